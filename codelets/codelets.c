@@ -1,0 +1,150 @@
+#include "codelets.h"
+
+#include <string.h>
+#include <time.h>
+
+static float *floats(void *buffer)
+{
+	return (float *)STARPU_VECTOR_GET_PTR(buffer);
+}
+
+/* A hash of all its bits (the finalizer of splitmix64). */
+static uint64_t mix(uint64_t x)
+{
+	x += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+/* Note the start, and sleep where a test wants it. False: do nothing, the run was cancelled. */
+static bool begin(const struct orr_codelet_arg *arg)
+{
+	struct orr_codelet_common *common = arg->common;
+
+	if (arg->started)
+		atomic_store_explicit(arg->started, 1, memory_order_relaxed);
+	if (common->delay_us > 0 && arg->job >= 0) {
+		uint64_t draw = mix(mix(mix(common->delay_seed) + (uint64_t)arg->step) +
+				    (uint64_t)arg->job);
+		int64_t us = (int64_t)(draw % ((uint64_t)common->delay_us + 1));
+		struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+
+		if (!atomic_load_explicit(&common->cancelled, memory_order_relaxed))
+			nanosleep(&pause, NULL);
+	}
+	return !atomic_load_explicit(&common->cancelled, memory_order_relaxed);
+}
+
+static void forward_cpu(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
+	int n_in = orr_program_n_in(arg->program), n_out = orr_program_n_out(arg->program), i = 0;
+	const float *parameters, *data;
+	float *stash;
+
+	if (!begin(arg))
+		return;
+	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
+	data = arg->has_data ? floats(buffers[i++]) : NULL;
+	for (int e = 0; e < n_in; e++)
+		room->in[e] = floats(buffers[i++]);
+	for (int e = 0; e < n_out; e++)
+		room->out[e] = floats(buffers[i++]);
+	stash = floats(buffers[i]);
+	if (arg->recompute) {
+		orr_program_keep_inputs(arg->program, arg->n, data, room->in, stash);
+		stash = room->stash;
+	}
+	orr_program_forward(arg->program, arg->n, parameters, data, room->in, room->out, stash,
+			    room->scratch, arg->metrics);
+}
+
+static void backward_cpu(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
+	int n_in = arg->has_edges ? orr_program_n_in(arg->program) : 0;
+	int n_out = arg->has_edges ? orr_program_n_out(arg->program) : 0, i = 0;
+	const float *parameters;
+	float *stash, *gradient;
+
+	if (!begin(arg))
+		return;
+	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
+	stash = floats(buffers[i++]);
+	if (arg->recompute) {
+		const float *inputs = stash;
+
+		stash = arg->part == ORR_PART_BOTH ? room->stash : floats(buffers[i++]);
+		orr_program_forward_again(arg->program, arg->n, parameters, inputs, room->in,
+					  room->out, room->again, stash, room->scratch);
+	}
+	for (int e = 0; e < n_out; e++)
+		room->in[e] = floats(buffers[i++]);
+	for (int e = 0; e < n_in; e++)
+		room->out[e] = floats(buffers[i++]);
+	gradient = arg->has_parameters && (arg->part & ORR_PART_WEIGHT) ? floats(buffers[i]) : NULL;
+	orr_program_backward(arg->program, arg->part, arg->n, arg->loss_scale, parameters, stash,
+			     room->in, room->out, gradient, arg->overwrite, room->scratch);
+}
+
+static void add_cpu(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	const float *partial = floats(buffers[0]) + arg->offset;
+	float *sum = floats(buffers[1]);
+
+	if (!begin(arg))
+		return;
+	if (arg->overwrite)
+		memcpy(sum, partial, (size_t)arg->n_floats * sizeof(*sum));
+	else
+		orr_rule_add(arg->n_floats, sum, partial);
+}
+
+static void update_cpu(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
+
+	if (!begin(arg))
+		return;
+	for (int i = 0; i < arg->n_gradients; i++)
+		room->in[i] = floats(buffers[2 + i]);
+	if (arg->n_chunks)
+		orr_rule_step_chunks(&arg->common->rule, arg->step + 1, arg->n_floats,
+				     floats(buffers[0]), floats(buffers[1]), room->in,
+				     arg->n_chunks);
+	else
+		orr_rule_step(&arg->common->rule, arg->step + 1, arg->n_floats, floats(buffers[0]),
+			      floats(buffers[1]), room->in, arg->n_gradients);
+}
+
+struct starpu_codelet orr_codelets[4] = {
+	[ORR_CODELET_FORWARD] =
+		{
+			.name = "forward",
+			.cpu_funcs = {forward_cpu},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+	[ORR_CODELET_BACKWARD] =
+		{
+			.name = "backward",
+			.cpu_funcs = {backward_cpu},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+	[ORR_CODELET_ADD] =
+		{
+			.name = "add",
+			.cpu_funcs = {add_cpu},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+	[ORR_CODELET_UPDATE] =
+		{
+			.name = "update",
+			.cpu_funcs = {update_cpu},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+};

@@ -1,0 +1,65 @@
+#ifndef ORR_CODELETS_H
+#define ORR_CODELETS_H
+/* The one table of StarPU codelets. Each has a CPU function; a device's goes beside it in the
+ * table.
+ *
+ * A codelet's buffers are vectors of floats, in this order (what a stage lacks is left out):
+ *   forward   parameters, data, a tensor per in-edge, a tensor per out-edge, stash
+ *   backward  parameters, stash, a gradient per out-edge, a gradient per in-edge, weight gradient
+ *   add       partial gradient, sum of gradients
+ *   update    parameters, state, a gradient per owner (or the chunks of their sum)
+ * Where F is recomputed, its stash is the inputs alone, and B makes the whole stash: for W in a
+ * buffer of its own after the inputs, else in the worker's memory. W of a split backward has no
+ * edges. What follows after these only orders tasks. */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <starpu.h>
+#include "optimizer.h"
+#include "program.h"
+
+enum orr_codelet { ORR_CODELET_FORWARD, ORR_CODELET_BACKWARD, ORR_CODELET_ADD, ORR_CODELET_UPDATE };
+extern struct starpu_codelet orr_codelets[4];
+
+/* A StarPU worker's own memory, large enough for every stage. */
+struct orr_codelet_room {
+	float *scratch;
+	float *stash, *again; /* where F is recomputed: a whole stash, and what F sends */
+	const float **in;     /* as many as a stage has edges on one side */
+	float **out;
+};
+
+/* What all tasks of a run share. */
+struct orr_codelet_common {
+	atomic_bool cancelled; /* return at once: the run is being drained */
+	struct orr_codelet_room room[STARPU_NMAXWORKERS];
+	struct orr_rule rule;
+	int delay_us; /* (tests) sleep so long at most, drawn from seed, step and job */
+	uint64_t delay_seed;
+};
+
+/* task->cl_arg */
+struct orr_codelet_arg {
+	struct orr_codelet_common *common;
+	atomic_uchar *started; /* set to 1 at the start; NULL where nobody asks */
+	int64_t step;          /* from 0 */
+	int job;               /* number, for the delay; -1: none */
+	/* forward and backward */
+	const struct orr_program *program;
+	int64_t n; /* samples */
+	bool has_parameters, has_data, has_edges;
+	bool recompute; /* F keeps its inputs, B runs F again; false for W, which has the whole
+			   stash */
+	enum orr_part part;
+	float loss_scale;
+	struct orr_metrics
+		*metrics; /* in memory that every device can write; NULL without a loss */
+	/* backward and add: the first contribution writes over what was there */
+	bool overwrite;
+	/* add and update */
+	int64_t n_floats;
+	int64_t offset;  /* of add: where in the partial gradient it starts */
+	int n_gradients; /* or the chunks that have floats */
+	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
+};
+#endif

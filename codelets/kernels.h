@@ -1,0 +1,54 @@
+#ifndef ORR_KERNELS_H
+#define ORR_KERNELS_H
+/* What the operators compute, one function a pass, on plain memory: no graph, no StarPU, no
+ * allocation, one thread. A matrix is row-major with a row per sample; n is its number of rows.
+ * Results come last and are written, never added to, unless the comment says so. Sums over samples
+ * go in sample order. */
+#include <stdint.h>
+
+/* Call once before the first product. One thread each: workers already keep every core busy, and a
+ * product split over a varying number of threads would not give the same bits twice. */
+void orr_gemm_init(void);
+
+/* y = x w^T + bias; w is [out][in], row after row. */
+void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
+                        const float *bias, float *y);
+void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,
+                      float *dx);
+void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const float *dy,
+                       float *dw, float *dbias);
+
+/* Element by element; count: how many. */
+void orr_relu_forward(int64_t count, const float *x, float *y);
+void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx);
+/* The exact form, x (1 + erf(x / sqrt(2))) / 2, not the tanh approximation. */
+void orr_gelu_forward(int64_t count, const float *x, float *y);
+void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx);
+void orr_scale(int64_t count, float factor, const float *x, float *y); /* y = factor x */
+void orr_add(int64_t count, const float *x, float *sum);               /* sum += x */
+
+/* Columns [first, first+width) of a matrix of `total` columns: put x there, or take them out. */
+void orr_columns_put(int64_t n, int64_t width, const float *x, int64_t total, int64_t first,
+                     float *y);
+void orr_columns_take(int64_t n, int64_t total, int64_t first, const float *y, int64_t width,
+                      float *x);
+
+/* Each row to mean 0 and variance 1 (plus 1e-5), then times gain, plus bias. normal, which the
+ * backward reads, holds the n rows before gain and bias and then the n factors 1/sqrt(variance +
+ * 1e-5). */
+void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float *gain,
+                           const float *bias, float *y, float *normal);
+void orr_layernorm_input(int64_t n, int64_t width, const float *normal, const float *gain,
+                         const float *dy, float *dx);
+void orr_layernorm_weight(int64_t n, int64_t width, const float *normal, const float *dy,
+                          float *dgain, float *dbias);
+
+/* Losses return their sum over the samples; slope is its derivative by the first input. */
+/* classes holds whole numbers in [0, width); any other makes loss and slope NaN. *correct: samples
+ * whose largest score, the first of equal ones, is their class. */
+double orr_softmax_cross_entropy(int64_t n, int64_t width, const float *scores,
+                                 const float *classes, float *slope, int64_t *correct);
+/* Of a sample: the mean over its width of the squared differences. */
+double orr_mse(int64_t n, int64_t width, const float *prediction, const float *target,
+               float *slope);
+#endif

@@ -1,0 +1,114 @@
+#include "optimizer.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "kernels.h"
+
+int orr_rule_state_floats(const struct orr_rule *rule)
+{
+	return rule->rule == ORR_RULE_SGD ? 1 : 2;
+}
+
+void orr_rule_add(int64_t n, float *sum, const float *partial)
+{
+	orr_add(n, partial, sum);
+}
+
+/* Where the gradient comes from, see orr_rule_step. */
+struct source {
+	const float *const *blocks;
+	int n;
+	bool summed; /* blocks are chunks of the sum */
+};
+
+/* Element i, which is in chunk c. */
+static inline float gradient_at(const struct source *from, int c, int64_t i, int64_t begin)
+{
+	float sum;
+
+	if (from->summed)
+		return from->blocks[c][i - begin];
+	sum = from->blocks[(c + 1) % from->n][i];
+	for (int k = c + 2; k <= c + from->n; k++)
+		sum += from->blocks[k % from->n][i];
+	return sum;
+}
+
+static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters, float *velocity,
+                     const struct source *from)
+{
+	float rate = (float)rule->learning_rate, momentum = (float)rule->momentum;
+	float decay = (float)rule->weight_decay;
+
+	for (int c = 0; c < from->n; c++) {
+		int64_t begin = orr_rule_chunk(n, from->n, c);
+		int64_t end = orr_rule_chunk(n, from->n, c + 1);
+
+		for (int64_t i = begin; i < end; i++) {
+			float g = gradient_at(from, c, i, begin) + decay * parameters[i];
+
+			velocity[i] = momentum * velocity[i] + g;
+			parameters[i] -= rate * velocity[i];
+		}
+	}
+}
+
+static void step_adam(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
+                      float *state, const struct source *from)
+{
+	float *first = state, *second = state + n;
+	float beta1 = (float)rule->beta1, rest1 = (float)(1.0 - rule->beta1);
+	float beta2 = (float)rule->beta2, rest2 = (float)(1.0 - rule->beta2);
+	float rate = (float)(rule->learning_rate / (1.0 - pow(rule->beta1, (double)step)));
+	float correction = (float)(1.0 / sqrt(1.0 - pow(rule->beta2, (double)step)));
+	float epsilon = (float)rule->epsilon;
+	float decay = rule->rule == ORR_RULE_ADAM ? (float)rule->weight_decay : 0.0f;
+	float shrink = rule->rule == ORR_RULE_ADAMW
+	                       ? (float)(rule->learning_rate * rule->weight_decay)
+	                       : 0.0f;
+
+	for (int c = 0; c < from->n; c++) {
+		int64_t begin = orr_rule_chunk(n, from->n, c);
+		int64_t end = orr_rule_chunk(n, from->n, c + 1);
+
+		for (int64_t i = begin; i < end; i++) {
+			float g = gradient_at(from, c, i, begin) + decay * parameters[i];
+
+			first[i] = beta1 * first[i] + rest1 * g;
+			second[i] = beta2 * second[i] + rest2 * g * g;
+			parameters[i] -= shrink * parameters[i];
+			parameters[i] -= rate * first[i] / (sqrtf(second[i]) * correction + epsilon);
+		}
+	}
+}
+
+static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
+                      float *state, const struct source *from)
+{
+	switch (rule->rule) {
+	case ORR_RULE_SGD:
+		step_sgd(rule, n, parameters, state, from);
+		break;
+	case ORR_RULE_ADAM:
+	case ORR_RULE_ADAMW:
+		step_adam(rule, step, n, parameters, state, from);
+		break;
+	}
+}
+
+void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
+                   float *state, const float *const *gradients, int n_gradients)
+{
+	struct source from = {gradients, n_gradients, n_gradients == 1};
+
+	step_from(rule, step, n, parameters, state, &from);
+}
+
+void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
+                          float *state, const float *const *chunks, int n_chunks)
+{
+	struct source from = {chunks, n_chunks, true};
+
+	step_from(rule, step, n, parameters, state, &from);
+}

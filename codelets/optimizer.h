@@ -1,0 +1,34 @@
+#ifndef ORR_OPTIMIZER_KERNELS_H
+#define ORR_OPTIMIZER_KERNELS_H
+/* One step of an optimizer on a block of parameters. Weight decay is L2 in SGD and Adam (added to
+ * the gradient) and decoupled in AdamW (p -= learning_rate * weight_decay * p). Adam's moments are
+ * corrected for their start at zero. */
+#include <stdint.h>
+
+enum orr_update_rule { ORR_RULE_SGD, ORR_RULE_ADAM, ORR_RULE_ADAMW };
+
+struct orr_rule {
+	enum orr_update_rule rule;
+	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+};
+
+/* Floats of state for each parameter: 1 for SGD (momentum), 2 for Adam and AdamW. All zero before
+ * the first step. */
+int orr_rule_state_floats(const struct orr_rule *rule);
+
+/* Chunk c of n floats in n_chunks: where it begins; chunk n_chunks begins at n. */
+static inline int64_t orr_rule_chunk(int64_t n, int n_chunks, int c)
+{
+	return n / n_chunks * c + (c < n % n_chunks ? c : n % n_chunks);
+}
+
+/* U; step counts from 1. The gradient is the sum of n_gradients blocks, in the order of a ring: cut
+ * into as many chunks, chunk c is the sum that starts with block c+1 and goes round to block c. */
+void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
+                   float *state, const float *const *gradients, int n_gradients);
+/* The same where the sums are there: chunks[c] is chunk c alone. */
+void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
+                          float *state, const float *const *chunks, int n_chunks);
+/* sum += partial. */
+void orr_rule_add(int64_t n, float *sum, const float *partial);
+#endif

@@ -1,0 +1,416 @@
+#include "program.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels.h"
+#include "program_layout.h"
+
+int64_t orr_program_n_parameters(const struct orr_program *p)
+{
+	return p->n_parameters;
+}
+
+int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool split)
+{
+	return n * (p->stash_columns + (split ? p->kept_columns : 0));
+}
+
+/* Scratch of the backward: gradients, then kept, then a tensor computed apart, then a layer's
+ * weights. */
+int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
+{
+	int64_t forward = n * p->forward_columns;
+	int64_t backward =
+		n * (p->backward_columns + p->kept_columns + p->widest) + p->most_parameters;
+
+	return forward > backward ? forward : backward;
+}
+
+int orr_program_n_in(const struct orr_program *p)
+{
+	return p->n_in;
+}
+
+int orr_program_n_out(const struct orr_program *p)
+{
+	return p->n_out;
+}
+
+int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n)
+{
+	return n * p->in_columns[i];
+}
+
+int64_t orr_program_out_floats(const struct orr_program *p, int i, int64_t n)
+{
+	return n * p->out_columns[i];
+}
+
+int orr_program_n_inputs(const struct orr_program *p)
+{
+	return p->n_inputs;
+}
+
+const int64_t *orr_program_input_columns(const struct orr_program *p, int i)
+{
+	return p->inputs[i].columns;
+}
+
+int64_t orr_program_input_width(const struct orr_program *p, int i)
+{
+	return p->inputs[i].width;
+}
+
+bool orr_program_has_loss(const struct orr_program *p)
+{
+	return p->has_loss;
+}
+
+/* splitmix64 (Sebastiano Vigna, public domain) */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+/* Uniform in +-sqrt(6 / width of the input): keeps the variance through a relu (He 2015). */
+static void init_linear(uint64_t state, int64_t in, int64_t out, float *parameters)
+{
+	float bound = (float)sqrt(6.0 / (double)in);
+
+	for (int64_t i = 0; i < in * out; i++) {
+		float unit = (float)(draw(&state) >> 40) * 0x1p-24f;
+
+		parameters[i] = (2.0f * unit - 1.0f) * bound;
+	}
+	memset(parameters + in * out, 0, (size_t)out * sizeof(*parameters));
+}
+
+void orr_program_init(const struct orr_program *p, uint64_t seed, float *parameters)
+{
+	for (int k = 0; k < p->n_layers; k++) {
+		const struct orr_layer *layer = &p->layers[k];
+		float *own = parameters + layer->first_parameter;
+		uint64_t state = seed;
+
+		/* mixed twice: seed 1 of operator 2 is not seed 2 of operator 1 */
+		state = draw(&state) + (uint64_t)layer->number;
+		state = draw(&state);
+		if (layer->kernel == ORR_KERNEL_LINEAR) {
+			init_linear(state, layer->ports[0].value.width, layer->output.width, own);
+		} else if (layer->n_parameters) { /* layernorm: gain 1, bias 0 */
+			int64_t width = layer->output.width;
+
+			for (int64_t i = 0; i < width; i++)
+				own[i] = 1.0f;
+			memset(own + width, 0, (size_t)width * sizeof(*own));
+		}
+	}
+}
+
+/* The buffers of one call. */
+struct buffers {
+	int64_t n;
+	const float *data;
+	const float *const *received;
+	float *const *sent;
+	float *stash, *kept, *scratch;
+};
+
+static float *write_at(const struct buffers *f, const struct orr_tensor *t)
+{
+	switch (t->place) {
+	case ORR_PLACE_SENT:
+		return f->sent[t->edge] + f->n * t->column;
+	case ORR_PLACE_STASH:
+		return f->stash + f->n * t->column;
+	case ORR_PLACE_KEPT:
+		return f->kept + f->n * t->column;
+	case ORR_PLACE_SCRATCH:
+		return f->scratch + f->n * t->column;
+	case ORR_PLACE_NONE:
+	case ORR_PLACE_DATA:
+	case ORR_PLACE_RECEIVED:
+		break;
+	}
+	assert(false); /* nobody may write there */
+	return NULL;
+}
+
+static const float *read_at(const struct buffers *f, const struct orr_tensor *t)
+{
+	if (t->place == ORR_PLACE_DATA)
+		return f->data + f->n * t->column;
+	if (t->place == ORR_PLACE_RECEIVED)
+		return f->received[t->edge] + f->n * t->column;
+	return write_at(f, t);
+}
+
+static void copy_all(const struct buffers *f, const struct orr_move *moves, int n_moves)
+{
+	for (int i = 0; i < n_moves; i++)
+		orr_scale(f->n * moves[i].to.width, moves[i].factor, read_at(f, &moves[i].from),
+		          write_at(f, &moves[i].to));
+}
+
+static void add_ports(const struct buffers *f, const struct orr_layer *layer, float *y)
+{
+	int64_t count = f->n * layer->output.width;
+
+	memcpy(y, read_at(f, &layer->ports[0].value), (size_t)count * sizeof(*y));
+	for (int i = 1; i < layer->n_ports; i++)
+		orr_add(count, read_at(f, &layer->ports[i].value), y);
+}
+
+static void concat_ports(const struct buffers *f, const struct orr_layer *layer, float *y)
+{
+	int64_t first = 0;
+
+	for (int i = 0; i < layer->n_ports; i++) {
+		const struct orr_tensor *x = &layer->ports[i].value;
+
+		orr_columns_put(f->n, x->width, read_at(f, x), layer->output.width, first, y);
+		first += x->width;
+	}
+}
+
+static void loss_forward(const struct buffers *f, const struct orr_layer *layer,
+                         struct orr_metrics *metrics)
+{
+	int64_t width = layer->ports[0].value.width, correct;
+	const float *x = read_at(f, &layer->ports[0].value),
+	            *target = read_at(f, &layer->ports[1].value);
+	float *slope = write_at(f, &layer->saved);
+
+	if (layer->kernel == ORR_KERNEL_MSE) {
+		metrics->loss += orr_mse(f->n, width, x, target, slope);
+		return;
+	}
+	metrics->loss += orr_softmax_cross_entropy(f->n, width, x, target, slope, &correct);
+	metrics->correct += correct;
+	metrics->classified += f->n;
+}
+
+static void layer_forward(const struct buffers *f, const struct orr_layer *layer,
+                          const float *parameters, struct orr_metrics *metrics)
+{
+	const float *own = parameters ? parameters + layer->first_parameter : NULL;
+	const float *x = read_at(f, &layer->ports[0].value);
+	int64_t n = f->n, in = layer->ports[0].value.width, out = layer->output.width;
+
+	switch (layer->kernel) {
+	case ORR_KERNEL_LINEAR:
+		orr_linear_forward(n, in, out, x, own, own + in * out, write_at(f, &layer->output));
+		break;
+	case ORR_KERNEL_RELU:
+		orr_relu_forward(n * out, x, write_at(f, &layer->output));
+		break;
+	case ORR_KERNEL_GELU:
+		orr_gelu_forward(n * out, x, write_at(f, &layer->output));
+		break;
+	case ORR_KERNEL_LAYERNORM:
+		orr_layernorm_forward(n, out, x, own, own + out, write_at(f, &layer->output),
+		                      write_at(f, &layer->saved));
+		break;
+	case ORR_KERNEL_ADD:
+		add_ports(f, layer, write_at(f, &layer->output));
+		break;
+	case ORR_KERNEL_CONCAT:
+		concat_ports(f, layer, write_at(f, &layer->output));
+		break;
+	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
+	case ORR_KERNEL_MSE:
+		loss_forward(f, layer, metrics);
+		break;
+	}
+}
+
+void orr_program_forward(const struct orr_program *p, int64_t n, const float *parameters,
+                         const float *data, const float *const *in, float *const *out, float *stash,
+                         float *scratch, struct orr_metrics *metrics)
+{
+	struct buffers f = {n, data, in, out, stash, NULL, scratch};
+	struct orr_metrics seen = {0};
+
+	copy_all(&f, p->before, p->n_before);
+	for (int k = 0; k < p->n_layers; k++)
+		layer_forward(&f, &p->layers[k], parameters, &seen);
+	copy_all(&f, p->after, p->n_after);
+	if (metrics)
+		*metrics = seen;
+}
+
+static int64_t data_columns(const struct orr_program *p)
+{
+	int64_t columns = 0;
+
+	for (int i = 0; i < p->n_inputs; i++)
+		columns += p->inputs[i].width;
+	return columns;
+}
+
+int64_t orr_program_input_floats(const struct orr_program *p, int64_t n)
+{
+	int64_t columns = data_columns(p);
+
+	for (int e = 0; e < p->n_in; e++)
+		columns += p->in_columns[e];
+	return n * columns;
+}
+
+int64_t orr_program_again_floats(const struct orr_program *p, int64_t n)
+{
+	int64_t columns = 0;
+
+	for (int e = 0; e < p->n_out; e++)
+		columns += p->out_columns[e];
+	return n * columns;
+}
+
+void orr_program_keep_inputs(const struct orr_program *p, int64_t n, const float *data,
+                             const float *const *in, float *inputs)
+{
+	for (int e = 0; e < p->n_in; e++) {
+		memcpy(inputs, in[e], (size_t)(n * p->in_columns[e]) * sizeof(*inputs));
+		inputs += n * p->in_columns[e];
+	}
+	if (p->n_inputs)
+		memcpy(inputs, data, (size_t)(n * data_columns(p)) * sizeof(*inputs));
+}
+
+void orr_program_forward_again(const struct orr_program *p, int64_t n, const float *parameters,
+                               const float *inputs, const float **in, float **out, float *again,
+                               float *stash, float *scratch)
+{
+	for (int e = 0; e < p->n_in; e++) {
+		in[e] = inputs;
+		inputs += n * p->in_columns[e];
+	}
+	for (int e = 0; e < p->n_out; e++) {
+		out[e] = again;
+		again += n * p->out_columns[e];
+	}
+	orr_program_forward(p, n, parameters, inputs, in, out, stash, scratch, NULL);
+}
+
+/* What the layer adds to the gradient of its input i, written to dx. */
+static void port_backward(const struct buffers *f, const struct orr_layer *layer, int i,
+                          float loss_scale, const float *own, float *dx)
+{
+	const struct orr_tensor *x = &layer->ports[i].value;
+	int64_t n = f->n, width = x->width, out = layer->output.width, first = 0;
+	const float *saved = layer->saved.place ? read_at(f, &layer->saved) : NULL;
+	const float *dy = layer->gradient.place ? read_at(f, &layer->gradient) : NULL;
+
+	switch (layer->kernel) {
+	case ORR_KERNEL_LINEAR:
+		orr_linear_input(n, width, out, dy, own, dx);
+		break;
+	case ORR_KERNEL_RELU:
+		orr_relu_backward(n * width, saved, dy, dx);
+		break;
+	case ORR_KERNEL_GELU:
+		orr_gelu_backward(n * width, saved, dy, dx);
+		break;
+	case ORR_KERNEL_LAYERNORM:
+		orr_layernorm_input(n, width, saved, own, dy, dx);
+		break;
+	case ORR_KERNEL_ADD:
+		memcpy(dx, dy, (size_t)(n * width) * sizeof(*dx));
+		break;
+	case ORR_KERNEL_CONCAT:
+		for (int before = 0; before < i; before++)
+			first += layer->ports[before].value.width;
+		orr_columns_take(n, out, first, dy, width, dx);
+		break;
+	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
+	case ORR_KERNEL_MSE: /* the target's gradient is the prediction's with the other sign */
+		orr_scale(n * width, i == 0 ? loss_scale : -loss_scale, saved, dx);
+		break;
+	}
+}
+
+static void layer_backward(const struct buffers *f, const struct orr_layer *layer, float loss_scale,
+                           const float *parameters, float *apart)
+{
+	const float *own = parameters ? parameters + layer->first_parameter : NULL;
+
+	for (int i = 0; i < layer->n_ports; i++) {
+		const struct orr_port *port = &layer->ports[i];
+
+		if (!port->gradient.place)
+			continue;
+		if (port->accumulate) {
+			port_backward(f, layer, i, loss_scale, own, apart);
+			orr_add(f->n * port->gradient.width, apart, write_at(f, &port->gradient));
+		} else {
+			port_backward(f, layer, i, loss_scale, own, write_at(f, &port->gradient));
+		}
+	}
+}
+
+/* Gradients of readers are added from the last reader in the graph to the first. */
+static void input_part(const struct orr_program *p, const struct buffers *f, float loss_scale,
+                       const float *parameters, float *apart)
+{
+	for (int i = 0; i < p->n_zeros; i++)
+		memset(write_at(f, &p->zeros[i]), 0,
+		       (size_t)(f->n * p->zeros[i].width) * sizeof(float));
+	for (int i = 0; i < p->n_turns; i++) {
+		const struct orr_turn *turn = &p->turns[i];
+		int64_t count = f->n * turn->to.width;
+
+		if (turn->layer >= 0)
+			layer_backward(f, &p->layers[turn->layer], loss_scale, parameters, apart);
+		else if (turn->accumulate)
+			orr_add(count, read_at(f, &turn->from), write_at(f, &turn->to));
+		else
+			memcpy(write_at(f, &turn->to), read_at(f, &turn->from),
+			       (size_t)count * sizeof(float));
+	}
+}
+
+static void weight_part(const struct orr_program *p, const struct buffers *f, float *gradient,
+                        bool overwrite, float *apart)
+{
+	for (int k = 0; k < p->n_layers; k++) {
+		const struct orr_layer *layer = &p->layers[k];
+		int64_t in = layer->ports[0].value.width, out = layer->output.width;
+		float *own = gradient + layer->first_parameter, *to = overwrite ? own : apart;
+
+		if (!layer->n_parameters)
+			continue;
+		if (!layer->active)
+			memset(to, 0, (size_t)layer->n_parameters * sizeof(*to));
+		else if (layer->kernel == ORR_KERNEL_LINEAR)
+			orr_linear_weight(f->n, in, out, read_at(f, &layer->saved),
+			                  read_at(f, &layer->gradient), to, to + in * out);
+		else
+			orr_layernorm_weight(f->n, out, read_at(f, &layer->saved),
+			                     read_at(f, &layer->gradient), to, to + out);
+		if (!overwrite)
+			orr_add(layer->n_parameters, apart, own);
+	}
+}
+
+void orr_program_backward(const struct orr_program *p, enum orr_part part, int64_t n,
+                          float loss_scale, const float *parameters, float *stash,
+                          const float *const *out_gradient, float *const *in_gradient,
+                          float *gradient, bool overwrite, float *scratch)
+{
+	float *behind = scratch + n * p->backward_columns;
+	float *apart = behind + n * p->kept_columns;
+	struct buffers f = {n, NULL, out_gradient, in_gradient, stash, behind, scratch};
+
+	if (part != ORR_PART_BOTH)
+		f.kept = stash + n * p->stash_columns;
+	if (part & ORR_PART_INPUT)
+		input_part(p, &f, loss_scale, parameters, apart);
+	if (part & ORR_PART_WEIGHT)
+		weight_part(p, &f, gradient, overwrite, apart + n * p->widest);
+}

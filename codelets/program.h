@@ -1,0 +1,86 @@
+#ifndef ORR_PROGRAM_H
+#define ORR_PROGRAM_H
+/* A program: one stage's operators as a straight list that runs over a block of samples. Plain C on
+ * plain memory: it knows nothing of graphs, schedules or StarPU. src/runtime/compile.h makes one of
+ * a stage.
+ *
+ * Every tensor is a matrix of n rows (samples), row-major float32. A buffer holds its tensors one
+ * after the other. An edge holds every output of the earlier stage that the later one reads, once
+ * each, in the order of the operators; gradients come back laid out alike (zeros for what has
+ * none).
+ *
+ * The stash is all that the backward reads of the forward, the stage's inputs included, so that a
+ * job (s,b,B) needs nothing but parameters, stash and the gradients of its outputs. Between B and W
+ * of a split backward it also keeps what W reads of B.
+ *
+ * Parameters and their gradient: the operators with parameters in their order; a linear's weights
+ * [out][in], row after row, then its bias; a layernorm's gain, then its bias.
+ *
+ * Call orr_gemm_init (kernels.h) once before. A program is never written to: any number of threads
+ * may run it at once. Nothing here allocates. */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct orr_program; /* made by orr_program_create, src/runtime/compile.h */
+
+/* Sizes in floats, 0 where there is nothing; n: samples in the block, at least 1. */
+int64_t orr_program_n_parameters(const struct orr_program *p);
+/* split: the backward comes as B and W apart; the stash then also keeps what W reads of B */
+int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool split);
+int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n); /* for any pass */
+/* Edges into and out of the stage, in the pipeline's order. */
+int orr_program_n_in(const struct orr_program *p);
+int orr_program_n_out(const struct orr_program *p);
+int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n);
+int64_t orr_program_out_floats(const struct orr_program *p, int i, int64_t n);
+/* Columns of the data that the stage reads, over all its inputs, in order; gathered into one block
+ * as they are (the program applies the inputs' scale): n rows of the first input, then n rows of
+ * the second, ... */
+int orr_program_n_inputs(const struct orr_program *p);
+const int64_t *orr_program_input_columns(const struct orr_program *p, int i); /* [input_width] */
+int64_t orr_program_input_width(const struct orr_program *p, int i);
+bool orr_program_has_loss(const struct orr_program *p);
+
+/* What the losses of a block saw. */
+struct orr_metrics {
+	double loss;        /* summed over the samples (not the mean) */
+	int64_t correct;    /* samples classified correctly */
+	int64_t classified; /* samples that a classifying loss saw; 0 where none is */
+};
+
+/* Draw the parameters: linear weights uniform in +-sqrt(6/in), gains 1, biases 0. An operator's
+ * values depend on seed and its number in the graph alone, so that every cut of a graph starts from
+ * the same model. */
+void orr_program_init(const struct orr_program *p, uint64_t seed, float *parameters);
+
+/* F: reads parameters, data and every in-edge; writes every out-edge, the stash and metrics (over
+ * what was there; may be NULL). in and data may be reused afterwards. */
+void orr_program_forward(const struct orr_program *p, int64_t n, const float *parameters,
+                         const float *data, const float *const *in, float *const *out, float *stash,
+                         float *scratch, struct orr_metrics *metrics);
+
+/* Recomputation: what F leaves is its inputs, a copy of data and every in-edge, input_floats of them; its
+ * stash is written to memory that nobody keeps. Before B, F runs again from those inputs, with the same
+ * parameters, and leaves the same stash to the bit. again: again_floats for outputs that nobody wants; in and
+ * out: room for a pointer per edge. */
+int64_t orr_program_input_floats(const struct orr_program *p, int64_t n);
+int64_t orr_program_again_floats(const struct orr_program *p, int64_t n);
+void orr_program_keep_inputs(const struct orr_program *p, int64_t n, const float *data,
+                             const float *const *in, float *inputs);
+void orr_program_forward_again(const struct orr_program *p, int64_t n, const float *parameters,
+                               const float *inputs, const float **in, float **out, float *again,
+                               float *stash, float *scratch);
+
+/* B, W or both. INPUT writes every float of in_gradient and reads out_gradient; WEIGHT reads
+ * neither (they may be NULL), only the stash, and writes gradient, which INPUT ignores. BOTH gives
+ * the bits of INPUT and then WEIGHT. loss_scale: what a loss multiplies its gradient by, 1/batch
+ * for the mean. gradient: the weight gradient is added to it, or written over it when overwrite.
+ * Adding is always "compute apart, then add", so that in-place sums and sums of partial gradients
+ * are the same to the bit. The gradients of a tensor with several readers are added from the last
+ * reader in the graph to the first. */
+enum orr_part { ORR_PART_INPUT = 1, ORR_PART_WEIGHT = 2, ORR_PART_BOTH = 3 };
+void orr_program_backward(const struct orr_program *p, enum orr_part part, int64_t n,
+                          float loss_scale, const float *parameters, float *stash,
+                          const float *const *out_gradient, float *const *in_gradient,
+                          float *gradient, bool overwrite, float *scratch);
+#endif

@@ -1,0 +1,91 @@
+#ifndef ORR_PROGRAM_LAYOUT_H
+#define ORR_PROGRAM_LAYOUT_H
+/* (private) What a program is made of: written by src/runtime/compile.c, run by program.c. A tensor
+ * is known by the buffer that it lies in and by how many columns lie before it there; with n
+ * samples it starts n * column floats into the buffer. */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum orr_place {
+	ORR_PLACE_NONE,
+	ORR_PLACE_DATA,
+	ORR_PLACE_RECEIVED, /* from edge `edge`: activations in F, gradients in B */
+	ORR_PLACE_SENT,     /* over edge `edge` */
+	ORR_PLACE_STASH,
+	ORR_PLACE_KEPT, /* what W reads of B: behind the stash if the backward is split, else in
+	                   scratch */
+	ORR_PLACE_SCRATCH
+};
+
+struct orr_tensor {
+	enum orr_place place;
+	int edge;
+	int64_t column, width;
+};
+
+enum orr_kernel {
+	ORR_KERNEL_LINEAR,
+	ORR_KERNEL_RELU,
+	ORR_KERNEL_GELU,
+	ORR_KERNEL_LAYERNORM,
+	ORR_KERNEL_ADD,
+	ORR_KERNEL_CONCAT,
+	ORR_KERNEL_SOFTMAX_CROSS_ENTROPY,
+	ORR_KERNEL_MSE
+};
+
+/* A tensor that a layer reads, and where its gradient goes. */
+struct orr_port {
+	struct orr_tensor value, gradient; /* gradient: ORR_PLACE_NONE where nobody wants it */
+	bool accumulate;                   /* another layer has written this gradient before */
+};
+
+struct orr_layer {
+	enum orr_kernel kernel;
+	int number;  /* of the operator in its graph */
+	bool active; /* has a backward: something to learn before it and a loss after it */
+	int n_ports;
+	struct orr_port *ports;    /* owned */
+	struct orr_tensor output;
+	struct orr_tensor saved;   /* what its backward reads of the forward */
+	struct orr_tensor gradient; /* of its output */
+	int64_t first_parameter, n_parameters;
+};
+
+/* Copy a tensor, times factor. */
+struct orr_move {
+	struct orr_tensor from, to;
+	float factor;
+};
+
+/* A turn of the backward: a layer's, or that of a gradient from another stage. */
+struct orr_turn {
+	int layer; /* or -1 */
+	struct orr_tensor from, to;
+	bool accumulate;
+};
+
+struct orr_program_input {
+	int64_t *columns; /* owned */
+	int64_t width;
+};
+
+/* Every array is owned. */
+struct orr_program {
+	int n_in, n_out, n_inputs, n_layers, n_before, n_after, n_zeros, n_turns;
+	int64_t *in_columns, *out_columns; /* per edge */
+	struct orr_program_input *inputs;
+	struct orr_layer *layers;  /* in the order of the graph */
+	struct orr_move *before;   /* the forward: first these, then the layers, then these after */
+	struct orr_move *after;
+	struct orr_tensor *zeros;  /* gradients to send that no layer writes */
+	struct orr_turn *turns; /* the backward, by reader, from the last operator of the graph to
+	                           the first */
+	int64_t n_parameters, most_parameters; /* of the stage; of its largest layer */
+	/* floats per sample */
+	int64_t stash_columns, kept_columns;
+	int64_t forward_columns, backward_columns; /* of scratch, without kept */
+	int64_t widest;            /* largest tensor that is computed apart before it is added */
+	bool has_loss;
+};
+#endif

@@ -1,0 +1,160 @@
+#include "advice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "allocate.h"
+#include "figures.h"
+#include "graph.h"
+#include "machine.h"
+#include "partition.h"
+#include "pipeline.h"
+#include "plan.h"
+#include "quantity.h"
+
+#define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [2] */
+#define MOST_STEPS 200000      /* of branch and bound */
+
+struct advising {
+	const struct orr_plan *plan;
+	void (*visit)(void *user, const char *line);
+	void *user;
+};
+
+/* Filling and draining takes depth - 1 microbatches' time. */
+static void advise_microbatches(const struct advising *a)
+{
+	int depth = a->plan->pipeline->depth, m = a->plan->pipeline->n_microbatches;
+	int n_first = a->plan->replicas[0], want = MICROBATCHES_A_STAGE * depth * n_first;
+	char line[300];
+
+	if (depth < 2 || m >= want)
+		return;
+	(void)snprintf(line, sizeof(line), "%d microbatches are few for a depth of %d: filling and draining leave about "
+	               "%.0f%% of the time unused; -m %d leaves %.0f%%", m, depth,
+	               100.0 * (depth - 1) / ((double)m / n_first + depth - 1), want,
+	               100.0 * (depth - 1) / ((double)want / n_first + depth - 1));
+	a->visit(a->user, line);
+}
+
+static void advise_replicas(const struct advising *a)
+{
+	char line[300];
+
+	for (int s = 0; s < a->plan->pipeline->n_stages; s++) {
+		int m = a->plan->pipeline->n_microbatches, r = a->plan->replicas[s], rest = m % r;
+
+		if (!rest)
+			continue;
+		(void)snprintf(line, sizeof(line), "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of their time "
+		               "is unused; give a multiple, -m %d", s, r, m, 100.0 * (r - rest) / (m + r - rest), m + r - rest);
+		a->visit(a->user, line);
+		return;
+	}
+}
+
+static void advise_links(const struct advising *a)
+{
+	const struct orr_plan *plan = a->plan;
+	char line[300];
+	int worst = 0;
+
+	for (int s = 1; s < plan->pipeline->n_stages; s++)
+		worst = plan->communication_s[s] > plan->communication_s[worst] ? s : worst;
+	if (plan->communication_s[worst] < 0.1 * plan->slowest_s)
+		return;
+	(void)snprintf(line, sizeof(line), "stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
+	               "(--link)%s", worst, 100 * plan->communication_s[worst] / plan->slowest_s,
+	               plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas (--straight)"
+	                                         : ", or fewer workers");
+	a->visit(a->user, line);
+}
+
+/* Would operators that need not be neighbours share the work better? [4, section 6] */
+static int find_anyhow(const struct orr_plan *plan, double *period_s, double *largest_s, struct orr_error *err)
+{
+	const struct orr_graph *g = plan->graph;
+	int64_t *work = calloc((size_t)g->n_operators, sizeof(*work)), largest = 0;
+	struct orr_layers layers = {g->n_operators, work, NULL};
+	struct orr_allocation best = {0};
+	int code = 0;
+
+	if (!work)
+		return orr_fail(err, ORR_E_NOMEM, "advice: no memory for %d operators", g->n_operators);
+	for (int i = 0; i < g->n_operators; i++) {
+		struct orr_stage cost = {0};
+
+		orr_partition_charge(&cost, &g->operators[i], plan->options.samples, &plan->machine);
+		work[i] = cost.forward_ns + cost.backward_ns + cost.weight_ns;
+		largest = work[i] > largest ? work[i] : largest;
+	}
+	if (!(code = orr_allocate_any(&best, NULL, &layers, plan->pipeline->n_workers, 0, MOST_STEPS, err))) {
+		*period_s = (double)best.period_ns * 1e-9;
+		*largest_s = (double)largest * 1e-9;
+	}
+	free(work);
+	return code;
+}
+
+static int advise_balance(const struct advising *a, struct orr_error *err)
+{
+	const struct orr_plan *plan = a->plan;
+	double even = plan->one_worker_s / plan->pipeline->n_workers, anyhow = 0, largest = 0;
+	char line[300];
+	int slowest = 0, code;
+
+	for (int s = 1; s < plan->pipeline->n_stages; s++)
+		slowest = plan->compute_s[s] > plan->compute_s[slowest] ? s : slowest;
+	if (plan->compute_s[slowest] < 1.1 * even)
+		return 0;
+	if ((code = find_anyhow(plan, &anyhow, &largest, err)))
+		return code;
+	(void)snprintf(line, sizeof(line), "uneven: stage %d computes %.2f times what each worker would if all shared evenly",
+	               slowest, plan->compute_s[slowest] / even);
+	a->visit(a->user, line);
+	if (largest > 0.99 * plan->compute_s[slowest])
+		(void)snprintf(line, sizeof(line), "  one operator is all of that: %s",
+		               plan->options.straight ? "allow replicas (leave --straight out), or split it"
+		                                      : "split it into smaller ones");
+	else if (anyhow < 0.99 * plan->compute_s[slowest])
+		(void)snprintf(line, sizeof(line), "  operators that need not be neighbours could come to %.2f times: pin them "
+		               "(stage=) to more stages than workers and take an interleaved schedule", anyhow / even);
+	else
+		(void)snprintf(line, sizeof(line), "  no placement of these operators on %d workers is better: take fewer "
+		               "workers (--workers), or smaller operators", plan->pipeline->n_workers);
+	a->visit(a->user, line);
+	return 0;
+}
+
+static void advise_memory(const struct advising *a)
+{
+	const struct orr_figures *f = a->plan->figures;
+	int64_t limit = a->plan->options.memory_bytes;
+	char line[300];
+	int worst = 0;
+
+	for (int w = 1; w < f->n_workers; w++)
+		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
+	if (!limit || f->worker[worst].memory_bytes < limit - limit / 10)
+		return;
+	(void)snprintf(line, sizeof(line), "worker %d uses %.0f%% of --memory, %.0f%% of it stashes: simulate with "
+	               "--recompute all, or plan for more workers", worst,
+	               100.0 * (double)f->worker[worst].memory_bytes / (double)limit,
+	               100.0 * (double)f->worker[worst].peak_stash_bytes / (double)f->worker[worst].memory_bytes);
+	a->visit(a->user, line);
+}
+
+int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line), void *user,
+                    struct orr_error *err)
+{
+	struct advising a = {plan, visit, user};
+	int code;
+
+	advise_microbatches(&a);
+	advise_replicas(&a);
+	if ((code = advise_balance(&a, err)))
+		return code;
+	advise_links(&a);
+	advise_memory(&a);
+	return 0;
+}

@@ -1,0 +1,195 @@
+#include "allocate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sort.h"
+
+static int64_t bound_of(const struct orr_layers *l, int n_workers)
+{
+	int64_t sum = 0, largest = 0;
+
+	for (int i = 0; i < l->n; i++) {
+		sum += l->work_ns[i];
+		largest = l->work_ns[i] > largest ? l->work_ns[i] : largest;
+	}
+	sum = (sum + n_workers - 1) / n_workers;
+	return sum > largest ? sum : largest;
+}
+
+/* best[w * (n + 1) + i]: the least largest piece of the first i layers on w workers. */
+int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const struct orr_layers *l, int n_workers,
+                            int64_t memory_bytes, struct orr_error *err)
+{
+	size_t row = (size_t)l->n + 1, cells = row * ((size_t)n_workers + 1);
+	int64_t *best = malloc(cells * sizeof(*best));
+	int *from = calloc(cells, sizeof(*from)), end = l->n;
+
+	if (!best || !from) {
+		free(best);
+		free(from);
+		return orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers", l->n, n_workers);
+	}
+	for (size_t i = 0; i < cells; i++)
+		best[i] = i % row ? INT64_MAX : 0;
+	for (int w = 1; w <= n_workers; w++)
+		for (int i = 1; i <= l->n; i++) {
+			int64_t *here = &best[(size_t)w * row + (size_t)i], work = 0, bytes = 0;
+
+			*here = best[(size_t)(w - 1) * row + (size_t)i];
+			from[(size_t)w * row + (size_t)i] = i; /* nothing on this worker */
+			for (int k = i - 1; k >= 0; k--) {
+				int64_t before = best[(size_t)(w - 1) * row + (size_t)k];
+
+				work += l->work_ns[k];
+				bytes += l->bytes ? l->bytes[k] : 0;
+				if ((memory_bytes && bytes > memory_bytes) || work >= *here)
+					break;
+				before = before > work ? before : work;
+				if (before < *here) {
+					*here = before;
+					from[(size_t)w * row + (size_t)i] = k;
+				}
+			}
+		}
+	*out = (struct orr_allocation){best[cells - 1] == INT64_MAX ? -1 : best[cells - 1], bound_of(l, n_workers), true};
+	for (int w = n_workers; w > 0 && worker_of && out->period_ns >= 0; w--) {
+		int begin = from[(size_t)w * row + (size_t)end];
+
+		for (int i = begin; i < end; i++)
+			worker_of[i] = w - 1;
+		end = begin;
+	}
+	free(best);
+	free(from);
+	return 0;
+}
+
+struct branching {
+	const struct orr_layers *layers;
+	int n_workers;
+	int64_t memory_bytes, bound_ns, best_ns, steps;
+	const struct orr_keyed *order; /* layers, the heaviest first */
+	int64_t *work_ns, *bytes;      /* [n_workers] so far */
+	int *worker_of, *best_of;      /* [n] by layer; best_ns -1: none yet */
+};
+
+/* Place layer i of the order and all after it. Of workers that look alike only the first is tried. */
+static void branch(struct branching *b, int i)
+{
+	int layer;
+
+	if (b->steps-- <= 0 || b->best_ns == b->bound_ns)
+		return;
+	if (i == b->layers->n) {
+		int64_t period = 0;
+
+		for (int w = 0; w < b->n_workers; w++)
+			period = b->work_ns[w] > period ? b->work_ns[w] : period;
+		b->best_ns = period;
+		memcpy(b->best_of, b->worker_of, (size_t)i * sizeof(*b->best_of));
+		return;
+	}
+	layer = b->order[i].value;
+	/* the fullest worker that takes it first: what fits exactly closes a worker */
+	for (int64_t below = INT64_MAX;;) {
+		int64_t bytes = b->layers->bytes ? b->layers->bytes[layer] : 0, most = -1;
+		int w = -1;
+
+		for (int k = 0; k < b->n_workers; k++) {
+			/* distinct loads are told apart by work, then memory */
+			int64_t key = b->work_ns[k];
+			bool fits = (b->best_ns < 0 || key + b->layers->work_ns[layer] < b->best_ns) &&
+			            (!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes);
+
+			if (fits && key < below && key > most) {
+				most = key;
+				w = k;
+			}
+		}
+		if (w < 0)
+			return;
+		below = most;
+		for (int k = w; k < b->n_workers; k++) {
+			bool seen = b->work_ns[k] != most ||
+			            (b->memory_bytes && b->bytes[k] + bytes > b->memory_bytes);
+
+			for (int e = w; e < k && !seen; e++)
+				seen = b->work_ns[e] == most && b->bytes[e] == b->bytes[k];
+			if (seen || (b->best_ns >= 0 && most + b->layers->work_ns[layer] >= b->best_ns))
+				continue;
+			b->work_ns[k] += b->layers->work_ns[layer];
+			b->bytes[k] += bytes;
+			b->worker_of[layer] = k;
+			branch(b, i + 1);
+			b->work_ns[k] -= b->layers->work_ns[layer];
+			b->bytes[k] -= bytes;
+		}
+	}
+}
+
+/* The heaviest layers first, each to the least busy worker that has room; kept if it is better. */
+static void spread(struct branching *b)
+{
+	int64_t period = 0;
+
+	for (int i = 0; i < b->layers->n; i++) {
+		int layer = b->order[i].value, w = -1;
+		int64_t bytes = b->layers->bytes ? b->layers->bytes[layer] : 0;
+
+		for (int k = 0; k < b->n_workers; k++)
+			if ((!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes) &&
+			    (w < 0 || b->work_ns[k] < b->work_ns[w]))
+				w = k;
+		if (w < 0)
+			goto out; /* branching may find room */
+		b->work_ns[w] += b->layers->work_ns[layer];
+		b->bytes[w] += bytes;
+		b->worker_of[layer] = w;
+		period = b->work_ns[w] > period ? b->work_ns[w] : period;
+	}
+	if (b->best_ns < 0 || period < b->best_ns) {
+		b->best_ns = period;
+		memcpy(b->best_of, b->worker_of, (size_t)b->layers->n * sizeof(*b->best_of));
+	}
+out:
+	memset(b->work_ns, 0, (size_t)b->n_workers * sizeof(*b->work_ns));
+	memset(b->bytes, 0, (size_t)b->n_workers * sizeof(*b->bytes));
+}
+
+int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *l, int n_workers,
+                     int64_t memory_bytes, int64_t most_steps, struct orr_error *err)
+{
+	struct orr_keyed *order = calloc((size_t)l->n + 1, sizeof(*order));
+	struct branching b = {.layers = l, .n_workers = n_workers, .memory_bytes = memory_bytes, .steps = most_steps,
+	                      .bound_ns = bound_of(l, n_workers)};
+	int code = 0;
+
+	b.work_ns = calloc((size_t)n_workers, sizeof(*b.work_ns));
+	b.bytes = calloc((size_t)n_workers, sizeof(*b.bytes));
+	b.worker_of = calloc((size_t)l->n + 1, sizeof(*b.worker_of));
+	b.best_of = calloc((size_t)l->n + 1, sizeof(*b.best_of));
+	if (!order || !b.work_ns || !b.bytes || !b.worker_of || !b.best_of) {
+		code = orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers", l->n, n_workers);
+		goto out;
+	}
+	for (int i = 0; i < l->n; i++)
+		order[i] = (struct orr_keyed){-l->work_ns[i], i};
+	if ((code = orr_sort(order, l->n, err)) ||
+	    (code = orr_allocate_contiguous(out, b.best_of, l, n_workers, memory_bytes, err)))
+		goto out;
+	b.order = order;
+	b.best_ns = out->period_ns;
+	spread(&b);
+	branch(&b, 0);
+	*out = (struct orr_allocation){b.best_ns, b.bound_ns, b.best_ns == b.bound_ns || b.steps >= 0};
+	if (worker_of)
+		memcpy(worker_of, b.best_of, (size_t)l->n * sizeof(*worker_of));
+out:
+	free(order);
+	free(b.work_ns);
+	free(b.bytes);
+	free(b.worker_of);
+	free(b.best_of);
+	return code;
+}

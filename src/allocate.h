@@ -1,0 +1,29 @@
+#ifndef ORR_ALLOCATE_H
+#define ORR_ALLOCATE_H
+/* Which layers of a chain on which worker, so that the busiest worker does as little as can be, each within its
+ * memory [4, section 6]: in one piece per worker, or in any way. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+
+struct orr_layers {
+	int n;
+	const int64_t *work_ns; /* [n] F + B of a microbatch */
+	const int64_t *bytes;   /* [n] NULL: nothing */
+};
+
+struct orr_allocation {
+	int64_t period_ns; /* -1: nothing fits */
+	int64_t bound_ns;  /* no allocation is below */
+	bool proven;       /* the best there is */
+};
+
+/* The best pieces, exact. worker_of [n] may be NULL. memory_bytes 0: no limit. */
+int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const struct orr_layers *layers,
+                            int n_workers, int64_t memory_bytes, struct orr_error *err);
+
+/* Any allocation: the heaviest layers first, each to the least busy worker that has room; then branch and bound,
+ * for so many steps. What ends before that is proven. Never worse than the pieces. */
+int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *layers, int n_workers,
+                     int64_t memory_bytes, int64_t most_steps, struct orr_error *err);
+#endif

@@ -1,0 +1,64 @@
+#ifndef ORR_BLOCK_H
+#define ORR_BLOCK_H
+/* A building block: the passes of one microbatch (or of a few) laid out in cells of time, to be
+ * started again every T cells [3]. It is modulo scheduling: T is the initiation interval, workers
+ * are the resources, the cells taken modulo T are the reservation table, and the lifespan of a
+ * stash is the lifetime of a register. A block decides an order for every worker; how long jobs
+ * last is the pipeline's business, so cells need not be seconds. Any stage DAG, any placement. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+#include "pipeline.h"
+
+/* A start that is not given: W goes to the first cell that is free after its B. */
+#define ORR_BLOCK_FREE INT64_MIN
+
+struct orr_block {
+	const struct orr_pipeline *pipeline; /* borrowed; its workers count */
+	int n_stages;
+	int n_passes;       /* 3, or 2 where B is the whole backward */
+	int n_microbatches; /* in one block: more than 1 where only several together repeat without
+	                       collision */
+	int64_t interval;   /* T, in cells: the block's microbatches start again so much later */
+	int *worker;        /* [n_microbatches * n_stages] */
+	int64_t *start;     /* [n_microbatches * n_stages * n_passes], in cells; any origin */
+	int64_t *length;    /* [n_stages * n_passes], in cells, at least 1 */
+};
+
+/* A block without starts, all W free, every stage on worker 0. A cell is a pass: B takes 2 where it
+ * is the whole backward. */
+int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
+                     int n_microbatches, int64_t interval, struct orr_error *err);
+void orr_block_destroy(struct orr_block *block); /* NULL is fine */
+
+static inline int orr_block_at(const struct orr_block *block, int s, int b, enum orr_pass d)
+{
+	return (b * block->n_stages + s) * block->n_passes + (int)d;
+}
+
+/* Give every free W a cell, first come first served, and refuse a block in which a pass starts
+ * before one that it waits for has ended, or in which two passes of a worker fall together modulo
+ * T. */
+int orr_block_fill(struct orr_block *block, struct orr_error *err);
+
+/* Equation 1 of [3]: no more stage stashes than this are ever on worker w, the sum over its stages
+ * of ceil(lifespan / T). Of a block that was filled. */
+int64_t orr_block_peak(const struct orr_block *block, int w);
+
+/* Fill, repeat, squeeze and reorder: n of every job, as a schedule's lay_out writes it. On no
+ * worker does the peak stash, in stages or in bytes, exceed that of the repeated block. */
+int orr_block_lay_out(struct orr_block *block, int64_t *n, struct orr_error *err);
+
+/* The same where each worker may hold up to `stashes` stage stashes, if that is more than the block
+ * does. *makespan_ns, if not NULL, is the time on free links. */
+int orr_block_lay_out_within(struct orr_block *block, int64_t stashes, int64_t *n,
+                             int64_t *makespan_ns, struct orr_error *err);
+
+/* Appendix E.2 of [3]: 6n + 6d - 3k - 1 units for n microbatches on d workers of two stages each,
+ * if at most k stage stashes fit a worker. Most orders that are squeezed and reordered do not end
+ * before; it is no theorem. */
+static inline int64_t orr_block_expected(int64_t n_microbatches, int64_t n_workers, int64_t peak)
+{
+	return 6 * n_microbatches + 6 * n_workers - 3 * peak - 1;
+}
+#endif

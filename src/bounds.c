@@ -1,0 +1,395 @@
+/* Why the microbatches may be taken in turn: in any order, let the k-th F of a stage that starts be
+ * of microbatch k, and likewise the k-th B and the k-th W. Every job still follows what it waits
+ * for, since the k-th F of a stage can only start when k are done of every stage before it, and so
+ * on; times and loads stay as they are. So a bound on orders in which every stage takes its
+ * microbatches in turn holds for all. And a backward that is not split is a split one whose W
+ * follows at once. */
+#include "bounds.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap.h"
+#include "sort.h"
+
+#define DENSE 3072 /* jobs: up to here all pairs are looked at */
+
+struct finder {
+	const struct orr_trial *trial;
+	const struct orr_pipeline *p;
+	int n_jobs, n_words;
+	struct orr_error *err;
+	int64_t *head, *tail; /* [n_jobs] at least so much before its start, and after its end */
+	int *turn;            /* [n_jobs] jobs in an order that extends all edges */
+	int *own, *flight; /* [n_stages] W, and B, of so many microbatches before must have ended */
+	uint64_t *reach;   /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
+	int *sorted, *n_sorted; /* jobs of each worker by head (or tail), as they become known */
+	int64_t *longest;       /* [2 * n_stages] */
+};
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+static int smaller_of(int64_t x, int64_t y, int most)
+{
+	int64_t least = x < y ? x : y;
+
+	return (int)(least < 1 ? 1 : least < most ? least : most);
+}
+
+static int worker_of(const struct finder *f, int j)
+{
+	return f->trial->jobs.compute[j];
+}
+
+static int job(const struct finder *f, int s, int b, enum orr_pass d)
+{
+	return orr_jobs_index(&f->trial->jobs, s, b, d);
+}
+
+/* Is there a way from stage s to stage t? */
+static bool leads(const struct finder *f, int s, int t, bool *seen)
+{
+	memset(seen, 0, (size_t)f->p->n_stages * sizeof(*seen));
+	seen[s] = true;
+	for (int x = s; x <= t; x++)
+		for (int i = 0; seen[x] && i < f->p->stages[x].n_out; i++)
+			seen[orr_stage_after(f->p, x, i)] = true;
+	return seen[t];
+}
+
+/* As F(s,k) starts, s holds all that W has not ended, and every stage before s on the same worker
+ * holds at least what B of s has not: both are so many microbatches at most. */
+static int find_caps(struct finder *f)
+{
+	struct orr_load limit = f->trial->limit;
+	int m = f->p->n_microbatches;
+	bool *seen = calloc((size_t)f->p->n_stages, sizeof(*seen));
+
+	if (!seen)
+		return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory");
+	for (int s = 0; s < f->p->n_stages; s++) {
+		int j = job(f, s, 0, ORR_PASS_F);
+		struct orr_load one = f->trial->up[j], others = {0, 0};
+
+		for (int t = 0; t < s; t++) {
+			int k = job(f, t, 0, ORR_PASS_F);
+
+			if (worker_of(f, k) == worker_of(f, j) && leads(f, t, s, seen)) {
+				others.stashes += f->trial->up[k].stashes;
+				others.bytes += f->trial->up[k].bytes;
+			}
+		}
+		f->own[s] = smaller_of(limit.stashes - others.stashes,
+				       one.bytes ? (limit.bytes - others.bytes) / one.bytes : m, m);
+		one.bytes += others.bytes;
+		f->flight[s] = smaller_of(limit.stashes / (1 + others.stashes),
+					  one.bytes ? limit.bytes / one.bytes : m, m);
+	}
+	free(seen);
+	return 0;
+}
+
+/* An order of all jobs: microbatch by microbatch, F down the stages, B and W up. */
+static void take_turns(struct finder *f)
+{
+	int n = 0, n_stages = f->p->n_stages;
+
+	for (int b = 0; b < f->p->n_microbatches; b++) {
+		for (int s = 0; s < n_stages; s++)
+			f->turn[n++] = job(f, s, b, ORR_PASS_F);
+		for (int s = n_stages - 1; s >= 0; s--) {
+			f->turn[n++] = job(f, s, b, ORR_PASS_B);
+			f->turn[n++] = job(f, s, b, ORR_PASS_W);
+		}
+	}
+}
+
+/* All that j must follow; with `after`, all that must follow it. list holds n_stages + 5. */
+static int around(const struct finder *f, int j, bool after, int *list)
+{
+	const struct orr_jobs *jobs = &f->trial->jobs;
+	struct orr_job at = orr_jobs_at(jobs, j);
+	int step = after ? 1 : -1, m = f->p->n_microbatches, n;
+
+	n = after ? orr_jobs_successors(jobs, j, list) : orr_jobs_predecessors(jobs, j, list);
+	if (at.b + step >= 0 && at.b + step < m)
+		list[n++] = job(f, at.s, at.b + step, at.d);
+	if (after && at.d == ORR_PASS_W && at.b + f->own[at.s] < m)
+		list[n++] = job(f, at.s, at.b + f->own[at.s], ORR_PASS_F);
+	if (after && at.d == ORR_PASS_B && at.b + f->flight[at.s] < m)
+		list[n++] = job(f, at.s, at.b + f->flight[at.s], ORR_PASS_F);
+	if (!after && at.d == ORR_PASS_F && at.b >= f->own[at.s])
+		list[n++] = job(f, at.s, at.b - f->own[at.s], ORR_PASS_W);
+	if (!after && at.d == ORR_PASS_F && at.b >= f->flight[at.s])
+		list[n++] = job(f, at.s, at.b - f->flight[at.s], ORR_PASS_B);
+	return n;
+}
+
+/* What j must follow on each worker takes its time there, whatever the order: not before the first
+ * of any of them can start, and then all of those. */
+static int64_t wait_for_load(const struct finder *f, int j, const int64_t *side)
+{
+	const uint64_t *reach = f->reach + (size_t)j * (size_t)f->n_words;
+	const int *first = f->trial->jobs.first;
+	int64_t most = 0;
+
+	for (int w = 0; w < f->p->n_workers; w++) {
+		int64_t load = 0;
+
+		for (int i = f->n_sorted[w] - 1; i >= 0; i--) {
+			int k = f->sorted[first[w] + i];
+
+			if (!(reach[k / 64] >> (k % 64) & 1))
+				continue;
+			load += f->trial->duration[k];
+			most = larger(most, side[k] + load);
+		}
+	}
+	return most;
+}
+
+static void insert(struct finder *f, int j, const int64_t *side)
+{
+	int w = worker_of(f, j), *sorted = f->sorted + f->trial->jobs.first[w],
+	    i = f->n_sorted[w]++;
+
+	for (; i > 0 && side[sorted[i - 1]] > side[j]; i--)
+		sorted[i] = sorted[i - 1];
+	sorted[i] = j;
+}
+
+static void merge(struct finder *f, int j, int k)
+{
+	uint64_t *to = f->reach + (size_t)j * (size_t)f->n_words;
+	const uint64_t *from = f->reach + (size_t)k * (size_t)f->n_words;
+
+	for (int i = 0; i < f->n_words; i++)
+		to[i] |= from[i];
+	to[k / 64] |= UINT64_C(1) << (k % 64);
+}
+
+/* Heads of all jobs; with `after`, tails. */
+static void find_side(struct finder *f, bool after, int *list)
+{
+	int64_t *side = after ? f->tail : f->head;
+
+	if (f->reach)
+		memset(f->reach, 0, (size_t)f->n_jobs * (size_t)f->n_words * sizeof(*f->reach));
+	memset(f->n_sorted, 0, (size_t)f->p->n_workers * sizeof(*f->n_sorted));
+	for (int i = 0; i < f->n_jobs; i++) {
+		int j = f->turn[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, list);
+		struct orr_job at = orr_jobs_at(&f->trial->jobs, j);
+
+		side[j] = after && at.d == ORR_PASS_W ? f->p->stages[at.s].update_ns : 0;
+		for (int k = 0; k < n; k++) {
+			int64_t between =
+				worker_of(f, list[k]) == worker_of(f, j) ? 0 : f->p->latency_ns;
+
+			side[j] = larger(side[j],
+					 side[list[k]] + f->trial->duration[list[k]] + between);
+			if (f->reach)
+				merge(f, j, list[k]);
+		}
+		if (f->reach) {
+			side[j] = larger(side[j], wait_for_load(f, j, side));
+			insert(f, j, side);
+		}
+	}
+}
+
+/* One worker, heads and tails, preemption allowed: at any time run the job that is there with the
+ * longest tail. Exact for that relaxation (Jackson's preemptive rule). */
+static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct orr_heap *heap,
+			int64_t *bound)
+{
+	int n = 0, i = 0, code;
+	int64_t now = 0;
+
+	for (int j = 0; j < f->n_jobs; j++)
+		if (worker_of(f, j) == w)
+			keyed[n++] = (struct orr_keyed){f->head[j], j};
+	if (n && (code = orr_sort(keyed, n, f->err)))
+		return code;
+	while (i < n || heap->n) {
+		struct orr_entry job;
+		int64_t until;
+
+		if (!heap->n && now < keyed[i].key)
+			now = keyed[i].key;
+		for (; i < n && keyed[i].key <= now; i++)
+			if ((code = orr_heap_push(heap, -f->tail[keyed[i].value], keyed[i].value,
+						  f->trial->duration[keyed[i].value], f->err)))
+				return code;
+		job = orr_heap_pop(heap);
+		until = i < n ? keyed[i].key : INT64_MAX;
+		if (until - now < job.value) {
+			job.value -= until - now;
+			now = until;
+			if ((code = orr_heap_push(heap, job.key, job.tie, job.value, f->err)))
+				return code;
+			continue;
+		}
+		now += job.value;
+		*bound = larger(*bound, now - job.key);
+	}
+	return 0;
+}
+
+/* The shortest time from the start of F(s) to the end of W(s): down every way from s, and back. */
+static int64_t shortest_life(struct finder *f, int s)
+{
+	const struct orr_pipeline *p = f->p;
+	int n = p->n_stages;
+	int64_t *down = f->longest, *up = f->longest + n;
+	const int64_t *duration = f->trial->duration;
+
+	for (int t = 0; t < n; t++)
+		down[t] = up[t] = -1;
+	down[s] = duration[job(f, s, 0, ORR_PASS_F)];
+	for (int t = s; t < n; t++)
+		for (int i = 0; down[t] >= 0 && i < p->stages[t].n_out; i++) {
+			int x = orr_stage_after(p, t, i), j = job(f, x, 0, ORR_PASS_F);
+			int64_t between = worker_of(f, j) == worker_of(f, job(f, t, 0, ORR_PASS_F))
+						  ? 0
+						  : p->latency_ns;
+
+			down[x] = larger(down[x], down[t] + between + duration[j]);
+		}
+	for (int t = n - 1; t >= s; t--) {
+		int j = job(f, t, 0, ORR_PASS_B);
+		int64_t from = down[t];
+
+		if (from < 0)
+			continue;
+		for (int i = 0; i < p->stages[t].n_out; i++) {
+			int x = orr_stage_after(p, t, i);
+			int64_t between = worker_of(f, j) == worker_of(f, job(f, x, 0, ORR_PASS_B))
+						  ? 0
+						  : p->latency_ns;
+
+			from = larger(from, up[x] + between);
+		}
+		up[t] = from + duration[j];
+	}
+	return up[s] + duration[job(f, s, 0, ORR_PASS_W)];
+}
+
+static int64_t smaller(int64_t x, int64_t y)
+{
+	return x < y ? x : y;
+}
+
+/* All stashes of worker w must live in its memory, one beside the other, from its first F to its
+ * last W. At first it cannot be full yet: the k-th stash needs k - 1 forwards before; and at last
+ * likewise. */
+static int64_t bound_memory(struct finder *f, int w)
+{
+	const struct orr_trial *t = f->trial;
+	int64_t m = f->p->n_microbatches, lives = 0, bytes = 0, n = 0, first = INT64_MAX,
+		last = INT64_MAX;
+	int64_t forward = INT64_MAX, weight = INT64_MAX, room = t->limit.stashes, flat, ramps = 0;
+
+	for (int s = 0; s < f->p->n_stages; s++) {
+		int j = job(f, s, 0, ORR_PASS_F),
+		    k = job(f, s, f->p->n_microbatches - 1, ORR_PASS_W);
+		int64_t life, weighed;
+
+		if (worker_of(f, j) != w)
+			continue;
+		life = shortest_life(f, s);
+		n += m;
+		lives += m * life;
+		if (__builtin_mul_overflow(life, m * t->up[j].bytes, &weighed) ||
+		    __builtin_add_overflow(bytes, weighed, &bytes))
+			bytes = 0; /* too large to count: no bound from bytes */
+		first = smaller(first, f->head[j]);
+		last = smaller(last, f->tail[k]);
+		forward = smaller(forward, t->duration[j]);
+		weight = smaller(weight, t->duration[k]);
+	}
+	if (!n)
+		return 0;
+	room = smaller(room, n);
+	flat = lives / room;
+	if ((room - 1) < INT64_MAX / 4 / (forward + weight + 1))
+		ramps = (room - 1) * (forward + weight);
+	/* either the ramps meet, or each costs a triangle */
+	flat = larger(flat, smaller(ramps, flat + ramps / 2));
+	if (t->limit.bytes > 0 && t->limit.bytes < INT64_MAX)
+		flat = larger(flat, bytes / t->limit.bytes);
+	return first + flat + last;
+}
+
+static int find_all(struct finder *f, struct orr_bounds *out)
+{
+	struct orr_keyed *keyed = malloc((size_t)f->n_jobs * sizeof(*keyed));
+	int *list = calloc((size_t)f->p->n_stages + 5, sizeof(*list)), code = 0;
+	struct orr_heap heap = {0};
+
+	if (!keyed || !list) {
+		code = orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f->n_jobs);
+		goto out;
+	}
+	take_turns(f);
+	if ((code = find_caps(f)))
+		goto out;
+	find_side(f, false, list);
+	find_side(f, true, list);
+	for (int j = 0; j < f->n_jobs; j++)
+		out->path_ns =
+			larger(out->path_ns, f->head[j] + f->trial->duration[j] + f->tail[j]);
+	for (int w = 0; !code && w < f->p->n_workers; w++) {
+		code = bound_worker(f, w, keyed, &heap, &out->worker_ns);
+		out->memory_ns = larger(out->memory_ns, bound_memory(f, w));
+		if (!code)
+			code = orr_bounds_room(&out->room_ns, f->trial, w, f->head, f->tail,
+					       f->err);
+	}
+	out->largest_ns =
+		larger(larger(out->path_ns, out->worker_ns), larger(out->memory_ns, out->room_ns));
+out:
+	orr_heap_fini(&heap);
+	free(keyed);
+	free(list);
+	return code;
+}
+
+int orr_bounds_find(struct orr_bounds *out, const struct orr_trial *trial, struct orr_error *err)
+{
+	const struct orr_pipeline *p = trial->jobs.pipeline;
+	struct finder f = {.trial = trial, .p = p, .n_jobs = trial->jobs.n_jobs, .err = err};
+	size_t n = (size_t)f.n_jobs, n_stages = (size_t)p->n_stages;
+	int code = 0;
+
+	memset(out, 0, sizeof(*out));
+	f.n_words = (f.n_jobs + 63) / 64;
+	f.head = calloc(n, sizeof(*f.head));
+	f.tail = calloc(n, sizeof(*f.tail));
+	f.turn = calloc(n, sizeof(*f.turn));
+	f.sorted = calloc(n, sizeof(*f.sorted));
+	f.n_sorted = calloc((size_t)p->n_workers, sizeof(*f.n_sorted));
+	f.own = calloc(n_stages, sizeof(*f.own));
+	f.flight = calloc(n_stages, sizeof(*f.flight));
+	f.longest = calloc(2 * n_stages, sizeof(*f.longest));
+	if (f.n_jobs <= DENSE)
+		f.reach = calloc(n * (size_t)f.n_words, sizeof(*f.reach));
+	if (!f.head || !f.tail || !f.turn || !f.sorted || !f.n_sorted || !f.own || !f.flight ||
+	    !f.longest || (f.n_jobs <= DENSE && !f.reach))
+		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f.n_jobs);
+	else
+		code = find_all(&f, out);
+	free(f.head);
+	free(f.tail);
+	free(f.turn);
+	free(f.sorted);
+	free(f.n_sorted);
+	free(f.own);
+	free(f.flight);
+	free(f.longest);
+	free(f.reach);
+	return code;
+}

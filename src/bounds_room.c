@@ -1,0 +1,146 @@
+/* What memory does to one worker at the two ends of a step. Until the k-th B of the worker can
+ * start, it has run at most k - 1 Bs and Ws, and only so many Fs as fit memory with k - 1 stashes
+ * gone: if that is less work than there is time, the worker waits. And once all Fs but k - 1 must
+ * have ended, so that what follows them can end in time, it has only the stashes of a full memory
+ * and k - 1 more to work on. */
+#include "bounds.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sort.h"
+
+#define MOST 128 /* Bs, and Fs, that are looked at */
+
+struct end {
+	const struct orr_trial *trial;
+	int w, n;                    /* jobs of a pass on the worker */
+	int64_t room;                /* stashes that fit */
+	int64_t *most[ORR_N_PASSES]; /* [n + 1] the longest jobs of a pass take so much together */
+	struct orr_keyed *keyed;
+	struct orr_error *err;
+};
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+static int64_t longest(const struct end *e, enum orr_pass d, int64_t count)
+{
+	return e->most[d][count < e->n ? count : e->n];
+}
+
+/* The worker's jobs of pass d by sign * value[], the smallest first. */
+static int sort(struct end *e, enum orr_pass d, const int64_t *value, int sign)
+{
+	const struct orr_jobs *jobs = &e->trial->jobs;
+	int n = 0;
+
+	for (int j = 0; j < jobs->n_jobs; j++)
+		if (jobs->compute[j] == e->w && j % ORR_N_PASSES == (int)d)
+			e->keyed[n++] = (struct orr_keyed){sign * value[j], j};
+	return n ? orr_sort(e->keyed, n, e->err) : 0;
+}
+
+/* Part of a step at one of its ends: so long, and no more than so much work in it. */
+struct part {
+	int64_t time, work;
+};
+
+/* Before B number k can start, or after all Fs but k must have ended; k -1: only what every job
+ * leaves. */
+static struct part part_of(const struct end *e, const struct orr_keyed *keyed, int64_t at_once,
+			   int k, bool at_last)
+{
+	int64_t forwards = at_last ? k : e->room + k, backwards = at_last ? e->room + k : k;
+
+	if (k < 0)
+		return (struct part){at_once, 0};
+	return (struct part){keyed[k].key, longest(e, ORR_PASS_F, forwards) +
+						   longest(e, ORR_PASS_B, backwards) +
+						   longest(e, ORR_PASS_W, backwards)};
+}
+
+/* With more work than both parts take, they cannot overlap, and the rest goes in between. */
+static int64_t join(const struct end *e, const struct orr_keyed *firsts, int64_t first,
+		    int64_t last, int64_t busy)
+{
+	int64_t bound = 0;
+	int most = e->n < MOST ? e->n : MOST;
+
+	for (int k = -1; k < most; k++)
+		for (int l = -1; l < most; l++) {
+			struct part x = part_of(e, firsts, first, k, false),
+				    y = part_of(e, e->keyed, last, l, true);
+
+			if (busy > x.work + y.work)
+				bound = larger(bound, x.time + y.time + busy - x.work - y.work);
+		}
+	return bound;
+}
+
+static int find(struct end *e, struct orr_keyed *firsts, const int64_t *head, const int64_t *tail,
+		int64_t *bound)
+{
+	const struct orr_trial *t = e->trial;
+	int64_t first = INT64_MAX, last = INT64_MAX, busy = 0;
+	int code;
+
+	for (int j = 0; j < t->jobs.n_jobs; j++) {
+		if (t->jobs.compute[j] != e->w)
+			continue;
+		busy += t->duration[j];
+		first = head[j] < first ? head[j] : first;
+		last = tail[j] < last ? tail[j] : last;
+	}
+	for (int d = 0; d < ORR_N_PASSES; d++) {
+		if ((code = sort(e, (enum orr_pass)d, t->duration, -1)))
+			return code;
+		for (int k = 0; k < e->n; k++)
+			e->most[d][k + 1] = e->most[d][k] - e->keyed[k].key;
+	}
+	if ((code = sort(e, ORR_PASS_B, head, 1)))
+		return code;
+	memcpy(firsts, e->keyed, (size_t)e->n * sizeof(*firsts));
+	if ((code = sort(e, ORR_PASS_F, tail, 1)))
+		return code;
+	*bound = larger(*bound, join(e, firsts, first, last, busy));
+	return 0;
+}
+
+int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const int64_t *head,
+		    const int64_t *tail, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = &trial->jobs;
+	struct end e = {.trial = trial, .w = w, .room = trial->limit.stashes, .err = err};
+	int64_t least = INT64_MAX;
+	size_t room;
+	int code = 0;
+
+	for (int j = 0; j < jobs->n_jobs; j += ORR_N_PASSES)
+		if (jobs->compute[j] == w) {
+			e.n++;
+			least = trial->up[j].bytes < least ? trial->up[j].bytes : least;
+		}
+	if (!e.n)
+		return 0;
+	if (least > 0 && trial->limit.bytes / least < e.room)
+		e.room = trial->limit.bytes / least;
+	if (e.room > e.n)
+		e.room = e.n;
+	room = (size_t)e.n + 1;
+	e.keyed = malloc(2 * room * sizeof(*e.keyed));
+	e.most[0] = calloc(ORR_N_PASSES * room, sizeof(**e.most));
+	if (!e.keyed || !e.most[0]) {
+		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", jobs->n_jobs);
+	} else {
+		e.most[1] = e.most[0] + room;
+		e.most[2] = e.most[1] + room;
+		code = find(&e, e.keyed + room, head, tail, bound);
+	}
+	free(e.keyed);
+	free(e.most[0]);
+	return code;
+}

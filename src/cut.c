@@ -1,0 +1,296 @@
+#include "cut.h"
+
+#include <float.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "machine.h"
+
+#define UNASKED_STAGES 4 /* where neither stages nor workers are given */
+#define MOST_OPERATORS                                                                             \
+	20000 /* the search takes time and memory in proportion to operators * stages */
+
+struct cutting {
+	const struct orr_graph *g;
+	int n;        /* operators but inputs */
+	int *order;   /* [n] their numbers, in the order in which they are cut */
+	int *place;   /* [n_operators] place in order; -1: an input */
+	double *sum;  /* [n + 1] cost of the first i */
+	int *parent;  /* union-find over places */
+	double *best; /* [(n_stages + 1) * (n + 1)] least largest cost of the first i in k stages */
+	int *from;    /* where the last of those stages begins */
+};
+
+static double cost_of(const struct orr_operator *o, int64_t samples,
+		      const struct orr_machine *machine)
+{
+	if (o->forward_ns >= 0 || o->backward_ns >= 0)
+		return (double)(o->forward_ns > 0 ? o->forward_ns : 0) +
+		       (double)(o->backward_ns > 0 ? o->backward_ns : 0) +
+		       (double)(o->weight_ns > 0 ? o->weight_ns : 0);
+	return (double)(o->forward_flops + o->backward_flops + o->weight_flops) * (double)samples /
+	       machine->flops_per_s * 1e9;
+}
+
+/* Depth first from the sinks, inputs first: a topological order that finishes one branch before the
+ * next. The stack holds (operator, next input). */
+static int order_operators(struct cutting *c, struct orr_error *err)
+{
+	const struct orr_graph *g = c->g;
+	int *stack = malloc(2 * ((size_t)g->n_operators + 1) * sizeof(*stack));
+	bool *seen = calloc((size_t)g->n_operators, sizeof(*seen)),
+	     *read = calloc((size_t)g->n_operators, sizeof(*read));
+	int code = 0;
+
+	if (!stack || !seen || !read) {
+		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+		goto out;
+	}
+	for (int i = 0; i < g->n_operators; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++)
+			read[g->operators[i].inputs[k]] = true;
+	for (int sink = 0; sink < g->n_operators; sink++) {
+		int depth = 0;
+
+		if (read[sink] || seen[sink])
+			continue;
+		seen[sink] = true;
+		stack[0] = sink, stack[1] = 0;
+		while (depth >= 0) {
+			int i = stack[2 * depth], k = stack[2 * depth + 1]++;
+
+			if (k < g->operators[i].n_inputs) {
+				int input = g->operators[i].inputs[k];
+
+				if (!seen[input]) {
+					seen[input] = true;
+					depth++;
+					stack[2 * depth] = input, stack[2 * depth + 1] = 0;
+				}
+				continue;
+			}
+			c->place[i] = -1;
+			if (g->operators[i].op != ORR_OP_INPUT) {
+				c->place[i] = c->n;
+				c->order[c->n++] = i;
+			}
+			depth--;
+		}
+	}
+out:
+	free(stack);
+	free(seen);
+	free(read);
+	return code;
+}
+
+static int root_of(int *parent, int i)
+{
+	for (; parent[i] != i; i = parent[i])
+		parent[i] = parent[parent[i]];
+	return i;
+}
+
+/* Extend the stage [begin, end) to begin at begin - 1: how many pieces it is in afterwards. */
+static int join(struct cutting *c, const int *readers, const int *first_reader, int begin, int end,
+		int pieces)
+{
+	c->parent[begin] = begin;
+	pieces++;
+	for (int k = first_reader[begin]; k < first_reader[begin + 1]; k++) {
+		int to = readers[k];
+		int x, y;
+
+		if (to >= end)
+			continue;
+		x = root_of(c->parent, begin);
+		y = root_of(c->parent, to);
+		if (x != y) {
+			c->parent[x] = y;
+			pieces--;
+		}
+	}
+	return pieces;
+}
+
+/* Who reads each place, as places: readers[first_reader[i]] on. */
+static int list_readers(const struct cutting *c, int **readers, int **first_reader,
+			struct orr_error *err)
+{
+	const struct orr_graph *g = c->g;
+	size_t n_edges = 0;
+	int *next;
+
+	for (int i = 0; i < g->n_operators; i++)
+		n_edges += (size_t)g->operators[i].n_inputs;
+	*readers = malloc((n_edges + 1) * sizeof(**readers));
+	*first_reader = calloc((size_t)c->n + 2, sizeof(**first_reader));
+	if (!*readers || !*first_reader)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	next = *first_reader + 1;
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < g->n_operators; i++)
+			for (int k = 0; c->place[i] >= 0 && k < g->operators[i].n_inputs; k++) {
+				int from = c->place[g->operators[i].inputs[k]];
+
+				if (from < 0)
+					continue;
+				if (pass)
+					(*readers)[next[from]++] = c->place[i];
+				else
+					next[from + 1]++;
+			}
+		if (!pass)
+			for (int i = 0; i < c->n; i++)
+				next[i + 1] += next[i];
+	}
+	return 0;
+}
+
+/* best[k][i] over all stages [begin, i) that are connected; those dearer than limit are passed
+ * over. */
+static void search(struct cutting *c, const int *readers, const int *first_reader, int n_stages,
+		   double limit)
+{
+	size_t row = (size_t)c->n + 1;
+
+	for (size_t i = 0; i < row * (size_t)(n_stages + 1); i++)
+		c->best[i] = DBL_MAX;
+	c->best[0] = 0;
+	for (int end = 1; end <= c->n; end++) {
+		int pieces = 0;
+
+		for (int begin = end - 1; begin >= 0; begin--) {
+			double cost = c->sum[end] - c->sum[begin];
+
+			if (cost > limit)
+				break;
+			pieces = join(c, readers, first_reader, begin, end, pieces);
+			for (int k = 1; pieces == 1 && k <= n_stages && k <= end; k++) {
+				double before = c->best[(size_t)(k - 1) * row + (size_t)begin];
+				double largest = before > cost ? before : cost;
+				size_t here = (size_t)k * row + (size_t)end;
+
+				if (largest < c->best[here]) {
+					c->best[here] = largest;
+					c->from[here] = begin;
+				}
+			}
+		}
+	}
+}
+
+static bool write_stages(const struct cutting *c, int n_stages, int *stage_of)
+{
+	size_t row = (size_t)c->n + 1;
+	int end = c->n;
+
+	if (c->best[(size_t)n_stages * row + (size_t)c->n] >= DBL_MAX)
+		return false;
+	for (int s = n_stages - 1; s >= 0; s--) {
+		int begin = c->from[(size_t)(s + 1) * row + (size_t)end];
+
+		for (int i = begin; i < end; i++)
+			stage_of[c->order[i]] = s;
+		end = begin;
+	}
+	return true;
+}
+
+static int find(struct cutting *c, int n_stages, bool exactly, int *stage_of, int *n_chosen,
+		struct orr_error *err)
+{
+	int *readers = NULL, *first_reader = NULL;
+	int code = list_readers(c, &readers, &first_reader, err);
+	double dearest = 0, limit;
+
+	for (int i = 0; i < c->n; i++)
+		dearest = c->sum[i + 1] - c->sum[i] > dearest ? c->sum[i + 1] - c->sum[i] : dearest;
+	limit = dearest + c->sum[c->n] / n_stages;
+	while (!code) {
+		search(c, readers, first_reader, n_stages, limit);
+		if (write_stages(c, n_stages, stage_of)) {
+			*n_chosen = n_stages;
+			break;
+		}
+		if (limit < c->sum[c->n]) {
+			limit *= 2;
+			continue;
+		}
+		if (exactly)
+			code = orr_fail(err, ORR_E_INPUT,
+					"%s: no cut into %d connected stages: give another number "
+					"(--stages), or "
+					"pin the nodes (stage=)",
+					c->g->name, n_stages);
+		else
+			n_stages--; /* one stage is connected at least where the graph is */
+		if (!n_stages)
+			code = orr_fail(err, ORR_E_INPUT,
+					"%s: the model falls into parts that nothing connects: "
+					"train them apart, "
+					"or pin the nodes (stage=)",
+					c->g->name);
+	}
+	free(readers);
+	free(first_reader);
+	return code;
+}
+
+int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
+	    int n_stages, int *stage_of, int *n_chosen, struct orr_error *err)
+{
+	struct cutting c = {.g = g};
+	bool exactly = n_stages > 0;
+	size_t n = (size_t)g->n_operators, cells;
+	int code;
+
+	c.order = malloc(n * sizeof(*c.order));
+	c.place = malloc(n * sizeof(*c.place));
+	c.parent = malloc(n * sizeof(*c.parent));
+	c.sum = calloc(n + 1, sizeof(*c.sum));
+	if (!c.order || !c.place || !c.parent || !c.sum) {
+		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+		goto out;
+	}
+	if ((code = order_operators(&c, err)))
+		goto out;
+	for (int i = 0; i < g->n_operators; i++)
+		stage_of[i] = -1;
+	if (n_stages == c.n) { /* nothing to choose */
+		for (int i = 0; i < c.n; i++)
+			stage_of[c.order[i]] = i;
+		goto out;
+	}
+	if (c.n > MOST_OPERATORS) {
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: %d operators are too many to cut: pin them (stage=)", g->name,
+				c.n);
+		goto out;
+	}
+	if (!exactly)
+		n_stages = machine->n_workers ? machine->n_workers : UNASKED_STAGES;
+	if (n_stages > c.n)
+		n_stages = c.n;
+	for (int i = 0; i < c.n; i++)
+		c.sum[i + 1] = c.sum[i] + cost_of(&g->operators[c.order[i]], samples, machine);
+	cells = (size_t)(n_stages + 1) * (size_t)(c.n + 1);
+	c.best = malloc(cells * sizeof(*c.best));
+	c.from = malloc(cells * sizeof(*c.from));
+	code = c.best && c.from
+		       ? find(&c, n_stages, exactly, stage_of, n_chosen, err)
+		       : orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
+out:
+	free(c.order);
+	free(c.place);
+	free(c.parent);
+	free(c.sum);
+	free(c.best);
+	free(c.from);
+	return code;
+}

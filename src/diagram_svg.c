@@ -1,0 +1,339 @@
+#include "diagram.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "jobs.h"
+#include "layout.h"
+#include "quantity.h"
+#include "svg.h"
+#include "timeline.h"
+
+/* Neighbouring microbatches get neighbouring hues, whose lightness differs too, so that they are
+ * told apart by colour-blind eyes; F is light and B dark throughout, so that a greyscale print
+ * tells passes apart. */
+#define N_HUES 8
+static const struct {
+	const char *fill[2]; /* F, B; W is hatched with both */
+	const char *on_dark; /* of a label on B */
+} hues[N_HUES] = {
+	{{"#c2dfff", "#2273c3"}, "#fff"}, {{"#adf3fb", "#00a5b3"}, "#111"},
+	{{"#b8ebc8", "#008b4e"}, "#fff"}, {{"#faecb6", "#c8a91f"}, "#111"},
+	{{"#ffdbbe", "#c97409"}, "#fff"}, {{"#ffcdc4", "#b34638"}, "#fff"},
+	{{"#ffd9e6", "#d56897"}, "#111"}, {{"#dfd0ff", "#7751af"}, "#fff"},
+};
+#define UPDATE_FILL "#4a4a52"
+#define TOP 70
+#define MIN_WIDTH 900
+#define MAX_WIDTH 1800
+#define WIDTH_PER_CELL 22 /* half as much again where a label needs the stage */
+#define MAX_CELLS 150000 /* more are snapped to a coarser grid, where they merge */
+#define CHARACTER 0.63 /* width of a digit, in font sizes */
+#define MIN_FONT 5.5
+
+static double row_top(const struct svg *svg, int w)
+{
+	return TOP + w * svg->pitch;
+}
+
+static void choose_labels(struct svg *svg)
+{
+	const struct orr_layout *layout = svg->layout;
+	double room, most = svg->height * 0.6 < 11 ? svg->height * 0.6 : 11;
+	int whole = snprintf(NULL, 0, "%dF%d", layout->last_s, layout->last_b);
+	int number = snprintf(NULL, 0, "%d", layout->last_b);
+
+	room = layout->span_ns ? layout->shortest_ns * svg->width / (double)layout->span_ns : 0;
+	svg->outlined = room >= 4;
+	room -= 3;
+	svg->whole = room >= whole * CHARACTER * 8.5;
+	svg->font = room / ((svg->whole ? whole : number) * CHARACTER);
+	svg->font = svg->font > most ? most : svg->font;
+	if (svg->font < MIN_FONT) /* then the longer passes at least */
+		svg->font = most < MIN_FONT ? 0 : most < 8 ? most : 8;
+}
+
+static void choose_sizes(struct svg *svg)
+{
+	const struct orr_layout *layout = svg->layout;
+	int n_workers = layout->n_workers, most = 0;
+
+	for (int w = 0; w < n_workers; w++) {
+		const struct orr_worker_figures *figures = &svg->figures->worker[w];
+
+		if (layout->first[w + 1] - layout->first[w] > most)
+			most = layout->first[w + 1] - layout->first[w];
+		svg->bytes = svg->bytes || figures->peak_stash_bytes > 0;
+	}
+	for (int w = 0; w < n_workers; w++) {
+		const struct orr_worker_figures *figures = &svg->figures->worker[w];
+		int64_t peak = svg->bytes ? figures->peak_stash_bytes : figures->peak_stash;
+
+		svg->peak = peak > svg->peak ? peak : svg->peak;
+	}
+	most = most > MAX_WIDTH ? MAX_WIDTH : most;
+	most *= layout->most_stages > 1 ? WIDTH_PER_CELL * 3 / 2 : WIDTH_PER_CELL;
+	svg->width = most < MIN_WIDTH ? MIN_WIDTH : most > MAX_WIDTH ? MAX_WIDTH : most;
+	svg->right = svg->bytes ? 64 : 40;
+	svg->pitch = n_workers <= 20 ? 30 : n_workers >= 100 ? 6 : 600.0 / n_workers;
+	svg->height = svg->pitch > 20 ? svg->pitch - 4 : svg->pitch * 0.87;
+	svg->memory_top = TOP + n_workers * svg->pitch + 62;
+	svg->memory_pitch = n_workers <= 10 ? 26 : n_workers >= 52 ? 5 : 260.0 / n_workers;
+	svg->memory_height = svg->peak > 0 ? svg->memory_pitch * 0.87 : 0;
+	svg->grid = 1;
+	while (svg->grid < 40 && layout->n_cells > MAX_CELLS &&
+	       (int64_t)n_workers * svg->width * 10 / svg->grid > MAX_CELLS)
+		svg->grid *= 2;
+	choose_labels(svg);
+}
+
+static double bottom(const struct svg *svg)
+{
+	double rows = TOP + svg->layout->n_workers * svg->pitch;
+
+	return svg->memory_height > 0
+	               ? svg->memory_top + svg->layout->n_workers * svg->memory_pitch + 12
+	               : rows + 44;
+}
+
+static void write_title(const struct svg *svg)
+{
+	const struct orr_timeline *t = svg->layout->timeline;
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	const struct orr_figures *f = svg->figures;
+	char title[256], makespan[64], bound[64], text[512];
+	const char *unit = p->units ? " units" : "";
+
+	(void)snprintf(title, sizeof(title), "%s%s: %d stage%s on %d worker%s, %d microbatch%s",
+	               t->jobs->schedule, t->measured ? ", measured" : "", p->n_stages,
+	               p->n_stages == 1 ? "" : "s", p->n_workers, p->n_workers == 1 ? "" : "s",
+	               p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
+	(void)snprintf(text, sizeof(text),
+	               "makespan %s%s, lower bound %s%s, bubble %.1f%%, span bubble %.1f%%",
+	               orr_duration_print(makespan, sizeof(makespan), f->makespan_ns, p->units),
+	               unit, orr_duration_print(bound, sizeof(bound), f->lower_bound_ns, p->units),
+	               unit, 100 * f->bubble, 100 * f->span_bubble);
+	svg_write_text(svg, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
+	svg_write_text(svg, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"", text);
+}
+
+static void write_patterns(const struct svg *svg)
+{
+	if (!svg->layout->n_kind[ORR_KIND_W])
+		return;
+	fputs("<defs>\n", svg->file);
+	for (int hue = 0; hue < N_HUES; hue++)
+		fprintf(svg->file,
+		        "<pattern id=\"w%d\" width=\"4\" height=\"4\" "
+		        "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
+		        "<rect width=\"4\" height=\"4\" fill=\"%s\"/>"
+		        "<rect width=\"1\" height=\"4\" fill=\"%s\"/></pattern>\n",
+		        hue, hues[hue].fill[ORR_KIND_F], hues[hue].fill[ORR_KIND_B]);
+	fputs("</defs>\n", svg->file);
+}
+
+static void write_axis(const struct svg *svg)
+{
+	const struct orr_layout *layout = svg->layout;
+	int64_t tick = orr_layout_tick_ns(layout, svg->width / 70);
+	double rows = TOP + layout->n_workers * svg->pitch;
+	double end = svg->memory_height > 0 ? bottom(svg) - 12 : rows;
+	char label[64], text[32];
+
+	fprintf(svg->file, "<path stroke=\"" GRID "\" fill=\"none\" d=\"");
+	for (int64_t time = 0; time <= layout->span_ns; time += tick) {
+		double x = LEFT + svg_tenths(svg, time) / 10.0;
+
+		fprintf(svg->file, "M%.1f,%dV%.1f", x, TOP - 4, rows + 4);
+		if (svg->memory_height > 0)
+			fprintf(svg->file, "M%.1f,%.1fV%.1f", x, svg->memory_top - 4, end);
+	}
+	fputs("\"/>\n<g font-size=\"12\" text-anchor=\"middle\">\n", svg->file);
+	for (int64_t time = 0; time <= layout->span_ns; time += tick)
+		fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+		        LEFT + svg_tenths(svg, time) / 10.0, rows + 18,
+		        orr_layout_tick_print(layout, label, sizeof(label), time));
+	fputs("</g>\n", svg->file);
+	(void)snprintf(text, sizeof(text), "time (%s)", layout->unit);
+	svg_write_text(svg, LEFT + svg->width, rows + 34, "font-size=\"12\" text-anchor=\"end\"",
+	               text);
+}
+
+/* W is hatched with the colours of F and B. Outlines part the jobs of one microbatch. */
+static void start_cells(const struct svg *svg, int hue, enum orr_kind kind)
+{
+	if (kind == ORR_KIND_UPDATE)
+		fputs("<path fill=\"" UPDATE_FILL "\"", svg->file);
+	else if (kind == ORR_KIND_W)
+		fprintf(svg->file, "<path fill=\"url(#w%d)\"", hue);
+	else
+		fprintf(svg->file, "<path fill=\"%s\"", hues[hue].fill[kind]);
+	if (svg->outlined && hue >= 0)
+		fprintf(svg->file, " stroke=\"%s\"",
+		        kind == ORR_KIND_B ? "#fff\" stroke-width=\"0.7"
+		                           : hues[hue].fill[ORR_KIND_B]);
+	fputs(" d=\"", svg->file);
+}
+
+/* One path for all cells of one look: hue and kind; hue is -1 for updates. */
+static void write_cells(const struct svg *svg, int hue, enum orr_kind kind)
+{
+	const struct orr_layout *layout = svg->layout;
+	bool started = false;
+
+	for (int w = 0; w < layout->n_workers; w++)
+		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
+			const struct orr_cell *cell = &layout->cells[i];
+			int from = svg_tenths(svg, cell->start_ns);
+			int width = svg_tenths(svg, cell->end_ns) - from;
+
+			if (kind == ORR_KIND_UPDATE && width < 10) /* to be seen at all */
+				width = 10;
+			if (cell->kind != kind || width <= 0 ||
+			    (hue >= 0 && cell->b % N_HUES != hue))
+				continue;
+			if (!started)
+				start_cells(svg, hue, kind);
+			started = true;
+			fputc('M', svg->file);
+			svg_write_tenths(svg->file, LEFT * 10 + from);
+			fprintf(svg->file, ",%.1fh", row_top(svg, w));
+			svg_write_tenths(svg->file, width);
+			fprintf(svg->file, "v%.1fh-", svg->height);
+			svg_write_tenths(svg->file, width);
+			fputc('z', svg->file);
+		}
+	if (started)
+		fputs("\"/>\n", svg->file);
+}
+
+static void write_labels(const struct svg *svg)
+{
+	const struct orr_layout *layout = svg->layout;
+	double down = svg->height / 2 + svg->font * 0.36;
+	char label[64];
+
+	if (svg->font <= 0)
+		return;
+	fprintf(svg->file, "<g font-size=\"%.1f\" text-anchor=\"middle\">\n", svg->font);
+	for (int w = 0; w < layout->n_workers; w++)
+		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
+			const struct orr_cell *cell = &layout->cells[i];
+			double from = svg_tenths(svg, cell->start_ns) / 10.0;
+			double to = svg_tenths(svg, cell->end_ns) / 10.0;
+			const char *ink = NULL;
+
+			if (cell->kind == ORR_KIND_UPDATE)
+				ink = "#fff";
+			else if (cell->kind == ORR_KIND_B)
+				ink = hues[cell->b % N_HUES].on_dark;
+			if (svg->whole)
+				(void)orr_cell_print(label, sizeof(label), cell);
+			else if (cell->kind == ORR_KIND_UPDATE)
+				(void)snprintf(label, sizeof(label), "U");
+			else
+				(void)snprintf(label, sizeof(label), "%d", cell->b);
+			if ((double)strlen(label) * svg->font * CHARACTER > to - from - 2)
+				continue;
+			fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\"", LEFT + (from + to) / 2,
+			        row_top(svg, w) + down);
+			if (ink)
+				fprintf(svg->file, " fill=\"%s\"", ink);
+			else if (cell->kind == ORR_KIND_W)
+				fprintf(svg->file,
+				        " stroke=\"%s\" stroke-width=\"2.5\" "
+				        "paint-order=\"stroke\"",
+				        hues[cell->b % N_HUES].fill[ORR_KIND_F]);
+			fprintf(svg->file, ">%s</text>\n", label);
+		}
+	fputs("</g>\n", svg->file);
+}
+
+static void write_swatch(const struct svg *svg, double x, double y, const char *fill,
+                         const char *stroke)
+{
+	fprintf(svg->file,
+	        "<rect x=\"%.1f\" y=\"%.1f\" width=\"22\" height=\"14\" fill=\"%s\" "
+	        "stroke=\"%s\"/>\n",
+	        x, y, fill, stroke);
+}
+
+static void write_legend(const struct svg *svg)
+{
+	static const char *const names[] = {"forward", "backward", "weight gradient", "update"};
+	const char *fills[] = {hues[0].fill[0], hues[0].fill[1], "url(#w0)", UPDATE_FILL};
+	double x = LEFT, y = bottom(svg) + 6;
+	int n = svg->layout->last_b + 1 < N_HUES ? svg->layout->last_b + 1 : N_HUES;
+	char text[16];
+
+	for (int kind = 0; kind < ORR_N_KINDS; kind++)
+		if (svg->layout->n_kind[kind]) {
+			write_swatch(svg, x, y, fills[kind],
+			             kind == ORR_KIND_UPDATE ? UPDATE_FILL : hues[0].fill[1]);
+			svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", names[kind]);
+			x += 48 + 6.2 * (double)strlen(names[kind]);
+		}
+	write_swatch(svg, x, y, ROW_FILL, GRID);
+	svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", "idle");
+	x = LEFT + svg->width - 22 * n;
+	svg_write_text(svg, x - 8, y + 11, "font-size=\"12\" text-anchor=\"end\"",
+	               svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
+	for (int hue = 0; hue < n; hue++) {
+		write_swatch(svg, x + 22 * hue, y, hues[hue].fill[0], hues[hue].fill[1]);
+		(void)snprintf(text, sizeof(text), "%d", hue);
+		svg_write_text(svg, x + 22 * hue + 11, y + 11,
+		               "font-size=\"11\" text-anchor=\"middle\"", text);
+	}
+}
+
+static int write_drawing(const struct svg *svg, struct orr_error *err)
+{
+	int width = LEFT + svg->width + svg->right + 8, code;
+	double height = bottom(svg) + 32;
+
+	fprintf(svg->file,
+	        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+	        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
+	        "viewBox=\"0 0 %d %.0f\" font-family=\"Helvetica, Arial, sans-serif\" fill=\"" INK
+	        "\">\n",
+	        width, height, width, height);
+	fprintf(svg->file, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
+	write_title(svg);
+	write_patterns(svg);
+	svg_write_rows(svg, TOP, svg->pitch, svg->height);
+	if (svg->memory_height > 0)
+		svg_write_rows(svg, svg->memory_top, svg->memory_pitch, svg->memory_height);
+	write_axis(svg);
+	for (int hue = 0; hue < N_HUES; hue++)
+		for (int kind = ORR_KIND_F; kind <= ORR_KIND_W; kind++)
+			write_cells(svg, hue, (enum orr_kind)kind);
+	write_cells(svg, -1, ORR_KIND_UPDATE);
+	write_labels(svg);
+	if (svg->memory_height > 0 && (code = svg_write_memory(svg, err)))
+		return code;
+	write_legend(svg);
+	fputs("</svg>\n", svg->file);
+	return 0;
+}
+
+int orr_diagram_svg(FILE *file, const struct orr_timeline *t, struct orr_error *err)
+{
+	struct orr_layout *layout = NULL;
+	struct orr_figures *figures = NULL;
+	struct svg svg = {.file = file};
+	int code;
+
+	if ((code = orr_layout_create(&layout, t, err)) ||
+	    (code = orr_figures_create(&figures, t, err)))
+		goto out;
+	svg.layout = layout;
+	svg.figures = figures;
+	choose_sizes(&svg);
+	if (!(code = write_drawing(&svg, err)))
+		code = orr_layout_finish(file, "diagram", err);
+out:
+	orr_figures_destroy(figures);
+	orr_layout_destroy(layout);
+	return code;
+}

@@ -1,0 +1,256 @@
+#include "diagram.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout.h"
+
+#define MIN_COLUMNS  40
+#define MAX_COLUMNS  10000
+#define MAX_PER_STEP 8 /* columns that the shortest time step gets when there is room */
+#define N_HUES       8
+
+/* Per kind, F B W U: what fills a cell, so that the passes differ without colour. */
+static const char fill[ORR_N_KINDS] = {'-', '=', '~', '+'};
+static const char *const kind_names[ORR_N_KINDS] = {"forward", "backward", "weight gradient",
+                                                    "update"};
+
+/* Colours of the 256-colour terminal per hue: light for F, dark for B, between for W. */
+static const unsigned char hues[N_HUES][3] = {
+	{117, 25, 74},   {223, 130, 215}, {157, 28, 71},  {218, 90, 169},
+	{229, 100, 184}, {159, 30, 44},   {217, 88, 167}, {183, 54, 134},
+};
+#define STYLE_IDLE   0
+#define STYLE_UPDATE (1 + 3 * N_HUES)
+
+/* What is written in the cells, one choice a drawing so that it reads evenly. */
+enum label { LABEL_JOB, LABEL_NUMBER, LABEL_DIGIT };
+
+struct canvas {
+	FILE *file;
+	const struct orr_layout *layout;
+	int columns; /* of a line */
+	int margin;  /* columns before the drawing */
+	int width;   /* columns of the drawing */
+	bool colour;
+	enum label label;
+	bool labelled;        /* so far, anything was */
+	char *row;            /* [width] */
+	unsigned char *style; /* [width] 0: idle, 1 + 3 hue + kind, or STYLE_UPDATE */
+};
+
+static int64_t divisor(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* With a common time step a whole number of columns wide, equal jobs look equal; without one that
+ * fits, every column shows what runs at its middle. */
+static int choose_width(const struct orr_layout *layout, int room)
+{
+	int64_t step = layout->span_ns, n;
+
+	for (int i = 0; i < layout->n_cells && step > 1; i++)
+		step = divisor(divisor(step, layout->cells[i].start_ns), layout->cells[i].end_ns);
+	n = step > 0 ? layout->span_ns / step : room;
+	if (n == 0 || n > room)
+		return room;
+	return (int)n * (room / (int)n < MAX_PER_STEP ? room / (int)n : MAX_PER_STEP);
+}
+
+static int column_of(const struct canvas *c, int64_t time_ns)
+{
+	int64_t span = c->layout->span_ns;
+
+	return span ? (int)((double)time_ns * c->width / (double)span + 0.5) : 0;
+}
+
+static void start_style(const struct canvas *c, int style)
+{
+	if (!c->colour)
+		return;
+	if (style == STYLE_IDLE)
+		fprintf(c->file, "\033[0m");
+	else if (style == STYLE_UPDATE)
+		fprintf(c->file, "\033[0;38;5;231;48;5;240m");
+	else
+		fprintf(c->file, "\033[0;38;5;%d;48;5;%dm", (style - 1) % 3 == 1 ? 231 : 16,
+		        hues[(style - 1) / 3][(style - 1) % 3]);
+}
+
+/* Without colour a label needs a column after it, which says the pass and ends the cell. */
+static int label_gap(const struct canvas *c)
+{
+	return c->colour ? 0 : 1;
+}
+
+/* 2F0 where a worker has several stages, else the microbatch, else its last digit: what fits the
+ * kind of job that is shortest on average. */
+static void choose_label(struct canvas *c)
+{
+	const struct orr_layout *layout = c->layout;
+	int b = layout->last_b;
+	double room =
+		layout->span_ns ? layout->shortest_ns * c->width / (double)layout->span_ns : 0;
+
+	room += 1e-9 - label_gap(c);
+	if (layout->most_stages > 1 && snprintf(NULL, 0, "%dF%d", layout->last_s, b) <= room)
+		c->label = LABEL_JOB;
+	else
+		c->label =
+			b < 10 || snprintf(NULL, 0, "%d", b) <= room ? LABEL_NUMBER : LABEL_DIGIT;
+}
+
+static int print_label(const struct canvas *c, const struct orr_cell *cell, char *label,
+                       size_t size)
+{
+	if (c->label == LABEL_JOB)
+		return (int)strlen(orr_cell_print(label, size, cell));
+	if (cell->kind == ORR_KIND_UPDATE)
+		return snprintf(label, size, "U");
+	return snprintf(label, size, "%d", c->label == LABEL_NUMBER ? cell->b : cell->b % 10);
+}
+
+static void paint(struct canvas *c, const struct orr_cell *cell)
+{
+	int from = column_of(c, cell->start_ns), to = column_of(c, cell->end_ns);
+	int style = cell->kind == ORR_KIND_UPDATE ? STYLE_UPDATE
+	                                          : 1 + 3 * (cell->b % N_HUES) + (int)cell->kind;
+	char label[64];
+	int n = print_label(c, cell, label, sizeof(label));
+
+	to = to < c->width ? to : c->width;
+	if (from >= to)
+		return;
+	memset(c->row + from, c->colour ? ' ' : fill[cell->kind], (size_t)(to - from));
+	memset(c->style + from, style, (size_t)(to - from));
+	if (n + label_gap(c) > to - from)
+		return;
+	memcpy(c->row + from, label, (size_t)n);
+	c->labelled = true;
+}
+
+static void write_row(struct canvas *c, int w)
+{
+	const struct orr_layout *layout = c->layout;
+	int style = STYLE_IDLE;
+
+	memset(c->row, '.', (size_t)c->width);
+	memset(c->style, STYLE_IDLE, (size_t)c->width);
+	for (int i = layout->first[w]; i < layout->first[w + 1]; i++)
+		paint(c, &layout->cells[i]);
+	fprintf(c->file, "w%-*d", c->margin - 1, w);
+	for (int x = 0; x < c->width; x++) {
+		if (c->style[x] != style)
+			start_style(c, style = c->style[x]);
+		fputc(c->row[x], c->file);
+	}
+	if (style != STYLE_IDLE)
+		start_style(c, STYLE_IDLE);
+	fputc('\n', c->file);
+}
+
+/* |0        |10       |20: a bar stands at the start of its column. */
+static void write_axis(struct canvas *c)
+{
+	const struct orr_layout *layout = c->layout;
+	int64_t tick = orr_layout_tick_ns(layout, c->width < 20 ? 1 : c->width / 10);
+	int at = 0;
+
+	fprintf(c->file, "%*s", c->margin, "");
+	for (int64_t time = 0; time <= layout->span_ns; time += tick) {
+		char label[64];
+		int column = column_of(c, time);
+		int n = (int)strlen(orr_layout_tick_print(layout, label, sizeof(label), time)) + 1;
+
+		if ((at && column <= at) || column + n > c->columns - c->margin)
+			continue;
+		fprintf(c->file, "%*s|%s", column - at, "", label);
+		at = column + n;
+	}
+	fputc('\n', c->file);
+}
+
+/* Items are kept whole; a line that is full is broken. */
+static void write_item(struct canvas *c, int *at, const char *key, int style, const char *text)
+{
+	int n = (int)(strlen(key) + strlen(text)) + 1;
+
+	if (*at && *at + 3 + n > c->columns) {
+		fputc('\n', c->file);
+		*at = 0;
+	}
+	fprintf(c->file, "%*s", *at ? 3 : 0, "");
+	*at += n + (*at ? 3 : 0);
+	if (style != STYLE_IDLE)
+		start_style(c, style);
+	fputs(key, c->file);
+	if (style != STYLE_IDLE)
+		start_style(c, STYLE_IDLE);
+	fprintf(c->file, " %s", text);
+}
+
+static void write_legend(struct canvas *c)
+{
+	static const char *const label_names[] = {"stage 2, microbatch 0", "microbatch",
+	                                          "last digit of the microbatch"};
+	int at = 0;
+	char text[32], key[3] = "0?";
+
+	(void)snprintf(text, sizeof(text), "in %s", c->layout->unit);
+	write_item(c, &at, "time", STYLE_IDLE, text);
+	for (int kind = 0; kind < ORR_N_KINDS; kind++) {
+		int style = kind == ORR_KIND_UPDATE ? STYLE_UPDATE : 1 + kind;
+
+		if (!c->layout->n_kind[kind])
+			continue;
+		key[0] = !c->labelled ? fill[kind] : kind == ORR_KIND_UPDATE ? 'U' : '0';
+		if (c->colour && !c->labelled)
+			key[0] = ' ';
+		key[1] = c->colour ? ' ' : fill[kind];
+		write_item(c, &at, key, style, kind_names[kind]);
+	}
+	write_item(c, &at, ".", STYLE_IDLE, "idle");
+	if (c->labelled)
+		write_item(c, &at, c->label == LABEL_JOB ? "2F0" : "0, 1, 2", STYLE_IDLE,
+		           label_names[c->label]);
+	fputc('\n', c->file);
+}
+
+int orr_diagram_text(FILE *file, const struct orr_timeline *t, int columns, bool colour,
+                     struct orr_error *err)
+{
+	struct orr_layout *layout = NULL;
+	struct canvas c = {.file = file, .columns = columns, .colour = colour};
+	int code;
+
+	if (columns < MIN_COLUMNS || columns > MAX_COLUMNS)
+		return orr_fail(err, ORR_E_INPUT, "diagram: %d columns; it takes %d to %d", columns,
+		                MIN_COLUMNS, MAX_COLUMNS);
+	if ((code = orr_layout_create(&layout, t, err)))
+		return code;
+	c.layout = layout;
+	c.margin = 3 + snprintf(NULL, 0, "%d", layout->n_workers - 1);
+	c.width = choose_width(layout, columns - c.margin);
+	if (!(c.row = malloc((size_t)c.width)) || !(c.style = malloc((size_t)c.width))) {
+		code = orr_fail(err, ORR_E_NOMEM, "diagram: no memory for %d columns", c.width);
+		goto out;
+	}
+	choose_label(&c);
+	for (int w = 0; w < layout->n_workers; w++)
+		write_row(&c, w);
+	write_axis(&c);
+	write_legend(&c);
+	code = orr_layout_finish(file, "diagram", err);
+out:
+	free(c.row);
+	free(c.style);
+	orr_layout_destroy(layout);
+	return code;
+}

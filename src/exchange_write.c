@@ -1,0 +1,144 @@
+/* Timeline -> schedule CSV. */
+#include "exchange.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "jobs.h"
+#include "layout.h"
+#include "timeline.h"
+
+#define MOST_STEPS 10 /* of a job, where cells are steps */
+
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* What all starts and durations are multiples of; 0 where that is too small to line up by. */
+static int64_t find_step_ns(const struct orr_timeline *t, int64_t first_ns)
+{
+	int64_t step = 0, longest = 0;
+
+	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		int64_t duration = t->end_ns[j] - t->start_ns[j];
+
+		if (!duration)
+			return 0;
+		longest = duration > longest ? duration : longest;
+		step = greatest_divisor(greatest_divisor(t->start_ns[j] - first_ns, duration),
+					step);
+	}
+	return longest / step > MOST_STEPS ? 0 : step;
+}
+
+struct entry {
+	int64_t start_ns, end_ns;
+	int place; /* in an order that keeps every dependency: what takes no time needs one */
+	int j;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->end_ns != y->end_ns)
+		return x->end_ns < y->end_ns ? -1 : 1;
+	return (x->place > y->place) - (x->place < y->place);
+}
+
+/* The jobs of each worker, in the order in which they ran: entries[first[w]] on. */
+static int order_jobs(struct entry **out, const struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	struct entry *entries = malloc((size_t)jobs->n_jobs * sizeof(*entries));
+	int *sequence = malloc((size_t)jobs->n_jobs * sizeof(*sequence));
+	int *place = malloc((size_t)jobs->n_jobs * sizeof(*place));
+	int code = 0;
+
+	if (!entries || !sequence || !place) {
+		code = orr_fail(err, ORR_E_NOMEM, "schedule: no memory to order %d jobs",
+				jobs->n_jobs);
+		goto out;
+	}
+	if ((code = orr_jobs_sequence(jobs, sequence, err)))
+		goto out;
+	for (int i = 0; i < jobs->n_jobs; i++)
+		place[sequence[i]] = i;
+	for (int i = 0; i < jobs->n_jobs; i++) {
+		int j = jobs->by_worker[i];
+
+		entries[i] = (struct entry){t->start_ns[j], t->end_ns[j], place[j], j};
+	}
+	for (int w = 0; w < jobs->pipeline->n_workers && jobs->order == ORR_ORDER_GREEDY; w++)
+		qsort(entries + jobs->first[w], (size_t)(jobs->first[w + 1] - jobs->first[w]),
+		      sizeof(*entries), compare_entries);
+	*out = entries;
+	entries = NULL;
+out:
+	free(entries);
+	free(sequence);
+	free(place);
+	return code;
+}
+
+static void write_job(FILE *file, const struct orr_jobs *jobs, int j)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	char letter = orr_pass_letter(job.d);
+
+	fprintf(file, "%d%c%d", job.s, letter == 'B' && jobs->n_passes == 3 ? 'I' : letter, job.b);
+}
+
+/* n_cells: in a row, where cells are steps. */
+static void write_row(FILE *file, const struct orr_jobs *jobs, const struct entry *entry, int n,
+		      int64_t first_ns, int64_t step_ns, int64_t n_cells)
+{
+	int64_t at = 0; /* cells that have been begun */
+
+	for (int i = 0; i < n; i++) {
+		int64_t cell = step_ns ? (entry[i].start_ns - first_ns) / step_ns : i;
+
+		for (; at < cell + 1; at++)
+			if (at)
+				fputc(',', file);
+		write_job(file, jobs, entry[i].j);
+	}
+	/* a row without a comma, and without a job, would be no row */
+	for (n_cells = n_cells < 2 && !n ? 2 : n_cells; at < n_cells; at++)
+		if (at)
+			fputc(',', file);
+	fputc('\n', file);
+}
+
+int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int64_t first_ns = INT64_MAX, last_ns = 0, step_ns, n_cells = 0;
+	struct entry *entries = NULL;
+	int code;
+
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		first_ns = t->start_ns[j] < first_ns ? t->start_ns[j] : first_ns;
+		last_ns = t->end_ns[j] > last_ns ? t->end_ns[j] : last_ns;
+	}
+	if ((code = order_jobs(&entries, t, err)))
+		return code;
+	step_ns = find_step_ns(t, first_ns);
+	if (step_ns)
+		n_cells = (last_ns - first_ns) / step_ns;
+	for (int w = 0; w < jobs->pipeline->n_workers; w++)
+		write_row(file, jobs, entries + jobs->first[w], jobs->first[w + 1] - jobs->first[w],
+			  first_ns, step_ns, n_cells);
+	free(entries);
+	return orr_layout_finish(file, "schedule", err);
+}

@@ -1,0 +1,334 @@
+#include "figures.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "jobs.h"
+#include "machine.h"
+#include "quantity.h"
+#include "timeline.h"
+
+static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)
+{
+	struct orr_worker_figures *worker = user;
+
+	(void)time_ns;
+	if (stashes > worker->peak_stash)
+		worker->peak_stash = stashes;
+	if (bytes > worker->peak_stash_bytes)
+		worker->peak_stash_bytes = bytes;
+}
+
+static void note_interval(struct orr_worker_figures *worker, bool *seen, int64_t start_ns,
+			  int64_t end_ns)
+{
+	if (!*seen || start_ns < worker->first_start_ns)
+		worker->first_start_ns = start_ns;
+	if (!*seen || end_ns > worker->last_end_ns)
+		worker->last_end_ns = end_ns;
+	*seen = true;
+	worker->busy_ns += end_ns - start_ns;
+}
+
+static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int64_t first = INT64_MAX, last = INT64_MIN, busy = 0, busiest = 0;
+
+	for (int w = 0; w < f->n_workers; w++) {
+		struct orr_worker_figures *worker = &f->worker[w];
+		bool seen = false;
+
+		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
+			note_interval(worker, &seen, t->start_ns[jobs->by_worker[i]],
+				      t->end_ns[jobs->by_worker[i]]);
+		for (int u = 0; u < t->n_updates; u++)
+			if (t->updates[u].w == w)
+				note_interval(worker, &seen, t->updates[u].start_ns,
+					      t->updates[u].end_ns);
+		busy += worker->busy_ns;
+		busiest = worker->busy_ns > busiest ? worker->busy_ns : busiest;
+		if (!seen)
+			continue;
+		first = worker->first_start_ns < first ? worker->first_start_ns : first;
+		last = worker->last_end_ns > last ? worker->last_end_ns : last;
+		if (worker->last_end_ns - worker->first_start_ns > f->span_ns)
+			f->span_ns = worker->last_end_ns - worker->first_start_ns;
+	}
+	f->makespan_ns = last - first;
+	for (int w = 0; w < f->n_workers; w++)
+		f->worker[w].idle_ns = f->makespan_ns - f->worker[w].busy_ns;
+	if (f->makespan_ns > 0)
+		f->bubble = 1 - (double)busy / ((double)f->n_workers * (double)f->makespan_ns);
+	if (f->span_ns > 0)
+		f->span_bubble = 1 - (double)busiest / (double)f->span_ns;
+}
+
+static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j, const int *around,
+		      int n)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	const struct orr_stage *stage = &p->stages[job.s];
+	struct orr_worker_figures *worker = &f->worker[jobs->compute[j]];
+
+	for (int i = 0; i < n; i++) {
+		struct orr_job from = orr_jobs_at(jobs, around[i]);
+
+		if (jobs->compute[around[i]] == jobs->compute[j] || from.b != job.b)
+			continue; /* at home, or a cap: nothing moves */
+		if (from.s == job.s) {
+			worker->recv_stashes++;
+			worker->recv_stash_bytes += orr_jobs_stash_bytes(jobs, job.s, from.d);
+		} else if (job.d == ORR_PASS_F) {
+			worker->recv_activations++;
+			worker->recv_activation_bytes += orr_pipeline_edge_bytes(p, from.s, job.s);
+		} else {
+			worker->recv_gradients++;
+			worker->recv_gradient_bytes += orr_pipeline_edge_bytes(p, job.s, from.s);
+		}
+	}
+	if (jobs->weights[j] == jobs->compute[j])
+		return;
+	if (2 * stage->parameter_bytes > worker->fetched_bytes)
+		worker->fetched_bytes = 2 * stage->parameter_bytes;
+	worker->recv_parameters++;
+	worker->recv_parameter_bytes += stage->parameter_bytes;
+	if (job.d == orr_jobs_last_pass(jobs)) {
+		worker->sent_weight_gradients++;
+		worker->sent_weight_gradient_bytes += stage->parameter_bytes;
+	}
+}
+
+static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int *around = calloc((size_t)p->n_stages + 2, sizeof(*around));
+
+	if (!around)
+		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
+	for (int j = 0; j < jobs->n_jobs; j++)
+		count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
+	free(around);
+	for (int s = 0; s < p->n_stages; s++) {
+		int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
+
+		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
+			struct orr_worker_figures *owner = &f->worker[jobs->owners[i]];
+
+			owner->parameter_bytes += p->stages[s].parameter_bytes;
+			owner->all_reduce_bytes +=
+				2 * (r - 1) * (p->stages[s].parameter_bytes / r) +
+				2 * (r - 1) * (p->stages[s].parameter_bytes % r) / r;
+		}
+	}
+	return 0;
+}
+
+/* Longest paths over one microbatch, which are the same for all: before F(s) and B(s) start, and
+ * after B(s) ends. Caps and orders are a schedule's own and no part of it. */
+struct paths {
+	int64_t *before_f, *before_b, *after_f, *after_b;
+	int64_t *life; /* from the start of F(s) to the end of B(s): F goes down one way at least, B
+			  comes back */
+};
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+static void find_paths(const struct paths *paths, const struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	bool weight_apart = jobs->n_passes == 3;
+
+	for (int s = 0; s < p->n_stages; s++)
+		for (int i = 0; i < p->stages[s].n_in; i++) {
+			int before = orr_stage_before(p, s, i);
+
+			paths->before_f[s] =
+				larger(paths->before_f[s],
+				       paths->before_f[before] + p->stages[before].forward_ns);
+		}
+	for (int s = p->n_stages - 1; s >= 0; s--) {
+		for (int i = 0; i < p->stages[s].n_out; i++)
+			paths->life[s] =
+				larger(paths->life[s], paths->life[orr_stage_after(p, s, i)]);
+		paths->life[s] +=
+			p->stages[s].forward_ns +
+			orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_B));
+		paths->before_b[s] = paths->before_f[s] + p->stages[s].forward_ns;
+		for (int i = 0; i < p->stages[s].n_out; i++) {
+			int after = orr_stage_after(p, s, i);
+			int64_t backward = orr_jobs_duration_ns(
+				jobs, orr_jobs_index(jobs, after, 0, ORR_PASS_B));
+
+			paths->before_b[s] =
+				larger(paths->before_b[s], paths->before_b[after] + backward);
+		}
+	}
+	for (int s = 0; s < p->n_stages; s++) {
+		paths->after_b[s] = p->stages[s].update_ns;
+		if (weight_apart)
+			paths->after_b[s] += orr_pipeline_duration_ns(p, s, ORR_PASS_W, true);
+		for (int i = 0; i < p->stages[s].n_in; i++) {
+			int before = orr_stage_before(p, s, i);
+			int64_t backward = orr_jobs_duration_ns(
+				jobs, orr_jobs_index(jobs, before, 0, ORR_PASS_B));
+
+			paths->after_b[s] =
+				larger(paths->after_b[s], paths->after_b[before] + backward);
+		}
+	}
+	for (int s = p->n_stages - 1; s >= 0; s--) {
+		paths->after_f[s] =
+			paths->after_b[s] +
+			orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_B));
+		for (int i = 0; i < p->stages[s].n_out; i++) {
+			int after = orr_stage_after(p, s, i);
+
+			paths->after_f[s] =
+				larger(paths->after_f[s],
+				       paths->after_f[after] + p->stages[after].forward_ns);
+		}
+	}
+}
+
+/* A worker cannot start before its earliest job can, then has all its work to do, and after its
+ * last job what waits for that remains. */
+static int64_t bound_worker(const struct orr_jobs *jobs, const struct paths *paths, int w)
+{
+	int64_t before = INT64_MAX, after = INT64_MAX, busy = 0;
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		int j = jobs->by_worker[i];
+		struct orr_job job = orr_jobs_at(jobs, j);
+		const struct orr_stage *stage = &jobs->pipeline->stages[job.s];
+		int64_t head =
+			job.d == ORR_PASS_F ? paths->before_f[job.s] : paths->before_b[job.s];
+		int64_t tail = job.d == ORR_PASS_F   ? paths->after_f[job.s]
+			       : job.d == ORR_PASS_B ? paths->after_b[job.s]
+						     : stage->update_ns;
+
+		if (job.d == ORR_PASS_W)
+			head += orr_jobs_duration_ns(jobs, j - 1); /* its B */
+		before = head < before ? head : before;
+		after = tail < after ? tail : after;
+		busy += orr_jobs_duration_ns(jobs, j);
+	}
+	return busy ? before + busy + after : 0;
+}
+
+static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
+			  struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	size_t n = (size_t)p->n_stages;
+	int64_t *room = calloc(5 * n, sizeof(*room));
+	struct paths paths = {room, room + n, room + 2 * n, room + 3 * n, room + 4 * n};
+	int64_t lifespan = 0, unit = 0;
+	int peak = 0;
+
+	if (!room)
+		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
+	find_paths(&paths, jobs);
+	f->lower_bound_ns = jobs->bound_ns;
+	for (int s = 0; s < p->n_stages; s++) {
+		const struct orr_stage *stage = &p->stages[s];
+
+		f->lower_bound_ns =
+			larger(f->lower_bound_ns,
+			       paths.before_f[s] + stage->forward_ns + paths.after_f[s]);
+		lifespan += paths.life[s];
+		if (jobs->n_passes == 3)
+			lifespan +=
+				orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_W));
+		unit += stage->forward_ns + stage->backward_ns + stage->weight_ns;
+	}
+	for (int w = 0; w < f->n_workers; w++) {
+		f->lower_bound_ns = larger(f->lower_bound_ns, bound_worker(jobs, &paths, w));
+		peak = f->worker[w].peak_stash > peak ? f->worker[w].peak_stash : peak;
+	}
+	/* work of all stages over time of all workers; memory-time bounds the same ratio [1,
+	 * appendix] */
+	if (f->makespan_ns > 0)
+		f->throughput =
+			(double)unit * p->n_microbatches / ((double)f->makespan_ns * f->n_workers);
+	if (lifespan > 0)
+		f->throughput_bound = (double)peak * (double)unit / (double)lifespan;
+	if (f->throughput_bound > 1)
+		f->throughput_bound = 1;
+	free(room);
+	return 0;
+}
+
+static void add_memory(struct orr_worker_figures *worker, int optimizer_floats)
+{
+	worker->optimizer_bytes = optimizer_floats * worker->parameter_bytes;
+	worker->memory_bytes = 2 * worker->parameter_bytes + worker->optimizer_bytes +
+			       worker->fetched_bytes + worker->peak_stash_bytes;
+}
+
+int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
+		       struct orr_error *err)
+{
+	struct orr_figures *f = calloc(1, sizeof(*f));
+	int n_workers = t->jobs->pipeline->n_workers, code = 0;
+
+	if (!f || !(f->worker = calloc((size_t)n_workers, sizeof(*f->worker)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers", n_workers);
+		goto out;
+	}
+	f->n_workers = n_workers;
+	measure_time(f, t);
+	if ((code = count_traffic(f, t->jobs, err)))
+		goto out;
+	for (int w = 0; w < n_workers; w++)
+		if ((code = orr_timeline_stash(t, w, note_peak, &f->worker[w], err)))
+			goto out;
+	for (int w = 0; w < n_workers; w++)
+		add_memory(&f->worker[w], t->jobs->pipeline->optimizer_floats);
+	if ((code = bound_makespan(f, t, err)))
+		goto out;
+	*out = f;
+	f = NULL;
+out:
+	orr_figures_destroy(f);
+	return code;
+}
+
+int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,
+			     struct orr_error *err)
+{
+	char need[32], limit[32], parameters[32], stash[32];
+
+	for (int w = 0; w < f->n_workers; w++) {
+		const struct orr_worker_figures *worker = &f->worker[w];
+
+		if (!machine->memory_bytes || worker->memory_bytes <= machine->memory_bytes)
+			continue;
+		orr_size_print(need, sizeof(need), worker->memory_bytes);
+		orr_size_print(limit, sizeof(limit), machine->memory_bytes);
+		orr_size_print(parameters, sizeof(parameters),
+			       worker->memory_bytes - worker->peak_stash_bytes);
+		orr_size_print(stash, sizeof(stash), worker->peak_stash_bytes);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"worker %d needs %s, %s for parameters, gradients and optimizer and %s for "
+			"%d "
+			"stashes, and has %s: take more workers, a schedule that holds fewer "
+			"microbatches, or a larger --memory",
+			w, need, parameters, stash, worker->peak_stash, limit);
+	}
+	return 0;
+}
+
+void orr_figures_destroy(struct orr_figures *f)
+{
+	if (!f)
+		return;
+	free(f->worker);
+	free(f);
+}

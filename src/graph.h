@@ -1,0 +1,92 @@
+#ifndef ORR_GRAPH_H
+#define ORR_GRAPH_H
+/* A graph: the model as its file says it, operators and the tensors between them.
+ *
+ * Operators are numbered topologically, in the order of the file where that leaves a choice, so a
+ * predecessor always has the smaller number. A tensor is a matrix of one row per sample, in
+ * float32; `width` is its number of columns. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "error.h"
+
+enum orr_op {
+	ORR_OP_COST,  /* a study operator: costs and nothing to compute */
+	ORR_OP_INPUT, /* columns of the data */
+	ORR_OP_LINEAR,
+	ORR_OP_RELU,
+	ORR_OP_GELU,
+	ORR_OP_LAYERNORM,
+	ORR_OP_ADD,
+	ORR_OP_CONCAT,
+	ORR_OP_SOFTMAX_CROSS_ENTROPY, /* inputs: scores, class numbers (width 1) */
+	ORR_OP_MSE                    /* inputs: prediction, target */
+};
+#define ORR_N_OPS 10
+
+const char *orr_op_name(enum orr_op op); /* "linear" */
+
+struct orr_operator {
+	char *name;  /* owned; unique in the graph; with repeat=3: "layer.0" to "layer.2" */
+	char *label; /* owned; what a drawing or a profile calls it, or NULL */
+	enum orr_op op;
+	int line;    /* of the file, 0 where there is none */
+	int encoder; /* index of its encoder (outermost subgraph), or -1 */
+	int stage;   /* the stage that the file pins it to, or -1 */
+	int *inputs; /* owned; operators that it reads, in the order of the file's edges */
+	int n_inputs;
+
+	/* Shapes, inferred and checked along every edge; 0 for ORR_OP_COST. */
+	int64_t width;    /* columns of its output; 1 for a loss */
+	int64_t *columns; /* ORR_OP_INPUT: owned; columns of the data, width of them; else NULL */
+	double scale;     /* ORR_OP_INPUT: what they are multiplied by, 1 if not said */
+
+	/* From the shapes; per sample for what grows with the minibatch. */
+	int64_t n_parameters;   /* floats */
+	int64_t forward_flops;  /* per sample */
+	int64_t backward_flops; /* per sample: the input gradient */
+	int64_t weight_flops;   /* per sample: the weight gradient */
+	int64_t stash_floats;   /* per sample: what the backward reads of the forward */
+
+	/* As the file gives them, of one microbatch; -1 where it does not. For ORR_OP_COST always
+	 * given (default 0). backward_ns is the whole backward unless weight_ns is given: then it
+	 * is the input gradient. */
+	int64_t forward_ns, backward_ns, weight_ns;
+	int64_t activation_bytes; /* of the output, along every edge out of it */
+	int64_t stash_bytes;
+	int64_t parameter_bytes;
+};
+
+struct orr_graph {
+	char *name; /* owned: the file's path, or the study's text */
+	char *data; /* owned: path of the CSV that the file names with data="...", relative to
+		       itself there and to the working directory here; or NULL */
+	int n_operators;
+	struct orr_operator *operators; /* owned */
+	int n_encoders;
+	char **encoders; /* owned: names, "" never; in the order of their first operators */
+	bool units;      /* the durations were plain numbers: one unit is one second */
+};
+
+/* Read a model: a DOT file, a profile of PipeDream's (told by its content), or a study graph such
+ * as chain:8 or towers:3,3/2, which needs no file. *out is owned by the caller. */
+int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error *err);
+/* The same from text in memory; name stands in the messages. */
+int orr_graph_parse(struct orr_graph **out, const char *name, const char *text,
+		    struct orr_error *err);
+void orr_graph_destroy(struct orr_graph *g); /* NULL is fine */
+
+/* Write g as DOT that reads back to the same graph. */
+int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err);
+
+/* Set every study operator's costs (the options --costs F,B[,W] and the sizes beside it). A
+ * negative field leaves what is there, but a backward without a weight is the whole backward.
+ * Refuses a graph without study operators, and costs whose sum over the graph does not fit. */
+struct orr_study_costs {
+	int64_t forward_ns, backward_ns, weight_ns;
+	int64_t activation_bytes, stash_bytes, parameter_bytes;
+	bool units;
+};
+int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs,
+			struct orr_error *err);
+#endif

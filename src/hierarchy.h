@@ -1,0 +1,52 @@
+#ifndef ORR_HIERARCHY_H
+#define ORR_HIERARCHY_H
+/* The hierarchical dynamic program of [5], section 3.1: where to cut and how often to replicate so that the
+ * slowest stage is as fast as can be, level by level of the machine from the innermost outwards, over the
+ * ideals of the graph. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+
+struct orr_ideals;
+
+#define ORR_MOST_LEVELS 4
+
+/* Level 0 joins workers[0] workers by links of bytes_per_s[0], level 1 joins workers[1] of those groups. */
+struct orr_levels {
+	int n;
+	int workers[ORR_MOST_LEVELS];
+	double bytes_per_s[ORR_MOST_LEVELS]; /* 0: free */
+};
+
+/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. */
+int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err);
+int orr_levels_workers(const struct orr_levels *levels);
+
+struct orr_hierarchy_options {
+	struct orr_levels levels;
+	bool activations;  /* count what is sent between stages */
+	bool connected;    /* only stages that hang together */
+	bool straight;     /* no replicas */
+	int64_t memory_bytes; /* of a worker; 0: no limit */
+	int copies;        /* of the parameters: themselves, gradients, the optimizer's state */
+	int least_in_flight; /* microbatches that a stage holds at least, for the memory */
+};
+
+/* What lies between two ideals, on so many workers. Seconds per microbatch; the replicas share the
+ * microbatches, so the work of one is divided by them. */
+struct orr_hierarchy_stage {
+	int from, to, workers;
+	double compute_s, communication_s; /* their sum is what counts */
+};
+
+struct orr_hierarchy {
+	int n_stages, n_workers; /* workers used; may be fewer than there are */
+	struct orr_hierarchy_stage *stages;
+	double slowest_s;
+};
+
+/* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of the ideals. */
+int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
+                         const struct orr_hierarchy_options *options, struct orr_error *err);
+void orr_hierarchy_destroy(struct orr_hierarchy *h); /* NULL is fine */
+#endif

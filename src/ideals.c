@@ -1,0 +1,444 @@
+#include "ideals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "machine.h"
+#include "partition.h"
+#include "pipeline.h"
+
+/* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the reader's;
+ * joined with its only input, the input's. */
+struct units {
+	const struct orr_graph *g;
+	struct orr_stage *costs; /* [n_operators] of every operator */
+	int *leader;  /* [n_operators] the unit's operator that stands for it; -1: free */
+	int *readers, *inputs; /* [n_operators] of every leader, how many units */
+	int *reader, *input;   /* one of them */
+	int64_t *work_ns;      /* of every leader's unit */
+	int *number;  /* leader -> unit */
+	int *operators; /* unit -> leader */
+	int n;
+};
+
+static void units_fini(struct units *u)
+{
+	free(u->costs);
+	free(u->leader);
+	free(u->readers);
+	free(u->inputs);
+	free(u->reader);
+	free(u->input);
+	free(u->work_ns);
+	free(u->number);
+	free(u->operators);
+}
+
+static bool is_free(const struct orr_operator *o, const struct orr_stage *costs)
+{
+	return o->op == ORR_OP_INPUT ||
+	       (o->n_inputs == 0 && o->op == ORR_OP_COST && !costs->forward_ns && !costs->backward_ns &&
+	        !costs->weight_ns && !costs->parameter_bytes && !costs->stash_bytes && o->activation_bytes <= 0);
+}
+
+static int units_init(struct units *u, const struct orr_graph *g, const struct orr_machine *machine,
+                      int64_t samples, struct orr_error *err)
+{
+	size_t n = (size_t)g->n_operators + 1;
+
+	*u = (struct units){.g = g};
+	u->costs = calloc(n, sizeof(*u->costs));
+	u->leader = calloc(n, sizeof(int));
+	u->readers = calloc(n, sizeof(int));
+	u->inputs = calloc(n, sizeof(int));
+	u->reader = calloc(n, sizeof(int));
+	u->input = calloc(n, sizeof(int));
+	u->work_ns = calloc(n, sizeof(*u->work_ns));
+	u->number = calloc(n, sizeof(int));
+	u->operators = calloc(n, sizeof(int));
+	if (!u->costs || !u->leader || !u->readers || !u->inputs || !u->reader || !u->input || !u->work_ns ||
+	    !u->number || !u->operators)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
+	for (int i = 0; i < g->n_operators; i++) {
+		orr_partition_charge(&u->costs[i], &g->operators[i], samples, machine);
+		u->leader[i] = is_free(&g->operators[i], &u->costs[i]) ? -1 : i;
+		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
+	}
+	return 0;
+}
+
+static int leader_of(const struct units *u, int i)
+{
+	while (u->leader[i] >= 0 && u->leader[i] != i)
+		i = u->leader[i];
+	return u->leader[i];
+}
+
+/* Count neighbours between units. Two edges between the same two count twice, which only keeps those from being
+ * joined. */
+static void count_units(struct units *u)
+{
+	u->n = 0;
+	for (int i = 0; i < u->g->n_operators; i++) {
+		u->readers[i] = u->inputs[i] = 0;
+		if (u->leader[i] != i)
+			continue;
+		u->operators[u->n] = i;
+		u->number[i] = u->n++;
+	}
+	for (int i = 0; i < u->g->n_operators; i++) {
+		int to = leader_of(u, i);
+
+		for (int k = 0; to >= 0 && k < u->g->operators[i].n_inputs; k++) {
+			int from = leader_of(u, u->g->operators[i].inputs[k]);
+
+			if (from < 0 || from == to)
+				continue;
+			u->readers[from]++;
+			u->reader[from] = to;
+			u->inputs[to]++;
+			u->input[to] = from;
+		}
+	}
+}
+
+/* Join u with v, which reads it. */
+static void join(struct units *u, int from, int to)
+{
+	int stays = u->readers[from] == 1 ? to : from, goes = stays == to ? from : to;
+
+	u->work_ns[stays] += u->work_ns[goes];
+	u->leader[goes] = stays;
+}
+
+/* Join the cheapest two neighbours of which one has no other reader, or no other input: that makes no cycle.
+ * false: there are none. */
+static bool join_cheapest(struct units *u)
+{
+	int from = -1, to = -1;
+	int64_t least = INT64_MAX;
+
+	for (int k = 0; k < u->n; k++) {
+		int i = u->operators[k];
+		int ends[2][2] = {{i, u->reader[i]}, {u->input[i], i}};
+		bool may[2] = {u->readers[i] == 1, u->inputs[i] == 1};
+
+		for (int e = 0; e < 2; e++) {
+			if (!may[e] || u->work_ns[ends[e][0]] + u->work_ns[ends[e][1]] >= least)
+				continue;
+			from = ends[e][0];
+			to = ends[e][1];
+			least = u->work_ns[from] + u->work_ns[to];
+		}
+	}
+	if (from < 0)
+		return false;
+	join(u, from, to);
+	return true;
+}
+
+/* What costs nothing and feeds nobody is with what it reads: no cut between the two is better. */
+static void join_free_sinks(struct units *u)
+{
+	for (int i = u->g->n_operators - 1; i >= 0; i--) {
+		if (u->leader[i] == i && !u->readers[i] && u->inputs[i] == 1 && !u->work_ns[i] &&
+		    !u->costs[i].parameter_bytes) {
+			join(u, u->input[i], i);
+			count_units(u);
+		}
+	}
+}
+
+/* ---- listing ---- */
+
+struct listing {
+	struct orr_ideals *x;
+	const struct units *u;
+	uint64_t *needs; /* [n_units * n_words] the units that a unit reads */
+	int *table, n_table; /* open addressing over ideals; -1: empty */
+	int most;
+};
+
+static uint64_t hash_of(const uint64_t *bits, int n_words)
+{
+	uint64_t hash = 1469598103934665603u;
+
+	for (int i = 0; i < n_words; i++) {
+		hash = (hash ^ bits[i]) * 1099511628211u;
+		hash ^= hash >> 29;
+	}
+	return hash;
+}
+
+/* Add the set in the place after the last one, if it is new; false: there is no room. */
+static bool add_ideal(struct listing *l)
+{
+	struct orr_ideals *x = l->x;
+	size_t row = (size_t)x->n_words;
+	const uint64_t *bits = x->bits + (size_t)x->n * row;
+	int at = (int)(hash_of(bits, x->n_words) % (uint64_t)l->n_table);
+
+	while (l->table[at] >= 0) {
+		if (!memcmp(x->bits + (size_t)l->table[at] * row, bits, row * sizeof(*bits)))
+			return true;
+		at = (at + 1) % l->n_table;
+	}
+	if (x->n == l->most)
+		return false;
+	l->table[at] = x->n++;
+	return true;
+}
+
+/* Breadth first, so that they come by size; units in topological order, so that the answer is the same on
+ * every run. false: more than most. */
+static bool list_ideals(struct listing *l)
+{
+	struct orr_ideals *x = l->x;
+	size_t row = (size_t)x->n_words;
+
+	x->n = 0;
+	memset(x->bits, 0, row * sizeof(*x->bits));
+	for (int i = 0; i < l->n_table; i++)
+		l->table[i] = -1;
+	(void)add_ideal(l);
+	for (int i = 0; i < x->n; i++)
+		for (int k = 0; k < l->u->n; k++) {
+			const uint64_t *here = x->bits + (size_t)i * row, *needs = l->needs + (size_t)k * row;
+			uint64_t *next = x->bits + (size_t)x->n * row;
+			bool ready = !(here[k / 64] >> (k % 64) & 1);
+
+			for (size_t w = 0; w < row && ready; w++)
+				ready = !(needs[w] & ~here[w]);
+			if (!ready)
+				continue;
+			memcpy(next, here, row * sizeof(*next));
+			next[k / 64] |= UINT64_C(1) << (k % 64);
+			if (!add_ideal(l))
+				return false;
+		}
+	return true;
+}
+
+/* The prefixes of the one order in which units are numbered. */
+static void list_prefixes(struct orr_ideals *x, const struct units *u)
+{
+	size_t row = (size_t)x->n_words;
+
+	memset(x->bits, 0, row * sizeof(*x->bits));
+	for (x->n = 1; x->n <= u->n; x->n++) {
+		uint64_t *bits = x->bits + (size_t)x->n * row;
+
+		memcpy(bits, bits - row, row * sizeof(*bits));
+		bits[(x->n - 1) / 64] |= UINT64_C(1) << ((x->n - 1) % 64);
+	}
+}
+
+static void note_needs(struct listing *l)
+{
+	const struct units *u = l->u;
+
+	for (int i = 0; i < u->g->n_operators; i++) {
+		int to = leader_of(u, i);
+
+		for (int k = 0; to >= 0 && k < u->g->operators[i].n_inputs; k++) {
+			int from = leader_of(u, u->g->operators[i].inputs[k]);
+
+			if (from >= 0 && from != to)
+				l->needs[(size_t)u->number[to] * (size_t)l->x->n_words + (size_t)u->number[from] / 64] |=
+					UINT64_C(1) << (u->number[from] % 64);
+		}
+	}
+}
+
+/* List the ideals of the units as they are. *fits false: there are more than most. */
+static int try_units(struct orr_ideals *x, const struct units *u, int most, bool flatten, bool *fits,
+                     struct orr_error *err)
+{
+	struct listing l = {.x = x, .u = u, .most = most, .n_table = 4 * most + 7};
+	int rows = flatten && u->n + 1 > most ? u->n + 1 : most, code = 0;
+
+	x->n_units = u->n;
+	x->n_words = u->n / 64 + 1;
+	free(x->bits);
+	x->bits = calloc(((size_t)rows + 2) * (size_t)x->n_words, sizeof(*x->bits));
+	l.needs = calloc((size_t)u->n * (size_t)x->n_words + 1, sizeof(*l.needs));
+	l.table = malloc((size_t)l.n_table * sizeof(*l.table));
+	if (!x->bits || !l.needs || !l.table) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", rows);
+		goto out;
+	}
+	note_needs(&l);
+	*fits = true;
+	if (flatten)
+		list_prefixes(x, u);
+	else
+		*fits = list_ideals(&l);
+out:
+	free(l.needs);
+	free(l.table);
+	return code;
+}
+
+static int weigh_ideals(struct orr_ideals *x, const struct units *u, int64_t samples, struct orr_error *err)
+{
+	const struct orr_graph *g = u->g;
+	size_t n = (size_t)x->n;
+	int *last = calloc((size_t)g->n_operators + 1, sizeof(*last)); /* ideal + 1 that counted its output */
+
+	x->compute_ns = calloc(n, sizeof(int64_t));
+	x->parameter_bytes = calloc(n, sizeof(int64_t));
+	x->stash_bytes = calloc(n, sizeof(int64_t));
+	x->crossing_bytes = calloc(n, sizeof(int64_t));
+	if (!last || !x->compute_ns || !x->parameter_bytes || !x->stash_bytes || !x->crossing_bytes) {
+		free(last);
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
+	}
+	for (int a = 0; a < x->n; a++)
+		for (int i = 0; i < g->n_operators; i++) {
+			const struct orr_operator *o = &g->operators[i];
+
+			if (x->unit_of[i] < 0)
+				continue;
+			if (orr_ideals_has(x, a, x->unit_of[i])) {
+				x->compute_ns[a] += u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
+				x->parameter_bytes[a] += u->costs[i].parameter_bytes;
+				x->stash_bytes[a] += u->costs[i].stash_bytes;
+				continue;
+			}
+			for (int k = 0; k < o->n_inputs; k++) {
+				int from = o->inputs[k];
+
+				if (x->unit_of[from] < 0 || last[from] == a + 1 ||
+				    !orr_ideals_has(x, a, x->unit_of[from]))
+					continue;
+				last[from] = a + 1;
+				x->crossing_bytes[a] += orr_partition_output_bytes(&g->operators[from], samples);
+			}
+		}
+	free(last);
+	return 0;
+}
+
+static int note_neighbours(struct orr_ideals *x, const struct units *u, struct orr_error *err)
+{
+	size_t row = (size_t)x->n_words;
+
+	x->neighbours = calloc((size_t)x->n_units * row + 1, sizeof(*x->neighbours));
+	if (!x->neighbours)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", x->n_units);
+	for (int i = 0; i < u->g->n_operators; i++)
+		for (int k = 0; x->unit_of[i] >= 0 && k < u->g->operators[i].n_inputs; k++) {
+			int to = x->unit_of[i], from = x->unit_of[u->g->operators[i].inputs[k]];
+
+			if (from < 0)
+				continue;
+			x->neighbours[(size_t)to * row + (size_t)from / 64] |= UINT64_C(1) << (from % 64);
+			x->neighbours[(size_t)from * row + (size_t)to / 64] |= UINT64_C(1) << (to % 64);
+		}
+	return 0;
+}
+
+bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *room)
+{
+	size_t row = (size_t)x->n_words;
+	uint64_t *rest = room, *front = room + row;
+	bool found = false, grew = true;
+
+	for (size_t w = 0; w < row; w++) {
+		rest[w] = x->bits[(size_t)b * row + w] & ~x->bits[(size_t)a * row + w];
+		front[w] = 0;
+		if (!found && rest[w]) {
+			front[w] = rest[w] & -rest[w];
+			found = true;
+		}
+	}
+	/* take the front out of the rest, and go on from the neighbours that are in it */
+	while (grew) {
+		grew = false;
+		for (size_t w = 0; w < row; w++)
+			while (front[w]) {
+				int bit = __builtin_ctzll(front[w]);
+				const uint64_t *next = x->neighbours + (w * 64 + (size_t)bit) * row;
+
+				front[w] &= front[w] - 1;
+				rest[w] &= ~(UINT64_C(1) << bit);
+				for (size_t v = 0; v < row; v++)
+					front[v] |= next[v] & rest[v];
+				grew = true;
+			}
+	}
+	for (size_t w = 0; w < row; w++)
+		if (rest[w])
+			return false;
+	return true;
+}
+
+/* Join neighbours until there are few enough ideals, a tenth of the units between two tries. */
+static int reduce(struct orr_ideals *x, struct units *u, int most, struct orr_error *err)
+{
+	bool fits = false;
+	int code;
+
+	count_units(u);
+	join_free_sinks(u);
+	for (;;) {
+		int joins, j;
+
+		if ((code = try_units(x, u, most, false, &fits, err)) || fits)
+			return code;
+		joins = u->n / 10 + 1;
+		for (j = 0; j < joins && join_cheapest(u); j++)
+			count_units(u);
+		x->coarse = x->coarse || j;
+		if (!j)
+			break;
+	}
+	/* still too many side by side: one after the other */
+	x->flattened = true;
+	return try_units(x, u, most, true, &fits, err);
+}
+
+int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const struct orr_machine *machine,
+                      int64_t samples, int most, struct orr_error *err)
+{
+	struct orr_ideals *x = calloc(1, sizeof(*x));
+	struct units u = {0};
+	int code;
+
+	if (!x || !(x->unit_of = calloc((size_t)g->n_operators + 1, sizeof(*x->unit_of)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
+		goto out;
+	}
+	if ((code = units_init(&u, g, machine, samples, err)) || (code = reduce(x, &u, most, err)))
+		goto out;
+	if (!u.n) {
+		code = orr_fail(err, ORR_E_INPUT, "%s: nothing here costs anything: give costs, or `orrery profile` it",
+		                g->name);
+		goto out;
+	}
+	for (int i = 0; i < g->n_operators; i++)
+		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[leader_of(&u, i)];
+	if ((code = weigh_ideals(x, &u, samples, err)) || (code = note_neighbours(x, &u, err)))
+		goto out;
+	*out = x;
+	x = NULL;
+out:
+	units_fini(&u);
+	orr_ideals_destroy(x);
+	return code;
+}
+
+void orr_ideals_destroy(struct orr_ideals *x)
+{
+	if (!x)
+		return;
+	free(x->unit_of);
+	free(x->bits);
+	free(x->neighbours);
+	free(x->compute_ns);
+	free(x->parameter_bytes);
+	free(x->stash_bytes);
+	free(x->crossing_bytes);
+	free(x);
+}

@@ -1,0 +1,51 @@
+#ifndef ORR_IDEALS_H
+#define ORR_IDEALS_H
+/* The places where a graph can be cut. A set of operators that holds every input of its members (an ideal of
+ * the order; its last operators are an antichain) is what may run before a cut, and a stage is what lies
+ * between two of them, one inside the other. On a chain these are its prefixes; where branches run side by
+ * side they are every combination of prefixes. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "error.h"
+
+struct orr_graph;
+struct orr_machine;
+
+struct orr_ideals {
+	int n;          /* ideals, by size: 0 is empty, n - 1 is everything */
+	int n_units;    /* what is put on one side of a cut together; without coarsening an operator each */
+	int *unit_of;   /* [n_operators] -1: free of cost and without inputs: goes where it is read */
+	bool coarse;    /* neighbours were joined, the cheapest first, because there were too many ideals */
+	bool flattened; /* and then the branches were put one after the other */
+	int n_words;
+	uint64_t *bits; /* [n * n_words] units inside */
+	uint64_t *neighbours; /* [n_units * n_words] units that a unit reads or feeds */
+	/* of everything inside, per microbatch; stage costs are differences */
+	int64_t *compute_ns, *parameter_bytes, *stash_bytes;
+	int64_t *crossing_bytes; /* [n] outputs that something outside reads, each once */
+};
+
+/* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition. */
+int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const struct orr_machine *machine,
+                      int64_t samples, int most, struct orr_error *err);
+void orr_ideals_destroy(struct orr_ideals *x); /* NULL is fine */
+
+/* Does what lies between a and b, a inside b, hang together? room: 2 * n_words. */
+bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *room);
+
+/* Is ideal a inside b? (a == b: yes) */
+static inline bool orr_ideals_inside(const struct orr_ideals *x, int a, int b)
+{
+	const uint64_t *in = x->bits + (size_t)a * (size_t)x->n_words, *of = x->bits + (size_t)b * (size_t)x->n_words;
+
+	for (int i = 0; i < x->n_words; i++)
+		if (in[i] & ~of[i])
+			return false;
+	return true;
+}
+static inline bool orr_ideals_has(const struct orr_ideals *x, int ideal, int unit)
+{
+	return x->bits[(size_t)ideal * (size_t)x->n_words + (size_t)unit / 64] >> (unit % 64) & 1;
+}
+#endif

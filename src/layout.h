@@ -1,0 +1,53 @@
+#ifndef ORR_LAYOUT_H
+#define ORR_LAYOUT_H
+/* A timeline ready to be drawn: what each worker does, in the order of time, and a time axis. Text,
+ * SVG and trace draw from this, so that simulated and measured timelines look alike. */
+#include <stdint.h>
+#include <stdio.h>
+#include "error.h"
+#include "orrery.h"
+
+struct orr_timeline;
+
+/* The first three are the passes of enum orr_pass. */
+enum orr_kind { ORR_KIND_F, ORR_KIND_B, ORR_KIND_W, ORR_KIND_UPDATE };
+#define ORR_N_KINDS 4
+
+struct orr_cell {
+	int64_t start_ns, end_ns; /* from the first start of the timeline */
+	int s, b;                 /* b: -1 for an update */
+	enum orr_kind kind;
+};
+
+struct orr_layout {
+	const struct orr_timeline *timeline; /* borrowed */
+	int n_workers;
+	int64_t origin_ns;      /* the first start: time 0 of the drawing */
+	int64_t span_ns;        /* from there to the last end; 0 for an empty timeline */
+	struct orr_cell *cells; /* worker w's: cells[first[w]] to cells[first[w+1]-1], by start */
+	int *first;             /* [n_workers + 1] */
+	int n_cells;
+	int most_stages; /* on one worker: with more than one, a label needs the stage */
+	int64_t n_kind[ORR_N_KINDS];
+	double shortest_ns; /* mean of the pass that is shortest on average; 0: none takes time */
+	int last_s, last_b; /* the largest numbers to be printed */
+	const char *unit;   /* of the axis: "units", "s", "ms", "us" or "ns" */
+	int64_t unit_ns;
+};
+
+/* Jobs that never ran are left out. *out borrows t. */
+int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, struct orr_error *err);
+void orr_layout_destroy(struct orr_layout *layout); /* NULL is fine */
+
+/* A round distance (1, 2 or 5 times a power of ten): at most n ticks after 0 on the axis. */
+int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n);
+/* A tick's label, in the axis' unit, which is not printed. Returns buffer. */
+const char *orr_layout_tick_print(const struct orr_layout *layout, char *buffer, size_t size,
+                                  int64_t time_ns);
+
+/* "2F0"; an update is "2U". Returns buffer. */
+const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cell);
+
+/* The end of every writer: flush, and say so if the file did not take everything. */
+int orr_layout_finish(FILE *file, const char *what, struct orr_error *err);
+#endif

@@ -1,0 +1,278 @@
+/* Threshold accepting: a move may make things a little worse, and how much shrinks to nothing. Only
+ * moves about the critical path are tried, since no other one can help at once. */
+#include "local_search.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ROUNDS 6  /* coolings, each from the best order */
+#define HOTTEST 4 /* mean durations that a move may cost at first; half in each round after it */
+#define FINE 2    /* jobs that hold too much cost so much of a job each */
+#define LONGEST 6 /* moves go up to 2^5 places */
+
+struct mover {
+	struct orr_local_search *search;
+	struct orr_trial *trial;
+	int *path, n_path;   /* a critical path of the order that is kept */
+	int *kept_order;     /* [n_jobs] best order, as by_worker */
+	int64_t *kept_start; /* [n_jobs] of the order that was timed before */
+	int *excess;         /* [n_workers] jobs that start in more memory than there is */
+	int n_excess;        /* of all workers */
+	int64_t fine;        /* for each of those */
+	int64_t cost;        /* of the order that is kept */
+};
+
+/* xorshift64*; range at least 1 */
+static int64_t draw(struct mover *m, int64_t range)
+{
+	uint64_t x = m->search->random;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	m->search->random = x;
+	return (int64_t)((x * UINT64_C(2685821657736338717) >> 33) % (uint64_t)range);
+}
+
+/* The makespan first; of equal ones, that whose workers end early. An order may hold too much on
+ * the way to another one that does not. */
+static int64_t cost_of(const struct mover *m)
+{
+	const struct orr_trial *t = m->trial;
+
+	return t->makespan_ns + t->ends_ns / (8 * (int64_t)t->jobs.pipeline->n_workers) +
+	       m->n_excess * m->fine;
+}
+
+static int64_t end_of(const struct orr_trial *t, int j)
+{
+	return t->start[j] + t->duration[j];
+}
+
+/* What j waited for to the last, one of them at random; -1: nothing. */
+static int cause(struct mover *m, int j)
+{
+	const struct orr_trial *t = m->trial;
+	int w = t->jobs.compute[j], found = -1, n = 0;
+	int64_t latest = 0;
+
+	for (int i = t->first_before[j] - (t->jobs.rank[j] > 0); i < t->first_before[j + 1]; i++) {
+		bool here = i < t->first_before[j];
+		int k = here ? t->jobs.by_worker[t->jobs.first[w] + t->jobs.rank[j] - 1]
+			     : t->before[i];
+		int64_t end =
+			end_of(t, k) + (t->jobs.compute[k] == w ? 0 : t->jobs.pipeline->latency_ns);
+
+		if (end < latest)
+			continue;
+		n = end > latest ? 1 : n + 1;
+		latest = end;
+		if (n == 1 || draw(m, n) == 0)
+			found = k;
+	}
+	return t->start[j] > 0 ? found : -1;
+}
+
+static void find_path(struct mover *m)
+{
+	const struct orr_trial *t = m->trial;
+	int j = -1, n = 0;
+	int64_t latest = -1;
+
+	for (int w = 0; w < t->jobs.pipeline->n_workers; w++) {
+		int k;
+
+		if (t->jobs.first[w] == t->jobs.first[w + 1])
+			continue;
+		k = t->jobs.by_worker[t->jobs.first[w + 1] - 1];
+		if (end_of(t, k) < latest)
+			continue;
+		n = end_of(t, k) > latest ? 1 : n + 1;
+		latest = end_of(t, k);
+		if (n == 1 || draw(m, n) == 0)
+			j = k;
+	}
+	for (m->n_path = 0; j >= 0 && m->n_path < t->jobs.n_jobs; j = cause(m, j))
+		m->path[m->n_path++] = j;
+}
+
+/* Take the job at place `from` of w's order to place `to`; those between move by one. */
+static void shift(struct orr_trial *t, int w, int from, int to)
+{
+	int *order = t->jobs.by_worker + t->jobs.first[w], j = order[from],
+	    step = from < to ? 1 : -1;
+
+	for (int i = from; i != to; i += step) {
+		order[i] = order[i + step];
+		t->jobs.rank[order[i]] = i;
+	}
+	order[to] = j;
+	t->jobs.rank[j] = to;
+}
+
+/* May x come right after y although it came before? Not if y needs x, nor among equals: they keep
+ * the order of microbatches. */
+static bool must_precede(const struct orr_trial *t, int x, int y)
+{
+	struct orr_job a = orr_jobs_at(&t->jobs, x), b = orr_jobs_at(&t->jobs, y);
+
+	return a.s == b.s && ((a.d == b.d) || (a.b == b.b && a.d < b.d));
+}
+
+/* Which place the job at `from` can reach on its way to `to`. */
+static int reach(const struct orr_trial *t, int w, int from, int to)
+{
+	const int *order = t->jobs.by_worker + t->jobs.first[w];
+	int n = t->jobs.first[w + 1] - t->jobs.first[w], at = from, step = from < to ? 1 : -1;
+
+	to = to < 0 ? 0 : to >= n ? n - 1 : to;
+	while (at != to && (step > 0 ? !must_precede(t, order[from], order[at + 1])
+				     : !must_precede(t, order[at - 1], order[from])))
+		at += step;
+	return at;
+}
+
+/* A move about a job of the critical path: itself, or another one past it. */
+static bool propose(struct mover *m, int *w, int *from, int *to)
+{
+	const struct orr_trial *t = m->trial;
+	int j = m->path[draw(m, m->n_path)], place = t->jobs.rank[j], n;
+	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST));
+	bool back = draw(m, 2), other = draw(m, 2);
+
+	*w = t->jobs.compute[j];
+	n = t->jobs.first[*w + 1] - t->jobs.first[*w];
+	*from = other ? place + (back ? distance : -distance) : place;
+	if (*from < 0 || *from >= n)
+		return false;
+	*to = reach(t, *w, *from, other ? place : place + (back ? -distance : distance));
+	return *to != *from && (!other || *to == place);
+}
+
+static void keep(struct mover *m)
+{
+	const struct orr_trial *t = m->trial;
+	struct orr_local_search *search = m->search;
+
+	search->best_ns = t->makespan_ns;
+	memcpy(m->kept_order, t->jobs.by_worker, (size_t)t->jobs.n_jobs * sizeof(*m->kept_order));
+	if (search->progress)
+		search->progress(search->user, search->best_ns, search->bound_ns);
+}
+
+static void restore(struct mover *m)
+{
+	struct orr_trial *t = m->trial;
+
+	memcpy(t->jobs.by_worker, m->kept_order, (size_t)t->jobs.n_jobs * sizeof(*m->kept_order));
+	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
+		for (int i = t->jobs.first[w]; i < t->jobs.first[w + 1]; i++)
+			t->jobs.rank[t->jobs.by_worker[i]] = i - t->jobs.first[w];
+	memset(m->excess, 0, (size_t)t->jobs.pipeline->n_workers * sizeof(*m->excess));
+	m->n_excess = 0;
+	(void)orr_trial_time(t);
+	m->cost = cost_of(m);
+	find_path(m);
+}
+
+static void swap_starts(struct mover *m)
+{
+	int64_t *start = m->trial->start;
+
+	m->trial->start = m->kept_start;
+	m->kept_start = start;
+}
+
+/* One move, taken if it costs no more than `worse`. */
+static void move(struct mover *m, int64_t worse)
+{
+	struct orr_trial *t = m->trial;
+	int w, from, to, excess;
+
+	if (!propose(m, &w, &from, &to))
+		return;
+	shift(t, w, from, to);
+	excess = orr_trial_excess(t, w);
+	m->n_excess += excess - m->excess[w];
+	swap_starts(m);
+	if (orr_trial_time(t) && cost_of(m) <= m->cost + (worse ? draw(m, worse) : 0)) {
+		m->cost = cost_of(m);
+		m->excess[w] = excess;
+		if (!m->n_excess && t->makespan_ns < m->search->best_ns)
+			keep(m);
+		find_path(m);
+		return;
+	}
+	swap_starts(m);
+	m->n_excess -= excess - m->excess[w];
+	shift(t, w, to, from);
+}
+
+static bool is_late(const struct orr_local_search *search)
+{
+	struct timespec now;
+
+	if (!search->until_ns)
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= search->until_ns;
+}
+
+static void run(struct mover *m)
+{
+	struct orr_local_search *search = m->search;
+	struct orr_trial *t = m->trial;
+	int64_t mean = 0, before = t->n_timed, part = search->n_timed / ROUNDS;
+
+	for (int j = 0; j < t->jobs.n_jobs; j++)
+		mean += t->duration[j]; /* all of them together can be counted, see jobs.c */
+	mean = mean / t->jobs.n_jobs + 1;
+	m->fine = mean / FINE + 1;
+	for (int round = 0; round < ROUNDS && search->best_ns > search->bound_ns; round++) {
+		int64_t first = before + round * part, idle = 0;
+
+		restore(m);
+		/* a move that is not timed costs something too: count it, so that the end comes */
+		while (t->n_timed + idle < first + part && search->best_ns > search->bound_ns) {
+			int64_t left = first + part - t->n_timed - idle, timed = t->n_timed;
+
+			move(m, part > 0 ? (int64_t)((double)(HOTTEST * mean >> round) *
+						     (double)left / (double)part)
+					 : 0);
+			if (t->n_timed == timed)
+				idle += 1 + t->jobs.n_jobs / 16;
+			if (draw(m, 64) == 0 && is_late(search))
+				return;
+		}
+		t->n_timed = first + part;
+	}
+}
+
+int orr_local_search(struct orr_local_search *search, struct orr_error *err)
+{
+	struct orr_trial *t = search->trial;
+	size_t n = (size_t)t->jobs.n_jobs;
+	struct mover m = {.search = search, .trial = t};
+	int code = 0;
+
+	m.path = calloc(n, sizeof(*m.path));
+	m.excess = calloc((size_t)t->jobs.pipeline->n_workers, sizeof(*m.excess));
+	m.kept_order = calloc(n, sizeof(*m.kept_order));
+	m.kept_start = calloc(n, sizeof(*m.kept_start));
+	if (!m.path || !m.excess || !m.kept_order || !m.kept_start) {
+		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
+		goto out;
+	}
+	memcpy(m.kept_order, t->jobs.by_worker, n * sizeof(*m.kept_order));
+	run(&m);
+	restore(&m);
+	for (size_t j = 0; j < n; j++)
+		search->n[j] = t->jobs.rank[j];
+out:
+	free(m.path);
+	free(m.excess);
+	free(m.kept_order);
+	free(m.kept_start);
+	return code;
+}

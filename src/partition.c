@@ -1,0 +1,354 @@
+#include "partition.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cut.h"
+#include "graph.h"
+#include "machine.h"
+#include "pipeline.h"
+#include "sort.h"
+
+static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *err,
+			   const char *what, const char *other)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s:%d: node %s: %s%s", g->name, g->operators[i].line,
+			g->operators[i].name, what, other ? other : "");
+}
+
+/* ---- pins ---- */
+
+static bool has_pins(const struct orr_graph *g)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].stage >= 0)
+			return true;
+	return false;
+}
+
+/* Every operator but inputs is pinned, no edge goes back, and no stage is empty. */
+static int take_pins(const struct orr_graph *g, int *stage_of, int *n_stages, struct orr_error *err)
+{
+	*n_stages = 0;
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		stage_of[i] = o->stage;
+		if (o->stage < 0 && o->op != ORR_OP_INPUT)
+			return refuse_operator(
+				g, i, err,
+				"no stage, and other nodes have one: pin all (stage=0) "
+				"or none",
+				NULL);
+		*n_stages = o->stage >= *n_stages ? o->stage + 1 : *n_stages;
+		for (int k = 0; k < o->n_inputs; k++)
+			if (stage_of[o->inputs[k]] > o->stage)
+				return orr_fail(err, ORR_E_INPUT,
+						"%s:%d: node %s: stage=%d reads node %s of "
+						"stage=%d, and stages "
+						"only feed later ones: pin it to %d or more",
+						g->name, o->line, o->name, o->stage,
+						g->operators[o->inputs[k]].name,
+						stage_of[o->inputs[k]], stage_of[o->inputs[k]]);
+	}
+	return 0;
+}
+
+static int check_none_empty(const struct orr_graph *g, const int *stage_of, int n_stages,
+			    struct orr_error *err)
+{
+	bool *used = calloc((size_t)n_stages, sizeof(*used));
+	int code = 0;
+
+	if (!used)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
+	for (int i = 0; i < g->n_operators; i++)
+		if (stage_of[i] >= 0)
+			used[stage_of[i]] = true;
+	for (int s = 0; s < n_stages && !code; s++)
+		if (!used[s])
+			code = orr_fail(err, ORR_E_INPUT,
+					"%s: no node is pinned to stage=%d, and the last stage is "
+					"%d: number the "
+					"stages without a gap",
+					g->name, s, n_stages - 1);
+	free(used);
+	return code;
+}
+
+/* Inputs without a pin go where their first reader is. */
+static void place_inputs(const struct orr_graph *g, int *stage_of)
+{
+	for (int i = g->n_operators - 1; i >= 0; i--)
+		for (int k = 0; k < g->operators[i].n_inputs; k++) {
+			int input = g->operators[i].inputs[k];
+
+			if (g->operators[input].op != ORR_OP_INPUT ||
+			    g->operators[input].stage >= 0)
+				continue;
+			if (stage_of[input] < 0 || stage_of[i] < stage_of[input])
+				stage_of[input] = stage_of[i];
+		}
+	for (int i = 0; i < g->n_operators; i++)
+		stage_of[i] = stage_of[i] < 0 ? 0 : stage_of[i]; /* an input that nobody reads */
+}
+
+/* ---- costs ---- */
+
+static int64_t charge(int64_t given_ns, int64_t flops, int64_t samples,
+		      const struct orr_machine *machine)
+{
+	if (given_ns >= 0)
+		return given_ns;
+	return llround((double)flops * (double)samples / machine->flops_per_s * 1e9);
+}
+
+static int64_t weigh(int64_t given_bytes, int64_t floats)
+{
+	return given_bytes >= 0 ? given_bytes : floats * (int64_t)sizeof(float);
+}
+
+int64_t orr_partition_output_bytes(const struct orr_operator *o, int64_t samples)
+{
+	return weigh(o->activation_bytes, o->width * samples);
+}
+
+void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
+			  const struct orr_machine *machine)
+{
+	/* a measured backward without a measured weight gradient is the whole of it */
+	int64_t weight_flops = o->backward_ns >= 0 ? 0 : o->weight_flops;
+
+	stage->forward_ns += charge(o->forward_ns, o->forward_flops, samples, machine);
+	stage->backward_ns += charge(o->backward_ns, o->backward_flops, samples, machine);
+	stage->weight_ns += charge(o->weight_ns, weight_flops, samples, machine);
+	stage->stash_bytes += weigh(o->stash_bytes, o->stash_floats * samples);
+	stage->parameter_bytes += weigh(o->parameter_bytes, o->n_parameters);
+	if (o->op == ORR_OP_INPUT)
+		stage->input_bytes += orr_partition_output_bytes(o, samples);
+}
+
+/* Operators by stage, in their order: reads by one stage are met together. */
+static int sort_by_stage(struct orr_keyed **out, const struct orr_graph *g, const int *stage_of,
+			 struct orr_error *err)
+{
+	struct orr_keyed *keyed = malloc((size_t)g->n_operators * sizeof(*keyed));
+
+	if (!keyed)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	for (int i = 0; i < g->n_operators; i++)
+		keyed[i] = (struct orr_keyed){stage_of[i], i};
+	*out = keyed;
+	return orr_sort(keyed, g->n_operators, err);
+}
+
+static size_t count_inputs(const struct orr_graph *g)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < g->n_operators; i++)
+		n += (size_t)g->operators[i].n_inputs;
+	return n;
+}
+
+/* Every output of one stage that another reads, each once. */
+static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_graph *g,
+			 const int *stage_of, int64_t samples, struct orr_error *err)
+{
+	int *read_by =
+		malloc((size_t)g->n_operators * sizeof(*read_by)); /* the last stage that did */
+	struct orr_edge *edges = calloc(count_inputs(g) + 1, sizeof(*edges));
+	struct orr_keyed *keyed = NULL;
+	int n = 0, code = 0;
+
+	if (!read_by || !edges) {
+		code = orr_fail(err, ORR_E_NOMEM,
+				"partition: no memory for the edges of %d operators",
+				g->n_operators);
+		goto out;
+	}
+	if ((code = sort_by_stage(&keyed, g, stage_of, err)))
+		goto out;
+	memset(read_by, 0xff, (size_t)g->n_operators * sizeof(*read_by)); /* -1 */
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[keyed[i].value];
+		int to = stage_of[keyed[i].value];
+
+		for (int k = 0; k < o->n_inputs; k++) {
+			const struct orr_operator *x = &g->operators[o->inputs[k]];
+
+			if (stage_of[o->inputs[k]] == to || read_by[o->inputs[k]] == to)
+				continue;
+			read_by[o->inputs[k]] = to;
+			edges[n++] =
+				(struct orr_edge){stage_of[o->inputs[k]], to,
+						  weigh(x->activation_bytes, x->width * samples)};
+		}
+	}
+	*out = edges;
+	*n_edges = n;
+	edges = NULL;
+out:
+	free(read_by);
+	free(edges);
+	free(keyed);
+	return code;
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+	const struct orr_edge *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to > y->to) - (x->to < y->to);
+}
+
+static int merge_edges(struct orr_edge *edges, int n)
+{
+	int merged = 0;
+
+	qsort(edges, (size_t)n, sizeof(*edges), compare_edges);
+	for (int e = 0; e < n; e++) {
+		if (merged && !compare_edges(&edges[merged - 1], &edges[e]))
+			edges[merged - 1].bytes += edges[e].bytes;
+		else
+			edges[merged++] = edges[e];
+	}
+	return merged;
+}
+
+static int build(struct orr_pipeline **out, const struct orr_graph *g,
+		 const struct orr_machine *machine, const int *stage_of, int n_stages,
+		 int64_t samples, struct orr_error *err)
+{
+	struct orr_stage *stages = calloc((size_t)n_stages, sizeof(*stages));
+	struct orr_edge *edges = NULL;
+	int n_edges = 0, code;
+
+	if (!stages) {
+		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
+		goto out;
+	}
+	for (int i = 0; i < g->n_operators; i++)
+		orr_partition_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
+	if ((code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
+		goto out;
+	if (n_edges)
+		n_edges = merge_edges(edges, n_edges);
+	code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err);
+out:
+	free(stages);
+	free(edges);
+	return code;
+}
+
+/* ---- the way through ---- */
+
+static int count_computing(const struct orr_graph *g)
+{
+	int n = 0;
+
+	for (int i = 0; i < g->n_operators; i++)
+		n += g->operators[i].op != ORR_OP_INPUT;
+	return n;
+}
+
+static int choose(const struct orr_graph *g, const struct orr_machine *machine, int n_stages,
+		  int64_t samples, int *stage_of, int *n_chosen, struct orr_error *err)
+{
+	int n_computing = count_computing(g), code;
+
+	if (has_pins(g)) {
+		if ((code = take_pins(g, stage_of, n_chosen, err)))
+			return code;
+		if (n_stages && n_stages != *n_chosen)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: its nodes are pinned to %d stages: leave --stages "
+					"out, or take the "
+					"pins (stage=) out of the file",
+					g->name, *n_chosen);
+		return check_none_empty(g, stage_of, *n_chosen, err);
+	}
+	if (n_stages > n_computing)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: %d stages from %d operators: give --stages %d or fewer",
+				g->name, n_stages, n_computing, n_computing);
+	if (!n_stages && g->operators[0].op == ORR_OP_COST)
+		n_stages = n_computing; /* a study: every operator is a stage */
+	*n_chosen = n_stages;
+	return orr_cut(g, machine, samples, n_stages, stage_of, n_chosen, err);
+}
+
+/* stage_of is the pipeline's from here on, or freed. */
+static int finish(struct orr_pipeline **out, const struct orr_graph *g,
+		  const struct orr_machine *machine, int *stage_of, int n_stages, int64_t samples,
+		  struct orr_error *err)
+{
+	int code;
+
+	place_inputs(g, stage_of);
+	if ((code = build(out, g, machine, stage_of, n_stages, samples, err))) {
+		free(stage_of);
+		return code;
+	}
+	(*out)->graph = g;
+	(*out)->units = g->units;
+	for (int i = 0; i < g->n_operators; i++) /* a given 0 is a cost as well */
+		(*out)->has_weight = (*out)->has_weight || g->operators[i].weight_ns >= 0;
+	(*out)->stage_of = stage_of;
+	return 0;
+}
+
+int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
+		  const struct orr_machine *machine, int n_stages, int64_t samples,
+		  struct orr_error *err)
+{
+	int *stage_of = malloc((size_t)g->n_operators * sizeof(*stage_of));
+	int n_chosen = 0, code;
+
+	if (!stage_of)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	if ((code = choose(g, machine, n_stages, samples, stage_of, &n_chosen, err))) {
+		free(stage_of);
+		return code;
+	}
+	return finish(out, g, machine, stage_of, n_chosen, samples, err);
+}
+
+int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
+		     const struct orr_machine *machine, const int *stage_of, int n_stages,
+		     int64_t samples, struct orr_error *err)
+{
+	size_t bytes = (size_t)g->n_operators * sizeof(*stage_of);
+	int *copy = malloc(bytes), code;
+
+	if (!copy)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	memcpy(copy, stage_of, bytes);
+	place_inputs(g, copy);
+	for (int i = 0; i < g->n_operators; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++)
+			if (copy[g->operators[i].inputs[k]] > copy[i]) {
+				code = orr_fail(err, ORR_E_INPUT,
+						"%s: stage %d reads %s of stage %d, and stages "
+						"only feed later ones: "
+						"move %s to a later stage",
+						g->name, copy[i],
+						g->operators[g->operators[i].inputs[k]].name,
+						copy[g->operators[i].inputs[k]],
+						g->operators[i].name);
+				goto out;
+			}
+	if ((code = check_none_empty(g, copy, n_stages, err)))
+		goto out;
+	return finish(out, g, machine, copy, n_stages, samples, err);
+out:
+	free(copy);
+	return code;
+}

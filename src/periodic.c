@@ -1,0 +1,168 @@
+#include "periodic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline.h"
+#include "quantity.h"
+
+static int64_t forward_of(const struct orr_pipeline *p, int s)
+{
+	return orr_pipeline_duration_ns(p, s, ORR_PASS_F, false);
+}
+
+static int64_t backward_of(const struct orr_pipeline *p, int s)
+{
+	return orr_pipeline_duration_ns(p, s, ORR_PASS_B, false);
+}
+
+static int64_t work_of(const struct orr_pipeline *p, int s)
+{
+	return forward_of(p, s) + backward_of(p, s);
+}
+
+static int check_chain(const struct orr_pipeline *p, struct orr_error *err)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].n_out != (s + 1 < p->n_stages) || (p->stages[s].n_out && orr_stage_after(p, s, 0) != s + 1))
+			return orr_fail(err, ORR_E_INPUT, "periodic patterns are for chains, and stage %d does not feed stage %d "
+			                "alone: take 1f1b", s, s + 1);
+	return 0;
+}
+
+/* Groups are filled from the last stage on as long as their work fits the period. */
+static void group(struct orr_star *x, const struct orr_pipeline *p)
+{
+	int64_t work = 0;
+	int number = 1;
+
+	for (int s = p->n_stages - 1; s >= 0; s--) {
+		if (work + work_of(p, s) > x->period_ns) {
+			number++;
+			work = 0;
+		}
+		work += work_of(p, s);
+		x->in_flight[s] = number;
+	}
+}
+
+/* Forwards follow each other without a gap. In a group the backwards follow the forwards at once; group g does so
+ * for a microbatch g - 1 periods older, so a microbatch's own backward is that much later. */
+static void place(struct orr_star *x, const struct orr_pipeline *p)
+{
+	int64_t time = 0;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		x->forward_ns[s] = time;
+		time += forward_of(p, s);
+	}
+	for (int s = p->n_stages - 1; s >= 0; s--) {
+		bool last = s + 1 == p->n_stages || x->in_flight[s + 1] != x->in_flight[s];
+
+		if (last)
+			x->backward_ns[s] = x->forward_ns[s] + forward_of(p, s) + (x->in_flight[s] - 1) * x->period_ns;
+		else
+			x->backward_ns[s] = x->backward_ns[s + 1] + backward_of(p, s + 1);
+	}
+}
+
+int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t period_ns, struct orr_error *err)
+{
+	struct orr_star *x = NULL;
+	size_t n = (size_t)p->n_stages;
+	int64_t least = 0;
+	char want[32], have[32];
+	int code = check_chain(p, err);
+
+	if (code)
+		return code;
+	for (int s = 0; s < p->n_stages; s++)
+		least = work_of(p, s) > least ? work_of(p, s) : least;
+	if (period_ns && period_ns < least) {
+		orr_duration_print(have, sizeof(have), period_ns, p->units);
+		orr_duration_print(want, sizeof(want), least, p->units);
+		return orr_fail(err, ORR_E_INPUT, "a period of %s: the longest stage takes %s: give that or more", have, want);
+	}
+	x = calloc(1, sizeof(*x));
+	if (!x || !(x->in_flight = calloc(n, sizeof(*x->in_flight))) ||
+	    !(x->forward_ns = calloc(n, sizeof(*x->forward_ns))) ||
+	    !(x->backward_ns = calloc(n, sizeof(*x->backward_ns)))) {
+		orr_star_destroy(x);
+		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
+	}
+	x->n_stages = p->n_stages;
+	x->period_ns = period_ns ? period_ns : least;
+	group(x, p);
+	place(x, p);
+	*out = x;
+	return 0;
+}
+
+void orr_star_destroy(struct orr_star *x)
+{
+	if (!x)
+		return;
+	free(x->in_flight);
+	free(x->forward_ns);
+	free(x->backward_ns);
+	free(x);
+}
+
+static int compare_points(const void *a, const void *b)
+{
+	const struct orr_star_point *x = a, *y = b;
+
+	return (x->period_ns > y->period_ns) - (x->period_ns < y->period_ns);
+}
+
+/* Groups change where the work of some stages in a row just fits. */
+int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pipeline *p, struct orr_error *err)
+{
+	size_t room = (size_t)p->n_stages * ((size_t)p->n_stages + 1) / 2;
+	struct orr_star_point *list = calloc(room, sizeof(*list));
+	int *before = calloc((size_t)p->n_stages, sizeof(*before)), k = 0, kept = 0, code = 0;
+	int64_t least = 0;
+
+	if (!list || !before) {
+		code = orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
+		goto out;
+	}
+	for (int s = 0; s < p->n_stages; s++)
+		least = work_of(p, s) > least ? work_of(p, s) : least;
+	for (int from = 0; from < p->n_stages; from++) {
+		int64_t work = 0;
+
+		for (int s = from; s < p->n_stages; s++) {
+			work += work_of(p, s);
+			if (work > least || (work == least && from == s))
+				list[k++].period_ns = work;
+		}
+	}
+	qsort(list, (size_t)k, sizeof(*list), compare_points);
+	for (int i = 0; i < k && !code; i++) {
+		struct orr_star_point point = {.period_ns = list[i].period_ns};
+		struct orr_star *x = NULL;
+
+		if ((code = orr_star_create(&x, p, point.period_ns, err)))
+			break;
+		for (int s = 0; s < p->n_stages; s++) {
+			int64_t bytes = x->in_flight[s] * p->stages[s].stash_bytes;
+
+			point.stash_bytes = bytes > point.stash_bytes ? bytes : point.stash_bytes;
+		}
+		point.in_flight = x->in_flight[0];
+		if (!kept || memcmp(before, x->in_flight, (size_t)p->n_stages * sizeof(*before)))
+			list[kept++] = point;
+		memcpy(before, x->in_flight, (size_t)p->n_stages * sizeof(*before));
+		orr_star_destroy(x);
+	}
+out:
+	free(before);
+	if (code) {
+		free(list);
+		return code;
+	}
+	*points = list;
+	*n = kept;
+	return 0;
+}

@@ -1,0 +1,214 @@
+#include "pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "quantity.h"
+
+/* Ascending by the stage at the other end, then by number: the order in which edges are served. */
+static void connect(struct orr_pipeline *p)
+{
+	int *next = p->numbers;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_stage *stage = &p->stages[s];
+
+		stage->in = next;
+		stage->out = next + stage->n_in;
+		next += stage->n_in + stage->n_out;
+		stage->n_in = stage->n_out = 0;
+	}
+	/* edges are sorted by (from, to): appending keeps both lists ascending */
+	for (int e = 0; e < p->n_edges; e++) {
+		struct orr_stage *from = &p->stages[p->edges[e].from],
+				 *to = &p->stages[p->edges[e].to];
+
+		to->input_bytes += p->edges[e].bytes;
+		p->numbers[from->out - p->numbers + from->n_out++] = e;
+		p->numbers[to->in - p->numbers + to->n_in++] = e;
+	}
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+	const struct orr_edge *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to > y->to) - (x->to < y->to);
+}
+
+static void measure_depth(struct orr_pipeline *p)
+{
+	for (int s = p->n_stages - 1; s >= 0; s--) {
+		int below = 0;
+
+		for (int i = 0; i < p->stages[s].n_out; i++) {
+			int depth = p->stages[orr_stage_after(p, s, i)].depth;
+
+			below = depth > below ? depth : below;
+		}
+		p->stages[s].depth = below + 1;
+		p->depth = below + 1 > p->depth ? below + 1 : p->depth;
+	}
+}
+
+static int check_edges(const struct orr_edge *edges, int n_edges, int n_stages,
+		       struct orr_error *err)
+{
+	for (int e = 0; e < n_edges; e++)
+		if (edges[e].from < 0 || edges[e].from >= edges[e].to || edges[e].to >= n_stages)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"pipeline: edge from stage %d to stage %d: number the %d stages so "
+				"that every edge goes to a larger one",
+				edges[e].from, edges[e].to, n_stages);
+	return 0;
+}
+
+int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stages, int n_stages,
+			const struct orr_edge *edges, int n_edges, struct orr_error *err)
+{
+	struct orr_pipeline *p = NULL;
+	int code;
+
+	if (n_stages < 1)
+		return orr_fail(err, ORR_E_INPUT,
+				"pipeline: no stages; a model needs one at least");
+	if ((code = check_edges(edges, n_edges, n_stages, err)))
+		return code;
+	p = calloc(1, sizeof(*p));
+	if (!p || !(p->stages = calloc((size_t)n_stages, sizeof(*p->stages))) ||
+	    !(p->edges = calloc((size_t)n_edges + 1, sizeof(*p->edges))) ||
+	    !(p->numbers = calloc(2 * (size_t)n_edges + 1, sizeof(*p->numbers)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for %d stages", n_stages);
+		goto out;
+	}
+	p->n_stages = n_stages;
+	p->n_edges = n_edges;
+	p->optimizer_floats = 1; /* SGD with momentum */
+	memcpy(p->stages, stages, (size_t)n_stages * sizeof(*stages));
+	if (n_edges)
+		memcpy(p->edges, edges, (size_t)n_edges * sizeof(*edges));
+	qsort(p->edges, (size_t)n_edges, sizeof(*p->edges), compare_edges);
+	for (int s = 0; s < n_stages; s++) {
+		p->stages[s].n_in = p->stages[s].n_out = 0;
+		p->has_weight = p->has_weight || p->stages[s].weight_ns > 0;
+	}
+	for (int e = 0; e < n_edges; e++) {
+		p->stages[p->edges[e].from].n_out++;
+		p->stages[p->edges[e].to].n_in++;
+	}
+	connect(p);
+	measure_depth(p);
+	*out = p;
+	p = NULL;
+out:
+	orr_pipeline_destroy(p);
+	return code;
+}
+
+void orr_pipeline_destroy(struct orr_pipeline *p)
+{
+	if (!p)
+		return;
+	free(p->stages);
+	free(p->edges);
+	free(p->numbers);
+	free(p->stage_of);
+	free(p);
+}
+
+int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
+			  struct orr_error *err)
+{
+	if (n_workers < 1)
+		return orr_fail(err, ORR_E_INPUT, "%d workers: give at least 1 (--workers)",
+				n_workers);
+	if (n_microbatches < 1)
+		return orr_fail(err, ORR_E_INPUT, "%d microbatches: give at least 1 (-m)",
+				n_microbatches);
+	/* jobs are numbered in an int: F, B and W of every stage and microbatch */
+	if ((int64_t)p->n_stages * n_microbatches > INT32_MAX / ORR_N_PASSES)
+		return orr_fail(err, ORR_E_INPUT,
+				"%d stages x %d microbatches: at most %d jobs; take fewer "
+				"microbatches (-m)",
+				p->n_stages, n_microbatches, INT32_MAX);
+	p->n_workers = n_workers;
+	p->n_microbatches = n_microbatches;
+	return 0;
+}
+
+static int refuse_recompute(const struct orr_pipeline *p, const char *text, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT,
+			"--recompute: '%.60s': give all, none, or stages from 0 to %d with commas "
+			"between them",
+			text, p->n_stages - 1);
+}
+
+int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err)
+{
+	bool all = !strcmp(text, "all");
+	const char *at = text;
+	int code = 0;
+
+	for (int s = 0; s < p->n_stages; s++)
+		p->stages[s].recompute = all;
+	if (all || !strcmp(text, "none"))
+		return 0;
+	while (!code) {
+		size_t length = strcspn(at, ",");
+		char number[24] = "";
+		int64_t s = -1;
+
+		if (length < sizeof(number))
+			memcpy(number, at, length);
+		if (orr_count_parse(&s, number, 0, p->n_stages - 1, "", NULL))
+			code = refuse_recompute(p, text, err);
+		else
+			p->stages[s].recompute = true;
+		if (!at[length])
+			break;
+		at += length + 1;
+	}
+	return code;
+}
+
+int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split)
+{
+	const struct orr_stage *stage = &p->stages[s];
+	int64_t weight_ns = p->has_weight ? stage->weight_ns : stage->backward_ns / 2;
+	int64_t whole_ns =
+		p->has_weight ? stage->backward_ns + stage->weight_ns : stage->backward_ns;
+
+	switch (d) {
+	case ORR_PASS_F:
+		return stage->forward_ns;
+	case ORR_PASS_B:
+		return (stage->recompute ? stage->forward_ns : 0) +
+		       (split ? whole_ns - weight_ns : whole_ns);
+	case ORR_PASS_W:
+		return weight_ns;
+	}
+	return 0;
+}
+
+int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int from, int to)
+{
+	const struct orr_stage *stage = &p->stages[from];
+
+	int low = 0, high = stage->n_out; /* ascending by the stage at the other end */
+
+	while (low < high) {
+		int middle = (low + high) / 2;
+
+		if (p->edges[stage->out[middle]].to < to)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < stage->n_out && p->edges[stage->out[low]].to == to
+		       ? p->edges[stage->out[low]].bytes
+		       : 0;
+}

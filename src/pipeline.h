@@ -1,0 +1,82 @@
+#ifndef ORR_PIPELINE_H
+#define ORR_PIPELINE_H
+/* A pipeline: the DAG of stages with its costs, and the size of the step that runs on it. It is what a
+ * schedule sees, so a plug-in needs this header and schedule.h and no function of the library. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+#include "orrery.h"
+
+struct orr_graph;
+
+struct orr_edge {
+	int from, to;  /* stages, from < to */
+	int64_t bytes; /* per microbatch: the activation forward, the gradient backward */
+};
+
+struct orr_stage {
+	int depth; /* stages on the longest path from here to a sink, this one included */
+	int n_in, n_out;
+	const int *in, *out; /* edges, by number, ascending by the stage at the other end */
+	/* per microbatch */
+	int64_t forward_ns;
+	int64_t backward_ns; /* input gradient; the whole backward is backward_ns + weight_ns */
+	int64_t weight_ns;   /* weight gradient; 0 with has_weight false: not known apart */
+	int64_t stash_bytes; /* kept from the start of F to the end of the last pass that reads it */
+	int64_t input_bytes; /* what F reads: columns of the data, to which orr_pipeline_create adds the edges in */
+	bool recompute;      /* B runs F again first, and until then the stash is the input alone; a schedule may
+	                        ask for it as well, so read jobs->recompute where there are jobs */
+	/* per step */
+	int64_t update_ns;
+	int64_t parameter_bytes;
+};
+
+struct orr_pipeline {
+	int n_stages;
+	int n_edges;
+	int depth; /* D, the largest depth */
+	struct orr_stage *stages;
+	struct orr_edge *edges;
+	bool has_weight; /* the costs tell the input gradient and the weight gradient apart */
+	bool units;      /* durations are units, see orrery.h */
+	/* the size of a step */
+	int n_workers, n_microbatches;
+	int optimizer_floats; /* of state per parameter, for the memory figures; 1 unless set */
+	int64_t latency_ns;    /* of a transfer between two workers, for orders that allow for it; 0 unless set */
+	/* where it came from; NULL for a pipeline without a graph */
+	const struct orr_graph *graph; /* borrowed */
+	int *stage_of;                 /* operator -> stage */
+	int *numbers;                  /* (private) storage of every stage's in and out */
+};
+
+/* Make a pipeline from its edges; stages are given with their costs; depth and adjacency are filled in and
+ * the edges' bytes added to input_bytes.
+ * Both arrays are copied. Refuses edges that do not go from a smaller stage to a larger one. */
+int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stages, int n_stages,
+                        const struct orr_edge *edges, int n_edges, struct orr_error *err);
+void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
+
+/* Set the size of the step: at least one worker and one microbatch. */
+int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches, struct orr_error *err);
+
+/* Which stages recompute: "all", "none" or their numbers, "0,3,5". Refuses anything else. */
+int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err);
+
+/* How long a pass of stage s takes; B of a stage that recomputes takes F again as well. split: B is the input
+ * gradient alone; where the costs do not tell it from the weight gradient, B and W take half of the backward
+ * each. */
+int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split);
+
+/* Bytes on the edge between two stages; 0 where there is none. */
+int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int from, int to);
+
+/* The stage before or after, over edge number i of stage s. */
+static inline int orr_stage_before(const struct orr_pipeline *p, int s, int i)
+{
+	return p->edges[p->stages[s].in[i]].from;
+}
+static inline int orr_stage_after(const struct orr_pipeline *p, int s, int i)
+{
+	return p->edges[p->stages[s].out[i]].to;
+}
+#endif

@@ -1,0 +1,89 @@
+#ifndef ORR_PLAN_H
+#define ORR_PLAN_H
+/* A plan: a graph cut into stages, the workers of each, and the order of every worker's jobs, with what the
+ * simulator predicts for it. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+#include "error.h"
+#include "hierarchy.h"
+#include "machine.h"
+
+struct orr_graph;
+struct orr_pipeline;
+struct orr_table;
+struct orr_jobs;
+struct orr_timeline;
+struct orr_figures;
+
+struct orr_plan_options {
+	struct orr_levels levels;
+	bool activations;     /* count what is sent between stages */
+	bool straight;        /* no replicas */
+	bool by_makespan;     /* the shortest step, instead of the fastest slowest stage */
+	int64_t memory_bytes; /* of a worker; 0: no limit */
+	int optimizer_floats; /* of state per parameter */
+	int n_microbatches;
+	int64_t samples;      /* of a microbatch */
+	double flops_per_s;   /* for operators without costs */
+};
+
+/* A way to run it, as the simulator sees it. Side by side: a stage waits for the stages that it reads. One
+ * after the other: as in a chain, it waits for the stage before it as well. */
+struct orr_plan_world {
+	bool fits;
+	int n_stages;
+	double slowest_s;
+	int64_t makespan_ns, memory_bytes; /* of the worker that needs most */
+	int64_t stash_bytes; /* likewise */
+	int peak_stash;
+};
+
+struct orr_plan {
+	const struct orr_graph *graph; /* borrowed */
+	struct orr_pipeline *pipeline;
+	/* [n_stages] */
+	int *first_worker, *replicas; /* microbatch b is on worker first_worker + b mod replicas */
+	double *compute_s, *communication_s; /* per microbatch, shared by the replicas */
+	double slowest_s;    /* the largest sum of the two */
+	double one_worker_s; /* everything on one worker, per microbatch */
+	int in_flight;       /* NOAM [5]: microbatches in flight per replica of a first stage; most of them */
+	bool coarse, flattened; /* see ideals.h */
+	struct orr_machine machine; /* what it was simulated on: one kind of link, the slowest that is used */
+	struct orr_plan_options options;
+	struct orr_table *table;
+	struct orr_jobs *jobs;
+	struct orr_timeline *timeline;
+	struct orr_figures *figures;
+	bool side_by_side; /* which of the two is better, and both: */
+	struct orr_plan_world chain, dag;
+};
+
+/* Refuses a graph without costs or FLOP; where nothing fits, says what is short, by how much, on which
+ * worker, and what would fit. Deterministic. *out borrows g. */
+int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *options,
+                    struct orr_error *err);
+void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
+
+/* The keys of DESIGN; with the graph's own text where it came with costs from outside (embed). New reference;
+ * NULL with err filled when there is no memory. */
+json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err);
+
+/* A plan as its file says it. */
+struct orr_plan_file {
+	char *path, *graph, *text; /* owned; text: the graph itself, or NULL: read it */
+	char fingerprint[24];
+	json_t *stages; /* owned */
+	int n_stages;
+	int64_t samples; /* of a microbatch; 0: not said */
+	double bandwidth_bytes_per_s;
+	struct orr_table *table; /* owned */
+};
+int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err);
+void orr_plan_file_destroy(struct orr_plan_file *file); /* NULL is fine */
+/* The stage of every operator of g, -1 for inputs. Refuses a graph that is not the one that was planned. */
+int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_graph *g, int *stage_of,
+                         struct orr_error *err);
+/* 16 hexadecimal digits that change with anything in g that a plan depends on. */
+void orr_graph_fingerprint(const struct orr_graph *g, char text[24]);
+#endif

@@ -1,0 +1,342 @@
+/* Plans as JSON: written by `plan`, read by simulate and train. */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "graph.h"
+#include "jobs.h"
+#include "pipeline.h"
+#include "table.h"
+
+/* ---- writing ---- */
+
+static uint64_t mix(uint64_t hash, const void *data, size_t size)
+{
+	const unsigned char *byte = data;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ byte[i]) * UINT64_C(1099511628211);
+	return hash;
+}
+
+void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+		const int64_t numbers[] = {(int64_t)o->op, o->width, o->n_parameters, o->forward_ns, o->backward_ns,
+		                           o->weight_ns, o->activation_bytes, o->stash_bytes, o->parameter_bytes};
+
+		hash = mix(hash, o->name, strlen(o->name) + 1);
+		hash = mix(hash, numbers, sizeof(numbers));
+		hash = mix(hash, o->inputs, (size_t)o->n_inputs * sizeof(*o->inputs));
+	}
+	(void)snprintf(text, 24, "%016" PRIx64, hash);
+}
+
+static json_t *stage_json(const struct orr_plan *plan, int s)
+{
+	json_t *operators = json_array(), *workers = json_array();
+
+	for (int i = 0; i < plan->graph->n_operators; i++)
+		if (plan->pipeline->stage_of[i] == s)
+			json_array_append_new(operators, json_string(plan->graph->operators[i].name));
+	for (int i = 0; i < plan->replicas[s]; i++)
+		json_array_append_new(workers, json_integer(plan->first_worker[s] + i));
+	return json_pack("{s:o, s:o, s:f, s:f}", "operators", operators, "workers", workers, "compute_seconds",
+	                 plan->compute_s[s], "communication_seconds", plan->communication_s[s]);
+}
+
+static json_t *order_json(const struct orr_jobs *jobs, int w)
+{
+	json_t *order = json_array();
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		struct orr_job job = orr_jobs_at(jobs, jobs->by_worker[i]);
+		char text[40];
+
+		(void)snprintf(text, sizeof(text), "%d%c%d", job.s, orr_pass_letter(job.d), job.b);
+		json_array_append_new(order, json_string(text));
+	}
+	return order;
+}
+
+static json_t *worker_json(const struct orr_plan *plan, int w)
+{
+	const struct orr_worker_figures *f = &plan->figures->worker[w];
+
+	return json_pack("{s:f, s:f, s:i, s:I, s:I, s:I, s:I, s:o}", "busy", (double)f->busy_ns * 1e-9, "idle",
+	                 (double)f->idle_ns * 1e-9, "peak_stash", f->peak_stash, "peak_stash_bytes",
+	                 (json_int_t)f->peak_stash_bytes, "parameter_bytes", (json_int_t)f->parameter_bytes,
+	                 "optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes", (json_int_t)f->memory_bytes,
+	                 "order", order_json(plan->jobs, w));
+}
+
+static json_t *world_json(const struct orr_plan_world *world)
+{
+	if (!world->fits)
+		return json_null();
+	return json_pack("{s:i, s:f, s:f, s:I, s:i}", "stages", world->n_stages, "slowest_stage", world->slowest_s,
+	                 "makespan", (double)world->makespan_ns * 1e-9, "memory_bytes",
+	                 (json_int_t)world->memory_bytes, "peak_stash", world->peak_stash);
+}
+
+/* The graph as DOT, in a string. */
+static json_t *text_json(const struct orr_graph *g, struct orr_error *err)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	json_t *json = NULL;
+	int code = file ? orr_graph_write_dot(g, file, err) : ORR_E_NOMEM;
+
+	if (file && fclose(file))
+		code = ORR_E_NOMEM;
+	if (!code)
+		json = json_string(text);
+	free(text);
+	return json;
+}
+
+json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err)
+{
+	json_t *stages = json_array(), *workers = json_array(), *json;
+	char fingerprint[24];
+	int n_idle = plan->pipeline->n_workers;
+	bool ok = stages && workers;
+
+	orr_graph_fingerprint(plan->graph, fingerprint);
+	for (int s = 0; s < plan->pipeline->n_stages && ok; s++) {
+		ok = !json_array_append_new(stages, stage_json(plan, s));
+		n_idle -= plan->replicas[s];
+	}
+	for (int w = 0; w < plan->pipeline->n_workers && ok; w++)
+		ok = !json_array_append_new(workers, worker_json(plan, w));
+	if (!ok) {
+		json_decref(stages);
+		json_decref(workers);
+		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
+		return NULL;
+	}
+	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:f, s:s, s:f, s:f, s:i, s:i, s:b, s:b, s:o, s:o, s:f, s:o}",
+	                 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
+	                 (json_int_t)plan->options.samples, "microbatches", plan->pipeline->n_microbatches, "workers",
+	                 plan->pipeline->n_workers, "stages", stages, "slowest_stage", plan->slowest_s, "one_worker",
+	                 plan->one_worker_s, "schedule", plan->side_by_side ? "side by side" : "chain", "makespan",
+	                 (double)plan->figures->makespan_ns * 1e-9, "lower_bound",
+	                 (double)plan->figures->lower_bound_ns * 1e-9, "in_flight", plan->in_flight, "idle_workers",
+	                 n_idle, "coarse", plan->coarse, "flattened", plan->flattened, "chain",
+	                 world_json(&plan->chain), "side_by_side", world_json(&plan->dag), "bandwidth",
+	                 plan->machine.bandwidth_bytes_per_s, "worker", workers);
+	if (json && embed && json_object_set_new(json, "text", text_json(plan->graph, err))) {
+		json_decref(json);
+		json = NULL;
+	}
+	if (!json)
+		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
+	return json;
+}
+
+/* ---- reading ---- */
+
+static int refuse(const struct orr_plan_file *file, struct orr_error *err, const char *what)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: %s: plan again (`orrery plan -o`)", file->path, what);
+}
+
+/* "12F3" */
+static bool parse_job(const char *text, int *s, int *b, enum orr_pass *d)
+{
+	char *end;
+	long stage = strtol(text, &end, 10), microbatch;
+
+	if (end == text || stage < 0 || stage > INT32_MAX || !*end || !strchr("FBW", *end))
+		return false;
+	*d = *end == 'F' ? ORR_PASS_F : *end == 'B' ? ORR_PASS_B : ORR_PASS_W;
+	text = end + 1;
+	microbatch = strtol(text, &end, 10);
+	*s = (int)stage;
+	*b = (int)microbatch;
+	return end != text && !*end && microbatch >= 0 && microbatch <= INT32_MAX;
+}
+
+/* Every job exactly once; a table's compute holds the worker + 1 until then. */
+static int read_worker(struct orr_plan_file *file, int w, const json_t *order, struct orr_error *err)
+{
+	struct orr_table *t = file->table;
+	int n_passes = t->split_backward ? 3 : 2;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(order, i, item) {
+		const char *text = json_string_value(item);
+		enum orr_pass d;
+		int s, b, j;
+
+		if (!text || !parse_job(text, &s, &b, &d) || s >= t->n_stages || b >= t->n_microbatches ||
+		    (int)d >= n_passes)
+			return orr_fail(err, ORR_E_INPUT, "%s: worker %d, job %zu: '%.20s' is no job of %d stages and %d "
+			                "microbatches: write such as 0F0", file->path, w, i, text ? text : "", t->n_stages,
+			                t->n_microbatches);
+		j = (b * t->n_stages + s) * n_passes + (int)d;
+		if (t->compute[j])
+			return orr_fail(err, ORR_E_INPUT, "%s: worker %d: %s is there twice, on worker %d too: take one out",
+			                file->path, w, text, t->compute[j] - 1);
+		t->compute[j] = w + 1;
+		t->priority[j] = (int64_t)i;
+	}
+	return 0;
+}
+
+static bool is_split(const json_t *workers)
+{
+	json_t *worker, *item;
+	size_t w, i;
+
+	json_array_foreach(workers, w, worker) {
+		const json_t *order = json_object_get(worker, "order");
+
+		json_array_foreach(order, i, item) {
+			if (json_is_string(item) && strchr(json_string_value(item), 'W'))
+				return true;
+		}
+	}
+	return false;
+}
+
+static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches, struct orr_error *err)
+{
+	json_t *worker;
+	size_t w;
+	int n_passes, code = orr_table_create(&file->table, file->path, file->n_stages, (int)json_array_size(workers),
+	                                      n_microbatches, is_split(workers), err);
+
+	if (code)
+		return code;
+	json_array_foreach(workers, w, worker) {
+		const json_t *order = json_object_get(worker, "order");
+
+		if (!json_is_array(order))
+			return refuse(file, err, "a worker without an order");
+		if ((code = read_worker(file, (int)w, order, err)))
+			return code;
+	}
+	n_passes = file->table->split_backward ? 3 : 2;
+	for (int j = 0; j < file->n_stages * n_microbatches * n_passes; j++) {
+		if (!file->table->compute[j])
+			return orr_fail(err, ORR_E_INPUT, "%s: no worker has job %d%c%d: put it into an order", file->path,
+			                j / n_passes % file->n_stages, orr_pass_letter((enum orr_pass)(j % n_passes)),
+			                j / n_passes / file->n_stages);
+		file->table->compute[j]--;
+	}
+	return 0;
+}
+
+static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+{
+	const json_t *workers = json_object_get(json, "worker"), *text = json_object_get(json, "text");
+	const char *graph = json_string_value(json_object_get(json, "graph"));
+	const char *fingerprint = json_string_value(json_object_get(json, "fingerprint"));
+	json_int_t microbatches = json_integer_value(json_object_get(json, "microbatches"));
+
+	file->stages = json_incref(json_object_get(json, "stages"));
+	if (!json_is_array(file->stages) || !json_array_size(file->stages) || json_array_size(file->stages) > 1000000)
+		return refuse(file, err, "no stages in it");
+	if (!json_is_array(workers) || !json_array_size(workers) || json_array_size(workers) > 1000000)
+		return refuse(file, err, "no workers in it");
+	if (!graph || !fingerprint || strlen(fingerprint) != 16)
+		return refuse(file, err, "it does not say which graph it is for");
+	if (microbatches < 1 || microbatches * (json_int_t)json_array_size(file->stages) > INT32_MAX / 3)
+		return refuse(file, err, "microbatches out of range");
+	file->n_stages = (int)json_array_size(file->stages);
+	file->samples = json_integer_value(json_object_get(json, "samples"));
+	file->bandwidth_bytes_per_s = json_number_value(json_object_get(json, "bandwidth"));
+	(void)snprintf(file->fingerprint, sizeof(file->fingerprint), "%s", fingerprint);
+	if (!(file->graph = strdup(graph)) || (json_is_string(text) && !(file->text = strdup(json_string_value(text)))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
+	return read_orders(file, workers, (int)microbatches, err);
+}
+
+int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err)
+{
+	struct orr_plan_file *file = calloc(1, sizeof(*file));
+	json_t *json = NULL;
+	json_error_t why;
+	int code;
+
+	if (!file || !(file->path = strdup(path))) {
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+		goto out;
+	}
+	if (!(json = json_load_file(path, JSON_REJECT_DUPLICATES, &why))) {
+		code = why.line > 0 ? orr_fail(err, ORR_E_INPUT, "%s:%d: no plan: %.160s", path, why.line, why.text)
+		                    : orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %.160s", path, why.text);
+		goto out;
+	}
+	if ((code = read_plan(file, json, err)))
+		goto out;
+	*out = file;
+	file = NULL;
+out:
+	json_decref(json);
+	orr_plan_file_destroy(file);
+	return code;
+}
+
+void orr_plan_file_destroy(struct orr_plan_file *file)
+{
+	if (!file)
+		return;
+	orr_table_destroy(file->table);
+	json_decref(file->stages);
+	free(file->path);
+	free(file->graph);
+	free(file->text);
+	free(file);
+}
+
+static int find_operator(const struct orr_graph *g, const char *name)
+{
+	for (int i = 0; name && i < g->n_operators; i++)
+		if (!strcmp(g->operators[i].name, name))
+			return i;
+	return -1;
+}
+
+int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_graph *g, int *stage_of,
+                         struct orr_error *err)
+{
+	char fingerprint[24];
+	json_t *stage, *name;
+	size_t s, k;
+
+	orr_graph_fingerprint(g, fingerprint);
+	if (strcmp(fingerprint, file->fingerprint))
+		return orr_fail(err, ORR_E_INPUT, "%s: %s is not the graph that was planned, or changed since: plan again "
+		                "(`orrery plan`)", file->path, g->name);
+	for (int i = 0; i < g->n_operators; i++)
+		stage_of[i] = -1;
+	json_array_foreach(file->stages, s, stage) {
+		const json_t *operators = json_object_get(stage, "operators");
+
+		json_array_foreach(operators, k, name) {
+			int i = find_operator(g, json_string_value(name));
+
+			if (i < 0 || stage_of[i] >= 0)
+				return orr_fail(err, ORR_E_INPUT, "%s: stage %zu: operator '%.60s' is %s: give every operator "
+				                "one stage", file->path, s, json_is_string(name) ? json_string_value(name) : "",
+				                i < 0 ? "none of the graph's" : "there twice");
+			stage_of[i] = (int)s;
+		}
+	}
+	for (int i = 0; i < g->n_operators; i++)
+		if (stage_of[i] < 0 && g->operators[i].op != ORR_OP_INPUT)
+			return orr_fail(err, ORR_E_INPUT, "%s: operator %s has no stage: give it one", file->path,
+			                g->operators[i].name);
+	return 0;
+}

@@ -1,0 +1,179 @@
+#include "plan_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "jobs.h"
+#include "machine.h"
+#include "pipeline.h"
+#include "simulate.h"
+#include "sort.h"
+#include "table.h"
+#include "timeline.h"
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct orr_placement *x = data;
+
+	(void)p, (void)d;
+	return x->first[s] + b % x->replicas[s];
+}
+
+static int in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p;
+	return ((const struct orr_placement *)data)->cap[s];
+}
+
+static int64_t by_depth(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int depth = p->stages[s].depth;
+
+	(void)data;
+	return d == ORR_PASS_F ? 2 * (int64_t)b + p->depth - depth : 2 * (int64_t)b + p->depth + depth - 1;
+}
+
+static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int64_t n = (int64_t)b * p->n_stages;
+
+	(void)data;
+	return d == ORR_PASS_F ? (int64_t)p->n_stages * p->n_microbatches + n + s : n + p->n_stages - 1 - s;
+}
+
+void orr_placement_cap(struct orr_placement *x, const struct orr_pipeline *p)
+{
+	for (int s = p->n_stages - 1; s >= 0; s--) {
+		int most = 0;
+
+		for (int i = 0; i < p->stages[s].n_out; i++) {
+			int below = x->cap[orr_stage_after(p, s, i)];
+
+			most = below > most ? below : most;
+		}
+		x->cap[s] = x->replicas[s] + most;
+	}
+}
+
+/* Freeze the order in which a worker started its jobs. Where several start at once, all but the last take no
+ * time: forwards go first, each along the stages and then back. */
+static int freeze(struct orr_table **out, const struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_keyed *by_start = calloc((size_t)jobs->n_jobs + 1, sizeof(*by_start));
+	int code = by_start ? 0 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d jobs", jobs->n_jobs);
+
+	if (code || (code = orr_table_create(out, "plan", p->n_stages, p->n_workers, p->n_microbatches, false, err)))
+		goto out;
+	for (int pass = 0, i = 0; pass < 2; pass++)
+		for (int b = 0; b < p->n_microbatches; b++)
+			for (int k = 0; k < p->n_stages; k++, i++) {
+				int j = orr_jobs_index(jobs, pass ? p->n_stages - 1 - k : k, b, (enum orr_pass)pass);
+
+				by_start[i] = (struct orr_keyed){t->start_ns[j] * 2 + (t->end_ns[j] > t->start_ns[j]), j};
+			}
+	if ((code = orr_sort(by_start, jobs->n_jobs, err)))
+		goto out;
+	for (int i = 0; i < jobs->n_jobs; i++) {
+		(*out)->compute[by_start[i].value] = jobs->compute[by_start[i].value];
+		(*out)->priority[by_start[i].value] = i;
+	}
+out:
+	free(by_start);
+	return code;
+}
+
+/* How a schedule does: its makespan, then its largest peak. */
+static int try_schedule(struct orr_table **best, int64_t least[2], const struct orr_schedule *schedule,
+                        const struct orr_pipeline *p, const struct orr_machine *machine, struct orr_error *err)
+{
+	struct orr_jobs *jobs = NULL;
+	struct orr_timeline *t = NULL;
+	struct orr_figures *f = NULL;
+	struct orr_table *table = NULL;
+	int64_t peak = 0;
+	int code;
+
+	if ((code = orr_jobs_create(&jobs, p, schedule, err)) || (code = orr_simulate(&t, jobs, machine, err)) ||
+	    (code = orr_figures_create(&f, t, err)))
+		goto out;
+	for (int w = 0; w < f->n_workers; w++)
+		peak = f->worker[w].memory_bytes > peak ? f->worker[w].memory_bytes : peak;
+	if (*best && (f->makespan_ns > least[0] || (f->makespan_ns == least[0] && peak >= least[1])))
+		goto out;
+	if ((code = freeze(&table, t, err)))
+		goto out;
+	orr_table_destroy(*best);
+	*best = table;
+	table = NULL;
+	least[0] = f->makespan_ns;
+	least[1] = peak;
+out:
+	orr_table_destroy(table);
+	orr_figures_destroy(f);
+	orr_timeline_destroy(t);
+	orr_jobs_destroy(jobs);
+	return code;
+}
+
+int orr_placement_order(struct orr_table **out, const struct orr_placement *x, const struct orr_pipeline *p,
+                        const struct orr_machine *machine, int64_t *makespan_ns, struct orr_error *err)
+{
+	struct orr_schedule closed = {.name = "1f1b", .summary = "", .order = ORR_ORDER_STRICT, .compute = compute,
+	                              .priority = by_depth, .data = x};
+	struct orr_schedule greedy = {.name = "1f1b-rr", .summary = "", .order = ORR_ORDER_GREEDY, .compute = compute,
+	                              .priority = backward_first, .in_flight = in_flight, .data = x};
+	struct orr_table *best = NULL;
+	int64_t least[2] = {INT64_MAX, INT64_MAX};
+	int code;
+
+	if ((code = try_schedule(&best, least, &closed, p, machine, err)) ||
+	    (code = try_schedule(&best, least, &greedy, p, machine, err))) {
+		orr_table_destroy(best);
+		return code;
+	}
+	*out = best;
+	*makespan_ns = least[0];
+	return 0;
+}
+
+int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p, struct orr_error *err)
+{
+	struct orr_stage *stages = calloc((size_t)p->n_stages, sizeof(*stages));
+	struct orr_edge *edges = calloc((size_t)(p->n_edges + p->n_stages), sizeof(*edges));
+	int n = p->n_edges, code;
+
+	if (!stages || !edges) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
+		goto out;
+	}
+	memcpy(stages, p->stages, (size_t)p->n_stages * sizeof(*stages));
+	if (n)
+		memcpy(edges, p->edges, (size_t)n * sizeof(*edges));
+	for (int s = 0; s < p->n_stages; s++) {
+		bool linked = s + 1 == p->n_stages;
+
+		for (int i = 0; i < p->stages[s].n_in; i++) /* creating adds them again */
+			stages[s].input_bytes -= p->edges[p->stages[s].in[i]].bytes;
+		for (int i = 0; i < p->stages[s].n_out && !linked; i++)
+			linked = orr_stage_after(p, s, i) == s + 1;
+		if (!linked)
+			edges[n++] = (struct orr_edge){s, s + 1, 0};
+	}
+	if ((code = orr_pipeline_create(out, stages, p->n_stages, edges, n, err)))
+		goto out;
+	(*out)->has_weight = p->has_weight;
+	(*out)->units = p->units;
+	(*out)->optimizer_floats = p->optimizer_floats;
+	code = orr_pipeline_set_step(*out, p->n_workers, p->n_microbatches, err);
+	if (code) {
+		orr_pipeline_destroy(*out);
+		*out = NULL;
+	}
+out:
+	free(stages);
+	free(edges);
+	return code;
+}

@@ -1,0 +1,28 @@
+#ifndef ORR_PLAN_ORDER_H
+#define ORR_PLAN_ORDER_H
+/* From stages on workers to the order of every worker's jobs. */
+#include <stdint.h>
+#include "error.h"
+
+struct orr_machine;
+struct orr_pipeline;
+struct orr_table;
+
+/* Microbatch b of stage s is on worker first[s] + b mod replicas[s]; at most cap[s] of its microbatches are in
+ * flight. */
+struct orr_placement {
+	const int *first, *replicas;
+	int *cap; /* filled by orr_placement_cap */
+};
+
+/* As many as it takes to keep every worker after s busy: s's replicas and those on the way from it to a sink
+ * that has most. */
+void orr_placement_cap(struct orr_placement *x, const struct orr_pipeline *p);
+
+/* The better of two orders on p, whose step is set: 1F1B by its closed form, and one forward one backward as
+ * they come, a backward first, under the caps [5]. */
+int orr_placement_order(struct orr_table **out, const struct orr_placement *x, const struct orr_pipeline *p,
+                        const struct orr_machine *machine, int64_t *makespan_ns, struct orr_error *err);
+/* The same stages, each also after the one before it. */
+int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p, struct orr_error *err);
+#endif

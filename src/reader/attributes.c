@@ -1,0 +1,236 @@
+/* What a node of a DOT file may say. */
+#include "dot.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quantity.h"
+
+struct place {
+	const char *file, *name;
+	int line;
+	char text[320]; /* "file.dot:12: node fc1: features" */
+};
+
+struct attribute {
+	const char *name;
+	int op; /* the only op that knows it, or -1 */
+	/* what it sets: a duration or a size at this offset of struct orr_operator, or special */
+	enum { DURATION, SIZE, SPECIAL } kind;
+	size_t offset;
+};
+
+static const struct attribute attributes[] = {
+	{"columns", ORR_OP_INPUT, SPECIAL, 0},
+	{"scale", ORR_OP_INPUT, SPECIAL, 0},
+	{"features", ORR_OP_LINEAR, SPECIAL, 0},
+	{"stage", -1, SPECIAL, 0},
+	{"repeat", -1, SPECIAL, 0},
+	{"forward", -1, DURATION, offsetof(struct orr_operator, forward_ns)},
+	{"backward", -1, DURATION, offsetof(struct orr_operator, backward_ns)},
+	{"weight", -1, DURATION, offsetof(struct orr_operator, weight_ns)},
+	{"activation", -1, SIZE, offsetof(struct orr_operator, activation_bytes)},
+	{"stash", -1, SIZE, offsetof(struct orr_operator, stash_bytes)},
+	{"parameters", -1, SIZE, offsetof(struct orr_operator, parameter_bytes)},
+};
+#define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
+#define EVERYWHERE "stage, repeat, forward, backward, weight, activation, stash, parameters"
+
+/* After Graphviz's own list; what only some layouts read is there as well. Between blanks. */
+static const char node_drawing[] =
+	" URL area class color colorscheme comment distortion fillcolor fixedsize "
+	"fontcolor fontname fontsize gradientangle group height href id image imagepos "
+	"imagescale label labelloc layer margin nojustify ordering orientation penwidth "
+	"peripheries pin pos rects regular root samplepoints shape shapefile showboxes "
+	"sides skew sortv style target tooltip vertices width xlabel xlp z ";
+static const char edge_drawing[] =
+	" URL arrowhead arrowsize arrowtail class color colorscheme comment constraint "
+	"decorate dir edgeURL edgehref edgetarget edgetooltip fillcolor fontcolor "
+	"fontname fontsize headURL head_lp headclip headhref headlabel headport "
+	"headtarget headtooltip href id label labelURL labelangle labeldistance "
+	"labelfloat labelfontcolor labelfontname labelfontsize labelhref labeltarget "
+	"labeltooltip layer len lhead lp ltail minlen nojustify penwidth pos samehead "
+	"sametail showboxes style tailURL tail_lp tailclip tailhref taillabel tailport "
+	"tailtarget tailtooltip target tooltip weight xlabel xlp key ";
+static const char graph_drawing[] =
+	" Damping K URL _background area bb beautify bgcolor center charset class "
+	"cluster clusterrank color colorscheme comment compound concentrate defaultdist "
+	"dim dimen diredgeconstraints dpi epsilon esep fillcolor fontcolor fontname "
+	"fontnames fontpath fontsize forcelabels gradientangle href id imagepath "
+	"inputscale label label_scheme labeljust labelloc landscape layer layerlistsep "
+	"layers layerselect layersep layout levels levelsgap lheight linelength lp "
+	"lwidth margin maxiter mclimit mindist mode model newrank nodesep nojustify "
+	"normalize notranslate nslimit nslimit1 oneblock ordering orientation "
+	"outputorder overlap overlap_scaling overlap_shrink pack packmode pad page "
+	"pagedir pencolor penwidth peripheries quadtree quantum rank rankdir ranksep "
+	"ratio remincross repulsiveforce resolution root rotate rotation scale "
+	"searchsize sep showboxes size smoothing sortv splines start style stylesheet "
+	"target tooltip truecolor viewport voro_margin xdotversion ";
+
+bool orr_attribute_draws(char kind, const char *name)
+{
+	const char *list = kind == 'n' ? node_drawing : kind == 'e' ? edge_drawing : graph_drawing;
+	size_t length = strlen(name);
+
+	if (length == 0 || strchr(name, ' '))
+		return false;
+	for (; (list = strstr(list, name)); list++)
+		if (list[-1] == ' ' && list[length] == ' ')
+			return true;
+	return false;
+}
+
+bool orr_attribute_is_cost(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < N_ATTRIBUTES; i++)
+		if (attributes[i].kind != SPECIAL && strcmp(attributes[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* "0:4,8:12,20": half-open ranges and single columns. */
+static int set_columns(struct orr_operator *o, const char *text, const char *what,
+		       struct orr_error *err)
+{
+	char *copy = strdup(text), *next = copy, *range, *colon;
+	int64_t low, high, count = 0, *columns = NULL, *more;
+	int code = 0;
+
+	if (!copy)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+	while (!code && (range = strsep(&next, ","))) {
+		colon = strchr(range, ':');
+		if (colon)
+			*colon = '\0';
+		if ((code = orr_count_parse(&low, range, 0, ORR_MOST_COLUMNS, what, err)))
+			break;
+		high = low + 1;
+		if (colon &&
+		    (code = orr_count_parse(&high, colon + 1, 0, ORR_MOST_COLUMNS, what, err)))
+			break;
+		if (high <= low || count + high - low > ORR_MOST_COLUMNS) {
+			code = orr_fail(err, ORR_E_INPUT,
+					high <= low ? "%s: %lld:%lld is empty: the second number "
+						      "is the first column that is not taken, 0:16 "
+						      "is 16 columns"
+						    : "%s: %lld:%lld makes too many columns",
+					what, (long long)low, (long long)high);
+			break;
+		}
+		more = realloc(columns, (size_t)(count + high - low) * sizeof(*columns));
+		if (!more) {
+			code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its columns", what);
+			break;
+		}
+		columns = more;
+		while (low < high)
+			columns[count++] = low++;
+	}
+	free(copy);
+	if (code) {
+		free(columns);
+		return code;
+	}
+	free(o->columns);
+	o->columns = columns;
+	o->width = count;
+	return 0;
+}
+
+static int set_special(struct orr_draft_operator *o, const char *name, const char *text,
+		       const char *what, struct orr_error *err)
+{
+	int64_t value;
+	int code;
+
+	if (strcmp(name, "columns") == 0)
+		return set_columns(&o->is, text, what, err);
+	if (strcmp(name, "scale") == 0)
+		return orr_real_parse(&o->is.scale, text, -1e9, 1e9, what, err);
+	if (strcmp(name, "features") == 0)
+		return orr_count_parse(&o->is.width, text, 1, ORR_MOST_COLUMNS, what, err);
+	if (strcmp(name, "repeat") == 0)
+		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, what, err);
+	code = orr_count_parse(&value, text, 0, ORR_MOST_OPERATORS - 1, what, err);
+	if (!code)
+		o->is.stage = (int)value;
+	return code;
+}
+
+static int set_duration(int64_t *ns, struct orr_dot_durations *durations, const struct place *place,
+			const char *text, struct orr_error *err)
+{
+	bool plain = false;
+	int code = orr_duration_parse(ns, &plain, text, place->text, err);
+
+	if (code)
+		return code;
+	if (plain && *ns == 0) {
+		durations->plain_zero = true;
+		return 0;
+	}
+	if (plain && !durations->plain)
+		durations->plain_line = place->line;
+	if (!plain && !durations->unit)
+		durations->unit_line = place->line;
+	durations->plain = durations->plain || plain;
+	durations->unit = durations->unit || !plain;
+	if (durations->plain && durations->unit)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: %.60s %s, and the duration in line %d %s: give all "
+				"durations units, or none",
+				place->text, text, plain ? "has no unit" : "has a unit",
+				plain ? durations->unit_line : durations->plain_line,
+				plain ? "has one" : "has none");
+	return 0;
+}
+
+/* Nobody knows it: say what this op knows. */
+static int fail_unknown(const struct orr_draft_operator *o, const struct place *place,
+			struct orr_error *err)
+{
+	static const char *const own[ORR_N_OPS] = {
+		[ORR_OP_INPUT] = "columns, scale, ",
+		[ORR_OP_LINEAR] = "features, ",
+	};
+	const char *op = orr_op_name(o->is.op);
+
+	return orr_fail(err, ORR_E_INPUT,
+			"%s is no attribute of %s%s: use op, %s" EVERYWHERE ", or what "
+			"Graphviz draws with",
+			place->text, o->is.op == ORR_OP_COST ? "a study operator" : "op=",
+			o->is.op == ORR_OP_COST ? "" : op, own[o->is.op] ? own[o->is.op] : "");
+}
+
+int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,
+		      const char *file, int line, const char *name, const char *text,
+		      struct orr_error *err)
+{
+	struct place place = {file, o->is.name, line, ""};
+	char start[256];
+	size_t i;
+
+	(void)snprintf(place.text, sizeof(place.text), "%s: %.60s",
+		       orr_place(start, sizeof(start), file, line, o->is.name), name);
+	for (i = 0; i < N_ATTRIBUTES; i++) {
+		const struct attribute *a = &attributes[i];
+		int64_t *field = (int64_t *)(void *)((char *)&o->is + a->offset);
+
+		if (strcmp(a->name, name) != 0 || (a->op >= 0 && a->op != (int)o->is.op))
+			continue;
+		switch (a->kind) {
+		case DURATION:
+			return set_duration(field, durations, &place, text, err);
+		case SIZE:
+			return orr_size_parse(field, text, place.text, err);
+		case SPECIAL:
+			return set_special(o, name, text, place.text, err);
+		}
+	}
+	if (orr_attribute_draws('n', name))
+		return 0;
+	return fail_unknown(o, &place, err);
+}

@@ -1,0 +1,31 @@
+#ifndef ORR_DOT_H
+#define ORR_DOT_H
+/* The attributes of DOT files: ours, by operator, and Graphviz's, which are let through. Private to
+ * the DOT reader. */
+#include <stdbool.h>
+#include <cgraph.h>
+#include "draft.h"
+
+/* What reading keeps besides the draft. */
+struct orr_dot_durations {
+	int plain_line, unit_line; /* of the first duration of either kind; 0: none yet */
+	bool plain, unit;          /* seen; a plain 0 is neither */
+	bool plain_zero;
+};
+
+/* Set name=text on o. line: of the attribute. Refuses what o's op, which is set, does not know. */
+int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,
+		      const char *file, int line, const char *name, const char *text,
+		      struct orr_error *err);
+/* One of the six plain costs. */
+bool orr_attribute_is_cost(const char *name);
+/* Every op, for a message: "input, linear, ..." */
+#define ORR_OPS_ALLOWED                                                                            \
+	"input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
+
+/* Whether Graphviz draws something with it; kind: 'n'ode, 'e'dge or 'g'raph. */
+bool orr_attribute_draws(char kind, const char *name);
+
+/* Parse one graph. file stands in the message; *out is closed with agclose(). */
+int orr_dot_parse(Agraph_t **out, const char *file, const char *text, struct orr_error *err);
+#endif

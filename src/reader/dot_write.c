@@ -1,0 +1,176 @@
+/* A graph as DOT that reads back to the same graph. Operators stand in the order of their numbers,
+ * so that reading numbers them alike; an encoder's subgraph is opened again for every run of its
+ * operators, which is one subgraph to DOT. */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery.h"
+
+/* In quotes, so that it reads back to text. */
+static void write_text(FILE *file, const char *text)
+{
+	(void)fputc('"', file);
+	for (; *text; text++) {
+		if (*text == '\\' && text[1] == '\\') {
+			(void)fputc(*text++,
+				    file); /* a pair stays one, and its second escapes nothing */
+		} else if (*text == '"' || (*text == '\\' && (text[1] == '"' || !text[1]))) {
+			(void)fputc('\\', file);
+		}
+		(void)fputc(*text, file);
+	}
+	(void)fputc('"', file);
+}
+
+/* value / 10^decimals, exactly, without zeros at the end. */
+static void write_decimal(FILE *file, int64_t value, int64_t power)
+{
+	int64_t rest = value % power;
+
+	(void)fprintf(file, "%lld", (long long)(value / power));
+	if (rest == 0)
+		return;
+	(void)fputc('.', file);
+	while (rest > 0) {
+		power /= 10;
+		(void)fprintf(file, "%lld", (long long)(rest / power));
+		rest %= power;
+	}
+}
+
+static void write_duration(FILE *file, const char *name, int64_t ns, bool units)
+{
+	if (ns < 0)
+		return;
+	(void)fprintf(file, ", %s=\"", name);
+	write_decimal(file, ns, units ? ORR_UNIT_NS : 1000000);
+	(void)fputs(units ? "\"" : "ms\"", file);
+}
+
+static void write_size(FILE *file, const char *name, int64_t bytes, bool study)
+{
+	if (bytes < 0 || (study && bytes == 0))
+		return;
+	(void)fprintf(file, ", %s=\"", name);
+	if (bytes > 0 && bytes % 10000 == 0) {
+		write_decimal(file, bytes, 1000000);
+		(void)fputs("MB\"", file);
+	} else {
+		(void)fprintf(file, "%lld\"", (long long)bytes);
+	}
+}
+
+static void write_columns(FILE *file, const struct orr_operator *o)
+{
+	int64_t i = 0, k;
+
+	(void)fputs(", columns=\"", file);
+	while (i < o->width) {
+		for (k = i + 1; k < o->width && o->columns[k] == o->columns[k - 1] + 1; k++)
+			;
+		(void)fprintf(file, "%s%lld:%lld", i ? "," : "", (long long)o->columns[i],
+			      (long long)o->columns[k - 1] + 1);
+		i = k;
+	}
+	(void)fputc('"', file);
+	if (o->scale != 1) /* 17 digits hold a double */
+		(void)fprintf(file, ", scale=\"%.17g\"", o->scale);
+}
+
+static void write_operator(FILE *file, const struct orr_graph *g, const struct orr_operator *o)
+{
+	bool study = o->op == ORR_OP_COST;
+
+	write_text(file, o->name);
+	/* forward is written in any case: it makes a study operator one */
+	if (study) {
+		(void)fputs(" [forward=\"", file);
+		write_decimal(file, o->forward_ns, g->units ? ORR_UNIT_NS : 1000000);
+		(void)fputs(g->units ? "\"" : "ms\"", file);
+	} else {
+		(void)fprintf(file, " [op=%s", orr_op_name(o->op));
+		write_duration(file, "forward", o->forward_ns, g->units);
+	}
+	write_duration(file, "backward", o->backward_ns, g->units);
+	write_duration(file, "weight", o->weight_ns, g->units);
+	write_size(file, "activation", o->activation_bytes, study);
+	write_size(file, "stash", o->stash_bytes, study);
+	write_size(file, "parameters", o->parameter_bytes, study);
+	if (o->op == ORR_OP_INPUT)
+		write_columns(file, o);
+	if (o->op == ORR_OP_LINEAR)
+		(void)fprintf(file, ", features=%lld", (long long)o->width);
+	if (o->stage >= 0)
+		(void)fprintf(file, ", stage=%d", o->stage);
+	if (o->label) {
+		(void)fputs(", label=", file);
+		write_text(file, o->label);
+	}
+	(void)fputs("];\n", file);
+}
+
+/* Two encoders may differ in no more than what `cluster_` hides, so a subgraph's name is cluster_
+ * and its encoder's. */
+static int write_operators(FILE *file, const struct orr_graph *g, struct orr_error *err)
+{
+	char *name;
+	int i, open = -1;
+
+	for (i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (open >= 0 && o->encoder != open)
+			(void)fputs("\t}\n", file);
+		if (o->encoder >= 0 && o->encoder != open) {
+			if (asprintf(&name, "cluster_%s", g->encoders[o->encoder]) < 0)
+				return orr_fail(err, ORR_E_NOMEM, "%s: no memory to write it",
+						g->name);
+			(void)fputs("\tsubgraph ", file);
+			write_text(file, name);
+			(void)fputs(" {\n\t\tlabel=", file);
+			write_text(file, g->encoders[o->encoder]);
+			(void)fputs(";\n", file);
+			free(name);
+		}
+		open = o->encoder;
+		(void)fputs(open >= 0 ? "\t\t" : "\t", file);
+		write_operator(file, g, o);
+	}
+	if (open >= 0)
+		(void)fputs("\t}\n", file);
+	return 0;
+}
+
+int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err)
+{
+	int i, k, code;
+
+	(void)fputs("digraph {\n\tnode [shape=box];\n", file);
+	if (g->data) {
+		/* the file may come to lie anywhere, so the data's place is written in full */
+		char *place = realpath(g->data, NULL);
+
+		(void)fputs("\tdata=", file);
+		write_text(file, place ? place : g->data);
+		(void)fputs(";\n", file);
+		free(place);
+	}
+	if ((code = write_operators(file, g, err)))
+		return code;
+	for (i = 0; i < g->n_operators; i++) {
+		for (k = 0; k < g->operators[i].n_inputs; k++) {
+			(void)fputc('\t', file);
+			write_text(file, g->operators[g->operators[i].inputs[k]].name);
+			(void)fputs(" -> ", file);
+			write_text(file, g->operators[i].name);
+			(void)fputs(";\n", file);
+		}
+	}
+	(void)fputs("}\n", file);
+	if (fflush(file) || ferror(file))
+		return orr_fail(err, ORR_E_IO, "%s: its DOT could not be written: is there room?",
+				g->name);
+	return 0;
+}

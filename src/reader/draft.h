@@ -1,0 +1,81 @@
+#ifndef ORR_DRAFT_H
+#define ORR_DRAFT_H
+/* A draft: a graph as its reader found it, in the order of the file and before `repeat` is
+ * unfolded. Private to the readers: they fill drafts, orr_draft_finish makes the graph. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "graph.h"
+
+#define ORR_MOST_OPERATORS 1000000 /* in a graph, repeats unfolded */
+#define ORR_MOST_EDGES 10000000
+#define ORR_MOST_COLUMNS 10000000 /* of a tensor */
+
+/* A subgraph. */
+struct orr_draft_block {
+	char *name; /* owned; in the messages */
+	int line;
+	int parent;  /* a block with a smaller number, or -1 */
+	int encoder; /* number of the encoder that it is, or -1 */
+	int64_t repeat;
+};
+
+struct orr_draft_operator {
+	/* name, label, line, op, stage, shape attributes and costs; the rest comes later */
+	struct orr_operator is;
+	int block; /* or -1 */
+	int64_t repeat;
+};
+
+struct orr_draft_edge {
+	int from, to;
+};
+
+struct orr_draft {
+	char *name; /* owned; of the graph */
+	char *data; /* owned; path of its data, or NULL */
+	bool units;
+	struct orr_draft_operator *operators; /* owned */
+	int n_operators, operator_room;
+	struct orr_draft_edge *edges; /* owned */
+	int n_edges, edge_room;
+	struct orr_draft_block *blocks; /* owned */
+	int n_blocks, block_room;
+	char **encoders; /* owned */
+	int n_encoders, encoder_room;
+};
+
+int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err);
+void orr_draft_fini(struct orr_draft *draft);
+
+/* Each adds one, its strings copied; the number is what n_... was before. An operator comes as a
+ * study operator without costs (forward, backward and sizes 0, weight -1), in no block. */
+int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr_error *err);
+int orr_draft_add_edge(struct orr_draft *draft, int from, int to, struct orr_error *err);
+int orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
+			struct orr_error *err);
+int orr_draft_add_encoder(struct orr_draft *draft, const char *name, struct orr_error *err);
+
+/* Unfold every repeat: afterwards each is 1. */
+int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err);
+
+/* Number topologically, refuse cycles and double edges, infer shapes. Takes the draft's contents,
+ * which is empty afterwards but must still be finished with. */
+int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr_error *err);
+
+/* The readers. text ends with a zero; name stands in the messages. */
+int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *err);
+bool orr_pipedream_is(const char *text);
+int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_error *err);
+bool orr_study_is(const char *text);
+int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *err);
+
+/* Shapes, from the operators in topological order with their inputs; see shapes.c. */
+int orr_graph_infer(struct orr_graph *g, struct orr_error *err);
+/* Refuse costs whose sum over the graph could overflow later. */
+int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err);
+
+void orr_operator_fini(struct orr_operator *o);
+
+/* "file.dot:12: node fc1", the start of a message. Returns buffer. */
+const char *orr_place(char *buffer, size_t size, const char *file, int line, const char *operator);
+#endif

@@ -1,0 +1,153 @@
+/* Study graphs, which need no file: chain:8, and towers:3,1/2 for a tower of three and one of one,
+ * joined by a trunk of two. Every operator takes one unit forward and one backward. */
+#include "draft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery.h"
+#include "quantity.h"
+
+#define CHAIN "chain:"
+#define TOWERS "towers:"
+
+bool orr_study_is(const char *text)
+{
+	return strncmp(text, CHAIN, strlen(CHAIN)) == 0 ||
+	       strncmp(text, TOWERS, strlen(TOWERS)) == 0;
+}
+
+/* n operators in a row, NAME.0 to NAME.n-1, in block; returns through *last the number of the last.
+ */
+static int add_row(struct orr_draft *draft, const char *name, int64_t n, int block, int *last,
+		   struct orr_error *err)
+{
+	struct orr_draft_operator *o;
+	char full[64];
+	int64_t i;
+	int code;
+
+	for (i = 0; i < n; i++) {
+		(void)snprintf(full, sizeof(full), "%s.%lld", name, (long long)i);
+		code = orr_draft_add_operator(draft, full, err);
+		if (code)
+			return code;
+		*last = draft->n_operators - 1;
+		o = &draft->operators[*last];
+		o->block = block;
+		o->is.forward_ns = o->is.backward_ns = ORR_UNIT_NS;
+		if (i > 0 && (code = orr_draft_add_edge(draft, *last - 1, *last, err)))
+			return code;
+	}
+	return 0;
+}
+
+static int read_chain(struct orr_draft *draft, const char *text, struct orr_error *err)
+{
+	int64_t n;
+	int last, code = orr_count_parse(&n, text, 1, ORR_MOST_OPERATORS, draft->name, err);
+
+	return code ? code : add_row(draft, "layer", n, -1, &last, err);
+}
+
+static int add_tower(struct orr_draft *draft, const char *text, int number, int *last,
+		     struct orr_error *err)
+{
+	char name[32];
+	int64_t n;
+	int code;
+
+	(void)snprintf(name, sizeof(name), "tower%d", number);
+	if ((code = orr_count_parse(&n, text, 1, ORR_MOST_OPERATORS, draft->name, err)) ||
+	    (code = orr_draft_add_encoder(draft, name, err)) ||
+	    (code = orr_draft_add_block(draft, name, -1, err)))
+		return code;
+	draft->blocks[number].encoder = number;
+	return add_row(draft, name, n, number, last, err);
+}
+
+/* text: "3,1/2"; changed. */
+static int read_towers(struct orr_draft *draft, char *text, struct orr_error *err)
+{
+	char *slash = strchr(text, '/'), *tower, *next = text;
+	int *last = calloc(strlen(text) + 1, sizeof(*last));
+	int n_towers = 0, first_trunk, end, i, code = 0;
+	int64_t trunk;
+
+	if (!last)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its towers", draft->name);
+	if (!slash) {
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: no trunk: say towers:A,B,.../T, such as "
+				"towers:3,3/2",
+				draft->name);
+		goto out;
+	}
+	*slash = '\0';
+	while ((tower = strsep(&next, ",")) && !code) {
+		code = add_tower(draft, tower, n_towers, &last[n_towers], err);
+		n_towers++;
+	}
+	first_trunk = draft->n_operators;
+	if (code ||
+	    (code = orr_count_parse(&trunk, slash + 1, 1, ORR_MOST_OPERATORS, draft->name, err)) ||
+	    (code = add_row(draft, "trunk", trunk, -1, &end, err)))
+		goto out;
+	for (i = 0; i < n_towers && !code; i++)
+		code = orr_draft_add_edge(draft, last[i], first_trunk, err);
+out:
+	free(last);
+	return code;
+}
+
+int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *err)
+{
+	char *copy;
+	int code;
+
+	draft->units = true;
+	if (strncmp(text, CHAIN, strlen(CHAIN)) == 0)
+		return read_chain(draft, text + strlen(CHAIN), err);
+	copy = strdup(text + strlen(TOWERS));
+	if (!copy)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", text);
+	code = read_towers(draft, copy, err);
+	free(copy);
+	return code;
+}
+
+static void set_costs(struct orr_operator *o, const struct orr_study_costs *costs)
+{
+	if (costs->forward_ns >= 0)
+		o->forward_ns = costs->forward_ns;
+	if (costs->backward_ns >= 0) {
+		o->backward_ns = costs->backward_ns;
+		o->weight_ns = -1;
+	}
+	if (costs->weight_ns >= 0)
+		o->weight_ns = costs->weight_ns;
+	if (costs->activation_bytes >= 0)
+		o->activation_bytes = costs->activation_bytes;
+	if (costs->stash_bytes >= 0)
+		o->stash_bytes = costs->stash_bytes;
+	if (costs->parameter_bytes >= 0)
+		o->parameter_bytes = costs->parameter_bytes;
+}
+
+int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs,
+			struct orr_error *err)
+{
+	int i;
+
+	if (g->operators[0].op != ORR_OP_COST)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: a model that computes has costs of its own: take the "
+				"costs away, or take a study such as chain:8",
+				g->name);
+	for (i = 0; i < g->n_operators; i++)
+		set_costs(&g->operators[i], costs);
+	if (costs->forward_ns >= 0 || costs->backward_ns >= 0 || costs->weight_ns >= 0)
+		g->units = costs->units;
+	return orr_graph_check_sums(g, err);
+}

@@ -1,0 +1,40 @@
+#ifndef ORR_TOKENS_H
+#define ORR_TOKENS_H
+/* The tokens of a DOT text, with their lines. Private to scan.c. */
+#include <stdbool.h>
+#include <stddef.h>
+#include "error.h"
+
+enum orr_token_kind {
+	ORR_TOKEN_END,
+	ORR_TOKEN_ID,    /* a name, a number or a string; text is what it stands for */
+	ORR_TOKEN_HTML,  /* <...>, not looked into */
+	ORR_TOKEN_ARROW, /* -> */
+	ORR_TOKEN_OTHER  /* one of { } [ ] ; , : = + */
+};
+
+struct orr_token {
+	enum orr_token_kind kind;
+	char other;       /* of OTHER */
+	bool quoted;      /* of ID: then it is no keyword */
+	const char *text; /* of ID: good until the next token */
+	int line;
+};
+
+struct orr_tokens {
+	const char *file, *start, *at; /* borrowed */
+	int line;
+	struct orr_token token; /* the one that orr_tokens_next() read */
+	char *buffer;           /* owned */
+	size_t buffer_room;
+};
+
+/* Read one more. Refuses what is no token, and what Graphviz would read as something else. */
+int orr_tokens_next(struct orr_tokens *t, struct orr_error *err);
+void orr_tokens_fini(struct orr_tokens *t);
+
+static inline bool orr_token_is(const struct orr_token *token, char other)
+{
+	return token->kind == ORR_TOKEN_OTHER && token->other == other;
+}
+#endif

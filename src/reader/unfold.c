@@ -1,0 +1,339 @@
+/* Unfolding `repeat`. Every operator lies in nested blocks, each of which stands for so many copies
+ * in a row, and may itself be repeated. A copy of an operator is a number in mixed radix: which
+ * copy of the outermost block, of the next one, ..., of itself. Edges inside a block connect copies
+ * of one block; between two copies in a row, the exit of one feeds the entry of the next. */
+#include "draft.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct unfold {
+	struct orr_draft *draft;
+	struct orr_draft *out;
+	int *depth;            /* of each block; 0 is an outermost one, -1 no block at all */
+	int64_t *block_copies; /* of each block: the product of the repeats down to it */
+	int64_t *copies;       /* of each operator */
+	int *first;            /* number of each operator's first copy in out */
+	/* of each operator: depth of the shallowest block that holds an edge into it (out of it) as
+	 * well, -1 outside all blocks; INT_MIN if it has none */
+	int *in, *out_of;
+	int *entry, *exit; /* of each block: operators */
+};
+
+static void unfold_fini(struct unfold *u)
+{
+	free(u->depth);
+	free(u->block_copies);
+	free(u->copies);
+	free(u->first);
+	free(u->in);
+	free(u->out_of);
+	free(u->entry);
+	free(u->exit);
+}
+
+static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_draft *out,
+		       struct orr_error *err)
+{
+	size_t n_blocks = (size_t)draft->n_blocks + 1, n = (size_t)draft->n_operators + 1;
+
+	*u = (struct unfold){.draft = draft, .out = out};
+	u->depth = calloc(n_blocks, sizeof(*u->depth));
+	u->block_copies = calloc(n_blocks, sizeof(*u->block_copies));
+	u->entry = calloc(n_blocks, sizeof(*u->entry));
+	u->exit = calloc(n_blocks, sizeof(*u->exit));
+	u->copies = calloc(n, sizeof(*u->copies));
+	u->first = calloc(n, sizeof(*u->first));
+	u->in = calloc(n, sizeof(*u->in));
+	u->out_of = calloc(n, sizeof(*u->out_of));
+	if (!u->depth || !u->block_copies || !u->entry || !u->exit || !u->copies || !u->first ||
+	    !u->in || !u->out_of)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to unfold its repeats",
+				draft->name);
+	return 0;
+}
+
+static int64_t copies_of_block(const struct unfold *u, int block)
+{
+	return block < 0 ? 1 : u->block_copies[block];
+}
+
+static int depth_of(const struct unfold *u, int block)
+{
+	return block < 0 ? -1 : u->depth[block];
+}
+
+/* The innermost block that holds both, or -1. */
+static int common_block(const struct unfold *u, int a, int b)
+{
+	while (a != b) {
+		if (depth_of(u, a) >= depth_of(u, b))
+			a = u->draft->blocks[a].parent;
+		else
+			b = u->draft->blocks[b].parent;
+	}
+	return a;
+}
+
+static int count_copies(struct unfold *u, struct orr_error *err)
+{
+	const struct orr_draft *draft = u->draft;
+	int64_t total = 0;
+	char place[256];
+	int i;
+
+	for (i = 0; i < draft->n_blocks; i++) {
+		const struct orr_draft_block *block = &draft->blocks[i];
+
+		u->depth[i] = depth_of(u, block->parent) + 1;
+		u->block_copies[i] = copies_of_block(u, block->parent);
+		/* every factor and every product stays below the bound, so nothing overflows */
+		if (u->block_copies[i] <= ORR_MOST_OPERATORS)
+			u->block_copies[i] *= block->repeat;
+	}
+	for (i = 0; i < draft->n_operators; i++) {
+		const struct orr_draft_operator *o = &draft->operators[i];
+
+		u->copies[i] = copies_of_block(u, o->block);
+		if (u->copies[i] <= ORR_MOST_OPERATORS)
+			u->copies[i] *= o->repeat;
+		if (o->is.op == ORR_OP_INPUT && u->copies[i] > 1)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: repeat: an input reads the data and cannot "
+					"follow a copy of itself: take it out of what repeats",
+					orr_place(place, sizeof(place), draft->name, o->is.line,
+						  o->is.name));
+		u->first[i] = (int)total;
+		total += u->copies[i];
+		if (total > ORR_MOST_OPERATORS)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: repeat: that makes more than %d operators: "
+					"repeat less",
+					orr_place(place, sizeof(place), draft->name, o->is.line,
+						  o->is.name),
+					ORR_MOST_OPERATORS);
+	}
+	return 0;
+}
+
+static int fail_ends(const struct orr_draft *draft, const struct orr_draft_block *block,
+		     const char *what, int a, int b, struct orr_error *err)
+{
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%.150s:%d: subgraph %.80s: repeat needs one %s, and both %.60s and %.60s are: "
+		"join them, or move one out",
+		draft->name, block->line, block->name, what, draft->operators[a].is.name,
+		draft->operators[b].is.name);
+}
+
+/* operator is one more entry (exit) of each block that holds it and not the edge nearest to
+ * outside. */
+static int claim(struct unfold *u, int operator, int edge_depth, int *ends, const char *what,
+		 struct orr_error *err)
+{
+	const struct orr_draft *draft = u->draft;
+	int i = draft->operators[operator].block;
+
+	for (; i >= 0; i = draft->blocks[i].parent) {
+		const struct orr_draft_block *block = &draft->blocks[i];
+
+		if (edge_depth >= u->depth[i])
+			break;
+		if (ends[i] >= 0 && block->repeat > 1)
+			return fail_ends(draft, block, what, ends[i], operator, err);
+		ends[i] = operator;
+	}
+	return 0;
+}
+
+static void note_depth(int *depth, int common)
+{
+	if (*depth == INT_MIN || common < *depth)
+		*depth = common;
+}
+
+/* The one entry and the one exit of every block: where edges from outside end, or none ends at all.
+ */
+static int find_ends(struct unfold *u, struct orr_error *err)
+{
+	const struct orr_draft *draft = u->draft;
+	int i, code = 0;
+
+	for (i = 0; i < draft->n_blocks; i++)
+		u->entry[i] = u->exit[i] = -1;
+	for (i = 0; i < draft->n_operators; i++)
+		u->in[i] = u->out_of[i] = INT_MIN;
+	for (i = 0; i < draft->n_edges; i++) {
+		const struct orr_draft_edge *edge = &draft->edges[i];
+		int common = depth_of(u, common_block(u, draft->operators[edge->from].block,
+						      draft->operators[edge->to].block));
+
+		note_depth(&u->in[edge->to], common);
+		note_depth(&u->out_of[edge->from], common);
+	}
+	for (i = 0; i < draft->n_operators && !code; i++) {
+		code = claim(u, i, u->in[i], u->entry, "entry", err);
+		if (!code)
+			code = claim(u, i, u->out_of[i], u->exit, "exit", err);
+	}
+	return code;
+}
+
+/* ".2.0": the copy's number at every level that repeats, outermost first. At most
+ * ORR_MOST_OPERATORS copies make at most 20 levels. */
+static void print_copy(const struct unfold *u, int operator, int64_t copy, char *suffix,
+		       size_t size)
+{
+	const struct orr_draft *draft = u->draft;
+	int64_t digits[32];
+	int n = 0, i = draft->operators[operator].block;
+	size_t length = 0;
+
+	if (draft->operators[operator].repeat > 1) {
+		digits[n++] = copy % draft->operators[operator].repeat;
+		copy /= draft->operators[operator].repeat;
+	}
+	for (; i >= 0; i = draft->blocks[i].parent) {
+		if (draft->blocks[i].repeat == 1)
+			continue;
+		assert(n < 32);
+		digits[n++] = copy % draft->blocks[i].repeat;
+		copy /= draft->blocks[i].repeat;
+	}
+	suffix[0] = '\0';
+	while (n > 0)
+		length += (size_t)snprintf(suffix + length, size - length, ".%lld",
+					   (long long)digits[--n]);
+}
+
+static int copy_operator(struct unfold *u, int operator, struct orr_error * err)
+{
+	struct orr_draft_operator *from = &u->draft->operators[operator], *to;
+	char suffix[256], *name;
+	int64_t copy;
+	int code;
+
+	for (copy = 0; copy < u->copies[operator]; copy++) {
+		print_copy(u, operator, copy, suffix, sizeof(suffix));
+		if (asprintf(&name, "%s%s", from->is.name, suffix) < 0)
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a name",
+					u->draft->name);
+		code = orr_draft_add_operator(u->out, name, err);
+		free(name);
+		if (code)
+			return code;
+		to = &u->out->operators[u->out->n_operators - 1];
+		name = to->is.name;
+		to->is = from->is;
+		to->is.name = name;
+		to->is.columns = NULL;
+		to->is.label = from->is.label ? strdup(from->is.label) : NULL;
+		to->block = from->block;
+		if (from->is.label && !to->is.label)
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a label",
+					u->draft->name);
+		/* an input has no second copy */
+		to->is.columns = from->is.columns;
+		from->is.columns = NULL;
+	}
+	return 0;
+}
+
+/* Edges from the last copies of `from` to the first ones of `to`, one for each copy of what holds
+ * both. */
+static int copy_edge(struct unfold *u, const struct orr_draft_edge *edge, struct orr_error *err)
+{
+	const struct orr_draft_operator *operators = u->draft->operators;
+	int64_t common = copies_of_block(
+		u, common_block(u, operators[edge->from].block, operators[edge->to].block));
+	int64_t from = u->copies[edge->from] / common, to = u->copies[edge->to] / common, copy;
+	int code = 0;
+
+	for (copy = 0; copy < common && !code; copy++)
+		code = orr_draft_add_edge(u->out,
+					  (int)(u->first[edge->from] + (copy + 1) * from - 1),
+					  (int)(u->first[edge->to] + copy * to), err);
+	return code;
+}
+
+/* What repeats feeds its next copy. copies: how many there are in all, rows of `repeat` each. */
+static int link_copies(struct unfold *u, int entry, int exit, int64_t copies, int64_t repeat,
+		       struct orr_error *err)
+{
+	int64_t from = u->copies[exit] / copies, to = u->copies[entry] / copies, copy;
+	int code = 0;
+
+	for (copy = 1; copy < copies && !code; copy++)
+		if (copy % repeat != 0)
+			code = orr_draft_add_edge(u->out, (int)(u->first[exit] + copy * from - 1),
+						  (int)(u->first[entry] + copy * to), err);
+	return code;
+}
+
+static int unfold(struct unfold *u, struct orr_error *err)
+{
+	const struct orr_draft *draft = u->draft;
+	int i, code = 0;
+
+	for (i = 0; i < draft->n_operators && !code; i++)
+		code = copy_operator(u, i, err);
+	for (i = 0; i < draft->n_edges && !code; i++)
+		code = copy_edge(u, &draft->edges[i], err);
+	for (i = 0; i < draft->n_operators && !code; i++)
+		if (draft->operators[i].repeat > 1)
+			code = link_copies(u, i, i, u->copies[i], draft->operators[i].repeat, err);
+	for (i = 0; i < draft->n_blocks && !code; i++)
+		if (draft->blocks[i].repeat > 1 && u->entry[i] >= 0 && u->exit[i] >= 0)
+			code = link_copies(u, u->entry[i], u->exit[i], u->block_copies[i],
+					   draft->blocks[i].repeat, err);
+	for (i = 0; i < draft->n_blocks && !code; i++) {
+		code = orr_draft_add_block(u->out, draft->blocks[i].name, draft->blocks[i].parent,
+					   err);
+		if (!code)
+			u->out->blocks[i].encoder = draft->blocks[i].encoder;
+	}
+	for (i = 0; i < draft->n_encoders && !code; i++)
+		code = orr_draft_add_encoder(u->out, draft->encoders[i], err);
+	return code;
+}
+
+static bool repeats(const struct orr_draft *draft)
+{
+	int i;
+
+	for (i = 0; i < draft->n_operators; i++)
+		if (draft->operators[i].repeat > 1)
+			return true;
+	for (i = 0; i < draft->n_blocks; i++)
+		if (draft->blocks[i].repeat > 1)
+			return true;
+	return false;
+}
+
+int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
+{
+	struct orr_draft out = {0};
+	struct unfold u = {0};
+	int code;
+
+	if (!repeats(draft))
+		return 0;
+	if ((code = orr_draft_init(&out, draft->name, err)) ||
+	    (code = unfold_init(&u, draft, &out, err)) || (code = count_copies(&u, err)) ||
+	    (code = find_ends(&u, err)) || (code = unfold(&u, err)))
+		goto out;
+	out.units = draft->units;
+	out.data = draft->data;
+	draft->data = NULL;
+	orr_draft_fini(draft);
+	*draft = out;
+	out = (struct orr_draft){0};
+out:
+	unfold_fini(&u);
+	orr_draft_fini(&out);
+	return code;
+}

@@ -1,0 +1,281 @@
+#include "report.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "jobs.h"
+#include "layout.h"
+#include "quantity.h"
+#include "timeline.h"
+
+/* A column of the table, which has two lines of headings. A count and its bytes share one. */
+struct column {
+	const char *top, *bottom;
+	enum { TIME, SIZE, COUNT } kind;
+	size_t value, bytes; /* offsets in struct orr_worker_figures; bytes: of what COUNT counts */
+};
+
+#define FIELD(name) offsetof(struct orr_worker_figures, name)
+static const struct column columns[] = {
+	{"busy", "", TIME, FIELD(busy_ns), 0},
+	{"idle", "", TIME, FIELD(idle_ns), 0},
+	{"peak", "stash", COUNT, FIELD(peak_stash), FIELD(peak_stash_bytes)},
+	{"parameters", "owned", SIZE, FIELD(parameter_bytes), 0},
+	{"activations", "received", COUNT, FIELD(recv_activations), FIELD(recv_activation_bytes)},
+	{"gradients", "received", COUNT, FIELD(recv_gradients), FIELD(recv_gradient_bytes)},
+	{"stashes", "received", COUNT, FIELD(recv_stashes), FIELD(recv_stash_bytes)},
+	{"parameters", "received", COUNT, FIELD(recv_parameters), FIELD(recv_parameter_bytes)},
+	{"weight gradients", "sent", COUNT, FIELD(sent_weight_gradients),
+	 FIELD(sent_weight_gradient_bytes)},
+	{"all-reduce", "received", SIZE, FIELD(all_reduce_bytes), 0},
+};
+#define N_BASIC 3 /* columns that are there even where they are 0, and mean nothing added up */
+#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
+#define CELL 64
+
+struct table {
+	const struct orr_figures *figures;
+	bool units;
+	bool shown[N_COLUMNS], sized[N_COLUMNS];
+	int width[N_COLUMNS];
+};
+
+static int64_t read_field(const struct orr_worker_figures *worker, size_t offset)
+{
+	int64_t value;
+
+	if (offset == FIELD(peak_stash))
+		return worker->peak_stash;
+	memcpy(&value, (const char *)worker + offset, sizeof(value));
+	return value;
+}
+
+/* Of worker w, or of all together with w = -1. */
+static int64_t figure(const struct table *table, size_t offset, int w)
+{
+	int64_t sum = 0;
+
+	if (w >= 0)
+		return read_field(&table->figures->worker[w], offset);
+	for (w = 0; w < table->figures->n_workers; w++)
+		sum += read_field(&table->figures->worker[w], offset);
+	return sum;
+}
+
+static const char *print_cell(const struct table *table, size_t i, int w, char cell[CELL])
+{
+	const struct column *column = &columns[i];
+	int64_t value;
+	int n;
+
+	cell[0] = '\0';
+	if (w < 0 && i < N_BASIC)
+		return cell;
+	value = figure(table, column->value, w);
+	if (column->kind == TIME)
+		return orr_duration_print(cell, CELL, value, table->units);
+	if (column->kind == SIZE)
+		return orr_size_print(cell, CELL, value);
+	n = snprintf(cell, CELL, "%lld", (long long)value);
+	if (table->sized[i] && value) {
+		char size[CELL / 2];
+
+		(void)snprintf(cell + n, CELL - (size_t)n, " (%s)",
+		               orr_size_print(size, sizeof(size), figure(table, column->bytes, w)));
+	}
+	return cell;
+}
+
+static const char *bottom(const struct table *table, size_t i)
+{
+	return columns[i].kind == TIME && table->units ? "units" : columns[i].bottom;
+}
+
+/* Columns of zeros are left out, and bytes where nobody has any. */
+static void choose_columns(struct table *table)
+{
+	char cell[CELL];
+
+	for (size_t i = 0; i < N_COLUMNS; i++) {
+		table->shown[i] = i < N_BASIC || figure(table, columns[i].value, -1);
+		table->sized[i] = columns[i].kind == COUNT && figure(table, columns[i].bytes, -1);
+		table->width[i] = (int)strlen(columns[i].top);
+		if ((int)strlen(bottom(table, i)) > table->width[i])
+			table->width[i] = (int)strlen(bottom(table, i));
+		for (int w = -1; w < table->figures->n_workers; w++) {
+			int n = (int)strlen(print_cell(table, i, w, cell));
+
+			table->width[i] = n > table->width[i] ? n : table->width[i];
+		}
+	}
+}
+
+static void write_row(FILE *file, const struct table *table, int w)
+{
+	char cell[CELL];
+
+	if (w >= 0)
+		fprintf(file, "w%-6d", w);
+	else
+		fprintf(file, "%-7s", "all");
+	for (size_t i = 0; i < N_COLUMNS; i++)
+		if (table->shown[i])
+			fprintf(file, "  %*s", table->width[i], print_cell(table, i, w, cell));
+	fputc('\n', file);
+}
+
+static void write_table(FILE *file, struct table *table)
+{
+	bool sums = false;
+
+	choose_columns(table);
+	fprintf(file, "%-7s", "worker");
+	for (size_t i = 0; i < N_COLUMNS; i++)
+		if (table->shown[i])
+			fprintf(file, "  %*s", table->width[i], columns[i].top);
+	fprintf(file, "\n%-7s", "");
+	for (size_t i = 0; i < N_COLUMNS; i++)
+		if (table->shown[i]) {
+			fprintf(file, "  %*s", table->width[i], bottom(table, i));
+			sums = sums || i >= N_BASIC;
+		}
+	fputc('\n', file);
+	for (int w = 0; w < table->figures->n_workers; w++)
+		write_row(file, table, w);
+	if (sums && table->figures->n_workers > 1)
+		write_row(file, table, -1);
+}
+
+static const char *plural(int n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
+{
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	char makespan[CELL], low[CELL];
+	const char *unit = p->units ? " units" : "";
+
+	fprintf(file, "%s%s: %d stage%s on %d worker%s, %d microbatch%s\n\n", t->jobs->schedule,
+	        t->measured ? ", measured" : "", p->n_stages, plural(p->n_stages), p->n_workers,
+	        plural(p->n_workers), p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
+	fprintf(file, "makespan     %s%s\n",
+	        orr_duration_print(makespan, CELL, f->makespan_ns, p->units), unit);
+	fprintf(file, "bubble       %.1f%%\nspan bubble  %.1f%%\n", 100 * f->bubble,
+	        100 * f->span_bubble);
+	fprintf(file, "lower bound  %s%s",
+	        orr_duration_print(low, CELL, f->lower_bound_ns, p->units), unit);
+	if (f->makespan_ns == f->lower_bound_ns)
+		fprintf(file, "; reached: with this placement nothing is shorter\n");
+	else if (f->makespan_ns < f->lower_bound_ns) /* a run may be faster than its costs */
+		fprintf(file, "; the makespan is %.1f%% below it: jobs took less than their costs\n",
+		        100 * (1 - (double)f->makespan_ns / (double)f->lower_bound_ns));
+	else if (f->lower_bound_ns > 0)
+		fprintf(file, "; the makespan is %.1f%% above it\n",
+		        100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1));
+	else
+		fputc('\n', file);
+	fprintf(file, "throughput   %.3f of at most %.3f\n\n", f->throughput, f->throughput_bound);
+}
+
+int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
+                     struct orr_error *err)
+{
+	struct table table = {.figures = f, .units = t->jobs->pipeline->units};
+
+	write_heading(file, t, f);
+	write_table(file, &table);
+	fputs("\nbubble:      1 - time busy / (workers x makespan)\n"
+	      "span bubble: 1 - time busy of the busiest worker / longest time from a worker's first\n"
+	      "             start to its last end: workers may start staggered\n"
+	      "throughput:  microbatches through a stage per worker in the time that one takes\n"
+	      "peak stash:  most stage stashes that a worker held at once\n",
+	      file);
+	return orr_layout_finish(file, "report", err);
+}
+
+static double seconds(int64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static json_t *worker_json(const struct orr_worker_figures *worker)
+{
+	static const struct {
+		const char *key;
+		size_t value;
+		bool time;
+	} keys[] = {
+		{"busy", FIELD(busy_ns), true},
+		{"idle", FIELD(idle_ns), true},
+		{"first_start", FIELD(first_start_ns), true},
+		{"last_end", FIELD(last_end_ns), true},
+		{"peak_stash", FIELD(peak_stash), false},
+		{"peak_stash_bytes", FIELD(peak_stash_bytes), false},
+		{"parameter_bytes", FIELD(parameter_bytes), false},
+		{"recv_activations", FIELD(recv_activations), false},
+		{"recv_gradients", FIELD(recv_gradients), false},
+		{"recv_stashes", FIELD(recv_stashes), false},
+		{"recv_parameters", FIELD(recv_parameters), false},
+		{"recv_activation_bytes", FIELD(recv_activation_bytes), false},
+		{"recv_gradient_bytes", FIELD(recv_gradient_bytes), false},
+		{"recv_stash_bytes", FIELD(recv_stash_bytes), false},
+		{"recv_parameter_bytes", FIELD(recv_parameter_bytes), false},
+		{"sent_weight_gradients", FIELD(sent_weight_gradients), false},
+		{"sent_weight_gradient_bytes", FIELD(sent_weight_gradient_bytes), false},
+		{"all_reduce_bytes", FIELD(all_reduce_bytes), false},
+	};
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		int64_t value = read_field(worker, keys[i].value);
+
+		json_t *number = keys[i].time ? json_real(seconds(value)) : json_integer(value);
+
+		if (json_object_set_new(object, keys[i].key, number)) {
+			json_decref(object);
+			return NULL;
+		}
+	}
+	return object;
+}
+
+/* JSON has no NaN or infinity; a figure that does not exist is null. */
+static json_t *number(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
+                        struct orr_error *err)
+{
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	json_t *workers = json_array(), *report = NULL;
+
+	for (int w = 0; w < f->n_workers; w++)
+		if (json_array_append_new(workers, worker_json(&f->worker[w])))
+			goto out;
+	report = json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}",
+	                   "schedule", t->jobs->schedule,
+	                   "stages", p->n_stages,
+	                   "workers", p->n_workers,
+	                   "microbatches", p->n_microbatches,
+	                   "makespan", number(seconds(f->makespan_ns)),
+	                   "bubble", number(f->bubble),
+	                   "span_bubble", number(f->span_bubble),
+	                   "span", number(seconds(f->span_ns)),
+	                   "lower_bound", number(seconds(f->lower_bound_ns)),
+	                   "throughput", number(f->throughput),
+	                   "throughput_bound", number(f->throughput_bound),
+	                   "worker", workers);
+out:
+	json_decref(workers);
+	if (!report)
+		(void)orr_fail(err, ORR_E_NOMEM, "report: no memory for the figures of %d workers",
+		               f->n_workers);
+	return report;
+}

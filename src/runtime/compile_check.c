@@ -1,0 +1,90 @@
+#include "compile.h"
+
+#include <limits.h>
+#include <math.h>
+
+#include "../dataset.h"
+#include "../graph.h"
+
+/* What the file reader cannot refuse, because a graph that is only simulated may have it. */
+int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err)
+{
+	const struct orr_operator *o = &g->operators[k];
+
+	if (o->op == ORR_OP_COST)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s:%d: %s has costs and nothing to compute; give it an op to train it",
+			g->name, o->line, o->name);
+	if (o->width < 1 || o->width > INT_MAX)
+		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %d",
+		                g->name, o->line, o->name, (long long)o->width, INT_MAX);
+	for (int i = 0; i < o->n_inputs; i++) {
+		const struct orr_operator *input = &g->operators[o->inputs[i]];
+
+		if (input->op == ORR_OP_SOFTMAX_CROSS_ENTROPY || input->op == ORR_OP_MSE)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s:%d: %s reads the loss %s; losses are summed by themselves, "
+				"end the graph there",
+				g->name, o->line, o->name, input->name);
+	}
+	if (o->op == ORR_OP_SOFTMAX_CROSS_ENTROPY && g->operators[o->inputs[1]].op != ORR_OP_INPUT)
+		return orr_fail(err, ORR_E_INPUT,
+		                "%s:%d: %s takes its classes from %s; they must come from an input",
+		                g->name, o->line, o->name, g->operators[o->inputs[1]].name);
+	return 0;
+}
+
+static int check_columns(const struct orr_graph *g, const struct orr_operator *o,
+                         const struct orr_dataset *data, struct orr_error *err)
+{
+	for (int64_t i = 0; i < o->width; i++)
+		if (o->columns[i] < 0 || o->columns[i] >= data->n_columns)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s:%d: node %s: takes column %lld, and the data has columns 0 to "
+				"%lld: correct columns=, or name other data (--data)",
+				g->name, o->line, o->name, (long long)o->columns[i],
+				(long long)data->n_columns - 1);
+	return 0;
+}
+
+static int check_classes(const struct orr_graph *g, const struct orr_operator *loss,
+                         const struct orr_dataset *data, struct orr_error *err)
+{
+	const struct orr_operator *input = &g->operators[loss->inputs[1]];
+	int64_t n_classes = g->operators[loss->inputs[0]].width;
+
+	for (int64_t r = 0; r < data->n_rows; r++) {
+		/* as the program computes it */
+		float class =
+			(float)input->scale * data->values[r * data->n_columns + input->columns[0]];
+
+		if (!(class >= 0.0f && class < (float)n_classes && class == floorf(class)))
+			return orr_fail(err, ORR_E_INPUT,
+			                "row %lld of the data (from 0) has class %g in %s; %s "
+			                "(%s:%d) needs "
+			                "whole numbers from 0 to %lld",
+			                (long long)r, (double)class, input->name, loss->name,
+			                g->name, loss->line, (long long)n_classes - 1);
+	}
+	return 0;
+}
+
+int orr_program_check_data(const struct orr_graph *g, const struct orr_dataset *data,
+                           struct orr_error *err)
+{
+	int code = 0;
+
+	/* what is wrong with the graph first: the data may be right for the one that was meant */
+	for (int k = 0; k < g->n_operators && !code; k++)
+		code = orr_program_check_operator(g, k, err);
+	for (int k = 0; k < g->n_operators && !code; k++)
+		if (g->operators[k].op == ORR_OP_INPUT)
+			code = check_columns(g, &g->operators[k], data, err);
+	for (int k = 0; k < g->n_operators && !code; k++)
+		if (g->operators[k].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
+			code = check_classes(g, &g->operators[k], data, err);
+	return code;
+}

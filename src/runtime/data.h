@@ -1,0 +1,72 @@
+#ifndef ORR_DATA_H
+#define ORR_DATA_H
+/* The data handles of a run: parameters and what goes with them, and what comes and goes with a
+ * microbatch. Part of engine.h. */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <starpu.h>
+#include "../error.h"
+
+struct orr_program;
+struct orr_run;
+struct orr_slot;
+
+/* Steps that may be in flight at once: the next one is submitted while this one runs. */
+#define ORR_WINDOW 2
+
+/* The parameters of stage s that worker w owns, and what goes with them. */
+struct orr_owned {
+	int s, w;
+	unsigned node;                                    /* w's memory */
+	starpu_data_handle_t parameters, state, gradient; /* NULL in a stage without parameters */
+	uintptr_t parameters_at, state_at, gradient_at;
+	int *contributors; /* the jobs whose weight gradient flows here, ascending by microbatch */
+	int n_contributors;
+	bool in_place; /* they add to gradient themselves; else each has a partial of its own */
+	int update;    /* its number among the updates of a step, or -1 */
+	bool rings;    /* it all-reduces with owners on other ranks */
+	starpu_data_handle_t *chunks; /* [owners of s] of the gradient's sum; NULL unless it rings */
+	atomic_llong version; /* steps whose update has finished */
+};
+
+/* A handle is registered once and used in every step; what lies behind a temporary one comes with
+ * its writer and goes when its last reader has finished. Handles are NULL where this rank has no
+ * use for them. */
+struct orr_data {
+	/* in the order of jobs->owners; what other ranks own has no handles here */
+	struct orr_owned *owned;
+	int n_owned, n_updates;
+	int *owned_of;                    /* [n_jobs] whose parameters the job takes */
+	starpu_data_handle_t *activation; /* [n_edges * n_microbatches] */
+	starpu_data_handle_t *gradient;   /* likewise */
+	starpu_data_handle_t
+		*stash; /* [n_stages * n_microbatches]; the inputs where F is recomputed */
+	starpu_data_handle_t
+		*whole; /* likewise: the stash from B to W where F is recomputed; else NULL */
+	starpu_data_handle_t *partial; /* likewise; NULL where gradients add up in place */
+	starpu_data_handle_t *token;   /* likewise, cap[s] of them for a stage with a cap */
+	starpu_data_handle_t *gate; /* likewise: F waits for a job of another rank, for the cap */
+	starpu_data_handle_t *fetched; /* [n_jobs] parameters that come from another rank */
+	starpu_data_handle_t
+		*block[ORR_WINDOW]; /* likewise: the data's columns; NULL without inputs */
+	float *columns[ORR_WINDOW]; /* what lies behind them, in main memory */
+	size_t columns_bytes;
+	int64_t temporary_bytes; /* of a step: activations, gradients, stashes, partial gradients */
+	bool keep;               /* they stay from step to step */
+};
+
+int orr_data_init(struct orr_run *run, struct orr_error *err);
+void orr_data_fini(struct orr_run *run); /* nothing may be in flight */
+/* A temporary whose last reader has been submitted. */
+void orr_data_drop(const struct orr_run *run, starpu_data_handle_t handle);
+/* In the calling thread and in main memory, wherever the handle lives. */
+int orr_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode, float **floats,
+		     struct orr_error *err);
+void orr_data_release(starpu_data_handle_t handle);
+/* Copy the columns that a stage reads of n rows, input after input. */
+void orr_data_columns(const struct orr_run *run, const struct orr_program *program,
+		      const int64_t *rows, int64_t n, float *to);
+/* Copy the columns of the step's rows to where the slot's tasks read them. */
+int orr_data_gather(struct orr_run *run, const struct orr_slot *slot, struct orr_error *err);
+#endif

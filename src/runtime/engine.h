@@ -1,0 +1,193 @@
+#ifndef ORR_ENGINE_H
+#define ORR_ENGINE_H
+/* What the parts of a run share: run.c (its life), data.c (handles), submit.c (a step's tasks),
+ * cross.c and ring.c (what goes between ranks), gather.c (what rank 0 is told) and watch.c (waiting
+ * and giving up). Private to them and to their tests. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <starpu.h>
+#include "../../codelets/codelets.h"
+#include "../dataset.h"
+#include "../jobs.h"
+#include "../timeline.h"
+#include "data.h"
+#include "policy.h"
+#include "ranks_data.h"
+#include "run.h"
+
+/* Tasks that may be in flight at once; a step can be larger. */
+#define ORR_MOST_TASKS 20000
+
+/* What tags tell apart. */
+enum orr_tag {
+	ORR_TAG_ACTIVATION,
+	ORR_TAG_GRADIENT,
+	ORR_TAG_STASH,
+	ORR_TAG_WHOLE,
+	ORR_TAG_PARAMETER,
+	ORR_TAG_PARTIAL,
+	ORR_TAG_GATE,
+	ORR_TAG_RING
+};
+#define ORR_TAGS 8
+
+/* ---- submit.c ---- */
+
+enum orr_state { ORR_STATE_WAITING, ORR_STATE_STARTED, ORR_STATE_DONE };
+
+/* One task of one step; laid out once, used by every step that takes the slot. */
+struct orr_job_task {
+	struct orr_queued queued;
+	struct orr_codelet_arg arg;
+	struct orr_run *run;
+	struct orr_slot *slot;
+	struct starpu_task *task;
+	int64_t *start_ns, *end_ns; /* where the measured times go; NULL: nowhere */
+	int owned;                  /* of an update, to note its version; else -1 */
+	atomic_uchar state;
+};
+
+/* A step in flight. */
+struct orr_slot {
+	int64_t step;
+	struct orr_job_task *jobs;    /* [n_jobs] */
+	struct orr_job_task *adds;    /* [n_jobs], of the jobs with a partial gradient */
+	struct orr_job_task *updates; /* [n_owned] */
+	struct orr_job_task **rings;  /* [n_owned] 3 for each chunk where it rings; else NULL */
+	struct orr_metrics *metrics;  /* [n_stages * n_microbatches], in pinned memory */
+	struct orr_timeline *timeline;
+	bool *submitted;      /* [n_jobs] */
+	int *n_added;         /* [n_owned] contributors whose adding has been submitted */
+	int *n_left;          /* [n_stages] jobs still to submit before the update */
+	atomic_int n_running; /* tasks of the step that have not finished, and 1 while it is
+				 submitted */
+	int64_t end_ns;
+	bool ended; /* guarded by the mutex */
+};
+
+struct orr_run {
+	const struct orr_jobs *jobs;
+	const struct orr_pipeline *pipeline;
+	const struct orr_dataset *dataset;
+	struct orr_run_options options;
+	struct orr_program **programs; /* [n_stages] */
+	/* Which rank this is, of how many, and which has worker w. Each rank submits its own jobs
+	 * and what crosses, in an order that is part of one order of all jobs. */
+	int rank, n_ranks;
+	int *rank_of;        /* [n_workers] */
+	int *sequence;       /* [n_sequence] jobs that are computed here, or read what is owned here */
+	int n_sequence;
+	int *n_readers;      /* [n_stages] jobs that read parameters which are owned here */
+	int most_owners;     /* of a stage */
+	int64_t first_tag[ORR_TAGS], n_tags;
+	int64_t clock_ns;    /* to add to StarPU's clock here to have one that all ranks share */
+	size_t *report_bytes; /* [n_ranks] */
+	void *report;        /* what this rank tells rank 0 of a step; on rank 0, of one rank */
+	struct orr_policy *policy;
+	struct orr_codelet_common common;
+	struct orr_data data;
+	struct orr_slot slots[ORR_WINDOW];
+	struct orr_timeline *timeline; /* of the last step that finished */
+	int64_t *rows;                 /* [batch] */
+	int64_t n_submitted_steps, n_finished_steps;
+	atomic_llong n_fetched; /* parameters that were asked for ahead */
+	int64_t last_end_ns;
+	bool waits, took_starpu, starpu_runs; /* how far orr_run_create came */
+	bool pinned; /* (tests) StarPU's workerorder instead of our policy */
+	unsigned n_pinned[STARPU_NMAXWORKERS];
+	int hook; /* StarPU's number of the idle hook, or -1 */
+
+	/* between the workers' callbacks and the thread that waits */
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	atomic_llong n_tasks, n_done; /* tasks, ever */
+	atomic_llong wake_at;         /* n_done at which the waiting thread wants to know */
+	int failed;                   /* code of the first failure */
+	bool drained;                 /* after a failure: nothing is left in StarPU */
+};
+
+/* Samples in microbatch b. */
+static inline int orr_run_samples(const struct orr_run *run, int b)
+{
+	int n = run->pipeline->n_microbatches;
+
+	return run->options.batch / n + (b < run->options.batch % n);
+}
+static inline int orr_run_first_sample(const struct orr_run *run, int b)
+{
+	int n = run->pipeline->n_microbatches, batch = run->options.batch;
+
+	return b * (batch / n) + (b < batch % n ? b : batch % n);
+}
+/* Does this rank have worker w? */
+static inline bool orr_run_has(const struct orr_run *run, int w)
+{
+	return run->rank_of[w] == run->rank;
+}
+static inline bool orr_run_computes(const struct orr_run *run, int j)
+{
+	return orr_run_has(run, run->jobs->compute[j]);
+}
+/* Does job j need parameters? */
+static inline bool orr_run_learns(const struct orr_run *run, int j)
+{
+	return orr_program_n_parameters(run->programs[orr_jobs_at(run->jobs, j).s]) > 0;
+}
+static inline int64_t orr_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int orr_slots_init(struct orr_run *run, struct orr_error *err);
+void orr_slots_fini(struct orr_run *run);
+int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
+/* partial, from offset on, to sum: over it, or added to it. t is one of the slot's. */
+int orr_submit_add(struct orr_run *run, struct orr_job_task *t, starpu_data_handle_t partial,
+		   starpu_data_handle_t sum, bool overwrite, int64_t offset, int64_t n_floats,
+		   struct orr_error *err);
+
+/* ---- cross.c ---- */
+
+int orr_cross_init(struct orr_run *run, struct orr_error *err);
+/* What job j, computed here, takes from other ranks; before it is submitted. */
+int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
+		      struct orr_error *err);
+/* What it has for other ranks; after it was submitted. */
+int orr_cross_send(struct orr_run *run, const struct orr_slot *slot, int j, struct orr_error *err);
+/* What goes to and comes from job j, computed elsewhere, whose parameters are owned here. */
+int orr_cross_serve(struct orr_run *run, const struct orr_slot *slot, int j, struct orr_error *err);
+/* Does F of s and b wait, for the cap, for a job of another rank than its own? */
+bool orr_cross_gate(const struct orr_run *run, int s, int b);
+/* A message of the slot's step. */
+struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag tag, int64_t at,
+				     starpu_data_handle_t handle, int other);
+
+/* ---- ring.c ---- */
+
+int orr_ring_init(struct orr_run *run, struct orr_error *err);
+void orr_ring_fini(struct orr_run *run);
+int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
+/* All-reduce the gradients of the owners of s that are here with the others. */
+int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err);
+
+/* ---- gather.c ---- */
+
+int orr_gather_init(struct orr_run *run, struct orr_error *err);
+/* Rank 0 learns when the jobs of the others ran and what came out; the slot's step has ended here. */
+int orr_gather_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
+
+/* ---- watch.c ---- */
+
+/* One more task has finished. */
+void orr_watch_done(struct orr_run *run, struct orr_slot *slot);
+/* Wait until the slot's step has finished, or, without a slot, until so many tasks have. When
+ * nothing finishes for too long: ORR_E_RUNTIME, and a message that says which worker waits for
+ * what. */
+int orr_watch_wait(struct orr_run *run, const struct orr_slot *slot, int64_t n_done,
+		   struct orr_error *err);
+/* After a failure: cancel what is in flight and wait for it, but not forever; sets run->drained. */
+void orr_watch_drain(struct orr_run *run);
+#endif

@@ -1,0 +1,286 @@
+#include "engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../graph.h"
+
+/* Rows that are computed at once. */
+#define CHUNK 256
+
+/* Each stage is run by the rank of its first owner; activations go from one to the other. */
+static int rank_of_stage(const struct orr_run *run, int s)
+{
+	return run->rank_of[run->jobs->owners[run->jobs->first_owner[s]]];
+}
+
+/* Memory to run the stages that are here forward over a chunk. */
+struct room {
+	float **parameters;    /* [n_stages] borrowed from StarPU */
+	float **edges;         /* [n_edges] */
+	float **stash, **data; /* [n_stages] */
+	const float **in;
+	float **out;
+	float *scratch;
+};
+
+static void room_fini(const struct orr_run *run, struct room *room)
+{
+	for (int e = 0; room->edges && e < run->pipeline->n_edges; e++)
+		free(room->edges[e]);
+	for (int s = 0; s < run->pipeline->n_stages; s++) {
+		if (room->stash)
+			free(room->stash[s]);
+		if (room->data)
+			free(room->data[s]);
+	}
+	free(room->parameters);
+	free(room->edges);
+	free(room->stash);
+	free(room->data);
+	free(room->in);
+	free(room->out);
+	free(room->scratch);
+}
+
+static bool allocate(float **floats, int64_t n)
+{
+	*floats = malloc(((size_t)n + 1) * sizeof(**floats));
+	return *floats;
+}
+
+static int room_init(const struct orr_run *run, struct room *room, struct orr_error *err)
+{
+	const struct orr_pipeline *p = run->pipeline;
+	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges + 1;
+	int64_t scratch = 0;
+	bool fits;
+
+	room->parameters = calloc(n_stages, sizeof(float *));
+	room->edges = calloc(n_edges, sizeof(float *));
+	room->stash = calloc(n_stages, sizeof(float *));
+	room->data = calloc(n_stages, sizeof(float *));
+	room->in = calloc(n_edges, sizeof(const float *));
+	room->out = calloc(n_edges, sizeof(float *));
+	fits = room->parameters && room->edges && room->stash && room->data && room->in &&
+	       room->out;
+	for (int s = 0; fits && s < p->n_stages; s++) {
+		const struct orr_program *program = run->programs[s];
+		int64_t columns = 0, floats = orr_program_scratch_floats(program, CHUNK);
+		bool here = rank_of_stage(run, s) == run->rank;
+
+		for (int i = 0; fits && i < p->stages[s].n_out; i++)
+			if (here || rank_of_stage(run, orr_stage_after(p, s, i)) == run->rank)
+				fits = allocate(&room->edges[p->stages[s].out[i]],
+						orr_program_out_floats(program, i, CHUNK));
+		if (!here || !fits)
+			continue;
+		scratch = floats > scratch ? floats : scratch;
+		for (int i = 0; i < orr_program_n_inputs(program); i++)
+			columns += orr_program_input_width(program, i);
+		fits = allocate(&room->stash[s], orr_program_stash_floats(program, CHUNK, false)) &&
+		       allocate(&room->data[s], columns * CHUNK);
+	}
+	if (!fits || !allocate(&room->scratch, scratch))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate %d rows at once",
+				CHUNK);
+	return 0;
+}
+
+/* Outputs of stage `from` for stage s come from, or go to, another rank. */
+static int receive_edges(const struct orr_run *run, struct room *room, int s, int64_t n,
+			 struct orr_error *err)
+{
+	const struct orr_pipeline *p = run->pipeline;
+	int code = 0;
+
+	for (int i = 0; i < p->stages[s].n_in && !code; i++) {
+		int e = p->stages[s].in[i], from = rank_of_stage(run, p->edges[e].from);
+		size_t floats = (size_t)orr_program_in_floats(run->programs[s], i, n);
+
+		if (from != run->rank)
+			code = orr_ranks_receive(from, ORR_RANKS_FIRST_TAG + e, room->edges[e],
+						 floats * sizeof(float), err);
+	}
+	return code;
+}
+
+static int send_edges(const struct orr_run *run, const struct room *room, int s, int64_t n,
+		      struct orr_error *err)
+{
+	const struct orr_pipeline *p = run->pipeline;
+	int code = 0;
+
+	for (int i = 0; i < p->stages[s].n_out && !code; i++) {
+		int e = p->stages[s].out[i], to = rank_of_stage(run, p->edges[e].to);
+		size_t floats = (size_t)orr_program_out_floats(run->programs[s], i, n);
+
+		if (to != run->rank)
+			code = orr_ranks_start_send(to, ORR_RANKS_FIRST_TAG + e, room->edges[e],
+						    floats * sizeof(float), err);
+	}
+	return code;
+}
+
+static int forward(const struct orr_run *run, struct room *room, const int64_t *rows, int64_t n,
+		   double *sums, struct orr_error *err)
+{
+	const struct orr_pipeline *p = run->pipeline;
+	int code;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		const struct orr_program *program = run->programs[s];
+		struct orr_metrics metrics = {0};
+
+		if (rank_of_stage(run, s) != run->rank)
+			continue;
+		if ((code = receive_edges(run, room, s, n, err)))
+			return code;
+		orr_data_columns(run, program, rows, n, room->data[s]);
+		for (int i = 0; i < p->stages[s].n_in; i++)
+			room->in[i] = room->edges[p->stages[s].in[i]];
+		for (int i = 0; i < p->stages[s].n_out; i++)
+			room->out[i] = room->edges[p->stages[s].out[i]];
+		orr_program_forward(program, n, room->parameters[s], room->data[s], room->in,
+				    room->out, room->stash[s], room->scratch, &metrics);
+		sums[3 * s] = metrics.loss;
+		sums[3 * s + 1] = (double)metrics.correct;
+		sums[3 * s + 2] = (double)metrics.classified;
+		if ((code = send_edges(run, room, s, n, err)))
+			return code;
+	}
+	return orr_ranks_sent(err);
+}
+
+/* The parameters of stage s, from its first owner: replicas are equal. */
+static starpu_data_handle_t parameters_of(const struct orr_run *run, int s)
+{
+	return run->data.owned[run->jobs->first_owner[s]].parameters;
+}
+
+static int acquire(const struct orr_run *run, int s, float **parameters, struct orr_error *err)
+{
+	starpu_data_handle_t handle = parameters_of(run, s);
+
+	*parameters = NULL;
+	return handle && rank_of_stage(run, s) == run->rank ? orr_data_acquire(handle, STARPU_R, parameters, err) : 0;
+}
+
+static void release(const struct orr_run *run, int s)
+{
+	if (parameters_of(run, s) && rank_of_stage(run, s) == run->rank)
+		orr_data_release(parameters_of(run, s));
+}
+
+static int refuse_failed(const struct orr_run *run, struct orr_error *err)
+{
+	if (!run->failed)
+		return 0;
+	return orr_fail(err, run->failed,
+			"run: it has failed before; its parameters are not whole");
+}
+
+int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
+		     struct orr_error *err)
+{
+	const struct orr_dataset *data = run->dataset;
+	const int64_t *rows = on_test ? data->test : data->train;
+	int64_t n_rows = on_test ? data->n_test : data->n_train;
+	int n_chunks = (int)((n_rows + CHUNK - 1) / CHUNK), n = 3 * run->pipeline->n_stages;
+	/* loss, correct and classified, of every chunk and stage: added up in one order */
+	double *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums)), sum[3] = {0};
+	struct room room = {0};
+	int n_acquired = 0, code;
+
+	if (!sums) {
+		code = orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
+		goto out;
+	}
+	if ((code = refuse_failed(run, err)) || (code = room_init(run, &room, err)))
+		goto out;
+	for (; n_acquired < run->pipeline->n_stages; n_acquired++)
+		if ((code = acquire(run, n_acquired, &room.parameters[n_acquired], err)))
+			goto out;
+	for (int c = 0; c < n_chunks; c++)
+		if ((code = forward(run, &room, rows + (int64_t)c * CHUNK,
+				    c + 1 < n_chunks ? CHUNK : n_rows - (int64_t)c * CHUNK,
+				    sums + (int64_t)c * n, err)))
+			goto out;
+	if ((code = orr_ranks_sum(sums, n_chunks * n, err)))
+		goto out;
+	for (int i = 0; i < n_chunks * n; i++)
+		sum[i % 3] += sums[i];
+	*loss = n_rows ? sum[0] / (double)n_rows : NAN;
+	*accuracy = sum[2] > 0 ? sum[1] / sum[2] : NAN;
+out:
+	while (n_acquired > 0)
+		release(run, --n_acquired);
+	room_fini(run, &room);
+	free(sums);
+	return code;
+}
+
+int64_t orr_run_n_parameters(const struct orr_run *run)
+{
+	int64_t n = 0;
+
+	for (int s = 0; s < run->pipeline->n_stages; s++)
+		n += orr_program_n_parameters(run->programs[s]);
+	return n;
+}
+
+/* A stage's parameters are those of its operators, one after the other. */
+static void scatter(const struct orr_pipeline *p, int s, const float *from, float *to)
+{
+	for (int k = 0; k < p->graph->n_operators; k++) {
+		size_t n = (size_t)p->graph->operators[k].n_parameters;
+
+		if (p->stage_of[k] == s && n) {
+			memcpy(to, from, n * sizeof(*to));
+			from += n;
+		}
+		to += n;
+	}
+}
+
+/* Stage s comes from another rank. */
+static int receive_stage(const struct orr_run *run, int s, float *parameters, struct orr_error *err)
+{
+	size_t n = (size_t)orr_program_n_parameters(run->programs[s]);
+	float *floats = malloc((n + 1) * sizeof(*floats));
+	int code;
+
+	if (!floats)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the parameters of stage %d",
+				s);
+	code = orr_ranks_receive(rank_of_stage(run, s), ORR_RANKS_FIRST_TAG + s, floats,
+				 n * sizeof(*floats), err);
+	if (!code)
+		scatter(run->pipeline, s, floats, parameters);
+	free(floats);
+	return code;
+}
+
+int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
+{
+	const struct orr_pipeline *p = run->pipeline;
+	int code = refuse_failed(run, err);
+
+	for (int s = 0; !code && s < p->n_stages; s++) {
+		size_t bytes = (size_t)orr_program_n_parameters(run->programs[s]) * sizeof(float);
+		bool here = rank_of_stage(run, s) == run->rank;
+		float *from;
+
+		if (!here && !run->rank)
+			code = receive_stage(run, s, parameters, err);
+		if (!here || (code = acquire(run, s, &from, err)))
+			continue;
+		if (!run->rank)
+			scatter(p, s, from, parameters);
+		else
+			code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG + s, from, bytes, err);
+		release(run, s);
+	}
+	return code;
+}

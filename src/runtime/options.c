@@ -1,0 +1,44 @@
+#include "options.h"
+
+struct orr_run_options orr_run_options_default(void)
+{
+	return (struct orr_run_options){
+		.batch = 64,
+		.optimizer = ORR_OPTIMIZER_ADAM,
+		.learning_rate = 1e-3,
+		.momentum = 0.9,
+		.beta1 = 0.9,
+		.beta2 = 0.999,
+		.epsilon = 1e-8,
+		.weight_decay = 0,
+		.seed = 1,
+		.prefetch = 2,
+		.timeout_s = 60,
+		.keep_bytes = INT64_C(64) << 20,
+	};
+}
+
+struct orr_rule orr_run_rule(const struct orr_run_options *options)
+{
+	struct orr_rule rule = {
+		.learning_rate = options->learning_rate,
+		.momentum = options->momentum,
+		.beta1 = options->beta1,
+		.beta2 = options->beta2,
+		.epsilon = options->epsilon,
+		.weight_decay = options->weight_decay,
+	};
+
+	switch (options->optimizer) {
+	case ORR_OPTIMIZER_SGD:
+		rule.rule = ORR_RULE_SGD;
+		break;
+	case ORR_OPTIMIZER_ADAM:
+		rule.rule = ORR_RULE_ADAM;
+		break;
+	case ORR_OPTIMIZER_ADAMW:
+		rule.rule = ORR_RULE_ADAMW;
+		break;
+	}
+	return rule;
+}

@@ -1,0 +1,267 @@
+#include "policy.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <starpu.h>
+#include <starpu_scheduler.h>
+#include "compat.h"
+
+/* A logical worker: its ready tasks, a heap by turn. */
+struct queue {
+	struct orr_queued **heap;
+	int64_t n, capacity;
+	int64_t next; /* STRICT: the turn that it waits for */
+};
+
+/* A StarPU worker and the logical workers that it serves: first, first + n_servers, ... */
+struct server {
+	int id;                        /* StarPU's number */
+	unsigned node;                 /* its memory */
+	int first, w;                  /* w: whom it looks at next, so that none starves */
+	struct starpu_task_list ready; /* tasks without a turn */
+};
+
+struct orr_policy {
+	int n_workers, n_servers;
+	enum orr_order order;
+	struct queue *queues;              /* [n_workers] */
+	struct server *servers;            /* [n_servers] */
+	int server_of[STARPU_NMAXWORKERS]; /* StarPU's number -> server */
+	bool started, several_nodes;
+	atomic_bool any_order;
+	void (*on_start)(void *user, const struct orr_queued *queued);
+	void *user;
+};
+
+static struct orr_policy *newest; /* StarPU's init_sched takes no argument of ours */
+
+static void heap_push(struct queue *q, struct orr_queued *queued)
+{
+	int64_t i = q->n++, up;
+
+	for (; i > 0 && q->heap[up = (i - 1) / 2]->turn > queued->turn; i = up)
+		q->heap[i] = q->heap[up];
+	q->heap[i] = queued;
+}
+
+static struct orr_queued *heap_pop(struct queue *q)
+{
+	struct orr_queued *top = q->heap[0], *last = q->heap[--q->n];
+	int64_t i = 0, down;
+
+	while ((down = 2 * i + 1) < q->n) {
+		if (down + 1 < q->n && q->heap[down + 1]->turn < q->heap[down]->turn)
+			down++;
+		if (last->turn <= q->heap[down]->turn)
+			break;
+		q->heap[i] = q->heap[down];
+		i = down;
+	}
+	q->heap[i] = last;
+	return top;
+}
+
+/* Which StarPU worker serves w: the one place that knows. */
+static struct server *server_of(const struct orr_policy *p, int w)
+{
+	return &p->servers[w % p->n_servers];
+}
+
+static void init_sched(unsigned context)
+{
+	starpu_sched_ctx_set_policy_data(context, newest);
+}
+
+static void deinit_sched(unsigned context)
+{
+	starpu_sched_ctx_set_policy_data(context, NULL);
+}
+
+static void take_workers(struct orr_policy *p, const int *ids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct server *v = &p->servers[p->n_servers];
+
+		if (starpu_worker_get_type(ids[i]) != STARPU_CPU_WORKER)
+			continue;
+		v->id = ids[i];
+		v->node = starpu_worker_get_memory_node((unsigned)ids[i]);
+		v->first = v->w = p->n_servers;
+		starpu_task_list_init(&v->ready);
+		p->several_nodes |= v->node != p->servers[0].node;
+		p->server_of[ids[i]] = p->n_servers++;
+	}
+}
+
+static void add_workers(unsigned context, int *ids, unsigned n)
+{
+	struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
+
+	take_workers(p, ids, n);
+	p->started = p->n_servers > 0;
+}
+
+static int push_task(struct starpu_task *task)
+{
+	struct orr_policy *p = starpu_sched_ctx_get_policy_data(task->sched_ctx);
+	struct orr_queued *queued = task->sched_data;
+	struct server *v =
+		server_of(p, queued ? queued->w : 0); /* StarPU's own tasks have no place */
+	int code;
+
+	/* It fetches what it reads while others still run. */
+	if (p->several_nodes && queued)
+		orr_fetch_inputs(task, v->node);
+	starpu_worker_lock(v->id);
+	if (queued && queued->turn != ORR_NO_TURN) {
+		queued->task = task;
+		heap_push(&p->queues[queued->w], queued);
+	} else {
+		starpu_task_list_push_back(&v->ready, task);
+	}
+	code = starpu_push_task_end(task);
+	starpu_wake_worker_locked(v->id);
+	starpu_worker_unlock(v->id);
+	return code;
+}
+
+static struct starpu_task *pop_task(unsigned context)
+{
+	struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
+	struct server *v = &p->servers[p->server_of[starpu_worker_get_id()]];
+	int w = v->w;
+	bool any;
+
+	if (!starpu_task_list_empty(&v->ready))
+		return starpu_task_list_pop_front(&v->ready);
+	if (v->first >= p->n_workers)
+		return NULL;
+	any = p->order == ORR_ORDER_GREEDY ||
+	      atomic_load_explicit(&p->any_order, memory_order_relaxed);
+	do {
+		struct queue *q = &p->queues[w];
+
+		w += p->n_servers;
+		if (w >= p->n_workers)
+			w = v->first;
+		if (q->n && (any || q->heap[0]->turn == q->next)) {
+			v->w = w;
+			q->next++;
+			return heap_pop(q)->task;
+		}
+	} while (w != v->w);
+	return NULL;
+}
+
+static void pre_exec(struct starpu_task *task, unsigned context)
+{
+	struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
+	struct orr_queued *queued = task->sched_data;
+
+	if (p->on_start && queued && queued->turn != ORR_NO_TURN)
+		p->on_start(p->user, queued);
+}
+
+static struct starpu_sched_policy starpu_policy = {
+	.init_sched = init_sched,
+	.deinit_sched = deinit_sched,
+	.add_workers = add_workers,
+	.push_task = push_task,
+	.pop_task = pop_task,
+	.pre_exec_hook = pre_exec,
+	.policy_name = "orrery",
+	.policy_description = "the placement and the order of a schedule",
+	.worker_type = STARPU_WORKER_LIST,
+	ORR_POLICY_OF_THIS_VERSION};
+
+int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order order,
+		      const int64_t *most_ready, struct orr_error *err)
+{
+	struct orr_policy *p = calloc(1, sizeof(*p));
+	int code = 0;
+
+	if (!p || !(p->queues = calloc((size_t)n_workers, sizeof(*p->queues))) ||
+	    !(p->servers = calloc(STARPU_NMAXWORKERS, sizeof(*p->servers)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "scheduling policy: no memory for %d workers",
+				n_workers);
+		goto out;
+	}
+	p->n_workers = n_workers;
+	p->order = order;
+	for (int w = 0; w < n_workers; w++) {
+		struct queue *q = &p->queues[w];
+
+		q->capacity = most_ready[w];
+		q->heap = calloc((size_t)q->capacity + 1, sizeof(struct orr_queued *));
+		if (!q->heap) {
+			code = orr_fail(err, ORR_E_NOMEM,
+					"scheduling policy: no memory for the jobs of worker %d",
+					w);
+			goto out;
+		}
+	}
+	*out = newest = p;
+	p = NULL;
+out:
+	orr_policy_destroy(p);
+	return code;
+}
+
+void orr_policy_destroy(struct orr_policy *p)
+{
+	if (!p)
+		return;
+	if (newest == p)
+		newest = NULL;
+	for (int w = 0; p->queues && w < p->n_workers; w++)
+		free(p->queues[w].heap);
+	free(p->queues);
+	free(p->servers);
+	free(p);
+}
+
+struct starpu_sched_policy *orr_policy_starpu(void)
+{
+	return &starpu_policy;
+}
+
+bool orr_policy_started(const struct orr_policy *p)
+{
+	return p->started;
+}
+
+void orr_policy_stand_by(struct orr_policy *p)
+{
+	int ids[STARPU_NMAXWORKERS];
+
+	take_workers(p, ids,
+		     starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, ids, STARPU_NMAXWORKERS));
+}
+
+int orr_policy_worker(const struct orr_policy *p, int w)
+{
+	return server_of(p, w)->id;
+}
+
+void orr_policy_on_start(struct orr_policy *p,
+			 void (*started)(void *user, const struct orr_queued *queued), void *user)
+{
+	p->user = user;
+	p->on_start = started;
+}
+
+void orr_policy_begin(struct orr_policy *p, int w, int64_t turn)
+{
+	int id = server_of(p, w)->id;
+
+	starpu_worker_lock(id);
+	p->queues[w].next = turn;
+	starpu_worker_unlock(id);
+}
+
+void orr_policy_release(struct orr_policy *p)
+{
+	atomic_store(&p->any_order, true);
+	starpu_wake_all_blocked_workers();
+}

@@ -1,0 +1,52 @@
+#ifndef ORR_POLICY_H
+#define ORR_POLICY_H
+/* The scheduling policy: w_compute says which worker runs a task, n in which order.
+ *
+ * Workers of a schedule are logical: worker w is served by one of the StarPU workers at hand, which
+ * serves several where there are fewer of them. Everything that StarPU calls here happens under the
+ * lock of that StarPU worker, so the policy has no lock of its own. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "../schedule.h"
+
+struct starpu_sched_policy;
+struct starpu_task;
+
+/* Where a task belongs: task->sched_data points to one, which must outlive the task. */
+struct orr_queued {
+	int w;
+	/* Its place in w's order, counted from 0 over all steps without a gap; or ORR_NO_TURN: it
+	 * has none, and runs before the others as soon as it is ready. */
+	int64_t turn;
+	struct starpu_task *task; /* (private) */
+};
+#define ORR_NO_TURN (-1)
+
+struct orr_policy;
+
+/* most_ready: the tasks with a turn that can be ready on worker w at once, at most. One policy at a
+ * time: the one that was made last is what orr_policy_starpu means. */
+int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order order,
+		      const int64_t *most_ready, struct orr_error *err);
+void orr_policy_destroy(struct orr_policy *p); /* NULL is fine; after starpu_shutdown */
+
+/* What conf.sched_policy takes. */
+struct starpu_sched_policy *orr_policy_starpu(void);
+/* Has StarPU taken it? (An environment variable can make it take another.) */
+bool orr_policy_started(const struct orr_policy *p);
+/* (tests) StarPU runs under another policy; this one only says which StarPU worker serves whom. */
+void orr_policy_stand_by(struct orr_policy *p);
+
+/* The StarPU worker that serves w, once StarPU has started. */
+int orr_policy_worker(const struct orr_policy *p, int w);
+
+/* started(user, queued) is called in the StarPU worker just before a task with a turn runs. */
+void orr_policy_on_start(struct orr_policy *p,
+			 void (*started)(void *user, const struct orr_queued *queued), void *user);
+
+/* The next turn on worker w is this one; nothing may be in flight. Without a call, 0. */
+void orr_policy_begin(struct orr_policy *p, int w, int64_t turn);
+
+/* Give tasks out in any order from now on, so that what was submitted can drain. */
+void orr_policy_release(struct orr_policy *p);
+#endif

@@ -1,0 +1,408 @@
+#include "engine.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "compile.h"
+#include "options.h"
+
+/* StarPU can be started once at a time in a process. */
+static atomic_bool starpu_taken;
+/* A run whose jobs did not end; StarPU keeps it, and no other can start. */
+static struct orr_run *left_behind;
+
+/* CPU cores that this process may use and this StarPU can. */
+static int count_cores(void)
+{
+	cpu_set_t cores;
+	int n = sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+
+	return n < STARPU_MAXCPUS ? n : STARPU_MAXCPUS;
+}
+
+const char *orr_run_version(void)
+{
+	static char version[80];
+	int major, minor, release;
+
+	starpu_get_version(&major, &minor, &release);
+	snprintf(version, sizeof(version), "StarPU %d.%d.%d, %d CPU worker%s", major, minor,
+		 release, count_cores(), count_cores() == 1 ? "" : "s");
+	return version;
+}
+
+/* ---- start ---- */
+
+static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *data,
+			 const struct orr_run_options *options, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	if (!p->graph)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: these stages have costs and nothing to compute; "
+				"train a graph whose operators all have an op");
+	if (options->batch < p->n_microbatches)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: a batch of %d cannot be cut into %d microbatches; "
+				"take a batch of %d at least, or fewer microbatches",
+				options->batch, p->n_microbatches, p->n_microbatches);
+	if (!(options->timeout_s > 0))
+		return orr_fail(err, ORR_E_INPUT, "run: a timeout of %g s; it must be above 0",
+				options->timeout_s);
+	return orr_program_check_data(p->graph, data, err);
+}
+
+static int create_programs(struct orr_run *run, struct orr_error *err)
+{
+	int code = 0;
+
+	run->programs = calloc((size_t)run->pipeline->n_stages, sizeof(struct orr_program *));
+	run->sequence = calloc((size_t)run->jobs->n_jobs, sizeof(*run->sequence));
+	run->rows = calloc((size_t)run->options.batch, sizeof(*run->rows));
+	if (!run->programs || !run->sequence || !run->rows)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", run->jobs->n_jobs);
+	for (int s = 0; s < run->pipeline->n_stages && !code; s++)
+		code = orr_program_create(&run->programs[s], run->pipeline, s, err);
+	if (code || (code = orr_jobs_sequence(run->jobs, run->sequence, err)))
+		return code;
+	return orr_cross_init(run, err);
+}
+
+/* Who has which worker. */
+static int find_place(struct orr_run *run, struct orr_error *err)
+{
+	int n_workers = run->pipeline->n_workers, code = orr_ranks_start(NULL, err);
+
+	if (code)
+		return code;
+	run->rank = orr_ranks_rank();
+	run->n_ranks = orr_ranks_count();
+	if (!(run->rank_of = calloc((size_t)n_workers, sizeof(*run->rank_of))))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
+	return orr_ranks_of_workers(run->rank_of, n_workers, run->n_ranks,
+				    run->options.ranks_workers, err);
+}
+
+/* Weights first: what the worker's next jobs in the same step take from elsewhere starts to move
+ * while this one runs. Not what this step's update has not reached: it would move in vain. */
+static void fetch_ahead(void *user, const struct orr_queued *queued)
+{
+	struct orr_run *run = user;
+	const struct orr_jobs *jobs = run->jobs;
+	int w = queued->w, n = jobs->first[w + 1] - jobs->first[w];
+	int64_t step = queued->turn / n, rank = queued->turn % n;
+	unsigned node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(run->policy, w));
+
+	for (int64_t i = rank + 1; i <= rank + run->options.prefetch && i < n; i++) {
+		int j = jobs->by_worker[jobs->first[w] + i];
+		struct orr_owned *o = &run->data.owned[run->data.owned_of[j]];
+
+		if (o->parameters && !run->data.fetched[j] && o->node != node && atomic_load(&o->version) == step) {
+			starpu_data_prefetch_on_node(o->parameters, node, 1);
+			atomic_fetch_add(&run->n_fetched, 1);
+		}
+	}
+}
+
+/* StarPU's idle workers spin; where they are more than the cores, that starves the others. */
+static unsigned give_way(void *user)
+{
+	(void)user;
+	sched_yield();
+	return 1; /* it may also block */
+}
+
+/* One for each worker that this rank has, as far as there are cores. Ranks that mpirun has started
+ * on one host, and has not bound to cores of their own, share them. */
+static int count_cpus(const struct orr_run *run)
+{
+	const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+	int n_cores = count_cores(), n_own = 0, n_here = local ? atoi(local) : 1;
+
+	for (int w = 0; w < run->pipeline->n_workers; w++)
+		n_own += orr_run_has(run, w);
+	if (n_here > 1 && n_cores >= sysconf(_SC_NPROCESSORS_ONLN))
+		n_cores = n_cores > n_here ? n_cores / n_here : 1;
+	return n_own < n_cores ? n_own : n_cores;
+}
+
+static int start_starpu(struct orr_run *run, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = run->jobs;
+	int n_workers = run->pipeline->n_workers, code;
+	int64_t *most_ready = calloc((size_t)n_workers, sizeof(*most_ready));
+	const char *other = run->options.policy;
+	struct starpu_conf conf;
+
+	if (!most_ready)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
+	for (int w = 0; w < n_workers; w++)
+		if (orr_run_has(run, w))
+			most_ready[w] = (int64_t)ORR_WINDOW * (jobs->first[w + 1] - jobs->first[w]);
+	code = orr_policy_create(&run->policy, n_workers, jobs->order, most_ready, err);
+	free(most_ready);
+	if (code)
+		return code;
+	unsetenv("STARPU_SCHED"); /* starpu_conf_init would take it for ours */
+	starpu_conf_init(&conf);
+	conf.sched_policy = orr_policy_starpu();
+	conf.sched_policy_name = NULL;
+	conf.ncpus = count_cpus(run);
+	conf.ncuda = conf.nopencl = 0;
+	conf.catch_signals = 0;
+	setenv("STARPU_SILENT", "1", 0);
+	run->pinned = other && !strcmp(other, "pinned");
+	if (other && !run->pinned) {
+		conf.sched_policy = NULL;
+		conf.sched_policy_name = other;
+	}
+	if ((code = orr_ranks_init_starpu(&conf)))
+		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
+	run->starpu_runs = true;
+	if (conf.sched_policy_name)
+		orr_policy_stand_by(run->policy);
+	else if (!orr_policy_started(run->policy))
+		return orr_fail(err, ORR_E_RUNTIME,
+				"StarPU has not taken the scheduling policy; is a variable "
+				"STARPU_NCPU in the environment?");
+	starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+	run->hook = starpu_idle_hook_register(give_way, NULL);
+	if (run->options.prefetch > 0 && jobs->order == ORR_ORDER_STRICT &&
+	    starpu_memory_nodes_get_count() > 1)
+		orr_policy_on_start(run->policy, fetch_ahead, run);
+	openblas_set_num_threads(1);
+	return 0;
+}
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+static float *aligned_floats(int64_t n)
+{
+	return aligned_alloc(64, ((size_t)n * sizeof(float) / 64 + 1) * 64);
+}
+
+/* Every StarPU worker's own memory. */
+static int create_rooms(struct orr_run *run, struct orr_error *err)
+{
+	int n_edges = 0, most = orr_run_samples(run, 0);
+	int64_t scratch = 0, stash = 0, again = 0;
+
+	for (int s = 0; s < run->pipeline->n_stages; s++) {
+		const struct orr_stage *stage = &run->pipeline->stages[s];
+		int n_owners = run->jobs->first_owner[s + 1] - run->jobs->first_owner[s];
+		const struct orr_program *program = run->programs[s];
+
+		scratch = larger(scratch, orr_program_scratch_floats(program, most));
+		if (run->jobs->recompute[s]) {
+			stash = larger(stash, orr_program_stash_floats(program, most, false));
+			again = larger(again, orr_program_again_floats(program, most));
+		}
+		n_edges = stage->n_in > n_edges ? stage->n_in : n_edges;
+		n_edges = stage->n_out > n_edges ? stage->n_out : n_edges;
+		n_edges = n_owners > n_edges ? n_owners : n_edges;
+	}
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++) {
+		struct orr_codelet_room *room = &run->common.room[i];
+
+		room->scratch = aligned_floats(scratch);
+		room->stash = aligned_floats(stash);
+		room->again = aligned_floats(again);
+		room->in = calloc((size_t)n_edges + 1, sizeof(const float *));
+		room->out = calloc((size_t)n_edges + 1, sizeof(float *));
+		if (!room->scratch || !room->stash || !room->again || !room->in || !room->out)
+			return orr_fail(err, ORR_E_NOMEM,
+					"run: no memory for %lld floats of scratch",
+					(long long)(scratch + stash + again));
+	}
+	return 0;
+}
+
+static int init_waiting(struct orr_run *run, struct orr_error *err)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&run->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	pthread_mutex_init(&run->mutex, NULL);
+	run->waits = true;
+	if (atomic_exchange(&starpu_taken, true) || left_behind)
+		return orr_fail(err, ORR_E_RUNTIME,
+				"run: this process has a run already; destroy it first (one "
+				"that hung stays until the process ends)");
+	run->took_starpu = true;
+	return 0;
+}
+
+int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
+		   const struct orr_dataset *data, const struct orr_run_options *options,
+		   struct orr_error *err)
+{
+	struct orr_run *run;
+	int code = check_options(jobs, data, options, err);
+
+	if (code)
+		return code;
+	run = calloc(1, sizeof(*run));
+	if (!run)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory");
+	run->jobs = jobs;
+	run->pipeline = jobs->pipeline;
+	run->dataset = data;
+	run->options = *options;
+	run->hook = -1;
+	run->common.rule = orr_run_rule(options);
+	run->common.delay_us = options->delay_us;
+	run->common.delay_seed = options->delay_seed;
+	if ((code = init_waiting(run, err)) || (code = find_place(run, err)) ||
+	    (code = create_programs(run, err)) || (code = start_starpu(run, err)) ||
+	    (code = create_rooms(run, err)) || (code = orr_data_init(run, err)) ||
+	    (code = orr_slots_init(run, err)) || (code = orr_gather_init(run, err)))
+		goto out;
+	*out = run;
+	run = NULL;
+out:
+	orr_run_destroy(run);
+	return code;
+}
+
+void orr_run_destroy(struct orr_run *run)
+{
+	if (!run)
+		return;
+	/* A job that never ends still uses all of this, and StarPU would wait for it: leave both to
+	 * the end of the process. */
+	if (run->failed && !run->drained) {
+		left_behind = run;
+		return;
+	}
+	if (run->starpu_runs) {
+		orr_slots_fini(run);
+		orr_data_fini(run);
+		if (run->hook >= 0)
+			starpu_idle_hook_deregister(run->hook);
+		orr_ranks_shutdown_starpu();
+	}
+	for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
+		free(run->common.room[i].scratch);
+		free(run->common.room[i].stash);
+		free(run->common.room[i].again);
+		free(run->common.room[i].in);
+		free(run->common.room[i].out);
+	}
+	orr_policy_destroy(run->policy);
+	for (int s = 0; run->programs && s < run->pipeline->n_stages; s++)
+		orr_program_destroy(run->programs[s]);
+	free(run->programs);
+	free(run->rank_of);
+	free(run->n_readers);
+	free(run->report_bytes);
+	free(run->report);
+	free(run->sequence);
+	free(run->rows);
+	if (run->waits) {
+		pthread_mutex_destroy(&run->mutex);
+		pthread_cond_destroy(&run->changed);
+	}
+	if (run->took_starpu)
+		atomic_store(&starpu_taken, false);
+	free(run);
+}
+
+/* ---- training ---- */
+
+/* Times from the first start of the step on. */
+static void settle_timeline(struct orr_timeline *t)
+{
+	int64_t first = INT64_MAX;
+
+	for (int j = 0; j < t->jobs->n_jobs; j++)
+		first = t->start_ns[j] < first ? t->start_ns[j] : first;
+	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		t->start_ns[j] -= first;
+		t->end_ns[j] -= first;
+	}
+	for (int u = 0; u < t->n_updates; u++) {
+		t->updates[u].start_ns -= first;
+		t->updates[u].end_ns -= first;
+	}
+}
+
+/* Wait for the oldest step in flight and take its results. */
+static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_error *err)
+{
+	struct orr_slot *slot = &run->slots[run->n_finished_steps % ORR_WINDOW];
+	struct orr_timeline *timeline = slot->timeline;
+	int n = run->pipeline->n_stages * run->pipeline->n_microbatches;
+	struct orr_metrics sum = {0};
+	int code = orr_watch_wait(run, slot, 0, err);
+
+	if (code || (code = orr_gather_step(run, slot, err)))
+		return code;
+	for (int i = 0; i < n; i++) {
+		sum.loss += slot->metrics[i].loss;
+		sum.correct += slot->metrics[i].correct;
+		sum.classified += slot->metrics[i].classified;
+	}
+	if (!run->rank)
+		settle_timeline(timeline);
+	slot->timeline = run->timeline;
+	run->timeline = timeline;
+	run->n_finished_steps++;
+	*step = (struct orr_step){
+		.step = slot->step,
+		.loss = run->rank ? NAN : sum.loss / run->options.batch,
+		.accuracy = sum.classified && !run->rank ? (double)sum.correct / (double)sum.classified : NAN,
+		.seconds = (double)(slot->end_ns - run->last_end_ns) * 1e-9,
+	};
+	run->last_end_ns = slot->end_ns;
+	return 0;
+}
+
+int orr_run_train(struct orr_run *run, int64_t n,
+		  void (*visit)(void *user, const struct orr_step *step), void *user,
+		  struct orr_error *err)
+{
+	int64_t end = run->n_finished_steps + n;
+	int code = 0;
+
+	if (run->failed)
+		return orr_fail(err, run->failed, "run: it has failed before and cannot go on");
+	run->last_end_ns = orr_now_ns();
+	while (!code && run->n_finished_steps < end) {
+		struct orr_step step;
+
+		if (run->n_submitted_steps < end &&
+		    run->n_submitted_steps < run->n_finished_steps + ORR_WINDOW) {
+			code = orr_submit_step(
+				run, &run->slots[run->n_submitted_steps % ORR_WINDOW], err);
+		} else if (!(code = finish_step(run, &step, err)) && visit) {
+			visit(user, &step);
+		}
+	}
+	if (code) {
+		run->failed = code;
+		orr_watch_drain(run);
+	}
+	return code;
+}
+
+const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
+{
+	return run->n_finished_steps ? run->timeline : NULL;
+}
+
+void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
+{
+	(void)run;
+	orr_ranks_count_data(traffic);
+}

@@ -1,0 +1,89 @@
+#ifndef ORR_RUN_H
+#define ORR_RUN_H
+/* A run: jobs -> StarPU tasks -> parameters and a measured timeline. One task per job; a StarPU
+ * scheduling policy of our own enforces w_compute and the order of n; parameters live where
+ * w_weights says. Built without StarPU, orr_run_create returns ORR_E_UNSUPPORTED.
+ *
+ * Under mpirun every rank calls the same functions with the same arguments; each has a block of the
+ * workers. See ranks.h. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "../error.h"
+
+struct orr_dataset;
+struct orr_jobs;
+struct orr_run;
+struct orr_timeline;
+
+enum orr_optimizer { ORR_OPTIMIZER_SGD, ORR_OPTIMIZER_ADAM, ORR_OPTIMIZER_ADAMW };
+
+struct orr_run_options {
+	int batch; /* samples in a minibatch, at least one per microbatch */
+	enum orr_optimizer optimizer;
+	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+	uint64_t seed;    /* of the parameters and of the shuffling */
+	int prefetch;     /* parameters of so many jobs ahead along a worker's order */
+	double timeout_s; /* without progress for so long, the run stops with a report */
+	/* Activations, gradients and stashes of a step are freed as soon as they have been read;
+	 * but kept for the next step, which is faster, where all of them together take no more than
+	 * this. */
+	int64_t keep_bytes;
+	/* Under mpirun: how many workers each rank has, "2,1,1", in the order of the workers; NULL:
+	 * as evenly as can be. */
+	const char *ranks_workers;
+	/* (tests) sleep up to so many microseconds in every job, drawn from delay_seed */
+	int delay_us;
+	uint64_t delay_seed;
+	/* (tests) NULL: our scheduling policy; "pinned": StarPU's workerorder instead; else the
+	 * name of a policy of StarPU's, which places and orders as it likes */
+	const char *policy;
+};
+struct orr_run_options orr_run_options_default(void);
+
+struct orr_step {
+	int64_t step;    /* from 0 */
+	double loss;     /* mean over the minibatch, however it is cut; on rank 0 alone */
+	double accuracy; /* of the minibatch, NaN where no operator classifies; on rank 0 alone */
+	double seconds;  /* from the end of the step before (or the start) to the end of this one */
+};
+
+/* Start StarPU (once per process at a time), place the parameters and draw them from the seed;
+ * equal seeds give equal parameters however the graph is cut. *out borrows jobs and data;
+ * jobs->pipeline must have come from a graph whose operators all compute. */
+int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
+		   const struct orr_dataset *data, const struct orr_run_options *options,
+		   struct orr_error *err);
+void orr_run_destroy(struct orr_run *run); /* NULL is fine */
+
+/* Train n steps; visit (may be NULL) is called after each, in the calling thread. ORR_E_RUNTIME:
+ * the run stopped, the message says which worker waits for what. */
+int orr_run_train(struct orr_run *run, int64_t n,
+		  void (*visit)(void *user, const struct orr_step *step), void *user,
+		  struct orr_error *err);
+
+/* The measured timeline of the last step that was trained; borrowed. NULL before the first. Whole on
+ * rank 0 alone. */
+const struct orr_timeline *orr_run_timeline(const struct orr_run *run);
+
+/* Loss and accuracy on the test rows (or the training rows), with the parameters as they are. */
+int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
+		     struct orr_error *err);
+
+/* How many floats the graph's parameters have, and a copy of them in the order of the operators; on
+ * rank 0 alone, elsewhere parameters may be NULL. */
+int64_t orr_run_n_parameters(const struct orr_run *run);
+int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err);
+
+/* What this rank has really sent to others and received, since orr_run_create. */
+struct orr_traffic;
+void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic);
+
+/* Time every stage's F, B, W and U alone on one core (median of several) and write the durations
+ * into the pipeline's stages, so that the simulator predicts this machine. */
+struct orr_pipeline;
+int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
+		    struct orr_error *err);
+
+/* "StarPU 1.3.10, 2 CPU workers", or why there is none. */
+const char *orr_run_version(void);
+#endif

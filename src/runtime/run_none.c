@@ -1,0 +1,108 @@
+#include "run.h"
+#include "state.h"
+
+#include <stddef.h>
+
+/* A build without StarPU (or OpenBLAS): simulate and draw, but not train. */
+static int refuse(struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_UNSUPPORTED,
+			"this build cannot train: StarPU and OpenBLAS were not found when "
+			"it was configured; install them and build again");
+}
+
+int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
+		   const struct orr_dataset *data, const struct orr_run_options *options,
+		   struct orr_error *err)
+{
+	(void)jobs;
+	(void)data;
+	(void)options;
+	*out = NULL;
+	return refuse(err);
+}
+
+void orr_run_destroy(struct orr_run *run)
+{
+	(void)run;
+}
+
+int orr_run_train(struct orr_run *run, int64_t n,
+		  void (*visit)(void *user, const struct orr_step *step), void *user,
+		  struct orr_error *err)
+{
+	(void)run;
+	(void)n;
+	(void)visit;
+	(void)user;
+	return refuse(err);
+}
+
+const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
+{
+	(void)run;
+	return NULL;
+}
+
+int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
+		     struct orr_error *err)
+{
+	(void)run;
+	(void)on_test;
+	(void)loss;
+	(void)accuracy;
+	return refuse(err);
+}
+
+int64_t orr_run_n_parameters(const struct orr_run *run)
+{
+	(void)run;
+	return 0;
+}
+
+int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
+{
+	(void)run;
+	(void)parameters;
+	return refuse(err);
+}
+
+int64_t orr_run_step(const struct orr_run *run)
+{
+	(void)run;
+	return 0;
+}
+
+int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
+{
+	(void)run;
+	(void)folder;
+	(void)keep;
+	return refuse(err);
+}
+
+int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, struct orr_error *err)
+{
+	(void)run;
+	(void)c;
+	return refuse(err);
+}
+
+int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
+		    struct orr_error *err)
+{
+	(void)p;
+	(void)options;
+	return refuse(err);
+}
+
+void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
+{
+	(void)run;
+	(void)traffic;
+}
+
+const char *orr_run_version(void)
+{
+	return "built without StarPU";
+}

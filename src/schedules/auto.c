@@ -1,0 +1,55 @@
+/* The shortest order that a search finds in a given memory; see search.h. */
+#include "../search.h"
+#include "schedule.h"
+
+static const struct orr_parameter parameters[] = {
+	{"memory",
+	 "stage stashes that a worker may hold, or their bytes; 0: as many as there are stages, "
+	 "which is 1f1b's memory",
+	 ORR_COUNT_OR_SIZE, 1 << 30, 0},
+	{"placement", "of stages: s mod P, the V fold, or the better one", 0, 2, 0},
+	{"effort", "million jobs that are timed to improve a placement's order", 0, 1 << 20, 4},
+	{"seconds",
+	 "search so long instead; runs differ then, so not for several processes; 0: not by time",
+	 0, 1 << 20, 0},
+	{"seed", "of the random numbers: another one finds another order", 0, 1 << 30, 1},
+	{NULL, NULL, 0, 0, 0},
+};
+static const char *const words[] = {NULL, "any|straight|fold", NULL, NULL, NULL};
+static const int64_t defaults[] = {0, 0, 4, 0, 1};
+
+static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
+		 int64_t *bound_ns, struct orr_error *err)
+{
+	const int64_t *value = data;
+	struct orr_search_options options = {
+		.stashes = value[0] > 0   ? value[0]
+			   : value[0] < 0 ? 0
+					  : p->n_stages,
+		.stash_bytes = value[0] < 0 ? -value[0] : 0,
+		.placement = (enum orr_placement)value[1],
+		.effort = value[2],
+		.seconds = value[3],
+		.seed = value[4],
+	};
+	struct orr_search_result result;
+	int code = orr_search(worker, n, &result, p, &options, err);
+
+	if (!code)
+		*bound_ns = result.bound_ns;
+	return code;
+}
+
+extern const struct orr_schedule orr_schedule_auto;
+const struct orr_schedule orr_schedule_auto = {
+	.name = "auto",
+	.summary = "split backward; the shortest order that a search finds in a given memory, and "
+		   "how far from "
+		   "the best it can be",
+	.order = ORR_ORDER_STRICT,
+	.split_backward = true,
+	.parameters = parameters,
+	.words = words,
+	.place = place,
+	.data = defaults,
+};

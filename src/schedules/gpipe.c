@@ -1,0 +1,32 @@
+/* GPipe: all forwards of a minibatch, then all backwards. Every microbatch's stash is held at once. */
+#include "../schedule.h"
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)b, (void)d, (void)data;
+	return s % p->n_workers;
+}
+
+/* Two wavefronts: when each job would start if every one took a unit of time. */
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int64_t depth = p->stages[s].depth;
+	int64_t n = d == ORR_PASS_F ? b + p->depth - depth : p->n_microbatches + p->depth + b + depth;
+
+	(void)data;
+	return n * p->n_stages + s;
+}
+
+extern const struct orr_schedule orr_schedule_gpipe;
+const struct orr_schedule orr_schedule_gpipe = {
+	.name = "gpipe",
+	.summary = "all forwards, then all backwards",
+	.paper = "Huang et al. 2019 (GPipe); Rahimi 2025",
+	.order = ORR_ORDER_STRICT,
+	.compute = compute,
+	.priority = priority,
+};
+
+#ifdef ORR_PLUGIN_BUILD
+ORR_PLUGIN(orr_schedule_gpipe);
+#endif

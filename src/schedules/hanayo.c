@@ -1,0 +1,72 @@
+/* Hanayo: waves. The stages go down the workers and up again, `waves` times: the V repeated. It is
+ * Chimera with its two directions joined end to end, and one copy of the parameters. */
+#include <stdio.h>
+#include "../schedule.h"
+
+static const struct orr_parameter parameters[] = {
+	{"in_flight",
+	 "most microbatches of a stage between F and B, 0: as many as workers; more of them "
+	 "shorten steps in which B takes longer than F",
+	 0, 1 << 20, 0},
+	{NULL, NULL, 0, 0, 0},
+};
+static const int64_t defaults[] = {0};
+
+static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+{
+	(void)data;
+	if (p->n_stages % (2 * p->n_workers) == 0)
+		return 0;
+	snprintf(err->msg, sizeof(err->msg),
+	         "hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "
+	         "cut the model into a multiple of %d stages, or set --workers to a divisor of %d/2",
+	         p->n_stages, p->n_workers, 2 * p->n_workers, p->n_stages);
+	return ORR_E_INPUT;
+}
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int r = s % p->n_workers;
+
+	(void)b, (void)d, (void)data;
+	return s / p->n_workers % 2 ? p->n_workers - 1 - r : r;
+}
+
+static int in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	int64_t value = *(const int64_t *)data;
+
+	(void)s;
+	return value ? (int)value : p->n_workers;
+}
+
+/* Of what is ready: a backward, then the forward that is nearest to the end. */
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+                        const void *data)
+{
+	int64_t m = p->n_microbatches;
+
+	(void)data;
+	if (d == ORR_PASS_B)
+		return b * (int64_t)p->n_stages + s;
+	return m * p->n_stages + b + (p->n_stages - 1 - s) / p->n_workers * m;
+}
+
+extern const struct orr_schedule orr_schedule_hanayo;
+const struct orr_schedule orr_schedule_hanayo = {
+	.name = "hanayo",
+	.summary = "waves: the V of stages repeated stages/(2 workers) times, P microbatches in "
+	           "flight",
+	.paper = "Liu et al. 2023 (Hanayo)",
+	.order = ORR_ORDER_GREEDY,
+	.parameters = parameters,
+	.check = check,
+	.compute = compute,
+	.priority = priority,
+	.in_flight = in_flight,
+	.data = defaults,
+};
+
+#ifdef ORR_PLUGIN_BUILD
+ORR_PLUGIN(orr_schedule_hanayo);
+#endif

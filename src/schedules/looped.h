@@ -1,0 +1,109 @@
+#ifndef ORR_LOOPED_H
+#define ORR_LOOPED_H
+/* Looped pipelines [1]: the W workers form G groups of R; group b mod G takes microbatch b, and
+ * inside a group the stages go round the R workers: h(s,b) = (R b mod W) + (s mod R). */
+#include <stdio.h>
+#include "one_f_one_b.h"
+#include "rounds.h"
+
+/* In the order of looped_parameters; 0: not given. */
+enum { LOOPED_G, LOOPED_R, LOOPED_MEMORY, LOOPED_ORDER };
+enum { LOOPED_1F1B, LOOPED_BREADTH, LOOPED_DEPTH };
+
+static const struct orr_parameter looped_parameters[] = {
+	{"G", "groups of workers; 0: workers/R", 0, 1 << 20, 0},
+	{"R",
+	 "workers in a group; 0: workers/G, or the most that divides them and is at most the stages",
+	 0, 1 << 20, 0},
+	{"memory",
+	 "stashes per worker: sets G = microbatches/2 and R = 2 stages/memory; 0: not used", 0,
+	 1 << 20, 0},
+	{"order",
+	 "1f1b: backward before forward; breadth: all of a group's microbatches pass a round "
+	 "before any passes the next; depth: R microbatches at a time pass all rounds",
+	 LOOPED_1F1B, LOOPED_DEPTH, LOOPED_1F1B},
+	{NULL, NULL, 0, 0, 0},
+};
+static const char *const looped_words[] = {NULL, NULL, NULL, "1f1b|breadth|depth"};
+static const int64_t looped_defaults[] = {0, 0, 0, LOOPED_1F1B};
+
+/* Workers in a group. */
+static inline int looped_r(const struct orr_pipeline *p, const void *data)
+{
+	const int64_t *value = data;
+	int r = p->n_stages < p->n_workers ? p->n_stages : p->n_workers;
+
+	if (value[LOOPED_MEMORY])
+		return (int)(2 * p->n_stages / value[LOOPED_MEMORY]);
+	if (value[LOOPED_R])
+		return (int)value[LOOPED_R];
+	if (value[LOOPED_G])
+		return (int)(p->n_workers / value[LOOPED_G]);
+	while (p->n_workers % r)
+		r--;
+	return r;
+}
+
+static inline int looped_check(const struct orr_pipeline *p, const void *data,
+                               struct orr_error *err)
+{
+	const int64_t *value = data;
+	int64_t r = looped_r(p, data), g = r ? p->n_workers / r : 0;
+	int64_t want_g = value[LOOPED_MEMORY] ? p->n_microbatches / 2 : value[LOOPED_G];
+
+	if (value[LOOPED_MEMORY] && (value[LOOPED_G] || value[LOOPED_R])) {
+		snprintf(err->msg, sizeof(err->msg),
+		         "lpp, fslpp: memory sets G and R: give memory alone, or G and R");
+		return ORR_E_INPUT;
+	}
+	if (value[LOOPED_MEMORY] &&
+	    (2 * p->n_stages % value[LOOPED_MEMORY] || p->n_microbatches % 2)) {
+		snprintf(err->msg, sizeof(err->msg),
+		         "lpp, fslpp: memory=%d needs an even number of microbatches and a divisor of "
+		         "twice the %d stages",
+		         (int)value[LOOPED_MEMORY], p->n_stages);
+		return ORR_E_INPUT;
+	}
+	if (!r || g * r != p->n_workers || (want_g && want_g != g)) {
+		snprintf(err->msg, sizeof(err->msg),
+		         "lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
+		         "--workers %lld, or another G and R",
+		         (long long)(want_g ? want_g : g), (long long)r, p->n_workers,
+		         (long long)((want_g ? want_g : g) * r));
+		return ORR_E_INPUT;
+	}
+	return 0;
+}
+
+static inline int looped_h(const struct orr_pipeline *p, int s, int b, const void *data)
+{
+	int r = looped_r(p, data);
+
+	return (int)((int64_t)r * b % p->n_workers) + s % r;
+}
+
+static inline int looped_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+                                 const void *data)
+{
+	(void)d;
+	return looped_h(p, s, b, data);
+}
+
+/* Over the microbatches of the group. */
+static inline int64_t looped_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+                                      const void *data)
+{
+	int r = looped_r(p, data), n_groups = p->n_workers / r;
+	struct rounds o = {r, (p->n_stages + r - 1) / r,
+	                   (p->n_microbatches + n_groups - 1) / n_groups};
+
+	switch (((const int64_t *)data)[LOOPED_ORDER]) {
+	case LOOPED_BREADTH:
+		return rounds_breadth_first(&o, s / r, b / n_groups, d);
+	case LOOPED_DEPTH:
+		return rounds_depth_first(&o, s % r, s / r, b / n_groups, d);
+	default:
+		return one_f_one_b(p, s, b / n_groups, d, p->stages[s].depth);
+	}
+}
+#endif

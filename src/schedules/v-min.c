@@ -1,0 +1,22 @@
+/* V-Min: a third of 1F1B's memory. Passes that do not last equally long cost it a bubble per
+ * microbatch [3, section 3.3]. */
+#include "v_fold.h"
+
+static int v_min_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
+                         struct orr_error *err)
+{
+	(void)data;
+	return v_fold_lay_out(p, true, orr_fold_v_min, n, err);
+}
+
+extern const struct orr_schedule orr_schedule_v_min;
+const struct orr_schedule orr_schedule_v_min = {
+	.name = "v-min",
+	.summary = "V fold, split backward: a third of 1f1b's memory",
+	.paper = "Qi 2024, section 3.2",
+	.order = ORR_ORDER_STRICT,
+	.split_backward = true,
+	.check = v_fold_check,
+	.compute = v_fold_compute,
+	.lay_out = v_min_lay_out,
+};

@@ -1,0 +1,42 @@
+#ifndef ORR_SEARCH_H
+#define ORR_SEARCH_H
+/* The shortest strict order that can be found in a given memory, with one owner a stage and a split
+ * backward, and a proof of how far from the best it can be. It starts from every named schedule
+ * that fits, so it is never longer than the best of those; a backward that is not split is a split
+ * one whose W follows at once. Times are the simulator's with free links or with
+ * pipeline->latency_ns; bandwidth is not looked at. */
+#include <stdint.h>
+#include "error.h"
+#include "pipeline.h"
+
+enum orr_placement {
+	ORR_PLACEMENT_ANY, /* each of the others, and the one with the shortest order is taken */
+	ORR_PLACEMENT_STRAIGHT, /* s mod P */
+	ORR_PLACEMENT_FOLD      /* the V, down and up again, for as many stages as there are */
+};
+
+struct orr_search_options {
+	int64_t stashes;     /* stage stashes that a worker may hold; 0: no limit */
+	int64_t stash_bytes; /* bytes of stash likewise; 0: no limit */
+	enum orr_placement placement;
+	int64_t effort;  /* million jobs timed by the local search; with seconds: no limit */
+	int64_t seconds; /* stop after so long; 0: the effort alone decides, and every run finds the
+			    same */
+	int64_t seed;
+	/* (optional) called with every better order, and at the end */
+	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns);
+	void *user;
+};
+
+struct orr_search_result {
+	int64_t start_ns;    /* of the best named schedule that fits; 0: none fits */
+	int64_t makespan_ns; /* found */
+	int64_t bound_ns;    /* no order on these workers in this memory is shorter */
+};
+
+/* Fill worker[n_stages] and n of every job, numbered as in orr_schedule.lay_out with 3 passes.
+ * Refuses memory in which no order fits. */
+int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
+	       const struct orr_pipeline *p, const struct orr_search_options *options,
+	       struct orr_error *err);
+#endif

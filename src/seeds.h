@@ -1,0 +1,25 @@
+#ifndef ORR_SEEDS_H
+#define ORR_SEEDS_H
+/* Orders to start a search from: those of the named schedules. Private to the search. */
+#include <stdint.h>
+#include "error.h"
+#include "pipeline.h"
+#include "trial.h"
+
+struct orr_seed {
+	const char *name; /* borrowed */
+	int *worker;      /* [n_stages] owned */
+	int64_t *n;       /* owned; of every job, 3 passes */
+};
+
+struct orr_seeds {
+	struct orr_seed *seeds;
+	int n, room;
+};
+
+/* Every named schedule that serves p with one owner a stage, as a split backward; those that take a
+ * limit of memory get it. */
+int orr_seeds_gather(struct orr_seeds *seeds, const struct orr_pipeline *p, int64_t stashes,
+		     struct orr_error *err);
+void orr_seeds_fini(struct orr_seeds *seeds);
+#endif

@@ -1,0 +1,121 @@
+/* An order of all jobs that extends what they wait for; or the cycle that forbids one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs.h"
+
+/* What j waits for in the order of its worker, or -1. */
+static int before_on_worker(const struct orr_jobs *jobs, int j)
+{
+	if (jobs->order != ORR_ORDER_STRICT || jobs->rank[j] == 0)
+		return -1;
+	return jobs->by_worker[jobs->first[jobs->compute[j]] + jobs->rank[j] - 1];
+}
+
+static int after_on_worker(const struct orr_jobs *jobs, int j)
+{
+	int w = jobs->compute[j], place = jobs->first[w] + jobs->rank[j] + 1;
+
+	if (jobs->order != ORR_ORDER_STRICT || place == jobs->first[w + 1])
+		return -1;
+	return jobs->by_worker[place];
+}
+
+/* A predecessor of j that has not been placed; there is one for every job that is left over. */
+static int find_waiting(const struct orr_jobs *jobs, int j, const int *waits, int *around)
+{
+	int n = orr_jobs_predecessors(jobs, j, around), before = before_on_worker(jobs, j);
+
+	for (int i = 0; i < n; i++)
+		if (waits[around[i]] > 0)
+			return around[i];
+	return before;
+}
+
+/* Every job left over waits for another: walking back must come round. */
+static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *around,
+			struct orr_error *err)
+{
+	int *step =
+		calloc((size_t)jobs->n_jobs, sizeof(*step)); /* at which step it was met, from 1 */
+	int *walk = calloc((size_t)jobs->n_jobs + 1, sizeof(*walk));
+	int j = 0, n = 0;
+	char text[320] = "";
+	size_t used = 0;
+
+	if (!step || !walk) {
+		free(step);
+		free(walk);
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d jobs", jobs->n_jobs);
+	}
+	while (!(waits[j] > 0))
+		j++;
+	while (!step[j]) {
+		walk[n++] = j;
+		step[j] = n;
+		j = find_waiting(jobs, j, waits, around);
+	}
+	/* walk[step[j]-1 .. n-1] is the cycle, last first; print what runs first, first */
+	for (int i = n; i >= step[j]; i--) {
+		struct orr_job job = orr_jobs_at(jobs, walk[i - 1]);
+
+		if (used > sizeof(text) - 64) {
+			used += (size_t)snprintf(text + used, sizeof(text) - used,
+						 "... (%d more) -> ", i - step[j] + 1);
+			break;
+		}
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%d%c%d -> ", job.s,
+					 orr_pass_letter(job.d), job.b);
+	}
+	struct orr_job closing = orr_jobs_at(jobs, walk[n - 1]);
+	snprintf(text + used, sizeof(text) - used, "%d%c%d", closing.s, orr_pass_letter(closing.d),
+		 closing.b);
+	free(step);
+	free(walk);
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"schedule %s deadlocks, each of these jobs waits for the one before it: %s; change "
+		"their order (priority())%s",
+		jobs->schedule, text, jobs->cap ? " or raise in_flight()" : "");
+}
+
+int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err)
+{
+	size_t n_around = (size_t)jobs->pipeline->n_stages + 3;
+	int *queue = malloc((size_t)jobs->n_jobs *
+			    sizeof(*queue)); /* first in, first out: breadth first */
+	int *waits =
+		malloc((size_t)jobs->n_jobs * sizeof(*waits)); /* for so many jobs; 0: placed */
+	int *around = malloc(n_around * sizeof(*around));
+	int n_ready = 0, code = 0;
+
+	if (!queue || !waits || !around) {
+		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d jobs", jobs->n_jobs);
+		goto out;
+	}
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		waits[j] =
+			orr_jobs_predecessors(jobs, j, around) + (before_on_worker(jobs, j) >= 0);
+		if (!waits[j])
+			queue[n_ready++] = j;
+	}
+	for (int i = 0; i < n_ready; i++) {
+		int n = orr_jobs_successors(jobs, queue[i], around);
+
+		if ((around[n] = after_on_worker(jobs, queue[i])) >= 0)
+			n++;
+		for (int k = 0; k < n; k++)
+			if (--waits[around[k]] == 0)
+				queue[n_ready++] = around[k];
+	}
+	if (n_ready < jobs->n_jobs)
+		code = refuse_cycle(jobs, waits, around, err);
+	else if (order)
+		memcpy(order, queue, (size_t)jobs->n_jobs * sizeof(*order));
+out:
+	free(queue);
+	free(waits);
+	free(around);
+	return code;
+}

@@ -1,0 +1,490 @@
+#include "simulate.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap.h"
+#include "jobs.h"
+#include "machine.h"
+#include "timeline.h"
+
+enum event {
+	EVENT_END,     /* the job or update on worker `id` ends */
+	EVENT_FREE,    /* link `id` has sent */
+	EVENT_ARRIVAL, /* transfer `id` arrives */
+	EVENT_UPDATE   /* update `id` has all gradients */
+};
+#define N_EVENTS 4
+
+struct worker {
+	int running; /* a job, n_jobs + an update, or -1 */
+	int next;    /* STRICT: place in by_worker */
+	bool touched;
+	struct orr_heap ready; /* GREEDY: jobs */
+	struct orr_heap updates;
+};
+
+struct link {
+	bool busy, touched;
+	struct orr_heap waiting; /* transfers */
+};
+
+struct simulation {
+	const struct orr_jobs *jobs;
+	const struct orr_machine *machine;
+	struct orr_timeline *timeline;
+	struct orr_error *err;
+	bool free_links, with_updates;
+	int64_t now;
+	struct orr_heap events;
+	int *waits;     /* [n_jobs] things that a job still waits for */
+	int *gradients; /* [n_stages] weight gradients that are not yet with their owners */
+	struct worker *workers;
+	struct link *links; /* one between any two workers; NULL when they are free */
+	int *touched_workers, n_touched_workers;
+	int *touched_links, n_touched_links, touched_links_room;
+	int transfers_room;
+	int *around; /* room for predecessors and successors */
+};
+
+static int push_event(struct simulation *sim, int64_t time, enum event event, int64_t id)
+{
+	return orr_heap_push(&sim->events, time, 0, id * N_EVENTS + event, sim->err);
+}
+
+static void touch(struct simulation *sim, int w)
+{
+	if (!sim->workers[w].touched) {
+		sim->workers[w].touched = true;
+		sim->touched_workers[sim->n_touched_workers++] = w;
+	}
+}
+
+/* ---- transfers ---- */
+
+static int link_between(int from, int to)
+{
+	int low = from < to ? from : to, high = from < to ? to : from;
+
+	return high * (high - 1) / 2 + low;
+}
+
+static int grow(void **array, int *room, size_t size, struct orr_error *err)
+{
+	int want = *room ? 2 * *room : 64;
+	void *grown = realloc(*array, (size_t)want * size);
+
+	if (!grown)
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers", want);
+	*array = grown;
+	*room = want;
+	return 0;
+}
+
+/* Ask for a transfer; of those asked for at one instant the consumer of lowest n comes first. */
+static int request(struct simulation *sim, struct orr_transfer transfer)
+{
+	struct orr_timeline *t = sim->timeline;
+	int id = link_between(transfer.from, transfer.to), code;
+	struct link *link = &sim->links[id];
+	int64_t n = transfer.consumer < 0 ? INT64_MAX : sim->jobs->priority[transfer.consumer];
+
+	if (t->n_transfers == sim->transfers_room &&
+	    (code = grow((void **)&t->transfers, &sim->transfers_room, sizeof(*t->transfers),
+			 sim->err)))
+		return code;
+	if (!link->touched) {
+		if (sim->n_touched_links == sim->touched_links_room &&
+		    (code = grow((void **)&sim->touched_links, &sim->touched_links_room,
+				 sizeof(*sim->touched_links), sim->err)))
+			return code;
+		link->touched = true;
+		sim->touched_links[sim->n_touched_links++] = id;
+	}
+	t->transfers[t->n_transfers] = transfer;
+	if ((code = orr_heap_push(&link->waiting, sim->now, n, t->n_transfers, sim->err)))
+		return code;
+	t->n_transfers++;
+	return 0;
+}
+
+static int start_transfer(struct simulation *sim, int id)
+{
+	struct link *link = &sim->links[id];
+	struct orr_transfer *transfer;
+	int64_t index, sent;
+	int code;
+
+	if (link->busy || !link->waiting.n)
+		return 0;
+	index = orr_heap_pop(&link->waiting).value;
+	transfer = &sim->timeline->transfers[index];
+	transfer->start_ns = sim->now;
+	transfer->end_ns = sim->now + orr_machine_transfer_ns(sim->machine, transfer->from,
+							      transfer->to, transfer->bytes);
+	sent = transfer->end_ns - sim->machine->latency_ns;
+	link->busy = true;
+	if ((code = push_event(sim, sent, EVENT_FREE, id)))
+		return code;
+	return push_event(sim, transfer->end_ns, EVENT_ARRIVAL, index);
+}
+
+static bool needs_parameters(const struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+
+	return !sim->free_links && jobs->weights[j] != jobs->compute[j] &&
+	       jobs->pipeline->stages[orr_jobs_at(jobs, j).s].parameter_bytes > 0;
+}
+
+static int request_parameters(struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+
+	if (!needs_parameters(sim, j))
+		return 0;
+	return request(
+		sim,
+		(struct orr_transfer){
+			.kind = ORR_TRANSFER_PARAMETER,
+			.producer = -1,
+			.consumer = j,
+			.from = jobs->weights[j],
+			.to = jobs->compute[j],
+			.bytes = jobs->pipeline->stages[orr_jobs_at(jobs, j).s].parameter_bytes});
+}
+
+/* ---- jobs ---- */
+
+/* One thing less for job j to wait for. */
+static int deliver(struct simulation *sim, int j)
+{
+	int w = sim->jobs->compute[j], waits = --sim->waits[j], code;
+
+	if (waits == 0) {
+		touch(sim, w);
+		if (sim->jobs->order == ORR_ORDER_GREEDY)
+			return orr_heap_push(&sim->workers[w].ready, sim->jobs->priority[j], 0, j,
+					     sim->err);
+	} else if (waits == 1 && sim->jobs->order == ORR_ORDER_GREEDY &&
+		   (code = request_parameters(sim, j))) {
+		return code;
+	}
+	return 0;
+}
+
+/* A gradient of stage s is with its owner; after the last one the replicas all-reduce. */
+static int deliver_gradient(struct simulation *sim, int s)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	int first = jobs->first_owner[s], r = jobs->first_owner[s + 1] - first, code;
+	int64_t reduce_ns = 0;
+
+	if (--sim->gradients[s] > 0)
+		return 0;
+	if (r > 1 && !sim->free_links)
+		reduce_ns = 2 * (r - 1) *
+			    orr_machine_transfer_ns(sim->machine, 0, 1,
+						    jobs->pipeline->stages[s].parameter_bytes / r);
+	for (int u = first; u < first + r; u++)
+		if ((code = push_event(sim, sim->now + reduce_ns, EVENT_UPDATE, u)))
+			return code;
+	return 0;
+}
+
+/* What moves from job j to job k, and whether it has to. */
+static bool moves(const struct simulation *sim, int j, int k, struct orr_transfer *transfer)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+
+	*transfer = (struct orr_transfer){
+		.producer = j, .consumer = k, .from = jobs->compute[j], .to = jobs->compute[k]};
+	if (sim->free_links || transfer->from == transfer->to || from.b != to.b)
+		return false; /* an edge from another microbatch is a cap: nothing moves */
+	if (from.s == to.s) {
+		transfer->kind = ORR_TRANSFER_STASH;
+		transfer->bytes = orr_jobs_stash_bytes(jobs, from.s, from.d);
+		return true;
+	}
+	transfer->kind = from.d == ORR_PASS_F ? ORR_TRANSFER_ACTIVATION : ORR_TRANSFER_GRADIENT;
+	transfer->bytes = orr_pipeline_edge_bytes(p, from.s < to.s ? from.s : to.s,
+						  from.s < to.s ? to.s : from.s);
+	return true;
+}
+
+static int end_job(struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	struct orr_transfer transfer;
+	int n = orr_jobs_successors(jobs, j, sim->around), code;
+
+	for (int i = 0; i < n; i++) {
+		int k = sim->around[i];
+
+		if ((code = moves(sim, j, k, &transfer) ? request(sim, transfer) : deliver(sim, k)))
+			return code;
+	}
+	if (!sim->with_updates || job.d != orr_jobs_last_pass(jobs))
+		return 0;
+	if (sim->free_links || jobs->weights[j] == jobs->compute[j])
+		return deliver_gradient(sim, job.s);
+	return request(
+		sim, (struct orr_transfer){.kind = ORR_TRANSFER_WEIGHT_GRADIENT,
+					   .producer = j,
+					   .consumer = -1,
+					   .from = jobs->compute[j],
+					   .to = jobs->weights[j],
+					   .bytes = jobs->pipeline->stages[job.s].parameter_bytes});
+}
+
+static int start_update(struct simulation *sim, int w)
+{
+	struct orr_timeline *t = sim->timeline;
+	int u = (int)orr_heap_pop(&sim->workers[w].updates).value;
+
+	t->updates[u].start_ns = sim->now;
+	t->updates[u].end_ns = sim->now + sim->jobs->pipeline->stages[t->updates[u].s].update_ns;
+	sim->workers[w].running = sim->jobs->n_jobs + u;
+	return push_event(sim, t->updates[u].end_ns, EVENT_END, w);
+}
+
+/* The job that worker w would start now, or -1. */
+static int pick(struct simulation *sim, int w)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	struct worker *worker = &sim->workers[w];
+
+	if (jobs->order == ORR_ORDER_GREEDY)
+		return worker->ready.n ? (int)orr_heap_pop(&worker->ready).value : -1;
+	if (worker->next == jobs->first[w + 1] || sim->waits[jobs->by_worker[worker->next]])
+		return -1;
+	return jobs->by_worker[worker->next++];
+}
+
+static int start(struct simulation *sim, int w)
+{
+	struct worker *worker = &sim->workers[w];
+	int j, code;
+
+	if (worker->running >= 0)
+		return 0;
+	if (worker->updates.n)
+		return start_update(sim, w);
+	if ((j = pick(sim, w)) < 0)
+		return 0;
+	worker->running = j;
+	sim->timeline->start_ns[j] = sim->now;
+	sim->timeline->end_ns[j] = sim->now + orr_jobs_duration_ns(sim->jobs, j);
+	if (sim->jobs->order == ORR_ORDER_STRICT && worker->next < sim->jobs->first[w + 1] &&
+	    (code = request_parameters(sim, sim->jobs->by_worker[worker->next])))
+		return code;
+	return push_event(sim, sim->timeline->end_ns[j], EVENT_END, w);
+}
+
+/* ---- the clock ---- */
+
+static int handle(struct simulation *sim, enum event event, int id)
+{
+	const struct orr_transfer *transfer;
+	int j;
+
+	switch (event) {
+	case EVENT_END:
+		j = sim->workers[id].running;
+		sim->workers[id].running = -1;
+		touch(sim, id);
+		return j < sim->jobs->n_jobs ? end_job(sim, j) : 0;
+	case EVENT_FREE:
+		sim->links[id].busy = false;
+		return start_transfer(sim, id);
+	case EVENT_ARRIVAL:
+		transfer = &sim->timeline->transfers[id];
+		if (transfer->consumer >= 0)
+			return deliver(sim, transfer->consumer);
+		return deliver_gradient(sim, orr_jobs_at(sim->jobs, transfer->producer).s);
+	case EVENT_UPDATE:
+		touch(sim, sim->jobs->owners[id]);
+		return orr_heap_push(&sim->workers[sim->jobs->owners[id]].updates, id, 0, id,
+				     sim->err);
+	}
+	return 0;
+}
+
+/* All that becomes possible at one instant starts after all that ends then. */
+static int start_touched(struct simulation *sim)
+{
+	int code;
+
+	for (int i = 0; i < sim->n_touched_workers; i++) {
+		sim->workers[sim->touched_workers[i]].touched = false;
+		if ((code = start(sim, sim->touched_workers[i])))
+			return code;
+	}
+	sim->n_touched_workers = 0;
+	for (int i = 0; i < sim->n_touched_links; i++) {
+		sim->links[sim->touched_links[i]].touched = false;
+		if ((code = start_transfer(sim, sim->touched_links[i])))
+			return code;
+	}
+	sim->n_touched_links = 0;
+	return 0;
+}
+
+static int begin(struct simulation *sim)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	int code;
+
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		sim->waits[j] =
+			orr_jobs_predecessors(jobs, j, sim->around) + needs_parameters(sim, j);
+		if (jobs->order == ORR_ORDER_GREEDY && !sim->waits[j] &&
+		    (code = orr_heap_push(&sim->workers[jobs->compute[j]].ready, jobs->priority[j],
+					  0, j, sim->err)))
+			return code;
+		if (jobs->order == ORR_ORDER_GREEDY && sim->waits[j] == 1 &&
+		    (code = request_parameters(sim, j)))
+			return code;
+	}
+	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
+		sim->workers[w].running = -1;
+		sim->workers[w].next = jobs->first[w];
+		touch(sim, w);
+		if (jobs->order == ORR_ORDER_STRICT && jobs->first[w] < jobs->first[w + 1] &&
+		    (code = request_parameters(sim, jobs->by_worker[jobs->first[w]])))
+			return code;
+	}
+	return start_touched(sim);
+}
+
+static int run(struct simulation *sim)
+{
+	int code = begin(sim);
+
+	while (!code && sim->events.n) {
+		sim->now = sim->events.entries[0].key;
+		while (!code && sim->events.n && sim->events.entries[0].key == sim->now) {
+			int64_t value = orr_heap_pop(&sim->events).value;
+
+			code = handle(sim, (enum event)(value % N_EVENTS), (int)(value / N_EVENTS));
+		}
+		if (!code)
+			code = start_touched(sim);
+	}
+	return code;
+}
+
+/* All transfers one after the other, and the jobs, must fit the clock. */
+static int check_links(const struct simulation *sim)
+{
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+	double bytes = 0, n = 0, ns;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		bytes +=
+			(double)p->stages[s].stash_bytes + 4 * (double)p->stages[s].parameter_bytes;
+		n += 8 + 2 * (double)(sim->jobs->first_owner[s + 1] - sim->jobs->first_owner[s]);
+	}
+	for (int e = 0; e < p->n_edges; e++)
+		bytes += 2 * (double)p->edges[e].bytes;
+	ns = (n + 2 * p->n_edges) * (double)sim->machine->latency_ns;
+	if (sim->machine->bandwidth_bytes_per_s > 0)
+		ns += bytes / sim->machine->bandwidth_bytes_per_s * 1e9;
+	if (ns * p->n_microbatches < (double)(INT64_MAX / 4))
+		return 0;
+	return orr_fail(sim->err, ORR_E_INPUT,
+			"the transfers of %d microbatches may last more than %lld s, more than can "
+			"be counted in "
+			"nanoseconds: take a smaller --latency, or a larger --bandwidth",
+			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+}
+
+static bool has_updates(const struct simulation *sim)
+{
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].update_ns > 0 ||
+		    (!sim->free_links && p->stages[s].parameter_bytes > 0))
+			return true;
+	return false;
+}
+
+static int prepare(struct simulation *sim)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_timeline *t = sim->timeline;
+	size_t n_workers = (size_t)p->n_workers, n_links = n_workers * (n_workers - 1) / 2;
+	int n_updates = jobs->first_owner[p->n_stages], code;
+
+	sim->free_links = !sim->machine->latency_ns && !(sim->machine->bandwidth_bytes_per_s > 0);
+	if (!sim->free_links && (code = check_links(sim)))
+		return code;
+	sim->with_updates = has_updates(sim);
+	sim->waits = calloc((size_t)jobs->n_jobs, sizeof(*sim->waits));
+	sim->gradients = calloc((size_t)p->n_stages, sizeof(*sim->gradients));
+	sim->workers = calloc(n_workers, sizeof(*sim->workers));
+	sim->touched_workers = calloc(n_workers, sizeof(*sim->touched_workers));
+	sim->around = calloc((size_t)p->n_stages + 2, sizeof(*sim->around));
+	if (!sim->free_links && n_workers > 1)
+		sim->links = calloc(n_links, sizeof(*sim->links));
+	if (sim->with_updates)
+		t->updates = calloc((size_t)n_updates, sizeof(*t->updates));
+	if (!sim->waits || !sim->gradients || !sim->workers || !sim->touched_workers ||
+	    !sim->around || (!sim->free_links && n_workers > 1 && !sim->links) ||
+	    (sim->with_updates && !t->updates))
+		return orr_fail(sim->err, ORR_E_NOMEM,
+				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
+				p->n_workers);
+	t->n_updates = sim->with_updates ? n_updates : 0;
+	for (int s = 0; s < p->n_stages; s++) {
+		sim->gradients[s] = p->n_microbatches;
+		for (int u = jobs->first_owner[s];
+		     sim->with_updates && u < jobs->first_owner[s + 1]; u++)
+			t->updates[u] = (struct orr_update){s, jobs->owners[u], -1, -1};
+	}
+	return 0;
+}
+
+static void finish(struct simulation *sim)
+{
+	int n_workers = sim->jobs->pipeline->n_workers;
+
+	for (int w = 0; sim->workers && w < n_workers; w++) {
+		orr_heap_fini(&sim->workers[w].ready);
+		orr_heap_fini(&sim->workers[w].updates);
+	}
+	for (int i = 0; sim->links && i < n_workers * (n_workers - 1) / 2; i++)
+		orr_heap_fini(&sim->links[i].waiting);
+	orr_heap_fini(&sim->events);
+	free(sim->waits);
+	free(sim->gradients);
+	free(sim->workers);
+	free(sim->links);
+	free(sim->touched_workers);
+	free(sim->touched_links);
+	free(sim->around);
+}
+
+int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs,
+		 const struct orr_machine *machine, struct orr_error *err)
+{
+	struct simulation sim = {.jobs = jobs, .machine = machine, .err = err};
+	int code;
+
+	if ((code = orr_timeline_create(&sim.timeline, jobs, err)) || (code = prepare(&sim)) ||
+	    (code = run(&sim)))
+		goto out;
+	*out = sim.timeline;
+	sim.timeline = NULL;
+out:
+	finish(&sim);
+	orr_timeline_destroy(sim.timeline);
+	return code;
+}

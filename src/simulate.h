@@ -1,0 +1,22 @@
+#ifndef ORR_SIMULATE_H
+#define ORR_SIMULATE_H
+/* The simulator: jobs on a machine -> timeline. Exact and deterministic; ties are broken by n, then by
+ * job. */
+#include "error.h"
+
+struct orr_jobs;
+struct orr_machine;
+struct orr_timeline;
+
+/* A transfer occupies the link between its two workers, which carries one at a time, for bytes/bandwidth,
+ * and arrives the latency later; it overlaps with computing. Transfers wait for a link in the order in
+ * which they were asked for. Parameters that a pass needs from another worker are asked for when the job
+ * before it on its worker starts (in GREEDY order, when the rest of what it needs is there).
+ *
+ * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with r > 1 replicas,
+ * a ring has all-reduced them: 2(r-1) messages of 1/r of the gradient each. It goes before the worker's
+ * next job. Updates that take no time on free links leave no trace.
+ * *out borrows jobs. */
+int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, const struct orr_machine *machine,
+                 struct orr_error *err);
+#endif

@@ -1,0 +1,14 @@
+#ifndef ORR_SORT_H
+#define ORR_SORT_H
+/* A stable sort of many small records by an integer. */
+#include <stdint.h>
+#include "error.h"
+
+struct orr_keyed {
+	int64_t key;
+	int value;
+};
+
+/* Ascending by key; equal keys keep their order. Radix: linear in n, and in the bits that the keys span. */
+int orr_sort(struct orr_keyed *records, int n, struct orr_error *err);
+#endif

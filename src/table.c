@@ -1,0 +1,126 @@
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int index_of(const struct orr_table *table, int s, int b, enum orr_pass d)
+{
+	return (b * table->n_stages + s) * (table->split_backward ? 3 : 2) + (int)d;
+}
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct orr_table *table = data;
+
+	(void)p;
+	return table->compute[index_of(table, s, b, d)];
+}
+
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
+{
+	const struct orr_table *table = data;
+
+	(void)p;
+	return table->priority[index_of(table, s, b, d)];
+}
+
+/* "file.csv:2:5: 4F0: ", the place of a forward; or no more than the file. */
+static const char *print_place(char *buffer, size_t size, const struct orr_table *table, int s,
+			       int b)
+{
+	int j = index_of(table, s, b, ORR_PASS_F);
+
+	if (table->column)
+		(void)snprintf(buffer, size, "%.200s:%d:%d: %dF%d", table->name,
+			       table->compute[j] + 1, table->column[j], s, b);
+	else
+		(void)snprintf(buffer, size, "%.200s: %dF%d", table->name, s, b);
+	return buffer;
+}
+
+static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+{
+	const struct orr_table *table = data;
+	char place[256];
+
+	if (table->n_workers != p->n_workers)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: lays out the jobs of %d worker%s, a row each, and there are to be %d: "
+			"give --workers %d, or leave it out",
+			table->name, table->n_workers, table->n_workers == 1 ? "" : "s",
+			p->n_workers, table->n_workers);
+	if (table->n_stages > p->n_stages)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: stage %d, and the model has %d stage%s, from 0: take a "
+				"model of %d stages",
+				print_place(place, sizeof(place), table, p->n_stages, 0),
+				p->n_stages, p->n_stages, p->n_stages == 1 ? "" : "s",
+				table->n_stages);
+	if (table->n_stages < p->n_stages)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: no job of stage %d: it lays out %d stage%s, and the "
+				"model has %d: take a model of as many stages",
+				table->name, table->n_stages, table->n_stages,
+				table->n_stages == 1 ? "" : "s", p->n_stages);
+	if (table->n_microbatches > p->n_microbatches)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: microbatch %d, and there are to be %d, from 0: give "
+				"-m %d, or leave it out",
+				print_place(place, sizeof(place), table, 0, p->n_microbatches),
+				p->n_microbatches, p->n_microbatches, table->n_microbatches);
+	if (table->n_microbatches < p->n_microbatches)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: no job of microbatch %d: it lays out %d, and there are "
+				"to be %d: give -m %d, or leave it out",
+				table->name, table->n_microbatches, table->n_microbatches,
+				p->n_microbatches, table->n_microbatches);
+	return 0;
+}
+
+void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)
+{
+	*out = (struct orr_schedule){
+		.name = table->name,
+		.summary = "from a file",
+		.order = ORR_ORDER_STRICT,
+		.split_backward = table->split_backward,
+		.check = check,
+		.compute = compute,
+		.priority = priority,
+		.data = table,
+	};
+}
+
+int orr_table_create(struct orr_table **out, const char *name, int n_stages, int n_workers,
+		     int n_microbatches, bool split_backward, struct orr_error *err)
+{
+	size_t n = (size_t)n_stages * (size_t)n_microbatches * (split_backward ? 3 : 2);
+	struct orr_table *table = calloc(1, sizeof(*table));
+
+	if (!table || !(table->name = strdup(name)) ||
+	    !(table->compute = calloc(n, sizeof(*table->compute))) ||
+	    !(table->priority = calloc(n, sizeof(*table->priority)))) {
+		orr_table_destroy(table);
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %zu jobs", name, n);
+	}
+	table->n_stages = n_stages;
+	table->n_workers = n_workers;
+	table->n_microbatches = n_microbatches;
+	table->split_backward = split_backward;
+	*out = table;
+	return 0;
+}
+
+void orr_table_destroy(struct orr_table *table)
+{
+	if (!table)
+		return;
+	free(table->name);
+	free(table->compute);
+	free(table->priority);
+	free(table->column);
+	free(table);
+}

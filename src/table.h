@@ -1,0 +1,28 @@
+#ifndef ORR_TABLE_H
+#define ORR_TABLE_H
+/* A schedule as data: who runs each job, and in which order. What a file lays out job by job
+ * becomes one, and from there on is a schedule like any other. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "schedule.h"
+
+struct orr_table {
+	char *name; /* owned: the file; the schedule is called so */
+	int n_stages, n_workers, n_microbatches;
+	bool split_backward;
+	/* [n_stages * n_microbatches * n_passes], numbered as in orr_schedule.lay_out */
+	int *compute;      /* owned */
+	int64_t *priority; /* owned */
+	/* owned; which cell of row `compute` of the file, from 1; NULL: not from cells */
+	int *column;
+};
+
+/* A table whose every job is to be filled in; name is copied. */
+int orr_table_create(struct orr_table **out, const char *name, int n_stages, int n_workers,
+		     int n_microbatches, bool split_backward, struct orr_error *err);
+void orr_table_destroy(struct orr_table *table); /* NULL is fine */
+
+/* The schedule that runs it, STRICT; parameters stay where they are computed. It refuses a pipeline
+ * of another size. *out borrows table. */
+void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table);
+#endif

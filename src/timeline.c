@@ -1,0 +1,268 @@
+#include "timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs.h"
+#include "sort.h"
+
+int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
+			struct orr_error *err)
+{
+	struct orr_timeline *t = calloc(1, sizeof(*t));
+	size_t n = (size_t)jobs->n_jobs;
+
+	if (!t || !(t->start_ns = malloc(n * sizeof(*t->start_ns))) ||
+	    !(t->end_ns = malloc(n * sizeof(*t->end_ns)))) {
+		orr_timeline_destroy(t);
+		return orr_fail(err, ORR_E_NOMEM, "timeline: no memory for %d jobs", jobs->n_jobs);
+	}
+	t->jobs = jobs;
+	for (size_t j = 0; j < n; j++)
+		t->start_ns[j] = t->end_ns[j] = -1;
+	*out = t;
+	return 0;
+}
+
+void orr_timeline_destroy(struct orr_timeline *t)
+{
+	if (!t)
+		return;
+	free(t->start_ns);
+	free(t->end_ns);
+	free(t->updates);
+	free(t->transfers);
+	free(t);
+}
+
+static void *copy_array(const void *from, int n, size_t size)
+{
+	void *to = n ? malloc((size_t)n * size) : NULL;
+
+	return to ? memcpy(to, from, (size_t)n * size) : NULL;
+}
+
+int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
+		      struct orr_error *err)
+{
+	struct orr_timeline *copy = NULL;
+	int n_jobs = t->jobs->n_jobs, code = orr_timeline_create(&copy, t->jobs, err);
+
+	if (code)
+		return code;
+	memcpy(copy->start_ns, t->start_ns, (size_t)n_jobs * sizeof(*t->start_ns));
+	memcpy(copy->end_ns, t->end_ns, (size_t)n_jobs * sizeof(*t->end_ns));
+	copy->updates = copy_array(t->updates, t->n_updates, sizeof(*t->updates));
+	copy->transfers = copy_array(t->transfers, t->n_transfers, sizeof(*t->transfers));
+	if ((t->n_updates && !copy->updates) || (t->n_transfers && !copy->transfers)) {
+		orr_timeline_destroy(copy);
+		return orr_fail(err, ORR_E_NOMEM, "timeline: no memory for a copy of %d jobs",
+				n_jobs);
+	}
+	copy->n_updates = t->n_updates;
+	copy->n_transfers = t->n_transfers;
+	copy->measured = t->measured;
+	*out = copy;
+	return 0;
+}
+
+/* ---- check ---- */
+
+#define JOB_FORMAT "%d%c%d"
+#define JOB(job) (job).s, orr_pass_letter((job).d), (job).b
+
+static int check_predecessors(const struct orr_timeline *t, int *around, struct orr_error *err)
+{
+	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(t->jobs, j);
+		int n = orr_jobs_predecessors(t->jobs, j, around);
+
+		if (t->start_ns[j] < 0 || t->end_ns[j] < t->start_ns[j])
+			return orr_fail(err, ORR_E_RUNTIME,
+					"timeline: job " JOB_FORMAT " never ran", JOB(job));
+		for (int i = 0; i < n; i++)
+			if (t->start_ns[j] < t->end_ns[around[i]])
+				return orr_fail(err, ORR_E_RUNTIME,
+						"timeline: job " JOB_FORMAT
+						" starts before job " JOB_FORMAT
+						", which it waits for, ends",
+						JOB(job), JOB(orr_jobs_at(t->jobs, around[i])));
+	}
+	return 0;
+}
+
+static int check_updates(const struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+
+	for (int u = 0; u < t->n_updates; u++)
+		for (int b = 0; b < jobs->pipeline->n_microbatches; b++) {
+			int j = orr_jobs_index(jobs, t->updates[u].s, b, orr_jobs_last_pass(jobs));
+
+			if (t->updates[u].start_ns < t->end_ns[j])
+				return orr_fail(err, ORR_E_RUNTIME,
+						"timeline: the update of stage %d on worker %d "
+						"starts before job " JOB_FORMAT " ends",
+						t->updates[u].s, t->updates[u].w,
+						JOB(orr_jobs_at(jobs, j)));
+		}
+	return 0;
+}
+
+/* What was on each worker, in the order of time; zero-length jobs cannot overlap anything. */
+static int check_overlap(const struct orr_timeline *t, struct orr_keyed *keyed,
+			 struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+
+	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
+		int64_t end = -1;
+		int n = 0, code;
+
+		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+			int j = jobs->by_worker[i];
+
+			if (i > jobs->first[w] && jobs->order == ORR_ORDER_STRICT &&
+			    t->start_ns[j] < t->end_ns[jobs->by_worker[i - 1]])
+				return orr_fail(err, ORR_E_RUNTIME,
+						"timeline: worker %d starts job " JOB_FORMAT
+						" before the one before it in the order of n ends",
+						w, JOB(orr_jobs_at(jobs, j)));
+			if (t->end_ns[j] > t->start_ns[j])
+				keyed[n++] = (struct orr_keyed){t->start_ns[j], j};
+		}
+		for (int u = 0; u < t->n_updates; u++)
+			if (t->updates[u].w == w && t->updates[u].end_ns > t->updates[u].start_ns)
+				keyed[n++] = (struct orr_keyed){t->updates[u].start_ns,
+								jobs->n_jobs + u};
+		if ((code = orr_sort(keyed, n, err)))
+			return code;
+		for (int i = 0; i < n; i++) {
+			int j = keyed[i].value;
+
+			if (keyed[i].key < end)
+				return orr_fail(err, ORR_E_RUNTIME,
+						"timeline: worker %d runs two jobs at %lld ns", w,
+						(long long)keyed[i].key);
+			end = j < jobs->n_jobs ? t->end_ns[j] : t->updates[j - jobs->n_jobs].end_ns;
+		}
+	}
+	return 0;
+}
+
+static void keep_last(void *user, int64_t time_ns, int stashes, int64_t bytes)
+{
+	int64_t *last = user;
+
+	(void)time_ns;
+	last[0] = stashes;
+	last[1] = bytes;
+}
+
+static int check_memory(const struct orr_timeline *t, struct orr_error *err)
+{
+	for (int w = 0; w < t->jobs->pipeline->n_workers; w++) {
+		int64_t last[2] = {0, 0};
+		int code = orr_timeline_stash(t, w, keep_last, last, err);
+
+		if (code)
+			return code;
+		if (last[0] || last[1])
+			return orr_fail(err, ORR_E_RUNTIME,
+					"timeline: worker %d still holds %lld stashes at the end",
+					w, (long long)last[0]);
+	}
+	return 0;
+}
+
+int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err)
+{
+	size_t n_stages = (size_t)t->jobs->pipeline->n_stages;
+	int *around = calloc(n_stages + 2, sizeof(*around));
+	struct orr_keyed *keyed =
+		calloc((size_t)t->jobs->n_jobs + (size_t)t->n_updates, sizeof(*keyed));
+	int code;
+
+	if (!around || !keyed)
+		code = orr_fail(err, ORR_E_NOMEM, "timeline: no memory to check %d jobs",
+				t->jobs->n_jobs);
+	else if ((code = check_predecessors(t, around, err)) || (code = check_updates(t, err)) ||
+		 (code = check_overlap(t, keyed, err)))
+		;
+	else
+		code = check_memory(t, err);
+	free(around);
+	free(keyed);
+	return code;
+}
+
+/* ---- stash ---- */
+
+struct change {
+	int stashes;
+	int64_t bytes;
+};
+
+/* A stash comes to w with F, or with the first pass after one elsewhere; it leaves at the end of
+ * the last pass, or when the next pass starts elsewhere; in between a pass may change its size.
+ * Releases are written first: the sort is stable. */
+static int collect_changes(const struct orr_timeline *t, int w, struct orr_keyed *keyed,
+			   struct change *changes)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	enum orr_pass last = orr_jobs_last_pass(jobs);
+	int n = 0;
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		int j = jobs->by_worker[i];
+		struct orr_job job = orr_jobs_at(jobs, j);
+
+		if (job.d != last && jobs->compute[j + 1] == w)
+			continue;
+		keyed[n] = (struct orr_keyed){job.d == last ? t->end_ns[j] : t->start_ns[j + 1], n};
+		changes[n++] = (struct change){-1, -orr_jobs_stash_bytes(jobs, job.s, job.d)};
+	}
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		int j = jobs->by_worker[i];
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int64_t bytes = orr_jobs_stash_bytes(jobs, job.s, job.d);
+		bool here = job.d != ORR_PASS_F && jobs->compute[j - 1] == w;
+
+		if (here)
+			bytes -= orr_jobs_stash_bytes(jobs, job.s, (enum orr_pass)(job.d - 1));
+		if (here && !bytes)
+			continue;
+		keyed[n] = (struct orr_keyed){t->start_ns[j], n};
+		changes[n++] = (struct change){!here, bytes};
+	}
+	return n;
+}
+
+int orr_timeline_stash(const struct orr_timeline *t, int w,
+		       void (*visit)(void *user, int64_t time_ns, int stashes, int64_t bytes),
+		       void *user, struct orr_error *err)
+{
+	size_t room = 2 * (size_t)(t->jobs->first[w + 1] - t->jobs->first[w]) + 1;
+	struct orr_keyed *keyed = calloc(room, sizeof(*keyed));
+	struct change *changes = calloc(room, sizeof(*changes));
+	struct change now = {0, 0};
+	int n, code = 0;
+
+	if (!keyed || !changes) {
+		code = orr_fail(err, ORR_E_NOMEM, "timeline: no memory for the stash of worker %d",
+				w);
+		goto out;
+	}
+	n = collect_changes(t, w, keyed, changes);
+	if ((code = orr_sort(keyed, n, err)))
+		goto out;
+	for (int i = 0; i < n; i++) {
+		now.stashes += changes[keyed[i].value].stashes;
+		now.bytes += changes[keyed[i].value].bytes;
+		visit(user, keyed[i].key, now.stashes, now.bytes);
+	}
+out:
+	free(keyed);
+	free(changes);
+	return code;
+}

@@ -1,0 +1,209 @@
+#include "diagram.h"
+
+#include <stdlib.h>
+
+#include "jobs.h"
+#include "layout.h"
+#include "timeline.h"
+
+/* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
+ * worker. Written as it is found, never held, so that a million jobs take no more memory than their
+ * layout. */
+struct trace {
+	FILE *file;
+	const struct orr_layout *layout;
+	int process;
+	int64_t n_events, n_arrows; /* over all processes: an arrow's number is its own */
+	int counter;                /* (of a memory curve) the worker */
+	bool bytes;                 /* (of a memory curve) the sizes of stashes are known */
+};
+
+/* Every event starts so; times are microseconds, to the nanosecond. */
+static void start_event(struct trace *trace, char phase, int thread, int64_t time_ns)
+{
+	fprintf(trace->file, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d",
+	        trace->n_events++ ? "," : "", phase, trace->process, thread,
+	        (long long)(time_ns / 1000), (int)(time_ns % 1000));
+}
+
+static void write_string(FILE *file, const char *text)
+{
+	fputc('"', file);
+	for (; *text; text++)
+		if (*text == '"' || *text == '\\')
+			fprintf(file, "\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			fprintf(file, "\\u%04x", (unsigned)*text);
+		else
+			fputc(*text, file);
+	fputc('"', file);
+}
+
+static void write_names(struct trace *trace, const char *name)
+{
+	start_event(trace, 'M', 0, 0);
+	fprintf(trace->file, ",\"name\":\"process_name\",\"args\":{\"name\":");
+	write_string(trace->file, name);
+	fprintf(trace->file, "}}");
+	start_event(trace, 'M', 0, 0);
+	fprintf(trace->file, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
+	        trace->process);
+	for (int w = 0; w < trace->layout->n_workers; w++) {
+		start_event(trace, 'M', w, 0);
+		fprintf(trace->file, ",\"name\":\"thread_name\",\"args\":{\"name\":\"w%d\"}}", w);
+		start_event(trace, 'M', w, 0);
+		fprintf(trace->file,
+		        ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", w);
+	}
+}
+
+static void write_jobs(struct trace *trace)
+{
+	const struct orr_layout *layout = trace->layout;
+	char label[64];
+
+	for (int w = 0; w < layout->n_workers; w++)
+		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
+			const struct orr_cell *cell = &layout->cells[i];
+			int64_t duration = cell->end_ns - cell->start_ns;
+
+			start_event(trace, 'X', w, cell->start_ns);
+			fprintf(trace->file,
+			        ",\"dur\":%lld.%03d,\"name\":\"%s\",\"cat\":\"%s\",\"args\":{"
+			        "\"stage\":%d",
+			        (long long)(duration / 1000), (int)(duration % 1000),
+			        orr_cell_print(label, sizeof(label), cell),
+			        cell->kind == ORR_KIND_UPDATE ? "update" : "job", cell->s);
+			if (cell->kind != ORR_KIND_UPDATE)
+				fprintf(trace->file, ",\"microbatch\":%d,\"pass\":\"%c\"", cell->b,
+				        orr_pass_letter((enum orr_pass)cell->kind));
+			fprintf(trace->file, "}}");
+		}
+}
+
+/* An arrow belongs to the job that covers its time: it leaves in the last nanosecond of the
+ * producer and arrives at the start of the consumer. */
+static void write_arrow(struct trace *trace, const char *name, int producer, int consumer)
+{
+	const struct orr_timeline *t = trace->layout->timeline;
+	int64_t leave = t->end_ns[producer], origin = trace->layout->origin_ns;
+
+	if (t->start_ns[producer] < 0 || leave < 0 || t->start_ns[consumer] < 0 ||
+	    t->end_ns[consumer] < 0)
+		return;
+	if (leave > t->start_ns[producer])
+		leave--;
+	start_event(trace, 's', t->jobs->compute[producer], leave - origin);
+	fprintf(trace->file, ",\"id\":%lld,\"cat\":\"transfer\",\"name\":\"%s\"}",
+	        (long long)trace->n_arrows, name);
+	start_event(trace, 'f', t->jobs->compute[consumer], t->start_ns[consumer] - origin);
+	fprintf(trace->file, ",\"bp\":\"e\",\"id\":%lld,\"cat\":\"transfer\",\"name\":\"%s\"}",
+	        (long long)trace->n_arrows, name);
+	trace->n_arrows++;
+}
+
+/* Only from job to job: parameters come from no job, and weight gradients go to none. */
+static void write_transfers(struct trace *trace)
+{
+	static const char *const names[] = {
+		[ORR_TRANSFER_ACTIVATION] = "activation", [ORR_TRANSFER_GRADIENT] = "gradient",
+		[ORR_TRANSFER_STASH] = "stash", [ORR_TRANSFER_PARAMETER] = "parameters",
+		[ORR_TRANSFER_WEIGHT_GRADIENT] = "weight gradient"};
+	const struct orr_timeline *t = trace->layout->timeline;
+
+	for (int i = 0; i < t->n_transfers; i++) {
+		const struct orr_transfer *transfer = &t->transfers[i];
+
+		if (transfer->producer >= 0 && transfer->consumer >= 0)
+			write_arrow(trace, names[transfer->kind],
+			            transfer->producer, transfer->consumer);
+	}
+}
+
+static const char *moved(struct orr_job from, struct orr_job to)
+{
+	if (from.s == to.s)
+		return "stash";
+	return to.d == ORR_PASS_F ? "activation" : "gradient";
+}
+
+/* Without recorded transfers (free links, or a run), the jobs say what moved: every edge between
+ * two workers but that of a cap, which joins two microbatches and carries nothing. */
+static int derive_transfers(struct trace *trace, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = trace->layout->timeline->jobs;
+	int *predecessors = malloc(((size_t)jobs->pipeline->n_stages + 2) * sizeof(*predecessors));
+
+	if (!predecessors)
+		return orr_fail(err, ORR_E_NOMEM, "trace: no memory for %d stages",
+		                jobs->pipeline->n_stages);
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job to = orr_jobs_at(jobs, j);
+		int n = orr_jobs_predecessors(jobs, j, predecessors);
+
+		for (int i = 0; i < n; i++) {
+			struct orr_job from = orr_jobs_at(jobs, predecessors[i]);
+
+			if (from.b == to.b && jobs->compute[predecessors[i]] != jobs->compute[j])
+				write_arrow(trace, moved(from, to), predecessors[i], j);
+		}
+	}
+	free(predecessors);
+	return 0;
+}
+
+static void write_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
+{
+	struct trace *trace = user;
+
+	time_ns -= trace->layout->origin_ns;
+	start_event(trace, 'C', trace->counter, time_ns);
+	fprintf(trace->file, ",\"name\":\"w%d stashes\",\"args\":{\"stashes\":%d}}", trace->counter,
+	        stashes);
+	if (!trace->bytes)
+		return;
+	start_event(trace, 'C', trace->counter, time_ns);
+	fprintf(trace->file, ",\"name\":\"w%d stash bytes\",\"args\":{\"bytes\":%lld}}",
+	        trace->counter, (long long)bytes);
+}
+
+static int write_timeline(struct trace *trace, const char *name, struct orr_error *err)
+{
+	const struct orr_timeline *t = trace->layout->timeline;
+	int code = 0;
+
+	write_names(trace, name);
+	write_jobs(trace);
+	if (t->n_transfers > 0)
+		write_transfers(trace);
+	else
+		code = derive_transfers(trace, err);
+	trace->bytes = false;
+	for (int s = 0; s < t->jobs->pipeline->n_stages; s++)
+		trace->bytes = trace->bytes || t->jobs->pipeline->stages[s].stash_bytes > 0;
+	for (int w = 0; !code && w < trace->layout->n_workers; w++) {
+		trace->counter = w;
+		code = orr_timeline_stash(t, w, write_point, trace, err);
+	}
+	return code;
+}
+
+int orr_diagram_trace(FILE *file, const struct orr_timeline *const *timelines,
+                      const char *const *names, int n_timelines, struct orr_error *err)
+{
+	struct trace trace = {.file = file};
+	struct orr_layout *layout = NULL;
+	int code = 0;
+
+	fprintf(file, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+	for (int i = 0; i < n_timelines && !code; i++) {
+		if ((code = orr_layout_create(&layout, timelines[i], err)))
+			break;
+		trace.layout = layout;
+		trace.process = i;
+		code = write_timeline(&trace, names[i], err);
+		orr_layout_destroy(layout);
+	}
+	fprintf(file, "\n]}\n");
+	return code ? code : orr_layout_finish(file, "trace", err);
+}

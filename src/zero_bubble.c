@@ -1,0 +1,377 @@
+#include "zero_bubble.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery.h"
+#include "schedules/split_one_f_one_b.h"
+#include "sort.h"
+
+/* What is open in the rules of the search. */
+struct rules {
+	bool late;    /* the last forward of the warm-up may delay the first backward */
+	bool skip;    /* leave out a forward that would make the backward after it wait */
+	bool fill;    /* W in gaps shorter than itself, even where the worker can afford to idle */
+};
+
+struct search {
+	const struct orr_pipeline *p;
+	struct orr_zero_bubble limit;
+	struct rules rules;
+	int m;
+	/* by stage */
+	int (*done)[ORR_N_PASSES]; /* passes placed so far: the number of the next microbatch */
+	int *want;                      /* forwards to place next */
+	int64_t *held;                  /* hundredths of a stash */
+	int64_t *back;                  /* estimate of the end of the first backward */
+	int64_t *end_f, *end_b;         /* [b * n_stages + s] */
+	/* by worker */
+	int64_t *first; /* start of the first job, or -1 */
+	int64_t *free;  /* end of the last job */
+	int64_t *idle;  /* time in between */
+	int64_t *n, next;               /* n of every job; the next one */
+};
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+static int worker_of(const struct search *o, int s)
+{
+	return s % o->p->n_workers;
+}
+
+static int64_t duration(const struct search *o, int s, enum orr_pass d)
+{
+	return orr_pipeline_duration_ns(o->p, s, d, true);
+}
+
+/* The latency between two stages. */
+static int64_t latency(const struct search *o, int s, int t)
+{
+	return worker_of(o, s) == worker_of(o, t) ? 0 : o->p->latency_ns;
+}
+
+/* When what pass d of (s,b) needs from other stages is there; their jobs have been placed. */
+static int64_t arrival(const struct search *o, int s, int b, enum orr_pass d)
+{
+	const struct orr_stage *stage = &o->p->stages[s];
+	int64_t time = 0;
+
+	if (d == ORR_PASS_F)
+		for (int i = 0; i < stage->n_in; i++) {
+			int t = orr_stage_before(o->p, s, i);
+
+			time = larger(time,
+			              o->end_f[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
+		}
+	if (d == ORR_PASS_B)
+		for (int i = 0; i < stage->n_out; i++) {
+			int t = orr_stage_after(o->p, s, i);
+
+			time = larger(time,
+			              o->end_b[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
+		}
+	return time;
+}
+
+/* Place the next microbatch of a pass: after what its worker has, as soon as it can start. */
+static void put(struct search *o, int s, enum orr_pass d)
+{
+	int w = worker_of(o, s), b = o->done[s][d]++;
+	int64_t start = larger(o->free[w], arrival(o, s, b, d)), end = start + duration(o, s, d);
+	int64_t place = (int64_t)b * o->p->n_stages + s;
+
+	assert(b < o->m);
+	if (o->first[w] < 0)
+		o->first[w] = start;
+	else
+		o->idle[w] += start - o->free[w];
+	o->free[w] = end;
+	if (d == ORR_PASS_F)
+		o->end_f[place] = end;
+	if (d == ORR_PASS_B)
+		o->end_b[place] = end;
+	o->held[s] += d == ORR_PASS_F   ? 100
+	              : d == ORR_PASS_B ? o->limit.percent - 100
+	                                : -o->limit.percent;
+	o->n[place * ORR_N_PASSES + (int)d] = o->next++;
+}
+
+static bool has_weight(const struct search *o, int s)
+{
+	return o->done[s][ORR_PASS_W] < o->done[s][ORR_PASS_B];
+}
+
+/* Another forward must fit. */
+static void make_room(struct search *o, int s)
+{
+	while (o->held[s] + 100 > 100 * (int64_t)o->limit.most && has_weight(o, s))
+		put(o, s, ORR_PASS_W);
+}
+
+/* Weight gradients in the time until the next job can start. A gap too small for one is left where
+ * another worker idles longer anyway. */
+static void fill(struct search *o, int s, enum orr_pass next)
+{
+	int64_t until = arrival(o, s, o->done[s][next], next), most = 0, w = worker_of(o, s);
+
+	while (has_weight(o, s) && o->free[w] + duration(o, s, ORR_PASS_W) <= until)
+		put(o, s, ORR_PASS_W);
+	if (!has_weight(o, s) || o->free[w] >= until)
+		return;
+	for (int x = 0; x < o->p->n_workers; x++)
+		most = larger(most, o->idle[x]);
+	if (o->rules.fill || until - o->free[w] > most - o->idle[w])
+		put(o, s, ORR_PASS_W);
+}
+
+/* ---- warm-up ---- */
+
+/* Forwards that fit before the gradient of the first microbatch comes back, by memory and time. */
+static void plan_warm_up(struct search *o, int s)
+{
+	const struct orr_stage *stage = &o->p->stages[s];
+	int64_t time = o->free[worker_of(o, s)], back = 0, forward = duration(o, s, ORR_PASS_F);
+
+	for (int i = 0; i < stage->n_out; i++) {
+		int t = orr_stage_after(o->p, s, i);
+
+		back = larger(back, o->back[t] + latency(o, s, t));
+	}
+	o->want[s] = 0;
+	while (stage->n_out && 1 + o->want[s] < o->m && 1 + o->want[s] < o->limit.most &&
+	       (o->rules.late ? time < back : time + forward <= back)) {
+		time += forward;
+		o->want[s]++;
+	}
+	o->back[s] = larger(time, back) + duration(o, s, ORR_PASS_B);
+}
+
+static void warm_up(struct search *o)
+{
+	for (int s = 0; s < o->p->n_stages; s++)
+		put(o, s, ORR_PASS_F);
+	for (int s = o->p->n_stages - 1; s >= 0; s--)
+		plan_warm_up(o, s);
+	for (int s = 0; s < o->p->n_stages; s++) {
+		/* at least one microbatch ahead of the stages after it, while there are any */
+		for (int i = 0; i < o->p->stages[s].n_in; i++) {
+			int ahead = o->want[orr_stage_before(o->p, s, i)];
+
+			if (o->want[s] >= ahead && ahead + 1 < o->m)
+				o->want[s] = ahead ? ahead - 1 : 0;
+		}
+		for (int i = 0; i < o->want[s]; i++)
+			put(o, s, ORR_PASS_F);
+	}
+	for (int s = o->p->n_stages - 1; s >= 0; s--)
+		put(o, s, ORR_PASS_B);
+}
+
+/* ---- one forward, one backward ---- */
+
+/* Two ahead of every stage after it, is it better to take the next backward first? */
+static bool is_skipped(const struct search *o, int s)
+{
+	const struct orr_stage *stage = &o->p->stages[s];
+	int w = worker_of(o, s), ready = o->done[s][ORR_PASS_B] - o->done[s][ORR_PASS_W];
+	int64_t back = 0, time = o->free[w] + duration(o, s, ORR_PASS_F), held = o->held[s] + 100,
+	        most = 0;
+
+	for (int i = 0; i < stage->n_out; i++) {
+		int t = orr_stage_after(o->p, s, i);
+
+		if (o->done[s][ORR_PASS_F] < o->done[t][ORR_PASS_F] + 2)
+			return false;
+		back = larger(back, o->free[worker_of(o, t)] + duration(o, t, ORR_PASS_F) +
+		                    duration(o, t, ORR_PASS_B) + latency(o, s, t));
+	}
+	if (!stage->n_out || o->free[w] >= back)
+		return stage->n_out;
+	for (int i = 0; i < ready && held > 100 * (int64_t)o->limit.most; i++) {
+		time += duration(o, s, ORR_PASS_W);
+		held -= o->limit.percent;
+	}
+	for (int x = 0; x < o->p->n_workers; x++)
+		most = larger(most, o->idle[x]);
+	return time > back && back - o->free[w] <= most - o->idle[w];
+}
+
+/* The forward after the last one can run only where all stages before have theirs; where the next
+ * backward needs it, they do. */
+static bool wants_forward(const struct search *o, int s)
+{
+	const struct orr_stage *stage = &o->p->stages[s];
+
+	if (o->done[s][ORR_PASS_F] == o->done[s][ORR_PASS_B])
+		return true;
+	for (int i = 0; i < stage->n_in; i++)
+		if (o->done[orr_stage_before(o->p, s, i)][ORR_PASS_F] == o->done[s][ORR_PASS_F])
+			return false;
+	return o->want[s];
+}
+
+static void place_round(struct search *o)
+{
+	for (int s = o->p->n_stages - 1; s >= 0; s--) {
+		o->want[s] = o->done[s][ORR_PASS_F] < o->m && !(o->rules.skip && is_skipped(o, s));
+		/* a stage stays ahead without running off */
+		for (int i = 0; i < o->p->stages[s].n_out; i++)
+			o->want[s] = o->want[s] && o->want[orr_stage_after(o->p, s, i)];
+	}
+	for (int s = 0; s < o->p->n_stages; s++) {
+		if (!wants_forward(o, s))
+			continue;
+		make_room(o, s);
+		if (o->p->stages[s].n_in)
+			fill(o, s, ORR_PASS_F);
+		put(o, s, ORR_PASS_F);
+	}
+	for (int s = o->p->n_stages - 1; s >= 0; s--) {
+		if (o->p->stages[s].n_out)
+			fill(o, s, ORR_PASS_B);
+		/* nobody waits for the backwards of the first stages */
+		while (!o->p->stages[s].n_in && o->done[s][ORR_PASS_F] == o->m && has_weight(o, s))
+			put(o, s, ORR_PASS_W);
+		put(o, s, ORR_PASS_B);
+	}
+}
+
+/* ---- the choice ---- */
+
+static void begin(struct search *o)
+{
+	size_t n_stages = (size_t)o->p->n_stages, n_workers = (size_t)o->p->n_workers;
+
+	memset(o->done, 0, n_stages * sizeof(*o->done));
+	memset(o->held, 0, n_stages * sizeof(*o->held));
+	memset(o->free, 0, n_workers * sizeof(*o->free));
+	memset(o->idle, 0, n_workers * sizeof(*o->idle));
+	memset(o->first, -1, n_workers * sizeof(*o->first));
+	o->next = 0;
+}
+
+static void run(struct search *o)
+{
+	begin(o);
+	warm_up(o);
+	for (int b = 1; b < o->m; b++)
+		place_round(o);
+	for (int s = 0; s < o->p->n_stages; s++)
+		while (has_weight(o, s))
+			put(o, s, ORR_PASS_W);
+}
+
+/* The closed form with k forwards first, which may win where durations are close to each other. */
+static int run_closed_form(struct search *o, bool twice, struct orr_keyed *keyed,
+                           struct orr_error *err)
+{
+	int n_jobs = o->p->n_stages * o->m * ORR_N_PASSES,
+	    most = (twice ? 2 : 1) * o->p->depth - twice, code;
+
+	for (int j = 0; j < n_jobs; j++) {
+		int s = j / ORR_N_PASSES % o->p->n_stages, b = j / ORR_N_PASSES / o->p->n_stages;
+		int k = (twice ? 2 : 1) * o->p->stages[s].depth - twice;
+		enum orr_pass d = (enum orr_pass)(j % ORR_N_PASSES);
+
+		keyed[j] = (struct orr_keyed){split_one_f_one_b(o->p, s, b, d, k, most), j};
+	}
+	if ((code = orr_sort(keyed, n_jobs, err)))
+		return code;
+	begin(o);
+	for (int i = 0; i < n_jobs; i++) {
+		int j = keyed[i].value;
+
+		put(o, j / ORR_N_PASSES % o->p->n_stages, (enum orr_pass)(j % ORR_N_PASSES));
+	}
+	return 0;
+}
+
+/* Keep the order just made if it is better. */
+static void keep(const struct search *o, int64_t *best_n, int64_t *best_span,
+                 int64_t *best_makespan)
+{
+	int64_t span = 0, makespan = 0;
+
+	for (int w = 0; w < o->p->n_workers; w++) {
+		makespan = larger(makespan, o->free[w]);
+		if (o->first[w] >= 0)
+			span = larger(span, o->free[w] - o->first[w]);
+	}
+	if (span > *best_span || (span == *best_span && makespan >= *best_makespan))
+		return;
+	*best_span = span;
+	*best_makespan = makespan;
+	memcpy(best_n, o->n, (size_t)o->next * sizeof(*best_n));
+}
+
+static int try_all(struct search *o, int64_t *n, struct orr_error *err)
+{
+	int64_t span = INT64_MAX, makespan = INT64_MAX;
+	int n_jobs = o->p->n_stages * o->m * ORR_N_PASSES, code = 0;
+	struct orr_keyed *keyed = malloc((size_t)n_jobs * sizeof(*keyed));
+
+	if (!keyed)
+		return orr_fail(err, ORR_E_NOMEM, "zero bubble: no memory to order %d jobs",
+		                n_jobs);
+	for (int twice = 0; twice < 2 && !code; twice++) {
+		if (o->limit.most < (twice ? 2 : 1) * o->p->depth - twice)
+			continue;
+		if (!(code = run_closed_form(o, twice, keyed, err)))
+			keep(o, n, &span, &makespan);
+	}
+	/* more memory does not always lead a greedy order to a better end: the limit of 1f1b as
+	 * well */
+	for (int i = 0; i < 16 && !code; i++) {
+		if (i == 8 && o->limit.most <= o->p->depth)
+			break;
+		if (i == 8)
+			o->limit.most = o->p->depth;
+		o->rules = (struct rules){.late = i & 1, .skip = i & 2, .fill = i & 4};
+		run(o);
+		keep(o, n, &span, &makespan);
+	}
+	free(keyed);
+	return code;
+}
+
+int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *limit, int64_t *n,
+                    struct orr_error *err)
+{
+	size_t n_stages = (size_t)p->n_stages, n_workers = (size_t)p->n_workers;
+	size_t n_places = n_stages * (size_t)p->n_microbatches;
+	struct search o = {.p = p, .limit = *limit, .m = p->n_microbatches};
+	int code;
+
+	o.done = calloc(n_stages, sizeof(*o.done));
+	o.want = calloc(n_stages, sizeof(*o.want));
+	o.held = calloc(n_stages, sizeof(*o.held));
+	o.back = calloc(n_stages, sizeof(*o.back));
+	o.end_f = calloc(n_places, sizeof(*o.end_f));
+	o.end_b = calloc(n_places, sizeof(*o.end_b));
+	o.first = calloc(n_workers, sizeof(*o.first));
+	o.free = calloc(n_workers, sizeof(*o.free));
+	o.idle = calloc(n_workers, sizeof(*o.idle));
+	o.n = calloc(n_places, ORR_N_PASSES * sizeof(*o.n));
+	if (!o.done || !o.want || !o.held || !o.back || !o.end_f || !o.end_b || !o.first ||
+	    !o.free || !o.idle || !o.n)
+		code = orr_fail(err, ORR_E_NOMEM, "zero bubble: no memory for %zu jobs",
+		                n_places * ORR_N_PASSES);
+	else
+		code = try_all(&o, n, err);
+	free(o.done);
+	free(o.want);
+	free(o.held);
+	free(o.back);
+	free(o.end_f);
+	free(o.end_b);
+	free(o.first);
+	free(o.free);
+	free(o.idle);
+	free(o.n);
+	return code;
+}

@@ -1,0 +1,36 @@
+/* Plug-ins that must be refused; BAD chooses which. */
+#include "schedule.h"
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)b, (void)d, (void)data;
+	return BAD == 1 ? p->n_workers + s : s % p->n_workers; /* 1: out of range */
+}
+
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int64_t n = (int64_t)b * p->n_stages + s;
+
+	(void)data;
+	if (BAD == 2) /* equal */
+		return 1;
+	return d == ORR_PASS_F ? n : -1 - n; /* 3: all backwards before the forwards */
+}
+
+static const struct orr_schedule schedule = {
+	.name = "bad",
+	.summary = "must be refused",
+	.order = ORR_ORDER_STRICT,
+	.compute = compute,
+	.priority = priority,
+};
+
+#if BAD == 4
+extern const struct orr_plugin orr_plugin;
+const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION + 1, sizeof(struct orr_schedule), &schedule};
+#elif BAD == 5 /* no symbol */
+extern const struct orr_schedule *const unheard_of;
+const struct orr_schedule *const unheard_of = &schedule;
+#else
+ORR_PLUGIN(schedule);
+#endif

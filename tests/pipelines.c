@@ -1,0 +1,121 @@
+#include "pipelines.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward,
+				   int64_t backward, int64_t weight, int64_t stash_bytes,
+				   int64_t parameter_bytes, int64_t edge_bytes)
+{
+	struct orr_stage *stages = calloc((size_t)n_stages, sizeof(*stages));
+	struct orr_edge *list = calloc(strlen(edges) + 1, sizeof(*list));
+	struct orr_pipeline *p = NULL;
+	struct orr_error err = {""};
+	int n_edges = 0, length = 0;
+
+	ck_assert(stages && list);
+	for (int s = 0; s < n_stages; s++)
+		stages[s] = (struct orr_stage){.forward_ns = forward * ORR_UNIT_NS,
+					       .backward_ns = backward * ORR_UNIT_NS,
+					       .weight_ns = weight * ORR_UNIT_NS,
+					       .stash_bytes = stash_bytes,
+					       .parameter_bytes = parameter_bytes};
+	for (const char *at = edges;
+	     sscanf(at, "%d>%d%n", &list[n_edges].from, &list[n_edges].to, &length) == 2;
+	     at += length)
+		list[n_edges++].bytes = edge_bytes;
+	ck_assert_msg(!orr_pipeline_create(&p, stages, n_stages, list, n_edges, &err), "%s",
+		      err.msg);
+	p->units = true;
+	free(stages);
+	free(list);
+	return p;
+}
+
+struct orr_pipeline *make_chain(int n_stages, int64_t forward, int64_t backward)
+{
+	return make_towers((const int[]){0}, n_stages, forward, backward);
+}
+
+struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, int64_t backward)
+{
+	char edges[4096] = "";
+	int n = 0, total = 0;
+
+	for (int i = 0; towers[i]; i++)
+		total += towers[i];
+	for (int i = 0; towers[i]; i++)
+		for (int k = 0; k < towers[i]; k++, n++)
+			snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", n,
+				 k == towers[i] - 1 ? total : n + 1);
+	for (int k = 0; k + 1 < trunk; k++)
+		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", total + k,
+			 total + k + 1);
+	return make_pipeline(total + trunk, edges, forward, backward, 0, 1, 0, 0);
+}
+
+void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,
+		 const struct orr_machine *machine, int n_microbatches)
+{
+	struct orr_error err = {""};
+
+	memset(way, 0, sizeof(*way));
+	p->latency_ns = machine->latency_ns;
+	ck_assert_msg(!orr_pipeline_set_step(p, machine->n_workers, n_microbatches, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!orr_choice_init(&way->choice, schedule, &err), "%s", err.msg);
+	ck_assert_msg(!orr_jobs_create(&way->jobs, p, &way->choice.schedule, &err), "%s: %s",
+		      schedule, err.msg);
+	ck_assert_msg(!orr_simulate(&way->timeline, way->jobs, machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_timeline_check(way->timeline, &err), "%s: %s", schedule, err.msg);
+	ck_assert_msg(!orr_figures_create(&way->figures, way->timeline, &err), "%s", err.msg);
+	ck_assert_msg(way->figures->lower_bound_ns <= way->figures->makespan_ns,
+		      "%s: the lower bound %lld is above the makespan %lld", schedule,
+		      (long long)way->figures->lower_bound_ns,
+		      (long long)way->figures->makespan_ns);
+}
+
+void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers,
+	      int n_microbatches)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+
+	way_init_on(way, p, schedule, &machine, n_microbatches);
+}
+
+void way_fini(struct way *way)
+{
+	orr_figures_destroy(way->figures);
+	orr_timeline_destroy(way->timeline);
+	orr_jobs_destroy(way->jobs);
+	orr_choice_fini(&way->choice);
+}
+
+void way_order(const struct way *way, int w, char *text, size_t size)
+{
+	const struct orr_jobs *jobs = way->jobs;
+	int n = jobs->first[w + 1] - jobs->first[w];
+	size_t used = 0;
+	int64_t after = -1;
+
+	*text = '\0';
+	for (int i = 0; i < n; i++) { /* selection: few jobs, and no order but that of the starts */
+		int next = -1;
+
+		for (int k = jobs->first[w]; k < jobs->first[w + 1]; k++) {
+			int j = jobs->by_worker[k];
+
+			if (way->timeline->start_ns[j] > after &&
+			    (next < 0 ||
+			     way->timeline->start_ns[j] < way->timeline->start_ns[next]))
+				next = j;
+		}
+		ck_assert_int_ge(next, 0);
+		after = way->timeline->start_ns[next];
+		struct orr_job job = orr_jobs_at(jobs, next);
+		used += (size_t)snprintf(text + used, size - used, "%s%d%c%d", i ? " " : "", job.s,
+					 orr_pass_letter(job.d), job.b);
+	}
+}

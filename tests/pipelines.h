@@ -1,0 +1,35 @@
+#ifndef ORR_TEST_PIPELINES_H
+#define ORR_TEST_PIPELINES_H
+/* Pipelines and whole ways through, short to write in a test. Any failure fails the test. */
+#include <stdint.h>
+#include "figures.h"
+#include "jobs.h"
+#include "machine.h"
+#include "pipeline.h"
+#include "schedule.h"
+#include "simulate.h"
+#include "timeline.h"
+
+/* Equal stages over a list of edges "0>1 1>2"; costs in units; every edge carries bytes. */
+struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward, int64_t backward,
+                                   int64_t weight, int64_t stash_bytes, int64_t parameter_bytes,
+                                   int64_t edge_bytes);
+/* A chain. */
+struct orr_pipeline *make_chain(int n_stages, int64_t forward, int64_t backward);
+/* Towers of the given lengths (ends with 0), joined by a trunk. */
+struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, int64_t backward);
+
+/* A pipeline on its way: schedule text, jobs, timeline (checked), figures. */
+struct way {
+	struct orr_choice choice;
+	struct orr_jobs *jobs;
+	struct orr_timeline *timeline;
+	struct orr_figures *figures;
+};
+void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers, int n_microbatches);
+void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule, const struct orr_machine *machine,
+                 int n_microbatches);
+void way_fini(struct way *way);
+/* The jobs of worker w in the order of their starts: "0F0 0F1 0B0 0B1". */
+void way_order(const struct way *way, int w, char *text, size_t size);
+#endif

@@ -1,0 +1,363 @@
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+static int64_t n_parameters(const struct orr_graph *g, int k)
+{
+	const struct orr_operator *o = &g->operators[k];
+
+	if (o->op == ORR_OP_LINEAR)
+		return o->width * g->operators[o->inputs[0]].width + o->width;
+	if (o->op == ORR_OP_LAYERNORM)
+		return o->width + o->width;
+	return 0;
+}
+
+int64_t reference_n_parameters(const struct orr_graph *g)
+{
+	int64_t sum = 0;
+
+	for (int k = 0; k < g->n_operators; k++)
+		sum += n_parameters(g, k);
+	return sum;
+}
+
+/* One sample: x[i] and dx[i] are the rows of operator k's inputs, y and dy those of its output, p
+ * its parameters and dp their gradient. */
+struct sample {
+	const struct orr_graph *g;
+	const struct orr_operator *o;
+	const double *p;
+	double *dp, **outputs, **slopes;
+	int64_t r;
+	double share; /* of this sample in the mean */
+};
+
+static int64_t width_of(const struct sample *t, int i)
+{
+	return t->g->operators[t->o->inputs[i]].width;
+}
+
+static double *x_of(const struct sample *t, int i)
+{
+	return t->outputs[t->o->inputs[i]] + t->r * width_of(t, i);
+}
+
+static double *dx_of(const struct sample *t, int i)
+{
+	return t->slopes[t->o->inputs[i]] + t->r * width_of(t, i);
+}
+
+static void linear(const struct sample *t, double *y)
+{
+	int64_t in = width_of(t, 0), out = t->o->width;
+
+	for (int64_t j = 0; j < out; j++) {
+		y[j] = t->p[out * in + j];
+		for (int64_t i = 0; i < in; i++)
+			y[j] += t->p[j * in + i] * x_of(t, 0)[i];
+	}
+}
+
+static void linear_back(const struct sample *t, const double *dy)
+{
+	int64_t in = width_of(t, 0), out = t->o->width;
+
+	for (int64_t j = 0; j < out; j++) {
+		t->dp[out * in + j] += dy[j];
+		for (int64_t i = 0; i < in; i++) {
+			t->dp[j * in + i] += dy[j] * x_of(t, 0)[i];
+			dx_of(t, 0)[i] += dy[j] * t->p[j * in + i];
+		}
+	}
+}
+
+static void moments(const double *x, int64_t n, double *mean, double *deviation)
+{
+	double sum = 0, squares = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += x[i];
+	*mean = sum / (double)n;
+	for (int64_t i = 0; i < n; i++)
+		squares += pow(x[i] - *mean, 2);
+	*deviation = sqrt(squares / (double)n + 1e-5);
+}
+
+static void layernorm(const struct sample *t, double *y)
+{
+	double mean, deviation;
+	int64_t n = t->o->width;
+
+	moments(x_of(t, 0), n, &mean, &deviation);
+	for (int64_t i = 0; i < n; i++)
+		y[i] = t->p[i] * (x_of(t, 0)[i] - mean) / deviation + t->p[n + i];
+}
+
+/* Entry by entry of the Jacobian: d z_j / d x_i = ((i == j) - 1/n - z_i z_j / n) / deviation */
+static void layernorm_back(const struct sample *t, const double *dy)
+{
+	const double *x = x_of(t, 0);
+	double mean, deviation;
+	int64_t n = t->o->width;
+
+	moments(x, n, &mean, &deviation);
+	for (int64_t j = 0; j < n; j++) {
+		double zj = (x[j] - mean) / deviation;
+
+		t->dp[j] += dy[j] * zj;
+		t->dp[n + j] += dy[j];
+		for (int64_t i = 0; i < n; i++) {
+			double zi = (x[i] - mean) / deviation;
+
+			dx_of(t, 0)[i] +=
+				dy[j] * t->p[j] *
+				((i == j ? 1.0 : 0.0) - 1.0 / (double)n - zi * zj / (double)n) /
+				deviation;
+		}
+	}
+}
+
+static double probability(const double *scores, int64_t n, int64_t i)
+{
+	double sum = 0;
+
+	for (int64_t j = 0; j < n; j++)
+		sum += exp(scores[j] - scores[i]);
+	return 1.0 / sum;
+}
+
+static void loss(const struct sample *t, struct reference_pass *pass)
+{
+	const double *x = x_of(t, 0), *target = x_of(t, 1);
+	int64_t n = width_of(t, 0), best = 0;
+
+	if (t->o->op == ORR_OP_MSE) {
+		for (int64_t i = 0; i < n; i++)
+			pass->loss += t->share * pow(x[i] - target[i], 2) / (double)n;
+		return;
+	}
+	pass->loss -= t->share * log(probability(x, n, (int64_t)target[0]));
+	for (int64_t i = 0; i < n; i++)
+		if (x[i] > x[best])
+			best = i;
+	pass->correct += best == (int64_t)target[0];
+	pass->classified++;
+}
+
+static void loss_back(const struct sample *t)
+{
+	const double *x = x_of(t, 0), *target = x_of(t, 1);
+	int64_t n = width_of(t, 0);
+
+	for (int64_t i = 0; i < n; i++) {
+		double slope =
+			t->o->op == ORR_OP_MSE
+		                ? 2.0 * (x[i] - target[i]) / (double)n
+		                : probability(x, n, i) - (i == (int64_t)target[0] ? 1.0 : 0.0);
+
+		dx_of(t, 0)[i] += t->share * slope;
+		if (t->o->op == ORR_OP_MSE)
+			dx_of(t, 1)[i] -= t->share * slope;
+	}
+}
+
+static void forward(const struct sample *t, const float *row, double *y,
+                    struct reference_pass *pass)
+{
+	int64_t n = t->o->width, at = 0;
+
+	switch (t->o->op) {
+	case ORR_OP_INPUT:
+		for (int64_t i = 0; i < n; i++)
+			y[i] = (double)row[t->o->columns[i]] * t->o->scale;
+		break;
+	case ORR_OP_LINEAR:
+		linear(t, y);
+		break;
+	case ORR_OP_RELU:
+		for (int64_t i = 0; i < n; i++)
+			y[i] = fmax(x_of(t, 0)[i], 0);
+		break;
+	case ORR_OP_GELU:
+		for (int64_t i = 0; i < n; i++)
+			y[i] = x_of(t, 0)[i] * (1 + erf(x_of(t, 0)[i] / sqrt(2))) / 2;
+		break;
+	case ORR_OP_LAYERNORM:
+		layernorm(t, y);
+		break;
+	case ORR_OP_ADD:
+		for (int64_t i = 0; i < n; i++) {
+			y[i] = 0;
+			for (int j = 0; j < t->o->n_inputs; j++)
+				y[i] += x_of(t, j)[i];
+		}
+		break;
+	case ORR_OP_CONCAT:
+		for (int j = 0; j < t->o->n_inputs; j++)
+			for (int64_t i = 0; i < width_of(t, j); i++)
+				y[at++] = x_of(t, j)[i];
+		break;
+	case ORR_OP_SOFTMAX_CROSS_ENTROPY:
+	case ORR_OP_MSE:
+		loss(t, pass);
+		break;
+	case ORR_OP_COST:
+		break;
+	}
+}
+
+static void backward(const struct sample *t, const double *dy)
+{
+	int64_t n = t->o->width, at = 0;
+
+	switch (t->o->op) {
+	case ORR_OP_LINEAR:
+		linear_back(t, dy);
+		break;
+	case ORR_OP_RELU:
+		for (int64_t i = 0; i < n; i++)
+			if (x_of(t, 0)[i] > 0)
+				dx_of(t, 0)[i] += dy[i];
+		break;
+	case ORR_OP_GELU:
+		for (int64_t i = 0; i < n; i++) {
+			double x = x_of(t, 0)[i], density = exp(-x * x / 2) / sqrt(2 * acos(-1));
+
+			dx_of(t, 0)[i] += dy[i] * ((1 + erf(x / sqrt(2))) / 2 + x * density);
+		}
+		break;
+	case ORR_OP_LAYERNORM:
+		layernorm_back(t, dy);
+		break;
+	case ORR_OP_ADD:
+	case ORR_OP_CONCAT:
+		for (int j = 0; j < t->o->n_inputs; j++)
+			for (int64_t i = 0; i < width_of(t, j); i++)
+				dx_of(t, j)[i] += t->o->op == ORR_OP_ADD ? dy[i] : dy[at++];
+		break;
+	case ORR_OP_SOFTMAX_CROSS_ENTROPY:
+	case ORR_OP_MSE:
+		loss_back(t);
+		break;
+	case ORR_OP_INPUT:
+	case ORR_OP_COST:
+		break;
+	}
+}
+
+static void run_sample(struct sample t, struct reference_pass *pass, const float *row,
+                       const double *parameters)
+{
+	int64_t at = 0;
+
+	for (int k = 0; k < t.g->n_operators; k++) {
+		t.o = &t.g->operators[k];
+		t.p = parameters + at;
+		at += n_parameters(t.g, k);
+		forward(&t, row, t.outputs[k] + t.r * t.o->width, pass);
+	}
+	for (int k = t.g->n_operators - 1; k >= 0; k--) {
+		t.o = &t.g->operators[k];
+		at -= n_parameters(t.g, k);
+		t.p = parameters + at;
+		t.dp = pass->gradient + at;
+		backward(&t, t.slopes[k] + t.r * t.o->width);
+	}
+}
+
+int reference_pass_create(struct reference_pass **out, const struct orr_graph *g,
+                          const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
+                          const double *parameters)
+{
+	struct reference_pass *pass = calloc(1, sizeof(*pass));
+	size_t columns = 0, at = 0, n_operators = (size_t)g->n_operators;
+	double *cells = NULL;
+
+	for (size_t k = 0; k < n_operators; k++)
+		columns += (size_t)g->operators[k].width;
+	if (!pass || !(cells = calloc(2 * columns * (size_t)n, sizeof(*cells))) ||
+	    !(pass->gradient = calloc((size_t)reference_n_parameters(g) + 1, sizeof(double))) ||
+	    !(pass->outputs = calloc(n_operators, sizeof(*pass->outputs))) ||
+	    !(pass->slopes = calloc(n_operators, sizeof(*pass->slopes)))) {
+		free(cells);
+		reference_pass_destroy(pass);
+		return -1;
+	}
+	for (size_t k = 0; k < n_operators; k++) { /* outputs[0] holds all the cells */
+		pass->outputs[k] = cells + at;
+		pass->slopes[k] = cells + columns * (size_t)n + at;
+		at += (size_t)(g->operators[k].width * n);
+	}
+	for (int64_t r = 0; r < n; r++) {
+		struct sample t = {.g = g, .outputs = pass->outputs, .slopes = pass->slopes, .r = r,
+		                   .share = 1.0 / (double)n};
+
+		run_sample(t, pass, values + rows[r] * n_columns, parameters);
+	}
+	*out = pass;
+	return 0;
+}
+
+void reference_pass_destroy(struct reference_pass *pass)
+{
+	if (!pass)
+		return;
+	if (pass->outputs)
+		free(pass->outputs[0]);
+	free(pass->outputs);
+	free(pass->slopes);
+	free(pass->gradient);
+	free(pass);
+}
+
+void reference_update(const struct reference_rule *rule, int64_t step, int64_t n,
+                      double *parameters, double *state, const double *gradient)
+{
+	for (int64_t i = 0; i < n; i++) {
+		double *p = &parameters[i], *m = &state[2 * i], *v = &state[2 * i + 1],
+		       g = gradient[i];
+
+		if (rule->kind != REFERENCE_ADAMW)
+			g += rule->weight_decay * *p;
+		if (rule->kind == REFERENCE_SGD) {
+			*m = rule->momentum * *m + g;
+			*p -= rule->learning_rate * *m;
+			continue;
+		}
+		*m = rule->beta1 * *m + (1 - rule->beta1) * g;
+		*v = rule->beta2 * *v + (1 - rule->beta2) * g * g;
+		if (rule->kind == REFERENCE_ADAMW)
+			*p *= 1 - rule->learning_rate * rule->weight_decay;
+		*p -= rule->learning_rate * (*m / (1 - pow(rule->beta1, (double)step))) /
+		      (sqrt(*v / (1 - pow(rule->beta2, (double)step))) + rule->epsilon);
+	}
+}
+
+int reference_train(const struct orr_graph *g, const float *values, int64_t n_columns,
+                    const int64_t *rows, int64_t batch, int64_t steps,
+                    const struct reference_rule *rule, double *parameters, double *losses)
+{
+	int64_t n = reference_n_parameters(g);
+	double *state = calloc(2 * (size_t)n + 1, sizeof(*state));
+	int code = state ? 0 : -1;
+
+	for (int64_t step = 0; step < steps && !code; step++) {
+		struct reference_pass *pass = NULL;
+
+		code = reference_pass_create(&pass, g, values, n_columns, rows + step * batch,
+		                             batch, parameters);
+		if (code)
+			break;
+		if (losses)
+			losses[step] = pass->loss;
+		reference_update(rule, step + 1, n, parameters, state, pass->gradient);
+		reference_pass_destroy(pass);
+	}
+	free(state);
+	return code;
+}

@@ -1,0 +1,107 @@
+#include "small_model.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void small_model_init(struct small_model *m, char *name)
+{
+	memset(m, 0, sizeof(*m));
+	m->graph.name = name;
+	m->graph.operators = m->operators;
+}
+
+static int append(struct small_model *m, enum orr_op op, int64_t width)
+{
+	int k = m->graph.n_operators++;
+	struct orr_operator *o = &m->operators[k];
+
+	ck_assert_int_lt(k, SMALL_MODEL_MAX);
+	(void)snprintf(m->names[k], sizeof(m->names[k]), "op%d", k);
+	o->name = m->names[k];
+	o->op = op;
+	o->line = k + 1;
+	o->encoder = o->stage = -1;
+	o->inputs = m->inputs[k];
+	o->width = width;
+	return k;
+}
+
+int small_model_input(struct small_model *m, int64_t first, int64_t width, double scale)
+{
+	int k = append(m, ORR_OP_INPUT, width);
+
+	ck_assert_int_le(width, SMALL_MODEL_WIDTH);
+	for (int64_t i = 0; i < width; i++)
+		m->columns[k][i] = first + i;
+	m->operators[k].columns = m->columns[k];
+	m->operators[k].scale = scale;
+	return k;
+}
+
+int small_model_add(struct small_model *m, enum orr_op op, int64_t width, int a, int b)
+{
+	int k = append(m, op, width);
+	struct orr_operator *o = &m->operators[k];
+
+	m->inputs[k][o->n_inputs++] = a;
+	if (b >= 0)
+		m->inputs[k][o->n_inputs++] = b;
+	if (op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE)
+		o->width = 1;
+	else if (op != ORR_OP_LINEAR)
+		o->width = m->operators[a].width;
+	if (op == ORR_OP_CONCAT && b >= 0)
+		o->width += m->operators[b].width;
+	return k;
+}
+
+struct orr_pipeline *small_model_cut(const struct small_model *m, const int *stage_of)
+{
+	const struct orr_graph *g = &m->graph;
+	struct orr_stage stages[SMALL_MODEL_MAX] = {0};
+	struct orr_edge edges[SMALL_MODEL_MAX * SMALL_MODEL_MAX];
+	bool joined[SMALL_MODEL_MAX][SMALL_MODEL_MAX] = {{false}};
+	struct orr_pipeline *p = NULL;
+	int n_stages = 0, n_edges = 0;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		n_stages = stage_of[k] >= n_stages ? stage_of[k] + 1 : n_stages;
+		for (int i = 0; i < g->operators[k].n_inputs; i++) {
+			int from = stage_of[g->operators[k].inputs[i]], to = stage_of[k];
+
+			if (from == to || joined[from][to])
+				continue;
+			joined[from][to] = true;
+			edges[n_edges++] = (struct orr_edge){.from = from, .to = to};
+		}
+	}
+	ck_assert_int_eq(orr_pipeline_create(&p, stages, n_stages, edges, n_edges, NULL), 0);
+	p->graph = g;
+	p->stage_of = calloc((size_t)g->n_operators, sizeof(*p->stage_of));
+	ck_assert_ptr_nonnull(p->stage_of);
+	memcpy(p->stage_of, stage_of, (size_t)g->n_operators * sizeof(*stage_of));
+	return p;
+}
+
+/* xorshift64* */
+double small_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return (double)(*state * UINT64_C(0x2545f4914f6cdd1d) >> 11) * 0x1p-52 - 1.0;
+}
+
+void small_data(float *values, int64_t rows, int64_t columns, int64_t class_column,
+                int64_t n_classes, uint64_t seed)
+{
+	for (int64_t i = 0; i < rows * columns; i++) {
+		int64_t r = i / columns;
+
+		values[i] = (float)small_random(&seed);
+		if (i % columns == class_column)
+			values[i] = (float)((r * 7 + r / 3) % n_classes);
+	}
+}

@@ -1,0 +1,34 @@
+#ifndef ORR_TESTS_SMALL_MODEL_H
+#define ORR_TESTS_SMALL_MODEL_H
+/* Graphs built by hand, so that what computes is tested without what reads files; with data to
+ * match, and cut into stages as the test says. */
+#include <stdint.h>
+#include "graph.h"
+#include "pipeline.h"
+
+#define SMALL_MODEL_MAX 24
+#define SMALL_MODEL_WIDTH 64
+
+struct small_model {
+	struct orr_graph graph; /* borrows all that follows */
+	struct orr_operator operators[SMALL_MODEL_MAX];
+	char names[SMALL_MODEL_MAX][16];
+	int inputs[SMALL_MODEL_MAX][4];
+	int64_t columns[SMALL_MODEL_MAX][SMALL_MODEL_WIDTH];
+};
+
+void small_model_init(struct small_model *m, char *name);
+/* Columns [first, first + width) of the data, times scale. These return the operator's number. */
+int small_model_input(struct small_model *m, int64_t first, int64_t width, double scale);
+/* width: of a linear; the others find theirs. b: second input, or -1. */
+int small_model_add(struct small_model *m, enum orr_op op, int64_t width, int a, int b);
+
+/* stage_of: of every operator; the edges follow. */
+struct orr_pipeline *small_model_cut(const struct small_model *m, const int *stage_of);
+
+/* A repeatable number in [-1, 1). */
+double small_random(uint64_t *state);
+/* rows x columns in [-1, 1), but column class_column holds whole numbers in [0, n_classes). */
+void small_data(float *values, int64_t rows, int64_t columns, int64_t class_column,
+                int64_t n_classes, uint64_t seed);
+#endif

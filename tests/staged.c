@@ -1,0 +1,259 @@
+#include "staged.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "pipeline.h"
+#include "../codelets/optimizer.h"
+#include "../src/runtime/compile.h"
+
+static float *poison(int64_t n)
+{
+	float *x = malloc((size_t)n * sizeof(*x) + 1);
+
+	ck_assert_ptr_nonnull(x);
+	for (int64_t i = 0; i < n; i++)
+		x[i] = NAN;
+	return x;
+}
+
+static void check_written(const float *x, int64_t n, const char *what, int s)
+{
+	for (int64_t i = 0; i < n; i++)
+		ck_assert_msg(!isnan(x[i]), "stage %d leaves float %lld of its %s unwritten", s,
+		              (long long)i, what);
+}
+
+static int64_t parameters_of(const struct orr_graph *g, int k)
+{
+	const struct orr_operator *o = &g->operators[k];
+
+	if (o->op == ORR_OP_LINEAR)
+		return o->width * (g->operators[o->inputs[0]].width + 1);
+	return o->op == ORR_OP_LAYERNORM ? 2 * o->width : 0;
+}
+
+/* Between the order of the graph and that of stage s. */
+static void copy_parameters(const struct orr_pipeline *p, int s, float *all, float *own,
+                            bool to_all)
+{
+	for (int k = 0; k < p->graph->n_operators; k++) {
+		int64_t n = parameters_of(p->graph, k);
+
+		if (p->stage_of[k] == s && n) {
+			memcpy(to_all ? all : own, to_all ? own : all, (size_t)n * sizeof(*all));
+			own += n;
+		}
+		all += n;
+	}
+}
+
+struct stage {
+	struct orr_program *program;
+	float *parameters, *gradient, *stash;
+	struct orr_metrics metrics;
+};
+
+struct staged {
+	const struct orr_pipeline *p;
+	const struct staged_options *options;
+	int64_t n; /* of a microbatch */
+	struct stage *stages;
+	float **edges; /* activations forward, gradients backward */
+};
+
+static float *gather(const struct orr_program *program, int64_t n, const float *rows,
+                     int64_t n_columns)
+{
+	int64_t floats = 0, at = 0;
+	float *data;
+
+	for (int i = 0; i < orr_program_n_inputs(program); i++)
+		floats += n * orr_program_input_width(program, i);
+	data = poison(floats);
+	for (int i = 0; i < orr_program_n_inputs(program); i++)
+		for (int64_t r = 0; r < n; r++)
+			for (int64_t j = 0; j < orr_program_input_width(program, i); j++)
+				data[at++] = rows[r * n_columns +
+				                  orr_program_input_columns(program, i)[j]];
+	return data;
+}
+
+static void forward(struct staged *t, int s, const float *rows, int64_t n_columns)
+{
+	const struct orr_stage *stage = &t->p->stages[s];
+	struct stage *own = &t->stages[s];
+	float *data = gather(own->program, t->n, rows, n_columns), *out[32] = {NULL};
+	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
+	const float *in[32] = {NULL};
+	float *inputs;
+
+	ck_assert_int_eq(orr_program_n_in(own->program), stage->n_in);
+	ck_assert_int_eq(orr_program_n_out(own->program), stage->n_out);
+	for (int i = 0; i < stage->n_in; i++)
+		in[i] = t->edges[stage->in[i]];
+	for (int i = 0; i < stage->n_out; i++)
+		out[i] = t->edges[stage->out[i]] =
+			poison(orr_program_out_floats(own->program, i, t->n));
+	own->stash = poison(orr_program_stash_floats(own->program, t->n, t->options->split));
+	orr_program_forward(own->program, t->n, own->parameters, data, in, out, own->stash, scratch,
+	                    &own->metrics);
+	for (int i = 0; i < stage->n_out; i++)
+		check_written(out[i], orr_program_out_floats(own->program, i, t->n), "activations",
+		              s);
+	check_written(own->stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
+	if (t->options->recompute) {
+		inputs = poison(orr_program_input_floats(own->program, t->n));
+		orr_program_keep_inputs(own->program, t->n, data, in, inputs);
+		check_written(inputs, orr_program_input_floats(own->program, t->n), "inputs", s);
+		free(own->stash);
+		own->stash = inputs;
+	}
+	for (int i = 0; i < stage->n_in; i++) {
+		free(t->edges[stage->in[i]]);
+		t->edges[stage->in[i]] = NULL;
+	}
+	free(data);
+	free(scratch);
+}
+
+static void weights(struct staged *t, int s, int b, enum orr_part part, const float *const *from,
+                    float *const *to)
+{
+	struct stage *own = &t->stages[s];
+	int64_t n_parameters = orr_program_n_parameters(own->program);
+	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
+	float *gradient = t->options->partials ? poison(n_parameters) : own->gradient;
+	bool weight = part != ORR_PART_INPUT;
+
+	orr_program_backward(own->program, part, t->n,
+	                     1.0f / (float)t->options->n, own->parameters, own->stash, from, to,
+	                     weight ? gradient : NULL, t->options->partials || b == 0, scratch);
+	if (weight && t->options->partials) {
+		if (b == 0)
+			memcpy(own->gradient, gradient, (size_t)n_parameters * sizeof(*gradient));
+		else
+			orr_rule_add(n_parameters, own->gradient, gradient);
+	}
+	if (t->options->partials)
+		free(gradient);
+	free(scratch);
+}
+
+/* From the inputs that F kept to the stash that B reads. */
+static void forward_again(struct staged *t, int s)
+{
+	struct stage *own = &t->stages[s];
+	float *stash = poison(orr_program_stash_floats(own->program, t->n, t->options->split));
+	float *again = poison(orr_program_again_floats(own->program, t->n)), *out[32];
+	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
+	const float *in[32];
+
+	orr_program_forward_again(own->program, t->n, own->parameters, own->stash, in, out, again, stash, scratch);
+	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
+	free(own->stash);
+	free(again);
+	free(scratch);
+	own->stash = stash;
+}
+
+static void backward(struct staged *t, int s, int b)
+{
+	const struct orr_stage *stage = &t->p->stages[s];
+	struct stage *own = &t->stages[s];
+	const float *from[32] = {NULL};
+	float *to[32] = {NULL};
+
+	for (int i = 0; i < stage->n_out; i++)
+		from[i] = t->edges[stage->out[i]];
+	for (int i = 0; i < stage->n_in; i++)
+		to[i] = t->edges[stage->in[i]] =
+			poison(orr_program_in_floats(own->program, i, t->n));
+	if (t->options->recompute)
+		forward_again(t, s);
+	weights(t, s, b, t->options->split ? ORR_PART_INPUT : ORR_PART_BOTH, from, to);
+	for (int i = 0; i < stage->n_in; i++)
+		check_written(to[i], orr_program_in_floats(own->program, i, t->n), "gradients", s);
+	for (int i = 0; i < stage->n_out; i++) {
+		free(t->edges[stage->out[i]]);
+		t->edges[stage->out[i]] = NULL;
+	}
+	if (t->options->split)
+		weights(t, s, b, ORR_PART_WEIGHT, NULL, NULL);
+	free(own->stash);
+}
+
+static void create_stages(struct staged *t, const float *parameters)
+{
+	struct orr_error err;
+
+	t->stages = calloc((size_t)t->p->n_stages, sizeof(*t->stages));
+	t->edges = calloc((size_t)t->p->n_edges + 1, sizeof(*t->edges));
+	ck_assert(t->stages && t->edges);
+	for (int s = 0; s < t->p->n_stages; s++) {
+		struct stage *own = &t->stages[s];
+
+		ck_assert_msg(!orr_program_create(&own->program, t->p, s, &err), "%s", err.msg);
+		own->parameters = poison(orr_program_n_parameters(own->program));
+		own->gradient = poison(orr_program_n_parameters(own->program));
+		if (parameters) {
+			float *all = (float *)(uintptr_t)parameters; /* only read */
+
+			copy_parameters(t->p, s, all, own->parameters, false);
+		}
+	}
+}
+
+static void destroy_stages(struct staged *t)
+{
+	for (int s = 0; s < t->p->n_stages; s++) {
+		orr_program_destroy(t->stages[s].program);
+		free(t->stages[s].parameters);
+		free(t->stages[s].gradient);
+	}
+	free(t->stages);
+	free(t->edges);
+}
+
+void staged_step(const struct orr_pipeline *p, const struct staged_options *options,
+                 const float *values, int64_t n_columns, const float *parameters, float *gradient,
+                 struct orr_metrics *metrics)
+{
+	struct staged t = {.p = p, .options = options, .n = options->n / options->n_microbatches};
+
+	*metrics = (struct orr_metrics){0};
+	create_stages(&t, parameters);
+	for (int b = 0; b < options->n_microbatches; b++) {
+		for (int s = 0; s < p->n_stages; s++) {
+			const struct stage *own = &t.stages[s];
+
+			forward(&t, s, values + b * t.n * n_columns, n_columns);
+			metrics->loss += own->metrics.loss;
+			metrics->correct += own->metrics.correct;
+			metrics->classified += own->metrics.classified;
+		}
+		for (int s = p->n_stages - 1; s >= 0; s--)
+			backward(&t, s, b);
+	}
+	for (int s = 0; s < p->n_stages; s++) {
+		check_written(t.stages[s].gradient, orr_program_n_parameters(t.stages[s].program),
+		              "weight gradient", s);
+		copy_parameters(p, s, gradient, t.stages[s].gradient, true);
+	}
+	destroy_stages(&t);
+}
+
+void staged_init(const struct orr_pipeline *p, uint64_t seed, float *parameters)
+{
+	struct staged t = {.p = p};
+
+	create_stages(&t, NULL);
+	for (int s = 0; s < p->n_stages; s++) {
+		orr_program_init(t.stages[s].program, seed, t.stages[s].parameters);
+		copy_parameters(p, s, parameters, t.stages[s].parameters, true);
+	}
+	destroy_stages(&t);
+}

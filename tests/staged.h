@@ -1,0 +1,28 @@
+#ifndef ORR_TESTS_STAGED_H
+#define ORR_TESTS_STAGED_H
+/* A minibatch through the programs of a cut graph, stage after stage in this thread. Every buffer
+ * holds NaN before a program writes it, has no float more than it asks for, and is freed as soon as
+ * it may be: in-edges after F, out-edges' gradients after B. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "../codelets/program.h"
+
+struct orr_pipeline;
+
+struct staged_options {
+	int64_t n;          /* samples, cut into */
+	int n_microbatches; /* of equal size */
+	bool split;         /* B and W apart */
+	bool recompute;     /* F keeps its inputs, B runs F again */
+	bool partials; /* every microbatch overwrites a gradient of its own; they are added after */
+};
+
+/* values: row r of the minibatch is row r of values. parameters and gradient are in the order of
+ * the operators, whatever the cut; metrics are summed over the stages and microbatches. */
+void staged_step(const struct orr_pipeline *p, const struct staged_options *options,
+                 const float *values, int64_t n_columns, const float *parameters, float *gradient,
+                 struct orr_metrics *metrics);
+
+/* Initial parameters in the order of the operators. */
+void staged_init(const struct orr_pipeline *p, uint64_t seed, float *parameters);
+#endif

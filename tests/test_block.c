@@ -1,0 +1,240 @@
+/* Building blocks: what is refused, and what squeezing and reordering promise on any block. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "block.h"
+#include "pipelines.h"
+#include "weave.h"
+
+#define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)
+
+/* Two stages in a row on two workers, every 4 cells: 0F 1F 1B 0B at 0 1 2 3. */
+static struct orr_block *make_block(struct orr_pipeline *p)
+{
+	struct orr_error err = {""};
+	struct orr_block *block = NULL;
+
+	FAIL_IF(orr_pipeline_set_step(p, 2, 4, &err), err);
+	FAIL_IF(orr_block_create(&block, p, true, 1, 4, &err), err);
+	block->worker[1] = 1;
+	block->start[orr_block_at(block, 0, 0, ORR_PASS_F)] = 0;
+	block->start[orr_block_at(block, 1, 0, ORR_PASS_F)] = 1;
+	block->start[orr_block_at(block, 1, 0, ORR_PASS_B)] = 2;
+	block->start[orr_block_at(block, 0, 0, ORR_PASS_B)] = 3;
+	return block;
+}
+
+START_TEST(weight_gradients_take_the_first_free_cells)
+{
+	struct orr_pipeline *p = make_chain(2, 1, 2);
+	struct orr_block *block = make_block(p);
+	struct orr_error err = {""};
+
+	FAIL_IF(orr_block_fill(block, &err), err);
+	ck_assert_int_eq(block->start[orr_block_at(block, 1, 0, ORR_PASS_W)], 3);
+	ck_assert_int_eq(block->start[orr_block_at(block, 0, 0, ORR_PASS_W)],
+	                 5);                           /* 4 is 0F of the next one */
+	ck_assert_int_eq(orr_block_peak(block, 0), 2); /* lives from 0 to 6, every 4 */
+	ck_assert_int_eq(orr_block_peak(block, 1), 1);
+	orr_block_destroy(block);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static const struct {
+	int s;
+	enum orr_pass d;
+	int64_t start, interval;
+	int worker;
+	const char *message;
+} refused[] = {
+        {0, ORR_PASS_B, 4, 4, 0,
+         "block: 0F0 and 0B0 fall together on worker 0 when it is repeated every 4 cells: "
+         "shift one, or repeat later"},
+        {1, ORR_PASS_F, 0, 4, 1,
+         "block: 1F0 starts before 0F0, which it needs, has ended: start it later"},
+        {1, ORR_PASS_B, 9, 4, 1,
+         "block: 1F0 and 1B0 fall together on worker 1 when it is repeated every 4 cells: "
+         "shift one, or repeat later"},
+        {0, ORR_PASS_B, 2, 4, 0,
+         "block: 0B0 starts before 1B0, which it needs, has ended: start it later"},
+        {0, ORR_PASS_W, 3, 4, 0,
+         "block: 0W0 starts before 0B0, which it needs, has ended: start it later"},
+        {0, ORR_PASS_F, ORR_BLOCK_FREE, 4, 0, "block: 0F0 has no start: only W may be free"},
+        {0, ORR_PASS_B, 3, 2, 0, "block: no room for 1W0 on worker 1 in 2 cells: repeat later"},
+        {0, ORR_PASS_B, 3, 4, 2, "block: stage 0 is on worker 2, and the workers are 0 to 1"},
+};
+
+START_TEST(a_block_that_collides_is_refused_by_name)
+{
+	struct orr_pipeline *p = make_chain(2, 1, 2);
+	struct orr_block *block = make_block(p);
+	struct orr_error err = {""};
+
+	block->start[orr_block_at(block, refused[_i].s, 0, refused[_i].d)] = refused[_i].start;
+	block->interval = refused[_i].interval;
+	block->worker[refused[_i].s] = refused[_i].worker;
+	if (_i == 2) /* B of stage 0 must not be what is found first */
+		block->start[orr_block_at(block, 0, 0, ORR_PASS_B)] = 11;
+	ck_assert_int_eq(orr_block_fill(block, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, refused[_i].message);
+	orr_block_destroy(block);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static int draw(unsigned *seed, int n)
+{
+	*seed = *seed * 1103515245U + 12345U;
+	return (int)(*seed >> 16) % n;
+}
+
+/* Stages with random edges, costs and lengths on random workers, each pass in the first free cells
+ * after what it needs and a random pause. */
+static struct orr_block *make_random_block(struct orr_pipeline **out, unsigned seed)
+{
+	int n_stages = 2 + draw(&seed, 7), n_workers = 1 + draw(&seed, 4), k = 1 + draw(&seed, 2);
+	bool split = draw(&seed, 2), chain = draw(&seed, 2);
+	struct orr_error err = {""};
+	struct orr_pipeline *p;
+	struct orr_block *block = NULL;
+	char edges[512] = "";
+	int64_t t = 0;
+
+	for (int s = 1; s < n_stages; s++)
+		for (int from = chain ? s - 1 : 0; from < s; from++)
+			if (chain || draw(&seed, 2))
+				snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges),
+				         " %d>%d", from, s);
+	*out = p = make_pipeline(n_stages, edges, 1, 2, 1, 1 + draw(&seed, 5), 0, 0);
+	for (int s = 0; s < n_stages; s++) {
+		p->stages[s].forward_ns = draw(&seed, 9);
+		p->stages[s].backward_ns = draw(&seed, 9);
+		p->stages[s].weight_ns = draw(&seed, 9);
+		p->stages[s].stash_bytes = draw(&seed, 9);
+		p->stages[s].recompute = !draw(&seed, 4);
+	}
+	FAIL_IF(orr_pipeline_set_step(p, n_workers, 1 + draw(&seed, 12), &err), err);
+	FAIL_IF(orr_block_create(&block, p, split, k, 1 + draw(&seed, 6), &err), err);
+	for (int i = 0; i < n_stages * k; i++)
+		block->worker[i] = draw(&seed, n_workers);
+	for (int i = 0; i < n_stages * block->n_passes; i++)
+		block->length[i] = 1 + draw(&seed, 3);
+	/* one after another, with pauses: what collides is repeated later until it does not */
+	for (int b = 0; b < k; b++) {
+		t = 0;
+		for (int i = 0; i < 2 * n_stages; i++) {
+			int s = i < n_stages ? i : 2 * n_stages - 1 - i, d = i >= n_stages;
+
+			t += draw(&seed, 3);
+			block->start[orr_block_at(block, s, b, (enum orr_pass)d)] = t;
+			t += block->length[s * block->n_passes + d];
+		}
+	}
+	while (orr_block_fill(block, &err)) {
+		for (int i = 0; split && i < n_stages * k; i++)
+			block->start[3 * i + ORR_PASS_W] = ORR_BLOCK_FREE;
+		if (block->interval++ > 4 * t &&
+		    k == 2) /* both microbatches at once never fit: one later */
+			for (int i = n_stages * block->n_passes; i < 2 * n_stages * block->n_passes;
+			     i++)
+				if (block->start[i] != ORR_BLOCK_FREE)
+					block->start[i]++;
+	}
+	return block;
+}
+
+static const struct orr_block *random_block; /* what the schedule below lays out */
+
+static int random_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+                          const void *data)
+{
+	(void)d;
+	(void)data;
+	return random_block->worker[b % random_block->n_microbatches * p->n_stages + s];
+}
+
+static int random_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
+                          struct orr_error *err)
+{
+	(void)p;
+	(void)data;
+	return orr_block_lay_out((struct orr_block *)random_block, n, err);
+}
+
+START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
+{
+	struct orr_pipeline *p;
+	struct orr_block *block = make_random_block(&p, (unsigned)_i);
+	struct orr_schedule schedule = {.name = "random", .split_backward = block->n_passes == 3,
+	                                .compute = random_compute, .lay_out = random_lay_out};
+	struct orr_machine machine = orr_machine_default(p->n_workers);
+	struct orr_error err = {""};
+	struct way way = {.jobs = NULL};
+
+	random_block = block;
+	FAIL_IF(orr_jobs_create(&way.jobs, p, &schedule, &err), err); /* refuses what deadlocks */
+	FAIL_IF(orr_simulate(&way.timeline, way.jobs, &machine, &err), err);
+	FAIL_IF(orr_timeline_check(way.timeline, &err), err);
+	FAIL_IF(orr_figures_create(&way.figures, way.timeline, &err), err);
+	for (int w = 0; w < p->n_workers; w++)
+		ck_assert_msg(way.figures->worker[w].peak_stash <= orr_block_peak(block, w),
+		              "block %d: %d stashes on worker %d, by equation 1 %lld", _i,
+		              way.figures->worker[w].peak_stash, w,
+		              (long long)orr_block_peak(block, w));
+	orr_figures_destroy(way.figures);
+	orr_timeline_destroy(way.timeline);
+	orr_jobs_destroy(way.jobs);
+	orr_block_destroy(block);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(reordering_gains_time_and_costs_no_memory)
+{
+	struct orr_pipeline *p;
+	struct orr_block *block = make_random_block(&p, (unsigned)_i);
+	struct orr_weave *weave = NULL;
+	struct orr_error err = {""};
+	int64_t squeezed;
+
+	FAIL_IF(orr_weave_create(&weave, block, &err), err);
+	FAIL_IF(orr_weave_repeat(weave, block, &err), err);
+	orr_weave_squeeze(weave);
+	squeezed = weave->makespan;
+	FAIL_IF(orr_weave_reorder(weave, &err), err);
+	ck_assert_int_le(weave->makespan, squeezed);
+	for (int w = 0; w < p->n_workers; w++) {
+		struct orr_held held = orr_weave_peak(weave, w);
+
+		ck_assert_int_le(held.stashes, weave->peak[w].stashes);
+		ck_assert_int_le(held.bytes, weave->peak[w].bytes);
+	}
+	orr_weave_destroy(weave);
+	orr_block_destroy(block);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+#define N_OF(table) ((int)(sizeof(table) / sizeof(*(table))))
+
+int main(void)
+{
+	Suite *suite = suite_create("block");
+	TCase *tests = tcase_create("blocks");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_test(tests, weight_gradients_take_the_first_free_cells);
+	tcase_add_loop_test(tests, a_block_that_collides_is_refused_by_name, 0, N_OF(refused));
+	tcase_add_loop_test(tests, any_block_gives_an_order_that_runs_within_equation_1, 0, 200);
+	tcase_add_loop_test(tests, reordering_gains_time_and_costs_no_memory, 0, 200);
+	tcase_set_timeout(tests, 120);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,578 @@
+/* Checkpoints as files: the format of the tensors, and that nothing but a whole one is ever opened.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint.h"
+#include "safetensors.h"
+#include "sink.h"
+
+static char work[] = "orrery-checkpoint-XXXXXX", folder[80];
+static struct orr_error err;
+static int n_reported;
+static char reported[512];
+
+static void report(const char *line)
+{
+	n_reported++;
+	(void)snprintf(reported, sizeof(reported), "%s", line);
+}
+
+/* ---- a small state, different at every step ---- */
+
+#define N_TENSORS 3
+#define N_FLOATS 17
+
+static void fill(struct orr_named_tensor *tensors, float *values, int64_t step)
+{
+	static const struct orr_named_tensor shapes[N_TENSORS] = {{"a.weight", 2, {2, 3}, NULL},
+								  {"a.bias", 1, {2, 1}, NULL},
+								  {"b.gain", 1, {9, 1}, NULL}};
+	float *at = values;
+
+	for (int i = 0; i < N_TENSORS; i++) {
+		tensors[i] = shapes[i];
+		tensors[i].values = at;
+		at += orr_named_tensor_floats(&shapes[i]);
+	}
+	for (int i = 0; i < N_FLOATS; i++)
+		values[i] = (float)(100 * step + i) + 0.25f;
+}
+
+static json_t *about(void)
+{
+	return json_pack("{s:{s:s,s:f},s:{s:s,s:s},s:i}", "optimizer", "name", "sgd",
+			 "learning_rate", 0.1, "graph", "a", "linear 2 of x", "b",
+			 "layernorm 9 of a", "batch", 96);
+}
+
+/* Two owners: the last tensor is in a shard of its own. */
+static int save(int64_t step, int keep)
+{
+	struct orr_named_tensor tensors[N_TENSORS];
+	struct orr_shard shards[2];
+	float values[N_FLOATS];
+	json_t *what = about();
+	int code;
+
+	ck_assert_ptr_nonnull(what);
+	fill(tensors, values, step);
+	if ((code = orr_checkpoint_begin(folder, step, &err)) ||
+	    (code = orr_checkpoint_write(folder, step, 0, tensors, N_TENSORS - 1, &shards[0],
+					 &err)) ||
+	    (code = orr_checkpoint_write(folder, step, 1, tensors + N_TENSORS - 1, 1, &shards[1],
+					 &err)) ||
+	    (code = orr_checkpoint_commit(folder, step, 96 * step, what, shards, 2, keep, &err)))
+		orr_checkpoint_abandon(folder, step);
+	json_decref(what);
+	return code;
+}
+
+/* All floats are those of that step. */
+static void check_values(const struct orr_checkpoint *c, int64_t step)
+{
+	struct orr_named_tensor tensors[N_TENSORS];
+	float values[N_FLOATS], expected[N_FLOATS];
+
+	fill(tensors, expected, step);
+	fill(tensors, values, step + 1);
+	for (int i = 0; i < N_TENSORS; i++)
+		ck_assert_msg(!orr_checkpoint_read(c, &tensors[i], &err), "%s", err.msg);
+	ck_assert(!memcmp(values, expected, sizeof(values)));
+}
+
+/* The newest that opens: its step, or -1. Its values must be right. */
+static int64_t resume(void)
+{
+	struct orr_checkpoint *c = NULL;
+	json_t *what = about();
+	int64_t step = -1;
+	int code;
+
+	n_reported = 0;
+	code = orr_checkpoint_open(&c, folder, -1, report, &err);
+	if (code) {
+		ck_assert_int_eq(code, ORR_E_INPUT);
+		ck_assert_ptr_null(strchr(err.msg, '\n'));
+	} else {
+		step = orr_checkpoint_step(c);
+		check_values(c, step);
+		ck_assert_msg(!orr_checkpoint_check(c, what, &err), "%s", err.msg);
+	}
+	orr_checkpoint_close(c);
+	json_decref(what);
+	return step;
+}
+
+static void setup(void)
+{
+	int64_t newest;
+
+	strcpy(work + strlen(work) - 6, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(work));
+	(void)snprintf(folder, sizeof(folder), "%s/run", work);
+	ck_assert_msg(!orr_checkpoint_prepare(folder, &newest, &err), "%s", err.msg);
+	ck_assert_int_eq(newest, -1);
+}
+
+static void teardown(void)
+{
+	char command[120];
+
+	(void)snprintf(command, sizeof(command), "rm -rf '%s'", work);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static int count_names(const char *path)
+{
+	DIR *names = opendir(path);
+	int n = -2;
+
+	ck_assert_ptr_nonnull(names);
+	while (readdir(names))
+		n++;
+	closedir(names);
+	return n;
+}
+
+static bool exists(const char *name)
+{
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return !access(path, F_OK);
+}
+
+/* ---- the format of the tensors ---- */
+
+START_TEST(tensors_are_written_as_the_format_says)
+{
+	static const char header[] =
+		"{\"__metadata__\":{\"about\":\"a note\"},"
+		"\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+		"\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[24,32]},"
+		"\"b.gain\":{\"dtype\":\"F32\",\"shape\":[9],\"data_offsets\":[32,68]}}";
+	struct orr_named_tensor tensors[N_TENSORS];
+	char path[100], checksum[ORR_CHECKSUM], again[ORR_CHECKSUM], text[600];
+	float values[N_FLOATS];
+	int64_t n_bytes, n_again;
+	size_t padded = (strlen(header) + 7) / 8 * 8, n;
+	FILE *file;
+
+	fill(tensors, values, 7);
+	(void)snprintf(path, sizeof(path), "%s/x.safetensors", work);
+	ck_assert(!orr_safetensors_write(path, tensors, N_TENSORS, "a note", &n_bytes, checksum,
+					 &err));
+	ck_assert(!orr_checksum_file(path, &n_again, again, &err));
+	ck_assert_int_eq(n_bytes, n_again);
+	ck_assert_str_eq(checksum, again);
+	ck_assert_ptr_nonnull(file = fopen(path, "rb"));
+	n = fread(text, 1, sizeof(text), file);
+	fclose(file);
+	ck_assert_uint_eq(n, 8 + padded + sizeof(values));
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq((unsigned char)text[i], (int)(padded >> (8 * i) & 255));
+	ck_assert(!memcmp(text + 8, header, strlen(header)));
+	for (size_t i = 8 + strlen(header); i < 8 + padded; i++)
+		ck_assert_int_eq(text[i], ' ');
+	ck_assert(!memcmp(text + 8 + padded, values, sizeof(values)));
+}
+END_TEST
+
+START_TEST(the_checksum_is_that_of_xxhsum)
+{
+	char checksum[ORR_CHECKSUM];
+
+	orr_checksum(checksum, "", 0); /* xxhsum -H2 /dev/null */
+	ck_assert_str_eq(checksum, "99aa06d3014798d86001c324468d497f");
+}
+END_TEST
+
+static const struct {
+	const char *header;
+	size_t length; /* 0: the header's */
+	const char *expected;
+} wrong_files[] = {
+	{"{}", 0, "has no tensor 'a.bias'"},
+	{"{\"a.bias\"", 0, "its header is no JSON object"},
+	{"[]", 0, "its header is no JSON object"},
+	{"{}", 1u << 20, "its header is longer than it is"},
+	{"{}", SIZE_MAX, "its header is longer than it is"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 0,
+	 "a tensor lies outside of it"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[9223372036854775807,-9]}}",
+	 0, "a tensor lies outside of it"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 0,
+	 "a tensor lies outside of it"},
+	{"{\"a.bias\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]}}", 0,
+	 "another type or shape"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0,
+	 "another type or shape"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,4]}}", 0,
+	 "another type or shape"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2]}}", 0,
+	 "lacks its dtype, shape or data_offsets"},
+	{"{\"a.bias\":3}", 0, "lacks its dtype, shape or data_offsets"},
+};
+#define N_WRONG (int)(sizeof(wrong_files) / sizeof(wrong_files[0]))
+
+START_TEST(a_file_of_tensors_that_lies_is_refused)
+{
+	const char *header = wrong_files[_i].header;
+	uint64_t length = wrong_files[_i].length ? wrong_files[_i].length : strlen(header);
+	float values[2];
+	struct orr_named_tensor tensor = {"a.bias", 1, {2, 1}, values};
+	struct orr_safetensors *file = NULL;
+	char path[100];
+	FILE *out;
+
+	(void)snprintf(path, sizeof(path), "%s/x.safetensors", work);
+	ck_assert_ptr_nonnull(out = fopen(path, "wb"));
+	ck_assert_uint_eq(fwrite(&length, sizeof(length), 1, out), 1);
+	ck_assert(fprintf(out, "%s1234", header) > 0); /* four bytes of data */
+	fclose(out);
+	if (!orr_safetensors_open(&file, path, &err))
+		ck_assert_int_eq(orr_safetensors_read(file, &tensor, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, wrong_files[_i].expected) != NULL, "%d: %s", _i, err.msg);
+	orr_safetensors_close(file);
+}
+END_TEST
+
+/* ---- whole or nothing ---- */
+
+START_TEST(the_newest_checkpoint_is_opened)
+{
+	ck_assert_int_eq(resume(), -1);
+	ck_assert_ptr_nonnull(strstr(err.msg, "no checkpoint"));
+	for (int step = 10; step <= 30; step += 10)
+		ck_assert_msg(!save(step, 0), "%s", err.msg);
+	ck_assert_int_eq(resume(), 30);
+	ck_assert_int_eq(n_reported, 0);
+	ck_assert_int_eq(count_names(folder), 3);
+}
+END_TEST
+
+START_TEST(the_last_ones_are_kept)
+{
+	int64_t newest;
+
+	for (int step = 10; step <= 50; step += 10)
+		ck_assert_msg(!save(step, 2), "%s", err.msg);
+	ck_assert_int_eq(count_names(folder), 2);
+	ck_assert(exists("step-00000040") && exists("step-00000050"));
+	ck_assert(!orr_checkpoint_prepare(folder, &newest, &err));
+	ck_assert_int_eq(newest, 50);
+}
+END_TEST
+
+START_TEST(one_that_is_cut_off_takes_nobodys_place)
+{
+	char path[PATH_MAX];
+
+	for (int step = 10; step <= 30; step += 10)
+		ck_assert_msg(!save(step, 3), "%s", err.msg);
+	(void)snprintf(path, sizeof(path), "%s/step-00000030/shard-1.safetensors", folder);
+	ck_assert_int_eq(truncate(path, 9), 0);
+	ck_assert_int_eq(resume(), 20);
+	ck_assert_int_eq(n_reported, 1);
+	ck_assert_ptr_nonnull(
+		strstr(reported, "step-00000030: shard-1.safetensors has 9 bytes instead of"));
+	/* training went on from 20 with another --every; 10 and 20 may not have to go for the sake
+	 * of 30 */
+	ck_assert(!save(35, 3));
+	ck_assert(exists("step-00000010") && exists("step-00000020") && exists("step-00000035"));
+	/* and the step of the broken one is written anew */
+	ck_assert(!save(30, 3));
+	ck_assert_int_eq(truncate(path, 9), 0);
+	ck_assert(!save(30, 3));
+	ck_assert_int_eq(resume(), 35);
+}
+END_TEST
+
+START_TEST(a_later_one_that_is_damaged_takes_nobodys_place)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	ck_assert(!save(10, 0) && !save(20, 0) && !save(90, 0));
+	(void)snprintf(path, sizeof(path), "%s/step-00000090/shard-1.safetensors", folder);
+	ck_assert_ptr_nonnull(file = fopen(path, "r+b"));
+	ck_assert_int_ne(fputc('!', file), EOF);
+	fclose(file);
+	ck_assert_int_eq(resume(), 20);
+	ck_assert(!save(30, 2)); /* went on from 20 */
+	ck_assert(!exists("step-00000010") && exists("step-00000020") && exists("step-00000030"));
+	ck_assert_int_eq(resume(), 30);
+}
+END_TEST
+
+START_TEST(what_was_left_unfinished_is_swept_and_never_opened)
+{
+	struct orr_named_tensor tensors[N_TENSORS];
+	struct orr_shard shard;
+	float values[N_FLOATS];
+	int64_t newest;
+
+	ck_assert(!save(10, 0));
+	fill(tensors, values, 20);
+	ck_assert(!orr_checkpoint_begin(folder, 20, &err));
+	ck_assert(!orr_checkpoint_write(folder, 20, 0, tensors, N_TENSORS, &shard, &err));
+	ck_assert_int_eq(resume(), 10); /* the process died here */
+	ck_assert(exists(".step-00000020.tmp"));
+	ck_assert(!orr_checkpoint_prepare(folder, &newest, &err));
+	ck_assert_int_eq(newest, 10);
+	ck_assert_int_eq(count_names(folder), 1);
+}
+END_TEST
+
+START_TEST(what_is_not_ours_stays)
+{
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/step-notes", folder);
+	ck_assert(!mkdir(path, 0777));
+	(void)snprintf(path, sizeof(path), "%s/step-00000010x", folder);
+	ck_assert(!mkdir(path, 0777));
+	ck_assert(!save(10, 1));
+	ck_assert(!save(20, 1));
+	ck_assert(exists("step-notes") && exists("step-00000010x") && !exists("step-00000010"));
+	ck_assert_int_eq(resume(), 20);
+}
+END_TEST
+
+/* ---- damage ---- */
+
+static const char *const parts[] = {"manifest.json", "shard-0.safetensors", "shard-1.safetensors"};
+#define N_HARMS 200
+
+/* A part of the newest checkpoint and its bytes. */
+static size_t read_part(char *path, int part, char *bytes, size_t room)
+{
+	FILE *file;
+	size_t n;
+
+	(void)snprintf(path, PATH_MAX, "%s/step-00000020/%s", folder, parts[part]);
+	ck_assert_ptr_nonnull(file = fopen(path, "rb"));
+	n = fread(bytes, 1, room, file);
+	ck_assert(n > 0 && n < room);
+	fclose(file);
+	return n;
+}
+
+static void write_part(const char *path, const char *bytes, size_t n)
+{
+	FILE *file = fopen(path, "wb");
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
+	fclose(file);
+}
+
+START_TEST(a_truncated_checkpoint_is_never_opened)
+{
+	char bytes[4096], path[PATH_MAX];
+
+	ck_assert(!save(10, 0) && !save(20, 0));
+	srandom(1);
+	for (int i = 0; i < N_HARMS; i++) {
+		size_t n = read_part(path, i % 3, bytes, sizeof(bytes)),
+		       left = (size_t)random() % n;
+
+		write_part(path, bytes, left);
+		/* the line's end after a manifest says nothing */
+		if (i % 3 == 0 && left == n - 1) {
+			ck_assert_int_eq(resume(), 20);
+		} else {
+			ck_assert_msg(resume() == 10, "%s cut off at %zu of %zu", parts[i % 3],
+				      left, n);
+			ck_assert_int_eq(n_reported, 1);
+			ck_assert_ptr_nonnull(strstr(reported, "step-00000020"));
+		}
+		write_part(path, bytes, n);
+	}
+	ck_assert_int_eq(resume(), 20);
+}
+END_TEST
+
+START_TEST(a_flipped_bit_is_found)
+{
+	char bytes[4096], path[PATH_MAX];
+	int n_harmless = 0;
+
+	ck_assert(!save(10, 0) && !save(20, 0));
+	srandom(2);
+	for (int i = 0; i < N_HARMS; i++) {
+		size_t n = read_part(path, i % 3, bytes, sizeof(bytes)), at = (size_t)random() % n;
+		char bit = (char)(1 << random() % 8);
+		int64_t step;
+
+		bytes[at] = (char)(bytes[at] ^ bit);
+		write_part(path, bytes, n);
+		bytes[at] = (char)(bytes[at] ^ bit);
+		/* resume() compares every float: a manifest may lose a space, and that is all */
+		step = resume();
+		ck_assert_msg(step == 10 || (step == 20 && i % 3 == 0), "%s, byte %zu",
+			      parts[i % 3], at);
+		n_harmless += step == 20;
+		ck_assert_int_eq(n_reported, step == 10);
+		write_part(path, bytes, n);
+	}
+	ck_assert_int_lt(n_harmless, N_HARMS / 3);
+	ck_assert_int_eq(resume(), 20);
+}
+END_TEST
+
+START_TEST(a_missing_part_is_found)
+{
+	char bytes[4096], path[PATH_MAX];
+	size_t n;
+
+	ck_assert(!save(10, 0) && !save(20, 0));
+	n = read_part(path, _i, bytes, sizeof(bytes));
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(resume(), 10);
+	ck_assert_ptr_nonnull(strstr(reported, parts[_i]));
+	write_part(path, bytes, n);
+	ck_assert_int_eq(resume(), 20);
+}
+END_TEST
+
+START_TEST(a_checkpoint_under_another_steps_name_is_found)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+
+	ck_assert(!save(10, 0) && !save(20, 0));
+	(void)snprintf(from, sizeof(from), "%s/step-00000020", folder);
+	(void)snprintf(to, sizeof(to), "%s/step-00000030", folder);
+	ck_assert_int_eq(rename(from, to), 0);
+	ck_assert_int_eq(resume(), 10);
+	ck_assert_ptr_nonnull(strstr(reported, "step-00000030: manifest.json is of step 20"));
+}
+END_TEST
+
+/* ---- a full disk ---- */
+
+/* Every size at which the disk can be full, from nothing to all but the last byte. */
+START_TEST(a_full_disk_leaves_the_one_before)
+{
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit limit = {0, RLIM_INFINITY};
+
+	ck_assert(!save(10, 1));
+	signal(SIGXFSZ, SIG_IGN);
+	for (limit.rlim_cur = 0; limit.rlim_cur < 1100; limit.rlim_cur += 50) {
+		int code;
+
+		ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+		code = save(20, 1);
+		ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0); /* Check writes files, too */
+		if (!code)
+			break;
+		ck_assert_int_eq(code, ORR_E_IO);
+		ck_assert_ptr_nonnull(strstr(err.msg, ": cannot be written: "));
+		ck_assert_ptr_null(strchr(err.msg, '\n'));
+		ck_assert_int_eq(count_names(folder), 1);
+		ck_assert_int_eq(resume(), 10);
+	}
+	ck_assert_uint_gt(limit.rlim_cur, 400); /* shards and manifest both met it */
+	ck_assert_uint_lt(limit.rlim_cur, 1100);
+	ck_assert_int_eq(resume(), 20);
+}
+END_TEST
+
+/* ---- what it is of ---- */
+
+static const struct {
+	const char *key, *inner;
+	const char *value; /* JSON; NULL: missing */
+	const char *expected;
+} others[] = {
+	{"optimizer", "name", "\"adam\"", "optimizer name is \"sgd\" there and \"adam\" here"},
+	{"optimizer", "learning_rate", "0.25", "optimizer learning_rate is 0.1"},
+	{"graph", "b", "\"relu 9 of a\"",
+	 "graph b is \"layernorm 9 of a\" there and \"relu 9 of a\" here"},
+	{"graph", "b", NULL, "graph b is \"layernorm 9 of a\" there and missing here"},
+	{"graph", "c", "\"relu 9 of b\"", "graph c is missing there and \"relu 9 of b\" here"},
+	{"batch", NULL, "95", "batch is 96 there and 95 here"},
+};
+#define N_OTHERS (int)(sizeof(others) / sizeof(others[0]))
+
+START_TEST(what_differs_is_named)
+{
+	json_t *what = about(),
+	       *place = others[_i].inner ? json_object_get(what, others[_i].key) : what;
+	const char *key = others[_i].inner ? others[_i].inner : others[_i].key;
+	struct orr_checkpoint *c = NULL;
+
+	ck_assert(!save(10, 0));
+	if (others[_i].value)
+		json_object_set_new(place, key,
+				    json_loads(others[_i].value, JSON_DECODE_ANY, NULL));
+	else
+		json_object_del(place, key);
+	ck_assert_msg(!orr_checkpoint_open(&c, folder, 10, NULL, &err), "%s", err.msg);
+	ck_assert_int_eq(orr_checkpoint_check(c, what, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, others[_i].expected) != NULL, "%s", err.msg);
+	orr_checkpoint_close(c);
+	json_decref(what);
+}
+END_TEST
+
+START_TEST(a_folder_that_cannot_be_is_refused)
+{
+	char path[PATH_MAX];
+	int64_t newest;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/no/such/folder", work);
+	ck_assert_int_eq(orr_checkpoint_prepare(path, &newest, &err), ORR_E_INPUT);
+	ck_assert_ptr_nonnull(strstr(err.msg, "No such file or directory"));
+	(void)snprintf(path, sizeof(path), "%s/file", work);
+	ck_assert_ptr_nonnull(file = fopen(path, "w"));
+	fclose(file);
+	ck_assert_int_eq(orr_checkpoint_prepare(path, &newest, &err), ORR_E_INPUT);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("checkpoint");
+	TCase *tcase = tcase_create("files");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, tensors_are_written_as_the_format_says);
+	tcase_add_test(tcase, the_checksum_is_that_of_xxhsum);
+	tcase_add_loop_test(tcase, a_file_of_tensors_that_lies_is_refused, 0, N_WRONG);
+	tcase_add_test(tcase, the_newest_checkpoint_is_opened);
+	tcase_add_test(tcase, the_last_ones_are_kept);
+	tcase_add_test(tcase, one_that_is_cut_off_takes_nobodys_place);
+	tcase_add_test(tcase, a_later_one_that_is_damaged_takes_nobodys_place);
+	tcase_add_test(tcase, what_was_left_unfinished_is_swept_and_never_opened);
+	tcase_add_test(tcase, what_is_not_ours_stays);
+	tcase_add_test(tcase, a_truncated_checkpoint_is_never_opened);
+	tcase_add_test(tcase, a_flipped_bit_is_found);
+	tcase_add_loop_test(tcase, a_missing_part_is_found, 0, 3);
+	tcase_add_test(tcase, a_checkpoint_under_another_steps_name_is_found);
+	tcase_add_test(tcase, a_full_disk_leaves_the_one_before);
+	tcase_add_loop_test(tcase, what_differs_is_named, 0, N_OTHERS);
+	tcase_add_test(tcase, a_folder_that_cannot_be_is_refused);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,240 @@
+#!/bin/sh
+# The command as a person meets it: every wrong input gives one line that names the place and the cure, and
+# exit code 2; what the README shows works. Usage: test_command.sh ORRERY SOURCE PLUGINS CAN_TRAIN
+orrery=$(realpath "$1") source=$2 plugins=$3 can_train=$4
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); printf 'FAILED: %s\n' "$*"; }
+
+# refuse TEXT ARGUMENTS...: exit code 2, nothing on standard output, one line that contains TEXT
+refuse() {
+	text=$1
+	shift
+	"$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null
+	code=$?
+	if [ $code -ne 2 ]; then
+		fail "orrery $*: exit code $code instead of 2: $(cat "$work/err")"
+	elif [ -s "$work/out" ]; then
+		fail "orrery $*: wrote to standard output"
+	elif [ "$(wc -l <"$work/err")" -ne 1 ]; then
+		fail "orrery $*: not one line: $(cat "$work/err")"
+	elif ! grep -qF -- "$text" "$work/err"; then
+		fail "orrery $*: '$text' is not in: $(cat "$work/err")"
+	else
+		pass
+	fi
+}
+
+# accept TEXT ARGUMENTS...: exit code 0, TEXT on standard output, nothing but progress on standard error
+accept() {
+	text=$1
+	shift
+	if ! "$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null; then
+		fail "orrery $*: $(cat "$work/err")"
+	elif grep -v '^step ' "$work/err" | grep -q .; then
+		fail "orrery $*: on standard error: $(cat "$work/err")"
+	elif ! grep -qF -- "$text" "$work/out"; then
+		fail "orrery $*: '$text' is not in the output"
+	else
+		pass
+	fi
+}
+
+write() { cat >"$work/$1"; }
+
+cd "$source" || exit 1
+
+# --- options ---
+refuse "no command 'trian'" trian
+refuse "'--foo' is no option" simulate chain:4 --foo
+refuse "'--svg'" simulate chain:4 --svg
+refuse 'no GRAPH' simulate
+refuse "'chain:5' is a second one" simulate chain:4 chain:5
+refuse '-m: 0 is out of range' simulate chain:4 -m 0
+refuse '--workers: 0 is out of range' simulate chain:4 -w 0
+refuse '--workers: ' simulate chain:4 -w two
+refuse '--costs: -2 is negative' simulate chain:4 --costs 1,-2
+refuse 'mixes plain numbers and units' simulate chain:4 --costs 1ms,2
+refuse 'write F,B or F,B,W' simulate chain:4 --costs 1
+refuse '1x is no size' simulate chain:4 --memory 1x
+refuse 'has 1 GB: take more workers' simulate chain:4 --stash 1GB --memory 1GB
+refuse "no schedule '1f2b'" simulate chain:4 --schedule 1f2b
+refuse 'set --workers 8' simulate chain:8 -w 6 --schedule lpp:G=2,R=4
+refuse 'give --stages 4 or fewer' simulate chain:4 --stages 5
+refuse "'0,4': give all, none, or stages from 0 to 3" simulate chain:4 --recompute 0,4
+refuse 'cannot write it' simulate chain:4 --svg "$work/no/such/folder/x.svg"
+
+refuse 'more than can be counted in nanoseconds' simulate chain:3 --latency 9e9
+refuse 'more than can be counted' simulate chain:3 --activation 100000TB -m 100
+refuse 'no GRAPH' show
+refuse "'--foo' is no option" show --foo chain:2
+if [ -e "$work/no.svg" ]; then fail 'no.svg is there already'; fi
+refuse "no schedule 'foo'" simulate chain:2 --schedule foo --svg "$work/no.svg"
+if [ -e "$work/no.svg" ]; then fail 'a refusal left no.svg behind'; else pass; fi
+accept 'Machine:' simulate --help
+accept 'Training:' train --help
+accept 'GRAPH' show --help
+if "$orrery" schedules >/dev/full 2>"$work/err"; then fail 'a full disk went unnoticed'; else pass; fi
+
+# --- models ---
+refuse "$work/missing.dot: No such file" simulate "$work/missing.dot"
+write cycle.dot <<'END'
+digraph {
+	a [forward=1]
+	b [forward=1]
+	a -> b
+	b -> a
+}
+END
+refuse 'cycle.dot:' show "$work/cycle.dot"
+write op.dot <<'END'
+digraph {
+	x [op=input columns="0:4"]
+	y [op=softmin]
+	x -> y
+}
+END
+refuse 'op.dot:3: node y' show "$work/op.dot"
+write attribute.dot <<'END'
+digraph {
+	x [op=input columns="0:4"]
+	y [op=linear width=3 depth=2]
+	x -> y
+}
+END
+refuse 'attribute.dot:3: node y' show "$work/attribute.dot"
+write unit.dot <<'END'
+digraph {
+	a [forward="3parsec"]
+}
+END
+refuse 'unit.dot:2: node a: forward' show "$work/unit.dot"
+write negative.dot <<'END'
+digraph {
+	a [forward="-1ms"]
+}
+END
+refuse 'negative.dot:2: node a: forward' show "$work/negative.dot"
+write shapes.dot <<'END'
+digraph {
+	a [op=input columns="0:4"]
+	b [op=input columns="4:7"]
+	c [op=add]
+	l [op=mse]
+	a -> c
+	b -> c
+	c -> l
+	a -> l
+}
+END
+refuse 'shapes.dot:4: node c' show "$work/shapes.dot"
+write pins.dot <<'END'
+digraph {
+	a [forward=1 stage=0]
+	b [forward=1 stage=1]
+	c [forward=1 stage=0]
+	a -> b -> c
+}
+END
+refuse 'pins.dot:4: node c: stage=0 reads node b of stage=1' simulate "$work/pins.dot"
+write gap.dot <<'END'
+digraph {
+	a [forward=1 stage=0]
+	b [forward=1 stage=2]
+	a -> b
+}
+END
+refuse 'no node is pinned to stage=1' simulate "$work/gap.dot"
+write half.dot <<'END'
+digraph {
+	a [forward=1 stage=0]
+	b [forward=1]
+	a -> b
+}
+END
+refuse 'half.dot:3: node b: no stage' simulate "$work/half.dot"
+write syntax.dot <<'END'
+digraph {
+	a [forward=1
+	b -> a
+}
+END
+refuse 'syntax.dot:' show "$work/syntax.dot"
+
+# --- plug-ins ---
+refuse 'is placed on worker' simulate chain:4 --schedule "$plugins/plugin_bad1.so"
+refuse 'have the same priority' simulate chain:4 --schedule "$plugins/plugin_bad2.so"
+refuse 'deadlocks' simulate chain:4 --schedule "$plugins/plugin_bad3.so"
+refuse 'compile it again' simulate chain:4 --schedule "$plugins/plugin_bad4.so"
+refuse 'no symbol orr_plugin' simulate chain:4 --schedule "$plugins/plugin_bad5.so"
+refuse 'cannot load the plug-in' simulate chain:4 --schedule ./missing.so
+
+# --- schedules as CSV ---
+accept 'makespan     27 units' simulate chain:4 --costs 1,2 -m 6 --csv "$work/one.csv"
+accept 'one.csv: 4 stages on 4 workers, 6 microbatches' simulate chain:4 --costs 1,2 --schedule "$work/one.csv" \
+	--csv "$work/again.csv"
+if cmp -s "$work/one.csv" "$work/again.csv"; then pass; else fail 'a schedule written again is another one'; fi
+refuse 'give --workers 4' simulate chain:4 --schedule "$work/one.csv" --workers 2
+refuse 'give -m 6' simulate chain:4 --schedule "$work/one.csv" -m 8
+refuse 'one.csv:4:4: 3F0: stage 3' simulate chain:3 --schedule "$work/one.csv"
+refuse 'missing.csv: No such file' simulate chain:4 --schedule "$work/missing.csv"
+printf '0F0,0B0\n1F0,1B0,1X0\n' >"$work/wrong.csv"
+refuse "wrong.csv:2:3: '1X0'" simulate chain:2 --schedule "$work/wrong.csv"
+printf '0B0,0F0\n' >"$work/stuck.csv"
+refuse 'deadlocks' simulate chain:1 --schedule "$work/stuck.csv"
+
+# --- side by side ---
+accept 'zb-h1' compare chain:8 -m 16 --costs 1,1,1 --svg "$work/compare.svg"
+if grep -q '</svg>' "$work/compare.svg"; then pass; else fail 'compare.svg is no SVG'; fi
+accept '"schedules"' compare towers:3,3/2 -m 16 --json
+accept 'one.csv' compare chain:4 -m 6 --schedule "$work/one.csv"
+accept 'These do not fit' compare chain:4 --stash 1GB --memory 1MB
+refuse 'no GRAPH' compare
+
+# --- what the README shows ---
+accept '40' simulate towers:3,3/2 -m 16 --schedule 1f1b --svg "$work/towers.svg"
+if grep -q '</svg>' "$work/towers.svg"; then pass; else fail 'towers.svg is no SVG'; fi
+accept '"makespan": 69.0' simulate chain:8 -m 16 --schedule 1f1b --costs 1,2 --json
+accept 'encoder' show graphs/digits.dot
+accept '"makespan": 92.0' simulate chain:8 -m 16 --schedule 1f1b --costs 1,2 --recompute all --json
+accept 'makespan' simulate graphs/digits.dot -m 4 --trace "$work/trace.json"
+accept '1f1b' schedules
+accept 'makespan' simulate graphs/skip.dot
+cc -shared -fPIC -Isrc -DORR_PLUGIN_BUILD -o "$work/mine.so" src/schedules/1f1b.c &&
+	accept 'makespan     40 units' simulate towers:3,3/2 -m 16 --schedule "$work/mine.so"
+
+# --- training ---
+if [ "$can_train" = yes ]; then
+	refuse 'nothing to compute' train chain:4
+	refuse 'less than a sample for each' train graphs/digits.dot -m 97
+	refuse 'cannot open it' train graphs/digits.dot --data "$work/missing.csv"
+	refuse 'take more workers' train graphs/digits.dot --memory 1kB
+	refuse 'give one of them' train graphs/digits.dot --steps 1 --epochs 1
+	refuse "no 'sdg'" train graphs/digits.dot --optimizer sdg
+	printf '1,2,3\n4,5\n' >"$work/short.csv"
+	refuse 'short.csv:2' train graphs/digits.dot --data "$work/short.csv"
+	printf '1,2,3\n4,five,6\n' >"$work/word.csv"
+	refuse "word.csv:2: column 2: 'five'" train graphs/digits.dot --data "$work/word.csv"
+	printf '1,2,3\n4,5,6\n' >"$work/narrow.csv"
+	refuse 'takes column 3, and the data has columns 0 to 2' train graphs/digits.dot --data "$work/narrow.csv"
+	STARPU_SCHED=eager accept 'test accuracy' train graphs/digits.dot --steps 5
+	accept 'test accuracy' train graphs/digits.dot --epochs 1 --trace "$work/train.json"
+	accept '"predicted_makespan"' train graphs/digits.dot --steps 3 --schedule gpipe --json
+	accept 'test accuracy' train graphs/digits.dot --steps 3 --schedule "$work/mine.so"
+	accept 'makespan' simulate graphs/digits.dot --workers 3 -m 6 --schedule eager-1f1b --csv "$work/plan.csv"
+	accept 'test accuracy' train graphs/digits.dot --steps 3 --schedule "$work/plan.csv" --csv "$work/ran.csv"
+	if cmp -s "$work/plan.csv" "$work/ran.csv"; then pass; else fail 'what ran is not what the file says'; fi
+else
+	refuse 'StarPU' train graphs/digits.dot --steps 1
+fi
+
+if [ "$failed" -eq 0 ]; then
+	printf '100%%: Checks: %d, Failures: 0, Errors: 0\n' "$passed"
+else
+	printf '%d%%: Checks: %d, Failures: %d, Errors: 0\n' $((100 * passed / (passed + failed))) \
+		$((passed + failed)) "$failed"
+	exit 1
+fi

@@ -1,0 +1,299 @@
+/* Every schedule side by side: the rows, their order, the front, and the labels of the scatter. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare.h"
+#include "pipelines.h"
+
+#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static int count_schedules(void)
+{
+	int n = 0;
+
+	while (orr_schedules[n])
+		n++;
+	return n;
+}
+
+static struct orr_comparison *compare(struct orr_pipeline *p, int n_workers, int n_microbatches,
+				      int64_t memory_bytes)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+	struct orr_comparison *c = NULL;
+	struct orr_error err = {""};
+
+	machine.memory_bytes = memory_bytes;
+	ck_assert_msg(!orr_pipeline_set_step(p, n_workers, n_microbatches, &err), "%s", err.msg);
+	ck_assert_msg(!orr_compare(&c, p, &machine, NULL, &err), "%s", err.msg);
+	return c;
+}
+
+static const struct {
+	int n_stages;
+	const char *edges;
+	int n_workers, n_microbatches;
+	int64_t stash_bytes, parameter_bytes, memory_bytes;
+} cases[] = {
+	{8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 8, 16, 0, 0, 0},
+	{8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 4, 16, 3, 10, 0},
+	{8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 4, 16, 3, 0, 30},
+	{8, "0>1 1>2 2>6 3>4 4>5 5>6 6>7", 8, 12, 1, 1, 0},
+	{4, "0>1 1>2 2>3 0>3", 2, 6, 1, 0, 0},
+	{1, "", 1, 1, 0, 0, 0},
+	{2, "0>1", 2, 1, 5, 5, 5}, /* nothing fits */
+};
+
+static struct orr_pipeline *make_case(int i)
+{
+	return make_pipeline(cases[i].n_stages, cases[i].edges, 1, 1, 1, cases[i].stash_bytes,
+			     cases[i].parameter_bytes, 1);
+}
+
+START_TEST(every_schedule_has_a_row_or_a_reason)
+{
+	struct orr_pipeline *p = make_case(_i);
+	struct orr_comparison *c =
+		compare(p, cases[_i].n_workers, cases[_i].n_microbatches, cases[_i].memory_bytes);
+
+	ck_assert_int_eq(c->n, count_schedules());
+	for (int i = 0; i < c->n; i++) {
+		const struct orr_contender *x = &c->contenders[i];
+		struct way way;
+
+		ck_assert_msg(!x->reason == (i < c->n_fitting), "%s", x->schedule);
+		if (x->reason) {
+			ck_assert_int_gt((int)strlen(x->reason), 0);
+			ck_assert_msg(strncmp(x->reason, x->schedule, strlen(x->schedule)) ||
+					      x->reason[strlen(x->schedule)] != ':',
+				      "%s", x->reason);
+			continue;
+		}
+		way_init(&way, p, x->schedule, cases[_i].n_workers, cases[_i].n_microbatches);
+		ck_assert_int_eq(way.figures->makespan_ns, x->makespan_ns);
+		ck_assert_int_eq(way.figures->lower_bound_ns, x->lower_bound_ns);
+		ck_assert(way.figures->bubble == x->bubble &&
+			  way.figures->span_bubble == x->span_bubble);
+		for (int w = 0; w < cases[_i].n_workers; w++) {
+			ck_assert_int_le(way.figures->worker[w].peak_stash, x->peak_stash);
+			ck_assert_int_le(way.figures->worker[w].memory_bytes, x->memory_bytes);
+		}
+		ck_assert(!cases[_i].memory_bytes || x->memory_bytes <= cases[_i].memory_bytes);
+		way_fini(&way);
+	}
+	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(rows_are_sorted_and_the_front_is_what_nothing_beats)
+{
+	struct orr_pipeline *p = make_case(_i);
+	struct orr_comparison *c =
+		compare(p, cases[_i].n_workers, cases[_i].n_microbatches, cases[_i].memory_bytes);
+
+	for (int i = 0; i < c->n_fitting; i++) {
+		const struct orr_contender *x = &c->contenders[i];
+		int64_t memory = orr_contender_memory(c, x);
+		bool beaten = false;
+
+		for (int k = 0; k < c->n_fitting; k++) {
+			const struct orr_contender *y = &c->contenders[k];
+			int64_t other = orr_contender_memory(c, y);
+
+			beaten = beaten || (y->makespan_ns <= x->makespan_ns && other <= memory &&
+					    (y->makespan_ns < x->makespan_ns || other < memory));
+			ck_assert(k >= i || y->makespan_ns < x->makespan_ns ||
+				  (y->makespan_ns == x->makespan_ns && other <= memory));
+		}
+		ck_assert_msg(x->on_front == !beaten, "%s", x->schedule);
+	}
+	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(received_counts_activations_and_gradients_once)
+{
+	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 0, 0, 0, 1000);
+	struct orr_comparison *c = compare(p, 4, 8, 0);
+
+	for (int i = 0; i < c->n_fitting; i++)
+		if (!strcmp(c->contenders[i].schedule, "1f1b"))
+			ck_assert_int_eq(c->contenders[i].received_bytes, 2 * 3 * 8 * 1000);
+	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(memory_that_is_too_small_is_a_reason)
+{
+	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 0, 5, 5, 0);
+	struct orr_comparison *c = compare(p, 2, 4, 25);
+	bool seen = false;
+
+	for (int i = c->n_fitting; i < c->n; i++) {
+		if (strcmp(c->contenders[i].schedule, "gpipe"))
+			continue;
+		seen = true;
+		ck_assert_msg(!strncmp(c->contenders[i].reason, "worker 0 needs 35 B", 19), "%s",
+			      c->contenders[i].reason);
+	}
+	ck_assert(seen);
+	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(one_of_your_own_is_compared_as_well)
+{
+	struct orr_pipeline *p = make_chain(4, 1, 1);
+	struct orr_machine machine = orr_machine_default(4);
+	struct orr_comparison *c = NULL;
+	struct orr_choice choice;
+	struct orr_schedule mine;
+	struct orr_error err = {""};
+	int seen = 0;
+
+	ck_assert_int_eq(orr_pipeline_set_step(p, 4, 8, &err), 0);
+	ck_assert_int_eq(orr_choice_init(&choice, "gpipe", &err), 0);
+	mine = choice.schedule;
+	mine.name = "mine";
+	ck_assert_int_eq(orr_compare(&c, p, &machine, &mine, &err), 0);
+	ck_assert_int_eq(c->n, count_schedules() + 1);
+	for (int i = 0; i < c->n_fitting; i++)
+		seen += !strcmp(c->contenders[i].schedule, "mine");
+	ck_assert_int_eq(seen, 1);
+	orr_choice_fini(&choice);
+	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- the scatter ---- */
+
+static char *draw(const struct orr_comparison *c, const char *title)
+{
+	struct orr_error err = {""};
+	size_t size = 0;
+	char *text = NULL;
+	FILE *file = open_memstream(&text, &size);
+
+	ck_assert(file != NULL);
+	ck_assert_msg(!orr_comparison_svg(file, c, title, &err), "%s", err.msg);
+	ck_assert_int_eq(fclose(file), 0);
+	return text;
+}
+
+struct text_box {
+	double x, y, width;
+	char text[128];
+};
+
+/* The lines of all labels. */
+static int find_labels(struct text_box *boxes, int most, const char *svg)
+{
+	int n = 0;
+
+	for (const char *at = svg; (at = strstr(at, "<text x=")); at++) {
+		struct text_box box = {0};
+
+		if (sscanf(at, "<text x=\"%lf\" y=\"%lf\" class=\"label\">%127[^<]", &box.x, &box.y,
+			   box.text) != 3 &&
+		    sscanf(at, "<text x=\"%lf\" y=\"%lf\" class=\"label front\">%127[^<]", &box.x,
+			   &box.y, box.text) != 3)
+			continue;
+		box.width = 6.5 * (double)strlen(box.text);
+		ck_assert_int_lt(n, most);
+		boxes[n++] = box;
+	}
+	return n;
+}
+
+static void check_labels(const struct orr_comparison *c, const char *svg)
+{
+	struct text_box boxes[256];
+	int n = find_labels(boxes, N(boxes), svg), n_names = 0;
+
+	for (int i = 0; i < n; i++) {
+		for (int k = 0; k < i; k++)
+			ck_assert_msg(boxes[i].x >= boxes[k].x + boxes[k].width ||
+					      boxes[k].x >= boxes[i].x + boxes[i].width ||
+					      boxes[i].y >= boxes[k].y + 12 ||
+					      boxes[k].y >= boxes[i].y + 12,
+				      "'%s' lies on '%s'", boxes[i].text, boxes[k].text);
+		for (const char *at = boxes[i].text; *at; at++)
+			n_names += *at == ',';
+		n_names += boxes[i].text[strlen(boxes[i].text) - 1] != ',';
+	}
+	ck_assert_int_eq(n_names, c->n_fitting);
+}
+
+START_TEST(labels_do_not_collide)
+{
+	struct orr_pipeline *p = make_case(_i);
+	struct orr_comparison *c =
+		compare(p, cases[_i].n_workers, cases[_i].n_microbatches, cases[_i].memory_bytes);
+	char *svg = draw(c, "a & b");
+
+	check_labels(c, svg);
+	ck_assert_ptr_nonnull(strstr(svg, ">a &amp; b</text>"));
+	ck_assert_ptr_nonnull(
+		strstr(svg, c->n_fitting ? "path class=\"front\"" : "no schedule fits"));
+	ck_assert_ptr_null(strstr(svg, "nan"));
+	free(svg);
+	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(forty_labels_in_a_heap_do_not_collide_either)
+{
+	struct orr_contender contenders[40];
+	struct orr_comparison c = {
+		.units = true, .n = 40, .n_fitting = 40, .contenders = contenders};
+	unsigned state = (unsigned)_i + 1;
+	char *svg;
+
+	for (int i = 0; i < 40; i++) {
+		int time, stash;
+
+		state = state * 1103515245 + 12345;
+		time = (int)(state >> 16) % 30;
+		state = state * 1103515245 + 12345;
+		stash = (int)(state >> 16) % 8;
+		contenders[i] =
+			(struct orr_contender){.schedule = "a-schedule-of-mine",
+					       .makespan_ns = (i ? 100 + time : 200) * ORR_UNIT_NS,
+					       .peak_stash = i ? 1 + stash : 60};
+	}
+	svg = draw(&c, "");
+	check_labels(&c, svg);
+	free(svg);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("compare");
+	TCase *tcase = tcase_create("compare");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_loop_test(tcase, every_schedule_has_a_row_or_a_reason, 0, N(cases));
+	tcase_add_loop_test(tcase, rows_are_sorted_and_the_front_is_what_nothing_beats, 0,
+			    N(cases));
+	tcase_add_test(tcase, received_counts_activations_and_gradients_once);
+	tcase_add_test(tcase, memory_that_is_too_small_is_a_reason);
+	tcase_add_test(tcase, one_of_your_own_is_compared_as_well);
+	tcase_add_loop_test(tcase, labels_do_not_collide, 0, N(cases));
+	tcase_add_loop_test(tcase, forty_labels_in_a_heap_do_not_collide_either, 0, 10);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

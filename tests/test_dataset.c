@@ -1,0 +1,338 @@
+#include "dataset.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "dataset-XXXXXX"; /* in the folder that the test runs in */
+static char path[sizeof(folder) + 16];
+
+static void setup(void)
+{
+	strcpy(folder + sizeof(folder) - 7, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	(void)snprintf(path, sizeof(path), "%s/t.csv", folder);
+}
+
+static void teardown(void)
+{
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
+static void put(const char *text, size_t length)
+{
+	FILE *file = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_uint_eq(fwrite(text, 1, length, file), length);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+/* n rows of one column that hold their own number. */
+static struct orr_dataset *numbered(int n)
+{
+	struct orr_dataset *data = NULL;
+	struct orr_error err;
+	FILE *file = fopen(path, "w");
+	int i;
+
+	ck_assert_ptr_nonnull(file);
+	for (i = 0; i < n; i++)
+		(void)fprintf(file, "%d\n", i);
+	ck_assert_int_eq(fclose(file), 0);
+	ck_assert_msg(orr_dataset_read(&data, path, &err) == 0, "%s", err.msg);
+	return data;
+}
+
+#define TEXT(s) s, sizeof(s) - 1
+
+static const struct {
+	const char *name, *text;
+	size_t length;
+	int64_t n_rows, n_columns;
+	float first, last;
+} good[] = {
+	{"plain", TEXT("1,2\n3,4\n"), 2, 2, 1, 4},
+	{"no newline at the end", TEXT("1,2\n3,4"), 2, 2, 1, 4},
+	{"CRLF", TEXT("1,2\r\n3,4\r\n"), 2, 2, 1, 4},
+	{"blank last lines", TEXT("1,2\n3,4\n\n \r\n\n"), 2, 2, 1, 4},
+	{"heading", TEXT("x,y\n1,2\n3,4\n"), 2, 2, 1, 4},
+	{"heading with fewer words", TEXT("\"numbers, two\"\n1,2,3\n3,4,5\n"), 2, 3, 1, 5},
+	{"byte order mark",
+	 TEXT("\xef\xbb\xbf"
+	      "1,2\n3,4\n"),
+	 2, 2, 1, 4},
+	{"byte order mark and heading", TEXT("\xef\xbb\xbfx,y\n1,2\n3,4\n"), 2, 2, 1, 4},
+	{"blanks around numbers", TEXT(" 1 ,\t2\n3 , 4 \n"), 2, 2, 1, 4},
+	{"signs, points and exponents", TEXT("-1.5,2\n3,+4e-2\n"), 2, 2, -1.5f, 4e-2f},
+	{"longer than the fast path", TEXT("12345678,2\n3,00000000004\n"), 2, 2, 12345678.f, 4},
+	{"a number too small for a float", TEXT("1e-99,2\n3,4\n"), 2, 2, 0, 4},
+};
+
+START_TEST(good_files_are_read)
+{
+	struct orr_dataset *data = NULL;
+	struct orr_error err = {""};
+	const char *name = good[_i].name;
+
+	put(good[_i].text, good[_i].length);
+	ck_assert_msg(orr_dataset_read(&data, path, &err) == 0, "%s: %s", name, err.msg);
+	ck_assert_msg(data->n_rows == good[_i].n_rows && data->n_columns == good[_i].n_columns,
+		      "%s: %d rows of %d", name, (int)data->n_rows, (int)data->n_columns);
+	ck_assert_msg(!(data->values[0] < good[_i].first) && !(data->values[0] > good[_i].first),
+		      "%s: first", name);
+	ck_assert_msg(fabsf(data->values[data->n_rows * data->n_columns - 1] - good[_i].last) <=
+			      0.0f,
+		      "%s: last", name);
+	orr_dataset_destroy(data);
+}
+END_TEST
+
+static const struct {
+	const char *name, *text;
+	size_t length;
+	const char *message; /* after the path */
+} bad[] = {
+	{"a word", TEXT("1,2,3\n4,5,abc\n"), ":2: column 3: 'abc' is no number"},
+	{"a word among the first numbers", TEXT("1,b\n2,3\n"), ":1: column 2: 'b' is no number"},
+	{"a second heading", TEXT("a,b\nc,d\n2,3\n"), ":2: column 1: 'c' is no number"},
+	{"half a number", TEXT("1,2\n1,2x\n"), ":2: column 2: '2x' is no number"},
+	{"two numbers in a cell", TEXT("1,2\n1,2 3\n"), ":2: column 2: '2 3' is no number"},
+	{"hexadecimal", TEXT("1,2\n0x10,2\n"), ":2: column 1: '0x10' is no number"},
+	{"quoted", TEXT("1,2\n\"1\",2\n"), ":2: column 1: '\"1\"' is no number"},
+	{"a long word", TEXT("1,2\n1,abcdefghijklmnopqrstuvwxyz0123456789\n"),
+	 ":2: column 2: 'abcdefghijklmnopqrstuvwxyz01234...' is no number"},
+	{"a zero byte", TEXT("1,2\n1,2\0003\n"), ":2: column 2: '2?3' is no number"},
+	{"a carriage return inside", TEXT("1,2\n1\r,2\n"), ":2: column 1: '1?' is no number"},
+	{"an empty cell", TEXT("1,2\n,2\n"), ":2: column 1: the cell is empty"},
+	{"a comma at the end", TEXT("1,2\n1,2,\n"), ":2: column 3: the cell is empty"},
+	{"nan", TEXT("1,2\nnan,2\n"),
+	 ":2: column 1: 'nan' is not finite, or too large for a float"},
+	{"infinity", TEXT("1,2\n1,-inf\n"),
+	 ":2: column 2: '-inf' is not finite, or too large for a float"},
+	{"an overflow", TEXT("1,2\n1,1e39\n"),
+	 ":2: column 2: '1e39' is not finite, or too large for a float"},
+	{"a short line", TEXT("x,y,z\n1,2,3\n4,5\n"),
+	 ":3: this line has 2 cells, the lines before have 3"},
+	{"a long line", TEXT("1,2\n3,4,5,6\n"),
+	 ":2: this line has 4 cells, the lines before have 2"},
+	{"a blank line inside", TEXT("1,2\n\n\n3,4\n"), ":2: the line is blank; take it out"},
+	{"a blank first line", TEXT("\n1,2\n3,4\n"), ":1: the line is blank; take it out"},
+	{"empty", TEXT(""), ": the file is empty; it needs two rows, one to test and one to train"},
+	{"blank", TEXT("\n\n"),
+	 ": the file is empty; it needs two rows, one to test and one to train"},
+	{"only a heading", TEXT("x,y\n"),
+	 ": there is nothing after the heading; it needs two rows, one to test and one to train"},
+	{"one row", TEXT("1,2\n"),
+	 ": there is one row of numbers; it needs two rows, one to test and one to train"},
+};
+
+START_TEST(bad_files_are_refused_with_file_line_and_cell)
+{
+	struct orr_dataset *data = NULL;
+	struct orr_error err = {""};
+	char expected[256];
+
+	put(bad[_i].text, bad[_i].length);
+	ck_assert_msg(orr_dataset_read(&data, path, &err) == ORR_E_INPUT, "%s", bad[_i].name);
+	(void)snprintf(expected, sizeof(expected), "%s%s", path, bad[_i].message);
+	ck_assert_str_eq(err.msg, expected);
+	ck_assert_ptr_null(data);
+	ck_assert_int_eq(orr_dataset_read(&data, path, NULL), ORR_E_INPUT);
+}
+END_TEST
+
+START_TEST(missing_files_and_folders_are_refused)
+{
+	struct orr_dataset *data = NULL;
+	struct orr_error err = {""};
+	char expected[256];
+
+	ck_assert_int_eq(orr_dataset_read(&data, path, &err), ORR_E_INPUT);
+	(void)snprintf(expected, sizeof(expected), "%s: cannot open it: No such file or directory: name a CSV file (--data)", path);
+	ck_assert_str_eq(err.msg, expected);
+	ck_assert_int_eq(orr_dataset_read(&data, folder, &err), ORR_E_INPUT);
+	(void)snprintf(expected, sizeof(expected), "%s: cannot read it: Is a directory: name a CSV file (--data)", folder);
+	ck_assert_str_eq(err.msg, expected);
+	ck_assert_ptr_null(data);
+	orr_dataset_destroy(NULL);
+}
+END_TEST
+
+START_TEST(every_fifth_row_is_for_testing)
+{
+	struct orr_dataset *data = numbered(13);
+	const int64_t test[] = {0, 5, 10}, train[] = {1, 2, 3, 4, 6, 7, 8, 9, 11, 12};
+
+	ck_assert_int_eq(data->n_test, 3);
+	ck_assert_int_eq(data->n_train, 10);
+	ck_assert_mem_eq(data->test, test, sizeof(test));
+	ck_assert_mem_eq(data->train, train, sizeof(train));
+	orr_dataset_destroy(data);
+}
+END_TEST
+
+/* Rows of the file, of which four fifths train: also sizes around the powers of two of the network.
+ */
+static const int sizes[] = {2, 3, 4, 5, 6, 7, 9, 10, 11, 20, 21, 22, 80, 81, 82, 1280, 1281, 1797};
+
+START_TEST(every_epoch_is_a_permutation_of_the_training_rows)
+{
+	struct orr_dataset *data = numbered(sizes[_i]);
+	int64_t n = data->n_train, epoch, i;
+	int64_t *rows = malloc((size_t)n * sizeof(*rows));
+	char *seen = malloc((size_t)data->n_rows);
+
+	ck_assert(rows && seen);
+	for (epoch = 0; epoch < 50; epoch++) {
+		memset(seen, 0, (size_t)data->n_rows);
+		ck_assert_int_eq(orr_dataset_rows(data, 7, epoch * n, (int)n, rows, NULL), 0);
+		for (i = 0; i < n; i++) {
+			ck_assert_msg(rows[i] >= 0 && rows[i] < data->n_rows && rows[i] % 5 != 0,
+				      "row %d of %d", (int)rows[i], sizes[_i]);
+			ck_assert_msg(!seen[rows[i]]++, "row %d of %d comes twice", (int)rows[i],
+				      sizes[_i]);
+		}
+	}
+	free(seen);
+	free(rows);
+	orr_dataset_destroy(data);
+}
+END_TEST
+
+/* How many of the n positions hold the same row in both. */
+static int count_equal(const int64_t *x, const int64_t *y, int n)
+{
+	int i, equal = 0;
+
+	for (i = 0; i < n; i++)
+		equal += x[i] == y[i];
+	return equal;
+}
+
+START_TEST(epochs_and_seeds_differ_like_random_permutations)
+{
+	struct orr_dataset *data = numbered(1797);
+	static const uint64_t seeds[] = {0, 1, 2, 3, UINT64_C(1) << 32, UINT64_MAX};
+	int n = (int)data->n_train, a, b, orders = (int)(sizeof(seeds) / sizeof(seeds[0])) * 4;
+	int64_t *rows = malloc((size_t)orders * (size_t)n * sizeof(*rows));
+
+	ck_assert_ptr_nonnull(rows);
+	for (a = 0; a < orders; a++)
+		ck_assert_int_eq(
+			orr_dataset_rows(data, seeds[a / 4], a % 4 * n, n, rows + a * n, NULL), 0);
+	/* Two random permutations agree in one position on average; in ten, once in three million.
+	 */
+	for (a = 0; a < orders; a++) {
+		ck_assert_int_lt(count_equal(rows + a * n, data->train, n), 10);
+		for (b = 0; b < a; b++)
+			ck_assert_msg(count_equal(rows + a * n, rows + b * n, n) < 10,
+				      "orders %d and %d", a, b);
+	}
+	free(rows);
+	orr_dataset_destroy(data);
+}
+END_TEST
+
+static const int small[] = {3, 5, 6, 8, 10, 16, 21};
+
+/* Chi squared of how often each row comes at each place, which has (n-1)^2 degrees of freedom. */
+START_TEST(every_row_comes_equally_often_at_every_place)
+{
+	struct orr_dataset *data = numbered(small[_i]);
+	enum { EPOCHS = 20000 };
+	int n = (int)data->n_train, epoch, k;
+	int *count = calloc((size_t)(n * small[_i]), sizeof(*count));
+	double expected = (double)EPOCHS / n, chi = 0, freedom = (double)(n - 1) * (n - 1);
+	int64_t rows[32];
+
+	ck_assert(count && n <= 32);
+	for (epoch = 0; epoch < EPOCHS; epoch++) {
+		ck_assert_int_eq(orr_dataset_rows(data, 1, (int64_t)epoch * n, n, rows, NULL), 0);
+		for (k = 0; k < n; k++)
+			count[rows[k] * n + k]++;
+	}
+	for (k = 0; k < n * n; k++) {
+		double off = count[data->train[k / n] * n + k % n] - expected;
+
+		chi += off * off / expected;
+	}
+	ck_assert_msg(chi < freedom + 5 * sqrt(2 * freedom) + 5, "%d rows: chi squared is %g", n,
+		      chi);
+	free(count);
+	orr_dataset_destroy(data);
+}
+END_TEST
+
+START_TEST(the_order_does_not_depend_on_how_it_is_asked_for)
+{
+	struct orr_dataset *data = numbered(101);
+	enum { N = 400 };
+	int64_t whole[N], part[N];
+	int step, i;
+
+	ck_assert_int_eq(orr_dataset_rows(data, 5, 0, N, whole, NULL), 0);
+	for (step = 1; step <= 97; step += 12) {
+		for (i = N - step; i >= 0; i -= step) {
+			ck_assert_int_eq(orr_dataset_rows(data, 5, i, step, part, NULL), 0);
+			ck_assert_mem_eq(part, whole + i, (size_t)step * sizeof(*part));
+		}
+	}
+	orr_dataset_destroy(data);
+}
+END_TEST
+
+START_TEST(positions_are_checked)
+{
+	struct orr_dataset *data = numbered(10);
+	struct orr_error err = {""};
+	int64_t rows[4] = {-7, -7, -7, -7};
+
+	ck_assert_int_eq(orr_dataset_rows(data, 1, -1, 4, rows, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg,
+			 "dataset: no 4 rows from position -1 on: neither may be negative");
+	ck_assert_int_eq(orr_dataset_rows(data, 1, 3, -1, rows, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_dataset_rows(data, 1, 3, 0, rows, &err), 0);
+	ck_assert_int_eq(rows[0], -7);
+	/* Training may go on for very long. */
+	ck_assert_int_eq(orr_dataset_rows(data, 1, INT64_MAX - 4, 4, rows, &err), 0);
+	ck_assert(rows[0] > 0 && rows[0] < 10);
+	orr_dataset_destroy(data);
+}
+END_TEST
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
+
+int main(void)
+{
+	Suite *suite = suite_create("dataset");
+	TCase *reading = tcase_create("reading"), *order = tcase_create("order");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(reading, setup, teardown);
+	tcase_add_loop_test(reading, good_files_are_read, 0, COUNT(good));
+	tcase_add_loop_test(reading, bad_files_are_refused_with_file_line_and_cell, 0, COUNT(bad));
+	tcase_add_test(reading, missing_files_and_folders_are_refused);
+	tcase_add_test(reading, every_fifth_row_is_for_testing);
+	suite_add_tcase(suite, reading);
+
+	tcase_add_checked_fixture(order, setup, teardown);
+	tcase_set_timeout(order, 60);
+	tcase_add_loop_test(order, every_epoch_is_a_permutation_of_the_training_rows, 0,
+			    COUNT(sizes));
+	tcase_add_test(order, epochs_and_seeds_differ_like_random_permutations);
+	tcase_add_loop_test(order, every_row_comes_equally_often_at_every_place, 0, COUNT(small));
+	tcase_add_test(order, the_order_does_not_depend_on_how_it_is_asked_for);
+	tcase_add_test(order, positions_are_checked);
+	suite_add_tcase(suite, order);
+
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

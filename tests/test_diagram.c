@@ -1,0 +1,426 @@
+/* Drawings: golden files for one schedule, and for all of them what must hold at any size. */
+#include <check.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagram.h"
+#include "golden.h"
+#include "pipelines.h"
+
+static const struct {
+	const char *name, *schedule;
+	int stages, workers, m;
+	int64_t forward, backward;
+} cases[] = {
+	{"one job", "1f1b", 1, 1, 1, 1, 1},         {"4x8", "1f1b", 4, 4, 8, 1, 2},
+	{"8x32", "gpipe", 8, 8, 32, 3, 7},          {"16x64", "1f1b", 16, 16, 64, 1, 2},
+	{"several stages", "1f1b", 8, 3, 12, 1, 2}, {"idle workers", "1f1b", 2, 4, 3, 1, 2},
+	{"no time", "1f1b", 2, 2, 3, 0, 0},         {"free forward", "1f1b", 3, 3, 5, 0, 2},
+	{"replicas", "ddp", 4, 4, 8, 1, 2},         {"64x256", "1f1b", 64, 64, 256, 1, 2},
+};
+#define N_CASES ((int)(sizeof(cases) / sizeof(*cases)))
+
+/* A chain without sizes, so that stashes are counted. */
+static struct orr_pipeline *make_case(int stages, int64_t forward, int64_t backward)
+{
+	struct orr_pipeline *p = make_chain(stages, forward, backward);
+
+	for (int s = 0; s < stages; s++)
+		p->stages[s].stash_bytes = 0;
+	return p;
+}
+
+/* A schedule that splits the backward: B before F before W. */
+static int compute_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+                           const void *data)
+{
+	(void)b;
+	(void)d;
+	(void)data;
+	return s % p->n_workers;
+}
+static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+                              const void *data)
+{
+	static const int64_t urgency[ORR_N_PASSES] = {1, 0, 2};
+
+	(void)data;
+	return (urgency[d] * p->n_microbatches + b) * p->n_stages + s;
+}
+static const struct orr_schedule split = {.name = "<split & \"odd\">",
+                                          .order = ORR_ORDER_GREEDY,
+                                          .split_backward = true,
+                                          .compute = compute_in_turn,
+                                          .priority = backward_first};
+
+struct drawn {
+	struct orr_pipeline *pipeline;
+	struct orr_jobs *jobs;
+	struct orr_timeline *timeline;
+};
+
+static void draw_split(struct drawn *drawn)
+{
+	struct orr_machine machine = orr_machine_default(2);
+	struct orr_error err = {""};
+
+	drawn->pipeline = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 0);
+	drawn->pipeline->has_weight = true;
+	ck_assert(!orr_pipeline_set_step(drawn->pipeline, 2, 6, &err));
+	ck_assert_msg(!orr_jobs_create(&drawn->jobs, drawn->pipeline, &split, &err), "%s", err.msg);
+	ck_assert_msg(!orr_simulate(&drawn->timeline, drawn->jobs, &machine, &err), "%s", err.msg);
+}
+
+static void draw_fini(struct drawn *drawn)
+{
+	orr_timeline_destroy(drawn->timeline);
+	orr_jobs_destroy(drawn->jobs);
+	orr_pipeline_destroy(drawn->pipeline);
+}
+
+static const char *write_text(struct page *page, const struct orr_timeline *t, int columns,
+                              bool colour)
+{
+	struct orr_error err = {""};
+
+	page_open(page);
+	ck_assert_msg(!orr_diagram_text(page->file, t, columns, colour, &err), "%s", err.msg);
+	return page_text(page);
+}
+
+static const char *write_svg(struct page *page, const struct orr_timeline *t)
+{
+	struct orr_error err = {""};
+
+	page_open(page);
+	ck_assert_msg(!orr_diagram_svg(page->file, t, &err), "%s", err.msg);
+	return page_text(page);
+}
+
+/* ---- golden files ---- */
+
+START_TEST(drawings_are_as_they_were_looked_at)
+{
+	struct orr_pipeline *p = make_case(4, 1, 2);
+	struct way way;
+	struct page page;
+
+	way_init(&way, p, "1f1b", 4, 8);
+	golden_check("1f1b.txt", write_text(&page, way.timeline, 100, false));
+	page_close(&page);
+	golden_check("1f1b.ansi", write_text(&page, way.timeline, 100, true));
+	page_close(&page);
+	golden_check("1f1b.svg", write_svg(&page, way.timeline));
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(a_split_backward_is_as_it_was_looked_at)
+{
+	struct drawn drawn;
+	struct page page;
+
+	draw_split(&drawn);
+	golden_check("split.txt", write_text(&page, drawn.timeline, 120, false));
+	page_close(&page);
+	golden_check("split.svg", write_svg(&page, drawn.timeline));
+	page_close(&page);
+	draw_fini(&drawn);
+}
+END_TEST
+
+/* ---- text ---- */
+
+/* The longest line in columns, escapes not counted, and the number of lines that start with w. */
+static int longest(const char *text, int *n_rows)
+{
+	int most = 0, at = 0;
+	bool start = true;
+
+	*n_rows = 0;
+	for (; *text; text++) {
+		if (*text == '\033') {
+			text = strchr(text, 'm');
+			ck_assert(text != NULL);
+			continue;
+		}
+		*n_rows += start && *text == 'w';
+		start = *text == '\n';
+		at = start ? 0 : at + 1;
+		most = at > most ? at : most;
+	}
+	return most;
+}
+
+START_TEST(no_line_is_wider_than_asked_and_every_worker_has_one)
+{
+	static const int widths[] = {40, 41, 57, 80, 100, 133, 300};
+	struct orr_pipeline *p = make_case(cases[_i].stages, cases[_i].forward, cases[_i].backward);
+	struct way way;
+
+	way_init(&way, p, cases[_i].schedule, cases[_i].workers, cases[_i].m);
+	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
+		for (int colour = 0; colour < 2; colour++) {
+			struct page page;
+			const char *text = write_text(&page, way.timeline, widths[i], colour);
+			int n_rows, n = longest(text, &n_rows);
+
+			ck_assert_msg(n <= widths[i], "%s: %d columns where %d were asked for",
+			              cases[_i].name, n, widths[i]);
+			ck_assert_msg(n_rows == cases[_i].workers, "%s: %d rows", cases[_i].name,
+			              n_rows);
+			ck_assert_msg(colour || !strchr(text, '\033'), "%s: colour",
+			              cases[_i].name);
+			page_close(&page);
+		}
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* With two columns a unit, every character of the drawing is known. */
+START_TEST(a_cell_stands_where_its_job_runs)
+{
+	struct orr_pipeline *p = make_case(4, 1, 2);
+	struct way way;
+	struct page page;
+	const char *text;
+	int n_busy = 0;
+
+	way_init(&way, p, "1f1b", 4, 8);
+	text = write_text(&page, way.timeline, 100, false);
+	for (int w = 0; w < 4; w++) {
+		const char *row = text + 4;
+
+		for (int j = 0; j < way.jobs->n_jobs; j++) {
+			struct orr_job job = orr_jobs_at(way.jobs, j);
+			int from = (int)(way.timeline->start_ns[j] / ORR_UNIT_NS) * 2;
+
+			if (way.jobs->compute[j] != w)
+				continue;
+			ck_assert_int_eq(row[from], '0' + job.b);
+			ck_assert_int_eq(row[from + 1], job.d == ORR_PASS_F ? '-' : '=');
+			n_busy += job.d == ORR_PASS_F ? 2 : 4;
+		}
+		for (int x = 0; x < 66; x++)
+			n_busy -= row[x] != '.';
+		text = strchr(text, '\n') + 1;
+	}
+	ck_assert_int_eq(n_busy, 0);
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(too_few_columns_are_refused)
+{
+	static const int widths[] = {39, 0, -5, 10001};
+	struct orr_pipeline *p = make_case(1, 1, 1);
+	struct orr_error err = {""};
+	struct way way;
+	struct page page;
+	char wanted[100];
+
+	way_init(&way, p, "1f1b", 1, 1);
+	page_open(&page);
+	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
+		ck_assert_int_eq(orr_diagram_text(page.file, way.timeline, widths[i], false, &err),
+		                 ORR_E_INPUT);
+		snprintf(wanted, sizeof(wanted), "diagram: %d columns; it takes 40 to 10000",
+		         widths[i]);
+		ck_assert_str_eq(err.msg, wanted);
+	}
+	ck_assert_str_eq(page_text(&page), "");
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- SVG ---- */
+
+/* Tags nest and end, attributes are quoted, no bare & or <. Names of open tags wait on a stack. */
+static void check_well_formed(const char *name, const char *at)
+{
+	char open[16][16];
+	int depth = 0, n_tags = 0;
+
+	ck_assert_msg(!strncmp(at, "<?xml ", 6), "%s", name);
+	for (at = strstr(at, "?>") + 2; *at; at++) {
+		const char *end = at;
+		int n, quotes = 0;
+
+		ck_assert_msg(*at != '&' || !strncmp(at, "&amp;", 5) || !strncmp(at, "&lt;", 4) ||
+		                      !strncmp(at, "&gt;", 4),
+		              "%s: %.40s", name, at);
+		if (*at != '<')
+			continue;
+		for (; *end && (*end != '>' || quotes % 2); end++) {
+			quotes += *end == '"';
+			ck_assert_msg(end == at || *end != '<', "%s: %.40s", name, at);
+		}
+		ck_assert_msg(*end && quotes % 2 == 0, "%s: %.40s", name, at);
+		n = (int)strcspn(at + 1 + (at[1] == '/'), " >/");
+		ck_assert_int_lt(n, 16);
+		if (at[1] == '/') {
+			ck_assert_msg(depth-- > 0 && !strncmp(open[depth], at + 2, (size_t)n) &&
+			                      !open[depth][n],
+			              "%s: %.40s", name, at);
+		} else if (end[-1] != '/') {
+			ck_assert_int_lt(depth, 16);
+			memcpy(open[depth], at + 1, (size_t)n);
+			open[depth++][n] = '\0';
+		}
+		n_tags++;
+		at = end;
+	}
+	ck_assert_msg(depth == 0 && n_tags > 10, "%s: %d tags, %d not closed", name, n_tags, depth);
+}
+
+START_TEST(svg_is_well_formed_and_not_too_large)
+{
+	struct orr_pipeline *p = make_case(cases[_i].stages, cases[_i].forward, cases[_i].backward);
+	struct way way;
+	struct page page;
+	const char *text;
+
+	way_init(&way, p, cases[_i].schedule, cases[_i].workers, cases[_i].m);
+	text = write_svg(&page, way.timeline);
+	check_well_formed(cases[_i].name, text);
+	ck_assert_msg(!strstr(text, "nan") && !strstr(text, "inf"), "%s", cases[_i].name);
+	ck_assert_msg(page.size < 1500000, "%s: %zu bytes", cases[_i].name, page.size);
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(names_are_escaped_in_svg)
+{
+	struct drawn drawn;
+	struct page page;
+	const char *text;
+
+	draw_split(&drawn);
+	text = write_svg(&page, drawn.timeline);
+	check_well_formed("split", text);
+	ck_assert_ptr_nonnull(strstr(text, "&lt;split &amp; \"odd\"&gt;: 4 stages on 2 workers"));
+	page_close(&page);
+	draw_fini(&drawn);
+}
+END_TEST
+
+/* A path moves once per cell; no cell starts before another of its row ends. */
+START_TEST(svg_has_a_cell_a_job)
+{
+	struct orr_pipeline *p = make_case(4, 1, 2);
+	struct way way;
+	struct page page;
+	int n_cells = 0;
+
+	way_init(&way, p, "1f1b", 4, 8);
+	for (const char *at = write_svg(&page, way.timeline); (at = strstr(at, "<path fill=\"#"));
+	     at++) {
+		const char *end = strchr(at, '>');
+
+		if (strstr(at, " stroke=") && strstr(at, " stroke=") < end)
+			for (const char *m = at; m < end; m++)
+				n_cells += *m == 'M';
+	}
+	ck_assert_int_eq(n_cells, way.jobs->n_jobs);
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- both ---- */
+
+START_TEST(a_timeline_that_never_ran_is_drawn_idle)
+{
+	struct orr_pipeline *p = make_case(2, 1, 2);
+	struct orr_timeline *t = NULL;
+	struct orr_error err = {""};
+	struct way way;
+	struct page page;
+
+	way_init(&way, p, "1f1b", 2, 3);
+	ck_assert_msg(!orr_timeline_create(&t, way.jobs, &err), "%s", err.msg);
+	ck_assert_ptr_nonnull(strstr(write_text(&page, t, 80, false), "\nw1  ....."));
+	page_close(&page);
+	orr_timeline_destroy(t);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(updates_are_drawn_after_the_jobs)
+{
+	struct orr_pipeline *p = make_case(2, 1, 2);
+	struct way way;
+	struct page page;
+
+	for (int s = 0; s < 2; s++)
+		p->stages[s].update_ns = 2 * ORR_UNIT_NS;
+	way_init(&way, p, "1f1b", 2, 2);
+	ck_assert_int_eq(way.timeline->n_updates, 2);
+	golden_check("updates.txt", write_text(&page, way.timeline, 80, false));
+	page_close(&page);
+	ck_assert_ptr_nonnull(strstr(write_svg(&page, way.timeline), ">0U</text>"));
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_said)
+{
+	struct orr_pipeline *p = make_case(4, 1, 2);
+	FILE *full = fopen("/dev/full", "w");
+	struct orr_error err = {""};
+	struct way way;
+
+	way_init(&way, p, "1f1b", 4, 8);
+	if (full) { /* not every system has one */
+		ck_assert_int_eq(orr_diagram_text(full, way.timeline, 100, false, &err), ORR_E_IO);
+		ck_assert_msg(strstr(err.msg, "diagram: could not be written: ") == err.msg, "%s",
+		              err.msg);
+		ck_assert_int_eq(orr_diagram_svg(full, way.timeline, &err), ORR_E_IO);
+		fclose(full);
+	}
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("diagram");
+	TCase *tcase = tcase_create("diagram");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, drawings_are_as_they_were_looked_at);
+	tcase_add_test(tcase, a_split_backward_is_as_it_was_looked_at);
+	tcase_add_loop_test(tcase, no_line_is_wider_than_asked_and_every_worker_has_one, 0,
+	                    N_CASES);
+	tcase_add_test(tcase, a_cell_stands_where_its_job_runs);
+	tcase_add_test(tcase, too_few_columns_are_refused);
+	tcase_add_loop_test(tcase, svg_is_well_formed_and_not_too_large, 0, N_CASES);
+	tcase_add_test(tcase, names_are_escaped_in_svg);
+	tcase_add_test(tcase, svg_has_a_cell_a_job);
+	tcase_add_test(tcase, a_timeline_that_never_ran_is_drawn_idle);
+	tcase_add_test(tcase, updates_are_drawn_after_the_jobs);
+	tcase_add_test(tcase, a_full_disk_is_said);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,521 @@
+/* Schedules as CSV: what is written is read back to the same timeline, and a wrong cell is named.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exchange.h"
+#include "pipelines.h"
+#include "table.h"
+
+#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- reading ---- */
+
+static struct orr_table *parse(const char *text)
+{
+	struct orr_table *table = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_exchange_parse(&table, "a.csv", text, strlen(text), &err), "%s: %s",
+		      text, err.msg);
+	return table;
+}
+
+/* A table on its way, on a chain with F=1, B=1, W=1. */
+static void way_init_table(struct way *way, struct orr_pipeline *p, const struct orr_table *table)
+{
+	struct orr_machine machine = orr_machine_default(table->n_workers);
+	struct orr_error err = {""};
+
+	memset(way, 0, sizeof(*way));
+	orr_table_schedule(&way->choice.schedule, table);
+	ck_assert_msg(!orr_pipeline_set_step(p, table->n_workers, table->n_microbatches, &err),
+		      "%s", err.msg);
+	ck_assert_msg(!orr_jobs_create(&way->jobs, p, &way->choice.schedule, &err), "%s", err.msg);
+	ck_assert_msg(!orr_simulate(&way->timeline, way->jobs, &machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_timeline_check(way->timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_figures_create(&way->figures, way->timeline, &err), "%s", err.msg);
+}
+
+static struct orr_pipeline *make_split_chain(int n_stages)
+{
+	char edges[256] = "";
+
+	for (int s = 0; s + 1 < n_stages; s++)
+		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", s, s + 1);
+	return make_pipeline(n_stages, edges, 1, 1, 1, 1, 0, 0);
+}
+
+/* Orders of the workers, with B for the input gradient as jobs are printed. */
+static const struct {
+	const char *what, *text;
+	bool split;
+	const char *order[2];
+	int makespan;
+} good[] = {
+	{"whole backwards",
+	 "0F0,0F1,,,0B0,,0B1\n,1F0,1B0,1F1,,1B1\n",
+	 false,
+	 {"0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"},
+	 9},
+	{"split backwards",
+	 "0F0,,,0I0,0W0\n,1F0,1I0,1W0\n",
+	 true,
+	 {"0F0 0B0 0W0", "1F0 1B0 1W0"},
+	 5},
+	{"the older writing",
+	 "0F0,,,0B0,0W0\n,1F0,1B0,1W0\n",
+	 true,
+	 {"0F0 0B0 0W0", "1F0 1B0 1W0"},
+	 5},
+	{"whole backwards in the older writing",
+	 "0F0,,,0BW0\n,1F0,1BW0\n",
+	 false,
+	 {"0F0 0B0", "1F0 1B0"},
+	 6},
+	{"a whole backward among split ones",
+	 "0F0,0F1,0B0,0I1,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n",
+	 true,
+	 {"0F0 0F1 0B0 0W0 0B1 0W1", "1F0 1B0 1F1 1B1 1W0 1W1"},
+	 7},
+	{"the same in the older writing",
+	 "0F0,0F1,0BW0,0B1,0W1\n1F0,1B0,1F1,1B1,1W0,1W1\n",
+	 true,
+	 {"0F0 0F1 0B0 0W0 0B1 0W1", "1F0 1B0 1F1 1B1 1W0 1W1"},
+	 7},
+	{"pairs",
+	 "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,(1B0; 1F1)OVERLAP_F_B,1B1\n",
+	 false,
+	 {"0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"},
+	 9},
+	{"a pair with half a backward",
+	 "0F0,(0F1;0I0)OVERLAP_F_B,0W0,0B1\n1F0,1B0,1F1,1B1\n",
+	 true,
+	 {"0F0 0F1 0B0 0W0 0B1 0W1", "1F0 1B0 1W0 1F1 1B1 1W1"},
+	 8},
+	{"transfers and sharding",
+	 "0UNSHARD,0F0,0SEND_F0,1RECV_B0,0B0,0REDUCE_GRAD,0RESHARD\n"
+	 "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD\n",
+	 false,
+	 {"0F0 0B0", "1F0 1B0"},
+	 6},
+	{"spaces, CRLF, a byte order mark, blank lines at the end",
+	 "\xef\xbb\xbf 0F0 ,\t,0B0\r\n,1F0, 1B0 \r\n\r\n  \n",
+	 false,
+	 {"0F0 0B0", "1F0 1B0"},
+	 6},
+	{"no newline at the end", "0F0,0B0\n1F0,1B0", false, {"0F0 0B0", "1F0 1B0"}, 6},
+	{"a stage on two rows",
+	 "0F0,1F0,1B1,0B1\n0F1,1F1,1B0,0B0\n",
+	 false,
+	 {"0F0 1F0 1B1 0B1", "0F1 1F1 1B0 0B0"},
+	 6},
+	{"a worker with nothing to do", "0F0,1F0,1B0,0B0\n,\n", false, {"0F0 1F0 1B0 0B0", ""}, 6},
+};
+
+START_TEST(a_file_is_the_schedule_that_it_says)
+{
+	struct orr_table *table = parse(good[_i].text);
+	struct orr_pipeline *p = make_split_chain(2);
+	struct way way;
+	char order[512];
+
+	ck_assert_msg(table->split_backward == good[_i].split, "%s", good[_i].what);
+	ck_assert_int_eq(table->n_workers, 2);
+	ck_assert_int_eq(table->n_stages, 2);
+	way_init_table(&way, p, table);
+	for (int w = 0; w < 2; w++) {
+		way_order(&way, w, order, sizeof(order));
+		ck_assert_msg(!strcmp(order, good[_i].order[w]), "%s: worker %d: %s", good[_i].what,
+			      w, order);
+	}
+	ck_assert_msg(way.figures->makespan_ns == good[_i].makespan * ORR_UNIT_NS, "%s: %lld",
+		      good[_i].what, (long long)(way.figures->makespan_ns / ORR_UNIT_NS));
+	way_fini(&way);
+	orr_table_destroy(table);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+#define PASSES                                                                                     \
+	"there are F forward, I input gradient, W weight gradient, B whole backward, SEND_F, "     \
+	"RECV_F, "                                                                                 \
+	"SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD"
+#define PAIR "a pair is one forward and one backward, such as (0F7;7B3)OVERLAP_F_B"
+#define FORM "write stage, pass, microbatch, such as 0F0"
+static const struct {
+	const char *text, *message;
+} bad[] = {
+	{"", "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
+	{" \n\n", "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
+	{",,\n,,\n",
+	 "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
+	{"0SEND_F0,0UNSHARD\n",
+	 "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
+	{"0F0,0B0\n\n1F0,1B0\n",
+	 "a.csv:2: a row without cells: write commas for a worker that has nothing to do"},
+	{"\n0F0,0B0\n",
+	 "a.csv:1: a row without cells: write commas for a worker that has nothing to do"},
+	/* the form of a cell */
+	{"0F0,F1,0B0\n", "a.csv:1:2: 'F1': no stage number: " FORM},
+	{"0F0,0B0\n,-1F0\n", "a.csv:2:2: '-1F0': no stage number: " FORM},
+	{"0F0,0X0\n", "a.csv:1:2: '0X0': no pass 'X': " PASSES},
+	{"0F0,0b0\n", "a.csv:1:2: '0b0': no pass 'b': " PASSES},
+	{"0F0,0BB0\n", "a.csv:1:2: '0BB0': no pass 'BB': " PASSES},
+	{"0F0,,,12\n", "a.csv:1:4: '12': no pass '': " PASSES},
+	{"0F0,0 F1\n", "a.csv:1:2: '0 F1': no pass ' F1': " PASSES},
+	{"0F\n", "a.csv:1:1: '0F': no microbatch number: " FORM},
+	{"0F0,0SEND_F\n", "a.csv:1:2: '0SEND_F': no microbatch number: " FORM},
+	{"0F0,0B0,0RESHARD1\n",
+	 "a.csv:1:3: '0RESHARD1': '1' is too much: cells are separated by commas"},
+	{"0F0;0B0\n", "a.csv:1:1: '0F0;0B0': ';0B0' is too much: cells are separated by commas"},
+	{"0F0,0B0 0F1\n",
+	 "a.csv:1:2: '0B0 0F1': ' 0F1' is too much: cells are separated by commas"},
+	{"\"0F0\",0B0\n", "a.csv:1:1: '\"0F0\"': no stage number: " FORM},
+	{"0F0,1000000000F0\n", "a.csv:1:2: '1000000000F0': a stage number above 999999999"},
+	{"0F0,0F99999999999999999999\n",
+	 "a.csv:1:2: '0F99999999999999999999': a microbatch number above 999999999"},
+	{"0F0,\x01\xff\n", "a.csv:1:2: '?\?': no stage number: " FORM},
+	{"0F0,0this is no pass and it is quite long\n",
+	 "a.csv:1:2: '0this is no pass and it is quite long': no pass 'this': " PASSES},
+	{"0F0,0123456789012345678901234567890123456789\n", /* printed in part */
+	 "a.csv:1:2: '0123456789012345678901234567890123456789': a stage number above 999999999"},
+	/* pairs */
+	{"(0F0)OVERLAP_F_B\n", "a.csv:1:1: '(0F0)OVERLAP_F_B': " PAIR},
+	{"(0F0;0F1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0F1)OVERLAP_F_B': " PAIR},
+	{"(0F0;0W1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0W1)OVERLAP_F_B': " PAIR},
+	{"(0F0;0SEND_F1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0SEND_F1)OVERLAP_F_B': " PAIR},
+	{"(0F0;0B1)OVERLAP\n", "a.csv:1:1: '(0F0;0B1)OVERLAP': " PAIR},
+	{"(0F0;0B1;0F2)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0B1;0F2)OVERLAP_F_B': " PAIR},
+	{"(0F0;0X1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0X1)OVERLAP_F_B': no pass 'X': " PASSES},
+	{"(0F0;B1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;B1)OVERLAP_F_B': no stage number: " FORM},
+	{"(0F1;0B0)OVERLAP_F_B3\n",
+	 "a.csv:1:1: '(0F1;0B0)OVERLAP_F_B3': '3' is too much: cells are separated by commas"},
+	/* a job twice, or not at all */
+	{"0F0,0F1,0B0,0F1\n",
+	 "a.csv:1:4: 0F1: 0F1 in row 1, column 2 has done that: every job is there once"},
+	{"0F0,0B0\n,0B0\n",
+	 "a.csv:2:2: 0B0: 0B0 in row 1, column 2 has done that: every job is there once"},
+	{"0F0,0I0,0W0,0B0\n",
+	 "a.csv:1:4: 0B0: 0I0 in row 1, column 2 has done that: every job is there once"},
+	{"0F0,0B0,0W0,0F1,0I1,0W1\n",
+	 "a.csv:1:3: 0W0: 0B0 in row 1, column 2 has done that: every job is there once"},
+	{"0F0,(0F1;0B0)OVERLAP_F_B,0B0,0B1\n",
+	 "a.csv:1:3: 0B0: 0B0 in row 1, column 2 has done that: every job is there once"},
+	{"0F0,0F1,0B0\n",
+	 "a.csv:1:2: 0F1: its 0B1 is missing: every stage and microbatch needs F and B"},
+	{"0F0,0B0\n1B0\n",
+	 "a.csv:2:1: 1B0: its 1F0 is missing: every stage and microbatch needs F and B"},
+	{"0F0,0I0,0W0,0F1,0I1\n",
+	 "a.csv:1:4: 0F1: its 0W1 is missing: every stage and microbatch needs F, I and W"},
+	{"0F0,0B0,0W0,0F1,0B1\n",
+	 "a.csv:1:4: 0F1: its 0W1 is missing: every stage and microbatch needs F, B and W"},
+	{"0F0,0BW0,0F1\n",
+	 "a.csv:1:3: 0F1: its 0BW1 is missing: every stage and microbatch needs F and B"},
+	{"0F0,0B0\n4F0,4B0\n",
+	 "a.csv: 1F0 is missing: stages go up to 4 (row 2, column 1) and microbatches to 0 "
+	 "(row 1, column 1), and every one needs the other"},
+	{"0F0,0B0,0F70,0B70\n",
+	 "a.csv: 0F1 is missing: stages go up to 0 (row 1, column 1) and microbatches to 70 "
+	 "(row 1, column 3), and every one needs the other"},
+	{"0F999999999,0B999999999\n",
+	 "a.csv: 0F0 is missing: stages go up to 0 (row 1, column 1) and microbatches "
+	 "to 999999999 (row 1, column 1), and every one needs the other"},
+	{"0F0,0I0,0W0,0F1,0BW1\n",
+	 "a.csv:1:5: 0BW1: BW is of the older writing, in which B is the input gradient, "
+	 "and 0I0 in row 1, column 2 is of the newer: take one of them"},
+};
+
+START_TEST(a_wrong_cell_is_named)
+{
+	struct orr_table *table = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(
+		orr_exchange_parse(&table, "a.csv", bad[_i].text, strlen(bad[_i].text), &err),
+		ORR_E_INPUT);
+	ck_assert_ptr_null(table);
+	ck_assert_str_eq(err.msg, bad[_i].message);
+}
+END_TEST
+
+START_TEST(a_zero_byte_is_no_end)
+{
+	static const char text[] = "0F0,0B0\0,0F0\n";
+	struct orr_table *table = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_exchange_parse(&table, "a.csv", text, sizeof(text) - 1, &err),
+			 ORR_E_INPUT);
+	ck_assert_str_eq(err.msg,
+			 "a.csv:1:2: '0B0?': '?' is too much: cells are separated by commas");
+}
+END_TEST
+
+/* Four stages on two workers, two microbatches. */
+#define SMALL "0F0,2F0,0F1,2F1,2B0,0B0,2B1,0B1\n1F0,3F0,3B0,1F1,1B0,3F1,3B1,1B1\n"
+static const struct {
+	const char *text;
+	int n_stages, n_workers, n_microbatches;
+	const char *message;
+} sizes[] = {
+	{SMALL, 4, 4, 2,
+	 "a.csv: lays out the jobs of 2 workers, a row each, and there are to be 4: give --workers "
+	 "2, "
+	 "or leave it out"},
+	{SMALL, 3, 2, 2,
+	 "a.csv:2:2: 3F0: stage 3, and the model has 3 stages, from 0: take a model of 4 stages"},
+	{SMALL, 8, 2, 2,
+	 "a.csv: no job of stage 4: it lays out 4 stages, and the model has 8: take a model of as "
+	 "many "
+	 "stages"},
+	{SMALL, 4, 2, 1,
+	 "a.csv:1:3: 0F1: microbatch 1, and there are to be 1, from 0: give -m 2, or leave it out"},
+	{SMALL, 4, 2, 8,
+	 "a.csv: no job of microbatch 2: it lays out 2, and there are to be 8: give -m 2, or leave "
+	 "it "
+	 "out"},
+	{"0F0,1F0,0B0,1B0\n", 2, 1, 1,
+	 "schedule a.csv deadlocks, each of these jobs waits for the one before it: "},
+	{"0B0,0F0\n", 1, 1, 1,
+	 "schedule a.csv deadlocks, each of these jobs waits for the one before it: "},
+};
+
+START_TEST(a_schedule_of_another_size_or_without_an_end_is_refused)
+{
+	struct orr_table *table = parse(sizes[_i].text);
+	struct orr_pipeline *p = make_split_chain(sizes[_i].n_stages);
+	struct orr_schedule schedule;
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+
+	orr_table_schedule(&schedule, table);
+	ck_assert_int_eq(
+		orr_pipeline_set_step(p, sizes[_i].n_workers, sizes[_i].n_microbatches, &err), 0);
+	ck_assert_int_eq(orr_jobs_create(&jobs, p, &schedule, &err), ORR_E_INPUT);
+	if (strstr(sizes[_i].message, "deadlocks"))
+		err.msg[strlen(sizes[_i].message)] = '\0';
+	ck_assert_str_eq(err.msg, sizes[_i].message);
+	orr_table_destroy(table);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_read_is_refused)
+{
+	struct orr_choice choice;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_choice_init(&choice, "nowhere/x.csv", &err), ORR_E_INPUT);
+	ck_assert_str_eq(
+		err.msg,
+		"nowhere/x.csv: No such file or directory: name a schedule's CSV, or a schedule "
+		"(`orrery schedules` lists them)");
+	ck_assert_ptr_null(choice.table);
+}
+END_TEST
+
+/* PyTorch's own file, where it lies beside. */
+START_TEST(a_schedule_of_pytorch_ends_at_49)
+{
+	static const char path[] =
+		ORR_SOURCE "/../shared/data/pytorch/zb1p_2rank_2stagep_compute.csv";
+	struct orr_pipeline *p = make_split_chain(4);
+	struct orr_table *table = NULL;
+	struct orr_error err = {""};
+	struct way way;
+
+	if (access(path, R_OK)) {
+		printf("SKIP: %s is not there\n", path);
+		orr_pipeline_destroy(p);
+		return;
+	}
+	ck_assert_msg(!orr_exchange_read(&table, path, &err), "%s", err.msg);
+	way_init_table(&way, p, table);
+	ck_assert_int_eq(way.figures->makespan_ns, 49 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.jobs->n_jobs, 4 * 8 * 3);
+	way_fini(&way);
+	orr_table_destroy(table);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- writing ---- */
+
+static char *write_csv(const struct orr_timeline *t)
+{
+	struct orr_error err = {""};
+	size_t size = 0;
+	char *text = NULL;
+	FILE *file = open_memstream(&text, &size);
+
+	ck_assert(file != NULL);
+	ck_assert_msg(!orr_exchange_write(file, t, &err), "%s", err.msg);
+	ck_assert_int_eq(fclose(file), 0);
+	return text;
+}
+
+static const struct {
+	const char *schedule;
+	int n_stages, n_workers, n_microbatches, forward, backward;
+	const char *text;
+} written[] = {
+	{"1f1b", 2, 2, 2, 1, 1, "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n"},
+	/* two steps a backward: the second is empty */
+	{"1f1b", 2, 2, 2, 1, 2, "0F0,0F1,,,0B0,,,0B1,\n,1F0,1B0,,1F1,1B1,,,\n"},
+	{"1f1b", 2, 2, 2, 5, 10, "0F0,0F1,,,0B0,,,0B1,\n,1F0,1B0,,1F1,1B1,,,\n"},
+	/* no step to line up by */
+	{"1f1b", 2, 2, 2, 7, 100, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"},
+	{"1f1b", 2, 2, 1, 0, 1, "0F0,0B0\n1F0,1B0\n"},
+	{"1f1b", 1, 3, 1, 1, 1, "0F0,0B0\n,\n,\n"},
+	{"1f1b", 1, 2, 1, 0, 1, "0F0,0B0\n,\n"},
+};
+
+START_TEST(steps_line_up_where_there_are_steps)
+{
+	struct orr_pipeline *p =
+		make_chain(written[_i].n_stages, written[_i].forward, written[_i].backward);
+	struct way way;
+	char *text;
+
+	way_init(&way, p, written[_i].schedule, written[_i].n_workers, written[_i].n_microbatches);
+	text = write_csv(way.timeline);
+	ck_assert_str_eq(text, written[_i].text);
+	free(text);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	int n_stages;
+	const char *edges;
+} shapes[] = {
+	{"chain of 1", 1, ""},
+	{"chain of 2", 2, "0>1"},
+	{"chain of 4", 4, "0>1 1>2 2>3"},
+	{"chain of 8", 8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7"},
+	{"towers of 2 and 1 on 2", 5, "0>1 1>3 2>3 3>4"},
+	{"a skip", 4, "0>1 1>2 2>3 0>3"},
+	{"two towers of 3 on 2", 8, "0>1 1>2 2>6 3>4 4>5 5>6 6>7"},
+};
+static const int costs[][3] = {{1, 1, 1}, {1, 2, 0}, {1296, 1322, 976}, {0, 1, 1}, {3, 2, 7}};
+
+static void check_same(const struct orr_timeline *x, const struct orr_timeline *y, const char *what)
+{
+	ck_assert_msg(x->jobs->n_jobs == y->jobs->n_jobs, "%s: another number of jobs", what);
+	for (int j = 0; j < x->jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(x->jobs, j);
+
+		ck_assert_msg(x->start_ns[j] == y->start_ns[j] && x->end_ns[j] == y->end_ns[j] &&
+				      x->jobs->compute[j] == y->jobs->compute[j],
+			      "%s: %d%c%d on worker %d at %lld, and then on worker %d at %lld",
+			      what, job.s, orr_pass_letter(job.d), job.b, x->jobs->compute[j],
+			      (long long)x->start_ns[j], y->jobs->compute[j],
+			      (long long)y->start_ns[j]);
+	}
+}
+
+/* There and back; false if the schedule does not serve that pipeline. */
+static bool go_round(struct orr_pipeline *p, const struct orr_schedule *schedule, const char *what)
+{
+	struct orr_machine machine = orr_machine_default(p->n_workers);
+	struct orr_choice choice;
+	struct orr_jobs *jobs = NULL;
+	struct orr_timeline *timeline = NULL;
+	struct orr_table *table;
+	struct orr_error err = {""};
+	struct way way;
+	char *text, *again;
+
+	ck_assert_msg(!orr_choice_init(&choice, schedule->name, &err), "%s", err.msg);
+	if (orr_jobs_create(&jobs, p, &choice.schedule, &err)) {
+		orr_choice_fini(&choice);
+		return false;
+	}
+	ck_assert_msg(!orr_simulate(&timeline, jobs, &machine, &err), "%s: %s", what, err.msg);
+	text = write_csv(timeline);
+	table = parse(text);
+	for (int s = 0; s < p->n_stages; s++) /* which the format has no word for */
+		p->stages[s].recompute = jobs->recompute[s];
+	way_init_table(&way, p, table);
+	check_same(timeline, way.timeline, what);
+	again = write_csv(way.timeline);
+	ck_assert_msg(!strcmp(text, again), "%s: written again, it is another file", what);
+	way_fini(&way);
+	for (int s = 0; s < p->n_stages; s++)
+		p->stages[s].recompute = false;
+	orr_table_destroy(table);
+	free(text);
+	free(again);
+	orr_timeline_destroy(timeline);
+	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
+	return true;
+}
+
+START_TEST(every_schedule_is_read_back_to_the_same_timeline)
+{
+	static const int microbatches[] = {1, 3, 8};
+	int *n_served;
+	int n = 0;
+	char what[256];
+
+	while (orr_schedules[n])
+		n++;
+	ck_assert((n_served = calloc((size_t)n, sizeof(*n_served))) != NULL);
+	for (int k = 0; k < N(shapes) * N(costs); k++) {
+		const int *cost = costs[k % N(costs)];
+		int shape = k / N(costs);
+		struct orr_pipeline *p = make_pipeline(shapes[shape].n_stages, shapes[shape].edges,
+						       cost[0], cost[1], cost[2], 1, 1, 1);
+		struct orr_error err;
+
+		for (int i = 0; i < n * N(microbatches) * 4; i++) {
+			int x = i / (N(microbatches) * 4),
+			    m = microbatches[i / 4 % N(microbatches)], w = 1 << i % 4;
+
+			ck_assert_int_eq(orr_pipeline_set_step(p, w, m, &err), 0);
+			snprintf(what, sizeof(what),
+				 "%s on %d workers, %d microbatches of a %s, costs %d,%d,%d",
+				 orr_schedules[x]->name, w, m, shapes[shape].name, cost[0], cost[1],
+				 cost[2]);
+			n_served[x] += go_round(p, orr_schedules[x], what);
+		}
+		orr_pipeline_destroy(p);
+	}
+	for (int x = 0; x < n; x++)
+		ck_assert_msg(n_served[x] >= 10, "%s: served only %d cases", orr_schedules[x]->name,
+			      n_served[x]);
+	free(n_served);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("exchange");
+	TCase *tcase = tcase_create("exchange");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tcase, 120);
+	tcase_add_loop_test(tcase, a_file_is_the_schedule_that_it_says, 0, N(good));
+	tcase_add_loop_test(tcase, a_wrong_cell_is_named, 0, N(bad));
+	tcase_add_test(tcase, a_zero_byte_is_no_end);
+	tcase_add_loop_test(tcase, a_schedule_of_another_size_or_without_an_end_is_refused, 0,
+			    N(sizes));
+	tcase_add_test(tcase, a_file_that_cannot_be_read_is_refused);
+	tcase_add_test(tcase, a_schedule_of_pytorch_ends_at_49);
+	tcase_add_loop_test(tcase, steps_line_up_where_there_are_steps, 0, N(written));
+	tcase_add_test(tcase, every_schedule_is_read_back_to_the_same_timeline);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

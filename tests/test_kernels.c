@@ -1,0 +1,306 @@
+/* The kernels alone: products of any shape and place, what the formulas give at their ends, and
+ * every optimizer against its formula in double. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../codelets/kernels.h"
+#include "../codelets/optimizer.h"
+#include "reference.h"
+#include "small_model.h"
+
+static float *filled(int64_t n, uint64_t seed)
+{
+	float *x = malloc((size_t)(n + 1) * sizeof(*x));
+
+	ck_assert_ptr_nonnull(x);
+	for (int64_t i = 0; i < n; i++)
+		x[i] = seed ? (float)small_random(&seed) : NAN; /* seed 0: poison */
+	return x;
+}
+
+static void check_near(double value, double expected, double scale, const char *what, int64_t i)
+{
+	ck_assert_msg(fabs(value - expected) <= 1e-6 * scale, "%s[%lld] is %.9g, should be %.9g",
+	              what, (long long)i, value, expected);
+}
+
+static const struct {
+	int64_t n, in, out;
+} shapes[] = {
+	{1, 1, 1}, {1, 7, 1}, {7, 1, 3}, {1, 13, 17}, {5, 3, 2}, {17, 31, 13}, {2, 64, 10},
+	{61, 19, 1}, {3, 127, 67}, {64, 64, 64}, {33, 129, 65},
+};
+
+START_TEST(linear_agrees_with_plain_loops)
+{
+	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
+	float *x = filled(n * in, 1), *w = filled(out * in, 2), *bias = filled(out, 3);
+	float *dy = filled(n * out, 4), *y = filled(n * out, 0), *dx = filled(n * in, 0);
+	float *dw = filled(out * in, 0), *dbias = filled(out, 0);
+
+	orr_linear_forward(n, in, out, x, w, bias, y);
+	orr_linear_input(n, in, out, dy, w, dx);
+	orr_linear_weight(n, in, out, x, dy, dw, dbias);
+	for (int64_t i = 0; i < n * out; i++) {
+		double sum = (double)bias[i % out];
+
+		for (int64_t k = 0; k < in; k++)
+			sum += (double)x[i / out * in + k] * (double)w[i % out * in + k];
+		check_near((double)y[i], sum, (double)in, "y", i);
+	}
+	for (int64_t i = 0; i < n * in; i++) {
+		double sum = 0;
+
+		for (int64_t k = 0; k < out; k++)
+			sum += (double)dy[i / in * out + k] * (double)w[k * in + i % in];
+		check_near((double)dx[i], sum, (double)out, "dx", i);
+	}
+	for (int64_t i = 0; i < out * in; i++) {
+		double sum = 0;
+
+		for (int64_t r = 0; r < n; r++)
+			sum += (double)dy[r * out + i / in] * (double)x[r * in + i % in];
+		check_near((double)dw[i], sum, (double)n, "dw", i);
+	}
+	for (int64_t i = 0; i < out; i++) {
+		double sum = 0;
+
+		for (int64_t r = 0; r < n; r++)
+			sum += (double)dy[r * out + i];
+		check_near((double)dbias[i], sum, (double)n, "dbias", i);
+	}
+	free(x), free(w), free(bias), free(dy), free(y), free(dx), free(dw), free(dbias);
+}
+END_TEST
+
+/* A tensor lies elsewhere in its buffer under another cut; its bits must not follow. */
+START_TEST(a_product_has_the_same_bits_at_any_address)
+{
+	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
+	float *x = filled(n * in, 5), *w = filled(out * in, 6), *bias = filled(out, 7);
+	float *y = filled(n * out, 0), *dw = filled(out * in, 0), *dbias = filled(out, 0);
+
+	orr_linear_forward(n, in, out, x, w, bias, y);
+	orr_linear_weight(n, in, out, x, y, dw, dbias);
+	for (int64_t shift = 1; shift < 16; shift += 3) {
+		float *at[4] = {filled(n * in + shift, 0), filled(out * in + shift, 0),
+		                filled(n * out + shift, 0), filled(out * in + shift, 0)};
+
+		memcpy(at[0] + shift, x, (size_t)(n * in) * sizeof(*x));
+		memcpy(at[1] + shift, w, (size_t)(out * in) * sizeof(*w));
+		orr_linear_forward(n, in, out, at[0] + shift, at[1] + shift, bias, at[2] + shift);
+		ck_assert_mem_eq(at[2] + shift, y, (size_t)(n * out) * sizeof(*y));
+		orr_linear_weight(n, in, out, at[0] + shift, at[2] + shift, at[3] + shift, dbias);
+		ck_assert_mem_eq(at[3] + shift, dw, (size_t)(out * in) * sizeof(*dw));
+		free(at[0]), free(at[1]), free(at[2]), free(at[3]);
+	}
+	free(x), free(w), free(bias), free(y), free(dw), free(dbias);
+}
+END_TEST
+
+START_TEST(gelu_is_the_exact_form_from_end_to_end)
+{
+	int n = 0;
+
+	for (double x = -9; x <= 9; x += 0.03125, n++) {
+		float in = (float)x, y = NAN, dx = NAN, one = 1;
+		double below = 0.5 * erfc(-x / sqrt(2)),
+		       density = exp(-x * x / 2) / sqrt(2 * acos(-1));
+
+		orr_gelu_forward(1, &in, &y);
+		orr_gelu_backward(1, &in, &one, &dx);
+		check_near((double)y, x * below, 10 * fabs(x * below), "gelu", n);
+		check_near((double)dx, below + x * density, 1, "its slope", n);
+	}
+	ck_assert_int_eq(n, 577);
+}
+END_TEST
+
+START_TEST(relu_lets_nan_through_and_is_flat_at_zero)
+{
+	float x[4] = {-1, 0, 2, NAN}, y[4], dy[4] = {5, 6, 7, 8}, dx[4];
+
+	orr_relu_forward(4, x, y);
+	orr_relu_backward(4, y, dy, dx);
+	ck_assert(y[0] <= 0 && y[1] <= 0 && y[2] >= 2 && isnan(y[3]));
+	ck_assert(y[0] >= 0 && y[1] >= 0 && y[2] <= 2);
+	ck_assert(fabsf(dx[0]) <= 0 && fabsf(dx[1]) <= 0 && fabsf(dx[2] - 7) <= 0);
+}
+END_TEST
+
+START_TEST(layernorm_of_equal_columns_is_the_bias)
+{
+	float x[3] = {1e6f, 1e6f, 1e6f}, gain[3] = {2, 3, 4}, bias[3] = {5, 6, 7}, normal[4];
+	float y[3], dy[3] = {1, -2, 4}, dx[3];
+
+	orr_layernorm_forward(1, 3, x, gain, bias, y, normal);
+	ck_assert_mem_eq(y, bias, sizeof(bias));
+	orr_layernorm_input(1, 3, normal, gain, dy, dx); /* g - mean(g), over sqrt(1e-5) */
+	for (int i = 0; i < 3; i++)
+		check_near((double)dx[i], ((double)(dy[i] * gain[i]) - 4) / sqrt(1e-5), 4e3, "dx",
+		           i);
+}
+END_TEST
+
+START_TEST(cross_entropy_stays_finite_at_any_score)
+{
+	float scores[6] = {1000, 0, -1000, -1000, 0, 1000}, classes[2] = {0, 0}, slope[6];
+	int64_t correct = -1;
+	double loss = orr_softmax_cross_entropy(2, 3, scores, classes, slope, &correct);
+	double expected[6] = {0, 0, 0, -1, 0, 1};
+
+	check_near(loss, 2000, 1, "loss", 0);
+	ck_assert_int_eq(correct, 1);
+	for (int i = 0; i < 6; i++)
+		check_near((double)slope[i], expected[i], 1, "slope", i);
+}
+END_TEST
+
+START_TEST(of_equal_scores_the_first_one_is_the_answer)
+{
+	float scores[8] = {1, 3, 3, 2, 3, 3, 1, 1}, classes[2] = {1, 1}, slope[8];
+	int64_t correct = -1;
+
+	(void)orr_softmax_cross_entropy(2, 4, scores, classes, slope, &correct);
+	ck_assert_int_eq(correct, 1); /* row 0 says 1, row 1 says 0 */
+}
+END_TEST
+
+START_TEST(a_class_that_is_none_makes_the_loss_nan)
+{
+	static const float wrong[] = {-1, 3, 0.5f, 1e20f, -1e20f, NAN, INFINITY};
+	float scores[3] = {1, 2, 3}, slope[3] = {0};
+	int64_t correct = -1;
+
+	ck_assert(isnan(orr_softmax_cross_entropy(1, 3, scores, &wrong[_i], slope, &correct)));
+	ck_assert_int_eq(correct, 0);
+	for (int i = 0; i < 3; i++)
+		ck_assert(isnan(slope[i]));
+}
+END_TEST
+
+START_TEST(mse_is_the_mean_over_the_width_of_each_sample)
+{
+	float x[4] = {1, 2, 3, 4}, target[4] = {0, 4, 3, 1}, slope[4];
+	double expected[4] = {1, -2, 0, 3};
+
+	check_near(orr_mse(2, 2, x, target, slope), (1 + 4) / 2.0 + (0 + 9) / 2.0, 1, "loss", 0);
+	for (int i = 0; i < 4; i++)
+		check_near((double)slope[i], expected[i], 1, "slope", i);
+}
+END_TEST
+
+static const struct orr_rule rules[] = {
+	{ORR_RULE_SGD, 0.05, 0, 0, 0, 0, 0},
+	{ORR_RULE_SGD, 0.05, 0.9, 0, 0, 0, 0.01},
+	{ORR_RULE_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0},
+	{ORR_RULE_ADAM, 0.01, 0, 0.8, 0.99, 1e-3, 0.1},
+	{ORR_RULE_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1},
+};
+
+START_TEST(optimizers_follow_their_formulas)
+{
+	const struct orr_rule *r = &rules[_i];
+	struct reference_rule exact = {(enum reference_kind)r->rule, r->learning_rate, r->momentum,
+	                               r->beta1, r->beta2, r->epsilon, r->weight_decay};
+	float p[7], state[14] = {0};
+	double q[7], exact_state[14] = {0};
+	uint64_t seed = 11;
+
+	for (int i = 0; i < 7; i++)
+		q[i] = (double)(p[i] = (float)small_random(&seed));
+	for (int step = 1; step <= 50; step++) {
+		float a[7], b[7], c[7];
+		const float *gradients[3] = {a, b, c};
+		double g[7];
+
+		for (int i = 0; i < 7; i++) {
+			a[i] = (float)small_random(&seed);
+			b[i] = (float)small_random(&seed);
+			c[i] = (float)small_random(&seed);
+			g[i] = (double)a[i] + (double)b[i] + (double)c[i];
+		}
+		orr_rule_step(r, step, 7, p, state, gradients, 3);
+		reference_update(&exact, step, 7, q, exact_state, g);
+	}
+	for (int i = 0; i < 7; i++)
+		check_near((double)p[i], q[i], 3, "parameter", i);
+	ck_assert_int_eq(orr_rule_state_floats(r), r->rule == ORR_RULE_SGD ? 1 : 2);
+}
+END_TEST
+
+/* (1 + 2^-24) + 2^-24 is 1, 1 + (2^-24 + 2^-24) is not: three blocks, the one of which is large, and
+ * three chunks of one float each. Chunk c starts with block c+1. */
+START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
+{
+	static const struct orr_rule plain = {.rule = ORR_RULE_SGD, .learning_rate = 1};
+	static const float one[3] = {1, 1, 1}, tiny[3] = {0x1p-24f, 0x1p-24f, 0x1p-24f};
+	const float *blocks[3] = {tiny, tiny, tiny}, *chunks[3];
+	float p[3] = {0, 0, 0}, v[3] = {0, 0, 0}, sum;
+
+	blocks[_i] = one;
+	orr_rule_step(&plain, 1, 3, p, v, blocks, 3);
+	for (int c = 0; c < 3; c++)
+		ck_assert_msg((p[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i, c,
+		              (double)p[c]);
+	/* the same from sums that are there */
+	for (int c = 0; c < 3; c++) {
+		v[c] = -p[c]; /* the gradient, as momentum kept it */
+		p[c] = 0;
+		chunks[c] = &v[c];
+	}
+	orr_rule_step_chunks(&plain, 1, 3, p, (float[3]){0, 0, 0}, chunks, 3);
+	for (int c = 0; c < 3; c++)
+		ck_assert_msg(p[c] >= -v[c] && p[c] <= -v[c], "chunk %d", c);
+	sum = -1 - 0x1p-23f;
+	orr_rule_add(1, &sum, one);
+	ck_assert(sum < 0 && sum > -1e-6f);
+}
+END_TEST
+
+START_TEST(chunks_cover_a_block_evenly)
+{
+	for (int64_t n = 0; n < 20; n++)
+		for (int r = 1; r < 8; r++) {
+			ck_assert_int_eq(orr_rule_chunk(n, r, 0), 0);
+			ck_assert_int_eq(orr_rule_chunk(n, r, r), n);
+			for (int c = 0; c < r; c++) {
+				int64_t floats = orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
+
+				ck_assert(floats == n / r || floats == n / r + 1);
+			}
+		}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("kernels");
+	TCase *tcase = tcase_create("kernels");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	orr_gemm_init();
+	suite_add_tcase(suite, tcase);
+	tcase_add_loop_test(tcase, linear_agrees_with_plain_loops, 0,
+	                    sizeof(shapes) / sizeof(shapes[0]));
+	tcase_add_loop_test(tcase, a_product_has_the_same_bits_at_any_address, 0,
+	                    sizeof(shapes) / sizeof(shapes[0]));
+	tcase_add_test(tcase, gelu_is_the_exact_form_from_end_to_end);
+	tcase_add_test(tcase, relu_lets_nan_through_and_is_flat_at_zero);
+	tcase_add_test(tcase, layernorm_of_equal_columns_is_the_bias);
+	tcase_add_test(tcase, cross_entropy_stays_finite_at_any_score);
+	tcase_add_test(tcase, of_equal_scores_the_first_one_is_the_answer);
+	tcase_add_loop_test(tcase, a_class_that_is_none_makes_the_loss_nan, 0, 7);
+	tcase_add_test(tcase, mse_is_the_mean_over_the_width_of_each_sample);
+	tcase_add_loop_test(tcase, optimizers_follow_their_formulas, 0,
+	                    sizeof(rules) / sizeof(rules[0]));
+	tcase_add_loop_test(tcase, gradient_blocks_are_added_in_the_order_of_a_ring, 0, 3);
+	tcase_add_test(tcase, chunks_cover_a_block_evenly);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# Training across ranks. Usage: test_mpi.sh CHECK ORRERY TEST_MPI_TRAIN SOURCE
+#   bits   the bytes that one process writes for some schedules are those of 2, 3 and 4 ranks
+#   all    the same for every schedule
+#   kill   a rank that is killed, or stopped, ends all of them in time, with a message that says which
+#   resume a run that was killed goes on from its checkpoint, on another number of ranks, to the same parameters
+# Exit code 77: there is no mpirun, or the build has no MPI.
+check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
+command -v mpirun >/dev/null || exit 77
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+failed=0
+
+fail() { failed=1; printf 'FAILED: %s\n' "$*"; }
+ranks() { n=$1; shift; timeout 400 mpirun --oversubscribe -n "$n" "$@"; }
+
+ranks 2 "$train" "$work/one" 4 4 8 1f1b >"$work/log" 2>&1 || {
+	grep -q 'was not found when it was configured' "$work/log" && exit 77
+	cat "$work/log"
+	exit 1
+}
+
+# bits WORKERS MICROBATCHES BATCH RANKS [SCHEDULE...]
+bits() {
+	sizes="$1 $2 $3" counts=$4
+	shift 4
+	# shellcheck disable=SC2086
+	"$train" "$work/alone" $sizes "$@" >"$work/names" || fail "$sizes $*: one process"
+	for n in $counts; do
+		# shellcheck disable=SC2086
+		ranks "$n" "$train" "$work/ranks" $sizes "$@" >"$work/log" 2>&1 ||
+			fail "$sizes on $n ranks: $(grep -a FAILED "$work/log" | head -n 5)"
+		cmp "$work/alone" "$work/ranks" || fail "$sizes on $n ranks differ"
+	done
+	printf '%s schedules, %s, on %s ranks\n' "$(wc -l <"$work/names")" "$sizes" "$counts"
+}
+
+# hurt SIGNAL RANK SECONDS: what a rank that gets the signal leads to
+hurt() {
+	(cd "$source" && ranks 3 "$orrery" train graphs/digits.dot -w 4 -m 8 --steps 1000000 \
+		--svg "$work/drawing.svg" >/dev/null 2>"$work/err") &
+	job=$!
+	sleep "$3"
+	victim=
+	for pid in $(pgrep -f "^$orrery train .*--svg $work/drawing.svg"); do
+		tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2" && victim=$pid
+	done
+	if [ -z "$victim" ]; then
+		fail "no rank $2 after $3 s: $(cat "$work/err")"
+		kill "$job"
+		return
+	fi
+	kill "-$1" "$victim"
+	begin=$(date +%s)
+	wait "$job" && fail "signal $1 to rank $2: exit code 0"
+	lasted=$(($(date +%s) - begin))
+	[ "$lasted" -le 30 ] || fail "signal $1 to rank $2: $lasted s until all ended"
+	[ "$(grep -cE "rank $2( with PID| hangs)" "$work/err")" -eq 1 ] ||
+		fail "signal $1 to rank $2: no message, or several: $(cat "$work/err")"
+	pgrep -f "^$orrery train .*--svg $work/drawing.svg" >/dev/null &&
+		fail "signal $1 to rank $2: a rank goes on"
+	printf 'signal %s to rank %s: all ended after %s s\n' "$1" "$2" "$lasted"
+}
+
+case $check in
+bits)
+	bits 4 8 24 '2 3 4' ddp fsdp fslpp v-half
+	bits 5 8 19 '3' lpp:G=5,R=1 gems chimera 1f1b
+	;;
+all)
+	bits 4 8 24 '2 3 4'
+	;;
+kill)
+	hurt KILL 1 3
+	hurt KILL 0 2
+	hurt KILL 2 4.5
+	hurt STOP 1 3
+	hurt STOP 0 3
+	;;
+resume)
+	cd "$source" || exit 1
+	set -- train graphs/digits.dot -w 4 -m 8 --steps 12 --json
+	ranks 4 "$orrery" "$@" --checkpoint "$work/whole" >"$work/whole.json" 2>"$work/log" || fail "$(cat "$work/log")"
+	set -- train graphs/digits.dot -w 4 -m 8 --json --every 3 --checkpoint "$work/parts"
+	ranks 3 "$orrery" "$@" --steps 6 >/dev/null 2>"$work/log" || fail "$(cat "$work/log")"
+	ranks 2 "$orrery" "$@" --steps 12 --resume >"$work/parts.json" 2>"$work/log" || fail "$(cat "$work/log")"
+	a=$(grep '"loss"' "$work/whole.json") b=$(grep '"loss"' "$work/parts.json")
+	[ -n "$a" ] && [ "$a" = "$b" ] || fail "resumed on other ranks: $b instead of $a"
+	;;
+esac
+exit $failed

@@ -1,0 +1,233 @@
+/* Trains a model under every built-in schedule that serves it, in one process or, started by
+ * mpirun, across several; writes every schedule's parameters and losses to a file, so that two such
+ * files can be compared byte by byte. Checks that what crossed between the ranks is what the jobs
+ * imply; bytes where the batch is a multiple of the microbatches, and where it is not, everything of
+ * a step is freed as soon as it has been read. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH [SCHEDULE...] */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset.h"
+#include "graph.h"
+#include "jobs.h"
+#include "machine.h"
+#include "partition.h"
+#include "pipeline.h"
+#include "timeline.h"
+#include "traffic.h"
+#include "../src/runtime/ranks.h"
+#include "../src/runtime/run.h"
+
+#define N_ROWS 97
+#define N_COLUMNS 24
+#define N_STEPS 30
+#define MOST_RANKS 64
+
+/* Two encoders, a skip over the trunk, a stage without parameters, two losses. */
+static const char model[] = "digraph model {\n"
+			    "  left [op=input columns=\"0:8\" stage=0]\n"
+			    "  l1 [op=linear features=12 stage=0]\n"
+			    "  l2 [op=relu stage=0]\n"
+			    "  right [op=input columns=\"8:16\" scale=0.5 stage=1]\n"
+			    "  r1 [op=linear features=10 stage=1]\n"
+			    "  r2 [op=gelu stage=1]\n"
+			    "  join [op=concat stage=2]\n"
+			    "  t1 [op=linear features=16 stage=2]\n"
+			    "  t2 [op=layernorm stage=2]\n"
+			    "  t3 [op=relu stage=3]\n"
+			    "  t4 [op=linear features=6 stage=4]\n"
+			    "  t5 [op=linear features=7 stage=5]\n"
+			    "  scores [op=linear features=5 stage=6]\n"
+			    "  class [op=input columns=\"20\" stage=6]\n"
+			    "  loss [op=softmax_cross_entropy stage=6]\n"
+			    "  guess [op=linear features=3 stage=7]\n"
+			    "  target [op=input columns=\"21:24\" stage=7]\n"
+			    "  error [op=mse stage=7]\n"
+			    "  left -> l1 -> l2 -> join -> t1 -> t2 -> t3 -> t4 -> t5 -> scores -> loss\n"
+			    "  right -> r1 -> r2 -> join\n"
+			    "  class -> loss\n"
+			    "  l2 -> guess -> error\n"
+			    "  target -> error\n"
+			    "}\n";
+
+static FILE *out;
+static int n_failed;
+
+static void say(const char *message)
+{
+	fprintf(stderr, "FAILED: %s\n", message);
+}
+
+/* Any failure ends the test on every rank. */
+static void check(int code, const char *name, const struct orr_error *err)
+{
+	char text[sizeof(err->msg) + 64];
+
+	if (!code)
+		return;
+	snprintf(text, sizeof(text), "%s: %s", name, err->msg);
+	orr_ranks_fail(text);
+	say(text);
+	exit(1);
+}
+
+static int make_data(struct orr_dataset *data)
+{
+	uint64_t state = 12345;
+
+	data->n_rows = N_ROWS;
+	data->n_columns = N_COLUMNS;
+	data->values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
+	data->train = calloc(N_ROWS, sizeof(*data->train));
+	data->test = calloc(N_ROWS, sizeof(*data->test));
+	if (!data->values || !data->train || !data->test)
+		return -1;
+	for (int64_t r = 0; r < N_ROWS; r++) {
+		for (int64_t c = 0; c < N_COLUMNS; c++) {
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+			data->values[r * N_COLUMNS + c] =
+				(float)(int64_t)(state >> 33) * 0x1p-30f - 1;
+		}
+		data->values[r * N_COLUMNS + 20] = (float)(r * 3 % 5);
+		if (r % 5)
+			data->train[data->n_train++] = r;
+		else
+			data->test[data->n_test++] = r;
+	}
+	return 0;
+}
+
+static void write_out(const void *bytes, size_t size, size_t n)
+{
+	if (out && fwrite(bytes, size, n, out) != n)
+		n_failed++;
+}
+
+/* Each step's timeline holds, and its loss is that of one process. */
+static void visit(void *user, const struct orr_step *step)
+{
+	struct orr_error err = {""};
+	const struct orr_run *run = user;
+
+	write_out(&step->loss, sizeof(step->loss), 1);
+	if (!orr_ranks_rank())
+		check(orr_timeline_check(orr_run_timeline(run), &err), "timeline", &err);
+}
+
+/* Of each rank and kind: what was counted is N_STEPS times what the jobs imply. */
+static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, const char *name,
+			  bool bytes_too)
+{
+	struct orr_traffic derived[MOST_RANKS], counted;
+	int *rank_of = calloc((size_t)jobs->pipeline->n_workers, sizeof(*rank_of));
+	int n_ranks = orr_ranks_count(), k = orr_ranks_rank();
+	struct orr_error err = {""};
+
+	check(!rank_of || n_ranks > MOST_RANKS, name, &err);
+	check(orr_ranks_of_workers(rank_of, jobs->pipeline->n_workers, n_ranks, NULL, &err), name,
+	      &err);
+	check(orr_traffic_derive(derived, jobs, rank_of, n_ranks, &err), name, &err);
+	orr_run_traffic(run, &counted);
+	for (int i = 0; i < ORR_TRAFFIC_KINDS; i++) {
+		const struct orr_traffic *d = &derived[k];
+
+		if (counted.sent[i] == N_STEPS * d->sent[i] &&
+		    counted.received[i] == N_STEPS * d->received[i] &&
+		    (!bytes_too || (counted.sent_bytes[i] == N_STEPS * d->sent_bytes[i] &&
+				    counted.received_bytes[i] == N_STEPS * d->received_bytes[i])))
+			continue;
+		n_failed++;
+		fprintf(stderr,
+			"FAILED: %s, rank %d of %d, %s: sent %lld and %lld bytes, received %lld and "
+			"%lld bytes; derived %d times %lld, %lld, %lld, %lld\n",
+			name, k, n_ranks, orr_traffic_name((enum orr_traffic_kind)i),
+			(long long)counted.sent[i], (long long)counted.sent_bytes[i],
+			(long long)counted.received[i], (long long)counted.received_bytes[i],
+			N_STEPS, (long long)d->sent[i], (long long)d->sent_bytes[i],
+			(long long)d->received[i], (long long)d->received_bytes[i]);
+	}
+	free(rank_of);
+}
+
+static void train(const struct orr_jobs *jobs, const struct orr_dataset *data, const char *name,
+		  int batch, bool keep)
+{
+	struct orr_run_options options = orr_run_options_default();
+	struct orr_error err = {""};
+	struct orr_run *run = NULL;
+	double loss, accuracy;
+	float *parameters;
+
+	options.batch = batch;
+	if (!keep)
+		options.keep_bytes = 0;
+	check(orr_run_create(&run, jobs, data, &options, &err), name, &err);
+	check(orr_run_train(run, N_STEPS, visit, run, &err), name, &err);
+	check_traffic(jobs, run, name, batch % jobs->pipeline->n_microbatches == 0);
+	check(orr_run_evaluate(run, true, &loss, &accuracy, &err), name, &err);
+	write_out(&loss, sizeof(loss), 1);
+	write_out(&accuracy, sizeof(accuracy), 1);
+	parameters = calloc((size_t)orr_run_n_parameters(run), sizeof(*parameters));
+	check(!parameters, name, &err);
+	check(orr_run_parameters(run, parameters, &err), name, &err);
+	write_out(parameters, sizeof(*parameters), (size_t)orr_run_n_parameters(run));
+	free(parameters);
+	orr_run_destroy(run);
+}
+
+/* False: the schedule does not serve these sizes. */
+static bool train_under(const char *name, int n_workers, int n_microbatches, int batch)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+	struct orr_graph *graph = NULL;
+	struct orr_pipeline *pipeline = NULL;
+	struct orr_choice choice;
+	struct orr_jobs *jobs = NULL;
+	struct orr_dataset data = {0};
+	struct orr_error err = {""};
+	int64_t samples = (batch + n_microbatches - 1) / n_microbatches;
+	bool serves;
+
+	check(orr_choice_init(&choice, name, &err), name, &err);
+	check(orr_graph_parse(&graph, "model.dot", model, &err), name, &err);
+	check(orr_partition(&pipeline, graph, &machine, 0, samples, &err), name, &err);
+	check(orr_pipeline_set_step(pipeline, n_workers, n_microbatches, &err), name, &err);
+	check(make_data(&data), name, &err);
+	serves = !orr_jobs_create(&jobs, pipeline, &choice.schedule, &err);
+	if (serves) {
+		train(jobs, &data, name, batch, batch % n_microbatches == 0);
+		if (!orr_ranks_rank())
+			printf("%s\n", name);
+	}
+	orr_jobs_destroy(jobs);
+	orr_pipeline_destroy(pipeline);
+	orr_graph_destroy(graph);
+	orr_choice_fini(&choice);
+	free(data.values);
+	free(data.train);
+	free(data.test);
+	return serves;
+}
+
+int main(int argc, char **argv)
+{
+	struct orr_error err = {""};
+	int n_trained = 0;
+
+	if (argc < 5)
+		return 2;
+	check(orr_ranks_start(say, &err), "start", &err);
+	out = orr_ranks_rank() ? NULL : fopen(argv[1], "wb");
+	check(!out && !orr_ranks_rank(), argv[1], &err);
+	if (argc > 5)
+		for (int i = 5; i < argc; i++)
+			n_trained += train_under(argv[i], atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
+	else
+		for (int i = 0; orr_schedules[i]; i++)
+			n_trained += train_under(orr_schedules[i]->name, atoi(argv[2]),
+						 atoi(argv[3]), atoi(argv[4]));
+	if (out && fclose(out))
+		n_failed++;
+	orr_ranks_stop();
+	return n_failed || !n_trained;
+}

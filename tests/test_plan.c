@@ -1,0 +1,517 @@
+/* Planning: where to cut and how often to replicate. */
+#include <check.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "advice.h"
+#include "graph.h"
+#include "hierarchy.h"
+#include "ideals.h"
+#include "figures.h"
+#include "jobs.h"
+#include "machine.h"
+#include "partition.h"
+#include "pipeline.h"
+#include "plan.h"
+#include "schedule.h"
+#include "simulate.h"
+#include "table.h"
+#include "timeline.h"
+
+static struct orr_graph *read_graph(const char *source)
+{
+	struct orr_graph *g = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(orr_graph_read(&g, source, &err) == 0, "%s", err.msg);
+	return g;
+}
+
+static struct orr_graph *parse_graph(const char *text)
+{
+	struct orr_graph *g = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(orr_graph_parse(&g, "test.dot", text, &err) == 0, "%s", err.msg);
+	return g;
+}
+
+static struct orr_ideals *make_ideals(const struct orr_graph *g, int most)
+{
+	struct orr_machine machine = orr_machine_default(1);
+	struct orr_ideals *x = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(orr_ideals_create(&x, g, &machine, 1, most, &err) == 0, "%s", err.msg);
+	return x;
+}
+
+/* NULL: nothing fits. */
+static struct orr_hierarchy *search(const struct orr_ideals *x, const char *workers, const char *links,
+                                    struct orr_hierarchy_options o)
+{
+	struct orr_hierarchy *h = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, &err) == 0, "%s", err.msg);
+	ck_assert_msg(orr_hierarchy_create(&h, x, &o, &err) == 0, "%s", err.msg);
+	return h;
+}
+
+/* What PipeDream's published optimizer finds on its own profiles. */
+static const struct {
+	const char *profile, *workers, *links;
+	bool activations;
+	double slowest_s, one_worker_s;
+} published[] = {
+	{"vgg16", "4", "1GB/s", true, 0.205520896, 0.672535},
+	{"vgg16", "16", "3.125GB/s", true, 0.045524808, 0.672535},
+	{"resnet50", "4", "1GB/s", true, 0.162880924, 0.443419},
+	{"resnet50", "16", "1GB/s", true, 0.047801345, 0.443419},
+	{"gnmt", "4", "1GB/s", true, 0.025868, 0.089416},
+	{"vgg16", "4x4", "10GB/s,1.25GB/s", false, 0.044121074, 0.672535},
+	{"resnet50", "4x4", "10GB/s,1.25GB/s", false, 0.028717022, 0.443419},
+};
+#define N_PUBLISHED ((int)(sizeof(published) / sizeof(*published)))
+
+START_TEST(profiles_are_cut_no_worse_than_published)
+{
+	struct orr_hierarchy_options o = {.activations = published[_i].activations, .copies = 3, .least_in_flight = 1};
+	char path[PATH_MAX];
+	struct orr_graph *g;
+	struct orr_ideals *x;
+	struct orr_hierarchy *h, *again;
+	clock_t start = clock();
+
+	snprintf(path, sizeof(path), "%s/../shared/data/pipedream/%s.graph.txt", ORR_SOURCE, published[_i].profile);
+	if (access(path, R_OK))
+		return; /* the profiles are not ours to keep here */
+	g = read_graph(path);
+	x = make_ideals(g, 600);
+	h = search(x, published[_i].workers, published[_i].links, o);
+	ck_assert_msg(h->slowest_s <= published[_i].slowest_s + 5e-10, "%s on %s: %.9f", published[_i].profile,
+	              published[_i].workers, h->slowest_s);
+	ck_assert_double_eq_tol((double)x->compute_ns[x->n - 1] * 1e-9, published[_i].one_worker_s, 1e-6);
+	/* of the processor's time, whatever else runs; it takes a tenth of this */
+	ck_assert_double_lt((double)(clock() - start) / CLOCKS_PER_SEC, 5);
+	again = search(x, published[_i].workers, published[_i].links, o);
+	ck_assert_int_eq(again->n_stages, h->n_stages);
+	ck_assert_mem_eq(again->stages, h->stages, (size_t)h->n_stages * sizeof(*h->stages));
+	orr_hierarchy_destroy(h);
+	orr_hierarchy_destroy(again);
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* A chain with room for every term: two operators of 3 s and 1 s; 4 GB and 1 GB of parameters, 2 GB between. */
+static const char two[] = "digraph g { a [forward=\"1s\" backward=\"2s\" parameters=\"4GB\" activation=\"2GB\"];"
+                          "b [forward=\"0.5s\" backward=\"0.5s\" parameters=\"1GB\"]; a -> b }";
+
+START_TEST(every_term_of_the_cost_counts)
+{
+	static const struct {
+		const char *workers, *links;
+		bool activations;
+		int n_stages;
+		double slowest_s;
+	} cases[] = {
+		{"1", NULL, true, 1, 4},
+		{"2", NULL, true, 1, 2},               /* two replicas of everything */
+		{"2", "100GB/s", true, 1, 2.05},       /* 4 * 5 GB / (100 GB/s * 2) = 0.1 s, shared by two */
+		{"2", "1GB/s", false, 2, 3},           /* 5 s of exchange are too much: a | b */
+		{"2", "1GB/s", true, 1, 4},            /* and 2 * 2 GB / 1 GB/s between them as slow as one worker */
+		{"4", "1GB/s", false, 2, 3},           /* two replicas of a: (3 + 8) / 2; no better */
+		{"2x2", "100GB/s,100GB/s", false, 1, 1.05}, /* (2.05 + 0.1 / 2) / 2: the group shares the exchange */
+	};
+	struct orr_graph *g = parse_graph(two);
+	struct orr_ideals *x = make_ideals(g, 100);
+	struct orr_hierarchy_options o = {.activations = cases[_i].activations, .copies = 1, .least_in_flight = 1};
+	struct orr_hierarchy *h = search(x, cases[_i].workers, cases[_i].links, o);
+	double slowest = 0;
+
+	ck_assert_double_eq_tol(h->slowest_s, cases[_i].slowest_s, 1e-9);
+	ck_assert_int_eq(h->n_stages, cases[_i].n_stages);
+	for (int s = 0; s < h->n_stages; s++) {
+		double time = h->stages[s].compute_s + h->stages[s].communication_s;
+
+		slowest = time > slowest ? time : slowest;
+	}
+	ck_assert_double_eq_tol(slowest, h->slowest_s, 1e-12);
+	orr_hierarchy_destroy(h);
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(ideals_are_counted)
+{
+	static const struct {
+		const char *graph;
+		int n;
+	} cases[] = {
+		{"chain:5", 6},
+		{"towers:3,3/2", 4 * 4 + 2},
+		{"towers:2,3,4/1", 3 * 4 * 5 + 1},
+	};
+	struct orr_graph *g = read_graph(cases[_i].graph);
+	struct orr_ideals *x = make_ideals(g, 1000);
+
+	ck_assert_int_eq(x->n, cases[_i].n);
+	ck_assert(!x->coarse && !x->flattened);
+	for (int i = 1; i < x->n; i++)
+		ck_assert(orr_ideals_inside(x, 0, i) && orr_ideals_inside(x, i, x->n - 1));
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(too_many_ideals_are_made_fewer)
+{
+	struct orr_graph *g = read_graph("towers:40,40,40,40/20");
+	struct orr_ideals *x = make_ideals(g, 600);
+
+	ck_assert_int_le(x->n, 600);
+	ck_assert(x->coarse && !x->flattened);
+	/* nothing is lost */
+	ck_assert_int_eq(x->compute_ns[x->n - 1], 180 * INT64_C(2000000000));
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(memory_forbids_stages)
+{
+	struct orr_graph *g = parse_graph(two);
+	struct orr_ideals *x = make_ideals(g, 100);
+	struct orr_hierarchy_options o = {.copies = 3, .least_in_flight = 1, .memory_bytes = INT64_C(12000000000)};
+	struct orr_hierarchy *h = search(x, "2", NULL, o);
+
+	ck_assert_int_eq(h->n_stages, 2); /* 15 GB for both do not fit, 12 GB and 3 GB do */
+	orr_hierarchy_destroy(h);
+	o.memory_bytes--;
+	ck_assert_ptr_null(search(x, "2", NULL, o));
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(wrong_levels_are_refused)
+{
+	static const struct {
+		const char *workers, *links, *message;
+	} cases[] = {
+		{"0", NULL, "--workers: 0"},
+		{"4x0", NULL, "--workers: 0"},
+		{"4x", NULL, "--workers"},
+		{"4x4", "10GB/s", "2 levels: give as many links"},
+		{"4", "10GB/s,1GB/s", "1 level: give as many links"},
+		{"4", "fast", "--link"},
+		{"2x2x2x2x2", NULL, "at most 4 levels"},
+		{"4096x4096", NULL, "at most 4096"},
+	};
+	struct orr_levels levels;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_levels_parse(&levels, cases[_i].workers, cases[_i].links, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, cases[_i].message), "%s", err.msg);
+}
+END_TEST
+
+/* ---- whole plans ---- */
+
+static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers, struct orr_plan_options o)
+{
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	o.samples = 1;
+	o.flops_per_s = 1e10;
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) && !orr_plan_create(&plan, g, &o, &err), "%s",
+	              err.msg);
+	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
+	return plan;
+}
+
+static void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash, int64_t parameters)
+{
+	struct orr_study_costs costs = {forward * ORR_UNIT_NS, backward * ORR_UNIT_NS, -1, -1, stash, parameters, true};
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_graph_set_costs(g, &costs, &err), "%s", err.msg);
+}
+
+START_TEST(branches_side_by_side_beat_the_chain)
+{
+	static const struct {
+		const char *graph, *workers;
+		int backward, dag, chain, dag_peak, chain_peak;
+	} cases[] = {
+		{"towers:3,3/2", "8", 1, 40, 46, 5, 8},
+		{"towers:3,3/2", "8", 2, 60, 69, 5, 8},
+		{"towers:4,2/2", "8", 2, 63, 69, 6, 8},
+		{"towers:2,2,2,2/2", "10", 1, 38, 50, 4, 10},
+		{"chain:4", "4", 2, 57, 57, 4, 4},
+	};
+	struct orr_graph *g = read_graph(cases[_i].graph);
+	struct orr_plan *plan;
+
+	set_costs(g, 1, cases[_i].backward, 1, 0);
+	plan = make_plan(g, cases[_i].workers, (struct orr_plan_options){.straight = true, .n_microbatches = 16});
+	ck_assert(plan->side_by_side && plan->dag.fits && plan->chain.fits);
+	ck_assert_int_eq(plan->dag.makespan_ns, cases[_i].dag * ORR_UNIT_NS);
+	ck_assert_int_eq(plan->chain.makespan_ns, cases[_i].chain * ORR_UNIT_NS);
+	ck_assert_int_eq(plan->dag.peak_stash, cases[_i].dag_peak);
+	ck_assert_int_eq(plan->chain.peak_stash, cases[_i].chain_peak);
+	ck_assert_int_eq(plan->figures->makespan_ns, plan->dag.makespan_ns);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(replicas_share_the_microbatches)
+{
+	/* [5] figure 8: the first stage takes twice as long and has two replicas */
+	struct orr_graph *g = parse_graph("digraph g { a [forward=2 backward=2]; b [forward=1 backward=1]; a -> b }");
+	struct orr_plan *plan = make_plan(g, "3", (struct orr_plan_options){.n_microbatches = 30});
+
+	ck_assert_double_eq_tol(plan->slowest_s, 2, 1e-9);
+	ck_assert_double_eq_tol(plan->one_worker_s, 6, 1e-9);
+	/* 6 units on each of three workers for every three microbatches, and what it takes to fill and drain */
+	ck_assert_int_le(plan->figures->makespan_ns, 66 * ORR_UNIT_NS);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(memory_is_counted_as_the_simulator_does)
+{
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .optimizer_floats = 1};
+	struct orr_graph *g = read_graph("chain:4");
+	struct orr_error err = {""};
+	struct orr_plan *plan;
+
+	set_costs(g, 1, 2, 100, 1000);
+	plan = make_plan(g, "4", o);
+	ck_assert_int_eq(plan->dag.memory_bytes, 3 * 1000 + 4 * 100);
+	orr_plan_destroy(plan);
+	o.memory_bytes = 3400;
+	plan = make_plan(g, "4", o);
+	orr_plan_destroy(plan);
+	o.memory_bytes = 3000;
+	o.samples = 1;
+	o.flops_per_s = 1;
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
+	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "no plan fits --memory 3 kB") && strstr(err.msg, "on worker 0") &&
+	                      strstr(err.msg, "400 B more"), "%s", err.msg);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(memory_moves_the_cut)
+{
+	/* evenly cut, the first stage would hold two large stashes */
+	struct orr_graph *g = parse_graph("digraph g { a [forward=1 backward=1 stash=\"60B\"];"
+	                                  "b [forward=1 backward=1 stash=\"60B\"]; c [forward=1 backward=1];"
+	                                  "d [forward=1 backward=1]; a -> b -> c -> d }");
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .memory_bytes = 120};
+	struct orr_plan *plan = make_plan(g, "2", o);
+
+	ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* a | b c d */
+	ck_assert_int_le(plan->dag.memory_bytes, 120);
+	orr_plan_destroy(plan);
+	o.memory_bytes = 0;
+	plan = make_plan(g, "2", o);
+	ck_assert_double_eq_tol(plan->slowest_s, 4, 1e-9);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(nothing_that_takes_time_is_refused)
+{
+	struct orr_graph *g = parse_graph("digraph g { a [parameters=\"1kB\"]; b [parameters=\"1kB\"]; a -> b }");
+	struct orr_plan_options o = {.n_microbatches = 1, .samples = 1, .flops_per_s = 1};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "no operator takes any time"), "%s", err.msg);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+static void join_lines(void *user, const char *line)
+{
+	strncat(strncat(user, line, 600), "\n", 2);
+}
+
+START_TEST(advice_has_a_number_and_an_option)
+{
+	static const struct {
+		const char *graph, *workers;
+		int m;
+		const char *advice; /* "": none */
+	} cases[] = {
+		{"digraph g { a [forward=1 backward=1]; b [forward=1 backward=1]; a -> b }", "2", 8, ""},
+		{"digraph g { a [forward=1 backward=1]; b [forward=1 backward=1]; a -> b }", "2", 4,
+		 "4 microbatches are few for a depth of 2: filling and draining leave about 20% of the time unused; -m 8 "
+		 "leaves 11%\n"},
+		{"digraph g { a [forward=3 backward=3]; b [forward=1 backward=1]; a -> b }", "2", 8,
+		 "uneven: stage 0 computes 1.50 times what each worker would if all shared evenly\n"
+		 "  one operator is all of that: allow replicas"},
+		{"digraph g { a [forward=1 backward=0]; b [forward=2 backward=0]; c [forward=1 backward=0]; a -> b -> c }", "2", 8,
+		 "uneven: stage 1 computes 1.50 times what each worker would if all shared evenly\n"
+		 "  operators that need not be neighbours could come to 1.00 times"},
+	};
+	struct orr_graph *g = parse_graph(cases[_i].graph);
+	struct orr_plan *plan = make_plan(g, cases[_i].workers, (struct orr_plan_options){.straight = true,
+	                                  .n_microbatches = cases[_i].m});
+	char text[4000] = "";
+
+	ck_assert_int_eq(orr_plan_advise(plan, join_lines, text, NULL), 0);
+	ck_assert_msg(*cases[_i].advice ? strstr(text, cases[_i].advice) != NULL : !*text, "%s", text);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* ---- files ---- */
+
+static char path[] = "test_plan.json";
+
+static json_t *plan_json(void)
+{
+	struct orr_graph *g = read_graph("towers:2,2/1");
+	struct orr_plan *plan = make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
+	json_t *json = orr_plan_json(plan, true, NULL);
+
+	ck_assert_ptr_nonnull(json);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+	return json;
+}
+
+START_TEST(a_plan_is_read_back_as_written)
+{
+	struct orr_graph *g = read_graph("towers:2,2/1");
+	struct orr_plan *plan = make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
+	json_t *json = plan_json();
+	struct orr_choice choice;
+	struct orr_error err = {""};
+	int stage_of[5];
+
+	ck_assert_int_eq(json_dump_file(json, path, 0), 0);
+	ck_assert_msg(!orr_choice_init(&choice, path, &err), "%s", err.msg);
+	ck_assert_msg(!orr_plan_file_stages(choice.plan, g, stage_of, &err), "%s", err.msg);
+	ck_assert_mem_eq(stage_of, plan->pipeline->stage_of, sizeof(stage_of));
+	for (int j = 0; j < plan->jobs->n_jobs; j++)
+		ck_assert_int_eq(choice.table->compute[j], plan->jobs->compute[j]);
+	for (int w = 0; w < 5; w++)
+		for (int i = plan->jobs->first[w] + 1; i < plan->jobs->first[w + 1]; i++)
+			ck_assert_int_lt(choice.table->priority[plan->jobs->by_worker[i - 1]],
+			                 choice.table->priority[plan->jobs->by_worker[i]]);
+	orr_choice_fini(&choice);
+	json_decref(json);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(an_edited_plan_is_refused)
+{
+	static const struct {
+		const char *key, *value, *message; /* replaced in the first worker, or in the plan */
+	} cases[] = {
+		{"order", "[\"0F0\"]", "no worker has job"},
+		{"order", "[\"0F0\",\"0F0\"]", "0F0 is there twice"},
+		{"order", "[\"9F0\"]", "'9F0' is no job"},
+		{"order", "[\"0X0\"]", "'0X0' is no job"},
+		{"order", "[1]", "'' is no job"},
+		{"order", "1", "a worker without an order"},
+		{"stages", "[]", "no stages in it"},
+		{"worker", "[]", "no workers in it"},
+		{"fingerprint", "\"no\"", "which graph it is for"},
+		{"microbatches", "0", "microbatches out of range"},
+	};
+	json_t *json = plan_json(), *value = json_loads(cases[_i].value, JSON_DECODE_ANY, NULL);
+	json_t *of = _i < 6 ? json_array_get(json_object_get(json, "worker"), 0) : json;
+	struct orr_choice choice;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(json_object_set_new(of, cases[_i].key, value), 0);
+	ck_assert_int_eq(json_dump_file(json, path, 0), 0);
+	ck_assert_int_eq(orr_choice_init(&choice, path, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, cases[_i].message), "%s", err.msg);
+	json_decref(json);
+}
+END_TEST
+
+START_TEST(an_order_that_deadlocks_is_refused)
+{
+	json_t *json = plan_json();
+	json_t *order = json_object_get(json_array_get(json_object_get(json, "worker"), 4), "order");
+	struct orr_graph *g = read_graph("towers:2,2/1");
+	struct orr_machine machine = orr_machine_default(5);
+	struct orr_pipeline *p = NULL;
+	struct orr_jobs *jobs = NULL;
+	struct orr_choice choice;
+	struct orr_error err = {""};
+	int stage_of[5];
+
+	/* the backward before its forward */
+	ck_assert_int_eq(json_array_insert_new(order, 0, json_deep_copy(json_array_get(order, 1))), 0);
+	ck_assert_int_eq(json_array_remove(order, 2), 0);
+	ck_assert_int_eq(json_dump_file(json, path, 0), 0);
+	ck_assert_msg(!orr_choice_init(&choice, path, &err), "%s", err.msg);
+	ck_assert_msg(!orr_plan_file_stages(choice.plan, g, stage_of, &err) &&
+	                      !orr_partition_as(&p, g, &machine, stage_of, 5, 1, &err) &&
+	                      !orr_pipeline_set_step(p, 5, 4, &err), "%s", err.msg);
+	ck_assert_int_eq(orr_jobs_create(&jobs, p, &choice.schedule, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "4B0") && strstr(err.msg, "4F0"), "%s", err.msg);
+	orr_pipeline_destroy(p);
+	/* and a graph that changed */
+	set_costs(g, 1, 5, 0, 0);
+	ck_assert_int_eq(orr_plan_file_stages(choice.plan, g, stage_of, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "changed since"), "%s", err.msg);
+	orr_choice_fini(&choice);
+	orr_graph_destroy(g);
+	json_decref(json);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("plan");
+	TCase *tcase = tcase_create("plan");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, profiles_are_cut_no_worse_than_published, 0, N_PUBLISHED);
+	tcase_add_loop_test(tcase, every_term_of_the_cost_counts, 0, 7);
+	tcase_add_loop_test(tcase, ideals_are_counted, 0, 3);
+	tcase_add_test(tcase, too_many_ideals_are_made_fewer);
+	tcase_add_test(tcase, memory_forbids_stages);
+	tcase_add_loop_test(tcase, wrong_levels_are_refused, 0, 8);
+	tcase_add_loop_test(tcase, branches_side_by_side_beat_the_chain, 0, 5);
+	tcase_add_test(tcase, replicas_share_the_microbatches);
+	tcase_add_test(tcase, memory_is_counted_as_the_simulator_does);
+	tcase_add_test(tcase, memory_moves_the_cut);
+	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
+	tcase_add_loop_test(tcase, advice_has_a_number_and_an_option, 0, 4);
+	tcase_add_test(tcase, a_plan_is_read_back_as_written);
+	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 10);
+	tcase_add_test(tcase, an_order_that_deadlocks_is_refused);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

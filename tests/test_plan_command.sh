@@ -1,0 +1,80 @@
+#!/bin/sh
+# plan and profile as a person meets them: what is wrong gives one line and exit code 2, and a plan goes through
+# simulate and train as it is. Usage: test_plan_command.sh ORRERY SOURCE CAN_TRAIN
+orrery=$(realpath "$1") source=$2 can_train=$3
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); printf 'FAILED: %s\n' "$*"; }
+
+# refuse TEXT ARGUMENTS...: exit code 2, nothing on standard output, one line that contains TEXT
+refuse() {
+	text=$1
+	shift
+	"$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null
+	code=$?
+	if [ $code -eq 2 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" -eq 1 ] &&
+	   grep -qF -- "$text" "$work/err"; then
+		pass
+	else
+		fail "orrery $*: exit code $code, '$text' wanted: $(cat "$work/err")"
+	fi
+}
+
+# accept TEXT ARGUMENTS...: exit code 0, TEXT on standard output
+accept() {
+	text=$1
+	shift
+	if "$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null && grep -qF -- "$text" "$work/out"; then
+		pass
+	else
+		fail "orrery $*: '$text' wanted: $(cat "$work/out" "$work/err")"
+	fi
+}
+
+cd "$work" || exit 1
+cat >profile.txt <<END
+node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.0
+node2 -- Linear -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=1000.0, parameter_size=4000.0
+node3 -- Linear -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=1000.0, parameter_size=4000.0
+	node1 -- node2
+	node2 -- node3
+END
+sed 's/node2 -- node3$/&\n\tnode3 -- node2/' profile.txt >cycle.txt
+sed 's/forward_compute_time=2.000, //' profile.txt >missing.txt
+
+accept 'Slowest stage: 3 ms' plan profile.txt --workers 3 -o plan.json
+accept '"slowest_stage"' plan profile.txt --workers 3 --json
+accept 'makespan' simulate plan.json
+accept 'makespan' simulate profile.txt --schedule plan.json
+refuse 'a cycle' plan cycle.txt --workers 2
+refuse 'missing.txt:2: no operator' plan missing.txt --workers 2
+refuse 'no --workers' plan profile.txt
+refuse '--workers: 0' plan profile.txt --workers 0
+refuse '2 levels: give as many links' plan profile.txt --workers 2x2 --link 1GB/s
+refuse 'no plan fits --memory 1 kB' plan profile.txt --workers 2 --memory 1kB
+refuse 'nothing to compute' profile chain:4
+sed 's/forward_compute_time=1/forward_compute_time=3/' profile.txt >new.txt && mv new.txt profile.txt
+refuse 'changed since' simulate plan.json
+refuse 'cannot be read' simulate none.json
+echo '{' >broken.json
+refuse 'broken.json:' simulate broken.json
+
+# costs from outside travel with the plan
+accept 'step 40' plan towers:3,3/2 --costs 1,1 --workers 8 --straight -m 16 -o study.json
+accept '40' simulate study.json
+tr -d '\n' <study.json | sed 's/"7F0", *"7B0"/"7B0","7F0"/' >edited.json
+refuse '7B0' simulate edited.json
+
+if [ "$can_train" = yes ]; then
+	accept 'fc3' profile "$source/graphs/digits.dot" -o digits.dot --batch 64 -m 4
+	accept 'Slowest stage' plan digits.dot --workers 2 --batch 64 -m 4 --makespan -o digits.json
+	accept 'Test loss' train digits.json --steps 20
+else
+	refuse 'StarPU' profile "$source/graphs/digits.dot"
+fi
+
+printf '%d checks passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,90 @@
+/* A schedule's file compiled as a shared module is the schedule; a bad module is refused. The
+ * folder of the modules is the first argument. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipelines.h"
+
+static const char *folder;
+
+START_TEST(a_built_in_file_as_a_module_makes_the_same_timeline)
+{
+	struct orr_pipeline *p = make_towers((const int[]){3, 2, 0}, 2, 1, 2);
+	struct way built_in, loaded;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/plugin_1f1b.so", folder);
+	for (int n_workers = 1; n_workers <= 9; n_workers += 2) {
+		way_init(&built_in, p, "1f1b", n_workers, 6);
+		way_init(&loaded, p, path, n_workers, 6);
+		ck_assert_str_eq(loaded.jobs->schedule, "1f1b");
+		ck_assert_int_gt(built_in.jobs->n_jobs, 0);
+		for (int j = 0; j < built_in.jobs->n_jobs; j++) {
+			ck_assert_int_eq(built_in.timeline->start_ns[j],
+					 loaded.timeline->start_ns[j]);
+			ck_assert_int_eq(built_in.jobs->compute[j], loaded.jobs->compute[j]);
+		}
+		way_fini(&loaded);
+		way_fini(&built_in);
+	}
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static const char *const refusals[] = {
+	("schedule bad: job 0F0 is placed on worker 2, and the workers are 0 to 1: correct its "
+	 "compute(), or set "
+	 "--workers"),
+	"schedule bad: jobs 0F0 and 0B0 on worker 0 have the same priority 1: make priority() "
+	"distinct on each worker",
+	"schedule bad deadlocks, each of these jobs waits for the one before it: ",
+	"/plugin_bad4.so: made for version 5 of schedule.h, this is version 4: compile it again",
+	"/plugin_bad5.so: no symbol orr_plugin: end the file with ORR_PLUGIN(your_schedule);",
+};
+
+START_TEST(a_bad_module_is_refused_in_one_line)
+{
+	struct orr_pipeline *p = make_chain(3, 1, 1);
+	struct orr_choice choice;
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+	char path[512];
+	int code;
+
+	snprintf(path, sizeof(path), "%s/plugin_bad%d.so", folder, _i + 1);
+	ck_assert_int_eq(orr_pipeline_set_step(p, 2, 4, &err), 0);
+	if (!(code = orr_choice_init(&choice, path, &err))) {
+		code = orr_jobs_create(&jobs, p, &choice.schedule, &err);
+		orr_choice_fini(&choice);
+	}
+	ck_assert_int_eq(code, ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, refusals[_i]) != NULL, "%s", err.msg);
+	ck_assert_ptr_null(strchr(err.msg, '\n'));
+	ck_assert_ptr_null(jobs);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	Suite *suite = suite_create("plugin");
+	TCase *tcase = tcase_create("plugin");
+	SRunner *runner;
+	int failed;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: test_plugin FOLDER\n");
+		return EXIT_FAILURE;
+	}
+	folder = argv[1];
+	tcase_add_test(tcase, a_built_in_file_as_a_module_makes_the_same_timeline);
+	tcase_add_loop_test(tcase, a_bad_module_is_refused_in_one_line, 0, 5);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,599 @@
+/* Programs of a stage: gradients against the reference and the reference against finite
+ * differences; the same bits however the graph is cut, the backward split and the gradient added
+ * up. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset.h"
+#include "reference.h"
+#include "small_model.h"
+#include "staged.h"
+#include "../codelets/kernels.h"
+#include "../codelets/optimizer.h"
+#include "../src/runtime/compile.h"
+
+#define N_COLUMNS 40
+#define CLASS_COLUMN 39
+#define N_CUTS 4
+#define N_SAMPLES 24
+
+static char model_name[] = "model.dot";
+
+/* input -> linear -> op -> linear -> loss: the first linear's weights show op's input gradient */
+static void build_around(struct small_model *m, enum orr_op op, int64_t in, int64_t width,
+                         int64_t out)
+{
+	int x = small_model_input(m, 0, in, 1.5), target = small_model_input(m, 20, out, 1.0);
+	int a = small_model_add(m, ORR_OP_LINEAR, width, x, -1), b = -1;
+
+	if (op == ORR_OP_ADD || op == ORR_OP_CONCAT)
+		b = small_model_add(m, ORR_OP_LINEAR, width, a, -1);
+	a = small_model_add(m, op, width, a, b);
+	small_model_add(m, ORR_OP_MSE, 0, small_model_add(m, ORR_OP_LINEAR, out, a, -1), target);
+}
+
+/* Straight into the loss; in: also the classes. */
+static void build_classes(struct small_model *m, int64_t in, int64_t n_classes)
+{
+	int x = small_model_input(m, 0, in, 1.0),
+	    class = small_model_input(m, CLASS_COLUMN, 1, 1.0);
+
+	x = small_model_add(m, ORR_OP_LINEAR, n_classes, x, -1);
+	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, x, class);
+}
+
+/* All of it: encoders, skips, a tensor read twice by one operator, a target that is computed,
+ * several losses, an input and a class that a later stage reads too, a branch and a loss that teach
+ * nothing. */
+static void build_towers(struct small_model *m)
+{
+	int a = small_model_input(m, 0, 7, 0.0625), b = small_model_input(m, 8, 5, 1.0);
+	int left =
+		small_model_add(m, ORR_OP_RELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, a, -1), -1);
+	int right =
+		small_model_add(m, ORR_OP_GELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, b, -1), -1);
+	int class, target, scores, trunk, other;
+
+	right = small_model_add(m, ORR_OP_LAYERNORM, 0, right, -1);
+	trunk = small_model_add(m, ORR_OP_ADD, 0, left, right);
+	trunk = small_model_add(m, ORR_OP_CONCAT, 0, trunk, right);
+	small_model_add(m, ORR_OP_LINEAR, 4, trunk, -1); /* nobody reads it */
+	trunk = small_model_add(m, ORR_OP_LINEAR, 12, trunk, -1);
+	trunk = small_model_add(m, ORR_OP_ADD, 0, trunk, trunk);
+	trunk = small_model_add(m, ORR_OP_RELU, 0, trunk, -1);
+	scores = small_model_add(m, ORR_OP_LINEAR, 5, trunk, -1);
+	class = small_model_input(m, CLASS_COLUMN, 1, 1.0);
+	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, scores, class);
+	other = small_model_add(m, ORR_OP_LINEAR, 3, trunk, -1);
+	small_model_add(m, ORR_OP_MSE, 0, other, small_model_add(m, ORR_OP_LINEAR, 3, left, -1));
+	other = small_model_add(m, ORR_OP_LINEAR, 2, b, -1);
+	target = small_model_input(m, 20, 2, 3.0);
+	small_model_add(m, ORR_OP_MSE, 0, other, target);
+	small_model_add(m, ORR_OP_MSE, 0, target, small_model_input(m, 25, 2, 1.0));
+}
+
+static const struct {
+	const char *name;
+	enum orr_op op; /* ORR_OP_COST: the towers */
+	int64_t in, width, out;
+} models[] = {
+	{"linear, all widths 1", ORR_OP_LINEAR, 1, 1, 1},
+	{"linear", ORR_OP_LINEAR, 13, 17, 5},
+	{"relu", ORR_OP_RELU, 7, 19, 3},
+	{"gelu, width 1", ORR_OP_GELU, 3, 1, 2},
+	{"gelu", ORR_OP_GELU, 11, 23, 1},
+	{"layernorm", ORR_OP_LAYERNORM, 5, 29, 2},
+	{"layernorm, width 3", ORR_OP_LAYERNORM, 2, 3, 7},
+	{"add", ORR_OP_ADD, 3, 31, 11},
+	{"concat", ORR_OP_CONCAT, 17, 13, 3},
+	{"classes", ORR_OP_SOFTMAX_CROSS_ENTROPY, 11, 0, 5},
+	{"one class", ORR_OP_SOFTMAX_CROSS_ENTROPY, 3, 0, 1},
+	{"mse", ORR_OP_MSE, 0, 0, 0},
+	{"towers", ORR_OP_COST, 0, 0, 0},
+};
+#define N_MODELS ((int)(sizeof(models) / sizeof(models[0])))
+
+static void build(struct small_model *m, int i)
+{
+	small_model_init(m, model_name);
+	if (models[i].op == ORR_OP_COST)
+		build_towers(m);
+	else if (models[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
+		build_classes(m, models[i].in, models[i].out);
+	else if (models[i].op == ORR_OP_MSE)
+		build_around(m, ORR_OP_RELU, 2, 3, 13);
+	else
+		build_around(m, models[i].op, models[i].in, models[i].width, models[i].out);
+}
+
+/* Cut 0 is one stage; cut c has c operators a stage, inputs where their first reader is. */
+static struct orr_pipeline *cut(const struct small_model *m, int c)
+{
+	int stage_of[SMALL_MODEL_MAX], at = 0;
+
+	for (int k = 0; k < m->graph.n_operators; k++) {
+		const struct orr_operator *o = &m->graph.operators[k];
+
+		stage_of[k] = -1;
+		if (o->op == ORR_OP_INPUT)
+			continue;
+		stage_of[k] = c ? at++ / c : 0;
+		for (int i = 0; i < o->n_inputs; i++)
+			if (stage_of[o->inputs[i]] < 0)
+				stage_of[o->inputs[i]] = stage_of[k];
+	}
+	return small_model_cut(m, stage_of);
+}
+
+/* What every test starts from. */
+struct fixture {
+	struct small_model model;
+	float values[N_SAMPLES * N_COLUMNS];
+	int64_t rows[N_SAMPLES], n_parameters;
+	float *parameters;
+	double *exact; /* the same */
+};
+
+static void setup(struct fixture *f, int i)
+{
+	struct orr_pipeline *p;
+	uint64_t seed = (uint64_t)i + 77;
+
+	build(&f->model, i);
+	small_data(f->values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN,
+	           models[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY ? models[i].out : 5, 3);
+	for (int64_t r = 0; r < N_SAMPLES; r++)
+		f->rows[r] = r;
+	f->n_parameters = reference_n_parameters(&f->model.graph);
+	f->parameters = malloc((size_t)f->n_parameters * sizeof(*f->parameters));
+	f->exact = malloc((size_t)f->n_parameters * sizeof(*f->exact));
+	ck_assert(f->parameters && f->exact);
+	p = cut(&f->model, 0);
+	staged_init(p, 5, f->parameters);
+	for (int64_t k = 0; k < f->n_parameters; k++) { /* biases and gains that tell them apart */
+		f->parameters[k] += 0.25f * (float)small_random(&seed);
+		f->exact[k] = (double)f->parameters[k];
+	}
+	orr_pipeline_destroy(p);
+}
+
+static void teardown(struct fixture *f)
+{
+	free(f->parameters);
+	free(f->exact);
+}
+
+static struct reference_pass *run_reference(const struct fixture *f)
+{
+	struct reference_pass *pass = NULL;
+
+	ck_assert_int_eq(reference_pass_create(&pass, &f->model.graph, f->values, N_COLUMNS,
+	                                       f->rows, N_SAMPLES, f->exact),
+	                 0);
+	return pass;
+}
+
+static float *run_staged(const struct fixture *f, int c, struct staged_options options,
+                         struct orr_metrics *metrics)
+{
+	struct orr_pipeline *p = cut(&f->model, c);
+	float *gradient = malloc((size_t)f->n_parameters * sizeof(*gradient));
+	struct orr_metrics ignored;
+
+	ck_assert_ptr_nonnull(gradient);
+	staged_step(p, &options, f->values, N_COLUMNS, f->parameters, gradient,
+	            metrics ? metrics : &ignored);
+	orr_pipeline_destroy(p);
+	return gradient;
+}
+
+static double largest(const double *x, int64_t n)
+{
+	double most = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		most = fmax(most, fabs(x[i]));
+	return most;
+}
+
+START_TEST(reference_agrees_with_finite_differences)
+{
+	struct fixture f;
+	struct reference_pass *pass;
+	const double h = 1e-5;
+
+	setup(&f, _i);
+	pass = run_reference(&f);
+	for (int64_t k = 0; k < f.n_parameters; k++) {
+		double at = f.exact[k], loss[2];
+
+		for (int side = 0; side < 2; side++) {
+			struct reference_pass *moved;
+
+			f.exact[k] = side ? at + h : at - h;
+			moved = run_reference(&f);
+			loss[side] = moved->loss;
+			reference_pass_destroy(moved);
+		}
+		f.exact[k] = at;
+		ck_assert_msg(fabs((loss[1] - loss[0]) / (2 * h) - pass->gradient[k]) <= 1e-6,
+		              "%s: parameter %lld: %.9g by differences, %.9g by formula",
+		              models[_i].name, (long long)k, (loss[1] - loss[0]) / (2 * h),
+		              pass->gradient[k]);
+	}
+	reference_pass_destroy(pass);
+	teardown(&f);
+}
+END_TEST
+
+/* Relative to the largest value of the same operator. */
+static void check_close(const struct fixture *f, const float *x, const double *expected,
+                        const char *what)
+{
+	int64_t first = 0;
+
+	for (int k = 0; k < f->model.graph.n_operators; k++) {
+		const struct orr_operator *o = &f->model.graph.operators[k];
+		int64_t n = 0;
+		double scale;
+
+		if (o->op == ORR_OP_LINEAR)
+			n = o->width * (f->model.graph.operators[o->inputs[0]].width + 1);
+		else if (o->op == ORR_OP_LAYERNORM)
+			n = 2 * o->width;
+		scale = largest(expected + first, n);
+		for (int64_t i = first; i < first + n; i++)
+			ck_assert_msg(
+				fabs((double)x[i] - expected[i]) <= 1e-5 * scale,
+				"%s: %s %lld is %.9g, should be %.9g, where the largest is %.3g",
+				what, o->name, (long long)(i - first), (double)x[i], expected[i],
+				scale);
+		first += n;
+	}
+	ck_assert_int_eq(first, f->n_parameters);
+}
+
+START_TEST(programs_agree_with_the_reference_under_every_cut)
+{
+	struct fixture f;
+	struct reference_pass *pass;
+
+	setup(&f, _i / N_CUTS);
+	pass = run_reference(&f);
+	for (int m = 1; m <= 3; m++) {
+		struct staged_options options = {.n = N_SAMPLES, .n_microbatches = m};
+		struct orr_metrics metrics;
+		float *gradient = run_staged(&f, _i % N_CUTS, options, &metrics);
+
+		check_close(&f, gradient, pass->gradient, models[_i / N_CUTS].name);
+		ck_assert_double_eq_tol(metrics.loss / N_SAMPLES, pass->loss,
+		                        1e-5 * pass->loss + 1e-12);
+		ck_assert_int_eq(metrics.correct, pass->correct);
+		ck_assert_int_eq(metrics.classified, pass->classified);
+		free(gradient);
+	}
+	reference_pass_destroy(pass);
+	teardown(&f);
+}
+END_TEST
+
+START_TEST(cut_split_partial_sums_and_recomputation_leave_every_bit)
+{
+	struct fixture f;
+	struct orr_metrics whole, metrics;
+	struct staged_options options = {.n = N_SAMPLES, .n_microbatches = 3};
+	float *expected;
+	int n = 0;
+
+	setup(&f, _i);
+	expected = run_staged(&f, 0, options, &whole);
+	for (int c = 0; c < N_CUTS; c++)
+		for (int how = 0; how < 8; how++, n++) {
+			float *gradient;
+
+			options.split = how & 1;
+			options.partials = how & 2;
+			options.recompute = how & 4;
+			gradient = run_staged(&f, c, options, &metrics);
+			ck_assert_mem_eq(gradient, expected,
+			                 (size_t)f.n_parameters * sizeof(*gradient));
+			/* stages are visited in another order, so the sum in double may round */
+			ck_assert_double_le(fabs(metrics.loss - whole.loss), 1e-12 * whole.loss);
+			free(gradient);
+		}
+	ck_assert_int_eq(n, 8 * N_CUTS);
+	free(expected);
+	teardown(&f);
+}
+END_TEST
+
+/* x is read by three; wherever they are, the sum keeps its order as long as what arrives together
+ * begins with the last reader. */
+START_TEST(three_readers_leave_every_bit_in_whatever_stages)
+{
+	static const int cuts[][10] = {
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 1, 1, 1, 1, 1, 1, 1},
+		{0, 0, 0, 0, 1, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 0, 1, 1, 1, 1, 1},
+		{0, 0, 0, 1, 2, 2, 2, 2, 2, 2}, {0, 0, 0, 0, 1, 2, 2, 2, 2, 2},
+		{0, 0, 0, 1, 2, 3, 3, 3, 3, 3}, {0, 0, 0, 1, 2, 0, 3, 3, 3, 3},
+	};
+	struct small_model m;
+	float values[N_SAMPLES * N_COLUMNS], parameters[400], gradient[2][400];
+	struct staged_options options = {.n = N_SAMPLES, .n_microbatches = 1};
+	struct orr_metrics metrics;
+	int x, a, b, c, target;
+
+	small_model_init(&m, model_name);
+	x = small_model_input(&m, 0, 3, 1.0);
+	target = small_model_input(&m, 20, 5, 1.0);
+	x = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
+	a = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
+	b = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
+	c = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
+	a = small_model_add(&m, ORR_OP_ADD, 5, a, b);
+	a = small_model_add(&m, ORR_OP_ADD, 5, a, c);
+	a = small_model_add(&m, ORR_OP_RELU, 5, a, -1);
+	small_model_add(&m, ORR_OP_MSE, 0, a, target);
+	small_data(values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN, 2, 9);
+	ck_assert_int_le(reference_n_parameters(&m.graph), 400);
+	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+		int stage_of[10];
+		struct orr_pipeline *p;
+
+		memcpy(stage_of, cuts[i], sizeof(stage_of));
+		stage_of[1] = stage_of[9]; /* the target where the loss is */
+		p = small_model_cut(&m, stage_of);
+		if (i == 0)
+			staged_init(p, 1, parameters);
+		staged_step(p, &options, values, N_COLUMNS, parameters, gradient[i > 0], &metrics);
+		ck_assert_mem_eq(gradient[i > 0], gradient[0],
+		                 (size_t)reference_n_parameters(&m.graph) * sizeof(float));
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
+static const struct orr_rule rules[] = {
+	{ORR_RULE_SGD, 0.05, 0.9, 0, 0, 0, 1e-3},
+	{ORR_RULE_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 1e-3},
+	{ORR_RULE_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.01},
+};
+
+START_TEST(thirty_steps_of_training_agree_with_the_reference)
+{
+	const struct orr_rule *r = &rules[_i];
+	struct reference_rule exact = {(enum reference_kind)r->rule, r->learning_rate, r->momentum,
+	                               r->beta1, r->beta2, r->epsilon, r->weight_decay};
+	struct staged_options options = {.n = N_SAMPLES, .n_microbatches = 4};
+	int64_t rows[30 * N_SAMPLES];
+	double losses[30];
+	struct fixture f;
+	float *state;
+
+	setup(&f, N_MODELS - 1);
+	state = calloc(2 * (size_t)f.n_parameters, sizeof(*state));
+	ck_assert_ptr_nonnull(state);
+	for (int i = 0; i < 30 * N_SAMPLES; i++)
+		rows[i] = i % N_SAMPLES;
+	ck_assert_int_eq(reference_train(&f.model.graph, f.values, N_COLUMNS, rows, N_SAMPLES, 30,
+	                                 &exact, f.exact, losses),
+	                 0);
+	for (int step = 0; step < 30; step++) {
+		struct orr_metrics metrics;
+		float *gradient = run_staged(&f, 2, options, &metrics);
+		const float *gradients[1] = {gradient};
+
+		ck_assert_double_eq_tol(metrics.loss / N_SAMPLES, losses[step],
+		                        1e-5 * losses[step]);
+		orr_rule_step(r, step + 1, f.n_parameters, f.parameters, state, gradients, 1);
+		free(gradient);
+	}
+	ck_assert_double_lt(losses[29], 0.8 * losses[0]);
+	check_close(&f, f.parameters, f.exact, "after 30 steps");
+	free(state);
+	teardown(&f);
+}
+END_TEST
+
+START_TEST(parameters_are_drawn_from_the_seed_whatever_the_cut)
+{
+	struct fixture f;
+	float *drawn[3];
+
+	setup(&f, N_MODELS - 1);
+	for (int i = 0; i < 3; i++) {
+		struct orr_pipeline *p = cut(&f.model, i == 1 ? 2 : 0);
+
+		drawn[i] = malloc((size_t)f.n_parameters * sizeof(float));
+		ck_assert_ptr_nonnull(drawn[i]);
+		staged_init(p, i == 2 ? 2 : 1, drawn[i]);
+		orr_pipeline_destroy(p);
+	}
+	ck_assert_mem_eq(drawn[0], drawn[1], (size_t)f.n_parameters * sizeof(float));
+	/* operator 2 is linear, 7 to 9: uniform in +-sqrt(6/7), then bias 0 */
+	ck_assert_mem_ne(drawn[0], drawn[2], 63 * sizeof(float));
+	for (int i = 0; i < 72; i++)
+		ck_assert(i < 63 ? fabsf(drawn[0][i]) <= 0.926f : fabsf(drawn[0][i]) <= 0);
+	for (int i = 0; i < 3; i++)
+		free(drawn[i]);
+	teardown(&f);
+}
+END_TEST
+
+START_TEST(drawn_weights_spread_evenly_over_their_range)
+{
+	static float drawn[64 * 65];
+	struct small_model m;
+	struct orr_pipeline *p;
+	double sum = 0, squares = 0, bound = sqrt(6.0 / 64);
+
+	small_model_init(&m, model_name);
+	small_model_add(&m, ORR_OP_LINEAR, 64, small_model_input(&m, 0, 64, 1.0), -1);
+	p = cut(&m, 0);
+	staged_init(p, 3, drawn);
+	for (int i = 0; i < 64 * 64; i++) {
+		sum += (double)drawn[i] / bound;
+		squares += (double)drawn[i] * (double)drawn[i] / bound / bound;
+	}
+	ck_assert_double_eq_tol(sum / 4096, 0, 0.03);          /* sigma is 0.009 */
+	ck_assert_double_eq_tol(squares / 4096, 1.0 / 3, 0.02); /* sigma is 0.0047 */
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* input 3 -> linear 5 -> relu -> linear 2 -> mse: the stash is x (3), relu's output (5) and the
+ * slope of the loss (2); a split backward also keeps the gradients of both linears (5 + 2). */
+START_TEST(the_stash_holds_what_the_backward_reads_and_no_more)
+{
+	struct small_model m;
+	struct orr_pipeline *p;
+	struct orr_program *program = NULL;
+
+	small_model_init(&m, model_name);
+	build_around(&m, ORR_OP_RELU, 3, 5, 2);
+	p = cut(&m, 0);
+	ck_assert_int_eq(orr_program_create(&program, p, 0, NULL), 0);
+	ck_assert_int_eq(orr_program_stash_floats(program, 7, false), 7 * (3 + 5 + 2));
+	ck_assert_int_eq(orr_program_stash_floats(program, 7, true), 7 * (3 + 5 + 2 + 5 + 2));
+	ck_assert_int_eq(orr_program_n_parameters(program), 3 * 5 + 5 + 5 * 2 + 2);
+	ck_assert_int_eq(orr_program_n_inputs(program), 2);
+	ck_assert_int_eq(orr_program_input_width(program, 1), 2);
+	ck_assert_int_eq(orr_program_input_columns(program, 1)[1], 21);
+	ck_assert(orr_program_has_loss(program));
+	orr_program_destroy(program);
+	orr_program_destroy(NULL);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static void study(struct small_model *m)
+{
+	small_model_add(m, ORR_OP_COST, 1, small_model_input(m, 0, 3, 1.0), -1);
+}
+
+static void loss_is_read(struct small_model *m)
+{
+	build_classes(m, 3, 2);
+	small_model_add(m, ORR_OP_RELU, 0, m->graph.n_operators - 1, -1);
+}
+
+static void classes_are_computed(struct small_model *m)
+{
+	int x = small_model_input(m, 0, 3, 1.0), one = small_model_add(m, ORR_OP_LINEAR, 1, x, -1);
+
+	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, x, one);
+}
+
+static void wide(struct small_model *m)
+{
+	small_model_add(m, ORR_OP_LINEAR, INT64_C(1) << 31, small_model_input(m, 0, 3, 1.0), -1);
+}
+
+static void missing_column(struct small_model *m)
+{
+	small_model_add(m, ORR_OP_RELU, 0, small_model_input(m, 38, 3, 1.0), -1);
+}
+
+static void too_few_scores(struct small_model *m)
+{
+	build_classes(m, 3, 4);
+}
+
+static void scaled_classes(struct small_model *m)
+{
+	build_classes(m, 3, 5);
+	m->operators[1].scale = 0.5;
+}
+
+static const struct {
+	void (*build)(struct small_model *m);
+	bool data; /* refused when the data is seen */
+	const char *message;
+} refused[] = {
+	{study, false,
+	 "model.dot:2: op1 has costs and nothing to compute; give it an op to train it"},
+	{loss_is_read, false,
+	 "model.dot:5: op4 reads the loss op3; losses are summed by themselves, end the graph "
+	 "there"},
+	{classes_are_computed, false,
+	 "model.dot:3: op2 takes its classes from op1; they must come from an input"},
+	{wide, false, "model.dot:2: op1: width 2147483648; it must be 1 to 2147483647"},
+	{missing_column, true, "model.dot:1: node op0: takes column 40, and the data has columns 0 to 39: "
+	 "correct columns=, or name other data (--data)"},
+	{too_few_scores, true,
+	 "row 2 of the data (from 0) has class 4 in op1; op3 (model.dot:4) needs whole numbers "
+	 "from 0 to 3"},
+	{scaled_classes, true,
+	 "row 5 of the data (from 0) has class 0.5 in op1; op3 (model.dot:4) needs whole numbers "
+	 "from 0 to 4"},
+};
+
+START_TEST(what_cannot_be_trained_is_refused_in_one_line)
+{
+	static float values[N_SAMPLES * N_COLUMNS];
+	struct orr_dataset data = {.n_rows = N_SAMPLES, .n_columns = N_COLUMNS, .values = values};
+	struct small_model m;
+	struct orr_pipeline *p;
+	struct orr_program *program = NULL;
+	struct orr_error err = {""};
+
+	small_data(values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN, 5, 3);
+	small_model_init(&m, model_name);
+	refused[_i].build(&m);
+	p = cut(&m, 0);
+	if (refused[_i].data) {
+		ck_assert_int_eq(orr_program_create(&program, p, 0, &err), 0);
+	} else {
+		ck_assert_int_eq(orr_program_create(&program, p, 0, &err), ORR_E_INPUT);
+		ck_assert_ptr_null(program);
+		ck_assert_str_eq(err.msg, refused[_i].message);
+	}
+	ck_assert_int_eq(orr_program_check_data(&m.graph, &data, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, refused[_i].message);
+	orr_program_destroy(program);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(data_that_fits_is_accepted)
+{
+	struct fixture f;
+	struct orr_dataset data = {.n_rows = N_SAMPLES, .n_columns = N_COLUMNS};
+
+	setup(&f, _i);
+	data.values = f.values;
+	ck_assert_int_eq(orr_program_check_data(&f.model.graph, &data, NULL), 0);
+	teardown(&f);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("program");
+	TCase *tcase = tcase_create("program");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	orr_gemm_init();
+	suite_add_tcase(suite, tcase);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, reference_agrees_with_finite_differences, 0, N_MODELS);
+	tcase_add_loop_test(tcase, programs_agree_with_the_reference_under_every_cut, 0,
+	                    N_MODELS * N_CUTS);
+	tcase_add_loop_test(tcase, cut_split_partial_sums_and_recomputation_leave_every_bit, 0, N_MODELS);
+	tcase_add_test(tcase, three_readers_leave_every_bit_in_whatever_stages);
+	tcase_add_loop_test(tcase, thirty_steps_of_training_agree_with_the_reference, 0,
+	                    sizeof(rules) / sizeof(rules[0]));
+	tcase_add_test(tcase, parameters_are_drawn_from_the_seed_whatever_the_cut);
+	tcase_add_test(tcase, drawn_weights_spread_evenly_over_their_range);
+	tcase_add_test(tcase, the_stash_holds_what_the_backward_reads_and_no_more);
+	tcase_add_loop_test(tcase, what_cannot_be_trained_is_refused_in_one_line, 0,
+	                    sizeof(refused) / sizeof(refused[0]));
+	tcase_add_loop_test(tcase, data_that_fits_is_accepted, 0, N_MODELS);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

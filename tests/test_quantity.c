@@ -1,0 +1,241 @@
+/* Durations, sizes, rates and counts: what is read, what is refused and how it prints. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quantity.h"
+
+static const struct {
+	const char *text;
+	int64_t ns;
+	bool units;
+} durations[] = {
+	{"0", 0, true},
+	{"1", 1000000000, true},
+	{"12.5", INT64_C(12500000000), true},
+	{"0.000000001", 1, true},
+	{"1e-9", 1, true},
+	{"1.2ms", 1200000, false},
+	{"12.96ms", 12960000, false},
+	{" 1.2 ms ", 1200000, false},
+	{"0s", 0, false},
+	{"3ns", 3, false},
+	{"0.4ns", 0, false},
+	{"0.5ns", 1, false},
+	{"7us", 7000, false},
+	{"7\xc2\xb5s", 7000, false},
+	{"2min", INT64_C(120000000000), false},
+	{"1h", INT64_C(3600000000000), false},
+	{"1e3us", 1000000, false},
+	{".5s", 500000000, false},
+	{"9007199.254740993s", INT64_C(9007199254740993), false}, /* beyond what a double holds */
+};
+
+START_TEST(durations_are_read_exactly)
+{
+	struct orr_error err;
+	int64_t ns = -1;
+	bool units = false;
+
+	ck_assert_int_eq(orr_duration_parse(&ns, &units, durations[_i].text, "x", &err), 0);
+	ck_assert_msg(ns == durations[_i].ns, "%s: %lld", durations[_i].text, (long long)ns);
+	ck_assert_msg(units == durations[_i].units, "%s", durations[_i].text);
+}
+END_TEST
+
+#define DURATION " is no duration: say 1.2ms (ns, us, ms, s, min or h) or a plain number of units"
+#define SIZE                                                                                       \
+	" is no size: say 12MB (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB) or a plain number of "    \
+	"bytes"
+#define RATE                                                                                       \
+	" is no rate: say 25GB/s (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, each /s) or a plain"    \
+	" number of bytes per second"
+
+static const struct {
+	char kind;
+	const char *text, *message;
+} refused[] = {
+	{'d', "-1", "x: -1 is negative: say 0 or more"},
+	{'d', "-1ms", "x: -1ms is negative: say 0 or more"},
+	{'d', "12MB", "x: 12MB" DURATION},
+	{'d', "1.2MS", "x: 1.2MS" DURATION},
+	{'d', "", "x: nothing" DURATION},
+	{'d', "fast", "x: fast" DURATION},
+	{'d', "1.2.3", "x: 1.2.3" DURATION},
+	{'d', "nan", "x: nan" DURATION},
+	{'d', "inf", "x: inf" DURATION},
+	{'d', "0x10", "x: 0x10" DURATION},
+	{'d', "1e30", "x: 1e30 is too large"},
+	{'d', "1e999999999999", "x: 1e999999999999 is too large"},
+	{'d', "99999999999h", "x: 99999999999h is too large"},
+	{'b', "-12MB", "x: -12MB is negative: say 0 or more"},
+	{'b', "12ms", "x: 12ms" SIZE},
+	{'b', "12Mb", "x: 12Mb" SIZE},
+	{'b', "10000000TB", "x: 10000000TB is too large"},
+	{'r', "25GB", "x: 25GB" RATE},
+	{'r', "25/s", "x: 25/s" RATE},
+	{'r', "25Gb/s", "x: 25Gb/s" RATE},
+	{'r', "25GB/min", "x: 25GB/min" RATE},
+	{'r', "-1GB/s", "x: -1GB/s is negative: say 0 or more"},
+	{'n', "12x", "x: 12x is no whole number: say one from 1 to 100"},
+	{'n', "1.5", "x: 1.5 is no whole number: say one from 1 to 100"},
+	{'n', "1e1", "x: 1e1 is no whole number: say one from 1 to 100"},
+	{'n', "", "x: nothing is no whole number: say one from 1 to 100"},
+	{'n', "0", "x: 0 is out of range: say 1 to 100"},
+	{'n', "-5", "x: -5 is out of range: say 1 to 100"},
+	{'n', "101", "x: 101 is out of range: say 1 to 100"},
+	{'n', "99999999999999999999999",
+	 "x: 99999999999999999999999 is out of range: say 1 to 100"},
+	{'f', "0.5x", "x: 0.5x is no number: say one from 0 to 1"},
+	{'f', "1.01", "x: 1.01 is out of range: say 0 to 1"},
+	{'f', "-0.1", "x: -0.1 is out of range: say 0 to 1"},
+};
+
+START_TEST(what_is_refused_says_what_was_allowed)
+{
+	const char *text = refused[_i].text;
+	struct orr_error err = {""};
+	int64_t value;
+	double real;
+	bool units;
+	int code = 0;
+
+	switch (refused[_i].kind) {
+	case 'd':
+		code = orr_duration_parse(&value, &units, text, "x", &err);
+		break;
+	case 'b':
+		code = orr_size_parse(&value, text, "x", &err);
+		break;
+	case 'r':
+		code = orr_rate_parse(&real, text, "x", &err);
+		break;
+	case 'n':
+		code = orr_count_parse(&value, text, 1, 100, "x", &err);
+		break;
+	default:
+		code = orr_real_parse(&real, text, 0, 1, "x", &err);
+	}
+	ck_assert_int_eq(code, ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, refused[_i].message);
+}
+END_TEST
+
+START_TEST(sizes_know_decimal_and_binary_prefixes)
+{
+	static const struct {
+		const char *text;
+		int64_t bytes;
+	} cases[] = {
+		{"0", 0},
+		{"4096", 4096},
+		{"12B", 12},
+		{"12MB", 12000000},
+		{"1.5 kB", 1500},
+		{"2KB", 2000},
+		{"8GB", INT64_C(8000000000)},
+		{"1GiB", 1073741824},
+		{"1.5KiB", 1536},
+		{"1MiB", 1048576},
+		{"2TB", INT64_C(2000000000000)},
+		{"1TiB", INT64_C(1099511627776)},
+	};
+	size_t n = 0;
+
+	for (; n < sizeof(cases) / sizeof(cases[0]); n++) {
+		int64_t bytes = -1;
+
+		ck_assert_int_eq(orr_size_parse(&bytes, cases[n].text, "x", NULL), 0);
+		ck_assert_msg(bytes == cases[n].bytes, "%s: %lld", cases[n].text, (long long)bytes);
+	}
+	ck_assert_uint_eq(n, 12);
+}
+END_TEST
+
+START_TEST(rates_counts_and_numbers_are_read)
+{
+	double real = -1;
+	int64_t value = -1;
+
+	ck_assert_int_eq(orr_rate_parse(&real, "25GB/s", "x", NULL), 0);
+	ck_assert_double_eq(real, 25e9);
+	ck_assert_int_eq(orr_rate_parse(&real, "1.5 GiB/s", "x", NULL), 0);
+	ck_assert_double_eq(real, 1.5 * 1073741824.0);
+	ck_assert_int_eq(orr_rate_parse(&real, "1000", "x", NULL), 0);
+	ck_assert_double_eq(real, 1000);
+	ck_assert_int_eq(orr_count_parse(&value, "42", 0, 100, "x", NULL), 0);
+	ck_assert_int_eq(value, 42);
+	ck_assert_int_eq(orr_count_parse(&value, "-3", -10, 100, "x", NULL), 0);
+	ck_assert_int_eq(value, -3);
+	ck_assert_int_eq(orr_count_parse(&value, "9223372036854775807", 0, INT64_MAX, "x", NULL),
+			 0);
+	ck_assert(value == INT64_MAX);
+	ck_assert_int_eq(orr_real_parse(&real, "0.1", 0, 1, "x", NULL), 0);
+	ck_assert_double_eq(real, 0.1);
+	ck_assert_int_eq(orr_real_parse(&real, "-2.5e-3", -1, 1, "x", NULL), 0);
+	ck_assert_double_eq(real, -2.5e-3);
+}
+END_TEST
+
+START_TEST(quantities_print_with_the_unit_that_fits)
+{
+	static const struct {
+		char kind;
+		int64_t value;
+		const char *text;
+	} cases[] = {
+		{'d', 0, "0 ns"},
+		{'d', 1200000, "1.2 ms"},
+		{'d', 2130000000, "2.13 s"},
+		{'d', 999, "999 ns"},
+		{'d', 1000, "1 us"},
+		{'d', 999960, "1 ms"},
+		{'d', INT64_C(123456000000000), "123456 s"},
+		{'u', 1000000000, "1"},
+		{'u', INT64_C(12500000000), "12.5"},
+		{'u', 0, "0"},
+		{'u', INT64_C(1234567000000000), "1234567"},
+		{'b', 0, "0 B"},
+		{'b', 512, "512 B"},
+		{'b', INT64_C(57344000000), "57.3 GB"},
+		{'b', 128000000, "128 MB"},
+		{'b', 999600, "1 MB"},
+		{'b', INT64_C(245000000000), "245 GB"},
+		{'b', INT64_C(1234000000000000), "1234 TB"},
+	};
+	char buffer[32];
+	size_t n = 0;
+
+	for (; n < sizeof(cases) / sizeof(cases[0]); n++) {
+		if (cases[n].kind == 'b')
+			ck_assert_str_eq(orr_size_print(buffer, sizeof(buffer), cases[n].value),
+					 cases[n].text);
+		else
+			ck_assert_str_eq(orr_duration_print(buffer, sizeof(buffer), cases[n].value,
+							    cases[n].kind == 'u'),
+					 cases[n].text);
+	}
+	ck_assert_uint_eq(n, 18);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("quantity");
+	TCase *tcase = tcase_create("quantity");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tcase);
+	tcase_add_loop_test(tcase, durations_are_read_exactly, 0,
+			    sizeof(durations) / sizeof(durations[0]));
+	tcase_add_loop_test(tcase, what_is_refused_says_what_was_allowed, 0,
+			    sizeof(refused) / sizeof(refused[0]));
+	tcase_add_test(tcase, sizes_know_decimal_and_binary_prefixes);
+	tcase_add_test(tcase, rates_counts_and_numbers_are_read);
+	tcase_add_test(tcase, quantities_print_with_the_unit_that_fits);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,192 @@
+/* What people and programs read of a timeline: the table, and the keys of the JSON object. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden.h"
+#include "pipelines.h"
+#include "report.h"
+
+static const char *write_report(struct page *page, const struct way *way)
+{
+	struct orr_error err = {""};
+
+	page_open(page);
+	ck_assert_msg(!orr_report_write(page->file, way->timeline, way->figures, &err), "%s",
+	              err.msg);
+	return page_text(page);
+}
+
+START_TEST(a_report_is_as_it_was_looked_at)
+{
+	static const struct {
+		const char *file, *schedule;
+		int stages, workers, m;
+		bool units;
+	} rows[] = {{"report_1f1b.txt", "1f1b", 4, 4, 8, true},
+	            {"report_fsdp.txt", "fsdp", 4, 4, 8, false},
+	            {"report_ddp.txt", "ddp", 2, 2, 2, false}};
+	struct orr_pipeline *p = make_pipeline(
+		rows[_i].stages, rows[_i].stages == 4 ? "0>1 1>2 2>3" : "0>1", 1, 2, 0,
+		rows[_i].units ? 0 : 32000000, rows[_i].units ? 0 : 1000000000, 128000000);
+	struct way way;
+	struct page page;
+
+	p->units = rows[_i].units;
+	way_init(&way, p, rows[_i].schedule, rows[_i].workers, rows[_i].m);
+	golden_check(rows[_i].file, write_report(&page, &way));
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(columns_of_zeros_are_left_out)
+{
+	struct orr_pipeline *p = make_pipeline(1, "", 1, 2, 0, 0, 0, 0);
+	struct way way;
+	struct page page;
+	const char *text;
+
+	way_init(&way, p, "1f1b", 1, 3);
+	text = write_report(&page, &way);
+	ck_assert_ptr_null(strstr(text, "received"));
+	ck_assert_ptr_null(strstr(text, "parameters"));
+	ck_assert_ptr_null(strstr(text, "\nall"));
+	ck_assert_ptr_nonnull(strstr(text, "1f1b: 1 stage on 1 worker, 3 microbatches\n"));
+	ck_assert_ptr_nonnull(strstr(text, "makespan     9 units\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\nw0 "));
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static void check_keys(json_t *object, const char *const *keys)
+{
+	size_t n = 0;
+
+	for (; keys[n]; n++)
+		ck_assert_msg(json_object_get(object, keys[n]) != NULL, "no key %s", keys[n]);
+	ck_assert_uint_eq(json_object_size(object), n);
+}
+
+START_TEST(json_has_exactly_the_keys_of_the_design)
+{
+	static const char *const keys[] = {
+		"schedule",         "stages",      "workers", "microbatches", "makespan",
+		"bubble",           "span_bubble", "span",    "lower_bound",  "throughput",
+		"throughput_bound", "worker",      NULL};
+	static const char *const worker_keys[] = {"busy",
+	                                          "idle",
+	                                          "first_start",
+	                                          "last_end",
+	                                          "peak_stash",
+	                                          "peak_stash_bytes",
+	                                          "parameter_bytes",
+	                                          "recv_activations",
+	                                          "recv_gradients",
+	                                          "recv_stashes",
+	                                          "recv_parameters",
+	                                          "recv_activation_bytes",
+	                                          "recv_gradient_bytes",
+	                                          "recv_stash_bytes",
+	                                          "recv_parameter_bytes",
+	                                          "sent_weight_gradients",
+	                                          "sent_weight_gradient_bytes",
+	                                          "all_reduce_bytes",
+	                                          NULL};
+	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 32, 5, 128);
+	struct orr_error err = {""};
+	json_t *report, *workers, *worker;
+	struct way way;
+	size_t w;
+
+	way_init(&way, p, "1f1b", 4, 8);
+	report = orr_report_json(way.timeline, way.figures, &err);
+	ck_assert_msg(report != NULL, "%s", err.msg);
+	check_keys(report, keys);
+	ck_assert_str_eq(json_string_value(json_object_get(report, "schedule")), "1f1b");
+	ck_assert_double_eq(json_real_value(json_object_get(report, "makespan")), 33);
+	ck_assert_double_eq_tol(json_real_value(json_object_get(report, "bubble")), 3.0 / 11,
+	                        1e-12);
+	workers = json_object_get(report, "worker");
+	ck_assert_uint_eq(json_array_size(workers), 4);
+	json_array_foreach(workers, w, worker)
+	{
+		check_keys(worker, worker_keys);
+		ck_assert_double_eq(json_real_value(json_object_get(worker, "busy")), 24);
+		ck_assert_double_eq(json_real_value(json_object_get(worker, "first_start")),
+		                    (double)w);
+		ck_assert_int_eq(json_integer_value(json_object_get(worker, "peak_stash")),
+		                 4 - (int)w);
+		ck_assert_int_eq(json_integer_value(json_object_get(worker, "peak_stash_bytes")),
+		                 32 * (4 - (int)w));
+		ck_assert_int_eq(json_integer_value(json_object_get(worker, "recv_activations")),
+		                 w ? 8 : 0);
+		ck_assert_int_eq(json_integer_value(json_object_get(worker, "recv_gradient_bytes")),
+		                 w < 3 ? 1024 : 0);
+	}
+	json_decref(report);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(json_of_a_figure_that_does_not_exist_is_null)
+{
+	struct orr_pipeline *p = make_chain(1, 1, 1);
+	struct orr_error err = {""};
+	json_t *report;
+	struct way way;
+
+	way_init(&way, p, "1f1b", 1, 1);
+	way.figures->throughput = NAN;
+	report = orr_report_json(way.timeline, way.figures, &err);
+	ck_assert_msg(report != NULL, "%s", err.msg);
+	ck_assert(json_is_null(json_object_get(report, "throughput")));
+	json_decref(report);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_said)
+{
+	struct orr_pipeline *p = make_chain(4, 1, 2);
+	FILE *full = fopen("/dev/full", "w");
+	struct orr_error err = {""};
+	struct way way;
+
+	way_init(&way, p, "1f1b", 4, 8);
+	if (full) { /* not every system has one */
+		ck_assert_int_eq(orr_report_write(full, way.timeline, way.figures, &err), ORR_E_IO);
+		ck_assert_msg(strstr(err.msg, "report: could not be written") == err.msg, "%s",
+		              err.msg);
+		fclose(full);
+	}
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("report");
+	TCase *tcase = tcase_create("report");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_loop_test(tcase, a_report_is_as_it_was_looked_at, 0, 3);
+	tcase_add_test(tcase, columns_of_zeros_are_left_out);
+	tcase_add_test(tcase, json_has_exactly_the_keys_of_the_design);
+	tcase_add_test(tcase, json_of_a_figure_that_does_not_exist_is_null);
+	tcase_add_test(tcase, a_full_disk_is_said);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,411 @@
+/* A training that goes on from a checkpoint is the one that was not interrupted: losses and
+ * parameters are the same to the bit, under every schedule, on any number of workers, however the
+ * model is cut. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint.h"
+#include "dataset.h"
+#include "graph.h"
+#include "jobs.h"
+#include "machine.h"
+#include "partition.h"
+#include "pipeline.h"
+#include "schedule.h"
+#include "../src/runtime/run.h"
+#include "../src/runtime/state.h"
+
+#define N_ROWS 60
+#define N_COLUMNS 13
+#define N_MICROBATCHES 8
+#define BATCH 19
+#define N_BEFORE 2
+#define N_STEPS 5
+
+static const char model[] =
+	"digraph chain {\n"
+	"  x [op=input columns=\"0:12\" scale=0.5]\n"
+	"  a0 [op=linear features=9]\n"
+	"  a1 [op=linear features=10]\n"
+	"  b1 [op=layernorm]\n"
+	"  a2 [op=linear features=8]\n"
+	"  b2 [op=gelu]\n"
+	"  a3 [op=linear features=7]\n"
+	"  a4 [op=relu]\n"
+	"  a5 [op=linear features=6]\n"
+	"  b5 [op=linear features=9]\n"
+	"  a6 [op=layernorm]\n"
+	"  a7 [op=linear features=5]\n"
+	"  class [op=input columns=\"12\"]\n"
+	"  loss [op=softmax_cross_entropy]\n"
+	"  x -> a0 -> a1 -> b1 -> a2 -> b2 -> a3 -> a4 -> a5 -> b5 -> a6 -> a7 -> loss\n"
+	"  class -> loss\n"
+	"}\n";
+
+static char folder[] = "resume-XXXXXX"; /* in the folder that the test runs in */
+static struct orr_graph *graph;
+static struct orr_dataset data;
+static struct orr_run_options options;
+static struct orr_error err;
+
+static void setup(void)
+{
+	uint64_t state = 7;
+
+	strcpy(folder + sizeof(folder) - 7, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_msg(!orr_graph_parse(&graph, "model.dot", model, &err), "%s", err.msg);
+	data = (struct orr_dataset){.n_rows = N_ROWS, .n_columns = N_COLUMNS, .n_train = N_ROWS};
+	data.values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
+	data.train = calloc(N_ROWS, sizeof(*data.train));
+	ck_assert(data.values && data.train);
+	for (int64_t r = 0; r < N_ROWS; r++) {
+		for (int64_t c = 0; c < N_COLUMNS; c++) {
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+			data.values[r * N_COLUMNS + c] =
+				(float)(int64_t)(state >> 33) * 0x1p-30f - 1;
+		}
+		data.values[r * N_COLUMNS + N_COLUMNS - 1] = (float)(r * 3 % 5);
+		data.train[r] = r;
+	}
+	options = orr_run_options_default();
+	options.batch = BATCH;
+	options.optimizer = ORR_OPTIMIZER_SGD;
+	options.learning_rate = 1e-2;
+}
+
+static void teardown(void)
+{
+	char command[80];
+
+	(void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	ck_assert_int_eq(system(command), 0);
+	orr_graph_destroy(graph);
+	free(data.values);
+	free(data.train);
+}
+
+/* ---- one training ---- */
+
+struct training {
+	struct orr_pipeline *pipeline;
+	struct orr_jobs *jobs;
+	struct orr_run *run;
+	double losses[N_STEPS];
+	float *parameters;
+	int64_t n_parameters;
+};
+
+/* Negative: the schedule does not serve the model so. */
+static int training_init(struct training *t, const struct orr_schedule *schedule, int n_workers,
+			 int n_stages)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+	int code;
+
+	memset(t, 0, sizeof(*t));
+	ck_assert_msg(!orr_partition(&t->pipeline, graph, &machine, n_stages, 3, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!orr_pipeline_set_step(t->pipeline, n_workers, N_MICROBATCHES, &err), "%s",
+		      err.msg);
+	if ((code = orr_jobs_create(&t->jobs, t->pipeline, schedule, &err)))
+		return code;
+	ck_assert_msg(!orr_run_create(&t->run, t->jobs, &data, &options, &err), "%s", err.msg);
+	t->n_parameters = orr_run_n_parameters(t->run);
+	t->parameters = calloc((size_t)t->n_parameters, sizeof(*t->parameters));
+	ck_assert_ptr_nonnull(t->parameters);
+	return 0;
+}
+
+static void training_stop(struct training *t)
+{
+	orr_run_destroy(t->run);
+	t->run = NULL;
+	orr_jobs_destroy(t->jobs);
+	orr_pipeline_destroy(t->pipeline);
+}
+
+static void training_fini(struct training *t)
+{
+	training_stop(t);
+	free(t->parameters);
+}
+
+static void note_loss(void *user, const struct orr_step *step)
+{
+	struct training *t = user;
+
+	ck_assert_int_lt(step->step, N_STEPS);
+	t->losses[step->step] = step->loss;
+}
+
+static void train(struct training *t, int64_t n)
+{
+	ck_assert_msg(!orr_run_train(t->run, n, note_loss, t, &err), "%s", err.msg);
+	ck_assert_msg(!orr_run_parameters(t->run, t->parameters, &err), "%s", err.msg);
+}
+
+static void load(struct training *t)
+{
+	struct orr_checkpoint *c = NULL;
+
+	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!orr_run_load(t->run, c, &err), "%s", err.msg);
+	ck_assert_int_eq(orr_run_step(t->run), N_BEFORE);
+	orr_checkpoint_close(c);
+}
+
+static void check_same(const struct training *t, const struct training *expected, const char *name)
+{
+	for (int i = N_BEFORE; i < N_STEPS; i++)
+		ck_assert_msg(!memcmp(&t->losses[i], &expected->losses[i], sizeof(double)),
+			      "%s: the loss of step %d is %.17g instead of %.17g", name, i,
+			      t->losses[i], expected->losses[i]);
+	ck_assert_int_eq(t->n_parameters, expected->n_parameters);
+	for (int64_t i = 0; i < t->n_parameters; i++)
+		ck_assert_msg(!memcmp(&t->parameters[i], &expected->parameters[i], sizeof(float)),
+			      "%s: parameter %lld is %.9g instead of %.9g", name, (long long)i,
+			      (double)t->parameters[i], (double)expected->parameters[i]);
+}
+
+/* A training that nothing interrupts; it saves on its way. Stopped: what it found is there. */
+static int undisturbed(struct training *t, const struct orr_schedule *schedule, int n_workers,
+		       int n_stages)
+{
+	int code = training_init(t, schedule, n_workers, n_stages);
+
+	if (code) {
+		training_fini(t);
+		return code;
+	}
+	train(t, N_BEFORE);
+	ck_assert_msg(!orr_run_save(t->run, folder, 1, &err), "%s", err.msg);
+	train(t, N_STEPS - N_BEFORE);
+	training_stop(t);
+	t->jobs = NULL;
+	t->pipeline = NULL;
+	return 0;
+}
+
+static const struct orr_schedule *find(const char *name)
+{
+	for (int i = 0; orr_schedules[i]; i++)
+		if (!strcmp(orr_schedules[i]->name, name))
+			return orr_schedules[i];
+	ck_abort_msg("no schedule %s", name);
+}
+
+/* ---- */
+
+static bool has_replicas(const struct orr_jobs *jobs)
+{
+	return jobs->first_owner[jobs->pipeline->n_stages] > jobs->pipeline->n_stages;
+}
+
+/* Go on from the shared checkpoint where no stage has replicas; else from one of the schedule's
+ * own. */
+static int resume_under(const struct orr_schedule *schedule, int n_workers, int n_stages,
+			const struct training *shared)
+{
+	char name[80];
+	struct training t;
+	int code = training_init(&t, schedule, n_workers, n_stages);
+
+	(void)snprintf(name, sizeof(name), "%s, %d workers, %d stages", schedule->name, n_workers,
+		       n_stages);
+	if (!code && !has_replicas(t.jobs)) {
+		load(&t);
+		train(&t, N_STEPS - N_BEFORE);
+		check_same(&t, shared, name);
+	}
+	training_fini(&t);
+	return code;
+}
+
+START_TEST(every_schedule_goes_on_where_1f1b_stopped)
+{
+	static const struct {
+		int n_workers, n_stages;
+	} shapes[] = {{4, 4}, {4, 8}, {8, 8}};
+	struct training shared;
+	int n_served = 0;
+
+	ck_assert_int_eq(undisturbed(&shared, find("1f1b"), 2, 5), 0);
+	for (int i = 0; orr_schedules[i]; i++) {
+		bool served = false;
+
+		for (int k = 0; k < 3 && !served; k++)
+			served = !resume_under(orr_schedules[i], shapes[k].n_workers,
+					       shapes[k].n_stages, &shared);
+		n_served += served;
+	}
+	ck_assert_int_ge(n_served, 15);
+	free(shared.parameters);
+}
+END_TEST
+
+START_TEST(workers_and_cut_may_change)
+{
+	static const int workers[] = {1, 2, 3, 7, 16}, stages[] = {1, 2, 3, 8};
+	struct training shared;
+
+	ck_assert_int_eq(undisturbed(&shared, find("1f1b"), 4, 4), 0);
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(resume_under(find("1f1b"), workers[i], stages[i % 4], &shared), 0);
+	ck_assert_int_eq(resume_under(find("gpipe"), 2, 8, &shared), 0);
+	free(shared.parameters);
+}
+END_TEST
+
+START_TEST(replicas_go_on_to_the_bit)
+{
+	static const char *const names[] = {"ddp", "lpp", "chimera", "gems"};
+	struct training expected, t;
+	int code, n_workers;
+
+	for (n_workers = 4; n_workers <= 8; n_workers *= 2)
+		if (!(code = undisturbed(&expected, find(names[_i]), n_workers, n_workers)))
+			break;
+	ck_assert_msg(!code, "%s", err.msg);
+	ck_assert_int_eq(training_init(&t, find(names[_i]), n_workers, n_workers), 0);
+	load(&t);
+	train(&t, N_STEPS - N_BEFORE);
+	check_same(&t, &expected, names[_i]);
+	training_fini(&t);
+	free(expected.parameters);
+}
+END_TEST
+
+START_TEST(every_optimizer_goes_on_to_the_bit)
+{
+	struct training expected, t;
+
+	options.optimizer = (enum orr_optimizer)_i;
+	options.weight_decay = 0.01;
+	ck_assert_int_eq(undisturbed(&expected, find("1f1b"), 2, 4), 0);
+	ck_assert_int_eq(training_init(&t, find("gpipe"), 3, 3), 0);
+	load(&t);
+	train(&t, N_STEPS - N_BEFORE);
+	check_same(&t, &expected, "1f1b");
+	training_fini(&t);
+	free(expected.parameters);
+}
+END_TEST
+
+START_TEST(tensors_are_named_after_operators)
+{
+	static const struct orr_named_tensor shapes[] = {
+		{"a0.weight", 2, {9, 12}, NULL},          {"a0.bias", 1, {9, 1}, NULL},
+		{"a0.weight.momentum", 2, {9, 12}, NULL}, {"b1.gain", 1, {10, 1}, NULL},
+		{"b1.gain.momentum", 1, {10, 1}, NULL},   {"a7.bias.momentum", 1, {5, 1}, NULL},
+	};
+	float values[9 * 12], expected[9 * 12 + 9];
+	struct orr_checkpoint *c = NULL;
+	struct training t;
+
+	ck_assert_int_eq(training_init(&t, find("1f1b"), 2, 4), 0);
+	train(&t, N_BEFORE);
+	memcpy(expected, t.parameters, sizeof(expected));
+	ck_assert_msg(!orr_run_save(t.run, folder, 1, &err), "%s", err.msg);
+	training_fini(&t);
+	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct orr_named_tensor tensor = shapes[i];
+		double sum = 0;
+
+		tensor.values = values;
+		ck_assert_msg(!orr_checkpoint_read(c, &tensor, &err), "%s", err.msg);
+		for (int64_t k = 0; k < orr_named_tensor_floats(&tensor); k++)
+			sum += fabs((double)values[k]);
+		ck_assert_msg(sum > 0, "%s is all zero", tensor.name);
+		if (i < 2)
+			ck_assert(
+				!memcmp(values, expected + (i ? 9 * 12 : 0),
+					(size_t)orr_named_tensor_floats(&tensor) * sizeof(float)));
+	}
+	orr_checkpoint_close(c);
+}
+END_TEST
+
+/* ---- what does not fit ---- */
+
+static const char *const refusals[] = {
+	"optimizer name is \"sgd\" there and \"adam\" here",
+	"optimizer momentum is 0.90000000000000002 there and 0.5 here",
+	"batch is 19 there and 20 here",
+	"seed is 1 there and 2 here",
+	"data training_rows is 60 there and 59 here",
+	"graph a7 is \"linear 5 of a6\" there and \"linear 6 of a6\" here"};
+
+START_TEST(another_training_is_refused)
+{
+	struct orr_checkpoint *c = NULL;
+	struct training t;
+	char *text;
+
+	ck_assert_int_eq(undisturbed(&t, find("1f1b"), 2, 4), 0);
+	free(t.parameters);
+	options.optimizer = _i == 0 ? ORR_OPTIMIZER_ADAM : ORR_OPTIMIZER_SGD;
+	options.momentum = _i == 1 ? 0.5 : options.momentum;
+	options.batch += _i == 2;
+	options.seed += _i == 3;
+	data.n_train -= _i == 4;
+	if (_i == 5) {
+		orr_graph_destroy(graph);
+		ck_assert_ptr_nonnull(text = strdup(model));
+		memcpy(strstr(text, "features=5"), "features=6", 10);
+		ck_assert_int_eq(orr_graph_parse(&graph, "model.dot", text, &err), 0);
+		free(text);
+	}
+	ck_assert_int_eq(training_init(&t, find("1f1b"), 2, 4), 0);
+	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
+	ck_assert_int_eq(orr_run_load(t.run, c, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, refusals[_i]) != NULL, "%s", err.msg);
+	ck_assert_int_eq(orr_run_step(t.run), 0);
+	train(&t, 1);
+	orr_checkpoint_close(c);
+	training_fini(&t);
+}
+END_TEST
+
+START_TEST(a_checkpoint_that_cannot_be_written_stops_nothing)
+{
+	struct training expected, t;
+
+	ck_assert_int_eq(undisturbed(&expected, find("1f1b"), 2, 4), 0);
+	ck_assert_int_eq(training_init(&t, find("1f1b"), 2, 4), 0);
+	train(&t, N_BEFORE);
+	ck_assert_int_eq(orr_run_save(t.run, "resume-no/such/folder", 1, &err), ORR_E_IO);
+	train(&t, N_STEPS - N_BEFORE);
+	check_same(&t, &expected, "after a failure");
+	training_fini(&t);
+	free(expected.parameters);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resume");
+	TCase *tcase = tcase_create("runs");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 200);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, every_schedule_goes_on_where_1f1b_stopped);
+	tcase_add_test(tcase, workers_and_cut_may_change);
+	tcase_add_loop_test(tcase, replicas_go_on_to_the_bit, 0, 4);
+	tcase_add_loop_test(tcase, every_optimizer_goes_on_to_the_bit, 0, 3);
+	tcase_add_test(tcase, tensors_are_named_after_operators);
+	tcase_add_loop_test(tcase, another_training_is_refused, 0, 6);
+	tcase_add_test(tcase, a_checkpoint_that_cannot_be_written_stops_nothing);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,388 @@
+/* Training on StarPU: the same parameters to the bit under every schedule, the textbook's to 1e-5,
+ * and measured timelines that hold. One process, one run at a time. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs.h"
+#include "pipeline.h"
+#include "reference.h"
+#include "training.h"
+#include "../src/runtime/engine.h"
+
+static void assert_same(const struct training *t, const char *name, const float *parameters,
+			const float *expected)
+{
+	int64_t n = orr_run_n_parameters(t->run);
+
+	ck_assert_int_gt(n, 400);
+	for (int64_t i = 0; i < n; i++)
+		ck_assert_msg(!memcmp(&parameters[i], &expected[i], sizeof(*expected)),
+			      "%s: parameter %lld is %.9g, expected %.9g", name, (long long)i,
+			      (double)parameters[i], (double)expected[i]);
+}
+
+/* The parameters that every schedule with one owner a stage must find: those of one worker. */
+static float *one_worker(int n_microbatches)
+{
+	struct training t;
+	float *parameters;
+
+	training_init(&t, "gpipe", 1, n_microbatches);
+	parameters = training_run(&t, "gpipe on one worker", NULL);
+	training_fini(&t);
+	return parameters;
+}
+
+/* ---- equal results ---- */
+
+static const char *const one_owner[] = {"gpipe", "1f1b", "eager-1f1b", "fsdp", "fslpp"};
+static const int workers[] = {1, 2, 5, 16};
+#define N_ONE_OWNER (int)(sizeof(one_owner) / sizeof(one_owner[0]))
+#define N_WORKERS (int)(sizeof(workers) / sizeof(workers[0]))
+
+START_TEST(parameters_are_the_same_under_every_schedule_with_one_owner)
+{
+	float *expected = one_worker(6);
+
+	for (int i = 0; i < N_ONE_OWNER * N_WORKERS; i++) {
+		struct training t;
+		char name[64];
+		float *parameters;
+
+		(void)snprintf(name, sizeof(name), "%s on %d workers", one_owner[i / N_WORKERS],
+			       workers[i % N_WORKERS]);
+		training_init(&t, one_owner[i / N_WORKERS], workers[i % N_WORKERS], 6);
+		t.options.keep_bytes = i % 2 ? 0 : t.options.keep_bytes;
+		parameters = training_run(&t, name, NULL);
+		assert_same(&t, name, parameters, expected);
+		free(parameters);
+		training_fini(&t);
+	}
+	free(expected);
+}
+END_TEST
+
+START_TEST(replicas_agree_wherever_owners_and_split_are_the_same)
+{
+	static const struct {
+		const char *schedule;
+		int n_workers, n_owners;
+	} cases[] = {
+		{"ddp", 2, 2},          {"lpp:R=1", 2, 2}, {"lpp:G=2,R=2", 4, 2},
+		{"lpp:G=2,R=5", 10, 2}, {"ddp", 3, 3},     {"lpp:G=3,R=2", 6, 3},
+		{"ddp", 6, 6},          {"ddp", 16, 6}, /* a microbatch each */
+	};
+	float *expected = NULL;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct training t;
+		float *parameters;
+
+		training_init(&t, cases[i].schedule, cases[i].n_workers, 6);
+		ck_assert_int_eq(t.jobs->first_owner[1], cases[i].n_owners);
+		parameters = training_run(&t, cases[i].schedule, NULL);
+		if (i && cases[i].n_owners == cases[i - 1].n_owners) {
+			assert_same(&t, cases[i].schedule, parameters, expected);
+			free(parameters);
+		} else {
+			free(expected);
+			expected = parameters;
+		}
+		training_fini(&t);
+	}
+	free(expected);
+}
+END_TEST
+
+/* Against the textbook: parameters and losses within 1e-5 of what they are. */
+static void assert_close(const char *schedule, int n_workers, int n_microbatches,
+			 enum orr_optimizer optimizer)
+{
+	struct reference_rule rule = {0};
+	struct training_record record;
+	struct training t;
+	double *expected, losses[N_STEPS], worst = 0, largest = 0;
+	float *initial, *parameters;
+	int64_t *rows, n;
+
+	training_init(&t, schedule, n_workers, n_microbatches);
+	t.options.optimizer = optimizer;
+	t.options.weight_decay = 1e-2;
+	t.options.learning_rate = optimizer == ORR_OPTIMIZER_SGD ? 1e-2 : 1e-3;
+	training_start(&t);
+	n = orr_run_n_parameters(t.run);
+	ck_assert_int_eq(n, reference_n_parameters(t.graph));
+	initial = calloc((size_t)n, sizeof(*initial));
+	expected = calloc((size_t)n, sizeof(*expected));
+	rows = calloc((size_t)(N_STEPS * t.options.batch), sizeof(*rows));
+	ck_assert(initial && expected && rows);
+	ck_assert_int_eq(orr_run_parameters(t.run, initial, NULL), 0);
+	orr_run_destroy(t.run);
+	for (int64_t i = 0; i < n; i++)
+		expected[i] = (double)initial[i];
+	ck_assert_int_eq(
+		orr_dataset_rows(&t.data, t.options.seed, 0, N_STEPS * t.options.batch, rows, NULL),
+		0);
+	rule.kind = optimizer == ORR_OPTIMIZER_SGD    ? REFERENCE_SGD
+		    : optimizer == ORR_OPTIMIZER_ADAM ? REFERENCE_ADAM
+						      : REFERENCE_ADAMW;
+	rule.learning_rate = t.options.learning_rate;
+	rule.momentum = t.options.momentum;
+	rule.beta1 = t.options.beta1;
+	rule.beta2 = t.options.beta2;
+	rule.epsilon = t.options.epsilon;
+	rule.weight_decay = t.options.weight_decay;
+	ck_assert_int_eq(reference_train(t.graph, t.data.values, N_COLUMNS, rows, t.options.batch,
+					 N_STEPS, &rule, expected, losses),
+			 0);
+	parameters = training_run(&t, schedule, &record);
+	for (int64_t i = 0; i < n; i++) {
+		worst = fmax(worst, fabs((double)parameters[i] - expected[i]));
+		largest = fmax(largest, fabs(expected[i]));
+	}
+	ck_assert_msg(worst <= 1e-5 * largest, "%s: %g off, the largest is %g", schedule, worst,
+		      largest);
+	for (int i = 0; i < N_STEPS; i++)
+		ck_assert_msg(fabs(record.losses[i] - losses[i]) <= 1e-5 * losses[i],
+			      "%s: loss of step %d: "
+			      "%.9g, expected %.9g",
+			      schedule, i, record.losses[i], losses[i]);
+	free(initial);
+	free(expected);
+	free(rows);
+	free(parameters);
+	training_fini(&t);
+}
+
+START_TEST(training_agrees_with_the_textbook)
+{
+	assert_close("1f1b", 5, 6, ORR_OPTIMIZER_SGD);
+	assert_close("gpipe", 2, 1, ORR_OPTIMIZER_ADAM);
+	assert_close("ddp", 3, 7, ORR_OPTIMIZER_ADAMW);
+	assert_close("fsdp", 4, 19, ORR_OPTIMIZER_SGD);
+}
+END_TEST
+
+/* ---- schedules of one's own ---- */
+
+static int anywhere(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)data;
+	return (s * 7 + b * 5 + (int)d * 3) % p->n_workers;
+}
+
+static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)b, (void)d, (void)data;
+	return (s + 1) % p->n_workers;
+}
+
+/* Later microbatches first, so that gradients come in the wrong order. */
+static int64_t backwards(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			 const void *data)
+{
+	int depth = p->stages[s].depth;
+
+	(void)data;
+	return ((int64_t)d * 100 + (d == ORR_PASS_F ? p->depth - depth : depth)) * 10000 +
+	       (50 - b) * 100 + s;
+}
+
+static int two(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p, (void)s, (void)data;
+	return 2;
+}
+
+static int64_t forwards(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
+{
+	(void)p, (void)data;
+	return b * 1000 + (d == ORR_PASS_F ? s : 100 * (int)d - s);
+}
+
+static const struct orr_schedule own_schedules[] = {
+	{.name = "greedy",
+	 .order = ORR_ORDER_GREEDY,
+	 .compute = anywhere,
+	 .weights = by_stage,
+	 .priority = backwards},
+	{.name = "greedy with a cap",
+	 .order = ORR_ORDER_GREEDY,
+	 .compute = by_stage,
+	 .priority = forwards,
+	 .in_flight = two},
+	{.name = "strict, all over the place",
+	 .order = ORR_ORDER_STRICT,
+	 .compute = anywhere,
+	 .weights = by_stage,
+	 .priority = backwards},
+	{.name = "strict and split",
+	 .order = ORR_ORDER_STRICT,
+	 .split_backward = true,
+	 .compute = by_stage,
+	 .priority = backwards},
+	{.name = "greedy and split",
+	 .order = ORR_ORDER_GREEDY,
+	 .split_backward = true,
+	 .compute = anywhere,
+	 .weights = by_stage,
+	 .priority = forwards,
+	 .in_flight = two},
+};
+
+START_TEST(a_schedule_of_ones_own_changes_no_bit)
+{
+	const struct orr_schedule *schedule = &own_schedules[_i];
+	float *expected = one_worker(6);
+
+	for (int i = 0; i < N_WORKERS; i++) {
+		struct training t = {0};
+		float *parameters;
+
+		training_prepare(&t, training_model, schedule, workers[i], 6);
+		t.options.keep_bytes = i % 2 ? 0 : t.options.keep_bytes;
+		t.options.delay_us = i == 1 ? 300 : 0;
+		parameters = training_run(&t, schedule->name, NULL);
+		assert_same(&t, schedule->name, parameters, expected);
+		free(parameters);
+		training_fini(&t);
+	}
+	free(expected);
+}
+END_TEST
+
+START_TEST(starpus_own_order_and_policies_change_no_bit)
+{
+	static const char *const policies[] = {"pinned", "eager", "lws"};
+	float *expected = one_worker(6);
+
+	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+		struct training t;
+		float *parameters;
+
+		training_init(&t, "1f1b", 2, 6);
+		t.options.policy = policies[i];
+		training_start(&t);
+		ck_assert_msg(!orr_run_train(t.run, N_STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
+		parameters = calloc((size_t)orr_run_n_parameters(t.run), sizeof(*parameters));
+		ck_assert_ptr_nonnull(parameters);
+		ck_assert_int_eq(orr_run_parameters(t.run, parameters, NULL), 0);
+		assert_same(&t, policies[i], parameters, expected);
+		free(parameters);
+		training_fini(&t);
+	}
+	free(expected);
+}
+END_TEST
+
+/* ---- early parameters ---- */
+
+/* Only where there are several memory nodes is there anything to ask for: run-numa. */
+START_TEST(parameters_from_elsewhere_are_asked_for_ahead)
+{
+	float *expected = one_worker(6);
+
+	for (int prefetch = 0; prefetch < 3; prefetch++) {
+		struct training t;
+		float *parameters;
+
+		training_init(&t, "fsdp", 2, 6);
+		t.options.prefetch = prefetch;
+		parameters = training_run(&t, "fsdp", NULL);
+		assert_same(&t, "fsdp", parameters, expected);
+		if (prefetch && starpu_memory_nodes_get_count() > 1)
+			ck_assert_int_gt(t.run->n_fetched, N_STEPS);
+		else
+			ck_assert_int_eq(t.run->n_fetched, 0);
+		free(parameters);
+		training_fini(&t);
+	}
+	free(expected);
+}
+END_TEST
+
+/* ---- evaluation ---- */
+
+START_TEST(evaluation_agrees_with_the_textbook)
+{
+	struct reference_pass *pass = NULL;
+	double loss, accuracy, *expected;
+	float *parameters;
+	struct training t;
+	int64_t n;
+
+	training_init(&t, "lpp:G=2,R=2", 4, 4);
+	parameters = training_run(&t, "lpp", NULL);
+	n = orr_run_n_parameters(t.run);
+	expected = calloc((size_t)n, sizeof(*expected));
+	ck_assert_ptr_nonnull(expected);
+	for (int64_t i = 0; i < n; i++)
+		expected[i] = (double)parameters[i];
+	for (int test = 0; test < 2; test++) {
+		ck_assert_int_eq(orr_run_evaluate(t.run, test, &loss, &accuracy, &t.err), 0);
+		ck_assert_int_eq(reference_pass_create(&pass, t.graph, t.data.values, N_COLUMNS,
+						       test ? t.data.test : t.data.train,
+						       test ? t.data.n_test : t.data.n_train,
+						       expected),
+				 0);
+		ck_assert_msg(fabs(loss - pass->loss) < 1e-5 * pass->loss, "%g, expected %g", loss,
+			      pass->loss);
+		ck_assert(fabs(accuracy - (double)pass->correct / (double)pass->classified) <
+			  1e-12);
+		reference_pass_destroy(pass);
+	}
+	/* and training goes on after it */
+	ck_assert_int_eq(orr_run_train(t.run, 3, NULL, NULL, &t.err), 0);
+	free(parameters);
+	free(expected);
+	training_fini(&t);
+}
+END_TEST
+
+START_TEST(measuring_gives_every_stage_its_durations)
+{
+	struct training t;
+
+	training_init(&t, "1f1b", 2, 4);
+	ck_assert_msg(!orr_run_measure(t.pipeline, &t.options, &t.err), "%s", t.err.msg);
+	ck_assert(t.pipeline->has_weight && !t.pipeline->units);
+	for (int s = 0; s < t.pipeline->n_stages; s++) {
+		const struct orr_stage *stage = &t.pipeline->stages[s];
+
+		ck_assert_int_gt(stage->forward_ns, 0);
+		ck_assert_int_gt(stage->backward_ns + stage->weight_ns, 0);
+		ck_assert_int_ge(stage->backward_ns, 0);
+		ck_assert_msg((stage->update_ns > 0) == (s != 3), "stage 3 has no parameters");
+	}
+	training_fini(&t);
+}
+END_TEST
+
+/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
+int main(void)
+{
+	Suite *suite = suite_create("run");
+	TCase *tcase = tcase_create("run");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_set_timeout(tcase, 300);
+	suite_add_tcase(suite, tcase);
+	tcase_add_test(tcase, training_agrees_with_the_textbook);
+	tcase_add_test(tcase, parameters_are_the_same_under_every_schedule_with_one_owner);
+	tcase_add_test(tcase, replicas_agree_wherever_owners_and_split_are_the_same);
+	tcase_add_loop_test(tcase, a_schedule_of_ones_own_changes_no_bit, 0,
+			    (int)(sizeof(own_schedules) / sizeof(own_schedules[0])));
+	tcase_add_test(tcase, starpus_own_order_and_policies_change_no_bit);
+	tcase_add_test(tcase, parameters_from_elsewhere_are_asked_for_ahead);
+	tcase_add_test(tcase, evaluation_agrees_with_the_textbook);
+	tcase_add_test(tcase, measuring_gives_every_stage_its_durations);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? 1 : 0;
+}

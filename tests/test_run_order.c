@@ -1,0 +1,290 @@
+/* Runs on StarPU: the order of every worker, steps of any size, and what happens when a run stops.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "jobs.h"
+#include "machine.h"
+#include "pipeline.h"
+#include "simulate.h"
+#include "timeline.h"
+#include "training.h"
+
+/* ---- order ---- */
+
+/* Worker w's jobs by their starts. */
+static void order_by_start(const struct orr_timeline *t, int w, int *order)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int n = jobs->first[w + 1] - jobs->first[w];
+
+	for (int i = 0; i < n; i++) {
+		int j = jobs->by_worker[jobs->first[w + 1] - 1 - i], k = i; /* from the wrong end */
+
+		for (; k > 0 && t->start_ns[order[k - 1]] > t->start_ns[j]; k--)
+			order[k] = order[k - 1];
+		order[k] = j;
+	}
+}
+
+struct orders {
+	const struct training *t;
+	const struct orr_timeline *predicted;
+	int n;
+};
+
+static void compare_orders(void *user, const struct orr_step *step)
+{
+	struct orders *orders = user;
+	const struct orr_timeline *measured = orr_run_timeline(orders->t->run);
+	const struct orr_jobs *jobs = orders->t->jobs;
+	struct orr_error err = {""};
+	int expected[1000], found[1000];
+
+	ck_assert_msg(!orr_timeline_check(measured, &err), "%s", err.msg);
+	for (int w = 0; w < orders->t->pipeline->n_workers; w++) {
+		int n = jobs->first[w + 1] - jobs->first[w];
+
+		ck_assert_int_le(n, 1000);
+		order_by_start(orders->predicted, w, expected);
+		order_by_start(measured, w, found);
+		for (int i = 0; i < n; i++)
+			ck_assert_msg(expected[i] == found[i],
+				      "step %lld, worker %d: job %d of its order differs",
+				      (long long)step->step, w, i);
+	}
+	orders->n++;
+}
+
+START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
+{
+	static const struct {
+		const char *schedule;
+		int n_workers;
+	} cases[] = {{"1f1b", 6}, {"eager-1f1b", 16}, {"gpipe", 3}, {"lpp:G=2,R=2", 4}};
+	struct orr_machine machine = orr_machine_default(cases[_i].n_workers);
+	struct orr_timeline *predicted = NULL;
+	struct orders orders = {0};
+	struct training t;
+
+	training_init(&t, cases[_i].schedule, cases[_i].n_workers, 4);
+	t.options.delay_us = 200;
+	t.options.delay_seed = (uint64_t)_i;
+	/* distinct durations, so that the simulated starts tell the order */
+	for (int s = 0; s < t.pipeline->n_stages; s++) {
+		t.pipeline->stages[s].forward_ns = 1000 + s;
+		t.pipeline->stages[s].backward_ns = 2000 + s;
+	}
+	ck_assert_msg(!orr_simulate(&predicted, t.jobs, &machine, &t.err), "%s", t.err.msg);
+	orders = (struct orders){&t, predicted, 0};
+	training_start(&t);
+	ck_assert_msg(!orr_run_train(t.run, 200, compare_orders, &orders, &t.err), "%s", t.err.msg);
+	ck_assert_int_eq(orders.n, 200);
+	orr_timeline_destroy(predicted);
+	training_fini(&t);
+}
+END_TEST
+
+/* ---- sizes ---- */
+
+START_TEST(a_step_larger_than_what_starpu_is_given_at_once_runs)
+{
+	struct training t;
+
+	training_init(&t, "1f1b", 6, 3000);
+	t.options.batch = 3000;
+	training_start(&t);
+	ck_assert_msg(!orr_run_train(t.run, 2, NULL, NULL, &t.err), "%s", t.err.msg);
+	ck_assert_msg(!orr_timeline_check(orr_run_timeline(t.run), &t.err), "%s", t.err.msg);
+	training_fini(&t);
+}
+END_TEST
+
+/* Twelve encoders into one stage, each with its own replicas: more buffers than a task has room
+ * for. */
+START_TEST(a_stage_with_many_edges_and_owners_trains)
+{
+	static const char *const schedules[] = {"1f1b", "ddp"};
+	char text[4096];
+	int n = snprintf(text, sizeof(text),
+			 "digraph many {\n  join [op=concat stage=12]\n"
+			 "  out [op=linear features=3 stage=12]\n  target [op=input "
+			 "columns=\"21:24\" stage=12]\n"
+			 "  loss [op=mse stage=12]\n  join -> out -> loss\n  target -> loss\n");
+
+	for (int i = 0; i < 12; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      "  x%d [op=input columns=\"%d\" stage=%d]\n"
+			      "  e%d [op=linear features=2 stage=%d]\n  x%d -> e%d -> join\n",
+			      i, i, i, i, i, i, i);
+	(void)snprintf(text + n, sizeof(text) - (size_t)n, "}\n");
+	for (int i = 0; i < 2; i++) {
+		struct training_record record = {0};
+		struct training t = {0};
+
+		ck_assert_int_eq(orr_choice_init(&t.choice, schedules[i], &t.err), 0);
+		training_prepare(&t, text, &t.choice.schedule, 13, 16);
+		t.options.learning_rate = 0.02;
+		record.t = &t;
+		record.name = schedules[i];
+		training_start(&t);
+		ck_assert_msg(!orr_run_train(t.run, N_STEPS, training_check_step, &record, &t.err),
+			      "%s", t.err.msg);
+		ck_assert_msg(record.losses[N_STEPS - 1] < 0.9 * record.losses[0], "%g, then %g",
+			      record.losses[0], record.losses[N_STEPS - 1]);
+		training_fini(&t);
+	}
+}
+END_TEST
+
+/* ---- what goes wrong ---- */
+
+static void refuse(struct training *t, int code, const char *message)
+{
+	struct orr_run *run = NULL;
+
+	ck_assert_int_eq(orr_run_create(&run, t->jobs, &t->data, &t->options, &t->err), code);
+	ck_assert_str_eq(t->err.msg, message);
+	ck_assert_ptr_null(run);
+}
+
+START_TEST(what_cannot_run_is_refused_in_one_line)
+{
+	struct training t, second;
+
+	training_init(&t, "1f1b", 2, 20);
+	refuse(&t, ORR_E_INPUT,
+	       "run: a batch of 19 cannot be cut into 20 microbatches; take a batch of 20 at "
+	       "least, or fewer microbatches");
+	t.options.batch = 20;
+	t.options.timeout_s = 0;
+	refuse(&t, ORR_E_INPUT, "run: a timeout of 0 s; it must be above 0");
+	t.options.timeout_s = 60;
+	t.data.values[3 * N_COLUMNS + CLASS_COLUMN] = 7;
+	ck_assert_int_eq(orr_run_create(&t.run, t.jobs, &t.data, &t.options, &t.err), ORR_E_INPUT);
+	ck_assert_msg(strstr(t.err.msg, "row 3 of the data") == t.err.msg, "%s", t.err.msg);
+	t.data.values[3 * N_COLUMNS + CLASS_COLUMN] = 4;
+	training_start(&t);
+	training_init(&second, "gpipe", 2, 4);
+	refuse(&second, ORR_E_RUNTIME,
+	       "run: this process has a run already; destroy it first (one that hung stays "
+	       "until the process ends)");
+	training_fini(&second);
+	training_fini(&t);
+}
+END_TEST
+
+START_TEST(a_study_graph_is_not_trained)
+{
+	struct training t = {0};
+
+	ck_assert_int_eq(orr_choice_init(&t.choice, "1f1b", &t.err), 0);
+	training_prepare(&t, "digraph study { a [forward=1] b [forward=1] a -> b }",
+			 &t.choice.schedule, 2, 4);
+	ck_assert_int_eq(orr_run_create(&t.run, t.jobs, &t.data, &t.options, &t.err), ORR_E_INPUT);
+	ck_assert_msg(strstr(t.err.msg, "has costs and nothing to compute"), "%s", t.err.msg);
+	training_fini(&t);
+}
+END_TEST
+
+START_TEST(a_run_that_stops_says_who_waits_for_what)
+{
+	struct training t;
+	float parameter;
+
+	training_init(&t, "1f1b", 2, 4);
+	/* 0F0 and 1F0 both sleep 1.2 s and more */
+	t.options.timeout_s = 0.4;
+	t.options.delay_us = 1500000;
+	t.options.delay_seed = 34;
+	training_start(&t);
+	ck_assert_int_eq(orr_run_train(t.run, 5, NULL, NULL, &t.err), ORR_E_RUNTIME);
+	ck_assert_msg(!strncmp(t.err.msg, "run: no job has ended for 0.4 s in step 0", 41), "%s",
+		      t.err.msg);
+	ck_assert_msg(strstr(t.err.msg, "; worker 0 "), "%s", t.err.msg);
+	ck_assert_msg(strstr(t.err.msg, "; worker 1 "), "%s", t.err.msg);
+	ck_assert_msg(strstr(t.err.msg, " runs "), "%s", t.err.msg);
+	ck_assert_int_eq(orr_run_train(t.run, 5, NULL, NULL, &t.err), ORR_E_RUNTIME);
+	ck_assert_str_eq(t.err.msg, "run: it has failed before and cannot go on");
+	ck_assert_int_eq(orr_run_parameters(t.run, &parameter, &t.err), ORR_E_RUNTIME);
+	training_fini(&t);
+
+	/* and the process can go on */
+	training_init(&t, "1f1b", 2, 4);
+	free(training_run(&t, "1f1b after a run that stopped", NULL));
+	training_fini(&t);
+}
+END_TEST
+
+START_TEST(the_report_names_what_a_job_waits_for)
+{
+	struct training t;
+
+	training_init(&t, "gpipe", 6, 1);
+	t.options.timeout_s = 0.4;
+	t.options.delay_us = 1500000;
+	t.options.delay_seed = 34;
+	training_start(&t);
+	ck_assert_int_eq(orr_run_train(t.run, 1, NULL, NULL, &t.err), ORR_E_RUNTIME);
+	ck_assert_msg(strstr(t.err.msg, "; worker 4 waits to run 4F0 after 3F0"), "%s", t.err.msg);
+	training_fini(&t);
+}
+END_TEST
+
+/* A job that never ends: the run gives up on it, and destroying the run does not hang. Last of its
+ * process, which keeps the job. */
+START_TEST(a_job_that_never_ends_does_not_hold_the_process)
+{
+	static struct training t; /* the job still reads it */
+	struct training second;
+
+	training_init(&t, "1f1b", 2, 4);
+	t.options.timeout_s = 0.2;
+	t.options.delay_us = 2000000000;
+	training_start(&t);
+	ck_assert_int_eq(orr_run_train(t.run, 1, NULL, NULL, &t.err), ORR_E_RUNTIME);
+	ck_assert_msg(strstr(t.err.msg, " runs "), "%s", t.err.msg);
+	orr_run_destroy(t.run);
+	training_init(&second, "1f1b", 2, 4);
+	refuse(&second, ORR_E_RUNTIME,
+	       "run: this process has a run already; destroy it first (one that hung stays "
+	       "until the process ends)");
+	training_fini(&second);
+}
+END_TEST
+
+static Suite *make_suite(bool stuck)
+{
+	Suite *suite = suite_create(stuck ? "run_stuck" : "run_order");
+	TCase *tcase = tcase_create("run");
+
+	tcase_set_timeout(tcase, 300);
+	suite_add_tcase(suite, tcase);
+	if (stuck) {
+		tcase_add_test(tcase, a_job_that_never_ends_does_not_hold_the_process);
+		return suite;
+	}
+	tcase_add_loop_test(tcase, strict_order_is_the_simulated_one_in_200_steps_of_200, 0, 4);
+	tcase_add_test(tcase, a_step_larger_than_what_starpu_is_given_at_once_runs);
+	tcase_add_test(tcase, a_stage_with_many_edges_and_owners_trains);
+	tcase_add_test(tcase, what_cannot_run_is_refused_in_one_line);
+	tcase_add_test(tcase, a_study_graph_is_not_trained);
+	tcase_add_test(tcase, a_run_that_stops_says_who_waits_for_what);
+	tcase_add_test(tcase, the_report_names_what_a_job_waits_for);
+	return suite;
+}
+
+/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
+int main(int argc, char **argv)
+{
+	SRunner *runner = srunner_create(make_suite(argc > 1 && !strcmp(argv[1], "stuck")));
+	int n_failed;
+
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? 1 : 0;
+}

@@ -1,0 +1,462 @@
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipelines.h"
+#include "search.h"
+
+/* ---- against the named schedules ---- */
+
+static const struct {
+	const char *name;
+	int stages_per_worker;
+	const char *placement;
+} named[] = {{"v-half", 2, "fold"},
+	     {"v-zb", 2, "fold"},
+	     {"1f1b", 1, "straight"},
+	     {"zb-h1", 1, "straight"}};
+
+static const struct {
+	const char *what;
+	int64_t f, b, w; /* hundredths */
+} costs[] = {{"1, 1, 1", 100, 100, 100}, {"12.96, 13.22, 9.76", 1296, 1322, 976}};
+
+static const int workers[] = {4, 8};
+
+static int peak_of(const struct orr_figures *f)
+{
+	int most = 0;
+
+	for (int w = 0; w < f->n_workers; w++)
+		most = f->worker[w].peak_stash > most ? f->worker[w].peak_stash : most;
+	return most;
+}
+
+static struct orr_pipeline *make_costed(int n_stages, int64_t f, int64_t b, int64_t w)
+{
+	struct orr_pipeline *p = make_chain(n_stages, 1, 1);
+
+	p->has_weight = true;
+	for (int s = 0; s < n_stages; s++) {
+		p->stages[s].forward_ns = f;
+		p->stages[s].backward_ns = b;
+		p->stages[s].weight_ns = w;
+	}
+	return p;
+}
+
+struct tally {
+	int n_room, n_shorter,
+		n_best; /* the bound is below the named one; auto is; and auto reaches it */
+};
+
+/* One row of the table that the test writes. */
+static void compare_named(int which, int cost, int P, int m, struct tally *tally)
+{
+	struct orr_pipeline *p = make_costed(named[which].stages_per_worker * P, costs[cost].f,
+					     costs[cost].b, costs[cost].w);
+	struct way theirs, ours;
+	char schedule[96];
+	int64_t their_ns, our_ns, bound_ns;
+
+	way_init(&theirs, p, named[which].name, P, m);
+	snprintf(schedule, sizeof(schedule), "auto:memory=%d,placement=%s,effort=20",
+		 peak_of(theirs.figures), named[which].placement);
+	way_init(&ours, p, schedule, P, m);
+	their_ns = theirs.figures->makespan_ns;
+	our_ns = ours.figures->makespan_ns;
+	bound_ns = ours.figures->lower_bound_ns;
+	printf("%-7s %d workers, %2d microbatches, %-18s: %6.2f, memory %2d: auto %6.2f, no order "
+	       "below %6.2f%s\n",
+	       named[which].name, P, m, costs[cost].what, (double)their_ns / 100,
+	       peak_of(theirs.figures), (double)our_ns / 100, (double)bound_ns / 100,
+	       our_ns == bound_ns  ? " (the best)"
+	       : our_ns < their_ns ? " (shorter)"
+				   : "");
+	ck_assert_msg(our_ns <= their_ns, "%s: longer than %s", schedule, named[which].name);
+	ck_assert_msg(peak_of(ours.figures) <= peak_of(theirs.figures), "%s: holds %d", schedule,
+		      peak_of(ours.figures));
+	way_fini(&theirs);
+	way_fini(&ours);
+	orr_pipeline_destroy(p);
+	tally->n_room += bound_ns < their_ns;
+	tally->n_shorter += our_ns < their_ns;
+	tally->n_best += our_ns == bound_ns;
+}
+
+START_TEST(
+	auto_is_never_longer_than_the_schedules_whose_memory_it_has_and_shorter_where_that_can_be)
+{
+	struct tally tally = {0, 0, 0};
+
+	for (int cost = 0; cost < 2; cost++)
+		for (int x = 0; x < 2; x++)
+			for (int which = 0; which < 4; which++)
+				for (int times = 2; times <= 4; times += 2)
+					compare_named(which, cost, workers[x], times * workers[x],
+						      &tally);
+	printf("of 32, the bound leaves room in %d, auto is shorter in %d, and is the best in %d\n",
+	       tally.n_room, tally.n_shorter, tally.n_best);
+	ck_assert_msg(2 * tally.n_shorter >= tally.n_room, "room in %d cases, shorter in %d",
+		      tally.n_room, tally.n_shorter);
+	ck_assert_int_eq(tally.n_best, 32);
+}
+END_TEST
+
+/* Published makespans in units; a search may only be better. */
+static const struct {
+	int P, m, memory, makespan;
+} published[] = {
+	{4, 8, 4, 27}, {4, 12, 4, 39}, {8, 32, 8, 103}, {8, 64, 8, 199}, {4, 8, 8, 27},
+};
+
+START_TEST(auto_reaches_the_published_zero_bubble_makespans)
+{
+	struct orr_pipeline *p =
+		make_costed(published[_i].P, ORR_UNIT_NS, ORR_UNIT_NS, ORR_UNIT_NS);
+	struct way way;
+	char schedule[64];
+
+	snprintf(schedule, sizeof(schedule), "auto:memory=%d,effort=1", published[_i].memory);
+	way_init(&way, p, schedule, published[_i].P, published[_i].m);
+	ck_assert_int_le(way.figures->makespan_ns, published[_i].makespan * ORR_UNIT_NS);
+	ck_assert_int_eq(way.figures->lower_bound_ns, published[_i].makespan * ORR_UNIT_NS);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- against all orders ---- */
+
+static uint64_t random_state;
+
+static int draw(int range)
+{
+	random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (int)((random_state >> 33) % (uint64_t)range);
+}
+
+/* Every order, by the starts of its jobs: microbatches in any turn. */
+#define MOST_JOBS 24
+struct exhaustion {
+	const struct orr_pipeline *p;
+	const int *worker;
+	int n_jobs, limit, n_left, next_free_of[8], held[8], rest[8];
+	int end[MOST_JOBS]; /* 0: not yet */
+	int best;
+};
+
+static int job_of(const struct exhaustion *x, int s, int b, int d)
+{
+	return (b * x->p->n_stages + s) * 3 + d;
+}
+
+/* When job j could start after what it waits for, or -1. */
+static int ready_at(const struct exhaustion *x, int j)
+{
+	int d = j % 3, s = j / 3 % x->p->n_stages, b = j / 3 / x->p->n_stages, time = 0;
+	const struct orr_edge *edges = x->p->edges;
+
+	for (int e = -1; e < x->p->n_edges; e++) {
+		int from = -1, latency = 0;
+
+		if (e < 0 && d > 0)
+			from = j - 1;
+		else if (e >= 0 && d == 0 && edges[e].to == s)
+			from = job_of(x, edges[e].from, b, 0);
+		else if (e >= 0 && d == 1 && edges[e].from == s)
+			from = job_of(x, edges[e].to, b, 1);
+		if (from < 0)
+			continue;
+		if (!x->end[from])
+			return -1;
+		if (x->worker[from / 3 % x->p->n_stages] != x->worker[s])
+			latency = (int)x->p->latency_ns;
+		time = time > x->end[from] + latency ? time : x->end[from] + latency;
+	}
+	return time;
+}
+
+static void exhaust(struct exhaustion *x, int last, int makespan)
+{
+	if (!x->n_left && makespan < x->best)
+		x->best = makespan;
+	for (int j = 0; j < x->n_jobs; j++) {
+		int s = j / 3 % x->p->n_stages, w = x->worker[s], d = j % 3, start, end;
+		int duration = (int)orr_pipeline_duration_ns(x->p, s, (enum orr_pass)d, true);
+		int was_free = x->next_free_of[w];
+
+		if (x->end[j] || (d == 0 && x->held[w] == x->limit) || (start = ready_at(x, j)) < 0)
+			continue;
+		start = start > was_free ? start : was_free;
+		end = start + duration;
+		if (start < last || start + x->rest[w] >= x->best)
+			continue;
+		x->end[j] = x->next_free_of[w] = end;
+		x->rest[w] -= duration;
+		x->held[w] += d == 0 ? 1 : d == 2 ? -1 : 0;
+		x->n_left--;
+		exhaust(x, start, end > makespan ? end : makespan);
+		x->end[j] = 0;
+		x->next_free_of[w] = was_free;
+		x->rest[w] += duration;
+		x->held[w] -= d == 0 ? 1 : d == 2 ? -1 : 0;
+		x->n_left++;
+	}
+}
+
+static int shortest(const struct orr_pipeline *p, const int *worker, int limit)
+{
+	struct exhaustion x = {.p = p,
+			       .worker = worker,
+			       .n_jobs = 3 * p->n_stages * p->n_microbatches,
+			       .limit = limit,
+			       .best = 1 << 20};
+
+	ck_assert_int_le(x.n_jobs, MOST_JOBS);
+	x.n_left = x.n_jobs;
+	for (int j = 0; j < x.n_jobs; j++)
+		x.rest[worker[j / 3 % p->n_stages]] += (int)orr_pipeline_duration_ns(
+			p, j / 3 % p->n_stages, (enum orr_pass)(j % 3), true);
+	exhaust(&x, 0, 0);
+	return x.best;
+}
+
+static const struct {
+	const char *what, *edges;
+	int n_stages, n_workers, n_microbatches, placement, limit;
+} small[] = {
+	{"chain of 2", "0>1", 2, 2, 2, ORR_PLACEMENT_STRAIGHT, 1},
+	{"chain of 2, two at once", "0>1", 2, 2, 2, ORR_PLACEMENT_STRAIGHT, 2},
+	{"chain of 2, three microbatches", "0>1", 2, 2, 3, ORR_PLACEMENT_STRAIGHT, 2},
+	{"chain of 3", "0>1 1>2", 3, 3, 2, ORR_PLACEMENT_STRAIGHT, 2},
+	{"chain of 3 on 2", "0>1 1>2", 3, 2, 2, ORR_PLACEMENT_STRAIGHT, 2},
+	{"chain of 3 on 2, more memory", "0>1 1>2", 3, 2, 2, ORR_PLACEMENT_STRAIGHT, 3},
+	{"folded chain of 4, one at a time", "0>1 1>2 2>3", 4, 2, 1, ORR_PLACEMENT_FOLD, 2},
+	{"folded chain of 3", "0>1 1>2", 3, 2, 2, ORR_PLACEMENT_FOLD, 3},
+	{"diamond", "0>1 0>2 1>3 2>3", 4, 4, 1, ORR_PLACEMENT_STRAIGHT, 1},
+	{"diamond on 2", "0>1 0>2 1>3 2>3", 4, 2, 1, ORR_PLACEMENT_STRAIGHT, 2},
+	{"folded diamond", "0>1 0>2 1>3 2>3", 4, 2, 1, ORR_PLACEMENT_FOLD, 2},
+	{"two towers", "0>2 1>2", 3, 3, 2, ORR_PLACEMENT_STRAIGHT, 2},
+	{"two towers, little memory", "0>2 1>2", 3, 3, 2, ORR_PLACEMENT_STRAIGHT, 1},
+	{"two towers on 2", "0>2 1>2", 3, 2, 2, ORR_PLACEMENT_STRAIGHT, 3},
+	{"two towers of 2 and 1", "0>1 1>3 2>3", 4, 4, 1, ORR_PLACEMENT_STRAIGHT, 1},
+};
+#define N_SMALL (int)(sizeof(small) / sizeof(*small))
+
+static struct orr_pipeline *make_small(int which)
+{
+	struct orr_pipeline *p =
+		make_pipeline(small[which].n_stages, small[which].edges, 1, 1, 1, 1, 0, 0);
+
+	p->has_weight = true;
+	p->latency_ns = draw(3) ? 0 : 1 + draw(3);
+	for (int s = 0; s < p->n_stages; s++) {
+		p->stages[s].forward_ns = 1 + draw(6);
+		p->stages[s].backward_ns = 1 + draw(6);
+		p->stages[s].weight_ns = 1 + draw(6);
+	}
+	ck_assert(!orr_pipeline_set_step(p, small[which].n_workers, small[which].n_microbatches,
+					 NULL));
+	return p;
+}
+
+START_TEST(the_best_order_of_small_steps_is_found_and_no_bound_is_above_it)
+{
+	int n_reached = 0;
+
+	random_state = 7;
+	for (int round = 0; round < 24; round++) {
+		struct orr_pipeline *p = make_small(_i);
+		struct orr_search_options options = {
+			.stashes = small[_i].limit,
+			.effort = 1,
+			.seed = 1,
+			.placement = (enum orr_placement)small[_i].placement};
+		struct orr_search_result result;
+		struct orr_error err = {""};
+		int worker[8], best;
+		int64_t n[MOST_JOBS];
+
+		ck_assert_msg(!orr_search(worker, n, &result, p, &options, &err), "%s: %s",
+			      small[_i].what, err.msg);
+		best = shortest(p, worker, small[_i].limit);
+		ck_assert_msg(result.bound_ns <= best,
+			      "%s, round %d: the bound %lld is above the best, %d", small[_i].what,
+			      round, (long long)result.bound_ns, best);
+		ck_assert_msg(result.makespan_ns == best,
+			      "%s, round %d: found %lld, and the best is %d", small[_i].what, round,
+			      (long long)result.makespan_ns, best);
+		n_reached += result.bound_ns == best;
+		orr_pipeline_destroy(p);
+	}
+	printf("%s: the bound is reached in %d of 24\n", small[_i].what, n_reached);
+}
+END_TEST
+
+/* ---- its promises ---- */
+
+static const char *const shapes[] = {"0>1 1>2 2>3 3>4 4>5", "0>2 1>2 2>3 3>4 4>5",
+				     "0>1 0>2 1>3 2>3 3>4 3>5"};
+
+START_TEST(the_simulator_needs_the_time_that_the_search_promises)
+{
+	random_state = 11;
+	for (int round = 0; round < 40; round++) {
+		struct orr_pipeline *p = make_pipeline(6, shapes[round % 3], 1, 1, 1, 8, 4, 4);
+		struct orr_machine machine = orr_machine_default(1 + draw(6));
+		struct orr_search_options options = {
+			.stashes = 6 + draw(6), .effort = 1, .seed = 1 + draw(9)};
+		struct orr_search_result result;
+		struct way way;
+		char schedule[96];
+		int worker[6], m = 1 + draw(6);
+		int64_t n[6 * 6 * 3];
+
+		p->has_weight = true;
+		machine.latency_ns = p->latency_ns = draw(2) ? draw(4) : 0;
+		for (int s = 0; s < 6; s++) {
+			p->stages[s].forward_ns = 1 + draw(6);
+			p->stages[s].backward_ns = 1 + draw(6);
+			p->stages[s].weight_ns = draw(6);
+			p->stages[s].update_ns = draw(2) ? draw(5) : 0;
+			p->stages[s].recompute = !draw(4);
+		}
+		snprintf(schedule, sizeof(schedule), "auto:memory=%d,effort=1,seed=%d",
+			 (int)options.stashes, (int)options.seed);
+		way_init_on(&way, p, schedule, &machine, m);
+		ck_assert(!orr_search(worker, n, &result, p, &options, NULL));
+		ck_assert_msg(way.figures->makespan_ns == result.makespan_ns,
+			      "round %d: promised %lld, needs %lld", round,
+			      (long long)result.makespan_ns, (long long)way.figures->makespan_ns);
+		ck_assert_int_ge(way.figures->lower_bound_ns, result.bound_ns);
+		ck_assert_int_le(peak_of(way.figures), (int)options.stashes);
+		for (int j = 0; j < way.jobs->n_jobs; j++) /* and it finds the same again */
+			ck_assert(way.jobs->priority[j] == n[j] &&
+				  way.jobs->compute[j] == worker[orr_jobs_at(way.jobs, j).s]);
+		way_fini(&way);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
+static void note(void *user, int64_t best_ns, int64_t bound_ns)
+{
+	int64_t *last = user;
+
+	ck_assert_msg(!last[0] || best_ns < last[0], "%lld after %lld", (long long)best_ns,
+		      (long long)last[0]);
+	ck_assert_int_le(bound_ns, best_ns);
+	last[0] = best_ns;
+	last[1]++;
+}
+
+START_TEST(progress_tells_every_better_order)
+{
+	int64_t last[2] = {0, 0};
+	struct orr_search_options options = {.stashes = 6,
+					     .effort = 1,
+					     .seed = 1,
+					     .placement = ORR_PLACEMENT_FOLD,
+					     .progress = note,
+					     .user = last};
+	struct orr_pipeline *p = make_costed(8, 1296, 1322, 976);
+	struct orr_search_result result;
+	int worker[8];
+	int64_t n[8 * 8 * 3];
+
+	ck_assert(!orr_pipeline_set_step(p, 4, 8, NULL));
+	ck_assert(!orr_search(worker, n, &result, p, &options, NULL));
+	ck_assert_int_ge(last[1], 2);
+	ck_assert_int_eq(last[0], result.makespan_ns);
+	ck_assert_int_le(result.makespan_ns, result.start_ns);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(memory_in_which_nothing_fits_is_refused)
+{
+	struct orr_search_options options = {.stashes = 1, .seed = 1};
+	struct orr_pipeline *p = make_costed(4, 1, 1, 1);
+	struct orr_error err = {""};
+	int worker[4];
+	int64_t n[4 * 4 * 3];
+
+	ck_assert(!orr_pipeline_set_step(p, 2, 4, NULL));
+	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, "auto: nothing fits 1 stage stashes on a worker, one microbatch "
+				  "alone takes 2: give "
+				  "memory=2 or more");
+	options = (struct orr_search_options){.stash_bytes = 1, .seed = 1};
+	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, "auto: not even one microbatch fits 1 bytes of stash on a "
+				  "worker: give more memory, "
+				  "take more workers or more microbatches (-m)");
+	options.stash_bytes = 2;
+	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), 0);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* Stages of unequal stash: what is limited is their sum. */
+START_TEST(memory_in_bytes_is_kept)
+{
+	static const char *const limits[] = {"auto:memory=70B,effort=1",
+					     "auto:memory=0.1kB,effort=1"};
+
+	for (int i = 0; i < 2; i++) {
+		struct orr_pipeline *p = make_costed(8, 3, 4, 2);
+		struct way way;
+
+		for (int s = 0; s < 8; s++)
+			p->stages[s].stash_bytes = 5 + 4 * s;
+		way_init(&way, p, limits[i], 4, 8);
+		for (int w = 0; w < 4; w++)
+			ck_assert_int_le(way.figures->worker[w].peak_stash_bytes, i ? 100 : 70);
+		ck_assert_int_gt(way.figures->worker[3].peak_stash_bytes, 33 + 17);
+		way_fini(&way);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
+START_TEST(memory_that_is_no_number_is_refused)
+{
+	struct orr_choice choice;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_choice_init(&choice, "auto:memory=7xB", &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "schedule auto: memory"), "%s", err.msg);
+	ck_assert_int_eq(orr_choice_init(&choice, "auto:memory=-3", &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_choice_init(&choice, "auto:memory=-3MB", &err), ORR_E_INPUT);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("search");
+	TCase *tcase = tcase_create("search");
+	SRunner *runner;
+	int n_failed;
+
+	tcase_set_timeout(tcase, 300);
+	tcase_add_test(
+		tcase,
+		auto_is_never_longer_than_the_schedules_whose_memory_it_has_and_shorter_where_that_can_be);
+	tcase_add_loop_test(tcase, auto_reaches_the_published_zero_bubble_makespans, 0,
+			    (int)(sizeof(published) / sizeof(*published)));
+	tcase_add_loop_test(tcase, the_best_order_of_small_steps_is_found_and_no_bound_is_above_it,
+			    0, N_SMALL);
+	tcase_add_test(tcase, the_simulator_needs_the_time_that_the_search_promises);
+	tcase_add_test(tcase, progress_tells_every_better_order);
+	tcase_add_test(tcase, memory_in_which_nothing_fits_is_refused);
+	tcase_add_test(tcase, memory_in_bytes_is_kept);
+	tcase_add_test(tcase, memory_that_is_no_number_is_refused);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,129 @@
+/* What crosses between ranks: with a worker a rank it is what the figures count for each worker; which
+ * rank has which worker; a ring that does not divide. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipelines.h"
+#include "traffic.h"
+
+#define N_WORKERS 4
+
+static const char *const schedules[] = {"ddp", "fsdp", "gpipe", "lpp:G=2,R=2", "fslpp:G=2,R=2", "1f1b", "v-half"};
+
+START_TEST(a_worker_a_rank_sends_what_the_figures_count)
+{
+	struct orr_pipeline *p = make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 1, 1, 64, 1600, 256);
+	struct orr_traffic traffic[N_WORKERS];
+	int rank_of[N_WORKERS];
+	int64_t total = 0, sent = 0, received = 0;
+	struct way way;
+
+	way_init(&way, p, schedules[_i], N_WORKERS, 8);
+	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_WORKERS, N_WORKERS, NULL, NULL), 0);
+	ck_assert_int_eq(orr_traffic_derive(traffic, way.jobs, rank_of, N_WORKERS, NULL), 0);
+	for (int w = 0; w < N_WORKERS; w++) {
+		const struct orr_worker_figures *f = &way.figures->worker[w];
+		const struct orr_traffic *t = &traffic[w];
+
+		ck_assert_int_eq(t->received[ORR_TRAFFIC_ACTIVATION], f->recv_activations);
+		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_ACTIVATION], f->recv_activation_bytes);
+		ck_assert_int_eq(t->received[ORR_TRAFFIC_GRADIENT], f->recv_gradients);
+		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_GRADIENT], f->recv_gradient_bytes);
+		ck_assert_int_eq(t->received[ORR_TRAFFIC_STASH], f->recv_stashes);
+		ck_assert_int_eq(t->received[ORR_TRAFFIC_PARAMETER], f->recv_parameters);
+		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_PARAMETER], f->recv_parameter_bytes);
+		ck_assert_int_eq(t->sent[ORR_TRAFFIC_WEIGHT_GRADIENT], f->sent_weight_gradients);
+		ck_assert_int_eq(t->sent_bytes[ORR_TRAFFIC_WEIGHT_GRADIENT], f->sent_weight_gradient_bytes);
+		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_ALL_REDUCE], f->all_reduce_bytes);
+		for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+			total += t->sent[k];
+			sent += t->sent_bytes[k];
+			received += t->received_bytes[k];
+		}
+	}
+	ck_assert_int_gt(total, 0);
+	ck_assert_int_eq(sent, received);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* 7 floats among 4 owners: chunks of 2, 2, 2 and 1; every link carries every chunk twice but those that
+ * end there. */
+START_TEST(a_ring_that_does_not_divide)
+{
+	struct orr_pipeline *p = make_pipeline(1, "", 1, 1, 0, 0, 28, 0);
+	struct orr_traffic traffic[N_WORKERS];
+	static const int each[N_WORKERS] = {0, 1, 2, 3}, together[N_WORKERS] = {0, 0, 1, 1};
+	static const int64_t bytes[N_WORKERS] = {40, 40, 44, 44};
+	struct way way;
+
+	way_init(&way, p, "ddp", N_WORKERS, 4);
+	ck_assert_int_eq(orr_traffic_derive(traffic, way.jobs, each, N_WORKERS, NULL), 0);
+	for (int w = 0; w < N_WORKERS; w++) {
+		ck_assert_int_eq(traffic[w].sent[ORR_TRAFFIC_ALL_REDUCE], 6);
+		ck_assert_int_eq(traffic[w].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[w]);
+	}
+	/* of the links of two owners on a rank, one leaves it */
+	ck_assert_int_eq(orr_traffic_derive(traffic, way.jobs, together, 2, NULL), 0);
+	ck_assert_int_eq(traffic[0].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[1]);
+	ck_assert_int_eq(traffic[1].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[3]);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static const struct {
+	int n_workers, n_ranks;
+	const char *text;
+	int rank_of[6];
+	const char *refused;
+} blocks[] = {
+	{4, 2, NULL, {0, 0, 1, 1}, NULL},
+	{5, 3, NULL, {0, 0, 1, 1, 2}, NULL},
+	{4, 3, "2,1,1", {0, 0, 1, 2}, NULL},
+	{4, 1, "4", {0, 0, 0, 0}, NULL},
+	{2, 3, NULL, {0}, "start 2 ranks or fewer"},
+	{4, 3, "2,1", {0}, "give 3 numbers"},
+	{4, 3, "1,1,1", {0}, "the sum must be 4"},
+	{4, 3, "2,1,2", {0}, "whose sum is the 4 workers"},
+	{4, 3, "2,0,2", {0}, "1 or more each"},
+	{4, 3, "2,1,1,1", {0}, "give 3 numbers"},
+	{4, 2, "2;2", {0}, "give 2 numbers"},
+};
+#define N_BLOCKS (int)(sizeof(blocks) / sizeof(blocks[0]))
+
+START_TEST(workers_are_spread_in_blocks)
+{
+	struct orr_error err = {""};
+	int rank_of[6], code = orr_ranks_of_workers(rank_of, blocks[_i].n_workers, blocks[_i].n_ranks,
+	                                            blocks[_i].text, &err);
+
+	if (blocks[_i].refused) {
+		ck_assert_int_eq(code, ORR_E_INPUT);
+		ck_assert_msg(strstr(err.msg, blocks[_i].refused) != NULL, "%s", err.msg);
+		return;
+	}
+	ck_assert_int_eq(code, 0);
+	ck_assert_mem_eq(rank_of, blocks[_i].rank_of, (size_t)blocks[_i].n_workers * sizeof(int));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("traffic");
+	TCase *tcase = tcase_create("traffic");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tcase);
+	tcase_add_loop_test(tcase, a_worker_a_rank_sends_what_the_figures_count, 0,
+	                    (int)(sizeof(schedules) / sizeof(schedules[0])));
+	tcase_add_test(tcase, a_ring_that_does_not_divide);
+	tcase_add_loop_test(tcase, workers_are_spread_in_blocks, 0, N_BLOCKS);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

@@ -1,0 +1,137 @@
+#include "training.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "jobs.h"
+#include "machine.h"
+#include "partition.h"
+#include "pipeline.h"
+#include "timeline.h"
+
+const char training_model[] = "digraph model {\n"
+			      "  left [op=input columns=\"0:8\" stage=0]\n"
+			      "  l1 [op=linear features=12 stage=0]\n"
+			      "  l2 [op=relu stage=0]\n"
+			      "  right [op=input columns=\"8:16\" scale=0.5 stage=1]\n"
+			      "  r1 [op=linear features=10 stage=1]\n"
+			      "  r2 [op=gelu stage=1]\n"
+			      "  join [op=concat stage=2]\n"
+			      "  t1 [op=linear features=16 stage=2]\n"
+			      "  t2 [op=layernorm stage=2]\n"
+			      "  t3 [op=relu stage=3]\n"
+			      "  scores [op=linear features=5 stage=4]\n"
+			      "  class [op=input columns=\"20\" stage=4]\n"
+			      "  loss [op=softmax_cross_entropy stage=4]\n"
+			      "  guess [op=linear features=3 stage=5]\n"
+			      "  target [op=input columns=\"21:24\" stage=5]\n"
+			      "  error [op=mse stage=5]\n"
+			      "  left -> l1 -> l2 -> join -> t1 -> t2 -> t3 -> scores -> loss\n"
+			      "  right -> r1 -> r2 -> join\n"
+			      "  class -> loss\n"
+			      "  l2 -> guess -> error\n"
+			      "  target -> error\n"
+			      "}\n";
+
+static void fill_data(struct orr_dataset *data)
+{
+	uint64_t state = 12345;
+
+	data->n_rows = N_ROWS;
+	data->n_columns = N_COLUMNS;
+	data->values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
+	data->train = calloc(N_ROWS, sizeof(*data->train));
+	data->test = calloc(N_ROWS, sizeof(*data->test));
+	ck_assert(data->values && data->train && data->test);
+	for (int64_t r = 0; r < N_ROWS; r++) {
+		for (int64_t c = 0; c < N_COLUMNS; c++) {
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+			data->values[r * N_COLUMNS + c] =
+				(float)(int64_t)(state >> 33) * 0x1p-30f - 1;
+		}
+		data->values[r * N_COLUMNS + CLASS_COLUMN] = (float)(r * 3 % 5);
+		if (r % 5)
+			data->train[data->n_train++] = r;
+		else
+			data->test[data->n_test++] = r;
+	}
+}
+
+/* Everything before the run; options may be changed after. */
+void training_prepare(struct training *t, const char *text, const struct orr_schedule *schedule,
+		      int n_workers, int n_microbatches)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+	struct orr_error *err = &t->err;
+
+	ck_assert_msg(!orr_graph_parse(&t->graph, "model.dot", text, err), "%s", err->msg);
+	ck_assert_msg(!orr_partition(&t->pipeline, t->graph, &machine, 0, 4, err), "%s", err->msg);
+	ck_assert_msg(!orr_pipeline_set_step(t->pipeline, n_workers, n_microbatches, err), "%s",
+		      err->msg);
+	ck_assert_msg(!orr_jobs_create(&t->jobs, t->pipeline, schedule, err), "%s", err->msg);
+	fill_data(&t->data);
+	t->options = orr_run_options_default();
+	t->options.batch = 19;
+}
+
+void training_init(struct training *t, const char *schedule, int n_workers, int n_microbatches)
+{
+	memset(t, 0, sizeof(*t));
+	ck_assert_msg(!orr_choice_init(&t->choice, schedule, &t->err), "%s", t->err.msg);
+	training_prepare(t, training_model, &t->choice.schedule, n_workers, n_microbatches);
+}
+
+void training_start(struct training *t)
+{
+	ck_assert_msg(!orr_run_create(&t->run, t->jobs, &t->data, &t->options, &t->err), "%s",
+		      t->err.msg);
+}
+
+void training_fini(struct training *t)
+{
+	orr_run_destroy(t->run);
+	orr_jobs_destroy(t->jobs);
+	orr_pipeline_destroy(t->pipeline);
+	orr_graph_destroy(t->graph);
+	orr_choice_fini(&t->choice);
+	free(t->data.values);
+	free(t->data.train);
+	free(t->data.test);
+}
+
+void training_check_step(void *user, const struct orr_step *step)
+{
+	struct training_record *record = user;
+	const struct orr_timeline *t = orr_run_timeline(record->t->run);
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_timeline_check(t, &err), "%s, step %lld: %s", record->name,
+		      (long long)step->step, err.msg);
+	ck_assert(t->measured);
+	ck_assert_int_gt(t->n_updates, 0);
+	ck_assert_msg(step->step == record->n, "%s", record->name);
+	ck_assert(step->seconds > 0);
+	record->losses[record->n++] = step->loss;
+}
+
+/* Train N_STEPS steps and return the parameters. */
+float *training_run(struct training *t, const char *name, struct training_record *record)
+{
+	struct training_record unwanted;
+	float *parameters;
+
+	record = record ? record : &unwanted;
+	memset(record, 0, sizeof(*record));
+	record->t = t;
+	record->name = name;
+	training_start(t);
+	ck_assert_msg(!orr_run_train(t->run, N_STEPS, training_check_step, record, &t->err),
+		      "%s: %s", name, t->err.msg);
+	ck_assert_int_eq(record->n, N_STEPS);
+	parameters = calloc((size_t)orr_run_n_parameters(t->run), sizeof(*parameters));
+	ck_assert_ptr_nonnull(parameters);
+	ck_assert_msg(!orr_run_parameters(t->run, parameters, &t->err), "%s", t->err.msg);
+	return parameters;
+}

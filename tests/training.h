@@ -1,0 +1,48 @@
+#ifndef ORR_TESTS_TRAINING_H
+#define ORR_TESTS_TRAINING_H
+/* A small model on its way from text to a run. Any failure fails the test. */
+#include <stdint.h>
+
+#include "dataset.h"
+#include "schedule.h"
+#include "../src/runtime/run.h"
+
+#define N_ROWS 97
+#define N_COLUMNS 24
+#define CLASS_COLUMN 20
+#define N_STEPS 30
+
+/* Two encoders, a skip over the trunk, a stage without parameters, two losses. */
+extern const char training_model[];
+
+struct training {
+	struct orr_graph *graph;
+	struct orr_pipeline *pipeline;
+	struct orr_choice choice;
+	struct orr_jobs *jobs;
+	struct orr_dataset data;
+	struct orr_run_options options;
+	struct orr_run *run;
+	struct orr_error err;
+};
+
+/* Everything before the run; options may be changed after. t is zero, but for its choice. */
+void training_prepare(struct training *t, const char *text, const struct orr_schedule *schedule,
+		      int n_workers, int n_microbatches);
+/* The model above under a schedule by its name. */
+void training_init(struct training *t, const char *schedule, int n_workers, int n_microbatches);
+void training_start(struct training *t);
+void training_fini(struct training *t);
+
+/* What every step left; training_check_step fills it, and checks the step's timeline. */
+struct training_record {
+	const struct training *t;
+	const char *name;
+	int64_t n;
+	double losses[N_STEPS];
+};
+void training_check_step(void *record, const struct orr_step *step);
+
+/* Start, train N_STEPS steps and return a copy of the parameters. record may be NULL. */
+float *training_run(struct training *t, const char *name, struct training_record *record);
+#endif

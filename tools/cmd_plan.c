@@ -1,0 +1,240 @@
+/* orrery plan: operator graph -> stages, workers and orders. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "advice.h"
+#include "command.h"
+#include "figures.h"
+#include "graph.h"
+#include "output.h"
+#include "pipeline.h"
+#include "plan.h"
+#include "quantity.h"
+#include "work.h"
+
+enum { KEY_JSON = 512, KEY_LINK, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN };
+
+struct arguments {
+	struct work_options work;
+	const char *workers, *links, *out;
+	bool json, straight, free_activations, by_makespan;
+};
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Planning:", 4},
+	{"workers", 'w', "4x2", 0,
+	 "workers, level by level from the innermost outwards: 4 in a group, 2 groups", 4},
+	{"link", KEY_LINK, "100GB/s,25GB/s", 0, "links of each level, innermost first (free)", 4},
+	{"straight", KEY_STRAIGHT, NULL, 0, "no replicas: one worker a stage", 4},
+	{"free-activations", KEY_FREE, NULL, 0, "count parameters' traffic only", 4},
+	{"makespan", KEY_MAKESPAN, NULL, 0,
+	 "the shortest step of -m microbatches, instead of the fastest slowest "
+	 "stage",
+	 4},
+	{NULL, 0, NULL, 0, "Output:", 5},
+	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train", 5},
+	{"json", KEY_JSON, NULL, 0, "the plan on standard output, and nothing else", 5},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->work;
+		return 0;
+	case 'w':
+		a->workers = arg;
+		return 0;
+	case KEY_LINK:
+		a->links = arg;
+		return 0;
+	case KEY_STRAIGHT:
+		a->straight = true;
+		return 0;
+	case KEY_FREE:
+		a->free_activations = true;
+		return 0;
+	case KEY_MAKESPAN:
+		a->by_makespan = true;
+		return 0;
+	case 'o':
+		a->out = arg;
+		return 0;
+	case KEY_JSON:
+		a->json = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int read_options(const struct arguments *a, struct orr_plan_options *o,
+			struct orr_error *err)
+{
+	int m = a->work.n_microbatches ? a->work.n_microbatches : 8;
+
+	*o = (struct orr_plan_options){
+		.activations = !a->free_activations,
+		.straight = a->straight,
+		.by_makespan = a->by_makespan,
+		.memory_bytes = a->work.machine.memory_bytes,
+		.optimizer_floats = a->work.optimizer_floats,
+		.n_microbatches = m,
+		.samples = ((int64_t)a->work.batch + m - 1) / m,
+		.flops_per_s = a->work.machine.flops_per_s,
+	};
+	if (!a->workers)
+		return orr_fail(err, ORR_E_INPUT,
+				"no --workers: say how many, such as 4, or 4x2 for 2 groups of 4");
+	return orr_levels_parse(&o->levels, a->workers, a->links, err);
+}
+
+static void print_stage(const struct orr_plan *plan, int s)
+{
+	const struct orr_graph *g = plan->graph;
+	char compute[32], communication[32], size[32], workers[40];
+	const char *first = NULL, *last = NULL;
+	int n = 0;
+
+	for (int i = 0; i < g->n_operators; i++)
+		if (plan->pipeline->stage_of[i] == s) {
+			first = first ? first : g->operators[i].name;
+			last = g->operators[i].name;
+			n++;
+		}
+	orr_duration_print(compute, sizeof(compute), (int64_t)(plan->compute_s[s] * 1e9 + 0.5),
+			   g->units);
+	orr_duration_print(communication, sizeof(communication),
+			   (int64_t)(plan->communication_s[s] * 1e9 + 0.5), g->units);
+	orr_size_print(size, sizeof(size), plan->pipeline->stages[s].parameter_bytes);
+	if (plan->replicas[s] > 1)
+		(void)snprintf(workers, sizeof(workers), "%d-%d", plan->first_worker[s],
+			       plan->first_worker[s] + plan->replicas[s] - 1);
+	else
+		(void)snprintf(workers, sizeof(workers), "%d", plan->first_worker[s]);
+	printf("%5d  %-9s %10s %13s %11s  %4d: %s%s%s\n", s, workers, compute, communication, size,
+	       n, first ? first : "", n > 1 ? " .. " : "", n > 1 ? last : "");
+}
+
+static void print_world(const char *name, const struct orr_plan_world *world, bool chosen,
+			bool units)
+{
+	char makespan[32], memory[32];
+
+	if (!world->fits) {
+		printf("  %-13s does not fit\n", name);
+		return;
+	}
+	orr_duration_print(makespan, sizeof(makespan), world->makespan_ns, units);
+	orr_size_print(memory, sizeof(memory), world->memory_bytes);
+	printf("  %-13s %d stages, step %s, at most %d stashes and %s on a worker%s\n", name,
+	       world->n_stages, makespan, world->peak_stash, memory, chosen ? "  <- chosen" : "");
+}
+
+static void print_advice(void *user, const char *line)
+{
+	bool *any = user;
+
+	printf("%s  %s\n", *any ? "" : "\nWhat could be better:\n", line);
+	*any = true;
+}
+
+static int print_text(const struct orr_plan *plan, struct orr_error *err)
+{
+	const struct orr_graph *g = plan->graph;
+	char slowest[32], one[32], makespan[32], bound[32];
+	bool any = false;
+	int used = 0;
+
+	printf("stage  workers      compute communication  parameters  operators\n");
+	for (int s = 0; s < plan->pipeline->n_stages; s++) {
+		print_stage(plan, s);
+		used += plan->replicas[s];
+	}
+	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
+			   g->units);
+	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
+	orr_duration_print(makespan, sizeof(makespan), plan->figures->makespan_ns, g->units);
+	orr_duration_print(bound, sizeof(bound), plan->figures->lower_bound_ns, g->units);
+	printf("\nSlowest stage: %s a microbatch (times are shared by a stage's replicas); one "
+	       "worker: %s, %.2f times "
+	       "that.\n",
+	       slowest, one, plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
+	printf("A step of %d microbatches: %s simulated; no order of these stages is below %s. In "
+	       "flight: %d.\n",
+	       plan->pipeline->n_microbatches, makespan, bound, plan->in_flight);
+	if (used < plan->pipeline->n_workers)
+		printf("%d of %d workers stay idle: using them would not make the slowest stage "
+		       "faster.\n",
+		       plan->pipeline->n_workers - used, plan->pipeline->n_workers);
+	if (plan->flattened)
+		printf("Too many branches side by side: they were put one after the other to be "
+		       "cut.\n");
+	else if (plan->coarse)
+		printf("Too many places to cut: the cheapest neighbours among the operators were "
+		       "kept together.\n");
+	printf("\n");
+	print_world("side by side", &plan->dag, plan->side_by_side, g->units);
+	print_world("as a chain", &plan->chain, !plan->side_by_side, g->units);
+	return orr_plan_advise(plan, print_advice, &any, err);
+}
+
+static int print_json(const json_t *json, struct orr_error *err)
+{
+	if (json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout))
+		return orr_fail(err, ORR_E_IO, "standard output could not be written");
+	return 0;
+}
+
+static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
+{
+	json_t *json = orr_plan_json(plan, a->work.has_costs, err);
+	int code = 0;
+
+	if (!json)
+		return ORR_E_NOMEM;
+	if (a->json)
+		code = print_json(json, err);
+	if (!code && a->out && json_dump_file(json, a->out, JSON_INDENT(1)))
+		code = orr_fail(err, ORR_E_IO, "%s: could not be written", a->out);
+	json_decref(json);
+	return code;
+}
+
+int cmd_plan(int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&work_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {options,
+					 parse,
+					 "GRAPH",
+					 "Cut a model with costs into stages, give them workers "
+					 "and order their jobs.",
+					 children,
+					 NULL,
+					 NULL};
+	struct arguments a = {.work = work_options_default()};
+	struct orr_plan_options plan_options;
+	struct orr_graph *graph = NULL;
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	int code;
+
+	command_parse(&argp, argc, argv, &a);
+	if ((code = read_options(&a, &plan_options, &err)) || (code = output_check(a.out, &err)) ||
+	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
+	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
+	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
+		goto out;
+	if (!a.json && (code = print_text(plan, &err)))
+		goto out;
+	code = write_plan(&a, plan, &err);
+out:
+	orr_plan_destroy(plan);
+	orr_graph_destroy(graph);
+	return command_end(code, &err);
+}

@@ -1,0 +1,101 @@
+/* orrery schedules: what there is, with its parameters. */
+#include <argp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "schedule.h"
+
+#define NAME_COLUMNS 23
+#define COLUMNS 100
+
+enum { KEY_TABLE = 512 };
+
+static const struct argp_option options[] = {
+	{"table", KEY_TABLE, NULL, 0, "a line a schedule: name, tab, summary, tab, paper", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	bool *table = state->input;
+
+	(void)arg;
+	if (key != KEY_TABLE)
+		return ARGP_ERR_UNKNOWN;
+	*table = true;
+	return 0;
+}
+
+/* In the second column, broken between words. */
+static void print_wrapped(const char *text)
+{
+	int room = COLUMNS - NAME_COLUMNS;
+
+	while (strlen(text) > (size_t)room) {
+		int length = room;
+
+		while (length > 1 && text[length] != ' ')
+			length--;
+		printf("%.*s\n%*s", length, text, NAME_COLUMNS, "");
+		text += length;
+		while (*text == ' ')
+			text++;
+	}
+	printf("%s\n", text);
+}
+
+static void print_parameter(const struct orr_schedule *schedule, int i)
+{
+	const struct orr_parameter *parameter = &schedule->parameters[i];
+	const char *words = schedule->words ? schedule->words[i] : NULL, *word = words;
+	char range[160], text[512];
+
+	for (int64_t value = parameter->low; words && value < parameter->otherwise; value++)
+		word = strchr(word, '|') + 1;
+	if (words)
+		snprintf(range, sizeof(range), "%s (%.*s)", words, (int)strcspn(word, "|"), word);
+	else if (parameter->low == ORR_COUNT_OR_SIZE)
+		snprintf(range, sizeof(range), "0..%lld, or a size (%lld)",
+			 (long long)parameter->high, (long long)parameter->otherwise);
+	else
+		snprintf(range, sizeof(range), "%lld..%lld (%lld)", (long long)parameter->low,
+			 (long long)parameter->high, (long long)parameter->otherwise);
+	snprintf(text, sizeof(text), "%s=%s: %s", parameter->key, range, parameter->summary);
+	printf("%*s", NAME_COLUMNS, "");
+	print_wrapped(text);
+}
+
+int cmd_schedules(int argc, char **argv)
+{
+	static const struct argp argp = {
+		options,
+		parse,
+		NULL,
+		"List the schedules: name, parameters with their range and default, paper. Give "
+		"one as "
+		"--schedule NAME:key=value,... or load your own as --schedule ./mine.so",
+		NULL,
+		NULL,
+		NULL};
+	bool table = false;
+
+	command_parse(&argp, argc, argv, &table);
+	for (int i = 0; orr_schedules[i]; i++) {
+		const struct orr_schedule *schedule = orr_schedules[i];
+
+		if (table) {
+			printf("%s\t%s\t%s\n", schedule->name, schedule->summary,
+			       schedule->paper ? schedule->paper : "");
+			continue;
+		}
+		printf("%-*s", NAME_COLUMNS, schedule->name);
+		print_wrapped(schedule->summary);
+		for (int k = 0; schedule->parameters && schedule->parameters[k].key; k++)
+			print_parameter(schedule, k);
+		if (schedule->paper)
+			printf("%*s%s\n", NAME_COLUMNS, "", schedule->paper);
+	}
+	return 0;
+}

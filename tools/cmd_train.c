@@ -1,0 +1,493 @@
+/* orrery train: file -> graph -> pipeline -> jobs -> run, with the simulator's prediction beside.
+ */
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint.h"
+#include "across.h"
+#include "command.h"
+#include "dataset.h"
+#include "diagram.h"
+#include "figures.h"
+#include "keep.h"
+#include "output.h"
+#include "progress.h"
+#include "quantity.h"
+#include "report.h"
+#include "runtime/ranks.h"
+#include "runtime/run.h"
+#include "runtime/state.h"
+#include "simulate.h"
+#include "timeline.h"
+#include "work.h"
+
+enum {
+	KEY_JSON = 512,
+	KEY_SVG,
+	KEY_CSV,
+	KEY_TRACE,
+	KEY_STEPS,
+	KEY_EPOCHS,
+	KEY_DATA,
+	KEY_LR,
+	KEY_OPTIMIZER,
+	KEY_MOMENTUM,
+	KEY_DECAY,
+	KEY_SEED,
+	KEY_PREFETCH,
+	KEY_TIMEOUT,
+	KEY_RANKS
+};
+
+struct arguments {
+	struct work_options work;
+	struct orr_run_options run;
+	struct keep_options keep;
+	int64_t steps, epochs; /* 0: not given */
+	bool json, has_lr;
+	const char *svg, *csv, *trace, *data;
+};
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Training:", 4},
+	{"epochs", KEY_EPOCHS, "N", 0, "passes over the training set (10)", 4},
+	{"steps", KEY_STEPS, "N", 0, "minibatches, instead of epochs", 4},
+	{"data", KEY_DATA, "FILE", 0,
+	 "CSV of numbers, a sample a row (what the model's file names)", 4},
+	{"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd, adam or adamw (adam)", 4},
+	{"lr", KEY_LR, "X", 0, "learning rate (sgd 0.1, adam and adamw 0.002)", 4},
+	{"momentum", KEY_MOMENTUM, "X", 0, "of sgd (0.9)", 4},
+	{"weight-decay", KEY_DECAY, "X", 0, "(0)", 4},
+	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
+	{"prefetch", KEY_PREFETCH, "N", 0, "fetch the parameters of so many jobs ahead (2)", 4},
+	{"timeout", KEY_TIMEOUT, "SECONDS", 0, "stop a run that makes no progress for so long (60)",
+	 4},
+	{"ranks-workers", KEY_RANKS, "N,N,...", 0,
+	 "under mpirun: how many of the workers each rank has (as evenly "
+	 "as can be)",
+	 4},
+	{NULL, 0, NULL, 0, "Output:", 5},
+	{"json", KEY_JSON, NULL, 0, "one JSON object on standard output, and nothing else", 5},
+	{"svg", KEY_SVG, "FILE", 0, "the measured timeline of an ordinary step as SVG", 5},
+	{"csv", KEY_CSV, "FILE", 0,
+	 "the schedule that ran as PyTorch's CSV, which --schedule FILE.csv reads", 5},
+	{"trace", KEY_TRACE, "FILE", 0,
+	 "prediction and measurement as Chrome trace JSON, for Perfetto", 5},
+	{0},
+};
+
+static double parse_real(const char *text, double low, double high, const char *what)
+{
+	struct orr_error err;
+	double value;
+
+	if (orr_real_parse(&value, text, low, high, what, &err))
+		command_refuse(&err);
+	return value;
+}
+
+static int64_t parse_count(const char *text, int64_t low, int64_t high, const char *what)
+{
+	struct orr_error err;
+	int64_t value;
+
+	if (orr_count_parse(&value, text, low, high, what, &err))
+		command_refuse(&err);
+	return value;
+}
+
+static enum orr_optimizer parse_optimizer(const char *text)
+{
+	static const char *const names[] = {"sgd", "adam", "adamw"};
+	struct orr_error err;
+
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(text, names[i]))
+			return (enum orr_optimizer)i;
+	orr_fail(&err, ORR_E_INPUT, "--optimizer: no '%s': there are sgd, adam and adamw", text);
+	command_refuse(&err);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->work;
+		state->child_inputs[1] = &a->keep;
+		break;
+	case KEY_EPOCHS:
+		a->epochs = parse_count(arg, 1, 1000000000, "--epochs");
+		break;
+	case KEY_STEPS:
+		a->steps = parse_count(arg, 1, INT64_C(1000000000000), "--steps");
+		break;
+	case KEY_DATA:
+		a->data = arg;
+		break;
+	case KEY_OPTIMIZER:
+		a->run.optimizer = parse_optimizer(arg);
+		break;
+	case KEY_LR:
+		a->run.learning_rate = parse_real(arg, 0, 1e6, "--lr");
+		a->has_lr = true;
+		break;
+	case KEY_MOMENTUM:
+		a->run.momentum = parse_real(arg, 0, 1, "--momentum");
+		break;
+	case KEY_DECAY:
+		a->run.weight_decay = parse_real(arg, 0, 1e6, "--weight-decay");
+		break;
+	case KEY_SEED:
+		a->run.seed = (uint64_t)parse_count(arg, 0, INT64_MAX, "--seed");
+		break;
+	case KEY_PREFETCH:
+		a->run.prefetch = (int)parse_count(arg, 0, 1000, "--prefetch");
+		break;
+	case KEY_TIMEOUT:
+		a->run.timeout_s = parse_real(arg, 0.01, 1e9, "--timeout");
+		break;
+	case KEY_RANKS:
+		a->run.ranks_workers = arg;
+		break;
+	case KEY_JSON:
+		a->json = true;
+		break;
+	case KEY_SVG:
+		a->svg = arg;
+		break;
+	case KEY_CSV:
+		a->csv = arg;
+		break;
+	case KEY_TRACE:
+		a->trace = arg;
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+/* What a training came to. */
+struct result {
+	int64_t steps, first;  /* first: those before a checkpoint */
+	double loss, accuracy; /* on the test rows */
+	double step_seconds;   /* median */
+	const struct orr_timeline *predicted, *measured;
+	const struct orr_figures *predicted_figures, *figures;
+	struct orr_traffic *traffic; /* of each rank, in all steps; NULL: one rank */
+};
+
+static int print_json(const struct arguments *a, const struct result *r, struct orr_error *err)
+{
+	json_t *json = orr_report_json(r->measured, r->figures, err);
+	int code = ORR_E_NOMEM;
+
+	if (!json)
+		return ORR_E_NOMEM;
+	/* no operator that classifies, no accuracy: null */
+	if (json_object_set_new(json, "steps", json_integer(r->steps)) ||
+	    json_object_set_new(json, "loss",
+				isfinite(r->loss) ? json_real(r->loss) : json_null()) ||
+	    json_object_set_new(json, "accuracy",
+				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
+	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
+	    json_object_set_new(json, "samples_per_second",
+				json_real(a->work.batch / r->step_seconds)) ||
+	    json_object_set_new(json, "predicted_makespan",
+				json_real((double)r->predicted_figures->makespan_ns / 1e9)) ||
+	    (r->traffic && json_object_set_new(json, "traffic", across_json(r->traffic))))
+		orr_fail(err, code, "no memory for the report");
+	else
+		code = json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 ||
+				       fflush(stdout)
+			       ? orr_fail(err, ORR_E_IO, "standard output could not be written")
+			       : 0;
+	json_decref(json);
+	return code;
+}
+
+static int print_text(const struct arguments *a, const struct result *r, struct orr_error *err)
+{
+	char predicted[32], measured[32];
+	int columns = output_columns(), code;
+	bool colour = output_wants_colour();
+
+	orr_duration_print(predicted, sizeof(predicted), r->predicted_figures->makespan_ns, false);
+	orr_duration_print(measured, sizeof(measured), r->figures->makespan_ns, false);
+	printf("Predicted: %s for a step, from each stage's times measured alone on this "
+	       "machine.\n",
+	       predicted);
+	if ((code = orr_diagram_text(stdout, r->predicted, columns, colour, err)))
+		return code;
+	printf("\nMeasured: %s for an ordinary step of the last ones, on %s.\n", measured,
+	       orr_run_version());
+	if ((code = orr_diagram_text(stdout, r->measured, columns, colour, err)))
+		return code;
+	printf("\n");
+	if ((code = orr_report_write(stdout, r->measured, r->figures, err)))
+		return code;
+	printf("\n%lld steps of %d samples, median %.3g ms a step, %.0f samples/s\n",
+	       (long long)r->steps, a->work.batch, 1e3 * r->step_seconds,
+	       a->work.batch / r->step_seconds);
+	printf("Test loss %.4g", r->loss);
+	if (!isnan(r->accuracy))
+		printf(", test accuracy %.2f%%", 100 * r->accuracy);
+	printf("\n");
+	if (r->traffic)
+		across_print(r->traffic, r->steps - r->first);
+	if (a->trace)
+		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", a->trace);
+	return 0;
+}
+
+/* What diverged is no model, and says so. */
+static int check_loss(double loss, struct orr_error *err)
+{
+	if (isfinite(loss))
+		return 0;
+	return orr_fail(err, ORR_E_RUNTIME,
+			"training diverged: the test loss is no finite number; lower --lr, or "
+			"scale the inputs (scale= in the graph)");
+}
+
+/* --memory holds for what the simulator counts, before anything is allocated. */
+static int check_memory(const struct orr_timeline *t, const struct orr_machine *machine,
+			struct orr_error *err)
+{
+	struct orr_figures *figures = NULL;
+	int code = orr_figures_create(&figures, t, err);
+
+	if (!code)
+		code = orr_figures_check_memory(figures, machine, err);
+	orr_figures_destroy(figures);
+	return code;
+}
+
+static int end(const struct arguments *a, struct orr_run *run, struct result *r,
+	       struct orr_error *err)
+{
+	struct orr_figures *predicted = NULL, *measured = NULL;
+	int code;
+
+	if ((code = orr_run_evaluate(run, true, &r->loss, &r->accuracy, err)))
+		return code;
+	if (orr_ranks_count() > 1 && !(r->traffic = across_traffic(run, err)))
+		return ORR_E_NOMEM;
+	if (orr_ranks_rank())
+		return 0;
+	if ((code = check_loss(r->loss, err)) || (code = orr_timeline_check(r->measured, err)) ||
+	    (code = orr_figures_create(&predicted, r->predicted, err)) ||
+	    (code = orr_figures_create(&measured, r->measured, err)))
+		goto out;
+	r->predicted_figures = predicted;
+	r->figures = measured;
+	if ((code = a->json ? print_json(a, r, err) : print_text(a, r, err)) ||
+	    (code = output_svg(a->svg, r->measured, err)) ||
+	    (code = output_csv(a->csv, r->measured, err)))
+		goto out;
+	code = output_trace(a->trace,
+			    (const struct orr_timeline *const[]){r->predicted, r->measured},
+			    (const char *const[]){"predicted", "measured"}, 2, err);
+out:
+	orr_figures_destroy(predicted);
+	orr_figures_destroy(measured);
+	return code;
+}
+
+/* A failure after the ranks have agreed is this rank's alone: the others would wait for it. */
+static int fail_alone(int code, const struct orr_error *err)
+{
+	if (code)
+		orr_ranks_fail(err->msg);
+	return code;
+}
+
+static int find_data(const struct arguments *a, const struct orr_graph *g,
+		     struct orr_dataset **data, struct orr_error *err)
+{
+	const char *path = a->data ? a->data : g->data;
+
+	if (g->operators[0].op == ORR_OP_COST)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: has costs and nothing to compute: simulate it, or train a model "
+			"whose nodes have an op",
+			g->name);
+	if (!path)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: names no data: give --data FILE, or write data=\"file.csv\" "
+				"in the graph",
+				g->name);
+	return orr_dataset_read(data, path, err);
+}
+
+static int64_t count_steps(const struct arguments *a, const struct orr_dataset *data)
+{
+	if (a->steps)
+		return a->steps;
+	return ((a->epochs ? a->epochs : 10) * data->n_train + a->work.batch - 1) / a->work.batch;
+}
+
+static json_t *number_or_null(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+static int print_evaluation(int64_t step, double loss, double accuracy, struct orr_error *err)
+{
+	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
+				 number_or_null(loss), "accuracy", number_or_null(accuracy));
+	int code = 0;
+
+	if (!json)
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	if (json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout))
+		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
+	json_decref(json);
+	return code;
+}
+
+/* The checkpoint has all the steps that were asked for, or more. */
+static int end_at_once(const struct arguments *a, struct orr_run *run, struct orr_error *err)
+{
+	int64_t step = orr_run_step(run);
+	double loss, accuracy;
+	int code = orr_run_evaluate(run, true, &loss, &accuracy, err);
+
+	if (code || orr_ranks_rank())
+		return code;
+	if (a->json)
+		return print_evaluation(step, loss, accuracy, err);
+	printf("Nothing to train: the checkpoint is of step %lld.\nTest loss %.4g", (long long)step,
+	       loss);
+	if (!isnan(accuracy))
+		printf(", test accuracy %.2f%%", 100 * accuracy);
+	printf("\n");
+	return 0;
+}
+
+static int train(struct arguments *a, struct work *work, struct orr_error *err)
+{
+	struct orr_timeline *predicted = NULL;
+	struct orr_checkpoint *checkpoint = NULL;
+	struct orr_dataset *data = NULL;
+	struct orr_run *run = NULL;
+	struct progress progress = {0};
+	struct result result = {0};
+	struct orr_error why;
+	int code, unsaved;
+
+	/* keep_open agrees with the other ranks by itself: all call it, or none */
+	code = find_data(a, work->graph, &data, err);
+	if ((code = orr_ranks_agree(code, err)) || (code = keep_open(&checkpoint, &a->keep, err)))
+		goto out;
+	if (!orr_ranks_rank() &&
+	    ((code = orr_run_measure(work->pipeline, &a->run, err)) ||
+	     (code = orr_simulate(&predicted, work->jobs, &a->work.machine, err)) ||
+	     (code = check_memory(predicted, &a->work.machine, err))))
+		goto alone;
+	if ((code = orr_run_create(&run, work->jobs, data, &a->run, err)))
+		goto alone;
+	/* what does not fit, fits on no rank */
+	if (checkpoint && (code = orr_run_load(run, checkpoint, err)))
+		goto out;
+	result.steps = count_steps(a, data);
+	if (orr_run_step(run) >= result.steps) {
+		code = end_at_once(a, run, err);
+		goto alone;
+	}
+	if ((code = progress_init(&progress, run, result.steps, err)))
+		goto alone;
+	result.first = orr_run_step(run);
+	progress.silent = orr_ranks_rank() > 0;
+	if ((code = keep_train(&a->keep, run, result.steps, &progress, &unsaved, &why, err)))
+		goto alone;
+	progress_end(&progress);
+	if (!progress.silent)
+		result.step_seconds = progress_median(&progress);
+	result.predicted = predicted;
+	if (!(result.measured = progress_timeline(&progress)))
+		result.measured = orr_run_timeline(run);
+	code = end(a, run, &result, err);
+	if (!code && unsaved) {
+		code = orr_fail(err, unsaved, "no checkpoint of the last step: %s", why.msg);
+		goto out;
+	}
+alone:
+	code = fail_alone(code, err);
+out:
+	free(result.traffic);
+	progress_fini(&progress);
+	orr_checkpoint_close(checkpoint);
+	orr_run_destroy(run);
+	orr_dataset_destroy(data);
+	orr_timeline_destroy(predicted);
+	return code;
+}
+
+static int check_together(struct arguments *a, struct orr_error *err)
+{
+	if (a->steps && a->epochs)
+		return orr_fail(err, ORR_E_INPUT,
+				"--steps and --epochs say the same thing: give one of them");
+	a->run.batch = a->work.batch;
+	a->work.optimizer_floats = a->run.optimizer == ORR_OPTIMIZER_SGD ? 1 : 2;
+	if (!a->has_lr)
+		a->run.learning_rate = a->run.optimizer == ORR_OPTIMIZER_SGD ? 0.1 : 0.002;
+	return 0;
+}
+
+/* The schedule's file may have said how many microbatches there are. */
+static int check_batch(const struct arguments *a, struct orr_error *err)
+{
+	if (a->work.batch < a->work.n_microbatches)
+		return orr_fail(err, ORR_E_INPUT,
+				"--batch %d is less than a sample for each of -m %d microbatches: "
+				"raise --batch or "
+				"lower -m",
+				a->work.batch, a->work.n_microbatches);
+	return 0;
+}
+
+/* One a core, or one a rank. */
+static int default_workers(void)
+{
+	return orr_ranks_count() > 1 ? orr_ranks_count() : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int cmd_train(int argc, char **argv)
+{
+	static const struct argp_child children[] = {
+		{&work_argp, 0, NULL, 0}, {&keep_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+		options,  parse, "GRAPH", "Train a model under a schedule, as StarPU tasks.",
+		children, NULL,  NULL};
+	struct arguments a = {.work = work_options_default(),
+			      .run = orr_run_options_default(),
+			      .keep = keep_options_default()};
+	struct work work = {0};
+	struct orr_error err = {""};
+	int code;
+
+	command_parse(&argp, argc, argv, &a);
+	if ((code = across_start(&err)) || (code = check_together(&a, &err)) ||
+	    (code = output_check(a.svg, &err)) || (code = output_check(a.csv, &err)) ||
+	    (code = output_check(a.trace, &err)) ||
+	    (code = work_init(&work, &a.work, default_workers(), &err)))
+		goto out;
+	code = check_batch(&a, &err);
+out:
+	if ((code = orr_ranks_agree(code, &err)))
+		goto end;
+	a.run.batch = a.work.batch; /* a plan may have said it */
+	code = train(&a, &work, &err);
+end:
+	work_fini(&work);
+	return across_end(code, &err);
+}

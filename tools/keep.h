@@ -1,0 +1,35 @@
+#ifndef ORR_KEEP_H
+#define ORR_KEEP_H
+/* The checkpoints of a training: which one it goes on from, when it writes one, and what it says
+ * where one cannot be read or written. */
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+
+struct orr_checkpoint;
+struct orr_run;
+struct progress;
+
+struct keep_options {
+	const char *folder;  /* NULL: no checkpoints */
+	int64_t every;       /* steps */
+	int keep;            /* so many of them; 0: all */
+	bool resume, is_set; /* is_set: one of the others was given */
+};
+
+/* Parses them; a child of a command's own argp, whose input is a struct keep_options. */
+extern const struct argp keep_argp;
+struct keep_options keep_options_default(void);
+
+/* Before the run: the folder is there and can be written to; *out is the checkpoint to load, or
+ * NULL. Under mpirun all ranks call it together, with the same outcome. */
+int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct orr_error *err);
+
+/* Train up to step `end`, counted from the start of training, saving as the options say. A
+ * checkpoint that cannot be written is reported, and training goes on; if it was the last one,
+ * *unsaved is the code and *why the message. */
+int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
+	       struct progress *progress, int *unsaved, struct orr_error *why,
+	       struct orr_error *err);
+#endif

@@ -1,0 +1,118 @@
+/* orrery: the command line. Reads the verb and hands over; nothing else. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{"show", cmd_show, "operators, stages, parameters, FLOP, encoders of a model"},
+	{"schedules", cmd_schedules, "what there is, with its parameters"},
+	{"simulate", cmd_simulate, "a schedule's timeline and figures, without running it"},
+	{"compare", cmd_compare, "every schedule that fits, side by side"},
+	{"profile", cmd_profile, "measure every operator on this machine"},
+	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs"},
+	{"train", cmd_train, "train a model under a schedule, as StarPU tasks"},
+};
+#define N_COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static void print_help(FILE *file)
+{
+	fprintf(file, "usage: orrery COMMAND [ARGUMENTS]\n\n"
+		      "Schedules for training neural networks that are not chains.\n\n");
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	fprintf(file, "\norrery COMMAND --help says more.\n");
+}
+
+int command_end(int code, const struct orr_error *err)
+{
+	if (!code)
+		return 0;
+	fprintf(stderr, "orrery: %s\n", err->msg);
+	return code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED ? 2 : 1;
+}
+
+void command_refuse(const struct orr_error *err)
+{
+	exit(command_end(ORR_E_INPUT, err));
+}
+
+/* What was printed must have arrived. */
+static int end_output(int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	if (!code)
+		fprintf(stderr, "orrery: standard output could not be written\n");
+	return code ? code : 1;
+}
+
+void command_parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+	static char help[] = "--help";
+	struct orr_error err;
+	int index = 0;
+
+	for (int i = 1; i < argc; i++) { /* argp's own help, which ARGP_NO_ERRS would swallow */
+		if (!strcmp(argv[i], "-h"))
+			argv[i] = help;
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-?") ||
+		    !strcmp(argv[i], "--usage")) {
+			argp_help(argp, stdout,
+				  strcmp(argv[i], "--usage") ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE,
+				  argv[0]);
+			exit(end_output(0));
+		}
+	}
+	if (!argp_parse(argp, argc, argv, ARGP_NO_ERRS, &index, input))
+		return;
+	/* the option is the last word that was looked at, or the one before its missing value */
+	index = index > 1 && index <= argc ? index - 1 : argc - 1;
+	for (int i = index; i > 0; i--)
+		if (argv[i][0] == '-') {
+			index = i;
+			break;
+		}
+	orr_fail(&err, ORR_E_INPUT,
+		 "'%s' is no option of `%s`, or lacks its value, or takes none: `%s --help` "
+		 "lists them",
+		 argv[index], argv[0], argv[0]);
+	command_refuse(&err);
+}
+
+int main(int argc, char **argv)
+{
+	char name[64];
+
+	argp_err_exit_status = 2;
+	if (argc > 1 &&
+	    (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
+		print_help(stdout);
+		return end_output(0);
+	}
+	if (argc > 1 && !strcmp(argv[1], "--version")) {
+		printf("orrery %s\n", ORR_VERSION);
+		return end_output(0);
+	}
+	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
+		if (!strcmp(argv[1], commands[i].name)) {
+			snprintf(name, sizeof(name), "orrery %s", argv[1]);
+			argv[1] = name;
+			return end_output(commands[i].run(argc - 1, argv + 1));
+		}
+	if (argc < 2) {
+		print_help(stderr);
+		return 2;
+	}
+	fprintf(stderr, "orrery: no command '%s': there are", argv[1]);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
+	fprintf(stderr, "\n");
+	return 2;
+}

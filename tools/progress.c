@@ -1,0 +1,117 @@
+#include "progress.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/run.h"
+#include "runtime/state.h"
+#include "timeline.h"
+
+#define BAR 40
+#define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
+
+int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps,
+		  struct orr_error *err)
+{
+	int64_t room = n_steps < MOST_STEPS ? n_steps : MOST_STEPS, first = orr_run_step(run);
+
+	*p = (struct progress){.run = run,
+			       .n_steps = n_steps - first,
+			       .first = first,
+			       .terminal = isatty(STDERR_FILENO)};
+	if (!(p->seconds = calloc((size_t)room, sizeof(*p->seconds))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %lld steps",
+				(long long)room);
+	return 0;
+}
+
+static void draw_bar(const struct progress *p)
+{
+	int64_t done = p->first + p->n_done, all = p->first + p->n_steps;
+	int filled = (int)(done * BAR / all);
+
+	fprintf(stderr, "\r[%.*s%*s] step %lld of %lld, loss %.4g ", filled,
+		"########################################", BAR - filled, "", (long long)done,
+		(long long)all, p->loss);
+}
+
+static void keep(struct progress *p, const struct orr_step *step)
+{
+	int64_t place = p->n_done % PROGRESS_KEPT;
+
+	if (!orr_timeline_copy(&p->kept[place], orr_run_timeline(p->run), NULL))
+		p->kept_seconds[place] = step->seconds;
+}
+
+void progress_visit(void *progress, const struct orr_step *step)
+{
+	struct progress *p = progress;
+	int64_t tenth = p->n_steps / 10;
+
+	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
+		keep(p, step);
+	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
+	p->loss = p->n_done++ ? 0.9 * p->loss + 0.1 * step->loss : step->loss;
+	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
+		draw_bar(p);
+	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
+		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)(p->first + p->n_done),
+			(long long)(p->first + p->n_steps), step->loss);
+		if (!isnan(step->accuracy))
+			fprintf(stderr, ", accuracy %.1f%%", 100 * step->accuracy);
+		fprintf(stderr, "\n");
+	}
+}
+
+void progress_end(struct progress *p)
+{
+	if (p->terminal && !p->silent)
+		fprintf(stderr, "\n");
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+double progress_median(const struct progress *p)
+{
+	int64_t kept = p->n_done < MOST_STEPS ? p->n_done : MOST_STEPS, skip = kept / 10,
+		n = kept - skip;
+
+	qsort(p->seconds + skip, (size_t)n, sizeof(*p->seconds), compare);
+	return n % 2 ? p->seconds[skip + n / 2]
+		     : (p->seconds[skip + n / 2 - 1] + p->seconds[skip + n / 2]) / 2;
+}
+
+const struct orr_timeline *progress_timeline(const struct progress *p)
+{
+	const struct orr_timeline *best = NULL;
+	int n_kept = 0, place = 0;
+
+	for (int i = 0; i < PROGRESS_KEPT; i++)
+		n_kept += p->kept[i] != NULL;
+	for (int i = 0; i < PROGRESS_KEPT && !best; i++) {
+		place = 0;
+		for (int k = 0; k < PROGRESS_KEPT; k++) /* how many come before it */
+			place +=
+				p->kept[k] && (p->kept_seconds[k] < p->kept_seconds[i] ||
+					       (p->kept_seconds[k] == p->kept_seconds[i] && k < i));
+		if (p->kept[i] && place == n_kept / 2)
+			best = p->kept[i];
+	}
+	return best;
+}
+
+void progress_fini(struct progress *p)
+{
+	for (int i = 0; i < PROGRESS_KEPT; i++)
+		orr_timeline_destroy(p->kept[i]);
+	free(p->seconds);
+	p->seconds = NULL;
+}

@@ -1,0 +1,35 @@
+#ifndef ORR_PROGRESS_H
+#define ORR_PROGRESS_H
+/* How a training goes, on standard error: a bar on a terminal, ten plain lines elsewhere. */
+#include <stdint.h>
+#include "error.h"
+
+struct orr_run;
+struct orr_step;
+struct orr_timeline;
+
+/* Timelines that are kept: of the last steps. */
+#define PROGRESS_KEPT 15
+
+struct progress {
+	const struct orr_run *run; /* borrowed */
+	struct orr_timeline *kept[PROGRESS_KEPT];
+	double kept_seconds[PROGRESS_KEPT];
+	int64_t first, n_steps, n_done; /* first: steps that a checkpoint brought; not counted in the others */
+	double *seconds; /* of every step */
+	int terminal;
+	int silent;      /* not rank 0: nothing is shown, and no step is seen */
+	double loss;     /* running mean */
+};
+
+/* n_steps: from the start of training. */
+int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, struct orr_error *err);
+void progress_visit(void *progress, const struct orr_step *step);
+void progress_end(struct progress *p);
+/* Of the steps' seconds; the first tenth warms up and does not count. */
+double progress_median(const struct progress *p);
+/* The timeline of an ordinary step: of the last ones, that with the median time. Borrowed; NULL when no
+ * memory was there for it. */
+const struct orr_timeline *progress_timeline(const struct progress *p);
+void progress_fini(struct progress *p);
+#endif

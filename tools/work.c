@@ -1,0 +1,319 @@
+#include "work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "partition.h"
+#include "plan.h"
+#include "quantity.h"
+#include "table.h"
+
+enum {
+	KEY_STAGES = 256,
+	KEY_BATCH,
+	KEY_COSTS,
+	KEY_ACTIVATION,
+	KEY_STASH,
+	KEY_PARAMETERS,
+	KEY_LATENCY,
+	KEY_BANDWIDTH,
+	KEY_MEMORY,
+	KEY_FLOPS,
+	KEY_RECOMPUTE
+};
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Model and step:", 1},
+	{"schedule", 's', "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN.json", 0,
+	 "the schedule; `orrery schedules` lists them "
+	 "(1f1b)",
+	 1},
+	{"workers", 'w', "N", 0, "workers (simulate: one a stage; train: one a core)", 1},
+	{"microbatches", 'm', "B", 0,
+	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
+	{"stages", KEY_STAGES, "N", 0,
+	 "cut a model that has no pins into so many stages (one a worker)", 1},
+	{"recompute", KEY_RECOMPUTE, "all|none|0,3,5", 0,
+	 "stages whose B runs F again, keeping their input alone "
+	 "until then (none but what the schedule asks for)",
+	 1},
+	{"batch", KEY_BATCH, "N", 0, "samples in a minibatch (96)", 1},
+	{NULL, 0, NULL, 0, "Studies (chain:8, towers:3,3/2, nodes without op):", 2},
+	{"costs", KEY_COSTS, "F,B[,W]", 0,
+	 "durations of a stage's passes: units, or 12.96ms (1,1); with W, B is "
+	 "the input gradient",
+	 2},
+	{"activation", KEY_ACTIVATION, "SIZE", 0, "what every edge carries per microbatch (0)", 2},
+	{"stash", KEY_STASH, "SIZE", 0, "what a stage keeps of a microbatch (0)", 2},
+	{"parameters", KEY_PARAMETERS, "SIZE", 0, "parameters of a stage (0)", 2},
+	{NULL, 0, NULL, 0, "Machine:", 3},
+	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
+	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
+	{"memory", KEY_MEMORY, "SIZE", 0, "of a worker; what does not fit is refused (no limit)",
+	 3},
+	{"flops", KEY_FLOPS, "N", 0,
+	 "FLOP per second, charged for operators without measured costs (1e10)", 3},
+	{0},
+};
+
+static int parse_count(const char *text, int64_t low, int64_t high, const char *what)
+{
+	struct orr_error err;
+	int64_t value;
+
+	if (orr_count_parse(&value, text, low, high, what, &err))
+		command_refuse(&err);
+	return (int)value;
+}
+
+static int64_t parse_size(const char *text, const char *what)
+{
+	struct orr_error err;
+	int64_t bytes;
+
+	if (orr_size_parse(&bytes, text, what, &err))
+		command_refuse(&err);
+	return bytes;
+}
+
+/* F,B[,W], all in units or none. */
+static void parse_costs(struct work_options *o, const char *text)
+{
+	int64_t *const fields[] = {&o->costs.forward_ns, &o->costs.backward_ns,
+				   &o->costs.weight_ns};
+	char *copy = strdup(text), *rest = copy, *part;
+	bool units[3] = {false, false, false};
+	struct orr_error err;
+	int n = 0;
+
+	if (!copy)
+		command_refuse((orr_fail(&err, ORR_E_NOMEM, "--costs: no memory"), &err));
+	for (; (part = strsep(&rest, ",")); n++) {
+		if (n == 3)
+			command_refuse((orr_fail(&err, ORR_E_INPUT,
+						 "--costs: '%s': write F,B or F,B,W", text),
+					&err));
+		if (orr_duration_parse(fields[n], &units[n], part, "--costs", &err))
+			command_refuse(&err);
+		if (units[n] != units[0])
+			command_refuse((orr_fail(&err, ORR_E_INPUT,
+						 "--costs: '%s' mixes plain numbers and units: "
+						 "give all the same unit",
+						 text),
+					&err));
+	}
+	if (n < 2)
+		command_refuse(
+			(orr_fail(&err, ORR_E_INPUT, "--costs: '%s': write F,B or F,B,W", text),
+			 &err));
+	o->costs.units = units[0];
+	free(copy);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct work_options *o = state->input;
+	struct orr_error err;
+	bool units;
+
+	switch (key) {
+	case 's':
+		o->schedule = arg;
+		break;
+	case 'w':
+		o->machine.n_workers = parse_count(arg, 1, 1 << 20, "--workers");
+		break;
+	case 'm':
+		o->n_microbatches = parse_count(arg, 1, 1 << 30, "-m");
+		break;
+	case KEY_STAGES:
+		o->n_stages = parse_count(arg, 1, 1 << 20, "--stages");
+		break;
+	case KEY_RECOMPUTE:
+		o->recompute = arg;
+		break;
+	case KEY_BATCH:
+		o->batch = parse_count(arg, 1, 1 << 30, "--batch");
+		o->has_batch = true;
+		break;
+	case KEY_COSTS:
+		parse_costs(o, arg);
+		o->has_costs = true;
+		break;
+	case KEY_ACTIVATION:
+		o->costs.activation_bytes = parse_size(arg, "--activation");
+		o->has_costs = true;
+		break;
+	case KEY_STASH:
+		o->costs.stash_bytes = parse_size(arg, "--stash");
+		o->has_costs = true;
+		break;
+	case KEY_PARAMETERS:
+		o->costs.parameter_bytes = parse_size(arg, "--parameters");
+		o->has_costs = true;
+		break;
+	case KEY_LATENCY:
+		if (orr_duration_parse(&o->machine.latency_ns, &units, arg, "--latency", &err))
+			command_refuse(&err);
+		break;
+	case KEY_BANDWIDTH:
+		if (orr_rate_parse(&o->machine.bandwidth_bytes_per_s, arg, "--bandwidth", &err))
+			command_refuse(&err);
+		break;
+	case KEY_MEMORY:
+		o->machine.memory_bytes = parse_size(arg, "--memory");
+		break;
+	case KEY_FLOPS:
+		if (orr_real_parse(&o->machine.flops_per_s, arg, 1, 1e24, "--flops", &err))
+			command_refuse(&err);
+		break;
+	case ARGP_KEY_ARG:
+		if (o->source)
+			command_refuse((orr_fail(&err, ORR_E_INPUT,
+						 "one GRAPH at a time: '%s' is a second one", arg),
+					&err));
+		o->source = arg;
+		break;
+	case ARGP_KEY_END:
+		if (!o->source)
+			command_refuse(
+				(orr_fail(&err, ORR_E_INPUT,
+					  "no GRAPH: name a model's file, or a study such as "
+					  "chain:8 or towers:3,3/2"),
+				 &err));
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+const struct argp work_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+struct work_options work_options_default(void)
+{
+	return (struct work_options){
+		.schedule = "1f1b",
+		.machine = orr_machine_default(0),
+		.batch = 96,
+		.optimizer_floats = 1,
+		.costs = {-1, -1, -1, -1, -1, -1, false},
+	};
+}
+
+/* Operators that compute and that no pin assigns: the model is cut into as many stages as wanted.
+ */
+static bool is_cut(const struct orr_graph *g)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].op == ORR_OP_COST || g->operators[i].stage >= 0)
+			return false;
+	return true;
+}
+
+/* The size of the step: what the options say, what the schedule's file lays out, or the defaults.
+ */
+static void settle(const struct work *work, struct work_options *o, int default_workers)
+{
+	const struct orr_table *table = work->choice.table;
+	const struct orr_plan_file *plan = work->choice.plan;
+
+	if (!o->n_microbatches)
+		o->n_microbatches = table ? table->n_microbatches : 8;
+	if (plan && !o->has_batch && plan->samples > 0 &&
+	    plan->samples <= (1 << 30) / o->n_microbatches)
+		o->batch = (int)plan->samples * o->n_microbatches;
+	if (plan && o->machine.bandwidth_bytes_per_s <= 0)
+		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
+	if (!o->machine.n_workers)
+		o->machine.n_workers = table ? table->n_workers : default_workers;
+	if (!o->n_stages && table && is_cut(work->graph))
+		o->n_stages = table->n_stages;
+}
+
+/* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. */
+static int read_graph(struct work *work, const struct work_options *o, struct orr_error *err)
+{
+	const struct orr_plan_file *plan = work->choice.plan;
+
+	if (!plan || strcmp(o->source, plan->path))
+		return orr_graph_read(&work->graph, o->source, err);
+	if (plan->text)
+		return orr_graph_parse(&work->graph, plan->graph, plan->text, err);
+	return orr_graph_read(&work->graph, plan->graph, err);
+}
+
+static int cut(struct work *work, const struct work_options *o, int64_t samples,
+	       struct orr_error *err)
+{
+	const struct orr_plan_file *plan = work->choice.plan;
+	int *stage_of, code;
+
+	if (!plan)
+		return orr_partition(&work->pipeline, work->graph, &o->machine, o->n_stages,
+				     samples, err);
+	if (!(stage_of = calloc((size_t)work->graph->n_operators, sizeof(*stage_of))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", plan->path);
+	if (!(code = orr_plan_file_stages(plan, work->graph, stage_of, err)))
+		code = orr_partition_as(&work->pipeline, work->graph, &o->machine, stage_of,
+					plan->n_stages, samples, err);
+	free(stage_of);
+	return code;
+}
+
+static bool is_plan(const char *source)
+{
+	size_t length = strlen(source);
+
+	return length > 5 && !strcmp(source + length - 5, ".json");
+}
+
+int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
+{
+	int64_t samples;
+	int code;
+
+	memset(work, 0, sizeof(*work));
+	if (is_plan(o->source))
+		o->schedule = o->source; /* it has both */
+	if ((o->schedule && (code = orr_choice_init(&work->choice, o->schedule, err))) ||
+	    (code = read_graph(work, o, err)) ||
+	    (o->has_costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))))
+		goto out;
+	settle(work, o, default_workers);
+	samples = ((int64_t)o->batch + o->n_microbatches - 1) / o->n_microbatches;
+	if ((code = cut(work, o, samples, err)))
+		goto out;
+	if (!o->machine.n_workers)
+		o->machine.n_workers = work->pipeline->n_stages;
+	work->pipeline->optimizer_floats = o->optimizer_floats;
+	work->pipeline->latency_ns = o->machine.latency_ns;
+	if (o->recompute && (code = orr_pipeline_set_recompute(work->pipeline, o->recompute, err)))
+		goto out;
+	code = orr_pipeline_set_step(work->pipeline, o->machine.n_workers, o->n_microbatches, err);
+out:
+	if (code)
+		work_fini(work);
+	return code;
+}
+
+int work_init(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
+{
+	int code = work_open(work, o, default_workers, err);
+
+	if (!code &&
+	    (code = orr_jobs_create(&work->jobs, work->pipeline, &work->choice.schedule, err)))
+		work_fini(work);
+	return code;
+}
+
+void work_fini(struct work *work)
+{
+	orr_jobs_destroy(work->jobs);
+	orr_choice_fini(&work->choice);
+	orr_pipeline_destroy(work->pipeline);
+	orr_graph_destroy(work->graph);
+	memset(work, 0, sizeof(*work));
+}

@@ -1,0 +1,45 @@
+#ifndef ORR_WORK_H
+#define ORR_WORK_H
+/* What simulate and train share: the options that say which model, on what machine, under which schedule,
+ * and the way from there to the jobs. */
+#include <argp.h>
+#include "graph.h"
+#include "jobs.h"
+#include "machine.h"
+#include "pipeline.h"
+#include "schedule.h"
+
+struct work_options {
+	const char *source;   /* the graph, or a plan, which names it */
+	const char *schedule; /* NULL: none */
+	const char *recompute; /* which stages; NULL: not given */
+	struct orr_machine machine; /* n_workers 0: not given */
+	int n_microbatches;   /* 0: not given */
+	int n_stages;         /* 0: not given */
+	int batch;            /* samples in a minibatch */
+	bool has_batch;       /* the options say so */
+	int optimizer_floats; /* of state per parameter */
+	struct orr_study_costs costs;
+	bool has_costs;
+};
+
+/* Parses GRAPH and the shared options; a child of a command's own argp, whose input it takes as its own:
+ * state->child_inputs[0] must be a struct work_options. */
+extern const struct argp work_argp;
+struct work_options work_options_default(void);
+
+struct work {
+	struct orr_graph *graph;
+	struct orr_pipeline *pipeline;
+	struct orr_choice choice;
+	struct orr_jobs *jobs;
+};
+
+/* graph file -> graph -> pipeline, and the schedule that was chosen, if any. Fills in the size of the step
+ * where options do not give it: from the schedule's file, or 8 microbatches and default_workers, or with 0 a
+ * worker a stage. */
+int work_open(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
+/* The same, and the jobs under that schedule. */
+int work_init(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
+void work_fini(struct work *work);
+#endif
