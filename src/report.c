@@ -7,7 +7,7 @@
 
 #include "figures.h"
 #include "jobs.h"
-#include "layout.h"
+#include "drawing/layout.h"
 #include "quantity.h"
 #include "timeline.h"
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange.h"
-#include "plan.h"
+#include "exchange/exchange.h"
+#include "planning/plan.h"
 #include "quantity.h"
-#include "table.h"
+#include "exchange/table.h"
 
 #define MAX_PARAMETERS 8
 

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange.h"
+#include "exchange/exchange.h"
 #include "jobs.h"
 #include "machine.h"
 #include "pipeline.h"
 #include "simulate.h"
-#include "table.h"
+#include "exchange/table.h"
 #include "timeline.h"
 
 #define MOST_JOBS 3000 /* that are worth the time */

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "safetensors.h"
-#include "sink.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/sink.h"
 
 static char work[] = "orrery-checkpoint-XXXXXX", folder[80];
 static struct orr_error err;

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exchange.h"
+#include "exchange/exchange.h"
 #include "pipelines.h"
-#include "table.h"
+#include "exchange/table.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

@@ -7,19 +7,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "advice.h"
+#include "planning/advice.h"
 #include "graph.h"
-#include "hierarchy.h"
-#include "ideals.h"
+#include "planning/hierarchy.h"
+#include "planning/ideals.h"
 #include "figures.h"
 #include "jobs.h"
 #include "machine.h"
 #include "partition.h"
 #include "pipeline.h"
-#include "plan.h"
+#include "planning/plan.h"
 #include "schedule.h"
 #include "simulate.h"
-#include "table.h"
+#include "exchange/table.h"
 #include "timeline.h"
 
 static struct orr_graph *read_graph(const char *source)
@@ -100,7 +100,13 @@ START_TEST(profiles_are_cut_no_worse_than_published)
 	ck_assert_double_lt((double)(clock() - start) / CLOCKS_PER_SEC, 5);
 	again = search(x, published[_i].workers, published[_i].links, o);
 	ck_assert_int_eq(again->n_stages, h->n_stages);
-	ck_assert_mem_eq(again->stages, h->stages, (size_t)h->n_stages * sizeof(*h->stages));
+	for (int i = 0; i < h->n_stages; i++) { /* field by field: what lies between fields is anybody's */
+		ck_assert_int_eq(again->stages[i].from, h->stages[i].from);
+		ck_assert_int_eq(again->stages[i].to, h->stages[i].to);
+		ck_assert_int_eq(again->stages[i].workers, h->stages[i].workers);
+		ck_assert(again->stages[i].compute_s == h->stages[i].compute_s); /* to the bit */
+		ck_assert(again->stages[i].communication_s == h->stages[i].communication_s);
+	}
 	orr_hierarchy_destroy(h);
 	orr_hierarchy_destroy(again);
 	orr_ideals_destroy(x);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "dataset.h"
 #include "graph.h"
 #include "jobs.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "search.h"
+#include "search/search.h"
 
 /* ---- against the named schedules ---- */
 

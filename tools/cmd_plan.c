@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advice.h"
+#include "planning/advice.h"
 #include "command.h"
 #include "figures.h"
 #include "graph.h"
 #include "output.h"
 #include "pipeline.h"
-#include "plan.h"
+#include "planning/plan.h"
 #include "quantity.h"
 #include "work.h"
 

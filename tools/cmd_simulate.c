@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "diagram.h"
+#include "drawing/diagram.h"
 #include "figures.h"
 #include "output.h"
 #include "report.h"

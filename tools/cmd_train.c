@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "across.h"
 #include "command.h"
 #include "dataset.h"
-#include "diagram.h"
+#include "drawing/diagram.h"
 #include "figures.h"
 #include "keep.h"
 #include "output.h"

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "progress.h"
 #include "quantity.h"

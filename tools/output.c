@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "compare.h"
-#include "diagram.h"
-#include "exchange.h"
+#include "drawing/diagram.h"
+#include "exchange/exchange.h"
 
 static int open_file(FILE **file, const char *path, const char *mode, struct orr_error *err)
 {

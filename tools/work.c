@@ -6,9 +6,9 @@
 
 #include "command.h"
 #include "partition.h"
-#include "plan.h"
+#include "planning/plan.h"
 #include "quantity.h"
-#include "table.h"
+#include "exchange/table.h"
 
 enum {
 	KEY_STAGES = 256,

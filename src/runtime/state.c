@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "../graph.h"
 #include "engine.h"
 

@@ -9,7 +9,7 @@
 #include "local_search.h"
 #include "seeds.h"
 #include "trial.h"
-#include "zero_bubble.h"
+#include "blocks/zero_bubble.h"
 
 struct searcher {
 	const struct orr_pipeline *p;

@@ -9,7 +9,7 @@
 #include "pipeline.h"
 #include "simulate.h"
 #include "sort.h"
-#include "table.h"
+#include "exchange/table.h"
 #include "timeline.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

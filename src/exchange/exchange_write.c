@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "jobs.h"
-#include "layout.h"
+#include "drawing/layout.h"
 #include "timeline.h"
 
 #define MOST_STEPS 10 /* of a job, where cells are steps */

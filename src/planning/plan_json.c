@@ -10,7 +10,7 @@
 #include "graph.h"
 #include "jobs.h"
 #include "pipeline.h"
-#include "table.h"
+#include "exchange/table.h"
 
 /* ---- writing ---- */
 

@@ -14,7 +14,7 @@
 #include "quantity.h"
 #include "schedule.h"
 #include "simulate.h"
-#include "table.h"
+#include "exchange/table.h"
 #include "timeline.h"
 
 #define MOST_IDEALS 1000   /* with one level of workers */
