@@ -390,7 +390,7 @@ END_TEST
 
 /* ---- files ---- */
 
-static char path[] = "test_plan.json";
+static char path[] = "/tmp/orrery-plan-XXXXXX.json";
 
 static json_t *plan_json(void)
 {
@@ -497,8 +497,10 @@ int main(void)
 	Suite *suite = suite_create("plan");
 	TCase *tcase = tcase_create("plan");
 	SRunner *runner = srunner_create(suite);
-	int failed;
+	int failed, file = mkstemps(path, 5);
 
+	if (file < 0 || close(file))
+		return EXIT_FAILURE;
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, profiles_are_cut_no_worse_than_published, 0, N_PUBLISHED);
 	tcase_add_loop_test(tcase, every_term_of_the_cost_counts, 0, 7);
@@ -518,6 +520,7 @@ int main(void)
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
+	(void)unlink(path);
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

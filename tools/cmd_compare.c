@@ -11,18 +11,15 @@
 #include "quantity.h"
 #include "work.h"
 
-enum { KEY_JSON = 512, KEY_SVG };
+enum { KEY_SVG = 512 };
 
 struct arguments {
 	struct work_options work;
-	bool json;
-	const char *svg;
+	struct output_options output;
 };
 
 static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Output:", 4},
-	{"json", KEY_JSON, NULL, 0, "one JSON object on standard output, and nothing else", 4},
-	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 4},
+	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 5},
 	{0},
 };
 
@@ -33,12 +30,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->work;
-		return 0;
-	case KEY_JSON:
-		a->json = true;
+		state->child_inputs[1] = &a->output;
 		return 0;
 	case KEY_SVG:
-		a->svg = arg;
+		a->output.svg = arg;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -181,15 +176,25 @@ out:
 	json_decref(refused);
 	if (code)
 		return orr_fail(err, code, "compare: no memory for the report");
-	if (json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout))
-		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
-	json_decref(json);
-	return code;
+	return output_json(json, err);
+}
+
+struct scatter {
+	const struct orr_comparison *comparison;
+	const char *title;
+};
+
+static int write_scatter(FILE *file, const void *what, struct orr_error *err)
+{
+	const struct scatter *s = what;
+
+	return orr_comparison_svg(file, s->comparison, s->title, err);
 }
 
 int cmd_compare(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&work_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {
+		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		options,
 		parse,
@@ -208,7 +213,8 @@ int cmd_compare(int argc, char **argv)
 
 	a.work.schedule = NULL;
 	command_parse(&argp, argc, argv, &a);
-	if ((code = output_check(a.svg, &err)) || (code = work_open(&work, &a.work, 0, &err)) ||
+	if ((code = output_check(&a.output, &err)) ||
+	    (code = work_open(&work, &a.work, 0, &err)) ||
 	    (code = orr_compare(&comparison, work.pipeline, &a.work.machine,
 				a.work.schedule ? &work.choice.schedule : NULL, &err)))
 		goto out;
@@ -217,10 +223,10 @@ int cmd_compare(int argc, char **argv)
 		       work.pipeline->n_stages == 1 ? "" : "s", work.pipeline->n_workers,
 		       work.pipeline->n_workers == 1 ? "" : "s", work.pipeline->n_microbatches,
 		       work.pipeline->n_microbatches == 1 ? "" : "es");
-	if ((code = a.json ? print_json(comparison, work.pipeline, &err)
+	if ((code = a.output.json ? print_json(comparison, work.pipeline, &err)
 			   : print_text(comparison, title, &err)))
 		goto out;
-	code = output_scatter(a.svg, comparison, title, &err);
+	code = output_file(a.output.svg, write_scatter, &(struct scatter){comparison, title}, &err);
 out:
 	orr_comparison_destroy(comparison);
 	work_fini(&work);

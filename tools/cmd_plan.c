@@ -14,12 +14,13 @@
 #include "quantity.h"
 #include "work.h"
 
-enum { KEY_JSON = 512, KEY_LINK, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN };
+enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN };
 
 struct arguments {
 	struct work_options work;
 	const char *workers, *links, *out;
-	bool json, straight, free_activations, by_makespan;
+	struct output_options output;
+	bool straight, free_activations, by_makespan;
 };
 
 static const struct argp_option options[] = {
@@ -33,9 +34,7 @@ static const struct argp_option options[] = {
 	 "the shortest step of -m microbatches, instead of the fastest slowest "
 	 "stage",
 	 4},
-	{NULL, 0, NULL, 0, "Output:", 5},
 	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train", 5},
-	{"json", KEY_JSON, NULL, 0, "the plan on standard output, and nothing else", 5},
 	{0},
 };
 
@@ -46,6 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->work;
+		state->child_inputs[1] = &a->output;
 		return 0;
 	case 'w':
 		a->workers = arg;
@@ -64,9 +64,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'o':
 		a->out = arg;
-		return 0;
-	case KEY_JSON:
-		a->json = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -184,13 +181,6 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 
-static int print_json(const json_t *json, struct orr_error *err)
-{
-	if (json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout))
-		return orr_fail(err, ORR_E_IO, "standard output could not be written");
-	return 0;
-}
-
 static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
 {
 	json_t *json = orr_plan_json(plan, a->work.has_costs, err);
@@ -198,17 +188,18 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 
 	if (!json)
 		return ORR_E_NOMEM;
-	if (a->json)
-		code = print_json(json, err);
-	if (!code && a->out && json_dump_file(json, a->out, JSON_INDENT(1)))
+	if (a->out && json_dump_file(json, a->out, JSON_INDENT(1)))
 		code = orr_fail(err, ORR_E_IO, "%s: could not be written", a->out);
+	if (!code && a->output.json)
+		return output_json(json, err);
 	json_decref(json);
 	return code;
 }
 
 int cmd_plan(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&work_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {
+		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {options,
 					 parse,
 					 "GRAPH",
@@ -225,12 +216,12 @@ int cmd_plan(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
-	if ((code = read_options(&a, &plan_options, &err)) || (code = output_check(a.out, &err)) ||
+	if ((code = read_options(&a, &plan_options, &err)) || (code = output_check_file(a.out, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
 	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;
-	if (!a.json && (code = print_text(plan, &err)))
+	if (!a.output.json && (code = print_text(plan, &err)))
 		goto out;
 	code = write_plan(&a, plan, &err);
 out:

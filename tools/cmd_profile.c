@@ -136,20 +136,9 @@ static void note(struct orr_graph *g, const struct orr_pipeline *p, struct profi
 	}
 }
 
-static int write_graph(const struct arguments *a, const struct orr_graph *g, struct orr_error *err)
+static int write_graph(FILE *file, const void *graph, struct orr_error *err)
 {
-	FILE *file;
-	int code;
-
-	if (!a->out)
-		return 0;
-	if (!(file = fopen(a->out, "w")))
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot be written: name another file (-o)",
-				a->out);
-	code = orr_graph_write_dot(g, file, err);
-	if (fclose(file) && !code)
-		code = orr_fail(err, ORR_E_IO, "%s: could not be written", a->out);
-	return code;
+	return orr_graph_write_dot(graph, file, err);
 }
 
 static int check(const struct orr_graph *g, struct arguments *a, struct orr_error *err)
@@ -189,7 +178,7 @@ int cmd_profile(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
-	if ((code = output_check(a.out, &err)) ||
+	if ((code = output_check_file(a.out, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) || (code = check(graph, &a, &err)))
 		goto out;
 	samples = ((int64_t)a.work.batch + a.work.n_microbatches - 1) / a.work.n_microbatches;
@@ -201,7 +190,7 @@ int cmd_profile(int argc, char **argv)
 	    (code = measure(profiles, pipeline, &a, &err)))
 		goto out;
 	note(graph, pipeline, profiles, samples);
-	code = write_graph(&a, graph, &err);
+	code = output_file(a.out, write_graph, graph, &err);
 out:
 	free(profiles);
 	orr_pipeline_destroy(pipeline);

@@ -26,11 +26,7 @@
 #include "work.h"
 
 enum {
-	KEY_JSON = 512,
-	KEY_SVG,
-	KEY_CSV,
-	KEY_TRACE,
-	KEY_STEPS,
+	KEY_STEPS = 512,
 	KEY_EPOCHS,
 	KEY_DATA,
 	KEY_LR,
@@ -47,9 +43,10 @@ struct arguments {
 	struct work_options work;
 	struct orr_run_options run;
 	struct keep_options keep;
+	struct output_options output;
 	int64_t steps, epochs; /* 0: not given */
-	bool json, has_lr;
-	const char *svg, *csv, *trace, *data;
+	bool has_lr;
+	const char *data;
 };
 
 static const struct argp_option options[] = {
@@ -70,13 +67,6 @@ static const struct argp_option options[] = {
 	 "under mpirun: how many of the workers each rank has (as evenly "
 	 "as can be)",
 	 4},
-	{NULL, 0, NULL, 0, "Output:", 5},
-	{"json", KEY_JSON, NULL, 0, "one JSON object on standard output, and nothing else", 5},
-	{"svg", KEY_SVG, "FILE", 0, "the measured timeline of an ordinary step as SVG", 5},
-	{"csv", KEY_CSV, "FILE", 0,
-	 "the schedule that ran as PyTorch's CSV, which --schedule FILE.csv reads", 5},
-	{"trace", KEY_TRACE, "FILE", 0,
-	 "prediction and measurement as Chrome trace JSON, for Perfetto", 5},
 	{0},
 };
 
@@ -120,6 +110,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->work;
 		state->child_inputs[1] = &a->keep;
+		state->child_inputs[2] = &a->output;
 		break;
 	case KEY_EPOCHS:
 		a->epochs = parse_count(arg, 1, 1000000000, "--epochs");
@@ -155,18 +146,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RANKS:
 		a->run.ranks_workers = arg;
 		break;
-	case KEY_JSON:
-		a->json = true;
-		break;
-	case KEY_SVG:
-		a->svg = arg;
-		break;
-	case KEY_CSV:
-		a->csv = arg;
-		break;
-	case KEY_TRACE:
-		a->trace = arg;
-		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -186,7 +165,6 @@ struct result {
 static int print_json(const struct arguments *a, const struct result *r, struct orr_error *err)
 {
 	json_t *json = orr_report_json(r->measured, r->figures, err);
-	int code = ORR_E_NOMEM;
 
 	if (!json)
 		return ORR_E_NOMEM;
@@ -201,15 +179,11 @@ static int print_json(const struct arguments *a, const struct result *r, struct 
 				json_real(a->work.batch / r->step_seconds)) ||
 	    json_object_set_new(json, "predicted_makespan",
 				json_real((double)r->predicted_figures->makespan_ns / 1e9)) ||
-	    (r->traffic && json_object_set_new(json, "traffic", across_json(r->traffic))))
-		orr_fail(err, code, "no memory for the report");
-	else
-		code = json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 ||
-				       fflush(stdout)
-			       ? orr_fail(err, ORR_E_IO, "standard output could not be written")
-			       : 0;
-	json_decref(json);
-	return code;
+	    (r->traffic && json_object_set_new(json, "traffic", across_json(r->traffic)))) {
+		json_decref(json);
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	}
+	return output_json(json, err);
 }
 
 static int print_text(const struct arguments *a, const struct result *r, struct orr_error *err)
@@ -241,8 +215,8 @@ static int print_text(const struct arguments *a, const struct result *r, struct 
 	printf("\n");
 	if (r->traffic)
 		across_print(r->traffic, r->steps - r->first);
-	if (a->trace)
-		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", a->trace);
+	if (a->output.trace)
+		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", a->output.trace);
 	return 0;
 }
 
@@ -287,13 +261,11 @@ static int end(const struct arguments *a, struct orr_run *run, struct result *r,
 		goto out;
 	r->predicted_figures = predicted;
 	r->figures = measured;
-	if ((code = a->json ? print_json(a, r, err) : print_text(a, r, err)) ||
-	    (code = output_svg(a->svg, r->measured, err)) ||
-	    (code = output_csv(a->csv, r->measured, err)))
+	if ((code = a->output.json ? print_json(a, r, err) : print_text(a, r, err)))
 		goto out;
-	code = output_trace(a->trace,
-			    (const struct orr_timeline *const[]){r->predicted, r->measured},
-			    (const char *const[]){"predicted", "measured"}, 2, err);
+	code = output_timelines(&a->output,
+				(const struct orr_timeline *const[]){r->predicted, r->measured},
+				(const char *const[]){"predicted", "measured"}, 2, err);
 out:
 	orr_figures_destroy(predicted);
 	orr_figures_destroy(measured);
@@ -343,14 +315,9 @@ static int print_evaluation(int64_t step, double loss, double accuracy, struct o
 {
 	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
 				 number_or_null(loss), "accuracy", number_or_null(accuracy));
-	int code = 0;
 
-	if (!json)
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	if (json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout))
-		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
-	json_decref(json);
-	return code;
+	return json ? output_json(json, err)
+		    : orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 }
 
 /* The checkpoint has all the steps that were asked for, or more. */
@@ -362,7 +329,7 @@ static int end_at_once(const struct arguments *a, struct orr_run *run, struct or
 
 	if (code || orr_ranks_rank())
 		return code;
-	if (a->json)
+	if (a->output.json)
 		return print_evaluation(step, loss, accuracy, err);
 	printf("Nothing to train: the checkpoint is of step %lld.\nTest loss %.4g", (long long)step,
 	       loss);
@@ -464,7 +431,10 @@ static int default_workers(void)
 int cmd_train(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0}, {&keep_argp, 0, NULL, 0}, {0}};
+		{&work_argp, 0, NULL, 0},
+		{&keep_argp, 0, NULL, 0},
+		{&output_argp, 0, NULL, 0},
+		{0}};
 	static const struct argp argp = {
 		options,  parse, "GRAPH", "Train a model under a schedule, as StarPU tasks.",
 		children, NULL,  NULL};
@@ -477,8 +447,7 @@ int cmd_train(int argc, char **argv)
 
 	command_parse(&argp, argc, argv, &a);
 	if ((code = across_start(&err)) || (code = check_together(&a, &err)) ||
-	    (code = output_check(a.svg, &err)) || (code = output_check(a.csv, &err)) ||
-	    (code = output_check(a.trace, &err)) ||
+	    (code = output_check(&a.output, &err)) ||
 	    (code = work_init(&work, &a.work, default_workers(), &err)))
 		goto out;
 	code = check_batch(&a, &err);

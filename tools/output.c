@@ -1,15 +1,65 @@
 #include "output.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "compare.h"
 #include "drawing/diagram.h"
 #include "exchange/exchange.h"
+
+enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_TRACE };
+
+#define GROUP 5
+
+static const struct argp_option json_options[] = {
+	{NULL, 0, NULL, 0, "Output:", GROUP},
+	{"json", KEY_JSON, NULL, 0, "one JSON object on standard output, and nothing else", GROUP},
+	{0},
+};
+
+static const struct argp_option file_options[] = {
+	{"svg", KEY_SVG, "FILE", 0, "the timeline as SVG; of a training, that of an ordinary step",
+	 GROUP},
+	{"csv", KEY_CSV, "FILE", 0,
+	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads", GROUP},
+	{"trace", KEY_TRACE, "FILE", 0,
+	 "the timeline as Chrome trace JSON, for Perfetto; of a training, with the prediction",
+	 GROUP},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct output_options *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		if (state->child_inputs)
+			state->child_inputs[0] = o;
+		return 0;
+	case KEY_JSON:
+		o->json = true;
+		return 0;
+	case KEY_SVG:
+		o->svg = arg;
+		return 0;
+	case KEY_CSV:
+		o->csv = arg;
+		return 0;
+	case KEY_TRACE:
+		o->trace = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp output_json_argp = {json_options, parse, NULL, NULL, NULL, NULL, NULL};
+
+static const struct argp_child with_json[] = {{&output_json_argp, 0, NULL, 0}, {0}};
+const struct argp output_argp = {file_options, parse, NULL, NULL, with_json, NULL, NULL};
 
 static int open_file(FILE **file, const char *path, const char *mode, struct orr_error *err)
 {
@@ -27,7 +77,7 @@ static int close_file(FILE *file, const char *path, int code, struct orr_error *
 	return code;
 }
 
-int output_check(const char *path, struct orr_error *err)
+int output_check_file(const char *path, struct orr_error *err)
 {
 	bool there;
 	FILE *file;
@@ -45,19 +95,17 @@ int output_check(const char *path, struct orr_error *err)
 	return code;
 }
 
-int output_svg(const char *path, const struct orr_timeline *t, struct orr_error *err)
+int output_check(const struct output_options *o, struct orr_error *err)
 {
-	FILE *file;
-	int code;
+	int code = output_check_file(o->svg, err);
 
-	if (!path)
-		return 0;
-	if ((code = open_file(&file, path, "w", err)))
-		return code;
-	return close_file(file, path, orr_diagram_svg(file, t, err), err);
+	if (!code)
+		code = output_check_file(o->csv, err);
+	return code ? code : output_check_file(o->trace, err);
 }
 
-int output_csv(const char *path, const struct orr_timeline *t, struct orr_error *err)
+int output_file(const char *path, int (*write)(FILE *file, const void *what, struct orr_error *err),
+		const void *what, struct orr_error *err)
 {
 	FILE *file;
 	int code;
@@ -66,33 +114,55 @@ int output_csv(const char *path, const struct orr_timeline *t, struct orr_error 
 		return 0;
 	if ((code = open_file(&file, path, "w", err)))
 		return code;
-	return close_file(file, path, orr_exchange_write(file, t, err), err);
+	return close_file(file, path, write(file, what, err), err);
 }
 
-int output_scatter(const char *path, const struct orr_comparison *c, const char *title,
-		   struct orr_error *err)
-{
-	FILE *file;
-	int code;
+struct timelines {
+	const struct orr_timeline *const *timelines;
+	const char *const *names;
+	int n;
+};
 
-	if (!path)
-		return 0;
-	if ((code = open_file(&file, path, "w", err)))
-		return code;
-	return close_file(file, path, orr_comparison_svg(file, c, title, err), err);
+static int write_svg(FILE *file, const void *timeline, struct orr_error *err)
+{
+	return orr_diagram_svg(file, timeline, err);
 }
 
-int output_trace(const char *path, const struct orr_timeline *const *timelines,
-		 const char *const *names, int n, struct orr_error *err)
+static int write_csv(FILE *file, const void *timeline, struct orr_error *err)
 {
-	FILE *file;
-	int code;
+	return orr_exchange_write(file, timeline, err);
+}
 
-	if (!path)
-		return 0;
-	if ((code = open_file(&file, path, "w", err)))
-		return code;
-	return close_file(file, path, orr_diagram_trace(file, timelines, names, n, err), err);
+static int write_trace(FILE *file, const void *all, struct orr_error *err)
+{
+	const struct timelines *t = all;
+
+	return orr_diagram_trace(file, t->timelines, t->names, t->n, err);
+}
+
+int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
+		     const char *const *names, int n, struct orr_error *err)
+{
+	int code = output_file(o->svg, write_svg, timelines[n - 1], err);
+
+	if (!code)
+		code = output_file(o->csv, write_csv, timelines[n - 1], err);
+	if (!code)
+		code = output_file(o->trace, write_trace, &(struct timelines){timelines, names, n},
+				   err);
+	return code;
+}
+
+int output_json(json_t *json, struct orr_error *err)
+{
+	int code = 0;
+
+	if (!json)
+		return ORR_E_NOMEM;
+	if (json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout))
+		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
+	json_decref(json);
+	return code;
 }
 
 int output_columns(void)

@@ -1,21 +1,36 @@
 #ifndef ORR_OUTPUT_H
 #define ORR_OUTPUT_H
-/* Files that a command writes: drawings, a schedule, a trace. */
+/* What a command writes: JSON on standard output, and files. */
+#include <argp.h>
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include "error.h"
 
-struct orr_comparison;
 struct orr_timeline;
 
-/* Each does nothing when path is NULL. */
+struct output_options {
+	bool json;
+	const char *svg, *csv, *trace; /* NULL: not wanted */
+};
 
-/* Refuse a file that cannot be written, before the work that would be lost. */
-int output_check(const char *path, struct orr_error *err);
-int output_svg(const char *path, const struct orr_timeline *t, struct orr_error *err);
-int output_csv(const char *path, const struct orr_timeline *t, struct orr_error *err);
-int output_scatter(const char *path, const struct orr_comparison *c, const char *title, struct orr_error *err);
-int output_trace(const char *path, const struct orr_timeline *const *timelines, const char *const *names, int n,
-                 struct orr_error *err);
+/* Children of a command's own argp, whose input is a struct output_options: --json alone, or all. */
+extern const struct argp output_json_argp;
+extern const struct argp output_argp;
+
+/* Refuse a file that cannot be written, before the work that would be lost; NULL is fine. */
+int output_check_file(const char *path, struct orr_error *err);
+int output_check(const struct output_options *o, struct orr_error *err);
+
+/* Write what to the file by write; does nothing where path is NULL. */
+int output_file(const char *path, int (*write)(FILE *file, const void *what, struct orr_error *err),
+		const void *what, struct orr_error *err);
+/* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
+int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
+		     const char *const *names, int n, struct orr_error *err);
+/* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
+int output_json(json_t *json, struct orr_error *err);
+
 /* Columns of the terminal on standard output, 100 where there is none. */
 int output_columns(void);
 /* A terminal that wants colour: standard output is one and NO_COLOR is not set. */
