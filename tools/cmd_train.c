@@ -36,7 +36,8 @@ enum {
 	KEY_SEED,
 	KEY_PREFETCH,
 	KEY_TIMEOUT,
-	KEY_RANKS
+	KEY_RANKS,
+	KEY_LOSS
 };
 
 struct arguments {
@@ -46,7 +47,7 @@ struct arguments {
 	struct output_options output;
 	int64_t steps, epochs; /* 0: not given */
 	bool has_lr;
-	const char *data;
+	const char *data, *losses;
 };
 
 static const struct argp_option options[] = {
@@ -67,6 +68,8 @@ static const struct argp_option options[] = {
 	 "under mpirun: how many of the workers each rank has (as evenly "
 	 "as can be)",
 	 4},
+	{"loss", KEY_LOSS, "FILE", 0,
+	 "every step's loss as CSV, which `orrery curves` draws; with --resume, from there on", 4},
 	{0},
 };
 
@@ -145,6 +148,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_RANKS:
 		a->run.ranks_workers = arg;
+		break;
+	case KEY_LOSS:
+		a->losses = arg;
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -373,9 +379,10 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 		goto alone;
 	result.first = orr_run_step(run);
 	progress.silent = orr_ranks_rank() > 0;
-	if ((code = keep_train(&a->keep, run, result.steps, &progress, &unsaved, &why, err)))
+	if ((code = progress_write(&progress, a->losses, err)) ||
+	    (code = keep_train(&a->keep, run, result.steps, &progress, &unsaved, &why, err)) ||
+	    (code = progress_end(&progress, err)))
 		goto alone;
-	progress_end(&progress);
 	if (!progress.silent)
 		result.step_seconds = progress_median(&progress);
 	result.predicted = predicted;
@@ -447,7 +454,7 @@ int cmd_train(int argc, char **argv)
 
 	command_parse(&argp, argc, argv, &a);
 	if ((code = across_start(&err)) || (code = check_together(&a, &err)) ||
-	    (code = output_check(&a.output, &err)) ||
+	    (code = output_check(&a.output, &err)) || (code = output_check_file(a.losses, &err)) ||
 	    (code = work_init(&work, &a.work, default_workers(), &err)))
 		goto out;
 	code = check_batch(&a, &err);

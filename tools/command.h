@@ -12,6 +12,7 @@ int cmd_compare(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_train(int argc, char **argv);
+int cmd_curves(int argc, char **argv);
 
 /* Print the one line of a failure, if code is one; the exit code. */
 int command_end(int code, const struct orr_error *err);

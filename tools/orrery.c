@@ -18,6 +18,7 @@ static const struct {
 	{"profile", cmd_profile, "measure every operator on this machine"},
 	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs"},
 	{"train", cmd_train, "train a model under a schedule, as StarPU tasks"},
+	{"curves", cmd_curves, "the losses of several trainings, side by side"},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(*commands))
 

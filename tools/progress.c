@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "drawing/curves.h"
 #include "runtime/run.h"
 #include "runtime/state.h"
 #include "timeline.h"
@@ -26,6 +27,15 @@ int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %lld steps",
 				(long long)room);
 	return 0;
+}
+
+int progress_write(struct progress *p, const char *path, struct orr_error *err)
+{
+	if (!path || p->silent)
+		return 0;
+	if (!(p->losses = fopen(path, "w")))
+		return orr_fail(err, ORR_E_IO, "%s: cannot be written", path);
+	return orr_curve_begin(p->losses, err);
 }
 
 static void draw_bar(const struct progress *p)
@@ -53,6 +63,8 @@ void progress_visit(void *progress, const struct orr_step *step)
 
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
 		keep(p, step);
+	if (p->losses && orr_curve_write(p->losses, step->step + 1, step->samples, step->loss, NULL))
+		p->losses_failed = true;
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
 	p->loss = p->n_done++ ? 0.9 * p->loss + 0.1 * step->loss : step->loss;
 	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
@@ -66,10 +78,16 @@ void progress_visit(void *progress, const struct orr_step *step)
 	}
 }
 
-void progress_end(struct progress *p)
+int progress_end(struct progress *p, struct orr_error *err)
 {
+	bool failed = p->losses_failed;
+
 	if (p->terminal && !p->silent)
 		fprintf(stderr, "\n");
+	if (p->losses && fclose(p->losses))
+		failed = true;
+	p->losses = NULL;
+	return failed ? orr_fail(err, ORR_E_IO, "the file of losses could not be written") : 0;
 }
 
 static int compare(const void *a, const void *b)
@@ -114,4 +132,7 @@ void progress_fini(struct progress *p)
 		orr_timeline_destroy(p->kept[i]);
 	free(p->seconds);
 	p->seconds = NULL;
+	if (p->losses)
+		(void)fclose(p->losses);
+	p->losses = NULL;
 }

@@ -1,7 +1,9 @@
 #ifndef ORR_PROGRESS_H
 #define ORR_PROGRESS_H
 /* How a training goes, on standard error: a bar on a terminal, ten plain lines elsewhere. */
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "error.h"
 
 struct orr_run;
@@ -20,12 +22,17 @@ struct progress {
 	int terminal;
 	int silent;      /* not rank 0: nothing is shown, and no step is seen */
 	double loss;     /* running mean */
+	FILE *losses;    /* where every step's loss goes; NULL: nowhere */
+	bool losses_failed;
 };
 
 /* n_steps: from the start of training. */
 int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, struct orr_error *err);
+/* Every step's loss goes to that file as well (drawing/curves.h); NULL is fine. */
+int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
-void progress_end(struct progress *p);
+/* Fails where the losses could not be written. */
+int progress_end(struct progress *p, struct orr_error *err);
 /* Of the steps' seconds; the first tenth warms up and does not count. */
 double progress_median(const struct progress *p);
 /* The timeline of an ordinary step: of the last ones, that with the median time. Borrowed; NULL when no

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "axis.h"
 #include "layout.h"
 #include "quantity.h"
 #include "svg.h"
@@ -37,82 +38,24 @@ struct label {
 	struct box box;
 };
 
-struct axis {
-	double low, high;
-	double step;      /* of the ticks; 0: they stand at 1, 2 and 5 times powers of ten */
-	bool logarithmic; /* what is compared differs by more than a factor of five */
-};
-
 struct scatter {
 	const struct orr_comparison *comparison;
 	struct svg svg;
-	struct axis time, memory;
+	struct svg_axis time, memory;
 	struct label *labels; /* owned; a point each */
 	int n_labels;
 };
 
 /* ---- axes ---- */
 
-/* Low and high with some room, and a round step: 1, 2 or 5 times a power of ten. */
-static struct axis make_axis(double low, double high)
-{
-	double room = high > low ? 0.08 * (high - low) : high > 0 ? 0.1 * high : 1, tenth;
-	struct axis axis = {low - room < 0 ? 0 : low - room, high + room, 0, false};
-
-	if (low > 0 && high > 5 * low)
-		return (struct axis){low / 1.2, high * 1.2, 0, true};
-	tenth = (axis.high - axis.low) / 7;
-	axis.step = pow(10, floor(log10(tenth)));
-	if (axis.step * 5 < tenth)
-		axis.step *= 10;
-	else if (axis.step * 2 < tenth)
-		axis.step *= 5;
-	else if (axis.step < tenth)
-		axis.step *= 2;
-	if (axis.step < 1) /* times and sizes are whole numbers */
-		axis.step = 1;
-	return axis;
-}
-
-static double first_tick(const struct axis *axis)
-{
-	double power;
-
-	if (!axis->logarithmic)
-		return ceil(axis->low / axis->step) * axis->step;
-	power = pow(10, floor(log10(axis->low)));
-	return power >= axis->low       ? power
-	       : 2 * power >= axis->low ? 2 * power
-	       : 5 * power >= axis->low ? 5 * power
-					: 10 * power;
-}
-
-static double next_tick(const struct axis *axis, double at)
-{
-	double power;
-
-	if (!axis->logarithmic)
-		return at + axis->step;
-	power = pow(10, floor(log10(at) + 1e-9));
-	return at < 1.5 * power ? 2 * power : at < 3 * power ? 5 * power : 10 * power;
-}
-
-/* From 0 to 1 along the axis. */
-static double share(const struct axis *axis, double at)
-{
-	if (axis->logarithmic)
-		return log(at / axis->low) / log(axis->high / axis->low);
-	return (at - axis->low) / (axis->high - axis->low);
-}
-
 static double x_of(const struct scatter *scatter, double time)
 {
-	return PLOT_LEFT + share(&scatter->time, time) * (PLOT_RIGHT - PLOT_LEFT);
+	return PLOT_LEFT + svg_axis_share(&scatter->time, time) * (PLOT_RIGHT - PLOT_LEFT);
 }
 
 static double y_of(const struct scatter *scatter, double memory)
 {
-	return PLOT_BOTTOM - share(&scatter->memory, memory) * (PLOT_BOTTOM - PLOT_TOP);
+	return PLOT_BOTTOM - svg_axis_share(&scatter->memory, memory) * (PLOT_BOTTOM - PLOT_TOP);
 }
 
 static void make_axes(struct scatter *scatter)
@@ -129,21 +72,21 @@ static void make_axes(struct scatter *scatter)
 			high[k] = !i || at[k] > high[k] ? at[k] : high[k];
 		}
 	}
-	scatter->time = make_axis(low[0], high[0]);
-	scatter->memory = make_axis(low[1], high[1]);
+	scatter->time = svg_axis_make(low[0], high[0], true);
+	scatter->memory = svg_axis_make(low[1], high[1], true);
 }
 
 static void write_axes(const struct scatter *scatter)
 {
 	const struct orr_comparison *c = scatter->comparison;
 	FILE *file = scatter->svg.file;
-	const struct axis *axis = &scatter->time;
+	const struct svg_axis *axis = &scatter->time;
 	char text[64];
 
 	fprintf(file,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"" ROW_FILL "\"/>\n",
 		PLOT_LEFT, PLOT_TOP, PLOT_RIGHT - PLOT_LEFT, PLOT_BOTTOM - PLOT_TOP);
-	for (double at = first_tick(axis); at <= axis->high; at = next_tick(axis, at)) {
+	for (double at = svg_axis_first(axis); at <= axis->high; at = svg_axis_next(axis, at)) {
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%.1f,%dV%d\"/>\n", x_of(scatter, at),
 			PLOT_TOP, PLOT_BOTTOM);
 		svg_write_text(
@@ -152,7 +95,7 @@ static void write_axes(const struct scatter *scatter)
 			orr_duration_print(text, sizeof(text), (int64_t)(at + 0.5), c->units));
 	}
 	axis = &scatter->memory;
-	for (double at = first_tick(axis); at <= axis->high; at = next_tick(axis, at)) {
+	for (double at = svg_axis_first(axis); at <= axis->high; at = svg_axis_next(axis, at)) {
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%d,%.1fH%d\"/>\n", PLOT_LEFT,
 			y_of(scatter, at), PLOT_RIGHT);
 		if (c->bytes)

@@ -360,6 +360,7 @@ static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_er
 	run->n_finished_steps++;
 	*step = (struct orr_step){
 		.step = slot->step,
+		.samples = (slot->step + 1) * run->options.batch,
 		.loss = run->rank ? NAN : sum.loss / run->options.batch,
 		.accuracy = sum.classified && !run->rank ? (double)sum.correct / (double)sum.classified : NAN,
 		.seconds = (double)(slot->end_ns - run->last_end_ns) * 1e-9,

@@ -42,6 +42,7 @@ struct orr_run_options orr_run_options_default(void);
 
 struct orr_step {
 	int64_t step;    /* from 0 */
+	int64_t samples; /* seen since the start of training, with this step */
 	double loss;     /* mean over the minibatch, however it is cut; on rank 0 alone */
 	double accuracy; /* of the minibatch, NaN where no operator classifies; on rank 0 alone */
 	double seconds;  /* from the end of the step before (or the start) to the end of this one */
