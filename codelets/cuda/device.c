@@ -35,3 +35,8 @@ void orr_cuda_describe(int device, char *text, size_t size)
 		snprintf(text, size, "%s, compute capability %d.%d, %.1f GiB", p.name, p.major, p.minor,
 			 (double)p.totalGlobalMem / (1 << 30));
 }
+
+int orr_cuda_bus(int device, char *text, size_t size)
+{
+	return cudaDeviceGetPCIBusId(text, (int)size, device) != cudaSuccess;
+}

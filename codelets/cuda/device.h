@@ -15,6 +15,9 @@ int orr_cuda_devices(char *why, size_t size);
 /* "NVIDIA H200, compute capability 9.0, 139.8 GiB"; device: from 0. */
 void orr_cuda_describe(int device, char *text, size_t size);
 
+/* Its PCI address, "0000:17:00.0", 13 bytes; 0, or nobody knows. */
+int orr_cuda_bus(int device, char *text, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #include "../jobs.h"
 #include "../timeline.h"
 #include "data.h"
+#include "hardware.h"
 #include "policy.h"
 #include "ranks_data.h"
 #include "run.h"
@@ -95,6 +96,9 @@ struct orr_run {
 	bool waits, took_starpu, starpu_runs; /* how far orr_run_create came */
 	bool pinned; /* (tests) StarPU's workerorder instead of our policy */
 	unsigned n_pinned[STARPU_NMAXWORKERS];
+	struct {
+		int64_t n, bytes;
+	} moved[STARPU_MAXNODES][STARPU_MAXNODES]; /* from, to */
 	int hook; /* StarPU's number of the idle hook, or -1 */
 
 	/* between the workers' callbacks and the thread that waits */

@@ -14,6 +14,7 @@ struct orr_run_options orr_run_options_default(void)
 		.seed = 1,
 		.prefetch = 2,
 		.timeout_s = 60,
+		.streams = 1,
 		.keep_bytes = INT64_C(64) << 20,
 	};
 }

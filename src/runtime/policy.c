@@ -18,6 +18,7 @@ struct queue {
 struct server {
 	int id;                        /* StarPU's number */
 	unsigned node;                 /* its memory */
+	int device, stream;            /* of a CUDA worker, else 0 */
 	int first, w;                  /* w: whom it looks at next, so that none starves */
 	struct starpu_task_list ready; /* tasks without a turn */
 };
@@ -28,7 +29,7 @@ struct orr_policy {
 	struct queue *queues;              /* [n_workers] */
 	struct server *servers;            /* [n_servers] */
 	int server_of[STARPU_NMAXWORKERS]; /* StarPU's number -> server */
-	bool started, several_nodes;
+	bool started, fetches;             /* fetches: not all is in main memory */
 	atomic_bool any_order;
 	void (*on_start)(void *user, const struct orr_queued *queued);
 	void *user;
@@ -78,19 +79,32 @@ static void deinit_sched(unsigned context)
 	starpu_sched_ctx_set_policy_data(context, NULL);
 }
 
+/* Devices first, and if there are any, alone. Every device before any second stream of one. */
 static void take_workers(struct orr_policy *p, const int *ids, unsigned n)
 {
-	for (unsigned i = 0; i < n; i++) {
-		struct server *v = &p->servers[p->n_servers];
+	bool devices = starpu_cuda_worker_get_count() > 0;
 
-		if (starpu_worker_get_type(ids[i]) != STARPU_CPU_WORKER)
+	for (unsigned i = 0; i < n; i++) {
+		struct server v = {.id = ids[i]};
+		int at = p->n_servers;
+
+		if (starpu_worker_get_type(ids[i]) !=
+		    (devices ? STARPU_CUDA_WORKER : STARPU_CPU_WORKER))
 			continue;
-		v->id = ids[i];
-		v->node = starpu_worker_get_memory_node((unsigned)ids[i]);
-		v->first = v->w = p->n_servers;
-		starpu_task_list_init(&v->ready);
-		p->several_nodes |= v->node != p->servers[0].node;
-		p->server_of[ids[i]] = p->n_servers++;
+		v.node = starpu_worker_get_memory_node((unsigned)ids[i]);
+		v.device = devices ? starpu_worker_get_devid(ids[i]) : 0;
+		for (int k = 0; devices && k < p->n_servers; k++)
+			v.stream += p->servers[k].device == v.device;
+		for (; at > 0 && p->servers[at - 1].stream > v.stream; at--)
+			p->servers[at] = p->servers[at - 1];
+		p->servers[at] = v;
+		p->n_servers++;
+		p->fetches |= v.node != STARPU_MAIN_RAM;
+	}
+	for (int i = 0; i < p->n_servers; i++) {
+		p->servers[i].first = p->servers[i].w = i;
+		starpu_task_list_init(&p->servers[i].ready);
+		p->server_of[p->servers[i].id] = i;
 	}
 }
 
@@ -111,7 +125,7 @@ static int push_task(struct starpu_task *task)
 	int code;
 
 	/* It fetches what it reads while others still run. */
-	if (p->several_nodes && queued)
+	if (p->fetches && queued)
 		orr_fetch_inputs(task, v->node);
 	starpu_worker_lock(v->id);
 	if (queued && queued->turn != ORR_NO_TURN) {
@@ -235,8 +249,9 @@ void orr_policy_stand_by(struct orr_policy *p)
 {
 	int ids[STARPU_NMAXWORKERS];
 
-	take_workers(p, ids,
-		     starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, ids, STARPU_NMAXWORKERS));
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
+		ids[i] = (int)i;
+	take_workers(p, ids, starpu_worker_get_count());
 }
 
 int orr_policy_worker(const struct orr_policy *p, int w)

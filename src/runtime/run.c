@@ -15,15 +15,6 @@ static atomic_bool starpu_taken;
 /* A run whose jobs did not end; StarPU keeps it, and no other can start. */
 static struct orr_run *left_behind;
 
-/* CPU cores that this process may use and this StarPU can. */
-static int count_cores(void)
-{
-	cpu_set_t cores;
-	int n = sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
-
-	return n < STARPU_MAXCPUS ? n : STARPU_MAXCPUS;
-}
-
 const char *orr_run_version(void)
 {
 	static char version[80];
@@ -31,7 +22,7 @@ const char *orr_run_version(void)
 
 	starpu_get_version(&major, &minor, &release);
 	snprintf(version, sizeof(version), "StarPU %d.%d.%d, %d CPU worker%s", major, minor,
-		 release, count_cores(), count_cores() == 1 ? "" : "s");
+		 release, orr_hardware_cores(), orr_hardware_cores() == 1 ? "" : "s");
 	return version;
 }
 
@@ -117,20 +108,6 @@ static unsigned give_way(void *user)
 	return 1; /* it may also block */
 }
 
-/* One for each worker that this rank has, as far as there are cores. Ranks that mpirun has started
- * on one host, and has not bound to cores of their own, share them. */
-static int count_cpus(const struct orr_run *run)
-{
-	const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-	int n_cores = count_cores(), n_own = 0, n_here = local ? atoi(local) : 1;
-
-	for (int w = 0; w < run->pipeline->n_workers; w++)
-		n_own += orr_run_has(run, w);
-	if (n_here > 1 && n_cores >= sysconf(_SC_NPROCESSORS_ONLN))
-		n_cores = n_cores > n_here ? n_cores / n_here : 1;
-	return n_own < n_cores ? n_own : n_cores;
-}
-
 static int start_starpu(struct orr_run *run, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->jobs;
@@ -152,8 +129,8 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 	starpu_conf_init(&conf);
 	conf.sched_policy = orr_policy_starpu();
 	conf.sched_policy_name = NULL;
-	conf.ncpus = count_cpus(run);
-	conf.ncuda = conf.nopencl = 0;
+	if ((code = orr_hardware_choose(run, &conf, err)))
+		return code;
 	conf.catch_signals = 0;
 	setenv("STARPU_SILENT", "1", 0);
 	run->pinned = other && !strcmp(other, "pinned");
@@ -379,6 +356,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 	if (run->failed)
 		return orr_fail(err, run->failed, "run: it has failed before and cannot go on");
 	run->last_end_ns = orr_now_ns();
+	orr_hardware_count(run, false);
 	while (!code && run->n_finished_steps < end) {
 		struct orr_step step;
 
@@ -390,6 +368,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 			visit(user, &step);
 		}
 	}
+	orr_hardware_count(run, true);
 	if (code) {
 		run->failed = code;
 		orr_watch_drain(run);

@@ -7,6 +7,7 @@
  * Under mpirun every rank calls the same functions with the same arguments; each has a block of the
  * workers. See ranks.h. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "../error.h"
 
@@ -16,6 +17,9 @@ struct orr_run;
 struct orr_timeline;
 
 enum orr_optimizer { ORR_OPTIMIZER_SGD, ORR_OPTIMIZER_ADAM, ORR_OPTIMIZER_ADAMW };
+
+/* What serves the workers: CUDA devices where there are any, else CPU cores; or one of them. */
+enum orr_hardware { ORR_HARDWARE_AUTO, ORR_HARDWARE_CPU, ORR_HARDWARE_CUDA };
 
 struct orr_run_options {
 	int batch; /* samples in a minibatch, at least one per microbatch */
@@ -31,6 +35,11 @@ struct orr_run_options {
 	/* Under mpirun: how many workers each rank has, "2,1,1", in the order of the workers; NULL:
 	 * as evenly as can be. */
 	const char *ranks_workers;
+	enum orr_hardware hardware;
+	int streams; /* of a CUDA device, each a worker of StarPU's; 0: one */
+	/* Of a worker on a CUDA device, with all that it has there; 0: no limit. What a step needs
+	 * only later goes to main memory when it is reached, and comes back. */
+	int64_t memory_bytes;
 	/* (tests) sleep up to so many microseconds in every job, drawn from delay_seed */
 	int delay_us;
 	uint64_t delay_seed;
@@ -78,6 +87,31 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 /* What this rank has really sent to others and received, since orr_run_create. */
 struct orr_traffic;
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic);
+
+/* CUDA devices that a run can use here. 0: why, of size bytes, says in a few words what is missing;
+ * -1: this build is for CPU cores alone, and why says what it lacks. */
+int orr_run_devices(char *why, size_t size);
+
+/* Where a worker of the schedule runs. */
+struct orr_place {
+	int w, rank;
+	int id;        /* StarPU's number of what serves it; equal numbers of a rank share it */
+	char name[64]; /* what StarPU calls that */
+	int core;      /* that runs it, or drives its device; hwloc's logical number; -1: unknown */
+	int numa;      /* the NUMA node of the core, or the one that the device hangs on; or -1 */
+	int device;    /* CUDA's number, or -1 */
+	char bus[16];  /* the device's PCI address, or "" */
+};
+/* All ranks call it; places[n_workers] are filled in on rank 0, on others those of their own. */
+int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err);
+
+/* What training has moved on this rank from one memory to another, since orr_run_create. */
+struct orr_moved {
+	char from[32], to[32]; /* what StarPU calls them: "NUMA 0", "CUDA 0" */
+	int64_t n, bytes;
+};
+/* At most so many, in the order of the memories; how many there are. */
+int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most);
 
 /* Time every stage's F, B, W and U alone on one core (median of several) and write the durations
  * into the pipeline's stages, so that the simulator predicts this machine. */

@@ -102,6 +102,28 @@ void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
 	(void)traffic;
 }
 
+int orr_run_devices(char *why, size_t size)
+{
+	if (size)
+		why[0] = 0;
+	return -1;
+}
+
+int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
+{
+	(void)run;
+	(void)places;
+	return refuse(err);
+}
+
+int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
+{
+	(void)run;
+	(void)moved;
+	(void)most;
+	return 0;
+}
+
 const char *orr_run_version(void)
 {
 	return "built without StarPU";
