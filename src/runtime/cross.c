@@ -24,7 +24,7 @@ struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag t
 		.handle = handle,
 		.kind = kinds[tag],
 		.other = other,
-		.tag = slot->step % ORR_WINDOW * run->n_tags + run->first_tag[tag] + at,
+		.tag = (slot - run->slots) * run->n_tags + run->first_tag[tag] + at,
 		/* Else what is ready early, a whole step's parameters, would lie at the receiver. */
 		.waits = tag == ORR_TAG_PARAMETER,
 	};

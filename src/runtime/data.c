@@ -283,23 +283,24 @@ static int make_columns(struct orr_run *run, struct orr_error *err)
 		for (int b = 0; b < n_microbatches; b++)
 			n += block_floats(run, s, b);
 	data->columns_bytes = (size_t)n * sizeof(float);
-	for (int k = 0; k < ORR_WINDOW; k++) {
+	for (int k = 0; k < run->window; k++) {
+		struct orr_slot *slot = &run->slots[k];
 		float *at;
 
-		if ((code = make_handles(&data->block[k], (size_t)n_stages * (size_t)n_microbatches,
+		if ((code = make_handles(&slot->block, (size_t)n_stages * (size_t)n_microbatches,
 					 err)))
 			return code;
-		if (n && starpu_malloc_flags((void **)&data->columns[k], data->columns_bytes,
+		if (n && starpu_malloc_flags((void **)&slot->columns, data->columns_bytes,
 					     STARPU_MALLOC_PINNED))
 			return orr_fail(err, ORR_E_NOMEM, "run: no memory for %lld floats of data",
 					(long long)n);
-		at = data->columns[k];
+		at = slot->columns;
 		for (int s = 0; s < n_stages; s++)
 			for (int b = 0; b < n_microbatches; b++) {
 				int64_t floats = block_floats(run, s, b);
 
 				if (floats &&
-				    (code = register_floats(&data->block[k][s * n_microbatches + b],
+				    (code = register_floats(&slot->block[s * n_microbatches + b],
 							    STARPU_MAIN_RAM, (uintptr_t)at, floats,
 							    err)))
 					return code;
@@ -366,10 +367,10 @@ void orr_data_fini(struct orr_run *run)
 	drop_handles(data->gate, stages);
 	drop_handles(data->fetched, (size_t)run->jobs->n_jobs);
 	orr_ring_fini(run);
-	for (int k = 0; k < ORR_WINDOW; k++) {
-		drop_handles(data->block[k], stages);
-		if (data->columns[k])
-			starpu_free_flags(data->columns[k], data->columns_bytes,
+	for (int k = 0; k < run->window; k++) {
+		drop_handles(run->slots[k].block, stages);
+		if (run->slots[k].columns)
+			starpu_free_flags(run->slots[k].columns, data->columns_bytes,
 					  STARPU_MALLOC_PINNED);
 	}
 	for (int i = 0; data->owned && i < data->n_owned; i++) {
@@ -405,17 +406,16 @@ void orr_data_columns(const struct orr_run *run, const struct orr_program *progr
 
 int orr_data_gather(struct orr_run *run, const struct orr_slot *slot, struct orr_error *err)
 {
-	int k = (int)(slot - run->slots), n_microbatches = run->pipeline->n_microbatches;
-	int64_t position = slot->step * run->options.batch;
-	int code = orr_dataset_rows(run->dataset, run->options.seed, position, run->options.batch,
-				    run->rows, err);
+	int n_microbatches = run->pipeline->n_microbatches;
+	int code = orr_dataset_rows(run->dataset, run->options.seed, slot->first_sample,
+				    run->options.batch, run->rows, err);
 
 	if (code)
 		return code;
 	for (int i = 0; i < run->n_sequence; i++) {
 		struct orr_job job = orr_jobs_at(run->jobs, run->sequence[i]);
 		starpu_data_handle_t block =
-			run->data.block[k][(int64_t)job.s * n_microbatches + job.b];
+			slot->block[(int64_t)job.s * n_microbatches + job.b];
 		float *floats;
 
 		if (job.d != ORR_PASS_F || !block)

@@ -12,9 +12,6 @@ struct orr_program;
 struct orr_run;
 struct orr_slot;
 
-/* Steps that may be in flight at once: the next one is submitted while this one runs. */
-#define ORR_WINDOW 2
-
 /* The parameters of stage s that worker w owns, and what goes with them. */
 struct orr_owned {
 	int s, w;
@@ -48,10 +45,7 @@ struct orr_data {
 	starpu_data_handle_t *token;   /* likewise, cap[s] of them for a stage with a cap */
 	starpu_data_handle_t *gate; /* likewise: F waits for a job of another rank, for the cap */
 	starpu_data_handle_t *fetched; /* [n_jobs] parameters that come from another rank */
-	starpu_data_handle_t
-		*block[ORR_WINDOW]; /* likewise: the data's columns; NULL without inputs */
-	float *columns[ORR_WINDOW]; /* what lies behind them, in main memory */
-	size_t columns_bytes;
+	size_t columns_bytes;          /* of a slot */
 	int64_t temporary_bytes; /* of a step: activations, gradients, stashes, partial gradients */
 	bool keep;               /* they stay from step to step */
 };

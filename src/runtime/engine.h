@@ -51,6 +51,10 @@ struct orr_job_task {
 /* A step in flight. */
 struct orr_slot {
 	int64_t step;
+	int64_t first_sample;         /* of the step, from the start of training */
+	starpu_data_handle_t *block;  /* [n_stages * n_microbatches] the data's columns; NULL
+					 without inputs */
+	float *columns;               /* what lies behind them, in main memory */
 	struct orr_job_task *jobs;    /* [n_jobs] */
 	struct orr_job_task *adds;    /* [n_jobs], of the jobs with a partial gradient */
 	struct orr_job_task *updates; /* [n_owned] */
@@ -87,7 +91,9 @@ struct orr_run {
 	struct orr_policy *policy;
 	struct orr_codelet_common common;
 	struct orr_data data;
-	struct orr_slot slots[ORR_WINDOW];
+	/* Steps that may be in flight at once: the next one is submitted while this one runs. */
+	int window;
+	struct orr_slot *slots; /* [window] */
 	struct orr_timeline *timeline; /* of the last step that finished */
 	int64_t *rows;                 /* [batch] */
 	int64_t n_submitted_steps, n_finished_steps;

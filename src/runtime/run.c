@@ -55,7 +55,9 @@ static int create_programs(struct orr_run *run, struct orr_error *err)
 	run->programs = calloc((size_t)run->pipeline->n_stages, sizeof(struct orr_program *));
 	run->sequence = calloc((size_t)run->jobs->n_jobs, sizeof(*run->sequence));
 	run->rows = calloc((size_t)run->options.batch, sizeof(*run->rows));
-	if (!run->programs || !run->sequence || !run->rows)
+	run->window = 2;
+	run->slots = calloc((size_t)run->window, sizeof(*run->slots));
+	if (!run->programs || !run->sequence || !run->rows || !run->slots)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", run->jobs->n_jobs);
 	for (int s = 0; s < run->pipeline->n_stages && !code; s++)
 		code = orr_program_create(&run->programs[s], run->pipeline, s, err);
@@ -120,7 +122,7 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
 	for (int w = 0; w < n_workers; w++)
 		if (orr_run_has(run, w))
-			most_ready[w] = (int64_t)ORR_WINDOW * (jobs->first[w + 1] - jobs->first[w]);
+			most_ready[w] = (int64_t)run->window * (jobs->first[w + 1] - jobs->first[w]);
 	code = orr_policy_create(&run->policy, n_workers, jobs->order, most_ready, err);
 	free(most_ready);
 	if (code)
@@ -286,6 +288,7 @@ void orr_run_destroy(struct orr_run *run)
 	free(run->report);
 	free(run->sequence);
 	free(run->rows);
+	free(run->slots);
 	if (run->waits) {
 		pthread_mutex_destroy(&run->mutex);
 		pthread_cond_destroy(&run->changed);
@@ -317,7 +320,7 @@ static void settle_timeline(struct orr_timeline *t)
 /* Wait for the oldest step in flight and take its results. */
 static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_error *err)
 {
-	struct orr_slot *slot = &run->slots[run->n_finished_steps % ORR_WINDOW];
+	struct orr_slot *slot = &run->slots[run->n_finished_steps % run->window];
 	struct orr_timeline *timeline = slot->timeline;
 	int n = run->pipeline->n_stages * run->pipeline->n_microbatches;
 	struct orr_metrics sum = {0};
@@ -361,9 +364,9 @@ int orr_run_train(struct orr_run *run, int64_t n,
 		struct orr_step step;
 
 		if (run->n_submitted_steps < end &&
-		    run->n_submitted_steps < run->n_finished_steps + ORR_WINDOW) {
+		    run->n_submitted_steps < run->n_finished_steps + run->window) {
 			code = orr_submit_step(
-				run, &run->slots[run->n_submitted_steps % ORR_WINDOW], err);
+				run, &run->slots[run->n_submitted_steps % run->window], err);
 		} else if (!(code = finish_step(run, &step, err)) && visit) {
 			visit(user, &step);
 		}

@@ -123,7 +123,7 @@ int orr_slots_init(struct orr_run *run, struct orr_error *err)
 
 	if (code)
 		return code;
-	for (int k = 0; k < ORR_WINDOW; k++)
+	for (int k = 0; k < run->window; k++)
 		if ((code = slot_init(run, &run->slots[k], err)))
 			return code;
 	return 0;
@@ -131,7 +131,7 @@ int orr_slots_init(struct orr_run *run, struct orr_error *err)
 
 void orr_slots_fini(struct orr_run *run)
 {
-	for (int k = 0; k < ORR_WINDOW; k++) {
+	for (int k = 0; k < run->window; k++) {
 		struct orr_slot *slot = &run->slots[k];
 		size_t n = (size_t)run->pipeline->n_stages * (size_t)run->pipeline->n_microbatches;
 
@@ -289,7 +289,7 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	if (t->arg.has_parameters)
 		add_buffer(&buffers, parameters_of(run, j), STARPU_R);
 	if (t->arg.has_data)
-		add_buffer(&buffers, data->block[slot - run->slots][s * n + b], STARPU_R);
+		add_buffer(&buffers, slot->block[s * n + b], STARPU_R);
 	for (int i = 0; i < stage->n_in; i++)
 		add_buffer(&buffers, data->activation[(int64_t)stage->in[i] * n + b], STARPU_R);
 	for (int i = 0; i < stage->n_out; i++)
@@ -499,6 +499,7 @@ int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error
 	int code;
 
 	slot->step = run->n_submitted_steps;
+	slot->first_sample = slot->step * run->options.batch;
 	for (int i = 0; i < run->n_sequence; i++) {
 		int j = run->sequence[i];
 
