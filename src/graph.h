@@ -52,6 +52,7 @@ struct orr_operator {
 	 * given (default 0). backward_ns is the whole backward unless weight_ns is given: then it
 	 * is the input gradient. */
 	int64_t forward_ns, backward_ns, weight_ns;
+	int64_t update_ns;        /* of its parameters, once a step */
 	int64_t activation_bytes; /* of the output, along every edge out of it */
 	int64_t stash_bytes;
 	int64_t parameter_bytes;
@@ -65,6 +66,7 @@ struct orr_graph {
 	struct orr_operator *operators; /* owned */
 	int n_encoders;
 	char **encoders; /* owned: names, "" never; in the order of their first operators */
+	int64_t overhead_ns; /* of starting a job, beside what its operators take; 0: none */
 	bool units;      /* the durations were plain numbers: one unit is one second */
 };
 

@@ -124,6 +124,7 @@ void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o,
 	stage->forward_ns += charge(o->forward_ns, o->forward_flops, samples, machine);
 	stage->backward_ns += charge(o->backward_ns, o->backward_flops, samples, machine);
 	stage->weight_ns += charge(o->weight_ns, weight_flops, samples, machine);
+	stage->update_ns += o->update_ns > 0 ? o->update_ns : 0;
 	stage->stash_bytes += weigh(o->stash_bytes, o->stash_floats * samples);
 	stage->parameter_bytes += weigh(o->parameter_bytes, o->n_parameters);
 	if (o->op == ORR_OP_INPUT)
@@ -297,6 +298,7 @@ static int finish(struct orr_pipeline **out, const struct orr_graph *g,
 	}
 	(*out)->graph = g;
 	(*out)->units = g->units;
+	orr_pipeline_set_overhead(*out, g->overhead_ns);
 	for (int i = 0; i < g->n_operators; i++) /* a given 0 is a cost as well */
 		(*out)->has_weight = (*out)->has_weight || g->operators[i].weight_ns >= 0;
 	(*out)->stage_of = stage_of;

@@ -147,6 +147,16 @@ static int refuse_recompute(const struct orr_pipeline *p, const char *text, stru
 			text, p->n_stages - 1);
 }
 
+void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns)
+{
+	p->overhead_ns = overhead_ns;
+	for (int s = 0; s < p->n_stages; s++) {
+		p->stages[s].forward_ns += overhead_ns;
+		p->stages[s].backward_ns += overhead_ns;
+		p->stages[s].update_ns += p->stages[s].update_ns > 0 ? overhead_ns : 0;
+	}
+}
+
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err)
 {
 	bool all = !strcmp(text, "all");
@@ -178,7 +188,8 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split)
 {
 	const struct orr_stage *stage = &p->stages[s];
-	int64_t weight_ns = p->has_weight ? stage->weight_ns : stage->backward_ns / 2;
+	int64_t weight_ns =
+		p->has_weight ? stage->weight_ns : (stage->backward_ns - p->overhead_ns) / 2;
 	int64_t whole_ns =
 		p->has_weight ? stage->backward_ns + stage->weight_ns : stage->backward_ns;
 
@@ -189,7 +200,7 @@ int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_p
 		return (stage->recompute ? stage->forward_ns : 0) +
 		       (split ? whole_ns - weight_ns : whole_ns);
 	case ORR_PASS_W:
-		return weight_ns;
+		return weight_ns + p->overhead_ns; /* it is a job of its own */
 	}
 	return 0;
 }

@@ -42,6 +42,7 @@ struct orr_pipeline {
 	/* the size of a step */
 	int n_workers, n_microbatches;
 	int optimizer_floats; /* of state per parameter, for the memory figures; 1 unless set */
+	int64_t overhead_ns;   /* of starting a job: in forward_ns, backward_ns and update_ns, and added to W apart */
 	int64_t latency_ns;    /* of a transfer between two workers, for orders that allow for it; 0 unless set */
 	/* where it came from; NULL for a pipeline without a graph */
 	const struct orr_graph *graph; /* borrowed */
@@ -58,6 +59,9 @@ void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
 
 /* Set the size of the step: at least one worker and one microbatch. */
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches, struct orr_error *err);
+
+/* Every job takes so much longer: for stages that have only what their operators take. */
+void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns);
 
 /* Which stages recompute: "all", "none" or their numbers, "0,3,5". Refuses anything else. */
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # From profile through plan to train: the step that the plan predicts, the one that the stages' own times predict, and
 # the one measured, for two workers, each stage on one. Usage: bench_plan.sh ORRERY SOURCE
-orrery=$(realpath "$1") source=$2
+orrery=$(realpath "$1") source=$(realpath "$2")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

@@ -18,7 +18,7 @@
 /* What many of the messages say. */
 #define OPS "input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 #define ALLOWED                                                                                    \
-	"stage, repeat, forward, backward, weight, activation, stash, parameters, or what "        \
+	"stage, repeat, forward, backward, weight, update, activation, stash, parameters, or what "        \
 	"Graphviz "                                                                                \
 	"draws with"
 #define UNREAD                                                                                     \
@@ -172,7 +172,7 @@ static const struct {
 	{"digraph { " STUDY " subgraph s {\n repeat=x; a } }",
 	 "m.dot:2: subgraph s: repeat: x is no whole number: say one from 1 to 1000000"},
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
-	 "m.dot:2: repeats is no attribute of a graph or a subgraph: use data, on the "
+	 "m.dot:2: repeats is no attribute of a graph or a subgraph: use data and overhead, on the "
 	 "graph, repeat, on a subgraph, or what Graphviz draws with"},
 	{"digraph { " STUDY " subgraph s {\n repeat=2; a; b } }",
 	 "m.dot:1: subgraph s: repeat needs one entry, and both a and b are: join them, "

@@ -14,6 +14,7 @@
 #include "figures.h"
 #include "jobs.h"
 #include "machine.h"
+#include "orrery.h"
 #include "partition.h"
 #include "pipeline.h"
 #include "planning/plan.h"
@@ -46,7 +47,7 @@ static struct orr_ideals *make_ideals(const struct orr_graph *g, int most)
 	struct orr_ideals *x = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(orr_ideals_create(&x, g, &machine, 1, most, &err) == 0, "%s", err.msg);
+	ck_assert_msg(orr_ideals_create(&x, g, &machine, 1, 1, most, &err) == 0, "%s", err.msg);
 	return x;
 }
 
@@ -319,6 +320,29 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 }
 END_TEST
 
+/* What profile writes: jobs take an overhead each, and updates come once a step. On two stages of F = 1 and
+ * B = 2 + 1 with an overhead of 1: (m + P - 1) (2 + 4), then stage 0 updates for 5 + 1. */
+START_TEST(updates_and_overheads_are_planned_for)
+{
+	struct orr_graph *g = parse_graph("digraph g { overhead=1; node [forward=1 backward=2 weight=1 update=5];"
+	                                  "a -> b }");
+	struct orr_plan *plan = make_plan(g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 10});
+
+	ck_assert_int_eq(plan->figures->makespan_ns, (11 * 6 + 6) * ORR_UNIT_NS);
+	/* a tenth of an update for each of ten microbatches */
+	ck_assert_double_eq_tol(plan->slowest_s, 6.5, 1e-9);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+	/* what is updated long leaves the worker that computes long */
+	g = parse_graph("digraph g { a [forward=1 backward=1 update=32]; b [forward=1 backward=1];"
+	                "c [forward=1 backward=1]; d [forward=1 backward=1]; a -> b -> c -> d }");
+	plan = make_plan(g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 8});
+	ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* a | b c d */
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(memory_moves_the_cut)
 {
 	/* evenly cut, the first stage would hold two large stashes */
@@ -512,6 +536,7 @@ int main(void)
 	tcase_add_test(tcase, replicas_share_the_microbatches);
 	tcase_add_test(tcase, memory_is_counted_as_the_simulator_does);
 	tcase_add_test(tcase, memory_moves_the_cut);
+	tcase_add_test(tcase, updates_and_overheads_are_planned_for);
 	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
 	tcase_add_loop_test(tcase, advice_has_a_number_and_an_option, 0, 4);
 	tcase_add_test(tcase, a_plan_is_read_back_as_written);

@@ -70,6 +70,7 @@ refuse '7B0' simulate edited.json
 
 if [ "$can_train" = yes ]; then
 	accept 'fc3' profile "$source/graphs/digits.dot" -o digits.dot --batch 64 -m 4
+	grep -q 'overhead=' digits.dot && grep -q 'update=' digits.dot && pass || fail 'a profile without overhead or updates'
 	accept 'Slowest stage' plan digits.dot --workers 2 --batch 64 -m 4 --makespan -o digits.json
 	accept 'Test loss' train digits.json --steps 20
 else

@@ -3,20 +3,17 @@
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "command.h"
+#include "cut.h"
 #include "graph.h"
 #include "output.h"
 #include "partition.h"
 #include "pipeline.h"
 #include "quantity.h"
-#include "runtime/run.h"
+#include "runtime/profile.h"
 #include "work.h"
-
-#define N_ROUNDS                                                                                   \
-	5 /* each takes the median of many; of the rounds the median counts, and the rest is the   \
-	     spread */
 
 struct arguments {
 	struct work_options work;
@@ -46,29 +43,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Of every operator in every round. */
-struct profile {
-	int64_t forward_ns[N_ROUNDS], backward_ns[N_ROUNDS], weight_ns[N_ROUNDS];
-};
-
-static int compare_ns(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static int64_t median(int64_t *times)
-{
-	qsort(times, N_ROUNDS, sizeof(*times), compare_ns);
-	return times[N_ROUNDS / 2];
-}
-
 /* A stage of its own for every operator that computes. */
 static int split(struct orr_pipeline **p, const struct orr_graph *g, const struct arguments *a,
 		 int64_t samples, struct orr_error *err)
 {
-	struct orr_machine machine = orr_machine_default(1);
+	struct orr_machine machine = orr_machine_default(a->work.machine.n_workers);
 	int *stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of)), n = 0, code;
 
 	if (!stage_of)
@@ -77,63 +56,98 @@ static int split(struct orr_pipeline **p, const struct orr_graph *g, const struc
 	for (int i = 0; i < g->n_operators; i++)
 		stage_of[i] = g->operators[i].op == ORR_OP_INPUT ? -1 : n++;
 	if (!(code = orr_partition_as(p, g, &machine, stage_of, n, samples, err)))
-		code = orr_pipeline_set_step(*p, 1, a->work.n_microbatches, err);
+		code = orr_pipeline_set_step(*p, machine.n_workers, a->work.n_microbatches, err);
 	free(stage_of);
 	return code;
 }
 
-static int measure(struct profile *profiles, struct orr_pipeline *p, const struct arguments *a,
-		   struct orr_error *err)
+/* Into the graph. */
+static void note_times(struct orr_graph *g, const struct orr_pipeline *p)
 {
-	struct orr_run_options run = orr_run_options_default();
-	int code = 0;
-
-	run.batch = a->work.batch;
-	for (int round = 0; round < N_ROUNDS && !code; round++) {
-		code = orr_run_measure(p, &run, err);
-		if (!code)
-			fprintf(stderr, "step %d of %d\n", round + 1, N_ROUNDS);
-		for (int s = 0; s < p->n_stages && !code; s++) {
-			profiles[s].forward_ns[round] = p->stages[s].forward_ns;
-			profiles[s].backward_ns[round] = p->stages[s].backward_ns;
-			profiles[s].weight_ns[round] = p->stages[s].weight_ns;
-		}
-	}
-	return code;
-}
-
-static int64_t spread_of(const int64_t *sorted)
-{
-	return sorted[N_ROUNDS / 2] > 0
-		       ? 100 * (sorted[N_ROUNDS - 1] - sorted[0]) / sorted[N_ROUNDS / 2]
-		       : 0;
-}
-
-/* Into the graph, and as a table. The stash, activation and parameters follow from the shapes. */
-static void note(struct orr_graph *g, const struct orr_pipeline *p, struct profile *profiles,
-		 int64_t samples)
-{
-	printf("%-20s %-22s %10s %10s %10s %8s %10s\n", "operator", "op", "F", "B", "W", "spread",
-	       "stash");
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_operator *o = &g->operators[i];
-		struct profile *m = &profiles[p->stage_of[i]];
-		char f[32], b[32], w[32], stash[32];
+		const struct orr_stage *stage = &p->stages[p->stage_of[i]];
+
+		if (o->op == ORR_OP_INPUT) { /* who reads it takes the time */
+			o->forward_ns = o->backward_ns = 0;
+			continue;
+		}
+		o->forward_ns = stage->forward_ns;
+		o->backward_ns = stage->backward_ns;
+		o->weight_ns = stage->weight_ns;
+		o->update_ns = stage->update_ns;
+	}
+}
+
+/* They follow from the shapes. */
+static void note_sizes(struct orr_graph *g, int64_t samples)
+{
+	for (int i = 0; i < g->n_operators; i++) {
+		struct orr_operator *o = &g->operators[i];
 
 		if (o->op == ORR_OP_INPUT)
 			continue;
-		o->forward_ns = median(m->forward_ns);
-		o->backward_ns = median(m->backward_ns);
-		o->weight_ns = median(m->weight_ns);
 		o->stash_bytes = o->stash_floats * samples * (int64_t)sizeof(float);
 		o->activation_bytes = orr_partition_output_bytes(o, samples);
-		printf("%-20s %-22s %10s %10s %10s %6lld %% %10s\n", o->name, orr_op_name(o->op),
-		       orr_duration_print(f, sizeof(f), o->forward_ns, false),
+	}
+}
+
+/* Alone first: that tells which operators go together to a worker. Then all of them in a run. */
+static int measure(struct orr_profile *profile, struct orr_graph *g, struct orr_pipeline *p,
+		   const struct arguments *a, int64_t samples, struct orr_error *err)
+{
+	struct orr_run_options run = orr_run_options_default();
+	struct orr_machine machine = orr_machine_default(p->n_workers);
+	int n = p->n_workers < p->n_stages ? p->n_workers : p->n_stages, code;
+	int *block_of = calloc((size_t)g->n_operators, sizeof(*block_of));
+	struct orr_pipeline *blocks = NULL;
+
+	run.batch = a->work.batch;
+	if (!block_of) {
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its profile", g->name);
+		goto out;
+	}
+	if ((code = orr_run_measure(p, &run, err)))
+		goto out;
+	note_times(g, p);
+	if ((code = orr_cut(g, &machine, samples, n, block_of, &n, err)) ||
+	    (code = orr_partition_as(&blocks, g, &machine, block_of, n, samples, err)) ||
+	    (code = orr_pipeline_set_step(blocks, p->n_workers, p->n_microbatches, err)) ||
+	    (code = orr_run_profile(profile, p, blocks, &run, err)))
+		goto out;
+	note_times(g, p);
+	note_sizes(g, samples);
+	g->overhead_ns = profile->overhead_ns;
+out:
+	orr_pipeline_destroy(blocks);
+	free(block_of);
+	return code;
+}
+
+static void print(const struct orr_graph *g, const struct orr_pipeline *p,
+		  const struct orr_profile *profile)
+{
+	char f[32], b[32], w[32], u[32], stash[32];
+
+	printf("%-20s %-22s %10s %10s %10s %10s %7s %10s\n", "operator", "op", "F", "B", "W", "U",
+	       "spread", "stash");
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (o->op == ORR_OP_INPUT)
+			continue;
+		printf("%-20s %-22s %10s %10s %10s %10s %5d %% %10s\n", o->name,
+		       orr_op_name(o->op), orr_duration_print(f, sizeof(f), o->forward_ns, false),
 		       orr_duration_print(b, sizeof(b), o->backward_ns, false),
 		       orr_duration_print(w, sizeof(w), o->weight_ns, false),
-		       (long long)spread_of(m->forward_ns),
+		       orr_duration_print(u, sizeof(u), o->update_ns, false),
+		       profile->spread_percent[p->stage_of[i]],
 		       orr_size_print(stash, sizeof(stash), o->stash_bytes));
 	}
+	printf("\nMedians of %d steps on %d worker%s at once; the middle half of the F spans the "
+	       "spread. Between two jobs: %s.\n",
+	       profile->n_steps, p->n_workers, p->n_workers == 1 ? "" : "s",
+	       orr_duration_print(f, sizeof(f), profile->overhead_ns, false));
 }
 
 static int write_graph(FILE *file, const void *graph, struct orr_error *err)
@@ -149,6 +163,8 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 				"have an op",
 				g->name);
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
+	if (!a->work.machine.n_workers)
+		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
 	if (a->work.batch < a->work.n_microbatches)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -165,14 +181,14 @@ int cmd_profile(int argc, char **argv)
 					 parse,
 					 "GRAPH",
 					 "Measure what every operator takes for a microbatch on "
-					 "this machine.",
+					 "this machine, with all workers (one a core) at work.",
 					 children,
 					 NULL,
 					 NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct orr_graph *graph = NULL;
 	struct orr_pipeline *pipeline = NULL;
-	struct profile *profiles = NULL;
+	struct orr_profile profile = {0};
 	struct orr_error err = {""};
 	int64_t samples;
 	int code;
@@ -182,17 +198,14 @@ int cmd_profile(int argc, char **argv)
 	    (code = orr_graph_read(&graph, a.work.source, &err)) || (code = check(graph, &a, &err)))
 		goto out;
 	samples = ((int64_t)a.work.batch + a.work.n_microbatches - 1) / a.work.n_microbatches;
-	if (!(profiles = calloc((size_t)graph->n_operators, sizeof(*profiles)))) {
-		code = orr_fail(&err, ORR_E_NOMEM, "%s: no memory for its profile", graph->name);
-		goto out;
-	}
+	graph->overhead_ns = 0; /* of an earlier profile */
 	if ((code = split(&pipeline, graph, &a, samples, &err)) ||
-	    (code = measure(profiles, pipeline, &a, &err)))
+	    (code = measure(&profile, graph, pipeline, &a, samples, &err)))
 		goto out;
-	note(graph, pipeline, profiles, samples);
+	print(graph, pipeline, &profile);
 	code = output_file(a.out, write_graph, graph, &err);
 out:
-	free(profiles);
+	orr_profile_fini(&profile);
 	orr_pipeline_destroy(pipeline);
 	orr_graph_destroy(graph);
 	return command_end(code, &err);

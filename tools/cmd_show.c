@@ -306,7 +306,8 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 		int64_t value;
 	} times[] = {{"forward", o->forward_ns},
 		     {"backward", o->backward_ns},
-		     {"weight", o->weight_ns}},
+		     {"weight", o->weight_ns},
+		     {"update", o->update_ns}},
 	  sizes[] = {{"activation_bytes", o->activation_bytes}, {"stash_bytes", o->stash_bytes}};
 	json_t *object = json_object(), *inputs = json_array();
 	int k;
@@ -324,7 +325,7 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 		if (json_array_append_new(inputs, json_string(g->operators[o->inputs[k]].name)))
 			*failed = true;
 	set(object, "inputs", inputs, failed);
-	for (k = 0; k < 3; k++)
+	for (k = 0; k < 4; k++)
 		if (times[k].value >= 0)
 			set(object, times[k].key,
 			    json_real((double)times[k].value / (double)ORR_UNIT_NS), failed);

@@ -118,7 +118,7 @@ static double seconds(int64_t ns)
 static double inner_s(const struct search *s, int level, int i, int j)
 {
 	if (level == 0)
-		return seconds(s->x->compute_ns[j] - s->x->compute_ns[i]);
+		return seconds(s->x->compute_ns[j] - s->x->compute_ns[i] + s->x->overhead_ns);
 	return cell_at(&s->level[level - 1], s->x->n, i, j, s->level[level - 1].m)->time_s;
 }
 
@@ -237,7 +237,7 @@ static int emit(struct orr_hierarchy *h, const struct search *s, int i, int j, c
                 struct orr_error *err)
 {
 	struct orr_hierarchy_stage *grown = realloc(h->stages, ((size_t)h->n_stages + 1) * sizeof(*grown)), *stage;
-	double time = seconds(s->x->compute_ns[j] - s->x->compute_ns[i]), compute = time;
+	double time = inner_s(s, 0, i, j), compute = time;
 
 	if (!grown)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", h->n_stages + 1);

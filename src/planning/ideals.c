@@ -43,7 +43,7 @@ static bool is_free(const struct orr_operator *o, const struct orr_stage *costs)
 }
 
 static int units_init(struct units *u, const struct orr_graph *g, const struct orr_machine *machine,
-                      int64_t samples, struct orr_error *err)
+                      int64_t samples, int n_microbatches, struct orr_error *err)
 {
 	size_t n = (size_t)g->n_operators + 1;
 
@@ -63,6 +63,7 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 	for (int i = 0; i < g->n_operators; i++) {
 		orr_partition_charge(&u->costs[i], &g->operators[i], samples, machine);
 		u->leader[i] = is_free(&g->operators[i], &u->costs[i]) ? -1 : i;
+		u->costs[i].backward_ns += u->costs[i].update_ns / n_microbatches;
 		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
 	}
 	return 0;
@@ -400,7 +401,7 @@ static int reduce(struct orr_ideals *x, struct units *u, int most, struct orr_er
 }
 
 int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const struct orr_machine *machine,
-                      int64_t samples, int most, struct orr_error *err)
+                      int64_t samples, int n_microbatches, int most, struct orr_error *err)
 {
 	struct orr_ideals *x = calloc(1, sizeof(*x));
 	struct units u = {0};
@@ -410,7 +411,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const 
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
 		goto out;
 	}
-	if ((code = units_init(&u, g, machine, samples, err)) || (code = reduce(x, &u, most, err)))
+	if ((code = units_init(&u, g, machine, samples, n_microbatches, err)) || (code = reduce(x, &u, most, err)))
 		goto out;
 	if (!u.n) {
 		code = orr_fail(err, ORR_E_INPUT, "%s: nothing here costs anything: give costs, or `orrery profile` it",
@@ -419,6 +420,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const 
 	}
 	for (int i = 0; i < g->n_operators; i++)
 		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[leader_of(&u, i)];
+	x->overhead_ns = 2 * g->overhead_ns;
 	if ((code = weigh_ideals(x, &u, samples, err)) || (code = note_neighbours(x, &u, err)))
 		goto out;
 	*out = x;

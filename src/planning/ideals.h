@@ -21,14 +21,16 @@ struct orr_ideals {
 	int n_words;
 	uint64_t *bits; /* [n * n_words] units inside */
 	uint64_t *neighbours; /* [n_units * n_words] units that a unit reads or feeds */
-	/* of everything inside, per microbatch; stage costs are differences */
+	/* of everything inside, per microbatch; a stage's are differences, and what its jobs take to start */
+	int64_t overhead_ns; /* of a stage's two jobs */
 	int64_t *compute_ns, *parameter_bytes, *stash_bytes;
 	int64_t *crossing_bytes; /* [n] outputs that something outside reads, each once */
 };
 
-/* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition. */
+/* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition. n_microbatches: they
+ * share the update of the parameters. */
 int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const struct orr_machine *machine,
-                      int64_t samples, int most, struct orr_error *err);
+                      int64_t samples, int n_microbatches, int most, struct orr_error *err);
 void orr_ideals_destroy(struct orr_ideals *x); /* NULL is fine */
 
 /* Does what lies between a and b, a inside b, hang together? room: 2 * n_words. */

@@ -107,8 +107,8 @@ static int draft_cut(struct draft *d, const struct orr_graph *g, const struct or
 		for (int i = 0; i < p->stages[s].n_out; i++)
 			out += p->edges[p->stages[s].out[i]].bytes;
 		d->replicas[s] = 1;
-		d->compute_s[s] = (double)(p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns) *
-		                  1e-9;
+		d->compute_s[s] = (double)(p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns +
+		                           p->stages[s].update_ns / o->n_microbatches) * 1e-9;
 		transfer = rate > 0 && o->activations ? 2 * (double)(in > out ? in : out) / rate : 0;
 		d->communication_s[s] = transfer > d->compute_s[s] ? transfer - d->compute_s[s] : 0;
 	}
@@ -368,7 +368,7 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 	struct choosing c = {.g = g, .o = o};
 	struct orr_machine machine = machine_of(o);
 	struct orr_ideals *x = NULL;
-	int code = orr_ideals_create(&x, g, &machine, o->samples, o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
+	int code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches, o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
 
 	c.x = x;
 	if (!code && x->compute_ns[x->n - 1] == 0)

@@ -25,12 +25,12 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
 
 void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 {
-	uint64_t hash = UINT64_C(14695981039346656037);
+	uint64_t hash = mix(UINT64_C(14695981039346656037), &g->overhead_ns, sizeof(g->overhead_ns));
 
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 		const int64_t numbers[] = {(int64_t)o->op, o->width, o->n_parameters, o->forward_ns, o->backward_ns,
-		                           o->weight_ns, o->activation_bytes, o->stash_bytes, o->parameter_bytes};
+		                           o->weight_ns, o->update_ns, o->activation_bytes, o->stash_bytes, o->parameter_bytes};
 
 		hash = mix(hash, o->name, strlen(o->name) + 1);
 		hash = mix(hash, numbers, sizeof(numbers));

@@ -30,12 +30,14 @@ static const struct attribute attributes[] = {
 	{"forward", -1, DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", -1, DURATION, offsetof(struct orr_operator, backward_ns)},
 	{"weight", -1, DURATION, offsetof(struct orr_operator, weight_ns)},
+	{"update", -1, DURATION, offsetof(struct orr_operator, update_ns)},
 	{"activation", -1, SIZE, offsetof(struct orr_operator, activation_bytes)},
 	{"stash", -1, SIZE, offsetof(struct orr_operator, stash_bytes)},
 	{"parameters", -1, SIZE, offsetof(struct orr_operator, parameter_bytes)},
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
-#define EVERYWHERE "stage, repeat, forward, backward, weight, activation, stash, parameters"
+#define EVERYWHERE                                                                                 \
+	"stage, repeat, forward, backward, weight, update, activation, stash, parameters"
 
 /* After Graphviz's own list; what only some layouts read is there as well. Between blanks. */
 static const char node_drawing[] =
@@ -160,11 +162,11 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 	return code;
 }
 
-static int set_duration(int64_t *ns, struct orr_dot_durations *durations, const struct place *place,
-			const char *text, struct orr_error *err)
+int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, const char *what,
+			   int line, const char *text, struct orr_error *err)
 {
 	bool plain = false;
-	int code = orr_duration_parse(ns, &plain, text, place->text, err);
+	int code = orr_duration_parse(ns, &plain, text, what, err);
 
 	if (code)
 		return code;
@@ -173,16 +175,16 @@ static int set_duration(int64_t *ns, struct orr_dot_durations *durations, const 
 		return 0;
 	}
 	if (plain && !durations->plain)
-		durations->plain_line = place->line;
+		durations->plain_line = line;
 	if (!plain && !durations->unit)
-		durations->unit_line = place->line;
+		durations->unit_line = line;
 	durations->plain = durations->plain || plain;
 	durations->unit = durations->unit || !plain;
 	if (durations->plain && durations->unit)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: %.60s %s, and the duration in line %d %s: give all "
 				"durations units, or none",
-				place->text, text, plain ? "has no unit" : "has a unit",
+				what, text, plain ? "has no unit" : "has a unit",
 				plain ? durations->unit_line : durations->plain_line,
 				plain ? "has one" : "has none");
 	return 0;
@@ -223,7 +225,8 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 			continue;
 		switch (a->kind) {
 		case DURATION:
-			return set_duration(field, durations, &place, text, err);
+			return orr_attribute_duration(field, durations, place.text, line, text,
+						      err);
 		case SIZE:
 			return orr_size_parse(field, text, place.text, err);
 		case SPECIAL:

@@ -76,7 +76,7 @@ static int read_op(const struct reader *r, Agnode_t *node, struct orr_operator *
 		if (i == ORR_OP_COST || strcmp(text, orr_op_name((enum orr_op)i)) != 0)
 			continue;
 		o->op = (enum orr_op)i;
-		o->forward_ns = o->backward_ns = o->weight_ns = -1;
+		o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
 		o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
 		return 0;
 	}
@@ -225,10 +225,11 @@ static int check_drawing(const struct reader *r)
 				symbol->name);
 	while ((symbol = agnxtattr(r->graph, AGRAPH, symbol)))
 		if (!orr_attribute_draws('g', symbol->name) &&
-		    strcmp(symbol->name, "repeat") != 0 && strcmp(symbol->name, "data") != 0)
+		    strcmp(symbol->name, "repeat") != 0 && strcmp(symbol->name, "data") != 0 &&
+		    strcmp(symbol->name, "overhead") != 0)
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: %.60s is no attribute of a graph or a subgraph: "
-					"use data, on the graph, repeat, on a subgraph, or what "
+					"use data and overhead, on the graph, repeat, on a subgraph, or what "
 					"Graphviz draws "
 					"with",
 					file, graph_attribute_line(r, symbol->name), symbol->name);
@@ -378,28 +379,51 @@ static int read_subgraphs(struct reader *r, Agraph_t *graph, int parent)
 	return code;
 }
 
-/* data="file.csv" is relative to the graph's file. */
-static int read_data(struct reader *r)
+/* What the whole graph alone can say; NULL: it does not. */
+static int read_whole(struct reader *r, const char *name, const char **text)
 {
-	const char *file = r->draft->name, *slash = strrchr(file, '/');
-	const char *text = agget(r->graph, "data");
 	int i;
 
 	for (i = 0; i < r->scan.n_mentions; i++)
 		if (r->scan.mentions[i].kind == ORR_MENTION_SUBGRAPH &&
-		    strcmp(r->scan.mentions[i].other, "data") == 0)
+		    strcmp(r->scan.mentions[i].other, name) == 0)
 			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: data: a model has one file of data: say so "
+					"%s:%d: %s: a model has one %s: say so "
 					"outside the subgraphs",
-					file, r->scan.mentions[i].line);
-	if (!text || !*text)
-		return 0;
+					r->draft->name, r->scan.mentions[i].line, name,
+					strcmp(name, "data") ? name : "file of data");
+	*text = agget(r->graph, (char *)(intptr_t)name);
+	*text = *text && **text ? *text : NULL;
+	return 0;
+}
+
+/* data="file.csv" is relative to the graph's file. */
+static int read_data(struct reader *r)
+{
+	const char *file = r->draft->name, *slash = strrchr(file, '/'), *text;
+	int code = read_whole(r, "data", &text);
+
+	if (code || !text)
+		return code;
 	if (asprintf(&r->draft->data, "%.*s%s", slash && *text != '/' ? (int)(slash - file) + 1 : 0,
 		     file, text) < 0) {
 		r->draft->data = NULL;
 		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for its data's path", file);
 	}
 	return 0;
+}
+
+static int read_overhead(struct reader *r)
+{
+	const char *text;
+	char what[200];
+	int code = read_whole(r, "overhead", &text);
+
+	if (code || !text)
+		return code;
+	(void)snprintf(what, sizeof(what), "%.150s: overhead", r->draft->name);
+	return orr_attribute_duration(&r->draft->overhead_ns, &r->durations, what,
+				      graph_attribute_line(r, "overhead"), text, r->err);
 }
 
 int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *err)
@@ -409,7 +433,8 @@ int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *er
 
 	if ((code = orr_scan_init(&r.scan, draft->name, text, err)) ||
 	    (code = orr_dot_parse(&r.graph, draft->name, text, err)) ||
-	    (code = check_drawing(&r)) || (code = read_data(&r)) || (code = read_nodes(&r)) ||
+	    (code = check_drawing(&r)) || (code = read_data(&r)) ||
+	    (code = read_overhead(&r)) || (code = read_nodes(&r)) ||
 	    (code = read_edges(&r)) || (code = read_subgraphs(&r, r.graph, -1)))
 		goto out;
 	if (draft->n_operators == 0)

@@ -17,7 +17,10 @@ struct orr_dot_durations {
 int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,
 		      const char *file, int line, const char *name, const char *text,
 		      struct orr_error *err);
-/* One of the six plain costs. */
+/* A duration; what and line are its place. A graph's are all units, or none. */
+int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, const char *what,
+			   int line, const char *text, struct orr_error *err);
+/* One of the plain costs. */
 bool orr_attribute_is_cost(const char *name);
 /* Every op, for a message: "input, linear, ..." */
 #define ORR_OPS_ALLOWED                                                                            \

@@ -95,6 +95,7 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 	}
 	write_duration(file, "backward", o->backward_ns, g->units);
 	write_duration(file, "weight", o->weight_ns, g->units);
+	write_duration(file, "update", o->update_ns, g->units);
 	write_size(file, "activation", o->activation_bytes, study);
 	write_size(file, "stash", o->stash_bytes, study);
 	write_size(file, "parameters", o->parameter_bytes, study);
@@ -156,6 +157,11 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 		write_text(file, place ? place : g->data);
 		(void)fputs(";\n", file);
 		free(place);
+	}
+	if (g->overhead_ns > 0) {
+		(void)fputs("\toverhead=\"", file);
+		write_decimal(file, g->overhead_ns, g->units ? ORR_UNIT_NS : 1000000);
+		(void)fputs(g->units ? "\";\n" : "ms\";\n", file);
 	}
 	if ((code = write_operators(file, g, err)))
 		return code;

@@ -72,7 +72,8 @@ int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr
 						.encoder = -1,
 						.stage = -1,
 						.scale = 1,
-						.weight_ns = -1};
+						.weight_ns = -1,
+						.update_ns = -1};
 	draft->n_operators++;
 	return 0;
 }

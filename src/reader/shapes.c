@@ -152,21 +152,26 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, struct orr_e
 	return 0;
 }
 
+#define N_COSTS 7
+
 /* Add what o has of everything to *sum; -1, not given, counts as nothing. */
 static bool adds_up(const struct orr_operator *o, int64_t *sum)
 {
 	const int64_t *flops[] = {&o->forward_flops, &o->backward_flops, &o->weight_flops,
 				  &o->stash_floats,  &o->n_parameters,   &o->width};
-	const int64_t *costs[] = {&o->forward_ns,       &o->backward_ns, &o->weight_ns,
-				  &o->activation_bytes, &o->stash_bytes, &o->parameter_bytes};
+	const int64_t *costs[N_COSTS] = {&o->forward_ns,       &o->backward_ns, &o->weight_ns,
+					 &o->activation_bytes, &o->stash_bytes, &o->parameter_bytes,
+					 &o->update_ns};
 	int i;
 
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 6; i++)
+		if ((sum[0] += *flops[i]) > SUM_MOST)
+			return false;
+	for (i = 0; i < N_COSTS; i++) {
 		if (*costs[i] > SUM_MOST)
 			return false;
-		sum[0] += *flops[i];
 		sum[i + 1] += *costs[i] > 0 ? *costs[i] : 0;
-		if (sum[0] > SUM_MOST || sum[i + 1] > SUM_MOST)
+		if (sum[i + 1] > SUM_MOST)
 			return false;
 	}
 	return true;
@@ -174,7 +179,7 @@ static bool adds_up(const struct orr_operator *o, int64_t *sum)
 
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 {
-	int64_t sum[7] = {0};
+	int64_t sum[N_COSTS + 1] = {0};
 	int i;
 
 	for (i = 0; i < g->n_operators; i++)

@@ -327,6 +327,7 @@ int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 	    (code = find_ends(&u, err)) || (code = unfold(&u, err)))
 		goto out;
 	out.units = draft->units;
+	out.overhead_ns = draft->overhead_ns;
 	out.data = draft->data;
 	draft->data = NULL;
 	orr_draft_fini(draft);

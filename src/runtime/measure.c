@@ -196,6 +196,7 @@ int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *option
 	if (!code) {
 		p->has_weight = true;
 		p->units = false;
+		orr_pipeline_set_overhead(p, p->overhead_ns);
 	}
 	return code;
 }

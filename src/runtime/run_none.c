@@ -1,3 +1,4 @@
+#include "profile.h"
 #include "run.h"
 #include "state.h"
 
@@ -94,6 +95,22 @@ int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *option
 	(void)p;
 	(void)options;
 	return refuse(err);
+}
+
+int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
+		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
+		    struct orr_error *err)
+{
+	(void)operators;
+	(void)blocks;
+	(void)options;
+	*out = (struct orr_profile){0};
+	return refuse(err);
+}
+
+void orr_profile_fini(struct orr_profile *profile)
+{
+	(void)profile;
 }
 
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
