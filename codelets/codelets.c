@@ -1,7 +1,8 @@
 #include "codelets.h"
 
-#include <string.h>
 #include <time.h>
+
+#include "room.h"
 
 static float *floats(void *buffer)
 {
@@ -36,7 +37,18 @@ static bool begin(const struct orr_codelet_arg *arg)
 	return !atomic_load_explicit(&common->cancelled, memory_order_relaxed);
 }
 
-static void forward_cpu(void *buffers[], void *cl_arg)
+/* Where a kernel could not be started, no later task may run on what it has left. */
+static void end(const struct orr_codelet_arg *arg, const struct orr_device *device)
+{
+	const char *none = NULL;
+
+	if (!device->failure)
+		return;
+	atomic_compare_exchange_strong(&arg->common->failure, &none, device->failure);
+	atomic_store(&arg->common->cancelled, true);
+}
+
+static void forward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
@@ -54,14 +66,16 @@ static void forward_cpu(void *buffers[], void *cl_arg)
 		room->out[e] = floats(buffers[i++]);
 	stash = floats(buffers[i]);
 	if (arg->recompute) {
-		orr_program_keep_inputs(arg->program, arg->n, data, room->in, stash);
+		orr_program_keep_inputs(arg->program, &room->device, arg->n, data, room->in, stash);
 		stash = room->stash;
 	}
-	orr_program_forward(arg->program, arg->n, parameters, data, room->in, room->out, stash,
-			    room->scratch, arg->metrics);
+	orr_room_round(room, arg, parameters);
+	orr_program_forward(arg->program, &room->device, arg->n, parameters, data, room->in,
+			    room->out, stash, room->scratch, arg->metrics);
+	end(arg, &room->device);
 }
 
-static void backward_cpu(void *buffers[], void *cl_arg)
+static void backward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
@@ -74,37 +88,42 @@ static void backward_cpu(void *buffers[], void *cl_arg)
 		return;
 	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
 	stash = floats(buffers[i++]);
+	orr_room_round(room, arg, parameters);
 	if (arg->recompute) {
 		const float *inputs = stash;
 
 		stash = arg->part == ORR_PART_BOTH ? room->stash : floats(buffers[i++]);
-		orr_program_forward_again(arg->program, arg->n, parameters, inputs, room->in,
-					  room->out, room->again, stash, room->scratch);
+		orr_program_forward_again(arg->program, &room->device, arg->n, parameters, inputs,
+					  room->in, room->out, room->again, stash, room->scratch);
 	}
 	for (int e = 0; e < n_out; e++)
 		room->in[e] = floats(buffers[i++]);
 	for (int e = 0; e < n_in; e++)
 		room->out[e] = floats(buffers[i++]);
 	gradient = arg->has_parameters && (arg->part & ORR_PART_WEIGHT) ? floats(buffers[i]) : NULL;
-	orr_program_backward(arg->program, arg->part, arg->n, arg->loss_scale, parameters, stash,
-			     room->in, room->out, gradient, arg->overwrite, room->scratch);
+	orr_program_backward(arg->program, &room->device, arg->part, arg->n, arg->loss_scale,
+			     parameters, stash, room->in, room->out, gradient, arg->overwrite,
+			     room->scratch);
+	end(arg, &room->device);
 }
 
-static void add_cpu(void *buffers[], void *cl_arg)
+static void add(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
+	struct orr_device *device = &arg->common->room[starpu_worker_get_id()].device;
 	const float *partial = floats(buffers[0]) + arg->offset;
 	float *sum = floats(buffers[1]);
 
 	if (!begin(arg))
 		return;
 	if (arg->overwrite)
-		memcpy(sum, partial, (size_t)arg->n_floats * sizeof(*sum));
+		device->kernels->copy(device, arg->n_floats, partial, sum);
 	else
-		orr_rule_add(arg->n_floats, sum, partial);
+		device->kernels->sum(device, arg->n_floats, sum, partial, sum);
+	end(arg, device);
 }
 
-static void update_cpu(void *buffers[], void *cl_arg)
+static void update(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
@@ -113,38 +132,43 @@ static void update_cpu(void *buffers[], void *cl_arg)
 		return;
 	for (int i = 0; i < arg->n_gradients; i++)
 		room->in[i] = floats(buffers[2 + i]);
-	if (arg->n_chunks)
-		orr_rule_step_chunks(&arg->common->rule, arg->step + 1, arg->n_floats,
-				     floats(buffers[0]), floats(buffers[1]), room->in,
-				     arg->n_chunks);
-	else
-		orr_rule_step(&arg->common->rule, arg->step + 1, arg->n_floats, floats(buffers[0]),
-			      floats(buffers[1]), room->in, arg->n_gradients);
+	room->device.kernels->step(&room->device, &arg->common->rule, arg->step + 1, arg->n_floats,
+				   floats(buffers[0]), floats(buffers[1]), room->in,
+				   arg->n_chunks ? arg->n_chunks : arg->n_gradients, arg->n_chunks);
+	end(arg, &room->device);
 }
 
 struct starpu_codelet orr_codelets[4] = {
 	[ORR_CODELET_FORWARD] =
 		{
 			.name = "forward",
-			.cpu_funcs = {forward_cpu},
+			.cpu_funcs = {forward},
+			.cuda_funcs = {forward},
+			.cuda_flags = {STARPU_CUDA_ASYNC},
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},
 	[ORR_CODELET_BACKWARD] =
 		{
 			.name = "backward",
-			.cpu_funcs = {backward_cpu},
+			.cpu_funcs = {backward},
+			.cuda_funcs = {backward},
+			.cuda_flags = {STARPU_CUDA_ASYNC},
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},
 	[ORR_CODELET_ADD] =
 		{
 			.name = "add",
-			.cpu_funcs = {add_cpu},
+			.cpu_funcs = {add},
+			.cuda_funcs = {add},
+			.cuda_flags = {STARPU_CUDA_ASYNC},
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},
 	[ORR_CODELET_UPDATE] =
 		{
 			.name = "update",
-			.cpu_funcs = {update_cpu},
+			.cpu_funcs = {update},
+			.cuda_funcs = {update},
+			.cuda_flags = {STARPU_CUDA_ASYNC},
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},
 };

@@ -1,7 +1,8 @@
 #ifndef ORR_CODELETS_H
 #define ORR_CODELETS_H
-/* The one table of StarPU codelets. Each has a CPU function; a device's goes beside it in the
- * table.
+/* The one table of StarPU codelets. Each has one function, for CPU cores and CUDA devices alike: what
+ * differs is the worker's struct orr_device. On a CUDA device it starts kernels on the worker's
+ * stream and returns; it neither waits nor allocates.
  *
  * A codelet's buffers are vectors of floats, in this order (what a stage lacks is left out):
  *   forward   parameters, data, a tensor per in-edge, a tensor per out-edge, stash
@@ -15,16 +16,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <starpu.h>
+#include "device.h"
 #include "optimizer.h"
 #include "program.h"
 
 enum orr_codelet { ORR_CODELET_FORWARD, ORR_CODELET_BACKWARD, ORR_CODELET_ADD, ORR_CODELET_UPDATE };
 extern struct starpu_codelet orr_codelets[4];
 
-/* A StarPU worker's own memory, large enough for every stage. */
+struct orr_kept; /* room.c */
+
+/* A StarPU worker's own: what it computes on, and memory that is large enough for every stage. See
+ * room.h. */
 struct orr_codelet_room {
+	struct orr_device device;
+	unsigned node; /* where its memory is */
+	struct orr_kept *kept; /* rounded weights of the stages that it computes */
+	int n_kept;
 	float *scratch;
 	float *stash, *again; /* where F is recomputed: a whole stash, and what F sends */
+	size_t n_scratch, n_stash, n_again, n_workspace; /* bytes */
 	const float **in;     /* as many as a stage has edges on one side */
 	float **out;
 };
@@ -32,6 +42,7 @@ struct orr_codelet_room {
 /* What all tasks of a run share. */
 struct orr_codelet_common {
 	atomic_bool cancelled; /* return at once: the run is being drained */
+	_Atomic(const char *) failure; /* why a kernel could not be started; then cancelled, too */
 	struct orr_codelet_room room[STARPU_NMAXWORKERS];
 	struct orr_rule rule;
 	int delay_us; /* (tests) sleep so long at most, drawn from seed, step and job */
@@ -43,6 +54,8 @@ struct orr_codelet_arg {
 	struct orr_codelet_common *common;
 	atomic_uchar *started; /* set to 1 at the start; NULL where nobody asks */
 	int64_t step;          /* from 0 */
+	int64_t version;       /* as long as it, program and their place are the same, so are the
+				  parameters */
 	int job;               /* number, for the delay; -1: none */
 	/* forward and backward */
 	const struct orr_program *program;

@@ -1,38 +1,31 @@
 #include "kernels.h"
 
-#include <math.h>
 #include <string.h>
 
-/* x < 0 rather than x > 0: NaN passes, so that a training that diverges shows it. */
+#include "elements.h"
+
 void orr_relu_forward(int64_t count, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
-		y[i] = x[i] < 0.0f ? 0.0f : x[i];
+		y[i] = orr_relu_of(x[i]);
 }
 
 void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx)
 {
 	for (int64_t i = 0; i < count; i++)
-		dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+		dx[i] = orr_relu_slope(y[i], dy[i]);
 }
-
-static const float sqrt_half = 0.70710678118654752f;        /* 1/sqrt(2) */
-static const float normal_density_at_0 = 0.39894228040143268f; /* 1/sqrt(2 pi) */
 
 void orr_gelu_forward(int64_t count, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
-		y[i] = 0.5f * x[i] * erfcf(-x[i] * sqrt_half);
+		y[i] = orr_gelu_of(x[i]);
 }
 
 void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
 {
-	for (int64_t i = 0; i < count; i++) {
-		float below = 0.5f * erfcf(-x[i] * sqrt_half); /* of the normal distribution */
-		float density = normal_density_at_0 * expf(-0.5f * x[i] * x[i]);
-
-		dx[i] = dy[i] * (below + x[i] * density);
-	}
+	for (int64_t i = 0; i < count; i++)
+		dx[i] = orr_gelu_slope(x[i], dy[i]);
 }
 
 void orr_scale(int64_t count, float factor, const float *x, float *y)

@@ -42,9 +42,13 @@ void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const
 }
 
 void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const float *dy,
-                       float *dw, float *dbias)
+                       float *dw)
 {
 	product(CblasTrans, CblasNoTrans, out, in, n, dy, x, dw);
+}
+
+void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *dbias)
+{
 	memcpy(dbias, dy, (size_t)out * sizeof(*dbias));
 	for (int64_t r = 1; r < n; r++)
 		orr_add(out, dy + r * out, dbias);

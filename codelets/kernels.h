@@ -16,7 +16,8 @@ void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, cons
 void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,
                       float *dx);
 void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const float *dy,
-                       float *dw, float *dbias);
+                       float *dw);
+void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *dbias);
 
 /* Element by element; count: how many. */
 void orr_relu_forward(int64_t count, const float *x, float *y);

@@ -35,51 +35,56 @@ static inline float gradient_at(const struct source *from, int c, int64_t i, int
 	return sum;
 }
 
+struct orr_sgd orr_rule_sgd(const struct orr_rule *rule)
+{
+	return (struct orr_sgd){(float)rule->learning_rate, (float)rule->momentum,
+	                        (float)rule->weight_decay};
+}
+
+struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
+{
+	bool decoupled = rule->rule == ORR_RULE_ADAMW;
+
+	return (struct orr_adam){
+		.beta1 = (float)rule->beta1,
+		.rest1 = (float)(1.0 - rule->beta1),
+		.beta2 = (float)rule->beta2,
+		.rest2 = (float)(1.0 - rule->beta2),
+		.rate = (float)(rule->learning_rate / (1.0 - pow(rule->beta1, (double)step))),
+		.correction = (float)(1.0 / sqrt(1.0 - pow(rule->beta2, (double)step))),
+		.epsilon = (float)rule->epsilon,
+		.decay = decoupled ? 0.0f : (float)rule->weight_decay,
+		.shrink = decoupled ? (float)(rule->learning_rate * rule->weight_decay) : 0.0f,
+	};
+}
+
 static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters, float *velocity,
                      const struct source *from)
 {
-	float rate = (float)rule->learning_rate, momentum = (float)rule->momentum;
-	float decay = (float)rule->weight_decay;
+	const struct orr_sgd sgd = orr_rule_sgd(rule);
 
 	for (int c = 0; c < from->n; c++) {
 		int64_t begin = orr_rule_chunk(n, from->n, c);
 		int64_t end = orr_rule_chunk(n, from->n, c + 1);
 
-		for (int64_t i = begin; i < end; i++) {
-			float g = gradient_at(from, c, i, begin) + decay * parameters[i];
-
-			velocity[i] = momentum * velocity[i] + g;
-			parameters[i] -= rate * velocity[i];
-		}
+		for (int64_t i = begin; i < end; i++)
+			orr_sgd_element(&sgd, gradient_at(from, c, i, begin), &parameters[i],
+			                &velocity[i]);
 	}
 }
 
 static void step_adam(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
                       float *state, const struct source *from)
 {
-	float *first = state, *second = state + n;
-	float beta1 = (float)rule->beta1, rest1 = (float)(1.0 - rule->beta1);
-	float beta2 = (float)rule->beta2, rest2 = (float)(1.0 - rule->beta2);
-	float rate = (float)(rule->learning_rate / (1.0 - pow(rule->beta1, (double)step)));
-	float correction = (float)(1.0 / sqrt(1.0 - pow(rule->beta2, (double)step)));
-	float epsilon = (float)rule->epsilon;
-	float decay = rule->rule == ORR_RULE_ADAM ? (float)rule->weight_decay : 0.0f;
-	float shrink = rule->rule == ORR_RULE_ADAMW
-	                       ? (float)(rule->learning_rate * rule->weight_decay)
-	                       : 0.0f;
+	const struct orr_adam adam = orr_rule_adam(rule, step);
 
 	for (int c = 0; c < from->n; c++) {
 		int64_t begin = orr_rule_chunk(n, from->n, c);
 		int64_t end = orr_rule_chunk(n, from->n, c + 1);
 
-		for (int64_t i = begin; i < end; i++) {
-			float g = gradient_at(from, c, i, begin) + decay * parameters[i];
-
-			first[i] = beta1 * first[i] + rest1 * g;
-			second[i] = beta2 * second[i] + rest2 * g * g;
-			parameters[i] -= shrink * parameters[i];
-			parameters[i] -= rate * first[i] / (sqrtf(second[i]) * correction + epsilon);
-		}
+		for (int64_t i = begin; i < end; i++)
+			orr_adam_element(&adam, gradient_at(from, c, i, begin), &parameters[i],
+			                 &state[i], &state[n + i]);
 	}
 }
 

@@ -4,6 +4,11 @@
  * the gradient) and decoupled in AdamW (p -= learning_rate * weight_decay * p). Adam's moments are
  * corrected for their start at zero. */
 #include <stdint.h>
+#include "elements.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum orr_update_rule { ORR_RULE_SGD, ORR_RULE_ADAM, ORR_RULE_ADAMW };
 
@@ -31,4 +36,12 @@ void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, 
                           float *state, const float *const *chunks, int n_chunks);
 /* sum += partial. */
 void orr_rule_add(int64_t n, float *sum, const float *partial);
+
+/* What all elements of a step share. */
+struct orr_sgd orr_rule_sgd(const struct orr_rule *rule);
+struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "device.h"
 #include "program_layout.h"
 
 int64_t orr_program_n_parameters(const struct orr_program *p)
@@ -26,6 +26,54 @@ int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 		n * (p->backward_columns + p->kept_columns + p->widest) + p->most_parameters;
 
 	return forward > backward ? forward : backward;
+}
+
+size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr_device *device,
+                                   int64_t n)
+{
+	size_t most = 0;
+
+	for (int k = 0; k < p->n_layers; k++) {
+		const struct orr_layer *layer = &p->layers[k];
+		int64_t in = layer->ports[0].value.width, out = layer->output.width;
+		size_t bytes = device->kernels->workspace_bytes(
+			device->precision, n, in, layer->kernel == ORR_KERNEL_LINEAR ? out : in);
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+void orr_program_prepare(const struct orr_program *p, struct orr_device *device, int64_t n)
+{
+	for (int k = 0; k < p->n_layers && device->kernels->prepare; k++) {
+		const struct orr_layer *layer = &p->layers[k];
+
+		if (layer->kernel == ORR_KERNEL_LINEAR)
+			device->kernels->prepare(device, n, layer->ports[0].value.width,
+			                         layer->output.width);
+	}
+}
+
+size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_device *device)
+{
+	return device->kernels->round && device->precision == ORR_PRECISION_BF16
+	               ? (size_t)p->n_rounded * sizeof(uint16_t)
+	               : 0;
+}
+
+void orr_program_round(const struct orr_program *p, struct orr_device *device,
+                       const float *parameters, void *to)
+{
+	for (int k = 0; k < p->n_layers; k++) {
+		const struct orr_layer *layer = &p->layers[k];
+
+		if (layer->kernel == ORR_KERNEL_LINEAR)
+			device->kernels->round(device, layer->ports[0].value.width,
+			                       layer->output.width,
+			                       parameters + layer->first_parameter,
+			                       (uint16_t *)to + layer->first_rounded);
+	}
 }
 
 int orr_program_n_in(const struct orr_program *p)
@@ -115,6 +163,8 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 
 /* The buffers of one call. */
 struct buffers {
+	struct orr_device *device;
+	const struct orr_kernels *kernels; /* the device's */
 	int64_t n;
 	const float *data;
 	const float *const *received;
@@ -154,17 +204,19 @@ static const float *read_at(const struct buffers *f, const struct orr_tensor *t)
 static void copy_all(const struct buffers *f, const struct orr_move *moves, int n_moves)
 {
 	for (int i = 0; i < n_moves; i++)
-		orr_scale(f->n * moves[i].to.width, moves[i].factor, read_at(f, &moves[i].from),
-		          write_at(f, &moves[i].to));
+		f->kernels->scale(f->device, f->n * moves[i].to.width, moves[i].factor,
+		                  read_at(f, &moves[i].from), write_at(f, &moves[i].to));
 }
 
 static void add_ports(const struct buffers *f, const struct orr_layer *layer, float *y)
 {
 	int64_t count = f->n * layer->output.width;
+	const float *sum = read_at(f, &layer->ports[0].value);
 
-	memcpy(y, read_at(f, &layer->ports[0].value), (size_t)count * sizeof(*y));
-	for (int i = 1; i < layer->n_ports; i++)
-		orr_add(count, read_at(f, &layer->ports[i].value), y);
+	if (layer->n_ports == 1)
+		f->kernels->copy(f->device, count, sum, y);
+	for (int i = 1; i < layer->n_ports; i++, sum = y)
+		f->kernels->sum(f->device, count, sum, read_at(f, &layer->ports[i].value), y);
 }
 
 static void concat_ports(const struct buffers *f, const struct orr_layer *layer, float *y)
@@ -174,48 +226,43 @@ static void concat_ports(const struct buffers *f, const struct orr_layer *layer,
 	for (int i = 0; i < layer->n_ports; i++) {
 		const struct orr_tensor *x = &layer->ports[i].value;
 
-		orr_columns_put(f->n, x->width, read_at(f, x), layer->output.width, first, y);
+		f->kernels->columns_put(f->device, f->n, x->width, read_at(f, x),
+		                        layer->output.width, first, y);
 		first += x->width;
 	}
 }
 
-static void loss_forward(const struct buffers *f, const struct orr_layer *layer,
-                         struct orr_metrics *metrics)
+/* What the device keeps of a linear's weights, rounded; NULL: nothing. */
+static const void *rounded_of(const struct buffers *f, const struct orr_layer *layer)
 {
-	int64_t width = layer->ports[0].value.width, correct;
-	const float *x = read_at(f, &layer->ports[0].value),
-	            *target = read_at(f, &layer->ports[1].value);
-	float *slope = write_at(f, &layer->saved);
+	const uint16_t *rounded = f->device->rounded;
 
-	if (layer->kernel == ORR_KERNEL_MSE) {
-		metrics->loss += orr_mse(f->n, width, x, target, slope);
-		return;
-	}
-	metrics->loss += orr_softmax_cross_entropy(f->n, width, x, target, slope, &correct);
-	metrics->correct += correct;
-	metrics->classified += f->n;
+	return rounded ? rounded + layer->first_rounded : NULL;
 }
 
 static void layer_forward(const struct buffers *f, const struct orr_layer *layer,
-                          const float *parameters, struct orr_metrics *metrics)
+                          const float *parameters, struct orr_metrics *metrics, bool first)
 {
+	const struct orr_kernels *kernels = f->kernels;
 	const float *own = parameters ? parameters + layer->first_parameter : NULL;
 	const float *x = read_at(f, &layer->ports[0].value);
 	int64_t n = f->n, in = layer->ports[0].value.width, out = layer->output.width;
 
 	switch (layer->kernel) {
 	case ORR_KERNEL_LINEAR:
-		orr_linear_forward(n, in, out, x, own, own + in * out, write_at(f, &layer->output));
+		kernels->linear_forward(f->device, n, in, out, x, own, rounded_of(f, layer),
+		                        own + in * out, write_at(f, &layer->output));
 		break;
 	case ORR_KERNEL_RELU:
-		orr_relu_forward(n * out, x, write_at(f, &layer->output));
+		kernels->relu_forward(f->device, n * out, x, write_at(f, &layer->output));
 		break;
 	case ORR_KERNEL_GELU:
-		orr_gelu_forward(n * out, x, write_at(f, &layer->output));
+		kernels->gelu_forward(f->device, n * out, x, write_at(f, &layer->output));
 		break;
 	case ORR_KERNEL_LAYERNORM:
-		orr_layernorm_forward(n, out, x, own, own + out, write_at(f, &layer->output),
-		                      write_at(f, &layer->saved));
+		kernels->layernorm_forward(f->device, n, out, x, own, own + out,
+		                           write_at(f, &layer->output),
+		                           write_at(f, &layer->saved));
 		break;
 	case ORR_KERNEL_ADD:
 		add_ports(f, layer, write_at(f, &layer->output));
@@ -224,25 +271,40 @@ static void layer_forward(const struct buffers *f, const struct orr_layer *layer
 		concat_ports(f, layer, write_at(f, &layer->output));
 		break;
 	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
+		kernels->softmax_cross_entropy(f->device, n, in, x,
+		                               read_at(f, &layer->ports[1].value),
+		                               write_at(f, &layer->saved), metrics, first);
+		break;
 	case ORR_KERNEL_MSE:
-		loss_forward(f, layer, metrics);
+		kernels->mse(f->device, n, in, x, read_at(f, &layer->ports[1].value),
+		             write_at(f, &layer->saved), metrics, first);
 		break;
 	}
 }
 
-void orr_program_forward(const struct orr_program *p, int64_t n, const float *parameters,
-                         const float *data, const float *const *in, float *const *out, float *stash,
-                         float *scratch, struct orr_metrics *metrics)
+static bool is_loss(const struct orr_layer *layer)
 {
-	struct buffers f = {n, data, in, out, stash, NULL, scratch};
-	struct orr_metrics seen = {0};
+	return layer->kernel == ORR_KERNEL_SOFTMAX_CROSS_ENTROPY ||
+	       layer->kernel == ORR_KERNEL_MSE;
+}
+
+void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
+                         const float *parameters, const float *data, const float *const *in,
+                         float *const *out, float *stash, float *scratch,
+                         struct orr_metrics *metrics)
+{
+	struct buffers f = {device, device->kernels, n, data, in, out, stash, NULL, scratch};
+	bool first = true;
+
+	if (metrics && !p->has_loss)
+		*metrics = (struct orr_metrics){0};
 
 	copy_all(&f, p->before, p->n_before);
-	for (int k = 0; k < p->n_layers; k++)
-		layer_forward(&f, &p->layers[k], parameters, &seen);
+	for (int k = 0; k < p->n_layers; k++) {
+		layer_forward(&f, &p->layers[k], parameters, metrics, first);
+		first = first && !is_loss(&p->layers[k]);
+	}
 	copy_all(&f, p->after, p->n_after);
-	if (metrics)
-		*metrics = seen;
 }
 
 static int64_t data_columns(const struct orr_program *p)
@@ -272,20 +334,20 @@ int64_t orr_program_again_floats(const struct orr_program *p, int64_t n)
 	return n * columns;
 }
 
-void orr_program_keep_inputs(const struct orr_program *p, int64_t n, const float *data,
-                             const float *const *in, float *inputs)
+void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *device, int64_t n,
+                             const float *data, const float *const *in, float *inputs)
 {
 	for (int e = 0; e < p->n_in; e++) {
-		memcpy(inputs, in[e], (size_t)(n * p->in_columns[e]) * sizeof(*inputs));
+		device->kernels->copy(device, n * p->in_columns[e], in[e], inputs);
 		inputs += n * p->in_columns[e];
 	}
 	if (p->n_inputs)
-		memcpy(inputs, data, (size_t)(n * data_columns(p)) * sizeof(*inputs));
+		device->kernels->copy(device, n * data_columns(p), data, inputs);
 }
 
-void orr_program_forward_again(const struct orr_program *p, int64_t n, const float *parameters,
-                               const float *inputs, const float **in, float **out, float *again,
-                               float *stash, float *scratch)
+void orr_program_forward_again(const struct orr_program *p, struct orr_device *device, int64_t n,
+                               const float *parameters, const float *inputs, const float **in,
+                               float **out, float *again, float *stash, float *scratch)
 {
 	for (int e = 0; e < p->n_in; e++) {
 		in[e] = inputs;
@@ -295,7 +357,7 @@ void orr_program_forward_again(const struct orr_program *p, int64_t n, const flo
 		out[e] = again;
 		again += n * p->out_columns[e];
 	}
-	orr_program_forward(p, n, parameters, inputs, in, out, stash, scratch, NULL);
+	orr_program_forward(p, device, n, parameters, inputs, in, out, stash, scratch, NULL);
 }
 
 /* What the layer adds to the gradient of its input i, written to dx. */
@@ -306,31 +368,32 @@ static void port_backward(const struct buffers *f, const struct orr_layer *layer
 	int64_t n = f->n, width = x->width, out = layer->output.width, first = 0;
 	const float *saved = layer->saved.place ? read_at(f, &layer->saved) : NULL;
 	const float *dy = layer->gradient.place ? read_at(f, &layer->gradient) : NULL;
+	const struct orr_kernels *kernels = f->kernels;
 
 	switch (layer->kernel) {
 	case ORR_KERNEL_LINEAR:
-		orr_linear_input(n, width, out, dy, own, dx);
+		kernels->linear_input(f->device, n, width, out, dy, own, rounded_of(f, layer), dx);
 		break;
 	case ORR_KERNEL_RELU:
-		orr_relu_backward(n * width, saved, dy, dx);
+		kernels->relu_backward(f->device, n * width, saved, dy, dx);
 		break;
 	case ORR_KERNEL_GELU:
-		orr_gelu_backward(n * width, saved, dy, dx);
+		kernels->gelu_backward(f->device, n * width, saved, dy, dx);
 		break;
 	case ORR_KERNEL_LAYERNORM:
-		orr_layernorm_input(n, width, saved, own, dy, dx);
+		kernels->layernorm_input(f->device, n, width, saved, own, dy, dx);
 		break;
 	case ORR_KERNEL_ADD:
-		memcpy(dx, dy, (size_t)(n * width) * sizeof(*dx));
+		kernels->copy(f->device, n * width, dy, dx);
 		break;
 	case ORR_KERNEL_CONCAT:
 		for (int before = 0; before < i; before++)
 			first += layer->ports[before].value.width;
-		orr_columns_take(n, out, first, dy, width, dx);
+		kernels->columns_take(f->device, n, out, first, dy, width, dx);
 		break;
 	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
 	case ORR_KERNEL_MSE: /* the target's gradient is the prediction's with the other sign */
-		orr_scale(n * width, i == 0 ? loss_scale : -loss_scale, saved, dx);
+		kernels->scale(f->device, n * width, i == 0 ? loss_scale : -loss_scale, saved, dx);
 		break;
 	}
 }
@@ -346,8 +409,10 @@ static void layer_backward(const struct buffers *f, const struct orr_layer *laye
 		if (!port->gradient.place)
 			continue;
 		if (port->accumulate) {
+			float *sum = write_at(f, &port->gradient);
+
 			port_backward(f, layer, i, loss_scale, own, apart);
-			orr_add(f->n * port->gradient.width, apart, write_at(f, &port->gradient));
+			f->kernels->sum(f->device, f->n * port->gradient.width, sum, apart, sum);
 		} else {
 			port_backward(f, layer, i, loss_scale, own, write_at(f, &port->gradient));
 		}
@@ -359,19 +424,23 @@ static void input_part(const struct orr_program *p, const struct buffers *f, flo
                        const float *parameters, float *apart)
 {
 	for (int i = 0; i < p->n_zeros; i++)
-		memset(write_at(f, &p->zeros[i]), 0,
-		       (size_t)(f->n * p->zeros[i].width) * sizeof(float));
+		f->kernels->zero(f->device, f->n * p->zeros[i].width, write_at(f, &p->zeros[i]));
 	for (int i = 0; i < p->n_turns; i++) {
 		const struct orr_turn *turn = &p->turns[i];
 		int64_t count = f->n * turn->to.width;
+		const float *from;
+		float *to;
 
-		if (turn->layer >= 0)
+		if (turn->layer >= 0) {
 			layer_backward(f, &p->layers[turn->layer], loss_scale, parameters, apart);
-		else if (turn->accumulate)
-			orr_add(count, read_at(f, &turn->from), write_at(f, &turn->to));
+			continue;
+		}
+		from = read_at(f, &turn->from);
+		to = write_at(f, &turn->to);
+		if (turn->accumulate)
+			f->kernels->sum(f->device, count, to, from, to);
 		else
-			memcpy(write_at(f, &turn->to), read_at(f, &turn->from),
-			       (size_t)count * sizeof(float));
+			f->kernels->copy(f->device, count, from, to);
 	}
 }
 
@@ -381,31 +450,34 @@ static void weight_part(const struct orr_program *p, const struct buffers *f, fl
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 		int64_t in = layer->ports[0].value.width, out = layer->output.width;
-		float *own = gradient + layer->first_parameter, *to = overwrite ? own : apart;
+		float *own = gradient + layer->first_parameter, *room = overwrite ? NULL : apart;
 
 		if (!layer->n_parameters)
 			continue;
-		if (!layer->active)
-			memset(to, 0, (size_t)layer->n_parameters * sizeof(*to));
-		else if (layer->kernel == ORR_KERNEL_LINEAR)
-			orr_linear_weight(f->n, in, out, read_at(f, &layer->saved),
-			                  read_at(f, &layer->gradient), to, to + in * out);
-		else
-			orr_layernorm_weight(f->n, out, read_at(f, &layer->saved),
-			                     read_at(f, &layer->gradient), to, to + out);
-		if (!overwrite)
-			orr_add(layer->n_parameters, apart, own);
+		if (!layer->active) {
+			if (overwrite)
+				f->kernels->zero(f->device, layer->n_parameters, own);
+		} else if (layer->kernel == ORR_KERNEL_LINEAR) {
+			f->kernels->linear_weight(f->device, f->n, in, out, read_at(f, &layer->saved),
+			                          read_at(f, &layer->gradient), room, own,
+			                          own + in * out);
+		} else {
+			f->kernels->layernorm_weight(f->device, f->n, out, read_at(f, &layer->saved),
+			                             read_at(f, &layer->gradient), room, own,
+			                             own + out);
+		}
 	}
 }
 
-void orr_program_backward(const struct orr_program *p, enum orr_part part, int64_t n,
-                          float loss_scale, const float *parameters, float *stash,
+void orr_program_backward(const struct orr_program *p, struct orr_device *device,
+                          enum orr_part part, int64_t n, float loss_scale, const float *parameters, float *stash,
                           const float *const *out_gradient, float *const *in_gradient,
                           float *gradient, bool overwrite, float *scratch)
 {
 	float *behind = scratch + n * p->backward_columns;
 	float *apart = behind + n * p->kept_columns;
-	struct buffers f = {n, NULL, out_gradient, in_gradient, stash, behind, scratch};
+	struct buffers f = {device, device->kernels, n, NULL, out_gradient, in_gradient, stash, behind,
+	                    scratch};
 
 	if (part != ORR_PART_BOTH)
 		f.kept = stash + n * p->stash_columns;

@@ -16,10 +16,16 @@
  * Parameters and their gradient: the operators with parameters in their order; a linear's weights
  * [out][in], row after row, then its bias; a layernorm's gain, then its bias.
  *
+ * A device (device.h) computes it; the buffers lie where that can reach them, and everything is
+ * float32 in every precision.
+ *
  * Call orr_gemm_init (kernels.h) once before. A program is never written to: any number of threads
  * may run it at once. Nothing here allocates. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+struct orr_device; /* device.h */
 
 struct orr_program; /* made by orr_program_create, src/runtime/compile.h */
 
@@ -41,6 +47,20 @@ const int64_t *orr_program_input_columns(const struct orr_program *p, int i); /*
 int64_t orr_program_input_width(const struct orr_program *p, int i);
 bool orr_program_has_loss(const struct orr_program *p);
 
+/* What the device's workspace must hold for blocks of n samples and less. */
+size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr_device *device,
+                                   int64_t n);
+/* (optional) Find the fastest products for blocks of n samples now, rather than when the first of
+ * them runs. */
+void orr_program_prepare(const struct orr_program *p, struct orr_device *device, int64_t n);
+
+/* In BF16 a product reads its weights rounded. Where device->rounded is NULL every product rounds them
+ * again; otherwise it is what orr_program_round made of the same parameters, 0 bytes where the
+ * device keeps none. */
+size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_device *device);
+void orr_program_round(const struct orr_program *p, struct orr_device *device,
+                       const float *parameters, void *to);
+
 /* What the losses of a block saw. */
 struct orr_metrics {
 	double loss;        /* summed over the samples (not the mean) */
@@ -55,9 +75,10 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 
 /* F: reads parameters, data and every in-edge; writes every out-edge, the stash and metrics (over
  * what was there; may be NULL). in and data may be reused afterwards. */
-void orr_program_forward(const struct orr_program *p, int64_t n, const float *parameters,
-                         const float *data, const float *const *in, float *const *out, float *stash,
-                         float *scratch, struct orr_metrics *metrics);
+void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
+                         const float *parameters, const float *data, const float *const *in,
+                         float *const *out, float *stash, float *scratch,
+                         struct orr_metrics *metrics);
 
 /* Recomputation: what F leaves is its inputs, a copy of data and every in-edge, input_floats of them; its
  * stash is written to memory that nobody keeps. Before B, F runs again from those inputs, with the same
@@ -65,11 +86,11 @@ void orr_program_forward(const struct orr_program *p, int64_t n, const float *pa
  * out: room for a pointer per edge. */
 int64_t orr_program_input_floats(const struct orr_program *p, int64_t n);
 int64_t orr_program_again_floats(const struct orr_program *p, int64_t n);
-void orr_program_keep_inputs(const struct orr_program *p, int64_t n, const float *data,
-                             const float *const *in, float *inputs);
-void orr_program_forward_again(const struct orr_program *p, int64_t n, const float *parameters,
-                               const float *inputs, const float **in, float **out, float *again,
-                               float *stash, float *scratch);
+void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *device, int64_t n,
+                             const float *data, const float *const *in, float *inputs);
+void orr_program_forward_again(const struct orr_program *p, struct orr_device *device, int64_t n,
+                               const float *parameters, const float *inputs, const float **in,
+                               float **out, float *again, float *stash, float *scratch);
 
 /* B, W or both. INPUT writes every float of in_gradient and reads out_gradient; WEIGHT reads
  * neither (they may be NULL), only the stash, and writes gradient, which INPUT ignores. BOTH gives
@@ -79,8 +100,8 @@ void orr_program_forward_again(const struct orr_program *p, int64_t n, const flo
  * are the same to the bit. The gradients of a tensor with several readers are added from the last
  * reader in the graph to the first. */
 enum orr_part { ORR_PART_INPUT = 1, ORR_PART_WEIGHT = 2, ORR_PART_BOTH = 3 };
-void orr_program_backward(const struct orr_program *p, enum orr_part part, int64_t n,
-                          float loss_scale, const float *parameters, float *stash,
+void orr_program_backward(const struct orr_program *p, struct orr_device *device,
+                          enum orr_part part, int64_t n, float loss_scale, const float *parameters, float *stash,
                           const float *const *out_gradient, float *const *in_gradient,
                           float *gradient, bool overwrite, float *scratch);
 #endif

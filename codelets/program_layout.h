@@ -50,6 +50,7 @@ struct orr_layer {
 	struct orr_tensor saved;   /* what its backward reads of the forward */
 	struct orr_tensor gradient; /* of its output */
 	int64_t first_parameter, n_parameters;
+	int64_t first_rounded; /* of a linear: where its rounded weights lie, see orr_program_round */
 };
 
 /* Copy a tensor, times factor. */
@@ -82,6 +83,7 @@ struct orr_program {
 	struct orr_turn *turns; /* the backward, by reader, from the last operator of the graph to
 	                           the first */
 	int64_t n_parameters, most_parameters; /* of the stage; of its largest layer */
+	int64_t n_rounded;         /* bfloat16 of rounded weights */
 	/* floats per sample */
 	int64_t stash_columns, kept_columns;
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */

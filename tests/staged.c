@@ -7,6 +7,7 @@
 
 #include "graph.h"
 #include "pipeline.h"
+#include "../codelets/device.h"
 #include "../codelets/optimizer.h"
 #include "../src/runtime/compile.h"
 
@@ -61,6 +62,7 @@ struct staged {
 	const struct orr_pipeline *p;
 	const struct staged_options *options;
 	int64_t n; /* of a microbatch */
+	struct orr_device device;
 	struct stage *stages;
 	float **edges; /* activations forward, gradients backward */
 };
@@ -99,7 +101,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 		out[i] = t->edges[stage->out[i]] =
 			poison(orr_program_out_floats(own->program, i, t->n));
 	own->stash = poison(orr_program_stash_floats(own->program, t->n, t->options->split));
-	orr_program_forward(own->program, t->n, own->parameters, data, in, out, own->stash, scratch,
+	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out, own->stash, scratch,
 	                    &own->metrics);
 	for (int i = 0; i < stage->n_out; i++)
 		check_written(out[i], orr_program_out_floats(own->program, i, t->n), "activations",
@@ -107,7 +109,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	check_written(own->stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
 	if (t->options->recompute) {
 		inputs = poison(orr_program_input_floats(own->program, t->n));
-		orr_program_keep_inputs(own->program, t->n, data, in, inputs);
+		orr_program_keep_inputs(own->program, &t->device, t->n, data, in, inputs);
 		check_written(inputs, orr_program_input_floats(own->program, t->n), "inputs", s);
 		free(own->stash);
 		own->stash = inputs;
@@ -129,7 +131,7 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 	float *gradient = t->options->partials ? poison(n_parameters) : own->gradient;
 	bool weight = part != ORR_PART_INPUT;
 
-	orr_program_backward(own->program, part, t->n,
+	orr_program_backward(own->program, &t->device, part, t->n,
 	                     1.0f / (float)t->options->n, own->parameters, own->stash, from, to,
 	                     weight ? gradient : NULL, t->options->partials || b == 0, scratch);
 	if (weight && t->options->partials) {
@@ -152,7 +154,7 @@ static void forward_again(struct staged *t, int s)
 	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
 	const float *in[32];
 
-	orr_program_forward_again(own->program, t->n, own->parameters, own->stash, in, out, again, stash, scratch);
+	orr_program_forward_again(own->program, &t->device, t->n, own->parameters, own->stash, in, out, again, stash, scratch);
 	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
 	free(own->stash);
 	free(again);
@@ -189,6 +191,7 @@ static void backward(struct staged *t, int s, int b)
 static void create_stages(struct staged *t, const float *parameters)
 {
 	struct orr_error err;
+	size_t most = 0;
 
 	t->stages = calloc((size_t)t->p->n_stages, sizeof(*t->stages));
 	t->edges = calloc((size_t)t->p->n_edges + 1, sizeof(*t->edges));
@@ -199,12 +202,19 @@ static void create_stages(struct staged *t, const float *parameters)
 		ck_assert_msg(!orr_program_create(&own->program, t->p, s, &err), "%s", err.msg);
 		own->parameters = poison(orr_program_n_parameters(own->program));
 		own->gradient = poison(orr_program_n_parameters(own->program));
+		if (t->n) { /* exactly as much workspace as the largest asks for */
+			size_t bytes = orr_program_workspace_bytes(own->program, &t->device, t->n);
+
+			most = bytes > most ? bytes : most;
+		}
 		if (parameters) {
 			float *all = (float *)(uintptr_t)parameters; /* only read */
 
 			copy_parameters(t->p, s, all, own->parameters, false);
 		}
 	}
+	if (most)
+		ck_assert_ptr_nonnull(t->device.workspace = malloc(most));
 }
 
 static void destroy_stages(struct staged *t)
@@ -214,6 +224,7 @@ static void destroy_stages(struct staged *t)
 		free(t->stages[s].parameters);
 		free(t->stages[s].gradient);
 	}
+	free(t->device.workspace);
 	free(t->stages);
 	free(t->edges);
 }
@@ -225,6 +236,7 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 	struct staged t = {.p = p, .options = options, .n = options->n / options->n_microbatches};
 
 	*metrics = (struct orr_metrics){0};
+	t.device = orr_device_cpu(options->precision);
 	create_stages(&t, parameters);
 	for (int b = 0; b < options->n_microbatches; b++) {
 		for (int s = 0; s < p->n_stages; s++) {

@@ -5,6 +5,7 @@
  * it may be: in-edges after F, out-edges' gradients after B. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "../codelets/precision.h"
 #include "../codelets/program.h"
 
 struct orr_pipeline;
@@ -14,6 +15,7 @@ struct staged_options {
 	int n_microbatches; /* of equal size */
 	bool split;         /* B and W apart */
 	bool recompute;     /* F keeps its inputs, B runs F again */
+	enum orr_precision precision;
 	bool partials; /* every microbatch overwrites a gradient of its own; they are added after */
 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../codelets/device.h"
 #include "../../codelets/program_layout.h"
 #include "../graph.h"
 #include "../pipeline.h"
@@ -350,6 +351,9 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 	layer->n_parameters = parameters_of(c->graph, o);
 	layer->first_parameter = p->n_parameters;
 	p->n_parameters += layer->n_parameters;
+	layer->first_rounded = p->n_rounded;
+	if (o->op == ORR_OP_LINEAR)
+		p->n_rounded += o->width * orr_rounded_columns(layer->ports[0].value.width);
 	if (layer->n_parameters > p->most_parameters)
 		p->most_parameters = layer->n_parameters;
 	if (layer->active && layer->n_parameters)

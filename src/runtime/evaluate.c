@@ -23,6 +23,7 @@ struct room {
 	const float **in;
 	float **out;
 	float *scratch;
+	struct orr_device device;
 };
 
 static void room_fini(const struct orr_run *run, struct room *room)
@@ -42,6 +43,7 @@ static void room_fini(const struct orr_run *run, struct room *room)
 	free(room->in);
 	free(room->out);
 	free(room->scratch);
+	free(room->device.workspace);
 }
 
 static bool allocate(float **floats, int64_t n)
@@ -55,8 +57,10 @@ static int room_init(const struct orr_run *run, struct room *room, struct orr_er
 	const struct orr_pipeline *p = run->pipeline;
 	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges + 1;
 	int64_t scratch = 0;
+	size_t workspace = 0;
 	bool fits;
 
+	room->device = orr_device_cpu(run->options.precision);
 	room->parameters = calloc(n_stages, sizeof(float *));
 	room->edges = calloc(n_edges, sizeof(float *));
 	room->stash = calloc(n_stages, sizeof(float *));
@@ -68,6 +72,7 @@ static int room_init(const struct orr_run *run, struct room *room, struct orr_er
 	for (int s = 0; fits && s < p->n_stages; s++) {
 		const struct orr_program *program = run->programs[s];
 		int64_t columns = 0, floats = orr_program_scratch_floats(program, CHUNK);
+		size_t bytes = orr_program_workspace_bytes(program, &room->device, CHUNK);
 		bool here = rank_of_stage(run, s) == run->rank;
 
 		for (int i = 0; fits && i < p->stages[s].n_out; i++)
@@ -77,12 +82,14 @@ static int room_init(const struct orr_run *run, struct room *room, struct orr_er
 		if (!here || !fits)
 			continue;
 		scratch = floats > scratch ? floats : scratch;
+		workspace = bytes > workspace ? bytes : workspace;
 		for (int i = 0; i < orr_program_n_inputs(program); i++)
 			columns += orr_program_input_width(program, i);
 		fits = allocate(&room->stash[s], orr_program_stash_floats(program, CHUNK, false)) &&
 		       allocate(&room->data[s], columns * CHUNK);
 	}
-	if (!fits || !allocate(&room->scratch, scratch))
+	if (!fits || !allocate(&room->scratch, scratch) ||
+	    !(room->device.workspace = malloc(workspace + 1)))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate %d rows at once",
 				CHUNK);
 	return 0;
@@ -142,8 +149,8 @@ static int forward(const struct orr_run *run, struct room *room, const int64_t *
 			room->in[i] = room->edges[p->stages[s].in[i]];
 		for (int i = 0; i < p->stages[s].n_out; i++)
 			room->out[i] = room->edges[p->stages[s].out[i]];
-		orr_program_forward(program, n, room->parameters[s], room->data[s], room->in,
-				    room->out, room->stash[s], room->scratch, &metrics);
+		orr_program_forward(program, &room->device, n, room->parameters[s], room->data[s],
+				    room->in, room->out, room->stash[s], room->scratch, &metrics);
 		sums[3 * s] = metrics.loss;
 		sums[3 * s + 1] = (double)metrics.correct;
 		sums[3 * s + 2] = (double)metrics.classified;

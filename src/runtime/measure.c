@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../../codelets/device.h"
 #include "../pipeline.h"
 #include "../sort.h"
 #include "compile.h"
@@ -18,6 +19,7 @@ enum part { FORWARD, INPUT, WEIGHT, BOTH, UPDATE };
 /* One stage, with everything that it reads and writes. */
 struct bench {
 	struct orr_program *program;
+	struct orr_device device;
 	int64_t n, n_parameters; /* samples; floats */
 	struct orr_rule rule;
 	float *parameters, *state, *gradient, *data, *stash, *scratch;
@@ -56,9 +58,10 @@ static bool make_tensors(struct bench *t)
 	t->data = block(columns * t->n);
 	t->stash = block(orr_program_stash_floats(p, t->n, true));
 	t->scratch = block(orr_program_scratch_floats(p, t->n));
+	t->device.workspace = malloc(orr_program_workspace_bytes(p, &t->device, t->n) + 1);
 	t->in = calloc((size_t)orr_program_n_in(p) + 1, sizeof(float *));
 	t->out = calloc((size_t)orr_program_n_out(p) + 1, sizeof(float *));
-	if (!t->parameters || !t->gradient || !t->state || !t->data || !t->stash || !t->scratch ||
+	if (!t->device.workspace || !t->parameters || !t->gradient || !t->state || !t->data || !t->stash || !t->scratch ||
 	    !t->in || !t->out)
 		return false;
 	for (int i = 0; i < orr_program_n_in(p); i++)
@@ -84,13 +87,15 @@ static void bench_fini(struct bench *t)
 	free(t->data);
 	free(t->stash);
 	free(t->scratch);
+	free(t->device.workspace);
 	orr_program_destroy(t->program);
 }
 
 static void run_backward(struct bench *t, enum orr_part part)
 {
-	orr_program_backward(t->program, part, t->n, 1.0f / (float)t->n, t->parameters, t->stash,
-			     (const float *const *)t->out, t->in, t->gradient, true, t->scratch);
+	orr_program_backward(t->program, &t->device, part, t->n, 1.0f / (float)t->n, t->parameters,
+			     t->stash, (const float *const *)t->out, t->in, t->gradient, true,
+			     t->scratch);
 }
 
 static void run_part(struct bench *t, enum part part)
@@ -100,7 +105,7 @@ static void run_part(struct bench *t, enum part part)
 
 	switch (part) {
 	case FORWARD:
-		orr_program_forward(t->program, t->n, t->parameters, t->data,
+		orr_program_forward(t->program, &t->device, t->n, t->parameters, t->data,
 				    (const float *const *)t->in, t->out, t->stash, t->scratch,
 				    &metrics);
 		break;
@@ -146,10 +151,12 @@ static int time_part(struct bench *t, enum part part, int64_t *median_ns, struct
 }
 
 static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
-			 const struct orr_rule *rule, uint64_t seed, struct orr_error *err)
+			 const struct orr_rule *rule, const struct orr_run_options *options,
+			 struct orr_error *err)
 {
 	struct orr_stage *stage = &p->stages[s];
-	struct bench bench = {.n = samples, .rule = *rule};
+	struct bench bench = {
+		.device = orr_device_cpu(options->precision), .n = samples, .rule = *rule};
 	int64_t both = 0, weight = 0, update = 0;
 	int code;
 
@@ -160,7 +167,7 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
 		code = orr_fail(err, ORR_E_NOMEM, "measure: no memory for stage %d", s);
 		goto out;
 	}
-	orr_program_init(bench.program, seed, bench.parameters);
+	orr_program_init(bench.program, options->seed, bench.parameters);
 	if ((code = time_part(&bench, FORWARD, &stage->forward_ns, err)) ||
 	    (code = time_part(&bench, BOTH, &both, err)))
 		goto out;
@@ -192,7 +199,7 @@ int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *option
 				options->batch);
 	openblas_set_num_threads(1);
 	for (int s = 0; s < p->n_stages && !code; s++)
-		code = measure_stage(p, s, samples, &rule, options->seed, err);
+		code = measure_stage(p, s, samples, &rule, options, err);
 	if (!code) {
 		p->has_weight = true;
 		p->units = false;

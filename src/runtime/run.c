@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "../../codelets/room.h"
 #include "compile.h"
 #include "options.h"
 
@@ -163,43 +164,45 @@ static int64_t larger(int64_t x, int64_t y)
 	return x > y ? x : y;
 }
 
-static float *aligned_floats(int64_t n)
-{
-	return aligned_alloc(64, ((size_t)n * sizeof(float) / 64 + 1) * 64);
-}
-
-/* Every StarPU worker's own memory. */
+/* Every StarPU worker's own device and memory. */
 static int create_rooms(struct orr_run *run, struct orr_error *err)
 {
-	int n_edges = 0, most = orr_run_samples(run, 0);
-	int64_t scratch = 0, stash = 0, again = 0;
+	struct orr_room_sizes sizes = {
+		.precision = run->options.precision,
+		.programs = (const struct orr_program *const *)run->programs,
+		.n_programs = run->pipeline->n_stages,
+		.most_samples = orr_run_samples(run, 0),
+	};
+	int most = orr_run_samples(run, 0), *n = &sizes.n_pointers;
+	char why[200];
 
 	for (int s = 0; s < run->pipeline->n_stages; s++) {
 		const struct orr_stage *stage = &run->pipeline->stages[s];
 		int n_owners = run->jobs->first_owner[s + 1] - run->jobs->first_owner[s];
 		const struct orr_program *program = run->programs[s];
 
-		scratch = larger(scratch, orr_program_scratch_floats(program, most));
+		sizes.scratch = larger(sizes.scratch, orr_program_scratch_floats(program, most));
 		if (run->jobs->recompute[s]) {
-			stash = larger(stash, orr_program_stash_floats(program, most, false));
-			again = larger(again, orr_program_again_floats(program, most));
+			sizes.stash = larger(sizes.stash,
+					     orr_program_stash_floats(program, most, false));
+			sizes.again =
+				larger(sizes.again, orr_program_again_floats(program, most));
 		}
-		n_edges = stage->n_in > n_edges ? stage->n_in : n_edges;
-		n_edges = stage->n_out > n_edges ? stage->n_out : n_edges;
-		n_edges = n_owners > n_edges ? n_owners : n_edges;
+		*n = stage->n_in > *n ? stage->n_in : *n;
+		*n = stage->n_out > *n ? stage->n_out : *n;
+		*n = n_owners > *n ? n_owners : *n;
 	}
-	for (unsigned i = 0; i < starpu_worker_get_count(); i++) {
-		struct orr_codelet_room *room = &run->common.room[i];
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
+		if (orr_room_init(&run->common.room[i], i, &sizes, why, sizeof(why)))
+			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
+	for (int i = 0; i < run->n_sequence; i++) {
+		int j = run->sequence[i];
 
-		room->scratch = aligned_floats(scratch);
-		room->stash = aligned_floats(stash);
-		room->again = aligned_floats(again);
-		room->in = calloc((size_t)n_edges + 1, sizeof(const float *));
-		room->out = calloc((size_t)n_edges + 1, sizeof(float *));
-		if (!room->scratch || !room->stash || !room->again || !room->in || !room->out)
-			return orr_fail(err, ORR_E_NOMEM,
-					"run: no memory for %lld floats of scratch",
-					(long long)(scratch + stash + again));
+		if (orr_run_computes(run, j) && !run->options.policy &&
+		    orr_room_keep(&run->common.room[orr_policy_worker(run->policy,
+								       run->jobs->compute[j])],
+				  run->programs[orr_jobs_at(run->jobs, j).s]))
+			return orr_fail(err, ORR_E_NOMEM, "run: no memory for rounded weights");
 	}
 	return 0;
 }
@@ -267,16 +270,11 @@ void orr_run_destroy(struct orr_run *run)
 	if (run->starpu_runs) {
 		orr_slots_fini(run);
 		orr_data_fini(run);
+		for (unsigned i = 0; i < starpu_worker_get_count(); i++)
+			orr_room_fini(&run->common.room[i], i);
 		if (run->hook >= 0)
 			starpu_idle_hook_deregister(run->hook);
 		orr_ranks_shutdown_starpu();
-	}
-	for (int i = 0; i < STARPU_NMAXWORKERS; i++) {
-		free(run->common.room[i].scratch);
-		free(run->common.room[i].stash);
-		free(run->common.room[i].again);
-		free(run->common.room[i].in);
-		free(run->common.room[i].out);
 	}
 	orr_policy_destroy(run->policy);
 	for (int s = 0; run->programs && s < run->pipeline->n_stages; s++)
@@ -325,7 +323,10 @@ static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_er
 	int n = run->pipeline->n_stages * run->pipeline->n_microbatches;
 	struct orr_metrics sum = {0};
 	int code = orr_watch_wait(run, slot, 0, err);
+	const char *failure = atomic_load(&run->common.failure);
 
+	if (!code && failure)
+		code = orr_fail(err, ORR_E_RUNTIME, "run: %s", failure);
 	if (code || (code = orr_gather_step(run, slot, err)))
 		return code;
 	for (int i = 0; i < n; i++) {

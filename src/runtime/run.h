@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "../../codelets/precision.h"
 #include "../error.h"
 
 struct orr_dataset;
@@ -25,6 +26,7 @@ struct orr_run_options {
 	int batch; /* samples in a minibatch, at least one per microbatch */
 	enum orr_optimizer optimizer;
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+	enum orr_precision precision; /* of the matrix products */
 	uint64_t seed;    /* of the parameters and of the shuffling */
 	int prefetch;     /* parameters of so many jobs ahead along a worker's order */
 	double timeout_s; /* without progress for so long, the run stops with a report */

@@ -233,7 +233,7 @@ static int submit(struct orr_run *run, struct orr_job_task *t, struct starpu_tas
 		task->workerorder = ++run->n_pinned[worker];
 	}
 	t->task = task;
-	t->arg.step = t->slot->step;
+	t->arg.step = t->arg.version = t->slot->step;
 	atomic_store_explicit(&t->state, ORR_STATE_WAITING, memory_order_relaxed);
 	atomic_fetch_add(&t->slot->n_running, 1);
 	atomic_fetch_add(&run->n_tasks, 1);

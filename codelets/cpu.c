@@ -1,0 +1,230 @@
+/* The kernels on a CPU core as a table. */
+#include "device.h"
+
+#include <string.h>
+
+#include "elements.h"
+#include "kernels.h"
+#include "program.h"
+
+struct orr_device orr_device_cpu(enum orr_precision precision)
+{
+	return (struct orr_device){.kernels = &orr_kernels_cpu, .precision = precision};
+}
+
+/* Of a product in BF16: rounded copies of what it reads, as floats. */
+static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
+{
+	int64_t forward = n * in + in * out, input = n * out + in * out, weight = n * (in + out);
+	int64_t most = forward > input ? forward : input;
+
+	if (precision != ORR_PRECISION_BF16)
+		return 0;
+	return (size_t)(most > weight ? most : weight) * sizeof(float);
+}
+
+/* x as a product reads it: itself, or its rounded copy at *at, which moves on. */
+static const float *rounded(const struct orr_device *d, int64_t count, const float *x, float **at)
+{
+	float *to = *at;
+
+	if (d->precision != ORR_PRECISION_BF16)
+		return x;
+	for (int64_t i = 0; i < count; i++)
+		to[i] = orr_bf16_float(orr_bf16_of(x[i]));
+	*at += count;
+	return to;
+}
+
+static void copy(struct orr_device *d, int64_t count, const float *x, float *y)
+{
+	(void)d;
+	memcpy(y, x, (size_t)count * sizeof(*y));
+}
+
+static void zero(struct orr_device *d, int64_t count, float *y)
+{
+	(void)d;
+	memset(y, 0, (size_t)count * sizeof(*y));
+}
+
+static void scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
+{
+	(void)d;
+	orr_scale(count, factor, x, y);
+}
+
+static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
+{
+	(void)d;
+	for (int64_t i = 0; i < count; i++)
+		y[i] = a[i] + b[i];
+}
+
+static void columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			int64_t total, int64_t first, float *y)
+{
+	(void)d;
+	orr_columns_put(n, width, x, total, first, y);
+}
+
+static void columns_take(struct orr_device *d, int64_t n, int64_t total, int64_t first,
+			 const float *y, int64_t width, float *x)
+{
+	(void)d;
+	orr_columns_take(n, total, first, y, width, x);
+}
+
+static void linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+			   const float *w, const void *kept, const float *bias, float *y)
+{
+	float *at = d->workspace;
+
+	(void)kept;
+	x = rounded(d, n * in, x, &at);
+	w = rounded(d, in * out, w, &at);
+	orr_linear_forward(n, in, out, x, w, bias, y);
+}
+
+static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
+			 const float *w, const void *kept, float *dx)
+{
+	float *at = d->workspace;
+
+	(void)kept;
+	dy = rounded(d, n * out, dy, &at);
+	w = rounded(d, in * out, w, &at);
+	orr_linear_input(n, in, out, dy, w, dx);
+}
+
+/* dbias is no product: it adds up dy as it is. */
+static void linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+			  const float *dy, float *apart, float *dw, float *dbias)
+{
+	float *at = d->workspace, *to = apart ? apart : dw, *to_bias = apart ? apart + in * out : dbias;
+
+	orr_linear_weight(n, in, out, rounded(d, n * in, x, &at), rounded(d, n * out, dy, &at), to);
+	orr_linear_bias(n, out, dy, to_bias);
+	if (apart) {
+		orr_add(in * out, to, dw);
+		orr_add(out, to_bias, dbias);
+	}
+}
+
+static void relu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
+{
+	(void)d;
+	orr_relu_forward(count, x, y);
+}
+
+static void relu_backward(struct orr_device *d, int64_t count, const float *y, const float *dy,
+			  float *dx)
+{
+	(void)d;
+	orr_relu_backward(count, y, dy, dx);
+}
+
+static void gelu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
+{
+	(void)d;
+	orr_gelu_forward(count, x, y);
+}
+
+static void gelu_backward(struct orr_device *d, int64_t count, const float *x, const float *dy,
+			  float *dx)
+{
+	(void)d;
+	orr_gelu_backward(count, x, dy, dx);
+}
+
+static void layernorm_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			      const float *gain, const float *bias, float *y, float *normal)
+{
+	(void)d;
+	orr_layernorm_forward(n, width, x, gain, bias, y, normal);
+}
+
+static void layernorm_input(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+			    const float *gain, const float *dy, float *dx)
+{
+	(void)d;
+	orr_layernorm_input(n, width, normal, gain, dy, dx);
+}
+
+static void layernorm_weight(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+			     const float *dy, float *apart, float *dgain, float *dbias)
+{
+	float *to = apart ? apart : dgain, *to_bias = apart ? apart + width : dbias;
+
+	(void)d;
+	orr_layernorm_weight(n, width, normal, dy, to, to_bias);
+	if (apart) {
+		orr_add(width, to, dgain);
+		orr_add(width, to_bias, dbias);
+	}
+}
+
+static void see(struct orr_metrics *metrics, bool first, struct orr_metrics seen)
+{
+	if (!metrics)
+		return;
+	if (first)
+		*metrics = (struct orr_metrics){0};
+	metrics->loss += seen.loss;
+	metrics->correct += seen.correct;
+	metrics->classified += seen.classified;
+}
+
+static void softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
+				  const float *scores, const float *classes, float *slope,
+				  struct orr_metrics *metrics, bool first)
+{
+	struct orr_metrics seen = {.classified = n};
+
+	(void)d;
+	seen.loss = orr_softmax_cross_entropy(n, width, scores, classes, slope, &seen.correct);
+	see(metrics, first, seen);
+}
+
+static void mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		const float *target, float *slope, struct orr_metrics *metrics, bool first)
+{
+	(void)d;
+	see(metrics, first,
+	    (struct orr_metrics){.loss = orr_mse(n, width, prediction, target, slope)});
+}
+
+static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
+		 float *parameters, float *state, const float *const *blocks, int n_blocks,
+		 bool summed)
+{
+	(void)d;
+	if (summed)
+		orr_rule_step_chunks(rule, number, n, parameters, state, blocks, n_blocks);
+	else
+		orr_rule_step(rule, number, n, parameters, state, blocks, n_blocks);
+}
+
+const struct orr_kernels orr_kernels_cpu = {
+	.name = "cpu",
+	.workspace_bytes = workspace_bytes,
+	.copy = copy,
+	.zero = zero,
+	.scale = scale,
+	.sum = sum,
+	.columns_put = columns_put,
+	.columns_take = columns_take,
+	.linear_forward = linear_forward,
+	.linear_input = linear_input,
+	.linear_weight = linear_weight,
+	.relu_forward = relu_forward,
+	.relu_backward = relu_backward,
+	.gelu_forward = gelu_forward,
+	.gelu_backward = gelu_backward,
+	.layernorm_forward = layernorm_forward,
+	.layernorm_input = layernorm_input,
+	.layernorm_weight = layernorm_weight,
+	.softmax_cross_entropy = softmax_cross_entropy,
+	.mse = mse,
+	.step = step,
+};

@@ -1,0 +1,107 @@
+#ifndef ORR_DEVICE_H
+#define ORR_DEVICE_H
+/* What a program computes on: a CPU core, or a stream of a CUDA device. A table of kernels tells
+ * them apart, and nothing else does: program.c and codelets.c are the same for both. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "optimizer.h"
+#include "precision.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct orr_kernels;
+struct orr_metrics;
+
+/* One at a time may use it. On a CUDA device all pointers that kernels are given, metrics apart, are
+ * to its memory, kernels return before they have run, and run in the order of the calls. */
+struct orr_device {
+	const struct orr_kernels *kernels;
+	enum orr_precision precision;
+	/* orr_program_workspace_bytes of the largest program, aligned to 256; borrowed */
+	void *workspace;
+	/* (optional) what orr_program_round made of the parameters that come next; borrowed */
+	const void *rounded;
+	const char *failure;   /* why the first kernel that could not be started was not; NULL: none */
+	struct orr_cuda *cuda; /* (private to codelets/cuda) */
+};
+
+/* A CPU core; a CUDA device is made by cuda/stream.h. In FP32 and TF32 it needs no workspace. */
+struct orr_device orr_device_cpu(enum orr_precision precision);
+
+/* Shapes and results are those of kernels.h. */
+struct orr_kernels {
+	const char *name;
+	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
+	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
+	/* (optional) Find what the products of these sizes need, before the first of them. */
+	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out);
+
+	void (*copy)(struct orr_device *d, int64_t count, const float *x, float *y);
+	void (*zero)(struct orr_device *d, int64_t count, float *y);
+	void (*scale)(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
+	/* y = a + b; y may be a or b */
+	void (*sum)(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
+	void (*columns_put)(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			    int64_t total, int64_t first, float *y);
+	void (*columns_take)(struct orr_device *d, int64_t n, int64_t total, int64_t first,
+			     const float *y, int64_t width, float *x);
+
+	/* w of a linear for its products in BF16, at `to` as orr_rounded_columns says; NULL where
+	 * nothing keeps it */
+	void (*round)(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
+	/* rounded: what round made of w, or NULL: the kernel rounds it once more */
+	void (*linear_forward)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
+			       const float *x, const float *w, const void *rounded,
+			       const float *bias, float *y);
+	void (*linear_input)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
+			     const float *dy, const float *w, const void *rounded, float *dx);
+	/* apart: NULL, then dw and dbias are written over; else the gradient is added to them, with
+	 * the bits of one computed there, room for all of it, and added afterwards */
+	void (*linear_weight)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
+			      const float *x, const float *dy, float *apart, float *dw,
+			      float *dbias);
+
+	void (*relu_forward)(struct orr_device *d, int64_t count, const float *x, float *y);
+	void (*relu_backward)(struct orr_device *d, int64_t count, const float *y, const float *dy,
+			      float *dx);
+	void (*gelu_forward)(struct orr_device *d, int64_t count, const float *x, float *y);
+	void (*gelu_backward)(struct orr_device *d, int64_t count, const float *x, const float *dy,
+			      float *dx);
+
+	void (*layernorm_forward)(struct orr_device *d, int64_t n, int64_t width, const float *x,
+				  const float *gain, const float *bias, float *y, float *normal);
+	void (*layernorm_input)(struct orr_device *d, int64_t n, int64_t width,
+				const float *normal, const float *gain, const float *dy, float *dx);
+	void (*layernorm_weight)(struct orr_device *d, int64_t n, int64_t width,
+				 const float *normal, const float *dy, float *apart, float *dgain,
+				 float *dbias);
+
+	/* metrics, where the device can write: NULL, nobody asks; written over by the first loss of a
+	 * program, added to by the others */
+	void (*softmax_cross_entropy)(struct orr_device *d, int64_t n, int64_t width,
+				      const float *scores, const float *classes, float *slope,
+				      struct orr_metrics *metrics, bool first);
+	void (*mse)(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		    const float *target, float *slope, struct orr_metrics *metrics, bool first);
+
+	/* summed: blocks are chunks of the sum (orr_rule_step_chunks), else orr_rule_step */
+	void (*step)(struct orr_device *d, const struct orr_rule *rule, int64_t step, int64_t n,
+		     float *parameters, float *state, const float *const *blocks, int n_blocks,
+		     bool summed);
+};
+extern const struct orr_kernels orr_kernels_cpu;
+
+/* A rounded matrix has rows of so many bfloat16, the last ones unused: each row starts where the
+ * fastest products want it, at a multiple of 16 bytes. */
+static inline int64_t orr_rounded_columns(int64_t columns)
+{
+	return (columns + 7) / 8 * 8;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
