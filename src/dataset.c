@@ -14,6 +14,8 @@ struct reader {
 	const char *path;
 	int64_t line;
 	struct orr_dataset *data;
+	const int64_t *wanted; /* columns to keep; NULL: all */
+	int64_t n_wanted;
 	int64_t capacity; /* of data->values, in floats */
 	bool heading;     /* the first line has been passed over */
 	int64_t blank;    /* the first of the blank lines just read, or 0 */
@@ -115,7 +117,7 @@ static bool is_heading(const char *line, const char *end)
 static int reserve(struct reader *in, int64_t n, struct orr_error *err)
 {
 	struct orr_dataset *data = in->data;
-	int64_t used = data->n_rows * data->n_columns, wanted = used + n;
+	int64_t used = data->n_rows * data->n_kept, wanted = used + n;
 	float *values;
 
 	if (wanted <= in->capacity)
@@ -131,6 +133,29 @@ static int reserve(struct reader *in, int64_t n, struct orr_error *err)
 	return 0;
 }
 
+/* The first row says how many columns there are; of those that are wanted, each gets its place. */
+static int count_columns(struct reader *in, const char *line, const char *end, struct orr_error *err)
+{
+	struct orr_dataset *data = in->data;
+
+	data->n_columns = 1;
+	for (const char *c = line; c < end; c++)
+		data->n_columns += *c == ',';
+	data->n_kept = data->n_columns;
+	if (!in->wanted)
+		return 0;
+	if (!(data->place = calloc((size_t)data->n_columns, sizeof(*data->place))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld columns", in->path,
+				(long long)data->n_columns);
+	for (int64_t i = 0; i < in->n_wanted; i++)
+		if (in->wanted[i] >= 0 && in->wanted[i] < data->n_columns)
+			data->place[in->wanted[i]] = 1;
+	data->n_kept = 0;
+	for (int64_t c = 0; c < data->n_columns; c++)
+		data->place[c] = data->place[c] ? data->n_kept++ : -1;
+	return 0;
+}
+
 static int read_row(struct reader *in, const char *line, const char *end, struct orr_error *err)
 {
 	struct orr_dataset *data = in->data;
@@ -139,14 +164,10 @@ static int read_row(struct reader *in, const char *line, const char *end, struct
 	float *row;
 	int code;
 
-	if (data->n_rows == 0) {
-		data->n_columns = 1;
-		for (begin = line; begin < end; begin++)
-			data->n_columns += *begin == ',';
-	}
-	if ((code = reserve(in, data->n_columns, err)))
+	if ((data->n_rows == 0 && (code = count_columns(in, line, end, err))) ||
+	    (code = reserve(in, data->n_kept, err)))
 		return code;
-	row = data->values + data->n_rows * data->n_columns;
+	row = data->values ? data->values + data->n_rows * data->n_kept : NULL;
 	for (begin = line;; begin = stop + 1) {
 		float value = 0;
 		enum cell cell;
@@ -155,8 +176,8 @@ static int read_row(struct reader *in, const char *line, const char *end, struct
 		cell = read_cell(begin, stop, &value);
 		if (cell != CELL_NUMBER)
 			return bad_cell(in, n + 1, begin, stop, cell, err);
-		if (n < data->n_columns)
-			row[n] = value;
+		if (n < data->n_columns && orr_dataset_place(data, n) >= 0)
+			row[orr_dataset_place(data, n)] = value;
 		n++;
 		if (stop == end)
 			break;
@@ -238,7 +259,23 @@ static int split(struct orr_dataset *data, const char *path, struct orr_error *e
 
 int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_error *err)
 {
-	struct reader in = {.path = path};
+	return orr_dataset_read_columns(out, path, NULL, 0, err);
+}
+
+/* Reading has doubled the room; what it did not use goes back. */
+static void trim(struct orr_dataset *data)
+{
+	size_t bytes = (size_t)(data->n_rows * data->n_kept) * sizeof(float);
+	float *values = bytes ? realloc(data->values, bytes) : NULL;
+
+	if (values)
+		data->values = values;
+}
+
+int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
+                             struct orr_error *err)
+{
+	struct reader in = {.path = path, .wanted = columns, .n_wanted = n};
 	FILE *file = fopen(path, "r");
 	int code = 0;
 
@@ -261,6 +298,7 @@ int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_erro
 				in.data->n_rows ? "there is one row of numbers" : what);
 		goto out;
 	}
+	trim(in.data);
 	if ((code = split(in.data, path, err)))
 		goto out;
 	*out = in.data;
@@ -275,6 +313,7 @@ void orr_dataset_destroy(struct orr_dataset *data)
 {
 	if (!data)
 		return;
+	free(data->place);
 	free(data->values);
 	free(data->train);
 	free(data->test);

@@ -5,7 +5,10 @@
 #include "error.h"
 
 struct orr_dataset {
-	int64_t n_rows, n_columns;
+	int64_t n_rows, n_columns; /* of the file */
+	int64_t *place;      /* owned; [n_columns] where in a row's values a column is, or -1: it is not here;
+	                        NULL: all of them are, in order */
+	int64_t n_kept;      /* columns that are here; without place, all */
 	float *values;       /* owned; row by row */
 	int64_t n_train, n_test;
 	int64_t *train, *test; /* owned; row numbers. Every fifth row (0, 5, 10, ...) is the test set */
@@ -14,7 +17,30 @@ struct orr_dataset {
 /* Read a CSV file of numbers (a first line without any number is a heading and is passed over). Errors
  * name file, line and cell. */
 int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_error *err);
+/* The same, but only the n columns that are listed are kept, and those that the file does not have are none of
+ * them; the rest is checked and passed over, line by line, and never all in memory. */
+int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
+                             struct orr_error *err);
 void orr_dataset_destroy(struct orr_dataset *data); /* NULL is fine */
+
+/* Where in a row's values a column is; -1: it is not here. */
+static inline int64_t orr_dataset_place(const struct orr_dataset *data, int64_t column)
+{
+	return data->place ? data->place[column] : column;
+}
+static inline int64_t orr_dataset_kept(const struct orr_dataset *data)
+{
+	return data->place ? data->n_kept : data->n_columns;
+}
+static inline const float *orr_dataset_row(const struct orr_dataset *data, int64_t row)
+{
+	return data->values + row * orr_dataset_kept(data);
+}
+/* Of all values that are here. */
+static inline int64_t orr_dataset_bytes(const struct orr_dataset *data)
+{
+	return data->n_rows * orr_dataset_kept(data) * (int64_t)sizeof(float);
+}
 
 /* The rows that training sees, one after the other, are permutations of the training set, one an epoch,
  * drawn from the seed. Writes the n row numbers from position (which counts from the start of training)

@@ -146,6 +146,47 @@ START_TEST(bad_files_are_refused_with_file_line_and_cell)
 }
 END_TEST
 
+static const struct {
+	const char *name;
+	int64_t columns[4], n, n_kept, place[4];
+} some[] = {
+	{"one", {2}, 1, 1, {-1, -1, 0, -1}},
+	{"none", {0}, 0, 0, {-1, -1, -1, -1}},
+	{"all", {0, 1, 2, 3}, 4, 4, {0, 1, 2, 3}},
+	{"in any order, and twice", {3, 0, 3}, 3, 2, {0, -1, -1, 1}},
+	{"not there", {-1, 1, 4, 1000000}, 4, 1, {-1, 0, -1, -1}},
+};
+
+/* Cell 10 r + c in row r and column c. */
+START_TEST(columns_that_nobody_wants_take_no_memory)
+{
+	struct orr_dataset *data = NULL;
+	struct orr_error err = {""};
+	const char *name = some[_i].name;
+	char text[4096];
+	size_t length = 0;
+
+	for (int r = 0; r < 100; r++)
+		length += (size_t)sprintf(text + length, "%d,%d,%d,%d\n", 10 * r, 10 * r + 1, 10 * r + 2, 10 * r + 3);
+	put(text, length);
+	ck_assert_msg(!orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err), "%s: %s", name, err.msg);
+	ck_assert_int_eq(data->n_rows, 100);
+	ck_assert_int_eq(data->n_columns, 4);
+	ck_assert_msg(orr_dataset_bytes(data) == 400 * some[_i].n_kept, "%s: %lld bytes", name,
+		      (long long)orr_dataset_bytes(data));
+	for (int64_t c = 0; c < 4; c++) {
+		ck_assert_int_eq(orr_dataset_place(data, c), some[_i].place[c]);
+		for (int64_t r = 0; r < 100 && some[_i].place[c] >= 0; r++)
+			ck_assert(orr_dataset_row(data, r)[some[_i].place[c]] == (float)(10 * r + c));
+	}
+	orr_dataset_destroy(data);
+	/* and what is wrong with them is refused as ever */
+	put("1,2,3,4\n5,6,x,8\n", 16);
+	ck_assert_int_eq(orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err), ORR_E_INPUT);
+	ck_assert_ptr_nonnull(strstr(err.msg, ":2: column 3: 'x' is no number"));
+}
+END_TEST
+
 START_TEST(missing_files_and_folders_are_refused)
 {
 	struct orr_dataset *data = NULL;
@@ -317,6 +358,7 @@ int main(void)
 	tcase_add_checked_fixture(reading, setup, teardown);
 	tcase_add_loop_test(reading, good_files_are_read, 0, COUNT(good));
 	tcase_add_loop_test(reading, bad_files_are_refused_with_file_line_and_cell, 0, COUNT(bad));
+	tcase_add_loop_test(reading, columns_that_nobody_wants_take_no_memory, 0, COUNT(some));
 	tcase_add_test(reading, missing_files_and_folders_are_refused);
 	tcase_add_test(reading, every_fifth_row_is_for_testing);
 	suite_add_tcase(suite, reading);

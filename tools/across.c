@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "command.h"
+#include "dataset.h"
 #include "quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
@@ -28,42 +29,57 @@ int across_end(int code, const struct orr_error *err)
 	return code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED ? 2 : code != 0; /* rank 0 says why */
 }
 
-/* Every number of a rank's traffic, as one array; sums of whole numbers below 2^53 are exact. */
-#define N_NUMBERS (4 * ORR_TRAFFIC_KINDS)
+/* All numbers of a rank: of its traffic, by kind, and of its data. As double, in which whole numbers
+ * below 2^53 are exact. */
+#define N_NUMBERS (4 * ORR_TRAFFIC_KINDS + 1)
 
-struct orr_traffic *across_traffic(struct orr_run *run, struct orr_error *err)
+static void to_numbers(double *numbers, const struct across_rank *rank)
+{
+	const struct orr_traffic *t = &rank->traffic;
+
+	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+		*numbers++ = (double)t->sent[k];
+		*numbers++ = (double)t->sent_bytes[k];
+		*numbers++ = (double)t->received[k];
+		*numbers++ = (double)t->received_bytes[k];
+	}
+	*numbers = (double)rank->data_bytes;
+}
+
+static void from_numbers(struct across_rank *rank, const double *numbers)
+{
+	struct orr_traffic *t = &rank->traffic;
+
+	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+		t->sent[k] = (int64_t)*numbers++;
+		t->sent_bytes[k] = (int64_t)*numbers++;
+		t->received[k] = (int64_t)*numbers++;
+		t->received_bytes[k] = (int64_t)*numbers++;
+	}
+	rank->data_bytes = (int64_t)*numbers;
+}
+
+struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data, struct orr_error *err)
 {
 	int n_ranks = orr_ranks_count();
-	struct orr_traffic *traffic = calloc((size_t)n_ranks, sizeof(*traffic)), own = {0};
+	struct across_rank *ranks = calloc((size_t)n_ranks, sizeof(*ranks)), own = {0};
 	double *numbers = calloc((size_t)n_ranks * N_NUMBERS, sizeof(*numbers));
-	double *mine = numbers ? numbers + (size_t)orr_ranks_rank() * N_NUMBERS : NULL;
 
-	if (!traffic || !numbers) {
-		orr_fail(err, ORR_E_NOMEM, "no memory for the traffic of %d ranks", n_ranks);
+	if (!ranks || !numbers) {
+		orr_fail(err, ORR_E_NOMEM, "no memory for what %d ranks say", n_ranks);
 		goto fail;
 	}
-	orr_run_traffic(run, &own);
-	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
-		mine[4 * k] = (double)own.sent[k];
-		mine[4 * k + 1] = (double)own.sent_bytes[k];
-		mine[4 * k + 2] = (double)own.received[k];
-		mine[4 * k + 3] = (double)own.received_bytes[k];
-	}
+	orr_run_traffic(run, &own.traffic);
+	own.data_bytes = orr_dataset_bytes(data);
+	to_numbers(numbers + (size_t)orr_ranks_rank() * N_NUMBERS, &own);
 	if (orr_ranks_sum(numbers, n_ranks * N_NUMBERS, err))
 		goto fail;
-	for (int i = 0; i < n_ranks * ORR_TRAFFIC_KINDS; i++) {
-		struct orr_traffic *t = &traffic[i / ORR_TRAFFIC_KINDS];
-		int k = i % ORR_TRAFFIC_KINDS;
-
-		t->sent[k] = (int64_t)numbers[4 * i];
-		t->sent_bytes[k] = (int64_t)numbers[4 * i + 1];
-		t->received[k] = (int64_t)numbers[4 * i + 2];
-		t->received_bytes[k] = (int64_t)numbers[4 * i + 3];
-	}
+	for (int k = 0; k < n_ranks; k++)
+		from_numbers(&ranks[k], numbers + (size_t)k * N_NUMBERS);
 	free(numbers);
-	return traffic;
+	return ranks;
 fail:
-	free(traffic);
+	free(ranks);
 	free(numbers);
 	return NULL;
 }
@@ -83,31 +99,33 @@ static json_t *direction_json(const int64_t *messages, const int64_t *bytes)
 	return json;
 }
 
-json_t *across_json(const struct orr_traffic *traffic)
+json_t *across_json(const struct across_rank *ranks)
 {
 	json_t *all = json_array();
 
-	for (int r = 0; all && r < orr_ranks_count(); r++)
-		if (json_array_append_new(all, json_pack("{s:i,s:o,s:o}", "rank", r, "sent",
-		                                         direction_json(traffic[r].sent, traffic[r].sent_bytes),
-		                                         "received",
-		                                         direction_json(traffic[r].received,
-		                                                        traffic[r].received_bytes)))) {
+	for (int k = 0; all && k < orr_ranks_count(); k++) {
+		const struct orr_traffic *t = &ranks[k].traffic;
+
+		if (json_array_append_new(all, json_pack("{s:i,s:o,s:o,s:I}", "rank", k, "sent",
+		                                         direction_json(t->sent, t->sent_bytes), "received",
+		                                         direction_json(t->received, t->received_bytes),
+		                                         "data_bytes", (json_int_t)ranks[k].data_bytes))) {
 			json_decref(all);
 			all = NULL;
 		}
+	}
 	return all;
 }
 
-void across_print(const struct orr_traffic *traffic, int64_t n_steps)
+void across_print(const struct across_rank *ranks, int64_t n_steps)
 {
 	int64_t messages = 0, bytes = 0;
 	char size[32];
 
 	for (int r = 0; r < orr_ranks_count(); r++)
 		for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
-			messages += traffic[r].sent[k];
-			bytes += traffic[r].sent_bytes[k];
+			messages += ranks[r].traffic.sent[k];
+			bytes += ranks[r].traffic.sent_bytes[k];
 		}
 	orr_size_print(size, sizeof(size), bytes / n_steps);
 	printf("%d ranks: %lld messages with %s a step between them\n", orr_ranks_count(),

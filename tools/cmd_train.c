@@ -165,7 +165,7 @@ struct result {
 	double step_seconds;   /* median */
 	const struct orr_timeline *predicted, *measured;
 	const struct orr_figures *predicted_figures, *figures;
-	struct orr_traffic *traffic; /* of each rank, in all steps; NULL: one rank */
+	struct across_rank *ranks; /* NULL: there is one */
 };
 
 static int print_json(const struct arguments *a, const struct result *r, struct orr_error *err)
@@ -185,7 +185,7 @@ static int print_json(const struct arguments *a, const struct result *r, struct 
 				json_real(a->work.batch / r->step_seconds)) ||
 	    json_object_set_new(json, "predicted_makespan",
 				json_real((double)r->predicted_figures->makespan_ns / 1e9)) ||
-	    (r->traffic && json_object_set_new(json, "traffic", across_json(r->traffic)))) {
+	    (r->ranks && json_object_set_new(json, "traffic", across_json(r->ranks)))) {
 		json_decref(json);
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 	}
@@ -219,8 +219,8 @@ static int print_text(const struct arguments *a, const struct result *r, struct 
 	if (!isnan(r->accuracy))
 		printf(", test accuracy %.2f%%", 100 * r->accuracy);
 	printf("\n");
-	if (r->traffic)
-		across_print(r->traffic, r->steps - r->first);
+	if (r->ranks)
+		across_print(r->ranks, r->steps - r->first);
 	if (a->output.trace)
 		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", a->output.trace);
 	return 0;
@@ -249,15 +249,15 @@ static int check_memory(const struct orr_timeline *t, const struct orr_machine *
 	return code;
 }
 
-static int end(const struct arguments *a, struct orr_run *run, struct result *r,
-	       struct orr_error *err)
+static int end(const struct arguments *a, struct orr_run *run, const struct orr_dataset *data,
+	       struct result *r, struct orr_error *err)
 {
 	struct orr_figures *predicted = NULL, *measured = NULL;
 	int code;
 
 	if ((code = orr_run_evaluate(run, true, &r->loss, &r->accuracy, err)))
 		return code;
-	if (orr_ranks_count() > 1 && !(r->traffic = across_traffic(run, err)))
+	if (orr_ranks_count() > 1 && !(r->ranks = across_gather(run, data, err)))
 		return ORR_E_NOMEM;
 	if (orr_ranks_rank())
 		return 0;
@@ -286,9 +286,13 @@ static int fail_alone(int code, const struct orr_error *err)
 	return code;
 }
 
-static int find_data(const struct arguments *a, const struct orr_graph *g,
-		     struct orr_dataset **data, struct orr_error *err)
+/* As much of the data as this rank reads. */
+static int find_data(const struct arguments *a, const struct work *work, struct orr_dataset **data,
+		     struct orr_error *err)
 {
+	const struct orr_graph *g = work->graph;
+	int64_t *columns, n;
+	int code;
 	const char *path = a->data ? a->data : g->data;
 
 	if (g->operators[0].op == ORR_OP_COST)
@@ -302,7 +306,11 @@ static int find_data(const struct arguments *a, const struct orr_graph *g,
 				"%s: names no data: give --data FILE, or write data=\"file.csv\" "
 				"in the graph",
 				g->name);
-	return orr_dataset_read(data, path, err);
+	if ((code = orr_run_columns(&columns, &n, work->jobs, &a->run, err)))
+		return code;
+	code = orr_dataset_read_columns(data, path, columns, n, err);
+	free(columns);
+	return code;
 }
 
 static int64_t count_steps(const struct arguments *a, const struct orr_dataset *data)
@@ -357,15 +365,19 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	int code, unsaved;
 
 	/* keep_open agrees with the other ranks by itself: all call it, or none */
-	code = find_data(a, work->graph, &data, err);
+	code = find_data(a, work, &data, err);
 	if ((code = orr_ranks_agree(code, err)) || (code = keep_open(&checkpoint, &a->keep, err)))
 		goto out;
 	if (!orr_ranks_rank() &&
-	    ((code = orr_run_measure(work->pipeline, &a->run, err)) ||
-	     (code = orr_simulate(&predicted, work->jobs, &a->work.machine, err)) ||
-	     (code = check_memory(predicted, &a->work.machine, err))))
-		goto alone;
-	if ((code = orr_run_create(&run, work->jobs, data, &a->run, err)))
+	    !(code = orr_run_measure(work->pipeline, &a->run, err)) &&
+	    !(code = orr_simulate(&predicted, work->jobs, &a->work.machine, err)))
+		code = check_memory(predicted, &a->work.machine, err);
+	if ((code = orr_ranks_agree(code, err)))
+		goto out;
+	code = orr_run_create(&run, work->jobs, data, &a->run, err);
+	if (code == ORR_E_INPUT) /* on every rank */
+		goto out;
+	if (code)
 		goto alone;
 	/* what does not fit, fits on no rank */
 	if (checkpoint && (code = orr_run_load(run, checkpoint, err)))
@@ -388,7 +400,7 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	result.predicted = predicted;
 	if (!(result.measured = progress_timeline(&progress)))
 		result.measured = orr_run_timeline(run);
-	code = end(a, run, &result, err);
+	code = end(a, run, data, &result, err);
 	if (!code && unsaved) {
 		code = orr_fail(err, unsaved, "no checkpoint of the last step: %s", why.msg);
 		goto out;
@@ -396,7 +408,7 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 alone:
 	code = fail_alone(code, err);
 out:
-	free(result.traffic);
+	free(result.ranks);
 	progress_fini(&progress);
 	orr_checkpoint_close(checkpoint);
 	orr_run_destroy(run);

@@ -55,11 +55,14 @@ static int check_classes(const struct orr_graph *g, const struct orr_operator *l
 {
 	const struct orr_operator *input = &g->operators[loss->inputs[1]];
 	int64_t n_classes = g->operators[loss->inputs[0]].width;
+	int64_t place = orr_dataset_place(data, input->columns[0]);
 
+	if (place < 0)
+		return 0; /* the rank that has it looks */
 	for (int64_t r = 0; r < data->n_rows; r++) {
 		/* as the program computes it */
 		float class =
-			(float)input->scale * data->values[r * data->n_columns + input->columns[0]];
+			(float)input->scale * orr_dataset_row(data, r)[place];
 
 		if (!(class >= 0.0f && class < (float)n_classes && class == floorf(class)))
 			return orr_fail(err, ORR_E_INPUT,

@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static bool learns(const struct orr_run *run, int s)
@@ -396,10 +397,14 @@ void orr_data_columns(const struct orr_run *run, const struct orr_program *progr
 		int64_t width = orr_program_input_width(program, i);
 
 		for (int64_t r = 0; r < n; r++) {
-			const float *row = run->dataset->values + rows[r] * run->dataset->n_columns;
+			const float *row = orr_dataset_row(run->dataset, rows[r]);
 
-			for (int64_t c = 0; c < width; c++)
-				*to++ = row[columns[c]];
+			for (int64_t c = 0; c < width; c++) {
+				int64_t place = orr_dataset_place(run->dataset, columns[c]);
+
+				assert(place >= 0);
+				*to++ = row[place];
+			}
 		}
 	}
 }

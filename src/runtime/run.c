@@ -230,9 +230,10 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 		   struct orr_error *err)
 {
 	struct orr_run *run;
-	int code = check_options(jobs, data, options, err);
+	int code = orr_ranks_start(NULL, err);
 
-	if (code)
+	/* what is wrong with the data, only those that have it see */
+	if (code || (code = orr_ranks_agree(check_options(jobs, data, options, err), err)))
 		return code;
 	run = calloc(1, sizeof(*run));
 	if (!run)

@@ -51,6 +51,11 @@ struct orr_run_options {
 };
 struct orr_run_options orr_run_options_default(void);
 
+/* The columns of the data that this rank reads: those of the stages that it runs forward, in training or to
+ * evaluate. *columns, of *n, is the caller's to free; see orr_dataset_read_columns. */
+int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
+		    const struct orr_run_options *options, struct orr_error *err);
+
 struct orr_step {
 	int64_t step;    /* from 0 */
 	int64_t samples; /* seen since the start of training, with this step */
@@ -60,8 +65,9 @@ struct orr_step {
 };
 
 /* Start StarPU (once per process at a time), place the parameters and draw them from the seed;
- * equal seeds give equal parameters however the graph is cut. *out borrows jobs and data;
- * jobs->pipeline must have come from a graph whose operators all compute. */
+ * equal seeds give equal parameters however the graph is cut. *out borrows jobs and data, which has the columns of
+ * orr_run_columns at least; jobs->pipeline must have come from a graph whose operators all compute. ORR_E_INPUT comes
+ * to every rank alike. */
 int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 		   const struct orr_dataset *data, const struct orr_run_options *options,
 		   struct orr_error *err);

@@ -12,6 +12,16 @@ static int refuse(struct orr_error *err)
 			"it was configured; install them and build again");
 }
 
+int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
+		    const struct orr_run_options *options, struct orr_error *err)
+{
+	(void)columns;
+	(void)n;
+	(void)jobs;
+	(void)options;
+	return refuse(err);
+}
+
 int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 		   const struct orr_dataset *data, const struct orr_run_options *options,
 		   struct orr_error *err)
