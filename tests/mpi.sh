@@ -1,0 +1,22 @@
+# What the tests across ranks share. Sourced, with $orrery and $source set to full paths; leaves with exit code 77
+# where there is no mpirun, or the build has no MPI. $work is a folder of the test's own.
+command -v mpirun >/dev/null || exit 77
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+failed=0
+
+fail() { failed=1; printf 'FAILED: %s\n' "$*"; }
+ranks() { n=$1; shift; timeout 400 mpirun --oversubscribe -n "$n" "$@"; }
+
+ranks 2 "$orrery" train "$work/none.dot" >/dev/null 2>"$work/err"
+grep -q 'was not found when it was configured' "$work/err" && exit 77
+
+# Digits without pins, so that it can be cut into any number of stages.
+sed "s/stage=[0-9]*//; s#\"data/#\"$source/graphs/data/#" "$source/graphs/digits.dot" >"$work/digits.dot"
+
+# same_tensors FOLDER FOLDER: the newest checkpoints have the same tensors, to the bit, in whatever shards.
+same_tensors() {
+	"$source/tests/tensors" "$1" >"$work/tensors.1" && "$source/tests/tensors" "$2" >"$work/tensors.2" &&
+		[ "$(wc -l <"$work/tensors.1")" -gt 1 ] && cmp -s "$work/tensors.1" "$work/tensors.2"
+}
