@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "sort.h"
+#include "stream.h"
+#include "versions.h"
 
 int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j)
 {
@@ -387,6 +389,9 @@ int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 	    (code = evaluate_caps(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||
 	    (code = orr_jobs_sequence(jobs, NULL, err)))
 		goto out;
+	if (schedule->stream && ((code = orr_stream_create(&jobs->stream, jobs, schedule, err)) ||
+				 (code = orr_versions_create(&jobs->versions, jobs, err))))
+		goto out;
 	*out = jobs;
 	jobs = NULL;
 out:
@@ -409,5 +414,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->rank);
 	free(jobs->owners);
 	free(jobs->first_owner);
+	orr_stream_destroy(jobs->stream);
+	orr_versions_destroy(jobs->versions);
 	free(jobs);
 }

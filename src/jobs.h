@@ -9,6 +9,9 @@
 #include "pipeline.h"
 #include "schedule.h"
 
+struct orr_stream;
+struct orr_versions;
+
 struct orr_job {
 	int s, b;
 	enum orr_pass d;
@@ -34,6 +37,9 @@ struct orr_jobs {
 	 * owners[first_owner[s]] to owners[first_owner[s+1]-1]; more than one: replicas */
 	int *owners;
 	int *first_owner; /* [n_stages + 1] */
+	/* both NULL where the schedule flushes; else the step is a round of it */
+	struct orr_stream *stream;
+	struct orr_versions *versions;
 };
 
 /* Evaluate schedule on p, whose step must be set. Refuses a placement out of range, equal priorities on

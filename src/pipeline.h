@@ -9,6 +9,9 @@
 
 struct orr_graph;
 
+/* How the passes of a microbatch agree on a version of the parameters, in a stream: see versions.h. */
+enum orr_sync { ORR_SYNC_STASHING, ORR_SYNC_VERTICAL, ORR_SYNC_NONE };
+
 struct orr_edge {
 	int from, to;  /* stages, from < to */
 	int64_t bytes; /* per microbatch: the activation forward, the gradient backward */
@@ -41,6 +44,8 @@ struct orr_pipeline {
 	bool units;      /* durations are units, see orrery.h */
 	/* the size of a step */
 	int n_workers, n_microbatches;
+	enum orr_sync sync; /* of a stream; stashing unless set */
+	int accumulate;     /* in a stream: microbatches on each replica in an update; 1 unless set */
 	int optimizer_floats; /* of state per parameter, for the memory figures; 1 unless set */
 	int64_t overhead_ns;   /* of starting a job: in forward_ns, backward_ns and update_ns, and added to W apart */
 	int64_t latency_ns;    /* of a transfer between two workers, for orders that allow for it; 0 unless set */

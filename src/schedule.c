@@ -13,7 +13,8 @@
 #define MAX_PARAMETERS 8
 
 extern const struct orr_schedule orr_schedule_ddp, orr_schedule_fsdp, orr_schedule_gpipe,
-	orr_schedule_lpp, orr_schedule_fslpp, orr_schedule_1f1b, orr_schedule_eager_1f1b,
+	orr_schedule_lpp, orr_schedule_fslpp, orr_schedule_1f1b, orr_schedule_pipedream,
+	orr_schedule_eager_1f1b,
 	orr_schedule_1f1b_r;
 
 extern const struct orr_schedule orr_schedule_interleaved, orr_schedule_zb_h1, orr_schedule_zb_h2,
@@ -53,6 +54,7 @@ const struct orr_schedule *const orr_schedules[] = {
 	&orr_schedule_hanayo,
 	&orr_schedule_dualpipe_v,
 	&orr_schedule_1f1b_r,
+	&orr_schedule_pipedream,
 	&orr_schedule_1f1b_star,
 	&orr_schedule_k_periodic,
 	&orr_schedule_auto,
@@ -131,6 +133,24 @@ static int set_value(int64_t *value, const struct orr_parameter *parameter, cons
 			       what, err);
 }
 
+/* "2-1-1" */
+static int set_list(int64_t *values, const struct orr_parameter *parameter, char *text,
+		    const char *what, struct orr_error *err)
+{
+	char *number;
+	int n = 0, code;
+
+	memset(values, 0, ORR_MOST_LISTED * sizeof(*values));
+	while ((number = strsep(&text, "-"))) {
+		if (n == ORR_MOST_LISTED)
+			return orr_fail(err, ORR_E_INPUT, "%s: at most %d values", what,
+					ORR_MOST_LISTED);
+		if ((code = set_value(&values[n++], parameter, number, what, err)))
+			return code;
+	}
+	return 0;
+}
+
 /* "key=value,key=value"; text is cut up. */
 static int set_parameters(struct orr_choice *choice, char *text, struct orr_error *err)
 {
@@ -153,8 +173,12 @@ static int set_parameters(struct orr_choice *choice, char *text, struct orr_erro
 			continue;
 		}
 		snprintf(what, sizeof(what), "schedule %s: %s", schedule->name, pair);
-		if ((code = set_value(&choice->values[i], &schedule->parameters[i], value, what,
-				      err)))
+		code = schedule->parameters[i].otherwise == ORR_LIST
+			       ? set_list(&choice->values[i], &schedule->parameters[i], value, what,
+					  err)
+			       : set_value(&choice->values[i], &schedule->parameters[i], value, what,
+					   err);
+		if (code)
 			return code;
 	}
 	return 0;
@@ -167,7 +191,7 @@ static void set_defaults(struct orr_choice *choice)
 	if (!parameter)
 		return;
 	for (int i = 0; i < MAX_PARAMETERS && parameter[i].key; i++)
-		choice->values[i] = parameter[i].otherwise;
+		choice->values[i] = parameter[i].otherwise == ORR_LIST ? 0 : parameter[i].otherwise;
 	choice->schedule.data = choice->values;
 }
 
@@ -207,6 +231,14 @@ static int check_plugin(const struct orr_plugin *plugin, const char *path, struc
 		if (i == MAX_PARAMETERS)
 			return orr_fail(err, ORR_E_INPUT, "%s: more than %d parameters: take fewer",
 					path, MAX_PARAMETERS);
+		if (parameter->otherwise == ORR_LIST) {
+			if (!parameter[1].key)
+				continue;
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: its parameter %d is a list and not the last: put it "
+					"there",
+					path, i);
+		}
 		if (parameter->low > parameter->otherwise || parameter->otherwise > parameter->high)
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: the default of its parameter %d is out of its range: "

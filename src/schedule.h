@@ -17,6 +17,8 @@ enum orr_order {
 
 /* A parameter, NAME:key=value. Values are integers; functions read them from `data`, which is an array
  * of int64_t in the order of this list. */
+#define ORR_LIST INT64_MIN /* as otherwise, of the last parameter: a list, key=2-1-1; not given, it is empty */
+#define ORR_MOST_LISTED 64 /* values in a list; a 0 after them where they are fewer */
 #define ORR_COUNT_OR_SIZE INT64_MIN /* as low: from 0 on, or a size with a unit, kept as minus so many bytes */
 struct orr_parameter {
 	const char *key, *summary;
@@ -30,6 +32,7 @@ struct orr_schedule {
 	const char *paper;   /* (optional) where it comes from */
 	enum orr_order order;
 	bool split_backward; /* B is the input gradient and W a job of its own */
+	bool stream; /* no flush: see stream.h for what n is then; parameters have versions */
 	const struct orr_parameter *parameters; /* (optional) ends with a NULL key; at most 8 */
 	/* (optional) per parameter, the words for its values from low on, "depth|breadth"; NULL: numbers */
 	const char *const *words;
@@ -60,7 +63,7 @@ struct orr_schedule {
 };
 
 /* A plug-in is a shared module that defines ORR_PLUGIN with one schedule, and nothing else of ours. */
-#define ORR_SCHEDULE_VERSION 4
+#define ORR_SCHEDULE_VERSION 5
 struct orr_plugin {
 	int version;              /* ORR_SCHEDULE_VERSION at the time it was compiled */
 	size_t size;              /* sizeof(struct orr_schedule) likewise */
@@ -79,7 +82,7 @@ struct orr_table;
 /* A schedule that was chosen, with its parameters set and its module loaded. */
 struct orr_choice {
 	struct orr_schedule schedule;
-	int64_t values[8];
+	int64_t values[8 + ORR_MOST_LISTED];
 	void *module; /* of a plug-in, or NULL */
 	struct orr_table *table; /* of a file that lays out every job, and with it the size of the step; or NULL */
 	struct orr_plan_file *plan; /* the plan that the table is of, and with it the stages; or NULL */

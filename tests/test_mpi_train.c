@@ -193,7 +193,8 @@ static bool train_under(const char *name, int n_workers, int n_microbatches, int
 	check(orr_partition(&pipeline, graph, &machine, 0, samples, &err), name, &err);
 	check(orr_pipeline_set_step(pipeline, n_workers, n_microbatches, &err), name, &err);
 	check(make_data(&data), name, &err);
-	serves = !orr_jobs_create(&jobs, pipeline, &choice.schedule, &err);
+	serves = !choice.schedule.stream &&
+		 !orr_jobs_create(&jobs, pipeline, &choice.schedule, &err);
 	if (serves) {
 		train(jobs, &data, name, batch, batch % n_microbatches == 0);
 		if (!orr_ranks_rank())

@@ -56,6 +56,9 @@ static void print_parameter(const struct orr_schedule *schedule, int i)
 		word = strchr(word, '|') + 1;
 	if (words)
 		snprintf(range, sizeof(range), "%s (%.*s)", words, (int)strcspn(word, "|"), word);
+	else if (parameter->otherwise == ORR_LIST)
+		snprintf(range, sizeof(range), "%lld..%lld-...", (long long)parameter->low,
+			 (long long)parameter->high);
 	else if (parameter->low == ORR_COUNT_OR_SIZE)
 		snprintf(range, sizeof(range), "0..%lld, or a size (%lld)",
 			 (long long)parameter->high, (long long)parameter->otherwise);

@@ -34,6 +34,11 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
+	if (jobs->stream)
+		return orr_fail(err, ORR_E_UNSUPPORTED,
+				"run: schedule %s never flushes, and this version only simulates "
+				"that: take another --schedule",
+				jobs->schedule);
 	if (!p->graph)
 		return orr_fail(err, ORR_E_INPUT,
 				"run: these stages have costs and nothing to compute; "

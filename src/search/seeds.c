@@ -118,7 +118,8 @@ int orr_seeds_gather(struct orr_seeds *seeds, const struct orr_pipeline *p, int6
 	int code = 0;
 
 	for (int i = 0; !code && orr_schedules[i]; i++)
-		if (!orr_schedules[i]->place) /* not the search itself */
+		/* not the search itself; what a stream is good for is no makespan */
+		if (!orr_schedules[i]->place && !orr_schedules[i]->stream)
 			code = try_schedule(seeds, p, orr_schedules[i], err);
 	for (int i = 0; !code && orr_schedules[i]; i++) {
 		const struct orr_parameter *parameter = orr_schedules[i]->parameters;

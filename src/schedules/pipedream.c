@@ -1,0 +1,104 @@
+/* PipeDream's 1F1B-RR: a stream without a flush, stages replicated round robin. Narayanan et al. 2019,
+ * section 3.2 and figures 4 and 8.
+ *
+ * A stage with r replicas, on w workers from itself to the sink (along the path with most), admits
+ * ceil(w / r) microbatches on each replica before its first backward: what [5] calls NOAM at the input.
+ * Of the round of r whose backward is next, r (ceil(w / r) - 1) microbatches are ahead. */
+#include "../schedule.h"
+
+static const struct orr_parameter parameters[] = {
+	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)", 1, 1 << 20, ORR_LIST},
+	{0},
+};
+
+static int64_t replicas(const int64_t *listed, int s)
+{
+	return listed && listed[0] ? listed[s] : 1;
+}
+
+static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+{
+	const int64_t *listed = data;
+	int n = 0;
+
+	while (listed && n < ORR_MOST_LISTED && listed[n])
+		n++;
+	if (n && n != p->n_stages)
+		return orr_fail(err, ORR_E_INPUT,
+		                "schedule pipedream: replicas lists %d stages and there are %d: give one "
+		                "number a stage, or none",
+		                n, p->n_stages);
+	for (int s = 0; s < p->n_stages; s++) {
+		int64_t r = replicas(listed, s);
+
+		if (r > p->n_workers)
+			return orr_fail(err, ORR_E_INPUT,
+			                "schedule pipedream: stage %d has %lld replicas and there are %d "
+			                "workers: take fewer, or more --workers",
+			                s, (long long)r, p->n_workers);
+		if (p->n_microbatches % r)
+			return orr_fail(err, ORR_E_INPUT,
+			                "schedule pipedream: the %lld replicas of stage %d take turns, and "
+			                "%d microbatches are no multiple: change -m",
+			                (long long)r, s, p->n_microbatches);
+	}
+	return 0;
+}
+
+/* Stages take workers one after the other; with fewer workers than that it wraps around. */
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int64_t first = 0;
+
+	(void)d;
+	for (int before = 0; before < s; before++)
+		first += replicas(data, before);
+	return (int)((first + b % replicas(data, s)) % p->n_workers);
+}
+
+/* Microbatches ahead of the round of replicas whose backward is next. */
+static int64_t ahead(const struct orr_pipeline *p, int s, const void *data)
+{
+	int64_t workers[ORR_MOST_LISTED], r = replicas(data, s); /* workers: from a stage to the sink */
+
+	if (!data || !((const int64_t *)data)[0])
+		return p->stages[s].depth - 1;
+	for (int at = p->n_stages - 1; at >= s; at--) {
+		workers[at] = 0;
+		for (int i = 0; i < p->stages[at].n_out; i++) {
+			int after = orr_stage_after(p, at, i);
+
+			workers[at] = workers[after] > workers[at] ? workers[after] : workers[at];
+		}
+		workers[at] += replicas(data, at);
+	}
+	return (workers[s] + r - 1) / r * r - r;
+}
+
+/* ahead() shrinks from stage to stage, so n extends every dependency. No update waits in vain either:
+ * the backwards of a round of replicas all come before the forwards that read what it makes. */
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int64_t n = d == ORR_PASS_F ? 2 * (int64_t)b - ahead(p, s, data)
+	                            : 2 * (int64_t)b + ahead(p, s, data) + 1;
+
+	/* where several stages share a worker: backward first, then the stage nearer to the input */
+	return (2 * n + (d == ORR_PASS_F)) * p->n_stages + s;
+}
+
+extern const struct orr_schedule orr_schedule_pipedream;
+const struct orr_schedule orr_schedule_pipedream = {
+	.name = "pipedream",
+	.summary = "1F1B without a flush, weight versions, stages replicated round robin (1F1B-RR)",
+	.paper = "Narayanan et al. 2019 (PipeDream)",
+	.order = ORR_ORDER_STRICT,
+	.stream = true,
+	.parameters = parameters,
+	.check = check,
+	.compute = compute,
+	.priority = priority,
+};
+
+#ifdef ORR_PLUGIN_BUILD
+ORR_PLUGIN(orr_schedule_pipedream);
+#endif

@@ -1,0 +1,144 @@
+#include "stream.h"
+
+#include <stdlib.h>
+
+#include "jobs.h"
+#include "sort.h"
+
+static int refuse(const struct orr_jobs *jobs, int j, const char *why, struct orr_error *err)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+
+	return orr_fail(err, ORR_E_INPUT, "schedule %s: job %d%c%d %s", jobs->schedule, job.s,
+			orr_pass_letter(job.d), job.b, why);
+}
+
+/* The next round, as the schedule says it, is this one a period later. */
+static int check_period(const struct orr_stream *stream, const struct orr_jobs *jobs,
+			const struct orr_schedule *schedule, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	if (stream->period <= 0)
+		return refuse(jobs, 0, "does not come later in the next round: priority() of "
+			      "a stream grows with b, also beyond -m", err);
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int b = job.b + p->n_microbatches;
+		int64_t n = schedule->priority(p, job.s, b, job.d, schedule->data);
+		int w = schedule->compute(p, job.s, b, job.d, schedule->data);
+
+		if (n - jobs->priority[j] != stream->period)
+			return refuse(jobs, j, "comes later in the next round by another number "
+				      "than 0F0: priority() of a stream is periodic in -m", err);
+		if (w != jobs->compute[j])
+			return refuse(jobs, j, "is on another worker in the next round: -m must "
+				      "be a multiple of every stage's replicas", err);
+		if (job.b > 0 && n - schedule->priority(p, job.s, b - 1, job.d, schedule->data) <= 0)
+			return refuse(jobs, j, "overtakes the microbatch before it: priority() of "
+				      "a stream grows with b", err);
+	}
+	return 0;
+}
+
+/* Within a microbatch; between two of them n grows with b. */
+static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err)
+{
+	int *around = calloc((size_t)jobs->pipeline->n_stages + 2, sizeof(*around));
+	int code = 0;
+
+	if (!around)
+		return orr_fail(err, ORR_E_NOMEM, "stream: no memory for %d stages",
+				jobs->pipeline->n_stages);
+	for (int j = 0; !code && j < jobs->n_jobs; j++) {
+		int n = orr_jobs_predecessors(jobs, j, around);
+
+		for (int i = 0; !code && i < n; i++)
+			if (jobs->priority[around[i]] >= jobs->priority[j])
+				code = refuse(jobs, j, "has no larger n than what it waits for: in "
+					      "a stream n orders the jobs of all workers", err);
+	}
+	free(around);
+	return code;
+}
+
+/* Sort the jobs by their n modulo the period: the order of every wave. */
+static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	struct orr_keyed *keyed = calloc((size_t)jobs->n_jobs, sizeof(*keyed));
+	int *last = calloc((size_t)jobs->pipeline->n_workers, sizeof(*last));
+	int64_t first = jobs->priority[0];
+	int code = 0;
+
+	if (!keyed || !last) {
+		code = orr_fail(err, ORR_E_NOMEM, "stream: no memory for %d jobs", jobs->n_jobs);
+		goto out;
+	}
+	for (int j = 0; j < jobs->n_jobs; j++)
+		first = jobs->priority[j] < first ? jobs->priority[j] : first;
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		int64_t n = jobs->priority[j] - first;
+
+		stream->lag[j] = (int)(n / stream->period);
+		keyed[j] = (struct orr_keyed){n % stream->period, j};
+		if (stream->n_waves <= stream->lag[j])
+			stream->n_waves = stream->lag[j] + 1;
+	}
+	if ((code = orr_sort(keyed, jobs->n_jobs, err)))
+		goto out;
+	for (int i = 0; i < jobs->n_jobs; i++) {
+		int j = stream->order[i] = keyed[i].value, *before = &last[jobs->compute[j]];
+
+		/* 1 + the place of the job before it on its worker */
+		if (*before && keyed[*before - 1].key == keyed[i].key) {
+			code = refuse(jobs, j, "has the priority of another round's job on its "
+				      "worker: make priority() distinct on each worker", err);
+			goto out;
+		}
+		*before = i + 1;
+	}
+out:
+	free(keyed);
+	free(last);
+	return code;
+}
+
+int orr_stream_create(struct orr_stream **out, const struct orr_jobs *jobs,
+		      const struct orr_schedule *schedule, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_stream *stream = NULL;
+	int code = 0;
+
+	if (!schedule->priority || !schedule->compute || schedule->weights ||
+	    schedule->order != ORR_ORDER_STRICT)
+		return orr_fail(err, ORR_E_INPUT,
+				"schedule %s: a stream has compute() and priority(), no weights(), "
+				"and strict order",
+				schedule->name);
+	if (!(stream = calloc(1, sizeof(*stream))) ||
+	    !(stream->order = calloc((size_t)jobs->n_jobs, sizeof(*stream->order))) ||
+	    !(stream->lag = calloc((size_t)jobs->n_jobs, sizeof(*stream->lag)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "stream: no memory for %d jobs", jobs->n_jobs);
+		goto out;
+	}
+	stream->period = schedule->priority(p, 0, p->n_microbatches, ORR_PASS_F, schedule->data) -
+			 jobs->priority[0];
+	if ((code = check_period(stream, jobs, schedule, err)) ||
+	    (code = check_dependencies(jobs, err)) || (code = lay_out(stream, jobs, err)))
+		goto out;
+	*out = stream;
+	stream = NULL;
+out:
+	orr_stream_destroy(stream);
+	return code;
+}
+
+void orr_stream_destroy(struct orr_stream *stream)
+{
+	if (!stream)
+		return;
+	free(stream->order);
+	free(stream->lag);
+	free(stream);
+}

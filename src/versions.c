@@ -1,0 +1,243 @@
+#include "versions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs.h"
+#include "stream.h"
+
+static const char *const names[] = {"stashing", "vertical", "none"};
+
+const char *orr_sync_name(enum orr_sync sync)
+{
+	return names[sync];
+}
+
+int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err)
+{
+	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++)
+		if (!strcmp(text, names[i])) {
+			*sync = (enum orr_sync)i;
+			return 0;
+		}
+	return orr_fail(err, ORR_E_INPUT, "--sync: '%.60s': give stashing, vertical or none", text);
+}
+
+static int64_t floor_div(int64_t x, int64_t y)
+{
+	return x / y - (x % y < 0);
+}
+
+/* n of a pass of any microbatch, also of rounds below 0, as if the stream had no beginning. */
+static int64_t n_of(const struct orr_jobs *jobs, int s, int64_t b, enum orr_pass d)
+{
+	int m = jobs->pipeline->n_microbatches;
+	int64_t round = floor_div(b, m);
+
+	return jobs->priority[orr_jobs_index(jobs, s, (int)(b - round * m), d)] +
+	       round * jobs->stream->period;
+}
+
+/* The same of the version that F reads. */
+static int64_t read_endless(const struct orr_versions *v, int s, int64_t b)
+{
+	int64_t at = b - floor_div(b, v->n_microbatches) * v->n_microbatches;
+
+	return floor_div(b, v->every[s]) - v->behind[(at * v->n_stages + s) * v->n_passes];
+}
+
+static int most_behind(const struct orr_versions *v, int s)
+{
+	int least, most;
+
+	orr_versions_steady(v, s, &least, &most);
+	return most;
+}
+
+/* ---- which version a pass reads ---- */
+
+/* Updates between the latest version at job j and the one that the update of its microbatch starts
+ * from. It is at least that of no later one: no B precedes its F. */
+static int behind_latest(const struct orr_versions *v, const struct orr_jobs *jobs, int j)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int u = v->every[job.s], made = job.b / u, behind = 0;
+
+	while (n_of(jobs, job.s, (int64_t)(made - behind) * u - 1, orr_jobs_last_pass(jobs)) >=
+	       jobs->priority[j])
+		behind++;
+	return behind;
+}
+
+/* Microbatches that the version has seen that b meets at the input. */
+static int64_t seen_at_input(const struct orr_versions *v, const struct orr_jobs *jobs, int b)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int64_t least = INT64_MAX;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		int64_t seen;
+
+		if (p->stages[s].n_in)
+			continue;
+		seen = v->every[s] *
+		       ((int64_t)b / v->every[s] -
+			behind_latest(v, jobs, orr_jobs_index(jobs, s, b, ORR_PASS_F)));
+		least = seen < least ? seen : least;
+	}
+	return least;
+}
+
+static void find_behind(struct orr_versions *v, const struct orr_jobs *jobs)
+{
+	enum orr_sync sync = jobs->pipeline->sync;
+
+	for (int b = 0; b < v->n_microbatches; b++) {
+		int64_t seen = sync == ORR_SYNC_VERTICAL ? seen_at_input(v, jobs, b) : 0;
+
+		for (int i = 0; i < v->n_stages * v->n_passes; i++) {
+			int s = i / v->n_passes, d = i % v->n_passes;
+			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
+
+			if (sync == ORR_SYNC_VERTICAL)
+				v->behind[j] = b / v->every[s] -
+					       (int)floor_div(seen, v->every[s]);
+			else if (sync == ORR_SYNC_STASHING && d != ORR_PASS_F)
+				v->behind[j] = v->behind[j - 1];
+			else
+				v->behind[j] = behind_latest(v, jobs, j);
+		}
+	}
+}
+
+/* ---- for how long it is held ---- */
+
+/* Versions that worker w holds of stage s when the update of b, which closes one, has run: the one
+ * that it made, and older ones that a pass still to come reads. */
+static int held_after(const struct orr_versions *v, const struct orr_jobs *jobs, int s, int w,
+		      int b)
+{
+	int64_t latest = orr_versions_made(v, s, b), version, before = INT64_MIN;
+	int n = 1;
+
+	for (int64_t next = b + 1; (version = read_endless(v, s, next)) < latest; next++) {
+		int at = (int)(next % v->n_microbatches);
+
+		if (jobs->compute[orr_jobs_index(jobs, s, at, ORR_PASS_F)] != w)
+			continue;
+		n += version != before;
+		before = version;
+	}
+	return n;
+}
+
+static void find_peak(struct orr_versions *v, const struct orr_jobs *jobs)
+{
+	for (int s = 0; s < v->n_stages; s++) {
+		v->peak[s] = 1;
+		if (jobs->pipeline->sync == ORR_SYNC_NONE)
+			continue; /* nothing older than the latest is ever read */
+		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
+			for (int b = v->every[s] - 1; b < v->n_microbatches; b += v->every[s]) {
+				int n = held_after(v, jobs, s, jobs->owners[i], b);
+
+				v->peak[s] = n > v->peak[s] ? n : v->peak[s];
+			}
+	}
+}
+
+int64_t orr_versions_last_reader(const struct orr_versions *v, const struct orr_jobs *jobs, int s,
+				 int w, int64_t version)
+{
+	int64_t b = (version + most_behind(v, s) + 1) * v->every[s] - 1;
+
+	for (; b >= 0 && orr_versions_read(v, s, b, ORR_PASS_F) >= version; b--) {
+		int at = (int)(b % v->n_microbatches);
+
+		if (orr_versions_read(v, s, b, ORR_PASS_F) == version &&
+		    jobs->compute[orr_jobs_index(jobs, s, at, ORR_PASS_F)] == w)
+			return b;
+	}
+	return -1;
+}
+
+void orr_versions_steady(const struct orr_versions *v, int s, int *least, int *most)
+{
+	*least = INT32_MAX;
+	*most = 0;
+	for (int b = 0; b < v->n_microbatches; b++) {
+		int behind = v->behind[(b * v->n_stages + s) * v->n_passes];
+
+		*least = behind < *least ? behind : *least;
+		*most = behind > *most ? behind : *most;
+	}
+}
+
+int64_t orr_versions_full(const struct orr_versions *v, int s)
+{
+	int64_t b = (int64_t)(most_behind(v, s) + 1) * v->every[s];
+
+	while (b > 0 && read_endless(v, s, b - 1) >= 0)
+		b--;
+	return b;
+}
+
+/* ---- */
+
+/* As many microbatches on each replica, and whole updates in a round. */
+static int find_every(struct orr_versions *v, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
+		int64_t every = (int64_t)p->accumulate * r;
+
+		if (p->n_microbatches % every)
+			return orr_fail(err, ORR_E_INPUT,
+					"stage %d updates every %lld microbatches (--accumulate %d "
+					"on %d replica%s) and a round has %d: take a multiple "
+					"(-m)",
+					s, (long long)every, p->accumulate, r, r == 1 ? "" : "s",
+					p->n_microbatches);
+		v->every[s] = (int)every;
+	}
+	return 0;
+}
+
+int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
+			struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_versions *v = calloc(1, sizeof(*v));
+	int code;
+
+	if (!v || !(v->every = calloc((size_t)p->n_stages, sizeof(*v->every))) ||
+	    !(v->peak = calloc((size_t)p->n_stages, sizeof(*v->peak))) ||
+	    !(v->behind = calloc((size_t)jobs->n_jobs, sizeof(*v->behind)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "versions: no memory for %d jobs", jobs->n_jobs);
+		goto out;
+	}
+	v->n_stages = p->n_stages;
+	v->n_microbatches = p->n_microbatches;
+	v->n_passes = jobs->n_passes;
+	if ((code = find_every(v, jobs, err)))
+		goto out;
+	find_behind(v, jobs);
+	find_peak(v, jobs);
+	*out = v;
+	v = NULL;
+out:
+	orr_versions_destroy(v);
+	return code;
+}
+
+void orr_versions_destroy(struct orr_versions *v)
+{
+	if (!v)
+		return;
+	free(v->every);
+	free(v->behind);
+	free(v->peak);
+	free(v);
+}
