@@ -26,7 +26,7 @@ struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag t
 		.other = other,
 		.tag = (slot - run->slots) * run->n_tags + run->first_tag[tag] + at,
 		/* Else what is ready early, a whole step's parameters, would lie at the receiver. */
-		.waits = tag == ORR_TAG_PARAMETER,
+		.waits = tag == ORR_TAG_PARAMETER || tag == ORR_TAG_PARTIAL,
 	};
 }
 
@@ -36,8 +36,10 @@ int orr_cross_init(struct orr_run *run, struct orr_error *err)
 	const struct orr_pipeline *p = run->pipeline;
 	int64_t stages = (int64_t)p->n_stages * p->n_microbatches;
 	int64_t edges = (int64_t)p->n_edges * p->n_microbatches;
-	int n = 0;
+	int n = 0, code = orr_credits_plan(run, err);
 
+	if (code)
+		return code;
 	for (int s = 0; s < p->n_stages; s++)
 		if (jobs->first_owner[s + 1] - jobs->first_owner[s] > run->most_owners)
 			run->most_owners = jobs->first_owner[s + 1] - jobs->first_owner[s];
@@ -106,17 +108,33 @@ static void receive(struct crossing *x, enum orr_tag tag, int64_t at, starpu_dat
 		x->code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
 }
 
-/* drop: nobody reads it here any more. */
 static void send(struct crossing *x, enum orr_tag tag, int64_t at, starpu_data_handle_t handle,
-		 int to, bool drop)
+		 int to)
 {
 	struct orr_message m = orr_cross_message(x->slot, tag, at, handle, to);
 
+	if (!x->code && to != x->run->rank)
+		x->code = orr_ranks_send_data(&m, x->err);
+}
+
+/* Nobody reads it here any more. */
+static void send_last_of(struct crossing *x, enum orr_tag tag, int64_t at,
+			 starpu_data_handle_t handle, int to)
+{
+	send(x, tag, at, handle, to);
+	if (!x->code && to != x->run->rank)
+		orr_data_drop(x->run, handle);
+}
+
+static void send_partial(struct crossing *x, int j, int64_t at, int to)
+{
+	starpu_data_handle_t partial = x->run->data.partial[at];
+
+	send(x, ORR_TAG_PARTIAL, at, partial, to);
 	if (x->code || to == x->run->rank)
 		return;
-	x->code = orr_ranks_send_data(&m, x->err);
-	if (!x->code && drop)
-		orr_data_drop(x->run, handle);
+	x->code = orr_credit_take(&x->run->leaving, j, partial, STARPU_RW, x->err);
+	orr_data_drop(x->run, partial);
 }
 
 int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
@@ -129,8 +147,10 @@ int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
 	int s = x.job.s, b = x.job.b, n = p->n_microbatches;
 	int64_t at = (int64_t)s * n + b;
 
-	if (data->fetched[j])
+	if (data->fetched[j]) {
+		x.code = orr_credit_take(&run->arriving, j, data->fetched[j], STARPU_W, err);
 		receive(&x, ORR_TAG_PARAMETER, j, data->fetched[j], run->rank_of[jobs->weights[j]]);
+	}
 	switch (x.job.d) {
 	case ORR_PASS_F:
 		for (int i = 0; i < p->stages[s].n_in; i++) {
@@ -170,12 +190,11 @@ static void send_last(struct crossing *x, int j)
 	int next = b + (jobs->cap ? jobs->cap[s] : n);
 
 	if (orr_run_learns(run, j))
-		send(x, ORR_TAG_PARTIAL, at, run->data.partial[at], run->rank_of[jobs->weights[j]],
-		     true);
+		send_partial(x, j, at, run->rank_of[jobs->weights[j]]);
 	if (next < n && orr_cross_gate(run, s, next)) {
 		at = (int64_t)s * n + next;
-		send(x, ORR_TAG_GATE, at, run->data.gate[at],
-		     rank_of_job(run, s, next, ORR_PASS_F), true);
+		send_last_of(x, ORR_TAG_GATE, at, run->data.gate[at],
+			     rank_of_job(run, s, next, ORR_PASS_F));
 	}
 }
 
@@ -191,22 +210,22 @@ int orr_cross_send(struct orr_run *run, const struct orr_slot *slot, int j, stru
 		for (int i = 0; i < p->stages[s].n_out; i++) {
 			int64_t e = (int64_t)p->stages[s].out[i] * n + b;
 
-			send(&x, ORR_TAG_ACTIVATION, e, data->activation[e],
-			     rank_of_job(run, orr_stage_after(p, s, i), b, ORR_PASS_F), true);
+			send_last_of(&x, ORR_TAG_ACTIVATION, e, data->activation[e],
+				     rank_of_job(run, orr_stage_after(p, s, i), b, ORR_PASS_F));
 		}
-		send(&x, ORR_TAG_STASH, at, data->stash[at], rank_of_job(run, s, b, ORR_PASS_B),
-		     true);
+		send_last_of(&x, ORR_TAG_STASH, at, data->stash[at],
+			     rank_of_job(run, s, b, ORR_PASS_B));
 	} else if (x.job.d == ORR_PASS_B) {
 		for (int i = 0; i < p->stages[s].n_in; i++) {
 			int64_t e = (int64_t)p->stages[s].in[i] * n + b;
 
-			send(&x, ORR_TAG_GRADIENT, e, data->gradient[e],
-			     rank_of_job(run, orr_stage_before(p, s, i), b, ORR_PASS_B), true);
+			send_last_of(&x, ORR_TAG_GRADIENT, e, data->gradient[e],
+				     rank_of_job(run, orr_stage_before(p, s, i), b, ORR_PASS_B));
 		}
 		if (run->jobs->n_passes == 3)
-			send(&x, ORR_TAG_WHOLE, at,
-			     data->whole[at] ? data->whole[at] : data->stash[at],
-			     rank_of_job(run, s, b, ORR_PASS_W), true);
+			send_last_of(&x, ORR_TAG_WHOLE, at,
+				     data->whole[at] ? data->whole[at] : data->stash[at],
+				     rank_of_job(run, s, b, ORR_PASS_W));
 	}
 	if (x.job.d == orr_jobs_last_pass(run->jobs))
 		send_last(&x, j);
@@ -217,11 +236,18 @@ int orr_cross_serve(struct orr_run *run, const struct orr_slot *slot, int j, str
 {
 	const struct orr_data *data = &run->data;
 	struct crossing x = {run, slot, orr_jobs_at(run->jobs, j), err, 0};
-	int64_t at = (int64_t)x.job.s * run->pipeline->n_microbatches + x.job.b;
-	int other = run->rank_of[run->jobs->compute[j]];
 
-	send(&x, ORR_TAG_PARAMETER, j, data->owned[data->owned_of[j]].parameters, other, false);
-	if (x.job.d == orr_jobs_last_pass(run->jobs))
-		receive(&x, ORR_TAG_PARTIAL, at, data->partial[at], other);
+	send(&x, ORR_TAG_PARAMETER, j, data->owned[data->owned_of[j]].parameters,
+	     run->rank_of[run->jobs->compute[j]]);
+	return x.code;
+}
+
+int orr_cross_receive_partial(struct orr_run *run, const struct orr_slot *slot, int j,
+			      starpu_data_handle_t partial, struct orr_error *err)
+{
+	struct crossing x = {run, slot, orr_jobs_at(run->jobs, j), err, 0};
+	int64_t at = (int64_t)x.job.s * run->pipeline->n_microbatches + x.job.b;
+
+	receive(&x, ORR_TAG_PARTIAL, at, partial, run->rank_of[run->jobs->compute[j]]);
 	return x.code;
 }

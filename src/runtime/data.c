@@ -226,6 +226,15 @@ static int make_edges(struct orr_run *run, int s, int b, struct orr_error *err)
 	return code;
 }
 
+static int make_incoming(struct orr_run *run, struct orr_owned *o, int64_t n, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int i = 0; i < 2 && !code && !o->incoming[i]; i++)
+		code = make_temporary(run, &o->incoming[i], n, err);
+	return code;
+}
+
 static int make_temporaries(struct orr_run *run, int s, int b, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->jobs;
@@ -238,8 +247,10 @@ static int make_temporaries(struct orr_run *run, int s, int b, struct orr_error 
 
 	if ((code = make_stash(run, s, b, err)) || (code = make_edges(run, s, b, err)))
 		return code;
-	if (n && !o->in_place && (orr_run_computes(run, j) || orr_run_has(run, o->w)))
+	if (n && !o->in_place && orr_run_computes(run, j))
 		code = make_temporary(run, &data->partial[at], n, err);
+	else if (n && orr_run_has(run, o->w))
+		code = make_incoming(run, &data->owned[data->owned_of[j]], n, err);
 	for (int d = 0; !code && d < jobs->n_passes; d++) {
 		j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
 		if (n && orr_run_computes(run, j) && !orr_run_has(run, jobs->weights[j]))
@@ -337,7 +348,7 @@ int orr_data_init(struct orr_run *run, struct orr_error *err)
 		for (int b = 0; b < n_microbatches; b++)
 			if ((code = make_temporaries(run, s, b, err)))
 				return code;
-	if ((code = orr_ring_init(run, err)))
+	if ((code = orr_ring_init(run, err)) || (code = orr_credits_init(run, err)))
 		return code;
 	data->keep = data->temporary_bytes <= run->options.keep_bytes;
 	return 0;
@@ -368,6 +379,7 @@ void orr_data_fini(struct orr_run *run)
 	drop_handles(data->gate, stages);
 	drop_handles(data->fetched, (size_t)run->jobs->n_jobs);
 	orr_ring_fini(run);
+	orr_credits_fini(run);
 	for (int k = 0; k < run->window; k++) {
 		drop_handles(run->slots[k].block, stages);
 		if (run->slots[k].columns)
@@ -378,6 +390,9 @@ void orr_data_fini(struct orr_run *run)
 		struct orr_owned *o = &data->owned[i];
 		int64_t n = orr_program_n_parameters(run->programs[o->s]);
 
+		for (int k = 0; k < 2; k++)
+			if (o->incoming[k])
+				starpu_data_unregister_no_coherency(o->incoming[k]);
 		drop_block(o->parameters, o->parameters_at, o, n);
 		drop_block(o->state, o->state_at, o, state_floats(run, o->s));
 		drop_block(o->gradient, o->gradient_at, o, n);

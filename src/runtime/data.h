@@ -22,6 +22,9 @@ struct orr_owned {
 	int n_contributors;
 	bool in_place; /* they add to gradient themselves; else each has a partial of its own */
 	int update;    /* its number among the updates of a step, or -1 */
+	/* from other ranks, in turn, so that one can come while the other is added; else NULL */
+	starpu_data_handle_t incoming[2];
+	int64_t n_incoming; /* ever */
 	bool rings;    /* it all-reduces with owners on other ranks */
 	starpu_data_handle_t *chunks; /* [owners of s] of the gradient's sum; NULL unless it rings */
 	atomic_llong version; /* steps whose update has finished */
@@ -41,7 +44,8 @@ struct orr_data {
 		*stash; /* [n_stages * n_microbatches]; the inputs where F is recomputed */
 	starpu_data_handle_t
 		*whole; /* likewise: the stash from B to W where F is recomputed; else NULL */
-	starpu_data_handle_t *partial; /* likewise; NULL where gradients add up in place */
+	starpu_data_handle_t *partial; /* likewise; NULL where gradients add up in place, or the
+					  job is computed elsewhere */
 	starpu_data_handle_t *token;   /* likewise, cap[s] of them for a stage with a cap */
 	starpu_data_handle_t *gate; /* likewise: F waits for a job of another rank, for the cap */
 	starpu_data_handle_t *fetched; /* [n_jobs] parameters that come from another rank */

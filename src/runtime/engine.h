@@ -1,8 +1,8 @@
 #ifndef ORR_ENGINE_H
 #define ORR_ENGINE_H
 /* What the parts of a run share: run.c (its life), data.c (handles), submit.c (a step's tasks),
- * cross.c and ring.c (what goes between ranks), gather.c (what rank 0 is told) and watch.c (waiting
- * and giving up). Private to them and to their tests. */
+ * credits.c, cross.c and ring.c (what goes between ranks), gather.c (what rank 0 is told) and
+ * watch.c (waiting and giving up). Private to them and to their tests. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <starpu.h>
@@ -70,6 +70,12 @@ struct orr_slot {
 	bool ended; /* guarded by the mutex */
 };
 
+/* How many blocks of memory the jobs of a worker may hold at once: `prefetch` and one more. */
+struct orr_credits {
+	starpu_data_handle_t *handles; /* [n_workers * (prefetch + 1)] NULL: not here */
+	int *of;                       /* [n_jobs] which one the job takes, or -1: none */
+};
+
 struct orr_run {
 	const struct orr_jobs *jobs;
 	const struct orr_pipeline *pipeline;
@@ -84,6 +90,7 @@ struct orr_run {
 	int n_sequence;
 	int *n_readers;      /* [n_stages] jobs that read parameters which are owned here */
 	int most_owners;     /* of a stage */
+	struct orr_credits arriving, leaving; /* parameters from, weight gradients for other ranks */
 	int64_t first_tag[ORR_TAGS], n_tags;
 	int64_t clock_ns;    /* to add to StarPU's clock here to have one that all ranks share */
 	size_t *report_bytes; /* [n_ranks] */
@@ -159,6 +166,18 @@ int orr_submit_add(struct orr_run *run, struct orr_job_task *t, starpu_data_hand
 		   starpu_data_handle_t sum, bool overwrite, int64_t offset, int64_t n_floats,
 		   struct orr_error *err);
 
+/* ---- credits.c ---- */
+
+/* Who takes which credit; run->sequence has all jobs. */
+int orr_credits_plan(struct orr_run *run, struct orr_error *err);
+int orr_credits_init(struct orr_run *run, struct orr_error *err); /* StarPU has started */
+void orr_credits_fini(struct orr_run *run);
+starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j); /* or NULL */
+/* What uses block from here on, in this mode, waits for job j's credit; and the credit for what used
+ * block before. */
+int orr_credit_take(const struct orr_credits *credits, int j, starpu_data_handle_t block,
+		    enum starpu_data_access_mode mode, struct orr_error *err);
+
 /* ---- cross.c ---- */
 
 int orr_cross_init(struct orr_run *run, struct orr_error *err);
@@ -167,8 +186,11 @@ int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
 		      struct orr_error *err);
 /* What it has for other ranks; after it was submitted. */
 int orr_cross_send(struct orr_run *run, const struct orr_slot *slot, int j, struct orr_error *err);
-/* What goes to and comes from job j, computed elsewhere, whose parameters are owned here. */
+/* The parameters for job j, computed elsewhere, which are owned here. */
 int orr_cross_serve(struct orr_run *run, const struct orr_slot *slot, int j, struct orr_error *err);
+/* And its weight gradient. */
+int orr_cross_receive_partial(struct orr_run *run, const struct orr_slot *slot, int j,
+			      starpu_data_handle_t partial, struct orr_error *err);
 /* Does F of s and b wait, for the cap, for a job of another rank than its own? */
 bool orr_cross_gate(const struct orr_run *run, int s, int b);
 /* A message of the slot's step. */

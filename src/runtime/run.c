@@ -288,6 +288,8 @@ void orr_run_destroy(struct orr_run *run)
 	free(run->programs);
 	free(run->rank_of);
 	free(run->n_readers);
+	free(run->arriving.of);
+	free(run->leaving.of);
 	free(run->report_bytes);
 	free(run->report);
 	free(run->sequence);

@@ -267,6 +267,17 @@ static starpu_data_handle_t parameters_of(const struct orr_run *run, int j)
 	return fetched ? fetched : run->data.owned[run->data.owned_of[j]].parameters;
 }
 
+static void add_credits(struct buffers *buffers, const struct orr_run *run, int j)
+{
+	starpu_data_handle_t arriving = orr_credit_of(&run->arriving, j),
+			     leaving = orr_credit_of(&run->leaving, j);
+
+	if (arriving)
+		add_buffer(buffers, arriving, STARPU_RW);
+	if (leaving)
+		add_buffer(buffers, leaving, STARPU_RW);
+}
+
 static void drop_fetched(const struct orr_run *run, int j)
 {
 	if (run->data.fetched[j])
@@ -282,7 +293,7 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	struct orr_job_task *t = &slot->jobs[j];
 	struct buffers buffers;
 	struct starpu_task *task =
-		task_create(ORR_CODELET_FORWARD, stage->n_in + stage->n_out + 5, &buffers);
+		task_create(ORR_CODELET_FORWARD, stage->n_in + stage->n_out + 6, &buffers);
 
 	if (!task)
 		return no_memory(err);
@@ -299,6 +310,7 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 		add_buffer(&buffers, data->token[s * n + b % cap], STARPU_W);
 	if (orr_cross_gate(run, s, b))
 		add_buffer(&buffers, data->gate[s * n + b], STARPU_R);
+	add_credits(&buffers, run, j);
 	if ((code = submit(run, t, task, &buffers, err)))
 		return code;
 	for (int i = 0; i < stage->n_in; i++)
@@ -335,7 +347,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	const struct orr_owned *o = &data->owned[data->owned_of[j]];
 	struct orr_job_task *t = &slot->jobs[j];
 	struct buffers buffers;
-	struct starpu_task *task = task_create(ORR_CODELET_BACKWARD, n_in + n_out + 6, &buffers);
+	struct starpu_task *task = task_create(ORR_CODELET_BACKWARD, n_in + n_out + 8, &buffers);
 	starpu_data_handle_t stash = data->stash[job.s * n + job.b],
 			     whole = data->whole[job.s * n + job.b];
 
@@ -355,6 +367,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 		add_buffer(&buffers, data->token[job.s * n + job.b % cap], STARPU_W);
 	if (last && cap && job.b + cap < n && orr_cross_gate(run, job.s, job.b + cap))
 		add_buffer(&buffers, data->gate[job.s * n + job.b + cap], STARPU_W);
+	add_credits(&buffers, run, j);
 	if ((code = submit(run, t, task, &buffers, err)))
 		return code;
 	for (int i = 0; i < n_out; i++)
@@ -389,13 +402,19 @@ int orr_submit_add(struct orr_run *run, struct orr_job_task *t, starpu_data_hand
 static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
 {
 	struct orr_job job = orr_jobs_at(run->jobs, j);
-	const struct orr_owned *o = &run->data.owned[run->data.owned_of[j]];
+	struct orr_owned *o = &run->data.owned[run->data.owned_of[j]];
 	starpu_data_handle_t partial =
 		run->data.partial[job.s * run->pipeline->n_microbatches + job.b];
-	int code = orr_submit_add(run, &slot->adds[j], partial, o->gradient,
-				  o->contributors[0] == j, 0,
-				  orr_program_n_parameters(run->programs[job.s]), err);
+	int code = 0;
 
+	if (!partial) {
+		partial = o->incoming[o->n_incoming++ % 2];
+		code = orr_cross_receive_partial(run, slot, j, partial, err);
+	}
+	if (!code)
+		code = orr_submit_add(run, &slot->adds[j], partial, o->gradient,
+				      o->contributors[0] == j, 0,
+				      orr_program_n_parameters(run->programs[job.s]), err);
 	if (!code)
 		orr_data_drop(run, partial);
 	return code;
