@@ -266,3 +266,40 @@ out:
 	free(changes);
 	return code;
 }
+
+static int64_t mean(int64_t sum, int n)
+{
+	return n ? sum / n : 0;
+}
+
+void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_stage *stage = &p->stages[s];
+		int64_t sum[3] = {0}, update = 0;
+		int n_updates = 0;
+
+		for (int b = 0; b < p->n_microbatches; b++)
+			for (int d = 0; d < t->jobs->n_passes; d++) {
+				int j = orr_jobs_index(t->jobs, s, b, (enum orr_pass)d);
+
+				sum[d] += t->end_ns[j] - t->start_ns[j];
+			}
+		for (int u = 0; u < t->n_updates; u++)
+			if (t->updates[u].s == s) {
+				update += t->updates[u].end_ns - t->updates[u].start_ns;
+				n_updates++;
+			}
+		stage->forward_ns = mean(sum[ORR_PASS_F], p->n_microbatches);
+		stage->backward_ns = mean(sum[ORR_PASS_B], p->n_microbatches);
+		stage->weight_ns = mean(sum[ORR_PASS_W], p->n_microbatches);
+		stage->update_ns = mean(update, n_updates);
+		/* B has run F again, and the simulator counts that by itself. */
+		if (t->jobs->recompute[s] && stage->backward_ns > stage->forward_ns)
+			stage->backward_ns -= stage->forward_ns;
+		else if (t->jobs->recompute[s])
+			stage->backward_ns = 0;
+	}
+	p->has_weight = true;
+	p->units = false;
+}

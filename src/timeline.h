@@ -49,6 +49,10 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t, s
  * gradient, in STRICT every worker in the order of n, and memory back to zero. */
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err);
 
+/* Write into p, the pipeline of t's jobs, what its stages' passes and updates took on average. */
+struct orr_pipeline;
+void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p);
+
 /* Stash on worker w over time, in the order of time, one point per change: for the peak and for the
  * memory curve of the drawings. A release and an allocation at one instant release first. A stash is
  * with F's worker until B starts, then with B's; where F is recomputed, bytes grow when B starts. Calls visit(user, time_ns, stashes, bytes). */

@@ -34,7 +34,7 @@ accept() {
 	shift
 	if ! "$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null; then
 		fail "orrery $*: $(cat "$work/err")"
-	elif grep -v '^step ' "$work/err" | grep -q .; then
+	elif grep -v -e '^step ' -e '^found no CUDA device: ' "$work/err" | grep -q .; then
 		fail "orrery $*: on standard error: $(cat "$work/err")"
 	elif ! grep -qF -- "$text" "$work/out"; then
 		fail "orrery $*: '$text' is not in the output"
@@ -213,6 +213,8 @@ if [ "$can_train" = yes ]; then
 	refuse 'cannot open it' train graphs/digits.dot --data "$work/missing.csv"
 	refuse 'take more workers' train graphs/digits.dot --memory 1kB
 	refuse 'give one of them' train graphs/digits.dot --steps 1 --epochs 1
+	refuse "no 'gpu'" train graphs/digits.dot --device gpu
+	refuse '--streams: 0 is out of range' train graphs/digits.dot --streams 0
 	refuse "no 'sdg'" train graphs/digits.dot --optimizer sdg
 	printf '1,2,3\n4,5\n' >"$work/short.csv"
 	refuse 'short.csv:2' train graphs/digits.dot --data "$work/short.csv"
@@ -222,6 +224,8 @@ if [ "$can_train" = yes ]; then
 	refuse 'takes column 3, and the data has columns 0 to 2' train graphs/digits.dot --data "$work/narrow.csv"
 	STARPU_SCHED=eager accept 'test accuracy' train graphs/digits.dot --steps 5
 	accept 'test accuracy' train graphs/digits.dot --epochs 1 --trace "$work/train.json"
+	accept '"mapping"' train graphs/digits.dot --steps 3 --device cpu --json
+	accept 'worker 0' train graphs/digits.dot --steps 3 --workers 3 --device cpu
 	accept '"predicted_makespan"' train graphs/digits.dot --steps 3 --schedule gpipe --json
 	accept 'test accuracy' train graphs/digits.dot --steps 3 --schedule "$work/mine.so"
 	accept 'makespan' simulate graphs/digits.dot --workers 3 -m 6 --schedule eager-1f1b --csv "$work/plan.csv"

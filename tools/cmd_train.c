@@ -13,6 +13,7 @@
 #include "dataset.h"
 #include "drawing/diagram.h"
 #include "figures.h"
+#include "hardware.h"
 #include "keep.h"
 #include "output.h"
 #include "progress.h"
@@ -114,6 +115,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &a->work;
 		state->child_inputs[1] = &a->keep;
 		state->child_inputs[2] = &a->output;
+		state->child_inputs[3] = &a->run;
 		break;
 	case KEY_EPOCHS:
 		a->epochs = parse_count(arg, 1, 1000000000, "--epochs");
@@ -166,6 +168,8 @@ struct result {
 	const struct orr_timeline *predicted, *measured;
 	const struct orr_figures *predicted_figures, *figures;
 	struct across_rank *ranks; /* NULL: there is one */
+	struct hardware hardware;
+	bool on_devices;
 };
 
 static int print_json(const struct arguments *a, const struct result *r, struct orr_error *err)
@@ -185,7 +189,8 @@ static int print_json(const struct arguments *a, const struct result *r, struct 
 				json_real(a->work.batch / r->step_seconds)) ||
 	    json_object_set_new(json, "predicted_makespan",
 				json_real((double)r->predicted_figures->makespan_ns / 1e9)) ||
-	    (r->ranks && json_object_set_new(json, "traffic", across_json(r->ranks)))) {
+	    (r->ranks && json_object_set_new(json, "traffic", across_json(r->ranks))) ||
+	    hardware_json(&r->hardware, json)) {
 		json_decref(json);
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 	}
@@ -200,9 +205,8 @@ static int print_text(const struct arguments *a, const struct result *r, struct 
 
 	orr_duration_print(predicted, sizeof(predicted), r->predicted_figures->makespan_ns, false);
 	orr_duration_print(measured, sizeof(measured), r->figures->makespan_ns, false);
-	printf("Predicted: %s for a step, from each stage's times measured alone on this "
-	       "machine.\n",
-	       predicted);
+	printf("Predicted: %s for a step, from each stage's times %s.\n", predicted,
+	       r->on_devices ? "in the measured one" : "measured alone on this machine");
 	if ((code = orr_diagram_text(stdout, r->predicted, columns, colour, err)))
 		return code;
 	printf("\nMeasured: %s for an ordinary step of the last ones, on %s.\n", measured,
@@ -219,6 +223,7 @@ static int print_text(const struct arguments *a, const struct result *r, struct 
 	if (!isnan(r->accuracy))
 		printf(", test accuracy %.2f%%", 100 * r->accuracy);
 	printf("\n");
+	hardware_print(&r->hardware);
 	if (r->ranks)
 		across_print(r->ranks, r->steps - r->first);
 	if (a->output.trace)
@@ -249,6 +254,16 @@ static int check_memory(const struct orr_timeline *t, const struct orr_machine *
 	return code;
 }
 
+/* On devices the stages' times are those that the jobs of the measured step had on average: alone on
+ * a core they would tell nothing. */
+static int predict_after(struct orr_timeline **predicted, struct work *work,
+			 const struct arguments *a, const struct orr_timeline *measured,
+			 struct orr_error *err)
+{
+	orr_timeline_costs(measured, work->pipeline);
+	return orr_simulate(predicted, work->jobs, &a->work.machine, err);
+}
+
 static int end(const struct arguments *a, struct orr_run *run, const struct orr_dataset *data,
 	       struct result *r, struct orr_error *err)
 {
@@ -259,6 +274,8 @@ static int end(const struct arguments *a, struct orr_run *run, const struct orr_
 		return code;
 	if (orr_ranks_count() > 1 && !(r->ranks = across_gather(run, data, err)))
 		return ORR_E_NOMEM;
+	if ((code = hardware_init(&r->hardware, run, a->work.machine.n_workers, err)))
+		return code;
 	if (orr_ranks_rank())
 		return 0;
 	if ((code = check_loss(r->loss, err)) || (code = orr_timeline_check(r->measured, err)) ||
@@ -362,23 +379,26 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	struct progress progress = {0};
 	struct result result = {0};
 	struct orr_error why;
-	int code, unsaved;
+	int n_devices = 0, code, unsaved;
 
 	/* keep_open agrees with the other ranks by itself: all call it, or none */
-	code = find_data(a, work, &data, err);
+	if (!(code = hardware_find(&a->run, &n_devices, err)))
+		code = find_data(a, work, &data, err);
 	if ((code = orr_ranks_agree(code, err)) || (code = keep_open(&checkpoint, &a->keep, err)))
 		goto out;
-	if (!orr_ranks_rank() &&
+	if (!orr_ranks_rank() && !n_devices &&
 	    !(code = orr_run_measure(work->pipeline, &a->run, err)) &&
 	    !(code = orr_simulate(&predicted, work->jobs, &a->work.machine, err)))
 		code = check_memory(predicted, &a->work.machine, err);
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
+	a->run.memory_bytes = a->work.machine.memory_bytes; /* of a device; what is over it moves */
 	code = orr_run_create(&run, work->jobs, data, &a->run, err);
 	if (code == ORR_E_INPUT) /* on every rank */
 		goto out;
 	if (code)
 		goto alone;
+	hardware_tell(&a->run);
 	/* what does not fit, fits on no rank */
 	if (checkpoint && (code = orr_run_load(run, checkpoint, err)))
 		goto out;
@@ -397,9 +417,13 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 		goto alone;
 	if (!progress.silent)
 		result.step_seconds = progress_median(&progress);
-	result.predicted = predicted;
 	if (!(result.measured = progress_timeline(&progress)))
 		result.measured = orr_run_timeline(run);
+	result.on_devices = n_devices > 0;
+	if (n_devices && !orr_ranks_rank() &&
+	    (code = predict_after(&predicted, work, a, result.measured, err)))
+		goto alone;
+	result.predicted = predicted;
 	code = end(a, run, data, &result, err);
 	if (!code && unsaved) {
 		code = orr_fail(err, unsaved, "no checkpoint of the last step: %s", why.msg);
@@ -409,6 +433,7 @@ alone:
 	code = fail_alone(code, err);
 out:
 	free(result.ranks);
+	hardware_fini(&result.hardware);
 	progress_fini(&progress);
 	orr_checkpoint_close(checkpoint);
 	orr_run_destroy(run);
@@ -441,10 +466,14 @@ static int check_batch(const struct arguments *a, struct orr_error *err)
 	return 0;
 }
 
-/* One a core, or one a rank. */
-static int default_workers(void)
+/* One a rank; alone, one a stream of each device, or one a core. */
+static int default_workers(const struct orr_run_options *o)
 {
-	return orr_ranks_count() > 1 ? orr_ranks_count() : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	int n = o->hardware == ORR_HARDWARE_CPU ? 0 : orr_run_devices(NULL, 0);
+
+	if (orr_ranks_count() > 1)
+		return orr_ranks_count();
+	return n > 0 ? n * o->streams : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 int cmd_train(int argc, char **argv)
@@ -453,6 +482,7 @@ int cmd_train(int argc, char **argv)
 		{&work_argp, 0, NULL, 0},
 		{&keep_argp, 0, NULL, 0},
 		{&output_argp, 0, NULL, 0},
+		{&hardware_argp, 0, NULL, 0},
 		{0}};
 	static const struct argp argp = {
 		options,  parse, "GRAPH", "Train a model under a schedule, as StarPU tasks.",
@@ -467,7 +497,7 @@ int cmd_train(int argc, char **argv)
 	command_parse(&argp, argc, argv, &a);
 	if ((code = across_start(&err)) || (code = check_together(&a, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = output_check_file(a.losses, &err)) ||
-	    (code = work_init(&work, &a.work, default_workers(), &err)))
+	    (code = work_init(&work, &a.work, default_workers(&a.run), &err)))
 		goto out;
 	code = check_batch(&a, &err);
 out:

@@ -25,7 +25,8 @@ int orr_run_devices(char *why, size_t size)
 #ifdef ORR_CUDA
 	return orr_cuda_devices(why, size);
 #else
-	snprintf(why, size,
+	if (why)
+		snprintf(why, size,
 		 "this build has none; it takes nvcc and a StarPU with CUDA (tools/build-starpu)");
 	return -1;
 #endif

@@ -1,0 +1,168 @@
+#include "hardware.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "quantity.h"
+#include "runtime/ranks.h"
+
+enum { KEY_DEVICE = 2048, KEY_STREAMS };
+
+static const struct argp_option options[] = {
+	{"device", KEY_DEVICE, "NAME", 0,
+	 "cuda, cpu, or auto: CUDA devices if there are any (auto)", 4},
+	{"streams", KEY_STREAMS, "N", 0,
+	 "workers of a CUDA device that compute side by side (1)", 4},
+	{0},
+};
+
+static enum orr_hardware parse_device(const char *text)
+{
+	static const char *const names[] = {"auto", "cpu", "cuda"};
+	struct orr_error err;
+
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(text, names[i]))
+			return (enum orr_hardware)i;
+	orr_fail(&err, ORR_E_INPUT, "--device: no '%s': there are auto, cpu and cuda", text);
+	command_refuse(&err);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct orr_run_options *o = state->input;
+	struct orr_error err;
+	int64_t n;
+
+	switch (key) {
+	case KEY_DEVICE:
+		o->hardware = parse_device(arg);
+		return 0;
+	case KEY_STREAMS:
+		if (orr_count_parse(&n, arg, 1, 8, "--streams", &err))
+			command_refuse(&err);
+		o->streams = (int)n;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp hardware_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_error *err)
+{
+	char why[160] = "";
+
+	*n_devices = 0;
+	if (o->hardware == ORR_HARDWARE_CPU)
+		return 0;
+	*n_devices = orr_run_devices(why, sizeof(why));
+	if (o->hardware == ORR_HARDWARE_CUDA && *n_devices <= 0)
+		return orr_fail(err, ORR_E_INPUT,
+				"--device cuda: no device: %s; take --device cpu", why);
+	if (*n_devices < 0)
+		*n_devices = 0;
+	return 0;
+}
+
+void hardware_tell(const struct orr_run_options *o)
+{
+	char why[160] = "";
+
+	if (o->hardware == ORR_HARDWARE_AUTO && !orr_ranks_rank() &&
+	    orr_run_devices(why, sizeof(why)) == 0)
+		fprintf(stderr, "found no CUDA device: %s; CPU cores compute\n", why);
+}
+
+int hardware_init(struct hardware *h, struct orr_run *run, int n_workers, struct orr_error *err)
+{
+	h->n_workers = n_workers;
+	h->places = calloc((size_t)n_workers, sizeof(*h->places));
+	if (!h->places)
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	h->n_moved = orr_run_moved(run, h->moved, HARDWARE_MOVED);
+	return orr_run_places(run, h->places, err);
+}
+
+void hardware_fini(struct hardware *h)
+{
+	free(h->places);
+}
+
+static bool is_same(const struct orr_place *a, const struct orr_place *b)
+{
+	return a->rank == b->rank && a->id == b->id;
+}
+
+/* One that serves several workers is named once, with all of them. */
+static bool is_first(const struct hardware *h, int w)
+{
+	for (int i = 0; i < w; i++)
+		if (is_same(&h->places[i], &h->places[w]))
+			return false;
+	return true;
+}
+
+void hardware_print(const struct hardware *h)
+{
+	char size[32];
+
+	for (int w = 0; w < h->n_workers; w++) {
+		const struct orr_place *p = &h->places[w];
+
+		if (!is_first(h, w))
+			continue;
+		printf("%s", p->name);
+		if (orr_ranks_count() > 1)
+			printf(" of rank %d", p->rank);
+		if (p->bus[0])
+			printf(", PCI %s", p->bus);
+		if (p->core >= 0)
+			printf(", %score %d", p->device >= 0 ? "driven by " : "", p->core);
+		if (p->numa >= 0)
+			printf(", NUMA node %d", p->numa);
+		printf(": worker %d", w);
+		for (int i = w + 1; i < h->n_workers; i++)
+			if (is_same(&h->places[i], p))
+				printf(", %d", i);
+		printf("\n");
+	}
+	for (int i = 0; i < h->n_moved; i++)
+		printf("%s%s from %s to %s%s", i ? ", " : "Moved: ",
+		       orr_size_print(size, sizeof(size), h->moved[i].bytes), h->moved[i].from,
+		       h->moved[i].to, i + 1 == h->n_moved ? "\n" : "");
+}
+
+static json_t *place_json(const struct orr_place *p)
+{
+	json_t *json = json_pack("{s:i,s:i,s:s}", "worker", p->w, "rank", p->rank, "on", p->name);
+
+	if (json && ((p->core >= 0 && json_object_set_new(json, "core", json_integer(p->core))) ||
+		     (p->numa >= 0 && json_object_set_new(json, "numa", json_integer(p->numa))) ||
+		     (p->device >= 0 &&
+		      json_object_set_new(json, "device", json_integer(p->device))) ||
+		     (p->bus[0] && json_object_set_new(json, "pci", json_string(p->bus))))) {
+		json_decref(json);
+		return NULL;
+	}
+	return json;
+}
+
+int hardware_json(const struct hardware *h, json_t *report)
+{
+	json_t *mapping = json_array(), *moved = json_array();
+	int code = json_object_set_new(report, "mapping", mapping);
+
+	code |= json_object_set_new(report, "moved", moved);
+	for (int w = 0; w < h->n_workers && !code; w++)
+		code = json_array_append_new(mapping, place_json(&h->places[w]));
+	for (int i = 0; i < h->n_moved && !code; i++)
+		code = json_array_append_new(
+			moved, json_pack("{s:s,s:s,s:I,s:I}", "from", h->moved[i].from, "to",
+					 h->moved[i].to, "bytes", (json_int_t)h->moved[i].bytes,
+					 "transfers", (json_int_t)h->moved[i].n));
+	return code;
+}

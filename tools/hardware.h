@@ -1,0 +1,31 @@
+#ifndef ORR_TOOLS_HARDWARE_H
+#define ORR_TOOLS_HARDWARE_H
+/* What a run's workers run on: the options that choose it, and the report of what came of it. */
+#include <argp.h>
+#include <jansson.h>
+#include "runtime/run.h"
+
+/* --device and --streams; a child of a command's own argp, whose input is struct orr_run_options. */
+extern const struct argp hardware_argp;
+
+/* How many CUDA devices will serve the workers; 0: CPU cores. */
+int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_error *err);
+/* A build for devices that found none, and was not told to use CPU cores, says so: rank 0, on
+ * standard error. */
+void hardware_tell(const struct orr_run_options *o);
+
+/* Where the workers ran, and what training moved between memories. */
+#define HARDWARE_MOVED 64
+struct hardware {
+	int n_workers, n_moved;
+	struct orr_place *places; /* owned */
+	struct orr_moved moved[HARDWARE_MOVED]; /* of rank 0 */
+};
+/* All ranks call it, after training; whole on rank 0. */
+int hardware_init(struct hardware *h, struct orr_run *run, int n_workers, struct orr_error *err);
+void hardware_fini(struct hardware *h);
+/* A line for each core or device, and one for what moved. */
+void hardware_print(const struct hardware *h);
+/* Adds "mapping" and "moved" to the report; not 0: no memory. */
+int hardware_json(const struct hardware *h, json_t *report);
+#endif
