@@ -9,6 +9,7 @@
 #include "planning/plan.h"
 #include "quantity.h"
 #include "exchange/table.h"
+#include "versions.h"
 
 enum {
 	KEY_STAGES = 256,
@@ -21,7 +22,9 @@ enum {
 	KEY_BANDWIDTH,
 	KEY_MEMORY,
 	KEY_FLOPS,
-	KEY_RECOMPUTE
+	KEY_RECOMPUTE,
+	KEY_SYNC,
+	KEY_ACCUMULATE
 };
 
 static const struct argp_option options[] = {
@@ -39,6 +42,12 @@ static const struct argp_option options[] = {
 	 "stages whose B runs F again, keeping their input alone "
 	 "until then (none but what the schedule asks for)",
 	 1},
+	{"sync", KEY_SYNC, "stashing|vertical|none", 0,
+	 "versions of the parameters, under a schedule that never flushes: a microbatch reads one a "
+	 "stage, one in all stages, or whatever is the latest (stashing)",
+	 1},
+	{"accumulate", KEY_ACCUMULATE, "K", 0,
+	 "likewise, microbatches on each replica in an update (1)", 1},
 	{"batch", KEY_BATCH, "N", 0, "samples in a minibatch (96)", 1},
 	{NULL, 0, NULL, 0, "Studies (chain:8, towers:3,3/2, nodes without op):", 2},
 	{"costs", KEY_COSTS, "F,B[,W]", 0,
@@ -134,6 +143,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RECOMPUTE:
 		o->recompute = arg;
 		break;
+	case KEY_SYNC:
+		o->versions = "--sync";
+		if (orr_sync_parse(&o->sync, arg, &err))
+			command_refuse(&err);
+		break;
+	case KEY_ACCUMULATE:
+		o->versions = "--accumulate";
+		o->accumulate = parse_count(arg, 1, 1 << 20, "--accumulate");
+		break;
 	case KEY_BATCH:
 		o->batch = parse_count(arg, 1, 1 << 30, "--batch");
 		o->has_batch = true;
@@ -199,6 +217,7 @@ struct work_options work_options_default(void)
 		.machine = orr_machine_default(0),
 		.batch = 96,
 		.optimizer_floats = 1,
+		.accumulate = 1,
 		.costs = {-1, -1, -1, -1, -1, -1, false},
 	};
 }
@@ -289,6 +308,8 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	if (!o->machine.n_workers)
 		o->machine.n_workers = work->pipeline->n_stages;
 	work->pipeline->optimizer_floats = o->optimizer_floats;
+	work->pipeline->sync = o->sync;
+	work->pipeline->accumulate = o->accumulate;
 	work->pipeline->latency_ns = o->machine.latency_ns;
 	if (o->recompute && (code = orr_pipeline_set_recompute(work->pipeline, o->recompute, err)))
 		goto out;
@@ -303,6 +324,13 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 {
 	int code = work_open(work, o, default_workers, err);
 
+	if (!code && o->versions && !work->choice.schedule.stream) {
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: schedule %s flushes after every step, so its parameters have "
+				"one version: leave it out, or take pipedream",
+				o->versions, work->choice.schedule.name);
+		work_fini(work);
+	}
 	if (!code &&
 	    (code = orr_jobs_create(&work->jobs, work->pipeline, &work->choice.schedule, err)))
 		work_fini(work);

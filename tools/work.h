@@ -19,6 +19,9 @@ struct work_options {
 	int batch;            /* samples in a minibatch */
 	bool has_batch;       /* the options say so */
 	int optimizer_floats; /* of state per parameter */
+	enum orr_sync sync;   /* of a stream, as is: */
+	int accumulate;       /* microbatches on each replica in an update */
+	const char *versions; /* the option of these two that was given; NULL: none */
 	struct orr_study_costs costs;
 	bool has_costs;
 };
