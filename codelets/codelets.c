@@ -127,12 +127,14 @@ static void update(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
+	struct orr_rule rule = arg->common->rule;
 
 	if (!begin(arg))
 		return;
+	rule.n_averaged = arg->n_averaged;
 	for (int i = 0; i < arg->n_gradients; i++)
 		room->in[i] = floats(buffers[2 + i]);
-	room->device.kernels->step(&room->device, &arg->common->rule, arg->step + 1, arg->n_floats,
+	room->device.kernels->step(&room->device, &rule, arg->step + 1, arg->n_floats,
 				   floats(buffers[0]), floats(buffers[1]), room->in,
 				   arg->n_chunks ? arg->n_chunks : arg->n_gradients, arg->n_chunks);
 	end(arg, &room->device);

@@ -73,6 +73,7 @@ struct orr_codelet_arg {
 	int64_t n_floats;
 	int64_t offset;  /* of add: where in the partial gradient it starts */
 	int n_gradients; /* or the chunks that have floats */
+	int n_averaged;  /* of update: see orr_rule */
 	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
 };
 #endif

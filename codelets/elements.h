@@ -62,15 +62,15 @@ ORR_ELEMENT float orr_bf16_float(uint16_t half)
 
 /* A step's constants, the same for every parameter; see orr_rule_step. */
 struct orr_sgd {
-	float rate, momentum, decay;
+	float share, rate, momentum, decay;
 };
 struct orr_adam {
-	float beta1, rest1, beta2, rest2, rate, correction, epsilon, decay, shrink;
+	float share, beta1, rest1, beta2, rest2, rate, correction, epsilon, decay, shrink;
 };
 
 ORR_ELEMENT void orr_sgd_element(const struct orr_sgd *r, float gradient, float *p, float *velocity)
 {
-	float g = gradient + r->decay * *p;
+	float g = r->share * gradient + r->decay * *p;
 
 	*velocity = r->momentum * *velocity + g;
 	*p -= r->rate * *velocity;
@@ -79,7 +79,7 @@ ORR_ELEMENT void orr_sgd_element(const struct orr_sgd *r, float gradient, float 
 ORR_ELEMENT void orr_adam_element(const struct orr_adam *r, float gradient, float *p, float *first,
 				  float *second)
 {
-	float g = gradient + r->decay * *p;
+	float g = r->share * gradient + r->decay * *p;
 
 	*first = r->beta1 * *first + r->rest1 * g;
 	*second = r->beta2 * *second + r->rest2 * g * g;

@@ -35,9 +35,15 @@ static inline float gradient_at(const struct source *from, int c, int64_t i, int
 	return sum;
 }
 
+/* Times 1 changes no bit. */
+static float share(const struct orr_rule *rule)
+{
+	return rule->n_averaged > 1 ? 1.0f / (float)rule->n_averaged : 1.0f;
+}
+
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule)
 {
-	return (struct orr_sgd){(float)rule->learning_rate, (float)rule->momentum,
+	return (struct orr_sgd){share(rule), (float)rule->learning_rate, (float)rule->momentum,
 	                        (float)rule->weight_decay};
 }
 
@@ -46,6 +52,7 @@ struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
 	bool decoupled = rule->rule == ORR_RULE_ADAMW;
 
 	return (struct orr_adam){
+		.share = share(rule),
 		.beta1 = (float)rule->beta1,
 		.rest1 = (float)(1.0 - rule->beta1),
 		.beta2 = (float)rule->beta2,

@@ -15,6 +15,7 @@ enum orr_update_rule { ORR_RULE_SGD, ORR_RULE_ADAM, ORR_RULE_ADAMW };
 struct orr_rule {
 	enum orr_update_rule rule;
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+	int n_averaged; /* what the sum of the gradients is divided by; 0 is 1 */
 };
 
 /* Floats of state for each parameter: 1 for SGD (momentum), 2 for Adam and AdamW. All zero before
