@@ -50,6 +50,8 @@ cd "$source" || exit 1
 # --- options ---
 refuse "no command 'trian'" trian
 refuse "'--foo' is no option" simulate chain:4 --foo
+refuse "'--foo' is no option" simulate chain:4 --foo -w 4 -m 8 --csv x.csv
+refuse "'--json=3' is no option" simulate chain:4 --json=3 -w 4
 refuse "'--svg'" simulate chain:4 --svg
 refuse 'no GRAPH' simulate
 refuse "'chain:5' is a second one" simulate chain:4 chain:5

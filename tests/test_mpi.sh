@@ -6,6 +6,7 @@
 #   resume a run goes on from its checkpoint, on another number of ranks, to the same parameters; no rank holds more
 #          of the data than the columns that its stages read
 # Exit code 77: there is no mpirun, or the build has no MPI.
+#   refuse what is wrong is said once, whichever ranks see it, with exit code 2
 check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
 # shellcheck source=tests/mpi.sh
 . "$source/tests/mpi.sh"
@@ -58,7 +59,26 @@ hurt() {
 	printf 'signal %s to rank %s: all ended after %s s\n' "$1" "$2" "$lasted"
 }
 
+# refuse TEXT ARGUMENT...: exit code 2, one line with that text, nothing on standard output
+refuse() {
+	text=$1
+	shift
+	(cd "$source" && ranks 3 "$orrery" "$@" -w 4 -m 8 --steps 2) >"$work/out" 2>"$work/err"
+	code=$?
+	[ $code -eq 2 ] && [ ! -s "$work/out" ] && [ "$(grep -c '^orrery: ' "$work/err")" -eq 1 ] &&
+		grep -qF -- "$text" "$work/err" || fail "$*: exit code $code: $(cat "$work/out" "$work/err")"
+}
+
 case $check in
+refuse)
+	refuse "'--bogus' is no option" train graphs/digits.dot --bogus
+	refuse '--lr' train graphs/digits.dot --lr much
+	refuse 'cannot open it' train graphs/digits.dot --data "$work/none.csv"
+	# only the rank with the last stage holds the digit
+	sed '$s/[0-9]*$/10/' "$source/graphs/data/digits.csv" >"$work/eleven.csv"
+	refuse 'has class 10 in digit' train graphs/digits.dot --data "$work/eleven.csv"
+	refuse 'memory' train graphs/digits.dot --memory 100kB
+	;;
 bits)
 	bits 4 8 24 '2 3 4' ddp fsdp fslpp v-half
 	bits 5 8 19 '3' lpp:G=5,R=1 gems chimera 1f1b

@@ -19,14 +19,22 @@ int across_start(struct orr_error *err)
 	return orr_ranks_start(say, err);
 }
 
+void across_refuse(const struct orr_error *err)
+{
+	struct orr_error why;
+
+	/* where the others cannot be joined, each says it */
+	(void)across_start(&why);
+	exit(across_end(ORR_E_INPUT, err));
+}
+
 int across_end(int code, const struct orr_error *err)
 {
-	int rank = orr_ranks_rank();
+	/* before anybody leaves: mpirun ends all of them when one has left with another exit code than 0 */
+	int status = orr_ranks_rank() ? command_status(code) : command_end(code, err);
 
 	orr_ranks_stop();
-	if (!rank)
-		return command_end(code, err);
-	return code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED ? 2 : code != 0; /* rank 0 says why */
+	return status;
 }
 
 /* All numbers of a rank: of its traffic, by kind, and of its data. As double, in which whole numbers

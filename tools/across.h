@@ -18,6 +18,8 @@ struct across_rank {
 int across_start(struct orr_error *err);
 /* The end of the command: the exit code, and the message on rank 0. */
 int across_end(int code, const struct orr_error *err);
+/* The same for wrong options, which every rank has seen, before or after across_start. */
+void across_refuse(const struct orr_error *err) __attribute__((noreturn));
 
 /* Of every rank, on every rank: [n_ranks], the caller's to free; NULL: it failed. */
 struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data, struct orr_error *err);

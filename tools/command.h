@@ -14,12 +14,15 @@ int cmd_plan(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_curves(int argc, char **argv);
 
-/* Print the one line of a failure, if code is one; the exit code. */
+/* The exit code of a failure, or 0. */
+int command_status(int code);
+/* The same, and print its one line, if it is one. */
 int command_end(int code, const struct orr_error *err);
 
 /* argp_parse, but what it does not know is refused in one line, with exit code 2. */
 void command_parse(const struct argp *argp, int argc, char **argv, void *input);
 
-/* One line on standard error, exit code 2: for an option's value, while options are parsed. */
+/* One line on standard error, under mpirun from one rank, exit code 2: for an option's value, while options are
+ * parsed. */
 void command_refuse(const struct orr_error *err) __attribute__((noreturn));
 #endif

@@ -1,9 +1,11 @@
 /* orrery: the command line. Reads the verb and hands over; nothing else. */
 #include <argp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "across.h"
 #include "command.h"
 
 static const struct {
@@ -31,17 +33,21 @@ static void print_help(FILE *file)
 	fprintf(file, "\norrery COMMAND --help says more.\n");
 }
 
+int command_status(int code)
+{
+	return code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED ? 2 : code != 0;
+}
+
 int command_end(int code, const struct orr_error *err)
 {
-	if (!code)
-		return 0;
-	fprintf(stderr, "orrery: %s\n", err->msg);
-	return code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED ? 2 : 1;
+	if (code)
+		fprintf(stderr, "orrery: %s\n", err->msg);
+	return command_status(code);
 }
 
 void command_refuse(const struct orr_error *err)
 {
-	exit(command_end(ORR_E_INPUT, err));
+	across_refuse(err);
 }
 
 /* What was printed must have arrived. */
@@ -54,11 +60,41 @@ static int end_output(int code)
 	return code ? code : 1;
 }
 
+/* Is the word, "--name", "--name=value" or "-xvalue", an option of argp or of one of its children? */
+static bool is_option(const struct argp *argp, const char *word)
+{
+	size_t length = strcspn(word + 1, "=");
+
+	for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++)
+		if (word[1] != '-' ? o->key == word[1]
+				   : o->name && !strncmp(o->name, word + 2, length - 1) &&
+					     (o->arg || !strchr(word, '=')))
+			return true;
+	for (const struct argp_child *c = argp->children; c && c->argp; c++)
+		if (is_option(c->argp, word))
+			return true;
+	return false;
+}
+
+/* The word that could not be parsed: the first that is no option, else the last one, which wants a value. */
+static const char *find_bad(const struct argp *argp, int argc, char **argv)
+{
+	const char *last = argv[argc - 1];
+
+	for (int i = 1; i < argc; i++) {
+		if (argv[i][0] != '-')
+			continue;
+		if (!is_option(argp, argv[i]))
+			return argv[i];
+		last = argv[i];
+	}
+	return last;
+}
+
 void command_parse(const struct argp *argp, int argc, char **argv, void *input)
 {
 	static char help[] = "--help";
 	struct orr_error err;
-	int index = 0;
 
 	for (int i = 1; i < argc; i++) { /* argp's own help, which ARGP_NO_ERRS would swallow */
 		if (!strcmp(argv[i], "-h"))
@@ -71,19 +107,12 @@ void command_parse(const struct argp *argp, int argc, char **argv, void *input)
 			exit(end_output(0));
 		}
 	}
-	if (!argp_parse(argp, argc, argv, ARGP_NO_ERRS, &index, input))
+	if (!argp_parse(argp, argc, argv, ARGP_NO_ERRS, NULL, input))
 		return;
-	/* the option is the last word that was looked at, or the one before its missing value */
-	index = index > 1 && index <= argc ? index - 1 : argc - 1;
-	for (int i = index; i > 0; i--)
-		if (argv[i][0] == '-') {
-			index = i;
-			break;
-		}
 	orr_fail(&err, ORR_E_INPUT,
 		 "'%s' is no option of `%s`, or lacks its value, or takes none: `%s --help` "
 		 "lists them",
-		 argv[index], argv[0], argv[0]);
+		 find_bad(argp, argc, argv), argv[0], argv[0]);
 	command_refuse(&err);
 }
 
