@@ -87,6 +87,12 @@ ORR_ELEMENT void orr_adam_element(const struct orr_adam *r, float gradient, floa
 	*p -= r->rate * *first / (sqrtf(*second) * r->correction + r->epsilon);
 }
 
+/* A score as it competes: NaN never wins, but in the first place nothing wins against it. */
+ORR_ELEMENT float orr_score(float x, int64_t i)
+{
+	return i > 0 && isnan(x) ? -INFINITY : x;
+}
+
 /* Of scores, the largest wins, and of equal ones the first: does a at i win against b at j? */
 ORR_ELEMENT int orr_score_wins(float a, int64_t i, float b, int64_t j)
 {

@@ -1,0 +1,109 @@
+/* What goes element by element: each byte moves once, 16 at a time. */
+#include "launch.h"
+
+struct relu {
+	__device__ float operator()(float x, float) const { return orr_relu_of(x); }
+};
+struct relu_slope {
+	__device__ float operator()(float y, float dy) const { return orr_relu_slope(y, dy); }
+};
+struct gelu {
+	__device__ float operator()(float x, float) const { return orr_gelu_of(x); }
+};
+struct gelu_slope {
+	__device__ float operator()(float x, float dy) const { return orr_gelu_slope(x, dy); }
+};
+struct times {
+	float factor;
+	__device__ float operator()(float x, float) const { return factor * x; }
+};
+struct plus {
+	__device__ float operator()(float a, float b) const { return a + b; }
+};
+
+/* V floats from `at` on; without b its place is taken by zeros. y may be a or b. */
+template <int V, bool B, class F>
+__device__ inline void one(F f, int64_t at, const float *a, const float *b, float *y)
+{
+	float u[V], v[V] = {};
+
+	orr_load<V>(u, a + at);
+	if constexpr (B)
+		orr_load<V>(v, b + at);
+	for (int k = 0; k < V; k++)
+		u[k] = f(u[k], v[k]);
+	orr_store<V>(y + at, u);
+}
+
+template <bool B, class F>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	each(struct orr_span span, F f, const float *a, const float *b, float *y)
+{
+	int64_t turn = (int64_t)gridDim.x * ORR_BLOCK;
+
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += turn)
+		if (i < span.quads)
+			one<4, B>(f, orr_span_at(span, i), a, b, y);
+		else
+			one<1, B>(f, orr_span_at(span, i), a, b, y);
+}
+
+template <bool B, class F>
+static void start(struct orr_device *d, const char *name, int64_t count, F f, const float *a,
+		  const float *b, float *y)
+{
+	uintptr_t first = orr_address(y), apart = first ^ orr_address(a);
+	struct orr_span span = orr_span_of(count, first, B ? apart | (first ^ orr_address(b)) : apart);
+	const auto kernel = each<B, F>;
+
+	if (!count)
+		return;
+	ORR_LAUNCH(kernel, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, span, f,
+		   a, b, y);
+	orr_cuda_ok(d, cudaGetLastError(), name);
+}
+
+void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y)
+{
+	orr_cuda_ok(d,
+		    cudaMemcpyAsync(y, x, (size_t)count * sizeof(*y), cudaMemcpyDeviceToDevice,
+				    d->cuda->stream),
+		    "copy");
+}
+
+void orr_cuda_zero(struct orr_device *d, int64_t count, float *y)
+{
+	orr_cuda_ok(d, cudaMemsetAsync(y, 0, (size_t)count * sizeof(*y), d->cuda->stream), "zero");
+}
+
+void orr_cuda_scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
+{
+	start<false>(d, "scale", count, times{factor}, x, x, y);
+}
+
+void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
+{
+	start<true>(d, "sum", count, plus{}, a, b, y);
+}
+
+void orr_cuda_relu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
+{
+	start<false>(d, "relu", count, relu{}, x, x, y);
+}
+
+void orr_cuda_relu_backward(struct orr_device *d, int64_t count, const float *y, const float *dy,
+			    float *dx)
+{
+	start<true>(d, "relu backward", count, relu_slope{}, y, dy, dx);
+}
+
+void orr_cuda_gelu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
+{
+	start<false>(d, "gelu", count, gelu{}, x, x, y);
+}
+
+void orr_cuda_gelu_backward(struct orr_device *d, int64_t count, const float *x, const float *dy,
+			    float *dx)
+{
+	start<true>(d, "gelu backward", count, gelu_slope{}, x, dy, dx);
+}

@@ -1,0 +1,68 @@
+#ifndef ORR_CUDA_GEOMETRY_H
+#define ORR_CUDA_GEOMETRY_H
+/* How kernels cut their work: which element belongs to which thread. Plain arithmetic, in 64 bits,
+ * that depends on sizes and alignment alone, so that the same sums have the same order each time. */
+#include <stdint.h>
+#include "../elements.h"
+
+#define ORR_BLOCK 256           /* threads of a block that goes element by element */
+#define ORR_MOST_BLOCKS 4096    /* of a grid, which then takes several turns */
+#define ORR_TILE_X 32           /* a tile of a matrix: a warp along the row, */
+#define ORR_TILE_Y 8            /* and so many rows */
+#define ORR_NARROW 512          /* rows up to here are a warp's, wider ones a block's */
+#define ORR_SHARED 49152        /* bytes of shared memory that every device has */
+
+ORR_ELEMENT int64_t orr_ceil(int64_t n, int64_t by)
+{
+	return (n + by - 1) / by;
+}
+
+ORR_ELEMENT unsigned orr_blocks(int64_t items, int64_t per_block)
+{
+	int64_t blocks = orr_ceil(items, per_block);
+
+	return (unsigned)(blocks < ORR_MOST_BLOCKS ? blocks : ORR_MOST_BLOCKS);
+}
+
+/* count floats as items: four at once where every pointer is at a multiple of 16 bytes, one by one
+ * before (head) and behind. */
+struct orr_span {
+	int64_t head, quads, items;
+};
+
+/* together: the pointers, or'ed differences from the first in `apart` */
+ORR_ELEMENT struct orr_span orr_span_of(int64_t count, uintptr_t first, uintptr_t apart)
+{
+	struct orr_span s = {0, 0, count};
+
+	if (apart % 16 || first % 4)
+		return s;
+	s.head = (int64_t)(16 - first % 16) % 16 / 4;
+	s.head = s.head < count ? s.head : count;
+	s.quads = (count - s.head) / 4;
+	s.items = count - 3 * s.quads;
+	return s;
+}
+
+/* Where item i begins; those before quads are four floats. */
+ORR_ELEMENT int64_t orr_span_at(struct orr_span s, int64_t i)
+{
+	if (i < s.quads)
+		return s.head + 4 * i;
+	i -= s.quads;
+	return i < s.head ? i : i + 4 * s.quads;
+}
+
+/* Sums down the columns: strips of so many rows each, then the sum of the strips. */
+ORR_ELEMENT int64_t orr_strip_rows(int64_t n)
+{
+	int64_t rows = orr_ceil(n, 128);
+
+	return rows < 64 ? 64 : rows;
+}
+
+ORR_ELEMENT int64_t orr_strips(int64_t n)
+{
+	return orr_ceil(n, orr_strip_rows(n));
+}
+#endif

@@ -1,0 +1,199 @@
+/* Matrices in tiles of 32 columns and 8 rows: columns moved, rounded, added up. */
+#include "launch.h"
+
+static inline dim3 tiles(int64_t columns, int64_t rows)
+{
+	int64_t x = orr_ceil(columns, ORR_TILE_X), y = orr_ceil(rows, ORR_TILE_Y);
+
+	return dim3((unsigned)(x < ORR_MOST_BLOCKS ? x : ORR_MOST_BLOCKS),
+		    (unsigned)(y < ORR_MOST_BLOCKS ? y : ORR_MOST_BLOCKS));
+}
+
+/* f(row, column) for all of them. */
+template <class F> __device__ inline void each_place(int64_t rows, int64_t columns, F f)
+{
+	int64_t turn_y = (int64_t)gridDim.y * ORR_TILE_Y, turn_x = (int64_t)gridDim.x * ORR_TILE_X;
+
+	for (int64_t r = (int64_t)blockIdx.y * ORR_TILE_Y + threadIdx.y; r < rows; r += turn_y)
+		for (int64_t c = (int64_t)blockIdx.x * ORR_TILE_X + threadIdx.x; c < columns;
+		     c += turn_x)
+			f(r, c);
+}
+
+static inline dim3 tile()
+{
+	return dim3(ORR_TILE_X, ORR_TILE_Y);
+}
+
+template <int V>
+__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
+	move(int64_t n, int64_t width, const float *x, int64_t from, float *y, int64_t to)
+{
+	each_place(n, width / V, [=](int64_t r, int64_t c) {
+		float v[V];
+
+		orr_load<V>(v, x + r * from + V * c);
+		orr_store<V>(y + r * to + V * c, v);
+	});
+}
+
+/* width columns of x, whose rows are `from` floats apart, to y, where they are `to` apart. */
+static void move_columns(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			 int64_t from, float *y, int64_t to)
+{
+	bool quads = width % 4 == 0 && from % 4 == 0 && to % 4 == 0 && orr_address(x) % 16 == 0 &&
+		     orr_address(y) % 16 == 0;
+	const auto kernel = quads ? move<4> : move<1>;
+
+	ORR_LAUNCH(kernel, tiles(quads ? width / 4 : width, n), tile(), 0, d->cuda->stream, n, width,
+		   x, from, y, to);
+	orr_cuda_ok(d, cudaGetLastError(), "columns");
+}
+
+void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			  int64_t total, int64_t first, float *y)
+{
+	move_columns(d, n, width, x, width, y + first, total);
+}
+
+void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64_t first,
+			   const float *y, int64_t width, float *x)
+{
+	move_columns(d, n, width, y + first, total, x, width);
+}
+
+/* Four columns a thread; V: how they are read. */
+template <int V>
+__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
+	round_rows(int64_t n, int64_t columns, const float *x, int64_t to_columns, uint16_t *to)
+{
+	each_place(n, to_columns / 4, [=](int64_t r, int64_t c) {
+		float v[4] = {};
+		ushort4 half;
+
+		if constexpr (V == 4) {
+			if (4 * c < columns)
+				orr_load<4>(v, x + r * columns + 4 * c);
+		} else {
+			for (int64_t k = 0; k < 4 && 4 * c + k < columns; k++)
+				v[k] = x[r * columns + 4 * c + k];
+		}
+		half.x = orr_bf16_of(v[0]), half.y = orr_bf16_of(v[1]);
+		half.z = orr_bf16_of(v[2]), half.w = orr_bf16_of(v[3]);
+		*reinterpret_cast<ushort4 *>(to + r * to_columns + 4 * c) = half;
+	});
+}
+
+void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const float *x, void *to)
+{
+	int64_t to_columns = orr_rounded_columns(columns);
+	bool quads = columns % 4 == 0 && orr_address(x) % 16 == 0;
+	const auto kernel = quads ? round_rows<4> : round_rows<1>;
+
+	ORR_LAUNCH(kernel, tiles(to_columns / 4, n), tile(), 0, d->cuda->stream, n, columns, x,
+		   to_columns, static_cast<uint16_t *>(to));
+	orr_cuda_ok(d, cudaGetLastError(), "round");
+}
+
+__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
+	add_bias(int64_t n, int64_t width, const float *bias, float *y)
+{
+	each_place(n, width, [=](int64_t r, int64_t c) { y[r * width + c] += bias[c]; });
+}
+
+void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, const float *bias, float *y)
+{
+	ORR_LAUNCH(add_bias, tiles(width, n), tile(), 0, d->cuda->stream, n, width, bias, y);
+	orr_cuda_ok(d, cudaGetLastError(), "bias");
+}
+
+/* ---- sums down the columns ---- */
+
+/* The sum of the tile's rows, from the first to the last, in its row 0. */
+__device__ inline float down(float v)
+{
+	__shared__ float all[ORR_TILE_Y][ORR_TILE_X + 1];
+
+	__syncthreads();
+	all[threadIdx.y][threadIdx.x] = v;
+	__syncthreads();
+	for (int k = 1; k < ORR_TILE_Y && !threadIdx.y; k++)
+		v += all[k][threadIdx.x];
+	return v;
+}
+
+__device__ inline void put(float *to, bool add, float v)
+{
+	*to = add ? *to + v : v;
+}
+
+/* Strip blockIdx.y of each column, to row blockIdx.y of gain and sum. */
+template <bool GAIN>
+__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
+	sum_strips(int64_t n, int64_t width, int64_t rows, const float *dy, const float *normal,
+		   bool add, float *gain, float *sum)
+{
+	int64_t c = (int64_t)blockIdx.x * ORR_TILE_X + threadIdx.x, begin = blockIdx.y * rows;
+	int64_t end = begin + rows < n ? begin + rows : n;
+	float s = 0, g = 0;
+
+	for (int64_t r = begin + threadIdx.y; r < end && c < width; r += ORR_TILE_Y) {
+		float v = dy[r * width + c];
+
+		s += v;
+		if constexpr (GAIN)
+			g += v * normal[r * width + c];
+	}
+	s = down(s);
+	if constexpr (GAIN)
+		g = down(g);
+	if (threadIdx.y || c >= width)
+		return;
+	put(sum + blockIdx.y * width + c, add, s);
+	if constexpr (GAIN)
+		put(gain + blockIdx.y * width + c, add, g);
+}
+
+/* The sums of the strips, from the first to the last. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	sum_sums(int64_t strips, int64_t width, const float *sums, bool add, float *to)
+{
+	int64_t turn = (int64_t)gridDim.x * ORR_BLOCK;
+
+	for (int64_t c = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; c < width; c += turn) {
+		float s = 0;
+
+		for (int64_t k = 0; k < strips; k++)
+			s += sums[k * width + c];
+		put(to + c, add, s);
+	}
+}
+
+size_t orr_cuda_sums_bytes(int64_t n, int64_t width)
+{
+	return 2 * orr_cuda_aligned(orr_strips(n) * width, sizeof(float));
+}
+
+void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
+			  const float *normal, bool add, float *gain, float *sum)
+{
+	int64_t strips = orr_strips(n), rows = orr_strip_rows(n);
+	bool several = strips > 1;
+	char *room = orr_cuda_workspace(d);
+	float *sums = several ? reinterpret_cast<float *>(room) : sum;
+	float *gains = several ? reinterpret_cast<float *>(
+					 room + orr_cuda_aligned(strips * width, sizeof(float)))
+			       : gain;
+	dim3 grid((unsigned)orr_ceil(width, ORR_TILE_X), (unsigned)strips);
+	const auto kernel = gain ? sum_strips<true> : sum_strips<false>;
+
+	ORR_LAUNCH(kernel, grid, tile(), 0, d->cuda->stream, n, width, rows, dy, normal,
+		   add && !several, gains, sums);
+	if (several)
+		ORR_LAUNCH(sum_sums, orr_blocks(width, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
+			   strips, width, sums, add, sum);
+	if (several && gain)
+		ORR_LAUNCH(sum_sums, orr_blocks(width, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
+			   strips, width, gains, add, gain);
+	orr_cuda_ok(d, cudaGetLastError(), "column sums");
+}

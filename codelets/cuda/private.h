@@ -1,0 +1,111 @@
+#ifndef ORR_CUDA_PRIVATE_H
+#define ORR_CUDA_PRIVATE_H
+/* (private to codelets/cuda) What its files share. */
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "../device.h"
+#include "../program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The workspace: what cuBLAS wants on Hopper, then the kernels' own. */
+#define ORR_BLAS_BYTES ((size_t)32 << 20)
+
+/* A product of a shape and how cuBLASLt computes it. */
+struct orr_product {
+	int64_t n, in, out;
+	int pass;     /* of product.c; 0: the entry is free */
+	int aligned;  /* at multiples of 16 bytes: see product.c */
+	bool found;   /* else by cublasGemmEx */
+	cublasLtMatmulAlgo_t algo;
+};
+#define ORR_PRODUCTS 1024
+
+struct orr_cuda {
+	cudaStream_t stream;
+	cublasLtHandle_t lt;
+	cublasHandle_t blas;
+	char message[200];
+	struct orr_product products[ORR_PRODUCTS]; /* a hash table */
+};
+
+/* Note a failure; true: there is none. */
+bool orr_cuda_ok(struct orr_device *d, cudaError_t code, const char *what);
+bool orr_cuda_blas_ok(struct orr_device *d, cublasStatus_t code, const char *what);
+
+static inline char *orr_cuda_workspace(const struct orr_device *d)
+{
+	return (char *)d->workspace + ORR_BLAS_BYTES;
+}
+
+static inline size_t orr_cuda_aligned(int64_t count, size_t size)
+{
+	return ((size_t)count * size + 255) / 256 * 256;
+}
+
+/* ---- product.c ---- */
+size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
+void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out);
+void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
+			     const float *x, const float *w, const void *rounded,
+			     const float *bias, float *y);
+void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out,
+			   const float *dy, const float *w, const void *rounded, float *dx);
+void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
+			    const float *x, const float *dy, float *apart, float *dw, float *dbias);
+void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
+
+/* ---- elementwise.cu ---- */
+void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y);
+void orr_cuda_zero(struct orr_device *d, int64_t count, float *y);
+void orr_cuda_scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
+void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
+void orr_cuda_relu_forward(struct orr_device *d, int64_t count, const float *x, float *y);
+void orr_cuda_relu_backward(struct orr_device *d, int64_t count, const float *y, const float *dy,
+			    float *dx);
+void orr_cuda_gelu_forward(struct orr_device *d, int64_t count, const float *x, float *y);
+void orr_cuda_gelu_backward(struct orr_device *d, int64_t count, const float *x, const float *dy,
+			    float *dx);
+
+/* ---- matrix.cu ---- */
+void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			  int64_t total, int64_t first, float *y);
+void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64_t first,
+			   const float *y, int64_t width, float *x);
+/* x [n][columns] to bfloat16 [n][orr_rounded_columns(columns)], zero behind the columns */
+void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const float *x, void *to);
+/* y += bias, to every row */
+void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, const float *bias, float *y);
+/* sum[i] is that of column i of dy, gain[i] that of dy times normal (both may be NULL); added to
+ * what is there, or over it. Needs orr_cuda_sums_bytes of the workspace. */
+void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
+			  const float *normal, bool add, float *gain, float *sum);
+size_t orr_cuda_sums_bytes(int64_t n, int64_t width);
+
+/* ---- rows.cu ---- */
+size_t orr_cuda_rows_bytes(int64_t n);
+void orr_cuda_layernorm_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+				const float *gain, const float *bias, float *y, float *normal);
+void orr_cuda_layernorm_input(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+			      const float *gain, const float *dy, float *dx);
+void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
+				    const float *scores, const float *classes, float *slope,
+				    struct orr_metrics *metrics, bool first);
+void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		  const float *target, float *slope, struct orr_metrics *metrics, bool first);
+
+/* ---- step.cu ---- */
+void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
+		   float *parameters, float *state, const float *const *blocks, int n_blocks,
+		   bool summed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,388 @@
+/* What goes row by row: layer norm and losses. A row is read once, kept in shared memory where it
+ * fits, and added up in double as on a CPU. A narrow row is a warp's, a wide one a block's. */
+#include "launch.h"
+
+/* How a kernel is started: T threads a row, rows a block, floats kept of each. */
+struct shape {
+	unsigned threads, rows, grid;
+	int64_t kept;
+	size_t shared;
+};
+
+/* kept: floats that a kernel would like to keep of a row */
+static struct shape shape_of(int64_t n, int64_t width, int64_t kept)
+{
+	struct shape s = {32, ORR_BLOCK / 32, 0, kept, 0};
+
+	if (width > ORR_NARROW)
+		s.threads = ORR_BLOCK, s.rows = 1;
+	s.grid = orr_blocks(n, s.rows);
+	s.shared = (size_t)s.rows * (size_t)kept * sizeof(float);
+	if (s.shared > ORR_SHARED - 1024) /* the sums have some, too */
+		s.kept = 0, s.shared = 0;
+	return s;
+}
+
+/* A thread's place: element V * x of a row, and every T V from there; row y of the block. */
+template <int T> struct place {
+	__device__ static unsigned rows() { return ORR_BLOCK / T; }
+	__device__ static unsigned x() { return threadIdx.x % T; }
+	__device__ static unsigned y() { return threadIdx.x / T; }
+};
+
+/* The same sum in all threads of a row; their values are added in one order. */
+template <int T> __device__ inline double row_sum(double v)
+{
+	for (int offset = 16; offset; offset /= 2)
+		v += __shfl_xor_sync(ORR_ALL_LANES, v, offset);
+	if constexpr (T > 32) {
+		__shared__ double warps[T / 32];
+
+		__syncthreads();
+		if (threadIdx.x % 32 == 0)
+			warps[threadIdx.x / 32] = v;
+		__syncthreads();
+		v = 0;
+		for (int k = 0; k < T / 32; k++)
+			v += warps[k];
+	}
+	return v;
+}
+
+/* A score and where it is. */
+struct best {
+	float score;
+	int64_t at;
+};
+
+__device__ inline best better(best a, best b)
+{
+	return orr_score_wins(b.score, b.at, a.score, a.at) ? b : a;
+}
+
+template <int T> __device__ inline best row_best(best b)
+{
+	for (int offset = 16; offset; offset /= 2)
+		b = better(b, best{__shfl_xor_sync(ORR_ALL_LANES, b.score, offset),
+				   __shfl_xor_sync(ORR_ALL_LANES, b.at, offset)});
+	if constexpr (T > 32) {
+		__shared__ best warps[T / 32];
+
+		__syncthreads();
+		if (threadIdx.x % 32 == 0)
+			warps[threadIdx.x / 32] = b;
+		__syncthreads();
+		b = warps[0];
+		for (int k = 1; k < T / 32; k++)
+			b = better(b, warps[k]);
+	}
+	return b;
+}
+
+/* f(i) for the thread's elements i, i + 1, ..., i + V - 1 of a row. */
+template <int T, int V, class F> __device__ inline void each_of(int64_t width, F f)
+{
+	for (int64_t i = (int64_t)V * place<T>::x(); i < width; i += T * V)
+		f(i);
+}
+
+/* f(r) for the rows of the thread; all threads of a row are in step. */
+template <int T, class F> __device__ inline void each_row(int64_t n, F f)
+{
+	for (int64_t r = (int64_t)blockIdx.x * place<T>::rows() + place<T>::y(); r < n;
+	     r += (int64_t)gridDim.x * place<T>::rows())
+		f(r);
+}
+
+/* V elements from i on: kept ones, if any, else those in memory. */
+template <int V> __device__ inline void again(float *v, const float *kept, const float *row, int64_t i)
+{
+	orr_load<V>(v, kept ? kept + i : row + i);
+}
+
+/* ---- layer norm ---- */
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	layernorm_forward(int64_t n, int64_t width, int64_t room, const float *x, const float *gain,
+			  const float *bias, float *y, float *normal, float *factors)
+{
+	ORR_SHARED_FLOATS(shared);
+	float *kept = room ? shared + room * place<T>::y() : NULL;
+
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = x + r * width;
+		double mean = 0, variance = 0, factor;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			if (kept)
+				orr_store<V>(kept + i, v);
+			for (int k = 0; k < V; k++)
+				mean += (double)v[k];
+		});
+		mean = row_sum<T>(mean) / (double)width;
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			again<V>(v, kept, row, i);
+			for (int k = 0; k < V; k++)
+				variance += ((double)v[k] - mean) * ((double)v[k] - mean);
+		});
+		factor = 1.0 / sqrt(row_sum<T>(variance) / (double)width + 1e-5);
+		if (!place<T>::x())
+			factors[r] = (float)factor;
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V], b[V];
+
+			again<V>(v, kept, row, i);
+			orr_load<V>(g, gain + i);
+			orr_load<V>(b, bias + i);
+			for (int k = 0; k < V; k++) {
+				v[k] = (float)(((double)v[k] - mean) * factor);
+				b[k] = v[k] * g[k] + b[k];
+			}
+			orr_store<V>(normal + r * width + i, v);
+			orr_store<V>(y + r * width + i, b);
+		});
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	layernorm_input(int64_t n, int64_t width, int64_t room, const float *normal,
+			const float *factors, const float *gain, const float *dy, float *dx)
+{
+	ORR_SHARED_FLOATS(shared);
+	float *kept = room ? shared + room * place<T>::y() : NULL;
+	float *kept_dy = room ? kept + room / 2 : NULL;
+
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = normal + r * width, *row_dy = dy + r * width;
+		double sum = 0, along = 0; /* of the gradient, and of it along the normal row */
+		double factor = (double)factors[r];
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V], w[V];
+
+			orr_load<V>(v, row + i);
+			orr_load<V>(g, row_dy + i);
+			orr_load<V>(w, gain + i);
+			if (kept) {
+				orr_store<V>(kept + i, v);
+				orr_store<V>(kept_dy + i, g);
+			}
+			for (int k = 0; k < V; k++) {
+				double slope = (double)g[k] * (double)w[k];
+
+				sum += slope;
+				along += slope * (double)v[k];
+			}
+		});
+		sum = row_sum<T>(sum) / (double)width;
+		along = row_sum<T>(along) / (double)width;
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V], w[V];
+
+			again<V>(v, kept, row, i);
+			again<V>(g, kept_dy, row_dy, i);
+			orr_load<V>(w, gain + i);
+			for (int k = 0; k < V; k++)
+				g[k] = (float)(factor * ((double)g[k] * (double)w[k] - sum -
+							 (double)v[k] * along));
+			orr_store<V>(dx + r * width + i, g);
+		});
+	});
+}
+
+/* Starts kernel<T, V> for the rows of a shape, four columns at once if every row of every pointer
+ * is at a multiple of 16 bytes: `all` is all of them or'ed. */
+#define START(d, name, s, all, width, kernel, ...) \
+	do { \
+		bool quads_ = (width) % 4 == 0 && (all) % 16 == 0; \
+		const auto start_ = (s).threads == 32 ? (quads_ ? kernel<32, 4> : kernel<32, 1>) \
+						      : (quads_ ? kernel<ORR_BLOCK, 4> \
+								: kernel<ORR_BLOCK, 1>); \
+\
+		ORR_LAUNCH(start_, (s).grid, ORR_BLOCK, (s).shared, (d)->cuda->stream, \
+			   __VA_ARGS__); \
+		orr_cuda_ok(d, cudaGetLastError(), name); \
+	} while (0)
+
+/* So many floats of a row that the next one is at a multiple of 16 bytes, too. */
+static int64_t whole(int64_t width)
+{
+	return orr_ceil(width, 4) * 4;
+}
+
+void orr_cuda_layernorm_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+				const float *gain, const float *bias, float *y, float *normal)
+{
+	struct shape s = shape_of(n, width, whole(width));
+	uintptr_t all = orr_address(x) | orr_address(gain) | orr_address(bias) | orr_address(y) |
+			orr_address(normal);
+
+	START(d, "layernorm", s, all, width, layernorm_forward, n, width, s.kept, x, gain, bias, y,
+	      normal, normal + n * width);
+}
+
+void orr_cuda_layernorm_input(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+			      const float *gain, const float *dy, float *dx)
+{
+	struct shape s = shape_of(n, width, 2 * whole(width));
+	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
+
+	START(d, "layernorm backward", s, all, width, layernorm_input, n, width, s.kept, normal,
+	      normal + n * width, gain, dy, dx);
+}
+
+/* ---- losses ---- */
+
+/* What a row adds to the metrics; hit: 0 or 1. */
+struct seen {
+	double loss, hit;
+};
+
+size_t orr_cuda_rows_bytes(int64_t n)
+{
+	return orr_cuda_aligned(n, sizeof(struct seen));
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	cross_entropy(int64_t n, int64_t width, int64_t room, const float *scores,
+		      const float *classes, float *slope, struct seen *seen)
+{
+	ORR_SHARED_FLOATS(shared);
+	float *kept = room ? shared + room * place<T>::y() : NULL;
+
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = scores + r * width;
+		float *to = slope + r * width, own = classes[r];
+		bool is_class = own >= 0.0f && own < (float)width && own == floorf(own);
+		int64_t at = is_class ? (int64_t)own : 0;
+		best top = {-INFINITY, width};
+		double sum = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			if (kept)
+				orr_store<V>(kept + i, v);
+			for (int k = 0; k < V; k++)
+				top = better(top, best{orr_score(v[k], i + k), i + k});
+		});
+		top = row_best<T>(top);
+		/* the slope's memory holds the exponentials until their sum is known */
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			again<V>(v, kept, row, i);
+			for (int k = 0; k < V; k++) {
+				v[k] = expf(v[k] - top.score);
+				sum += (double)v[k];
+			}
+			orr_store<V>(kept ? kept + i : to + i, v);
+		});
+		sum = row_sum<T>(sum);
+		if (!place<T>::x())
+			seen[r] = {is_class ? log(sum) - ((double)row[at] - (double)top.score)
+					    : (double)NAN,
+				   is_class && top.at == at ? 1.0 : 0.0};
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			again<V>(v, kept, to, i);
+			for (int k = 0; k < V; k++)
+				v[k] = is_class ? (float)(((double)v[k] -
+							   (i + k == at ? sum : 0.0)) /
+							  sum)
+						: NAN;
+			orr_store<V>(to + i, v);
+		});
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	squares(int64_t n, int64_t width, const float *prediction, const float *target, float *slope,
+		struct seen *seen)
+{
+	each_row<T>(n, [=](int64_t r) {
+		double sum = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], t[V];
+
+			orr_load<V>(v, prediction + r * width + i);
+			orr_load<V>(t, target + r * width + i);
+			for (int k = 0; k < V; k++) {
+				double difference = (double)v[k] - (double)t[k];
+
+				sum += difference * difference;
+				v[k] = (float)(2.0 * difference / (double)width);
+			}
+			orr_store<V>(slope + r * width + i, v);
+		});
+		sum = row_sum<T>(sum);
+		if (!place<T>::x())
+			seen[r] = {sum / (double)width, 0};
+	});
+}
+
+/* One block: metrics are in the host's memory, and nobody else writes them. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	count(int64_t n, int64_t classified, const struct seen *seen, bool first,
+	      struct orr_metrics *metrics)
+{
+	double loss = 0, hits = 0;
+
+	for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK) {
+		loss += seen[r].loss;
+		hits += seen[r].hit;
+	}
+	loss = row_sum<ORR_BLOCK>(loss);
+	hits = row_sum<ORR_BLOCK>(hits);
+	if (threadIdx.x)
+		return;
+	metrics->loss = first ? loss : metrics->loss + loss;
+	metrics->correct = first ? (int64_t)hits : metrics->correct + (int64_t)hits;
+	metrics->classified = first ? classified : metrics->classified + classified;
+}
+
+static void count_rows(struct orr_device *d, int64_t n, int64_t classified, bool first,
+		       struct orr_metrics *metrics)
+{
+	const struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+
+	if (!metrics)
+		return;
+	ORR_LAUNCH(count, 1, ORR_BLOCK, 0, d->cuda->stream, n, classified, seen, first, metrics);
+	orr_cuda_ok(d, cudaGetLastError(), "metrics");
+}
+
+void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
+				    const float *scores, const float *classes, float *slope,
+				    struct orr_metrics *metrics, bool first)
+{
+	struct shape s = shape_of(n, width, whole(width));
+	struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+
+	START(d, "softmax_cross_entropy", s, orr_address(scores) | orr_address(slope), width,
+	      cross_entropy, n, width, s.kept, scores, classes, slope, seen);
+	count_rows(d, n, n, first, metrics);
+}
+
+void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		  const float *target, float *slope, struct orr_metrics *metrics, bool first)
+{
+	struct shape s = shape_of(n, width, 0);
+	struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+
+	START(d, "mse", s, orr_address(prediction) | orr_address(target) | orr_address(slope), width,
+	      squares, n, width, prediction, target, slope, seen);
+	count_rows(d, n, 0, first, metrics);
+}

@@ -1,0 +1,110 @@
+#include "stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "geometry.h"
+#include "private.h"
+
+bool orr_cuda_ok(struct orr_device *d, cudaError_t code, const char *what)
+{
+	if (code == cudaSuccess)
+		return true;
+	if (!d->failure) {
+		snprintf(d->cuda->message, sizeof(d->cuda->message), "CUDA, %s: %s", what,
+			 cudaGetErrorString(code));
+		d->failure = d->cuda->message;
+	}
+	return false;
+}
+
+bool orr_cuda_blas_ok(struct orr_device *d, cublasStatus_t code, const char *what)
+{
+	if (code == CUBLAS_STATUS_SUCCESS)
+		return true;
+	if (!d->failure) {
+		snprintf(d->cuda->message, sizeof(d->cuda->message), "cuBLAS, %s: %s", what,
+			 cublasGetStatusString(code));
+		d->failure = d->cuda->message;
+	}
+	return false;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
+{
+	size_t bytes = orr_cuda_product_bytes(precision, n, in, out);
+
+	bytes = larger(bytes, orr_cuda_sums_bytes(n, in > out ? in : out));
+	return ORR_BLAS_BYTES + larger(bytes, orr_cuda_rows_bytes(n));
+}
+
+static void layernorm_weight(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+			     const float *dy, float *apart, float *dgain, float *dbias)
+{
+	orr_cuda_column_sums(d, n, width, dy, normal, apart, dgain, dbias);
+}
+
+const struct orr_kernels orr_kernels_cuda = {
+	.name = "cuda",
+	.workspace_bytes = workspace_bytes,
+	.prepare = orr_cuda_prepare,
+	.copy = orr_cuda_copy,
+	.zero = orr_cuda_zero,
+	.scale = orr_cuda_scale,
+	.sum = orr_cuda_sum,
+	.columns_put = orr_cuda_columns_put,
+	.columns_take = orr_cuda_columns_take,
+	.round = orr_cuda_round_weights,
+	.linear_forward = orr_cuda_linear_forward,
+	.linear_input = orr_cuda_linear_input,
+	.linear_weight = orr_cuda_linear_weight,
+	.relu_forward = orr_cuda_relu_forward,
+	.relu_backward = orr_cuda_relu_backward,
+	.gelu_forward = orr_cuda_gelu_forward,
+	.gelu_backward = orr_cuda_gelu_backward,
+	.layernorm_forward = orr_cuda_layernorm_forward,
+	.layernorm_input = orr_cuda_layernorm_input,
+	.layernorm_weight = layernorm_weight,
+	.softmax_cross_entropy = orr_cuda_softmax_cross_entropy,
+	.mse = orr_cuda_mse,
+	.step = orr_cuda_step,
+};
+
+int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision, void *stream,
+			 char *why, size_t size)
+{
+	struct orr_cuda *cuda = calloc(1, sizeof(*cuda));
+	cublasStatus_t code;
+
+	*device = (struct orr_device){&orr_kernels_cuda, precision, NULL, NULL, NULL, cuda};
+	if (!cuda) {
+		snprintf(why, size, "no memory");
+		return -1;
+	}
+	cuda->stream = stream;
+	if ((code = cublasLtCreate(&cuda->lt)) || (code = cublasCreate(&cuda->blas))) {
+		snprintf(why, size, "cuBLAS does not start: %s", cublasGetStatusString(code));
+		orr_cuda_stream_fini(device);
+		return -1;
+	}
+	return 0;
+}
+
+void orr_cuda_stream_fini(struct orr_device *device)
+{
+	struct orr_cuda *cuda = device->cuda;
+
+	if (!cuda)
+		return;
+	if (cuda->blas)
+		cublasDestroy(cuda->blas);
+	if (cuda->lt)
+		cublasLtDestroy(cuda->lt);
+	free(cuda);
+	device->cuda = NULL;
+}
