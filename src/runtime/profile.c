@@ -10,6 +10,7 @@
 #include "../schedule.h"
 #include "../timeline.h"
 
+#define N_ROWS 64
 #define N_WARM 2
 #define FEWEST_STEPS 5
 #define MOST_STEPS 100
@@ -135,7 +136,7 @@ out:
 	return code;
 }
 
-/* One sample of zeros, over and over. */
+/* Numbers of both signs, so that what depends on them takes as long as it does; classes are all 0. */
 static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct orr_error *err)
 {
 	struct orr_dataset *data = calloc(1, sizeof(*data));
@@ -145,9 +146,10 @@ static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct
 		for (int64_t k = 0; g->operators[i].columns && k < g->operators[i].width; k++)
 			n = g->operators[i].columns[k] >= n ? g->operators[i].columns[k] + 1 : n;
 	if (data) {
-		*data = (struct orr_dataset){.n_rows = 1, .n_columns = n, .n_train = 1, .n_test = 1};
-		data->values = calloc((size_t)n, sizeof(*data->values));
-		data->train = calloc(1, sizeof(*data->train));
+		*data = (struct orr_dataset){
+			.n_rows = N_ROWS, .n_columns = n, .n_train = N_ROWS, .n_test = 0};
+		data->values = calloc((size_t)n * N_ROWS, sizeof(*data->values));
+		data->train = calloc(N_ROWS, sizeof(*data->train));
 		data->test = calloc(1, sizeof(*data->test));
 	}
 	if (!data || !data->values || !data->train || !data->test) {
@@ -155,6 +157,15 @@ static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct
 		return orr_fail(err, ORR_E_NOMEM, "profile: no memory for %lld columns",
 				(long long)n);
 	}
+	for (int64_t i = 0; i < n * N_ROWS; i++)
+		data->values[i] = (float)(i * 7919 % 2000) * 1e-3f - 1;
+	for (int r = 0; r < N_ROWS; r++)
+		data->train[r] = r;
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
+			for (int64_t r = 0; r < N_ROWS; r++)
+				data->values[r * n +
+					     g->operators[g->operators[i].inputs[1]].columns[0]] = 0;
 	*out = data;
 	return 0;
 }

@@ -16,7 +16,7 @@ struct orr_profile {
 /* operators: a stage an operator, its step set, with the times of orr_run_measure, which tell the two
  * halves of a backward apart. blocks: the same graph cut into larger stages, its step the same: 1F1B runs
  * them on its workers, job by job of the operators. Medians over microbatches and steps go into the
- * operators' stages. Parameters do not matter, and the data is zero. */
+ * operators' stages. The data is made up, and parameters stay. */
 int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
 		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
 		    struct orr_error *err);
