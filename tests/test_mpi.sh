@@ -7,6 +7,7 @@
 #          of the data than the columns that its stages read
 # Exit code 77: there is no mpirun, or the build has no MPI.
 #   refuse what is wrong is said once, whichever ranks see it, with exit code 2
+#   links  what is measured between every two ranks is what simulate takes, and no more than the wire can carry
 check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
 # shellcheck source=tests/mpi.sh
 . "$source/tests/mpi.sh"
@@ -69,7 +70,35 @@ refuse() {
 		grep -qF -- "$text" "$work/err" || fail "$*: exit code $code: $(cat "$work/out" "$work/err")"
 }
 
+# limited: the same on a wire of 1 Gbit/s, of which bursts of 200 kB are free; where such a wire can be had
+limited() {
+	unshare -n sh -c 'ip link set lo up && tc qdisc add dev lo root tbf rate 1gbit burst 200kb latency 500ms &&
+		exec timeout 60 "$@"' limited mpirun --oversubscribe -n 2 --mca btl tcp,self --mca btl_tcp_if_include lo \
+		"$orrery" profile --links --json >"$work/out" 2>"$work/err" || {
+		echo 'no network namespace, or no tc: a slow wire was not tried'
+		return
+	}
+	awk '/"bandwidth"/ { sub(/.*: /, ""); n++; if (!($0 + 0 > 1e6 && $0 + 0 < 1.32e8)) exit 1 } END { exit n != 2 }' \
+		"$work/out" || fail "on a wire of 125 MB/s: $(cat "$work/out")"
+}
+
 case $check in
+links)
+	ranks 3 "$orrery" profile --links --json >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+	[ "$(tr -d ' \n' <"$work/out" | grep -o '"ranks":\[[0-9,]*\]' | tr '\n' ' ')" = \
+		'"ranks":[0,1] "ranks":[0,2] "ranks":[1,2] ' ] || fail "not every pair: $(cat "$work/out")"
+	awk '/"(latency|bandwidth)"/ { sub(/.*: /, ""); n++; if (!($0 + 0 > 0)) exit 1 } END { exit n != 8 }' "$work/out" ||
+		fail "not above 0: $(cat "$work/out")"
+	ranks 2 "$orrery" profile --links >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+	options=$(sed -n 's/^The slowest, for simulate: //p' "$work/out")
+	# shellcheck disable=SC2086
+	[ "$(echo $options | wc -w)" -eq 4 ] && "$orrery" simulate chain:4 --activation 1MB $options >"$work/out" ||
+		fail "simulate does not take '$options'"
+	"$orrery" profile --links >"$work/out" 2>"$work/err"
+	[ $? -eq 2 ] && grep -q '^orrery: links are between ranks, and this is one' "$work/err" ||
+		fail "one rank: $(cat "$work/out" "$work/err")"
+	limited
+	;;
 refuse)
 	refuse "'--bogus' is no option" train graphs/digits.dot --bogus
 	refuse '--lr' train graphs/digits.dot --lr much

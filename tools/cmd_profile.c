@@ -1,13 +1,15 @@
 /* orrery profile: measure every operator as a stage of its own, and write the graph back with
- * costs. */
+ * costs; or measure the links between ranks. */
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "across.h"
 #include "command.h"
 #include "cut.h"
 #include "graph.h"
+#include "links.h"
 #include "output.h"
 #include "partition.h"
 #include "pipeline.h"
@@ -17,13 +19,20 @@
 
 struct arguments {
 	struct work_options work;
+	struct output_options output;
 	const char *out;
+	bool links;
 };
+
+enum { KEY_LINKS = 1024 };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Output:", 4},
 	{"output", 'o', "FILE.dot", 0, "the graph with what was measured, for plan and the rest",
 	 4},
+	{NULL, 0, NULL, 0, "Links:", 5},
+	{"links", KEY_LINKS, NULL, 0,
+	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 5},
 	{0},
 };
 
@@ -34,9 +43,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->work;
+		state->child_inputs[1] = &a->output;
 		return 0;
 	case 'o':
 		a->out = arg;
+		return 0;
+	case KEY_LINKS:
+		a->links = a->work.no_source = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -174,12 +187,25 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 	return 0;
 }
 
+static int profile_links(const struct arguments *a)
+{
+	struct orr_error err = {""};
+	int code = across_start(&err);
+
+	if (!code && (a->work.source || a->out))
+		code = orr_fail(&err, ORR_E_INPUT, "--links are those between ranks, of no model: leave out GRAPH and -o");
+	if (!code)
+		code = links_profile(a->output.json, &err);
+	return across_end(code, &err);
+}
+
 int cmd_profile(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&work_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {
+		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {options,
 					 parse,
-					 "GRAPH",
+					 "GRAPH\n--links",
 					 "Measure what every operator takes for a microbatch on "
 					 "this machine, with all workers (one a core) at work.",
 					 children,
@@ -194,6 +220,12 @@ int cmd_profile(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
+	if (a.links)
+		return profile_links(&a);
+	if (a.output.json) {
+		code = orr_fail(&err, ORR_E_INPUT, "--json is of --links: what is measured of GRAPH goes to a file (-o)");
+		goto out;
+	}
 	if ((code = output_check_file(a.out, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) || (code = check(graph, &a, &err)))
 		goto out;

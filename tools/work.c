@@ -195,7 +195,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->source = arg;
 		break;
 	case ARGP_KEY_END:
-		if (!o->source)
+		if (!o->source && !o->no_source)
 			command_refuse(
 				(orr_fail(&err, ORR_E_INPUT,
 					  "no GRAPH: name a model's file, or a study such as "

@@ -3,6 +3,7 @@
 /* What simulate and train share: the options that say which model, on what machine, under which schedule,
  * and the way from there to the jobs. */
 #include <argp.h>
+#include <stdbool.h>
 #include "graph.h"
 #include "jobs.h"
 #include "machine.h"
@@ -11,6 +12,7 @@
 
 struct work_options {
 	const char *source;   /* the graph, or a plan, which names it */
+	bool no_source;       /* there need be none */
 	const char *schedule; /* NULL: none */
 	const char *recompute; /* which stages; NULL: not given */
 	struct orr_machine machine; /* n_workers 0: not given */
