@@ -7,6 +7,7 @@
 #include "machine.h"
 #include "quantity.h"
 #include "timeline.h"
+#include "versions.h"
 
 static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)
 {
@@ -118,8 +119,12 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 
 			owner->parameter_bytes += p->stages[s].parameter_bytes;
 			owner->all_reduce_bytes +=
-				2 * (r - 1) * (p->stages[s].parameter_bytes / r) +
-				2 * (r - 1) * (p->stages[s].parameter_bytes % r) / r;
+				orr_jobs_n_updates(jobs, s) *
+				(2 * (r - 1) * (p->stages[s].parameter_bytes / r) +
+				 2 * (r - 1) * (p->stages[s].parameter_bytes % r) / r);
+			if (jobs->versions)
+				owner->version_bytes += (jobs->versions->peak[s] - 1) *
+							p->stages[s].parameter_bytes;
 		}
 	}
 	return 0;
@@ -268,7 +273,8 @@ static void add_memory(struct orr_worker_figures *worker, int optimizer_floats)
 {
 	worker->optimizer_bytes = optimizer_floats * worker->parameter_bytes;
 	worker->memory_bytes = 2 * worker->parameter_bytes + worker->optimizer_bytes +
-			       worker->fetched_bytes + worker->peak_stash_bytes;
+			       worker->fetched_bytes + worker->version_bytes +
+			       worker->peak_stash_bytes;
 }
 
 int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,

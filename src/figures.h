@@ -3,6 +3,7 @@
 /* The figures of a timeline: how long, how idle, how much memory, how much traffic. Exact. */
 #include <stdint.h>
 #include "error.h"
+#include "steady.h"
 
 struct orr_jobs;
 struct orr_machine;
@@ -18,7 +19,8 @@ struct orr_worker_figures {
 	int64_t optimizer_bytes; /* the optimizer's state for them */
 	int64_t fetched_bytes;   /* parameters of others: the largest stage that it fetches, twice, for the job
 	                            that runs and the next one */
-	int64_t memory_bytes;    /* parameters, gradients, optimizer, fetched and peak stash together */
+	int64_t version_bytes;   /* older versions of the parameters, at most, in a stream */
+	int64_t memory_bytes;    /* parameters, gradients, optimizer, fetched, versions and peak stash together */
 	/* in one step, from other workers: w_compute and w_weights decide, not time */
 	int64_t recv_activations, recv_gradients, recv_stashes, recv_parameters; /* counts */
 	int64_t recv_activation_bytes, recv_gradient_bytes, recv_stash_bytes, recv_parameter_bytes;
@@ -40,6 +42,7 @@ struct orr_figures {
 	                           this timeline: M * (work of all stages) / (sum of the stages' shortest
 	                           lifespans), at most 1; on a uniform chain 2M/(S+1). [1] writes M/S, counting
 	                           a pass as a step in the proof and F + B in the table */
+	struct orr_steady steady; /* of a stream, where orr_steady_find() filled it in; else zeros */
 	int n_workers;
 	struct orr_worker_figures *worker; /* [n_workers] */
 };

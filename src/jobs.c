@@ -8,6 +8,11 @@
 #include "stream.h"
 #include "versions.h"
 
+int orr_jobs_n_updates(const struct orr_jobs *jobs, int s)
+{
+	return jobs->versions ? jobs->pipeline->n_microbatches / jobs->versions->every[s] : 1;
+}
+
 int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j)
 {
 	struct orr_job job = orr_jobs_at(jobs, j);

@@ -64,6 +64,9 @@ static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs)
 	return jobs->n_passes == 3 ? ORR_PASS_W : ORR_PASS_B;
 }
 
+/* Updates of stage s in a step, by each of its owners: one, or of a stream as many as a round has. */
+int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
+
 int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j);
 /* What stage s keeps of a microbatch from the start of pass d on, until the next pass starts or, after the
  * last one, until that ends. A stash that is recomputed is the input until B starts. */

@@ -10,6 +10,7 @@
 #include "drawing/layout.h"
 #include "quantity.h"
 #include "timeline.h"
+#include "versions.h"
 
 /* A column of the table, which has two lines of headings. A count and its bytes share one. */
 struct column {
@@ -182,6 +183,48 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	fprintf(file, "throughput   %.3f of at most %.3f\n\n", f->throughput, f->throughput_bound);
 }
 
+static const char *print_range(char cell[CELL], int least, int most)
+{
+	if (least == most)
+		(void)snprintf(cell, CELL, "%d", most);
+	else
+		(void)snprintf(cell, CELL, "%d to %d", least, most);
+	return cell;
+}
+
+/* What a stream has besides: how fast it goes on, and the versions of its parameters. */
+static void write_stream(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
+{
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	const struct orr_versions *v = t->jobs->versions;
+	const struct orr_steady *steady = &f->steady;
+	const char *unit = p->units ? " units" : "";
+	char cell[CELL], size[CELL];
+
+	if (!t->measured)
+		fprintf(file, "\nstart-up     %s%s\n",
+		        orr_duration_print(cell, CELL, steady->startup_ns, p->units), unit);
+	if (steady->microbatches)
+		fprintf(file, "steady       %s%s for %lld microbatch%s, without end\n",
+		        orr_duration_print(cell, CELL, steady->period_ns, p->units), unit,
+		        (long long)steady->microbatches, steady->microbatches == 1 ? "" : "es");
+	if (!t->measured)
+		fprintf(file, "drain        %s%s\n",
+		        orr_duration_print(cell, CELL, steady->drain_ns, p->units), unit);
+	fprintf(file, "\nversions of the parameters, %s:\n", orr_sync_name(p->sync));
+	fprintf(file, "%-7s  replicas  microbatches  staleness  versions  memory\n", "stage");
+	fprintf(file, "%-7s              an update                 held\n", "");
+	for (int s = 0; s < p->n_stages; s++) {
+		int least, most;
+
+		orr_versions_steady(v, s, &least, &most);
+		fprintf(file, "s%-6d  %8d  %12d  %9s  %8d  %s\n", s,
+		        t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
+		        print_range(cell, least, most), v->peak[s],
+		        orr_size_print(size, sizeof(size), v->peak[s] * p->stages[s].parameter_bytes));
+	}
+}
+
 int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
                      struct orr_error *err)
 {
@@ -189,12 +232,22 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 
 	write_heading(file, t, f);
 	write_table(file, &table);
+	if (t->jobs->stream)
+		write_stream(file, t, f);
 	fputs("\nbubble:      1 - time busy / (workers x makespan)\n"
 	      "span bubble: 1 - time busy of the busiest worker / longest time from a worker's first\n"
 	      "             start to its last end: workers may start staggered\n"
 	      "throughput:  microbatches through a stage per worker in the time that one takes\n"
 	      "peak stash:  most stage stashes that a worker held at once\n",
 	      file);
+	if (t->jobs->stream)
+		fputs("start-up:    until the input stages start their first backward\n"
+		      "steady:      what comes in between start-up and drain, for as long as training goes on\n"
+		      "drain:       from the end of the last forward at the input\n"
+		      "staleness:   updates between the version that F reads and the one that its gradient\n"
+		      "             is applied to, in the steady part\n"
+		      "versions:    most that a replica holds at once\n",
+		      file);
 	return orr_layout_finish(file, "report", err);
 }
 
@@ -250,6 +303,38 @@ static json_t *number(double value)
 	return isfinite(value) ? json_real(value) : json_null();
 }
 
+static json_t *stage_json(const struct orr_jobs *jobs, int s)
+{
+	const struct orr_versions *v = jobs->versions;
+	int least, most;
+
+	orr_versions_steady(v, s, &least, &most);
+	return json_pack("{s:i, s:i, s:[i, i], s:I, s:i, s:I}", "replicas",
+	                 jobs->first_owner[s + 1] - jobs->first_owner[s], "update_of", v->every[s],
+	                 "staleness", least, most, "steady_from",
+	                 (json_int_t)orr_versions_full(v, s), "versions", v->peak[s],
+	                 "version_bytes",
+	                 (json_int_t)(v->peak[s] * jobs->pipeline->stages[s].parameter_bytes));
+}
+
+static json_t *stream_json(const struct orr_timeline *t, const struct orr_figures *f)
+{
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	const struct orr_steady *steady = &f->steady;
+	json_t *stages = json_array();
+
+	for (int s = 0; s < p->n_stages; s++)
+		if (json_array_append_new(stages, stage_json(t->jobs, s))) {
+			json_decref(stages);
+			return NULL;
+		}
+	return json_pack("{s:s, s:i, s:f, s:f, s:I, s:f, s:o}", "sync", orr_sync_name(p->sync),
+	                 "accumulate", p->accumulate, "startup", seconds(steady->startup_ns), "drain",
+	                 seconds(steady->drain_ns), "steady_microbatches",
+	                 (json_int_t)steady->microbatches, "steady", seconds(steady->period_ns), "stage",
+	                 stages);
+}
+
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
                         struct orr_error *err)
 {
@@ -272,6 +357,11 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	                   "throughput", number(f->throughput),
 	                   "throughput_bound", number(f->throughput_bound),
 	                   "worker", workers);
+	if (report && t->jobs->stream &&
+	    json_object_set_new(report, "stream", stream_json(t, f))) {
+		json_decref(report);
+		report = NULL;
+	}
 out:
 	json_decref(workers);
 	if (!report)

@@ -9,6 +9,7 @@
 #include "jobs.h"
 #include "machine.h"
 #include "timeline.h"
+#include "versions.h"
 
 enum event {
 	EVENT_END,     /* the job or update on worker `id` ends */
@@ -37,10 +38,15 @@ struct simulation {
 	struct orr_timeline *timeline;
 	struct orr_error *err;
 	bool free_links, with_updates;
+	bool keeps_updates; /* they take time: the timeline has them */
 	int64_t now;
 	struct orr_heap events;
 	int *waits;     /* [n_jobs] things that a job still waits for */
-	int *gradients; /* [n_stages] weight gradients that are not yet with their owners */
+	/* The updates of stage s are numbers first_update[s] on, r of its owners for every version */
+	int *first_update; /* [n_stages + 1] */
+	int *gradients;    /* [n updates], at the first owner: weight gradients not yet with them */
+	/* in a stream, the jobs that read what update u makes: readers[first_reader[u]] on */
+	int *readers, *first_reader;
 	struct worker *workers;
 	struct link *links; /* one between any two workers; NULL when they are free */
 	int *touched_workers, n_touched_workers;
@@ -175,14 +181,26 @@ static int deliver(struct simulation *sim, int j)
 	return 0;
 }
 
-/* A gradient of stage s is with its owner; after the last one the replicas all-reduce. */
-static int deliver_gradient(struct simulation *sim, int s)
+/* The update, by the first owner, that job j's gradient goes into. */
+static int update_of(const struct simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	int first = jobs->first_owner[s], r = jobs->first_owner[s + 1] - first, code;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int r = jobs->first_owner[job.s + 1] - jobs->first_owner[job.s];
+
+	return sim->first_update[job.s] +
+	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
+}
+
+/* The gradient of job j is with its owner; after the last one the replicas all-reduce. */
+static int deliver_gradient(struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	int s = orr_jobs_at(jobs, j).s, first = update_of(sim, j), code;
+	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
 	int64_t reduce_ns = 0;
 
-	if (--sim->gradients[s] > 0)
+	if (--sim->gradients[first] > 0)
 		return 0;
 	if (r > 1 && !sim->free_links)
 		reduce_ns = 2 * (r - 1) *
@@ -232,7 +250,7 @@ static int end_job(struct simulation *sim, int j)
 	if (!sim->with_updates || job.d != orr_jobs_last_pass(jobs))
 		return 0;
 	if (sim->free_links || jobs->weights[j] == jobs->compute[j])
-		return deliver_gradient(sim, job.s);
+		return deliver_gradient(sim, j);
 	return request(
 		sim, (struct orr_transfer){.kind = ORR_TRANSFER_WEIGHT_GRADIENT,
 					   .producer = j,
@@ -240,6 +258,16 @@ static int end_job(struct simulation *sim, int j)
 					   .from = jobs->compute[j],
 					   .to = jobs->weights[j],
 					   .bytes = jobs->pipeline->stages[job.s].parameter_bytes});
+}
+
+/* The passes that read what it made may start. */
+static int end_update(struct simulation *sim, int u)
+{
+	int code = 0;
+
+	for (int i = sim->first_reader[u]; !code && i < sim->first_reader[u + 1]; i++)
+		code = deliver(sim, sim->readers[i]);
+	return code;
 }
 
 static int start_update(struct simulation *sim, int w)
@@ -298,7 +326,8 @@ static int handle(struct simulation *sim, enum event event, int id)
 		j = sim->workers[id].running;
 		sim->workers[id].running = -1;
 		touch(sim, id);
-		return j < sim->jobs->n_jobs ? end_job(sim, j) : 0;
+		return j < sim->jobs->n_jobs ? end_job(sim, j)
+					     : end_update(sim, j - sim->jobs->n_jobs);
 	case EVENT_FREE:
 		sim->links[id].busy = false;
 		return start_transfer(sim, id);
@@ -306,10 +335,10 @@ static int handle(struct simulation *sim, enum event event, int id)
 		transfer = &sim->timeline->transfers[id];
 		if (transfer->consumer >= 0)
 			return deliver(sim, transfer->consumer);
-		return deliver_gradient(sim, orr_jobs_at(sim->jobs, transfer->producer).s);
+		return deliver_gradient(sim, transfer->producer);
 	case EVENT_UPDATE:
-		touch(sim, sim->jobs->owners[id]);
-		return orr_heap_push(&sim->workers[sim->jobs->owners[id]].updates, id, 0, id,
+		touch(sim, sim->timeline->updates[id].w);
+		return orr_heap_push(&sim->workers[sim->timeline->updates[id].w].updates, id, 0, id,
 				     sim->err);
 	}
 	return 0;
@@ -341,7 +370,8 @@ static int begin(struct simulation *sim)
 	int code;
 
 	for (int j = 0; j < jobs->n_jobs; j++) {
-		sim->waits[j] =
+		/* prepare() has counted the updates that it waits for */
+		sim->waits[j] +=
 			orr_jobs_predecessors(jobs, j, sim->around) + needs_parameters(sim, j);
 		if (jobs->order == ORR_ORDER_GREEDY && !sim->waits[j] &&
 		    (code = orr_heap_push(&sim->workers[jobs->compute[j]].ready, jobs->priority[j],
@@ -404,52 +434,114 @@ static int check_links(const struct simulation *sim)
 			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 
-static bool has_updates(const struct simulation *sim)
+/* Do updates take time, or, in a stream, make anything wait? */
+static bool has_updates(const struct simulation *sim, bool *last)
 {
 	const struct orr_pipeline *p = sim->jobs->pipeline;
+	bool replicas = sim->jobs->first_owner[p->n_stages] > p->n_stages;
 
+	*last = false;
 	for (int s = 0; s < p->n_stages; s++)
 		if (p->stages[s].update_ns > 0 ||
 		    (!sim->free_links && p->stages[s].parameter_bytes > 0))
-			return true;
-	return false;
+			*last = true;
+	return *last || (sim->jobs->stream && replicas);
+}
+
+/* The update, by the owner that computes j, that makes the version that j reads; -1: none has. */
+static int update_read(const struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int first = jobs->first_owner[job.s], r = jobs->first_owner[job.s + 1] - first, i = 0;
+	int64_t version = orr_versions_read(jobs->versions, job.s, job.b, job.d);
+
+	if (!version)
+		return -1;
+	while (jobs->owners[first + i] != jobs->compute[j])
+		i++;
+	return sim->first_update[job.s] + (int)(version - 1) * r + i;
+}
+
+/* Jobs of a stream by the update that they wait for. */
+static int find_readers(struct simulation *sim, int n_updates)
+{
+	int n_jobs = sim->jobs->n_jobs;
+
+	sim->readers = calloc((size_t)n_jobs, sizeof(*sim->readers));
+	if (!sim->readers)
+		return orr_fail(sim->err, ORR_E_NOMEM, "simulate: no memory for %d jobs", n_jobs);
+	for (int j = 0; j < n_jobs; j++) {
+		int u = update_read(sim, j);
+
+		sim->waits[j] = u >= 0;
+		if (u >= 0)
+			sim->first_reader[u + 2]++;
+	}
+	for (int u = 1; u <= n_updates; u++)
+		sim->first_reader[u + 1] += sim->first_reader[u];
+	for (int j = 0; j < n_jobs; j++) {
+		int u = update_read(sim, j);
+
+		if (u >= 0)
+			sim->readers[sim->first_reader[u + 1]++] = j;
+	}
+	return 0;
+}
+
+/* Every update of every owner, and how many gradients it waits for. */
+static int prepare_updates(struct simulation *sim)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_timeline *t = sim->timeline;
+	int n = 0;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		sim->first_update[s] = n;
+		n += orr_jobs_n_updates(jobs, s) *
+		     (jobs->first_owner[s + 1] - jobs->first_owner[s]);
+	}
+	t->updates = calloc((size_t)n, sizeof(*t->updates));
+	sim->gradients = calloc((size_t)n, sizeof(*sim->gradients));
+	sim->first_reader = calloc((size_t)n + 2, sizeof(*sim->first_reader));
+	if (!t->updates || !sim->gradients || !sim->first_reader)
+		return orr_fail(sim->err, ORR_E_NOMEM, "simulate: no memory for %d updates", n);
+	t->n_updates = n;
+	for (int s = 0, u = 0; s < p->n_stages; s++)
+		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++) {
+			sim->gradients[u] = p->n_microbatches / orr_jobs_n_updates(jobs, s);
+			for (int k = jobs->first_owner[s]; k < jobs->first_owner[s + 1]; k++)
+				t->updates[u++] =
+					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
+		}
+	return jobs->stream ? find_readers(sim, n) : 0;
 }
 
 static int prepare(struct simulation *sim)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_timeline *t = sim->timeline;
 	size_t n_workers = (size_t)p->n_workers, n_links = n_workers * (n_workers - 1) / 2;
-	int n_updates = jobs->first_owner[p->n_stages], code;
+	int code;
 
 	sim->free_links = !sim->machine->latency_ns && !(sim->machine->bandwidth_bytes_per_s > 0);
 	if (!sim->free_links && (code = check_links(sim)))
 		return code;
-	sim->with_updates = has_updates(sim);
+	sim->with_updates = has_updates(sim, &sim->keeps_updates);
 	sim->waits = calloc((size_t)jobs->n_jobs, sizeof(*sim->waits));
-	sim->gradients = calloc((size_t)p->n_stages, sizeof(*sim->gradients));
+	sim->first_update = calloc((size_t)p->n_stages + 1, sizeof(*sim->first_update));
 	sim->workers = calloc(n_workers, sizeof(*sim->workers));
 	sim->touched_workers = calloc(n_workers, sizeof(*sim->touched_workers));
 	sim->around = calloc((size_t)p->n_stages + 2, sizeof(*sim->around));
 	if (!sim->free_links && n_workers > 1)
 		sim->links = calloc(n_links, sizeof(*sim->links));
-	if (sim->with_updates)
-		t->updates = calloc((size_t)n_updates, sizeof(*t->updates));
-	if (!sim->waits || !sim->gradients || !sim->workers || !sim->touched_workers ||
-	    !sim->around || (!sim->free_links && n_workers > 1 && !sim->links) ||
-	    (sim->with_updates && !t->updates))
+	if (!sim->waits || !sim->first_update || !sim->workers || !sim->touched_workers ||
+	    !sim->around || (!sim->free_links && n_workers > 1 && !sim->links))
 		return orr_fail(sim->err, ORR_E_NOMEM,
 				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
 				p->n_workers);
-	t->n_updates = sim->with_updates ? n_updates : 0;
-	for (int s = 0; s < p->n_stages; s++) {
-		sim->gradients[s] = p->n_microbatches;
-		for (int u = jobs->first_owner[s];
-		     sim->with_updates && u < jobs->first_owner[s + 1]; u++)
-			t->updates[u] = (struct orr_update){s, jobs->owners[u], -1, -1};
-	}
-	return 0;
+	return sim->with_updates ? prepare_updates(sim) : 0;
 }
 
 static void finish(struct simulation *sim)
@@ -464,7 +556,10 @@ static void finish(struct simulation *sim)
 		orr_heap_fini(&sim->links[i].waiting);
 	orr_heap_fini(&sim->events);
 	free(sim->waits);
+	free(sim->first_update);
 	free(sim->gradients);
+	free(sim->readers);
+	free(sim->first_reader);
 	free(sim->workers);
 	free(sim->links);
 	free(sim->touched_workers);
@@ -481,6 +576,8 @@ int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs,
 	if ((code = orr_timeline_create(&sim.timeline, jobs, err)) || (code = prepare(&sim)) ||
 	    (code = run(&sim)))
 		goto out;
+	if (!sim.keeps_updates)
+		sim.timeline->n_updates = 0;
 	*out = sim.timeline;
 	sim.timeline = NULL;
 out:

@@ -5,6 +5,7 @@
 
 #include "jobs.h"
 #include "sort.h"
+#include "versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
 			struct orr_error *err)
@@ -91,22 +92,64 @@ static int check_predecessors(const struct orr_timeline *t, int *around, struct 
 	return 0;
 }
 
+static int refuse_update(const struct orr_timeline *t, const struct orr_update *u, int j, bool reads,
+			 struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_RUNTIME,
+			reads ? "timeline: the update of stage %d on worker %d ends after the start "
+				"of job " JOB_FORMAT ", which reads what it makes"
+			      : "timeline: the update of stage %d on worker %d starts before job "
+				JOB_FORMAT " ends",
+			u->s, u->w, JOB(orr_jobs_at(t->jobs, j)));
+}
+
+/* An update of a stream: its gradients before, the passes that read what it makes after. */
+static int check_version(const struct orr_timeline *t, const struct orr_update *u,
+			 struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_versions *v = jobs->versions;
+	int every = v->every[u->s], least, most;
+
+	orr_versions_steady(v, u->s, &least, &most);
+	for (int b = (u->version - 1) * every; b < u->version * every; b++) {
+		int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs));
+
+		if (u->start_ns < t->end_ns[j])
+			return refuse_update(t, u, j, false, err);
+	}
+	for (int b = u->version * every;
+	     b < (u->version + most + 1) * every && b < v->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++) {
+			int j = orr_jobs_index(jobs, u->s, b, (enum orr_pass)d);
+
+			if (jobs->compute[j] == u->w && t->start_ns[j] < u->end_ns &&
+			    orr_versions_read(v, u->s, b, (enum orr_pass)d) == u->version)
+				return refuse_update(t, u, j, true, err);
+		}
+	return 0;
+}
+
 static int check_updates(const struct orr_timeline *t, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
+	int code = 0;
 
-	for (int u = 0; u < t->n_updates; u++)
-		for (int b = 0; b < jobs->pipeline->n_microbatches; b++) {
-			int j = orr_jobs_index(jobs, t->updates[u].s, b, orr_jobs_last_pass(jobs));
+	for (int i = 0; !code && i < t->n_updates; i++) {
+		const struct orr_update *u = &t->updates[i];
 
-			if (t->updates[u].start_ns < t->end_ns[j])
-				return orr_fail(err, ORR_E_RUNTIME,
-						"timeline: the update of stage %d on worker %d "
-						"starts before job " JOB_FORMAT " ends",
-						t->updates[u].s, t->updates[u].w,
-						JOB(orr_jobs_at(jobs, j)));
+		if (jobs->versions) {
+			code = check_version(t, u, err);
+			continue;
 		}
-	return 0;
+		for (int b = 0; !code && b < jobs->pipeline->n_microbatches; b++) {
+			int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs));
+
+			if (u->start_ns < t->end_ns[j])
+				code = refuse_update(t, u, j, false, err);
+		}
+	}
+	return code;
 }
 
 /* What was on each worker, in the order of time; zero-length jobs cannot overlap anything. */

@@ -23,16 +23,17 @@ struct orr_transfer {
 	int64_t bytes, start_ns, end_ns;
 };
 
-/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. */
+/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. In a stream it makes this
+ * version of them, counted from the round on; else 1. */
 struct orr_update {
-	int s, w;
+	int s, w, version;
 	int64_t start_ns, end_ns;
 };
 
 struct orr_timeline {
 	const struct orr_jobs *jobs; /* borrowed: must outlive it */
 	int64_t *start_ns, *end_ns;  /* [n_jobs]; -1: never ran */
-	struct orr_update *updates;  /* one per stage and owner where updates take time; may be none */
+	struct orr_update *updates;  /* where they take time: orr_jobs_n_updates() per stage and owner */
 	int n_updates;
 	struct orr_transfer *transfers; /* in the order of their starts; none with free links */
 	int n_transfers;

@@ -142,7 +142,8 @@ int orr_traffic_derive(struct orr_traffic *traffic, const struct orr_jobs *jobs,
 		derive_job(traffic, jobs, rank_of, j, before,
 			   orr_jobs_predecessors(jobs, j, before));
 	for (int s = 0; s < jobs->pipeline->n_stages; s++)
-		derive_ring(traffic, jobs, rank_of, s);
+		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++)
+			derive_ring(traffic, jobs, rank_of, s);
 	free(before);
 	return 0;
 }

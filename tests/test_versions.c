@@ -314,6 +314,186 @@ START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 }
 END_TEST
 
+/* ---- simulated ---- */
+
+/* Endless: what is not the slowest stage waits for it. */
+static const struct {
+	const char *schedule;
+	int n_stages, n_workers;
+	int64_t both[6]; /* F + B of a stage; F is 1 */
+	int64_t microbatches, period;
+} steady[] = {
+	{"pipedream", 4, 4, {3, 3, 3, 3}, 1, 3},
+	{"pipedream", 4, 4, {3, 5, 3, 3}, 1, 5},
+	{"pipedream", 6, 6, {2, 3, 4, 5, 6, 7}, 1, 7},
+	{"pipedream", 1, 1, {4}, 1, 4},
+	{"pipedream:replicas=2-1", 2, 3, {4, 2}, 2, 4},
+	{"pipedream:replicas=3-1", 2, 4, {6, 2}, 3, 6},
+	{"pipedream:replicas=2-1-1,slack=1", 3, 4, {6, 3, 3}, 2, 6},
+	/* a backward of replica 1 comes 3 later than that of replica 0, which waits: NOAM does not see it */
+	{"pipedream:replicas=2-1-1", 3, 4, {6, 3, 3}, 2, 9},
+	{"pipedream:replicas=1-2", 2, 3, {4, 6}, 2, 8},
+};
+
+START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
+{
+	for (int m = 6; m <= 24; m += 6) {
+		struct orr_pipeline *p = make_chain(steady[_i].n_stages, 1, 1);
+		struct orr_machine machine = orr_machine_default(steady[_i].n_workers);
+		struct orr_steady found;
+		struct orr_error err = {""};
+		struct way way;
+
+		for (int s = 0; s < p->n_stages; s++)
+			p->stages[s].backward_ns = (steady[_i].both[s] - 1) * ORR_UNIT_NS;
+		way_init(&way, p, steady[_i].schedule, steady[_i].n_workers, m);
+		ck_assert_msg(!orr_steady_find(&found, way.timeline, &way.choice.schedule, &machine,
+					       &err),
+			      "%s", err.msg);
+		ck_assert_msg(found.microbatches == steady[_i].microbatches &&
+				      found.period_ns == steady[_i].period * ORR_UNIT_NS,
+			      "%s, m=%d: %lld take %g", steady[_i].schedule, m,
+			      (long long)found.microbatches, 1e-9 * (double)found.period_ns);
+		way_fini(&way);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
+/* On a chain F goes down and B comes back up to the input: (n - 1)(F + B) + F. */
+/* With links of latency L a microbatch is out for 3n + 2(n-1)L at stage 0, which has in_flight of them. */
+START_TEST(slack_hides_latency)
+{
+	for (int slack = 0; slack <= 2; slack++)
+		for (int latency = 0; latency <= 3; latency++) {
+			int in_flight = 4 + 3 * slack, out = 3 * 4 + 2 * 3 * latency;
+			struct orr_pipeline *p = make_chain(4, 1, 2);
+			struct orr_machine machine = orr_machine_default(4);
+			struct orr_steady found;
+			struct orr_error err = {""};
+			struct way way;
+			char schedule[32];
+			int64_t least = in_flight * 3 > out ? in_flight * 3 : out;
+
+			machine.latency_ns = latency * ORR_UNIT_NS;
+			snprintf(schedule, sizeof(schedule), "pipedream:slack=%d", slack);
+			way_init_on(&way, p, schedule, &machine, 32);
+			ck_assert_int_eq(way.figures->worker[0].peak_stash, in_flight);
+			ck_assert_int_eq(way.jobs->versions->peak[0], in_flight);
+			ck_assert(!orr_steady_find(&found, way.timeline, &way.choice.schedule,
+						   &machine, &err));
+			ck_assert_int_gt(found.microbatches, 0);
+			ck_assert_int_eq(found.period_ns * in_flight,
+					 least * found.microbatches * ORR_UNIT_NS);
+			way_fini(&way);
+			orr_pipeline_destroy(p);
+		}
+}
+END_TEST
+
+START_TEST(start_up_and_drain_are_paid_once)
+{
+	for (int n = 1; n <= 6; n++) {
+		struct orr_pipeline *p = make_chain(n, 1, 2);
+		struct orr_machine machine = orr_machine_default(n);
+		struct orr_steady found;
+		struct orr_error err = {""};
+		struct way way;
+
+		way_init(&way, p, "pipedream", n, 12);
+		ck_assert(!orr_steady_find(&found, way.timeline, &way.choice.schedule, &machine, &err));
+		ck_assert_int_eq(found.startup_ns, (n + 2 * (n - 1)) * ORR_UNIT_NS);
+		/* what is in flight then: all but the last of the worker's backwards, 3 apart */
+		ck_assert_int_eq(found.drain_ns, (3 * n - 1) * ORR_UNIT_NS);
+		way_fini(&way);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
+/* Beside 1F1B with a flush, which takes (m + P - 1)(F + B) for m microbatches. */
+START_TEST(without_a_flush_no_bubble_is_left)
+{
+	for (int p = 2; p <= 8; p *= 2)
+		for (int m = p; m <= 4 * p; m *= 2) {
+			struct orr_pipeline *chain = make_chain(p, 1, 2);
+			struct orr_machine machine = orr_machine_default(p);
+			struct orr_steady found;
+			struct orr_error err = {""};
+			struct way flush, stream;
+
+			way_init(&flush, chain, "1f1b", p, m);
+			way_init(&stream, chain, "pipedream", p, m);
+			ck_assert(!orr_steady_find(&found, stream.timeline, &stream.choice.schedule,
+						   &machine, &err));
+			ck_assert_int_eq(flush.figures->makespan_ns, (m + p - 1) * 3 * ORR_UNIT_NS);
+			ck_assert_int_eq(found.period_ns * m, found.microbatches * m * 3 * ORR_UNIT_NS);
+			ck_assert_int_eq(orr_steady_find(&found, flush.timeline,
+							 &flush.choice.schedule, &machine, &err),
+					 0);
+			ck_assert_int_eq(found.microbatches, 0); /* it flushes */
+			way_fini(&flush);
+			way_fini(&stream);
+			orr_pipeline_destroy(chain);
+		}
+}
+END_TEST
+
+/* The forward that reads a version waits for its update, also where that is reduced on a link. */
+START_TEST(replicas_wait_for_each_other)
+{
+	static const double latencies[] = {0, 0.25, 1};
+
+	for (int k = 0; k < N(latencies); k++)
+		for (int accumulate = 1; accumulate <= 2; accumulate++) {
+			struct orr_pipeline *p =
+				make_pipeline(2, "0>1", 2, 2, 0, 10, 100, 10);
+			struct orr_machine machine = orr_machine_default(3);
+			struct way way;
+
+			machine.latency_ns = (int64_t)(latencies[k] * 1e9);
+			p->accumulate = accumulate;
+			p->stages[0].update_ns = ORR_UNIT_NS / 2;
+			way_init_on(&way, p, "pipedream:replicas=2-1", &machine, 16); /* checked */
+			ck_assert_int_eq(way.timeline->n_updates, (8 * 2 + 16) / accumulate);
+			for (int u = 0; u < way.timeline->n_updates; u++)
+				ck_assert_int_ge(way.timeline->updates[u].start_ns, 0);
+			/* w0 holds one older version of 100 bytes, w2 none; 7 or 3 rings of 100 */
+			ck_assert_int_eq(way.figures->worker[0].version_bytes, 100);
+			ck_assert_int_eq(way.figures->worker[2].version_bytes, 0);
+			ck_assert_int_eq(way.figures->worker[0].all_reduce_bytes,
+					 8 / accumulate * 100);
+			way_fini(&way);
+			orr_pipeline_destroy(p);
+		}
+}
+END_TEST
+
+/* The checker of timelines sees a forward that did not wait. */
+START_TEST(a_forward_before_its_update_is_found)
+{
+	struct orr_pipeline *p = make_chain(2, 2, 2);
+	struct orr_error err = {""};
+	struct way way;
+	int u = 0;
+
+	p->stages[0].update_ns = ORR_UNIT_NS;
+	way_init(&way, p, "pipedream:replicas=2-1", 3, 8);
+	while (way.timeline->updates[u].version != 1 || way.timeline->updates[u].w != 0)
+		u++;
+	way.timeline->updates[u].end_ns += 20 * ORR_UNIT_NS;
+	ck_assert_int_eq(orr_timeline_check(way.timeline, &err), ORR_E_RUNTIME);
+	ck_assert_str_eq(err.msg, "timeline: the update of stage 0 on worker 0 ends after the start of "
+				  "job 0F4, which reads what it makes");
+	way.timeline->updates[u].start_ns = 0;
+	ck_assert_int_eq(orr_timeline_check(way.timeline, &err), ORR_E_RUNTIME);
+	ck_assert_str_eq(err.msg,
+			 "timeline: the update of stage 0 on worker 0 starts before job 0B0 ends");
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 static const struct {
@@ -368,6 +548,12 @@ int main(void)
 	tcase_add_loop_test(tcase, two_versions_are_enough_when_updates_are_rare, 1, 7);
 	tcase_add_test(tcase, on_a_dag_depth_takes_the_place_of_stages_to_come);
 	tcase_add_test(tcase, the_order_of_n_run_one_by_one_holds_what_is_said);
+	tcase_add_loop_test(tcase, it_goes_on_as_fast_as_the_slowest_stage, 0, N(steady));
+	tcase_add_test(tcase, slack_hides_latency);
+	tcase_add_test(tcase, start_up_and_drain_are_paid_once);
+	tcase_add_test(tcase, without_a_flush_no_bubble_is_left);
+	tcase_add_test(tcase, replicas_wait_for_each_other);
+	tcase_add_test(tcase, a_forward_before_its_update_is_found);
 	tcase_add_loop_test(tcase, what_it_cannot_serve_is_refused, 0, N(refused));
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);

@@ -61,6 +61,8 @@ int cmd_simulate(int argc, char **argv)
 	    (code = orr_simulate(&timeline, work.jobs, &a.work.machine, &err)) ||
 	    (code = orr_timeline_check(timeline, &err)) ||
 	    (code = orr_figures_create(&figures, timeline, &err)) ||
+	    (code = orr_steady_find(&figures->steady, timeline, &work.choice.schedule,
+				    &a.work.machine, &err)) ||
 	    (code = orr_figures_check_memory(figures, &a.work.machine, &err)) ||
 	    (code = print(&a, timeline, figures, &err)))
 		goto out;

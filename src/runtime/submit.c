@@ -69,7 +69,7 @@ static int create_timeline(struct orr_timeline **out, const struct orr_run *run,
 		const struct orr_owned *o = &run->data.owned[i];
 
 		if (o->update >= 0)
-			t->updates[o->update] = (struct orr_update){o->s, o->w, -1, -1};
+			t->updates[o->update] = (struct orr_update){o->s, o->w, 1, -1, -1};
 	}
 	return 0;
 }

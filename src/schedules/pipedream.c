@@ -3,25 +3,41 @@
  *
  * A stage with r replicas, on w workers from itself to the sink (along the path with most), admits
  * ceil(w / r) microbatches on each replica before its first backward: what [5] calls NOAM at the input.
- * Of the round of r whose backward is next, r (ceil(w / r) - 1) microbatches are ahead. */
+ * Of the round of r whose backward is next, r (ceil(w / r) - 1) microbatches are ahead.
+ *
+ * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is as
+ * late as its last one, and links take time; slack counts every stage still to come as so many workers
+ * more. On a chain slack=1 is to pipedream what eager-1f1b is to 1f1b. */
 #include "../schedule.h"
 
 static const struct orr_parameter parameters[] = {
+	{"slack", "microbatches more in flight for every stage still to come", 0, 1 << 10, 0},
 	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)", 1, 1 << 20, ORR_LIST},
 	{0},
 };
 
-static int64_t replicas(const int64_t *listed, int s)
+/* Without parameters data is NULL: a plug-in, or a test. */
+static int64_t slack(const int64_t *values)
 {
-	return listed && listed[0] ? listed[s] : 1;
+	return values ? values[0] : 0;
+}
+
+static bool is_listed(const int64_t *values)
+{
+	return values && values[1];
+}
+
+static int64_t replicas(const int64_t *values, int s)
+{
+	return is_listed(values) ? values[1 + s] : 1;
 }
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
-	const int64_t *listed = data;
+	const int64_t *values = data;
 	int n = 0;
 
-	while (listed && n < ORR_MOST_LISTED && listed[n])
+	while (values && n < ORR_MOST_LISTED && values[1 + n])
 		n++;
 	if (n && n != p->n_stages)
 		return orr_fail(err, ORR_E_INPUT,
@@ -29,7 +45,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		                "number a stage, or none",
 		                n, p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
-		int64_t r = replicas(listed, s);
+		int64_t r = replicas(values, s);
 
 		if (r > p->n_workers)
 			return orr_fail(err, ORR_E_INPUT,
@@ -61,14 +77,15 @@ static int64_t ahead(const struct orr_pipeline *p, int s, const void *data)
 {
 	int64_t workers[ORR_MOST_LISTED], r = replicas(data, s); /* workers: from a stage to the sink */
 
-	if (!data || !((const int64_t *)data)[0])
-		return p->stages[s].depth - 1;
+	if (!is_listed(data))
+		return (p->stages[s].depth - 1) * (1 + slack(data));
 	for (int at = p->n_stages - 1; at >= s; at--) {
 		workers[at] = 0;
 		for (int i = 0; i < p->stages[at].n_out; i++) {
 			int after = orr_stage_after(p, at, i);
 
-			workers[at] = workers[after] > workers[at] ? workers[after] : workers[at];
+			if (workers[after] + slack(data) > workers[at])
+				workers[at] = workers[after] + slack(data);
 		}
 		workers[at] += replicas(data, at);
 	}

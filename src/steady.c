@@ -1,0 +1,129 @@
+#include "steady.h"
+
+#include <stdbool.h>
+
+#include "jobs.h"
+#include "machine.h"
+#include "simulate.h"
+#include "stream.h"
+#include "timeline.h"
+
+/* Streams are tried up to so many jobs: many times what any pipeline took to repeat itself. */
+#define MOST_JOBS (1 << 20)
+
+static int64_t start_of(const struct orr_timeline *t, int s, int b, enum orr_pass d)
+{
+	return t->start_ns[orr_jobs_index(t->jobs, s, b, d)];
+}
+
+static void measure_ends(struct orr_steady *steady, const struct orr_timeline *t)
+{
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	int64_t first = INT64_MAX, last = 0, full = 0, empty = INT64_MAX;
+
+	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		first = t->start_ns[j] < first ? t->start_ns[j] : first;
+		last = t->end_ns[j] > last ? t->end_ns[j] : last;
+	}
+	for (int i = 0; i < t->n_updates; i++)
+		last = t->updates[i].end_ns > last ? t->updates[i].end_ns : last;
+	for (int s = 0; s < p->n_stages; s++) {
+		int newest = orr_jobs_index(t->jobs, s, p->n_microbatches - 1, ORR_PASS_F);
+
+		if (p->stages[s].n_in)
+			continue;
+		full = start_of(t, s, 0, ORR_PASS_B) > full ? start_of(t, s, 0, ORR_PASS_B) : full;
+		empty = t->end_ns[newest] < empty ? t->end_ns[newest] : empty;
+	}
+	steady->startup_ns = full - first;
+	steady->drain_ns = last - empty;
+}
+
+/* Microbatches whose jobs all come, in the order of n, before the first one that the stream has not got:
+ * nothing in them knows that it ends. *around: microbatches that any moment of it can have to do with. */
+static int count_undisturbed(const struct orr_jobs *jobs, int *around)
+{
+	int n_stages = jobs->pipeline->n_stages, m = jobs->pipeline->n_microbatches, n = 0;
+	int64_t low = INT64_MAX, high = INT64_MIN, span;
+
+	for (int i = 0; i < n_stages * jobs->n_passes; i++) {
+		low = jobs->priority[i] < low ? jobs->priority[i] : low;
+		high = jobs->priority[i] > high ? jobs->priority[i] : high;
+	}
+	span = high - low; /* from the first job of a microbatch to its last */
+	for (int b = 0; b < m; b++) {
+		int64_t last = INT64_MIN;
+
+		for (int i = 0; i < n_stages * jobs->n_passes; i++) {
+			int64_t at = jobs->priority[b * n_stages * jobs->n_passes + i];
+
+			last = at > last ? at : last;
+		}
+		n += last < low + jobs->stream->period;
+	}
+	*around = (int)(span * m / jobs->stream->period) + 2;
+	return n;
+}
+
+/* Is every pass of the microbatches in [from, end) as long after that of q before, on its worker? */
+static bool repeats(const struct orr_timeline *t, int from, int end, int q, int64_t *period_ns)
+{
+	int each = t->jobs->pipeline->n_stages * t->jobs->n_passes;
+
+	*period_ns = t->start_ns[(end - 1) * each] - t->start_ns[(end - 1 - q) * each];
+	for (int j = end * each - 1; j >= from * each; j--)
+		if (t->start_ns[j] - t->start_ns[j - q * each] != *period_ns ||
+		    t->jobs->compute[j] != t->jobs->compute[j - q * each])
+			return false;
+	return true;
+}
+
+static void find_period(struct orr_steady *steady, const struct orr_timeline *t)
+{
+	int around, n = count_undisturbed(t->jobs, &around);
+
+	for (int q = 1; around + 2 * q <= n; q++)
+		if (repeats(t, n - around - q, n, q, &steady->period_ns)) {
+			steady->microbatches = q;
+			return;
+		}
+	steady->period_ns = 0;
+}
+
+/* The same for so many rounds in one. */
+static int try_rounds(struct orr_steady *steady, const struct orr_timeline *t, int rounds,
+		      const struct orr_schedule *schedule, const struct orr_machine *machine,
+		      struct orr_error *err)
+{
+	struct orr_pipeline longer = *t->jobs->pipeline; /* its arrays are borrowed */
+	struct orr_jobs *jobs = NULL;
+	struct orr_timeline *timeline = NULL;
+	int code;
+
+	longer.n_microbatches *= rounds;
+	if (!(code = orr_jobs_create(&jobs, &longer, schedule, err)) &&
+	    !(code = orr_simulate(&timeline, jobs, machine, err)))
+		find_period(steady, timeline);
+	orr_timeline_destroy(timeline);
+	orr_jobs_destroy(jobs);
+	return code;
+}
+
+int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
+		    const struct orr_schedule *schedule, const struct orr_machine *machine,
+		    struct orr_error *err)
+{
+	struct orr_steady steady = {0};
+	int code = 0;
+
+	if (t->jobs->stream) {
+		measure_ends(&steady, t);
+		for (int64_t rounds = 1; !code && !steady.microbatches; rounds *= 2) {
+			if (rounds > 1 && rounds * t->jobs->n_jobs > MOST_JOBS)
+				break;
+			code = try_rounds(&steady, t, (int)rounds, schedule, machine, err);
+		}
+	}
+	*out = steady;
+	return code;
+}
