@@ -1,6 +1,7 @@
 #!/bin/sh
 # Training across ranks. Usage: test_mpi.sh CHECK ORRERY TEST_MPI_TRAIN SOURCE
-#   bits   the bytes that one process writes for some schedules are those of 2, 3 and 4 ranks
+#   bits   the bytes that one process writes for some schedules are those of 2, 3 and 4 ranks, and what crosses is what
+#          the simulator derives, of every rank and kind
 #   all    the same for every schedule
 #   kill   a rank that is killed, or stopped, ends all of them in time, with a message that says which
 #   resume a run goes on from its checkpoint, on another number of ranks, to the same parameters; no rank holds more
@@ -109,8 +110,11 @@ refuse)
 	refuse 'memory' train graphs/digits.dot --memory 100kB
 	;;
 bits)
-	bits 4 8 24 '2 3 4' ddp fsdp fslpp v-half
-	bits 5 8 19 '3' lpp:G=5,R=1 gems chimera 1f1b
+	bits 4 8 24 '2 3' ddp fsdp fslpp v-half
+	bits 4 8 24 '4' ddp fsdp gpipe lpp:G=2,R=2 fslpp:G=2,R=2 1f1b v-half
+	bits 4 8 27 '4' ddp fsdp gpipe lpp:G=2,R=2 fslpp:G=2,R=2 1f1b v-half
+	bits 5 8 19 '3' lpp:G=5,R=1 1f1b
+	bits 8 8 19 '3' gems chimera
 	;;
 all)
 	bits 4 8 24 '2 3 4'

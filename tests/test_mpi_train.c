@@ -1,8 +1,9 @@
 /* Trains a model under every built-in schedule that serves it, in one process or, started by
  * mpirun, across several; writes every schedule's parameters and losses to a file, so that two such
  * files can be compared byte by byte. Checks that what crossed between the ranks is what the jobs
- * imply; bytes where the batch is a multiple of the microbatches, and where it is not, everything of
- * a step is freed as soon as it has been read. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH [SCHEDULE...] */
+ * imply, and that something crossed; where the batch is no multiple of the microbatches, their samples
+ * differ and only what does not depend on them has the bytes implied, and everything of a step is
+ * freed as soon as it has been read. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH [SCHEDULE...] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,9 +115,45 @@ static void visit(void *user, const struct orr_step *step)
 		check(orr_timeline_check(orr_run_timeline(run), &err), "timeline", &err);
 }
 
+#define KIND(kind) (1 << ORR_TRAFFIC_##kind)
+#define PARAMETERS (KIND(PARAMETER) | KIND(WEIGHT_GRADIENT))
+#define ACTIVATIONS (KIND(ACTIVATION) | KIND(GRADIENT))
+#define PER_SAMPLE (ACTIVATIONS | KIND(STASH))
+
+/* What must cross, and nothing else, with a worker a rank and 4 of them. */
+static const struct {
+	const char *name;
+	int kinds;
+} crossing[] = {
+	{"ddp", KIND(ALL_REDUCE)},
+	{"fsdp", PARAMETERS},
+	{"gpipe", ACTIVATIONS},
+	{"lpp:G=2,R=2", ACTIVATIONS | KIND(ALL_REDUCE)},
+	{"fslpp:G=2,R=2", ACTIVATIONS | PARAMETERS},
+	{"1f1b", ACTIVATIONS},
+	{"v-half", ACTIVATIONS},
+};
+
+/* On some rank: what is counted on every rank is compared with what is derived for it. */
+static void check_kinds(const struct orr_traffic *traffic, int n_ranks, const char *name)
+{
+	int kinds = 0;
+
+	for (int k = 0; k < n_ranks; k++)
+		for (int i = 0; i < ORR_TRAFFIC_KINDS; i++)
+			kinds |= traffic[k].sent[i] && traffic[k].sent_bytes[i] ? 1 << i : 0;
+	for (size_t i = 0; i < sizeof(crossing) / sizeof(*crossing); i++) {
+		if (strcmp(crossing[i].name, name) != 0 || crossing[i].kinds == kinds)
+			continue;
+		n_failed++;
+		fprintf(stderr, "FAILED: %s: kinds of traffic %x, not %x\n", name, (unsigned)kinds,
+			(unsigned)crossing[i].kinds);
+	}
+}
+
 /* Of each rank and kind: what was counted is N_STEPS times what the jobs imply. */
 static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, const char *name,
-			  bool bytes_too)
+			  bool divides)
 {
 	struct orr_traffic derived[MOST_RANKS], counted;
 	int *rank_of = calloc((size_t)jobs->pipeline->n_workers, sizeof(*rank_of));
@@ -128,13 +165,16 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 	      &err);
 	check(orr_traffic_derive(derived, jobs, rank_of, n_ranks, &err), name, &err);
 	orr_run_traffic(run, &counted);
+	if (n_ranks == 4 && jobs->pipeline->n_workers == 4)
+		check_kinds(derived, n_ranks, name);
 	for (int i = 0; i < ORR_TRAFFIC_KINDS; i++) {
 		const struct orr_traffic *d = &derived[k];
 
 		if (counted.sent[i] == N_STEPS * d->sent[i] &&
 		    counted.received[i] == N_STEPS * d->received[i] &&
-		    (!bytes_too || (counted.sent_bytes[i] == N_STEPS * d->sent_bytes[i] &&
-				    counted.received_bytes[i] == N_STEPS * d->received_bytes[i])))
+		    ((!divides && PER_SAMPLE & 1 << i) ||
+		     (counted.sent_bytes[i] == N_STEPS * d->sent_bytes[i] &&
+		      counted.received_bytes[i] == N_STEPS * d->received_bytes[i])))
 			continue;
 		n_failed++;
 		fprintf(stderr,
@@ -221,8 +261,12 @@ int main(int argc, char **argv)
 	out = orr_ranks_rank() ? NULL : fopen(argv[1], "wb");
 	check(!out && !orr_ranks_rank(), argv[1], &err);
 	if (argc > 5)
-		for (int i = 5; i < argc; i++)
-			n_trained += train_under(argv[i], atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
+		for (int i = 5; i < argc; i++) {
+			if (train_under(argv[i], atoi(argv[2]), atoi(argv[3]), atoi(argv[4])))
+				n_trained++;
+			else
+				n_failed++, fprintf(stderr, "FAILED: %s does not serve these sizes\n", argv[i]);
+		}
 	else
 		for (int i = 0; orr_schedules[i]; i++)
 			n_trained += train_under(orr_schedules[i]->name, atoi(argv[2]),
