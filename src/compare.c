@@ -9,8 +9,12 @@
 #include "simulate.h"
 #include "timeline.h"
 
-static void take_figures(struct orr_contender *x, const struct orr_figures *f)
+static void take_figures(struct orr_contender *x, const struct orr_figures *f,
+			 const struct orr_jobs *jobs)
 {
+	x->period_ns = jobs->stream ? f->steady.period_ns : f->makespan_ns;
+	x->period_microbatches =
+		jobs->stream ? f->steady.microbatches : jobs->pipeline->n_microbatches;
 	x->makespan_ns = f->makespan_ns;
 	x->lower_bound_ns = f->lower_bound_ns;
 	x->bubble = f->bubble;
@@ -55,9 +59,10 @@ static int simulate(struct orr_contender *x, const struct orr_pipeline *p,
 	    (code = orr_simulate(&timeline, jobs, machine, err)) ||
 	    (code = orr_timeline_check(timeline, err)) ||
 	    (code = orr_figures_create(&figures, timeline, err)) ||
+	    (code = orr_steady_find(&figures->steady, timeline, schedule, machine, err)) ||
 	    (code = orr_figures_check_memory(figures, machine, err)))
 		goto out;
-	take_figures(x, figures);
+	take_figures(x, figures, jobs);
 out:
 	orr_figures_destroy(figures);
 	orr_timeline_destroy(timeline);

@@ -14,6 +14,9 @@ struct orr_contender {
 	const char *schedule; /* borrowed: its name */
 	char *reason; /* owned; why it does not fit; NULL: it does, and the rest is filled in */
 	int64_t makespan_ns, lower_bound_ns;
+	/* training takes so long for so many microbatches, step after step: the makespan for all of a
+	 * step where it flushes, the steady state where it does not; 0 for 0: not found */
+	int64_t period_ns, period_microbatches;
 	double bubble, span_bubble;
 	int peak_stash;           /* of the worker that holds most */
 	int64_t peak_stash_bytes; /* likewise */

@@ -337,6 +337,26 @@ int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_erro
 	return code;
 }
 
+int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_file *plan,
+			    struct orr_error *err)
+{
+	int i = find_parameter(&choice->schedule, "replicas"), most = 1;
+
+	for (int s = 0; s < plan->n_stages; s++)
+		most = orr_plan_file_replicas(plan, s) > most ? orr_plan_file_replicas(plan, s) : most;
+	if (i < 0 || choice->schedule.parameters[i].otherwise != ORR_LIST || choice->values[i] ||
+	    most == 1)
+		return 0;
+	if (plan->n_stages > ORR_MOST_LISTED)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: schedule %s takes the replicas of %d stages at most, and there "
+				"are %d: plan for fewer workers",
+				plan->path, choice->schedule.name, ORR_MOST_LISTED, plan->n_stages);
+	for (int s = 0; s < plan->n_stages; s++)
+		choice->values[i + s] = orr_plan_file_replicas(plan, s);
+	return 0;
+}
+
 void orr_choice_fini(struct orr_choice *choice)
 {
 	if (choice->module)

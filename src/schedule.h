@@ -91,4 +91,7 @@ struct orr_choice {
  * *choice, which must stay where it is. */
 int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_error *err);
 void orr_choice_fini(struct orr_choice *choice);
+/* Give the schedule the replicas of a plan's stages, where it has a list of them and the text that it was
+ * chosen by says none. */
+int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_file *plan, struct orr_error *err);
 #endif

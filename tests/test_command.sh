@@ -196,6 +196,20 @@ accept 'one.csv' compare chain:4 -m 6 --schedule "$work/one.csv"
 accept 'These do not fit' compare chain:4 --stash 1GB --memory 1MB
 refuse 'no GRAPH' compare
 
+# --- streams ---
+accept 'steady       3 units for 1 microbatch' simulate chain:4 --schedule pipedream --costs 1,2 -m 4
+accept '"staleness"' simulate chain:2 --workers 3 --schedule pipedream:replicas=2-1 --sync vertical --json
+accept '"versions": 2' simulate chain:4 --schedule pipedream --accumulate 4 --json
+# a flush costs (P-1)(F+B) a step: 21/4, 33/8 and 57/16 a microbatch; without it 3
+for row in '4 5.25' '8 4.125' '16 3.5625'; do
+	accept '"per_microbatch": 3.0' compare chain:4 -m "${row% *}" --costs 1,2 --json
+	accept "\"per_microbatch\": ${row#* }" compare chain:4 -m "${row% *}" --costs 1,2 --json
+done
+refuse '--sync: schedule 1f1b flushes after every step' simulate chain:4 --sync vertical
+refuse "--sync: 'vert': give stashing, vertical or none" simulate chain:4 --schedule pipedream --sync vert
+refuse 'stage 0 updates every 3 microbatches' simulate chain:4 --schedule pipedream --accumulate 3
+refuse 'replicas: 0 is out of range' simulate chain:4 --schedule pipedream:replicas=1-0
+
 # --- what the README shows ---
 accept '40' simulate towers:3,3/2 -m 16 --schedule 1f1b --svg "$work/towers.svg"
 if grep -q '</svg>' "$work/towers.svg"; then pass; else fail 'towers.svg is no SVG'; fi

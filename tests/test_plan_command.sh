@@ -49,6 +49,10 @@ accept 'Slowest stage: 3 ms' plan profile.txt --workers 3 -o plan.json
 accept '"slowest_stage"' plan profile.txt --workers 3 --json
 accept 'makespan' simulate plan.json
 accept 'makespan' simulate profile.txt --schedule plan.json
+# its stages and their replicas, 2-1, under another schedule
+accept 'steady       6 ms for 2 microbatches' simulate plan.json --schedule pipedream -m 8
+accept '"replicas": 2' simulate plan.json --schedule pipedream --sync vertical --json
+refuse 'replicas lists 1 stages and there are 2' simulate plan.json --schedule pipedream:replicas=3
 refuse 'a cycle' plan cycle.txt --workers 2
 refuse 'missing.txt:2: no operator' plan missing.txt --workers 2
 refuse 'no --workers' plan profile.txt

@@ -43,7 +43,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 /* ---- text ---- */
 
 #define CELL 40
-#define N_COLUMNS 9
+#define N_COLUMNS 10
 
 static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
 		     const struct orr_contender *x)
@@ -52,20 +52,23 @@ static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
 
 	(void)snprintf(row[0], CELL, "%c %s", x->on_front ? '*' : ' ', x->schedule);
 	orr_duration_print(row[1], CELL, x->makespan_ns, c->units);
-	(void)snprintf(row[2], CELL, "%.1f%%", 100 * x->bubble);
-	(void)snprintf(row[3], CELL, "%.1f%%", 100 * x->span_bubble);
-	(void)snprintf(row[4], CELL, "%d", x->peak_stash);
+	*row[2] = '\0';
+	if (x->period_microbatches)
+		orr_duration_print(row[2], CELL, x->period_ns / x->period_microbatches, c->units);
+	(void)snprintf(row[3], CELL, "%.1f%%", 100 * x->bubble);
+	(void)snprintf(row[4], CELL, "%.1f%%", 100 * x->span_bubble);
+	(void)snprintf(row[5], CELL, "%d", x->peak_stash);
 	if (c->bytes)
-		(void)snprintf(row[4], CELL, "%d (%s)", x->peak_stash,
+		(void)snprintf(row[5], CELL, "%d (%s)", x->peak_stash,
 			       orr_size_print(size, sizeof(size), x->peak_stash_bytes));
-	orr_size_print(row[5], CELL, x->memory_bytes);
-	orr_size_print(row[6], CELL, x->received_bytes);
-	orr_duration_print(row[7], CELL, x->lower_bound_ns, c->units);
-	*row[8] = '\0';
+	orr_size_print(row[6], CELL, x->memory_bytes);
+	orr_size_print(row[7], CELL, x->received_bytes);
+	orr_duration_print(row[8], CELL, x->lower_bound_ns, c->units);
+	*row[9] = '\0';
 	if (x->makespan_ns == x->lower_bound_ns)
-		(void)snprintf(row[8], CELL, "reached");
+		(void)snprintf(row[9], CELL, "reached");
 	else if (x->lower_bound_ns)
-		(void)snprintf(row[8], CELL, "+%.1f%%",
+		(void)snprintf(row[9], CELL, "+%.1f%%",
 			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
 }
 
@@ -81,9 +84,11 @@ static void print_row(char row[N_COLUMNS][CELL], const int *width)
 
 static void print_table(const struct orr_comparison *c)
 {
-	char heading[2][N_COLUMNS][CELL] = {{"  schedule", "makespan", "bubble", "span", "peak",
-					     "memory", "received", "lower", "above"},
-					    {"", "", "", "bubble", "stash", "", "", "bound", "it"}};
+	char heading[2][N_COLUMNS][CELL] = {{"  schedule", "makespan", "per micro-", "bubble",
+					     "span", "peak", "memory", "received", "lower",
+					     "above"},
+					    {"", "", "batch", "", "bubble", "stash", "", "",
+					     "bound", "it"}};
 	char row[N_COLUMNS][CELL];
 	int width[N_COLUMNS] = {0};
 	bool memory = false, received = false;
@@ -105,8 +110,8 @@ static void print_table(const struct orr_comparison *c)
 			 c->contenders[i].memory_bytes != c->contenders[i].peak_stash_bytes;
 		received = received || c->contenders[i].received_bytes;
 	}
-	width[5] = memory ? width[5] : 0;
-	width[6] = received ? width[6] : 0;
+	width[6] = memory ? width[6] : 0;
+	width[7] = received ? width[7] : 0;
 	print_row(heading[0], width);
 	print_row(heading[1], width);
 	for (int i = 0; i < c->n_fitting; i++) {
@@ -127,7 +132,9 @@ static int print_text(const struct orr_comparison *c, const char *title, struct 
 		       "worker, from its\n"
 		       "first start to its last end. peak stash, memory: of the worker that needs "
 		       "most. received:\n"
-		       "by all workers in a step.\n");
+		       "by all workers in a step. per microbatch: step after step; pipedream "
+		       "does not flush between\n"
+		       "them.\n");
 	}
 	for (int i = c->n_fitting; i < c->n; i++)
 		width = (int)strlen(c->contenders[i].schedule) > width
@@ -146,13 +153,16 @@ static json_t *contender_json(const struct orr_contender *x)
 {
 	if (x->reason)
 		return json_pack("{s:s, s:s}", "schedule", x->schedule, "reason", x->reason);
-	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b}", "schedule",
-			 x->schedule, "makespan", (double)x->makespan_ns / 1e9, "bubble", x->bubble,
+	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b, s:o}",
+			 "schedule", x->schedule, "makespan", (double)x->makespan_ns / 1e9, "bubble", x->bubble,
 			 "span_bubble", x->span_bubble, "lower_bound",
 			 (double)x->lower_bound_ns / 1e9, "peak_stash", x->peak_stash,
 			 "peak_stash_bytes", (json_int_t)x->peak_stash_bytes, "memory_bytes",
 			 (json_int_t)x->memory_bytes, "received_bytes",
-			 (json_int_t)x->received_bytes, "on_front", x->on_front);
+			 (json_int_t)x->received_bytes, "on_front", x->on_front, "per_microbatch",
+			 x->period_microbatches ? json_real((double)x->period_ns / 1e9 /
+							    (double)x->period_microbatches)
+						: json_null());
 }
 
 static int print_json(const struct orr_comparison *c, const struct orr_pipeline *p,

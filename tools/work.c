@@ -130,6 +130,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 's':
 		o->schedule = arg;
+		o->has_schedule = true;
 		break;
 	case 'w':
 		o->machine.n_workers = parse_count(arg, 1, 1 << 20, "--workers");
@@ -232,12 +233,20 @@ static bool is_cut(const struct orr_graph *g)
 	return true;
 }
 
+/* The plan that the stages are of, if any. */
+static const struct orr_plan_file *plan_of(const struct work *work)
+{
+	return work->plan ? work->plan : work->choice.plan;
+}
+
 /* The size of the step: what the options say, what the schedule's file lays out, or the defaults.
  */
 static void settle(const struct work *work, struct work_options *o, int default_workers)
 {
-	const struct orr_table *table = work->choice.table;
-	const struct orr_plan_file *plan = work->choice.plan;
+	const struct orr_plan_file *plan = plan_of(work);
+	const struct orr_table *table = work->choice.table ? work->choice.table
+					: plan		   ? plan->table
+							   : NULL;
 
 	if (!o->n_microbatches)
 		o->n_microbatches = table ? table->n_microbatches : 8;
@@ -255,7 +264,7 @@ static void settle(const struct work *work, struct work_options *o, int default_
 /* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. */
 static int read_graph(struct work *work, const struct work_options *o, struct orr_error *err)
 {
-	const struct orr_plan_file *plan = work->choice.plan;
+	const struct orr_plan_file *plan = plan_of(work);
 
 	if (!plan || strcmp(o->source, plan->path))
 		return orr_graph_read(&work->graph, o->source, err);
@@ -267,7 +276,7 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 static int cut(struct work *work, const struct work_options *o, int64_t samples,
 	       struct orr_error *err)
 {
-	const struct orr_plan_file *plan = work->choice.plan;
+	const struct orr_plan_file *plan = plan_of(work);
 	int *stage_of, code;
 
 	if (!plan)
@@ -295,9 +304,13 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	int code;
 
 	memset(work, 0, sizeof(*work));
-	if (is_plan(o->source))
-		o->schedule = o->source; /* it has both */
+	/* a plan has both; with another schedule its stages and their replicas remain */
+	if (is_plan(o->source) && !o->has_schedule)
+		o->schedule = o->source;
+	else if (is_plan(o->source) && (code = orr_plan_file_read(&work->plan, o->source, err)))
+		goto out;
 	if ((o->schedule && (code = orr_choice_init(&work->choice, o->schedule, err))) ||
+	    (work->plan && (code = orr_choice_set_replicas(&work->choice, work->plan, err))) ||
 	    (code = read_graph(work, o, err)) ||
 	    (o->has_costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))))
 		goto out;
@@ -341,6 +354,7 @@ void work_fini(struct work *work)
 {
 	orr_jobs_destroy(work->jobs);
 	orr_choice_fini(&work->choice);
+	orr_plan_file_destroy(work->plan);
 	orr_pipeline_destroy(work->pipeline);
 	orr_graph_destroy(work->graph);
 	memset(work, 0, sizeof(*work));

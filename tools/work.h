@@ -14,6 +14,7 @@ struct work_options {
 	const char *source;   /* the graph, or a plan, which names it */
 	bool no_source;       /* there need be none */
 	const char *schedule; /* NULL: none */
+	bool has_schedule;    /* the options say so */
 	const char *recompute; /* which stages; NULL: not given */
 	struct orr_machine machine; /* n_workers 0: not given */
 	int n_microbatches;   /* 0: not given */
@@ -38,6 +39,7 @@ struct work {
 	struct orr_pipeline *pipeline;
 	struct orr_choice choice;
 	struct orr_jobs *jobs;
+	struct orr_plan_file *plan; /* owned; where GRAPH is one and --schedule another: its stages */
 };
 
 /* graph file -> graph -> pipeline, and the schedule that was chosen, if any. Fills in the size of the step

@@ -84,6 +84,8 @@ void orr_plan_file_destroy(struct orr_plan_file *file); /* NULL is fine */
 /* The stage of every operator of g, -1 for inputs. Refuses a graph that is not the one that was planned. */
 int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_graph *g, int *stage_of,
                          struct orr_error *err);
+/* How many workers the plan gives stage s. */
+int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
 /* 16 hexadecimal digits that change with anything in g that a plan depends on. */
 void orr_graph_fingerprint(const struct orr_graph *g, char text[24]);
 #endif

@@ -340,3 +340,11 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 			                g->operators[i].name);
 	return 0;
 }
+
+int orr_plan_file_replicas(const struct orr_plan_file *file, int s)
+{
+	const json_t *workers = json_object_get(json_array_get(file->stages, (size_t)s), "workers");
+	size_t n = json_array_size(workers);
+
+	return n > 0 && n <= INT32_MAX ? (int)n : 1;
+}
