@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "reduce.h"
 #include "room.h"
 
 static float *floats(void *buffer)
@@ -140,7 +141,22 @@ static void update(void *buffers[], void *cl_arg)
 	end(arg, &room->device);
 }
 
-struct starpu_codelet orr_codelets[4] = {
+static void reduce(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	struct orr_device *device = &arg->common->room[starpu_worker_get_id()].device;
+
+	if (!begin(arg))
+		return;
+	if (arg->group)
+		device->failure = orr_reduce_cuda(arg, floats(buffers[0]), floats(buffers[1]));
+	else
+		device->kernels->copy(device, arg->n_floats, floats(buffers[0]),
+				      floats(buffers[1]));
+	end(arg, device);
+}
+
+struct starpu_codelet orr_codelets[5] = {
 	[ORR_CODELET_FORWARD] =
 		{
 			.name = "forward",
@@ -170,6 +186,14 @@ struct starpu_codelet orr_codelets[4] = {
 			.name = "update",
 			.cpu_funcs = {update},
 			.cuda_funcs = {update},
+			.cuda_flags = {STARPU_CUDA_ASYNC},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+	[ORR_CODELET_REDUCE] =
+		{
+			.name = "reduce",
+			.cpu_funcs = {reduce},
+			.cuda_funcs = {reduce},
 			.cuda_flags = {STARPU_CUDA_ASYNC},
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},

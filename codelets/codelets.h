@@ -8,7 +8,8 @@
  *   forward   parameters, data, a tensor per in-edge, a tensor per out-edge, stash
  *   backward  parameters, stash, a gradient per out-edge, a gradient per in-edge, weight gradient
  *   add       partial gradient, sum of gradients
- *   update    parameters, state, a gradient per owner (or the chunks of their sum)
+ *   update    parameters, state, a gradient per owner (or the chunks of their sum, or all of it)
+ *   reduce    gradient, sum over the owners
  * Where F is recomputed, its stash is the inputs alone, and B makes the whole stash: for W in a
  * buffer of its own after the inputs, else in the worker's memory. W of a split backward has no
  * edges. What follows after these only orders tasks. */
@@ -20,10 +21,11 @@
 #include "optimizer.h"
 #include "program.h"
 
-enum orr_codelet { ORR_CODELET_FORWARD, ORR_CODELET_BACKWARD, ORR_CODELET_ADD, ORR_CODELET_UPDATE };
-extern struct starpu_codelet orr_codelets[4];
+enum orr_codelet { ORR_CODELET_FORWARD, ORR_CODELET_BACKWARD, ORR_CODELET_ADD, ORR_CODELET_UPDATE, ORR_CODELET_REDUCE };
+extern struct starpu_codelet orr_codelets[5];
 
 struct orr_kept; /* room.c */
+struct orr_nccl;
 
 /* A StarPU worker's own: what it computes on, and memory that is large enough for every stage. See
  * room.h. */
@@ -69,7 +71,10 @@ struct orr_codelet_arg {
 		*metrics; /* in memory that every device can write; NULL without a loss */
 	/* backward and add: the first contribution writes over what was there */
 	bool overwrite;
-	/* add and update */
+	/* reduce; cuda/collective.h. NULL: the owner is alone, on a CPU */
+	struct orr_nccl *group;
+	int member;
+	/* add, update and reduce */
 	int64_t n_floats;
 	int64_t offset;  /* of add: where in the partial gradient it starts */
 	int n_gradients; /* or the chunks that have floats */

@@ -348,7 +348,7 @@ int orr_data_init(struct orr_run *run, struct orr_error *err)
 		for (int b = 0; b < n_microbatches; b++)
 			if ((code = make_temporaries(run, s, b, err)))
 				return code;
-	if ((code = orr_ring_init(run, err)) || (code = orr_credits_init(run, err)))
+	if ((code = orr_ring_init(run, err)) || (code = orr_reduce_init(run, err)) || (code = orr_credits_init(run, err)))
 		return code;
 	data->keep = data->temporary_bytes <= run->options.keep_bytes;
 	return 0;
@@ -379,6 +379,7 @@ void orr_data_fini(struct orr_run *run)
 	drop_handles(data->gate, stages);
 	drop_handles(data->fetched, (size_t)run->jobs->n_jobs);
 	orr_ring_fini(run);
+	orr_reduce_fini(run);
 	orr_credits_fini(run);
 	for (int k = 0; k < run->window; k++) {
 		drop_handles(run->slots[k].block, stages);

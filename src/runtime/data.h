@@ -8,6 +8,7 @@
 #include <starpu.h>
 #include "../error.h"
 
+struct orr_nccl;
 struct orr_program;
 struct orr_run;
 struct orr_slot;
@@ -27,6 +28,10 @@ struct orr_owned {
 	int64_t n_incoming; /* ever */
 	bool rings;    /* it all-reduces with owners on other ranks */
 	starpu_data_handle_t *chunks; /* [owners of s] of the gradient's sum; NULL unless it rings */
+	/* NCCL adds up the gradients of the stage's owners (reduce.c); NULL: not */
+	starpu_data_handle_t summed, chain, gate; /* gate: at the first owner */
+	struct orr_nccl *group;
+	int member;
 	atomic_llong version; /* steps whose update has finished */
 };
 

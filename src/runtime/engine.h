@@ -58,6 +58,7 @@ struct orr_slot {
 	struct orr_job_task *jobs;    /* [n_jobs] */
 	struct orr_job_task *adds;    /* [n_jobs], of the jobs with a partial gradient */
 	struct orr_job_task *updates; /* [n_owned] */
+	struct orr_job_task *reduces; /* [n_owned] */
 	struct orr_job_task **rings;  /* [n_owned] 3 for each chunk where it rings; else NULL */
 	struct orr_metrics *metrics;  /* [n_stages * n_microbatches], in pinned memory */
 	struct orr_timeline *timeline;
@@ -98,6 +99,14 @@ struct orr_run {
 	struct orr_policy *policy;
 	struct orr_codelet_common common;
 	struct orr_data data;
+	struct orr_reduce {
+		struct {
+			int n, *devices;
+			struct orr_nccl *nccl;
+		} *groups; /* [n_groups], of n_stages at most */
+		int n_groups;
+		starpu_data_handle_t chain[STARPU_NMAXWORKERS]; /* by device */
+	} reduce;
 	/* Steps that may be in flight at once: the next one is submitted while this one runs. */
 	int window;
 	struct orr_slot *slots; /* [window] */
@@ -178,6 +187,10 @@ starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j); /*
 int orr_credit_take(const struct orr_credits *credits, int j, starpu_data_handle_t block,
 		    enum starpu_data_access_mode mode, struct orr_error *err);
 
+/* o's part in the sum over the owners of its stage, after gate and what is before it in its chain. */
+int orr_submit_reduce(struct orr_run *run, struct orr_job_task *t, const struct orr_owned *o,
+		      starpu_data_handle_t gate, struct orr_error *err);
+
 /* ---- cross.c ---- */
 
 int orr_cross_init(struct orr_run *run, struct orr_error *err);
@@ -204,6 +217,17 @@ void orr_ring_fini(struct orr_run *run);
 int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
 /* All-reduce the gradients of the owners of s that are here with the others. */
 int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err);
+
+/* ---- reduce.c ---- */
+
+int orr_reduce_init(struct orr_run *run, struct orr_error *err);
+void orr_reduce_fini(struct orr_run *run);
+/* All-reduce the gradients of the owners of s, each on a device of its own here. */
+int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err);
+/* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; how many, or 0:
+ * it does not. device_of[w]: -1 where w has none here. alone: one owner is enough. */
+int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,
+		       int *devices);
 
 /* ---- gather.c ---- */
 

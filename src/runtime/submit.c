@@ -87,9 +87,10 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 	slot->adds = calloc(n_jobs, sizeof(*slot->adds));
 	slot->updates = calloc(n_owned, sizeof(*slot->updates));
 	slot->submitted = calloc(n_jobs, sizeof(*slot->submitted));
+	slot->reduces = calloc(n_owned, sizeof(*slot->reduces));
 	slot->n_added = calloc(n_owned, sizeof(*slot->n_added));
 	slot->n_left = calloc(n_stages, sizeof(*slot->n_left));
-	if (!slot->jobs || !slot->adds || !slot->updates ||
+	if (!slot->jobs || !slot->adds || !slot->updates || !slot->reduces ||
 	    !slot->submitted || !slot->n_added || !slot->n_left ||
 	    starpu_malloc_flags((void **)&slot->metrics, n_metrics * sizeof(*slot->metrics),
 				STARPU_MALLOC_PINNED))
@@ -113,6 +114,10 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 			.job = -1,
 			.n_floats = orr_program_n_parameters(run->programs[o->s]),
 		};
+		slot->reduces[i] = *t;
+		slot->reduces[i].owned = -1;
+		slot->reduces[i].arg.group = o->group;
+		slot->reduces[i].arg.member = o->member;
 	}
 	return orr_ring_slot_init(run, slot, err);
 }
@@ -145,6 +150,7 @@ void orr_slots_fini(struct orr_run *run)
 		free(slot->jobs);
 		free(slot->adds);
 		free(slot->updates);
+		free(slot->reduces);
 		free(slot->submitted);
 		free(slot->n_added);
 		free(slot->n_left);
@@ -399,6 +405,21 @@ int orr_submit_add(struct orr_run *run, struct orr_job_task *t, starpu_data_hand
 	return submit(run, t, task, &buffers, err);
 }
 
+int orr_submit_reduce(struct orr_run *run, struct orr_job_task *t, const struct orr_owned *o,
+		      starpu_data_handle_t gate, struct orr_error *err)
+{
+	struct buffers buffers;
+	struct starpu_task *task = task_create(ORR_CODELET_REDUCE, 4, &buffers);
+
+	if (!task)
+		return no_memory(err);
+	add_buffer(&buffers, o->gradient, STARPU_R);
+	add_buffer(&buffers, o->summed, STARPU_W);
+	add_buffer(&buffers, gate, STARPU_R);
+	add_buffer(&buffers, o->chain, STARPU_RW);
+	return submit(run, t, task, &buffers, err);
+}
+
 static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
 {
 	struct orr_job job = orr_jobs_at(run->jobs, j);
@@ -437,7 +458,9 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, stru
 	add_buffer(&buffers, o->parameters, STARPU_RW);
 	add_buffer(&buffers, o->state, STARPU_RW);
 	/* Every replica sums the same gradients in the same order, so that they stay the same. */
-	for (int k = 0; k < end - first; k++)
+	if (o->summed)
+		add_buffer(&buffers, o->summed, STARPU_R);
+	for (int k = 0; k < end - first && !o->summed; k++)
 		if (!o->chunks)
 			add_buffer(&buffers, data->owned[first + k].gradient, STARPU_R);
 		else if (o->chunks[k])
@@ -449,6 +472,8 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, stru
 	for (int k = 0; o->chunks && k < end - first; k++)
 		if (o->chunks[k])
 			orr_data_drop(run, o->chunks[k]);
+	if (o->summed)
+		orr_data_drop(run, o->summed);
 	return 0;
 }
 
@@ -468,6 +493,8 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 	}
 	if (--slot->n_left[s])
 		return 0;
+	if (o->summed && (code = orr_reduce_submit(run, slot, s, err)))
+		return code;
 	if (o->rings && (code = orr_ring_submit(run, slot, s, err)))
 		return code;
 	for (i = run->jobs->first_owner[s]; i < run->jobs->first_owner[s + 1] && !code; i++)

@@ -1,0 +1,32 @@
+#ifndef ORR_CUDA_COLLECTIVE_H
+#define ORR_CUDA_COLLECTIVE_H
+/* NCCL among devices of this process: each member of a group brings a block of floats and gets the
+ * sum of all of them. Every member gets the same bits; which ones, NCCL chooses by the sizes and the
+ * links: they are not those of the ring that adds up on CPU cores (optimizer.h).
+ *
+ * All members of a group must call in one order, and none may wait for what comes after its call:
+ * src/runtime/reduce.c sees to both. */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct orr_nccl;
+
+/* Of n devices, all different. Not 0: why, of size bytes, says what NCCL says. */
+int orr_nccl_create(struct orr_nccl **out, const int *devices, int n, char *why, size_t size);
+/* NULL is fine; nothing may be in flight. */
+void orr_nccl_destroy(struct orr_nccl *group);
+
+/* Member i's part, where its device is current, in a thread
+ * that starts no other member's: starts on stream, a cudaStream_t of it, and does not
+ * wait. from and to may be the same. NULL, or what NCCL says. */
+const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
+			 void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

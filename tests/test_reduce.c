@@ -1,0 +1,115 @@
+/* All-reduce among replicas on devices of one process: which stages take part, and the way that a
+ * gradient then takes, on CPU cores with groups of one, to the bit of the other way. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline.h"
+#include "training.h"
+#include "../src/runtime/engine.h"
+
+/* ---- which stages ---- */
+
+START_TEST(replicas_on_devices_of_their_own_take_part)
+{
+	static const struct {
+		int device_of[4];
+		int n; /* of ddp's four owners; 0: they do not */
+	} cases[] = {
+		{{0, 1, 2, 3}, 4},  {{3, 1, 0, 2}, 4}, {{0, 1, 0, 1}, 0}, /* two on a device */
+		{{0, 1, 2, -1}, 0},                                       /* one on a core */
+		{{-1, -1, -1, -1}, 0},
+	};
+	struct training t;
+	int devices[4];
+
+	training_init(&t, "ddp", 4, 8);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int s = 0; s < t.pipeline->n_stages; s++) {
+			int n = orr_reduce_devices(t.jobs, s, cases[i].device_of, false, devices);
+
+			ck_assert_int_eq(n, cases[i].n);
+			for (int k = 0; k < n; k++)
+				ck_assert_int_eq(devices[k], cases[i].device_of[k]);
+		}
+	training_fini(&t);
+}
+END_TEST
+
+START_TEST(an_owner_alone_has_nobody_to_add_up_with)
+{
+	static const int device_of[2] = {0, 1};
+	struct training t;
+	int devices[1];
+
+	training_init(&t, "gpipe", 2, 4);
+	for (int s = 0; s < t.pipeline->n_stages; s++) {
+		ck_assert_int_eq(orr_reduce_devices(t.jobs, s, device_of, false, devices), 0);
+		ck_assert_int_eq(orr_reduce_devices(t.jobs, s, device_of, true, devices), 1);
+		ck_assert_int_eq(devices[0], device_of[s % 2]);
+	}
+	training_fini(&t);
+}
+END_TEST
+
+/* ---- the way of a gradient ---- */
+
+static float *parameters_of(const char *schedule, bool alone, int delay_us, int64_t *n)
+{
+	struct training t;
+	float *parameters;
+	int n_summed = 0, n_learning = 0;
+
+	training_init(&t, schedule, 3, 6);
+	t.options.reduce_alone = alone;
+	t.options.delay_us = delay_us;
+	training_start(&t);
+	for (int i = 0; i < t.run->data.n_owned; i++) {
+		n_learning += t.run->data.owned[i].update >= 0;
+		n_summed += t.run->data.owned[i].summed != NULL;
+	}
+	ck_assert_int_gt(n_learning, 2);
+	ck_assert_int_eq(n_summed, alone ? n_learning : 0);
+	ck_assert_int_eq(orr_run_train(t.run, 20, NULL, NULL, &t.err), 0);
+	*n = orr_run_n_parameters(t.run);
+	parameters = calloc((size_t)*n, sizeof(float));
+	ck_assert_int_eq(orr_run_parameters(t.run, parameters, &t.err), 0);
+	training_fini(&t);
+	return parameters;
+}
+
+START_TEST(the_way_through_a_group_of_one_changes_no_bit)
+{
+	static const char *const schedules[] = {"1f1b", "fsdp", "gpipe"};
+	int64_t n, m;
+	float *expected = parameters_of("1f1b", false, 0, &n);
+
+	for (int i = 0; i < 3; i++) {
+		float *parameters = parameters_of(schedules[i], true, 100 * i, &m);
+
+		ck_assert_int_eq(m, n);
+		ck_assert_msg(!memcmp(parameters, expected, (size_t)n * sizeof(float)), "%s",
+			      schedules[i]);
+		free(parameters);
+	}
+	free(expected);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("reduce");
+	TCase *tcase = tcase_create("reduce");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_set_timeout(tcase, 120);
+	suite_add_tcase(suite, tcase);
+	tcase_add_test(tcase, replicas_on_devices_of_their_own_take_part);
+	tcase_add_test(tcase, an_owner_alone_has_nobody_to_add_up_with);
+	tcase_add_test(tcase, the_way_through_a_group_of_one_changes_no_bit);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? 1 : 0;
+}
