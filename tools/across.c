@@ -1,13 +1,16 @@
 #include "across.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "command.h"
 #include "dataset.h"
+#include "jobs.h"
 #include "quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
+#include "timeline.h"
 
 static void say(const char *message)
 {
@@ -16,7 +19,13 @@ static void say(const char *message)
 
 int across_start(struct orr_error *err)
 {
-	return orr_ranks_start(say, err);
+	int code = orr_ranks_start(say, err);
+
+	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by itself
+	 * sees to for a while only. */
+	if (orr_ranks_count() > 1)
+		mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	return code;
 }
 
 void across_refuse(const struct orr_error *err)
@@ -37,9 +46,9 @@ int across_end(int code, const struct orr_error *err)
 	return status;
 }
 
-/* All numbers of a rank: of its traffic, by kind, and of its data. As double, in which whole numbers
+/* All numbers of a rank: of its traffic, by kind, and of its memory. As double, in which whole numbers
  * below 2^53 are exact. */
-#define N_NUMBERS (4 * ORR_TRAFFIC_KINDS + 1)
+#define N_NUMBERS (4 * ORR_TRAFFIC_KINDS + 2)
 
 static void to_numbers(double *numbers, const struct across_rank *rank)
 {
@@ -51,7 +60,8 @@ static void to_numbers(double *numbers, const struct across_rank *rank)
 		*numbers++ = (double)t->received[k];
 		*numbers++ = (double)t->received_bytes[k];
 	}
-	*numbers = (double)rank->data_bytes;
+	*numbers++ = (double)rank->data_bytes;
+	*numbers = (double)rank->peak_bytes;
 }
 
 static void from_numbers(struct across_rank *rank, const double *numbers)
@@ -64,7 +74,8 @@ static void from_numbers(struct across_rank *rank, const double *numbers)
 		t->received[k] = (int64_t)*numbers++;
 		t->received_bytes[k] = (int64_t)*numbers++;
 	}
-	rank->data_bytes = (int64_t)*numbers;
+	rank->data_bytes = (int64_t)*numbers++;
+	rank->peak_bytes = (int64_t)*numbers;
 }
 
 struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data, struct orr_error *err)
@@ -79,6 +90,7 @@ struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset 
 	}
 	orr_run_traffic(run, &own.traffic);
 	own.data_bytes = orr_dataset_bytes(data);
+	own.peak_bytes = orr_run_peak_bytes(run);
 	to_numbers(numbers + (size_t)orr_ranks_rank() * N_NUMBERS, &own);
 	if (orr_ranks_sum(numbers, n_ranks * N_NUMBERS, err))
 		goto fail;
@@ -90,6 +102,24 @@ fail:
 	free(ranks);
 	free(numbers);
 	return NULL;
+}
+
+int across_predict(struct across_rank *ranks, const struct orr_timeline *t, const struct orr_run_options *options,
+                   struct orr_error *err)
+{
+	int n_ranks = orr_ranks_count(), n_workers = t->jobs->pipeline->n_workers, code;
+	struct orr_footprint *footprint = calloc((size_t)n_ranks, sizeof(*footprint));
+	int *rank_of = calloc((size_t)n_workers, sizeof(*rank_of));
+
+	if (!footprint || !rank_of)
+		code = orr_fail(err, ORR_E_NOMEM, "no memory for %d ranks", n_ranks);
+	else if (!(code = orr_ranks_of_workers(rank_of, n_workers, n_ranks, options->ranks_workers, err)))
+		code = orr_footprint_predict(footprint, t, rank_of, n_ranks, options->prefetch, err);
+	for (int k = 0; k < n_ranks && !code; k++)
+		ranks[k].predicted = footprint[k];
+	free(footprint);
+	free(rank_of);
+	return code;
 }
 
 /* {"activation": {"messages": 1, "bytes": 2}, ...}; kinds that never crossed are left out. */
@@ -114,10 +144,13 @@ json_t *across_json(const struct across_rank *ranks)
 	for (int k = 0; all && k < orr_ranks_count(); k++) {
 		const struct orr_traffic *t = &ranks[k].traffic;
 
-		if (json_array_append_new(all, json_pack("{s:i,s:o,s:o,s:I}", "rank", k, "sent",
+		if (json_array_append_new(all, json_pack("{s:i,s:o,s:o,s:I,s:I,s:I}", "rank", k, "sent",
 		                                         direction_json(t->sent, t->sent_bytes), "received",
 		                                         direction_json(t->received, t->received_bytes),
-		                                         "data_bytes", (json_int_t)ranks[k].data_bytes))) {
+		                                         "data_bytes", (json_int_t)ranks[k].data_bytes,
+		                                         "peak_bytes", (json_int_t)ranks[k].peak_bytes,
+		                                         "predicted_peak_bytes",
+		                                         (json_int_t)ranks[k].predicted.all))) {
 			json_decref(all);
 			all = NULL;
 		}
@@ -138,4 +171,13 @@ void across_print(const struct across_rank *ranks, int64_t n_steps)
 	orr_size_print(size, sizeof(size), bytes / n_steps);
 	printf("%d ranks: %lld messages with %s a step between them\n", orr_ranks_count(),
 	       (long long)(messages / n_steps), size);
+	printf("Memory of each rank at its peak:");
+	for (int r = 0; r < orr_ranks_count(); r++) {
+		char predicted[32];
+
+		orr_size_print(size, sizeof(size), ranks[r].peak_bytes);
+		orr_size_print(predicted, sizeof(predicted), ranks[r].predicted.all);
+		printf("%s %s (predicted %s)", r ? "," : "", size, predicted);
+	}
+	printf("\n");
 }

@@ -3,15 +3,20 @@
 /* A command that mpirun has started on several ranks: rank 0 alone prints, and all of them end together. */
 #include <jansson.h>
 #include "error.h"
+#include "footprint.h"
 #include "traffic.h"
 
 struct orr_dataset;
 struct orr_run;
+struct orr_run_options;
+struct orr_timeline;
 
 /* What a rank came to in all steps. */
 struct across_rank {
 	struct orr_traffic traffic;
 	int64_t data_bytes; /* of the values of the dataset that it holds */
+	int64_t peak_bytes; /* resident, see orr_run_peak_bytes */
+	struct orr_footprint predicted; /* what that was to be; by across_predict */
 };
 
 /* Join the other ranks; alone, it does nothing. */
@@ -23,8 +28,11 @@ void across_refuse(const struct orr_error *err) __attribute__((noreturn));
 
 /* Of every rank, on every rank: [n_ranks], the caller's to free; NULL: it failed. */
 struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data, struct orr_error *err);
+/* From the predicted timeline; options as for the run. */
+int across_predict(struct across_rank *ranks, const struct orr_timeline *t, const struct orr_run_options *options,
+                   struct orr_error *err);
 /* An array with an object for each rank; NULL: no memory. */
 json_t *across_json(const struct across_rank *ranks);
-/* One line for people. */
+/* Two lines for people. */
 void across_print(const struct across_rank *ranks, int64_t n_steps);
 #endif

@@ -278,6 +278,8 @@ static int end(const struct arguments *a, struct orr_run *run, const struct orr_
 		return code;
 	if (orr_ranks_rank())
 		return 0;
+	if (r->ranks && (code = across_predict(r->ranks, r->predicted, &a->run, err)))
+		return code;
 	if ((code = check_loss(r->loss, err)) || (code = orr_timeline_check(r->measured, err)) ||
 	    (code = orr_figures_create(&predicted, r->predicted, err)) ||
 	    (code = orr_figures_create(&measured, r->measured, err)))

@@ -115,6 +115,7 @@ struct orr_run {
 	int64_t n_submitted_steps, n_finished_steps;
 	atomic_llong n_fetched; /* parameters that were asked for ahead */
 	int64_t last_end_ns;
+	int64_t resident_before, resident_peak; /* of this process; -1: not known */
 	bool waits, took_starpu, starpu_runs; /* how far orr_run_create came */
 	bool pinned; /* (tests) StarPU's workerorder instead of our policy */
 	unsigned n_pinned[STARPU_NMAXWORKERS];

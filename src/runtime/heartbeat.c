@@ -28,7 +28,7 @@ static struct {
 	struct beat failure;  /* set before fails */
 	MPI_Request *sends;   /* [n_ranks] the last beat to each */
 	int64_t *heard_ns;    /* [n_ranks] */
-	int64_t beaten_ns;
+	int64_t beaten_ns, looked_ns;
 } heart;
 
 static int64_t now_ns(void)
@@ -90,6 +90,16 @@ static void beat(void)
 	}
 }
 
+/* Who was away itself, as when the whole machine was suspended, has not listened in that time. */
+static void forgive(int64_t now)
+{
+	int64_t away_ns = heart.looked_ns ? now - heart.looked_ns - BEAT_NS : 0;
+
+	for (int k = 0; k < heart.n_ranks && away_ns > 0; k++)
+		heart.heard_ns[k] += away_ns;
+	heart.looked_ns = now;
+}
+
 static void look_for_silence(int64_t now)
 {
 	for (int k = 0; k < heart.n_ranks; k++) {
@@ -130,6 +140,7 @@ static void *live(void *unused)
 			heart.beaten_ns = now;
 			beat();
 		}
+		forgive(now);
 		look_for_silence(now);
 		nanosleep(&pause, NULL);
 	}

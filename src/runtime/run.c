@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <cblas.h>
+#include <malloc.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "../../codelets/room.h"
 #include "compile.h"
 #include "options.h"
+#include "resident.h"
 
 /* StarPU can be started once at a time in a process. */
 static atomic_bool starpu_taken;
@@ -253,8 +255,11 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 	run->common.delay_seed = options->delay_seed;
 	if ((code = init_waiting(run, err)) || (code = find_place(run, err)) ||
 	    (code = create_programs(run, err)) || (code = start_starpu(run, err)) ||
-	    (code = create_rooms(run, err)) || (code = orr_data_init(run, err)) ||
-	    (code = orr_slots_init(run, err)) || (code = orr_gather_init(run, err)))
+	    (code = create_rooms(run, err)))
+		goto out;
+	malloc_trim(0); /* what is free is none of what is there already */
+	run->resident_before = run->resident_peak = orr_resident_bytes();
+	if ((code = orr_data_init(run, err)) || (code = orr_slots_init(run, err)) || (code = orr_gather_init(run, err)))
 		goto out;
 	*out = run;
 	run = NULL;
@@ -369,6 +374,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 		return orr_fail(err, run->failed, "run: it has failed before and cannot go on");
 	run->last_end_ns = orr_now_ns();
 	orr_hardware_count(run, false);
+	orr_resident_reset();
 	while (!code && run->n_finished_steps < end) {
 		struct orr_step step;
 
@@ -381,6 +387,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 		}
 	}
 	orr_hardware_count(run, true);
+	run->resident_peak = larger(run->resident_peak, orr_resident_peak());
 	if (code) {
 		run->failed = code;
 		orr_watch_drain(run);
@@ -391,6 +398,11 @@ int orr_run_train(struct orr_run *run, int64_t n,
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 {
 	return run->n_finished_steps ? run->timeline : NULL;
+}
+
+int64_t orr_run_peak_bytes(const struct orr_run *run)
+{
+	return run->resident_before < 0 ? -1 : run->resident_peak - run->resident_before;
 }
 
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)

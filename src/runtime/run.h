@@ -98,6 +98,10 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 struct orr_traffic;
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic);
 
+/* The most memory of this process that was resident while it trained, less what was before the parameters
+ * were placed; -1 where the system does not say. orr_footprint_predict foretells it. */
+int64_t orr_run_peak_bytes(const struct orr_run *run);
+
 /* CUDA devices that a run can use here. 0: why, of size bytes, says in a few words what is missing;
  * -1: this build is for CPU cores alone, and why says what it lacks. */
 int orr_run_devices(char *why, size_t size);

@@ -123,6 +123,12 @@ void orr_profile_fini(struct orr_profile *profile)
 	(void)profile;
 }
 
+int64_t orr_run_peak_bytes(const struct orr_run *run)
+{
+	(void)run;
+	return -1;
+}
+
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
 {
 	(void)run;

@@ -1,0 +1,218 @@
+#include "footprint.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs.h"
+#include "timeline.h"
+
+/* ---- what comes and goes with a microbatch ---- */
+
+/* From then on a rank holds so much more. */
+struct change {
+	int rank;
+	int64_t time_ns, bytes;
+};
+
+struct changes {
+	struct change *at;
+	size_t n;
+};
+
+static void hold(struct changes *changes, int rank, int64_t from_ns, int64_t to_ns, int64_t bytes)
+{
+	if (!bytes || from_ns >= to_ns)
+		return;
+	changes->at[changes->n++] = (struct change){rank, from_ns, bytes};
+	changes->at[changes->n++] = (struct change){rank, to_ns, -bytes};
+}
+
+/* A release and an allocation at one instant release first. */
+static int compare(const void *a, const void *b)
+{
+	const struct change *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* What job `from` makes and job `to` reads: with the one while it runs, then, with the other until that
+ * has ended; on one rank there is one of it. */
+static void pass_on(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
+		    int from, int to, int64_t bytes)
+{
+	int here = rank_of[t->jobs->compute[from]], there = rank_of[t->jobs->compute[to]];
+
+	if (here != there)
+		hold(changes, here, t->start_ns[from], t->end_ns[from], bytes);
+	hold(changes, there, here == there ? t->start_ns[from] : t->end_ns[from], t->end_ns[to],
+	     bytes);
+}
+
+static void pass_stash(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
+		       int j)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int64_t bytes = orr_jobs_stash_bytes(jobs, job.s, job.d), inputs;
+
+	if (job.d != orr_jobs_last_pass(jobs))
+		pass_on(changes, t, rank_of, j, j + 1, bytes);
+	/* B makes the whole stash where F is recomputed; its inputs go at its end. */
+	inputs = orr_jobs_stash_bytes(jobs, job.s, ORR_PASS_F);
+	if (job.d == ORR_PASS_B && job.d == orr_jobs_last_pass(jobs) && jobs->recompute[job.s])
+		hold(changes, rank_of[jobs->compute[j]], t->start_ns[j], t->end_ns[j],
+		     bytes > inputs ? bytes - inputs : 0);
+}
+
+static void pass_edges(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
+		       int j)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	const struct orr_stage *stage = &p->stages[job.s];
+
+	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++)
+		pass_on(changes, t, rank_of, j,
+			orr_jobs_index(jobs, orr_stage_after(p, job.s, i), job.b, job.d),
+			p->edges[stage->out[i]].bytes);
+	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++)
+		pass_on(changes, t, rank_of, j,
+			orr_jobs_index(jobs, orr_stage_before(p, job.s, i), job.b, job.d),
+			p->edges[stage->in[i]].bytes);
+}
+
+static int add_passing(struct orr_footprint *footprint, const struct orr_timeline *t,
+		       const int *rank_of, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	size_t most = 4 * ((size_t)jobs->n_jobs +
+			   2 * (size_t)p->n_edges * (size_t)p->n_microbatches) + 1;
+	struct changes changes = {.at = malloc(most * sizeof(*changes.at))};
+	int64_t held = 0;
+
+	if (!changes.at)
+		return orr_fail(err, ORR_E_NOMEM, "footprint: no memory for %d jobs", jobs->n_jobs);
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		pass_stash(&changes, t, rank_of, j);
+		pass_edges(&changes, t, rank_of, j);
+	}
+	qsort(changes.at, changes.n, sizeof(*changes.at), compare);
+	for (size_t i = 0; i < changes.n; i++) {
+		struct orr_footprint *f = &footprint[changes.at[i].rank];
+
+		held += changes.at[i].bytes; /* zero again after a rank's last */
+		f->passing = held > f->passing ? held : f->passing;
+	}
+	free(changes.at);
+	return 0;
+}
+
+/* ---- what a rank has of others ---- */
+
+/* What job j has of another rank's parameters. last: it makes their gradient, too. */
+static int64_t foreign_bytes(const struct orr_jobs *jobs, const int *rank_of, int j, bool last)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+
+	if (rank_of[jobs->weights[j]] == rank_of[jobs->compute[j]] ||
+	    (last && job.d != orr_jobs_last_pass(jobs)))
+		return 0;
+	return jobs->pipeline->stages[job.s].parameter_bytes;
+}
+
+/* The most that so many jobs of worker w have at once, one after the other among those that have
+ * anything. */
+static int64_t most_foreign(const struct orr_jobs *jobs, const int *rank_of, int w, bool last, int n)
+{
+	int behind = jobs->first[w], n_held = 0;
+	int64_t held = 0, most = 0;
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		int64_t bytes = foreign_bytes(jobs, rank_of, jobs->by_worker[i], last);
+
+		held += bytes;
+		n_held += bytes > 0;
+		for (; n_held > n; behind++) {
+			bytes = foreign_bytes(jobs, rank_of, jobs->by_worker[behind], last);
+			held -= bytes;
+			n_held -= bytes > 0;
+		}
+		most = held > most ? held : most;
+	}
+	return most;
+}
+
+/* Gradients that come from other ranks, and those that are made here by more workers than one. */
+static void add_incoming(struct orr_footprint *footprint, const struct orr_jobs *jobs,
+			 const int *rank_of, int n_ranks)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int k = 0; k < n_ranks; k++) {
+		int64_t from_others = 0, own = 0;
+
+		for (int j = 0; j < jobs->n_jobs; j++) {
+			struct orr_job job = orr_jobs_at(jobs, j);
+			int64_t bytes = p->stages[job.s].parameter_bytes;
+			int by = jobs->compute[j], of = jobs->weights[j];
+
+			if (job.d != orr_jobs_last_pass(jobs) || rank_of[of] != k || by == of)
+				continue;
+			if (rank_of[by] != k && bytes > from_others)
+				from_others = bytes;
+			if (bytes > own)
+				own = bytes; /* then the owner's own are apart as well */
+		}
+		footprint[k].partial += 2 * from_others + own;
+	}
+}
+
+/* ---- all of it ---- */
+
+static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int s)
+{
+	for (int i = jobs->first_owner[s] + 1; i < jobs->first_owner[s + 1]; i++)
+		if (rank_of[jobs->owners[i]] != rank_of[jobs->owners[i - 1]])
+			return true;
+	return false;
+}
+
+int orr_footprint_predict(struct orr_footprint *footprint, const struct orr_timeline *t,
+			  const int *rank_of, int n_ranks, int prefetch, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	int code;
+
+	memset(footprint, 0, (size_t)n_ranks * sizeof(*footprint));
+	for (int s = 0; s < p->n_stages; s++)
+		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
+			struct orr_footprint *f = &footprint[rank_of[jobs->owners[i]]];
+
+			f->owned += (2 + p->optimizer_floats) * p->stages[s].parameter_bytes;
+			if (is_spread(jobs, rank_of, s))
+				f->ring += p->stages[s].parameter_bytes;
+		}
+	for (int w = 0; w < p->n_workers; w++) {
+		struct orr_footprint *f = &footprint[rank_of[w]];
+
+		f->fetched += most_foreign(jobs, rank_of, w, false, prefetch + 1);
+		f->partial += most_foreign(jobs, rank_of, w, true, prefetch + 1);
+	}
+	add_incoming(footprint, jobs, rank_of, n_ranks);
+	if ((code = add_passing(footprint, t, rank_of, err)))
+		return code;
+	for (int k = 0; k < n_ranks; k++) {
+		struct orr_footprint *f = &footprint[k];
+
+		f->all = f->owned + f->fetched + f->partial + f->ring + f->passing;
+	}
+	return 0;
+}
