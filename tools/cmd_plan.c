@@ -12,15 +12,17 @@
 #include "pipeline.h"
 #include "planning/plan.h"
 #include "quantity.h"
+#include "searching.h"
 #include "work.h"
 
-enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN };
+enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH };
 
 struct arguments {
 	struct work_options work;
 	const char *workers, *links, *out;
 	struct output_options output;
-	bool straight, free_activations, by_makespan;
+	bool straight, free_activations, by_makespan, search;
+	int64_t seconds; /* of searching; 0: not by time */
 };
 
 static const struct argp_option options[] = {
@@ -34,6 +36,11 @@ static const struct argp_option options[] = {
 	 "the shortest step of -m microbatches, instead of the fastest slowest "
 	 "stage",
 	 4},
+	{"search", KEY_SEARCH, "SECONDS", OPTION_ARG_OPTIONAL,
+	 "then the shortest order of the jobs that a search finds in this memory (as --schedule "
+	 "auto), split backward and one worker a stage; for so long, or so that every run finds "
+	 "the same",
+	 4},
 	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train", 5},
 	{0},
 };
@@ -41,6 +48,7 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
+	struct orr_error err;
 
 	switch (key) {
 	case ARGP_KEY_INIT:
@@ -61,6 +69,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_MAKESPAN:
 		a->by_makespan = true;
+		return 0;
+	case KEY_SEARCH:
+		a->search = true;
+		if (arg && orr_count_parse(&a->seconds, arg, 1, 1 << 20, "--search", &err))
+			command_refuse(&err);
 		return 0;
 	case 'o':
 		a->out = arg;
@@ -165,6 +178,11 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	printf("A step of %d microbatches: %s simulated; no order of these stages is below %s. In "
 	       "flight: %d.\n",
 	       plan->pipeline->n_microbatches, makespan, bound, plan->in_flight);
+	if (plan->searched_from_ns) {
+		orr_duration_print(one, sizeof(one), plan->searched_from_ns, g->units);
+		printf("Searched: from %s, %.1f%% above the bound now.\n", one,
+		       100 * ((double)plan->figures->makespan_ns / (double)plan->figures->lower_bound_ns - 1));
+	}
 	if (used < plan->pipeline->n_workers)
 		printf("%d of %d workers stay idle: using them would not make the slowest stage "
 		       "faster.\n",
@@ -221,6 +239,13 @@ int cmd_plan(int argc, char **argv)
 	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;
+	if (a.search) {
+		searching_show(graph->units);
+		code = orr_plan_search(plan, a.seconds, &err);
+		searching_end();
+		if (code)
+			goto out;
+	}
 	if (!a.output.json && (code = print_text(plan, &err)))
 		goto out;
 	code = write_plan(&a, plan, &err);

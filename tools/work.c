@@ -8,6 +8,7 @@
 #include "partition.h"
 #include "planning/plan.h"
 #include "quantity.h"
+#include "searching.h"
 #include "exchange/table.h"
 #include "versions.h"
 
@@ -324,6 +325,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	work->pipeline->sync = o->sync;
 	work->pipeline->accumulate = o->accumulate;
 	work->pipeline->latency_ns = o->machine.latency_ns;
+	work->pipeline->bandwidth_bytes_per_s = o->machine.bandwidth_bytes_per_s;
 	if (o->recompute && (code = orr_pipeline_set_recompute(work->pipeline, o->recompute, err)))
 		goto out;
 	code = orr_pipeline_set_step(work->pipeline, o->machine.n_workers, o->n_microbatches, err);
@@ -344,9 +346,12 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 				o->versions, work->choice.schedule.name);
 		work_fini(work);
 	}
-	if (!code &&
-	    (code = orr_jobs_create(&work->jobs, work->pipeline, &work->choice.schedule, err)))
+	if (code)
+		return code;
+	searching_show(work->pipeline->units); /* the schedule may search */
+	if ((code = orr_jobs_create(&work->jobs, work->pipeline, &work->choice.schedule, err)))
 		work_fini(work);
+	searching_end();
 	return code;
 }
 

@@ -55,6 +55,7 @@ struct orr_plan {
 	struct orr_jobs *jobs;
 	struct orr_timeline *timeline;
 	struct orr_figures *figures;
+	int64_t searched_from_ns; /* the makespan that orr_plan_search began with; 0: none was made */
 	bool side_by_side; /* which of the two is better, and both: */
 	struct orr_plan_world chain, dag;
 };
@@ -64,6 +65,11 @@ struct orr_plan {
 int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *options,
                     struct orr_error *err);
 void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
+
+/* Look for a shorter order of the plan's stages where they are, in the memory of its options, or else in no more than
+ * its fullest worker has; see search.h. Its lower bound is then of such orders. seconds 0: so long that every run
+ * finds the same. Refuses stages with replicas. */
+int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err);
 
 /* The keys of DESIGN; with the graph's own text where it came with costs from outside (embed). New reference;
  * NULL with err filled when there is no memory. */

@@ -127,7 +127,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	                 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
 	                 (json_int_t)plan->options.samples, "microbatches", plan->pipeline->n_microbatches, "workers",
 	                 plan->pipeline->n_workers, "stages", stages, "slowest_stage", plan->slowest_s, "one_worker",
-	                 plan->one_worker_s, "schedule", plan->side_by_side ? "side by side" : "chain", "makespan",
+	                 plan->one_worker_s, "schedule", plan->jobs->n_passes == 3 ? "search" : plan->side_by_side ? "side by side" : "chain", "makespan",
 	                 (double)plan->figures->makespan_ns * 1e-9, "lower_bound",
 	                 (double)plan->figures->lower_bound_ns * 1e-9, "in_flight", plan->in_flight, "idle_workers",
 	                 n_idle, "coarse", plan->coarse, "flattened", plan->flattened, "chain",

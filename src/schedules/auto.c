@@ -7,7 +7,8 @@ static const struct orr_parameter parameters[] = {
 	 "stage stashes that a worker may hold, or their bytes; 0: as many as there are stages, "
 	 "which is 1f1b's memory",
 	 ORR_COUNT_OR_SIZE, 1 << 30, 0},
-	{"placement", "of stages: s mod P, the V fold, or the better one", 0, 2, 0},
+	{"placement", "of stages: s mod P, the V fold, the better of those, or an even share of the work",
+	 0, 3, 0},
 	{"effort", "million jobs that are timed to improve a placement's order", 0, 1 << 20, 4},
 	{"seconds",
 	 "search so long instead; runs differ then, so not for several processes; 0: not by time",
@@ -15,7 +16,7 @@ static const struct orr_parameter parameters[] = {
 	{"seed", "of the random numbers: another one finds another order", 0, 1 << 30, 1},
 	{NULL, NULL, 0, 0, 0},
 };
-static const char *const words[] = {NULL, "any|straight|fold", NULL, NULL, NULL};
+static const char *const words[] = {NULL, "any|straight|fold|plan", NULL, NULL, NULL};
 static const int64_t defaults[] = {0, 0, 4, 0, 1};
 
 static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,

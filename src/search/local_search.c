@@ -61,8 +61,7 @@ static int cause(struct mover *m, int j)
 		bool here = i < t->first_before[j];
 		int k = here ? t->jobs.by_worker[t->jobs.first[w] + t->jobs.rank[j] - 1]
 			     : t->before[i];
-		int64_t end =
-			end_of(t, k) + (t->jobs.compute[k] == w ? 0 : t->jobs.pipeline->latency_ns);
+		int64_t end = end_of(t, k) + (here ? 0 : orr_trial_delay(t, k, j));
 
 		if (end < latest)
 			continue;

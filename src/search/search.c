@@ -10,6 +10,13 @@
 #include "seeds.h"
 #include "trial.h"
 #include "blocks/zero_bubble.h"
+#include "exchange/table.h"
+#include "machine.h"
+#include "planning/allocate.h"
+#include "simulate.h"
+#include "timeline.h"
+
+#define ALLOCATE_STEPS 200000 /* of branch and bound */
 
 struct searcher {
 	const struct orr_pipeline *p;
@@ -23,6 +30,7 @@ struct searcher {
 	int *worker;
 	struct orr_trial *trial;
 	int64_t *n, *tried; /* [n_jobs] the best order, and one that is tried */
+	int64_t *named;     /* [n_jobs] the best of the orders that it starts from */
 	struct orr_search_result found;
 	/* of all placements */
 	struct orr_search_result best;
@@ -76,8 +84,51 @@ static bool same_workers(const struct searcher *o, const int *worker)
 	return !memcmp(o->worker, worker, (size_t)o->p->n_stages * sizeof(*worker));
 }
 
+static int64_t end_of(const struct orr_timeline *t)
+{
+	int64_t end = 0;
+
+	for (int j = 0; j < t->jobs->n_jobs; j++)
+		end = t->end_ns[j] > end ? t->end_ns[j] : end;
+	for (int u = 0; u < t->n_updates; u++)
+		end = t->updates[u].end_ns > end ? t->updates[u].end_ns : end;
+	return end;
+}
+
+/* The order n, which the trial has timed, as the simulator runs it: transfers share links. */
+static int time_exactly(const struct searcher *o, int64_t *n, int64_t *makespan_ns)
+{
+	const struct orr_pipeline *p = o->p;
+	struct orr_machine machine = orr_machine_default(p->n_workers);
+	static char name[] = "search";
+	struct orr_table table = {.name = name,
+				  .n_stages = p->n_stages,
+				  .n_workers = p->n_workers,
+				  .n_microbatches = p->n_microbatches,
+				  .split_backward = true,
+				  .compute = o->trial->jobs.compute,
+				  .priority = n};
+	struct orr_timeline *timeline = NULL;
+	struct orr_jobs *jobs = NULL;
+	struct orr_schedule schedule;
+	int code;
+
+	if (!(p->bandwidth_bytes_per_s > 0))
+		return 0; /* the trial is exact */
+	machine.latency_ns = p->latency_ns;
+	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
+	orr_table_schedule(&schedule, &table);
+	if (!(code = orr_jobs_create(&jobs, p, &schedule, o->err)) &&
+	    !(code = orr_simulate(&timeline, jobs, &machine, o->err)))
+		*makespan_ns = end_of(timeline);
+	orr_timeline_destroy(timeline);
+	orr_jobs_destroy(jobs);
+	return code;
+}
+
 static int consider_named(struct searcher *o)
 {
+	int64_t makespan_ns;
 	bool fits;
 	int code;
 
@@ -89,8 +140,15 @@ static int consider_named(struct searcher *o)
 		memcpy(o->tried, seed->n, (size_t)o->n_jobs * sizeof(*o->tried));
 		if ((code = consider(o, &fits)))
 			return code;
-		if (fits && (!o->found.start_ns || o->trial->makespan_ns < o->found.start_ns))
-			o->found.start_ns = o->trial->makespan_ns;
+		if (!fits)
+			continue;
+		makespan_ns = o->trial->makespan_ns;
+		if ((code = time_exactly(o, o->tried, &makespan_ns)))
+			return code;
+		if (o->found.start_ns && makespan_ns >= o->found.start_ns)
+			continue;
+		o->found.start_ns = makespan_ns;
+		memcpy(o->named, o->tried, (size_t)o->n_jobs * sizeof(*o->named));
 	}
 	return 0;
 }
@@ -169,6 +227,18 @@ static int improve(struct searcher *o)
 	return code;
 }
 
+/* Where transfers get into each other's way, what was found may be longer than where it began. */
+static int settle(struct searcher *o)
+{
+	int code = time_exactly(o, o->n, &o->found.makespan_ns);
+
+	if (code || !o->found.start_ns || o->found.makespan_ns <= o->found.start_ns)
+		return code;
+	o->found.makespan_ns = o->found.start_ns;
+	memcpy(o->n, o->named, (size_t)o->n_jobs * sizeof(*o->n));
+	return 0;
+}
+
 /* The best order on worker[], if it is better than what other placements gave. */
 static int search_placement(struct searcher *o, int *worker, int64_t *n)
 {
@@ -180,8 +250,9 @@ static int search_placement(struct searcher *o, int *worker, int64_t *n)
 	if ((code = orr_trial_create(&o->trial, o->p, o->worker, o->limit, o->err)) ||
 	    (code = orr_bounds_find(&bounds, o->trial, o->err)))
 		goto out;
+	o->trial->room_bytes = o->options->room_bytes;
 	o->found.bound_ns = bounds.largest_ns;
-	if ((code = find_start(o, &fits)) || !fits || (code = improve(o)))
+	if ((code = find_start(o, &fits)) || !fits || (code = improve(o)) || (code = settle(o)))
 		goto out;
 	if (!o->any || o->found.makespan_ns < o->best.makespan_ns) {
 		o->any = true;
@@ -195,14 +266,40 @@ out:
 	return code;
 }
 
-static void place(struct searcher *o, enum orr_placement placement)
+/* Stages shared out evenly, wherever they are in the graph. */
+static int place_evenly(struct searcher *o)
+{
+	const struct orr_pipeline *p = o->p;
+	int64_t *work = calloc((size_t)p->n_stages, sizeof(*work));
+	struct orr_layers layers = {p->n_stages, work, NULL};
+	struct orr_allocation found;
+	int code;
+
+	if (!work)
+		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
+	for (int s = 0; s < p->n_stages; s++)
+		work[s] = p->stages[s].forward_ns + p->stages[s].backward_ns +
+			  p->stages[s].weight_ns;
+	code = orr_allocate_any(&found, o->worker, &layers, p->n_workers, 0, ALLOCATE_STEPS, o->err);
+	free(work);
+	return code;
+}
+
+static int place(struct searcher *o, enum orr_placement placement)
 {
 	int n_workers = o->p->n_workers;
 
+	if (placement == ORR_PLACEMENT_PLAN)
+		return place_evenly(o);
+	if (placement == ORR_PLACEMENT_GIVEN) {
+		memcpy(o->worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*o->worker));
+		return 0;
+	}
 	for (int s = 0; s < o->p->n_stages; s++)
 		o->worker[s] = placement == ORR_PLACEMENT_FOLD && s / n_workers % 2
 				       ? n_workers - 1 - s % n_workers
 				       : s % n_workers;
+	return 0;
 }
 
 static int refuse(struct searcher *o)
@@ -224,33 +321,45 @@ static int refuse(struct searcher *o)
 static int search_all(struct searcher *o, int *worker, int64_t *n)
 {
 	enum orr_placement asked = o->options->placement;
+	bool folds = o->p->n_stages > o->p->n_workers && o->p->n_workers > 1;
 	int code = orr_seeds_gather(&o->seeds, o->p, o->limit.stashes, o->err);
 
-	if (code)
-		return code;
-	if (asked != ORR_PLACEMENT_FOLD) {
-		place(o, ORR_PLACEMENT_STRAIGHT);
-		if ((code = search_placement(o, worker, n)))
-			return code;
+	if (!code && o->options->from)
+		code = orr_seeds_add(&o->seeds, o->options->from, o->err);
+	for (int i = ORR_PLACEMENT_STRAIGHT; i <= ORR_PLACEMENT_GIVEN && !code; i++) {
+		enum orr_placement placement = (enum orr_placement)i;
+		bool wanted = asked == placement ||
+			      (asked == ORR_PLACEMENT_ANY &&
+			       (placement == ORR_PLACEMENT_STRAIGHT ||
+				(placement == ORR_PLACEMENT_FOLD && folds)));
+
+		if (wanted && !(code = place(o, placement)))
+			code = search_placement(o, worker, n);
 	}
-	if (asked == ORR_PLACEMENT_FOLD ||
-	    (asked == ORR_PLACEMENT_ANY && o->p->n_stages > o->p->n_workers &&
-	     o->p->n_workers > 1)) {
-		place(o, ORR_PLACEMENT_FOLD);
-		if ((code = search_placement(o, worker, n)))
-			return code;
-	}
-	return o->any ? 0 : refuse(o);
+	return code || o->any ? code : refuse(o);
+}
+
+static struct orr_search_options watching; /* its progress and user */
+
+void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user)
+{
+	watching.progress = progress;
+	watching.user = user;
 }
 
 int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
-	       const struct orr_pipeline *p, const struct orr_search_options *options,
+	       const struct orr_pipeline *p, const struct orr_search_options *asked,
 	       struct orr_error *err)
 {
+	struct orr_search_options copy = *asked, *options = &copy;
 	struct searcher o = {.p = p, .options = options, .err = err};
 	struct timespec now;
 	int code;
 
+	if (!options->progress) {
+		options->progress = watching.progress;
+		options->user = watching.user;
+	}
 	o.limit.stashes = options->stashes ? options->stashes : INT64_MAX;
 	o.limit.bytes = options->stash_bytes ? options->stash_bytes : INT64_MAX;
 	o.n_jobs = p->n_stages * p->n_microbatches * ORR_N_PASSES;
@@ -260,7 +369,8 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	o.worker = calloc((size_t)p->n_stages, sizeof(*o.worker));
 	o.n = calloc((size_t)o.n_jobs, sizeof(*o.n));
 	o.tried = calloc((size_t)o.n_jobs, sizeof(*o.tried));
-	if (!o.worker || !o.n || !o.tried)
+	o.named = calloc((size_t)o.n_jobs, sizeof(*o.named));
+	if (!o.worker || !o.n || !o.tried || !o.named)
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", o.n_jobs);
 	else
 		code = search_all(&o, worker, n);
@@ -270,5 +380,6 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	free(o.worker);
 	free(o.n);
 	free(o.tried);
+	free(o.named);
 	return code;
 }

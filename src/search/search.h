@@ -3,8 +3,8 @@
 /* The shortest strict order that can be found in a given memory, with one owner a stage and a split
  * backward, and a proof of how far from the best it can be. It starts from every named schedule
  * that fits, so it is never longer than the best of those; a backward that is not split is a split
- * one whose W follows at once. Times are the simulator's with free links or with
- * pipeline->latency_ns; bandwidth is not looked at. */
+ * one whose W follows at once. Times are the simulator's with pipeline->latency_ns and
+ * bandwidth_bytes_per_s; while it looks around, transfers do not wait for each other. */
 #include <stdint.h>
 #include "error.h"
 #include "pipeline.h"
@@ -12,21 +12,31 @@
 enum orr_placement {
 	ORR_PLACEMENT_ANY, /* each of the others, and the one with the shortest order is taken */
 	ORR_PLACEMENT_STRAIGHT, /* s mod P */
-	ORR_PLACEMENT_FOLD      /* the V, down and up again, for as many stages as there are */
+	ORR_PLACEMENT_FOLD,     /* the V, down and up again, for as many stages as there are */
+	ORR_PLACEMENT_PLAN,     /* stages shared out so that the busiest worker does least [4] */
+	ORR_PLACEMENT_GIVEN     /* worker[] */
 };
+
+struct orr_timeline;
 
 struct orr_search_options {
 	int64_t stashes;     /* stage stashes that a worker may hold; 0: no limit */
 	int64_t stash_bytes; /* bytes of stash likewise; 0: no limit */
 	enum orr_placement placement;
+	const int *worker; /* ORR_PLACEMENT_GIVEN: [n_stages] */
+	const int64_t *room_bytes; /* (optional) [n_workers] what each may hold of stash_bytes */
+	const struct orr_timeline *from; /* (optional) an order to start from as well */
 	int64_t effort;  /* million jobs timed by the local search; with seconds: no limit */
 	int64_t seconds; /* stop after so long; 0: the effort alone decides, and every run finds the
 			    same */
 	int64_t seed;
-	/* (optional) called with every better order, and at the end */
+	/* (optional) called with every better order, and at the end; without it, who watches is */
 	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns);
 	void *user;
 };
+
+/* Be told of every search in this process, also where a schedule makes it; NULL: no more. Not while one runs. */
+void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user);
 
 struct orr_search_result {
 	int64_t start_ns;    /* of the best named schedule that fits; 0: none fits */

@@ -91,6 +91,14 @@ static int add(struct orr_seeds *seeds, const char *name, const struct orr_jobs 
 	return number(seed->n, jobs, timeline, err);
 }
 
+int orr_seeds_add(struct orr_seeds *seeds, const struct orr_timeline *timeline,
+		  struct orr_error *err)
+{
+	const struct orr_jobs *jobs = timeline->jobs;
+
+	return suits(jobs) ? add(seeds, jobs->schedule, jobs, timeline, err) : 0;
+}
+
 /* A schedule that does not serve p is no seed, and no failure. */
 static int try_schedule(struct orr_seeds *seeds, const struct orr_pipeline *p,
 			const struct orr_schedule *schedule, struct orr_error *err)
@@ -102,11 +110,12 @@ static int try_schedule(struct orr_seeds *seeds, const struct orr_pipeline *p,
 	int code;
 
 	machine.latency_ns = p->latency_ns;
+	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
 	code = orr_jobs_create(&jobs, p, schedule, &why);
 	if (code)
 		return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0;
-	if (suits(jobs) && !(code = orr_simulate(&timeline, jobs, &machine, err)))
-		code = add(seeds, schedule->name, jobs, timeline, err);
+	if (!(code = orr_simulate(&timeline, jobs, &machine, err)))
+		code = orr_seeds_add(seeds, timeline, err);
 	orr_timeline_destroy(timeline);
 	orr_jobs_destroy(jobs);
 	return code;

@@ -6,6 +6,8 @@
 #include "pipeline.h"
 #include "trial.h"
 
+struct orr_timeline;
+
 struct orr_seed {
 	const char *name; /* borrowed */
 	int *worker;      /* [n_stages] owned */
@@ -21,5 +23,8 @@ struct orr_seeds {
  * limit of memory get it. */
 int orr_seeds_gather(struct orr_seeds *seeds, const struct orr_pipeline *p, int64_t stashes,
 		     struct orr_error *err);
+/* Another order, if it suits: one worker a stage, which owns it. */
+int orr_seeds_add(struct orr_seeds *seeds, const struct orr_timeline *timeline,
+		  struct orr_error *err);
 void orr_seeds_fini(struct orr_seeds *seeds);
 #endif

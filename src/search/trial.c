@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine.h"
 #include "sort.h"
 
 static int allocate(struct orr_trial *t, struct orr_error *err)
@@ -20,6 +21,7 @@ static int allocate(struct orr_trial *t, struct orr_error *err)
 	t->down = calloc(n, sizeof(*t->down));
 	t->before = calloc(n_edges, sizeof(*t->before));
 	t->after = calloc(n_edges, sizeof(*t->after));
+	t->delay = calloc(n_edges, sizeof(*t->delay));
 	t->first_before = calloc(n + 1, sizeof(*t->first_before));
 	t->first_after = calloc(n + 1, sizeof(*t->first_after));
 	t->start = calloc(n, sizeof(*t->start));
@@ -28,7 +30,7 @@ static int allocate(struct orr_trial *t, struct orr_error *err)
 	t->left = calloc(n_stages, sizeof(*t->left));
 	t->n_of = calloc((size_t)p->n_workers, sizeof(*t->n_of));
 	if (!t->jobs.compute || !t->jobs.by_worker || !t->jobs.rank || !t->jobs.first ||
-	    !t->duration || !t->up || !t->down || !t->before || !t->after || !t->first_before ||
+	    !t->duration || !t->up || !t->down || !t->before || !t->after || !t->delay || !t->first_before ||
 	    !t->first_after || !t->start || !t->waits || !t->queue || !t->left || !t->n_of)
 		return orr_fail(err, ORR_E_NOMEM,
 				"search: no memory for %d jobs; take fewer microbatches (-m)",
@@ -86,6 +88,9 @@ int orr_trial_create(struct orr_trial **out, const struct orr_pipeline *p, const
 		n = orr_jobs_successors(jobs, j, t->after + t->first_after[j]);
 		t->first_after[j + 1] = t->first_after[j] + n;
 	}
+	for (int j = 0; j < jobs->n_jobs; j++)
+		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
+			t->delay[k] = orr_trial_delay(t, j, t->after[k]);
 	for (int w = 0; w < p->n_workers; w++)
 		jobs->first[w + 1] += jobs->first[w];
 	*out = t;
@@ -109,6 +114,7 @@ void orr_trial_destroy(struct orr_trial *t)
 	free(t->down);
 	free(t->before);
 	free(t->after);
+	free(t->delay);
 	free(t->first_before);
 	free(t->first_after);
 	free(t->start);
@@ -141,6 +147,20 @@ int orr_trial_order(struct orr_trial *t, const int64_t *n, struct orr_error *err
 	}
 	free(keyed);
 	return code;
+}
+
+int64_t orr_trial_delay(const struct orr_trial *t, int j, int k)
+{
+	const struct orr_pipeline *p = t->jobs.pipeline;
+	const struct orr_machine machine = {.latency_ns = p->latency_ns,
+					    .bandwidth_bytes_per_s = p->bandwidth_bytes_per_s};
+	struct orr_job from = orr_jobs_at(&t->jobs, j), to = orr_jobs_at(&t->jobs, k);
+	int low = from.s < to.s ? from.s : to.s, high = from.s < to.s ? to.s : from.s;
+
+	if (t->jobs.compute[j] == t->jobs.compute[k])
+		return 0;
+	return orr_machine_transfer_ns(&machine, t->jobs.compute[j], t->jobs.compute[k],
+				       orr_pipeline_edge_bytes(p, low, high));
 }
 
 /* Place a job whose start is known: the update of its stage runs right after the last weight
@@ -182,7 +202,6 @@ static int arrive(struct orr_trial *t, int j, int64_t time, int n_ready)
 bool orr_trial_time(struct orr_trial *t)
 {
 	const struct orr_jobs *jobs = &t->jobs;
-	int64_t latency_ns = jobs->pipeline->latency_ns;
 	int n_ready = begin(t);
 
 	t->makespan_ns = t->ends_ns = 0;
@@ -193,9 +212,7 @@ bool orr_trial_time(struct orr_trial *t)
 		int64_t end = t->start[j] + t->duration[j];
 
 		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
-			n_ready = arrive(t, t->after[k],
-					 end + (jobs->compute[t->after[k]] == w ? 0 : latency_ns),
-					 n_ready);
+			n_ready = arrive(t, t->after[k], end + t->delay[k], n_ready);
 		end = end_on_worker(t, j, end);
 		if (place < jobs->first[w + 1]) {
 			n_ready = arrive(t, jobs->by_worker[place], end, n_ready);
@@ -211,6 +228,7 @@ bool orr_trial_time(struct orr_trial *t)
 int orr_trial_excess(const struct orr_trial *t, int w)
 {
 	const struct orr_jobs *jobs = &t->jobs;
+	int64_t room = t->room_bytes ? t->room_bytes[w] : t->limit.bytes;
 	struct orr_load load = {0, 0};
 	int excess = 0;
 
@@ -219,7 +237,7 @@ int orr_trial_excess(const struct orr_trial *t, int w)
 
 		load.stashes += t->up[j].stashes;
 		load.bytes += t->up[j].bytes;
-		excess += load.stashes > t->limit.stashes || load.bytes > t->limit.bytes;
+		excess += load.stashes > t->limit.stashes || load.bytes > room;
 		load.stashes -= t->down[j].stashes;
 		load.bytes -= t->down[j].bytes;
 	}

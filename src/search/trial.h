@@ -1,8 +1,8 @@
 #ifndef ORR_TRIAL_H
 #define ORR_TRIAL_H
 /* A strict order that is being tried: jobs with a split backward, one worker a stage, moved about
- * and timed many times. Times are those of the simulator with free links or with a latency alone.
- * Private to the search. */
+ * and timed many times. Times are those of the simulator as long as no transfer waits
+ * for another one on its link. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
@@ -20,8 +20,11 @@ struct orr_trial {
 	struct orr_load *up,
 		*down; /* [n_jobs] of its worker's load: added at the start, taken at the end */
 	struct orr_load limit; /* of every worker */
+	const int64_t *room_bytes; /* [n_workers] borrowed: the limit's bytes by worker, which are at least
+				      these; NULL: no worker has less */
 	/* what j waits for is before[first_before[j]] to before[first_before[j + 1] - 1] */
 	int *before, *first_before, *after, *first_after;
+	int64_t *delay; /* as after: what the transfer takes */
 	int64_t *start;      /* [n_jobs], of the order as it was timed last */
 	int64_t makespan_ns; /* likewise */
 	int64_t ends_ns;     /* sum over workers of their last ends: the smaller, the more room */
@@ -39,6 +42,8 @@ void orr_trial_destroy(struct orr_trial *trial); /* NULL is fine */
 int orr_trial_order(struct orr_trial *trial, const int64_t *n, struct orr_error *err);
 /* Every job as early as the order lets it start. false: the order deadlocks, and start is void. */
 bool orr_trial_time(struct orr_trial *trial);
+/* From the end of j until what it leaves is with k, which waits for it. */
+int64_t orr_trial_delay(const struct orr_trial *trial, int j, int k);
 /* Jobs of worker w that start while it holds more than it may; 0: its order fits. */
 int orr_trial_excess(const struct orr_trial *trial, int w);
 #endif

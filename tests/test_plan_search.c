@@ -1,0 +1,193 @@
+/* Searching the order of a plan: never longer than the plan's, in its memory, on its links. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "graph.h"
+#include "jobs.h"
+#include "orrery.h"
+#include "planning/plan.h"
+#include "search/search.h"
+#include "simulate.h"
+#include "timeline.h"
+#include "pipelines.h"
+
+struct costs {
+	int64_t forward, backward, weight, stash_bytes, parameter_bytes, activation_bytes;
+};
+
+static struct orr_plan *make(struct orr_graph **g, const char *source, const struct costs *c, const char *workers,
+                             const char *links, struct orr_plan_options o)
+{
+	struct orr_study_costs costs = {c->forward * ORR_UNIT_NS, c->backward * ORR_UNIT_NS, c->weight * ORR_UNIT_NS,
+	                                c->activation_bytes, c->stash_bytes, c->parameter_bytes, true};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	o.samples = 1;
+	o.flops_per_s = 1;
+	o.activations = true;
+	o.optimizer_floats = 1;
+	ck_assert_msg(!orr_graph_read(g, source, &err) && !orr_graph_set_costs(*g, &costs, &err) &&
+	                      !orr_levels_parse(&o.levels, workers, links, &err) &&
+	                      !orr_plan_create(&plan, *g, &o, &err), "%s", err.msg);
+	return plan;
+}
+
+static int64_t most_memory(const struct orr_plan *plan)
+{
+	int64_t most = 0;
+
+	for (int w = 0; w < plan->figures->n_workers; w++)
+		most = plan->figures->worker[w].memory_bytes > most ? plan->figures->worker[w].memory_bytes : most;
+	return most;
+}
+
+START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
+{
+	static const struct {
+		const char *graph, *workers, *links;
+		struct costs costs;
+		int m;
+		int64_t memory, makespan; /* 0: only no longer; units */
+	} cases[] = {
+		/* the bound: work of the busiest worker, and what lies before and after it */
+		{"towers:3,3/2", "8", NULL, {1, 1, 1, 0, 0, 0}, 16, 0, 52},
+		{"chain:4", "4", NULL, {1, 1, 1, 0, 0, 0}, 8, 0, 27},
+		{"chain:4", "4", NULL, {1, 1, 1, 100, 1000, 0}, 8, 3400, 27},
+		{"chain:4", "4", "100B/s", {1, 1, 1, 100, 1000, 50}, 8, 3400, 0},
+		{"chain:4", "4", "100B/s", {1, 2, 1, 100, 0, 100}, 8, 0, 0},
+		{"towers:2,1/2", "5", "50B/s", {1, 2, 2, 10, 0, 100}, 6, 0, 0},
+	};
+	struct orr_plan_options o = {.straight = true, .n_microbatches = cases[_i].m, .memory_bytes = cases[_i].memory};
+	struct orr_graph *g = NULL;
+	struct orr_plan *plan = make(&g, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
+	struct orr_plan *again = make(&g, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
+	int64_t before_ns = plan->figures->makespan_ns, memory = cases[_i].memory ? cases[_i].memory : most_memory(plan);
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_plan_search(plan, 0, &err), "%s", err.msg);
+	ck_assert_int_eq(plan->searched_from_ns, before_ns);
+	ck_assert_int_le(plan->figures->makespan_ns, before_ns);
+	ck_assert_int_ge(plan->figures->makespan_ns, plan->figures->lower_bound_ns);
+	ck_assert_int_le(most_memory(plan), memory);
+	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
+	if (cases[_i].makespan)
+		ck_assert_int_eq(plan->figures->makespan_ns, cases[_i].makespan * ORR_UNIT_NS);
+	else
+		ck_assert_int_lt(plan->figures->makespan_ns, before_ns);
+	/* and the same another time */
+	ck_assert_msg(!orr_plan_search(again, 0, &err), "%s", err.msg);
+	ck_assert_int_eq(again->jobs->n_jobs, plan->jobs->n_jobs);
+	ck_assert_mem_eq(again->timeline->start_ns, plan->timeline->start_ns,
+	                 (size_t)plan->jobs->n_jobs * sizeof(*plan->timeline->start_ns));
+	orr_plan_destroy(plan);
+	orr_plan_destroy(again);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(replicas_are_not_searched)
+{
+	struct orr_graph *g = NULL;
+	struct orr_plan *plan = make(&g, "chain:1", &(struct costs){1, 1, 1, 0, 0, 0}, "2", NULL,
+	                             (struct orr_plan_options){.n_microbatches = 4});
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_plan_search(plan, 0, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "stage 0 has 2: give --straight"), "%s", err.msg);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* auto on links: no longer than any named schedule that fits as many stashes, on the same links. */
+START_TEST(links_are_respected)
+{
+	static const char *const names[] = {"1f1b", "zb-h1", "eager-1f1b", "gpipe"};
+	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 100);
+	struct orr_machine machine = orr_machine_default(4);
+	struct way found, named;
+
+	machine.bandwidth_bytes_per_s = _i ? 50 : 100; /* a transfer takes as long as a pass, or twice */
+	p->bandwidth_bytes_per_s = machine.bandwidth_bytes_per_s;
+	way_init_on(&found, p, "auto:memory=8", &machine, 8);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		way_init_on(&named, p, names[i], &machine, 8);
+		ck_assert_msg(found.figures->makespan_ns <= named.figures->makespan_ns, "%s", names[i]);
+		ck_assert_int_le(found.figures->lower_bound_ns, named.figures->makespan_ns);
+		way_fini(&named);
+	}
+	way_fini(&found);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* Six stages of work 3, 3, 2, 2, 1, 1 in an order in which only parts that are no neighbours are even. */
+START_TEST(stages_are_placed_evenly)
+{
+	static const int64_t work[] = {3, 2, 1, 3, 2, 1};
+	struct orr_pipeline *p = make_pipeline(6, "0>1 1>2 2>3 3>4 4>5", 1, 1, 1, 0, 0, 0);
+	struct orr_search_options options = {.placement = ORR_PLACEMENT_PLAN, .effort = 1, .seed = 1};
+	struct orr_search_result result;
+	struct orr_error err = {""};
+	int64_t n[6 * 8 * 3], load[3] = {0};
+	int worker[6];
+
+	for (int s = 0; s < 6; s++) {
+		p->stages[s].forward_ns = work[s] * ORR_UNIT_NS;
+		p->stages[s].backward_ns = p->stages[s].weight_ns = 0;
+	}
+	ck_assert_int_eq(orr_pipeline_set_step(p, 3, 8, &err), 0);
+	ck_assert_msg(!orr_search(worker, n, &result, p, &options, &err), "%s", err.msg);
+	for (int s = 0; s < 6; s++)
+		load[worker[s]] += work[s];
+	for (int w = 0; w < 3; w++)
+		ck_assert_int_eq(load[w], 4);
+	ck_assert_int_ge(result.makespan_ns, result.bound_ns);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static void count(void *user, int64_t best_ns, int64_t bound_ns)
+{
+	ck_assert_int_ge(best_ns, bound_ns);
+	++*(int *)user;
+}
+
+START_TEST(who_watches_is_told_of_a_schedules_search)
+{
+	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 0);
+	struct way way;
+	int n = 0;
+
+	orr_search_watch(count, &n);
+	way_init(&way, p, "auto", 4, 8);
+	way_fini(&way);
+	ck_assert_int_gt(n, 0);
+	orr_search_watch(NULL, NULL);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("plan_search");
+	TCase *tcase = tcase_create("plan_search");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, a_search_is_never_longer_and_keeps_to_the_memory, 0, 6);
+	tcase_add_test(tcase, replicas_are_not_searched);
+	tcase_add_loop_test(tcase, links_are_respected, 0, 2);
+	tcase_add_test(tcase, stages_are_placed_evenly);
+	tcase_add_test(tcase, who_watches_is_told_of_a_schedules_search);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
