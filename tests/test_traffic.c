@@ -9,7 +9,8 @@
 
 #define N_WORKERS 4
 
-static const char *const schedules[] = {"ddp", "fsdp", "gpipe", "lpp:G=2,R=2", "fslpp:G=2,R=2", "1f1b", "v-half"};
+static const char *const schedules[] = {"ddp", "fsdp", "gpipe", "lpp:G=2,R=2", "fslpp:G=2,R=2", "1f1b", "v-half",
+                                         "pipedream", "pipedream:replicas=2-1-1-1-2-1-1-1"};
 
 START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 {

@@ -531,6 +531,137 @@ START_TEST(what_it_cannot_serve_is_refused)
 }
 END_TEST
 
+/* ---- streams of one's own ---- */
+
+static int alone(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)p, (void)b, (void)d, (void)data;
+	return s;
+}
+
+static int in_turns(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)p, (void)d, (void)data;
+	return s ? 2 : b % 2;
+}
+
+/* One microbatch after the other: F of both stages, B of both. */
+static int64_t one_by_one(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)p, (void)data;
+	return 4 * (int64_t)b + (d == ORR_PASS_F ? s : 3 - s);
+}
+
+static int64_t squared(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	return one_by_one(p, s, b * b, d, data);
+}
+
+static int64_t backwards(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	return one_by_one(p, s, b, d, data) - 8 * (int64_t)b;
+}
+
+/* Fine on each worker, but F of stage 0 stands after what waits for it. */
+static int64_t own_order(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	return one_by_one(p, s, b, d, data) + (s || d != ORR_PASS_F ? 0 : 2);
+}
+
+/* Microbatches 1 and 0 change places. */
+static int64_t swapped(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	return one_by_one(p, s, b ^ 1, d, data);
+}
+
+static const struct {
+	struct orr_schedule schedule;
+	int m;
+	const char *message;
+} wrong[] = {
+	{{.compute = alone, .priority = squared}, 4,
+	 "schedule mine: job 0F1 comes later in the next round by another number than 0F0: priority() of "
+	 "a stream is periodic in -m"},
+	{{.compute = alone, .priority = backwards}, 1,
+	 "schedule mine: job 0F0 does not come later in the next round: priority() of a stream grows with "
+	 "b, also beyond -m"},
+	{{.compute = alone, .priority = own_order}, 4,
+	 "schedule mine: job 1F0 has no larger n than what it waits for: in a stream n orders the jobs "
+	 "of all workers"},
+	{{.compute = alone, .priority = swapped}, 4,
+	 "schedule mine: job 0F1 overtakes the microbatch before it: priority() of a stream grows with b"},
+	{{.compute = in_turns, .priority = one_by_one}, 3,
+	 "schedule mine: job 0F0 is on another worker in the next round: -m must be a multiple of every "
+	 "stage's replicas"},
+	{{.compute = alone, .priority = one_by_one, .weights = alone}, 4,
+	 "schedule mine: a stream has compute() and priority(), no weights(), and strict order"},
+	{{.compute = alone, .priority = one_by_one, .order = ORR_ORDER_GREEDY}, 4,
+	 "schedule mine: a stream has compute() and priority(), no weights(), and strict order"},
+};
+
+START_TEST(a_stream_that_is_none_is_refused)
+{
+	struct orr_schedule mine = wrong[_i].schedule;
+	struct orr_pipeline *p = make_chain(2, 1, 1);
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+
+	mine.name = "mine";
+	mine.stream = true;
+	ck_assert(!orr_pipeline_set_step(p, 3, wrong[_i].m, &err));
+	ck_assert_int_eq(orr_jobs_create(&jobs, p, &mine, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, wrong[_i].message);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* One microbatch at a time: nothing is stale, and one version is enough. */
+START_TEST(a_stream_of_ones_own_is_served)
+{
+	struct orr_schedule mine = {
+		.name = "mine", .compute = alone, .priority = one_by_one, .stream = true};
+	struct orr_pipeline *p = make_chain(2, 1, 1);
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+
+	ck_assert(!orr_pipeline_set_step(p, 2, 4, &err));
+	ck_assert_msg(!orr_jobs_create(&jobs, p, &mine, &err), "%s", err.msg);
+	ck_assert_int_eq(jobs->stream->n_waves, 1);
+	for (int s = 0; s < 2; s++) {
+		ck_assert_int_eq(jobs->versions->peak[s], 1);
+		for (int b = 0; b < 12; b++)
+			ck_assert_int_eq(orr_versions_staleness(jobs->versions, s, b), 0);
+	}
+	orr_jobs_destroy(jobs);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* The last pass that reads a version frees it: [5, figure 9]. */
+START_TEST(a_version_is_freed_after_its_last_reader)
+{
+	int n = 4;
+	struct given g;
+
+	given_init(&g, make_chain(n, 1, 2), "pipedream", n, n, ORR_SYNC_STASHING, 1);
+	for (int s = 0; s < n; s++)
+		for (int64_t version = 0; version < 12; version++)
+			ck_assert_int_eq(orr_versions_last_reader(g.jobs->versions, g.jobs, s, s, version),
+					 version + n - 1 - s);
+	given_fini(&g);
+	given_init(&g, make_chain(2, 2, 2), "pipedream:replicas=2-1", 3, 8, ORR_SYNC_VERTICAL, 1);
+	for (int64_t version = 0; version < 12; version++) {
+		ck_assert_int_eq(orr_versions_last_reader(g.jobs->versions, g.jobs, 0, 0, version),
+				 2 * version + 2);
+		ck_assert_int_eq(orr_versions_last_reader(g.jobs->versions, g.jobs, 0, 1, version),
+				 2 * version + 3);
+		ck_assert_int_eq(orr_versions_last_reader(g.jobs->versions, g.jobs, 1, 2, version),
+				 version % 2 ? -1 : version + 3);
+	}
+	given_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("versions");
@@ -555,6 +686,9 @@ int main(void)
 	tcase_add_test(tcase, replicas_wait_for_each_other);
 	tcase_add_test(tcase, a_forward_before_its_update_is_found);
 	tcase_add_loop_test(tcase, what_it_cannot_serve_is_refused, 0, N(refused));
+	tcase_add_loop_test(tcase, a_stream_that_is_none_is_refused, 0, N(wrong));
+	tcase_add_test(tcase, a_stream_of_ones_own_is_served);
+	tcase_add_test(tcase, a_version_is_freed_after_its_last_reader);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
