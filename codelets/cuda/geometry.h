@@ -6,7 +6,9 @@
 #include "../elements.h"
 
 #define ORR_BLOCK 256           /* threads of a block that goes element by element */
-#define ORR_MOST_BLOCKS 4096    /* of a grid, which then takes several turns */
+#ifndef ORR_MOST_BLOCKS
+#define ORR_MOST_BLOCKS 4096 /* of a grid, which then takes several turns; fewer in tests */
+#endif
 #define ORR_TILE_X 32           /* a tile of a matrix: a warp along the row, */
 #define ORR_TILE_Y 8            /* and so many rows */
 #define ORR_NARROW 512          /* rows up to here are a warp's, wider ones a block's */

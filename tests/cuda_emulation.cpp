@@ -1,0 +1,460 @@
+/* A CUDA device that is this process: kernels as fibers, and of the runtime and of cuBLAS the calls that
+ * codelets/cuda makes, by plain loops. It refuses what the real ones need not take. */
+#include "cuda_emulation.h"
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cstdio>
+#include <cstdlib>
+#include <ucontext.h>
+#include <vector>
+
+#include "../codelets/elements.h"
+
+uint3 threadIdx, blockIdx;
+dim3 gridDim, blockDim;
+double emulation_lanes[32][32];
+
+/* ---- kernels ---- */
+
+enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
+
+struct fiber {
+	ucontext_t context;
+	std::vector<char> stack;
+	uint3 index;
+	enum state state;
+};
+
+static std::vector<fiber> fibers(1024);
+static ucontext_t scheduler;
+static unsigned current;
+static const std::function<void()> *running;
+static float *block_shared;
+
+float *emulation_shared()
+{
+	return block_shared;
+}
+
+static void run_fiber()
+{
+	(*running)();
+	fibers[current].state = ENDED;
+	swapcontext(&fibers[current].context, &scheduler);
+}
+
+void emulation_meet(bool warp)
+{
+	fibers[current].state = warp ? AT_WARP : AT_BLOCK;
+	swapcontext(&fibers[current].context, &scheduler);
+}
+
+static void fail(const char *what)
+{
+	std::fprintf(stderr, "emulated CUDA: %s\n", what);
+	std::abort();
+}
+
+/* All threads of [begin, end) that have not ended wait for each other: let them go on. */
+static bool release(unsigned begin, unsigned end, enum state where)
+{
+	bool any = false;
+
+	for (unsigned t = begin; t < end; t++) {
+		if (fibers[t].state != where && fibers[t].state != ENDED)
+			return false;
+		any = any || fibers[t].state == where;
+	}
+	for (unsigned t = begin; any && t < end; t++)
+		if (fibers[t].state == where)
+			fibers[t].state = RUNS;
+	return any;
+}
+
+static void run_block(unsigned n)
+{
+	for (unsigned t = 0; t < n; t++) {
+		fiber &f = fibers[t];
+
+		f.stack.resize(1 << 16);
+		getcontext(&f.context);
+		f.context.uc_stack.ss_sp = f.stack.data();
+		f.context.uc_stack.ss_size = f.stack.size();
+		f.context.uc_link = &scheduler;
+		makecontext(&f.context, run_fiber, 0);
+		f.index = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
+		f.state = RUNS;
+	}
+	for (;;) {
+		bool goes_on = false, ended = true;
+
+		for (unsigned t = 0; t < n; t++)
+			if (fibers[t].state == RUNS) {
+				current = t;
+				threadIdx = fibers[t].index;
+				swapcontext(&scheduler, &fibers[t].context);
+			}
+		for (unsigned t = 0; t < n; t += 32)
+			goes_on |= release(t, t + 32 < n ? t + 32 : n, AT_WARP);
+		goes_on |= release(0, n, AT_BLOCK);
+		for (unsigned t = 0; t < n; t++)
+			ended = ended && fibers[t].state == ENDED;
+		if (ended)
+			return;
+		if (!goes_on)
+			fail("threads wait at different barriers");
+	}
+}
+
+void emulation_launch(dim3 grid, dim3 block, size_t shared, const std::function<void()> &kernel)
+{
+	unsigned n = block.x * block.y * block.z;
+
+	if (!grid.x || !grid.y || !n || n > 1024 || grid.y > 65535 || grid.z > 1 || shared > 49152)
+		fail("no device takes this grid");
+	gridDim = grid;
+	blockDim = block;
+	running = &kernel;
+	block_shared = static_cast<float *>(std::aligned_alloc(16, (shared + 15) / 16 * 16 + 16));
+	for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
+		for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
+			for (size_t i = 0; i < shared / sizeof(float); i++)
+				block_shared[i] = NAN;
+			run_block(n);
+		}
+	std::free(block_shared);
+}
+
+/* ---- the runtime ---- */
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+	*n = 1;
+	return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **p, size_t size)
+{
+	*p = std::aligned_alloc(256, (size + 255) / 256 * 256 + 256);
+	return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *p)
+{
+	std::free(p);
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **p, size_t size, unsigned)
+{
+	return cudaMalloc(p, size);
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+	return cudaFree(p);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind)
+{
+	std::memcpy(to, from, size);
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind,
+			    cudaStream_t)
+{
+	std::memcpy(to, from, size);
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t)
+{
+	std::memset(to, value, size);
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+	*stream = NULL;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t)
+{
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t code)
+{
+	return code == cudaSuccess ? "no error" : "emulated error";
+}
+
+/* ---- cuBLAS ---- */
+
+const char *cublasGetStatusString(cublasStatus_t code)
+{
+	return code ? "emulated failure" : "success";
+}
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
+{
+	*handle = reinterpret_cast<cublasHandle_t>(1);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t)
+{
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t)
+{
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *workspace, size_t)
+{
+	return reinterpret_cast<uintptr_t>(workspace) % 256 ? CUBLAS_STATUS_INVALID_VALUE
+							    : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
+{
+	*handle = reinterpret_cast<cublasLtHandle_t>(1);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
+{
+	return CUBLAS_STATUS_SUCCESS;
+}
+}
+
+/* A matrix by columns, as cuBLAS has it. */
+struct operand {
+	const void *at;
+	cudaDataType type;
+	uint64_t rows, columns;
+	int64_t stride;
+	bool transposed;
+};
+
+static double element(const operand &m, uint64_t r, uint64_t c)
+{
+	uint64_t i = m.transposed ? c + r * (uint64_t)m.stride : r + c * (uint64_t)m.stride;
+
+	return m.type == CUDA_R_16BF ? orr_bf16_float(static_cast<const uint16_t *>(m.at)[i])
+				     : static_cast<const float *>(m.at)[i];
+}
+
+/* A product as it is defined: added up in double, rounded once, then bias and c are added. */
+static bool multiply(operand a, operand b, const float *bias, float beta, float *c, operand d)
+{
+	uint64_t rows = a.transposed ? a.columns : a.rows, inner = a.transposed ? a.rows : a.columns;
+	uint64_t columns = b.transposed ? b.rows : b.columns;
+
+	if (inner != (b.transposed ? b.columns : b.rows) || rows != d.rows || columns != d.columns ||
+	    a.stride < (int64_t)a.rows || b.stride < (int64_t)b.rows || d.stride < (int64_t)d.rows ||
+	    a.type != b.type || d.type != CUDA_R_32F)
+		return false;
+	for (uint64_t j = 0; j < columns; j++)
+		for (uint64_t i = 0; i < rows; i++) {
+			float *to = c + i + j * (uint64_t)d.stride, v;
+			double sum = 0;
+
+			for (uint64_t k = 0; k < inner; k++)
+				sum += element(a, i, k) * element(b, k, j);
+			v = (float)sum + (bias ? bias[i] : 0);
+			*to = beta != 0 ? beta * *to + v : v;
+		}
+	return true;
+}
+
+/* What lies in the opaque structures. */
+struct product {
+	cublasComputeType_t type;
+	int32_t a, b;
+	uint32_t epilogue;
+	const float *bias;
+};
+struct layout {
+	cudaDataType type;
+	uint64_t rows, columns;
+	int64_t stride;
+};
+struct preference {
+	size_t workspace;
+	uint32_t schemes, a, b, c, d;
+};
+struct algorithm {
+	uint64_t rows, columns, inner;
+	uint32_t a, c, bias;
+	uint32_t known;
+};
+
+template <class T, class O> static T *inside(O *opaque)
+{
+	static_assert(sizeof(T) <= sizeof(*opaque), "it fits");
+	return reinterpret_cast<T *>(opaque);
+}
+
+static uint32_t alignment_of(const void *p)
+{
+	uintptr_t bits = reinterpret_cast<uintptr_t>(p) | 256;
+
+	return (uint32_t)(bits & -bits);
+}
+
+extern "C" {
+
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t,
+					       cublasComputeType_t type, cudaDataType_t scale)
+{
+	*inside<product>(desc) = {type, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL};
+	return scale == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+					      cublasLtMatmulDescAttributes_t name, const void *value,
+					      size_t size)
+{
+	product *p = inside<product>(desc);
+
+	switch (name) {
+	case CUBLASLT_MATMUL_DESC_TRANSA:
+		std::memcpy(&p->a, value, size);
+		return size == sizeof(p->a) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+	case CUBLASLT_MATMUL_DESC_TRANSB:
+		std::memcpy(&p->b, value, size);
+		return size == sizeof(p->b) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+	case CUBLASLT_MATMUL_DESC_EPILOGUE:
+		std::memcpy(&p->epilogue, value, size);
+		return size == sizeof(p->epilogue) ? CUBLAS_STATUS_SUCCESS
+						   : CUBLAS_STATUS_INVALID_VALUE;
+	case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+		std::memcpy(&p->bias, value, size);
+		return size == sizeof(p->bias) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+	default:
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	}
+}
+
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t l, size_t, cudaDataType type,
+						 uint64_t rows, uint64_t columns, int64_t stride)
+{
+	*inside<layout>(l) = {type, rows, columns, stride};
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t p, size_t)
+{
+	*inside<preference>(p) = {0, CUBLASLT_REDUCTION_SCHEME_MASK, 256, 256, 256, 256};
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference_,
+						    cublasLtMatmulPreferenceAttributes_t name,
+						    const void *value, size_t size)
+{
+	preference *p = inside<preference>(preference_);
+	uint32_t *to = name == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK ? &p->schemes
+		       : name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES ? &p->a
+		       : name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ? &p->b
+		       : name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES ? &p->c
+									    : &p->d;
+
+	if (name == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+		std::memcpy(&p->workspace, value, sizeof(p->workspace));
+		return size == sizeof(p->workspace) ? CUBLAS_STATUS_SUCCESS
+						    : CUBLAS_STATUS_INVALID_VALUE;
+	}
+	std::memcpy(to, value, sizeof(*to));
+	return size == sizeof(*to) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/* Every third shape has no algorithm. */
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
+					      cublasLtMatrixLayout_t a_, cublasLtMatrixLayout_t b_,
+					      cublasLtMatrixLayout_t c_, cublasLtMatrixLayout_t,
+					      cublasLtMatmulPreference_t preference_, int most,
+					      cublasLtMatmulHeuristicResult_t *results, int *n)
+{
+	const product *p = inside<product>(desc);
+	const layout *a = inside<layout>(a_), *c = inside<layout>(c_);
+	const preference *wish = inside<preference>(preference_);
+	uint64_t inner = p->a == CUBLAS_OP_T ? a->rows : a->columns;
+	algorithm chosen = {c->rows, c->columns, inner, wish->a < wish->b ? wish->a : wish->b,
+			    wish->c < wish->d ? wish->c : wish->d, alignment_of(p->bias), 0x0fc0de};
+
+	(void)b_;
+	*n = 0;
+	if (most < 1 || wish->schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE ||
+	    wish->schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	if ((c->rows + c->columns + inner) % 3 == 0)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	*inside<algorithm>(&results[0].algo) = chosen;
+	results[0].workspaceSize = 0;
+	results[0].state = CUBLAS_STATUS_SUCCESS;
+	*n = 1;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha,
+			      const void *A, cublasLtMatrixLayout_t a_, const void *B,
+			      cublasLtMatrixLayout_t b_, const void *beta, const void *C,
+			      cublasLtMatrixLayout_t c_, void *D, cublasLtMatrixLayout_t d_,
+			      const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t)
+{
+	const product *p = inside<product>(desc);
+	const layout *a = inside<layout>(a_), *b = inside<layout>(b_), *d = inside<layout>(d_);
+	const algorithm *chosen = reinterpret_cast<const algorithm *>(algo);
+	bool has_bias = p->epilogue == CUBLASLT_EPILOGUE_BIAS;
+
+	if (chosen->known != 0x0fc0de || chosen->rows != d->rows || chosen->columns != d->columns ||
+	    chosen->inner != (p->a == CUBLAS_OP_T ? a->rows : a->columns) ||
+	    alignment_of(A) < chosen->a || alignment_of(B) < chosen->a ||
+	    alignment_of(D) < chosen->c || (has_bias && alignment_of(p->bias) < chosen->bias) ||
+	    C != D || c_ != d_ || *static_cast<const float *>(alpha) != 1)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	return multiply({A, a->type, a->rows, a->columns, a->stride, p->a == CUBLAS_OP_T},
+			{B, b->type, b->rows, b->columns, b->stride, p->b == CUBLAS_OP_T},
+			has_bias ? p->bias : NULL, *static_cast<const float *>(beta),
+			static_cast<float *>(D),
+			{D, d->type, d->rows, d->columns, d->stride, false})
+		       ? CUBLAS_STATUS_SUCCESS
+		       : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m,
+			    int n, int k, const void *alpha, const void *A, cudaDataType a_type,
+			    int lda, const void *B, cudaDataType b_type, int ldb, const void *beta,
+			    void *C, cudaDataType c_type, int ldc, cublasComputeType_t,
+			    cublasGemmAlgo_t)
+{
+	bool a = transa == CUBLAS_OP_T, b = transb == CUBLAS_OP_T;
+
+	if (*static_cast<const float *>(alpha) != 1)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	return multiply({A, a_type, (uint64_t)(a ? k : m), (uint64_t)(a ? m : k), lda, a},
+			{B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, NULL,
+			*static_cast<const float *>(beta), static_cast<float *>(C),
+			{C, c_type, (uint64_t)m, (uint64_t)n, ldc, false})
+		       ? CUBLAS_STATUS_SUCCESS
+		       : CUBLAS_STATUS_INVALID_VALUE;
+}
+}

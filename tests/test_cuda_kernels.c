@@ -1,0 +1,564 @@
+/* Every kernel of the CUDA table against that of the CPU table, on random shapes: ||out - ref|| / ||ref||.
+ * Built twice: on a CUDA device (SKIP without one), and on an emulated one that every machine has. */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "small_model.h"
+#include "../codelets/cuda/geometry.h"
+#include "../codelets/cuda/stream.h"
+#include "../codelets/kernels.h"
+#include "../codelets/program.h"
+
+#define CHECK_CUDA(call) \
+	ck_assert_msg((call) == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cudaGetLastError()))
+
+/* The same kernel on two devices. */
+static struct orr_device cpu, cuda;
+static cudaStream_t stream;
+static size_t cuda_bytes;
+
+/* n, in and out: what the test asks for; both workspaces then have no byte more. */
+static void start(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
+{
+	char why[200];
+	size_t bytes;
+
+	cpu = orr_device_cpu(precision);
+	bytes = cpu.kernels->workspace_bytes(precision, n, in, out);
+	cpu.workspace = bytes ? malloc(bytes) : NULL;
+	CHECK_CUDA(cudaStreamCreate(&stream));
+	ck_assert_msg(!orr_cuda_stream_init(&cuda, precision, stream, why, sizeof(why)), "%s", why);
+	cuda_bytes = cuda.kernels->workspace_bytes(precision, n, in, out);
+	CHECK_CUDA(cudaMalloc(&cuda.workspace, cuda_bytes));
+}
+
+static void stop(void)
+{
+	ck_assert_msg(!cuda.failure, "%s", cuda.failure);
+	orr_cuda_stream_fini(&cuda);
+	CHECK_CUDA(cudaFree(cuda.workspace));
+	CHECK_CUDA(cudaStreamDestroy(stream));
+	free(cpu.workspace);
+}
+
+/* A tensor on both; on the device it starts `shift` floats after a multiple of 256 bytes. */
+#define MOST_TENSORS 16
+static struct tensor {
+	float *on_cpu, *on_cuda, *base;
+	int64_t n;
+} tensors[MOST_TENSORS];
+static int n_tensors;
+
+static struct tensor *empty(int64_t n, int64_t shift)
+{
+	struct tensor *t = &tensors[n_tensors++];
+
+	ck_assert_int_le(n_tensors, MOST_TENSORS);
+	t->n = n;
+	t->on_cpu = malloc((size_t)(n + 1) * sizeof(float));
+	CHECK_CUDA(cudaMalloc((void **)&t->base, (size_t)(n + shift + 1) * sizeof(float)));
+	t->on_cuda = t->base + shift;
+	for (int64_t i = 0; i < n; i++)
+		t->on_cpu[i] = NAN;
+	t->on_cpu[n] = 12345;
+	CHECK_CUDA(cudaMemcpy(t->on_cuda, t->on_cpu, (size_t)(n + 1) * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	return t;
+}
+
+static struct tensor *filled(int64_t n, int64_t shift, uint64_t seed)
+{
+	struct tensor *t = empty(n, shift);
+
+	for (int64_t i = 0; i < n; i++)
+		t->on_cpu[i] = (float)small_random(&seed);
+	CHECK_CUDA(cudaMemcpy(t->on_cuda, t->on_cpu, (size_t)n * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	return t;
+}
+
+static float *fetch(const struct tensor *t)
+{
+	float *x = malloc((size_t)(t->n + 1) * sizeof(*x));
+
+	CHECK_CUDA(cudaStreamSynchronize(stream));
+	CHECK_CUDA(cudaMemcpy(x, t->on_cuda, (size_t)(t->n + 1) * sizeof(*x),
+			      cudaMemcpyDeviceToHost));
+	return x;
+}
+
+static void check_close(const struct tensor *t, double most, const char *what)
+{
+	float *x = fetch(t);
+	double difference = 0, norm = 0;
+
+	for (int64_t i = 0; i < t->n; i++) {
+		double d = (double)x[i] - (double)t->on_cpu[i];
+
+		if (isnan(x[i]) && isnan(t->on_cpu[i]))
+			continue;
+		difference += d * d;
+		norm += (double)t->on_cpu[i] * (double)t->on_cpu[i];
+	}
+	ck_assert_msg(sqrt(difference) <= most * sqrt(norm) + 1e-30,
+		      "%s: ||difference|| is %g of ||reference|| %g (%lld floats)", what,
+		      sqrt(difference), sqrt(norm), (long long)t->n);
+	ck_assert_msg(x[t->n] > 12344 && x[t->n] < 12346, "%s: written behind its end", what);
+	free(x);
+}
+
+static void free_tensors(void)
+{
+	for (; n_tensors > 0; n_tensors--) {
+		free(tensors[n_tensors - 1].on_cpu);
+		CHECK_CUDA(cudaFree(tensors[n_tensors - 1].base));
+	}
+}
+
+/* Of the reference's norm. A bfloat16 product adds up in float32 on both, of the same factors. */
+static double tolerance(enum orr_precision precision)
+{
+	return precision == ORR_PRECISION_TF32 ? 1e-2 : precision == ORR_PRECISION_BF16 ? 1e-4 : 1e-5;
+}
+
+START_TEST(both_tables_are_complete)
+{
+	const struct orr_kernels *k[] = {&orr_kernels_cpu, &orr_kernels_cuda};
+
+	for (int i = 0; i < 2; i++) {
+		ck_assert(k[i]->name && k[i]->workspace_bytes && k[i]->copy && k[i]->zero);
+		ck_assert(k[i]->scale && k[i]->sum && k[i]->columns_put && k[i]->columns_take);
+		ck_assert(k[i]->linear_forward && k[i]->linear_input && k[i]->linear_weight);
+		ck_assert(k[i]->relu_forward && k[i]->relu_backward);
+		ck_assert(k[i]->gelu_forward && k[i]->gelu_backward);
+		ck_assert(k[i]->layernorm_forward && k[i]->layernorm_input);
+		ck_assert(k[i]->layernorm_weight && k[i]->softmax_cross_entropy && k[i]->mse);
+		ck_assert(k[i]->step);
+	}
+	ck_assert(orr_kernels_cuda.round && orr_kernels_cuda.prepare);
+}
+END_TEST
+
+/* ---- element by element ---- */
+
+/* the last one is more than a grid takes at once */
+static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 8, 31, 64, 257, 1021, 4099,
+				 INT64_C(4) * ORR_MOST_BLOCKS * ORR_BLOCK + 100003};
+#define N_COUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
+
+START_TEST(elementwise_kernels_agree)
+{
+	int64_t n = counts[_i];
+
+	if (n > 1000000 && getenv("ORR_SANITIZER"))
+		return; /* compute-sanitizer would take minutes */
+	for (int shift = 0; shift < 16; shift++) {
+		struct tensor *a = filled(n, shift % 4, 1), *b = filled(n, shift / 4, 2), *y[7];
+
+		if (n > 10000 && shift)
+			break;
+		start(ORR_PRECISION_FP32, 1, 1, 1);
+		for (int k = 0; k < 7; k++)
+			y[k] = empty(n, shift % 4);
+#define BOTH(call, out) \
+	do { \
+		struct orr_device *d = &cpu; \
+		float *A = a->on_cpu, *B = b->on_cpu, *Y = (out)->on_cpu; \
+\
+		d->kernels->call; \
+		d = &cuda, A = a->on_cuda, B = b->on_cuda, Y = (out)->on_cuda; \
+		d->kernels->call; \
+		(void)A, (void)B; \
+	} while (0)
+		BOTH(copy(d, n, A, Y), y[0]);
+		BOTH(zero(d, n, Y), y[1]);
+		BOTH(scale(d, n, 0.3f, A, Y), y[2]);
+		BOTH(sum(d, n, A, B, Y), y[3]);
+		BOTH(relu_forward(d, n, A, Y), y[4]);
+		BOTH(gelu_forward(d, n, A, Y), y[5]);
+		BOTH(relu_backward(d, n, A, B, Y), y[6]);
+		for (int k = 0; k < 7; k++)
+			check_close(y[k], k < 5 ? 0 : 1e-6, "an elementwise kernel");
+		BOTH(gelu_backward(d, n, A, B, Y), y[6]);
+		check_close(y[6], 1e-6, "gelu backward");
+		BOTH(sum(d, n, Y, B, Y), y[3]); /* in place */
+		check_close(y[3], 0, "a sum in place");
+		free_tensors();
+		stop();
+	}
+	free_tensors();
+}
+END_TEST
+
+START_TEST(a_relu_on_the_device_lets_nan_through)
+{
+	struct tensor *x = filled(9, 0, 1), *y = empty(9, 0);
+	float *seen;
+
+	start(ORR_PRECISION_FP32, 1, 1, 1);
+	x->on_cpu[2] = x->on_cpu[8] = NAN;
+	CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, 9 * sizeof(float), cudaMemcpyHostToDevice));
+	cuda.kernels->relu_forward(&cuda, 9, x->on_cuda, y->on_cuda);
+	seen = fetch(y);
+	ck_assert(isnan(seen[2]) && isnan(seen[8]) && !isnan(seen[3]));
+	free(seen);
+	free_tensors();
+	stop();
+}
+END_TEST
+
+/* ---- matrices ---- */
+
+static const struct {
+	int64_t n, in, out;
+} shapes[] = {
+	{1, 1, 1}, {1, 7, 1}, {7, 1, 3}, {1, 13, 17}, {5, 3, 2}, {17, 31, 13}, {2, 64, 10}, {61, 19, 1},
+	{3, 127, 67}, {64, 64, 64}, {33, 129, 65}, {130, 8, 5}, {260, 12, 36}, {8, 16, 32}, {7, 32, 24},
+};
+#define N_SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
+
+START_TEST(products_agree_in_every_precision)
+{
+	enum orr_precision precision = (enum orr_precision)(_i % 3);
+	double most = tolerance(precision);
+
+	for (int s = 0; s < N_SHAPES; s++)
+		for (int shift = 0; shift < 3; shift += 2) {
+			int64_t n = shapes[s].n, in = shapes[s].in, out = shapes[s].out;
+			struct tensor *x = filled(n * in, shift, 1), *w = filled(in * out, shift, 2);
+			struct tensor *bias = filled(out, shift, 3), *dy = filled(n * out, shift, 4);
+			struct tensor *y = empty(n * out, shift), *dx = empty(n * in, shift);
+			struct tensor *dw = empty(in * out, shift), *db = empty(out, 0);
+			struct tensor *apart = empty(in * out + out, 0);
+			void *rounded = NULL;
+
+			start(precision, n, in, out);
+			if (precision == ORR_PRECISION_BF16) { /* as a room keeps it, or not */
+				CHECK_CUDA(cudaMalloc(&rounded, (size_t)(out * orr_rounded_columns(in)) * 2));
+				cuda.kernels->round(&cuda, in, out, w->on_cuda, rounded);
+			} else if (shift) {
+				cuda.kernels->prepare(&cuda, n, in, out);
+			}
+			for (int kept = 0; kept < (rounded ? 2 : 1); kept++) {
+				cpu.kernels->linear_forward(&cpu, n, in, out, x->on_cpu, w->on_cpu, NULL,
+							    bias->on_cpu, y->on_cpu);
+				cuda.kernels->linear_forward(&cuda, n, in, out, x->on_cuda, w->on_cuda,
+							     kept ? rounded : NULL, bias->on_cuda,
+							     y->on_cuda);
+				cpu.kernels->linear_input(&cpu, n, in, out, dy->on_cpu, w->on_cpu, NULL,
+							  dx->on_cpu);
+				cuda.kernels->linear_input(&cuda, n, in, out, dy->on_cuda, w->on_cuda,
+							   kept ? rounded : NULL, dx->on_cuda);
+				check_close(y, most, "y");
+				check_close(dx, most, "dx");
+			}
+			for (int turn = 0; turn < 3; turn++) { /* written, then added to, twice */
+				cpu.kernels->linear_weight(&cpu, n, in, out, x->on_cpu, dy->on_cpu,
+							   turn ? apart->on_cpu : NULL, dw->on_cpu,
+							   db->on_cpu);
+				cuda.kernels->linear_weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda,
+							    turn ? apart->on_cuda : NULL,
+							    dw->on_cuda, db->on_cuda);
+				check_close(dw, most, "dw");
+				check_close(db, 1e-5, "dbias");
+			}
+			free_tensors();
+			CHECK_CUDA(cudaFree(rounded));
+			stop();
+		}
+}
+END_TEST
+
+/* What a sum of partial gradients and one in place rest upon. */
+START_TEST(a_gradient_added_has_the_bits_of_one_computed_apart)
+{
+	enum orr_precision precision = (enum orr_precision)(_i % 3);
+
+	for (int s = 0; s < N_SHAPES; s++) {
+		int64_t n = shapes[s].n, in = shapes[s].in, out = shapes[s].out, all = in * out + out;
+		struct tensor *x = filled(n * in, 0, 1), *dy = filled(n * out, 0, 2);
+		struct tensor *a = filled(all, 0, 3), *b = empty(all, 0), *c = filled(all, 0, 3);
+		float *one, *two;
+
+		start(precision, n, in, out);
+		cuda.kernels->linear_weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda, b->on_cuda,
+					    a->on_cuda, a->on_cuda + in * out);
+		cuda.kernels->linear_weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda, NULL,
+					    b->on_cuda, b->on_cuda + in * out);
+		cuda.kernels->sum(&cuda, all, c->on_cuda, b->on_cuda, c->on_cuda);
+		one = fetch(a);
+		two = fetch(c);
+		ck_assert_msg(!memcmp(one, two, (size_t)all * sizeof(*one)), "shape %d", s);
+		free(one), free(two);
+		free_tensors();
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(columns_go_where_they_belong)
+{
+	static const struct {
+		int64_t n, width, total, first;
+	} cases[] = {{1, 1, 1, 0}, {3, 1, 7, 6}, {9, 13, 29, 5}, {40, 8, 20, 4}, {17, 64, 128, 64}};
+
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
+		for (int shift = 0; shift < 2; shift++) {
+			int64_t n = cases[k].n, width = cases[k].width, total = cases[k].total;
+			struct tensor *x = filled(n * width, shift, 1), *y = filled(n * total, 0, 2);
+			struct tensor *back = empty(n * width, 0);
+
+			start(ORR_PRECISION_FP32, 1, 1, 1);
+			cpu.kernels->columns_put(&cpu, n, width, x->on_cpu, total, cases[k].first,
+						 y->on_cpu);
+			cuda.kernels->columns_put(&cuda, n, width, x->on_cuda, total,
+						  cases[k].first, y->on_cuda);
+			check_close(y, 0, "columns put");
+			cpu.kernels->columns_take(&cpu, n, total, cases[k].first, y->on_cpu, width,
+						  back->on_cpu);
+			cuda.kernels->columns_take(&cuda, n, total, cases[k].first, y->on_cuda, width,
+						   back->on_cuda);
+			check_close(back, 0, "columns taken");
+			free_tensors();
+			stop();
+		}
+}
+END_TEST
+
+/* ---- rows ---- */
+
+static const struct {
+	int64_t n, width;
+} rows[] = {
+	{1, 1}, {1, 7}, {7, 1}, {5, 3}, {17, 31}, {3, 127}, {61, 19}, {33, 129}, {9, 128}, {64, 64},
+	{3, 512}, {3, 513}, {2, 516}, {2, 1025}, {150, 36}, {1, 6500}, {2, 12289}, {1, 13000},
+};
+#define N_ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
+
+START_TEST(layernorm_agrees)
+{
+	int64_t n = rows[_i].n, width = rows[_i].width;
+
+	for (int shift = 0; shift < 2; shift++) {
+		struct tensor *x = filled(n * width, shift, 1), *gain = filled(width, 0, 2);
+		struct tensor *bias = filled(width, 0, 3), *dy = filled(n * width, 0, 4);
+		struct tensor *y = empty(n * width, 0), *normal = empty(n * (width + 1), 0);
+		struct tensor *dx = empty(n * width, shift), *sums = empty(2 * width, 0);
+		struct tensor *apart = empty(2 * width, 0);
+
+		start(ORR_PRECISION_FP32, n, width, width);
+		cpu.kernels->layernorm_forward(&cpu, n, width, x->on_cpu, gain->on_cpu, bias->on_cpu,
+					       y->on_cpu, normal->on_cpu);
+		cuda.kernels->layernorm_forward(&cuda, n, width, x->on_cuda, gain->on_cuda,
+						bias->on_cuda, y->on_cuda, normal->on_cuda);
+		check_close(y, 1e-5, "layernorm");
+		check_close(normal, 1e-5, "its normal rows");
+		cpu.kernels->layernorm_input(&cpu, n, width, normal->on_cpu, gain->on_cpu, dy->on_cpu,
+					     dx->on_cpu);
+		cuda.kernels->layernorm_input(&cuda, n, width, normal->on_cuda, gain->on_cuda,
+					      dy->on_cuda, dx->on_cuda);
+		check_close(dx, 1e-5 + (width == 1), "its gradient"); /* of width 1: rounding */
+		for (int turn = 0; turn < 3; turn++) {
+			cpu.kernels->layernorm_weight(&cpu, n, width, normal->on_cpu, dy->on_cpu,
+						      turn ? apart->on_cpu : NULL, sums->on_cpu,
+						      sums->on_cpu + width);
+			cuda.kernels->layernorm_weight(&cuda, n, width, normal->on_cuda, dy->on_cuda,
+						       turn ? apart->on_cuda : NULL, sums->on_cuda,
+						       sums->on_cuda + width);
+			check_close(sums, 1e-5, "gradients of gain and bias");
+		}
+		free_tensors();
+		stop();
+	}
+}
+END_TEST
+
+static void check_metrics(const struct orr_metrics *seen, const struct orr_metrics *right)
+{
+	CHECK_CUDA(cudaStreamSynchronize(stream));
+	ck_assert_msg(fabs(seen->loss - right->loss) <= 1e-9 * fabs(right->loss) + 1e-6 * fabs(right->loss) ||
+			      (isnan(seen->loss) && isnan(right->loss)),
+		      "loss %.9g, should be %.9g", seen->loss, right->loss);
+	ck_assert_int_eq(seen->correct, right->correct);
+	ck_assert_int_eq(seen->classified, right->classified);
+}
+
+/* bad: 1: a class that is none; 2: a score that is NaN; 3: the first score is NaN */
+static void losses_of(int64_t n, int64_t width, int bad, int64_t shift)
+{
+	struct tensor *scores = filled(n * width, shift, 1), *classes = filled(n, 0, 2);
+	struct tensor *target = filled(n * width, shift, 3), *slope = empty(n * width, shift);
+	struct tensor *other = empty(n * width, shift);
+	struct orr_metrics right = {7, 7, 7}, *seen;
+
+	start(ORR_PRECISION_FP32, n, width, width);
+	CHECK_CUDA(cudaHostAlloc((void **)&seen, sizeof(*seen), cudaHostAllocDefault));
+	*seen = right;
+	for (int64_t r = 0; r < n; r++)
+		classes->on_cpu[r] = (float)((int64_t)(fabsf(classes->on_cpu[r]) * 1e6f) % width);
+	for (int64_t r = 0; r + 1 < n; r += 3) { /* equal scores: the first one counts */
+		for (int64_t i = 0; i < width; i++)
+			scores->on_cpu[r * width + i] = i % 5 == 2 || i % 7 == 3 ? 1.5f : 0.25f;
+	}
+	if (bad == 1)
+		classes->on_cpu[n / 2] = (float)width;
+	if (bad > 1)
+		scores->on_cpu[n / 2 * width + (bad == 2 ? width - 1 : 0)] = NAN;
+	CHECK_CUDA(cudaMemcpy(classes->on_cuda, classes->on_cpu, (size_t)n * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	CHECK_CUDA(cudaMemcpy(scores->on_cuda, scores->on_cpu, (size_t)(n * width) * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	for (int turn = 0; turn < 2; turn++) { /* written over, then added to */
+		cpu.kernels->softmax_cross_entropy(&cpu, n, width, scores->on_cpu, classes->on_cpu,
+						   slope->on_cpu, &right, !turn);
+		cuda.kernels->softmax_cross_entropy(&cuda, n, width, scores->on_cuda, classes->on_cuda,
+						    slope->on_cuda, seen, !turn);
+		check_metrics(seen, &right);
+	}
+	check_close(slope, width == 1 ? 0 : 1e-5, "slope of softmax_cross_entropy");
+	cpu.kernels->mse(&cpu, n, width, scores->on_cpu, target->on_cpu, other->on_cpu, &right, false);
+	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda, seen,
+			  false);
+	check_metrics(seen, &right);
+	check_close(other, 1e-6, "slope of mse");
+	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda, NULL,
+			  true); /* nobody asks */
+	check_metrics(seen, &right);
+	CHECK_CUDA(cudaFreeHost(seen));
+	free_tensors();
+	stop();
+}
+
+START_TEST(losses_and_what_they_count_agree)
+{
+	losses_of(rows[_i].n, rows[_i].width, 0, 0);
+	losses_of(rows[_i].n, rows[_i].width, 1, 1);
+	losses_of(rows[_i].n, rows[_i].width, 2, 0);
+	losses_of(rows[_i].n, rows[_i].width, 3, 0);
+}
+END_TEST
+
+/* ---- updates ---- */
+
+static const struct orr_rule rules[] = {
+	{ORR_RULE_SGD, 0.05, 0.9, 0, 0, 0, 0.01, 0},
+	{ORR_RULE_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 3},
+	{ORR_RULE_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0},
+};
+
+START_TEST(updates_agree_for_every_number_of_replicas)
+{
+	static const int64_t sizes[] = {1, 3, 16, 37, 1000, 2003};
+
+	for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+		for (int r = 1; r <= 5; r++) {
+			int64_t n = sizes[k];
+			struct tensor *p = filled(n, 0, 1), *g[5], *state = empty(2 * n, 0);
+			const float *on_cpu[5], *on_cuda[5];
+
+			start(ORR_PRECISION_FP32, 1, 1, 1);
+			memset(state->on_cpu, 0, (size_t)(2 * n) * sizeof(float));
+			cuda.kernels->zero(&cuda, 2 * n, state->on_cuda);
+			for (int b = 0; b < r; b++) {
+				g[b] = filled(n, b % 2, (uint64_t)b + 2);
+				on_cpu[b] = g[b]->on_cpu;
+				on_cuda[b] = g[b]->on_cuda;
+			}
+			for (int step = 1; step <= 4; step++) { /* the last ones of chunks */
+				bool summed = step > 2;
+
+				cpu.kernels->step(&cpu, &rules[_i], step, n, p->on_cpu, state->on_cpu,
+						  on_cpu, r, summed);
+				cuda.kernels->step(&cuda, &rules[_i], step, n, p->on_cuda,
+						   state->on_cuda, on_cuda, r, summed);
+			}
+			check_close(p, 1e-6, "parameters");
+			check_close(state, 1e-6, "state");
+			free_tensors();
+			stop();
+		}
+}
+END_TEST
+
+/* (1 + 2^-24) + 2^-24 is 1: the order of a sum shows in its bits. */
+START_TEST(replicas_are_added_in_the_order_of_a_ring)
+{
+	static const struct orr_rule plain = {.rule = ORR_RULE_SGD, .learning_rate = 1};
+	struct tensor *p = filled(3, 0, 1), *v = empty(3, 0), *g[3];
+	const float *on_cuda[3];
+	float *seen;
+
+	start(ORR_PRECISION_FP32, 1, 1, 1);
+	cuda.kernels->zero(&cuda, 3, p->on_cuda);
+	cuda.kernels->zero(&cuda, 3, v->on_cuda);
+	for (int b = 0; b < 3; b++) {
+		g[b] = empty(3, 0);
+		for (int i = 0; i < 3; i++)
+			g[b]->on_cpu[i] = b == _i ? 1 : 0x1p-24f;
+		CHECK_CUDA(cudaMemcpy(g[b]->on_cuda, g[b]->on_cpu, 3 * sizeof(float),
+				      cudaMemcpyHostToDevice));
+		on_cuda[b] = g[b]->on_cuda;
+	}
+	cuda.kernels->step(&cuda, &plain, 1, 3, p->on_cuda, v->on_cuda, on_cuda, 3, false);
+	seen = fetch(p);
+	for (int c = 0; c < 3; c++)
+		ck_assert_msg((seen[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i, c,
+			      (double)seen[c]);
+	free(seen);
+	free_tensors();
+	stop();
+}
+END_TEST
+
+START_TEST(too_many_replicas_are_a_failure_and_not_a_crash)
+{
+	struct tensor *p = filled(300, 0, 1);
+	const float *blocks[300];
+
+	start(ORR_PRECISION_FP32, 1, 1, 1);
+	for (int b = 0; b < 300; b++)
+		blocks[b] = p->on_cuda;
+	cuda.kernels->step(&cuda, &rules[0], 1, 300, p->on_cuda, p->on_cuda, blocks, 300, false);
+	ck_assert_ptr_nonnull(cuda.failure);
+	ck_assert_ptr_nonnull(strstr(cuda.failure, "CUDA, update of more than 256 replicas: "));
+	cuda.failure = NULL;
+	free_tensors();
+	stop();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cuda-kernels");
+	TCase *tcase = tcase_create("cuda-kernels");
+	SRunner *runner = srunner_create(suite);
+	int failed, n = 0;
+
+	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
+		printf("SKIP: no CUDA device\n");
+		return 77;
+	}
+	orr_gemm_init();
+	suite_add_tcase(suite, tcase);
+	tcase_set_timeout(tcase, 120);
+	tcase_add_test(tcase, both_tables_are_complete);
+	tcase_add_loop_test(tcase, elementwise_kernels_agree, 0, N_COUNTS);
+	tcase_add_test(tcase, a_relu_on_the_device_lets_nan_through);
+	tcase_add_loop_test(tcase, products_agree_in_every_precision, 0, 3);
+	tcase_add_loop_test(tcase, a_gradient_added_has_the_bits_of_one_computed_apart, 0, 3);
+	tcase_add_test(tcase, columns_go_where_they_belong);
+	tcase_add_loop_test(tcase, layernorm_agrees, 0, N_ROWS);
+	tcase_add_loop_test(tcase, losses_and_what_they_count_agree, 0, N_ROWS);
+	tcase_add_loop_test(tcase, updates_agree_for_every_number_of_replicas, 0, 3);
+	tcase_add_loop_test(tcase, replicas_are_added_in_the_order_of_a_ring, 0, 3);
+	tcase_add_test(tcase, too_many_replicas_are_a_failure_and_not_a_crash);
+	srunner_set_fork_status(runner, CK_NOFORK); /* a device belongs to one process */
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
