@@ -4,6 +4,7 @@
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <ucontext.h>
@@ -19,15 +20,17 @@ double emulation_lanes[32][32];
 
 enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
 
+/* A fiber is made once and runs a thread of every block. Between fibers one jumps, since swapcontext
+ * asks the kernel each time. */
 struct fiber {
-	ucontext_t context;
-	std::vector<char> stack;
+	jmp_buf place;
+	std::vector<char> stack; /* empty: not made yet */
 	uint3 index;
 	enum state state;
 };
 
 static std::vector<fiber> fibers(1024);
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static unsigned current;
 static const std::function<void()> *running;
 static float *block_shared;
@@ -37,17 +40,54 @@ float *emulation_shared()
 	return block_shared;
 }
 
+static void leave(enum state state)
+{
+	fiber &f = fibers[current];
+
+	f.state = state;
+	if (!_setjmp(f.place))
+		_longjmp(scheduler, 1);
+}
+
 static void run_fiber()
 {
-	(*running)();
-	fibers[current].state = ENDED;
-	swapcontext(&fibers[current].context, &scheduler);
+	for (;;) {
+		(*running)();
+		leave(ENDED);
+	}
 }
 
 void emulation_meet(bool warp)
 {
-	fibers[current].state = warp ? AT_WARP : AT_BLOCK;
-	swapcontext(&fibers[current].context, &scheduler);
+	leave(warp ? AT_WARP : AT_BLOCK);
+}
+
+static void make_fiber(fiber &f)
+{
+	ucontext_t context;
+
+	f.stack.resize(1 << 16);
+	getcontext(&context);
+	context.uc_stack.ss_sp = f.stack.data();
+	context.uc_stack.ss_size = f.stack.size();
+	context.uc_link = NULL;
+	makecontext(&context, run_fiber, 0);
+	setcontext(&context);
+}
+
+/* Run thread t until it waits or ends. */
+static void enter(unsigned t)
+{
+	fiber &f = fibers[t];
+
+	current = t;
+	threadIdx = f.index;
+	if (_setjmp(scheduler))
+		return;
+	if (f.stack.empty())
+		make_fiber(f);
+	else
+		_longjmp(f.place, 1);
 }
 
 static void fail(const char *what)
@@ -75,26 +115,16 @@ static bool release(unsigned begin, unsigned end, enum state where)
 static void run_block(unsigned n)
 {
 	for (unsigned t = 0; t < n; t++) {
-		fiber &f = fibers[t];
-
-		f.stack.resize(1 << 16);
-		getcontext(&f.context);
-		f.context.uc_stack.ss_sp = f.stack.data();
-		f.context.uc_stack.ss_size = f.stack.size();
-		f.context.uc_link = &scheduler;
-		makecontext(&f.context, run_fiber, 0);
-		f.index = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
-		f.state = RUNS;
+		fibers[t].index = {t % blockDim.x, t / blockDim.x % blockDim.y,
+				   t / blockDim.x / blockDim.y};
+		fibers[t].state = RUNS;
 	}
 	for (;;) {
 		bool goes_on = false, ended = true;
 
 		for (unsigned t = 0; t < n; t++)
-			if (fibers[t].state == RUNS) {
-				current = t;
-				threadIdx = fibers[t].index;
-				swapcontext(&scheduler, &fibers[t].context);
-			}
+			if (fibers[t].state == RUNS)
+				enter(t);
 		for (unsigned t = 0; t < n; t += 32)
 			goes_on |= release(t, t + 32 < n ? t + 32 : n, AT_WARP);
 		goes_on |= release(0, n, AT_BLOCK);

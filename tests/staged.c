@@ -214,7 +214,8 @@ static void create_stages(struct staged *t, const float *parameters)
 		}
 	}
 	if (most)
-		ck_assert_ptr_nonnull(t->device.workspace = malloc(most));
+		ck_assert_ptr_nonnull(t->device.workspace =
+					      aligned_alloc(256, (most + 255) / 256 * 256));
 }
 
 static void destroy_stages(struct staged *t)
@@ -225,6 +226,7 @@ static void destroy_stages(struct staged *t)
 		free(t->stages[s].gradient);
 	}
 	free(t->device.workspace);
+	staged_device_fini(&t->device);
 	free(t->stages);
 	free(t->edges);
 }
@@ -236,7 +238,7 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 	struct staged t = {.p = p, .options = options, .n = options->n / options->n_microbatches};
 
 	*metrics = (struct orr_metrics){0};
-	t.device = orr_device_cpu(options->precision);
+	t.device = staged_device(options->precision);
 	create_stages(&t, parameters);
 	for (int b = 0; b < options->n_microbatches; b++) {
 		for (int s = 0; s < p->n_stages; s++) {

@@ -5,7 +5,7 @@
  * it may be: in-edges after F, out-edges' gradients after B. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "../codelets/precision.h"
+#include "../codelets/device.h"
 #include "../codelets/program.h"
 
 struct orr_pipeline;
@@ -18,6 +18,11 @@ struct staged_options {
 	enum orr_precision precision;
 	bool partials; /* every microbatch overwrites a gradient of its own; they are added after */
 };
+
+/* What programs run on, with no workspace yet: staged_cpu.c, or an emulated CUDA device,
+ * staged_emulated.c. */
+struct orr_device staged_device(enum orr_precision precision);
+void staged_device_fini(struct orr_device *device);
 
 /* values: row r of the minibatch is row r of values. parameters and gradient are in the order of
  * the operators, whatever the cut; metrics are summed over the stages and microbatches. */

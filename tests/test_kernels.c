@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../codelets/cuda/geometry.h"
+#include "../codelets/device.h"
 #include "../codelets/kernels.h"
 #include "../codelets/optimizer.h"
 #include "reference.h"
@@ -262,6 +264,153 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 }
 END_TEST
 
+/* ---- bfloat16 ---- */
+
+/* From the definition: 8 significant bits, to nearest, ties to even; below 2^-126 steps of 2^-133. */
+static double round_to_bf16(double x)
+{
+	double step;
+	int e;
+
+	if (isnan(x) || isinf(x))
+		return x;
+	frexp(x, &e);
+	step = ldexp(1, (e > -125 ? e : -125) - 8);
+	x = nearbyint(x / step) * step;
+	return fabs(x) >= 0x1p128 ? copysign(INFINITY, x) : x;
+}
+
+START_TEST(bf16_is_rounded_to_nearest_even_for_every_upper_half)
+{
+	static const uint32_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+
+	for (uint32_t half = 0; half < 65536; half++)
+		for (int k = 0; k < 6; k++) {
+			uint32_t bits = half << 16 | lower[k], seen, right;
+			float x, y, exact;
+
+			memcpy(&x, &bits, sizeof(x));
+			y = orr_bf16_float(orr_bf16_of(x));
+			exact = (float)round_to_bf16((double)x);
+			memcpy(&seen, &y, sizeof(y));
+			memcpy(&right, &exact, sizeof(exact));
+			ck_assert_msg(isnan(x) ? isnan(y) : seen == right, "%08x gives %08x, should be %08x",
+			              bits, seen, right);
+		}
+}
+END_TEST
+
+START_TEST(bf16_products_are_those_of_rounded_factors)
+{
+	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
+	float *x = filled(n * in, 1), *w = filled(out * in, 2), *bias = filled(out, 3);
+	float *dy = filled(n * out, 4), *y = filled(n * out, 0), *dx = filled(n * in, 0);
+	float *dw = filled(out * in, 0), *dbias = filled(out, 0);
+	struct orr_device d = orr_device_cpu(ORR_PRECISION_BF16);
+
+	d.workspace = malloc(d.kernels->workspace_bytes(d.precision, n, in, out));
+	d.kernels->linear_forward(&d, n, in, out, x, w, NULL, bias, y);
+	d.kernels->linear_input(&d, n, in, out, dy, w, NULL, dx);
+	d.kernels->linear_weight(&d, n, in, out, x, dy, NULL, dw, dbias);
+	for (int64_t i = 0; i < n * out; i++) {
+		double sum = (double)bias[i % out];
+
+		for (int64_t k = 0; k < in; k++)
+			sum += round_to_bf16((double)x[i / out * in + k]) *
+			       round_to_bf16((double)w[i % out * in + k]);
+		check_near((double)y[i], sum, (double)in, "y", i);
+	}
+	for (int64_t i = 0; i < n * in; i++) {
+		double sum = 0;
+
+		for (int64_t k = 0; k < out; k++)
+			sum += round_to_bf16((double)dy[i / in * out + k]) *
+			       round_to_bf16((double)w[k * in + i % in]);
+		check_near((double)dx[i], sum, (double)out, "dx", i);
+	}
+	for (int64_t i = 0; i < out * in; i++) {
+		double sum = 0;
+
+		for (int64_t r = 0; r < n; r++)
+			sum += round_to_bf16((double)dy[r * out + i / in]) *
+			       round_to_bf16((double)x[r * in + i % in]);
+		check_near((double)dw[i], sum, (double)n, "dw", i);
+	}
+	for (int64_t i = 0; i < out; i++) { /* no product: dy as it is */
+		double sum = 0;
+
+		for (int64_t r = 0; r < n; r++)
+			sum += (double)dy[r * out + i];
+		check_near((double)dbias[i], sum, (double)n, "dbias", i);
+	}
+	free(x), free(w), free(bias), free(dy), free(y), free(dx), free(dw), free(dbias);
+	free(d.workspace);
+}
+END_TEST
+
+/* ---- how CUDA kernels cut their work ---- */
+
+/* Every item of [first, end) stands for floats of its own, next to those of the one before or at
+ * either end of what the quads cover. */
+static void check_items(struct orr_span s, int64_t count, int64_t first, int64_t end)
+{
+	for (int64_t i = first; i < end; i++) {
+		int64_t at = orr_span_at(s, i), size = i < s.quads ? 4 : 1;
+
+		ck_assert(at >= 0 && at + size <= count);
+		if (size == 4)
+			ck_assert(at >= s.head && at + 4 <= s.head + 4 * s.quads);
+		else
+			ck_assert(at < s.head || at >= s.head + 4 * s.quads);
+		if (i && i != s.quads && i != s.quads + s.head)
+			ck_assert_int_eq(at, orr_span_at(s, i - 1) + size);
+	}
+}
+
+START_TEST(spans_have_every_float_once)
+{
+	static const int64_t large[] = {(INT64_C(1) << 31) + 3, INT64_C(5000000007)};
+
+	for (int64_t count = 0; count < 40; count++)
+		for (uintptr_t first = 0; first < 16; first += 4)
+			for (uintptr_t apart = 0; apart < 16; apart += 4) {
+				struct orr_span s = orr_span_of(count, 4096 + first, apart);
+				int seen[40] = {0};
+
+				for (int64_t i = 0; i < s.items; i++)
+					for (int k = 0; k < (i < s.quads ? 4 : 1); k++)
+						seen[orr_span_at(s, i) + k]++;
+				for (int64_t i = 0; i < count; i++)
+					ck_assert_int_eq(seen[i], 1);
+				ck_assert(apart ? !s.quads : s.quads >= (count - 6) / 4);
+				ck_assert(!s.quads || (first + 4 * (uintptr_t)s.head) % 16 == 0);
+			}
+	for (int k = 0; k < 2; k++)
+		for (uintptr_t first = 0; first < 16; first += 4) {
+			struct orr_span s = orr_span_of(large[k], first, 0);
+
+			ck_assert_int_eq(s.items, s.quads + (large[k] - 4 * s.quads));
+			check_items(s, large[k], 0, 100);
+			check_items(s, large[k], s.quads - 100, s.items);
+			ck_assert_uint_eq(orr_blocks(s.items, ORR_BLOCK), ORR_MOST_BLOCKS);
+		}
+}
+END_TEST
+
+START_TEST(strips_have_every_row_once_and_are_few)
+{
+	for (int64_t n = 1; n < INT64_C(20000000000); n += n / 3 + 1) {
+		int64_t strips = orr_strips(n), rows = orr_strip_rows(n);
+
+		ck_assert(strips >= 1 && strips <= 128);
+		ck_assert(strips * rows >= n && (strips - 1) * rows < n);
+	}
+	ck_assert_int_eq(orr_rounded_columns(1), 8);
+	ck_assert_int_eq(orr_rounded_columns(8), 8);
+	ck_assert_int_eq(orr_rounded_columns(9), 16);
+}
+END_TEST
+
 START_TEST(chunks_cover_a_block_evenly)
 {
 	for (int64_t n = 0; n < 20; n++)
@@ -300,6 +449,11 @@ int main(void)
 	tcase_add_loop_test(tcase, optimizers_follow_their_formulas, 0,
 	                    sizeof(rules) / sizeof(rules[0]));
 	tcase_add_loop_test(tcase, gradient_blocks_are_added_in_the_order_of_a_ring, 0, 3);
+	tcase_add_test(tcase, bf16_is_rounded_to_nearest_even_for_every_upper_half);
+	tcase_add_loop_test(tcase, bf16_products_are_those_of_rounded_factors, 0,
+	                    sizeof(shapes) / sizeof(shapes[0]));
+	tcase_add_test(tcase, spans_have_every_float_once);
+	tcase_add_test(tcase, strips_have_every_row_once_and_are_few);
 	tcase_add_test(tcase, chunks_cover_a_block_evenly);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

@@ -443,6 +443,43 @@ START_TEST(drawn_weights_spread_evenly_over_their_range)
 }
 END_TEST
 
+/* Rounded for sure, and not far: a bfloat16 has 8 significant bits. The same bits under every cut. */
+START_TEST(bf16_gradients_are_near_and_do_not_follow_the_cut)
+{
+	struct staged_options plain = {.n = N_SAMPLES, .n_microbatches = 2};
+	struct staged_options rounded = plain;
+	double difference = 0, norm = 0;
+	struct fixture f;
+	float *exact, *near;
+
+	setup(&f, _i);
+	rounded.precision = ORR_PRECISION_BF16;
+	exact = run_staged(&f, 0, plain, NULL);
+	near = run_staged(&f, 0, rounded, NULL);
+	for (int64_t k = 0; k < f.n_parameters; k++) {
+		difference += pow((double)near[k] - (double)exact[k], 2);
+		norm += pow((double)exact[k], 2);
+	}
+	/* one class: all gradients are zero */
+	ck_assert_msg(sqrt(difference) < 0.03 * sqrt(norm) + 1e-30, "%s: %g of %g", models[_i].name,
+	              sqrt(difference), sqrt(norm));
+	ck_assert(difference > 0 || norm <= 0);
+	for (int c = 1; c < N_CUTS; c++) {
+		float *again;
+
+		rounded.split = c == 1;
+		rounded.recompute = c == 2;
+		rounded.partials = c == 3;
+		again = run_staged(&f, c, rounded, NULL);
+		ck_assert_mem_eq(near, again, (size_t)f.n_parameters * sizeof(*near));
+		free(again);
+	}
+	free(exact);
+	free(near);
+	teardown(&f);
+}
+END_TEST
+
 /* input 3 -> linear 5 -> relu -> linear 2 -> mse: the stash is x (3), relu's output (5) and the
  * slope of the loss (2); a split backward also keeps the gradients of both linears (5 + 2). */
 START_TEST(the_stash_holds_what_the_backward_reads_and_no_more)
@@ -588,6 +625,7 @@ int main(void)
 	                    sizeof(rules) / sizeof(rules[0]));
 	tcase_add_test(tcase, parameters_are_drawn_from_the_seed_whatever_the_cut);
 	tcase_add_test(tcase, drawn_weights_spread_evenly_over_their_range);
+	tcase_add_loop_test(tcase, bf16_gradients_are_near_and_do_not_follow_the_cut, 0, N_MODELS);
 	tcase_add_test(tcase, the_stash_holds_what_the_backward_reads_and_no_more);
 	tcase_add_loop_test(tcase, what_cannot_be_trained_is_refused_in_one_line, 0,
 	                    sizeof(refused) / sizeof(refused[0]));
