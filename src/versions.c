@@ -182,6 +182,19 @@ int64_t orr_versions_full(const struct orr_versions *v, int s)
 	return b;
 }
 
+int orr_versions_step(const struct orr_versions *v)
+{
+	int step = 1;
+
+	for (int s = 0; s < v->n_stages; s++) {
+		int first = step;
+
+		while (step % v->every[s])
+			step += first;
+	}
+	return step;
+}
+
 /* ---- */
 
 /* As many microbatches on each replica, and whole updates in a round. */

@@ -75,6 +75,10 @@ void orr_versions_steady(const struct orr_versions *v, int s, int *least, int *m
 /* From this microbatch on it is that; before, it grows from 0. */
 int64_t orr_versions_full(const struct orr_versions *v, int s);
 
+/* Microbatches in a step of training: the fewest in which every stage makes whole updates. It divides
+ * the round. */
+int orr_versions_step(const struct orr_versions *v);
+
 /* "stashing", "vertical", "none". */
 const char *orr_sync_name(enum orr_sync sync);
 int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err);

@@ -51,7 +51,8 @@ int orr_cross_init(struct orr_run *run, struct orr_error *err)
 		[ORR_TAG_PARAMETER] = jobs->n_jobs,
 		[ORR_TAG_PARTIAL] = stages,
 		[ORR_TAG_GATE] = stages,
-		[ORR_TAG_RING] = 2 * (int64_t)run->most_owners * jobs->first_owner[p->n_stages],
+		[ORR_TAG_RING] =
+			2 * (int64_t)run->most_owners * jobs->first_owner[p->n_stages] * run->n_updates,
 	};
 	for (int k = 0; k < ORR_TAGS; k++) {
 		run->first_tag[k] = run->n_tags;

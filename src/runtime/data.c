@@ -58,7 +58,8 @@ static int find_owners(struct orr_run *run, struct orr_error *err)
 
 			o->s = s;
 			o->w = jobs->owners[i];
-			o->update = learns(run, s) ? data->n_updates++ : -1;
+			o->update = learns(run, s) ? data->n_updates : -1;
+			data->n_updates += learns(run, s) ? orr_jobs_n_updates(run->jobs, s) : 0;
 			if (orr_run_has(run, o->w))
 				o->node = starpu_worker_get_memory_node(
 					(unsigned)orr_policy_worker(run->policy, o->w));
@@ -84,8 +85,7 @@ static int find_owners(struct orr_run *run, struct orr_error *err)
 	return 0;
 }
 
-/* A block of floats that lives with its owner. */
-static int make_block(starpu_data_handle_t *handle, uintptr_t *at, const struct orr_owned *o,
+int orr_data_make_block(starpu_data_handle_t *handle, uintptr_t *at, const struct orr_owned *o,
 		      int64_t n, struct orr_error *err)
 {
 	*at = starpu_malloc_on_node(o->node, (size_t)n * sizeof(float));
@@ -126,9 +126,9 @@ static int make_owned(struct orr_run *run, struct orr_owned *o, struct orr_error
 
 	if (!n || !orr_run_has(run, o->w))
 		return 0;
-	if ((code = make_block(&o->parameters, &o->parameters_at, o, n, err)) ||
-	    (code = make_block(&o->state, &o->state_at, o, n_state, err)) ||
-	    (code = make_block(&o->gradient, &o->gradient_at, o, n, err)) ||
+	if ((code = orr_data_make_block(&o->parameters, &o->parameters_at, o, n, err)) ||
+	    (code = orr_data_make_block(&o->state, &o->state_at, o, n_state, err)) ||
+	    (code = orr_data_make_block(&o->gradient, &o->gradient_at, o, n, err)) ||
 	    (code = orr_data_acquire(o->parameters, STARPU_W, &floats, err)))
 		return code;
 	orr_program_init(program, run->options.seed, floats);
@@ -149,7 +149,7 @@ static int make_owned(struct orr_run *run, struct orr_owned *o, struct orr_error
 	return 0;
 }
 
-static void drop_block(starpu_data_handle_t handle, uintptr_t at, const struct orr_owned *o,
+void orr_data_drop_block(starpu_data_handle_t handle, uintptr_t at, const struct orr_owned *o,
 		       int64_t n)
 {
 	if (handle)
@@ -394,9 +394,10 @@ void orr_data_fini(struct orr_run *run)
 		for (int k = 0; k < 2; k++)
 			if (o->incoming[k])
 				starpu_data_unregister_no_coherency(o->incoming[k]);
-		drop_block(o->parameters, o->parameters_at, o, n);
-		drop_block(o->state, o->state_at, o, state_floats(run, o->s));
-		drop_block(o->gradient, o->gradient_at, o, n);
+		/* in a stream it is one of the versions, and they are gone */
+		orr_data_drop_block(o->parameters, o->parameters_at, o, n);
+		orr_data_drop_block(o->state, o->state_at, o, state_floats(run, o->s));
+		orr_data_drop_block(o->gradient, o->gradient_at, o, n);
 		free(o->contributors);
 	}
 	free(data->owned);

@@ -13,6 +13,16 @@ struct orr_program;
 struct orr_run;
 struct orr_slot;
 
+/* A buffer for one version of an owner's parameters, in a stream; see versions.h. */
+struct orr_version {
+	starpu_data_handle_t handle;
+	uintptr_t at;
+	/* what it has when all that was submitted has run, counted since the stream was last empty;
+	 * -1: nothing. The submitting thread's. */
+	int64_t number;
+	atomic_llong holds; /* what it has, by the tasks that ran */
+};
+
 /* The parameters of stage s that worker w owns, and what goes with them. */
 struct orr_owned {
 	int s, w;
@@ -33,6 +43,11 @@ struct orr_owned {
 	struct orr_nccl *group;
 	int member;
 	atomic_llong version; /* steps whose update has finished */
+	/* in a stream: as many versions as are held at once, one of which is the latest; parameters is
+	 * that one's handle */
+	struct orr_version *versions;
+	int n_versions, latest;
+	int n_held; /* of them that were ever used */
 };
 
 /* A handle is registered once and used in every step; what lies behind a temporary one comes with
@@ -59,6 +74,10 @@ struct orr_data {
 	bool keep;               /* they stay from step to step */
 };
 
+/* A block of floats that lives with its owner. */
+int orr_data_make_block(starpu_data_handle_t *handle, uintptr_t *at, const struct orr_owned *o, int64_t n,
+			struct orr_error *err);
+void orr_data_drop_block(starpu_data_handle_t handle, uintptr_t at, const struct orr_owned *o, int64_t n);
 int orr_data_init(struct orr_run *run, struct orr_error *err);
 void orr_data_fini(struct orr_run *run); /* nothing may be in flight */
 /* A temporary whose last reader has been submitted. */

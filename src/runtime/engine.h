@@ -45,21 +45,28 @@ struct orr_job_task {
 	struct starpu_task *task;
 	int64_t *start_ns, *end_ns; /* where the measured times go; NULL: nowhere */
 	int owned;                  /* of an update, to note its version; else -1 */
+	/* in a stream: the version that it reads, the one that it writes (may be NULL) from it, by so
+	 * many later, and which one was really there when it ran */
+	struct orr_version *reads, *writes;
+	int later;
+	int64_t seen;
 	atomic_uchar state;
 };
 
-/* A step in flight. */
+/* A step in flight, or a round of a stream. */
 struct orr_slot {
 	int64_t step;
+	int64_t round; /* in a stream, since it began */
 	int64_t first_sample;         /* of the step, from the start of training */
 	starpu_data_handle_t *block;  /* [n_stages * n_microbatches] the data's columns; NULL
 					 without inputs */
 	float *columns;               /* what lies behind them, in main memory */
 	struct orr_job_task *jobs;    /* [n_jobs] */
 	struct orr_job_task *adds;    /* [n_jobs], of the jobs with a partial gradient */
-	struct orr_job_task *updates; /* [n_owned] */
-	struct orr_job_task *reduces; /* [n_owned] */
-	struct orr_job_task **rings;  /* [n_owned] 3 for each chunk where it rings; else NULL */
+	/* [n_owned * n_updates] update q of owner i at q * n_owned + i; copies: what it starts from,
+	 * where that is still held */
+	struct orr_job_task *updates, *copies, *reduces;
+	struct orr_job_task **rings; /* likewise: 3 for each chunk where it rings; else NULL */
 	struct orr_metrics *metrics;  /* [n_stages * n_microbatches], in pinned memory */
 	struct orr_timeline *timeline;
 	bool *submitted;      /* [n_jobs] */
@@ -91,6 +98,7 @@ struct orr_run {
 	int n_sequence;
 	int *n_readers;      /* [n_stages] jobs that read parameters which are owned here */
 	int most_owners;     /* of a stage */
+	int n_updates;       /* of a stage in a step at most; 1 where there is a flush */
 	struct orr_credits arriving, leaving; /* parameters from, weight gradients for other ranks */
 	int64_t first_tag[ORR_TAGS], n_tags;
 	int64_t clock_ns;    /* to add to StarPU's clock here to have one that all ranks share */
@@ -110,9 +118,17 @@ struct orr_run {
 	/* Steps that may be in flight at once: the next one is submitted while this one runs. */
 	int window;
 	struct orr_slot *slots; /* [window] */
-	struct orr_timeline *timeline; /* of the last step that finished */
+	struct orr_timeline *timeline; /* of the last whole step that finished */
+	bool has_timeline;
 	int64_t *rows;                 /* [batch] */
-	int64_t n_submitted_steps, n_finished_steps;
+	int64_t n_submitted, n_finished; /* steps, or rounds of a stream */
+	int64_t n_steps;                 /* since the start of training */
+	bool stream;   /* rounds without a flush, not steps */
+	int64_t *turn; /* [n_workers] in a stream, the next one */
+	int64_t *first_update; /* [n_stages] updates before the stream began */
+	int64_t first_round;   /* rounds before it began */
+	int64_t n_told;        /* steps that have ended, n_steps when nothing is in flight */
+	struct orr_run_versions *versions; /* [n_stages] likewise, what was measured here */
 	atomic_llong n_fetched; /* parameters that were asked for ahead */
 	int64_t last_end_ns;
 	int64_t resident_before, resident_peak; /* of this process; -1: not known */
@@ -168,13 +184,47 @@ static inline int64_t orr_now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static inline int orr_run_replicas(const struct orr_run *run, int s)
+{
+	return run->jobs->first_owner[s + 1] - run->jobs->first_owner[s];
+}
 int orr_slots_init(struct orr_run *run, struct orr_error *err);
 void orr_slots_fini(struct orr_run *run);
 int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
+/* Parts of it. The slot's next step begins: until orr_watch_done has been called once for the
+ * slot itself, it does not end. */
+int orr_slot_begin(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
+/* Job j, computed here, with what it takes from and has for other ranks. */
+int orr_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn,
+		   struct orr_error *err);
+/* Update q of the step by all owners of s that are here, which make the sum of their gradients first
+ * where they ring. */
+int orr_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
+		       struct orr_error *err);
 /* partial, from offset on, to sum: over it, or added to it. t is one of the slot's. */
 int orr_submit_add(struct orr_run *run, struct orr_job_task *t, starpu_data_handle_t partial,
 		   starpu_data_handle_t sum, bool overwrite, int64_t offset, int64_t n_floats,
 		   struct orr_error *err);
+
+/* ---- run.c ---- */
+
+/* Wait until the slot's step has ended, and take its times (whole: all of it ran) and metrics. */
+int orr_run_end_slot(struct orr_run *run, struct orr_slot *slot, bool whole, struct orr_error *err);
+
+/* ---- stream.c ---- */
+
+/* Before StarPU starts: how much is in flight; refuses what does not fit. Then the buffers. */
+int orr_stream_plan(struct orr_run *run, struct orr_error *err);
+int orr_stream_init(struct orr_run *run, struct orr_error *err);
+void orr_stream_fini(struct orr_run *run);
+/* As orr_run_train; a stream starts empty and is drained at the end. */
+int orr_stream_train(struct orr_run *run, int64_t n,
+		     void (*visit)(void *user, const struct orr_step *step), void *user,
+		     struct orr_error *err);
+/* The latest parameters of o become the version that update q of the slot's round makes. Their
+ * buffer changes where an older version is still to be read. */
+int orr_stream_advance(struct orr_run *run, struct orr_slot *slot, int i, int q,
+		       struct orr_error *err);
 
 /* ---- credits.c ---- */
 
@@ -216,15 +266,16 @@ struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag t
 int orr_ring_init(struct orr_run *run, struct orr_error *err);
 void orr_ring_fini(struct orr_run *run);
 int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
-/* All-reduce the gradients of the owners of s that are here with the others. */
-int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err);
+/* All-reduce the gradients of the owners of s that are here with the others, for update q. */
+int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, int q, struct orr_error *err);
 
 /* ---- reduce.c ---- */
 
 int orr_reduce_init(struct orr_run *run, struct orr_error *err);
 void orr_reduce_fini(struct orr_run *run);
 /* All-reduce the gradients of the owners of s, each on a device of its own here. */
-int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err);
+int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, int q,
+		      struct orr_error *err);
 /* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; how many, or 0:
  * it does not. device_of[w]: -1 where w has none here. alone: one owner is enough. */
 int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,

@@ -15,7 +15,7 @@ static size_t times(const struct orr_run *run, int rank)
 			n += 2 * (size_t)(run->jobs->first[w + 1] - run->jobs->first[w]);
 	for (int i = 0; i < run->data.n_owned; i++)
 		if (run->data.owned[i].update >= 0 && run->rank_of[run->data.owned[i].w] == rank)
-			n += 2;
+			n += 2 * (size_t)orr_jobs_n_updates(run->jobs, run->data.owned[i].s);
 	return n;
 }
 
@@ -104,13 +104,11 @@ static void exchange(struct orr_run *run, struct orr_slot *slot, int rank, bool 
 			copy_time(&at, &t->start_ns[jobs->by_worker[i]], out, run->clock_ns);
 			copy_time(&at, &t->end_ns[jobs->by_worker[i]], out, run->clock_ns);
 		}
-	for (int i = 0; i < run->data.n_owned; i++) {
-		const struct orr_owned *o = &run->data.owned[i];
-
-		if (o->update < 0 || run->rank_of[o->w] != rank)
+	for (int u = 0; u < t->n_updates; u++) {
+		if (run->rank_of[t->updates[u].w] != rank)
 			continue;
-		copy_time(&at, &t->updates[o->update].start_ns, out, run->clock_ns);
-		copy_time(&at, &t->updates[o->update].end_ns, out, run->clock_ns);
+		copy_time(&at, &t->updates[u].start_ns, out, run->clock_ns);
+		copy_time(&at, &t->updates[u].end_ns, out, run->clock_ns);
 	}
 	rest = (char *)at;
 	for (int j = 0; j < jobs->n_jobs; j += jobs->n_passes) {

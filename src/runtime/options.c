@@ -1,5 +1,8 @@
 #include "options.h"
 
+#include "../jobs.h"
+#include "../versions.h"
+
 struct orr_run_options orr_run_options_default(void)
 {
 	return (struct orr_run_options){
@@ -42,4 +45,11 @@ struct orr_rule orr_run_rule(const struct orr_run_options *options)
 		break;
 	}
 	return rule;
+}
+
+int orr_run_step_samples(const struct orr_jobs *jobs, const struct orr_run_options *options)
+{
+	const struct orr_versions *v = jobs->versions;
+
+	return v ? options->batch / v->n_microbatches * orr_versions_step(v) : options->batch;
 }

@@ -187,13 +187,14 @@ fail:
 	return code;
 }
 
-int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err)
+int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, int q,
+		      struct orr_error *err)
 {
 	int first = run->jobs->first_owner[s], end = run->jobs->first_owner[s + 1];
 	int code = submit_gate(run, first, end, err);
 
 	for (int i = first; i < end && !code; i++)
-		code = orr_submit_reduce(run, &slot->reduces[i], &run->data.owned[i],
+		code = orr_submit_reduce(run, &slot->reduces[q * run->data.n_owned + i], &run->data.owned[i],
 					 run->data.owned[first].gate, err);
 	return code;
 }

@@ -61,11 +61,11 @@ void orr_ring_fini(struct orr_run *run)
 
 int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
-	slot->rings = calloc((size_t)run->data.n_owned + 1, sizeof(*slot->rings));
+	slot->rings = calloc((size_t)(run->data.n_owned * run->n_updates), sizeof(*slot->rings));
 	if (!slot->rings)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
-	for (int i = 0; i < run->data.n_owned; i++) {
-		const struct orr_owned *o = &run->data.owned[i];
+	for (int i = 0; i < run->data.n_owned * run->n_updates; i++) {
+		const struct orr_owned *o = &run->data.owned[i % run->data.n_owned];
 		int r = run->jobs->first_owner[o->s + 1] - run->jobs->first_owner[o->s];
 
 		if (!o->chunks)
@@ -84,8 +84,14 @@ int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_er
 	return 0;
 }
 
+/* What a chunk's message to owner i is known by, in its turn round the ring of update q. */
+static int64_t tag_at(const struct orr_run *run, int i, int q, int c, int round)
+{
+	return (((int64_t)q * run->data.n_owned + i) * run->most_owners + c) * 2 + round;
+}
+
 /* Chunk c comes to owner i from the one before it. */
-static int take(struct orr_run *run, struct orr_slot *slot, int i, int c, int round,
+static int take(struct orr_run *run, struct orr_slot *slot, int i, int q, int c, int round,
 		struct orr_error *err)
 {
 	const struct orr_owned *o = &run->data.owned[i], *before;
@@ -94,15 +100,15 @@ static int take(struct orr_run *run, struct orr_slot *slot, int i, int c, int ro
 
 	before = &run->data.owned[i > first ? i - 1 : end - 1];
 	if (before->chunks)
-		return orr_submit_add(run, &slot->rings[i][3 * c + 2 * round], before->chunks[c],
+		return orr_submit_add(run, &slot->rings[q * run->data.n_owned + i][3 * c + 2 * round], before->chunks[c],
 				      o->chunks[c], true, 0, chunk_floats(run, o->s, c), err);
-	m = orr_cross_message(slot, ORR_TAG_RING, ((int64_t)i * run->most_owners + c) * 2 + round,
+	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, i, q, c, round),
 			      o->chunks[c], run->rank_of[before->w]);
 	return orr_ranks_receive_data(&m, NULL, NULL, err);
 }
 
 /* Chunk c goes to the one after owner i. */
-static int give(struct orr_run *run, struct orr_slot *slot, int i, int c, int round,
+static int give(struct orr_run *run, struct orr_slot *slot, int i, int q, int c, int round,
 		struct orr_error *err)
 {
 	const struct orr_owned *o = &run->data.owned[i];
@@ -112,12 +118,12 @@ static int give(struct orr_run *run, struct orr_slot *slot, int i, int c, int ro
 
 	if (run->data.owned[next].chunks)
 		return 0; /* it takes a copy */
-	m = orr_cross_message(slot, ORR_TAG_RING, ((int64_t)next * run->most_owners + c) * 2 + round,
+	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, next, q, c, round),
 			      o->chunks[c], run->rank_of[run->data.owned[next].w]);
 	return orr_ranks_send_data(&m, err);
 }
 
-static int submit_chunk(struct orr_run *run, struct orr_slot *slot, int s, int c,
+static int submit_chunk(struct orr_run *run, struct orr_slot *slot, int s, int q, int c,
 			struct orr_error *err)
 {
 	int first = run->jobs->first_owner[s], r = run->jobs->first_owner[s + 1] - first, code = 0;
@@ -129,28 +135,28 @@ static int submit_chunk(struct orr_run *run, struct orr_slot *slot, int s, int c
 
 		if (!o->chunks)
 			continue;
-		if ((k > 1 && (code = take(run, slot, i, c, 0, err))) ||
-		    (code = orr_submit_add(run, &slot->rings[i][3 * c + 1], o->gradient,
+		if ((k > 1 && (code = take(run, slot, i, q, c, 0, err))) ||
+		    (code = orr_submit_add(run, &slot->rings[q * run->data.n_owned + i][3 * c + 1], o->gradient,
 					   o->chunks[c], k == 1, begin, chunk_floats(run, s, c),
 					   err)))
 			break;
-		code = give(run, slot, i, c, k == r, err);
+		code = give(run, slot, i, q, c, k == r, err);
 	}
 	for (int k = 1; k < r && !code; k++) {
 		int i = first + (c + k) % r;
 
-		if (run->data.owned[i].chunks && !(code = take(run, slot, i, c, 1, err)) &&
+		if (run->data.owned[i].chunks && !(code = take(run, slot, i, q, c, 1, err)) &&
 		    k < r - 1)
-			code = give(run, slot, i, c, 1, err);
+			code = give(run, slot, i, q, c, 1, err);
 	}
 	return code;
 }
 
-int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err)
+int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, int q, struct orr_error *err)
 {
 	int r = run->jobs->first_owner[s + 1] - run->jobs->first_owner[s], code = 0;
 
 	for (int c = 0; c < r && !code && chunk_floats(run, s, c); c++)
-		code = submit_chunk(run, slot, s, c, err);
+		code = submit_chunk(run, slot, s, q, c, err);
 	return code;
 }

@@ -36,11 +36,6 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	if (jobs->stream)
-		return orr_fail(err, ORR_E_UNSUPPORTED,
-				"run: schedule %s never flushes, and this version only simulates "
-				"that: take another --schedule",
-				jobs->schedule);
 	if (!p->graph)
 		return orr_fail(err, ORR_E_INPUT,
 				"run: these stages have costs and nothing to compute; "
@@ -58,12 +53,13 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 
 static int create_programs(struct orr_run *run, struct orr_error *err)
 {
-	int code = 0;
+	int code = orr_stream_plan(run, err);
 
+	if (code)
+		return code;
 	run->programs = calloc((size_t)run->pipeline->n_stages, sizeof(struct orr_program *));
 	run->sequence = calloc((size_t)run->jobs->n_jobs, sizeof(*run->sequence));
 	run->rows = calloc((size_t)run->options.batch, sizeof(*run->rows));
-	run->window = 2;
 	run->slots = calloc((size_t)run->window, sizeof(*run->slots));
 	if (!run->programs || !run->sequence || !run->rows || !run->slots)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", run->jobs->n_jobs);
@@ -159,7 +155,7 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 				"STARPU_NCPU in the environment?");
 	starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
 	run->hook = starpu_idle_hook_register(give_way, NULL);
-	if (run->options.prefetch > 0 && jobs->order == ORR_ORDER_STRICT &&
+	if (run->options.prefetch > 0 && jobs->order == ORR_ORDER_STRICT && !run->stream &&
 	    starpu_memory_nodes_get_count() > 1)
 		orr_policy_on_start(run->policy, fetch_ahead, run);
 	openblas_set_num_threads(1);
@@ -259,7 +255,8 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 		goto out;
 	malloc_trim(0); /* what is free is none of what is there already */
 	run->resident_before = run->resident_peak = orr_resident_bytes();
-	if ((code = orr_data_init(run, err)) || (code = orr_slots_init(run, err)) || (code = orr_gather_init(run, err)))
+	if ((code = orr_data_init(run, err)) || (code = orr_stream_init(run, err)) ||
+	    (code = orr_slots_init(run, err)) || (code = orr_gather_init(run, err)))
 		goto out;
 	*out = run;
 	run = NULL;
@@ -280,6 +277,7 @@ void orr_run_destroy(struct orr_run *run)
 	}
 	if (run->starpu_runs) {
 		orr_slots_fini(run);
+		orr_stream_fini(run);
 		orr_data_fini(run);
 		for (unsigned i = 0; i < starpu_worker_get_count(); i++)
 			orr_room_fini(&run->common.room[i], i);
@@ -300,6 +298,9 @@ void orr_run_destroy(struct orr_run *run)
 	free(run->sequence);
 	free(run->rows);
 	free(run->slots);
+	free(run->turn);
+	free(run->versions);
+	free(run->first_update);
 	if (run->waits) {
 		pthread_mutex_destroy(&run->mutex);
 		pthread_cond_destroy(&run->changed);
@@ -328,13 +329,9 @@ static void settle_timeline(struct orr_timeline *t)
 	}
 }
 
-/* Wait for the oldest step in flight and take its results. */
-static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_error *err)
+int orr_run_end_slot(struct orr_run *run, struct orr_slot *slot, bool whole, struct orr_error *err)
 {
-	struct orr_slot *slot = &run->slots[run->n_finished_steps % run->window];
 	struct orr_timeline *timeline = slot->timeline;
-	int n = run->pipeline->n_stages * run->pipeline->n_microbatches;
-	struct orr_metrics sum = {0};
 	int code = orr_watch_wait(run, slot, 0, err);
 	const char *failure = atomic_load(&run->common.failure);
 
@@ -342,16 +339,33 @@ static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_er
 		code = orr_fail(err, ORR_E_RUNTIME, "run: %s", failure);
 	if (code || (code = orr_gather_step(run, slot, err)))
 		return code;
+	run->n_finished++;
+	if (!whole)
+		return 0;
+	if (!run->rank)
+		settle_timeline(timeline);
+	slot->timeline = run->timeline;
+	run->timeline = timeline;
+	run->has_timeline = true;
+	return 0;
+}
+
+/* Wait for the oldest step in flight and take its results. */
+static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_error *err)
+{
+	struct orr_slot *slot = &run->slots[run->n_finished % run->window];
+	int n = run->pipeline->n_stages * run->pipeline->n_microbatches;
+	struct orr_metrics sum = {0};
+	int code = orr_run_end_slot(run, slot, true, err);
+
+	if (code)
+		return code;
 	for (int i = 0; i < n; i++) {
 		sum.loss += slot->metrics[i].loss;
 		sum.correct += slot->metrics[i].correct;
 		sum.classified += slot->metrics[i].classified;
 	}
-	if (!run->rank)
-		settle_timeline(timeline);
-	slot->timeline = run->timeline;
-	run->timeline = timeline;
-	run->n_finished_steps++;
+	run->n_steps++;
 	*step = (struct orr_step){
 		.step = slot->step,
 		.samples = (slot->step + 1) * run->options.batch,
@@ -363,29 +377,38 @@ static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_er
 	return 0;
 }
 
+static int train_steps(struct orr_run *run, int64_t n,
+		       void (*visit)(void *user, const struct orr_step *step), void *user,
+		       struct orr_error *err)
+{
+	int64_t end = run->n_finished + n;
+	int code = 0;
+
+	while (!code && run->n_finished < end) {
+		struct orr_step step;
+
+		if (run->n_submitted < end && run->n_submitted < run->n_finished + run->window)
+			code = orr_submit_step(run, &run->slots[run->n_submitted % run->window],
+					       err);
+		else if (!(code = finish_step(run, &step, err)) && visit)
+			visit(user, &step);
+	}
+	return code;
+}
+
 int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err)
 {
-	int64_t end = run->n_finished_steps + n;
-	int code = 0;
+	int code;
 
 	if (run->failed)
 		return orr_fail(err, run->failed, "run: it has failed before and cannot go on");
 	run->last_end_ns = orr_now_ns();
 	orr_hardware_count(run, false);
 	orr_resident_reset();
-	while (!code && run->n_finished_steps < end) {
-		struct orr_step step;
-
-		if (run->n_submitted_steps < end &&
-		    run->n_submitted_steps < run->n_finished_steps + run->window) {
-			code = orr_submit_step(
-				run, &run->slots[run->n_submitted_steps % run->window], err);
-		} else if (!(code = finish_step(run, &step, err)) && visit) {
-			visit(user, &step);
-		}
-	}
+	code = run->stream ? orr_stream_train(run, n, visit, user, err)
+			   : train_steps(run, n, visit, user, err);
 	orr_hardware_count(run, true);
 	run->resident_peak = larger(run->resident_peak, orr_resident_peak());
 	if (code) {
@@ -397,7 +420,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 {
-	return run->n_finished_steps ? run->timeline : NULL;
+	return run->has_timeline ? run->timeline : NULL;
 }
 
 int64_t orr_run_peak_bytes(const struct orr_run *run)

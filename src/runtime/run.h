@@ -75,11 +75,26 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 		   struct orr_error *err);
 void orr_run_destroy(struct orr_run *run); /* NULL is fine */
 
-/* Train n steps; visit (may be NULL) is called after each, in the calling thread. ORR_E_RUNTIME:
+/* Train n steps; a stream begins empty and has been drained at the end. visit (may be NULL) is called after each, in the calling thread. ORR_E_RUNTIME:
  * the run stopped, the message says which worker waits for what. */
 int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err);
+
+/* What the tasks of a stream (schedule.h) have found of stage s's versions since orr_run_create. */
+struct orr_run_versions {
+	int held;            /* buffers in which its owners had versions, of the one with most */
+	int64_t least, most; /* updates between the version that F read and the one that its gradient
+				was applied to, once the pipeline is full; -1: it never was */
+	int64_t n_read;      /* passes that read parameters, and of them those that did not read the */
+	int64_t n_wrong;     /* version that versions.h says */
+};
+/* [n_stages]; all ranks call it, and all get the same. */
+int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err);
+
+/* Samples in a step: the minibatch; in a stream of the microbatches in which every stage updates a
+ * whole number of times, one where no stage has replicas and --accumulate is 1. */
+int orr_run_step_samples(const struct orr_jobs *jobs, const struct orr_run_options *options);
 
 /* The measured timeline of the last step that was trained; borrowed. NULL before the first. Whole on
  * rank 0 alone. */

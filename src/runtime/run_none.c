@@ -49,6 +49,13 @@ int orr_run_train(struct orr_run *run, int64_t n,
 	return refuse(err);
 }
 
+int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err)
+{
+	(void)run;
+	(void)stages;
+	return refuse(err);
+}
+
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 {
 	(void)run;

@@ -13,7 +13,7 @@
 
 int64_t orr_run_step(const struct orr_run *run)
 {
-	return run->n_finished_steps;
+	return run->n_steps;
 }
 
 /* ---- what the state is of ---- */
@@ -86,7 +86,8 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 	json_t *about = json_pack(
 		"{s:o,s:{s:I,s:I,s:I},s:i,s:I,s:o}", "graph", about_graph(run->pipeline->graph),
 		"data", "rows", (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
-		"training_rows", (json_int_t)data->n_train, "batch", run->options.batch, "seed",
+		"training_rows", (json_int_t)data->n_train, "batch",
+		orr_run_step_samples(run->jobs, &run->options), "seed",
 		(json_int_t)run->options.seed, "optimizer", about_optimizer(&run->options));
 
 	if (!about)
@@ -256,7 +257,8 @@ static int gather_shards(const struct orr_run *run, struct orr_shard *shards, st
 
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
 {
-	int64_t step = orr_run_step(run), samples = step * run->options.batch;
+	int64_t step = orr_run_step(run);
+	int64_t samples = step * orr_run_step_samples(run->jobs, &run->options);
 	struct orr_shard *shards = calloc((size_t)run->n_ranks, sizeof(*shards));
 	json_t *about = run->rank ? NULL : about_run(run, err);
 	int code = check_whole(run, err);
@@ -339,8 +341,11 @@ int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, struct orr
 	}
 	if ((code = orr_ranks_agree(code, err)))
 		return code;
+	run->n_steps = step;
+	if (run->stream) /* its rounds are counted by the run, not from the start of training */
+		return 0;
 	for (int w = 0; w < run->pipeline->n_workers; w++)
 		orr_policy_begin(run->policy, w, step * (jobs->first[w + 1] - jobs->first[w]));
-	run->n_submitted_steps = run->n_finished_steps = step;
+	run->n_submitted = run->n_finished = step;
 	return 0;
 }

@@ -5,6 +5,17 @@
 
 /* ---- a slot: everything that a step's tasks need, laid out once ---- */
 
+/* Is job j the first of an update that o's gradient is made of? */
+static bool is_first(const struct orr_run *run, const struct orr_owned *o, int j)
+{
+	int n = run->pipeline->n_microbatches / orr_jobs_n_updates(run->jobs, o->s), i = 0;
+
+	while (o->contributors[i] != j)
+		i++;
+	return !i || orr_jobs_at(run->jobs, o->contributors[i - 1]).b / n !=
+			     orr_jobs_at(run->jobs, j).b / n;
+}
+
 static void lay_out_job(struct orr_run *run, struct orr_slot *slot, int j)
 {
 	const struct orr_jobs *jobs = run->jobs;
@@ -28,7 +39,10 @@ static void lay_out_job(struct orr_run *run, struct orr_slot *slot, int j)
 		.part = jobs->n_passes == 2   ? ORR_PART_BOTH
 			: job.d == ORR_PASS_W ? ORR_PART_WEIGHT
 					      : ORR_PART_INPUT,
-		.loss_scale = 1.0f / (float)run->options.batch,
+		/* in a stream every microbatch is a minibatch */
+		.loss_scale = 1.0f / (float)(run->stream ? orr_run_samples(run, job.b) *
+								   run->pipeline->accumulate
+							 : run->options.batch),
 	};
 	if (job.d == ORR_PASS_F && orr_program_has_loss(program))
 		t->arg.metrics = &slot->metrics[job.s * run->pipeline->n_microbatches + job.b];
@@ -37,7 +51,7 @@ static void lay_out_job(struct orr_run *run, struct orr_slot *slot, int j)
 		struct orr_job_task *add = &slot->adds[j];
 
 		/* A partial gradient starts over in every step; a sum with its first part. */
-		t->arg.overwrite = !o->in_place || o->contributors[0] == j;
+		t->arg.overwrite = !o->in_place || is_first(run, o, j);
 		add->queued.w = o->w;
 		add->arg = (struct orr_codelet_arg){.common = &run->common, .job = -1};
 	}
@@ -68,8 +82,8 @@ static int create_timeline(struct orr_timeline **out, const struct orr_run *run,
 	for (int i = 0; i < run->data.n_owned; i++) {
 		const struct orr_owned *o = &run->data.owned[i];
 
-		if (o->update >= 0)
-			t->updates[o->update] = (struct orr_update){o->s, o->w, 1, -1, -1};
+		for (int q = 0; o->update >= 0 && q < orr_jobs_n_updates(run->jobs, o->s); q++)
+			t->updates[o->update + q] = (struct orr_update){o->s, o->w, q + 1, -1, -1};
 	}
 	return 0;
 }
@@ -77,7 +91,7 @@ static int create_timeline(struct orr_timeline **out, const struct orr_run *run,
 static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
 	size_t n_jobs = (size_t)run->jobs->n_jobs, n_stages = (size_t)run->pipeline->n_stages;
-	size_t n_owned = (size_t)run->data.n_owned;
+	size_t n_owned = (size_t)run->data.n_owned, n_updates = n_owned * (size_t)run->n_updates;
 	size_t n_metrics = n_stages * (size_t)run->pipeline->n_microbatches;
 	int code = create_timeline(&slot->timeline, run, err);
 
@@ -85,12 +99,13 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 		return code;
 	slot->jobs = calloc(n_jobs, sizeof(*slot->jobs));
 	slot->adds = calloc(n_jobs, sizeof(*slot->adds));
-	slot->updates = calloc(n_owned, sizeof(*slot->updates));
+	slot->updates = calloc(n_updates, sizeof(*slot->updates));
+	slot->copies = calloc(n_updates, sizeof(*slot->copies));
 	slot->submitted = calloc(n_jobs, sizeof(*slot->submitted));
-	slot->reduces = calloc(n_owned, sizeof(*slot->reduces));
+	slot->reduces = calloc(n_updates, sizeof(*slot->reduces));
 	slot->n_added = calloc(n_owned, sizeof(*slot->n_added));
 	slot->n_left = calloc(n_stages, sizeof(*slot->n_left));
-	if (!slot->jobs || !slot->adds || !slot->updates || !slot->reduces ||
+	if (!slot->jobs || !slot->adds || !slot->updates || !slot->copies || !slot->reduces ||
 	    !slot->submitted || !slot->n_added || !slot->n_left ||
 	    starpu_malloc_flags((void **)&slot->metrics, n_metrics * sizeof(*slot->metrics),
 				STARPU_MALLOC_PINNED))
@@ -102,22 +117,23 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 		lay_out_job(run, slot, run->sequence[i]);
 	}
 	slot->jobs->run = run;
-	for (int i = 0; i < run->data.n_owned; i++) {
-		const struct orr_owned *o = &run->data.owned[i];
+	for (int i = 0; i < run->data.n_owned * run->n_updates; i++) {
+		const struct orr_owned *o = &run->data.owned[i % run->data.n_owned];
 		struct orr_job_task *t = &slot->updates[i];
 
 		lay_out_task(run, slot, t);
-		t->owned = i;
 		t->queued.w = o->w;
 		t->arg = (struct orr_codelet_arg){
 			.common = &run->common,
 			.job = -1,
 			.n_floats = orr_program_n_parameters(run->programs[o->s]),
+			/* in a stream each replica has brought a minibatch of its own */
+			.n_averaged = run->stream ? orr_run_replicas(run, o->s) : 1,
 		};
-		slot->reduces[i] = *t;
-		slot->reduces[i].owned = -1;
+		slot->copies[i] = slot->reduces[i] = *t;
 		slot->reduces[i].arg.group = o->group;
 		slot->reduces[i].arg.member = o->member;
+		t->owned = i % run->data.n_owned;
 	}
 	return orr_ring_slot_init(run, slot, err);
 }
@@ -144,12 +160,13 @@ void orr_slots_fini(struct orr_run *run)
 			starpu_free_flags(slot->metrics, n * sizeof(*slot->metrics),
 					  STARPU_MALLOC_PINNED);
 		orr_timeline_destroy(slot->timeline);
-		for (int i = 0; slot->rings && i < run->data.n_owned; i++)
+		for (int i = 0; slot->rings && i < run->data.n_owned * run->n_updates; i++)
 			free(slot->rings[i]);
 		free(slot->rings);
 		free(slot->jobs);
 		free(slot->adds);
 		free(slot->updates);
+		free(slot->copies);
 		free(slot->reduces);
 		free(slot->submitted);
 		free(slot->n_added);
@@ -220,6 +237,17 @@ static struct starpu_task *task_create(enum orr_codelet codelet, int most_buffer
 	return task;
 }
 
+/* StarPU calls this in the worker, just before the task runs. What a task reads was written by tasks
+ * that have ended, so this is the version that is really there. */
+static void note_version(void *user)
+{
+	struct orr_job_task *t = user;
+
+	t->seen = atomic_load(&t->reads->holds);
+	if (t->writes)
+		atomic_store(&t->writes->holds, t->seen + t->later);
+}
+
 static int submit(struct orr_run *run, struct orr_job_task *t, struct starpu_task *task,
 		  const struct buffers *buffers, struct orr_error *err)
 {
@@ -238,8 +266,13 @@ static int submit(struct orr_run *run, struct orr_job_task *t, struct starpu_tas
 		task->workerid = (unsigned)worker;
 		task->workerorder = ++run->n_pinned[worker];
 	}
+	if (t->reads) {
+		task->prologue_callback_pop_func = note_version;
+		task->prologue_callback_pop_arg = t;
+	}
 	t->task = task;
-	t->arg.step = t->arg.version = t->slot->step;
+	if (!run->stream)
+		t->arg.step = t->arg.version = t->slot->step;
 	atomic_store_explicit(&t->state, ORR_STATE_WAITING, memory_order_relaxed);
 	atomic_fetch_add(&t->slot->n_running, 1);
 	atomic_fetch_add(&run->n_tasks, 1);
@@ -265,11 +298,14 @@ static int no_memory(struct orr_error *err)
 
 /* ---- the tasks of a job ---- */
 
-/* The owner's own, or what came from its rank. */
-static starpu_data_handle_t parameters_of(const struct orr_run *run, int j)
+/* The owner's own, or what came from its rank; in a stream the version that the job reads. */
+static starpu_data_handle_t parameters_of(const struct orr_run *run, const struct orr_slot *slot,
+					  int j)
 {
 	starpu_data_handle_t fetched = run->data.fetched[j];
 
+	if (slot->jobs[j].reads)
+		return slot->jobs[j].reads->handle;
 	return fetched ? fetched : run->data.owned[run->data.owned_of[j]].parameters;
 }
 
@@ -304,7 +340,7 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	if (!task)
 		return no_memory(err);
 	if (t->arg.has_parameters)
-		add_buffer(&buffers, parameters_of(run, j), STARPU_R);
+		add_buffer(&buffers, parameters_of(run, slot, j), STARPU_R);
 	if (t->arg.has_data)
 		add_buffer(&buffers, slot->block[s * n + b], STARPU_R);
 	for (int i = 0; i < stage->n_in; i++)
@@ -360,7 +396,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	if (!task)
 		return no_memory(err);
 	if (t->arg.has_parameters)
-		add_buffer(&buffers, parameters_of(run, j), STARPU_R);
+		add_buffer(&buffers, parameters_of(run, slot, j), STARPU_R);
 	add_stash(&buffers, t, stash, whole);
 	for (int i = 0; i < n_out; i++)
 		add_buffer(&buffers, data->gradient[(int64_t)stage->out[i] * n + job.b], STARPU_R);
@@ -441,13 +477,14 @@ static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, str
 	return code;
 }
 
-static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, struct orr_error *err)
+static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int q,
+			 struct orr_error *err)
 {
 	const struct orr_data *data = &run->data;
 	const struct orr_owned *o = &data->owned[i];
 	int first = run->jobs->first_owner[o->s], end = run->jobs->first_owner[o->s + 1], code;
-	struct orr_job_task *t = &slot->updates[i];
-	struct orr_update *update = &slot->timeline->updates[o->update];
+	struct orr_job_task *t = &slot->updates[q * data->n_owned + i];
+	struct orr_update *update = &slot->timeline->updates[o->update + q];
 	struct buffers buffers;
 	struct starpu_task *task = task_create(ORR_CODELET_UPDATE, 2 + end - first, &buffers);
 
@@ -491,27 +528,36 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
 			return code;
 	}
-	if (--slot->n_left[s])
-		return 0;
-	if (o->summed && (code = orr_reduce_submit(run, slot, s, err)))
+	return --slot->n_left[s] ? 0 : orr_submit_updates(run, slot, s, 0, err);
+}
+
+int orr_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
+		       struct orr_error *err)
+{
+	const struct orr_data *data = &run->data;
+	int first = run->jobs->first_owner[s], code = 0;
+
+	if (data->owned[first].summed && (code = orr_reduce_submit(run, slot, s, q, err)))
 		return code;
-	if (o->rings && (code = orr_ring_submit(run, slot, s, err)))
+	if (data->owned[first].rings && (code = orr_ring_submit(run, slot, s, q, err)))
 		return code;
-	for (i = run->jobs->first_owner[s]; i < run->jobs->first_owner[s + 1] && !code; i++)
-		if (orr_run_has(run, run->data.owned[i].w))
-			code = submit_update(run, slot, i, err);
+	for (int i = first; i < run->jobs->first_owner[s + 1] && !code; i++)
+		if (orr_run_has(run, data->owned[i].w) &&
+		    (!run->stream || !(code = orr_stream_advance(run, slot, i, q, err))))
+			code = submit_update(run, slot, i, q, err);
 	return code;
 }
 
-static int submit_job(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
+int orr_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn,
+		   struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->jobs;
 	struct orr_job_task *t = &slot->jobs[j];
-	int w = jobs->compute[j], code;
+	int code;
 
 	if ((code = orr_cross_receive(run, slot, j, err)))
 		return code;
-	t->queued.turn = slot->step * (jobs->first[w + 1] - jobs->first[w]) + jobs->rank[j];
+	t->queued.turn = turn;
 	t->start_ns = &slot->timeline->start_ns[j];
 	t->end_ns = &slot->timeline->end_ns[j];
 	code = orr_jobs_at(jobs, j).d == ORR_PASS_F ? submit_forward(run, slot, j, err)
@@ -521,12 +567,14 @@ static int submit_job(struct orr_run *run, struct orr_slot *slot, int j, struct 
 
 static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
+	const struct orr_jobs *jobs = run->jobs;
 	int code;
 
 	for (int i = 0; i < run->n_sequence; i++) {
-		int j = run->sequence[i];
+		int j = run->sequence[i], w = jobs->compute[j];
+		int64_t turn = slot->step * (jobs->first[w + 1] - jobs->first[w]) + jobs->rank[j];
 
-		code = orr_run_computes(run, j) ? submit_job(run, slot, j, err)
+		code = orr_run_computes(run, j) ? orr_submit_job(run, slot, j, turn, err)
 						: orr_cross_serve(run, slot, j, err);
 		if (code)
 			return code;
@@ -538,19 +586,20 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 	return 0;
 }
 
-int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+int orr_slot_begin(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
 	size_t n_stages = (size_t)run->pipeline->n_stages;
 	size_t n_metrics = n_stages * (size_t)run->pipeline->n_microbatches;
 	int code;
 
-	slot->step = run->n_submitted_steps;
-	slot->first_sample = slot->step * run->options.batch;
+	slot->step = run->n_submitted;
 	for (int i = 0; i < run->n_sequence; i++) {
 		int j = run->sequence[i];
 
 		slot->timeline->start_ns[j] = slot->timeline->end_ns[j] = -1;
 		slot->submitted[j] = false;
+		atomic_store_explicit(&slot->jobs[j].state, ORR_STATE_WAITING,
+				      memory_order_relaxed);
 	}
 	memset(slot->n_added, 0, (size_t)run->data.n_owned * sizeof(*slot->n_added));
 	memset(slot->metrics, 0, n_metrics * sizeof(*slot->metrics));
@@ -562,8 +611,18 @@ int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error
 	slot->ended = false;
 	atomic_store(&slot->n_running, 1);
 	atomic_fetch_add(&run->n_tasks, 1);
+	run->n_submitted++;
+	return 0;
+}
+
+int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	int code;
+
+	slot->first_sample = run->n_submitted * run->options.batch;
+	if ((code = orr_slot_begin(run, slot, err)))
+		return code;
 	code = submit_jobs(run, slot, err);
-	run->n_submitted_steps++;
 	orr_watch_done(run, slot);
 	return code;
 }

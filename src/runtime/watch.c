@@ -91,7 +91,7 @@ static int report(struct orr_run *run, struct orr_error *err)
 {
 	char buffer[sizeof(err->msg)];
 	struct text text = {buffer, sizeof(buffer)};
-	const struct orr_slot *slot = &run->slots[run->n_finished_steps % run->window];
+	const struct orr_slot *slot = &run->slots[run->n_finished % run->window];
 
 	buffer[0] = '\0';
 	for (int w = 0; w < run->pipeline->n_workers; w++)

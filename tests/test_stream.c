@@ -1,0 +1,239 @@
+/* A stream's run against the same training as the paper writes it (delayed.h), to the bit; and the
+ * versions that its tasks have found there. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/checkpoint.h"
+#include "delayed.h"
+#include "graph.h"
+#include "jobs.h"
+#include "pipeline.h"
+#include "training.h"
+#include "versions.h"
+#include "../src/runtime/options.h"
+#include "../src/runtime/state.h"
+
+#define N_MICROBATCHES 8
+#define SAMPLES 3 /* of a microbatch */
+#define MOST_STAGES 6
+
+static struct orr_error err;
+
+/* ---- a model, a stream and a run ---- */
+
+struct stream {
+	const char *schedule; /* pipedream, with its replicas */
+	const char *model;    /* NULL: a chain of so many stages */
+	int n_stages, n_workers;
+	enum orr_sync sync;
+	int accumulate;
+	enum orr_optimizer optimizer;
+	int replicas[MOST_STAGES], ahead[MOST_STAGES]; /* as delayed.h has them; 0: depth, no replicas */
+};
+
+struct setting {
+	struct training t;
+	int replicas[MOST_STAGES], ahead[MOST_STAGES];
+};
+
+/* A linear and a relu a stage. */
+static void write_chain(char *text, size_t size, int n_stages)
+{
+	int n = snprintf(text, size, "digraph chain {\nx [op=input columns=\"0:8\" stage=0]\n");
+
+	for (int s = 0; s < n_stages; s++)
+		n += snprintf(text + n, size - (size_t)n,
+			      "a%d [op=linear features=%d stage=%d]\nb%d [op=%s stage=%d]\n", s,
+			      s + 1 < n_stages ? 9 + s : 5, s, s, s % 2 ? "gelu" : "layernorm", s);
+	n += snprintf(text + n, size - (size_t)n,
+		      "y [op=input columns=\"20\" stage=%d]\n"
+		      "loss [op=softmax_cross_entropy stage=%d]\nx",
+		      n_stages - 1, n_stages - 1);
+	for (int s = 0; s < n_stages; s++)
+		n += snprintf(text + n, size - (size_t)n, " -> a%d -> b%d", s, s);
+	(void)snprintf(text + n, size - (size_t)n, " -> loss\ny -> loss\n}\n");
+}
+
+static void setting_init(struct setting *x, const struct stream *stream)
+{
+	struct training *t = &x->t;
+	char text[2048];
+
+	memset(x, 0, sizeof(*x));
+	write_chain(text, sizeof(text), stream->n_stages);
+	ck_assert_msg(!orr_choice_init(&t->choice, stream->schedule, &err), "%s", err.msg);
+	training_prepare(t, stream->model ? stream->model : text, &t->choice.schedule,
+			 stream->n_workers, N_MICROBATCHES);
+	/* once more, with what the pipeline says of versions */
+	orr_jobs_destroy(t->jobs);
+	t->jobs = NULL;
+	t->pipeline->sync = stream->sync;
+	t->pipeline->accumulate = stream->accumulate;
+	ck_assert_msg(!orr_jobs_create(&t->jobs, t->pipeline, &t->choice.schedule, &err), "%s",
+		      err.msg);
+	t->options.batch = SAMPLES * N_MICROBATCHES;
+	t->options.optimizer = stream->optimizer;
+	t->options.learning_rate = stream->optimizer == ORR_OPTIMIZER_SGD ? 0.02 : 0.004;
+	for (int s = 0; s < t->pipeline->n_stages; s++) {
+		x->replicas[s] = stream->replicas[s] ? stream->replicas[s] : 1;
+		x->ahead[s] = stream->ahead[s] ? stream->ahead[s] : t->pipeline->stages[s].depth;
+	}
+}
+
+static void setting_fini(struct setting *x)
+{
+	training_fini(&x->t);
+}
+
+/* ---- against delayed training ---- */
+
+static const struct stream streams[] = {
+	{"pipedream", NULL, 2, 2, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 3, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 5, 5, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAMW, {0}, {0}},
+	{"pipedream", NULL, 6, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 2, 2, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 3, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 5, 5, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAMW, {0}, {0}},
+	{"pipedream", NULL, 6, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	/* two stages on a worker */
+	{"pipedream", NULL, 4, 2, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	/* 2BW: two versions are enough */
+	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 4, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_ADAM, {0}, {0}},
+	/* [5] figure 8: of three workers two have the input, ceil(3/2) microbatches each */
+	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
+	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {2, 1}, {2, 1}},
+	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
+	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 2, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
+	/* no chain, and a stage without parameters */
+	{"pipedream", training_model, 0, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", training_model, 0, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
+};
+#define N_STREAMS ((int)(sizeof(streams) / sizeof(streams[0])))
+#define N_UPDATES 200
+
+struct record {
+	double losses[N_UPDATES];
+	int64_t n, samples;
+};
+
+static void note_loss(void *user, const struct orr_step *step)
+{
+	struct record *record = user;
+
+	ck_assert_int_lt(step->step, N_UPDATES);
+	ck_assert_int_eq(step->step, record->n++);
+	ck_assert_int_eq(step->samples, record->n * record->samples);
+	record->losses[step->step] = step->loss;
+}
+
+static void check_losses(const struct record *record, const double *losses, int in_step)
+{
+	for (int64_t i = 0; i < record->n; i++) {
+		double sum = 0;
+
+		for (int b = 0; b < in_step; b++)
+			sum += losses[i * in_step + b];
+		ck_assert_msg(fabs(record->losses[i] - sum / in_step) < 1e-12,
+			      "loss %lld is %.17g instead of %.17g", (long long)i, record->losses[i],
+			      sum / in_step);
+	}
+}
+
+/* Every pass has read what versions.h says, and the delays are those of [5] section 3.3. */
+static void check_versions(struct setting *x, const struct stream *stream)
+{
+	struct orr_run_versions measured[MOST_STAGES];
+	const struct orr_versions *v = x->t.jobs->versions;
+	int n = x->t.pipeline->n_stages;
+
+	ck_assert_msg(!orr_run_versions(x->t.run, measured, &err), "%s", err.msg);
+	for (int s = 0; s < n; s++) {
+		const struct orr_run_versions *m = &measured[s];
+		int least, most;
+
+		if (!m->n_read) /* without parameters */
+			continue;
+		orr_versions_steady(v, s, &least, &most);
+		ck_assert_int_eq(m->n_wrong, 0);
+		ck_assert_int_eq(m->least, least);
+		ck_assert_int_eq(m->most, most);
+		ck_assert_int_eq(m->held, v->peak[s]);
+		if (!stream->model && !stream->replicas[0] && stream->accumulate == 1) {
+			ck_assert_int_eq(m->least,
+					 stream->sync == ORR_SYNC_VERTICAL ? n - 1 : n - 1 - s);
+			ck_assert_int_eq(m->most, m->least);
+		}
+		if (stream->replicas[0] && stream->accumulate == 1) {
+			/* a version behind at the input, which vertical sync hands on: its two
+			 * microbatches are two versions of stage 1, and to the second of them three */
+			ck_assert_int_eq(m->least, s && stream->sync == ORR_SYNC_VERTICAL ? 2 : 1 - s);
+			ck_assert_int_eq(m->most, s && stream->sync == ORR_SYNC_VERTICAL ? 3 : 1 - s);
+		}
+	}
+}
+
+START_TEST(two_hundred_updates_are_those_of_delayed_training)
+{
+	const struct stream *stream = &streams[_i];
+	struct setting x;
+	struct record record = {.n = 0};
+	struct delayed_options delayed;
+	float *parameters, *expected;
+	double *losses;
+	int64_t n;
+	int in_step;
+
+	setting_init(&x, stream);
+	x.t.options.delay_us = _i % 3 ? 0 : 100;
+	in_step = orr_versions_step(x.t.jobs->versions);
+	record.samples = (int64_t)in_step * SAMPLES;
+	ck_assert_int_eq(orr_run_step_samples(x.t.jobs, &x.t.options), record.samples);
+	training_start(&x.t);
+	ck_assert_msg(!orr_run_train(x.t.run, N_UPDATES, note_loss, &record, &err), "%s", err.msg);
+	ck_assert_int_eq(record.n, N_UPDATES);
+	n = orr_run_n_parameters(x.t.run);
+	parameters = calloc((size_t)n, sizeof(*parameters));
+	expected = calloc((size_t)n, sizeof(*expected));
+	losses = calloc((size_t)(N_UPDATES * in_step), sizeof(*losses));
+	ck_assert(parameters && expected && losses);
+	ck_assert_msg(!orr_run_parameters(x.t.run, parameters, &err), "%s", err.msg);
+	delayed = (struct delayed_options){(enum delayed_sync)stream->sync, stream->accumulate,
+					   x.replicas, x.ahead, SAMPLES, x.t.options.seed,
+					   orr_run_rule(&x.t.options)};
+	delayed_train(x.t.pipeline, &x.t.data, &delayed, (int64_t)N_UPDATES * in_step, expected, losses);
+	for (int64_t i = 0; i < n; i++)
+		ck_assert_msg(!memcmp(&parameters[i], &expected[i], sizeof(float)),
+			      "parameter %lld is %.9g instead of %.9g", (long long)i,
+			      (double)parameters[i], (double)expected[i]);
+	check_losses(&record, losses, in_step);
+	check_versions(&x, stream);
+	free(parameters);
+	free(expected);
+	free(losses);
+	setting_fini(&x);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("stream");
+	TCase *tcase = tcase_create("runs");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 200);
+	tcase_add_loop_test(tcase, two_hundred_updates_are_those_of_delayed_training, 0, N_STREAMS);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
