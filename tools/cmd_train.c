@@ -23,6 +23,7 @@
 #include "runtime/run.h"
 #include "runtime/state.h"
 #include "simulate.h"
+#include "stream.h"
 #include "timeline.h"
 #include "work.h"
 
@@ -165,6 +166,9 @@ struct result {
 	int64_t steps, first;  /* first: those before a checkpoint */
 	double loss, accuracy; /* on the test rows */
 	double step_seconds;   /* median */
+	int step_samples;
+	const struct orr_jobs *jobs;
+	struct orr_run_versions *versions; /* of a stream */
 	const struct orr_timeline *predicted, *measured;
 	const struct orr_figures *predicted_figures, *figures;
 	struct across_rank *ranks; /* NULL: there is one */
@@ -172,7 +176,7 @@ struct result {
 	bool on_devices;
 };
 
-static int print_json(const struct arguments *a, const struct result *r, struct orr_error *err)
+static int print_json(const struct result *r, struct orr_error *err)
 {
 	json_t *json = orr_report_json(r->measured, r->figures, err);
 
@@ -186,10 +190,12 @@ static int print_json(const struct arguments *a, const struct result *r, struct 
 				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
 	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
 	    json_object_set_new(json, "samples_per_second",
-				json_real(a->work.batch / r->step_seconds)) ||
+				json_real(r->step_samples / r->step_seconds)) ||
 	    json_object_set_new(json, "predicted_makespan",
 				json_real((double)r->predicted_figures->makespan_ns / 1e9)) ||
 	    (r->ranks && json_object_set_new(json, "traffic", across_json(r->ranks))) ||
+	    (r->versions && json_object_set_new(json, "measured_versions",
+						stream_json(r->jobs, r->versions))) ||
 	    hardware_json(&r->hardware, json)) {
 		json_decref(json);
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
@@ -209,16 +215,19 @@ static int print_text(const struct arguments *a, const struct result *r, struct 
 	       r->on_devices ? "in the measured one" : "measured alone on this machine");
 	if ((code = orr_diagram_text(stdout, r->predicted, columns, colour, err)))
 		return code;
-	printf("\nMeasured: %s for an ordinary step of the last ones, on %s.\n", measured,
+	printf("\nMeasured: %s for an ordinary %s of the last ones, on %s.\n", measured,
+	       r->versions ? "round, among those before and after it," : "step",
 	       orr_run_version());
 	if ((code = orr_diagram_text(stdout, r->measured, columns, colour, err)))
 		return code;
 	printf("\n");
 	if ((code = orr_report_write(stdout, r->measured, r->figures, err)))
 		return code;
+	if (r->versions)
+		stream_print(r->jobs, r->versions);
 	printf("\n%lld steps of %d samples, median %.3g ms a step, %.0f samples/s\n",
-	       (long long)r->steps, a->work.batch, 1e3 * r->step_seconds,
-	       a->work.batch / r->step_seconds);
+	       (long long)r->steps, r->step_samples, 1e3 * r->step_seconds,
+	       r->step_samples / r->step_seconds);
 	printf("Test loss %.4g", r->loss);
 	if (!isnan(r->accuracy))
 		printf(", test accuracy %.2f%%", 100 * r->accuracy);
@@ -264,6 +273,40 @@ static int predict_after(struct orr_timeline **predicted, struct work *work,
 	return orr_simulate(predicted, work->jobs, &a->work.machine, err);
 }
 
+static json_t *number_or_null(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+static int print_evaluation(int64_t step, double loss, double accuracy, struct orr_error *err)
+{
+	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
+				 number_or_null(loss), "accuracy", number_or_null(accuracy));
+
+	return json ? output_json(json, err)
+		    : orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+}
+
+/* The checkpoint has all the steps that were asked for, or more. */
+static int end_at_once(const struct arguments *a, struct orr_run *run, int64_t first,
+		       struct orr_error *err)
+{
+	int64_t step = orr_run_step(run);
+	double loss, accuracy;
+	int code = orr_run_evaluate(run, true, &loss, &accuracy, err);
+
+	if (code || orr_ranks_rank())
+		return code;
+	if (a->output.json)
+		return print_evaluation(step, loss, accuracy, err);
+	printf("%s step %lld.\nTest loss %.4g", step == first ? "Nothing to train: the checkpoint is of" : "Trained to",
+	       (long long)step, loss);
+	if (!isnan(accuracy))
+		printf(", test accuracy %.2f%%", 100 * accuracy);
+	printf("\n");
+	return 0;
+}
+
 static int end(const struct arguments *a, struct orr_run *run, const struct orr_dataset *data,
 	       struct result *r, struct orr_error *err)
 {
@@ -274,19 +317,24 @@ static int end(const struct arguments *a, struct orr_run *run, const struct orr_
 		return code;
 	if (orr_ranks_count() > 1 && !(r->ranks = across_gather(run, data, err)))
 		return ORR_E_NOMEM;
-	if ((code = hardware_init(&r->hardware, run, a->work.machine.n_workers, err)))
+	if ((code = stream_gather(&r->versions, r->jobs, run, err)) ||
+	    (code = hardware_init(&r->hardware, run, a->work.machine.n_workers, err)))
 		return code;
 	if (orr_ranks_rank())
 		return 0;
 	if (r->ranks && (code = across_predict(r->ranks, r->predicted, &a->run, err)))
 		return code;
-	if ((code = check_loss(r->loss, err)) || (code = orr_timeline_check(r->measured, err)) ||
+	if ((code = check_loss(r->loss, err)))
+		return code;
+	if (!r->measured) /* a stream that had been drained before its first round was whole */
+		return end_at_once(a, run, r->first, err);
+	if ((code = orr_timeline_check(r->measured, err)) ||
 	    (code = orr_figures_create(&predicted, r->predicted, err)) ||
 	    (code = orr_figures_create(&measured, r->measured, err)))
 		goto out;
 	r->predicted_figures = predicted;
 	r->figures = measured;
-	if ((code = a->output.json ? print_json(a, r, err) : print_text(a, r, err)))
+	if ((code = a->output.json ? print_json(r, err) : print_text(a, r, err)))
 		goto out;
 	code = output_timelines(&a->output,
 				(const struct orr_timeline *const[]){r->predicted, r->measured},
@@ -332,44 +380,11 @@ static int find_data(const struct arguments *a, const struct work *work, struct 
 	return code;
 }
 
-static int64_t count_steps(const struct arguments *a, const struct orr_dataset *data)
+static int64_t count_steps(const struct arguments *a, const struct orr_dataset *data, int samples)
 {
 	if (a->steps)
 		return a->steps;
-	return ((a->epochs ? a->epochs : 10) * data->n_train + a->work.batch - 1) / a->work.batch;
-}
-
-static json_t *number_or_null(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
-static int print_evaluation(int64_t step, double loss, double accuracy, struct orr_error *err)
-{
-	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
-				 number_or_null(loss), "accuracy", number_or_null(accuracy));
-
-	return json ? output_json(json, err)
-		    : orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-}
-
-/* The checkpoint has all the steps that were asked for, or more. */
-static int end_at_once(const struct arguments *a, struct orr_run *run, struct orr_error *err)
-{
-	int64_t step = orr_run_step(run);
-	double loss, accuracy;
-	int code = orr_run_evaluate(run, true, &loss, &accuracy, err);
-
-	if (code || orr_ranks_rank())
-		return code;
-	if (a->output.json)
-		return print_evaluation(step, loss, accuracy, err);
-	printf("Nothing to train: the checkpoint is of step %lld.\nTest loss %.4g", (long long)step,
-	       loss);
-	if (!isnan(accuracy))
-		printf(", test accuracy %.2f%%", 100 * accuracy);
-	printf("\n");
-	return 0;
+	return ((a->epochs ? a->epochs : 10) * data->n_train + samples - 1) / samples;
 }
 
 static int train(struct arguments *a, struct work *work, struct orr_error *err)
@@ -404,9 +419,11 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	/* what does not fit, fits on no rank */
 	if (checkpoint && (code = orr_run_load(run, checkpoint, err)))
 		goto out;
-	result.steps = count_steps(a, data);
+	result.step_samples = orr_run_step_samples(work->jobs, &a->run);
+	result.jobs = work->jobs;
+	result.steps = count_steps(a, data, result.step_samples);
 	if (orr_run_step(run) >= result.steps) {
-		code = end_at_once(a, run, err);
+		code = end_at_once(a, run, orr_run_step(run), err);
 		goto alone;
 	}
 	if ((code = progress_init(&progress, run, result.steps, err)))
@@ -422,7 +439,7 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	if (!(result.measured = progress_timeline(&progress)))
 		result.measured = orr_run_timeline(run);
 	result.on_devices = n_devices > 0;
-	if (n_devices && !orr_ranks_rank() &&
+	if (n_devices && !orr_ranks_rank() && result.measured &&
 	    (code = predict_after(&predicted, work, a, result.measured, err)))
 		goto alone;
 	result.predicted = predicted;
@@ -435,6 +452,7 @@ alone:
 	code = fail_alone(code, err);
 out:
 	free(result.ranks);
+	free(result.versions);
 	hardware_fini(&result.hardware);
 	progress_fini(&progress);
 	orr_checkpoint_close(checkpoint);

@@ -1,8 +1,9 @@
 #ifndef ORR_ENGINE_H
 #define ORR_ENGINE_H
-/* What the parts of a run share: run.c (its life), data.c (handles), submit.c (a step's tasks),
- * credits.c, cross.c and ring.c (what goes between ranks), gather.c (what rank 0 is told) and
- * watch.c (waiting and giving up). Private to them and to their tests. */
+/* What the parts of a run share: run.c (its life), data.c (handles), slots.c and submit.c (a step's
+ * tasks), stream.c (rounds and versions), credits.c, cross.c and ring.c (what goes between ranks),
+ * gather.c (what rank 0 is told) and watch.c (waiting and giving up). Private to them and to their
+ * tests. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <starpu.h>
@@ -32,7 +33,7 @@ enum orr_tag {
 };
 #define ORR_TAGS 8
 
-/* ---- submit.c ---- */
+/* ---- slots.c and submit.c ---- */
 
 enum orr_state { ORR_STATE_WAITING, ORR_STATE_STARTED, ORR_STATE_DONE };
 
@@ -188,13 +189,18 @@ static inline int orr_run_replicas(const struct orr_run *run, int s)
 {
 	return run->jobs->first_owner[s + 1] - run->jobs->first_owner[s];
 }
+/* ---- slots.c ---- */
+
 int orr_slots_init(struct orr_run *run, struct orr_error *err);
 void orr_slots_fini(struct orr_run *run);
-int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
-/* Parts of it. The slot's next step begins: until orr_watch_done has been called once for the
- * slot itself, it does not end. */
+/* The slot's next step begins: until orr_watch_done has been called once for the slot itself, it does
+ * not end. */
 int orr_slot_begin(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
-/* Job j, computed here, with what it takes from and has for other ranks. */
+
+/* ---- submit.c ---- */
+
+int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
+/* Parts of it: job j, computed here, with what it takes from and has for other ranks. */
 int orr_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn,
 		   struct orr_error *err);
 /* Update q of the step by all owners of s that are here, which make the sum of their gradients first

@@ -16,6 +16,7 @@
 int orr_stream_plan(struct orr_run *run, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->jobs;
+	size_t n_stages = (size_t)run->pipeline->n_stages;
 
 	run->window = 2;
 	run->n_updates = 1;
@@ -24,15 +25,14 @@ int orr_stream_plan(struct orr_run *run, struct orr_error *err)
 	run->stream = true;
 	/* a wave's worth of jobs is submitted before the round that its slot was last used by is waited for */
 	run->window = jobs->stream->n_waves + 1;
+	run->first_update = calloc(n_stages, sizeof(*run->first_update));
+	run->turn = calloc((size_t)run->pipeline->n_workers, sizeof(*run->turn));
+	run->versions = calloc(n_stages, sizeof(*run->versions));
+	if (!run->turn || !run->versions || !run->first_update)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a stream");
 	for (int s = 0; s < run->pipeline->n_stages; s++)
 		if (orr_jobs_n_updates(run->jobs, s) > run->n_updates)
 			run->n_updates = orr_jobs_n_updates(run->jobs, s);
-	run->first_update =
-		calloc((size_t)run->pipeline->n_stages, sizeof(*run->first_update));
-	run->turn = calloc((size_t)run->pipeline->n_workers, sizeof(*run->turn));
-	run->versions = calloc((size_t)run->pipeline->n_stages, sizeof(*run->versions));
-	if (!run->turn || !run->versions || !run->first_update)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a stream");
 	for (int s = 0; s < run->pipeline->n_stages; s++)
 		run->versions[s] = (struct orr_run_versions){.least = -1, .most = -1};
 	if (run->options.batch % run->pipeline->n_microbatches)
