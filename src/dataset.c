@@ -134,7 +134,8 @@ static int reserve(struct reader *in, int64_t n, struct orr_error *err)
 }
 
 /* The first row says how many columns there are; of those that are wanted, each gets its place. */
-static int count_columns(struct reader *in, const char *line, const char *end, struct orr_error *err)
+static int count_columns(struct reader *in, const char *line, const char *end,
+			 struct orr_error *err)
 {
 	struct orr_dataset *data = in->data;
 
@@ -272,8 +273,8 @@ static void trim(struct orr_dataset *data)
 		data->values = values;
 }
 
-int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
-                             struct orr_error *err)
+int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns,
+			     int64_t n, struct orr_error *err)
 {
 	struct reader in = {.path = path, .wanted = columns, .n_wanted = n};
 	FILE *file = fopen(path, "r");

@@ -167,9 +167,11 @@ START_TEST(columns_that_nobody_wants_take_no_memory)
 	size_t length = 0;
 
 	for (int r = 0; r < 100; r++)
-		length += (size_t)sprintf(text + length, "%d,%d,%d,%d\n", 10 * r, 10 * r + 1, 10 * r + 2, 10 * r + 3);
+		length += (size_t)sprintf(text + length, "%d,%d,%d,%d\n", 10 * r, 10 * r + 1,
+					  10 * r + 2, 10 * r + 3);
 	put(text, length);
-	ck_assert_msg(!orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err), "%s: %s", name, err.msg);
+	ck_assert_msg(!orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err),
+		      "%s: %s", name, err.msg);
 	ck_assert_int_eq(data->n_rows, 100);
 	ck_assert_int_eq(data->n_columns, 4);
 	ck_assert_msg(orr_dataset_bytes(data) == 400 * some[_i].n_kept, "%s: %lld bytes", name,
@@ -177,12 +179,14 @@ START_TEST(columns_that_nobody_wants_take_no_memory)
 	for (int64_t c = 0; c < 4; c++) {
 		ck_assert_int_eq(orr_dataset_place(data, c), some[_i].place[c]);
 		for (int64_t r = 0; r < 100 && some[_i].place[c] >= 0; r++)
-			ck_assert(orr_dataset_row(data, r)[some[_i].place[c]] == (float)(10 * r + c));
+			ck_assert(orr_dataset_row(data, r)[some[_i].place[c]] ==
+				  (float)(10 * r + c));
 	}
 	orr_dataset_destroy(data);
 	/* and what is wrong with them is refused as ever */
 	put("1,2,3,4\n5,6,x,8\n", 16);
-	ck_assert_int_eq(orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err),
+			 ORR_E_INPUT);
 	ck_assert_ptr_nonnull(strstr(err.msg, ":2: column 3: 'x' is no number"));
 }
 END_TEST

@@ -1,9 +1,10 @@
 /* Trains a model under every built-in schedule that serves it, in one process or, started by
  * mpirun, across several; writes every schedule's parameters and losses to a file, so that two such
  * files can be compared byte by byte. Checks that what crossed between the ranks is what the jobs
- * imply, and that something crossed; where the batch is no multiple of the microbatches, their samples
- * differ and only what does not depend on them has the bytes implied, and everything of a step is
- * freed as soon as it has been read. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH [SCHEDULE...] */
+ * imply, and that something crossed; where the batch is no multiple of the microbatches, their
+ * samples differ and only what does not depend on them has the bytes implied, and everything of a
+ * step is freed as soon as it has been read. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH
+ * [SCHEDULE...] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,9 @@ int main(int argc, char **argv)
 			if (train_under(argv[i], atoi(argv[2]), atoi(argv[3]), atoi(argv[4])))
 				n_trained++;
 			else
-				n_failed++, fprintf(stderr, "FAILED: %s does not serve these sizes\n", argv[i]);
+				n_failed++,
+					fprintf(stderr, "FAILED: %s does not serve these sizes\n",
+						argv[i]);
 		}
 	else
 		for (int i = 0; orr_schedules[i]; i++)

@@ -149,8 +149,8 @@ static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 
 		if (o->op == ORR_OP_INPUT)
 			continue;
-		printf("%-20s %-22s %10s %10s %10s %10s %5d %% %10s\n", o->name,
-		       orr_op_name(o->op), orr_duration_print(f, sizeof(f), o->forward_ns, false),
+		printf("%-20s %-22s %10s %10s %10s %10s %5d %% %10s\n", o->name, orr_op_name(o->op),
+		       orr_duration_print(f, sizeof(f), o->forward_ns, false),
 		       orr_duration_print(b, sizeof(b), o->backward_ns, false),
 		       orr_duration_print(w, sizeof(w), o->weight_ns, false),
 		       orr_duration_print(u, sizeof(u), o->update_ns, false),
@@ -193,7 +193,9 @@ static int profile_links(const struct arguments *a)
 	int code = across_start(&err);
 
 	if (!code && (a->work.source || a->out))
-		code = orr_fail(&err, ORR_E_INPUT, "--links are those between ranks, of no model: leave out GRAPH and -o");
+		code = orr_fail(
+			&err, ORR_E_INPUT,
+			"--links are those between ranks, of no model: leave out GRAPH and -o");
 	if (!code)
 		code = links_profile(a->output.json, &err);
 	return across_end(code, &err);
@@ -223,7 +225,9 @@ int cmd_profile(int argc, char **argv)
 	if (a.links)
 		return profile_links(&a);
 	if (a.output.json) {
-		code = orr_fail(&err, ORR_E_INPUT, "--json is of --links: what is measured of GRAPH goes to a file (-o)");
+		code = orr_fail(
+			&err, ORR_E_INPUT,
+			"--json is of --links: what is measured of GRAPH goes to a file (-o)");
 		goto out;
 	}
 	if ((code = output_check_file(a.out, &err)) ||

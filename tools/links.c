@@ -55,15 +55,15 @@ static void print(const struct orr_links *links)
 	}
 	orr_duration_print(latency, sizeof(latency), worst.latency_ns, false);
 	orr_size_print(size, sizeof(size), (int64_t)worst.bandwidth_bytes_per_s);
-	printf("\nThe slowest, for simulate: --latency %s --bandwidth %s/s\n", without_blanks(latency),
-	       without_blanks(size));
+	printf("\nThe slowest, for simulate: --latency %s --bandwidth %s/s\n",
+	       without_blanks(latency), without_blanks(size));
 }
 
 static json_t *link_json(const struct orr_links *links, const struct orr_link *l)
 {
-	return json_pack("{s:[i,i],s:[s,s],s:f,s:f}", "ranks", l->a, l->b, "hosts", links->hosts[l->a],
-			 links->hosts[l->b], "latency", 1e-9 * (double)l->latency_ns, "bandwidth",
-			 l->bandwidth_bytes_per_s);
+	return json_pack("{s:[i,i],s:[s,s],s:f,s:f}", "ranks", l->a, l->b, "hosts",
+			 links->hosts[l->a], links->hosts[l->b], "latency",
+			 1e-9 * (double)l->latency_ns, "bandwidth", l->bandwidth_bytes_per_s);
 }
 
 /* Seconds and bytes per second, as everywhere. */
@@ -78,8 +78,9 @@ static json_t *links_json(const struct orr_links *links, struct orr_error *err)
 			all = NULL;
 		}
 	if (all)
-		json = json_pack("{s:i,s:o,s:f,s:f}", "ranks", links->n_ranks, "links", all, "latency",
-				 1e-9 * (double)worst.latency_ns, "bandwidth", worst.bandwidth_bytes_per_s);
+		json = json_pack("{s:i,s:o,s:f,s:f}", "ranks", links->n_ranks, "links", all,
+				 "latency", 1e-9 * (double)worst.latency_ns, "bandwidth",
+				 worst.bandwidth_bytes_per_s);
 	if (!json)
 		orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 	return json;

@@ -60,7 +60,8 @@ static int end_output(int code)
 	return code ? code : 1;
 }
 
-/* Is the word, "--name", "--name=value" or "-xvalue", an option of argp or of one of its children? */
+/* Is the word, "--name", "--name=value" or "-xvalue", an option of argp or of one of its children?
+ */
 static bool is_option(const struct argp *argp, const char *word)
 {
 	size_t length = strcspn(word + 1, "=");
@@ -76,7 +77,8 @@ static bool is_option(const struct argp *argp, const char *word)
 	return false;
 }
 
-/* The word that could not be parsed: the first that is no option, else the last one, which wants a value. */
+/* The word that could not be parsed: the first that is no option, else the last one, which wants a
+ * value. */
 static const char *find_bad(const struct argp *argp, int argc, char **argv)
 {
 	const char *last = argv[argc - 1];

@@ -16,7 +16,8 @@ static bool runs_here(const struct orr_jobs *jobs, const int *rank_of, int s)
 	return rank_of[jobs->owners[jobs->first_owner[s]]] == rank;
 }
 
-/* Append those of the inputs of the stages that run here, or, without a place for them, count them. */
+/* Append those of the inputs of the stages that run here, or, without a place for them, count them.
+ */
 static int64_t collect(int64_t *to, const struct orr_pipeline *p, const bool *here)
 {
 	int64_t n = 0;

@@ -74,9 +74,11 @@ static int measure_all(struct orr_links *out, char *bytes, MPI_Comm comm, struct
 			if (rank == a || rank == b)
 				link = measure(bytes, a, b, comm);
 			if (a && rank == a)
-				code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &link, sizeof(link), err);
+				code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &link, sizeof(link),
+						      err);
 			else if (a && !rank)
-				code = orr_ranks_receive(a, ORR_RANKS_FIRST_TAG, &link, sizeof(link), err);
+				code = orr_ranks_receive(a, ORR_RANKS_FIRST_TAG, &link,
+							 sizeof(link), err);
 			if ((code = orr_ranks_agree(code, err)))
 				return code;
 			if (!rank)
@@ -107,9 +109,10 @@ int orr_links_measure(struct orr_links *out, struct orr_error *err)
 
 	*out = (struct orr_links){.n_ranks = n};
 	if (n < 2)
-		return orr_fail(err, ORR_E_INPUT,
-				"links are between ranks, and this is one: start several, one a host, with "
-				"`mpirun -n N orrery profile --links`");
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"links are between ranks, and this is one: start several, one a host, with "
+			"`mpirun -n N orrery profile --links`");
 	bytes = calloc(1, LARGE_BYTES);
 	out->links = calloc((size_t)n * (size_t)(n - 1) / 2, sizeof(*out->links));
 	out->hosts = calloc((size_t)n, sizeof(*out->hosts));
