@@ -1,0 +1,169 @@
+/* What no built-in schedule does across ranks: the passes of a microbatch on ranks of their own, caps whose
+ * gates open from another rank, recomputation there, and gradients that are made in another order than they
+ * are added in. Writes every run's parameters to a file; alone it is the reference, under mpirun it must
+ * write the same bytes, and what crossed must be what the jobs imply. Usage: test_mpi_cross OUT */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "jobs.h"
+#include "pipeline.h"
+#include "schedules/one_f_one_b.h"
+#include "schedules/split_one_f_one_b.h"
+#include "traffic.h"
+#include "training.h"
+#include "../src/runtime/ranks.h"
+
+#define N_WORKERS 4
+#define N_MICROBATCHES 6
+#define BATCH 24
+#define STEPS 8
+
+static FILE *out;
+
+/* Every pass of every microbatch on another worker than the one before. */
+static int apart(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)data;
+	return (s + b + (int)d) % p->n_workers;
+}
+
+static int by_microbatch(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)s, (void)d, (void)data;
+	return b % p->n_workers;
+}
+
+static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)b, (void)d, (void)data;
+	return s % p->n_workers;
+}
+
+static int64_t in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)data;
+	return one_f_one_b(p, s, b, d, p->stages[s].depth);
+}
+
+static int64_t split_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)data;
+	return split_one_f_one_b(p, s, b, d, p->stages[s].depth, p->stages[s].depth + 1);
+}
+
+/* The last microbatch comes back first, and its gradient is added last. */
+static int64_t last_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int n = p->n_microbatches, last = p->n_stages - 1;
+
+	(void)data;
+	return d == ORR_PASS_F ? b * p->n_stages + s : (2 * n - b) * p->n_stages + last - s;
+}
+
+static int depth(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)data;
+	return p->stages[s].depth;
+}
+
+static const struct orr_schedule schedules[] = {
+	{.name = "stashes that cross", .compute = apart, .weights = by_stage, .priority = in_turn},
+	{.name = "three passes apart", .compute = apart, .weights = by_stage, .priority = split_in_turn,
+	 .split_backward = true},
+	{.name = "gates from elsewhere", .compute = apart, .weights = by_stage, .priority = in_turn,
+	 .in_flight = depth},
+	{.name = "gates, whoever is ready", .compute = apart, .weights = by_stage, .priority = in_turn,
+	 .in_flight = depth, .order = ORR_ORDER_GREEDY},
+	{.name = "last microbatch first", .compute = by_microbatch, .weights = by_stage, .priority = last_first},
+};
+#define N_SCHEDULES (int)(sizeof(schedules) / sizeof(*schedules))
+
+/* What is tight, and what is not: blocks of others, memory, F once or twice. */
+static const struct {
+	const char *recompute;
+	int prefetch;
+	int64_t keep_bytes;
+} ways[] = {{"none", 2, 64 << 20}, {"all", 0, 0}};
+#define N_WAYS (int)(sizeof(ways) / sizeof(*ways))
+
+static void check_traffic(const struct training *t, const char *name)
+{
+	struct orr_traffic derived[N_WORKERS], counted;
+	int rank_of[N_WORKERS], n_ranks = orr_ranks_count();
+	const struct orr_traffic *d = &derived[orr_ranks_rank()];
+
+	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_WORKERS, n_ranks, NULL, NULL), 0);
+	ck_assert_int_eq(orr_traffic_derive(derived, t->jobs, rank_of, n_ranks, NULL), 0);
+	orr_run_traffic(t->run, &counted);
+	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+		const char *kind = orr_traffic_name((enum orr_traffic_kind)k);
+
+		/* see traffic.h */
+		ck_assert_msg(k == ORR_TRAFFIC_STASH || counted.sent_bytes[k] == STEPS * d->sent_bytes[k], "%s: %s, %lld bytes sent instead of %lld",
+			      name, kind, (long long)counted.sent_bytes[k], (long long)(STEPS * d->sent_bytes[k]));
+		ck_assert_msg(counted.received[k] == STEPS * d->received[k], "%s: %s, %lld received instead of %lld", name,
+			      kind, (long long)counted.received[k], (long long)(STEPS * d->received[k]));
+	}
+	ck_assert(n_ranks == 1 || counted.received[ORR_TRAFFIC_PARAMETER] > 0);
+	ck_assert(n_ranks == 1 || t->jobs->schedule == schedules[N_SCHEDULES - 1].name ||
+		  counted.received[ORR_TRAFFIC_STASH] > 0);
+}
+
+START_TEST(the_same_bits_on_any_number_of_ranks)
+{
+	const struct orr_schedule *schedule = &schedules[_i / N_WAYS];
+	struct training t = {0};
+	struct orr_pipeline *p;
+	float *parameters;
+	int64_t n;
+
+	training_prepare(&t, training_model, schedule, N_WORKERS, N_MICROBATCHES);
+	p = t.pipeline;
+	ck_assert_msg(!orr_pipeline_set_recompute(p, ways[_i % N_WAYS].recompute, &t.err), "%s", t.err.msg);
+	orr_jobs_destroy(t.jobs);
+	ck_assert_msg(!orr_jobs_create(&t.jobs, p, schedule, &t.err), "%s", t.err.msg);
+	t.options.batch = BATCH;
+	t.options.prefetch = ways[_i % N_WAYS].prefetch;
+	t.options.keep_bytes = ways[_i % N_WAYS].keep_bytes;
+	t.options.timeout_s = 120;
+	training_start(&t);
+	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name, t.err.msg);
+	check_traffic(&t, schedule->name);
+	n = orr_run_n_parameters(t.run);
+	parameters = calloc((size_t)n, sizeof(*parameters));
+	ck_assert(parameters && !orr_run_parameters(t.run, parameters, &t.err));
+	if (out)
+		ck_assert(fwrite(parameters, sizeof(*parameters), (size_t)n, out) == (size_t)n);
+	free(parameters);
+	training_fini(&t);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	struct orr_error err = {""};
+	TCase *tests = tcase_create("cross");
+	Suite *suite = suite_create("cross");
+	SRunner *runner;
+	int failed;
+
+	if (argc != 2 || orr_ranks_start(NULL, &err) ||
+	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb"))))
+		return 2;
+	tcase_add_loop_test(tests, the_same_bits_on_any_number_of_ranks, 0, N_SCHEDULES * N_WAYS);
+	tcase_set_timeout(tests, 0);
+	suite_add_tcase(suite, tests);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	runner = srunner_create(suite);
+	srunner_set_fork_status(runner, CK_NOFORK);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	if (failed) /* the others may wait for this one */
+		orr_ranks_fail("a test has failed");
+	if (out && fclose(out))
+		return 1;
+	orr_ranks_stop();
+	return failed != 0;
+}
