@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "planning/advice.h"
 #include "graph.h"
 #include "planning/hierarchy.h"
 #include "planning/ideals.h"
@@ -377,41 +376,6 @@ START_TEST(nothing_that_takes_time_is_refused)
 }
 END_TEST
 
-static void join_lines(void *user, const char *line)
-{
-	strncat(strncat(user, line, 600), "\n", 2);
-}
-
-START_TEST(advice_has_a_number_and_an_option)
-{
-	static const struct {
-		const char *graph, *workers;
-		int m;
-		const char *advice; /* "": none */
-	} cases[] = {
-		{"digraph g { a [forward=1 backward=1]; b [forward=1 backward=1]; a -> b }", "2", 8, ""},
-		{"digraph g { a [forward=1 backward=1]; b [forward=1 backward=1]; a -> b }", "2", 4,
-		 "4 microbatches are few for a depth of 2: filling and draining leave about 20% of the time unused; -m 8 "
-		 "leaves 11%\n"},
-		{"digraph g { a [forward=3 backward=3]; b [forward=1 backward=1]; a -> b }", "2", 8,
-		 "uneven: stage 0 computes 1.50 times what each worker would if all shared evenly\n"
-		 "  one operator is all of that: allow replicas"},
-		{"digraph g { a [forward=1 backward=0]; b [forward=2 backward=0]; c [forward=1 backward=0]; a -> b -> c }", "2", 8,
-		 "uneven: stage 1 computes 1.50 times what each worker would if all shared evenly\n"
-		 "  operators that need not be neighbours could come to 1.00 times"},
-	};
-	struct orr_graph *g = parse_graph(cases[_i].graph);
-	struct orr_plan *plan = make_plan(g, cases[_i].workers, (struct orr_plan_options){.straight = true,
-	                                  .n_microbatches = cases[_i].m});
-	char text[4000] = "";
-
-	ck_assert_int_eq(orr_plan_advise(plan, join_lines, text, NULL), 0);
-	ck_assert_msg(*cases[_i].advice ? strstr(text, cases[_i].advice) != NULL : !*text, "%s", text);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
-}
-END_TEST
-
 /* ---- files ---- */
 
 static char path[] = "/tmp/orrery-plan-XXXXXX.json";
@@ -538,7 +502,6 @@ int main(void)
 	tcase_add_test(tcase, memory_moves_the_cut);
 	tcase_add_test(tcase, updates_and_overheads_are_planned_for);
 	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
-	tcase_add_loop_test(tcase, advice_has_a_number_and_an_option, 0, 4);
 	tcase_add_test(tcase, a_plan_is_read_back_as_written);
 	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 10);
 	tcase_add_test(tcase, an_order_that_deadlocks_is_refused);

@@ -59,6 +59,15 @@ refuse 'no --workers' plan profile.txt
 refuse '--workers: 0' plan profile.txt --workers 0
 refuse '2 levels: give as many links' plan profile.txt --workers 2x2 --link 1GB/s
 refuse 'no plan fits --memory 1 kB' plan profile.txt --workers 2 --memory 1kB
+cat >eight.dot <<END
+digraph { node [forward=4 backward=6]; a; b; c; d; node [forward=8 backward=12]; e; f; g; h;
+a -> b -> c -> d -> e -> f -> g -> h }
+END
+accept 'Busiest worker: 30 a microbatch' plan eight.dot --workers 4 -m 16 --straight --pieces -o pieces.json
+accept 'makespan' simulate pieces.json
+accept '"schedule": "search"' plan eight.dot --workers 4 -m 16 --straight --pieces --search --json
+refuse 'give --straight' plan profile.txt --workers 3 --search
+refuse '--search: 0' plan profile.txt --workers 3 --search=0
 refuse 'nothing to compute' profile chain:4
 sed 's/forward_compute_time=1/forward_compute_time=3/' profile.txt >new.txt && mv new.txt profile.txt
 refuse 'changed since' simulate plan.json
@@ -77,6 +86,10 @@ if [ "$can_train" = yes ]; then
 	grep -q 'overhead=' digits.dot && grep -q 'update=' digits.dot && pass || fail 'a profile without overhead or updates'
 	accept 'Slowest stage' plan digits.dot --workers 2 --batch 64 -m 4 --makespan -o digits.json
 	accept 'Test loss' train digits.json --steps 20
+	# workers with several stages, in an order that was searched, train as they are
+	"$orrery" plan digits.dot --workers 2 --batch 64 -m 4 --straight --pieces --search -o pieces.json >pieces.txt ||
+		fail "plan --pieces --search: $(cat pieces.txt)"
+	accept 'Test loss' train pieces.json --steps 20
 else
 	refuse 'StarPU' profile "$source/graphs/digits.dot"
 fi

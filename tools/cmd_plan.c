@@ -15,13 +15,13 @@
 #include "searching.h"
 #include "work.h"
 
-enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH };
+enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES };
 
 struct arguments {
 	struct work_options work;
 	const char *workers, *links, *out;
 	struct output_options output;
-	bool straight, free_activations, by_makespan, search;
+	bool straight, free_activations, by_makespan, pieces, search;
 	int64_t seconds; /* of searching; 0: not by time */
 };
 
@@ -35,6 +35,10 @@ static const struct argp_option options[] = {
 	{"makespan", KEY_MAKESPAN, NULL, 0,
 	 "the shortest step of -m microbatches, instead of the fastest slowest "
 	 "stage",
+	 4},
+	{"pieces", KEY_PIECES, NULL, 0,
+	 "also workers that have several stages, which need not be neighbours, where that shares "
+	 "the work better",
 	 4},
 	{"search", KEY_SEARCH, "SECONDS", OPTION_ARG_OPTIONAL,
 	 "then the shortest order of the jobs that a search finds in this memory (as --schedule "
@@ -70,6 +74,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_MAKESPAN:
 		a->by_makespan = true;
 		return 0;
+	case KEY_PIECES:
+		a->pieces = true;
+		return 0;
 	case KEY_SEARCH:
 		a->search = true;
 		if (arg && orr_count_parse(&a->seconds, arg, 1, 1 << 20, "--search", &err))
@@ -92,6 +99,7 @@ static int read_options(const struct arguments *a, struct orr_plan_options *o,
 		.activations = !a->free_activations,
 		.straight = a->straight,
 		.by_makespan = a->by_makespan,
+		.pieces = a->pieces,
 		.memory_bytes = a->work.machine.memory_bytes,
 		.optimizer_floats = a->work.optimizer_floats,
 		.n_microbatches = m,
@@ -162,19 +170,19 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	int used = 0;
 
 	printf("stage  workers      compute communication  parameters  operators\n");
-	for (int s = 0; s < plan->pipeline->n_stages; s++) {
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		print_stage(plan, s);
-		used += plan->replicas[s];
-	}
+	for (int w = 0; w < plan->pipeline->n_workers; w++)
+		used += plan->jobs->first[w + 1] > plan->jobs->first[w];
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
 	orr_duration_print(makespan, sizeof(makespan), plan->figures->makespan_ns, g->units);
 	orr_duration_print(bound, sizeof(bound), plan->figures->lower_bound_ns, g->units);
-	printf("\nSlowest stage: %s a microbatch (times are shared by a stage's replicas); one "
+	printf("\n%s: %s a microbatch (times are shared by a stage's replicas); one "
 	       "worker: %s, %.2f times "
 	       "that.\n",
-	       slowest, one, plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
+	       plan->in_pieces ? "Busiest worker" : "Slowest stage", slowest, one, plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
 	printf("A step of %d microbatches: %s simulated; no order of these stages is below %s. In "
 	       "flight: %d.\n",
 	       plan->pipeline->n_microbatches, makespan, bound, plan->in_flight);
@@ -194,8 +202,11 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 		printf("Too many places to cut: the cheapest neighbours among the operators were "
 		       "kept together.\n");
 	printf("\n");
-	print_world("side by side", &plan->dag, plan->side_by_side, g->units);
-	print_world("as a chain", &plan->chain, !plan->side_by_side, g->units);
+	print_world("side by side", &plan->dag, !plan->in_pieces && plan->side_by_side, g->units);
+	print_world("as a chain", &plan->chain, !plan->in_pieces && !plan->side_by_side, g->units);
+	if (plan->options.pieces)
+		print_world(plan->proven ? "in pieces (no better balance)" : "in pieces", &plan->pieces,
+			    plan->in_pieces, g->units);
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 

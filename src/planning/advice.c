@@ -85,7 +85,8 @@ static int find_anyhow(const struct orr_plan *plan, double *period_s, double *la
 		struct orr_stage cost = {0};
 
 		orr_partition_charge(&cost, &g->operators[i], plan->options.samples, &plan->machine);
-		work[i] = cost.forward_ns + cost.backward_ns + cost.weight_ns;
+		work[i] = cost.forward_ns + cost.backward_ns + cost.weight_ns +
+		          cost.update_ns / plan->options.n_microbatches;
 		largest = work[i] > largest ? work[i] : largest;
 	}
 	if (!(code = orr_allocate_any(&best, NULL, &layers, plan->pipeline->n_workers, 0, MOST_STEPS, err))) {
@@ -99,26 +100,31 @@ static int find_anyhow(const struct orr_plan *plan, double *period_s, double *la
 static int advise_balance(const struct advising *a, struct orr_error *err)
 {
 	const struct orr_plan *plan = a->plan;
-	double even = plan->one_worker_s / plan->pipeline->n_workers, anyhow = 0, largest = 0;
+	double even = plan->one_worker_s / plan->pipeline->n_workers, anyhow = 0, largest = 0, busiest;
 	char line[300];
 	int slowest = 0, code;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
 		slowest = plan->compute_s[s] > plan->compute_s[slowest] ? s : slowest;
-	if (plan->compute_s[slowest] < 1.1 * even)
+	busiest = plan->in_pieces ? plan->slowest_s : plan->compute_s[slowest];
+	if (busiest < 1.1 * even)
 		return 0;
 	if ((code = find_anyhow(plan, &anyhow, &largest, err)))
 		return code;
-	(void)snprintf(line, sizeof(line), "uneven: stage %d computes %.2f times what each worker would if all shared evenly",
-	               slowest, plan->compute_s[slowest] / even);
+	if (plan->in_pieces)
+		(void)snprintf(line, sizeof(line), "uneven: the busiest worker does %.2f times what each would if all shared "
+		               "evenly", busiest / even);
+	else
+		(void)snprintf(line, sizeof(line), "uneven: stage %d computes %.2f times what each worker would if all shared "
+		               "evenly", slowest, busiest / even);
 	a->visit(a->user, line);
-	if (largest > 0.99 * plan->compute_s[slowest])
+	if (largest > 0.99 * busiest)
 		(void)snprintf(line, sizeof(line), "  one operator is all of that: %s",
 		               plan->options.straight ? "allow replicas (leave --straight out), or split it"
 		                                      : "split it into smaller ones");
-	else if (anyhow < 0.99 * plan->compute_s[slowest])
-		(void)snprintf(line, sizeof(line), "  operators that need not be neighbours could come to %.2f times: pin them "
-		               "(stage=) to more stages than workers and take an interleaved schedule", anyhow / even);
+	else if (anyhow < 0.99 * busiest && !plan->options.pieces)
+		(void)snprintf(line, sizeof(line), "  operators that need not be neighbours could come to %.2f times: "
+		               "--pieces", anyhow / even);
 	else
 		(void)snprintf(line, sizeof(line), "  no placement of these operators on %d workers is better: take fewer "
 		               "workers (--workers), or smaller operators", plan->pipeline->n_workers);

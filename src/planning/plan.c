@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cut.h"
 #include "figures.h"
 #include "graph.h"
 #include "ideals.h"
 #include "jobs.h"
 #include "partition.h"
 #include "pipeline.h"
+#include "plan_draft.h"
 #include "plan_order.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -19,102 +19,6 @@
 
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */
-
-/* Stages on workers that were found one way or another. */
-struct draft {
-	int n_stages;
-	int *stage_of; /* [n_operators] -1: an input */
-	int *replicas;
-	double *compute_s, *communication_s;
-};
-
-static void draft_fini(struct draft *d)
-{
-	free(d->stage_of);
-	free(d->replicas);
-	free(d->compute_s);
-	free(d->communication_s);
-	*d = (struct draft){0};
-}
-
-static int draft_init(struct draft *d, const struct orr_graph *g, int n_stages, struct orr_error *err)
-{
-	size_t n = (size_t)n_stages;
-
-	*d = (struct draft){.n_stages = n_stages};
-	d->stage_of = calloc((size_t)g->n_operators + 1, sizeof(int));
-	d->replicas = calloc(n, sizeof(int));
-	d->compute_s = calloc(n, sizeof(double));
-	d->communication_s = calloc(n, sizeof(double));
-	if (d->stage_of && d->replicas && d->compute_s && d->communication_s)
-		return 0;
-	draft_fini(d);
-	return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
-}
-
-static int draft_from(struct draft *d, const struct orr_graph *g, const struct orr_ideals *x,
-                      const struct orr_hierarchy *h, struct orr_error *err)
-{
-	int code = draft_init(d, g, h->n_stages, err);
-
-	for (int s = 0; !code && s < h->n_stages; s++) {
-		d->replicas[s] = h->stages[s].workers;
-		d->compute_s[s] = h->stages[s].compute_s;
-		d->communication_s[s] = h->stages[s].communication_s;
-	}
-	for (int i = 0; !code && i < g->n_operators; i++) {
-		int s = 0;
-
-		while (x->unit_of[i] >= 0 && !orr_ideals_has(x, h->stages[s].to, x->unit_of[i]))
-			s++;
-		d->stage_of[i] = x->unit_of[i] >= 0 ? s : -1;
-	}
-	return code;
-}
-
-/* What costs nothing and reads nothing goes to its first reader, as inputs do. */
-static void place_free(struct draft *d, const struct orr_graph *g)
-{
-	for (int i = g->n_operators - 1; i >= 0; i--)
-		for (int k = 0; k < g->operators[i].n_inputs; k++) {
-			int from = g->operators[i].inputs[k];
-
-			if (g->operators[from].n_inputs == 0 && d->stage_of[from] < 0)
-				d->stage_of[from] = d->stage_of[i];
-			else if (g->operators[from].n_inputs == 0 && d->stage_of[i] < d->stage_of[from] &&
-			         d->stage_of[i] >= 0)
-				d->stage_of[from] = d->stage_of[i];
-		}
-}
-
-/* Cut every branch by itself, one worker a stage. */
-static int draft_cut(struct draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                     const struct orr_machine *machine, int n_stages, struct orr_error *err)
-{
-	struct orr_pipeline *p = NULL;
-	int n_chosen = n_stages, code = draft_init(d, g, n_stages, err);
-	double rate = machine->bandwidth_bytes_per_s;
-
-	if (code || (code = orr_cut(g, machine, o->samples, n_stages, d->stage_of, &n_chosen, err)) ||
-	    (code = orr_partition_as(&p, g, machine, d->stage_of, n_chosen, o->samples, err)))
-		return code;
-	for (int s = 0; s < n_stages; s++) {
-		int64_t in = 0, out = 0;
-		double transfer;
-
-		for (int i = 0; i < p->stages[s].n_in; i++)
-			in += p->edges[p->stages[s].in[i]].bytes;
-		for (int i = 0; i < p->stages[s].n_out; i++)
-			out += p->edges[p->stages[s].out[i]].bytes;
-		d->replicas[s] = 1;
-		d->compute_s[s] = (double)(p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns +
-		                           p->stages[s].update_ns / o->n_microbatches) * 1e-9;
-		transfer = rate > 0 && o->activations ? 2 * (double)(in > out ? in : out) / rate : 0;
-		d->communication_s[s] = transfer > d->compute_s[s] ? transfer - d->compute_s[s] : 0;
-	}
-	orr_pipeline_destroy(p);
-	return 0;
-}
 
 /* ---- a draft as the simulator sees it ---- */
 
@@ -161,18 +65,22 @@ static struct orr_machine machine_of(const struct orr_plan_options *o)
 }
 
 /* Workers are numbered along the stages, so that neighbours share the inner links. */
-static void number_workers(struct orr_plan *plan, const struct draft *d)
+static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d)
 {
 	int next = 0;
 
 	for (int s = 0; s < d->n_stages; s++) {
-		plan->first_worker[s] = next;
+		double busy = 0;
+
+		plan->first_worker[s] = d->worker ? d->worker[s] : next;
 		plan->replicas[s] = d->replicas[s];
 		plan->compute_s[s] = d->compute_s[s];
 		plan->communication_s[s] = d->communication_s[s];
 		next += d->replicas[s];
-		if (d->compute_s[s] + d->communication_s[s] > plan->slowest_s)
-			plan->slowest_s = d->compute_s[s] + d->communication_s[s];
+		for (int t = 0; t <= s; t++) /* pieces of one worker add up */
+			if (t == s || (d->worker && d->worker[t] == d->worker[s]))
+				busy += d->compute_s[t] + d->communication_s[t];
+		plan->slowest_s = busy > plan->slowest_s ? busy : plan->slowest_s;
 		plan->one_worker_s += d->compute_s[s] * d->replicas[s];
 	}
 }
@@ -205,7 +113,7 @@ out:
 /* The world of one draft. In a chain every stage also waits for the one before, and the makespan is the chain's;
  * its order runs on the real stages as it is, which hold as much then. */
 static int realise(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
-                   const struct draft *d, bool side_by_side, struct orr_error *err)
+                   const struct orr_plan_draft *d, bool side_by_side, struct orr_error *err)
 {
 	struct orr_plan *plan = calloc(1, sizeof(*plan));
 	struct orr_table *table = NULL;
@@ -229,7 +137,8 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers, o->n_microbatches, err)) ||
 	    (code = order(plan, side_by_side, &table, &makespan_ns, err)) || (code = simulate(plan, table, err)))
 		goto out;
-	note_world(side_by_side ? &plan->dag : &plan->chain, plan);
+	plan->in_pieces = d->worker != NULL;
+	note_world(plan->in_pieces ? &plan->pieces : side_by_side ? &plan->dag : &plan->chain, plan);
 	if (!side_by_side)
 		plan->chain.makespan_ns = makespan_ns;
 	*out = plan;
@@ -241,17 +150,21 @@ out:
 
 /* ---- choosing ---- */
 
+#define N_WORLDS 3
+#define IN_PIECES 2
+
 struct choosing {
 	const struct orr_graph *g;
 	const struct orr_plan_options *o;
 	const struct orr_ideals *x;
-	struct orr_plan *best[2];  /* chain, side by side: the best that fits */
+	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
+	bool proven;               /* no allocation in pieces is better balanced */
 	struct orr_plan *least;    /* where none fits, the one that needs least */
 };
 
 static const struct orr_plan_world *world_of(const struct orr_plan *plan)
 {
-	return plan->side_by_side ? &plan->dag : &plan->chain;
+	return plan->in_pieces ? &plan->pieces : plan->side_by_side ? &plan->dag : &plan->chain;
 }
 
 /* Is a better than b? Times within a millionth are equal: sums of doubles come out a little apart. */
@@ -268,15 +181,15 @@ static bool is_better(const struct orr_plan *a, const struct orr_plan *b)
 }
 
 /* *fits is set where either world fits; d is spent. */
-static int consider(struct choosing *c, struct draft *d, bool *fits, struct orr_error *err)
+static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, struct orr_error *err)
 {
 	int code = 0;
 
-	place_free(d, c->g);
-	for (int world = 0; world < 2 && !code; world++) {
+	orr_plan_draft_place_free(d, c->g);
+	for (int world = d->worker ? IN_PIECES : 0; world < (d->worker ? N_WORLDS : IN_PIECES) && !code; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
 
-		if ((code = realise(&plan, c->g, c->o, d, world == 1, err)))
+		if ((code = realise(&plan, c->g, c->o, d, world > 0, err)))
 			break;
 		if (!world_of(plan)->fits)
 			best = !c->least || world_of(plan)->memory_bytes < world_of(c->least)->memory_bytes ? &c->least : NULL;
@@ -289,7 +202,7 @@ static int consider(struct choosing *c, struct draft *d, bool *fits, struct orr_
 		}
 		orr_plan_destroy(plan);
 	}
-	draft_fini(d);
+	orr_plan_draft_fini(d);
 	return code;
 }
 
@@ -304,7 +217,7 @@ static int consider_cuts(struct choosing *c, bool connected, struct orr_error *e
 			.connected = connected, .straight = c->o->straight, .memory_bytes = c->o->memory_bytes,
 			.copies = 2 + c->o->optimizer_floats, .least_in_flight = flight};
 		struct orr_hierarchy *h = NULL;
-		struct draft d = {0};
+		struct orr_plan_draft d = {0};
 
 		if ((code = orr_hierarchy_create(&h, c->x, &options, err)))
 			break;
@@ -312,9 +225,9 @@ static int consider_cuts(struct choosing *c, bool connected, struct orr_error *e
 			options.memory_bytes = 0;
 			code = orr_hierarchy_create(&h, c->x, &options, err);
 		}
-		if (!code && h && !(code = draft_from(&d, c->g, c->x, h, err)))
+		if (!code && h && !(code = orr_plan_draft_from(&d, c->g, c->x, h, err)))
 			code = consider(c, &d, &fits, err);
-		draft_fini(&d);
+		orr_plan_draft_fini(&d);
 		if (!h)
 			break;
 		orr_hierarchy_destroy(h);
@@ -334,31 +247,57 @@ static int consider_branches(struct choosing *c, struct orr_error *err)
 	if (c->x->n_units < n)
 		return 0;
 	{
-		struct draft d = {0};
+		struct orr_plan_draft d = {0};
 
 		/* one that cannot be cut so is no candidate */
-		if (!draft_cut(&d, c->g, c->o, &machine, n, NULL))
+		if (!orr_plan_draft_cut(&d, c->g, c->o, &machine, n, NULL))
 			code = consider(c, &d, &fits, err);
-		draft_fini(&d);
+		orr_plan_draft_fini(&d);
 	}
 	return code;
 }
 
+/* As with the cuts: stages that can hold more and more microbatches, until one fits. */
+static int consider_pieces(struct choosing *c, struct orr_error *err)
+{
+	int n_workers = orr_levels_workers(&c->o->levels), code = 0;
+	struct orr_machine machine = machine_of(c->o);
+	bool fits = false;
+
+	for (int flight = 1; c->o->pieces && flight <= 2 * n_workers && !fits && !code; flight *= 2) {
+		struct orr_plan_draft d = {0};
+
+		code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, flight, &c->proven, err);
+		if (code || !d.n_stages)
+			break;
+		code = consider(c, &d, &fits, err);
+		orr_plan_draft_fini(&d);
+	}
+	return code;
+}
+
+/* Where two are as good, the one that is simpler to run. */
 static int choose(struct orr_plan **out, struct choosing *c)
 {
-	struct orr_plan *chain = c->best[0], *dag = c->best[1];
-	bool dag_wins = dag && (!chain || !is_better(chain, dag));
+	static const int order[] = {1, 0, IN_PIECES};
+	int wins = -1;
 
-	if (!chain && !dag)
+	for (int i = 0; i < N_WORLDS; i++)
+		if (c->best[order[i]] && (wins < 0 || is_better(c->best[order[i]], c->best[wins])))
+			wins = order[i];
+	if (wins < 0)
 		return ORR_E_INPUT;
-	*out = dag_wins ? dag : chain;
-	if (chain)
-		(*out)->chain = chain->chain;
-	if (dag)
-		(*out)->dag = dag->dag;
+	*out = c->best[wins];
+	if (c->best[0])
+		(*out)->chain = c->best[0]->chain;
+	if (c->best[1])
+		(*out)->dag = c->best[1]->dag;
+	if (c->best[IN_PIECES])
+		(*out)->pieces = c->best[IN_PIECES]->pieces;
+	(*out)->proven = c->proven;
 	(*out)->coarse = c->x->coarse;
 	(*out)->flattened = c->x->flattened;
-	c->best[dag_wins] = NULL;
+	c->best[wins] = NULL;
 	return 0;
 }
 
@@ -375,14 +314,14 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 		code = orr_fail(err, ORR_E_INPUT, "%s: no operator takes any time: give costs, or measure them "
 		                "(`orrery profile`)", g->name);
 	if (code || (code = consider_cuts(&c, false, err)) || (code = consider_cuts(&c, true, err)) ||
-	    (code = consider_branches(&c, err)))
+	    (code = consider_branches(&c, err)) || (code = consider_pieces(&c, err)))
 		goto out;
 	code = choose(out, &c);
 	*least = c.least;
 	c.least = NULL;
 out:
-	orr_plan_destroy(c.best[0]);
-	orr_plan_destroy(c.best[1]);
+	for (int i = 0; i < N_WORLDS; i++)
+		orr_plan_destroy(c.best[i]);
 	orr_plan_destroy(c.least);
 	orr_ideals_destroy(x);
 	return code;

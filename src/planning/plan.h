@@ -20,6 +20,7 @@ struct orr_plan_options {
 	struct orr_levels levels;
 	bool activations;     /* count what is sent between stages */
 	bool straight;        /* no replicas */
+	bool pieces;          /* also stages that share a worker without being neighbours */
 	bool by_makespan;     /* the shortest step, instead of the fastest slowest stage */
 	int64_t memory_bytes; /* of a worker; 0: no limit */
 	int optimizer_floats; /* of state per parameter */
@@ -58,6 +59,9 @@ struct orr_plan {
 	int64_t searched_from_ns; /* the makespan that orr_plan_search began with; 0: none was made */
 	bool side_by_side; /* which of the two is better, and both: */
 	struct orr_plan_world chain, dag;
+	bool in_pieces;    /* neither: a worker has several stages, which need not be neighbours */
+	bool proven;       /* no allocation in pieces is better balanced */
+	struct orr_plan_world pieces; /* where the options ask for them */
 };
 
 /* Refuses a graph without costs or FLOP; where nothing fits, says what is short, by how much, on which

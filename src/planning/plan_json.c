@@ -107,16 +107,16 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 {
 	json_t *stages = json_array(), *workers = json_array(), *json;
 	char fingerprint[24];
-	int n_idle = plan->pipeline->n_workers;
+	int n_idle = 0;
 	bool ok = stages && workers;
 
 	orr_graph_fingerprint(plan->graph, fingerprint);
-	for (int s = 0; s < plan->pipeline->n_stages && ok; s++) {
+	for (int s = 0; s < plan->pipeline->n_stages && ok; s++)
 		ok = !json_array_append_new(stages, stage_json(plan, s));
-		n_idle -= plan->replicas[s];
-	}
-	for (int w = 0; w < plan->pipeline->n_workers && ok; w++)
+	for (int w = 0; w < plan->pipeline->n_workers && ok; w++) {
 		ok = !json_array_append_new(workers, worker_json(plan, w));
+		n_idle += plan->jobs->first[w + 1] == plan->jobs->first[w];
+	}
 	if (!ok) {
 		json_decref(stages);
 		json_decref(workers);
@@ -127,12 +127,18 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	                 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
 	                 (json_int_t)plan->options.samples, "microbatches", plan->pipeline->n_microbatches, "workers",
 	                 plan->pipeline->n_workers, "stages", stages, "slowest_stage", plan->slowest_s, "one_worker",
-	                 plan->one_worker_s, "schedule", plan->jobs->n_passes == 3 ? "search" : plan->side_by_side ? "side by side" : "chain", "makespan",
+	                 plan->one_worker_s, "schedule", plan->jobs->n_passes == 3 ? "search" : plan->in_pieces ? "pieces" : plan->side_by_side ? "side by side" : "chain", "makespan",
 	                 (double)plan->figures->makespan_ns * 1e-9, "lower_bound",
 	                 (double)plan->figures->lower_bound_ns * 1e-9, "in_flight", plan->in_flight, "idle_workers",
 	                 n_idle, "coarse", plan->coarse, "flattened", plan->flattened, "chain",
 	                 world_json(&plan->chain), "side_by_side", world_json(&plan->dag), "bandwidth",
 	                 plan->machine.bandwidth_bytes_per_s, "worker", workers);
+	if (json && plan->options.pieces &&
+	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
+	     json_object_set_new(json, "proven", json_boolean(plan->proven)))) {
+		json_decref(json);
+		json = NULL;
+	}
 	if (json && embed && json_object_set_new(json, "text", text_json(plan->graph, err))) {
 		json_decref(json);
 		json = NULL;

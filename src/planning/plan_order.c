@@ -26,12 +26,14 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 	return ((const struct orr_placement *)data)->cap[s];
 }
 
+/* Stages of one worker that come out alike go along the stages, and back. */
 static int64_t by_depth(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	int depth = p->stages[s].depth;
 
 	(void)data;
-	return d == ORR_PASS_F ? 2 * (int64_t)b + p->depth - depth : 2 * (int64_t)b + p->depth + depth - 1;
+	return d == ORR_PASS_F ? (2 * (int64_t)b + p->depth - depth) * 2 * p->n_stages + s
+	                       : (2 * (int64_t)b + p->depth + depth - 1) * 2 * p->n_stages + 2 * p->n_stages - 1 - s;
 }
 
 static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

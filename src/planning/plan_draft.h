@@ -1,0 +1,37 @@
+#ifndef ORR_PLAN_DRAFT_H
+#define ORR_PLAN_DRAFT_H
+/* Stages on workers that were found one way or another. Private to the planner. */
+#include <stdbool.h>
+#include "error.h"
+
+struct orr_graph;
+struct orr_hierarchy;
+struct orr_ideals;
+struct orr_machine;
+struct orr_plan_options;
+
+struct orr_plan_draft {
+	int n_stages;
+	int *stage_of; /* [n_operators] -1: an input */
+	int *replicas;
+	int *worker; /* [n_stages] NULL: numbered along the stages */
+	double *compute_s, *communication_s;
+};
+
+int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages, struct orr_error *err);
+void orr_plan_draft_fini(struct orr_plan_draft *d);
+
+/* What the dynamic program found. */
+int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_ideals *x,
+                        const struct orr_hierarchy *h, struct orr_error *err);
+/* Every branch cut by itself, one worker a stage. */
+int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
+                       const struct orr_machine *machine, int n_stages, struct orr_error *err);
+/* Operators on the workers that share the work best, neighbours or not [4, section 6]: a stage is a run of operators of
+ * one worker, so a worker can have several. Each worker's memory holds in_flight microbatches. n_stages 0: nothing
+ * fits. *proven: no allocation is better balanced. */
+int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
+                          const struct orr_machine *machine, int in_flight, bool *proven, struct orr_error *err);
+/* What costs nothing and reads nothing goes to its first reader, as inputs do. */
+void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph *g);
+#endif

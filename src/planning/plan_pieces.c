@@ -1,0 +1,227 @@
+/* Allocations in which a worker has several runs of operators [4, section 6]. */
+#include "plan_draft.h"
+
+#include <stdlib.h>
+
+#include "allocate.h"
+#include "graph.h"
+#include "machine.h"
+#include "partition.h"
+#include "pipeline.h"
+#include "plan.h"
+
+#define MOST_STEPS 2000000 /* of branch and bound: a second at most */
+
+struct pieces {
+	const struct orr_graph *g;
+	struct orr_stage *costs; /* [n_operators] */
+	int *layer, *of;         /* operator -> layer, or -1: free; layer -> operator */
+	int64_t *work_ns, *bytes; /* [n_layers] */
+	int n_layers;
+	int *worker; /* [n_layers] */
+	int *left;   /* [n_operators] inputs that have not come yet; -1: it has come itself */
+};
+
+static void pieces_fini(struct pieces *x)
+{
+	free(x->costs);
+	free(x->layer);
+	free(x->of);
+	free(x->work_ns);
+	free(x->bytes);
+	free(x->worker);
+	free(x->left);
+}
+
+static int pieces_init(struct pieces *x, const struct orr_graph *g, const struct orr_plan_options *o,
+                       const struct orr_machine *machine, int in_flight, struct orr_error *err)
+{
+	size_t n = (size_t)g->n_operators + 1;
+
+	*x = (struct pieces){.g = g};
+	x->costs = calloc(n, sizeof(*x->costs));
+	x->layer = calloc(n, sizeof(*x->layer));
+	x->of = calloc(n, sizeof(*x->of));
+	x->work_ns = calloc(n, sizeof(*x->work_ns));
+	x->bytes = calloc(n, sizeof(*x->bytes));
+	x->worker = calloc(n, sizeof(*x->worker));
+	x->left = calloc(n, sizeof(*x->left));
+	if (!x->costs || !x->layer || !x->of || !x->work_ns || !x->bytes || !x->worker || !x->left)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
+	for (int i = 0; i < g->n_operators; i++) {
+		struct orr_stage *c = &x->costs[i];
+
+		orr_partition_charge(c, &g->operators[i], o->samples, machine);
+		x->left[i] = g->operators[i].n_inputs;
+		x->layer[i] = -1;
+		if (g->operators[i].op == ORR_OP_INPUT)
+			continue;
+		x->layer[i] = x->n_layers;
+		x->of[x->n_layers] = i;
+		x->work_ns[x->n_layers] = c->forward_ns + c->backward_ns + c->weight_ns +
+		                          c->update_ns / o->n_microbatches;
+		x->bytes[x->n_layers++] = c->parameter_bytes * (2 + o->optimizer_floats) + c->stash_bytes * in_flight;
+	}
+	return 0;
+}
+
+static bool are_linked(const struct orr_graph *g, int before, int after)
+{
+	for (int k = 0; k < g->operators[after].n_inputs; k++)
+		if (g->operators[after].inputs[k] == before)
+			return true;
+	return false;
+}
+
+/* Move layers to a neighbour's worker where that needs no more than the period and the memory: fewer pieces. */
+static void join(struct pieces *x, int n_workers, int64_t period_ns, int64_t memory_bytes, int64_t *load, int64_t *held)
+{
+	bool moved = true;
+
+	for (int w = 0; w < n_workers; w++)
+		load[w] = held[w] = 0;
+	for (int l = 0; l < x->n_layers; l++) {
+		load[x->worker[l]] += x->work_ns[l];
+		held[x->worker[l]] += x->bytes[l];
+	}
+	for (int round = 0; round < x->n_layers && moved; round++) {
+		moved = false;
+		for (int l = 0; l < x->n_layers; l++) {
+			int here = x->worker[l], to = -1, ties = 0, kept = 0;
+
+			for (int k = 0; k < x->n_layers; k++) {
+				if (!are_linked(x->g, x->of[k], x->of[l]) && !are_linked(x->g, x->of[l], x->of[k]))
+					continue;
+				kept += x->worker[k] == here;
+				if (x->worker[k] != here) {
+					ties = to == x->worker[k] ? ties + 1 : to < 0 ? 1 : ties;
+					to = to < 0 ? x->worker[k] : to;
+				}
+			}
+			if (ties <= kept || load[to] + x->work_ns[l] > period_ns ||
+			    (memory_bytes && held[to] + x->bytes[l] > memory_bytes))
+				continue;
+			load[here] -= x->work_ns[l];
+			held[here] -= x->bytes[l];
+			load[to] += x->work_ns[l];
+			held[to] += x->bytes[l];
+			x->worker[l] = to;
+			moved = true;
+		}
+	}
+}
+
+/* The next operator that has all its inputs, of worker w if there is one; -1: none is left. */
+static int next_of(const struct pieces *x, int w)
+{
+	int any = -1;
+
+	for (int i = 0; i < x->g->n_operators; i++) {
+		if (x->left[i] != 0)
+			continue;
+		if (x->layer[i] < 0 || x->worker[x->layer[i]] == w)
+			return i;
+		any = any < 0 ? i : any;
+	}
+	return any;
+}
+
+/* A topological order that stays with a worker as long as it can; every change begins a stage. */
+static int cut_runs(struct pieces *x, int *stage_of, int *worker_of_stage)
+{
+	int n_stages = 0, w = -1, i;
+
+	while ((i = next_of(x, w)) >= 0) {
+		x->left[i] = -1;
+		for (int k = i + 1; k < x->g->n_operators; k++)
+			for (int e = 0; e < x->g->operators[k].n_inputs; e++)
+				x->left[k] -= x->g->operators[k].inputs[e] == i;
+		if (x->layer[i] < 0) {
+			stage_of[i] = -1;
+			continue;
+		}
+		if (x->worker[x->layer[i]] != w) {
+			w = x->worker[x->layer[i]];
+			worker_of_stage[n_stages++] = w;
+		}
+		stage_of[i] = n_stages - 1;
+	}
+	return n_stages;
+}
+
+/* Times of each piece. What a worker's transfers take longer than it computes goes to its first piece. */
+static int weigh(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
+                 const struct orr_machine *machine, struct orr_error *err)
+{
+	double rate = o->activations ? machine->bandwidth_bytes_per_s : 0;
+	struct orr_pipeline *p = NULL;
+	int code = orr_partition_as(&p, g, machine, d->stage_of, d->n_stages, o->samples, err);
+
+	for (int s = 0; s < d->n_stages && !code; s++) {
+		const struct orr_stage *stage = &p->stages[s];
+
+		d->replicas[s] = 1;
+		d->compute_s[s] = (double)(stage->forward_ns + stage->backward_ns + stage->weight_ns +
+		                           stage->update_ns / o->n_microbatches) * 1e-9;
+	}
+	for (int s = 0; s < d->n_stages && !code && rate > 0; s++) {
+		double compute = 0, in = 0, out = 0, transfer;
+		bool first = true;
+
+		for (int t = 0; t < d->n_stages; t++) {
+			if (d->worker[t] != d->worker[s])
+				continue;
+			first = first && t >= s;
+			compute += d->compute_s[t];
+		}
+		for (int e = 0; e < p->n_edges; e++) {
+			bool from = d->worker[p->edges[e].from] == d->worker[s], to = d->worker[p->edges[e].to] == d->worker[s];
+
+			in += to && !from ? (double)p->edges[e].bytes : 0;
+			out += from && !to ? (double)p->edges[e].bytes : 0;
+		}
+		transfer = 2 * (in > out ? in : out) / rate; /* as in hierarchy.c */
+		d->communication_s[s] = first && transfer > compute ? transfer - compute : 0;
+	}
+	orr_pipeline_destroy(p);
+	return code;
+}
+
+int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
+                          const struct orr_machine *machine, int in_flight, bool *proven, struct orr_error *err)
+{
+	int n_workers = machine->n_workers, code;
+	int64_t *sums = calloc(2 * (size_t)n_workers, sizeof(*sums));
+	struct orr_allocation found = {0};
+	struct pieces x = {0};
+	struct orr_layers layers;
+
+	*d = (struct orr_plan_draft){0};
+	*proven = false;
+	if (!sums) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", n_workers);
+		goto out;
+	}
+	if ((code = pieces_init(&x, g, o, machine, in_flight, err)))
+		goto out;
+	layers = (struct orr_layers){x.n_layers, x.work_ns, x.bytes};
+	if ((code = orr_allocate_any(&found, x.worker, &layers, n_workers, o->memory_bytes, MOST_STEPS, err)) ||
+	    found.period_ns < 0)
+		goto out;
+	join(&x, n_workers, found.period_ns, o->memory_bytes, sums, sums + n_workers);
+	if ((code = orr_plan_draft_init(d, g, x.n_layers, err)))
+		goto out;
+	if (!(d->worker = calloc((size_t)x.n_layers + 1, sizeof(*d->worker)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", x.n_layers);
+		goto out;
+	}
+	d->n_stages = cut_runs(&x, d->stage_of, d->worker);
+	*proven = found.proven;
+	code = weigh(d, g, o, machine, err);
+out:
+	if (code)
+		orr_plan_draft_fini(d);
+	pieces_fini(&x);
+	free(sums);
+	return code;
+}

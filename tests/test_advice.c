@@ -1,0 +1,247 @@
+/* What plan advises: each with a number and an option, and with the option the number comes true. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "graph.h"
+#include "jobs.h"
+#include "orrery.h"
+#include "planning/advice.h"
+#include "planning/plan.h"
+#include "timeline.h"
+
+static struct orr_graph *parse_graph(const char *text)
+{
+	struct orr_graph *g = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(orr_graph_parse(&g, "test.dot", text, &err) == 0, "%s", err.msg);
+	return g;
+}
+
+static struct orr_plan *make(const struct orr_graph *g, const char *workers, const char *links,
+                             struct orr_plan_options o)
+{
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	o.samples = 1;
+	o.flops_per_s = 1;
+	o.activations = true;
+	o.optimizer_floats = 1;
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, &err) && !orr_plan_create(&plan, g, &o, &err), "%s",
+	              err.msg);
+	return plan;
+}
+
+static void join_lines(void *user, const char *line)
+{
+	strncat(strncat(user, line, 600), "\n", 2);
+}
+
+/* Fails unless the advice has it. Returns where it begins. */
+static const char *advised(const struct orr_plan *plan, const char *text)
+{
+	static char all[4000];
+	const char *at;
+
+	*all = '\0';
+	ck_assert_int_eq(orr_plan_advise(plan, join_lines, all, NULL), 0);
+	at = strstr(all, text);
+	ck_assert_msg(at != NULL, "'%s' in: %s", text, all);
+	return at;
+}
+
+static const char even[] = "digraph g { node [forward=1 backward=1]; a -> b }";
+
+START_TEST(what_is_well_is_not_advised_on)
+{
+	struct orr_graph *g = parse_graph(even);
+	struct orr_plan *plan = make(g, "2", NULL, (struct orr_plan_options){.straight = true, .n_microbatches = 8});
+	char text[4000] = "";
+
+	ck_assert_int_eq(orr_plan_advise(plan, join_lines, text, NULL), 0);
+	ck_assert_str_eq(text, "");
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(more_microbatches_leave_less_unused)
+{
+	struct orr_graph *g = parse_graph(even);
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 4};
+	struct orr_plan *plan = make(g, "2", NULL, o);
+
+	advised(plan, "4 microbatches are few for a depth of 2: filling and draining leave about 20% of the time unused; "
+	              "-m 8 leaves 11%");
+	ck_assert_double_eq_tol(plan->figures->bubble, 0.20, 0.005);
+	orr_plan_destroy(plan);
+	o.n_microbatches = 8;
+	plan = make(g, "2", NULL, o);
+	ck_assert_double_eq_tol(plan->figures->bubble, 0.11, 0.005);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(replicas_want_a_multiple)
+{
+	struct orr_graph *g = parse_graph("digraph g { a [forward=1 backward=1]; }");
+	struct orr_plan_options o = {.n_microbatches = 4};
+	struct orr_plan *plan = make(g, "3", NULL, o);
+
+	advised(plan, "stage 0's 3 replicas share 4 microbatches unevenly: 33% of their time is unused; give a multiple, -m 6");
+	ck_assert_double_eq_tol(plan->figures->bubble, 0.33, 0.005);
+	orr_plan_destroy(plan);
+	o.n_microbatches = 6;
+	plan = make(g, "3", NULL, o);
+	ck_assert_double_eq_tol(plan->figures->bubble, 0, 1e-9);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(replicas_share_a_large_operator)
+{
+	struct orr_graph *g = parse_graph("digraph g { a [forward=3 backward=3]; b [forward=1 backward=1]; a -> b }");
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 8};
+	struct orr_plan *plan = make(g, "2", NULL, o);
+	double slowest_s = plan->slowest_s;
+
+	advised(plan, "uneven: stage 0 computes 1.50 times what each worker would if all shared evenly\n"
+	              "  one operator is all of that: allow replicas (leave --straight out)");
+	orr_plan_destroy(plan);
+	o.straight = false;
+	plan = make(g, "2", NULL, o);
+	ck_assert_double_eq_tol(slowest_s / plan->slowest_s, 1.50, 0.005);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* DESIGN: in one part for each worker 40 at best, in any 30. */
+static const char eight[] = "digraph g { node [forward=4 backward=6]; a; b; c; d; node [forward=8 backward=12]; e; f; g; h;"
+			    "a -> b -> c -> d -> e -> f -> g -> h }";
+
+START_TEST(pieces_balance_what_neighbours_cannot)
+{
+	struct orr_graph *g = parse_graph(eight);
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 16};
+	struct orr_plan *plan = make(g, "4", NULL, o);
+	struct orr_error err = {""};
+
+	ck_assert_double_eq_tol(plan->slowest_s, 40, 1e-9);
+	advised(plan, "computes 1.33 times what each worker would if all shared evenly\n"
+	              "  operators that need not be neighbours could come to 1.00 times: --pieces");
+	orr_plan_destroy(plan);
+	o.pieces = true;
+	plan = make(g, "4", NULL, o);
+	ck_assert(plan->in_pieces && plan->proven && plan->pieces.fits && plan->dag.fits);
+	ck_assert_double_eq_tol(plan->slowest_s / (plan->one_worker_s / 4), 1.00, 1e-9);
+	for (int w = 0; w < 4; w++) /* as the simulator counts it */
+		ck_assert_int_eq(plan->figures->worker[w].busy_ns, 16 * 30 * ORR_UNIT_NS);
+	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
+	ck_assert_int_lt(plan->figures->makespan_ns, plan->dag.makespan_ns);
+	/* and a search goes on from there */
+	ck_assert_msg(!orr_plan_search(plan, 0, &err), "%s", err.msg);
+	ck_assert_int_le(plan->figures->makespan_ns, plan->searched_from_ns);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(what_cannot_be_balanced_says_so)
+{
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a -> b -> c -> d -> e }");
+	struct orr_plan_options o = {.straight = true, .pieces = true, .n_microbatches = 40};
+	struct orr_plan *plan = make(g, "4", NULL, o);
+
+	advised(plan, "computes 1.60 times what each worker would if all shared evenly\n"
+	              "  no placement of these operators on 4 workers is better: take fewer workers (--workers)");
+	ck_assert(!plan->in_pieces); /* as good, and simpler */
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* Lemma 2 of [4]: in one part a worker nothing fits, in pieces it does. */
+START_TEST(pieces_fit_where_neighbours_do_not)
+{
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a [parameters=\"100B\"];"
+	                                  "b [parameters=\"200B\"]; c [parameters=\"100B\"]; a -> b -> c }");
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .samples = 1, .flops_per_s = 1,
+	                             .optimizer_floats = 1, .memory_bytes = 600};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "no plan fits --memory 600 B"), "%s", err.msg);
+	o.pieces = true;
+	plan = make(g, "2", NULL, o);
+	ck_assert(plan->in_pieces && !plan->dag.fits && !plan->chain.fits);
+	ck_assert_int_le(plan->pieces.memory_bytes, 600);
+	ck_assert_int_eq(plan->first_worker[0], plan->first_worker[2]);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(faster_links_take_their_share_away)
+{
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 activation=\"150B\"]; a -> b }");
+	struct orr_plan_options o = {.straight = true, .by_makespan = false, .n_microbatches = 8};
+	struct orr_plan *plan = make(g, "2", "100B/s", o);
+	double slowest_s = plan->slowest_s;
+
+	/* 2 x 150 B at 100 B/s: 3 s, one of them longer than computing */
+	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones (--link), or fewer workers");
+	orr_plan_destroy(plan);
+	plan = make(g, "2", NULL, o);
+	ck_assert_double_eq_tol(1 - plan->slowest_s / slowest_s, 0.33, 0.005);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(a_full_worker_is_told_what_fills_it)
+{
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 stash=\"100B\" parameters=\"20B\"]; a -> b }");
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .memory_bytes = 280};
+	struct orr_plan *plan = make(g, "2", NULL, o);
+
+	advised(plan, "worker 0 uses 93% of --memory, 77% of it stashes: simulate with --recompute all");
+	ck_assert_int_eq(plan->figures->worker[0].memory_bytes, 260);
+	ck_assert_int_eq(plan->figures->worker[0].peak_stash_bytes, 200);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("advice");
+	TCase *tcase = tcase_create("advice");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, what_is_well_is_not_advised_on);
+	tcase_add_test(tcase, more_microbatches_leave_less_unused);
+	tcase_add_test(tcase, replicas_want_a_multiple);
+	tcase_add_test(tcase, replicas_share_a_large_operator);
+	tcase_add_test(tcase, pieces_balance_what_neighbours_cannot);
+	tcase_add_test(tcase, what_cannot_be_balanced_says_so);
+	tcase_add_test(tcase, pieces_fit_where_neighbours_do_not);
+	tcase_add_test(tcase, faster_links_take_their_share_away);
+	tcase_add_test(tcase, a_full_worker_is_told_what_fills_it);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
