@@ -230,6 +230,7 @@ if [ "$can_train" = yes ]; then
 	refuse 'take more workers' train graphs/digits.dot --memory 1kB
 	refuse 'give one of them' train graphs/digits.dot --steps 1 --epochs 1
 	refuse "no 'gpu'" train graphs/digits.dot --device gpu
+	refuse "no 'fp16'" train graphs/digits.dot --precision fp16
 	refuse '--streams: 0 is out of range' train graphs/digits.dot --streams 0
 	refuse "no 'sdg'" train graphs/digits.dot --optimizer sdg
 	printf '1,2,3\n4,5\n' >"$work/short.csv"
@@ -241,6 +242,7 @@ if [ "$can_train" = yes ]; then
 	STARPU_SCHED=eager accept 'test accuracy' train graphs/digits.dot --steps 5
 	accept 'test accuracy' train graphs/digits.dot --epochs 1 --trace "$work/train.json"
 	accept '"mapping"' train graphs/digits.dot --steps 3 --device cpu --json
+	accept 'test accuracy' train graphs/digits.dot --steps 3 --precision bf16
 	accept 'worker 0' train graphs/digits.dot --steps 3 --workers 3 --device cpu
 	accept '"predicted_makespan"' train graphs/digits.dot --steps 3 --schedule gpipe --json
 	accept 'test accuracy' train graphs/digits.dot --steps 3 --schedule "$work/mine.so"

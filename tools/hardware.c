@@ -8,37 +8,45 @@
 #include "quantity.h"
 #include "runtime/ranks.h"
 
-enum { KEY_DEVICE = 2048, KEY_STREAMS };
+enum { KEY_DEVICE = 2048, KEY_STREAMS, KEY_PRECISION };
 
 static const struct argp_option options[] = {
 	{"device", KEY_DEVICE, "NAME", 0,
 	 "cuda, cpu, or auto: CUDA devices if there are any (auto)", 4},
 	{"streams", KEY_STREAMS, "N", 0,
 	 "workers of a CUDA device that compute side by side (1)", 4},
+	{"precision", KEY_PRECISION, "NAME", 0,
+	 "of matrix products: fp32, tf32 (on CUDA devices) or bf16, which add up in fp32 (fp32)", 4},
 	{0},
 };
 
-static enum orr_hardware parse_device(const char *text)
+/* Which of three. */
+static int parse_name(const char *text, const char *option, const char *const *names)
 {
-	static const char *const names[] = {"auto", "cpu", "cuda"};
 	struct orr_error err;
 
 	for (int i = 0; i < 3; i++)
 		if (!strcmp(text, names[i]))
-			return (enum orr_hardware)i;
-	orr_fail(&err, ORR_E_INPUT, "--device: no '%s': there are auto, cpu and cuda", text);
+			return i;
+	orr_fail(&err, ORR_E_INPUT, "%s: no '%s': there are %s, %s and %s", option, text, names[0],
+		 names[1], names[2]);
 	command_refuse(&err);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+	static const char *const devices[] = {"auto", "cpu", "cuda"};
+	static const char *const precisions[] = {"fp32", "tf32", "bf16"};
 	struct orr_run_options *o = state->input;
 	struct orr_error err;
 	int64_t n;
 
 	switch (key) {
 	case KEY_DEVICE:
-		o->hardware = parse_device(arg);
+		o->hardware = (enum orr_hardware)parse_name(arg, "--device", devices);
+		return 0;
+	case KEY_PRECISION:
+		o->precision = (enum orr_precision)parse_name(arg, "--precision", precisions);
 		return 0;
 	case KEY_STREAMS:
 		if (orr_count_parse(&n, arg, 1, 8, "--streams", &err))

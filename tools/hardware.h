@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include "runtime/run.h"
 
-/* --device and --streams; a child of a command's own argp, whose input is struct orr_run_options. */
+/* --device, --streams and --precision; a child of a command's own argp, whose input is struct orr_run_options. */
 extern const struct argp hardware_argp;
 
 /* How many CUDA devices will serve the workers; 0: CPU cores. */

@@ -20,9 +20,9 @@ int orr_nccl_create(struct orr_nccl **out, const int *devices, int n, char *why,
 /* NULL is fine; nothing may be in flight. */
 void orr_nccl_destroy(struct orr_nccl *group);
 
-/* Member i's part, where its device is current, in a thread
- * that starts no other member's: starts on stream, a cudaStream_t of it, and does not
- * wait. from and to may be the same. NULL, or what NCCL says. */
+/* Member i's part, where its device is current, in a thread that starts no other member's (StarPU has
+ * one a device). Starts on stream, a cudaStream_t of the device, and does not wait. from and to may
+ * be the same. NULL, or what NCCL says. */
 const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
 			 void *stream);
 

@@ -140,7 +140,6 @@ int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, str
 		conf->ncuda = n_own < n_devices ? n_own : n_devices;
 		streams = run->options.streams > 0 ? run->options.streams : 1;
 		set_number("STARPU_NWORKER_PER_CUDA", streams);
-		set_number("STARPU_CUDA_THREAD_PER_DEV", 1); /* NCCL waits in them */
 		limit_memory(run, n_own, conf->ncuda);
 	}
 	if (n_devices > 0 || n_local > 1)
