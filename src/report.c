@@ -240,11 +240,13 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 	      "throughput:  microbatches through a stage per worker in the time that one takes\n"
 	      "peak stash:  most stage stashes that a worker held at once\n",
 	      file);
-	if (t->jobs->stream)
+	if (t->jobs->stream && !t->measured)
 		fputs("start-up:    until the input stages start their first backward\n"
 		      "steady:      what comes in between start-up and drain, for as long as training goes on\n"
-		      "drain:       from the end of the last forward at the input\n"
-		      "staleness:   updates between the version that F reads and the one that its gradient\n"
+		      "drain:       from the end of the last forward at the input\n",
+		      file);
+	if (t->jobs->stream)
+		fputs("staleness:   updates between the version that F reads and the one that its gradient\n"
 		      "             is applied to, in the steady part\n"
 		      "versions:    most that a replica holds at once\n",
 		      file);

@@ -43,9 +43,9 @@ static const struct argp_option options[] = {
 	 "stages whose B runs F again, keeping their input alone "
 	 "until then (none but what the schedule asks for)",
 	 1},
-	{"sync", KEY_SYNC, "stashing|vertical|none", 0,
-	 "versions of the parameters, under a schedule that never flushes: a microbatch reads one a "
-	 "stage, one in all stages, or whatever is the latest (stashing)",
+	{"sync", KEY_SYNC, "WAY", 0,
+	 "versions of the parameters under a schedule that never flushes: stashing (a microbatch reads "
+	 "one in a stage), vertical (one in all stages) or none (whatever is the latest) (stashing)",
 	 1},
 	{"accumulate", KEY_ACCUMULATE, "K", 0,
 	 "likewise, microbatches on each replica in an update (1)", 1},

@@ -1,0 +1,40 @@
+#!/bin/sh
+# What a flush costs: time per microbatch of 1f1b and of pipedream, which does not flush, for m = P, 2P and 4P
+# microbatches a step on P workers, an update for every m of them in both; simulated on this machine's own costs, and
+# measured, the median of so many rounds.
+# Usage: bench_stream.sh ORRERY GRAPH [P [SAMPLES [ROUNDS]]]; SAMPLES of a microbatch. P cores to itself, or it measures
+# who else is there.
+orrery=$(realpath "$1") graph=$(realpath "$2") P=${3:-2} samples=${4:-64} rounds=${5:-3}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# value KEY FILE: of a top-level key
+value() { sed -n "s/^  \"$1\": \([0-9.e-]*\),*\$/\1/p" "$2"; }
+# simulated SCHEDULE: seconds for a microbatch
+simulated() { tr -d ' \n' <compare.json | sed "s/.*{\"schedule\":\"$1\",[^}]*\"per_microbatch\":\([0-9.e-]*\).*/\1/"; }
+accumulate() { if [ "$1" = pipedream ]; then echo "--accumulate $2"; fi; }
+# measured SCHEDULE M: likewise
+measured() {
+	for _ in $(seq "$rounds"); do
+		# shellcheck disable=SC2046
+		"$orrery" train plan.json --schedule "$1" $(accumulate "$1" "$2") --batch $((samples * $2)) -m "$2" --steps $((512 / $2)) \
+			--json >train.json 2>err.txt || { cat err.txt >&2; exit 1; }
+		awk "BEGIN { print $samples / $(value samples_per_second train.json) }"
+	done | sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'
+}
+
+"$orrery" profile "$graph" --workers "$P" --batch $((samples * P)) -m "$P" -o profile.dot >/dev/null 2>err.txt &&
+"$orrery" plan profile.dot --workers "$P" --straight --batch $((samples * P)) -m "$P" -o plan.json >plan.txt || {
+	cat err.txt
+	exit 1
+}
+sed -n '/^Slowest/p' plan.txt
+printf '%-28s %-10s %14s %14s\n' "${graph##*/}, P = $P" schedule simulated measured
+for m in "$P" $((2 * P)) $((4 * P)); do
+	"$orrery" compare plan.json --accumulate "$m" --batch $((samples * m)) -m "$m" --json >compare.json || exit 1
+	for schedule in 1f1b pipedream; do
+		awk -v m="$m" -v name="$schedule" -v s="$(simulated "$schedule")" -v t="$(measured "$schedule" "$m")" 'BEGIN {
+			printf "m = %-24d %-10s %11.3f ms %11.3f ms\n", m, name, 1e3 * s, 1e3 * t }'
+	done
+done
