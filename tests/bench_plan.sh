@@ -13,7 +13,7 @@ value() { sed -n "s/^  \"$1\": \([0-9.e-]*\),*\$/\1/p" "$2"; }
 # round GRAPH BATCH STEPS
 round() {
 	"$orrery" profile "$source/graphs/$1.dot" --workers 2 --batch "$2" -m 8 -o profile.dot >profile.txt 2>/dev/null &&
-	"$orrery" plan profile.dot --workers 2 --straight --makespan --batch "$2" -m 8 --json -o plan.json >plan.txt &&
+	"$orrery" plan profile.dot --workers 2 --straight --makespan --unpin --batch "$2" -m 8 --json -o plan.json >plan.txt &&
 	"$orrery" train plan.json --steps "$3" --json >train.json 2>/dev/null || exit 1
 	awk -v name="$1" -v plan="$(value makespan plan.txt)" -v predicted="$(value predicted_makespan train.json)" \
 	    -v measured="$(value makespan train.json)" 'BEGIN {

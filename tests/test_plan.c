@@ -362,6 +362,36 @@ START_TEST(memory_moves_the_cut)
 }
 END_TEST
 
+START_TEST(pins_are_kept)
+{
+	static const char text[] = "digraph g { node [forward=1 backward=1]; a [stage=0]; b [stage=0]; c [stage=0];"
+	                           "d [stage=1]; e [stage=%d]; a -> b -> c -> d -> e }";
+	char source[300];
+	struct orr_plan_options o = {.n_microbatches = 8};
+
+	for (int last = 1; last <= 2; last++) { /* as many stages as workers, and one more */
+		struct orr_graph *g = parse_graph((snprintf(source, sizeof(source), text, last), source));
+		struct orr_plan *plan = make_plan(g, "2", o);
+
+		ck_assert_int_eq(plan->pipeline->n_stages, last + 1);
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(plan->pipeline->stage_of[i], i < 3 ? 0 : i == 3 ? 1 : last);
+		ck_assert_int_eq(plan->replicas[0], 1);
+		ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* 3 operators of 2 */
+		ck_assert(plan->in_pieces == (last == 2));
+		if (last == 2)
+			ck_assert_int_eq(plan->first_worker[1], plan->first_worker[2]);
+		orr_plan_destroy(plan);
+		o.unpin = o.straight = true;
+		plan = make_plan(g, "5", o);
+		ck_assert_int_eq(plan->pipeline->n_stages, 5);
+		orr_plan_destroy(plan);
+		o.unpin = false;
+		orr_graph_destroy(g);
+	}
+}
+END_TEST
+
 START_TEST(nothing_that_takes_time_is_refused)
 {
 	struct orr_graph *g = parse_graph("digraph g { a [parameters=\"1kB\"]; b [parameters=\"1kB\"]; a -> b }");
@@ -501,6 +531,7 @@ int main(void)
 	tcase_add_test(tcase, memory_is_counted_as_the_simulator_does);
 	tcase_add_test(tcase, memory_moves_the_cut);
 	tcase_add_test(tcase, updates_and_overheads_are_planned_for);
+	tcase_add_test(tcase, pins_are_kept);
 	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
 	tcase_add_test(tcase, a_plan_is_read_back_as_written);
 	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 10);

@@ -53,6 +53,7 @@ accept 'makespan' simulate profile.txt --schedule plan.json
 accept 'steady       6 ms for 2 microbatches' simulate plan.json --schedule pipedream -m 8
 accept '"replicas": 2' simulate plan.json --schedule pipedream --sync vertical --json
 refuse 'replicas lists 1 stages and there are 2' simulate plan.json --schedule pipedream:replicas=3
+refuse 'a cycle' plan cycle.txt --workers 2 --pieces
 refuse 'a cycle' plan cycle.txt --workers 2
 refuse 'missing.txt:2: no operator' plan missing.txt --workers 2
 refuse 'no --workers' plan profile.txt
@@ -67,6 +68,9 @@ accept 'Busiest worker: 30 a microbatch' plan eight.dot --workers 4 -m 16 --stra
 accept 'makespan' simulate pieces.json
 accept '"schedule": "search"' plan eight.dot --workers 4 -m 16 --straight --pieces --search --json
 refuse 'give --straight' plan profile.txt --workers 3 --search
+refuse '--bandwidth is nothing for a plan' plan profile.txt --workers 3 --bandwidth 1GB/s
+refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2
+refuse '--schedule is nothing for a plan' plan profile.txt --workers 3 --schedule gpipe
 refuse '--search: 0' plan profile.txt --workers 3 --search=0
 refuse 'nothing to compute' profile chain:4
 sed 's/forward_compute_time=1/forward_compute_time=3/' profile.txt >new.txt && mv new.txt profile.txt
@@ -84,10 +88,11 @@ refuse '7B0' simulate edited.json
 if [ "$can_train" = yes ]; then
 	accept 'fc3' profile "$source/graphs/digits.dot" -o digits.dot --batch 64 -m 4
 	grep -q 'overhead=' digits.dot && grep -q 'update=' digits.dot && pass || fail 'a profile without overhead or updates'
-	accept 'Slowest stage' plan digits.dot --workers 2 --batch 64 -m 4 --makespan -o digits.json
+	accept 'Busiest worker' plan digits.dot --workers 2 --batch 64 -m 4 --makespan -o pinned.json
+	accept 'Slowest stage' plan digits.dot --workers 2 --batch 64 -m 4 --makespan --unpin -o digits.json
 	accept 'Test loss' train digits.json --steps 20
 	# workers with several stages, in an order that was searched, train as they are
-	"$orrery" plan digits.dot --workers 2 --batch 64 -m 4 --straight --pieces --search -o pieces.json >pieces.txt ||
+	"$orrery" plan digits.dot --workers 2 --batch 64 -m 4 --straight --unpin --pieces --search -o pieces.json >pieces.txt ||
 		fail "plan --pieces --search: $(cat pieces.txt)"
 	accept 'Test loss' train pieces.json --steps 20
 	# as an endless stream; every task says which version it found

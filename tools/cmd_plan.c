@@ -15,13 +15,13 @@
 #include "searching.h"
 #include "work.h"
 
-enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES };
+enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES, KEY_UNPIN };
 
 struct arguments {
 	struct work_options work;
 	const char *workers, *links, *out;
 	struct output_options output;
-	bool straight, free_activations, by_makespan, pieces, search;
+	bool straight, free_activations, by_makespan, pieces, unpin, search;
 	int64_t seconds; /* of searching; 0: not by time */
 };
 
@@ -40,6 +40,7 @@ static const struct argp_option options[] = {
 	 "also workers that have several stages, which need not be neighbours, where that shares "
 	 "the work better",
 	 4},
+	{"unpin", KEY_UNPIN, NULL, 0, "cut anew, whatever stages the model's file pins (stage=)", 4},
 	{"search", KEY_SEARCH, "SECONDS", OPTION_ARG_OPTIONAL,
 	 "then the shortest order of the jobs that a search finds in this memory (as --schedule "
 	 "auto), split backward and one worker a stage; for so long, or so that every run finds "
@@ -77,6 +78,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_PIECES:
 		a->pieces = true;
 		return 0;
+	case KEY_UNPIN:
+		a->unpin = true;
+		return 0;
 	case KEY_SEARCH:
 		a->search = true;
 		if (arg && orr_count_parse(&a->seconds, arg, 1, 1 << 20, "--search", &err))
@@ -90,6 +94,29 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+/* What the other commands take and a plan finds by itself. */
+static int refuse_given(const struct arguments *a, struct orr_error *err)
+{
+	const struct {
+		bool given;
+		const char *option, *instead;
+	} others[] = {
+		{a->work.has_schedule, "--schedule",
+		 "it finds the order itself: leave it out, and simulate the plan with another one"},
+		{a->work.n_stages > 0, "--stages", "it finds how many: leave it out, or pin them (stage=)"},
+		{a->work.recompute, "--recompute", "give it to simulate or train with the plan"},
+		{a->work.machine.latency_ns > 0, "--latency", "give it to simulate with the plan"},
+		{a->work.machine.bandwidth_bytes_per_s > 0, "--bandwidth",
+		 "links are level by level: --link"},
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (others[i].given)
+			return orr_fail(err, ORR_E_INPUT, "%s is nothing for a plan: %s",
+					others[i].option, others[i].instead);
+	return 0;
+}
+
 static int read_options(const struct arguments *a, struct orr_plan_options *o,
 			struct orr_error *err)
 {
@@ -100,6 +127,7 @@ static int read_options(const struct arguments *a, struct orr_plan_options *o,
 		.straight = a->straight,
 		.by_makespan = a->by_makespan,
 		.pieces = a->pieces,
+		.unpin = a->unpin,
 		.memory_bytes = a->work.machine.memory_bytes,
 		.optimizer_floats = a->work.optimizer_floats,
 		.n_microbatches = m,
@@ -202,9 +230,13 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 		printf("Too many places to cut: the cheapest neighbours among the operators were "
 		       "kept together.\n");
 	printf("\n");
-	print_world("side by side", &plan->dag, !plan->in_pieces && plan->side_by_side, g->units);
-	print_world("as a chain", &plan->chain, !plan->in_pieces && !plan->side_by_side, g->units);
-	if (plan->options.pieces)
+	if (!plan->in_pieces || plan->options.pieces) { /* else pins leave no choice */
+		print_world("side by side", &plan->dag, !plan->in_pieces && plan->side_by_side,
+			    g->units);
+		print_world("as a chain", &plan->chain, !plan->in_pieces && !plan->side_by_side,
+			    g->units);
+	}
+	if (plan->pieces.n_stages)
 		print_world(plan->proven ? "in pieces (no better balance)" : "in pieces", &plan->pieces,
 			    plan->in_pieces, g->units);
 	return orr_plan_advise(plan, print_advice, &any, err);
@@ -245,7 +277,7 @@ int cmd_plan(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
-	if ((code = read_options(&a, &plan_options, &err)) || (code = output_check_file(a.out, &err)) ||
+	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) || (code = output_check_file(a.out, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
 	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))

@@ -276,6 +276,25 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 	return code;
 }
 
+static int consider_all(struct choosing *c, struct orr_error *err)
+{
+	struct orr_machine machine = machine_of(c->o);
+	struct orr_plan_draft d = {0};
+	bool fits = false;
+	int code = orr_plan_draft_pins(&d, c->g, c->o, &machine, err);
+
+	if (code || d.n_stages) { /* somebody has cut it */
+		if (!code)
+			code = consider(c, &d, &fits, err);
+		orr_plan_draft_fini(&d);
+		return code;
+	}
+	if ((code = consider_cuts(c, false, err)) || (code = consider_cuts(c, true, err)) ||
+	    (code = consider_branches(c, err)))
+		return code;
+	return consider_pieces(c, err);
+}
+
 /* Where two are as good, the one that is simpler to run. */
 static int choose(struct orr_plan **out, struct choosing *c)
 {
@@ -313,8 +332,7 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 	if (!code && x->compute_ns[x->n - 1] == 0)
 		code = orr_fail(err, ORR_E_INPUT, "%s: no operator takes any time: give costs, or measure them "
 		                "(`orrery profile`)", g->name);
-	if (code || (code = consider_cuts(&c, false, err)) || (code = consider_cuts(&c, true, err)) ||
-	    (code = consider_branches(&c, err)) || (code = consider_pieces(&c, err)))
+	if (code || (code = consider_all(&c, err)))
 		goto out;
 	code = choose(out, &c);
 	*least = c.least;

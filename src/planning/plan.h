@@ -20,6 +20,7 @@ struct orr_plan_options {
 	struct orr_levels levels;
 	bool activations;     /* count what is sent between stages */
 	bool straight;        /* no replicas */
+	bool unpin;           /* cut anew where the file pins stages */
 	bool pieces;          /* also stages that share a worker without being neighbours */
 	bool by_makespan;     /* the shortest step, instead of the fastest slowest stage */
 	int64_t memory_bytes; /* of a worker; 0: no limit */
@@ -64,7 +65,7 @@ struct orr_plan {
 	struct orr_plan_world pieces; /* where the options ask for them */
 };
 
-/* Refuses a graph without costs or FLOP; where nothing fits, says what is short, by how much, on which
+/* Where the file pins stages (stage=), those, unless the options say otherwise. Refuses a graph without costs or FLOP; where nothing fits, says what is short, by how much, on which
  * worker, and what would fit. Deterministic. *out borrows g. */
 int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *options,
                     struct orr_error *err);

@@ -32,6 +32,10 @@ int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, cons
  * fits. *proven: no allocation is better balanced. */
 int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
                           const struct orr_machine *machine, int in_flight, bool *proven, struct orr_error *err);
+/* The stages that the file pins (stage=), one worker each; more stages than workers share them as evenly as can be.
+ * n_stages 0: it pins none. */
+int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
+                        const struct orr_machine *machine, struct orr_error *err);
 /* What costs nothing and reads nothing goes to its first reader, as inputs do. */
 void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph *g);
 #endif

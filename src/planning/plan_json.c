@@ -133,7 +133,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	                 n_idle, "coarse", plan->coarse, "flattened", plan->flattened, "chain",
 	                 world_json(&plan->chain), "side_by_side", world_json(&plan->dag), "bandwidth",
 	                 plan->machine.bandwidth_bytes_per_s, "worker", workers);
-	if (json && plan->options.pieces &&
+	if (json && (plan->options.pieces || plan->in_pieces) &&
 	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
 	     json_object_set_new(json, "proven", json_boolean(plan->proven)))) {
 		json_decref(json);

@@ -187,6 +187,65 @@ static int weigh(struct orr_plan_draft *d, const struct orr_graph *g, const stru
 	return code;
 }
 
+static bool has_pins(const struct orr_graph *g)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].stage >= 0)
+			return true;
+	return false;
+}
+
+/* Fill d->worker: a stage is a layer. */
+static int share(struct orr_plan_draft *d, const struct orr_pipeline *p, int n_workers, struct orr_error *err)
+{
+	int64_t *work_ns = calloc((size_t)p->n_stages, sizeof(*work_ns));
+	struct orr_layers layers = {p->n_stages, work_ns, NULL};
+	struct orr_allocation found;
+	int code;
+
+	if (!work_ns || !(d->worker = calloc((size_t)p->n_stages, sizeof(*d->worker)))) {
+		free(work_ns);
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
+	}
+	for (int s = 0; s < p->n_stages; s++)
+		work_ns[s] = p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
+	if (p->n_stages <= n_workers)
+		for (int s = 0; s < p->n_stages; s++)
+			d->worker[s] = s;
+	code = p->n_stages <= n_workers
+	               ? 0
+	               : orr_allocate_any(&found, d->worker, &layers, n_workers, 0, MOST_STEPS, err);
+	free(work_ns);
+	return code;
+}
+
+int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
+                        const struct orr_machine *machine, struct orr_error *err)
+{
+	struct orr_pipeline *p = NULL;
+	int code;
+
+	*d = (struct orr_plan_draft){0};
+	if (o->unpin || !has_pins(g))
+		return 0;
+	if ((code = orr_partition(&p, g, machine, 0, o->samples, err)))
+		return code;
+	if ((code = orr_plan_draft_init(d, g, p->n_stages, err)) || (code = share(d, p, machine->n_workers, err)))
+		goto out;
+	for (int i = 0; i < g->n_operators; i++)
+		d->stage_of[i] = p->stage_of[i];
+	code = weigh(d, g, o, machine, err);
+	if (p->n_stages <= machine->n_workers) { /* no pieces: as a chain and side by side, in their order */
+		free(d->worker);
+		d->worker = NULL;
+	}
+out:
+	if (code)
+		orr_plan_draft_fini(d);
+	orr_pipeline_destroy(p);
+	return code;
+}
+
 int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
                           const struct orr_machine *machine, int in_flight, bool *proven, struct orr_error *err)
 {
