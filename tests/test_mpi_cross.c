@@ -79,12 +79,13 @@ static const struct orr_schedule schedules[] = {
 };
 #define N_SCHEDULES (int)(sizeof(schedules) / sizeof(*schedules))
 
-/* What is tight, and what is not: blocks of others, memory, F once or twice. */
+/* What is tight, and what is not: blocks of others, memory, F once or twice, the way between ranks. */
 static const struct {
 	const char *recompute;
 	int prefetch;
 	int64_t keep_bytes;
-} ways[] = {{"none", 2, 64 << 20}, {"all", 0, 0}};
+	int link_delay_us;
+} ways[] = {{"none", 2, 64 << 20, 0}, {"all", 0, 0, 300}};
 #define N_WAYS (int)(sizeof(ways) / sizeof(*ways))
 
 static void check_traffic(const struct training *t, const char *name)
@@ -126,6 +127,7 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	t.options.batch = BATCH;
 	t.options.prefetch = ways[_i % N_WAYS].prefetch;
 	t.options.keep_bytes = ways[_i % N_WAYS].keep_bytes;
+	t.options.link_delay_us = ways[_i % N_WAYS].link_delay_us;
 	t.options.timeout_s = 120;
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name, t.err.msg);

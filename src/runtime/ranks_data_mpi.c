@@ -1,6 +1,7 @@
 #include "ranks_data.h"
 
 #include <starpu_mpi.h>
+#include "late.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +24,23 @@ struct parcel {
 
 int orr_ranks_init_starpu(struct starpu_conf *conf)
 {
+	int code;
+
 	memset(&counts, 0, sizeof(counts));
 	if (orr_ranks_count() == 1)
 		return starpu_init(conf);
-	return starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
+	code = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
+	return code ? code : -orr_late_start();
 }
 
 void orr_ranks_shutdown_starpu(void)
 {
-	if (orr_ranks_count() > 1)
-		starpu_mpi_shutdown();
-	else
+	if (orr_ranks_count() == 1) {
 		starpu_shutdown();
+		return;
+	}
+	orr_late_stop();
+	starpu_mpi_shutdown();
 }
 
 static void note_sent(void *user)
@@ -110,7 +116,7 @@ int orr_ranks_receive_data(const struct orr_message *m, void (*arrived)(void *us
 	if (starpu_mpi_irecv_detached(m->handle, m->other, m->tag, MPI_COMM_WORLD, note_received,
 				      parcel))
 		return refuse(parcel, m, err);
-	return 0;
+	return orr_late_read(m->handle, err);
 }
 
 void orr_ranks_count_data(struct orr_traffic *traffic)

@@ -12,6 +12,11 @@ int orr_ranks_init_starpu(struct starpu_conf *conf)
 	return starpu_init(conf);
 }
 
+void orr_ranks_delay_data(int us)
+{
+	(void)us;
+}
+
 void orr_ranks_shutdown_starpu(void)
 {
 	starpu_shutdown();

@@ -144,6 +144,7 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 		conf.sched_policy = NULL;
 		conf.sched_policy_name = other;
 	}
+	orr_ranks_delay_data(run->options.link_delay_us);
 	if ((code = orr_ranks_init_starpu(&conf)))
 		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
 	run->starpu_runs = true;

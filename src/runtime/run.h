@@ -42,6 +42,8 @@ struct orr_run_options {
 	/* Of a worker on a CUDA device, with all that it has there; 0: no limit. What a step needs
 	 * only later goes to main memory when it is reached, and comes back. */
 	int64_t memory_bytes;
+	/* (tests) what comes from another rank arrives so much later */
+	int link_delay_us;
 	/* (tests) sleep up to so many microseconds in every job, drawn from delay_seed */
 	int delay_us;
 	uint64_t delay_seed;
