@@ -21,11 +21,16 @@ static struct orr_run *left_behind;
 const char *orr_run_version(void)
 {
 	static char version[80];
-	int major, minor, release;
+	const char *what = "CPU worker";
+	int major, minor, release, n = orr_hardware_cores();
 
 	starpu_get_version(&major, &minor, &release);
-	snprintf(version, sizeof(version), "StarPU %d.%d.%d, %d CPU worker%s", major, minor,
-		 release, orr_hardware_cores(), orr_hardware_cores() == 1 ? "" : "s");
+	if (starpu_is_initialized() && starpu_cuda_worker_get_count()) {
+		n = (int)starpu_cuda_worker_get_count();
+		what = "CUDA worker";
+	}
+	snprintf(version, sizeof(version), "StarPU %d.%d.%d, %d %s%s", major, minor, release, n, what,
+		 n == 1 ? "" : "s");
 	return version;
 }
 
