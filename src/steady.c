@@ -122,6 +122,10 @@ int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
 			if (rounds > 1 && rounds * t->jobs->n_jobs > MOST_JOBS)
 				break;
 			code = try_rounds(&steady, t, (int)rounds, schedule, machine, err);
+			if (code == ORR_E_INPUT && rounds > 1) { /* longer than can be counted */
+				code = 0;
+				break;
+			}
 		}
 	}
 	*out = steady;

@@ -439,6 +439,27 @@ START_TEST(without_a_flush_no_bubble_is_left)
 }
 END_TEST
 
+/* A stream as long as can be counted has no longer one to look into. */
+START_TEST(a_steady_state_that_cannot_be_reached_is_not_found)
+{
+	struct orr_pipeline *p = make_chain(4, 1, 2);
+	struct orr_machine machine = orr_machine_default(4);
+	struct orr_steady found;
+	struct orr_error err = {""};
+	struct way way;
+
+	for (int s = 0; s < 4; s++)
+		p->stages[s].forward_ns = p->stages[s].backward_ns = INT64_MAX / 4 / (4 * 4 * 2 + 1);
+	way_init(&way, p, "pipedream", 4, 4);
+	ck_assert_msg(!orr_steady_find(&found, way.timeline, &way.choice.schedule, &machine, &err),
+		      "%s", err.msg);
+	ck_assert_int_eq(found.microbatches, 0);
+	ck_assert_int_gt(found.startup_ns, 0);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* The forward that reads a version waits for its update, also where that is reduced on a link. */
 START_TEST(replicas_wait_for_each_other)
 {
@@ -683,6 +704,7 @@ int main(void)
 	tcase_add_test(tcase, slack_hides_latency);
 	tcase_add_test(tcase, start_up_and_drain_are_paid_once);
 	tcase_add_test(tcase, without_a_flush_no_bubble_is_left);
+	tcase_add_test(tcase, a_steady_state_that_cannot_be_reached_is_not_found);
 	tcase_add_test(tcase, replicas_wait_for_each_other);
 	tcase_add_test(tcase, a_forward_before_its_update_is_found);
 	tcase_add_loop_test(tcase, what_it_cannot_serve_is_refused, 0, N(refused));
