@@ -6,9 +6,10 @@
 #   kill   a rank that is killed, or stopped, ends all of them in time, with a message that says which
 #   resume a run goes on from its checkpoint, on another number of ranks, to the same parameters; no rank holds more
 #          of the data than the columns that its stages read
-# Exit code 77: there is no mpirun, or the build has no MPI.
 #   refuse what is wrong is said once, whichever ranks see it, with exit code 2
 #   links  what is measured between every two ranks is what simulate takes, and no more than the wire can carry
+#   bound  ranks that mpirun has bound to a core each keep to it, instead of all to the first
+# Exit code 77: there is no mpirun, or the build has no MPI.
 check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
 # shellcheck source=tests/mpi.sh
 . "$source/tests/mpi.sh"
@@ -83,6 +84,17 @@ limited() {
 		"$work/out" || fail "on a wire of 125 MB/s: $(cat "$work/out")"
 }
 
+# bound: rank k is on core k, where mpirun can see to that
+bound() {
+	mpirun -n 2 --bind-to core true >/dev/null 2>&1 || {
+		echo 'mpirun has not two cores, or cannot bind to them: not tried'
+		return
+	}
+	(cd "$source" && mpirun -n 2 --bind-to core "$orrery" train graphs/digits.dot --steps 2) >"$work/out" 2>"$work/err"
+	[ "$(grep -cE '^CPU 0 of rank ([01]), core \1, .*: worker \1$' "$work/out")" -eq 2 ] ||
+		fail "bound to cores: $(grep '^CPU' "$work/out") $(head -n 5 "$work/err")"
+}
+
 case $check in
 links)
 	ranks 3 "$orrery" profile --links --json >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
@@ -108,6 +120,9 @@ refuse)
 	sed '$s/[0-9]*$/10/' "$source/graphs/data/digits.csv" >"$work/eleven.csv"
 	refuse 'has class 10 in digit' train graphs/digits.dot --data "$work/eleven.csv"
 	refuse 'memory' train graphs/digits.dot --memory 100kB
+	;;
+bound)
+	bound
 	;;
 bits)
 	bits 4 8 24 '2 3' ddp fsdp fslpp v-half

@@ -12,12 +12,25 @@
 #include "../../codelets/cuda/device.h"
 #endif
 
-int orr_hardware_cores(void)
+/* That this process may use. */
+static int count_cores(void)
 {
 	cpu_set_t cores;
-	int n = sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+
+	return sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+}
+
+int orr_hardware_cores(void)
+{
+	int n = count_cores();
 
 	return n < STARPU_MAXCPUS ? n : STARPU_MAXCPUS;
+}
+
+/* Somebody, such as mpirun, has given this process some of the host's cores. */
+static bool is_bound(void)
+{
+	return count_cores() < sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 int orr_run_devices(char *why, size_t size)
@@ -59,10 +72,11 @@ static int count_local(int *rank)
  * has not bound to cores of their own share them. */
 static int count_cpus(int n_own, int n_local)
 {
-	int n_cores = orr_hardware_cores();
+	int n_cores = count_cores();
 
-	if (n_local > 1 && n_cores >= sysconf(_SC_NPROCESSORS_ONLN))
+	if (n_local > 1 && !is_bound())
 		n_cores = n_cores > n_local ? n_cores / n_local : 1;
+	n_cores = n_cores < STARPU_MAXCPUS ? n_cores : STARPU_MAXCPUS;
 	return n_own < n_cores ? n_own : n_cores;
 }
 
@@ -109,7 +123,7 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 			conf->workers_cuda_gpuid[i] =
 				(unsigned)share.devices[i % share.n_devices];
 	}
-	if (n_local > 1 && orr_hardware_cores() >= sysconf(_SC_NPROCESSORS_ONLN) &&
+	if (n_local > 1 && !is_bound() &&
 	    n_workers <= share.n_pus && !getenv("STARPU_WORKERS_CPUID")) {
 		conf->use_explicit_workers_bindid = 1;
 		for (int i = 0; i < STARPU_NMAXWORKERS; i++)
@@ -131,6 +145,8 @@ int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, str
 	if (wanted == ORR_HARDWARE_CUDA && n_devices <= 0)
 		return orr_fail(err, ORR_E_INPUT, "no CUDA device: %s", why);
 	n_devices = n_devices < STARPU_MAXCUDADEVS ? n_devices : STARPU_MAXCUDADEVS;
+	if (is_bound()) /* else StarPU 1.3 takes the host's first cores, in every rank the same */
+		setenv("STARPU_WORKERS_GETBIND", "1", 0);
 	conf->nopencl = 0;
 	conf->ncuda = 0;
 	conf->ncpus = count_cpus(n_own, n_local);
@@ -150,13 +166,18 @@ int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, str
 
 /* ---- for the report ---- */
 
-static int core_of(int id, int *numa)
+/* host: where StarPU knows less of it, and counts from its first core there; else NULL. */
+static int core_of(int id, hwloc_topology_t host, int *numa)
 {
-	hwloc_obj_t core = starpu_worker_get_hwloc_obj(id);
+	hwloc_obj_t core = starpu_worker_get_hwloc_obj(id), there;
 
 	*numa = -1;
 	if (!core)
 		return -1;
+	there = host && core->cpuset ? hwloc_get_pu_obj_by_os_index(
+					       host, (unsigned)hwloc_bitmap_first(core->cpuset))
+				     : NULL;
+	core = there ? there : core;
 	if (core->nodeset)
 		*numa = hwloc_bitmap_first(core->nodeset);
 	while (core->type != HWLOC_OBJ_CORE && core->parent)
@@ -171,7 +192,7 @@ static void describe(const struct orr_run *run, int w, hwloc_topology_t host, st
 
 	*place = (struct orr_place){.w = w, .rank = run->rank, .device = -1, .id = id};
 	starpu_worker_get_name(id, place->name, sizeof(place->name));
-	place->core = core_of(id, &place->numa);
+	place->core = core_of(id, host, &place->numa);
 	if (starpu_worker_get_type(id) != STARPU_CUDA_WORKER)
 		return;
 	place->device = starpu_worker_get_devid(id);
@@ -183,7 +204,7 @@ static void describe(const struct orr_run *run, int w, hwloc_topology_t host, st
 
 int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
 {
-	hwloc_topology_t host = starpu_cuda_worker_get_count() ? orr_host_load() : NULL;
+	hwloc_topology_t host = starpu_cuda_worker_get_count() || is_bound() ? orr_host_load() : NULL;
 	int code = 0;
 
 	for (int w = 0; w < run->pipeline->n_workers && !code; w++) {
