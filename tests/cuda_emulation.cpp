@@ -20,17 +20,37 @@ double emulation_lanes[32][32];
 
 enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
 
-/* A fiber is made once and runs a thread of every block. Between fibers one jumps, since swapcontext
- * asks the kernel each time. */
+/* Where a fiber, or who runs them, goes on. Jumps are used, since swapcontext asks the kernel each
+ * time, but for AddressSanitizer, which takes a jump for the end of the functions left. */
+struct place {
+	ucontext_t context;
+	jmp_buf jump;
+};
+
+static void change(place &from, place &to, bool first)
+{
+#ifdef __SANITIZE_ADDRESS__
+	(void)first;
+	swapcontext(&from.context, &to.context);
+#else
+	if (_setjmp(from.jump))
+		return;
+	if (first)
+		setcontext(&to.context);
+	_longjmp(to.jump, 1);
+#endif
+}
+
+/* Made once; runs a thread of every block. */
 struct fiber {
-	jmp_buf place;
+	struct place place;
 	std::vector<char> stack; /* empty: not made yet */
 	uint3 index;
 	enum state state;
 };
 
 static std::vector<fiber> fibers(1024);
-static jmp_buf scheduler;
+static place scheduler;
 static unsigned current;
 static const std::function<void()> *running;
 static float *block_shared;
@@ -42,11 +62,8 @@ float *emulation_shared()
 
 static void leave(enum state state)
 {
-	fiber &f = fibers[current];
-
-	f.state = state;
-	if (!_setjmp(f.place))
-		_longjmp(scheduler, 1);
+	fibers[current].state = state;
+	change(fibers[current].place, scheduler, false);
 }
 
 static void run_fiber()
@@ -62,32 +79,23 @@ void emulation_meet(bool warp)
 	leave(warp ? AT_WARP : AT_BLOCK);
 }
 
-static void make_fiber(fiber &f)
-{
-	ucontext_t context;
-
-	f.stack.resize(1 << 16);
-	getcontext(&context);
-	context.uc_stack.ss_sp = f.stack.data();
-	context.uc_stack.ss_size = f.stack.size();
-	context.uc_link = NULL;
-	makecontext(&context, run_fiber, 0);
-	setcontext(&context);
-}
-
 /* Run thread t until it waits or ends. */
 static void enter(unsigned t)
 {
 	fiber &f = fibers[t];
+	bool first = f.stack.empty();
 
+	if (first) {
+		f.stack.resize(1 << 16);
+		getcontext(&f.place.context);
+		f.place.context.uc_stack.ss_sp = f.stack.data();
+		f.place.context.uc_stack.ss_size = f.stack.size();
+		f.place.context.uc_link = NULL;
+		makecontext(&f.place.context, run_fiber, 0);
+	}
 	current = t;
 	threadIdx = f.index;
-	if (_setjmp(scheduler))
-		return;
-	if (f.stack.empty())
-		make_fiber(f);
-	else
-		_longjmp(f.place, 1);
+	change(scheduler, f.place, first);
 }
 
 static void fail(const char *what)
@@ -168,8 +176,8 @@ cudaError_t cudaGetDeviceCount(int *n)
 
 cudaError_t cudaMalloc(void **p, size_t size)
 {
-	*p = std::aligned_alloc(256, (size + 255) / 256 * 256 + 256);
-	return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+	/* not a byte more, so that AddressSanitizer sees what is read behind the end */
+	return posix_memalign(p, 256, size) ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
 cudaError_t cudaFree(void *p)

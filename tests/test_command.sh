@@ -233,6 +233,7 @@ if [ "$can_train" = yes ]; then
 	refuse "no 'fp16'" train graphs/digits.dot --precision fp16
 	refuse '--streams: 0 is out of range' train graphs/digits.dot --streams 0
 	refuse "no 'sdg'" train graphs/digits.dot --optimizer sdg
+	refuse "no 'fp16': there are fp32, tf32 and bf16" train graphs/digits.dot --precision fp16
 	printf '1,2,3\n4,5\n' >"$work/short.csv"
 	refuse 'short.csv:2' train graphs/digits.dot --data "$work/short.csv"
 	printf '1,2,3\n4,five,6\n' >"$work/word.csv"
