@@ -17,6 +17,7 @@
 #include "pipeline.h"
 #include "timeline.h"
 #include "traffic.h"
+#include "versions.h"
 #include "../src/runtime/ranks.h"
 #include "../src/runtime/run.h"
 
@@ -203,7 +204,13 @@ static void train(const struct orr_jobs *jobs, const struct orr_dataset *data, c
 	if (!keep)
 		options.keep_bytes = 0;
 	check(orr_run_create(&run, jobs, data, &options, &err), name, &err);
-	check(orr_run_train(run, N_STEPS, visit, run, &err), name, &err);
+	/* what is derived is of a round, of which a stream's step is a part */
+	check(orr_run_train(run,
+			    jobs->versions ? N_STEPS * jobs->pipeline->n_microbatches /
+						     orr_versions_step(jobs->versions)
+					   : N_STEPS,
+			    visit, run, &err),
+	      name, &err);
 	check_traffic(jobs, run, name, batch % jobs->pipeline->n_microbatches == 0);
 	check(orr_run_evaluate(run, true, &loss, &accuracy, &err), name, &err);
 	write_out(&loss, sizeof(loss), 1);
@@ -234,8 +241,7 @@ static bool train_under(const char *name, int n_workers, int n_microbatches, int
 	check(orr_partition(&pipeline, graph, &machine, 0, samples, &err), name, &err);
 	check(orr_pipeline_set_step(pipeline, n_workers, n_microbatches, &err), name, &err);
 	check(make_data(&data), name, &err);
-	serves = !choice.schedule.stream &&
-		 !orr_jobs_create(&jobs, pipeline, &choice.schedule, &err);
+	serves = !orr_jobs_create(&jobs, pipeline, &choice.schedule, &err);
 	if (serves) {
 		train(jobs, &data, name, batch, batch % n_microbatches == 0);
 		if (!orr_ranks_rank())
