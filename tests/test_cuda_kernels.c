@@ -533,15 +533,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("cuda-kernels");
-	TCase *tcase = tcase_create("cuda-kernels");
-	SRunner *runner = srunner_create(suite);
+	Suite *suite;
+	TCase *tcase;
+	SRunner *runner;
 	int failed, n = 0;
 
 	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
 		printf("SKIP: no CUDA device\n");
 		return 77;
 	}
+	suite = suite_create("cuda-kernels");
+	tcase = tcase_create("cuda-kernels");
+	runner = srunner_create(suite);
 	orr_gemm_init();
 	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 120);

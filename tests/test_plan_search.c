@@ -62,9 +62,9 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 		{"towers:2,1/2", "5", "50B/s", {1, 2, 2, 10, 0, 100}, 6, 0, 0},
 	};
 	struct orr_plan_options o = {.straight = true, .n_microbatches = cases[_i].m, .memory_bytes = cases[_i].memory};
-	struct orr_graph *g = NULL;
+	struct orr_graph *g = NULL, *g_again = NULL;
 	struct orr_plan *plan = make(&g, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
-	struct orr_plan *again = make(&g, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
+	struct orr_plan *again = make(&g_again, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
 	int64_t before_ns = plan->figures->makespan_ns, memory = cases[_i].memory ? cases[_i].memory : most_memory(plan);
 	struct orr_error err = {""};
 
@@ -86,6 +86,7 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 	orr_plan_destroy(plan);
 	orr_plan_destroy(again);
 	orr_graph_destroy(g);
+	orr_graph_destroy(g_again);
 }
 END_TEST
 
