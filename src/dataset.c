@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 #include <sys/types.h>
 
 /* What is read so far. */
@@ -188,6 +189,7 @@ static int read_row(struct reader *in, const char *line, const char *end, struct
 				"%s:%lld: this line has %lld cells, the lines before have %lld",
 				in->path, (long long)in->line, (long long)n,
 				(long long)data->n_columns);
+	data->checksum = XXH3_64bits_withSeed(line, (size_t)(end - line), data->checksum);
 	data->n_rows++;
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 struct orr_dataset {
 	int64_t n_rows, n_columns; /* of the file */
+	uint64_t checksum;   /* of all rows of the file, line by line (XXH3), whatever is kept of them */
 	int64_t *place;      /* owned; [n_columns] where in a row's values a column is, or -1: it is not here;
 	                        NULL: all of them are, in order */
 	int64_t n_kept;      /* columns that are here; without place, all */

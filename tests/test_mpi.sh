@@ -3,10 +3,10 @@
 #   bits   the bytes that one process writes for some schedules are those of 2, 3 and 4 ranks, and what crosses is what
 #          the simulator derives, of every rank and kind
 #   all    the same for every schedule
-#   kill   a rank that is killed, or stopped, ends all of them in time, with a message that says which
+#   kill   a rank that is killed, stopped, or that does not start, ends all of them in time, with a message that says which
 #   resume a run goes on from its checkpoint, on another number of ranks, to the same parameters; no rank holds more
 #          of the data than the columns that its stages read
-#   refuse what is wrong is said once, whichever ranks see it, with exit code 2
+#   refuse what is wrong is said once, whichever ranks see it, with exit code 2; and what is no training is done once
 #   links  what is measured between every two ranks is what simulate takes, and no more than the wire can carry
 #   bound  ranks that mpirun has bound to a core each keep to it, instead of all to the first
 # Exit code 77: there is no mpirun, or the build has no MPI.
@@ -72,6 +72,31 @@ refuse() {
 		grep -qF -- "$text" "$work/err" || fail "$*: exit code $code: $(cat "$work/out" "$work/err")"
 }
 
+# once: a command that neither trains nor measures links is for one process; the others leave it to rank 0
+once() {
+	for arguments in 'show graphs/digits.dot' 'simulate chain:4 -m 8' 'train --help' '--help'; do
+		# shellcheck disable=SC2086
+		(cd "$source" && "$orrery" $arguments >"$work/one" && ranks 3 "$orrery" $arguments >"$work/three") 2>"$work/err" ||
+			fail "$arguments: $(cat "$work/err")"
+		cmp -s "$work/one" "$work/three" || fail "$arguments on 3 ranks: $(cat "$work/three")"
+	done
+	(cd "$source" && ranks 3 "$orrery" profile graphs/digits.dot) >"$work/out" 2>"$work/err"
+	[ $? -eq 2 ] && [ ! -s "$work/out" ] && [ "$(grep '^orrery: ' "$work/err")" = 'orrery: one process measures GRAPH, with all its workers: leave out mpirun, or measure the links between ranks with --links' ] || fail "profile: $(cat "$work/out" "$work/err")"
+}
+
+# late: a rank that does not even start
+late() {
+	begin=$(date +%s)
+	# shellcheck disable=SC2016
+	(cd "$source" && ranks 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" -ne 1 ] || sleep 120; exec "$@"' late \
+		"$orrery" train graphs/digits.dot --steps 1) >/dev/null 2>"$work/late" && fail 'a rank is late: exit code 0'
+	lasted=$(($(date +%s) - begin))
+	[ "$lasted" -le 30 ] || fail "a rank is late: $lasted s until all ended"
+	[ "$(grep -c '^orrery: rank [02] has waited 20 s for the others to start' "$work/late")" -eq 1 ] ||
+		fail "a rank is late: $(cat "$work/late")"
+	return $failed
+}
+
 # limited: the same on a wire of 1 Gbit/s, of which bursts of 200 kB are free; where such a wire can be had
 limited() {
 	unshare -n sh -c 'ip link set lo up && tc qdisc add dev lo root tbf rate 1gbit burst 200kb latency 500ms &&
@@ -120,6 +145,7 @@ refuse)
 	sed '$s/[0-9]*$/10/' "$source/graphs/data/digits.csv" >"$work/eleven.csv"
 	refuse 'has class 10 in digit' train graphs/digits.dot --data "$work/eleven.csv"
 	refuse 'memory' train graphs/digits.dot --memory 100kB
+	once
 	;;
 bound)
 	bound
@@ -135,11 +161,14 @@ all)
 	bits 4 8 24 '2 3 4'
 	;;
 kill)
+	late & # which is mostly waiting
+	late=$!
 	hurt KILL 1 2
 	hurt KILL 0 1
 	hurt KILL 2 3.5
 	hurt STOP 1 2
 	hurt STOP 0 2
+	wait $late || failed=1
 	;;
 resume)
 	cd "$source" || exit 1

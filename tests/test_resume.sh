@@ -161,6 +161,25 @@ sed 's/features=24/features=25/' model.dot >other.dot
 "$orrery" train other.dot --batch 48 --checkpoint calm --resume >out 2>err
 one_line 'graph l1 is "linear 24 of left" there and "linear 25 of left" here' err 'another graph'
 
+sed '2s/^[0-9]*,/3,/' "$source/graphs/data/digits.csv" >digits.csv
+sed 's#data=".*"#data="digits.csv"#' model.dot >other.dot
+cmp -s digits.csv "$source/graphs/data/digits.csv" && fail 'the data are the same'
+"$orrery" train other.dot --batch 48 --checkpoint calm --resume >out 2>err
+one_line 'data checksum is "' err 'other data'
+refuse "--checkpoint '': name a folder" --checkpoint ''
+refuse 'out: is no folder: name another' --checkpoint out
+
+# --- one folder, one training ---
+"$orrery" train model.dot --batch 48 --steps 1000000 --checkpoint busy --every 4 >/dev/null 2>&1 &
+pid=$!
+until [ -n "$(resume busy)" ]; do
+	sleep 0.1
+done
+refuse 'busy: another run writes its checkpoints there' --checkpoint busy --resume --batch 48
+kill -9 $pid
+wait $pid 2>/dev/null
+refuse 'busy: has checkpoints' --checkpoint busy
+
 # --- a full disk: one line for each, training goes on, the checkpoint before is whole ---
 # short STEPS OPTION...
 short() {

@@ -14,6 +14,7 @@
 #include "partition.h"
 #include "pipeline.h"
 #include "quantity.h"
+#include "runtime/ranks.h"
 #include "runtime/profile.h"
 #include "work.h"
 
@@ -224,6 +225,12 @@ int cmd_profile(int argc, char **argv)
 	command_parse(&argp, argc, argv, &a);
 	if (a.links)
 		return profile_links(&a);
+	if (!(code = across_start(&err)) && orr_ranks_count() > 1)
+		code = orr_fail(&err, ORR_E_INPUT,
+				"one process measures GRAPH, with all its workers: leave out mpirun, "
+				"or measure the links between ranks with --links");
+	if (code)
+		return across_end(code, &err);
 	if (a.output.json) {
 		code = orr_fail(
 			&err, ORR_E_INPUT,

@@ -40,6 +40,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_CHECKPOINT:
+		if (!*arg)
+			command_refuse((orr_fail(&err, ORR_E_INPUT, "--checkpoint '': name a folder"), &err));
 		o->folder = arg;
 		break;
 	case KEY_EVERY:
@@ -84,7 +86,8 @@ static int open_first(struct orr_checkpoint **out, const struct keep_options *o,
 
 	if (o->resume && (code = orr_checkpoint_open(out, o->folder, -1, report_damaged, err)))
 		return code;
-	if ((code = orr_checkpoint_prepare(o->folder, &newest, err)))
+	if ((code = orr_checkpoint_lock(o->folder, err)) ||
+	    (code = orr_checkpoint_prepare(o->folder, &newest, err)))
 		return code;
 	if (newest >= 0 && !o->resume)
 		return orr_fail(err, ORR_E_INPUT, "%s: has checkpoints, up to step %lld: give --resume to go on from "

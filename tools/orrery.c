@@ -12,15 +12,16 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *summary;
+	bool on_every_rank; /* under mpirun; of the others rank 0 alone is enough */
 } commands[] = {
-	{"show", cmd_show, "operators, stages, parameters, FLOP, encoders of a model"},
-	{"schedules", cmd_schedules, "what there is, with its parameters"},
-	{"simulate", cmd_simulate, "a schedule's timeline and figures, without running it"},
-	{"compare", cmd_compare, "every schedule that fits, side by side"},
-	{"profile", cmd_profile, "measure every operator on this machine"},
-	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs"},
-	{"train", cmd_train, "train a model under a schedule, as StarPU tasks"},
-	{"curves", cmd_curves, "the losses of several trainings, side by side"},
+	{"show", cmd_show, "operators, stages, parameters, FLOP, encoders of a model", false},
+	{"schedules", cmd_schedules, "what there is, with its parameters", false},
+	{"simulate", cmd_simulate, "a schedule's timeline and figures, without running it", false},
+	{"compare", cmd_compare, "every schedule that fits, side by side", false},
+	{"profile", cmd_profile, "measure every operator on this machine", true},
+	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs", false},
+	{"train", cmd_train, "train a model under a schedule, as StarPU tasks", true},
+	{"curves", cmd_curves, "the losses of several trainings, side by side", false},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -118,11 +119,27 @@ void command_parse(const struct argp *argp, int argc, char **argv, void *input)
 	command_refuse(&err);
 }
 
+/* mpirun has started this process beside a rank 0 which does, or says, the same. */
+static bool repeats(int argc, char **argv)
+{
+	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+	bool together = false;
+
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return rank && atoi(rank) > 0;
+	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
+		together |= commands[i].on_every_rank && !strcmp(argv[1], commands[i].name);
+	return !together && rank && atoi(rank) > 0;
+}
+
 int main(int argc, char **argv)
 {
 	char name[64];
 
 	argp_err_exit_status = 2;
+	if (repeats(argc, argv))
+		return 0;
 	if (argc > 1 &&
 	    (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
 		print_help(stdout);

@@ -165,16 +165,22 @@ int output_json(json_t *json, struct orr_error *err)
 	return code;
 }
 
+/* mpirun gives rank 0 a terminal of its own, wherever its output goes. */
+static bool is_terminal(void)
+{
+	return isatty(STDOUT_FILENO) && !getenv("OMPI_COMM_WORLD_RANK");
+}
+
 int output_columns(void)
 {
 	struct winsize size;
 
-	if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
+	if (is_terminal() && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
 		return size.ws_col;
 	return 100;
 }
 
 int output_wants_colour(void)
 {
-	return isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+	return is_terminal() && !getenv("NO_COLOR");
 }

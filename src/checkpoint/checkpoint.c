@@ -3,12 +3,14 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,6 +148,41 @@ static int list_steps(const char *folder, int64_t **steps, int *n, struct orr_er
 	return code;
 }
 
+static int make_folder(const char *folder, struct orr_error *err)
+{
+	struct stat about;
+
+	if (mkdir(folder, 0777) && errno != EEXIST)
+		return orr_fail(err, ORR_E_INPUT, "%s: cannot be made: %s", folder,
+				strerror(errno));
+	if (!stat(folder, &about) && !S_ISDIR(about.st_mode))
+		return orr_fail(err, ORR_E_INPUT, "%s: is no folder: name another", folder);
+	if (access(folder, W_OK | X_OK))
+		return orr_fail(err, ORR_E_INPUT, "%s: nothing can be written there: %s", folder,
+				strerror(errno));
+	return 0;
+}
+
+int orr_checkpoint_lock(const char *folder, struct orr_error *err)
+{
+	char path[PATH_MAX];
+	int fd, code = make_folder(folder, err);
+
+	if (code)
+		return code;
+	join(path, "%s/.lock", folder);
+	if ((fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) < 0)
+		return orr_fail(err, ORR_E_INPUT, "%s: cannot be made: %s", path, strerror(errno));
+	/* where a file system has no locks, it goes without one */
+	if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+		return 0;
+	close(fd);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: another run writes its checkpoints there: name another folder, or "
+			"wait for it to end",
+			folder);
+}
+
 int orr_checkpoint_prepare(const char *folder, int64_t *newest, struct orr_error *err)
 {
 	char path[PATH_MAX];
@@ -155,12 +192,8 @@ int orr_checkpoint_prepare(const char *folder, int64_t *newest, struct orr_error
 	DIR *names;
 
 	*newest = -1;
-	if (mkdir(folder, 0777) && errno != EEXIST)
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot be made: %s", folder,
-				strerror(errno));
-	if (access(folder, W_OK | X_OK))
-		return orr_fail(err, ORR_E_INPUT, "%s: nothing can be written there: %s", folder,
-				strerror(errno));
+	if ((code = make_folder(folder, err)))
+		return code;
 	if ((code = list_steps(folder, &steps, &n, err)))
 		goto out;
 	if (n)

@@ -19,6 +19,10 @@ struct orr_shard {
 	char checksum[ORR_CHECKSUM];
 };
 
+/* Make the folder where it is missing and keep other processes from writing there, until this one ends.
+ * ORR_E_INPUT: one does. */
+int orr_checkpoint_lock(const char *folder, struct orr_error *err);
+
 /* Make the folder where it is missing, remove what was left unfinished there, and tell the newest
  * step there (whole or not), or -1. */
 int orr_checkpoint_prepare(const char *folder, int64_t *newest, struct orr_error *err);

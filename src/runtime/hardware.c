@@ -1,5 +1,6 @@
 #include "hardware.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,22 @@ static void set_number(const char *name, int64_t value)
 	setenv(name, text, 1);
 }
 
+/* What StarPU has measured of a host it keeps in files of the user's, named after the host. Ranks
+ * there would write and read them at the same time, whereupon 1.3 aborts: each has its own. */
+static void keep_measurements_apart(int rank, int n_local)
+{
+	static char host[HOST_NAME_MAX + 1];
+	const char *given = getenv("STARPU_HOSTNAME");
+	char name[HOST_NAME_MAX + 40];
+
+	if (!*host && given)
+		snprintf(host, sizeof(host), "%s", given);
+	else if (!*host && gethostname(host, sizeof(host) - 1))
+		return;
+	snprintf(name, sizeof(name), "%s-rank-%d-of-%d", host, rank, n_local);
+	setenv("STARPU_HOSTNAME", name, 1);
+}
+
 /* StarPU's limit is of a device, in MiB; ours is of a worker. */
 static void limit_memory(const struct orr_run *run, int n_own, int n_devices)
 {
@@ -147,6 +164,8 @@ int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, str
 	n_devices = n_devices < STARPU_MAXCUDADEVS ? n_devices : STARPU_MAXCUDADEVS;
 	if (is_bound()) /* else StarPU 1.3 takes the host's first cores, in every rank the same */
 		setenv("STARPU_WORKERS_GETBIND", "1", 0);
+	if (n_local > 1)
+		keep_measurements_apart(rank, n_local);
 	conf->nopencl = 0;
 	conf->ncuda = 0;
 	conf->ncpus = count_cpus(n_own, n_local);

@@ -11,7 +11,7 @@
 
 #define TICK_NS 50000000         /* the thread looks around so often */
 #define BEAT_NS INT64_C(500000000)
-#define SILENCE_S 12             /* of a rank that hangs */
+#define SILENCE_S 10             /* of a rank that hangs */
 
 /* What a rank says to rank 0, or rank 0 to a rank. */
 struct beat {
@@ -103,14 +103,13 @@ static void forgive(int64_t now)
 static void look_for_silence(int64_t now)
 {
 	for (int k = 0; k < heart.n_ranks; k++) {
-		int64_t limit_ns = INT64_C(1000000000) * SILENCE_S;
+		/* Where rank 0 is silent, one of the others speaks, and ends the rest before they do. */
+		int64_t limit_s = SILENCE_S + (heart.rank < 3 ? heart.rank : 3) * 4;
 		char text[160];
 
 		if (k == heart.rank || (k && heart.rank))
 			continue;
-		/* Where rank 0 is silent, one of the others speaks before the rest. */
-		limit_ns += heart.rank < 8 ? heart.rank * 1000000000LL : 8000000000LL;
-		if (now - heart.heard_ns[k] < limit_ns)
+		if (now - heart.heard_ns[k] < limit_s * 1000000000)
 			continue;
 		snprintf(text, sizeof(text),
 			 "rank %d hangs, or cannot be reached: it has said nothing for %lld s; all "

@@ -1,9 +1,13 @@
 #include "ranks_mpi.h"
 
 #include <mpi.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* MPI is there once in a process. */
 static struct {
@@ -23,6 +27,66 @@ int orr_ranks_rank(void)
 	return ranks.rank;
 }
 
+/* ---- the start, which waits for every rank, before there are heartbeats ---- */
+
+#define START_S 20 /* for all of them to come; a second more for each rank, so that one speaks */
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool over;
+	int rank;
+	void (*say)(const char *message);
+} launch = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *watch_start(void *unused)
+{
+	struct timespec until;
+	char text[160];
+	bool over;
+	int code = 0;
+
+	(void)unused;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += START_S + (launch.rank < 8 ? launch.rank : 8);
+	pthread_mutex_lock(&launch.mutex);
+	while (!launch.over && !code)
+		code = pthread_cond_timedwait(&launch.changed, &launch.mutex, &until);
+	over = launch.over;
+	pthread_mutex_unlock(&launch.mutex);
+	if (over)
+		return NULL;
+	snprintf(text, sizeof(text),
+		 "rank %d has waited %d s for the others to start: one of them hangs, or cannot be "
+		 "reached; all ranks end",
+		 launch.rank, START_S);
+	if (launch.say)
+		launch.say(text);
+	_exit(1); /* whereupon mpirun ends the others; MPI itself is not there yet */
+}
+
+static int watch_begin(void (*say)(const char *message), struct orr_error *err)
+{
+	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+	launch.rank = rank ? atoi(rank) : 0;
+	launch.say = say;
+	launch.over = false;
+	if (pthread_create(&launch.thread, NULL, watch_start, NULL))
+		return orr_fail(err, ORR_E_RUNTIME, "ranks: no thread to watch the start");
+	return 0;
+}
+
+static void watch_end(void)
+{
+	pthread_mutex_lock(&launch.mutex);
+	launch.over = true;
+	pthread_cond_signal(&launch.changed);
+	pthread_mutex_unlock(&launch.mutex);
+	pthread_join(launch.thread, NULL);
+}
+
 int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 {
 	const char *size = getenv("OMPI_COMM_WORLD_SIZE");
@@ -33,6 +97,8 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 	/* The thread that moves StarPU's data polls; it shall leave the core to those that compute
 	 * (with more threads than cores a step is ten times as fast). */
 	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+	if ((code = watch_begin(say, err)))
+		return code;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided))
 		return orr_fail(err, ORR_E_RUNTIME, "MPI does not start");
 	if (provided < MPI_THREAD_MULTIPLE)
@@ -44,6 +110,7 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 	MPI_Comm_dup(MPI_COMM_WORLD, &ranks.comm);
 	if ((code = orr_heartbeat_start(say, err)))
 		MPI_Abort(MPI_COMM_WORLD, 1);
+	watch_end();
 	return code;
 }
 

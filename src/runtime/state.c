@@ -83,13 +83,17 @@ static json_t *about_graph(const struct orr_graph *g)
 static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 {
 	const struct orr_dataset *data = run->dataset;
-	json_t *about = json_pack(
-		"{s:o,s:{s:I,s:I,s:I},s:i,s:I,s:o}", "graph", about_graph(run->pipeline->graph),
-		"data", "rows", (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
-		"training_rows", (json_int_t)data->n_train, "batch",
-		orr_run_step_samples(run->jobs, &run->options), "seed",
-		(json_int_t)run->options.seed, "optimizer", about_optimizer(&run->options));
+	char checksum[17];
+	json_t *about;
 
+	snprintf(checksum, sizeof(checksum), "%016llx", (unsigned long long)data->checksum);
+	about = json_pack("{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph",
+			  about_graph(run->pipeline->graph), "data", "rows",
+			  (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
+			  "training_rows", (json_int_t)data->n_train, "checksum", checksum, "batch",
+			  orr_run_step_samples(run->jobs, &run->options), "seed",
+			  (json_int_t)run->options.seed, "optimizer",
+			  about_optimizer(&run->options));
 	if (!about)
 		orr_fail(err, ORR_E_NOMEM,
 			 "checkpoint: no memory to describe the run, or a name that is no UTF-8");
