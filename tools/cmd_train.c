@@ -509,11 +509,26 @@ static int check_batch(const struct arguments *a, struct orr_error *err)
 	return 0;
 }
 
-/* One a rank; alone, one a stream of each device, or one a core. */
+/* 0: what this is, is refused later, where it is known how many numbers there must be. */
+static int sum_of(const char *list)
+{
+	char *end;
+	long sum = 0;
+
+	do {
+		sum += strtol(list, &end, 10);
+		list = end + 1;
+	} while (*end == ',' && sum > 0 && sum < 1 << 20);
+	return sum > 0 && sum < 1 << 20 ? (int)sum : 0;
+}
+
+/* As --ranks-workers says, or one a rank; alone, one a stream of each device, or one a core. */
 static int default_workers(const struct orr_run_options *o)
 {
 	int n = o->hardware == ORR_HARDWARE_CPU ? 0 : orr_run_devices(NULL, 0);
 
+	if (o->ranks_workers && sum_of(o->ranks_workers))
+		return sum_of(o->ranks_workers);
 	if (orr_ranks_count() > 1)
 		return orr_ranks_count();
 	return n > 0 ? n * o->streams : (int)sysconf(_SC_NPROCESSORS_ONLN);
