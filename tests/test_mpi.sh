@@ -41,14 +41,14 @@ find_rank() {
 
 # hurt SIGNAL RANK SECONDS: what a rank that gets the signal, so long after it was there, leads to
 hurt() {
-	mark=$work/$1-$2-$3.svg
+	mark=$work/$1-$2-$3.svg err=$work/$1-$2-$3.err
 	(cd "$source" && ranks 3 "$orrery" train graphs/digits.dot -w 4 -m 8 --steps 1000000 \
-		--svg "$mark" >/dev/null 2>"$work/err") &
+		--svg "$mark" >/dev/null 2>"$err") &
 	job=$!
 	victim=$(find_rank "$2" "$mark")
 	sleep "$3"
 	if ! kill "-$1" "$victim"; then
-		fail "no rank $2: $(cat "$work/err")"
+		fail "no rank $2: $(cat "$err")"
 		kill "$job"
 		return
 	fi
@@ -56,8 +56,8 @@ hurt() {
 	wait "$job" && fail "signal $1 to rank $2: exit code 0"
 	lasted=$(($(date +%s) - begin))
 	[ "$lasted" -le 30 ] || fail "signal $1 to rank $2: $lasted s until all ended"
-	[ "$(grep -cE "rank $2( with PID| hangs)" "$work/err")" -eq 1 ] ||
-		fail "signal $1 to rank $2: no message, or several: $(cat "$work/err")"
+	[ "$(grep -cE "rank $2( with PID| hangs)" "$err")" -eq 1 ] ||
+		fail "signal $1 to rank $2: no message, or several: $(cat "$err")"
 	pgrep -f "^$orrery train .*$mark" >/dev/null && fail "signal $1 to rank $2: a rank goes on"
 	printf 'signal %s to rank %s: all ended after %s s\n' "$1" "$2" "$lasted"
 }
@@ -94,7 +94,6 @@ late() {
 	[ "$lasted" -le 30 ] || fail "a rank is late: $lasted s until all ended"
 	[ "$(grep -c '^orrery: rank [02] has waited 20 s for the others to start' "$work/late")" -eq 1 ] ||
 		fail "a rank is late: $(cat "$work/late")"
-	return $failed
 }
 
 # limited: the same on a wire of 1 Gbit/s, of which bursts of 200 kB are free; where such a wire can be had
@@ -161,14 +160,17 @@ all)
 	bits 4 8 24 '2 3 4'
 	;;
 kill)
-	late & # which is mostly waiting
-	late=$!
+	waiting= # what is mostly that
+	for test in late 'hurt STOP 1 2' 'hurt STOP 0 2'; do
+		(failed=0 && $test && exit $failed) &
+		waiting="$waiting $!"
+	done
 	hurt KILL 1 2
 	hurt KILL 0 1
 	hurt KILL 2 3.5
-	hurt STOP 1 2
-	hurt STOP 0 2
-	wait $late || failed=1
+	for test in $waiting; do
+		wait "$test" || failed=1
+	done
 	;;
 resume)
 	cd "$source" || exit 1
