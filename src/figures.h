@@ -35,8 +35,8 @@ struct orr_figures {
 	double span_bubble;     /* 1 - busiest worker's work / max over workers of (last end - first start):
 	                           the figure of the zero-bubble papers, whose workers may start staggered */
 	int64_t span_ns;        /* that maximum */
-	int64_t lower_bound_ns; /* no order of this placement can be shorter, even with free links: the critical
-	                           path, or a worker's work with what must come before and after it */
+	int64_t lower_bound_ns; /* no order of these jobs on their workers can be shorter, even with free links:
+	                           the critical path, or a worker's work with what comes before and after it */
 	double throughput;      /* rho = S*B / (L*W), L in units of the mean forward + backward of a stage [1] */
 	double throughput_bound;/* what the memory-time argument of [1, appendix] proves for the peak stash M of
 	                           this timeline: M * (work of all stages) / (sum of the stages' shortest

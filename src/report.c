@@ -171,7 +171,7 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	fprintf(file, "lower bound  %s%s",
 	        orr_duration_print(low, CELL, f->lower_bound_ns, p->units), unit);
 	if (f->makespan_ns == f->lower_bound_ns)
-		fprintf(file, "; reached: with this placement nothing is shorter\n");
+		fprintf(file, "; reached: no order of these jobs is shorter\n");
 	else if (f->makespan_ns < f->lower_bound_ns) /* a run may be faster than its costs */
 		fprintf(file, "; the makespan is %.1f%% below it: jobs took less than their costs\n",
 		        100 * (1 - (double)f->makespan_ns / (double)f->lower_bound_ns));

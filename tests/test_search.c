@@ -295,6 +295,27 @@ START_TEST(the_best_order_of_small_steps_is_found_and_no_bound_is_above_it)
 }
 END_TEST
 
+/* A backward that is not split starts one job less: 1f1b takes (m + P - 1) (6 + 7) here. */
+START_TEST(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time)
+{
+	struct orr_pipeline *p = make_costed(4, 1, 1, 1);
+	struct orr_search_options options = {.stashes = 4, .effort = 1, .seed = 1};
+	struct orr_search_result result;
+	struct way whole;
+	int worker[4];
+	int64_t n[4 * 8 * 3];
+
+	orr_pipeline_set_overhead(p, 5);
+	way_init(&whole, p, "1f1b", 4, 8);
+	ck_assert(!orr_search(worker, n, &result, p, &options, NULL));
+	ck_assert_int_eq(whole.figures->makespan_ns, 11 * 13);
+	ck_assert_int_gt(result.makespan_ns, 11 * 13);
+	ck_assert_int_le(result.bound_ns, 11 * 13);
+	way_fini(&whole);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* ---- its promises ---- */
 
 static const char *const shapes[] = {"0>1 1>2 2>3 3>4 4>5", "0>2 1>2 2>3 3>4 4>5",
@@ -448,6 +469,7 @@ int main(void)
 			    (int)(sizeof(published) / sizeof(*published)));
 	tcase_add_loop_test(tcase, the_best_order_of_small_steps_is_found_and_no_bound_is_above_it,
 			    0, N_SMALL);
+	tcase_add_test(tcase, no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time);
 	tcase_add_test(tcase, the_simulator_needs_the_time_that_the_search_promises);
 	tcase_add_test(tcase, progress_tells_every_better_order);
 	tcase_add_test(tcase, memory_in_which_nothing_fits_is_refused);

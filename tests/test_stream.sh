@@ -110,6 +110,7 @@ if command -v mpirun >/dev/null &&
 	ranks 3 "$orrery" train model.dot $(options replicas) --checkpoint "$work/ranks" >/dev/null 2>err &
 	job=$!
 	while [ -z "$(resume ranks)" ] && kill -0 "$job" 2>/dev/null; do sleep 0.05; done
+	[ -n "$(resume ranks)" ] || fail "ranks: ended before its first checkpoint: $(cat err)"
 	victim=$(pgrep -f "^$orrery train .*--checkpoint $work/ranks" | tail -n 1)
 	[ -n "$victim" ] && kill -9 "$victim"
 	wait "$job" && fail 'ranks: the one that was killed is not missed'

@@ -3,7 +3,7 @@
  * for, since the k-th F of a stage can only start when k are done of every stage before it, and so
  * on; times and loads stay as they are. So a bound on orders in which every stage takes its
  * microbatches in turn holds for all. And a backward that is not split is a split one whose W
- * follows at once. */
+ * follows at once, and need not be started: so W counts without what starting it takes. */
 #include "bounds.h"
 
 #include <stdbool.h>
@@ -20,6 +20,7 @@ struct finder {
 	const struct orr_pipeline *p;
 	int n_jobs, n_words;
 	struct orr_error *err;
+	int64_t *duration;    /* [n_jobs] at least */
 	int64_t *head, *tail; /* [n_jobs] at least so much before its start, and after its end */
 	int *turn;            /* [n_jobs] jobs in an order that extends all edges */
 	int *own, *flight; /* [n_stages] W, and B, of so many microbatches before must have ended */
@@ -145,7 +146,7 @@ static int64_t wait_for_load(const struct finder *f, int j, const int64_t *side)
 
 			if (!(reach[k / 64] >> (k % 64) & 1))
 				continue;
-			load += f->trial->duration[k];
+			load += f->duration[k];
 			most = larger(most, side[k] + load);
 		}
 	}
@@ -190,7 +191,7 @@ static void find_side(struct finder *f, bool after, int *list)
 				worker_of(f, list[k]) == worker_of(f, j) ? 0 : f->p->latency_ns;
 
 			side[j] = larger(side[j],
-					 side[list[k]] + f->trial->duration[list[k]] + between);
+					 side[list[k]] + f->duration[list[k]] + between);
 			if (f->reach)
 				merge(f, j, list[k]);
 		}
@@ -222,7 +223,7 @@ static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct
 			now = keyed[i].key;
 		for (; i < n && keyed[i].key <= now; i++)
 			if ((code = orr_heap_push(heap, -f->tail[keyed[i].value], keyed[i].value,
-						  f->trial->duration[keyed[i].value], f->err)))
+						  f->duration[keyed[i].value], f->err)))
 				return code;
 		job = orr_heap_pop(heap);
 		until = i < n ? keyed[i].key : INT64_MAX;
@@ -245,7 +246,7 @@ static int64_t shortest_life(struct finder *f, int s)
 	const struct orr_pipeline *p = f->p;
 	int n = p->n_stages;
 	int64_t *down = f->longest, *up = f->longest + n;
-	const int64_t *duration = f->trial->duration;
+	const int64_t *duration = f->duration;
 
 	for (int t = 0; t < n; t++)
 		down[t] = up[t] = -1;
@@ -308,8 +309,8 @@ static int64_t bound_memory(struct finder *f, int w)
 			bytes = 0; /* too large to count: no bound from bytes */
 		first = smaller(first, f->head[j]);
 		last = smaller(last, f->tail[k]);
-		forward = smaller(forward, t->duration[j]);
-		weight = smaller(weight, t->duration[k]);
+		forward = smaller(forward, f->duration[j]);
+		weight = smaller(weight, f->duration[k]);
 	}
 	if (!n)
 		return 0;
@@ -334,6 +335,9 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 		code = orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f->n_jobs);
 		goto out;
 	}
+	for (int j = 0; j < f->n_jobs; j++)
+		f->duration[j] = f->trial->duration[j] -
+				 (j % ORR_N_PASSES == ORR_PASS_W ? f->p->overhead_ns : 0);
 	take_turns(f);
 	if ((code = find_caps(f)))
 		goto out;
@@ -341,13 +345,13 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 	find_side(f, true, list);
 	for (int j = 0; j < f->n_jobs; j++)
 		out->path_ns =
-			larger(out->path_ns, f->head[j] + f->trial->duration[j] + f->tail[j]);
+			larger(out->path_ns, f->head[j] + f->duration[j] + f->tail[j]);
 	for (int w = 0; !code && w < f->p->n_workers; w++) {
 		code = bound_worker(f, w, keyed, &heap, &out->worker_ns);
 		out->memory_ns = larger(out->memory_ns, bound_memory(f, w));
 		if (!code)
-			code = orr_bounds_room(&out->room_ns, f->trial, w, f->head, f->tail,
-					       f->err);
+			code = orr_bounds_room(&out->room_ns, f->trial, w, f->duration, f->head,
+					       f->tail, f->err);
 	}
 	out->largest_ns =
 		larger(larger(out->path_ns, out->worker_ns), larger(out->memory_ns, out->room_ns));
@@ -367,6 +371,7 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_trial *trial, struc
 
 	memset(out, 0, sizeof(*out));
 	f.n_words = (f.n_jobs + 63) / 64;
+	f.duration = calloc(n, sizeof(*f.duration));
 	f.head = calloc(n, sizeof(*f.head));
 	f.tail = calloc(n, sizeof(*f.tail));
 	f.turn = calloc(n, sizeof(*f.turn));
@@ -377,11 +382,12 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_trial *trial, struc
 	f.longest = calloc(2 * n_stages, sizeof(*f.longest));
 	if (f.n_jobs <= DENSE)
 		f.reach = calloc(n * (size_t)f.n_words, sizeof(*f.reach));
-	if (!f.head || !f.tail || !f.turn || !f.sorted || !f.n_sorted || !f.own || !f.flight ||
-	    !f.longest || (f.n_jobs <= DENSE && !f.reach))
+	if (!f.duration || !f.head || !f.tail || !f.turn || !f.sorted || !f.n_sorted || !f.own ||
+	    !f.flight || !f.longest || (f.n_jobs <= DENSE && !f.reach))
 		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f.n_jobs);
 	else
 		code = find_all(&f, out);
+	free(f.duration);
 	free(f.head);
 	free(f.tail);
 	free(f.turn);

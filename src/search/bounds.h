@@ -21,7 +21,8 @@ struct orr_bounds {
  * limit (its order is not read). Makespans count from the first start to the last end. */
 int orr_bounds_find(struct orr_bounds *out, const struct orr_trial *trial, struct orr_error *err);
 
-/* Part of it: room_ns of worker w, if larger than *bound, by the heads and tails of all jobs. */
-int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const int64_t *head,
-		    const int64_t *tail, struct orr_error *err);
+/* Part of it: room_ns of worker w, if larger than *bound, by the shortest durations, heads and tails
+ * of all jobs. */
+int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const int64_t *duration,
+		    const int64_t *head, const int64_t *tail, struct orr_error *err);
 #endif

@@ -81,8 +81,8 @@ static int64_t join(const struct end *e, const struct orr_keyed *firsts, int64_t
 	return bound;
 }
 
-static int find(struct end *e, struct orr_keyed *firsts, const int64_t *head, const int64_t *tail,
-		int64_t *bound)
+static int find(struct end *e, struct orr_keyed *firsts, const int64_t *duration,
+		const int64_t *head, const int64_t *tail, int64_t *bound)
 {
 	const struct orr_trial *t = e->trial;
 	int64_t first = INT64_MAX, last = INT64_MAX, busy = 0;
@@ -91,12 +91,12 @@ static int find(struct end *e, struct orr_keyed *firsts, const int64_t *head, co
 	for (int j = 0; j < t->jobs.n_jobs; j++) {
 		if (t->jobs.compute[j] != e->w)
 			continue;
-		busy += t->duration[j];
+		busy += duration[j];
 		first = head[j] < first ? head[j] : first;
 		last = tail[j] < last ? tail[j] : last;
 	}
 	for (int d = 0; d < ORR_N_PASSES; d++) {
-		if ((code = sort(e, (enum orr_pass)d, t->duration, -1)))
+		if ((code = sort(e, (enum orr_pass)d, duration, -1)))
 			return code;
 		for (int k = 0; k < e->n; k++)
 			e->most[d][k + 1] = e->most[d][k] - e->keyed[k].key;
@@ -110,8 +110,8 @@ static int find(struct end *e, struct orr_keyed *firsts, const int64_t *head, co
 	return 0;
 }
 
-int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const int64_t *head,
-		    const int64_t *tail, struct orr_error *err)
+int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const int64_t *duration,
+		    const int64_t *head, const int64_t *tail, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = &trial->jobs;
 	struct end e = {.trial = trial, .w = w, .room = trial->limit.stashes, .err = err};
@@ -138,7 +138,7 @@ int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const 
 	} else {
 		e.most[1] = e.most[0] + room;
 		e.most[2] = e.most[1] + room;
-		code = find(&e, e.keyed + room, head, tail, bound);
+		code = find(&e, e.keyed + room, duration, head, tail, bound);
 	}
 	free(e.keyed);
 	free(e.most[0]);
