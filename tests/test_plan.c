@@ -451,21 +451,33 @@ END_TEST
 START_TEST(an_edited_plan_is_refused)
 {
 	static const struct {
-		const char *key, *value, *message; /* replaced in the first worker, or in the plan */
+		const char *of, *key, *value, *message; /* of: the first of that, or "": the plan itself */
 	} cases[] = {
-		{"order", "[\"0F0\"]", "no worker has job"},
-		{"order", "[\"0F0\",\"0F0\"]", "0F0 is there twice"},
-		{"order", "[\"9F0\"]", "'9F0' is no job"},
-		{"order", "[\"0X0\"]", "'0X0' is no job"},
-		{"order", "[1]", "'' is no job"},
-		{"order", "1", "a worker without an order"},
-		{"stages", "[]", "no stages in it"},
-		{"worker", "[]", "no workers in it"},
-		{"fingerprint", "\"no\"", "which graph it is for"},
-		{"microbatches", "0", "microbatches out of range"},
+		{"worker", "order", "[\"0F0\"]", "no worker has job"},
+		{"worker", "order", "[\"0F0\",\"0F0\"]", "0F0 is there twice"},
+		{"worker", "order", "[\"9F0\"]", "'9F0' is no job"},
+		{"worker", "order", "[\"0X0\"]", "'0X0' is no job"},
+		{"worker", "order", "[1]", "'' is no job"},
+		{"worker", "order", "1", "a worker without an order"},
+		{"stages", "workers", "[]", "a stage without workers"},
+		{"stages", "workers", "[0.5]", "stage 0, workers: give every one once, as a number below 5"},
+		{"stages", "workers", "[5]", "stage 0, workers"},
+		{"stages", "workers", "[0, 0]", "stage 0, workers"},
+		{"stages", "workers", "[1]", "worker 0 has job 0F0, and is not of the workers of stage 0"},
+		{"stages", "operators", "\"a\"", "a stage without operators"},
+		{"", "stages", "[]", "no stages in it"},
+		{"", "worker", "[]", "no workers in it"},
+		{"", "fingerprint", "\"no\"", "which graph it is for"},
+		{"", "microbatches", "0", "microbatches out of range"},
+		{"", "microbatches", "4611686018427387904", "microbatches out of range"},
+		{"", "samples", "0", "samples: no number of samples"},
+		{"", "samples", "\"1\"", "samples: no number of samples"},
+		{"", "bandwidth", "-1", "bandwidth: no bytes per second"},
+		{"", "bandwidth", "null", "bandwidth: no bytes per second"},
+		{"", "text", "[]", "text: no graph"},
 	};
 	json_t *json = plan_json(), *value = json_loads(cases[_i].value, JSON_DECODE_ANY, NULL);
-	json_t *of = _i < 6 ? json_array_get(json_object_get(json, "worker"), 0) : json;
+	json_t *of = *cases[_i].of ? json_array_get(json_object_get(json, cases[_i].of), 0) : json;
 	struct orr_choice choice;
 	struct orr_error err = {""};
 
@@ -534,7 +546,7 @@ int main(void)
 	tcase_add_test(tcase, pins_are_kept);
 	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
 	tcase_add_test(tcase, a_plan_is_read_back_as_written);
-	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 10);
+	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 22);
 	tcase_add_test(tcase, an_order_that_deadlocks_is_refused);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

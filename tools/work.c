@@ -251,8 +251,7 @@ static void settle(const struct work *work, struct work_options *o, int default_
 
 	if (!o->n_microbatches)
 		o->n_microbatches = table ? table->n_microbatches : 8;
-	if (plan && !o->has_batch && plan->samples > 0 &&
-	    plan->samples <= (1 << 30) / o->n_microbatches)
+	if (plan && !o->has_batch && plan->samples <= (1 << 30) / o->n_microbatches)
 		o->batch = (int)plan->samples * o->n_microbatches;
 	if (plan && o->machine.bandwidth_bytes_per_s <= 0)
 		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;

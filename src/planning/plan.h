@@ -86,7 +86,7 @@ struct orr_plan_file {
 	char fingerprint[24];
 	json_t *stages; /* owned */
 	int n_stages;
-	int64_t samples; /* of a microbatch; 0: not said */
+	int64_t samples; /* of a microbatch */
 	double bandwidth_bytes_per_s;
 	struct orr_table *table; /* owned */
 };

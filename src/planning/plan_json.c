@@ -243,12 +243,57 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 	return 0;
 }
 
+/* A stage's jobs are on the workers that it says it has. */
+static int check_stage(const struct orr_plan_file *file, int s, int *stage_of, struct orr_error *err)
+{
+	const struct orr_table *t = file->table;
+	const json_t *stage = json_array_get(file->stages, (size_t)s), *workers = json_object_get(stage, "workers"), *item;
+	int n_passes = t->split_backward ? 3 : 2;
+	size_t i;
+
+	if (!json_is_array(json_object_get(stage, "operators")))
+		return refuse(file, err, "a stage without operators");
+	if (!json_array_size(workers))
+		return refuse(file, err, "a stage without workers");
+	json_array_foreach(workers, i, item) {
+		json_int_t w = json_is_integer(item) ? json_integer_value(item) : -1;
+
+		if (w < 0 || w >= t->n_workers || stage_of[w] == s + 1)
+			return orr_fail(err, ORR_E_INPUT, "%s: stage %d, workers: give every one once, as a number below %d",
+			                file->path, s, t->n_workers);
+		stage_of[w] = s + 1;
+	}
+	for (int b = 0; b < t->n_microbatches; b++)
+		for (int d = 0; d < n_passes; d++) {
+			int w = t->compute[(b * t->n_stages + s) * n_passes + d];
+
+			if (stage_of[w] != s + 1)
+				return orr_fail(err, ORR_E_INPUT, "%s: worker %d has job %d%c%d, and is not of the workers of stage "
+				                "%d: change one of them", file->path, w, s, orr_pass_letter((enum orr_pass)d), b, s);
+		}
+	return 0;
+}
+
+static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
+{
+	int *stage_of = calloc((size_t)file->table->n_workers, sizeof(*stage_of)), code = 0; /* + 1 */
+
+	if (!stage_of)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
+	for (int s = 0; s < file->n_stages && !code; s++)
+		code = check_stage(file, s, stage_of, err);
+	free(stage_of);
+	return code;
+}
+
 static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *workers = json_object_get(json, "worker"), *text = json_object_get(json, "text");
+	const json_t *samples = json_object_get(json, "samples"), *bandwidth = json_object_get(json, "bandwidth");
 	const char *graph = json_string_value(json_object_get(json, "graph"));
 	const char *fingerprint = json_string_value(json_object_get(json, "fingerprint"));
 	json_int_t microbatches = json_integer_value(json_object_get(json, "microbatches"));
+	int code;
 
 	file->stages = json_incref(json_object_get(json, "stages"));
 	if (!json_is_array(file->stages) || !json_array_size(file->stages) || json_array_size(file->stages) > 1000000)
@@ -257,15 +302,22 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 		return refuse(file, err, "no workers in it");
 	if (!graph || !fingerprint || strlen(fingerprint) != 16)
 		return refuse(file, err, "it does not say which graph it is for");
-	if (microbatches < 1 || microbatches * (json_int_t)json_array_size(file->stages) > INT32_MAX / 3)
+	if (microbatches < 1 || microbatches > INT32_MAX / 3 / (json_int_t)json_array_size(file->stages))
 		return refuse(file, err, "microbatches out of range");
+	if (!json_is_integer(samples) || json_integer_value(samples) < 1 || json_integer_value(samples) > INT32_MAX)
+		return refuse(file, err, "samples: no number of samples of a microbatch");
+	if (!json_is_number(bandwidth) || json_number_value(bandwidth) < 0)
+		return refuse(file, err, "bandwidth: no bytes per second (0: free links)");
+	if (text && !json_is_string(text))
+		return refuse(file, err, "text: no graph");
 	file->n_stages = (int)json_array_size(file->stages);
-	file->samples = json_integer_value(json_object_get(json, "samples"));
-	file->bandwidth_bytes_per_s = json_number_value(json_object_get(json, "bandwidth"));
+	file->samples = json_integer_value(samples);
+	file->bandwidth_bytes_per_s = json_number_value(bandwidth);
 	(void)snprintf(file->fingerprint, sizeof(file->fingerprint), "%s", fingerprint);
-	if (!(file->graph = strdup(graph)) || (json_is_string(text) && !(file->text = strdup(json_string_value(text)))))
+	if (!(file->graph = strdup(graph)) || (text && !(file->text = strdup(json_string_value(text)))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
-	return read_orders(file, workers, (int)microbatches, err);
+	code = read_orders(file, workers, (int)microbatches, err);
+	return code ? code : check_stages(file, err);
 }
 
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err)
@@ -349,8 +401,5 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s)
 {
-	const json_t *workers = json_object_get(json_array_get(file->stages, (size_t)s), "workers");
-	size_t n = json_array_size(workers);
-
-	return n > 0 && n <= INT32_MAX ? (int)n : 1;
+	return (int)json_array_size(json_object_get(json_array_get(file->stages, (size_t)s), "workers"));
 }
