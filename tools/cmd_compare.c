@@ -82,6 +82,7 @@ static void print_row(char row[N_COLUMNS][CELL], const int *width)
 	printf("\n");
 }
 
+/* Columns that have nothing to say are left out. */
 static void print_table(const struct orr_comparison *c)
 {
 	char heading[2][N_COLUMNS][CELL] = {{"  schedule", "makespan", "per micro-", "bubble",
@@ -118,6 +119,13 @@ static void print_table(const struct orr_comparison *c)
 		fill_row(row, c, &c->contenders[i]);
 		print_row(row, width);
 	}
+	printf("\n*: nothing is both faster and smaller.\n"
+	       "per micro-batch: step after step; pipedream does not flush between them.\n"
+	       "bubble: 1 - time busy / (workers x makespan); span bubble: of the busiest worker, "
+	       "from its\n"
+	       "first start to its last end.\n"
+	       "peak stash%s: of the worker that needs most.\n%s",
+	       memory ? ", memory" : "", received ? "received: by all workers in a step.\n" : "");
 }
 
 static int print_text(const struct orr_comparison *c, const char *title, struct orr_error *err)
@@ -125,17 +133,8 @@ static int print_text(const struct orr_comparison *c, const char *title, struct 
 	int width = 0;
 
 	printf("%s\n\n", title);
-	if (c->n_fitting) {
+	if (c->n_fitting)
 		print_table(c);
-		printf("\n*: nothing is both faster and smaller.\n"
-		       "bubble: 1 - time busy / (workers x makespan); span bubble: of the busiest "
-		       "worker, from its\n"
-		       "first start to its last end. peak stash, memory: of the worker that needs "
-		       "most. received:\n"
-		       "by all workers in a step. per microbatch: step after step; pipedream "
-		       "does not flush between\n"
-		       "them.\n");
-	}
 	for (int i = c->n_fitting; i < c->n; i++)
 		width = (int)strlen(c->contenders[i].schedule) > width
 				? (int)strlen(c->contenders[i].schedule)

@@ -28,12 +28,11 @@ struct arguments {
 enum { KEY_LINKS = 1024 };
 
 static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Output:", 4},
-	{"output", 'o', "FILE.dot", 0, "the graph with what was measured, for plan and the rest",
-	 4},
-	{NULL, 0, NULL, 0, "Links:", 5},
+	{NULL, 0, NULL, 0, "Links:", 4},
 	{"links", KEY_LINKS, NULL, 0,
-	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 5},
+	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 4},
+	{"output", 'o', "FILE.dot", 0, "the graph with what was measured, for plan and the rest",
+	 5},
 	{0},
 };
 
@@ -176,6 +175,10 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 				"%s: has costs and nothing to compute: profile a model whose nodes "
 				"have an op",
 				g->name);
+	if (a->work.has_schedule || a->work.n_stages || a->work.recompute || a->work.versions)
+		return orr_fail(err, ORR_E_INPUT,
+				"profile measures operators, which no schedule and no cut changes: "
+				"leave out --schedule, --stages, --recompute, --sync and --accumulate");
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
 		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);

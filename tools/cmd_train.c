@@ -33,7 +33,6 @@ enum {
 	KEY_DATA,
 	KEY_LR,
 	KEY_OPTIMIZER,
-	KEY_PRECISION,
 	KEY_MOMENTUM,
 	KEY_DECAY,
 	KEY_SEED,
@@ -63,10 +62,6 @@ static const struct argp_option options[] = {
 	{"lr", KEY_LR, "X", 0, "learning rate (sgd 0.1, adam and adamw 0.002)", 4},
 	{"momentum", KEY_MOMENTUM, "X", 0, "of sgd (0.9)", 4},
 	{"weight-decay", KEY_DECAY, "X", 0, "(0)", 4},
-	{"precision", KEY_PRECISION, "NAME", 0,
-	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
-	 "as fp32 (fp32)",
-	 4},
 	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
 	{"prefetch", KEY_PREFETCH, "N", 0, "fetch the parameters of so many jobs ahead (2)", 4},
 	{"timeout", KEY_TIMEOUT, "SECONDS", 0, "stop a run that makes no progress for so long (60)",
@@ -98,20 +93,6 @@ static int64_t parse_count(const char *text, int64_t low, int64_t high, const ch
 	if (orr_count_parse(&value, text, low, high, what, &err))
 		command_refuse(&err);
 	return value;
-}
-
-static const char *const precisions[] = {
-	[ORR_PRECISION_FP32] = "fp32", [ORR_PRECISION_TF32] = "tf32", [ORR_PRECISION_BF16] = "bf16"};
-
-static enum orr_precision parse_precision(const char *text)
-{
-	struct orr_error err;
-
-	for (int i = 0; i < 3; i++)
-		if (!strcmp(text, precisions[i]))
-			return (enum orr_precision)i;
-	orr_fail(&err, ORR_E_INPUT, "--precision: no '%s': there are fp32, tf32 and bf16", text);
-	command_refuse(&err);
 }
 
 static enum orr_optimizer parse_optimizer(const char *text)
@@ -148,9 +129,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_OPTIMIZER:
 		a->run.optimizer = parse_optimizer(arg);
-		break;
-	case KEY_PRECISION:
-		a->run.precision = parse_precision(arg);
 		break;
 	case KEY_LR:
 		a->run.learning_rate = parse_real(arg, 0, 1e6, "--lr");
@@ -210,7 +188,7 @@ static int print_json(const struct arguments *a, const struct result *r, struct 
 				isfinite(r->loss) ? json_real(r->loss) : json_null()) ||
 	    json_object_set_new(json, "accuracy",
 				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
-	    json_object_set_new(json, "precision", json_string(precisions[a->run.precision])) ||
+	    json_object_set_new(json, "precision", json_string(hardware_precisions[a->run.precision])) ||
 	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
 	    json_object_set_new(json, "samples_per_second",
 				json_real(r->step_samples / r->step_seconds)) ||
@@ -228,7 +206,7 @@ static int print_json(const struct arguments *a, const struct result *r, struct 
 
 static int print_text(const struct arguments *a, const struct result *r, struct orr_error *err)
 {
-	char predicted[32], measured[32];
+	char predicted[32], measured[32], step[32];
 	int columns = output_columns(), code;
 	bool colour = output_wants_colour();
 
@@ -248,8 +226,9 @@ static int print_text(const struct arguments *a, const struct result *r, struct 
 		return code;
 	if (r->versions)
 		stream_print(r->jobs, r->versions);
-	printf("\n%lld steps of %d samples, median %.3g ms a step, %.0f samples/s\n",
-	       (long long)r->steps, r->step_samples, 1e3 * r->step_seconds,
+	printf("\n%lld step%s of %d samples, median %s a step, %.0f samples/s\n",
+	       (long long)r->steps, r->steps == 1 ? "" : "s", r->step_samples,
+	       orr_duration_print(step, sizeof(step), (int64_t)(1e9 * r->step_seconds), false),
 	       r->step_samples / r->step_seconds);
 	printf("Test loss %.4g", r->loss);
 	if (!isnan(r->accuracy))

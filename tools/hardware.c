@@ -16,9 +16,14 @@ static const struct argp_option options[] = {
 	{"streams", KEY_STREAMS, "N", 0,
 	 "workers of a CUDA device that compute side by side (1)", 4},
 	{"precision", KEY_PRECISION, "NAME", 0,
-	 "of matrix products: fp32, tf32 (on CUDA devices) or bf16, which add up in fp32 (fp32)", 4},
+	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
+	 "as fp32 (fp32)",
+	 4},
 	{0},
 };
+
+const char *const hardware_precisions[] = {
+	[ORR_PRECISION_FP32] = "fp32", [ORR_PRECISION_TF32] = "tf32", [ORR_PRECISION_BF16] = "bf16"};
 
 /* Which of three. */
 static int parse_name(const char *text, const char *option, const char *const *names)
@@ -36,7 +41,6 @@ static int parse_name(const char *text, const char *option, const char *const *n
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	static const char *const devices[] = {"auto", "cpu", "cuda"};
-	static const char *const precisions[] = {"fp32", "tf32", "bf16"};
 	struct orr_run_options *o = state->input;
 	struct orr_error err;
 	int64_t n;
@@ -46,7 +50,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->hardware = (enum orr_hardware)parse_name(arg, "--device", devices);
 		return 0;
 	case KEY_PRECISION:
-		o->precision = (enum orr_precision)parse_name(arg, "--precision", precisions);
+		o->precision = (enum orr_precision)parse_name(arg, "--precision",
+							 hardware_precisions);
 		return 0;
 	case KEY_STREAMS:
 		if (orr_count_parse(&n, arg, 1, 8, "--streams", &err))

@@ -31,10 +31,9 @@ enum {
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Model and step:", 1},
 	{"schedule", 's', "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN.json", 0,
-	 "the schedule; `orrery schedules` lists them "
-	 "(1f1b)",
+	 "`orrery schedules` lists them (1f1b)",
 	 1},
-	{"workers", 'w', "N", 0, "workers (simulate: one a stage; train: one a core)", 1},
+	{"workers", 'w', "N", 0, "workers (one a stage; train: one a core)", 1},
 	{"microbatches", 'm', "B", 0,
 	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
 	{"stages", KEY_STAGES, "N", 0,
@@ -44,11 +43,12 @@ static const struct argp_option options[] = {
 	 "until then (none but what the schedule asks for)",
 	 1},
 	{"sync", KEY_SYNC, "WAY", 0,
-	 "versions of the parameters under a schedule that never flushes: stashing (a microbatch reads "
-	 "one in a stage), vertical (one in all stages) or none (whatever is the latest) (stashing)",
+	 "versions of the parameters under a schedule that never flushes, such as pipedream: stashing "
+	 "(a microbatch reads one in a stage), vertical (one in all stages) or none (whatever is the "
+	 "latest) (stashing)",
 	 1},
 	{"accumulate", KEY_ACCUMULATE, "K", 0,
-	 "likewise, microbatches on each replica in an update (1)", 1},
+	 "microbatches on each replica in an update, of a schedule that never flushes (1)", 1},
 	{"batch", KEY_BATCH, "N", 0, "samples in a minibatch (96)", 1},
 	{NULL, 0, NULL, 0, "Studies (chain:8, towers:3,3/2, nodes without op):", 2},
 	{"costs", KEY_COSTS, "F,B[,W]", 0,

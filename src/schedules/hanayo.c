@@ -14,13 +14,18 @@ static const int64_t defaults[] = {0};
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
+	char workers[64] = "";
+
 	(void)data;
 	if (p->n_stages % (2 * p->n_workers) == 0)
 		return 0;
+	if (p->n_stages % 2 == 0)
+		snprintf(workers, sizeof(workers), ", or set --workers to a divisor of %d",
+		         p->n_stages / 2);
 	snprintf(err->msg, sizeof(err->msg),
 	         "hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "
-	         "cut the model into a multiple of %d stages, or set --workers to a divisor of %d/2",
-	         p->n_stages, p->n_workers, 2 * p->n_workers, p->n_stages);
+	         "cut the model into a multiple of %d stages%s",
+	         p->n_stages, p->n_workers, 2 * p->n_workers, workers);
 	return ORR_E_INPUT;
 }
 
