@@ -123,6 +123,13 @@ if command -v mpirun >/dev/null &&
 	else
 		fail "ranks: $(loss ranks.json) instead of $(loss calm-replicas.json)"
 	fi
+	# drained before a round was whole: no timeline, and rank 0 alone says so
+	if ranks 2 "$orrery" train model.dot --stages 3 -w 3 -m 8 --batch 48 --schedule pipedream --steps 2 >short 2>err &&
+		grep -q '^Trained to step 2\. No round of -m 8 ' short && grep -q '^Test loss' short; then
+		passed=$((passed + 1))
+	else
+		fail "ranks: less than a round: $(cat short err)"
+	fi
 else
 	echo 'SKIP: no mpirun, or a build without MPI'
 fi

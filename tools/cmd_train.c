@@ -204,6 +204,14 @@ static int print_json(const struct arguments *a, const struct result *r, struct 
 	return output_json(json, err);
 }
 
+static void print_loss(const struct result *r)
+{
+	printf("Test loss %.4g", r->loss);
+	if (!isnan(r->accuracy))
+		printf(", test accuracy %.2f%%", 100 * r->accuracy);
+	printf("\n");
+}
+
 static int print_text(const struct arguments *a, const struct result *r, struct orr_error *err)
 {
 	char predicted[32], measured[32], step[32];
@@ -230,10 +238,7 @@ static int print_text(const struct arguments *a, const struct result *r, struct 
 	       (long long)r->steps, r->steps == 1 ? "" : "s", r->step_samples,
 	       orr_duration_print(step, sizeof(step), (int64_t)(1e9 * r->step_seconds), false),
 	       r->step_samples / r->step_seconds);
-	printf("Test loss %.4g", r->loss);
-	if (!isnan(r->accuracy))
-		printf(", test accuracy %.2f%%", 100 * r->accuracy);
-	printf("\n");
+	print_loss(r);
 	hardware_print(&r->hardware);
 	if (r->ranks)
 		across_print(r->ranks, r->steps - r->first);
@@ -280,33 +285,54 @@ static json_t *number_or_null(double x)
 	return isfinite(x) ? json_real(x) : json_null();
 }
 
-static int print_evaluation(int64_t step, double loss, double accuracy, struct orr_error *err)
+static int print_short_json(const struct result *r, int64_t step, struct orr_error *err)
 {
 	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
-				 number_or_null(loss), "accuracy", number_or_null(accuracy));
+				 number_or_null(r->loss), "accuracy", number_or_null(r->accuracy));
 
-	return json ? output_json(json, err)
-		    : orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	if (!json ||
+	    (step > r->first &&
+	     (json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
+	      json_object_set_new(json, "samples_per_second",
+				  json_real(r->step_samples / r->step_seconds)))) ||
+	    (r->versions && json_object_set_new(json, "measured_versions",
+						stream_json(r->jobs, r->versions)))) {
+		json_decref(json);
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	}
+	return output_json(json, err);
 }
 
-/* The checkpoint has all the steps that were asked for, or more. */
-static int end_at_once(const struct arguments *a, struct orr_run *run, int64_t first,
+/* Without a timeline: the checkpoint had all the steps that were asked for, or more, or a stream was
+ * drained before its first round was whole. */
+static int print_short(const struct arguments *a, const struct result *r, struct orr_error *err)
+{
+	const struct output_options *o = &a->output;
+	int64_t step = r->steps > r->first ? r->steps : r->first;
+
+	if (o->svg || o->trace || o->csv)
+		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
+			r->jobs->stream ? "round of -m microbatches" : "step");
+	if (o->json)
+		return print_short_json(r, step, err);
+	if (step == r->first)
+		printf("Nothing to train: the checkpoint is of step %lld.\n", (long long)step);
+	else
+		printf("Trained to step %lld. No round of -m %d microbatches was whole, so there "
+		       "is no timeline (--steps, --every).\n",
+		       (long long)step, r->jobs->pipeline->n_microbatches);
+	if (r->versions)
+		stream_print(r->jobs, r->versions);
+	print_loss(r);
+	return 0;
+}
+
+static int end_at_once(const struct arguments *a, struct orr_run *run, struct result *r,
 		       struct orr_error *err)
 {
-	int64_t step = orr_run_step(run);
-	double loss, accuracy;
-	int code = orr_run_evaluate(run, true, &loss, &accuracy, err);
+	int code = orr_run_evaluate(run, true, &r->loss, &r->accuracy, err);
 
-	if (code || orr_ranks_rank())
-		return code;
-	if (a->output.json)
-		return print_evaluation(step, loss, accuracy, err);
-	printf("%s step %lld.\nTest loss %.4g", step == first ? "Nothing to train: the checkpoint is of" : "Trained to",
-	       (long long)step, loss);
-	if (!isnan(accuracy))
-		printf(", test accuracy %.2f%%", 100 * accuracy);
-	printf("\n");
-	return 0;
+	return code || orr_ranks_rank() ? code : print_short(a, r, err);
 }
 
 static int end(const struct arguments *a, struct orr_run *run, const struct orr_dataset *data,
@@ -329,7 +355,7 @@ static int end(const struct arguments *a, struct orr_run *run, const struct orr_
 	if ((code = check_loss(r->loss, err)))
 		return code;
 	if (!r->measured) /* a stream that had been drained before its first round was whole */
-		return end_at_once(a, run, r->first, err);
+		return print_short(a, r, err);
 	if ((code = orr_timeline_check(r->measured, err)) ||
 	    (code = orr_figures_create(&predicted, r->predicted, err)) ||
 	    (code = orr_figures_create(&measured, r->measured, err)))
@@ -424,13 +450,13 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	result.step_samples = orr_run_step_samples(work->jobs, &a->run);
 	result.jobs = work->jobs;
 	result.steps = count_steps(a, data, result.step_samples);
-	if (orr_run_step(run) >= result.steps) {
-		code = end_at_once(a, run, orr_run_step(run), err);
+	result.first = orr_run_step(run);
+	if (result.first >= result.steps) {
+		code = end_at_once(a, run, &result, err);
 		goto alone;
 	}
 	if ((code = progress_init(&progress, run, result.steps, err)))
 		goto alone;
-	result.first = orr_run_step(run);
 	progress.silent = orr_ranks_rank() > 0;
 	if ((code = progress_write(&progress, a->losses, err)) ||
 	    (code = keep_train(&a->keep, run, result.steps, &progress, &unsaved, &why, err)) ||
