@@ -1,10 +1,10 @@
 #include "run.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "../../codelets/device.h"
+#include "../../codelets/kernels.h"
 #include "../pipeline.h"
 #include "../sort.h"
 #include "compile.h"
@@ -197,7 +197,7 @@ int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *option
 	if (samples < 1)
 		return orr_fail(err, ORR_E_INPUT, "measure: a batch of %d; it must be 1 at least",
 				options->batch);
-	openblas_set_num_threads(1);
+	orr_gemm_init();
 	for (int s = 0; s < p->n_stages && !code; s++)
 		code = measure_stage(p, s, samples, &rule, options, err);
 	if (!code) {

@@ -1,6 +1,5 @@
 #include "engine.h"
 
-#include <cblas.h>
 #include <malloc.h>
 #include <math.h>
 #include <sched.h>
@@ -8,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "../../codelets/kernels.h"
 #include "../../codelets/room.h"
 #include "compile.h"
 #include "options.h"
@@ -164,7 +164,7 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 	if (run->options.prefetch > 0 && jobs->order == ORR_ORDER_STRICT && !run->stream &&
 	    starpu_memory_nodes_get_count() > 1)
 		orr_policy_on_start(run->policy, fetch_ahead, run);
-	openblas_set_num_threads(1);
+	orr_gemm_init();
 	return 0;
 }
 
