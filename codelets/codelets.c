@@ -146,13 +146,16 @@ static void reduce(void *buffers[], void *cl_arg)
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_device *device = &arg->common->room[starpu_worker_get_id()].device;
 
-	if (!begin(arg))
+	const char *failure;
+
+	/* Where the run is cancelled, members that have come before still wait for this one. */
+	if (!begin(arg) && !arg->group)
 		return;
-	if (arg->group)
-		device->failure = orr_reduce_cuda(arg, floats(buffers[0]), floats(buffers[1]));
-	else
+	if (!arg->group)
 		device->kernels->copy(device, arg->n_floats, floats(buffers[0]),
 				      floats(buffers[1]));
+	else if ((failure = orr_reduce_cuda(arg, floats(buffers[0]), floats(buffers[1]))))
+		device->failure = failure;
 	end(arg, device);
 }
 

@@ -110,8 +110,9 @@ int main(void)
 {
 	static const int64_t sizes[] = {1, 7, 1009, 1 << 20};
 	struct orr_nccl *group;
+	struct orr_nccl_id id;
 	char why[160];
-	int n_devices = orr_cuda_devices(why, sizeof(why)), devices[MOST], code = 0;
+	int n_devices = orr_cuda_devices(why, sizeof(why)), devices[MOST] = {0}, code = 0;
 
 	if (!n_devices) {
 		printf("SKIP: found no CUDA device: %s\n", why);
@@ -120,7 +121,8 @@ int main(void)
 	n_devices = n_devices < MOST ? n_devices : MOST;
 	for (int i = 0; i < n_devices; i++)
 		devices[i] = i;
-	if (orr_nccl_create(&group, devices, n_devices, why, sizeof(why))) {
+	if (orr_nccl_name(&id, why, sizeof(why)) ||
+	    orr_nccl_create(&group, &id, n_devices, devices, devices, n_devices, why, sizeof(why))) {
 		printf("%s\n", why);
 		return 1;
 	}

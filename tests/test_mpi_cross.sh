@@ -1,17 +1,17 @@
 #!/bin/sh
-# The bytes that test_mpi_cross writes alone are those of 2 and 4 ranks. Usage: test_mpi_cross.sh TEST_MPI_CROSS
-# Exit code 77: there is no mpirun, or the build has no MPI.
+# The bytes that a test writes alone are those of 2 and 4 ranks. Usage: test_mpi_cross.sh TEST [each]
+# each: it is told how many ranks, when it is alone, too. Exit code 77: there is no mpirun, or the build has no MPI.
 test=$(realpath "$1")
 command -v mpirun >/dev/null || exit 77
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-"$test" "$work/alone" >"$work/log" 2>&1 || {
-	cat "$work/log"
-	exit 1
-}
 for n in 2 4; do
-	timeout 400 mpirun --oversubscribe -n "$n" "$test" "$work/ranks" >"$work/log" 2>&1 || {
+	[ -f "$work/alone" ] && [ -z "$2" ] || "$test" "$work/alone" ${2:+$n} >"$work/log" 2>&1 || {
+		cat "$work/log"
+		exit 1
+	}
+	timeout 400 mpirun --oversubscribe -n "$n" "$test" "$work/ranks" ${2:+$n} >"$work/log" 2>&1 || {
 		code=$?
 		[ $code -eq 2 ] && exit 77
 		cat "$work/log"

@@ -1,32 +1,77 @@
 #include "collective.h"
 
+#include <assert.h>
+#include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+struct member {
+	ncclComm_t comm; /* NULL: it is elsewhere */
+	char failure[96];
+};
 
 struct orr_nccl {
 	int n;
-	ncclComm_t comms[]; /* by member; NULL: none */
+	struct member members[];
 };
 
-int orr_nccl_create(struct orr_nccl **out, const int *devices, int n, char *why, size_t size)
+bool orr_nccl_is_built(void)
 {
-	struct orr_nccl *group = calloc(1, sizeof(*group) + (size_t)n * sizeof(ncclComm_t));
-	ncclResult_t code;
+	return true;
+}
+
+static int refuse(char *why, size_t size, int n, ncclResult_t code)
+{
+	snprintf(why, size, "NCCL does not join %d devices: %s", n, ncclGetErrorString(code));
+	return -1;
+}
+
+int orr_nccl_name(struct orr_nccl_id *id, char *why, size_t size)
+{
+	ncclUniqueId unique;
+	ncclResult_t code = ncclGetUniqueId(&unique);
+
+	static_assert(sizeof(unique) == sizeof(*id), "an id is as long as NCCL's");
+	if (code != ncclSuccess) {
+		snprintf(why, size, "NCCL does not start: %s", ncclGetErrorString(code));
+		return -1;
+	}
+	memcpy(id, &unique, sizeof(*id));
+	return 0;
+}
+
+int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, const int *members,
+		    const int *devices, int n_own, char *why, size_t size)
+{
+	struct orr_nccl *group = calloc(1, sizeof(*group) + (size_t)n * sizeof(struct member));
+	ncclResult_t code, end;
+	ncclUniqueId unique;
+	int before = -1;
 
 	if (!group) {
 		snprintf(why, size, "no memory for a group of %d devices", n);
 		return -1;
 	}
+	group->n = n;
+	memcpy(&unique, id, sizeof(unique));
 	/* Members would meet in their first sum, where each waits for the others' threads. */
 	setenv("NCCL_RUNTIME_CONNECT", "0", 0);
-	group->n = n;
-	code = ncclCommInitAll(group->comms, n, devices);
+	(void)cudaGetDevice(&before);
+	code = ncclGroupStart();
+	for (int i = 0; i < n_own && code == ncclSuccess; i++)
+		code = cudaSetDevice(devices[i]) == cudaSuccess
+			       ? ncclCommInitRank(&group->members[members[i]].comm, n, unique,
+						  members[i])
+			       : ncclUnhandledCudaError;
+	end = ncclGroupEnd();
+	if (before >= 0)
+		(void)cudaSetDevice(before);
+	code = code == ncclSuccess ? end : code;
 	if (code != ncclSuccess) {
-		snprintf(why, size, "NCCL does not join %d devices: %s", n,
-			 ncclGetErrorString(code));
-		free(group);
-		return -1;
+		free(group); /* not what it has of NCCL: that may wait for a member forever */
+		return refuse(why, size, n, code);
 	}
 	*out = group;
 	return 0;
@@ -37,15 +82,21 @@ void orr_nccl_destroy(struct orr_nccl *group)
 	if (!group)
 		return;
 	for (int i = 0; i < group->n; i++)
-		ncclCommDestroy(group->comms[i]);
+		if (group->members[i].comm)
+			ncclCommDestroy(group->members[i].comm);
 	free(group);
 }
 
 const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
 			 void *stream)
 {
-	ncclResult_t code = ncclAllReduce(from, to, (size_t)n, ncclFloat32, ncclSum,
-					  group->comms[i], stream);
+	struct member *m = &group->members[i];
+	ncclResult_t code =
+		ncclAllReduce(from, to, (size_t)n, ncclFloat32, ncclSum, m->comm, stream);
 
-	return code == ncclSuccess ? NULL : ncclGetErrorString(code);
+	if (code == ncclSuccess)
+		return NULL;
+	snprintf(m->failure, sizeof(m->failure), "NCCL, sum of gradients: %s",
+		 ncclGetErrorString(code));
+	return m->failure;
 }

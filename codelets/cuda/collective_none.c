@@ -2,9 +2,22 @@
 
 #include <stdio.h>
 
-int orr_nccl_create(struct orr_nccl **out, const int *devices, int n, char *why, size_t size)
+bool orr_nccl_is_built(void)
 {
-	(void)devices, (void)n;
+	return false;
+}
+
+int orr_nccl_name(struct orr_nccl_id *id, char *why, size_t size)
+{
+	*id = (struct orr_nccl_id){{0}};
+	snprintf(why, size, "this build has no NCCL");
+	return -1;
+}
+
+int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, const int *members,
+		    const int *devices, int n_own, char *why, size_t size)
+{
+	(void)id, (void)n, (void)members, (void)devices, (void)n_own;
 	*out = NULL;
 	snprintf(why, size, "this build has no NCCL");
 	return -1;

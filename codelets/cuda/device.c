@@ -2,38 +2,56 @@
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The oldest that the kernels are compiled for (meson.build). */
 #define OLDEST 8
 
+static int capability(int device)
+{
+	int major = 0;
+
+	return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
+			       cudaSuccess
+		       ? major
+		       : 0;
+}
+
+int orr_cuda_device(int i)
+{
+	int device = 0;
+
+	while (capability(device) < OLDEST || i-- > 0)
+		device++;
+	return device;
+}
+
 int orr_cuda_devices(char *why, size_t size)
 {
-	int n = 0, major = 0, fit = 0;
+	int n = 0, fit = 0;
 	cudaError_t code = cudaGetDeviceCount(&n);
 
 	(void)cudaGetLastError(); /* it would be found by whoever asks next */
 	for (int i = 0; code == cudaSuccess && i < n; i++)
-		fit += cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i) ==
-			       cudaSuccess &&
-		       major >= OLDEST;
+		fit += capability(i) >= OLDEST;
 	if (fit || !why)
 		return fit;
 	if (code == cudaSuccess)
-		snprintf(why, size, "compute capability %d, and %d.0 is needed", major, OLDEST);
+		snprintf(why, size, "compute capability %d, and %d.0 is needed", capability(0),
+			 OLDEST);
 	else
 		snprintf(why, size, "%s", cudaGetErrorString(code));
 	return 0;
 }
 
-void orr_cuda_describe(int device, char *text, size_t size)
+int orr_cuda_uuid(int device, unsigned char uuid[16])
 {
 	struct cudaDeviceProp p;
 
 	if (cudaGetDeviceProperties(&p, device) != cudaSuccess)
-		snprintf(text, size, "device %d", device);
-	else
-		snprintf(text, size, "%s, compute capability %d.%d, %.1f GiB", p.name, p.major, p.minor,
-			 (double)p.totalGlobalMem / (1 << 30));
+		return -1;
+	memcpy(uuid, p.uuid.bytes, 16);
+	return 0;
 }
 
 int orr_cuda_bus(int device, char *text, size_t size)

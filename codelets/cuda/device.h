@@ -11,9 +11,11 @@ extern "C" {
 /* Devices that can run the kernels here. 0: why, of size bytes, says in a few words what is
  * missing; may be NULL. */
 int orr_cuda_devices(char *why, size_t size);
+/* CUDA's number of the i-th of them: an older device may come before it. */
+int orr_cuda_device(int i);
 
-/* "NVIDIA H200, compute capability 9.0, 139.8 GiB"; device: from 0. */
-void orr_cuda_describe(int device, char *text, size_t size);
+/* What no other device anywhere has, of device CUDA's number; 0, or nobody knows. */
+int orr_cuda_uuid(int device, unsigned char uuid[16]);
 
 /* Its PCI address, "0000:17:00.0", 13 bytes; 0, or nobody knows. */
 int orr_cuda_bus(int device, char *text, size_t size);

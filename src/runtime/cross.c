@@ -17,6 +17,7 @@ struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag t
 		[ORR_TAG_PARTIAL] = ORR_TRAFFIC_WEIGHT_GRADIENT,
 		[ORR_TAG_GATE] = ORR_RANKS_ORDER,
 		[ORR_TAG_RING] = ORR_TRAFFIC_ALL_REDUCE,
+		[ORR_TAG_READY] = ORR_RANKS_ORDER,
 	};
 	const struct orr_run *run = slot->jobs->run;
 
@@ -53,6 +54,8 @@ int orr_cross_init(struct orr_run *run, struct orr_error *err)
 		[ORR_TAG_GATE] = stages,
 		[ORR_TAG_RING] =
 			2 * (int64_t)run->most_owners * jobs->first_owner[p->n_stages] * run->n_updates,
+		[ORR_TAG_READY] =
+			(int64_t)run->n_ranks * jobs->first_owner[p->n_stages] * run->n_updates,
 	};
 	for (int k = 0; k < ORR_TAGS; k++) {
 		run->first_tag[k] = run->n_tags;

@@ -348,7 +348,8 @@ int orr_data_init(struct orr_run *run, struct orr_error *err)
 		for (int b = 0; b < n_microbatches; b++)
 			if ((code = make_temporaries(run, s, b, err)))
 				return code;
-	if ((code = orr_ring_init(run, err)) || (code = orr_reduce_init(run, err)) || (code = orr_credits_init(run, err)))
+	if ((code = orr_reduce_init(run, err)) || (code = orr_ring_init(run, err)) ||
+	    (code = orr_credits_init(run, err)))
 		return code;
 	data->keep = data->temporary_bytes <= run->options.keep_bytes;
 	return 0;

@@ -38,8 +38,12 @@ struct orr_owned {
 	int64_t n_incoming; /* ever */
 	bool rings;    /* it all-reduces with owners on other ranks */
 	starpu_data_handle_t *chunks; /* [owners of s] of the gradient's sum; NULL unless it rings */
-	/* NCCL adds up the gradients of the stage's owners (reduce.c); NULL: not */
-	starpu_data_handle_t summed, chain, gate; /* gate: at the first owner */
+	/* NCCL adds up the gradients of the stage's owners, in one place or several (reduce.c) */
+	bool joins;
+	starpu_data_handle_t summed, chain; /* NULL: it does not, or is elsewhere */
+	starpu_data_handle_t gate; /* at the stage's first owner */
+	/* at the first owner of each rank, where there are several: its gradients are there */
+	starpu_data_handle_t ready;
 	struct orr_nccl *group;
 	int member;
 	atomic_llong version; /* steps whose update has finished */

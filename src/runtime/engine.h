@@ -29,9 +29,10 @@ enum orr_tag {
 	ORR_TAG_PARAMETER,
 	ORR_TAG_PARTIAL,
 	ORR_TAG_GATE,
-	ORR_TAG_RING
+	ORR_TAG_RING,
+	ORR_TAG_READY
 };
-#define ORR_TAGS 8
+#define ORR_TAGS 9
 
 /* ---- slots.c and submit.c ---- */
 
@@ -66,7 +67,7 @@ struct orr_slot {
 	struct orr_job_task *adds;    /* [n_jobs], of the jobs with a partial gradient */
 	/* [n_owned * n_updates] update q of owner i at q * n_owned + i; copies: what it starts from,
 	 * where that is still held */
-	struct orr_job_task *updates, *copies, *reduces;
+	struct orr_job_task *updates, *copies, *reduces, *readies;
 	struct orr_job_task **rings; /* likewise: 3 for each chunk where it rings; else NULL */
 	struct orr_metrics *metrics;  /* [n_stages * n_microbatches], in pinned memory */
 	struct orr_timeline *timeline;
@@ -114,7 +115,7 @@ struct orr_run {
 			struct orr_nccl *nccl;
 		} *groups; /* [n_groups], of n_stages at most */
 		int n_groups;
-		starpu_data_handle_t chain[STARPU_NMAXWORKERS]; /* by device */
+		starpu_data_handle_t *chain; /* [n_workers] at the first worker of a device */
 	} reduce;
 	/* Steps that may be in flight at once: the next one is submitted while this one runs. */
 	int window;
@@ -269,6 +270,8 @@ struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag t
 
 /* ---- ring.c ---- */
 
+/* Are the owners of s on several ranks? */
+bool orr_ring_is_spread(const struct orr_run *run, int s);
 int orr_ring_init(struct orr_run *run, struct orr_error *err);
 void orr_ring_fini(struct orr_run *run);
 int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
@@ -279,11 +282,11 @@ int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, int q, st
 
 int orr_reduce_init(struct orr_run *run, struct orr_error *err);
 void orr_reduce_fini(struct orr_run *run);
-/* All-reduce the gradients of the owners of s, each on a device of its own here. */
+/* All-reduce the gradients of the owners of s, each on a device of its own, with what is here of them. */
 int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, int q,
 		      struct orr_error *err);
 /* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; how many, or 0:
- * it does not. device_of[w]: -1 where w has none here. alone: one owner is enough. */
+ * it does not. device_of[w]: -1 where w has none. alone: one owner is enough. */
 int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,
 		       int *devices);
 

@@ -46,6 +46,16 @@ int orr_run_devices(char *why, size_t size)
 #endif
 }
 
+/* CUDA's number of the i-th device of orr_run_devices. */
+static int number_of(int i)
+{
+#ifdef ORR_CUDA
+	return orr_cuda_device(i);
+#else
+	return i;
+#endif
+}
+
 /* NULL: nobody knows. */
 static const char *bus_of(int device, char text[16])
 {
@@ -128,7 +138,7 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 	if (!topology)
 		return orr_fail(err, ORR_E_RUNTIME, "hwloc does not know this host");
 	for (int i = 0; i < n_devices; i++)
-		bus[i] = bus_of(i, text[i]);
+		bus[i] = bus_of(number_of(i), text[i]);
 	code = orr_share_init(&share, topology, bus, n_devices, rank, n_local, err);
 	hwloc_topology_destroy(topology);
 	if (code)
@@ -138,7 +148,7 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 		conf->ncuda = share.n_devices < conf->ncuda ? share.n_devices : conf->ncuda;
 		for (int i = 0; i < STARPU_NMAXWORKERS; i++)
 			conf->workers_cuda_gpuid[i] =
-				(unsigned)share.devices[i % share.n_devices];
+				(unsigned)number_of(share.devices[i % share.n_devices]);
 	}
 	if (n_local > 1 && !is_bound() &&
 	    n_workers <= share.n_pus && !getenv("STARPU_WORKERS_CPUID")) {
@@ -181,6 +191,21 @@ int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, str
 		return take_share(conf, n_devices > 0 ? n_devices : 0, rank, n_local,
 				  n_devices > 0 ? conf->ncuda : conf->ncpus, err);
 	return 0;
+}
+
+bool orr_hardware_identity(const struct orr_run *run, int w, bool cores, unsigned char identity[16])
+{
+	int id = orr_policy_worker(run->policy, w), place[4] = {run->rank, id, 0, 0};
+	bool is_device = starpu_worker_get_type(id) == STARPU_CUDA_WORKER;
+
+	if (is_device)
+		place[1] = starpu_worker_get_devid(id);
+#ifdef ORR_CUDA
+	if (is_device && !orr_cuda_uuid(place[1], identity))
+		return true;
+#endif
+	memcpy(identity, place, sizeof(place));
+	return is_device || cores;
 }
 
 /* ---- for the report ---- */

@@ -10,6 +10,9 @@ struct starpu_conf;
 int orr_hardware_cores(void);
 /* Say in conf, and in the variables that StarPU reads, which cores and devices it takes. */
 int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, struct orr_error *err);
+/* Of what serves w, which is here: a CUDA device, or with `cores` also a core, so that the two are the
+ * same on any rank where the bytes are. False: it is no device. */
+bool orr_hardware_identity(const struct orr_run *run, int w, bool cores, unsigned char identity[16]);
 /* What StarPU has moved between memories since the last call: add it up, or forget it. */
 void orr_hardware_count(struct orr_run *run, bool add);
 #endif

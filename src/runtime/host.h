@@ -9,7 +9,7 @@
 /* What one of the ranks on a host has. Both arrays are owned. */
 struct orr_share {
 	int n_devices, n_pus;
-	int *devices; /* CUDA's numbers */
+	int *devices; /* places in bus */
 	int *pus;     /* hwloc's logical numbers, the first processing unit of each core */
 };
 

@@ -15,7 +15,7 @@ static int64_t chunk_floats(const struct orr_run *run, int s, int c)
 	return orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
 }
 
-static bool is_spread(const struct orr_run *run, int s)
+bool orr_ring_is_spread(const struct orr_run *run, int s)
 {
 	const struct orr_jobs *jobs = run->jobs;
 
@@ -31,7 +31,7 @@ int orr_ring_init(struct orr_run *run, struct orr_error *err)
 		struct orr_owned *o = &run->data.owned[i];
 		int r = run->jobs->first_owner[o->s + 1] - run->jobs->first_owner[o->s];
 
-		o->rings = o->update >= 0 && is_spread(run, o->s);
+		o->rings = o->update >= 0 && !o->joins && orr_ring_is_spread(run, o->s);
 		if (!o->rings || !orr_run_has(run, o->w))
 			continue;
 		if (!(o->chunks = calloc((size_t)r, sizeof(starpu_data_handle_t))))

@@ -103,10 +103,11 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 	slot->copies = calloc(n_updates, sizeof(*slot->copies));
 	slot->submitted = calloc(n_jobs, sizeof(*slot->submitted));
 	slot->reduces = calloc(n_updates, sizeof(*slot->reduces));
+	slot->readies = calloc(n_updates, sizeof(*slot->readies));
 	slot->n_added = calloc(n_owned, sizeof(*slot->n_added));
 	slot->n_left = calloc(n_stages, sizeof(*slot->n_left));
 	if (!slot->jobs || !slot->adds || !slot->updates || !slot->copies || !slot->reduces ||
-	    !slot->submitted || !slot->n_added || !slot->n_left ||
+	    !slot->readies || !slot->submitted || !slot->n_added || !slot->n_left ||
 	    starpu_malloc_flags((void **)&slot->metrics, n_metrics * sizeof(*slot->metrics),
 				STARPU_MALLOC_PINNED))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of %d jobs",
@@ -130,7 +131,7 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 			/* in a stream each replica has brought a minibatch of its own */
 			.n_averaged = run->stream ? orr_run_replicas(run, o->s) : 1,
 		};
-		slot->copies[i] = slot->reduces[i] = *t;
+		slot->copies[i] = slot->reduces[i] = slot->readies[i] = *t;
 		slot->reduces[i].arg.group = o->group;
 		slot->reduces[i].arg.member = o->member;
 		t->owned = i % run->data.n_owned;
@@ -168,6 +169,7 @@ void orr_slots_fini(struct orr_run *run)
 		free(slot->updates);
 		free(slot->copies);
 		free(slot->reduces);
+		free(slot->readies);
 		free(slot->submitted);
 		free(slot->n_added);
 		free(slot->n_left);

@@ -356,7 +356,7 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
 			return code;
 	}
-	return --slot->n_left[s] ? 0 : orr_submit_updates(run, slot, s, 0, err);
+	return --slot->n_left[s] || o->joins ? 0 : orr_submit_updates(run, slot, s, 0, err);
 }
 
 int orr_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
@@ -365,7 +365,7 @@ int orr_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
 	const struct orr_data *data = &run->data;
 	int first = run->jobs->first_owner[s], code = 0;
 
-	if (data->owned[first].summed && (code = orr_reduce_submit(run, slot, s, q, err)))
+	if (data->owned[first].joins && (code = orr_reduce_submit(run, slot, s, q, err)))
 		return code;
 	if (data->owned[first].rings && (code = orr_ring_submit(run, slot, s, q, err)))
 		return code;
@@ -393,6 +393,17 @@ int orr_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t tu
 	return code ? code : orr_cross_send(run, slot, j, err);
 }
 
+/* What NCCL adds up comes in one order on all ranks (reduce.c), whichever job is a rank's last. */
+static int submit_joint_updates(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int s = run->pipeline->n_stages - 1; s >= 0 && !code; s--)
+		if (run->data.owned[run->jobs->first_owner[s]].joins)
+			code = orr_submit_updates(run, slot, s, 0, err);
+	return code;
+}
+
 static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->jobs;
@@ -411,7 +422,7 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 		    (code = submit_gradient(run, slot, j, err)))
 			return code;
 	}
-	return 0;
+	return submit_joint_updates(run, slot, err);
 }
 
 int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)

@@ -92,7 +92,10 @@ static int report(struct orr_run *run, struct orr_error *err)
 	char buffer[sizeof(err->msg)];
 	struct text text = {buffer, sizeof(buffer)};
 	const struct orr_slot *slot = &run->slots[run->n_finished % run->window];
+	const char *failure = atomic_load(&run->common.failure);
 
+	if (failure) /* what others wait for */
+		return orr_fail(err, ORR_E_RUNTIME, "run: %s", failure);
 	buffer[0] = '\0';
 	for (int w = 0; w < run->pipeline->n_workers; w++)
 		report_worker(&text, run, slot, w);

@@ -1,0 +1,148 @@
+/* All-reduce by a collective that blocks, among owners on several ranks: shared_collective.c takes
+ * NCCL's place and cores that of devices. Writes every run's parameters to a file; alone the update
+ * adds up, and under mpirun with a worker a rank the collective must give the same bytes, whenever
+ * each of them comes. Usage: test_mpi_reduce OUT RANKS, those of mpirun */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline.h"
+#include "schedules/one_f_one_b.h"
+#include "traffic.h"
+#include "training.h"
+#include "../src/runtime/engine.h"
+#include "../src/runtime/ranks.h"
+
+#define STEPS 12
+
+static const char four_stages[] = "digraph four {\n"
+				  "  x [op=input columns=\"0:16\" stage=0]\n"
+				  "  a [op=linear features=40 stage=0]\n"
+				  "  b [op=gelu stage=0]\n"
+				  "  c [op=linear features=30 stage=1]\n"
+				  "  d [op=layernorm stage=1]\n"
+				  "  e [op=linear features=21 stage=2]\n"
+				  "  f [op=relu stage=2]\n"
+				  "  g [op=linear features=5 stage=3]\n"
+				  "  class [op=input columns=\"20\" stage=3]\n"
+				  "  loss [op=softmax_cross_entropy stage=3]\n"
+				  "  x -> a -> b -> c -> d -> e -> f -> g -> loss\n"
+				  "  class -> loss\n"
+				  "}\n";
+
+static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)b, (void)d, (void)data;
+	return s % p->n_workers;
+}
+
+/* Worker 0 makes the last gradient of worker 1 after its own are there, and what is last of the two
+ * stages is another one on each of them. */
+static int unevenly(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)d, (void)data;
+	return s % 2 ? b == 0 : b == p->n_microbatches - 1;
+}
+
+static int64_t in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+		       const void *data)
+{
+	(void)data;
+	return one_f_one_b(p, s, b, d, p->stages[s].depth);
+}
+
+static const struct orr_schedule uneven = {
+	.name = "uneven", .compute = by_stage, .weights = unevenly, .priority = in_turn};
+
+static const struct {
+	int n_ranks;
+	const char *schedule, *model;
+} cases[] = {
+	{2, "ddp", training_model},         {2, "pipedream:replicas=2-2-2-2", four_stages},
+	{2, "uneven", four_stages},         {4, "ddp", training_model},
+	{4, "lpp:G=2,R=2", training_model}, {4, "uneven", four_stages},
+	{4, "chimera", four_stages},        {4, "pipedream:replicas=2-1-1-2", four_stages},
+};
+#define N_CASES (int)(sizeof(cases) / sizeof(*cases))
+
+static FILE *out;
+static int n_workers;
+
+/* Every stage that learns and has replicas takes part. */
+static void check_joined(const struct orr_run *run, bool joins)
+{
+	int n = 0;
+
+	for (int s = 0; s < run->pipeline->n_stages; s++) {
+		if (orr_run_replicas(run, s) < 2 || !orr_program_n_parameters(run->programs[s]))
+			continue;
+		ck_assert_int_eq(run->data.owned[run->jobs->first_owner[s]].joins, joins);
+		n++;
+	}
+	ck_assert_int_ge(n, 2);
+}
+
+START_TEST(members_on_ranks_of_their_own_change_no_bit)
+{
+	struct training t = {0};
+	const char *schedule = cases[_i].schedule;
+	bool alone = orr_ranks_count() == 1;
+	struct orr_traffic traffic;
+	float *parameters;
+	int64_t n;
+
+	if (cases[_i].n_ranks != n_workers)
+		return;
+	if (strcmp(schedule, uneven.name))
+		ck_assert_msg(!orr_choice_init(&t.choice, schedule, &t.err), "%s", t.err.msg);
+	training_prepare(&t, cases[_i].model, t.choice.schedule.name ? &t.choice.schedule : &uneven,
+			 n_workers, 8);
+	t.options.batch = 24;
+	t.options.timeout_s = 60;
+	t.options.reduce_alone = !alone;
+	t.options.delay_us = alone ? 0 : 400; /* who comes last is another one each time */
+	t.options.delay_seed = (uint64_t)orr_ranks_rank() + 1;
+	training_start(&t);
+	check_joined(t.run, !alone);
+	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule,
+		      t.err.msg);
+	orr_run_traffic(t.run, &traffic);
+	ck_assert_int_eq(traffic.sent[ORR_TRAFFIC_ALL_REDUCE], 0);
+	n = orr_run_n_parameters(t.run);
+	parameters = calloc((size_t)n, sizeof(*parameters));
+	ck_assert(parameters && !orr_run_parameters(t.run, parameters, &t.err));
+	if (out)
+		ck_assert(fwrite(parameters, sizeof(*parameters), (size_t)n, out) == (size_t)n);
+	free(parameters);
+	training_fini(&t);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	struct orr_error err = {""};
+	TCase *tests = tcase_create("reduce");
+	Suite *suite = suite_create("reduce");
+	SRunner *runner;
+	int failed;
+
+	if (argc != 3 || (n_workers = atoi(argv[2])) < 1 || orr_ranks_start(NULL, &err) ||
+	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb"))))
+		return 2;
+	tcase_add_loop_test(tests, members_on_ranks_of_their_own_change_no_bit, 0, N_CASES);
+	tcase_set_timeout(tests, 0);
+	suite_add_tcase(suite, tests);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	runner = srunner_create(suite);
+	srunner_set_fork_status(runner, CK_NOFORK);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	if (failed) /* the others may wait for this one */
+		orr_ranks_fail("a test has failed");
+	if (out && fclose(out))
+		return 1;
+	orr_ranks_stop();
+	return failed != 0;
+}
