@@ -71,6 +71,8 @@ refuse 'cannot write it' simulate chain:4 --svg "$work/no/such/folder/x.svg"
 
 refuse 'more than can be counted in nanoseconds' simulate chain:3 --latency 9e9
 refuse 'more than can be counted' simulate chain:3 --activation 100000TB -m 100
+refuse '--latency has no unit, and the durations of chain:3 have' simulate chain:3 --costs 1ms,2ms --latency 5
+refuse '--latency has a unit, and the durations of chain:3 have none' simulate chain:3 --latency 5us
 refuse 'no GRAPH' show
 refuse "'--foo' is no option" show --foo chain:2
 if [ -e "$work/no.svg" ]; then fail 'no.svg is there already'; fi

@@ -129,7 +129,7 @@ links)
 	ranks 2 "$orrery" profile --links >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
 	options=$(sed -n 's/^The slowest, for simulate: //p' "$work/out")
 	# shellcheck disable=SC2086
-	[ "$(echo $options | wc -w)" -eq 4 ] && "$orrery" simulate chain:4 --activation 1MB $options >"$work/out" ||
+	[ "$(echo $options | wc -w)" -eq 4 ] && "$orrery" simulate chain:4 --costs 1ms,2ms --activation 1MB $options >"$work/out" ||
 		fail "simulate does not take '$options'"
 	"$orrery" profile --links >"$work/out" 2>"$work/err"
 	[ $? -eq 2 ] && grep -q '^orrery: links are between ranks, and this is one' "$work/err" ||

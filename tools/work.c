@@ -88,6 +88,16 @@ static int64_t parse_size(const char *text, const char *what)
 	return bytes;
 }
 
+/* To the engine 0 is no limit, which nobody means who writes it. */
+static void refuse_zero(bool zero, const char *what)
+{
+	struct orr_error err;
+
+	if (zero)
+		command_refuse((orr_fail(&err, ORR_E_INPUT, "%s: 0: leave it out for no limit", what),
+				&err));
+}
+
 /* F,B[,W], all in units or none. */
 static void parse_costs(struct work_options *o, const char *text)
 {
@@ -126,7 +136,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct work_options *o = state->input;
 	struct orr_error err;
-	bool units;
 
 	switch (key) {
 	case 's':
@@ -175,15 +184,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->has_costs = true;
 		break;
 	case KEY_LATENCY:
-		if (orr_duration_parse(&o->machine.latency_ns, &units, arg, "--latency", &err))
+		if (orr_duration_parse(&o->machine.latency_ns, &o->latency_units, arg, "--latency",
+				       &err))
 			command_refuse(&err);
 		break;
 	case KEY_BANDWIDTH:
 		if (orr_rate_parse(&o->machine.bandwidth_bytes_per_s, arg, "--bandwidth", &err))
 			command_refuse(&err);
+		refuse_zero(o->machine.bandwidth_bytes_per_s <= 0, "--bandwidth");
 		break;
 	case KEY_MEMORY:
 		o->machine.memory_bytes = parse_size(arg, "--memory");
+		refuse_zero(!o->machine.memory_bytes, "--memory");
 		break;
 	case KEY_FLOPS:
 		if (orr_real_parse(&o->machine.flops_per_s, arg, 1, 1e24, "--flops", &err))
@@ -273,6 +285,21 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 	return orr_graph_read(&work->graph, plan->graph, err);
 }
 
+/* A unit is a second to the engine, and to nobody else. */
+static int check_latency(const struct orr_graph *g, const struct work_options *o,
+			 struct orr_error *err)
+{
+	if (!o->machine.latency_ns || o->latency_units == g->units)
+		return 0;
+	return g->units ? orr_fail(err, ORR_E_INPUT,
+				   "--latency has a unit, and the durations of %s have none: give a "
+				   "plain number, or --costs 1ms,2ms",
+				   g->name)
+			: orr_fail(err, ORR_E_INPUT,
+				   "--latency has no unit, and the durations of %s have: say 5us",
+				   g->name);
+}
+
 static int cut(struct work *work, const struct work_options *o, int64_t samples,
 	       struct orr_error *err)
 {
@@ -312,7 +339,8 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	if ((o->schedule && (code = orr_choice_init(&work->choice, o->schedule, err))) ||
 	    (work->plan && (code = orr_choice_set_replicas(&work->choice, work->plan, err))) ||
 	    (code = read_graph(work, o, err)) ||
-	    (o->has_costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))))
+	    (o->has_costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
+	    (code = check_latency(work->graph, o, err)))
 		goto out;
 	settle(work, o, default_workers);
 	samples = ((int64_t)o->batch + o->n_microbatches - 1) / o->n_microbatches;

@@ -17,6 +17,7 @@ struct work_options {
 	bool has_schedule;    /* the options say so */
 	const char *recompute; /* which stages; NULL: not given */
 	struct orr_machine machine; /* n_workers 0: not given */
+	bool latency_units;   /* its latency was a plain number */
 	int n_microbatches;   /* 0: not given */
 	int n_stages;         /* 0: not given */
 	int batch;            /* samples in a minibatch */
