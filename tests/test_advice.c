@@ -222,6 +222,25 @@ START_TEST(a_full_worker_is_told_what_fills_it)
 }
 END_TEST
 
+START_TEST(memory_that_keeps_workers_waiting_is_told)
+{
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 stash=\"100B\" parameters=\"20B\"]; a -> b }");
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .memory_bytes = 200};
+	struct orr_plan *plan = make(g, "2", NULL, o);
+
+	/* one microbatch at a time: half of the time of two workers */
+	advised(plan, "--memory holds fewer microbatches than keep all workers busy: they do nothing 50% of the time; "
+	              "for the same stages --memory 260B is enough");
+	ck_assert_double_eq_tol(plan->figures->bubble, 0.50, 1e-9);
+	orr_plan_destroy(plan);
+	o.memory_bytes = 260;
+	plan = make(g, "2", NULL, o);
+	ck_assert_double_eq_tol(plan->figures->bubble, 0.11, 0.005);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("advice");
@@ -239,6 +258,7 @@ int main(void)
 	tcase_add_test(tcase, pieces_fit_where_neighbours_do_not);
 	tcase_add_test(tcase, faster_links_take_their_share_away);
 	tcase_add_test(tcase, a_full_worker_is_told_what_fills_it);
+	tcase_add_test(tcase, memory_that_keeps_workers_waiting_is_told);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

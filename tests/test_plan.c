@@ -314,7 +314,53 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no plan fits --memory 3 kB") && strstr(err.msg, "on worker 0") &&
-	                      strstr(err.msg, "400 B more"), "%s", err.msg);
+	                      strstr(err.msg, "100 B more, for") && strstr(err.msg, "what fits is --memory 3100B"),
+	              "%s", err.msg);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* Fewer microbatches in flight fit less memory: a step is no longer than that of 1F1B* with as many [4]. */
+START_TEST(less_memory_holds_fewer_microbatches)
+{
+	static const int period[] = {12, 6, 6, 3}; /* of 1F1B*, with 1, 2, 2 and 4 */
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .optimizer_floats = 1};
+	struct orr_graph *g = read_graph("chain:4");
+
+	set_costs(g, 1, 2, 100, 1000);
+	for (int held = 1; held <= 4; held++) {
+		struct orr_plan *plan;
+
+		o.memory_bytes = 3000 + 100 * held;
+		plan = make_plan(g, "4", o);
+		ck_assert_int_eq(plan->dag.memory_bytes, o.memory_bytes);
+		ck_assert_int_eq(plan->in_flight, held);
+		ck_assert_int_eq(plan->wanted_bytes, held < 4 ? 3400 : 0);
+		ck_assert_int_le(plan->figures->makespan_ns, (15 * period[held - 1] + 12) * ORR_UNIT_NS);
+		orr_plan_destroy(plan);
+	}
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* The least that is said to fit, does. */
+START_TEST(what_is_said_to_fit_fits)
+{
+	/* evenly cut by time, the parameters are uneven */
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 parameters=\"100B\"]; a; b; node "
+	                                  "[forward=3 backward=3 parameters=\"50B\"]; c; a -> b -> c }");
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 4, .optimizer_floats = 1, .memory_bytes = 299,
+	                             .samples = 1, .flops_per_s = 1};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "what fits is --memory 450B"), "%s", err.msg); /* a | b c */
+	o.memory_bytes = 450;
+	plan = make_plan(g, "2", o);
+	ck_assert_double_eq_tol(plan->slowest_s, 8, 1e-9);
+	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -541,6 +587,8 @@ int main(void)
 	tcase_add_loop_test(tcase, branches_side_by_side_beat_the_chain, 0, 5);
 	tcase_add_test(tcase, replicas_share_the_microbatches);
 	tcase_add_test(tcase, memory_is_counted_as_the_simulator_does);
+	tcase_add_test(tcase, less_memory_holds_fewer_microbatches);
+	tcase_add_test(tcase, what_is_said_to_fit_fits);
 	tcase_add_test(tcase, memory_moves_the_cut);
 	tcase_add_test(tcase, updates_and_overheads_are_planned_for);
 	tcase_add_test(tcase, pins_are_kept);

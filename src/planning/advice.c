@@ -139,6 +139,12 @@ static void advise_memory(const struct advising *a)
 	char line[300];
 	int worst = 0;
 
+	if (a->plan->wanted_bytes) {
+		(void)snprintf(line, sizeof(line), "--memory holds fewer microbatches than keep all workers busy: they do "
+		               "nothing %.0f%% of the time; for the same stages --memory %lldB is enough",
+		               100 * f->bubble, (long long)a->plan->wanted_bytes);
+		a->visit(a->user, line);
+	}
 	for (int w = 1; w < f->n_workers; w++)
 		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
 	if (!limit || f->worker[worst].memory_bytes < limit - limit / 10)

@@ -153,6 +153,8 @@ static double stage_s(const struct search *s, int level, int i, int j, int r, in
 	if (o->memory_bytes && level == 0) {
 		if (o->levels.n == 1 && (left + r - 1) / r > flight)
 			flight = (left + r - 1) / r;
+		if (o->most_in_flight && flight > o->most_in_flight)
+			flight = o->most_in_flight;
 		if ((s->x->parameter_bytes[j] - s->x->parameter_bytes[i]) * o->copies +
 		    (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight > o->memory_bytes)
 			return DBL_MAX;

@@ -30,6 +30,7 @@ struct orr_hierarchy_options {
 	int64_t memory_bytes; /* of a worker; 0: no limit */
 	int copies;        /* of the parameters: themselves, gradients, the optimizer's state */
 	int least_in_flight; /* microbatches that a stage holds at least, for the memory */
+	int most_in_flight;  /* and at most; 0: as many as keep the workers after it busy */
 };
 
 /* What lies between two ideals, on so many workers. Seconds per microbatch; the replicas share the

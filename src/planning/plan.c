@@ -85,18 +85,23 @@ static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d
 	}
 }
 
-/* Order the jobs in one of the two worlds; the first stages hold so many microbatches. */
-static int order(struct orr_plan *plan, bool side_by_side, struct orr_table **table, int64_t *makespan_ns,
+/* Order the jobs in one of the two worlds; the first stages hold so many microbatches. tight: no more than the memory
+ * has room for. */
+static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct orr_table **table, int64_t *makespan_ns,
                  struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
 	struct orr_pipeline *chain = NULL;
-	struct orr_placement x = {plan->first_worker, plan->replicas, calloc((size_t)p->n_stages, sizeof(int))};
+	struct orr_placement x = {.first = plan->first_worker, .replicas = plan->replicas,
+	                          .cap = calloc((size_t)p->n_stages, sizeof(int))};
 	int code = x.cap ? 0 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 
 	if (code || (!side_by_side && (code = orr_pipeline_flatten(&chain, p, err))))
 		goto out;
 	orr_placement_cap(&x, chain ? chain : p);
+	if (tight)
+		orr_placement_fit(&x, p, plan->options.memory_bytes);
+	plan->wanted_bytes = x.tight ? x.wanted_bytes : 0;
 	for (int s = 0; s < p->n_stages; s++) {
 		int each = (x.cap[s] + x.replicas[s] - 1) / x.replicas[s];
 
@@ -113,7 +118,7 @@ out:
 /* The world of one draft. In a chain every stage also waits for the one before, and the makespan is the chain's;
  * its order runs on the real stages as it is, which hold as much then. */
 static int realise(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
-                   const struct orr_plan_draft *d, bool side_by_side, struct orr_error *err)
+                   const struct orr_plan_draft *d, bool side_by_side, bool tight, struct orr_error *err)
 {
 	struct orr_plan *plan = calloc(1, sizeof(*plan));
 	struct orr_table *table = NULL;
@@ -135,7 +140,7 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 		goto out;
 	plan->pipeline->optimizer_floats = o->optimizer_floats;
 	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers, o->n_microbatches, err)) ||
-	    (code = order(plan, side_by_side, &table, &makespan_ns, err)) || (code = simulate(plan, table, err)))
+	    (code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) || (code = simulate(plan, table, err)))
 		goto out;
 	plan->in_pieces = d->worker != NULL;
 	note_world(plan->in_pieces ? &plan->pieces : side_by_side ? &plan->dag : &plan->chain, plan);
@@ -159,6 +164,7 @@ struct choosing {
 	const struct orr_ideals *x;
 	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
 	bool proven;               /* no allocation in pieces is better balanced */
+	bool tight;                /* hold no more than there is memory for */
 	struct orr_plan *least;    /* where none fits, the one that needs least */
 };
 
@@ -167,12 +173,13 @@ static const struct orr_plan_world *world_of(const struct orr_plan *plan)
 	return plan->in_pieces ? &plan->pieces : plan->side_by_side ? &plan->dag : &plan->chain;
 }
 
-/* Is a better than b? Times within a millionth are equal: sums of doubles come out a little apart. */
+/* Is a better than b? Times within a millionth are equal: sums of doubles come out a little apart. Where memory keeps
+ * workers waiting, the slowest stage says little. */
 static bool is_better(const struct orr_plan *a, const struct orr_plan *b)
 {
 	const struct orr_plan_world *x = world_of(a), *y = world_of(b);
 
-	if (!b->options.by_makespan && (x->slowest_s < y->slowest_s * (1 - 1e-6) ||
+	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes && (x->slowest_s < y->slowest_s * (1 - 1e-6) ||
 	                                y->slowest_s < x->slowest_s * (1 - 1e-6)))
 		return x->slowest_s < y->slowest_s;
 	if (x->makespan_ns != y->makespan_ns)
@@ -189,7 +196,7 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 	for (int world = d->worker ? IN_PIECES : 0; world < (d->worker ? N_WORLDS : IN_PIECES) && !code; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
 
-		if ((code = realise(&plan, c->g, c->o, d, world > 0, err)))
+		if ((code = realise(&plan, c->g, c->o, d, world > 0, c->tight, err)))
 			break;
 		if (!world_of(plan)->fits)
 			best = !c->least || world_of(plan)->memory_bytes < world_of(c->least)->memory_bytes ? &c->least : NULL;
@@ -206,31 +213,61 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 	return code;
 }
 
-/* With a memory limit, ask for stages that can hold more and more microbatches until one fits. */
+/* One cut of the dynamic program, in so much memory; *found false: there is none. */
+static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least, int most, bool *found,
+                        bool *fits, struct orr_error *err)
+{
+	struct orr_hierarchy_options options = {.levels = c->o->levels, .activations = c->o->activations,
+		.connected = connected, .straight = c->o->straight, .memory_bytes = memory_bytes,
+		.copies = 2 + c->o->optimizer_floats, .least_in_flight = least, .most_in_flight = most};
+	struct orr_hierarchy *h = NULL;
+	struct orr_plan_draft d = {0};
+	int code = orr_hierarchy_create(&h, c->x, &options, err);
+
+	*found = !code && h;
+	if (*found && !(code = orr_plan_draft_from(&d, c->g, c->x, h, err)))
+		code = consider(c, &d, fits, err);
+	orr_plan_draft_fini(&d);
+	orr_hierarchy_destroy(h);
+	return code;
+}
+
+/* With a memory limit, ask for stages that can hold more and more microbatches until one fits; where they may not be
+ * as many as keep all workers busy, for stages that hold fewer and fewer. */
 static int consider_cuts(struct choosing *c, bool connected, struct orr_error *err)
 {
 	int n_workers = orr_levels_workers(&c->o->levels), code = 0;
-	bool fits = false;
+	int64_t memory = c->o->memory_bytes;
+	bool fits = false, found = true;
 
-	for (int flight = 1; flight <= 2 * n_workers && !fits && !code; flight *= 2) {
-		struct orr_hierarchy_options options = {.levels = c->o->levels, .activations = c->o->activations,
-			.connected = connected, .straight = c->o->straight, .memory_bytes = c->o->memory_bytes,
-			.copies = 2 + c->o->optimizer_floats, .least_in_flight = flight};
-		struct orr_hierarchy *h = NULL;
-		struct orr_plan_draft d = {0};
+	if (c->tight) {
+		code = consider_cut(c, connected, memory, 1, 1, &found, &fits, err);
+		fits = !found; /* nothing holds more where nothing holds one */
+	}
+	for (int most = n_workers; c->tight && most > 1 && !fits && !code; most /= 2)
+		code = consider_cut(c, connected, memory, 1, most, &found, &fits, err);
+	for (int flight = 1; !c->tight && flight <= 2 * n_workers && !fits && found && !code; flight *= 2)
+		code = consider_cut(c, connected, memory, flight, 0, &found, &fits, err);
+	return code;
+}
 
-		if ((code = orr_hierarchy_create(&h, c->x, &options, err)))
-			break;
-		if (!h && flight == 1) { /* none fits: what comes near, for the message */
-			options.memory_bytes = 0;
-			code = orr_hierarchy_create(&h, c->x, &options, err);
-		}
-		if (!code && h && !(code = orr_plan_draft_from(&d, c->g, c->x, h, err)))
-			code = consider(c, &d, &fits, err);
-		orr_plan_draft_fini(&d);
-		if (!h)
-			break;
-		orr_hierarchy_destroy(h);
+#define NARROWINGS 8
+
+/* None fits: what comes near, for the message. */
+static int consider_least(struct choosing *c, struct orr_error *err)
+{
+	bool fits, found;
+	int code = consider_cut(c, false, 0, 1, 1, &found, &fits, err);
+	int64_t low = c->o->memory_bytes, high = c->least ? world_of(c->least)->memory_bytes : low;
+
+	for (int i = 0; i < NARROWINGS && !code && high - low > 1; i++) {
+		int64_t middle = low + (high - low) / 2;
+
+		code = consider_cut(c, false, middle, 1, 1, &found, &fits, err);
+		if (found)
+			high = middle;
+		else
+			low = middle;
 	}
 	return code;
 }
@@ -295,6 +332,22 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 	return consider_pieces(c, err);
 }
 
+static bool any_fits(const struct choosing *c)
+{
+	return c->best[0] || c->best[1] || c->best[IN_PIECES];
+}
+
+/* With a memory limit, also with fewer microbatches in flight. */
+static int consider_both(struct choosing *c, bool explain, struct orr_error *err)
+{
+	int code = consider_all(c, err);
+
+	c->tight = true;
+	if (!code && c->o->memory_bytes && !(code = consider_all(c, err)) && !any_fits(c) && explain)
+		code = consider_least(c, err);
+	return code;
+}
+
 /* Where two are as good, the one that is simpler to run. */
 static int choose(struct orr_plan **out, struct choosing *c)
 {
@@ -320,6 +373,7 @@ static int choose(struct orr_plan **out, struct choosing *c)
 	return 0;
 }
 
+/* least: (optional) where nothing fits, the plan that needs least. */
 static int search(struct orr_plan **out, struct orr_plan **least, const struct orr_graph *g,
                   const struct orr_plan_options *o, struct orr_error *err)
 {
@@ -332,11 +386,13 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 	if (!code && x->compute_ns[x->n - 1] == 0)
 		code = orr_fail(err, ORR_E_INPUT, "%s: no operator takes any time: give costs, or measure them "
 		                "(`orrery profile`)", g->name);
-	if (code || (code = consider_all(&c, err)))
+	if (code || (code = consider_both(&c, least != NULL, err)))
 		goto out;
 	code = choose(out, &c);
-	*least = c.least;
-	c.least = NULL;
+	if (least) {
+		*least = c.least;
+		c.least = NULL;
+	}
 out:
 	for (int i = 0; i < N_WORLDS; i++)
 		orr_plan_destroy(c.best[i]);
@@ -357,15 +413,14 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g, const
 	for (int w = 0; w < f->n_workers; w++)
 		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
 	for (int k = 0; k < 3 && !*cure; k++) {
-		struct orr_plan *plan = NULL, *nearest = NULL;
+		struct orr_plan *plan = NULL;
 
 		more.levels.workers[o->levels.n - 1] *= 2;
 		if (orr_levels_workers(&more.levels) > 256)
 			break;
-		if (!search(&plan, &nearest, g, &more, NULL))
+		if (!search(&plan, NULL, g, &more, NULL))
 			(void)snprintf(cure, sizeof(cure), ", or %d workers", orr_levels_workers(&more.levels));
 		orr_plan_destroy(plan);
-		orr_plan_destroy(nearest);
 	}
 	orr_size_print(need, sizeof(need), f->worker[worst].memory_bytes);
 	orr_size_print(limit, sizeof(limit), o->memory_bytes);

@@ -50,6 +50,7 @@ struct orr_plan {
 	double slowest_s;    /* the largest sum of the two */
 	double one_worker_s; /* everything on one worker, per microbatch */
 	int in_flight;       /* NOAM [5]: microbatches in flight per replica of a first stage; most of them */
+	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy; 0: they are */
 	bool coarse, flattened; /* see ideals.h */
 	struct orr_machine machine; /* what it was simulated on: one kind of link, the slowest that is used */
 	struct orr_plan_options options;

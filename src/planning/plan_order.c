@@ -58,6 +58,30 @@ void orr_placement_cap(struct orr_placement *x, const struct orr_pipeline *p)
 	}
 }
 
+void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, int64_t memory_bytes)
+{
+	x->tight = false;
+	x->wanted_bytes = 0;
+	for (int s = 0; s < p->n_stages; s++) {
+		int64_t fixed = 0, stash = 0, wanted = 0, room;
+
+		for (int t = 0; t < p->n_stages; t++) { /* of one worker */
+			if (x->first[t] != x->first[s])
+				continue;
+			fixed += p->stages[t].parameter_bytes * (2 + p->optimizer_floats);
+			stash += p->stages[t].stash_bytes;
+			wanted += p->stages[t].stash_bytes * ((x->cap[t] + x->replicas[t] - 1) / x->replicas[t]);
+		}
+		x->wanted_bytes = fixed + wanted > x->wanted_bytes ? fixed + wanted : x->wanted_bytes;
+		room = stash > 0 ? (memory_bytes - fixed) / stash : p->n_microbatches;
+		room = room < 1 ? 1 : room;
+		if (fixed + wanted <= memory_bytes || room >= (x->cap[s] + x->replicas[s] - 1) / x->replicas[s])
+			continue;
+		x->cap[s] = (int)room * x->replicas[s];
+		x->tight = true;
+	}
+}
+
 /* Freeze the order in which a worker started its jobs. Where several start at once, all but the last take no
  * time: forwards go first, each along the stages and then back. */
 static int freeze(struct orr_table **out, const struct orr_timeline *t, struct orr_error *err)
@@ -131,7 +155,7 @@ int orr_placement_order(struct orr_table **out, const struct orr_placement *x, c
 	int64_t least[2] = {INT64_MAX, INT64_MAX};
 	int code;
 
-	if ((code = try_schedule(&best, least, &closed, p, machine, err)) ||
+	if ((!x->tight && (code = try_schedule(&best, least, &closed, p, machine, err))) ||
 	    (code = try_schedule(&best, least, &greedy, p, machine, err))) {
 		orr_table_destroy(best);
 		return code;
