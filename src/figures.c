@@ -322,11 +322,12 @@ int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machi
 		orr_size_print(stash, sizeof(stash), worker->peak_stash_bytes);
 		return orr_fail(
 			err, ORR_E_INPUT,
-			"worker %d needs %s, %s for parameters, gradients and optimizer and %s for "
-			"%d "
-			"stashes, and has %s: take more workers, a schedule that holds fewer "
+			"worker %d needs %s, %s for parameters, %sgradients and optimizer and %s for "
+			"%d stashes, and has %s: take more workers, %sa schedule that holds fewer "
 			"microbatches, or a larger --memory",
-			w, need, parameters, stash, worker->peak_stash, limit);
+			w, need, parameters, worker->version_bytes ? "older versions, " : "", stash,
+			worker->peak_stash, limit,
+			worker->version_bytes ? "a larger --accumulate, " : "");
 	}
 	return 0;
 }

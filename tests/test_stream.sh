@@ -75,6 +75,10 @@ for stream in stashing vertical replicas; do
 done
 [ "$(loss calm-stashing.json)" != "$(loss calm-vertical.json)" ] || fail 'vertical sync has changed nothing'
 
+# --- refused ---
+"$orrery" train model.dot --stages 3 -w 3 -m 2 --batch 48 --schedule pipedream --steps 2 >short 2>err
+[ $? -eq 2 ] && grep -q ' 3 microbatches in flight, more than a round of -m 2: take -m 3 or more' err || fail "a short round: $(cat err)"
+
 # --- one process ---
 n=0 resumed=0
 while [ "$n" -lt "$kills" ]; do

@@ -360,7 +360,6 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 }
 END_TEST
 
-/* On a chain F goes down and B comes back up to the input: (n - 1)(F + B) + F. */
 /* With links of latency L a microbatch is out for 3n + 2(n-1)L at stage 0, which has in_flight of them. */
 START_TEST(slack_hides_latency)
 {
@@ -391,6 +390,7 @@ START_TEST(slack_hides_latency)
 }
 END_TEST
 
+/* On a chain F goes down and B comes back up to the input: (n - 1)(F + B) + F. */
 START_TEST(start_up_and_drain_are_paid_once)
 {
 	for (int n = 1; n <= 6; n++) {
@@ -487,6 +487,28 @@ START_TEST(replicas_wait_for_each_other)
 			way_fini(&way);
 			orr_pipeline_destroy(p);
 		}
+}
+END_TEST
+
+/* 4 versions of 100 bytes, a gradient, a momentum, and 4 stashes of 10. */
+START_TEST(older_versions_count_as_memory)
+{
+	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 10, 100, 0);
+	struct orr_machine machine = orr_machine_default(4);
+	struct orr_error err = {""};
+	struct way way;
+
+	way_init_on(&way, p, "pipedream", &machine, 8);
+	machine.memory_bytes = 640;
+	ck_assert_msg(!orr_figures_check_memory(way.figures, &machine, &err), "%s", err.msg);
+	machine.memory_bytes--;
+	ck_assert_int_eq(orr_figures_check_memory(way.figures, &machine, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg,
+			 "worker 0 needs 640 B, 600 B for parameters, older versions, gradients and "
+			 "optimizer and 40 B for 4 stashes, and has 639 B: take more workers, a larger "
+			 "--accumulate, a schedule that holds fewer microbatches, or a larger --memory");
+	way_fini(&way);
+	orr_pipeline_destroy(p);
 }
 END_TEST
 
@@ -706,6 +728,7 @@ int main(void)
 	tcase_add_test(tcase, without_a_flush_no_bubble_is_left);
 	tcase_add_test(tcase, a_steady_state_that_cannot_be_reached_is_not_found);
 	tcase_add_test(tcase, replicas_wait_for_each_other);
+	tcase_add_test(tcase, older_versions_count_as_memory);
 	tcase_add_test(tcase, a_forward_before_its_update_is_found);
 	tcase_add_loop_test(tcase, what_it_cannot_serve_is_refused, 0, N(refused));
 	tcase_add_loop_test(tcase, a_stream_that_is_none_is_refused, 0, N(wrong));

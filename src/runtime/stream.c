@@ -13,6 +13,38 @@
  * need no counts of who reads what: a buffer is written again when the last microbatch that reads what
  * it holds has been submitted, and StarPU makes the writer wait for that reader. */
 
+/* Microbatches of stage s from b on whose F comes before b's last pass. */
+static int in_flight(const struct orr_jobs *jobs, int s, int b)
+{
+	int m = jobs->pipeline->n_microbatches, n = 1;
+	int64_t end = jobs->priority[orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs))];
+
+	while (jobs->priority[orr_jobs_index(jobs, s, (b + n) % m, ORR_PASS_F)] +
+		       (b + n) / m * jobs->stream->period <
+	       end)
+		n++;
+	return n;
+}
+
+/* What a microbatch leaves lies where that of the round before lay. */
+static int check_round(const struct orr_jobs *jobs, struct orr_error *err)
+{
+	int m = jobs->pipeline->n_microbatches, most = 0, stage = 0;
+
+	for (int s = 0; s < jobs->pipeline->n_stages; s++)
+		for (int b = 0; b < m; b++)
+			if (in_flight(jobs, s, b) > most) {
+				most = in_flight(jobs, s, b);
+				stage = s;
+			}
+	if (most <= m)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"run: stage %d has %d microbatches in flight, more than a round of -m %d: "
+			"take -m %d or more",
+			stage, most, m, most);
+}
+
 int orr_stream_plan(struct orr_run *run, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->jobs;
@@ -40,19 +72,7 @@ int orr_stream_plan(struct orr_run *run, struct orr_error *err)
 				"run: in a stream every microbatch is a minibatch, so all are of one size: "
 				"take a batch that is a multiple of -m %d, not %d",
 				run->pipeline->n_microbatches, run->options.batch);
-	/* what a microbatch leaves lies where that of the round before lay */
-	for (int s = 0; s < run->pipeline->n_stages; s++)
-		for (int b = 0; b < run->pipeline->n_microbatches; b++) {
-			int f = orr_jobs_index(jobs, s, b, ORR_PASS_F);
-			int last = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs));
-
-			if (jobs->priority[last] > jobs->priority[f] + jobs->stream->period)
-				return orr_fail(err, ORR_E_INPUT,
-						"run: stage %d has more microbatches in flight than a round "
-						"of -m %d: raise -m",
-						s, run->pipeline->n_microbatches);
-		}
-	return 0;
+	return check_round(jobs, err);
 }
 
 static int make_versions(struct orr_run *run, struct orr_owned *o, struct orr_error *err)
