@@ -408,7 +408,7 @@ static const struct {
 	 "--workers 2"},
 	{"hanayo", 6, 4,
 	 "hanayo: 6 stages on 4 workers: a wave goes down and up, two stages a worker; cut the "
-	 "model into a multiple of 8 stages, or set --workers to a divisor of 6/2"},
+	 "model into a multiple of 8 stages, or set --workers to a divisor of 3"},
 	{"dualpipe-v", 4, 4,
 	 "dualpipe-v: 4 stages on 4 workers: it needs two stages a worker; set --workers to half "
 	 "of the stages, or cut the model into 8"},
