@@ -373,6 +373,19 @@ static int choose(struct orr_plan **out, struct choosing *c)
 	return 0;
 }
 
+/* What any worker could come to hold is summed up in many places: it must be countable. */
+static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x, const struct orr_plan_options *o,
+                       struct orr_error *err)
+{
+	double flight = 2.0 * orr_levels_workers(&o->levels) + o->n_microbatches;
+	double bytes = (double)x->parameter_bytes[x->n - 1] * (2 + o->optimizer_floats) +
+	               (double)x->stash_bytes[x->n - 1] * flight;
+
+	return bytes < 0x1p60 ? 0
+	                      : orr_fail(err, ORR_E_INPUT, "%s: parameters and stashes of %.0f microbatches in flight are more "
+	                                 "bytes than can be counted: take smaller sizes or fewer workers", g->name, flight);
+}
+
 /* least: (optional) where nothing fits, the plan that needs least. */
 static int search(struct orr_plan **out, struct orr_plan **least, const struct orr_graph *g,
                   const struct orr_plan_options *o, struct orr_error *err)
@@ -386,6 +399,8 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 	if (!code && x->compute_ns[x->n - 1] == 0)
 		code = orr_fail(err, ORR_E_INPUT, "%s: no operator takes any time: give costs, or measure them "
 		                "(`orrery profile`)", g->name);
+	if (!code)
+		code = check_sizes(g, x, o, err);
 	if (code || (code = consider_both(&c, least != NULL, err)))
 		goto out;
 	code = choose(out, &c);
