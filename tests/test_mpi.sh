@@ -72,6 +72,16 @@ refuse() {
 		grep -qF -- "$text" "$work/err" || fail "$*: exit code $code: $(cat "$work/out" "$work/err")"
 }
 
+# differ TEXT OPTION OPTION: two ranks that were not given the same
+differ() {
+	# shellcheck disable=SC2016,SC2086
+	(cd "$source" && ranks 2 sh -c 'shift "$OMPI_COMM_WORLD_RANK"; exec $1' 0 \
+		"$orrery train graphs/digits.dot -w 2 $2" "$orrery train graphs/digits.dot -w 2 $3") >"$work/out" 2>"$work/err"
+	code=$?
+	[ $code -eq 2 ] && [ "$(grep -c '^orrery: ' "$work/err")" -eq 1 ] && grep -qF -- "$1" "$work/err" ||
+		fail "$2 and $3: exit code $code: $(cat "$work/err")"
+}
+
 # once: a command that neither trains nor measures links is for one process; the others leave it to rank 0
 once() {
 	for arguments in 'show graphs/digits.dot' 'simulate chain:4 -m 8' 'train --help' '--help'; do
@@ -144,6 +154,8 @@ refuse)
 	sed '$s/[0-9]*$/10/' "$source/graphs/data/digits.csv" >"$work/eleven.csv"
 	refuse 'has class 10 in digit' train graphs/digits.dot --data "$work/eleven.csv"
 	refuse 'memory' train graphs/digits.dot --memory 100kB
+	differ 'do not have the same options' '--seed 1' '--seed 2'
+	differ 'do not have the same schedule' '--schedule gpipe' '--schedule 1f1b'
 	once
 	;;
 bound)

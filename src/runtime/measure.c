@@ -164,7 +164,10 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
 		return code;
 	bench.n_parameters = orr_program_n_parameters(bench.program);
 	if (!make_tensors(&bench)) {
-		code = orr_fail(err, ORR_E_NOMEM, "measure: no memory for stage %d", s);
+		code = orr_fail(err, ORR_E_NOMEM,
+				"measure: no memory for stage %d with %lld parameters and %lld "
+				"samples: cut the model into more stages, or lower --batch",
+				s, (long long)bench.n_parameters, (long long)samples);
 		goto out;
 	}
 	orr_program_init(bench.program, options->seed, bench.parameters);

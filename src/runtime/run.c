@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "../../codelets/kernels.h"
 #include "../../codelets/room.h"
+#include "alike.h"
 #include "compile.h"
 #include "options.h"
 #include "resident.h"
@@ -242,7 +243,8 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 	int code = orr_ranks_start(NULL, err);
 
 	/* what is wrong with the data, only those that have it see */
-	if (code || (code = orr_ranks_agree(check_options(jobs, data, options, err), err)))
+	if (code || (code = orr_ranks_agree(check_options(jobs, data, options, err), err)) ||
+	    (code = orr_run_check_alike(jobs, data, options, err)))
 		return code;
 	run = calloc(1, sizeof(*run));
 	if (!run)
