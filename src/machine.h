@@ -3,11 +3,22 @@
 /* A machine: how many workers, how much memory each has, and what a transfer between two of them costs. */
 #include <stdint.h>
 
+#define ORR_MOST_LEVELS 4
+
+/* Links by level: level 0 joins workers[0] workers by links of bytes_per_s[0], level 1 joins workers[1] of those groups,
+ * and so on. */
+struct orr_levels {
+	int n;
+	int workers[ORR_MOST_LEVELS];
+	double bytes_per_s[ORR_MOST_LEVELS]; /* 0: free */
+};
+
 struct orr_machine {
 	int n_workers;
 	int64_t memory_bytes;         /* per worker; 0: no limit */
 	int64_t latency_ns;           /* per transfer */
-	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite */
+	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite; the slowest, where they differ: */
+	struct orr_levels levels;     /* (optional) then these; n 0: they do not */
 	double flops_per_s;           /* charged for operators that nobody has measured */
 };
 

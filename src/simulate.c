@@ -192,22 +192,33 @@ static int update_of(const struct simulation *sim, int j)
 	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
 }
 
+/* What the owners of stage s take to all-reduce: 2 (r - 1) parts go round, as fast as the slowest link of the ring. */
+static int64_t reduce_ns(const struct simulation *sim, int s)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const int *owners = jobs->owners + jobs->first_owner[s];
+	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
+	int64_t bytes = jobs->pipeline->stages[s].parameter_bytes / r, ns, slowest_ns = 0;
+
+	for (int i = 0; i < r && r > 1 && !sim->free_links; i++)
+		if ((ns = orr_machine_transfer_ns(sim->machine, owners[i], owners[(i + 1) % r], bytes)) > slowest_ns)
+			slowest_ns = ns;
+	return 2 * (r - 1) * slowest_ns;
+}
+
 /* The gradient of job j is with its owner; after the last one the replicas all-reduce. */
 static int deliver_gradient(struct simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 	int s = orr_jobs_at(jobs, j).s, first = update_of(sim, j), code;
 	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
-	int64_t reduce_ns = 0;
+	int64_t reduced_ns;
 
 	if (--sim->gradients[first] > 0)
 		return 0;
-	if (r > 1 && !sim->free_links)
-		reduce_ns = 2 * (r - 1) *
-			    orr_machine_transfer_ns(sim->machine, 0, 1,
-						    jobs->pipeline->stages[s].parameter_bytes / r);
+	reduced_ns = sim->now + reduce_ns(sim, s);
 	for (int u = first; u < first + r; u++)
-		if ((code = push_event(sim, sim->now + reduce_ns, EVENT_UPDATE, u)))
+		if ((code = push_event(sim, reduced_ns, EVENT_UPDATE, u)))
 			return code;
 	return 0;
 }

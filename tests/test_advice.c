@@ -185,7 +185,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 	plan = make(g, "2", NULL, o);
 	ck_assert(plan->in_pieces && !plan->dag.fits && !plan->chain.fits);
 	ck_assert_int_le(plan->pieces.memory_bytes, 600);
-	ck_assert_int_eq(plan->first_worker[0], plan->first_worker[2]);
+	ck_assert_int_eq(plan->workers[plan->first[0]], plan->workers[plan->first[2]]);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }

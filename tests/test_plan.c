@@ -294,6 +294,29 @@ START_TEST(replicas_share_the_microbatches)
 }
 END_TEST
 
+/* Two groups of two workers: a pipeline inside each, and the groups share the microbatches. What a microbatch sends
+ * stays on the fast links; only gradients go between groups. */
+START_TEST(levels_place_what_talks_much_close_together)
+{
+	static const int workers[] = {0, 2, 1, 3};
+	struct orr_graph *g = parse_graph("digraph g { node [forward=50 backward=50 parameters=\"10B\" activation=\"100B\"];"
+	                                  "a -> b }");
+	struct orr_plan_options o = {.n_microbatches = 4, .optimizer_floats = 1, .memory_bytes = 40, .activations = true,
+	                             .samples = 1, .flops_per_s = 1};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2x2", "100B/s,1B/s", &err), 0);
+	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+	ck_assert_int_eq(plan->pipeline->n_stages, 2);
+	ck_assert_mem_eq(plan->workers, workers, sizeof(workers));
+	/* F F, 1 s to b, B F B, 1 s back, B, and two parts of 5 B of the gradients go round */
+	ck_assert_int_eq(plan->figures->makespan_ns, (50 + 1 + 4 * 50 + 1 + 50 + 10) * ORR_UNIT_NS);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(memory_is_counted_as_the_simulator_does)
 {
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .optimizer_floats = 1};
@@ -426,7 +449,7 @@ START_TEST(pins_are_kept)
 		ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* 3 operators of 2 */
 		ck_assert(plan->in_pieces == (last == 2));
 		if (last == 2)
-			ck_assert_int_eq(plan->first_worker[1], plan->first_worker[2]);
+			ck_assert_int_eq(plan->workers[plan->first[1]], plan->workers[plan->first[2]]);
 		orr_plan_destroy(plan);
 		o.unpin = o.straight = true;
 		plan = make_plan(g, "5", o);
@@ -521,6 +544,9 @@ START_TEST(an_edited_plan_is_refused)
 		{"", "bandwidth", "-1", "bandwidth: no bytes per second"},
 		{"", "bandwidth", "null", "bandwidth: no bytes per second"},
 		{"", "text", "[]", "text: no graph"},
+		{"", "levels", "{}", "levels: no list"},
+		{"", "levels", "[{\"workers\": 5}]", "levels: each has workers and a bandwidth"},
+		{"", "levels", "[{\"workers\": 4, \"bandwidth\": 1}]", "levels: of another number of workers"},
 	};
 	json_t *json = plan_json(), *value = json_loads(cases[_i].value, JSON_DECODE_ANY, NULL);
 	json_t *of = *cases[_i].of ? json_array_get(json_object_get(json, cases[_i].of), 0) : json;
@@ -586,6 +612,7 @@ int main(void)
 	tcase_add_loop_test(tcase, wrong_levels_are_refused, 0, 8);
 	tcase_add_loop_test(tcase, branches_side_by_side_beat_the_chain, 0, 5);
 	tcase_add_test(tcase, replicas_share_the_microbatches);
+	tcase_add_test(tcase, levels_place_what_talks_much_close_together);
 	tcase_add_test(tcase, memory_is_counted_as_the_simulator_does);
 	tcase_add_test(tcase, less_memory_holds_fewer_microbatches);
 	tcase_add_test(tcase, what_is_said_to_fit_fits);
@@ -594,7 +621,7 @@ int main(void)
 	tcase_add_test(tcase, pins_are_kept);
 	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
 	tcase_add_test(tcase, a_plan_is_read_back_as_written);
-	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 22);
+	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 25);
 	tcase_add_test(tcase, an_order_that_deadlocks_is_refused);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

@@ -60,6 +60,11 @@ refuse 'no --workers' plan profile.txt
 refuse '--workers: 0' plan profile.txt --workers 0
 refuse '2 levels: give as many links' plan profile.txt --workers 2x2 --link 1GB/s
 refuse 'no plan fits --memory 1 kB' plan profile.txt --workers 2 --memory 1kB
+# a plan's links go with it
+"$orrery" plan profile.txt --workers 2x2 --link 100MB/s,1kB/s --json -o levels.json >levels.txt
+"$orrery" simulate levels.json --json >simulated.txt
+grep -q '"levels"' levels.json && [ "$(grep '"makespan"' levels.txt | head -1)" = "$(grep '"makespan"' simulated.txt)" ] &&
+	pass || fail "simulate does not find the plan's makespan: $(grep '"makespan"' levels.txt simulated.txt)"
 cat >eight.dot <<END
 digraph { node [forward=4 backward=6]; a; b; c; d; node [forward=8 backward=12]; e; f; g; h;
 a -> b -> c -> d -> e -> f -> g -> h }

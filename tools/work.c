@@ -265,8 +265,10 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->n_microbatches = table ? table->n_microbatches : 8;
 	if (plan && !o->has_batch && plan->samples <= (1 << 30) / o->n_microbatches)
 		o->batch = (int)plan->samples * o->n_microbatches;
-	if (plan && o->machine.bandwidth_bytes_per_s <= 0)
+	if (plan && o->machine.bandwidth_bytes_per_s <= 0) {
 		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
+		o->machine.levels = plan->levels;
+	}
 	if (!o->machine.n_workers)
 		o->machine.n_workers = table ? table->n_workers : default_workers;
 	if (!o->n_stages && table && is_cut(work->graph))

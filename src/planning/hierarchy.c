@@ -232,7 +232,7 @@ static void fill(const struct search *s, int level)
 struct frame {
 	const struct frame *outer;
 	double exchange_s, transfer_s;
-	int r;
+	int first, r;
 };
 
 static int emit(struct orr_hierarchy *h, const struct search *s, int i, int j, const struct frame *frame,
@@ -246,7 +246,9 @@ static int emit(struct orr_hierarchy *h, const struct search *s, int i, int j, c
 	h->stages = grown;
 	stage = &grown[h->n_stages++];
 	*stage = (struct orr_hierarchy_stage){.from = i, .to = j, .workers = 1};
-	for (; frame; frame = frame->outer) {
+	for (int l = 0; frame; frame = frame->outer, l++) {
+		stage->first[l] = frame->first;
+		stage->replicas[l] = frame->r;
 		time = (time + frame->exchange_s) / frame->r;
 		time = frame->transfer_s > time ? frame->transfer_s : time;
 		stage->workers *= frame->r;
@@ -258,21 +260,35 @@ static int emit(struct orr_hierarchy *h, const struct search *s, int i, int j, c
 	return 0;
 }
 
-/* Write the stages between i and j, in order. Recursion is as deep as there are stages in a level. */
+/* Write the stages between i and j, in order, on as many components as they take. Recursion is as deep as there are
+ * stages in a level. */
 static int expand(struct orr_hierarchy *h, const struct search *s, int level, int i, int j, int m,
-                  const struct frame *outer, struct orr_error *err)
+                  const struct frame *outer, int *n_used, struct orr_error *err)
 {
 	const struct cell *cell = cell_at(&s->level[level], s->x->n, i, j, m);
 	struct frame frame = {.outer = outer, .r = cell->r};
-	int begin = cell->cut < 0 ? i : cell->cut, code;
+	int begin = cell->cut < 0 ? i : cell->cut, n_inner, code;
 
-	if (cell->cut >= 0 && (code = expand(h, s, level, i, cell->cut, cell->before, outer, err)))
+	if (cell->cut >= 0 && (code = expand(h, s, level, i, cell->cut, cell->before, outer, &frame.first, err)))
 		return code;
+	*n_used = frame.first + cell->r;
 	frame.exchange_s = exchange_s(s, level, begin, j, cell->r);
 	frame.transfer_s = transfer_s(s, level, begin, j, cell->r);
 	if (level > 0)
-		return expand(h, s, level - 1, begin, j, s->level[level - 1].m, &frame, err);
+		return expand(h, s, level - 1, begin, j, s->level[level - 1].m, &frame, &n_inner, err);
 	return emit(h, s, begin, j, &frame, err);
+}
+
+int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels, int i)
+{
+	int w = 0, size = orr_levels_workers(levels);
+
+	for (int l = levels->n - 1; l >= 0; l--) {
+		size /= levels->workers[l];
+		w += (stage->first[l] + i % stage->replicas[l]) * size;
+		i /= stage->replicas[l];
+	}
+	return w;
 }
 
 static int find_pairs(struct search *s, struct orr_error *err)
@@ -304,7 +320,7 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
 {
 	struct search s = {.x = x, .options = options};
 	struct orr_hierarchy *h = calloc(1, sizeof(*h));
-	int last = options->levels.n - 1, code = 0;
+	int last = options->levels.n - 1, n_used, code = 0;
 
 	*out = NULL;
 	if (!h) {
@@ -327,7 +343,7 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
 	}
 	if (cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m)->time_s >= DBL_MAX)
 		goto out;
-	if ((code = expand(h, &s, last, 0, x->n - 1, s.level[last].m, NULL, err)))
+	if ((code = expand(h, &s, last, 0, x->n - 1, s.level[last].m, NULL, &n_used, err)))
 		goto out;
 	*out = h;
 	h = NULL;

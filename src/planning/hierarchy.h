@@ -6,17 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
+#include "machine.h"
 
 struct orr_ideals;
-
-#define ORR_MOST_LEVELS 4
-
-/* Level 0 joins workers[0] workers by links of bytes_per_s[0], level 1 joins workers[1] of those groups. */
-struct orr_levels {
-	int n;
-	int workers[ORR_MOST_LEVELS];
-	double bytes_per_s[ORR_MOST_LEVELS]; /* 0: free */
-};
 
 /* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. */
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err);
@@ -38,6 +30,8 @@ struct orr_hierarchy_options {
 struct orr_hierarchy_stage {
 	int from, to, workers;
 	double compute_s, communication_s; /* their sum is what counts */
+	/* where they are: counted at each level, replicas[l] components from first[l] on */
+	int first[ORR_MOST_LEVELS], replicas[ORR_MOST_LEVELS];
 };
 
 struct orr_hierarchy {
@@ -49,5 +43,8 @@ struct orr_hierarchy {
 /* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of the ideals. */
 int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
                          const struct orr_hierarchy_options *options, struct orr_error *err);
+/* The worker of replica i. Successive ones are in different groups of the outermost level, so that a microbatch stays
+ * in one group where the stages inside a group have replicas together. */
+int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels, int i);
 void orr_hierarchy_destroy(struct orr_hierarchy *h); /* NULL is fine */
 #endif

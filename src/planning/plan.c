@@ -61,10 +61,12 @@ static struct orr_machine machine_of(const struct orr_plan_options *o)
 		if (o->levels.bytes_per_s[l] > 0 && o->levels.workers[l] > 1 &&
 		    (machine.bandwidth_bytes_per_s <= 0 || o->levels.bytes_per_s[l] < machine.bandwidth_bytes_per_s))
 			machine.bandwidth_bytes_per_s = o->levels.bytes_per_s[l];
+	if (machine.bandwidth_bytes_per_s > 0 && o->levels.n > 1)
+		machine.levels = o->levels;
 	return machine;
 }
 
-/* Workers are numbered along the stages, so that neighbours share the inner links. */
+/* Where the draft does not say otherwise, workers are numbered along the stages: neighbours share the inner links. */
 static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d)
 {
 	int next = 0;
@@ -72,11 +74,12 @@ static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d
 	for (int s = 0; s < d->n_stages; s++) {
 		double busy = 0;
 
-		plan->first_worker[s] = d->worker ? d->worker[s] : next;
+		plan->first[s] = next;
+		for (int i = 0; i < d->replicas[s]; i++, next++)
+			plan->workers[next] = d->worker ? d->worker[s] : d->workers ? d->workers[next] : next;
 		plan->replicas[s] = d->replicas[s];
 		plan->compute_s[s] = d->compute_s[s];
 		plan->communication_s[s] = d->communication_s[s];
-		next += d->replicas[s];
 		for (int t = 0; t <= s; t++) /* pieces of one worker add up */
 			if (t == s || (d->worker && d->worker[t] == d->worker[s]))
 				busy += d->compute_s[t] + d->communication_s[t];
@@ -92,7 +95,7 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 {
 	const struct orr_pipeline *p = plan->pipeline;
 	struct orr_pipeline *chain = NULL;
-	struct orr_placement x = {.first = plan->first_worker, .replicas = plan->replicas,
+	struct orr_placement x = {.workers = plan->workers, .first = plan->first, .replicas = plan->replicas,
 	                          .cap = calloc((size_t)p->n_stages, sizeof(int))};
 	int code = x.cap ? 0 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 
@@ -122,11 +125,14 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 {
 	struct orr_plan *plan = calloc(1, sizeof(*plan));
 	struct orr_table *table = NULL;
-	size_t n = (size_t)d->n_stages;
+	size_t n = (size_t)d->n_stages, n_replicas = 0;
 	int64_t makespan_ns = 0;
 	int code;
 
-	if (!plan || !(plan->first_worker = calloc(n, sizeof(int))) || !(plan->replicas = calloc(n, sizeof(int))) ||
+	for (size_t s = 0; s < n; s++)
+		n_replicas += (size_t)d->replicas[s];
+	if (!plan || !(plan->first = calloc(n, sizeof(int))) || !(plan->replicas = calloc(n, sizeof(int))) ||
+	    !(plan->workers = calloc(n_replicas, sizeof(int))) ||
 	    !(plan->compute_s = calloc(n, sizeof(double))) || !(plan->communication_s = calloc(n, sizeof(double)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", d->n_stages);
 		goto out;
@@ -225,7 +231,7 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 	int code = orr_hierarchy_create(&h, c->x, &options, err);
 
 	*found = !code && h;
-	if (*found && !(code = orr_plan_draft_from(&d, c->g, c->x, h, err)))
+	if (*found && !(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, err)))
 		code = consider(c, &d, fits, err);
 	orr_plan_draft_fini(&d);
 	orr_hierarchy_destroy(h);
@@ -468,7 +474,8 @@ void orr_plan_destroy(struct orr_plan *plan)
 	orr_jobs_destroy(plan->jobs);
 	orr_table_destroy(plan->table);
 	orr_pipeline_destroy(plan->pipeline);
-	free(plan->first_worker);
+	free(plan->first);
+	free(plan->workers);
 	free(plan->replicas);
 	free(plan->compute_s);
 	free(plan->communication_s);

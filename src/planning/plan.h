@@ -45,14 +45,16 @@ struct orr_plan {
 	const struct orr_graph *graph; /* borrowed */
 	struct orr_pipeline *pipeline;
 	/* [n_stages] */
-	int *first_worker, *replicas; /* microbatch b is on worker first_worker + b mod replicas */
+	int *first, *replicas; /* microbatch b is on worker workers[first + b mod replicas] */
+	int *workers;
+	/* [n_stages] */
 	double *compute_s, *communication_s; /* per microbatch, shared by the replicas */
 	double slowest_s;    /* the largest sum of the two */
 	double one_worker_s; /* everything on one worker, per microbatch */
 	int in_flight;       /* NOAM [5]: microbatches in flight per replica of a first stage; most of them */
 	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy; 0: they are */
 	bool coarse, flattened; /* see ideals.h */
-	struct orr_machine machine; /* what it was simulated on: one kind of link, the slowest that is used */
+	struct orr_machine machine; /* what it was simulated on */
 	struct orr_plan_options options;
 	struct orr_table *table;
 	struct orr_jobs *jobs;
@@ -89,6 +91,7 @@ struct orr_plan_file {
 	int n_stages;
 	int64_t samples; /* of a microbatch */
 	double bandwidth_bytes_per_s;
+	struct orr_levels levels; /* n 0: links are alike */
 	struct orr_table *table; /* owned */
 };
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err);

@@ -16,6 +16,7 @@ void orr_plan_draft_fini(struct orr_plan_draft *d)
 	free(d->stage_of);
 	free(d->replicas);
 	free(d->worker);
+	free(d->workers);
 	free(d->compute_s);
 	free(d->communication_s);
 	*d = (struct orr_plan_draft){0};
@@ -38,14 +39,20 @@ int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int
 }
 
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_ideals *x,
-                        const struct orr_hierarchy *h, struct orr_error *err)
+                        const struct orr_hierarchy *h, const struct orr_levels *levels, struct orr_error *err)
 {
-	int code = orr_plan_draft_init(d, g, h->n_stages, err);
+	int code = orr_plan_draft_init(d, g, h->n_stages, err), k = 0;
 
+	if (!code && !(d->workers = calloc((size_t)h->n_workers, sizeof(int)))) {
+		orr_plan_draft_fini(d);
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", h->n_workers);
+	}
 	for (int s = 0; !code && s < h->n_stages; s++) {
 		d->replicas[s] = h->stages[s].workers;
 		d->compute_s[s] = h->stages[s].compute_s;
 		d->communication_s[s] = h->stages[s].communication_s;
+		for (int i = 0; i < h->stages[s].workers; i++)
+			d->workers[k++] = orr_hierarchy_worker(&h->stages[s], levels, i);
 	}
 	for (int i = 0; !code && i < g->n_operators; i++) {
 		int s = 0;

@@ -7,6 +7,7 @@
 struct orr_graph;
 struct orr_hierarchy;
 struct orr_ideals;
+struct orr_levels;
 struct orr_machine;
 struct orr_plan_options;
 
@@ -14,7 +15,8 @@ struct orr_plan_draft {
 	int n_stages;
 	int *stage_of; /* [n_operators] -1: an input */
 	int *replicas;
-	int *worker; /* [n_stages] NULL: numbered along the stages */
+	int *worker; /* [n_stages] of stages in pieces; NULL: each has its own */
+	int *workers; /* of every stage's replicas, stage after stage; NULL: numbered along the stages */
 	double *compute_s, *communication_s;
 };
 
@@ -23,7 +25,7 @@ void orr_plan_draft_fini(struct orr_plan_draft *d);
 
 /* What the dynamic program found. */
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_ideals *x,
-                        const struct orr_hierarchy *h, struct orr_error *err);
+                        const struct orr_hierarchy *h, const struct orr_levels *levels, struct orr_error *err);
 /* Every branch cut by itself, one worker a stage. */
 int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
                        const struct orr_machine *machine, int n_stages, struct orr_error *err);

@@ -47,7 +47,7 @@ static json_t *stage_json(const struct orr_plan *plan, int s)
 		if (plan->pipeline->stage_of[i] == s)
 			json_array_append_new(operators, json_string(plan->graph->operators[i].name));
 	for (int i = 0; i < plan->replicas[s]; i++)
-		json_array_append_new(workers, json_integer(plan->first_worker[s] + i));
+		json_array_append_new(workers, json_integer(plan->workers[plan->first[s] + i]));
 	return json_pack("{s:o, s:o, s:f, s:f}", "operators", operators, "workers", workers, "compute_seconds",
 	                 plan->compute_s[s], "communication_seconds", plan->communication_s[s]);
 }
@@ -75,6 +75,16 @@ static json_t *worker_json(const struct orr_plan *plan, int w)
 	                 (json_int_t)f->peak_stash_bytes, "parameter_bytes", (json_int_t)f->parameter_bytes,
 	                 "optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes", (json_int_t)f->memory_bytes,
 	                 "order", order_json(plan->jobs, w));
+}
+
+static json_t *levels_json(const struct orr_levels *levels)
+{
+	json_t *json = json_array();
+
+	for (int l = 0; l < levels->n; l++)
+		json_array_append_new(json, json_pack("{s:i, s:f}", "workers", levels->workers[l], "bandwidth",
+		                                      levels->bytes_per_s[l]));
+	return json;
 }
 
 static json_t *world_json(const struct orr_plan_world *world)
@@ -136,6 +146,10 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	if (json && (plan->options.pieces || plan->in_pieces) &&
 	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
 	     json_object_set_new(json, "proven", json_boolean(plan->proven)))) {
+		json_decref(json);
+		json = NULL;
+	}
+	if (json && plan->machine.levels.n && json_object_set_new(json, "levels", levels_json(&plan->machine.levels))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -286,6 +300,29 @@ static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 	return code;
 }
 
+/* Where links differ. */
+static int read_levels(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+{
+	int64_t n_workers = 1;
+	json_t *item;
+	size_t l;
+
+	if (json && (!json_is_array(json) || json_array_size(json) > ORR_MOST_LEVELS))
+		return refuse(file, err, "levels: no list of at most 4");
+	json_array_foreach(json, l, item) {
+		json_int_t workers = json_integer_value(json_object_get(item, "workers"));
+		const json_t *bandwidth = json_object_get(item, "bandwidth");
+
+		if (workers < 1 || workers > 4096 || !json_is_number(bandwidth) || json_number_value(bandwidth) < 0)
+			return refuse(file, err, "levels: each has workers and a bandwidth");
+		file->levels.workers[l] = (int)workers;
+		file->levels.bytes_per_s[l] = json_number_value(bandwidth);
+		n_workers *= workers;
+	}
+	file->levels.n = (int)json_array_size(json);
+	return !json || n_workers == file->table->n_workers ? 0 : refuse(file, err, "levels: of another number of workers");
+}
+
 static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *workers = json_object_get(json, "worker"), *text = json_object_get(json, "text");
@@ -317,7 +354,9 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	if (!(file->graph = strdup(graph)) || (text && !(file->text = strdup(json_string_value(text)))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 	code = read_orders(file, workers, (int)microbatches, err);
-	return code ? code : check_stages(file, err);
+	if (code || (code = check_stages(file, err)))
+		return code;
+	return read_levels(file, json_object_get(json, "levels"), err);
 }
 
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err)

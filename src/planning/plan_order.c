@@ -17,7 +17,7 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	const struct orr_placement *x = data;
 
 	(void)p, (void)d;
-	return x->first[s] + b % x->replicas[s];
+	return x->workers[x->first[s] + b % x->replicas[s]];
 }
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
@@ -66,7 +66,7 @@ void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, in
 		int64_t fixed = 0, stash = 0, wanted = 0, room;
 
 		for (int t = 0; t < p->n_stages; t++) { /* of one worker */
-			if (x->first[t] != x->first[s])
+			if (x->workers[x->first[t]] != x->workers[x->first[s]])
 				continue;
 			fixed += p->stages[t].parameter_bytes * (2 + p->optimizer_floats);
 			stash += p->stages[t].stash_bytes;

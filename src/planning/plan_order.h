@@ -9,10 +9,10 @@ struct orr_machine;
 struct orr_pipeline;
 struct orr_table;
 
-/* Microbatch b of stage s is on worker first[s] + b mod replicas[s]; at most cap[s] of its microbatches are in
- * flight. */
+/* Microbatch b of stage s is on the worker workers[first[s] + b mod replicas[s]]; at most cap[s] of its microbatches are
+ * in flight. */
 struct orr_placement {
-	const int *first, *replicas;
+	const int *workers, *first, *replicas;
 	int *cap; /* filled by orr_placement_cap */
 	bool tight; /* caps were lowered, and must be kept */
 	int64_t wanted_bytes; /* then what the fullest worker needs with caps as they were */

@@ -75,7 +75,7 @@ out:
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err)
 {
 	struct orr_pipeline *p = plan->pipeline;
-	struct orr_search_options options = {.placement = ORR_PLACEMENT_GIVEN, .worker = plan->first_worker,
+	struct orr_search_options options = {.placement = ORR_PLACEMENT_GIVEN, .worker = plan->workers,
 	                                     .from = plan->timeline, .effort = EFFORT, .seconds = seconds, .seed = 1};
 	struct orr_search_result result = {0};
 	struct orr_table *table = NULL;
