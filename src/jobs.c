@@ -107,16 +107,36 @@ static int refuse_worker(const struct orr_jobs *jobs, int j, int w, int owner,
 			placed ? "compute()" : "weights()");
 }
 
+/* A plug-in's refusal is taken as one line, whatever it wrote, and its code as one of ours. */
+static int refuse_for(const struct orr_schedule *schedule, int code, struct orr_error *own,
+		      struct orr_error *err)
+{
+	if (code >= 0)
+		code = ORR_E_INPUT;
+	own->msg[sizeof(own->msg) - 1] = '\0';
+	for (char *at = own->msg; *at; at++)
+		if ((unsigned char)*at < ' ')
+			*at = ' ';
+	if (!*own->msg)
+		return orr_fail(err, code,
+				"schedule %s does not serve this pipeline and does not say why",
+				schedule->name);
+	return orr_fail(err, code, "%s", own->msg);
+}
+
 /* Where each stage is computed and the order of its jobs, found together. */
 static int evaluate_found(struct orr_jobs *jobs, const struct orr_schedule *schedule,
 			  struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code;
+	struct orr_error own = {""};
 
 	if (!worker)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
-	code = schedule->place(p, schedule->data, worker, jobs->priority, &jobs->bound_ns, err);
+	code = schedule->place(p, schedule->data, worker, jobs->priority, &jobs->bound_ns, &own);
+	if (code)
+		code = refuse_for(schedule, code, &own, err);
 	for (int j = 0; !code && j < jobs->n_jobs; j++) {
 		int w = worker[orr_jobs_at(jobs, j).s];
 
@@ -172,6 +192,7 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
 	int *next = calloc((size_t)p->n_workers, sizeof(*next));
 	int64_t *last = calloc((size_t)p->n_workers, sizeof(*last));
+	struct orr_error own = {""};
 	int code = 0;
 
 	assert(jobs->n_jobs > 0);
@@ -179,8 +200,11 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
 		goto out;
 	}
-	if (schedule->lay_out && (code = schedule->lay_out(p, schedule->data, jobs->priority, err)))
+	if (schedule->lay_out &&
+	    (code = schedule->lay_out(p, schedule->data, jobs->priority, &own))) {
+		code = refuse_for(schedule, code, &own, err);
 		goto out;
+	}
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 
@@ -352,33 +376,15 @@ static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *e
 	return 0;
 }
 
-/* A plug-in's refusal is taken as one line, whatever it wrote. */
-static int check_schedule(const struct orr_pipeline *p, const struct orr_schedule *schedule,
-			  struct orr_error *err)
-{
-	struct orr_error own = {""};
-
-	if (!schedule->check || !schedule->check(p, schedule->data, &own))
-		return 0;
-	own.msg[sizeof(own.msg) - 1] = '\0';
-	for (char *at = own.msg; *at; at++)
-		if ((unsigned char)*at < ' ')
-			*at = ' ';
-	if (!*own.msg)
-		return orr_fail(err, ORR_E_INPUT,
-				"schedule %s does not serve this pipeline and does not say why",
-				schedule->name);
-	return orr_fail(err, ORR_E_INPUT, "%s", own.msg);
-}
-
 int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, struct orr_error *err)
 {
+	struct orr_error own = {""};
 	struct orr_jobs *jobs;
 	int code;
 
-	if ((code = check_schedule(p, schedule, err)))
-		return code;
+	if (schedule->check && (code = schedule->check(p, schedule->data, &own)))
+		return refuse_for(schedule, code, &own, err);
 	if (!(jobs = calloc(1, sizeof(*jobs))))
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
 	jobs->pipeline = p;

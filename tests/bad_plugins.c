@@ -1,9 +1,12 @@
 /* Plug-ins that must be refused; BAD chooses which. */
+#include <stdlib.h>
 #include "schedule.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	(void)b, (void)d, (void)data;
+	if (BAD == 7) /* crashes */
+		abort();
 	return BAD == 1 ? p->n_workers + s : s % p->n_workers; /* 1: out of range */
 }
 
@@ -17,12 +20,20 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return d == ORR_PASS_F ? n : -1 - n; /* 3: all backwards before the forwards */
 }
 
+/* 6: refuses with a code that is none, and without a word */
+static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n, struct orr_error *err)
+{
+	(void)p, (void)data, (void)n, (void)err;
+	return 1;
+}
+
 static const struct orr_schedule schedule = {
 	.name = "bad",
 	.summary = "must be refused",
 	.order = ORR_ORDER_STRICT,
 	.compute = compute,
 	.priority = priority,
+	.lay_out = BAD == 6 ? lay_out : NULL,
 };
 
 #if BAD == 4

@@ -174,6 +174,13 @@ refuse 'have the same priority' simulate chain:4 --schedule "$plugins/plugin_bad
 refuse 'deadlocks' simulate chain:4 --schedule "$plugins/plugin_bad3.so"
 refuse 'compile it again' simulate chain:4 --schedule "$plugins/plugin_bad4.so"
 refuse 'no symbol orr_plugin' simulate chain:4 --schedule "$plugins/plugin_bad5.so"
+refuse 'does not say why' simulate chain:4 --schedule "$plugins/plugin_bad6.so"
+(ulimit -c 0; exec "$orrery" simulate chain:4 --schedule "$plugins/plugin_bad7.so") >"$work/out" 2>"$work/err"
+if [ $? -eq 134 ] && grep -q '^orrery: crashed with the plug-in' "$work/err"; then
+	pass
+else
+	fail "a plug-in that crashes: $(cat "$work/err")"
+fi
 refuse 'cannot load the plug-in' simulate chain:4 --schedule ./missing.so
 
 # --- schedules as CSV ---

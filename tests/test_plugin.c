@@ -42,6 +42,7 @@ static const char *const refusals[] = {
 	"schedule bad deadlocks, each of these jobs waits for the one before it: ",
 	"/plugin_bad4.so: made for version 6 of schedule.h, this is version 5: compile it again",
 	"/plugin_bad5.so: no symbol orr_plugin: end the file with ORR_PLUGIN(your_schedule);",
+	"schedule bad does not serve this pipeline and does not say why",
 };
 
 START_TEST(a_bad_module_is_refused_in_one_line)
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
 	}
 	folder = argv[1];
 	tcase_add_test(tcase, a_built_in_file_as_a_module_makes_the_same_timeline);
-	tcase_add_loop_test(tcase, a_bad_module_is_refused_in_one_line, 0, 5);
+	tcase_add_loop_test(tcase, a_bad_module_is_refused_in_one_line, 0, 6);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

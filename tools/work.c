@@ -1,8 +1,10 @@
 #include "work.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "partition.h"
@@ -327,12 +329,40 @@ static bool is_plan(const char *source)
 	return length > 5 && !strcmp(source + length - 5, ".json");
 }
 
+static char crash[512]; /* all that may be said in a signal's handler is ready before */
+
+/* What crashed crashes again, and then ends the process as it would have. */
+static void tell_crash(int signal)
+{
+	ssize_t n = write(STDERR_FILENO, crash, strlen(crash));
+
+	(void)n, (void)signal;
+}
+
+/* A plug-in's crash looks like ours. Who else catches signals, as MPI and sanitizers do, says more. */
+static void watch_plugin(const char *schedule)
+{
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+	struct sigaction old, mine = {.sa_handler = tell_crash, .sa_flags = (int)SA_RESETHAND};
+	size_t length = schedule ? strlen(schedule) : 0;
+
+	if (length < 3 || strcmp(schedule + length - 3, ".so"))
+		return;
+	(void)snprintf(crash, sizeof(crash),
+		       "orrery: crashed with the plug-in %.400s: gdb --args shows in which function\n",
+		       schedule);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
+			sigaction(signals[i], &mine, NULL);
+}
+
 int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
 {
 	int64_t samples;
 	int code;
 
 	memset(work, 0, sizeof(*work));
+	watch_plugin(o->schedule);
 	/* a plan has both; with another schedule its stages and their replicas remain */
 	if (is_plan(o->source) && !o->has_schedule)
 		o->schedule = o->source;
