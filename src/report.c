@@ -330,10 +330,14 @@ static json_t *stream_json(const struct orr_timeline *t, const struct orr_figure
 			json_decref(stages);
 			return NULL;
 		}
-	return json_pack("{s:s, s:i, s:f, s:f, s:I, s:f, s:o}", "sync", orr_sync_name(p->sync),
+	if (t->measured)
+		return json_pack("{s:s, s:i, s:o}", "sync", orr_sync_name(p->sync), "accumulate",
+		                 p->accumulate, "stage", stages);
+	return json_pack("{s:s, s:i, s:f, s:f, s:I, s:o, s:o}", "sync", orr_sync_name(p->sync),
 	                 "accumulate", p->accumulate, "startup", seconds(steady->startup_ns), "drain",
 	                 seconds(steady->drain_ns), "steady_microbatches",
-	                 (json_int_t)steady->microbatches, "steady", seconds(steady->period_ns), "stage",
+	                 (json_int_t)steady->microbatches, "steady",
+	                 number(steady->microbatches ? seconds(steady->period_ns) : NAN), "stage",
 	                 stages);
 }
 

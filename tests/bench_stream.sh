@@ -13,15 +13,25 @@ cd "$work" || exit 1
 value() { sed -n "s/^  \"$1\": \([0-9.e-]*\),*\$/\1/p" "$2"; }
 # simulated SCHEDULE: seconds for a microbatch
 simulated() { tr -d ' \n' <compare.json | sed "s/.*{\"schedule\":\"$1\",[^}]*\"per_microbatch\":\([0-9.e-]*\).*/\1/"; }
-accumulate() { if [ "$1" = pipedream ]; then echo "--accumulate $2"; fi; }
+# step SCHEDULE M: the options for an update of M microbatches; a round of a stream is longer than what is in flight
+step() {
+	case $1 in
+	pipedream) echo "--accumulate $2 --batch $((samples * 4 * P)) -m $((4 * P))" ;;
+	*) echo "--batch $((samples * $2)) -m $2" ;;
+	esac
+}
 # measured SCHEDULE M: likewise
 measured() {
+	: >times.txt
 	for _ in $(seq "$rounds"); do
 		# shellcheck disable=SC2046
-		"$orrery" train plan.json --schedule "$1" $(accumulate "$1" "$2") --batch $((samples * $2)) -m "$2" --steps $((512 / $2)) \
-			--json >train.json 2>err.txt || { cat err.txt >&2; exit 1; }
-		awk "BEGIN { print $samples / $(value samples_per_second train.json) }"
-	done | sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'
+		"$orrery" train plan.json --schedule "$1" $(step "$1" "$2") --steps $((512 / $2)) --json >train.json 2>err.txt || {
+			cat err.txt >&2
+			return 1
+		}
+		awk "BEGIN { print $samples / $(value samples_per_second train.json) }" >>times.txt
+	done
+	sort -g times.txt | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'
 }
 
 "$orrery" profile "$graph" --workers "$P" --batch $((samples * P)) -m "$P" -o profile.dot >/dev/null 2>err.txt &&
@@ -34,7 +44,8 @@ printf '%-28s %-10s %14s %14s\n' "${graph##*/}, P = $P" schedule simulated measu
 for m in "$P" $((2 * P)) $((4 * P)); do
 	"$orrery" compare plan.json --accumulate "$m" --batch $((samples * m)) -m "$m" --json >compare.json || exit 1
 	for schedule in 1f1b pipedream; do
-		awk -v m="$m" -v name="$schedule" -v s="$(simulated "$schedule")" -v t="$(measured "$schedule" "$m")" 'BEGIN {
+		t=$(measured "$schedule" "$m") || exit 1
+		awk -v m="$m" -v name="$schedule" -v s="$(simulated "$schedule")" -v t="$t" 'BEGIN {
 			printf "m = %-24d %-10s %11.3f ms %11.3f ms\n", m, name, 1e3 * s, 1e3 * t }'
 	done
 done

@@ -16,7 +16,7 @@
 #include "../src/runtime/options.h"
 #include "../src/runtime/state.h"
 
-#define N_MICROBATCHES 8
+#define N_MICROBATCHES 12
 #define SAMPLES 3 /* of a microbatch */
 #define MOST_STAGES 6
 
@@ -112,6 +112,12 @@ static const struct stream streams[] = {
 	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {2, 1}, {2, 1}},
 	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
 	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 2, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
+	/* ceil(6/3), ceil(3/2) and 1 on each replica */
+	{"pipedream:replicas=3-2-1", NULL, 3, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAM, {3, 2, 1}, {2, 2, 1}},
+	{"pipedream:replicas=3-2-1", NULL, 3, 6, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_SGD, {3, 2, 1}, {2, 2, 1}},
+	/* and on too few workers */
+	{"pipedream:replicas=1-3-2", NULL, 3, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {1, 3, 2}, {6, 2, 1}},
+	{"pipedream:slack=1", NULL, 3, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {5, 3, 1}},
 	/* no chain, and a stage without parameters */
 	{"pipedream", training_model, 0, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
 	{"pipedream", training_model, 0, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
@@ -166,12 +172,12 @@ static void check_versions(struct setting *x, const struct stream *stream)
 		ck_assert_int_eq(m->least, least);
 		ck_assert_int_eq(m->most, most);
 		ck_assert_int_eq(m->held, v->peak[s]);
-		if (!stream->model && !stream->replicas[0] && stream->accumulate == 1) {
+		if (!stream->model && !stream->ahead[0] && stream->accumulate == 1) {
 			ck_assert_int_eq(m->least,
 					 stream->sync == ORR_SYNC_VERTICAL ? n - 1 : n - 1 - s);
 			ck_assert_int_eq(m->most, m->least);
 		}
-		if (stream->replicas[0] && stream->accumulate == 1) {
+		if (stream->replicas[0] == 2 && stream->accumulate == 1) {
 			/* a version behind at the input, which vertical sync hands on: its two
 			 * microbatches are two versions of stage 1, and to the second of them three */
 			ck_assert_int_eq(m->least, s && stream->sync == ORR_SYNC_VERTICAL ? 2 : 1 - s);

@@ -96,6 +96,48 @@ START_TEST(figure_8_is_the_order_of_every_worker)
 }
 END_TEST
 
+/* Each replica admits NOAM = ceil(workers from here on / replicas), and then F and B take turns. */
+START_TEST(after_the_start_up_every_worker_alternates)
+{
+	static const struct {
+		const char *schedule;
+		int n_stages, n_workers, admitted[9]; /* by worker */
+	} cases[] = {
+		{"pipedream", 5, 5, {5, 4, 3, 2, 1}},
+		{"pipedream:replicas=3-2-1", 3, 6, {2, 2, 2, 2, 2, 1}},
+		{"pipedream:replicas=2-1-1", 3, 4, {2, 2, 2, 1}},
+		{"pipedream:replicas=1-3-2", 3, 6, {6, 2, 2, 2, 1, 1}},
+		{"pipedream:replicas=4-3-2", 3, 9, {3, 3, 3, 3, 2, 2, 2, 1, 1}},
+	};
+	enum { M = 48 };
+
+	for (int k = 0; k < N(cases); k++) {
+		struct given g;
+		const struct orr_jobs *jobs;
+
+		given_init(&g, make_chain(cases[k].n_stages, 1, 2), cases[k].schedule,
+			   cases[k].n_workers, M, ORR_SYNC_STASHING, 1);
+		jobs = g.jobs;
+		for (int w = 0; w < cases[k].n_workers; w++) {
+			int n = jobs->first[w + 1] - jobs->first[w], admitted = cases[k].admitted[w];
+			int *passes = calloc((size_t)n, sizeof(*passes)); /* by place on the worker */
+
+			for (int j = 0; j < jobs->n_jobs; j++)
+				if (jobs->compute[j] == w)
+					passes[jobs->rank[j]] = (int)orr_jobs_at(jobs, j).d;
+			ck_assert_int_gt(n, 2 * admitted);
+			for (int i = 0; i < n - admitted; i++)
+				ck_assert_msg(passes[i] == (i < admitted ? ORR_PASS_F
+							    : (i - admitted) % 2 ? ORR_PASS_F
+										 : ORR_PASS_B),
+					      "%s, worker %d, place %d", cases[k].schedule, w, i);
+			free(passes);
+		}
+		given_fini(&g);
+	}
+}
+END_TEST
+
 START_TEST(a_wave_has_every_job_once_and_extends_every_dependency)
 {
 	struct given g;
@@ -714,6 +756,7 @@ int main(void)
 
 	tcase_add_test(tcase, figure_4_is_the_order_of_every_worker);
 	tcase_add_test(tcase, figure_8_is_the_order_of_every_worker);
+	tcase_add_test(tcase, after_the_start_up_every_worker_alternates);
 	tcase_add_test(tcase, a_wave_has_every_job_once_and_extends_every_dependency);
 	tcase_add_loop_test(tcase, stashing_reads_t_less_n_plus_1_plus_s, 1, 7);
 	tcase_add_loop_test(tcase, vertical_sync_reads_t_less_n_plus_1_everywhere, 1, 7);
