@@ -114,7 +114,13 @@ int output_file(const char *path, int (*write)(FILE *file, const void *what, str
 		return 0;
 	if ((code = open_file(&file, path, "w", err)))
 		return code;
-	return close_file(file, path, write(file, what, err), err);
+	code = write(file, what, err);
+	if (code == ORR_E_IO && err) { /* the library does not know which file it is */
+		struct orr_error why = *err;
+
+		orr_fail(err, code, "%s: %s", path, why.msg);
+	}
+	return close_file(file, path, code, err);
 }
 
 struct timelines {

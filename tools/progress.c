@@ -89,7 +89,7 @@ int progress_end(struct progress *p, struct orr_error *err)
 	if (p->losses && fclose(p->losses))
 		failed = true;
 	p->losses = NULL;
-	return failed ? orr_fail(err, ORR_E_IO, "the file of losses could not be written") : 0;
+	return failed ? orr_fail(err, ORR_E_IO, "--loss: the file could not be written: is there room?") : 0;
 }
 
 static int compare(const void *a, const void *b)

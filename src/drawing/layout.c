@@ -201,7 +201,7 @@ const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cel
 	if (cell->kind == ORR_KIND_UPDATE)
 		(void)snprintf(buffer, size, "%dU", cell->s);
 	else
-		(void)snprintf(buffer, size, "%d%c%d", cell->s, "FBW"[cell->kind], cell -> b);
+		(void)snprintf(buffer, size, "%d%c%d", cell->s, "FBW"[cell->kind], cell->b);
 	return buffer;
 }
 

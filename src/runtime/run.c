@@ -1,11 +1,14 @@
 #include "engine.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "../../codelets/kernels.h"
 #include "../../codelets/room.h"
@@ -217,6 +220,27 @@ static int create_rooms(struct orr_run *run, struct orr_error *err)
 	return 0;
 }
 
+/* StarPU keeps what it measures of a host in the user's home, and aborts where it cannot. */
+static int check_home(struct orr_error *err)
+{
+	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
+	const char *home = NULL, *name = NULL;
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !home; i++)
+		home = getenv(name = names[i]);
+	if (getenv("STARPU_PERF_MODEL_DIR") || !home)
+		return 0;
+	snprintf(path, sizeof(path), "%s/.starpu", home);
+	(void)mkdir(home, 0777);
+	if (!mkdir(path, 0777) || (errno == EEXIST && !access(path, W_OK)))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a folder "
+			"that can be written",
+			path, strerror(errno), name == names[0] ? names[0] : names[1]);
+}
+
 static int init_waiting(struct orr_run *run, struct orr_error *err)
 {
 	pthread_condattr_t attributes;
@@ -244,6 +268,7 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 
 	/* what is wrong with the data, only those that have it see */
 	if (code || (code = orr_ranks_agree(check_options(jobs, data, options, err), err)) ||
+	    (code = orr_ranks_agree(check_home(err), err)) ||
 	    (code = orr_run_check_alike(jobs, data, options, err)))
 		return code;
 	run = calloc(1, sizeof(*run));
