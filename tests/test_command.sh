@@ -239,10 +239,10 @@ if [ "$can_train" = yes ]; then
 	refuse 'take more workers' train graphs/digits.dot --memory 1kB
 	refuse 'give one of them' train graphs/digits.dot --steps 1 --epochs 1
 	refuse "no 'gpu'" train graphs/digits.dot --device gpu
-	refuse "no 'fp16'" train graphs/digits.dot --precision fp16
+	refuse "no 'fp16': there are fp32, tf32 and bf16" train graphs/digits.dot --precision fp16
 	refuse '--streams: 0 is out of range' train graphs/digits.dot --streams 0
 	refuse "no 'sdg'" train graphs/digits.dot --optimizer sdg
-	refuse "no 'fp16': there are fp32, tf32 and bf16" train graphs/digits.dot --precision fp16
+	refuse '--streams 2: a CPU core has none' train graphs/digits.dot --device cpu --streams 2
 	printf '1,2,3\n4,5\n' >"$work/short.csv"
 	refuse 'short.csv:2' train graphs/digits.dot --data "$work/short.csv"
 	printf '1,2,3\n4,five,6\n' >"$work/word.csv"

@@ -1,6 +1,8 @@
 /* All-reduce among replicas on devices of one process: which stages take part, and the way that a
- * gradient then takes, on CPU cores with groups of one, to the bit of the other way. */
+ * gradient then takes, with groups of one, to the bit of the other way. On CPU cores; and once more on
+ * CUDA devices, where NCCL copies. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +104,15 @@ int main(void)
 	TCase *tcase = tcase_create("reduce");
 	SRunner *runner = srunner_create(suite);
 	int n_failed;
+
+#ifdef ON_DEVICES
+	char why[160];
+
+	if (orr_run_devices(why, sizeof(why)) <= 0) {
+		printf("SKIP: found no CUDA device: %s\n", why);
+		return 77;
+	}
+#endif
 
 	tcase_set_timeout(tcase, 120);
 	suite_add_tcase(suite, tcase);

@@ -70,6 +70,10 @@ int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_er
 	char why[160] = "";
 
 	*n_devices = 0;
+	if (o->hardware == ORR_HARDWARE_CPU && o->streams > 1)
+		return orr_fail(err, ORR_E_INPUT,
+				"--streams %d: a CPU core has none; take --device cuda, or --workers",
+				o->streams);
 	if (o->hardware == ORR_HARDWARE_CPU)
 		return 0;
 	*n_devices = orr_run_devices(why, sizeof(why));
