@@ -50,6 +50,7 @@ struct orr_pipeline {
 	int64_t overhead_ns;   /* of starting a job: in forward_ns, backward_ns and update_ns, and added to W apart */
 	int64_t latency_ns;    /* of a transfer between two workers, for orders that allow for it; 0 unless set */
 	double bandwidth_bytes_per_s; /* likewise; 0: infinite */
+	int64_t memory_bytes;         /* of a worker, likewise; 0: no limit */
 	/* where it came from; NULL for a pipeline without a graph */
 	const struct orr_graph *graph; /* borrowed */
 	int *stage_of;                 /* operator -> stage */

@@ -63,7 +63,7 @@ struct orr_schedule {
 };
 
 /* A plug-in is a shared module that defines ORR_PLUGIN with one schedule, and nothing else of ours. */
-#define ORR_SCHEDULE_VERSION 5
+#define ORR_SCHEDULE_VERSION 6
 struct orr_plugin {
 	int version;              /* ORR_SCHEDULE_VERSION at the time it was compiled */
 	size_t size;              /* sizeof(struct orr_schedule) likewise */

@@ -442,6 +442,54 @@ START_TEST(memory_in_bytes_is_kept)
 }
 END_TEST
 
+/* Of --memory, what parameters leave is for stashes: more where there are fewer. */
+START_TEST(memory_of_the_machine_is_kept)
+{
+	struct orr_search_options options = {.effort = 1, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
+	struct orr_pipeline *p = make_costed(8, 3, 4, 2);
+	struct orr_error err = {""};
+	struct way way;
+
+	for (int s = 0; s < 8; s++) {
+		p->stages[s].stash_bytes = 10;
+		p->stages[s].parameter_bytes = s % 4 ? 5 : 20;
+	}
+	p->memory_bytes = 150; /* worker 0 has 120 of parameters, the others 30 */
+	way_init(&way, p, "auto:effort=1,placement=straight", 4, 8);
+	ck_assert_int_eq(way.figures->worker[0].peak_stash_bytes, 30);
+	for (int w = 0; w < 4; w++)
+		ck_assert_int_le(way.figures->worker[w].memory_bytes, 150);
+	way_fini(&way);
+	options.memory_bytes = 139; /* a microbatch takes two stashes on worker 0 */
+	{
+		int worker[8];
+		int64_t n[8 * 8 * 3];
+
+		ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
+		ck_assert_msg(strstr(err.msg, "not even one microbatch fits --memory 139B"), "%s", err.msg);
+		options.memory_bytes = 140;
+		ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), 0);
+	}
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* Five stages on a worker, and no named schedule within the memory: what comes of microbatch after microbatch is twice
+ * as long. */
+START_TEST(many_stages_on_a_worker_overlap)
+{
+	struct orr_pipeline *p = make_costed(20, 3, 2, 2);
+	struct way way;
+
+	way_init(&way, p, "auto", 4, 16);
+	ck_assert_int_le(100 * way.figures->makespan_ns, 101 * way.figures->lower_bound_ns);
+	for (int w = 0; w < 4; w++)
+		ck_assert_int_le(way.figures->worker[w].peak_stash, 20);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 START_TEST(memory_that_is_no_number_is_refused)
 {
 	struct orr_choice choice;
@@ -474,6 +522,8 @@ int main(void)
 	tcase_add_test(tcase, progress_tells_every_better_order);
 	tcase_add_test(tcase, memory_in_which_nothing_fits_is_refused);
 	tcase_add_test(tcase, memory_in_bytes_is_kept);
+	tcase_add_test(tcase, memory_of_the_machine_is_kept);
+	tcase_add_test(tcase, many_stages_on_a_worker_overlap);
 	tcase_add_test(tcase, memory_that_is_no_number_is_refused);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);

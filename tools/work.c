@@ -385,6 +385,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	work->pipeline->accumulate = o->accumulate;
 	work->pipeline->latency_ns = o->machine.latency_ns;
 	work->pipeline->bandwidth_bytes_per_s = o->machine.bandwidth_bytes_per_s;
+	work->pipeline->memory_bytes = o->machine.memory_bytes;
 	if (o->recompute && (code = orr_pipeline_set_recompute(work->pipeline, o->recompute, err)))
 		goto out;
 	code = orr_pipeline_set_step(work->pipeline, o->machine.n_workers, o->n_microbatches, err);

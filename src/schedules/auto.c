@@ -4,8 +4,8 @@
 
 static const struct orr_parameter parameters[] = {
 	{"memory",
-	 "stage stashes that a worker may hold, or their bytes; 0: as many as there are stages, "
-	 "which is 1f1b's memory",
+	 "stage stashes that a worker may hold, or their bytes; 0: what --memory leaves, or else as "
+	 "many as there are stages",
 	 ORR_COUNT_OR_SIZE, 1 << 30, 0},
 	{"placement", "of stages: s mod P, the V fold, the better of those, or an even share of the work",
 	 0, 3, 0},
@@ -19,15 +19,25 @@ static const struct orr_parameter parameters[] = {
 static const char *const words[] = {NULL, "any|straight|fold|plan", NULL, NULL, NULL};
 static const int64_t defaults[] = {0, 0, 4, 0, 1};
 
+static bool has_stashes(const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].stash_bytes > 0)
+			return true;
+	return false;
+}
+
 static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
 		 int64_t *bound_ns, struct orr_error *err)
 {
 	const int64_t *value = data;
+	int64_t memory_bytes = value[0] ? 0 : p->memory_bytes;
 	struct orr_search_options options = {
 		.stashes = value[0] > 0   ? value[0]
-			   : value[0] < 0 ? 0
+			   : value[0] < 0 || (memory_bytes && has_stashes(p)) ? 0
 					  : p->n_stages,
 		.stash_bytes = value[0] < 0 ? -value[0] : 0,
+		.memory_bytes = memory_bytes,
 		.placement = (enum orr_placement)value[1],
 		.effort = value[2],
 		.seconds = value[3],

@@ -29,6 +29,7 @@ struct searcher {
 	/* of the placement at hand */
 	int *worker;
 	struct orr_trial *trial;
+	int64_t *room; /* [n_workers] bytes for stashes */
 	int64_t *n, *tried; /* [n_jobs] the best order, and one that is tried */
 	int64_t *named;     /* [n_jobs] the best of the orders that it starts from */
 	struct orr_search_result found;
@@ -176,6 +177,24 @@ static int consider_zero_bubble(struct searcher *o)
 	return 0;
 }
 
+/* On any placement, with as many microbatches on a stage as fit. */
+static int consider_capped(struct searcher *o)
+{
+	int most = o->p->depth < o->p->n_microbatches ? o->p->depth : o->p->n_microbatches, code = 0;
+
+	for (int k = most; k > 0 && !code; k = k > 4 ? k * 3 / 4 : k - 1) {
+		struct orr_seeds seeds = {0};
+		bool fits;
+
+		if (!(code = orr_seeds_add_capped(&seeds, o->p, o->worker, k, o->err)) && seeds.n) {
+			memcpy(o->tried, seeds.seeds[0].n, (size_t)o->n_jobs * sizeof(*o->tried));
+			code = consider(o, &fits);
+		}
+		orr_seeds_fini(&seeds);
+	}
+	return code;
+}
+
 static int find_start(struct searcher *o, bool *fits)
 {
 	int code;
@@ -186,7 +205,7 @@ static int find_start(struct searcher *o, bool *fits)
 		if ((code = consider_turns(o, ahead, fits)))
 			return code;
 	*fits = true;
-	if ((code = consider_named(o)))
+	if ((code = consider_named(o)) || (code = consider_capped(o)))
 		return code;
 	return consider_zero_bubble(o);
 }
@@ -239,6 +258,20 @@ static int settle(struct searcher *o)
 	return 0;
 }
 
+/* What parameters leave of the memory on each worker. */
+static void find_room(struct searcher *o)
+{
+	const struct orr_pipeline *p = o->p;
+
+	o->limit.bytes = 1;
+	for (int w = 0; w < p->n_workers; w++)
+		o->room[w] = o->options->memory_bytes;
+	for (int s = 0; s < p->n_stages; s++)
+		o->room[o->worker[s]] -= p->stages[s].parameter_bytes * (2 + p->optimizer_floats);
+	for (int w = 0; w < p->n_workers; w++)
+		o->limit.bytes = o->room[w] > o->limit.bytes ? o->room[w] : o->limit.bytes;
+}
+
 /* The best order on worker[], if it is better than what other placements gave. */
 static int search_placement(struct searcher *o, int *worker, int64_t *n)
 {
@@ -247,10 +280,12 @@ static int search_placement(struct searcher *o, int *worker, int64_t *n)
 	int code;
 
 	memset(&o->found, 0, sizeof(o->found));
+	if (o->options->memory_bytes)
+		find_room(o);
 	if ((code = orr_trial_create(&o->trial, o->p, o->worker, o->limit, o->err)) ||
 	    (code = orr_bounds_find(&bounds, o->trial, o->err)))
 		goto out;
-	o->trial->room_bytes = o->options->room_bytes;
+	o->trial->room_bytes = o->options->memory_bytes ? o->room : o->options->room_bytes;
 	o->found.bound_ns = bounds.largest_ns;
 	if ((code = find_start(o, &fits)) || !fits || (code = improve(o)) || (code = settle(o)))
 		goto out;
@@ -312,6 +347,11 @@ static int refuse(struct searcher *o)
 				"alone takes %d: "
 				"give memory=%d or more",
 				(long long)o->limit.stashes, most, most);
+	if (o->options->memory_bytes)
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: not even one microbatch fits --memory %lldB beside parameters, "
+				"gradients and optimizer: give more memory, take more workers or more "
+				"microbatches (-m)", (long long)o->options->memory_bytes);
 	return orr_fail(o->err, ORR_E_INPUT,
 			"auto: not even one microbatch fits %lld bytes of stash on a worker: "
 			"give more memory, take more workers or more microbatches (-m)",
@@ -367,10 +407,11 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	if (options->seconds)
 		o.until_ns = ((int64_t)now.tv_sec + options->seconds) * 1000000000 + now.tv_nsec;
 	o.worker = calloc((size_t)p->n_stages, sizeof(*o.worker));
+	o.room = calloc((size_t)p->n_workers, sizeof(*o.room));
 	o.n = calloc((size_t)o.n_jobs, sizeof(*o.n));
 	o.tried = calloc((size_t)o.n_jobs, sizeof(*o.tried));
 	o.named = calloc((size_t)o.n_jobs, sizeof(*o.named));
-	if (!o.worker || !o.n || !o.tried || !o.named)
+	if (!o.worker || !o.room || !o.n || !o.tried || !o.named)
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", o.n_jobs);
 	else
 		code = search_all(&o, worker, n);
@@ -378,6 +419,7 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 		*result = o.best;
 	orr_seeds_fini(&o.seeds);
 	free(o.worker);
+	free(o.room);
 	free(o.n);
 	free(o.tried);
 	free(o.named);

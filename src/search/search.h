@@ -22,6 +22,8 @@ struct orr_timeline;
 struct orr_search_options {
 	int64_t stashes;     /* stage stashes that a worker may hold; 0: no limit */
 	int64_t stash_bytes; /* bytes of stash likewise; 0: no limit */
+	int64_t memory_bytes; /* of a worker, for all that it has; what its parameters, gradients and the optimizer's state
+				 leave is for stashes; 0: no limit */
 	enum orr_placement placement;
 	const int *worker; /* ORR_PLACEMENT_GIVEN: [n_stages] */
 	const int64_t *room_bytes; /* (optional) [n_workers] what each may hold of stash_bytes */

@@ -121,6 +121,44 @@ static int try_schedule(struct orr_seeds *seeds, const struct orr_pipeline *p,
 	return code;
 }
 
+struct capped {
+	const int *worker;
+	int most;
+};
+
+static int compute_capped(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)p, (void)b, (void)d;
+	return ((const struct capped *)data)->worker[s];
+}
+
+static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	int64_t n = (int64_t)b * p->n_stages;
+
+	(void)data;
+	return d == ORR_PASS_F ? (int64_t)p->n_stages * p->n_microbatches + n + s
+			       : n + p->n_stages - 1 - s;
+}
+
+static int in_flight_capped(const struct orr_pipeline *p, int s, const void *data)
+{
+	int most = ((const struct capped *)data)->most, depth = p->stages[s].depth;
+
+	return depth < most ? depth : most;
+}
+
+int orr_seeds_add_capped(struct orr_seeds *seeds, const struct orr_pipeline *p, const int *worker, int most,
+			 struct orr_error *err)
+{
+	struct capped capped = {worker, most};
+	struct orr_schedule schedule = {.name = "capped", .summary = "", .order = ORR_ORDER_GREEDY,
+					.compute = compute_capped, .priority = backward_first,
+					.in_flight = in_flight_capped, .data = &capped};
+
+	return try_schedule(seeds, p, &schedule, err);
+}
+
 int orr_seeds_gather(struct orr_seeds *seeds, const struct orr_pipeline *p, int64_t stashes,
 		     struct orr_error *err)
 {

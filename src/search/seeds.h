@@ -23,6 +23,10 @@ struct orr_seeds {
  * limit of memory get it. */
 int orr_seeds_gather(struct orr_seeds *seeds, const struct orr_pipeline *p, int64_t stashes,
 		     struct orr_error *err);
+/* One forward one backward on any placement, as jobs come, a backward first: no stage holds more than `most`
+ * microbatches, nor than its depth. */
+int orr_seeds_add_capped(struct orr_seeds *seeds, const struct orr_pipeline *p, const int *worker, int most,
+			 struct orr_error *err);
 /* Another order, if it suits: one worker a stage, which owns it. */
 int orr_seeds_add(struct orr_seeds *seeds, const struct orr_timeline *timeline,
 		  struct orr_error *err);
