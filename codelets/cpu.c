@@ -36,6 +36,35 @@ static const float *rounded(const struct orr_device *d, int64_t count, const flo
 	return to;
 }
 
+static void round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to)
+{
+	int64_t columns = orr_rounded_columns(in);
+	uint16_t *row = to;
+
+	(void)d;
+	for (int64_t o = 0; o < out; o++, w += in, row += columns)
+		for (int64_t i = 0; i < columns; i++)
+			row[i] = i < in ? orr_bf16_of(w[i]) : 0;
+}
+
+/* The same of weights: kept is what round_weights made of w, or NULL. */
+static const float *weights(const struct orr_device *d, int64_t in, int64_t out, const float *w,
+			    const void *kept, float **at)
+{
+	int64_t columns = orr_rounded_columns(in);
+	const uint16_t *row = kept;
+	float *to = *at;
+
+	if (!kept)
+		return rounded(d, in * out, w, at);
+	for (int64_t o = 0; o < out; o++, to += in, row += columns)
+		for (int64_t i = 0; i < in; i++)
+			to[i] = orr_bf16_float(row[i]);
+	to = *at;
+	*at += in * out;
+	return to;
+}
+
 static void copy(struct orr_device *d, int64_t count, const float *x, float *y)
 {
 	(void)d;
@@ -80,9 +109,8 @@ static void linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t 
 {
 	float *at = d->workspace;
 
-	(void)kept;
 	x = rounded(d, n * in, x, &at);
-	w = rounded(d, in * out, w, &at);
+	w = weights(d, in, out, w, kept, &at);
 	orr_linear_forward(n, in, out, x, w, bias, y);
 }
 
@@ -91,9 +119,8 @@ static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t ou
 {
 	float *at = d->workspace;
 
-	(void)kept;
 	dy = rounded(d, n * out, dy, &at);
-	w = rounded(d, in * out, w, &at);
+	w = weights(d, in, out, w, kept, &at);
 	orr_linear_input(n, in, out, dy, w, dx);
 }
 
@@ -214,6 +241,7 @@ const struct orr_kernels orr_kernels_cpu = {
 	.sum = sum,
 	.columns_put = columns_put,
 	.columns_take = columns_take,
+	.round = round_weights,
 	.linear_forward = linear_forward,
 	.linear_input = linear_input,
 	.linear_weight = linear_weight,

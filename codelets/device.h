@@ -49,8 +49,7 @@ struct orr_kernels {
 	void (*columns_take)(struct orr_device *d, int64_t n, int64_t total, int64_t first,
 			     const float *y, int64_t width, float *x);
 
-	/* w of a linear for its products in BF16, at `to` as orr_rounded_columns says; NULL where
-	 * nothing keeps it */
+	/* w of a linear for its products in BF16, at `to` as orr_rounded_columns says */
 	void (*round)(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
 	/* rounded: what round made of w, or NULL: the kernel rounds it once more */
 	void (*linear_forward)(struct orr_device *d, int64_t n, int64_t in, int64_t out,

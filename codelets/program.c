@@ -57,7 +57,7 @@ void orr_program_prepare(const struct orr_program *p, struct orr_device *device,
 
 size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_device *device)
 {
-	return device->kernels->round && device->precision == ORR_PRECISION_BF16
+	return device->precision == ORR_PRECISION_BF16
 	               ? (size_t)p->n_rounded * sizeof(uint16_t)
 	               : 0;
 }

@@ -55,8 +55,8 @@ size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr
 void orr_program_prepare(const struct orr_program *p, struct orr_device *device, int64_t n);
 
 /* In BF16 a product reads its weights rounded. Where device->rounded is NULL every product rounds them
- * again; otherwise it is what orr_program_round made of the same parameters, 0 bytes where the
- * device keeps none. */
+ * again; otherwise it is what orr_program_round made of the same parameters; 0 bytes in other
+ * precisions. */
 size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_device *device);
 void orr_program_round(const struct orr_program *p, struct orr_device *device,
                        const float *parameters, void *to);

@@ -19,7 +19,7 @@ int orr_room_init(struct orr_codelet_room *room, unsigned worker,
 		  const struct orr_room_sizes *sizes, char *why, size_t size);
 void orr_room_fini(struct orr_codelet_room *room, unsigned worker);
 
-/* The worker computes a stage with this program: keep its weights rounded, where the device has any
+/* The worker computes a stage with this program: keep its weights rounded, where the precision has any
  * use for that. Without it they are rounded for each product. Not 0: no memory. */
 int orr_room_keep(struct orr_codelet_room *room, const struct orr_program *program);
 

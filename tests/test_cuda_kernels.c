@@ -182,9 +182,9 @@ START_TEST(elementwise_kernels_agree)
 		BOTH(gelu_forward(d, n, A, Y), y[5]);
 		BOTH(relu_backward(d, n, A, B, Y), y[6]);
 		for (int k = 0; k < 7; k++)
-			check_close(y[k], k < 5 ? 0 : 1e-6, "an elementwise kernel");
+			check_close(y[k], k == 5 ? 1e-5 : 0, "an elementwise kernel");
 		BOTH(gelu_backward(d, n, A, B, Y), y[6]);
-		check_close(y[6], 1e-6, "gelu backward");
+		check_close(y[6], 1e-5, "gelu backward"); /* erfc may be 4 units off */
 		BOTH(sum(d, n, Y, B, Y), y[3]); /* in place */
 		check_close(y[3], 0, "a sum in place");
 		free_tensors();

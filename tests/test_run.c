@@ -279,6 +279,34 @@ START_TEST(starpus_own_order_and_policies_change_no_bit)
 }
 END_TEST
 
+/* Weights that a worker keeps rounded are those of the version that a task reads: without our policy
+ * each product rounds them again. */
+START_TEST(weights_kept_in_bf16_change_no_bit)
+{
+	static const struct {
+		const char *schedule;
+		int n_workers;
+	} cases[] = {{"1f1b", 2}, {"fsdp", 2}, {"zb-h1", 8}, {"ddp", 3}, {"pipedream", 8}};
+	const char *schedule = cases[_i].schedule;
+	float *parameters[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct training t;
+
+		training_init(&t, schedule, cases[_i].n_workers, 6);
+		t.options.precision = ORR_PRECISION_BF16;
+		t.options.batch = 24;
+		t.options.policy = i ? NULL : "pinned";
+		parameters[i] = training_run(&t, schedule, NULL);
+		if (i)
+			assert_same(&t, schedule, parameters[1], parameters[0]);
+		training_fini(&t);
+	}
+	free(parameters[0]);
+	free(parameters[1]);
+}
+END_TEST
+
 /* ---- early parameters ---- */
 
 /* Only where there are several memory nodes is there anything to ask for: run-numa. */
@@ -378,6 +406,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_schedule_of_ones_own_changes_no_bit, 0,
 			    (int)(sizeof(own_schedules) / sizeof(own_schedules[0])));
 	tcase_add_test(tcase, starpus_own_order_and_policies_change_no_bit);
+	tcase_add_loop_test(tcase, weights_kept_in_bf16_change_no_bit, 0, 5);
 	tcase_add_test(tcase, parameters_from_elsewhere_are_asked_for_ahead);
 	tcase_add_test(tcase, evaluation_agrees_with_the_textbook);
 	tcase_add_test(tcase, measuring_gives_every_stage_its_durations);
