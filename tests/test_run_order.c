@@ -12,6 +12,7 @@
 #include "simulate.h"
 #include "timeline.h"
 #include "training.h"
+#include "../src/runtime/engine.h"
 
 /* ---- order ---- */
 
@@ -219,6 +220,23 @@ START_TEST(a_run_that_stops_says_who_waits_for_what)
 }
 END_TEST
 
+/* As a device says it: nothing more is computed, and the run ends with the message. */
+START_TEST(a_kernel_that_does_not_start_ends_the_run_with_its_message)
+{
+	static const char failure[] = "CUDA, product: invalid device function";
+	struct training t;
+
+	training_init(&t, "1f1b", 2, 4);
+	training_start(&t);
+	ck_assert_int_eq(orr_run_train(t.run, 2, NULL, NULL, &t.err), 0);
+	t.run->common.room[orr_policy_worker(t.run->policy, 1)].device.failure = failure;
+	ck_assert_int_eq(orr_run_train(t.run, 5, NULL, NULL, &t.err), ORR_E_RUNTIME);
+	ck_assert_str_eq(t.err.msg, "run: CUDA, product: invalid device function");
+	ck_assert(t.run->drained);
+	training_fini(&t);
+}
+END_TEST
+
 START_TEST(the_report_names_what_a_job_waits_for)
 {
 	struct training t;
@@ -273,6 +291,7 @@ static Suite *make_suite(bool stuck)
 	tcase_add_test(tcase, what_cannot_run_is_refused_in_one_line);
 	tcase_add_test(tcase, a_study_graph_is_not_trained);
 	tcase_add_test(tcase, a_run_that_stops_says_who_waits_for_what);
+	tcase_add_test(tcase, a_kernel_that_does_not_start_ends_the_run_with_its_message);
 	tcase_add_test(tcase, the_report_names_what_a_job_waits_for);
 	return suite;
 }
