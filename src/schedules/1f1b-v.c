@@ -55,7 +55,7 @@ extern const struct orr_schedule orr_schedule_1f1b_v;
 const struct orr_schedule orr_schedule_1f1b_v = {
 	.name = "1f1b-v",
 	.summary = "V fold, whole backward: two thirds of 1f1b's memory",
-	.paper = "Qi 2024, appendix H",
+	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
 	.order = ORR_ORDER_STRICT,
 	.check = v_fold_check,
 	.compute = v_fold_compute,

@@ -23,7 +23,7 @@ extern const struct orr_schedule orr_schedule_adaptive;
 const struct orr_schedule orr_schedule_adaptive = {
 	.name = "adaptive",
 	.summary = "V fold, split backward: the shortest building block found for a memory limit",
-	.paper = "Qi 2024, appendix A",
+	.paper = "Qi et al. 2024 (Controllable Memory), appendix A",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.parameters = parameters,

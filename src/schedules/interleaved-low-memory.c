@@ -51,7 +51,7 @@ extern const struct orr_schedule orr_schedule_interleaved_low_memory;
 const struct orr_schedule orr_schedule_interleaved_low_memory = {
 	.name = "interleaved-low-memory",
 	.summary = "interleaved with the same bubble in less memory",
-	.paper = "Qi 2024, appendix H",
+	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
 	.order = ORR_ORDER_STRICT,
 	.check = round_robin_check,
 	.compute = round_robin_compute,

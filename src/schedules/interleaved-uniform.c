@@ -14,7 +14,7 @@ const struct orr_schedule orr_schedule_interleaved_uniform = {
         .name = "interleaved-uniform",
         .summary = "interleaved with microbatches at equal intervals: same memory and bubble, any "
                    "number of them",
-        .paper = "Qi 2024, appendix G",
+        .paper = "Qi et al. 2024 (Controllable Memory), appendix G",
         .order = ORR_ORDER_STRICT,
         .check = round_robin_check,
         .compute = round_robin_compute,

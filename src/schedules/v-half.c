@@ -13,7 +13,7 @@ extern const struct orr_schedule orr_schedule_v_half;
 const struct orr_schedule orr_schedule_v_half = {
 	.name = "v-half",
 	.summary = "V fold, split backward: half of 1f1b's memory",
-	.paper = "Qi 2024, section 3.2",
+	.paper = "Qi et al. 2024 (Controllable Memory), section 3.2",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = v_fold_check,

@@ -13,7 +13,7 @@ extern const struct orr_schedule orr_schedule_v_min;
 const struct orr_schedule orr_schedule_v_min = {
 	.name = "v-min",
 	.summary = "V fold, split backward: a third of 1f1b's memory",
-	.paper = "Qi 2024, section 3.2",
+	.paper = "Qi et al. 2024 (Controllable Memory), section 3.2",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = v_fold_check,

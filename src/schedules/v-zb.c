@@ -12,7 +12,7 @@ extern const struct orr_schedule orr_schedule_v_zb;
 const struct orr_schedule orr_schedule_v_zb = {
 	.name = "v-zb",
 	.summary = "V fold, split backward: 1f1b's memory and next to no bubble",
-	.paper = "Qi 2024, section 3.2",
+	.paper = "Qi et al. 2024 (Controllable Memory), section 3.2",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = v_fold_check,

@@ -51,7 +51,7 @@ extern const struct orr_schedule orr_schedule_zb_two_thirds;
 const struct orr_schedule orr_schedule_zb_two_thirds = {
 	.name = "zb-two-thirds",
 	.summary = "one stage a worker, split backward: two thirds of 1f1b's memory",
-	.paper = "Qi 2024, figure 16b",
+	.paper = "Qi et al. 2024 (Controllable Memory), figure 16b",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = check,
