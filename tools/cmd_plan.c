@@ -105,6 +105,7 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 		 "it finds the order itself: leave it out, and simulate the plan with another one"},
 		{a->work.n_stages > 0, "--stages", "it finds how many: leave it out, or pin them (stage=)"},
 		{a->work.recompute, "--recompute", "give it to simulate or train with the plan"},
+		{a->work.versions, a->work.versions, "give it to simulate or train with the plan"},
 		{a->work.machine.latency_ns > 0, "--latency", "give it to simulate with the plan"},
 		{a->work.machine.bandwidth_bytes_per_s > 0, "--bandwidth",
 		 "links are level by level: --link"},
@@ -272,16 +273,18 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 
 int cmd_plan(int argc, char **argv)
 {
-	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {options,
-					 parse,
-					 "GRAPH",
-					 "Cut a model with costs into stages, give them workers "
-					 "and order their jobs.",
-					 children,
-					 NULL,
-					 NULL};
+	const struct argp shared = work_argp_without(
+		"schedule workers stages recompute sync accumulate latency bandwidth ");
+	const struct argp_child children[] = {
+		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
+	const struct argp argp = {options,
+				  parse,
+				  "GRAPH",
+				  "Cut a model with costs into stages, give them workers "
+				  "and order their jobs.",
+				  children,
+				  NULL,
+				  NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct orr_plan_options plan_options;
 	struct orr_graph *graph = NULL;

@@ -207,9 +207,11 @@ static int profile_links(const struct arguments *a)
 
 int cmd_profile(int argc, char **argv)
 {
-	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {options,
+	const struct argp shared = work_argp_without(
+		"schedule stages recompute sync accumulate costs activation stash parameters latency bandwidth memory flops ");
+	const struct argp_child children[] = {
+		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
+	const struct argp argp = {options,
 					 parse,
 					 "GRAPH\n--links",
 					 "Measure what every operator takes for a microbatch on "

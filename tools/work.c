@@ -226,6 +226,42 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const struct argp work_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
 
+static bool is_hidden(const struct argp_option *option, const char *names)
+{
+	char name[40];
+
+	(void)snprintf(name, sizeof(name), "%s ", option->name);
+	return strstr(names, name) != NULL;
+}
+
+/* Is anything under the heading? */
+static bool heads(const struct argp_option *heading, const char *names)
+{
+	for (const struct argp_option *o = options; o->name || o->doc; o++)
+		if (o->name && o->group == heading->group && !is_hidden(o, names))
+			return true;
+	return false;
+}
+
+struct argp work_argp_without(const char *names)
+{
+	static struct argp_option shown[sizeof(options) / sizeof(*options)];
+	struct argp argp = work_argp;
+	size_t n = 0;
+
+	memset(shown, 0, sizeof(shown));
+	for (const struct argp_option *o = options; o->name || o->doc; o++) {
+		if (!o->name && !heads(o, names))
+			continue;
+		shown[n] = *o;
+		if (o->name && is_hidden(o, names))
+			shown[n].flags |= OPTION_HIDDEN;
+		n++;
+	}
+	argp.options = shown;
+	return argp;
+}
+
 struct work_options work_options_default(void)
 {
 	return (struct work_options){

@@ -33,6 +33,9 @@ struct work_options {
 /* Parses GRAPH and the shared options; a child of a command's own argp, whose input it takes as its own:
  * state->child_inputs[0] must be a struct work_options. */
 extern const struct argp work_argp;
+/* The same, for a command that has no use for some of them: their long names, each followed by a space. They are not in
+ * its --help; where one is given, it is the command that says so. Of one command in a process. */
+struct argp work_argp_without(const char *names);
 struct work_options work_options_default(void);
 
 struct work {

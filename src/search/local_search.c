@@ -241,7 +241,11 @@ static void run(struct mover *m)
 					 : 0);
 			if (t->n_timed == timed)
 				idle += 1 + t->jobs.n_jobs / 16;
-			if (draw(m, 64) == 0 && is_late(search))
+			if (draw(m, 64))
+				continue;
+			if (search->until_ns && search->progress) /* who waits by the clock wants to see life */
+				search->progress(search->user, search->best_ns, search->bound_ns);
+			if (is_late(search))
 				return;
 		}
 		t->n_timed = first + part;

@@ -32,7 +32,7 @@ struct orr_search_options {
 	int64_t seconds; /* stop after so long; 0: the effort alone decides, and every run finds the
 			    same */
 	int64_t seed;
-	/* (optional) called with every better order, and at the end; without it, who watches is */
+	/* (optional) called with every better order, and with seconds now and then as well; without it, who watches is */
 	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns);
 	void *user;
 };
