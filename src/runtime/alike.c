@@ -12,7 +12,8 @@ enum { MODEL, DATA, SCHEDULE, OPTIONS, N };
 static const char *const what[N] = {
 	[MODEL] = "model or cut: every host needs the same files",
 	[DATA] = "data: every host needs the same file",
-	[SCHEDULE] = "schedule: every host needs the same file, and a plug-in's functions must be pure",
+	[SCHEDULE] =
+		"schedule: every host needs the same file, and a plug-in's functions must be pure",
 	[OPTIONS] = "options: give all ranks the same",
 };
 

@@ -5,8 +5,8 @@
 #include "../jobs.h"
 #include "run.h"
 
-/* Refuses, on every rank alike, what is not the same on all of them: another file on another host, or
- * a plug-in whose functions are not pure. Before anything waits for what never comes. */
+/* Refuses, on every rank alike, what is not the same on all of them: another file on another host,
+ * or a plug-in whose functions are not pure. Before anything waits for what never comes. */
 int orr_run_check_alike(const struct orr_jobs *jobs, const struct orr_dataset *data,
 			const struct orr_run_options *options, struct orr_error *err);
 #endif

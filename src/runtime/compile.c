@@ -238,8 +238,9 @@ static int place_data(struct compiler *c, struct orr_error *err)
 			struct orr_tensor from = note->value;
 
 			note->value =
-				note->stashed ? place(ORR_PLACE_STASH, &p->stash_columns, o->width)
-			                      : place(ORR_PLACE_SCRATCH, &p->forward_columns, o->width);
+				note->stashed
+					? place(ORR_PLACE_STASH, &p->stash_columns, o->width)
+					: place(ORR_PLACE_SCRATCH, &p->forward_columns, o->width);
 			p->before[p->n_before++] =
 				(struct orr_move){from, note->value, (float)o->scale};
 		}

@@ -26,7 +26,7 @@ struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag t
 		.kind = kinds[tag],
 		.other = other,
 		.tag = (slot - run->slots) * run->n_tags + run->first_tag[tag] + at,
-		/* Else what is ready early, a whole step's parameters, would lie at the receiver. */
+		/* Else what is ready early, a step's parameters, would lie at the receiver. */
 		.waits = tag == ORR_TAG_PARAMETER || tag == ORR_TAG_PARTIAL,
 	};
 }
@@ -52,8 +52,8 @@ int orr_cross_init(struct orr_run *run, struct orr_error *err)
 		[ORR_TAG_PARAMETER] = jobs->n_jobs,
 		[ORR_TAG_PARTIAL] = stages,
 		[ORR_TAG_GATE] = stages,
-		[ORR_TAG_RING] =
-			2 * (int64_t)run->most_owners * jobs->first_owner[p->n_stages] * run->n_updates,
+		[ORR_TAG_RING] = 2 * (int64_t)run->most_owners * jobs->first_owner[p->n_stages] *
+				 run->n_updates,
 		[ORR_TAG_READY] =
 			(int64_t)run->n_ranks * jobs->first_owner[p->n_stages] * run->n_updates,
 	};

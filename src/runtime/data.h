@@ -37,7 +37,8 @@ struct orr_owned {
 	starpu_data_handle_t incoming[2];
 	int64_t n_incoming; /* ever */
 	bool rings;    /* it all-reduces with owners on other ranks */
-	starpu_data_handle_t *chunks; /* [owners of s] of the gradient's sum; NULL unless it rings */
+	/* [owners of s] of the gradient's sum; NULL unless it rings */
+	starpu_data_handle_t *chunks;
 	/* NCCL adds up the gradients of the stage's owners, in one place or several (reduce.c) */
 	bool joins;
 	starpu_data_handle_t summed, chain; /* NULL: it does not, or is elsewhere */
@@ -47,8 +48,8 @@ struct orr_owned {
 	struct orr_nccl *group;
 	int member;
 	atomic_llong version; /* steps whose update has finished */
-	/* in a stream: as many versions as are held at once, one of which is the latest; parameters is
-	 * that one's handle */
+	/* in a stream: as many versions as are held at once, one of which is the latest; parameters
+	 * is that one's handle */
 	struct orr_version *versions;
 	int n_versions, latest;
 	int n_held; /* of them that were ever used */
@@ -79,9 +80,10 @@ struct orr_data {
 };
 
 /* A block of floats that lives with its owner. */
-int orr_data_make_block(starpu_data_handle_t *handle, uintptr_t *at, const struct orr_owned *o, int64_t n,
-			struct orr_error *err);
-void orr_data_drop_block(starpu_data_handle_t handle, uintptr_t at, const struct orr_owned *o, int64_t n);
+int orr_data_make_block(starpu_data_handle_t *handle, uintptr_t *at, const struct orr_owned *o,
+			int64_t n, struct orr_error *err);
+void orr_data_drop_block(starpu_data_handle_t handle, uintptr_t at, const struct orr_owned *o,
+			 int64_t n);
 int orr_data_init(struct orr_run *run, struct orr_error *err);
 void orr_data_fini(struct orr_run *run); /* nothing may be in flight */
 /* A temporary whose last reader has been submitted. */

@@ -47,8 +47,8 @@ struct orr_job_task {
 	struct starpu_task *task;
 	int64_t *start_ns, *end_ns; /* where the measured times go; NULL: nowhere */
 	int owned;                  /* of an update, to note its version; else -1 */
-	/* in a stream: the version that it reads, the one that it writes (may be NULL) from it, by so
-	 * many later, and which one was really there when it ran */
+	/* in a stream: the version that it reads, the one that it writes (may be NULL) from it, by
+	 * so many later, and which one was really there when it ran */
 	struct orr_version *reads, *writes;
 	int later;
 	int64_t seen;
@@ -65,8 +65,8 @@ struct orr_slot {
 	float *columns;               /* what lies behind them, in main memory */
 	struct orr_job_task *jobs;    /* [n_jobs] */
 	struct orr_job_task *adds;    /* [n_jobs], of the jobs with a partial gradient */
-	/* [n_owned * n_updates] update q of owner i at q * n_owned + i; copies: what it starts from,
-	 * where that is still held */
+	/* [n_owned * n_updates] update q of owner i at q * n_owned + i; copies: what it starts
+	 * from, where that is still held */
 	struct orr_job_task *updates, *copies, *reduces, *readies;
 	struct orr_job_task **rings; /* likewise: 3 for each chunk where it rings; else NULL */
 	struct orr_metrics *metrics;  /* [n_stages * n_microbatches], in pinned memory */
@@ -96,12 +96,12 @@ struct orr_run {
 	 * and what crosses, in an order that is part of one order of all jobs. */
 	int rank, n_ranks;
 	int *rank_of;        /* [n_workers] */
-	int *sequence;       /* [n_sequence] jobs that are computed here, or read what is owned here */
+	int *sequence; /* [n_sequence] jobs that are computed here, or read what is owned here */
 	int n_sequence;
 	int *n_readers;      /* [n_stages] jobs that read parameters which are owned here */
 	int most_owners;     /* of a stage */
 	int n_updates;       /* of a stage in a step at most; 1 where there is a flush */
-	struct orr_credits arriving, leaving; /* parameters from, weight gradients for other ranks */
+	struct orr_credits arriving, leaving; /* parameters, and weight gradients for others */
 	int64_t first_tag[ORR_TAGS], n_tags;
 	int64_t clock_ns;    /* to add to StarPU's clock here to have one that all ranks share */
 	size_t *report_bytes; /* [n_ranks] */
@@ -194,8 +194,8 @@ static inline int orr_run_replicas(const struct orr_run *run, int s)
 
 int orr_slots_init(struct orr_run *run, struct orr_error *err);
 void orr_slots_fini(struct orr_run *run);
-/* The slot's next step begins: until orr_watch_done has been called once for the slot itself, it does
- * not end. */
+/* The slot's next step begins: until orr_watch_done has been called once for the slot itself, it
+ * does not end. */
 int orr_slot_begin(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
 
 /* ---- submit.c ---- */
@@ -204,8 +204,8 @@ int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error
 /* Parts of it: job j, computed here, with what it takes from and has for other ranks. */
 int orr_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn,
 		   struct orr_error *err);
-/* Update q of the step by all owners of s that are here, which make the sum of their gradients first
- * where they ring. */
+/* Update q of the step by all owners of s that are here, which make the sum of their gradients
+ * first where they ring. */
 int orr_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
 		       struct orr_error *err);
 /* partial, from offset on, to sum: over it, or added to it. t is one of the slot's. */
@@ -240,12 +240,12 @@ int orr_credits_plan(struct orr_run *run, struct orr_error *err);
 int orr_credits_init(struct orr_run *run, struct orr_error *err); /* StarPU has started */
 void orr_credits_fini(struct orr_run *run);
 starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j); /* or NULL */
-/* What uses block from here on, in this mode, waits for job j's credit; and the credit for what used
- * block before. */
+/* What uses block from here on, in this mode, waits for job j's credit; and the credit for what
+ * used block before. */
 int orr_credit_take(const struct orr_credits *credits, int j, starpu_data_handle_t block,
 		    enum starpu_data_access_mode mode, struct orr_error *err);
 
-/* o's part in the sum over the owners of its stage, after gate and what is before it in its chain. */
+/* o's part in the sum over the owners of its stage, after gate and its chain so far. */
 int orr_submit_reduce(struct orr_run *run, struct orr_job_task *t, const struct orr_owned *o,
 		      starpu_data_handle_t gate, struct orr_error *err);
 
@@ -276,24 +276,26 @@ int orr_ring_init(struct orr_run *run, struct orr_error *err);
 void orr_ring_fini(struct orr_run *run);
 int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
 /* All-reduce the gradients of the owners of s that are here with the others, for update q. */
-int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, int q, struct orr_error *err);
+int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, int q,
+		    struct orr_error *err);
 
 /* ---- reduce.c ---- */
 
 int orr_reduce_init(struct orr_run *run, struct orr_error *err);
 void orr_reduce_fini(struct orr_run *run);
-/* All-reduce the gradients of the owners of s, each on a device of its own, with what is here of them. */
+/* All-reduce the gradients of the owners of s, each on a device of its own, with what is here of
+ * them. */
 int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, int q,
 		      struct orr_error *err);
-/* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; how many, or 0:
- * it does not. device_of[w]: -1 where w has none. alone: one owner is enough. */
+/* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; how many, or
+ * 0: it does not. device_of[w]: -1 where w has none. alone: one owner is enough. */
 int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,
 		       int *devices);
 
 /* ---- gather.c ---- */
 
 int orr_gather_init(struct orr_run *run, struct orr_error *err);
-/* Rank 0 learns when the jobs of the others ran and what came out; the slot's step has ended here. */
+/* Rank 0 learns when the others' jobs ran and what came out; the slot's step has ended here. */
 int orr_gather_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err);
 
 /* ---- watch.c ---- */

@@ -171,7 +171,9 @@ static int acquire(const struct orr_run *run, int s, float **parameters, struct 
 	starpu_data_handle_t handle = parameters_of(run, s);
 
 	*parameters = NULL;
-	return handle && rank_of_stage(run, s) == run->rank ? orr_data_acquire(handle, STARPU_R, parameters, err) : 0;
+	return handle && rank_of_stage(run, s) == run->rank
+		       ? orr_data_acquire(handle, STARPU_R, parameters, err)
+		       : 0;
 }
 
 static void release(const struct orr_run *run, int s)

@@ -34,8 +34,8 @@ static size_t report_bytes(const struct orr_run *run, int rank)
 	return times(run, rank) * sizeof(int64_t) + metrics(run, rank) * sizeof(struct orr_metrics);
 }
 
-/* Where StarPU's clock starts: what to add to it to have CLOCK_MONOTONIC_RAW. It is read between two
- * looks at that one; the closest ones say most. */
+/* Where StarPU's clock starts: what to add to it to have CLOCK_MONOTONIC_RAW. It is read between
+ * two looks at that one; the closest ones say most. */
 static int64_t starpu_clock(void)
 {
 	int64_t best = INT64_MAX, offset = 0;
@@ -147,11 +147,13 @@ int orr_gather_step(struct orr_run *run, struct orr_slot *slot, struct orr_error
 		return 0;
 	if (run->rank) {
 		exchange(run, slot, run->rank, true);
-		return orr_ranks_send(0, ORR_RANKS_GATHER, run->report, run->report_bytes[run->rank], err);
+		return orr_ranks_send(0, ORR_RANKS_GATHER, run->report,
+				      run->report_bytes[run->rank], err);
 	}
 	shift_own(run, slot->timeline);
 	for (int k = 1; k < run->n_ranks && !code; k++)
-		if (!(code = orr_ranks_receive(k, ORR_RANKS_GATHER, run->report, run->report_bytes[k], err)))
+		if (!(code = orr_ranks_receive(k, ORR_RANKS_GATHER, run->report,
+					       run->report_bytes[k], err)))
 			exchange(run, slot, k, false);
 	slot->end_ns = orr_now_ns();
 	return code;

@@ -229,7 +229,8 @@ static int core_of(int id, hwloc_topology_t host, int *numa)
 	return core->type == HWLOC_OBJ_CORE ? (int)core->logical_index : -1;
 }
 
-static void describe(const struct orr_run *run, int w, hwloc_topology_t host, struct orr_place *place)
+static void describe(const struct orr_run *run, int w, hwloc_topology_t host,
+		     struct orr_place *place)
 {
 	int id = orr_policy_worker(run->policy, w);
 	char bus[16];
@@ -248,7 +249,8 @@ static void describe(const struct orr_run *run, int w, hwloc_topology_t host, st
 
 int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
 {
-	hwloc_topology_t host = starpu_cuda_worker_get_count() || is_bound() ? orr_host_load() : NULL;
+	hwloc_topology_t host =
+		starpu_cuda_worker_get_count() || is_bound() ? orr_host_load() : NULL;
 	int code = 0;
 
 	for (int w = 0; w < run->pipeline->n_workers && !code; w++) {

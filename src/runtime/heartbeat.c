@@ -103,7 +103,8 @@ static void forgive(int64_t now)
 static void look_for_silence(int64_t now)
 {
 	for (int k = 0; k < heart.n_ranks; k++) {
-		/* Where rank 0 is silent, one of the others speaks, and ends the rest before they do. */
+		/* Where rank 0 is silent, one of the others speaks, and ends the rest before they
+		 * do. */
 		int64_t limit_s = SILENCE_S + (heart.rank < 3 ? heart.rank : 3) * 4;
 		char text[160];
 

@@ -48,7 +48,8 @@ static void sort_devices(int *order, hwloc_topology_t topology, const char *cons
 		unsigned node = (unsigned)orr_host_numa_of(topology, bus[i]);
 		int at = i;
 
-		for (; at > 0 && (unsigned)orr_host_numa_of(topology, bus[order[at - 1]]) > node; at--)
+		for (; at > 0 && (unsigned)orr_host_numa_of(topology, bus[order[at - 1]]) > node;
+		     at--)
 			order[at] = order[at - 1];
 		order[at] = i;
 	}

@@ -16,10 +16,10 @@ struct orr_share {
 /* Of rank `rank` of n_ranks on this host. bus[i]: the PCI address of device i, "0000:17:00.0"; NULL
  * or one that the topology lacks: nobody knows where it is.
  *
- * Devices are dealt in the order of their NUMA nodes, as evenly as can be, neighbours to neighbours;
- * fewer devices than ranks are shared by neighbours. The cores of a rank are those that its first
- * device hangs on, without a device those of the host, split evenly among the ranks that would have
- * the same: never none. */
+ * Devices are dealt in the order of their NUMA nodes, as evenly as can be, neighbours to
+ * neighbours; fewer devices than ranks are shared by neighbours. The cores of a rank are those that
+ * its first device hangs on, without a device those of the host, split evenly among the ranks that
+ * would have the same: never none. */
 int orr_share_init(struct orr_share *share, hwloc_topology_t topology, const char *const *bus,
 		   int n_devices, int rank, int n_ranks, struct orr_error *err);
 void orr_share_fini(struct orr_share *share);

@@ -6,7 +6,7 @@
 #include <time.h>
 #include "ranks_data.h"
 
-/* What has come, and is held until its time: in the order in which it came, since all wait as long. */
+/* What has come, and is held until its time: in the order of arrival, since all wait as long. */
 struct late {
 	starpu_data_handle_t handle;
 	struct timespec due;

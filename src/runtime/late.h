@@ -1,7 +1,7 @@
 #ifndef ORR_LATE_H
 #define ORR_LATE_H
-/* (tests) A long link between ranks, where the machine cannot make one: who reads what has come waits a
- * little longer. Does nothing without a delay (orr_ranks_delay_data). */
+/* (tests) A long link between ranks, where the machine cannot make one: who reads what has come
+ * waits a little longer. Does nothing without a delay (orr_ranks_delay_data). */
 #include <starpu.h>
 #include "../error.h"
 

@@ -61,8 +61,8 @@ static bool make_tensors(struct bench *t)
 	t->device.workspace = malloc(orr_program_workspace_bytes(p, &t->device, t->n) + 1);
 	t->in = calloc((size_t)orr_program_n_in(p) + 1, sizeof(float *));
 	t->out = calloc((size_t)orr_program_n_out(p) + 1, sizeof(float *));
-	if (!t->device.workspace || !t->parameters || !t->gradient || !t->state || !t->data || !t->stash || !t->scratch ||
-	    !t->in || !t->out)
+	if (!t->device.workspace || !t->parameters || !t->gradient || !t->state || !t->data ||
+	    !t->stash || !t->scratch || !t->in || !t->out)
 		return false;
 	for (int i = 0; i < orr_program_n_in(p); i++)
 		if (!(t->in[i] = tensor(orr_program_in_floats(p, i, t->n))))

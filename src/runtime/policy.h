@@ -4,8 +4,9 @@
  *
  * Workers of a schedule are logical: worker w is served by one of the StarPU workers at hand, which
  * serves several where there are fewer of them. With CUDA devices those alone serve: w is on device
- * w mod D, and a device with several streams serves its workers in turn on one stream each. Everything that StarPU calls here happens under the
- * lock of that StarPU worker, so the policy has no lock of its own. */
+ * w mod D, and a device with several streams serves its workers in turn on one stream each.
+ * Everything that StarPU calls here happens under the lock of that StarPU worker, so the policy has
+ * no lock of its own. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "../schedule.h"

@@ -103,7 +103,8 @@ static void visit(void *user, const struct orr_step *step)
 
 /* ---- what runs ---- */
 
-/* Each job of a block becomes the jobs of its operators, in the order in which a stage computes them. */
+/* Each job of a block becomes the jobs of its operators, in the order in which a stage computes
+ * them. */
 static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
 		   const struct orr_pipeline *blocks, struct orr_error *err)
 {
@@ -113,7 +114,8 @@ static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
 
 	if ((code = orr_choice_init(&choice, "1f1b", err)) ||
 	    (code = orr_jobs_create(&jobs, blocks, &choice.schedule, err)) ||
-	    (code = orr_table_create(out, "profile", n_stages, operators->n_workers, m, false, err)))
+	    (code = orr_table_create(out, "profile", n_stages, operators->n_workers, m, false,
+				     err)))
 		goto out;
 	for (int i = 0; i < operators->graph->n_operators; i++) {
 		int s = operators->stage_of[i], block = blocks->stage_of[i];
@@ -136,7 +138,7 @@ out:
 	return code;
 }
 
-/* Numbers of both signs, so that what depends on them takes as long as it does; classes are all 0. */
+/* Numbers of both signs, so that what depends on them takes its usual time; classes are all 0. */
 static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct orr_error *err)
 {
 	struct orr_dataset *data = calloc(1, sizeof(*data));
@@ -165,7 +167,8 @@ static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct
 		if (g->operators[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
 			for (int64_t r = 0; r < N_ROWS; r++)
 				data->values[r * n +
-					     g->operators[g->operators[i].inputs[1]].columns[0]] = 0;
+					     g->operators[g->operators[i].inputs[1]].columns[0]] =
+					0;
 	*out = data;
 	return 0;
 }

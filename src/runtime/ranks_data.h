@@ -6,8 +6,8 @@
 
 /* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. */
 int orr_ranks_init_starpu(struct starpu_conf *conf);
-/* (tests) What comes from another rank can be read only so much later, as over a long link; to be said
- * before StarPU starts, 0: at once. */
+/* (tests) What comes from another rank can be read only so much later, as over a long link; to be
+ * said before StarPU starts, 0: at once. */
 void orr_ranks_delay_data(int us);
 void orr_ranks_shutdown_starpu(void);
 

@@ -290,12 +290,14 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 	for (int i = 0; i < N_ROUNDS && ranks.rank; i++) {
 		int64_t question, answer;
 
-		MPI_Recv(&question, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm, MPI_STATUS_IGNORE);
+		MPI_Recv(&question, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm,
+			 MPI_STATUS_IGNORE);
 		answer = now_ns();
 		MPI_Send(&answer, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm);
 	}
 	if (ranks.rank)
-		MPI_Recv(offset_ns, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm, MPI_STATUS_IGNORE);
+		MPI_Recv(offset_ns, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm,
+			 MPI_STATUS_IGNORE);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 /* The gradient of a stage with r owners is cut into r chunks. Chunk c starts at owner c+1, goes
  * round to owner c and is added to on the way; then it goes round once more, to all of them. Owners
  * that are neighbours on one rank copy instead of sending. Without ranks the update adds up the
- * owners' gradients in the same order (orr_rule_step), so the bits do not depend on who is where. */
+ * owners' gradients in the same order (orr_rule_step), so the bits do not depend on the place. */
 
 static int64_t chunk_floats(const struct orr_run *run, int s, int c)
 {
@@ -100,8 +100,9 @@ static int take(struct orr_run *run, struct orr_slot *slot, int i, int q, int c,
 
 	before = &run->data.owned[i > first ? i - 1 : end - 1];
 	if (before->chunks)
-		return orr_submit_add(run, &slot->rings[q * run->data.n_owned + i][3 * c + 2 * round], before->chunks[c],
-				      o->chunks[c], true, 0, chunk_floats(run, o->s, c), err);
+		return orr_submit_add(
+			run, &slot->rings[q * run->data.n_owned + i][3 * c + 2 * round],
+			before->chunks[c], o->chunks[c], true, 0, chunk_floats(run, o->s, c), err);
 	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, i, q, c, round),
 			      o->chunks[c], run->rank_of[before->w]);
 	return orr_ranks_receive_data(&m, NULL, NULL, err);
@@ -136,9 +137,9 @@ static int submit_chunk(struct orr_run *run, struct orr_slot *slot, int s, int q
 		if (!o->chunks)
 			continue;
 		if ((k > 1 && (code = take(run, slot, i, q, c, 0, err))) ||
-		    (code = orr_submit_add(run, &slot->rings[q * run->data.n_owned + i][3 * c + 1], o->gradient,
-					   o->chunks[c], k == 1, begin, chunk_floats(run, s, c),
-					   err)))
+		    (code = orr_submit_add(run, &slot->rings[q * run->data.n_owned + i][3 * c + 1],
+					   o->gradient, o->chunks[c], k == 1, begin,
+					   chunk_floats(run, s, c), err)))
 			break;
 		code = give(run, slot, i, q, c, k == r, err);
 	}

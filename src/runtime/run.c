@@ -33,8 +33,8 @@ const char *orr_run_version(void)
 		n = (int)starpu_cuda_worker_get_count();
 		what = "CUDA worker";
 	}
-	snprintf(version, sizeof(version), "StarPU %d.%d.%d, %d %s%s", major, minor, release, n, what,
-		 n == 1 ? "" : "s");
+	snprintf(version, sizeof(version), "StarPU %d.%d.%d, %d %s%s", major, minor, release, n,
+		 what, n == 1 ? "" : "s");
 	return version;
 }
 
@@ -108,7 +108,8 @@ static void fetch_ahead(void *user, const struct orr_queued *queued)
 		int j = jobs->by_worker[jobs->first[w] + i];
 		struct orr_owned *o = &run->data.owned[run->data.owned_of[j]];
 
-		if (o->parameters && !run->data.fetched[j] && o->node != node && atomic_load(&o->version) == step) {
+		if (o->parameters && !run->data.fetched[j] && o->node != node &&
+		    atomic_load(&o->version) == step) {
 			starpu_data_prefetch_on_node(o->parameters, node, 1);
 			atomic_fetch_add(&run->n_fetched, 1);
 		}
@@ -135,7 +136,8 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
 	for (int w = 0; w < n_workers; w++)
 		if (orr_run_has(run, w))
-			most_ready[w] = (int64_t)run->window * (jobs->first[w + 1] - jobs->first[w]);
+			most_ready[w] =
+				(int64_t)run->window * (jobs->first[w + 1] - jobs->first[w]);
 	code = orr_policy_create(&run->policy, n_workers, jobs->order, most_ready, err);
 	free(most_ready);
 	if (code)
@@ -235,10 +237,11 @@ static int check_home(struct orr_error *err)
 	(void)mkdir(home, 0777);
 	if (!mkdir(path, 0777) || (errno == EEXIST && !access(path, W_OK)))
 		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a folder "
-			"that can be written",
-			path, strerror(errno), name == names[0] ? names[0] : names[1]);
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a folder "
+		"that can be written",
+		path, strerror(errno), name == names[0] ? names[0] : names[1]);
 }
 
 static int init_waiting(struct orr_run *run, struct orr_error *err)
@@ -403,7 +406,9 @@ static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_er
 		.step = slot->step,
 		.samples = (slot->step + 1) * run->options.batch,
 		.loss = run->rank ? NAN : sum.loss / run->options.batch,
-		.accuracy = sum.classified && !run->rank ? (double)sum.correct / (double)sum.classified : NAN,
+		.accuracy = sum.classified && !run->rank
+				    ? (double)sum.correct / (double)sum.classified
+				    : NAN,
 		.seconds = (double)(slot->end_ns - run->last_end_ns) * 1e-9,
 	};
 	run->last_end_ns = slot->end_ns;

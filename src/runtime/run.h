@@ -55,8 +55,8 @@ struct orr_run_options {
 };
 struct orr_run_options orr_run_options_default(void);
 
-/* The columns of the data that this rank reads: those of the stages that it runs forward, in training or to
- * evaluate. *columns, of *n, is the caller's to free; see orr_dataset_read_columns. */
+/* The columns of the data that this rank reads: those of the stages that it runs forward, in
+ * training or to evaluate. *columns, of *n, is the caller's to free (orr_dataset_read_columns). */
 int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err);
 
@@ -69,16 +69,17 @@ struct orr_step {
 };
 
 /* Start StarPU (once per process at a time), place the parameters and draw them from the seed;
- * equal seeds give equal parameters however the graph is cut. *out borrows jobs and data, which has the columns of
- * orr_run_columns at least; jobs->pipeline must have come from a graph whose operators all compute. ORR_E_INPUT comes
- * to every rank alike. */
+ * equal seeds give equal parameters however the graph is cut. *out borrows jobs and data, which has
+ * the columns of orr_run_columns at least; jobs->pipeline must have come from a graph whose
+ * operators all compute. ORR_E_INPUT comes to every rank alike. */
 int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 		   const struct orr_dataset *data, const struct orr_run_options *options,
 		   struct orr_error *err);
 void orr_run_destroy(struct orr_run *run); /* NULL is fine */
 
-/* Train n steps; a stream begins empty and has been drained at the end. visit (may be NULL) is called after each, in the calling thread. ORR_E_RUNTIME:
- * the run stopped, the message says which worker waits for what. */
+/* Train n steps; a stream begins empty and has been drained at the end. visit (may be NULL) is
+ * called after each, in the calling thread. ORR_E_RUNTIME: the run stopped, the message says which
+ * worker waits for what. */
 int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err);
@@ -86,9 +87,10 @@ int orr_run_train(struct orr_run *run, int64_t n,
 /* What the tasks of a stream (schedule.h) have found of stage s's versions since orr_run_create. */
 struct orr_run_versions {
 	int held;            /* buffers in which its owners had versions, of the one with most */
-	int64_t least, most; /* updates between the version that F read and the one that its gradient
-				was applied to, once the pipeline is full; -1: it never was */
-	int64_t n_read;      /* passes that read parameters, and of them those that did not read the */
+	int64_t least,
+		most;   /* updates between the version that F read and the one that its gradient
+			   was applied to, once the pipeline is full; -1: it never was */
+	int64_t n_read; /* passes that read parameters, and of them those that did not read the */
 	int64_t n_wrong;     /* version that versions.h says */
 };
 /* [n_stages]; all ranks call it, and all get the same. */
@@ -98,8 +100,8 @@ int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struc
  * whole number of times, one where no stage has replicas and --accumulate is 1. */
 int orr_run_step_samples(const struct orr_jobs *jobs, const struct orr_run_options *options);
 
-/* The measured timeline of the last step that was trained; borrowed. NULL before the first. Whole on
- * rank 0 alone. */
+/* The measured timeline of the last step that was trained; borrowed. NULL before the first. Whole
+ * on rank 0 alone. */
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run);
 
 /* Loss and accuracy on the test rows (or the training rows), with the parameters as they are. */
@@ -115,8 +117,8 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 struct orr_traffic;
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic);
 
-/* The most memory of this process that was resident while it trained, less what was before the parameters
- * were placed; -1 where the system does not say. orr_footprint_predict foretells it. */
+/* The most memory of this process that was resident while it trained, less what was before the
+ * parameters were placed; -1 where the system does not say. orr_footprint_predict foretells it. */
 int64_t orr_run_peak_bytes(const struct orr_run *run);
 
 /* CUDA devices that a run can use here. 0: why, of size bytes, says in a few words what is missing;

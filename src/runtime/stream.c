@@ -8,10 +8,10 @@
 #include "options.h"
 #include "ranks.h"
 
-/* A stream (src/stream.h): rounds overlap. Everything is submitted in the order of n, wave after wave,
- * and the submitting thread alone says which version (src/versions.h) lies in which buffer. So tasks
- * need no counts of who reads what: a buffer is written again when the last microbatch that reads what
- * it holds has been submitted, and StarPU makes the writer wait for that reader. */
+/* A stream (src/stream.h): rounds overlap. Everything is submitted in the order of n, wave after
+ * wave, and the submitting thread alone says which version (src/versions.h) lies in which buffer.
+ * So tasks need no counts of who reads what: a buffer is written again when the last microbatch
+ * that reads what it holds has been submitted, and StarPU makes the writer wait for that reader. */
 
 /* Microbatches of stage s from b on whose F comes before b's last pass. */
 static int in_flight(const struct orr_jobs *jobs, int s, int b)
@@ -55,7 +55,8 @@ int orr_stream_plan(struct orr_run *run, struct orr_error *err)
 	if (!jobs->stream)
 		return 0;
 	run->stream = true;
-	/* a wave's worth of jobs is submitted before the round that its slot was last used by is waited for */
+	/* a wave's worth of jobs is submitted before the round that its slot was last used by is
+	 * waited for */
 	run->window = jobs->stream->n_waves + 1;
 	run->first_update = calloc(n_stages, sizeof(*run->first_update));
 	run->turn = calloc((size_t)run->pipeline->n_workers, sizeof(*run->turn));
@@ -68,10 +69,11 @@ int orr_stream_plan(struct orr_run *run, struct orr_error *err)
 	for (int s = 0; s < run->pipeline->n_stages; s++)
 		run->versions[s] = (struct orr_run_versions){.least = -1, .most = -1};
 	if (run->options.batch % run->pipeline->n_microbatches)
-		return orr_fail(err, ORR_E_INPUT,
-				"run: in a stream every microbatch is a minibatch, so all are of one size: "
-				"take a batch that is a multiple of -m %d, not %d",
-				run->pipeline->n_microbatches, run->options.batch);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"run: in a stream every microbatch is a minibatch, so all are of one size: "
+			"take a batch that is a multiple of -m %d, not %d",
+			run->pipeline->n_microbatches, run->options.batch);
 	return check_round(jobs, err);
 }
 
@@ -125,7 +127,8 @@ void orr_stream_fini(struct orr_run *run)
 /* Updates of stage s before the stream began. */
 static int64_t updates_before(const struct orr_run *run, int s)
 {
-	return run->n_steps * orr_versions_step(run->jobs->versions) / run->jobs->versions->every[s];
+	return run->n_steps * orr_versions_step(run->jobs->versions) /
+	       run->jobs->versions->every[s];
 }
 
 /* Nothing is in flight: what there is counts as version 0. */
@@ -205,7 +208,8 @@ int orr_stream_advance(struct orr_run *run, struct orr_slot *slot, int i, int q,
 		o->latest = k;
 		o->parameters = to->handle;
 	}
-	o->n_held = to == from || to - o->versions < o->n_held ? o->n_held : (int)(to - o->versions) + 1;
+	o->n_held = to == from || to - o->versions < o->n_held ? o->n_held
+							       : (int)(to - o->versions) + 1;
 	to->number = number + 1;
 	update->reads = update->writes = to;
 	update->later = 1;
@@ -231,8 +235,10 @@ static void measure_microbatch(struct orr_run *run, const struct orr_slot *slot,
 	}
 	if (at < orr_versions_full(v, s))
 		return;
-	behind = slot->updates[b / v->every[s] * n + run->data.owned_of[f]].seen - slot->jobs[f].seen;
-	measured->least = measured->least < 0 || behind < measured->least ? behind : measured->least;
+	behind = slot->updates[b / v->every[s] * n + run->data.owned_of[f]].seen -
+		 slot->jobs[f].seen;
+	measured->least =
+		measured->least < 0 || behind < measured->least ? behind : measured->least;
 	measured->most = behind > measured->most ? behind : measured->most;
 }
 

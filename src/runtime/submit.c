@@ -65,8 +65,8 @@ static struct starpu_task *task_create(enum orr_codelet codelet, int most_buffer
 	return task;
 }
 
-/* StarPU calls this in the worker, just before the task runs. What a task reads was written by tasks
- * that have ended, so this is the version that is really there. */
+/* StarPU calls this in the worker, just before the task runs. What a task reads was written by
+ * tasks that have ended, so this is the version that is really there. */
 static void note_version(void *user)
 {
 	struct orr_job_task *t = user;
@@ -342,8 +342,8 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int 
 	return 0;
 }
 
-/* Job j has read parameters that are owned here, and its gradient, if it has one, is on its way: add
- * what can be added now, in microbatch order, and update the stage after its last reader. */
+/* Job j has read parameters that are owned here, and its gradient, if it has one, is on its way:
+ * add what can be added now, in microbatch order, and update the stage after its last reader. */
 static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
 {
 	int i = run->data.owned_of[j], s = orr_jobs_at(run->jobs, j).s, code = 0;
