@@ -169,6 +169,8 @@ END
 refuse 'syntax.dot:' show "$work/syntax.dot"
 
 # --- plug-ins ---
+accept 'steady       2 units for 1 microbatch' simulate chain:4 --schedule "$plugins/plugin_pipedream.so"
+refuse 'replicas lists 2 stages and there are 4' simulate chain:4 --schedule "$plugins/plugin_pipedream.so:replicas=1-1"
 refuse 'is placed on worker' simulate chain:4 --schedule "$plugins/plugin_bad1.so"
 refuse 'have the same priority' simulate chain:4 --schedule "$plugins/plugin_bad2.so"
 refuse 'deadlocks' simulate chain:4 --schedule "$plugins/plugin_bad3.so"
