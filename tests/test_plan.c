@@ -461,6 +461,29 @@ START_TEST(pins_are_kept)
 }
 END_TEST
 
+START_TEST(a_cost_that_is_missing_among_others_is_refused)
+{
+	static const char *const lost[][2] = {{"", "no forward"}, {"backward=2", "no forward"}, {"forward=1", "no backward"},
+	                                      {"forward=1 backward=2", NULL}};
+	char source[300];
+
+	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost); i++) {
+		struct orr_graph *g = parse_graph((snprintf(source, sizeof(source), "digraph { x [op=input columns=\"0:8\"];"
+			"y [op=input columns=\"8\"]; a [op=linear features=4 forward=1 backward=2]; b [op=linear features=1 %s];"
+			"l [op=mse forward=1 backward=1]; x -> a -> b -> l; y -> l }", lost[i][0]), source));
+		struct orr_plan_options o = {.n_microbatches = 1, .samples = 1, .flops_per_s = 1e9};
+		struct orr_plan *plan = NULL;
+		struct orr_error err = {""};
+
+		ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+		ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), lost[i][1] ? ORR_E_INPUT : 0);
+		ck_assert_msg(!lost[i][1] || (strstr(err.msg, "node b: ") && strstr(err.msg, lost[i][1])), "%s", err.msg);
+		orr_plan_destroy(plan);
+		orr_graph_destroy(g);
+	}
+}
+END_TEST
+
 START_TEST(nothing_that_takes_time_is_refused)
 {
 	struct orr_graph *g = parse_graph("digraph g { a [parameters=\"1kB\"]; b [parameters=\"1kB\"]; a -> b }");
@@ -619,6 +642,7 @@ int main(void)
 	tcase_add_test(tcase, memory_moves_the_cut);
 	tcase_add_test(tcase, updates_and_overheads_are_planned_for);
 	tcase_add_test(tcase, pins_are_kept);
+	tcase_add_test(tcase, a_cost_that_is_missing_among_others_is_refused);
 	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
 	tcase_add_test(tcase, a_plan_is_read_back_as_written);
 	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 25);

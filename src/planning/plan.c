@@ -379,6 +379,27 @@ static int choose(struct orr_plan **out, struct choosing *c)
 	return 0;
 }
 
+/* Measured times and guesses from FLOP do not compare: all operators have them, or none. */
+static int check_costs(const struct orr_graph *g, struct orr_error *err)
+{
+	const struct orr_operator *measured = NULL, *guessed = NULL;
+
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (o->op == ORR_OP_INPUT || o->op == ORR_OP_COST)
+			continue;
+		if (o->forward_ns >= 0 || o->backward_ns >= 0)
+			measured = o;
+		if (!guessed && (o->forward_ns < 0 || o->backward_ns < 0))
+			guessed = o;
+	}
+	if (!measured || !guessed)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT, "%s: node %s: no %s, and others are measured: profile it again (`orrery profile`), or "
+	                "give one", g->name, guessed->name, guessed->forward_ns < 0 ? "forward" : "backward");
+}
+
 /* What any worker could come to hold is summed up in many places: it must be countable. */
 static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x, const struct orr_plan_options *o,
                        struct orr_error *err)
@@ -399,8 +420,11 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 	struct choosing c = {.g = g, .o = o};
 	struct orr_machine machine = machine_of(o);
 	struct orr_ideals *x = NULL;
-	int code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches, o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
+	int code = check_costs(g, err);
 
+	if (!code)
+		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
+		                         o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
 	c.x = x;
 	if (!code && x->compute_ns[x->n - 1] == 0)
 		code = orr_fail(err, ORR_E_INPUT, "%s: no operator takes any time: give costs, or measure them "
