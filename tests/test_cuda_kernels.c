@@ -16,8 +16,8 @@
 #define CHECK_CUDA(call) \
 	ck_assert_msg((call) == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cudaGetLastError()))
 
-/* The same kernel on two devices. */
-static struct orr_device cpu, cuda;
+/* The same kernel on two devices. cuBLAS takes its time to start: once for a precision. */
+static struct orr_device cpu, cuda, started[3];
 static cudaStream_t stream;
 static size_t cuda_bytes;
 
@@ -30,8 +30,12 @@ static void start(enum orr_precision precision, int64_t n, int64_t in, int64_t o
 	cpu = orr_device_cpu(precision);
 	bytes = cpu.kernels->workspace_bytes(precision, n, in, out);
 	cpu.workspace = bytes ? malloc(bytes) : NULL;
-	CHECK_CUDA(cudaStreamCreate(&stream));
-	ck_assert_msg(!orr_cuda_stream_init(&cuda, precision, stream, why, sizeof(why)), "%s", why);
+	if (!stream)
+		CHECK_CUDA(cudaStreamCreate(&stream));
+	if (!started[precision].cuda)
+		ck_assert_msg(!orr_cuda_stream_init(&started[precision], precision, stream, why, sizeof(why)),
+			      "%s", why);
+	cuda = started[precision];
 	cuda_bytes = cuda.kernels->workspace_bytes(precision, n, in, out);
 	CHECK_CUDA(cudaMalloc(&cuda.workspace, cuda_bytes));
 }
@@ -39,9 +43,8 @@ static void start(enum orr_precision precision, int64_t n, int64_t in, int64_t o
 static void stop(void)
 {
 	ck_assert_msg(!cuda.failure, "%s", cuda.failure);
-	orr_cuda_stream_fini(&cuda);
+	CHECK_CUDA(cudaStreamSynchronize(stream));
 	CHECK_CUDA(cudaFree(cuda.workspace));
-	CHECK_CUDA(cudaStreamDestroy(stream));
 	free(cpu.workspace);
 }
 
@@ -562,6 +565,10 @@ int main(void)
 	srunner_set_fork_status(runner, CK_NOFORK); /* a device belongs to one process */
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);
+	for (int i = 0; i < 3; i++)
+		orr_cuda_stream_fini(&started[i]);
+	if (stream)
+		(void)cudaStreamDestroy(stream);
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
