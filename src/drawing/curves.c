@@ -1,5 +1,6 @@
 #include "curves.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,7 @@ int orr_curve_read(struct orr_curve *curve, const char *path, struct orr_error *
 
 	*curve = (struct orr_curve){0};
 	if (!file)
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot be read", path);
+		return orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %s", path, strerror(errno));
 	code = name_curve(curve, path, err);
 	while (!code && fgets(text, sizeof(text), file))
 		if (++line > 1 || strcmp(text, heading) != 0)
