@@ -67,6 +67,7 @@ struct orr_graph {
 	int n_encoders;
 	char **encoders; /* owned: names, "" never; in the order of their first operators */
 	int64_t overhead_ns; /* of starting a job, beside what its operators take; 0: none */
+	int64_t samples;     /* of the microbatch that was measured; 0: not said */
 	bool units;      /* the durations were plain numbers: one unit is one second */
 };
 

@@ -172,8 +172,10 @@ static const struct {
 	{"digraph { " STUDY " subgraph s {\n repeat=x; a } }",
 	 "m.dot:2: subgraph s: repeat: x is no whole number: say one from 1 to 1000000"},
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
-	 "m.dot:2: repeats is no attribute of a graph or a subgraph: use data and overhead, on the "
-	 "graph, repeat, on a subgraph, or what Graphviz draws with"},
+	 "m.dot:2: repeats is no attribute of a graph or a subgraph: use data, overhead and samples, on "
+	 "the graph, repeat, on a subgraph, or what Graphviz draws with"},
+	{"digraph { samples=0; " STUDY " a }", "m.dot:1: samples: 0 is out of range: say 1 to 1073741824"},
+	{"digraph { samples=x; " STUDY " a }", "m.dot:1: samples: x is no whole number: say one from 1 to 1073741824"},
 	{"digraph { " STUDY " subgraph s {\n repeat=2; a; b } }",
 	 "m.dot:1: subgraph s: repeat needs one entry, and both a and b are: join them, "
 	 "or move one out"},

@@ -112,6 +112,8 @@ fi
 if [ "$can_train" = yes ]; then
 	accept 'fc3' profile "$source/graphs/digits.dot" -o digits.dot --batch 64 -m 4
 	grep -q 'overhead=' digits.dot && grep -q 'update=' digits.dot && pass || fail 'a profile without overhead or updates'
+	refuse 'measured with 16 samples in a microbatch, and --batch 64 has 8 in each of 8' plan digits.dot --workers 2 --batch 64 -m 8
+	accept '"samples": 16,' plan digits.dot --workers 2 -m 8 --json # and the minibatch grows
 	accept 'Busiest worker' plan digits.dot --workers 2 --batch 64 -m 4 --makespan -o pinned.json
 	accept 'Slowest stage' plan digits.dot --workers 2 --batch 64 -m 4 --makespan --unpin -o digits.json
 	accept 'Test loss' train digits.json --steps 20

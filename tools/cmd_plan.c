@@ -118,6 +118,21 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 	return 0;
 }
 
+/* Costs hold for microbatches of so many samples. */
+static int keep_samples(const struct arguments *a, const struct orr_graph *g, struct orr_plan_options *o,
+			struct orr_error *err)
+{
+	if (!g->samples || g->samples == o->samples)
+		return 0;
+	if (a->work.has_batch)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: measured with %lld samples in a microbatch, and --batch %d has %lld in each of "
+				"%d: leave --batch out, or profile with the same --batch and -m",
+				g->name, (long long)g->samples, a->work.batch, (long long)o->samples, o->n_microbatches);
+	o->samples = g->samples;
+	return 0;
+}
+
 static int read_options(const struct arguments *a, struct orr_plan_options *o,
 			struct orr_error *err)
 {
@@ -294,7 +309,7 @@ int cmd_plan(int argc, char **argv)
 
 	command_parse(&argp, argc, argv, &a);
 	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) || (code = output_check_file(a.out, &err)) ||
-	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
+	    (code = orr_graph_read(&graph, a.work.source, &err)) || (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;

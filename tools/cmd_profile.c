@@ -131,6 +131,7 @@ static int measure(struct orr_profile *profile, struct orr_graph *g, struct orr_
 	note_times(g, p);
 	note_sizes(g, samples);
 	g->overhead_ns = profile->overhead_ns;
+	g->samples = samples;
 out:
 	orr_pipeline_destroy(blocks);
 	free(block_of);

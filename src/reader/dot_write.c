@@ -163,6 +163,8 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 		write_decimal(file, g->overhead_ns, g->units ? ORR_UNIT_NS : 1000000);
 		(void)fputs(g->units ? "\";\n" : "ms\";\n", file);
 	}
+	if (g->samples > 0)
+		(void)fprintf(file, "\tsamples=%lld;\n", (long long)g->samples);
 	if ((code = write_operators(file, g, err)))
 		return code;
 	for (i = 0; i < g->n_operators; i++) {

@@ -33,7 +33,7 @@ struct orr_draft_edge {
 struct orr_draft {
 	char *name; /* owned; of the graph */
 	char *data; /* owned; path of its data, or NULL */
-	int64_t overhead_ns;
+	int64_t overhead_ns, samples; /* see graph.h */
 	bool units;
 	struct orr_draft_operator *operators; /* owned */
 	int n_operators, operator_room;

@@ -328,6 +328,7 @@ int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 		goto out;
 	out.units = draft->units;
 	out.overhead_ns = draft->overhead_ns;
+	out.samples = draft->samples;
 	out.data = draft->data;
 	draft->data = NULL;
 	orr_draft_fini(draft);
