@@ -47,7 +47,8 @@ struct orr_run_options {
 	/* (tests) sleep up to so many microseconds in every job, drawn from delay_seed */
 	int delay_us;
 	uint64_t delay_seed;
-	/* (tests) stages with one owner take the way of those that NCCL adds up */
+	/* (tests) cores count as devices, and stages with one owner, too, take the way of those that
+	 * NCCL adds up */
 	bool reduce_alone;
 	/* (tests) NULL: our scheduling policy; "pinned": StarPU's workerorder instead; else the
 	 * name of a policy of StarPU's, which places and orders as it likes */
