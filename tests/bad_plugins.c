@@ -1,4 +1,5 @@
-/* Plug-ins that must be refused; BAD chooses which. */
+/* Plug-ins that must be refused; BAD chooses which. Their schedule has the symbol of a built-in one, as a copy
+ * of its file has. */
 #include <stdlib.h>
 #include "schedule.h"
 
@@ -27,7 +28,8 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n, s
 	return 1;
 }
 
-static const struct orr_schedule schedule = {
+extern const struct orr_schedule orr_schedule_1f1b;
+const struct orr_schedule orr_schedule_1f1b = {
 	.name = "bad",
 	.summary = "must be refused",
 	.order = ORR_ORDER_STRICT,
@@ -38,10 +40,10 @@ static const struct orr_schedule schedule = {
 
 #if BAD == 4
 extern const struct orr_plugin orr_plugin;
-const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION + 1, sizeof(struct orr_schedule), &schedule};
+const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION + 1, sizeof(struct orr_schedule), &orr_schedule_1f1b};
 #elif BAD == 5 /* no symbol */
 extern const struct orr_schedule *const unheard_of;
-const struct orr_schedule *const unheard_of = &schedule;
+const struct orr_schedule *const unheard_of = &orr_schedule_1f1b;
 #else
-ORR_PLUGIN(schedule);
+ORR_PLUGIN(orr_schedule_1f1b);
 #endif
