@@ -11,7 +11,7 @@
 
 #define TICK_NS 50000000         /* the thread looks around so often */
 #define BEAT_NS INT64_C(500000000)
-#define SILENCE_S 10             /* of a rank that hangs */
+#define SILENCE_S 15             /* of a rank that hangs */
 
 /* What a rank says to rank 0, or rank 0 to a rank. */
 struct beat {
