@@ -337,7 +337,7 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no plan fits --memory 3 kB") && strstr(err.msg, "on worker 0") &&
-	                      strstr(err.msg, "100 B more, for") && strstr(err.msg, "what fits is --memory 3100B"),
+	                      strstr(err.msg, "100 B more, for parameters, gradients, optimizer and 1 stash: ") && strstr(err.msg, "what fits is --memory 3100B"),
 	              "%s", err.msg);
 	orr_graph_destroy(g);
 }

@@ -207,8 +207,9 @@ static void print_world(const char *name, const struct orr_plan_world *world, bo
 	}
 	orr_duration_print(makespan, sizeof(makespan), world->makespan_ns, units);
 	orr_size_print(memory, sizeof(memory), world->memory_bytes);
-	printf("  %-13s %d stages, step %s, at most %d stashes and %s on a worker%s\n", name,
-	       world->n_stages, makespan, world->peak_stash, memory, chosen ? "  <- chosen" : "");
+	printf("  %-13s %d stage%s, step %s, at most %d stash%s and %s on a worker%s\n", name,
+	       world->n_stages, world->n_stages == 1 ? "" : "s", makespan, world->peak_stash,
+	       world->peak_stash == 1 ? "" : "es", memory, chosen ? "  <- chosen" : "");
 }
 
 static void print_advice(void *user, const char *line)

@@ -472,8 +472,9 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g, const
 	orr_size_print(lack, sizeof(lack), f->worker[worst].memory_bytes - o->memory_bytes);
 	return orr_fail(err, ORR_E_INPUT,
 	                "%s: no plan fits --memory %s: the one that needs least wants %s on worker %d, %s more, for "
-	                "parameters, gradients, optimizer and %d stashes: what fits is --memory %lldB%s",
+	                "parameters, gradients, optimizer and %d stash%s: what fits is --memory %lldB%s",
 	                g->name, limit, need, worst, lack, f->worker[worst].peak_stash,
+	                f->worker[worst].peak_stash == 1 ? "" : "es",
 	                (long long)f->worker[worst].memory_bytes, cure);
 }
 
