@@ -108,7 +108,7 @@ echo "$n streams were killed twice each; $resumed had a checkpoint to go on from
 
 # --- several ranks: one is killed, and another number of them goes on ---
 # Open MPI's modules leak
-ranks() { count=$1; shift; ASAN_OPTIONS=detect_leaks=0 timeout 120 mpirun --oversubscribe -n "$count" "$@"; }
+ranks() { count=$1; shift; ASAN_OPTIONS=detect_leaks=0 timeout 280 mpirun --oversubscribe -n "$count" "$@"; }
 if command -v mpirun >/dev/null &&
 	! ranks 2 "$orrery" train model.dot -w 2 --steps 1 2>&1 | grep -q 'was not found when it was configured'; then
 	# shellcheck disable=SC2046
