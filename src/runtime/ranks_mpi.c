@@ -29,7 +29,7 @@ int orr_ranks_rank(void)
 
 /* ---- the start, which waits for every rank, before there are heartbeats ---- */
 
-#define START_S 20 /* for all of them to come; a second more for each rank, so that one speaks */
+#define START_S 25 /* for all of them to come; a second more for each rank, so that one speaks */
 
 static struct {
 	pthread_t thread;
@@ -49,7 +49,7 @@ static void *watch_start(void *unused)
 
 	(void)unused;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += START_S + (launch.rank < 8 ? launch.rank : 8);
+	until.tv_sec += START_S + (launch.rank < 4 ? launch.rank : 4);
 	pthread_mutex_lock(&launch.mutex);
 	while (!launch.over && !code)
 		code = pthread_cond_timedwait(&launch.changed, &launch.mutex, &until);
