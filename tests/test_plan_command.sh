@@ -72,6 +72,12 @@ END
 accept 'Busiest worker: 30 a microbatch' plan eight.dot --workers 4 -m 16 --straight --pieces -o pieces.json
 accept 'makespan' simulate pieces.json
 accept '"schedule": "search"' plan eight.dot --workers 4 -m 16 --straight --pieces --search --json
+# what a period takes less of, the simulator takes less of
+accept '  T 12       2 in flight, at most 40 MB of stashes on a worker' plan chain:6 --costs 1,2 --stash 10MB --workers 3 -m 12 \
+	--straight -o periods.json
+accept ' 3 (60 MB)' simulate periods.json --schedule 1f1b-star
+accept ' 2 (40 MB)' simulate periods.json --schedule 1f1b-star:T=12
+grep -qF ' 3 (60 MB)' out && fail "1f1b-star:T=12 holds as much as with the smallest period: $(cat out)"
 refuse 'give --straight' plan profile.txt --workers 3 --search
 refuse '--bandwidth is nothing for a plan' plan profile.txt --workers 3 --bandwidth 1GB/s
 refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2

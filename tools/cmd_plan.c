@@ -220,6 +220,33 @@ static void print_advice(void *user, const char *line)
 	*any = true;
 }
 
+/* A chain's plan can be run slower in less memory: each period at which its fullest worker holds less. */
+static int print_periods(const struct orr_plan *plan, struct orr_error *err)
+{
+	struct orr_star_point *points;
+	char period[32], size[32];
+	int n, code = orr_plan_periods(plan, &points, &n, err);
+
+	if (code || n < 2) {
+		free(points);
+		return code;
+	}
+	printf("\nThe least that 1F1B* holds if a microbatch comes every T (simulate and train take it as "
+	       "1f1b-star:T=..):\n");
+	for (int i = 0, last = 0; i < n; i++) {
+		if (i && points[i].in_flight == points[last].in_flight &&
+		    points[i].stash_bytes >= points[last].stash_bytes)
+			continue;
+		last = i;
+		orr_duration_print(period, sizeof(period), points[i].period_ns, plan->graph->units);
+		orr_size_print(size, sizeof(size), points[i].stash_bytes);
+		printf("  T %-8s %d in flight, at most %s of stashes on a worker\n", period,
+		       points[i].in_flight, size);
+	}
+	free(points);
+	return 0;
+}
+
 static int print_text(const struct orr_plan *plan, struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
@@ -269,6 +296,8 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	if (plan->pieces.n_stages)
 		print_world(plan->proven ? "in pieces (no better balance)" : "in pieces", &plan->pieces,
 			    plan->in_pieces, g->units);
+	if (print_periods(plan, err))
+		return ORR_E_NOMEM;
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 

@@ -30,6 +30,11 @@ static int check_chain(const struct orr_pipeline *p, struct orr_error *err)
 	return 0;
 }
 
+bool orr_star_serves(const struct orr_pipeline *p)
+{
+	return !check_chain(p, NULL);
+}
+
 /* Groups are filled from the last stage on as long as their work fits the period. */
 static void group(struct orr_star *x, const struct orr_pipeline *p)
 {

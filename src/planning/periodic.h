@@ -3,6 +3,7 @@
 /* Periodic patterns on a chain of stages, one worker each [4]: what a stage does to one microbatch starts at an
  * offset, and every T again. A transfer between two workers is one more stage, of a worker of its own that stands
  * for the link: 2P - 1 in all. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
 
@@ -28,5 +29,6 @@ struct orr_star_point {
 	int in_flight;       /* of the first stage */
 };
 /* Every such period, ascending, the smallest possible first. *points is the caller's to free. */
+bool orr_star_serves(const struct orr_pipeline *p); /* is it a chain? */
 int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pipeline *p, struct orr_error *err);
 #endif

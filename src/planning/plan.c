@@ -490,6 +490,18 @@ int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const stru
 	return code;
 }
 
+int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n, struct orr_error *err)
+{
+	*points = NULL;
+	*n = 0;
+	if (plan->in_pieces || !orr_star_serves(plan->pipeline))
+		return 0;
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		if (plan->replicas[s] != 1)
+			return 0;
+	return orr_star_points(points, n, plan->pipeline, err);
+}
+
 void orr_plan_destroy(struct orr_plan *plan)
 {
 	if (!plan)

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "hierarchy.h"
 #include "machine.h"
+#include "periodic.h"
 
 struct orr_graph;
 struct orr_pipeline;
@@ -78,6 +79,10 @@ void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
  * its fullest worker has; see search.h. Its lower bound is then of such orders. seconds 0: so long that every run
  * finds the same. Refuses stages with replicas. */
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err);
+
+/* What the stages of a straight plan on a chain would hold at longer periods [4]: orr_star_points. Another plan has
+ * none of them. *points is the caller's to free, NULL where *n is 0. */
+int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n, struct orr_error *err);
 
 /* The keys of DESIGN; with the graph's own text where it came with costs from outside (embed). New reference;
  * NULL with err filled when there is no memory. */

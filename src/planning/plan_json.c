@@ -96,6 +96,22 @@ static json_t *world_json(const struct orr_plan_world *world)
 	                 (json_int_t)world->memory_bytes, "peak_stash", world->peak_stash);
 }
 
+static json_t *periods_json(const struct orr_plan *plan, struct orr_error *err)
+{
+	struct orr_star_point *points;
+	json_t *json = json_array();
+	int n;
+
+	if (orr_plan_periods(plan, &points, &n, err))
+		n = 0;
+	for (int i = 0; i < n; i++)
+		json_array_append_new(json, json_pack("{s:f, s:i, s:I}", "period", (double)points[i].period_ns * 1e-9,
+		                                      "in_flight", points[i].in_flight, "stash_bytes",
+		                                      (json_int_t)points[i].stash_bytes));
+	free(points);
+	return json;
+}
+
 /* The graph as DOT, in a string. */
 static json_t *text_json(const struct orr_graph *g, struct orr_error *err)
 {
@@ -150,6 +166,10 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json = NULL;
 	}
 	if (json && plan->machine.levels.n && json_object_set_new(json, "levels", levels_json(&plan->machine.levels))) {
+		json_decref(json);
+		json = NULL;
+	}
+	if (json && json_object_set_new(json, "periods", periods_json(plan, err))) {
 		json_decref(json);
 		json = NULL;
 	}
