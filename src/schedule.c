@@ -156,6 +156,7 @@ static int set_parameters(struct orr_choice *choice, char *text, struct orr_erro
 {
 	const struct orr_schedule *schedule = &choice->schedule;
 	char what[96], *rest = NULL;
+	uint64_t given = 0;
 
 	for (char *pair = strtok_r(text, ",", &rest); pair; pair = strtok_r(NULL, ",", &rest)) {
 		char *value = strchr(pair, '=');
@@ -167,6 +168,10 @@ static int set_parameters(struct orr_choice *choice, char *text, struct orr_erro
 		*value++ = '\0';
 		if ((i = find_parameter(schedule, pair)) < 0)
 			return refuse_key(schedule, pair, err);
+		if (given & UINT64_C(1) << i)
+			return orr_fail(err, ORR_E_INPUT, "schedule %s: %s is there twice: leave one",
+					schedule->name, pair);
+		given |= UINT64_C(1) << i;
 		if (schedule->words && schedule->words[i]) {
 			if ((code = set_word(&choice->values[i], schedule, i, value, err)))
 				return code;

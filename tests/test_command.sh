@@ -64,6 +64,7 @@ refuse 'write F,B or F,B,W' simulate chain:4 --costs 1
 refuse '1x is no size' simulate chain:4 --memory 1x
 refuse 'has 1 GB: take more workers' simulate chain:4 --stash 1GB --memory 1GB
 refuse "no schedule '1f2b'" simulate chain:4 --schedule 1f2b
+refuse 'schedule lpp: G is there twice' simulate chain:8 -w 6 --schedule lpp:G=2,G=3
 refuse 'set --workers 8' simulate chain:8 -w 6 --schedule lpp:G=2,R=4
 refuse 'give --stages 4 or fewer' simulate chain:4 --stages 5
 refuse "'0,4': give all, none, or stages from 0 to 3" simulate chain:4 --recompute 0,4
