@@ -10,14 +10,15 @@ static int no_memory(struct orr_tokens *t, struct orr_error *err)
 	return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file, t->line);
 }
 
-/* Pass blanks, comments and lines that begin with #. */
+/* Pass blanks (no others than libcgraph's: what it does not read it keeps for the next file), comments
+ * and lines that begin with #. */
 static int skip(struct orr_tokens *t, struct orr_error *err)
 {
 	for (;;) {
 		if (*t->at == '\n') {
 			t->line++;
 			t->at++;
-		} else if (isspace((unsigned char)*t->at)) {
+		} else if (*t->at == ' ' || *t->at == '\t' || *t->at == '\r') {
 			t->at++;
 		} else if ((t->at[0] == '/' && t->at[1] == '/') ||
 			   (*t->at == '#' && (t->at == t->start || t->at[-1] == '\n'))) {
