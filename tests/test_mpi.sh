@@ -91,6 +91,8 @@ once() {
 			fail "$arguments: $(cat "$work/err")"
 		cmp -s "$work/one" "$work/three" || fail "$arguments on 3 ranks: $(cat "$work/three")"
 	done
+	(cd "$source" && ranks 2 "$orrery" train graphs/digits.dot --ranks-workers 3,1 --steps 1) >"$work/out" 2>"$work/err"
+	grep -qF '6 stages on 4 workers' "$work/out" || fail "--ranks-workers 3,1 are no 4 workers: $(cat "$work/out" "$work/err")"
 	(cd "$source" && ranks 3 "$orrery" profile graphs/digits.dot) >"$work/out" 2>"$work/err"
 	[ $? -eq 2 ] && [ ! -s "$work/out" ] && [ "$(grep '^orrery: ' "$work/err")" = 'orrery: one process measures GRAPH, with all its workers: leave out mpirun, or measure the links between ranks with --links' ] || fail "profile: $(cat "$work/out" "$work/err")"
 }
