@@ -105,7 +105,8 @@ late() {
 		"$orrery" train graphs/digits.dot --steps 1) >/dev/null 2>"$work/late" && fail 'a rank is late: exit code 0'
 	lasted=$(($(date +%s) - begin))
 	[ "$lasted" -le 60 ] || fail "a rank is late: $lasted s until all ended"
-	[ "$(grep -c '^orrery: rank [02] has waited 25 s for the others to start' "$work/late")" -eq 1 ] ||
+	# two of them, where the machine itself stood still
+	grep -q '^orrery: rank [02] has waited 25 s for the others to start' "$work/late" ||
 		fail "a rank is late: $(cat "$work/late")"
 }
 
