@@ -30,3 +30,18 @@ int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, i
 		ns += llround((double)bytes / rate * 1e9);
 	return ns;
 }
+
+int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes)
+{
+	double steps = 2.0 * (k - 1), slowest = 0; /* seconds a byte */
+
+	if (k < 2)
+		return 0;
+	for (int i = 0; i < k; i++) {
+		double rate = rate_between(m, workers[i], workers[(i + 1) % k]);
+
+		if (rate > 0)
+			slowest = fmax(slowest, 1 / rate);
+	}
+	return 2 * (k - 1) * m->latency_ns + llround(steps / k * (double)bytes * slowest * 1e9);
+}

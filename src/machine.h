@@ -27,4 +27,8 @@ struct orr_machine orr_machine_default(int n_workers);
 
 /* How long bytes take from one worker to another; 0 on the same worker. The link is busy meanwhile. */
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes);
+
+/* How long a ring of k workers, each neighbour of the next, takes to all-reduce bytes of each: 2 (k - 1) steps, in
+ * which each sends 1/k of them to the next, as slow as the slowest of their links. 0 for one worker. */
+int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
 #endif

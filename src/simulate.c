@@ -1,6 +1,5 @@
 #include "simulate.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +7,13 @@
 #include "heap.h"
 #include "jobs.h"
 #include "machine.h"
+#include "network.h"
 #include "timeline.h"
 #include "versions.h"
 
 enum event {
 	EVENT_END,     /* the job or update on worker `id` ends */
-	EVENT_FREE,    /* link `id` has sent */
+	EVENT_FREE,    /* transfer `id` has left its links */
 	EVENT_ARRIVAL, /* transfer `id` arrives */
 	EVENT_UPDATE   /* update `id` has all gradients */
 };
@@ -27,17 +27,13 @@ struct worker {
 	struct orr_heap updates;
 };
 
-struct link {
-	bool busy, touched;
-	struct orr_heap waiting; /* transfers */
-};
-
 struct simulation {
 	const struct orr_jobs *jobs;
 	const struct orr_machine *machine;
 	struct orr_timeline *timeline;
 	struct orr_error *err;
-	bool free_links, with_updates;
+	struct orr_network network;
+	bool with_updates;
 	bool keeps_updates; /* they take time: the timeline has them */
 	int64_t now;
 	struct orr_heap events;
@@ -48,10 +44,7 @@ struct simulation {
 	/* in a stream, the jobs that read what update u makes: readers[first_reader[u]] on */
 	int *readers, *first_reader;
 	struct worker *workers;
-	struct link *links; /* one between any two workers; NULL when they are free */
 	int *touched_workers, n_touched_workers;
-	int *touched_links, n_touched_links, touched_links_room;
-	int transfers_room;
 	int *around; /* room for predecessors and successors */
 };
 
@@ -70,78 +63,30 @@ static void touch(struct simulation *sim, int w)
 
 /* ---- transfers ---- */
 
-static int link_between(int from, int to)
-{
-	int low = from < to ? from : to, high = from < to ? to : from;
-
-	return high * (high - 1) / 2 + low;
-}
-
-static int grow(void **array, int *room, size_t size, struct orr_error *err)
-{
-	int want = *room ? 2 * *room : 64;
-	void *grown = realloc(*array, (size_t)want * size);
-
-	if (!grown)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers", want);
-	*array = grown;
-	*room = want;
-	return 0;
-}
-
-/* Ask for a transfer; of those asked for at one instant the consumer of lowest n comes first. */
+/* Ask for a transfer; of those asked for at one instant the consumer of lowest n comes first, and what has
+ * no consumer last. */
 static int request(struct simulation *sim, struct orr_transfer transfer)
 {
-	struct orr_timeline *t = sim->timeline;
-	int id = link_between(transfer.from, transfer.to), code;
-	struct link *link = &sim->links[id];
-	int64_t n = transfer.consumer < 0 ? INT64_MAX : sim->jobs->priority[transfer.consumer];
+	int j = transfer.consumer < 0 ? transfer.producer : transfer.consumer;
+	int64_t n = transfer.consumer < 0 ? INT64_MAX : sim->jobs->priority[j];
 
-	if (t->n_transfers == sim->transfers_room &&
-	    (code = grow((void **)&t->transfers, &sim->transfers_room, sizeof(*t->transfers),
-			 sim->err)))
-		return code;
-	if (!link->touched) {
-		if (sim->n_touched_links == sim->touched_links_room &&
-		    (code = grow((void **)&sim->touched_links, &sim->touched_links_room,
-				 sizeof(*sim->touched_links), sim->err)))
-			return code;
-		link->touched = true;
-		sim->touched_links[sim->n_touched_links++] = id;
-	}
-	t->transfers[t->n_transfers] = transfer;
-	if ((code = orr_heap_push(&link->waiting, sim->now, n, t->n_transfers, sim->err)))
-		return code;
-	t->n_transfers++;
-	return 0;
+	return orr_network_request(&sim->network, &transfer, sim->now, n, j, sim->err);
 }
 
-static int start_transfer(struct simulation *sim, int id)
+/* What the network calls when it has started a transfer or a ring. */
+static int started(void *user, int index, int64_t free_ns)
 {
-	struct link *link = &sim->links[id];
-	struct orr_transfer *transfer;
-	int64_t index, sent;
-	int code;
+	struct simulation *sim = user;
+	int code = push_event(sim, free_ns, EVENT_FREE, index);
 
-	if (link->busy || !link->waiting.n)
-		return 0;
-	index = orr_heap_pop(&link->waiting).value;
-	transfer = &sim->timeline->transfers[index];
-	transfer->start_ns = sim->now;
-	transfer->end_ns = sim->now + orr_machine_transfer_ns(sim->machine, transfer->from,
-							      transfer->to, transfer->bytes);
-	sent = transfer->end_ns - sim->machine->latency_ns;
-	link->busy = true;
-	if ((code = push_event(sim, sent, EVENT_FREE, id)))
-		return code;
-	return push_event(sim, transfer->end_ns, EVENT_ARRIVAL, index);
+	return code ? code : push_event(sim, sim->timeline->transfers[index].end_ns, EVENT_ARRIVAL, index);
 }
 
 static bool needs_parameters(const struct simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 
-	return !sim->free_links && jobs->weights[j] != jobs->compute[j] &&
+	return !sim->network.is_free && jobs->weights[j] != jobs->compute[j] &&
 	       jobs->pipeline->stages[orr_jobs_at(jobs, j).s].parameter_bytes > 0;
 }
 
@@ -192,35 +137,46 @@ static int update_of(const struct simulation *sim, int j)
 	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
 }
 
-/* What the owners of stage s take to all-reduce: 2 (r - 1) parts go round, as fast as the slowest link of the ring. */
-static int64_t reduce_ns(const struct simulation *sim, int s)
+/* Update `first` of the stage's owners, and those of its other owners, have what they wait for. */
+static int release_updates(struct simulation *sim, int s, int first)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	const int *owners = jobs->owners + jobs->first_owner[s];
-	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
-	int64_t bytes = jobs->pipeline->stages[s].parameter_bytes / r, ns, slowest_ns = 0;
+	int r = jobs->first_owner[s + 1] - jobs->first_owner[s], code = 0;
 
-	for (int i = 0; i < r && r > 1 && !sim->free_links; i++)
-		if ((ns = orr_machine_transfer_ns(sim->machine, owners[i], owners[(i + 1) % r], bytes)) > slowest_ns)
-			slowest_ns = ns;
-	return 2 * (r - 1) * slowest_ns;
+	for (int u = first; !code && u < first + r; u++)
+		code = push_event(sim, sim->now, EVENT_UPDATE, u);
+	return code;
+}
+
+/* The ring that all-reduces what goes into the update that job j's gradient goes into. */
+static struct orr_transfer ring(const struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	const int *owners = jobs->owners + jobs->first_owner[job.s];
+	int every = jobs->versions ? jobs->versions->every[job.s] : jobs->pipeline->n_microbatches;
+	int last = job.b / every * every + every - 1;
+
+	return (struct orr_transfer){.kind = ORR_TRANSFER_ALL_REDUCE,
+	                             .producer = orr_jobs_index(jobs, job.s, last, job.d),
+	                             .consumer = -1,
+	                             .from = owners[0],
+	                             .to = owners[1],
+	                             .bytes = jobs->pipeline->stages[job.s].parameter_bytes};
 }
 
 /* The gradient of job j is with its owner; after the last one the replicas all-reduce. */
 static int deliver_gradient(struct simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	int s = orr_jobs_at(jobs, j).s, first = update_of(sim, j), code;
+	int s = orr_jobs_at(jobs, j).s, first = update_of(sim, j);
 	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
-	int64_t reduced_ns;
 
 	if (--sim->gradients[first] > 0)
 		return 0;
-	reduced_ns = sim->now + reduce_ns(sim, s);
-	for (int u = first; u < first + r; u++)
-		if ((code = push_event(sim, reduced_ns, EVENT_UPDATE, u)))
-			return code;
-	return 0;
+	if (r > 1 && !sim->network.is_free && jobs->pipeline->stages[s].parameter_bytes)
+		return request(sim, ring(sim, j));
+	return release_updates(sim, s, first);
 }
 
 /* What moves from job j to job k, and whether it has to. */
@@ -232,7 +188,7 @@ static bool moves(const struct simulation *sim, int j, int k, struct orr_transfe
 
 	*transfer = (struct orr_transfer){
 		.producer = j, .consumer = k, .from = jobs->compute[j], .to = jobs->compute[k]};
-	if (sim->free_links || transfer->from == transfer->to || from.b != to.b)
+	if (sim->network.is_free || transfer->from == transfer->to || from.b != to.b)
 		return false; /* an edge from another microbatch is a cap: nothing moves */
 	if (from.s == to.s) {
 		transfer->kind = ORR_TRANSFER_STASH;
@@ -260,7 +216,7 @@ static int end_job(struct simulation *sim, int j)
 	}
 	if (!sim->with_updates || job.d != orr_jobs_last_pass(jobs))
 		return 0;
-	if (sim->free_links || jobs->weights[j] == jobs->compute[j])
+	if (sim->network.is_free || jobs->weights[j] == jobs->compute[j])
 		return deliver_gradient(sim, j);
 	return request(
 		sim, (struct orr_transfer){.kind = ORR_TRANSFER_WEIGHT_GRADIENT,
@@ -327,9 +283,19 @@ static int start(struct simulation *sim, int w)
 
 /* ---- the clock ---- */
 
+static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
+{
+	int j = transfer->producer;
+
+	if (transfer->consumer >= 0)
+		return deliver(sim, transfer->consumer);
+	if (transfer->kind == ORR_TRANSFER_ALL_REDUCE)
+		return release_updates(sim, orr_jobs_at(sim->jobs, j).s, update_of(sim, j));
+	return deliver_gradient(sim, j);
+}
+
 static int handle(struct simulation *sim, enum event event, int id)
 {
-	const struct orr_transfer *transfer;
 	int j;
 
 	switch (event) {
@@ -340,13 +306,10 @@ static int handle(struct simulation *sim, enum event event, int id)
 		return j < sim->jobs->n_jobs ? end_job(sim, j)
 					     : end_update(sim, j - sim->jobs->n_jobs);
 	case EVENT_FREE:
-		sim->links[id].busy = false;
-		return start_transfer(sim, id);
+		orr_network_release(&sim->network, id);
+		return 0;
 	case EVENT_ARRIVAL:
-		transfer = &sim->timeline->transfers[id];
-		if (transfer->consumer >= 0)
-			return deliver(sim, transfer->consumer);
-		return deliver_gradient(sim, transfer->producer);
+		return arrive(sim, &sim->timeline->transfers[id]);
 	case EVENT_UPDATE:
 		touch(sim, sim->timeline->updates[id].w);
 		return orr_heap_push(&sim->workers[sim->timeline->updates[id].w].updates, id, 0, id,
@@ -366,13 +329,7 @@ static int start_touched(struct simulation *sim)
 			return code;
 	}
 	sim->n_touched_workers = 0;
-	for (int i = 0; i < sim->n_touched_links; i++) {
-		sim->links[sim->touched_links[i]].touched = false;
-		if ((code = start_transfer(sim, sim->touched_links[i])))
-			return code;
-	}
-	sim->n_touched_links = 0;
-	return 0;
+	return sim->network.is_free ? 0 : orr_network_start(&sim->network, sim->now, started, sim);
 }
 
 static int begin(struct simulation *sim)
@@ -420,31 +377,6 @@ static int run(struct simulation *sim)
 	return code;
 }
 
-/* All transfers one after the other, and the jobs, must fit the clock. */
-static int check_links(const struct simulation *sim)
-{
-	const struct orr_pipeline *p = sim->jobs->pipeline;
-	double bytes = 0, n = 0, ns;
-
-	for (int s = 0; s < p->n_stages; s++) {
-		bytes +=
-			(double)p->stages[s].stash_bytes + 4 * (double)p->stages[s].parameter_bytes;
-		n += 8 + 2 * (double)(sim->jobs->first_owner[s + 1] - sim->jobs->first_owner[s]);
-	}
-	for (int e = 0; e < p->n_edges; e++)
-		bytes += 2 * (double)p->edges[e].bytes;
-	ns = (n + 2 * p->n_edges) * (double)sim->machine->latency_ns;
-	if (sim->machine->bandwidth_bytes_per_s > 0)
-		ns += bytes / sim->machine->bandwidth_bytes_per_s * 1e9;
-	if (ns * p->n_microbatches < (double)(INT64_MAX / 4))
-		return 0;
-	return orr_fail(sim->err, ORR_E_INPUT,
-			"the transfers of %d microbatches may last more than %lld s, more than can "
-			"be counted in "
-			"nanoseconds: take a smaller --latency, or a larger --bandwidth",
-			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
-}
-
 /* Do updates take time, or, in a stream, make anything wait? */
 static bool has_updates(const struct simulation *sim, bool *last)
 {
@@ -454,7 +386,7 @@ static bool has_updates(const struct simulation *sim, bool *last)
 	*last = false;
 	for (int s = 0; s < p->n_stages; s++)
 		if (p->stages[s].update_ns > 0 ||
-		    (!sim->free_links && p->stages[s].parameter_bytes > 0))
+		    (!sim->network.is_free && p->stages[s].parameter_bytes > 0))
 			*last = true;
 	return *last || (sim->jobs->stream && replicas);
 }
@@ -533,11 +465,10 @@ static int prepare(struct simulation *sim)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n_workers = (size_t)p->n_workers, n_links = n_workers * (n_workers - 1) / 2;
+	size_t n_workers = (size_t)p->n_workers;
 	int code;
 
-	sim->free_links = !sim->machine->latency_ns && !(sim->machine->bandwidth_bytes_per_s > 0);
-	if (!sim->free_links && (code = check_links(sim)))
+	if ((code = orr_network_init(&sim->network, sim->machine, sim->timeline, sim->err)))
 		return code;
 	sim->with_updates = has_updates(sim, &sim->keeps_updates);
 	sim->waits = calloc((size_t)jobs->n_jobs, sizeof(*sim->waits));
@@ -545,10 +476,8 @@ static int prepare(struct simulation *sim)
 	sim->workers = calloc(n_workers, sizeof(*sim->workers));
 	sim->touched_workers = calloc(n_workers, sizeof(*sim->touched_workers));
 	sim->around = calloc((size_t)p->n_stages + 2, sizeof(*sim->around));
-	if (!sim->free_links && n_workers > 1)
-		sim->links = calloc(n_links, sizeof(*sim->links));
 	if (!sim->waits || !sim->first_update || !sim->workers || !sim->touched_workers ||
-	    !sim->around || (!sim->free_links && n_workers > 1 && !sim->links))
+	    !sim->around)
 		return orr_fail(sim->err, ORR_E_NOMEM,
 				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
 				p->n_workers);
@@ -563,8 +492,7 @@ static void finish(struct simulation *sim)
 		orr_heap_fini(&sim->workers[w].ready);
 		orr_heap_fini(&sim->workers[w].updates);
 	}
-	for (int i = 0; sim->links && i < n_workers * (n_workers - 1) / 2; i++)
-		orr_heap_fini(&sim->links[i].waiting);
+	orr_network_fini(&sim->network);
 	orr_heap_fini(&sim->events);
 	free(sim->waits);
 	free(sim->first_update);
@@ -572,9 +500,7 @@ static void finish(struct simulation *sim)
 	free(sim->readers);
 	free(sim->first_reader);
 	free(sim->workers);
-	free(sim->links);
 	free(sim->touched_workers);
-	free(sim->touched_links);
 	free(sim->around);
 }
 

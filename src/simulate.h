@@ -8,14 +8,14 @@ struct orr_jobs;
 struct orr_machine;
 struct orr_timeline;
 
-/* A transfer occupies the link between its two workers, which carries one at a time, for bytes/bandwidth,
- * and arrives the latency later; it overlaps with computing. Transfers wait for a link in the order in
- * which they were asked for. Parameters that a pass needs from another worker are asked for when the job
- * before it on its worker starts (in GREEDY order, when the rest of what it needs is there).
+/* Transfers overlap with computing. Two workers share one link, which carries one thing at a time (network.h).
+ * A transfer is asked for when the pass that makes it ends. Parameters that a pass needs from another
+ * worker are asked for when the job before it on its worker starts (in GREEDY order, when the rest of what it
+ * needs is there).
  *
- * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with r > 1 replicas,
- * a ring has all-reduced them: 2(r-1) messages of 1/r of the gradient each. It goes before the worker's
- * next job. Updates that take no time on free links leave no trace.
+ * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with several owners that have
+ * parameters, a ring over them has all-reduced them. It goes before the worker's next job. Updates that
+ * take no time on free links leave no trace.
  * *out borrows jobs. */
 int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, const struct orr_machine *machine,
                  struct orr_error *err);

@@ -13,14 +13,17 @@ enum orr_transfer_kind {
 	ORR_TRANSFER_GRADIENT,   /* to stage s, backward */
 	ORR_TRANSFER_STASH,      /* of stage s, from where F ran to where B runs */
 	ORR_TRANSFER_PARAMETER,  /* of stage s, from its owner to where a pass runs */
-	ORR_TRANSFER_WEIGHT_GRADIENT /* of stage s, from where it was computed to its owner */
+	ORR_TRANSFER_WEIGHT_GRADIENT, /* of stage s, from where it was computed to its owner */
+	ORR_TRANSFER_ALL_REDUCE  /* of stage s, a ring over all of its owners */
 };
 
 struct orr_transfer {
 	enum orr_transfer_kind kind;
-	int producer, consumer; /* jobs; producer -1: parameters; consumer -1: the update */
-	int from, to;           /* workers */
-	int64_t bytes, start_ns, end_ns;
+	int producer, consumer; /* jobs; producer -1: parameters; consumer -1: the update. Of a ring: the
+	                           last job of its stage whose gradient is in it */
+	int from, to;           /* workers; of a ring: its first two owners */
+	int64_t bytes;          /* of a ring: the gradient of one owner */
+	int64_t start_ns, end_ns;
 };
 
 /* U(s, owner): one step of the optimizer on one owner's parameters of a stage. In a stream it makes this
@@ -35,7 +38,7 @@ struct orr_timeline {
 	int64_t *start_ns, *end_ns;  /* [n_jobs]; -1: never ran */
 	struct orr_update *updates;  /* where they take time: orr_jobs_n_updates() per stage and owner */
 	int n_updates;
-	struct orr_transfer *transfers; /* in the order of their starts; none with free links */
+	struct orr_transfer *transfers; /* in the order in which they were asked for; none with free links */
 	int n_transfers;
 	bool measured;
 };

@@ -108,7 +108,8 @@ static void write_transfers(struct trace *trace)
 	static const char *const names[] = {
 		[ORR_TRANSFER_ACTIVATION] = "activation", [ORR_TRANSFER_GRADIENT] = "gradient",
 		[ORR_TRANSFER_STASH] = "stash", [ORR_TRANSFER_PARAMETER] = "parameters",
-		[ORR_TRANSFER_WEIGHT_GRADIENT] = "weight gradient"};
+		[ORR_TRANSFER_WEIGHT_GRADIENT] = "weight gradient",
+		[ORR_TRANSFER_ALL_REDUCE] = "all-reduce"};
 	const struct orr_timeline *t = trace->layout->timeline;
 
 	for (int i = 0; i < t->n_transfers; i++) {

@@ -1,0 +1,218 @@
+#include "network.h"
+
+#include <stdlib.h>
+
+#include "jobs.h"
+#include "machine.h"
+#include "timeline.h"
+
+static size_t link_between(int from, int to)
+{
+	size_t low = (size_t)(from < to ? from : to), high = (size_t)(from < to ? to : from);
+
+	return high * (high - 1) / 2 + low;
+}
+
+/* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
+static int ring_of(const struct orr_network *net, const struct orr_transfer *transfer, const int **owners)
+{
+	const struct orr_jobs *jobs = net->timeline->jobs;
+	int s;
+
+	if (transfer->kind != ORR_TRANSFER_ALL_REDUCE)
+		return 0;
+	s = orr_jobs_at(jobs, transfer->producer).s;
+	*owners = jobs->owners + jobs->first_owner[s];
+	return jobs->first_owner[s + 1] - jobs->first_owner[s];
+}
+
+static int count_links(const struct orr_network *net, const struct orr_transfer *transfer)
+{
+	const int *owners;
+	int k = ring_of(net, transfer, &owners);
+
+	return k > 2 ? k : 1; /* the two neighbours of a ring over two are one */
+}
+
+static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer, int i)
+{
+	const int *owners;
+	int k = ring_of(net, transfer, &owners);
+
+	return &net->links[k ? link_between(owners[i], owners[(i + 1) % k])
+	                     : link_between(transfer->from, transfer->to)];
+}
+
+static void touch(struct orr_network *net, struct orr_link *link)
+{
+	if (link->touched)
+		return;
+	link->touched = true;
+	net->touched[net->n_touched++] = (size_t)(link - net->links);
+}
+
+static int reserve_transfer(struct orr_network *net, struct orr_error *err)
+{
+	struct orr_timeline *t = net->timeline;
+	int want = net->transfers_room ? 2 * net->transfers_room : 64;
+	struct orr_transfer *grown;
+
+	if (t->n_transfers < net->transfers_room)
+		return 0;
+	grown = realloc(t->transfers, (size_t)want * sizeof(*grown));
+	if (!grown)
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers", want);
+	t->transfers = grown;
+	net->transfers_room = want;
+	return 0;
+}
+
+int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer, int64_t now_ns, int64_t n,
+                        int job, struct orr_error *err)
+{
+	struct orr_timeline *t = net->timeline;
+	int n_links = count_links(net, transfer), code;
+
+	if ((code = reserve_transfer(net, err)))
+		return code;
+	for (int i = 0; i < n_links; i++) {
+		struct orr_link *link = link_at(net, transfer, i);
+
+		/* of equal (time, n) the lowest job, and of one job what was asked for first */
+		if ((code = orr_heap_push(&link->waiting, now_ns, n, (int64_t)job << 31 | t->n_transfers, err)))
+			return code;
+		touch(net, link);
+	}
+	t->transfers[t->n_transfers++] = *transfer;
+	return 0;
+}
+
+static int first_waiting(const struct orr_link *link)
+{
+	return (int)(link->waiting.entries[0].value & INT32_MAX);
+}
+
+/* Is it the turn of the first thing that waits for this link on all links that it needs? All links have
+ * one order of what waits, so whatever is first in it can start once its links are free. */
+static bool can_start(const struct orr_network *net, const struct orr_link *link)
+{
+	const struct orr_transfer *transfer;
+	int index;
+
+	if (link->busy || !link->waiting.n)
+		return false;
+	index = first_waiting(link);
+	transfer = &net->timeline->transfers[index];
+	for (int i = 0; i < count_links(net, transfer); i++) {
+		const struct orr_link *other = link_at(net, transfer, i);
+
+		if (other->busy || first_waiting(other) != index)
+			return false;
+	}
+	return true;
+}
+
+static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t now_ns)
+{
+	const int *owners;
+	int k = ring_of(net, transfer, &owners);
+
+	for (int i = 0; i < count_links(net, transfer); i++) {
+		struct orr_link *link = link_at(net, transfer, i);
+
+		orr_heap_pop(&link->waiting);
+		link->busy = true;
+	}
+	transfer->start_ns = now_ns;
+	transfer->end_ns =
+		now_ns + (k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
+	                    : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
+	                                              transfer->bytes));
+}
+
+int orr_network_start(struct orr_network *net, int64_t now_ns,
+                      int (*started)(void *user, int index, int64_t free_ns), void *user)
+{
+	int code;
+
+	for (size_t i = 0; i < net->n_touched; i++) {
+		struct orr_link *link = &net->links[net->touched[i]];
+		struct orr_transfer *transfer;
+		int index;
+
+		link->touched = false;
+		if (!can_start(net, link))
+			continue;
+		index = first_waiting(link);
+		transfer = &net->timeline->transfers[index];
+		hold(net, transfer, now_ns);
+		if ((code = started(user, index, transfer->end_ns - net->machine->latency_ns)))
+			return code;
+	}
+	net->n_touched = 0;
+	return 0;
+}
+
+void orr_network_release(struct orr_network *net, int index)
+{
+	const struct orr_transfer *transfer = &net->timeline->transfers[index];
+
+	for (int i = 0; i < count_links(net, transfer); i++) {
+		struct orr_link *link = link_at(net, transfer, i);
+
+		link->busy = false;
+		touch(net, link);
+	}
+}
+
+/* All transfers one after the other must fit the clock. */
+static int check_clock(const struct orr_machine *machine, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	double bytes = 0, n = 0, ns;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		bytes += (double)p->stages[s].stash_bytes + 6 * (double)p->stages[s].parameter_bytes;
+		n += 8 + 4 * (double)(jobs->first_owner[s + 1] - jobs->first_owner[s]);
+	}
+	for (int e = 0; e < p->n_edges; e++)
+		bytes += 2 * (double)p->edges[e].bytes;
+	ns = (n + 2 * p->n_edges) * (double)machine->latency_ns;
+	if (machine->bandwidth_bytes_per_s > 0)
+		ns += bytes / machine->bandwidth_bytes_per_s * 1e9;
+	if (ns * p->n_microbatches < (double)(INT64_MAX / 4))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+	                "the transfers of %d microbatches may last more than %lld s, more than can be counted in "
+	                "nanoseconds: take a smaller --latency, or a larger --bandwidth",
+	                p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+}
+
+int orr_network_init(struct orr_network *net, const struct orr_machine *machine, struct orr_timeline *timeline,
+                     struct orr_error *err)
+{
+	size_t n_workers = (size_t)timeline->jobs->pipeline->n_workers;
+	int code;
+
+	net->machine = machine;
+	net->timeline = timeline;
+	net->is_free = !machine->latency_ns && !(machine->bandwidth_bytes_per_s > 0);
+	if (net->is_free)
+		return 0;
+	if ((code = check_clock(machine, timeline->jobs, err)))
+		return code;
+	net->n_links = n_workers * (n_workers - 1) / 2;
+	net->links = calloc(net->n_links + 1, sizeof(*net->links));
+	net->touched = calloc(net->n_links + 1, sizeof(*net->touched));
+	if (!net->links || !net->touched)
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the links of %zu workers", n_workers);
+	return 0;
+}
+
+void orr_network_fini(struct orr_network *net)
+{
+	for (size_t i = 0; net->links && i < net->n_links; i++)
+		orr_heap_fini(&net->links[i].waiting);
+	free(net->links);
+	free(net->touched);
+}
