@@ -8,6 +8,7 @@
 #include "cut.h"
 #include "graph.h"
 #include "machine.h"
+#include "numbering.h"
 #include "pipeline.h"
 #include "sort.h"
 
@@ -281,7 +282,9 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 	if (!n_stages && g->operators[0].op == ORR_OP_COST)
 		n_stages = n_computing; /* a study: every operator is a stage */
 	*n_chosen = n_stages;
-	return orr_cut(g, machine, samples, n_stages, stage_of, n_chosen, err);
+	if ((code = orr_cut(g, machine, samples, n_stages, stage_of, n_chosen, err)))
+		return code;
+	return orr_number_stages(g, stage_of, *n_chosen, err);
 }
 
 /* stage_of is the pipeline's from here on, or freed. */

@@ -13,7 +13,7 @@ struct orr_stage;
 /* Cut g into stages. The file's pins decide where there are any (then all but inputs must be pinned);
  * otherwise n_stages > 0 asks for that many connected stages of balanced cost along a topological order,
  * and n_stages 0 takes every study operator as a stage of its own, or one stage a worker.
- * An input goes where the first operator that reads it is. samples: of one microbatch, for sizes and for
+ * An input goes where the first operator that reads it is. Stages without pins are numbered as numbering.h says. samples: of one microbatch, for sizes and for
  * operators without measured costs. *out borrows g. */
 int orr_partition(struct orr_pipeline **out, const struct orr_graph *g, const struct orr_machine *machine,
                   int n_stages, int64_t samples, struct orr_error *err);

@@ -486,6 +486,10 @@ int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const stru
 
 	if (code == ORR_E_INPUT && least)
 		code = refuse(least, g, o, err);
+	if (!code && (code = orr_plan_number(*out, err))) {
+		orr_plan_destroy(*out);
+		*out = NULL;
+	}
 	orr_plan_destroy(least);
 	return code;
 }

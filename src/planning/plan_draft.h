@@ -40,4 +40,9 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, con
                         const struct orr_machine *machine, struct orr_error *err);
 /* What costs nothing and reads nothing goes to its first reader, as inputs do. */
 void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph *g);
+
+/* Number the stages of a plan that is made as numbering.h says, and simulate it again; those that the file pins keep
+ * their numbers. */
+struct orr_plan;
+int orr_plan_number(struct orr_plan *plan, struct orr_error *err);
 #endif

@@ -1,0 +1,15 @@
+#ifndef ORR_NUMBERING_H
+#define ORR_NUMBERING_H
+/* The numbers of stages, one order for all that prints or reads them: topological, and where that
+ * leaves a choice, the order in which the graph (and so `orrery show`) lists the first operator of
+ * each that computes. Inputs have no say: they go to the first stage that reads them. Pinned stages
+ * (stage=) keep the numbers of their file. */
+#include "error.h"
+
+struct orr_graph;
+
+/* Number the stages of stage_of anew: [n_operators], -1 for an input that has no stage yet. Every
+ * stage has an operator that computes, and their graph has no cycle. */
+int orr_number_stages(const struct orr_graph *g, int *stage_of, int n_stages,
+		      struct orr_error *err);
+#endif
