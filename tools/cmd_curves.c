@@ -13,7 +13,7 @@ struct arguments {
 };
 
 static const struct argp_option options[] = {
-	{"svg", KEY_SVG, "FILE", 0, "where the drawing goes (losses.svg)", 0},
+	{"svg", KEY_SVG, "FILE", 0, "where the drawing goes; - is standard output (losses.svg)", 0},
 	{"title", KEY_TITLE, "TEXT", 0, "above it", 0},
 	{0},
 };
@@ -79,9 +79,10 @@ int cmd_curves(int argc, char **argv)
 
 	command_parse(&argp, argc, argv, &a);
 	drawing.title = a.title;
-	code = output_check_file(a.svg, &err);
+	code = output_check_file("--svg", a.svg, &err);
 	while (!code && drawing.n < a.n)
-		if (!(code = orr_curve_read(&drawing.curves[drawing.n], a.paths[drawing.n], &err)))
+		if (!(code = output_keep(a.paths[drawing.n], &err)) &&
+		    !(code = orr_curve_read(&drawing.curves[drawing.n], a.paths[drawing.n], &err)))
 			drawing.n++;
 	if (!code)
 		code = output_file(a.svg, write_drawing, &drawing, &err);

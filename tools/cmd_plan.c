@@ -46,7 +46,7 @@ static const struct argp_option options[] = {
 	 "auto), split backward and one worker a stage; for so long, or so that every run finds "
 	 "the same",
 	 4},
-	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train", 5},
+	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train; - is standard output", 5},
 	{0},
 };
 
@@ -301,15 +301,21 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 
+static int dump(FILE *file, const void *json, struct orr_error *err)
+{
+	if (json_dumpf(json, file, JSON_INDENT(1)) || fputc('\n', file) == EOF)
+		return orr_fail(err, ORR_E_IO, "the plan could not be written: is there room?");
+	return 0;
+}
+
 static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
 {
 	json_t *json = orr_plan_json(plan, a->work.has_costs, err);
-	int code = 0;
+	int code;
 
 	if (!json)
 		return ORR_E_NOMEM;
-	if (a->out && json_dump_file(json, a->out, JSON_INDENT(1)))
-		code = orr_fail(err, ORR_E_IO, "%s: could not be written", a->out);
+	code = output_file(a->out, dump, json, err);
 	if (!code && a->output.json)
 		return output_json(json, err);
 	json_decref(json);
@@ -338,8 +344,11 @@ int cmd_plan(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
-	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) || (code = output_check_file(a.out, &err)) ||
-	    (code = orr_graph_read(&graph, a.work.source, &err)) || (code = keep_samples(&a, graph, &plan_options, &err)) ||
+	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) ||
+	    (code = output_check_file("-o", a.out, &err)) || (code = output_check(&a.output, &err)) ||
+	    (code = output_keep(a.work.source, &err)) ||
+	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
+	    (code = output_keep(graph->data, &err)) || (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;

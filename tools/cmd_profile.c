@@ -31,7 +31,7 @@ static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Links:", 4},
 	{"links", KEY_LINKS, NULL, 0,
 	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 4},
-	{"output", 'o', "FILE.dot", 0, "the graph with what was measured, for plan and the rest",
+	{"output", 'o', "FILE.dot", 0, "the graph with what was measured, for plan and the rest; - is standard output",
 	 5},
 	{0},
 };
@@ -243,8 +243,10 @@ int cmd_profile(int argc, char **argv)
 			"--json is of --links: what is measured of GRAPH goes to a file (-o)");
 		goto out;
 	}
-	if ((code = output_check_file(a.out, &err)) ||
-	    (code = orr_graph_read(&graph, a.work.source, &err)) || (code = check(graph, &a, &err)))
+	if ((code = output_check_file("-o", a.out, &err)) ||
+	    (code = output_keep(a.work.source, &err)) ||
+	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
+	    (code = output_keep(graph->data, &err)) || (code = check(graph, &a, &err)))
 		goto out;
 	samples = ((int64_t)a.work.batch + a.work.n_microbatches - 1) / a.work.n_microbatches;
 	graph->overhead_ns = 0; /* of an earlier profile */

@@ -559,7 +559,9 @@ int cmd_train(int argc, char **argv)
 
 	command_parse(&argp, argc, argv, &a);
 	if ((code = across_start(&err)) || (code = check_together(&a, &err)) ||
-	    (code = output_check(&a.output, &err)) || (code = output_check_file(a.losses, &err)) ||
+	    (code = output_check_file("--loss", a.losses, &err)) ||
+	    (code = output_check(&a.output, &err)) || (code = output_keep(a.data, &err)) ||
+	    (code = output_keep_checkpoints(a.keep.folder, &err)) ||
 	    (code = work_init(&work, &a.work, default_workers(&a.run), &err)))
 		goto out;
 	code = check_batch(&a, &err);

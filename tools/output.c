@@ -1,8 +1,6 @@
 #include "output.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,7 +12,8 @@ enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_TRACE };
 #define GROUP 5
 
 static const struct argp_option json_options[] = {
-	{NULL, 0, NULL, 0, "Output:", GROUP},
+	{NULL, 0, NULL, 0,
+	 "Output (FILE may be -, standard output; the report then goes to standard error):", GROUP},
 	{"json", KEY_JSON, NULL, 0, "one JSON object on standard output, and nothing else", GROUP},
 	{0},
 };
@@ -61,66 +60,15 @@ const struct argp output_json_argp = {json_options, parse, NULL, NULL, NULL, NUL
 static const struct argp_child with_json[] = {{&output_json_argp, 0, NULL, 0}, {0}};
 const struct argp output_argp = {file_options, parse, NULL, NULL, with_json, NULL, NULL};
 
-static int open_file(FILE **file, const char *path, const char *mode, struct orr_error *err)
-{
-	if (!(*file = fopen(path, mode)))
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot write it: %s; name another file",
-				path, strerror(errno));
-	return 0;
-}
-
-static int close_file(FILE *file, const char *path, int code, struct orr_error *err)
-{
-	if (fclose(file) && !code)
-		return orr_fail(err, ORR_E_IO, "%s: could not be written: %s", path,
-				strerror(errno));
-	return code;
-}
-
-int output_check_file(const char *path, struct orr_error *err)
-{
-	bool there;
-	FILE *file;
-	int code;
-
-	if (!path)
-		return 0;
-	/* appending nothing leaves what is there */
-	there = !access(path, F_OK);
-	if ((code = open_file(&file, path, "a", err)))
-		return code;
-	code = close_file(file, path, 0, err);
-	if (!there)
-		(void)unlink(path);
-	return code;
-}
-
 int output_check(const struct output_options *o, struct orr_error *err)
 {
-	int code = output_check_file(o->svg, err);
+	int code = output_check_file("--svg", o->svg, err);
 
 	if (!code)
-		code = output_check_file(o->csv, err);
-	return code ? code : output_check_file(o->trace, err);
-}
-
-int output_file(const char *path, int (*write)(FILE *file, const void *what, struct orr_error *err),
-		const void *what, struct orr_error *err)
-{
-	FILE *file;
-	int code;
-
-	if (!path)
-		return 0;
-	if ((code = open_file(&file, path, "w", err)))
-		return code;
-	code = write(file, what, err);
-	if (code == ORR_E_IO && err) { /* the library does not know which file it is */
-		struct orr_error why = *err;
-
-		orr_fail(err, code, "%s: %s", path, why.msg);
-	}
-	return close_file(file, path, code, err);
+		code = output_check_file("--csv", o->csv, err);
+	if (!code)
+		code = output_check_file("--trace", o->trace, err);
+	return code || !o->json ? code : output_check_json(err);
 }
 
 struct timelines {

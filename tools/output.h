@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "error.h"
+#include "output_file.h"
 
 struct orr_timeline;
 
@@ -18,13 +19,9 @@ struct output_options {
 extern const struct argp output_json_argp;
 extern const struct argp output_argp;
 
-/* Refuse a file that cannot be written, before the work that would be lost; NULL is fine. */
-int output_check_file(const char *path, struct orr_error *err);
+/* output_check_file() of each; after those of the command's own files. */
 int output_check(const struct output_options *o, struct orr_error *err);
 
-/* Write what to the file by write; does nothing where path is NULL. */
-int output_file(const char *path, int (*write)(FILE *file, const void *what, struct orr_error *err),
-		const void *what, struct orr_error *err);
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err);

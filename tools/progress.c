@@ -33,9 +33,9 @@ int progress_write(struct progress *p, const char *path, struct orr_error *err)
 {
 	if (!path || p->silent)
 		return 0;
-	if (!(p->losses = fopen(path, "w")))
-		return orr_fail(err, ORR_E_IO, "%s: cannot be written", path);
-	return orr_curve_begin(p->losses, err);
+	if (output_open(&p->losses, path, err)) /* it could be, before */
+		return ORR_E_IO;
+	return orr_curve_begin(p->losses.file, err);
 }
 
 static void draw_bar(const struct progress *p)
@@ -65,7 +65,8 @@ void progress_visit(void *progress, const struct orr_step *step)
 
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
 		keep(p, step);
-	if (p->losses && orr_curve_write(p->losses, step->step + 1, step->samples, step->loss, NULL))
+	if (p->losses.file &&
+	    orr_curve_write(p->losses.file, step->step + 1, step->samples, step->loss, NULL))
 		p->losses_failed = true;
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
 	p->loss = p->n_done++ ? 0.9 * p->loss + 0.1 * step->loss : step->loss;
@@ -82,14 +83,13 @@ void progress_visit(void *progress, const struct orr_step *step)
 
 int progress_end(struct progress *p, struct orr_error *err)
 {
-	bool failed = p->losses_failed;
+	int code = 0;
 
 	if (p->terminal && !p->silent)
 		fprintf(stderr, "\n");
-	if (p->losses && fclose(p->losses))
-		failed = true;
-	p->losses = NULL;
-	return failed ? orr_fail(err, ORR_E_IO, "--loss: the file could not be written: is there room?") : 0;
+	if (p->losses_failed)
+		code = orr_fail(err, ORR_E_IO, "--loss: the file could not be written: is there room?");
+	return output_close(&p->losses, code, err);
 }
 
 static int compare(const void *a, const void *b)
@@ -134,7 +134,6 @@ void progress_fini(struct progress *p)
 		orr_timeline_destroy(p->kept[i]);
 	free(p->seconds);
 	p->seconds = NULL;
-	if (p->losses)
-		(void)fclose(p->losses);
-	p->losses = NULL;
+	/* the losses of a training that failed tell why */
+	(void)output_close(&p->losses, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
 }

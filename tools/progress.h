@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "error.h"
+#include "output_file.h"
 
 struct orr_run;
 struct orr_step;
@@ -22,7 +23,7 @@ struct progress {
 	int terminal;
 	int silent;      /* not rank 0: nothing is shown, and no step is seen */
 	double loss;     /* running mean */
-	FILE *losses;    /* where every step's loss goes; NULL: nowhere */
+	struct output_stream losses; /* where every step's loss goes, if anywhere */
 	bool losses_failed;
 };
 

@@ -10,6 +10,7 @@
 #include "partition.h"
 #include "planning/plan.h"
 #include "quantity.h"
+#include "output_file.h"
 #include "searching.h"
 #include "exchange/table.h"
 #include "versions.h"
@@ -313,16 +314,28 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->n_stages = table->n_stages;
 }
 
-/* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. */
+static bool is_file(const char *schedule)
+{
+	const char *ending = strrchr(schedule, '.');
+
+	return ending && (!strcmp(ending, ".so") || !strcmp(ending, ".csv") || !strcmp(ending, ".json"));
+}
+
+/* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. No output may be what is read. */
 static int read_graph(struct work *work, const struct work_options *o, struct orr_error *err)
 {
 	const struct orr_plan_file *plan = plan_of(work);
+	const char *path = plan && !strcmp(o->source, plan->path) ? plan->graph : o->source;
+	int code;
 
-	if (!plan || strcmp(o->source, plan->path))
-		return orr_graph_read(&work->graph, o->source, err);
-	if (plan->text)
-		return orr_graph_parse(&work->graph, plan->graph, plan->text, err);
-	return orr_graph_read(&work->graph, plan->graph, err);
+	if ((code = output_keep(o->source, err)) ||
+	    (o->schedule && is_file(o->schedule) && (code = output_keep(o->schedule, err))))
+		return code;
+	if (path != o->source && plan->text)
+		code = orr_graph_parse(&work->graph, path, plan->text, err);
+	else if (!(code = output_keep(path, err)))
+		code = orr_graph_read(&work->graph, path, err);
+	return code ? code : output_keep(work->graph->data, err);
 }
 
 /* A unit is a second to the engine, and to nobody else. */

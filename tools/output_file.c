@@ -1,0 +1,405 @@
+#include "output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what a path stands for ---- */
+
+static bool starts(const char *text, const char *start)
+{
+	return !strncmp(text, start, strlen(start));
+}
+
+static bool is_standard_output(const char *path)
+{
+	static const char *const names[] = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(path, names[i]))
+			return true;
+	return false;
+}
+
+/* Open files by another name, devices, FIFOs: there is nothing to put in their place. */
+static bool is_direct(const char *path)
+{
+	struct stat status;
+
+	return starts(path, "/dev/fd/") || starts(path, "/dev/std") || starts(path, "/proc/") ||
+	       (!stat(path, &status) && !S_ISREG(status.st_mode));
+}
+
+static int cannot_write(const char *path, const char *why, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: cannot write it: %s; name another file", path, why);
+}
+
+/* The absolute path without links, of a file that is there or could be made. The caller frees it. */
+static int resolve(char **real, const char *path, struct orr_error *err)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct stat status;
+	char *folder = NULL, *real_folder = NULL;
+	int code = 0;
+
+	if ((*real = realpath(path, NULL)))
+		return 0;
+	if (!lstat(path, &status))
+		return cannot_write(path, "a link to a file that is not there", err);
+	if (errno != ENOENT || !*name)
+		return cannot_write(path, strerror(*name ? errno : EISDIR), err);
+	if (asprintf(&folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".") < 0)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+	if (!(real_folder = realpath(folder, NULL)))
+		code = cannot_write(path, strerror(errno), err);
+	else if (asprintf(real, "%s/%s", strcmp(real_folder, "/") ? real_folder : "", name) < 0)
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+	free(folder);
+	free(real_folder);
+	return code;
+}
+
+/* ---- files that are read, and files that are written ---- */
+
+struct known {
+	const char *option; /* that names an output; NULL: it is read */
+	char *path, *real;  /* owned */
+	bool there, folder;
+	dev_t device;
+	ino_t inode;
+};
+
+static struct known *known; /* by this command, to its end */
+static int n_known;
+
+static bool is_same(const struct known *a, const struct known *b)
+{
+	if (a->there && b->there)
+		return a->device == b->device && a->inode == b->inode;
+	return !strcmp(a->real, b->real);
+}
+
+/* Checkpoints are folders step-... and .step-...; the lock is a file beside them. */
+static bool is_in_checkpoint(const struct known *file, const struct known *folder)
+{
+	size_t length = strlen(folder->real);
+
+	if (!starts(file->real, folder->real) || file->real[length] != '/')
+		return false;
+	return file->real[length + 1] == '.' || starts(file->real + length + 1, "step-");
+}
+
+static int compare(const struct known *a, const struct known *b, struct orr_error *err)
+{
+	const struct known *output = a->option ? a : b, *other = a->option ? b : a;
+
+	if (!a->option && !b->option)
+		return 0;
+	if (other->folder ? !is_in_checkpoint(output, other) : !is_same(a, b))
+		return 0;
+	if (other->option)
+		return orr_fail(err, ORR_E_INPUT, "%s %s and %s %s are the same file: name two",
+				a->option, a->path, b->option, b->path);
+	return orr_fail(err, ORR_E_INPUT, "%s %s would overwrite %s%s: name another file",
+			output->option, output->path,
+			other->folder ? "a file of the checkpoints in " : "what is read, ",
+			other->path);
+}
+
+/* Takes real. */
+static int note(const char *option, const char *path, char *real, bool folder,
+		struct orr_error *err)
+{
+	struct known *more = realloc(known, (size_t)(n_known + 1) * sizeof(*known)), *k;
+	struct stat status;
+	int code = 0;
+
+	known = more ? more : known;
+	if (!more || !(more[n_known].path = strdup(path))) {
+		free(real);
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+	}
+	k = &known[n_known++];
+	k->option = option;
+	k->real = real;
+	k->folder = folder;
+	if ((k->there = !stat(real, &status))) {
+		k->device = status.st_dev;
+		k->inode = status.st_ino;
+	}
+	for (int i = 0; i + 1 < n_known && !code; i++)
+		code = compare(&known[i], k, err);
+	return code;
+}
+
+/* One that is not there is refused by whoever reads it. */
+static int keep(const char *path, bool folder, struct orr_error *err)
+{
+	char *real = path ? realpath(path, NULL) : NULL;
+
+	return real ? note(NULL, path, real, folder, err) : 0;
+}
+
+int output_keep(const char *path, struct orr_error *err)
+{
+	return keep(path, false, err);
+}
+
+int output_keep_checkpoints(const char *folder, struct orr_error *err)
+{
+	return keep(folder, true, err);
+}
+
+/* ---- standard output ---- */
+
+static int standard_output = -1; /* as it was before the report went elsewhere */
+static const char *standard_output_option;
+
+/* From here on, what is printed goes to standard error. */
+static int take_standard_output(const char *option, struct orr_error *err)
+{
+	if (standard_output_option)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s and %s both write to standard output: name a file for one of them",
+				standard_output_option, option);
+	standard_output_option = option;
+	if (fflush(stdout) || (standard_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) < 0 ||
+	    dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return cannot_write("standard output", strerror(errno), err);
+	return 0;
+}
+
+int output_check_json(struct orr_error *err)
+{
+	if (!standard_output_option)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s and --json both write to standard output: name a file for %s",
+			standard_output_option, standard_output_option);
+}
+
+/* ---- writing ---- */
+
+static int open_direct(struct output_stream *s, struct orr_error *err)
+{
+	if (!is_standard_output(s->path))
+		s->file = fopen(s->path, "we");
+	else if (standard_output_option || !take_standard_output(s->path, err))
+		s->file = fdopen(fcntl(standard_output, F_DUPFD_CLOEXEC, 3), "w");
+	return s->file ? 0 : cannot_write(s->path, strerror(errno), err);
+}
+
+/* The name of a part; one that is there is not ours. */
+static int name_part(struct output_stream *s, int i)
+{
+	char number[16] = "";
+
+	if (i)
+		(void)snprintf(number, sizeof(number), "%d", i);
+	free(s->part);
+	if (asprintf(&s->part, "%s.part%s", s->target, number) >= 0)
+		return 0;
+	s->part = NULL;
+	return -1;
+}
+
+#define MOST_PARTS 1000
+
+static int open_named(struct output_stream *s)
+{
+	int fd = -1;
+
+	for (int i = 0; i < MOST_PARTS; i++) {
+		if (name_part(s, i))
+			return -1;
+		fd = open(s->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd >= 0 || errno != EEXIST)
+			break;
+	}
+	if (fd < 0) {
+		free(s->part);
+		s->part = NULL;
+	}
+	return fd;
+}
+
+/* A file without a name vanishes with the process, however that ends; not every file system has them, and a name is
+ * given to them by way of /proc. */
+static int open_unnamed(const char *target)
+{
+	char *folder = strdup(target);
+	int fd = -1;
+
+	if (folder && !access("/proc/self/fd", X_OK)) {
+		strrchr(folder, '/')[1] = '\0';
+		fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	}
+	free(folder);
+	return fd;
+}
+
+static void discard(struct output_stream *s)
+{
+	if (s->file)
+		(void)fclose(s->file);
+	if (s->part)
+		(void)unlink(s->part);
+	free(s->part);
+	free(s->target);
+	*s = (struct output_stream){0};
+}
+
+/* named: other processes can follow it. */
+static int open_part(struct output_stream *s, bool named, struct orr_error *err)
+{
+	int fd, why;
+
+	/* a limit on the size of files is an error of write(), as a full disk is */
+	(void)signal(SIGXFSZ, SIG_IGN);
+	if (!access(s->target, F_OK) && access(s->target, W_OK))
+		return cannot_write(s->path, strerror(errno), err);
+	fd = named ? -1 : open_unnamed(s->target);
+	if (fd < 0)
+		fd = open_named(s);
+	if (fd < 0 || !(s->file = fdopen(fd, "w"))) {
+		why = errno;
+		if (fd >= 0)
+			(void)close(fd);
+		return cannot_write(s->path, strerror(why), err);
+	}
+	return 0;
+}
+
+static int open_stream(struct output_stream *s, const char *path, bool named,
+		       struct orr_error *err)
+{
+	int code;
+
+	*s = (struct output_stream){.path = path};
+	if (is_standard_output(path) || is_direct(path))
+		code = open_direct(s, err);
+	else if (!(code = resolve(&s->target, path, err)))
+		code = open_part(s, named, err);
+	if (code)
+		discard(s);
+	return code;
+}
+
+int output_open(struct output_stream *s, const char *path, struct orr_error *err)
+{
+	int code = open_stream(s, path, true, err);
+
+	if (!code)
+		(void)setvbuf(s->file, NULL, _IOLBF, BUFSIZ);
+	return code;
+}
+
+/* That of the file that it replaces, and the owner, which only root can give it. */
+static void take_mode(int fd, const char *target)
+{
+	struct stat old;
+	int ignored;
+
+	if (stat(target, &old))
+		return;
+	ignored = fchown(fd, old.st_uid, old.st_gid);
+	(void)ignored;
+	(void)fchmod(fd, old.st_mode & 0777);
+}
+
+static bool give_name(struct output_stream *s, int fd)
+{
+	char link[32];
+	int failed = -1;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	for (int i = 0; !s->part && i < MOST_PARTS; i++) {
+		if (name_part(s, i))
+			return false;
+		failed = linkat(AT_FDCWD, link, AT_FDCWD, s->part, AT_SYMLINK_FOLLOW);
+		if (!failed)
+			return true;
+		free(s->part);
+		s->part = NULL;
+		if (errno != EEXIST)
+			return false;
+	}
+	return s->part;
+}
+
+/* With all of it on the disk, or errno says why not. */
+static bool replace(struct output_stream *s)
+{
+	int fd = fileno(s->file);
+
+	if (fflush(s->file) || ferror(s->file))
+		return false;
+	if (!s->target)
+		return true;
+	take_mode(fd, s->target);
+	if (fsync(fd) || !give_name(s, fd) || rename(s->part, s->target))
+		return false;
+	free(s->part);
+	s->part = NULL;
+	return true;
+}
+
+int output_close(struct output_stream *s, int code, struct orr_error *err)
+{
+	if (!s->file)
+		return code;
+	if (!code && !replace(s))
+		code = orr_fail(err, ORR_E_IO, "%s: could not be written: %s", s->path,
+				strerror(errno ? errno : EIO));
+	discard(s);
+	return code;
+}
+
+int output_file(const char *path, int (*write)(FILE *file, const void *what, struct orr_error *err),
+		const void *what, struct orr_error *err)
+{
+	struct output_stream s;
+	struct orr_error why = {""};
+	int code;
+
+	if (!path)
+		return 0;
+	if ((code = open_stream(&s, path, false, err)))
+		return code;
+	code = write(s.file, what, &why);
+	if (code == ORR_E_IO) /* the library does not know which file it is */
+		(void)orr_fail(err, code, "%s: %s", path, why.msg);
+	else if (code)
+		(void)orr_fail(err, code, "%s", why.msg);
+	return output_close(&s, code, err);
+}
+
+int output_check_file(const char *option, const char *path, struct orr_error *err)
+{
+	struct output_stream s = {.path = path};
+	struct stat status;
+	char *real;
+	int code;
+
+	if (!path)
+		return 0;
+	if (is_standard_output(path))
+		return take_standard_output(option, err);
+	if (!stat(path, &status) && S_ISDIR(status.st_mode))
+		return cannot_write(path, strerror(EISDIR), err);
+	if (is_direct(path))
+		return access(path, W_OK) ? cannot_write(path, strerror(errno), err) : 0;
+	if ((code = resolve(&real, path, err)) || (code = note(option, path, real, false, err)))
+		return code;
+	if (!(s.target = strdup(real)))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+	code = open_part(&s, false, err);
+	discard(&s);
+	return code;
+}
