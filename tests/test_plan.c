@@ -172,6 +172,21 @@ START_TEST(ideals_are_counted)
 }
 END_TEST
 
+/* h costs nothing, nor do i and j, which read nothing else: three prefixes of a chain of two are left. */
+START_TEST(what_reads_only_free_operators_makes_no_cuts)
+{
+	struct orr_graph *g = parse_graph("digraph g { node [forward=0]; h; i; j; k [stash=1]; node [forward=1]; a; b;"
+	                                  "h -> i -> a -> b; h -> j -> b; h -> k }");
+	struct orr_ideals *x = make_ideals(g, 100);
+
+	ck_assert_int_eq(x->n, 2 * 3); /* what keeps a stash is not free */
+	for (int i = 0; i < g->n_operators; i++)
+		ck_assert_int_eq(x->unit_of[i] < 0, strchr("hij", *g->operators[i].name) != NULL);
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(too_many_ideals_are_made_fewer)
 {
 	struct orr_graph *g = read_graph("towers:40,40,40,40/20");
@@ -505,6 +520,7 @@ int main(void)
 	tcase_add_loop_test(tcase, profiles_are_cut_no_worse_than_published, 0, N_PUBLISHED);
 	tcase_add_loop_test(tcase, every_term_of_the_cost_counts, 0, 7);
 	tcase_add_loop_test(tcase, ideals_are_counted, 0, 3);
+	tcase_add_test(tcase, what_reads_only_free_operators_makes_no_cuts);
 	tcase_add_test(tcase, too_many_ideals_are_made_fewer);
 	tcase_add_test(tcase, memory_forbids_stages);
 	tcase_add_loop_test(tcase, wrong_levels_are_refused, 0, 8);

@@ -35,11 +35,19 @@ static void units_fini(struct units *u)
 	free(u->operators);
 }
 
-static bool is_free(const struct orr_operator *o, const struct orr_stage *costs)
+/* Inputs, and what costs nothing and reads only free operators. */
+static bool is_free(const struct units *u, int i)
 {
-	return o->op == ORR_OP_INPUT ||
-	       (o->n_inputs == 0 && o->op == ORR_OP_COST && !costs->forward_ns && !costs->backward_ns &&
-	        !costs->weight_ns && !costs->parameter_bytes && !costs->stash_bytes && o->activation_bytes <= 0);
+	const struct orr_operator *o = &u->g->operators[i];
+	const struct orr_stage *costs = &u->costs[i];
+
+	if (o->op == ORR_OP_INPUT)
+		return true;
+	for (int k = 0; k < o->n_inputs; k++)
+		if (u->leader[o->inputs[k]] >= 0)
+			return false;
+	return o->op == ORR_OP_COST && !costs->forward_ns && !costs->backward_ns && !costs->weight_ns &&
+	       !costs->update_ns && !costs->parameter_bytes && !costs->stash_bytes && o->activation_bytes <= 0;
 }
 
 static int units_init(struct units *u, const struct orr_graph *g, const struct orr_machine *machine,
@@ -62,7 +70,7 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
 	for (int i = 0; i < g->n_operators; i++) {
 		orr_partition_charge(&u->costs[i], &g->operators[i], samples, machine);
-		u->leader[i] = is_free(&g->operators[i], &u->costs[i]) ? -1 : i;
+		u->leader[i] = is_free(u, i) ? -1 : i;
 		u->costs[i].backward_ns += u->costs[i].update_ns / n_microbatches;
 		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
 	}

@@ -15,7 +15,7 @@ struct orr_machine;
 struct orr_ideals {
 	int n;          /* ideals, by size: 0 is empty, n - 1 is everything */
 	int n_units;    /* what is put on one side of a cut together; without coarsening an operator each */
-	int *unit_of;   /* [n_operators] -1: free of cost and without inputs: goes where it is read */
+	int *unit_of;   /* [n_operators] -1: free, an input or what costs nothing and reads only such: goes where it is read */
 	bool coarse;    /* neighbours were joined, the cheapest first, because there were too many ideals */
 	bool flattened; /* and then the branches were put one after the other */
 	int n_words;

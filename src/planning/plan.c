@@ -281,22 +281,17 @@ static int consider_least(struct choosing *c, struct orr_error *err)
 static int consider_branches(struct choosing *c, struct orr_error *err)
 {
 	struct orr_machine machine = machine_of(c->o);
+	struct orr_plan_draft d = {0};
 	int n = 0, code = 0;
 	bool fits = false;
 
 	for (int i = 0; i < c->g->n_operators; i++)
 		n += c->g->operators[i].op != ORR_OP_INPUT;
 	n = machine.n_workers < n ? machine.n_workers : n;
-	if (c->x->n_units < n)
-		return 0;
-	{
-		struct orr_plan_draft d = {0};
-
-		/* one that cannot be cut so is no candidate */
-		if (!orr_plan_draft_cut(&d, c->g, c->o, &machine, n, NULL))
-			code = consider(c, &d, &fits, err);
-		orr_plan_draft_fini(&d);
-	}
+	/* one that cannot be cut so is no candidate */
+	if (!orr_plan_draft_cut(&d, c->g, c->o, &machine, n, NULL))
+		code = consider(c, &d, &fits, err);
+	orr_plan_draft_fini(&d);
 	return code;
 }
 

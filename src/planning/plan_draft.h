@@ -38,7 +38,7 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, c
  * n_stages 0: it pins none. */
 int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
                         const struct orr_machine *machine, struct orr_error *err);
-/* What costs nothing and reads nothing goes to its first reader, as inputs do. */
+/* Operators without a stage are free (ideals.h): each goes to its first reader, as inputs do. */
 void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph *g);
 
 /* Number the stages of a plan that is made as numbering.h says, and simulate it again; those that the file pins keep
