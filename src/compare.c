@@ -59,7 +59,7 @@ static int simulate(struct orr_contender *x, const struct orr_pipeline *p,
 	    (code = orr_simulate(&timeline, jobs, machine, err)) ||
 	    (code = orr_timeline_check(timeline, err)) ||
 	    (code = orr_figures_create(&figures, timeline, err)) ||
-	    (code = orr_steady_find(&figures->steady, timeline, schedule, machine, err)) ||
+	    (code = orr_steady_find(&figures->steady, timeline, machine, err)) ||
 	    (code = orr_figures_check_memory(figures, machine, err)))
 		goto out;
 	take_figures(x, figures, jobs);

@@ -39,8 +39,9 @@ static void measure_ends(struct orr_steady *steady, const struct orr_timeline *t
 	steady->drain_ns = last - empty;
 }
 
-/* Microbatches whose jobs all come, in the order of n, before the first one that the stream has not got:
- * nothing in them knows that it ends. *around: microbatches that any moment of it can have to do with. */
+/* Microbatches whose jobs all come, in the order of n, before the first one that the stream has not
+ * got: nothing in them knows that it ends. *around: microbatches that any moment of it can have to
+ * do with. */
 static int count_undisturbed(const struct orr_jobs *jobs, int *around)
 {
 	int n_stages = jobs->pipeline->n_stages, m = jobs->pipeline->n_microbatches, n = 0;
@@ -65,7 +66,8 @@ static int count_undisturbed(const struct orr_jobs *jobs, int *around)
 	return n;
 }
 
-/* Is every pass of the microbatches in [from, end) as long after that of q before, on its worker? */
+/* Is every pass of the microbatches in [from, end) as long after that of q before, on its worker?
+ */
 static bool repeats(const struct orr_timeline *t, int from, int end, int q, int64_t *period_ns)
 {
 	int each = t->jobs->pipeline->n_stages * t->jobs->n_passes;
@@ -90,18 +92,65 @@ static void find_period(struct orr_steady *steady, const struct orr_timeline *t)
 	steady->period_ns = 0;
 }
 
-/* The same for so many rounds in one. */
-static int try_rounds(struct orr_steady *steady, const struct orr_timeline *t, int rounds,
-		      const struct orr_schedule *schedule, const struct orr_machine *machine,
-		      struct orr_error *err)
+/* ---- the same stream in longer rounds ---- */
+
+/* A schedule that says of every microbatch what these jobs, of a round, say of theirs. */
+static int repeat_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			  const void *data)
 {
-	struct orr_pipeline longer = *t->jobs->pipeline; /* its arrays are borrowed */
+	const struct orr_jobs *round = data;
+
+	(void)p;
+	return round->compute[orr_jobs_index(round, s, b % round->pipeline->n_microbatches, d)];
+}
+
+static int64_t repeat_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			       const void *data)
+{
+	const struct orr_jobs *round = data;
+	int m = round->pipeline->n_microbatches;
+
+	(void)p;
+	return round->priority[orr_jobs_index(round, s, b % m, d)] + b / m * round->stream->period;
+}
+
+static int repeat_in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct orr_jobs *round = data;
+
+	(void)p;
+	return round->cap ? round->cap[s] : 0;
+}
+
+static bool repeat_recompute(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct orr_jobs *round = data;
+
+	(void)p;
+	return round->recompute[s];
+}
+
+static int try_rounds(struct orr_steady *steady, const struct orr_jobs *round, int rounds,
+		      const struct orr_machine *machine, struct orr_error *err)
+{
+	const struct orr_schedule repeated = {
+		.name = round->schedule,
+		.order = round->order,
+		.split_backward = round->n_passes == 3,
+		.stream = true,
+		.compute = repeat_compute,
+		.priority = repeat_priority,
+		.in_flight = repeat_in_flight,
+		.recompute = repeat_recompute,
+		.data = round,
+	};
+	struct orr_pipeline longer = *round->pipeline; /* its arrays are borrowed */
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *timeline = NULL;
 	int code;
 
 	longer.n_microbatches *= rounds;
-	if (!(code = orr_jobs_create(&jobs, &longer, schedule, err)) &&
+	if (!(code = orr_jobs_create(&jobs, &longer, &repeated, err)) &&
 	    !(code = orr_simulate(&timeline, jobs, machine, err)))
 		find_period(steady, timeline);
 	orr_timeline_destroy(timeline);
@@ -110,8 +159,7 @@ static int try_rounds(struct orr_steady *steady, const struct orr_timeline *t, i
 }
 
 int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
-		    const struct orr_schedule *schedule, const struct orr_machine *machine,
-		    struct orr_error *err)
+		    const struct orr_machine *machine, struct orr_error *err)
 {
 	struct orr_steady steady = {0};
 	int code = 0;
@@ -121,7 +169,7 @@ int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
 		for (int64_t rounds = 1; !code && !steady.microbatches; rounds *= 2) {
 			if (rounds > 1 && rounds * t->jobs->n_jobs > MOST_JOBS)
 				break;
-			code = try_rounds(&steady, t, (int)rounds, schedule, machine, err);
+			code = try_rounds(&steady, t->jobs, (int)rounds, machine, err);
 			if (code == ORR_E_INPUT && rounds > 1) { /* longer than can be counted */
 				code = 0;
 				break;

@@ -7,8 +7,6 @@
 #include "error.h"
 
 struct orr_machine;
-struct orr_pipeline;
-struct orr_schedule;
 struct orr_timeline;
 
 struct orr_steady {
@@ -20,9 +18,8 @@ struct orr_steady {
 	int64_t microbatches, period_ns;
 };
 
-/* The start-up and the drain of t, a stream's, and for its pipeline under this schedule on this machine
- * the steady state. */
+/* The start-up and the drain of t, a stream's, and on this machine the steady state of its rounds one
+ * after the other. */
 int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
-		    const struct orr_schedule *schedule, const struct orr_machine *machine,
-		    struct orr_error *err);
+		    const struct orr_machine *machine, struct orr_error *err);
 #endif

@@ -79,6 +79,12 @@ static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struc
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		int64_t n = jobs->priority[j] - first;
 
+		/* so that microbatches and versions in flight can be counted in an int */
+		if (n / stream->period >= INT32_MAX / jobs->pipeline->n_microbatches - 1) {
+			code = refuse(jobs, j, "comes too many rounds after the first job of its "
+				      "microbatch: bring priority() of the passes closer together", err);
+			goto out;
+		}
 		stream->lag[j] = (int)(n / stream->period);
 		keyed[j] = (struct orr_keyed){n % stream->period, j};
 		if (stream->n_waves <= stream->lag[j])
@@ -132,6 +138,24 @@ int orr_stream_create(struct orr_stream **out, const struct orr_jobs *jobs,
 out:
 	orr_stream_destroy(stream);
 	return code;
+}
+
+int64_t orr_stream_before(const struct orr_jobs *jobs, int s, enum orr_pass d, int64_t n)
+{
+	int low = 0, high = jobs->pipeline->n_microbatches;
+	int64_t from = n - jobs->priority[orr_jobs_index(jobs, s, 0, d)];
+	int64_t period = jobs->stream->period, round = from / period - (from % period < 0);
+
+	/* that of microbatch 0 in this round is not after n, and in the next one it is */
+	while (low < high) {
+		int b = (low + high) / 2;
+
+		if (jobs->priority[orr_jobs_index(jobs, s, b, d)] + round * period < n)
+			low = b + 1;
+		else
+			high = b;
+	}
+	return round * jobs->pipeline->n_microbatches + low;
 }
 
 void orr_stream_destroy(struct orr_stream *stream)

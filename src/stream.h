@@ -11,6 +11,7 @@
  * timing: those of the updates that come before in it. */
 #include <stdint.h>
 #include "error.h"
+#include "orrery.h"
 
 struct orr_jobs;
 struct orr_schedule;
@@ -31,4 +32,8 @@ struct orr_stream {
 int orr_stream_create(struct orr_stream **out, const struct orr_jobs *jobs,
 		      const struct orr_schedule *schedule, struct orr_error *err);
 void orr_stream_destroy(struct orr_stream *stream); /* NULL is fine */
+
+/* Microbatches of the stream whose pass d of stage s comes before n: those of b below the result, as
+ * if the stream had no beginning (below 0: of rounds before the first one). */
+int64_t orr_stream_before(const struct orr_jobs *jobs, int s, enum orr_pass d, int64_t n);
 #endif

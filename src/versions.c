@@ -28,17 +28,8 @@ static int64_t floor_div(int64_t x, int64_t y)
 	return x / y - (x % y < 0);
 }
 
-/* n of a pass of any microbatch, also of rounds below 0, as if the stream had no beginning. */
-static int64_t n_of(const struct orr_jobs *jobs, int s, int64_t b, enum orr_pass d)
-{
-	int m = jobs->pipeline->n_microbatches;
-	int64_t round = floor_div(b, m);
-
-	return jobs->priority[orr_jobs_index(jobs, s, (int)(b - round * m), d)] +
-	       round * jobs->stream->period;
-}
-
-/* The same of the version that F reads. */
+/* The version that F reads, of any microbatch, also of rounds below 0, as if the stream had no
+ * beginning. */
 static int64_t read_endless(const struct orr_versions *v, int s, int64_t b)
 {
 	int64_t at = b - floor_div(b, v->n_microbatches) * v->n_microbatches;
@@ -46,12 +37,20 @@ static int64_t read_endless(const struct orr_versions *v, int s, int64_t b)
 	return floor_div(b, v->every[s]) - v->behind[(at * v->n_stages + s) * v->n_passes];
 }
 
-static int most_behind(const struct orr_versions *v, int s)
+/* The first microbatch whose F reads this version or a newer one: later ones read no older. */
+static int64_t first_reader(const struct orr_versions *v, int s, int64_t version)
 {
-	int least, most;
+	int64_t low = version * v->every[s], high = (version + v->most[s] + 1) * v->every[s];
 
-	orr_versions_steady(v, s, &least, &most);
-	return most;
+	while (low < high) {
+		int64_t b = low + (high - low) / 2;
+
+		if (read_endless(v, s, b) < version)
+			low = b + 1;
+		else
+			high = b;
+	}
+	return low;
 }
 
 /* ---- which version a pass reads ---- */
@@ -61,12 +60,10 @@ static int most_behind(const struct orr_versions *v, int s)
 static int behind_latest(const struct orr_versions *v, const struct orr_jobs *jobs, int j)
 {
 	struct orr_job job = orr_jobs_at(jobs, j);
-	int u = v->every[job.s], made = job.b / u, behind = 0;
+	int u = v->every[job.s];
+	int64_t ended = orr_stream_before(jobs, job.s, orr_jobs_last_pass(jobs), jobs->priority[j]);
 
-	while (n_of(jobs, job.s, (int64_t)(made - behind) * u - 1, orr_jobs_last_pass(jobs)) >=
-	       jobs->priority[j])
-		behind++;
-	return behind;
+	return (int)(job.b / u - floor_div(ended, u));
 }
 
 /* Microbatches that the version has seen that b meets at the input. */
@@ -100,56 +97,109 @@ static void find_behind(struct orr_versions *v, const struct orr_jobs *jobs)
 			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
 
 			if (sync == ORR_SYNC_VERTICAL)
-				v->behind[j] = b / v->every[s] -
-					       (int)floor_div(seen, v->every[s]);
+				v->behind[j] = b / v->every[s] - (int)floor_div(seen, v->every[s]);
 			else if (sync == ORR_SYNC_STASHING && d != ORR_PASS_F)
 				v->behind[j] = v->behind[j - 1];
 			else
 				v->behind[j] = behind_latest(v, jobs, j);
 		}
 	}
+	for (int s = 0; s < v->n_stages; s++) {
+		v->least[s] = INT32_MAX;
+		for (int b = 0; b < v->n_microbatches; b++) {
+			int behind = v->behind[orr_jobs_index(jobs, s, b, ORR_PASS_F)];
+
+			v->least[s] = behind < v->least[s] ? behind : v->least[s];
+			v->most[s] = behind > v->most[s] ? behind : v->most[s];
+		}
+	}
 }
 
 /* ---- for how long it is held ---- */
 
-/* Versions that worker w holds of stage s when the update of b, which closes one, has run: the one
- * that it made, and older ones that a pass still to come reads. */
-static int held_after(const struct orr_versions *v, const struct orr_jobs *jobs, int s, int w,
-		      int b)
+/* The microbatches of a stage that one worker computes, counted from 0. */
+struct share {
+	int n;     /* in a round */
+	int *of;   /* [n_microbatches + 1] those before b */
+	int *news; /* [n + 1] how many before it read another version than the one before them */
+};
+
+static void find_share(struct share *share, const struct orr_versions *v,
+		       const struct orr_jobs *jobs, int s, int w)
 {
-	int64_t latest = orr_versions_made(v, s, b), version, before = INT64_MIN;
-	int n = 1;
+	int64_t before = 0;
 
-	for (int64_t next = b + 1; (version = read_endless(v, s, next)) < latest; next++) {
-		int at = (int)(next % v->n_microbatches);
+	share->n = 0;
+	for (int b = -v->n_microbatches; b < v->n_microbatches;
+	     b++) { /* the round before is only met */
+		int at = b < 0 ? b + v->n_microbatches : b;
 
+		if (b >= 0)
+			share->of[b] = share->n;
 		if (jobs->compute[orr_jobs_index(jobs, s, at, ORR_PASS_F)] != w)
 			continue;
-		n += version != before;
-		before = version;
+		if (b >= 0) {
+			share->news[share->n + 1] =
+				share->news[share->n] + (read_endless(v, s, b) != before);
+			share->n++;
+		}
+		before = read_endless(v, s, b);
 	}
-	return n;
+	share->of[v->n_microbatches] = share->n;
 }
 
-static void find_peak(struct orr_versions *v, const struct orr_jobs *jobs)
+/* So many of them come before microbatch b, also of a later round. */
+static int64_t shared_before(const struct share *share, const struct orr_versions *v, int64_t b)
 {
-	for (int s = 0; s < v->n_stages; s++) {
+	return b / v->n_microbatches * share->n + share->of[b % v->n_microbatches];
+}
+
+static int64_t news_before(const struct share *share, int64_t i)
+{
+	return i / share->n * share->news[share->n] + share->news[i % share->n];
+}
+
+/* Versions that the worker holds when the update of b, which closes one, has run: the one that it
+ * made, and older ones that a pass still to come reads. */
+static int64_t held_after(const struct orr_versions *v, const struct share *share, int s, int b)
+{
+	int64_t end = first_reader(v, s, orr_versions_made(v, s, b));
+	int64_t i = shared_before(share, v, b + 1), i_end = shared_before(share, v, end);
+
+	return i_end > i ? 2 + news_before(share, i_end) - news_before(share, i + 1) : 1;
+}
+
+static int find_peak(struct orr_versions *v, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	size_t n = (size_t)v->n_microbatches + 1;
+	struct share share = {0, calloc(n, sizeof(int)), calloc(n, sizeof(int))};
+	int code = 0;
+
+	if (!share.of || !share.news)
+		code = orr_fail(err, ORR_E_NOMEM, "versions: no memory for %d microbatches",
+				v->n_microbatches);
+	for (int s = 0; s < v->n_stages && !code; s++) {
 		v->peak[s] = 1;
 		if (jobs->pipeline->sync == ORR_SYNC_NONE)
 			continue; /* nothing older than the latest is ever read */
-		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
+		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
+			find_share(&share, v, jobs, s, jobs->owners[i]);
 			for (int b = v->every[s] - 1; b < v->n_microbatches; b += v->every[s]) {
-				int n = held_after(v, jobs, s, jobs->owners[i], b);
+				int held = (int)held_after(v, &share, s, b);
 
-				v->peak[s] = n > v->peak[s] ? n : v->peak[s];
+				v->peak[s] = held > v->peak[s] ? held : v->peak[s];
 			}
+		}
 	}
+	free(share.of);
+	free(share.news);
+	return code;
 }
 
 int64_t orr_versions_last_reader(const struct orr_versions *v, const struct orr_jobs *jobs, int s,
 				 int w, int64_t version)
 {
-	int64_t b = (version + most_behind(v, s) + 1) * v->every[s] - 1;
+	int64_t b = first_reader(v, s, version + 1) - 1;
 
 	for (; b >= 0 && orr_versions_read(v, s, b, ORR_PASS_F) >= version; b--) {
 		int at = (int)(b % v->n_microbatches);
@@ -163,23 +213,13 @@ int64_t orr_versions_last_reader(const struct orr_versions *v, const struct orr_
 
 void orr_versions_steady(const struct orr_versions *v, int s, int *least, int *most)
 {
-	*least = INT32_MAX;
-	*most = 0;
-	for (int b = 0; b < v->n_microbatches; b++) {
-		int behind = v->behind[(b * v->n_stages + s) * v->n_passes];
-
-		*least = behind < *least ? behind : *least;
-		*most = behind > *most ? behind : *most;
-	}
+	*least = v->least[s];
+	*most = v->most[s];
 }
 
 int64_t orr_versions_full(const struct orr_versions *v, int s)
 {
-	int64_t b = (int64_t)(most_behind(v, s) + 1) * v->every[s];
-
-	while (b > 0 && read_endless(v, s, b - 1) >= 0)
-		b--;
-	return b;
+	return first_reader(v, s, 0);
 }
 
 int orr_versions_step(const struct orr_versions *v)
@@ -227,6 +267,8 @@ int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
 
 	if (!v || !(v->every = calloc((size_t)p->n_stages, sizeof(*v->every))) ||
 	    !(v->peak = calloc((size_t)p->n_stages, sizeof(*v->peak))) ||
+	    !(v->least = calloc((size_t)p->n_stages, sizeof(*v->least))) ||
+	    !(v->most = calloc((size_t)p->n_stages, sizeof(*v->most))) ||
 	    !(v->behind = calloc((size_t)jobs->n_jobs, sizeof(*v->behind)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "versions: no memory for %d jobs", jobs->n_jobs);
 		goto out;
@@ -237,7 +279,8 @@ int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
 	if ((code = find_every(v, jobs, err)))
 		goto out;
 	find_behind(v, jobs);
-	find_peak(v, jobs);
+	if ((code = find_peak(v, jobs, err)))
+		goto out;
 	*out = v;
 	v = NULL;
 out:
@@ -252,5 +295,7 @@ void orr_versions_destroy(struct orr_versions *v)
 	free(v->every);
 	free(v->behind);
 	free(v->peak);
+	free(v->least);
+	free(v->most);
 	free(v);
 }

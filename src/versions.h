@@ -33,6 +33,7 @@ struct orr_versions {
 	/* [n_jobs] by how many updates of its stage the version read is behind b / u, the one that the
 	 * update of b starts from; once the pipeline is full */
 	int *behind;
+	int *least, *most; /* [n_stages] of a round's F in behind */
 	int *peak;  /* [n_stages] most versions that an owner holds at once; 1: updates are in place */
 };
 

@@ -2,8 +2,12 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "machine.h"
 #include "pipelines.h"
+#include "simulate.h"
+#include "steady.h"
 #include "stream.h"
+#include "timeline.h"
 #include "versions.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -88,6 +92,11 @@ static int64_t swapped(const struct orr_pipeline *p, int s, int b, enum orr_pass
 	return one_by_one(p, s, b ^ 1, d, data);
 }
 
+static int64_t ages_later(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	return one_by_one(p, s, b, d, data) + (d == ORR_PASS_F ? 0 : INT64_C(1) << 40);
+}
+
 static const struct {
 	struct orr_schedule schedule;
 	int m;
@@ -107,6 +116,9 @@ static const struct {
 	{{.compute = in_turns, .priority = one_by_one}, 3,
 	 "schedule mine: job 0F0 is on another worker in the next round: -m must be a multiple of every "
 	 "stage's replicas"},
+	{{.compute = alone, .priority = ages_later}, 4,
+	 "schedule mine: job 0B0 comes too many rounds after the first job of its microbatch: bring "
+	 "priority() of the passes closer together"},
 	{{.compute = alone, .priority = one_by_one, .weights = alone}, 4,
 	 "schedule mine: a stream has compute() and priority(), no weights(), and strict order"},
 	{{.compute = alone, .priority = one_by_one, .order = ORR_ORDER_GREEDY}, 4,
@@ -151,6 +163,125 @@ START_TEST(a_stream_of_ones_own_is_served)
 }
 END_TEST
 
+/* ---- backwards that come late ---- */
+
+struct late {
+	int microbatches, replicas; /* later by so many; of stage 0 */
+};
+
+static int late_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct late *late = data;
+
+	(void)p, (void)d;
+	return s ? late->replicas : b % late->replicas;
+}
+
+static int64_t late_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			     const void *data)
+{
+	const struct late *late = data;
+
+	(void)p;
+	return d == ORR_PASS_F ? 8 * (int64_t)b + s : 8 * ((int64_t)b + late->microbatches) + 7 - s;
+}
+
+#define N_WALKED 240
+
+/* Microbatch after microbatch as versions.h says it: which version each F of stage s reads, and how
+ * many a replica holds at most. Returns that. */
+static int walk(const struct late *late, int every, int s, int64_t *read)
+{
+	int latest = 0, most = 1;
+
+	/* in the order of n, F of b is followed by B of b - late */
+	for (int b = 0; b < N_WALKED; b++) {
+		int ended = b - late->microbatches;
+
+		read[b] = latest;
+		if (ended < 0 || (ended + 1) % every)
+			continue;
+		latest++;
+		for (int replica = 0; replica < (s ? 1 : late->replicas); replica++) {
+			int64_t before = latest;
+			int held = 1;
+
+			for (int next = b; next > ended; next--)
+				if ((s || next % late->replicas == replica) && read[next] < before) {
+					before = read[next];
+					held++;
+				}
+			most = held > most ? held : most;
+		}
+	}
+	return most;
+}
+
+/* Less than a round late, a round, and several. */
+START_TEST(versions_of_late_backwards_are_those_of_the_definition)
+{
+	static const int n_late[] = {0, 1, 2, 5, 6, 7, 12, 30, 31}, m = 6;
+	struct orr_error err = {""};
+	int64_t read[N_WALKED];
+	int n_read = 0;
+
+	for (int i = 0; i < N(n_late) * 4; i++) {
+		struct late late = {n_late[i / 4], 1 + i / 2 % 2};
+		struct orr_schedule mine = {.name = "mine", .compute = late_compute,
+					    .priority = late_priority, .stream = true, .data = &late};
+		struct orr_pipeline *p = make_chain(2, 1, 1);
+		struct orr_jobs *jobs = NULL;
+
+		p->accumulate = i % 2 ? 3 : 1;
+		ck_assert(!orr_pipeline_set_step(p, 3, m, &err));
+		ck_assert_msg(!orr_jobs_create(&jobs, p, &mine, &err), "%s", err.msg);
+		for (int s = 0; s < 2; s++) {
+			int most = walk(&late, jobs->versions->every[s], s, read);
+
+			ck_assert_msg(jobs->versions->peak[s] == most,
+				      "%d late, %d replicas, stage %d: %d versions instead of %d",
+				      late.microbatches, late.replicas, s, jobs->versions->peak[s], most);
+			for (int b = 0; b < N_WALKED; b++, n_read++)
+				ck_assert_int_eq(orr_versions_read(jobs->versions, s, b, ORR_PASS_F),
+						 read[b]);
+		}
+		orr_jobs_destroy(jobs);
+		orr_pipeline_destroy(p);
+	}
+	ck_assert_int_gt(n_read, 0);
+}
+END_TEST
+
+/* A round late, however long the round is: what a stream does steadily is asked of its own rounds, and
+ * takes no longer for a stage that is far behind. */
+START_TEST(a_stream_that_is_a_round_late_is_steady)
+{
+	for (int m = 1; m < 100000; m *= 7) {
+		struct late late = {m, 1};
+		struct orr_schedule mine = {.name = "mine", .compute = late_compute,
+					    .priority = late_priority, .stream = true, .data = &late};
+		struct orr_machine machine = orr_machine_default(2);
+		struct orr_pipeline *p = make_chain(2, 1, 2);
+		struct orr_jobs *jobs = NULL;
+		struct orr_timeline *timeline = NULL;
+		struct orr_steady steady;
+		struct orr_error err = {""};
+
+		ck_assert(!orr_pipeline_set_step(p, 2, m, &err));
+		ck_assert_msg(!orr_jobs_create(&jobs, p, &mine, &err), "%s", err.msg);
+		ck_assert_int_eq(jobs->versions->peak[0], m + 1);
+		ck_assert_msg(!orr_simulate(&timeline, jobs, &machine, &err), "%s", err.msg);
+		ck_assert_msg(!orr_steady_find(&steady, timeline, &machine, &err), "%s", err.msg);
+		ck_assert_int_gt(steady.microbatches, 0);
+		/* 0F after 0B of an older one, 1F after 0F, 1B after 1F, 0B after 1B: no two side by side */
+		ck_assert_int_eq(steady.period_ns, 6 * ORR_UNIT_NS * steady.microbatches);
+		orr_timeline_destroy(timeline);
+		orr_jobs_destroy(jobs);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("streams");
@@ -161,6 +292,8 @@ int main(void)
 	tcase_add_loop_test(tcase, what_it_cannot_serve_is_refused, 0, N(refused));
 	tcase_add_loop_test(tcase, a_stream_that_is_none_is_refused, 0, N(wrong));
 	tcase_add_test(tcase, a_stream_of_ones_own_is_served);
+	tcase_add_test(tcase, versions_of_late_backwards_are_those_of_the_definition);
+	tcase_add_test(tcase, a_stream_that_is_a_round_late_is_steady);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

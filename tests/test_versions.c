@@ -389,8 +389,7 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 		for (int s = 0; s < p->n_stages; s++)
 			p->stages[s].backward_ns = (steady[_i].both[s] - 1) * ORR_UNIT_NS;
 		way_init(&way, p, steady[_i].schedule, steady[_i].n_workers, m);
-		ck_assert_msg(!orr_steady_find(&found, way.timeline, &way.choice.schedule, &machine,
-					       &err),
+		ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err),
 			      "%s", err.msg);
 		ck_assert_msg(found.microbatches == steady[_i].microbatches &&
 				      found.period_ns == steady[_i].period * ORR_UNIT_NS,
@@ -421,8 +420,7 @@ START_TEST(slack_hides_latency)
 			way_init_on(&way, p, schedule, &machine, 32);
 			ck_assert_int_eq(way.figures->worker[0].peak_stash, in_flight);
 			ck_assert_int_eq(way.jobs->versions->peak[0], in_flight);
-			ck_assert(!orr_steady_find(&found, way.timeline, &way.choice.schedule,
-						   &machine, &err));
+			ck_assert(!orr_steady_find(&found, way.timeline, &machine, &err));
 			ck_assert_int_gt(found.microbatches, 0);
 			ck_assert_int_eq(found.period_ns * in_flight,
 					 least * found.microbatches * ORR_UNIT_NS);
@@ -443,7 +441,7 @@ START_TEST(start_up_and_drain_are_paid_once)
 		struct way way;
 
 		way_init(&way, p, "pipedream", n, 12);
-		ck_assert(!orr_steady_find(&found, way.timeline, &way.choice.schedule, &machine, &err));
+		ck_assert(!orr_steady_find(&found, way.timeline, &machine, &err));
 		ck_assert_int_eq(found.startup_ns, (n + 2 * (n - 1)) * ORR_UNIT_NS);
 		/* what is in flight then: all but the last of the worker's backwards, 3 apart */
 		ck_assert_int_eq(found.drain_ns, (3 * n - 1) * ORR_UNIT_NS);
@@ -466,13 +464,10 @@ START_TEST(without_a_flush_no_bubble_is_left)
 
 			way_init(&flush, chain, "1f1b", p, m);
 			way_init(&stream, chain, "pipedream", p, m);
-			ck_assert(!orr_steady_find(&found, stream.timeline, &stream.choice.schedule,
-						   &machine, &err));
+			ck_assert(!orr_steady_find(&found, stream.timeline, &machine, &err));
 			ck_assert_int_eq(flush.figures->makespan_ns, (m + p - 1) * 3 * ORR_UNIT_NS);
 			ck_assert_int_eq(found.period_ns * m, found.microbatches * m * 3 * ORR_UNIT_NS);
-			ck_assert_int_eq(orr_steady_find(&found, flush.timeline,
-							 &flush.choice.schedule, &machine, &err),
-					 0);
+			ck_assert_int_eq(orr_steady_find(&found, flush.timeline, &machine, &err), 0);
 			ck_assert_int_eq(found.microbatches, 0); /* it flushes */
 			way_fini(&flush);
 			way_fini(&stream);
@@ -493,7 +488,7 @@ START_TEST(a_steady_state_that_cannot_be_reached_is_not_found)
 	for (int s = 0; s < 4; s++)
 		p->stages[s].forward_ns = p->stages[s].backward_ns = INT64_MAX / 4 / (4 * 4 * 2 + 1);
 	way_init(&way, p, "pipedream", 4, 4);
-	ck_assert_msg(!orr_steady_find(&found, way.timeline, &way.choice.schedule, &machine, &err),
+	ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err),
 		      "%s", err.msg);
 	ck_assert_int_eq(found.microbatches, 0);
 	ck_assert_int_gt(found.startup_ns, 0);

@@ -46,7 +46,7 @@ int cmd_simulate(int argc, char **argv)
 	static const struct argp_child children[] = {
 		{&work_argp, 0, NULL, 0}, {&output_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
-		NULL,	  parse, "GRAPH", "Simulate a schedule exactly: its timeline and figures.",
+		NULL,     parse, "GRAPH", "Simulate a schedule exactly: its timeline and figures.",
 		children, NULL,  NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct orr_timeline *timeline = NULL;
@@ -56,13 +56,11 @@ int cmd_simulate(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
-	if ((code = output_check(&a.output, &err)) ||
-	    (code = work_init(&work, &a.work, 0, &err)) ||
+	if ((code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
 	    (code = orr_simulate(&timeline, work.jobs, &a.work.machine, &err)) ||
 	    (code = orr_timeline_check(timeline, &err)) ||
 	    (code = orr_figures_create(&figures, timeline, &err)) ||
-	    (code = orr_steady_find(&figures->steady, timeline, &work.choice.schedule,
-				    &a.work.machine, &err)) ||
+	    (code = orr_steady_find(&figures->steady, timeline, &a.work.machine, &err)) ||
 	    (code = orr_figures_check_memory(figures, &a.work.machine, &err)) ||
 	    (code = print(&a, timeline, figures, &err)))
 		goto out;

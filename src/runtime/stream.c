@@ -16,14 +16,9 @@
 /* Microbatches of stage s from b on whose F comes before b's last pass. */
 static int in_flight(const struct orr_jobs *jobs, int s, int b)
 {
-	int m = jobs->pipeline->n_microbatches, n = 1;
 	int64_t end = jobs->priority[orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs))];
 
-	while (jobs->priority[orr_jobs_index(jobs, s, (b + n) % m, ORR_PASS_F)] +
-		       (b + n) / m * jobs->stream->period <
-	       end)
-		n++;
-	return n;
+	return (int)(orr_stream_before(jobs, s, ORR_PASS_F, end) - b);
 }
 
 /* What a microbatch leaves lies where that of the round before lay. */
@@ -230,8 +225,8 @@ static void measure_microbatch(struct orr_run *run, const struct orr_slot *slot,
 
 	for (int d = 0; d < jobs->n_passes; d++) {
 		measured->n_read++;
-		measured->n_wrong += slot->jobs[f + d].seen !=
-				     orr_versions_read(v, s, at, (enum orr_pass)d);
+		measured->n_wrong +=
+			slot->jobs[f + d].seen != orr_versions_read(v, s, at, (enum orr_pass)d);
 	}
 	if (at < orr_versions_full(v, s))
 		return;
