@@ -4,7 +4,7 @@
  * in which things were asked for; of those asked for at one instant the lowest n comes first, then
  * the lowest job. A thing is
  * - a transfer: it holds its link for bytes/bandwidth and arrives the latency later;
- * - a ring over the k owners of a stage, which all-reduce its gradient: it starts when its turn has come on
+ * - a ring over the k owners of a stage (in the order of jobs->owners), which all-reduce its gradient: it starts when its turn has come on
  *   every link between neighbours and these are free, and holds all of them for 2 (k - 1) steps of 1/k of
  *   the gradient. Two owners have one link, which both directions of a step share.
  * So rings that share a link follow one another, as do rings and transfers. */

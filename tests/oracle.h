@@ -1,0 +1,45 @@
+#ifndef ORR_TESTS_ORACLE_H
+#define ORR_TESTS_ORACLE_H
+/* An event simulator that shares nothing with src/: plain tables in, plain loops, for a random step. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ORACLE_STAGES 8
+#define ORACLE_WORKERS 6
+#define ORACLE_MICROBATCHES 6
+#define ORACLE_PASSES 3
+#define ORACLE_JOBS (ORACLE_STAGES * ORACLE_MICROBATCHES * ORACLE_PASSES)
+
+/* Job (s,b,d) is number (b * n_stages + s) * n_passes + d. */
+struct oracle_step {
+	int n_stages, n_workers, n_microbatches, n_passes;
+	bool greedy;
+	int64_t length[ORACLE_STAGES][ORACLE_PASSES], update[ORACLE_STAGES];
+	int64_t parameters[ORACLE_STAGES], stash[ORACLE_STAGES]; /* bytes */
+	bool edge[ORACLE_STAGES][ORACLE_STAGES];
+	int64_t bytes[ORACLE_STAGES][ORACLE_STAGES];
+	int cap[ORACLE_STAGES]; /* 0: none */
+	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
+	int64_t n[ORACLE_JOBS]; /* no two are equal */
+	int64_t latency;
+	int group; /* workers in a group */
+	int64_t ns_per_byte[2]; /* inside of a group, and between groups */
+};
+
+struct oracle_worker {
+	int peak_stash;
+	int64_t peak_stash_bytes, busy;
+	int64_t activations, gradients, stashes, fetched, weight_gradients, reduced; /* bytes */
+};
+
+struct oracle_answer {
+	int64_t start[ORACLE_JOBS], end[ORACLE_JOBS]; /* start -1: the step deadlocks */
+	int64_t makespan;
+	struct oracle_worker worker[ORACLE_WORKERS];
+};
+
+void oracle_simulate(const struct oracle_step *step, struct oracle_answer *answer);
+
+/* The jobs that job j waits for, by number: how many. */
+int oracle_before(const struct oracle_step *step, int j, int *before);
+#endif

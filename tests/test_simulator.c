@@ -1,0 +1,272 @@
+/* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes, replicas, owners elsewhere,
+ * links by level, latency, caps, strict and greedy orders, updates. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "jobs.h"
+#include "machine.h"
+#include "oracle.h"
+#include "simulate.h"
+#include "timeline.h"
+
+#define N_STEPS 1000
+
+static uint64_t random_state;
+
+/* In [0, n). */
+static int64_t draw(int64_t n)
+{
+	random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+	return (int64_t)((random_state >> 33) % (uint64_t)n);
+}
+
+static void draw_pipeline(struct oracle_step *t)
+{
+	bool updates = draw(3) > 0, parameters = draw(4) > 0;
+
+	t->n_stages = 1 + (int)draw(ORACLE_STAGES);
+	t->n_workers = 1 + (int)draw(ORACLE_WORKERS);
+	t->n_microbatches = 1 + (int)draw(ORACLE_MICROBATCHES);
+	t->n_passes = 2 + (int)draw(2);
+	t->greedy = draw(2);
+	for (int s = 0; s < t->n_stages; s++) {
+		for (int d = 0; d < ORACLE_PASSES; d++)
+			t->length[s][d] = 1 + draw(1000000);
+		t->update[s] = updates ? draw(300000) : 0;
+		/* every ring has whole parts */
+		t->parameters[s] = parameters && draw(5) ? 60 * draw(20000) : 0;
+		t->stash[s] = draw(1000000);
+		for (int o = 0; o < s; o++) {
+			t->edge[o][s] = o == s - 1 ? draw(5) > 0 : draw(4) == 0;
+			t->bytes[o][s] = t->edge[o][s] ? draw(500000) : 0;
+		}
+	}
+	t->latency = draw(2) ? draw(100000) : 0;
+	t->group = 1 + (int)draw(t->n_workers);
+	t->n_workers = t->n_workers / t->group * t->group;
+	t->ns_per_byte[0] = draw(3);
+	t->ns_per_byte[1] = t->ns_per_byte[0] * (1 + draw(2));
+}
+
+static void draw_placement(struct oracle_step *t)
+{
+	int kind = (int)draw(4), owner = (int)draw(4), stride = 1 + (int)draw(t->n_workers);
+
+	for (int j = 0; j < t->n_stages * t->n_microbatches * t->n_passes; j++) {
+		int s = j / t->n_passes % t->n_stages, b = j / t->n_passes / t->n_stages;
+
+		t->compute[j] = kind == 0   ? s % t->n_workers
+		                : kind == 1 ? b % t->n_workers
+		                : kind == 2 ? (s + stride * b) % t->n_workers
+		                            : (int)draw(t->n_workers);
+		t->weights[j] = owner == 0   ? t->compute[j]
+		                : owner == 1 ? s % t->n_workers
+		                : owner == 2 ? (s + b) % t->n_workers
+		                             : (int)draw(t->n_workers);
+	}
+}
+
+/* A random order that extends every dependency; GREEDY may have any. */
+static void draw_order(struct oracle_step *t)
+{
+	int n_jobs = t->n_stages * t->n_microbatches * t->n_passes, before[ORACLE_STAGES + 2];
+	bool done[ORACLE_JOBS] = {false};
+
+	for (int s = 0; s < t->n_stages; s++)
+		t->cap[s] = draw(3) ? 0 : 1 + (int)draw(t->n_microbatches);
+	for (int placed = 0; placed < n_jobs; placed++) {
+		int choices[ORACLE_JOBS], n_choices = 0, j;
+
+		for (j = 0; j < n_jobs; j++) {
+			bool ready = !done[j];
+
+			for (int i = 0, n = oracle_before(t, j, before); i < n && !t->greedy; i++)
+				ready = ready && done[before[i]];
+			if (ready)
+				choices[n_choices++] = j;
+		}
+		j = choices[draw(n_choices)];
+		done[j] = true;
+		t->n[j] = placed;
+	}
+}
+
+/* ---- the same step, as the library takes it ---- */
+
+static int number(const struct orr_pipeline *p, const struct oracle_step *t, int s, int b, enum orr_pass d)
+{
+	return (b * p->n_stages + s) * t->n_passes + (int)d;
+}
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct oracle_step *t = data;
+
+	return t->compute[number(p, t, s, b, d)];
+}
+
+static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct oracle_step *t = data;
+
+	return t->weights[number(p, t, s, b, d)];
+}
+
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct oracle_step *t = data;
+
+	return t->n[number(p, t, s, b, d)];
+}
+
+static int in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p;
+	return ((const struct oracle_step *)data)->cap[s];
+}
+
+static struct orr_pipeline *make(const struct oracle_step *t)
+{
+	struct orr_stage stages[ORACLE_STAGES] = {{0}};
+	struct orr_edge edges[ORACLE_STAGES * ORACLE_STAGES];
+	struct orr_pipeline *p = NULL;
+	struct orr_error err = {""};
+	int n_edges = 0;
+
+	for (int s = 0; s < t->n_stages; s++) {
+		stages[s] = (struct orr_stage){.forward_ns = t->length[s][0],
+		                               .backward_ns = t->length[s][1],
+		                               .weight_ns = t->n_passes == 3 ? t->length[s][2] : 0,
+		                               .update_ns = t->update[s],
+		                               .stash_bytes = t->stash[s],
+		                               .parameter_bytes = t->parameters[s]};
+		for (int o = 0; o < s; o++)
+			if (t->edge[o][s])
+				edges[n_edges++] = (struct orr_edge){o, s, t->bytes[o][s]};
+	}
+	ck_assert_msg(!orr_pipeline_create(&p, stages, t->n_stages, edges, n_edges, &err) &&
+	                      !orr_pipeline_set_step(p, t->n_workers, t->n_microbatches, &err),
+	              "%s", err.msg);
+	p->has_weight = t->n_passes == 3;
+	return p;
+}
+
+static struct orr_machine make_machine(const struct oracle_step *t)
+{
+	struct orr_machine machine = orr_machine_default(t->n_workers);
+
+	machine.latency_ns = t->latency;
+	if (!t->ns_per_byte[0])
+		return machine;
+	machine.bandwidth_bytes_per_s = 1e9 / (double)t->ns_per_byte[1];
+	machine.levels = (struct orr_levels){.n = 2,
+	                                     .workers = {t->group, t->n_workers / t->group},
+	                                     .bytes_per_s = {1e9 / (double)t->ns_per_byte[0],
+	                                                     1e9 / (double)t->ns_per_byte[1]}};
+	return machine;
+}
+
+static void compare_workers(const struct orr_figures *f, const struct oracle_answer *answer, int step)
+{
+	for (int w = 0; w < f->n_workers; w++) {
+		const struct orr_worker_figures *is = &f->worker[w];
+		const struct oracle_worker *want = &answer->worker[w];
+		const int64_t pairs[][2] = {
+			{is->busy_ns, want->busy},
+			{is->peak_stash, want->peak_stash},
+			{is->peak_stash_bytes, want->peak_stash_bytes},
+			{is->recv_activation_bytes, want->activations},
+			{is->recv_gradient_bytes, want->gradients},
+			{is->recv_stash_bytes, want->stashes},
+			{is->recv_parameter_bytes, want->fetched},
+			{is->sent_weight_gradient_bytes, want->weight_gradients},
+			{is->all_reduce_bytes, want->reduced},
+		};
+
+		for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+			ck_assert_msg(pairs[i][0] == pairs[i][1], "step %d, worker %d, figure %zu: %lld, not %lld",
+			              step, w, i, (long long)pairs[i][0], (long long)pairs[i][1]);
+	}
+}
+
+static void compare(const struct oracle_step *t, int step)
+{
+	static struct oracle_answer answer;
+	struct orr_schedule schedule = {.name = "random",
+	                                .order = t->greedy ? ORR_ORDER_GREEDY : ORR_ORDER_STRICT,
+	                                .split_backward = t->n_passes == 3,
+	                                .compute = compute,
+	                                .weights = weights,
+	                                .priority = priority,
+	                                .in_flight = in_flight,
+	                                .data = t};
+	struct orr_machine machine = make_machine(t);
+	struct orr_pipeline *p = make(t);
+	struct orr_timeline *timeline = NULL;
+	struct orr_figures *f = NULL;
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+
+	oracle_simulate(t, &answer);
+	ck_assert_msg(!orr_jobs_create(&jobs, p, &schedule, &err) &&
+	                      !orr_simulate(&timeline, jobs, &machine, &err) && !orr_timeline_check(timeline, &err) &&
+	                      !orr_figures_create(&f, timeline, &err),
+	              "step %d: %s", step, err.msg);
+	for (int j = 0; j < jobs->n_jobs; j++)
+		ck_assert_msg(timeline->start_ns[j] == answer.start[j] && timeline->end_ns[j] == answer.end[j],
+		              "step %d, job %d: %lld to %lld, not %lld to %lld", step, j,
+		              (long long)timeline->start_ns[j], (long long)timeline->end_ns[j],
+		              (long long)answer.start[j], (long long)answer.end[j]);
+	ck_assert_msg(f->makespan_ns == answer.makespan, "step %d: makespan %lld, not %lld", step,
+	              (long long)f->makespan_ns, (long long)answer.makespan);
+	ck_assert_int_le(f->lower_bound_ns, f->makespan_ns);
+	compare_workers(f, &answer, step);
+	orr_figures_destroy(f);
+	orr_timeline_destroy(timeline);
+	orr_jobs_destroy(jobs);
+	orr_pipeline_destroy(p);
+}
+
+START_TEST(random_steps_are_those_of_another_simulator)
+{
+	static struct oracle_step t;
+	int with_rings = 0, with_fetches = 0;
+
+	for (int step = 0; step < N_STEPS; step++) {
+		random_state = (uint64_t)step;
+		draw(2);
+		memset(&t, 0, sizeof(t));
+		draw_pipeline(&t);
+		draw_placement(&t);
+		draw_order(&t);
+		compare(&t, step);
+		if (t.ns_per_byte[0] || t.latency)
+			for (int j = 0; j < t.n_stages * t.n_microbatches * t.n_passes; j++) {
+				int s = j / t.n_passes % t.n_stages;
+
+				with_fetches += t.parameters[s] && t.weights[j] != t.compute[j];
+				with_rings += t.parameters[s] && t.weights[j] != t.weights[s * t.n_passes];
+			}
+	}
+	ck_assert_int_gt(with_rings, N_STEPS);
+	ck_assert_int_gt(with_fetches, N_STEPS);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("simulator");
+	TCase *tcase = tcase_create("simulator");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 120);
+	tcase_add_test(tcase, random_steps_are_those_of_another_simulator);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
