@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "figures.h"
+#include "graph.h"
 #include "jobs.h"
 #include "drawing/layout.h"
 #include "quantity.h"
+#include "stages.h"
 #include "timeline.h"
 #include "versions.h"
 
@@ -229,9 +231,13 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
                      struct orr_error *err)
 {
 	struct table table = {.figures = f, .units = t->jobs->pipeline->units};
+	int code;
 
 	write_heading(file, t, f);
 	write_table(file, &table);
+	fputc('\n', file);
+	if ((code = orr_stages_write(file, t->jobs, err)))
+		return code;
 	if (t->jobs->stream)
 		write_stream(file, t, f);
 	fputs("\nbubble:      1 - time busy / (workers x makespan)\n"
@@ -345,14 +351,20 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
                         struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
-	json_t *workers = json_array(), *report = NULL;
+	json_t *workers = json_array(), *stages = orr_stages_json(t->jobs, err), *report = NULL;
 
+	if (!stages) {
+		json_decref(workers);
+		return NULL;
+	}
 	for (int w = 0; w < f->n_workers; w++)
 		if (json_array_append_new(workers, worker_json(&f->worker[w])))
 			goto out;
-	report = json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}",
+	report = json_pack("{s:s, s:s?, s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}",
 	                   "schedule", t->jobs->schedule,
-	                   "stages", p->n_stages,
+	                   "model", p->graph ? p->graph->name : NULL,
+	                   "unit", orr_stages_unit(p),
+	                   "stages", stages,
 	                   "workers", p->n_workers,
 	                   "microbatches", p->n_microbatches,
 	                   "makespan", number(seconds(f->makespan_ns)),
@@ -370,6 +382,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	}
 out:
 	json_decref(workers);
+	json_decref(stages);
 	if (!report)
 		(void)orr_fail(err, ORR_E_NOMEM, "report: no memory for the figures of %d workers",
 		               f->n_workers);

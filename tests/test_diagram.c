@@ -6,6 +6,8 @@
 
 #include "drawing/diagram.h"
 #include "golden.h"
+#include "graph.h"
+#include "partition.h"
 #include "pipelines.h"
 
 static const struct {
@@ -338,6 +340,39 @@ START_TEST(svg_has_a_cell_a_job)
 }
 END_TEST
 
+/* What a mouse is told over a job; updates too. */
+START_TEST(svg_has_a_title_a_job)
+{
+	struct orr_machine machine = orr_machine_default(2);
+	struct orr_graph *g = NULL;
+	struct orr_pipeline *p = NULL;
+	struct orr_error err = {""};
+	struct way way;
+	struct page page;
+	const char *text;
+	int n = 0;
+
+	ck_assert_msg(!orr_graph_parse(&g, "g.dot",
+	                               "digraph g { node [forward=\"1ms\" backward=\"2ms\" update=\"1us\"];"
+	                               " \"a<&b\" [stage=0]; c [stage=1]; d [stage=1]; \"a<&b\"->c->d }", &err),
+	              "%s", err.msg);
+	ck_assert_msg(!orr_partition(&p, g, &machine, 0, 1, &err), "%s", err.msg);
+	way_init(&way, p, "1f1b", 2, 2);
+	text = write_svg(&page, way.timeline);
+	check_well_formed("titles", text);
+	for (const char *at = text; (at = strstr(at, "<title>")); at++)
+		n++;
+	ck_assert_int_eq(n, way.jobs->n_jobs + 2);
+	ck_assert_ptr_nonnull(strstr(text, "<title>0F1, stage 0 (a&lt;&amp;b): 1 to 2 ms</title>"));
+	ck_assert_ptr_nonnull(strstr(text, "<title>1B0, stage 1 (c, d): 3 to 7 ms</title>"));
+	ck_assert_ptr_nonnull(strstr(text, "<title>1U, stage 1 (c, d): 13 to 13.002 ms</title>"));
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 /* ---- both ---- */
 
 START_TEST(a_timeline_that_never_ran_is_drawn_idle)
@@ -414,6 +449,7 @@ int main(void)
 	tcase_add_loop_test(tcase, svg_is_well_formed_and_not_too_large, 0, N_CASES);
 	tcase_add_test(tcase, names_are_escaped_in_svg);
 	tcase_add_test(tcase, svg_has_a_cell_a_job);
+	tcase_add_test(tcase, svg_has_a_title_a_job);
 	tcase_add_test(tcase, a_timeline_that_never_ran_is_drawn_idle);
 	tcase_add_test(tcase, updates_are_drawn_after_the_jobs);
 	tcase_add_test(tcase, a_full_disk_is_said);

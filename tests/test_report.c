@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "golden.h"
+#include "graph.h"
+#include "partition.h"
 #include "pipelines.h"
 #include "report.h"
 
@@ -75,9 +77,11 @@ static void check_keys(json_t *object, const char *const *keys)
 START_TEST(json_has_exactly_the_keys_of_the_design)
 {
 	static const char *const keys[] = {
-		"schedule",         "stages",      "workers", "microbatches", "makespan",
-		"bubble",           "span_bubble", "span",    "lower_bound",  "throughput",
-		"throughput_bound", "worker",      NULL};
+		"schedule", "model",       "unit", "stages",      "workers",    "microbatches",     "makespan",
+		"bubble",   "span_bubble", "span", "lower_bound", "throughput", "throughput_bound", "worker",
+		NULL};
+	static const char *const stage_keys[] = {"operators", "worker",  "workers",  "owners", "frozen", "recompute",
+	                                         "forward",   "backward", "weight", "update", "parameter_bytes", NULL};
 	static const char *const worker_keys[] = {"busy",
 	                                          "idle",
 	                                          "first_start",
@@ -107,6 +111,15 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 	report = orr_report_json(way.timeline, way.figures, &err);
 	ck_assert_msg(report != NULL, "%s", err.msg);
 	check_keys(report, keys);
+	ck_assert(json_is_null(json_object_get(report, "model"))); /* it came from no graph */
+	json_array_foreach(json_object_get(report, "stages"), w, worker)
+	{
+		check_keys(worker, stage_keys);
+		ck_assert_int_eq(json_integer_value(json_object_get(worker, "worker")), (int)w);
+		ck_assert_double_eq(json_real_value(json_object_get(worker, "backward")), 2);
+		ck_assert(json_is_null(json_object_get(worker, "weight")));
+	}
+	ck_assert_uint_eq(w, 4);
 	ck_assert_str_eq(json_string_value(json_object_get(report, "schedule")), "1f1b");
 	ck_assert_double_eq(json_real_value(json_object_get(report, "makespan")), 33);
 	ck_assert_double_eq_tol(json_real_value(json_object_get(report, "bubble")), 3.0 / 11,
@@ -131,6 +144,102 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 	json_decref(report);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* A stage per line: operators, workers, owners, forward, backward and weight, parameters. */
+static const struct {
+	const char *schedule;
+	int n_workers;
+	const char *stages[4];
+} listed[] = {
+	{"1f1b", 4, {"a 0 0 1 1.5 5", "b,c 1 1 4 6 10", "d 2 2 1 1.5 5", "e 3 3 1 1.5 5"}},
+	{"zb-h1", 4, {"a 0 0 1 1 0.5 5", "b,c 1 1 4 4 2 10", "d 2 2 1 1 0.5 5", "e 3 3 1 1 0.5 5"}},
+	{"1f1b-r", 4, {"a 0 0 1 2.5r 5", "b,c 1 1 4 10r 10", "d 2 2 1 2.5r 5", "e 3 3 1 2.5r 5"}},
+	{"fsdp", 2, {"a 0,1 0 1 1.5 5", "b,c 0,1 1 4 6 10", "d 0,1 0 1 1.5 5", "e 0,1 1 1 1.5 5"}},
+	{"ddp", 2, {"a 0,1 0,1 1 1.5 5", "b,c 0,1 0,1 4 6 10", "d 0,1 0,1 1 1.5 5", "e 0,1 0,1 1 1.5 5"}},
+	{"chimera", 4, {"a 0,3 0,3 1 1.5 5", "b,c 1,2 1,2 4 6 10", "d 2,1 2,1 1 1.5 5", "e 3,0 3,0 1 1.5 5"}},
+};
+
+static struct orr_graph *read_listed(void)
+{
+	struct orr_graph *g = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_graph_parse(&g, "listed.dot",
+	                               "digraph g { node [forward=1 backward=1 weight=0.5 parameters=\"5B\"];"
+	                               " a [stage=0]; b [stage=1]; c [forward=3 backward=3 weight=1.5 stage=1];"
+	                               " d [stage=2]; e [stage=3]; a->b->c->e; a->d->e }",
+	                               &err),
+	              "%s", err.msg);
+	return g;
+}
+
+static void print_array(char *text, const json_t *array, const char *after)
+{
+	size_t i;
+	json_t *item;
+
+	json_array_foreach(array, i, item)
+		if (json_is_string(item))
+			(void)sprintf(text + strlen(text), "%s%s", i ? "," : "", json_string_value(item));
+		else
+			(void)sprintf(text + strlen(text), "%s%lld", i ? "," : "", (long long)json_integer_value(item));
+	strcat(text, after);
+}
+
+static void print_listed(char *text, const json_t *stage)
+{
+	const json_t *weight = json_object_get(stage, "weight"), *worker = json_object_get(stage, "worker");
+	const json_t *workers = json_object_get(stage, "workers");
+
+	*text = '\0';
+	print_array(text, json_object_get(stage, "operators"), " ");
+	print_array(text, workers, " ");
+	print_array(text, json_object_get(stage, "owners"), " ");
+	(void)sprintf(text + strlen(text), "%g %g%s ", json_real_value(json_object_get(stage, "forward")),
+	              json_real_value(json_object_get(stage, "backward")),
+	              json_is_true(json_object_get(stage, "recompute")) ? "r" : "");
+	if (!json_is_null(weight))
+		(void)sprintf(text + strlen(text), "%g ", json_real_value(weight));
+	(void)sprintf(text + strlen(text), "%lld",
+	              (long long)json_integer_value(json_object_get(stage, "parameter_bytes")));
+	if (json_array_size(workers) == 1)
+		ck_assert(json_equal(worker, json_array_get(workers, 0)));
+	else
+		ck_assert(json_is_null(worker));
+}
+
+START_TEST(stages_are_listed_with_what_is_in_them)
+{
+	struct orr_machine machine = orr_machine_default(listed[_i].n_workers);
+	struct orr_graph *g = read_listed();
+	struct orr_pipeline *p = NULL;
+	struct orr_error err = {""};
+	struct page page;
+	json_t *report;
+	struct way way;
+	char text[256];
+
+	ck_assert_msg(!orr_partition(&p, g, &machine, 0, 1, &err), "%s", err.msg);
+	way_init(&way, p, listed[_i].schedule, listed[_i].n_workers, 4);
+	report = orr_report_json(way.timeline, way.figures, &err);
+	ck_assert_msg(report != NULL, "%s", err.msg);
+	ck_assert_str_eq(json_string_value(json_object_get(report, "model")), "listed.dot");
+	ck_assert_str_eq(json_string_value(json_object_get(report, "unit")), "units");
+	ck_assert_uint_eq(json_array_size(json_object_get(report, "stages")), 4);
+	for (size_t s = 0; s < 4; s++) {
+		print_listed(text, json_array_get(json_object_get(report, "stages"), s));
+		ck_assert_str_eq(text, listed[_i].stages[s]);
+	}
+	json_decref(report);
+	page_open(&page);
+	ck_assert_msg(!orr_report_write(page.file, way.timeline, way.figures, &err), "%s", err.msg);
+	ck_assert_msg(strstr(page_text(&page), "10 B  b, c\n") != NULL, "%s", page_text(&page));
+	page_close(&page);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+	orr_graph_destroy(g);
 }
 END_TEST
 
@@ -181,6 +290,8 @@ int main(void)
 	tcase_add_loop_test(tcase, a_report_is_as_it_was_looked_at, 0, 3);
 	tcase_add_test(tcase, columns_of_zeros_are_left_out);
 	tcase_add_test(tcase, json_has_exactly_the_keys_of_the_design);
+	tcase_add_loop_test(tcase, stages_are_listed_with_what_is_in_them, 0,
+	                    (int)(sizeof(listed) / sizeof(listed[0])));
 	tcase_add_test(tcase, json_of_a_figure_that_does_not_exist_is_null);
 	tcase_add_test(tcase, a_full_disk_is_said);
 	suite_add_tcase(suite, tcase);

@@ -13,6 +13,7 @@
 #include "planning/plan.h"
 #include "quantity.h"
 #include "searching.h"
+#include "stages.h"
 #include "work.h"
 
 enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES, KEY_UNPIN };
@@ -156,23 +157,6 @@ static int read_options(const struct arguments *a, struct orr_plan_options *o,
 	return orr_levels_parse(&o->levels, a->workers, a->links, err);
 }
 
-/* "3", "4-7" or "0,4,8,12"; as much as there is room for. */
-static void name_workers(char *text, size_t size, const int *workers, int n)
-{
-	int low = workers[0], high = workers[0];
-	size_t length = 0;
-
-	for (int i = 1; i < n; i++) {
-		low = workers[i] < low ? workers[i] : low;
-		high = workers[i] > high ? workers[i] : high;
-	}
-	if (n > 1 && high - low == n - 1)
-		(void)snprintf(text, size, "%d-%d", low, high);
-	else
-		for (int i = 0; i < n && length < size; i++)
-			length += (size_t)snprintf(text + length, size - length, "%s%d", i ? "," : "", workers[i]);
-}
-
 static void print_stage(const struct orr_plan *plan, int s)
 {
 	const struct orr_graph *g = plan->graph;
@@ -191,7 +175,7 @@ static void print_stage(const struct orr_plan *plan, int s)
 	orr_duration_print(communication, sizeof(communication),
 			   (int64_t)(plan->communication_s[s] * 1e9 + 0.5), g->units);
 	orr_size_print(size, sizeof(size), plan->pipeline->stages[s].parameter_bytes);
-	name_workers(workers, sizeof(workers), plan->workers + plan->first[s], plan->replicas[s]);
+	orr_workers_print(workers, sizeof(workers), plan->workers + plan->first[s], plan->replicas[s]);
 	printf("%5d  %-9s %10s %13s %11s  %4d: %s%s%s\n", s, workers, compute, communication, size,
 	       n, first ? first : "", n > 1 ? " .. " : "", n > 1 ? last : "");
 }

@@ -24,18 +24,12 @@ static const struct {
 	{{"#ffd9e6", "#d56897"}, "#111"}, {{"#dfd0ff", "#7751af"}, "#fff"},
 };
 #define UPDATE_FILL "#4a4a52"
-#define TOP 70
 #define MIN_WIDTH 900
 #define MAX_WIDTH 1800
 #define WIDTH_PER_CELL 22 /* half as much again where a label needs the stage */
 #define MAX_CELLS 150000 /* more are snapped to a coarser grid, where they merge */
 #define CHARACTER 0.63 /* width of a digit, in font sizes */
 #define MIN_FONT 5.5
-
-static double row_top(const struct svg *svg, int w)
-{
-	return TOP + w * svg->pitch;
-}
 
 static void choose_labels(struct svg *svg)
 {
@@ -198,7 +192,7 @@ static void write_cells(const struct svg *svg, int hue, enum orr_kind kind)
 			started = true;
 			fputc('M', svg->file);
 			svg_write_tenths(svg->file, LEFT * 10 + from);
-			fprintf(svg->file, ",%.1fh", row_top(svg, w));
+			fprintf(svg->file, ",%.1fh", svg_row_top(svg, w));
 			svg_write_tenths(svg->file, width);
 			fprintf(svg->file, "v%.1fh-", svg->height);
 			svg_write_tenths(svg->file, width);
@@ -237,7 +231,7 @@ static void write_labels(const struct svg *svg)
 			if ((double)strlen(label) * svg->font * CHARACTER > to - from - 2)
 				continue;
 			fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\"", LEFT + (from + to) / 2,
-			        row_top(svg, w) + down);
+			        svg_row_top(svg, w) + down);
 			if (ink)
 				fprintf(svg->file, " fill=\"%s\"", ink);
 			else if (cell->kind == ORR_KIND_W)
@@ -313,6 +307,8 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 	if (svg->memory_height > 0 && (code = svg_write_memory(svg, err)))
 		return code;
 	write_legend(svg);
+	if ((code = svg_write_titles(svg, err)))
+		return code;
 	fputs("</svg>\n", svg->file);
 	return 0;
 }

@@ -7,7 +7,7 @@
 
 #define CURVE "#8496b0"
 
-static void write_escaped(FILE *file, const char *text)
+void svg_write_escaped(FILE *file, const char *text)
 {
 	for (; *text; text++)
 		switch (*text) {
@@ -23,6 +23,11 @@ static void write_escaped(FILE *file, const char *text)
 		default: /* XML knows no other control characters */
 			fputc((unsigned char)*text < ' ' ? ' ' : *text, file);
 		}
+}
+
+double svg_row_top(const struct svg *svg, int w)
+{
+	return TOP + w * svg->pitch;
 }
 
 int svg_tenths(const struct svg *svg, int64_t time_ns)
@@ -43,7 +48,7 @@ void svg_write_tenths(FILE *file, int value)
 void svg_write_text(const struct svg *svg, double x, double y, const char *style, const char *text)
 {
 	fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
-	write_escaped(svg->file, text);
+	svg_write_escaped(svg->file, text);
 	fputs("</text>\n", svg->file);
 }
 

@@ -16,6 +16,7 @@ struct orr_layout;
 #define QUIET "#666"
 
 #define LEFT 48 /* margin */
+#define TOP 70  /* of the first worker's row */
 
 /* Widths are in tenths of a pixel where times are concerned: whole numbers make short paths. */
 struct svg {
@@ -35,8 +36,10 @@ struct svg {
 	bool whole; /* labels are 2F0, not 0 */
 };
 
+double svg_row_top(const struct svg *svg, int w);
 int svg_tenths(const struct svg *svg, int64_t time_ns);
 void svg_write_tenths(FILE *file, int value);
+void svg_write_escaped(FILE *file, const char *text);
 /* attributes: of the text element; text is escaped. */
 void svg_write_text(const struct svg *svg, double x, double y, const char *attributes,
                     const char *text);
@@ -44,6 +47,8 @@ void svg_write_text(const struct svg *svg, double x, double y, const char *attri
 void svg_write_rows(const struct svg *svg, double top, double pitch, double height);
 /* So that names of that font, one every n rows, do not overlap. */
 int svg_label_step(double pitch, double font);
+/* Over everything, and not seen: a title for each job, which viewers show where the mouse is. */
+int svg_write_titles(const struct svg *svg, struct orr_error *err);
 /* The curves and their heading. */
 int svg_write_memory(const struct svg *svg, struct orr_error *err);
 #endif

@@ -1,0 +1,330 @@
+#include "stages.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "jobs.h"
+#include "quantity.h"
+
+#define CELL 72
+#define MOST_ROWS 40   /* of the table; of more stages come the first and the last */
+#define MOST_LISTED 32 /* bytes of operators in full */
+#define MOST_NAME 24
+
+/* ---- one stage ---- */
+
+int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct orr_error *err)
+{
+	int n = p->graph ? p->graph->n_operators : 0;
+
+	*m = (struct orr_members){.pipeline = p, .first = calloc((size_t)p->n_stages + 2, sizeof(*m->first)),
+	                          .operators = calloc((size_t)n + 1, sizeof(*m->operators))};
+	if (!m->first || !m->operators) {
+		orr_members_fini(m);
+		return orr_fail(err, ORR_E_NOMEM, "stages: no memory for a list of %d", p->n_stages);
+	}
+	for (int i = 0; i < n; i++)
+		m->first[p->stage_of[i] + 2]++;
+	for (int s = 0; s < p->n_stages; s++)
+		m->first[s + 2] += m->first[s + 1];
+	for (int i = 0; i < n; i++)
+		m->operators[m->first[p->stage_of[i] + 1]++] = i;
+	return 0;
+}
+
+void orr_members_fini(struct orr_members *m)
+{
+	free(m->first);
+	free(m->operators);
+	*m = (struct orr_members){0};
+}
+
+static const char *name_of(const struct orr_members *m, int i)
+{
+	return m->pipeline->graph->operators[m->operators[i]].name;
+}
+
+/* Bytes of a name that are shown: whole characters of UTF-8. */
+static int shown(const char *name, size_t most)
+{
+	size_t n = strlen(name);
+
+	for (n = n < most ? n : most; n && ((unsigned char)name[n] & 0xc0) == 0x80; n--)
+		;
+	return (int)n;
+}
+
+const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s)
+{
+	int first = m->first[s], n = m->first[s + 1] - first;
+	size_t length = 0;
+
+	buffer[0] = '\0';
+	for (int i = first; i < first + n; i++)
+		length += strlen(name_of(m, i)) + 2;
+	if (n > 1 && length > MOST_LISTED) {
+		const char *a = name_of(m, first), *z = name_of(m, first + n - 1);
+
+		(void)snprintf(buffer, size, "%.*s .. %.*s (%d)", shown(a, MOST_NAME), a, shown(z, MOST_NAME), z, n);
+	} else {
+		length = 0;
+		for (int i = first; i < first + n && length < size - 3; i++)
+			length += (size_t)snprintf(buffer + length, size - length, "%s%.*s", i > first ? ", " : "",
+			                           shown(name_of(m, i), size - length - 3), name_of(m, i));
+	}
+	for (char *c = buffer; *c; c++)
+		if ((unsigned char)*c < ' ')
+			*c = '?';
+	return buffer;
+}
+
+const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n)
+{
+	int low = workers[0], high = workers[0];
+	size_t length = 0;
+
+	for (int i = 1; i < n; i++) {
+		low = workers[i] < low ? workers[i] : low;
+		high = workers[i] > high ? workers[i] : high;
+	}
+	if (n > 1 && high - low == n - 1)
+		(void)snprintf(buffer, size, "%d-%d", low, high);
+	else
+		for (int i = 0; i < n && length < size; i++)
+			length += (size_t)snprintf(buffer + length, size - length, "%s%d", i ? "," : "", workers[i]);
+	return buffer;
+}
+
+/* The workers that compute stage s, each once, in the order of the first microbatch that they serve; how many.
+ * workers and seen hold n_workers; seen is all false, before and after. */
+static int find_workers(int *workers, bool *seen, const struct orr_jobs *jobs, int s)
+{
+	int n = 0;
+
+	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++) {
+			int w = jobs->compute[orr_jobs_index(jobs, s, b, (enum orr_pass)d)];
+
+			if (!seen[w])
+				workers[n++] = w;
+			seen[w] = true;
+		}
+	for (int i = 0; i < n; i++)
+		seen[workers[i]] = false;
+	return n;
+}
+
+/* Owners elsewhere than where a stage is computed. */
+static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, int n)
+{
+	const int *owners = jobs->owners + jobs->first_owner[s];
+
+	return n != jobs->first_owner[s + 1] - jobs->first_owner[s] ||
+	       memcmp(owners, workers, (size_t)n * sizeof(*workers));
+}
+
+static int64_t duration_ns(const struct orr_jobs *jobs, int s, enum orr_pass d)
+{
+	return orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, d));
+}
+
+/* ---- text ---- */
+
+enum { STAGE, WORKER, OWNER, FORWARD, BACKWARD, WEIGHT, PARAMETERS, OPERATORS, N_COLUMNS };
+
+struct list {
+	const struct orr_jobs *jobs;
+	struct orr_members members;
+	int *workers;
+	bool *seen;
+	char cells[N_COLUMNS][CELL];
+	int width[N_COLUMNS];
+	/* some stage has owners elsewhere; recomputes; has parameters */
+	bool apart, again, sized;
+};
+
+static void fill_row(struct list *x, int s)
+{
+	const struct orr_jobs *jobs = x->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	int n = find_workers(x->workers, x->seen, jobs, s);
+	char *backward = x->cells[BACKWARD];
+
+	(void)snprintf(x->cells[STAGE], CELL, "s%d", s);
+	orr_workers_print(x->cells[WORKER], CELL / 3, x->workers, n);
+	orr_workers_print(x->cells[OWNER], CELL / 3, jobs->owners + jobs->first_owner[s],
+	                  jobs->first_owner[s + 1] - jobs->first_owner[s]);
+	x->apart = x->apart || are_apart(jobs, s, x->workers, n);
+	orr_duration_print(x->cells[FORWARD], CELL, duration_ns(jobs, s, ORR_PASS_F), p->units);
+	orr_duration_print(backward, CELL - 4, duration_ns(jobs, s, ORR_PASS_B), p->units);
+	if (jobs->recompute[s])
+		strcat(backward, " *");
+	x->again = x->again || jobs->recompute[s];
+	x->cells[WEIGHT][0] = '\0';
+	if (jobs->n_passes == 3)
+		orr_duration_print(x->cells[WEIGHT], CELL, duration_ns(jobs, s, ORR_PASS_W), p->units);
+	x->sized = x->sized || p->stages[s].parameter_bytes;
+	orr_size_print(x->cells[PARAMETERS], CELL, p->stages[s].parameter_bytes);
+	orr_members_print(x->cells[OPERATORS], CELL, &x->members, s);
+}
+
+static bool is_elided(const struct orr_jobs *jobs, int s)
+{
+	int n = jobs->pipeline->n_stages;
+
+	return n > MOST_ROWS && s >= MOST_ROWS / 2 && s < n - MOST_ROWS / 2;
+}
+
+static void write_row(FILE *file, const struct list *x)
+{
+	const bool hidden[N_COLUMNS] = {
+		[OWNER] = !x->apart, [WEIGHT] = x->jobs->n_passes < 3, [PARAMETERS] = !x->sized};
+
+	fprintf(file, "%-7s", x->cells[STAGE]);
+	for (int i = WORKER; i < OPERATORS; i++)
+		if (!hidden[i])
+			fprintf(file, "  %*s", x->width[i], x->cells[i]);
+	fprintf(file, "%s%s\n", *x->cells[OPERATORS] ? "  " : "", x->cells[OPERATORS]);
+}
+
+static void write_table(FILE *file, struct list *x)
+{
+	static const char *const headings[N_COLUMNS] = {"stage",    "worker", "owner",      "forward",
+	                                                "backward", "weight", "parameters", "operators"};
+	int n_stages = x->jobs->pipeline->n_stages;
+
+	for (int s = -1; s < n_stages; s++) {
+		if (s >= 0 && is_elided(x->jobs, s))
+			continue;
+		if (s >= 0)
+			fill_row(x, s);
+		for (int i = 0; i < N_COLUMNS; i++) {
+			int length = (int)strlen(s < 0 ? headings[i] : x->cells[i]);
+
+			x->width[i] = length > x->width[i] ? length : x->width[i];
+		}
+	}
+	for (int i = 0; i < N_COLUMNS; i++)
+		(void)snprintf(x->cells[i], CELL, "%s", headings[i]);
+	if (!x->jobs->pipeline->graph)
+		x->cells[OPERATORS][0] = '\0';
+	for (int s = -1; s < n_stages; s++) {
+		if (s >= 0 && is_elided(x->jobs, s)) {
+			if (!is_elided(x->jobs, s - 1))
+				fprintf(file, "... %d more\n", n_stages - MOST_ROWS);
+			continue;
+		}
+		if (s >= 0)
+			fill_row(x, s);
+		write_row(file, x);
+	}
+	if (x->again)
+		fputs("*: and the forward again before it (recomputed)\n", file);
+}
+
+static int list_init(struct list *x, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	size_t n_workers = (size_t)jobs->pipeline->n_workers;
+	int code;
+
+	*x = (struct list){.jobs = jobs};
+	if ((code = orr_members_init(&x->members, jobs->pipeline, err)))
+		return code;
+	x->workers = calloc(n_workers, sizeof(*x->workers));
+	x->seen = calloc(n_workers, sizeof(*x->seen));
+	if (x->workers && x->seen)
+		return 0;
+	return orr_fail(err, ORR_E_NOMEM, "stages: no memory for %d workers", jobs->pipeline->n_workers);
+}
+
+static void list_fini(struct list *x)
+{
+	orr_members_fini(&x->members);
+	free(x->workers);
+	free(x->seen);
+}
+
+int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	struct list x;
+	int code = list_init(&x, jobs, err);
+
+	if (!code)
+		write_table(file, &x);
+	list_fini(&x);
+	return code;
+}
+
+/* ---- JSON ---- */
+
+static json_t *numbers_json(const int *values, int n)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; i < n; i++)
+		json_array_append_new(array, json_integer(values[i]));
+	return array;
+}
+
+/* NULL where a name is no UTF-8. */
+static json_t *operators_json(const struct orr_members *m, int s)
+{
+	json_t *array = json_array();
+
+	for (int i = m->first[s]; i < m->first[s + 1]; i++)
+		if (json_array_append_new(array, json_string(name_of(m, i)))) {
+			json_decref(array);
+			return NULL;
+		}
+	return array;
+}
+
+static json_t *time_json(int64_t ns)
+{
+	return json_real((double)ns / 1e9);
+}
+
+static json_t *stage_json(struct list *x, int s)
+{
+	const struct orr_jobs *jobs = x->jobs;
+	const struct orr_stage *stage = &jobs->pipeline->stages[s];
+	int n = find_workers(x->workers, x->seen, jobs, s);
+	bool split = jobs->n_passes == 3;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:I}", "operators",
+	                 operators_json(&x->members, s), "worker",
+	                 n == 1 ? json_integer(x->workers[0]) : json_null(), "workers",
+	                 numbers_json(x->workers, n), "owners",
+	                 numbers_json(jobs->owners + jobs->first_owner[s],
+	                              jobs->first_owner[s + 1] - jobs->first_owner[s]),
+	                 "frozen", 0, "recompute", jobs->recompute[s], "forward",
+	                 time_json(duration_ns(jobs, s, ORR_PASS_F)), "backward",
+	                 time_json(duration_ns(jobs, s, ORR_PASS_B)), "weight",
+	                 split ? time_json(duration_ns(jobs, s, ORR_PASS_W)) : json_null(), "update",
+	                 time_json(stage->update_ns), "parameter_bytes", (json_int_t)stage->parameter_bytes);
+}
+
+json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
+{
+	struct list x;
+	bool ok = !list_init(&x, jobs, err);
+	json_t *array = json_array();
+
+	for (int s = 0; s < jobs->pipeline->n_stages && ok; s++)
+		if (json_array_append_new(array, stage_json(&x, s))) {
+			(void)orr_fail(err, ORR_E_NOMEM, "stages: no JSON: no memory, or a name that is no UTF-8");
+			ok = false;
+		}
+	list_fini(&x);
+	if (ok)
+		return array;
+	json_decref(array);
+	return NULL;
+}
+
+const char *orr_stages_unit(const struct orr_pipeline *p)
+{
+	return p->units ? "units" : "seconds";
+}
