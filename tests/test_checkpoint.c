@@ -1,8 +1,6 @@
-/* Checkpoints as files: the format of the tensors, and that nothing but a whole one is ever opened.
- */
+/* Checkpoints as folders: nothing but a whole one is ever opened, and nothing outside of them is
+ * touched. */
 #include <check.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <signal.h>
@@ -15,239 +13,7 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/sink.h"
-
-static char work[] = "orrery-checkpoint-XXXXXX", folder[80];
-static struct orr_error err;
-static int n_reported;
-static char reported[512];
-
-static void report(const char *line)
-{
-	n_reported++;
-	(void)snprintf(reported, sizeof(reported), "%s", line);
-}
-
-/* ---- a small state, different at every step ---- */
-
-#define N_TENSORS 3
-#define N_FLOATS 17
-
-static void fill(struct orr_named_tensor *tensors, float *values, int64_t step)
-{
-	static const struct orr_named_tensor shapes[N_TENSORS] = {{"a.weight", 2, {2, 3}, NULL},
-								  {"a.bias", 1, {2, 1}, NULL},
-								  {"b.gain", 1, {9, 1}, NULL}};
-	float *at = values;
-
-	for (int i = 0; i < N_TENSORS; i++) {
-		tensors[i] = shapes[i];
-		tensors[i].values = at;
-		at += orr_named_tensor_floats(&shapes[i]);
-	}
-	for (int i = 0; i < N_FLOATS; i++)
-		values[i] = (float)(100 * step + i) + 0.25f;
-}
-
-static json_t *about(void)
-{
-	return json_pack("{s:{s:s,s:f},s:{s:s,s:s},s:i}", "optimizer", "name", "sgd",
-			 "learning_rate", 0.1, "graph", "a", "linear 2 of x", "b",
-			 "layernorm 9 of a", "batch", 96);
-}
-
-/* Two owners: the last tensor is in a shard of its own. */
-static int save(int64_t step, int keep)
-{
-	struct orr_named_tensor tensors[N_TENSORS];
-	struct orr_shard shards[2];
-	float values[N_FLOATS];
-	json_t *what = about();
-	int code;
-
-	ck_assert_ptr_nonnull(what);
-	fill(tensors, values, step);
-	if ((code = orr_checkpoint_begin(folder, step, &err)) ||
-	    (code = orr_checkpoint_write(folder, step, 0, tensors, N_TENSORS - 1, &shards[0],
-					 &err)) ||
-	    (code = orr_checkpoint_write(folder, step, 1, tensors + N_TENSORS - 1, 1, &shards[1],
-					 &err)) ||
-	    (code = orr_checkpoint_commit(folder, step, 96 * step, what, shards, 2, keep, &err)))
-		orr_checkpoint_abandon(folder, step);
-	json_decref(what);
-	return code;
-}
-
-/* All floats are those of that step. */
-static void check_values(const struct orr_checkpoint *c, int64_t step)
-{
-	struct orr_named_tensor tensors[N_TENSORS];
-	float values[N_FLOATS], expected[N_FLOATS];
-
-	fill(tensors, expected, step);
-	fill(tensors, values, step + 1);
-	for (int i = 0; i < N_TENSORS; i++)
-		ck_assert_msg(!orr_checkpoint_read(c, &tensors[i], &err), "%s", err.msg);
-	ck_assert(!memcmp(values, expected, sizeof(values)));
-}
-
-/* The newest that opens: its step, or -1. Its values must be right. */
-static int64_t resume(void)
-{
-	struct orr_checkpoint *c = NULL;
-	json_t *what = about();
-	int64_t step = -1;
-	int code;
-
-	n_reported = 0;
-	code = orr_checkpoint_open(&c, folder, -1, report, &err);
-	if (code) {
-		ck_assert_int_eq(code, ORR_E_INPUT);
-		ck_assert_ptr_null(strchr(err.msg, '\n'));
-	} else {
-		step = orr_checkpoint_step(c);
-		check_values(c, step);
-		ck_assert_msg(!orr_checkpoint_check(c, what, &err), "%s", err.msg);
-	}
-	orr_checkpoint_close(c);
-	json_decref(what);
-	return step;
-}
-
-static void setup(void)
-{
-	int64_t newest;
-
-	strcpy(work + strlen(work) - 6, "XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(work));
-	(void)snprintf(folder, sizeof(folder), "%s/run", work);
-	ck_assert_msg(!orr_checkpoint_prepare(folder, &newest, &err), "%s", err.msg);
-	ck_assert_int_eq(newest, -1);
-}
-
-static void teardown(void)
-{
-	char command[120];
-
-	(void)snprintf(command, sizeof(command), "rm -rf '%s'", work);
-	ck_assert_int_eq(system(command), 0);
-}
-
-static int count_names(const char *path)
-{
-	DIR *names = opendir(path);
-	int n = -2;
-
-	ck_assert_ptr_nonnull(names);
-	while (readdir(names))
-		n++;
-	closedir(names);
-	return n;
-}
-
-static bool exists(const char *name)
-{
-	char path[PATH_MAX];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return !access(path, F_OK);
-}
-
-/* ---- the format of the tensors ---- */
-
-START_TEST(tensors_are_written_as_the_format_says)
-{
-	static const char header[] =
-		"{\"__metadata__\":{\"about\":\"a note\"},"
-		"\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
-		"\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[24,32]},"
-		"\"b.gain\":{\"dtype\":\"F32\",\"shape\":[9],\"data_offsets\":[32,68]}}";
-	struct orr_named_tensor tensors[N_TENSORS];
-	char path[100], checksum[ORR_CHECKSUM], again[ORR_CHECKSUM], text[600];
-	float values[N_FLOATS];
-	int64_t n_bytes, n_again;
-	size_t padded = (strlen(header) + 7) / 8 * 8, n;
-	FILE *file;
-
-	fill(tensors, values, 7);
-	(void)snprintf(path, sizeof(path), "%s/x.safetensors", work);
-	ck_assert(!orr_safetensors_write(path, tensors, N_TENSORS, "a note", &n_bytes, checksum,
-					 &err));
-	ck_assert(!orr_checksum_file(path, &n_again, again, &err));
-	ck_assert_int_eq(n_bytes, n_again);
-	ck_assert_str_eq(checksum, again);
-	ck_assert_ptr_nonnull(file = fopen(path, "rb"));
-	n = fread(text, 1, sizeof(text), file);
-	fclose(file);
-	ck_assert_uint_eq(n, 8 + padded + sizeof(values));
-	for (int i = 0; i < 8; i++)
-		ck_assert_int_eq((unsigned char)text[i], (int)(padded >> (8 * i) & 255));
-	ck_assert(!memcmp(text + 8, header, strlen(header)));
-	for (size_t i = 8 + strlen(header); i < 8 + padded; i++)
-		ck_assert_int_eq(text[i], ' ');
-	ck_assert(!memcmp(text + 8 + padded, values, sizeof(values)));
-}
-END_TEST
-
-START_TEST(the_checksum_is_that_of_xxhsum)
-{
-	char checksum[ORR_CHECKSUM];
-
-	orr_checksum(checksum, "", 0); /* xxhsum -H2 /dev/null */
-	ck_assert_str_eq(checksum, "99aa06d3014798d86001c324468d497f");
-}
-END_TEST
-
-static const struct {
-	const char *header;
-	size_t length; /* 0: the header's */
-	const char *expected;
-} wrong_files[] = {
-	{"{}", 0, "has no tensor 'a.bias'"},
-	{"{\"a.bias\"", 0, "its header is no JSON object"},
-	{"[]", 0, "its header is no JSON object"},
-	{"{}", 1u << 20, "its header is longer than it is"},
-	{"{}", SIZE_MAX, "its header is longer than it is"},
-	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 0,
-	 "a tensor lies outside of it"},
-	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[9223372036854775807,-9]}}",
-	 0, "a tensor lies outside of it"},
-	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 0,
-	 "a tensor lies outside of it"},
-	{"{\"a.bias\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]}}", 0,
-	 "another type or shape"},
-	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0,
-	 "another type or shape"},
-	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,4]}}", 0,
-	 "another type or shape"},
-	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2]}}", 0,
-	 "lacks its dtype, shape or data_offsets"},
-	{"{\"a.bias\":3}", 0, "lacks its dtype, shape or data_offsets"},
-};
-#define N_WRONG (int)(sizeof(wrong_files) / sizeof(wrong_files[0]))
-
-START_TEST(a_file_of_tensors_that_lies_is_refused)
-{
-	const char *header = wrong_files[_i].header;
-	uint64_t length = wrong_files[_i].length ? wrong_files[_i].length : strlen(header);
-	float values[2];
-	struct orr_named_tensor tensor = {"a.bias", 1, {2, 1}, values};
-	struct orr_safetensors *file = NULL;
-	char path[100];
-	FILE *out;
-
-	(void)snprintf(path, sizeof(path), "%s/x.safetensors", work);
-	ck_assert_ptr_nonnull(out = fopen(path, "wb"));
-	ck_assert_uint_eq(fwrite(&length, sizeof(length), 1, out), 1);
-	ck_assert(fprintf(out, "%s1234", header) > 0); /* four bytes of data */
-	fclose(out);
-	if (!orr_safetensors_open(&file, path, &err))
-		ck_assert_int_eq(orr_safetensors_read(file, &tensor, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, wrong_files[_i].expected) != NULL, "%d: %s", _i, err.msg);
-	orr_safetensors_close(file);
-}
-END_TEST
+#include "checkpoints.h"
 
 /* ---- whole or nothing ---- */
 
@@ -319,16 +85,11 @@ END_TEST
 
 START_TEST(what_was_left_unfinished_is_swept_and_never_opened)
 {
-	struct orr_named_tensor tensors[N_TENSORS];
-	struct orr_shard shard;
-	float values[N_FLOATS];
 	int64_t newest;
 
 	ck_assert(!save(10, 0));
-	fill(tensors, values, 20);
-	ck_assert(!orr_checkpoint_begin(folder, 20, &err));
-	ck_assert(!orr_checkpoint_write(folder, 20, 0, tensors, N_TENSORS, &shard, &err));
-	ck_assert_int_eq(resume(), 10); /* the process died here */
+	save_half(20);
+	ck_assert_int_eq(resume(), 10);
 	ck_assert(exists(".step-00000020.tmp"));
 	ck_assert(!orr_checkpoint_prepare(folder, &newest, &err));
 	ck_assert_int_eq(newest, 10);
@@ -353,7 +114,6 @@ END_TEST
 
 /* ---- damage ---- */
 
-static const char *const parts[] = {"manifest.json", "shard-0.safetensors", "shard-1.safetensors"};
 #define N_HARMS 200
 
 /* A part of the newest checkpoint and its bytes. */
@@ -553,10 +313,7 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, tensors_are_written_as_the_format_says);
-	tcase_add_test(tcase, the_checksum_is_that_of_xxhsum);
-	tcase_add_loop_test(tcase, a_file_of_tensors_that_lies_is_refused, 0, N_WRONG);
+	tcase_add_checked_fixture(tcase, make_folders, remove_folders);
 	tcase_add_test(tcase, the_newest_checkpoint_is_opened);
 	tcase_add_test(tcase, the_last_ones_are_kept);
 	tcase_add_test(tcase, one_that_is_cut_off_takes_nobodys_place);

@@ -6,7 +6,11 @@
  *   FOLDER/step-00000120/manifest.json          what they are of, their sizes and checksums
  *
  * A checkpoint is written under another name, .step-00000120.tmp, and takes its own when all of it
- * is on the disk, so that one that has its name is whole, whenever the process dies. */
+ * is on the disk, so that one that has its name is whole, whenever the process dies.
+ *
+ * FOLDER is a path of the user's, which may lead over links. Nothing in it is followed: of a link
+ * in the place of a step that is removed the link alone goes, and one in the place of a step,
+ * shard, manifest or lock that is read is refused. */
 #include <jansson.h>
 #include <stdint.h>
 #include "error.h"
@@ -19,8 +23,11 @@ struct orr_shard {
 	char checksum[ORR_CHECKSUM];
 };
 
-/* Make the folder where it is missing and keep other processes from writing there, until this one ends.
- * ORR_E_INPUT: one does. */
+/* The most steps, and the most samples, that a training can have behind it. */
+#define ORR_CHECKPOINT_MOST (INT64_C(1) << 53)
+
+/* Make the folder where it is missing and keep other processes from writing there, until this one
+ * ends. ORR_E_INPUT: one does. */
 int orr_checkpoint_lock(const char *folder, struct orr_error *err);
 
 /* Make the folder where it is missing, remove what was left unfinished there, and tell the newest
@@ -39,8 +46,8 @@ int orr_checkpoint_commit(const char *folder, int64_t step, int64_t samples, con
 			  struct orr_error *err);
 void orr_checkpoint_abandon(const char *folder, int64_t step);
 
-struct orr_checkpoint; /* one that is open to be read: all of it was there, with the right checksums
-			*/
+struct orr_checkpoint; /* one that is open to be read: all of it was there, with the right
+			* checksums, and every number is finite */
 
 /* Open the newest one that is whole, or with a step of 0 or more that one. report is called with a
  * line for each that is not whole and is passed over. */

@@ -4,8 +4,9 @@
  * header in 8 bytes, little-endian; the header, which gives every tensor's dtype, shape and place;
  * the data. */
 #include <stdint.h>
+#include "checksum.h"
 #include "error.h"
-#include "sink.h"
+#include "folder.h"
 
 /* A matrix, row after row, or a vector. */
 struct orr_named_tensor {
@@ -16,18 +17,24 @@ struct orr_named_tensor {
 };
 int64_t orr_named_tensor_floats(const struct orr_named_tensor *tensor);
 
-/* Write n tensors, on the disk when it returns. note: what the header says of the file, or NULL. */
-int orr_safetensors_write(const char *path, const struct orr_named_tensor *tensors, int n,
-			  const char *note, int64_t *n_bytes, char checksum[ORR_CHECKSUM],
-			  struct orr_error *err);
+/* Write n tensors to a new file, on the disk when it returns. note: what the header says of the
+ * file, or NULL. ORR_E_RUNTIME: a number is not finite. */
+int orr_safetensors_write(const struct orr_folder *folder, const char *name,
+			  const struct orr_named_tensor *tensors, int n, const char *note,
+			  int64_t *n_bytes, char checksum[ORR_CHECKSUM], struct orr_error *err);
 
 struct orr_safetensors; /* a file that is open to be read */
 
-int orr_safetensors_open(struct orr_safetensors **out, const char *path, struct orr_error *err);
+/* Reads all of it. Refuses one with another checksum (NULL: any will do), one whose tensors do not
+ * fill its data one after the other, and one with a number that is not finite. */
+int orr_safetensors_open(struct orr_safetensors **out, const struct orr_folder *folder,
+			 const char *name, const char *checksum, struct orr_error *err);
 void orr_safetensors_close(struct orr_safetensors *file); /* NULL is fine */
-int orr_safetensors_has(const struct orr_safetensors *file, const char *name);
-/* Read the tensor of that name and shape into its values. Refuses one that is not as it should be.
- */
+int orr_safetensors_has(const struct orr_safetensors *file, const char *tensor);
+/* The name of a tensor that another file has, too, or NULL. */
+const char *orr_safetensors_shared(const struct orr_safetensors *file,
+				   const struct orr_safetensors *other);
+/* Read the tensor of that name and shape into its values. */
 int orr_safetensors_read(const struct orr_safetensors *file, const struct orr_named_tensor *tensor,
 			 struct orr_error *err);
 #endif

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "../checkpoint/sink.h"
+#include "../checkpoint/checksum.h"
 #include "../graph.h"
 #include "../planning/plan.h"
 #include "ranks.h"

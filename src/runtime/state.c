@@ -87,13 +87,12 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 	json_t *about;
 
 	snprintf(checksum, sizeof(checksum), "%016llx", (unsigned long long)data->checksum);
-	about = json_pack("{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph",
-			  about_graph(run->pipeline->graph), "data", "rows",
-			  (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
-			  "training_rows", (json_int_t)data->n_train, "checksum", checksum, "batch",
-			  orr_run_step_samples(run->jobs, &run->options), "seed",
-			  (json_int_t)run->options.seed, "optimizer",
-			  about_optimizer(&run->options));
+	about = json_pack(
+		"{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph", about_graph(run->pipeline->graph),
+		"data", "rows", (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
+		"training_rows", (json_int_t)data->n_train, "checksum", checksum, "batch",
+		orr_run_step_samples(run->jobs, &run->options), "seed",
+		(json_int_t)run->options.seed, "optimizer", about_optimizer(&run->options));
 	if (!about)
 		orr_fail(err, ORR_E_NOMEM,
 			 "checkpoint: no memory to describe the run, or a name that is no UTF-8");
@@ -315,6 +314,22 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	return code;
 }
 
+/* What the engine counts from the start of training: samples, and the jobs of each worker. */
+static int check_step(const struct orr_run *run, int64_t step, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = run->jobs;
+	int64_t most = orr_run_step_samples(jobs, &run->options), product;
+
+	for (int w = 0; w < run->pipeline->n_workers; w++)
+		if (most < jobs->first[w + 1] - jobs->first[w])
+			most = jobs->first[w + 1] - jobs->first[w];
+	/* as much again is left to be trained */
+	if (!__builtin_mul_overflow(step, 2 * most, &product))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT, "checkpoint: no training goes on from step %lld",
+			(long long)step);
+}
+
 /* Refuses before it changes anything. */
 static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
 		      struct orr_error *err)
@@ -322,7 +337,7 @@ static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
 	json_t *about;
 	int code = check_whole(run, err);
 
-	if (code)
+	if (code || (code = check_step(run, orr_checkpoint_step(c), err)))
 		return code;
 	if (!(about = about_run(run, err)))
 		return ORR_E_NOMEM;

@@ -1,0 +1,135 @@
+#include "folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FOLDER (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+#define INSIDE (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+
+static const char *kind(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG:
+		return "a file";
+	case S_IFDIR:
+		return "a folder";
+	case S_IFLNK:
+		return "a link";
+	case S_IFIFO:
+		return "a pipe";
+	case S_IFSOCK:
+		return "a socket";
+	default:
+		return "a device";
+	}
+}
+
+/* What is of that name and could not be opened as the kind that it is to be. */
+static int refuse(const struct orr_folder *f, const char *name, mode_t wanted, int number,
+		  struct orr_error *err)
+{
+	struct stat about;
+
+	if (fstatat(f->fd, name, &about, AT_SYMLINK_NOFOLLOW) || (about.st_mode & S_IFMT) == wanted)
+		return orr_fail(err, ORR_E_IO, "%s/%s: cannot be opened: %s", f->path, name,
+				strerror(number));
+	return orr_fail(err, ORR_E_IO, "%s/%s: is %s instead of %s%s", f->path, name,
+			kind(about.st_mode), kind(wanted),
+			S_ISLNK(about.st_mode)
+				? " and is not followed: put a copy of what it leads to there"
+				: ": move it away");
+}
+
+int orr_folder_open(struct orr_folder *f, const char *path, struct orr_error *err)
+{
+	(void)snprintf(f->path, sizeof(f->path), "%s", path);
+	if ((f->fd = open(path, FOLDER)) < 0)
+		return orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+	return 0;
+}
+
+int orr_folder_enter(struct orr_folder *f, const struct orr_folder *outer, const char *name,
+		     struct orr_error *err)
+{
+	if ((f->fd = openat(outer->fd, name, FOLDER | INSIDE)) < 0)
+		return refuse(outer, name, S_IFDIR, errno, err);
+	if (snprintf(f->path, sizeof(f->path), "%s/%s", outer->path, name) < 0)
+		f->path[0] = '\0';
+	return 0;
+}
+
+void orr_folder_close(struct orr_folder *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}
+
+char *orr_folder_path(const struct orr_folder *f, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", f->path, name) < 0 ? NULL : path;
+}
+
+static int open_file(const struct orr_folder *f, const char *name, int flags, int *fd,
+		     struct stat *about, struct orr_error *err)
+{
+	int number = 0;
+
+	*fd = openat(f->fd, name, flags | INSIDE, 0666);
+	if (*fd < 0 || fstat(*fd, about))
+		number = errno;
+	else if (S_ISREG(about->st_mode))
+		return 0;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return refuse(f, name, S_IFREG, number, err);
+}
+
+int orr_folder_read(const struct orr_folder *f, const char *name, int *fd, int64_t *n_bytes,
+		    struct orr_error *err)
+{
+	struct stat about;
+	int code = open_file(f, name, O_RDONLY, fd, &about, err);
+
+	*n_bytes = code ? 0 : about.st_size;
+	return code;
+}
+
+int orr_folder_create(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err)
+{
+	struct stat about;
+
+	return open_file(f, name, O_WRONLY | O_CREAT | O_EXCL, fd, &about, err);
+}
+
+int orr_folder_touch(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err)
+{
+	struct stat about;
+
+	return open_file(f, name, O_WRONLY | O_CREAT, fd, &about, err);
+}
+
+DIR *orr_folder_names(const struct orr_folder *f)
+{
+	int fd = openat(f->fd, ".", FOLDER);
+	DIR *names = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!names && fd >= 0)
+		close(fd);
+	return names;
+}
+
+int orr_folder_settle(const struct orr_folder *f, struct orr_error *err)
+{
+	/* a file system that knows no fsync of folders says EINVAL, and has nothing to settle */
+	if (!fsync(f->fd) || errno == EINVAL)
+		return 0;
+	return orr_fail(err, ORR_E_IO, "%s: cannot be written: %s", f->path, strerror(errno));
+}

@@ -1,0 +1,36 @@
+#ifndef ORR_FOLDER_H
+#define ORR_FOLDER_H
+/* A folder that is open. Files and folders are opened by their names in it: a link is never
+ * followed and only plain files are opened, so that nothing outside of the folder is read, written
+ * or removed, and nothing waits for the other end of a pipe. Messages say what is there instead. */
+#include <dirent.h>
+#include <limits.h>
+#include <stdint.h>
+#include "error.h"
+
+struct orr_folder {
+	int fd;              /* -1: closed */
+	char path[PATH_MAX]; /* for messages; too long a one is cut */
+};
+
+/* A folder that the user names; the path may lead over links. */
+int orr_folder_open(struct orr_folder *f, const char *path, struct orr_error *err);
+/* One that is in another. */
+int orr_folder_enter(struct orr_folder *f, const struct orr_folder *outer, const char *name,
+		     struct orr_error *err);
+void orr_folder_close(struct orr_folder *f);
+/* The path of a name in it, for messages; the caller frees it. NULL: no memory. */
+char *orr_folder_path(const struct orr_folder *f, const char *name);
+
+/* A plain file: to read, or, where no such name is there, to write. *fd is the caller's. */
+int orr_folder_read(const struct orr_folder *f, const char *name, int *fd, int64_t *n_bytes,
+		    struct orr_error *err);
+int orr_folder_create(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err);
+/* A plain file to be locked: made where it is missing, its content as it was. */
+int orr_folder_touch(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err);
+
+/* The names in it, from the first one on; the caller closes them. NULL: errno says why. */
+DIR *orr_folder_names(const struct orr_folder *f);
+/* Its names are on the disk. */
+int orr_folder_settle(const struct orr_folder *f, struct orr_error *err);
+#endif

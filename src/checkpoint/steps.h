@@ -1,0 +1,28 @@
+#ifndef ORR_STEPS_H
+#define ORR_STEPS_H
+/* The steps in a checkpoint folder: what they are called, which ones there are, and how one is
+ * removed. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+#include "folder.h"
+
+#define ORR_STEP_NAME 32 /* room for any name below */
+#define ORR_STEP_MANIFEST "manifest.json"
+
+void orr_step_name(char name[ORR_STEP_NAME], int64_t step);            /* step-00000120 */
+void orr_step_unfinished_name(char name[ORR_STEP_NAME], int64_t step); /* .step-00000120.tmp */
+void orr_step_shard_name(char name[ORR_STEP_NAME], int number);        /* shard-0.safetensors */
+bool orr_step_is_shard(const char *name);
+
+/* All that have the name of a step, the newest first; *steps is the caller's. */
+int orr_steps_list(const struct orr_folder *folder, int64_t **steps, int *n, struct orr_error *err);
+
+/* Remove the folder of that name: the shards and the manifest in it, then the folder, unless
+ * something else is in it. Of a link the link alone goes; a file stays. */
+void orr_step_remove(const struct orr_folder *folder, const char *name);
+/* The same for a step; it loses its name at once, whatever happens while its files are removed. */
+void orr_step_drop(const struct orr_folder *folder, int64_t step);
+/* And for all that is unfinished. */
+void orr_steps_sweep(const struct orr_folder *folder);
+#endif

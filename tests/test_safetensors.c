@@ -1,0 +1,284 @@
+/* The files of a checkpoint's tensors: what is written, and that a file that lies is refused. */
+#include <check.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/safetensors.h"
+
+#define NAME "x.safetensors"
+#define N_TENSORS 3
+#define N_FLOATS 17
+
+static char work[] = "orrery-safetensors-XXXXXX";
+static struct orr_folder folder;
+static struct orr_error err;
+
+static void setup(void)
+{
+	strcpy(work + strlen(work) - 6, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(work));
+	ck_assert_msg(!orr_folder_open(&folder, work, &err), "%s", err.msg);
+}
+
+static void teardown(void)
+{
+	unlinkat(folder.fd, NAME, 0);
+	orr_folder_close(&folder);
+	ck_assert_int_eq(rmdir(work), 0);
+}
+
+static void fill(struct orr_named_tensor *tensors, float *values)
+{
+	static const struct orr_named_tensor shapes[N_TENSORS] = {{"a.weight", 2, {2, 3}, NULL},
+								  {"a.bias", 1, {2, 1}, NULL},
+								  {"b.gain", 1, {9, 1}, NULL}};
+	float *at = values;
+
+	for (int i = 0; i < N_TENSORS; i++) {
+		tensors[i] = shapes[i];
+		tensors[i].values = at;
+		at += orr_named_tensor_floats(&shapes[i]);
+	}
+	for (int i = 0; i < N_FLOATS; i++)
+		values[i] = (float)i + 0.25f;
+}
+
+static FILE *open_stream(const char *mode)
+{
+	int fd = openat(folder.fd, NAME, *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC,
+			0666);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, mode);
+
+	ck_assert_ptr_nonnull(file);
+	return file;
+}
+
+START_TEST(tensors_are_written_as_the_format_says)
+{
+	static const char header[] =
+		"{\"__metadata__\":{\"about\":\"a note\"},"
+		"\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+		"\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[24,32]},"
+		"\"b.gain\":{\"dtype\":\"F32\",\"shape\":[9],\"data_offsets\":[32,68]}}";
+	struct orr_named_tensor tensors[N_TENSORS];
+	char checksum[ORR_CHECKSUM], again[ORR_CHECKSUM], text[600];
+	float values[N_FLOATS];
+	int64_t n_bytes;
+	size_t padded = (strlen(header) + 7) / 8 * 8, n;
+	FILE *file;
+
+	fill(tensors, values);
+	ck_assert(!orr_safetensors_write(&folder, NAME, tensors, N_TENSORS, "a note", &n_bytes,
+					 checksum, &err));
+	file = open_stream("r");
+	n = fread(text, 1, sizeof(text), file);
+	fclose(file);
+	ck_assert_uint_eq(n, 8 + padded + sizeof(values));
+	ck_assert_uint_eq((uint64_t)n_bytes, n);
+	orr_checksum(again, text, n);
+	ck_assert_str_eq(checksum, again);
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq((unsigned char)text[i], (int)(padded >> (8 * i) & 255));
+	ck_assert(!memcmp(text + 8, header, strlen(header)));
+	for (size_t i = 8 + strlen(header); i < 8 + padded; i++)
+		ck_assert_int_eq(text[i], ' ');
+	ck_assert(!memcmp(text + 8 + padded, values, sizeof(values)));
+}
+END_TEST
+
+START_TEST(the_checksum_is_that_of_xxhsum)
+{
+	char checksum[ORR_CHECKSUM];
+
+	orr_checksum(checksum, "", 0); /* xxhsum -H2 /dev/null */
+	ck_assert_str_eq(checksum, "99aa06d3014798d86001c324468d497f");
+}
+END_TEST
+
+#define A_BIAS "\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":"
+
+static const struct {
+	const char *header;
+	size_t length; /* 0: the header's */
+	const char *expected;
+} wrong_files[] = {
+	{"{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 0,
+	 "has no tensor 'a.bias'"},
+	{"{\"a.bias\"", 0, "its header is no JSON object"},
+	{"[]", 0, "its header is no JSON object"},
+	{"{}", 1u << 20, "its header is longer than it is"},
+	{"{}", SIZE_MAX, "its header is longer than it is"},
+	{"{}", 0, "overlap or leave gaps"},
+	{"{" A_BIAS "[4,12]}}", 0, "overlap or leave gaps"},
+	{"{" A_BIAS "[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 0,
+	 "overlap or leave gaps"},
+	{"{" A_BIAS "[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 0,
+	 "overlap or leave gaps"},
+	{"{" A_BIAS "[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 0,
+	 "overlap or leave gaps"},
+	{"{" A_BIAS "[0,4]}}", 0, "data_offsets do not fit"},
+	{"{" A_BIAS "[9223372036854775807,-9]}}", 0, "data_offsets do not fit"},
+	{"{" A_BIAS "[-9223372036854775808,9223372036854775807]}}", 0, "data_offsets do not fit"},
+	{"{" A_BIAS "[-8,0]}}", 0, "data_offsets do not fit"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}"
+	 "}",
+	 0, "data_offsets do not fit"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[-1,-2],\"data_offsets\":[0,8]}}", 0,
+	 "data_offsets do not fit"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 0,
+	 "data_offsets do not fit"},
+	{"{\"a.bias\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]}}", 0,
+	 "data_offsets do not fit"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2]}}", 0, "data_offsets do not fit"},
+	{"{\"a.bias\":3}", 0, "data_offsets do not fit"},
+	{"{\"a\\nbias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 0,
+	 "data_offsets do not fit"},
+	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 0,
+	 "has another shape"},
+};
+#define N_WRONG (int)(sizeof(wrong_files) / sizeof(wrong_files[0]))
+
+START_TEST(a_file_of_tensors_that_lies_is_refused)
+{
+	const char *header = wrong_files[_i].header;
+	uint64_t length = wrong_files[_i].length ? wrong_files[_i].length : strlen(header);
+	float values[2];
+	struct orr_named_tensor tensor = {"a.bias", 1, {2, 1}, values};
+	struct orr_safetensors *file = NULL;
+	FILE *out = open_stream("w");
+	int code;
+
+	ck_assert_uint_eq(fwrite(&length, sizeof(length), 1, out), 1);
+	ck_assert(fprintf(out, "%s12345678", header) > 0); /* eight bytes of data */
+	fclose(out);
+	if (!(code = orr_safetensors_open(&file, &folder, NAME, NULL, &err)))
+		code = orr_safetensors_read(file, &tensor, &err);
+	ck_assert_int_eq(code, ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, wrong_files[_i].expected) != NULL, "%d: %s", _i, err.msg);
+	ck_assert_ptr_null(strchr(err.msg, '\n'));
+	orr_safetensors_close(file);
+}
+END_TEST
+
+/* ---- numbers that are not finite ---- */
+
+static const float wild[] = {NAN, INFINITY, -INFINITY};
+
+START_TEST(what_diverged_is_not_written)
+{
+	struct orr_named_tensor tensors[N_TENSORS];
+	char checksum[ORR_CHECKSUM];
+	float values[N_FLOATS];
+	int64_t n_bytes;
+
+	fill(tensors, values);
+	values[7] = wild[_i]; /* the last one of a.bias */
+	ck_assert_int_eq(orr_safetensors_write(&folder, NAME, tensors, N_TENSORS, NULL, &n_bytes,
+					       checksum, &err),
+			 ORR_E_RUNTIME);
+	ck_assert_ptr_nonnull(strstr(err.msg, "'a.bias' is not finite"));
+	ck_assert_int_ne(faccessat(folder.fd, NAME, F_OK, 0), 0);
+}
+END_TEST
+
+/* Wherever it lies, and however long the file is. */
+START_TEST(what_diverged_is_not_read)
+{
+	static float values[200000];
+	const struct orr_named_tensor tensors[] = {{"a", 1, {1, 1}, values},
+						   {"b", 2, {200000 - 2, 1}, values + 1},
+						   {"c", 1, {1, 1}, values + 200000 - 1}};
+	static const struct {
+		int64_t at;
+		const char *expected;
+	} places[] = {{0, "'a' is"},
+		      {1, "'b' is"},
+		      {65535, "'b' is"},
+		      {131072, "'b' is"},
+		      {199999, "'c' is"}};
+	struct orr_safetensors *file = NULL;
+	char checksum[ORR_CHECKSUM];
+	int64_t n_bytes;
+
+	memset(values, 0, sizeof(values));
+	ck_assert(
+		!orr_safetensors_write(&folder, NAME, tensors, 3, NULL, &n_bytes, checksum, &err));
+	ck_assert_msg(!orr_safetensors_open(&file, &folder, NAME, checksum, &err), "%s", err.msg);
+	orr_safetensors_close(file);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		int fd = openat(folder.fd, NAME, O_RDWR);
+		int64_t at =
+			n_bytes - (int64_t)sizeof(values) + places[i].at * (int64_t)sizeof(float);
+		float none = 0;
+
+		ck_assert_int_eq(pwrite(fd, &wild[_i], sizeof(float), at), sizeof(float));
+		ck_assert_int_eq(orr_safetensors_open(&file, &folder, NAME, checksum, &err),
+				 ORR_E_INPUT);
+		ck_assert_ptr_nonnull(strstr(err.msg, "checksum does not fit"));
+		ck_assert_int_eq(orr_safetensors_open(&file, &folder, NAME, NULL, &err),
+				 ORR_E_INPUT);
+		ck_assert_msg(strstr(err.msg, places[i].expected) != NULL, "%s", err.msg);
+		ck_assert_int_eq(pwrite(fd, &none, sizeof(none), at), sizeof(none));
+		close(fd);
+	}
+}
+END_TEST
+
+/* ---- what is no file ---- */
+
+/* 0: a link to a file; 1: a link to nothing; 2: a pipe; 3: a folder. None is read, written or
+ * waited for. */
+START_TEST(only_a_plain_file_is_opened)
+{
+	static const char *const kinds[] = {"a link", "a link", "a pipe", "a folder"};
+	struct orr_named_tensor tensors[N_TENSORS];
+	struct orr_safetensors *file = NULL;
+	char checksum[ORR_CHECKSUM];
+	float values[N_FLOATS];
+	int64_t n_bytes;
+
+	fill(tensors, values);
+	if (_i == 0)
+		ck_assert(!orr_safetensors_write(&folder, "there", tensors, N_TENSORS, NULL,
+						 &n_bytes, checksum, &err));
+	if (_i < 2)
+		ck_assert(!symlinkat("there", folder.fd, NAME));
+	else
+		ck_assert(!(_i == 2 ? mkfifoat(folder.fd, NAME, 0666)
+				    : mkdirat(folder.fd, NAME, 0777)));
+	ck_assert(orr_safetensors_open(&file, &folder, NAME, NULL, &err));
+	ck_assert_msg(strstr(err.msg, kinds[_i]) != NULL, "%s", err.msg);
+	ck_assert(orr_safetensors_write(&folder, NAME, tensors, N_TENSORS, NULL, &n_bytes, checksum,
+					&err));
+	ck_assert_msg(strstr(err.msg, kinds[_i]) != NULL, "%s", err.msg);
+	ck_assert_int_eq(faccessat(folder.fd, "there", F_OK, 0), _i ? -1 : 0);
+	unlinkat(folder.fd, "there", 0);
+	unlinkat(folder.fd, NAME, _i == 3 ? AT_REMOVEDIR : 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("safetensors");
+	TCase *tcase = tcase_create("files");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, tensors_are_written_as_the_format_says);
+	tcase_add_test(tcase, the_checksum_is_that_of_xxhsum);
+	tcase_add_loop_test(tcase, a_file_of_tensors_that_lies_is_refused, 0, N_WRONG);
+	tcase_add_loop_test(tcase, what_diverged_is_not_written, 0, 3);
+	tcase_add_loop_test(tcase, what_diverged_is_not_read, 0, 3);
+	tcase_add_loop_test(tcase, only_a_plain_file_is_opened, 0, 4);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
