@@ -50,7 +50,7 @@ static const struct unit sizes[] = {
 /* What a message shows of text. */
 static const char *shown(const char *text)
 {
-	return *text ? text : "nothing";
+	return *text ? text : "''";
 }
 
 static const char *skip_blanks(const char *text)

@@ -6,60 +6,12 @@
 #include <string.h>
 
 #include "exchange/exchange.h"
+#include "nearest.h"
 #include "planning/plan.h"
 #include "quantity.h"
 #include "exchange/table.h"
 
 #define MAX_PARAMETERS 8
-
-extern const struct orr_schedule orr_schedule_ddp, orr_schedule_fsdp, orr_schedule_gpipe,
-	orr_schedule_lpp, orr_schedule_fslpp, orr_schedule_1f1b, orr_schedule_pipedream,
-	orr_schedule_eager_1f1b,
-	orr_schedule_1f1b_r;
-
-extern const struct orr_schedule orr_schedule_interleaved, orr_schedule_zb_h1, orr_schedule_zb_h2,
-	orr_schedule_zb_1p, orr_schedule_zb_2p, orr_schedule_chimera, orr_schedule_gems,
-	orr_schedule_hanayo, orr_schedule_dualpipe_v;
-
-extern const struct orr_schedule orr_schedule_zb_two_thirds, orr_schedule_v_min,
-	orr_schedule_v_half, orr_schedule_v_zb, orr_schedule_1f1b_v,
-	orr_schedule_interleaved_uniform, orr_schedule_interleaved_low_memory,
-	orr_schedule_adaptive, orr_schedule_auto;
-
-extern const struct orr_schedule orr_schedule_1f1b_star, orr_schedule_k_periodic;
-
-const struct orr_schedule *const orr_schedules[] = {
-	&orr_schedule_ddp,
-	&orr_schedule_fsdp,
-	&orr_schedule_gpipe,
-	&orr_schedule_lpp,
-	&orr_schedule_fslpp,
-	&orr_schedule_1f1b,
-	&orr_schedule_eager_1f1b,
-	&orr_schedule_interleaved,
-	&orr_schedule_zb_h1,
-	&orr_schedule_zb_h2,
-	&orr_schedule_zb_1p,
-	&orr_schedule_zb_2p,
-	&orr_schedule_zb_two_thirds,
-	&orr_schedule_v_min,
-	&orr_schedule_v_half,
-	&orr_schedule_v_zb,
-	&orr_schedule_adaptive,
-	&orr_schedule_1f1b_v,
-	&orr_schedule_interleaved_uniform,
-	&orr_schedule_interleaved_low_memory,
-	&orr_schedule_chimera,
-	&orr_schedule_gems,
-	&orr_schedule_hanayo,
-	&orr_schedule_dualpipe_v,
-	&orr_schedule_1f1b_r,
-	&orr_schedule_pipedream,
-	&orr_schedule_1f1b_star,
-	&orr_schedule_k_periodic,
-	&orr_schedule_auto,
-	NULL,
-};
 
 static int find_parameter(const struct orr_schedule *schedule, const char *key)
 {
@@ -77,26 +29,18 @@ static void append(char *text, size_t size, const char *word)
 	snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
 }
 
-static int refuse_name(const char *name, struct orr_error *err)
-{
-	char known[400] = "";
-
-	for (int i = 0; orr_schedules[i]; i++)
-		append(known, sizeof(known), orr_schedules[i]->name);
-	return orr_fail(err, ORR_E_INPUT,
-			"no schedule '%s': there are %s, plug-ins (./mine.so), tables (mine.csv) "
-			"and plans (mine.json)",
-			name, known);
-}
-
 static int refuse_key(const struct orr_schedule *schedule, const char *key, struct orr_error *err)
 {
-	char known[200] = "";
+	struct orr_nearest near = orr_nearest_to(key);
+	char known[200] = "", hint[ORR_HINT];
 
-	for (int i = 0; schedule->parameters && schedule->parameters[i].key; i++)
+	for (int i = 0; schedule->parameters && schedule->parameters[i].key; i++) {
 		append(known, sizeof(known), schedule->parameters[i].key);
-	return orr_fail(err, ORR_E_INPUT, "schedule %s: no parameter '%s': it takes %s",
-			schedule->name, key, *known ? known : "none");
+		orr_nearest_try(&near, schedule->parameters[i].key, NULL);
+	}
+	return orr_fail(err, ORR_E_INPUT, "schedule %s: no parameter '%s'%s: it takes %s",
+			schedule->name, key, orr_nearest_hint(hint, &near),
+			*known ? known : "none");
 }
 
 /* The value that a word stands for: "1f1b|breadth|depth" are low, low + 1, low + 2. */
@@ -104,7 +48,9 @@ static int set_word(int64_t *value, const struct orr_schedule *schedule, int i, 
 		    struct orr_error *err)
 {
 	const char *words = schedule->words[i];
+	struct orr_nearest near = orr_nearest_to(text);
 	size_t length = strlen(text);
+	char hint[ORR_HINT];
 
 	*value = schedule->parameters[i].low;
 	for (const char *at = words; *at; at += *at == '|', ++*value) {
@@ -114,8 +60,9 @@ static int set_word(int64_t *value, const struct orr_schedule *schedule, int i, 
 			return 0;
 		at += n;
 	}
-	return orr_fail(err, ORR_E_INPUT, "schedule %s: %s=%s: write one of %s", schedule->name,
-			schedule->parameters[i].key, text, words);
+	orr_nearest_try_all(&near, words);
+	return orr_fail(err, ORR_E_INPUT, "schedule %s: %s=%s%s: write one of %s", schedule->name,
+			schedule->parameters[i].key, text, orr_nearest_hint(hint, &near), words);
 }
 
 static int set_value(int64_t *value, const struct orr_parameter *parameter, const char *text,
@@ -152,7 +99,7 @@ static int set_list(int64_t *values, const struct orr_parameter *parameter, char
 }
 
 /* "key=value,key=value"; text is cut up. */
-static int set_parameters(struct orr_choice *choice, char *text, struct orr_error *err)
+static int set_each(struct orr_choice *choice, char *text, struct orr_error *err)
 {
 	const struct orr_schedule *schedule = &choice->schedule;
 	char what[96], *rest = NULL;
@@ -187,6 +134,16 @@ static int set_parameters(struct orr_choice *choice, char *text, struct orr_erro
 			return code;
 	}
 	return 0;
+}
+
+static int set_parameters(struct orr_choice *choice, const char *text, struct orr_error *err)
+{
+	char *copy = strdup(text);
+	int code = copy ? set_each(choice, copy, err)
+			: orr_fail(err, ORR_E_NOMEM, "no memory for a schedule's parameters");
+
+	free(copy);
+	return code;
 }
 
 static void set_defaults(struct orr_choice *choice)
@@ -277,16 +234,6 @@ static int load(struct orr_choice *choice, const char *path, struct orr_error *e
 	return 0;
 }
 
-static int look_up(struct orr_choice *choice, const char *name, struct orr_error *err)
-{
-	for (int i = 0; orr_schedules[i]; i++)
-		if (!strcmp(orr_schedules[i]->name, name)) {
-			choice->schedule = *orr_schedules[i];
-			return 0;
-		}
-	return refuse_name(name, err);
-}
-
 static bool ends_in(const char *text, const char *end)
 {
 	size_t length = strlen(text), n = strlen(end);
@@ -318,6 +265,8 @@ static int read_plan(struct orr_choice *choice, const char *path, struct orr_err
 
 int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_error *err)
 {
+	const struct orr_schedule *found;
+	const char *fixed = NULL;
 	char *name, *colon;
 	int code;
 
@@ -330,10 +279,14 @@ int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_erro
 		return orr_fail(err, ORR_E_NOMEM, "no memory for a schedule's name");
 	if ((colon = strchr(name, ':')))
 		*colon = '\0';
-	code = ends_in(name, ".so") ? load(choice, name, err) : look_up(choice, name, err);
+	if (ends_in(name, ".so"))
+		code = load(choice, name, err);
+	else if (!(code = orr_schedule_find(&found, &fixed, name, err)))
+		choice->schedule = *found;
 	if (!code) {
 		set_defaults(choice);
-		if (colon)
+		code = fixed ? set_parameters(choice, fixed, err) : 0;
+		if (!code && colon)
 			code = set_parameters(choice, colon + 1, err);
 	}
 	if (code)

@@ -33,6 +33,18 @@ static int find_waiting(const struct orr_jobs *jobs, int j, const int *waits, in
 	return before;
 }
 
+/* What to change: a schedule from a file is called as the file is. */
+static const char *what_orders(const char *schedule)
+{
+	const char *end = strrchr(schedule, '.');
+
+	if (end && !strcmp(end, ".csv"))
+		return "the order of its cells";
+	if (end && !strcmp(end, ".json"))
+		return "\"order\" of its workers";
+	return "their order (priority())";
+}
+
 /* Every job left over waits for another: walking back must come round. */
 static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *around,
 			struct orr_error *err)
@@ -76,8 +88,9 @@ static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *arou
 	return orr_fail(
 		err, ORR_E_INPUT,
 		"schedule %s deadlocks, each of these jobs waits for the one before it: %s; change "
-		"their order (priority())%s",
-		jobs->schedule, text, jobs->cap ? " or raise in_flight()" : "");
+		"%s%s",
+		jobs->schedule, text, what_orders(jobs->schedule),
+		jobs->cap ? " or raise in_flight()" : "");
 }
 
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "jobs.h"
+#include "nearest.h"
 #include "stream.h"
 
 static const char *const names[] = {"stashing", "vertical", "none"};
@@ -15,12 +16,17 @@ const char *orr_sync_name(enum orr_sync sync)
 
 int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err)
 {
+	struct orr_nearest near = orr_nearest_to(text);
+	char hint[ORR_HINT];
+
 	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++)
 		if (!strcmp(text, names[i])) {
 			*sync = (enum orr_sync)i;
 			return 0;
 		}
-	return orr_fail(err, ORR_E_INPUT, "--sync: '%.60s': give stashing, vertical or none", text);
+	orr_nearest_try_all(&near, "stashing, vertical, none");
+	return orr_fail(err, ORR_E_INPUT, "--sync: '%.60s'%s: give stashing, vertical or none",
+			text, orr_nearest_hint(hint, &near));
 }
 
 static int64_t floor_div(int64_t x, int64_t y)

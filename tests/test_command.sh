@@ -218,7 +218,7 @@ for row in '4 5.25' '8 4.125' '16 3.5625'; do
 	accept "\"per_microbatch\": ${row#* }" compare chain:4 -m "${row% *}" --costs 1,2 --json
 done
 refuse '--sync: schedule 1f1b flushes after every step' simulate chain:4 --sync vertical
-refuse "--sync: 'vert': give stashing, vertical or none" simulate chain:4 --schedule pipedream --sync vert
+refuse "--sync: 'vert' (did you mean vertical?): give stashing, vertical or none" simulate chain:4 --schedule pipedream --sync vert
 refuse 'stage 0 updates every 3 microbatches' simulate chain:4 --schedule pipedream --accumulate 3
 refuse 'replicas: 0 is out of range' simulate chain:4 --schedule pipedream:replicas=1-0
 

@@ -113,7 +113,7 @@ static const struct {
 	 "m.dot:1: node a: columns is missing: say which columns of the data it takes, "
 	 "columns=\"0:16\" for the first 16"},
 	{"digraph { a [op=input, columns=\"\"] }",
-	 "m.dot:1: node a: columns: nothing is no whole number: say one from 0 to "
+	 "m.dot:1: node a: columns: '' is no whole number: say one from 0 to "
 	 "10000000"},
 	{"digraph { a [op=input, columns=\"4:4\"] }",
 	 "m.dot:1: node a: columns: 4:4 is empty: the second number is the first column "
@@ -122,7 +122,7 @@ static const struct {
 	 "m.dot:1: node a: columns: 4:2 is empty: the second number is the first column "
 	 "that is not taken, 0:16 is 16 columns"},
 	{"digraph { a [op=input, columns=\"0:4,,5\"] }",
-	 "m.dot:1: node a: columns: nothing is no whole number: say one from 0 to "
+	 "m.dot:1: node a: columns: '' is no whole number: say one from 0 to "
 	 "10000000"},
 	{"digraph { a [op=input, columns=\"0:99999999999\"] }",
 	 "m.dot:1: node a: columns: 99999999999 is out of range: say 0 to 10000000"},
@@ -172,7 +172,7 @@ static const struct {
 	{"digraph { " STUDY " subgraph s {\n repeat=x; a } }",
 	 "m.dot:2: subgraph s: repeat: x is no whole number: say one from 1 to 1000000"},
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
-	 "m.dot:2: repeats is no attribute of a graph or a subgraph: use data, overhead and samples, on "
+	 "m.dot:2: repeats (did you mean repeat?) is no attribute of a graph or a subgraph: use data, overhead and samples, on "
 	 "the graph, repeat, on a subgraph, or what Graphviz draws with"},
 	{"digraph { samples=0; " STUDY " a }", "m.dot:1: samples: 0 is out of range: say 1 to 1073741824"},
 	{"digraph { samples=x; " STUDY " a }", "m.dot:1: samples: x is no whole number: say one from 1 to 1073741824"},
@@ -307,7 +307,7 @@ END_TEST
 static const struct {
 	const char *source, *message;
 } sources[] = {
-	{"chain:", "chain:: nothing is no whole number: say one from 1 to 1000000"},
+	{"chain:", "chain:: '' is no whole number: say one from 1 to 1000000"},
 	{"chain:0", "chain:0: 0 is out of range: say 1 to 1000000"},
 	{"chain:-3", "chain:-3: -3 is out of range: say 1 to 1000000"},
 	{"chain:x", "chain:x: x is no whole number: say one from 1 to 1000000"},
@@ -315,7 +315,7 @@ static const struct {
 	{"chain:99999999999", "chain:99999999999: 99999999999 is out of range: say 1 to 1000000"},
 	{"towers:3", "towers:3: no trunk: say towers:A,B,.../T, such as towers:3,3/2"},
 	{"towers:3,3/0", "towers:3,3/0: 0 is out of range: say 1 to 1000000"},
-	{"towers:3,,3/1", "towers:3,,3/1: nothing is no whole number: say one from 1 to 1000000"},
+	{"towers:3,,3/1", "towers:3,,3/1: '' is no whole number: say one from 1 to 1000000"},
 	{"towers:3,3/1/1", "towers:3,3/1/1: 1/1 is no whole number: say one from 1 to 1000000"},
 	{"towers:600000,600000/1", "towers:600000,600000/1: more than 1000000 operators"},
 	{"no/such.dot",

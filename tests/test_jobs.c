@@ -338,7 +338,7 @@ END_TEST
 START_TEST(schedules_that_do_not_exist_are_refused)
 {
 	static const char *const rows[][2] = {
-		{"1f2b", "no schedule '1f2b': there are ddp, fsdp, "},
+		{"1f2b", "no schedule '1f2b' (did you mean 1f1b?): there are ddp, fsdp, "},
 		{"1f1b:G=2", "schedule 1f1b: no parameter 'G': it takes none"},
 		{"lpp:X=2", "schedule lpp: no parameter 'X': it takes G, R, memory"},
 		{"lpp:G", "schedule lpp: 'G': write key=value"},

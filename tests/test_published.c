@@ -440,7 +440,7 @@ START_TEST(words_name_the_values_of_a_parameter)
 	ck_assert_int_eq(choice.values[1], 2);
 	orr_choice_fini(&choice);
 	ck_assert_int_eq(orr_choice_init(&choice, "interleaved:order=dept", &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, "schedule interleaved: order=dept: write one of depth|breadth");
+	ck_assert_str_eq(err.msg, "schedule interleaved: order=dept (did you mean depth?): write one of depth|breadth");
 	ck_assert_int_eq(orr_choice_init(&choice, "interleaved:order=", &err), ORR_E_INPUT);
 	ck_assert_int_eq(orr_choice_init(&choice, "zb-2p:kept=0", &err), ORR_E_INPUT);
 }

@@ -70,6 +70,27 @@ static void print_parameter(const struct orr_schedule *schedule, int i)
 	print_wrapped(text);
 }
 
+/* "also called: afab, f-then-b" */
+static void print_aliases(const char *name)
+{
+	char text[256] = "";
+	size_t used = 0, length = strlen(name);
+
+	for (const struct orr_schedule_alias *a = orr_schedule_aliases; a->alias; a++) {
+		if (strncmp(a->means, name, length) || (a->means[length] && a->means[length] != ':'))
+			continue;
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+					 used ? ", " : "also called: ", a->alias);
+		if (a->means[length])
+			used += (size_t)snprintf(text + used, sizeof(text) - used, " (%s)",
+						 a->means + length + 1);
+	}
+	if (!used)
+		return;
+	printf("%*s", NAME_COLUMNS, "");
+	print_wrapped(text);
+}
+
 int cmd_schedules(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -78,7 +99,8 @@ int cmd_schedules(int argc, char **argv)
 		NULL,
 		"List the schedules: name, parameters with their range and default, paper. Give "
 		"one as "
-		"--schedule NAME:key=value,... or load your own as --schedule ./mine.so",
+		"--schedule NAME:key=value,... or load your own as --schedule ./mine.so. In a name, "
+		"neither case nor - nor _ counts.",
 		NULL,
 		NULL,
 		NULL};
@@ -97,6 +119,7 @@ int cmd_schedules(int argc, char **argv)
 		print_wrapped(schedule->summary);
 		for (int k = 0; schedule->parameters && schedule->parameters[k].key; k++)
 			print_parameter(schedule, k);
+		print_aliases(schedule->name);
 		if (schedule->paper)
 			printf("%*s%s\n", NAME_COLUMNS, "", schedule->paper);
 	}

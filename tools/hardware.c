@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "nearest.h"
 #include "quantity.h"
 #include "runtime/ranks.h"
 
@@ -28,13 +29,19 @@ const char *const hardware_precisions[] = {
 /* Which of three. */
 static int parse_name(const char *text, const char *option, const char *const *names)
 {
+	struct orr_nearest near = orr_nearest_to(text);
+	char hint[ORR_HINT];
 	struct orr_error err;
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		if (!strcmp(text, names[i]))
 			return i;
-	orr_fail(&err, ORR_E_INPUT, "%s: no '%s': there are %s, %s and %s", option, text, names[0],
-		 names[1], names[2]);
+		orr_nearest_try(&near, names[i], NULL);
+		if (!strcmp(names[i], "cuda"))
+			orr_nearest_try(&near, "gpu", names[i]);
+	}
+	orr_fail(&err, ORR_E_INPUT, "%s: no '%s'%s: there are %s, %s and %s", option, text,
+		 orr_nearest_hint(hint, &near), names[0], names[1], names[2]);
 	command_refuse(&err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "across.h"
 #include "command.h"
+#include "nearest.h"
 
 static const struct {
 	const char *name;
@@ -94,9 +95,43 @@ static const char *find_bad(const struct argp *argp, int argc, char **argv)
 	return last;
 }
 
+/* The long options of argp and its children, but hidden ones. */
+static void try_options(struct orr_nearest *near, const struct argp *argp)
+{
+	char option[64];
+
+	for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++)
+		if (o->name && !(o->flags & OPTION_HIDDEN)) {
+			(void)snprintf(option, sizeof(option), "--%s", o->name);
+			orr_nearest_try(near, o->name, option);
+		}
+	for (const struct argp_child *c = argp->children; c && c->argp; c++)
+		try_options(near, c->argp);
+}
+
+/* " (did you mean --workers?)" for "--num-workers=4". */
+static const char *hint_option(char hint[ORR_HINT], const struct argp *argp, const char *word)
+{
+	/* what others call the workers */
+	static const char *const workers[] = {"pp", "gpus", "devices", "nproc-per-node"};
+	char option[64];
+	struct orr_nearest near = orr_nearest_to(option + 2);
+
+	(void)snprintf(option, sizeof(option), "%.*s", (int)strcspn(word, "="), word);
+	if (strncmp(word, "--", 2) || is_option(argp, option)) /* its value is what is wrong */
+		return "";
+	try_options(&near, argp);
+	for (size_t i = 0; i < sizeof(workers) / sizeof(*workers) && is_option(argp, "--workers=");
+	     i++)
+		orr_nearest_try(&near, workers[i], "--workers");
+	return orr_nearest_hint(hint, &near);
+}
+
 void command_parse(const struct argp *argp, int argc, char **argv, void *input)
 {
 	static char help[] = "--help";
+	char hint[ORR_HINT];
+	const char *bad;
 	struct orr_error err;
 
 	for (int i = 1; i < argc; i++) { /* argp's own help, which ARGP_NO_ERRS would swallow */
@@ -112,10 +147,11 @@ void command_parse(const struct argp *argp, int argc, char **argv, void *input)
 	}
 	if (!argp_parse(argp, argc, argv, ARGP_NO_ERRS, NULL, input))
 		return;
+	bad = find_bad(argp, argc, argv);
 	orr_fail(&err, ORR_E_INPUT,
-		 "'%s' is no option of `%s`, or lacks its value, or takes none: `%s --help` "
+		 "'%s'%s is no option of `%s`, or lacks its value, or takes none: `%s --help` "
 		 "lists them",
-		 find_bad(argp, argc, argv), argv[0], argv[0]);
+		 bad, hint_option(hint, argp, bad), argv[0], argv[0]);
 	command_refuse(&err);
 }
 
@@ -131,6 +167,22 @@ static bool repeats(int argc, char **argv)
 	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
 		together |= commands[i].on_every_rank && !strcmp(argv[1], commands[i].name);
 	return !together && rank && atoi(rank) > 0;
+}
+
+/* Exit code 2. */
+static int refuse_command(const char *word)
+{
+	struct orr_nearest near = orr_nearest_to(word);
+	char hint[ORR_HINT];
+
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		orr_nearest_try(&near, commands[i].name, NULL);
+	fprintf(stderr, "orrery: no command '%s'%s: there are", word,
+		orr_nearest_hint(hint, &near));
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
+	fprintf(stderr, "\n");
+	return 2;
 }
 
 int main(int argc, char **argv)
@@ -159,9 +211,5 @@ int main(int argc, char **argv)
 		print_help(stderr);
 		return 2;
 	}
-	fprintf(stderr, "orrery: no command '%s': there are", argv[1]);
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
-	fprintf(stderr, "\n");
-	return 2;
+	return refuse_command(argv[1]);
 }

@@ -63,6 +63,9 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		if (levels->n == ORR_MOST_LEVELS || length >= sizeof(part))
 			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: give at most %d levels, innermost first, such as "
 			                "4x2", workers, ORR_MOST_LEVELS);
+		if (!length)
+			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: a number is missing beside an x: say 4, or 4x2 "
+			                "for 2 groups of 4", *workers ? workers : "''");
 		memcpy(part, at, length);
 		part[length] = '\0';
 		if ((code = orr_count_parse(&count, part, 1, 4096, "--workers", err)))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "quantity.h"
 
 struct place {
@@ -81,6 +82,24 @@ bool orr_attribute_draws(char kind, const char *name)
 		if (list[-1] == ' ' && list[length] == ' ')
 			return true;
 	return false;
+}
+
+const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name, int op)
+{
+	struct orr_nearest near = orr_nearest_to(name);
+
+	if (kind == 'n') {
+		orr_nearest_try(&near, "op", NULL);
+		for (size_t i = 0; i < N_ATTRIBUTES; i++)
+			if (attributes[i].op < 0 || attributes[i].op == op)
+				orr_nearest_try(&near, attributes[i].name, NULL);
+	}
+	if (kind == 'g')
+		orr_nearest_try_all(&near, "data, overhead, samples, repeat");
+	orr_nearest_try_all(&near, kind == 'n' ? node_drawing
+				   : kind == 'e' ? edge_drawing
+						 : graph_drawing);
+	return orr_nearest_hint(hint, &near);
 }
 
 bool orr_attribute_is_cost(const char *name)
@@ -192,18 +211,19 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 
 /* Nobody knows it: say what this op knows. */
 static int fail_unknown(const struct orr_draft_operator *o, const struct place *place,
-			struct orr_error *err)
+			const char *name, struct orr_error *err)
 {
 	static const char *const own[ORR_N_OPS] = {
 		[ORR_OP_INPUT] = "columns, scale, ",
 		[ORR_OP_LINEAR] = "features, ",
 	};
 	const char *op = orr_op_name(o->is.op);
+	char hint[ORR_HINT];
 
 	return orr_fail(err, ORR_E_INPUT,
-			"%s is no attribute of %s%s: use op, %s" EVERYWHERE ", or what "
+			"%s%s is no attribute of %s%s: use op, %s" EVERYWHERE ", or what "
 			"Graphviz draws with",
-			place->text, o->is.op == ORR_OP_COST ? "a study operator" : "op=",
+			place->text, orr_attribute_hint(hint, 'n', name, (int)o->is.op), o->is.op == ORR_OP_COST ? "a study operator" : "op=",
 			o->is.op == ORR_OP_COST ? "" : op, own[o->is.op] ? own[o->is.op] : "");
 }
 
@@ -235,5 +255,5 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 	}
 	if (orr_attribute_draws('n', name))
 		return 0;
-	return fail_unknown(o, &place, err);
+	return fail_unknown(o, &place, name, err);
 }

@@ -59,20 +59,32 @@ static bool plain_name(const char *name)
 static int read_op(const struct reader *r, Agnode_t *node, struct orr_operator *o)
 {
 	const char *text = agget(node, "op"), *name = agnameof(node);
+	struct orr_nearest near = orr_nearest_to(text ? text : "");
 	int i, line;
-	char message[256];
+	char message[320], hint[ORR_HINT];
 
 	if (!text || !*text) {
+		const char *unknown = NULL;
 		Agsym_t *symbol = NULL;
 
-		while ((symbol = agnxtattr(r->graph, AGNODE, symbol)))
-			if (orr_attribute_is_cost(symbol->name) && *agxget(node, symbol))
+		while ((symbol = agnxtattr(r->graph, AGNODE, symbol))) {
+			if (!*agxget(node, symbol))
+				continue;
+			if (orr_attribute_is_cost(symbol->name))
 				return 0; /* a study operator, which it is already */
-		return fail_node(r, o->line, name,
-				 "neither an op nor costs: give it op=... (" ORR_OPS_ALLOWED
-				 "), or forward=... and backward=... for a study");
+			if (!unknown && !orr_attribute_draws('n', symbol->name))
+				unknown = symbol->name;
+		}
+		(void)snprintf(message, sizeof(message),
+			       "neither an op nor costs%s%.60s%s: give it op=... (" ORR_OPS_ALLOWED
+			       "), or forward=... and backward=... for a study",
+			       unknown ? ", but " : "", unknown ? unknown : "",
+			       unknown ? orr_attribute_hint(hint, 'n', unknown, -1) : "");
+		return fail_node(r, o->line, name, message);
 	}
 	for (i = 0; i < ORR_N_OPS; i++) {
+		if (i != ORR_OP_COST)
+			orr_nearest_try(&near, orr_op_name((enum orr_op)i), NULL);
 		if (i == ORR_OP_COST || strcmp(text, orr_op_name((enum orr_op)i)) != 0)
 			continue;
 		o->op = (enum orr_op)i;
@@ -81,8 +93,8 @@ static int read_op(const struct reader *r, Agnode_t *node, struct orr_operator *
 		return 0;
 	}
 	line = attribute_line(r, name, "op");
-	(void)snprintf(message, sizeof(message), "op: %.60s is no operator: say " ORR_OPS_ALLOWED,
-		       text);
+	(void)snprintf(message, sizeof(message), "op: %.60s%s is no operator: say " ORR_OPS_ALLOWED,
+		       text, orr_nearest_hint(hint, &near));
 	return fail_node(r, line, name, message);
 }
 
@@ -212,27 +224,29 @@ static int check_drawing(const struct reader *r)
 {
 	const char *file = r->draft->name;
 	Agsym_t *symbol = NULL;
+	char hint[ORR_HINT];
 	int line;
 
 	while ((symbol = agnxtattr(r->graph, AGEDGE, symbol)))
 		if (!orr_attribute_draws('e', symbol->name))
 			return orr_fail(
 				r->err, ORR_E_INPUT,
-				"%s:%d: %.60s is no attribute of an edge: use only what "
+				"%s:%d: %.60s%s is no attribute of an edge: use only what "
 				"Graphviz draws with (sizes are the operators': activation)",
 				file,
 				orr_scan_line(&r->scan, ORR_MENTION_DEFAULT, "edge", symbol->name),
-				symbol->name);
+				symbol->name, orr_attribute_hint(hint, 'e', symbol->name, -1));
 	while ((symbol = agnxtattr(r->graph, AGRAPH, symbol)))
 		if (!orr_attribute_draws('g', symbol->name) &&
 		    strcmp(symbol->name, "repeat") != 0 && strcmp(symbol->name, "data") != 0 &&
 		    strcmp(symbol->name, "overhead") != 0 && strcmp(symbol->name, "samples") != 0)
 			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: %.60s is no attribute of a graph or a subgraph: "
+					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
 					"use data, overhead and samples, on the graph, repeat, on a subgraph, or what "
 					"Graphviz draws "
 					"with",
-					file, graph_attribute_line(r, symbol->name), symbol->name);
+					file, graph_attribute_line(r, symbol->name), symbol->name,
+					orr_attribute_hint(hint, 'g', symbol->name, -1));
 	line = orr_scan_line(&r->scan, ORR_MENTION_DEFAULT, "graph", "repeat");
 	if (line)
 		return orr_fail(r->err, ORR_E_INPUT,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <cgraph.h>
 #include "draft.h"
+#include "nearest.h"
 
 /* What reading keeps besides the draft. */
 struct orr_dot_durations {
@@ -28,6 +29,8 @@ bool orr_attribute_is_cost(const char *name);
 
 /* Whether Graphviz draws something with it; kind: 'n'ode, 'e'dge or 'g'raph. */
 bool orr_attribute_draws(char kind, const char *name);
+/* " (did you mean forward?)" for a name that nothing has, or ""; op: of the node, or -1. */
+const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name, int op);
 
 /* Parse one graph. file stands in the message; *out is closed with agclose(). */
 int orr_dot_parse(Agraph_t **out, const char *file, const char *text, struct orr_error *err);
