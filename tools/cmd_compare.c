@@ -8,6 +8,7 @@
 #include "command.h"
 #include "compare.h"
 #include "output.h"
+#include "plugin.h"
 #include "quantity.h"
 #include "work.h"
 
@@ -31,6 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->work;
 		state->child_inputs[1] = &a->output;
+		state->child_inputs[2] = &a->work.timeout_s;
 		return 0;
 	case KEY_SVG:
 		a->output.svg = arg;
@@ -203,7 +205,7 @@ static int write_scatter(FILE *file, const void *what, struct orr_error *err)
 int cmd_compare(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
+		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		options,
 		parse,

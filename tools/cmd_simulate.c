@@ -6,6 +6,7 @@
 #include "drawing/diagram.h"
 #include "figures.h"
 #include "output.h"
+#include "plugin.h"
 #include "report.h"
 #include "simulate.h"
 #include "timeline.h"
@@ -25,6 +26,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	state->child_inputs[0] = &a->work;
 	state->child_inputs[1] = &a->output;
+	state->child_inputs[2] = &a->work.timeout_s;
 	return 0;
 }
 
@@ -44,7 +46,7 @@ static int print(const struct arguments *a, const struct orr_timeline *t,
 int cmd_simulate(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0}, {&output_argp, 0, NULL, 0}, {0}};
+		{&work_argp, 0, NULL, 0}, {&output_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		NULL,     parse, "GRAPH", "Simulate a schedule exactly: its timeline and figures.",
 		children, NULL,  NULL};

@@ -16,6 +16,7 @@
 #include "hardware.h"
 #include "keep.h"
 #include "output.h"
+#include "plugin.h"
 #include "progress.h"
 #include "quantity.h"
 #include "report.h"
@@ -37,7 +38,6 @@ enum {
 	KEY_DECAY,
 	KEY_SEED,
 	KEY_PREFETCH,
-	KEY_TIMEOUT,
 	KEY_RANKS,
 	KEY_LOSS
 };
@@ -64,8 +64,6 @@ static const struct argp_option options[] = {
 	{"weight-decay", KEY_DECAY, "X", 0, "(0)", 4},
 	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
 	{"prefetch", KEY_PREFETCH, "N", 0, "fetch the parameters of so many jobs ahead (2)", 4},
-	{"timeout", KEY_TIMEOUT, "SECONDS", 0, "stop a run that makes no progress for so long (60)",
-	 4},
 	{"ranks-workers", KEY_RANKS, "N,N,...", 0,
 	 "under mpirun: how many of the workers each rank has (as evenly "
 	 "as can be)",
@@ -117,6 +115,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[1] = &a->keep;
 		state->child_inputs[2] = &a->output;
 		state->child_inputs[3] = &a->run;
+		state->child_inputs[4] = &a->work.timeout_s;
 		break;
 	case KEY_EPOCHS:
 		a->epochs = parse_count(arg, 1, 1000000000, "--epochs");
@@ -145,9 +144,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_PREFETCH:
 		a->run.prefetch = (int)parse_count(arg, 0, 1000, "--prefetch");
-		break;
-	case KEY_TIMEOUT:
-		a->run.timeout_s = parse_real(arg, 0.01, 1e9, "--timeout");
 		break;
 	case KEY_RANKS:
 		a->run.ranks_workers = arg;
@@ -496,6 +492,7 @@ static int check_together(struct arguments *a, struct orr_error *err)
 		return orr_fail(err, ORR_E_INPUT,
 				"--steps and --epochs say the same thing: give one of them");
 	a->run.batch = a->work.batch;
+	a->run.timeout_s = a->work.timeout_s;
 	a->work.optimizer_floats = a->run.optimizer == ORR_OPTIMIZER_SGD ? 1 : 2;
 	if (!a->has_lr)
 		a->run.learning_rate = a->run.optimizer == ORR_OPTIMIZER_SGD ? 0.1 : 0.002;
@@ -546,6 +543,7 @@ int cmd_train(int argc, char **argv)
 		{&keep_argp, 0, NULL, 0},
 		{&output_argp, 0, NULL, 0},
 		{&hardware_argp, 0, NULL, 0},
+		{&plugin_argp, 0, NULL, 0},
 		{0}};
 	static const struct argp argp = {
 		options,  parse, "GRAPH", "Train a model under a schedule, as StarPU tasks.",

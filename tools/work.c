@@ -1,14 +1,13 @@
 #include "work.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
 #include "partition.h"
 #include "planning/plan.h"
+#include "plugin.h"
 #include "quantity.h"
 #include "output_file.h"
 #include "searching.h"
@@ -271,6 +270,7 @@ struct work_options work_options_default(void)
 		.batch = 96,
 		.optimizer_floats = 1,
 		.accumulate = 1,
+		.timeout_s = PLUGIN_TIMEOUT_S,
 		.costs = {-1, -1, -1, -1, -1, -1, false},
 	};
 }
@@ -378,31 +378,16 @@ static bool is_plan(const char *source)
 	return length > 5 && !strcmp(source + length - 5, ".json");
 }
 
-static char crash[512]; /* all that may be said in a signal's handler is ready before */
-
-/* What crashed crashes again, and then ends the process as it would have. */
-static void tell_crash(int signal)
+static int choose(struct work *work, const struct work_options *o, struct orr_error *err)
 {
-	ssize_t n = write(STDERR_FILENO, crash, strlen(crash));
+	int code;
 
-	(void)n, (void)signal;
-}
-
-/* A plug-in's crash looks like ours. Who else catches signals, as MPI and sanitizers do, says more. */
-static void watch_plugin(const char *schedule)
-{
-	static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-	struct sigaction old, mine = {.sa_handler = tell_crash, .sa_flags = (int)SA_RESETHAND};
-	size_t length = schedule ? strlen(schedule) : 0;
-
-	if (length < 3 || strcmp(schedule + length - 3, ".so"))
-		return;
-	(void)snprintf(crash, sizeof(crash),
-		       "orrery: crashed with the plug-in %.400s: gdb --args shows in which function\n",
-		       schedule);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
-		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
-			sigaction(signals[i], &mine, NULL);
+	if (!o->schedule)
+		return 0;
+	plugin_watch(o->schedule, o->timeout_s);
+	code = orr_choice_init(&work->choice, o->schedule, err);
+	plugin_loaded(code ? NULL : &work->choice.schedule);
+	return code;
 }
 
 int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
@@ -411,13 +396,12 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	int code;
 
 	memset(work, 0, sizeof(*work));
-	watch_plugin(o->schedule);
 	/* a plan has both; with another schedule its stages and their replicas remain */
 	if (is_plan(o->source) && !o->has_schedule)
 		o->schedule = o->source;
 	else if (is_plan(o->source) && (code = orr_plan_file_read(&work->plan, o->source, err)))
 		goto out;
-	if ((o->schedule && (code = orr_choice_init(&work->choice, o->schedule, err))) ||
+	if ((code = choose(work, o, err)) ||
 	    (work->plan && (code = orr_choice_set_replicas(&work->choice, work->plan, err))) ||
 	    (code = read_graph(work, o, err)) ||
 	    (o->has_costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||

@@ -26,6 +26,7 @@ struct work_options {
 	enum orr_sync sync;   /* of a stream, as is: */
 	int accumulate;       /* microbatches on each replica in an update */
 	const char *versions; /* the option of these two that was given; NULL: none */
+	double timeout_s;     /* of a plug-in, see plugin.h */
 	struct orr_study_costs costs;
 	bool has_costs;
 };

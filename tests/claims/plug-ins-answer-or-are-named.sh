@@ -1,0 +1,152 @@
+# A plug-in that never answers, ends the process or crashes is told in one line, which names its function, within --timeout.
+cat >bad.c <<'END'
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "schedule.h"
+
+static volatile int depth;
+
+static int deeper(int n)
+{
+	volatile char room[4096];
+
+	room[n % 4096] = (char)n;
+	depth++;
+	return deeper(n + 1) + room[n % 4096];
+}
+
+enum { CHECK = 1, COMPUTE, WEIGHTS, PRIORITY, IN_FLIGHT, RECOMPUTE, PLACE, LAY_OUT, LOADING };
+
+static void at(int where)
+{
+	if (where != WHERE)
+		return;
+	switch (HOW) {
+	case 1:
+		for (;;)
+			depth = 0;
+	case 2:
+		_exit(0);
+	case 3:
+		_Exit(0);
+	case 4:
+		exit(0);
+	case 5:
+		deeper(0);
+		break;
+	case 6:
+		raise(SIGFPE);
+	}
+}
+
+static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+{
+	(void)p, (void)data, (void)err;
+	at(CHECK);
+	return 0;
+}
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)b, (void)d, (void)data;
+	at(COMPUTE);
+	return s % p->n_workers;
+}
+
+static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	at(WEIGHTS);
+	return compute(p, s, b, d, data);
+}
+
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)data;
+	at(PRIORITY);
+	return ((int64_t)b * 2 + d) * 2 * p->n_stages + (d == ORR_PASS_F ? s : p->n_stages - 1 - s);
+}
+
+static int in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p, (void)s, (void)data;
+	at(IN_FLIGHT);
+	return 0;
+}
+
+static bool recompute(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p, (void)s, (void)data;
+	at(RECOMPUTE);
+	return false;
+}
+
+static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n, struct orr_error *err)
+{
+	(void)err;
+	at(LAY_OUT);
+	for (int j = 0; j < p->n_microbatches * p->n_stages * 2; j++)
+		n[j] = priority(p, j / 2 % p->n_stages, j / 2 / p->n_stages, (enum orr_pass)(j % 2), data);
+	return 0;
+}
+
+static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n, int64_t *bound_ns,
+                 struct orr_error *err)
+{
+	at(PLACE);
+	for (int s = 0; s < p->n_stages; s++)
+		worker[s] = s % p->n_workers;
+	*bound_ns = 0;
+	return lay_out(p, data, n, err);
+}
+
+__attribute__((constructor)) static void loading(void)
+{
+	at(LOADING);
+}
+
+static const struct orr_schedule bad = {
+	.name = "bad",
+	.check = check,
+	.compute = compute,
+	.weights = weights,
+	.priority = WHERE == LAY_OUT ? NULL : priority,
+	.in_flight = in_flight,
+	.recompute = recompute,
+	.lay_out = WHERE == LAY_OUT ? lay_out : NULL,
+	.place = WHERE == PLACE ? place : NULL,
+};
+ORR_PLUGIN(bad);
+END
+
+ulimit -c 0
+# meet WHERE HOW STATUS TEXT COMMAND...: that exit code, nothing on standard output, one line, and it has the text
+meet() {
+	where=$1 how=$2 status=$3 text=$4
+	shift 4
+	cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE="$where" -DHOW="$how" -o bad.so bad.c
+	code=0
+	timeout 30 "$orrery" "$@" --schedule ./bad.so >out 2>err || code=$?
+	[ $code -eq "$status" ] || { echo "$*, $text: exit code $code: $(cat err)"; exit 1; }
+	[ ! -s out ]
+	[ "$(wc -l <err)" -eq 1 ]
+	grep -qF "$text" err || { echo "$text: $(cat err)"; exit 1; }
+}
+
+cc -shared -fPIC -w -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
+"$orrery" simulate chain:2 -m 2 --timeout 5 --schedule ./bad.so >out # the same plug-in, where it answers
+where=0
+for function in check compute weights priority in_flight recompute place lay_out; do
+	where=$((where + 1))
+	meet $where 1 2 "the plug-in ./bad.so has not answered for 0.2 s in $function()" \
+		simulate chain:2 -m 2 --timeout 0.2
+	meet $where 2 2 "the plug-in ./bad.so ended the process in $function()" simulate chain:2 -m 2
+done
+meet 9 1 2 'has not answered for 0.2 s while it was loaded' simulate chain:2 --timeout 0.2
+meet 2 3 2 'ended the process in compute()' compare chain:2 -m 2
+meet 4 4 2 'ended the process in priority()' compare chain:2 -m 2
+meet 4 1 2 'has not answered for 0.2 s in priority()' compare chain:2 -m 2 --timeout 0.2
+meet 4 5 139 'crashed with the plug-in ./bad.so in priority()' simulate chain:2 -m 2
+meet 1 6 136 'crashed with the plug-in ./bad.so in check()' simulate chain:2 -m 2
+[ $can_train = no ] || meet 5 1 2 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
+	--timeout 0.2
