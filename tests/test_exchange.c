@@ -102,6 +102,13 @@ static const struct {
 	 false,
 	 {"0F0 0B0", "1F0 1B0"},
 	 6},
+	{"waits, microbatches where there need be none, transfers in a group",
+	 "0UNSHARD0,0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F0,0WAIT_SEND_F1,1RECV_B,0I0,0W0,0I1,0W1,"
+	 "0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n"
+	 "1RECV_F0,1F0,1I0,(1SEND_B0;1F1 ; 1W0)OVERLAP_F_B,1WAIT_SEND_B0,1I1,1SEND_B1,1WAIT_SEND_B1,1W1,1RESHARD\n",
+	 true,
+	 {"0F0 0F1 0B0 0W0 0B1 0W1", "1F0 1B0 1F1 1W0 1B1 1W1"},
+	 8},
 	{"spaces, CRLF, a byte order mark, blank lines at the end",
 	 "\xef\xbb\xbf 0F0 ,\t,0B0\r\n,1F0, 1B0 \r\n\r\n  \n",
 	 false,
@@ -140,11 +147,51 @@ START_TEST(a_file_is_the_schedule_that_it_says)
 }
 END_TEST
 
+/* Each schedule of PyTorch 2.15 with its transfers, waits and sharding is the one without them. */
+static const char *const dumped[] = {"gpipe",      "looped-bfs",      "interleaved-1f1b", "interleaved-zero-bubble",
+				     "zbv-zero-bubble", "dualpipe-v"};
+
+static void way_init_dump(struct way *way, struct orr_table **table, const char *name, const char *form)
+{
+	char path[512];
+	struct orr_error err = {""};
+	struct orr_pipeline *p;
+
+	(void)snprintf(path, sizeof(path), ORR_SOURCE "/tests/pytorch/%s-%s.csv", name, form);
+	ck_assert_msg(!orr_exchange_read(table, path, &err), "%s", err.msg);
+	p = make_split_chain((*table)->n_stages);
+	way_init_table(way, p, *table);
+}
+
+START_TEST(dumps_of_pytorch_are_read_with_what_moves)
+{
+	struct orr_table *tables[2] = {NULL, NULL};
+	struct way ways[2];
+	char order[2][512];
+
+	way_init_dump(&ways[0], &tables[0], dumped[_i], "compute_only");
+	way_init_dump(&ways[1], &tables[1], dumped[_i], "compute_comms");
+	for (int w = 0; w < 2; w++) {
+		for (int k = 0; k < 2; k++)
+			way_order(&ways[k], w, order[k], sizeof(order[k]));
+		ck_assert_str_eq(order[0], order[1]);
+		ck_assert_uint_gt(strlen(order[0]), 30);
+	}
+	ck_assert_int_eq(ways[0].figures->makespan_ns, ways[1].figures->makespan_ns);
+	for (int k = 0; k < 2; k++) {
+		struct orr_pipeline *p = (struct orr_pipeline *)ways[k].jobs->pipeline;
+
+		way_fini(&ways[k]);
+		orr_table_destroy(tables[k]);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
 #define PASSES                                                                                     \
-	"there are F forward, I input gradient, W weight gradient, B whole backward, SEND_F, "     \
-	"RECV_F, "                                                                                 \
-	"SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD"
-#define PAIR "a pair is one forward and one backward, such as (0F7;7B3)OVERLAP_F_B"
+	"there are F forward, I input gradient, W weight gradient, B whole backward, "             \
+	"(WAIT_)SEND_F, (WAIT_)SEND_B, RECV_F, RECV_B, UNSHARD, RESHARD, (WAIT_)REDUCE_GRAD"
+#define GROUP "a group is actions with ; between them, such as (0F7;7B3)OVERLAP_F_B"
 #define FORM "write stage, pass, microbatch, such as 0F0"
 static const struct {
 	const char *text, *message;
@@ -168,9 +215,10 @@ static const struct {
 	{"0F0,,,12\n", "a.csv:1:4: '12': no pass '': " PASSES},
 	{"0F0,0 F1\n", "a.csv:1:2: '0 F1': no pass ' F1': " PASSES},
 	{"0F\n", "a.csv:1:1: '0F': no microbatch number: " FORM},
-	{"0F0,0SEND_F\n", "a.csv:1:2: '0SEND_F': no microbatch number: " FORM},
-	{"0F0,0B0,0RESHARD1\n",
-	 "a.csv:1:3: '0RESHARD1': '1' is too much: cells are separated by commas"},
+	{"0F0,0SEND\n", "a.csv:1:2: '0SEND': no pass 'SEND': " PASSES},
+	{"0F0,0WAIT_RECV_F0\n", "a.csv:1:2: '0WAIT_RECV_F0': no pass 'WAIT_RECV_F': " PASSES},
+	{"0F0,0B0,0RESHARD1x\n",
+	 "a.csv:1:3: '0RESHARD1x': 'x' is too much: cells are separated by commas"},
 	{"0F0;0B0\n", "a.csv:1:1: '0F0;0B0': ';0B0' is too much: cells are separated by commas"},
 	{"0F0,0B0 0F1\n",
 	 "a.csv:1:2: '0B0 0F1': ' 0F1' is too much: cells are separated by commas"},
@@ -183,13 +231,12 @@ static const struct {
 	 "a.csv:1:2: '0this is no pass and it is quite long': no pass 'this': " PASSES},
 	{"0F0,0123456789012345678901234567890123456789\n", /* printed in part */
 	 "a.csv:1:2: '0123456789012345678901234567890123456789': a stage number above 999999999"},
-	/* pairs */
-	{"(0F0)OVERLAP_F_B\n", "a.csv:1:1: '(0F0)OVERLAP_F_B': " PAIR},
-	{"(0F0;0F1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0F1)OVERLAP_F_B': " PAIR},
-	{"(0F0;0W1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0W1)OVERLAP_F_B': " PAIR},
-	{"(0F0;0SEND_F1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0SEND_F1)OVERLAP_F_B': " PAIR},
-	{"(0F0;0B1)OVERLAP\n", "a.csv:1:1: '(0F0;0B1)OVERLAP': " PAIR},
-	{"(0F0;0B1;0F2)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0B1;0F2)OVERLAP_F_B': " PAIR},
+	/* groups */
+	{"()OVERLAP_F_B\n", "a.csv:1:1: '()OVERLAP_F_B': no stage number: " FORM},
+	{"(0F0,0B0)OVERLAP_F_B\n", "a.csv:1:1: '(0F0': " GROUP},
+	{"(0F0;0B1)OVERLAP\n", "a.csv:1:1: '(0F0;0B1)OVERLAP': " GROUP},
+	{"(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVERLAP_F_B\n",
+	 "a.csv:1:1: '(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVE...': more than 8 actions in a group"},
 	{"(0F0;0X1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0X1)OVERLAP_F_B': no pass 'X': " PASSES},
 	{"(0F0;B1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;B1)OVERLAP_F_B': no stage number: " FORM},
 	{"(0F1;0B0)OVERLAP_F_B3\n",
@@ -503,6 +550,7 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(tcase, 120);
+	tcase_add_loop_test(tcase, dumps_of_pytorch_are_read_with_what_moves, 0, N(dumped));
 	tcase_add_loop_test(tcase, a_file_is_the_schedule_that_it_says, 0, N(good));
 	tcase_add_loop_test(tcase, a_wrong_cell_is_named, 0, N(bad));
 	tcase_add_test(tcase, a_zero_byte_is_no_end);

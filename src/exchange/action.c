@@ -7,23 +7,26 @@
 #define LARGEST 999999999
 #define SHOWN 24 /* characters of a wrong cell in a message */
 
+/* All that PyTorch 2.15 reads, and BW of the older writing. */
 static const struct {
 	const char *word;
 	enum orr_action_kind kind;
-	bool numbered; /* a microbatch follows */
 } words[] = {
-	{"F", ORR_ACTION_F, true},
-	{"I", ORR_ACTION_I, true},
-	{"W", ORR_ACTION_W, true},
-	{"B", ORR_ACTION_B, true},
-	{"BW", ORR_ACTION_BW, true},
-	{"SEND_F", ORR_ACTION_OTHER, true},
-	{"RECV_F", ORR_ACTION_OTHER, true},
-	{"SEND_B", ORR_ACTION_OTHER, true},
-	{"RECV_B", ORR_ACTION_OTHER, true},
-	{"UNSHARD", ORR_ACTION_OTHER, false},
-	{"RESHARD", ORR_ACTION_OTHER, false},
-	{"REDUCE_GRAD", ORR_ACTION_OTHER, false},
+	{"F", ORR_ACTION_F},
+	{"I", ORR_ACTION_I},
+	{"W", ORR_ACTION_W},
+	{"B", ORR_ACTION_B},
+	{"BW", ORR_ACTION_BW},
+	{"SEND_F", ORR_ACTION_OTHER},
+	{"RECV_F", ORR_ACTION_OTHER},
+	{"SEND_B", ORR_ACTION_OTHER},
+	{"RECV_B", ORR_ACTION_OTHER},
+	{"WAIT_SEND_F", ORR_ACTION_OTHER},
+	{"WAIT_SEND_B", ORR_ACTION_OTHER},
+	{"UNSHARD", ORR_ACTION_OTHER},
+	{"RESHARD", ORR_ACTION_OTHER},
+	{"REDUCE_GRAD", ORR_ACTION_OTHER},
+	{"WAIT_REDUCE_GRAD", ORR_ACTION_OTHER},
 };
 #define N_WORDS (sizeof(words) / sizeof(words[0]))
 
@@ -88,12 +91,13 @@ static int read_word(struct scan *scan)
 		scan->end = start + length;
 	(void)snprintf(scan->why, scan->size,
 		       "no pass '%s': there are F forward, I input gradient, W weight gradient, "
-		       "B whole backward, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, "
-		       "REDUCE_GRAD",
+		       "B whole backward, (WAIT_)SEND_F, (WAIT_)SEND_B, RECV_F, RECV_B, UNSHARD, "
+		       "RESHARD, (WAIT_)REDUCE_GRAD",
 		       print_rest(shown, scan));
 	return -1;
 }
 
+/* A microbatch may follow what does not compute. */
 static bool read_action(struct orr_action *action, struct scan *scan)
 {
 	int word;
@@ -102,7 +106,10 @@ static bool read_action(struct orr_action *action, struct scan *scan)
 		return false;
 	action->kind = words[word].kind;
 	action->b = -1;
-	return !words[word].numbered || read_number(&action->b, scan, "microbatch number");
+	if (action->kind == ORR_ACTION_OTHER &&
+	    (scan->at == scan->end || !isdigit((unsigned char)*scan->at)))
+		return true;
+	return read_number(&action->b, scan, "microbatch number");
 }
 
 static bool read_end(struct scan *scan)
@@ -126,39 +133,39 @@ static bool skip(struct scan *scan, const char *text)
 	return true;
 }
 
-/* (0F7;7B3)OVERLAP_F_B: one forward and one backward. */
-static bool read_pair(struct orr_action actions[2], struct scan *scan)
+/* (0F7;7B3)OVERLAP_F_B: actions that run together. The number of them, or 0. */
+static int read_group(struct orr_action *actions, struct scan *scan)
 {
-	bool forward[2];
+	int n = 0;
 
-	if (!read_action(&actions[0], scan))
-		return false;
-	if (!skip(scan, ";"))
-		goto refuse;
-	while (skip(scan, " "))
-		;
-	if (!read_action(&actions[1], scan))
-		return false;
-	for (int i = 0; i < 2; i++) {
-		forward[i] = actions[i].kind == ORR_ACTION_F;
-		if (actions[i].kind == ORR_ACTION_W || actions[i].kind == ORR_ACTION_OTHER)
-			goto refuse;
+	do {
+		while (skip(scan, " "))
+			;
+		if (n == ORR_MOST_TOGETHER) {
+			(void)snprintf(scan->why, scan->size, "more than %d actions in a group",
+				       ORR_MOST_TOGETHER);
+			return 0;
+		}
+		if (!read_action(&actions[n++], scan))
+			return 0;
+		while (skip(scan, " "))
+			;
+	} while (skip(scan, ";"));
+	if (!skip(scan, ")OVERLAP_F_B")) {
+		(void)snprintf(scan->why, scan->size,
+			       "a group is actions with ; between them, such as "
+			       "(0F7;7B3)OVERLAP_F_B");
+		return 0;
 	}
-	if (forward[0] == forward[1] || !skip(scan, ")OVERLAP_F_B"))
-		goto refuse;
-	return read_end(scan);
-refuse:
-	(void)snprintf(scan->why, scan->size,
-		       "a pair is one forward and one backward, such as (0F7;7B3)OVERLAP_F_B");
-	return false;
+	return read_end(scan) ? n : 0;
 }
 
-int orr_action_parse(struct orr_action actions[2], const char *cell, size_t length, char *why,
-		     size_t size)
+int orr_action_parse(struct orr_action actions[ORR_MOST_TOGETHER], const char *cell, size_t length,
+		     char *why, size_t size)
 {
 	struct scan scan = {cell, cell + length, why, size};
 
 	if (skip(&scan, "("))
-		return read_pair(actions, &scan) ? 2 : 0;
+		return read_group(actions, &scan);
 	return read_action(&actions[0], &scan) && read_end(&scan) ? 1 : 0;
 }

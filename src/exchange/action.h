@@ -10,9 +10,10 @@ enum orr_action_kind {
 	ORR_ACTION_W,    /* weight gradient */
 	ORR_ACTION_B,    /* whole backward; in the older writing the input gradient */
 	ORR_ACTION_BW,   /* whole backward in the older writing */
-	ORR_ACTION_OTHER /* a transfer, or sharding: of no consequence here */
+	ORR_ACTION_OTHER /* a transfer, a wait for one, or sharding: of no consequence here */
 };
 #define ORR_N_ACTIONS 6
+#define ORR_MOST_TOGETHER 8 /* actions of a group */
 
 struct orr_action {
 	enum orr_action_kind kind;
@@ -22,8 +23,8 @@ struct orr_action {
 /* "F", "I", "W", "B" or "BW". */
 const char *orr_action_word(enum orr_action_kind kind);
 
-/* Read a cell without the spaces around it: one action, or the two of a pair. The number of them,
- * or 0 with why filled in: what is wrong, and what was expected. */
-int orr_action_parse(struct orr_action actions[2], const char *cell, size_t length, char *why,
-		     size_t size);
+/* Read a cell without the spaces around it: one action, or those of a group. The number of them, or 0
+ * with why filled in: what is wrong, and what was expected. */
+int orr_action_parse(struct orr_action actions[ORR_MOST_TOGETHER], const char *cell, size_t length,
+		     char *why, size_t size);
 #endif

@@ -69,7 +69,7 @@ static int refuse_cell(const struct reading *r, int row, int column, const char 
 
 static int read_cell(struct reading *r, int row, int column, const char *cell, size_t length)
 {
-	struct orr_action actions[2];
+	struct orr_action actions[ORR_MOST_TOGETHER];
 	char why[256];
 	int n, code;
 
@@ -293,7 +293,8 @@ static int fill_table(struct orr_table **out, const struct reading *r)
 
 		table->compute[j] = item->row - 1;
 		table->column[j] = item->column;
-		table->priority[j] = (int64_t)item->column * 4 + item->part;
+		table->priority[j] =
+			(int64_t)item->column * 2 * ORR_MOST_TOGETHER + item->part;
 	}
 	*out = table;
 	return 0;
