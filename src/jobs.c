@@ -311,49 +311,58 @@ static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 }
 
 /* Bytes that a step keeps and moves must be countable as well. */
-static int check_bytes(const struct orr_jobs *jobs, struct orr_error *err)
+static int check_bytes(const struct orr_pipeline *p, struct orr_error *err)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	double total = 0;
+	double total = 0, most = 0;
+	int largest = 0;
 
-	for (int s = 0; s < p->n_stages; s++)
-		total += (double)p->stages[s].stash_bytes + (double)p->stages[s].input_bytes +
-			 (double)p->stages[s].parameter_bytes * (8 + p->n_workers);
-	for (int e = 0; e < p->n_edges; e++)
-		total += (double)p->edges[e].bytes;
-	if (total * jobs->n_passes * p->n_microbatches < (double)(INT64_MAX / 4))
+	for (int s = 0; s < p->n_stages; s++) {
+		double bytes = (double)p->stages[s].stash_bytes + (double)p->stages[s].input_bytes +
+			       (double)p->stages[s].parameter_bytes * (8 + p->n_workers);
+
+		for (int i = 0; i < p->stages[s].n_out; i++)
+			bytes += (double)p->edges[p->stages[s].out[i]].bytes;
+		total += bytes;
+		if (bytes > most) {
+			most = bytes;
+			largest = s;
+		}
+	}
+	if (total * ORR_N_PASSES * p->n_microbatches < (double)(INT64_MAX / 4))
 		return 0;
 	return orr_fail(
 		err, ORR_E_INPUT,
-		"%d microbatches of %d stages keep and move more than %lld bytes, more than can be "
-		"counted: take smaller sizes or fewer of them",
-		p->n_microbatches, p->n_stages, (long long)(INT64_MAX / 4));
+		"%d microbatches of %d stages, stage %d the largest, keep and move more than %lld "
+		"bytes, more than can be counted: take smaller sizes or fewer of them",
+		p->n_microbatches, p->n_stages, largest, (long long)(INT64_MAX / 4));
 }
 
-static int check_total(const struct orr_jobs *jobs, struct orr_error *err)
+/* Every stage may run F again, and all of it, and what crosses edges, one after the other. */
+static int check_total(const struct orr_pipeline *p, struct orr_error *err)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	int64_t total = 0, step = 0;
+	double total = 2.0 * p->n_edges * p->n_microbatches * (double)p->latency_ns, most = 0;
+	int longest = 0;
 
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
-		int64_t again_ns = jobs->recompute[s] ? stage->forward_ns : 0;
+		double step = (2 * (double)stage->forward_ns + (double)stage->backward_ns +
+			       (double)stage->weight_ns) * p->n_microbatches +
+			      (double)stage->update_ns;
 
-		if (__builtin_add_overflow(stage->forward_ns, stage->backward_ns, &step) ||
-		    __builtin_add_overflow(step, again_ns, &step) ||
-		    __builtin_add_overflow(step, stage->weight_ns, &step) ||
-		    __builtin_mul_overflow(step, (int64_t)p->n_microbatches, &step) ||
-		    __builtin_add_overflow(step, stage->update_ns, &step) ||
-		    __builtin_add_overflow(total, step, &total) || total > INT64_MAX / 4)
-			return orr_fail(err, ORR_E_INPUT,
-					"%d microbatches of %d stages last more than %lld s "
-					"together, more than "
-					"can be counted in nanoseconds: take shorter durations or "
-					"fewer of them",
-					p->n_microbatches, p->n_stages,
-					(long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+		total += step;
+		if (step > most) {
+			most = step;
+			longest = s;
+		}
 	}
-	return 0;
+	if (total < (double)(INT64_MAX / 4))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%d microbatches of %d stages, stage %d the longest, last more than %lld s "
+			"together, more than can be counted in nanoseconds: take shorter durations, a "
+			"smaller latency or fewer of them",
+			p->n_microbatches, p->n_stages, longest,
+			(long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 
 static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *err)
@@ -383,6 +392,8 @@ int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 	struct orr_jobs *jobs;
 	int code;
 
+	if ((code = check_total(p, err)) || (code = check_bytes(p, err)))
+		return code;
 	if (schedule->check && (code = schedule->check(p, schedule->data, &own)))
 		return refuse_for(schedule, code, &own, err);
 	if (!(jobs = calloc(1, sizeof(*jobs))))
@@ -392,8 +403,7 @@ int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 	jobs->order = schedule->order;
 	jobs->n_passes = schedule->split_backward ? 3 : 2;
 	jobs->n_jobs = p->n_stages * p->n_microbatches * jobs->n_passes;
-	if ((code = evaluate_recompute(jobs, schedule, err)) || (code = check_total(jobs, err)) ||
-	    (code = check_bytes(jobs, err)) ||
+	if ((code = evaluate_recompute(jobs, schedule, err)) ||
 	    (code = allocate(jobs, schedule->weights != NULL, err)) ||
 	    (code = evaluate_placement(jobs, schedule, err)) ||
 	    (code = evaluate_order(jobs, schedule, err)) ||

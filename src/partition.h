@@ -23,6 +23,11 @@ int orr_partition(struct orr_pipeline **out, const struct orr_graph *g, const st
 int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g, const struct orr_machine *machine,
                      const int *stage_of, int n_stages, int64_t samples, struct orr_error *err);
 
+/* Refuse costs whose sum over the graph is more than 2^60 ns or bytes of one kind, and name the operator. Who adds up
+ * what follows from orr_partition_charge() has no more to check. */
+int orr_partition_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
+                        struct orr_error *err);
+
 /* Add the costs of one operator to a stage's; the bytes of its output. */
 void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
                           const struct orr_machine *machine);

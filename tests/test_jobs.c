@@ -303,6 +303,14 @@ START_TEST(durations_that_overflow_are_refused)
 	ck_assert_int_eq(orr_pipeline_set_step(p, 1, 1000, &err), 0);
 	ck_assert_int_eq(orr_jobs_create(&jobs, p, orr_schedules[0], &err), ORR_E_INPUT);
 	ck_assert_ptr_null(jobs);
+	ck_assert_msg(strstr(err.msg, "stage 1 the longest"), "%s", err.msg);
+	p->stages[1].forward_ns = 1;
+	p->latency_ns = INT64_MAX / 16;
+	ck_assert_int_eq(orr_jobs_create(&jobs, p, orr_schedules[0], &err), ORR_E_INPUT);
+	p->latency_ns = 0;
+	p->stages[2].stash_bytes = INT64_MAX / 8;
+	ck_assert_int_eq(orr_jobs_create(&jobs, p, orr_schedules[0], &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, "stage 2 the largest"), "%s", err.msg);
 	orr_pipeline_destroy(p);
 }
 END_TEST
