@@ -240,22 +240,7 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 		return code;
 	if (t->jobs->stream)
 		write_stream(file, t, f);
-	fputs("\nbubble:      1 - time busy / (workers x makespan)\n"
-	      "span bubble: 1 - time busy of the busiest worker / longest time from a worker's first\n"
-	      "             start to its last end: workers may start staggered\n"
-	      "throughput:  microbatches through a stage per worker in the time that one takes\n"
-	      "peak stash:  most stage stashes that a worker held at once\n",
-	      file);
-	if (t->jobs->stream && !t->measured)
-		fputs("start-up:    until the input stages start their first backward\n"
-		      "steady:      what comes in between start-up and drain, for as long as training goes on\n"
-		      "drain:       from the end of the last forward at the input\n",
-		      file);
-	if (t->jobs->stream)
-		fputs("staleness:   updates between the version that F reads and the one that its gradient\n"
-		      "             is applied to, in the steady part\n"
-		      "versions:    most that a replica holds at once\n",
-		      file);
+	fputs("\n`orrery simulate --help` defines these figures.\n", file);
 	return orr_layout_finish(file, "report", err);
 }
 

@@ -13,6 +13,7 @@
 #include "planning/plan.h"
 #include "quantity.h"
 #include "searching.h"
+#include "untested.h"
 #include "stages.h"
 #include "work.h"
 
@@ -231,6 +232,16 @@ static int print_periods(const struct orr_plan *plan, struct orr_error *err)
 	return 0;
 }
 
+static void print_untested(const struct orr_plan *plan)
+{
+	struct orr_untested untested[ORR_MOST_UNTESTED];
+	int n = orr_untested_find(untested, plan->jobs, &plan->machine);
+	char text[256];
+
+	if (n)
+		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
+}
+
 static int print_text(const struct orr_plan *plan, struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
@@ -280,6 +291,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	if (plan->pieces.n_stages)
 		print_world(plan->proven ? "in pieces (no better balance)" : "in pieces", &plan->pieces,
 			    plan->in_pieces, g->units);
+	print_untested(plan);
 	if (print_periods(plan, err))
 		return ORR_E_NOMEM;
 	return orr_plan_advise(plan, print_advice, &any, err);
@@ -294,12 +306,14 @@ static int dump(FILE *file, const void *json, struct orr_error *err)
 
 static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
 {
+	struct orr_untested untested[ORR_MOST_UNTESTED];
+	int n = orr_untested_find(untested, plan->jobs, &plan->machine), code;
 	json_t *json = orr_plan_json(plan, a->work.has_costs, err);
-	int code;
 
 	if (!json)
 		return ORR_E_NOMEM;
-	code = output_file(a->out, dump, json, err);
+	if (!(code = orr_untested_report(json, untested, n, err)))
+		code = output_file(a->out, dump, json, err);
 	if (!code && a->output.json)
 		return output_json(json, err);
 	json_decref(json);

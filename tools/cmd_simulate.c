@@ -5,11 +5,15 @@
 #include "command.h"
 #include "drawing/diagram.h"
 #include "figures.h"
+#include "graph.h"
 #include "output.h"
+#include "pipeline.h"
 #include "plugin.h"
+#include "quantity.h"
 #include "report.h"
 #include "simulate.h"
 #include "timeline.h"
+#include "untested.h"
 #include "work.h"
 
 struct arguments {
@@ -30,17 +34,65 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-static int print(const struct arguments *a, const struct orr_timeline *t,
+/* Did nobody but orr_cut() say which operators make a stage? */
+static bool was_cut(const struct work *work)
+{
+	int n_computing = 0;
+
+	for (int i = 0; i < work->graph->n_operators; i++) {
+		if (work->graph->operators[i].stage >= 0)
+			return false;
+		n_computing += work->graph->operators[i].op != ORR_OP_INPUT;
+	}
+	return !work->plan && !work->choice.plan && work->pipeline->n_stages < n_computing;
+}
+
+/* A cut follows one order of the operators, so a small branch may be all that a worker has. */
+static void print_uneven(const struct work *work, const struct orr_figures *f)
+{
+	char busy[32], mean[32];
+	int64_t sum = 0;
+	int least = 0;
+
+	for (int w = 0; w < f->n_workers; w++) {
+		sum += f->worker[w].busy_ns;
+		least = f->worker[w].busy_ns < f->worker[least].busy_ns ? w : least;
+	}
+	sum /= f->n_workers;
+	if (f->worker[least].busy_ns < sum / 2 && was_cut(work))
+		printf("\nuneven: worker %d is busy for %s, and the mean is %s: `orrery plan` balances "
+		       "stages better\n",
+		       least,
+		       orr_duration_print(busy, sizeof(busy), f->worker[least].busy_ns,
+					  work->pipeline->units),
+		       orr_duration_print(mean, sizeof(mean), sum, work->pipeline->units));
+}
+
+static int print(const struct arguments *a, const struct work *work, const struct orr_timeline *t,
 		 const struct orr_figures *f, struct orr_error *err)
 {
-	int code;
+	struct orr_untested untested[ORR_MOST_UNTESTED];
+	int n = orr_untested_find(untested, t->jobs, &a->work.machine), code;
+	char text[256];
+	json_t *json;
 
-	if (a->output.json)
-		return output_json(orr_report_json(t, f, err), err);
+	if (a->output.json) {
+		if ((json = orr_report_json(t, f, err)) &&
+		    (code = orr_untested_report(json, untested, n, err))) {
+			json_decref(json);
+			return code;
+		}
+		return output_json(json, err);
+	}
 	if ((code = orr_diagram_text(stdout, t, output_columns(), output_wants_colour(), err)))
 		return code;
 	printf("\n");
-	return orr_report_write(stdout, t, f, err);
+	code = orr_report_write(stdout, t, f, err);
+	if (!code)
+		print_uneven(work, f);
+	if (!code && n)
+		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
+	return code;
 }
 
 int cmd_simulate(int argc, char **argv)
@@ -48,8 +100,29 @@ int cmd_simulate(int argc, char **argv)
 	static const struct argp_child children[] = {
 		{&work_argp, 0, NULL, 0}, {&output_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
-		NULL,     parse, "GRAPH", "Simulate a schedule exactly: its timeline and figures.",
-		children, NULL,  NULL};
+		NULL,
+		parse,
+		"GRAPH",
+		"Simulate a schedule exactly: its timeline and figures."
+		"\v"
+		"The figures, here and of train:\n"
+		"  bubble        1 - time busy / (workers x makespan)\n"
+		"  span bubble   1 - time busy of the busiest worker / longest time from a\n"
+		"                worker's first start to its last end, which may be staggered\n"
+		"  lower bound   no order of these jobs on these workers is shorter\n"
+		"  throughput    microbatches through a stage per worker in the time of one\n"
+		"  peak stash    most stage stashes that a worker held at once\n"
+		"  not tested    what took no time or memory for want of sizes or links\n"
+		"and of a schedule that never flushes:\n"
+		"  start-up      until the input stages start their first backward\n"
+		"  steady        what comes in between start-up and drain, without end\n"
+		"  drain         from the end of the last forward at the input\n"
+		"  staleness     updates between the version that F reads and the one that\n"
+		"                its gradient is applied to, in the steady part\n"
+		"  versions      most that a replica holds at once",
+		children,
+		NULL,
+		NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct orr_timeline *timeline = NULL;
 	struct orr_figures *figures = NULL;
@@ -64,7 +137,7 @@ int cmd_simulate(int argc, char **argv)
 	    (code = orr_figures_create(&figures, timeline, &err)) ||
 	    (code = orr_steady_find(&figures->steady, timeline, &a.work.machine, &err)) ||
 	    (code = orr_figures_check_memory(figures, &a.work.machine, &err)) ||
-	    (code = print(&a, timeline, figures, &err)))
+	    (code = print(&a, &work, timeline, figures, &err)))
 		goto out;
 	code = output_timelines(&a.output, (const struct orr_timeline *const[]){timeline},
 				(const char *const[]){work.jobs->schedule}, 1, &err);

@@ -1,5 +1,6 @@
 #include "work.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Machine:", 3},
 	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
 	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
-	{"memory", KEY_MEMORY, "SIZE", 0, "of a worker; what does not fit is refused (no limit)",
+	{"memory", KEY_MEMORY, "SIZE", 0, "of a worker, such as 16GB; what does not fit is refused (no limit)",
 	 3},
 	{"flops", KEY_FLOPS, "N", 0,
 	 "FLOP per second, charged for operators without measured costs (1e10)", 3},
@@ -98,6 +99,21 @@ static void refuse_zero(bool zero, const char *what)
 	if (zero)
 		command_refuse((orr_fail(&err, ORR_E_INPUT, "%s: 0: leave it out for no limit", what),
 				&err));
+}
+
+/* 16 would be 16 bytes, which nobody means who writes it. */
+static int64_t parse_memory(const char *text)
+{
+	int64_t bytes = parse_size(text, "--memory");
+	struct orr_error err;
+
+	refuse_zero(!bytes, "--memory");
+	if (isdigit((unsigned char)text[strlen(text) - 1]))
+		command_refuse((orr_fail(&err, ORR_E_INPUT,
+					 "--memory: %.40s has no unit: say %.40sGB, or %.40sB", text,
+					 text, text),
+				&err));
+	return bytes;
 }
 
 /* F,B[,W], all in units or none. */
@@ -196,8 +212,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		refuse_zero(o->machine.bandwidth_bytes_per_s <= 0, "--bandwidth");
 		break;
 	case KEY_MEMORY:
-		o->machine.memory_bytes = parse_size(arg, "--memory");
-		refuse_zero(!o->machine.memory_bytes, "--memory");
+		o->machine.memory_bytes = parse_memory(arg);
 		break;
 	case KEY_FLOPS:
 		if (orr_real_parse(&o->machine.flops_per_s, arg, 1, 1e24, "--flops", &err))

@@ -1,0 +1,124 @@
+#include "untested.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs.h"
+#include "machine.h"
+
+/* Which sizes there are. */
+struct sizes {
+	bool stash, parameters, activations;
+};
+
+static struct sizes find_sizes(const struct orr_pipeline *p)
+{
+	struct sizes sizes = {false, false, false};
+
+	for (int s = 0; s < p->n_stages; s++) {
+		sizes.stash = sizes.stash || p->stages[s].stash_bytes;
+		sizes.parameters = sizes.parameters || p->stages[s].parameter_bytes;
+	}
+	for (int e = 0; e < p->n_edges; e++)
+		sizes.activations = sizes.activations || p->edges[e].bytes;
+	return sizes;
+}
+
+static bool has_limited_links(const struct orr_machine *m)
+{
+	for (int l = 0; l < m->levels.n; l++)
+		if (m->levels.bytes_per_s[l] > 0)
+			return true;
+	return m->bandwidth_bytes_per_s > 0;
+}
+
+/* Does an activation go from one worker to another? */
+static bool sends_activations(const struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int e = 0; e < p->n_edges; e++)
+		for (int b = 0; b < p->n_microbatches; b++)
+			if (jobs->compute[orr_jobs_index(jobs, p->edges[e].from, b, ORR_PASS_F)] !=
+			    jobs->compute[orr_jobs_index(jobs, p->edges[e].to, b, ORR_PASS_F)])
+				return true;
+	return false;
+}
+
+/* What goes between workers for the sake of parameters; NULL: nothing. */
+static const char *name_collective(const struct orr_jobs *jobs)
+{
+	for (int s = 0; s < jobs->pipeline->n_stages; s++)
+		if (jobs->first_owner[s + 1] - jobs->first_owner[s] > 1)
+			return "all-reduce";
+	for (int j = 0; j < jobs->n_jobs; j++)
+		if (jobs->weights[j] != jobs->compute[j])
+			return "all-gather";
+	return NULL;
+}
+
+int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs,
+		      const struct orr_machine *machine)
+{
+	struct sizes sizes = find_sizes(jobs->pipeline);
+	bool any = sizes.stash || sizes.parameters || sizes.activations;
+	bool limited = has_limited_links(machine), sends = sends_activations(jobs);
+	const char *collective = name_collective(jobs), *none = "no operator has a size";
+	int n = 0;
+
+	if (machine->memory_bytes && !sizes.stash && !sizes.parameters)
+		list[n++] = (struct orr_untested){
+			"memory", any ? "no operator has a stash or parameters" : none};
+	else if (machine->memory_bytes && !sizes.stash)
+		list[n++] = (struct orr_untested){"stashes in memory", "no operator has a stash"};
+	else if (machine->memory_bytes && !sizes.parameters)
+		list[n++] = (struct orr_untested){"parameters in memory",
+						  "no operator has parameters"};
+	if (limited && !any && (sends || collective))
+		list[n++] = (struct orr_untested){"links", none};
+	else if (limited && sends && !sizes.activations)
+		list[n++] = (struct orr_untested){"activations on links",
+						  "no operator has an activation"};
+	if (collective && (any || !limited) && (!sizes.parameters || !limited))
+		list[n++] = (struct orr_untested){collective, !any ? none
+							      : !sizes.parameters
+								      ? "no operator has parameters"
+								      : "links are free"};
+	return n;
+}
+
+const char *orr_untested_print(char *buffer, size_t size, const struct orr_untested *list, int n)
+{
+	size_t used = 0;
+
+	buffer[0] = '\0';
+	for (int i = 0; i < n && used < size; i++) {
+		bool again = i && !strcmp(list[i].why, list[i - 1].why);
+		bool last = i + 1 == n || strcmp(list[i].why, list[i + 1].why);
+
+		used += (size_t)snprintf(buffer + used, size - used, "%s%s%s%s%s",
+					 !i      ? "not tested: "
+					 : again ? ", "
+						 : "; ",
+					 list[i].what, last ? " (" : "", last ? list[i].why : "",
+					 last ? ")" : "");
+	}
+	return buffer;
+}
+
+int orr_untested_report(json_t *report, const struct orr_untested *list, int n,
+			struct orr_error *err)
+{
+	json_t *array = json_array();
+	bool ok = array;
+
+	for (int i = 0; i < n && ok; i++)
+		ok = !json_array_append_new(array, json_string(list[i].what));
+	if (!ok)
+		json_decref(array);
+	else
+		ok = !json_object_set_new(report, "not_tested", array);
+	return ok ? 0 : orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+}
