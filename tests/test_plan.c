@@ -100,8 +100,6 @@ START_TEST(profiles_are_cut_no_worse_than_published)
 		ck_assert_int_eq(again->stages[i].from, h->stages[i].from);
 		ck_assert_int_eq(again->stages[i].to, h->stages[i].to);
 		ck_assert_int_eq(again->stages[i].workers, h->stages[i].workers);
-		ck_assert(again->stages[i].compute_s == h->stages[i].compute_s); /* to the bit */
-		ck_assert(again->stages[i].communication_s == h->stages[i].communication_s);
 	}
 	orr_hierarchy_destroy(h);
 	orr_hierarchy_destroy(again);
@@ -118,32 +116,36 @@ START_TEST(every_term_of_the_cost_counts)
 {
 	static const struct {
 		const char *workers, *links;
+		int m; /* 0: as PipeDream's optimizer counts */
 		bool activations;
 		int n_stages;
 		double slowest_s;
 	} cases[] = {
-		{"1", NULL, true, 1, 4},
-		{"2", NULL, true, 1, 2},               /* two replicas of everything */
-		{"2", "100GB/s", true, 1, 2.05},       /* 4 * 5 GB / (100 GB/s * 2) = 0.1 s, shared by two */
-		{"2", "1GB/s", false, 2, 3},           /* 5 s of exchange are too much: a | b */
-		{"2", "1GB/s", true, 1, 4},            /* and 2 * 2 GB / 1 GB/s between them as slow as one worker */
-		{"4", "1GB/s", false, 2, 3},           /* two replicas of a: (3 + 8) / 2; no better */
-		{"2x2", "100GB/s,100GB/s", false, 1, 1.05}, /* (2.05 + 0.1 / 2) / 2: the group shares the exchange */
+		{"1", NULL, 0, true, 1, 4},
+		{"2", NULL, 0, true, 1, 2},               /* two replicas of everything */
+		{"2", "100GB/s", 0, true, 1, 2.05},       /* 4 * 5 GB / (100 GB/s * 2) = 0.1 s, shared by two */
+		{"2", "1GB/s", 0, false, 2, 3},           /* 5 s of exchange are too much: a | b */
+		{"2", "1GB/s", 0, true, 1, 4},            /* and 2 * 2 GB / 1 GB/s between them as slow as one worker */
+		{"4", "1GB/s", 0, false, 2, 3},           /* two replicas of a: (3 + 8) / 2; no better */
+		{"2x2", "100GB/s,100GB/s", 0, false, 1, 1.05}, /* (2.05 + 0.1 / 2) / 2: the group shares the exchange */
+		{"2", NULL, 10, true, 1, 2},
+		{"2", "100GB/s", 10, true, 1, 2.005},     /* a ring of 2 * 1/2 * 5 GB takes 0.05 s, once in 10 microbatches */
+		{"2", "1GB/s", 10, true, 1, 2.5},
+		{"2", "1GB/s", 2, true, 1, 4},            /* 5 s in 2, and the link between a and b: as slow as one worker */
+		{"2", "1GB/s", 2, false, 2, 3},
+		{"4", "1GB/s", 10, false, 2, 1 + 1.6 / 3}, /* three replicas of a: 2 * 2/3 * 4 GB in 10 microbatches */
+		{"4", "1GB/s", 10, true, 2, 1 + 1.6 / 3}, /* three links with 4 s among them to b */
+		{"1x2", "1B/s,1GB/s", 10, true, 1, 2.5},  /* nobody uses the inner link */
+		{"2x1", "1GB/s,1B/s", 10, true, 1, 2.5},
 	};
 	struct orr_graph *g = parse_graph(two);
 	struct orr_ideals *x = make_ideals(g, 100);
-	struct orr_hierarchy_options o = {.activations = cases[_i].activations, .copies = 1, .least_in_flight = 1};
+	struct orr_hierarchy_options o = {.activations = cases[_i].activations, .n_microbatches = cases[_i].m,
+	                                  .copies = 1, .least_in_flight = 1};
 	struct orr_hierarchy *h = search(x, cases[_i].workers, cases[_i].links, o);
-	double slowest = 0;
 
 	ck_assert_double_eq_tol(h->slowest_s, cases[_i].slowest_s, 1e-9);
 	ck_assert_int_eq(h->n_stages, cases[_i].n_stages);
-	for (int s = 0; s < h->n_stages; s++) {
-		double time = h->stages[s].compute_s + h->stages[s].communication_s;
-
-		slowest = time > slowest ? time : slowest;
-	}
-	ck_assert_double_eq_tol(slowest, h->slowest_s, 1e-12);
 	orr_hierarchy_destroy(h);
 	orr_ideals_destroy(x);
 	orr_graph_destroy(g);
@@ -408,8 +410,8 @@ START_TEST(updates_and_overheads_are_planned_for)
 	struct orr_plan *plan = make_plan(g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 10});
 
 	ck_assert_int_eq(plan->figures->makespan_ns, (11 * 6 + 6) * ORR_UNIT_NS);
-	/* a tenth of an update for each of ten microbatches */
-	ck_assert_double_eq_tol(plan->slowest_s, 6.5, 1e-9);
+	/* a tenth of an update and its overhead for each of ten microbatches */
+	ck_assert_double_eq_tol(plan->slowest_s, 6.6, 1e-9);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 	/* what is updated long leaves the worker that computes long */
@@ -518,7 +520,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, profiles_are_cut_no_worse_than_published, 0, N_PUBLISHED);
-	tcase_add_loop_test(tcase, every_term_of_the_cost_counts, 0, 7);
+	tcase_add_loop_test(tcase, every_term_of_the_cost_counts, 0, 16);
 	tcase_add_loop_test(tcase, ideals_are_counted, 0, 3);
 	tcase_add_test(tcase, what_reads_only_free_operators_makes_no_cuts);
 	tcase_add_test(tcase, too_many_ideals_are_made_fewer);

@@ -171,10 +171,10 @@ static void print_stage(const struct orr_plan *plan, int s)
 			last = g->operators[i].name;
 			n++;
 		}
-	orr_duration_print(compute, sizeof(compute), (int64_t)(plan->compute_s[s] * 1e9 + 0.5),
+	orr_duration_print(compute, sizeof(compute), (int64_t)(plan->costs[s].compute_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(communication, sizeof(communication),
-			   (int64_t)(plan->communication_s[s] * 1e9 + 0.5), g->units);
+			   (int64_t)(plan->costs[s].communication_s * 1e9 + 0.5), g->units);
 	orr_size_print(size, sizeof(size), plan->pipeline->stages[s].parameter_bytes);
 	orr_workers_print(workers, sizeof(workers), plan->workers + plan->first[s], plan->replicas[s]);
 	printf("%5d  %-9s %10s %13s %11s  %4d: %s%s%s\n", s, workers, compute, communication, size,
@@ -242,18 +242,35 @@ static void print_untested(const struct orr_plan *plan)
 		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
 }
 
+/* Workers that have no job, and why. */
+static void print_idle(const struct orr_plan *plan)
+{
+	int n_workers = plan->pipeline->n_workers, m = plan->pipeline->n_microbatches, idle = n_workers, most = 0;
+
+	for (int w = 0; w < n_workers; w++)
+		idle -= plan->jobs->first[w + 1] > plan->jobs->first[w];
+	for (int s = 0; s < plan->pipeline->n_stages; s++) {
+		idle -= plan->replicas[s] > m ? plan->replicas[s] - m : 0;
+		most = plan->replicas[s] > most ? plan->replicas[s] : most;
+	}
+	if (most > m)
+		printf("%d microbatches are too few for %d replicas: -m %d gives each of them one.\n", m, most, most);
+	if (idle)
+		printf("%d of %d workers stay idle: %s.\n", idle, n_workers,
+		       plan->fastest ? "using them would not make the slowest stage faster"
+				     : "no way to make the slowest stage faster with them was found, but not "
+				       "every way was tried");
+}
+
 static int print_text(const struct orr_plan *plan, struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
 	char slowest[32], one[32], makespan[32], bound[32];
 	bool any = false;
-	int used = 0;
 
 	printf("stage  workers      compute communication  parameters  operators\n");
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		print_stage(plan, s);
-	for (int w = 0; w < plan->pipeline->n_workers; w++)
-		used += plan->jobs->first[w + 1] > plan->jobs->first[w];
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
@@ -271,10 +288,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 		printf("Searched: from %s, %.1f%% above the bound now.\n", one,
 		       100 * ((double)plan->figures->makespan_ns / (double)plan->figures->lower_bound_ns - 1));
 	}
-	if (used < plan->pipeline->n_workers)
-		printf("%d of %d workers stay idle: using them would not make the slowest stage "
-		       "faster.\n",
-		       plan->pipeline->n_workers - used, plan->pipeline->n_workers);
+	print_idle(plan);
 	if (plan->flattened)
 		printf("Too many branches side by side: they were put one after the other to be "
 		       "cut.\n");

@@ -60,11 +60,11 @@ static void advise_links(const struct advising *a)
 	int worst = 0;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
-		worst = plan->communication_s[s] > plan->communication_s[worst] ? s : worst;
-	if (plan->communication_s[worst] < 0.1 * plan->slowest_s)
+		worst = plan->costs[s].communication_s > plan->costs[worst].communication_s ? s : worst;
+	if (plan->costs[worst].communication_s < 0.1 * plan->slowest_s)
 		return;
 	(void)snprintf(line, sizeof(line), "stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
-	               "(--link)%s", worst, 100 * plan->communication_s[worst] / plan->slowest_s,
+	               "(--link)%s", worst, 100 * plan->costs[worst].communication_s / plan->slowest_s,
 	               plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas (--straight)"
 	                                         : ", or fewer workers");
 	a->visit(a->user, line);
@@ -105,8 +105,8 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 	int slowest = 0, code;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
-		slowest = plan->compute_s[s] > plan->compute_s[slowest] ? s : slowest;
-	busiest = plan->in_pieces ? plan->slowest_s : plan->compute_s[slowest];
+		slowest = plan->costs[s].compute_s > plan->costs[slowest].compute_s ? s : slowest;
+	busiest = plan->in_pieces ? plan->slowest_s : plan->costs[slowest].compute_s;
 	if (busiest < 1.1 * even)
 		return 0;
 	if ((code = find_anyhow(plan, &anyhow, &largest, err)))

@@ -1,37 +1,42 @@
 /* The costs, per microbatch of one stage on r components of a level with links of bandwidth B:
  *
- *   t = max((inner + exchange) / r, transfer),
+ *   t = max(inner / r + (update + ring) / m, transfer),
  *   inner     what the stage takes on one component: on a worker its forward and backward, on a group of
  *             workers the slowest stage of the best pipeline inside, found one level further in;
- *   exchange  4 (r-1) parameters / (B r inner workers);
- *   transfer  2 max(bytes in, bytes out) / (B r), activation forward and gradient back.
+ *   ring      2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches;
+ *   transfer  2 bytes / (B r), activations forward and gradients back, of the tensors that it reads from other stages of
+ *             its level. What it passes on to later ones goes there directly.
  *
- * This is what PipeDream's published optimizer counts, so that figures can be compared. It differs from the
- * formula that [5] prints in three places: exchange and computing are added there, not the larger of them
- * taken (nothing overlaps); the exchange has a factor of 4 instead of 2 (gradients go out and parameters come
- * back, each both ways); and the replicas share the transfers.
+ * A link joins two workers, so its stages have it to themselves: the tensors that a stage reads come over several links
+ * where several stages made them, or where those have other replicas. Then transfer is more than any link carries;
+ * with one level of workers, direct.c looks at every link on its own, and the answer is exact. With more levels the
+ * search is not: what a plan takes is counted afterwards, worker by worker (plan_cost.c).
  *
- * Ours differs from that optimizer in these:
- * - it divides the exchange by the workers inside a component for the first stage of a level only; here every
- *   stage's is: each worker exchanges what it holds over a link of its own;
- * - it does not count what the first stage sends where the next one has more replicas; here both ends count;
+ * PipeDream's published optimizer counts t = max((inner + exchange) / r, transfer) with an exchange of 4 (r-1) parameters /
+ * (B r) on inner workers after each round of microbatches: it is for training without a flush. With n_microbatches 0 its
+ * exchange stands in place of the ring, so that figures can be compared. It differs from ours in these too:
+ * - it divides the exchange by the workers inside a component for the first stage of a level only;
+ * - it counts a tensor at every cut that it crosses, and not what the first stage sends where the next one has
+ *   more replicas;
  * - it takes incomparable antichains for places of a cut inside a level; here a stage always is what lies
  *   between an ideal and a larger one, so that every plan can be run;
- * - it uses all workers unless told otherwise; here a plan may leave workers idle when that is faster.
- * In both, a tensor that is read two stages later counts at each cut that it crosses. */
+ * - it uses all workers unless told otherwise; here a plan may leave workers idle when that is faster. */
 #include "hierarchy.h"
 
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "direct.h"
 #include "ideals.h"
 #include "quantity.h"
+#include "tensors.h"
 
 /* The best pipeline between two ideals with at most so many components: its last stage begins at `cut` (-1:
  * there is one stage) on r components, and what comes before has `before`. */
 struct cell {
 	double time_s;
+	int64_t parameter_bytes; /* of the stage on a worker that has most */
 	int cut;
 	short before, r;
 };
@@ -49,14 +54,28 @@ struct search {
 	bool *inside;
 };
 
+static void drop_single(struct orr_levels *levels)
+{
+	int n = 0;
+
+	for (int l = 0; l < levels->n; l++) {
+		if (levels->workers[l] == 1 && (n || l + 1 < levels->n))
+			continue;
+		levels->workers[n] = levels->workers[l];
+		levels->bytes_per_s[n++] = levels->bytes_per_s[l];
+	}
+	levels->n = n;
+}
+
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err)
 {
+	const char *at = links;
 	char part[64];
 	int n_links = 0, total = 1;
 
 	*levels = (struct orr_levels){0};
-	for (const char *at = workers; ; at++) {
-		size_t length = strcspn(at, "x");
+	for (const char *of = workers; ; of++) {
+		size_t length = strcspn(of, "x");
 		int64_t count = 0;
 		int code;
 
@@ -66,7 +85,7 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		if (!length)
 			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: a number is missing beside an x: say 4, or 4x2 "
 			                "for 2 groups of 4", *workers ? workers : "''");
-		memcpy(part, at, length);
+		memcpy(part, of, length);
 		part[length] = '\0';
 		if ((code = orr_count_parse(&count, part, 1, 4096, "--workers", err)))
 			return code;
@@ -74,26 +93,26 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		if (total > 4096)
 			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: at most 4096 in all", workers);
 		levels->workers[levels->n++] = (int)count;
-		at += length;
-		if (!*at)
+		of += length;
+		if (!*of)
 			break;
 	}
-	for (const char *at = links; at; n_links++) {
+	for (; at && n_links < levels->n; n_links++) {
 		size_t length = strcspn(at, ",");
 		int code;
 
-		if (n_links == levels->n || length >= sizeof(part))
+		if (length >= sizeof(part))
 			break;
 		memcpy(part, at, length);
 		part[length] = '\0';
 		if ((code = orr_rate_parse(&levels->bytes_per_s[n_links], part, "--link", err)))
 			return code;
 		at = at[length] ? at + length + 1 : NULL;
-		if (!at && n_links + 1 == levels->n)
-			return 0;
 	}
-	if (!links)
+	if (!links || (!at && n_links == levels->n)) {
+		drop_single(levels);
 		return 0;
+	}
 	return orr_fail(err, ORR_E_INPUT, "--link %.60s: --workers %.40s has %d level%s: give as many links, innermost "
 	                "first", links, workers, levels->n, levels->n == 1 ? "" : "s");
 }
@@ -112,59 +131,87 @@ static struct cell *cell_at(const struct table *t, int n, int i, int j, int m)
 	return &t->cells[((size_t)i * (size_t)n + (size_t)j) * (size_t)(t->m + 1) + (size_t)m];
 }
 
-static double seconds(int64_t ns)
+/* Workers in a component of the level. */
+static int inner_workers(const struct search *s, int level)
 {
-	return (double)ns * 1e-9;
+	int n = 1;
+
+	for (int l = 0; l < level; l++)
+		n *= s->options->levels.workers[l];
+	return n;
 }
 
-/* Time on one component of the level. */
-static double inner_s(const struct search *s, int level, int i, int j)
+/* The best on one component of the level. */
+static struct cell inner_best(const struct search *s, int level, int i, int j)
 {
-	if (level == 0)
-		return seconds(s->x->compute_ns[j] - s->x->compute_ns[i] + s->x->overhead_ns);
-	return cell_at(&s->level[level - 1], s->x->n, i, j, s->level[level - 1].m)->time_s;
+	const struct orr_ideals *x = s->x;
+
+	if (level > 0)
+		return *cell_at(&s->level[level - 1], x->n, i, j, s->level[level - 1].m);
+	return (struct cell){.time_s = (double)(x->compute_ns[j] - x->compute_ns[i] + 2 * x->overhead_ns) * 1e-9,
+	                     .parameter_bytes = x->parameter_bytes[j] - x->parameter_bytes[i]};
 }
 
 static double exchange_s(const struct search *s, int level, int i, int j, int r)
 {
 	double rate = s->options->levels.bytes_per_s[level];
 	double bytes = (double)(s->x->parameter_bytes[j] - s->x->parameter_bytes[i]);
-	int inner = 1;
 
-	for (int l = 0; l < level; l++)
-		inner *= s->options->levels.workers[l];
-	return rate > 0 ? 4 * (r - 1) * bytes / (rate * r) / inner : 0;
+	return rate > 0 ? 4 * (r - 1) * bytes / (rate * r) / inner_workers(s, level) : 0;
 }
 
-static double transfer_s(const struct search *s, int level, int i, int j, int r)
+/* Replicas without a microbatch have no gradient to reduce. */
+static double ring_s(const struct search *s, int level, int64_t bytes, int r)
 {
 	double rate = s->options->levels.bytes_per_s[level];
-	int64_t in = s->x->crossing_bytes[i], out = s->x->crossing_bytes[j];
+	int k = r * inner_workers(s, level);
 
-	return rate > 0 && s->options->activations ? 2 * (double)(in > out ? in : out) / (rate * r) : 0;
+	k = k < s->options->n_microbatches ? k : s->options->n_microbatches;
+	return rate > 0 && r > 1 ? 2.0 * (k - 1) / k * (double)bytes / rate : 0;
 }
 
-/* DBL_MAX where it may not be. left: components for this stage and all after it. */
-static double stage_s(const struct search *s, int level, int i, int j, int r, int left)
+static double update_s(const struct search *s, int i, int j)
+{
+	int64_t ns = s->x->update_ns[j] - s->x->update_ns[i];
+
+	return (double)(ns > 0 ? ns + s->x->overhead_ns : 0) * 1e-9;
+}
+
+static double transfer_s(const struct search *s, int level, int base, int i, int j, int r)
+{
+	double rate = s->options->levels.bytes_per_s[level];
+
+	return rate > 0 && s->options->activations ? 2 * (double)orr_tensors_bytes(s->x, base, i, j) / (rate * r) : 0;
+}
+
+static bool fits(const struct search *s, int i, int j, int r, int left)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	double inner = inner_s(s, level, i, j), time, transfer;
 	int flight = o->least_in_flight;
 
-	if (inner >= DBL_MAX || (r > 1 && o->straight))
+	if (o->levels.n == 1 && (left + r - 1) / r > flight)
+		flight = (left + r - 1) / r;
+	if (o->most_in_flight && flight > o->most_in_flight)
+		flight = o->most_in_flight;
+	return (s->x->parameter_bytes[j] - s->x->parameter_bytes[i]) * o->copies +
+	       (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight <= o->memory_bytes;
+}
+
+/* Without transfers; DBL_MAX where it may not be. left: components for this stage and all after it. */
+static double busy_s(const struct search *s, int level, int i, int j, int r, int left)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	struct cell inner = inner_best(s, level, i, j);
+	double m = o->n_microbatches, update = update_s(s, i, j);
+
+	if (inner.time_s >= DBL_MAX || (r > 1 && o->straight))
 		return DBL_MAX;
-	if (o->memory_bytes && level == 0) {
-		if (o->levels.n == 1 && (left + r - 1) / r > flight)
-			flight = (left + r - 1) / r;
-		if (o->most_in_flight && flight > o->most_in_flight)
-			flight = o->most_in_flight;
-		if ((s->x->parameter_bytes[j] - s->x->parameter_bytes[i]) * o->copies +
-		    (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight > o->memory_bytes)
-			return DBL_MAX;
-	}
-	time = (inner + exchange_s(s, level, i, j, r)) / r;
-	transfer = transfer_s(s, level, i, j, r);
-	return time > transfer ? time : transfer;
+	if (o->memory_bytes && level == 0 && !fits(s, i, j, r, left))
+		return DBL_MAX;
+	if (!o->n_microbatches)
+		return (inner.time_s + (level ? 0 : update) + exchange_s(s, level, i, j, r)) / r;
+	update *= level ? 1 - 1.0 / r : 1; /* inner levels count it, and replicas do not share it */
+	return inner.time_s / r + (update + ring_s(s, level, inner.parameter_bytes, r)) / m;
 }
 
 static bool is_set(const struct search *s, const bool *matrix, int i, int j)
@@ -172,21 +219,23 @@ static bool is_set(const struct search *s, const bool *matrix, int i, int j)
 	return matrix[(size_t)j * (size_t)s->x->n + (size_t)i];
 }
 
-/* One stage from i to j on 1 to m components; fewer where that is no slower. */
+/* One stage from i to j on 1 to m components; fewer where that is no slower. What comes from before i and goes beyond j
+ * takes the links of an outer level. */
 static void fill_single(const struct search *s, int level, int i, int j)
 {
 	const struct table *t = &s->level[level];
+	int64_t parameter_bytes = inner_best(s, level, i, j).parameter_bytes;
 	double least = DBL_MAX;
 	short r = 1;
 
 	for (int m = 1; m <= t->m; m++) {
-		double time = is_set(s, s->allowed, i, j) ? stage_s(s, level, i, j, m, t->m) : DBL_MAX;
+		double time = is_set(s, s->allowed, i, j) ? busy_s(s, level, i, j, m, t->m) : DBL_MAX;
 
 		if (time < least) {
 			least = time;
 			r = (short)m;
 		}
-		*cell_at(t, s->x->n, i, j, m) = (struct cell){least, -1, 0, r};
+		*cell_at(t, s->x->n, i, j, m) = (struct cell){least, parameter_bytes, -1, 0, r};
 	}
 }
 
@@ -195,19 +244,24 @@ static void try_cut(const struct search *s, int level, int i, int k, int j)
 	const struct table *t = &s->level[level];
 	struct cell *here = cell_at(t, s->x->n, i, j, 0);
 	const struct cell *before = cell_at(t, s->x->n, i, k, 0);
+	int64_t parameter_bytes = inner_best(s, level, k, j).parameter_bytes;
+	double transfer = -1;
 
 	for (int r = 1; r < t->m; r++) {
-		double lowest = stage_s(s, level, k, j, r, r);
+		double lowest = busy_s(s, level, k, j, r, r);
 
 		if (lowest >= here[r + 1].time_s) /* here gets no slower with more components */
 			continue;
+		transfer = transfer < 0 ? transfer_s(s, level, i, k, j, 1) : transfer;
 		for (int m = r + 1; m <= t->m; m++) {
-			double time = s->options->memory_bytes ? stage_s(s, level, k, j, r, t->m - (m - r)) : lowest;
+			double time = s->options->memory_bytes ? busy_s(s, level, k, j, r, t->m - (m - r)) : lowest;
+			int64_t bytes = before[m - r].parameter_bytes;
 
-			if (before[m - r].time_s > time)
-				time = before[m - r].time_s;
+			time = transfer / r > time ? transfer / r : time;
+			time = before[m - r].time_s > time ? before[m - r].time_s : time;
+			bytes = parameter_bytes > bytes ? parameter_bytes : bytes;
 			if (time < here[m].time_s)
-				here[m] = (struct cell){time, k, (short)(m - r), (short)r};
+				here[m] = (struct cell){time, bytes, k, (short)(m - r), (short)r};
 		}
 	}
 	for (int m = 2; m <= t->m; m++)
@@ -234,15 +288,12 @@ static void fill(const struct search *s, int level)
 /* The stages of the outer levels that a stage lies in. */
 struct frame {
 	const struct frame *outer;
-	double exchange_s, transfer_s;
 	int first, r;
 };
 
-static int emit(struct orr_hierarchy *h, const struct search *s, int i, int j, const struct frame *frame,
-                struct orr_error *err)
+static int emit(struct orr_hierarchy *h, int i, int j, const struct frame *frame, struct orr_error *err)
 {
 	struct orr_hierarchy_stage *grown = realloc(h->stages, ((size_t)h->n_stages + 1) * sizeof(*grown)), *stage;
-	double time = inner_s(s, 0, i, j), compute = time;
 
 	if (!grown)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", h->n_stages + 1);
@@ -252,14 +303,9 @@ static int emit(struct orr_hierarchy *h, const struct search *s, int i, int j, c
 	for (int l = 0; frame; frame = frame->outer, l++) {
 		stage->first[l] = frame->first;
 		stage->replicas[l] = frame->r;
-		time = (time + frame->exchange_s) / frame->r;
-		time = frame->transfer_s > time ? frame->transfer_s : time;
 		stage->workers *= frame->r;
 	}
-	stage->compute_s = compute / stage->workers;
-	stage->communication_s = time - stage->compute_s;
 	h->n_workers += stage->workers;
-	h->slowest_s = time > h->slowest_s ? time : h->slowest_s;
 	return 0;
 }
 
@@ -275,11 +321,38 @@ static int expand(struct orr_hierarchy *h, const struct search *s, int level, in
 	if (cell->cut >= 0 && (code = expand(h, s, level, i, cell->cut, cell->before, outer, &frame.first, err)))
 		return code;
 	*n_used = frame.first + cell->r;
-	frame.exchange_s = exchange_s(s, level, begin, j, cell->r);
-	frame.transfer_s = transfer_s(s, level, begin, j, cell->r);
 	if (level > 0)
 		return expand(h, s, level - 1, begin, j, s->level[level - 1].m, &frame, &n_inner, err);
-	return emit(h, s, begin, j, &frame, err);
+	return emit(h, begin, j, &frame, err);
+}
+
+static double direct_busy_s(const void *user, int i, int j, int r, int left)
+{
+	const struct search *s = user;
+
+	return is_set(s, s->allowed, i, j) ? busy_s(s, 0, i, j, r, left) : DBL_MAX;
+}
+
+/* With one level, what is better where every link is looked at on its own. */
+static int go_directly(struct orr_hierarchy *h, const struct search *s, struct orr_error *err)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	struct orr_direct problem = {.x = s->x, .n_workers = o->levels.workers[0],
+	                             .bytes_per_s = o->activations ? o->levels.bytes_per_s[0] : 0,
+	                             .keeps_room = o->memory_bytes > 0, .busy_s = direct_busy_s, .user = s};
+	struct orr_direct_stage *stages = NULL;
+	int n = 0, first = 0, code = orr_direct_search(&problem, &stages, &n, &h->slowest_s, &h->proven, err);
+
+	if (!code && n)
+		h->n_stages = h->n_workers = 0;
+	for (int i = 0; i < n && !code; i++) {
+		struct frame frame = {.first = first, .r = stages[i].r};
+
+		code = emit(h, stages[i].from, stages[i].to, &frame, err);
+		first += stages[i].r;
+	}
+	free(stages);
+	return code;
 }
 
 int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels, int i)
@@ -346,7 +419,9 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
 	}
 	if (cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m)->time_s >= DBL_MAX)
 		goto out;
-	if ((code = expand(h, &s, last, 0, x->n - 1, s.level[last].m, NULL, &n_used, err)))
+	h->slowest_s = cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m)->time_s;
+	if ((code = expand(h, &s, last, 0, x->n - 1, s.level[last].m, NULL, &n_used, err)) ||
+	    (!last && (code = go_directly(h, &s, err))))
 		goto out;
 	*out = h;
 	h = NULL;

@@ -10,7 +10,8 @@
 
 struct orr_ideals;
 
-/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. */
+/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. Levels of one worker, whose
+ * links nobody uses, are left out. */
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
 
@@ -19,17 +20,17 @@ struct orr_hierarchy_options {
 	bool activations;  /* count what is sent between stages */
 	bool connected;    /* only stages that hang together */
 	bool straight;     /* no replicas */
+	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update; 0: as PipeDream's
+	                       published optimizer counts, see hierarchy.c */
 	int64_t memory_bytes; /* of a worker; 0: no limit */
 	int copies;        /* of the parameters: themselves, gradients, the optimizer's state */
 	int least_in_flight; /* microbatches that a stage holds at least, for the memory */
 	int most_in_flight;  /* and at most; 0: as many as keep the workers after it busy */
 };
 
-/* What lies between two ideals, on so many workers. Seconds per microbatch; the replicas share the
- * microbatches, so the work of one is divided by them. */
+/* What lies between two ideals, on so many workers. */
 struct orr_hierarchy_stage {
 	int from, to, workers;
-	double compute_s, communication_s; /* their sum is what counts */
 	/* where they are: counted at each level, replicas[l] components from first[l] on */
 	int first[ORR_MOST_LEVELS], replicas[ORR_MOST_LEVELS];
 };
@@ -37,7 +38,8 @@ struct orr_hierarchy_stage {
 struct orr_hierarchy {
 	int n_stages, n_workers; /* workers used; may be fewer than there are */
 	struct orr_hierarchy_stage *stages;
-	double slowest_s;
+	double slowest_s; /* seconds per microbatch; with several levels, at most */
+	bool proven;      /* no cut at these ideals has a faster slowest stage */
 };
 
 /* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of the ideals. */

@@ -7,6 +7,7 @@
 #include "machine.h"
 #include "partition.h"
 #include "pipeline.h"
+#include "tensors.h"
 
 /* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the reader's;
  * joined with its only input, the input's. */
@@ -71,8 +72,8 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 	for (int i = 0; i < g->n_operators; i++) {
 		orr_partition_charge(&u->costs[i], &g->operators[i], samples, machine);
 		u->leader[i] = is_free(u, i) ? -1 : i;
-		u->costs[i].backward_ns += u->costs[i].update_ns / n_microbatches;
-		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
+		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns +
+		                u->costs[i].update_ns / n_microbatches;
 	}
 	return 0;
 }
@@ -289,43 +290,25 @@ out:
 	return code;
 }
 
-static int weigh_ideals(struct orr_ideals *x, const struct units *u, int64_t samples, struct orr_error *err)
+static int weigh_ideals(struct orr_ideals *x, const struct units *u, struct orr_error *err)
 {
-	const struct orr_graph *g = u->g;
 	size_t n = (size_t)x->n;
-	int *last = calloc((size_t)g->n_operators + 1, sizeof(*last)); /* ideal + 1 that counted its output */
 
 	x->compute_ns = calloc(n, sizeof(int64_t));
+	x->update_ns = calloc(n, sizeof(int64_t));
 	x->parameter_bytes = calloc(n, sizeof(int64_t));
 	x->stash_bytes = calloc(n, sizeof(int64_t));
-	x->crossing_bytes = calloc(n, sizeof(int64_t));
-	if (!last || !x->compute_ns || !x->parameter_bytes || !x->stash_bytes || !x->crossing_bytes) {
-		free(last);
+	if (!x->compute_ns || !x->update_ns || !x->parameter_bytes || !x->stash_bytes)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
-	}
 	for (int a = 0; a < x->n; a++)
-		for (int i = 0; i < g->n_operators; i++) {
-			const struct orr_operator *o = &g->operators[i];
-
-			if (x->unit_of[i] < 0)
+		for (int i = 0; i < u->g->n_operators; i++) {
+			if (x->unit_of[i] < 0 || !orr_ideals_has(x, a, x->unit_of[i]))
 				continue;
-			if (orr_ideals_has(x, a, x->unit_of[i])) {
-				x->compute_ns[a] += u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
-				x->parameter_bytes[a] += u->costs[i].parameter_bytes;
-				x->stash_bytes[a] += u->costs[i].stash_bytes;
-				continue;
-			}
-			for (int k = 0; k < o->n_inputs; k++) {
-				int from = o->inputs[k];
-
-				if (x->unit_of[from] < 0 || last[from] == a + 1 ||
-				    !orr_ideals_has(x, a, x->unit_of[from]))
-					continue;
-				last[from] = a + 1;
-				x->crossing_bytes[a] += orr_partition_output_bytes(&g->operators[from], samples);
-			}
+			x->compute_ns[a] += u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
+			x->update_ns[a] += u->costs[i].update_ns;
+			x->parameter_bytes[a] += u->costs[i].parameter_bytes;
+			x->stash_bytes[a] += u->costs[i].stash_bytes;
 		}
-	free(last);
 	return 0;
 }
 
@@ -426,10 +409,15 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const 
 		                g->name);
 		goto out;
 	}
-	for (int i = 0; i < g->n_operators; i++)
+	for (int i = 0; i < g->n_operators; i++) {
+		int64_t work_ns = u.costs[i].forward_ns + u.costs[i].backward_ns + u.costs[i].weight_ns;
+
+		x->largest_ns = work_ns > x->largest_ns ? work_ns : x->largest_ns;
 		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[leader_of(&u, i)];
-	x->overhead_ns = 2 * g->overhead_ns;
-	if ((code = weigh_ideals(x, &u, samples, err)) || (code = note_neighbours(x, &u, err)))
+	}
+	x->overhead_ns = g->overhead_ns;
+	if ((code = weigh_ideals(x, &u, err)) || (code = note_neighbours(x, &u, err)) ||
+	    (code = orr_tensors_create(x, g, samples, err)))
 		goto out;
 	*out = x;
 	x = NULL;
@@ -449,6 +437,7 @@ void orr_ideals_destroy(struct orr_ideals *x)
 	free(x->compute_ns);
 	free(x->parameter_bytes);
 	free(x->stash_bytes);
-	free(x->crossing_bytes);
+	free(x->update_ns);
+	orr_tensors_destroy(x->tensors);
 	free(x);
 }

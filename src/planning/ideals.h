@@ -11,6 +11,7 @@
 
 struct orr_graph;
 struct orr_machine;
+struct orr_tensors;
 
 struct orr_ideals {
 	int n;          /* ideals, by size: 0 is empty, n - 1 is everything */
@@ -21,14 +22,16 @@ struct orr_ideals {
 	int n_words;
 	uint64_t *bits; /* [n * n_words] units inside */
 	uint64_t *neighbours; /* [n_units * n_words] units that a unit reads or feeds */
-	/* of everything inside, per microbatch; a stage's are differences, and what its jobs take to start */
-	int64_t overhead_ns; /* of a stage's two jobs */
-	int64_t *compute_ns, *parameter_bytes, *stash_bytes;
-	int64_t *crossing_bytes; /* [n] outputs that something outside reads, each once */
+	/* of everything inside, per microbatch (the update: per step); a stage's are differences, and what its jobs take
+	 * to start */
+	int64_t overhead_ns; /* of each job */
+	int64_t largest_ns;  /* the operator that computes longest */
+	int64_t *compute_ns, *update_ns, *parameter_bytes, *stash_bytes;
+	struct orr_tensors *tensors; /* what is sent where a cut divides those who make and read it: tensors.h */
 };
 
 /* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition. n_microbatches: they
- * share the update of the parameters. */
+ * share the update of the parameters where the cheapest are joined. */
 int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const struct orr_machine *machine,
                       int64_t samples, int n_microbatches, int most, struct orr_error *err);
 void orr_ideals_destroy(struct orr_ideals *x); /* NULL is fine */

@@ -51,13 +51,14 @@ static void note_world(struct orr_plan_world *world, const struct orr_plan *plan
 	world->fits = !limit || world->memory_bytes <= limit;
 }
 
-static struct orr_machine machine_of(const struct orr_plan_options *o)
+/* links: whether they take time. */
+static struct orr_machine machine_with(const struct orr_plan_options *o, bool links)
 {
 	struct orr_machine machine = orr_machine_default(orr_levels_workers(&o->levels));
 
 	machine.memory_bytes = o->memory_bytes;
 	machine.flops_per_s = o->flops_per_s;
-	for (int l = 0; l < o->levels.n && o->activations; l++)
+	for (int l = 0; l < o->levels.n && links; l++)
 		if (o->levels.bytes_per_s[l] > 0 && o->levels.workers[l] > 1 &&
 		    (machine.bandwidth_bytes_per_s <= 0 || o->levels.bytes_per_s[l] < machine.bandwidth_bytes_per_s))
 			machine.bandwidth_bytes_per_s = o->levels.bytes_per_s[l];
@@ -66,25 +67,22 @@ static struct orr_machine machine_of(const struct orr_plan_options *o)
 	return machine;
 }
 
+/* What a plan is simulated on. */
+static struct orr_machine machine_of(const struct orr_plan_options *o)
+{
+	return machine_with(o, o->activations);
+}
+
 /* Where the draft does not say otherwise, workers are numbered along the stages: neighbours share the inner links. */
 static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d)
 {
 	int next = 0;
 
 	for (int s = 0; s < d->n_stages; s++) {
-		double busy = 0;
-
 		plan->first[s] = next;
 		for (int i = 0; i < d->replicas[s]; i++, next++)
 			plan->workers[next] = d->worker ? d->worker[s] : d->workers ? d->workers[next] : next;
 		plan->replicas[s] = d->replicas[s];
-		plan->compute_s[s] = d->compute_s[s];
-		plan->communication_s[s] = d->communication_s[s];
-		for (int t = 0; t <= s; t++) /* pieces of one worker add up */
-			if (t == s || (d->worker && d->worker[t] == d->worker[s]))
-				busy += d->compute_s[t] + d->communication_s[t];
-		plan->slowest_s = busy > plan->slowest_s ? busy : plan->slowest_s;
-		plan->one_worker_s += d->compute_s[s] * d->replicas[s];
 	}
 }
 
@@ -124,6 +122,7 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
                    const struct orr_plan_draft *d, bool side_by_side, bool tight, struct orr_error *err)
 {
 	struct orr_plan *plan = calloc(1, sizeof(*plan));
+	struct orr_machine links = machine_with(o, true);
 	struct orr_table *table = NULL;
 	size_t n = (size_t)d->n_stages, n_replicas = 0;
 	int64_t makespan_ns = 0;
@@ -133,7 +132,7 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 		n_replicas += (size_t)d->replicas[s];
 	if (!plan || !(plan->first = calloc(n, sizeof(int))) || !(plan->replicas = calloc(n, sizeof(int))) ||
 	    !(plan->workers = calloc(n_replicas, sizeof(int))) ||
-	    !(plan->compute_s = calloc(n, sizeof(double))) || !(plan->communication_s = calloc(n, sizeof(double)))) {
+	    !(plan->costs = calloc(n, sizeof(*plan->costs)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", d->n_stages);
 		goto out;
 	}
@@ -145,8 +144,10 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 	if ((code = orr_partition_as(&plan->pipeline, g, &plan->machine, d->stage_of, d->n_stages, o->samples, err)))
 		goto out;
 	plan->pipeline->optimizer_floats = o->optimizer_floats;
-	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers, o->n_microbatches, err)) ||
-	    (code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) || (code = simulate(plan, table, err)))
+	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers, o->n_microbatches, err)))
+		goto out;
+	orr_plan_cost(plan, &links);
+	if ((code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) || (code = simulate(plan, table, err)))
 		goto out;
 	plan->in_pieces = d->worker != NULL;
 	note_world(plan->in_pieces ? &plan->pieces : side_by_side ? &plan->dag : &plan->chain, plan);
@@ -170,6 +171,7 @@ struct choosing {
 	const struct orr_ideals *x;
 	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
 	bool proven;               /* no allocation in pieces is better balanced */
+	double fastest_s;          /* no cut has a faster slowest stage than this; 0: the search does not know */
 	bool tight;                /* hold no more than there is memory for */
 	struct orr_plan *least;    /* where none fits, the one that needs least */
 };
@@ -179,14 +181,15 @@ static const struct orr_plan_world *world_of(const struct orr_plan *plan)
 	return plan->in_pieces ? &plan->pieces : plan->side_by_side ? &plan->dag : &plan->chain;
 }
 
-/* Is a better than b? Times within a millionth are equal: sums of doubles come out a little apart. Where memory keeps
- * workers waiting, the slowest stage says little. */
+#define A_LITTLE 1e-6 /* times within it are equal: sums of doubles come out a little apart */
+
+/* Is a better than b? Where memory keeps workers waiting, the slowest stage says little. */
 static bool is_better(const struct orr_plan *a, const struct orr_plan *b)
 {
 	const struct orr_plan_world *x = world_of(a), *y = world_of(b);
 
-	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes && (x->slowest_s < y->slowest_s * (1 - 1e-6) ||
-	                                y->slowest_s < x->slowest_s * (1 - 1e-6)))
+	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes && (x->slowest_s < y->slowest_s * (1 - A_LITTLE) ||
+	                                y->slowest_s < x->slowest_s * (1 - A_LITTLE)))
 		return x->slowest_s < y->slowest_s;
 	if (x->makespan_ns != y->makespan_ns)
 		return x->makespan_ns < y->makespan_ns;
@@ -224,13 +227,15 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
                         bool *fits, struct orr_error *err)
 {
 	struct orr_hierarchy_options options = {.levels = c->o->levels, .activations = c->o->activations,
-		.connected = connected, .straight = c->o->straight, .memory_bytes = memory_bytes,
+		.connected = connected, .straight = c->o->straight, .n_microbatches = c->o->n_microbatches, .memory_bytes = memory_bytes,
 		.copies = 2 + c->o->optimizer_floats, .least_in_flight = least, .most_in_flight = most};
 	struct orr_hierarchy *h = NULL;
 	struct orr_plan_draft d = {0};
 	int code = orr_hierarchy_create(&h, c->x, &options, err);
 
 	*found = !code && h;
+	if (*found && h->proven && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened)
+		c->fastest_s = h->slowest_s;
 	if (*found && !(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, err)))
 		code = consider(c, &d, fits, err);
 	orr_plan_draft_fini(&d);
@@ -349,6 +354,16 @@ static int consider_both(struct choosing *c, bool explain, struct orr_error *err
 	return code;
 }
 
+/* No cut has a faster slowest stage than this. Where the search does not know: an even share of the work; without
+ * replicas, the largest operator. */
+static double fastest_s(const struct choosing *c)
+{
+	double share_s = (double)c->x->compute_ns[c->x->n - 1] * 1e-9 / orr_levels_workers(&c->o->levels);
+	double largest_s = (double)(c->o->straight ? c->x->largest_ns + 2 * c->x->overhead_ns : 0) * 1e-9;
+
+	return c->fastest_s > 0 ? c->fastest_s : share_s > largest_s ? share_s : largest_s;
+}
+
 /* Where two are as good, the one that is simpler to run. */
 static int choose(struct orr_plan **out, struct choosing *c)
 {
@@ -368,6 +383,7 @@ static int choose(struct orr_plan **out, struct choosing *c)
 	if (c->best[IN_PIECES])
 		(*out)->pieces = c->best[IN_PIECES]->pieces;
 	(*out)->proven = c->proven;
+	(*out)->fastest = wins != IN_PIECES && (*out)->slowest_s <= fastest_s(c) * (1 + A_LITTLE);
 	(*out)->coarse = c->x->coarse;
 	(*out)->flattened = c->x->flattened;
 	c->best[wins] = NULL;
@@ -513,7 +529,6 @@ void orr_plan_destroy(struct orr_plan *plan)
 	free(plan->first);
 	free(plan->workers);
 	free(plan->replicas);
-	free(plan->compute_s);
-	free(plan->communication_s);
+	free(plan->costs);
 	free(plan);
 }

@@ -42,15 +42,23 @@ struct orr_plan_world {
 	int peak_stash;
 };
 
+/* Of one stage, per microbatch of the step. What lies between two stages of one worker costs nothing. */
+struct orr_plan_cost {
+	double compute_s;       /* shared by the replicas; with the stage's part of the update */
+	double communication_s; /* beyond that: the all-reduce, and what the busiest link takes longer than the worker */
+	double link_s;          /* how long the busiest link is busy */
+};
+
 struct orr_plan {
 	const struct orr_graph *graph; /* borrowed */
 	struct orr_pipeline *pipeline;
 	/* [n_stages] */
 	int *first, *replicas; /* microbatch b is on worker workers[first + b mod replicas] */
 	int *workers;
-	/* [n_stages] */
-	double *compute_s, *communication_s; /* per microbatch, shared by the replicas */
-	double slowest_s;    /* the largest sum of the two */
+	struct orr_plan_cost *costs; /* [n_stages] */
+	double slowest_s;    /* of a worker, the largest sum of computing and communication: m microbatches take no less
+	                        than m times that */
+	bool fastest;        /* proven: with these options no cut into stages, each on workers of its own, has a smaller one */
 	double one_worker_s; /* everything on one worker, per microbatch */
 	int in_flight;       /* NOAM [5]: microbatches in flight per replica of a first stage; most of them */
 	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy; 0: they are */

@@ -7,8 +7,6 @@
 #include "hierarchy.h"
 #include "ideals.h"
 #include "machine.h"
-#include "partition.h"
-#include "pipeline.h"
 #include "plan.h"
 
 void orr_plan_draft_fini(struct orr_plan_draft *d)
@@ -17,8 +15,6 @@ void orr_plan_draft_fini(struct orr_plan_draft *d)
 	free(d->replicas);
 	free(d->worker);
 	free(d->workers);
-	free(d->compute_s);
-	free(d->communication_s);
 	*d = (struct orr_plan_draft){0};
 }
 
@@ -30,9 +26,7 @@ int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int
 	*d = (struct orr_plan_draft){.n_stages = n_stages};
 	d->stage_of = calloc((size_t)g->n_operators + 1, sizeof(int));
 	d->replicas = calloc(n, sizeof(int));
-	d->compute_s = calloc(n, sizeof(double));
-	d->communication_s = calloc(n, sizeof(double));
-	if (d->stage_of && d->replicas && d->compute_s && d->communication_s)
+	if (d->stage_of && d->replicas)
 		return 0;
 	orr_plan_draft_fini(d);
 	return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
@@ -49,8 +43,6 @@ int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, con
 	}
 	for (int s = 0; !code && s < h->n_stages; s++) {
 		d->replicas[s] = h->stages[s].workers;
-		d->compute_s[s] = h->stages[s].compute_s;
-		d->communication_s[s] = h->stages[s].communication_s;
 		for (int i = 0; i < h->stages[s].workers; i++)
 			d->workers[k++] = orr_hierarchy_worker(&h->stages[s], levels, i);
 	}
@@ -81,27 +73,9 @@ void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph 
 int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
                        const struct orr_machine *machine, int n_stages, struct orr_error *err)
 {
-	struct orr_pipeline *p = NULL;
 	int n_chosen = n_stages, code = orr_plan_draft_init(d, g, n_stages, err);
-	double rate = machine->bandwidth_bytes_per_s;
 
-	if (code || (code = orr_cut(g, machine, o->samples, n_stages, d->stage_of, &n_chosen, err)) ||
-	    (code = orr_partition_as(&p, g, machine, d->stage_of, n_chosen, o->samples, err)))
-		return code;
-	for (int s = 0; s < n_stages; s++) {
-		int64_t in = 0, out = 0;
-		double transfer;
-
-		for (int i = 0; i < p->stages[s].n_in; i++)
-			in += p->edges[p->stages[s].in[i]].bytes;
-		for (int i = 0; i < p->stages[s].n_out; i++)
-			out += p->edges[p->stages[s].out[i]].bytes;
+	for (int s = 0; !code && s < n_stages; s++)
 		d->replicas[s] = 1;
-		d->compute_s[s] = (double)(p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns +
-		                           p->stages[s].update_ns / o->n_microbatches) * 1e-9;
-		transfer = rate > 0 && o->activations ? 2 * (double)(in > out ? in : out) / rate : 0;
-		d->communication_s[s] = transfer > d->compute_s[s] ? transfer - d->compute_s[s] : 0;
-	}
-	orr_pipeline_destroy(p);
-	return 0;
+	return code ? code : orr_cut(g, machine, o->samples, n_stages, d->stage_of, &n_chosen, err);
 }

@@ -17,7 +17,6 @@ struct orr_plan_draft {
 	int *replicas;
 	int *worker; /* [n_stages] of stages in pieces; NULL: each has its own */
 	int *workers; /* of every stage's replicas, stage after stage; NULL: numbered along the stages */
-	double *compute_s, *communication_s;
 };
 
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages, struct orr_error *err);
@@ -45,4 +44,6 @@ void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph 
  * their numbers. */
 struct orr_plan;
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err);
+/* Fill costs, slowest_s and one_worker_s of a plan whose stages have their workers. */
+void orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine);
 #endif

@@ -49,7 +49,7 @@ static json_t *stage_json(const struct orr_plan *plan, int s)
 	for (int i = 0; i < plan->replicas[s]; i++)
 		json_array_append_new(workers, json_integer(plan->workers[plan->first[s] + i]));
 	return json_pack("{s:o, s:o, s:f, s:f}", "operators", operators, "workers", workers, "compute_seconds",
-	                 plan->compute_s[s], "communication_seconds", plan->communication_s[s]);
+	                 plan->costs[s].compute_s, "communication_seconds", plan->costs[s].communication_s);
 }
 
 static json_t *order_json(const struct orr_jobs *jobs, int w)
@@ -149,10 +149,10 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
 		return NULL;
 	}
-	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:f, s:s, s:f, s:f, s:i, s:i, s:b, s:b, s:o, s:o, s:f, s:o}",
+	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:b, s:f, s:s, s:f, s:f, s:i, s:i, s:b, s:b, s:o, s:o, s:f, s:o}",
 	                 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
 	                 (json_int_t)plan->options.samples, "microbatches", plan->pipeline->n_microbatches, "workers",
-	                 plan->pipeline->n_workers, "stages", stages, "slowest_stage", plan->slowest_s, "one_worker",
+	                 plan->pipeline->n_workers, "stages", stages, "slowest_stage", plan->slowest_s, "slowest_stage_proven", plan->fastest, "one_worker",
 	                 plan->one_worker_s, "schedule", plan->jobs->n_passes == 3 ? "search" : plan->in_pieces ? "pieces" : plan->side_by_side ? "side by side" : "chain", "makespan",
 	                 (double)plan->figures->makespan_ns * 1e-9, "lower_bound",
 	                 (double)plan->figures->lower_bound_ns * 1e-9, "in_flight", plan->in_flight, "idle_workers",

@@ -66,8 +66,7 @@ static void move_stages(struct orr_plan *now, const struct orr_plan *plan, const
 	for (int s = 0, next = 0; s < plan->pipeline->n_stages; s++) {
 		now->first[s] = next;
 		now->replicas[s] = plan->replicas[old[s]];
-		now->compute_s[s] = plan->compute_s[old[s]];
-		now->communication_s[s] = plan->communication_s[old[s]];
+		now->costs[s] = plan->costs[old[s]];
 		for (int i = 0; i < now->replicas[s]; i++)
 			now->workers[next++] = plan->workers[plan->first[old[s]] + i];
 	}
@@ -84,8 +83,7 @@ static int build(struct orr_plan *now, const struct orr_plan *plan, const int *s
 	for (size_t s = 0; s < n; s++)
 		n_replicas += (size_t)plan->replicas[s];
 	if (!(now->first = calloc(n, sizeof(int))) || !(now->replicas = calloc(n, sizeof(int))) ||
-	    !(now->workers = calloc(n_replicas, sizeof(int))) || !(now->compute_s = calloc(n, sizeof(double))) ||
-	    !(now->communication_s = calloc(n, sizeof(double))))
+	    !(now->workers = calloc(n_replicas, sizeof(int))) || !(now->costs = calloc(n, sizeof(*now->costs))))
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 	move_stages(now, plan, old);
 	if ((code = orr_partition_as(&now->pipeline, plan->graph, &plan->machine, stage_of, p->n_stages,
@@ -106,7 +104,7 @@ static void swap(struct orr_plan *plan, struct orr_plan *now)
 	struct orr_plan both = *plan;
 
 	both.first = now->first, both.replicas = now->replicas, both.workers = now->workers;
-	both.compute_s = now->compute_s, both.communication_s = now->communication_s;
+	both.costs = now->costs;
 	both.pipeline = now->pipeline, both.table = now->table, both.jobs = now->jobs;
 	both.timeline = now->timeline, both.figures = now->figures;
 	*now = *plan;

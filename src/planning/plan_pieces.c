@@ -149,44 +149,6 @@ static int cut_runs(struct pieces *x, int *stage_of, int *worker_of_stage)
 	return n_stages;
 }
 
-/* Times of each piece. What a worker's transfers take longer than it computes goes to its first piece. */
-static int weigh(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                 const struct orr_machine *machine, struct orr_error *err)
-{
-	double rate = o->activations ? machine->bandwidth_bytes_per_s : 0;
-	struct orr_pipeline *p = NULL;
-	int code = orr_partition_as(&p, g, machine, d->stage_of, d->n_stages, o->samples, err);
-
-	for (int s = 0; s < d->n_stages && !code; s++) {
-		const struct orr_stage *stage = &p->stages[s];
-
-		d->replicas[s] = 1;
-		d->compute_s[s] = (double)(stage->forward_ns + stage->backward_ns + stage->weight_ns +
-		                           stage->update_ns / o->n_microbatches) * 1e-9;
-	}
-	for (int s = 0; s < d->n_stages && !code && rate > 0; s++) {
-		double compute = 0, in = 0, out = 0, transfer;
-		bool first = true;
-
-		for (int t = 0; t < d->n_stages; t++) {
-			if (d->worker[t] != d->worker[s])
-				continue;
-			first = first && t >= s;
-			compute += d->compute_s[t];
-		}
-		for (int e = 0; e < p->n_edges; e++) {
-			bool from = d->worker[p->edges[e].from] == d->worker[s], to = d->worker[p->edges[e].to] == d->worker[s];
-
-			in += to && !from ? (double)p->edges[e].bytes : 0;
-			out += from && !to ? (double)p->edges[e].bytes : 0;
-		}
-		transfer = 2 * (in > out ? in : out) / rate; /* as in hierarchy.c */
-		d->communication_s[s] = first && transfer > compute ? transfer - compute : 0;
-	}
-	orr_pipeline_destroy(p);
-	return code;
-}
-
 static bool has_pins(const struct orr_graph *g)
 {
 	for (int i = 0; i < g->n_operators; i++)
@@ -234,7 +196,8 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, con
 		goto out;
 	for (int i = 0; i < g->n_operators; i++)
 		d->stage_of[i] = p->stage_of[i];
-	code = weigh(d, g, o, machine, err);
+	for (int s = 0; s < p->n_stages; s++)
+		d->replicas[s] = 1;
 	if (p->n_stages <= machine->n_workers) { /* no pieces: as a chain and side by side, in their order */
 		free(d->worker);
 		d->worker = NULL;
@@ -275,8 +238,9 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, c
 		goto out;
 	}
 	d->n_stages = cut_runs(&x, d->stage_of, d->worker);
+	for (int s = 0; s < d->n_stages; s++)
+		d->replicas[s] = 1;
 	*proven = found.proven;
-	code = weigh(d, g, o, machine, err);
 out:
 	if (code)
 		orr_plan_draft_fini(d);

@@ -1,0 +1,223 @@
+/* The planner beside brute force: every way to cut 200 random DAGs into stages and to give these replicas, with what
+ * each link carries. What a plan takes is computed here from the random numbers alone. */
+#include <check.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+#include "graph.h"
+#include "planning/plan.h"
+
+#define MOST 8 /* operators */
+#define N_CASES 200
+
+/* Milliseconds and kilobytes. */
+struct model {
+	int n, n_workers, m, kilobytes_per_ms; /* 0: free links */
+	bool straight;
+	int work[MOST], update[MOST], parameters[MOST], activation[MOST];
+	bool reads[MOST][MOST]; /* [reader][maker] */
+};
+
+static unsigned draw(unsigned *state, unsigned n)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return (*state >> 8) % n;
+}
+
+static struct model draw_model(unsigned seed)
+{
+	unsigned x = seed * 2654435761u + 1;
+	struct model a = {.n = 3 + (int)draw(&x, MOST - 2), .n_workers = 2 + (int)draw(&x, 4), .m = 1 + (int)draw(&x, 12),
+	                  .straight = draw(&x, 3) == 0};
+	unsigned dense = 1 + draw(&x, 3);
+
+	a.kilobytes_per_ms = draw(&x, 6) ? 1 + (int)draw(&x, 20) : 0;
+	for (int i = 0; i < a.n; i++) {
+		bool is_free = !draw(&x, 8); /* where it reads nothing either */
+
+		a.work[i] = is_free ? 0 : 2 + (int)draw(&x, 60);
+		a.update[i] = is_free || draw(&x, 3) ? 0 : 1 + (int)draw(&x, 20);
+		a.parameters[i] = is_free || draw(&x, 2) ? 0 : 1 + (int)draw(&x, 500);
+		a.activation[i] = is_free ? 0 : (int)draw(&x, 250);
+		for (int k = 0; k < i; k++)
+			a.reads[i][k] = draw(&x, 4) < dense;
+	}
+	return a;
+}
+
+/* ---- by brute force ---- */
+
+static int meet(int a, int b)
+{
+	int n = a;
+
+	while (n % b)
+		n += a;
+	return n;
+}
+
+/* Per microbatch: the busiest worker or link. */
+static double slowest(const struct model *a, const int *stage_of, const int *replicas, int n_stages)
+{
+	double worst = 0;
+
+	for (int s = 0; s < n_stages; s++) {
+		double work = 0, update = 0, parameters = 0, time;
+		int r = replicas[s], k = r < a->m ? r : a->m;
+
+		for (int i = 0; i < a->n; i++)
+			if (stage_of[i] == s) {
+				work += a->work[i];
+				update += a->update[i];
+				parameters += a->parameters[i];
+			}
+		time = work / r + update / a->m;
+		if (a->kilobytes_per_ms)
+			time += 2.0 * (k - 1) / k * parameters / a->kilobytes_per_ms / a->m;
+		worst = time > worst ? time : worst;
+		for (int to = s + 1; to < n_stages && a->kilobytes_per_ms; to++) {
+			double bytes = 0;
+
+			for (int i = 0; i < a->n; i++) {
+				bool sent = false;
+
+				for (int k2 = i + 1; k2 < a->n; k2++)
+					sent = sent || (stage_of[i] == s && stage_of[k2] == to && a->reads[k2][i]);
+				bytes += sent ? a->activation[i] : 0;
+			}
+			time = 2 * bytes / a->kilobytes_per_ms / meet(r, replicas[to]);
+			worst = time > worst ? time : worst;
+		}
+	}
+	return worst;
+}
+
+/* Give stage s and those after it all numbers of replicas that the workers left allow. */
+static double try_replicas(const struct model *a, const int *stage_of, int *replicas, int n_stages, int s, int left)
+{
+	double best = 1e30;
+
+	if (s == n_stages)
+		return slowest(a, stage_of, replicas, n_stages);
+	for (int r = 1; r <= (a->straight ? 1 : left - (n_stages - s - 1)); r++) {
+		double time;
+
+		replicas[s] = r;
+		time = try_replicas(a, stage_of, replicas, n_stages, s + 1, left - r);
+		best = time < best ? time : best;
+	}
+	return best;
+}
+
+/* Give operator i and those after it all stages that do not come before those of what it reads. */
+static double try_stages(const struct model *a, int *stage_of, int i, int n_stages)
+{
+	int replicas[MOST], first = 0;
+	double best = 1e30;
+	unsigned used = 0;
+
+	if (i == a->n) {
+		for (int k = 0; k < i; k++)
+			used |= 1u << stage_of[k];
+		return used == (1u << n_stages) - 1 ? try_replicas(a, stage_of, replicas, n_stages, 0, a->n_workers) : best;
+	}
+	for (int k = 0; k < i; k++)
+		if (a->reads[i][k] && stage_of[k] > first)
+			first = stage_of[k];
+	for (int s = first; s < n_stages; s++) {
+		double time;
+
+		stage_of[i] = s;
+		time = try_stages(a, stage_of, i + 1, n_stages);
+		best = time < best ? time : best;
+	}
+	return best;
+}
+
+static double brute_force(const struct model *a)
+{
+	double best = 1e30;
+
+	for (int n_stages = 1; n_stages <= a->n && n_stages <= a->n_workers; n_stages++) {
+		int stage_of[MOST];
+		double time = try_stages(a, stage_of, 0, n_stages);
+
+		best = time < best ? time : best;
+	}
+	return best;
+}
+
+/* ---- as the planner is asked ---- */
+
+static struct orr_graph *make_graph(const struct model *a)
+{
+	struct orr_graph *g = NULL;
+	struct orr_error err = {""};
+	char text[4000];
+	size_t n = (size_t)snprintf(text, sizeof(text), "digraph {\n");
+
+	for (int i = 0; i < a->n; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "n%d [forward=\"%dms\" backward=\"%dms\" update=\"%dms\" "
+		                      "parameters=\"%dkB\" activation=\"%dkB\"];\n", i, a->work[i] / 2,
+		                      a->work[i] - a->work[i] / 2, a->update[i], a->parameters[i], a->activation[i]);
+	for (int i = 0; i < a->n; i++)
+		for (int k = 0; k < i; k++)
+			if (a->reads[i][k])
+				n += (size_t)snprintf(text + n, sizeof(text) - n, "n%d -> n%d;\n", k, i);
+	(void)snprintf(text + n, sizeof(text) - n, "}\n");
+	ck_assert_msg(orr_graph_parse(&g, "random.dot", text, &err) == 0, "%s: %s", err.msg, text);
+	return g;
+}
+
+static struct orr_plan *make_plan(const struct model *a, const struct orr_graph *g, bool two_levels)
+{
+	struct orr_plan_options o = {.activations = true, .straight = a->straight, .n_microbatches = a->m, .samples = 1,
+	                             .flops_per_s = 1};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	char workers[20], links[60];
+
+	(void)snprintf(workers, sizeof(workers), two_levels ? "1x%d" : "%d", a->n_workers);
+	/* of the inner level nobody uses the links */
+	(void)snprintf(links, sizeof(links), two_levels ? "1B/s,%dMB/s" : "%dMB/s", a->kilobytes_per_ms);
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL, &err) &&
+	                      !orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+	return plan;
+}
+
+START_TEST(no_cut_is_faster_than_the_plan)
+{
+	struct model a = draw_model((unsigned)_i);
+	struct orr_graph *g = make_graph(&a);
+	struct orr_plan *plan = make_plan(&a, g, _i % 4 == 3);
+	double best = brute_force(&a) * 1e-3;
+
+	ck_assert(!plan->coarse);
+	ck_assert_msg(plan->slowest_s > best * (1 - 1e-6) && plan->slowest_s < best * (1 + 1e-6),
+	              "case %d: %.9f s, and %.9f s is possible", _i, plan->slowest_s, best);
+	ck_assert(plan->fastest);
+	/* what the simulator finds takes no less */
+	ck_assert_double_ge((double)plan->figures->makespan_ns * 1e-9, plan->slowest_s * a.m * (1 - 1e-6));
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("plan");
+	TCase *tcase = tcase_create("cuts");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, no_cut_is_faster_than_the_plan, 0, N_CASES);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
