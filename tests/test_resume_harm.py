@@ -160,7 +160,7 @@ def kills():
         except Wrong as wrong:
             n_wrong += 1
             print(f'FAILED: after kill {n_killed}: {wrong}', flush=True)
-    print(f'{n_killed} kills (seed {SEED}), each followed by --resume: '
+    print(f'{n_killed} kills (seed {SEED}), each followed by a training that goes on: '
           + ', '.join(f'{n} {what}' for what, n in sorted(counts.items())) + f'; {n_wrong} went wrong')
     return n_wrong
 
