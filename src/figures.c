@@ -269,6 +269,24 @@ static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
 	return 0;
 }
 
+/* A schedule's own bound is its word; its own order, simulated, is known to be possible. */
+static int check_bound(const struct orr_figures *f, const struct orr_timeline *t,
+		       struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	bool units = jobs->pipeline->units;
+	char bound[64], makespan[64];
+
+	if (t->measured || jobs->bound_ns <= f->makespan_ns)
+		return 0;
+	orr_duration_print(bound, sizeof(bound), jobs->bound_ns, units);
+	orr_duration_print(makespan, sizeof(makespan), f->makespan_ns, units);
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s: its own order takes %s%s, less than the lower bound of %s%s that it "
+			"gives: correct bound_ns in its place()",
+			jobs->schedule, makespan, units ? " units" : "", bound, units ? " units" : "");
+}
+
 static void add_memory(struct orr_worker_figures *worker, int optimizer_floats)
 {
 	worker->optimizer_bytes = optimizer_floats * worker->parameter_bytes;
@@ -289,6 +307,8 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 	}
 	f->n_workers = n_workers;
 	measure_time(f, t);
+	if ((code = check_bound(f, t, err)))
+		goto out;
 	if ((code = count_traffic(f, t->jobs, err)))
 		goto out;
 	for (int w = 0; w < n_workers; w++)

@@ -47,6 +47,7 @@ struct orr_figures {
 	struct orr_worker_figures *worker; /* [n_workers] */
 };
 
+/* Refuses a simulated timeline that is shorter than the bound that its schedule gives. */
 int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t, struct orr_error *err);
 /* Refuse what does not fit machine->memory_bytes: says which worker, what takes how much, and what to do. */
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine, struct orr_error *err);

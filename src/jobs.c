@@ -137,6 +137,11 @@ static int evaluate_found(struct orr_jobs *jobs, const struct orr_schedule *sche
 	code = schedule->place(p, schedule->data, worker, jobs->priority, &jobs->bound_ns, &own);
 	if (code)
 		code = refuse_for(schedule, code, &own, err);
+	else if (jobs->bound_ns < 0)
+		code = orr_fail(err, ORR_E_INPUT,
+				"schedule %s: the lower bound that it gives is negative: correct "
+				"bound_ns in its place(), or leave it 0",
+				schedule->name);
 	for (int j = 0; !code && j < jobs->n_jobs; j++) {
 		int w = worker[orr_jobs_at(jobs, j).s];
 

@@ -27,7 +27,8 @@ struct orr_jobs {
 	int *weights; /* [n_jobs] w_weights; the same array as compute where the schedule has none */
 	int64_t *priority; /* [n_jobs] n */
 	int *cap;     /* [n_stages] in-flight cap, 0: none; NULL: none at all */
-	int64_t bound_ns; /* the schedule's own proof: no order under its limits is shorter; 0: none */
+	int64_t bound_ns; /* the schedule's own proof, for the costs as they were: no order under its limits
+			     is shorter; 0: none */
 	bool *recompute; /* [n_stages] B runs F again: the user asks for it, or the schedule */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1] */
 	int *by_worker; /* [n_jobs] */

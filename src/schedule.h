@@ -51,7 +51,7 @@ struct orr_schedule {
 	int (*lay_out)(const struct orr_pipeline *p, const void *data, int64_t *n, struct orr_error *err);
 	/* (instead of compute and priority) where placement and order are found together: the worker of every
 	 * stage, worker[n_stages], n as lay_out writes it, and a makespan that no order on these workers that
-	 * the schedule may give can beat, or 0. Deterministic */
+	 * the schedule may give can beat, or 0: one above the makespan of the order itself is refused. Deterministic */
 	int (*place)(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n, int64_t *bound_ns,
 	             struct orr_error *err);
 	/* (optional) most microbatches of stage s between F and the end of their backward; 0: no cap */

@@ -28,6 +28,22 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n, s
 	return 1;
 }
 
+/* 8 and 9: an order that is there, and a bound that it proves wrong */
+static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n, int64_t *bound_ns,
+                 struct orr_error *err)
+{
+	(void)data, (void)err;
+	for (int s = 0; s < p->n_stages; s++)
+		worker[s] = 0;
+	for (int i = 0; i < 2 * p->n_stages * p->n_microbatches; i++) {
+		int s = i / 2 % p->n_stages, b = i / 2 / p->n_stages;
+
+		n[i] = 2 * b * p->n_stages + (i % 2 ? 2 * p->n_stages - 1 - s : s);
+	}
+	*bound_ns = BAD == 8 ? INT64_MAX : -1;
+	return 0;
+}
+
 extern const struct orr_schedule orr_schedule_1f1b;
 const struct orr_schedule orr_schedule_1f1b = {
 	.name = "bad",
@@ -36,6 +52,7 @@ const struct orr_schedule orr_schedule_1f1b = {
 	.compute = compute,
 	.priority = priority,
 	.lay_out = BAD == 6 ? lay_out : NULL,
+	.place = BAD >= 8 ? place : NULL,
 };
 
 #if BAD == 4

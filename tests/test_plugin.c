@@ -68,6 +68,40 @@ START_TEST(a_bad_module_is_refused_in_one_line)
 }
 END_TEST
 
+/* Another schedule's bound is believed as far as its own order does not prove it wrong. */
+START_TEST(a_bound_that_cannot_be_is_refused_in_one_line)
+{
+	static const char *const why[] = {
+		"schedule bad: its own order takes 24 units, less than the lower bound of "
+		"9223372037 units that it gives: correct bound_ns in its place()",
+		"schedule bad: the lower bound that it gives is negative: correct bound_ns in its place(), or "
+		"leave it 0"};
+	struct orr_pipeline *p = make_chain(3, 1, 1);
+	struct orr_machine machine = orr_machine_default(2);
+	struct orr_figures *figures = NULL;
+	struct orr_timeline *timeline = NULL;
+	struct orr_choice choice;
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+	char path[512];
+	int code;
+
+	snprintf(path, sizeof(path), "%s/plugin_bad%d.so", folder, _i + 8);
+	ck_assert_int_eq(orr_pipeline_set_step(p, 2, 4, &err), 0);
+	ck_assert_int_eq(orr_choice_init(&choice, path, &err), 0);
+	if (!(code = orr_jobs_create(&jobs, p, &choice.schedule, &err)) &&
+	    !(code = orr_simulate(&timeline, jobs, &machine, &err)))
+		code = orr_figures_create(&figures, timeline, &err);
+	ck_assert_int_eq(code, ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, why[_i]);
+	ck_assert_ptr_null(figures);
+	orr_timeline_destroy(timeline);
+	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("plugin");
@@ -82,6 +116,7 @@ int main(int argc, char **argv)
 	folder = argv[1];
 	tcase_add_test(tcase, a_built_in_file_as_a_module_makes_the_same_timeline);
 	tcase_add_loop_test(tcase, a_bad_module_is_refused_in_one_line, 0, 6);
+	tcase_add_loop_test(tcase, a_bound_that_cannot_be_is_refused_in_one_line, 0, 2);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

@@ -266,6 +266,24 @@ static int check_memory(const struct orr_timeline *t, const struct orr_machine *
 	return code;
 }
 
+/* A schedule's own bound holds for the costs that it was given: check it by those, and forget it, since costs are
+ * measured anew. */
+static int check_bound(struct work *work, const struct orr_machine *machine, struct orr_error *err)
+{
+	struct orr_figures *figures = NULL;
+	struct orr_timeline *timeline = NULL;
+	int code;
+
+	if (!work->jobs->bound_ns)
+		return 0;
+	if (!(code = orr_simulate(&timeline, work->jobs, machine, err)))
+		code = orr_figures_create(&figures, timeline, err);
+	work->jobs->bound_ns = 0;
+	orr_figures_destroy(figures);
+	orr_timeline_destroy(timeline);
+	return code;
+}
+
 /* On devices the stages' times are those that the jobs of the measured step had on average: alone on
  * a core they would tell nothing. */
 static int predict_after(struct orr_timeline **predicted, struct work *work,
@@ -423,7 +441,8 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	int n_devices = 0, code, unsaved;
 
 	/* keep_open agrees with the other ranks by itself: all call it, or none */
-	if (!(code = hardware_find(&a->run, &n_devices, err)))
+	if (!(code = hardware_find(&a->run, &n_devices, err)) &&
+	    !(code = check_bound(work, &a->work.machine, err)))
 		code = find_data(a, work, &data, err);
 	if ((code = orr_ranks_agree(code, err)) || (code = keep_open(&checkpoint, &a->keep, err)))
 		goto out;
