@@ -239,7 +239,6 @@ static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
 	if (!room)
 		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
 	find_paths(&paths, jobs);
-	f->lower_bound_ns = jobs->bound_ns;
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
 
@@ -256,6 +255,8 @@ static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
 		f->lower_bound_ns = larger(f->lower_bound_ns, bound_worker(jobs, &paths, w));
 		peak = f->worker[w].peak_stash > peak ? f->worker[w].peak_stash : peak;
 	}
+	f->bound_in_limits = jobs->bound_ns > f->lower_bound_ns;
+	f->lower_bound_ns = larger(f->lower_bound_ns, jobs->bound_ns);
 	/* work of all stages over time of all workers; memory-time bounds the same ratio [1,
 	 * appendix] */
 	if (f->makespan_ns > 0)

@@ -1,6 +1,7 @@
 #ifndef ORR_FIGURES_H
 #define ORR_FIGURES_H
 /* The figures of a timeline: how long, how idle, how much memory, how much traffic. Exact. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
 #include "steady.h"
@@ -37,6 +38,8 @@ struct orr_figures {
 	int64_t span_ns;        /* that maximum */
 	int64_t lower_bound_ns; /* no order of these jobs on their workers can be shorter, even with free links:
 	                           the critical path, or a worker's work with what comes before and after it */
+	bool bound_in_limits;   /* it is the schedule's own and larger: of orders within its limits, of memory as a
+	                           rule, and on its links */
 	double throughput;      /* rho = S*B / (L*W), L in units of the mean forward + backward of a stage [1] */
 	double throughput_bound;/* what the memory-time argument of [1, appendix] proves for the peak stash M of
 	                           this timeline: M * (work of all stages) / (sum of the stages' shortest

@@ -162,6 +162,8 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	char makespan[CELL], low[CELL];
 	const char *unit = p->units ? " units" : "";
+	const char *within = f->bound_in_limits ? " within the limits of " : "";
+	const char *whose = f->bound_in_limits ? t->jobs->schedule : "";
 
 	fprintf(file, "%s%s: %d stage%s on %d worker%s, %d microbatch%s\n\n", t->jobs->schedule,
 	        t->measured ? ", measured" : "", p->n_stages, plural(p->n_stages), p->n_workers,
@@ -173,12 +175,12 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	fprintf(file, "lower bound  %s%s",
 	        orr_duration_print(low, CELL, f->lower_bound_ns, p->units), unit);
 	if (f->makespan_ns == f->lower_bound_ns)
-		fprintf(file, "; reached: no order of these jobs is shorter\n");
+		fprintf(file, "; reached: no order of these jobs on these workers%s%s is shorter\n", within, whose);
 	else if (f->makespan_ns < f->lower_bound_ns) /* a run may be faster than its costs */
 		fprintf(file, "; the makespan is %.1f%% below it: jobs took less than their costs\n",
 		        100 * (1 - (double)f->makespan_ns / (double)f->lower_bound_ns));
 	else if (f->lower_bound_ns > 0)
-		fprintf(file, "; the makespan is %.1f%% above it\n",
+		fprintf(file, " on these workers%s%s; the makespan is %.1f%% above it\n", within, whose,
 		        100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1));
 	else
 		fputc('\n', file);
@@ -345,7 +347,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	for (int w = 0; w < f->n_workers; w++)
 		if (json_array_append_new(workers, worker_json(&f->worker[w])))
 			goto out;
-	report = json_pack("{s:s, s:s?, s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}",
+	report = json_pack("{s:s, s:s?, s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}",
 	                   "schedule", t->jobs->schedule,
 	                   "model", p->graph ? p->graph->name : NULL,
 	                   "unit", orr_stages_unit(p),
@@ -357,6 +359,9 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	                   "span_bubble", number(f->span_bubble),
 	                   "span", number(seconds(f->span_ns)),
 	                   "lower_bound", number(seconds(f->lower_bound_ns)),
+	                   "lower_bound_over",
+	                   f->bound_in_limits ? "orders on this placement within the schedule's limits"
+	                                      : "orders on this placement",
 	                   "throughput", number(f->throughput),
 	                   "throughput_bound", number(f->throughput_bound),
 	                   "worker", workers);

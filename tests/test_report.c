@@ -78,7 +78,7 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 {
 	static const char *const keys[] = {
 		"schedule", "model",       "unit", "stages",      "workers",    "microbatches",     "makespan",
-		"bubble",   "span_bubble", "span", "lower_bound", "throughput", "throughput_bound", "worker",
+		"bubble",   "span_bubble", "span", "lower_bound", "lower_bound_over", "throughput", "throughput_bound", "worker",
 		NULL};
 	static const char *const stage_keys[] = {"operators", "worker",  "workers",  "owners", "frozen", "recompute",
 	                                         "forward",   "backward", "weight", "update", "parameter_bytes", NULL};

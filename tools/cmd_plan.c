@@ -280,7 +280,8 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	       "worker: %s, %.2f times "
 	       "that.\n",
 	       plan->in_pieces ? "Busiest worker" : "Slowest stage", slowest, one, plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
-	printf("A step of %d microbatches: %s simulated; no order of these jobs is below %s. In "
+	printf("A step of %d microbatches: %s simulated; no order of these jobs on these workers is "
+	       "below %s. In "
 	       "flight: %d.\n",
 	       plan->pipeline->n_microbatches, makespan, bound, plan->in_flight);
 	if (plan->searched_from_ns) {
