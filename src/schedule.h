@@ -20,10 +20,19 @@ enum orr_order {
 #define ORR_LIST INT64_MIN /* as otherwise, of the last parameter: a list, key=2-1-1; not given, it is empty */
 #define ORR_MOST_LISTED 64 /* values in a list; a 0 after them where they are fewer */
 #define ORR_COUNT_OR_SIZE INT64_MIN /* as low: from 0 on, or a size with a unit, kept as minus so many bytes */
+/* What a parameter counts, and so which of its values can change the order of a step. */
+enum orr_parameter_kind {
+	ORR_PARAMETER_CHOICE,       /* a word or a number that counts nothing of these */
+	ORR_PARAMETER_MICROBATCHES, /* more than a step has change nothing */
+	ORR_PARAMETER_WORKERS,
+	ORR_PARAMETER_STASHES, /* the stage stashes that a worker may hold */
+	ORR_PARAMETER_PERIOD   /* of 1F1B*: units in a study, else microseconds */
+};
 struct orr_parameter {
 	const char *key, *summary;
 	int64_t low, high;  /* the range that is accepted */
 	int64_t otherwise;  /* the value when it is not given */
+	enum orr_parameter_kind kind;
 };
 
 struct orr_schedule {
@@ -63,7 +72,7 @@ struct orr_schedule {
 };
 
 /* A plug-in is a shared module that defines ORR_PLUGIN with one schedule, and nothing else of ours. */
-#define ORR_SCHEDULE_VERSION 6
+#define ORR_SCHEDULE_VERSION 7
 struct orr_plugin {
 	int version;              /* ORR_SCHEDULE_VERSION at the time it was compiled */
 	size_t size;              /* sizeof(struct orr_schedule) likewise */

@@ -40,7 +40,7 @@ static const char *const refusals[] = {
 	"schedule bad: jobs 0F0 and 0B0 on worker 0 have the same priority 1: make priority() "
 	"distinct on each worker",
 	"schedule bad deadlocks, each of these jobs waits for the one before it: ",
-	"/plugin_bad4.so: made for version 7 of schedule.h, this is version 6: compile it again",
+	"/plugin_bad4.so: made for version 8 of schedule.h, this is version 7: compile it again",
 	"/plugin_bad5.so: no symbol orr_plugin: end the file with ORR_PLUGIN(your_schedule);",
 	"schedule bad does not serve this pipeline and does not say why",
 };

@@ -337,6 +337,7 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 
 		p->has_weight = true;
 		machine.latency_ns = p->latency_ns = draw(2) ? draw(4) : 0;
+		machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s = draw(2) ? 1e9 * (1 + draw(4)) : 0;
 		for (int s = 0; s < 6; s++) {
 			p->stages[s].forward_ns = 1 + draw(6);
 			p->stages[s].backward_ns = 1 + draw(6);
@@ -407,12 +408,12 @@ START_TEST(memory_in_which_nothing_fits_is_refused)
 	ck_assert(!orr_pipeline_set_step(p, 2, 4, NULL));
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, "auto: nothing fits 1 stage stashes on a worker, one microbatch "
-				  "alone takes 2: give "
+				  "alone takes 2 on the placements that it tries: give "
 				  "memory=2 or more");
 	options = (struct orr_search_options){.stash_bytes = 1, .seed = 1};
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, "auto: not even one microbatch fits 1 bytes of stash on a "
-				  "worker: give more memory, "
+				  "worker on the placements that it tries: give more memory, "
 				  "take more workers or more microbatches (-m)");
 	options.stash_bytes = 2;
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), 0);

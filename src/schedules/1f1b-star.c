@@ -4,8 +4,9 @@
 #include "../schedule.h"
 
 static const struct orr_parameter parameters[] = {
-	{"T", "period: units in a study, else microseconds; 0: the smallest", 0, INT64_C(1000000000000), 0},
-	{NULL, NULL, 0, 0, 0},
+	{"T", "period: units in a study, else microseconds; 0: the smallest", 0, INT64_C(1000000000000), 0,
+	 ORR_PARAMETER_PERIOD},
+	{0},
 };
 static const int64_t defaults[] = {0};
 

@@ -6,8 +6,8 @@ static const struct orr_parameter parameters[] = {
         {"memory",
          "stage stashes that a worker may hold; 0: as many as there are stages, which is 1f1b's "
          "memory",
-         0, 1 << 20, 0},
-        {NULL, NULL, 0, 0, 0},
+         0, 1 << 20, 0, ORR_PARAMETER_STASHES},
+        {0},
 };
 static const int64_t defaults[] = {0};
 

@@ -6,18 +6,20 @@ static const struct orr_parameter parameters[] = {
 	{"memory",
 	 "stage stashes that a worker may hold, or their bytes; 0: what --memory leaves, or else as "
 	 "many as there are stages",
-	 ORR_COUNT_OR_SIZE, 1 << 30, 0},
-	{"placement", "of stages: s mod P, the V fold, the better of those, or an even share of the work",
-	 0, 3, 0},
-	{"effort", "million jobs that are timed to improve a placement's order", 0, 1 << 20, 4},
+	 ORR_COUNT_OR_SIZE, 1 << 30, 0, ORR_PARAMETER_STASHES},
+	{"placement", "of stages: s mod P, the V fold, an even share of the work, or the best of those", 0,
+	 3, 0, ORR_PARAMETER_CHOICE},
+	{"effort", "million jobs that are timed to improve each placement's order; more of them never find less",
+	 0, 1 << 20, 8, ORR_PARAMETER_CHOICE},
 	{"seconds",
 	 "search so long instead; runs differ then, so not for several processes; 0: not by time",
-	 0, 1 << 20, 0},
-	{"seed", "of the random numbers: another one finds another order", 0, 1 << 30, 1},
-	{NULL, NULL, 0, 0, 0},
+	 0, 1 << 20, 0, ORR_PARAMETER_CHOICE},
+	{"seed", "of the random numbers: another one finds another order", 0, 1 << 30, 1,
+	 ORR_PARAMETER_CHOICE},
+	{0},
 };
 static const char *const words[] = {NULL, "any|straight|fold|plan", NULL, NULL, NULL};
-static const int64_t defaults[] = {0, 0, 4, 0, 1};
+static const int64_t defaults[] = {0, 0, 8, 0, 1};
 
 static bool has_stashes(const struct orr_pipeline *p)
 {

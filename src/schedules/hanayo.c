@@ -7,8 +7,8 @@ static const struct orr_parameter parameters[] = {
 	{"in_flight",
 	 "most microbatches of a stage between F and B, 0: as many as workers; more of them "
 	 "shorten steps in which B takes longer than F",
-	 0, 1 << 20, 0},
-	{NULL, NULL, 0, 0, 0},
+	 0, 1 << 20, 0, ORR_PARAMETER_MICROBATCHES},
+	{0},
 };
 static const int64_t defaults[] = {0};
 

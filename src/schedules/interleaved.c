@@ -9,8 +9,8 @@ static const struct orr_parameter parameters[] = {
 	{"order",
 	 "depth: groups of P microbatches, 2(P-r-1) + (v-1)P forwards first; breadth: all "
 	 "microbatches of a stage before the worker's next stage",
-	 ORDER_DEPTH, ORDER_BREADTH, ORDER_DEPTH},
-	{NULL, NULL, 0, 0, 0},
+	 ORDER_DEPTH, ORDER_BREADTH, ORDER_DEPTH, ORR_PARAMETER_CHOICE},
+	{0},
 };
 static const char *const words[] = {"depth|breadth"};
 static const int64_t defaults[] = {ORDER_DEPTH};

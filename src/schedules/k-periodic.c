@@ -4,8 +4,8 @@
 #include "../schedule.h"
 
 static const struct orr_parameter parameters[] = {
-	{"k", "microbatches of every k + 1 that run", 1, 1000000, 2},
-	{NULL, NULL, 0, 0, 0},
+	{"k", "microbatches of every k + 1 that run", 1, 1000000, 2, ORR_PARAMETER_MICROBATCHES},
+	{0},
 };
 static const int64_t defaults[] = {2};
 

@@ -11,18 +11,19 @@ enum { LOOPED_G, LOOPED_R, LOOPED_MEMORY, LOOPED_ORDER };
 enum { LOOPED_1F1B, LOOPED_BREADTH, LOOPED_DEPTH };
 
 static const struct orr_parameter looped_parameters[] = {
-	{"G", "groups of workers; 0: workers/R", 0, 1 << 20, 0},
+	{"G", "groups of workers; 0: workers/R", 0, 1 << 20, 0,
+	 ORR_PARAMETER_WORKERS},
 	{"R",
 	 "workers in a group; 0: workers/G, or the most that divides them and is at most the stages",
-	 0, 1 << 20, 0},
+	 0, 1 << 20, 0, ORR_PARAMETER_WORKERS},
 	{"memory",
 	 "stashes per worker: sets G = microbatches/2 and R = 2 stages/memory; 0: not used", 0,
-	 1 << 20, 0},
+	 1 << 20, 0, ORR_PARAMETER_STASHES},
 	{"order",
 	 "1f1b: backward before forward; breadth: all of a group's microbatches pass a round "
 	 "before any passes the next; depth: R microbatches at a time pass all rounds",
-	 LOOPED_1F1B, LOOPED_DEPTH, LOOPED_1F1B},
-	{NULL, NULL, 0, 0, 0},
+	 LOOPED_1F1B, LOOPED_DEPTH, LOOPED_1F1B, ORR_PARAMETER_CHOICE},
+	{0},
 };
 static const char *const looped_words[] = {NULL, NULL, NULL, "1f1b|breadth|depth"};
 static const int64_t looped_defaults[] = {0, 0, 0, LOOPED_1F1B};

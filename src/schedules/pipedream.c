@@ -11,8 +11,10 @@
 #include "../schedule.h"
 
 static const struct orr_parameter parameters[] = {
-	{"slack", "microbatches more in flight for every stage still to come", 0, 1 << 10, 0},
-	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)", 1, 1 << 20, ORR_LIST},
+	{"slack", "microbatches more in flight for every stage still to come", 0, 1 << 10, 0,
+	 ORR_PARAMETER_MICROBATCHES},
+	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)", 1, 1 << 20, ORR_LIST,
+	 ORR_PARAMETER_WORKERS},
 	{0},
 };
 

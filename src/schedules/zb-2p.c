@@ -9,8 +9,8 @@ static const struct orr_parameter parameters[] = {
 	{"kept",
 	 "percent of a stash that W still reads, B frees the rest; reported peaks count whole "
 	 "stashes until W (the published 1.5B model: 37, 6.2B: 43)",
-	 1, 100, 50},
-	{NULL, NULL, 0, 0, 0},
+	 1, 100, 50, ORR_PARAMETER_CHOICE},
+	{0},
 };
 static const int64_t defaults[] = {50};
 

@@ -18,7 +18,8 @@ struct orr_bounds {
 };
 
 /* Of every order of trial's jobs on their workers, with or without a split backward, in trial's
- * limit (its order is not read). Makespans count from the first start to the last end. */
+ * limit (its order is not read). Makespans count from the first start to the last end. Of a transfer
+ * between two workers the latency counts alone. */
 int orr_bounds_find(struct orr_bounds *out, const struct orr_trial *trial, struct orr_error *err);
 
 /* Part of it: room_ns of worker w, if larger than *bound, by the shortest durations, heads and tails

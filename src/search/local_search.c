@@ -21,6 +21,7 @@ struct mover {
 	int n_excess;        /* of all workers */
 	int64_t fine;        /* for each of those */
 	int64_t cost;        /* of the order that is kept */
+	int code;            /* of found() */
 };
 
 /* xorshift64*; range at least 1 */
@@ -156,8 +157,7 @@ static void keep(struct mover *m)
 
 	search->best_ns = t->makespan_ns;
 	memcpy(m->kept_order, t->jobs.by_worker, (size_t)t->jobs.n_jobs * sizeof(*m->kept_order));
-	if (search->progress)
-		search->progress(search->user, search->best_ns, search->bound_ns);
+	m->code = search->found(search->user);
 }
 
 static void restore(struct mover *m)
@@ -222,18 +222,18 @@ static void run(struct mover *m)
 {
 	struct orr_local_search *search = m->search;
 	struct orr_trial *t = m->trial;
-	int64_t mean = 0, before = t->n_timed, part = search->n_timed / ROUNDS;
+	int64_t mean = 0, before = t->n_timed, part = search->n_timed / ROUNDS, stop = before + search->stop;
 
 	for (int j = 0; j < t->jobs.n_jobs; j++)
 		mean += t->duration[j]; /* all of them together can be counted, see jobs.c */
 	mean = mean / t->jobs.n_jobs + 1;
 	m->fine = mean / FINE + 1;
 	for (int round = 0; round < ROUNDS && search->best_ns > search->bound_ns; round++) {
-		int64_t first = before + round * part, idle = 0;
+		int64_t first = before + round * part, idle = 0, end = first + part < stop ? first + part : stop;
 
 		restore(m);
 		/* a move that is not timed costs something too: count it, so that the end comes */
-		while (t->n_timed + idle < first + part && search->best_ns > search->bound_ns) {
+		while (t->n_timed + idle < end && search->best_ns > search->bound_ns && !m->code) {
 			int64_t left = first + part - t->n_timed - idle, timed = t->n_timed;
 
 			move(m, part > 0 ? (int64_t)((double)(HOTTEST * mean >> round) *
@@ -243,8 +243,8 @@ static void run(struct mover *m)
 				idle += 1 + t->jobs.n_jobs / 16;
 			if (draw(m, 64))
 				continue;
-			if (search->until_ns && search->progress) /* who waits by the clock wants to see life */
-				search->progress(search->user, search->best_ns, search->bound_ns);
+			if (search->until_ns && search->watch)
+				search->watch(search->user);
 			if (is_late(search))
 				return;
 		}
@@ -269,9 +269,7 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 	}
 	memcpy(m.kept_order, t->jobs.by_worker, n * sizeof(*m.kept_order));
 	run(&m);
-	restore(&m);
-	for (size_t j = 0; j < n; j++)
-		search->n[j] = t->jobs.rank[j];
+	code = m.code;
 out:
 	free(m.path);
 	free(m.excess);

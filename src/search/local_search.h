@@ -5,18 +5,21 @@
 #include "trial.h"
 
 struct orr_local_search {
-	struct orr_trial *trial; /* borrowed; in an order that fits and does not deadlock */
-	int64_t *n;              /* [n_jobs] of the best order so far, which trial is in at first */
-	int64_t best_ns;         /* its makespan */
-	int64_t bound_ns;        /* stop there */
-	int64_t n_timed;         /* jobs to time at most */
-	int64_t until_ns;        /* of the monotonic clock; 0: no limit */
-	uint64_t random;         /* state of the generator */
-	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns); /* or NULL */
+	struct orr_trial
+		*trial;   /* borrowed; in an order that fits and does not deadlock, and timed */
+	int64_t best_ns;  /* of the best order so far: at first, of trial's */
+	int64_t bound_ns; /* stop there */
+	int64_t n_timed;  /* jobs to time, by which it cools down */
+	int64_t stop;     /* stop after so many of them, as if it went on: no more than n_timed */
+	int64_t until_ns; /* of the monotonic clock; 0: no limit */
+	uint64_t random;  /* state of the generator; not 0 */
+	int (*found)(
+		void *user); /* trial is in the best order so far; an error code ends the search */
+	void (*watch)(void *user); /* (optional) now and then, with until_ns */
 	void *user;
 };
 
-/* Move jobs of the critical path within their workers' orders. n and best_ns follow the best order.
- */
+/* Move jobs of the critical path within their workers' orders. best_ns follows; trial's order is
+ * void then. */
 int orr_local_search(struct orr_local_search *search, struct orr_error *err);
 #endif

@@ -8,8 +8,9 @@
 #include "bounds.h"
 #include "local_search.h"
 #include "seeds.h"
+#include "smallest.h"
+#include "starts.h"
 #include "trial.h"
-#include "blocks/zero_bubble.h"
 #include "exchange/table.h"
 #include "machine.h"
 #include "planning/allocate.h"
@@ -17,72 +18,78 @@
 #include "timeline.h"
 
 #define ALLOCATE_STEPS 200000 /* of branch and bound */
+#define MOST_PLACEMENTS 4
+#define MILLION INT64_C(1000000)
+#define EXACTLY 16 /* jobs timed in the time of one that is simulated, about */
+
+/* A placement, and the best order that was found on it. */
+struct place {
+	struct searcher *searcher;
+	int *worker;
+	int *alike;    /* the same, by the names of orr_seeds_rename() */
+	int64_t *room; /* [n_workers] bytes for stashes */
+	struct orr_load limit;
+	struct orr_trial *trial;
+	int64_t *n; /* [n_jobs] */
+	struct orr_search_result found;
+	struct orr_local_search local;
+	int64_t left; /* jobs that may still be timed */
+};
 
 struct searcher {
 	const struct orr_pipeline *p;
 	const struct orr_search_options *options;
 	struct orr_error *err;
 	struct orr_load limit;
-	struct orr_seeds seeds;
+	struct place places[MOST_PLACEMENTS];
+	int n_places, n_jobs;
 	int64_t until_ns;
-	int n_jobs;
-	/* of the placement at hand */
-	int *worker;
-	struct orr_trial *trial;
-	int64_t *room; /* [n_workers] bytes for stashes */
-	int64_t *n, *tried; /* [n_jobs] the best order, and one that is tried */
-	int64_t *named;     /* [n_jobs] the best of the orders that it starts from */
-	struct orr_search_result found;
-	/* of all placements */
-	struct orr_search_result best;
-	int64_t needed; /* stashes that one microbatch needs, where nothing fits */
-	bool any;
+	int64_t *tried; /* [n_jobs] an order */
+	bool sweeping;
+	/* of the placements on which nothing fits */
+	int64_t excess; /* the least */
+	bool exact;     /* and none has less */
 };
 
-/* ---- where to start ---- */
+/* ---- orders ---- */
 
-/* tried[] as an order: keep it if it fits and is shorter. */
-static int consider(struct searcher *o, bool *fits)
+static int64_t least_makespan(const struct searcher *o)
 {
-	int code = orr_trial_order(o->trial, o->tried, o->err);
+	int64_t least = INT64_MAX;
 
-	*fits = false;
-	if (code)
-		return code;
-	for (int w = 0; w < o->p->n_workers; w++)
-		if (orr_trial_excess(o->trial, w))
-			return 0;
-	if (!orr_trial_time(o->trial))
-		return 0;
-	*fits = true;
-	if (o->found.makespan_ns && o->trial->makespan_ns >= o->found.makespan_ns)
-		return 0;
-	o->found.makespan_ns = o->trial->makespan_ns;
-	memcpy(o->n, o->tried, (size_t)o->n_jobs * sizeof(*o->n));
+	for (int i = 0; i < o->n_places; i++)
+		if (o->places[i].found.makespan_ns && o->places[i].found.makespan_ns < least)
+			least = o->places[i].found.makespan_ns;
+	return least;
+}
+
+/* Can another order on x be shorter than all that were found? */
+static bool is_open(const struct place *x)
+{
+	return x->found.bound_ns < least_makespan(x->searcher);
+}
+
+static void tell(const struct searcher *o, int64_t best_ns)
+{
+	int64_t bound_ns = INT64_MAX;
+
+	for (int i = 0; i < o->n_places; i++)
+		bound_ns = o->places[i].found.bound_ns < bound_ns ? o->places[i].found.bound_ns
+								  : bound_ns;
 	if (o->options->progress)
-		o->options->progress(o->options->user, o->found.makespan_ns, o->found.bound_ns);
-	return 0;
+		o->options->progress(o->options->user, best_ns, bound_ns);
 }
 
-/* Microbatch after microbatch, `ahead` of them at once: what holds least. */
-static int consider_turns(struct searcher *o, int64_t ahead, bool *fits)
+/* tried[] is x's best order now. */
+static void take(struct place *x, int64_t makespan_ns)
 {
-	int n_stages = o->p->n_stages;
+	const struct searcher *o = x->searcher;
+	bool best = makespan_ns < least_makespan(o);
 
-	for (int j = 0; j < o->n_jobs; j++) {
-		struct orr_job job = orr_jobs_at(&o->trial->jobs, j);
-		int64_t place = job.d == ORR_PASS_F ? job.s : 2 * n_stages - 1 - job.s;
-
-		o->tried[j] =
-			(job.b / ahead * 3 + (int)job.d) * 2 * n_stages * o->p->n_microbatches +
-			place + job.b % ahead * 2 * n_stages;
-	}
-	return consider(o, fits);
-}
-
-static bool same_workers(const struct searcher *o, const int *worker)
-{
-	return !memcmp(o->worker, worker, (size_t)o->p->n_stages * sizeof(*worker));
+	x->found.makespan_ns = makespan_ns;
+	memcpy(x->n, o->tried, (size_t)o->n_jobs * sizeof(*x->n));
+	if (best)
+		tell(o, makespan_ns);
 }
 
 static int64_t end_of(const struct orr_timeline *t)
@@ -96,9 +103,10 @@ static int64_t end_of(const struct orr_timeline *t)
 	return end;
 }
 
-/* The order n, which the trial has timed, as the simulator runs it: transfers share links. */
-static int time_exactly(const struct searcher *o, int64_t *n, int64_t *makespan_ns)
+/* The order tried[], which the trial has timed, as the simulator runs it: transfers share links. */
+static int time_exactly(const struct place *x, int64_t *makespan_ns)
 {
+	const struct searcher *o = x->searcher;
 	const struct orr_pipeline *p = o->p;
 	struct orr_machine machine = orr_machine_default(p->n_workers);
 	static char name[] = "search";
@@ -107,15 +115,17 @@ static int time_exactly(const struct searcher *o, int64_t *n, int64_t *makespan_
 				  .n_workers = p->n_workers,
 				  .n_microbatches = p->n_microbatches,
 				  .split_backward = true,
-				  .compute = o->trial->jobs.compute,
-				  .priority = n};
+				  .compute = x->trial->jobs.compute,
+				  .priority = o->tried};
 	struct orr_timeline *timeline = NULL;
 	struct orr_jobs *jobs = NULL;
 	struct orr_schedule schedule;
 	int code;
 
+	*makespan_ns = x->trial->makespan_ns;
 	if (!(p->bandwidth_bytes_per_s > 0))
 		return 0; /* the trial is exact */
+	x->trial->n_timed += EXACTLY * o->n_jobs;
 	machine.latency_ns = p->latency_ns;
 	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
 	orr_table_schedule(&schedule, &table);
@@ -127,87 +137,117 @@ static int time_exactly(const struct searcher *o, int64_t *n, int64_t *makespan_
 	return code;
 }
 
-static int consider_named(struct searcher *o)
+/* tried[] as an order: take it if it fits and is shorter. */
+static int consider(struct place *x, bool named, bool *fits)
 {
+	struct searcher *o = x->searcher;
 	int64_t makespan_ns;
-	bool fits;
-	int code;
+	int code = orr_trial_order(x->trial, o->tried, o->err);
 
-	for (int i = 0; i < o->seeds.n; i++) {
-		const struct orr_seed *seed = &o->seeds.seeds[i];
-
-		if (!same_workers(o, seed->worker))
-			continue;
-		memcpy(o->tried, seed->n, (size_t)o->n_jobs * sizeof(*o->tried));
-		if ((code = consider(o, &fits)))
-			return code;
-		if (!fits)
-			continue;
-		makespan_ns = o->trial->makespan_ns;
-		if ((code = time_exactly(o, o->tried, &makespan_ns)))
-			return code;
-		if (o->found.start_ns && makespan_ns >= o->found.start_ns)
-			continue;
-		o->found.start_ns = makespan_ns;
-		memcpy(o->named, o->tried, (size_t)o->n_jobs * sizeof(*o->named));
-	}
-	return 0;
-}
-
-/* The greedy orders of the zero-bubble schedules, with as many microbatches on a stage as may fit.
- */
-static int consider_zero_bubble(struct searcher *o)
-{
-	int64_t most = o->p->n_microbatches;
-	bool fits;
-	int code;
-
-	for (int s = 0; s < o->p->n_stages; s++)
-		if (o->worker[s] != s % o->p->n_workers)
+	*fits = false;
+	if (code)
+		return code;
+	for (int w = 0; w < o->p->n_workers; w++)
+		if (orr_trial_excess(x->trial, w))
 			return 0;
-	if (o->limit.stashes < most)
-		most = o->limit.stashes;
-	for (int64_t k = most; k > 0 && k >= most / 2; k = k > 4 ? k * 3 / 4 : k - 1) {
-		struct orr_zero_bubble limit = {(int)k, 100};
-
-		if ((code = orr_zero_bubble(o->p, &limit, o->tried, o->err)) ||
-		    (code = consider(o, &fits)))
-			return code;
-	}
+	if (!orr_trial_time(x->trial))
+		return 0;
+	*fits = true;
+	if (!named && x->found.makespan_ns && x->trial->makespan_ns >= x->found.makespan_ns)
+		return 0;
+	if ((code = time_exactly(x, &makespan_ns)))
+		return code;
+	if (named && (!x->found.start_ns || makespan_ns < x->found.start_ns))
+		x->found.start_ns = makespan_ns;
+	if (!x->found.makespan_ns || makespan_ns < x->found.makespan_ns)
+		take(x, makespan_ns);
 	return 0;
 }
 
-/* On any placement, with as many microbatches on a stage as fit. */
-static int consider_capped(struct searcher *o)
+/* ---- where to start ---- */
+
+static bool is_alike(const struct place *x, const int *alike)
 {
-	int most = o->p->depth < o->p->n_microbatches ? o->p->depth : o->p->n_microbatches, code = 0;
+	return !memcmp(x->alike, alike, (size_t)x->searcher->p->n_stages * sizeof(*alike));
+}
 
-	for (int k = most; k > 0 && !code; k = k > 4 ? k * 3 / 4 : k - 1) {
-		struct orr_seeds seeds = {0};
-		bool fits;
+static bool seed_wanted(void *user, const int *alike)
+{
+	const struct searcher *o = user;
 
-		if (!(code = orr_seeds_add_capped(&seeds, o->p, o->worker, k, o->err)) && seeds.n) {
-			memcpy(o->tried, seeds.seeds[0].n, (size_t)o->n_jobs * sizeof(*o->tried));
-			code = consider(o, &fits);
+	for (int i = 0; i < o->n_places; i++)
+		if (is_alike(&o->places[i], alike))
+			return !o->sweeping || is_open(&o->places[i]);
+	return false;
+}
+
+static int visit_seed(void *user, const int *alike, const int64_t *n)
+{
+	struct searcher *o = user;
+	bool fits;
+	int code = 0;
+
+	for (int i = 0; i < o->n_places && !code; i++)
+		if (is_alike(&o->places[i], alike)) {
+			memcpy(o->tried, n, (size_t)o->n_jobs * sizeof(*n));
+			code = consider(&o->places[i], true, &fits);
 		}
-		orr_seeds_fini(&seeds);
-	}
 	return code;
 }
 
-static int find_start(struct searcher *o, bool *fits)
+static int visit_start(void *user, bool *fits)
 {
+	return consider(user, false, fits);
+}
+
+/* Stage stashes that a worker may hold, where their bytes are what is limited: as many of the
+ * largest, and of the smallest. */
+static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
+{
+	const struct orr_pipeline *p = o->p;
+	int64_t bytes = o->options->stash_bytes, least = INT64_MAX, most = 1,
+		all = (int64_t)p->n_stages * p->n_microbatches;
+
+	if (o->options->stashes) {
+		seeds->least_stashes = seeds->most_stashes = o->options->stashes;
+		return;
+	}
+	for (int s = 0; s < p->n_stages; s++) {
+		int64_t stash = p->stages[s].stash_bytes;
+
+		most = stash > most ? stash : most;
+		least = stash > 0 && stash < least ? stash : least;
+	}
+	for (int i = 0; i < o->n_places && o->options->memory_bytes; i++)
+		bytes = o->places[i].limit.bytes > bytes ? o->places[i].limit.bytes : bytes;
+	if (!bytes || least == INT64_MAX)
+		return;
+	seeds->least_stashes = bytes / most < 1 ? 1 : bytes / most > all ? all : bytes / most;
+	seeds->most_stashes = bytes / least < 1 ? 1 : bytes / least > all ? all : bytes / least;
+}
+
+static int start(struct searcher *o)
+{
+	struct orr_seeds seeds = {.p = o->p, .wanted = seed_wanted, .visit = visit_seed, .user = o};
 	int code;
 
-	if ((code = consider_turns(o, 1, fits)) || !*fits)
+	count_stashes(o, &seeds);
+	if ((code = orr_seeds_named(&seeds, o->err)) ||
+	    (o->options->from && (code = orr_seeds_add(&seeds, o->options->from, o->err))))
 		return code;
-	for (int64_t ahead = 2; *fits && ahead <= o->p->n_microbatches; ahead *= 2)
-		if ((code = consider_turns(o, ahead, fits)))
-			return code;
-	*fits = true;
-	if ((code = consider_named(o)) || (code = consider_capped(o)))
-		return code;
-	return consider_zero_bubble(o);
+	for (int i = 0; i < o->n_places && !code; i++) {
+		struct orr_starts starts = {.p = o->p,
+					    .worker = o->places[i].worker,
+					    .n = o->tried,
+					    .stashes = seeds.most_stashes ? seeds.most_stashes
+									  : INT64_MAX,
+					    .visit = visit_start,
+					    .user = &o->places[i]};
+
+		code = orr_starts_visit(&starts, o->err);
+	}
+	o->sweeping = true;
+	return code ? code : orr_seeds_swept(&seeds, o->err);
 }
 
 /* ---- from there on ---- */
@@ -220,89 +260,86 @@ static bool is_late(const struct searcher *o)
 	return o->until_ns && (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= o->until_ns;
 }
 
-static int improve(struct searcher *o)
+/* The local search has an order that is shorter where nothing waits for a link. */
+static int note_found(void *user)
 {
-	struct orr_local_search local = {
-		.trial = o->trial,
-		.n = o->n,
-		.best_ns = o->found.makespan_ns,
-		.bound_ns = o->found.bound_ns,
-		.n_timed = o->options->effort * 1000000,
-		.until_ns = o->until_ns,
-		.random = (uint64_t)o->options->seed * 2 + 1,
-		.progress = o->options->progress,
-		.user = o->options->user,
-	};
+	struct place *x = user;
+	struct searcher *o = x->searcher;
+	int64_t makespan_ns;
 	int code;
 
-	do {
-		if ((code = orr_trial_order(o->trial, o->n, o->err)))
-			return code;
-		if (!local.n_timed || local.best_ns <= local.bound_ns || !orr_trial_time(o->trial))
-			break;
-		code = orr_local_search(&local, o->err);
-	} while (!code && o->until_ns && !is_late(o));
-	o->found.makespan_ns = local.best_ns;
+	for (int j = 0; j < o->n_jobs; j++)
+		o->tried[j] = x->trial->jobs.rank[j];
+	if (!(code = time_exactly(x, &makespan_ns)) && makespan_ns < x->found.makespan_ns)
+		take(x, makespan_ns);
 	return code;
 }
 
-/* Where transfers get into each other's way, what was found may be longer than where it began. */
-static int settle(struct searcher *o)
+static void show_life(void *user)
 {
-	int code = time_exactly(o, o->n, &o->found.makespan_ns);
+	const struct place *x = user;
 
-	if (code || !o->found.start_ns || o->found.makespan_ns <= o->found.start_ns)
-		return code;
-	o->found.makespan_ns = o->found.start_ns;
-	memcpy(o->n, o->named, (size_t)o->n_jobs * sizeof(*o->n));
-	return 0;
+	tell(x->searcher, least_makespan(x->searcher));
 }
+
+static int improve(struct place *x, int64_t n_timed)
+{
+	struct searcher *o = x->searcher;
+	struct orr_local_search *local = &x->local;
+	int code = orr_trial_order(x->trial, x->n, o->err);
+
+	if (code || !orr_trial_time(x->trial))
+		return code;
+	local->best_ns = x->trial->makespan_ns;
+	local->n_timed = n_timed;
+	local->stop = n_timed < x->left ? n_timed : x->left;
+	x->left -= local->stop;
+	return orr_local_search(local, o->err);
+}
+
+/* Ever longer searches, each from the best order so far. With more effort there are more of them
+ * and the last one goes on for longer, and up to there all is the same: so what less effort finds,
+ * more finds too. */
+static int improve_all(struct searcher *o)
+{
+	int code = 0;
+
+	for (int64_t n_timed = MILLION, sum = 0; !code; sum += n_timed, n_timed = sum) {
+		bool any = false;
+
+		for (int i = 0; i < o->n_places && !code; i++) {
+			struct place *x = &o->places[i];
+
+			if (x->left <= 0 || !is_open(x) || is_late(o))
+				continue;
+			any = true;
+			code = improve(x, n_timed);
+		}
+		if (!any)
+			break;
+	}
+	return code;
+}
+
+/* ---- placements ---- */
 
 /* What parameters leave of the memory on each worker. */
-static void find_room(struct searcher *o)
+static void find_room(struct place *x)
 {
+	const struct searcher *o = x->searcher;
 	const struct orr_pipeline *p = o->p;
 
-	o->limit.bytes = 1;
+	x->limit.bytes = 1;
 	for (int w = 0; w < p->n_workers; w++)
-		o->room[w] = o->options->memory_bytes;
+		x->room[w] = o->options->memory_bytes;
 	for (int s = 0; s < p->n_stages; s++)
-		o->room[o->worker[s]] -= p->stages[s].parameter_bytes * (2 + p->optimizer_floats);
+		x->room[x->worker[s]] -= p->stages[s].parameter_bytes * (2 + p->optimizer_floats);
 	for (int w = 0; w < p->n_workers; w++)
-		o->limit.bytes = o->room[w] > o->limit.bytes ? o->room[w] : o->limit.bytes;
-}
-
-/* The best order on worker[], if it is better than what other placements gave. */
-static int search_placement(struct searcher *o, int *worker, int64_t *n)
-{
-	struct orr_bounds bounds;
-	bool fits;
-	int code;
-
-	memset(&o->found, 0, sizeof(o->found));
-	if (o->options->memory_bytes)
-		find_room(o);
-	if ((code = orr_trial_create(&o->trial, o->p, o->worker, o->limit, o->err)) ||
-	    (code = orr_bounds_find(&bounds, o->trial, o->err)))
-		goto out;
-	o->trial->room_bytes = o->options->memory_bytes ? o->room : o->options->room_bytes;
-	o->found.bound_ns = bounds.largest_ns;
-	if ((code = find_start(o, &fits)) || !fits || (code = improve(o)) || (code = settle(o)))
-		goto out;
-	if (!o->any || o->found.makespan_ns < o->best.makespan_ns) {
-		o->any = true;
-		o->best = o->found;
-		memcpy(worker, o->worker, (size_t)o->p->n_stages * sizeof(*worker));
-		memcpy(n, o->n, (size_t)o->n_jobs * sizeof(*n));
-	}
-out:
-	orr_trial_destroy(o->trial);
-	o->trial = NULL;
-	return code;
+		x->limit.bytes = x->room[w] > x->limit.bytes ? x->room[w] : x->limit.bytes;
 }
 
 /* Stages shared out evenly, wherever they are in the graph. */
-static int place_evenly(struct searcher *o)
+static int place_evenly(const struct searcher *o, int *worker)
 {
 	const struct orr_pipeline *p = o->p;
 	int64_t *work = calloc((size_t)p->n_stages, sizeof(*work));
@@ -311,72 +348,160 @@ static int place_evenly(struct searcher *o)
 	int code;
 
 	if (!work)
-		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
+		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages",
+				p->n_stages);
 	for (int s = 0; s < p->n_stages; s++)
-		work[s] = p->stages[s].forward_ns + p->stages[s].backward_ns +
-			  p->stages[s].weight_ns;
-	code = orr_allocate_any(&found, o->worker, &layers, p->n_workers, 0, ALLOCATE_STEPS, o->err);
+		work[s] =
+			p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
+	code = orr_allocate_any(&found, worker, &layers, p->n_workers, 0, ALLOCATE_STEPS, o->err);
 	free(work);
 	return code;
 }
 
-static int place(struct searcher *o, enum orr_placement placement)
+static int place(const struct searcher *o, int *worker, enum orr_placement placement)
 {
 	int n_workers = o->p->n_workers;
 
 	if (placement == ORR_PLACEMENT_PLAN)
-		return place_evenly(o);
+		return place_evenly(o, worker);
 	if (placement == ORR_PLACEMENT_GIVEN) {
-		memcpy(o->worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*o->worker));
+		memcpy(worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*worker));
 		return 0;
 	}
 	for (int s = 0; s < o->p->n_stages; s++)
-		o->worker[s] = placement == ORR_PLACEMENT_FOLD && s / n_workers % 2
-				       ? n_workers - 1 - s % n_workers
-				       : s % n_workers;
+		worker[s] = placement == ORR_PLACEMENT_FOLD && s / n_workers % 2
+				    ? n_workers - 1 - s % n_workers
+				    : s % n_workers;
 	return 0;
 }
 
-static int refuse(struct searcher *o)
+static void close_place(struct place *x)
 {
-	int most = (o->p->n_stages + o->p->n_workers - 1) / o->p->n_workers;
-
-	if (o->limit.stashes < most)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: nothing fits %lld stage stashes on a worker, one microbatch "
-				"alone takes %d: "
-				"give memory=%d or more",
-				(long long)o->limit.stashes, most, most);
-	if (o->options->memory_bytes)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: not even one microbatch fits --memory %lldB beside parameters, "
-				"gradients and optimizer: give more memory, take more workers or more "
-				"microbatches (-m)", (long long)o->options->memory_bytes);
-	return orr_fail(o->err, ORR_E_INPUT,
-			"auto: not even one microbatch fits %lld bytes of stash on a worker: "
-			"give more memory, take more workers or more microbatches (-m)",
-			(long long)o->limit.bytes);
+	orr_trial_destroy(x->trial);
+	free(x->worker);
+	free(x->alike);
+	free(x->room);
+	free(x->n);
+	memset(x, 0, sizeof(*x));
 }
 
-static int search_all(struct searcher *o, int *worker, int64_t *n)
+/* Its limits, bounds and first order; false in *fits: there is none. */
+static int open_place(struct place *x, bool *fits)
+{
+	struct searcher *o = x->searcher;
+	struct orr_starts starts = {
+		.p = o->p, .worker = x->worker, .n = o->tried, .visit = visit_start, .user = x};
+	struct orr_smallest smallest;
+	struct orr_bounds bounds;
+	int code;
+
+	x->limit = o->limit;
+	if (o->options->memory_bytes)
+		find_room(x);
+	if ((code = orr_trial_create(&x->trial, o->p, x->worker, x->limit, o->err)) ||
+	    (code = orr_bounds_find(&bounds, x->trial, o->err)))
+		return code;
+	x->trial->room_bytes = o->options->memory_bytes ? x->room : o->options->room_bytes;
+	x->found.bound_ns = bounds.largest_ns;
+	x->left = o->until_ns ? INT64_MAX : o->options->effort * MILLION;
+	x->local = (struct orr_local_search){.trial = x->trial,
+					     .bound_ns = bounds.largest_ns,
+					     .until_ns = o->until_ns,
+					     .random = (uint64_t)o->options->seed * 2 + 1,
+					     .found = note_found,
+					     .watch = show_life,
+					     .user = x};
+	if ((code = orr_smallest_find(&smallest, x->trial, o->err)))
+		return code;
+	if (!(code = orr_starts_one_by_one(&starts, smallest.n, fits)) && !*fits) {
+		o->excess = smallest.excess < o->excess ? smallest.excess : o->excess;
+		o->exact = o->exact && smallest.exact;
+	}
+	orr_smallest_fini(&smallest);
+	return code;
+}
+
+/* A placement more, unless one is there that differs from it only in the workers' names, or nothing
+ * fits it. */
+static int add_place(struct searcher *o, enum orr_placement placement)
+{
+	const struct orr_pipeline *p = o->p;
+	struct place *x = &o->places[o->n_places];
+	size_t n_stages = (size_t)p->n_stages;
+	bool fits = true;
+	int code;
+
+	x->searcher = o;
+	x->worker = calloc(n_stages, sizeof(*x->worker));
+	x->alike = calloc(n_stages, sizeof(*x->alike));
+	x->room = calloc((size_t)p->n_workers, sizeof(*x->room));
+	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
+	if (!x->worker || !x->alike || !x->room || !x->n)
+		code = orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
+	else if (!(code = place(o, x->worker, placement)))
+		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
+	if (!code && placement != ORR_PLACEMENT_GIVEN) /* whose workers may differ */
+		memcpy(x->worker, x->alike, n_stages * sizeof(*x->worker));
+	for (int i = 0; i < o->n_places && !code && fits; i++)
+		fits = !is_alike(&o->places[i], x->alike);
+	if (!code && fits) {
+		o->n_places++;
+		code = open_place(x, &fits);
+		o->n_places--;
+	}
+	if (code || !fits)
+		close_place(x);
+	else
+		o->n_places++;
+	return code;
+}
+
+static int refuse(const struct searcher *o)
+{
+	const struct orr_search_options *options = o->options;
+	const char *where = options->placement == ORR_PLACEMENT_ANY ? "on the placements that it tries"
+								    : "on this placement";
+	const char *more = "give more memory, take more workers or more microbatches (-m)";
+	const char *why = o->exact ? "not even one microbatch fits"
+				   : "no order of one microbatch was found that fits";
+	long long stashes = (long long)(options->stashes + o->excess);
+
+	if (options->stashes && !options->stash_bytes && !options->memory_bytes)
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s %lld stage stashes on a worker, one microbatch alone takes "
+				"%s%lld %s: give memory=%lld or more",
+				o->exact ? "nothing fits" : "no order was found that fits",
+				(long long)options->stashes, o->exact ? "" : "at most ", stashes,
+				where, stashes);
+	if (options->memory_bytes)
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s --memory %lldB beside parameters, gradients and optimizer "
+				"%s: %s",
+				why, (long long)options->memory_bytes, where, more);
+	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
+			(long long)o->limit.bytes, where, more);
+}
+
+static int search_all(struct searcher *o, const struct place **best)
 {
 	enum orr_placement asked = o->options->placement;
 	bool folds = o->p->n_stages > o->p->n_workers && o->p->n_workers > 1;
-	int code = orr_seeds_gather(&o->seeds, o->p, o->limit.stashes, o->err);
+	int code = 0;
 
-	if (!code && o->options->from)
-		code = orr_seeds_add(&o->seeds, o->options->from, o->err);
-	for (int i = ORR_PLACEMENT_STRAIGHT; i <= ORR_PLACEMENT_GIVEN && !code; i++) {
-		enum orr_placement placement = (enum orr_placement)i;
-		bool wanted = asked == placement ||
-			      (asked == ORR_PLACEMENT_ANY &&
-			       (placement == ORR_PLACEMENT_STRAIGHT ||
-				(placement == ORR_PLACEMENT_FOLD && folds)));
-
-		if (wanted && !(code = place(o, placement)))
-			code = search_placement(o, worker, n);
-	}
-	return code || o->any ? code : refuse(o);
+	for (int i = ORR_PLACEMENT_STRAIGHT; i <= ORR_PLACEMENT_GIVEN && !code; i++)
+		if (asked == (enum orr_placement)i ||
+		    (asked == ORR_PLACEMENT_ANY && i != ORR_PLACEMENT_GIVEN &&
+		     (i != ORR_PLACEMENT_FOLD || folds)))
+			code = add_place(o, (enum orr_placement)i);
+	if (!code && !o->n_places)
+		code = refuse(o);
+	if (code || (code = start(o)) || (code = improve_all(o)))
+		return code;
+	*best = &o->places[0];
+	for (int i = 1; i < o->n_places; i++)
+		if (o->places[i].found.makespan_ns < (*best)->found.makespan_ns)
+			*best = &o->places[i];
+	return 0;
 }
 
 static struct orr_search_options watching; /* its progress and user */
@@ -392,7 +517,8 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       struct orr_error *err)
 {
 	struct orr_search_options copy = *asked, *options = &copy;
-	struct searcher o = {.p = p, .options = options, .err = err};
+	struct searcher o = {.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
+	const struct place *best = NULL;
 	struct timespec now;
 	int code;
 
@@ -406,22 +532,18 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (options->seconds)
 		o.until_ns = ((int64_t)now.tv_sec + options->seconds) * 1000000000 + now.tv_nsec;
-	o.worker = calloc((size_t)p->n_stages, sizeof(*o.worker));
-	o.room = calloc((size_t)p->n_workers, sizeof(*o.room));
-	o.n = calloc((size_t)o.n_jobs, sizeof(*o.n));
-	o.tried = calloc((size_t)o.n_jobs, sizeof(*o.tried));
-	o.named = calloc((size_t)o.n_jobs, sizeof(*o.named));
-	if (!o.worker || !o.room || !o.n || !o.tried || !o.named)
+	if (!(o.tried = calloc((size_t)o.n_jobs, sizeof(*o.tried))))
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", o.n_jobs);
 	else
-		code = search_all(&o, worker, n);
-	if (!code && result)
-		*result = o.best;
-	orr_seeds_fini(&o.seeds);
-	free(o.worker);
-	free(o.room);
-	free(o.n);
+		code = search_all(&o, &best);
+	if (!code) {
+		memcpy(worker, best->worker, (size_t)p->n_stages * sizeof(*worker));
+		memcpy(n, best->n, (size_t)o.n_jobs * sizeof(*n));
+		if (result)
+			*result = best->found;
+	}
+	for (int i = 0; i < o.n_places; i++)
+		close_place(&o.places[i]);
 	free(o.tried);
-	free(o.named);
 	return code;
 }

@@ -2,15 +2,17 @@
 #define ORR_SEARCH_H
 /* The shortest strict order that can be found in a given memory, with one owner a stage and a split
  * backward, and a proof of how far from the best it can be. It starts from every named schedule
- * that fits, so it is never longer than the best of those; a backward that is not split is a split
- * one whose W follows at once. Times are the simulator's with pipeline->latency_ns and
- * bandwidth_bytes_per_s; while it looks around, transfers do not wait for each other. */
+ * that fits, with the values of its parameters (see seeds.h), so it is never longer than the best
+ * of those. Of these jobs, that is: a backward that is not split is a split one whose W follows at
+ * once, which takes the overhead of one job more, and on links its gradient leaves before W. Times
+ * are the simulator's with pipeline->latency_ns and bandwidth_bytes_per_s; while it looks around,
+ * transfers do not wait for each other. More effort never finds a longer order. */
 #include <stdint.h>
 #include "error.h"
 #include "pipeline.h"
 
 enum orr_placement {
-	ORR_PLACEMENT_ANY, /* each of the others, and the one with the shortest order is taken */
+	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken */
 	ORR_PLACEMENT_STRAIGHT, /* s mod P */
 	ORR_PLACEMENT_FOLD,     /* the V, down and up again, for as many stages as there are */
 	ORR_PLACEMENT_PLAN,     /* stages shared out so that the busiest worker does least [4] */
@@ -28,7 +30,7 @@ struct orr_search_options {
 	const int *worker; /* ORR_PLACEMENT_GIVEN: [n_stages] */
 	const int64_t *room_bytes; /* (optional) [n_workers] what each may hold of stash_bytes */
 	const struct orr_timeline *from; /* (optional) an order to start from as well */
-	int64_t effort;  /* million jobs timed by the local search; with seconds: no limit */
+	int64_t effort;  /* million jobs timed by the local search on each placement; with seconds: no limit */
 	int64_t seconds; /* stop after so long; 0: the effort alone decides, and every run finds the
 			    same */
 	int64_t seed;
@@ -43,11 +45,11 @@ void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t boun
 struct orr_search_result {
 	int64_t start_ns;    /* of the best named schedule that fits; 0: none fits */
 	int64_t makespan_ns; /* found */
-	int64_t bound_ns;    /* no order on these workers in this memory is shorter */
+	int64_t bound_ns;    /* no order on these workers in this memory is shorter; on others one may be */
 };
 
 /* Fill worker[n_stages] and n of every job, numbered as in orr_schedule.lay_out with 3 passes.
- * Refuses memory in which no order fits. */
+ * Refuses memory in which no order fits, or none was found: the message says which. */
 int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       const struct orr_pipeline *p, const struct orr_search_options *options,
 	       struct orr_error *err);

@@ -1,23 +1,43 @@
 #include "seeds.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobs.h"
 #include "machine.h"
 #include "schedule.h"
 #include "simulate.h"
 #include "sort.h"
 #include "timeline.h"
+#include "planning/periodic.h"
 
-void orr_seeds_fini(struct orr_seeds *seeds)
+#define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */
+#define SEARCHED 16   /* times that a schedule that lays out all jobs at once may do so, to choose \
+		       */
+#define MOST_VALUES 8 /* parameters, and a list counts as one that is empty */
+#define MOST_MEMORIES 4 /* limits of memory that schedules search orders for */
+
+/* One worker a stage, which owns it. */
+static bool has_one_owner(const struct orr_schedule *schedule, const struct orr_pipeline *p,
+			  int *worker)
 {
-	for (int i = 0; i < seeds->n; i++) {
-		free(seeds->seeds[i].worker);
-		free(seeds->seeds[i].n);
+	for (int s = 0; s < p->n_stages; s++) {
+		worker[s] = schedule->compute(p, s, 0, ORR_PASS_F, schedule->data);
+		if (worker[s] < 0 || worker[s] >= p->n_workers)
+			return false;
+		for (int i = 0; i < p->n_microbatches * ORR_N_PASSES; i++) {
+			int b = i / ORR_N_PASSES;
+			enum orr_pass d = (enum orr_pass)(i % ORR_N_PASSES);
+
+			if (d == ORR_PASS_W && !schedule->split_backward)
+				continue;
+			if (schedule->compute(p, s, b, d, schedule->data) != worker[s] ||
+			    (schedule->weights &&
+			     schedule->weights(p, s, b, d, schedule->data) != worker[s]))
+				return false;
+		}
 	}
-	free(seeds->seeds);
-	memset(seeds, 0, sizeof(*seeds));
+	return true;
 }
 
 /* One worker a stage, which owns it, and B as long as the pipeline says. */
@@ -35,149 +55,300 @@ static bool suits(const struct orr_jobs *jobs)
 	return true;
 }
 
-/* Jobs as they ran. A whole backward becomes B and W, one after the other. */
+/* A strict order as it is: equal n on different workers stay equal, since transfers that are asked
+ * for at one time go by n. A greedy one as it ran. A whole backward becomes B and W, one after the
+ * other. */
 static int number(int64_t *n, const struct orr_jobs *jobs, const struct orr_timeline *timeline,
 		  struct orr_error *err)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
+	bool strict = jobs->order == ORR_ORDER_STRICT;
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
+	int64_t at = -2;
 	int code;
 
 	if (!keyed)
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", jobs->n_jobs);
 	for (int i = 0; i < jobs->n_jobs; i++) {
-		int j = jobs->by_worker[i]; /* in a strict order, what starts at one time keeps its
-					       place */
+		int j = jobs->by_worker[i];
 
-		keyed[i] = (struct orr_keyed){timeline->start_ns[j], j};
+		keyed[i] =
+			(struct orr_keyed){strict ? jobs->priority[j] : timeline->start_ns[j], j};
 	}
 	code = orr_sort(keyed, jobs->n_jobs, err);
 	for (int i = 0; !code && i < jobs->n_jobs; i++) {
 		struct orr_job job = orr_jobs_at(jobs, keyed[i].value);
-		int64_t at = ((int64_t)job.b * p->n_stages + job.s) * ORR_N_PASSES + (int)job.d;
+		int64_t j = ((int64_t)job.b * jobs->pipeline->n_stages + job.s) * ORR_N_PASSES +
+			    (int)job.d;
 
-		n[at] = 2 * i;
+		if (!strict || !i || keyed[i].key != keyed[i - 1].key)
+			at += 2;
+		n[j] = at;
 		if (jobs->n_passes == 2 && job.d == ORR_PASS_B)
-			n[at + 1] = 2 * i + 1;
+			n[j + 1] = at + 1;
 	}
 	free(keyed);
 	return code;
 }
 
-static int add(struct orr_seeds *seeds, const char *name, const struct orr_jobs *jobs,
+int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p,
+		     struct orr_error *err)
+{
+	int *name = calloc((size_t)p->n_workers, sizeof(*name)), n = 0; /* + 1 */
+
+	if (!name)
+		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d workers", p->n_workers);
+	for (int s = 0; s < p->n_stages; s++) {
+		if (!name[worker[s]])
+			name[worker[s]] = ++n;
+		alike[s] = name[worker[s]] - 1;
+	}
+	free(name);
+	return 0;
+}
+
+/* timeline: of a greedy order; of a strict one, it may be NULL. */
+static int add(const struct orr_seeds *seeds, const struct orr_jobs *jobs,
 	       const struct orr_timeline *timeline, struct orr_error *err)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_seed *seed;
+	const struct orr_pipeline *p = seeds->p;
+	size_t n_jobs = (size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
+	int64_t *n = malloc(n_jobs * sizeof(*n));
+	int *worker = malloc((size_t)p->n_stages * sizeof(*worker)), code = 0;
 
-	if (seeds->n == seeds->room) {
-		int room = 2 * seeds->room + 16;
-		struct orr_seed *grown = realloc(seeds->seeds, (size_t)room * sizeof(*grown));
-
-		if (!grown)
-			return orr_fail(err, ORR_E_NOMEM, "search: no memory");
-		seeds->seeds = grown;
-		seeds->room = room;
+	if (!n || !worker) {
+		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n_jobs);
+		goto out;
 	}
-	seed = &seeds->seeds[seeds->n++];
-	seed->name = name;
-	seed->worker = calloc((size_t)p->n_stages, sizeof(*seed->worker));
-	seed->n = calloc((size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES,
-			 sizeof(*seed->n));
-	if (!seed->worker || !seed->n)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory");
+	if (!suits(jobs))
+		goto out;
 	for (int s = 0; s < p->n_stages; s++)
-		seed->worker[s] = jobs->compute[s * jobs->n_passes];
-	return number(seed->n, jobs, timeline, err);
+		worker[s] = jobs->compute[s * jobs->n_passes];
+	if (!(code = orr_seeds_rename(worker, worker, p, err)) &&
+	    !(code = number(n, jobs, timeline, err)))
+		code = seeds->visit(seeds->user, worker, n);
+out:
+	free(n);
+	free(worker);
+	return code;
 }
 
-int orr_seeds_add(struct orr_seeds *seeds, const struct orr_timeline *timeline,
+int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_timeline *timeline,
 		  struct orr_error *err)
 {
-	const struct orr_jobs *jobs = timeline->jobs;
-
-	return suits(jobs) ? add(seeds, jobs->schedule, jobs, timeline, err) : 0;
+	return add(seeds, timeline->jobs, timeline, err);
 }
 
-/* A schedule that does not serve p is no seed, and no failure. */
-static int try_schedule(struct orr_seeds *seeds, const struct orr_pipeline *p,
-			const struct orr_schedule *schedule, struct orr_error *err)
+int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
+		      struct orr_error *err)
 {
+	const struct orr_pipeline *p = seeds->p;
 	struct orr_machine machine = orr_machine_default(p->n_workers);
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *timeline = NULL;
 	struct orr_error why = {""};
-	int code;
+	int code = orr_jobs_create(&jobs, p, schedule, &why);
 
-	machine.latency_ns = p->latency_ns;
-	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
-	code = orr_jobs_create(&jobs, p, schedule, &why);
 	if (code)
 		return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0;
-	if (!(code = orr_simulate(&timeline, jobs, &machine, err)))
-		code = orr_seeds_add(seeds, timeline, err);
+	machine.latency_ns = p->latency_ns;
+	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
+	if (jobs->order == ORR_ORDER_GREEDY)
+		code = orr_simulate(&timeline, jobs, &machine, err);
+	if (!code)
+		code = add(seeds, jobs, timeline, err);
 	orr_timeline_destroy(timeline);
 	orr_jobs_destroy(jobs);
 	return code;
 }
 
-struct capped {
-	const int *worker;
-	int most;
+static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
+			const int64_t *value, struct orr_error *err)
+{
+	const struct orr_pipeline *p = seeds->p;
+	struct orr_schedule with = *schedule;
+	struct orr_error why = {""};
+	int *worker, code = 0;
+
+	with.data = value;
+	if (with.check && with.check(p, with.data, &why))
+		return 0;
+	if (!(worker = malloc((size_t)p->n_stages * sizeof(*worker))))
+		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
+	if (has_one_owner(&with, p, worker) && !(code = orr_seeds_rename(worker, worker, p, err)) &&
+	    seeds->wanted(seeds->user, worker))
+		code = orr_seeds_lay_out(seeds, &with, err);
+	free(worker);
+	return code;
+}
+
+/* ---- parameters ---- */
+
+/* Not a search itself; and what a stream is good for is no makespan. */
+static bool is_seed(const struct orr_schedule *schedule)
+{
+	return !schedule->place && !schedule->stream;
+}
+
+static int count_parameters(const struct orr_schedule *schedule)
+{
+	int n = 0;
+
+	while (schedule->parameters && schedule->parameters[n].key)
+		n++;
+	return n;
+}
+
+static void set_defaults(int64_t *value, const struct orr_schedule *schedule)
+{
+	for (int i = 0; i < count_parameters(schedule); i++)
+		value[i] = schedule->parameters[i].otherwise == ORR_LIST
+				   ? 0
+				   : schedule->parameters[i].otherwise;
+}
+
+/* How many values may be tried. */
+static int64_t most_values(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
+			   int i)
+{
+	const struct orr_pipeline *p = seeds->p;
+	int64_t n_jobs = (int64_t)p->n_stages * p->n_microbatches * ORR_N_PASSES, n;
+
+	if (schedule->parameters[i].kind == ORR_PARAMETER_STASHES)
+		return MOST_MEMORIES;
+	n = SWEPT / n_jobs / (schedule->lay_out ? SEARCHED : 1);
+	return n < MOST_MEMORIES ? MOST_MEMORIES : n;
+}
+
+struct range {
+	int64_t first, last;
 };
 
-static int compute_capped(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+/* The values of a number that can make a difference; of a period, see try_periods(). */
+static struct range range_of(const struct orr_seeds *seeds, const struct orr_parameter *parameter)
 {
-	(void)p, (void)b, (void)d;
-	return ((const struct capped *)data)->worker[s];
+	struct range range = {parameter->low, parameter->high};
+
+	if (parameter->kind == ORR_PARAMETER_MICROBATCHES)
+		range.last = seeds->p->n_microbatches;
+	if (parameter->kind == ORR_PARAMETER_WORKERS)
+		range.last = seeds->p->n_workers;
+	if (parameter->kind == ORR_PARAMETER_STASHES)
+		range = (struct range){seeds->least_stashes,
+				       seeds->most_stashes ? seeds->most_stashes : -1};
+	range.first = range.first < parameter->low ? parameter->low : range.first;
+	range.last = range.last > parameter->high ? parameter->high : range.last;
+	return range;
 }
 
-static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+/* The value after x, the further on the larger the step: by one where `slope` is 0. */
+static int64_t next_value(const struct range *range, int64_t x, int64_t slope)
 {
-	int64_t n = (int64_t)b * p->n_stages;
-
-	(void)data;
-	return d == ORR_PASS_F ? (int64_t)p->n_stages * p->n_microbatches + n + s
-			       : n + p->n_stages - 1 - s;
+	return x + 1 + (slope ? (x - range->first) * slope / 16 : 0);
 }
 
-static int in_flight_capped(const struct orr_pipeline *p, int s, const void *data)
+static int try_range(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
+		     int64_t *value, struct orr_error *err)
 {
-	int most = ((const struct capped *)data)->most, depth = p->stages[s].depth;
+	struct range range = range_of(seeds, &schedule->parameters[i]);
+	int64_t most = most_values(seeds, schedule, i), slope = 0;
+	int code = 0;
 
-	return depth < most ? depth : most;
+	for (int64_t n = range.last - range.first + 1; n > most && slope < INT64_C(1) << 20;) {
+		slope = slope ? 2 * slope : 1;
+		n = 0;
+		for (int64_t x = range.first; x <= range.last; x = next_value(&range, x, slope))
+			n++;
+	}
+	for (int64_t x = range.first; x <= range.last && !code; x = next_value(&range, x, slope)) {
+		value[i] = x;
+		code = try_schedule(seeds, schedule, value, err);
+	}
+	if (slope && !code) {
+		value[i] = range.last;
+		code = try_schedule(seeds, schedule, value, err);
+	}
+	return code;
 }
 
-int orr_seeds_add_capped(struct orr_seeds *seeds, const struct orr_pipeline *p, const int *worker, int most,
-			 struct orr_error *err)
+/* Between two periods at which 1F1B* changes, it is the same order. */
+static int try_periods(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
+		       int64_t *value, struct orr_error *err)
 {
-	struct capped capped = {worker, most};
-	struct orr_schedule schedule = {.name = "capped", .summary = "", .order = ORR_ORDER_GREEDY,
-					.compute = compute_capped, .priority = backward_first,
-					.in_flight = in_flight_capped, .data = &capped};
+	int64_t unit = seeds->p->units ? ORR_UNIT_NS : 1000;
+	struct orr_star_point *points = NULL;
+	int n = 0, step, code;
 
-	return try_schedule(seeds, p, &schedule, err);
+	if (!orr_star_serves(seeds->p))
+		return 0;
+	if ((code = orr_star_points(&points, &n, seeds->p, err)))
+		return code;
+	step = (int)((n - 1) / most_values(seeds, schedule, i)) + 1;
+	for (int k = n - 1; k >= 0 && !code; k -= step) { /* the smallest is the default */
+		value[i] = (points[k].period_ns + unit - 1) / unit;
+		code = try_schedule(seeds, schedule, value, err);
+	}
+	free(points);
+	return code;
 }
 
-int orr_seeds_gather(struct orr_seeds *seeds, const struct orr_pipeline *p, int64_t stashes,
-		     struct orr_error *err)
+/* Parameter i and its words, if it has some, one after the other; then `next`: numbers, one at a
+ * time. */
+static int sweep(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
+		 int64_t *value, struct orr_error *err)
+{
+	int n = count_parameters(schedule), code = 0;
+
+	for (; i < n; i++) {
+		const struct orr_parameter *parameter = &schedule->parameters[i];
+		int64_t otherwise = value[i];
+
+		if (!schedule->words || !schedule->words[i])
+			continue;
+		for (value[i] = parameter->low; value[i] <= parameter->high && !code; value[i]++)
+			code = sweep(seeds, schedule, i + 1, value, err);
+		value[i] = otherwise;
+		return code;
+	}
+	if ((code = try_schedule(seeds, schedule, value, err)))
+		return code;
+	for (i = 0; i < n && !code; i++) {
+		int64_t otherwise = value[i];
+
+		if ((schedule->words && schedule->words[i]) ||
+		    schedule->parameters[i].otherwise == ORR_LIST)
+			continue;
+		code = schedule->parameters[i].kind == ORR_PARAMETER_PERIOD
+			       ? try_periods(seeds, schedule, i, value, err)
+			       : try_range(seeds, schedule, i, value, err);
+		value[i] = otherwise;
+	}
+	return code;
+}
+
+int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err)
 {
 	int code = 0;
 
-	for (int i = 0; !code && orr_schedules[i]; i++)
-		/* not the search itself; what a stream is good for is no makespan */
-		if (!orr_schedules[i]->place && !orr_schedules[i]->stream)
-			code = try_schedule(seeds, p, orr_schedules[i], err);
 	for (int i = 0; !code && orr_schedules[i]; i++) {
-		const struct orr_parameter *parameter = orr_schedules[i]->parameters;
-		struct orr_schedule schedule = *orr_schedules[i];
+		int64_t value[MOST_VALUES + ORR_MOST_LISTED] = {0};
 
-		/* the first parameter is the memory: of 0, as much as it likes */
-		if (schedule.place || strcmp(schedule.name, "adaptive") || !parameter ||
-		    stashes > parameter[0].high)
-			continue;
-		schedule.data = &stashes;
-		code = try_schedule(seeds, p, &schedule, err);
+		set_defaults(value, orr_schedules[i]);
+		if (is_seed(orr_schedules[i]))
+			code = try_schedule(seeds, orr_schedules[i], value, err);
+	}
+	return code;
+}
+
+int orr_seeds_swept(const struct orr_seeds *seeds, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int i = 0; !code && orr_schedules[i]; i++) {
+		int64_t value[MOST_VALUES + ORR_MOST_LISTED] = {0};
+
+		set_defaults(value, orr_schedules[i]);
+		if (is_seed(orr_schedules[i]) && count_parameters(orr_schedules[i]))
+			code = sweep(seeds, orr_schedules[i], 0, value, err);
 	}
 	return code;
 }

@@ -1,34 +1,43 @@
 #ifndef ORR_SEEDS_H
 #define ORR_SEEDS_H
 /* Orders to start a search from: those of the named schedules. Private to the search. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
 #include "pipeline.h"
-#include "trial.h"
 
+struct orr_schedule;
 struct orr_timeline;
 
-struct orr_seed {
-	const char *name; /* borrowed */
-	int *worker;      /* [n_stages] owned */
-	int64_t *n;       /* owned; of every job, 3 passes */
-};
-
 struct orr_seeds {
-	struct orr_seed *seeds;
-	int n, room;
+	const struct orr_pipeline *p;
+	/* stage stashes that a worker may hold, by the largest and by the smallest of them; most 0:
+	 * no limit */
+	int64_t least_stashes, most_stashes;
+	/* Is an order of these workers, numbered as stages first come to them, of use? */
+	bool (*wanted)(void *user, const int *worker);
+	/* n of every job, with a split backward. */
+	int (*visit)(void *user, const int *worker, const int64_t *n);
+	void *user;
 };
 
-/* Every named schedule that serves p with one owner a stage, as a split backward; those that take a
- * limit of memory get it. */
-int orr_seeds_gather(struct orr_seeds *seeds, const struct orr_pipeline *p, int64_t stashes,
-		     struct orr_error *err);
-/* One forward one backward on any placement, as jobs come, a backward first: no stage holds more than `most`
- * microbatches, nor than its depth. */
-int orr_seeds_add_capped(struct orr_seeds *seeds, const struct orr_pipeline *p, const int *worker, int most,
-			 struct orr_error *err);
+/* Show every named schedule that serves the pipeline with one owner a stage, as a split backward.
+ * Where nothing waits for a link, the order takes the time that the schedule takes. */
+int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err);
+/* The same with other values of their parameters, every word with every value of one number: all
+ * values that can make a difference where a step is small, ever fewer of the larger ones where it
+ * is not. */
+int orr_seeds_swept(const struct orr_seeds *seeds, struct orr_error *err);
+/* One schedule with its data as it is, wanted or not. One that does not serve the pipeline is no
+ * seed, and no failure. */
+int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
+		      struct orr_error *err);
 /* Another order, if it suits: one worker a stage, which owns it. */
-int orr_seeds_add(struct orr_seeds *seeds, const struct orr_timeline *timeline,
+int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_timeline *timeline,
 		  struct orr_error *err);
-void orr_seeds_fini(struct orr_seeds *seeds);
+
+/* Workers by other names: 0 is that of stage 0, 1 the next one that comes, and so on. Fills
+ * alike[n_stages]. */
+int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p,
+		     struct orr_error *err);
 #endif

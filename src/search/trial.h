@@ -2,7 +2,7 @@
 #define ORR_TRIAL_H
 /* A strict order that is being tried: jobs with a split backward, one worker a stage, moved about
  * and timed many times. Times are those of the simulator as long as no transfer waits
- * for another one on its link. Private to the search. */
+ * for another one on its link, and less than those elsewhere. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"

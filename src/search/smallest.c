@@ -1,0 +1,352 @@
+/* All forwards before any backward hold most, and fit as a rule. Where they do not, a shortest path
+ * is looked for: its nodes are the sets of jobs that are done, its length the fullest that any
+ * worker was. W follows its B at once. */
+#include "smallest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap.h"
+
+#define MOST_STATES 20000
+#define MOST_STAGES 2048 /* with more, a path is too long to look for */
+
+struct state {
+	int64_t excess;   /* of the fullest worker, so far */
+	int parent, move; /* the state before, and the job that led here; -1: none */
+	int n_done;
+	bool closed;
+};
+
+struct finder {
+	const struct orr_trial *trial;
+	const struct orr_pipeline *p;
+	struct orr_error *err;
+	int64_t least; /* no order has less excess */
+	int n_words, n_states;
+	struct state *states;  /* [MOST_STATES] */
+	uint64_t *done;        /* [MOST_STATES * n_words] a bit a job; B stands for W too */
+	int *table;            /* [2 * MOST_STATES] states by what is done, + 1 */
+	struct orr_load *load; /* [n_workers] of the state at hand */
+	struct orr_heap open;
+};
+
+static bool is_done(const uint64_t *done, int s, enum orr_pass d)
+{
+	int bit = 2 * s + (d == ORR_PASS_B);
+
+	return done[bit / 64] >> (bit % 64) & 1;
+}
+
+static void set_done(uint64_t *done, int s, enum orr_pass d)
+{
+	int bit = 2 * s + (d == ORR_PASS_B);
+
+	done[bit / 64] |= UINT64_C(1) << (bit % 64);
+}
+
+static int worker_of(const struct finder *f, int s)
+{
+	return f->trial->jobs.compute[s * ORR_N_PASSES];
+}
+
+/* What worker w holds above what it may. */
+static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
+{
+	const struct orr_trial *t = f->trial;
+	int64_t stashes = INT64_MIN, bytes = INT64_MIN;
+
+	if (t->limit.stashes < INT64_MAX)
+		stashes = load.stashes - t->limit.stashes;
+	if (t->room_bytes || t->limit.bytes < INT64_MAX)
+		bytes = load.bytes - (t->room_bytes ? t->room_bytes[w] : t->limit.bytes);
+	return stashes > bytes ? stashes : bytes;
+}
+
+/* Worker w's excess while job (s, d) runs on it. */
+static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
+{
+	const struct orr_load *up = &f->trial->up[s * ORR_N_PASSES + (int)d];
+	struct orr_load load = f->load[worker_of(f, s)];
+
+	load.stashes += up->stashes;
+	load.bytes += up->bytes;
+	return excess_of(f, worker_of(f, s), load);
+}
+
+static void run(struct finder *f, int s, enum orr_pass d)
+{
+	struct orr_load *load = &f->load[worker_of(f, s)];
+	const struct orr_load *up = &f->trial->up[s * ORR_N_PASSES + (int)d],
+			      *down = &f->trial->down[s * ORR_N_PASSES + ORR_PASS_W];
+
+	load->stashes += up->stashes - (d == ORR_PASS_B ? down->stashes : 0);
+	load->bytes += up->bytes - (d == ORR_PASS_B ? down->bytes : 0);
+}
+
+static void clear(struct finder *f)
+{
+	memset(f->load, 0, (size_t)f->p->n_workers * sizeof(*f->load));
+}
+
+/* All forwards, then all backwards from the last stage on. */
+static int64_t try_plain(struct finder *f, int64_t *n)
+{
+	int n_stages = f->p->n_stages;
+	int64_t most = INT64_MIN, excess;
+
+	clear(f);
+	for (int i = 0; i < 2 * n_stages; i++) {
+		enum orr_pass d = i < n_stages ? ORR_PASS_F : ORR_PASS_B;
+		int s = i < n_stages ? i : 2 * n_stages - 1 - i;
+
+		excess = excess_during(f, s, d);
+		most = excess > most ? excess : most;
+		run(f, s, d);
+		n[s * ORR_N_PASSES + (int)d] = i < n_stages ? i : 2 * i - n_stages;
+		if (d == ORR_PASS_B)
+			n[s * ORR_N_PASSES + ORR_PASS_W] = 2 * i - n_stages + 1;
+	}
+	return most;
+}
+
+/* As the forward of a stage without successors starts, all that leads there is held. */
+static void find_least(struct finder *f, bool *leads)
+{
+	const struct orr_pipeline *p = f->p;
+
+	f->least = INT64_MIN;
+	for (int sink = 0; sink < p->n_stages; sink++) {
+		if (p->stages[sink].n_out)
+			continue;
+		clear(f);
+		memset(leads, 0, (size_t)p->n_stages * sizeof(*leads));
+		leads[sink] = true;
+		for (int s = sink; s >= 0; s--) {
+			for (int i = 0; i < p->stages[s].n_out && !leads[s]; i++)
+				leads[s] = leads[orr_stage_after(p, s, i)];
+			if (leads[s])
+				run(f, s, ORR_PASS_F);
+		}
+		for (int w = 0; w < p->n_workers; w++)
+			f->least = excess_of(f, w, f->load[w]) > f->least
+					   ? excess_of(f, w, f->load[w])
+					   : f->least;
+	}
+}
+
+/* ---- the path ---- */
+
+static uint64_t *done_of(const struct finder *f, int state)
+{
+	return f->done + (size_t)state * (size_t)f->n_words;
+}
+
+/* The place in the table of the state with these jobs done, or a free one. */
+static int look_up(const struct finder *f, const uint64_t *done)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+	int place;
+
+	for (int i = 0; i < f->n_words; i++)
+		hash = (hash ^ done[i]) * UINT64_C(1099511628211);
+	hash ^= hash >> 29;
+	for (place = (int)(hash % (2 * MOST_STATES)); f->table[place];
+	     place = (place + 1) % (2 * MOST_STATES))
+		if (!memcmp(done_of(f, f->table[place] - 1), done,
+			    (size_t)f->n_words * sizeof(*done)))
+			break;
+	return place;
+}
+
+static bool is_ready(const struct finder *f, const uint64_t *done, int s, enum orr_pass d)
+{
+	const struct orr_stage *stage = &f->p->stages[s];
+
+	if (is_done(done, s, d) || (d == ORR_PASS_B && !is_done(done, s, ORR_PASS_F)))
+		return false;
+	for (int i = 0; i < stage->n_in && d == ORR_PASS_F; i++)
+		if (!is_done(done, orr_stage_before(f->p, s, i), d))
+			return false;
+	for (int i = 0; i < stage->n_out && d == ORR_PASS_B; i++)
+		if (!is_done(done, orr_stage_after(f->p, s, i), d))
+			return false;
+	return true;
+}
+
+/* The state after job (s, d): a new one, or one that is reached with less now. The deeper first. */
+static int reach(struct finder *f, int from, int s, enum orr_pass d)
+{
+	uint64_t *done = done_of(f, f->n_states); /* there is always room for one more */
+	int64_t excess = excess_during(f, s, d);
+	struct state *state;
+	int place;
+
+	excess = excess > f->states[from].excess ? excess : f->states[from].excess;
+	memcpy(done, done_of(f, from), (size_t)f->n_words * sizeof(*done));
+	set_done(done, s, d);
+	place = look_up(f, done);
+	if (!f->table[place]) {
+		f->states[f->n_states++].excess = INT64_MAX;
+		f->table[place] = f->n_states;
+	}
+	state = &f->states[f->table[place] - 1];
+	if (state->excess <= excess)
+		return 0;
+	*state = (struct state){.excess = excess,
+				.parent = from,
+				.move = s * ORR_N_PASSES + (int)d,
+				.n_done = f->states[from].n_done + 1};
+	return orr_heap_push(&f->open, excess, -state->n_done, f->table[place] - 1, f->err);
+}
+
+static void load_state(struct finder *f, const uint64_t *done)
+{
+	clear(f);
+	for (int s = 0; s < f->p->n_stages; s++)
+		if (is_done(done, s, ORR_PASS_F)) {
+			run(f, s, ORR_PASS_F);
+			if (is_done(done, s, ORR_PASS_B))
+				run(f, s, ORR_PASS_B);
+		}
+}
+
+/* The job that needs least of those that are ready, a backward first: one that needs no more than
+ * was needed before only makes room. */
+static int pick(const struct finder *f, const uint64_t *done, int64_t before, int64_t *least)
+{
+	int best = -1;
+
+	*least = INT64_MAX;
+	for (int i = 0; i < 2 * f->p->n_stages; i++) {
+		enum orr_pass d = i < f->p->n_stages ? ORR_PASS_B : ORR_PASS_F;
+		int s = i % f->p->n_stages;
+		int64_t excess;
+
+		if (d == ORR_PASS_F && best >= 0 && *least <= before)
+			break;
+		if (!is_ready(f, done, s, d) || (excess = excess_during(f, s, d)) >= *least)
+			continue;
+		*least = excess;
+		best = s * ORR_N_PASSES + (int)d;
+	}
+	return best;
+}
+
+static int expand(struct finder *f, int from)
+{
+	const uint64_t *done = done_of(f, from);
+	int64_t excess;
+	int best, code = 0;
+
+	load_state(f, done);
+	best = pick(f, done, f->states[from].excess, &excess);
+	if (best % ORR_N_PASSES == ORR_PASS_B && excess <= f->states[from].excess)
+		return reach(f, from, best / ORR_N_PASSES, ORR_PASS_B);
+	for (int s = 0; s < f->p->n_stages && !code; s++)
+		for (int d = ORR_PASS_F; d <= ORR_PASS_B && !code; d++)
+			if (is_ready(f, done, s, (enum orr_pass)d))
+				code = reach(f, from, s, (enum orr_pass)d);
+	return code;
+}
+
+/* To the state in which all is done, by a shortest path; false in *exact: to where there was no
+ * more room. */
+static int find_path(struct finder *f, int *end, bool *exact)
+{
+	int n_jobs = 2 * f->p->n_stages, code;
+
+	f->states[0] = (struct state){.excess = f->least, .parent = -1, .move = -1};
+	f->table[look_up(f, done_of(f, 0))] = f->n_states = 1;
+	code = orr_heap_push(&f->open, f->least, 0, 0, f->err);
+	while (!code) {
+		*end = (int)orr_heap_pop(&f->open).value;
+		*exact = f->states[*end].n_done == n_jobs;
+		if (*exact || f->n_states + n_jobs >= MOST_STATES)
+			return 0;
+		if (f->states[*end].closed)
+			continue;
+		f->states[*end].closed = true;
+		code = expand(f, *end);
+	}
+	return code;
+}
+
+/* Number the jobs up to the state, and from there on those that need least. */
+static int64_t follow(struct finder *f, int end, int64_t *n)
+{
+	int64_t excess = f->states[end].excess, needed;
+	uint64_t *done = done_of(f, end);
+	int n_done = f->states[end].n_done, move;
+
+	for (int i = end; f->states[i].parent >= 0; i = f->states[i].parent) {
+		move = f->states[i].move;
+		n[move] = 2 * (f->states[i].n_done - 1);
+	}
+	load_state(f, done);
+	for (; (move = pick(f, done, excess, &needed)) >= 0; n_done++) {
+		excess = needed > excess ? needed : excess;
+		run(f, move / ORR_N_PASSES, (enum orr_pass)(move % ORR_N_PASSES));
+		set_done(done, move / ORR_N_PASSES, (enum orr_pass)(move % ORR_N_PASSES));
+		n[move] = 2 * n_done;
+	}
+	for (int s = 0; s < f->p->n_stages; s++) /* W */
+		n[s * ORR_N_PASSES + ORR_PASS_W] = n[s * ORR_N_PASSES + ORR_PASS_B] + 1;
+	return excess;
+}
+
+static int search(struct finder *f, struct orr_smallest *out)
+{
+	int end = 0, code;
+
+	f->n_words = (2 * f->p->n_stages + 63) / 64;
+	f->states = calloc(MOST_STATES, sizeof(*f->states));
+	f->done = calloc((size_t)MOST_STATES * (size_t)f->n_words, sizeof(*f->done));
+	f->table = calloc((size_t)2 * MOST_STATES, sizeof(*f->table));
+	if (!f->states || !f->done || !f->table)
+		code = orr_fail(f->err, ORR_E_NOMEM, "search: no memory for %d stages",
+				f->p->n_stages);
+	else if (!(code = find_path(f, &end, &out->exact)))
+		out->excess = follow(f, end, out->n);
+	orr_heap_fini(&f->open);
+	free(f->states);
+	free(f->done);
+	free(f->table);
+	return code;
+}
+
+int orr_smallest_find(struct orr_smallest *out, const struct orr_trial *trial,
+		      struct orr_error *err)
+{
+	const struct orr_pipeline *p = trial->jobs.pipeline;
+	struct finder f = {.trial = trial, .p = p, .err = err};
+	bool *leads = calloc((size_t)p->n_stages, sizeof(*leads));
+	int code = 0;
+
+	f.load = calloc((size_t)p->n_workers, sizeof(*f.load));
+	out->n = calloc((size_t)p->n_stages * ORR_N_PASSES, sizeof(*out->n));
+	if (!leads || !f.load || !out->n) {
+		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
+		goto out;
+	}
+	out->excess = try_plain(&f, out->n);
+	out->exact = out->excess <= 0;
+	if (out->exact)
+		goto out;
+	find_least(&f, leads);
+	out->exact = out->excess == f.least;
+	if (!out->exact && p->n_stages <= MOST_STAGES)
+		code = search(&f, out);
+out:
+	free(leads);
+	free(f.load);
+	if (code)
+		orr_smallest_fini(out);
+	return code;
+}
+
+void orr_smallest_fini(struct orr_smallest *x)
+{
+	free(x->n);
+	x->n = NULL;
+}

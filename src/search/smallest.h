@@ -1,0 +1,22 @@
+#ifndef ORR_SMALLEST_H
+#define ORR_SMALLEST_H
+/* The order of one microbatch that holds least. Taking the microbatches one by one in it holds no
+ * more, and no order of several holds less, since what it does with one of them would do for that
+ * one alone. Private to the search. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+#include "trial.h"
+
+struct orr_smallest {
+	int64_t *n; /* [n_stages * ORR_N_PASSES] of the jobs of a microbatch, from 0 on; owned */
+	int64_t excess; /* stashes, or bytes, that its fullest worker holds above what it may; at
+			   most 0: it fits */
+	bool exact;     /* fits, or no order has less excess */
+};
+
+/* On trial's workers, within its limit and room_bytes. */
+int orr_smallest_find(struct orr_smallest *out, const struct orr_trial *trial,
+		      struct orr_error *err);
+void orr_smallest_fini(struct orr_smallest *x);
+#endif
