@@ -335,6 +335,28 @@ END_TEST
 
 /* ---- evaluation ---- */
 
+/* What is told of something is 0 of all first, then more and more, and all of it at the end. */
+static struct {
+	const char *what;
+	int64_t done, all;
+	int n_begun, n_ended;
+} told;
+
+static void note_told(const char *what, int64_t done, int64_t all)
+{
+	if (!done) {
+		told.what = what;
+		told.all = all;
+		told.n_begun++;
+	} else {
+		ck_assert_str_eq(what, told.what);
+		ck_assert_int_eq(all, told.all);
+		ck_assert_int_eq(done, told.done + 1);
+	}
+	told.done = done;
+	told.n_ended += done == all;
+}
+
 START_TEST(evaluation_agrees_with_the_textbook)
 {
 	struct reference_pass *pass = NULL;
@@ -344,7 +366,10 @@ START_TEST(evaluation_agrees_with_the_textbook)
 	int64_t n;
 
 	training_init(&t, "lpp:G=2,R=2", 4, 4);
+	memset(&told, 0, sizeof(told));
+	t.options.tell = note_told;
 	parameters = training_run(&t, "lpp", NULL);
+	ck_assert_int_eq(told.n_begun, 0); /* of steps nothing */
 	n = orr_run_n_parameters(t.run);
 	expected = calloc((size_t)n, sizeof(*expected));
 	ck_assert_ptr_nonnull(expected);
@@ -363,6 +388,9 @@ START_TEST(evaluation_agrees_with_the_textbook)
 			  1e-12);
 		reference_pass_destroy(pass);
 	}
+	ck_assert_str_eq(told.what, "evaluating");
+	ck_assert_int_eq(told.n_begun, 2);
+	ck_assert_int_eq(told.n_ended, 2);
 	/* and training goes on after it */
 	ck_assert_int_eq(orr_run_train(t.run, 3, NULL, NULL, &t.err), 0);
 	free(parameters);
@@ -376,7 +404,13 @@ START_TEST(measuring_gives_every_stage_its_durations)
 	struct training t;
 
 	training_init(&t, "1f1b", 2, 4);
+	memset(&told, 0, sizeof(told));
+	t.options.tell = note_told;
 	ck_assert_msg(!orr_run_measure(t.pipeline, &t.options, &t.err), "%s", t.err.msg);
+	ck_assert_str_eq(told.what, "measuring");
+	ck_assert_int_eq(told.all, t.pipeline->n_stages);
+	ck_assert_int_eq(told.n_begun, 1);
+	ck_assert_int_eq(told.n_ended, 1);
 	ck_assert(t.pipeline->has_weight && !t.pipeline->units);
 	for (int s = 0; s < t.pipeline->n_stages; s++) {
 		const struct orr_stage *stage = &t.pipeline->stages[s];

@@ -11,7 +11,6 @@
 #include "across.h"
 #include "command.h"
 #include "dataset.h"
-#include "drawing/diagram.h"
 #include "figures.h"
 #include "hardware.h"
 #include "keep.h"
@@ -19,13 +18,13 @@
 #include "plugin.h"
 #include "progress.h"
 #include "quantity.h"
-#include "report.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
 #include "runtime/state.h"
 #include "simulate.h"
 #include "stream.h"
 #include "timeline.h"
+#include "trained.h"
 #include "work.h"
 
 enum {
@@ -49,7 +48,7 @@ struct arguments {
 	struct output_options output;
 	int64_t steps, epochs; /* 0: not given */
 	bool has_lr;
-	const char *data, *losses;
+	const char *data, *losses, *workers;
 };
 
 static const struct argp_option options[] = {
@@ -157,92 +156,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* What a training came to. */
-struct result {
-	int64_t steps, first;  /* first: those before a checkpoint */
-	double loss, accuracy; /* on the test rows */
-	double step_seconds;   /* median */
-	int step_samples;
-	const struct orr_jobs *jobs;
-	struct orr_run_versions *versions; /* of a stream */
-	const struct orr_timeline *predicted, *measured;
-	const struct orr_figures *predicted_figures, *figures;
-	struct across_rank *ranks; /* NULL: there is one */
-	struct hardware hardware;
-	bool on_devices;
-};
-
-static int print_json(const struct arguments *a, const struct result *r, struct orr_error *err)
-{
-	json_t *json = orr_report_json(r->measured, r->figures, err);
-
-	if (!json)
-		return ORR_E_NOMEM;
-	/* no operator that classifies, no accuracy: null */
-	if (json_object_set_new(json, "steps", json_integer(r->steps)) ||
-	    json_object_set_new(json, "loss",
-				isfinite(r->loss) ? json_real(r->loss) : json_null()) ||
-	    json_object_set_new(json, "accuracy",
-				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
-	    json_object_set_new(json, "precision", json_string(hardware_precisions[a->run.precision])) ||
-	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
-	    json_object_set_new(json, "samples_per_second",
-				json_real(r->step_samples / r->step_seconds)) ||
-	    json_object_set_new(json, "predicted_makespan",
-				json_real((double)r->predicted_figures->makespan_ns / 1e9)) ||
-	    (r->ranks && json_object_set_new(json, "traffic", across_json(r->ranks))) ||
-	    (r->versions && json_object_set_new(json, "measured_versions",
-						stream_json(r->jobs, r->versions))) ||
-	    hardware_json(&r->hardware, json)) {
-		json_decref(json);
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	}
-	return output_json(json, err);
-}
-
-static void print_loss(const struct result *r)
-{
-	printf("Test loss %.4g", r->loss);
-	if (!isnan(r->accuracy))
-		printf(", test accuracy %.2f%%", 100 * r->accuracy);
-	printf("\n");
-}
-
-static int print_text(const struct arguments *a, const struct result *r, struct orr_error *err)
-{
-	char predicted[32], measured[32], step[32];
-	int columns = output_columns(), code;
-	bool colour = output_wants_colour();
-
-	orr_duration_print(predicted, sizeof(predicted), r->predicted_figures->makespan_ns, false);
-	orr_duration_print(measured, sizeof(measured), r->figures->makespan_ns, false);
-	printf("Predicted: %s for a step, from each stage's times %s.\n", predicted,
-	       r->on_devices ? "in the measured one" : "measured alone on this machine");
-	if ((code = orr_diagram_text(stdout, r->predicted, columns, colour, err)))
-		return code;
-	printf("\nMeasured: %s for an ordinary %s of the last ones, on %s.\n", measured,
-	       r->versions ? "round, among those before and after it," : "step",
-	       orr_run_version());
-	if ((code = orr_diagram_text(stdout, r->measured, columns, colour, err)))
-		return code;
-	printf("\n");
-	if ((code = orr_report_write(stdout, r->measured, r->figures, err)))
-		return code;
-	if (r->versions)
-		stream_print(r->jobs, r->versions);
-	printf("\n%lld step%s of %d samples, median %s a step, %.0f samples/s\n",
-	       (long long)r->steps, r->steps == 1 ? "" : "s", r->step_samples,
-	       orr_duration_print(step, sizeof(step), (int64_t)(1e9 * r->step_seconds), false),
-	       r->step_samples / r->step_seconds);
-	print_loss(r);
-	hardware_print(&r->hardware);
-	if (r->ranks)
-		across_print(r->ranks, r->steps - r->first);
-	if (a->output.trace)
-		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", a->output.trace);
-	return 0;
-}
-
 /* What diverged is no model, and says so. */
 static int check_loss(double loss, struct orr_error *err)
 {
@@ -294,65 +207,16 @@ static int predict_after(struct orr_timeline **predicted, struct work *work,
 	return orr_simulate(predicted, work->jobs, &a->work.machine, err);
 }
 
-static json_t *number_or_null(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
-static int print_short_json(const struct result *r, int64_t step, struct orr_error *err)
-{
-	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
-				 number_or_null(r->loss), "accuracy", number_or_null(r->accuracy));
-
-	if (!json ||
-	    (step > r->first &&
-	     (json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
-	      json_object_set_new(json, "samples_per_second",
-				  json_real(r->step_samples / r->step_seconds)))) ||
-	    (r->versions && json_object_set_new(json, "measured_versions",
-						stream_json(r->jobs, r->versions)))) {
-		json_decref(json);
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	}
-	return output_json(json, err);
-}
-
-/* Without a timeline: the checkpoint had all the steps that were asked for, or more, or a stream was
- * drained before its first round was whole. */
-static int print_short(const struct arguments *a, const struct result *r, struct orr_error *err)
-{
-	const struct output_options *o = &a->output;
-	int64_t step = r->steps > r->first ? r->steps : r->first;
-
-	if (o->svg || o->trace || o->csv)
-		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
-			r->jobs->stream ? "round of -m microbatches" : "step");
-	if (o->json)
-		return print_short_json(r, step, err);
-	if (step == r->first)
-		printf("Nothing to train: the checkpoint is of step %lld.\n", (long long)step);
-	else
-		printf("Trained to step %lld. No round of -m %d microbatches was whole, so there "
-		       "is no timeline (--steps, --every).\n",
-		       (long long)step, r->jobs->pipeline->n_microbatches);
-	if (r->versions)
-		stream_print(r->jobs, r->versions);
-	print_loss(r);
-	return 0;
-}
-
-static int end_at_once(const struct arguments *a, struct orr_run *run, struct result *r,
-		       struct orr_error *err)
+static int end_at_once(struct orr_run *run, struct trained *r, struct orr_error *err)
 {
 	int code = orr_run_evaluate(run, true, &r->loss, &r->accuracy, err);
 
-	return code || orr_ranks_rank() ? code : print_short(a, r, err);
+	return code || orr_ranks_rank() ? code : trained_print_short(r, err);
 }
 
 static int end(const struct arguments *a, struct orr_run *run, const struct orr_dataset *data,
-	       struct result *r, struct orr_error *err)
+	       struct trained *r, struct orr_error *err)
 {
-	struct orr_figures *predicted = NULL, *measured = NULL;
 	int code;
 
 	if ((code = orr_run_evaluate(run, true, &r->loss, &r->accuracy, err)))
@@ -369,22 +233,8 @@ static int end(const struct arguments *a, struct orr_run *run, const struct orr_
 	if ((code = check_loss(r->loss, err)))
 		return code;
 	if (!r->measured) /* a stream that had been drained before its first round was whole */
-		return print_short(a, r, err);
-	if ((code = orr_timeline_check(r->measured, err)) ||
-	    (code = orr_figures_create(&predicted, r->predicted, err)) ||
-	    (code = orr_figures_create(&measured, r->measured, err)))
-		goto out;
-	r->predicted_figures = predicted;
-	r->figures = measured;
-	if ((code = a->output.json ? print_json(a, r, err) : print_text(a, r, err)))
-		goto out;
-	code = output_timelines(&a->output,
-				(const struct orr_timeline *const[]){r->predicted, r->measured},
-				(const char *const[]){"predicted", "measured"}, 2, err);
-out:
-	orr_figures_destroy(predicted);
-	orr_figures_destroy(measured);
-	return code;
+		return trained_print_short(r, err);
+	return trained_print(r, err);
 }
 
 /* A failure after the ranks have agreed is this rank's alone: the others would wait for it. */
@@ -436,7 +286,7 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	struct orr_dataset *data = NULL;
 	struct orr_run *run = NULL;
 	struct progress progress = {0};
-	struct result result = {0};
+	struct trained result = {0};
 	struct orr_error why;
 	int n_devices = 0, code, unsaved;
 
@@ -462,12 +312,15 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	/* what does not fit, fits on no rank */
 	if (checkpoint && (code = orr_run_load(run, checkpoint, err)))
 		goto out;
+	result.output = &a->output;
+	result.workers = a->workers;
+	result.precision = a->run.precision;
 	result.step_samples = orr_run_step_samples(work->jobs, &a->run);
 	result.jobs = work->jobs;
 	result.steps = count_steps(a, data, result.step_samples);
 	result.first = orr_run_step(run);
 	if (result.first >= result.steps) {
-		code = end_at_once(a, run, &result, err);
+		code = end_at_once(run, &result, err);
 		goto alone;
 	}
 	if ((code = progress_init(&progress, run, result.steps, err)))
@@ -494,9 +347,7 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 alone:
 	code = fail_alone(code, err);
 out:
-	free(result.ranks);
-	free(result.versions);
-	hardware_fini(&result.hardware);
+	trained_fini(&result);
 	progress_fini(&progress);
 	orr_checkpoint_close(checkpoint);
 	orr_run_destroy(run);
@@ -544,15 +395,31 @@ static int sum_of(const char *list)
 }
 
 /* As --ranks-workers says, or one a rank; alone, one a stream of each device, or one a core. */
-static int default_workers(const struct orr_run_options *o)
+static int default_workers(const struct orr_run_options *o, const char **why)
 {
 	int n = o->hardware == ORR_HARDWARE_CPU ? 0 : orr_run_devices(NULL, 0);
 
-	if (o->ranks_workers && sum_of(o->ranks_workers))
+	if (o->ranks_workers && sum_of(o->ranks_workers)) {
+		*why = "as --ranks-workers says";
 		return sum_of(o->ranks_workers);
-	if (orr_ranks_count() > 1)
+	}
+	if (orr_ranks_count() > 1) {
+		*why = "one a rank";
 		return orr_ranks_count();
+	}
+	*why = n > 0 ? o->streams > 1 ? "one a stream of a device" : "one a device" : "one a core";
 	return n > 0 ? n * o->streams : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* The model and the schedule; a->workers: why there are so many, where nothing that was given says it. */
+static int open_work(struct work *work, struct arguments *a, struct orr_error *err)
+{
+	bool given = a->work.machine.n_workers > 0;
+	int n = default_workers(&a->run, &a->workers), code = work_init(work, &a->work, n, err);
+
+	if (!code && (given || work_has_table(work)))
+		a->workers = NULL;
+	return code;
 }
 
 int cmd_train(int argc, char **argv)
@@ -574,12 +441,13 @@ int cmd_train(int argc, char **argv)
 	struct orr_error err = {""};
 	int code;
 
+	a.run.tell = progress_tell;
 	command_parse(&argp, argc, argv, &a);
 	if ((code = across_start(&err)) || (code = check_together(&a, &err)) ||
 	    (code = output_check_file("--loss", a.losses, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = output_keep(a.data, &err)) ||
 	    (code = output_keep_checkpoints(a.keep.folder, &err)) ||
-	    (code = work_init(&work, &a.work, default_workers(&a.run), &err)))
+	    (code = open_work(&work, &a, &err)))
 		goto out;
 	code = check_batch(&a, &err);
 out:

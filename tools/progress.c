@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "drawing/curves.h"
@@ -38,14 +39,20 @@ int progress_write(struct progress *p, const char *path, struct orr_error *err)
 	return orr_curve_begin(p->losses.file, err);
 }
 
-static void draw_bar(const struct progress *p)
+static void draw_bar(int64_t done, int64_t all)
 {
-	int64_t done = p->first + p->n_done, all = p->first + p->n_steps;
 	int filled = (int)(done * BAR / all);
 
-	fprintf(stderr, "\r[%.*s%*s] step %lld of %lld, loss %.4g ", filled,
-		"########################################", BAR - filled, "", (long long)done,
-		(long long)all, p->loss);
+	fprintf(stderr, "\r[%.*s%*s] ", filled, "########################################",
+		BAR - filled, "");
+}
+
+static void draw_steps(const struct progress *p)
+{
+	int64_t done = p->first + p->n_done, all = p->first + p->n_steps;
+
+	draw_bar(done, all);
+	fprintf(stderr, "step %lld of %lld, loss %.4g ", (long long)done, (long long)all, p->loss);
 }
 
 static void keep(struct progress *p, const struct orr_step *step)
@@ -71,7 +78,7 @@ void progress_visit(void *progress, const struct orr_step *step)
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
 	p->loss = p->n_done++ ? 0.9 * p->loss + 0.1 * step->loss : step->loss;
 	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
-		draw_bar(p);
+		draw_steps(p);
 	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
 		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)(p->first + p->n_done),
 			(long long)(p->first + p->n_steps), step->loss);
@@ -136,4 +143,37 @@ void progress_fini(struct progress *p)
 	p->seconds = NULL;
 	/* the losses of a training that failed tell why */
 	(void)output_close(&p->losses, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
+}
+
+/* ---- what is no step ---- */
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void progress_tell(const char *what, int64_t done, int64_t all)
+{
+	static double next;
+	static bool open; /* a line on the terminal that has not ended */
+	bool terminal = isatty(STDERR_FILENO);
+
+	if (!done)
+		next = now() + 1;
+	if (done == all && open) {
+		draw_bar(done, all);
+		fprintf(stderr, "%s\n", what);
+		open = false;
+	}
+	if (done == all || now() < next)
+		return;
+	next = now() + (terminal ? 0.1 : 1);
+	if (terminal)
+		draw_bar(done, all);
+	fprintf(stderr, terminal ? "%s " : "%s: %lld of %lld\n", what, (long long)done,
+		(long long)all);
+	open = terminal;
 }

@@ -40,4 +40,7 @@ double progress_median(const struct progress *p);
  * memory was there for it. */
 const struct orr_timeline *progress_timeline(const struct progress *p);
 void progress_fini(struct progress *p);
+
+/* What else takes a while, once it has taken a second: run.h's tell. */
+void progress_tell(const char *what, int64_t done, int64_t all);
 #endif

@@ -306,14 +306,24 @@ static const struct orr_plan_file *plan_of(const struct work *work)
 	return work->plan ? work->plan : work->choice.plan;
 }
 
+static const struct orr_table *table_of(const struct work *work)
+{
+	const struct orr_plan_file *plan = plan_of(work);
+
+	return work->choice.table ? work->choice.table : plan ? plan->table : NULL;
+}
+
+bool work_has_table(const struct work *work)
+{
+	return table_of(work) != NULL;
+}
+
 /* The size of the step: what the options say, what the schedule's file lays out, or the defaults.
  */
 static void settle(const struct work *work, struct work_options *o, int default_workers)
 {
 	const struct orr_plan_file *plan = plan_of(work);
-	const struct orr_table *table = work->choice.table ? work->choice.table
-					: plan		   ? plan->table
-							   : NULL;
+	const struct orr_table *table = table_of(work);
 
 	if (!o->n_microbatches)
 		o->n_microbatches = table ? table->n_microbatches : 8;

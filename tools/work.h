@@ -53,5 +53,7 @@ struct work {
 int work_open(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
 /* The same, and the jobs under that schedule. */
 int work_init(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
+/* Does a file lay out every job, and with that say how many workers there are? */
+bool work_has_table(const struct work *work);
 void work_fini(struct work *work);
 #endif

@@ -24,6 +24,7 @@ struct room {
 	float **out;
 	float *scratch;
 	struct orr_device device;
+	int64_t n_done, n_all; /* stages, over all chunks */
 };
 
 static void room_fini(const struct orr_run *run, struct room *room)
@@ -130,6 +131,13 @@ static int send_edges(const struct orr_run *run, const struct room *room, int s,
 	return code;
 }
 
+static void tell(const struct orr_run *run, struct room *room)
+{
+	if (run->options.tell && !run->rank)
+		run->options.tell("evaluating", room->n_done, room->n_all);
+	room->n_done++;
+}
+
 static int forward(const struct orr_run *run, struct room *room, const int64_t *rows, int64_t n,
 		   double *sums, struct orr_error *err)
 {
@@ -140,6 +148,7 @@ static int forward(const struct orr_run *run, struct room *room, const int64_t *
 		const struct orr_program *program = run->programs[s];
 		struct orr_metrics metrics = {0};
 
+		tell(run, room);
 		if (rank_of_stage(run, s) != run->rank)
 			continue;
 		if ((code = receive_edges(run, room, s, n, err)))
@@ -211,6 +220,7 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *ac
 	for (; n_acquired < run->pipeline->n_stages; n_acquired++)
 		if ((code = acquire(run, n_acquired, &room.parameters[n_acquired], err)))
 			goto out;
+	room.n_all = (int64_t)n_chunks * run->pipeline->n_stages;
 	for (int c = 0; c < n_chunks; c++)
 		if ((code = forward(run, &room, rows + (int64_t)c * CHUNK,
 				    c + 1 < n_chunks ? CHUNK : n_rows - (int64_t)c * CHUNK,
@@ -218,6 +228,7 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *ac
 			goto out;
 	if ((code = orr_ranks_sum(sums, n_chunks * n, err)))
 		goto out;
+	tell(run, &room);
 	for (int i = 0; i < n_chunks * n; i++)
 		sum[i % 3] += sums[i];
 	*loss = n_rows ? sum[0] / (double)n_rows : NAN;

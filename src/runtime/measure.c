@@ -10,9 +10,12 @@
 #include "compile.h"
 #include "options.h"
 
-/* Each part runs so often after a few times unmeasured, and the median counts. */
+/* Each part runs so often after a few times unmeasured, and the median counts. What takes long
+ * varies little: a few times are enough of it. */
 #define N_WARM 3
 #define N_TIMES 15
+#define FEWEST_TIMES 3
+#define ENOUGH_NS INT64_C(300000000)
 
 enum part { FORWARD, INPUT, WEIGHT, BOTH, UPDATE };
 
@@ -135,18 +138,22 @@ static int64_t now_ns(void)
 static int time_part(struct bench *t, enum part part, int64_t *median_ns, struct orr_error *err)
 {
 	struct orr_keyed times[N_TIMES];
-	int code;
+	int64_t begun = now_ns();
+	int n = 0, code;
 
-	for (int i = -N_WARM; i < N_TIMES; i++) {
+	for (int i = 0; i < N_WARM && (!i || now_ns() - begun < ENOUGH_NS / 4); i++)
+		run_part(t, part);
+	begun = now_ns();
+	while (n < FEWEST_TIMES || (n < N_TIMES && now_ns() - begun < ENOUGH_NS)) {
 		int64_t start = now_ns();
 
 		run_part(t, part);
-		if (i >= 0)
-			times[i] = (struct orr_keyed){now_ns() - start, i};
+		times[n] = (struct orr_keyed){now_ns() - start, n};
+		n++;
 	}
-	if ((code = orr_sort(times, N_TIMES, err)))
+	if ((code = orr_sort(times, n, err)))
 		return code;
-	*median_ns = times[N_TIMES / 2].key;
+	*median_ns = times[n / 2].key;
 	return 0;
 }
 
@@ -201,8 +208,13 @@ int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *option
 		return orr_fail(err, ORR_E_INPUT, "measure: a batch of %d; it must be 1 at least",
 				options->batch);
 	orr_gemm_init();
-	for (int s = 0; s < p->n_stages && !code; s++)
+	for (int s = 0; s < p->n_stages && !code; s++) {
+		if (options->tell)
+			options->tell("measuring", s, p->n_stages);
 		code = measure_stage(p, s, samples, &rule, options, err);
+	}
+	if (options->tell)
+		options->tell("measuring", p->n_stages, p->n_stages);
 	if (!code) {
 		p->has_weight = true;
 		p->units = false;

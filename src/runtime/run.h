@@ -42,6 +42,9 @@ struct orr_run_options {
 	/* Of a worker on a CUDA device, with all that it has there; 0: no limit. What a step needs
 	 * only later goes to main memory when it is reached, and comes back. */
 	int64_t memory_bytes;
+	/* (optional) What takes a while and is no step, "measuring" or "evaluating": so much of all is
+	 * done. On rank 0 alone, in the calling thread. */
+	void (*tell)(const char *what, int64_t done, int64_t all);
 	/* (tests) what comes from another rank arrives so much later */
 	int link_delay_us;
 	/* (tests) sleep up to so many microseconds in every job, drawn from delay_seed */
@@ -147,8 +150,8 @@ struct orr_moved {
 /* At most so many, in the order of the memories; how many there are. */
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most);
 
-/* Time every stage's F, B, W and U alone on one core (median of several) and write the durations
- * into the pipeline's stages, so that the simulator predicts this machine. */
+/* Time every stage's F, B, W and U alone on one core (median of several, fewer where they take long)
+ * and write the durations into the pipeline's stages, so that the simulator predicts this machine. */
 struct orr_pipeline;
 int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
 		    struct orr_error *err);

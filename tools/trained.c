@@ -1,0 +1,204 @@
+#include "trained.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "across.h"
+#include "drawing/diagram.h"
+#include "figures.h"
+#include "jobs.h"
+#include "output.h"
+#include "quantity.h"
+#include "report.h"
+#include "runtime/run.h"
+#include "sort.h"
+#include "stream.h"
+#include "timeline.h"
+
+/* Where jobs are shorter, handing them out takes longer than computing them. */
+#define SHORT_JOB_NS 100000
+
+/* Of the two timelines. */
+struct figures {
+	struct orr_figures *predicted, *measured;
+	int64_t job_ns; /* median, measured */
+};
+
+static json_t *number_or_null(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+static int print_json(const struct trained *r, const struct figures *f, struct orr_error *err)
+{
+	json_t *json = orr_report_json(r->measured, f->measured, err);
+
+	if (!json)
+		return ORR_E_NOMEM;
+	/* no operator that classifies, no accuracy: null */
+	if (json_object_set_new(json, "steps", json_integer(r->steps)) ||
+	    json_object_set_new(json, "loss",
+				isfinite(r->loss) ? json_real(r->loss) : json_null()) ||
+	    json_object_set_new(json, "accuracy",
+				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
+	    json_object_set_new(json, "precision",
+				json_string(hardware_precisions[r->precision])) ||
+	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
+	    json_object_set_new(json, "samples_per_second",
+				json_real(r->step_samples / r->step_seconds)) ||
+	    json_object_set_new(json, "job_seconds", json_real((double)f->job_ns / 1e9)) ||
+	    json_object_set_new(json, "predicted_makespan",
+				json_real((double)f->predicted->makespan_ns / 1e9)) ||
+	    (r->ranks && json_object_set_new(json, "traffic", across_json(r->ranks))) ||
+	    (r->versions &&
+	     json_object_set_new(json, "measured_versions", stream_json(r->jobs, r->versions))) ||
+	    hardware_json(&r->hardware, json)) {
+		json_decref(json);
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	}
+	return output_json(json, err);
+}
+
+static void print_loss(const struct trained *r)
+{
+	printf("Test loss %.4g", r->loss);
+	if (!isnan(r->accuracy))
+		printf(", test accuracy %.2f%%", 100 * r->accuracy);
+	printf("\n");
+}
+
+/* Where they are not those that simulate takes. */
+static void print_workers(const struct trained *r)
+{
+	const struct orr_pipeline *p = r->jobs->pipeline;
+
+	if (r->workers && p->n_workers != p->n_stages)
+		printf("%d worker%s, %s; simulate takes one a stage, %d, unless --workers says "
+		       "otherwise.\n",
+		       p->n_workers, p->n_workers == 1 ? "" : "s", r->workers, p->n_stages);
+}
+
+static int print_text(const struct trained *r, const struct figures *f, struct orr_error *err)
+{
+	char predicted[32], measured[32], step[32], job[32];
+	int columns = output_columns(), code;
+	bool colour = output_wants_colour();
+
+	orr_duration_print(predicted, sizeof(predicted), f->predicted->makespan_ns, false);
+	orr_duration_print(measured, sizeof(measured), f->measured->makespan_ns, false);
+	print_workers(r);
+	printf("Predicted: %s for a step, from each stage's times %s.\n", predicted,
+	       r->on_devices ? "in the measured one" : "measured alone on this machine");
+	if ((code = orr_diagram_text(stdout, r->predicted, columns, colour, err)))
+		return code;
+	printf("\nMeasured: %s for an ordinary %s of the last ones, on %s.\n", measured,
+	       r->versions ? "round, among those before and after it," : "step", orr_run_version());
+	if (f->job_ns < SHORT_JOB_NS)
+		printf("Jobs last %s (median), less than what lies between them: this bubble is "
+		       "the "
+		       "engine's, and says\nnothing about larger models. The predicted one is the "
+		       "schedule's.\n",
+		       orr_duration_print(job, sizeof(job), f->job_ns, false));
+	if ((code = orr_diagram_text(stdout, r->measured, columns, colour, err)))
+		return code;
+	printf("\n");
+	if ((code = orr_report_write(stdout, r->measured, f->measured, err)))
+		return code;
+	if (r->versions)
+		stream_print(r->jobs, r->versions);
+	printf("\n%lld step%s of %d samples, median %s a step, %.0f samples/s\n",
+	       (long long)r->steps, r->steps == 1 ? "" : "s", r->step_samples,
+	       orr_duration_print(step, sizeof(step), (int64_t)(1e9 * r->step_seconds), false),
+	       r->step_samples / r->step_seconds);
+	print_loss(r);
+	hardware_print(&r->hardware);
+	if (r->ranks)
+		across_print(r->ranks, r->steps - r->first);
+	if (r->output->trace)
+		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", r->output->trace);
+	return 0;
+}
+
+static int print_short_json(const struct trained *r, int64_t step, struct orr_error *err)
+{
+	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
+				 number_or_null(r->loss), "accuracy", number_or_null(r->accuracy));
+
+	if (!json ||
+	    (step > r->first &&
+	     (json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
+	      json_object_set_new(json, "samples_per_second",
+				  json_real(r->step_samples / r->step_seconds)))) ||
+	    (r->versions &&
+	     json_object_set_new(json, "measured_versions", stream_json(r->jobs, r->versions)))) {
+		json_decref(json);
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	}
+	return output_json(json, err);
+}
+
+int trained_print_short(const struct trained *r, struct orr_error *err)
+{
+	const struct output_options *o = r->output;
+	int64_t step = r->steps > r->first ? r->steps : r->first;
+
+	if (o->svg || o->trace || o->csv)
+		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
+			r->jobs->stream ? "round of -m microbatches" : "step");
+	if (o->json)
+		return print_short_json(r, step, err);
+	if (step == r->first)
+		printf("Nothing to train: the checkpoint is of step %lld.\n", (long long)step);
+	else
+		printf("Trained to step %lld. No round of -m %d microbatches was whole, so there "
+		       "is no timeline (--steps, --every).\n",
+		       (long long)step, r->jobs->pipeline->n_microbatches);
+	if (r->versions)
+		stream_print(r->jobs, r->versions);
+	print_loss(r);
+	return 0;
+}
+
+static int find_median_job(int64_t *median_ns, const struct orr_timeline *t, struct orr_error *err)
+{
+	int n = t->jobs->n_jobs, code;
+	struct orr_keyed *jobs = calloc((size_t)n, sizeof(*jobs));
+
+	if (!jobs)
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %d jobs", n);
+	for (int j = 0; j < n; j++)
+		jobs[j] = (struct orr_keyed){t->end_ns[j] - t->start_ns[j], j};
+	if (!(code = orr_sort(jobs, n, err)))
+		*median_ns = jobs[n / 2].key;
+	free(jobs);
+	return code;
+}
+
+int trained_print(const struct trained *r, struct orr_error *err)
+{
+	struct figures f = {0};
+	int code;
+
+	if ((code = orr_timeline_check(r->measured, err)) ||
+	    (code = orr_figures_create(&f.predicted, r->predicted, err)) ||
+	    (code = orr_figures_create(&f.measured, r->measured, err)) ||
+	    (code = find_median_job(&f.job_ns, r->measured, err)) ||
+	    (code = r->output->json ? print_json(r, &f, err) : print_text(r, &f, err)))
+		goto out;
+	code = output_timelines(r->output,
+				(const struct orr_timeline *const[]){r->predicted, r->measured},
+				(const char *const[]){"predicted", "measured"}, 2, err);
+out:
+	orr_figures_destroy(f.predicted);
+	orr_figures_destroy(f.measured);
+	return code;
+}
+
+void trained_fini(struct trained *r)
+{
+	free(r->ranks);
+	free(r->versions);
+	hardware_fini(&r->hardware);
+}

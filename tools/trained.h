@@ -1,0 +1,38 @@
+#ifndef ORR_TRAINED_H
+#define ORR_TRAINED_H
+/* The report of a training: what it came to, as text or as JSON. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "error.h"
+#include "hardware.h"
+
+struct across_rank;
+struct orr_figures;
+struct orr_jobs;
+struct orr_run_versions;
+struct orr_timeline;
+struct output_options;
+
+struct trained {
+	int64_t steps, first;  /* first: those before a checkpoint */
+	double loss, accuracy; /* on the test rows */
+	double step_seconds;   /* median */
+	int step_samples;
+	enum orr_precision precision;
+	const char *workers; /* "one a core": why there are so many; NULL: they were given */
+	const struct orr_jobs *jobs;
+	struct orr_run_versions *versions; /* of a stream; owned */
+	const struct orr_timeline *predicted, *measured;
+	struct across_rank *ranks; /* NULL: there is one; owned */
+	struct hardware hardware;
+	bool on_devices;
+	const struct output_options *output;
+};
+
+/* With both timelines, which go to the files that the options name, too. */
+int trained_print(const struct trained *r, struct orr_error *err);
+/* Without a timeline: the checkpoint had all the steps that were asked for, or more, or a stream was
+ * drained before its first round was whole. */
+int trained_print_short(const struct trained *r, struct orr_error *err);
+void trained_fini(struct trained *r);
+#endif
