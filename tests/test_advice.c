@@ -161,7 +161,8 @@ START_TEST(what_cannot_be_balanced_says_so)
 	struct orr_plan *plan = make(g, "4", NULL, o);
 
 	advised(plan, "computes 1.60 times what each worker would if all shared evenly\n"
-	              "  no placement of these operators on 4 workers is better: take fewer workers (--workers)");
+	              "  no placement of these operators, each on one of 4 workers, is better, transfers left out: take "
+	              "fewer workers (--workers)");
 	ck_assert(!plan->in_pieces); /* as good, and simpler */
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);

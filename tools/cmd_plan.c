@@ -242,6 +242,20 @@ static void print_untested(const struct orr_plan *plan)
 		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
 }
 
+/* And what is known of every other placement. */
+static void print_pieces(const struct orr_plan *plan)
+{
+	char bound[32];
+
+	print_world("in pieces", &plan->pieces, plan->in_pieces, plan->graph->units);
+	orr_duration_print(bound, sizeof(bound), (int64_t)(plan->pieces_bound_s * 1e9 + 0.5), plan->graph->units);
+	if (plan->proven)
+		printf("  No placement of these operators, one worker each, leaves the busiest worker with less.\n");
+	else if (plan->pieces_bound_s > 0)
+		printf("  Whether another placement of these operators leaves the busiest worker with less is not known; by "
+		       "computing alone, none leaves it with less than %s.\n", bound);
+}
+
 /* Workers that have no job, and why. */
 static void print_idle(const struct orr_plan *plan)
 {
@@ -304,8 +318,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 			    g->units);
 	}
 	if (plan->pieces.n_stages)
-		print_world(plan->proven ? "in pieces (no better balance)" : "in pieces", &plan->pieces,
-			    plan->in_pieces, g->units);
+		print_pieces(plan);
 	print_untested(plan);
 	if (print_periods(plan, err))
 		return ORR_E_NOMEM;

@@ -71,12 +71,12 @@ static void advise_links(const struct advising *a)
 }
 
 /* Would operators that need not be neighbours share the work better? [4, section 6] */
-static int find_anyhow(const struct orr_plan *plan, double *period_s, double *largest_s, struct orr_error *err)
+static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best, double *largest_s,
+                       struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
 	int64_t *work = calloc((size_t)g->n_operators, sizeof(*work)), largest = 0;
 	struct orr_layers layers = {g->n_operators, work, NULL};
-	struct orr_allocation best = {0};
 	int code = 0;
 
 	if (!work)
@@ -89,18 +89,36 @@ static int find_anyhow(const struct orr_plan *plan, double *period_s, double *la
 		          cost.update_ns / plan->options.n_microbatches;
 		largest = work[i] > largest ? work[i] : largest;
 	}
-	if (!(code = orr_allocate_any(&best, NULL, &layers, plan->pipeline->n_workers, 0, MOST_STEPS, err))) {
-		*period_s = (double)best.period_ns * 1e-9;
-		*largest_s = (double)largest * 1e-9;
-	}
+	code = orr_allocate_any(best, NULL, &layers, plan->pipeline->n_workers, 0, MOST_STEPS, err);
+	*largest_s = (double)largest * 1e-9;
 	free(work);
 	return code;
+}
+
+/* What to do about it, where operators on any of the workers would come to best. */
+static void advise_placement(const struct advising *a, const struct orr_allocation *best, double busiest_s, double even_s)
+{
+	int n_workers = a->plan->pipeline->n_workers;
+	double anyhow_s = (double)best->period_ns * 1e-9;
+	char line[300];
+
+	if (anyhow_s < 0.99 * busiest_s && !a->plan->options.pieces)
+		(void)snprintf(line, sizeof(line), "  operators that need not be neighbours could come to %.2f times: "
+		               "--pieces", anyhow_s / even_s);
+	else if (best->proven && anyhow_s > 0.99 * busiest_s)
+		(void)snprintf(line, sizeof(line), "  no placement of these operators, each on one of %d workers, is better, "
+		               "transfers left out: take fewer workers (--workers), or smaller operators", n_workers);
+	else
+		(void)snprintf(line, sizeof(line), "  no better placement of these operators was found; whether there is one "
+		               "on %d workers is not known: try fewer (--workers), or smaller operators", n_workers);
+	a->visit(a->user, line);
 }
 
 static int advise_balance(const struct advising *a, struct orr_error *err)
 {
 	const struct orr_plan *plan = a->plan;
-	double even = plan->one_worker_s / plan->pipeline->n_workers, anyhow = 0, largest = 0, busiest;
+	double even = plan->one_worker_s / plan->pipeline->n_workers, largest = 0, busiest;
+	struct orr_allocation best = {0};
 	char line[300];
 	int slowest = 0, code;
 
@@ -109,7 +127,7 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 	busiest = plan->in_pieces ? plan->slowest_s : plan->costs[slowest].compute_s;
 	if (busiest < 1.1 * even)
 		return 0;
-	if ((code = find_anyhow(plan, &anyhow, &largest, err)))
+	if ((code = find_anyhow(plan, &best, &largest, err)))
 		return code;
 	if (plan->in_pieces)
 		(void)snprintf(line, sizeof(line), "uneven: the busiest worker does %.2f times what each would if all shared "
@@ -118,16 +136,13 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 		(void)snprintf(line, sizeof(line), "uneven: stage %d computes %.2f times what each worker would if all shared "
 		               "evenly", slowest, busiest / even);
 	a->visit(a->user, line);
-	if (largest > 0.99 * busiest)
-		(void)snprintf(line, sizeof(line), "  one operator is all of that: %s",
-		               plan->options.straight ? "allow replicas (leave --straight out), or split it"
-		                                      : "split it into smaller ones");
-	else if (anyhow < 0.99 * busiest && !plan->options.pieces)
-		(void)snprintf(line, sizeof(line), "  operators that need not be neighbours could come to %.2f times: "
-		               "--pieces", anyhow / even);
-	else
-		(void)snprintf(line, sizeof(line), "  no placement of these operators on %d workers is better: take fewer "
-		               "workers (--workers), or smaller operators", plan->pipeline->n_workers);
+	if (largest <= 0.99 * busiest) {
+		advise_placement(a, &best, busiest, even);
+		return 0;
+	}
+	(void)snprintf(line, sizeof(line), "  one operator is all of that: %s",
+	               plan->options.straight ? "allow replicas (leave --straight out), or split it"
+	                                      : "split it into smaller ones");
 	a->visit(a->user, line);
 	return 0;
 }

@@ -5,6 +5,8 @@
 
 #include "sort.h"
 
+#define A_LIGHT_PART 50 /* of a worker: lighter layers fill up what is left */
+
 static int64_t bound_of(const struct orr_layers *l, int n_workers)
 {
 	int64_t sum = 0, largest = 0;
@@ -69,25 +71,63 @@ struct branching {
 	const struct orr_layers *layers;
 	int n_workers;
 	int64_t memory_bytes, bound_ns, best_ns, steps;
+	int n_heavy;                   /* layers that are tried on every worker */
 	const struct orr_keyed *order; /* layers, the heaviest first */
 	int64_t *work_ns, *bytes;      /* [n_workers] so far */
 	int *worker_of, *best_of;      /* [n] by layer; best_ns -1: none yet */
 };
 
-/* Place layer i of the order and all after it. Of workers that look alike only the first is tried. */
+static int busiest_of(const struct branching *b)
+{
+	int w = 0;
+
+	for (int k = 1; k < b->n_workers; k++)
+		w = b->work_ns[k] > b->work_ns[w] ? k : w;
+	return w;
+}
+
+/* Layer i of the order and all after it, each to the least busy worker that has room; kept if it is better. */
+static void spread(struct branching *b, int i)
+{
+	const struct orr_layers *l = b->layers;
+	int n = i;
+
+	for (; n < l->n; n++) {
+		int layer = b->order[n].value, w = -1;
+		int64_t bytes = l->bytes ? l->bytes[layer] : 0;
+
+		for (int k = 0; k < b->n_workers; k++)
+			if ((!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes) &&
+			    (w < 0 || b->work_ns[k] < b->work_ns[w]))
+				w = k;
+		if (w < 0)
+			break; /* branching may find room */
+		b->work_ns[w] += l->work_ns[layer];
+		b->bytes[w] += bytes;
+		b->worker_of[layer] = w;
+	}
+	if (n == l->n && (b->best_ns < 0 || b->work_ns[busiest_of(b)] < b->best_ns)) {
+		b->best_ns = b->work_ns[busiest_of(b)];
+		memcpy(b->best_of, b->worker_of, (size_t)n * sizeof(*b->best_of));
+	}
+	while (n-- > i) {
+		int layer = b->order[n].value;
+
+		b->work_ns[b->worker_of[layer]] -= l->work_ns[layer];
+		b->bytes[b->worker_of[layer]] -= l->bytes ? l->bytes[layer] : 0;
+	}
+}
+
+/* Place layer i of the order and all after it, those after the heavy ones as they come. Of workers that look alike only
+ * the first is tried. */
 static void branch(struct branching *b, int i)
 {
 	int layer;
 
 	if (b->steps-- <= 0 || b->best_ns == b->bound_ns)
 		return;
-	if (i == b->layers->n) {
-		int64_t period = 0;
-
-		for (int w = 0; w < b->n_workers; w++)
-			period = b->work_ns[w] > period ? b->work_ns[w] : period;
-		b->best_ns = period;
-		memcpy(b->best_of, b->worker_of, (size_t)i * sizeof(*b->best_of));
+	if (i == b->n_heavy) {
+		spread(b, i);
 		return;
 	}
 	layer = b->order[i].value;
@@ -128,35 +168,6 @@ static void branch(struct branching *b, int i)
 	}
 }
 
-/* The heaviest layers first, each to the least busy worker that has room; kept if it is better. */
-static void spread(struct branching *b)
-{
-	int64_t period = 0;
-
-	for (int i = 0; i < b->layers->n; i++) {
-		int layer = b->order[i].value, w = -1;
-		int64_t bytes = b->layers->bytes ? b->layers->bytes[layer] : 0;
-
-		for (int k = 0; k < b->n_workers; k++)
-			if ((!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes) &&
-			    (w < 0 || b->work_ns[k] < b->work_ns[w]))
-				w = k;
-		if (w < 0)
-			goto out; /* branching may find room */
-		b->work_ns[w] += b->layers->work_ns[layer];
-		b->bytes[w] += bytes;
-		b->worker_of[layer] = w;
-		period = b->work_ns[w] > period ? b->work_ns[w] : period;
-	}
-	if (b->best_ns < 0 || period < b->best_ns) {
-		b->best_ns = period;
-		memcpy(b->best_of, b->worker_of, (size_t)b->layers->n * sizeof(*b->best_of));
-	}
-out:
-	memset(b->work_ns, 0, (size_t)b->n_workers * sizeof(*b->work_ns));
-	memset(b->bytes, 0, (size_t)b->n_workers * sizeof(*b->bytes));
-}
-
 int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *l, int n_workers,
                      int64_t memory_bytes, int64_t most_steps, struct orr_error *err)
 {
@@ -180,7 +191,14 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 		goto out;
 	b.order = order;
 	b.best_ns = out->period_ns;
-	spread(&b);
+	spread(&b, 0);
+	/* what is light hides how the heavy ones go together: these first, with half of the steps */
+	b.steps = most_steps / 2;
+	while (b.n_heavy < l->n && l->work_ns[order[b.n_heavy].value] > b.bound_ns / A_LIGHT_PART)
+		b.n_heavy++;
+	branch(&b, 0);
+	b.steps = most_steps - most_steps / 2;
+	b.n_heavy = l->n;
 	branch(&b, 0);
 	*out = (struct orr_allocation){b.best_ns, b.bound_ns, b.best_ns == b.bound_ns || b.steps >= 0};
 	if (worker_of)

@@ -170,7 +170,7 @@ struct choosing {
 	const struct orr_plan_options *o;
 	const struct orr_ideals *x;
 	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
-	bool proven;               /* no allocation in pieces is better balanced */
+	double pieces_bound_s;     /* no allocation in pieces has a less busy worker */
 	double fastest_s;          /* no cut has a faster slowest stage than this; 0: the search does not know */
 	bool tight;                /* hold no more than there is memory for */
 	struct orr_plan *least;    /* where none fits, the one that needs least */
@@ -310,7 +310,7 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 	for (int flight = 1; c->o->pieces && flight <= 2 * n_workers && !fits && !code; flight *= 2) {
 		struct orr_plan_draft d = {0};
 
-		code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, flight, &c->proven, err);
+		code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, flight, &c->pieces_bound_s, err);
 		if (code || !d.n_stages)
 			break;
 		code = consider(c, &d, &fits, err);
@@ -382,7 +382,8 @@ static int choose(struct orr_plan **out, struct choosing *c)
 		(*out)->dag = c->best[1]->dag;
 	if (c->best[IN_PIECES])
 		(*out)->pieces = c->best[IN_PIECES]->pieces;
-	(*out)->proven = c->proven;
+	(*out)->pieces_bound_s = c->pieces_bound_s;
+	(*out)->proven = (*out)->pieces.fits && (*out)->pieces.slowest_s <= c->pieces_bound_s * (1 + A_LITTLE);
 	(*out)->fastest = wins != IN_PIECES && (*out)->slowest_s <= fastest_s(c) * (1 + A_LITTLE);
 	(*out)->coarse = c->x->coarse;
 	(*out)->flattened = c->x->flattened;

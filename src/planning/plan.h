@@ -73,7 +73,8 @@ struct orr_plan {
 	bool side_by_side; /* which of the two is better, and both: */
 	struct orr_plan_world chain, dag;
 	bool in_pieces;    /* neither: a worker has several stages, which need not be neighbours */
-	bool proven;       /* no allocation in pieces is better balanced */
+	double pieces_bound_s; /* no placement of the operators, one worker each, has a less busy worker; 0: not asked for */
+	bool proven;       /* and the pieces' busiest worker, with what transfers add, has no more */
 	struct orr_plan_world pieces; /* where the options ask for them */
 };
 

@@ -30,9 +30,9 @@ int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, cons
                        const struct orr_machine *machine, int n_stages, struct orr_error *err);
 /* Operators on the workers that share the work best, neighbours or not [4, section 6]: a stage is a run of operators of
  * one worker, so a worker can have several. Each worker's memory holds in_flight microbatches. n_stages 0: nothing
- * fits. *proven: no allocation is better balanced. */
+ * fits. *bound_s: no allocation has a worker that is less busy than that, whatever transfers add. */
 int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                          const struct orr_machine *machine, int in_flight, bool *proven, struct orr_error *err);
+                          const struct orr_machine *machine, int in_flight, double *bound_s, struct orr_error *err);
 /* The stages that the file pins (stage=), one worker each; more stages than workers share them as evenly as can be.
  * n_stages 0: it pins none. */
 int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,

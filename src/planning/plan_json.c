@@ -161,6 +161,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	                 plan->machine.bandwidth_bytes_per_s, "worker", workers);
 	if (json && (plan->options.pieces || plan->in_pieces) &&
 	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
+	     json_object_set_new(json, "pieces_bound", json_real(plan->pieces_bound_s)) ||
 	     json_object_set_new(json, "proven", json_boolean(plan->proven)))) {
 		json_decref(json);
 		json = NULL;

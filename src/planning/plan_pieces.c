@@ -210,7 +210,7 @@ out:
 }
 
 int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                          const struct orr_machine *machine, int in_flight, bool *proven, struct orr_error *err)
+                          const struct orr_machine *machine, int in_flight, double *bound_s, struct orr_error *err)
 {
 	int n_workers = machine->n_workers, code;
 	int64_t *sums = calloc(2 * (size_t)n_workers, sizeof(*sums));
@@ -219,7 +219,6 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, c
 	struct orr_layers layers;
 
 	*d = (struct orr_plan_draft){0};
-	*proven = false;
 	if (!sums) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", n_workers);
 		goto out;
@@ -227,8 +226,11 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, c
 	if ((code = pieces_init(&x, g, o, machine, in_flight, err)))
 		goto out;
 	layers = (struct orr_layers){x.n_layers, x.work_ns, x.bytes};
-	if ((code = orr_allocate_any(&found, x.worker, &layers, n_workers, o->memory_bytes, MOST_STEPS, err)) ||
-	    found.period_ns < 0)
+	if ((code = orr_allocate_any(&found, x.worker, &layers, n_workers, o->memory_bytes, MOST_STEPS, err)))
+		goto out;
+	/* a memory limit is one of in_flight microbatches here, and another one elsewhere */
+	*bound_s = (double)(found.proven && !o->memory_bytes ? found.period_ns : found.bound_ns) / 1e9;
+	if (found.period_ns < 0)
 		goto out;
 	join(&x, n_workers, found.period_ns, o->memory_bytes, sums, sums + n_workers);
 	if ((code = orr_plan_draft_init(d, g, x.n_layers, err)))
@@ -240,7 +242,6 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, c
 	d->n_stages = cut_runs(&x, d->stage_of, d->worker);
 	for (int s = 0; s < d->n_stages; s++)
 		d->replicas[s] = 1;
-	*proven = found.proven;
 out:
 	if (code)
 		orr_plan_draft_fini(d);
