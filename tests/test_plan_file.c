@@ -75,11 +75,8 @@ START_TEST(a_plan_is_read_back_as_written)
 	ck_assert_msg(!orr_plan_file_stages(choice.plan, g, stage_of, &err), "%s", err.msg);
 	ck_assert_mem_eq(stage_of, plan->pipeline->stage_of, sizeof(stage_of));
 	for (int j = 0; j < plan->jobs->n_jobs; j++)
-		ck_assert_int_eq(choice.table->compute[j], plan->jobs->compute[j]);
-	for (int w = 0; w < 5; w++)
-		for (int i = plan->jobs->first[w] + 1; i < plan->jobs->first[w + 1]; i++)
-			ck_assert_int_lt(choice.table->priority[plan->jobs->by_worker[i - 1]],
-			                 choice.table->priority[plan->jobs->by_worker[i]]);
+		ck_assert(choice.table->compute[j] == plan->jobs->compute[j] &&
+		          choice.table->priority[j] == plan->jobs->priority[j]);
 	orr_choice_fini(&choice);
 	json_decref(json);
 	orr_plan_destroy(plan);
@@ -87,46 +84,67 @@ START_TEST(a_plan_is_read_back_as_written)
 }
 END_TEST
 
+static const struct {
+	const char *of, *key, *value, *message; /* of: the first of that, or "": the plan itself */
+} edited[] = {
+	{"worker", "order", "[\"0F0\"]", "no worker has job"},
+	{"worker", "order", "[\"0F0\",\"0F0\"]", "0F0 is there twice"},
+	{"worker", "order", "[\"9F0\"]", "'9F0' is no job"},
+	{"worker", "order", "[\"0X0\"]", "'0X0' is no job"},
+	{"worker", "order", "[1]", "'' is no job"},
+	{"worker", "order", "1", "a worker without an order"},
+	{"worker", "order", "[\"0F0@5\"]", "'0F0@5' is no job"},
+	{"worker", "order", "[\"0F0@\"]", "'0F0@' is no job"},
+	{"worker", "order", "[\"0F-1\"]", "'0F-1' is no job"},
+	{"worker", "n", "1", "n: no list"},
+	{"worker", "n", "[]", "n: no list as long as its worker's order"},
+	{"worker", "n", "[0, 1, 2, 3, 4, 5, 6, 6]", "worker 0, n 7: give ascending numbers"},
+	{"worker", "n", "[0.5]", "worker 0, n 0: give ascending numbers"},
+	{"stages", "in_flight", "0", "in_flight: a number from 1 on"},
+	{"stages", "recompute", "1", "recompute: true or false"},
+	{"", "order", "\"fast\"", "order: strict or greedy"},
+	{"", "order", "1", "order: strict or greedy"},
+	{"", "stream", "{}", "stream, period: a number from 1 on"},
+	{"", "stream", "{\"period\": 8, \"accumulate\": 0}", "stream, accumulate"},
+	{"", "stream", "{\"period\": 8, \"accumulate\": 1, \"sync\": \"x\"}", "stream, sync"},
+	{"", "bound", "{\"ns\": 0, \"of\": \"0123456789abcdef\"}", "bound: ns, a number"},
+	{"", "bound", "{\"ns\": 1, \"of\": \"?\"}", "bound: ns, a number"},
+	{"", "latency", "-1", "latency: no seconds"},
+	{"", "flops", "0", "flops: no FLOP per second"},
+	{"", "batch", "5", "batch: not that of its samples and microbatches"},
+	{"stages", "workers", "[]", "a stage without workers"},
+	{"stages", "workers", "[0.5]", "stage 0, workers: give every one once, as a number below 5"},
+	{"stages", "workers", "[5]", "stage 0, workers"},
+	{"stages", "workers", "[0, 0]", "stage 0, workers"},
+	{"stages", "workers", "[1]", "worker 0 has job 0F0, and is not of the workers of stage 0"},
+	{"stages", "operators", "\"a\"", "a stage without operators"},
+	{"", "stages", "[]", "no stages in it"},
+	{"", "worker", "[]", "no workers in it"},
+	{"", "fingerprint", "\"no\"", "which graph it is for"},
+	{"", "microbatches", "0", "microbatches out of range"},
+	{"", "microbatches", "4611686018427387904", "microbatches out of range"},
+	{"", "samples", "0", "samples: no number of samples"},
+	{"", "samples", "\"1\"", "samples: no number of samples"},
+	{"", "bandwidth", "-1", "bandwidth: no bytes per second"},
+	{"", "bandwidth", "null", "bandwidth: no bytes per second"},
+	{"", "text", "[]", "text: no graph"},
+	{"", "levels", "{}", "levels: no list"},
+	{"", "levels", "[{\"workers\": 5}]", "levels: each has workers and a bandwidth"},
+	{"", "levels", "[{\"workers\": 4, \"bandwidth\": 1}]", "levels: of another number of workers"},
+};
+#define N_EDITED ((int)(sizeof(edited) / sizeof(edited[0])))
+
 START_TEST(an_edited_plan_is_refused)
 {
-	static const struct {
-		const char *of, *key, *value, *message; /* of: the first of that, or "": the plan itself */
-	} cases[] = {
-		{"worker", "order", "[\"0F0\"]", "no worker has job"},
-		{"worker", "order", "[\"0F0\",\"0F0\"]", "0F0 is there twice"},
-		{"worker", "order", "[\"9F0\"]", "'9F0' is no job"},
-		{"worker", "order", "[\"0X0\"]", "'0X0' is no job"},
-		{"worker", "order", "[1]", "'' is no job"},
-		{"worker", "order", "1", "a worker without an order"},
-		{"stages", "workers", "[]", "a stage without workers"},
-		{"stages", "workers", "[0.5]", "stage 0, workers: give every one once, as a number below 5"},
-		{"stages", "workers", "[5]", "stage 0, workers"},
-		{"stages", "workers", "[0, 0]", "stage 0, workers"},
-		{"stages", "workers", "[1]", "worker 0 has job 0F0, and is not of the workers of stage 0"},
-		{"stages", "operators", "\"a\"", "a stage without operators"},
-		{"", "stages", "[]", "no stages in it"},
-		{"", "worker", "[]", "no workers in it"},
-		{"", "fingerprint", "\"no\"", "which graph it is for"},
-		{"", "microbatches", "0", "microbatches out of range"},
-		{"", "microbatches", "4611686018427387904", "microbatches out of range"},
-		{"", "samples", "0", "samples: no number of samples"},
-		{"", "samples", "\"1\"", "samples: no number of samples"},
-		{"", "bandwidth", "-1", "bandwidth: no bytes per second"},
-		{"", "bandwidth", "null", "bandwidth: no bytes per second"},
-		{"", "text", "[]", "text: no graph"},
-		{"", "levels", "{}", "levels: no list"},
-		{"", "levels", "[{\"workers\": 5}]", "levels: each has workers and a bandwidth"},
-		{"", "levels", "[{\"workers\": 4, \"bandwidth\": 1}]", "levels: of another number of workers"},
-	};
-	json_t *json = plan_json(), *value = json_loads(cases[_i].value, JSON_DECODE_ANY, NULL);
-	json_t *of = *cases[_i].of ? json_array_get(json_object_get(json, cases[_i].of), 0) : json;
+	json_t *json = plan_json(), *value = json_loads(edited[_i].value, JSON_DECODE_ANY, NULL);
+	json_t *of = *edited[_i].of ? json_array_get(json_object_get(json, edited[_i].of), 0) : json;
 	struct orr_choice choice;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(json_object_set_new(of, cases[_i].key, value), 0);
+	ck_assert_int_eq(json_object_set_new(of, edited[_i].key, value), 0);
 	ck_assert_int_eq(json_dump_file(json, path, 0), 0);
 	ck_assert_int_eq(orr_choice_init(&choice, path, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, cases[_i].message), "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, edited[_i].message), "%s", err.msg);
 	json_decref(json);
 }
 END_TEST
@@ -174,7 +192,7 @@ int main(void)
 	if (file < 0 || close(file))
 		return EXIT_FAILURE;
 	tcase_add_test(tcase, a_plan_is_read_back_as_written);
-	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, 25);
+	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, N_EDITED);
 	tcase_add_test(tcase, an_order_that_deadlocks_is_refused);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

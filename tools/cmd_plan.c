@@ -325,13 +325,6 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 
-static int dump(FILE *file, const void *json, struct orr_error *err)
-{
-	if (json_dumpf(json, file, JSON_INDENT(1)) || fputc('\n', file) == EOF)
-		return orr_fail(err, ORR_E_IO, "the plan could not be written: is there room?");
-	return 0;
-}
-
 static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
@@ -341,7 +334,7 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 	if (!json)
 		return ORR_E_NOMEM;
 	if (!(code = orr_untested_report(json, untested, n, err)))
-		code = output_file(a->out, dump, json, err);
+		code = output_file(a->out, output_write_json, json, err);
 	if (!code && a->output.json)
 		return output_json(json, err);
 	json_decref(json);

@@ -10,6 +10,7 @@
 #include "pipeline.h"
 #include "plugin.h"
 #include "quantity.h"
+#include "replay.h"
 #include "report.h"
 #include "simulate.h"
 #include "timeline.h"
@@ -19,19 +20,31 @@
 struct arguments {
 	struct work_options work;
 	struct output_options output;
+	const char *plan; /* NULL: not wanted */
+};
+
+static const struct argp_option options[] = {
+	{"output", 'o', "FILE.json", 0,
+	 "all of the schedule, as a plan for simulate and train, which give the same timeline again", 5},
+	{0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 
-	(void)arg;
-	if (key != ARGP_KEY_INIT)
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->work;
+		state->child_inputs[1] = &a->output;
+		state->child_inputs[2] = &a->work.timeout_s;
+		return 0;
+	case 'o':
+		a->plan = arg;
+		return 0;
+	default:
 		return ARGP_ERR_UNKNOWN;
-	state->child_inputs[0] = &a->work;
-	state->child_inputs[1] = &a->output;
-	state->child_inputs[2] = &a->work.timeout_s;
-	return 0;
+	}
 }
 
 /* Did nobody but orr_cut() say which operators make a stage? */
@@ -95,12 +108,32 @@ static int print(const struct arguments *a, const struct work *work, const struc
 	return code;
 }
 
+static int write_plan(const struct arguments *a, const struct work *work, const struct orr_timeline *t,
+		      const struct orr_figures *f, struct orr_error *err)
+{
+	const struct orr_replay_options replay = {
+		.batch = a->work.batch,
+		.samples = work_samples(&a->work),
+		.embed = a->work.has_costs || work_is_embedded(work),
+	};
+	json_t *json;
+	int code;
+
+	if (!a->plan)
+		return 0;
+	if (!(json = orr_replay_json(t, f, &a->work.machine, &replay, err)))
+		return ORR_E_NOMEM;
+	code = output_file(a->plan, output_write_json, json, err);
+	json_decref(json);
+	return code;
+}
+
 int cmd_simulate(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
 		{&work_argp, 0, NULL, 0}, {&output_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
-		NULL,
+		options,
 		parse,
 		"GRAPH",
 		"Simulate a schedule exactly: its timeline and figures."
@@ -132,13 +165,15 @@ int cmd_simulate(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
-	if ((code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
+	if ((code = output_check_file("-o", a.plan, &err)) || (code = output_check(&a.output, &err)) ||
+	    (code = work_init(&work, &a.work, 0, &err)) ||
 	    (code = orr_simulate(&timeline, work.jobs, &a.work.machine, &err)) ||
 	    (code = orr_timeline_check(timeline, &err)) ||
 	    (code = orr_figures_create(&figures, timeline, &err)) ||
 	    (code = orr_steady_find(&figures->steady, timeline, &a.work.machine, &err)) ||
 	    (code = orr_figures_check_memory(figures, &a.work.machine, &err)) ||
-	    (code = print(&a, &work, timeline, figures, &err)))
+	    (code = print(&a, &work, timeline, figures, &err)) ||
+	    (code = write_plan(&a, &work, timeline, figures, &err)))
 		goto out;
 	code = output_timelines(&a.output, (const struct orr_timeline *const[]){timeline},
 				(const char *const[]){work.jobs->schedule}, 1, &err);

@@ -27,6 +27,8 @@ int output_timelines(const struct output_options *o, const struct orr_timeline *
 		     const char *const *names, int n, struct orr_error *err);
 /* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
 int output_json(json_t *json, struct orr_error *err);
+/* For output_file(): json_t *json. */
+int output_write_json(FILE *file, const void *json, struct orr_error *err);
 
 /* Columns of the terminal on standard output, 100 where there is none. */
 int output_columns(void);

@@ -202,6 +202,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->has_costs = true;
 		break;
 	case KEY_LATENCY:
+		o->has_latency = true;
 		if (orr_duration_parse(&o->machine.latency_ns, &o->latency_units, arg, "--latency",
 				       &err))
 			command_refuse(&err);
@@ -215,6 +216,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->machine.memory_bytes = parse_memory(arg);
 		break;
 	case KEY_FLOPS:
+		o->has_flops = true;
 		if (orr_real_parse(&o->machine.flops_per_s, arg, 1, 1e24, "--flops", &err))
 			command_refuse(&err);
 		break;
@@ -318,6 +320,19 @@ bool work_has_table(const struct work *work)
 	return table_of(work) != NULL;
 }
 
+/* What the options do not say of the machine and, where the plan's order is run, of a stream. */
+static void settle_as_planned(const struct orr_plan_file *plan, bool order, struct work_options *o)
+{
+	if (!o->has_latency)
+		o->machine.latency_ns = plan->latency_ns;
+	if (!o->has_flops && plan->flops_per_s > 0)
+		o->machine.flops_per_s = plan->flops_per_s;
+	if (order && plan->accumulate && !o->versions) {
+		o->sync = plan->sync;
+		o->accumulate = plan->accumulate;
+	}
+}
+
 /* The size of the step: what the options say, what the schedule's file lays out, or the defaults.
  */
 static void settle(const struct work *work, struct work_options *o, int default_workers)
@@ -328,7 +343,11 @@ static void settle(const struct work *work, struct work_options *o, int default_
 	if (!o->n_microbatches)
 		o->n_microbatches = table ? table->n_microbatches : 8;
 	if (plan && !o->has_batch && plan->samples <= (1 << 30) / o->n_microbatches)
-		o->batch = (int)plan->samples * o->n_microbatches;
+		o->batch = plan->batch && o->n_microbatches == plan->table->n_microbatches
+				   ? plan->batch
+				   : (int)plan->samples * o->n_microbatches;
+	if (plan)
+		settle_as_planned(plan, plan == work->choice.plan, o);
 	if (plan && o->machine.bandwidth_bytes_per_s <= 0) {
 		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
 		o->machine.levels = plan->levels;
@@ -415,9 +434,20 @@ static int choose(struct work *work, const struct work_options *o, struct orr_er
 	return code;
 }
 
+int64_t work_samples(const struct work_options *o)
+{
+	return ((int64_t)o->batch + o->n_microbatches - 1) / o->n_microbatches;
+}
+
+bool work_is_embedded(const struct work *work)
+{
+	const struct orr_plan_file *plan = plan_of(work);
+
+	return plan && plan->text && !strcmp(work->graph->name, plan->graph);
+}
+
 int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
 {
-	int64_t samples;
 	int code;
 
 	memset(work, 0, sizeof(*work));
@@ -433,8 +463,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (code = check_latency(work->graph, o, err)))
 		goto out;
 	settle(work, o, default_workers);
-	samples = ((int64_t)o->batch + o->n_microbatches - 1) / o->n_microbatches;
-	if ((code = cut(work, o, samples, err)))
+	if ((code = cut(work, o, work_samples(o), err)))
 		goto out;
 	if (!o->machine.n_workers)
 		o->machine.n_workers = work->pipeline->n_stages;
@@ -447,6 +476,8 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	if (o->recompute && (code = orr_pipeline_set_recompute(work->pipeline, o->recompute, err)))
 		goto out;
 	code = orr_pipeline_set_step(work->pipeline, o->machine.n_workers, o->n_microbatches, err);
+	if (!code && work->choice.plan)
+		orr_plan_file_prove(work->choice.plan, work->pipeline);
 out:
 	if (code)
 		work_fini(work);

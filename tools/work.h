@@ -18,6 +18,7 @@ struct work_options {
 	const char *recompute; /* which stages; NULL: not given */
 	struct orr_machine machine; /* n_workers 0: not given */
 	bool latency_units;   /* its latency was a plain number */
+	bool has_latency, has_flops; /* the options say so */
 	int n_microbatches;   /* 0: not given */
 	int n_stages;         /* 0: not given */
 	int batch;            /* samples in a minibatch */
@@ -56,4 +57,8 @@ int work_init(struct work *work, struct work_options *options, int default_worke
 /* Does a file lay out every job, and with that say how many workers there are? */
 bool work_has_table(const struct work *work);
 void work_fini(struct work *work);
+/* Of a microbatch; the options are settled. */
+int64_t work_samples(const struct work_options *options);
+/* The graph came out of a plan's own text. */
+bool work_is_embedded(const struct work *work);
 #endif

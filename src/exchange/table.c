@@ -14,16 +14,56 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	const struct orr_table *table = data;
 
 	(void)p;
-	return table->compute[index_of(table, s, b, d)];
+	return table->compute[index_of(table, s, b % table->n_microbatches, d)];
+}
+
+static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct orr_table *table = data;
+
+	(void)p;
+	return table->weights[index_of(table, s, b % table->n_microbatches, d)];
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			const void *data)
 {
 	const struct orr_table *table = data;
+	int m = table->n_microbatches;
 
 	(void)p;
-	return table->priority[index_of(table, s, b, d)];
+	return table->priority[index_of(table, s, b % m, d)] + b / m * table->period;
+}
+
+static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
+		 int64_t *bound_ns, struct orr_error *err)
+{
+	const struct orr_table *table = data;
+	int n_passes = table->split_backward ? 3 : 2;
+
+	(void)err;
+	for (int s = 0; s < p->n_stages; s++)
+		worker[s] = table->compute[index_of(table, s, 0, ORR_PASS_F)];
+	memcpy(n, table->priority,
+	       (size_t)p->n_stages * (size_t)p->n_microbatches * (size_t)n_passes * sizeof(*n));
+	*bound_ns = table->bound_ns;
+	return 0;
+}
+
+static int in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct orr_table *table = data;
+
+	(void)p;
+	return table->cap[s];
+}
+
+static bool recompute(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct orr_table *table = data;
+
+	(void)p;
+	return table->recompute[s];
 }
 
 /* "file.csv:2:5: 4F0: ", the place of a forward; or no more than the file. */
@@ -43,8 +83,14 @@ static const char *print_place(char *buffer, size_t size, const struct orr_table
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
 	const struct orr_table *table = data;
-	char place[256];
+	char where[256];
 
+	if (table->period > (INT64_C(1) << 60) / (p->n_microbatches / table->n_microbatches + 2))
+		return orr_fail(err, ORR_E_INPUT, "%s: too many rounds to be counted: give a smaller -m",
+				table->name);
+	if (table->period && p->n_microbatches % table->n_microbatches == 0 &&
+	    table->n_workers == p->n_workers && table->n_stages == p->n_stages)
+		return 0;
 	if (table->n_workers != p->n_workers)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -56,7 +102,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: stage %d, and the model has %d stage%s, from 0: take a "
 				"model of %d stages",
-				print_place(place, sizeof(place), table, p->n_stages, 0),
+				print_place(where, sizeof(where), table, p->n_stages, 0),
 				p->n_stages, p->n_stages, p->n_stages == 1 ? "" : "s",
 				table->n_stages);
 	if (table->n_stages < p->n_stages)
@@ -69,7 +115,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: microbatch %d, and there are to be %d, from 0: give "
 				"-m %d, or leave it out",
-				print_place(place, sizeof(place), table, 0, p->n_microbatches),
+				print_place(where, sizeof(where), table, 0, p->n_microbatches),
 				p->n_microbatches, p->n_microbatches, table->n_microbatches);
 	if (table->n_microbatches < p->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
@@ -85,11 +131,16 @@ void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)
 	*out = (struct orr_schedule){
 		.name = table->name,
 		.summary = "from a file",
-		.order = ORR_ORDER_STRICT,
+		.order = table->order,
 		.split_backward = table->split_backward,
+		.stream = table->period > 0,
 		.check = check,
-		.compute = compute,
-		.priority = priority,
+		.compute = table->proves ? NULL : compute,
+		.weights = table->weights ? weights : NULL,
+		.priority = table->proves ? NULL : priority,
+		.place = table->proves ? place : NULL,
+		.in_flight = table->cap ? in_flight : NULL,
+		.recompute = table->recompute ? recompute : NULL,
 		.data = table,
 	};
 }
@@ -121,6 +172,9 @@ void orr_table_destroy(struct orr_table *table)
 	free(table->name);
 	free(table->compute);
 	free(table->priority);
+	free(table->weights);
 	free(table->column);
+	free(table->cap);
+	free(table->recompute);
 	free(table);
 }

@@ -9,9 +9,9 @@
 #include "hierarchy.h"
 #include "machine.h"
 #include "periodic.h"
+#include "pipeline.h"
 
 struct orr_graph;
-struct orr_pipeline;
 struct orr_table;
 struct orr_jobs;
 struct orr_timeline;
@@ -107,14 +107,30 @@ struct orr_plan_file {
 	double bandwidth_bytes_per_s;
 	struct orr_levels levels; /* n 0: links are alike */
 	struct orr_table *table; /* owned */
+	/* what `simulate` says besides: */
+	int batch;             /* samples of a minibatch; 0: samples times microbatches */
+	int64_t latency_ns;
+	double flops_per_s;    /* 0: not said */
+	enum orr_sync sync;    /* of a stream, as is: */
+	int accumulate;        /* 0: no stream */
+	int64_t bound_ns;      /* see orr_plan_file_prove() */
+	char bound_of[24];
 };
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err);
 void orr_plan_file_destroy(struct orr_plan_file *file); /* NULL is fine */
 /* The stage of every operator of g, -1 for inputs. Refuses a graph that is not the one that was planned. */
 int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_graph *g, int *stage_of,
                          struct orr_error *err);
+/* No order that the schedule could give was shorter than a bound that the file has: the table says so from here on, if it
+ * was proved for such a pipeline as p. */
+void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *p);
 /* How many workers the plan gives stage s. */
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
 /* 16 hexadecimal digits that change with anything in g that a plan depends on. */
 void orr_graph_fingerprint(const struct orr_graph *g, char text[24]);
+/* The same of all that the length of an order of p's jobs depends on. */
+void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24]);
+/* Parts of a plan's JSON; new references, NULL where there is no memory. The graph as DOT, in a string; links by level. */
+json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err);
+json_t *orr_levels_json(const struct orr_levels *levels);
 #endif

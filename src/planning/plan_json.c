@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "graph.h"
 #include "jobs.h"
 #include "pipeline.h"
+#include "plan_jobs.h"
 #include "exchange/table.h"
 
 /* ---- writing ---- */
@@ -39,6 +41,31 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 	(void)snprintf(text, 24, "%016" PRIx64, hash);
 }
 
+static uint64_t mix_stage(uint64_t hash, const struct orr_stage *s)
+{
+	const int64_t numbers[] = {s->forward_ns, s->backward_ns, s->weight_ns, s->update_ns,
+	                           s->stash_bytes, s->input_bytes, s->parameter_bytes};
+
+	return mix(hash, numbers, sizeof(numbers));
+}
+
+void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
+{
+	const int64_t size[] = {p->n_stages, p->n_workers, p->n_microbatches, p->has_weight, p->overhead_ns,
+	                        p->latency_ns};
+	uint64_t hash = mix(UINT64_C(14695981039346656037), size, sizeof(size));
+
+	hash = mix(hash, &p->bandwidth_bytes_per_s, sizeof(p->bandwidth_bytes_per_s));
+	for (int s = 0; s < p->n_stages; s++)
+		hash = mix_stage(hash, &p->stages[s]);
+	for (int e = 0; e < p->n_edges; e++) {
+		const int64_t numbers[] = {p->edges[e].from, p->edges[e].to, p->edges[e].bytes};
+
+		hash = mix(hash, numbers, sizeof(numbers));
+	}
+	(void)snprintf(text, 24, "%016" PRIx64, hash);
+}
+
 static json_t *stage_json(const struct orr_plan *plan, int s)
 {
 	json_t *operators = json_array(), *workers = json_array();
@@ -52,32 +79,22 @@ static json_t *stage_json(const struct orr_plan *plan, int s)
 	                 plan->costs[s].compute_s, "communication_seconds", plan->costs[s].communication_s);
 }
 
-static json_t *order_json(const struct orr_jobs *jobs, int w)
-{
-	json_t *order = json_array();
-
-	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		struct orr_job job = orr_jobs_at(jobs, jobs->by_worker[i]);
-		char text[40];
-
-		(void)snprintf(text, sizeof(text), "%d%c%d", job.s, orr_pass_letter(job.d), job.b);
-		json_array_append_new(order, json_string(text));
-	}
-	return order;
-}
-
 static json_t *worker_json(const struct orr_plan *plan, int w)
 {
 	const struct orr_worker_figures *f = &plan->figures->worker[w];
 
-	return json_pack("{s:f, s:f, s:i, s:I, s:I, s:I, s:I, s:o}", "busy", (double)f->busy_ns * 1e-9, "idle",
-	                 (double)f->idle_ns * 1e-9, "peak_stash", f->peak_stash, "peak_stash_bytes",
-	                 (json_int_t)f->peak_stash_bytes, "parameter_bytes", (json_int_t)f->parameter_bytes,
-	                 "optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes", (json_int_t)f->memory_bytes,
-	                 "order", order_json(plan->jobs, w));
+	json_t *json = json_pack("{s:f, s:f, s:i, s:I, s:I, s:I, s:I}", "busy", (double)f->busy_ns * 1e-9, "idle",
+	                         (double)f->idle_ns * 1e-9, "peak_stash", f->peak_stash, "peak_stash_bytes",
+	                         (json_int_t)f->peak_stash_bytes, "parameter_bytes", (json_int_t)f->parameter_bytes,
+	                         "optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes", (json_int_t)f->memory_bytes);
+
+	if (json && !orr_plan_order_json(json, plan->jobs, w))
+		return json;
+	json_decref(json);
+	return NULL;
 }
 
-static json_t *levels_json(const struct orr_levels *levels)
+json_t *orr_levels_json(const struct orr_levels *levels)
 {
 	json_t *json = json_array();
 
@@ -112,8 +129,7 @@ static json_t *periods_json(const struct orr_plan *plan, struct orr_error *err)
 	return json;
 }
 
-/* The graph as DOT, in a string. */
-static json_t *text_json(const struct orr_graph *g, struct orr_error *err)
+json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -166,7 +182,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
-	if (json && plan->machine.levels.n && json_object_set_new(json, "levels", levels_json(&plan->machine.levels))) {
+	if (json && plan->machine.levels.n && json_object_set_new(json, "levels", orr_levels_json(&plan->machine.levels))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -174,7 +190,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
-	if (json && embed && json_object_set_new(json, "text", text_json(plan->graph, err))) {
+	if (json && embed && json_object_set_new(json, "text", orr_graph_text_json(plan->graph, err))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -188,94 +204,6 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 static int refuse(const struct orr_plan_file *file, struct orr_error *err, const char *what)
 {
 	return orr_fail(err, ORR_E_INPUT, "%s: %s: plan again (`orrery plan -o`)", file->path, what);
-}
-
-/* "12F3" */
-static bool parse_job(const char *text, int *s, int *b, enum orr_pass *d)
-{
-	char *end;
-	long stage = strtol(text, &end, 10), microbatch;
-
-	if (end == text || stage < 0 || stage > INT32_MAX || !*end || !strchr("FBW", *end))
-		return false;
-	*d = *end == 'F' ? ORR_PASS_F : *end == 'B' ? ORR_PASS_B : ORR_PASS_W;
-	text = end + 1;
-	microbatch = strtol(text, &end, 10);
-	*s = (int)stage;
-	*b = (int)microbatch;
-	return end != text && !*end && microbatch >= 0 && microbatch <= INT32_MAX;
-}
-
-/* Every job exactly once; a table's compute holds the worker + 1 until then. */
-static int read_worker(struct orr_plan_file *file, int w, const json_t *order, struct orr_error *err)
-{
-	struct orr_table *t = file->table;
-	int n_passes = t->split_backward ? 3 : 2;
-	json_t *item;
-	size_t i;
-
-	json_array_foreach(order, i, item) {
-		const char *text = json_string_value(item);
-		enum orr_pass d;
-		int s, b, j;
-
-		if (!text || !parse_job(text, &s, &b, &d) || s >= t->n_stages || b >= t->n_microbatches ||
-		    (int)d >= n_passes)
-			return orr_fail(err, ORR_E_INPUT, "%s: worker %d, job %zu: '%.20s' is no job of %d stages and %d "
-			                "microbatches: write such as 0F0", file->path, w, i, text ? text : "", t->n_stages,
-			                t->n_microbatches);
-		j = (b * t->n_stages + s) * n_passes + (int)d;
-		if (t->compute[j])
-			return orr_fail(err, ORR_E_INPUT, "%s: worker %d: %s is there twice, on worker %d too: take one out",
-			                file->path, w, text, t->compute[j] - 1);
-		t->compute[j] = w + 1;
-		t->priority[j] = (int64_t)i;
-	}
-	return 0;
-}
-
-static bool is_split(const json_t *workers)
-{
-	json_t *worker, *item;
-	size_t w, i;
-
-	json_array_foreach(workers, w, worker) {
-		const json_t *order = json_object_get(worker, "order");
-
-		json_array_foreach(order, i, item) {
-			if (json_is_string(item) && strchr(json_string_value(item), 'W'))
-				return true;
-		}
-	}
-	return false;
-}
-
-static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches, struct orr_error *err)
-{
-	json_t *worker;
-	size_t w;
-	int n_passes, code = orr_table_create(&file->table, file->path, file->n_stages, (int)json_array_size(workers),
-	                                      n_microbatches, is_split(workers), err);
-
-	if (code)
-		return code;
-	json_array_foreach(workers, w, worker) {
-		const json_t *order = json_object_get(worker, "order");
-
-		if (!json_is_array(order))
-			return refuse(file, err, "a worker without an order");
-		if ((code = read_worker(file, (int)w, order, err)))
-			return code;
-	}
-	n_passes = file->table->split_backward ? 3 : 2;
-	for (int j = 0; j < file->n_stages * n_microbatches * n_passes; j++) {
-		if (!file->table->compute[j])
-			return orr_fail(err, ORR_E_INPUT, "%s: no worker has job %d%c%d: put it into an order", file->path,
-			                j / n_passes % file->n_stages, orr_pass_letter((enum orr_pass)(j % n_passes)),
-			                j / n_passes / file->n_stages);
-		file->table->compute[j]--;
-	}
-	return 0;
 }
 
 /* A stage's jobs are on the workers that it says it has. */
@@ -344,6 +272,26 @@ static int read_levels(struct orr_plan_file *file, const json_t *json, struct or
 	return !json || n_workers == file->table->n_workers ? 0 : refuse(file, err, "levels: of another number of workers");
 }
 
+/* What simulate's options were, where the file says it. */
+static int read_options(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+{
+	const json_t *latency = json_object_get(json, "latency"), *flops = json_object_get(json, "flops");
+	const json_t *batch = json_object_get(json, "batch");
+	double latency_s = json_number_value(latency), flops_per_s = json_number_value(flops);
+	json_int_t n = json_integer_value(batch), m = file->table->n_microbatches;
+
+	if (latency && (!json_is_number(latency) || !(latency_s >= 0 && latency_s < 9e9)))
+		return refuse(file, err, "latency: no seconds");
+	if (flops && (!json_is_number(flops) || !(flops_per_s >= 1 && flops_per_s <= 1e24)))
+		return refuse(file, err, "flops: no FLOP per second");
+	if (batch && (!json_is_integer(batch) || n < 1 || n > 1 << 30 || (n + m - 1) / m != file->samples))
+		return refuse(file, err, "batch: not that of its samples and microbatches");
+	file->latency_ns = llround(latency_s * 1e9);
+	file->flops_per_s = flops_per_s;
+	file->batch = (int)n;
+	return 0;
+}
+
 static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *workers = json_object_get(json, "worker"), *text = json_object_get(json, "text");
@@ -374,8 +322,8 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	(void)snprintf(file->fingerprint, sizeof(file->fingerprint), "%s", fingerprint);
 	if (!(file->graph = strdup(graph)) || (text && !(file->text = strdup(json_string_value(text)))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
-	code = read_orders(file, workers, (int)microbatches, err);
-	if (code || (code = check_stages(file, err)))
+	if ((code = orr_plan_jobs_read(file, json, (int)microbatches, err)) || (code = read_options(file, json, err)) ||
+	    (code = check_stages(file, err)))
 		return code;
 	return read_levels(file, json_object_get(json, "levels"), err);
 }

@@ -1,0 +1,325 @@
+/* worker[]     order: ["0F0", "1F0@2"], with @ where another worker owns the parameters; n: [0, 1], ascending, which also
+ *              decides between transfers that are asked for at one moment; without it, the place in the order
+ * order        "strict" (as it is without it), or "greedy"
+ * stages[]     in_flight: the cap of F; recompute: B runs F again
+ * stream       period: what n grows by in a round; sync; accumulate
+ * bound        ns: no order that the schedule could give is shorter; of: the pipeline that this was proved for */
+#include "plan_jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exchange/table.h"
+#include "jobs.h"
+#include "pipeline.h"
+#include "plan.h"
+#include "stream.h"
+#include "versions.h"
+
+/* ---- writing ---- */
+
+static json_t *job_json(const struct orr_jobs *jobs, int j)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%d%c%d", job.s, orr_pass_letter(job.d), job.b);
+
+	if (jobs->weights[j] != jobs->compute[j])
+		(void)snprintf(text + n, sizeof(text) - (size_t)n, "@%d", jobs->weights[j]);
+	return json_string(text);
+}
+
+int orr_plan_order_json(json_t *worker, const struct orr_jobs *jobs, int w)
+{
+	json_t *order = json_array(), *n = json_array();
+	int failed = 0;
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		failed |= json_array_append_new(order, job_json(jobs, jobs->by_worker[i]));
+		failed |= json_array_append_new(n, json_integer(jobs->priority[jobs->by_worker[i]]));
+	}
+	failed |= json_object_set_new(worker, "order", order);
+	return failed | json_object_set_new(worker, "n", n);
+}
+
+static int set_stages(json_t *stages, const struct orr_jobs *jobs)
+{
+	json_t *stage;
+	int failed = 0;
+	size_t s;
+
+	json_array_foreach(stages, s, stage) {
+		if (jobs->cap && jobs->cap[s])
+			failed |= json_object_set_new(stage, "in_flight", json_integer(jobs->cap[s]));
+		failed |= json_object_set_new(stage, "recompute", json_boolean(jobs->recompute[s]));
+	}
+	return failed;
+}
+
+int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	json_t *stream = json_object_get(plan, "stream");
+	int failed = set_stages(json_object_get(plan, "stages"), jobs);
+	char of[24];
+
+	failed |= json_object_set_new(plan, "order", json_string(jobs->order == ORR_ORDER_GREEDY ? "greedy" : "strict"));
+	if (jobs->stream) {
+		if (!stream && !(failed |= json_object_set_new(plan, "stream", json_object())))
+			stream = json_object_get(plan, "stream");
+		failed |= json_object_set_new(stream, "period", json_integer(jobs->stream->period));
+		failed |= json_object_set_new(stream, "sync", json_string(orr_sync_name(p->sync)));
+		failed |= json_object_set_new(stream, "accumulate", json_integer(p->accumulate));
+	}
+	orr_pipeline_fingerprint(p, of);
+	if (jobs->bound_ns > 0)
+		failed |= json_object_set_new(plan, "bound", json_pack("{s:I, s:s}", "ns", (json_int_t)jobs->bound_ns,
+		                                                       "of", of));
+	return failed;
+}
+
+/* ---- reading ---- */
+
+static int refuse(const struct orr_plan_file *file, struct orr_error *err, const char *what)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: %s: plan again (`orrery plan -o`, `orrery simulate -o`)", file->path, what);
+}
+
+struct job {
+	int s, b, owner; /* owner -1: who computes it */
+	enum orr_pass d;
+};
+
+static bool parse_number(int *value, const char **text)
+{
+	char *end;
+	long number = strtol(*text, &end, 10);
+
+	if (**text < '0' || **text > '9' || number < 0 || number > INT32_MAX)
+		return false;
+	*text = end;
+	*value = (int)number;
+	return true;
+}
+
+/* "12F3", "12F3@1" */
+static bool parse_job(const char *text, struct job *job)
+{
+	job->owner = -1;
+	if (!parse_number(&job->s, &text) || !*text || !strchr("FBW", *text))
+		return false;
+	job->d = *text == 'F' ? ORR_PASS_F : *text == 'B' ? ORR_PASS_B : ORR_PASS_W;
+	text++;
+	if (!parse_number(&job->b, &text))
+		return false;
+	return !*text || (*text++ == '@' && parse_number(&job->owner, &text) && !*text);
+}
+
+/* n of a job, or its place where the file has none. */
+static int read_n(int64_t *n, const struct orr_plan_file *file, int w, const json_t *numbers, size_t i,
+                  struct orr_error *err)
+{
+	const json_t *item = json_array_get(numbers, i), *before = i ? json_array_get(numbers, i - 1) : NULL;
+
+	*n = (int64_t)i;
+	if (!numbers || i >= json_array_size(numbers)) /* then read_orders() refuses the job, or the list */
+		return 0;
+	if (!json_is_integer(item) || (before && json_integer_value(item) <= json_integer_value(before)))
+		return orr_fail(err, ORR_E_INPUT, "%s: worker %d, n %zu: give ascending numbers, or take n out of the file",
+		                file->path, w, i);
+	*n = json_integer_value(item);
+	return 0;
+}
+
+/* Every job exactly once; a table's compute holds the worker + 1 until then. */
+static int read_worker(struct orr_plan_file *file, int w, const json_t *order, const json_t *numbers,
+                       struct orr_error *err)
+{
+	struct orr_table *t = file->table;
+	int n_passes = t->split_backward ? 3 : 2, code;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(order, i, item) {
+		const char *text = json_string_value(item);
+		struct job job;
+		int j;
+
+		if (!text || !parse_job(text, &job) || job.s >= t->n_stages || job.b >= t->n_microbatches ||
+		    (int)job.d >= n_passes || job.owner >= t->n_workers)
+			return orr_fail(err, ORR_E_INPUT, "%s: worker %d, job %zu: '%.20s' is no job of %d stages and %d "
+			                "microbatches: write such as 0F0", file->path, w, i, text ? text : "", t->n_stages,
+			                t->n_microbatches);
+		j = (job.b * t->n_stages + job.s) * n_passes + (int)job.d;
+		if (t->compute[j])
+			return orr_fail(err, ORR_E_INPUT, "%s: worker %d: %s is there twice, on worker %d too: take one out",
+			                file->path, w, text, t->compute[j] - 1);
+		t->compute[j] = w + 1;
+		if (t->weights)
+			t->weights[j] = job.owner < 0 ? w : job.owner;
+		if ((code = read_n(&t->priority[j], file, w, numbers, i, err)))
+			return code;
+	}
+	return 0;
+}
+
+/* Does a job of any worker have the letter? */
+static bool have_letter(const json_t *workers, char letter)
+{
+	json_t *worker, *item;
+	size_t w, i;
+
+	json_array_foreach(workers, w, worker) {
+		const json_t *order = json_object_get(worker, "order");
+
+		json_array_foreach(order, i, item) {
+			if (json_is_string(item) && strchr(json_string_value(item), letter))
+				return true;
+		}
+	}
+	return false;
+}
+
+static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches, struct orr_error *err)
+{
+	bool split = have_letter(workers, 'W');
+	int n_passes = split ? 3 : 2, n_jobs = file->n_stages * n_microbatches * n_passes, code;
+	struct orr_table *t;
+	json_t *worker;
+	size_t w;
+
+	if ((code = orr_table_create(&file->table, file->path, file->n_stages, (int)json_array_size(workers),
+	                             n_microbatches, split, err)))
+		return code;
+	t = file->table;
+	if (have_letter(workers, '@') && !(t->weights = calloc((size_t)n_jobs, sizeof(*t->weights))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d jobs", file->path, n_jobs);
+	json_array_foreach(workers, w, worker) {
+		const json_t *order = json_object_get(worker, "order"), *n = json_object_get(worker, "n");
+
+		if (!json_is_array(order))
+			return refuse(file, err, "a worker without an order");
+		if (n && !json_is_array(n))
+			return refuse(file, err, "n: no list");
+		if ((code = read_worker(file, (int)w, order, n, err)))
+			return code;
+	}
+	for (int j = 0; j < n_jobs; j++) {
+		if (!t->compute[j])
+			return orr_fail(err, ORR_E_INPUT, "%s: no worker has job %d%c%d: put it into an order", file->path,
+			                j / n_passes % file->n_stages, orr_pass_letter((enum orr_pass)(j % n_passes)),
+			                j / n_passes / file->n_stages);
+		t->compute[j]--;
+	}
+	json_array_foreach(workers, w, worker) {
+		const json_t *n = json_object_get(worker, "n");
+
+		if (n && json_array_size(n) != json_array_size(json_object_get(worker, "order")))
+			return refuse(file, err, "n: no list as long as its worker's order");
+	}
+	return 0;
+}
+
+static int read_stages(struct orr_plan_file *file, struct orr_error *err)
+{
+	struct orr_table *t = file->table;
+	json_t *stage;
+	size_t s, n = (size_t)file->n_stages;
+
+	json_array_foreach(file->stages, s, stage) {
+		const json_t *cap = json_object_get(stage, "in_flight"), *again = json_object_get(stage, "recompute");
+
+		if (cap && (!json_is_integer(cap) || json_integer_value(cap) < 1 || json_integer_value(cap) > INT32_MAX))
+			return refuse(file, err, "in_flight: a number from 1 on");
+		if (again && !json_is_boolean(again))
+			return refuse(file, err, "recompute: true or false");
+		if ((cap && !t->cap && !(t->cap = calloc(n, sizeof(*t->cap)))) ||
+		    (json_is_true(again) && !t->recompute && !(t->recompute = calloc(n, sizeof(*t->recompute)))))
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d stages", file->path, file->n_stages);
+		if (cap)
+			t->cap[s] = (int)json_integer_value(cap);
+		if (json_is_true(again))
+			t->recompute[s] = true;
+	}
+	return 0;
+}
+
+/* So that n of any microbatch can be counted. */
+#define MOST_N (INT64_C(1) << 60)
+
+static int read_stream(struct orr_plan_file *file, const json_t *stream, struct orr_error *err)
+{
+	const json_t *period = json_object_get(stream, "period"), *accumulate = json_object_get(stream, "accumulate");
+	const char *sync = json_string_value(json_object_get(stream, "sync"));
+	struct orr_table *t = file->table;
+
+	if (!json_is_integer(period) || json_integer_value(period) < 1 || json_integer_value(period) > MOST_N)
+		return refuse(file, err, "stream, period: a number from 1 on");
+	for (int j = 0; j < t->n_stages * t->n_microbatches * (t->split_backward ? 3 : 2); j++)
+		if (t->priority[j] < -MOST_N || t->priority[j] > MOST_N)
+			return refuse(file, err, "n of a stream: no more than 2^60");
+	if (t->weights)
+		return refuse(file, err, "stream: parameters are where they are computed with");
+	if (!json_is_integer(accumulate) || json_integer_value(accumulate) < 1 ||
+	    json_integer_value(accumulate) > 1 << 20)
+		return refuse(file, err, "stream, accumulate: a number from 1 on");
+	if (!sync || orr_sync_parse(&file->sync, sync, NULL))
+		return refuse(file, err, "stream, sync: stashing, vertical or none");
+	t->period = json_integer_value(period);
+	file->accumulate = (int)json_integer_value(accumulate);
+	return 0;
+}
+
+static bool has_one_worker_a_stage(const struct orr_table *t)
+{
+	int n_passes = t->split_backward ? 3 : 2;
+
+	for (int j = 0; j < t->n_stages * t->n_microbatches * n_passes; j++)
+		if (t->compute[j] != t->compute[j / n_passes % t->n_stages * n_passes])
+			return false;
+	return !t->weights;
+}
+
+/* What was proved; orr_plan_file_prove() says whether it holds. */
+static int read_bound(struct orr_plan_file *file, const json_t *bound, struct orr_error *err)
+{
+	const char *of = json_string_value(json_object_get(bound, "of"));
+	const json_t *ns = json_object_get(bound, "ns");
+
+	if (!of || strlen(of) != 16 || !json_is_integer(ns) || json_integer_value(ns) < 1)
+		return refuse(file, err, "bound: ns, a number from 1 on, and of");
+	if (!has_one_worker_a_stage(file->table) || file->table->period)
+		return refuse(file, err, "bound: only where every stage has one worker, and without a stream");
+	file->table->proves = true;
+	file->bound_ns = json_integer_value(ns);
+	(void)snprintf(file->bound_of, sizeof(file->bound_of), "%s", of);
+	return 0;
+}
+
+int orr_plan_jobs_read(struct orr_plan_file *file, const json_t *json, int n_microbatches, struct orr_error *err)
+{
+	const json_t *stream = json_object_get(json, "stream"), *bound = json_object_get(json, "bound");
+	const char *order = json_string_value(json_object_get(json, "order"));
+	int code = read_orders(file, json_object_get(json, "worker"), n_microbatches, err);
+
+	if (code || (code = read_stages(file, err)))
+		return code;
+	if (json_object_get(json, "order") && (!order || (strcmp(order, "strict") && strcmp(order, "greedy"))))
+		return refuse(file, err, "order: strict or greedy");
+	if (order && !strcmp(order, "greedy"))
+		file->table->order = ORR_ORDER_GREEDY;
+	if (stream && (code = read_stream(file, stream, err)))
+		return code;
+	return bound ? read_bound(file, bound, err) : 0;
+}
+
+void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *p)
+{
+	char of[24];
+
+	orr_pipeline_fingerprint(p, of);
+	if (file->table->proves)
+		file->table->bound_ns = strcmp(of, file->bound_of) ? 0 : file->bound_ns;
+}
