@@ -8,6 +8,7 @@
 #include "machine.h"
 #include "simulate.h"
 #include "timeline.h"
+#include "utf8.h"
 
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 			 const struct orr_jobs *jobs)
@@ -43,7 +44,7 @@ static char *keep_reason(const char *name, const char *msg)
 
 	if (!strncmp(at, name, length) && !strncmp(at + length, ": ", 2))
 		msg = at + length + 2;
-	return strdup(msg);
+	return orr_utf8_copy(msg); /* a long name may end within a character */
 }
 
 static int simulate(struct orr_contender *x, const struct orr_pipeline *p,

@@ -2,13 +2,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
-#include <sys/types.h>
 
 /* What is read so far. */
 struct reader {
@@ -21,6 +23,10 @@ struct reader {
 	bool heading;     /* the first line has been passed over */
 	int64_t blank;    /* the first of the blank lines just read, or 0 */
 };
+
+#define FIRST_ROOM 65536
+#define MOST_LINE_BYTES (1 << 28)
+#define MOST_GIB 64 /* of a file, of which the columns that are wanted are kept in memory */
 
 enum cell { CELL_NUMBER, CELL_EMPTY, CELL_WORD, CELL_NOT_FINITE };
 
@@ -68,25 +74,17 @@ static enum cell read_cell(const char *begin, const char *end, float *value)
 	return isfinite(*value) ? CELL_NUMBER : CELL_NOT_FINITE;
 }
 
-static int bad_cell(const struct reader *in, int64_t column, const char *begin, const char *end,
-		    enum cell cell, struct orr_error *err)
+/* Without what is in it: the file may be one that its reader was not to see. */
+static int bad_cell(const struct reader *in, int64_t column, enum cell cell, struct orr_error *err)
 {
-	char text[32];
-	size_t n = 0;
+	static const char *const why[] = {
+		[CELL_EMPTY] = "the cell is empty",
+		[CELL_WORD] = "no number",
+		[CELL_NOT_FINITE] = "a number that is not finite, or too large for a float",
+	};
 
-	if (cell == CELL_EMPTY)
-		return orr_fail(err, ORR_E_INPUT, "%s:%lld: column %lld: the cell is empty",
-				in->path, (long long)in->line, (long long)column);
-	while (begin < end && is_blank(*begin))
-		begin++;
-	while (begin < end && is_blank(end[-1]))
-		end--;
-	for (; begin < end && n < sizeof(text) - 1; begin++)
-		text[n++] = *begin >= ' ' && *begin < 127 ? *begin : '?';
-	text[n] = '\0';
-	return orr_fail(err, ORR_E_INPUT, "%s:%lld: column %lld: '%s%s' is %s", in->path,
-			(long long)in->line, (long long)column, text, begin < end ? "..." : "",
-			cell == CELL_WORD ? "no number" : "not finite, or too large for a float");
+	return orr_fail(err, ORR_E_INPUT, "%s:%lld: column %lld: %s", in->path, (long long)in->line,
+			(long long)column, why[cell]);
 }
 
 static const char *cell_end(const char *begin, const char *end)
@@ -177,7 +175,7 @@ static int read_row(struct reader *in, const char *line, const char *end, struct
 		stop = cell_end(begin, end);
 		cell = read_cell(begin, stop, &value);
 		if (cell != CELL_NUMBER)
-			return bad_cell(in, n + 1, begin, stop, cell, err);
+			return bad_cell(in, n + 1, cell, err);
 		if (n < data->n_columns && orr_dataset_place(data, n) >= 0)
 			row[orr_dataset_place(data, n)] = value;
 		n++;
@@ -221,23 +219,80 @@ static int read_line(struct reader *in, const char *line, size_t length, struct 
 	return read_row(in, line, end, err);
 }
 
+static int cannot_read(const char *path, int why, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name a CSV file (--data)", path,
+			strerror(why));
+}
+
+/* A line at a time, in a buffer that holds the longest so far. */
+struct buffer {
+	char *text; /* owned; a zero follows what is there */
+	size_t room, begin, end;
+};
+
+static int grow(struct reader *in, struct buffer *b, struct orr_error *err)
+{
+	size_t room = b->room ? 2 * b->room : FIRST_ROOM;
+	char *text;
+
+	if (b->room >= MOST_LINE_BYTES)
+		return orr_fail(err, ORR_E_INPUT, "%s:%lld: a line of more than %d MiB: no row is that long",
+				in->path, (long long)in->line + 1, MOST_LINE_BYTES >> 20);
+	if (!(text = realloc(b->text, room + 1)))
+		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for a line", in->path,
+				(long long)in->line + 1);
+	b->text = text;
+	b->room = room;
+	return 0;
+}
+
+/* More of the file behind what is there; *more false: that was all. */
+static int fill(struct reader *in, struct buffer *b, FILE *file, bool *more, struct orr_error *err)
+{
+	size_t n;
+	int code;
+
+	if (b->begin) {
+		memmove(b->text, b->text + b->begin, b->end - b->begin);
+		b->end -= b->begin;
+		b->begin = 0;
+	}
+	if (b->end == b->room && (code = grow(in, b, err)))
+		return code;
+	errno = 0;
+	n = fread(b->text + b->end, 1, b->room - b->end, file);
+	if (ferror(file))
+		return cannot_read(in->path, errno, err);
+	b->end += n;
+	b->text[b->end] = '\0';
+	*more = n > 0;
+	return 0;
+}
+
 static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
 {
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t length;
+	struct buffer b = {0};
+	bool more = true;
+	size_t seen = 0; /* of the line, without an end */
 	int code = 0;
 
-	errno = 0;
-	while (!code && (length = getline(&line, &size, file)) >= 0) {
-		code = read_line(in, line, (size_t)length, err);
-		errno = 0;
+	while (!code && (more || b.begin < b.end)) {
+		size_t there = b.end - b.begin;
+		char *line = b.text ? b.text + b.begin : NULL;
+		char *end = there > seen ? memchr(line + seen, '\n', there - seen) : NULL;
+
+		if (!end && more) {
+			seen = there;
+			code = fill(in, &b, file, &more, err);
+			continue;
+		}
+		there = end ? (size_t)(end - line) + 1 : there;
+		code = read_line(in, line, there, err);
+		b.begin += there;
+		seen = 0;
 	}
-	if (!code && !feof(file))
-		code = orr_fail(err, errno == ENOMEM ? ORR_E_NOMEM : ORR_E_INPUT,
-				"%s: cannot read it: %s: name a CSV file (--data)", in->path,
-				strerror(errno));
-	free(line);
+	free(b.text);
 	return code;
 }
 
@@ -260,6 +315,33 @@ static int split(struct orr_dataset *data, const char *path, struct orr_error *e
 	return 0;
 }
 
+/* It must be a file: a FIFO would be waited for, and a device never ends. */
+static int open_file(FILE **file, const char *path, struct orr_error *err)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), code;
+	struct stat status;
+
+	if (fd < 0)
+		return orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s: name a CSV file (--data)", path,
+				strerror(errno));
+	if (fstat(fd, &status))
+		code = cannot_read(path, errno, err);
+	else if (S_ISDIR(status.st_mode))
+		code = cannot_read(path, EISDIR, err);
+	else if (!S_ISREG(status.st_mode))
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: no file but a FIFO or a device: name a CSV file (--data)", path);
+	else if (status.st_size >> 30 >= MOST_GIB)
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: %d GiB or more: take a part of it, or fewer columns", path, MOST_GIB);
+	else if ((*file = fdopen(fd, "r")))
+		return 0;
+	else
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+	(void)close(fd);
+	return code;
+}
+
 int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_error *err)
 {
 	return orr_dataset_read_columns(out, path, NULL, 0, err);
@@ -279,12 +361,11 @@ int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const i
 			     int64_t n, struct orr_error *err)
 {
 	struct reader in = {.path = path, .wanted = columns, .n_wanted = n};
-	FILE *file = fopen(path, "r");
-	int code = 0;
+	FILE *file;
+	int code;
 
-	if (!file)
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s: name a CSV file (--data)", path,
-		                strerror(errno));
+	if ((code = open_file(&file, path, err)))
+		return code;
 	in.data = calloc(1, sizeof(*in.data));
 	if (!in.data) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for a dataset", path);

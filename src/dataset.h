@@ -15,8 +15,8 @@ struct orr_dataset {
 	int64_t *train, *test; /* owned; row numbers. Every fifth row (0, 5, 10, ...) is the test set */
 };
 
-/* Read a CSV file of numbers (a first line without any number is a heading and is passed over). Errors
- * name file, line and cell. */
+/* Read a CSV file of numbers (a first line without any number is a heading and is passed over), of less than 64 GiB
+ * and lines of 256 MiB at most. Errors name file, line and column, and do not quote. */
 int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_error *err);
 /* The same, but only the n columns that are listed are kept, and those that the file does not have are none of
  * them; the rest is checked and passed over, line by line, and never all in memory. */

@@ -44,6 +44,7 @@ void orr_graph_destroy(struct orr_graph *g)
 	for (i = 0; i < g->n_encoders; i++)
 		free(g->encoders[i]);
 	free(g->name);
+	free(g->folder);
 	free(g->data);
 	free(g->operators);
 	free(g->encoders);

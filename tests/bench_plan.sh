@@ -14,7 +14,7 @@ value() { sed -n "s/^  \"$1\": \([0-9.e-]*\),*\$/\1/p" "$2"; }
 round() {
 	"$orrery" profile "$source/graphs/$1.dot" --workers 2 --batch "$2" -m 8 -o profile.dot >profile.txt 2>/dev/null &&
 	"$orrery" plan profile.dot --workers 2 --straight --makespan --unpin --batch "$2" -m 8 --json -o plan.json >plan.txt &&
-	"$orrery" train plan.json --steps "$3" --json >train.json 2>/dev/null || exit 1
+	"$orrery" train plan.json --data "$source/graphs/data/digits.csv" --steps "$3" --json >train.json 2>/dev/null || exit 1
 	awk -v name="$1" -v plan="$(value makespan plan.txt)" -v predicted="$(value predicted_makespan train.json)" \
 	    -v measured="$(value makespan train.json)" 'BEGIN {
 		printf "%-12s plan %.3f ms, from stages %.3f ms, measured %.3f ms: measured / plan %.2f, measured / stages %.2f\n",

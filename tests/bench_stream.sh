@@ -25,7 +25,7 @@ measured() {
 	: >times.txt
 	for _ in $(seq "$rounds"); do
 		# shellcheck disable=SC2046
-		"$orrery" train plan.json --schedule "$1" $(step "$1" "$2") --steps $((512 / $2)) --json >train.json 2>err.txt || {
+		"$orrery" train plan.json --data "$data" --schedule "$1" $(step "$1" "$2") --steps $((512 / $2)) --json >train.json 2>err.txt || {
 			cat err.txt >&2
 			return 1
 		}
@@ -39,6 +39,7 @@ measured() {
 	cat err.txt
 	exit 1
 }
+data=$(sed -n 's/^	data="*\([^"]*\)"*;*$/\1/p' profile.dot) # of the graph, which lies elsewhere
 sed -n '/^Slowest/p' plan.txt
 printf '%-28s %-10s %14s %14s\n' "${graph##*/}, P = $P" schedule simulated measured
 for m in "$P" $((2 * P)) $((4 * P)); do

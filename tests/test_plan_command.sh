@@ -122,13 +122,15 @@ if [ "$can_train" = yes ]; then
 	accept '"samples": 16,' plan digits.dot --workers 2 -m 8 --json # and the minibatch grows
 	accept 'Busiest worker' plan digits.dot --workers 2 --batch 64 -m 4 --makespan -o pinned.json
 	accept 'Slowest stage' plan digits.dot --workers 2 --batch 64 -m 4 --makespan --unpin -o digits.json
-	accept 'Test loss' train digits.json --steps 20
+	data=$source/graphs/data/digits.csv
+	refuse "$data is not in the folder of the graph" train digits.json --steps 20
+	accept 'Test loss' train digits.json --data "$data" --steps 20
 	# workers with several stages, in an order that was searched, train as they are
 	"$orrery" plan digits.dot --workers 2 --batch 64 -m 4 --straight --unpin --pieces --search -o pieces.json >pieces.txt ||
 		fail "plan --pieces --search: $(cat pieces.txt)"
-	accept 'Test loss' train pieces.json --steps 20
+	accept 'Test loss' train pieces.json --data "$data" --steps 20
 	# as an endless stream; every task says which version it found
-	accept 'passes that read another version than they must: 0' train digits.json --schedule pipedream --steps 20
+	accept 'passes that read another version than they must: 0' train digits.json --data "$data" --schedule pipedream --steps 20
 else
 	refuse 'StarPU' profile "$source/graphs/digits.dot"
 fi

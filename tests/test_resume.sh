@@ -11,9 +11,10 @@ passed=0 failed=0
 pass() { passed=$((passed + 1)); }
 fail() { failed=$((failed + 1)); printf 'FAILED: %s\n' "$*"; }
 
+cp "$source/graphs/data/digits.csv" images.csv || exit 1
 cat >model.dot <<END
 digraph {
-	data="$source/graphs/data/digits.csv"
+	data="images.csv"
 	left [op=input columns="0:32" scale=0.0625]
 	l1 [op=linear features=24]
 	l2 [op=relu]

@@ -12,9 +12,10 @@ passed=0 failed=0
 
 fail() { failed=$((failed + 1)); printf 'FAILED: %s\n' "$*"; }
 
+cp "$source/graphs/data/digits.csv" images.csv || exit 1
 cat >model.dot <<END
 digraph {
-	data="$source/graphs/data/digits.csv"
+	data="images.csv"
 	x [op=input columns="0:64" scale=0.0625]
 	a [op=linear features=24]
 	b [op=relu]

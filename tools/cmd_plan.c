@@ -15,6 +15,7 @@
 #include "searching.h"
 #include "untested.h"
 #include "stages.h"
+#include "utf8.h"
 #include "work.h"
 
 enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES, KEY_UNPIN };
@@ -329,7 +330,10 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	int n = orr_untested_find(untested, plan->jobs, &plan->machine), code;
-	json_t *json = orr_plan_json(plan, a->work.has_costs, err);
+	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
+	const char *path = a->work.source;
+	bool embed = a->work.has_costs || path[orr_utf8_check(path, strlen(path))];
+	json_t *json = orr_plan_json(plan, embed, err);
 
 	if (!json)
 		return ORR_E_NOMEM;

@@ -265,7 +265,8 @@ static int find_data(const struct arguments *a, const struct work *work, struct 
 				"%s: names no data: give --data FILE, or write data=\"file.csv\" "
 				"in the graph",
 				g->name);
-	if ((code = orr_run_columns(&columns, &n, work->jobs, &a->run, err)))
+	if ((!a->data && (code = orr_graph_check_data(g, err))) ||
+	    (code = orr_run_columns(&columns, &n, work->jobs, &a->run, err)))
 		return code;
 	code = orr_dataset_read_columns(data, path, columns, n, err);
 	free(columns);

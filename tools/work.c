@@ -377,8 +377,11 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 		return code;
 	if (path != o->source && plan->text)
 		code = orr_graph_parse(&work->graph, path, plan->text, err);
-	else if (!(code = output_keep(path, err)))
-		code = orr_graph_read(&work->graph, path, err);
+	else if (!(code = output_keep(path, err)) &&
+		 (code = orr_graph_read(&work->graph, path, err)) == ORR_E_INPUT && path != o->source)
+		/* who wrote the plan may name any file: nothing of it is quoted */
+		code = orr_fail(err, code, "%s: the graph that it names, %s, cannot be read: "
+				"`orrery show %s` says why", o->source, path, path);
 	return code ? code : output_keep(work->graph->data, err);
 }
 

@@ -1,15 +1,29 @@
 #include "svg.h"
 
+#include <string.h>
+
 #include "figures.h"
 #include "layout.h"
 #include "quantity.h"
 #include "timeline.h"
+#include "utf8.h"
 
 #define CURVE "#8496b0"
 
 void svg_write_escaped(FILE *file, const char *text)
 {
-	for (; *text; text++)
+	size_t left = strlen(text), length;
+
+	for (; left; text += length, left -= length) {
+		if (!(length = orr_utf8_length(text, left))) {
+			fputs(ORR_UTF8_REPLACEMENT, file);
+			length = 1;
+			continue;
+		}
+		if (length > 1) {
+			(void)fwrite(text, 1, length, file);
+			continue;
+		}
 		switch (*text) {
 		case '<':
 			fputs("&lt;", file);
@@ -23,6 +37,7 @@ void svg_write_escaped(FILE *file, const char *text)
 		default: /* XML knows no other control characters */
 			fputc((unsigned char)*text < ' ' ? ' ' : *text, file);
 		}
+	}
 }
 
 double svg_row_top(const struct svg *svg, int w)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "utf8.h"
+
 static int index_of(const struct orr_table *table, int s, int b, enum orr_pass d)
 {
 	return (b * table->n_stages + s) * (table->split_backward ? 3 : 2) + (int)d;
@@ -151,7 +153,7 @@ int orr_table_create(struct orr_table **out, const char *name, int n_stages, int
 	size_t n = (size_t)n_stages * (size_t)n_microbatches * (split_backward ? 3 : 2);
 	struct orr_table *table = calloc(1, sizeof(*table));
 
-	if (!table || !(table->name = strdup(name)) ||
+	if (!table || !(table->name = orr_utf8_copy(name)) ||
 	    !(table->compute = calloc(n, sizeof(*table->compute))) ||
 	    !(table->priority = calloc(n, sizeof(*table->priority)))) {
 		orr_table_destroy(table);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "utf8.h"
+
 #define MOST_BYTES (INT64_C(1) << 30) /* of a file */
 
 /* All of file, with a zero behind it. */
@@ -76,9 +78,58 @@ static int fail_on_one_line(int code, struct orr_error *err)
 	return code;
 }
 
+/* Names are those of the text. */
+static int check_utf8(const char *name, const char *text, struct orr_error *err)
+{
+	size_t length = strlen(text), bad = orr_utf8_check(text, length);
+	int line = 1;
+
+	if (bad == length)
+		return 0;
+	for (size_t i = 0; i < bad; i++)
+		line += text[i] == '\n';
+	return orr_fail(err, ORR_E_INPUT, "%s:%d: a byte (%#x) that is no UTF-8: save the file as UTF-8",
+			name, line, (unsigned char)text[bad]);
+}
+
+/* What only a file has: a folder, and a path which need not be text. */
+static int note_path(struct orr_graph *g, const char *path, struct orr_error *err)
+{
+	const char *slash = strrchr(path, '/');
+
+	free(g->name);
+	g->name = orr_utf8_copy(path);
+	g->folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	return g->name && g->folder ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+}
+
+int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
+{
+	char *folder = g->folder ? realpath(g->folder, NULL) : NULL;
+	char *data = g->data ? realpath(g->data, NULL) : NULL;
+	size_t length = folder ? strlen(folder) : 0;
+	bool inside = folder && data && !strncmp(data, folder, length) &&
+		      (data[length] == '/' || folder[length - 1] == '/');
+	int code = 0;
+
+	if (g->data && !data)
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: data: %s: cannot open it: %s: name a CSV file (--data)", g->name,
+				g->data, strerror(errno));
+	else if (g->data && !inside)
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: data: %s is not in the folder of the graph: say that you want it "
+				"(--data)",
+				g->name, g->data);
+	free(folder);
+	free(data);
+	return code;
+}
+
 int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error *err)
 {
 	struct orr_draft draft = {0};
+	struct orr_graph *g = NULL;
 	size_t length = 0;
 	char *text = NULL;
 	int code;
@@ -96,9 +147,13 @@ int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error 
 				"%s: a binary file: a graph is text, DOT or a PipeDream "
 				"profile",
 				source);
-	if (!code)
-		code = orr_graph_parse(out, source, text, err);
+	if (!code && !(code = orr_graph_parse(&g, source, text, err)))
+		code = note_path(g, source, err);
 	free(text);
+	if (code)
+		orr_graph_destroy(g);
+	else
+		*out = g;
 	return code;
 }
 
@@ -114,8 +169,8 @@ int orr_graph_parse(struct orr_graph **out, const char *name, const char *text,
 		err = &unheard;
 	if (strncmp(text, mark, strlen(mark)) == 0)
 		text += strlen(mark);
-	if ((code = orr_draft_init(&draft, name, err)))
-		return code;
+	if ((code = check_utf8(name, text, err)) || (code = orr_draft_init(&draft, name, err)))
+		return fail_on_one_line(code, err);
 	code = orr_pipedream_is(text) ? orr_pipedream_read(&draft, text, err)
 				      : orr_dot_read(&draft, text, err);
 	if (!code)
