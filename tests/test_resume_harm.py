@@ -20,7 +20,7 @@ ORRERY, SOURCE = (str(pathlib.Path(path).resolve()) for path in sys.argv[2:4])
 N, SEED = int(sys.argv[4]), int(sys.argv[5])
 MOST_SECONDS = 120  # what takes longer hangs
 MODEL = '''digraph {
-	data="%s/graphs/data/digits.csv"
+	data="digits.csv"
 	x [op=input columns="0:64" scale=0.0625]
 	fc1 [op=linear features=16]
 	act [op=relu]
@@ -353,7 +353,8 @@ def damage():
 
 
 try:
-    (work / 'model.dot').write_text(MODEL % SOURCE, encoding='utf-8')
+    (work / 'model.dot').write_text(MODEL, encoding='utf-8')
+    shutil.copy(pathlib.Path(SOURCE) / 'graphs/data/digits.csv', work)
     sys.exit(1 if {'kills': kills, 'damage': damage}[sys.argv[1]]() else 0)
 finally:
     shutil.rmtree(work)
