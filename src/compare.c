@@ -1,5 +1,6 @@
 #include "compare.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,21 +65,25 @@ static int simulate(struct orr_contender *x, const struct orr_pipeline *p,
 	    (code = orr_figures_check_memory(figures, machine, err)))
 		goto out;
 	take_figures(x, figures, jobs);
+	x->n_untested = orr_untested_find(x->untested, jobs, machine);
 out:
+	x->laid_out = jobs;
 	orr_figures_destroy(figures);
 	orr_timeline_destroy(timeline);
 	orr_jobs_destroy(jobs);
 	return code;
 }
 
-static int try_schedule(struct orr_contender *x, const struct orr_pipeline *p,
+static int try_schedule(struct orr_contender *x, const struct orr_entry *entry,
 			const struct orr_machine *machine, const struct orr_schedule *schedule,
 			struct orr_error *err)
 {
 	struct orr_error why = {""};
-	int code = simulate(x, p, machine, schedule, &why);
+	int code = entry->refused ? orr_fail(&why, ORR_E_INPUT, "%s", entry->refused)
+				  : simulate(x, entry->pipeline, machine, schedule, &why);
 
 	x->schedule = schedule->name;
+	x->n_stages = entry->pipeline->n_stages;
 	if (!code)
 		return 0;
 	if (code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
@@ -88,18 +93,23 @@ static int try_schedule(struct orr_contender *x, const struct orr_pipeline *p,
 	return 0;
 }
 
-/* What fits first, by makespan, then by memory; the rest in the order in which it was tried. */
-static int compare_contenders(const void *a, const void *b)
+/* What fits first, by makespan, then by memory; then what no order stands against; all else in the
+ * order in which it was tried. */
+static int compare_contenders(const struct orr_contender *x, const struct orr_contender *y)
 {
-	const struct orr_contender *x = a, *y = b;
-
 	if (!x->reason != !y->reason)
 		return x->reason ? 1 : -1;
+	if (x->reason)
+		return y->laid_out - x->laid_out;
 	if (x->makespan_ns != y->makespan_ns)
 		return x->makespan_ns < y->makespan_ns ? -1 : 1;
 	if (x->memory_bytes != y->memory_bytes)
 		return x->memory_bytes < y->memory_bytes ? -1 : 1;
-	return (x->peak_stash > y->peak_stash) - (x->peak_stash < y->peak_stash);
+	/* of the stages that there are: a stash of a shorter stage is smaller */
+	int64_t x_stash = (int64_t)x->peak_stash * y->n_stages,
+		y_stash = (int64_t)y->peak_stash * x->n_stages;
+
+	return (x_stash > y_stash) - (x_stash < y_stash);
 }
 
 /* Stable, and there are few. */
@@ -118,11 +128,12 @@ static void sort(struct orr_contender *contenders, int n)
 /* In the order of makespan, whoever needs less memory than all before it. */
 static void find_front(struct orr_comparison *c)
 {
-	int64_t least = INT64_MAX, makespan_ns = -1;
+	double least = INFINITY;
+	int64_t makespan_ns = -1;
 
 	for (int i = 0; i < c->n_fitting; i++) {
 		struct orr_contender *x = &c->contenders[i];
-		int64_t memory = orr_contender_memory(c, x);
+		double memory = orr_contender_memory(c, x);
 
 		x->on_front = memory < least || (memory == least && x->makespan_ns == makespan_ns);
 		if (memory < least) {
@@ -132,53 +143,104 @@ static void find_front(struct orr_comparison *c)
 	}
 }
 
-static struct orr_comparison *allocate(const struct orr_schedule *extra)
+/* Once they are sorted. */
+static void drop_the_rest(struct orr_comparison *c, bool every_cut)
+{
+	int n = 0;
+
+	for (int i = 0; i < c->n; i++) {
+		struct orr_contender *x = &c->contenders[i];
+		bool seen = false;
+
+		for (int k = 0; k < n && !seen; k++)
+			seen = !strcmp(c->contenders[k].schedule, x->schedule);
+		if (seen && (x->reason || !every_cut)) {
+			free(x->reason);
+			continue;
+		}
+		c->contenders[n++] = *x;
+	}
+	c->n = n;
+}
+
+static void sum_up(struct orr_comparison *c, bool every_cut)
+{
+	sort(c->contenders, c->n);
+	drop_the_rest(c, every_cut);
+	for (int i = 0; i < c->n && !c->contenders[i].reason; i++) {
+		c->n_fitting++;
+		c->bytes = c->bytes || c->contenders[i].memory_bytes > 0;
+		c->several_cuts = c->several_cuts ||
+				  c->contenders[i].n_stages != c->contenders[0].n_stages;
+	}
+	find_front(c);
+}
+
+/* Every built-in schedule. */
+static int try_all(struct orr_comparison *c, const struct orr_entry *entry,
+		   const struct orr_machine *machine, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int i = 0; orr_schedules[i] && !code; i++) {
+		struct orr_choice choice;
+
+		if ((code = orr_choice_init(&choice, orr_schedules[i]->name, err)))
+			break;
+		code = try_schedule(&c->contenders[c->n++], entry, machine, &choice.schedule, err);
+		orr_choice_fini(&choice);
+	}
+	return code;
+}
+
+static struct orr_comparison *allocate(const struct orr_entry *entries, int n)
 {
 	struct orr_comparison *c = calloc(1, sizeof(*c));
-	int n = extra != NULL;
+	int n_schedules = 0, room = 0;
 
-	for (int i = 0; orr_schedules[i]; i++)
-		n++;
-	if (c && !(c->contenders = calloc((size_t)n, sizeof(*c->contenders)))) {
+	while (orr_schedules[n_schedules])
+		n_schedules++;
+	for (int i = 0; i < n; i++)
+		room += entries[i].schedule ? 1 : n_schedules;
+	if (c && !(c->contenders = calloc((size_t)room, sizeof(*c->contenders)))) {
 		free(c);
 		return NULL;
 	}
 	return c;
 }
 
-int orr_compare(struct orr_comparison **out, const struct orr_pipeline *p,
-		const struct orr_machine *machine, const struct orr_schedule *extra,
-		struct orr_error *err)
+int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n,
+		const struct orr_machine *machine, bool every_cut, struct orr_error *err)
 {
-	struct orr_comparison *c = allocate(extra);
+	struct orr_comparison *c = allocate(entries, n);
 	int code = 0;
 
 	if (!c)
 		return orr_fail(err, ORR_E_NOMEM, "compare: no memory");
-	c->units = p->units;
-	if (extra && (code = try_schedule(&c->contenders[c->n++], p, machine, extra, err)))
-		goto out;
-	for (int i = 0; orr_schedules[i]; i++) {
-		struct orr_choice choice;
-
-		if ((code = orr_choice_init(&choice, orr_schedules[i]->name, err)))
-			goto out;
-		code = try_schedule(&c->contenders[c->n++], p, machine, &choice.schedule, err);
-		orr_choice_fini(&choice);
-		if (code)
-			goto out;
+	c->units = entries[0].pipeline->units;
+	for (int i = 0; i < n && !code; i++)
+		code = entries[i].schedule
+			       ? try_schedule(&c->contenders[c->n++], &entries[i], machine,
+					      entries[i].schedule, err)
+			       : try_all(c, &entries[i], machine, err);
+	if (code) {
+		orr_comparison_destroy(c);
+		return code;
 	}
-	for (int i = 0; i < c->n; i++) {
-		c->n_fitting += !c->contenders[i].reason;
-		c->bytes = c->bytes || c->contenders[i].memory_bytes > 0;
-	}
-	sort(c->contenders, c->n);
-	find_front(c);
+	sum_up(c, every_cut);
 	*out = c;
-	c = NULL;
-out:
-	orr_comparison_destroy(c);
-	return code;
+	return 0;
+}
+
+const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct orr_comparison *c,
+				const struct orr_contender *x)
+{
+	if (c->several_cuts)
+		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.80s, %d stage%s", x->schedule,
+			       x->n_stages, x->n_stages == 1 ? "" : "s");
+	else
+		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.120s", x->schedule);
+	return buffer;
 }
 
 void orr_comparison_destroy(struct orr_comparison *c)

@@ -205,7 +205,17 @@ accept 'zb-h1' compare chain:8 -m 16 --costs 1,1,1 --svg "$work/compare.svg"
 if grep -q '</svg>' "$work/compare.svg"; then pass; else fail 'compare.svg is no SVG'; fi
 accept '"schedules"' compare towers:3,3/2 -m 16 --json
 accept 'one.csv' compare chain:4 -m 6 --schedule "$work/one.csv"
-accept 'These do not fit' compare chain:4 --stash 1GB --memory 1MB
+accept 'These do not fit' compare chain:4 --stash 1GB --memory 3GB
+accept '4 or 8 stages on 4 workers' compare chain:19 -w 4 -m 8 --plan
+accept '16 microbatches' compare chain:8 -w 4 -m 8,16 --stages 4,8 --csv "$work/rows.csv"
+if [ "$(head -n 1 "$work/rows.csv" | tr ',' '\n' | wc -l)" -eq 16 ] && grep -q '^"1f1b",4,4,16,' "$work/rows.csv"; then
+	pass
+else
+	fail "rows.csv: $(head -n 2 "$work/rows.csv")"
+fi
+refuse '--svg draws one number of microbatches' compare chain:4 -m 8,16 --svg "$work/several.svg"
+refuse '-m: x is no whole number' compare chain:4 -m 8,x
+refuse 'give --stages 4 or fewer' compare chain:4 --stages 2,5
 refuse 'no GRAPH' compare
 
 # --- streams ---

@@ -27,7 +27,7 @@ static struct orr_comparison *compare(struct orr_pipeline *p, int n_workers, int
 
 	machine.memory_bytes = memory_bytes;
 	ck_assert_msg(!orr_pipeline_set_step(p, n_workers, n_microbatches, &err), "%s", err.msg);
-	ck_assert_msg(!orr_compare(&c, p, &machine, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!orr_compare(&c, &(struct orr_entry){p, NULL, NULL}, 1, &machine, false, &err), "%s", err.msg);
 	return c;
 }
 
@@ -96,12 +96,12 @@ START_TEST(rows_are_sorted_and_the_front_is_what_nothing_beats)
 
 	for (int i = 0; i < c->n_fitting; i++) {
 		const struct orr_contender *x = &c->contenders[i];
-		int64_t memory = orr_contender_memory(c, x);
+		double memory = orr_contender_memory(c, x);
 		bool beaten = false;
 
 		for (int k = 0; k < c->n_fitting; k++) {
 			const struct orr_contender *y = &c->contenders[k];
-			int64_t other = orr_contender_memory(c, y);
+			double other = orr_contender_memory(c, y);
 
 			beaten = beaten || (y->makespan_ns <= x->makespan_ns && other <= memory &&
 					    (y->makespan_ns < x->makespan_ns || other < memory));
@@ -161,13 +161,132 @@ START_TEST(one_of_your_own_is_compared_as_well)
 	ck_assert_int_eq(orr_choice_init(&choice, "gpipe", &err), 0);
 	mine = choice.schedule;
 	mine.name = "mine";
-	ck_assert_int_eq(orr_compare(&c, p, &machine, &mine, &err), 0);
+	ck_assert_int_eq(orr_compare(&c, (struct orr_entry[]){{p, &mine, NULL}, {p, NULL, NULL}}, 2, &machine,
+				     false, &err),
+			 0);
 	ck_assert_int_eq(c->n, count_schedules() + 1);
 	for (int i = 0; i < c->n_fitting; i++)
 		seen += !strcmp(c->contenders[i].schedule, "mine");
 	ck_assert_int_eq(seen, 1);
 	orr_choice_fini(&choice);
 	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* One chain, cut into 4 and into 8, on 4 workers. */
+static struct orr_comparison *compare_cuts(struct orr_pipeline *cuts[2], bool every_cut)
+{
+	static const struct orr_schedule none = {.name = "none"};
+	struct orr_machine machine = orr_machine_default(4);
+	struct orr_comparison *c = NULL;
+	struct orr_error err = {""};
+
+	cuts[0] = make_pipeline(4, "0>1 1>2 2>3", 2, 2, 0, 0, 0, 0);
+	cuts[1] = make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 1, 0, 0, 0, 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(orr_pipeline_set_step(cuts[i], 4, 8, &err), 0);
+	ck_assert_int_eq(orr_compare(&c,
+				     (struct orr_entry[]){{cuts[0], NULL, NULL},
+							  {cuts[1], NULL, NULL},
+							  {cuts[0], &none, "there is none"}},
+				     3, &machine, every_cut, &err),
+			 0);
+	ck_assert(c->several_cuts);
+	return c;
+}
+
+static const struct orr_contender *find_contender(const struct orr_comparison *c, const char *name,
+						  int n_stages)
+{
+	const struct orr_contender *found = NULL;
+
+	for (int i = 0; i < c->n; i++)
+		if (!strcmp(c->contenders[i].schedule, name) &&
+		    (!n_stages || c->contenders[i].n_stages == n_stages)) {
+			ck_assert_ptr_null(found);
+			found = &c->contenders[i];
+		}
+	return found;
+}
+
+START_TEST(every_schedule_is_shown_on_the_cut_that_suits_it)
+{
+	struct orr_pipeline *cuts[2];
+	struct orr_comparison *c = compare_cuts(cuts, false);
+
+	ck_assert_int_eq(c->n, count_schedules() + 1);
+	ck_assert_int_eq(find_contender(c, "1f1b-star", 0)->n_stages, 4); /* one a worker alone */
+	ck_assert_int_eq(find_contender(c, "v-zb", 0)->n_stages, 8);	  /* two a worker alone */
+	/* both do: (m + P - 1) (F + B) = 44 with one a worker, and two a worker are faster */
+	ck_assert_int_eq(find_contender(c, "interleaved", 0)->n_stages, 8);
+	ck_assert_str_eq(find_contender(c, "none", 0)->reason, "there is none");
+	ck_assert_ptr_null(find_contender(c, "gpipe", 0)->reason);
+	orr_comparison_destroy(c);
+	for (int i = 0; i < 2; i++)
+		orr_pipeline_destroy(cuts[i]);
+}
+END_TEST
+
+START_TEST(every_cut_has_a_row_where_it_is_asked_for)
+{
+	struct orr_pipeline *cuts[2];
+	struct orr_comparison *c = compare_cuts(cuts, true);
+	char name[ORR_CONTENDER_NAME];
+
+	ck_assert_int_eq(find_contender(c, "1f1b", 4)->makespan_ns, 44 * ORR_UNIT_NS);
+	ck_assert_int_lt(find_contender(c, "1f1b", 8)->makespan_ns, 44 * ORR_UNIT_NS);
+	ck_assert_ptr_null(find_contender(c, "v-zb", 4)); /* it fits elsewhere */
+	ck_assert_ptr_nonnull(find_contender(c, "v-zb", 8));
+	ck_assert_ptr_nonnull(find_contender(c, "none", 0)->reason);
+	/* all of the stages are as much of the model whatever it was cut into */
+	ck_assert(orr_contender_memory(c, find_contender(c, "ddp", 4)) ==
+		  orr_contender_memory(c, find_contender(c, "ddp", 8)));
+	ck_assert_str_eq(orr_contender_print(name, c, find_contender(c, "1f1b", 4)),
+			 "1f1b, 4 stages");
+	orr_comparison_destroy(c);
+	for (int i = 0; i < 2; i++)
+		orr_pipeline_destroy(cuts[i]);
+}
+END_TEST
+
+static const struct {
+	const char *schedule;
+	int64_t stash, parameters, edge, memory;
+	double bandwidth;
+	const char *line;
+} untested[] = {
+	{"1f1b", 0, 0, 0, 0, 0, ""},
+	{"1f1b", 0, 0, 0, 1, 1, "not tested: memory, links (no operator has a size)"},
+	{"1f1b", 1, 1, 1, 100, 1, ""},
+	{"1f1b", 0, 0, 1, 1, 1, "not tested: memory (no operator has a stash or parameters)"},
+	{"1f1b", 0, 1, 0, 100, 1,
+	 "not tested: stashes in memory (no operator has a stash); activations on links (no operator has an activation)"},
+	{"1f1b", 1, 0, 1, 100, 0, "not tested: parameters in memory (no operator has parameters)"},
+	{"ddp", 0, 0, 0, 0, 0, "not tested: all-reduce (no operator has a size)"},
+	{"ddp", 0, 0, 0, 0, 1, "not tested: links (no operator has a size)"},
+	{"ddp", 1, 0, 1, 0, 1, "not tested: all-reduce (no operator has parameters)"},
+	{"ddp", 0, 1, 0, 0, 0, "not tested: all-reduce (links are free)"},
+	{"ddp", 0, 1, 0, 0, 1, ""},
+	{"fsdp", 0, 1, 0, 0, 0, "not tested: all-gather (links are free)"},
+};
+
+START_TEST(what_was_not_tested_is_listed)
+{
+	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 0, untested[_i].stash,
+					       untested[_i].parameters, untested[_i].edge);
+	struct orr_machine machine = orr_machine_default(2);
+	struct orr_untested list[ORR_MOST_UNTESTED];
+	char text[256];
+	struct way way;
+
+	way_init(&way, p, untested[_i].schedule, 2, 4);
+	machine.memory_bytes = untested[_i].memory;
+	machine.bandwidth_bytes_per_s = untested[_i].bandwidth;
+	ck_assert_str_eq(orr_untested_print(text, sizeof(text), list,
+					    orr_untested_find(list, way.jobs, &machine)),
+			 untested[_i].line);
+	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
 END_TEST
@@ -288,6 +407,9 @@ int main(void)
 	tcase_add_test(tcase, received_counts_activations_and_gradients_once);
 	tcase_add_test(tcase, memory_that_is_too_small_is_a_reason);
 	tcase_add_test(tcase, one_of_your_own_is_compared_as_well);
+	tcase_add_test(tcase, every_schedule_is_shown_on_the_cut_that_suits_it);
+	tcase_add_test(tcase, every_cut_has_a_row_where_it_is_asked_for);
+	tcase_add_loop_test(tcase, what_was_not_tested_is_listed, 0, N(untested));
 	tcase_add_loop_test(tcase, labels_do_not_collide, 0, N(cases));
 	tcase_add_loop_test(tcase, forty_labels_in_a_heap_do_not_collide_either, 0, 10);
 	suite_add_tcase(suite, tcase);

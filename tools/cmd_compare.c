@@ -1,28 +1,71 @@
-/* orrery compare: file -> graph -> pipeline -> every schedule -> one row each. */
+/* orrery compare: file -> graph -> pipelines -> every schedule on each -> one row each. */
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <jansson.h>
 
 #include "command.h"
 #include "compare.h"
+#include "comparison.h"
+#include "exchange/table.h"
+#include "graph.h"
 #include "output.h"
+#include "planning/plan.h"
 #include "plugin.h"
 #include "quantity.h"
 #include "work.h"
 
-enum { KEY_SVG = 512 };
+enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES };
+
+#define MOST_LISTED 16
+
+/* "8,16,32" */
+struct list {
+	int n, values[MOST_LISTED];
+};
 
 struct arguments {
 	struct work_options work;
 	struct output_options output;
+	struct list stages, microbatches;
+	bool plan;
 };
 
 static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Comparison:", 4},
+	{"microbatches", 'm', "B,..", 0,
+	 "microbatches in a minibatch, a table for each (what the schedule's file has, or 8)", 4},
+	{"stages", KEY_STAGES, "N,..", 0,
+	 "cut a model that has no pins into so many stages, with a row for every cut (one and two a "
+	 "worker, with a row for the better)",
+	 4},
+	{"plan", KEY_PLAN, NULL, 0, "what `orrery plan --makespan` finds, as a row of its own", 4},
 	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 5},
+	{"csv", KEY_CSV, "FILE", 0, "all rows as CSV", 5},
 	{0},
 };
+
+static struct list parse_list(const char *text, int64_t most, const char *what)
+{
+	struct list list = {0};
+	char *copy = strdup(text), *rest = copy, *part;
+	struct orr_error err;
+	int64_t value;
+
+	if (!copy)
+		command_refuse((orr_fail(&err, ORR_E_NOMEM, "%s: no memory", what), &err));
+	while ((part = strsep(&rest, ","))) {
+		if (list.n == MOST_LISTED)
+			command_refuse((orr_fail(&err, ORR_E_INPUT, "%s: at most %d numbers", what,
+						 MOST_LISTED),
+					&err));
+		if (orr_count_parse(&value, part, 1, most, what, &err))
+			command_refuse(&err);
+		list.values[list.n++] = (int)value;
+	}
+	free(copy);
+	return list;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -34,212 +77,268 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[1] = &a->output;
 		state->child_inputs[2] = &a->work.timeout_s;
 		return 0;
+	case 'm':
+		a->microbatches = parse_list(arg, 1 << 30, "-m");
+		a->work.n_microbatches = a->microbatches.values[0];
+		return 0;
+	case KEY_STAGES:
+		a->stages = parse_list(arg, 1 << 20, "--stages");
+		a->work.n_stages = a->stages.values[0];
+		return 0;
+	case KEY_PLAN:
+		a->plan = true;
+		return 0;
 	case KEY_SVG:
 		a->output.svg = arg;
+		return 0;
+	case KEY_CSV:
+		a->output.csv = arg;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-/* ---- text ---- */
+/* ---- what is compared ---- */
 
-#define CELL 40
-#define N_COLUMNS 10
+/* All that is tried with one number of microbatches. */
+struct contest {
+	struct orr_pipeline *cuts[MOST_LISTED]; /* owned */
+	int n_cuts;
+	struct orr_plan *plan; /* owned, or NULL: there is none */
+	struct orr_schedule planned;
+	struct orr_error no_plan; /* why */
+	struct comparison result;
+};
 
-static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
-		     const struct orr_contender *x)
+static void contest_fini(struct contest *c)
 {
-	char size[CELL / 2];
-
-	(void)snprintf(row[0], CELL, "%c %s", x->on_front ? '*' : ' ', x->schedule);
-	orr_duration_print(row[1], CELL, x->makespan_ns, c->units);
-	*row[2] = '\0';
-	if (x->period_microbatches)
-		orr_duration_print(row[2], CELL, x->period_ns / x->period_microbatches, c->units);
-	(void)snprintf(row[3], CELL, "%.1f%%", 100 * x->bubble);
-	(void)snprintf(row[4], CELL, "%.1f%%", 100 * x->span_bubble);
-	(void)snprintf(row[5], CELL, "%d", x->peak_stash);
-	if (c->bytes)
-		(void)snprintf(row[5], CELL, "%d (%s)", x->peak_stash,
-			       orr_size_print(size, sizeof(size), x->peak_stash_bytes));
-	orr_size_print(row[6], CELL, x->memory_bytes);
-	orr_size_print(row[7], CELL, x->received_bytes);
-	orr_duration_print(row[8], CELL, x->lower_bound_ns, c->units);
-	*row[9] = '\0';
-	if (x->makespan_ns == x->lower_bound_ns)
-		(void)snprintf(row[9], CELL, "reached");
-	else if (x->lower_bound_ns)
-		(void)snprintf(row[9], CELL, "+%.1f%%",
-			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
+	orr_comparison_destroy(c->result.rows);
+	for (int i = 0; i < c->n_cuts; i++)
+		orr_pipeline_destroy(c->cuts[i]);
+	orr_plan_destroy(c->plan);
 }
 
-/* Columns without a width are left out. */
-static void print_row(char row[N_COLUMNS][CELL], const int *width)
+/* Operators that compute; 0: the file, or the schedule's, says which make a stage. */
+static int count_free(const struct work *work)
 {
-	printf("%-*s", width[0], row[0]);
-	for (int i = 1; i < N_COLUMNS; i++)
-		if (width[i])
-			printf("  %*s", width[i], row[i]);
-	printf("\n");
-}
+	int n = 0;
 
-/* Columns that have nothing to say are left out. */
-static void print_table(const struct orr_comparison *c)
-{
-	char heading[2][N_COLUMNS][CELL] = {{"  schedule", "makespan", "per micro-", "bubble",
-					     "span", "peak", "memory", "received", "lower",
-					     "above"},
-					    {"", "", "batch", "", "bubble", "stash", "", "",
-					     "bound", "it"}};
-	char row[N_COLUMNS][CELL];
-	int width[N_COLUMNS] = {0};
-	bool memory = false, received = false;
-
-	if (c->units)
-		(void)snprintf(heading[1][1], CELL, "units");
-	for (int i = -2; i < c->n_fitting; i++) {
-		if (i >= 0)
-			fill_row(row, c, &c->contenders[i]);
-		for (int k = 0; k < N_COLUMNS; k++) {
-			int length = (int)strlen(i < 0 ? heading[i + 2][k] : row[k]);
-
-			width[k] = length > width[k] ? length : width[k];
-		}
+	if (work->plan || work->choice.table)
+		return 0;
+	for (int i = 0; i < work->graph->n_operators; i++) {
+		if (work->graph->operators[i].stage >= 0)
+			return 0;
+		n += work->graph->operators[i].op != ORR_OP_INPUT;
 	}
-	/* bytes that nobody gave */
-	for (int i = 0; i < c->n_fitting; i++) {
-		memory = memory ||
-			 c->contenders[i].memory_bytes != c->contenders[i].peak_stash_bytes;
-		received = received || c->contenders[i].received_bytes;
-	}
-	width[6] = memory ? width[6] : 0;
-	width[7] = received ? width[7] : 0;
-	print_row(heading[0], width);
-	print_row(heading[1], width);
-	for (int i = 0; i < c->n_fitting; i++) {
-		fill_row(row, c, &c->contenders[i]);
-		print_row(row, width);
-	}
-	printf("\n*: nothing is both faster and smaller.\n"
-	       "per micro-batch: step after step; pipedream does not flush between them.\n"
-	       "bubble: 1 - time busy / (workers x makespan); span bubble: of the busiest worker, "
-	       "from its\n"
-	       "first start to its last end.\n"
-	       "peak stash%s: of the worker that needs most.\n%s",
-	       memory ? ", memory" : "", received ? "received: by all workers in a step.\n" : "");
+	return n;
 }
 
-static int print_text(const struct orr_comparison *c, const char *title, struct orr_error *err)
+/* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker. */
+static int cut_to_workers(struct contest *c, const struct work *work, const struct work_options *o,
+			  struct orr_error *err)
 {
-	int width = 0;
+	int w = o->machine.n_workers, n = count_free(work), k = w < n ? w : 0, code;
 
-	printf("%s\n\n", title);
-	if (c->n_fitting)
-		print_table(c);
-	for (int i = c->n_fitting; i < c->n; i++)
-		width = (int)strlen(c->contenders[i].schedule) > width
-				? (int)strlen(c->contenders[i].schedule)
-				: width;
-	if (width)
-		printf("\nThese do not fit:\n");
-	for (int i = c->n_fitting; i < c->n; i++)
-		printf("  %-*s  %s\n", width, c->contenders[i].schedule, c->contenders[i].reason);
-	return fflush(stdout) ? orr_fail(err, ORR_E_IO, "standard output could not be written") : 0;
+	while ((code = work_cut(&c->cuts[0], work, o, k, err)) == ORR_E_INPUT && k > 1)
+		k--;
+	if (code == ORR_E_INPUT && k) /* parts that nothing connects */
+		code = work_cut(&c->cuts[0], work, o, 0, err);
+	if (code)
+		return code;
+	c->n_cuts = 1;
+	if (2 * (int64_t)w > n)
+		return 0;
+	code = work_cut(&c->cuts[1], work, o, 2 * w, err);
+	c->n_cuts += !code;
+	return code == ORR_E_INPUT ? 0 : code;
 }
 
-/* ---- JSON ---- */
-
-static json_t *contender_json(const struct orr_contender *x)
+static int make_cuts(struct contest *c, const struct arguments *a, const struct work *work,
+		     const struct work_options *o, struct orr_error *err)
 {
-	if (x->reason)
-		return json_pack("{s:s, s:s}", "schedule", x->schedule, "reason", x->reason);
-	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b, s:o}",
-			 "schedule", x->schedule, "makespan", (double)x->makespan_ns / 1e9, "bubble", x->bubble,
-			 "span_bubble", x->span_bubble, "lower_bound",
-			 (double)x->lower_bound_ns / 1e9, "peak_stash", x->peak_stash,
-			 "peak_stash_bytes", (json_int_t)x->peak_stash_bytes, "memory_bytes",
-			 (json_int_t)x->memory_bytes, "received_bytes",
-			 (json_int_t)x->received_bytes, "on_front", x->on_front, "per_microbatch",
-			 x->period_microbatches ? json_real((double)x->period_ns / 1e9 /
-							    (double)x->period_microbatches)
-						: json_null());
-}
-
-static int print_json(const struct orr_comparison *c, const struct orr_pipeline *p,
-		      struct orr_error *err)
-{
-	json_t *fitting = json_array(), *refused = json_array(), *json = NULL;
 	int code = 0;
 
-	for (int i = 0; i < c->n; i++)
-		if (json_array_append_new(i < c->n_fitting ? fitting : refused,
-					  contender_json(&c->contenders[i]))) {
-			code = ORR_E_NOMEM;
-			goto out;
-		}
-	json = json_pack("{s:i, s:i, s:i, s:O, s:O}", "stages", p->n_stages, "workers",
-			 p->n_workers, "microbatches", p->n_microbatches, "schedules", fitting,
-			 "refused", refused);
-	code = json ? 0 : ORR_E_NOMEM;
-out:
-	json_decref(fitting);
-	json_decref(refused);
-	if (code)
-		return orr_fail(err, code, "compare: no memory for the report");
-	return output_json(json, err);
+	if (!a->stages.n)
+		return cut_to_workers(c, work, o, err);
+	if (work->plan || work->choice.plan)
+		return orr_fail(err, ORR_E_INPUT,
+				"--stages: the plan has its own: leave it out, or compare the "
+				"graph with --plan");
+	for (int i = 0; i < a->stages.n && !code; i++) {
+		code = work_cut(&c->cuts[i], work, o, a->stages.values[i], err);
+		c->n_cuts += !code;
+	}
+	return code;
 }
 
-struct scatter {
-	const struct orr_comparison *comparison;
-	const char *title;
-};
+/* What the planner makes of it, for the same memory and links. Where nothing fits that is a reason,
+ * and no failure. */
+static int make_plan(struct contest *c, const struct work *work, const struct work_options *o,
+		     struct orr_error *err)
+{
+	const struct orr_plan_options plan_options = {
+		.levels = o->machine.levels.n
+				  ? o->machine.levels
+				  : (struct orr_levels){1,
+							{o->machine.n_workers},
+							{o->machine.bandwidth_bytes_per_s}},
+		.activations = true,
+		.by_makespan = true,
+		.memory_bytes = o->machine.memory_bytes,
+		.optimizer_floats = o->optimizer_floats,
+		.n_microbatches = o->n_microbatches,
+		.samples = work_samples(o),
+		.flops_per_s = o->machine.flops_per_s,
+	};
+	int code = orr_plan_create(&c->plan, work->graph, &plan_options, &c->no_plan);
+
+	if (code && code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
+		return orr_fail(err, code, "%s", c->no_plan.msg);
+	if (!code)
+		orr_table_schedule(&c->planned, c->plan->table);
+	c->planned.name = "plan";
+	return 0;
+}
+
+static int hold(struct contest *c, const struct arguments *a, const struct work *work,
+		const struct work_options *o, struct orr_error *err)
+{
+	struct orr_entry entries[2 * MOST_LISTED + 1];
+	int n = 0, code;
+
+	if ((code = make_cuts(c, a, work, o, err)) ||
+	    (a->plan && (code = make_plan(c, work, o, err))))
+		return code;
+	for (int i = 0; i < c->n_cuts; i++) {
+		if (o->schedule)
+			entries[n++] =
+				(struct orr_entry){c->cuts[i], &work->choice.schedule, NULL};
+		entries[n++] = (struct orr_entry){c->cuts[i], NULL, NULL};
+	}
+	if (a->plan)
+		entries[n++] = (struct orr_entry){c->plan ? c->plan->pipeline : c->cuts[0],
+						  &c->planned, c->plan ? NULL : c->no_plan.msg};
+	return orr_compare(&c->result.rows, entries, n, &o->machine, a->stages.n > 1, err);
+}
+
+/* "chain:8: 4 or 8 stages on 4 workers, 8 microbatches" */
+static void give_title(struct contest *c, const struct work_options *o)
+{
+	char *title = c->result.title;
+	size_t room = sizeof(c->result.title), used;
+
+	used = (size_t)snprintf(title, room, "%.120s: ", o->source);
+	for (int i = 0; i < c->n_cuts && used < room; i++)
+		used += (size_t)snprintf(title + used, room - used, "%s%d",
+					 !i			? ""
+					 : i + 1 == c->n_cuts ? " or "
+								: ", ",
+					 c->cuts[i]->n_stages);
+	if (used < room)
+		(void)snprintf(title + used, room - used,
+			       " stage%s on %d worker%s, %d microbatch%s",
+			       c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
+			       o->machine.n_workers, o->machine.n_workers == 1 ? "" : "s",
+			       o->n_microbatches, o->n_microbatches == 1 ? "" : "es");
+	c->result.n_microbatches = o->n_microbatches;
+}
+
+/* ---- what comes of it ---- */
 
 static int write_scatter(FILE *file, const void *what, struct orr_error *err)
 {
-	const struct scatter *s = what;
+	const struct comparison *c = what;
 
-	return orr_comparison_svg(file, s->comparison, s->title, err);
+	return orr_comparison_svg(file, c->rows, c->title, err);
+}
+
+static int print(const struct arguments *a, const struct comparison *tables, int n,
+		 const struct work *work, const struct work_options *o, struct orr_error *err)
+{
+	const struct comparison_csv csv = {tables, n, o->machine.n_workers};
+	int code = 0;
+
+	if (a->output.json)
+		code = output_json(
+			comparison_json(tables, n, work->graph->name, &o->machine, err), err);
+	for (int i = 0; i < n && !a->output.json; i++) {
+		printf("%s", i ? "\n" : "");
+		comparison_print(&tables[i]);
+	}
+	if (!code && fflush(stdout))
+		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
+	if (!code)
+		code = output_file(a->output.svg, write_scatter, &tables[0], err);
+	return code ? code : output_file(a->output.csv, comparison_write_csv, &csv, err);
+}
+
+static int check_any_fits(const struct comparison *tables, int n, struct orr_error *err)
+{
+	const struct orr_contender *first = &tables[0].rows->contenders[0];
+
+	for (int i = 0; i < n; i++)
+		if (tables[i].rows->n_fitting)
+			return 0;
+	return orr_fail(err, ORR_E_INPUT, "no schedule fits; %s: %s", first->schedule,
+			first->reason);
+}
+
+/* One contest for each number of microbatches. */
+static int compare(const struct arguments *a, struct contest *contests,
+		   struct comparison *tables, const struct work *work, struct work_options *o,
+		   struct orr_error *err)
+{
+	int n = a->microbatches.n ? a->microbatches.n : 1, code = 0;
+	int64_t samples = work_samples(o);
+
+	for (int i = 0; i < n && !code; i++) {
+		if (a->microbatches.n)
+			o->n_microbatches = a->microbatches.values[i];
+		/* a plan is for microbatches of its own size */
+		if (i && (work->plan || work->choice.plan) && !o->has_batch &&
+		    samples <= (1 << 30) / o->n_microbatches)
+			o->batch = (int)(samples * o->n_microbatches);
+		if (!(code = hold(&contests[i], a, work, o, err)))
+			give_title(&contests[i], o);
+		tables[i] = contests[i].result;
+	}
+	if (!code)
+		code = print(a, tables, n, work, o, err);
+	return code ? code : check_any_fits(tables, n, err);
 }
 
 int cmd_compare(int argc, char **argv)
 {
-	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
-		options,
-		parse,
-		"GRAPH",
-		"Simulate every schedule that fits the workers and "
-		"the memory, side by side; --schedule adds one of your own.",
-		children,
-		NULL,
-		NULL};
+	const struct argp shared = work_argp_without("microbatches stages ");
+	const struct argp_child children[] = {{&shared, 0, NULL, 0},
+					      {&output_json_argp, 0, NULL, 0},
+					      {&plugin_argp, 0, NULL, 0},
+					      {0}};
+	const struct argp argp = {options,
+				  parse,
+				  "GRAPH",
+				  "Simulate every schedule that fits the workers and "
+				  "the memory, side by side; --schedule adds one of your own.",
+				  children,
+				  NULL,
+				  NULL};
 	struct arguments a = {.work = work_options_default()};
-	struct orr_comparison *comparison = NULL;
+	struct contest contests[MOST_LISTED] = {0};
+	struct comparison tables[MOST_LISTED];
 	struct work work = {0};
 	struct orr_error err = {""};
-	char title[256];
 	int code;
 
 	a.work.schedule = NULL;
 	command_parse(&argp, argc, argv, &a);
-	if ((code = output_check(&a.output, &err)) ||
-	    (code = work_open(&work, &a.work, 0, &err)) ||
-	    (code = orr_compare(&comparison, work.pipeline, &a.work.machine,
-				a.work.schedule ? &work.choice.schedule : NULL, &err)))
-		goto out;
-	(void)snprintf(title, sizeof(title), "%.160s: %d stage%s on %d worker%s, %d microbatch%s",
-		       a.work.source, work.pipeline->n_stages,
-		       work.pipeline->n_stages == 1 ? "" : "s", work.pipeline->n_workers,
-		       work.pipeline->n_workers == 1 ? "" : "s", work.pipeline->n_microbatches,
-		       work.pipeline->n_microbatches == 1 ? "" : "es");
-	if ((code = a.output.json ? print_json(comparison, work.pipeline, &err)
-			   : print_text(comparison, title, &err)))
-		goto out;
-	code = output_file(a.output.svg, write_scatter, &(struct scatter){comparison, title}, &err);
-out:
-	orr_comparison_destroy(comparison);
+	if (a.output.svg && a.microbatches.n > 1)
+		code = orr_fail(&err, ORR_E_INPUT, "--svg draws one number of microbatches: give one -m");
+	else if (!(code = output_check(&a.output, &err)) &&
+		 !(code = work_open(&work, &a.work, 0, &err)))
+		code = compare(&a, contests, tables, &work, &a.work, &err);
+	for (int i = 0; i < MOST_LISTED; i++)
+		contest_fini(&contests[i]);
 	work_fini(&work);
 	return command_end(code, &err);
 }

@@ -400,22 +400,47 @@ static int check_latency(const struct orr_graph *g, const struct work_options *o
 				   g->name);
 }
 
-static int cut(struct work *work, const struct work_options *o, int64_t samples,
-	       struct orr_error *err)
+static int cut(struct orr_pipeline **out, const struct work *work, const struct work_options *o,
+	       int n_stages, struct orr_error *err)
 {
 	const struct orr_plan_file *plan = plan_of(work);
+	int64_t samples = work_samples(o);
 	int *stage_of, code;
 
 	if (!plan)
-		return orr_partition(&work->pipeline, work->graph, &o->machine, o->n_stages,
-				     samples, err);
+		return orr_partition(out, work->graph, &o->machine, n_stages, samples, err);
 	if (!(stage_of = calloc((size_t)work->graph->n_operators, sizeof(*stage_of))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", plan->path);
 	if (!(code = orr_plan_file_stages(plan, work->graph, stage_of, err)))
-		code = orr_partition_as(&work->pipeline, work->graph, &o->machine, stage_of,
-					plan->n_stages, samples, err);
+		code = orr_partition_as(out, work->graph, &o->machine, stage_of, plan->n_stages,
+					samples, err);
 	free(stage_of);
 	return code;
+}
+
+int work_cut(struct orr_pipeline **out, const struct work *work, const struct work_options *o,
+	     int n_stages, struct orr_error *err)
+{
+	struct orr_pipeline *p;
+	int code = cut(&p, work, o, n_stages, err);
+
+	if (code)
+		return code;
+	p->optimizer_floats = o->optimizer_floats;
+	p->sync = o->sync;
+	p->accumulate = o->accumulate;
+	p->latency_ns = o->machine.latency_ns;
+	p->bandwidth_bytes_per_s = o->machine.bandwidth_bytes_per_s;
+	p->memory_bytes = o->machine.memory_bytes;
+	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||
+	    (code = orr_pipeline_set_step(
+		     p, o->machine.n_workers ? o->machine.n_workers : p->n_stages,
+		     o->n_microbatches, err))) {
+		orr_pipeline_destroy(p);
+		return code;
+	}
+	*out = p;
+	return 0;
 }
 
 static bool is_plan(const char *source)
@@ -466,19 +491,8 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (code = check_latency(work->graph, o, err)))
 		goto out;
 	settle(work, o, default_workers);
-	if ((code = cut(work, o, work_samples(o), err)))
-		goto out;
-	if (!o->machine.n_workers)
-		o->machine.n_workers = work->pipeline->n_stages;
-	work->pipeline->optimizer_floats = o->optimizer_floats;
-	work->pipeline->sync = o->sync;
-	work->pipeline->accumulate = o->accumulate;
-	work->pipeline->latency_ns = o->machine.latency_ns;
-	work->pipeline->bandwidth_bytes_per_s = o->machine.bandwidth_bytes_per_s;
-	work->pipeline->memory_bytes = o->machine.memory_bytes;
-	if (o->recompute && (code = orr_pipeline_set_recompute(work->pipeline, o->recompute, err)))
-		goto out;
-	code = orr_pipeline_set_step(work->pipeline, o->machine.n_workers, o->n_microbatches, err);
+	if (!(code = work_cut(&work->pipeline, work, o, o->n_stages, err)))
+		o->machine.n_workers = work->pipeline->n_workers;
 	if (!code && work->choice.plan)
 		orr_plan_file_prove(work->choice.plan, work->pipeline);
 out:

@@ -52,7 +52,11 @@ struct work {
  * where options do not give it: from the schedule's file, or 8 microbatches and default_workers, or with 0 a
  * worker a stage. */
 int work_open(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
-/* The same, and the jobs under that schedule. */
+/* Another pipeline of the graph that was opened: cut into n_stages, where neither its pins nor a plan say how, with the
+ * workers and microbatches of the options. */
+int work_cut(struct orr_pipeline **out, const struct work *work, const struct work_options *options, int n_stages,
+	     struct orr_error *err);
+/* The same as work_open, and the jobs under that schedule. */
 int work_init(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
 /* Does a file lay out every job, and with that say how many workers there are? */
 bool work_has_table(const struct work *work);

@@ -65,7 +65,7 @@ static void make_axes(struct scatter *scatter)
 
 	for (int i = 0; i < c->n_fitting; i++) {
 		double at[2] = {(double)c->contenders[i].makespan_ns,
-				(double)orr_contender_memory(c, &c->contenders[i])};
+				orr_contender_memory(c, &c->contenders[i])};
 
 		for (int k = 0; k < 2; k++) {
 			low[k] = !i || at[k] < low[k] ? at[k] : low[k];
@@ -73,7 +73,7 @@ static void make_axes(struct scatter *scatter)
 		}
 	}
 	scatter->time = svg_axis_make(low[0], high[0], true);
-	scatter->memory = svg_axis_make(low[1], high[1], true);
+	scatter->memory = svg_axis_make(low[1], high[1], c->bytes || !c->several_cuts);
 }
 
 static void write_axes(const struct scatter *scatter)
@@ -81,7 +81,7 @@ static void write_axes(const struct scatter *scatter)
 	const struct orr_comparison *c = scatter->comparison;
 	FILE *file = scatter->svg.file;
 	const struct svg_axis *axis = &scatter->time;
-	char text[64];
+	char text[96];
 
 	fprintf(file,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"" ROW_FILL "\"/>\n",
@@ -101,7 +101,7 @@ static void write_axes(const struct scatter *scatter)
 		if (c->bytes)
 			orr_size_print(text, sizeof(text), (int64_t)(at + 0.5));
 		else
-			(void)snprintf(text, sizeof(text), "%.0f", at);
+			(void)snprintf(text, sizeof(text), c->several_cuts ? "%.3g" : "%.0f", at);
 		svg_write_text(&scatter->svg, PLOT_LEFT - 8, y_of(scatter, at) + 4,
 			       "class=\"tick\" text-anchor=\"end\"", text);
 	}
@@ -110,7 +110,9 @@ static void write_axes(const struct scatter *scatter)
 	svg_write_text(&scatter->svg, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
 		       "class=\"axis\" text-anchor=\"middle\"", text);
 	(void)snprintf(text, sizeof(text), "%s of the worker that %s%s",
-		       c->bytes ? "memory" : "stage stashes",
+		       c->bytes		 ? "memory"
+		       : c->several_cuts ? "stage stashes / stages"
+					 : "stage stashes",
 		       c->bytes ? "needs most" : "holds most",
 		       scatter->memory.logarithmic ? ", logarithmic" : "");
 	svg_write_text(&scatter->svg, PLOT_LEFT, PLOT_TOP - 10, "class=\"axis\"", text);
@@ -153,8 +155,9 @@ static int make_labels(struct scatter *scatter, struct orr_error *err)
 		return orr_fail(err, ORR_E_NOMEM, "scatter: no memory for %d labels", c->n_fitting);
 	for (int i = 0; i < c->n_fitting; i++) {
 		const struct orr_contender *x = &c->contenders[i];
+		char name[ORR_CONTENDER_NAME];
 		double at_x = x_of(scatter, (double)x->makespan_ns);
-		double at_y = y_of(scatter, (double)orr_contender_memory(c, x));
+		double at_y = y_of(scatter, orr_contender_memory(c, x));
 		int k = 0;
 
 		/* within a point's radius it is one point */
@@ -166,7 +169,7 @@ static int make_labels(struct scatter *scatter, struct orr_error *err)
 			scatter->labels[k] = (struct label){.x = at_x, .y = at_y};
 		}
 		scatter->labels[k].on_front = scatter->labels[k].on_front || x->on_front;
-		if ((code = add_name(&scatter->labels[k], x->schedule, err)))
+		if ((code = add_name(&scatter->labels[k], orr_contender_print(name, c, x), err)))
 			return code;
 	}
 	return 0;
@@ -269,7 +272,7 @@ static void write_front(const struct scatter *scatter)
 		fprintf(scatter->svg.file,
 			n++ ? "H%.1fV%.1f" : "<path class=\"front\" d=\"M%.1f,%.1f",
 			x_of(scatter, (double)x->makespan_ns),
-			y_of(scatter, (double)orr_contender_memory(c, x)));
+			y_of(scatter, orr_contender_memory(c, x)));
 	}
 	if (n)
 		fprintf(scatter->svg.file, "\"/>\n");

@@ -1,0 +1,325 @@
+#include "comparison.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare.h"
+#include "machine.h"
+#include "quantity.h"
+
+/* ---- text ---- */
+
+#define CELL 40
+enum {
+	NAME,
+	STAGES,
+	MAKESPAN,
+	PER_MICROBATCH,
+	BUBBLE,
+	SPAN_BUBBLE,
+	STASH,
+	MEMORY,
+	RECEIVED,
+	LOWER_BOUND,
+	ABOVE,
+	NOT_TESTED,
+	N_COLUMNS
+};
+
+static bool leaves_out(const struct orr_contender *x, const struct orr_untested *untested)
+{
+	for (int i = 0; i < x->n_untested; i++)
+		if (!strcmp(x->untested[i].what, untested->what) &&
+		    !strcmp(x->untested[i].why, untested->why))
+			return true;
+	return false;
+}
+
+static bool all_leave_out(const struct orr_comparison *c, const struct orr_untested *untested)
+{
+	for (int i = 0; i < c->n_fitting; i++)
+		if (!leaves_out(&c->contenders[i], untested))
+			return false;
+	return true;
+}
+
+/* What this row does not test, and others do. */
+static void fill_not_tested(char cell[CELL], const struct orr_comparison *c,
+			    const struct orr_contender *x)
+{
+	size_t used = 0;
+
+	*cell = '\0';
+	for (int i = 0; i < x->n_untested && used < CELL; i++)
+		if (!all_leave_out(c, &x->untested[i]))
+			used += (size_t)snprintf(cell + used, CELL - used, "%s%s", used ? ", " : "",
+						 x->untested[i].what);
+}
+
+static void fill_stash(char cell[CELL], const struct orr_comparison *c,
+		       const struct orr_contender *x)
+{
+	char size[CELL / 2];
+	size_t used = (size_t)snprintf(cell, CELL, "%d", x->peak_stash);
+
+	if (c->several_cuts)
+		used += (size_t)snprintf(cell + used, CELL - used, "/%d", x->n_stages);
+	if (c->bytes)
+		(void)snprintf(cell + used, CELL - used, " (%s)",
+			       orr_size_print(size, sizeof(size), x->peak_stash_bytes));
+}
+
+static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
+		     const struct orr_contender *x)
+{
+	memset(row, 0, N_COLUMNS * sizeof(*row));
+	(void)snprintf(row[NAME], CELL, "%c %.36s", x->on_front ? '*' : ' ', x->schedule);
+	if (c->several_cuts)
+		(void)snprintf(row[STAGES], CELL, "%d", x->n_stages);
+	orr_duration_print(row[MAKESPAN], CELL, x->makespan_ns, c->units);
+	if (x->period_microbatches)
+		orr_duration_print(row[PER_MICROBATCH], CELL, x->period_ns / x->period_microbatches,
+				   c->units);
+	(void)snprintf(row[BUBBLE], CELL, "%.1f%%", 100 * x->bubble);
+	(void)snprintf(row[SPAN_BUBBLE], CELL, "%.1f%%", 100 * x->span_bubble);
+	fill_stash(row[STASH], c, x);
+	orr_size_print(row[MEMORY], CELL, x->memory_bytes);
+	orr_size_print(row[RECEIVED], CELL, x->received_bytes);
+	orr_duration_print(row[LOWER_BOUND], CELL, x->lower_bound_ns, c->units);
+	if (x->makespan_ns == x->lower_bound_ns)
+		(void)snprintf(row[ABOVE], CELL, "reached");
+	else if (x->lower_bound_ns)
+		(void)snprintf(row[ABOVE], CELL, "+%.1f%%",
+			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
+	fill_not_tested(row[NOT_TESTED], c, x);
+}
+
+/* Columns without a width are left out. */
+static void print_row(char row[N_COLUMNS][CELL], const int *width)
+{
+	printf("%-*s", width[0], row[0]);
+	for (int i = 1; i < NOT_TESTED; i++)
+		if (width[i])
+			printf("  %*s", width[i], row[i]);
+	if (*row[NOT_TESTED])
+		printf("  %s", row[NOT_TESTED]);
+	printf("\n");
+}
+
+/* Each thing that any row does not test, with its reason. */
+static void print_not_tested(const struct orr_comparison *c)
+{
+	struct orr_untested all[4 * ORR_MOST_UNTESTED];
+	char text[512];
+	int n = 0;
+
+	for (int i = 0; i < c->n_fitting; i++)
+		for (int k = 0; k < c->contenders[i].n_untested; k++) {
+			const struct orr_untested *untested = &c->contenders[i].untested[k];
+			bool seen = false;
+
+			for (int j = 0; j < n && !seen; j++)
+				seen = !strcmp(all[j].what, untested->what);
+			if (!seen && n < (int)(sizeof(all) / sizeof(*all)))
+				all[n++] = *untested;
+		}
+	if (n)
+		printf("%s\n", orr_untested_print(text, sizeof(text), all, n));
+}
+
+static void print_legend(const struct orr_comparison *c, const int *width)
+{
+	printf("\n*: nothing is both faster and smaller.\n"
+	       "per micro-batch: step after step; pipedream does not flush between them.\n"
+	       "peak stash%s: of the worker that needs most%s.\n%s",
+	       width[MEMORY] ? ", memory" : "",
+	       c->several_cuts ? "; a count of stage stashes / stages of the cut" : "",
+	       width[RECEIVED] ? "received: by all workers in a step.\n" : "");
+	print_not_tested(c);
+	printf("`orrery simulate --help` defines the other figures.\n");
+}
+
+/* Columns that have nothing to say are left out. */
+static void print_table(const struct orr_comparison *c)
+{
+	char heading[2][N_COLUMNS][CELL] = {{"  schedule", "stages", "makespan", "per micro-",
+					     "bubble", "span", "peak", "memory", "received",
+					     "lower", "above", "not"},
+					    {"", "", "", "batch", "", "bubble", "stash", "", "",
+					     "bound", "it", "tested"}};
+	char row[N_COLUMNS][CELL];
+	int width[N_COLUMNS] = {0};
+	bool memory = false, received = false, untested = false;
+
+	if (c->units)
+		(void)snprintf(heading[1][MAKESPAN], CELL, "units");
+	for (int i = -2; i < c->n_fitting; i++) {
+		if (i >= 0)
+			fill_row(row, c, &c->contenders[i]);
+		for (int k = 0; k < N_COLUMNS; k++) {
+			int length = (int)strlen(i < 0 ? heading[i + 2][k] : row[k]);
+
+			width[k] = length > width[k] ? length : width[k];
+		}
+		untested = untested || (i >= 0 && *row[NOT_TESTED]);
+	}
+	/* bytes that nobody gave */
+	for (int i = 0; i < c->n_fitting; i++) {
+		memory = memory ||
+			 c->contenders[i].memory_bytes != c->contenders[i].peak_stash_bytes;
+		received = received || c->contenders[i].received_bytes;
+	}
+	width[STAGES] = c->several_cuts ? width[STAGES] : 0;
+	width[MEMORY] = memory ? width[MEMORY] : 0;
+	width[RECEIVED] = received ? width[RECEIVED] : 0;
+	for (int i = 0; i < 2; i++) {
+		if (!untested)
+			*heading[i][NOT_TESTED] = '\0';
+		print_row(heading[i], width);
+	}
+	for (int i = 0; i < c->n_fitting; i++) {
+		fill_row(row, c, &c->contenders[i]);
+		print_row(row, width);
+	}
+	print_legend(c, width);
+}
+
+void comparison_print(const struct comparison *comparison)
+{
+	const struct orr_comparison *c = comparison->rows;
+	int width = 0;
+
+	printf("%s\n\n", comparison->title);
+	if (c->n_fitting)
+		print_table(c);
+	for (int i = c->n_fitting; i < c->n; i++)
+		width = (int)strlen(c->contenders[i].schedule) > width
+				? (int)strlen(c->contenders[i].schedule)
+				: width;
+	if (width)
+		printf("%sThese do not fit:\n", c->n_fitting ? "\n" : "");
+	for (int i = c->n_fitting; i < c->n; i++)
+		printf("  %-*s  %s\n", width, c->contenders[i].schedule, c->contenders[i].reason);
+}
+
+/* ---- JSON ---- */
+
+/* Of a microbatch, step after step; false: it was not found. */
+static bool find_period(double *seconds, const struct orr_contender *x)
+{
+	if (!x->period_microbatches)
+		return false;
+	*seconds = (double)x->period_ns / 1e9 / (double)x->period_microbatches;
+	return true;
+}
+
+static json_t *contender_json(const struct orr_contender *x, int n_microbatches,
+			      struct orr_error *err)
+{
+	double period;
+	json_t *json;
+
+	if (x->reason)
+		return json_pack("{s:s, s:i, s:i, s:s}", "schedule", x->schedule, "stages",
+				 x->n_stages, "microbatches", n_microbatches, "reason", x->reason);
+	json = json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b, s:o}",
+			 "schedule", x->schedule, "stages", x->n_stages, "microbatches",
+			 n_microbatches, "makespan", (double)x->makespan_ns / 1e9, "bubble",
+			 x->bubble, "span_bubble", x->span_bubble, "lower_bound",
+			 (double)x->lower_bound_ns / 1e9, "peak_stash", x->peak_stash,
+			 "peak_stash_bytes", (json_int_t)x->peak_stash_bytes, "memory_bytes",
+			 (json_int_t)x->memory_bytes, "received_bytes",
+			 (json_int_t)x->received_bytes, "on_front", x->on_front, "per_microbatch",
+			 find_period(&period, x) ? json_real(period) : json_null());
+	if (json && orr_untested_report(json, x->untested, x->n_untested, err)) {
+		json_decref(json);
+		return NULL;
+	}
+	return json;
+}
+
+/* null: no limit. */
+static json_t *limit_json(double limit, bool whole)
+{
+	return limit <= 0 ? json_null() : whole ? json_integer((json_int_t)limit) : json_real(limit);
+}
+
+json_t *comparison_json(const struct comparison *tables, int n, const char *graph,
+			const struct orr_machine *machine, struct orr_error *err)
+{
+	json_t *fitting = json_array(), *refused = json_array(), *microbatches = json_array();
+	json_t *json = NULL;
+	bool ok = true;
+
+	for (int t = 0; t < n && ok; t++) {
+		const struct orr_comparison *c = tables[t].rows;
+
+		ok = !json_array_append_new(microbatches, json_integer(tables[t].n_microbatches));
+		for (int i = 0; i < c->n && ok; i++)
+			ok = !json_array_append_new(i < c->n_fitting ? fitting : refused,
+						    contender_json(&c->contenders[i],
+								   tables[t].n_microbatches, err));
+	}
+	if (ok)
+		json = json_pack("{s:s, s:s, s:i, s:o, s:o, s:f, s:O, s:O, s:O}", "graph", graph,
+				 "unit", tables[0].rows->units ? "units" : "seconds", "workers",
+				 machine->n_workers, "memory",
+				 limit_json((double)machine->memory_bytes, true), "bandwidth",
+				 limit_json(machine->bandwidth_bytes_per_s, false), "latency",
+				 (double)machine->latency_ns / 1e9, "microbatches", microbatches,
+				 "schedules", fitting, "refused", refused);
+	json_decref(fitting);
+	json_decref(refused);
+	json_decref(microbatches);
+	if (!json)
+		(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
+	return json;
+}
+
+/* ---- CSV ---- */
+
+static void write_text(FILE *file, const char *text)
+{
+	fputc('"', file);
+	for (; text && *text; text++)
+		fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+	fputc('"', file);
+}
+
+static void write_row(FILE *file, const struct orr_contender *x, int n_microbatches, int n_workers)
+{
+	double period;
+
+	write_text(file, x->schedule);
+	fprintf(file, ",%d,%d,%d,", x->n_stages, n_workers, n_microbatches);
+	if (x->reason) {
+		fputs(",,,,,,,,,,,", file);
+		write_text(file, x->reason);
+		fputc('\n', file);
+		return;
+	}
+	fprintf(file, "%.12g,", (double)x->makespan_ns / 1e9);
+	if (find_period(&period, x))
+		fprintf(file, "%.12g", period);
+	fprintf(file, ",%.6g,%.6g,%d,%lld,%lld,%lld,%.12g,%d,\"", x->bubble, x->span_bubble,
+		x->peak_stash, (long long)x->peak_stash_bytes, (long long)x->memory_bytes,
+		(long long)x->received_bytes, (double)x->lower_bound_ns / 1e9, x->on_front);
+	for (int i = 0; i < x->n_untested; i++)
+		fprintf(file, "%s%s", i ? ", " : "", x->untested[i].what);
+	fputs("\",\n", file);
+}
+
+int comparison_write_csv(FILE *file, const void *what, struct orr_error *err)
+{
+	const struct comparison_csv *csv = what;
+
+	fputs("schedule,stages,workers,microbatches,makespan,per_microbatch,bubble,span_bubble,"
+	      "peak_stash,peak_stash_bytes,memory_bytes,received_bytes,lower_bound,on_front,"
+	      "not_tested,reason\n",
+	      file);
+	for (int t = 0; t < csv->n; t++)
+		for (int i = 0; i < csv->tables[t].rows->n; i++)
+			write_row(file, &csv->tables[t].rows->contenders[i],
+				  csv->tables[t].n_microbatches, csv->n_workers);
+	return ferror(file) ? orr_fail(err, ORR_E_IO, "compare: the CSV could not be written") : 0;
+}

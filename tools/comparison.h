@@ -1,0 +1,29 @@
+#ifndef ORR_COMPARISON_H
+#define ORR_COMPARISON_H
+/* What compare writes: a table for people, one JSON object, or a CSV of all rows. */
+#include <jansson.h>
+#include <stdio.h>
+#include "error.h"
+
+struct orr_comparison;
+struct orr_machine;
+
+/* All that was tried with one number of microbatches. */
+struct comparison {
+	struct orr_comparison *rows; /* owned */
+	int n_microbatches;
+	char title[256];
+};
+
+void comparison_print(const struct comparison *c);
+/* Rows and what the tables have in common; graph: its name. New reference; NULL with err filled. */
+json_t *comparison_json(const struct comparison *tables, int n, const char *graph, const struct orr_machine *machine,
+			struct orr_error *err);
+/* A heading and a line a row, those that do not fit with the reason. Times as in JSON. */
+struct comparison_csv {
+	const struct comparison *tables;
+	int n;
+	int n_workers;
+};
+int comparison_write_csv(FILE *file, const void *csv, struct orr_error *err);
+#endif
