@@ -162,7 +162,7 @@ static int read_options(const struct arguments *a, struct orr_plan_options *o,
 static void print_stage(const struct orr_plan *plan, int s)
 {
 	const struct orr_graph *g = plan->graph;
-	char compute[32], communication[32], size[32], workers[40];
+	char compute[32], communication[32], link[32], size[32], workers[40];
 	const char *first = NULL, *last = NULL;
 	int n = 0;
 
@@ -176,9 +176,10 @@ static void print_stage(const struct orr_plan *plan, int s)
 			   g->units);
 	orr_duration_print(communication, sizeof(communication),
 			   (int64_t)(plan->costs[s].communication_s * 1e9 + 0.5), g->units);
+	orr_duration_print(link, sizeof(link), (int64_t)(plan->costs[s].link_s * 1e9 + 0.5), g->units);
 	orr_size_print(size, sizeof(size), plan->pipeline->stages[s].parameter_bytes);
 	orr_workers_print(workers, sizeof(workers), plan->workers + plan->first[s], plan->replicas[s]);
-	printf("%5d  %-9s %10s %13s %11s  %4d: %s%s%s\n", s, workers, compute, communication, size,
+	printf("%5d  %-9s %10s %13s %9s %11s  %4d: %s%s%s\n", s, workers, compute, communication, link, size,
 	       n, first ? first : "", n > 1 ? " .. " : "", n > 1 ? last : "");
 }
 
@@ -283,9 +284,13 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	char slowest[32], one[32], makespan[32], bound[32];
 	bool any = false;
 
-	printf("stage  workers      compute communication  parameters  operators\n");
+	printf("stage  workers      compute communication      link  parameters  operators\n");
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		print_stage(plan, s);
+	if (plan->machine.bandwidth_bytes_per_s > 0)
+		printf("communication: what comes on top of computing: the replicas' all-reduce, and the busiest link where it "
+		       "is slower;\nlink: how long that link is busy, with activations and gradients. All per "
+		       "microbatch.\n");
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);

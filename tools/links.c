@@ -63,7 +63,7 @@ static json_t *link_json(const struct orr_links *links, const struct orr_link *l
 {
 	return json_pack("{s:[i,i],s:[s,s],s:f,s:f}", "ranks", l->a, l->b, "hosts",
 			 links->hosts[l->a], links->hosts[l->b], "latency",
-			 1e-9 * (double)l->latency_ns, "bandwidth", l->bandwidth_bytes_per_s);
+			 (double)l->latency_ns / 1e9, "bandwidth", l->bandwidth_bytes_per_s);
 }
 
 /* Seconds and bytes per second, as everywhere. */
@@ -79,7 +79,7 @@ static json_t *links_json(const struct orr_links *links, struct orr_error *err)
 		}
 	if (all)
 		json = json_pack("{s:i,s:o,s:f,s:f}", "ranks", links->n_ranks, "links", all,
-				 "latency", 1e-9 * (double)worst.latency_ns, "bandwidth",
+				 "latency", (double)worst.latency_ns / 1e9, "bandwidth",
 				 worst.bandwidth_bytes_per_s);
 	if (!json)
 		orr_fail(err, ORR_E_NOMEM, "no memory for the report");

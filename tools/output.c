@@ -113,7 +113,7 @@ int output_json(json_t *json, struct orr_error *err)
 
 	if (!json)
 		return ORR_E_NOMEM;
-	if (json_dumpf(json, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout))
+	if (json_dumpf(json, stdout, JSON_INDENT(2) | OUTPUT_JSON_DIGITS) || printf("\n") < 0 || fflush(stdout))
 		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
 	json_decref(json);
 	return code;
@@ -121,7 +121,7 @@ int output_json(json_t *json, struct orr_error *err)
 
 int output_write_json(FILE *file, const void *json, struct orr_error *err)
 {
-	if (json_dumpf(json, file, JSON_INDENT(1)) || fputc('\n', file) == EOF)
+	if (json_dumpf(json, file, JSON_INDENT(1) | OUTPUT_JSON_DIGITS) || fputc('\n', file) == EOF)
 		return orr_fail(err, ORR_E_IO, "could not be written: is there room?");
 	return 0;
 }

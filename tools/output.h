@@ -25,6 +25,8 @@ int output_check(const struct output_options *o, struct orr_error *err);
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err);
+/* How JSON for people and scripts has its numbers: as they are meant, 0.1 and not 0.10000000000000001. */
+#define OUTPUT_JSON_DIGITS JSON_REAL_PRECISION(15)
 /* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
 int output_json(json_t *json, struct orr_error *err);
 /* For output_file(): json_t *json. */

@@ -75,16 +75,17 @@ static json_t *stage_json(const struct orr_plan *plan, int s)
 			json_array_append_new(operators, json_string(plan->graph->operators[i].name));
 	for (int i = 0; i < plan->replicas[s]; i++)
 		json_array_append_new(workers, json_integer(plan->workers[plan->first[s] + i]));
-	return json_pack("{s:o, s:o, s:f, s:f}", "operators", operators, "workers", workers, "compute_seconds",
-	                 plan->costs[s].compute_s, "communication_seconds", plan->costs[s].communication_s);
+	return json_pack("{s:o, s:o, s:f, s:f, s:f}", "operators", operators, "workers", workers, "compute_seconds",
+	                 plan->costs[s].compute_s, "communication_seconds", plan->costs[s].communication_s,
+	                 "link_seconds", plan->costs[s].link_s);
 }
 
 static json_t *worker_json(const struct orr_plan *plan, int w)
 {
 	const struct orr_worker_figures *f = &plan->figures->worker[w];
 
-	json_t *json = json_pack("{s:f, s:f, s:i, s:I, s:I, s:I, s:I}", "busy", (double)f->busy_ns * 1e-9, "idle",
-	                         (double)f->idle_ns * 1e-9, "peak_stash", f->peak_stash, "peak_stash_bytes",
+	json_t *json = json_pack("{s:f, s:f, s:i, s:I, s:I, s:I, s:I}", "busy", (double)f->busy_ns / 1e9, "idle",
+	                         (double)f->idle_ns / 1e9, "peak_stash", f->peak_stash, "peak_stash_bytes",
 	                         (json_int_t)f->peak_stash_bytes, "parameter_bytes", (json_int_t)f->parameter_bytes,
 	                         "optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes", (json_int_t)f->memory_bytes);
 
@@ -109,7 +110,7 @@ static json_t *world_json(const struct orr_plan_world *world)
 	if (!world->fits)
 		return json_null();
 	return json_pack("{s:i, s:f, s:f, s:I, s:i}", "stages", world->n_stages, "slowest_stage", world->slowest_s,
-	                 "makespan", (double)world->makespan_ns * 1e-9, "memory_bytes",
+	                 "makespan", (double)world->makespan_ns / 1e9, "memory_bytes",
 	                 (json_int_t)world->memory_bytes, "peak_stash", world->peak_stash);
 }
 
@@ -122,7 +123,7 @@ static json_t *periods_json(const struct orr_plan *plan, struct orr_error *err)
 	if (orr_plan_periods(plan, &points, &n, err))
 		n = 0;
 	for (int i = 0; i < n; i++)
-		json_array_append_new(json, json_pack("{s:f, s:i, s:I}", "period", (double)points[i].period_ns * 1e-9,
+		json_array_append_new(json, json_pack("{s:f, s:i, s:I}", "period", (double)points[i].period_ns / 1e9,
 		                                      "in_flight", points[i].in_flight, "stash_bytes",
 		                                      (json_int_t)points[i].stash_bytes));
 	free(points);
@@ -170,8 +171,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	                 (json_int_t)plan->options.samples, "microbatches", plan->pipeline->n_microbatches, "workers",
 	                 plan->pipeline->n_workers, "stages", stages, "slowest_stage", plan->slowest_s, "slowest_stage_proven", plan->fastest, "one_worker",
 	                 plan->one_worker_s, "schedule", plan->jobs->n_passes == 3 ? "search" : plan->in_pieces ? "pieces" : plan->side_by_side ? "side by side" : "chain", "makespan",
-	                 (double)plan->figures->makespan_ns * 1e-9, "lower_bound",
-	                 (double)plan->figures->lower_bound_ns * 1e-9, "in_flight", plan->in_flight, "idle_workers",
+	                 (double)plan->figures->makespan_ns / 1e9, "lower_bound",
+	                 (double)plan->figures->lower_bound_ns / 1e9, "in_flight", plan->in_flight, "idle_workers",
 	                 n_idle, "coarse", plan->coarse, "flattened", plan->flattened, "chain",
 	                 world_json(&plan->chain), "side_by_side", world_json(&plan->dag), "bandwidth",
 	                 plan->machine.bandwidth_bytes_per_s, "worker", workers);
