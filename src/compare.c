@@ -153,7 +153,7 @@ static void drop_the_rest(struct orr_comparison *c, bool every_cut)
 		bool seen = false;
 
 		for (int k = 0; k < n && !seen; k++)
-			seen = !strcmp(c->contenders[k].schedule, x->schedule);
+			seen = c->contenders[k].is == x->is;
 		if (seen && (x->reason || !every_cut)) {
 			free(x->reason);
 			continue;
@@ -187,6 +187,7 @@ static int try_all(struct orr_comparison *c, const struct orr_entry *entry,
 
 		if ((code = orr_choice_init(&choice, orr_schedules[i]->name, err)))
 			break;
+		c->contenders[c->n].is = orr_schedules[i];
 		code = try_schedule(&c->contenders[c->n++], entry, machine, &choice.schedule, err);
 		orr_choice_fini(&choice);
 	}
@@ -218,11 +219,13 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	if (!c)
 		return orr_fail(err, ORR_E_NOMEM, "compare: no memory");
 	c->units = entries[0].pipeline->units;
-	for (int i = 0; i < n && !code; i++)
+	for (int i = 0; i < n && !code; i++) {
+		c->contenders[c->n].is = entries[i].schedule;
 		code = entries[i].schedule
 			       ? try_schedule(&c->contenders[c->n++], &entries[i], machine,
 					      entries[i].schedule, err)
 			       : try_all(c, &entries[i], machine, err);
+	}
 	if (code) {
 		orr_comparison_destroy(c);
 		return code;

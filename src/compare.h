@@ -20,6 +20,7 @@ struct orr_entry {
 
 struct orr_contender {
 	const char *schedule; /* borrowed: its name */
+	const struct orr_schedule *is; /* (private) which, whatever its name */
 	char *reason; /* owned; why it does not fit; NULL: it does, and the rest is filled in */
 	bool laid_out; /* it has an order of these stages, and is refused for something else */
 	int n_stages;  /* of the pipeline that it was tried on */

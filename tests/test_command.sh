@@ -213,6 +213,7 @@ if [ "$(head -n 1 "$work/rows.csv" | tr ',' '\n' | wc -l)" -eq 16 ] && grep -q '
 else
 	fail "rows.csv: $(head -n 2 "$work/rows.csv")"
 fi
+accept '"lpp:order=breadth"' compare chain:8 -w 4 --schedule lpp:order=breadth --json
 refuse '--svg draws one number of microbatches' compare chain:4 -m 8,16 --svg "$work/several.svg"
 refuse '-m: x is no whole number' compare chain:4 -m 8,x
 refuse 'give --stages 4 or fewer' compare chain:4 --stages 2,5

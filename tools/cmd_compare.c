@@ -205,7 +205,12 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 		const struct work_options *o, struct orr_error *err)
 {
 	struct orr_entry entries[2 * MOST_LISTED + 1];
+	struct orr_schedule own = work->choice.schedule;
 	int n = 0, code;
+
+	/* a built-in one, with its parameters if any; else it has a name of its own */
+	if (o->schedule && (strchr(o->schedule, ':') || !strchr(o->schedule, '.')))
+		own.name = o->schedule;
 
 	if ((code = make_cuts(c, a, work, o, err)) ||
 	    (a->plan && (code = make_plan(c, work, o, err))))
@@ -213,7 +218,7 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 	for (int i = 0; i < c->n_cuts; i++) {
 		if (o->schedule)
 			entries[n++] =
-				(struct orr_entry){c->cuts[i], &work->choice.schedule, NULL};
+				(struct orr_entry){c->cuts[i], &own, NULL};
 		entries[n++] = (struct orr_entry){c->cuts[i], NULL, NULL};
 	}
 	if (a->plan)
