@@ -17,6 +17,7 @@
 #include "output.h"
 #include "plugin.h"
 #include "progress.h"
+#include "nearest.h"
 #include "quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
@@ -95,12 +96,17 @@ static int64_t parse_count(const char *text, int64_t low, int64_t high, const ch
 static enum orr_optimizer parse_optimizer(const char *text)
 {
 	static const char *const names[] = {"sgd", "adam", "adamw"};
+	struct orr_nearest near = orr_nearest_to(text);
+	char hint[ORR_HINT];
 	struct orr_error err;
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		if (!strcmp(text, names[i]))
 			return (enum orr_optimizer)i;
-	orr_fail(&err, ORR_E_INPUT, "--optimizer: no '%s': there are sgd, adam and adamw", text);
+		orr_nearest_try(&near, names[i], NULL);
+	}
+	orr_fail(&err, ORR_E_INPUT, "--optimizer: no '%s'%s: there are sgd, adam and adamw", text,
+		 orr_nearest_hint(hint, &near));
 	command_refuse(&err);
 }
 
