@@ -85,14 +85,15 @@ static bool is_same(const struct known *a, const struct known *b)
 	return !strcmp(a->real, b->real);
 }
 
-/* Checkpoints are folders step-... and .step-...; the lock is a file beside them. */
+/* Checkpoints are folders step-... and .step-...; the lock is a file beside them. The folder itself may be yet to be
+ * made. */
 static bool is_in_checkpoint(const struct known *file, const struct known *folder)
 {
 	size_t length = strlen(folder->real);
 
-	if (!starts(file->real, folder->real) || file->real[length] != '/')
+	if (!starts(file->real, folder->real) || (file->real[length] && file->real[length] != '/'))
 		return false;
-	return file->real[length + 1] == '.' || starts(file->real + length + 1, "step-");
+	return !file->real[length] || file->real[length + 1] == '.' || starts(file->real + length + 1, "step-");
 }
 
 static int compare(const struct known *a, const struct known *b, struct orr_error *err)
@@ -108,7 +109,7 @@ static int compare(const struct known *a, const struct known *b, struct orr_erro
 				a->option, a->path, b->option, b->path);
 	return orr_fail(err, ORR_E_INPUT, "%s %s would overwrite %s%s: name another file",
 			output->option, output->path,
-			other->folder ? "a file of the checkpoints in " : "what is read, ",
+			other->folder ? "checkpoints in " : "what is read, ",
 			other->path);
 }
 
@@ -138,12 +139,12 @@ static int note(const char *option, const char *path, char *real, bool folder,
 	return code;
 }
 
-/* One that is not there is refused by whoever reads it. */
+/* What cannot be there is refused by whoever opens it. */
 static int keep(const char *path, bool folder, struct orr_error *err)
 {
-	char *real = path ? realpath(path, NULL) : NULL;
+	char *real;
 
-	return real ? note(NULL, path, real, folder, err) : 0;
+	return path && !resolve(&real, path, NULL) ? note(NULL, path, real, folder, err) : 0;
 }
 
 int output_keep(const char *path, struct orr_error *err)

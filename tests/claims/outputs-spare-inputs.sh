@@ -46,6 +46,7 @@ refused 'would overwrite' profile in.dot -o in.dot
 refused 'are the same file' simulate chain:2 --svg x --csv ./x
 refused 'are the same file' simulate chain:2 --csv here/x --trace x
 if [ "$can_train" = yes ]; then
+	refused 'would overwrite checkpoints' train in.dot --steps 1 --checkpoint later --loss here/later
 	refused 'would overwrite' train in.dot --steps 1 --loss d.csv
 	refused 'would overwrite' train in.dot --steps 1 --data losses.csv --loss losses.csv
 	"$orrery" train in.dot --steps 2 --batch 8 -m 2 --checkpoint run >/dev/null 2>&1
