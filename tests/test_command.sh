@@ -270,8 +270,8 @@ if [ "$can_train" = yes ]; then
 	accept 'worker 0' train graphs/digits.dot --steps 3 --workers 3 --device cpu
 	accept '"predicted_makespan"' train graphs/digits.dot --steps 3 --schedule gpipe --json
 	accept 'test accuracy' train graphs/digits.dot --steps 3 --schedule "$work/mine.so"
-	accept 'makespan' simulate graphs/digits.dot --workers 3 -m 6 --schedule eager-1f1b --csv "$work/plan.csv"
-	accept 'test accuracy' train graphs/digits.dot --steps 3 --schedule "$work/plan.csv" --csv "$work/ran.csv"
+	accept 'makespan' simulate graphs/deep.dot --workers 3 -m 6 --schedule eager-1f1b --csv "$work/plan.csv"
+	accept 'test accuracy' train graphs/deep.dot --steps 3 --schedule "$work/plan.csv" --csv "$work/ran.csv"
 	if cmp -s "$work/plan.csv" "$work/ran.csv"; then pass; else fail 'what ran is not what the file says'; fi
 else
 	refuse 'StarPU' train graphs/digits.dot --steps 1

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "exchange/exchange.h"
+#include "exchange/losses.h"
 #include "pipelines.h"
 #include "exchange/table.h"
 
@@ -542,6 +543,74 @@ START_TEST(every_schedule_is_read_back_to_the_same_timeline)
 }
 END_TEST
 
+/* ---- what it cannot say ---- */
+
+static const struct {
+	const char *schedule, *edges, *losses; /* with / between them */
+	int n_workers;
+} lossy[] = {
+	{"1f1b", "0>1 1>2 2>3", "", 4},
+	{"zb-h1", "0>1 1>2 2>3", "", 4},
+	{"1f1b", "0>1 1>2 2>3 0>2", "the graph of the stages, which PyTorch takes for a chain", 4},
+	{"1f1b", "0>2 1>2 2>3", "the graph of the stages, which PyTorch takes for a chain", 4},
+	{"1f1b-r", "0>1 1>2 2>3", "recomputation of 4 stages", 4},
+	{"pipedream", "0>1 1>2 2>3", "that it never flushes, and its updates", 4},
+	{"ddp", "0>1 1>2 2>3", "that 4 stages have several workers, where PyTorch wants one", 2},
+	{"fsdp", "0>1 1>2 2>3",
+	 "that 4 stages have several workers, where PyTorch wants one/who owns the parameters of 4 stages", 2},
+	{"chimera", "0>1 1>2 2>3", "that 4 stages have several workers, where PyTorch wants one", 4},
+	{"hanayo", "0>1 1>2 2>3", "that its order is greedy: it is fixed as it came out", 2},
+};
+
+START_TEST(what_a_csv_cannot_say_is_known)
+{
+	struct orr_pipeline *p = make_pipeline(4, lossy[_i].edges, 1, 1, 1, 1, 0, 0);
+	struct orr_losses losses;
+	char text[1024] = "";
+	struct way way;
+
+	way_init(&way, p, lossy[_i].schedule, lossy[_i].n_workers, 8);
+	orr_losses_find(&losses, way.jobs);
+	for (int i = 0; i < losses.n; i++)
+		(void)sprintf(text + strlen(text), "%s%s", i ? "/" : "", losses.text[i]);
+	ck_assert_str_eq(text, lossy[_i].losses);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+static int two(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p, (void)s, (void)data;
+	return 2;
+}
+
+/* On one worker the row keeps F behind the backward that it waits for; on two none does. */
+START_TEST(a_cap_is_lost_where_it_joins_two_workers)
+{
+	const struct orr_schedule *const names[] = {orr_schedules[0], orr_schedules[5]}; /* ddp, 1f1b */
+	static const int expected[] = {4, 0};
+	struct orr_pipeline *p = make_chain(4, 1, 1);
+	struct orr_schedule capped = *names[_i];
+	struct orr_losses losses;
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+	int n = 0;
+
+	ck_assert_int_eq(orr_pipeline_set_step(p, 3, 6, &err), 0);
+	capped.in_flight = two;
+	capped.order = ORR_ORDER_GREEDY;
+	ck_assert_msg(!orr_jobs_create(&jobs, p, &capped, &err), "%s", err.msg);
+	orr_losses_find(&losses, jobs);
+	for (int i = 0; i < losses.n; i++)
+		if (sscanf(losses.text[i], "the cap of %d stages", &n) == 1)
+			break;
+	ck_assert_int_eq(n, expected[_i]);
+	orr_jobs_destroy(jobs);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("exchange");
@@ -550,6 +619,8 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(tcase, 120);
+	tcase_add_loop_test(tcase, what_a_csv_cannot_say_is_known, 0, N(lossy));
+	tcase_add_loop_test(tcase, a_cap_is_lost_where_it_joins_two_workers, 0, 2);
 	tcase_add_loop_test(tcase, dumps_of_pytorch_are_read_with_what_moves, 0, N(dumped));
 	tcase_add_loop_test(tcase, a_file_is_the_schedule_that_it_says, 0, N(good));
 	tcase_add_loop_test(tcase, a_wrong_cell_is_named, 0, N(bad));

@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "drawing/diagram.h"
+#include "export.h"
 #include "figures.h"
 #include "graph.h"
 #include "output.h"
@@ -167,11 +168,13 @@ int cmd_simulate(int argc, char **argv)
 	command_parse(&argp, argc, argv, &a);
 	if ((code = output_check_file("-o", a.plan, &err)) || (code = output_check(&a.output, &err)) ||
 	    (code = work_init(&work, &a.work, 0, &err)) ||
+	    (code = output_check_jobs(&a.output, work.jobs, &err)) ||
 	    (code = orr_simulate(&timeline, work.jobs, &a.work.machine, &err)) ||
 	    (code = orr_timeline_check(timeline, &err)) ||
 	    (code = orr_figures_create(&figures, timeline, &err)) ||
 	    (code = orr_steady_find(&figures->steady, timeline, &a.work.machine, &err)) ||
 	    (code = orr_figures_check_memory(figures, &a.work.machine, &err)) ||
+	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, timeline, &a.work.machine, &err)) ||
 	    (code = print(&a, &work, timeline, figures, &err)) ||
 	    (code = write_plan(&a, &work, timeline, figures, &err)))
 		goto out;

@@ -454,7 +454,7 @@ int cmd_train(int argc, char **argv)
 	    (code = output_check_file("--loss", a.losses, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = output_keep(a.data, &err)) ||
 	    (code = output_keep_checkpoints(a.keep.folder, &err)) ||
-	    (code = open_work(&work, &a, &err)))
+	    (code = open_work(&work, &a, &err)) || (code = output_check_jobs(&a.output, work.jobs, &err)))
 		goto out;
 	code = check_batch(&a, &err);
 out:

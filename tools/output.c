@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "drawing/diagram.h"
-#include "exchange/exchange.h"
+#include "export.h"
 
-enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_TRACE };
+enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_STRICT_CSV, KEY_TRACE };
 
 #define GROUP 5
 
@@ -22,7 +22,11 @@ static const struct argp_option file_options[] = {
 	{"svg", KEY_SVG, "FILE", 0, "the timeline as SVG; of a training, that of an ordinary step",
 	 GROUP},
 	{"csv", KEY_CSV, "FILE", 0,
-	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads", GROUP},
+	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads; beside FILE.csv, its stages as "
+	 "FILE.stages.json",
+	 GROUP},
+	{"strict-csv", KEY_STRICT_CSV, NULL, 0,
+	 "refuse --csv where that cannot say all of the schedule, instead of saying what is missing", GROUP},
 	{"trace", KEY_TRACE, "FILE", 0,
 	 "the timeline as Chrome trace JSON, for Perfetto; of a training, with the prediction",
 	 GROUP},
@@ -47,6 +51,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_CSV:
 		o->csv = arg;
 		return 0;
+	case KEY_STRICT_CSV:
+		o->strict_csv = true;
+		return 0;
 	case KEY_TRACE:
 		o->trace = arg;
 		return 0;
@@ -65,10 +72,15 @@ int output_check(const struct output_options *o, struct orr_error *err)
 	int code = output_check_file("--svg", o->svg, err);
 
 	if (!code)
-		code = output_check_file("--csv", o->csv, err);
+		code = export_check(o->csv, o->strict_csv, err);
 	if (!code)
 		code = output_check_file("--trace", o->trace, err);
 	return code || !o->json ? code : output_check_json(err);
+}
+
+int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	return export_check_jobs(o->csv, o->strict_csv, jobs, err);
 }
 
 struct timelines {
@@ -80,11 +92,6 @@ struct timelines {
 static int write_svg(FILE *file, const void *timeline, struct orr_error *err)
 {
 	return orr_diagram_svg(file, timeline, err);
-}
-
-static int write_csv(FILE *file, const void *timeline, struct orr_error *err)
-{
-	return orr_exchange_write(file, timeline, err);
 }
 
 static int write_trace(FILE *file, const void *all, struct orr_error *err)
@@ -100,7 +107,7 @@ int output_timelines(const struct output_options *o, const struct orr_timeline *
 	int code = output_file(o->svg, write_svg, timelines[n - 1], err);
 
 	if (!code)
-		code = output_file(o->csv, write_csv, timelines[n - 1], err);
+		code = export_write(o->csv, timelines[n - 1], err);
 	if (!code)
 		code = output_file(o->trace, write_trace, &(struct timelines){timelines, names, n},
 				   err);

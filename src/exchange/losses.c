@@ -1,0 +1,119 @@
+#include "losses.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "jobs.h"
+#include "pipeline.h"
+
+__attribute__((format(printf, 2, 3))) static void add(struct orr_losses *losses, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	(void)vsnprintf(losses->text[losses->n++], ORR_LOSS_TEXT, format, arguments);
+	va_end(arguments);
+}
+
+/* "1 stage", "3 stages" */
+static const char *count(char text[32], int n)
+{
+	(void)snprintf(text, 32, "%d stage%s", n, n == 1 ? "" : "s");
+	return text;
+}
+
+/* An edge from every stage to the next, and no other. */
+static bool is_chain(const struct orr_pipeline *p)
+{
+	bool chain = p->n_edges == p->n_stages - 1;
+
+	for (int e = 0; e < p->n_edges && chain; e++)
+		chain = p->edges[e].from == e && p->edges[e].to == e + 1;
+	return chain;
+}
+
+static int count_recomputing(const struct orr_jobs *jobs)
+{
+	int n = 0;
+
+	for (int s = 0; s < jobs->pipeline->n_stages; s++)
+		n += jobs->recompute[s];
+	return n;
+}
+
+/* Stages with a job whose parameters are elsewhere. */
+static int count_apart(const struct orr_jobs *jobs)
+{
+	int n = 0;
+
+	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
+		bool apart = false;
+
+		for (int b = 0; b < jobs->pipeline->n_microbatches && !apart; b++)
+			for (int d = 0; d < jobs->n_passes && !apart; d++) {
+				int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
+
+				apart = jobs->weights[j] != jobs->compute[j];
+			}
+		n += apart;
+	}
+	return n;
+}
+
+/* Stages that several workers compute. */
+static int count_replicated(const struct orr_jobs *jobs)
+{
+	int n = 0;
+
+	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
+		int first = jobs->compute[orr_jobs_index(jobs, s, 0, ORR_PASS_F)];
+		bool several = false;
+
+		for (int b = 0; b < jobs->pipeline->n_microbatches && !several; b++)
+			for (int d = 0; d < jobs->n_passes && !several; d++)
+				several = jobs->compute[orr_jobs_index(jobs, s, b, (enum orr_pass)d)] != first;
+		n += several;
+	}
+	return n;
+}
+
+/* Stages whose cap no row implies: F and the job that it waits for are on two workers. */
+static int count_capped(const struct orr_jobs *jobs)
+{
+	int n = 0;
+
+	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
+		int cap = jobs->cap ? jobs->cap[s] : 0;
+		bool lost = false;
+
+		for (int b = cap; cap && b < jobs->pipeline->n_microbatches && !lost; b++)
+			lost = jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)] !=
+			       jobs->compute[orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs))];
+		n += lost;
+	}
+	return n;
+}
+
+void orr_losses_find(struct orr_losses *losses, const struct orr_jobs *jobs)
+{
+	int recomputing = count_recomputing(jobs), apart = count_apart(jobs);
+	int replicated = count_replicated(jobs), capped = count_capped(jobs);
+	char text[32];
+
+	losses->n = 0;
+	if (!is_chain(jobs->pipeline))
+		add(losses, "the graph of the stages, which PyTorch takes for a chain");
+	if (recomputing)
+		add(losses, "recomputation of %s", count(text, recomputing));
+	if (jobs->stream)
+		add(losses, "that it never flushes, and its updates");
+	if (replicated)
+		add(losses, "that %s %s several workers, where PyTorch wants one", count(text, replicated),
+		    replicated == 1 ? "has" : "have");
+	if (apart)
+		add(losses, "who owns the parameters of %s", count(text, apart));
+	if (capped)
+		add(losses, "the cap of %s", count(text, capped));
+	if (jobs->order == ORR_ORDER_GREEDY)
+		add(losses, "that its order is greedy: it is fixed as it came out");
+}
