@@ -68,7 +68,12 @@ struct orr_adam {
 	float share, beta1, rest1, beta2, rest2, rate, correction, epsilon, decay, shrink;
 };
 
-ORR_ELEMENT void orr_sgd_element(const struct orr_sgd *r, float gradient, float *p, float *velocity)
+ORR_ELEMENT void orr_sgd_element(const struct orr_sgd *r, float gradient, float *p)
+{
+	*p -= r->rate * (r->share * gradient + r->decay * *p);
+}
+
+ORR_ELEMENT void orr_momentum_element(const struct orr_sgd *r, float gradient, float *p, float *velocity)
 {
 	float g = r->share * gradient + r->decay * *p;
 

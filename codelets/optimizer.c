@@ -5,11 +5,6 @@
 
 #include "kernels.h"
 
-int orr_rule_state_floats(const struct orr_rule *rule)
-{
-	return rule->rule == ORR_RULE_SGD ? 1 : 2;
-}
-
 void orr_rule_add(int64_t n, float *sum, const float *partial)
 {
 	orr_add(n, partial, sum);
@@ -49,7 +44,7 @@ struct orr_sgd orr_rule_sgd(const struct orr_rule *rule)
 
 struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
 {
-	bool decoupled = rule->rule == ORR_RULE_ADAMW;
+	bool decoupled = rule->optimizer == ORR_OPTIMIZER_ADAMW;
 
 	return (struct orr_adam){
 		.share = share(rule),
@@ -65,7 +60,7 @@ struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
 	};
 }
 
-static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters, float *velocity,
+static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters,
                      const struct source *from)
 {
 	const struct orr_sgd sgd = orr_rule_sgd(rule);
@@ -75,8 +70,22 @@ static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters, 
 		int64_t end = orr_rule_chunk(n, from->n, c + 1);
 
 		for (int64_t i = begin; i < end; i++)
-			orr_sgd_element(&sgd, gradient_at(from, c, i, begin), &parameters[i],
-			                &velocity[i]);
+			orr_sgd_element(&sgd, gradient_at(from, c, i, begin), &parameters[i]);
+	}
+}
+
+static void step_momentum(const struct orr_rule *rule, int64_t n, float *parameters,
+                          float *velocity, const struct source *from)
+{
+	const struct orr_sgd sgd = orr_rule_sgd(rule);
+
+	for (int c = 0; c < from->n; c++) {
+		int64_t begin = orr_rule_chunk(n, from->n, c);
+		int64_t end = orr_rule_chunk(n, from->n, c + 1);
+
+		for (int64_t i = begin; i < end; i++)
+			orr_momentum_element(&sgd, gradient_at(from, c, i, begin), &parameters[i],
+			                     &velocity[i]);
 	}
 }
 
@@ -98,13 +107,18 @@ static void step_adam(const struct orr_rule *rule, int64_t step, int64_t n, floa
 static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
                       float *state, const struct source *from)
 {
-	switch (rule->rule) {
-	case ORR_RULE_SGD:
-		step_sgd(rule, n, parameters, state, from);
-		break;
-	case ORR_RULE_ADAM:
-	case ORR_RULE_ADAMW:
+	switch (rule->optimizer) {
+	case ORR_OPTIMIZER_ADAMW:
+	case ORR_OPTIMIZER_ADAM:
 		step_adam(rule, step, n, parameters, state, from);
+		break;
+	case ORR_OPTIMIZER_MOMENTUM:
+		step_momentum(rule, n, parameters, state, from);
+		break;
+	case ORR_OPTIMIZER_SGD:
+		step_sgd(rule, n, parameters, from);
+		break;
+	case ORR_OPTIMIZER_NONE:
 		break;
 	}
 }

@@ -1,26 +1,21 @@
 #ifndef ORR_OPTIMIZER_KERNELS_H
 #define ORR_OPTIMIZER_KERNELS_H
-/* One step of an optimizer on a block of parameters. Weight decay is L2 in SGD and Adam (added to
- * the gradient) and decoupled in AdamW (p -= learning_rate * weight_decay * p). Adam's moments are
+/* One step of an optimizer on a block of parameters. Weight decay is L2 in SGD, with momentum or
+ * without, and in Adam (added to the gradient) and decoupled in AdamW (p -= learning_rate * weight_decay * p). Adam's moments are
  * corrected for their start at zero. */
 #include <stdint.h>
 #include "elements.h"
+#include "numerics.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum orr_update_rule { ORR_RULE_SGD, ORR_RULE_ADAM, ORR_RULE_ADAMW };
-
 struct orr_rule {
-	enum orr_update_rule rule;
+	enum orr_optimizer optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
 	int n_averaged; /* what the sum of the gradients is divided by; 0 is 1 */
 };
-
-/* Floats of state for each parameter: 1 for SGD (momentum), 2 for Adam and AdamW. All zero before
- * the first step. */
-int orr_rule_state_floats(const struct orr_rule *rule);
 
 /* Chunk c of n floats in n_chunks: where it begins; chunk n_chunks begins at n. */
 static inline int64_t orr_rule_chunk(int64_t n, int n_chunks, int c)

@@ -219,6 +219,7 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	if (!c)
 		return orr_fail(err, ORR_E_NOMEM, "compare: no memory");
 	c->units = entries[0].pipeline->units;
+	c->numerics = entries[0].pipeline->numerics;
 	for (int i = 0; i < n && !code; i++) {
 		c->contenders[c->n].is = entries[i].schedule;
 		code = entries[i].schedule

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "../codelets/numerics.h"
 #include "error.h"
 #include "untested.h"
 
@@ -31,7 +32,7 @@ struct orr_contender {
 	double bubble, span_bubble;
 	int peak_stash;           /* of the worker that holds most */
 	int64_t peak_stash_bytes; /* likewise */
-	int64_t memory_bytes;     /* likewise: parameters, gradients, optimizer and peak stash */
+	int64_t memory_bytes;     /* likewise: parameters and all that is kept of them, and peak stash */
 	int64_t received_bytes;   /* by all workers in a step, whatever it is */
 	bool on_front;            /* no other is both shorter and smaller */
 	int n_untested;
@@ -42,6 +43,7 @@ struct orr_comparison {
 	bool units; /* times are units */
 	bool bytes; /* memory is told in bytes; else nobody gave any: in stage stashes */
 	bool several_cuts; /* those that fit have pipelines of different numbers of stages */
+	struct orr_numerics numerics; /* what a parameter costs of it */
 	int n, n_fitting;
 	/* owned; those that fit first, by makespan, then by memory */
 	struct orr_contender *contenders;

@@ -1,10 +1,14 @@
 #include "figures.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "footprint.h"
 #include "jobs.h"
 #include "machine.h"
+#include "parameter_cost.h"
 #include "quantity.h"
 #include "timeline.h"
 #include "versions.h"
@@ -91,8 +95,6 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 	}
 	if (jobs->weights[j] == jobs->compute[j])
 		return;
-	if (2 * stage->parameter_bytes > worker->fetched_bytes)
-		worker->fetched_bytes = 2 * stage->parameter_bytes;
 	worker->recv_parameters++;
 	worker->recv_parameter_bytes += stage->parameter_bytes;
 	if (job.d == orr_jobs_last_pass(jobs)) {
@@ -122,9 +124,6 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 				orr_jobs_n_updates(jobs, s) *
 				(2 * (r - 1) * (p->stages[s].parameter_bytes / r) +
 				 2 * (r - 1) * (p->stages[s].parameter_bytes % r) / r);
-			if (jobs->versions)
-				owner->version_bytes += (jobs->versions->peak[s] - 1) *
-							p->stages[s].parameter_bytes;
 		}
 	}
 	return 0;
@@ -288,12 +287,27 @@ static int check_bound(const struct orr_figures *f, const struct orr_timeline *t
 			jobs->schedule, makespan, units ? " units" : "", bound, units ? " units" : "");
 }
 
-static void add_memory(struct orr_worker_figures *worker, int optimizer_floats)
+/* What each worker keeps besides stashes, as a rank of its own. */
+static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	worker->optimizer_bytes = optimizer_floats * worker->parameter_bytes;
-	worker->memory_bytes = 2 * worker->parameter_bytes + worker->optimizer_bytes +
-			       worker->fetched_bytes + worker->version_bytes +
-			       worker->peak_stash_bytes;
+	const struct orr_numerics *numerics = &jobs->pipeline->numerics;
+	struct orr_footprint *footprint = calloc((size_t)f->n_workers, sizeof(*footprint));
+	int code = footprint ? orr_footprint_keep(footprint, jobs, NULL, f->n_workers, err)
+			     : orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers", f->n_workers);
+
+	for (int w = 0; w < f->n_workers && !code; w++) {
+		struct orr_worker_figures *worker = &f->worker[w];
+		const struct orr_footprint *keeps = &footprint[w];
+
+		worker->optimizer_bytes =
+			orr_optimizer_floats(numerics->optimizer) * worker->parameter_bytes;
+		worker->rounded_bytes = keeps->rounded;
+		worker->copy_bytes = keeps->fetched + keeps->partial + keeps->ring;
+		worker->version_bytes = keeps->versions;
+		worker->memory_bytes = keeps->all + worker->peak_stash_bytes;
+	}
+	free(footprint);
+	return code;
 }
 
 int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
@@ -307,6 +321,7 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 		goto out;
 	}
 	f->n_workers = n_workers;
+	f->numerics = t->jobs->pipeline->numerics;
 	measure_time(f, t);
 	if ((code = check_bound(f, t, err)))
 		goto out;
@@ -315,9 +330,7 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 	for (int w = 0; w < n_workers; w++)
 		if ((code = orr_timeline_stash(t, w, note_peak, &f->worker[w], err)))
 			goto out;
-	for (int w = 0; w < n_workers; w++)
-		add_memory(&f->worker[w], t->jobs->pipeline->optimizer_floats);
-	if ((code = bound_makespan(f, t, err)))
+	if ((code = add_memory(f, t->jobs, err)) || (code = bound_makespan(f, t, err)))
 		goto out;
 	*out = f;
 	f = NULL;
@@ -326,30 +339,54 @@ out:
 	return code;
 }
 
+/* Sizes that round to the same are told in bytes. */
+static void print_need(char need[32], char limit[32], int64_t need_bytes, int64_t limit_bytes)
+{
+	orr_size_print(need, 32, need_bytes);
+	orr_size_print(limit, 32, limit_bytes);
+	if (strcmp(need, limit))
+		return;
+	(void)snprintf(need, 32, "%lld B", (long long)need_bytes);
+	(void)snprintf(limit, 32, "%lld B", (long long)limit_bytes);
+}
+
+/* ", 5 MB for `what`", or nothing. */
+static const char *print_part(char text[64], int64_t bytes, const char *what)
+{
+	char size[32];
+
+	text[0] = '\0';
+	if (bytes)
+		(void)snprintf(text, 64, ", %s for %s", orr_size_print(size, sizeof(size), bytes), what);
+	return text;
+}
+
+static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes, struct orr_error *err)
+{
+	const struct orr_worker_figures *worker = &f->worker[w];
+	char need[32], limit[32], size[32], stash[32], cost[96], copies[64], versions[64];
+
+	print_need(need, limit, worker->memory_bytes, limit_bytes);
+	orr_size_print(size, sizeof(size), worker->memory_bytes - worker->copy_bytes -
+						   worker->version_bytes - worker->peak_stash_bytes);
+	orr_size_print(stash, sizeof(stash), worker->peak_stash_bytes);
+	return orr_fail(err, ORR_E_INPUT,
+			"worker %d needs %s, %s for parameters (%s)%s%s and %s for %d stash%s, and has %s: "
+			"take more workers, %sa schedule that holds fewer microbatches, or a larger "
+			"--memory",
+			w, need, size, orr_parameter_cost_print(cost, sizeof(cost), &f->numerics),
+			print_part(versions, worker->version_bytes, "older versions"),
+			print_part(copies, worker->copy_bytes, "copies of parameters and gradients"), stash,
+			worker->peak_stash, worker->peak_stash == 1 ? "" : "es", limit,
+			worker->version_bytes ? "a larger --accumulate, " : "");
+}
+
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,
 			     struct orr_error *err)
 {
-	char need[32], limit[32], parameters[32], stash[32];
-
-	for (int w = 0; w < f->n_workers; w++) {
-		const struct orr_worker_figures *worker = &f->worker[w];
-
-		if (!machine->memory_bytes || worker->memory_bytes <= machine->memory_bytes)
-			continue;
-		orr_size_print(need, sizeof(need), worker->memory_bytes);
-		orr_size_print(limit, sizeof(limit), machine->memory_bytes);
-		orr_size_print(parameters, sizeof(parameters),
-			       worker->memory_bytes - worker->peak_stash_bytes);
-		orr_size_print(stash, sizeof(stash), worker->peak_stash_bytes);
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"worker %d needs %s, %s for parameters, %sgradients and optimizer and %s for "
-			"%d stashes, and has %s: take more workers, %sa schedule that holds fewer "
-			"microbatches, or a larger --memory",
-			w, need, parameters, worker->version_bytes ? "older versions, " : "", stash,
-			worker->peak_stash, limit,
-			worker->version_bytes ? "a larger --accumulate, " : "");
-	}
+	for (int w = 0; w < f->n_workers && machine->memory_bytes; w++)
+		if (f->worker[w].memory_bytes > machine->memory_bytes)
+			return refuse_worker(f, w, machine->memory_bytes, err);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 /* The figures of a timeline: how long, how idle, how much memory, how much traffic. Exact. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "../codelets/numerics.h"
 #include "error.h"
 #include "steady.h"
 
@@ -18,10 +19,12 @@ struct orr_worker_figures {
 	int64_t peak_stash_bytes;
 	int64_t parameter_bytes; /* that it owns; its gradients take as much */
 	int64_t optimizer_bytes; /* the optimizer's state for them */
-	int64_t fetched_bytes;   /* parameters of others: the largest stage that it fetches, twice, for the job
-	                            that runs and the next one */
+	int64_t rounded_bytes;   /* in BF16, the parameters that it computes with */
+	int64_t copy_bytes;      /* parameters of others, and gradients made for others or on their way to a sum:
+	                            footprint.h, the worker by itself */
 	int64_t version_bytes;   /* older versions of the parameters, at most, in a stream */
-	int64_t memory_bytes;    /* parameters, gradients, optimizer, fetched, versions and peak stash together */
+	int64_t memory_bytes;    /* parameters, gradients, optimizer, rounded, copies, versions and peak stash together; not
+	                            what is on its way between stages */
 	/* in one step, from other workers: w_compute and w_weights decide, not time */
 	int64_t recv_activations, recv_gradients, recv_stashes, recv_parameters; /* counts */
 	int64_t recv_activation_bytes, recv_gradient_bytes, recv_stash_bytes, recv_parameter_bytes;
@@ -46,6 +49,7 @@ struct orr_figures {
 	                           lifespans), at most 1; on a uniform chain 2M/(S+1). [1] writes M/S, counting
 	                           a pass as a step in the proof and F + B in the table */
 	struct orr_steady steady; /* of a stream, where orr_steady_find() filled it in; else zeros */
+	struct orr_numerics numerics; /* the pipeline's: what a parameter costs */
 	int n_workers;
 	struct orr_worker_figures *worker; /* [n_workers] */
 };

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "jobs.h"
+#include "parameter_cost.h"
 #include "timeline.h"
+#include "versions.h"
 
 /* ---- what comes and goes with a microbatch ---- */
 
@@ -116,12 +118,18 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 
 /* ---- what a rank has of others ---- */
 
+/* Without ranks a worker counts as one. */
+static int rank_at(const int *rank_of, int w)
+{
+	return rank_of ? rank_of[w] : w;
+}
+
 /* What job j has of another rank's parameters. last: it makes their gradient, too. */
 static int64_t foreign_bytes(const struct orr_jobs *jobs, const int *rank_of, int j, bool last)
 {
 	struct orr_job job = orr_jobs_at(jobs, j);
 
-	if (rank_of[jobs->weights[j]] == rank_of[jobs->compute[j]] ||
+	if (rank_at(rank_of, jobs->weights[j]) == rank_at(rank_of, jobs->compute[j]) ||
 	    (last && job.d != orr_jobs_last_pass(jobs)))
 		return 0;
 	return jobs->pipeline->stages[job.s].parameter_bytes;
@@ -150,69 +158,121 @@ static int64_t most_foreign(const struct orr_jobs *jobs, const int *rank_of, int
 }
 
 /* Gradients that come from other ranks, and those that are made here by more workers than one. */
-static void add_incoming(struct orr_footprint *footprint, const struct orr_jobs *jobs,
-			 const int *rank_of, int n_ranks)
+static void add_incoming(struct orr_footprint *footprint, int64_t *from_others, int64_t *own,
+			 const struct orr_jobs *jobs, const int *rank_of, int n_ranks)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	for (int k = 0; k < n_ranks; k++) {
-		int64_t from_others = 0, own = 0;
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int64_t bytes = p->stages[job.s].parameter_bytes;
+		int by = jobs->compute[j], of = jobs->weights[j], k = rank_at(rank_of, of);
 
-		for (int j = 0; j < jobs->n_jobs; j++) {
-			struct orr_job job = orr_jobs_at(jobs, j);
-			int64_t bytes = p->stages[job.s].parameter_bytes;
-			int by = jobs->compute[j], of = jobs->weights[j];
-
-			if (job.d != orr_jobs_last_pass(jobs) || rank_of[of] != k || by == of)
-				continue;
-			if (rank_of[by] != k && bytes > from_others)
-				from_others = bytes;
-			if (bytes > own)
-				own = bytes; /* then the owner's own are apart as well */
-		}
-		footprint[k].partial += 2 * from_others + own;
+		if (job.d != orr_jobs_last_pass(jobs) || by == of)
+			continue;
+		if (rank_at(rank_of, by) != k && bytes > from_others[k])
+			from_others[k] = bytes;
+		if (bytes > own[k])
+			own[k] = bytes; /* then the owner's own are apart as well */
 	}
+	for (int k = 0; k < n_ranks; k++)
+		footprint[k].partial += 2 * from_others[k] + own[k];
 }
 
-/* ---- all of it ---- */
+/* ---- what a rank has for good ---- */
 
 static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int s)
 {
 	for (int i = jobs->first_owner[s] + 1; i < jobs->first_owner[s + 1]; i++)
-		if (rank_of[jobs->owners[i]] != rank_of[jobs->owners[i - 1]])
+		if (rank_at(rank_of, jobs->owners[i]) != rank_at(rank_of, jobs->owners[i - 1]))
 			return true;
 	return false;
 }
 
-int orr_footprint_predict(struct orr_footprint *footprint, const struct orr_timeline *t,
-			  const int *rank_of, int n_ranks, int prefetch, struct orr_error *err)
+static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jobs, const int *rank_of)
 {
-	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
-	int code;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		int64_t bytes = p->stages[s].parameter_bytes;
+		bool spread = is_spread(jobs, rank_of, s);
+
+		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
+			struct orr_footprint *f = &footprint[rank_at(rank_of, jobs->owners[i])];
+
+			f->owned += orr_parameters_owned(&p->numerics, bytes);
+			f->ring += spread ? bytes : 0;
+			f->versions += jobs->versions ? (jobs->versions->peak[s] - 1) * bytes : 0;
+		}
+	}
+}
+
+/* Every worker rounds what it computes with, once for all passes. computed: [n_stages], the last worker found with it. */
+static void add_rounded(struct orr_footprint *footprint, int *computed, const struct orr_jobs *jobs,
+			const int *rank_of)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int s = 0; s < p->n_stages; s++)
+		computed[s] = -1;
+	for (int w = 0; w < p->n_workers; w++)
+		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+			int s = orr_jobs_at(jobs, jobs->by_worker[i]).s;
+
+			if (computed[s] == w)
+				continue;
+			computed[s] = w;
+			footprint[rank_at(rank_of, w)].rounded +=
+				orr_parameters_rounded(&p->numerics, p->stages[s].parameter_bytes);
+		}
+}
+
+/* ---- all of it ---- */
+
+static void add_up(struct orr_footprint *f)
+{
+	f->all = f->owned + f->rounded + f->fetched + f->partial + f->ring + f->versions + f->passing;
+}
+
+int orr_footprint_keep(struct orr_footprint *footprint, const struct orr_jobs *jobs, const int *rank_of,
+		       int n_ranks, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int64_t *incoming = calloc(2 * (size_t)n_ranks, sizeof(*incoming));
+	int *computed = calloc((size_t)p->n_stages, sizeof(*computed));
+	int code = 0;
 
 	memset(footprint, 0, (size_t)n_ranks * sizeof(*footprint));
-	for (int s = 0; s < p->n_stages; s++)
-		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
-			struct orr_footprint *f = &footprint[rank_of[jobs->owners[i]]];
-
-			f->owned += (2 + p->optimizer_floats) * p->stages[s].parameter_bytes;
-			if (is_spread(jobs, rank_of, s))
-				f->ring += p->stages[s].parameter_bytes;
-		}
+	if (!incoming || !computed) {
+		code = orr_fail(err, ORR_E_NOMEM, "footprint: no memory for %d stages and %d ranks",
+				p->n_stages, n_ranks);
+		goto out;
+	}
+	add_owned(footprint, jobs, rank_of);
+	add_rounded(footprint, computed, jobs, rank_of);
 	for (int w = 0; w < p->n_workers; w++) {
-		struct orr_footprint *f = &footprint[rank_of[w]];
+		struct orr_footprint *f = &footprint[rank_at(rank_of, w)];
 
-		f->fetched += most_foreign(jobs, rank_of, w, false, prefetch + 1);
-		f->partial += most_foreign(jobs, rank_of, w, true, prefetch + 1);
+		f->fetched += most_foreign(jobs, rank_of, w, false, p->prefetch + 1);
+		f->partial += most_foreign(jobs, rank_of, w, true, p->prefetch + 1);
 	}
-	add_incoming(footprint, jobs, rank_of, n_ranks);
-	if ((code = add_passing(footprint, t, rank_of, err)))
+	add_incoming(footprint, incoming, incoming + n_ranks, jobs, rank_of, n_ranks);
+	for (int k = 0; k < n_ranks; k++)
+		add_up(&footprint[k]);
+out:
+	free(incoming);
+	free(computed);
+	return code;
+}
+
+int orr_footprint_predict(struct orr_footprint *footprint, const struct orr_timeline *t,
+			  const int *rank_of, int n_ranks, struct orr_error *err)
+{
+	int code = orr_footprint_keep(footprint, t->jobs, rank_of, n_ranks, err);
+
+	if (code || (code = add_passing(footprint, t, rank_of, err)))
 		return code;
-	for (int k = 0; k < n_ranks; k++) {
-		struct orr_footprint *f = &footprint[k];
-
-		f->all = f->owned + f->fetched + f->partial + f->ring + f->passing;
-	}
+	for (int k = 0; k < n_ranks; k++)
+		add_up(&footprint[k]);
 	return 0;
 }

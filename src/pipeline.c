@@ -86,7 +86,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	}
 	p->n_stages = n_stages;
 	p->n_edges = n_edges;
-	p->optimizer_floats = 1; /* SGD with momentum */
+	p->prefetch = 2;
 	p->accumulate = 1;
 	memcpy(p->stages, stages, (size_t)n_stages * sizeof(*stages));
 	if (n_edges)

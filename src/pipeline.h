@@ -4,6 +4,7 @@
  * schedule sees, so a plug-in needs this header and schedule.h and no function of the library. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "../codelets/numerics.h"
 #include "error.h"
 #include "orrery.h"
 
@@ -46,7 +47,8 @@ struct orr_pipeline {
 	int n_workers, n_microbatches;
 	enum orr_sync sync; /* of a stream; stashing unless set */
 	int accumulate;     /* in a stream: microbatches on each replica in an update; 1 unless set */
-	int optimizer_floats; /* of state per parameter, for the memory figures; 1 unless set */
+	struct orr_numerics numerics; /* of training, for its memory (parameter_cost.h); AdamW in FP32 unless set */
+	int prefetch;       /* parameters of others that a worker fetches for so many jobs ahead; 2 unless set */
 	int64_t overhead_ns;   /* of starting a job: in forward_ns, backward_ns and update_ns, and added to W apart */
 	int64_t latency_ns;    /* of a transfer between two workers, for orders that allow for it; 0 unless set */
 	double bandwidth_bytes_per_s; /* likewise; 0: infinite */

@@ -9,6 +9,7 @@
 #include "graph.h"
 #include "jobs.h"
 #include "drawing/layout.h"
+#include "parameter_cost.h"
 #include "quantity.h"
 #include "stages.h"
 #include "timeline.h"
@@ -157,6 +158,23 @@ static const char *plural(int n)
 	return n == 1 ? "" : "s";
 }
 
+/* What the fullest worker needs, and a parameter of it, where there are any. */
+static void write_memory(FILE *file, const struct orr_figures *f)
+{
+	char size[CELL], cost[2 * CELL];
+	bool any = false;
+	int most = 0;
+
+	for (int w = 0; w < f->n_workers; w++) {
+		any = any || f->worker[w].parameter_bytes;
+		most = f->worker[w].memory_bytes > f->worker[most].memory_bytes ? w : most;
+	}
+	if (any)
+		fprintf(file, "memory       %s on worker %d, %s\n",
+		        orr_size_print(size, CELL, f->worker[most].memory_bytes), most,
+		        orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
+}
+
 static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
@@ -184,7 +202,9 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 		        100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1));
 	else
 		fputc('\n', file);
-	fprintf(file, "throughput   %.3f of at most %.3f\n\n", f->throughput, f->throughput_bound);
+	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
+	write_memory(file, f);
+	fputc('\n', file);
 }
 
 static const char *print_range(char cell[CELL], int least, int most)
@@ -265,6 +285,11 @@ static json_t *worker_json(const struct orr_worker_figures *worker)
 		{"peak_stash", FIELD(peak_stash), false},
 		{"peak_stash_bytes", FIELD(peak_stash_bytes), false},
 		{"parameter_bytes", FIELD(parameter_bytes), false},
+		{"optimizer_bytes", FIELD(optimizer_bytes), false},
+		{"rounded_bytes", FIELD(rounded_bytes), false},
+		{"copy_bytes", FIELD(copy_bytes), false},
+		{"version_bytes", FIELD(version_bytes), false},
+		{"memory_bytes", FIELD(memory_bytes), false},
 		{"recv_activations", FIELD(recv_activations), false},
 		{"recv_gradients", FIELD(recv_gradients), false},
 		{"recv_stashes", FIELD(recv_stashes), false},
@@ -365,6 +390,10 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	                   "throughput", number(f->throughput),
 	                   "throughput_bound", number(f->throughput_bound),
 	                   "worker", workers);
+	if (report && orr_parameter_cost_json(report, &f->numerics)) {
+		json_decref(report);
+		report = NULL;
+	}
 	if (report && t->jobs->stream &&
 	    json_object_set_new(report, "stream", stream_json(t, f))) {
 		json_decref(report);

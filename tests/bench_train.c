@@ -65,7 +65,7 @@ static double time_engine(const struct orr_jobs *jobs, const struct orr_dataset 
 
 static double time_reference(const struct orr_graph *g, const struct orr_dataset *data)
 {
-	struct reference_rule rule = {REFERENCE_SGD, 0.1, 0.9, 0.9, 0.999, 1e-8, 0};
+	struct reference_rule rule = {REFERENCE_MOMENTUM, 0.1, 0.9, 0.9, 0.999, 1e-8, 0};
 	int64_t n = reference_n_parameters(g), rows[BATCH];
 	double *parameters = calloc((size_t)n, sizeof(*parameters)), elapsed[REPEATS];
 	struct orr_error err = {""};

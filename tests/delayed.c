@@ -163,7 +163,7 @@ static void stage_init(struct delayed *t, int s, int64_t n_microbatches)
 		own->gradients[k] = floats(own->n);
 	own->versions[0] = floats(own->n);
 	orr_program_init(own->program, o->seed, own->versions[0]);
-	own->state = floats(own->n * orr_rule_state_floats(&o->rule));
+	own->state = floats(own->n * orr_optimizer_floats(o->rule.optimizer));
 	own->stash = floats(orr_program_stash_floats(own->program, o->samples, false));
 	own->scratch = floats(orr_program_scratch_floats(own->program, o->samples));
 }

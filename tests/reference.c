@@ -324,7 +324,13 @@ void reference_update(const struct reference_rule *rule, int64_t step, int64_t n
 
 		if (rule->kind != REFERENCE_ADAMW)
 			g += rule->weight_decay * *p;
+		if (rule->kind == REFERENCE_NONE)
+			continue;
 		if (rule->kind == REFERENCE_SGD) {
+			*p -= rule->learning_rate * g;
+			continue;
+		}
+		if (rule->kind == REFERENCE_MOMENTUM) {
 			*m = rule->momentum * *m + g;
 			*p -= rule->learning_rate * *m;
 			continue;

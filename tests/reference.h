@@ -27,7 +27,8 @@ int reference_pass_create(struct reference_pass **out, const struct orr_graph *g
                           const double *parameters);
 void reference_pass_destroy(struct reference_pass *pass); /* NULL is fine */
 
-enum reference_kind { REFERENCE_SGD, REFERENCE_ADAM, REFERENCE_ADAMW };
+/* In the order of enum orr_optimizer. */
+enum reference_kind { REFERENCE_ADAMW, REFERENCE_ADAM, REFERENCE_MOMENTUM, REFERENCE_SGD, REFERENCE_NONE };
 
 struct reference_rule {
 	enum reference_kind kind;

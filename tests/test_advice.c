@@ -31,7 +31,7 @@ static struct orr_plan *make(const struct orr_graph *g, const char *workers, con
 	o.samples = 1;
 	o.flops_per_s = 1;
 	o.activations = true;
-	o.optimizer_floats = 1;
+	o.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
 	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, &err) && !orr_plan_create(&plan, g, &o, &err), "%s",
 	              err.msg);
 	return plan;
@@ -175,7 +175,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a [parameters=\"100B\"];"
 	                                  "b [parameters=\"200B\"]; c [parameters=\"100B\"]; a -> b -> c }");
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .samples = 1, .flops_per_s = 1,
-	                             .optimizer_floats = 1, .memory_bytes = 600};
+	                             .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .memory_bytes = 600};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 

@@ -255,7 +255,8 @@ if [ "$can_train" = yes ]; then
 	refuse "no 'gpu'" train graphs/digits.dot --device gpu
 	refuse "no 'fp16': there are fp32, tf32 and bf16" train graphs/digits.dot --precision fp16
 	refuse '--streams: 0 is out of range' train graphs/digits.dot --streams 0
-	refuse "no 'sdg'" train graphs/digits.dot --optimizer sdg
+	refuse "no 'sdg' (did you mean sgd?): there are adamw, adam, momentum, sgd and none" train graphs/digits.dot --optimizer sdg
+	refuse 'sgd has none: leave it out, or take --optimizer momentum' train graphs/digits.dot --optimizer sgd --momentum 0.5
 	refuse '--streams 2: a CPU core has none' train graphs/digits.dot --device cpu --streams 2
 	printf '1,2,3\n4,5\n' >"$work/short.csv"
 	refuse 'short.csv:2' train graphs/digits.dot --data "$work/short.csv"

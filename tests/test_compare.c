@@ -138,7 +138,7 @@ START_TEST(memory_that_is_too_small_is_a_reason)
 		if (strcmp(c->contenders[i].schedule, "gpipe"))
 			continue;
 		seen = true;
-		ck_assert_msg(!strncmp(c->contenders[i].reason, "worker 0 needs 35 B", 19), "%s",
+		ck_assert_msg(!strncmp(c->contenders[i].reason, "worker 0 needs 40 B", 19), "%s",
 			      c->contenders[i].reason);
 	}
 	ck_assert(seen);

@@ -448,9 +448,11 @@ END_TEST
 /* ---- updates ---- */
 
 static const struct orr_rule rules[] = {
-	{ORR_RULE_SGD, 0.05, 0.9, 0, 0, 0, 0.01, 0},
-	{ORR_RULE_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 3},
-	{ORR_RULE_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 0},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 3},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0},
+	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3},
+	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3},
 };
 
 START_TEST(updates_agree_for_every_number_of_replicas)
@@ -490,7 +492,7 @@ END_TEST
 /* (1 + 2^-24) + 2^-24 is 1: the order of a sum shows in its bits. */
 START_TEST(replicas_are_added_in_the_order_of_a_ring)
 {
-	static const struct orr_rule plain = {.rule = ORR_RULE_SGD, .learning_rate = 1};
+	static const struct orr_rule plain = {.optimizer = ORR_OPTIMIZER_MOMENTUM, .learning_rate = 1};
 	struct tensor *p = filled(3, 0, 1), *v = empty(3, 0), *g[3];
 	const float *on_cuda[3];
 	float *seen;
@@ -559,7 +561,7 @@ int main(void)
 	tcase_add_test(tcase, columns_go_where_they_belong);
 	tcase_add_loop_test(tcase, layernorm_agrees, 0, N_ROWS);
 	tcase_add_loop_test(tcase, losses_and_what_they_count_agree, 0, N_ROWS);
-	tcase_add_loop_test(tcase, updates_agree_for_every_number_of_replicas, 0, 3);
+	tcase_add_loop_test(tcase, updates_agree_for_every_number_of_replicas, 0, 5);
 	tcase_add_loop_test(tcase, replicas_are_added_in_the_order_of_a_ring, 0, 3);
 	tcase_add_test(tcase, too_many_replicas_are_a_failure_and_not_a_crash);
 	srunner_set_fork_status(runner, CK_NOFORK); /* a device belongs to one process */

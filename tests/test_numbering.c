@@ -117,7 +117,7 @@ START_TEST(cuts_and_plans_of_random_graphs_are_numbered_alike)
 {
 	struct orr_machine machine = orr_machine_default(0);
 	struct orr_plan_options options = {.levels = {.n = 1, .workers = {3}}, .activations = true, .straight = true,
-	                                   .optimizer_floats = 1, .n_microbatches = 3, .samples = 1, .flops_per_s = 1e9,
+	                                   .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .n_microbatches = 3, .samples = 1, .flops_per_s = 1e9,
 	                                   .pieces = _i % 2};
 	struct orr_pipeline *p = NULL;
 	struct orr_plan *plan = NULL;

@@ -76,7 +76,7 @@ static const struct {
 
 START_TEST(profiles_are_cut_no_worse_than_published)
 {
-	struct orr_hierarchy_options o = {.activations = published[_i].activations, .copies = 3, .least_in_flight = 1};
+	struct orr_hierarchy_options o = {.activations = published[_i].activations, .least_in_flight = 1};
 	char path[PATH_MAX];
 	struct orr_graph *g;
 	struct orr_ideals *x;
@@ -141,7 +141,7 @@ START_TEST(every_term_of_the_cost_counts)
 	struct orr_graph *g = parse_graph(two);
 	struct orr_ideals *x = make_ideals(g, 100);
 	struct orr_hierarchy_options o = {.activations = cases[_i].activations, .n_microbatches = cases[_i].m,
-	                                  .copies = 1, .least_in_flight = 1};
+	                                  .least_in_flight = 1};
 	struct orr_hierarchy *h = search(x, cases[_i].workers, cases[_i].links, o);
 
 	ck_assert_double_eq_tol(h->slowest_s, cases[_i].slowest_s, 1e-9);
@@ -207,7 +207,8 @@ START_TEST(memory_forbids_stages)
 {
 	struct orr_graph *g = parse_graph(two);
 	struct orr_ideals *x = make_ideals(g, 100);
-	struct orr_hierarchy_options o = {.copies = 3, .least_in_flight = 1, .memory_bytes = INT64_C(12000000000)};
+	struct orr_hierarchy_options o = {.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .least_in_flight = 1,
+					  .memory_bytes = INT64_C(12000000000)};
 	struct orr_hierarchy *h = search(x, "2", NULL, o);
 
 	ck_assert_int_eq(h->n_stages, 2); /* 15 GB for both do not fit, 12 GB and 3 GB do */
@@ -314,7 +315,7 @@ START_TEST(levels_place_what_talks_much_close_together)
 	static const int workers[] = {0, 2, 1, 3};
 	struct orr_graph *g = parse_graph("digraph g { node [forward=50 backward=50 parameters=\"10B\" activation=\"100B\"];"
 	                                  "a -> b }");
-	struct orr_plan_options o = {.n_microbatches = 4, .optimizer_floats = 1, .memory_bytes = 40, .activations = true,
+	struct orr_plan_options o = {.n_microbatches = 4, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .memory_bytes = 40, .activations = true,
 	                             .samples = 1, .flops_per_s = 1};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
@@ -332,7 +333,7 @@ END_TEST
 
 START_TEST(memory_is_counted_as_the_simulator_does)
 {
-	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .optimizer_floats = 1};
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM};
 	struct orr_graph *g = read_graph("chain:4");
 	struct orr_error err = {""};
 	struct orr_plan *plan;
@@ -350,7 +351,7 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no plan fits --memory 3 kB") && strstr(err.msg, "on worker 0") &&
-	                      strstr(err.msg, "100 B more, for parameters, gradients, optimizer and 1 stash: ") && strstr(err.msg, "what fits is --memory 3100B"),
+	                      strstr(err.msg, "100 B more, for parameters (12 B a parameter: 4 weights, 4 gradient, 4 momentum) and 1 stash: ") && strstr(err.msg, "what fits is --memory 3100B"),
 	              "%s", err.msg);
 	orr_graph_destroy(g);
 }
@@ -360,7 +361,7 @@ END_TEST
 START_TEST(less_memory_holds_fewer_microbatches)
 {
 	static const int period[] = {12, 6, 6, 3}; /* of 1F1B*, with 1, 2, 2 and 4 */
-	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .optimizer_floats = 1};
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM};
 	struct orr_graph *g = read_graph("chain:4");
 
 	set_costs(g, 1, 2, 100, 1000);
@@ -385,7 +386,7 @@ START_TEST(what_is_said_to_fit_fits)
 	/* evenly cut by time, the parameters are uneven */
 	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 parameters=\"100B\"]; a; b; node "
 	                                  "[forward=3 backward=3 parameters=\"50B\"]; c; a -> b -> c }");
-	struct orr_plan_options o = {.straight = true, .n_microbatches = 4, .optimizer_floats = 1, .memory_bytes = 299,
+	struct orr_plan_options o = {.straight = true, .n_microbatches = 4, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .memory_bytes = 299,
 	                             .samples = 1, .flops_per_s = 1};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};

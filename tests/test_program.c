@@ -356,15 +356,15 @@ START_TEST(three_readers_leave_every_bit_in_whatever_stages)
 END_TEST
 
 static const struct orr_rule rules[] = {
-	{ORR_RULE_SGD, 0.05, 0.9, 0, 0, 0, 1e-3, 0},
-	{ORR_RULE_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 1e-3, 0},
-	{ORR_RULE_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.01, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 1e-3, 0},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 1e-3, 0},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.01, 0},
 };
 
 START_TEST(thirty_steps_of_training_agree_with_the_reference)
 {
 	const struct orr_rule *r = &rules[_i];
-	struct reference_rule exact = {(enum reference_kind)r->rule, r->learning_rate, r->momentum,
+	struct reference_rule exact = {(enum reference_kind)r->optimizer, r->learning_rate, r->momentum,
 	                               r->beta1, r->beta2, r->epsilon, r->weight_decay};
 	struct staged_options options = {.n = N_SAMPLES, .n_microbatches = 4};
 	int64_t rows[30 * N_SAMPLES];

@@ -79,7 +79,7 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 	static const char *const keys[] = {
 		"schedule", "model",       "unit", "stages",      "workers",    "microbatches",     "makespan",
 		"bubble",   "span_bubble", "span", "lower_bound", "lower_bound_over", "throughput", "throughput_bound", "worker",
-		NULL};
+		"optimizer", "precision", "bytes_per_parameter", NULL};
 	static const char *const stage_keys[] = {"operators", "worker",  "workers",  "owners", "frozen", "recompute",
 	                                         "forward",   "backward", "weight", "update", "parameter_bytes", NULL};
 	static const char *const worker_keys[] = {"busy",
@@ -89,6 +89,11 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 	                                          "peak_stash",
 	                                          "peak_stash_bytes",
 	                                          "parameter_bytes",
+	                                          "optimizer_bytes",
+	                                          "rounded_bytes",
+	                                          "copy_bytes",
+	                                          "version_bytes",
+	                                          "memory_bytes",
 	                                          "recv_activations",
 	                                          "recv_gradients",
 	                                          "recv_stashes",

@@ -74,7 +74,7 @@ static void setup(void)
 	}
 	options = orr_run_options_default();
 	options.batch = BATCH;
-	options.optimizer = ORR_OPTIMIZER_SGD;
+	options.optimizer = ORR_OPTIMIZER_MOMENTUM;
 	options.learning_rate = 1e-2;
 }
 
@@ -334,7 +334,7 @@ END_TEST
 /* ---- what does not fit ---- */
 
 static const char *const refusals[] = {
-	"optimizer name is \"sgd\" there and \"adam\" here",
+	"optimizer name is \"momentum\" there and \"adam\" here",
 	"optimizer momentum is 0.90000000000000002 there and 0.5 here",
 	"batch is 19 there and 20 here",
 	"seed is 1 there and 2 here",
@@ -349,7 +349,7 @@ START_TEST(another_training_is_refused)
 
 	ck_assert_int_eq(undisturbed(&t, find("1f1b"), 2, 4), 0);
 	free(t.parameters);
-	options.optimizer = _i == 0 ? ORR_OPTIMIZER_ADAM : ORR_OPTIMIZER_SGD;
+	options.optimizer = _i == 0 ? ORR_OPTIMIZER_ADAM : ORR_OPTIMIZER_MOMENTUM;
 	options.momentum = _i == 1 ? 0.5 : options.momentum;
 	options.batch += _i == 2;
 	options.seed += _i == 3;
@@ -399,7 +399,7 @@ int main(void)
 	tcase_add_test(tcase, every_schedule_goes_on_where_1f1b_stopped);
 	tcase_add_test(tcase, workers_and_cut_may_change);
 	tcase_add_loop_test(tcase, replicas_go_on_to_the_bit, 0, 4);
-	tcase_add_loop_test(tcase, every_optimizer_goes_on_to_the_bit, 0, 3);
+	tcase_add_loop_test(tcase, every_optimizer_goes_on_to_the_bit, 0, ORR_N_OPTIMIZERS);
 	tcase_add_test(tcase, tensors_are_named_after_operators);
 	tcase_add_loop_test(tcase, another_training_is_refused, 0, 6);
 	tcase_add_test(tcase, a_checkpoint_that_cannot_be_written_stops_nothing);

@@ -76,7 +76,7 @@ static void setting_init(struct setting *x, const struct stream *stream)
 		      err.msg);
 	t->options.batch = SAMPLES * N_MICROBATCHES;
 	t->options.optimizer = stream->optimizer;
-	t->options.learning_rate = stream->optimizer == ORR_OPTIMIZER_SGD ? 0.02 : 0.004;
+	t->options.learning_rate = stream->optimizer == ORR_OPTIMIZER_MOMENTUM ? 0.02 : 0.004;
 	for (int s = 0; s < t->pipeline->n_stages; s++) {
 		x->replicas[s] = stream->replicas[s] ? stream->replicas[s] : 1;
 		x->ahead[s] = stream->ahead[s] ? stream->ahead[s] : t->pipeline->stages[s].depth;
@@ -91,35 +91,35 @@ static void setting_fini(struct setting *x)
 /* ---- against delayed training ---- */
 
 static const struct stream streams[] = {
-	{"pipedream", NULL, 2, 2, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 2, 2, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 3, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
-	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 5, 5, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAMW, {0}, {0}},
-	{"pipedream", NULL, 6, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
-	{"pipedream", NULL, 2, 2, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 6, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
+	{"pipedream", NULL, 2, 2, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 3, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
-	{"pipedream", NULL, 4, 4, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 5, 5, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAMW, {0}, {0}},
-	{"pipedream", NULL, 6, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
-	{"pipedream", NULL, 4, 4, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 6, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	/* two stages on a worker */
-	{"pipedream", NULL, 4, 2, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 4, 2, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	/* 2BW: two versions are enough */
-	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 4, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 4, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 4, 4, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_ADAM, {0}, {0}},
 	/* [5] figure 8: of three workers two have the input, ceil(3/2) microbatches each */
-	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
+	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
 	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {2, 1}, {2, 1}},
-	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
-	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 2, ORR_OPTIMIZER_SGD, {2, 1}, {2, 1}},
+	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
+	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 2, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
 	/* ceil(6/3), ceil(3/2) and 1 on each replica */
 	{"pipedream:replicas=3-2-1", NULL, 3, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAM, {3, 2, 1}, {2, 2, 1}},
-	{"pipedream:replicas=3-2-1", NULL, 3, 6, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_SGD, {3, 2, 1}, {2, 2, 1}},
+	{"pipedream:replicas=3-2-1", NULL, 3, 6, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_MOMENTUM, {3, 2, 1}, {2, 2, 1}},
 	/* and on too few workers */
-	{"pipedream:replicas=1-3-2", NULL, 3, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {1, 3, 2}, {6, 2, 1}},
-	{"pipedream:slack=1", NULL, 3, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_SGD, {0}, {5, 3, 1}},
+	{"pipedream:replicas=1-3-2", NULL, 3, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {1, 3, 2}, {6, 2, 1}},
+	{"pipedream:slack=1", NULL, 3, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {5, 3, 1}},
 	/* no chain, and a stage without parameters */
-	{"pipedream", training_model, 0, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_SGD, {0}, {0}},
+	{"pipedream", training_model, 0, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", training_model, 0, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
 };
 #define N_STREAMS ((int)(sizeof(streams) / sizeof(streams[0])))

@@ -165,7 +165,7 @@ static void bench_init(struct bench *t, const char *text)
 	}
 	t->options = orr_run_options_default();
 	t->options.batch = BATCH;
-	t->options.optimizer = ORR_OPTIMIZER_SGD;
+	t->options.optimizer = ORR_OPTIMIZER_MOMENTUM;
 	t->options.learning_rate = 1e-2;
 	t->n_parameters = reference_n_parameters(t->graph);
 }
@@ -182,7 +182,7 @@ static void bench_fini(struct bench *t)
 
 static void train_by_the_book(struct bench *t, const float *initial)
 {
-	struct reference_rule rule = {.kind = REFERENCE_SGD,
+	struct reference_rule rule = {.kind = REFERENCE_MOMENTUM,
 				      .learning_rate = t->options.learning_rate,
 				      .momentum = t->options.momentum};
 	int64_t rows[N_STEPS * BATCH];

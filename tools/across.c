@@ -114,7 +114,7 @@ int across_predict(struct across_rank *ranks, const struct orr_timeline *t, cons
 	if (!footprint || !rank_of)
 		code = orr_fail(err, ORR_E_NOMEM, "no memory for %d ranks", n_ranks);
 	else if (!(code = orr_ranks_of_workers(rank_of, n_workers, n_ranks, options->ranks_workers, err)))
-		code = orr_footprint_predict(footprint, t, rank_of, n_ranks, options->prefetch, err);
+		code = orr_footprint_predict(footprint, t, rank_of, n_ranks, err);
 	for (int k = 0; k < n_ranks && !code; k++)
 		ranks[k].predicted = footprint[k];
 	free(footprint);

@@ -186,7 +186,7 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 		.activations = true,
 		.by_makespan = true,
 		.memory_bytes = o->machine.memory_bytes,
-		.optimizer_floats = o->optimizer_floats,
+		.numerics = o->numerics,
 		.n_microbatches = o->n_microbatches,
 		.samples = work_samples(o),
 		.flops_per_s = o->machine.flops_per_s,

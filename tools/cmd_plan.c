@@ -9,6 +9,7 @@
 #include "figures.h"
 #include "graph.h"
 #include "output.h"
+#include "parameter_cost.h"
 #include "pipeline.h"
 #include "planning/plan.h"
 #include "quantity.h"
@@ -148,7 +149,7 @@ static int read_options(const struct arguments *a, struct orr_plan_options *o,
 		.pieces = a->pieces,
 		.unpin = a->unpin,
 		.memory_bytes = a->work.machine.memory_bytes,
-		.optimizer_floats = a->work.optimizer_floats,
+		.numerics = a->work.numerics,
 		.n_microbatches = m,
 		.samples = ((int64_t)a->work.batch + m - 1) / m,
 		.flops_per_s = a->work.machine.flops_per_s,
@@ -278,10 +279,18 @@ static void print_idle(const struct orr_plan *plan)
 				       "every way was tried");
 }
 
+static bool has_parameters(const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].parameter_bytes)
+			return true;
+	return false;
+}
+
 static int print_text(const struct orr_plan *plan, struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
-	char slowest[32], one[32], makespan[32], bound[32];
+	char slowest[32], one[32], makespan[32], bound[32], cost[96];
 	bool any = false;
 
 	printf("stage  workers      compute communication      link  parameters  operators\n");
@@ -304,6 +313,8 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	       "below %s. In "
 	       "flight: %d.\n",
 	       plan->pipeline->n_microbatches, makespan, bound, plan->in_flight);
+	if (has_parameters(plan->pipeline))
+		printf("Memory: %s.\n", orr_parameter_cost_print(cost, sizeof(cost), &plan->options.numerics));
 	if (plan->searched_from_ns) {
 		orr_duration_print(one, sizeof(one), plan->searched_from_ns, g->units);
 		printf("Searched: from %s, %.1f%% above the bound now.\n", one,

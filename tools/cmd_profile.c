@@ -116,6 +116,8 @@ static int measure(struct orr_profile *profile, struct orr_graph *g, struct orr_
 	struct orr_pipeline *blocks = NULL;
 
 	run.batch = a->work.batch;
+	run.optimizer = a->work.numerics.optimizer;
+	run.precision = a->work.numerics.precision;
 	if (!block_of) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its profile", g->name);
 		goto out;

@@ -173,7 +173,7 @@ int cmd_simulate(int argc, char **argv)
 	    (code = orr_timeline_check(timeline, &err)) ||
 	    (code = orr_figures_create(&figures, timeline, &err)) ||
 	    (code = orr_steady_find(&figures->steady, timeline, &a.work.machine, &err)) ||
-	    (code = orr_figures_check_memory(figures, &a.work.machine, &err)) ||
+	    (code = work_check_memory(&work, figures, &a.work.machine, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, timeline, &a.work.machine, &err)) ||
 	    (code = print(&a, &work, timeline, figures, &err)) ||
 	    (code = write_plan(&a, &work, timeline, figures, &err)))

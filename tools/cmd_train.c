@@ -15,9 +15,9 @@
 #include "hardware.h"
 #include "keep.h"
 #include "output.h"
+#include "parameter_cost.h"
 #include "plugin.h"
 #include "progress.h"
-#include "nearest.h"
 #include "quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
@@ -33,7 +33,6 @@ enum {
 	KEY_EPOCHS,
 	KEY_DATA,
 	KEY_LR,
-	KEY_OPTIMIZER,
 	KEY_MOMENTUM,
 	KEY_DECAY,
 	KEY_SEED,
@@ -48,7 +47,7 @@ struct arguments {
 	struct keep_options keep;
 	struct output_options output;
 	int64_t steps, epochs; /* 0: not given */
-	bool has_lr;
+	bool has_lr, has_momentum;
 	const char *data, *losses, *workers;
 };
 
@@ -58,9 +57,8 @@ static const struct argp_option options[] = {
 	{"steps", KEY_STEPS, "N", 0, "minibatches, instead of epochs", 4},
 	{"data", KEY_DATA, "FILE", 0,
 	 "CSV of numbers, a sample a row (what the model's file names)", 4},
-	{"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd, adam or adamw (adam)", 4},
-	{"lr", KEY_LR, "X", 0, "learning rate (sgd 0.1, adam and adamw 0.002)", 4},
-	{"momentum", KEY_MOMENTUM, "X", 0, "of sgd (0.9)", 4},
+	{"lr", KEY_LR, "X", 0, "learning rate (momentum and sgd 0.1, others 0.002)", 4},
+	{"momentum", KEY_MOMENTUM, "X", 0, "of --optimizer momentum (0.9)", 4},
 	{"weight-decay", KEY_DECAY, "X", 0, "(0)", 4},
 	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
 	{"prefetch", KEY_PREFETCH, "N", 0, "fetch the parameters of so many jobs ahead (2)", 4},
@@ -93,23 +91,6 @@ static int64_t parse_count(const char *text, int64_t low, int64_t high, const ch
 	return value;
 }
 
-static enum orr_optimizer parse_optimizer(const char *text)
-{
-	static const char *const names[] = {"sgd", "adam", "adamw"};
-	struct orr_nearest near = orr_nearest_to(text);
-	char hint[ORR_HINT];
-	struct orr_error err;
-
-	for (int i = 0; i < 3; i++) {
-		if (!strcmp(text, names[i]))
-			return (enum orr_optimizer)i;
-		orr_nearest_try(&near, names[i], NULL);
-	}
-	orr_fail(&err, ORR_E_INPUT, "--optimizer: no '%s'%s: there are sgd, adam and adamw", text,
-		 orr_nearest_hint(hint, &near));
-	command_refuse(&err);
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
@@ -131,15 +112,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_DATA:
 		a->data = arg;
 		break;
-	case KEY_OPTIMIZER:
-		a->run.optimizer = parse_optimizer(arg);
-		break;
 	case KEY_LR:
 		a->run.learning_rate = parse_real(arg, 0, 1e6, "--lr");
 		a->has_lr = true;
 		break;
 	case KEY_MOMENTUM:
 		a->run.momentum = parse_real(arg, 0, 1, "--momentum");
+		a->has_momentum = true;
 		break;
 	case KEY_DECAY:
 		a->run.weight_decay = parse_real(arg, 0, 1e6, "--weight-decay");
@@ -173,14 +152,14 @@ static int check_loss(double loss, struct orr_error *err)
 }
 
 /* --memory holds for what the simulator counts, before anything is allocated. */
-static int check_memory(const struct orr_timeline *t, const struct orr_machine *machine,
-			struct orr_error *err)
+static int check_memory(const struct work *work, const struct orr_timeline *t,
+			const struct orr_machine *machine, struct orr_error *err)
 {
 	struct orr_figures *figures = NULL;
 	int code = orr_figures_create(&figures, t, err);
 
 	if (!code)
-		code = orr_figures_check_memory(figures, machine, err);
+		code = work_check_memory(work, figures, machine, err);
 	orr_figures_destroy(figures);
 	return code;
 }
@@ -306,7 +285,7 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 	if (!orr_ranks_rank() && !n_devices &&
 	    !(code = orr_run_measure(work->pipeline, &a->run, err)) &&
 	    !(code = orr_simulate(&predicted, work->jobs, &a->work.machine, err)))
-		code = check_memory(predicted, &a->work.machine, err);
+		code = check_memory(work, predicted, &a->work.machine, err);
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
 	a->run.memory_bytes = a->work.machine.memory_bytes; /* of a device; what is over it moves */
@@ -321,7 +300,6 @@ static int train(struct arguments *a, struct work *work, struct orr_error *err)
 		goto out;
 	result.output = &a->output;
 	result.workers = a->workers;
-	result.precision = a->run.precision;
 	result.step_samples = orr_run_step_samples(work->jobs, &a->run);
 	result.jobs = work->jobs;
 	result.steps = count_steps(a, data, result.step_samples);
@@ -368,17 +346,31 @@ static int check_together(struct arguments *a, struct orr_error *err)
 	if (a->steps && a->epochs)
 		return orr_fail(err, ORR_E_INPUT,
 				"--steps and --epochs say the same thing: give one of them");
-	a->run.batch = a->work.batch;
 	a->run.timeout_s = a->work.timeout_s;
-	a->work.optimizer_floats = a->run.optimizer == ORR_OPTIMIZER_SGD ? 1 : 2;
-	if (!a->has_lr)
-		a->run.learning_rate = a->run.optimizer == ORR_OPTIMIZER_SGD ? 0.1 : 0.002;
 	return 0;
 }
 
-/* The schedule's file may have said how many microbatches there are. */
-static int check_batch(const struct arguments *a, struct orr_error *err)
+/* What a plan or the schedule's file may have said. */
+static void settle(struct arguments *a, struct work *work)
 {
+	enum orr_optimizer optimizer = a->work.numerics.optimizer;
+
+	a->run.batch = a->work.batch;
+	a->run.optimizer = optimizer;
+	a->run.precision = a->work.numerics.precision;
+	if (!a->has_lr)
+		a->run.learning_rate = optimizer == ORR_OPTIMIZER_MOMENTUM || optimizer == ORR_OPTIMIZER_SGD
+					       ? 0.1
+					       : 0.002;
+	work->pipeline->prefetch = a->run.prefetch;
+}
+
+static int check_settled(const struct arguments *a, struct orr_error *err)
+{
+	if (a->has_momentum && a->run.optimizer != ORR_OPTIMIZER_MOMENTUM)
+		return orr_fail(err, ORR_E_INPUT,
+				"--momentum: %s has none: leave it out, or take --optimizer momentum",
+				orr_optimizer_name(a->run.optimizer));
 	if (a->work.batch < a->work.n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
 				"--batch %d is less than a sample for each of -m %d microbatches: "
@@ -456,11 +448,11 @@ int cmd_train(int argc, char **argv)
 	    (code = output_keep_checkpoints(a.keep.folder, &err)) ||
 	    (code = open_work(&work, &a, &err)) || (code = output_check_jobs(&a.output, work.jobs, &err)))
 		goto out;
-	code = check_batch(&a, &err);
+	settle(&a, &work);
+	code = check_settled(&a, &err);
 out:
 	if ((code = orr_ranks_agree(code, &err)))
 		goto end;
-	a.run.batch = a.work.batch; /* a plan may have said it */
 	code = train(&a, &work, &err);
 end:
 	work_fini(&work);

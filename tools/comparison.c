@@ -5,6 +5,7 @@
 
 #include "compare.h"
 #include "machine.h"
+#include "parameter_cost.h"
 #include "quantity.h"
 
 /* ---- text ---- */
@@ -129,12 +130,16 @@ static void print_not_tested(const struct orr_comparison *c)
 
 static void print_legend(const struct orr_comparison *c, const int *width)
 {
+	char cost[96];
+
 	printf("\n*: nothing is both faster and smaller.\n"
 	       "per micro-batch: step after step; pipedream does not flush between them.\n"
 	       "peak stash%s: of the worker that needs most%s.\n%s",
 	       width[MEMORY] ? ", memory" : "",
 	       c->several_cuts ? "; a count of stage stashes / stages of the cut" : "",
 	       width[RECEIVED] ? "received: by all workers in a step.\n" : "");
+	if (width[MEMORY])
+		printf("memory: %s.\n", orr_parameter_cost_print(cost, sizeof(cost), &c->numerics));
 	print_not_tested(c);
 	printf("`orrery simulate --help` defines the other figures.\n");
 }
@@ -271,6 +276,10 @@ json_t *comparison_json(const struct comparison *tables, int n, const char *grap
 	json_decref(fitting);
 	json_decref(refused);
 	json_decref(microbatches);
+	if (json && orr_parameter_cost_json(json, &tables[0].rows->numerics)) {
+		json_decref(json);
+		json = NULL;
+	}
 	if (!json)
 		(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
 	return json;

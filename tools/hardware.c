@@ -9,22 +9,15 @@
 #include "quantity.h"
 #include "runtime/ranks.h"
 
-enum { KEY_DEVICE = 2048, KEY_STREAMS, KEY_PRECISION };
+enum { KEY_DEVICE = 2048, KEY_STREAMS };
 
 static const struct argp_option options[] = {
 	{"device", KEY_DEVICE, "NAME", 0,
 	 "cuda, cpu, or auto: CUDA devices if there are any (auto)", 4},
 	{"streams", KEY_STREAMS, "N", 0,
 	 "workers of a CUDA device that compute side by side (1)", 4},
-	{"precision", KEY_PRECISION, "NAME", 0,
-	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
-	 "as fp32 (fp32)",
-	 4},
 	{0},
 };
-
-const char *const hardware_precisions[] = {
-	[ORR_PRECISION_FP32] = "fp32", [ORR_PRECISION_TF32] = "tf32", [ORR_PRECISION_BF16] = "bf16"};
 
 /* Which of three. */
 static int parse_name(const char *text, const char *option, const char *const *names)
@@ -55,10 +48,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_DEVICE:
 		o->hardware = (enum orr_hardware)parse_name(arg, "--device", devices);
-		return 0;
-	case KEY_PRECISION:
-		o->precision = (enum orr_precision)parse_name(arg, "--precision",
-							 hardware_precisions);
 		return 0;
 	case KEY_STREAMS:
 		if (orr_count_parse(&n, arg, 1, 8, "--streams", &err))

@@ -5,9 +5,8 @@
 #include <jansson.h>
 #include "runtime/run.h"
 
-/* --device, --streams and --precision; a child of a command's own argp, whose input is struct orr_run_options. */
+/* --device and --streams; a child of a command's own argp, whose input is struct orr_run_options. */
 extern const struct argp hardware_argp;
-extern const char *const hardware_precisions[]; /* by enum orr_precision */
 
 /* How many CUDA devices will serve the workers; 0: CPU cores. */
 int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_error *err);

@@ -43,8 +43,6 @@ static int print_json(const struct trained *r, const struct figures *f, struct o
 				isfinite(r->loss) ? json_real(r->loss) : json_null()) ||
 	    json_object_set_new(json, "accuracy",
 				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
-	    json_object_set_new(json, "precision",
-				json_string(hardware_precisions[r->precision])) ||
 	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
 	    json_object_set_new(json, "samples_per_second",
 				json_real(r->step_samples / r->step_seconds)) ||

@@ -18,7 +18,6 @@ struct trained {
 	double loss, accuracy; /* on the test rows */
 	double step_seconds;   /* median */
 	int step_samples;
-	enum orr_precision precision;
 	const char *workers; /* "one a core": why there are so many; NULL: they were given */
 	const struct orr_jobs *jobs;
 	struct orr_run_versions *versions; /* of a stream; owned */

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "command.h"
+#include "figures.h"
+#include "parameter_cost.h"
 #include "partition.h"
 #include "planning/plan.h"
 #include "plugin.h"
@@ -28,7 +30,9 @@ enum {
 	KEY_FLOPS,
 	KEY_RECOMPUTE,
 	KEY_SYNC,
-	KEY_ACCUMULATE
+	KEY_ACCUMULATE,
+	KEY_OPTIMIZER,
+	KEY_PRECISION
 };
 
 static const struct argp_option options[] = {
@@ -65,6 +69,14 @@ static const struct argp_option options[] = {
 	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
 	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
 	{"memory", KEY_MEMORY, "SIZE", 0, "of a worker, such as 16GB; what does not fit is refused (no limit)",
+	 3},
+	{"optimizer", KEY_OPTIMIZER, "NAME", 0,
+	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes it (what a "
+	 "plan was made for, or adamw)",
+	 3},
+	{"precision", KEY_PRECISION, "NAME", 0,
+	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes as fp32 (what "
+	 "a plan was made for, or fp32)",
 	 3},
 	{"flops", KEY_FLOPS, "N", 0,
 	 "FLOP per second, charged for operators without measured costs (1e10)", 3},
@@ -215,6 +227,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_MEMORY:
 		o->machine.memory_bytes = parse_memory(arg);
 		break;
+	case KEY_OPTIMIZER:
+		o->has_optimizer = true;
+		if (orr_optimizer_parse(&o->numerics.optimizer, arg, "--optimizer", &err))
+			command_refuse(&err);
+		break;
+	case KEY_PRECISION:
+		o->has_precision = true;
+		if (orr_precision_parse(&o->numerics.precision, arg, "--precision", &err))
+			command_refuse(&err);
+		break;
 	case KEY_FLOPS:
 		o->has_flops = true;
 		if (orr_real_parse(&o->machine.flops_per_s, arg, 1, 1e24, "--flops", &err))
@@ -285,7 +307,6 @@ struct work_options work_options_default(void)
 		.schedule = "1f1b",
 		.machine = orr_machine_default(0),
 		.batch = 96,
-		.optimizer_floats = 1,
 		.accumulate = 1,
 		.timeout_s = PLUGIN_TIMEOUT_S,
 		.costs = {-1, -1, -1, -1, -1, -1, false},
@@ -352,6 +373,10 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
 		o->machine.levels = plan->levels;
 	}
+	if (plan && !o->has_optimizer)
+		o->numerics.optimizer = plan->numerics.optimizer;
+	if (plan && !o->has_precision)
+		o->numerics.precision = plan->numerics.precision;
 	if (!o->machine.n_workers)
 		o->machine.n_workers = table ? table->n_workers : default_workers;
 	if (!o->n_stages && table && is_cut(work->graph))
@@ -426,7 +451,7 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 
 	if (code)
 		return code;
-	p->optimizer_floats = o->optimizer_floats;
+	p->numerics = o->numerics;
 	p->sync = o->sync;
 	p->accumulate = o->accumulate;
 	p->latency_ns = o->machine.latency_ns;
@@ -519,6 +544,24 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 		work_fini(work);
 	searching_end();
 	return code;
+}
+
+int work_check_memory(const struct work *work, const struct orr_figures *f, const struct orr_machine *machine,
+		      struct orr_error *err)
+{
+	const struct orr_plan_file *plan = plan_of(work);
+	struct orr_error why;
+	int code = orr_figures_check_memory(f, machine, &why);
+
+	if (!code)
+		return 0;
+	if (!plan || (plan->numerics.optimizer == f->numerics.optimizer &&
+		      plan->numerics.precision == f->numerics.precision))
+		return orr_fail(err, code, "%s", why.msg);
+	return orr_fail(err, code, "%.80s was made for %s in %s; with %s in %s %.320s", plan->path,
+			orr_optimizer_name(plan->numerics.optimizer), orr_precision_name(plan->numerics.precision),
+			orr_optimizer_name(f->numerics.optimizer), orr_precision_name(f->numerics.precision),
+			why.msg);
 }
 
 void work_fini(struct work *work)

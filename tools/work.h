@@ -23,7 +23,8 @@ struct work_options {
 	int n_stages;         /* 0: not given */
 	int batch;            /* samples in a minibatch */
 	bool has_batch;       /* the options say so */
-	int optimizer_floats; /* of state per parameter */
+	struct orr_numerics numerics; /* of training: what a parameter costs in memory */
+	bool has_optimizer, has_precision; /* the options say which; else a plan may */
 	enum orr_sync sync;   /* of a stream, as is: */
 	int accumulate;       /* microbatches on each replica in an update */
 	const char *versions; /* the option of these two that was given; NULL: none */
@@ -65,4 +66,10 @@ void work_fini(struct work *work);
 int64_t work_samples(const struct work_options *options);
 /* The graph came out of a plan's own text. */
 bool work_is_embedded(const struct work *work);
+
+/* Refuse what does not fit --memory (figures.h). Where a plan was made for another optimizer or precision, the message
+ * says so. */
+struct orr_figures;
+int work_check_memory(const struct work *work, const struct orr_figures *f, const struct orr_machine *machine,
+		      struct orr_error *err);
 #endif

@@ -22,6 +22,17 @@ template <int V> __device__ inline void gradient(float *sum, const struct blocks
 
 struct sgd {
 	struct orr_sgd rule;
+
+	template <int V> __device__ void step(const float *g, float *p, int64_t at) const
+	{
+		(void)at;
+		for (int k = 0; k < V; k++)
+			orr_sgd_element(&rule, g[k], &p[k]);
+	}
+};
+
+struct momentum {
+	struct orr_sgd rule;
 	float *velocity;
 
 	template <int V> __device__ void step(const float *g, float *p, int64_t at) const
@@ -30,7 +41,7 @@ struct sgd {
 
 		orr_load<V>(v, velocity + at);
 		for (int k = 0; k < V; k++)
-			orr_sgd_element(&rule, g[k], &p[k], &v[k]);
+			orr_momentum_element(&rule, g[k], &p[k], &v[k]);
 		orr_store<V>(velocity + at, v);
 	}
 };
@@ -93,6 +104,31 @@ static void start(struct orr_device *d, int64_t count, R rule, const struct bloc
 	orr_cuda_ok(d, cudaGetLastError(), "update");
 }
 
+/* count parameters at p; their state is at `first`, and n floats after it in a second block, if the
+ * optimizer has any. */
+static void step_chunk(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t count,
+		       const struct blocks &from, float *p, float *first, int64_t n)
+{
+	uintptr_t apart = orr_address(p) ^ orr_address(first);
+	float *second = first + n;
+
+	switch (rule->optimizer) {
+	case ORR_OPTIMIZER_ADAMW:
+	case ORR_OPTIMIZER_ADAM:
+		start(d, count, adam{orr_rule_adam(rule, number), first, second}, from, p,
+		      apart | (orr_address(p) ^ orr_address(second)));
+		break;
+	case ORR_OPTIMIZER_MOMENTUM:
+		start(d, count, momentum{orr_rule_sgd(rule), first}, from, p, apart);
+		break;
+	case ORR_OPTIMIZER_SGD:
+		start(d, count, sgd{orr_rule_sgd(rule)}, from, p, 0);
+		break;
+	case ORR_OPTIMIZER_NONE:
+		break;
+	}
+}
+
 /* Chunk by chunk, since each adds the blocks in an order of its own (orr_rule_step). */
 void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
 		   float *parameters, float *state, const float *const *blocks, int n_blocks,
@@ -105,8 +141,6 @@ void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t nu
 	for (int c = 0; c < n_blocks; c++) {
 		int64_t begin = orr_rule_chunk(n, n_blocks, c);
 		int64_t count = orr_rule_chunk(n, n_blocks, c + 1) - begin;
-		float *p = parameters + begin, *first = state + begin, *second = first + n;
-		uintptr_t apart = orr_address(p) ^ orr_address(first);
 		struct blocks from = {1, {}};
 
 		if (!count)
@@ -114,10 +148,6 @@ void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t nu
 		from.n = summed ? 1 : n_blocks;
 		for (int b = 0; b < from.n; b++)
 			from.at[b] = summed ? blocks[c] : blocks[(c + 1 + b) % n_blocks] + begin;
-		if (rule->rule == ORR_RULE_SGD)
-			start(d, count, sgd{orr_rule_sgd(rule), first}, from, p, apart);
-		else
-			start(d, count, adam{orr_rule_adam(rule, number), first, second}, from, p,
-			      apart | (orr_address(p) ^ orr_address(second)));
+		step_chunk(d, rule, number, count, from, parameters + begin, state + begin, n);
 	}
 }

@@ -29,6 +29,7 @@
 
 #include "direct.h"
 #include "ideals.h"
+#include "parameter_cost.h"
 #include "quantity.h"
 #include "tensors.h"
 
@@ -193,7 +194,7 @@ static bool fits(const struct search *s, int i, int j, int r, int left)
 		flight = (left + r - 1) / r;
 	if (o->most_in_flight && flight > o->most_in_flight)
 		flight = o->most_in_flight;
-	return (s->x->parameter_bytes[j] - s->x->parameter_bytes[i]) * o->copies +
+	return orr_parameters_kept(&o->numerics, s->x->parameter_bytes[j] - s->x->parameter_bytes[i], r) +
 	       (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight <= o->memory_bytes;
 }
 

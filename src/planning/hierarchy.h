@@ -5,6 +5,7 @@
  * ideals of the graph. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "../../codelets/numerics.h"
 #include "error.h"
 #include "machine.h"
 
@@ -23,7 +24,7 @@ struct orr_hierarchy_options {
 	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update; 0: as PipeDream's
 	                       published optimizer counts, see hierarchy.c */
 	int64_t memory_bytes; /* of a worker; 0: no limit */
-	int copies;        /* of the parameters: themselves, gradients, the optimizer's state */
+	struct orr_numerics numerics; /* what a parameter costs in it (parameter_cost.h) */
 	int least_in_flight; /* microbatches that a stage holds at least, for the memory */
 	int most_in_flight;  /* and at most; 0: as many as keep the workers after it busy */
 };

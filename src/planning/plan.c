@@ -8,6 +8,7 @@
 #include "ideals.h"
 #include "jobs.h"
 #include "partition.h"
+#include "parameter_cost.h"
 #include "pipeline.h"
 #include "plan_draft.h"
 #include "plan_order.h"
@@ -143,7 +144,7 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 	number_workers(plan, d);
 	if ((code = orr_partition_as(&plan->pipeline, g, &plan->machine, d->stage_of, d->n_stages, o->samples, err)))
 		goto out;
-	plan->pipeline->optimizer_floats = o->optimizer_floats;
+	plan->pipeline->numerics = o->numerics;
 	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers, o->n_microbatches, err)))
 		goto out;
 	orr_plan_cost(plan, &links);
@@ -228,7 +229,7 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 {
 	struct orr_hierarchy_options options = {.levels = c->o->levels, .activations = c->o->activations,
 		.connected = connected, .straight = c->o->straight, .n_microbatches = c->o->n_microbatches, .memory_bytes = memory_bytes,
-		.copies = 2 + c->o->optimizer_floats, .least_in_flight = least, .most_in_flight = most};
+		.numerics = c->o->numerics, .least_in_flight = least, .most_in_flight = most};
 	struct orr_hierarchy *h = NULL;
 	struct orr_plan_draft d = {0};
 	int code = orr_hierarchy_create(&h, c->x, &options, err);
@@ -417,7 +418,7 @@ static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x, co
                        struct orr_error *err)
 {
 	double flight = 2.0 * orr_levels_workers(&o->levels) + o->n_microbatches;
-	double bytes = (double)x->parameter_bytes[x->n - 1] * (2 + o->optimizer_floats) +
+	double bytes = (double)x->parameter_bytes[x->n - 1] * 8 +
 	               (double)x->stash_bytes[x->n - 1] * flight;
 
 	return bytes < 0x1p60 ? 0
@@ -464,7 +465,7 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g, const
 {
 	const struct orr_figures *f = least->figures;
 	struct orr_plan_options more = *o;
-	char need[32], limit[32], lack[32], cure[64] = "";
+	char need[32], limit[32], lack[32], cost[96], cure[64] = "";
 	int worst = 0;
 
 	for (int w = 0; w < f->n_workers; w++)
@@ -484,8 +485,9 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g, const
 	orr_size_print(lack, sizeof(lack), f->worker[worst].memory_bytes - o->memory_bytes);
 	return orr_fail(err, ORR_E_INPUT,
 	                "%s: no plan fits --memory %s: the one that needs least wants %s on worker %d, %s more, for "
-	                "parameters, gradients, optimizer and %d stash%s: what fits is --memory %lldB%s",
-	                g->name, limit, need, worst, lack, f->worker[worst].peak_stash,
+	                "parameters (%s) and %d stash%s: what fits is --memory %lldB%s",
+	                g->name, limit, need, worst, lack,
+	                orr_parameter_cost_print(cost, sizeof(cost), &o->numerics), f->worker[worst].peak_stash,
 	                f->worker[worst].peak_stash == 1 ? "" : "es",
 	                (long long)f->worker[worst].memory_bytes, cure);
 }

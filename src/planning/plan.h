@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "../../codelets/numerics.h"
 #include "error.h"
 #include "hierarchy.h"
 #include "machine.h"
@@ -25,7 +26,7 @@ struct orr_plan_options {
 	bool pieces;          /* also stages that share a worker without being neighbours */
 	bool by_makespan;     /* the shortest step, instead of the fastest slowest stage */
 	int64_t memory_bytes; /* of a worker; 0: no limit */
-	int optimizer_floats; /* of state per parameter */
+	struct orr_numerics numerics; /* what a parameter costs in memory (parameter_cost.h) */
 	int n_microbatches;
 	int64_t samples;      /* of a microbatch */
 	double flops_per_s;   /* for operators without costs */
@@ -105,6 +106,7 @@ struct orr_plan_file {
 	int n_stages;
 	int64_t samples; /* of a microbatch */
 	double bandwidth_bytes_per_s;
+	struct orr_numerics numerics; /* that it was made for */
 	struct orr_levels levels; /* n 0: links are alike */
 	struct orr_table *table; /* owned */
 	/* what `simulate` says besides: */

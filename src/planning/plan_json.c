@@ -10,6 +10,7 @@
 #include "figures.h"
 #include "graph.h"
 #include "jobs.h"
+#include "parameter_cost.h"
 #include "pipeline.h"
 #include "plan_jobs.h"
 #include "exchange/table.h"
@@ -191,6 +192,10 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
+	if (json && orr_parameter_cost_json(json, &plan->options.numerics)) {
+		json_decref(json);
+		json = NULL;
+	}
 	if (json && embed && json_object_set_new(json, "text", orr_graph_text_json(plan->graph, err))) {
 		json_decref(json);
 		json = NULL;
@@ -293,6 +298,20 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 	return 0;
 }
 
+/* Of older plans, AdamW in FP32. */
+static int read_numerics(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+{
+	const json_t *optimizer = json_object_get(json, "optimizer"), *precision = json_object_get(json, "precision");
+	struct orr_error why;
+
+	if ((optimizer && !json_is_string(optimizer)) || (precision && !json_is_string(precision)))
+		return refuse(file, err, "optimizer, precision: no names");
+	if ((optimizer && orr_optimizer_parse(&file->numerics.optimizer, json_string_value(optimizer), "optimizer", &why)) ||
+	    (precision && orr_precision_parse(&file->numerics.precision, json_string_value(precision), "precision", &why)))
+		return refuse(file, err, why.msg);
+	return 0;
+}
+
 static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *workers = json_object_get(json, "worker"), *text = json_object_get(json, "text");
@@ -323,6 +342,8 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	(void)snprintf(file->fingerprint, sizeof(file->fingerprint), "%s", fingerprint);
 	if (!(file->graph = strdup(graph)) || (text && !(file->text = strdup(json_string_value(text)))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
+	if ((code = read_numerics(file, json, err)))
+		return code;
 	if ((code = orr_plan_jobs_read(file, json, (int)microbatches, err)) || (code = read_options(file, json, err)) ||
 	    (code = check_stages(file, err)))
 		return code;

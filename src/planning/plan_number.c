@@ -91,7 +91,7 @@ static int build(struct orr_plan *now, const struct orr_plan *plan, const int *s
 	    (code = orr_pipeline_set_step(now->pipeline, p->n_workers, p->n_microbatches, err)) ||
 	    (code = move_table(&now->table, plan->table, old, err)))
 		return code;
-	now->pipeline->optimizer_floats = p->optimizer_floats;
+	now->pipeline->numerics = p->numerics;
 	orr_table_schedule(&schedule, now->table);
 	if ((code = orr_jobs_create(&now->jobs, now->pipeline, &schedule, err)) ||
 	    (code = orr_simulate(&now->timeline, now->jobs, &plan->machine, err)))

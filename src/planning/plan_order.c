@@ -6,6 +6,7 @@
 #include "figures.h"
 #include "jobs.h"
 #include "machine.h"
+#include "parameter_cost.h"
 #include "pipeline.h"
 #include "simulate.h"
 #include "sort.h"
@@ -68,7 +69,7 @@ void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, in
 		for (int t = 0; t < p->n_stages; t++) { /* of one worker */
 			if (x->workers[x->first[t]] != x->workers[x->first[s]])
 				continue;
-			fixed += p->stages[t].parameter_bytes * (2 + p->optimizer_floats);
+			fixed += orr_parameters_kept(&p->numerics, p->stages[t].parameter_bytes, x->replicas[t]);
 			stash += p->stages[t].stash_bytes;
 			wanted += p->stages[t].stash_bytes * ((x->cap[t] + x->replicas[t] - 1) / x->replicas[t]);
 		}
@@ -192,7 +193,7 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 		goto out;
 	(*out)->has_weight = p->has_weight;
 	(*out)->units = p->units;
-	(*out)->optimizer_floats = p->optimizer_floats;
+	(*out)->numerics = p->numerics;
 	code = orr_pipeline_set_step(*out, p->n_workers, p->n_microbatches, err);
 	if (code) {
 		orr_pipeline_destroy(*out);

@@ -7,6 +7,7 @@
 #include "graph.h"
 #include "machine.h"
 #include "partition.h"
+#include "parameter_cost.h"
 #include "pipeline.h"
 #include "plan.h"
 
@@ -60,7 +61,8 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g, const struct
 		x->of[x->n_layers] = i;
 		x->work_ns[x->n_layers] = c->forward_ns + c->backward_ns + c->weight_ns +
 		                          c->update_ns / o->n_microbatches;
-		x->bytes[x->n_layers++] = c->parameter_bytes * (2 + o->optimizer_floats) + c->stash_bytes * in_flight;
+		x->bytes[x->n_layers++] = orr_parameters_kept(&o->numerics, c->parameter_bytes, 1) +
+		                          c->stash_bytes * in_flight;
 	}
 	return 0;
 }

@@ -85,10 +85,16 @@ static int find_owners(struct orr_run *run, struct orr_error *err)
 	return 0;
 }
 
+/* An optimizer may keep nothing, and that, too, is a tensor. */
+static size_t block_bytes(int64_t n)
+{
+	return (size_t)(n ? n : 1) * sizeof(float);
+}
+
 int orr_data_make_block(starpu_data_handle_t *handle, uintptr_t *at, const struct orr_owned *o,
 		      int64_t n, struct orr_error *err)
 {
-	*at = starpu_malloc_on_node(o->node, (size_t)n * sizeof(float));
+	*at = starpu_malloc_on_node(o->node, block_bytes(n));
 	if (!*at)
 		return orr_fail(err, ORR_E_NOMEM,
 				"run: no memory for %lld floats of stage %d on worker %d",
@@ -99,7 +105,7 @@ int orr_data_make_block(starpu_data_handle_t *handle, uintptr_t *at, const struc
 static int64_t state_floats(const struct orr_run *run, int s)
 {
 	return orr_program_n_parameters(run->programs[s]) *
-	       orr_rule_state_floats(&run->common.rule);
+	       orr_optimizer_floats(run->common.rule.optimizer);
 }
 
 int orr_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode, float **floats,
@@ -155,7 +161,7 @@ void orr_data_drop_block(starpu_data_handle_t handle, uintptr_t at, const struct
 	if (handle)
 		starpu_data_unregister(handle);
 	if (at)
-		starpu_free_on_node(o->node, at, (size_t)n * sizeof(float));
+		starpu_free_on_node(o->node, at, block_bytes(n));
 }
 
 /* ---- what comes and goes with a microbatch ---- */

@@ -57,7 +57,7 @@ static bool make_tensors(struct bench *t)
 		columns += orr_program_input_width(p, i);
 	t->parameters = block(t->n_parameters);
 	t->gradient = block(t->n_parameters);
-	t->state = block(t->n_parameters * orr_rule_state_floats(&t->rule));
+	t->state = block(t->n_parameters * orr_optimizer_floats(t->rule.optimizer));
 	t->data = block(columns * t->n);
 	t->stash = block(orr_program_stash_floats(p, t->n, true));
 	t->scratch = block(orr_program_scratch_floats(p, t->n));

@@ -7,7 +7,7 @@ struct orr_run_options orr_run_options_default(void)
 {
 	return (struct orr_run_options){
 		.batch = 64,
-		.optimizer = ORR_OPTIMIZER_ADAM,
+		.optimizer = ORR_OPTIMIZER_ADAMW,
 		.learning_rate = 1e-3,
 		.momentum = 0.9,
 		.beta1 = 0.9,
@@ -24,7 +24,8 @@ struct orr_run_options orr_run_options_default(void)
 
 struct orr_rule orr_run_rule(const struct orr_run_options *options)
 {
-	struct orr_rule rule = {
+	return (struct orr_rule){
+		.optimizer = options->optimizer,
 		.learning_rate = options->learning_rate,
 		.momentum = options->momentum,
 		.beta1 = options->beta1,
@@ -32,19 +33,6 @@ struct orr_rule orr_run_rule(const struct orr_run_options *options)
 		.epsilon = options->epsilon,
 		.weight_decay = options->weight_decay,
 	};
-
-	switch (options->optimizer) {
-	case ORR_OPTIMIZER_SGD:
-		rule.rule = ORR_RULE_SGD;
-		break;
-	case ORR_OPTIMIZER_ADAM:
-		rule.rule = ORR_RULE_ADAM;
-		break;
-	case ORR_OPTIMIZER_ADAMW:
-		rule.rule = ORR_RULE_ADAMW;
-		break;
-	}
-	return rule;
 }
 
 int orr_run_step_samples(const struct orr_jobs *jobs, const struct orr_run_options *options)

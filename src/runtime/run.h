@@ -9,15 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "../../codelets/precision.h"
+#include "../../codelets/numerics.h"
 #include "../error.h"
 
 struct orr_dataset;
 struct orr_jobs;
 struct orr_run;
 struct orr_timeline;
-
-enum orr_optimizer { ORR_OPTIMIZER_SGD, ORR_OPTIMIZER_ADAM, ORR_OPTIMIZER_ADAMW };
 
 /* What serves the workers: CUDA devices where there are any, else CPU cores; or one of them. */
 enum orr_hardware { ORR_HARDWARE_AUTO, ORR_HARDWARE_CPU, ORR_HARDWARE_CUDA };

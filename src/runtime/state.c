@@ -6,6 +6,7 @@
 #include <string.h>
 #include "checkpoint/checkpoint.h"
 #include "../graph.h"
+#include "../parameter_cost.h"
 #include "engine.h"
 
 /* An operator has two tensors at most, each with two of the optimizer's at most. */
@@ -18,22 +19,28 @@ int64_t orr_run_step(const struct orr_run *run)
 
 /* ---- what the state is of ---- */
 
-static const char *optimizer_name(enum orr_optimizer optimizer)
+/* What the optimizer has of its own besides the learning rate and the decay. */
+static json_t *about_rule(const struct orr_run_options *o)
 {
-	static const char *const names[] = {"sgd", "adam", "adamw"};
-
-	return names[optimizer];
+	switch (o->optimizer) {
+	case ORR_OPTIMIZER_ADAMW:
+	case ORR_OPTIMIZER_ADAM:
+		return json_pack("{s:f,s:f,s:f}", "beta1", o->beta1, "beta2", o->beta2, "epsilon",
+				 o->epsilon);
+	case ORR_OPTIMIZER_MOMENTUM:
+		return json_pack("{s:f}", "momentum", o->momentum);
+	case ORR_OPTIMIZER_SGD:
+	case ORR_OPTIMIZER_NONE:
+		break;
+	}
+	return json_object();
 }
 
 static json_t *about_optimizer(const struct orr_run_options *o)
 {
-	json_t *rule =
-		json_pack("{s:s,s:f,s:f}", "name", optimizer_name(o->optimizer), "learning_rate",
-			  o->learning_rate, "weight_decay", o->weight_decay);
-	json_t *own = o->optimizer == ORR_OPTIMIZER_SGD
-			      ? json_pack("{s:f}", "momentum", o->momentum)
-			      : json_pack("{s:f,s:f,s:f}", "beta1", o->beta1, "beta2", o->beta2,
-					  "epsilon", o->epsilon);
+	json_t *rule = json_pack("{s:s,s:f,s:f}", "name", orr_optimizer_name(o->optimizer),
+				 "learning_rate", o->learning_rate, "weight_decay", o->weight_decay);
+	json_t *own = about_rule(o);
 
 	if (!rule || !own || json_object_update(rule, own)) {
 		json_decref(rule);
@@ -146,16 +153,14 @@ static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *ru
 		      struct block *block, const struct orr_operator *o, const char *what,
 		      int n_dims, int64_t rows, int64_t columns)
 {
-	static const char *const sgd[] = {"momentum"}, *const adam[] = {"first_moment",
-									"second_moment"};
-	bool is_sgd = run->options.optimizer == ORR_OPTIMIZER_SGD;
-	int n_state = orr_rule_state_floats(&run->common.rule);
+	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment", "second_moment"};
+	int n_state = orr_optimizer_floats(run->options.optimizer);
 
 	for (int i = 0; i <= n_state; i++) {
 		float *values = i ? block->state + (i - 1) * block->n : block->parameters;
 		char *name;
 		int n = i ? asprintf(&name, "%s.%s.%s", o->name, what,
-				     is_sgd ? sgd[i - 1] : adam[i - 1])
+				     n_state == 1 ? one[i - 1] : two[i - 1])
 			  : asprintf(&name, "%s.%s", o->name, what);
 
 		if (n < 0) {

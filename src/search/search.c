@@ -13,6 +13,7 @@
 #include "trial.h"
 #include "exchange/table.h"
 #include "machine.h"
+#include "parameter_cost.h"
 #include "planning/allocate.h"
 #include "simulate.h"
 #include "timeline.h"
@@ -333,7 +334,7 @@ static void find_room(struct place *x)
 	for (int w = 0; w < p->n_workers; w++)
 		x->room[w] = o->options->memory_bytes;
 	for (int s = 0; s < p->n_stages; s++)
-		x->room[x->worker[s]] -= p->stages[s].parameter_bytes * (2 + p->optimizer_floats);
+		x->room[x->worker[s]] -= orr_parameters_kept(&p->numerics, p->stages[s].parameter_bytes, 1);
 	for (int w = 0; w < p->n_workers; w++)
 		x->limit.bytes = x->room[w] > x->limit.bytes ? x->room[w] : x->limit.bytes;
 }
