@@ -9,7 +9,7 @@
 #include "machine.h"
 #include "simulate.h"
 #include "timeline.h"
-#include "utf8.h"
+#include "base/utf8.h"
 
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 			 const struct orr_jobs *jobs)

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "../codelets/numerics.h"
-#include "error.h"
+#include "orrery/error.h"
 #include "untested.h"
 
 struct orr_machine;

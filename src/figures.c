@@ -9,7 +9,7 @@
 #include "jobs.h"
 #include "machine.h"
 #include "parameter_cost.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "timeline.h"
 #include "versions.h"
 

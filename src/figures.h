@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "../codelets/numerics.h"
-#include "error.h"
+#include "orrery/error.h"
 #include "steady.h"
 
 struct orr_jobs;

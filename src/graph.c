@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "reader/draft.h"
-#include "heap.h"
+#include "base/heap.h"
 
 static const char *const op_names[ORR_N_OPS] = {
 	[ORR_OP_COST] = "cost",

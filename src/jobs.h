@@ -5,7 +5,7 @@
  * checked; the simulator and the runtime read nothing else. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "pipeline.h"
 #include "schedule.h"
 

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "error.h"
-#include "heap.h"
+#include "orrery/error.h"
+#include "base/heap.h"
 
 struct orr_machine;
 struct orr_timeline;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "graph.h"
-#include "heap.h"
+#include "base/heap.h"
 
 struct numbering {
 	const struct orr_graph *g;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "orrery/nearest.h"
 
 static const char *const optimizers[ORR_N_OPTIMIZERS] = {
 	[ORR_OPTIMIZER_ADAMW] = "adamw", [ORR_OPTIMIZER_ADAM] = "adam",	[ORR_OPTIMIZER_MOMENTUM] = "momentum",

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "../codelets/numerics.h"
-#include "error.h"
+#include "orrery/error.h"
 
 /* Bytes for each parameter, which itself is a float32 whatever the precision. */
 struct orr_parameter_cost {

@@ -10,7 +10,7 @@
 #include "machine.h"
 #include "numbering.h"
 #include "pipeline.h"
-#include "sort.h"
+#include "base/sort.h"
 
 static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *err,
 			   const char *what, const char *other)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
 static void connect(struct orr_pipeline *p)

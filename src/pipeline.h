@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "../codelets/numerics.h"
-#include "error.h"
-#include "orrery.h"
+#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_graph;
 

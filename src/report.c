@@ -10,7 +10,7 @@
 #include "jobs.h"
 #include "drawing/layout.h"
 #include "parameter_cost.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "stages.h"
 #include "timeline.h"
 #include "versions.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "exchange/exchange.h"
-#include "nearest.h"
+#include "orrery/nearest.h"
 #include "planning/plan.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "exchange/table.h"
 
 #define MAX_PARAMETERS 8

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "error.h"
-#include "orrery.h"
+#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "pipeline.h"
 
 enum orr_order {

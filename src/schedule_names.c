@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "orrery/nearest.h"
 
 extern const struct orr_schedule orr_schedule_ddp, orr_schedule_fsdp, orr_schedule_gpipe,
 	orr_schedule_lpp, orr_schedule_fslpp, orr_schedule_1f1b, orr_schedule_pipedream,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
+#include "base/heap.h"
 #include "jobs.h"
 #include "machine.h"
 #include "network.h"

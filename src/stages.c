@@ -6,7 +6,7 @@
 
 #include "graph.h"
 #include "jobs.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 #define CELL 72
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "jobs.h"
-#include "sort.h"
+#include "base/sort.h"
 
 static int refuse(const struct orr_jobs *jobs, int j, const char *why, struct orr_error *err)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "jobs.h"
-#include "sort.h"
+#include "base/sort.h"
 #include "versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,

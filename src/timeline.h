@@ -4,7 +4,7 @@
  * type for both, so that report, drawing and checker have one input. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_jobs;
 

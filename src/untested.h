@@ -4,7 +4,7 @@
  * against, or traffic that takes no time. */
 #include <stddef.h>
 #include <jansson.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_jobs;
 struct orr_machine;

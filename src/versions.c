@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "jobs.h"
-#include "nearest.h"
+#include "orrery/nearest.h"
 #include "stream.h"
 
 static const char *const names[] = {"stashing", "vertical", "none"};

@@ -21,8 +21,8 @@
  * t-n+1 under vertical sync, or 0 where that is below 0. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
-#include "orrery.h"
+#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "pipeline.h"
 
 struct orr_jobs;

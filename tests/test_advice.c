@@ -8,7 +8,7 @@
 #include "figures.h"
 #include "graph.h"
 #include "jobs.h"
-#include "orrery.h"
+#include "orrery/orrery.h"
 #include "planning/advice.h"
 #include "planning/plan.h"
 #include "timeline.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "graph.h"
-#include "orrery.h"
+#include "orrery/orrery.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "orrery/nearest.h"
 
 static const struct {
 	const char *word, *words, *meant;

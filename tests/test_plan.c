@@ -13,7 +13,7 @@
 #include "figures.h"
 #include "jobs.h"
 #include "machine.h"
-#include "orrery.h"
+#include "orrery/orrery.h"
 #include "pipeline.h"
 #include "planning/plan.h"
 #include "timeline.h"

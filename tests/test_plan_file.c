@@ -8,7 +8,7 @@
 #include "graph.h"
 #include "jobs.h"
 #include "machine.h"
-#include "orrery.h"
+#include "orrery/orrery.h"
 #include "partition.h"
 #include "pipeline.h"
 #include "planning/plan.h"

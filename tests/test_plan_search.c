@@ -7,7 +7,7 @@
 #include "figures.h"
 #include "graph.h"
 #include "jobs.h"
-#include "orrery.h"
+#include "orrery/orrery.h"
 #include "planning/plan.h"
 #include "search/search.h"
 #include "simulate.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 static const struct {
 	const char *text;

@@ -7,7 +7,7 @@
 #include "command.h"
 #include "dataset.h"
 #include "jobs.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
 #include "timeline.h"

@@ -2,7 +2,7 @@
 #define ORR_ACROSS_H
 /* A command that mpirun has started on several ranks: rank 0 alone prints, and all of them end together. */
 #include <jansson.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "footprint.h"
 #include "traffic.h"
 

@@ -12,7 +12,7 @@
 #include "output.h"
 #include "planning/plan.h"
 #include "plugin.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "work.h"
 
 enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES };

@@ -12,11 +12,11 @@
 #include "parameter_cost.h"
 #include "pipeline.h"
 #include "planning/plan.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "searching.h"
 #include "untested.h"
 #include "stages.h"
-#include "utf8.h"
+#include "base/utf8.h"
 #include "work.h"
 
 enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES, KEY_UNPIN };

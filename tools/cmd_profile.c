@@ -13,7 +13,7 @@
 #include "output.h"
 #include "partition.h"
 #include "pipeline.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/profile.h"
 #include "work.h"

@@ -11,8 +11,8 @@
 #include "command.h"
 #include "graph.h"
 #include "output.h"
-#include "orrery.h"
-#include "quantity.h"
+#include "orrery/orrery.h"
+#include "orrery/quantity.h"
 
 struct options {
 	const char *source;

@@ -10,7 +10,7 @@
 #include "output.h"
 #include "pipeline.h"
 #include "plugin.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "replay.h"
 #include "report.h"
 #include "simulate.h"

@@ -18,7 +18,7 @@
 #include "parameter_cost.h"
 #include "plugin.h"
 #include "progress.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
 #include "runtime/state.h"

@@ -3,7 +3,7 @@
 /* The commands of `orrery`: one function each, in cmd_<verb>.c, listed in orrery.c. Each returns the exit
  * code: 0 done, 1 the run failed, 2 the input or the options are wrong. */
 #include <argp.h>
-#include "error.h"
+#include "orrery/error.h"
 
 int cmd_show(int argc, char **argv);
 int cmd_schedules(int argc, char **argv);

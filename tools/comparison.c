@@ -6,7 +6,7 @@
 #include "compare.h"
 #include "machine.h"
 #include "parameter_cost.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 /* ---- text ---- */
 

@@ -3,7 +3,7 @@
 /* What compare writes: a table for people, one JSON object, or a CSV of all rows. */
 #include <jansson.h>
 #include <stdio.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_comparison;
 struct orr_machine;

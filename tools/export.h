@@ -3,7 +3,7 @@
 /* A schedule as CSV, with what the format cannot say: a line on standard error, or with --strict-csv a refusal, and
  * beside FILE.csv the list of its stages, FILE.stages.json. A CSV of another name has none. */
 #include <stdbool.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_jobs;
 struct orr_machine;

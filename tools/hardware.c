@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "command.h"
-#include "nearest.h"
-#include "quantity.h"
+#include "orrery/nearest.h"
+#include "orrery/quantity.h"
 #include "runtime/ranks.h"
 
 enum { KEY_DEVICE = 2048, KEY_STREAMS };

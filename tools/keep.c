@@ -6,7 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "progress.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
 #include "runtime/state.h"

@@ -5,7 +5,7 @@
 #include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_checkpoint;
 struct orr_run;

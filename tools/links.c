@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "output.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "runtime/links.h"
 #include "runtime/ranks.h"
 

@@ -7,7 +7,7 @@
 
 #include "across.h"
 #include "command.h"
-#include "nearest.h"
+#include "orrery/nearest.h"
 
 static const struct {
 	const char *name;

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "output_file.h"
 
 struct orr_timeline;

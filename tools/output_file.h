@@ -5,7 +5,7 @@
  * stays, and what it points to is replaced. `-` is standard output, and the report then goes to standard error; what
  * is no regular file, such as /dev/null or a FIFO, is written directly. */
 #include <stdio.h>
-#include "error.h"
+#include "orrery/error.h"
 
 /* A file that this command reads: no output may be the same file, under any name. NULL is fine. */
 int output_keep(const char *path, struct orr_error *err);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "runtime/ranks.h"
 #include "schedule.h"
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "output_file.h"
 
 struct orr_run;

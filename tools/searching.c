@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "search/search.h"
 
 struct searching {

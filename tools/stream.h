@@ -2,7 +2,7 @@
 #define ORR_TOOLS_STREAM_H
 /* What a training as a stream has found of its parameters' versions. */
 #include <jansson.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_jobs;
 struct orr_run;

@@ -10,10 +10,10 @@
 #include "figures.h"
 #include "jobs.h"
 #include "output.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "report.h"
 #include "runtime/run.h"
-#include "sort.h"
+#include "base/sort.h"
 #include "stream.h"
 #include "timeline.h"
 

@@ -3,7 +3,7 @@
 /* The report of a training: what it came to, as text or as JSON. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "hardware.h"
 
 struct across_rank;

@@ -11,7 +11,7 @@
 #include "partition.h"
 #include "planning/plan.h"
 #include "plugin.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "output_file.h"
 #include "searching.h"
 #include "exchange/table.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sort.h"
+#include "base/sort.h"
 #include "weave.h"
 
 int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool split,

@@ -7,7 +7,7 @@
  * last is the pipeline's business, so cells need not be seconds. Any stage DAG, any placement. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "pipeline.h"
 
 /* A start that is not given: W goes to the first cell that is free after its B. */

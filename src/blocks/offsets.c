@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fold.h"
-#include "sort.h"
+#include "base/sort.h"
 #include "weave.h"
 
 #define CELLS 6      /* T: F, B and W of two stages */

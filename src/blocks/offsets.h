@@ -2,7 +2,7 @@
 #define ORR_OFFSETS_H
 /* A search over the building blocks of the V fold under a memory limit [3, appendix A]. */
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "pipeline.h"
 
 /* n of every job of the shortest order found in which no worker holds more than `stashes` stage

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
-#include "sort.h"
+#include "base/heap.h"
+#include "base/sort.h"
 
 struct filler {
 	struct orr_weave *weave;

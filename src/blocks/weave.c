@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sort.h"
+#include "base/sort.h"
 
 static int allocate(struct orr_weave *weave, struct orr_error *err)
 {

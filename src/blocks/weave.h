@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include "block.h"
 #include "jobs.h"
-#include "sort.h"
+#include "base/sort.h"
 
 /* What is held on a worker, or may be: both are looked after where stages differ in size. */
 struct orr_held {

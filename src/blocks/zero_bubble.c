@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery.h"
+#include "orrery/orrery.h"
 #include "schedules/split_one_f_one_b.h"
-#include "sort.h"
+#include "base/sort.h"
 
 /* What is open in the rules of the search. */
 struct rules {

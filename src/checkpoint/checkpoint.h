@@ -13,7 +13,7 @@
  * shard, manifest or lock that is read is refused. */
 #include <jansson.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "safetensors.h"
 
 /* One file of a checkpoint. No pointers: one process can tell it another. */

@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_folder {
 	int fd;              /* -1: closed */

@@ -5,7 +5,7 @@
  * the data. */
 #include <stdint.h>
 #include "checksum.h"
-#include "error.h"
+#include "orrery/error.h"
 #include "folder.h"
 
 /* A matrix, row after row, or a vector. */

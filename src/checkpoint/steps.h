@@ -4,7 +4,7 @@
  * removed. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "folder.h"
 
 #define ORR_STEP_NAME 32 /* room for any name below */

@@ -6,7 +6,7 @@
 #include "figures.h"
 #include "jobs.h"
 #include "layout.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "svg.h"
 #include "timeline.h"
 

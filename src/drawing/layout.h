@@ -4,8 +4,8 @@
  * SVG and trace draw from this, so that simulated and measured timelines look alike. */
 #include <stdint.h>
 #include <stdio.h>
-#include "error.h"
-#include "orrery.h"
+#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_timeline;
 

@@ -8,7 +8,7 @@
 
 #include "axis.h"
 #include "layout.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "svg.h"
 
 #define WIDTH 940

@@ -4,9 +4,9 @@
 
 #include "figures.h"
 #include "layout.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "timeline.h"
-#include "utf8.h"
+#include "base/utf8.h"
 
 #define CURVE "#8496b0"
 

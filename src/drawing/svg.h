@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_figures;
 struct orr_layout;

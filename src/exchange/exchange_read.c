@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "action.h"
-#include "sort.h"
+#include "base/sort.h"
 #include "table.h"
 
 #define MOST_BYTES ((size_t)256 << 20)

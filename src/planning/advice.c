@@ -10,7 +10,7 @@
 #include "partition.h"
 #include "pipeline.h"
 #include "plan.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 #define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [2] */
 #define MOST_STEPS 200000      /* of branch and bound */

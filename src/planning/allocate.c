@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sort.h"
+#include "base/sort.h"
 
 #define A_LIGHT_PART 50 /* of a worker: lighter layers fill up what is left */
 

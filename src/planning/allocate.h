@@ -4,7 +4,7 @@
  * memory [4, section 6]: in one piece per worker, or in any way. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_layers {
 	int n;

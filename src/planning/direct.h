@@ -4,7 +4,7 @@
  * each stage that reads it, over as many links as the two have pairs of replicas. What a link carries depends on two
  * stages, so cuts are told apart by which stage made what is still to be read. Private to the planner. */
 #include <stdbool.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_ideals;
 

@@ -30,7 +30,7 @@
 #include "direct.h"
 #include "ideals.h"
 #include "parameter_cost.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "tensors.h"
 
 /* The best pipeline between two ideals with at most so many components: its last stage begins at `cut` (-1:

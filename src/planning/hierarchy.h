@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "../../codelets/numerics.h"
-#include "error.h"
+#include "orrery/error.h"
 #include "machine.h"
 
 struct orr_ideals;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_graph;
 struct orr_machine;

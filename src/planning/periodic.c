@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "pipeline.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 static int64_t forward_of(const struct orr_pipeline *p, int s)
 {

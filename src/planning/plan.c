@@ -12,7 +12,7 @@
 #include "pipeline.h"
 #include "plan_draft.h"
 #include "plan_order.h"
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "schedule.h"
 #include "simulate.h"
 #include "exchange/table.h"

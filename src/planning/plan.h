@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "../../codelets/numerics.h"
-#include "error.h"
+#include "orrery/error.h"
 #include "hierarchy.h"
 #include "machine.h"
 #include "periodic.h"

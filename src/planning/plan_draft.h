@@ -2,7 +2,7 @@
 #define ORR_PLAN_DRAFT_H
 /* Stages on workers that were found one way or another. Private to the planner. */
 #include <stdbool.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_graph;
 struct orr_hierarchy;

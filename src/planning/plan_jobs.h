@@ -3,7 +3,7 @@
 /* The jobs of a plan's file, written and read: who computes each and owns its parameters, in which order, and the rules
  * of the order. See the keys in plan_jobs.c. */
 #include <jansson.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_jobs;
 struct orr_plan_file;

@@ -9,7 +9,7 @@
 #include "parameter_cost.h"
 #include "pipeline.h"
 #include "simulate.h"
-#include "sort.h"
+#include "base/sort.h"
 #include "exchange/table.h"
 #include "timeline.h"
 

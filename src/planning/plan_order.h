@@ -3,7 +3,7 @@
 /* From stages on workers to the order of every worker's jobs. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_machine;
 struct orr_pipeline;

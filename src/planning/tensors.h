@@ -5,7 +5,7 @@
  * once. Its gradient comes back the same way. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_graph;
 struct orr_ideals;

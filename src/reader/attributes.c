@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nearest.h"
-#include "quantity.h"
+#include "orrery/nearest.h"
+#include "orrery/quantity.h"
 
 struct place {
 	const char *file, *name;

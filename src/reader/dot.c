@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantity.h"
+#include "orrery/quantity.h"
 #include "scan.h"
 
 struct reader {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <cgraph.h>
 #include "draft.h"
-#include "nearest.h"
+#include "orrery/nearest.h"
 
 /* What reading keeps besides the draft. */
 struct orr_dot_durations {

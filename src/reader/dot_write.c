@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery.h"
+#include "orrery/orrery.h"
 
 /* In quotes, so that it reads back to text. */
 static void write_text(FILE *file, const char *text)

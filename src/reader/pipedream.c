@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 #define DASHES " -- "
 #define MARK "forward_compute_time="

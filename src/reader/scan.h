@@ -3,7 +3,7 @@
 /* Where things stand in a DOT file. libcgraph keeps no lines; this finds the line of every
  * operator, subgraph and attribute that the text names, and refuses a few things that libcgraph
  * reads as something else or not at all. */
-#include "error.h"
+#include "orrery/error.h"
 
 enum orr_mention_kind {
 	ORR_MENTION_NODE,     /* name; other: its attribute, or "" for the node itself */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery.h"
-#include "quantity.h"
+#include "orrery/orrery.h"
+#include "orrery/quantity.h"
 
 #define CHAIN "chain:"
 #define TOWERS "towers:"

@@ -3,7 +3,7 @@
 /* The tokens of a DOT text, with their lines. Private to scan.c. */
 #include <stdbool.h>
 #include <stddef.h>
-#include "error.h"
+#include "orrery/error.h"
 
 enum orr_token_kind {
 	ORR_TOKEN_END,

@@ -1,7 +1,7 @@
 #ifndef ORR_COMPILE_H
 #define ORR_COMPILE_H
 /* From a stage's operators to the program that computes it. */
-#include "../error.h"
+#include "orrery/error.h"
 #include "../../codelets/program.h"
 
 struct orr_dataset;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <starpu.h>
-#include "../error.h"
+#include "orrery/error.h"
 
 struct orr_nccl;
 struct orr_program;

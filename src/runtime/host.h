@@ -4,7 +4,7 @@
  * there. Pure: it asks the topology that it is given and nothing else, so that ranks that see the
  * same host agree without a word. */
 #include <hwloc.h>
-#include "../error.h"
+#include "orrery/error.h"
 
 /* What one of the ranks on a host has. Both arrays are owned. */
 struct orr_share {

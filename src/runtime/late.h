@@ -3,7 +3,7 @@
 /* (tests) A long link between ranks, where the machine cannot make one: who reads what has come
  * waits a little longer. Does nothing without a delay (orr_ranks_delay_data). */
 #include <starpu.h>
-#include "../error.h"
+#include "orrery/error.h"
 
 int orr_late_start(void); /* 0, or a number of errno */
 void orr_late_stop(void); /* nothing is on its way any more */

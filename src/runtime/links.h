@@ -3,7 +3,7 @@
 /* What a message between two ranks takes, measured by sending it there and back. One of two files:
  * links_mpi.c, or links_none.c where StarPU's MPI was not found. */
 #include <stdint.h>
-#include "../error.h"
+#include "orrery/error.h"
 
 /* Between rank a and a larger rank b; MPI's own times, without those of the threads that start a
  * transfer and take it. */

@@ -6,7 +6,7 @@
 #include "../../codelets/device.h"
 #include "../../codelets/kernels.h"
 #include "../pipeline.h"
-#include "../sort.h"
+#include "base/sort.h"
 #include "compile.h"
 #include "options.h"
 

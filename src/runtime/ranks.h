@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "../error.h"
+#include "orrery/error.h"
 #include "../traffic.h"
 
 /* Join the other ranks, once per process; does nothing when it was not started by mpirun, or has

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "../../codelets/numerics.h"
-#include "../error.h"
+#include "orrery/error.h"
 
 struct orr_dataset;
 struct orr_jobs;

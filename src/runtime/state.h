@@ -9,7 +9,7 @@
  * Under mpirun all ranks call these together, with the same arguments and the same outcome; each
  * writes a shard with what it owns, and reads what it owns from whichever shard has it. */
 #include <stdint.h>
-#include "../error.h"
+#include "orrery/error.h"
 
 struct orr_checkpoint;
 struct orr_run;

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
-#include "sort.h"
+#include "base/heap.h"
+#include "base/sort.h"
 
 #define DENSE 3072 /* jobs: up to here all pairs are looked at */
 

@@ -2,7 +2,7 @@
 #define ORR_BOUNDS_H
 /* What no order of a placement can beat: lower bounds on the makespan under a limit of memory. */
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "pipeline.h"
 #include "trial.h"
 

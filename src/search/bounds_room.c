@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sort.h"
+#include "base/sort.h"
 
 #define MOST 128 /* Bs, and Fs, that are looked at */
 

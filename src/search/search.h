@@ -8,7 +8,7 @@
  * are the simulator's with pipeline->latency_ns and bandwidth_bytes_per_s; while it looks around,
  * transfers do not wait for each other. More effort never finds a longer order. */
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "pipeline.h"
 
 enum orr_placement {

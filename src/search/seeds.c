@@ -7,7 +7,7 @@
 #include "machine.h"
 #include "schedule.h"
 #include "simulate.h"
-#include "sort.h"
+#include "base/sort.h"
 #include "timeline.h"
 #include "planning/periodic.h"
 

@@ -3,7 +3,7 @@
 /* Orders to start a search from: those of the named schedules. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "pipeline.h"
 
 struct orr_schedule;

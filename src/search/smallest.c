@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
+#include "base/heap.h"
 
 #define MOST_STATES 20000
 #define MOST_STAGES 2048 /* with more, a path is too long to look for */

@@ -5,7 +5,7 @@
  * one alone. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "trial.h"
 
 struct orr_smallest {

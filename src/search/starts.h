@@ -4,7 +4,7 @@
  * to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "pipeline.h"
 
 struct orr_starts {

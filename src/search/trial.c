@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "machine.h"
-#include "sort.h"
+#include "base/sort.h"
 
 static int allocate(struct orr_trial *t, struct orr_error *err)
 {

@@ -5,7 +5,7 @@
  * for another one on its link, and less than those elsewhere. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 #include "jobs.h"
 
 /* What a worker holds, or may hold at most. */

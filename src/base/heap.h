@@ -3,7 +3,7 @@
 /* A priority queue of small records: smallest (key, tie, value) first. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery/error.h"
 
 struct orr_entry {
 	int64_t key, tie;

@@ -1,4 +1,4 @@
-#include "nearest.h"
+#include "orrery/nearest.h"
 
 #include <ctype.h>
 #include <stdbool.h>

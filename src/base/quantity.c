@@ -1,11 +1,11 @@
-#include "quantity.h"
+#include "orrery/quantity.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "orrery.h"
+#include "orrery/orrery.h"
 
 /* A decimal number: mantissa * 10^exponent. Read here rather than by strtod, so that neither the
  * locale nor binary rounding changes what a file says. */
