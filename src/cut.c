@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "machine.h"
 
 #define UNASKED_STAGES 4 /* where neither stages nor workers are given */

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "base/heap.h"
 
 struct numbering {

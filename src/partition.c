@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cut.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "machine.h"
 #include "numbering.h"
 #include "pipeline.h"

@@ -1,6 +1,6 @@
 #include "replay.h"
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "machine.h"
 #include "planning/plan.h"

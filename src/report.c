@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "drawing/layout.h"
 #include "parameter_cost.h"

@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "../src/graph.h"
+#include "orrery/graph.h"
 #include "../src/machine.h"
 #include "../src/partition.h"
 #include "../src/runtime/engine.h"

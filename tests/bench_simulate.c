@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "machine.h"
 #include "partition.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../src/graph.h"
+#include "orrery/graph.h"
 #include "../src/machine.h"
 #include "../src/partition.h"
 #include "../src/runtime/engine.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "dataset.h"
-#include "graph.h"
+#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "machine.h"
 #include "partition.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset.h"
-#include "graph.h"
+#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "pipeline.h"
 #include "../codelets/device.h"
 #include "../src/runtime/compile.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 
 static int64_t n_parameters(const struct orr_graph *g, int k)
 {

@@ -3,7 +3,7 @@
 /* Graphs built by hand, so that what computes is tested without what reads files; with data to
  * match, and cut into stages as the test says. */
 #include <stdint.h>
-#include "graph.h"
+#include "orrery/graph.h"
 #include "pipeline.h"
 
 #define SMALL_MODEL_MAX 24

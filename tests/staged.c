@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "pipeline.h"
 #include "../codelets/device.h"
 #include "../codelets/optimizer.h"

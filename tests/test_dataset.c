@@ -1,4 +1,4 @@
-#include "dataset.h"
+#include "orrery/dataset.h"
 
 #include <check.h>
 #include <math.h>

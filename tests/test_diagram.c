@@ -6,7 +6,7 @@
 
 #include "drawing/diagram.h"
 #include "golden.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "partition.h"
 #include "pipelines.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "orrery/orrery.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))

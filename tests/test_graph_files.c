@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 
 static struct orr_graph *read_source(const char *source)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "machine.h"
 #include "numbering.h"
 #include "partition.h"

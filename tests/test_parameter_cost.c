@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "parameter_cost.h"
 #include "pipelines.h"
 #include "planning/plan.h"

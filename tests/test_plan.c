@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "planning/hierarchy.h"
 #include "planning/ideals.h"
 #include "figures.h"

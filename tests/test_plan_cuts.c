@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "planning/plan.h"
 
 #define MOST 8 /* operators */

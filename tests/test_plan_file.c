@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "machine.h"
 #include "orrery/orrery.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "orrery/orrery.h"
 #include "planning/plan.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset.h"
+#include "orrery/dataset.h"
 #include "reference.h"
 #include "small_model.h"
 #include "staged.h"

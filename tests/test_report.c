@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "golden.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "partition.h"
 #include "pipelines.h"
 #include "report.h"

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
-#include "dataset.h"
-#include "graph.h"
+#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "machine.h"
 #include "partition.h"

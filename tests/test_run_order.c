@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "machine.h"
 #include "pipeline.h"

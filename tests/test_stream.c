@@ -8,7 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "delayed.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "pipeline.h"
 #include "training.h"

@@ -3,7 +3,7 @@
 /* A small model on its way from text to a run. Any failure fails the test. */
 #include <stdint.h>
 
-#include "dataset.h"
+#include "orrery/dataset.h"
 #include "schedule.h"
 #include "../src/runtime/run.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "command.h"
-#include "dataset.h"
+#include "orrery/dataset.h"
 #include "jobs.h"
 #include "orrery/quantity.h"
 #include "runtime/ranks.h"

@@ -8,7 +8,7 @@
 #include "compare.h"
 #include "comparison.h"
 #include "exchange/table.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "output.h"
 #include "planning/plan.h"
 #include "plugin.h"

@@ -7,7 +7,7 @@
 #include "planning/advice.h"
 #include "command.h"
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "output.h"
 #include "parameter_cost.h"
 #include "pipeline.h"

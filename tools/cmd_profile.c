@@ -8,7 +8,7 @@
 #include "across.h"
 #include "command.h"
 #include "cut.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "links.h"
 #include "output.h"
 #include "partition.h"

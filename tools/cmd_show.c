@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "command.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "output.h"
 #include "orrery/orrery.h"
 #include "orrery/quantity.h"

@@ -6,7 +6,7 @@
 #include "drawing/diagram.h"
 #include "export.h"
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "output.h"
 #include "pipeline.h"
 #include "plugin.h"

@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "across.h"
 #include "command.h"
-#include "dataset.h"
+#include "orrery/dataset.h"
 #include "figures.h"
 #include "hardware.h"
 #include "keep.h"

@@ -9,7 +9,7 @@
 #include "exchange/exchange.h"
 #include "exchange/losses.h"
 #include "exchange/table.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "output.h"
 #include "pipeline.h"

@@ -4,7 +4,7 @@
  * and the way from there to the jobs. */
 #include <argp.h>
 #include <stdbool.h>
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "machine.h"
 #include "pipeline.h"

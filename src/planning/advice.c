@@ -5,7 +5,7 @@
 
 #include "allocate.h"
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "machine.h"
 #include "partition.h"
 #include "pipeline.h"

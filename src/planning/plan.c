@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "ideals.h"
 #include "jobs.h"
 #include "partition.h"

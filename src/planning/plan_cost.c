@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "graph.h"
+#include "orrery/graph.h"
 #include "machine.h"
 #include "pipeline.h"
 #include "plan_draft.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cut.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "hierarchy.h"
 #include "ideals.h"
 #include "machine.h"

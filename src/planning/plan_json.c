@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "parameter_cost.h"
 #include "pipeline.h"

@@ -7,7 +7,7 @@
 
 #include "exchange/table.h"
 #include "figures.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "jobs.h"
 #include "numbering.h"
 #include "partition.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "allocate.h"
-#include "graph.h"
+#include "orrery/graph.h"
 #include "machine.h"
 #include "partition.h"
 #include "parameter_cost.h"

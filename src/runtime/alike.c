@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../checkpoint/checksum.h"
-#include "../graph.h"
+#include "orrery/graph.h"
 #include "../planning/plan.h"
 #include "ranks.h"
 

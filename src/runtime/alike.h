@@ -1,7 +1,7 @@
 #ifndef ORR_ALIKE_H
 #define ORR_ALIKE_H
 /* (private to the runtime) Every rank unrolls the jobs by itself, and all must come to the same. */
-#include "../dataset.h"
+#include "orrery/dataset.h"
 #include "../jobs.h"
 #include "run.h"
 

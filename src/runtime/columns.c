@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "../graph.h"
+#include "orrery/graph.h"
 #include "../jobs.h"
 #include "ranks.h"
 #include "run.h"

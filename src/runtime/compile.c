@@ -5,7 +5,7 @@
 
 #include "../../codelets/device.h"
 #include "../../codelets/program_layout.h"
-#include "../graph.h"
+#include "orrery/graph.h"
 #include "../pipeline.h"
 
 /* What is known of an operator while its stage is compiled. */

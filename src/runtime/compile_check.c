@@ -3,8 +3,8 @@
 #include <limits.h>
 #include <math.h>
 
-#include "../dataset.h"
-#include "../graph.h"
+#include "orrery/dataset.h"
+#include "orrery/graph.h"
 
 /* What the file reader cannot refuse, because a graph that is only simulated may have it. */
 int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err)

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <starpu.h>
 #include "../../codelets/codelets.h"
-#include "../dataset.h"
+#include "orrery/dataset.h"
 #include "../jobs.h"
 #include "../timeline.h"
 #include "data.h"

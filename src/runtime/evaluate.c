@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../graph.h"
+#include "orrery/graph.h"
 
 /* Rows that are computed at once. */
 #define CHUNK 256

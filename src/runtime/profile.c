@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "../dataset.h"
+#include "orrery/dataset.h"
 #include "../exchange/table.h"
-#include "../graph.h"
+#include "orrery/graph.h"
 #include "../jobs.h"
 #include "../pipeline.h"
 #include "../schedule.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "checkpoint/checkpoint.h"
-#include "../graph.h"
+#include "orrery/graph.h"
 #include "../parameter_cost.h"
 #include "engine.h"
 

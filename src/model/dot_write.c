@@ -1,7 +1,7 @@
 /* A graph as DOT that reads back to the same graph. Operators stand in the order of their numbers,
  * so that reading numbers them alike; an encoder's subgraph is opened again for every run of its
  * operators, which is one subgraph to DOT. */
-#include "graph.h"
+#include "orrery/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

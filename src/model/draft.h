@@ -4,7 +4,7 @@
  * unfolded. Private to the readers: they fill drafts, orr_draft_finish makes the graph. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "graph.h"
+#include "orrery/graph.h"
 
 #define ORR_MOST_OPERATORS 1000000 /* in a graph, repeats unfolded */
 #define ORR_MOST_EDGES 10000000

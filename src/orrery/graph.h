@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "orrery/error.h"
+#include "error.h"
 
 enum orr_op {
 	ORR_OP_COST,  /* a study operator: costs and nothing to compute */

@@ -1,9 +1,9 @@
-#include "graph.h"
+#include "orrery/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "reader/draft.h"
+#include "draft.h"
 #include "base/heap.h"
 
 static const char *const op_names[ORR_N_OPS] = {

@@ -2,7 +2,7 @@
 #define ORR_DATASET_H
 /* A dataset: a CSV file of numbers, a sample a row, and the seeded order in which training sees it. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_dataset {
 	int64_t n_rows, n_columns; /* of the file */
