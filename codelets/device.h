@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "optimizer.h"
-#include "numerics.h"
+#include "orrery/numerics.h"
 
 #ifdef __cplusplus
 extern "C" {

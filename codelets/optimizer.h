@@ -5,7 +5,7 @@
  * corrected for their start at zero. */
 #include <stdint.h>
 #include "elements.h"
-#include "numerics.h"
+#include "orrery/numerics.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "../codelets/numerics.h"
+#include "orrery/numerics.h"
 #include "orrery/error.h"
 #include "untested.h"
 

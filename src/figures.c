@@ -7,8 +7,8 @@
 
 #include "footprint.h"
 #include "jobs.h"
-#include "machine.h"
-#include "parameter_cost.h"
+#include "orrery/machine.h"
+#include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "timeline.h"
 #include "versions.h"

@@ -3,7 +3,7 @@
 /* The figures of a timeline: how long, how idle, how much memory, how much traffic. Exact. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "../codelets/numerics.h"
+#include "orrery/numerics.h"
 #include "orrery/error.h"
 #include "steady.h"
 

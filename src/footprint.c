@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "jobs.h"
-#include "parameter_cost.h"
+#include "orrery/parameter_cost.h"
 #include "timeline.h"
 #include "versions.h"
 

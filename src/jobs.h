@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "schedule.h"
 
 struct orr_stream;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "timeline.h"
 
 static size_t link_between(int from, int to)

@@ -2,7 +2,7 @@
 
 #include "orrery/graph.h"
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "planning/plan.h"
 #include "planning/plan_jobs.h"
 #include "report.h"

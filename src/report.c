@@ -9,7 +9,7 @@
 #include "orrery/graph.h"
 #include "jobs.h"
 #include "drawing/layout.h"
-#include "parameter_cost.h"
+#include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "stages.h"
 #include "timeline.h"

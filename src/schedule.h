@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include "orrery/error.h"
 #include "orrery/orrery.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 enum orr_order {
 	ORR_ORDER_STRICT, /* a worker runs its jobs in the order of n and waits for the next one */

@@ -6,7 +6,7 @@
 
 #include "base/heap.h"
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "network.h"
 #include "timeline.h"
 #include "versions.h"

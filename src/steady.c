@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "simulate.h"
 #include "stream.h"
 #include "timeline.h"

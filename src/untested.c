@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 
 /* Which sizes there are. */
 struct sizes {

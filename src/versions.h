@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include "orrery/error.h"
 #include "orrery/orrery.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 struct orr_jobs;
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "../src/machine.h"
-#include "../src/partition.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
 #include "../src/runtime/engine.h"
 
 #define N_ROUNDS 15

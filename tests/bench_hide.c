@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "training.h"
 #include "../src/runtime/ranks.h"
 

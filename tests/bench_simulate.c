@@ -6,9 +6,9 @@
 
 #include "orrery/graph.h"
 #include "jobs.h"
-#include "machine.h"
-#include "partition.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
 #include "schedule.h"
 #include "simulate.h"
 #include "timeline.h"

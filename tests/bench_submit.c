@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "orrery/graph.h"
-#include "../src/machine.h"
-#include "../src/partition.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
 #include "../src/runtime/engine.h"
 #include "../src/traffic.h"
 

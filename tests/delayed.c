@@ -6,7 +6,7 @@
 
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "../codelets/device.h"
 #include "../src/runtime/compile.h"
 

@@ -9,8 +9,8 @@
 
 #include "exchange/exchange.h"
 #include "jobs.h"
-#include "machine.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/pipeline.h"
 #include "simulate.h"
 #include "exchange/table.h"
 #include "timeline.h"

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "machine.h"
-#include "partition.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
 
 #define MOST_OPERATORS 200 /* that are worth the time */
 

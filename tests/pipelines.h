@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include "figures.h"
 #include "jobs.h"
-#include "machine.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/pipeline.h"
 #include "schedule.h"
 #include "simulate.h"
 #include "timeline.h"

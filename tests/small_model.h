@@ -4,7 +4,7 @@
  * match, and cut into stages as the test says. */
 #include <stdint.h>
 #include "orrery/graph.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 #define SMALL_MODEL_MAX 24
 #define SMALL_MODEL_WIDTH 64

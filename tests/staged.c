@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "../codelets/device.h"
 #include "../codelets/optimizer.h"
 #include "../src/runtime/compile.h"

@@ -7,7 +7,7 @@
 #include "drawing/diagram.h"
 #include "golden.h"
 #include "orrery/graph.h"
-#include "partition.h"
+#include "orrery/partition.h"
 #include "pipelines.h"
 
 static const struct {

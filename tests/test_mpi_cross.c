@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "jobs.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "schedules/one_f_one_b.h"
 #include "schedules/split_one_f_one_b.h"
 #include "traffic.h"

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "machine.h"
-#include "numbering.h"
-#include "partition.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "pipeline/numbering.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
 #include "planning/plan.h"
 
 /* Stages as somebody named them, a letter an operator in the graph's order ("-": none yet), and the numbers

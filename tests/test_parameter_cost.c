@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "parameter_cost.h"
+#include "orrery/parameter_cost.h"
 #include "pipelines.h"
 #include "planning/plan.h"
 #include "search/search.h"

@@ -12,9 +12,9 @@
 #include "planning/ideals.h"
 #include "figures.h"
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "orrery/orrery.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "planning/plan.h"
 #include "timeline.h"
 

@@ -7,10 +7,10 @@
 
 #include "orrery/graph.h"
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "orrery/orrery.h"
-#include "partition.h"
-#include "pipeline.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
 #include "planning/plan.h"
 #include "schedule.h"
 #include "simulate.h"

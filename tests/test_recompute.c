@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "partition.h"
+#include "orrery/partition.h"
 #include "pipelines.h"
 
 /* A chain whose first stage reads data of the size of an edge. */

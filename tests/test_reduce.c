@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "training.h"
 #include "../src/runtime/engine.h"
 

@@ -6,7 +6,7 @@
 
 #include "golden.h"
 #include "orrery/graph.h"
-#include "partition.h"
+#include "orrery/partition.h"
 #include "pipelines.h"
 #include "report.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "jobs.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "reference.h"
 #include "training.h"
 #include "../src/runtime/engine.h"

@@ -7,8 +7,8 @@
 
 #include "orrery/graph.h"
 #include "jobs.h"
-#include "machine.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/pipeline.h"
 #include "simulate.h"
 #include "timeline.h"
 #include "training.h"

@@ -6,7 +6,7 @@
 
 #include "figures.h"
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "oracle.h"
 #include "simulate.h"
 #include "timeline.h"

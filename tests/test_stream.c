@@ -10,7 +10,7 @@
 #include "delayed.h"
 #include "orrery/graph.h"
 #include "jobs.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "training.h"
 #include "versions.h"
 #include "../src/runtime/options.h"

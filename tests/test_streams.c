@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "machine.h"
+#include "orrery/machine.h"
 #include "pipelines.h"
 #include "simulate.h"
 #include "steady.h"

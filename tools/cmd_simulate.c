@@ -8,7 +8,7 @@
 #include "figures.h"
 #include "orrery/graph.h"
 #include "output.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "plugin.h"
 #include "orrery/quantity.h"
 #include "replay.h"

@@ -15,7 +15,7 @@
 #include "hardware.h"
 #include "keep.h"
 #include "output.h"
-#include "parameter_cost.h"
+#include "orrery/parameter_cost.h"
 #include "plugin.h"
 #include "progress.h"
 #include "orrery/quantity.h"

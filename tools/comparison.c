@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "compare.h"
-#include "machine.h"
-#include "parameter_cost.h"
+#include "orrery/machine.h"
+#include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 
 /* ---- text ---- */

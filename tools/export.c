@@ -12,7 +12,7 @@
 #include "orrery/graph.h"
 #include "jobs.h"
 #include "output.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "simulate.h"
 #include "stages.h"
 #include "timeline.h"

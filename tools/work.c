@@ -7,8 +7,8 @@
 
 #include "command.h"
 #include "figures.h"
-#include "parameter_cost.h"
-#include "partition.h"
+#include "orrery/parameter_cost.h"
+#include "orrery/partition.h"
 #include "planning/plan.h"
 #include "plugin.h"
 #include "orrery/quantity.h"

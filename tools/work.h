@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include "orrery/graph.h"
 #include "jobs.h"
-#include "machine.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/pipeline.h"
 #include "schedule.h"
 
 struct work_options {

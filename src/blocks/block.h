@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 /* A start that is not given: W goes to the first cell that is free after its B. */
 #define ORR_BLOCK_FREE INT64_MIN

@@ -3,7 +3,7 @@
 /* A search over the building blocks of the V fold under a memory limit [3, appendix A]. */
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 /* n of every job of the shortest order found in which no worker holds more than `stashes` stage
  * stashes, with the pipeline's own durations and a split backward. Never longer than V-Min, V-Half

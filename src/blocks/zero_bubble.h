@@ -9,7 +9,7 @@
  * care; stages of one worker (s mod n_workers) share its time. */
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 struct orr_zero_bubble {
 	int most;    /* whole stashes that a stage may hold */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "jobs.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct orr_losses *losses, const char *format, ...)
 {

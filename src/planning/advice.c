@@ -6,9 +6,9 @@
 #include "allocate.h"
 #include "figures.h"
 #include "orrery/graph.h"
-#include "machine.h"
-#include "partition.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
 #include "plan.h"
 #include "orrery/quantity.h"
 

@@ -29,7 +29,7 @@
 
 #include "direct.h"
 #include "ideals.h"
-#include "parameter_cost.h"
+#include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "tensors.h"
 

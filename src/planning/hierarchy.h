@@ -5,9 +5,9 @@
  * ideals of the graph. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "../../codelets/numerics.h"
+#include "orrery/numerics.h"
 #include "orrery/error.h"
-#include "machine.h"
+#include "orrery/machine.h"
 
 struct orr_ideals;
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "machine.h"
-#include "partition.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
 #include "tensors.h"
 
 /* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the reader's;

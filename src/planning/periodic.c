@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "orrery/quantity.h"
 
 static int64_t forward_of(const struct orr_pipeline *p, int s)

@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "../../codelets/numerics.h"
+#include "orrery/numerics.h"
 #include "orrery/error.h"
 #include "hierarchy.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "periodic.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 struct orr_graph;
 struct orr_table;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "orrery/graph.h"
-#include "machine.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/pipeline.h"
 #include "plan_draft.h"
 
 static double seconds(int64_t ns)

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-#include "cut.h"
+#include "orrery/cut.h"
 #include "orrery/graph.h"
 #include "hierarchy.h"
 #include "ideals.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "plan.h"
 
 void orr_plan_draft_fini(struct orr_plan_draft *d)

@@ -13,7 +13,7 @@
 
 #include "exchange/table.h"
 #include "jobs.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "plan.h"
 #include "stream.h"
 #include "versions.h"

@@ -10,8 +10,8 @@
 #include "figures.h"
 #include "orrery/graph.h"
 #include "jobs.h"
-#include "parameter_cost.h"
-#include "pipeline.h"
+#include "orrery/parameter_cost.h"
+#include "orrery/pipeline.h"
 #include "plan_jobs.h"
 #include "exchange/table.h"
 

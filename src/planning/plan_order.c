@@ -5,9 +5,9 @@
 
 #include "figures.h"
 #include "jobs.h"
-#include "machine.h"
-#include "parameter_cost.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/parameter_cost.h"
+#include "orrery/pipeline.h"
 #include "simulate.h"
 #include "base/sort.h"
 #include "exchange/table.h"

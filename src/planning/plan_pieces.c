@@ -5,10 +5,10 @@
 
 #include "allocate.h"
 #include "orrery/graph.h"
-#include "machine.h"
-#include "partition.h"
-#include "parameter_cost.h"
-#include "pipeline.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
+#include "orrery/parameter_cost.h"
+#include "orrery/pipeline.h"
 #include "plan.h"
 
 #define MOST_STEPS 2000000 /* of branch and bound: a second at most */

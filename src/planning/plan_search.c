@@ -6,7 +6,7 @@
 
 #include "figures.h"
 #include "jobs.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "simulate.h"
 #include "exchange/table.h"
 #include "search/search.h"

@@ -5,7 +5,7 @@
 
 #include "orrery/graph.h"
 #include "ideals.h"
-#include "partition.h"
+#include "orrery/partition.h"
 
 /* The units that read each operator: through free operators too, which are where they are read. Operators are numbered
  * along the edges. */

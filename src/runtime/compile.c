@@ -6,7 +6,7 @@
 #include "../../codelets/device.h"
 #include "../../codelets/program_layout.h"
 #include "orrery/graph.h"
-#include "../pipeline.h"
+#include "orrery/pipeline.h"
 
 /* What is known of an operator while its stage is compiled. */
 struct note {

@@ -5,7 +5,7 @@
 
 #include "../../codelets/device.h"
 #include "../../codelets/kernels.h"
-#include "../pipeline.h"
+#include "orrery/pipeline.h"
 #include "base/sort.h"
 #include "compile.h"
 #include "options.h"

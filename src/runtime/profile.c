@@ -6,7 +6,7 @@
 #include "../exchange/table.h"
 #include "orrery/graph.h"
 #include "../jobs.h"
-#include "../pipeline.h"
+#include "orrery/pipeline.h"
 #include "../schedule.h"
 #include "../timeline.h"
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "../../codelets/numerics.h"
+#include "orrery/numerics.h"
 #include "orrery/error.h"
 
 struct orr_dataset;

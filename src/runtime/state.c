@@ -6,7 +6,7 @@
 #include <string.h>
 #include "checkpoint/checkpoint.h"
 #include "orrery/graph.h"
-#include "../parameter_cost.h"
+#include "orrery/parameter_cost.h"
 #include "engine.h"
 
 /* An operator has two tensors at most, each with two of the optimizer's at most. */

@@ -3,7 +3,7 @@
 /* What no order of a placement can beat: lower bounds on the makespan under a limit of memory. */
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "trial.h"
 
 struct orr_bounds {

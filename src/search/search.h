@@ -9,7 +9,7 @@
  * transfers do not wait for each other. More effort never finds a longer order. */
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 enum orr_placement {
 	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "jobs.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "schedule.h"
 #include "simulate.h"
 #include "base/sort.h"

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 struct orr_schedule;
 struct orr_timeline;

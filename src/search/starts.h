@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 struct orr_starts {
 	const struct orr_pipeline *p;

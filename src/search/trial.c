@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "orrery/machine.h"
 #include "base/sort.h"
 
 static int allocate(struct orr_trial *t, struct orr_error *err)

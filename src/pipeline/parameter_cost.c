@@ -1,4 +1,4 @@
-#include "parameter_cost.h"
+#include "orrery/parameter_cost.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cut.h"
+#include "orrery/cut.h"
 
 #include <float.h>
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "machine.h"
+#include "orrery/machine.h"
 
 #define UNASKED_STAGES 4 /* where neither stages nor workers are given */
 #define MOST_OPERATORS                                                                             \

@@ -1,4 +1,4 @@
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

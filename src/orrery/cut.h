@@ -2,7 +2,7 @@
 #define ORR_CUT_H
 /* Cutting operators into connected stages of balanced cost, along one topological order. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_graph;
 struct orr_machine;

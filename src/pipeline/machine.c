@@ -1,4 +1,4 @@
-#include "machine.h"
+#include "orrery/machine.h"
 
 #include <math.h>
 

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "../codelets/numerics.h"
-#include "orrery/error.h"
+#include "numerics.h"
+#include "error.h"
 
 /* Bytes for each parameter, which itself is a float32 whatever the precision. */
 struct orr_parameter_cost {

@@ -2,7 +2,7 @@
 #define ORR_PARTITION_H
 /* From operators to stages: which operator belongs to which stage, and what each stage costs. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_graph;
 struct orr_machine;

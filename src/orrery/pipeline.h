@@ -4,9 +4,9 @@
  * schedule sees, so a plug-in needs this header and schedule.h and no function of the library. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "../codelets/numerics.h"
-#include "orrery/error.h"
-#include "orrery/orrery.h"
+#include "numerics.h"
+#include "error.h"
+#include "orrery.h"
 
 struct orr_graph;
 

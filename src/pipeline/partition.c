@@ -1,15 +1,15 @@
-#include "partition.h"
+#include "orrery/partition.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cut.h"
+#include "orrery/cut.h"
 #include "orrery/graph.h"
-#include "machine.h"
+#include "orrery/machine.h"
 #include "numbering.h"
-#include "pipeline.h"
+#include "orrery/pipeline.h"
 #include "base/sort.h"
 
 static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *err,
