@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "figures.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "simulate.h"
 #include "timeline.h"

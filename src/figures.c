@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "footprint.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "timeline.h"
-#include "versions.h"
+#include "orrery/versions.h"
 
 static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)
 {

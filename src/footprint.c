@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/parameter_cost.h"
 #include "timeline.h"
-#include "versions.h"
+#include "orrery/versions.h"
 
 /* ---- what comes and goes with a microbatch ---- */
 

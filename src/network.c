@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "timeline.h"
 

@@ -1,7 +1,7 @@
 #include "replay.h"
 
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "planning/plan.h"
 #include "planning/plan_jobs.h"

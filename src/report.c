@@ -7,13 +7,13 @@
 
 #include "figures.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "drawing/layout.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "stages.h"
 #include "timeline.h"
-#include "versions.h"
+#include "orrery/versions.h"
 
 /* A column of the table, which has two lines of headings. A count and its bytes share one. */
 struct column {

@@ -1,4 +1,4 @@
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "orrery/nearest.h"
 #include "planning/plan.h"
 #include "orrery/quantity.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 
 #define MAX_PARAMETERS 8
 

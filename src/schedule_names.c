@@ -1,5 +1,5 @@
 /* The built-in schedules and what they are called. */
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "network.h"
 #include "timeline.h"
-#include "versions.h"
+#include "orrery/versions.h"
 
 enum event {
 	EVENT_END,     /* the job or update on worker `id` ends */

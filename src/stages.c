@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/quantity.h"
 
 #define CELL 72

@@ -2,10 +2,10 @@
 
 #include <stdbool.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "simulate.h"
-#include "stream.h"
+#include "orrery/stream.h"
 #include "timeline.h"
 
 /* Streams are tried up to so many jobs: many times what any pipeline took to repeat itself. */

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "base/sort.h"
-#include "versions.h"
+#include "orrery/versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
 			struct orr_error *err)

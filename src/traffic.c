@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 
 const char *orr_traffic_name(enum orr_traffic_kind kind)
 {

@@ -1,7 +1,7 @@
 /* Plug-ins that must be refused; BAD chooses which. Their schedule has the symbol of a built-in one, as a copy
  * of its file has. */
 #include <stdlib.h>
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {

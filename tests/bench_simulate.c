@@ -5,11 +5,11 @@
 #include <time.h>
 
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 #include "simulate.h"
 #include "timeline.h"
 

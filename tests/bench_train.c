@@ -7,13 +7,13 @@
 
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "reference.h"
 #include "runtime/run.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 enum { N_WORKERS = 2, N_MICROBATCHES = 4, BATCH = 96, STEPS = 40, REPEATS = 3 };
 

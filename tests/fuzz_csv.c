@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "exchange/exchange.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "simulate.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "timeline.h"
 
 #define MOST_JOBS 3000 /* that are worth the time */

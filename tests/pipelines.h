@@ -3,10 +3,10 @@
 /* Pipelines and whole ways through, short to write in a test. Any failure fails the test. */
 #include <stdint.h>
 #include "figures.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 #include "simulate.h"
 #include "timeline.h"
 

@@ -7,7 +7,7 @@
 
 #include "figures.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/orrery.h"
 #include "planning/advice.h"
 #include "planning/plan.h"

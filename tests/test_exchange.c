@@ -9,7 +9,7 @@
 #include "exchange/exchange.h"
 #include "exchange/losses.h"
 #include "pipelines.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

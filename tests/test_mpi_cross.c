@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "schedules/one_f_one_b.h"
 #include "schedules/split_one_f_one_b.h"

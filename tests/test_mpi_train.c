@@ -11,13 +11,13 @@
 
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "timeline.h"
 #include "traffic.h"
-#include "versions.h"
+#include "orrery/versions.h"
 #include "../src/runtime/ranks.h"
 #include "../src/runtime/run.h"
 

@@ -11,7 +11,7 @@
 #include "planning/hierarchy.h"
 #include "planning/ideals.h"
 #include "figures.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/orrery.h"
 #include "orrery/pipeline.h"

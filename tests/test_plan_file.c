@@ -6,15 +6,15 @@
 #include <unistd.h>
 
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/orrery.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "planning/plan.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 #include "simulate.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "timeline.h"
 
 static struct orr_graph *read_graph(const char *source)

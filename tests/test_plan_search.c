@@ -6,7 +6,7 @@
 
 #include "figures.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/orrery.h"
 #include "planning/plan.h"
 #include "search/search.h"

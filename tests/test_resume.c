@@ -11,11 +11,11 @@
 #include "checkpoint/checkpoint.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 #include "../src/runtime/run.h"
 #include "../src/runtime/state.h"
 

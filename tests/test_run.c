@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "reference.h"
 #include "training.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "simulate.h"

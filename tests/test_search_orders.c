@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "search/search.h"
 #include "search/smallest.h"
 #include "search/trial.h"

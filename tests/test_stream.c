@@ -9,10 +9,10 @@
 #include "checkpoint/checkpoint.h"
 #include "delayed.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "training.h"
-#include "versions.h"
+#include "orrery/versions.h"
 #include "../src/runtime/options.h"
 #include "../src/runtime/state.h"
 

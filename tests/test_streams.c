@@ -6,9 +6,9 @@
 #include "pipelines.h"
 #include "simulate.h"
 #include "steady.h"
-#include "stream.h"
+#include "orrery/stream.h"
 #include "timeline.h"
-#include "versions.h"
+#include "orrery/versions.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "stream.h"
-#include "versions.h"
+#include "orrery/stream.h"
+#include "orrery/versions.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

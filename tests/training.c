@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"

@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "orrery/dataset.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"

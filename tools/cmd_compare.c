@@ -7,7 +7,7 @@
 #include "command.h"
 #include "compare.h"
 #include "comparison.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "orrery/graph.h"
 #include "output.h"
 #include "planning/plan.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 #define NAME_COLUMNS 23
 #define COLUMNS 100

@@ -8,9 +8,9 @@
 
 #include "exchange/exchange.h"
 #include "exchange/losses.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "output.h"
 #include "orrery/pipeline.h"
 #include "simulate.h"

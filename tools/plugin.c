@@ -13,7 +13,7 @@
 #include "command.h"
 #include "orrery/quantity.h"
 #include "runtime/ranks.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 #define N_TICKS 20 /* of a watch, in --timeout */
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "runtime/run.h"
-#include "versions.h"
+#include "orrery/versions.h"
 
 int stream_gather(struct orr_run_versions **out, const struct orr_jobs *jobs, struct orr_run *run,
 		  struct orr_error *err)

@@ -8,7 +8,7 @@
 #include "across.h"
 #include "drawing/diagram.h"
 #include "figures.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "output.h"
 #include "orrery/quantity.h"
 #include "report.h"

@@ -14,8 +14,8 @@
 #include "orrery/quantity.h"
 #include "output_file.h"
 #include "searching.h"
-#include "exchange/table.h"
-#include "versions.h"
+#include "orrery/table.h"
+#include "orrery/versions.h"
 
 enum {
 	KEY_STAGES = 256,

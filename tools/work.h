@@ -5,10 +5,10 @@
 #include <argp.h>
 #include <stdbool.h>
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 struct work_options {
 	const char *source;   /* the graph, or a plan, which names it */

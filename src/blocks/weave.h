@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "block.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "base/sort.h"
 
 /* What is held on a worker, or may be: both are looked after where stages differ in size. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "figures.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "layout.h"
 #include "orrery/quantity.h"
 #include "svg.h"

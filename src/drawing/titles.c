@@ -1,7 +1,7 @@
 /* What an SVG says where the mouse is: every job's name, its stage's operators, its start and its end. */
 #include "svg.h"
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "layout.h"
 #include "stages.h"
 #include "timeline.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "action.h"
+#include "schedule/action.h"
 #include "base/sort.h"
-#include "table.h"
+#include "orrery/table.h"
 
 #define MOST_BYTES ((size_t)256 << 20)
 #define SHOWN 40 /* characters of a cell in a message */

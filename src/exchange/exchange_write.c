@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "drawing/layout.h"
 #include "timeline.h"
 

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct orr_losses *losses, const char *format, ...)

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange/table.h"
-#include "jobs.h"
+#include "orrery/table.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "plan.h"
-#include "stream.h"
-#include "versions.h"
+#include "orrery/stream.h"
+#include "orrery/versions.h"
 
 /* ---- writing ---- */
 

@@ -9,11 +9,11 @@
 
 #include "figures.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "plan_jobs.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 
 /* ---- writing ---- */
 

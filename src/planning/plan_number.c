@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "figures.h"
 #include "orrery/graph.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "pipeline/numbering.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "figures.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "simulate.h"
 #include "base/sort.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "timeline.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "figures.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "simulate.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "search/search.h"
 #include "timeline.h"
 

@@ -2,7 +2,7 @@
 #define ORR_ALIKE_H
 /* (private to the runtime) Every rank unrolls the jobs by itself, and all must come to the same. */
 #include "orrery/dataset.h"
-#include "../jobs.h"
+#include "orrery/jobs.h"
 #include "run.h"
 
 /* Refuses, on every rank alike, what is not the same on all of them: another file on another host,

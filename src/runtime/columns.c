@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "orrery/graph.h"
-#include "../jobs.h"
+#include "orrery/jobs.h"
 #include "ranks.h"
 #include "run.h"
 

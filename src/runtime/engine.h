@@ -9,7 +9,7 @@
 #include <starpu.h>
 #include "../../codelets/codelets.h"
 #include "orrery/dataset.h"
-#include "../jobs.h"
+#include "orrery/jobs.h"
 #include "../timeline.h"
 #include "data.h"
 #include "hardware.h"

@@ -1,7 +1,7 @@
 #include "options.h"
 
-#include "../jobs.h"
-#include "../versions.h"
+#include "orrery/jobs.h"
+#include "orrery/versions.h"
 
 struct orr_run_options orr_run_options_default(void)
 {

@@ -9,7 +9,7 @@
  * no lock of its own. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 struct starpu_sched_policy;
 struct starpu_task;

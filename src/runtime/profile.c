@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "orrery/dataset.h"
-#include "../exchange/table.h"
+#include "orrery/table.h"
 #include "orrery/graph.h"
-#include "../jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "../schedule.h"
+#include "orrery/schedule.h"
 #include "../timeline.h"
 
 #define N_ROWS 64

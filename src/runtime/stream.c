@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../stream.h"
-#include "../versions.h"
+#include "orrery/stream.h"
+#include "orrery/versions.h"
 #include "options.h"
 #include "ranks.h"
 

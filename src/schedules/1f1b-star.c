@@ -1,7 +1,7 @@
 /* 1F1B*: of all orders that repeat every T, the one that holds the fewest microbatches on every stage. A larger T
  * is slower and holds fewer; the smallest is the longest stage's F + B. */
 #include "../planning/periodic.h"
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
 	{"T", "period: units in a study, else microseconds; 0: the smallest", 0, INT64_C(1000000000000), 0,

@@ -1,6 +1,6 @@
 /* The shortest order that a search finds in a given memory; see search.h. */
 #include "../search/search.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
 	{"memory",

@@ -1,7 +1,7 @@
 #ifndef ORR_DATA_PARALLEL_H
 #define ORR_DATA_PARALLEL_H
 /* What ddp and fsdp share: where and when microbatches run. Only the owners differ. */
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static inline int data_parallel_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
                                         const void *data)

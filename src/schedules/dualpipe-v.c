@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 enum { DOWN, UP };
 

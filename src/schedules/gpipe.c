@@ -1,5 +1,5 @@
 /* GPipe: all forwards of a minibatch, then all backwards. Every microbatch's stash is held at once. */
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {

@@ -1,7 +1,7 @@
 /* Hanayo: waves. The stages go down the workers and up again, `waves` times: the V repeated. It is
  * Chimera with its two directions joined end to end, and one copy of the parameters. */
 #include <stdio.h>
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
 	{"in_flight",

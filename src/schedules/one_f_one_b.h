@@ -6,7 +6,7 @@
  * A stage with cap(s) microbatches in flight runs B of microbatch b at 2b + D + depth - 1, when the
  * gradient has come back from the sink, and F of microbatch b just after B of b - cap. With cap = depth(s)
  * that is n_F = 2b + D - depth(s); on a chain 2b + s and 2b + 2S - 1 - s. */
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static inline int64_t one_f_one_b(const struct orr_pipeline *p, int s, int64_t b, enum orr_pass d, int cap)
 {

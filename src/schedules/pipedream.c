@@ -8,7 +8,7 @@
  * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is as
  * late as its last one, and links take time; slack counts every stage still to come as so many workers
  * more. On a chain slack=1 is to pipedream what eager-1f1b is to 1f1b. */
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
 	{"slack", "microbatches more in flight for every stage still to come", 0, 1 << 10, 0,

@@ -6,7 +6,7 @@
  * no two meet. [3, appendices G and H] draws two such blocks and does not list them; this is
  * derived. */
 #include "blocks/block.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 static inline int round_robin_check(const struct orr_pipeline *p, const void *data,
                                     struct orr_error *err)

@@ -12,7 +12,7 @@
  * whose stages are numbered topologically. Jobs that are left out of an order leave a valid order:
  * a number of microbatches that is no multiple of the ring is a larger step without the missing
  * ones. */
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 struct rounds {
 	int ring;           /* R workers */

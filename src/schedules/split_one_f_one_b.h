@@ -7,7 +7,7 @@
  *
  * n grows along every edge of the DAG and from F to B to W of a stage as long as depth(s) <= k <=
  * most and k grows with depth, so no placement of it can deadlock. */
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static inline int64_t split_one_f_one_b(const struct orr_pipeline *p, int s, int64_t b,
                                         enum orr_pass d, int k, int most)

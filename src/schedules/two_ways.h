@@ -4,7 +4,7 @@
  * stage has two owners, replicas that all-reduce. Their orders are those of a chain, which has a
  * path between any two stages, so they hold for any DAG. */
 #include <stdio.h>
-#include "../schedule.h"
+#include "orrery/schedule.h"
 
 static inline int two_ways_check(const struct orr_pipeline *p, const void *data,
                                  struct orr_error *err)

@@ -11,7 +11,7 @@
 #include "smallest.h"
 #include "starts.h"
 #include "trial.h"
-#include "exchange/table.h"
+#include "orrery/table.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "planning/allocate.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "schedule.h"
+#include "orrery/schedule.h"
 #include "simulate.h"
 #include "base/sort.h"
 #include "timeline.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schedule.h"
+#include "orrery/schedule.h"
 #include "seeds.h"
 #include "blocks/block.h"
 #include "blocks/zero_bubble.h"

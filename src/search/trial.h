@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
-#include "jobs.h"
+#include "orrery/jobs.h"
 
 /* What a worker holds, or may hold at most. */
 struct orr_load {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 
 /* What j waits for in the order of its worker, or -1. */
 static int before_on_worker(const struct orr_jobs *jobs, int j)

@@ -21,9 +21,9 @@
  * t-n+1 under vertical sync, or 0 where that is below 0. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
-#include "orrery/orrery.h"
-#include "orrery/pipeline.h"
+#include "error.h"
+#include "orrery.h"
+#include "pipeline.h"
 
 struct orr_jobs;
 

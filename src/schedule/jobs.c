@@ -1,12 +1,12 @@
-#include "jobs.h"
+#include "orrery/jobs.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sort.h"
-#include "stream.h"
-#include "versions.h"
+#include "orrery/stream.h"
+#include "orrery/versions.h"
 
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s)
 {

@@ -5,8 +5,8 @@
  * checked; the simulator and the runtime read nothing else. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
-#include "orrery/pipeline.h"
+#include "error.h"
+#include "pipeline.h"
 #include "schedule.h"
 
 struct orr_stream;

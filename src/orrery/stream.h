@@ -10,8 +10,8 @@
  * single worker could run everything, and "the latest parameters" mean the same whatever the
  * timing: those of the updates that come before in it. */
 #include <stdint.h>
-#include "orrery/error.h"
-#include "orrery/orrery.h"
+#include "error.h"
+#include "orrery.h"
 
 struct orr_jobs;
 struct orr_schedule;

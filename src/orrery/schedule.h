@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "orrery/error.h"
-#include "orrery/orrery.h"
-#include "orrery/pipeline.h"
+#include "error.h"
+#include "orrery.h"
+#include "pipeline.h"
 
 enum orr_order {
 	ORR_ORDER_STRICT, /* a worker runs its jobs in the order of n and waits for the next one */

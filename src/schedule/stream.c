@@ -1,8 +1,8 @@
-#include "stream.h"
+#include "orrery/stream.h"
 
 #include <stdlib.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "base/sort.h"
 
 static int refuse(const struct orr_jobs *jobs, int j, const char *why, struct orr_error *err)

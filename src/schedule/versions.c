@@ -1,11 +1,11 @@
-#include "versions.h"
+#include "orrery/versions.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs.h"
+#include "orrery/jobs.h"
 #include "orrery/nearest.h"
-#include "stream.h"
+#include "orrery/stream.h"
 
 static const char *const names[] = {"stashing", "vertical", "none"};
 
