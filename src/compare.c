@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 #include "base/utf8.h"
 
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,

@@ -6,7 +6,7 @@
 #include "planning/plan.h"
 #include "planning/plan_jobs.h"
 #include "report.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 /* Not 0: there is no memory. */
 static int set_graph(json_t *plan, const struct orr_graph *g, bool embed, struct orr_error *err)

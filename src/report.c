@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "drawing/layout.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "stages.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 #include "orrery/versions.h"
 
 /* A column of the table, which has two lines of headings. A count and its bytes share one. */

@@ -10,8 +10,8 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/schedule.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 
 static double seconds(void)
 {

@@ -12,7 +12,7 @@
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "../src/runtime/engine.h"
-#include "../src/traffic.h"
+#include "orrery/traffic.h"
 
 #define N_STAGES 64
 #define N_MICROBATCHES 512

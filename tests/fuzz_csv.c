@@ -11,9 +11,9 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "orrery/table.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 #define MOST_JOBS 3000 /* that are worth the time */
 #define MOST_WORKERS 3000

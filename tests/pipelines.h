@@ -2,13 +2,13 @@
 #define ORR_TEST_PIPELINES_H
 /* Pipelines and whole ways through, short to write in a test. Any failure fails the test. */
 #include <stdint.h>
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "orrery/schedule.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 
 /* Equal stages over a list of edges "0>1 1>2"; costs in units; every edge carries bytes. */
 struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward, int64_t backward,

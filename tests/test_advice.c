@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/orrery.h"
 #include "planning/advice.h"
 #include "planning/plan.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 static struct orr_graph *parse_graph(const char *text)
 {

@@ -2,9 +2,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "footprint.h"
+#include "orrery/footprint.h"
 #include "pipelines.h"
-#include "traffic.h"
+#include "orrery/traffic.h"
 
 #define N_RANKS 4
 #define P 1000 /* parameters of a stage */

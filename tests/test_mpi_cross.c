@@ -10,7 +10,7 @@
 #include "orrery/pipeline.h"
 #include "schedules/one_f_one_b.h"
 #include "schedules/split_one_f_one_b.h"
-#include "traffic.h"
+#include "orrery/traffic.h"
 #include "training.h"
 #include "../src/runtime/ranks.h"
 

@@ -10,13 +10,13 @@
 #include "orrery/graph.h"
 #include "planning/hierarchy.h"
 #include "planning/ideals.h"
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 #include "planning/plan.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 static struct orr_graph *read_graph(const char *source)
 {

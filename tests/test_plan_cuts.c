@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "planning/plan.h"
 

@@ -13,9 +13,9 @@
 #include "orrery/pipeline.h"
 #include "planning/plan.h"
 #include "orrery/schedule.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "orrery/table.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 static struct orr_graph *read_graph(const char *source)
 {

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/orrery.h"
 #include "planning/plan.h"
 #include "search/search.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 #include "pipelines.h"
 
 struct costs {

@@ -9,8 +9,8 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 #include "training.h"
 #include "../src/runtime/engine.h"
 

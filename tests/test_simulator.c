@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "oracle.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 
 #define N_STEPS 1000
 

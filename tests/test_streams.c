@@ -4,10 +4,10 @@
 
 #include "orrery/machine.h"
 #include "pipelines.h"
-#include "simulate.h"
-#include "steady.h"
+#include "orrery/simulate.h"
+#include "orrery/steady.h"
 #include "orrery/stream.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 #include "orrery/versions.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))

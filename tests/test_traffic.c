@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "traffic.h"
+#include "orrery/traffic.h"
 
 #define N_WORKERS 4
 

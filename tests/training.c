@@ -9,7 +9,7 @@
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 const char training_model[] = "digraph model {\n"
 			      "  left [op=input columns=\"0:8\" stage=0]\n"

@@ -10,7 +10,7 @@
 #include "orrery/quantity.h"
 #include "runtime/ranks.h"
 #include "runtime/run.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 static void say(const char *message)
 {

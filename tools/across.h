@@ -3,8 +3,8 @@
 /* A command that mpirun has started on several ranks: rank 0 alone prints, and all of them end together. */
 #include <jansson.h>
 #include "orrery/error.h"
-#include "footprint.h"
-#include "traffic.h"
+#include "orrery/footprint.h"
+#include "orrery/traffic.h"
 
 struct orr_dataset;
 struct orr_run;

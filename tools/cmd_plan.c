@@ -6,7 +6,7 @@
 
 #include "planning/advice.h"
 #include "command.h"
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "output.h"
 #include "orrery/parameter_cost.h"

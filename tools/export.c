@@ -13,9 +13,9 @@
 #include "orrery/jobs.h"
 #include "output.h"
 #include "orrery/pipeline.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "stages.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 #define FORMAT "stages of a schedule by orrery"
 

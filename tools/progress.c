@@ -10,7 +10,7 @@
 #include "drawing/curves.h"
 #include "runtime/run.h"
 #include "runtime/state.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 #define BAR 40
 #define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */

@@ -7,7 +7,7 @@
 
 #include "across.h"
 #include "drawing/diagram.h"
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "output.h"
 #include "orrery/quantity.h"
@@ -15,7 +15,7 @@
 #include "runtime/run.h"
 #include "base/sort.h"
 #include "stream.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 /* Where jobs are shorter, handing them out takes longer than computing them. */
 #define SHORT_JOB_NS 100000

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/partition.h"
 #include "planning/plan.h"

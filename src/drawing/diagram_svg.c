@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "layout.h"
 #include "orrery/quantity.h"
 #include "svg.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 /* Neighbouring microbatches get neighbouring hues, whose lightness differs too, so that they are
  * told apart by colour-blind eyes; F is light and B dark throughout, so that a greyscale print

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "orrery/jobs.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 static int compare_cells(const void *left, const void *right)
 {

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "layout.h"
 #include "orrery/quantity.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 #include "base/utf8.h"
 
 #define CURVE "#8496b0"

@@ -4,7 +4,7 @@
 
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
  * worker. Written as it is found, never held, so that a million jobs take no more memory than their

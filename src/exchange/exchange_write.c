@@ -7,7 +7,7 @@
 
 #include "orrery/jobs.h"
 #include "drawing/layout.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 #define MOST_STEPS 10 /* of a job, where cells are steps */
 

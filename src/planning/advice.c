@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "allocate.h"
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"

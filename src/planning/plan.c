@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "ideals.h"
 #include "orrery/jobs.h"
@@ -14,9 +14,9 @@
 #include "plan_order.h"
 #include "orrery/quantity.h"
 #include "orrery/schedule.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "orrery/table.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */

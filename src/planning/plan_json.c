@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/parameter_cost.h"

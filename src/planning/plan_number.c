@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "orrery/table.h"
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "pipeline/numbering.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "plan.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 
 static bool has_pins(const struct orr_graph *g)
 {

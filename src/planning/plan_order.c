@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "base/sort.h"
 #include "orrery/table.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {

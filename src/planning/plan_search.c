@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "figures.h"
+#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "orrery/table.h"
 #include "search/search.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 #define EFFORT 8 /* million jobs timed, as the schedule auto does */
 

@@ -10,7 +10,7 @@
 #include "../../codelets/codelets.h"
 #include "orrery/dataset.h"
 #include "orrery/jobs.h"
-#include "../timeline.h"
+#include "orrery/timeline.h"
 #include "data.h"
 #include "hardware.h"
 #include "policy.h"

@@ -8,7 +8,7 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "orrery/schedule.h"
-#include "../timeline.h"
+#include "orrery/timeline.h"
 
 #define N_ROWS 64
 #define N_WARM 2

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "orrery/error.h"
-#include "../traffic.h"
+#include "orrery/traffic.h"
 
 /* Join the other ranks, once per process; does nothing when it was not started by mpirun, or has
  * joined before. say, which may be NULL, is called on one rank, with the message, when a rank

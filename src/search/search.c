@@ -15,8 +15,8 @@
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "planning/allocate.h"
-#include "simulate.h"
-#include "timeline.h"
+#include "orrery/simulate.h"
+#include "orrery/timeline.h"
 
 #define ALLOCATE_STEPS 200000 /* of branch and bound */
 #define MOST_PLACEMENTS 4

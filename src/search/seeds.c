@@ -6,9 +6,9 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/schedule.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "base/sort.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 #include "planning/periodic.h"
 
 #define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */

@@ -4,7 +4,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 static size_t link_between(int from, int to)
 {

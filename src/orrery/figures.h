@@ -3,8 +3,8 @@
 /* The figures of a timeline: how long, how idle, how much memory, how much traffic. Exact. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/numerics.h"
-#include "orrery/error.h"
+#include "numerics.h"
+#include "error.h"
 #include "steady.h"
 
 struct orr_jobs;

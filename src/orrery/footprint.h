@@ -4,7 +4,7 @@
  * it owns for good, what it holds of others at a time, and what comes and goes with a microbatch. Not in it: the
  * data set, a worker's scratch, and what the libraries take. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_jobs;
 struct orr_timeline;

@@ -4,7 +4,7 @@
  * exact. A timeline of a stream has a start-up and a drain besides, which endless training pays
  * once. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_machine;
 struct orr_timeline;

@@ -1,4 +1,4 @@
-#include "footprint.h"
+#include "orrery/footprint.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/parameter_cost.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 #include "orrery/versions.h"
 
 /* ---- what comes and goes with a microbatch ---- */

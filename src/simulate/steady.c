@@ -1,12 +1,12 @@
-#include "steady.h"
+#include "orrery/steady.h"
 
 #include <stdbool.h>
 
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "simulate.h"
+#include "orrery/simulate.h"
 #include "orrery/stream.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 
 /* Streams are tried up to so many jobs: many times what any pipeline took to repeat itself. */
 #define MOST_JOBS (1 << 20)

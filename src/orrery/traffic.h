@@ -5,7 +5,7 @@
  * a multiple of the microbatches; of a stash in number alone, since a stage's program shares tensors
  * among its operators, which the graph's sizes count for each. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_jobs;
 

@@ -1,16 +1,16 @@
-#include "figures.h"
+#include "orrery/figures.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "footprint.h"
+#include "orrery/footprint.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 #include "orrery/versions.h"
 
 static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)

@@ -1,4 +1,4 @@
-#include "traffic.h"
+#include "orrery/traffic.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

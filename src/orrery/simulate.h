@@ -2,7 +2,7 @@
 #define ORR_SIMULATE_H
 /* The simulator: jobs on a machine -> timeline. Exact and deterministic; ties are broken by n, then by
  * job. */
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_jobs;
 struct orr_machine;

@@ -1,4 +1,4 @@
-#include "simulate.h"
+#include "orrery/simulate.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "network.h"
-#include "timeline.h"
+#include "orrery/timeline.h"
 #include "orrery/versions.h"
 
 enum event {

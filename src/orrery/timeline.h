@@ -4,7 +4,7 @@
  * type for both, so that report, drawing and checker have one input. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_jobs;
 
