@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks/block.h"
+#include "order/block.h"
 #include "pipelines.h"
-#include "blocks/weave.h"
+#include "order/weave.h"
 
 #define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)
 

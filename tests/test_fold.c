@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks/block.h"
-#include "blocks/fold.h"
+#include "order/block.h"
+#include "order/fold.h"
 #include "pipelines.h"
 
 #define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)

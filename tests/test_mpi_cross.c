@@ -9,7 +9,7 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "schedules/one_f_one_b.h"
-#include "schedules/split_one_f_one_b.h"
+#include "order/split_one_f_one_b.h"
 #include "orrery/traffic.h"
 #include "training.h"
 #include "../src/runtime/ranks.h"

@@ -8,7 +8,7 @@
 #include "orrery/parameter_cost.h"
 #include "pipelines.h"
 #include "planning/plan.h"
-#include "search/search.h"
+#include "orrery/search.h"
 
 static const struct {
 	struct orr_numerics numerics;

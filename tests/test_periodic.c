@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planning/allocate.h"
-#include "planning/periodic.h"
+#include "order/allocate.h"
+#include "order/periodic.h"
 #include "pipelines.h"
 
 static struct orr_star *make_star(const struct orr_pipeline *p, int64_t period)

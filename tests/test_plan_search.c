@@ -9,7 +9,7 @@
 #include "orrery/jobs.h"
 #include "orrery/orrery.h"
 #include "planning/plan.h"
-#include "search/search.h"
+#include "orrery/search.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 #include "pipelines.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "search/search.h"
+#include "orrery/search.h"
 
 /* ---- against the named schedules ---- */
 

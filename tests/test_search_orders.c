@@ -7,9 +7,9 @@
 
 #include "pipelines.h"
 #include "orrery/table.h"
-#include "search/search.h"
-#include "search/smallest.h"
-#include "search/trial.h"
+#include "orrery/search.h"
+#include "order/smallest.h"
+#include "order/trial.h"
 
 static uint64_t random_state;
 

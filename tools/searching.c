@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "orrery/quantity.h"
-#include "search/search.h"
+#include "orrery/search.h"
 
 struct searching {
 	bool units, open; /* open: a line on the terminal that has not ended */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "allocate.h"
+#include "order/allocate.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"

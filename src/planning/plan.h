@@ -9,7 +9,7 @@
 #include "orrery/error.h"
 #include "hierarchy.h"
 #include "orrery/machine.h"
-#include "periodic.h"
+#include "order/periodic.h"
 #include "orrery/pipeline.h"
 
 struct orr_graph;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "allocate.h"
+#include "order/allocate.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"

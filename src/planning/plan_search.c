@@ -9,7 +9,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/simulate.h"
 #include "orrery/table.h"
-#include "search/search.h"
+#include "orrery/search.h"
 #include "orrery/timeline.h"
 
 #define EFFORT 8 /* million jobs timed, as the schedule auto does */

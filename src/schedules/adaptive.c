@@ -1,5 +1,5 @@
 /* The shortest order of the V fold that a search over building blocks finds in a given memory. */
-#include "blocks/offsets.h"
+#include "order/offsets.h"
 #include "v_fold.h"
 
 static const struct orr_parameter parameters[] = {

@@ -1,5 +1,5 @@
 /* The shortest order that a search finds in a given memory; see search.h. */
-#include "../search/search.h"
+#include "orrery/search.h"
 #include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {

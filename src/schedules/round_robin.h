@@ -5,7 +5,7 @@
  * P/3, one cell a worker, and Bs 2P/3. Counting a group later as often as k and v share a divisor,
  * no two meet. [3, appendices G and H] draws two such blocks and does not list them; this is
  * derived. */
-#include "blocks/block.h"
+#include "order/block.h"
 #include "orrery/schedule.h"
 
 static inline int round_robin_check(const struct orr_pipeline *p, const void *data,

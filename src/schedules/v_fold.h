@@ -3,7 +3,7 @@
 /* What the schedules on a V fold share: they differ in their cells. They lay stages out in a row by
  * number, which suits every DAG, since stages are numbered topologically; squeezing lets branches
  * run side by side. */
-#include "blocks/fold.h"
+#include "order/fold.h"
 #include "orrery/schedule.h"
 
 static inline int v_fold_check(const struct orr_pipeline *p, const void *data,

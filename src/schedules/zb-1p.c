@@ -1,7 +1,7 @@
 /* ZB-1P: the order that a search finds for the real durations, with as many microbatches on every
  * stage as 1f1b has on its first. */
-#include "../blocks/zero_bubble.h"
-#include "split_one_f_one_b.h"
+#include "order/zero_bubble.h"
+#include "order/split_one_f_one_b.h"
 
 static const struct orr_parameter parameters[] = {
 	{"kept",

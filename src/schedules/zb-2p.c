@@ -2,8 +2,8 @@
  * counted as the paper counts it: B frees all of a stash but what W still reads, which makes room
  * for enough weight gradients to fill the idle time of the last workers. kept=100 holds 2 D whole
  * stashes. */
-#include "../blocks/zero_bubble.h"
-#include "split_one_f_one_b.h"
+#include "order/zero_bubble.h"
+#include "order/split_one_f_one_b.h"
 
 static const struct orr_parameter parameters[] = {
 	{"kept",

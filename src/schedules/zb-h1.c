@@ -1,5 +1,5 @@
 /* ZB-H1: the warm-up and the memory of 1F1B, and W in what 1F1B leaves idle at the end. */
-#include "split_one_f_one_b.h"
+#include "order/split_one_f_one_b.h"
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {

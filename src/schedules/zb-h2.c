@@ -1,6 +1,6 @@
 /* ZB-H2: forwards fill the wait for the first gradient as well, at twice the memory. At unit times
  * no worker idles between its first job and its last. */
-#include "split_one_f_one_b.h"
+#include "order/split_one_f_one_b.h"
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {

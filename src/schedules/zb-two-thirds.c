@@ -4,7 +4,7 @@
  * B then start an odd number of cells apart, which never is 0 modulo 6, and W takes what is left.
  * The first stage lives for 2P cells and waits for W: 2P/3 stashes. By depth, not by number: it
  * serves every DAG. */
-#include "blocks/block.h"
+#include "order/block.h"
 #include "orrery/schedule.h"
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)

@@ -1,4 +1,4 @@
-#include "search.h"
+#include "orrery/search.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "orrery/table.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
-#include "planning/allocate.h"
+#include "allocate.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 

@@ -5,8 +5,8 @@
 
 #include "orrery/schedule.h"
 #include "seeds.h"
-#include "blocks/block.h"
-#include "blocks/zero_bubble.h"
+#include "block.h"
+#include "zero_bubble.h"
 
 #define MOST_WAITS 4 /* cells more than a microbatch takes from end to end and back */
 

@@ -8,8 +8,8 @@
  * are the simulator's with pipeline->latency_ns and bandwidth_bytes_per_s; while it looks around,
  * transfers do not wait for each other. More effort never finds a longer order. */
 #include <stdint.h>
-#include "orrery/error.h"
-#include "orrery/pipeline.h"
+#include "error.h"
+#include "pipeline.h"
 
 enum orr_placement {
 	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken */

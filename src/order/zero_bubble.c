@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "orrery/orrery.h"
-#include "schedules/split_one_f_one_b.h"
+#include "split_one_f_one_b.h"
 #include "base/sort.h"
 
 /* What is open in the rules of the search. */
