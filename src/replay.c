@@ -3,8 +3,8 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "planning/plan.h"
-#include "planning/plan_jobs.h"
+#include "orrery/plan.h"
+#include "plan/plan_jobs.h"
 #include "report.h"
 #include "orrery/timeline.h"
 

@@ -7,7 +7,7 @@
 
 #include "exchange/exchange.h"
 #include "orrery/nearest.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "orrery/quantity.h"
 #include "orrery/table.h"
 

@@ -9,8 +9,8 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/orrery.h"
-#include "planning/advice.h"
-#include "planning/plan.h"
+#include "orrery/advice.h"
+#include "orrery/plan.h"
 #include "orrery/timeline.h"
 
 static struct orr_graph *parse_graph(const char *text)

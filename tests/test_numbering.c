@@ -9,7 +9,7 @@
 #include "pipeline/numbering.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 
 /* Stages as somebody named them, a letter an operator in the graph's order ("-": none yet), and the numbers
  * that they must get. */

@@ -7,7 +7,7 @@
 #include "orrery/graph.h"
 #include "orrery/parameter_cost.h"
 #include "pipelines.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "orrery/search.h"
 
 static const struct {

@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "orrery/graph.h"
-#include "planning/hierarchy.h"
-#include "planning/ideals.h"
+#include "plan/hierarchy.h"
+#include "plan/ideals.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/orrery.h"
 #include "orrery/pipeline.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "orrery/timeline.h"
 
 static struct orr_graph *read_graph(const char *source)

@@ -8,7 +8,7 @@
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 
 #define MOST 8 /* operators */
 #define N_CASES 200

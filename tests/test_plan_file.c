@@ -11,7 +11,7 @@
 #include "orrery/orrery.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "orrery/schedule.h"
 #include "orrery/simulate.h"
 #include "orrery/table.h"

@@ -8,7 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/orrery.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "orrery/search.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"

@@ -10,7 +10,7 @@
 #include "orrery/table.h"
 #include "orrery/graph.h"
 #include "output.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "plugin.h"
 #include "orrery/quantity.h"
 #include "work.h"

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planning/advice.h"
+#include "orrery/advice.h"
 #include "command.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "output.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "orrery/quantity.h"
 #include "searching.h"
 #include "untested.h"

@@ -9,7 +9,7 @@
 #include "orrery/figures.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/partition.h"
-#include "planning/plan.h"
+#include "orrery/plan.h"
 #include "plugin.h"
 #include "orrery/quantity.h"
 #include "output_file.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "../checkpoint/checksum.h"
 #include "orrery/graph.h"
-#include "../planning/plan.h"
+#include "orrery/plan.h"
 #include "ranks.h"
 
 enum { MODEL, DATA, SCHEDULE, OPTIONS, N };

@@ -1,5 +1,5 @@
 /* The stages of a plan, and who computes them, as they are: the shortest order that a search finds. */
-#include "plan.h"
+#include "orrery/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

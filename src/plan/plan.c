@@ -1,4 +1,4 @@
-#include "plan.h"
+#include "orrery/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

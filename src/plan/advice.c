@@ -1,4 +1,4 @@
-#include "advice.h"
+#include "orrery/advice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "plan.h"
+#include "orrery/plan.h"
 #include "orrery/quantity.h"
 
 #define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [2] */

@@ -14,7 +14,7 @@
 #include "orrery/table.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "plan.h"
+#include "orrery/plan.h"
 #include "orrery/stream.h"
 #include "orrery/versions.h"
 

@@ -1,6 +1,6 @@
 /* What each stage of a plan takes, as the simulator counts it: workers compute one job at a time, a link joins two of them
  * and carries one tensor at a time, and replicas all-reduce in a ring once a step. */
-#include "plan.h"
+#include "orrery/plan.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "hierarchy.h"
 #include "ideals.h"
 #include "orrery/machine.h"
-#include "plan.h"
+#include "orrery/plan.h"
 
 void orr_plan_draft_fini(struct orr_plan_draft *d)
 {

@@ -1,5 +1,5 @@
 /* Plans as JSON: written by `plan`, read by simulate and train. */
-#include "plan.h"
+#include "orrery/plan.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "orrery/numerics.h"
-#include "orrery/error.h"
-#include "hierarchy.h"
-#include "orrery/machine.h"
+#include "numerics.h"
+#include "error.h"
+#include "plan/hierarchy.h"
+#include "machine.h"
 #include "order/periodic.h"
-#include "orrery/pipeline.h"
+#include "pipeline.h"
 
 struct orr_graph;
 struct orr_table;

@@ -1,7 +1,7 @@
 #ifndef ORR_ADVICE_H
 #define ORR_ADVICE_H
 /* What a plan loses, each with a number and the option to change [2]. */
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_plan;
 

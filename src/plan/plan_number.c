@@ -12,7 +12,7 @@
 #include "pipeline/numbering.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "plan.h"
+#include "orrery/plan.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 

@@ -9,7 +9,7 @@
 #include "orrery/partition.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
-#include "plan.h"
+#include "orrery/plan.h"
 
 #define MOST_STEPS 2000000 /* of branch and bound: a second at most */
 
