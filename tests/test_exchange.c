@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exchange/exchange.h"
+#include "orrery/exchange.h"
 #include "exchange/losses.h"
 #include "pipelines.h"
 #include "orrery/table.h"

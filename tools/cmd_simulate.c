@@ -11,7 +11,7 @@
 #include "orrery/pipeline.h"
 #include "plugin.h"
 #include "orrery/quantity.h"
-#include "replay.h"
+#include "orrery/replay.h"
 #include "report.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"

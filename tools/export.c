@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "exchange/exchange.h"
+#include "orrery/exchange.h"
 #include "exchange/losses.h"
 #include "orrery/table.h"
 #include "orrery/graph.h"

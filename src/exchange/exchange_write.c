@@ -1,5 +1,5 @@
 /* Timeline -> schedule CSV. */
-#include "exchange.h"
+#include "orrery/exchange.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange/exchange.h"
+#include "orrery/exchange.h"
 #include "orrery/nearest.h"
 #include "orrery/plan.h"
 #include "orrery/quantity.h"

@@ -6,7 +6,7 @@
  * parameters does not stand in it: they are where they are computed with. */
 #include <stddef.h>
 #include <stdio.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_table;
 struct orr_timeline;

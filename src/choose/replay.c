@@ -1,4 +1,4 @@
-#include "replay.h"
+#include "orrery/replay.h"
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"

@@ -1,5 +1,5 @@
 /* Schedule CSV -> table: cells to actions, actions to jobs, and every job once. */
-#include "exchange.h"
+#include "orrery/exchange.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_figures;
 struct orr_machine;
