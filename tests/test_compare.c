@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare.h"
+#include "orrery/compare.h"
 #include "pipelines.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "drawing/curves.h"
+#include "orrery/curves.h"
 
 static char path[] = "curves-XXXXXX";
 static struct orr_error err;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drawing/diagram.h"
+#include "orrery/diagram.h"
 #include "golden.h"
 #include "orrery/graph.h"
 #include "orrery/partition.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "orrery/exchange.h"
-#include "exchange/losses.h"
+#include "orrery/losses.h"
 #include "pipelines.h"
 #include "orrery/table.h"
 

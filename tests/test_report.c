@@ -8,7 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/partition.h"
 #include "pipelines.h"
-#include "report.h"
+#include "orrery/report.h"
 
 static const char *write_report(struct page *page, const struct way *way)
 {

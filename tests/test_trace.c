@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drawing/diagram.h"
+#include "orrery/diagram.h"
 #include "golden.h"
 #include "pipelines.h"
 

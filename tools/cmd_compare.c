@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "compare.h"
+#include "orrery/compare.h"
 #include "comparison.h"
 #include "orrery/table.h"
 #include "orrery/graph.h"

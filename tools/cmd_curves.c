@@ -2,7 +2,7 @@
 #include <argp.h>
 
 #include "command.h"
-#include "drawing/curves.h"
+#include "orrery/curves.h"
 #include "output.h"
 
 enum { KEY_SVG = 512, KEY_TITLE };

@@ -14,8 +14,8 @@
 #include "orrery/plan.h"
 #include "orrery/quantity.h"
 #include "searching.h"
-#include "untested.h"
-#include "stages.h"
+#include "orrery/untested.h"
+#include "orrery/stages.h"
 #include "base/utf8.h"
 #include "work.h"
 

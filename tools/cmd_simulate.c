@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "drawing/diagram.h"
+#include "orrery/diagram.h"
 #include "export.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
@@ -12,10 +12,10 @@
 #include "plugin.h"
 #include "orrery/quantity.h"
 #include "orrery/replay.h"
-#include "report.h"
+#include "orrery/report.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
-#include "untested.h"
+#include "orrery/untested.h"
 #include "work.h"
 
 struct arguments {

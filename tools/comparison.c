@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare.h"
+#include "orrery/compare.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"

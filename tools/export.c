@@ -7,14 +7,14 @@
 #include <sys/stat.h>
 
 #include "orrery/exchange.h"
-#include "exchange/losses.h"
+#include "orrery/losses.h"
 #include "orrery/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "output.h"
 #include "orrery/pipeline.h"
 #include "orrery/simulate.h"
-#include "stages.h"
+#include "orrery/stages.h"
 #include "orrery/timeline.h"
 
 #define FORMAT "stages of a schedule by orrery"

@@ -4,7 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "drawing/diagram.h"
+#include "orrery/diagram.h"
 #include "export.h"
 
 enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_STRICT_CSV, KEY_TRACE };

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "drawing/curves.h"
+#include "orrery/curves.h"
 #include "runtime/run.h"
 #include "runtime/state.h"
 #include "orrery/timeline.h"

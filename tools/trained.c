@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "across.h"
-#include "drawing/diagram.h"
+#include "orrery/diagram.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "output.h"
 #include "orrery/quantity.h"
-#include "report.h"
+#include "orrery/report.h"
 #include "runtime/run.h"
 #include "base/sort.h"
 #include "stream.h"

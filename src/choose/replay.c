@@ -5,7 +5,7 @@
 #include "orrery/machine.h"
 #include "orrery/plan.h"
 #include "plan/plan_jobs.h"
-#include "report.h"
+#include "orrery/report.h"
 #include "orrery/timeline.h"
 
 /* Not 0: there is no memory. */

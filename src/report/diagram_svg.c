@@ -1,4 +1,4 @@
-#include "diagram.h"
+#include "orrery/diagram.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "curves.h"
+#include "orrery/curves.h"
 
 #include <errno.h>
 #include <math.h>

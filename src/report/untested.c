@@ -1,4 +1,4 @@
-#include "untested.h"
+#include "orrery/untested.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "orrery/jobs.h"
-#include "drawing/layout.h"
+#include "layout.h"
 #include "orrery/timeline.h"
 
 #define MOST_STEPS 10 /* of a job, where cells are steps */

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "orrery/numerics.h"
-#include "orrery/error.h"
+#include "numerics.h"
+#include "error.h"
 #include "untested.h"
 
 struct orr_machine;

@@ -3,7 +3,7 @@
 /* How the loss of several trainings went, side by side in one drawing. */
 #include <stdint.h>
 #include <stdio.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_curve {
 	char *name; /* owned: the file's, without folder and ending */

@@ -3,7 +3,7 @@
 
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "stages.h"
+#include "orrery/stages.h"
 #include "orrery/timeline.h"
 
 #define MOST_TITLES 20000 /* of more jobs none is wide enough to be pointed at */

@@ -1,4 +1,4 @@
-#include "compare.h"
+#include "orrery/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

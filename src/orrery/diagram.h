@@ -4,7 +4,7 @@
  * worker. Simulated and measured ones alike. */
 #include <stdbool.h>
 #include <stdio.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_timeline;
 

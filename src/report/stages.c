@@ -1,4 +1,4 @@
-#include "stages.h"
+#include "orrery/stages.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

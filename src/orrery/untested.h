@@ -4,7 +4,7 @@
  * against, or traffic that takes no time. */
 #include <stddef.h>
 #include <jansson.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_jobs;
 struct orr_machine;

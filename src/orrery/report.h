@@ -3,7 +3,7 @@
 /* What people and programs read of a timeline: a text report, and the JSON object of `simulate --json`. */
 #include <stdio.h>
 #include <jansson.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_figures;
 struct orr_timeline;

@@ -1,4 +1,4 @@
-#include "report.h"
+#include "orrery/report.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -8,10 +8,10 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "drawing/layout.h"
+#include "layout.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
-#include "stages.h"
+#include "orrery/stages.h"
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
 

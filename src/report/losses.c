@@ -1,4 +1,4 @@
-#include "losses.h"
+#include "orrery/losses.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <jansson.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_jobs;
 struct orr_pipeline;

@@ -1,6 +1,6 @@
 /* Memory against makespan, as SVG. Schedules at one point share a label; labels are put where there
  * is room, next to their points if possible, and joined to them by a line if not. */
-#include "compare.h"
+#include "orrery/compare.h"
 
 #include <math.h>
 #include <stdlib.h>
