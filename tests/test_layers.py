@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The house: a room includes itself and the rooms above it in the table of src/README.md, and no files include each other in
+a circle. Usage: test_layers.py SOURCE"""
+import collections
+import os
+import re
+import sys
+
+root = sys.argv[1]
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def rooms():
+    """The first column of the table: rooms from the ground up, as folders relative to the root."""
+    with open(os.path.join(root, 'src/README.md'), encoding='utf-8') as page:
+        names = re.findall(r'^\| `([a-z/.]+)/` \|', page.read(), re.MULTILINE)
+    return [os.path.normpath(os.path.join('src', name)) for name in names]
+
+
+def sources():
+    for top in ('src', 'codelets', 'tools'):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in names:
+                if name.endswith(('.c', '.h', '.cu')):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def included(path, files):
+    with open(os.path.join(root, path), encoding='utf-8') as file:
+        for name in INCLUDE.findall(file.read()):
+            for folder in (os.path.dirname(path), 'src', 'codelets'):
+                candidate = os.path.normpath(os.path.join(folder, name))
+                if candidate in files:
+                    yield candidate
+                    break
+            else:
+                if not path.startswith('codelets/cuda'):
+                    raise SystemExit(f'FAILED: {path} includes {name}, which is not in the tree')
+
+
+def room_of(path, order):
+    """The innermost room that holds path."""
+    found = [room for room in order if path.startswith(room + '/')]
+    return max(found, key=len) if found else None
+
+
+def module(path):
+    """x.h and x.c are one, also where the header is public and lies in orrery/."""
+    stem = re.sub(r'\.(c|h|cu)$', '', path)
+    if stem.startswith('src/orrery/'):
+        own = [p for p in files if p.startswith('src/') and os.path.basename(p) == os.path.basename(stem) + '.c']
+        stem = own[0][:-2] if len(own) == 1 else stem
+    return stem
+
+
+def circles(graph):
+    """Strongly connected sets of more than one file."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            circle = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            if len(circle) > 1:
+                found.append(circle)
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+sys.setrecursionlimit(10000)
+
+order, files, faults, checked = rooms(), set(sources()), [], 0
+graph = collections.defaultdict(set)
+for path in sorted(files):
+    room = room_of(path, order)
+    if room is None:
+        faults.append(f'{path} is in no room of src/README.md')
+        continue
+    for other in included(path, files):
+        above = room_of(other, order)
+        checked += 1
+        if above is None or order.index(above) > order.index(room):
+            faults.append(f'{path} includes {other}: upward')
+        if module(path) != module(other):
+            graph[module(path)].add(module(other))
+faults += ['a circle: ' + ' '.join(circle) for circle in circles(graph)]
+for fault in faults:
+    print('FAILED:', fault)
+print(f'{len(order)} rooms, {len(files)} files, {checked} includes, {len(faults)} faults')
+sys.exit(bool(faults) or not checked)
