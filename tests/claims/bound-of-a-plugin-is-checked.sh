@@ -1,6 +1,6 @@
 # A plug-in's lower bound above the makespan of its own order is refused, in one line, by every command that takes a plug-in.
 cat >liar.c <<'C'
-#include "schedule.h"
+#include "orrery/schedule.h"
 #ifndef BOUND
 #define BOUND 1000 * ORR_UNIT_NS
 #endif

@@ -1,6 +1,6 @@
 # A stream whose backwards come a round later is simulated, however long its rounds are.
 cat >late.c <<'END'
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {

@@ -3,7 +3,7 @@ cat >bad.c <<'END'
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "schedule.h"
+#include "orrery/schedule.h"
 
 static volatile int depth;
 
