@@ -1,7 +1,7 @@
 #ifndef ORR_ROOM_H
 #define ORR_ROOM_H
 /* What a StarPU worker has of its own, made before the first task and large enough for all of them. */
-#include "codelets.h"
+#include "arguments.h"
 
 struct orr_room_sizes {
 	enum orr_precision precision;

@@ -1,6 +1,6 @@
 #ifndef ORR_TESTS_DELAYED_H
 #define ORR_TESTS_DELAYED_H
-/* Training with delayed updates as [5] section 3.3 writes it: one microbatch after the other, forward
+/* Training with delayed updates as [Narayanan19] section 3.3 writes it: one microbatch after the other, forward
  * through all stages and backward again, in one thread, with every version of the parameters that
  * ever was. Which version a microbatch reads is a formula here: no order of jobs, no schedule, no
  * versions.h, no StarPU.

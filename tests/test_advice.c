@@ -123,7 +123,7 @@ START_TEST(replicas_share_a_large_operator)
 }
 END_TEST
 
-/* DESIGN: in one part for each worker 40 at best, in any 30. */
+/* in one part for each worker 40 at best, in any 30. */
 static const char eight[] = "digraph g { node [forward=4 backward=6]; a; b; c; d; node [forward=8 backward=12]; e; f; g; h;"
 			    "a -> b -> c -> d -> e -> f -> g -> h }";
 
@@ -169,7 +169,7 @@ START_TEST(what_cannot_be_balanced_says_so)
 }
 END_TEST
 
-/* Lemma 2 of [4]: in one part a worker nothing fits, in pieces it does. */
+/* Lemma 2 of [Beaumont21]: in one part a worker nothing fits, in pieces it does. */
 START_TEST(pieces_fit_where_neighbours_do_not)
 {
 	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a [parameters=\"100B\"];"

@@ -47,7 +47,7 @@ static void chain_fini(struct way *way, struct orr_pipeline *p)
 }
 
 static const int64_t ones[] = {1, 1, 1};
-static const int64_t measured[] = {1296, 1322, 976}; /* [3] table 5, the first column */
+static const int64_t measured[] = {1296, 1322, 976}; /* [Qi24] table 5, the first column */
 
 static const struct {
 	const char *name;
@@ -112,7 +112,7 @@ START_TEST(unit_schedules_are_the_published_ones)
 }
 END_TEST
 
-/* [3] table 1: peak M/3, M/2, M and bubble 4d, 3d, 0, and 6d for 1F1B, up to constants. V-ZB has
+/* [Qi24] table 1: peak M/3, M/2, M and bubble 4d, 3d, 0, and 6d for 1F1B, up to constants. V-ZB has
  * its zero in the span: workers start staggered. With enough microbatches E.2's figure is met by
  * V-Half and missed by no more than 4 by V-Min (d = 8: 219, not 215, as published). */
 START_TEST(peaks_and_bubbles_of_table_1)

@@ -130,7 +130,7 @@ START_TEST(greedy_order_needs_no_cap_to_be_free_of_deadlock)
 }
 END_TEST
 
-/* DESIGN: no timing test notices that a greedy order without a cap holds twice as much. */
+/* no timing test notices that a greedy order without a cap holds twice as much. */
 static int64_t order_1f1b(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			  const void *data)
 {

@@ -1,4 +1,4 @@
-/* Periodic patterns and allocations: the theorems of [4], each as the figures that it promises. */
+/* Periodic patterns and allocations: the theorems of [Beaumont21], each as the figures that it promises. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

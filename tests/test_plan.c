@@ -295,7 +295,7 @@ END_TEST
 
 START_TEST(replicas_share_the_microbatches)
 {
-	/* [5] figure 8: the first stage takes twice as long and has two replicas */
+	/* [Narayanan19] figure 8: the first stage takes twice as long and has two replicas */
 	struct orr_graph *g = parse_graph("digraph g { a [forward=2 backward=2]; b [forward=1 backward=1]; a -> b }");
 	struct orr_plan *plan = make_plan(g, "3", (struct orr_plan_options){.n_microbatches = 30});
 
@@ -357,7 +357,7 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 }
 END_TEST
 
-/* Fewer microbatches in flight fit less memory: a step is no longer than that of 1F1B* with as many [4]. */
+/* Fewer microbatches in flight fit less memory: a step is no longer than that of 1F1B* with as many [Beaumont21]. */
 START_TEST(less_memory_holds_fewer_microbatches)
 {
 	static const int period[] = {12, 6, 6, 3}; /* of 1F1B*, with 1, 2, 2 and 4 */

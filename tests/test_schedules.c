@@ -207,7 +207,7 @@ START_TEST(a_skip_connection_costs_nothing)
 }
 END_TEST
 
-/* ---- [1] table 1: a unit is one F plus one B ---- */
+/* ---- [Rahimi25] table 1: a unit is one F plus one B ---- */
 
 static const struct {
 	const char *name, *schedule;
@@ -381,7 +381,7 @@ START_TEST(every_schedule_runs_every_dag_with_fewer_and_more_workers)
 }
 END_TEST
 
-/* [1]: rho <= M/S, here with the memory-time of the passes as they are (see figures.h). */
+/* [Rahimi25]: rho <= M/S, here with the memory-time of the passes as they are (see figures.h). */
 START_TEST(the_throughput_bound_holds_on_unequal_towers)
 {
 	static const int towers[][4] = {{4, 1}, {5, 2, 1}, {1, 1}, {2}};

@@ -107,7 +107,7 @@ static const struct stream streams[] = {
 	/* 2BW: two versions are enough */
 	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 4, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 4, 4, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_ADAM, {0}, {0}},
-	/* [5] figure 8: of three workers two have the input, ceil(3/2) microbatches each */
+	/* [Narayanan19] figure 8: of three workers two have the input, ceil(3/2) microbatches each */
 	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
 	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {2, 1}, {2, 1}},
 	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
@@ -153,7 +153,7 @@ static void check_losses(const struct record *record, const double *losses, int 
 	}
 }
 
-/* Every pass has read what versions.h says, and the delays are those of [5] section 3.3. */
+/* Every pass has read what versions.h says, and the delays are those of [Narayanan19] section 3.3. */
 static void check_versions(struct setting *x, const struct stream *stream)
 {
 	struct orr_run_versions measured[MOST_STAGES];

@@ -1,4 +1,4 @@
-/* PipeDream's stream: the order of every worker in figures 4 and 8 of [5], and the versions of the
+/* PipeDream's stream: the order of every worker in figures 4 and 8 of [Narayanan19], and the versions of the
  * parameters in the closed forms of its section 3.3. */
 #include <check.h>
 #include <stdio.h>
@@ -575,7 +575,7 @@ START_TEST(a_forward_before_its_update_is_found)
 }
 END_TEST
 
-/* The last pass that reads a version frees it: [5, figure 9]. */
+/* The last pass that reads a version frees it: [Narayanan19, figure 9]. */
 START_TEST(a_version_is_freed_after_its_last_reader)
 {
 	int n = 4;

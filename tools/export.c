@@ -11,7 +11,7 @@
 #include "orrery/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "output.h"
+#include "output_file.h"
 #include "orrery/pipeline.h"
 #include "orrery/simulate.h"
 #include "orrery/stages.h"

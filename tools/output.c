@@ -126,13 +126,6 @@ int output_json(json_t *json, struct orr_error *err)
 	return code;
 }
 
-int output_write_json(FILE *file, const void *json, struct orr_error *err)
-{
-	if (json_dumpf(json, file, JSON_INDENT(1) | OUTPUT_JSON_DIGITS) || fputc('\n', file) == EOF)
-		return orr_fail(err, ORR_E_IO, "could not be written: is there room?");
-	return 0;
-}
-
 /* mpirun gives rank 0 a terminal of its own, wherever its output goes. */
 static bool is_terminal(void)
 {

@@ -29,12 +29,8 @@ int output_check_jobs(const struct output_options *o, const struct orr_jobs *job
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err);
-/* How JSON for people and scripts has its numbers: as they are meant, 0.1 and not 0.10000000000000001. */
-#define OUTPUT_JSON_DIGITS JSON_REAL_PRECISION(15)
 /* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
 int output_json(json_t *json, struct orr_error *err);
-/* For output_file(): json_t *json. */
-int output_write_json(FILE *file, const void *json, struct orr_error *err);
 
 /* Columns of the terminal on standard output, 100 where there is none. */
 int output_columns(void);

@@ -404,3 +404,10 @@ int output_check_file(const char *option, const char *path, struct orr_error *er
 	discard(&s);
 	return code;
 }
+
+int output_write_json(FILE *file, const void *json, struct orr_error *err)
+{
+	if (json_dumpf(json, file, JSON_INDENT(1) | OUTPUT_JSON_DIGITS) || fputc('\n', file) == EOF)
+		return orr_fail(err, ORR_E_IO, "could not be written: is there room?");
+	return 0;
+}

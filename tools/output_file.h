@@ -4,6 +4,7 @@
  * that fails or is killed leaves the old file as it was (a hard link of it keeps the old contents). A symbolic link
  * stays, and what it points to is replaced. `-` is standard output, and the report then goes to standard error; what
  * is no regular file, such as /dev/null or a FIFO, is written directly. */
+#include <jansson.h>
 #include <stdio.h>
 #include "orrery/error.h"
 
@@ -31,4 +32,9 @@ struct output_stream {
 int output_open(struct output_stream *s, const char *path, struct orr_error *err);
 /* Give it its name, or, where code is not 0, remove it. Returns code, or its own failure. */
 int output_close(struct output_stream *s, int code, struct orr_error *err);
+
+/* How JSON for people and scripts has its numbers: as they are meant, 0.1 and not 0.10000000000000001. */
+#define OUTPUT_JSON_DIGITS JSON_REAL_PRECISION(15)
+/* For output_file(): json_t *json. */
+int output_write_json(FILE *file, const void *json, struct orr_error *err);
 #endif

@@ -1,7 +1,7 @@
 #ifndef ORR_ALLOCATE_H
 #define ORR_ALLOCATE_H
 /* Which layers of a chain on which worker, so that the busiest worker does as little as can be, each within its
- * memory [4, section 6]: in one piece per worker, or in any way. */
+ * memory [Beaumont21, section 6]: in one piece per worker, or in any way. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"

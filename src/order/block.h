@@ -1,7 +1,7 @@
 #ifndef ORR_BLOCK_H
 #define ORR_BLOCK_H
 /* A building block: the passes of one microbatch (or of a few) laid out in cells of time, to be
- * started again every T cells [3]. It is modulo scheduling: T is the initiation interval, workers
+ * started again every T cells [Qi24]. It is modulo scheduling: T is the initiation interval, workers
  * are the resources, the cells taken modulo T are the reservation table, and the lifespan of a
  * stash is the lifetime of a register. A block decides an order for every worker; how long jobs
  * last is the pipeline's business, so cells need not be seconds. Any stage DAG, any placement. */
@@ -41,7 +41,7 @@ static inline int orr_block_at(const struct orr_block *block, int s, int b, enum
  * T. */
 int orr_block_fill(struct orr_block *block, struct orr_error *err);
 
-/* Equation 1 of [3]: no more stage stashes than this are ever on worker w, the sum over its stages
+/* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its stages
  * of ceil(lifespan / T). Of a block that was filled. */
 int64_t orr_block_peak(const struct orr_block *block, int w);
 
@@ -54,7 +54,7 @@ int orr_block_lay_out(struct orr_block *block, int64_t *n, struct orr_error *err
 int orr_block_lay_out_within(struct orr_block *block, int64_t stashes, int64_t *n,
                              int64_t *makespan_ns, struct orr_error *err);
 
-/* Appendix E.2 of [3]: 6n + 6d - 3k - 1 units for n microbatches on d workers of two stages each,
+/* Appendix E.2 of [Qi24]: 6n + 6d - 3k - 1 units for n microbatches on d workers of two stages each,
  * if at most k stage stashes fit a worker. Most orders that are squeezed and reordered do not end
  * before; it is no theorem. */
 static inline int64_t orr_block_expected(int64_t n_microbatches, int64_t n_workers, int64_t peak)

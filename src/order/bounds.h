@@ -10,7 +10,7 @@ struct orr_bounds {
 	int64_t path_ns; /* critical path, with what memory and the order of microbatches add to it
 			  */
 	int64_t worker_ns; /* a worker's jobs between their heads and tails, preemption allowed */
-	int64_t memory_ns; /* memory-time: the stashes' shortest lives in the memory of a worker [1]
+	int64_t memory_ns; /* memory-time: the stashes' shortest lives in the memory of a worker [Rahimi25]
 			    */
 	int64_t room_ns;   /* a worker's jobs, and how little of it memory allows before Bs come and
 			      after Fs end */

@@ -1,9 +1,9 @@
 #ifndef ORR_FOLD_H
 #define ORR_FOLD_H
-/* The V fold: two stages a worker, down and up again; stages i and 2P-1-i are on worker i of P [3].
+/* The V fold: two stages a worker, down and up again; stages i and 2P-1-i are on worker i of P [Qi24].
  * And its published blocks: four starts a worker, F of its first stage, F and B of its second, B of
  * its first, every 6 cells. d0 lies between neighbours in the forward passes of the first half and
- * the backward passes of the second, d1 in the others; k avoids collisions [3, table 1 and appendix
+ * the backward passes of the second, d1 in the others; k avoids collisions [Qi24, table 1 and appendix
  * F]. */
 #include <stdbool.h>
 #include <stdint.h>

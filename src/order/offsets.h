@@ -1,6 +1,6 @@
 #ifndef ORR_OFFSETS_H
 #define ORR_OFFSETS_H
-/* A search over the building blocks of the V fold under a memory limit [3, appendix A]. */
+/* A search over the building blocks of the V fold under a memory limit [Qi24, appendix A]. */
 #include <stdint.h>
 #include "orrery/error.h"
 #include "orrery/pipeline.h"

@@ -183,7 +183,7 @@ static bool adds(const struct orr_weave *weave, int j)
 }
 
 /* After its last F a worker gathers no stash (where B runs F again, after that): put Bs first and
- * let Ws fill the gaps [3, appendix C]. */
+ * let Ws fill the gaps [Qi24, appendix C]. */
 static void put_off_weights(struct orr_weave *weave)
 {
 	struct orr_jobs *jobs = &weave->jobs;

@@ -55,7 +55,7 @@ int orr_weave_repeat(struct orr_weave *weave, const struct orr_block *block, str
 void orr_weave_squeeze(struct orr_weave *weave);
 /* What worker w holds at most, by its order. */
 struct orr_held orr_weave_peak(const struct orr_weave *weave, int w);
-/* Warm-up and cool-down of [3] appendix C, in place, on a squeezed weave. */
+/* Warm-up and cool-down of [Qi24] appendix C, in place, on a squeezed weave. */
 int orr_weave_reorder(struct orr_weave *weave, struct orr_error *err);
 /* Makespan and span of the starts as they are. */
 void orr_weave_measure(struct orr_weave *weave);

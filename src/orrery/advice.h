@@ -1,6 +1,6 @@
 #ifndef ORR_ADVICE_H
 #define ORR_ADVICE_H
-/* What a plan loses, each with a number and the option to change [2]. */
+/* What a plan loses, each with a number and the option to change [Separability]. */
 #include "error.h"
 
 struct orr_plan;

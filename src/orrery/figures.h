@@ -43,10 +43,10 @@ struct orr_figures {
 	                           the critical path, or a worker's work with what comes before and after it */
 	bool bound_in_limits;   /* it is the schedule's own and larger: of orders within its limits, of memory as a
 	                           rule, and on its links */
-	double throughput;      /* rho = S*B / (L*W), L in units of the mean forward + backward of a stage [1] */
-	double throughput_bound;/* what the memory-time argument of [1, appendix] proves for the peak stash M of
+	double throughput;      /* rho = S*B / (L*W), L in units of the mean forward + backward of a stage [Rahimi25] */
+	double throughput_bound;/* what the memory-time argument of [Rahimi25, appendix] proves for the peak stash M of
 	                           this timeline: M * (work of all stages) / (sum of the stages' shortest
-	                           lifespans), at most 1; on a uniform chain 2M/(S+1). [1] writes M/S, counting
+	                           lifespans), at most 1; on a uniform chain 2M/(S+1). [Rahimi25] writes M/S, counting
 	                           a pass as a step in the proof and F + B in the table */
 	struct orr_steady steady; /* of a stream, where orr_steady_find() filled it in; else zeros */
 	struct orr_numerics numerics; /* the pipeline's: what a parameter costs */

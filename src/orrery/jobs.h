@@ -75,7 +75,7 @@ int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int s, enum orr_pass d
 
 /* What j waits for, by number, and whether data moves along the edge. For any DAG:
  * F(s,b) after F(p,b) of every predecessor stage p, and after the end of (s,b-cap); B(s,b) after F(s,b)
- * and B(c,b) of every successor stage c; W(s,b) after B(s,b) [1]. The arrays hold n_stages + 2. */
+ * and B(c,b) of every successor stage c; W(s,b) after B(s,b) [Rahimi25]. The arrays hold n_stages + 2. */
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors);
 /* What waits for j: the same edges the other way round. */
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);

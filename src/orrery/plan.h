@@ -61,7 +61,7 @@ struct orr_plan {
 	                        than m times that */
 	bool fastest;        /* proven: with these options no cut into stages, each on workers of its own, has a smaller one */
 	double one_worker_s; /* everything on one worker, per microbatch */
-	int in_flight;       /* NOAM [5]: microbatches in flight per replica of a first stage; most of them */
+	int in_flight;       /* NOAM [Narayanan19]: microbatches in flight per replica of a first stage; most of them */
 	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy; 0: they are */
 	bool coarse, flattened; /* see ideals.h */
 	struct orr_machine machine; /* what it was simulated on */
@@ -90,11 +90,11 @@ void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
  * finds the same. Refuses stages with replicas. */
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err);
 
-/* What the stages of a straight plan on a chain would hold at longer periods [4]: orr_star_points. Another plan has
+/* What the stages of a straight plan on a chain would hold at longer periods [Beaumont21]: orr_star_points. Another plan has
  * none of them. *points is the caller's to free, NULL where *n is 0. */
 int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n, struct orr_error *err);
 
-/* The keys of DESIGN; with the graph's own text where it came with costs from outside (embed). New reference;
+/* With the graph's own text where it came with costs from outside (embed). New reference;
  * NULL with err filled when there is no memory. */
 json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err);
 

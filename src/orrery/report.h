@@ -11,7 +11,7 @@ struct orr_timeline;
 /* A table of the figures, a row a worker, every figure named with its unit, and the list of stages. */
 int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
                      struct orr_error *err);
-/* The keys of DESIGN: schedule, model, unit, stages (see stages.h), workers, microbatches, ... New reference. Times in
+/* The keys: schedule, model, unit, stages (see stages.h), workers, microbatches, ... New reference. Times in
  * seconds, or in units in a study. NULL with err filled when there is no memory. */
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err);
 #endif

@@ -12,7 +12,7 @@
 
 enum orr_order {
 	ORR_ORDER_STRICT, /* a worker runs its jobs in the order of n and waits for the next one */
-	ORR_ORDER_GREEDY  /* a free worker takes, of its jobs that are ready, the one of lowest n [1] */
+	ORR_ORDER_GREEDY  /* a free worker takes, of its jobs that are ready, the one of lowest n [Rahimi25] */
 };
 
 /* A parameter, NAME:key=value. Values are integers; functions read them from `data`, which is an array

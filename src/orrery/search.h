@@ -15,7 +15,7 @@ enum orr_placement {
 	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken */
 	ORR_PLACEMENT_STRAIGHT, /* s mod P */
 	ORR_PLACEMENT_FOLD,     /* the V, down and up again, for as many stages as there are */
-	ORR_PLACEMENT_PLAN,     /* stages shared out so that the busiest worker does least [4] */
+	ORR_PLACEMENT_PLAN,     /* stages shared out so that the busiest worker does least [Beaumont21] */
 	ORR_PLACEMENT_GIVEN     /* worker[] */
 };
 

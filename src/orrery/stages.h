@@ -11,7 +11,7 @@ struct orr_pipeline;
 
 /* A row a stage; of a long list its ends. */
 int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err);
-/* An array of the keys of DESIGN: operators, worker (null where several compute it), workers, owners, frozen,
+/* An array of objects: operators, worker (null where several compute it), workers, owners, frozen,
  * recompute, forward, backward, weight (null where it is no pass of its own), update, parameter_bytes. Times
  * are those of a pass under this schedule, in seconds or units. New reference; NULL with err filled. */
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err);

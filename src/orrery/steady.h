@@ -11,7 +11,7 @@ struct orr_timeline;
 
 struct orr_steady {
 	/* of the timeline at hand: from the first start until the input stages start their first
-	 * backward; and from the end of the last forward at the input to the last end [5, figure 4] */
+	 * backward; and from the end of the last forward at the input to the last end [Narayanan19, figure 4] */
 	int64_t startup_ns, drain_ns;
 	/* in between, endlessly: so many microbatches take so long; 0: no stream, or it has not
 	 * repeated itself within the longest stream that was tried */

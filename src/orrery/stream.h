@@ -1,7 +1,7 @@
 #ifndef ORR_STREAM_H
 #define ORR_STREAM_H
 /* A stream: rounds of B microbatches one after the other without a flush, as PipeDream runs them
- * [5]. It is a modulo schedule: the same jobs in the same order over and over, one period apart, and
+ * [Narayanan19]. It is a modulo schedule: the same jobs in the same order over and over, one period apart, and
  * a round begins before the one before it has ended.
  *
  * In a stream the schedule's functions are defined for every b >= 0: microbatch b + B is microbatch

@@ -1,6 +1,6 @@
 #ifndef ORR_VERSIONS_H
 #define ORR_VERSIONS_H
-/* Weight versions of a stream [5, section 3.3]: which version of its stage's parameters every pass
+/* Weight versions of a stream [Narayanan19, section 3.3]: which version of its stage's parameters every pass
  * reads, which one every update makes and of which microbatches, and for how long a version is
  * held. All of it follows from the order of n, so every rank knows it without asking.
  *

@@ -12,7 +12,7 @@
 #include "orrery/plan.h"
 #include "orrery/quantity.h"
 
-#define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [2] */
+#define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [Separability] */
 #define MOST_STEPS 200000      /* of branch and bound */
 
 struct advising {
@@ -70,7 +70,7 @@ static void advise_links(const struct advising *a)
 	a->visit(a->user, line);
 }
 
-/* Would operators that need not be neighbours share the work better? [4, section 6] */
+/* Would operators that need not be neighbours share the work better? [Beaumont21, section 6] */
 static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best, double *largest_s,
                        struct orr_error *err)
 {

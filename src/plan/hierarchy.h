@@ -1,6 +1,6 @@
 #ifndef ORR_HIERARCHY_H
 #define ORR_HIERARCHY_H
-/* The hierarchical dynamic program of [5], section 3.1: where to cut and how often to replicate so that the
+/* The hierarchical dynamic program of [Narayanan19], section 3.1: where to cut and how often to replicate so that the
  * slowest stage is as fast as can be, level by level of the machine from the innermost outwards, over the
  * ideals of the graph. */
 #include <stdbool.h>

@@ -28,7 +28,7 @@ int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, con
 /* Every branch cut by itself, one worker a stage. */
 int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
                        const struct orr_machine *machine, int n_stages, struct orr_error *err);
-/* Operators on the workers that share the work best, neighbours or not [4, section 6]: a stage is a run of operators of
+/* Operators on the workers that share the work best, neighbours or not [Beaumont21, section 6]: a stage is a run of operators of
  * one worker, so a worker can have several. Each worker's memory holds in_flight microbatches. n_stages 0: nothing
  * fits. *bound_s: no allocation has a worker that is less busy than that, whatever transfers add. */
 int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,

@@ -23,11 +23,11 @@ struct orr_placement {
 void orr_placement_cap(struct orr_placement *x, const struct orr_pipeline *p);
 
 /* Lower the caps to what every worker has room for beside its parameters, gradients and optimizer's state, but not
- * below a microbatch. A longer period holds less, as in 1F1B* [4]. */
+ * below a microbatch. A longer period holds less, as in 1F1B* [Beaumont21]. */
 void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, int64_t memory_bytes);
 
 /* The better of two orders on p, whose step is set: 1F1B by its closed form, and one forward one backward as
- * they come, a backward first, under the caps [5]; where they are tight, only the second. */
+ * they come, a backward first, under the caps [Narayanan19]; where they are tight, only the second. */
 int orr_placement_order(struct orr_table **out, const struct orr_placement *x, const struct orr_pipeline *p,
                         const struct orr_machine *machine, int64_t *makespan_ns, struct orr_error *err);
 /* The same stages, each also after the one before it. */

@@ -1,4 +1,4 @@
-/* Allocations in which a worker has several runs of operators [4, section 6]. */
+/* Allocations in which a worker has several runs of operators [Beaumont21, section 6]. */
 #include "plan_draft.h"
 
 #include <stdlib.h>

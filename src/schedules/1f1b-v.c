@@ -1,5 +1,5 @@
 /* 1F1B on a V fold: two thirds of 1F1B's memory without splitting the backward, and less of a
- * bubble. [3, appendix H] draws the block and does not list it; this one is derived. Forward passes
+ * bubble. [Qi24, appendix H] draws the block and does not list it; this one is derived. Forward passes
  * are one cell apart. B takes 2 cells, and the two forward passes of a worker leave room for two
  * Bs: Bs follow each other at once, but every third waits 3 cells, so that a worker's Bs stay 3
  * apart modulo 6. The stages of a worker live for 8P cells together: 8P/6 stage stashes, two thirds

@@ -1,4 +1,4 @@
-/* Interleaved 1F1B with its bubble in less memory [3, appendix H]: about vP stage stashes
+/* Interleaved 1F1B with its bubble in less memory [Qi24, appendix H]: about vP stage stashes
  * instead of vP + P - 1. The block has the stages of a worker as close as Bs allow, or as close as
  * interleaved-uniform has them; warm-up and cool-down get the least memory with which they end as
  * early. */

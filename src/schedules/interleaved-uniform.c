@@ -1,4 +1,4 @@
-/* Interleaved 1F1B with microbatches at equal intervals instead of groups of P [3, appendix G]: the
+/* Interleaved 1F1B with microbatches at equal intervals instead of groups of P [Qi24, appendix G]: the
  * same memory and bubble, for any number of microbatches. */
 #include "round_robin.h"
 

@@ -1,6 +1,6 @@
 #ifndef ORR_LOOPED_H
 #define ORR_LOOPED_H
-/* Looped pipelines [1]: the W workers form G groups of R; group b mod G takes microbatch b, and
+/* Looped pipelines [Rahimi25]: the W workers form G groups of R; group b mod G takes microbatch b, and
  * inside a group the stages go round the R workers: h(s,b) = (R b mod W) + (s mod R). */
 #include <stdio.h>
 #include "one_f_one_b.h"

@@ -2,7 +2,7 @@
  * section 3.2 and figures 4 and 8.
  *
  * A stage with r replicas, on w workers from itself to the sink (along the path with most), admits
- * ceil(w / r) microbatches on each replica before its first backward: what [5] calls NOAM at the input.
+ * ceil(w / r) microbatches on each replica before its first backward: what [Narayanan19] calls NOAM at the input.
  * Of the round of r whose backward is next, r (ceil(w / r) - 1) microbatches are ahead.
  *
  * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is as

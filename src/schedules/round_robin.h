@@ -3,7 +3,7 @@
 /* Interleaved 1F1B as a building block: v stages a worker, s mod P, one microbatch every 3v cells,
  * which are v groups of an F and a whole B. Between two stages of a worker lie k groups: Fs need
  * P/3, one cell a worker, and Bs 2P/3. Counting a group later as often as k and v share a divisor,
- * no two meet. [3, appendices G and H] draws two such blocks and does not list them; this is
+ * no two meet. [Qi24, appendices G and H] draws two such blocks and does not list them; this is
  * derived. */
 #include "order/block.h"
 #include "orrery/schedule.h"

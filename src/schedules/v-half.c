@@ -1,5 +1,5 @@
 /* V-Half: half of 1F1B's memory. No bubble grows with the microbatches while tW + 2tB >= 2tF and
- * tW + 2tF >= 2tB [3, appendix E.1]. */
+ * tW + 2tF >= 2tB [Qi24, appendix E.1]. */
 #include "v_fold.h"
 
 static int v_half_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,

@@ -1,5 +1,5 @@
 /* V-Min: a third of 1F1B's memory. Passes that do not last equally long cost it a bubble per
- * microbatch [3, section 3.3]. */
+ * microbatch [Qi24, section 3.3]. */
 #include "v_fold.h"
 
 static int v_min_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,

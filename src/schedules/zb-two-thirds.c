@@ -1,5 +1,5 @@
 /* The zero-bubble family at two thirds of 1F1B's memory: F runs down and B runs up without a pause.
- * [3, figure 16b] draws the block and does not list it; this one is derived. One microbatch every 3
+ * [Qi24, figure 16b] draws the block and does not list it; this one is derived. One microbatch every 3
  * cells would collide, so a block holds two, 2 cells apart, repeated every 6. On every worker F and
  * B then start an odd number of cells apart, which never is 0 modulo 6, and W takes what is left.
  * The first stage lives for 2P cells and waits for W: 2P/3 stashes. By depth, not by number: it

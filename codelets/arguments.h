@@ -1,0 +1,69 @@
+#ifndef ORR_ARGUMENTS_H
+#define ORR_ARGUMENTS_H
+/* What the codelets get beside their buffers: a worker's own memory, what all tasks of a run share, and a task's argument. */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <starpu.h>
+#include "device.h"
+#include "optimizer.h"
+#include "program.h"
+
+struct orr_kept; /* room.c */
+struct orr_nccl;
+
+/* A StarPU worker's own: what it computes on, and memory that is large enough for every stage. See
+ * room.h. */
+struct orr_codelet_room {
+	struct orr_device device;
+	unsigned node; /* where its memory is */
+	struct orr_kept *kept; /* rounded weights of the stages that it computes */
+	int n_kept;
+	float *scratch;
+	float *stash, *again; /* where F is recomputed: a whole stash, and what F sends */
+	size_t n_scratch, n_stash, n_again, n_workspace; /* bytes */
+	const float **in;     /* as many as a stage has edges on one side */
+	float **out;
+};
+
+/* What all tasks of a run share. */
+struct orr_codelet_common {
+	atomic_bool cancelled; /* return at once: the run is being drained */
+	_Atomic(const char *) failure; /* why a kernel could not be started; then cancelled, too */
+	struct orr_codelet_room room[STARPU_NMAXWORKERS];
+	struct orr_rule rule;
+	int delay_us; /* (tests) sleep so long at most, drawn from seed, step and job */
+	uint64_t delay_seed;
+};
+
+/* task->cl_arg */
+struct orr_codelet_arg {
+	struct orr_codelet_common *common;
+	atomic_uchar *started; /* set to 1 at the start; NULL where nobody asks */
+	int64_t step;          /* from 0 */
+	int64_t version;       /* as long as it, program and their place are the same, so are the
+				  parameters */
+	int job;               /* number, for the delay; -1: none */
+	/* forward and backward */
+	const struct orr_program *program;
+	int64_t n; /* samples */
+	bool has_parameters, has_data, has_edges;
+	bool recompute; /* F keeps its inputs, B runs F again; false for W, which has the whole
+			   stash */
+	enum orr_part part;
+	float loss_scale;
+	struct orr_metrics
+		*metrics; /* in memory that every device can write; NULL without a loss */
+	/* backward and add: the first contribution writes over what was there */
+	bool overwrite;
+	/* reduce; cuda/collective.h. NULL: the owner is alone, on a CPU */
+	struct orr_nccl *group;
+	int member;
+	/* add, update and reduce */
+	int64_t n_floats;
+	int64_t offset;  /* of add: where in the partial gradient it starts */
+	int n_gradients; /* or the chunks that have floats */
+	int n_averaged;  /* of update: see orr_rule */
+	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
+};
+#endif
