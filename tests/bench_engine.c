@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "orrery/choice.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"

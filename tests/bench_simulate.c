@@ -9,7 +9,7 @@
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 

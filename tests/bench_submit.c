@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "orrery/choice.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"

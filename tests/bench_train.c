@@ -13,7 +13,7 @@
 #include "orrery/pipeline.h"
 #include "reference.h"
 #include "runtime/run.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 
 enum { N_WORKERS = 2, N_MICROBATCHES = 4, BATCH = 96, STEPS = 40, REPEATS = 3 };
 

@@ -6,7 +6,7 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/choice.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"

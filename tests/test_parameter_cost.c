@@ -129,7 +129,8 @@ END_TEST
 /* One microbatch beside the parameters is what a search needs. */
 START_TEST(a_search_takes_its_limit_and_not_a_byte_less)
 {
-	struct orr_search_options options = {.effort = 1, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
+	struct orr_search_options options = {.schedules = orr_schedules,
+					     .effort = 1, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
 	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 1, 10, 4000, 0);
 	struct orr_error err = {""};
 	int64_t n[2 * 4 * 3];

@@ -12,7 +12,7 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 #include "orrery/simulate.h"
 #include "orrery/table.h"
 #include "orrery/timeline.h"

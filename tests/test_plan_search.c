@@ -131,7 +131,8 @@ START_TEST(stages_are_placed_evenly)
 {
 	static const int64_t work[] = {3, 2, 1, 3, 2, 1};
 	struct orr_pipeline *p = make_pipeline(6, "0>1 1>2 2>3 3>4 4>5", 1, 1, 1, 0, 0, 0);
-	struct orr_search_options options = {.placement = ORR_PLACEMENT_PLAN, .effort = 1, .seed = 1};
+	struct orr_search_options options = {.schedules = orr_schedules,
+					     .placement = ORR_PLACEMENT_PLAN, .effort = 1, .seed = 1};
 	struct orr_search_result result;
 	struct orr_error err = {""};
 	int64_t n[6 * 8 * 3], load[3] = {0};

@@ -15,7 +15,7 @@
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 #include "../src/runtime/run.h"
 #include "../src/runtime/state.h"
 

@@ -272,6 +272,7 @@ START_TEST(the_best_order_of_small_steps_is_found_and_no_bound_is_above_it)
 		struct orr_search_options options = {
 			.stashes = small[_i].limit,
 			.effort = 1,
+			.schedules = orr_schedules,
 			.seed = 1,
 			.placement = (enum orr_placement)small[_i].placement};
 		struct orr_search_result result;
@@ -299,7 +300,8 @@ END_TEST
 START_TEST(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time)
 {
 	struct orr_pipeline *p = make_costed(4, 1, 1, 1);
-	struct orr_search_options options = {.stashes = 4, .effort = 1, .seed = 1};
+	struct orr_search_options options = {.schedules = orr_schedules,
+					     .stashes = 4, .effort = 1, .seed = 1};
 	struct orr_search_result result;
 	struct way whole;
 	int worker[4];
@@ -328,7 +330,7 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 		struct orr_pipeline *p = make_pipeline(6, shapes[round % 3], 1, 1, 1, 8, 4, 4);
 		struct orr_machine machine = orr_machine_default(1 + draw(6));
 		struct orr_search_options options = {
-			.stashes = 6 + draw(6), .effort = 1, .seed = 1 + draw(9)};
+			.stashes = 6 + draw(6), .effort = 1, .schedules = orr_schedules, .seed = 1 + draw(9)};
 		struct orr_search_result result;
 		struct way way;
 		char schedule[96];
@@ -379,6 +381,7 @@ START_TEST(progress_tells_every_better_order)
 	int64_t last[2] = {0, 0};
 	struct orr_search_options options = {.stashes = 6,
 					     .effort = 1,
+					     .schedules = orr_schedules,
 					     .seed = 1,
 					     .placement = ORR_PLACEMENT_FOLD,
 					     .progress = note,
@@ -399,7 +402,7 @@ END_TEST
 
 START_TEST(memory_in_which_nothing_fits_is_refused)
 {
-	struct orr_search_options options = {.stashes = 1, .seed = 1};
+	struct orr_search_options options = {.stashes = 1, .schedules = orr_schedules, .seed = 1};
 	struct orr_pipeline *p = make_costed(4, 1, 1, 1);
 	struct orr_error err = {""};
 	int worker[4];
@@ -410,7 +413,7 @@ START_TEST(memory_in_which_nothing_fits_is_refused)
 	ck_assert_str_eq(err.msg, "auto: nothing fits 1 stage stashes on a worker, one microbatch "
 				  "alone takes 2 on the placements that it tries: give "
 				  "memory=2 or more");
-	options = (struct orr_search_options){.stash_bytes = 1, .seed = 1};
+	options = (struct orr_search_options){.stash_bytes = 1, .schedules = orr_schedules, .seed = 1};
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, "auto: not even one microbatch fits 1 bytes of stash on a "
 				  "worker on the placements that it tries: give more memory, "
@@ -446,7 +449,8 @@ END_TEST
 /* Of --memory, what parameters leave is for stashes: more where there are fewer. */
 START_TEST(memory_of_the_machine_is_kept)
 {
-	struct orr_search_options options = {.effort = 1, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
+	struct orr_search_options options = {.schedules = orr_schedules,
+					     .effort = 1, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
 	struct orr_pipeline *p = make_costed(8, 3, 4, 2);
 	struct orr_error err = {""};
 	struct way way;

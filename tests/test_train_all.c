@@ -15,7 +15,7 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "reference.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 #include "../src/runtime/compile.h"

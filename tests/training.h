@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "orrery/dataset.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 #include "../src/runtime/run.h"
 
 #define N_ROWS 97

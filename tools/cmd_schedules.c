@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 
 #define NAME_COLUMNS 23
 #define COLUMNS 100

@@ -8,7 +8,7 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 
 struct work_options {
 	const char *source;   /* the graph, or a plan, which names it */

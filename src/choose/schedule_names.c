@@ -1,5 +1,5 @@
 /* The built-in schedules and what they are called. */
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -229,7 +229,11 @@ static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
 
 static int start(struct searcher *o)
 {
-	struct orr_seeds seeds = {.p = o->p, .wanted = seed_wanted, .visit = visit_seed, .user = o};
+	struct orr_seeds seeds = {.p = o->p,
+				  .schedules = o->options->schedules,
+				  .wanted = seed_wanted,
+				  .visit = visit_seed,
+				  .user = o};
 	int code;
 
 	count_stashes(o, &seeds);

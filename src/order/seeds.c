@@ -329,12 +329,12 @@ int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err)
 {
 	int code = 0;
 
-	for (int i = 0; !code && orr_schedules[i]; i++) {
+	for (int i = 0; !code && seeds->schedules && seeds->schedules[i]; i++) {
 		int64_t value[MOST_VALUES + ORR_MOST_LISTED] = {0};
 
-		set_defaults(value, orr_schedules[i]);
-		if (is_seed(orr_schedules[i]))
-			code = try_schedule(seeds, orr_schedules[i], value, err);
+		set_defaults(value, seeds->schedules[i]);
+		if (is_seed(seeds->schedules[i]))
+			code = try_schedule(seeds, seeds->schedules[i], value, err);
 	}
 	return code;
 }
@@ -343,12 +343,12 @@ int orr_seeds_swept(const struct orr_seeds *seeds, struct orr_error *err)
 {
 	int code = 0;
 
-	for (int i = 0; !code && orr_schedules[i]; i++) {
+	for (int i = 0; !code && seeds->schedules && seeds->schedules[i]; i++) {
 		int64_t value[MOST_VALUES + ORR_MOST_LISTED] = {0};
 
-		set_defaults(value, orr_schedules[i]);
-		if (is_seed(orr_schedules[i]) && count_parameters(orr_schedules[i]))
-			code = sweep(seeds, orr_schedules[i], 0, value, err);
+		set_defaults(value, seeds->schedules[i]);
+		if (is_seed(seeds->schedules[i]) && count_parameters(seeds->schedules[i]))
+			code = sweep(seeds, seeds->schedules[i], 0, value, err);
 	}
 	return code;
 }

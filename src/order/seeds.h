@@ -1,6 +1,6 @@
 #ifndef ORR_SEEDS_H
 #define ORR_SEEDS_H
-/* Orders to start a search from: those of the named schedules. Private to the search. */
+/* Orders to start a search from: those of a list of schedules. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
@@ -11,6 +11,7 @@ struct orr_timeline;
 
 struct orr_seeds {
 	const struct orr_pipeline *p;
+	const struct orr_schedule *const *schedules; /* NULL at the end; NULL: none */
 	/* stage stashes that a worker may hold, by the largest and by the smallest of them; most 0:
 	 * no limit */
 	int64_t least_stashes, most_stashes;
@@ -21,7 +22,7 @@ struct orr_seeds {
 	void *user;
 };
 
-/* Show every named schedule that serves the pipeline with one owner a stage, as a split backward.
+/* Show every schedule of the list that serves the pipeline with one owner a stage, as a split backward.
  * Where nothing waits for a link, the order takes the time that the schedule takes. */
 int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err);
 /* The same with other values of their parameters, every word with every value of one number: all

@@ -1,6 +1,6 @@
 #ifndef ORR_STARTS_H
 #define ORR_STARTS_H
-/* Orders to start a search from on any placement, of which the named schedules know a few. Private
+/* Orders to start a search from on any placement, of which the schedules know a few. Private
  * to the search. */
 #include <stdbool.h>
 #include <stdint.h>

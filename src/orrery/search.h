@@ -1,7 +1,7 @@
 #ifndef ORR_SEARCH_H
 #define ORR_SEARCH_H
 /* The shortest strict order that can be found in a given memory, with one owner a stage and a split
- * backward, and a proof of how far from the best it can be. It starts from every named schedule
+ * backward, and a proof of how far from the best it can be. It starts from every schedule of a list
  * that fits, with the values of its parameters (see seeds.h), so it is never longer than the best
  * of those. Of these jobs, that is: a backward that is not split is a split one whose W follows at
  * once, which takes the overhead of one job more, and on links its gradient leaves before W. Times
@@ -19,9 +19,12 @@ enum orr_placement {
 	ORR_PLACEMENT_GIVEN     /* worker[] */
 };
 
+struct orr_schedule;
 struct orr_timeline;
 
 struct orr_search_options {
+	/* (optional) to start from, NULL at the end: orr_schedules, see choice.h */
+	const struct orr_schedule *const *schedules;
 	int64_t stashes;     /* stage stashes that a worker may hold; 0: no limit */
 	int64_t stash_bytes; /* bytes of stash likewise; 0: no limit */
 	int64_t memory_bytes; /* of a worker, for all that it has; what its parameters, gradients and the optimizer's state
@@ -43,7 +46,7 @@ struct orr_search_options {
 void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user);
 
 struct orr_search_result {
-	int64_t start_ns;    /* of the best named schedule that fits; 0: none fits */
+	int64_t start_ns;    /* of the best schedule of the list that fits; 0: none fits */
 	int64_t makespan_ns; /* found */
 	int64_t bound_ns;    /* no order on these workers in this memory is shorter; on others one may be */
 };

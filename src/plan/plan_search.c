@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/choice.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
@@ -75,8 +76,9 @@ out:
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err)
 {
 	struct orr_pipeline *p = plan->pipeline;
-	struct orr_search_options options = {.placement = ORR_PLACEMENT_GIVEN, .worker = plan->workers,
-	                                     .from = plan->timeline, .effort = EFFORT, .seconds = seconds, .seed = 1};
+	struct orr_search_options options = {.schedules = orr_schedules, .placement = ORR_PLACEMENT_GIVEN,
+	                                     .worker = plan->workers, .from = plan->timeline, .effort = EFFORT,
+	                                     .seconds = seconds, .seed = 1};
 	struct orr_search_result result = {0};
 	struct orr_table *table = NULL;
 	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code = 0;

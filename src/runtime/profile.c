@@ -7,7 +7,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 #include "orrery/timeline.h"
 
 #define N_ROWS 64

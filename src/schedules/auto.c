@@ -1,6 +1,6 @@
 /* The shortest order that a search finds in a given memory; see search.h. */
 #include "orrery/search.h"
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 
 static const struct orr_parameter parameters[] = {
 	{"memory",
@@ -35,6 +35,7 @@ static int place(const struct orr_pipeline *p, const void *data, int *worker, in
 	const int64_t *value = data;
 	int64_t memory_bytes = value[0] ? 0 : p->memory_bytes;
 	struct orr_search_options options = {
+		.schedules = orr_schedules,
 		.stashes = value[0] > 0   ? value[0]
 			   : value[0] < 0 || (memory_bytes && has_stashes(p)) ? 0
 					  : p->n_stages,

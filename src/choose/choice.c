@@ -1,4 +1,4 @@
-#include "orrery/schedule.h"
+#include "orrery/choice.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
