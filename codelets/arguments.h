@@ -59,7 +59,11 @@ struct orr_codelet_arg {
 	/* reduce; cuda/collective.h. NULL: the owner is alone, on a CPU */
 	struct orr_nccl *group;
 	int member;
-	/* add, update and reduce */
+	/* update and check: becomes the first float of the gradient whose square is not finite, if
+	 * there is one; in memory that every device can write. NULL: nobody asks */
+	int64_t *wild;
+	int own; /* of update: which of several gradients is the owner's */
+	/* add, update, reduce and check */
 	int64_t n_floats;
 	int64_t offset;  /* of add: where in the partial gradient it starts */
 	int n_gradients; /* or the chunks that have floats */

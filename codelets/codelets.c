@@ -124,6 +124,33 @@ static void add(void *buffers[], void *cl_arg)
 	end(arg, device);
 }
 
+/* Of several gradients each is checked by its own owner. */
+static void find_wild(const struct orr_codelet_arg *arg, struct orr_codelet_room *room)
+{
+	int first = arg->n_gradients == 1 || arg->n_chunks ? 0 : arg->own;
+	int end = arg->n_chunks ? arg->n_gradients : first + 1;
+
+	for (int i = first; i < end; i++) {
+		int64_t at = arg->n_chunks ? orr_rule_chunk(arg->n_floats, arg->n_chunks, i) : 0;
+		int64_t after = arg->n_chunks ? orr_rule_chunk(arg->n_floats, arg->n_chunks, i + 1)
+					      : arg->n_floats;
+
+		room->device.kernels->find_wild(&room->device, after - at, room->in[i], at,
+						arg->wild);
+	}
+}
+
+static void check(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	struct orr_device *device = &arg->common->room[starpu_worker_get_id()].device;
+
+	if (!begin(arg))
+		return;
+	device->kernels->find_wild(device, arg->n_floats, floats(buffers[0]), 0, arg->wild);
+	end(arg, device);
+}
+
 static void update(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
@@ -135,6 +162,8 @@ static void update(void *buffers[], void *cl_arg)
 	rule.n_averaged = arg->n_averaged;
 	for (int i = 0; i < arg->n_gradients; i++)
 		room->in[i] = floats(buffers[2 + i]);
+	if (arg->wild)
+		find_wild(arg, room);
 	room->device.kernels->step(&room->device, &rule, arg->step + 1, arg->n_floats,
 				   floats(buffers[0]), floats(buffers[1]), room->in,
 				   arg->n_chunks ? arg->n_chunks : arg->n_gradients, arg->n_chunks);
@@ -159,7 +188,7 @@ static void reduce(void *buffers[], void *cl_arg)
 	end(arg, device);
 }
 
-struct starpu_codelet orr_codelets[5] = {
+struct starpu_codelet orr_codelets[6] = {
 	[ORR_CODELET_FORWARD] =
 		{
 			.name = "forward",
@@ -197,6 +226,14 @@ struct starpu_codelet orr_codelets[5] = {
 			.name = "reduce",
 			.cpu_funcs = {reduce},
 			.cuda_funcs = {reduce},
+			.cuda_flags = {STARPU_CUDA_ASYNC},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+	[ORR_CODELET_CHECK] =
+		{
+			.name = "check",
+			.cpu_funcs = {check},
+			.cuda_funcs = {check},
 			.cuda_flags = {STARPU_CUDA_ASYNC},
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},

@@ -10,11 +10,19 @@
  *   add       partial gradient, sum of gradients
  *   update    parameters, state, a gradient per owner (or the chunks of their sum, or all of it)
  *   reduce    gradient, sum over the owners
+ *   check     gradient
  * Where F is recomputed, its stash is the inputs alone, and B makes the whole stash: for W in a
  * buffer of its own after the inputs, else in the worker's memory. W of a split backward has no
  * edges. What follows after these only orders tasks. */
 #include "arguments.h"
 
-enum orr_codelet { ORR_CODELET_FORWARD, ORR_CODELET_BACKWARD, ORR_CODELET_ADD, ORR_CODELET_UPDATE, ORR_CODELET_REDUCE };
-extern struct starpu_codelet orr_codelets[5];
+enum orr_codelet {
+	ORR_CODELET_FORWARD,
+	ORR_CODELET_BACKWARD,
+	ORR_CODELET_ADD,
+	ORR_CODELET_UPDATE,
+	ORR_CODELET_REDUCE,
+	ORR_CODELET_CHECK
+};
+extern struct starpu_codelet orr_codelets[6];
 #endif

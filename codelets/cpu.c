@@ -232,6 +232,16 @@ static void step(struct orr_device *d, const struct orr_rule *rule, int64_t numb
 		orr_rule_step(rule, number, n, parameters, state, blocks, n_blocks);
 }
 
+static void find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
+		      int64_t *first)
+{
+	int64_t i = orr_first_wild(count, x);
+
+	(void)d;
+	if (i >= 0 && at + i < *first)
+		*first = at + i;
+}
+
 const struct orr_kernels orr_kernels_cpu = {
 	.name = "cpu",
 	.workspace_bytes = workspace_bytes,
@@ -254,5 +264,6 @@ const struct orr_kernels orr_kernels_cpu = {
 	.layernorm_weight = layernorm_weight,
 	.softmax_cross_entropy = softmax_cross_entropy,
 	.mse = mse,
+	.find_wild = find_wild,
 	.step = step,
 };

@@ -86,6 +86,10 @@ struct orr_kernels {
 	void (*mse)(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
 		    const float *target, float *slope, struct orr_metrics *metrics, bool first);
 
+	/* *first, where the device can write, becomes the least `at + i` of an x[i] whose square
+	 * is not finite, if that is less than what it is */
+	void (*find_wild)(struct orr_device *d, int64_t count, const float *x, int64_t at,
+			  int64_t *first);
 	/* summed: blocks are chunks of the sum (orr_rule_step_chunks), else orr_rule_step */
 	void (*step)(struct orr_device *d, const struct orr_rule *rule, int64_t step, int64_t n,
 		     float *parameters, float *state, const float *const *blocks, int n_blocks,

@@ -11,6 +11,12 @@
 #define ORR_ELEMENT static inline
 #endif
 
+/* Not finite, or so large that its square is not, of which norms and Adam's moments are made. */
+ORR_ELEMENT int orr_is_wild(float x)
+{
+	return !(x * x < INFINITY);
+}
+
 /* x < 0 rather than x > 0: NaN passes, so that a training that diverges shows it. */
 ORR_ELEMENT float orr_relu_of(float x)
 {

@@ -40,6 +40,23 @@ void orr_add(int64_t count, const float *x, float *sum)
 		sum[i] += x[i];
 }
 
+int64_t orr_first_wild(int64_t count, const float *x)
+{
+	enum { PART = 4096 }; /* which stays in the cache for a second look */
+
+	for (int64_t begin = 0; begin < count; begin += PART) {
+		int64_t end = count - begin < PART ? count : begin + PART;
+		int n_wild = 0;
+
+		for (int64_t i = begin; i < end; i++)
+			n_wild += orr_is_wild(x[i]);
+		for (int64_t i = begin; n_wild && i < end; i++)
+			if (orr_is_wild(x[i]))
+				return i;
+	}
+	return -1;
+}
+
 void orr_columns_put(int64_t n, int64_t width, const float *x, int64_t total, int64_t first,
                      float *y)
 {

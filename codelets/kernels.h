@@ -28,6 +28,9 @@ void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx
 void orr_scale(int64_t count, float factor, const float *x, float *y); /* y = factor x */
 void orr_add(int64_t count, const float *x, float *sum);               /* sum += x */
 
+/* The first that is not finite, or whose square is not; or -1. */
+int64_t orr_first_wild(int64_t count, const float *x);
+
 /* Columns [first, first+width) of a matrix of `total` columns: put x there, or take them out. */
 void orr_columns_put(int64_t n, int64_t width, const float *x, int64_t total, int64_t first,
                      float *y);

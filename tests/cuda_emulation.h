@@ -29,6 +29,15 @@ extern double emulation_lanes[32][32]; /* [warp][lane] */
 	((void)(stream), emulation_launch(grid, block, shared, [=]() { kernel(__VA_ARGS__); }))
 #define ORR_SHARED_FLOATS(name) float *name = emulation_shared()
 
+/* One thread runs at a time. */
+static inline long long atomicMin(long long *at, long long value)
+{
+	long long before = *at;
+
+	*at = value < before ? value : before;
+	return before;
+}
+
 #define __syncthreads() emulation_meet(false)
 
 template <class T> static inline T __shfl_xor_sync(unsigned, T value, int offset)

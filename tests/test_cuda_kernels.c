@@ -140,7 +140,7 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->gelu_forward && k[i]->gelu_backward);
 		ck_assert(k[i]->layernorm_forward && k[i]->layernorm_input);
 		ck_assert(k[i]->layernorm_weight && k[i]->softmax_cross_entropy && k[i]->mse);
-		ck_assert(k[i]->step);
+		ck_assert(k[i]->step && k[i]->find_wild);
 	}
 	ck_assert(orr_kernels_cuda.round && orr_kernels_cuda.prepare);
 }
@@ -194,6 +194,45 @@ START_TEST(elementwise_kernels_agree)
 		stop();
 	}
 	free_tensors();
+}
+END_TEST
+
+static void look_for_wild(struct tensor *x, int64_t *pinned, int64_t before, int64_t expected)
+{
+	int64_t first = *pinned = before;
+
+	CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, (size_t)x->n * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	cpu.kernels->find_wild(&cpu, x->n, x->on_cpu, 5, &first);
+	cuda.kernels->find_wild(&cuda, x->n, x->on_cuda, 5, pinned);
+	CHECK_CUDA(cudaStreamSynchronize(stream));
+	ck_assert_int_eq(first, expected);
+	ck_assert_int_eq(*pinned, expected);
+}
+
+/* Wherever it lies, the first of two, and only if none was found before it already. */
+START_TEST(what_is_not_finite_is_found)
+{
+	static const float wild[] = {NAN, -INFINITY, -2e19f}, tame = 1e19f; /* 4e38 is too large */
+	int64_t n = counts[_i], places[] = {0, n / 2, n - 1}, *pinned;
+
+	if (n > 1000000 && getenv("ORR_SANITIZER"))
+		return; /* compute-sanitizer would take minutes */
+	start(ORR_PRECISION_FP32, 1, 1, 1);
+	CHECK_CUDA(cudaHostAlloc((void **)&pinned, sizeof(*pinned), cudaHostAllocDefault));
+	for (int i = 0; i < 3; i++)
+		for (int shift = 0; shift < (n > 10000 ? 1 : 4); shift++) {
+			struct tensor *x = filled(n, shift, 1);
+
+			x->on_cpu[n / 2] = tame;
+			look_for_wild(x, pinned, INT64_MAX, INT64_MAX);
+			x->on_cpu[places[i]] = x->on_cpu[n - 1] = wild[i];
+			look_for_wild(x, pinned, INT64_MAX, 5 + places[i]);
+			look_for_wild(x, pinned, 3, 3);
+			free_tensors();
+		}
+	CHECK_CUDA(cudaFreeHost(pinned));
+	stop();
 }
 END_TEST
 
@@ -555,6 +594,7 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, both_tables_are_complete);
 	tcase_add_loop_test(tcase, elementwise_kernels_agree, 0, N_COUNTS);
+	tcase_add_loop_test(tcase, what_is_not_finite_is_found, 0, N_COUNTS);
 	tcase_add_test(tcase, a_relu_on_the_device_lets_nan_through);
 	tcase_add_loop_test(tcase, products_agree_in_every_precision, 0, 3);
 	tcase_add_loop_test(tcase, a_gradient_added_has_the_bits_of_one_computed_apart, 0, 3);

@@ -6,6 +6,8 @@
 #   kill   a rank that is killed, stopped, or that does not start, ends all of them in time, with a message that says which
 #   resume a run goes on from its checkpoint, on another number of ranks, to the same parameters; no rank holds more
 #          of the data than the columns that its stages read
+#   stops  a signal to one rank, and what is not finite on one, stops all of them at the same step; a checkpoint is written
+#          at the one, and never of the other
 #   refuse what is wrong is said once, whichever ranks see it, with exit code 2; and what is no training is done once
 #   links  what is measured between every two ranks is what simulate takes, and no more than the wire can carry
 #   bound  ranks that mpirun has bound to a core each keep to it, instead of all to the first
@@ -61,6 +63,63 @@ hurt() {
 		fail "signal $1 to rank $2: no message, or several: $(cat "$err")"
 	pgrep -f "^$orrery train .*$mark" >/dev/null && fail "signal $1 to rank $2: a rank goes on"
 	printf 'signal %s to rank %s: all ended after %s s\n' "$1" "$2" "$lasted"
+}
+
+# signalled RANK SIGNAL STATUS: sent once training goes on; the checkpoint is of the step that the line says, and goes on to
+# what an undisturbed training comes to
+signalled() {
+	rm -rf "$work/stopped"
+	(cd "$source" && ranks 3 "$orrery" train graphs/digits.dot -w 3 -m 6 --steps 20000 --every 7 \
+		--checkpoint "$work/stopped" --loss "$work/stopped.csv" >"$work/out" 2>"$work/err") &
+	job=$!
+	victim=$(find_rank "$1" "$work/stopped")
+	until [ -n "$(find "$work/stopped" -maxdepth 1 -name 'step-*' 2>/dev/null)" ]; do
+		kill -0 $job || break
+		sleep 0.1
+	done
+	kill "-$2" "$victim"
+	wait "$job"
+	code=$?
+	step=$(sed -n "s/^orrery: SIG$2: stopped after step \\([0-9]*\\) of 20000; .* --resume goes on from there\$/\\1/p" "$work/err")
+	[ $code -eq "$3" ] && [ ! -s "$work/out" ] && [ "$(grep -c '^orrery: ' "$work/err")" -eq 1 ] && [ -n "$step" ] ||
+		fail "SIG$2 to rank $1: exit code $code: $(cat "$work/out" "$work/err")"
+	[ -d "$work/stopped/step-$(printf %08d "$step")" ] || fail "step $step: $(ls "$work/stopped")"
+	[ "$(tail -n 1 "$work/stopped.csv" | cut -d, -f1)" = "$step" ] || fail "--loss ends with another step than $step"
+	end=$((step + 5))
+	(cd "$source" && ranks 2 "$orrery" train graphs/digits.dot -w 3 -m 6 --steps $end --every 7 --resume \
+		--checkpoint "$work/stopped" >"$work/out" 2>"$work/err") || fail "does not go on: $(cat "$work/err")"
+	rm -rf "$work/calm"
+	"$orrery" train "$source/graphs/digits.dot" -w 3 -m 6 --steps $end --every $end --checkpoint "$work/calm" \
+		>/dev/null 2>"$work/err" || fail "undisturbed: $(cat "$work/err")"
+	same_tensors "$work/calm" "$work/stopped" || fail "SIG$2 to rank $1: the parameters differ"
+}
+
+# wild COUNT OPTION...: of a training on data with one wild number, as JSON; or its line
+wild() {
+	count=$1
+	shift
+	(cd "$source" && ranks "$count" "$orrery" train graphs/digits.dot --data "$work/wild.csv" -w 4 -m 8 --json "$@")
+}
+
+# diverge SCHEDULE: on 3 ranks it stops where one process stops, and leaves out what that leaves out
+diverge() {
+	for count in 1 3; do
+		rm -rf "$work/d$count"
+		wild $count --schedule "$1" --every 1 --checkpoint "$work/d$count" --steps 40 >"$work/out" 2>"$work/err"
+		code=$?
+		[ $code -eq 1 ] && [ ! -s "$work/out" ] && [ "$(grep -c '^orrery: ' "$work/err")" -eq 1 ] ||
+			fail "$1 on $count ranks: exit code $code: $(cat "$work/out" "$work/err")"
+		grep '^orrery: training diverged in step [0-9]*: .*' "$work/err" >"$work/line$count" ||
+			fail "$1 on $count ranks: $(cat "$work/err")"
+		rm -rf "$work/s$count"
+		wild $count --schedule "$1" --on-nan skip --checkpoint "$work/s$count" --steps 40 >"$work/out" 2>"$work/err" ||
+			fail "$1 on $count ranks: $(cat "$work/err")"
+		grep '"skipped_steps": [1-9]' "$work/out" >"$work/skipped$count" || fail "$1 on $count ranks leaves nothing out"
+	done
+	cmp "$work/line1" "$work/line3" || fail "$1: $(cat "$work/line1" "$work/line3")"
+	cmp "$work/skipped1" "$work/skipped3" || fail "$1: not the same steps are left out"
+	same_tensors "$work/d1" "$work/d3" || fail "$1: another checkpoint is kept"
+	same_tensors "$work/s1" "$work/s3" || fail "$1: the parameters differ where a step was left out"
 }
 
 # refuse TEXT ARGUMENT...: exit code 2, one line with that text, nothing on standard output
@@ -161,6 +220,15 @@ refuse)
 	differ 'do not have the same options' '--seed 1' '--seed 2'
 	differ 'do not have the same schedule' '--schedule gpipe' '--schedule 1f1b'
 	once
+	;;
+stops)
+	signalled 1 TERM 143
+	signalled 0 INT 130
+	# a row of the training set, whichever that is
+	awk -F, -v OFS=, 'NR == 103 { $3 = "3e38" } 1' "$source/graphs/data/digits.csv" >"$work/wild.csv"
+	diverge 1f1b
+	diverge ddp
+	diverge fsdp
 	;;
 bound)
 	bound

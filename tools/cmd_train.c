@@ -38,6 +38,7 @@ enum {
 	KEY_SEED,
 	KEY_PREFETCH,
 	KEY_RANKS,
+	KEY_ON_NAN,
 	KEY_LOSS
 };
 
@@ -66,6 +67,11 @@ static const struct argp_option options[] = {
 	 "under mpirun: how many of the workers each rank has (as evenly "
 	 "as can be)",
 	 4},
+	{"on-nan", KEY_ON_NAN, "stop|skip", 0,
+	 "where a loss or a gradient is not finite: stop, or leave that step's update out, for "
+	 "which "
+	 "all updates wait for the last gradient (stop)",
+	 4},
 	{"loss", KEY_LOSS, "FILE", 0,
 	 "every step's loss as CSV, which `orrery curves` draws; with --resume, from there on", 4},
 	{0},
@@ -89,6 +95,18 @@ static int64_t parse_count(const char *text, int64_t low, int64_t high, const ch
 	if (orr_count_parse(&value, text, low, high, what, &err))
 		command_refuse(&err);
 	return value;
+}
+
+static enum orr_on_nan parse_on_nan(const char *text)
+{
+	struct orr_error err;
+
+	if (!strcmp(text, "stop"))
+		return ORR_ON_NAN_STOP;
+	if (!strcmp(text, "skip"))
+		return ORR_ON_NAN_SKIP;
+	orr_fail(&err, ORR_E_INPUT, "--on-nan: no '%s': there are stop and skip", text);
+	command_refuse(&err);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -132,6 +150,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RANKS:
 		a->run.ranks_workers = arg;
 		break;
+	case KEY_ON_NAN:
+		a->run.on_nan = parse_on_nan(arg);
+		break;
 	case KEY_LOSS:
 		a->losses = arg;
 		break;
@@ -164,8 +185,8 @@ static int check_memory(const struct work *work, const struct orr_timeline *t,
 	return code;
 }
 
-/* A schedule's own bound holds for the costs that it was given: check it by those, and forget it, since costs are
- * measured anew. */
+/* A schedule's own bound holds for the costs that it was given: check it by those, and forget it,
+ * since costs are measured anew. */
 static int check_bound(struct work *work, const struct orr_machine *machine, struct orr_error *err)
 {
 	struct orr_figures *figures = NULL;
@@ -182,8 +203,8 @@ static int check_bound(struct work *work, const struct orr_machine *machine, str
 	return code;
 }
 
-/* On devices the stages' times are those that the jobs of the measured step had on average: alone on
- * a core they would tell nothing. */
+/* On devices the stages' times are those that the jobs of the measured step had on average: alone
+ * on a core they would tell nothing. */
 static int predict_after(struct orr_timeline **predicted, struct work *work,
 			 const struct arguments *a, const struct orr_timeline *measured,
 			 struct orr_error *err)
@@ -196,7 +217,9 @@ static int end_at_once(struct orr_run *run, struct trained *r, struct orr_error 
 {
 	int code = orr_run_evaluate(run, true, &r->loss, &r->accuracy, err);
 
-	return code || orr_ranks_rank() ? code : trained_print_short(r, err);
+	if (code || orr_ranks_rank() || (code = check_loss(r->loss, err)))
+		return code;
+	return trained_print_short(r, err);
 }
 
 static int end(const struct arguments *a, struct orr_run *run, const struct orr_dataset *data,
@@ -265,79 +288,133 @@ static int64_t count_steps(const struct arguments *a, const struct orr_dataset *
 	return ((a->epochs ? a->epochs : 10) * data->n_train + samples - 1) / samples;
 }
 
-static int train(struct arguments *a, struct work *work, struct orr_error *err)
+/* A training from its data to its report. */
+struct session {
+	struct orr_timeline *predicted;
+	struct orr_checkpoint *checkpoint;
+	struct orr_dataset *data;
+	struct orr_run *run;
+	struct progress progress;
+	struct trained result;
+	struct keep_end end;
+	int n_devices;
+};
+
+static void session_fini(struct session *x)
 {
-	struct orr_timeline *predicted = NULL;
-	struct orr_checkpoint *checkpoint = NULL;
-	struct orr_dataset *data = NULL;
-	struct orr_run *run = NULL;
-	struct progress progress = {0};
-	struct trained result = {0};
-	struct orr_error why;
-	int n_devices = 0, code, unsaved;
+	trained_fini(&x->result);
+	progress_fini(&x->progress);
+	orr_checkpoint_close(x->checkpoint);
+	orr_run_destroy(x->run);
+	orr_dataset_destroy(x->data);
+	orr_timeline_destroy(x->predicted);
+}
+
+/* All that needs no run. Ranks agree on what comes of it. */
+static int prepare(struct session *x, struct arguments *a, struct work *work, struct orr_error *err)
+{
+	int code;
 
 	/* keep_open agrees with the other ranks by itself: all call it, or none */
-	if (!(code = hardware_find(&a->run, &n_devices, err)) &&
+	if (!(code = hardware_find(&a->run, &x->n_devices, err)) &&
 	    !(code = check_bound(work, &a->work.machine, err)))
-		code = find_data(a, work, &data, err);
-	if ((code = orr_ranks_agree(code, err)) || (code = keep_open(&checkpoint, &a->keep, err)))
-		goto out;
-	if (!orr_ranks_rank() && !n_devices &&
+		code = find_data(a, work, &x->data, err);
+	if ((code = orr_ranks_agree(code, err)) ||
+	    (code = keep_open(&x->checkpoint, &a->keep, err)))
+		return code;
+	if (!orr_ranks_rank() && !x->n_devices &&
 	    !(code = orr_run_measure(work->pipeline, &a->run, err)) &&
-	    !(code = orr_simulate(&predicted, work->jobs, &a->work.machine, err)))
-		code = check_memory(work, predicted, &a->work.machine, err);
-	if ((code = orr_ranks_agree(code, err)))
-		goto out;
+	    !(code = orr_simulate(&x->predicted, work->jobs, &a->work.machine, err)))
+		code = check_memory(work, x->predicted, &a->work.machine, err);
 	a->run.memory_bytes = a->work.machine.memory_bytes; /* of a device; what is over it moves */
-	code = orr_run_create(&run, work->jobs, data, &a->run, err);
+	return orr_ranks_agree(code, err);
+}
+
+static void result_init(struct session *x, const struct arguments *a, const struct work *work)
+{
+	int samples = orr_run_step_samples(work->jobs, &a->run);
+
+	x->result = (struct trained){
+		.output = &a->output,
+		.workers = a->workers,
+		.step_samples = samples,
+		.jobs = work->jobs,
+		.steps = count_steps(a, x->data, samples),
+		.first = orr_run_step(x->run),
+		.on_devices = x->n_devices > 0,
+	};
+}
+
+static int run_steps(struct session *x, const struct arguments *a, struct orr_error *err)
+{
+	int code, ended;
+
+	if ((code = progress_init(&x->progress, x->run, x->result.steps, err)))
+		return code;
+	x->progress.silent = orr_ranks_rank() > 0;
+	if ((code = progress_write(&x->progress, a->losses, err)))
+		return code;
+	code = keep_train(&a->keep, x->run, x->result.steps, &x->progress, &x->end, err);
+	if (code && code != ORR_E_DIVERGED)
+		return code;
+	ended = progress_end(&x->progress, code ? NULL : err); /* losses are kept up to there */
+	return code ? code : ended;
+}
+
+static int report(struct session *x, const struct arguments *a, struct work *work,
+		  struct orr_error *err)
+{
+	struct trained *r = &x->result;
+	int code;
+
+	r->skipped = orr_run_skipped(x->run);
+	if (!x->progress.silent)
+		r->step_seconds = progress_median(&x->progress);
+	if (!(r->measured = progress_timeline(&x->progress)))
+		r->measured = orr_run_timeline(x->run);
+	if (x->n_devices && !orr_ranks_rank() && r->measured &&
+	    (code = predict_after(&x->predicted, work, a, r->measured, err)))
+		return code;
+	r->predicted = x->predicted;
+	return end(a, x->run, x->data, r, err);
+}
+
+/* *signal: what stopped it, or 0. */
+static int train(struct arguments *a, struct work *work, int *signal, struct orr_error *err)
+{
+	struct session x = {0};
+	int code = prepare(&x, a, work, err);
+
+	if (code)
+		goto out;
+	code = orr_run_create(&x.run, work->jobs, x.data, &a->run, err);
 	if (code == ORR_E_INPUT) /* on every rank */
 		goto out;
 	if (code)
 		goto alone;
 	hardware_tell(&a->run);
 	/* what does not fit, fits on no rank */
-	if (checkpoint && (code = orr_run_load(run, checkpoint, err)))
+	if (x.checkpoint && (code = orr_run_load(x.run, x.checkpoint, err)))
 		goto out;
-	result.output = &a->output;
-	result.workers = a->workers;
-	result.step_samples = orr_run_step_samples(work->jobs, &a->run);
-	result.jobs = work->jobs;
-	result.steps = count_steps(a, data, result.step_samples);
-	result.first = orr_run_step(run);
-	if (result.first >= result.steps) {
-		code = end_at_once(run, &result, err);
+	result_init(&x, a, work);
+	if (x.result.first >= x.result.steps) {
+		code = end_at_once(x.run, &x.result, err);
 		goto alone;
 	}
-	if ((code = progress_init(&progress, run, result.steps, err)))
-		goto alone;
-	progress.silent = orr_ranks_rank() > 0;
-	if ((code = progress_write(&progress, a->losses, err)) ||
-	    (code = keep_train(&a->keep, run, result.steps, &progress, &unsaved, &why, err)) ||
-	    (code = progress_end(&progress, err)))
-		goto alone;
-	if (!progress.silent)
-		result.step_seconds = progress_median(&progress);
-	if (!(result.measured = progress_timeline(&progress)))
-		result.measured = orr_run_timeline(run);
-	result.on_devices = n_devices > 0;
-	if (n_devices && !orr_ranks_rank() && result.measured &&
-	    (code = predict_after(&predicted, work, a, result.measured, err)))
-		goto alone;
-	result.predicted = predicted;
-	code = end(a, run, data, &result, err);
-	if (!code && unsaved) {
-		code = orr_fail(err, unsaved, "no checkpoint of the last step: %s", why.msg);
+	code = run_steps(&x, a, err);
+	*signal = x.end.signal;
+	if (code == ORR_E_DIVERGED || (!code && *signal)) /* on every rank */
 		goto out;
-	}
+	if (code || (code = report(&x, a, work, err)))
+		goto alone;
+	if (x.end.unsaved)
+		code = orr_fail(err, x.end.unsaved, "no checkpoint of the last step: %s",
+				x.end.why.msg);
+	goto out;
 alone:
 	code = fail_alone(code, err);
 out:
-	trained_fini(&result);
-	progress_fini(&progress);
-	orr_checkpoint_close(checkpoint);
-	orr_run_destroy(run);
-	orr_dataset_destroy(data);
-	orr_timeline_destroy(predicted);
+	session_fini(&x);
 	return code;
 }
 
@@ -365,12 +442,18 @@ static void settle(struct arguments *a, struct work *work)
 	work->pipeline->prefetch = a->run.prefetch;
 }
 
-static int check_settled(const struct arguments *a, struct orr_error *err)
+static int check_settled(const struct arguments *a, const struct work *work, struct orr_error *err)
 {
 	if (a->has_momentum && a->run.optimizer != ORR_OPTIMIZER_MOMENTUM)
 		return orr_fail(err, ORR_E_INPUT,
 				"--momentum: %s has none: leave it out, or take --optimizer momentum",
 				orr_optimizer_name(a->run.optimizer));
+	if (work->jobs->stream && a->run.on_nan == ORR_ON_NAN_SKIP)
+		return orr_fail(err, ORR_E_INPUT,
+				"--on-nan skip: schedule %s never flushes, so stages are never at "
+				"one step which all could leave out: take stop, or a schedule that "
+				"flushes",
+				work->jobs->schedule);
 	if (a->work.batch < a->work.n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
 				"--batch %d is less than a sample for each of -m %d microbatches: "
@@ -410,7 +493,8 @@ static int default_workers(const struct orr_run_options *o, const char **why)
 	return n > 0 ? n * o->streams : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* The model and the schedule; a->workers: why there are so many, where nothing that was given says it. */
+/* The model and the schedule; a->workers: why there are so many, where nothing that was given says
+ * it. */
 static int open_work(struct work *work, struct arguments *a, struct orr_error *err)
 {
 	bool given = a->work.machine.n_workers > 0;
@@ -424,12 +508,9 @@ static int open_work(struct work *work, struct arguments *a, struct orr_error *e
 int cmd_train(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0},
-		{&keep_argp, 0, NULL, 0},
-		{&output_argp, 0, NULL, 0},
-		{&hardware_argp, 0, NULL, 0},
-		{&plugin_argp, 0, NULL, 0},
-		{0}};
+		{&work_argp, 0, NULL, 0},   {&keep_argp, 0, NULL, 0},
+		{&output_argp, 0, NULL, 0}, {&hardware_argp, 0, NULL, 0},
+		{&plugin_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		options,  parse, "GRAPH", "Train a model under a schedule, as StarPU tasks.",
 		children, NULL,  NULL};
@@ -438,7 +519,7 @@ int cmd_train(int argc, char **argv)
 			      .keep = keep_options_default()};
 	struct work work = {0};
 	struct orr_error err = {""};
-	int code;
+	int code, signal = 0;
 
 	a.run.tell = progress_tell;
 	command_parse(&argp, argc, argv, &a);
@@ -449,12 +530,13 @@ int cmd_train(int argc, char **argv)
 	    (code = open_work(&work, &a, &err)) || (code = output_check_jobs(&a.output, work.jobs, &err)))
 		goto out;
 	settle(&a, &work);
-	code = check_settled(&a, &err);
+	code = check_settled(&a, &work, &err);
 out:
 	if ((code = orr_ranks_agree(code, &err)))
 		goto end;
-	code = train(&a, &work, &err);
+	code = train(&a, &work, &signal, &err);
 end:
 	work_fini(&work);
-	return across_end(code, &err);
+	code = across_end(code, &err);
+	return code || !signal ? code : 128 + signal;
 }

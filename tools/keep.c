@@ -2,6 +2,8 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
 #include "command.h"
@@ -126,22 +128,139 @@ static int64_t next_stop(const struct keep_options *o, int64_t step, int64_t end
 	return o->folder && stop < end ? stop : end;
 }
 
-int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end, struct progress *progress,
-               int *unsaved, struct orr_error *why, struct orr_error *err)
+/* ---- signals ---- */
+
+static const int signals[] = {SIGINT, SIGTERM};
+enum { N_SIGNALS = sizeof(signals) / sizeof(*signals) };
+
+static struct orr_run *running;
+static volatile sig_atomic_t asked; /* by which signal to stop; 0: nobody has */
+static const char *notice;          /* what is said to that; NULL: by another rank */
+
+/* The second one does what it does where nobody catches it. */
+static void ask_to_stop(int number)
 {
-	int64_t step;
+	ssize_t n;
+
+	if (asked) {
+		signal(number, SIG_DFL);
+		raise(number);
+		return;
+	}
+	asked = number;
+	orr_run_stop(running);
+	if (notice) {
+		n = write(STDERR_FILENO, notice, strlen(notice));
+		(void)n;
+	}
+}
+
+/* What is ignored, as under nohup, stays so. */
+static void catch_signals(struct orr_run *run, const struct progress *progress, struct sigaction *old)
+{
+	static const char text[] = "\nstopping after the steps under way; a second signal ends at once\n";
+	struct sigaction mine = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
+
+	running = run;
+	notice = progress->silent ? NULL : progress->terminal ? text : text + 1;
+	for (int i = 0; i < N_SIGNALS; i++)
+		if (!sigaction(signals[i], NULL, &old[i]) && old[i].sa_handler != SIG_IGN)
+			sigaction(signals[i], &mine, NULL);
+}
+
+/* handled: the signal of one of the ranks, or 0. */
+static void release_signals(const struct sigaction *old, int handled)
+{
+	for (int i = 0; i < N_SIGNALS; i++)
+		sigaction(signals[i], &old[i], NULL);
+	if (asked && !handled) /* too late to stop a step */
+		raise(asked);
+}
+
+/* The signal that any rank was sent: the same on all. */
+static int agree_on_signal(int *number, struct orr_error *err)
+{
+	double sent[N_SIGNALS];
+	int code;
+
+	for (int i = 0; i < N_SIGNALS; i++)
+		sent[i] = asked == signals[i];
+	code = orr_ranks_sum(sent, N_SIGNALS, err);
+	*number = 0;
+	for (int i = 0; i < N_SIGNALS && !code; i++)
+		if (sent[i] > 0)
+			*number = signals[i];
+	return code;
+}
+
+static void tell_stop(const struct keep_options *o, const struct keep_end *r, int64_t step, int64_t end)
+{
+	fprintf(stderr, "orrery: %s: stopped after step %lld of %lld; ", r->signal == SIGINT ? "SIGINT" : "SIGTERM",
+	        (long long)step, (long long)end);
+	if (!o->folder)
+		fprintf(stderr, "without --checkpoint nothing is kept\n");
+	else if (r->unsaved)
+		fprintf(stderr, "no checkpoint of it: %s\n", r->why.msg);
+	else
+		fprintf(stderr, "%s has a checkpoint of it: --resume goes on from there\n", o->folder);
+}
+
+/* ---- training ---- */
+
+/* What to do about it, and what is left. */
+static void explain_divergence(const struct keep_options *o, int64_t saved, struct orr_error *err)
+{
+	size_t length = strlen(err->msg), room = sizeof(err->msg) - length;
+	int n = snprintf(err->msg + length, room, ": lower --lr, or scale the inputs (scale= in the graph)");
+
+	if (!o->folder || n < 0 || (size_t)n >= room)
+		return;
+	if (saved > 0)
+		snprintf(err->msg + length + n, room - (size_t)n, "; the last checkpoint is of step %lld",
+		         (long long)saved);
+	else
+		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
+}
+
+/* Train to where the next checkpoint is due, and write it. */
+static int train_on(const struct keep_options *o, struct orr_run *run, int64_t end, struct progress *progress,
+                    struct keep_end *r, struct orr_error *err)
+{
+	int64_t step = orr_run_step(run);
+	int code = orr_run_train(run, next_stop(o, step, end) - step, progress->silent ? NULL : progress_visit,
+	                         progress, err);
+
+	if (code || !o->folder)
+		return code;
+	step = orr_run_step(run);
+	if (!(r->unsaved = orr_run_save(run, o->folder, o->keep, &r->why)))
+		r->saved = step;
+	if (r->unsaved == ORR_E_DIVERGED) {
+		*err = r->why;
+		return r->unsaved;
+	}
+	if (r->unsaved && step < end && !orr_run_stopped(run) && !orr_ranks_rank())
+		fprintf(stderr, "%sorrery: no checkpoint of step %lld: %s; training goes on\n",
+		        progress->terminal ? "\n" : "", (long long)step, r->why.msg);
+	return 0;
+}
+
+int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end, struct progress *progress,
+               struct keep_end *r, struct orr_error *err)
+{
+	struct sigaction old[N_SIGNALS];
 	int code = 0;
 
-	*unsaved = 0;
-	while (!code && (step = orr_run_step(run)) < end) {
-		int64_t stop = next_stop(o, step, end);
-
-		if ((code = orr_run_train(run, stop - step, progress->silent ? NULL : progress_visit, progress, err)) ||
-		    !o->folder)
-			continue;
-		if ((*unsaved = orr_run_save(run, o->folder, o->keep, why)) && stop < end && !orr_ranks_rank())
-			fprintf(stderr, "%sorrery: no checkpoint of step %lld: %s; training goes on\n",
-			        progress->terminal ? "\n" : "", (long long)stop, why->msg);
-	}
+	*r = (struct keep_end){.saved = orr_run_step(run)};
+	catch_signals(run, progress, old);
+	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end)
+		code = train_on(o, run, end, progress, r, err);
+	if (code == ORR_E_DIVERGED)
+		explain_divergence(o, r->saved, err);
+	else if (!code)
+		code = agree_on_signal(&r->signal, err);
+	release_signals(old, r->signal);
+	if (!code && r->signal && !orr_ranks_rank())
+		tell_stop(o, r, orr_run_step(run), end);
 	return code;
 }

@@ -72,11 +72,13 @@ void progress_visit(void *progress, const struct orr_step *step)
 
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
 		keep(p, step);
-	if (p->losses.file &&
+	if (p->losses.file && !step->skipped &&
 	    orr_curve_write(p->losses.file, step->step + 1, step->samples, step->loss, NULL))
 		p->losses_failed = true;
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
-	p->loss = p->n_done++ ? 0.9 * p->loss + 0.1 * step->loss : step->loss;
+	if (!step->skipped)
+		p->loss = p->n_seen++ ? 0.9 * p->loss + 0.1 * step->loss : step->loss;
+	p->n_done++;
 	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
 		draw_steps(p);
 	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
@@ -84,7 +86,7 @@ void progress_visit(void *progress, const struct orr_step *step)
 			(long long)(p->first + p->n_steps), step->loss);
 		if (!isnan(step->accuracy))
 			fprintf(stderr, ", accuracy %.1f%%", 100 * step->accuracy);
-		fprintf(stderr, "\n");
+		fprintf(stderr, step->skipped ? ", left out\n" : "\n");
 	}
 }
 

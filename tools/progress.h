@@ -22,14 +22,16 @@ struct progress {
 	double *seconds; /* of every step */
 	int terminal;
 	int silent;      /* not rank 0: nothing is shown, and no step is seen */
-	double loss;     /* running mean */
+	double loss;     /* running mean of those that were not left out */
+	int64_t n_seen;  /* which are so many */
 	struct output_stream losses; /* where every step's loss goes, if anywhere */
 	bool losses_failed;
 };
 
 /* n_steps: from the start of training. */
 int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, struct orr_error *err);
-/* Every step's loss goes to that file as well (drawing/curves.h); NULL is fine. */
+/* Every step's loss goes to that file as well (drawing/curves.h), but not that of a step which was left
+ * out; NULL is fine. */
 int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
 /* Fails where the losses could not be written. */

@@ -43,6 +43,7 @@ static int print_json(const struct trained *r, const struct figures *f, struct o
 				isfinite(r->loss) ? json_real(r->loss) : json_null()) ||
 	    json_object_set_new(json, "accuracy",
 				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
+	    json_object_set_new(json, "skipped_steps", json_integer(r->skipped)) ||
 	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
 	    json_object_set_new(json, "samples_per_second",
 				json_real(r->step_samples / r->step_seconds)) ||
@@ -110,6 +111,10 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 	       (long long)r->steps, r->steps == 1 ? "" : "s", r->step_samples,
 	       orr_duration_print(step, sizeof(step), (int64_t)(1e9 * r->step_seconds), false),
 	       r->step_samples / r->step_seconds);
+	if (r->skipped)
+		printf("The updates of %lld of them were left out: losses or gradients were not "
+		       "finite\n",
+		       (long long)r->skipped);
 	print_loss(r);
 	hardware_print(&r->hardware);
 	if (r->ranks)
@@ -121,8 +126,9 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 
 static int print_short_json(const struct trained *r, int64_t step, struct orr_error *err)
 {
-	json_t *json = json_pack("{s:I,s:o,s:o}", "steps", (json_int_t)step, "loss",
-				 number_or_null(r->loss), "accuracy", number_or_null(r->accuracy));
+	json_t *json = json_pack("{s:I,s:I,s:o,s:o}", "steps", (json_int_t)step, "skipped_steps",
+				 (json_int_t)r->skipped, "loss", number_or_null(r->loss),
+				 "accuracy", number_or_null(r->accuracy));
 
 	if (!json ||
 	    (step > r->first &&
@@ -149,10 +155,13 @@ int trained_print_short(const struct trained *r, struct orr_error *err)
 		return print_short_json(r, step, err);
 	if (step == r->first)
 		printf("Nothing to train: the checkpoint is of step %lld.\n", (long long)step);
-	else
+	else if (r->jobs->stream)
 		printf("Trained to step %lld. No round of -m %d microbatches was whole, so there "
 		       "is no timeline (--steps, --every).\n",
 		       (long long)step, r->jobs->pipeline->n_microbatches);
+	else
+		printf("Trained to step %lld. The updates of all steps were left out.\n",
+		       (long long)step);
 	if (r->versions)
 		stream_print(r->jobs, r->versions);
 	print_loss(r);

@@ -17,6 +17,7 @@ struct trained {
 	int64_t steps, first;  /* first: those before a checkpoint */
 	double loss, accuracy; /* on the test rows */
 	double step_seconds;   /* median */
+	int64_t skipped;       /* steps whose update was left out */
 	int step_samples;
 	const char *workers; /* "one a core": why there are so many; NULL: they were given */
 	const struct orr_jobs *jobs;

@@ -107,3 +107,40 @@ void orr_cuda_gelu_backward(struct orr_device *d, int64_t count, const float *x,
 {
 	start<true>(d, "gelu backward", count, gelu_slope{}, x, dy, dx);
 }
+
+template <int V>
+__device__ inline void note_wild(const float *x, int64_t i, int64_t at, long long *first)
+{
+	float v[V];
+
+	orr_load<V>(v, x + i);
+	for (int k = 0; k < V; k++)
+		if (orr_is_wild(v[k]))
+			atomicMin(first, (long long)(at + i + k));
+}
+
+/* Where there is none, which is nearly always, nothing is written. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	find_wild(struct orr_span span, const float *x, int64_t at, long long *first)
+{
+	int64_t turn = (int64_t)gridDim.x * ORR_BLOCK;
+
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += turn)
+		if (i < span.quads)
+			note_wild<4>(x, orr_span_at(span, i), at, first);
+		else
+			note_wild<1>(x, orr_span_at(span, i), at, first);
+}
+
+void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
+			int64_t *first)
+{
+	struct orr_span span = orr_span_of(count, orr_address(x), 0);
+
+	static_assert(sizeof(long long) == sizeof(*first), "as atomicMin takes it");
+	if (!count)
+		return;
+	ORR_LAUNCH(find_wild, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, span,
+		   x, at, reinterpret_cast<long long *>(first));
+	orr_cuda_ok(d, cudaGetLastError(), "find what is wild");
+}

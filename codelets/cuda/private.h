@@ -73,6 +73,9 @@ void orr_cuda_gelu_forward(struct orr_device *d, int64_t count, const float *x, 
 void orr_cuda_gelu_backward(struct orr_device *d, int64_t count, const float *x, const float *dy,
 			    float *dx);
 
+void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
+			int64_t *first);
+
 /* ---- matrix.cu ---- */
 void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			  int64_t total, int64_t first, float *y);

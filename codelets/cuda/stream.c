@@ -72,6 +72,7 @@ const struct orr_kernels orr_kernels_cuda = {
 	.layernorm_weight = layernorm_weight,
 	.softmax_cross_entropy = orr_cuda_softmax_cross_entropy,
 	.mse = orr_cuda_mse,
+	.find_wild = orr_cuda_find_wild,
 	.step = orr_cuda_step,
 };
 

@@ -99,7 +99,7 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 	}
 	for (int i = 0; i < n; i++)
 		if (!is_finite(&tensors[i])) {
-			code = fail_as_wild(folder->path, tensors[i].name, ORR_E_RUNTIME, err);
+			code = fail_as_wild(folder->path, tensors[i].name, ORR_E_DIVERGED, err);
 			goto out;
 		}
 	if ((code = orr_sink_create(&sink, folder, name, err)) ||

@@ -18,7 +18,7 @@ struct orr_named_tensor {
 int64_t orr_named_tensor_floats(const struct orr_named_tensor *tensor);
 
 /* Write n tensors to a new file, on the disk when it returns. note: what the header says of the
- * file, or NULL. ORR_E_RUNTIME: a number is not finite. */
+ * file, or NULL. ORR_E_DIVERGED: a number is not finite. */
 int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 			  const struct orr_named_tensor *tensors, int n, const char *note,
 			  int64_t *n_bytes, char checksum[ORR_CHECKSUM], struct orr_error *err);

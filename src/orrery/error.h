@@ -9,7 +9,8 @@ enum orr_code {
 	ORR_E_INPUT = -2,       /* a file, an option or a schedule is wrong: exit code 2 */
 	ORR_E_IO = -3,          /* a file could not be read or written */
 	ORR_E_UNSUPPORTED = -4, /* this build, or this schedule, cannot do that */
-	ORR_E_RUNTIME = -5      /* the run failed: exit code 1 */
+	ORR_E_RUNTIME = -5,     /* the run failed: exit code 1 */
+	ORR_E_DIVERGED = -6     /* so did the training: a loss, a gradient or a parameter is not finite */
 };
 
 struct orr_error {

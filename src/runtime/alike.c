@@ -45,7 +45,7 @@ static double digest_options(const struct orr_run_options *o)
 	double numbers[] = {o->batch,	 (double)o->optimizer, o->learning_rate,
 			    o->momentum, o->beta1,	       o->beta2,
 			    o->epsilon,	 o->weight_decay,      (double)o->precision,
-			    o->prefetch, (double)o->seed};
+			    o->prefetch, (double)o->seed,      (double)o->on_nan};
 	const char *workers = o->ranks_workers ? o->ranks_workers : "";
 
 	return digest(numbers, sizeof(numbers)) + digest(workers, strlen(workers));

@@ -2,7 +2,7 @@
 #define ORR_ENGINE_H
 /* What the parts of a run share: run.c (its life), data.c (handles), slots.c and submit.c (a step's
  * tasks), stream.c (rounds and versions), credits.c, cross.c and ring.c (what goes between ranks),
- * gather.c (what rank 0 is told) and watch.c (waiting and giving up). Private to them and to their
+ * finite.c (divergence), gather.c (what rank 0 is told) and watch.c (waiting and giving up). Private to them and to their
  * tests. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,7 +69,11 @@ struct orr_slot {
 	 * from, where that is still held */
 	struct orr_job_task *updates, *copies, *reduces, *readies;
 	struct orr_job_task **rings; /* likewise: 3 for each chunk where it rings; else NULL */
+	struct orr_job_task *checks;  /* [n_owned] of gradients, where a step may be left out */
 	struct orr_metrics *metrics;  /* [n_stages * n_microbatches], in pinned memory */
+	int64_t *wild; /* [n_owned * n_updates] likewise: the first float of the gradient whose
+			  square is not finite, or INT64_MAX */
+	bool skipped;  /* its updates were left out */
 	struct orr_timeline *timeline;
 	bool *submitted;      /* [n_jobs] */
 	int *n_added;         /* [n_owned] contributors whose adding has been submitted */
@@ -130,6 +134,9 @@ struct orr_run {
 	int64_t *first_update; /* [n_stages] updates before the stream began */
 	int64_t first_round;   /* rounds before it began */
 	int64_t n_told;        /* steps that have ended, n_steps when nothing is in flight */
+	int64_t n_skipped;     /* of them, since orr_run_create */
+	atomic_bool stop;      /* this rank is asked to end */
+	bool ends;             /* all agree that no further step begins */
 	struct orr_run_versions *versions; /* [n_stages] likewise, what was measured here */
 	atomic_llong n_fetched; /* parameters that were asked for ahead */
 	int64_t last_end_ns;
@@ -291,6 +298,17 @@ int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, int q,
  * 0: it does not. device_of[w]: -1 where w has none. alone: one owner is enough. */
 int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,
 		       int *devices);
+
+/* ---- finite.c ---- */
+
+/* The slot has ended, here. ORR_E_DIVERGED where the first loss or gradient in it that is not finite
+ * ends training; first_step is the number of its first step, from 0. Sets run->ends. All ranks call
+ * it with the same outcome. */
+int orr_finite_check(struct orr_run *run, const struct orr_slot *slot, int64_t first_step,
+		     struct orr_error *err);
+/* Before any update of the slot's step: is all of it finite, on every rank? */
+int orr_finite_judge(struct orr_run *run, const struct orr_slot *slot, bool *finite,
+		     struct orr_error *err);
 
 /* ---- gather.c ---- */
 

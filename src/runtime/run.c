@@ -54,6 +54,10 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 				"run: a batch of %d cannot be cut into %d microbatches; "
 				"take a batch of %d at least, or fewer microbatches",
 				options->batch, p->n_microbatches, p->n_microbatches);
+	if (jobs->stream && options->on_nan == ORR_ON_NAN_SKIP)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: schedule %s never flushes, so no step can be left out",
+				jobs->schedule);
 	if (!(options->timeout_s > 0))
 		return orr_fail(err, ORR_E_INPUT, "run: a timeout of %g s; it must be above 0",
 				options->timeout_s);
@@ -198,10 +202,9 @@ static int create_rooms(struct orr_run *run, struct orr_error *err)
 
 		sizes.scratch = larger(sizes.scratch, orr_program_scratch_floats(program, most));
 		if (run->jobs->recompute[s]) {
-			sizes.stash = larger(sizes.stash,
-					     orr_program_stash_floats(program, most, false));
-			sizes.again =
-				larger(sizes.again, orr_program_again_floats(program, most));
+			sizes.stash =
+				larger(sizes.stash, orr_program_stash_floats(program, most, false));
+			sizes.again = larger(sizes.again, orr_program_again_floats(program, most));
 		}
 		*n = stage->n_in > *n ? stage->n_in : *n;
 		*n = stage->n_out > *n ? stage->n_out : *n;
@@ -215,7 +218,7 @@ static int create_rooms(struct orr_run *run, struct orr_error *err)
 
 		if (orr_run_computes(run, j) && !run->options.policy &&
 		    orr_room_keep(&run->common.room[orr_policy_worker(run->policy,
-								       run->jobs->compute[j])],
+								      run->jobs->compute[j])],
 				  run->programs[orr_jobs_at(run->jobs, j).s]))
 			return orr_fail(err, ORR_E_NOMEM, "run: no memory for rounded weights");
 	}
@@ -376,7 +379,7 @@ int orr_run_end_slot(struct orr_run *run, struct orr_slot *slot, bool whole, str
 	if (code || (code = orr_gather_step(run, slot, err)))
 		return code;
 	run->n_finished++;
-	if (!whole)
+	if (!whole || slot->skipped)
 		return 0;
 	if (!run->rank)
 		settle_timeline(timeline);
@@ -409,6 +412,7 @@ static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_er
 		.accuracy = sum.classified && !run->rank
 				    ? (double)sum.correct / (double)sum.classified
 				    : NAN,
+		.skipped = slot->skipped,
 		.seconds = (double)(slot->end_ns - run->last_end_ns) * 1e-9,
 	};
 	run->last_end_ns = slot->end_ns;
@@ -423,13 +427,21 @@ static int train_steps(struct orr_run *run, int64_t n,
 	int code = 0;
 
 	while (!code && run->n_finished < end) {
+		struct orr_slot *slot = &run->slots[run->n_finished % run->window];
 		struct orr_step step;
 
-		if (run->n_submitted < end && run->n_submitted < run->n_finished + run->window)
+		if (run->n_submitted < end && run->n_submitted < run->n_finished + run->window) {
 			code = orr_submit_step(run, &run->slots[run->n_submitted % run->window],
 					       err);
-		else if (!(code = finish_step(run, &step, err)) && visit)
+			continue;
+		}
+		if ((code = finish_step(run, &step, err)))
+			return code;
+		if (visit)
 			visit(user, &step);
+		code = orr_finite_check(run, slot, step.step, err);
+		if (run->ends)
+			end = run->n_submitted;
 	}
 	return code;
 }
@@ -454,6 +466,21 @@ int orr_run_train(struct orr_run *run, int64_t n,
 		orr_watch_drain(run);
 	}
 	return code;
+}
+
+void orr_run_stop(struct orr_run *run)
+{
+	atomic_store(&run->stop, true);
+}
+
+bool orr_run_stopped(const struct orr_run *run)
+{
+	return run->ends;
+}
+
+int64_t orr_run_skipped(const struct orr_run *run)
+{
+	return run->n_skipped;
 }
 
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)

@@ -20,12 +20,18 @@ struct orr_timeline;
 /* What serves the workers: CUDA devices where there are any, else CPU cores; or one of them. */
 enum orr_hardware { ORR_HARDWARE_AUTO, ORR_HARDWARE_CPU, ORR_HARDWARE_CUDA };
 
+/* What is done in a step whose loss, or the norm of whose gradient, is not finite in float32: training stops, or the step's
+ * update is left out, of every stage, and training goes on. For that all gradients are waited for
+ * before the first update; a stream, which never waits, does not serve it. */
+enum orr_on_nan { ORR_ON_NAN_STOP, ORR_ON_NAN_SKIP };
+
 struct orr_run_options {
 	int batch; /* samples in a minibatch, at least one per microbatch */
 	enum orr_optimizer optimizer;
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
 	enum orr_precision precision; /* of the matrix products */
 	uint64_t seed;    /* of the parameters and of the shuffling */
+	enum orr_on_nan on_nan;
 	int prefetch;     /* parameters of so many jobs ahead along a worker's order */
 	double timeout_s; /* without progress for so long, the run stops with a report */
 	/* Activations, gradients and stashes of a step are freed as soon as they have been read;
@@ -67,6 +73,7 @@ struct orr_step {
 	int64_t samples; /* seen since the start of training, with this step */
 	double loss;     /* mean over the minibatch, however it is cut; on rank 0 alone */
 	double accuracy; /* of the minibatch, NaN where no operator classifies; on rank 0 alone */
+	bool skipped;    /* its update was left out */
 	double seconds;  /* from the end of the step before (or the start) to the end of this one */
 };
 
@@ -81,10 +88,19 @@ void orr_run_destroy(struct orr_run *run); /* NULL is fine */
 
 /* Train n steps; a stream begins empty and has been drained at the end. visit (may be NULL) is
  * called after each, in the calling thread. ORR_E_RUNTIME: the run stopped, the message says which
- * worker waits for what. */
+ * worker waits for what. ORR_E_DIVERGED, on every rank alike: a loss or the norm of a gradient is not
+ * finite, and the message says in which step and of which operator, the first in the graph. */
 int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err);
+
+/* Begin no further step; all ranks stop after the same one (orr_run_step), soon after one of them was
+ * told, and orr_run_train returns 0. May be called in a signal's handler. */
+void orr_run_stop(struct orr_run *run);
+/* Have all ranks stopped so? */
+bool orr_run_stopped(const struct orr_run *run);
+/* Steps whose update was left out, since orr_run_create. */
+int64_t orr_run_skipped(const struct orr_run *run);
 
 /* What the tasks of a stream (schedule.h) have found of stage s's versions since orr_run_create. */
 struct orr_run_versions {

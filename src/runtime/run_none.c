@@ -62,6 +62,23 @@ const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 	return NULL;
 }
 
+void orr_run_stop(struct orr_run *run)
+{
+	(void)run;
+}
+
+bool orr_run_stopped(const struct orr_run *run)
+{
+	(void)run;
+	return false;
+}
+
+int64_t orr_run_skipped(const struct orr_run *run)
+{
+	(void)run;
+	return 0;
+}
+
 int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
 		     struct orr_error *err)
 {

@@ -65,6 +65,34 @@ static void lay_out_task(struct orr_run *run, struct orr_slot *slot, struct orr_
 	t->queued.turn = ORR_NO_TURN;
 }
 
+/* Update i, and what comes before it. */
+static void lay_out_update(struct orr_run *run, struct orr_slot *slot, int i)
+{
+	int owned = i % run->data.n_owned;
+	const struct orr_owned *o = &run->data.owned[owned];
+	struct orr_job_task *t = &slot->updates[i];
+
+	lay_out_task(run, slot, t);
+	t->queued.w = o->w;
+	t->arg = (struct orr_codelet_arg){
+		.common = &run->common,
+		.job = -1,
+		.n_floats = orr_program_n_parameters(run->programs[o->s]),
+		/* in a stream each replica has brought a minibatch of its own */
+		.n_averaged = run->stream ? orr_run_replicas(run, o->s) : 1,
+	};
+	slot->copies[i] = slot->reduces[i] = slot->readies[i] = *t;
+	slot->reduces[i].arg.group = o->group;
+	slot->reduces[i].arg.member = o->member;
+	t->owned = owned;
+	if (run->options.on_nan == ORR_ON_NAN_SKIP) {
+		slot->checks[owned] = slot->copies[i];
+		t = &slot->checks[owned];
+	}
+	t->arg.wild = &slot->wild[i];
+	t->arg.own = owned - run->jobs->first_owner[o->s];
+}
+
 /* Every step has the same updates, in the same places. */
 static int create_timeline(struct orr_timeline **out, const struct orr_run *run,
 			   struct orr_error *err)
@@ -104,11 +132,15 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 	slot->submitted = calloc(n_jobs, sizeof(*slot->submitted));
 	slot->reduces = calloc(n_updates, sizeof(*slot->reduces));
 	slot->readies = calloc(n_updates, sizeof(*slot->readies));
+	slot->checks = calloc(n_owned, sizeof(*slot->checks));
 	slot->n_added = calloc(n_owned, sizeof(*slot->n_added));
 	slot->n_left = calloc(n_stages, sizeof(*slot->n_left));
 	if (!slot->jobs || !slot->adds || !slot->updates || !slot->copies || !slot->reduces ||
-	    !slot->readies || !slot->submitted || !slot->n_added || !slot->n_left ||
+	    !slot->readies || !slot->checks || !slot->submitted || !slot->n_added ||
+	    !slot->n_left ||
 	    starpu_malloc_flags((void **)&slot->metrics, n_metrics * sizeof(*slot->metrics),
+				STARPU_MALLOC_PINNED) ||
+	    starpu_malloc_flags((void **)&slot->wild, n_updates * sizeof(*slot->wild),
 				STARPU_MALLOC_PINNED))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of %d jobs",
 				run->jobs->n_jobs);
@@ -118,24 +150,8 @@ static int slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_erro
 		lay_out_job(run, slot, run->sequence[i]);
 	}
 	slot->jobs->run = run;
-	for (int i = 0; i < run->data.n_owned * run->n_updates; i++) {
-		const struct orr_owned *o = &run->data.owned[i % run->data.n_owned];
-		struct orr_job_task *t = &slot->updates[i];
-
-		lay_out_task(run, slot, t);
-		t->queued.w = o->w;
-		t->arg = (struct orr_codelet_arg){
-			.common = &run->common,
-			.job = -1,
-			.n_floats = orr_program_n_parameters(run->programs[o->s]),
-			/* in a stream each replica has brought a minibatch of its own */
-			.n_averaged = run->stream ? orr_run_replicas(run, o->s) : 1,
-		};
-		slot->copies[i] = slot->reduces[i] = slot->readies[i] = *t;
-		slot->reduces[i].arg.group = o->group;
-		slot->reduces[i].arg.member = o->member;
-		t->owned = i % run->data.n_owned;
-	}
+	for (int i = 0; i < run->data.n_owned * run->n_updates; i++)
+		lay_out_update(run, slot, i);
 	return orr_ring_slot_init(run, slot, err);
 }
 
@@ -160,6 +176,11 @@ void orr_slots_fini(struct orr_run *run)
 		if (slot->metrics)
 			starpu_free_flags(slot->metrics, n * sizeof(*slot->metrics),
 					  STARPU_MALLOC_PINNED);
+		if (slot->wild)
+			starpu_free_flags(slot->wild,
+					  (size_t)(run->data.n_owned * run->n_updates) *
+						  sizeof(*slot->wild),
+					  STARPU_MALLOC_PINNED);
 		orr_timeline_destroy(slot->timeline);
 		for (int i = 0; slot->rings && i < run->data.n_owned * run->n_updates; i++)
 			free(slot->rings[i]);
@@ -170,6 +191,7 @@ void orr_slots_fini(struct orr_run *run)
 		free(slot->copies);
 		free(slot->reduces);
 		free(slot->readies);
+		free(slot->checks);
 		free(slot->submitted);
 		free(slot->n_added);
 		free(slot->n_left);
@@ -194,6 +216,9 @@ int orr_slot_begin(struct orr_run *run, struct orr_slot *slot, struct orr_error 
 	}
 	memset(slot->n_added, 0, (size_t)run->data.n_owned * sizeof(*slot->n_added));
 	memset(slot->metrics, 0, n_metrics * sizeof(*slot->metrics));
+	for (int i = 0; i < run->data.n_owned * run->n_updates; i++)
+		slot->wild[i] = INT64_MAX;
+	slot->skipped = false;
 	memcpy(slot->n_left, run->n_readers, n_stages * sizeof(*slot->n_left));
 	if ((code = orr_data_gather(run, slot, err)))
 		return code;

@@ -372,13 +372,19 @@ static int finish_round(struct orr_stream_run *x, struct orr_error *err)
 	struct orr_run *run = x->run;
 	struct orr_slot *slot = slot_of(x, x->n_finished);
 	int n = in_round(x, x->n_finished), code;
+	int64_t first_step = run->n_told;
 
 	if ((code = orr_run_end_slot(run, slot, n == run->pipeline->n_microbatches, err)))
 		return code;
 	x->n_finished++;
 	measure_round(run, slot, n);
 	tell_steps(x, slot, n);
-	return 0;
+	code = orr_finite_check(run, slot, first_step, err);
+	if (run->ends && x->n_begun < x->n_rounds) { /* what has begun is drained */
+		x->n_rounds = x->n_begun;
+		x->n_microbatches = x->n_rounds * run->pipeline->n_microbatches;
+	}
+	return code;
 }
 
 /* Job j of a round, and the update that it closes. */
@@ -443,6 +449,6 @@ int orr_stream_train(struct orr_run *run, int64_t n,
 	while (x.n_finished < x.n_rounds && !code)
 		code = finish_round(&x, err);
 	if (!code)
-		run->n_steps += n;
+		run->n_steps += x.n_microbatches / orr_versions_step(run->jobs->versions);
 	return code;
 }

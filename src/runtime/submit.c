@@ -356,7 +356,9 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
 			return code;
 	}
-	return --slot->n_left[s] || o->joins ? 0 : orr_submit_updates(run, slot, s, 0, err);
+	return --slot->n_left[s] || o->joins || run->options.on_nan == ORR_ON_NAN_SKIP
+		       ? 0
+		       : orr_submit_updates(run, slot, s, 0, err);
 }
 
 int orr_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
@@ -393,15 +395,52 @@ int orr_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t tu
 	return code ? code : orr_cross_send(run, slot, j, err);
 }
 
-/* What NCCL adds up comes in one order on all ranks (reduce.c), whichever job is a rank's last. */
-static int submit_joint_updates(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+/* What NCCL adds up comes in one order on all ranks (reduce.c), whichever job is a rank's last; and
+ * all does where the step could have been left out. */
+static int submit_late_updates(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
+	bool all = run->options.on_nan == ORR_ON_NAN_SKIP;
 	int code = 0;
 
 	for (int s = run->pipeline->n_stages - 1; s >= 0 && !code; s--)
-		if (run->data.owned[run->jobs->first_owner[s]].joins)
+		if (run->data.owned[run->jobs->first_owner[s]].joins ||
+		    (all && orr_program_n_parameters(run->programs[s])))
 			code = orr_submit_updates(run, slot, s, 0, err);
 	return code;
+}
+
+static int submit_check(struct orr_run *run, struct orr_slot *slot, int i, struct orr_error *err)
+{
+	struct buffers buffers;
+	struct starpu_task *task = task_create(ORR_CODELET_CHECK, 1, &buffers);
+
+	if (!task)
+		return no_memory(err);
+	add_buffer(&buffers, run->data.owned[i].gradient, STARPU_R);
+	return submit(run, &slot->checks[i], task, &buffers, err);
+}
+
+/* All gradients are looked at before any of them is applied, so that no owner, here or on another
+ * rank, is a step ahead of the others: this thread waits for the step's jobs. */
+static int submit_if_finite(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	bool finite;
+	int code = 0;
+
+	for (int i = 0; i < run->data.n_owned && !code; i++)
+		if (run->data.owned[i].gradient)
+			code = submit_check(run, slot, i, err);
+	/* all but the submission itself */
+	if (code || (code = orr_watch_wait(run, NULL, run->n_tasks - 1, err)) ||
+	    (code = orr_finite_judge(run, slot, &finite, err)))
+		return code;
+	if (finite)
+		return submit_late_updates(run, slot, err);
+	slot->skipped = true;
+	run->n_skipped++;
+	for (int i = 0; i < run->data.n_owned; i++) /* as the update would */
+		atomic_store(&run->data.owned[i].version, slot->step + 1);
+	return 0;
 }
 
 static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
@@ -422,7 +461,8 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 		    (code = submit_gradient(run, slot, j, err)))
 			return code;
 	}
-	return submit_joint_updates(run, slot, err);
+	return run->options.on_nan == ORR_ON_NAN_SKIP ? submit_if_finite(run, slot, err)
+						      : submit_late_updates(run, slot, err);
 }
 
 int orr_submit_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)

@@ -94,6 +94,8 @@ static int report(struct orr_run *run, struct orr_error *err)
 	const struct orr_slot *slot = &run->slots[run->n_finished % run->window];
 	const char *failure = atomic_load(&run->common.failure);
 
+	if (slot->ended && run->n_submitted > run->n_finished + 1) /* nobody has asked for it yet */
+		slot = &run->slots[(run->n_finished + 1) % run->window];
 	if (failure) /* what others wait for */
 		return orr_fail(err, ORR_E_RUNTIME, "run: %s", failure);
 	buffer[0] = '\0';
