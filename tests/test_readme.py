@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""The examples of the READMEs, run as they stand there, in a copy of the tree's graphs: indented lines that begin with the
+command, with mpirun or with a compiler. Those with `...` are for a cluster. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
+the last two yes or no."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+orrery, source = (os.path.realpath(path) for path in sys.argv[1:3])
+can_train, can_mpi = (word == 'yes' for word in sys.argv[3:5])
+EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|cc) .*?)(?:\s+#.*)?$', re.MULTILINE)
+
+
+def examples():
+    for folder, folders, names in os.walk(source):
+        folders[:] = [f for f in folders if not f.startswith(('build', '.', 'prefix'))]
+        for name in sorted(names):
+            if name.endswith('.md'):
+                with open(os.path.join(folder, name), encoding='utf-8') as page:
+                    for command in EXAMPLE.findall(page.read()):
+                        if '...' not in command:
+                            yield os.path.relpath(os.path.join(folder, name), source), command
+
+
+def needs_what_is_not_here(command):
+    trains = ' train ' in command or ' profile ' in command or 'profiled.dot' in command or 'plan.json' in command
+    return (trains and not can_train) or (command.startswith('mpirun') and not can_mpi)
+
+
+environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+passed = failed = skipped = 0
+with tempfile.TemporaryDirectory() as work:
+    os.makedirs(os.path.join(work, 'build/tools'))
+    os.symlink(orrery, os.path.join(work, 'build/tools/orrery'))
+    os.symlink(os.path.join(source, 'src'), os.path.join(work, 'src'))
+    shutil.copytree(os.path.join(source, 'graphs'), os.path.join(work, 'graphs'))
+    for page, command in examples():
+        if needs_what_is_not_here(command):
+            skipped += 1
+            continue
+        start = time.monotonic()
+        done = subprocess.run(command, shell=True, cwd=work, env=environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, errors='replace', check=False)
+        print(f'{time.monotonic() - start:6.1f} s  {page}: {command}', flush=True)
+        if done.returncode == 0:
+            passed += 1
+        else:
+            failed += 1
+            print(f'FAILED: exit code {done.returncode}: {done.stderr[-500:]}')
+print(f'{skipped} need what is not here')
+total = passed + failed
+print(f'{100 * passed // max(total, 1)}%: Checks: {total}, Failures: {failed}, Errors: 0')
+sys.exit(failed > 0 or total == 0)
