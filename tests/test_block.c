@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "order/block.h"
+#include "order/lay_out.h"
 #include "pipelines.h"
 #include "order/weave.h"
 

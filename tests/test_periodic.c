@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "order/allocate.h"
-#include "order/periodic.h"
+#include "orrery/periodic.h"
 #include "pipelines.h"
 
 static struct orr_star *make_star(const struct orr_pipeline *p, int64_t period)

@@ -10,6 +10,7 @@
 #include "orrery/graph.h"
 #include "plan/hierarchy.h"
 #include "plan/ideals.h"
+#include "plan/tensors.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
@@ -47,14 +48,17 @@ static struct orr_ideals *make_ideals(const struct orr_graph *g, int most)
 }
 
 /* NULL: nothing fits. */
-static struct orr_hierarchy *search(const struct orr_ideals *x, const char *workers, const char *links,
-                                    struct orr_hierarchy_options o)
+static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_ideals *x, const char *workers,
+                                    const char *links, struct orr_hierarchy_options o)
 {
+	struct orr_tensors *tensors = NULL;
 	struct orr_hierarchy *h = NULL;
 	struct orr_error err = {""};
 
 	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, &err) == 0, "%s", err.msg);
-	ck_assert_msg(orr_hierarchy_create(&h, x, &o, &err) == 0, "%s", err.msg);
+	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err) && !orr_hierarchy_create(&h, tensors, &o, &err), "%s",
+	              err.msg);
+	orr_tensors_destroy(tensors);
 	return h;
 }
 
@@ -88,13 +92,13 @@ START_TEST(profiles_are_cut_no_worse_than_published)
 		return; /* the profiles are not ours to keep here */
 	g = read_graph(path);
 	x = make_ideals(g, 600);
-	h = search(x, published[_i].workers, published[_i].links, o);
+	h = search(g, x, published[_i].workers, published[_i].links, o);
 	ck_assert_msg(h->slowest_s <= published[_i].slowest_s + 5e-10, "%s on %s: %.9f", published[_i].profile,
 	              published[_i].workers, h->slowest_s);
 	ck_assert_double_eq_tol((double)x->compute_ns[x->n - 1] * 1e-9, published[_i].one_worker_s, 1e-6);
 	/* of the processor's time, whatever else runs; it takes a tenth of this */
 	ck_assert_double_lt((double)(clock() - start) / CLOCKS_PER_SEC, 5);
-	again = search(x, published[_i].workers, published[_i].links, o);
+	again = search(g, x, published[_i].workers, published[_i].links, o);
 	ck_assert_int_eq(again->n_stages, h->n_stages);
 	for (int i = 0; i < h->n_stages; i++) { /* field by field: what lies between fields is anybody's */
 		ck_assert_int_eq(again->stages[i].from, h->stages[i].from);
@@ -142,7 +146,7 @@ START_TEST(every_term_of_the_cost_counts)
 	struct orr_ideals *x = make_ideals(g, 100);
 	struct orr_hierarchy_options o = {.activations = cases[_i].activations, .n_microbatches = cases[_i].m,
 	                                  .least_in_flight = 1};
-	struct orr_hierarchy *h = search(x, cases[_i].workers, cases[_i].links, o);
+	struct orr_hierarchy *h = search(g, x, cases[_i].workers, cases[_i].links, o);
 
 	ck_assert_double_eq_tol(h->slowest_s, cases[_i].slowest_s, 1e-9);
 	ck_assert_int_eq(h->n_stages, cases[_i].n_stages);
@@ -209,12 +213,12 @@ START_TEST(memory_forbids_stages)
 	struct orr_ideals *x = make_ideals(g, 100);
 	struct orr_hierarchy_options o = {.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .least_in_flight = 1,
 					  .memory_bytes = INT64_C(12000000000)};
-	struct orr_hierarchy *h = search(x, "2", NULL, o);
+	struct orr_hierarchy *h = search(g, x, "2", NULL, o);
 
 	ck_assert_int_eq(h->n_stages, 2); /* 15 GB for both do not fit, 12 GB and 3 GB do */
 	orr_hierarchy_destroy(h);
 	o.memory_bytes--;
-	ck_assert_ptr_null(search(x, "2", NULL, o));
+	ck_assert_ptr_null(search(g, x, "2", NULL, o));
 	orr_ideals_destroy(x);
 	orr_graph_destroy(g);
 }

@@ -11,6 +11,7 @@
 #include "output.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
+#include "orrery/periodic.h"
 #include "orrery/plan.h"
 #include "orrery/quantity.h"
 #include "searching.h"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "operator.h"
+
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
 	*draft = (struct orr_draft){.name = strdup(name)};

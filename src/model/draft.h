@@ -75,8 +75,6 @@ int orr_graph_infer(struct orr_graph *g, struct orr_error *err);
 /* Refuse costs whose sum over the graph could overflow later. */
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err);
 
-void orr_operator_fini(struct orr_operator *o);
-
 /* "file.dot:12: node fc1", the start of a message. Returns buffer. */
 const char *orr_place(char *buffer, size_t size, const char *file, int line, const char *operator);
 #endif

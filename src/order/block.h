@@ -45,15 +45,6 @@ int orr_block_fill(struct orr_block *block, struct orr_error *err);
  * of ceil(lifespan / T). Of a block that was filled. */
 int64_t orr_block_peak(const struct orr_block *block, int w);
 
-/* Fill, repeat, squeeze and reorder: n of every job, as a schedule's lay_out writes it. On no
- * worker does the peak stash, in stages or in bytes, exceed that of the repeated block. */
-int orr_block_lay_out(struct orr_block *block, int64_t *n, struct orr_error *err);
-
-/* The same where each worker may hold up to `stashes` stage stashes, if that is more than the block
- * does. *makespan_ns, if not NULL, is the time on free links. */
-int orr_block_lay_out_within(struct orr_block *block, int64_t stashes, int64_t *n,
-                             int64_t *makespan_ns, struct orr_error *err);
-
 /* Appendix E.2 of [Qi24]: 6n + 6d - 3k - 1 units for n microbatches on d workers of two stages each,
  * if at most k stage stashes fit a worker. Most orders that are squeezed and reordered do not end
  * before; it is no theorem. */

@@ -225,7 +225,7 @@ static void run(struct mover *m)
 	int64_t mean = 0, before = t->n_timed, part = search->n_timed / ROUNDS, stop = before + search->stop;
 
 	for (int j = 0; j < t->jobs.n_jobs; j++)
-		mean += t->duration[j]; /* all of them together can be counted, see jobs.c */
+		mean += t->duration[j]; /* all of them together can be counted, see evaluate.c */
 	mean = mean / t->jobs.n_jobs + 1;
 	m->fine = mean / FINE + 1;
 	for (int round = 0; round < ROUNDS && search->best_ns > search->bound_ns; round++) {

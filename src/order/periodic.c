@@ -1,4 +1,4 @@
-#include "periodic.h"
+#include "orrery/periodic.h"
 
 #include <stdlib.h>
 #include <string.h>

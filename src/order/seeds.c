@@ -9,7 +9,7 @@
 #include "orrery/simulate.h"
 #include "base/sort.h"
 #include "orrery/timeline.h"
-#include "periodic.h"
+#include "orrery/periodic.h"
 
 #define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */
 #define SEARCHED 16   /* times that a schedule that lays out all jobs at once may do so, to choose \

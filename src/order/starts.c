@@ -6,6 +6,7 @@
 #include "orrery/schedule.h"
 #include "seeds.h"
 #include "block.h"
+#include "lay_out.h"
 #include "zero_bubble.h"
 
 #define MOST_WAITS 4 /* cells more than a microbatch takes from end to end and back */

@@ -2,6 +2,7 @@
 #define ORR_MACHINE_H
 /* A machine: how many workers, how much memory each has, and what a transfer between two of them costs. */
 #include <stdint.h>
+#include "error.h"
 
 #define ORR_MOST_LEVELS 4
 
@@ -12,6 +13,11 @@ struct orr_levels {
 	int workers[ORR_MOST_LEVELS];
 	double bytes_per_s[ORR_MOST_LEVELS]; /* 0: free */
 };
+
+/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. Levels of one worker, whose
+ * links nobody uses, are left out. */
+int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err);
+int orr_levels_workers(const struct orr_levels *levels);
 
 struct orr_machine {
 	int n_workers;

@@ -7,9 +7,7 @@
 #include <jansson.h>
 #include "numerics.h"
 #include "error.h"
-#include "plan/hierarchy.h"
 #include "machine.h"
-#include "order/periodic.h"
 #include "pipeline.h"
 
 struct orr_graph;
@@ -17,6 +15,7 @@ struct orr_table;
 struct orr_jobs;
 struct orr_timeline;
 struct orr_figures;
+struct orr_star_point;
 
 struct orr_plan_options {
 	struct orr_levels levels;
@@ -90,7 +89,7 @@ void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
  * finds the same. Refuses stages with replicas. */
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err);
 
-/* What the stages of a straight plan on a chain would hold at longer periods [Beaumont21]: orr_star_points. Another plan has
+/* What the stages of a straight plan on a chain would hold at longer periods [Beaumont21]: orr_star_points() of periodic.h. Another plan has
  * none of them. *points is the caller's to free, NULL where *n is 0. */
 int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n, struct orr_error *err);
 

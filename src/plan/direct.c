@@ -84,7 +84,7 @@ static void bound(struct search *s)
 /* Where all that is sent over a cut is less than the bound, no link of it is ever the slowest. */
 static void find_what_counts(struct search *s)
 {
-	const struct orr_tensors *t = s->x->tensors;
+	const struct orr_tensors *t = s->problem->tensors;
 
 	for (int a = 0; a < s->x->n; a++) {
 		double bytes = 0;
@@ -113,7 +113,7 @@ static int least_common_multiple(int a, int b)
 /* The slowest link into the stage from the label's ideal to j, on r workers. */
 static double link_s(const struct search *s, const struct label *label, int j, int r)
 {
-	const struct orr_tensors *t = s->x->tensors;
+	const struct orr_tensors *t = s->problem->tensors;
 	const int *makers = s->makers + label->makers;
 	double slowest = 0;
 
@@ -128,7 +128,7 @@ static double link_s(const struct search *s, const struct label *label, int j, i
 		for (int m = t->first_live[label->ideal], e = 0; m < t->first_live[label->ideal + 1]; m++) {
 			if (!s->counts[t->live[m]])
 				continue;
-			if (makers[e++] == maker && orr_tensors_read(s->x, t->live[m], label->ideal, j))
+			if (makers[e++] == maker && orr_tensors_read(t, t->live[m], label->ideal, j))
 				bytes += (double)t->bytes[t->live[m]];
 		}
 		slowest = larger(slowest, 2 * bytes / s->problem->bytes_per_s /
@@ -154,7 +154,7 @@ static bool shares_less(const struct search *s, const struct label *a, const str
 
 static int count_live(const struct search *s, int ideal)
 {
-	const struct orr_tensors *t = s->x->tensors;
+	const struct orr_tensors *t = s->problem->tensors;
 	int n = 0;
 
 	for (int l = t->first_live[ideal]; l < t->first_live[ideal + 1]; l++)
@@ -179,7 +179,7 @@ static int grow(void **array, int *room, int want, size_t size, struct orr_error
 /* Who made what is live at the new label's ideal: itself, unless it was there before. */
 static void note_makers(struct search *s, int label)
 {
-	const struct orr_tensors *t = s->x->tensors;
+	const struct orr_tensors *t = s->problem->tensors;
 	const struct label *now = &s->labels[label], *before = now->before < 0 ? NULL : &s->labels[now->before];
 	int l = before ? t->first_live[before->ideal] : 0, k = 0, n = 0;
 
@@ -285,7 +285,7 @@ static int write_stages(const struct search *s, struct orr_direct_stage **stages
 int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n, double *slowest_s,
                       bool *proven, struct orr_error *err)
 {
-	const struct orr_ideals *x = problem->x;
+	const struct orr_ideals *x = problem->tensors->ideals;
 	struct search s = {.problem = problem, .x = x, .slowest_s = *slowest_s, .best = -1, .err = err};
 	int code = 0;
 
@@ -294,7 +294,7 @@ int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage 
 	if (*proven)
 		return 0;
 	s.beyond_s = calloc((size_t)x->n * (size_t)(problem->n_workers + 1), sizeof(*s.beyond_s));
-	s.counts = calloc((size_t)x->tensors->n + 1, sizeof(*s.counts));
+	s.counts = calloc((size_t)problem->tensors->n + 1, sizeof(*s.counts));
 	s.of_ideal = malloc((size_t)x->n * sizeof(*s.of_ideal));
 	if (!s.beyond_s || !s.counts || !s.of_ideal) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);

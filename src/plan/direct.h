@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include "orrery/error.h"
 
-struct orr_ideals;
+struct orr_tensors;
 
 struct orr_direct {
-	const struct orr_ideals *x;
+	const struct orr_tensors *tensors; /* and their ideals */
 	int n_workers;
 	double bytes_per_s; /* of every link; 0: free */
 	bool keeps_room;    /* busy_s depends on left */

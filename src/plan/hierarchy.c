@@ -48,84 +48,13 @@ struct table {
 };
 
 struct search {
-	const struct orr_ideals *x;
+	const struct orr_tensors *tensors;
+	const struct orr_ideals *x; /* theirs */
 	const struct orr_hierarchy_options *options;
 	struct table level[ORR_MOST_LEVELS];
 	bool *allowed; /* [n * n] the second lies inside the first, and what lies between may be a stage */
 	bool *inside;
 };
-
-static void drop_single(struct orr_levels *levels)
-{
-	int n = 0;
-
-	for (int l = 0; l < levels->n; l++) {
-		if (levels->workers[l] == 1 && (n || l + 1 < levels->n))
-			continue;
-		levels->workers[n] = levels->workers[l];
-		levels->bytes_per_s[n++] = levels->bytes_per_s[l];
-	}
-	levels->n = n;
-}
-
-int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err)
-{
-	const char *at = links;
-	char part[64];
-	int n_links = 0, total = 1;
-
-	*levels = (struct orr_levels){0};
-	for (const char *of = workers; ; of++) {
-		size_t length = strcspn(of, "x");
-		int64_t count = 0;
-		int code;
-
-		if (levels->n == ORR_MOST_LEVELS || length >= sizeof(part))
-			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: give at most %d levels, innermost first, such as "
-			                "4x2", workers, ORR_MOST_LEVELS);
-		if (!length)
-			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: a number is missing beside an x: say 4, or 4x2 "
-			                "for 2 groups of 4", *workers ? workers : "''");
-		memcpy(part, of, length);
-		part[length] = '\0';
-		if ((code = orr_count_parse(&count, part, 1, 4096, "--workers", err)))
-			return code;
-		total *= (int)count;
-		if (total > 4096)
-			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: at most 4096 in all", workers);
-		levels->workers[levels->n++] = (int)count;
-		of += length;
-		if (!*of)
-			break;
-	}
-	for (; at && n_links < levels->n; n_links++) {
-		size_t length = strcspn(at, ",");
-		int code;
-
-		if (length >= sizeof(part))
-			break;
-		memcpy(part, at, length);
-		part[length] = '\0';
-		if ((code = orr_rate_parse(&levels->bytes_per_s[n_links], part, "--link", err)))
-			return code;
-		at = at[length] ? at + length + 1 : NULL;
-	}
-	if (!links || (!at && n_links == levels->n)) {
-		drop_single(levels);
-		return 0;
-	}
-	return orr_fail(err, ORR_E_INPUT, "--link %.60s: --workers %.40s has %d level%s: give as many links, innermost "
-	                "first", links, workers, levels->n, levels->n == 1 ? "" : "s");
-}
-
-int orr_levels_workers(const struct orr_levels *levels)
-{
-	int n = 1;
-
-	for (int l = 0; l < levels->n; l++)
-		n *= levels->workers[l];
-	return n;
-}
 
 static struct cell *cell_at(const struct table *t, int n, int i, int j, int m)
 {
@@ -182,7 +111,7 @@ static double transfer_s(const struct search *s, int level, int base, int i, int
 {
 	double rate = s->options->levels.bytes_per_s[level];
 
-	return rate > 0 && s->options->activations ? 2 * (double)orr_tensors_bytes(s->x, base, i, j) / (rate * r) : 0;
+	return rate > 0 && s->options->activations ? 2 * (double)orr_tensors_bytes(s->tensors, base, i, j) / (rate * r) : 0;
 }
 
 static bool fits(const struct search *s, int i, int j, int r, int left)
@@ -338,7 +267,7 @@ static double direct_busy_s(const void *user, int i, int j, int r, int left)
 static int go_directly(struct orr_hierarchy *h, const struct search *s, struct orr_error *err)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	struct orr_direct problem = {.x = s->x, .n_workers = o->levels.workers[0],
+	struct orr_direct problem = {.tensors = s->tensors, .n_workers = o->levels.workers[0],
 	                             .bytes_per_s = o->activations ? o->levels.bytes_per_s[0] : 0,
 	                             .keeps_room = o->memory_bytes > 0, .busy_s = direct_busy_s, .user = s};
 	struct orr_direct_stage *stages = NULL;
@@ -392,10 +321,11 @@ static int find_pairs(struct search *s, struct orr_error *err)
 	return 0;
 }
 
-int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
+int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
                          const struct orr_hierarchy_options *options, struct orr_error *err)
 {
-	struct search s = {.x = x, .options = options};
+	const struct orr_ideals *x = tensors->ideals;
+	struct search s = {.tensors = tensors, .x = x, .options = options};
 	struct orr_hierarchy *h = calloc(1, sizeof(*h));
 	int last = options->levels.n - 1, n_used, code = 0;
 

@@ -9,12 +9,7 @@
 #include "orrery/error.h"
 #include "orrery/machine.h"
 
-struct orr_ideals;
-
-/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. Levels of one worker, whose
- * links nobody uses, are left out. */
-int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err);
-int orr_levels_workers(const struct orr_levels *levels);
+struct orr_tensors;
 
 struct orr_hierarchy_options {
 	struct orr_levels levels;
@@ -44,7 +39,7 @@ struct orr_hierarchy {
 };
 
 /* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of the ideals. */
-int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
+int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
                          const struct orr_hierarchy_options *options, struct orr_error *err);
 /* The worker of replica i. Successive ones are in different groups of the outermost level, so that a microbatch stays
  * in one group where the stages inside a group have replicas together. */

@@ -7,7 +7,6 @@
 #include "orrery/machine.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
-#include "tensors.h"
 
 /* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the reader's;
  * joined with its only input, the input's. */
@@ -416,8 +415,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const 
 		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[leader_of(&u, i)];
 	}
 	x->overhead_ns = g->overhead_ns;
-	if ((code = weigh_ideals(x, &u, err)) || (code = note_neighbours(x, &u, err)) ||
-	    (code = orr_tensors_create(x, g, samples, err)))
+	if ((code = weigh_ideals(x, &u, err)) || (code = note_neighbours(x, &u, err)))
 		goto out;
 	*out = x;
 	x = NULL;
@@ -438,6 +436,5 @@ void orr_ideals_destroy(struct orr_ideals *x)
 	free(x->parameter_bytes);
 	free(x->stash_bytes);
 	free(x->update_ns);
-	orr_tensors_destroy(x->tensors);
 	free(x);
 }

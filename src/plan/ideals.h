@@ -11,7 +11,6 @@
 
 struct orr_graph;
 struct orr_machine;
-struct orr_tensors;
 
 struct orr_ideals {
 	int n;          /* ideals, by size: 0 is empty, n - 1 is everything */
@@ -27,7 +26,6 @@ struct orr_ideals {
 	int64_t overhead_ns; /* of each job */
 	int64_t largest_ns;  /* the operator that computes longest */
 	int64_t *compute_ns, *update_ns, *parameter_bytes, *stash_bytes;
-	struct orr_tensors *tensors; /* what is sent where a cut divides those who make and read it: tensors.h */
 };
 
 /* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition. n_microbatches: they

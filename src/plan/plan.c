@@ -5,10 +5,12 @@
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "hierarchy.h"
 #include "ideals.h"
 #include "orrery/jobs.h"
 #include "orrery/partition.h"
 #include "orrery/parameter_cost.h"
+#include "orrery/periodic.h"
 #include "orrery/pipeline.h"
 #include "plan_draft.h"
 #include "plan_order.h"
@@ -17,6 +19,7 @@
 #include "orrery/simulate.h"
 #include "orrery/table.h"
 #include "orrery/timeline.h"
+#include "tensors.h"
 
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */
@@ -170,6 +173,7 @@ struct choosing {
 	const struct orr_graph *g;
 	const struct orr_plan_options *o;
 	const struct orr_ideals *x;
+	const struct orr_tensors *tensors;
 	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
 	double pieces_bound_s;     /* no allocation in pieces has a less busy worker */
 	double fastest_s;          /* no cut has a faster slowest stage than this; 0: the search does not know */
@@ -232,7 +236,7 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 		.numerics = c->o->numerics, .least_in_flight = least, .most_in_flight = most};
 	struct orr_hierarchy *h = NULL;
 	struct orr_plan_draft d = {0};
-	int code = orr_hierarchy_create(&h, c->x, &options, err);
+	int code = orr_hierarchy_create(&h, c->tensors, &options, err);
 
 	*found = !code && h;
 	if (*found && h->proven && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened)
@@ -295,7 +299,7 @@ static int consider_branches(struct choosing *c, struct orr_error *err)
 		n += c->g->operators[i].op != ORR_OP_INPUT;
 	n = machine.n_workers < n ? machine.n_workers : n;
 	/* one that cannot be cut so is no candidate */
-	if (!orr_plan_draft_cut(&d, c->g, c->o, &machine, n, NULL))
+	if (!orr_plan_draft_cut(&d, c->g, &machine, c->o->samples, n, NULL))
 		code = consider(c, &d, &fits, err);
 	orr_plan_draft_fini(&d);
 	return code;
@@ -432,13 +436,17 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 {
 	struct choosing c = {.g = g, .o = o};
 	struct orr_machine machine = machine_of(o);
+	struct orr_tensors *tensors = NULL;
 	struct orr_ideals *x = NULL;
 	int code = check_costs(g, err);
 
 	if (!code && !(code = orr_partition_check(g, &machine, o->samples, err)))
 		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
 		                         o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
+	if (!code)
+		code = orr_tensors_create(&tensors, x, g, o->samples, err);
 	c.x = x;
+	c.tensors = tensors;
 	if (!code && x->compute_ns[x->n - 1] == 0)
 		code = orr_fail(err, ORR_E_INPUT, "%s: no operator takes any time: give costs, or measure them "
 		                "(`orrery profile`)", g->name);
@@ -455,6 +463,7 @@ out:
 	for (int i = 0; i < N_WORLDS; i++)
 		orr_plan_destroy(c.best[i]);
 	orr_plan_destroy(c.least);
+	orr_tensors_destroy(tensors);
 	orr_ideals_destroy(x);
 	return code;
 }

@@ -7,7 +7,6 @@
 #include "hierarchy.h"
 #include "ideals.h"
 #include "orrery/machine.h"
-#include "orrery/plan.h"
 
 void orr_plan_draft_fini(struct orr_plan_draft *d)
 {
@@ -70,12 +69,12 @@ void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph 
 			d->stage_of[i] = d->stage_of[g->operators[i].inputs[k]];
 }
 
-int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                       const struct orr_machine *machine, int n_stages, struct orr_error *err)
+int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_machine *machine,
+                       int64_t samples, int n_stages, struct orr_error *err)
 {
 	int n_chosen = n_stages, code = orr_plan_draft_init(d, g, n_stages, err);
 
 	for (int s = 0; !code && s < n_stages; s++)
 		d->replicas[s] = 1;
-	return code ? code : orr_cut(g, machine, o->samples, n_stages, d->stage_of, &n_chosen, err);
+	return code ? code : orr_cut(g, machine, samples, n_stages, d->stage_of, &n_chosen, err);
 }

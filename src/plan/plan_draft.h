@@ -2,6 +2,7 @@
 #define ORR_PLAN_DRAFT_H
 /* Stages on workers that were found one way or another. Private to the planner. */
 #include <stdbool.h>
+#include <stdint.h>
 #include "orrery/error.h"
 
 struct orr_graph;
@@ -26,8 +27,8 @@ void orr_plan_draft_fini(struct orr_plan_draft *d);
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_ideals *x,
                         const struct orr_hierarchy *h, const struct orr_levels *levels, struct orr_error *err);
 /* Every branch cut by itself, one worker a stage. */
-int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                       const struct orr_machine *machine, int n_stages, struct orr_error *err);
+int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_machine *machine,
+                       int64_t samples, int n_stages, struct orr_error *err);
 /* Operators on the workers that share the work best, neighbours or not [Beaumont21, section 6]: a stage is a run of operators of
  * one worker, so a worker can have several. Each worker's memory holds in_flight microbatches. n_stages 0: nothing
  * fits. *bound_s: no allocation has a worker that is less busy than that, whatever transfers add. */

@@ -11,6 +11,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/parameter_cost.h"
+#include "orrery/periodic.h"
 #include "orrery/pipeline.h"
 #include "plan_jobs.h"
 #include "orrery/table.h"

@@ -48,10 +48,11 @@ static void add_tensor(struct orr_tensors *t, const struct orr_ideals *x, int i,
 	t->bytes[t->n++] = bytes;
 }
 
-static bool is_there(const struct orr_ideals *x, int i, int a)
+static bool is_there(const struct orr_tensors *t, int i, int a)
 {
+	const struct orr_ideals *x = t->ideals;
 	const uint64_t *inside = x->bits + (size_t)a * (size_t)x->n_words;
-	const uint64_t *makers = x->tensors->makers + (size_t)i * (size_t)x->n_words;
+	const uint64_t *makers = t->makers + (size_t)i * (size_t)x->n_words;
 
 	for (int w = 0; w < x->n_words; w++)
 		if (inside[w] & makers[w])
@@ -59,10 +60,11 @@ static bool is_there(const struct orr_ideals *x, int i, int a)
 	return false;
 }
 
-bool orr_tensors_read(const struct orr_ideals *x, int i, int a, int b)
+bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b)
 {
+	const struct orr_ideals *x = t->ideals;
 	const uint64_t *before = x->bits + (size_t)a * (size_t)x->n_words, *after = x->bits + (size_t)b * (size_t)x->n_words;
-	const uint64_t *readers = x->tensors->readers + (size_t)i * (size_t)x->n_words;
+	const uint64_t *readers = t->readers + (size_t)i * (size_t)x->n_words;
 
 	for (int w = 0; w < x->n_words; w++)
 		if (after[w] & ~before[w] & readers[w])
@@ -70,19 +72,19 @@ bool orr_tensors_read(const struct orr_ideals *x, int i, int a, int b)
 	return false;
 }
 
-int64_t orr_tensors_bytes(const struct orr_ideals *x, int base, int a, int b)
+int64_t orr_tensors_bytes(const struct orr_tensors *t, int base, int a, int b)
 {
-	const struct orr_tensors *t = x->tensors;
 	int64_t bytes = 0;
 
 	for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
-		if (orr_tensors_read(x, t->live[l], a, b) && !(base && is_there(x, t->live[l], base)))
+		if (orr_tensors_read(t, t->live[l], a, b) && !(base && is_there(t, t->live[l], base)))
 			bytes += t->bytes[t->live[l]];
 	return bytes;
 }
 
-static int list_live(struct orr_tensors *t, const struct orr_ideals *x, struct orr_error *err)
+static int list_live(struct orr_tensors *t, struct orr_error *err)
 {
+	const struct orr_ideals *x = t->ideals;
 	int n = 0;
 
 	for (int pass = 0; pass < 2; pass++) {
@@ -92,7 +94,7 @@ static int list_live(struct orr_tensors *t, const struct orr_ideals *x, struct o
 		for (int a = 0; a < x->n; a++) {
 			t->first_live[a] = n;
 			for (int i = 0; i < t->n; i++) {
-				if (!is_there(x, i, a) || !orr_tensors_read(x, i, a, x->n - 1))
+				if (!is_there(t, i, a) || !orr_tensors_read(t, i, a, x->n - 1))
 					continue;
 				if (pass)
 					t->live[n] = i;
@@ -104,19 +106,30 @@ static int list_live(struct orr_tensors *t, const struct orr_ideals *x, struct o
 	return 0;
 }
 
-int orr_tensors_create(struct orr_ideals *x, const struct orr_graph *g, int64_t samples, struct orr_error *err)
+int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x, const struct orr_graph *g, int64_t samples,
+                       struct orr_error *err)
 {
 	size_t n = (size_t)g->n_operators + 1, row = (size_t)x->n_words;
-	struct orr_tensors *t = x->tensors = calloc(1, sizeof(*t));
+	struct orr_tensors *t = calloc(1, sizeof(*t));
+	int code;
 
 	if (!t || !(t->bytes = calloc(n, sizeof(*t->bytes))) || !(t->makers = calloc(n * row, sizeof(*t->makers))) ||
 	    !(t->readers = calloc(n * row, sizeof(*t->readers))) ||
-	    !(t->first_live = calloc((size_t)x->n + 1, sizeof(*t->first_live))))
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", g->n_operators);
+	    !(t->first_live = calloc((size_t)x->n + 1, sizeof(*t->first_live)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", g->n_operators);
+		goto out;
+	}
+	t->ideals = x;
 	note_readers(t->readers, x, g);
 	for (int i = 0; i < g->n_operators; i++)
 		add_tensor(t, x, i, orr_partition_output_bytes(&g->operators[i], samples));
-	return list_live(t, x, err);
+	if ((code = list_live(t, err)))
+		goto out;
+	*out = t;
+	t = NULL;
+out:
+	orr_tensors_destroy(t);
+	return code;
 }
 
 void orr_tensors_destroy(struct orr_tensors *t)

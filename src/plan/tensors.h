@@ -11,6 +11,7 @@ struct orr_graph;
 struct orr_ideals;
 
 struct orr_tensors {
+	const struct orr_ideals *ideals; /* borrowed */
 	int n;
 	int64_t *bytes;    /* [n] per microbatch, above 0 */
 	uint64_t *makers;  /* [n * n_words of the ideals] units before the cut of which one is enough */
@@ -18,12 +19,13 @@ struct orr_tensors {
 	int *live, *first_live; /* ideal a: tensors live[first_live[a]] on are there and read outside, ascending */
 };
 
-/* Fills x->tensors, which is x's to destroy. samples: of a microbatch. */
-int orr_tensors_create(struct orr_ideals *x, const struct orr_graph *g, int64_t samples, struct orr_error *err);
+/* Of g, whose ideals are x. samples: of a microbatch. *out borrows x. */
+int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x, const struct orr_graph *g, int64_t samples,
+                       struct orr_error *err);
 void orr_tensors_destroy(struct orr_tensors *t); /* NULL is fine */
 
 /* Does what lies between the ideals a and b, a inside b, read tensor i? */
-bool orr_tensors_read(const struct orr_ideals *x, int i, int a, int b);
+bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b);
 /* What the stage between a and b reads from stages between base and a. */
-int64_t orr_tensors_bytes(const struct orr_ideals *x, int base, int a, int b);
+int64_t orr_tensors_bytes(const struct orr_tensors *t, int base, int a, int b);
 #endif

@@ -1,6 +1,6 @@
 /* 1F1B*: of all orders that repeat every T, the one that holds the fewest microbatches on every stage. A larger T
  * is slower and holds fewer; the smallest is the longest stage's F + B. */
-#include "order/periodic.h"
+#include "orrery/periodic.h"
 #include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "order/lay_out.h"
 #include "v_fold.h"
 
 /* When B runs after `hops` others, if the first one waits `gap` and counts as the phase-th of

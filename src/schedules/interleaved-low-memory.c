@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "order/lay_out.h"
 #include "round_robin.h"
 
 #define MARGIN 6 /* stashes above one microbatch a stage that are tried one by one */

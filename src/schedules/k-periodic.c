@@ -1,6 +1,6 @@
 /* k-periodic patterns: the smallest 1-periodic one with every (k+1)-th microbatch left out. Where k + 1 equal stages
  * would hold k + 1 microbatches, they hold k, and k of them take k + 1 periods. */
-#include "order/periodic.h"
+#include "orrery/periodic.h"
 #include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {

@@ -6,6 +6,7 @@
  * no two meet. [Qi24, appendices G and H] draws two such blocks and does not list them; this is
  * derived. */
 #include "order/block.h"
+#include "order/lay_out.h"
 #include "orrery/schedule.h"
 
 static inline int round_robin_check(const struct orr_pipeline *p, const void *data,

@@ -4,6 +4,7 @@
  * number, which suits every DAG, since stages are numbered topologically; squeezing lets branches
  * run side by side. */
 #include "order/fold.h"
+#include "order/lay_out.h"
 #include "orrery/schedule.h"
 
 static inline int v_fold_check(const struct orr_pipeline *p, const void *data,

@@ -5,6 +5,7 @@
  * The first stage lives for 2P cells and waits for W: 2P/3 stashes. By depth, not by number: it
  * serves every DAG. */
 #include "order/block.h"
+#include "order/lay_out.h"
 #include "orrery/schedule.h"
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)

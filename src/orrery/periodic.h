@@ -5,7 +5,7 @@
  * for the link: 2P - 1 in all. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "error.h"
 
 struct orr_pipeline;
 

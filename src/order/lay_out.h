@@ -1,0 +1,15 @@
+#ifndef ORR_LAY_OUT_H
+#define ORR_LAY_OUT_H
+/* From a building block to the order of every worker's jobs. */
+#include <stdint.h>
+#include "block.h"
+
+/* Fill, repeat, squeeze and reorder: n of every job, as a schedule's lay_out writes it. On no
+ * worker does the peak stash, in stages or in bytes, exceed that of the repeated block. */
+int orr_block_lay_out(struct orr_block *block, int64_t *n, struct orr_error *err);
+
+/* The same where each worker may hold up to `stashes` stage stashes, if that is more than the block
+ * does. *makespan_ns, if not NULL, is the time on free links. */
+int orr_block_lay_out_within(struct orr_block *block, int64_t stashes, int64_t *n,
+                             int64_t *makespan_ns, struct orr_error *err);
+#endif

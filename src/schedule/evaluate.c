@@ -1,0 +1,368 @@
+/* A schedule's functions, evaluated once and checked. */
+#include "orrery/jobs.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sort.h"
+#include "orrery/stream.h"
+#include "orrery/versions.h"
+
+static int refuse_worker(const struct orr_jobs *jobs, int j, int w, int owner,
+			 struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	bool placed = w < 0 || w >= p->n_workers;
+
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s: job %d%c%d is %s worker %d, and the workers are 0 to %d: "
+			"correct its %s, or set --workers",
+			jobs->schedule, job.s, orr_pass_letter(job.d), job.b,
+			placed ? "placed on" : "owned by", placed ? w : owner, p->n_workers - 1,
+			placed ? "compute()" : "weights()");
+}
+
+/* A plug-in's refusal is taken as one line, whatever it wrote, and its code as one of ours. */
+static int refuse_for(const struct orr_schedule *schedule, int code, struct orr_error *own,
+		      struct orr_error *err)
+{
+	if (code >= 0)
+		code = ORR_E_INPUT;
+	own->msg[sizeof(own->msg) - 1] = '\0';
+	for (char *at = own->msg; *at; at++)
+		if ((unsigned char)*at < ' ')
+			*at = ' ';
+	if (!*own->msg)
+		return orr_fail(err, code,
+				"schedule %s does not serve this pipeline and does not say why",
+				schedule->name);
+	return orr_fail(err, code, "%s", own->msg);
+}
+
+/* Where each stage is computed and the order of its jobs, found together. */
+static int evaluate_found(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			  struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code;
+	struct orr_error own = {""};
+
+	if (!worker)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
+	code = schedule->place(p, schedule->data, worker, jobs->priority, &jobs->bound_ns, &own);
+	if (code)
+		code = refuse_for(schedule, code, &own, err);
+	else if (jobs->bound_ns < 0)
+		code = orr_fail(err, ORR_E_INPUT,
+				"schedule %s: the lower bound that it gives is negative: correct "
+				"bound_ns in its place(), or leave it 0",
+				schedule->name);
+	for (int j = 0; !code && j < jobs->n_jobs; j++) {
+		int w = worker[orr_jobs_at(jobs, j).s];
+
+		if (w < 0 || w >= p->n_workers)
+			code = refuse_worker(jobs, j, w, w, err);
+		jobs->compute[j] = jobs->weights[j] = w;
+	}
+	free(worker);
+	return code;
+}
+
+/* Where each job is computed and where its parameters are. */
+static int evaluate_placement(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			      struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	if (schedule->place)
+		return evaluate_found(jobs, schedule, err);
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int w = schedule->compute(p, job.s, job.b, job.d, schedule->data);
+		int owner = schedule->weights
+				    ? schedule->weights(p, job.s, job.b, job.d, schedule->data)
+				    : w;
+
+		if (w < 0 || w >= p->n_workers || owner < 0 || owner >= p->n_workers)
+			return refuse_worker(jobs, j, w, owner, err);
+		jobs->compute[j] = w;
+		jobs->weights[j] = owner; /* the same array where the schedule has no weights() */
+	}
+	return 0;
+}
+
+static int refuse_equal(const struct orr_jobs *jobs, int w, int j, int k, int64_t n,
+			struct orr_error *err)
+{
+	struct orr_job x = orr_jobs_at(jobs, j), y = orr_jobs_at(jobs, k);
+
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s: jobs %d%c%d and %d%c%d on worker %d have the same priority "
+			"%lld: make "
+			"priority() distinct on each worker",
+			jobs->schedule, x.s, orr_pass_letter(x.d), x.b, y.s, orr_pass_letter(y.d),
+			y.b, w, (long long)n);
+}
+
+/* Sort by n, then deal out to the workers, which keeps the order. */
+static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			  struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
+	int *next = calloc((size_t)p->n_workers, sizeof(*next));
+	int64_t *last = calloc((size_t)p->n_workers, sizeof(*last));
+	struct orr_error own = {""};
+	int code = 0;
+
+	assert(jobs->n_jobs > 0);
+	if (!keyed || !next || !last) {
+		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
+		goto out;
+	}
+	if (schedule->lay_out &&
+	    (code = schedule->lay_out(p, schedule->data, jobs->priority, &own))) {
+		code = refuse_for(schedule, code, &own, err);
+		goto out;
+	}
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+
+		if (!schedule->lay_out && !schedule->place)
+			jobs->priority[j] =
+				schedule->priority(p, job.s, job.b, job.d, schedule->data);
+		keyed[j] = (struct orr_keyed){jobs->priority[j], j};
+		jobs->first[jobs->compute[j] + 1]++;
+	}
+	if ((code = orr_sort(keyed, jobs->n_jobs, err)))
+		goto out;
+	for (int w = 0; w < p->n_workers; w++)
+		jobs->first[w + 1] += jobs->first[w];
+	for (int i = 0; i < jobs->n_jobs; i++) {
+		int j = keyed[i].value, w = jobs->compute[j];
+
+		if (next[w] && last[w] == keyed[i].key) {
+			code = refuse_equal(jobs, w, jobs->by_worker[jobs->first[w] + next[w] - 1],
+					    j, last[w], err);
+			goto out;
+		}
+		last[w] = keyed[i].key;
+		jobs->rank[j] = next[w]++;
+		jobs->by_worker[jobs->first[w] + jobs->rank[j]] = j;
+	}
+out:
+	free(keyed);
+	free(next);
+	free(last);
+	return code;
+}
+
+static int evaluate_caps(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			 struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	if (!schedule->in_flight)
+		return 0;
+	if (!(jobs->cap = calloc((size_t)p->n_stages, sizeof(*jobs->cap))))
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
+	for (int s = 0; s < p->n_stages; s++) {
+		jobs->cap[s] = schedule->in_flight(p, s, schedule->data);
+		if (jobs->cap[s] < 0)
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule %s: in_flight() of stage %d is %d: return 1 or "
+					"more, or 0 for "
+					"no cap",
+					schedule->name, s, jobs->cap[s]);
+	}
+	return 0;
+}
+
+static int evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			      struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	if (!(jobs->recompute = calloc((size_t)p->n_stages, sizeof(*jobs->recompute))))
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
+	for (int s = 0; s < p->n_stages; s++)
+		jobs->recompute[s] =
+			p->stages[s].recompute ||
+			(schedule->recompute && schedule->recompute(p, s, schedule->data));
+	return 0;
+}
+
+/* Every owner once, in the order of the first microbatch that it serves. */
+static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int *seen = calloc((size_t)p->n_workers,
+			   sizeof(*seen)); /* the last stage that counted it, + 1 */
+	int n = 0, room = 0;
+
+	if (!seen)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d workers", p->n_workers);
+	for (int s = 0; s < p->n_stages; s++) {
+		jobs->first_owner[s] = n;
+		for (int i = 0; i < p->n_microbatches * jobs->n_passes; i++) {
+			int b = i / jobs->n_passes, d = i % jobs->n_passes;
+			int owner = jobs->weights[orr_jobs_index(jobs, s, b, (enum orr_pass)d)];
+
+			if (seen[owner] == s + 1)
+				continue;
+			seen[owner] = s + 1;
+			if (n == room) {
+				int *grown = realloc(jobs->owners, (size_t)(room = 2 * room + 8) *
+									   sizeof(*grown));
+
+				if (!grown) {
+					free(seen);
+					return orr_fail(err, ORR_E_NOMEM,
+							"jobs: no memory for the owners");
+				}
+				jobs->owners = grown;
+			}
+			jobs->owners[n++] = owner;
+		}
+	}
+	jobs->first_owner[p->n_stages] = n;
+	free(seen);
+	return 0;
+}
+
+/* Bytes that a step keeps and moves must be countable as well. */
+static int check_bytes(const struct orr_pipeline *p, struct orr_error *err)
+{
+	double total = 0, most = 0;
+	int largest = 0;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		double bytes = (double)p->stages[s].stash_bytes + (double)p->stages[s].input_bytes +
+			       (double)p->stages[s].parameter_bytes * (8 + p->n_workers);
+
+		for (int i = 0; i < p->stages[s].n_out; i++)
+			bytes += (double)p->edges[p->stages[s].out[i]].bytes;
+		total += bytes;
+		if (bytes > most) {
+			most = bytes;
+			largest = s;
+		}
+	}
+	if (total * ORR_N_PASSES * p->n_microbatches < (double)(INT64_MAX / 4))
+		return 0;
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%d microbatches of %d stages, stage %d the largest, keep and move more than %lld "
+		"bytes, more than can be counted: take smaller sizes or fewer of them",
+		p->n_microbatches, p->n_stages, largest, (long long)(INT64_MAX / 4));
+}
+
+/* Every stage may run F again, and all of it, and what crosses edges, one after the other. */
+static int check_total(const struct orr_pipeline *p, struct orr_error *err)
+{
+	double total = 2.0 * p->n_edges * p->n_microbatches * (double)p->latency_ns, most = 0;
+	int longest = 0;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		const struct orr_stage *stage = &p->stages[s];
+		double step = (2 * (double)stage->forward_ns + (double)stage->backward_ns +
+			       (double)stage->weight_ns) * p->n_microbatches +
+			      (double)stage->update_ns;
+
+		total += step;
+		if (step > most) {
+			most = step;
+			longest = s;
+		}
+	}
+	if (total < (double)(INT64_MAX / 4))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%d microbatches of %d stages, stage %d the longest, last more than %lld s "
+			"together, more than can be counted in nanoseconds: take shorter durations, a "
+			"smaller latency or fewer of them",
+			p->n_microbatches, p->n_stages, longest,
+			(long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+}
+
+static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	size_t n = (size_t)jobs->n_jobs;
+
+	jobs->compute = calloc(n, sizeof(*jobs->compute));
+	jobs->weights = own_weights ? calloc(n, sizeof(*jobs->weights)) : jobs->compute;
+	jobs->priority = calloc(n, sizeof(*jobs->priority));
+	jobs->by_worker = calloc(n, sizeof(*jobs->by_worker));
+	jobs->rank = calloc(n, sizeof(*jobs->rank));
+	jobs->first = calloc((size_t)p->n_workers + 1, sizeof(*jobs->first));
+	jobs->first_owner = calloc((size_t)p->n_stages + 1, sizeof(*jobs->first_owner));
+	if (!jobs->compute || !jobs->weights || !jobs->priority || !jobs->by_worker ||
+	    !jobs->rank || !jobs->first || !jobs->first_owner)
+		return orr_fail(err, ORR_E_NOMEM,
+				"jobs: no memory for %d jobs; take fewer microbatches (-m)",
+				jobs->n_jobs);
+	return 0;
+}
+
+int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, struct orr_error *err)
+{
+	struct orr_error own = {""};
+	struct orr_jobs *jobs;
+	int code;
+
+	if ((code = check_total(p, err)) || (code = check_bytes(p, err)))
+		return code;
+	if (schedule->check && (code = schedule->check(p, schedule->data, &own)))
+		return refuse_for(schedule, code, &own, err);
+	if (!(jobs = calloc(1, sizeof(*jobs))))
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
+	jobs->pipeline = p;
+	jobs->schedule = schedule->name;
+	jobs->order = schedule->order;
+	jobs->n_passes = schedule->split_backward ? 3 : 2;
+	jobs->n_jobs = p->n_stages * p->n_microbatches * jobs->n_passes;
+	if ((code = evaluate_recompute(jobs, schedule, err)) ||
+	    (code = allocate(jobs, schedule->weights != NULL, err)) ||
+	    (code = evaluate_placement(jobs, schedule, err)) ||
+	    (code = evaluate_order(jobs, schedule, err)) ||
+	    (code = evaluate_caps(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||
+	    (code = orr_jobs_sequence(jobs, NULL, err)))
+		goto out;
+	if (schedule->stream && ((code = orr_stream_create(&jobs->stream, jobs, schedule, err)) ||
+				 (code = orr_versions_create(&jobs->versions, jobs, err))))
+		goto out;
+	*out = jobs;
+	jobs = NULL;
+out:
+	orr_jobs_destroy(jobs);
+	return code;
+}
+
+void orr_jobs_destroy(struct orr_jobs *jobs)
+{
+	if (!jobs)
+		return;
+	if (jobs->weights != jobs->compute)
+		free(jobs->weights);
+	free(jobs->compute);
+	free(jobs->priority);
+	free(jobs->cap);
+	free(jobs->recompute);
+	free(jobs->by_worker);
+	free(jobs->first);
+	free(jobs->rank);
+	free(jobs->owners);
+	free(jobs->first_owner);
+	orr_stream_destroy(jobs->stream);
+	orr_versions_destroy(jobs->versions);
+	free(jobs);
+}
+
+int orr_jobs_n_updates(const struct orr_jobs *jobs, int s)
+{
+	return jobs->versions ? jobs->pipeline->n_microbatches / jobs->versions->every[s] : 1;
+}
