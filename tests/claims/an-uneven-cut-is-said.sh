@@ -14,6 +14,6 @@ END
 "$orrery" simulate embedding.dot --stages 5 >out
 grep -q '^uneven: worker . is busy for 16 ms, and the mean is .*orrery plan' out
 "$orrery" simulate chain:8 --stages 4 >even
-! grep -q '^uneven' even
+if grep -q '^uneven' even; then exit 1; fi
 "$orrery" simulate embedding.dot >given
-! grep -q '^uneven' given
+if grep -q '^uneven' given; then exit 1; fi

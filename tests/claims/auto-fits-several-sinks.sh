@@ -10,5 +10,5 @@ DOT
 import json, sys
 x = json.load(sys.stdin)
 assert x["makespan"] == 18 and x["worker"][0]["peak_stash"] == 2, x'
-! "$orrery" simulate sinks.dot --workers 1 -m 2 --schedule auto:memory=1 2>err
+if "$orrery" simulate sinks.dot --workers 1 -m 2 --schedule auto:memory=1 2>err; then exit 1; fi
 grep -q 'one microbatch alone takes 2 on the placements that it tries: give memory=2 or more' err

@@ -56,4 +56,4 @@ read -r heading <&3
 [ "$heading" = step,samples,loss ]
 cat <&3 >/dev/null
 wait $!
-! ls -A | grep part
+if ls -A | grep part; then exit 1; fi

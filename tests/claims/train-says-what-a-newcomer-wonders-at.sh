@@ -23,4 +23,4 @@ grep -q '^Jobs last .* us (median), .* this bubble is the engine' short
 # a job of milliseconds
 "$orrery" train "$graph" --steps 1 -w 2 -m 2 --batch 60000 >long 2>err
 grep -q '^Measured: ' long
-! grep -q '^Jobs last' long
+if grep -q '^Jobs last' long; then exit 1; fi
