@@ -7,6 +7,9 @@ import re
 import sys
 
 root = sys.argv[1]
+# still to be cut; what is cut leaves this list
+KNOWN = {'a circle: src/runtime/alike src/runtime/data src/runtime/engine src/runtime/hardware src/runtime/options '
+         'src/runtime/run'}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -93,8 +96,11 @@ for path in sorted(files):
             faults.append(f'{path} includes {other}: upward')
         if module(path) != module(other):
             graph[module(path)].add(module(other))
-faults += ['a circle: ' + ' '.join(circle) for circle in circles(graph)]
+faults += ['a circle: ' + ' '.join(sorted(circle)) for circle in circles(graph)]
+known = [fault for fault in faults if fault in KNOWN]
+faults = [fault for fault in faults if fault not in KNOWN]
+faults += [f'{fault}: is no more, take it off the list' for fault in KNOWN.difference(known)]
 for fault in faults:
     print('FAILED:', fault)
-print(f'{len(order)} rooms, {len(files)} files, {checked} includes, {len(faults)} faults')
+print(f'{len(order)} rooms, {len(files)} files, {checked} includes, {len(faults)} faults, {len(known)} known')
 sys.exit(bool(faults) or not checked)
