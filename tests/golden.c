@@ -65,3 +65,12 @@ void page_close(struct page *page)
 	fclose(page->file);
 	free(page->text);
 }
+
+FILE *full_disk(void)
+{
+	static char room[1];
+	FILE *file = fmemopen(room, sizeof(room), "w");
+
+	ck_assert_ptr_nonnull(file);
+	return file;
+}

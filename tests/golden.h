@@ -18,4 +18,7 @@ struct page {
 void page_open(struct page *page);
 const char *page_text(struct page *page);
 void page_close(struct page *page);
+
+/* A file whose disk is full: nothing that is written to it stays. Close it with fclose(). */
+FILE *full_disk(void);
 #endif

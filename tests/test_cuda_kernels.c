@@ -157,8 +157,6 @@ START_TEST(elementwise_kernels_agree)
 {
 	int64_t n = counts[_i];
 
-	if (n > 1000000 && getenv("ORR_SANITIZER"))
-		return; /* compute-sanitizer would take minutes */
 	for (int shift = 0; shift < 16; shift++) {
 		struct tensor *a = filled(n, shift % 4, 1), *b = filled(n, shift / 4, 2), *y[7];
 
@@ -593,7 +591,8 @@ int main(void)
 	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, both_tables_are_complete);
-	tcase_add_loop_test(tcase, elementwise_kernels_agree, 0, N_COUNTS);
+	/* compute-sanitizer would take minutes for the last one */
+	tcase_add_loop_test(tcase, elementwise_kernels_agree, 0, N_COUNTS - (getenv("ORR_SANITIZER") != NULL));
 	tcase_add_loop_test(tcase, what_is_not_finite_is_found, 0, N_COUNTS);
 	tcase_add_test(tcase, a_relu_on_the_device_lets_nan_through);
 	tcase_add_loop_test(tcase, products_agree_in_every_precision, 0, 3);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "orrery/exchange.h"
 #include "orrery/losses.h"
@@ -366,31 +365,6 @@ START_TEST(a_file_that_cannot_be_read_is_refused)
 }
 END_TEST
 
-/* PyTorch's own file, where it lies beside. */
-START_TEST(a_schedule_of_pytorch_ends_at_49)
-{
-	static const char path[] =
-		ORR_SOURCE "/../shared/data/pytorch/zb1p_2rank_2stagep_compute.csv";
-	struct orr_pipeline *p = make_split_chain(4);
-	struct orr_table *table = NULL;
-	struct orr_error err = {""};
-	struct way way;
-
-	if (access(path, R_OK)) {
-		printf("SKIP: %s is not there\n", path);
-		orr_pipeline_destroy(p);
-		return;
-	}
-	ck_assert_msg(!orr_exchange_read(&table, path, &err), "%s", err.msg);
-	way_init_table(&way, p, table);
-	ck_assert_int_eq(way.figures->makespan_ns, 49 * ORR_UNIT_NS);
-	ck_assert_int_eq(way.jobs->n_jobs, 4 * 8 * 3);
-	way_fini(&way);
-	orr_table_destroy(table);
-	orr_pipeline_destroy(p);
-}
-END_TEST
-
 /* ---- writing ---- */
 
 static char *write_csv(const struct orr_timeline *t)
@@ -628,7 +602,6 @@ int main(void)
 	tcase_add_loop_test(tcase, a_schedule_of_another_size_or_without_an_end_is_refused, 0,
 			    N(sizes));
 	tcase_add_test(tcase, a_file_that_cannot_be_read_is_refused);
-	tcase_add_test(tcase, a_schedule_of_pytorch_ends_at_49);
 	tcase_add_loop_test(tcase, steps_line_up_where_there_are_steps, 0, N(written));
 	tcase_add_test(tcase, every_schedule_is_read_back_to_the_same_timeline);
 	suite_add_tcase(suite, tcase);

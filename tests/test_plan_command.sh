@@ -104,17 +104,6 @@ accept '40' simulate study.json
 tr -d '\n' <study.json | sed 's/"7F0", *"7B0"/"7B0","7F0"/' >edited.json
 refuse '7B0' simulate edited.json
 
-# the table of the documentation is what its command writes; branches side by side are never slower, and where they
-# take more memory than the chain, the next row is no slower in the chain's
-if command -v jq >jq.txt; then
-	"$source/tools/plan-table" "$orrery" >table.md 2>&1
-	cmp table.md "$source/graphs/PLANS.md" && pass || fail "graphs/PLANS.md is not what tools/plan-table writes: $(cat table.md)"
-	awk -F'|' '/^\| .*[0-9] \|$/ { rows++; if ($6 > $5 || more && $11 > $10) worse = 1; more = $11 > $10 }
-		END { exit !(rows > 8 && !worse && !more) }' table.md && pass || fail "a plan that is worse than the chain: $(cat table.md)"
-else
-	echo 'SKIP: the table of plans, without jq'
-fi
-
 if [ "$can_train" = yes ]; then
 	accept 'fc3' profile "$source/graphs/digits.dot" -o digits.dot --batch 64 -m 4
 	grep -q 'overhead=' digits.dot && grep -q 'update=' digits.dot && pass || fail 'a profile without overhead or updates'

@@ -1,0 +1,45 @@
+/* A schedule from PyTorch's own tests, which is not ours to keep here: ZB1P, 4 stages on 2 workers, 8 microbatches.
+ * Usage: test_exchange_pytorch FOLDER. Exit code 77: the file is not there. */
+#include <check.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "orrery/exchange.h"
+#include "pipelines.h"
+
+static char path[PATH_MAX];
+
+START_TEST(zb1p_of_pytorch_ends_at_49)
+{
+	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 1, 1, 1);
+	struct way way;
+
+	way_init(&way, p, path, 2, 8);
+	ck_assert_int_eq(way.figures->makespan_ns, 49 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.jobs->n_jobs, 4 * 8 * 3);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	Suite *suite = suite_create("exchange_pytorch");
+	TCase *tcase = tcase_create("exchange_pytorch");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	(void)snprintf(path, sizeof(path), "%s/zb1p_2rank_2stagep_compute.csv", argc > 1 ? argv[1] : ".");
+	if (access(path, R_OK)) {
+		printf("SKIP: %s is not there\n", path);
+		return 77;
+	}
+	tcase_add_test(tcase, zb1p_of_pytorch_ends_at_49);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
