@@ -85,6 +85,46 @@ void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int
 	way_init_on(way, p, schedule, &machine, n_microbatches);
 }
 
+bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule,
+		const struct orr_machine *machine, int n_microbatches)
+{
+	struct orr_error err = {""};
+	struct orr_choice choice;
+	struct orr_jobs *jobs = NULL;
+	int code;
+
+	p->latency_ns = machine->latency_ns;
+	ck_assert_msg(!orr_pipeline_set_step(p, machine->n_workers, n_microbatches, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!orr_choice_init(&choice, schedule, &err), "%s", err.msg);
+	code = orr_jobs_create(&jobs, p, &choice.schedule, &err);
+	if (code)
+		ck_assert_msg(code == ORR_E_INPUT && *err.msg && choice.schedule.check, "%s refuses: %s",
+			      schedule, err.msg);
+	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
+	if (!code)
+		way_init_on(way, p, schedule, machine, n_microbatches);
+	return !code;
+}
+
+bool way_try(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers,
+	     int n_microbatches)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+
+	return way_try_on(way, p, schedule, &machine, n_microbatches);
+}
+
+int count_schedules(void)
+{
+	int n = 0;
+
+	while (orr_schedules[n])
+		n++;
+	return n;
+}
+
 void way_fini(struct way *way)
 {
 	orr_figures_destroy(way->figures);

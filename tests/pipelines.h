@@ -1,6 +1,7 @@
 #ifndef ORR_TEST_PIPELINES_H
 #define ORR_TEST_PIPELINES_H
 /* Pipelines and whole ways through, short to write in a test. Any failure fails the test. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
@@ -30,6 +31,13 @@ void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int
 void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule, const struct orr_machine *machine,
                  int n_microbatches);
 void way_fini(struct way *way);
+/* The same for a schedule that may not serve this pipeline: false, and nothing is made, where it refuses with a reason,
+ * which fails the test where the schedule has no check(). */
+bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule, const struct orr_machine *machine,
+                int n_microbatches);
+bool way_try(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers, int n_microbatches);
+/* How many schedules are built in. */
+int count_schedules(void);
 /* The jobs of worker w in the order of their starts: "0F0 0F1 0B0 0B1". */
 void way_order(const struct way *way, int w, char *text, size_t size);
 #endif

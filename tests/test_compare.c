@@ -9,15 +9,6 @@
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-static int count_schedules(void)
-{
-	int n = 0;
-
-	while (orr_schedules[n])
-		n++;
-	return n;
-}
-
 static struct orr_comparison *compare(struct orr_pipeline *p, int n_workers, int n_microbatches,
 				      int64_t memory_bytes)
 {

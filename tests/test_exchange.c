@@ -562,16 +562,19 @@ static int two(const struct orr_pipeline *p, int s, const void *data)
 /* On one worker the row keeps F behind the backward that it waits for; on two none does. */
 START_TEST(a_cap_is_lost_where_it_joins_two_workers)
 {
-	const struct orr_schedule *const names[] = {orr_schedules[0], orr_schedules[5]}; /* ddp, 1f1b */
+	static const char *const names[] = {"ddp", "1f1b"};
 	static const int expected[] = {4, 0};
 	struct orr_pipeline *p = make_chain(4, 1, 1);
-	struct orr_schedule capped = *names[_i];
+	struct orr_schedule capped;
+	struct orr_choice choice;
 	struct orr_losses losses;
 	struct orr_jobs *jobs = NULL;
 	struct orr_error err = {""};
 	int n = 0;
 
 	ck_assert_int_eq(orr_pipeline_set_step(p, 3, 6, &err), 0);
+	ck_assert_msg(!orr_choice_init(&choice, names[_i], &err), "%s", err.msg);
+	capped = choice.schedule;
 	capped.in_flight = two;
 	capped.order = ORR_ORDER_GREEDY;
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &capped, &err), "%s", err.msg);
@@ -581,6 +584,7 @@ START_TEST(a_cap_is_lost_where_it_joins_two_workers)
 			break;
 	ck_assert_int_eq(n, expected[_i]);
 	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
 	orr_pipeline_destroy(p);
 }
 END_TEST
