@@ -1,5 +1,6 @@
 /* What a stream must be, and what PipeDream's cannot serve. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "orrery/machine.h"
@@ -282,6 +283,85 @@ START_TEST(a_stream_that_is_a_round_late_is_steady)
 }
 END_TEST
 
+/* ---- updates in the steady state ---- */
+
+static struct orr_steady steady_of(struct orr_pipeline *p, const char *schedule,
+				   const struct orr_machine *machine, int m)
+{
+	struct orr_steady steady;
+	struct orr_error err = {""};
+	struct way way;
+
+	way_init_on(&way, p, schedule, machine, m);
+	ck_assert_msg(!orr_steady_find(&steady, way.timeline, machine, &err), "%s", err.msg);
+	way_fini(&way);
+	return steady;
+}
+
+/* Every stage is as busy, and waits for nobody while it updates: K (F + B) + U for K microbatches. An update
+ * that takes no time is as if there were none: F + B for one. */
+START_TEST(updates_are_part_of_the_steady_state)
+{
+	struct orr_machine machine = orr_machine_default(2);
+
+	for (int k = 1; k <= 12; k++)
+		for (int update = 0; update <= 3; update += 3)
+			for (int rounds = 1; rounds <= 4; rounds *= 2) {
+				struct orr_pipeline *p = make_chain(2, 1, 2);
+				struct orr_steady steady;
+				int microbatches = update ? k : 1;
+
+				p->accumulate = k;
+				p->stages[0].update_ns = p->stages[1].update_ns = update * ORR_UNIT_NS;
+				steady = steady_of(p, "pipedream", &machine, rounds * k);
+				ck_assert_int_eq(steady.microbatches, microbatches);
+				ck_assert_int_eq(steady.period_ns,
+						 (3 * microbatches + update) * ORR_UNIT_NS);
+				orr_pipeline_destroy(p);
+			}
+}
+END_TEST
+
+/* r replicas with K microbatches each, then 2 (r - 1) steps of a ring of 12 bytes, one a unit:
+ * K (F + B) + 24 (r - 1) / r for r K microbatches. */
+START_TEST(rings_are_part_of_the_steady_state)
+{
+	for (int r = 2; r <= 4; r++)
+		for (int k = 1; k <= 24; k++) {
+			struct orr_machine machine = orr_machine_default(r);
+			struct orr_pipeline *p = make_pipeline(1, "", 1, 2, 0, 0, 12, 0);
+			struct orr_steady steady;
+			char schedule[32];
+
+			machine.bandwidth_bytes_per_s = 1;
+			p->accumulate = k;
+			snprintf(schedule, sizeof(schedule), "pipedream:replicas=%d", r);
+			steady = steady_of(p, schedule, &machine, r * k);
+			ck_assert_int_eq(steady.microbatches, r * k);
+			ck_assert_int_eq(steady.period_ns, (3 * k + 24 * (r - 1) / r) * ORR_UNIT_NS);
+			orr_pipeline_destroy(p);
+		}
+}
+END_TEST
+
+/* Updates that cover 4 and 12 microbatches: what repeats itself has whole ones of both. */
+START_TEST(stages_that_update_at_different_times_are_steady_together)
+{
+	struct orr_machine machine = orr_machine_default(4);
+	struct orr_pipeline *p = make_chain(2, 1, 2);
+	struct orr_steady steady;
+
+	p->stages[0].forward_ns = 4 * ORR_UNIT_NS; /* the replicas are the slower ones: 12 for 3 */
+	p->stages[0].backward_ns = 8 * ORR_UNIT_NS;
+	p->stages[1].update_ns = ORR_UNIT_NS;
+	p->accumulate = 4;
+	steady = steady_of(p, "pipedream:replicas=3-1,slack=1", &machine, 12);
+	ck_assert_int_eq(steady.microbatches, 12);
+	ck_assert_int_eq(steady.period_ns, 12 * 4 * ORR_UNIT_NS);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("streams");
@@ -294,6 +374,9 @@ int main(void)
 	tcase_add_test(tcase, a_stream_of_ones_own_is_served);
 	tcase_add_test(tcase, versions_of_late_backwards_are_those_of_the_definition);
 	tcase_add_test(tcase, a_stream_that_is_a_round_late_is_steady);
+	tcase_add_test(tcase, updates_are_part_of_the_steady_state);
+	tcase_add_test(tcase, rings_are_part_of_the_steady_state);
+	tcase_add_test(tcase, stages_that_update_at_different_times_are_steady_together);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

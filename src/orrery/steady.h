@@ -13,7 +13,8 @@ struct orr_steady {
 	/* of the timeline at hand: from the first start until the input stages start their first
 	 * backward; and from the end of the last forward at the input to the last end [Narayanan19, figure 4] */
 	int64_t startup_ns, drain_ns;
-	/* in between, endlessly: so many microbatches take so long; 0: no stream, or it has not
+	/* in between, endlessly: so many microbatches take so long, with the updates and rings that
+	 * anything waits for; 0: no stream, or it has not
 	 * repeated itself within the longest stream that was tried */
 	int64_t microbatches, period_ns;
 };
