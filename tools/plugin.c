@@ -1,5 +1,6 @@
 #include "plugin.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "command.h"
 #include "orrery/quantity.h"
 #include "runtime/ranks.h"
@@ -96,7 +98,7 @@ void _Exit(int status)
 	_exit(status);
 }
 
-/* exit() */
+/* exit() and quick_exit() */
 static void check_end(void)
 {
 	const char *at = atomic_load(&plugin.at);
@@ -182,6 +184,7 @@ void plugin_watch(const char *schedule, double timeout_s)
 	atomic_store(&plugin.at, "while it was loaded");
 	catch_crashes();
 	atexit(check_end);
+	at_quick_exit(check_end);
 	if (!pthread_create(&thread, NULL, watch, NULL))
 		pthread_detach(thread); /* it ends with the process */
 }
@@ -199,6 +202,25 @@ static void end(void)
 	atomic_store_explicit(&plugin.at, NULL, memory_order_relaxed);
 }
 
+/* Its message goes to a terminal: '?' for each control character and each byte that is no UTF-8. */
+static int refused(int code, struct orr_error *err)
+{
+	size_t length = strnlen(err->msg, sizeof(err->msg) - 1);
+
+	err->msg[length] = '\0';
+	for (size_t at = 0, n; code && at < length; at += n) {
+		char *c = &err->msg[at];
+
+		n = orr_utf8_length(c, length - at);
+		if (n == 2 && *c == '\xc2' && (unsigned char)c[1] < 0xa0) /* U+0080 to U+009F */
+			memset(c, '?', 2);
+		else if (!n || iscntrl((unsigned char)*c))
+			*c = '?';
+		n = n ? n : 1;
+	}
+	return code;
+}
+
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
 	int code;
@@ -206,7 +228,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	begin("in check()");
 	code = plugin.own.check(p, data, err);
 	end();
-	return code;
+	return refused(code, err);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -248,7 +270,7 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
 	begin("in lay_out()");
 	code = plugin.own.lay_out(p, data, n, err);
 	end();
-	return code;
+	return refused(code, err);
 }
 
 static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
@@ -259,7 +281,7 @@ static int place(const struct orr_pipeline *p, const void *data, int *worker, in
 	begin("in place()");
 	code = plugin.own.place(p, data, worker, n, bound_ns, err);
 	end();
-	return code;
+	return refused(code, err);
 }
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)

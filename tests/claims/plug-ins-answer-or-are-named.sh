@@ -37,6 +37,9 @@ static void at(int where)
 		break;
 	case 6:
 		raise(SIGFPE);
+		break;
+	case 7:
+		quick_exit(0);
 	}
 }
 
@@ -144,6 +147,7 @@ for function in check compute weights priority in_flight recompute place lay_out
 done
 meet 9 1 2 'has not answered for 0.2 s while it was loaded' simulate chain:2 --timeout 0.2
 meet 2 3 2 'ended the process in compute()' compare chain:2 -m 2
+meet 2 7 2 'ended the process in compute()' simulate chain:2 -m 2
 meet 4 4 2 'ended the process in priority()' compare chain:2 -m 2
 meet 4 1 2 'has not answered for 0.2 s in priority()' compare chain:2 -m 2 --timeout 0.2
 meet 4 5 139 'crashed with the plug-in ./bad.so in priority()' simulate chain:2 -m 2
