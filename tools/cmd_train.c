@@ -70,7 +70,7 @@ static const struct argp_option options[] = {
 	{"on-nan", KEY_ON_NAN, "stop|skip", 0,
 	 "where a loss or a gradient is not finite: stop, or leave that step's update out, for "
 	 "which "
-	 "all updates wait for the last gradient (stop)",
+	 "all updates wait for the last gradient; 10 such steps in a row stop it, too (stop)",
 	 4},
 	{"loss", KEY_LOSS, "FILE", 0,
 	 "every step's loss as CSV, which `orrery curves` draws; with --resume, from there on", 4},
@@ -297,6 +297,7 @@ struct session {
 	struct progress progress;
 	struct trained result;
 	struct keep_end end;
+	double old_rate; /* the learning rate of the checkpoint */
 	int n_devices;
 };
 
@@ -352,6 +353,9 @@ static int run_steps(struct session *x, const struct arguments *a, struct orr_er
 	if ((code = progress_init(&x->progress, x->run, x->result.steps, err)))
 		return code;
 	x->progress.silent = orr_ranks_rank() > 0;
+	if (x->old_rate != a->run.learning_rate && !x->progress.silent)
+		fprintf(stderr, "orrery: --lr %.15g from step %lld on; the checkpoint is of --lr %.15g\n",
+			a->run.learning_rate, (long long)x->result.first + 1, x->old_rate);
 	if ((code = progress_write(&x->progress, a->losses, err)))
 		return code;
 	code = keep_train(&a->keep, x->run, x->result.steps, &x->progress, &x->end, err);
@@ -394,7 +398,9 @@ static int train(struct arguments *a, struct work *work, int *signal, struct orr
 		goto alone;
 	hardware_tell(&a->run);
 	/* what does not fit, fits on no rank */
-	if (x.checkpoint && (code = orr_run_load(x.run, x.checkpoint, err)))
+	x.old_rate = a->run.learning_rate;
+	if (x.checkpoint &&
+	    (code = orr_run_load(x.run, x.checkpoint, a->has_lr ? &x.old_rate : NULL, err)))
 		goto out;
 	result_init(&x, a, work);
 	if (x.result.first >= x.result.steps) {

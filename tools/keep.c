@@ -21,7 +21,7 @@ static const struct argp_option options[] = {
 	{"every", KEY_EVERY, "N", 0, "steps from one to the next (100)", 6},
 	{"keep", KEY_KEEP, "K", 0, "of the last so many; older ones are removed; 0: all (3)", 6},
 	{"resume", KEY_RESUME, NULL, 0, "go on from the newest one that is whole; --steps and --epochs count from the "
-	 "start of training", 6},
+	 "start of training, and --lr may be another", 6},
 	{0},
 };
 
@@ -208,29 +208,51 @@ static void tell_stop(const struct keep_options *o, const struct keep_end *r, in
 /* ---- training ---- */
 
 /* What to do about it, and what is left. */
-static void explain_divergence(const struct keep_options *o, int64_t saved, struct orr_error *err)
+static void explain_divergence(const struct keep_options *o, const struct orr_run *run, int64_t saved,
+                               struct orr_error *err)
 {
+	int n_skipped = orr_run_skipped_last(run);
+	int64_t good = orr_run_step(run) - (n_skipped ? n_skipped : 1); /* the last step that was */
 	size_t length = strlen(err->msg), room = sizeof(err->msg) - length;
 	int n = snprintf(err->msg + length, room, ": lower --lr, or scale the inputs (scale= in the graph)");
 
 	if (!o->folder || n < 0 || (size_t)n >= room)
 		return;
 	if (saved > 0)
-		snprintf(err->msg + length + n, room - (size_t)n, "; the last checkpoint is of step %lld",
-		         (long long)saved);
+		snprintf(err->msg + length + n, room - (size_t)n, "; the last checkpoint is of step %lld%s",
+		         (long long)saved, saved < good ? ": --resume with a lower --lr goes on from there" :
+		         ", which leads here with any --lr: remove it, and --resume with a lower --lr goes on "
+		         "from the one before");
 	else
 		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
+}
+
+/* Parameters with which the last step was left out may be no good: a checkpoint of them is put off to
+ * the first step that is not, but for the end of training; and without an update there is none. */
+static int train_to_stop(const struct keep_options *o, struct orr_run *run, int64_t end,
+                         struct progress *progress, bool *put_off, struct orr_error *err)
+{
+	int64_t step = orr_run_step(run), n = orr_run_skipped_last(run) ? 1 : next_stop(o, step, end) - step;
+	int code = orr_run_train(run, n, progress->silent ? NULL : progress_visit, progress, err);
+	bool at_end = orr_run_stopped(run) || orr_run_step(run) == end;
+	int n_skipped = orr_run_skipped_last(run);
+
+	*put_off = n_skipped && !at_end;
+	if (!code && at_end && n_skipped && n_skipped == orr_run_step(run) - progress->first)
+		return orr_fail(err, ORR_E_DIVERGED, "training diverged: the updates of all steps, %d, were left "
+		                "out, since losses or gradients were not finite", n_skipped);
+	return code;
 }
 
 /* Train to where the next checkpoint is due, and write it. */
 static int train_on(const struct keep_options *o, struct orr_run *run, int64_t end, struct progress *progress,
                     struct keep_end *r, struct orr_error *err)
 {
-	int64_t step = orr_run_step(run);
-	int code = orr_run_train(run, next_stop(o, step, end) - step, progress->silent ? NULL : progress_visit,
-	                         progress, err);
+	int64_t step;
+	bool put_off;
+	int code = train_to_stop(o, run, end, progress, &put_off, err);
 
-	if (code || !o->folder)
+	if (code || !o->folder || put_off)
 		return code;
 	step = orr_run_step(run);
 	if (!(r->unsaved = orr_run_save(run, o->folder, o->keep, &r->why)))
@@ -256,7 +278,7 @@ int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end, s
 	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end)
 		code = train_on(o, run, end, progress, r, err);
 	if (code == ORR_E_DIVERGED)
-		explain_divergence(o, r->saved, err);
+		explain_divergence(o, run, r->saved, err);
 	else if (!code)
 		code = agree_on_signal(&r->signal, err);
 	release_signals(old, r->signal);

@@ -155,13 +155,10 @@ int trained_print_short(const struct trained *r, struct orr_error *err)
 		return print_short_json(r, step, err);
 	if (step == r->first)
 		printf("Nothing to train: the checkpoint is of step %lld.\n", (long long)step);
-	else if (r->jobs->stream)
+	else
 		printf("Trained to step %lld. No round of -m %d microbatches was whole, so there "
 		       "is no timeline (--steps, --every).\n",
 		       (long long)step, r->jobs->pipeline->n_microbatches);
-	else
-		printf("Trained to step %lld. The updates of all steps were left out.\n",
-		       (long long)step);
 	if (r->versions)
 		stream_print(r->jobs, r->versions);
 	print_loss(r);

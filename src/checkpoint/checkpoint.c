@@ -505,6 +505,26 @@ static bool find_difference(struct difference *d, json_t *there, json_t *here)
 	return !json_equal(there, here);
 }
 
+/* A number in no more digits than it takes to tell it from all others: 0.1, and 30 for 30.0. The caller's to free;
+ * NULL: there is nothing. */
+static char *print_value(const json_t *value)
+{
+	char text[40];
+	int digits = 15;
+
+	if (!json_is_real(value))
+		return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	do
+		(void)snprintf(text, sizeof(text), "%.*g", digits, json_real_value(value));
+	while (digits++ < 17 && strtod(text, NULL) != json_real_value(value));
+	return strdup(text);
+}
+
+const json_t *orr_checkpoint_about(const struct orr_checkpoint *c)
+{
+	return json_object_get(c->manifest, "about");
+}
+
 int orr_checkpoint_check(const struct orr_checkpoint *c, const json_t *about, struct orr_error *err)
 {
 	struct difference d = {"", NULL, NULL};
@@ -512,8 +532,8 @@ int orr_checkpoint_check(const struct orr_checkpoint *c, const json_t *about, st
 
 	if (!find_difference(&d, json_object_get(c->manifest, "about"), (json_t *)(uintptr_t)about))
 		return 0;
-	there = d.there ? json_dumps(d.there, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-	here = d.here ? json_dumps(d.here, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	there = print_value(d.there);
+	here = print_value(d.here);
 	orr_fail(err, ORR_E_INPUT,
 		 "%s: %s is %.120s there and %.120s here: resume with what it was trained with, or "
 		 "train anew in another folder",

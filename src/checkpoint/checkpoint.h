@@ -56,6 +56,8 @@ int orr_checkpoint_open(struct orr_checkpoint **out, const char *folder, int64_t
 void orr_checkpoint_close(struct orr_checkpoint *c); /* NULL is fine */
 int64_t orr_checkpoint_step(const struct orr_checkpoint *c);
 
+/* What its state is of, as it was committed; borrowed. NULL: it does not say. */
+const json_t *orr_checkpoint_about(const struct orr_checkpoint *c);
 /* Is it of the same? Else ORR_E_INPUT, and the message names the first thing that differs. */
 int orr_checkpoint_check(const struct orr_checkpoint *c, const json_t *about,
 			 struct orr_error *err);

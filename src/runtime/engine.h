@@ -135,6 +135,7 @@ struct orr_run {
 	int64_t first_round;   /* rounds before it began */
 	int64_t n_told;        /* steps that have ended, n_steps when nothing is in flight */
 	int64_t n_skipped;     /* of them, since orr_run_create */
+	int n_skipped_last;    /* the last of them in a row */
 	atomic_bool stop;      /* this rank is asked to end */
 	bool ends;             /* all agree that no further step begins */
 	struct orr_run_versions *versions; /* [n_stages] likewise, what was measured here */

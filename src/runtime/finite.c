@@ -127,6 +127,12 @@ int orr_finite_check(struct orr_run *run, const struct orr_slot *slot, int64_t f
 	run->ends = flags[0] > 0;
 	if (flags[1] > 0)
 		return (code = gather(run, found, err)) ? code : tell(run, first_step, found, err);
+	if (run->n_skipped_last == ORR_MOST_SKIPPED) /* on all ranks alike */
+		return orr_fail(err, ORR_E_DIVERGED,
+				"training diverged: the updates of steps %lld to %lld, %d in a row, were left "
+				"out, since losses or gradients were not finite",
+				(long long)(first_step + 2 - ORR_MOST_SKIPPED),
+				(long long)(first_step + 1), ORR_MOST_SKIPPED);
 	return 0;
 }
 

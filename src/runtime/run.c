@@ -405,6 +405,7 @@ static int finish_step(struct orr_run *run, struct orr_step *step, struct orr_er
 		sum.classified += slot->metrics[i].classified;
 	}
 	run->n_steps++;
+	run->n_skipped_last = slot->skipped ? run->n_skipped_last + 1 : 0;
 	*step = (struct orr_step){
 		.step = slot->step,
 		.samples = (slot->step + 1) * run->options.batch,
@@ -481,6 +482,11 @@ bool orr_run_stopped(const struct orr_run *run)
 int64_t orr_run_skipped(const struct orr_run *run)
 {
 	return run->n_skipped;
+}
+
+int orr_run_skipped_last(const struct orr_run *run)
+{
+	return run->n_skipped_last;
 }
 
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)

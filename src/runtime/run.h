@@ -89,7 +89,8 @@ void orr_run_destroy(struct orr_run *run); /* NULL is fine */
 /* Train n steps; a stream begins empty and has been drained at the end. visit (may be NULL) is
  * called after each, in the calling thread. ORR_E_RUNTIME: the run stopped, the message says which
  * worker waits for what. ORR_E_DIVERGED, on every rank alike: a loss or the norm of a gradient is not
- * finite, and the message says in which step and of which operator, the first in the graph. */
+ * finite, and the message says in which step and of which operator, the first in the graph; or
+ * ORR_MOST_SKIPPED steps in a row were left out. */
 int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err);
@@ -101,6 +102,10 @@ void orr_run_stop(struct orr_run *run);
 bool orr_run_stopped(const struct orr_run *run);
 /* Steps whose update was left out, since orr_run_create. */
 int64_t orr_run_skipped(const struct orr_run *run);
+/* Of them, the last ones in a row, up to the last step that was trained. */
+int orr_run_skipped_last(const struct orr_run *run);
+/* When so many are left out in a row, training has diverged. */
+#define ORR_MOST_SKIPPED 10
 
 /* What the tasks of a stream (schedule.h) have found of stage s's versions since orr_run_create. */
 struct orr_run_versions {

@@ -79,6 +79,12 @@ int64_t orr_run_skipped(const struct orr_run *run)
 	return 0;
 }
 
+int orr_run_skipped_last(const struct orr_run *run)
+{
+	(void)run;
+	return 0;
+}
+
 int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
 		     struct orr_error *err)
 {
@@ -116,8 +122,10 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 	return refuse(err);
 }
 
-int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, struct orr_error *err)
+int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
+		 struct orr_error *err)
 {
+	(void)rate;
 	(void)run;
 	(void)c;
 	return refuse(err);

@@ -335,8 +335,23 @@ static int check_step(const struct orr_run *run, int64_t step, struct orr_error 
 			(long long)step);
 }
 
+/* The learning rate is no difference: about has that of the checkpoint, as *rate, where it has one. */
+static int accept_rate(json_t *about, const struct orr_checkpoint *c, double *rate,
+		       struct orr_error *err)
+{
+	json_t *there = json_object_get(json_object_get(orr_checkpoint_about(c), "optimizer"),
+					"learning_rate");
+
+	if (!json_is_number(there)) /* a difference, then */
+		return 0;
+	*rate = json_number_value(there);
+	if (json_object_set(json_object_get(about, "optimizer"), "learning_rate", there))
+		return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory to compare it");
+	return 0;
+}
+
 /* Refuses before it changes anything. */
-static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
+static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c, double *rate,
 		      struct orr_error *err)
 {
 	json_t *about;
@@ -346,16 +361,18 @@ static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
 		return code;
 	if (!(about = about_run(run, err)))
 		return ORR_E_NOMEM;
-	code = orr_checkpoint_check(c, about, err);
+	if (!rate || !(code = accept_rate(about, c, rate, err)))
+		code = orr_checkpoint_check(c, about, err);
 	json_decref(about);
 	return code;
 }
 
-int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, struct orr_error *err)
+int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
+		 struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->jobs;
 	int64_t step = orr_checkpoint_step(c);
-	int code = check_fits(run, c, err);
+	int code = check_fits(run, c, rate, err);
 
 	if ((code = orr_ranks_agree(code, err)))
 		return code;

@@ -15,7 +15,7 @@ fail() {
 fail --checkpoint kept --every 1 --keep 3 --loss losses.csv --json
 step=$(sed -E 's/.*in step ([0-9]+).*/\1/' line)
 [ "$step" -gt 1 ]
-grep -q "the last checkpoint is of step $((step - 1))$" line
+grep -q "the last checkpoint is of step $((step - 1)), " line
 cp line first
 [ -d "kept/step-$(printf %08d $((step - 1)))" ]
 [ ! -d "kept/step-$(printf %08d "$step")" ]
