@@ -38,8 +38,8 @@ static const struct argp_option options[] = {
 	{"straight", KEY_STRAIGHT, NULL, 0, "no replicas: one worker a stage", 4},
 	{"free-activations", KEY_FREE, NULL, 0, "count parameters' traffic only", 4},
 	{"makespan", KEY_MAKESPAN, NULL, 0,
-	 "the shortest step of -m microbatches, instead of the fastest slowest "
-	 "stage",
+	 "of the plans that it tries, with fewer stages too, the one whose step of -m microbatches is "
+	 "shortest, instead of the fastest slowest stage",
 	 4},
 	{"pieces", KEY_PIECES, NULL, 0,
 	 "also workers that have several stages, which need not be neighbours, where that shares "
@@ -275,7 +275,8 @@ static void print_idle(const struct orr_plan *plan)
 		printf("%d microbatches are too few for %d replicas: -m %d gives each of them one.\n", m, most, most);
 	if (idle)
 		printf("%d of %d workers stay idle: %s.\n", idle, n_workers,
-		       plan->fastest ? "using them would not make the slowest stage faster"
+		       plan->options.by_makespan ? "no plan that was tried has a shorter step with them"
+		       : plan->fastest ? "using them would not make the slowest stage faster"
 				     : "no way to make the slowest stage faster with them was found, but not "
 				       "every way was tried");
 }

@@ -23,7 +23,8 @@ struct orr_plan_options {
 	bool straight;        /* no replicas */
 	bool unpin;           /* cut anew where the file pins stages */
 	bool pieces;          /* also stages that share a worker without being neighbours */
-	bool by_makespan;     /* the shortest step, instead of the fastest slowest stage */
+	bool by_makespan;     /* of the plans that are tried, fewer stages too, the one with the shortest simulated step,
+	                         instead of the fastest slowest stage */
 	int64_t memory_bytes; /* of a worker; 0: no limit */
 	struct orr_numerics numerics; /* what a parameter costs in memory (parameter_cost.h) */
 	int n_microbatches;
@@ -89,8 +90,8 @@ void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
  * finds the same. Refuses stages with replicas. */
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err);
 
-/* What the stages of a straight plan on a chain would hold at longer periods [Beaumont21]: orr_star_points() of periodic.h. Another plan has
- * none of them. *points is the caller's to free, NULL where *n is 0. */
+/* What the stages of a straight plan on a chain with free links would hold at longer periods [Beaumont21]:
+ * orr_star_points() of periodic.h, which has no transfers. Another plan has none of them. *points is the caller's to free, NULL where *n is 0. */
 int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n, struct orr_error *err);
 
 /* With the graph's own text where it came with costs from outside (embed). New reference;

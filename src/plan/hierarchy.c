@@ -134,7 +134,8 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 	struct cell inner = inner_best(s, level, i, j);
 	double m = o->n_microbatches, update = update_s(s, i, j);
 
-	if (inner.time_s >= DBL_MAX || (r > 1 && o->straight))
+	if (inner.time_s >= DBL_MAX || (r > 1 && o->straight) ||
+	    (r < o->least_replicas && r < o->levels.workers[level]))
 		return DBL_MAX;
 	if (o->memory_bytes && level == 0 && !fits(s, i, j, r, left))
 		return DBL_MAX;

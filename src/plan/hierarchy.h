@@ -16,6 +16,7 @@ struct orr_hierarchy_options {
 	bool activations;  /* count what is sent between stages */
 	bool connected;    /* only stages that hang together */
 	bool straight;     /* no replicas */
+	int least_replicas; /* of a stage at each level, or all that the level has; 0: 1 */
 	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update; 0: as PipeDream's
 	                       published optimizer counts, see hierarchy.c */
 	int64_t memory_bytes; /* of a worker; 0: no limit */

@@ -178,6 +178,8 @@ struct choosing {
 	double pieces_bound_s;     /* no allocation in pieces has a less busy worker */
 	double fastest_s;          /* no cut has a faster slowest stage than this; 0: the search does not know */
 	bool tight;                /* hold no more than there is memory for */
+	struct orr_levels levels;  /* the workers that cuts may take, of those that the options have */
+	int least_replicas;        /* and each of their stages at least */
 	struct orr_plan *least;    /* where none fits, the one that needs least */
 };
 
@@ -227,19 +229,24 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 	return code;
 }
 
+static bool is_limited(const struct choosing *c)
+{
+	return c->least_replicas > 1 || orr_levels_workers(&c->levels) < orr_levels_workers(&c->o->levels);
+}
+
 /* One cut of the dynamic program, in so much memory; *found false: there is none. */
 static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least, int most, bool *found,
                         bool *fits, struct orr_error *err)
 {
-	struct orr_hierarchy_options options = {.levels = c->o->levels, .activations = c->o->activations,
-		.connected = connected, .straight = c->o->straight, .n_microbatches = c->o->n_microbatches, .memory_bytes = memory_bytes,
+	struct orr_hierarchy_options options = {.levels = c->levels, .activations = c->o->activations,
+		.connected = connected, .straight = c->o->straight, .least_replicas = c->least_replicas, .n_microbatches = c->o->n_microbatches, .memory_bytes = memory_bytes,
 		.numerics = c->o->numerics, .least_in_flight = least, .most_in_flight = most};
 	struct orr_hierarchy *h = NULL;
 	struct orr_plan_draft d = {0};
 	int code = orr_hierarchy_create(&h, c->tensors, &options, err);
 
 	*found = !code && h;
-	if (*found && h->proven && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened)
+	if (*found && h->proven && !is_limited(c) && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened)
 		c->fastest_s = h->slowest_s;
 	if (*found && !(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, err)))
 		code = consider(c, &d, fits, err);
@@ -252,7 +259,7 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
  * as many as keep all workers busy, for stages that hold fewer and fewer. */
 static int consider_cuts(struct choosing *c, bool connected, struct orr_error *err)
 {
-	int n_workers = orr_levels_workers(&c->o->levels), code = 0;
+	int n_workers = orr_levels_workers(&c->levels), code = 0;
 	int64_t memory = c->o->memory_bytes;
 	bool fits = false, found = true;
 
@@ -264,6 +271,37 @@ static int consider_cuts(struct choosing *c, bool connected, struct orr_error *e
 		code = consider_cut(c, connected, memory, 1, most, &found, &fits, err);
 	for (int flight = 1; !c->tight && flight <= 2 * n_workers && !fits && found && !code; flight *= 2)
 		code = consider_cut(c, connected, memory, flight, 0, &found, &fits, err);
+	return code;
+}
+
+/* Fewer stages: on a half, a third, .. of the workers, or with at least so many replicas of each. */
+static int consider_share(struct choosing *c, int share, bool replicas, struct orr_error *err)
+{
+	const struct orr_levels *all = &c->o->levels;
+	int code;
+
+	for (int l = 0; l < all->n && !replicas; l++)
+		c->levels.workers[l] = all->workers[l] > share ? all->workers[l] / share : 1;
+	c->least_replicas = replicas ? share : 1;
+	code = consider_cuts(c, false, err);
+	c->levels = *all;
+	c->least_replicas = 1;
+	return code;
+}
+
+/* The fastest slowest stage is not the shortest step: a step also fills and drains its stages. Few workers go first: of
+ * two steps that are equal the first is kept. */
+static int consider_fewer_stages(struct choosing *c, struct orr_error *err)
+{
+	const struct orr_levels *all = &c->o->levels;
+	int most = 1, code = 0;
+
+	for (int l = 0; l < all->n; l++)
+		most = all->workers[l] > most ? all->workers[l] : most;
+	for (int replicas = 0; replicas < (c->o->straight ? 1 : 2); replicas++)
+		for (int share = 2; share <= most && !code; share++)
+			if (most / share < most / (share - 1))
+				code = consider_share(c, share, replicas, err);
 	return code;
 }
 
@@ -338,7 +376,7 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 		return code;
 	}
 	if ((code = consider_cuts(c, false, err)) || (code = consider_cuts(c, true, err)) ||
-	    (code = consider_branches(c, err)))
+	    (c->o->by_makespan && (code = consider_fewer_stages(c, err))) || (code = consider_branches(c, err)))
 		return code;
 	return consider_pieces(c, err);
 }
@@ -434,7 +472,7 @@ static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x, co
 static int search(struct orr_plan **out, struct orr_plan **least, const struct orr_graph *g,
                   const struct orr_plan_options *o, struct orr_error *err)
 {
-	struct choosing c = {.g = g, .o = o};
+	struct choosing c = {.g = g, .o = o, .levels = o->levels, .least_replicas = 1};
 	struct orr_machine machine = machine_of(o);
 	struct orr_tensors *tensors = NULL;
 	struct orr_ideals *x = NULL;
@@ -521,7 +559,7 @@ int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points
 {
 	*points = NULL;
 	*n = 0;
-	if (plan->in_pieces || !orr_star_serves(plan->pipeline))
+	if (plan->in_pieces || plan->machine.bandwidth_bytes_per_s > 0 || !orr_star_serves(plan->pipeline))
 		return 0;
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		if (plan->replicas[s] != 1)
