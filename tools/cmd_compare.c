@@ -304,7 +304,8 @@ static int compare(const struct arguments *a, struct contest *contests,
 		if (i && (work->plan || work->choice.plan) && !o->has_batch &&
 		    samples <= (1 << 30) / o->n_microbatches)
 			o->batch = (int)(samples * o->n_microbatches);
-		if (!(code = hold(&contests[i], a, work, o, err)))
+		if (!(code = work_check_batch(o, work->graph, err)) &&
+		    !(code = hold(&contests[i], a, work, o, err)))
 			give_title(&contests[i], o);
 		tables[i] = contests[i].result;
 	}

@@ -127,8 +127,11 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 static int keep_samples(const struct arguments *a, const struct orr_graph *g, struct orr_plan_options *o,
 			struct orr_error *err)
 {
+	struct work_options work = a->work;
+
+	work.n_microbatches = o->n_microbatches;
 	if (!g->samples || g->samples == o->samples)
-		return 0;
+		return work_check_batch(&work, g, err);
 	if (a->work.has_batch)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: measured with %lld samples in a microbatch, and --batch %d has %lld in each of "

@@ -185,13 +185,7 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
 		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
-	if (a->work.batch < a->work.n_microbatches)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"--batch %d is less than a sample for each of -m %d microbatches: raise "
-			"--batch or lower -m",
-			a->work.batch, a->work.n_microbatches);
-	return 0;
+	return work_check_batch(&a->work, g, err);
 }
 
 static int profile_links(const struct arguments *a)

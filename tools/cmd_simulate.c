@@ -82,6 +82,17 @@ static void print_uneven(const struct work *work, const struct orr_figures *f)
 		       orr_duration_print(mean, sizeof(mean), sum, work->pipeline->units));
 }
 
+/* A simulated microbatch is as large as train's first ones. */
+static void print_samples(const struct arguments *a, const struct work *work)
+{
+	int batch = a->work.batch, m = a->work.n_microbatches;
+
+	if (work->graph->operators[0].op != ORR_OP_COST && batch % m)
+		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others %d; here all "
+		       "have %d\n",
+		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);
+}
+
 static int print(const struct arguments *a, const struct work *work, const struct orr_timeline *t,
 		 const struct orr_figures *f, struct orr_error *err)
 {
@@ -102,8 +113,10 @@ static int print(const struct arguments *a, const struct work *work, const struc
 		return code;
 	printf("\n");
 	code = orr_report_write(stdout, t, f, err);
-	if (!code)
+	if (!code) {
 		print_uneven(work, f);
+		print_samples(a, work);
+	}
 	if (!code && n)
 		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
 	return code;

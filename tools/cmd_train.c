@@ -460,12 +460,6 @@ static int check_settled(const struct arguments *a, const struct work *work, str
 				"one step which all could leave out: take stop, or a schedule that "
 				"flushes",
 				work->jobs->schedule);
-	if (a->work.batch < a->work.n_microbatches)
-		return orr_fail(err, ORR_E_INPUT,
-				"--batch %d is less than a sample for each of -m %d microbatches: "
-				"raise --batch or "
-				"lower -m",
-				a->work.batch, a->work.n_microbatches);
 	return 0;
 }
 

@@ -492,6 +492,21 @@ int64_t work_samples(const struct work_options *o)
 	return ((int64_t)o->batch + o->n_microbatches - 1) / o->n_microbatches;
 }
 
+static bool has_samples(const struct orr_graph *g)
+{
+	return g->operators[0].op != ORR_OP_COST;
+}
+
+int work_check_batch(const struct work_options *o, const struct orr_graph *g, struct orr_error *err)
+{
+	if (!has_samples(g) || o->batch >= o->n_microbatches)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"--batch %d is less than a sample for each of -m %d microbatches: raise "
+			"--batch or lower -m",
+			o->batch, o->n_microbatches);
+}
+
 bool work_is_embedded(const struct work *work)
 {
 	const struct orr_plan_file *plan = plan_of(work);
@@ -516,7 +531,8 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (code = check_latency(work->graph, o, err)))
 		goto out;
 	settle(work, o, default_workers);
-	if (!(code = work_cut(&work->pipeline, work, o, o->n_stages, err)))
+	if (!(code = work_check_batch(o, work->graph, err)) &&
+	    !(code = work_cut(&work->pipeline, work, o, o->n_stages, err)))
 		o->machine.n_workers = work->pipeline->n_workers;
 	if (!code && work->choice.plan)
 		orr_plan_file_prove(work->choice.plan, work->pipeline);
@@ -535,6 +551,14 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 				"%s: schedule %s flushes after every step, so its parameters have "
 				"one version: leave it out, or take pipedream",
 				o->versions, work->choice.schedule.name);
+		work_fini(work);
+	}
+	if (!code && work->choice.schedule.stream && has_samples(work->graph) &&
+	    o->batch % o->n_microbatches) {
+		code = orr_fail(err, ORR_E_INPUT,
+				"--batch %d is no multiple of -m %d, and under schedule %s every "
+				"microbatch is a minibatch, all of one size: change one of them",
+				o->batch, o->n_microbatches, work->choice.schedule.name);
 		work_fini(work);
 	}
 	if (code)

@@ -64,6 +64,8 @@ bool work_has_table(const struct work *work);
 void work_fini(struct work *work);
 /* Of a microbatch; the options are settled. */
 int64_t work_samples(const struct work_options *options);
+/* Refuse fewer samples than microbatches of a model that computes; of a study's costs samples are nothing. */
+int work_check_batch(const struct work_options *options, const struct orr_graph *graph, struct orr_error *err);
 /* The graph came out of a plan's own text. */
 bool work_is_embedded(const struct work *work);
 

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 
-/* Which sizes there are. */
+/* Which sizes there are; an activation within a stage is one, though nobody sends it. */
 struct sizes {
 	bool stash, parameters, activations;
 };
@@ -23,6 +24,8 @@ static struct sizes find_sizes(const struct orr_pipeline *p)
 	}
 	for (int e = 0; e < p->n_edges; e++)
 		sizes.activations = sizes.activations || p->edges[e].bytes;
+	for (int i = 0; p->graph && i < p->graph->n_operators; i++)
+		sizes.activations = sizes.activations || p->graph->operators[i].activation_bytes > 0;
 	return sizes;
 }
 
@@ -85,6 +88,8 @@ int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct 
 		list[n++] = (struct orr_untested){collective, !any ? none
 							      : !sizes.parameters
 								      ? "no operator has parameters"
+							      : machine->latency_ns
+								      ? "links have a latency alone, no bandwidth"
 								      : "links are free"};
 	return n;
 }
