@@ -106,6 +106,7 @@ struct contest {
 	struct orr_pipeline *cuts[MOST_LISTED]; /* owned */
 	int n_cuts;
 	struct orr_plan *plan; /* owned, or NULL: there is none */
+	int *home; /* owned, see work_homes() */
 	struct orr_schedule planned;
 	struct orr_error no_plan; /* why */
 	struct comparison result;
@@ -117,6 +118,7 @@ static void contest_fini(struct contest *c)
 	for (int i = 0; i < c->n_cuts; i++)
 		orr_pipeline_destroy(c->cuts[i]);
 	orr_plan_destroy(c->plan);
+	free(c->home);
 }
 
 /* Operators that compute; 0: the file, or the schedule's, says which make a stage. */
@@ -212,18 +214,18 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 	if (o->schedule && (strchr(o->schedule, ':') || !strchr(o->schedule, '.')))
 		own.name = o->schedule;
 
-	if ((code = make_cuts(c, a, work, o, err)) ||
+	if ((code = make_cuts(c, a, work, o, err)) || (code = work_homes(&c->home, work, o, err)) ||
 	    (a->plan && (code = make_plan(c, work, o, err))))
 		return code;
 	for (int i = 0; i < c->n_cuts; i++) {
 		if (o->schedule)
-			entries[n++] =
-				(struct orr_entry){c->cuts[i], &own, NULL};
-		entries[n++] = (struct orr_entry){c->cuts[i], NULL, NULL};
+			entries[n++] = (struct orr_entry){
+				c->cuts[i], &own, work->choice.table ? NULL : c->home, NULL};
+		entries[n++] = (struct orr_entry){c->cuts[i], NULL, c->home, NULL};
 	}
 	if (a->plan)
 		entries[n++] = (struct orr_entry){c->plan ? c->plan->pipeline : c->cuts[0],
-						  &c->planned, c->plan ? NULL : c->no_plan.msg};
+						  &c->planned, NULL, c->plan ? NULL : c->no_plan.msg};
 	return orr_compare(&c->result.rows, entries, n, &o->machine, a->stages.n > 1, err);
 }
 

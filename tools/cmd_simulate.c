@@ -82,6 +82,23 @@ static void print_uneven(const struct work *work, const struct orr_figures *f)
 		       orr_duration_print(mean, sizeof(mean), sum, work->pipeline->units));
 }
 
+/* A schedule that deals out stages in another way than the plan keeps its own workers. */
+static void print_moved(const struct work *work)
+{
+	const struct orr_jobs *jobs = work->jobs;
+
+	for (int j = 0; work->home && j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int planned = work->home[j / jobs->n_passes];
+
+		if (jobs->compute[j] == planned)
+			continue;
+		printf("\nplaced: by %s, not as planned: %d%c%d is on worker %d, and the plan has it on %d\n",
+		       jobs->schedule, job.s, orr_pass_letter(job.d), job.b, jobs->compute[j], planned);
+		return;
+	}
+}
+
 /* A simulated microbatch is as large as train's first ones. */
 static void print_samples(const struct arguments *a, const struct work *work)
 {
@@ -116,6 +133,7 @@ static int print(const struct arguments *a, const struct work *work, const struc
 	if (!code) {
 		print_uneven(work, f);
 		print_samples(a, work);
+		print_moved(work);
 	}
 	if (!code && n)
 		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));

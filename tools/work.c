@@ -542,6 +542,16 @@ out:
 	return code;
 }
 
+int work_homes(int **out, const struct work *work, const struct work_options *o, struct orr_error *err)
+{
+	const struct orr_plan_file *plan = plan_of(work);
+
+	*out = NULL;
+	return plan && plan->table->n_workers == o->machine.n_workers
+		       ? orr_plan_file_homes(out, plan, o->n_microbatches, err)
+		       : 0;
+}
+
 int work_init(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
 {
 	int code = work_open(work, o, default_workers, err);
@@ -563,8 +573,14 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	}
 	if (code)
 		return code;
+	/* a table says of every job where it is */
+	if (!work->choice.table && (code = work_homes(&work->home, work, o, err))) {
+		work_fini(work);
+		return code;
+	}
 	searching_show(work->pipeline->units); /* the schedule may search */
-	if ((code = orr_jobs_create(&work->jobs, work->pipeline, &work->choice.schedule, err)))
+	if ((code = orr_jobs_create_at(&work->jobs, work->pipeline, &work->choice.schedule,
+				       work->home, err)))
 		work_fini(work);
 	searching_end();
 	return code;
@@ -591,6 +607,7 @@ int work_check_memory(const struct work *work, const struct orr_figures *f, cons
 void work_fini(struct work *work)
 {
 	orr_jobs_destroy(work->jobs);
+	free(work->home);
 	orr_choice_fini(&work->choice);
 	orr_plan_file_destroy(work->plan);
 	orr_pipeline_destroy(work->pipeline);

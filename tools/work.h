@@ -46,6 +46,7 @@ struct work {
 	struct orr_pipeline *pipeline;
 	struct orr_choice choice;
 	struct orr_jobs *jobs;
+	int *home; /* owned; where the plan has the stages, and another schedule is to run them; else NULL */
 	struct orr_plan_file *plan; /* owned; where GRAPH is one and --schedule another: its stages */
 };
 
@@ -59,6 +60,9 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 	     struct orr_error *err);
 /* The same as work_open, and the jobs under that schedule. */
 int work_init(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
+/* Where the plan, if there is one for as many workers, has the stages: see orr_jobs_create_at(); else NULL. The
+ * caller's to free. */
+int work_homes(int **out, const struct work *work, const struct work_options *options, struct orr_error *err);
 /* Does a file lay out every job, and with that say how many workers there are? */
 bool work_has_table(const struct work *work);
 void work_fini(struct work *work);

@@ -16,6 +16,7 @@ struct orr_schedule;
 struct orr_entry {
 	const struct orr_pipeline *pipeline; /* its step must be set, and have as many microbatches as every other's */
 	const struct orr_schedule *schedule; /* NULL: every built-in one, with its parameters' defaults */
+	const int *home;     /* (optional) where a plan has the stages, see orr_jobs_create_at() */
 	const char *refused; /* (optional) why there is nothing to try, under the schedule's name */
 };
 

@@ -48,6 +48,11 @@ struct orr_jobs {
  * *out borrows p and schedule's name. */
 int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p, const struct orr_schedule *schedule,
                     struct orr_error *err);
+/* The same where a plan has a home for every stage: home[b * n_stages + s] is the worker of microbatch b of stage s. A
+ * schedule that deals out stages alike, but numbers the workers otherwise, is given the plan's numbers; another one
+ * keeps its own. NULL: no plan. */
+int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p, const struct orr_schedule *schedule,
+                       const int *home, struct orr_error *err);
 void orr_jobs_destroy(struct orr_jobs *jobs); /* NULL is fine */
 
 static inline int orr_jobs_index(const struct orr_jobs *jobs, int s, int b, enum orr_pass d)

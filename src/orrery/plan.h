@@ -126,6 +126,8 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 /* No order that the schedule could give was shorter than a bound that the file has: the table says so from here on, if it
  * was proved for such a pipeline as p. */
 void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *p);
+/* The worker of every microbatch of every stage, see orr_jobs_create_at(); the caller's to free. */
+int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_microbatches, struct orr_error *err);
 /* How many workers the plan gives stage s. */
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
 /* 16 hexadecimal digits that change with anything in g that a plan depends on. */

@@ -434,3 +434,21 @@ int orr_plan_file_replicas(const struct orr_plan_file *file, int s)
 {
 	return (int)json_array_size(json_object_get(json_array_get(file->stages, (size_t)s), "workers"));
 }
+
+int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_microbatches, struct orr_error *err)
+{
+	int *home = calloc((size_t)file->n_stages * (size_t)n_microbatches, sizeof(*home));
+
+	if (!home)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", file->path);
+	for (int s = 0; s < file->n_stages; s++) {
+		const json_t *workers = json_object_get(json_array_get(file->stages, (size_t)s), "workers");
+		size_t n = json_array_size(workers);
+
+		for (int b = 0; b < n_microbatches; b++)
+			home[b * file->n_stages + s] =
+				(int)json_integer_value(json_array_get(workers, (size_t)b % n));
+	}
+	*out = home;
+	return 0;
+}

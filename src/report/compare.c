@@ -49,7 +49,7 @@ static char *keep_reason(const char *name, const char *msg)
 	return orr_utf8_copy(msg); /* a long name may end within a character */
 }
 
-static int simulate(struct orr_contender *x, const struct orr_pipeline *p,
+static int simulate(struct orr_contender *x, const struct orr_entry *entry,
 		    const struct orr_machine *machine, const struct orr_schedule *schedule,
 		    struct orr_error *err)
 {
@@ -58,7 +58,7 @@ static int simulate(struct orr_contender *x, const struct orr_pipeline *p,
 	struct orr_figures *figures = NULL;
 	int code;
 
-	if ((code = orr_jobs_create(&jobs, p, schedule, err)) ||
+	if ((code = orr_jobs_create_at(&jobs, entry->pipeline, schedule, entry->home, err)) ||
 	    (code = orr_simulate(&timeline, jobs, machine, err)) ||
 	    (code = orr_timeline_check(timeline, err)) ||
 	    (code = orr_figures_create(&figures, timeline, err)) ||
@@ -81,7 +81,7 @@ static int try_schedule(struct orr_contender *x, const struct orr_entry *entry,
 {
 	struct orr_error why = {""};
 	int code = entry->refused ? orr_fail(&why, ORR_E_INPUT, "%s", entry->refused)
-				  : simulate(x, entry->pipeline, machine, schedule, &why);
+				  : simulate(x, entry, machine, schedule, &why);
 
 	x->schedule = schedule->name;
 	x->n_stages = entry->pipeline->n_stages;

@@ -93,6 +93,44 @@ static int evaluate_placement(struct orr_jobs *jobs, const struct orr_schedule *
 	return 0;
 }
 
+/* Number the workers so that every job of a stage is at its home. Where no numbers do, they stay as they are. */
+static int take_homes(struct orr_jobs *jobs, const int *home, struct orr_error *err)
+{
+	int n_workers = jobs->pipeline->n_workers, free_worker = 0;
+	int *to = malloc(2 * (size_t)n_workers * sizeof(*to)), *from = to + n_workers;
+
+	if (!to)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d workers", n_workers);
+	for (int w = 0; w < n_workers; w++)
+		to[w] = from[w] = -1;
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		int w = jobs->compute[j], h = home[j / jobs->n_passes];
+
+		if (to[w] < 0 && from[h] < 0) {
+			to[w] = h;
+			from[h] = w;
+		} else if (to[w] != h) {
+			goto out;
+		}
+	}
+	for (int w = 0; w < n_workers; w++) { /* those without a job */
+		if (to[w] >= 0)
+			continue;
+		while (from[free_worker] >= 0)
+			free_worker++;
+		to[w] = free_worker;
+		from[free_worker] = w;
+	}
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		if (jobs->weights != jobs->compute)
+			jobs->weights[j] = to[jobs->weights[j]];
+		jobs->compute[j] = to[jobs->compute[j]];
+	}
+out:
+	free(to);
+	return 0;
+}
+
 static int refuse_equal(const struct orr_jobs *jobs, int w, int j, int k, int64_t n,
 			struct orr_error *err)
 {
@@ -310,6 +348,12 @@ static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *e
 int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, struct orr_error *err)
 {
+	return orr_jobs_create_at(out, p, schedule, NULL, err);
+}
+
+int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
+		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
 	struct orr_error own = {""};
 	struct orr_jobs *jobs;
 	int code;
@@ -328,6 +372,7 @@ int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 	if ((code = evaluate_recompute(jobs, schedule, err)) ||
 	    (code = allocate(jobs, schedule->weights != NULL, err)) ||
 	    (code = evaluate_placement(jobs, schedule, err)) ||
+	    (home && (code = take_homes(jobs, home, err))) ||
 	    (code = evaluate_order(jobs, schedule, err)) ||
 	    (code = evaluate_caps(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||
 	    (code = orr_jobs_sequence(jobs, NULL, err)))

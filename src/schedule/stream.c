@@ -31,7 +31,7 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 		if (n - jobs->priority[j] != stream->period)
 			return refuse(jobs, j, "comes later in the next round by another number "
 				      "than 0F0: priority() of a stream is periodic in -m", err);
-		if (w != jobs->compute[j])
+		if (w != schedule->compute(p, job.s, job.b, job.d, schedule->data))
 			return refuse(jobs, j, "is on another worker in the next round: -m must "
 				      "be a multiple of every stage's replicas", err);
 		if (job.b > 0 && n - schedule->priority(p, job.s, b - 1, job.d, schedule->data) <= 0)
