@@ -119,7 +119,7 @@ static double try_stages(const struct model *a, int *stage_of, int i, int n_stag
 	double best = 1e30;
 	unsigned used = 0;
 
-	if (i == a->n) {
+	if (i == a->n || i == MOST) { /* gcc does not know that n is at most MOST */
 		for (int k = 0; k < i; k++)
 			used |= 1u << stage_of[k];
 		return used == (1u << n_stages) - 1 ? try_replicas(a, stage_of, replicas, n_stages, 0, a->n_workers) : best;
