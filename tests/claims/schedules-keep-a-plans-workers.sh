@@ -1,4 +1,4 @@
-# A schedule that deals out whole stages puts them on the plan's workers, also in train and compare; another one says that it does not.
+# A schedule that deals out whole stages puts them on the plan's workers, in compare too; another one says that it does not.
 cat >model.dot <<'END'
 digraph {
 	a [forward="16ms", backward="4ms", activation="2MB"];
