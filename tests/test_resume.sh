@@ -157,7 +157,7 @@ refuse 'none: cannot be read: No such file' --checkpoint none --resume
 refuse 'batch is 48 there and 96 here' --checkpoint calm --resume
 refuse 'seed is 1 there and 2 here' --checkpoint calm --resume --batch 48 --seed 2
 refuse 'optimizer name is "adamw" there and "sgd" here' --checkpoint calm --resume --batch 48 --optimizer sgd
-refuse 'optimizer learning_rate is 0.002 there and 0.5 here' --checkpoint calm --resume --batch 48 --lr 0.5
+refuse 'optimizer weight_decay is 0 there and 0.5 here' --checkpoint calm --resume --batch 48 --weight-decay 0.5
 sed 's/features=24/features=25/' model.dot >other.dot
 "$orrery" train other.dot --batch 48 --checkpoint calm --resume >out 2>err
 one_line 'graph l1 is "linear 24 of left" there and "linear 25 of left" here' err 'another graph'
