@@ -1,4 +1,6 @@
 # A plug-in that never answers, ends the process or crashes is told in one line, which names its function, within --timeout.
+# A sanitizer has its own words for a crash, and its own exit.
+if grep -q __asan_init "$orrery"; then echo 'a build with a sanitizer'; exit 77; fi
 cat >bad.c <<'END'
 #include <signal.h>
 #include <stdlib.h>
