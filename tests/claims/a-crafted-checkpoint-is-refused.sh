@@ -53,7 +53,8 @@ while read -r what message; do
 	python3 craft.py run/step-00000020 $what
 	train run --steps 20 --resume 2>err
 	[ $what = none ] || grep -q "$message" err
-	[ $what != none ] || [ ! -s err ]
+	# StarPU may have warnings of its own
+	[ $what != none ] || ! grep -q step-00000020 err
 done <<END
 none
 step no training has 9223372036854775807 steps
