@@ -1,6 +1,7 @@
 #ifndef ORR_ARGUMENTS_H
 #define ORR_ARGUMENTS_H
-/* What the codelets get beside their buffers: a worker's own memory, what all tasks of a run share, and a task's argument. */
+/* What the codelets get beside their buffers: a worker's own memory, what all tasks of a run share,
+ * and a task's argument. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,19 +17,19 @@ struct orr_nccl;
  * room.h. */
 struct orr_codelet_room {
 	struct orr_device device;
-	unsigned node; /* where its memory is */
+	unsigned node;         /* where its memory is */
 	struct orr_kept *kept; /* rounded weights of the stages that it computes */
 	int n_kept;
 	float *scratch;
 	float *stash, *again; /* where F is recomputed: a whole stash, and what F sends */
 	size_t n_scratch, n_stash, n_again, n_workspace; /* bytes */
-	const float **in;     /* as many as a stage has edges on one side */
+	const float **in; /* as many as a stage has edges on one side */
 	float **out;
 };
 
 /* What all tasks of a run share. */
 struct orr_codelet_common {
-	atomic_bool cancelled; /* return at once: the run is being drained */
+	atomic_bool cancelled;         /* return at once: the run is being drained */
 	_Atomic(const char *) failure; /* why a kernel could not be started; then cancelled, too */
 	struct orr_codelet_room room[STARPU_NMAXWORKERS];
 	struct orr_rule rule;

@@ -1,8 +1,8 @@
 #ifndef ORR_CODELETS_H
 #define ORR_CODELETS_H
-/* The one table of StarPU codelets. Each has one function, for CPU cores and CUDA devices alike: what
- * differs is the worker's struct orr_device. On a CUDA device it starts kernels on the worker's
- * stream and returns; it neither waits nor allocates.
+/* The one table of StarPU codelets. Each has one function, for CPU cores and CUDA devices alike:
+ * what differs is the worker's struct orr_device. On a CUDA device it starts kernels on the
+ * worker's stream and returns; it neither waits nor allocates.
  *
  * A codelet's buffers are vectors of floats, in this order (what a stage lacks is left out):
  *   forward   parameters, data, a tensor per in-edge, a tensor per out-edge, stash

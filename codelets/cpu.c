@@ -128,7 +128,8 @@ static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t ou
 static void linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 			  const float *dy, float *apart, float *dw, float *dbias)
 {
-	float *at = d->workspace, *to = apart ? apart : dw, *to_bias = apart ? apart + in * out : dbias;
+	float *at = d->workspace, *to = apart ? apart : dw,
+	      *to_bias = apart ? apart + in * out : dbias;
 
 	orr_linear_weight(n, in, out, rounded(d, n * in, x, &at), rounded(d, n * out, dy, &at), to);
 	orr_linear_bias(n, out, dy, to_bias);

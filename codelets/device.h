@@ -15,8 +15,8 @@ extern "C" {
 struct orr_kernels;
 struct orr_metrics;
 
-/* One at a time may use it. On a CUDA device all pointers that kernels are given, metrics apart, are
- * to its memory, kernels return before they have run, and run in the order of the calls. */
+/* One at a time may use it. On a CUDA device all pointers that kernels are given, metrics apart,
+ * are to its memory, kernels return before they have run, and run in the order of the calls. */
 struct orr_device {
 	const struct orr_kernels *kernels;
 	enum orr_precision precision;
@@ -24,7 +24,8 @@ struct orr_device {
 	void *workspace;
 	/* (optional) what orr_program_round made of the parameters that come next; borrowed */
 	const void *rounded;
-	const char *failure;   /* why the first kernel that could not be started was not; NULL: none */
+	const char
+		*failure; /* why the first kernel that could not be started was not; NULL: none */
 	struct orr_cuda *cuda; /* (private to codelets/cuda) */
 };
 
@@ -72,14 +73,14 @@ struct orr_kernels {
 
 	void (*layernorm_forward)(struct orr_device *d, int64_t n, int64_t width, const float *x,
 				  const float *gain, const float *bias, float *y, float *normal);
-	void (*layernorm_input)(struct orr_device *d, int64_t n, int64_t width,
-				const float *normal, const float *gain, const float *dy, float *dx);
+	void (*layernorm_input)(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+				const float *gain, const float *dy, float *dx);
 	void (*layernorm_weight)(struct orr_device *d, int64_t n, int64_t width,
 				 const float *normal, const float *dy, float *apart, float *dgain,
 				 float *dbias);
 
-	/* metrics, where the device can write: NULL, nobody asks; written over by the first loss of a
-	 * program, added to by the others */
+	/* metrics, where the device can write: NULL, nobody asks; written over by the first loss of
+	 * a program, added to by the others */
 	void (*softmax_cross_entropy)(struct orr_device *d, int64_t n, int64_t width,
 				      const float *scores, const float *classes, float *slope,
 				      struct orr_metrics *metrics, bool first);

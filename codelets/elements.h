@@ -29,7 +29,7 @@ ORR_ELEMENT float orr_relu_slope(float y, float dy)
 	return y > 0.0f ? dy : 0.0f;
 }
 
-#define ORR_SQRT_HALF 0.70710678118654752f         /* 1/sqrt(2) */
+#define ORR_SQRT_HALF 0.70710678118654752f           /* 1/sqrt(2) */
 #define ORR_NORMAL_DENSITY_AT_0 0.39894228040143268f /* 1/sqrt(2 pi) */
 
 ORR_ELEMENT float orr_gelu_of(float x)
@@ -79,7 +79,8 @@ ORR_ELEMENT void orr_sgd_element(const struct orr_sgd *r, float gradient, float 
 	*p -= r->rate * (r->share * gradient + r->decay * *p);
 }
 
-ORR_ELEMENT void orr_momentum_element(const struct orr_sgd *r, float gradient, float *p, float *velocity)
+ORR_ELEMENT void orr_momentum_element(const struct orr_sgd *r, float gradient, float *p,
+				      float *velocity)
 {
 	float g = r->share * gradient + r->decay * *p;
 

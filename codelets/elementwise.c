@@ -58,14 +58,14 @@ int64_t orr_first_wild(int64_t count, const float *x)
 }
 
 void orr_columns_put(int64_t n, int64_t width, const float *x, int64_t total, int64_t first,
-                     float *y)
+		     float *y)
 {
 	for (int64_t r = 0; r < n; r++)
 		memcpy(y + r * total + first, x + r * width, (size_t)width * sizeof(*y));
 }
 
 void orr_columns_take(int64_t n, int64_t total, int64_t first, const float *y, int64_t width,
-                      float *x)
+		      float *x)
 {
 	for (int64_t r = 0; r < n; r++)
 		memcpy(x + r * width, y + r * total + first, (size_t)width * sizeof(*x));

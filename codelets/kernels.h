@@ -12,11 +12,11 @@ void orr_gemm_init(void);
 
 /* y = x w^T + bias; w is [out][in], row after row. */
 void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
-                        const float *bias, float *y);
+			const float *bias, float *y);
 void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,
-                      float *dx);
+		      float *dx);
 void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const float *dy,
-                       float *dw);
+		       float *dw);
 void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *dbias);
 
 /* Element by element; count: how many. */
@@ -33,26 +33,26 @@ int64_t orr_first_wild(int64_t count, const float *x);
 
 /* Columns [first, first+width) of a matrix of `total` columns: put x there, or take them out. */
 void orr_columns_put(int64_t n, int64_t width, const float *x, int64_t total, int64_t first,
-                     float *y);
+		     float *y);
 void orr_columns_take(int64_t n, int64_t total, int64_t first, const float *y, int64_t width,
-                      float *x);
+		      float *x);
 
 /* Each row to mean 0 and variance 1 (plus 1e-5), then times gain, plus bias. normal, which the
  * backward reads, holds the n rows before gain and bias and then the n factors 1/sqrt(variance +
  * 1e-5). */
 void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float *gain,
-                           const float *bias, float *y, float *normal);
+			   const float *bias, float *y, float *normal);
 void orr_layernorm_input(int64_t n, int64_t width, const float *normal, const float *gain,
-                         const float *dy, float *dx);
+			 const float *dy, float *dx);
 void orr_layernorm_weight(int64_t n, int64_t width, const float *normal, const float *dy,
-                          float *dgain, float *dbias);
+			  float *dgain, float *dbias);
 
 /* Losses return their sum over the samples; slope is its derivative by the first input. */
 /* classes holds whole numbers in [0, width); any other makes loss and slope NaN. *correct: samples
  * whose largest score, the first of equal ones, is their class. */
 double orr_softmax_cross_entropy(int64_t n, int64_t width, const float *scores,
-                                 const float *classes, float *slope, int64_t *correct);
+				 const float *classes, float *slope, int64_t *correct);
 /* Of a sample: the mean over its width of the squared differences. */
 double orr_mse(int64_t n, int64_t width, const float *prediction, const float *target,
-               float *slope);
+	       float *slope);
 #endif

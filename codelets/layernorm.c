@@ -6,7 +6,7 @@
 /* Sums along a row are kept in double: a row is short, and float would lose digits for nothing. */
 
 void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float *gain,
-                           const float *bias, float *y, float *normal)
+			   const float *bias, float *y, float *normal)
 {
 	float *factors = normal + n * width;
 
@@ -28,7 +28,7 @@ void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float
 }
 
 void orr_layernorm_input(int64_t n, int64_t width, const float *normal, const float *gain,
-                         const float *dy, float *dx)
+			 const float *dy, float *dx)
 {
 	const float *factors = normal + n * width;
 
@@ -52,7 +52,7 @@ void orr_layernorm_input(int64_t n, int64_t width, const float *normal, const fl
 }
 
 void orr_layernorm_weight(int64_t n, int64_t width, const float *normal, const float *dy,
-                          float *dgain, float *dbias)
+			  float *dgain, float *dbias)
 {
 	for (int64_t i = 0; i < width; i++)
 		dgain[i] = dy[i] * normal[i];

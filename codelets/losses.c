@@ -5,7 +5,7 @@
 
 /* One row, made stable by taking the largest score off all of them. */
 static double cross_entropy(int64_t width, const float *scores, float class, float *slope,
-                            bool *hit)
+			    bool *hit)
 {
 	int64_t best = 0, own;
 	double sum = 0;
@@ -19,7 +19,7 @@ static double cross_entropy(int64_t width, const float *scores, float class, flo
 		*hit = false;
 		return NAN;
 	}
-	own = (int64_t)class;
+	own = (int64_t) class;
 	for (int64_t i = 0; i < width; i++) {
 		slope[i] = expf(scores[i] - scores[best]);
 		sum += (double)slope[i];
@@ -32,7 +32,7 @@ static double cross_entropy(int64_t width, const float *scores, float class, flo
 }
 
 double orr_softmax_cross_entropy(int64_t n, int64_t width, const float *scores,
-                                 const float *classes, float *slope, int64_t *correct)
+				 const float *classes, float *slope, int64_t *correct)
 {
 	double loss = 0;
 
@@ -41,7 +41,7 @@ double orr_softmax_cross_entropy(int64_t n, int64_t width, const float *scores,
 		bool hit;
 
 		loss += cross_entropy(width, scores + r * width, classes[r], slope + r * width,
-		                      &hit);
+				      &hit);
 		*correct += hit;
 	}
 	return loss;

@@ -39,7 +39,7 @@ static float share(const struct orr_rule *rule)
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule)
 {
 	return (struct orr_sgd){share(rule), (float)rule->learning_rate, (float)rule->momentum,
-	                        (float)rule->weight_decay};
+				(float)rule->weight_decay};
 }
 
 struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
@@ -61,7 +61,7 @@ struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
 }
 
 static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters,
-                     const struct source *from)
+		     const struct source *from)
 {
 	const struct orr_sgd sgd = orr_rule_sgd(rule);
 
@@ -75,7 +75,7 @@ static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters,
 }
 
 static void step_momentum(const struct orr_rule *rule, int64_t n, float *parameters,
-                          float *velocity, const struct source *from)
+			  float *velocity, const struct source *from)
 {
 	const struct orr_sgd sgd = orr_rule_sgd(rule);
 
@@ -85,12 +85,12 @@ static void step_momentum(const struct orr_rule *rule, int64_t n, float *paramet
 
 		for (int64_t i = begin; i < end; i++)
 			orr_momentum_element(&sgd, gradient_at(from, c, i, begin), &parameters[i],
-			                     &velocity[i]);
+					     &velocity[i]);
 	}
 }
 
 static void step_adam(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-                      float *state, const struct source *from)
+		      float *state, const struct source *from)
 {
 	const struct orr_adam adam = orr_rule_adam(rule, step);
 
@@ -100,12 +100,12 @@ static void step_adam(const struct orr_rule *rule, int64_t step, int64_t n, floa
 
 		for (int64_t i = begin; i < end; i++)
 			orr_adam_element(&adam, gradient_at(from, c, i, begin), &parameters[i],
-			                 &state[i], &state[n + i]);
+					 &state[i], &state[n + i]);
 	}
 }
 
 static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-                      float *state, const struct source *from)
+		      float *state, const struct source *from)
 {
 	switch (rule->optimizer) {
 	case ORR_OPTIMIZER_ADAMW:
@@ -124,7 +124,7 @@ static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, floa
 }
 
 void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-                   float *state, const float *const *gradients, int n_gradients)
+		   float *state, const float *const *gradients, int n_gradients)
 {
 	struct source from = {gradients, n_gradients, n_gradients == 1};
 
@@ -132,7 +132,7 @@ void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *
 }
 
 void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-                          float *state, const float *const *chunks, int n_chunks)
+			  float *state, const float *const *chunks, int n_chunks)
 {
 	struct source from = {chunks, n_chunks, true};
 

@@ -1,8 +1,8 @@
 #ifndef ORR_OPTIMIZER_KERNELS_H
 #define ORR_OPTIMIZER_KERNELS_H
 /* One step of an optimizer on a block of parameters. Weight decay is L2 in SGD, with momentum or
- * without, and in Adam (added to the gradient) and decoupled in AdamW (p -= learning_rate * weight_decay * p). Adam's moments are
- * corrected for their start at zero. */
+ * without, and in Adam (added to the gradient) and decoupled in AdamW (p -= learning_rate *
+ * weight_decay * p). Adam's moments are corrected for their start at zero. */
 #include <stdint.h>
 #include "elements.h"
 #include "orrery/numerics.h"
@@ -12,7 +12,8 @@ extern "C" {
 #endif
 
 struct orr_rule {
-	enum orr_optimizer optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
+	enum orr_optimizer
+		optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
 	int n_averaged; /* what the sum of the gradients is divided by; 0 is 1 */
 };
@@ -26,10 +27,10 @@ static inline int64_t orr_rule_chunk(int64_t n, int n_chunks, int c)
 /* U; step counts from 1. The gradient is the sum of n_gradients blocks, in the order of a ring: cut
  * into as many chunks, chunk c is the sum that starts with block c+1 and goes round to block c. */
 void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-                   float *state, const float *const *gradients, int n_gradients);
+		   float *state, const float *const *gradients, int n_gradients);
 /* The same where the sums are there: chunks[c] is chunk c alone. */
 void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-                          float *state, const float *const *chunks, int n_chunks);
+			  float *state, const float *const *chunks, int n_chunks);
 /* sum += partial. */
 void orr_rule_add(int64_t n, float *sum, const float *partial);
 

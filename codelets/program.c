@@ -29,7 +29,7 @@ int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 }
 
 size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr_device *device,
-                                   int64_t n)
+				   int64_t n)
 {
 	size_t most = 0;
 
@@ -51,28 +51,27 @@ void orr_program_prepare(const struct orr_program *p, struct orr_device *device,
 
 		if (layer->kernel == ORR_KERNEL_LINEAR)
 			device->kernels->prepare(device, n, layer->ports[0].value.width,
-			                         layer->output.width);
+						 layer->output.width);
 	}
 }
 
 size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_device *device)
 {
-	return device->precision == ORR_PRECISION_BF16
-	               ? (size_t)p->n_rounded * sizeof(uint16_t)
-	               : 0;
+	return device->precision == ORR_PRECISION_BF16 ? (size_t)p->n_rounded * sizeof(uint16_t)
+						       : 0;
 }
 
 void orr_program_round(const struct orr_program *p, struct orr_device *device,
-                       const float *parameters, void *to)
+		       const float *parameters, void *to)
 {
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 
 		if (layer->kernel == ORR_KERNEL_LINEAR)
 			device->kernels->round(device, layer->ports[0].value.width,
-			                       layer->output.width,
-			                       parameters + layer->first_parameter,
-			                       (uint16_t *)to + layer->first_rounded);
+					       layer->output.width,
+					       parameters + layer->first_parameter,
+					       (uint16_t *)to + layer->first_rounded);
 	}
 }
 
@@ -205,7 +204,7 @@ static void copy_all(const struct buffers *f, const struct orr_move *moves, int 
 {
 	for (int i = 0; i < n_moves; i++)
 		f->kernels->scale(f->device, f->n * moves[i].to.width, moves[i].factor,
-		                  read_at(f, &moves[i].from), write_at(f, &moves[i].to));
+				  read_at(f, &moves[i].from), write_at(f, &moves[i].to));
 }
 
 static void add_ports(const struct buffers *f, const struct orr_layer *layer, float *y)
@@ -227,7 +226,7 @@ static void concat_ports(const struct buffers *f, const struct orr_layer *layer,
 		const struct orr_tensor *x = &layer->ports[i].value;
 
 		f->kernels->columns_put(f->device, f->n, x->width, read_at(f, x),
-		                        layer->output.width, first, y);
+					layer->output.width, first, y);
 		first += x->width;
 	}
 }
@@ -241,7 +240,7 @@ static const void *rounded_of(const struct buffers *f, const struct orr_layer *l
 }
 
 static void layer_forward(const struct buffers *f, const struct orr_layer *layer,
-                          const float *parameters, struct orr_metrics *metrics, bool first)
+			  const float *parameters, struct orr_metrics *metrics, bool first)
 {
 	const struct orr_kernels *kernels = f->kernels;
 	const float *own = parameters ? parameters + layer->first_parameter : NULL;
@@ -251,7 +250,7 @@ static void layer_forward(const struct buffers *f, const struct orr_layer *layer
 	switch (layer->kernel) {
 	case ORR_KERNEL_LINEAR:
 		kernels->linear_forward(f->device, n, in, out, x, own, rounded_of(f, layer),
-		                        own + in * out, write_at(f, &layer->output));
+					own + in * out, write_at(f, &layer->output));
 		break;
 	case ORR_KERNEL_RELU:
 		kernels->relu_forward(f->device, n * out, x, write_at(f, &layer->output));
@@ -261,8 +260,7 @@ static void layer_forward(const struct buffers *f, const struct orr_layer *layer
 		break;
 	case ORR_KERNEL_LAYERNORM:
 		kernels->layernorm_forward(f->device, n, out, x, own, own + out,
-		                           write_at(f, &layer->output),
-		                           write_at(f, &layer->saved));
+					   write_at(f, &layer->output), write_at(f, &layer->saved));
 		break;
 	case ORR_KERNEL_ADD:
 		add_ports(f, layer, write_at(f, &layer->output));
@@ -272,26 +270,25 @@ static void layer_forward(const struct buffers *f, const struct orr_layer *layer
 		break;
 	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
 		kernels->softmax_cross_entropy(f->device, n, in, x,
-		                               read_at(f, &layer->ports[1].value),
-		                               write_at(f, &layer->saved), metrics, first);
+					       read_at(f, &layer->ports[1].value),
+					       write_at(f, &layer->saved), metrics, first);
 		break;
 	case ORR_KERNEL_MSE:
 		kernels->mse(f->device, n, in, x, read_at(f, &layer->ports[1].value),
-		             write_at(f, &layer->saved), metrics, first);
+			     write_at(f, &layer->saved), metrics, first);
 		break;
 	}
 }
 
 static bool is_loss(const struct orr_layer *layer)
 {
-	return layer->kernel == ORR_KERNEL_SOFTMAX_CROSS_ENTROPY ||
-	       layer->kernel == ORR_KERNEL_MSE;
+	return layer->kernel == ORR_KERNEL_SOFTMAX_CROSS_ENTROPY || layer->kernel == ORR_KERNEL_MSE;
 }
 
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
-                         const float *parameters, const float *data, const float *const *in,
-                         float *const *out, float *stash, float *scratch,
-                         struct orr_metrics *metrics)
+			 const float *parameters, const float *data, const float *const *in,
+			 float *const *out, float *stash, float *scratch,
+			 struct orr_metrics *metrics)
 {
 	struct buffers f = {device, device->kernels, n, data, in, out, stash, NULL, scratch};
 	bool first = true;
@@ -335,7 +332,7 @@ int64_t orr_program_again_floats(const struct orr_program *p, int64_t n)
 }
 
 void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *device, int64_t n,
-                             const float *data, const float *const *in, float *inputs)
+			     const float *data, const float *const *in, float *inputs)
 {
 	for (int e = 0; e < p->n_in; e++) {
 		device->kernels->copy(device, n * p->in_columns[e], in[e], inputs);
@@ -346,8 +343,8 @@ void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *dev
 }
 
 void orr_program_forward_again(const struct orr_program *p, struct orr_device *device, int64_t n,
-                               const float *parameters, const float *inputs, const float **in,
-                               float **out, float *again, float *stash, float *scratch)
+			       const float *parameters, const float *inputs, const float **in,
+			       float **out, float *again, float *stash, float *scratch)
 {
 	for (int e = 0; e < p->n_in; e++) {
 		in[e] = inputs;
@@ -362,7 +359,7 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 
 /* What the layer adds to the gradient of its input i, written to dx. */
 static void port_backward(const struct buffers *f, const struct orr_layer *layer, int i,
-                          float loss_scale, const float *own, float *dx)
+			  float loss_scale, const float *own, float *dx)
 {
 	const struct orr_tensor *x = &layer->ports[i].value;
 	int64_t n = f->n, width = x->width, out = layer->output.width, first = 0;
@@ -399,7 +396,7 @@ static void port_backward(const struct buffers *f, const struct orr_layer *layer
 }
 
 static void layer_backward(const struct buffers *f, const struct orr_layer *layer, float loss_scale,
-                           const float *parameters, float *apart)
+			   const float *parameters, float *apart)
 {
 	const float *own = parameters ? parameters + layer->first_parameter : NULL;
 
@@ -421,7 +418,7 @@ static void layer_backward(const struct buffers *f, const struct orr_layer *laye
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
 static void input_part(const struct orr_program *p, const struct buffers *f, float loss_scale,
-                       const float *parameters, float *apart)
+		       const float *parameters, float *apart)
 {
 	for (int i = 0; i < p->n_zeros; i++)
 		f->kernels->zero(f->device, f->n * p->zeros[i].width, write_at(f, &p->zeros[i]));
@@ -445,7 +442,7 @@ static void input_part(const struct orr_program *p, const struct buffers *f, flo
 }
 
 static void weight_part(const struct orr_program *p, const struct buffers *f, float *gradient,
-                        bool overwrite, float *apart)
+			bool overwrite, float *apart)
 {
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
@@ -458,26 +455,26 @@ static void weight_part(const struct orr_program *p, const struct buffers *f, fl
 			if (overwrite)
 				f->kernels->zero(f->device, layer->n_parameters, own);
 		} else if (layer->kernel == ORR_KERNEL_LINEAR) {
-			f->kernels->linear_weight(f->device, f->n, in, out, read_at(f, &layer->saved),
-			                          read_at(f, &layer->gradient), room, own,
-			                          own + in * out);
+			f->kernels->linear_weight(
+				f->device, f->n, in, out, read_at(f, &layer->saved),
+				read_at(f, &layer->gradient), room, own, own + in * out);
 		} else {
-			f->kernels->layernorm_weight(f->device, f->n, out, read_at(f, &layer->saved),
-			                             read_at(f, &layer->gradient), room, own,
-			                             own + out);
+			f->kernels->layernorm_weight(
+				f->device, f->n, out, read_at(f, &layer->saved),
+				read_at(f, &layer->gradient), room, own, own + out);
 		}
 	}
 }
 
 void orr_program_backward(const struct orr_program *p, struct orr_device *device,
-                          enum orr_part part, int64_t n, float loss_scale, const float *parameters, float *stash,
-                          const float *const *out_gradient, float *const *in_gradient,
-                          float *gradient, bool overwrite, float *scratch)
+			  enum orr_part part, int64_t n, float loss_scale, const float *parameters,
+			  float *stash, const float *const *out_gradient, float *const *in_gradient,
+			  float *gradient, bool overwrite, float *scratch)
 {
 	float *behind = scratch + n * p->backward_columns;
 	float *apart = behind + n * p->kept_columns;
-	struct buffers f = {device, device->kernels, n, NULL, out_gradient, in_gradient, stash, behind,
-	                    scratch};
+	struct buffers f = {device,      device->kernels, n,      NULL,   out_gradient,
+			    in_gradient, stash,           behind, scratch};
 
 	if (part != ORR_PART_BOTH)
 		f.kept = stash + n * p->stash_columns;

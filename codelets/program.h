@@ -49,17 +49,17 @@ bool orr_program_has_loss(const struct orr_program *p);
 
 /* What the device's workspace must hold for blocks of n samples and less. */
 size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr_device *device,
-                                   int64_t n);
+				   int64_t n);
 /* (optional) Find the fastest products for blocks of n samples now, rather than when the first of
  * them runs. */
 void orr_program_prepare(const struct orr_program *p, struct orr_device *device, int64_t n);
 
-/* In BF16 a product reads its weights rounded. Where device->rounded is NULL every product rounds them
- * again; otherwise it is what orr_program_round made of the same parameters; 0 bytes in other
+/* In BF16 a product reads its weights rounded. Where device->rounded is NULL every product rounds
+ * them again; otherwise it is what orr_program_round made of the same parameters; 0 bytes in other
  * precisions. */
 size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_device *device);
 void orr_program_round(const struct orr_program *p, struct orr_device *device,
-                       const float *parameters, void *to);
+		       const float *parameters, void *to);
 
 /* What the losses of a block saw. */
 struct orr_metrics {
@@ -76,21 +76,21 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 /* F: reads parameters, data and every in-edge; writes every out-edge, the stash and metrics (over
  * what was there; may be NULL). in and data may be reused afterwards. */
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
-                         const float *parameters, const float *data, const float *const *in,
-                         float *const *out, float *stash, float *scratch,
-                         struct orr_metrics *metrics);
+			 const float *parameters, const float *data, const float *const *in,
+			 float *const *out, float *stash, float *scratch,
+			 struct orr_metrics *metrics);
 
-/* Recomputation: what F leaves is its inputs, a copy of data and every in-edge, input_floats of them; its
- * stash is written to memory that nobody keeps. Before B, F runs again from those inputs, with the same
- * parameters, and leaves the same stash to the bit. again: again_floats for outputs that nobody wants; in and
- * out: room for a pointer per edge. */
+/* Recomputation: what F leaves is its inputs, a copy of data and every in-edge, input_floats of
+ * them; its stash is written to memory that nobody keeps. Before B, F runs again from those inputs,
+ * with the same parameters, and leaves the same stash to the bit. again: again_floats for outputs
+ * that nobody wants; in and out: room for a pointer per edge. */
 int64_t orr_program_input_floats(const struct orr_program *p, int64_t n);
 int64_t orr_program_again_floats(const struct orr_program *p, int64_t n);
 void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *device, int64_t n,
-                             const float *data, const float *const *in, float *inputs);
+			     const float *data, const float *const *in, float *inputs);
 void orr_program_forward_again(const struct orr_program *p, struct orr_device *device, int64_t n,
-                               const float *parameters, const float *inputs, const float **in,
-                               float **out, float *again, float *stash, float *scratch);
+			       const float *parameters, const float *inputs, const float **in,
+			       float **out, float *again, float *stash, float *scratch);
 
 /* B, W or both. INPUT writes every float of in_gradient and reads out_gradient; WEIGHT reads
  * neither (they may be NULL), only the stash, and writes gradient, which INPUT ignores. BOTH gives
@@ -101,7 +101,7 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
  * reader in the graph to the first. */
 enum orr_part { ORR_PART_INPUT = 1, ORR_PART_WEIGHT = 2, ORR_PART_BOTH = 3 };
 void orr_program_backward(const struct orr_program *p, struct orr_device *device,
-                          enum orr_part part, int64_t n, float loss_scale, const float *parameters, float *stash,
-                          const float *const *out_gradient, float *const *in_gradient,
-                          float *gradient, bool overwrite, float *scratch);
+			  enum orr_part part, int64_t n, float loss_scale, const float *parameters,
+			  float *stash, const float *const *out_gradient, float *const *in_gradient,
+			  float *gradient, bool overwrite, float *scratch);
 #endif

@@ -13,7 +13,7 @@ enum orr_place {
 	ORR_PLACE_SENT,     /* over edge `edge` */
 	ORR_PLACE_STASH,
 	ORR_PLACE_KEPT, /* what W reads of B: behind the stash if the backward is split, else in
-	                   scratch */
+			   scratch */
 	ORR_PLACE_SCRATCH
 };
 
@@ -45,12 +45,13 @@ struct orr_layer {
 	int number;  /* of the operator in its graph */
 	bool active; /* has a backward: something to learn before it and a loss after it */
 	int n_ports;
-	struct orr_port *ports;    /* owned */
+	struct orr_port *ports; /* owned */
 	struct orr_tensor output;
-	struct orr_tensor saved;   /* what its backward reads of the forward */
+	struct orr_tensor saved;    /* what its backward reads of the forward */
 	struct orr_tensor gradient; /* of its output */
 	int64_t first_parameter, n_parameters;
-	int64_t first_rounded; /* of a linear: where its rounded weights lie, see orr_program_round */
+	int64_t first_rounded; /* of a linear: where its rounded weights lie, see orr_program_round
+				*/
 };
 
 /* Copy a tensor, times factor. */
@@ -76,18 +77,18 @@ struct orr_program {
 	int n_in, n_out, n_inputs, n_layers, n_before, n_after, n_zeros, n_turns;
 	int64_t *in_columns, *out_columns; /* per edge */
 	struct orr_program_input *inputs;
-	struct orr_layer *layers;  /* in the order of the graph */
-	struct orr_move *before;   /* the forward: first these, then the layers, then these after */
+	struct orr_layer *layers; /* in the order of the graph */
+	struct orr_move *before;  /* the forward: first these, then the layers, then these after */
 	struct orr_move *after;
-	struct orr_tensor *zeros;  /* gradients to send that no layer writes */
-	struct orr_turn *turns; /* the backward, by reader, from the last operator of the graph to
-	                           the first */
+	struct orr_tensor *zeros; /* gradients to send that no layer writes */
+	struct orr_turn *turns;   /* the backward, by reader, from the last operator of the graph to
+				     the first */
 	int64_t n_parameters, most_parameters; /* of the stage; of its largest layer */
-	int64_t n_rounded;         /* bfloat16 of rounded weights */
+	int64_t n_rounded;                     /* bfloat16 of rounded weights */
 	/* floats per sample */
 	int64_t stash_columns, kept_columns;
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */
-	int64_t widest;            /* largest tensor that is computed apart before it is added */
+	int64_t widest; /* largest tensor that is computed apart before it is added */
 	bool has_loss;
 };
 #endif

@@ -80,7 +80,8 @@ static void make(void *argument)
 		m->code = -1;
 		snprintf(m->why, m->size, "no memory for %.1f MiB of scratch",
 			 (double)(room->n_scratch + room->n_stash + room->n_again +
-				  room->n_workspace) / (1 << 20));
+				  room->n_workspace) /
+				 (1 << 20));
 		return;
 	}
 	for (int i = 0; i < sizes->n_programs; i++)

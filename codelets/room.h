@@ -1,6 +1,7 @@
 #ifndef ORR_ROOM_H
 #define ORR_ROOM_H
-/* What a StarPU worker has of its own, made before the first task and large enough for all of them. */
+/* What a StarPU worker has of its own, made before the first task and large enough for all of them.
+ */
 #include "arguments.h"
 
 struct orr_room_sizes {
@@ -12,15 +13,15 @@ struct orr_room_sizes {
 	int n_pointers;                /* as many as a stage has edges on one side */
 };
 
-/* Of StarPU's worker `worker`, a CPU core or a CUDA device. Not 0: it could not be made, and why, of
- * size bytes, says in a few words what is missing. To be called by the thread that runs StarPU, and
- * in any case to be ended by orr_room_fini, before StarPU ends. */
+/* Of StarPU's worker `worker`, a CPU core or a CUDA device. Not 0: it could not be made, and why,
+ * of size bytes, says in a few words what is missing. To be called by the thread that runs StarPU,
+ * and in any case to be ended by orr_room_fini, before StarPU ends. */
 int orr_room_init(struct orr_codelet_room *room, unsigned worker,
 		  const struct orr_room_sizes *sizes, char *why, size_t size);
 void orr_room_fini(struct orr_codelet_room *room, unsigned worker);
 
-/* The worker computes a stage with this program: keep its weights rounded, where the precision has any
- * use for that. Without it they are rounded for each product. Not 0: no memory. */
+/* The worker computes a stage with this program: keep its weights rounded, where the precision has
+ * any use for that. Without it they are rounded for each product. Not 0: no memory. */
 int orr_room_keep(struct orr_codelet_room *room, const struct orr_program *program);
 
 /* (codelets.c) Before a task's products: round its parameters unless they still are. */

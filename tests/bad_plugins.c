@@ -1,5 +1,5 @@
-/* Plug-ins that must be refused; BAD chooses which. Their schedule has the symbol of a built-in one, as a copy
- * of its file has. */
+/* Plug-ins that must be refused; BAD chooses which. Their schedule has the symbol of a built-in
+ * one, as a copy of its file has. */
 #include <stdlib.h>
 #include "orrery/schedule.h"
 
@@ -11,7 +11,8 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	return BAD == 1 ? p->n_workers + s : s % p->n_workers; /* 1: out of range */
 }
 
-static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	int64_t n = (int64_t)b * p->n_stages + s;
 
@@ -22,15 +23,16 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 }
 
 /* 6: refuses with a code that is none, and without a word */
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n, struct orr_error *err)
+static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
+		   struct orr_error *err)
 {
 	(void)p, (void)data, (void)n, (void)err;
 	return 1;
 }
 
 /* 8 and 9: an order that is there, and a bound that it proves wrong */
-static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n, int64_t *bound_ns,
-                 struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
+		 int64_t *bound_ns, struct orr_error *err)
 {
 	(void)data, (void)err;
 	for (int s = 0; s < p->n_stages; s++)
@@ -57,7 +59,8 @@ const struct orr_schedule orr_schedule_1f1b = {
 
 #if BAD == 4
 extern const struct orr_plugin orr_plugin;
-const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION + 1, sizeof(struct orr_schedule), &orr_schedule_1f1b};
+const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION + 1, sizeof(struct orr_schedule),
+				      &orr_schedule_1f1b};
 #elif BAD == 5 /* no symbol */
 extern const struct orr_schedule *const unheard_of;
 const struct orr_schedule *const unheard_of = &orr_schedule_1f1b;

@@ -1,6 +1,7 @@
-/* How much of the time between ranks a schedule hides: fully sharded, each job needs parameters that come
- * over links with a delay, with and without prefetch. Jobs sleep for most of their time, so that the figures
- * are the links', not the cores'. Usage, under mpirun: bench_hide JOB_US LINK_US */
+/* How much of the time between ranks a schedule hides: fully sharded, each job needs parameters
+ * that come over links with a delay, with and without prefetch. Jobs sleep for most of their time,
+ * so that the figures are the links', not the cores'. Usage, under mpirun: bench_hide JOB_US
+ * LINK_US */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +58,8 @@ START_TEST(prefetch_hides_links)
 
 		without = i ? without : seconds;
 		if (!orr_ranks_rank())
-			printf("prefetch %d: %.1f ms a step, %.2f of the time without\n", prefetch[i], 1e3 * seconds,
-			       seconds / without);
+			printf("prefetch %d: %.1f ms a step, %.2f of the time without\n",
+			       prefetch[i], 1e3 * seconds, seconds / without);
 		fflush(stdout);
 	}
 }
@@ -73,13 +74,15 @@ int main(int argc, char **argv)
 	int code = argc == 3 ? orr_ranks_start(NULL, &err) : 0;
 
 	if (code || argc != 3 || orr_ranks_count() < 2) {
-		fprintf(stderr, "%s\n", code ? err.msg : "usage: mpirun -n 4 bench_hide JOB_US LINK_US");
+		fprintf(stderr, "%s\n",
+			code ? err.msg : "usage: mpirun -n 4 bench_hide JOB_US LINK_US");
 		return code == ORR_E_UNSUPPORTED ? 77 : 2;
 	}
 	job_us = atoi(argv[1]);
 	link_us = atoi(argv[2]);
 	if (!orr_ranks_rank())
-		printf("fsdp on %d ranks, jobs of up to %d us, links of %d us:\n", orr_ranks_count(), job_us, link_us);
+		printf("fsdp on %d ranks, jobs of up to %d us, links of %d us:\n",
+		       orr_ranks_count(), job_us, link_us);
 	tcase_add_test(bench, prefetch_hides_links);
 	tcase_set_timeout(bench, 0);
 	suite_add_tcase(suite, bench);

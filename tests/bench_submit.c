@@ -88,8 +88,7 @@ static int time_steps(struct orr_run *run, double *numbers, struct orr_error *er
 		long long n_tasks = run->n_tasks;
 		int64_t start = thread_ns();
 
-		if ((code = orr_submit_step(run, &run->slots[run->n_submitted % run->window],
-					    err)))
+		if ((code = orr_submit_step(run, &run->slots[run->n_submitted % run->window], err)))
 			return code;
 		times[i] = 1e-3 * (double)(thread_ns() - start);
 		numbers[TASKS] =

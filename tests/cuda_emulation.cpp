@@ -1,5 +1,5 @@
-/* A CUDA device that is this process: kernels as fibers, and of the runtime and of cuBLAS the calls that
- * codelets/cuda makes, by plain loops. It refuses what the real ones need not take. */
+/* A CUDA device that is this process: kernels as fibers, and of the runtime and of cuBLAS the calls
+ * that codelets/cuda makes, by plain loops. It refuses what the real ones need not take. */
 #include "cuda_emulation.h"
 
 #include <cublasLt.h>
@@ -302,12 +302,13 @@ static double element(const operand &m, uint64_t r, uint64_t c)
 /* A product as it is defined: added up in double, rounded once, then bias and c are added. */
 static bool multiply(operand a, operand b, const float *bias, float beta, float *c, operand d)
 {
-	uint64_t rows = a.transposed ? a.columns : a.rows, inner = a.transposed ? a.rows : a.columns;
+	uint64_t rows = a.transposed ? a.columns : a.rows,
+		 inner = a.transposed ? a.rows : a.columns;
 	uint64_t columns = b.transposed ? b.rows : b.columns;
 
-	if (inner != (b.transposed ? b.columns : b.rows) || rows != d.rows || columns != d.columns ||
-	    a.stride < (int64_t)a.rows || b.stride < (int64_t)b.rows || d.stride < (int64_t)d.rows ||
-	    a.type != b.type || d.type != CUDA_R_32F)
+	if (inner != (b.transposed ? b.columns : b.rows) || rows != d.rows ||
+	    columns != d.columns || a.stride < (int64_t)a.rows || b.stride < (int64_t)b.rows ||
+	    d.stride < (int64_t)d.rows || a.type != b.type || d.type != CUDA_R_32F)
 		return false;
 	for (uint64_t j = 0; j < columns; j++)
 		for (uint64_t i = 0; i < rows; i++) {
@@ -367,8 +368,8 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
-					      cublasLtMatmulDescAttributes_t name, const void *value,
-					      size_t size)
+					      cublasLtMatmulDescAttributes_t name,
+					      const void *value, size_t size)
 {
 	product *p = inside<product>(desc);
 
@@ -385,14 +386,16 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 						   : CUBLAS_STATUS_INVALID_VALUE;
 	case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
 		std::memcpy(&p->bias, value, size);
-		return size == sizeof(p->bias) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+		return size == sizeof(p->bias) ? CUBLAS_STATUS_SUCCESS
+					       : CUBLAS_STATUS_INVALID_VALUE;
 	default:
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	}
 }
 
-cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t l, size_t, cudaDataType type,
-						 uint64_t rows, uint64_t columns, int64_t stride)
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t l, size_t,
+						 cudaDataType type, uint64_t rows, uint64_t columns,
+						 int64_t stride)
 {
 	*inside<layout>(l) = {type, rows, columns, stride};
 	return CUBLAS_STATUS_SUCCESS;
@@ -409,7 +412,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 						    const void *value, size_t size)
 {
 	preference *p = inside<preference>(preference_);
-	uint32_t *to = name == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK ? &p->schemes
+	uint32_t *to = name == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK   ? &p->schemes
 		       : name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES ? &p->a
 		       : name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ? &p->b
 		       : name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES ? &p->c
@@ -435,8 +438,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 	const layout *a = inside<layout>(a_), *c = inside<layout>(c_);
 	const preference *wish = inside<preference>(preference_);
 	uint64_t inner = p->a == CUBLAS_OP_T ? a->rows : a->columns;
-	algorithm chosen = {c->rows, c->columns, inner, wish->a < wish->b ? wish->a : wish->b,
-			    wish->c < wish->d ? wish->c : wish->d, alignment_of(p->bias), 0x0fc0de};
+	algorithm chosen = {c->rows,
+			    c->columns,
+			    inner,
+			    wish->a < wish->b ? wish->a : wish->b,
+			    wish->c < wish->d ? wish->c : wish->d,
+			    alignment_of(p->bias),
+			    0x0fc0de};
 
 	(void)b_;
 	*n = 0;
@@ -478,11 +486,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 		       : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m,
-			    int n, int k, const void *alpha, const void *A, cudaDataType a_type,
-			    int lda, const void *B, cudaDataType b_type, int ldb, const void *beta,
-			    void *C, cudaDataType c_type, int ldc, cublasComputeType_t,
-			    cublasGemmAlgo_t)
+cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb,
+			    int m, int n, int k, const void *alpha, const void *A,
+			    cudaDataType a_type, int lda, const void *B, cudaDataType b_type,
+			    int ldb, const void *beta, void *C, cudaDataType c_type, int ldc,
+			    cublasComputeType_t, cublasGemmAlgo_t)
 {
 	bool a = transa == CUBLAS_OP_T, b = transb == CUBLAS_OP_T;
 

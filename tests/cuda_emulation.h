@@ -21,7 +21,7 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 gridDim, blockDim;
 
 void emulation_launch(dim3 grid, dim3 block, size_t shared, const std::function<void()> &kernel);
-float *emulation_shared();   /* of the block, of exactly as many bytes as the launch says */
+float *emulation_shared();      /* of the block, of exactly as many bytes as the launch says */
 void emulation_meet(bool warp); /* wait for the threads of the warp, or of the block */
 extern double emulation_lanes[32][32]; /* [warp][lane] */
 

@@ -12,12 +12,12 @@
 
 struct stage {
 	struct orr_program *program;
-	int64_t n;                /* parameters */
-	int every;                /* microbatches in an update */
-	float **versions;         /* [n_versions + 1], all there ever were */
-	int64_t n_versions;       /* updates so far */
+	int64_t n;          /* parameters */
+	int every;          /* microbatches in an update */
+	float **versions;   /* [n_versions + 1], all there ever were */
+	int64_t n_versions; /* updates so far */
 	float *state, *stash, *scratch;
-	float **gradients;        /* [replicas] */
+	float **gradients; /* [replicas] */
 };
 
 struct delayed {
@@ -40,8 +40,8 @@ static float *floats(int64_t n)
 
 /* ---- which version ---- */
 
-/* Microbatches whose backward has gone before the forward of b on b's replica; the replicas take turns,
- * so of the others it counts whole rounds. */
+/* Microbatches whose backward has gone before the forward of b on b's replica; the replicas take
+ * turns, so of the others it counts whole rounds. */
 static int64_t gone_before(const struct delayed *t, int s, int64_t b)
 {
 	int64_t r = t->options->replicas[s], gone = (b / r - t->options->ahead[s] + 1) * r;
@@ -57,7 +57,8 @@ static int64_t forward_version(const struct delayed *t, int s, int64_t b)
 		return gone_before(t, s, b) / t->stages[s].every;
 	for (int k = 0; k < t->p->n_stages; k++)
 		if (!t->p->stages[k].n_in) {
-			int64_t every = t->stages[k].every, seen = gone_before(t, k, b) / every * every;
+			int64_t every = t->stages[k].every,
+				seen = gone_before(t, k, b) / every * every;
 
 			least = seen < least ? seen : least;
 		}
@@ -83,7 +84,8 @@ static float *columns(const struct delayed *t, const struct orr_program *program
 		for (int r = 0; r < t->options->samples; r++)
 			for (int64_t c = 0; c < orr_program_input_width(program, i); c++)
 				x[at++] = orr_dataset_row(
-					t->data, t->rows[r])[orr_program_input_columns(program, i)[c]];
+					t->data,
+					t->rows[r])[orr_program_input_columns(program, i)[c]];
 	return x;
 }
 
@@ -209,7 +211,10 @@ void delayed_train(const struct orr_pipeline *p, const struct orr_dataset *data,
 		   const struct delayed_options *options, int64_t n_microbatches, float *parameters,
 		   double *losses)
 {
-	struct delayed t = {.p = p, .data = data, .options = options, .device = orr_device_cpu(ORR_PRECISION_FP32)};
+	struct delayed t = {.p = p,
+			    .data = data,
+			    .options = options,
+			    .device = orr_device_cpu(ORR_PRECISION_FP32)};
 
 	t.stages = calloc((size_t)p->n_stages, sizeof(*t.stages));
 	t.edges = calloc((size_t)p->n_edges + 1, sizeof(*t.edges));

@@ -32,7 +32,7 @@ void golden_check(const char *name, const char *text)
 		FILE *file = fopen(path, "wb");
 
 		ck_assert_msg(file && fputs(text, file) >= 0 && !fclose(file), "%s: not written",
-		              path);
+			      path);
 		return;
 	}
 	wanted = read_all(path);
@@ -41,9 +41,9 @@ void golden_check(const char *name, const char *text)
 		same++;
 	}
 	ck_assert_msg(!strcmp(text, wanted),
-	              "golden/%s, line %d: wanted\n%.100s\nfound\n%.100s\n"
-	              "(if that is meant: ORR_UPDATE_GOLDEN=1 writes the file anew)",
-	              name, line, wanted + same, text + same);
+		      "golden/%s, line %d: wanted\n%.100s\nfound\n%.100s\n"
+		      "(if that is meant: ORR_UPDATE_GOLDEN=1 writes the file anew)",
+		      name, line, wanted + same, text + same);
 	free(wanted);
 }
 

@@ -1,8 +1,8 @@
 #ifndef ORR_TEST_GOLDEN_H
 #define ORR_TEST_GOLDEN_H
-/* Golden files: what a writer wrote once and a person looked at, kept in golden/. After a change that is
- * meant, ORR_UPDATE_GOLDEN=1 meson test -C build writes them anew; look at the difference before it is
- * committed. */
+/* Golden files: what a writer wrote once and a person looked at, kept in golden/. After a change
+ * that is meant, ORR_UPDATE_GOLDEN=1 meson test -C build writes them anew; look at the difference
+ * before it is committed. */
 #include <stddef.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
-/* Preloaded into a command, kills it at its KILL_AT-th call that changes a folder or a file: before the call, or,
- * of a write, when half of it is done. It is the same place every time, wherever that is. Where KILL_CALLS names a
- * file, it is told there how many such calls there were. */
+/* Preloaded into a command, kills it at its KILL_AT-th call that changes a folder or a file: before
+ * the call, or, of a write, when half of it is done. It is the same place every time, wherever that
+ * is. Where KILL_CALLS names a file, it is told there how many such calls there were. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>

@@ -26,10 +26,22 @@ struct state {
 	bool update_due[ORACLE_STAGES][ORACLE_WORKERS];
 };
 
-static int job(const struct oracle_step *t, int s, int b, int d) { return (b * t->n_stages + s) * t->n_passes + d; }
-static int stage_of(const struct oracle_step *t, int j) { return j / t->n_passes % t->n_stages; }
-static int microbatch_of(const struct oracle_step *t, int j) { return j / t->n_passes / t->n_stages; }
-static int n_jobs(const struct oracle_step *t) { return t->n_stages * t->n_microbatches * t->n_passes; }
+static int job(const struct oracle_step *t, int s, int b, int d)
+{
+	return (b * t->n_stages + s) * t->n_passes + d;
+}
+static int stage_of(const struct oracle_step *t, int j)
+{
+	return j / t->n_passes % t->n_stages;
+}
+static int microbatch_of(const struct oracle_step *t, int j)
+{
+	return j / t->n_passes / t->n_stages;
+}
+static int n_jobs(const struct oracle_step *t)
+{
+	return t->n_stages * t->n_microbatches * t->n_passes;
+}
 
 static bool has_links(const struct oracle_step *t)
 {
@@ -85,14 +97,20 @@ static bool fetches(const struct oracle_step *t, int j)
 	return has_links(t) && t->weights[j] != t->compute[j] && t->parameters[stage_of(t, j)] > 0;
 }
 
-static void ask(struct state *x, enum what what, int producer, int consumer, int from, int to, int64_t bytes)
+static void ask(struct state *x, enum what what, int producer, int consumer, int from, int to,
+		int64_t bytes)
 {
 	const struct oracle_step *t = x->step;
 	struct message *m = &x->messages[x->n_messages++];
 
 	assert(x->n_messages <= 16 * ORACLE_JOBS);
-	*m = (struct message){what, stage_of(t, consumer < 0 ? producer : consumer), producer, consumer, from, to,
-	                      x->now, consumer < 0 ? INT64_MAX : t->n[consumer], bytes, -1, -1, false, false};
+	*m = (struct message){what,     stage_of(t, consumer < 0 ? producer : consumer),
+			      producer, consumer,
+			      from,     to,
+			      x->now,   consumer < 0 ? INT64_MAX : t->n[consumer],
+			      bytes,    -1,
+			      -1,       false,
+			      false};
 }
 
 static void fetch(struct state *x, int j)
@@ -123,8 +141,8 @@ static void deliver_gradient(struct state *x, int s)
 	if (--x->gradients[s])
 		return;
 	if (has_links(x->step) && x->step->parameters[s] && owners_of(x->step, s, owners) > 1)
-		ask(x, RING, job(x->step, s, x->step->n_microbatches - 1, x->step->n_passes - 1), -1, -1, -1,
-		    x->step->parameters[s]);
+		ask(x, RING, job(x->step, s, x->step->n_microbatches - 1, x->step->n_passes - 1),
+		    -1, -1, -1, x->step->parameters[s]);
 	else
 		make_updates_due(x, s);
 }
@@ -132,7 +150,8 @@ static void deliver_gradient(struct state *x, int s)
 static void end_job(struct state *x, int j)
 {
 	const struct oracle_step *t = x->step;
-	int s = stage_of(t, j), b = microbatch_of(t, j), d = j % t->n_passes, before[ORACLE_STAGES + 2];
+	int s = stage_of(t, j), b = microbatch_of(t, j), d = j % t->n_passes,
+	    before[ORACLE_STAGES + 2];
 
 	for (int k = 0; k < n_jobs(t); k++)
 		for (int i = 0, n = oracle_before(t, k, before); i < n; i++) {
@@ -143,8 +162,14 @@ static void end_job(struct state *x, int j)
 			if (!has_links(t) || from == to || microbatch_of(t, k) != b)
 				deliver(x, k);
 			else
-				ask(x, o == s ? STASH : d == 0 ? ACTIVATION : GRADIENT, j, k, from, to,
-				    o == s ? t->stash[s] : d == 0 ? t->bytes[s][o] : t->bytes[o][s]);
+				ask(x,
+				    o == s   ? STASH
+				    : d == 0 ? ACTIVATION
+					     : GRADIENT,
+				    j, k, from, to,
+				    o == s   ? t->stash[s]
+				    : d == 0 ? t->bytes[s][o]
+					     : t->bytes[o][s]);
 		}
 	if (!has_updates(t) || d != t->n_passes - 1)
 		return;
@@ -212,7 +237,8 @@ static bool start_worker(struct state *x, int w)
 			x->running[w] = true;
 			x->until[w] = x->now + t->update[s];
 			x->answer->worker[w].busy += t->update[s];
-			x->last_update = x->until[w] > x->last_update ? x->until[w] : x->last_update;
+			x->last_update =
+				x->until[w] > x->last_update ? x->until[w] : x->last_update;
 			return true;
 		}
 	j = next_job(x, w);
@@ -229,19 +255,23 @@ static bool start_worker(struct state *x, int w)
 }
 
 /* Marks the links that m takes. */
-static void links_of(const struct oracle_step *t, const struct message *m, bool taken[][ORACLE_WORKERS])
+static void links_of(const struct oracle_step *t, const struct message *m,
+		     bool taken[][ORACLE_WORKERS])
 {
 	int owners[ORACLE_WORKERS], k = m->what == RING ? owners_of(t, m->s, owners) : 0;
 
 	if (!k)
 		taken[m->from][m->to] = taken[m->to][m->from] = true;
 	for (int i = 0; i < k; i++)
-		taken[owners[i]][owners[(i + 1) % k]] = taken[owners[(i + 1) % k]][owners[i]] = true;
+		taken[owners[i]][owners[(i + 1) % k]] = taken[owners[(i + 1) % k]][owners[i]] =
+			true;
 }
 
-static bool share_a_link(const struct oracle_step *t, const struct message *a, const struct message *b)
+static bool share_a_link(const struct oracle_step *t, const struct message *a,
+			 const struct message *b)
 {
-	bool of_a[ORACLE_WORKERS][ORACLE_WORKERS] = {{false}}, of_b[ORACLE_WORKERS][ORACLE_WORKERS] = {{false}};
+	bool of_a[ORACLE_WORKERS][ORACLE_WORKERS] = {{false}},
+	     of_b[ORACLE_WORKERS][ORACLE_WORKERS] = {{false}};
 
 	links_of(t, a, of_a);
 	links_of(t, b, of_b);
@@ -254,7 +284,8 @@ static bool share_a_link(const struct oracle_step *t, const struct message *a, c
 
 static bool goes_before(const struct message *a, const struct message *b)
 {
-	int ja = a->consumer < 0 ? a->producer : a->consumer, jb = b->consumer < 0 ? b->producer : b->consumer;
+	int ja = a->consumer < 0 ? a->producer : a->consumer,
+	    jb = b->consumer < 0 ? b->producer : b->consumer;
 
 	if (a->asked != b->asked)
 		return a->asked < b->asked;
@@ -272,7 +303,8 @@ static bool start_message(struct state *x, struct message *m)
 	for (int i = 0; i < x->n_messages; i++) {
 		const struct message *o = &x->messages[i];
 
-		if (o != m && !o->left && (o->arrival >= 0 || goes_before(o, m)) && share_a_link(t, o, m))
+		if (o != m && !o->left && (o->arrival >= 0 || goes_before(o, m)) &&
+		    share_a_link(t, o, m))
 			return false;
 	}
 	if (m->what != RING) {
@@ -370,7 +402,8 @@ static void count_bytes(struct state *x)
 		for (int i = 0, n = oracle_before(t, j, before); i < n; i++) {
 			int o = stage_of(t, before[i]);
 
-			if (t->compute[before[i]] == t->compute[j] || microbatch_of(t, before[i]) != b)
+			if (t->compute[before[i]] == t->compute[j] ||
+			    microbatch_of(t, before[i]) != b)
 				continue;
 			if (o == s)
 				worker->stashes += t->stash[s];
@@ -387,7 +420,8 @@ static void count_bytes(struct state *x)
 	}
 	for (int s = 0; s < t->n_stages; s++)
 		for (int i = 0, k = owners_of(t, s, owners); i < k; i++)
-			x->answer->worker[owners[i]].reduced += 2 * (k - 1) * (t->parameters[s] / k);
+			x->answer->worker[owners[i]].reduced +=
+				2 * (k - 1) * (t->parameters[s] / k);
 }
 
 static void begin(struct state *x)

@@ -1,6 +1,7 @@
 #ifndef ORR_TESTS_ORACLE_H
 #define ORR_TESTS_ORACLE_H
-/* An event simulator that shares nothing with src/: plain tables in, plain loops, for a random step. */
+/* An event simulator that shares nothing with src/: plain tables in, plain loops, for a random
+ * step. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,7 +23,7 @@ struct oracle_step {
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
 	int64_t n[ORACLE_JOBS]; /* no two are equal */
 	int64_t latency;
-	int group; /* workers in a group */
+	int group;              /* workers in a group */
 	int64_t ns_per_byte[2]; /* inside of a group, and between groups */
 };
 

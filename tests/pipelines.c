@@ -99,8 +99,8 @@ bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 	ck_assert_msg(!orr_choice_init(&choice, schedule, &err), "%s", err.msg);
 	code = orr_jobs_create(&jobs, p, &choice.schedule, &err);
 	if (code)
-		ck_assert_msg(code == ORR_E_INPUT && *err.msg && choice.schedule.check, "%s refuses: %s",
-			      schedule, err.msg);
+		ck_assert_msg(code == ORR_E_INPUT && *err.msg && choice.schedule.check,
+			      "%s refuses: %s", schedule, err.msg);
 	orr_jobs_destroy(jobs);
 	orr_choice_fini(&choice);
 	if (!code)

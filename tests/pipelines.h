@@ -12,9 +12,9 @@
 #include "orrery/timeline.h"
 
 /* Equal stages over a list of edges "0>1 1>2"; costs in units; every edge carries bytes. */
-struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward, int64_t backward,
-                                   int64_t weight, int64_t stash_bytes, int64_t parameter_bytes,
-                                   int64_t edge_bytes);
+struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward,
+				   int64_t backward, int64_t weight, int64_t stash_bytes,
+				   int64_t parameter_bytes, int64_t edge_bytes);
 /* A chain. */
 struct orr_pipeline *make_chain(int n_stages, int64_t forward, int64_t backward);
 /* Towers of the given lengths (ends with 0), joined by a trunk. */
@@ -27,15 +27,17 @@ struct way {
 	struct orr_timeline *timeline;
 	struct orr_figures *figures;
 };
-void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers, int n_microbatches);
-void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule, const struct orr_machine *machine,
-                 int n_microbatches);
+void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers,
+	      int n_microbatches);
+void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,
+		 const struct orr_machine *machine, int n_microbatches);
 void way_fini(struct way *way);
-/* The same for a schedule that may not serve this pipeline: false, and nothing is made, where it refuses with a reason,
- * which fails the test where the schedule has no check(). */
-bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule, const struct orr_machine *machine,
-                int n_microbatches);
-bool way_try(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers, int n_microbatches);
+/* The same for a schedule that may not serve this pipeline: false, and nothing is made, where it
+ * refuses with a reason, which fails the test where the schedule has no check(). */
+bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule,
+		const struct orr_machine *machine, int n_microbatches);
+bool way_try(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers,
+	     int n_microbatches);
 /* How many schedules are built in. */
 int count_schedules(void);
 /* The jobs of worker w in the order of their starts: "0F0 0F1 0B0 0B1". */

@@ -157,8 +157,8 @@ static void loss_back(const struct sample *t)
 	for (int64_t i = 0; i < n; i++) {
 		double slope =
 			t->o->op == ORR_OP_MSE
-		                ? 2.0 * (x[i] - target[i]) / (double)n
-		                : probability(x, n, i) - (i == (int64_t)target[0] ? 1.0 : 0.0);
+				? 2.0 * (x[i] - target[i]) / (double)n
+				: probability(x, n, i) - (i == (int64_t)target[0] ? 1.0 : 0.0);
 
 		dx_of(t, 0)[i] += t->share * slope;
 		if (t->o->op == ORR_OP_MSE)
@@ -167,7 +167,7 @@ static void loss_back(const struct sample *t)
 }
 
 static void forward(const struct sample *t, const float *row, double *y,
-                    struct reference_pass *pass)
+		    struct reference_pass *pass)
 {
 	int64_t n = t->o->width, at = 0;
 
@@ -251,7 +251,7 @@ static void backward(const struct sample *t, const double *dy)
 }
 
 static void run_sample(struct sample t, struct reference_pass *pass, const float *row,
-                       const double *parameters)
+		       const double *parameters)
 {
 	int64_t at = 0;
 
@@ -271,8 +271,8 @@ static void run_sample(struct sample t, struct reference_pass *pass, const float
 }
 
 int reference_pass_create(struct reference_pass **out, const struct orr_graph *g,
-                          const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
-                          const double *parameters)
+			  const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
+			  const double *parameters)
 {
 	struct reference_pass *pass = calloc(1, sizeof(*pass));
 	size_t columns = 0, at = 0, n_operators = (size_t)g->n_operators;
@@ -294,8 +294,11 @@ int reference_pass_create(struct reference_pass **out, const struct orr_graph *g
 		at += (size_t)(g->operators[k].width * n);
 	}
 	for (int64_t r = 0; r < n; r++) {
-		struct sample t = {.g = g, .outputs = pass->outputs, .slopes = pass->slopes, .r = r,
-		                   .share = 1.0 / (double)n};
+		struct sample t = {.g = g,
+				   .outputs = pass->outputs,
+				   .slopes = pass->slopes,
+				   .r = r,
+				   .share = 1.0 / (double)n};
 
 		run_sample(t, pass, values + rows[r] * n_columns, parameters);
 	}
@@ -316,7 +319,7 @@ void reference_pass_destroy(struct reference_pass *pass)
 }
 
 void reference_update(const struct reference_rule *rule, int64_t step, int64_t n,
-                      double *parameters, double *state, const double *gradient)
+		      double *parameters, double *state, const double *gradient)
 {
 	for (int64_t i = 0; i < n; i++) {
 		double *p = &parameters[i], *m = &state[2 * i], *v = &state[2 * i + 1],
@@ -345,8 +348,8 @@ void reference_update(const struct reference_rule *rule, int64_t step, int64_t n
 }
 
 int reference_train(const struct orr_graph *g, const float *values, int64_t n_columns,
-                    const int64_t *rows, int64_t batch, int64_t steps,
-                    const struct reference_rule *rule, double *parameters, double *losses)
+		    const int64_t *rows, int64_t batch, int64_t steps,
+		    const struct reference_rule *rule, double *parameters, double *losses)
 {
 	int64_t n = reference_n_parameters(g);
 	double *state = calloc(2 * (size_t)n + 1, sizeof(*state));
@@ -356,7 +359,7 @@ int reference_train(const struct orr_graph *g, const float *values, int64_t n_co
 		struct reference_pass *pass = NULL;
 
 		code = reference_pass_create(&pass, g, values, n_columns, rows + step * batch,
-		                             batch, parameters);
+					     batch, parameters);
 		if (code)
 			break;
 		if (losses)

@@ -23,12 +23,18 @@ struct reference_pass {
 
 /* rows: n row numbers of values, which has n_columns columns. 0, or -1 without memory. */
 int reference_pass_create(struct reference_pass **out, const struct orr_graph *g,
-                          const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
-                          const double *parameters);
+			  const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
+			  const double *parameters);
 void reference_pass_destroy(struct reference_pass *pass); /* NULL is fine */
 
 /* In the order of enum orr_optimizer. */
-enum reference_kind { REFERENCE_ADAMW, REFERENCE_ADAM, REFERENCE_MOMENTUM, REFERENCE_SGD, REFERENCE_NONE };
+enum reference_kind {
+	REFERENCE_ADAMW,
+	REFERENCE_ADAM,
+	REFERENCE_MOMENTUM,
+	REFERENCE_SGD,
+	REFERENCE_NONE
+};
 
 struct reference_rule {
 	enum reference_kind kind;
@@ -37,11 +43,11 @@ struct reference_rule {
 
 /* One update; state: two doubles a parameter, zero before step 1. */
 void reference_update(const struct reference_rule *rule, int64_t step, int64_t n,
-                      double *parameters, double *state, const double *gradient);
+		      double *parameters, double *state, const double *gradient);
 
 /* Train: rows holds steps * batch row numbers. parameters: in, initial; out, trained. losses (may
  * be NULL): of every step, before its update. 0, or -1 without memory. */
 int reference_train(const struct orr_graph *g, const float *values, int64_t n_columns,
-                    const int64_t *rows, int64_t batch, int64_t steps,
-                    const struct reference_rule *rule, double *parameters, double *losses);
+		    const int64_t *rows, int64_t batch, int64_t steps,
+		    const struct reference_rule *rule, double *parameters, double *losses);
 #endif

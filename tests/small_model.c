@@ -95,7 +95,7 @@ double small_random(uint64_t *state)
 }
 
 void small_data(float *values, int64_t rows, int64_t columns, int64_t class_column,
-                int64_t n_classes, uint64_t seed)
+		int64_t n_classes, uint64_t seed)
 {
 	for (int64_t i = 0; i < rows * columns; i++) {
 		int64_t r = i / columns;

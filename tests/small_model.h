@@ -30,5 +30,5 @@ struct orr_pipeline *small_model_cut(const struct small_model *m, const int *sta
 double small_random(uint64_t *state);
 /* rows x columns in [-1, 1), but column class_column holds whole numbers in [0, n_classes). */
 void small_data(float *values, int64_t rows, int64_t columns, int64_t class_column,
-                int64_t n_classes, uint64_t seed);
+		int64_t n_classes, uint64_t seed);
 #endif

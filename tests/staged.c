@@ -25,7 +25,7 @@ static void check_written(const float *x, int64_t n, const char *what, int s)
 {
 	for (int64_t i = 0; i < n; i++)
 		ck_assert_msg(!isnan(x[i]), "stage %d leaves float %lld of its %s unwritten", s,
-		              (long long)i, what);
+			      (long long)i, what);
 }
 
 static int64_t parameters_of(const struct orr_graph *g, int k)
@@ -39,7 +39,7 @@ static int64_t parameters_of(const struct orr_graph *g, int k)
 
 /* Between the order of the graph and that of stage s. */
 static void copy_parameters(const struct orr_pipeline *p, int s, float *all, float *own,
-                            bool to_all)
+			    bool to_all)
 {
 	for (int k = 0; k < p->graph->n_operators; k++) {
 		int64_t n = parameters_of(p->graph, k);
@@ -68,7 +68,7 @@ struct staged {
 };
 
 static float *gather(const struct orr_program *program, int64_t n, const float *rows,
-                     int64_t n_columns)
+		     int64_t n_columns)
 {
 	int64_t floats = 0, at = 0;
 	float *data;
@@ -80,7 +80,7 @@ static float *gather(const struct orr_program *program, int64_t n, const float *
 		for (int64_t r = 0; r < n; r++)
 			for (int64_t j = 0; j < orr_program_input_width(program, i); j++)
 				data[at++] = rows[r * n_columns +
-				                  orr_program_input_columns(program, i)[j]];
+						  orr_program_input_columns(program, i)[j]];
 	return data;
 }
 
@@ -101,11 +101,11 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 		out[i] = t->edges[stage->out[i]] =
 			poison(orr_program_out_floats(own->program, i, t->n));
 	own->stash = poison(orr_program_stash_floats(own->program, t->n, t->options->split));
-	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out, own->stash, scratch,
-	                    &own->metrics);
+	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out,
+			    own->stash, scratch, &own->metrics);
 	for (int i = 0; i < stage->n_out; i++)
 		check_written(out[i], orr_program_out_floats(own->program, i, t->n), "activations",
-		              s);
+			      s);
 	check_written(own->stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
 	if (t->options->recompute) {
 		inputs = poison(orr_program_input_floats(own->program, t->n));
@@ -123,7 +123,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 }
 
 static void weights(struct staged *t, int s, int b, enum orr_part part, const float *const *from,
-                    float *const *to)
+		    float *const *to)
 {
 	struct stage *own = &t->stages[s];
 	int64_t n_parameters = orr_program_n_parameters(own->program);
@@ -131,9 +131,9 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 	float *gradient = t->options->partials ? poison(n_parameters) : own->gradient;
 	bool weight = part != ORR_PART_INPUT;
 
-	orr_program_backward(own->program, &t->device, part, t->n,
-	                     1.0f / (float)t->options->n, own->parameters, own->stash, from, to,
-	                     weight ? gradient : NULL, t->options->partials || b == 0, scratch);
+	orr_program_backward(own->program, &t->device, part, t->n, 1.0f / (float)t->options->n,
+			     own->parameters, own->stash, from, to, weight ? gradient : NULL,
+			     t->options->partials || b == 0, scratch);
 	if (weight && t->options->partials) {
 		if (b == 0)
 			memcpy(own->gradient, gradient, (size_t)n_parameters * sizeof(*gradient));
@@ -154,7 +154,8 @@ static void forward_again(struct staged *t, int s)
 	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
 	const float *in[32];
 
-	orr_program_forward_again(own->program, &t->device, t->n, own->parameters, own->stash, in, out, again, stash, scratch);
+	orr_program_forward_again(own->program, &t->device, t->n, own->parameters, own->stash, in,
+				  out, again, stash, scratch);
 	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
 	free(own->stash);
 	free(again);
@@ -232,8 +233,8 @@ static void destroy_stages(struct staged *t)
 }
 
 void staged_step(const struct orr_pipeline *p, const struct staged_options *options,
-                 const float *values, int64_t n_columns, const float *parameters, float *gradient,
-                 struct orr_metrics *metrics)
+		 const float *values, int64_t n_columns, const float *parameters, float *gradient,
+		 struct orr_metrics *metrics)
 {
 	struct staged t = {.p = p, .options = options, .n = options->n / options->n_microbatches};
 
@@ -254,7 +255,7 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 	}
 	for (int s = 0; s < p->n_stages; s++) {
 		check_written(t.stages[s].gradient, orr_program_n_parameters(t.stages[s].program),
-		              "weight gradient", s);
+			      "weight gradient", s);
 		copy_parameters(p, s, gradient, t.stages[s].gradient, true);
 	}
 	destroy_stages(&t);

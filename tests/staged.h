@@ -27,8 +27,8 @@ void staged_device_fini(struct orr_device *device);
 /* values: row r of the minibatch is row r of values. parameters and gradient are in the order of
  * the operators, whatever the cut; metrics are summed over the stages and microbatches. */
 void staged_step(const struct orr_pipeline *p, const struct staged_options *options,
-                 const float *values, int64_t n_columns, const float *parameters, float *gradient,
-                 struct orr_metrics *metrics);
+		 const float *values, int64_t n_columns, const float *parameters, float *gradient,
+		 struct orr_metrics *metrics);
 
 /* Initial parameters in the order of the operators. */
 void staged_init(const struct orr_pipeline *p, uint64_t seed, float *parameters);

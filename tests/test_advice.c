@@ -1,4 +1,5 @@
-/* What plan advises: each with a number and an option, and with the option the number comes true. */
+/* What plan advises: each with a number and an option, and with the option the number comes true.
+ */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static struct orr_graph *parse_graph(const char *text)
 }
 
 static struct orr_plan *make(const struct orr_graph *g, const char *workers, const char *links,
-                             struct orr_plan_options o)
+			     struct orr_plan_options o)
 {
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
@@ -32,8 +33,9 @@ static struct orr_plan *make(const struct orr_graph *g, const char *workers, con
 	o.flops_per_s = 1;
 	o.activations = true;
 	o.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, &err) && !orr_plan_create(&plan, g, &o, &err), "%s",
-	              err.msg);
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, &err) &&
+			      !orr_plan_create(&plan, g, &o, &err),
+		      "%s", err.msg);
 	return plan;
 }
 
@@ -60,7 +62,8 @@ static const char even[] = "digraph g { node [forward=1 backward=1]; a -> b }";
 START_TEST(what_is_well_is_not_advised_on)
 {
 	struct orr_graph *g = parse_graph(even);
-	struct orr_plan *plan = make(g, "2", NULL, (struct orr_plan_options){.straight = true, .n_microbatches = 8});
+	struct orr_plan *plan = make(
+		g, "2", NULL, (struct orr_plan_options){.straight = true, .n_microbatches = 8});
 	char text[4000] = "";
 
 	ck_assert_int_eq(orr_plan_advise(plan, join_lines, text, NULL), 0);
@@ -76,8 +79,9 @@ START_TEST(more_microbatches_leave_less_unused)
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 4};
 	struct orr_plan *plan = make(g, "2", NULL, o);
 
-	advised(plan, "4 microbatches are few for a depth of 2: filling and draining leave about 20% of the time unused; "
-	              "-m 8 leaves 11%");
+	advised(plan, "4 microbatches are few for a depth of 2: filling and draining leave about "
+		      "20% of the time unused; "
+		      "-m 8 leaves 11%");
 	ck_assert_double_eq_tol(plan->figures->bubble, 0.20, 0.005);
 	orr_plan_destroy(plan);
 	o.n_microbatches = 8;
@@ -94,7 +98,8 @@ START_TEST(replicas_want_a_multiple)
 	struct orr_plan_options o = {.n_microbatches = 4};
 	struct orr_plan *plan = make(g, "3", NULL, o);
 
-	advised(plan, "stage 0's 3 replicas share 4 microbatches unevenly: 33% of their time is unused; give a multiple, -m 6");
+	advised(plan, "stage 0's 3 replicas share 4 microbatches unevenly: 33% of their time is "
+		      "unused; give a multiple, -m 6");
 	ck_assert_double_eq_tol(plan->figures->bubble, 0.33, 0.005);
 	orr_plan_destroy(plan);
 	o.n_microbatches = 6;
@@ -107,13 +112,15 @@ END_TEST
 
 START_TEST(replicas_share_a_large_operator)
 {
-	struct orr_graph *g = parse_graph("digraph g { a [forward=3 backward=3]; b [forward=1 backward=1]; a -> b }");
+	struct orr_graph *g = parse_graph(
+		"digraph g { a [forward=3 backward=3]; b [forward=1 backward=1]; a -> b }");
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 8};
 	struct orr_plan *plan = make(g, "2", NULL, o);
 	double slowest_s = plan->slowest_s;
 
-	advised(plan, "uneven: stage 0 computes 1.50 times what each worker would if all shared evenly\n"
-	              "  one operator is all of that: allow replicas (leave --straight out)");
+	advised(plan,
+		"uneven: stage 0 computes 1.50 times what each worker would if all shared evenly\n"
+		"  one operator is all of that: allow replicas (leave --straight out)");
 	orr_plan_destroy(plan);
 	o.straight = false;
 	plan = make(g, "2", NULL, o);
@@ -124,7 +131,8 @@ START_TEST(replicas_share_a_large_operator)
 END_TEST
 
 /* in one part for each worker 40 at best, in any 30. */
-static const char eight[] = "digraph g { node [forward=4 backward=6]; a; b; c; d; node [forward=8 backward=12]; e; f; g; h;"
+static const char eight[] = "digraph g { node [forward=4 backward=6]; a; b; c; d; node [forward=8 "
+			    "backward=12]; e; f; g; h;"
 			    "a -> b -> c -> d -> e -> f -> g -> h }";
 
 START_TEST(pieces_balance_what_neighbours_cannot)
@@ -136,7 +144,7 @@ START_TEST(pieces_balance_what_neighbours_cannot)
 
 	ck_assert_double_eq_tol(plan->slowest_s, 40, 1e-9);
 	advised(plan, "computes 1.33 times what each worker would if all shared evenly\n"
-	              "  operators that need not be neighbours could come to 1.00 times: --pieces");
+		      "  operators that need not be neighbours could come to 1.00 times: --pieces");
 	orr_plan_destroy(plan);
 	o.pieces = true;
 	plan = make(g, "4", NULL, o);
@@ -156,13 +164,15 @@ END_TEST
 
 START_TEST(what_cannot_be_balanced_says_so)
 {
-	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a -> b -> c -> d -> e }");
+	struct orr_graph *g =
+		parse_graph("digraph g { node [forward=1 backward=1]; a -> b -> c -> d -> e }");
 	struct orr_plan_options o = {.straight = true, .pieces = true, .n_microbatches = 40};
 	struct orr_plan *plan = make(g, "4", NULL, o);
 
 	advised(plan, "computes 1.60 times what each worker would if all shared evenly\n"
-	              "  no placement of these operators, each on one of 4 workers, is better, transfers left out: take "
-	              "fewer workers (--workers)");
+		      "  no placement of these operators, each on one of 4 workers, is better, "
+		      "transfers left out: take "
+		      "fewer workers (--workers)");
 	ck_assert(!plan->in_pieces); /* as good, and simpler */
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
@@ -172,10 +182,15 @@ END_TEST
 /* Lemma 2 of [Beaumont21]: in one part a worker nothing fits, in pieces it does. */
 START_TEST(pieces_fit_where_neighbours_do_not)
 {
-	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a [parameters=\"100B\"];"
-	                                  "b [parameters=\"200B\"]; c [parameters=\"100B\"]; a -> b -> c }");
-	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .samples = 1, .flops_per_s = 1,
-	                             .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .memory_bytes = 600};
+	struct orr_graph *g =
+		parse_graph("digraph g { node [forward=1 backward=1]; a [parameters=\"100B\"];"
+			    "b [parameters=\"200B\"]; c [parameters=\"100B\"]; a -> b -> c }");
+	struct orr_plan_options o = {.straight = true,
+				     .n_microbatches = 8,
+				     .samples = 1,
+				     .flops_per_s = 1,
+				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
+				     .memory_bytes = 600};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
@@ -194,13 +209,15 @@ END_TEST
 
 START_TEST(faster_links_take_their_share_away)
 {
-	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 activation=\"150B\"]; a -> b }");
+	struct orr_graph *g = parse_graph(
+		"digraph g { node [forward=1 backward=1 activation=\"150B\"]; a -> b }");
 	struct orr_plan_options o = {.straight = true, .by_makespan = false, .n_microbatches = 8};
 	struct orr_plan *plan = make(g, "2", "100B/s", o);
 	double slowest_s = plan->slowest_s;
 
 	/* 2 x 150 B at 100 B/s: 3 s, one of them longer than computing */
-	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones (--link), or fewer workers");
+	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones (--link), "
+		      "or fewer workers");
 	orr_plan_destroy(plan);
 	plan = make(g, "2", NULL, o);
 	ck_assert_double_eq_tol(1 - plan->slowest_s / slowest_s, 0.33, 0.005);
@@ -211,11 +228,13 @@ END_TEST
 
 START_TEST(a_full_worker_is_told_what_fills_it)
 {
-	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 stash=\"100B\" parameters=\"20B\"]; a -> b }");
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 stash=\"100B\" "
+					  "parameters=\"20B\"]; a -> b }");
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .memory_bytes = 280};
 	struct orr_plan *plan = make(g, "2", NULL, o);
 
-	advised(plan, "worker 0 uses 93% of --memory, 77% of it stashes: simulate with --recompute all");
+	advised(plan,
+		"worker 0 uses 93% of --memory, 77% of it stashes: simulate with --recompute all");
 	ck_assert_int_eq(plan->figures->worker[0].memory_bytes, 260);
 	ck_assert_int_eq(plan->figures->worker[0].peak_stash_bytes, 200);
 	orr_plan_destroy(plan);
@@ -225,13 +244,15 @@ END_TEST
 
 START_TEST(memory_that_keeps_workers_waiting_is_told)
 {
-	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 stash=\"100B\" parameters=\"20B\"]; a -> b }");
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 stash=\"100B\" "
+					  "parameters=\"20B\"]; a -> b }");
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .memory_bytes = 200};
 	struct orr_plan *plan = make(g, "2", NULL, o);
 
 	/* one microbatch at a time: half of the time of two workers */
-	advised(plan, "--memory holds fewer microbatches than keep all workers busy: they do nothing 50% of the time; "
-	              "for the same stages --memory 260B is enough");
+	advised(plan, "--memory holds fewer microbatches than keep all workers busy: they do "
+		      "nothing 50% of the time; "
+		      "for the same stages --memory 260B is enough");
 	ck_assert_double_eq_tol(plan->figures->bubble, 0.50, 1e-9);
 	orr_plan_destroy(plan);
 	o.memory_bytes = 260;

@@ -36,7 +36,7 @@ START_TEST(weight_gradients_take_the_first_free_cells)
 	FAIL_IF(orr_block_fill(block, &err), err);
 	ck_assert_int_eq(block->start[orr_block_at(block, 1, 0, ORR_PASS_W)], 3);
 	ck_assert_int_eq(block->start[orr_block_at(block, 0, 0, ORR_PASS_W)],
-	                 5);                           /* 4 is 0F of the next one */
+			 5);                           /* 4 is 0F of the next one */
 	ck_assert_int_eq(orr_block_peak(block, 0), 2); /* lives from 0 to 6, every 4 */
 	ck_assert_int_eq(orr_block_peak(block, 1), 1);
 	orr_block_destroy(block);
@@ -51,21 +51,21 @@ static const struct {
 	int worker;
 	const char *message;
 } refused[] = {
-        {0, ORR_PASS_B, 4, 4, 0,
-         "block: 0F0 and 0B0 fall together on worker 0 when it is repeated every 4 cells: "
-         "shift one, or repeat later"},
-        {1, ORR_PASS_F, 0, 4, 1,
-         "block: 1F0 starts before 0F0, which it needs, has ended: start it later"},
-        {1, ORR_PASS_B, 9, 4, 1,
-         "block: 1F0 and 1B0 fall together on worker 1 when it is repeated every 4 cells: "
-         "shift one, or repeat later"},
-        {0, ORR_PASS_B, 2, 4, 0,
-         "block: 0B0 starts before 1B0, which it needs, has ended: start it later"},
-        {0, ORR_PASS_W, 3, 4, 0,
-         "block: 0W0 starts before 0B0, which it needs, has ended: start it later"},
-        {0, ORR_PASS_F, ORR_BLOCK_FREE, 4, 0, "block: 0F0 has no start: only W may be free"},
-        {0, ORR_PASS_B, 3, 2, 0, "block: no room for 1W0 on worker 1 in 2 cells: repeat later"},
-        {0, ORR_PASS_B, 3, 4, 2, "block: stage 0 is on worker 2, and the workers are 0 to 1"},
+	{0, ORR_PASS_B, 4, 4, 0,
+	 "block: 0F0 and 0B0 fall together on worker 0 when it is repeated every 4 cells: "
+	 "shift one, or repeat later"},
+	{1, ORR_PASS_F, 0, 4, 1,
+	 "block: 1F0 starts before 0F0, which it needs, has ended: start it later"},
+	{1, ORR_PASS_B, 9, 4, 1,
+	 "block: 1F0 and 1B0 fall together on worker 1 when it is repeated every 4 cells: "
+	 "shift one, or repeat later"},
+	{0, ORR_PASS_B, 2, 4, 0,
+	 "block: 0B0 starts before 1B0, which it needs, has ended: start it later"},
+	{0, ORR_PASS_W, 3, 4, 0,
+	 "block: 0W0 starts before 0B0, which it needs, has ended: start it later"},
+	{0, ORR_PASS_F, ORR_BLOCK_FREE, 4, 0, "block: 0F0 has no start: only W may be free"},
+	{0, ORR_PASS_B, 3, 2, 0, "block: no room for 1W0 on worker 1 in 2 cells: repeat later"},
+	{0, ORR_PASS_B, 3, 4, 2, "block: stage 0 is on worker 2, and the workers are 0 to 1"},
 };
 
 START_TEST(a_block_that_collides_is_refused_by_name)
@@ -108,7 +108,7 @@ static struct orr_block *make_random_block(struct orr_pipeline **out, unsigned s
 		for (int from = chain ? s - 1 : 0; from < s; from++)
 			if (chain || draw(&seed, 2))
 				snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges),
-				         " %d>%d", from, s);
+					 " %d>%d", from, s);
 	*out = p = make_pipeline(n_stages, edges, 1, 2, 1, 1 + draw(&seed, 5), 0, 0);
 	for (int s = 0; s < n_stages; s++) {
 		p->stages[s].forward_ns = draw(&seed, 9);
@@ -150,7 +150,7 @@ static struct orr_block *make_random_block(struct orr_pipeline **out, unsigned s
 static const struct orr_block *random_block; /* what the schedule below lays out */
 
 static int random_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                          const void *data)
+			  const void *data)
 {
 	(void)d;
 	(void)data;
@@ -158,7 +158,7 @@ static int random_compute(const struct orr_pipeline *p, int s, int b, enum orr_p
 }
 
 static int random_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                          struct orr_error *err)
+			  struct orr_error *err)
 {
 	(void)p;
 	(void)data;
@@ -169,8 +169,10 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 {
 	struct orr_pipeline *p;
 	struct orr_block *block = make_random_block(&p, (unsigned)_i);
-	struct orr_schedule schedule = {.name = "random", .split_backward = block->n_passes == 3,
-	                                .compute = random_compute, .lay_out = random_lay_out};
+	struct orr_schedule schedule = {.name = "random",
+					.split_backward = block->n_passes == 3,
+					.compute = random_compute,
+					.lay_out = random_lay_out};
 	struct orr_machine machine = orr_machine_default(p->n_workers);
 	struct orr_error err = {""};
 	struct way way = {.jobs = NULL};
@@ -182,9 +184,9 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 	FAIL_IF(orr_figures_create(&way.figures, way.timeline, &err), err);
 	for (int w = 0; w < p->n_workers; w++)
 		ck_assert_msg(way.figures->worker[w].peak_stash <= orr_block_peak(block, w),
-		              "block %d: %d stashes on worker %d, by equation 1 %lld", _i,
-		              way.figures->worker[w].peak_stash, w,
-		              (long long)orr_block_peak(block, w));
+			      "block %d: %d stashes on worker %d, by equation 1 %lld", _i,
+			      way.figures->worker[w].peak_stash, w,
+			      (long long)orr_block_peak(block, w));
 	orr_figures_destroy(way.figures);
 	orr_timeline_destroy(way.timeline);
 	orr_jobs_destroy(way.jobs);

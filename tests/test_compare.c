@@ -18,7 +18,9 @@ static struct orr_comparison *compare(struct orr_pipeline *p, int n_workers, int
 
 	machine.memory_bytes = memory_bytes;
 	ck_assert_msg(!orr_pipeline_set_step(p, n_workers, n_microbatches, &err), "%s", err.msg);
-	ck_assert_msg(!orr_compare(&c, &(struct orr_entry){p, NULL, NULL, NULL}, 1, &machine, false, &err), "%s", err.msg);
+	ck_assert_msg(!orr_compare(&c, &(struct orr_entry){p, NULL, NULL, NULL}, 1, &machine, false,
+				   &err),
+		      "%s", err.msg);
 	return c;
 }
 
@@ -151,9 +153,10 @@ START_TEST(one_of_your_own_is_compared_as_well)
 	ck_assert_int_eq(orr_pipeline_set_step(p, 4, 8, &err), 0);
 	ck_assert_int_eq(orr_choice_init(&choice, "gpipe", &err), 0);
 	mine = choice.schedule; /* called as a built-in one, as a copy of it is that was changed */
-	ck_assert_int_eq(orr_compare(&c, (struct orr_entry[]){{p, &mine, NULL, NULL}, {p, NULL, NULL, NULL}}, 2, &machine,
-				     false, &err),
-			 0);
+	ck_assert_int_eq(
+		orr_compare(&c, (struct orr_entry[]){{p, &mine, NULL, NULL}, {p, NULL, NULL, NULL}},
+			    2, &machine, false, &err),
+		0);
 	ck_assert_int_eq(c->n, count_schedules() + 1);
 	for (int i = 0; i < c->n_fitting; i++)
 		seen += !strcmp(c->contenders[i].schedule, "gpipe");
@@ -207,7 +210,7 @@ START_TEST(every_schedule_is_shown_on_the_cut_that_suits_it)
 
 	ck_assert_int_eq(c->n, count_schedules() + 1);
 	ck_assert_int_eq(find_contender(c, "1f1b-star", 0)->n_stages, 4); /* one a worker alone */
-	ck_assert_int_eq(find_contender(c, "v-zb", 0)->n_stages, 8);	  /* two a worker alone */
+	ck_assert_int_eq(find_contender(c, "v-zb", 0)->n_stages, 8);      /* two a worker alone */
 	/* both do: (m + P - 1) (F + B) = 44 with one a worker, and two a worker are faster */
 	ck_assert_int_eq(find_contender(c, "interleaved", 0)->n_stages, 8);
 	ck_assert_str_eq(find_contender(c, "none", 0)->reason, "there is none");
@@ -251,7 +254,8 @@ static const struct {
 	{"1f1b", 1, 1, 1, 100, 1, ""},
 	{"1f1b", 0, 0, 1, 1, 1, "not tested: memory (no operator has a stash or parameters)"},
 	{"1f1b", 0, 1, 0, 100, 1,
-	 "not tested: stashes in memory (no operator has a stash); activations on links (no operator has an activation)"},
+	 "not tested: stashes in memory (no operator has a stash); activations on links (no "
+	 "operator has an activation)"},
 	{"1f1b", 1, 0, 1, 100, 0, "not tested: parameters in memory (no operator has parameters)"},
 	{"ddp", 0, 0, 0, 0, 0, "not tested: all-reduce (no operator has a size)"},
 	{"ddp", 0, 0, 0, 0, 1, "not tested: links (no operator has a size)"},

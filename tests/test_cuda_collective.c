@@ -9,13 +9,13 @@
 #include "../codelets/cuda/device.h"
 
 #define MOST 8
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t code_ = (call);                                                        \
-		if (code_ != cudaSuccess) {                                                        \
-			printf("%s: %s\n", #call, cudaGetErrorString(code_));                      \
-			return 1;                                                                  \
-		}                                                                                  \
+#define CHECK(call) \
+	do { \
+		cudaError_t code_ = (call); \
+		if (code_ != cudaSuccess) { \
+			printf("%s: %s\n", #call, cudaGetErrorString(code_)); \
+			return 1; \
+		} \
 	} while (0)
 
 struct member {
@@ -122,13 +122,15 @@ int main(void)
 	for (int i = 0; i < n_devices; i++)
 		devices[i] = i;
 	if (orr_nccl_name(&id, why, sizeof(why)) ||
-	    orr_nccl_create(&group, &id, n_devices, devices, devices, n_devices, why, sizeof(why))) {
+	    orr_nccl_create(&group, &id, n_devices, devices, devices, n_devices, why,
+			    sizeof(why))) {
 		printf("%s\n", why);
 		return 1;
 	}
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && !code; i++)
 		code = try(group, n_devices, sizes[i]);
 	orr_nccl_destroy(group);
-	printf("%d device%s: %s\n", n_devices, n_devices == 1 ? "" : "s", code ? "failed" : "passed");
+	printf("%d device%s: %s\n", n_devices, n_devices == 1 ? "" : "s",
+	       code ? "failed" : "passed");
 	return code;
 }

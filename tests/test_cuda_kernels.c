@@ -1,5 +1,6 @@
-/* Every kernel of the CUDA table against that of the CPU table, on random shapes: ||out - ref|| / ||ref||.
- * Built twice: on a CUDA device (SKIP without one), and on an emulated one that every machine has. */
+/* Every kernel of the CUDA table against that of the CPU table, on random shapes: ||out - ref|| /
+ * ||ref||. Built twice: on a CUDA device (SKIP without one), and on an emulated one that every
+ * machine has. */
 #include <check.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -14,7 +15,8 @@
 #include "../codelets/program.h"
 
 #define CHECK_CUDA(call) \
-	ck_assert_msg((call) == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cudaGetLastError()))
+	ck_assert_msg((call) == cudaSuccess, "%s: %s", #call, \
+		      cudaGetErrorString(cudaGetLastError()))
 
 /* The same kernel on two devices. cuBLAS takes its time to start: once for a precision. */
 static struct orr_device cpu, cuda, started[3];
@@ -33,7 +35,8 @@ static void start(enum orr_precision precision, int64_t n, int64_t in, int64_t o
 	if (!stream)
 		CHECK_CUDA(cudaStreamCreate(&stream));
 	if (!started[precision].cuda)
-		ck_assert_msg(!orr_cuda_stream_init(&started[precision], precision, stream, why, sizeof(why)),
+		ck_assert_msg(!orr_cuda_stream_init(&started[precision], precision, stream, why,
+						    sizeof(why)),
 			      "%s", why);
 	cuda = started[precision];
 	cuda_bytes = cuda.kernels->workspace_bytes(precision, n, in, out);
@@ -89,8 +92,8 @@ static float *fetch(const struct tensor *t)
 	float *x = malloc((size_t)(t->n + 1) * sizeof(*x));
 
 	CHECK_CUDA(cudaStreamSynchronize(stream));
-	CHECK_CUDA(cudaMemcpy(x, t->on_cuda, (size_t)(t->n + 1) * sizeof(*x),
-			      cudaMemcpyDeviceToHost));
+	CHECK_CUDA(
+		cudaMemcpy(x, t->on_cuda, (size_t)(t->n + 1) * sizeof(*x), cudaMemcpyDeviceToHost));
 	return x;
 }
 
@@ -125,7 +128,9 @@ static void free_tensors(void)
 /* Of the reference's norm. A bfloat16 product adds up in float32 on both, of the same factors. */
 static double tolerance(enum orr_precision precision)
 {
-	return precision == ORR_PRECISION_TF32 ? 1e-2 : precision == ORR_PRECISION_BF16 ? 1e-4 : 1e-5;
+	return precision == ORR_PRECISION_TF32   ? 1e-2
+	       : precision == ORR_PRECISION_BF16 ? 1e-4
+						 : 1e-5;
 }
 
 START_TEST(both_tables_are_complete)
@@ -149,8 +154,19 @@ END_TEST
 /* ---- element by element ---- */
 
 /* the last one is more than a grid takes at once */
-static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 8, 31, 64, 257, 1021, 4099,
-				 INT64_C(4) * ORR_MOST_BLOCKS * ORR_BLOCK + 100003};
+static const int64_t counts[] = {1,
+				 2,
+				 3,
+				 4,
+				 5,
+				 7,
+				 8,
+				 31,
+				 64,
+				 257,
+				 1021,
+				 4099,
+				 INT64_C(4) * ORR_MOST_BLOCKS *ORR_BLOCK + 100003};
 #define N_COUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
 
 START_TEST(elementwise_kernels_agree)
@@ -186,7 +202,7 @@ START_TEST(elementwise_kernels_agree)
 			check_close(y[k], k == 5 ? 1e-5 : 0, "an elementwise kernel");
 		BOTH(gelu_backward(d, n, A, B, Y), y[6]);
 		check_close(y[6], 1e-5, "gelu backward"); /* erfc may be 4 units off */
-		BOTH(sum(d, n, Y, B, Y), y[3]); /* in place */
+		BOTH(sum(d, n, Y, B, Y), y[3]);           /* in place */
 		check_close(y[3], 0, "a sum in place");
 		free_tensors();
 		stop();
@@ -254,8 +270,9 @@ END_TEST
 static const struct {
 	int64_t n, in, out;
 } shapes[] = {
-	{1, 1, 1}, {1, 7, 1}, {7, 1, 3}, {1, 13, 17}, {5, 3, 2}, {17, 31, 13}, {2, 64, 10}, {61, 19, 1},
-	{3, 127, 67}, {64, 64, 64}, {33, 129, 65}, {130, 8, 5}, {260, 12, 36}, {8, 16, 32}, {7, 32, 24},
+	{1, 1, 1},     {1, 7, 1},   {7, 1, 3},     {1, 13, 17},  {5, 3, 2},
+	{17, 31, 13},  {2, 64, 10}, {61, 19, 1},   {3, 127, 67}, {64, 64, 64},
+	{33, 129, 65}, {130, 8, 5}, {260, 12, 36}, {8, 16, 32},  {7, 32, 24},
 };
 #define N_SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
 
@@ -267,8 +284,10 @@ START_TEST(products_agree_in_every_precision)
 	for (int s = 0; s < N_SHAPES; s++)
 		for (int shift = 0; shift < 3; shift += 2) {
 			int64_t n = shapes[s].n, in = shapes[s].in, out = shapes[s].out;
-			struct tensor *x = filled(n * in, shift, 1), *w = filled(in * out, shift, 2);
-			struct tensor *bias = filled(out, shift, 3), *dy = filled(n * out, shift, 4);
+			struct tensor *x = filled(n * in, shift, 1),
+				      *w = filled(in * out, shift, 2);
+			struct tensor *bias = filled(out, shift, 3),
+				      *dy = filled(n * out, shift, 4);
 			struct tensor *y = empty(n * out, shift), *dx = empty(n * in, shift);
 			struct tensor *dw = empty(in * out, shift), *db = empty(out, 0);
 			struct tensor *apart = empty(in * out + out, 0);
@@ -276,21 +295,23 @@ START_TEST(products_agree_in_every_precision)
 
 			start(precision, n, in, out);
 			if (precision == ORR_PRECISION_BF16) { /* as a room keeps it, or not */
-				CHECK_CUDA(cudaMalloc(&rounded, (size_t)(out * orr_rounded_columns(in)) * 2));
+				CHECK_CUDA(cudaMalloc(&rounded,
+						      (size_t)(out * orr_rounded_columns(in)) * 2));
 				cuda.kernels->round(&cuda, in, out, w->on_cuda, rounded);
 			} else if (shift) {
 				cuda.kernels->prepare(&cuda, n, in, out);
 			}
 			for (int kept = 0; kept < (rounded ? 2 : 1); kept++) {
-				cpu.kernels->linear_forward(&cpu, n, in, out, x->on_cpu, w->on_cpu, NULL,
-							    bias->on_cpu, y->on_cpu);
-				cuda.kernels->linear_forward(&cuda, n, in, out, x->on_cuda, w->on_cuda,
-							     kept ? rounded : NULL, bias->on_cuda,
-							     y->on_cuda);
-				cpu.kernels->linear_input(&cpu, n, in, out, dy->on_cpu, w->on_cpu, NULL,
-							  dx->on_cpu);
-				cuda.kernels->linear_input(&cuda, n, in, out, dy->on_cuda, w->on_cuda,
-							   kept ? rounded : NULL, dx->on_cuda);
+				cpu.kernels->linear_forward(&cpu, n, in, out, x->on_cpu, w->on_cpu,
+							    NULL, bias->on_cpu, y->on_cpu);
+				cuda.kernels->linear_forward(&cuda, n, in, out, x->on_cuda,
+							     w->on_cuda, kept ? rounded : NULL,
+							     bias->on_cuda, y->on_cuda);
+				cpu.kernels->linear_input(&cpu, n, in, out, dy->on_cpu, w->on_cpu,
+							  NULL, dx->on_cpu);
+				cuda.kernels->linear_input(&cuda, n, in, out, dy->on_cuda,
+							   w->on_cuda, kept ? rounded : NULL,
+							   dx->on_cuda);
 				check_close(y, most, "y");
 				check_close(dx, most, "dx");
 			}
@@ -298,9 +319,9 @@ START_TEST(products_agree_in_every_precision)
 				cpu.kernels->linear_weight(&cpu, n, in, out, x->on_cpu, dy->on_cpu,
 							   turn ? apart->on_cpu : NULL, dw->on_cpu,
 							   db->on_cpu);
-				cuda.kernels->linear_weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda,
-							    turn ? apart->on_cuda : NULL,
-							    dw->on_cuda, db->on_cuda);
+				cuda.kernels->linear_weight(
+					&cuda, n, in, out, x->on_cuda, dy->on_cuda,
+					turn ? apart->on_cuda : NULL, dw->on_cuda, db->on_cuda);
 				check_close(dw, most, "dw");
 				check_close(db, 1e-5, "dbias");
 			}
@@ -317,7 +338,8 @@ START_TEST(a_gradient_added_has_the_bits_of_one_computed_apart)
 	enum orr_precision precision = (enum orr_precision)(_i % 3);
 
 	for (int s = 0; s < N_SHAPES; s++) {
-		int64_t n = shapes[s].n, in = shapes[s].in, out = shapes[s].out, all = in * out + out;
+		int64_t n = shapes[s].n, in = shapes[s].in, out = shapes[s].out,
+			all = in * out + out;
 		struct tensor *x = filled(n * in, 0, 1), *dy = filled(n * out, 0, 2);
 		struct tensor *a = filled(all, 0, 3), *b = empty(all, 0), *c = filled(all, 0, 3);
 		float *one, *two;
@@ -347,7 +369,8 @@ START_TEST(columns_go_where_they_belong)
 	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
 		for (int shift = 0; shift < 2; shift++) {
 			int64_t n = cases[k].n, width = cases[k].width, total = cases[k].total;
-			struct tensor *x = filled(n * width, shift, 1), *y = filled(n * total, 0, 2);
+			struct tensor *x = filled(n * width, shift, 1),
+				      *y = filled(n * total, 0, 2);
 			struct tensor *back = empty(n * width, 0);
 
 			start(ORR_PRECISION_FP32, 1, 1, 1);
@@ -358,8 +381,8 @@ START_TEST(columns_go_where_they_belong)
 			check_close(y, 0, "columns put");
 			cpu.kernels->columns_take(&cpu, n, total, cases[k].first, y->on_cpu, width,
 						  back->on_cpu);
-			cuda.kernels->columns_take(&cuda, n, total, cases[k].first, y->on_cuda, width,
-						   back->on_cuda);
+			cuda.kernels->columns_take(&cuda, n, total, cases[k].first, y->on_cuda,
+						   width, back->on_cuda);
 			check_close(back, 0, "columns taken");
 			free_tensors();
 			stop();
@@ -372,8 +395,9 @@ END_TEST
 static const struct {
 	int64_t n, width;
 } rows[] = {
-	{1, 1}, {1, 7}, {7, 1}, {5, 3}, {17, 31}, {3, 127}, {61, 19}, {33, 129}, {9, 128}, {64, 64},
-	{3, 512}, {3, 513}, {2, 516}, {2, 1025}, {150, 36}, {1, 6500}, {2, 12289}, {1, 13000},
+	{1, 1},   {1, 7},    {7, 1},    {5, 3},    {17, 31},   {3, 127},
+	{61, 19}, {33, 129}, {9, 128},  {64, 64},  {3, 512},   {3, 513},
+	{2, 516}, {2, 1025}, {150, 36}, {1, 6500}, {2, 12289}, {1, 13000},
 };
 #define N_ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
 
@@ -389,14 +413,14 @@ START_TEST(layernorm_agrees)
 		struct tensor *apart = empty(2 * width, 0);
 
 		start(ORR_PRECISION_FP32, n, width, width);
-		cpu.kernels->layernorm_forward(&cpu, n, width, x->on_cpu, gain->on_cpu, bias->on_cpu,
-					       y->on_cpu, normal->on_cpu);
+		cpu.kernels->layernorm_forward(&cpu, n, width, x->on_cpu, gain->on_cpu,
+					       bias->on_cpu, y->on_cpu, normal->on_cpu);
 		cuda.kernels->layernorm_forward(&cuda, n, width, x->on_cuda, gain->on_cuda,
 						bias->on_cuda, y->on_cuda, normal->on_cuda);
 		check_close(y, 1e-5, "layernorm");
 		check_close(normal, 1e-5, "its normal rows");
-		cpu.kernels->layernorm_input(&cpu, n, width, normal->on_cpu, gain->on_cpu, dy->on_cpu,
-					     dx->on_cpu);
+		cpu.kernels->layernorm_input(&cpu, n, width, normal->on_cpu, gain->on_cpu,
+					     dy->on_cpu, dx->on_cpu);
 		cuda.kernels->layernorm_input(&cuda, n, width, normal->on_cuda, gain->on_cuda,
 					      dy->on_cuda, dx->on_cuda);
 		check_close(dx, 1e-5 + (width == 1), "its gradient"); /* of width 1: rounding */
@@ -404,9 +428,9 @@ START_TEST(layernorm_agrees)
 			cpu.kernels->layernorm_weight(&cpu, n, width, normal->on_cpu, dy->on_cpu,
 						      turn ? apart->on_cpu : NULL, sums->on_cpu,
 						      sums->on_cpu + width);
-			cuda.kernels->layernorm_weight(&cuda, n, width, normal->on_cuda, dy->on_cuda,
-						       turn ? apart->on_cuda : NULL, sums->on_cuda,
-						       sums->on_cuda + width);
+			cuda.kernels->layernorm_weight(&cuda, n, width, normal->on_cuda,
+						       dy->on_cuda, turn ? apart->on_cuda : NULL,
+						       sums->on_cuda, sums->on_cuda + width);
 			check_close(sums, 1e-5, "gradients of gain and bias");
 		}
 		free_tensors();
@@ -418,7 +442,8 @@ END_TEST
 static void check_metrics(const struct orr_metrics *seen, const struct orr_metrics *right)
 {
 	CHECK_CUDA(cudaStreamSynchronize(stream));
-	ck_assert_msg(fabs(seen->loss - right->loss) <= 1e-9 * fabs(right->loss) + 1e-6 * fabs(right->loss) ||
+	ck_assert_msg(fabs(seen->loss - right->loss) <=
+				      1e-9 * fabs(right->loss) + 1e-6 * fabs(right->loss) ||
 			      (isnan(seen->loss) && isnan(right->loss)),
 		      "loss %.9g, should be %.9g", seen->loss, right->loss);
 	ck_assert_int_eq(seen->correct, right->correct);
@@ -453,12 +478,13 @@ static void losses_of(int64_t n, int64_t width, int bad, int64_t shift)
 	for (int turn = 0; turn < 2; turn++) { /* written over, then added to */
 		cpu.kernels->softmax_cross_entropy(&cpu, n, width, scores->on_cpu, classes->on_cpu,
 						   slope->on_cpu, &right, !turn);
-		cuda.kernels->softmax_cross_entropy(&cuda, n, width, scores->on_cuda, classes->on_cuda,
-						    slope->on_cuda, seen, !turn);
+		cuda.kernels->softmax_cross_entropy(&cuda, n, width, scores->on_cuda,
+						    classes->on_cuda, slope->on_cuda, seen, !turn);
 		check_metrics(seen, &right);
 	}
 	check_close(slope, width == 1 ? 0 : 1e-5, "slope of softmax_cross_entropy");
-	cpu.kernels->mse(&cpu, n, width, scores->on_cpu, target->on_cpu, other->on_cpu, &right, false);
+	cpu.kernels->mse(&cpu, n, width, scores->on_cpu, target->on_cpu, other->on_cpu, &right,
+			 false);
 	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda, seen,
 			  false);
 	check_metrics(seen, &right);
@@ -511,8 +537,8 @@ START_TEST(updates_agree_for_every_number_of_replicas)
 			for (int step = 1; step <= 4; step++) { /* the last ones of chunks */
 				bool summed = step > 2;
 
-				cpu.kernels->step(&cpu, &rules[_i], step, n, p->on_cpu, state->on_cpu,
-						  on_cpu, r, summed);
+				cpu.kernels->step(&cpu, &rules[_i], step, n, p->on_cpu,
+						  state->on_cpu, on_cpu, r, summed);
 				cuda.kernels->step(&cuda, &rules[_i], step, n, p->on_cuda,
 						   state->on_cuda, on_cuda, r, summed);
 			}
@@ -527,7 +553,8 @@ END_TEST
 /* (1 + 2^-24) + 2^-24 is 1: the order of a sum shows in its bits. */
 START_TEST(replicas_are_added_in_the_order_of_a_ring)
 {
-	static const struct orr_rule plain = {.optimizer = ORR_OPTIMIZER_MOMENTUM, .learning_rate = 1};
+	static const struct orr_rule plain = {.optimizer = ORR_OPTIMIZER_MOMENTUM,
+					      .learning_rate = 1};
 	struct tensor *p = filled(3, 0, 1), *v = empty(3, 0), *g[3];
 	const float *on_cuda[3];
 	float *seen;
@@ -546,8 +573,8 @@ START_TEST(replicas_are_added_in_the_order_of_a_ring)
 	cuda.kernels->step(&cuda, &plain, 1, 3, p->on_cuda, v->on_cuda, on_cuda, 3, false);
 	seen = fetch(p);
 	for (int c = 0; c < 3; c++)
-		ck_assert_msg((seen[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i, c,
-			      (double)seen[c]);
+		ck_assert_msg((seen[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i,
+			      c, (double)seen[c]);
 	free(seen);
 	free_tensors();
 	stop();

@@ -199,17 +199,21 @@ START_TEST(missing_files_and_folders_are_refused)
 	char expected[256];
 
 	ck_assert_int_eq(orr_dataset_read(&data, path, &err), ORR_E_INPUT);
-	(void)snprintf(expected, sizeof(expected), "%s: cannot open it: No such file or directory: name a CSV file (--data)", path);
+	(void)snprintf(expected, sizeof(expected),
+		       "%s: cannot open it: No such file or directory: name a CSV file (--data)",
+		       path);
 	ck_assert_str_eq(err.msg, expected);
 	ck_assert_int_eq(orr_dataset_read(&data, folder, &err), ORR_E_INPUT);
-	(void)snprintf(expected, sizeof(expected), "%s: cannot read it: Is a directory: name a CSV file (--data)", folder);
+	(void)snprintf(expected, sizeof(expected),
+		       "%s: cannot read it: Is a directory: name a CSV file (--data)", folder);
 	ck_assert_str_eq(err.msg, expected);
 	ck_assert_ptr_null(data);
 	orr_dataset_destroy(NULL);
 }
 END_TEST
 
-/* Rows that are longer than what is read at a time, and begin anywhere in it; the last one has no end. */
+/* Rows that are longer than what is read at a time, and begin anywhere in it; the last one has no
+ * end. */
 START_TEST(long_rows_are_read_whole)
 {
 	enum { ROWS = 7, COLUMNS = 40000 };
@@ -226,7 +230,8 @@ START_TEST(long_rows_are_read_whole)
 	ck_assert_int_eq(data->n_rows, ROWS);
 	ck_assert_int_eq(data->n_columns, COLUMNS);
 	for (int i = 0; i < ROWS * COLUMNS; i++)
-		ck_assert_msg(!(data->values[i] < (float)i) && !(data->values[i] > (float)i), "value %d", i);
+		ck_assert_msg(!(data->values[i] < (float)i) && !(data->values[i] > (float)i),
+			      "value %d", i);
 	orr_dataset_destroy(data);
 }
 END_TEST
@@ -237,7 +242,8 @@ static void refuse(const char *what, const char *message)
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_dataset_read(&data, what, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, message) && !strncmp(err.msg, what, strlen(what)), "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, message) && !strncmp(err.msg, what, strlen(what)), "%s",
+		      err.msg);
 }
 
 /* Holes take no room on the disk. */
@@ -250,7 +256,8 @@ START_TEST(what_never_ends_is_refused)
 	put("1,2\n3,4\n", 8);
 	ck_assert_int_eq(truncate(path, (1 << 28) + 100), 0);
 	refuse(path, ":3: a line of more than 256 MiB");
-	ck_assert_msg(!truncate(path, INT64_C(64) << 30), "%s: the file system takes no file of 64 GiB", path);
+	ck_assert_msg(!truncate(path, INT64_C(64) << 30),
+		      "%s: the file system takes no file of 64 GiB", path);
 	refuse(path, "64 GiB or more");
 }
 END_TEST

@@ -35,7 +35,7 @@ static struct orr_pipeline *make_case(int stages, int64_t forward, int64_t backw
 
 /* A schedule that splits the backward: B before F before W. */
 static int compute_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                           const void *data)
+			   const void *data)
 {
 	(void)b;
 	(void)d;
@@ -43,7 +43,7 @@ static int compute_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_
 	return s % p->n_workers;
 }
 static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                              const void *data)
+			      const void *data)
 {
 	static const int64_t urgency[ORR_N_PASSES] = {1, 0, 2};
 
@@ -51,10 +51,10 @@ static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum o
 	return (urgency[d] * p->n_microbatches + b) * p->n_stages + s;
 }
 static const struct orr_schedule split = {.name = "<split & \"odd\">",
-                                          .order = ORR_ORDER_GREEDY,
-                                          .split_backward = true,
-                                          .compute = compute_in_turn,
-                                          .priority = backward_first};
+					  .order = ORR_ORDER_GREEDY,
+					  .split_backward = true,
+					  .compute = compute_in_turn,
+					  .priority = backward_first};
 
 struct drawn {
 	struct orr_pipeline *pipeline;
@@ -82,7 +82,7 @@ static void draw_fini(struct drawn *drawn)
 }
 
 static const char *write_text(struct page *page, const struct orr_timeline *t, int columns,
-                              bool colour)
+			      bool colour)
 {
 	struct orr_error err = {""};
 
@@ -171,11 +171,11 @@ START_TEST(no_line_is_wider_than_asked_and_every_worker_has_one)
 			int n_rows, n = longest(text, &n_rows);
 
 			ck_assert_msg(n <= widths[i], "%s: %d columns where %d were asked for",
-			              cases[_i].name, n, widths[i]);
+				      cases[_i].name, n, widths[i]);
 			ck_assert_msg(n_rows == cases[_i].workers, "%s: %d rows", cases[_i].name,
-			              n_rows);
+				      n_rows);
 			ck_assert_msg(colour || !strchr(text, '\033'), "%s: colour",
-			              cases[_i].name);
+				      cases[_i].name);
 			page_close(&page);
 		}
 	way_fini(&way);
@@ -231,9 +231,9 @@ START_TEST(too_few_columns_are_refused)
 	page_open(&page);
 	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
 		ck_assert_int_eq(orr_diagram_text(page.file, way.timeline, widths[i], false, &err),
-		                 ORR_E_INPUT);
+				 ORR_E_INPUT);
 		snprintf(wanted, sizeof(wanted), "diagram: %d columns; it takes 40 to 10000",
-		         widths[i]);
+			 widths[i]);
 		ck_assert_str_eq(err.msg, wanted);
 	}
 	ck_assert_str_eq(page_text(&page), "");
@@ -257,8 +257,8 @@ static void check_well_formed(const char *name, const char *at)
 		int n, quotes = 0;
 
 		ck_assert_msg(*at != '&' || !strncmp(at, "&amp;", 5) || !strncmp(at, "&lt;", 4) ||
-		                      !strncmp(at, "&gt;", 4),
-		              "%s: %.40s", name, at);
+				      !strncmp(at, "&gt;", 4),
+			      "%s: %.40s", name, at);
 		if (*at != '<')
 			continue;
 		for (; *end && (*end != '>' || quotes % 2); end++) {
@@ -270,8 +270,8 @@ static void check_well_formed(const char *name, const char *at)
 		ck_assert_int_lt(n, 16);
 		if (at[1] == '/') {
 			ck_assert_msg(depth-- > 0 && !strncmp(open[depth], at + 2, (size_t)n) &&
-			                      !open[depth][n],
-			              "%s: %.40s", name, at);
+					      !open[depth][n],
+				      "%s: %.40s", name, at);
 		} else if (end[-1] != '/') {
 			ck_assert_int_lt(depth, 16);
 			memcpy(open[depth], at + 1, (size_t)n);
@@ -352,10 +352,12 @@ START_TEST(svg_has_a_title_a_job)
 	const char *text;
 	int n = 0;
 
-	ck_assert_msg(!orr_graph_parse(&g, "g.dot",
-	                               "digraph g { node [forward=\"1ms\" backward=\"2ms\" update=\"1us\"];"
-	                               " \"a<&b\" [stage=0]; c [stage=1]; d [stage=1]; \"a<&b\"->c->d }", &err),
-	              "%s", err.msg);
+	ck_assert_msg(!orr_graph_parse(
+			      &g, "g.dot",
+			      "digraph g { node [forward=\"1ms\" backward=\"2ms\" update=\"1us\"];"
+			      " \"a<&b\" [stage=0]; c [stage=1]; d [stage=1]; \"a<&b\"->c->d }",
+			      &err),
+		      "%s", err.msg);
 	ck_assert_msg(!orr_partition(&p, g, &machine, 0, 1, &err), "%s", err.msg);
 	way_init(&way, p, "1f1b", 2, 2);
 	text = write_svg(&page, way.timeline);
@@ -421,8 +423,7 @@ START_TEST(a_full_disk_is_said)
 
 	way_init(&way, p, "1f1b", 4, 8);
 	ck_assert_int_eq(orr_diagram_text(full, way.timeline, 100, false, &err), ORR_E_IO);
-	ck_assert_msg(strstr(err.msg, "diagram: could not be written: ") == err.msg, "%s",
-	              err.msg);
+	ck_assert_msg(strstr(err.msg, "diagram: could not be written: ") == err.msg, "%s", err.msg);
 	ck_assert_int_eq(orr_diagram_svg(full, way.timeline, &err), ORR_E_IO);
 	fclose(full);
 	way_fini(&way);
@@ -441,7 +442,7 @@ int main(void)
 	tcase_add_test(tcase, drawings_are_as_they_were_looked_at);
 	tcase_add_test(tcase, a_split_backward_is_as_it_was_looked_at);
 	tcase_add_loop_test(tcase, no_line_is_wider_than_asked_and_every_worker_has_one, 0,
-	                    N_CASES);
+			    N_CASES);
 	tcase_add_test(tcase, a_cell_stands_where_its_job_runs);
 	tcase_add_test(tcase, too_few_columns_are_refused);
 	tcase_add_loop_test(tcase, svg_is_well_formed_and_not_too_large, 0, N_CASES);

@@ -105,7 +105,8 @@ static const struct {
 	{"waits, microbatches where there need be none, transfers in a group",
 	 "0UNSHARD0,0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F0,0WAIT_SEND_F1,1RECV_B,0I0,0W0,0I1,0W1,"
 	 "0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n"
-	 "1RECV_F0,1F0,1I0,(1SEND_B0;1F1 ; 1W0)OVERLAP_F_B,1WAIT_SEND_B0,1I1,1SEND_B1,1WAIT_SEND_B1,1W1,1RESHARD\n",
+	 "1RECV_F0,1F0,1I0,(1SEND_B0;1F1 ; "
+	 "1W0)OVERLAP_F_B,1WAIT_SEND_B0,1I1,1SEND_B1,1WAIT_SEND_B1,1W1,1RESHARD\n",
 	 true,
 	 {"0F0 0F1 0B0 0W0 0B1 0W1", "1F0 1B0 1F1 1W0 1B1 1W1"},
 	 8},
@@ -148,10 +149,12 @@ START_TEST(a_file_is_the_schedule_that_it_says)
 END_TEST
 
 /* Each schedule of PyTorch 2.15 with its transfers, waits and sharding is the one without them. */
-static const char *const dumped[] = {"gpipe",      "looped-bfs",      "interleaved-1f1b", "interleaved-zero-bubble",
-				     "zbv-zero-bubble", "dualpipe-v"};
+static const char *const dumped[] = {
+	"gpipe",           "looped-bfs", "interleaved-1f1b", "interleaved-zero-bubble",
+	"zbv-zero-bubble", "dualpipe-v"};
 
-static void way_init_dump(struct way *way, struct orr_table **table, const char *name, const char *form)
+static void way_init_dump(struct way *way, struct orr_table **table, const char *name,
+			  const char *form)
 {
 	char path[512];
 	struct orr_error err = {""};
@@ -188,8 +191,8 @@ START_TEST(dumps_of_pytorch_are_read_with_what_moves)
 }
 END_TEST
 
-#define PASSES                                                                                     \
-	"there are F forward, I input gradient, W weight gradient, B whole backward, "             \
+#define PASSES \
+	"there are F forward, I input gradient, W weight gradient, B whole backward, " \
 	"(WAIT_)SEND_F, (WAIT_)SEND_B, RECV_F, RECV_B, UNSHARD, RESHARD, (WAIT_)REDUCE_GRAD"
 #define GROUP "a group is actions with ; between them, such as (0F7;7B3)OVERLAP_F_B"
 #define FORM "write stage, pass, microbatch, such as 0F0"
@@ -236,7 +239,8 @@ static const struct {
 	{"(0F0,0B0)OVERLAP_F_B\n", "a.csv:1:1: '(0F0': " GROUP},
 	{"(0F0;0B1)OVERLAP\n", "a.csv:1:1: '(0F0;0B1)OVERLAP': " GROUP},
 	{"(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVERLAP_F_B\n",
-	 "a.csv:1:1: '(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVE...': more than 8 actions in a group"},
+	 "a.csv:1:1: '(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVE...': more than 8 actions in a "
+	 "group"},
 	{"(0F0;0X1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0X1)OVERLAP_F_B': no pass 'X': " PASSES},
 	{"(0F0;B1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;B1)OVERLAP_F_B': no stage number: " FORM},
 	{"(0F1;0B0)OVERLAP_F_B3\n",
@@ -531,8 +535,11 @@ static const struct {
 	{"pipedream", "0>1 1>2 2>3", "that it never flushes, and its updates", 4},
 	{"ddp", "0>1 1>2 2>3", "that 4 stages have several workers, where PyTorch wants one", 2},
 	{"fsdp", "0>1 1>2 2>3",
-	 "that 4 stages have several workers, where PyTorch wants one/who owns the parameters of 4 stages", 2},
-	{"chimera", "0>1 1>2 2>3", "that 4 stages have several workers, where PyTorch wants one", 4},
+	 "that 4 stages have several workers, where PyTorch wants one/who owns the parameters of 4 "
+	 "stages",
+	 2},
+	{"chimera", "0>1 1>2 2>3", "that 4 stages have several workers, where PyTorch wants one",
+	 4},
 	{"hanayo", "0>1 1>2 2>3", "that its order is greedy: it is fixed as it came out", 2},
 };
 

@@ -1,5 +1,5 @@
-/* A schedule from PyTorch's own tests, which is not ours to keep here: ZB1P, 4 stages on 2 workers, 8 microbatches.
- * Usage: test_exchange_pytorch FOLDER. Exit code 77: the file is not there. */
+/* A schedule from PyTorch's own tests, which is not ours to keep here: ZB1P, 4 stages on 2 workers,
+ * 8 microbatches. Usage: test_exchange_pytorch FOLDER. Exit code 77: the file is not there. */
 #include <check.h>
 #include <limits.h>
 #include <stdio.h>
@@ -31,7 +31,8 @@ int main(int argc, char **argv)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
-	(void)snprintf(path, sizeof(path), "%s/zb1p_2rank_2stagep_compute.csv", argc > 1 ? argv[1] : ".");
+	(void)snprintf(path, sizeof(path), "%s/zb1p_2rank_2stagep_compute.csv",
+		       argc > 1 ? argv[1] : ".");
 	if (access(path, R_OK)) {
 		printf("SKIP: %s is not there\n", path);
 		return 77;

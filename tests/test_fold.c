@@ -29,7 +29,7 @@ static int peak_of(const struct way *way)
 
 /* A chain whose stages take F, B, W of so many microseconds, under a schedule. */
 static void chain_way(struct way *way, struct orr_pipeline **p, const char *schedule, int n_stages,
-                      int n_workers, int m, const int64_t *us)
+		      int n_workers, int m, const int64_t *us)
 {
 	char edges[8192] = "";
 
@@ -93,8 +93,9 @@ static const struct {
 	int64_t makespan, span;
 	int peak;
 } cells[] = {
-	{"v-min", 3, 12, 77, 77, 2},   {"v-half", 3, 12, 77, 77, 2}, {"v-min", 4, 16, 107, 107, 2},
-	{"v-half", 4, 16, 101, 101, 3}, {"v-min", 8, 32, 219, 219, 4}, {"v-zb", 4, 8, 0, 48, 4},
+	{"v-min", 3, 12, 77, 77, 2},   {"v-half", 3, 12, 77, 77, 2},
+	{"v-min", 4, 16, 107, 107, 2}, {"v-half", 4, 16, 101, 101, 3},
+	{"v-min", 8, 32, 219, 219, 4}, {"v-zb", 4, 8, 0, 48, 4},
 };
 
 START_TEST(unit_schedules_are_the_published_ones)
@@ -103,7 +104,7 @@ START_TEST(unit_schedules_are_the_published_ones)
 	struct way way;
 
 	chain_way(&way, &p, cells[_i].schedule, 2 * cells[_i].n_workers, cells[_i].n_workers,
-	          cells[_i].m, ones);
+		  cells[_i].m, ones);
 	if (cells[_i].makespan)
 		ck_assert_int_eq(units(way.figures->makespan_ns), cells[_i].makespan);
 	ck_assert_int_eq(units(way.figures->span_ns), cells[_i].span);
@@ -125,19 +126,19 @@ START_TEST(peaks_and_bubbles_of_table_1)
 			struct orr_pipeline *p;
 			struct way way;
 			int64_t makespan, span,
-			        expected = orr_block_expected(m, d, fold_peak(which, d));
+				expected = orr_block_expected(m, d, fold_peak(which, d));
 
 			chain_way(&way, &p, folds[which].name, 2 * d, d, m, ones);
 			makespan = units(way.figures->makespan_ns);
 			span = units(way.figures->span_ns);
 			ck_assert_int_eq(peak_of(&way), fold_peak(which, d));
 			ck_assert_msg(span - 6 * m <= lead[which] * d, "%s d=%d: bubble %lld",
-			              folds[which].name, d, (long long)(span - 6 * m));
+				      folds[which].name, d, (long long)(span - 6 * m));
 			if (which < 2)
 				ck_assert_msg(makespan <= expected + (which == 0 ? 4 : 0) &&
-				                      makespan >= expected,
-				              "%s d=%d: %lld, E.2 expects %lld", folds[which].name,
-				              d, (long long)makespan, (long long)expected);
+						      makespan >= expected,
+					      "%s d=%d: %lld, E.2 expects %lld", folds[which].name,
+					      d, (long long)makespan, (long long)expected);
 			else
 				ck_assert_int_eq(span, 6 * m);
 			chain_fini(&way, p);
@@ -162,7 +163,7 @@ START_TEST(v_zb_takes_six_units_a_microbatch_from_2p_on)
 
 			chain_way(&way, &p, "v-zb", 2 * d, d, m, ones);
 			ck_assert_msg(units(way.figures->span_ns) == 6 * m, "d=%d m=%d: span %lld",
-			              d, m, (long long)units(way.figures->span_ns));
+				      d, m, (long long)units(way.figures->span_ns));
 			ck_assert_int_le(peak_of(&way), 2 * d);
 			chain_fini(&way, p);
 		}
@@ -177,7 +178,7 @@ static int64_t bubble_of(const char *schedule, int n_workers, int m)
 
 	chain_way(&way, &p, schedule, 2 * n_workers, n_workers, m, measured);
 	bubble =
-	        units(way.figures->makespan_ns) - m * 2 * (measured[0] + measured[1] + measured[2]);
+		units(way.figures->makespan_ns) - m * 2 * (measured[0] + measured[1] + measured[2]);
 	chain_fini(&way, p);
 	return bubble;
 }
@@ -208,8 +209,8 @@ START_TEST(a_whole_backward_on_the_fold_saves_a_third_and_beats_1f1b)
 			chain_way(&way, &p, "1f1b-v", 2 * d, d, m, ones);
 			ck_assert_int_le(peak_of(&way), 2 * (2 * d / 3 + 1));
 			ck_assert_msg(units(way.figures->makespan_ns) - 6 * m < 6 * (d - 1),
-			              "d=%d m=%d: %lld", d, m,
-			              (long long)units(way.figures->makespan_ns));
+				      "d=%d m=%d: %lld", d, m,
+				      (long long)units(way.figures->makespan_ns));
 			chain_fini(&way, p);
 		}
 }
@@ -224,7 +225,7 @@ START_TEST(zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b)
 
 			chain_way(&way, &p, "zb-two-thirds", d, d, m, ones);
 			ck_assert_int_eq(units(way.figures->makespan_ns) - 3 * m,
-			                 d > 2 ? 2 * d - 3 : 1);
+					 d > 2 ? 2 * d - 3 : 1);
 			ck_assert_int_lt(units(way.figures->makespan_ns) - 3 * m, 3 * (d - 1));
 			ck_assert_int_le(peak_of(&way), 2 * ((d + 4) / 3));
 			chain_fini(&way, p);
@@ -248,14 +249,14 @@ START_TEST(equal_intervals_interleave_any_number_of_microbatches)
 				/* as published where m is a multiple of d; nearly so elsewhere,
 				 * where the published one does not go or waits */
 				ck_assert_msg(m % d ? makespan <= ideal + 2 : makespan == ideal,
-				              "d=%d v=%d m=%d: %lld, not %lld", d, v, m,
-				              (long long)makespan, (long long)ideal);
+					      "d=%d v=%d m=%d: %lld, not %lld", d, v, m,
+					      (long long)makespan, (long long)ideal);
 				ck_assert_int_le(peak_of(&way), v * d + d - 1);
 				chain_fini(&way, p);
 				chain_way(&way, &p, "interleaved-low-memory", v * d, d, m, ones);
 				ck_assert_int_le(units(way.figures->makespan_ns), makespan);
 				ck_assert_msg(peak_of(&way) <= v * d + 3, "d=%d v=%d m=%d: %d", d,
-				              v, m, peak_of(&way));
+					      v, m, peak_of(&way));
 				chain_fini(&way, p);
 			}
 }
@@ -267,7 +268,7 @@ static const struct {
 	int n_workers, m;
 	const int64_t *us;
 } searched[] = {{3, 12, ones},     {4, 16, ones},     {4, 5, ones},     {8, 32, ones},
-                {4, 16, measured}, {7, 21, measured}, {8, 32, measured}};
+		{4, 16, measured}, {7, 21, measured}, {8, 32, measured}};
 
 START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 {
@@ -291,19 +292,19 @@ START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 		ck_assert_int_le(peak_of(&way), memory);
 		for (int which = 0; which < 3; which++, n_compared++)
 			ck_assert_msg(peak[which] > memory ||
-			                      way.figures->makespan_ns <= makespan[which],
-			              "d=%d memory=%d: %lld, %s %lld", d, memory,
-			              (long long)way.figures->makespan_ns, folds[which].name,
-			              (long long)makespan[which]);
+					      way.figures->makespan_ns <= makespan[which],
+				      "d=%d memory=%d: %lld, %s %lld", d, memory,
+				      (long long)way.figures->makespan_ns, folds[which].name,
+				      (long long)makespan[which]);
 		if (searched[_i].us == ones && m >= 2 * d && memory <= 3 * d / 2) /* close to E.2 */
 			ck_assert_int_le(units(way.figures->makespan_ns),
-			                 orr_block_expected(m, d, memory) + 1);
+					 orr_block_expected(m, d, memory) + 1);
 		last = way.figures->makespan_ns;
 		chain_fini(&way, p);
 	}
 	ck_assert_int_gt(n_compared, 0);
 	chain_way(&way, &p, "adaptive", 2 * d, d, m,
-	          searched[_i].us); /* 1F1B's memory, unless told */
+		  searched[_i].us); /* 1F1B's memory, unless told */
 	ck_assert_int_eq(way.figures->makespan_ns, last);
 	chain_fini(&way, p);
 }
@@ -315,8 +316,14 @@ static const struct {
 	const char *schedule;
 	int stages_a_worker;
 } all[] = {
-	{"v-min", 2}, {"v-half", 2}, {"v-zb", 2}, {"1f1b-v", 2}, {"adaptive", 2},
-	{"zb-two-thirds", 1}, {"interleaved-uniform", 3}, {"interleaved-low-memory", 2},
+	{"v-min", 2},
+	{"v-half", 2},
+	{"v-zb", 2},
+	{"1f1b-v", 2},
+	{"adaptive", 2},
+	{"zb-two-thirds", 1},
+	{"interleaved-uniform", 3},
+	{"interleaved-low-memory", 2},
 };
 
 START_TEST(few_microbatches_and_few_workers_serve_as_well)
@@ -328,7 +335,7 @@ START_TEST(few_microbatches_and_few_workers_serve_as_well)
 			struct way way;
 
 			chain_way(&way, &p, all[_i].schedule, n_stages, d, m,
-			          m % 2 ? ones : measured);
+				  m % 2 ? ones : measured);
 			if (m == 1) /* nothing to wait for but the chain itself, and the last W */
 				ck_assert_int_le(units(way.figures->makespan_ns), n_stages * 3);
 			chain_fini(&way, p);
@@ -377,28 +384,28 @@ START_TEST(what_cannot_be_served_is_refused_with_the_cure)
 		const char *schedule, *message;
 		int n_stages, n_workers;
 	} rows[] = {
-	        {"v-min",
-	         "a V fold puts two stages on every worker: 6 stages need 3 workers, and there are "
-	         "4 "
-	         "(--workers, --stages)",
-	         6, 4},
-	        {"1f1b-v",
-	         "a V fold puts two stages on every worker: 7 stages need 4 workers and one stage "
-	         "more, and "
-	         "there are 4 (--workers, --stages)",
-	         7, 4},
-	        {"zb-two-thirds",
-	         "zb-two-thirds needs a worker for each of the 8 stages, and there are 4 "
-	         "(--workers)",
-	         8, 4},
-	        {"interleaved-uniform",
-	         "interleaving needs as many stages on each worker: 6 stages are no multiple "
-	         "of 4 workers (--workers, --stages)",
-	         6, 4},
-	        {"adaptive:memory=3",
-	         "adaptive: nothing fits 3 stage stashes on a worker, the smallest block holds 4: "
-	         "give memory=4 or more",
-	         8, 4},
+		{"v-min",
+		 "a V fold puts two stages on every worker: 6 stages need 3 workers, and there are "
+		 "4 "
+		 "(--workers, --stages)",
+		 6, 4},
+		{"1f1b-v",
+		 "a V fold puts two stages on every worker: 7 stages need 4 workers and one stage "
+		 "more, and "
+		 "there are 4 (--workers, --stages)",
+		 7, 4},
+		{"zb-two-thirds",
+		 "zb-two-thirds needs a worker for each of the 8 stages, and there are 4 "
+		 "(--workers)",
+		 8, 4},
+		{"interleaved-uniform",
+		 "interleaving needs as many stages on each worker: 6 stages are no multiple "
+		 "of 4 workers (--workers, --stages)",
+		 6, 4},
+		{"adaptive:memory=3",
+		 "adaptive: nothing fits 3 stage stashes on a worker, the smallest block holds 4: "
+		 "give memory=4 or more",
+		 8, 4},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -435,7 +442,7 @@ int main(void)
 	tcase_add_test(tests, zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b);
 	tcase_add_test(tests, equal_intervals_interleave_any_number_of_microbatches);
 	tcase_add_loop_test(tests, adaptive_fits_and_is_never_worse_than_the_published_blocks, 0,
-	                    N_OF(searched));
+			    N_OF(searched));
 	tcase_add_loop_test(tests, few_microbatches_and_few_workers_serve_as_well, 0, N_OF(all));
 	tcase_add_loop_test(tests, branches_run_side_by_side, 0, N_OF(all));
 	tcase_add_test(tests, zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks);

@@ -1,4 +1,5 @@
-/* What a rank holds at its peak: closed forms for schedules that own, fetch and pass on differently. */
+/* What a rank holds at its peak: closed forms for schedules that own, fetch and pass on
+ * differently. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -10,10 +11,10 @@
 #define P 1000 /* parameters of a stage */
 #define CHAIN "0>1 1>2 2>3 3>4 4>5 5>6 6>7"
 
-/* A chain of 8 with stashes and edges of so many bytes, on 4 workers, the optimizer with a float of state
- * for each parameter. */
-static void predict(struct orr_footprint *footprint, const char *schedule, int n_ranks, int prefetch,
-		    int64_t stash, int64_t edge)
+/* A chain of 8 with stashes and edges of so many bytes, on 4 workers, the optimizer with a float of
+ * state for each parameter. */
+static void predict(struct orr_footprint *footprint, const char *schedule, int n_ranks,
+		    int prefetch, int64_t stash, int64_t edge)
 {
 	struct orr_pipeline *p = make_pipeline(8, CHAIN, 1, 2, 0, stash, P, edge);
 	int rank_of[N_RANKS];
@@ -41,7 +42,8 @@ START_TEST(fully_sharded_a_rank_has_its_shard_and_the_window)
 			ck_assert_int_eq(footprint[k].partial, (prefetch + 1) * P + 2 * P + P);
 			ck_assert_int_eq(footprint[k].ring, 0);
 			ck_assert_int_eq(footprint[k].passing, 0);
-			ck_assert_int_eq(footprint[k].all, footprint[k].owned + footprint[k].fetched +
+			ck_assert_int_eq(footprint[k].all, footprint[k].owned +
+								   footprint[k].fetched +
 								   footprint[k].partial);
 		}
 	}
@@ -84,15 +86,16 @@ START_TEST(a_pipeline_holds_its_stashes)
 	predict(footprint, "gpipe", N_RANKS, 2, 7, 0);
 	for (int k = 0; k < N_RANKS; k++) {
 		ck_assert_int_eq(footprint[k].passing, 8 * 2 * 7);
-		ck_assert_int_eq(footprint[k].fetched + footprint[k].partial + footprint[k].ring, 0);
+		ck_assert_int_eq(footprint[k].fetched + footprint[k].partial + footprint[k].ring,
+				 0);
 	}
 	predict(footprint, "gpipe", 1, 2, 7, 0);
 	ck_assert_int_eq(footprint[0].passing, 8 * 8 * 7);
 }
 END_TEST
 
-/* A worker that computes neighbours holds what goes between them; what it sends it holds while it is made,
- * what it receives until it has been read. */
+/* A worker that computes neighbours holds what goes between them; what it sends it holds while it
+ * is made, what it receives until it has been read. */
 START_TEST(one_microbatch_along_a_chain)
 {
 	struct orr_pipeline *p = make_pipeline(3, "0>1 1>2", 1, 2, 0, 100, 0, 1);
@@ -102,8 +105,10 @@ START_TEST(one_microbatch_along_a_chain)
 
 	way_init(&way, p, "1f1b", 3, 1);
 	ck_assert_int_eq(orr_footprint_predict(footprint, way.timeline, rank_of[0], 2, NULL), 0);
-	ck_assert_int_eq(footprint[0].passing, 100 + 1); /* what F sends, or the gradient that B reads */
-	ck_assert_int_eq(footprint[1].passing, 200 + 1); /* two stashes, and what F2 reads, or B2 gives */
+	ck_assert_int_eq(footprint[0].passing,
+			 100 + 1); /* what F sends, or the gradient that B reads */
+	ck_assert_int_eq(footprint[1].passing,
+			 200 + 1); /* two stashes, and what F2 reads, or B2 gives */
 	ck_assert_int_eq(orr_footprint_predict(footprint, way.timeline, rank_of[1], 3, NULL), 0);
 	ck_assert_int_eq(footprint[0].passing, 100 + 1);
 	ck_assert_int_eq(footprint[1].passing, 100 + 2);

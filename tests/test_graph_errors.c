@@ -12,17 +12,18 @@
 /* What many of the models begin with. */
 #define STUDY "node [forward=1] "
 #define MODEL "x [op=input, columns=\"0:4\"]; y [op=input, columns=4]; "
-#define COST                                                                                       \
-	" -- forward_compute_time=1, backward_compute_time=1, activation_size=9.0, "               \
+#define COST \
+	" -- forward_compute_time=1, backward_compute_time=1, activation_size=9.0, " \
 	"parameter_size=0.000"
 /* What many of the messages say. */
 #define OPS "input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
-#define ALLOWED                                                                                    \
-	"stage, repeat, forward, backward, weight, update, activation, stash, parameters, or what "        \
-	"Graphviz "                                                                                \
+#define ALLOWED \
+	"stage, repeat, forward, backward, weight, update, activation, stash, parameters, or " \
+	"what " \
+	"Graphviz " \
 	"draws with"
-#define UNREAD                                                                                     \
-	"nothing reads it: add an edge to what should, or take it away (a model ends in "          \
+#define UNREAD \
+	"nothing reads it: add an edge to what should, or take it away (a model ends in " \
 	"softmax_cross_entropy or mse)"
 
 static const struct {
@@ -172,10 +173,13 @@ static const struct {
 	{"digraph { " STUDY " subgraph s {\n repeat=x; a } }",
 	 "m.dot:2: subgraph s: repeat: x is no whole number: say one from 1 to 1000000"},
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
-	 "m.dot:2: repeats (did you mean repeat?) is no attribute of a graph or a subgraph: use data, overhead and samples, on "
+	 "m.dot:2: repeats (did you mean repeat?) is no attribute of a graph or a subgraph: use "
+	 "data, overhead and samples, on "
 	 "the graph, repeat, on a subgraph, or what Graphviz draws with"},
-	{"digraph { samples=0; " STUDY " a }", "m.dot:1: samples: 0 is out of range: say 1 to 1073741824"},
-	{"digraph { samples=x; " STUDY " a }", "m.dot:1: samples: x is no whole number: say one from 1 to 1073741824"},
+	{"digraph { samples=0; " STUDY " a }",
+	 "m.dot:1: samples: 0 is out of range: say 1 to 1073741824"},
+	{"digraph { samples=x; " STUDY " a }",
+	 "m.dot:1: samples: x is no whole number: say one from 1 to 1073741824"},
 	{"digraph { " STUDY " subgraph s {\n repeat=2; a; b } }",
 	 "m.dot:1: subgraph s: repeat needs one entry, and both a and b are: join them, "
 	 "or move one out"},

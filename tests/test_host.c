@@ -12,8 +12,8 @@ static hwloc_topology_t load(const char *synthetic)
 	hwloc_topology_t t;
 
 	ck_assert_int_eq(hwloc_topology_init(&t), 0);
-	ck_assert_int_eq(
-		hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT), 0);
+	ck_assert_int_eq(hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT),
+			 0);
 	ck_assert_int_eq(synthetic ? hwloc_topology_set_synthetic(t, synthetic)
 				   : hwloc_topology_set_xml(t, ORR_SOURCE "/tests/host.xml"),
 			 0);
@@ -61,9 +61,8 @@ START_TEST(devices_go_to_ranks_in_the_order_of_their_numa_nodes)
 	static const struct expected one = {3, 4, {1, 0, 2}, {0, 2, 4, 6}};
 	static const struct expected two[] = {{1, 4, {1}, {0, 2, 4, 6}},
 					      {2, 4, {0, 2}, {8, 10, 12, 14}}};
-	static const struct expected three[] = {{1, 4, {1}, {0, 2, 4, 6}},
-						{1, 2, {0}, {8, 10}},
-						{1, 2, {2}, {12, 14}}};
+	static const struct expected three[] = {
+		{1, 4, {1}, {0, 2, 4, 6}}, {1, 2, {0}, {8, 10}}, {1, 2, {2}, {12, 14}}};
 	hwloc_topology_t t = load(NULL);
 
 	assert_share(t, 3, 0, 1, &one);
@@ -114,8 +113,10 @@ END_TEST
 
 START_TEST(more_ranks_than_cores_have_one_each)
 {
-	static const struct expected expected[] = {{0, 1, {0}, {0}}, {0, 1, {0}, {0}},
-						   {0, 1, {0}, {0}}, {0, 1, {0}, {1}},
+	static const struct expected expected[] = {{0, 1, {0}, {0}},
+						   {0, 1, {0}, {0}},
+						   {0, 1, {0}, {0}},
+						   {0, 1, {0}, {1}},
 						   {0, 1, {0}, {1}}};
 	hwloc_topology_t t = load("pack:1 core:2 pu:1");
 

@@ -25,14 +25,14 @@ static float *filled(int64_t n, uint64_t seed)
 static void check_near(double value, double expected, double scale, const char *what, int64_t i)
 {
 	ck_assert_msg(fabs(value - expected) <= 1e-6 * scale, "%s[%lld] is %.9g, should be %.9g",
-	              what, (long long)i, value, expected);
+		      what, (long long)i, value, expected);
 }
 
 static const struct {
 	int64_t n, in, out;
 } shapes[] = {
-	{1, 1, 1}, {1, 7, 1}, {7, 1, 3}, {1, 13, 17}, {5, 3, 2}, {17, 31, 13}, {2, 64, 10},
-	{61, 19, 1}, {3, 127, 67}, {64, 64, 64}, {33, 129, 65},
+	{1, 1, 1},   {1, 7, 1},   {7, 1, 3},    {1, 13, 17},  {5, 3, 2},     {17, 31, 13},
+	{2, 64, 10}, {61, 19, 1}, {3, 127, 67}, {64, 64, 64}, {33, 129, 65},
 };
 
 START_TEST(linear_agrees_with_plain_loops)
@@ -89,7 +89,7 @@ START_TEST(a_product_has_the_same_bits_at_any_address)
 	orr_linear_weight(n, in, out, x, y, dw);
 	for (int64_t shift = 1; shift < 16; shift += 3) {
 		float *at[4] = {filled(n * in + shift, 0), filled(out * in + shift, 0),
-		                filled(n * out + shift, 0), filled(out * in + shift, 0)};
+				filled(n * out + shift, 0), filled(out * in + shift, 0)};
 
 		memcpy(at[0] + shift, x, (size_t)(n * in) * sizeof(*x));
 		memcpy(at[1] + shift, w, (size_t)(out * in) * sizeof(*w));
@@ -143,7 +143,7 @@ START_TEST(layernorm_of_equal_columns_is_the_bias)
 	orr_layernorm_input(1, 3, normal, gain, dy, dx); /* g - mean(g), over sqrt(1e-5) */
 	for (int i = 0; i < 3; i++)
 		check_near((double)dx[i], ((double)(dy[i] * gain[i]) - 4) / sqrt(1e-5), 4e3, "dx",
-		           i);
+			   i);
 }
 END_TEST
 
@@ -209,8 +209,13 @@ static const struct orr_rule rules[] = {
 START_TEST(optimizers_follow_their_formulas)
 {
 	const struct orr_rule *r = &rules[_i];
-	struct reference_rule exact = {(enum reference_kind)r->optimizer, r->learning_rate, r->momentum,
-	                               r->beta1, r->beta2, r->epsilon, r->weight_decay};
+	struct reference_rule exact = {(enum reference_kind)r->optimizer,
+				       r->learning_rate,
+				       r->momentum,
+				       r->beta1,
+				       r->beta2,
+				       r->epsilon,
+				       r->weight_decay};
 	float p[7], state[14] = {0};
 	double q[7], exact_state[14] = {0};
 	uint64_t seed = 11;
@@ -226,7 +231,8 @@ START_TEST(optimizers_follow_their_formulas)
 			a[i] = (float)small_random(&seed);
 			b[i] = (float)small_random(&seed);
 			c[i] = (float)small_random(&seed);
-			g[i] = ((double)a[i] + (double)b[i] + (double)c[i]) / (r->n_averaged > 1 ? r->n_averaged : 1);
+			g[i] = ((double)a[i] + (double)b[i] + (double)c[i]) /
+			       (r->n_averaged > 1 ? r->n_averaged : 1);
 		}
 		orr_rule_step(r, step, 7, p, state, gradients, 3);
 		reference_update(&exact, step, 7, q, exact_state, g);
@@ -236,11 +242,12 @@ START_TEST(optimizers_follow_their_formulas)
 }
 END_TEST
 
-/* (1 + 2^-24) + 2^-24 is 1, 1 + (2^-24 + 2^-24) is not: three blocks, the one of which is large, and
- * three chunks of one float each. Chunk c starts with block c+1. */
+/* (1 + 2^-24) + 2^-24 is 1, 1 + (2^-24 + 2^-24) is not: three blocks, the one of which is large,
+ * and three chunks of one float each. Chunk c starts with block c+1. */
 START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 {
-	static const struct orr_rule plain = {.optimizer = ORR_OPTIMIZER_MOMENTUM, .learning_rate = 1};
+	static const struct orr_rule plain = {.optimizer = ORR_OPTIMIZER_MOMENTUM,
+					      .learning_rate = 1};
 	static const float one[3] = {1, 1, 1}, tiny[3] = {0x1p-24f, 0x1p-24f, 0x1p-24f};
 	const float *blocks[3] = {tiny, tiny, tiny}, *chunks[3];
 	float p[3] = {0, 0, 0}, v[3] = {0, 0, 0}, sum;
@@ -249,7 +256,7 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 	orr_rule_step(&plain, 1, 3, p, v, blocks, 3);
 	for (int c = 0; c < 3; c++)
 		ck_assert_msg((p[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i, c,
-		              (double)p[c]);
+			      (double)p[c]);
 	/* the same from sums that are there */
 	for (int c = 0; c < 3; c++) {
 		v[c] = -p[c]; /* the gradient, as momentum kept it */
@@ -267,7 +274,8 @@ END_TEST
 
 /* ---- bfloat16 ---- */
 
-/* From the definition: 8 significant bits, to nearest, ties to even; below 2^-126 steps of 2^-133. */
+/* From the definition: 8 significant bits, to nearest, ties to even; below 2^-126 steps of 2^-133.
+ */
 static double round_to_bf16(double x)
 {
 	double step;
@@ -295,8 +303,8 @@ START_TEST(bf16_is_rounded_to_nearest_even_for_every_upper_half)
 			exact = (float)round_to_bf16((double)x);
 			memcpy(&seen, &y, sizeof(y));
 			memcpy(&right, &exact, sizeof(exact));
-			ck_assert_msg(isnan(x) ? isnan(y) : seen == right, "%08x gives %08x, should be %08x",
-			              bits, seen, right);
+			ck_assert_msg(isnan(x) ? isnan(y) : seen == right,
+				      "%08x gives %08x, should be %08x", bits, seen, right);
 		}
 }
 END_TEST
@@ -419,7 +427,8 @@ START_TEST(chunks_cover_a_block_evenly)
 			ck_assert_int_eq(orr_rule_chunk(n, r, 0), 0);
 			ck_assert_int_eq(orr_rule_chunk(n, r, r), n);
 			for (int c = 0; c < r; c++) {
-				int64_t floats = orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
+				int64_t floats =
+					orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
 
 				ck_assert(floats == n / r || floats == n / r + 1);
 			}
@@ -437,9 +446,9 @@ int main(void)
 	orr_gemm_init();
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, linear_agrees_with_plain_loops, 0,
-	                    sizeof(shapes) / sizeof(shapes[0]));
+			    sizeof(shapes) / sizeof(shapes[0]));
 	tcase_add_loop_test(tcase, a_product_has_the_same_bits_at_any_address, 0,
-	                    sizeof(shapes) / sizeof(shapes[0]));
+			    sizeof(shapes) / sizeof(shapes[0]));
 	tcase_add_test(tcase, gelu_is_the_exact_form_from_end_to_end);
 	tcase_add_test(tcase, relu_lets_nan_through_and_is_flat_at_zero);
 	tcase_add_test(tcase, layernorm_of_equal_columns_is_the_bias);
@@ -448,11 +457,11 @@ int main(void)
 	tcase_add_loop_test(tcase, a_class_that_is_none_makes_the_loss_nan, 0, 7);
 	tcase_add_test(tcase, mse_is_the_mean_over_the_width_of_each_sample);
 	tcase_add_loop_test(tcase, optimizers_follow_their_formulas, 0,
-	                    sizeof(rules) / sizeof(rules[0]));
+			    sizeof(rules) / sizeof(rules[0]));
 	tcase_add_loop_test(tcase, gradient_blocks_are_added_in_the_order_of_a_ring, 0, 3);
 	tcase_add_test(tcase, bf16_is_rounded_to_nearest_even_for_every_upper_half);
 	tcase_add_loop_test(tcase, bf16_products_are_those_of_rounded_factors, 0,
-	                    sizeof(shapes) / sizeof(shapes[0]));
+			    sizeof(shapes) / sizeof(shapes[0]));
 	tcase_add_test(tcase, spans_have_every_float_once);
 	tcase_add_test(tcase, strips_have_every_row_once_and_are_few);
 	tcase_add_test(tcase, chunks_cover_a_block_evenly);

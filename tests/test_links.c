@@ -5,8 +5,8 @@
 
 #include "pipelines.h"
 
-/* A chain, F = B = 1 unit, links of 5 bytes a unit. Under ddp the gradient of the last stage is there when its
- * backward ends, that of the one before 1 unit later; each ring over k owners takes
+/* A chain, F = B = 1 unit, links of 5 bytes a unit. Under ddp the gradient of the last stage is
+ * there when its backward ends, that of the one before 1 unit later; each ring over k owners takes
  * 2 (k - 1) (latency + bytes / k / 5). */
 static const struct {
 	const char *name, *schedule;
@@ -21,8 +21,9 @@ static const struct {
 	{"three owners", "ddp", 2, 3, 3, 15, 0, 0, 3 + 4 + 4},
 	{"rings that are shorter than a backward do not wait", "ddp", 2, 2, 2, 5, 0, 0, 4 + 1},
 	{"without parameters there is no ring", "ddp", 2, 2, 2, 0, 0, 1, 4},
-	/* activations cross at 1 (to 2 and 3), gradients at 4 and 5 (to 6); stage 1's ring is asked for at 5 and
-	 * waits for the second gradient, stage 0's is asked for at 7 and waits for the first ring until 8 */
+	/* activations cross at 1 (to 2 and 3), gradients at 4 and 5 (to 6); stage 1's ring is asked
+	 * for at 5 and waits for the second gradient, stage 0's is asked for at 7 and waits for the
+	 * first ring until 8 */
 	{"rings wait for transfers", "chimera", 2, 2, 2, 10, 5, 0, 10},
 };
 
@@ -35,13 +36,15 @@ START_TEST(rings_follow_one_another_and_transfers)
 
 	for (int s = 0, at = 0; s + 1 < cases[_i].n_stages; s++)
 		at += snprintf(edges + at, sizeof(edges) - (size_t)at, " %d>%d", s, s + 1);
-	p = make_pipeline(cases[_i].n_stages, edges, 1, 1, 0, 1, cases[_i].parameter_bytes, cases[_i].edge_bytes);
+	p = make_pipeline(cases[_i].n_stages, edges, 1, 1, 0, 1, cases[_i].parameter_bytes,
+			  cases[_i].edge_bytes);
 	machine.bandwidth_bytes_per_s = 5;
 	machine.latency_ns = cases[_i].latency * ORR_UNIT_NS;
 	way_init_on(&way, p, cases[_i].schedule, &machine, cases[_i].n_microbatches);
-	ck_assert_msg(way.figures->makespan_ns == cases[_i].makespan * ORR_UNIT_NS, "%s: %g instead of %g",
-	              cases[_i].name, (double)way.figures->makespan_ns / (double)ORR_UNIT_NS,
-	              (double)cases[_i].makespan);
+	ck_assert_msg(way.figures->makespan_ns == cases[_i].makespan * ORR_UNIT_NS,
+		      "%s: %g instead of %g", cases[_i].name,
+		      (double)way.figures->makespan_ns / (double)ORR_UNIT_NS,
+		      (double)cases[_i].makespan);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -69,7 +72,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(tcase, rings_follow_one_another_and_transfers, 0,
-	                    (int)(sizeof(cases) / sizeof(*cases)));
+			    (int)(sizeof(cases) / sizeof(*cases)));
 	tcase_add_test(tcase, a_ring_is_as_slow_as_its_slowest_link);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

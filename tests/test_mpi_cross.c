@@ -1,7 +1,8 @@
-/* What no built-in schedule does across ranks: the passes of a microbatch on ranks of their own, caps whose
- * gates open from another rank, recomputation there, and gradients that are made in another order than they
- * are added in. Writes every run's parameters to a file; alone it is the reference, under mpirun it must
- * write the same bytes, and what crossed must be what the jobs imply. Usage: test_mpi_cross OUT */
+/* What no built-in schedule does across ranks: the passes of a microbatch on ranks of their own,
+ * caps whose gates open from another rank, recomputation there, and gradients that are made in
+ * another order than they are added in. Writes every run's parameters to a file; alone it is the
+ * reference, under mpirun it must write the same bytes, and what crossed must be what the jobs
+ * imply. Usage: test_mpi_cross OUT */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static int apart(const struct orr_pipeline *p, int s, int b, enum orr_pass d, co
 	return (s + b + (int)d) % p->n_workers;
 }
 
-static int by_microbatch(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int by_microbatch(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			 const void *data)
 {
 	(void)s, (void)d, (void)data;
 	return b % p->n_workers;
@@ -40,20 +42,23 @@ static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 	return s % p->n_workers;
 }
 
-static int64_t in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+		       const void *data)
 {
 	(void)data;
 	return one_f_one_b(p, s, b, d, p->stages[s].depth);
 }
 
-static int64_t split_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t split_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			     const void *data)
 {
 	(void)data;
 	return split_one_f_one_b(p, s, b, d, p->stages[s].depth, p->stages[s].depth + 1);
 }
 
 /* The last microbatch comes back first, and its gradient is added last. */
-static int64_t last_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t last_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			  const void *data)
 {
 	int n = p->n_microbatches, last = p->n_stages - 1;
 
@@ -69,17 +74,31 @@ static int depth(const struct orr_pipeline *p, int s, const void *data)
 
 static const struct orr_schedule schedules[] = {
 	{.name = "stashes that cross", .compute = apart, .weights = by_stage, .priority = in_turn},
-	{.name = "three passes apart", .compute = apart, .weights = by_stage, .priority = split_in_turn,
+	{.name = "three passes apart",
+	 .compute = apart,
+	 .weights = by_stage,
+	 .priority = split_in_turn,
 	 .split_backward = true},
-	{.name = "gates from elsewhere", .compute = apart, .weights = by_stage, .priority = in_turn,
+	{.name = "gates from elsewhere",
+	 .compute = apart,
+	 .weights = by_stage,
+	 .priority = in_turn,
 	 .in_flight = depth},
-	{.name = "gates, whoever is ready", .compute = apart, .weights = by_stage, .priority = in_turn,
-	 .in_flight = depth, .order = ORR_ORDER_GREEDY},
-	{.name = "last microbatch first", .compute = by_microbatch, .weights = by_stage, .priority = last_first},
+	{.name = "gates, whoever is ready",
+	 .compute = apart,
+	 .weights = by_stage,
+	 .priority = in_turn,
+	 .in_flight = depth,
+	 .order = ORR_ORDER_GREEDY},
+	{.name = "last microbatch first",
+	 .compute = by_microbatch,
+	 .weights = by_stage,
+	 .priority = last_first},
 };
 #define N_SCHEDULES (int)(sizeof(schedules) / sizeof(*schedules))
 
-/* What is tight, and what is not: blocks of others, memory, F once or twice, the way between ranks. */
+/* What is tight, and what is not: blocks of others, memory, F once or twice, the way between ranks.
+ */
 static const struct {
 	const char *recompute;
 	int prefetch;
@@ -101,10 +120,13 @@ static void check_traffic(const struct training *t, const char *name)
 		const char *kind = orr_traffic_name((enum orr_traffic_kind)k);
 
 		/* see traffic.h */
-		ck_assert_msg(k == ORR_TRAFFIC_STASH || counted.sent_bytes[k] == STEPS * d->sent_bytes[k], "%s: %s, %lld bytes sent instead of %lld",
-			      name, kind, (long long)counted.sent_bytes[k], (long long)(STEPS * d->sent_bytes[k]));
-		ck_assert_msg(counted.received[k] == STEPS * d->received[k], "%s: %s, %lld received instead of %lld", name,
-			      kind, (long long)counted.received[k], (long long)(STEPS * d->received[k]));
+		ck_assert_msg(
+			k == ORR_TRAFFIC_STASH || counted.sent_bytes[k] == STEPS * d->sent_bytes[k],
+			"%s: %s, %lld bytes sent instead of %lld", name, kind,
+			(long long)counted.sent_bytes[k], (long long)(STEPS * d->sent_bytes[k]));
+		ck_assert_msg(counted.received[k] == STEPS * d->received[k],
+			      "%s: %s, %lld received instead of %lld", name, kind,
+			      (long long)counted.received[k], (long long)(STEPS * d->received[k]));
 	}
 	ck_assert(n_ranks == 1 || counted.received[ORR_TRAFFIC_PARAMETER] > 0);
 	ck_assert(n_ranks == 1 || t->jobs->schedule == schedules[N_SCHEDULES - 1].name ||
@@ -121,7 +143,8 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 
 	training_prepare(&t, training_model, schedule, N_WORKERS, N_MICROBATCHES);
 	p = t.pipeline;
-	ck_assert_msg(!orr_pipeline_set_recompute(p, ways[_i % N_WAYS].recompute, &t.err), "%s", t.err.msg);
+	ck_assert_msg(!orr_pipeline_set_recompute(p, ways[_i % N_WAYS].recompute, &t.err), "%s",
+		      t.err.msg);
 	orr_jobs_destroy(t.jobs);
 	ck_assert_msg(!orr_jobs_create(&t.jobs, p, schedule, &t.err), "%s", t.err.msg);
 	t.options.batch = BATCH;
@@ -130,7 +153,8 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	t.options.link_delay_us = ways[_i % N_WAYS].link_delay_us;
 	t.options.timeout_s = 120;
 	training_start(&t);
-	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name, t.err.msg);
+	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name,
+		      t.err.msg);
 	check_traffic(&t, schedule->name);
 	n = orr_run_n_parameters(t.run);
 	parameters = calloc((size_t)n, sizeof(*parameters));

@@ -28,31 +28,32 @@
 #define MOST_RANKS 64
 
 /* Two encoders, a skip over the trunk, a stage without parameters, two losses. */
-static const char model[] = "digraph model {\n"
-			    "  left [op=input columns=\"0:8\" stage=0]\n"
-			    "  l1 [op=linear features=12 stage=0]\n"
-			    "  l2 [op=relu stage=0]\n"
-			    "  right [op=input columns=\"8:16\" scale=0.5 stage=1]\n"
-			    "  r1 [op=linear features=10 stage=1]\n"
-			    "  r2 [op=gelu stage=1]\n"
-			    "  join [op=concat stage=2]\n"
-			    "  t1 [op=linear features=16 stage=2]\n"
-			    "  t2 [op=layernorm stage=2]\n"
-			    "  t3 [op=relu stage=3]\n"
-			    "  t4 [op=linear features=6 stage=4]\n"
-			    "  t5 [op=linear features=7 stage=5]\n"
-			    "  scores [op=linear features=5 stage=6]\n"
-			    "  class [op=input columns=\"20\" stage=6]\n"
-			    "  loss [op=softmax_cross_entropy stage=6]\n"
-			    "  guess [op=linear features=3 stage=7]\n"
-			    "  target [op=input columns=\"21:24\" stage=7]\n"
-			    "  error [op=mse stage=7]\n"
-			    "  left -> l1 -> l2 -> join -> t1 -> t2 -> t3 -> t4 -> t5 -> scores -> loss\n"
-			    "  right -> r1 -> r2 -> join\n"
-			    "  class -> loss\n"
-			    "  l2 -> guess -> error\n"
-			    "  target -> error\n"
-			    "}\n";
+static const char model[] =
+	"digraph model {\n"
+	"  left [op=input columns=\"0:8\" stage=0]\n"
+	"  l1 [op=linear features=12 stage=0]\n"
+	"  l2 [op=relu stage=0]\n"
+	"  right [op=input columns=\"8:16\" scale=0.5 stage=1]\n"
+	"  r1 [op=linear features=10 stage=1]\n"
+	"  r2 [op=gelu stage=1]\n"
+	"  join [op=concat stage=2]\n"
+	"  t1 [op=linear features=16 stage=2]\n"
+	"  t2 [op=layernorm stage=2]\n"
+	"  t3 [op=relu stage=3]\n"
+	"  t4 [op=linear features=6 stage=4]\n"
+	"  t5 [op=linear features=7 stage=5]\n"
+	"  scores [op=linear features=5 stage=6]\n"
+	"  class [op=input columns=\"20\" stage=6]\n"
+	"  loss [op=softmax_cross_entropy stage=6]\n"
+	"  guess [op=linear features=3 stage=7]\n"
+	"  target [op=input columns=\"21:24\" stage=7]\n"
+	"  error [op=mse stage=7]\n"
+	"  left -> l1 -> l2 -> join -> t1 -> t2 -> t3 -> t4 -> t5 -> scores -> loss\n"
+	"  right -> r1 -> r2 -> join\n"
+	"  class -> loss\n"
+	"  l2 -> guess -> error\n"
+	"  target -> error\n"
+	"}\n";
 
 static FILE *out;
 static int n_failed;
@@ -181,7 +182,8 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 			continue;
 		n_failed++;
 		fprintf(stderr,
-			"FAILED: %s, rank %d of %d, %s: sent %lld and %lld bytes, received %lld and "
+			"FAILED: %s, rank %d of %d, %s: sent %lld and %lld bytes, received %lld "
+			"and "
 			"%lld bytes; derived %d times %lld, %lld, %lld, %lld\n",
 			name, k, n_ranks, orr_traffic_name((enum orr_traffic_kind)i),
 			(long long)counted.sent[i], (long long)counted.sent_bytes[i],

@@ -1,5 +1,5 @@
-/* The numbers of stages: topological, and where that leaves a choice in the order in which the graph lists
- * their first operators that compute. */
+/* The numbers of stages: topological, and where that leaves a choice in the order in which the
+ * graph lists their first operators that compute. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 
-/* Stages as somebody named them, a letter an operator in the graph's order ("-": none yet), and the numbers
- * that they must get. */
+/* Stages as somebody named them, a letter an operator in the graph's order ("-": none yet), and the
+ * numbers that they must get. */
 static const struct {
 	const char *dot, *stages, *numbers;
 } cases[] = {
@@ -22,7 +22,11 @@ static const struct {
 	{"a; b; a->c; b->d; c->e; d->e", "acbde", "01234"},
 	{"a; b; a->c; b->d; c->e; d->e", "abab0", "01012"},
 	/* the first operator comes first, and its stage reads the other's: topology wins */
-	{"a; b->c; a->d; c->d", "a" "bb" "a", "1001"},
+	{"a; b->c; a->d; c->d",
+	 "a"
+	 "bb"
+	 "a",
+	 "1001"},
 	/* both orders are topological: the graph's */
 	{"a; b; c->d; a->d; b->d", "cbad", "0123"},
 };
@@ -33,7 +37,8 @@ static struct orr_graph *read_study(const char *dot)
 	struct orr_graph *g = NULL;
 	char text[512];
 
-	(void)snprintf(text, sizeof(text), "digraph g { node [forward=1 backward=1]; a; b; c; d; %s }", dot);
+	(void)snprintf(text, sizeof(text),
+		       "digraph g { node [forward=1 backward=1]; a; b; c; d; %s }", dot);
 	ck_assert_msg(!orr_graph_parse(&g, "g.dot", text, &err), "%s: %s", dot, err.msg);
 	return g;
 }
@@ -53,8 +58,9 @@ START_TEST(stages_are_numbered_as_the_graph_lists_them)
 		stage_of[i] = letters[(int)cases[_i].stages[i]];
 	ck_assert_msg(!orr_number_stages(g, stage_of, n_stages, &err), "%s", err.msg);
 	for (int i = 0; i < g->n_operators; i++)
-		ck_assert_msg(stage_of[i] == cases[_i].numbers[i] - '0', "%s, %s: operator %s is in stage %d",
-		              cases[_i].dot, cases[_i].stages, g->operators[i].name, stage_of[i]);
+		ck_assert_msg(stage_of[i] == cases[_i].numbers[i] - '0',
+			      "%s, %s: operator %s is in stage %d", cases[_i].dot, cases[_i].stages,
+			      g->operators[i].name, stage_of[i]);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -84,14 +90,15 @@ static struct orr_graph *make_random(uint64_t seed, int *n)
 	for (int i = 1; i < *n; i++)
 		for (int k = 0; k < i; k++)
 			if (k == i - 1 ? draw(&seed) % 4 > 0 : draw(&seed) % 5 == 0)
-				(void)sprintf(text + strlen(text), " n%d -> n%d;", name[k], name[i]);
+				(void)sprintf(text + strlen(text), " n%d -> n%d;", name[k],
+					      name[i]);
 	strcat(text, " }");
 	ck_assert_msg(!orr_graph_parse(&g, "g.dot", text, &err), "%s: %s", text, err.msg);
 	return g;
 }
 
-/* The contract, the slow way: whoever has the next number has all that it reads behind it, and no other such
- * stage has an earlier first operator. */
+/* The contract, the slow way: whoever has the next number has all that it reads behind it, and no
+ * other such stage has an earlier first operator. */
 static void check_numbers(const struct orr_graph *g, const int *stage_of, int n_stages)
 {
 	bool reads[16][16] = {{false}};
@@ -109,16 +116,22 @@ static void check_numbers(const struct orr_graph *g, const int *stage_of, int n_
 			for (int from = s; from < n_stages; from++)
 				ready = ready && (from == t || !reads[t][from]);
 			ck_assert_msg(t > s || ready, "stage %d reads a later one", s);
-			ck_assert_msg(t == s || !ready || leader[s] < leader[t], "stage %d before %d", s, t);
+			ck_assert_msg(t == s || !ready || leader[s] < leader[t],
+				      "stage %d before %d", s, t);
 		}
 }
 
 START_TEST(cuts_and_plans_of_random_graphs_are_numbered_alike)
 {
 	struct orr_machine machine = orr_machine_default(0);
-	struct orr_plan_options options = {.levels = {.n = 1, .workers = {3}}, .activations = true, .straight = true,
-	                                   .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .n_microbatches = 3, .samples = 1, .flops_per_s = 1e9,
-	                                   .pieces = _i % 2};
+	struct orr_plan_options options = {.levels = {.n = 1, .workers = {3}},
+					   .activations = true,
+					   .straight = true,
+					   .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
+					   .n_microbatches = 3,
+					   .samples = 1,
+					   .flops_per_s = 1e9,
+					   .pieces = _i % 2};
 	struct orr_pipeline *p = NULL;
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
@@ -144,7 +157,8 @@ END_TEST
 START_TEST(inputs_go_to_their_first_readers)
 {
 	static const char dot[] =
-		"digraph g { y [op=input columns=\"1\"]; x [op=input columns=\"0\"]; a [op=linear features=1];"
+		"digraph g { y [op=input columns=\"1\"]; x [op=input columns=\"0\"]; a [op=linear "
+		"features=1];"
 		" b [op=linear features=1]; j [op=concat]; h [op=linear features=1]; l [op=mse];"
 		" x->b; x->a; b->j; a->j; j->h->l; y->l }";
 	static const struct {
@@ -161,8 +175,9 @@ START_TEST(inputs_go_to_their_first_readers)
 	for (size_t k = 0; k < sizeof(expected) / sizeof(expected[0]); k++)
 		for (int i = 0; i < g->n_operators; i++)
 			if (!strcmp(g->operators[i].name, expected[k].name))
-				ck_assert_msg(p->stage_of[i] == expected[k].stage, "%s is in stage %d",
-				              expected[k].name, p->stage_of[i]);
+				ck_assert_msg(p->stage_of[i] == expected[k].stage,
+					      "%s is in stage %d", expected[k].name,
+					      p->stage_of[i]);
 	orr_pipeline_destroy(p);
 	orr_graph_destroy(g);
 }
@@ -176,7 +191,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(tcase, stages_are_numbered_as_the_graph_lists_them, 0,
-	                    (int)(sizeof(cases) / sizeof(cases[0])));
+			    (int)(sizeof(cases) / sizeof(cases[0])));
 	tcase_add_loop_test(tcase, cuts_and_plans_of_random_graphs_are_numbered_alike, 0, 100);
 	tcase_add_test(tcase, inputs_go_to_their_first_readers);
 	suite_add_tcase(suite, tcase);

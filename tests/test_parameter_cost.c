@@ -1,5 +1,6 @@
-/* What a parameter costs: closed forms for every optimizer and precision, alone, in the figures of schedules that keep
- * parameters differently, and at the limit of what a planner and a search take. */
+/* What a parameter costs: closed forms for every optimizer and precision, alone, in the figures of
+ * schedules that keep parameters differently, and at the limit of what a planner and a search take.
+ */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +16,45 @@ static const struct {
 	int optimizer, rounded; /* bytes; the weights and their gradient take 4 each */
 	const char *text;
 } costs[] = {
-	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_FP32}, 8, 0, "16 B a parameter: 4 weights, 4 gradient, 8 adamw"},
-	{{ORR_OPTIMIZER_ADAM, ORR_PRECISION_FP32}, 8, 0, "16 B a parameter: 4 weights, 4 gradient, 8 adam"},
-	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_FP32}, 4, 0, "12 B a parameter: 4 weights, 4 gradient, 4 momentum"},
-	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_FP32}, 0, 0, "8 B a parameter: 4 weights, 4 gradient, 0 sgd"},
-	{{ORR_OPTIMIZER_NONE, ORR_PRECISION_FP32}, 0, 0, "8 B a parameter: 4 weights, 4 gradient, 0 none"},
-	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_TF32}, 8, 0, "16 B a parameter: 4 weights, 4 gradient, 8 adamw"},
-	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_TF32}, 4, 0, "12 B a parameter: 4 weights, 4 gradient, 4 momentum"},
-	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_BF16}, 8, 2,
+	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_FP32},
+	 8,
+	 0,
+	 "16 B a parameter: 4 weights, 4 gradient, 8 adamw"},
+	{{ORR_OPTIMIZER_ADAM, ORR_PRECISION_FP32},
+	 8,
+	 0,
+	 "16 B a parameter: 4 weights, 4 gradient, 8 adam"},
+	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_FP32},
+	 4,
+	 0,
+	 "12 B a parameter: 4 weights, 4 gradient, 4 momentum"},
+	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_FP32},
+	 0,
+	 0,
+	 "8 B a parameter: 4 weights, 4 gradient, 0 sgd"},
+	{{ORR_OPTIMIZER_NONE, ORR_PRECISION_FP32},
+	 0,
+	 0,
+	 "8 B a parameter: 4 weights, 4 gradient, 0 none"},
+	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_TF32},
+	 8,
+	 0,
+	 "16 B a parameter: 4 weights, 4 gradient, 8 adamw"},
+	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_TF32},
+	 4,
+	 0,
+	 "12 B a parameter: 4 weights, 4 gradient, 4 momentum"},
+	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_BF16},
+	 8,
+	 2,
 	 "18 B a parameter: 4 weights, 4 gradient, 8 adamw, 2 rounded to bf16"},
-	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_BF16}, 4, 2,
+	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_BF16},
+	 4,
+	 2,
 	 "14 B a parameter: 4 weights, 4 gradient, 4 momentum, 2 rounded to bf16"},
-	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_BF16}, 0, 2,
+	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_BF16},
+	 0,
+	 2,
 	 "10 B a parameter: 4 weights, 4 gradient, 0 sgd, 2 rounded to bf16"},
 };
 #define N_COSTS ((int)(sizeof(costs) / sizeof(*costs)))
@@ -50,13 +78,15 @@ START_TEST(a_parameter_costs_what_the_run_keeps_of_it)
 	ck_assert_int_eq(orr_parameters_kept(numerics, 4000, 2), 1000 * cost.all + 4000);
 	/* no size is lost to the division by 4 */
 	for (int64_t bytes = 0; bytes < 9; bytes++)
-		ck_assert_int_eq(orr_parameters_rounded(numerics, bytes), (bytes * costs[_i].rounded + 3) / 4);
+		ck_assert_int_eq(orr_parameters_rounded(numerics, bytes),
+				 (bytes * costs[_i].rounded + 3) / 4);
 	ck_assert_int_eq(orr_parameters_owned(numerics, INT64_C(1) << 60),
 			 ((int64_t)8 + costs[_i].optimizer) << 58);
 }
 END_TEST
 
-/* Eight stages of 4000 bytes of parameters each; what worker 0 keeps of them, in stages' worth of weights. */
+/* Eight stages of 4000 bytes of parameters each; what worker 0 keeps of them, in stages' worth of
+ * weights. */
 static const struct {
 	const char *schedule;
 	int n_workers;
@@ -66,7 +96,8 @@ static const struct {
 	{"1f1b", 4, 2, 2, 0, 0},
 	/* the sum of the gradients goes round */
 	{"ddp", 4, 8, 8, 8, 0},
-	/* parameters for 3 jobs, gradients of 3 for others, 2 from others, 1 of its own until it is added */
+	/* parameters for 3 jobs, gradients of 3 for others, 2 from others, 1 of its own until it is
+	   added */
 	{"fsdp", 4, 2, 8, 3 + 3 + 2 + 1, 0},
 	{"chimera", 8, 2, 2, 2, 0},
 	/* 8 microbatches on their way back: 7 versions that are older */
@@ -76,7 +107,8 @@ static const struct {
 START_TEST(figures_count_what_a_worker_keeps)
 {
 	for (int i = 0; i < N_COSTS; i++) {
-		struct orr_pipeline *p = make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 2, 0, 10, 4000, 0);
+		struct orr_pipeline *p =
+			make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 2, 0, 10, 4000, 0);
 		const struct orr_worker_figures *f;
 		struct way way;
 
@@ -88,22 +120,27 @@ START_TEST(figures_count_what_a_worker_keeps)
 		ck_assert_int_eq(f->rounded_bytes, 1000 * costs[i].rounded * kept[_i].computed);
 		ck_assert_int_eq(f->copy_bytes, 4000 * kept[_i].copies);
 		ck_assert_int_eq(f->version_bytes, 4000 * kept[_i].versions);
-		ck_assert_int_eq(f->memory_bytes, 2 * f->parameter_bytes + f->optimizer_bytes + f->rounded_bytes +
-							  f->copy_bytes + f->version_bytes + f->peak_stash_bytes);
+		ck_assert_int_eq(f->memory_bytes, 2 * f->parameter_bytes + f->optimizer_bytes +
+							  f->rounded_bytes + f->copy_bytes +
+							  f->version_bytes + f->peak_stash_bytes);
 		way_fini(&way);
 		orr_pipeline_destroy(p);
 	}
 }
 END_TEST
 
-/* Two stages of 3000 parameters, each of which needs a worker: nothing less than the limit, nothing more. */
+/* Two stages of 3000 parameters, each of which needs a worker: nothing less than the limit, nothing
+ * more. */
 START_TEST(a_plan_fits_its_limit_and_not_a_byte_less)
 {
 	static const char text[] = "digraph g {\n"
 				   "a [forward=1 backward=2 parameters=\"12kB\" stash=\"100B\"]\n"
 				   "b [forward=1 backward=2 parameters=\"12kB\" stash=\"100B\"]\n"
 				   "a -> b }\n";
-	struct orr_plan_options o = {.n_microbatches = 4, .samples = 1, .flops_per_s = 1, .straight = true,
+	struct orr_plan_options o = {.n_microbatches = 4,
+				     .samples = 1,
+				     .flops_per_s = 1,
+				     .straight = true,
 				     .numerics = costs[_i].numerics};
 	struct orr_parameter_cost cost = orr_parameter_cost(&costs[_i].numerics);
 	struct orr_graph *g = NULL;
@@ -130,7 +167,9 @@ END_TEST
 START_TEST(a_search_takes_its_limit_and_not_a_byte_less)
 {
 	struct orr_search_options options = {.schedules = orr_schedules,
-					     .effort = 1, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
+					     .effort = 1,
+					     .seed = 1,
+					     .placement = ORR_PLACEMENT_STRAIGHT};
 	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 1, 10, 4000, 0);
 	struct orr_error err = {""};
 	int64_t n[2 * 4 * 3];
@@ -153,15 +192,18 @@ START_TEST(names_are_read_as_they_are_printed)
 	struct orr_error err;
 
 	for (int i = 0; i < ORR_N_OPTIMIZERS; i++) {
-		ck_assert(!orr_optimizer_parse(&optimizer, orr_optimizer_name((enum orr_optimizer)i), "o", &err));
+		ck_assert(!orr_optimizer_parse(
+			&optimizer, orr_optimizer_name((enum orr_optimizer)i), "o", &err));
 		ck_assert_int_eq((int)optimizer, i);
 	}
 	for (int i = 0; i < ORR_N_PRECISIONS; i++) {
-		ck_assert(!orr_precision_parse(&precision, orr_precision_name((enum orr_precision)i), "p", &err));
+		ck_assert(!orr_precision_parse(
+			&precision, orr_precision_name((enum orr_precision)i), "p", &err));
 		ck_assert_int_eq((int)precision, i);
 	}
 	ck_assert_int_eq(orr_optimizer_parse(&optimizer, "sdg", "--optimizer", &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, "--optimizer: no 'sdg' (did you mean sgd?): there are adamw, adam, momentum, sgd and none");
+	ck_assert_str_eq(err.msg, "--optimizer: no 'sdg' (did you mean sgd?): there are adamw, "
+				  "adam, momentum, sgd and none");
 	ck_assert_int_eq(orr_precision_parse(&precision, "fp16", "--precision", &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, "--precision: no 'fp16': there are fp32, tf32 and bf16");
 }
@@ -175,7 +217,8 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(tests, a_parameter_costs_what_the_run_keeps_of_it, 0, N_COSTS);
-	tcase_add_loop_test(tests, figures_count_what_a_worker_keeps, 0, (int)(sizeof(kept) / sizeof(*kept)));
+	tcase_add_loop_test(tests, figures_count_what_a_worker_keeps, 0,
+			    (int)(sizeof(kept) / sizeof(*kept)));
 	tcase_add_loop_test(tests, a_plan_fits_its_limit_and_not_a_byte_less, 0, N_COSTS);
 	tcase_add_loop_test(tests, a_search_takes_its_limit_and_not_a_byte_less, 0, N_COSTS);
 	tcase_add_test(tests, names_are_read_as_they_are_printed);

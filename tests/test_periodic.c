@@ -1,4 +1,5 @@
-/* Periodic patterns and allocations: the theorems of [Beaumont21], each as the figures that it promises. */
+/* Periodic patterns and allocations: the theorems of [Beaumont21], each as the figures that it
+ * promises. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,16 +52,11 @@ static const struct {
 	int forward[6], backward[6];
 	int period;
 } chains[] = {
-	{{1, 1, 1}, {1, 1, 1}, 2},
-	{{1, 1, 1}, {1, 1, 1}, 3},
-	{{1, 1, 1}, {1, 1, 1}, 4},
-	{{1, 1, 1}, {1, 1, 1}, 6},
-	{{1, 1, 1}, {2, 2, 2}, 5},
-	{{2, 1, 1}, {1, 2, 1}, 4},
-	{{1, 2, 1}, {1, 1, 3}, 4},
-	{{1, 1, 1, 1}, {1, 1, 1, 1}, 2},
-	{{1, 1, 1, 1}, {1, 1, 1, 1}, 4},
-	{{1, 1, 1, 1}, {1, 1, 1, 1}, 5},
+	{{1, 1, 1}, {1, 1, 1}, 2},       {{1, 1, 1}, {1, 1, 1}, 3},
+	{{1, 1, 1}, {1, 1, 1}, 4},       {{1, 1, 1}, {1, 1, 1}, 6},
+	{{1, 1, 1}, {2, 2, 2}, 5},       {{2, 1, 1}, {1, 2, 1}, 4},
+	{{1, 2, 1}, {1, 1, 3}, 4},       {{1, 1, 1, 1}, {1, 1, 1, 1}, 2},
+	{{1, 1, 1, 1}, {1, 1, 1, 1}, 4}, {{1, 1, 1, 1}, {1, 1, 1, 1}, 5},
 };
 #define N_CHAINS ((int)(sizeof(chains) / sizeof(*chains)))
 
@@ -72,9 +68,10 @@ static bool collide(int a, int a_length, int b, int b_length, int period)
 	return gap < a_length || gap + b_length > period;
 }
 
-/* Try every 1-periodic pattern with waits up to a period: the fewest that each stage can hold. gap[s] is before
- * F(s), gap[n + i] before the i-th backward from the end. */
-static void enumerate(const int *forward, const int *backward, int n, int period, int *fewest, int *found)
+/* Try every 1-periodic pattern with waits up to a period: the fewest that each stage can hold.
+ * gap[s] is before F(s), gap[n + i] before the i-th backward from the end. */
+static void enumerate(const int *forward, const int *backward, int n, int period, int *fewest,
+		      int *found)
 {
 	int gap[12] = {0}, start_f[6], start_b[6];
 
@@ -89,7 +86,8 @@ static void enumerate(const int *forward, const int *backward, int n, int period
 		for (int s = n - 1; s >= 0; s--) {
 			start_b[s] = time + gap[n + n - 1 - s];
 			time = start_b[s] + backward[s];
-			valid = valid && !collide(start_f[s], forward[s], start_b[s], backward[s], period);
+			valid = valid &&
+				!collide(start_f[s], forward[s], start_b[s], backward[s], period);
 		}
 		for (int s = 0; s < n && valid; s++) {
 			int held = (start_b[s] + backward[s] - start_f[s] + period - 1) / period;
@@ -110,11 +108,13 @@ START_TEST(no_one_periodic_pattern_holds_less_than_star) /* theorem 3 */
 	struct orr_star *x = make_star(p, chains[_i].period);
 	int fewest[6] = {99, 99, 99, 99, 99, 99}, found = 0;
 
-	enumerate(chains[_i].forward, chains[_i].backward, p->n_stages, chains[_i].period, fewest, &found);
+	enumerate(chains[_i].forward, chains[_i].backward, p->n_stages, chains[_i].period, fewest,
+		  &found);
 	ck_assert_int_gt(found, 0);
 	for (int s = 0; s < p->n_stages; s++)
-		ck_assert_msg(fewest[s] == x->in_flight[s], "stage %d: a pattern holds %d, 1F1B* holds %d", s, fewest[s],
-		              x->in_flight[s]);
+		ck_assert_msg(fewest[s] == x->in_flight[s],
+			      "stage %d: a pattern holds %d, 1F1B* holds %d", s, fewest[s],
+			      x->in_flight[s]);
 	orr_star_destroy(x);
 	orr_pipeline_destroy(p);
 }
@@ -133,7 +133,7 @@ START_TEST(star_keeps_its_period_and_its_memory)
 	for (int s = 0; s < p->n_stages; s++)
 		ck_assert_int_eq(way.figures->worker[s].peak_stash, x->in_flight[s]);
 	ck_assert_int_le(way.figures->makespan_ns,
-	                 x->backward_ns[0] + 19 * x->period_ns + p->stages[0].backward_ns);
+			 x->backward_ns[0] + 19 * x->period_ns + p->stages[0].backward_ns);
 	way_fini(&way);
 	orr_star_destroy(x);
 	orr_pipeline_destroy(p);
@@ -164,7 +164,8 @@ END_TEST
 
 START_TEST(too_short_a_period_is_refused)
 {
-	struct orr_pipeline *p = make_chain(3, 1, 2), *towers = make_towers((const int[]){2, 2, 0}, 1, 1, 1);
+	struct orr_pipeline *p = make_chain(3, 1, 2),
+			    *towers = make_towers((const int[]){2, 2, 0}, 1, 1, 1);
 	struct orr_star *x = NULL;
 	struct orr_error err = {""};
 
@@ -221,7 +222,8 @@ END_TEST
 
 /* ---- allocations ---- */
 
-static int64_t contiguous(const int64_t *work, const int64_t *bytes, int n, int n_workers, int64_t memory)
+static int64_t contiguous(const int64_t *work, const int64_t *bytes, int n, int n_workers,
+			  int64_t memory)
 {
 	struct orr_layers layers = {n, work, bytes};
 	struct orr_allocation a;
@@ -231,14 +233,16 @@ static int64_t contiguous(const int64_t *work, const int64_t *bytes, int n, int 
 }
 
 /* The best there is, checked against what it says of every worker. */
-static int64_t anyhow(const int64_t *work, const int64_t *bytes, int n, int n_workers, int64_t memory)
+static int64_t anyhow(const int64_t *work, const int64_t *bytes, int n, int n_workers,
+		      int64_t memory)
 {
 	struct orr_layers layers = {n, work, bytes};
 	int64_t load[16] = {0}, held[16] = {0}, most = 0;
 	struct orr_allocation a;
 	int worker_of[64];
 
-	ck_assert_int_eq(orr_allocate_any(&a, worker_of, &layers, n_workers, memory, 10000000, NULL), 0);
+	ck_assert_int_eq(
+		orr_allocate_any(&a, worker_of, &layers, n_workers, memory, 10000000, NULL), 0);
 	ck_assert(a.proven);
 	if (a.period_ns < 0)
 		return -1;
@@ -349,18 +353,24 @@ static int own(const struct orr_pipeline *p, int s, int b, enum orr_pass d, cons
 }
 
 /* The order of the wide chain's stages that compute. */
-static int64_t of_wide(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t of_wide(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+		       const void *data)
 {
 	const struct orr_star *x = data;
 
 	(void)p;
-	return (d == ORR_PASS_F ? x->forward_ns : x->backward_ns)[2 * s] * 2 + 2 * b * x->period_ns + (int)d;
+	return (d == ORR_PASS_F ? x->forward_ns : x->backward_ns)[2 * s] * 2 +
+	       2 * b * x->period_ns + (int)d;
 }
 
 static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x)
 {
-	struct orr_schedule schedule = {.name = "wide", .summary = "", .order = ORR_ORDER_STRICT, .compute = own,
-	                                .priority = of_wide, .data = x};
+	struct orr_schedule schedule = {.name = "wide",
+					.summary = "",
+					.order = ORR_ORDER_STRICT,
+					.compute = own,
+					.priority = of_wide,
+					.data = x};
 	struct orr_machine machine = orr_machine_default(p->n_stages);
 	int64_t makespan[2];
 
@@ -372,9 +382,10 @@ static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x)
 		struct orr_error err = {""};
 
 		ck_assert_msg(!orr_pipeline_set_step(p, p->n_stages, 40 << i, &err) &&
-		                      !orr_jobs_create(&jobs, p, &schedule, &err) &&
-		                      !orr_simulate(&t, jobs, &machine, &err) && !orr_figures_create(&f, t, &err),
-		              "%s", err.msg);
+				      !orr_jobs_create(&jobs, p, &schedule, &err) &&
+				      !orr_simulate(&t, jobs, &machine, &err) &&
+				      !orr_figures_create(&f, t, &err),
+			      "%s", err.msg);
 		makespan[i] = f->makespan_ns;
 		orr_figures_destroy(f);
 		orr_timeline_destroy(t);
@@ -389,8 +400,8 @@ START_TEST(transfers_as_stages_give_the_period_of_links)
 		int forward, backward, bytes; /* a byte takes a second */
 	} cases[] = {{1, 1, 1}, {1, 2, 1}, {2, 3, 1}, {1, 1, 2}, {1, 1, 3}};
 	int P = 3, wide = 2 * P - 1;
-	struct orr_pipeline *p = make_pipeline(P, "0>1 1>2", cases[_i].forward, cases[_i].backward, 0, 1, 0,
-	                                       cases[_i].bytes);
+	struct orr_pipeline *p = make_pipeline(P, "0>1 1>2", cases[_i].forward, cases[_i].backward,
+					       0, 1, 0, cases[_i].bytes);
 	struct orr_pipeline *w = make_chain(wide, cases[_i].forward, cases[_i].backward);
 	struct orr_star *x;
 	int64_t period;

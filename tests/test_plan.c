@@ -45,23 +45,27 @@ static struct orr_ideals *make_ideals(const struct orr_graph *g, int most)
 }
 
 /* NULL: nothing fits. */
-static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_ideals *x, const char *workers,
-                                    const char *links, struct orr_hierarchy_options o)
+static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_ideals *x,
+				    const char *workers, const char *links,
+				    struct orr_hierarchy_options o)
 {
 	struct orr_tensors *tensors = NULL;
 	struct orr_hierarchy *h = NULL;
 	struct orr_error err = {""};
 
 	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, &err) == 0, "%s", err.msg);
-	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err) && !orr_hierarchy_create(&h, tensors, &o, &err), "%s",
-	              err.msg);
+	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err) &&
+			      !orr_hierarchy_create(&h, tensors, &o, &err),
+		      "%s", err.msg);
 	orr_tensors_destroy(tensors);
 	return h;
 }
 
-/* A chain with room for every term: two operators of 3 s and 1 s; 4 GB and 1 GB of parameters, 2 GB between. */
-static const char two[] = "digraph g { a [forward=\"1s\" backward=\"2s\" parameters=\"4GB\" activation=\"2GB\"];"
-                          "b [forward=\"0.5s\" backward=\"0.5s\" parameters=\"1GB\"]; a -> b }";
+/* A chain with room for every term: two operators of 3 s and 1 s; 4 GB and 1 GB of parameters, 2 GB
+ * between. */
+static const char two[] =
+	"digraph g { a [forward=\"1s\" backward=\"2s\" parameters=\"4GB\" activation=\"2GB\"];"
+	"b [forward=\"0.5s\" backward=\"0.5s\" parameters=\"1GB\"]; a -> b }";
 
 START_TEST(every_term_of_the_cost_counts)
 {
@@ -73,26 +77,33 @@ START_TEST(every_term_of_the_cost_counts)
 		double slowest_s;
 	} cases[] = {
 		{"1", NULL, 0, true, 1, 4},
-		{"2", NULL, 0, true, 1, 2},               /* two replicas of everything */
-		{"2", "100GB/s", 0, true, 1, 2.05},       /* 4 * 5 GB / (100 GB/s * 2) = 0.1 s, shared by two */
-		{"2", "1GB/s", 0, false, 2, 3},           /* 5 s of exchange are too much: a | b */
-		{"2", "1GB/s", 0, true, 1, 4},            /* and 2 * 2 GB / 1 GB/s between them as slow as one worker */
-		{"4", "1GB/s", 0, false, 2, 3},           /* two replicas of a: (3 + 8) / 2; no better */
-		{"2x2", "100GB/s,100GB/s", 0, false, 1, 1.05}, /* (2.05 + 0.1 / 2) / 2: the group shares the exchange */
+		{"2", NULL, 0, true, 1, 2}, /* two replicas of everything */
+		{"2", "100GB/s", 0, true, 1,
+		 2.05}, /* 4 * 5 GB / (100 GB/s * 2) = 0.1 s, shared by two */
+		{"2", "1GB/s", 0, false, 2, 3}, /* 5 s of exchange are too much: a | b */
+		{"2", "1GB/s", 0, true, 1,
+		 4}, /* and 2 * 2 GB / 1 GB/s between them as slow as one worker */
+		{"4", "1GB/s", 0, false, 2, 3}, /* two replicas of a: (3 + 8) / 2; no better */
+		{"2x2", "100GB/s,100GB/s", 0, false, 1,
+		 1.05}, /* (2.05 + 0.1 / 2) / 2: the group shares the exchange */
 		{"2", NULL, 10, true, 1, 2},
-		{"2", "100GB/s", 10, true, 1, 2.005},     /* a ring of 2 * 1/2 * 5 GB takes 0.05 s, once in 10 microbatches */
+		{"2", "100GB/s", 10, true, 1,
+		 2.005}, /* a ring of 2 * 1/2 * 5 GB takes 0.05 s, once in 10 microbatches */
 		{"2", "1GB/s", 10, true, 1, 2.5},
-		{"2", "1GB/s", 2, true, 1, 4},            /* 5 s in 2, and the link between a and b: as slow as one worker */
+		{"2", "1GB/s", 2, true, 1,
+		 4}, /* 5 s in 2, and the link between a and b: as slow as one worker */
 		{"2", "1GB/s", 2, false, 2, 3},
-		{"4", "1GB/s", 10, false, 2, 1 + 1.6 / 3}, /* three replicas of a: 2 * 2/3 * 4 GB in 10 microbatches */
+		{"4", "1GB/s", 10, false, 2,
+		 1 + 1.6 / 3}, /* three replicas of a: 2 * 2/3 * 4 GB in 10 microbatches */
 		{"4", "1GB/s", 10, true, 2, 1 + 1.6 / 3}, /* three links with 4 s among them to b */
 		{"1x2", "1B/s,1GB/s", 10, true, 1, 2.5},  /* nobody uses the inner link */
 		{"2x1", "1GB/s,1B/s", 10, true, 1, 2.5},
 	};
 	struct orr_graph *g = parse_graph(two);
 	struct orr_ideals *x = make_ideals(g, 100);
-	struct orr_hierarchy_options o = {.activations = cases[_i].activations, .n_microbatches = cases[_i].m,
-	                                  .least_in_flight = 1};
+	struct orr_hierarchy_options o = {.activations = cases[_i].activations,
+					  .n_microbatches = cases[_i].m,
+					  .least_in_flight = 1};
 	struct orr_hierarchy *h = search(g, x, cases[_i].workers, cases[_i].links, o);
 
 	ck_assert_double_eq_tol(h->slowest_s, cases[_i].slowest_s, 1e-9);
@@ -125,11 +136,13 @@ START_TEST(ideals_are_counted)
 }
 END_TEST
 
-/* h costs nothing, nor do i and j, which read nothing else: three prefixes of a chain of two are left. */
+/* h costs nothing, nor do i and j, which read nothing else: three prefixes of a chain of two are
+ * left. */
 START_TEST(what_reads_only_free_operators_makes_no_cuts)
 {
-	struct orr_graph *g = parse_graph("digraph g { node [forward=0]; h; i; j; k [stash=1]; node [forward=1]; a; b;"
-	                                  "h -> i -> a -> b; h -> j -> b; h -> k }");
+	struct orr_graph *g = parse_graph(
+		"digraph g { node [forward=0]; h; i; j; k [stash=1]; node [forward=1]; a; b;"
+		"h -> i -> a -> b; h -> j -> b; h -> k }");
 	struct orr_ideals *x = make_ideals(g, 100);
 
 	ck_assert_int_eq(x->n, 2 * 3); /* what keeps a stash is not free */
@@ -158,7 +171,8 @@ START_TEST(memory_forbids_stages)
 {
 	struct orr_graph *g = parse_graph(two);
 	struct orr_ideals *x = make_ideals(g, 100);
-	struct orr_hierarchy_options o = {.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .least_in_flight = 1,
+	struct orr_hierarchy_options o = {.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
+					  .least_in_flight = 1,
 					  .memory_bytes = INT64_C(12000000000)};
 	struct orr_hierarchy *h = search(g, x, "2", NULL, o);
 
@@ -188,29 +202,34 @@ START_TEST(wrong_levels_are_refused)
 	struct orr_levels levels;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&levels, cases[_i].workers, cases[_i].links, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_levels_parse(&levels, cases[_i].workers, cases[_i].links, &err),
+			 ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, cases[_i].message), "%s", err.msg);
 }
 END_TEST
 
 /* ---- whole plans ---- */
 
-static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers, struct orr_plan_options o)
+static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
+				  struct orr_plan_options o)
 {
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
 	o.samples = 1;
 	o.flops_per_s = 1e10;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) && !orr_plan_create(&plan, g, &o, &err), "%s",
-	              err.msg);
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) &&
+			      !orr_plan_create(&plan, g, &o, &err),
+		      "%s", err.msg);
 	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
 	return plan;
 }
 
-static void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash, int64_t parameters)
+static void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash,
+		      int64_t parameters)
 {
-	struct orr_study_costs costs = {forward * ORR_UNIT_NS, backward * ORR_UNIT_NS, -1, -1, stash, parameters, true};
+	struct orr_study_costs costs = {
+		forward * ORR_UNIT_NS, backward * ORR_UNIT_NS, -1, -1, stash, parameters, true};
 	struct orr_error err = {""};
 
 	ck_assert_msg(!orr_graph_set_costs(g, &costs, &err), "%s", err.msg);
@@ -232,7 +251,8 @@ START_TEST(branches_side_by_side_beat_the_chain)
 	struct orr_plan *plan;
 
 	set_costs(g, 1, cases[_i].backward, 1, 0);
-	plan = make_plan(g, cases[_i].workers, (struct orr_plan_options){.straight = true, .n_microbatches = 16});
+	plan = make_plan(g, cases[_i].workers,
+			 (struct orr_plan_options){.straight = true, .n_microbatches = 16});
 	ck_assert(plan->side_by_side && plan->dag.fits && plan->chain.fits);
 	ck_assert_int_eq(plan->dag.makespan_ns, cases[_i].dag * ORR_UNIT_NS);
 	ck_assert_int_eq(plan->chain.makespan_ns, cases[_i].chain * ORR_UNIT_NS);
@@ -247,27 +267,34 @@ END_TEST
 START_TEST(replicas_share_the_microbatches)
 {
 	/* [Narayanan19] figure 8: the first stage takes twice as long and has two replicas */
-	struct orr_graph *g = parse_graph("digraph g { a [forward=2 backward=2]; b [forward=1 backward=1]; a -> b }");
+	struct orr_graph *g = parse_graph(
+		"digraph g { a [forward=2 backward=2]; b [forward=1 backward=1]; a -> b }");
 	struct orr_plan *plan = make_plan(g, "3", (struct orr_plan_options){.n_microbatches = 30});
 
 	ck_assert_double_eq_tol(plan->slowest_s, 2, 1e-9);
 	ck_assert_double_eq_tol(plan->one_worker_s, 6, 1e-9);
-	/* 6 units on each of three workers for every three microbatches, and what it takes to fill and drain */
+	/* 6 units on each of three workers for every three microbatches, and what it takes to fill
+	 * and drain */
 	ck_assert_int_le(plan->figures->makespan_ns, 66 * ORR_UNIT_NS);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
 END_TEST
 
-/* Two groups of two workers: a pipeline inside each, and the groups share the microbatches. What a microbatch sends
- * stays on the fast links; only gradients go between groups. */
+/* Two groups of two workers: a pipeline inside each, and the groups share the microbatches. What a
+ * microbatch sends stays on the fast links; only gradients go between groups. */
 START_TEST(levels_place_what_talks_much_close_together)
 {
 	static const int workers[] = {0, 2, 1, 3};
-	struct orr_graph *g = parse_graph("digraph g { node [forward=50 backward=50 parameters=\"10B\" activation=\"100B\"];"
-	                                  "a -> b }");
-	struct orr_plan_options o = {.n_microbatches = 4, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .memory_bytes = 40, .activations = true,
-	                             .samples = 1, .flops_per_s = 1};
+	struct orr_graph *g = parse_graph(
+		"digraph g { node [forward=50 backward=50 parameters=\"10B\" activation=\"100B\"];"
+		"a -> b }");
+	struct orr_plan_options o = {.n_microbatches = 4,
+				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
+				     .memory_bytes = 40,
+				     .activations = true,
+				     .samples = 1,
+				     .flops_per_s = 1};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
@@ -284,7 +311,9 @@ END_TEST
 
 START_TEST(memory_is_counted_as_the_simulator_does)
 {
-	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM};
+	struct orr_plan_options o = {.straight = true,
+				     .n_microbatches = 16,
+				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM};
 	struct orr_graph *g = read_graph("chain:4");
 	struct orr_error err = {""};
 	struct orr_plan *plan;
@@ -301,18 +330,24 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	o.flops_per_s = 1;
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no plan fits --memory 3 kB") && strstr(err.msg, "on worker 0") &&
-	                      strstr(err.msg, "100 B more, for parameters (12 B a parameter: 4 weights, 4 gradient, 4 momentum) and 1 stash: ") && strstr(err.msg, "what fits is --memory 3100B"),
-	              "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "no plan fits --memory 3 kB") &&
+			      strstr(err.msg, "on worker 0") &&
+			      strstr(err.msg, "100 B more, for parameters (12 B a parameter: 4 "
+					      "weights, 4 gradient, 4 momentum) and 1 stash: ") &&
+			      strstr(err.msg, "what fits is --memory 3100B"),
+		      "%s", err.msg);
 	orr_graph_destroy(g);
 }
 END_TEST
 
-/* Fewer microbatches in flight fit less memory: a step is no longer than that of 1F1B* with as many [Beaumont21]. */
+/* Fewer microbatches in flight fit less memory: a step is no longer than that of 1F1B* with as many
+ * [Beaumont21]. */
 START_TEST(less_memory_holds_fewer_microbatches)
 {
 	static const int period[] = {12, 6, 6, 3}; /* of 1F1B*, with 1, 2, 2 and 4 */
-	struct orr_plan_options o = {.straight = true, .n_microbatches = 16, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM};
+	struct orr_plan_options o = {.straight = true,
+				     .n_microbatches = 16,
+				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM};
 	struct orr_graph *g = read_graph("chain:4");
 
 	set_costs(g, 1, 2, 100, 1000);
@@ -324,7 +359,8 @@ START_TEST(less_memory_holds_fewer_microbatches)
 		ck_assert_int_eq(plan->dag.memory_bytes, o.memory_bytes);
 		ck_assert_int_eq(plan->in_flight, held);
 		ck_assert_int_eq(plan->wanted_bytes, held < 4 ? 3400 : 0);
-		ck_assert_int_le(plan->figures->makespan_ns, (15 * period[held - 1] + 12) * ORR_UNIT_NS);
+		ck_assert_int_le(plan->figures->makespan_ns,
+				 (15 * period[held - 1] + 12) * ORR_UNIT_NS);
 		orr_plan_destroy(plan);
 	}
 	orr_graph_destroy(g);
@@ -335,10 +371,15 @@ END_TEST
 START_TEST(what_is_said_to_fit_fits)
 {
 	/* evenly cut by time, the parameters are uneven */
-	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1 parameters=\"100B\"]; a; b; node "
-	                                  "[forward=3 backward=3 parameters=\"50B\"]; c; a -> b -> c }");
-	struct orr_plan_options o = {.straight = true, .n_microbatches = 4, .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM, .memory_bytes = 299,
-	                             .samples = 1, .flops_per_s = 1};
+	struct orr_graph *g = parse_graph(
+		"digraph g { node [forward=1 backward=1 parameters=\"100B\"]; a; b; node "
+		"[forward=3 backward=3 parameters=\"50B\"]; c; a -> b -> c }");
+	struct orr_plan_options o = {.straight = true,
+				     .n_microbatches = 4,
+				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
+				     .memory_bytes = 299,
+				     .samples = 1,
+				     .flops_per_s = 1};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
@@ -353,13 +394,15 @@ START_TEST(what_is_said_to_fit_fits)
 }
 END_TEST
 
-/* What profile writes: jobs take an overhead each, and updates come once a step. On two stages of F = 1 and
- * B = 2 + 1 with an overhead of 1: (m + P - 1) (2 + 4), then stage 0 updates for 5 + 1. */
+/* What profile writes: jobs take an overhead each, and updates come once a step. On two stages of F
+ * = 1 and B = 2 + 1 with an overhead of 1: (m + P - 1) (2 + 4), then stage 0 updates for 5 + 1. */
 START_TEST(updates_and_overheads_are_planned_for)
 {
-	struct orr_graph *g = parse_graph("digraph g { overhead=1; node [forward=1 backward=2 weight=1 update=5];"
-	                                  "a -> b }");
-	struct orr_plan *plan = make_plan(g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 10});
+	struct orr_graph *g =
+		parse_graph("digraph g { overhead=1; node [forward=1 backward=2 weight=1 update=5];"
+			    "a -> b }");
+	struct orr_plan *plan = make_plan(
+		g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 10});
 
 	ck_assert_int_eq(plan->figures->makespan_ns, (11 * 6 + 6) * ORR_UNIT_NS);
 	/* a tenth of an update and its overhead for each of ten microbatches */
@@ -368,7 +411,7 @@ START_TEST(updates_and_overheads_are_planned_for)
 	orr_graph_destroy(g);
 	/* what is updated long leaves the worker that computes long */
 	g = parse_graph("digraph g { a [forward=1 backward=1 update=32]; b [forward=1 backward=1];"
-	                "c [forward=1 backward=1]; d [forward=1 backward=1]; a -> b -> c -> d }");
+			"c [forward=1 backward=1]; d [forward=1 backward=1]; a -> b -> c -> d }");
 	plan = make_plan(g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 8});
 	ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* a | b c d */
 	orr_plan_destroy(plan);
@@ -379,9 +422,10 @@ END_TEST
 START_TEST(memory_moves_the_cut)
 {
 	/* evenly cut, the first stage would hold two large stashes */
-	struct orr_graph *g = parse_graph("digraph g { a [forward=1 backward=1 stash=\"60B\"];"
-	                                  "b [forward=1 backward=1 stash=\"60B\"]; c [forward=1 backward=1];"
-	                                  "d [forward=1 backward=1]; a -> b -> c -> d }");
+	struct orr_graph *g =
+		parse_graph("digraph g { a [forward=1 backward=1 stash=\"60B\"];"
+			    "b [forward=1 backward=1 stash=\"60B\"]; c [forward=1 backward=1];"
+			    "d [forward=1 backward=1]; a -> b -> c -> d }");
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .memory_bytes = 120};
 	struct orr_plan *plan = make_plan(g, "2", o);
 
@@ -398,23 +442,28 @@ END_TEST
 
 START_TEST(pins_are_kept)
 {
-	static const char text[] = "digraph g { node [forward=1 backward=1]; a [stage=0]; b [stage=0]; c [stage=0];"
-	                           "d [stage=1]; e [stage=%d]; a -> b -> c -> d -> e }";
+	static const char text[] =
+		"digraph g { node [forward=1 backward=1]; a [stage=0]; b [stage=0]; c [stage=0];"
+		"d [stage=1]; e [stage=%d]; a -> b -> c -> d -> e }";
 	char source[300];
 	struct orr_plan_options o = {.n_microbatches = 8};
 
 	for (int last = 1; last <= 2; last++) { /* as many stages as workers, and one more */
-		struct orr_graph *g = parse_graph((snprintf(source, sizeof(source), text, last), source));
+		struct orr_graph *g =
+			parse_graph((snprintf(source, sizeof(source), text, last), source));
 		struct orr_plan *plan = make_plan(g, "2", o);
 
 		ck_assert_int_eq(plan->pipeline->n_stages, last + 1);
 		for (int i = 0; i < 5; i++)
-			ck_assert_int_eq(plan->pipeline->stage_of[i], i < 3 ? 0 : i == 3 ? 1 : last);
+			ck_assert_int_eq(plan->pipeline->stage_of[i], i < 3    ? 0
+								      : i == 3 ? 1
+									       : last);
 		ck_assert_int_eq(plan->replicas[0], 1);
 		ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* 3 operators of 2 */
 		ck_assert(plan->in_pieces == (last == 2));
 		if (last == 2)
-			ck_assert_int_eq(plan->workers[plan->first[1]], plan->workers[plan->first[2]]);
+			ck_assert_int_eq(plan->workers[plan->first[1]],
+					 plan->workers[plan->first[2]]);
 		orr_plan_destroy(plan);
 		o.unpin = o.straight = true;
 		plan = make_plan(g, "5", o);
@@ -428,21 +477,30 @@ END_TEST
 
 START_TEST(a_cost_that_is_missing_among_others_is_refused)
 {
-	static const char *const lost[][2] = {{"", "no forward"}, {"backward=2", "no forward"}, {"forward=1", "no backward"},
-	                                      {"forward=1 backward=2", NULL}};
+	static const char *const lost[][2] = {{"", "no forward"},
+					      {"backward=2", "no forward"},
+					      {"forward=1", "no backward"},
+					      {"forward=1 backward=2", NULL}};
 	char source[300];
 
 	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost); i++) {
-		struct orr_graph *g = parse_graph((snprintf(source, sizeof(source), "digraph { x [op=input columns=\"0:8\"];"
-			"y [op=input columns=\"8\"]; a [op=linear features=4 forward=1 backward=2]; b [op=linear features=1 %s];"
-			"l [op=mse forward=1 backward=1]; x -> a -> b -> l; y -> l }", lost[i][0]), source));
+		struct orr_graph *g = parse_graph(
+			(snprintf(source, sizeof(source),
+				  "digraph { x [op=input columns=\"0:8\"];"
+				  "y [op=input columns=\"8\"]; a [op=linear features=4 forward=1 "
+				  "backward=2]; b [op=linear features=1 %s];"
+				  "l [op=mse forward=1 backward=1]; x -> a -> b -> l; y -> l }",
+				  lost[i][0]),
+			 source));
 		struct orr_plan_options o = {.n_microbatches = 1, .samples = 1, .flops_per_s = 1e9};
 		struct orr_plan *plan = NULL;
 		struct orr_error err = {""};
 
 		ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
 		ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), lost[i][1] ? ORR_E_INPUT : 0);
-		ck_assert_msg(!lost[i][1] || (strstr(err.msg, "node b: ") && strstr(err.msg, lost[i][1])), "%s", err.msg);
+		ck_assert_msg(!lost[i][1] ||
+				      (strstr(err.msg, "node b: ") && strstr(err.msg, lost[i][1])),
+			      "%s", err.msg);
 		orr_plan_destroy(plan);
 		orr_graph_destroy(g);
 	}
@@ -451,7 +509,8 @@ END_TEST
 
 START_TEST(nothing_that_takes_time_is_refused)
 {
-	struct orr_graph *g = parse_graph("digraph g { a [parameters=\"1kB\"]; b [parameters=\"1kB\"]; a -> b }");
+	struct orr_graph *g =
+		parse_graph("digraph g { a [parameters=\"1kB\"]; b [parameters=\"1kB\"]; a -> b }");
 	struct orr_plan_options o = {.n_microbatches = 1, .samples = 1, .flops_per_s = 1};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};

@@ -1,5 +1,6 @@
-/* The planner beside brute force: every way to cut 200 random DAGs into stages and to give these replicas, with what
- * each link carries. What a plan takes is computed here from the random numbers alone. */
+/* The planner beside brute force: every way to cut 200 random DAGs into stages and to give these
+ * replicas, with what each link carries. What a plan takes is computed here from the random numbers
+ * alone. */
 #include <check.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,8 +31,10 @@ static unsigned draw(unsigned *state, unsigned n)
 static struct model draw_model(unsigned seed)
 {
 	unsigned x = seed * 2654435761u + 1;
-	struct model a = {.n = 3 + (int)draw(&x, MOST - 2), .n_workers = 2 + (int)draw(&x, 4), .m = 1 + (int)draw(&x, 12),
-	                  .straight = draw(&x, 3) == 0};
+	struct model a = {.n = 3 + (int)draw(&x, MOST - 2),
+			  .n_workers = 2 + (int)draw(&x, 4),
+			  .m = 1 + (int)draw(&x, 12),
+			  .straight = draw(&x, 3) == 0};
 	unsigned dense = 1 + draw(&x, 3);
 
 	a.kilobytes_per_ms = draw(&x, 6) ? 1 + (int)draw(&x, 20) : 0;
@@ -85,7 +88,8 @@ static double slowest(const struct model *a, const int *stage_of, const int *rep
 				bool sent = false;
 
 				for (int k2 = i + 1; k2 < a->n; k2++)
-					sent = sent || (stage_of[i] == s && stage_of[k2] == to && a->reads[k2][i]);
+					sent = sent || (stage_of[i] == s && stage_of[k2] == to &&
+							a->reads[k2][i]);
 				bytes += sent ? a->activation[i] : 0;
 			}
 			time = 2 * bytes / a->kilobytes_per_ms / meet(r, replicas[to]);
@@ -96,7 +100,8 @@ static double slowest(const struct model *a, const int *stage_of, const int *rep
 }
 
 /* Give stage s and those after it all numbers of replicas that the workers left allow. */
-static double try_replicas(const struct model *a, const int *stage_of, int *replicas, int n_stages, int s, int left)
+static double try_replicas(const struct model *a, const int *stage_of, int *replicas, int n_stages,
+			   int s, int left)
 {
 	double best = 1e30;
 
@@ -122,7 +127,9 @@ static double try_stages(const struct model *a, int *stage_of, int i, int n_stag
 	if (i == a->n || i == MOST) { /* gcc does not know that n is at most MOST */
 		for (int k = 0; k < i; k++)
 			used |= 1u << stage_of[k];
-		return used == (1u << n_stages) - 1 ? try_replicas(a, stage_of, replicas, n_stages, 0, a->n_workers) : best;
+		return used == (1u << n_stages) - 1
+			       ? try_replicas(a, stage_of, replicas, n_stages, 0, a->n_workers)
+			       : best;
 	}
 	for (int k = 0; k < i; k++)
 		if (a->reads[i][k] && stage_of[k] > first)
@@ -160,27 +167,36 @@ static struct orr_graph *make_graph(const struct model *a)
 	size_t n = (size_t)snprintf(text, sizeof(text), "digraph {\n");
 
 	for (int i = 0; i < a->n; i++)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "n%d [forward=\"%dms\" backward=\"%dms\" update=\"%dms\" "
-		                      "parameters=\"%dkB\" activation=\"%dkB\"];\n", i, a->work[i] / 2,
-		                      a->work[i] - a->work[i] / 2, a->update[i], a->parameters[i], a->activation[i]);
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "n%d [forward=\"%dms\" backward=\"%dms\" update=\"%dms\" "
+				      "parameters=\"%dkB\" activation=\"%dkB\"];\n",
+				      i, a->work[i] / 2, a->work[i] - a->work[i] / 2, a->update[i],
+				      a->parameters[i], a->activation[i]);
 	for (int i = 0; i < a->n; i++)
 		for (int k = 0; k < i; k++)
 			if (a->reads[i][k])
-				n += (size_t)snprintf(text + n, sizeof(text) - n, "n%d -> n%d;\n", k, i);
+				n += (size_t)snprintf(text + n, sizeof(text) - n, "n%d -> n%d;\n",
+						      k, i);
 	(void)snprintf(text + n, sizeof(text) - n, "}\n");
 	ck_assert_msg(orr_graph_parse(&g, "random.dot", text, &err) == 0, "%s: %s", err.msg, text);
 	return g;
 }
 
-static struct orr_plan *make_plan(const struct model *a, const struct orr_graph *g, const char *workers, const char *links)
+static struct orr_plan *make_plan(const struct model *a, const struct orr_graph *g,
+				  const char *workers, const char *links)
 {
-	struct orr_plan_options o = {.activations = true, .straight = a->straight, .n_microbatches = a->m, .samples = 1,
-	                             .flops_per_s = 1};
+	struct orr_plan_options o = {.activations = true,
+				     .straight = a->straight,
+				     .n_microbatches = a->m,
+				     .samples = 1,
+				     .flops_per_s = 1};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL, &err) &&
-	                      !orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+	ck_assert_msg(
+		!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL, &err) &&
+			!orr_plan_create(&plan, g, &o, &err),
+		"%s", err.msg);
 	return plan;
 }
 
@@ -194,20 +210,23 @@ START_TEST(no_cut_is_faster_than_the_plan)
 	char workers[20], links[60];
 
 	(void)snprintf(workers, sizeof(workers), two_levels ? "1x%d" : "%d", a.n_workers);
-	(void)snprintf(links, sizeof(links), two_levels ? "1B/s,%dMB/s" : "%dMB/s", a.kilobytes_per_ms);
+	(void)snprintf(links, sizeof(links), two_levels ? "1B/s,%dMB/s" : "%dMB/s",
+		       a.kilobytes_per_ms);
 	plan = make_plan(&a, g, workers, links);
 	ck_assert(!plan->coarse);
 	ck_assert_msg(plan->slowest_s > best * (1 - 1e-6) && plan->slowest_s < best * (1 + 1e-6),
-	              "case %d: %.9f s, and %.9f s is possible", _i, plan->slowest_s, best);
+		      "case %d: %.9f s, and %.9f s is possible", _i, plan->slowest_s, best);
 	ck_assert(plan->fastest);
 	/* what the simulator finds takes no less */
-	ck_assert_double_ge((double)plan->figures->makespan_ns * 1e-9, plan->slowest_s * a.m * (1 - 1e-6));
+	ck_assert_double_ge((double)plan->figures->makespan_ns * 1e-9,
+			    plan->slowest_s * a.m * (1 - 1e-6));
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
 END_TEST
 
-/* On groups of workers the search is not exact; what a plan is said to take still is no more than the simulator finds. */
+/* On groups of workers the search is not exact; what a plan is said to take still is no more than
+ * the simulator finds. */
 START_TEST(no_step_is_faster_than_its_slowest_stage)
 {
 	static const char *const workers[] = {"2x2", "3x2", "2x3", "2x2x2"};
@@ -217,10 +236,11 @@ START_TEST(no_step_is_faster_than_its_slowest_stage)
 	char links[60];
 
 	a.straight = false;
-	(void)snprintf(links, sizeof(links), "%dMB/s,%dMB/s%s", 8 * a.kilobytes_per_ms, a.kilobytes_per_ms,
-	               _i % 4 == 3 ? ",1MB/s" : "");
+	(void)snprintf(links, sizeof(links), "%dMB/s,%dMB/s%s", 8 * a.kilobytes_per_ms,
+		       a.kilobytes_per_ms, _i % 4 == 3 ? ",1MB/s" : "");
 	plan = make_plan(&a, g, workers[_i % 4], links);
-	ck_assert_double_ge((double)plan->figures->makespan_ns * 1e-9, plan->slowest_s * a.m * (1 - 1e-6));
+	ck_assert_double_ge((double)plan->figures->makespan_ns * 1e-9,
+			    plan->slowest_s * a.m * (1 - 1e-6));
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }

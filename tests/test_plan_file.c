@@ -26,22 +26,26 @@ static struct orr_graph *read_graph(const char *source)
 	return g;
 }
 
-static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers, struct orr_plan_options o)
+static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
+				  struct orr_plan_options o)
 {
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
 	o.samples = 1;
 	o.flops_per_s = 1e10;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) && !orr_plan_create(&plan, g, &o, &err), "%s",
-	              err.msg);
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) &&
+			      !orr_plan_create(&plan, g, &o, &err),
+		      "%s", err.msg);
 	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
 	return plan;
 }
 
-static void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash, int64_t parameters)
+static void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash,
+		      int64_t parameters)
 {
-	struct orr_study_costs costs = {forward * ORR_UNIT_NS, backward * ORR_UNIT_NS, -1, -1, stash, parameters, true};
+	struct orr_study_costs costs = {
+		forward * ORR_UNIT_NS, backward * ORR_UNIT_NS, -1, -1, stash, parameters, true};
 	struct orr_error err = {""};
 
 	ck_assert_msg(!orr_graph_set_costs(g, &costs, &err), "%s", err.msg);
@@ -52,7 +56,8 @@ static char path[] = "/tmp/orrery-plan-XXXXXX.json";
 static json_t *plan_json(void)
 {
 	struct orr_graph *g = read_graph("towers:2,2/1");
-	struct orr_plan *plan = make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
+	struct orr_plan *plan =
+		make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
 	json_t *json = orr_plan_json(plan, true, NULL);
 
 	ck_assert_ptr_nonnull(json);
@@ -64,7 +69,8 @@ static json_t *plan_json(void)
 START_TEST(a_plan_is_read_back_as_written)
 {
 	struct orr_graph *g = read_graph("towers:2,2/1");
-	struct orr_plan *plan = make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
+	struct orr_plan *plan =
+		make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
 	json_t *json = plan_json();
 	struct orr_choice choice;
 	struct orr_error err = {""};
@@ -76,7 +82,7 @@ START_TEST(a_plan_is_read_back_as_written)
 	ck_assert_mem_eq(stage_of, plan->pipeline->stage_of, sizeof(stage_of));
 	for (int j = 0; j < plan->jobs->n_jobs; j++)
 		ck_assert(choice.table->compute[j] == plan->jobs->compute[j] &&
-		          choice.table->priority[j] == plan->jobs->priority[j]);
+			  choice.table->priority[j] == plan->jobs->priority[j]);
 	orr_choice_fini(&choice);
 	json_decref(json);
 	orr_plan_destroy(plan);
@@ -113,7 +119,8 @@ static const struct {
 	{"", "flops", "0", "flops: no FLOP per second"},
 	{"", "batch", "5", "batch: not that of its samples and microbatches"},
 	{"stages", "workers", "[]", "a stage without workers"},
-	{"stages", "workers", "[0.5]", "stage 0, workers: give every one once, as a number below 5"},
+	{"stages", "workers", "[0.5]",
+	 "stage 0, workers: give every one once, as a number below 5"},
 	{"stages", "workers", "[5]", "stage 0, workers"},
 	{"stages", "workers", "[0, 0]", "stage 0, workers"},
 	{"stages", "workers", "[1]", "worker 0 has job 0F0, and is not of the workers of stage 0"},
@@ -130,14 +137,16 @@ static const struct {
 	{"", "text", "[]", "text: no graph"},
 	{"", "levels", "{}", "levels: no list"},
 	{"", "levels", "[{\"workers\": 5}]", "levels: each has workers and a bandwidth"},
-	{"", "levels", "[{\"workers\": 4, \"bandwidth\": 1}]", "levels: of another number of workers"},
+	{"", "levels", "[{\"workers\": 4, \"bandwidth\": 1}]",
+	 "levels: of another number of workers"},
 };
 #define N_EDITED ((int)(sizeof(edited) / sizeof(edited[0])))
 
 START_TEST(an_edited_plan_is_refused)
 {
 	json_t *json = plan_json(), *value = json_loads(edited[_i].value, JSON_DECODE_ANY, NULL);
-	json_t *of = *edited[_i].of ? json_array_get(json_object_get(json, edited[_i].of), 0) : json;
+	json_t *of =
+		*edited[_i].of ? json_array_get(json_object_get(json, edited[_i].of), 0) : json;
 	struct orr_choice choice;
 	struct orr_error err = {""};
 
@@ -152,7 +161,8 @@ END_TEST
 START_TEST(an_order_that_deadlocks_is_refused)
 {
 	json_t *json = plan_json();
-	json_t *order = json_object_get(json_array_get(json_object_get(json, "worker"), 4), "order");
+	json_t *order =
+		json_object_get(json_array_get(json_object_get(json, "worker"), 4), "order");
 	struct orr_graph *g = read_graph("towers:2,2/1");
 	struct orr_machine machine = orr_machine_default(5);
 	struct orr_pipeline *p = NULL;
@@ -162,13 +172,15 @@ START_TEST(an_order_that_deadlocks_is_refused)
 	int stage_of[5];
 
 	/* the backward before its forward */
-	ck_assert_int_eq(json_array_insert_new(order, 0, json_deep_copy(json_array_get(order, 1))), 0);
+	ck_assert_int_eq(json_array_insert_new(order, 0, json_deep_copy(json_array_get(order, 1))),
+			 0);
 	ck_assert_int_eq(json_array_remove(order, 2), 0);
 	ck_assert_int_eq(json_dump_file(json, path, 0), 0);
 	ck_assert_msg(!orr_choice_init(&choice, path, &err), "%s", err.msg);
 	ck_assert_msg(!orr_plan_file_stages(choice.plan, g, stage_of, &err) &&
-	                      !orr_partition_as(&p, g, &machine, stage_of, 5, 1, &err) &&
-	                      !orr_pipeline_set_step(p, 5, 4, &err), "%s", err.msg);
+			      !orr_partition_as(&p, g, &machine, stage_of, 5, 1, &err) &&
+			      !orr_pipeline_set_step(p, 5, 4, &err),
+		      "%s", err.msg);
 	ck_assert_int_eq(orr_jobs_create(&jobs, p, &choice.schedule, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "4B0") && strstr(err.msg, "4F0"), "%s", err.msg);
 	orr_pipeline_destroy(p);

@@ -18,11 +18,16 @@ struct costs {
 	int64_t forward, backward, weight, stash_bytes, parameter_bytes, activation_bytes;
 };
 
-static struct orr_plan *make(struct orr_graph **g, const char *source, const struct costs *c, const char *workers,
-                             const char *links, struct orr_plan_options o)
+static struct orr_plan *make(struct orr_graph **g, const char *source, const struct costs *c,
+			     const char *workers, const char *links, struct orr_plan_options o)
 {
-	struct orr_study_costs costs = {c->forward * ORR_UNIT_NS, c->backward * ORR_UNIT_NS, c->weight * ORR_UNIT_NS,
-	                                c->activation_bytes, c->stash_bytes, c->parameter_bytes, true};
+	struct orr_study_costs costs = {c->forward * ORR_UNIT_NS,
+					c->backward * ORR_UNIT_NS,
+					c->weight * ORR_UNIT_NS,
+					c->activation_bytes,
+					c->stash_bytes,
+					c->parameter_bytes,
+					true};
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
@@ -31,8 +36,9 @@ static struct orr_plan *make(struct orr_graph **g, const char *source, const str
 	o.activations = true;
 	o.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
 	ck_assert_msg(!orr_graph_read(g, source, &err) && !orr_graph_set_costs(*g, &costs, &err) &&
-	                      !orr_levels_parse(&o.levels, workers, links, &err) &&
-	                      !orr_plan_create(&plan, *g, &o, &err), "%s", err.msg);
+			      !orr_levels_parse(&o.levels, workers, links, &err) &&
+			      !orr_plan_create(&plan, *g, &o, &err),
+		      "%s", err.msg);
 	return plan;
 }
 
@@ -41,7 +47,9 @@ static int64_t most_memory(const struct orr_plan *plan)
 	int64_t most = 0;
 
 	for (int w = 0; w < plan->figures->n_workers; w++)
-		most = plan->figures->worker[w].memory_bytes > most ? plan->figures->worker[w].memory_bytes : most;
+		most = plan->figures->worker[w].memory_bytes > most
+			       ? plan->figures->worker[w].memory_bytes
+			       : most;
 	return most;
 }
 
@@ -61,11 +69,15 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 		{"chain:4", "4", "100B/s", {1, 2, 1, 100, 0, 100}, 8, 0, 0},
 		{"towers:2,1/2", "5", "50B/s", {1, 2, 2, 10, 0, 100}, 6, 0, 0},
 	};
-	struct orr_plan_options o = {.straight = true, .n_microbatches = cases[_i].m, .memory_bytes = cases[_i].memory};
+	struct orr_plan_options o = {
+		.straight = true, .n_microbatches = cases[_i].m, .memory_bytes = cases[_i].memory};
 	struct orr_graph *g = NULL, *g_again = NULL;
-	struct orr_plan *plan = make(&g, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
-	struct orr_plan *again = make(&g_again, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
-	int64_t before_ns = plan->figures->makespan_ns, memory = cases[_i].memory ? cases[_i].memory : most_memory(plan);
+	struct orr_plan *plan =
+		make(&g, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
+	struct orr_plan *again = make(&g_again, cases[_i].graph, &cases[_i].costs,
+				      cases[_i].workers, cases[_i].links, o);
+	int64_t before_ns = plan->figures->makespan_ns,
+		memory = cases[_i].memory ? cases[_i].memory : most_memory(plan);
 	struct orr_error err = {""};
 
 	ck_assert_msg(!orr_plan_search(plan, 0, &err), "%s", err.msg);
@@ -82,7 +94,7 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 	ck_assert_msg(!orr_plan_search(again, 0, &err), "%s", err.msg);
 	ck_assert_int_eq(again->jobs->n_jobs, plan->jobs->n_jobs);
 	ck_assert_mem_eq(again->timeline->start_ns, plan->timeline->start_ns,
-	                 (size_t)plan->jobs->n_jobs * sizeof(*plan->timeline->start_ns));
+			 (size_t)plan->jobs->n_jobs * sizeof(*plan->timeline->start_ns));
 	orr_plan_destroy(plan);
 	orr_plan_destroy(again);
 	orr_graph_destroy(g);
@@ -94,7 +106,7 @@ START_TEST(replicas_are_not_searched)
 {
 	struct orr_graph *g = NULL;
 	struct orr_plan *plan = make(&g, "chain:1", &(struct costs){1, 1, 1, 0, 0, 0}, "2", NULL,
-	                             (struct orr_plan_options){.n_microbatches = 4});
+				     (struct orr_plan_options){.n_microbatches = 4});
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_plan_search(plan, 0, &err), ORR_E_INPUT);
@@ -112,12 +124,14 @@ START_TEST(links_are_respected)
 	struct orr_machine machine = orr_machine_default(4);
 	struct way found, named;
 
-	machine.bandwidth_bytes_per_s = _i ? 50 : 100; /* a transfer takes as long as a pass, or twice */
+	machine.bandwidth_bytes_per_s =
+		_i ? 50 : 100; /* a transfer takes as long as a pass, or twice */
 	p->bandwidth_bytes_per_s = machine.bandwidth_bytes_per_s;
 	way_init_on(&found, p, "auto:memory=8", &machine, 8);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		way_init_on(&named, p, names[i], &machine, 8);
-		ck_assert_msg(found.figures->makespan_ns <= named.figures->makespan_ns, "%s", names[i]);
+		ck_assert_msg(found.figures->makespan_ns <= named.figures->makespan_ns, "%s",
+			      names[i]);
 		ck_assert_int_le(found.figures->lower_bound_ns, named.figures->makespan_ns);
 		way_fini(&named);
 	}
@@ -126,13 +140,16 @@ START_TEST(links_are_respected)
 }
 END_TEST
 
-/* Six stages of work 3, 3, 2, 2, 1, 1 in an order in which only parts that are no neighbours are even. */
+/* Six stages of work 3, 3, 2, 2, 1, 1 in an order in which only parts that are no neighbours are
+ * even. */
 START_TEST(stages_are_placed_evenly)
 {
 	static const int64_t work[] = {3, 2, 1, 3, 2, 1};
 	struct orr_pipeline *p = make_pipeline(6, "0>1 1>2 2>3 3>4 4>5", 1, 1, 1, 0, 0, 0);
 	struct orr_search_options options = {.schedules = orr_schedules,
-					     .placement = ORR_PLACEMENT_PLAN, .effort = 1, .seed = 1};
+					     .placement = ORR_PLACEMENT_PLAN,
+					     .effort = 1,
+					     .seed = 1};
 	struct orr_search_result result;
 	struct orr_error err = {""};
 	int64_t n[6 * 8 * 3], load[3] = {0};

@@ -74,7 +74,8 @@ START_TEST(a_bound_that_cannot_be_is_refused_in_one_line)
 	static const char *const why[] = {
 		"schedule bad: its own order takes 24 units, less than the lower bound of "
 		"9223372037 units that it gives: correct bound_ns in its place()",
-		"schedule bad: the lower bound that it gives is negative: correct bound_ns in its place(), or "
+		"schedule bad: the lower bound that it gives is negative: correct bound_ns in its "
+		"place(), or "
 		"leave it 0"};
 	struct orr_pipeline *p = make_chain(3, 1, 1);
 	struct orr_machine machine = orr_machine_default(2);

@@ -23,7 +23,7 @@ static char model_name[] = "model.dot";
 
 /* input -> linear -> op -> linear -> loss: the first linear's weights show op's input gradient */
 static void build_around(struct small_model *m, enum orr_op op, int64_t in, int64_t width,
-                         int64_t out)
+			 int64_t out)
 {
 	int x = small_model_input(m, 0, in, 1.5), target = small_model_input(m, 20, out, 1.0);
 	int a = small_model_add(m, ORR_OP_LINEAR, width, x, -1), b = -1;
@@ -143,7 +143,7 @@ static void setup(struct fixture *f, int i)
 
 	build(&f->model, i);
 	small_data(f->values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN,
-	           models[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY ? models[i].out : 5, 3);
+		   models[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY ? models[i].out : 5, 3);
 	for (int64_t r = 0; r < N_SAMPLES; r++)
 		f->rows[r] = r;
 	f->n_parameters = reference_n_parameters(&f->model.graph);
@@ -170,13 +170,13 @@ static struct reference_pass *run_reference(const struct fixture *f)
 	struct reference_pass *pass = NULL;
 
 	ck_assert_int_eq(reference_pass_create(&pass, &f->model.graph, f->values, N_COLUMNS,
-	                                       f->rows, N_SAMPLES, f->exact),
-	                 0);
+					       f->rows, N_SAMPLES, f->exact),
+			 0);
 	return pass;
 }
 
 static float *run_staged(const struct fixture *f, int c, struct staged_options options,
-                         struct orr_metrics *metrics)
+			 struct orr_metrics *metrics)
 {
 	struct orr_pipeline *p = cut(&f->model, c);
 	float *gradient = malloc((size_t)f->n_parameters * sizeof(*gradient));
@@ -184,7 +184,7 @@ static float *run_staged(const struct fixture *f, int c, struct staged_options o
 
 	ck_assert_ptr_nonnull(gradient);
 	staged_step(p, &options, f->values, N_COLUMNS, f->parameters, gradient,
-	            metrics ? metrics : &ignored);
+		    metrics ? metrics : &ignored);
 	orr_pipeline_destroy(p);
 	return gradient;
 }
@@ -219,9 +219,9 @@ START_TEST(reference_agrees_with_finite_differences)
 		}
 		f.exact[k] = at;
 		ck_assert_msg(fabs((loss[1] - loss[0]) / (2 * h) - pass->gradient[k]) <= 1e-6,
-		              "%s: parameter %lld: %.9g by differences, %.9g by formula",
-		              models[_i].name, (long long)k, (loss[1] - loss[0]) / (2 * h),
-		              pass->gradient[k]);
+			      "%s: parameter %lld: %.9g by differences, %.9g by formula",
+			      models[_i].name, (long long)k, (loss[1] - loss[0]) / (2 * h),
+			      pass->gradient[k]);
 	}
 	reference_pass_destroy(pass);
 	teardown(&f);
@@ -230,7 +230,7 @@ END_TEST
 
 /* Relative to the largest value of the same operator. */
 static void check_close(const struct fixture *f, const float *x, const double *expected,
-                        const char *what)
+			const char *what)
 {
 	int64_t first = 0;
 
@@ -269,7 +269,7 @@ START_TEST(programs_agree_with_the_reference_under_every_cut)
 
 		check_close(&f, gradient, pass->gradient, models[_i / N_CUTS].name);
 		ck_assert_double_eq_tol(metrics.loss / N_SAMPLES, pass->loss,
-		                        1e-5 * pass->loss + 1e-12);
+					1e-5 * pass->loss + 1e-12);
 		ck_assert_int_eq(metrics.correct, pass->correct);
 		ck_assert_int_eq(metrics.classified, pass->classified);
 		free(gradient);
@@ -298,7 +298,7 @@ START_TEST(cut_split_partial_sums_and_recomputation_leave_every_bit)
 			options.recompute = how & 4;
 			gradient = run_staged(&f, c, options, &metrics);
 			ck_assert_mem_eq(gradient, expected,
-			                 (size_t)f.n_parameters * sizeof(*gradient));
+					 (size_t)f.n_parameters * sizeof(*gradient));
 			/* stages are visited in another order, so the sum in double may round */
 			ck_assert_double_le(fabs(metrics.loss - whole.loss), 1e-12 * whole.loss);
 			free(gradient);
@@ -349,7 +349,7 @@ START_TEST(three_readers_leave_every_bit_in_whatever_stages)
 			staged_init(p, 1, parameters);
 		staged_step(p, &options, values, N_COLUMNS, parameters, gradient[i > 0], &metrics);
 		ck_assert_mem_eq(gradient[i > 0], gradient[0],
-		                 (size_t)reference_n_parameters(&m.graph) * sizeof(float));
+				 (size_t)reference_n_parameters(&m.graph) * sizeof(float));
 		orr_pipeline_destroy(p);
 	}
 }
@@ -364,8 +364,13 @@ static const struct orr_rule rules[] = {
 START_TEST(thirty_steps_of_training_agree_with_the_reference)
 {
 	const struct orr_rule *r = &rules[_i];
-	struct reference_rule exact = {(enum reference_kind)r->optimizer, r->learning_rate, r->momentum,
-	                               r->beta1, r->beta2, r->epsilon, r->weight_decay};
+	struct reference_rule exact = {(enum reference_kind)r->optimizer,
+				       r->learning_rate,
+				       r->momentum,
+				       r->beta1,
+				       r->beta2,
+				       r->epsilon,
+				       r->weight_decay};
 	struct staged_options options = {.n = N_SAMPLES, .n_microbatches = 4};
 	int64_t rows[30 * N_SAMPLES];
 	double losses[30];
@@ -378,15 +383,15 @@ START_TEST(thirty_steps_of_training_agree_with_the_reference)
 	for (int i = 0; i < 30 * N_SAMPLES; i++)
 		rows[i] = i % N_SAMPLES;
 	ck_assert_int_eq(reference_train(&f.model.graph, f.values, N_COLUMNS, rows, N_SAMPLES, 30,
-	                                 &exact, f.exact, losses),
-	                 0);
+					 &exact, f.exact, losses),
+			 0);
 	for (int step = 0; step < 30; step++) {
 		struct orr_metrics metrics;
 		float *gradient = run_staged(&f, 2, options, &metrics);
 		const float *gradients[1] = {gradient};
 
 		ck_assert_double_eq_tol(metrics.loss / N_SAMPLES, losses[step],
-		                        1e-5 * losses[step]);
+					1e-5 * losses[step]);
 		orr_rule_step(r, step + 1, f.n_parameters, f.parameters, state, gradients, 1);
 		free(gradient);
 	}
@@ -437,13 +442,14 @@ START_TEST(drawn_weights_spread_evenly_over_their_range)
 		sum += (double)drawn[i] / bound;
 		squares += (double)drawn[i] * (double)drawn[i] / bound / bound;
 	}
-	ck_assert_double_eq_tol(sum / 4096, 0, 0.03);          /* sigma is 0.009 */
+	ck_assert_double_eq_tol(sum / 4096, 0, 0.03);           /* sigma is 0.009 */
 	ck_assert_double_eq_tol(squares / 4096, 1.0 / 3, 0.02); /* sigma is 0.0047 */
 	orr_pipeline_destroy(p);
 }
 END_TEST
 
-/* Rounded for sure, and not far: a bfloat16 has 8 significant bits. The same bits under every cut. */
+/* Rounded for sure, and not far: a bfloat16 has 8 significant bits. The same bits under every cut.
+ */
 START_TEST(bf16_gradients_are_near_and_do_not_follow_the_cut)
 {
 	struct staged_options plain = {.n = N_SAMPLES, .n_microbatches = 2};
@@ -462,7 +468,7 @@ START_TEST(bf16_gradients_are_near_and_do_not_follow_the_cut)
 	}
 	/* one class: all gradients are zero */
 	ck_assert_msg(sqrt(difference) < 0.03 * sqrt(norm) + 1e-30, "%s: %g of %g", models[_i].name,
-	              sqrt(difference), sqrt(norm));
+		      sqrt(difference), sqrt(norm));
 	ck_assert(difference > 0 || norm <= 0);
 	for (int c = 1; c < N_CUTS; c++) {
 		float *again;
@@ -557,7 +563,8 @@ static const struct {
 	{classes_are_computed, false,
 	 "model.dot:3: op2 takes its classes from op1; they must come from an input"},
 	{wide, false, "model.dot:2: op1: width 2147483648; it must be 1 to 2147483647"},
-	{missing_column, true, "model.dot:1: node op0: takes column 40, and the data has columns 0 to 39: "
+	{missing_column, true,
+	 "model.dot:1: node op0: takes column 40, and the data has columns 0 to 39: "
 	 "correct columns=, or name other data (--data)"},
 	{too_few_scores, true,
 	 "row 2 of the data (from 0) has class 4 in op1; op3 (model.dot:4) needs whole numbers "
@@ -618,17 +625,18 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, reference_agrees_with_finite_differences, 0, N_MODELS);
 	tcase_add_loop_test(tcase, programs_agree_with_the_reference_under_every_cut, 0,
-	                    N_MODELS * N_CUTS);
-	tcase_add_loop_test(tcase, cut_split_partial_sums_and_recomputation_leave_every_bit, 0, N_MODELS);
+			    N_MODELS * N_CUTS);
+	tcase_add_loop_test(tcase, cut_split_partial_sums_and_recomputation_leave_every_bit, 0,
+			    N_MODELS);
 	tcase_add_test(tcase, three_readers_leave_every_bit_in_whatever_stages);
 	tcase_add_loop_test(tcase, thirty_steps_of_training_agree_with_the_reference, 0,
-	                    sizeof(rules) / sizeof(rules[0]));
+			    sizeof(rules) / sizeof(rules[0]));
 	tcase_add_test(tcase, parameters_are_drawn_from_the_seed_whatever_the_cut);
 	tcase_add_test(tcase, drawn_weights_spread_evenly_over_their_range);
 	tcase_add_loop_test(tcase, bf16_gradients_are_near_and_do_not_follow_the_cut, 0, N_MODELS);
 	tcase_add_test(tcase, the_stash_holds_what_the_backward_reads_and_no_more);
 	tcase_add_loop_test(tcase, what_cannot_be_trained_is_refused_in_one_line, 0,
-	                    sizeof(refused) / sizeof(refused[0]));
+			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_loop_test(tcase, data_that_fits_is_accepted, 0, N_MODELS);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

@@ -37,20 +37,20 @@ START_TEST(interleaved_divides_the_bubble_by_v)
 		struct way way;
 
 		way_init(&way, pipeline, breadth ? "interleaved:order=breadth" : "interleaved", p,
-		         m);
+			 m);
 		/* extra over ideal: (P-1)/(v m); 7.3 % with P = 8, v = 2, m = 48 */
 		ck_assert_int_eq(units(way.figures->makespan_ns), (m * v + p - 1) * both);
 		if (p == 8 && m == 48)
 			ck_assert_double_eq_tol(100.0 *
-			                                (double)(way.figures->makespan_ns -
-			                                         m * v * both * ORR_UNIT_NS) /
-			                                (double)(m * v * both * ORR_UNIT_NS),
-			                        7.3, 0.05);
+							(double)(way.figures->makespan_ns -
+								 m * v * both * ORR_UNIT_NS) /
+							(double)(m * v * both * ORR_UNIT_NS),
+						7.3, 0.05);
 		for (int r = 0; r < p; r++)
 			ck_assert_int_eq(
-			        way.figures->worker[r].peak_stash,
-			        breadth ? m * v
-			                : smaller(2 * (p - r - 1) + (v - 1) * p + 1, m * v));
+				way.figures->worker[r].peak_stash,
+				breadth ? m * v
+					: smaller(2 * (p - r - 1) + (v - 1) * p + 1, m * v));
 		way_fini(&way);
 	}
 	orr_pipeline_destroy(pipeline);
@@ -120,12 +120,14 @@ END_TEST
 
 START_TEST(looped_orders_divide_the_bubble_by_the_rounds)
 {
-	static const struct {const char *schedule; int s, w, m, g, r;
+	static const struct {
+		const char *schedule;
+		int s, w, m, g, r;
 	} rows[] = {{"lpp:G=2,R=4", 8, 8, 16, 2, 4},
-	            {"lpp:G=1,R=4", 12, 4, 8, 1, 4},
-	            {"fslpp:G=3,R=2", 8, 6, 12, 3, 2},
-	            {"lpp:G=4,R=1", 3, 4, 8, 4, 1},
-	            {"fslpp:G=2,R=6", 6, 12, 24, 2, 6}};
+		    {"lpp:G=1,R=4", 12, 4, 8, 1, 4},
+		    {"fslpp:G=3,R=2", 8, 6, 12, 3, 2},
+		    {"lpp:G=4,R=1", 3, 4, 8, 4, 1},
+		    {"fslpp:G=2,R=6", 6, 12, 24, 2, 6}};
 	static const char *const orders[] = {"breadth", "depth"};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -137,8 +139,8 @@ START_TEST(looped_orders_divide_the_bubble_by_the_rounds)
 			snprintf(text, sizeof(text), "%s,order=%s", rows[i].schedule, orders[k]);
 			way_init(&way, p, text, rows[i].w, rows[i].m);
 			ck_assert_int_eq(units(way.figures->makespan_ns),
-			                 3 * (rows[i].m / rows[i].g * rows[i].s / rows[i].r +
-			                      rows[i].r - 1));
+					 3 * (rows[i].m / rows[i].g * rows[i].s / rows[i].r +
+					      rows[i].r - 1));
 			way_fini(&way);
 			orr_pipeline_destroy(p);
 		}
@@ -160,13 +162,13 @@ START_TEST(chimera_idles_half_as_long_as_1f1b)
 			for (int w = 0; w < s; w++) {
 				ck_assert_int_eq(units(way.figures->worker[w].idle_ns), s - 2);
 				ck_assert_int_ge(way.figures->worker[w].peak_stash,
-				                 s / 2 + 1 < s ? s / 2 + 1 : s);
+						 s / 2 + 1 < s ? s / 2 + 1 : s);
 				ck_assert_int_le(way.figures->worker[w].peak_stash, s);
 			}
 			for (int stage = 0; stage < s; stage++)
 				ck_assert_int_eq(way.jobs->first_owner[stage + 1] -
-				                         way.jobs->first_owner[stage],
-				                 2);
+							 way.jobs->first_owner[stage],
+						 2);
 			way_fini(&way);
 			orr_pipeline_destroy(p);
 		}
@@ -223,7 +225,7 @@ START_TEST(gems_holds_one_stash_and_waits_for_whole_waves)
 
 				way_init(&way, p, "gems", s, m);
 				ck_assert_int_eq(units(way.figures->makespan_ns),
-				                 (m - 1) * (s * b + f) + s * (f + b));
+						 (m - 1) * (s * b + f) + s * (f + b));
 				for (int w = 0; w < s; w++)
 					ck_assert_int_eq(way.figures->worker[w].peak_stash, 1);
 				way_fini(&way);
@@ -244,11 +246,11 @@ START_TEST(hanayo_divides_the_bubble_by_twice_the_waves)
 
 				way_init(&way, p, "hanayo", n, m);
 				ck_assert_int_eq(units(way.figures->makespan_ns),
-				                 2 * (2 * waves * m + n - 1));
+						 2 * (2 * waves * m + n - 1));
 				for (int w = 0; w < n;
 				     w++) /* as much as 1f1b's first worker, at most */
 					ck_assert_int_le(way.figures->worker[w].peak_stash,
-					                 2 * waves * n);
+							 2 * waves * n);
 				way_fini(&way);
 				orr_pipeline_destroy(p);
 			}
@@ -279,7 +281,7 @@ START_TEST(waves_fold_at_both_ends)
 	way_init(&way, p, "hanayo", 3, 2);
 	for (int s = 0; s < 12; s++)
 		ck_assert_int_eq(way.jobs->compute[orr_jobs_index(way.jobs, s, 0, ORR_PASS_F)],
-		                 workers[s]);
+				 workers[s]);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -306,11 +308,11 @@ START_TEST(dualpipe_v_keeps_within_the_published_bubble_and_memory)
 			 * the other */
 			for (int x = 0; x < n; x++) {
 				ck_assert_int_le(units(way.figures->worker[x].idle_ns),
-				                 (n - 1) * (f + 2 * (b + w) - 3 * w));
+						 (n - 1) * (f + 2 * (b + w) - 3 * w));
 				ck_assert_int_le(way.figures->worker[x].peak_stash, 2 * n + 1);
 			}
 			if (f == 1) /* better at unit times: nothing waits for the other half of a
-			               pair */
+				       pair */
 				ck_assert_int_eq(units(way.figures->makespan_ns), 6 * m + n - 1);
 			way_fini(&way);
 			orr_pipeline_destroy(chain);
@@ -327,11 +329,11 @@ START_TEST(order_of_dualpipe_v_is_the_published_one)
 	way_init(&way, p, "dualpipe-v", 2, 4);
 	way_order(&way, 0, order, sizeof(order));
 	ck_assert_str_eq(order,
-	                 "0F0 0F1 0F2 3F0 3B0 3W0 3F1 0F3 3B1 3W1 3F2 0B0 0W0 3B2 3W2 3F3 0B1 0W1 "
-	                 "3B3 3W3 0B2 0W2 0B3 0W3");
+			 "0F0 0F1 0F2 3F0 3B0 3W0 3F1 0F3 3B1 3W1 3F2 0B0 0W0 3B2 3W2 3F3 0B1 0W1 "
+			 "3B3 3W3 0B2 0W2 0B3 0W3");
 	way_order(&way, 1, order, sizeof(order));
 	ck_assert_str_eq(order, "1F0 2F0 1F1 2F1 1F2 2B0 2W0 2F2 1B0 1W0 1F3 2B1 2W1 2F3 1B1 1W1 "
-	                        "2B2 2W2 1B2 1W2 2B3 1B3 2W3 1W3");
+				"2B2 2W2 1B2 1W2 2B3 1B3 2W3 1W3");
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -368,44 +370,41 @@ static const struct {
 	const char *schedule;
 	bool (*serves)(int n_stages, int n_workers);
 } served[] = {
-	{"interleaved", whole_rounds},
-	{"interleaved:order=breadth", whole_rounds},
-	{"chimera", one_a_worker},
-	{"gems", one_a_worker},
-	{"hanayo", whole_waves},
-	{"hanayo:in_flight=1", whole_waves},
-	{"dualpipe-v", two_a_worker},
-	{"lpp:order=breadth", any},
-	{"lpp:order=depth", any},
-	{"fslpp:order=breadth", any},
+	{"interleaved", whole_rounds}, {"interleaved:order=breadth", whole_rounds},
+	{"chimera", one_a_worker},     {"gems", one_a_worker},
+	{"hanayo", whole_waves},       {"hanayo:in_flight=1", whole_waves},
+	{"dualpipe-v", two_a_worker},  {"lpp:order=breadth", any},
+	{"lpp:order=depth", any},      {"fslpp:order=breadth", any},
 	{"fslpp:order=depth", any},
 };
 
 START_TEST(every_dag_and_every_number_of_microbatches_is_served)
 {
 	static const char *const graphs[] = {
-	        "", "0>1 1>2 2>3 3>4 4>5 5>6 6>7 7>8 8>9 9>10 10>11",
-	        "0>1 1>2 2>6 3>4 4>5 5>6 6>7 7>8 8>9 9>10 10>11",
-	        "0>11 1>11 2>11 3>11 4>7 7>8 8>11 5>6 6>9 9>10",
-	        "0>1 0>2 0>3 1>4 2>5 3>6 4>7 5>7 6>7 0>7 7>8 8>9 9>10 10>11 0>11"};
+		"", "0>1 1>2 2>3 3>4 4>5 5>6 6>7 7>8 8>9 9>10 10>11",
+		"0>1 1>2 2>6 3>4 4>5 5>6 6>7 7>8 8>9 9>10 10>11",
+		"0>11 1>11 2>11 3>11 4>7 7>8 8>11 5>6 6>9 9>10",
+		"0>1 0>2 0>3 1>4 2>5 3>6 4>7 5>7 6>7 0>7 7>8 8>9 9>10 10>11 0>11"};
 	static const int microbatches[] = {1, 2, 3, 5, 8, 12, 13, 25};
 
 	for (size_t g = 0; g < sizeof(graphs) / sizeof(*graphs); g++)
 		for (size_t m = 0; m < sizeof(microbatches) / sizeof(*microbatches); m++)
 			for (int n = 1; n <= 12; n++) {
 				struct orr_pipeline *p =
-				        make_pipeline(12, graphs[g], 1, 2, 0, 1, 3, 2);
+					make_pipeline(12, graphs[g], 1, 2, 0, 1, 3, 2);
 				struct orr_machine machine = orr_machine_default(n);
 				struct way way;
 
-				bool runs = way_try(&way, p, served[_i].schedule, n, microbatches[m]);
+				bool runs =
+					way_try(&way, p, served[_i].schedule, n, microbatches[m]);
 
 				ck_assert_msg(runs == served[_i].serves(12, n), "%s on %d workers",
-				              served[_i].schedule, n);
+					      served[_i].schedule, n);
 				if (runs) {
 					way_fini(&way);
 					machine.latency_ns = ORR_UNIT_NS / 3;
-					way_init_on(&way, p, served[_i].schedule, &machine, microbatches[m]);
+					way_init_on(&way, p, served[_i].schedule, &machine,
+						    microbatches[m]);
 					way_fini(&way);
 				}
 				orr_pipeline_destroy(p);
@@ -461,7 +460,8 @@ START_TEST(words_name_the_values_of_a_parameter)
 	ck_assert_int_eq(choice.values[1], 2);
 	orr_choice_fini(&choice);
 	ck_assert_int_eq(orr_choice_init(&choice, "interleaved:order=dept", &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, "schedule interleaved: order=dept (did you mean depth?): write one of depth|breadth");
+	ck_assert_str_eq(err.msg, "schedule interleaved: order=dept (did you mean depth?): write "
+				  "one of depth|breadth");
 	ck_assert_int_eq(orr_choice_init(&choice, "interleaved:order=", &err), ORR_E_INPUT);
 	ck_assert_int_eq(orr_choice_init(&choice, "zb-2p:kept=0", &err), ORR_E_INPUT);
 }
@@ -487,12 +487,12 @@ int main(void)
 	tcase_add_test(tcase, hanayo_with_long_backwards_gains_from_more_in_flight);
 	tcase_add_test(tcase, waves_fold_at_both_ends);
 	tcase_add_loop_test(tcase, dualpipe_v_keeps_within_the_published_bubble_and_memory, 0,
-	                    (int)(sizeof(splits) / sizeof(*splits)));
+			    (int)(sizeof(splits) / sizeof(*splits)));
 	tcase_add_test(tcase, order_of_dualpipe_v_is_the_published_one);
 	tcase_add_loop_test(tcase, every_dag_and_every_number_of_microbatches_is_served, 0,
-	                    (int)(sizeof(served) / sizeof(*served)));
+			    (int)(sizeof(served) / sizeof(*served)));
 	tcase_add_loop_test(tcase, what_cannot_be_served_is_refused_with_the_cure, 0,
-	                    (int)(sizeof(refused) / sizeof(*refused)));
+			    (int)(sizeof(refused) / sizeof(*refused)));
 	tcase_add_test(tcase, words_name_the_values_of_a_parameter);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

@@ -44,11 +44,11 @@ START_TEST(durations_are_read_exactly)
 END_TEST
 
 #define DURATION " is no duration: say 1.2ms (ns, us, ms, s, min or h) or a plain number of units"
-#define SIZE                                                                                       \
-	" is no size: say 12MB (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB) or a plain number of "    \
+#define SIZE \
+	" is no size: say 12MB (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB) or a plain number of " \
 	"bytes"
-#define RATE                                                                                       \
-	" is no rate: say 25GB/s (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, each /s) or a plain"    \
+#define RATE \
+	" is no rate: say 25GB/s (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, each /s) or a plain" \
 	" number of bytes per second"
 
 static const struct {

@@ -1,6 +1,6 @@
 /* All-reduce among replicas on devices of one process: which stages take part, and the way that a
- * gradient then takes, with groups of one, to the bit of the other way. On CPU cores; and once more on
- * CUDA devices, where NCCL copies. */
+ * gradient then takes, with groups of one, to the bit of the other way. On CPU cores; and once more
+ * on CUDA devices, where NCCL copies. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ START_TEST(replicas_on_devices_of_their_own_take_part)
 		int device_of[4];
 		int n; /* of ddp's four owners; 0: they do not */
 	} cases[] = {
-		{{0, 1, 2, 3}, 4},  {{3, 1, 0, 2}, 4}, {{0, 1, 0, 1}, 0}, /* two on a device */
-		{{0, 1, 2, -1}, 0},                                       /* one on a core */
+		{{0, 1, 2, 3}, 4},     {{3, 1, 0, 2}, 4}, {{0, 1, 0, 1}, 0}, /* two on a device */
+		{{0, 1, 2, -1}, 0},                                          /* one on a core */
 		{{-1, -1, -1, -1}, 0},
 	};
 	struct training t;

@@ -16,7 +16,7 @@ static const char *write_report(struct page *page, const struct way *way)
 
 	page_open(page);
 	ck_assert_msg(!orr_report_write(page->file, way->timeline, way->figures, &err), "%s",
-	              err.msg);
+		      err.msg);
 	return page_text(page);
 }
 
@@ -27,8 +27,8 @@ START_TEST(a_report_is_as_it_was_looked_at)
 		int stages, workers, m;
 		bool units;
 	} rows[] = {{"report_1f1b.txt", "1f1b", 4, 4, 8, true},
-	            {"report_fsdp.txt", "fsdp", 4, 4, 8, false},
-	            {"report_ddp.txt", "ddp", 2, 2, 2, false}};
+		    {"report_fsdp.txt", "fsdp", 4, 4, 8, false},
+		    {"report_ddp.txt", "ddp", 2, 2, 2, false}};
 	struct orr_pipeline *p = make_pipeline(
 		rows[_i].stages, rows[_i].stages == 4 ? "0>1 1>2 2>3" : "0>1", 1, 2, 0,
 		rows[_i].units ? 0 : 32000000, rows[_i].units ? 0 : 1000000000, 128000000);
@@ -76,36 +76,43 @@ static void check_keys(json_t *object, const char *const *keys)
 
 START_TEST(json_has_exactly_the_keys_of_the_design)
 {
-	static const char *const keys[] = {
-		"schedule", "model",       "unit", "stages",      "workers",    "microbatches",     "makespan",
-		"bubble",   "span_bubble", "span", "lower_bound", "lower_bound_over", "throughput", "throughput_bound", "worker",
-		"optimizer", "precision", "bytes_per_parameter", NULL};
-	static const char *const stage_keys[] = {"operators", "worker",  "workers",  "owners", "frozen", "recompute",
-	                                         "forward",   "backward", "weight", "update", "parameter_bytes", NULL};
+	static const char *const keys[] = {"schedule",    "model",
+					   "unit",        "stages",
+					   "workers",     "microbatches",
+					   "makespan",    "bubble",
+					   "span_bubble", "span",
+					   "lower_bound", "lower_bound_over",
+					   "throughput",  "throughput_bound",
+					   "worker",      "optimizer",
+					   "precision",   "bytes_per_parameter",
+					   NULL};
+	static const char *const stage_keys[] = {
+		"operators", "worker",   "workers", "owners", "frozen",          "recompute",
+		"forward",   "backward", "weight",  "update", "parameter_bytes", NULL};
 	static const char *const worker_keys[] = {"busy",
-	                                          "idle",
-	                                          "first_start",
-	                                          "last_end",
-	                                          "peak_stash",
-	                                          "peak_stash_bytes",
-	                                          "parameter_bytes",
-	                                          "optimizer_bytes",
-	                                          "rounded_bytes",
-	                                          "copy_bytes",
-	                                          "version_bytes",
-	                                          "memory_bytes",
-	                                          "recv_activations",
-	                                          "recv_gradients",
-	                                          "recv_stashes",
-	                                          "recv_parameters",
-	                                          "recv_activation_bytes",
-	                                          "recv_gradient_bytes",
-	                                          "recv_stash_bytes",
-	                                          "recv_parameter_bytes",
-	                                          "sent_weight_gradients",
-	                                          "sent_weight_gradient_bytes",
-	                                          "all_reduce_bytes",
-	                                          NULL};
+						  "idle",
+						  "first_start",
+						  "last_end",
+						  "peak_stash",
+						  "peak_stash_bytes",
+						  "parameter_bytes",
+						  "optimizer_bytes",
+						  "rounded_bytes",
+						  "copy_bytes",
+						  "version_bytes",
+						  "memory_bytes",
+						  "recv_activations",
+						  "recv_gradients",
+						  "recv_stashes",
+						  "recv_parameters",
+						  "recv_activation_bytes",
+						  "recv_gradient_bytes",
+						  "recv_stash_bytes",
+						  "recv_parameter_bytes",
+						  "sent_weight_gradients",
+						  "sent_weight_gradient_bytes",
+						  "all_reduce_bytes",
+						  NULL};
 	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 32, 5, 128);
 	struct orr_error err = {""};
 	json_t *report, *workers, *worker;
@@ -128,7 +135,7 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 	ck_assert_str_eq(json_string_value(json_object_get(report, "schedule")), "1f1b");
 	ck_assert_double_eq(json_real_value(json_object_get(report, "makespan")), 33);
 	ck_assert_double_eq_tol(json_real_value(json_object_get(report, "bubble")), 3.0 / 11,
-	                        1e-12);
+				1e-12);
 	workers = json_object_get(report, "worker");
 	ck_assert_uint_eq(json_array_size(workers), 4);
 	json_array_foreach(workers, w, worker)
@@ -136,15 +143,15 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 		check_keys(worker, worker_keys);
 		ck_assert_double_eq(json_real_value(json_object_get(worker, "busy")), 24);
 		ck_assert_double_eq(json_real_value(json_object_get(worker, "first_start")),
-		                    (double)w);
+				    (double)w);
 		ck_assert_int_eq(json_integer_value(json_object_get(worker, "peak_stash")),
-		                 4 - (int)w);
+				 4 - (int)w);
 		ck_assert_int_eq(json_integer_value(json_object_get(worker, "peak_stash_bytes")),
-		                 32 * (4 - (int)w));
+				 32 * (4 - (int)w));
 		ck_assert_int_eq(json_integer_value(json_object_get(worker, "recv_activations")),
-		                 w ? 8 : 0);
+				 w ? 8 : 0);
 		ck_assert_int_eq(json_integer_value(json_object_get(worker, "recv_gradient_bytes")),
-		                 w < 3 ? 1024 : 0);
+				 w < 3 ? 1024 : 0);
 	}
 	json_decref(report);
 	way_fini(&way);
@@ -162,8 +169,12 @@ static const struct {
 	{"zb-h1", 4, {"a 0 0 1 1 0.5 5", "b,c 1 1 4 4 2 10", "d 2 2 1 1 0.5 5", "e 3 3 1 1 0.5 5"}},
 	{"1f1b-r", 4, {"a 0 0 1 2.5r 5", "b,c 1 1 4 10r 10", "d 2 2 1 2.5r 5", "e 3 3 1 2.5r 5"}},
 	{"fsdp", 2, {"a 0,1 0 1 1.5 5", "b,c 0,1 1 4 6 10", "d 0,1 0 1 1.5 5", "e 0,1 1 1 1.5 5"}},
-	{"ddp", 2, {"a 0,1 0,1 1 1.5 5", "b,c 0,1 0,1 4 6 10", "d 0,1 0,1 1 1.5 5", "e 0,1 0,1 1 1.5 5"}},
-	{"chimera", 4, {"a 0,3 0,3 1 1.5 5", "b,c 1,2 1,2 4 6 10", "d 2,1 2,1 1 1.5 5", "e 3,0 3,0 1 1.5 5"}},
+	{"ddp",
+	 2,
+	 {"a 0,1 0,1 1 1.5 5", "b,c 0,1 0,1 4 6 10", "d 0,1 0,1 1 1.5 5", "e 0,1 0,1 1 1.5 5"}},
+	{"chimera",
+	 4,
+	 {"a 0,3 0,3 1 1.5 5", "b,c 1,2 1,2 4 6 10", "d 2,1 2,1 1 1.5 5", "e 3,0 3,0 1 1.5 5"}},
 };
 
 static struct orr_graph *read_listed(void)
@@ -171,12 +182,14 @@ static struct orr_graph *read_listed(void)
 	struct orr_graph *g = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_graph_parse(&g, "listed.dot",
-	                               "digraph g { node [forward=1 backward=1 weight=0.5 parameters=\"5B\"];"
-	                               " a [stage=0]; b [stage=1]; c [forward=3 backward=3 weight=1.5 stage=1];"
-	                               " d [stage=2]; e [stage=3]; a->b->c->e; a->d->e }",
-	                               &err),
-	              "%s", err.msg);
+	ck_assert_msg(
+		!orr_graph_parse(
+			&g, "listed.dot",
+			"digraph g { node [forward=1 backward=1 weight=0.5 parameters=\"5B\"];"
+			" a [stage=0]; b [stage=1]; c [forward=3 backward=3 weight=1.5 stage=1];"
+			" d [stage=2]; e [stage=3]; a->b->c->e; a->d->e }",
+			&err),
+		"%s", err.msg);
 	return g;
 }
 
@@ -185,30 +198,31 @@ static void print_array(char *text, const json_t *array, const char *after)
 	size_t i;
 	json_t *item;
 
-	json_array_foreach(array, i, item)
-		if (json_is_string(item))
-			(void)sprintf(text + strlen(text), "%s%s", i ? "," : "", json_string_value(item));
-		else
-			(void)sprintf(text + strlen(text), "%s%lld", i ? "," : "", (long long)json_integer_value(item));
+	json_array_foreach(array, i, item) if (json_is_string(item))(void)
+		sprintf(text + strlen(text), "%s%s", i ? "," : "", json_string_value(item));
+	else(void) sprintf(text + strlen(text), "%s%lld", i ? "," : "",
+			   (long long)json_integer_value(item));
 	strcat(text, after);
 }
 
 static void print_listed(char *text, const json_t *stage)
 {
-	const json_t *weight = json_object_get(stage, "weight"), *worker = json_object_get(stage, "worker");
+	const json_t *weight = json_object_get(stage, "weight"),
+		     *worker = json_object_get(stage, "worker");
 	const json_t *workers = json_object_get(stage, "workers");
 
 	*text = '\0';
 	print_array(text, json_object_get(stage, "operators"), " ");
 	print_array(text, workers, " ");
 	print_array(text, json_object_get(stage, "owners"), " ");
-	(void)sprintf(text + strlen(text), "%g %g%s ", json_real_value(json_object_get(stage, "forward")),
-	              json_real_value(json_object_get(stage, "backward")),
-	              json_is_true(json_object_get(stage, "recompute")) ? "r" : "");
+	(void)sprintf(text + strlen(text), "%g %g%s ",
+		      json_real_value(json_object_get(stage, "forward")),
+		      json_real_value(json_object_get(stage, "backward")),
+		      json_is_true(json_object_get(stage, "recompute")) ? "r" : "");
 	if (!json_is_null(weight))
 		(void)sprintf(text + strlen(text), "%g ", json_real_value(weight));
 	(void)sprintf(text + strlen(text), "%lld",
-	              (long long)json_integer_value(json_object_get(stage, "parameter_bytes")));
+		      (long long)json_integer_value(json_object_get(stage, "parameter_bytes")));
 	if (json_array_size(workers) == 1)
 		ck_assert(json_equal(worker, json_array_get(workers, 0)));
 	else
@@ -275,8 +289,7 @@ START_TEST(a_full_disk_is_said)
 
 	way_init(&way, p, "1f1b", 4, 8);
 	ck_assert_int_eq(orr_report_write(full, way.timeline, way.figures, &err), ORR_E_IO);
-	ck_assert_msg(strstr(err.msg, "report: could not be written") == err.msg, "%s",
-	              err.msg);
+	ck_assert_msg(strstr(err.msg, "report: could not be written") == err.msg, "%s", err.msg);
 	fclose(full);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -294,7 +307,7 @@ int main(void)
 	tcase_add_test(tcase, columns_of_zeros_are_left_out);
 	tcase_add_test(tcase, json_has_exactly_the_keys_of_the_design);
 	tcase_add_loop_test(tcase, stages_are_listed_with_what_is_in_them, 0,
-	                    (int)(sizeof(listed) / sizeof(listed[0])));
+			    (int)(sizeof(listed) / sizeof(listed[0])));
 	tcase_add_test(tcase, json_of_a_figure_that_does_not_exist_is_null);
 	tcase_add_test(tcase, a_full_disk_is_said);
 	suite_add_tcase(suite, tcase);

@@ -279,8 +279,8 @@ START_TEST(starpus_own_order_and_policies_change_no_bit)
 }
 END_TEST
 
-/* Weights that a worker keeps rounded are those of the version that a task reads: without our policy
- * each product rounds them again. */
+/* Weights that a worker keeps rounded are those of the version that a task reads: without our
+ * policy each product rounds them again. */
 START_TEST(weights_kept_in_bf16_change_no_bit)
 {
 	static const struct {

@@ -389,7 +389,8 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 
 	for (size_t g = 0; g < N_OF(graphs); g++)
 		for (size_t i = 0; i < N_OF(workers) * N_OF(microbatches); i++) {
-			int w = workers[i / N_OF(microbatches)], m = microbatches[i % N_OF(microbatches)];
+			int w = workers[i / N_OF(microbatches)],
+			    m = microbatches[i % N_OF(microbatches)];
 			struct orr_pipeline *p = make_pipeline(6, graphs[g], 1, 2, 0, 1, 3, 2);
 			struct orr_machine machine = orr_machine_default(w);
 			struct way way;
@@ -408,21 +409,21 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 				way_fini(&way);
 			orr_pipeline_destroy(p);
 		}
-	ck_assert_msg(n_served >= (int)N_OF(microbatches), "%s serves %d of these", name,
-		      n_served);
+	ck_assert_msg(n_served >= (int)N_OF(microbatches), "%s serves %d of these", name, n_served);
 }
 END_TEST
 
 /* [Rahimi25]: rho <= M/S, here with the memory-time of the passes as they are (see figures.h). */
-static bool is_within_the_throughput_bound(struct orr_pipeline *p, const char *name, int workers, int m)
+static bool is_within_the_throughput_bound(struct orr_pipeline *p, const char *name, int workers,
+					   int m)
 {
 	struct way way;
 
 	if (!way_try(&way, p, name, workers, m))
 		return false;
 	ck_assert_msg(way.figures->throughput <= way.figures->throughput_bound + 1e-9,
-		      "%s, %d stages on %d workers, m=%d: %g above %g", name, p->n_stages, workers, m,
-		      way.figures->throughput, way.figures->throughput_bound);
+		      "%s, %d stages on %d workers, m=%d: %g above %g", name, p->n_stages, workers,
+		      m, way.figures->throughput, way.figures->throughput_bound);
 	way_fini(&way);
 	return true;
 }
@@ -488,8 +489,10 @@ int main(void)
 	tcase_add_loop_test(tcase, table_1_of_rahimi_holds_row_by_row, 0,
 			    (int)(sizeof(table1) / sizeof(*table1)));
 	tcase_add_test(tcase, lpp_with_memory_m_takes_s_plus_1);
-	tcase_add_loop_test(tcase, every_schedule_runs_every_dag_that_it_does_not_refuse, 0, count_schedules());
-	tcase_add_loop_test(tcase, the_throughput_bound_holds_on_unequal_towers, 0, count_schedules());
+	tcase_add_loop_test(tcase, every_schedule_runs_every_dag_that_it_does_not_refuse, 0,
+			    count_schedules());
+	tcase_add_loop_test(tcase, the_throughput_bound_holds_on_unequal_towers, 0,
+			    count_schedules());
 	tcase_add_loop_test(tcase, the_throughput_bound_is_never_beaten, 0, count_schedules());
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

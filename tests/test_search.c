@@ -300,8 +300,8 @@ END_TEST
 START_TEST(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time)
 {
 	struct orr_pipeline *p = make_costed(4, 1, 1, 1);
-	struct orr_search_options options = {.schedules = orr_schedules,
-					     .stashes = 4, .effort = 1, .seed = 1};
+	struct orr_search_options options = {
+		.schedules = orr_schedules, .stashes = 4, .effort = 1, .seed = 1};
 	struct orr_search_result result;
 	struct way whole;
 	int worker[4];
@@ -329,8 +329,10 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 	for (int round = 0; round < 40; round++) {
 		struct orr_pipeline *p = make_pipeline(6, shapes[round % 3], 1, 1, 1, 8, 4, 4);
 		struct orr_machine machine = orr_machine_default(1 + draw(6));
-		struct orr_search_options options = {
-			.stashes = 6 + draw(6), .effort = 1, .schedules = orr_schedules, .seed = 1 + draw(9)};
+		struct orr_search_options options = {.stashes = 6 + draw(6),
+						     .effort = 1,
+						     .schedules = orr_schedules,
+						     .seed = 1 + draw(9)};
 		struct orr_search_result result;
 		struct way way;
 		char schedule[96];
@@ -339,7 +341,8 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 
 		p->has_weight = true;
 		machine.latency_ns = p->latency_ns = draw(2) ? draw(4) : 0;
-		machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s = draw(2) ? 1e9 * (1 + draw(4)) : 0;
+		machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s =
+			draw(2) ? 1e9 * (1 + draw(4)) : 0;
 		for (int s = 0; s < 6; s++) {
 			p->stages[s].forward_ns = 1 + draw(6);
 			p->stages[s].backward_ns = 1 + draw(6);
@@ -413,7 +416,8 @@ START_TEST(memory_in_which_nothing_fits_is_refused)
 	ck_assert_str_eq(err.msg, "auto: nothing fits 1 stage stashes on a worker, one microbatch "
 				  "alone takes 2 on the placements that it tries: give "
 				  "memory=2 or more");
-	options = (struct orr_search_options){.stash_bytes = 1, .schedules = orr_schedules, .seed = 1};
+	options = (struct orr_search_options){
+		.stash_bytes = 1, .schedules = orr_schedules, .seed = 1};
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, "auto: not even one microbatch fits 1 bytes of stash on a "
 				  "worker on the placements that it tries: give more memory, "
@@ -450,7 +454,9 @@ END_TEST
 START_TEST(memory_of_the_machine_is_kept)
 {
 	struct orr_search_options options = {.schedules = orr_schedules,
-					     .effort = 1, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
+					     .effort = 1,
+					     .seed = 1,
+					     .placement = ORR_PLACEMENT_STRAIGHT};
 	struct orr_pipeline *p = make_costed(8, 3, 4, 2);
 	struct orr_error err = {""};
 	struct way way;
@@ -471,7 +477,8 @@ START_TEST(memory_of_the_machine_is_kept)
 		int64_t n[8 * 8 * 3];
 
 		ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
-		ck_assert_msg(strstr(err.msg, "not even one microbatch fits --memory 179B"), "%s", err.msg);
+		ck_assert_msg(strstr(err.msg, "not even one microbatch fits --memory 179B"), "%s",
+			      err.msg);
 		options.memory_bytes = 180;
 		ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), 0);
 	}
@@ -479,8 +486,8 @@ START_TEST(memory_of_the_machine_is_kept)
 }
 END_TEST
 
-/* Five stages on a worker, and no named schedule within the memory: what comes of microbatch after microbatch is twice
- * as long. */
+/* Five stages on a worker, and no named schedule within the memory: what comes of microbatch after
+ * microbatch is twice as long. */
 START_TEST(many_stages_on_a_worker_overlap)
 {
 	struct orr_pipeline *p = make_costed(20, 3, 2, 2);

@@ -226,8 +226,10 @@ END_TEST
 START_TEST(a_search_for_the_least_memory_that_was_cut_short_says_so)
 {
 	char edges[4096] = "";
-	struct orr_search_options options = {
-		.stashes = 7, .schedules = orr_schedules, .seed = 1, .placement = ORR_PLACEMENT_STRAIGHT};
+	struct orr_search_options options = {.stashes = 7,
+					     .schedules = orr_schedules,
+					     .seed = 1,
+					     .placement = ORR_PLACEMENT_STRAIGHT};
 	struct orr_pipeline *p;
 	struct orr_error err = {""};
 	int worker[80];

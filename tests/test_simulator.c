@@ -1,5 +1,5 @@
-/* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes, replicas, owners elsewhere,
- * links by level, latency, caps, strict and greedy orders, updates. */
+/* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes,
+ * replicas, owners elsewhere, links by level, latency, caps, strict and greedy orders, updates. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +58,13 @@ static void draw_placement(struct oracle_step *t)
 		int s = j / t->n_passes % t->n_stages, b = j / t->n_passes / t->n_stages;
 
 		t->compute[j] = kind == 0   ? s % t->n_workers
-		                : kind == 1 ? b % t->n_workers
-		                : kind == 2 ? (s + stride * b) % t->n_workers
-		                            : (int)draw(t->n_workers);
+				: kind == 1 ? b % t->n_workers
+				: kind == 2 ? (s + stride * b) % t->n_workers
+					    : (int)draw(t->n_workers);
 		t->weights[j] = owner == 0   ? t->compute[j]
-		                : owner == 1 ? s % t->n_workers
-		                : owner == 2 ? (s + b) % t->n_workers
-		                             : (int)draw(t->n_workers);
+				: owner == 1 ? s % t->n_workers
+				: owner == 2 ? (s + b) % t->n_workers
+					     : (int)draw(t->n_workers);
 	}
 }
 
@@ -95,7 +95,8 @@ static void draw_order(struct oracle_step *t)
 
 /* ---- the same step, as the library takes it ---- */
 
-static int number(const struct orr_pipeline *p, const struct oracle_step *t, int s, int b, enum orr_pass d)
+static int number(const struct orr_pipeline *p, const struct oracle_step *t, int s, int b,
+		  enum orr_pass d)
 {
 	return (b * p->n_stages + s) * t->n_passes + (int)d;
 }
@@ -114,7 +115,8 @@ static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	return t->weights[number(p, t, s, b, d)];
 }
 
-static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	const struct oracle_step *t = data;
 
@@ -137,18 +139,18 @@ static struct orr_pipeline *make(const struct oracle_step *t)
 
 	for (int s = 0; s < t->n_stages; s++) {
 		stages[s] = (struct orr_stage){.forward_ns = t->length[s][0],
-		                               .backward_ns = t->length[s][1],
-		                               .weight_ns = t->n_passes == 3 ? t->length[s][2] : 0,
-		                               .update_ns = t->update[s],
-		                               .stash_bytes = t->stash[s],
-		                               .parameter_bytes = t->parameters[s]};
+					       .backward_ns = t->length[s][1],
+					       .weight_ns = t->n_passes == 3 ? t->length[s][2] : 0,
+					       .update_ns = t->update[s],
+					       .stash_bytes = t->stash[s],
+					       .parameter_bytes = t->parameters[s]};
 		for (int o = 0; o < s; o++)
 			if (t->edge[o][s])
 				edges[n_edges++] = (struct orr_edge){o, s, t->bytes[o][s]};
 	}
 	ck_assert_msg(!orr_pipeline_create(&p, stages, t->n_stages, edges, n_edges, &err) &&
-	                      !orr_pipeline_set_step(p, t->n_workers, t->n_microbatches, &err),
-	              "%s", err.msg);
+			      !orr_pipeline_set_step(p, t->n_workers, t->n_microbatches, &err),
+		      "%s", err.msg);
 	p->has_weight = t->n_passes == 3;
 	return p;
 }
@@ -161,14 +163,15 @@ static struct orr_machine make_machine(const struct oracle_step *t)
 	if (!t->ns_per_byte[0])
 		return machine;
 	machine.bandwidth_bytes_per_s = 1e9 / (double)t->ns_per_byte[1];
-	machine.levels = (struct orr_levels){.n = 2,
-	                                     .workers = {t->group, t->n_workers / t->group},
-	                                     .bytes_per_s = {1e9 / (double)t->ns_per_byte[0],
-	                                                     1e9 / (double)t->ns_per_byte[1]}};
+	machine.levels = (struct orr_levels){
+		.n = 2,
+		.workers = {t->group, t->n_workers / t->group},
+		.bytes_per_s = {1e9 / (double)t->ns_per_byte[0], 1e9 / (double)t->ns_per_byte[1]}};
 	return machine;
 }
 
-static void compare_workers(const struct orr_figures *f, const struct oracle_answer *answer, int step)
+static void compare_workers(const struct orr_figures *f, const struct oracle_answer *answer,
+			    int step)
 {
 	for (int w = 0; w < f->n_workers; w++) {
 		const struct orr_worker_figures *is = &f->worker[w];
@@ -186,8 +189,9 @@ static void compare_workers(const struct orr_figures *f, const struct oracle_ans
 		};
 
 		for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
-			ck_assert_msg(pairs[i][0] == pairs[i][1], "step %d, worker %d, figure %zu: %lld, not %lld",
-			              step, w, i, (long long)pairs[i][0], (long long)pairs[i][1]);
+			ck_assert_msg(pairs[i][0] == pairs[i][1],
+				      "step %d, worker %d, figure %zu: %lld, not %lld", step, w, i,
+				      (long long)pairs[i][0], (long long)pairs[i][1]);
 	}
 }
 
@@ -195,13 +199,13 @@ static void compare(const struct oracle_step *t, int step)
 {
 	static struct oracle_answer answer;
 	struct orr_schedule schedule = {.name = "random",
-	                                .order = t->greedy ? ORR_ORDER_GREEDY : ORR_ORDER_STRICT,
-	                                .split_backward = t->n_passes == 3,
-	                                .compute = compute,
-	                                .weights = weights,
-	                                .priority = priority,
-	                                .in_flight = in_flight,
-	                                .data = t};
+					.order = t->greedy ? ORR_ORDER_GREEDY : ORR_ORDER_STRICT,
+					.split_backward = t->n_passes == 3,
+					.compute = compute,
+					.weights = weights,
+					.priority = priority,
+					.in_flight = in_flight,
+					.data = t};
 	struct orr_machine machine = make_machine(t);
 	struct orr_pipeline *p = make(t);
 	struct orr_timeline *timeline = NULL;
@@ -211,16 +215,18 @@ static void compare(const struct oracle_step *t, int step)
 
 	oracle_simulate(t, &answer);
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &schedule, &err) &&
-	                      !orr_simulate(&timeline, jobs, &machine, &err) && !orr_timeline_check(timeline, &err) &&
-	                      !orr_figures_create(&f, timeline, &err),
-	              "step %d: %s", step, err.msg);
+			      !orr_simulate(&timeline, jobs, &machine, &err) &&
+			      !orr_timeline_check(timeline, &err) &&
+			      !orr_figures_create(&f, timeline, &err),
+		      "step %d: %s", step, err.msg);
 	for (int j = 0; j < jobs->n_jobs; j++)
-		ck_assert_msg(timeline->start_ns[j] == answer.start[j] && timeline->end_ns[j] == answer.end[j],
-		              "step %d, job %d: %lld to %lld, not %lld to %lld", step, j,
-		              (long long)timeline->start_ns[j], (long long)timeline->end_ns[j],
-		              (long long)answer.start[j], (long long)answer.end[j]);
+		ck_assert_msg(timeline->start_ns[j] == answer.start[j] &&
+				      timeline->end_ns[j] == answer.end[j],
+			      "step %d, job %d: %lld to %lld, not %lld to %lld", step, j,
+			      (long long)timeline->start_ns[j], (long long)timeline->end_ns[j],
+			      (long long)answer.start[j], (long long)answer.end[j]);
 	ck_assert_msg(f->makespan_ns == answer.makespan, "step %d: makespan %lld, not %lld", step,
-	              (long long)f->makespan_ns, (long long)answer.makespan);
+		      (long long)f->makespan_ns, (long long)answer.makespan);
 	ck_assert_int_le(f->lower_bound_ns, f->makespan_ns);
 	compare_workers(f, &answer, step);
 	orr_figures_destroy(f);
@@ -247,7 +253,8 @@ START_TEST(random_steps_are_those_of_another_simulator)
 				int s = j / t.n_passes % t.n_stages;
 
 				with_fetches += t.parameters[s] && t.weights[j] != t.compute[j];
-				with_rings += t.parameters[s] && t.weights[j] != t.weights[s * t.n_passes];
+				with_rings += t.parameters[s] &&
+					      t.weights[j] != t.weights[s * t.n_passes];
 			}
 	}
 	ck_assert_int_gt(with_rings, N_STEPS);

@@ -31,7 +31,8 @@ struct stream {
 	enum orr_sync sync;
 	int accumulate;
 	enum orr_optimizer optimizer;
-	int replicas[MOST_STAGES], ahead[MOST_STAGES]; /* as delayed.h has them; 0: depth, no replicas */
+	int replicas[MOST_STAGES],
+		ahead[MOST_STAGES]; /* as delayed.h has them; 0: depth, no replicas */
 };
 
 struct setting {
@@ -107,17 +108,82 @@ static const struct stream streams[] = {
 	/* 2BW: two versions are enough */
 	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 4, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 4, 4, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_ADAM, {0}, {0}},
-	/* [Narayanan19] figure 8: of three workers two have the input, ceil(3/2) microbatches each */
-	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
-	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {2, 1}, {2, 1}},
-	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_NONE, 1, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
-	{"pipedream:replicas=2-1", NULL, 2, 3, ORR_SYNC_STASHING, 2, ORR_OPTIMIZER_MOMENTUM, {2, 1}, {2, 1}},
+	/* [Narayanan19] figure 8: of three workers two have the input, ceil(3/2) microbatches each
+	 */
+	{"pipedream:replicas=2-1",
+	 NULL,
+	 2,
+	 3,
+	 ORR_SYNC_STASHING,
+	 1,
+	 ORR_OPTIMIZER_MOMENTUM,
+	 {2, 1},
+	 {2, 1}},
+	{"pipedream:replicas=2-1",
+	 NULL,
+	 2,
+	 3,
+	 ORR_SYNC_VERTICAL,
+	 1,
+	 ORR_OPTIMIZER_ADAM,
+	 {2, 1},
+	 {2, 1}},
+	{"pipedream:replicas=2-1",
+	 NULL,
+	 2,
+	 3,
+	 ORR_SYNC_NONE,
+	 1,
+	 ORR_OPTIMIZER_MOMENTUM,
+	 {2, 1},
+	 {2, 1}},
+	{"pipedream:replicas=2-1",
+	 NULL,
+	 2,
+	 3,
+	 ORR_SYNC_STASHING,
+	 2,
+	 ORR_OPTIMIZER_MOMENTUM,
+	 {2, 1},
+	 {2, 1}},
 	/* ceil(6/3), ceil(3/2) and 1 on each replica */
-	{"pipedream:replicas=3-2-1", NULL, 3, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAM, {3, 2, 1}, {2, 2, 1}},
-	{"pipedream:replicas=3-2-1", NULL, 3, 6, ORR_SYNC_VERTICAL, 2, ORR_OPTIMIZER_MOMENTUM, {3, 2, 1}, {2, 2, 1}},
+	{"pipedream:replicas=3-2-1",
+	 NULL,
+	 3,
+	 6,
+	 ORR_SYNC_STASHING,
+	 1,
+	 ORR_OPTIMIZER_ADAM,
+	 {3, 2, 1},
+	 {2, 2, 1}},
+	{"pipedream:replicas=3-2-1",
+	 NULL,
+	 3,
+	 6,
+	 ORR_SYNC_VERTICAL,
+	 2,
+	 ORR_OPTIMIZER_MOMENTUM,
+	 {3, 2, 1},
+	 {2, 2, 1}},
 	/* and on too few workers */
-	{"pipedream:replicas=1-3-2", NULL, 3, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {1, 3, 2}, {6, 2, 1}},
-	{"pipedream:slack=1", NULL, 3, 3, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {5, 3, 1}},
+	{"pipedream:replicas=1-3-2",
+	 NULL,
+	 3,
+	 3,
+	 ORR_SYNC_STASHING,
+	 1,
+	 ORR_OPTIMIZER_MOMENTUM,
+	 {1, 3, 2},
+	 {6, 2, 1}},
+	{"pipedream:slack=1",
+	 NULL,
+	 3,
+	 3,
+	 ORR_SYNC_VERTICAL,
+	 1,
+	 ORR_OPTIMIZER_MOMENTUM,
+	 {0},
+	 {5, 3, 1}},
 	/* no chain, and a stage without parameters */
 	{"pipedream", training_model, 0, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", training_model, 0, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
@@ -148,12 +214,13 @@ static void check_losses(const struct record *record, const double *losses, int 
 		for (int b = 0; b < in_step; b++)
 			sum += losses[i * in_step + b];
 		ck_assert_msg(fabs(record->losses[i] - sum / in_step) < 1e-12,
-			      "loss %lld is %.17g instead of %.17g", (long long)i, record->losses[i],
-			      sum / in_step);
+			      "loss %lld is %.17g instead of %.17g", (long long)i,
+			      record->losses[i], sum / in_step);
 	}
 }
 
-/* Every pass has read what versions.h says, and the delays are those of [Narayanan19] section 3.3. */
+/* Every pass has read what versions.h says, and the delays are those of [Narayanan19] section 3.3.
+ */
 static void check_versions(struct setting *x, const struct stream *stream)
 {
 	struct orr_run_versions measured[MOST_STAGES];
@@ -179,9 +246,12 @@ static void check_versions(struct setting *x, const struct stream *stream)
 		}
 		if (stream->replicas[0] == 2 && stream->accumulate == 1) {
 			/* a version behind at the input, which vertical sync hands on: its two
-			 * microbatches are two versions of stage 1, and to the second of them three */
-			ck_assert_int_eq(m->least, s && stream->sync == ORR_SYNC_VERTICAL ? 2 : 1 - s);
-			ck_assert_int_eq(m->most, s && stream->sync == ORR_SYNC_VERTICAL ? 3 : 1 - s);
+			 * microbatches are two versions of stage 1, and to the second of them three
+			 */
+			ck_assert_int_eq(m->least,
+					 s && stream->sync == ORR_SYNC_VERTICAL ? 2 : 1 - s);
+			ck_assert_int_eq(m->most,
+					 s && stream->sync == ORR_SYNC_VERTICAL ? 3 : 1 - s);
 		}
 	}
 }
@@ -211,10 +281,15 @@ START_TEST(two_hundred_updates_are_those_of_delayed_training)
 	losses = calloc((size_t)(N_UPDATES * in_step), sizeof(*losses));
 	ck_assert(parameters && expected && losses);
 	ck_assert_msg(!orr_run_parameters(x.t.run, parameters, &err), "%s", err.msg);
-	delayed = (struct delayed_options){(enum delayed_sync)stream->sync, stream->accumulate,
-					   x.replicas, x.ahead, SAMPLES, x.t.options.seed,
+	delayed = (struct delayed_options){(enum delayed_sync)stream->sync,
+					   stream->accumulate,
+					   x.replicas,
+					   x.ahead,
+					   SAMPLES,
+					   x.t.options.seed,
 					   orr_run_rule(&x.t.options)};
-	delayed_train(x.t.pipeline, &x.t.data, &delayed, (int64_t)N_UPDATES * in_step, expected, losses);
+	delayed_train(x.t.pipeline, &x.t.data, &delayed, (int64_t)N_UPDATES * in_step, expected,
+		      losses);
 	for (int64_t i = 0; i < n; i++)
 		ck_assert_msg(!memcmp(&parameters[i], &expected[i], sizeof(float)),
 			      "parameter %lld is %.9g instead of %.9g", (long long)i,

@@ -21,15 +21,18 @@ static const struct {
 	const char *message;
 } refused[] = {
 	{"pipedream:replicas=2-1-1", 4, 4, 1,
-	 "schedule pipedream: replicas lists 3 stages and there are 2: give one number a stage, or none"},
+	 "schedule pipedream: replicas lists 3 stages and there are 2: give one number a stage, or "
+	 "none"},
 	{"pipedream:replicas=4-1", 3, 4, 1,
 	 "schedule pipedream: stage 0 has 4 replicas and there are 3 workers: take fewer, or more "
 	 "--workers"},
 	{"pipedream:replicas=2-1", 3, 5, 1,
-	 "schedule pipedream: the 2 replicas of stage 0 take turns, and 5 microbatches are no multiple: "
+	 "schedule pipedream: the 2 replicas of stage 0 take turns, and 5 microbatches are no "
+	 "multiple: "
 	 "change -m"},
 	{"pipedream:replicas=2-1", 3, 6, 2,
-	 "stage 0 updates every 4 microbatches (--accumulate 2 on 2 replicas) and a round has 6: take a "
+	 "stage 0 updates every 4 microbatches (--accumulate 2 on 2 replicas) and a round has 6: "
+	 "take a "
 	 "multiple (-m)"},
 };
 
@@ -65,35 +68,41 @@ static int in_turns(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 }
 
 /* One microbatch after the other: F of both stages, B of both. */
-static int64_t one_by_one(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t one_by_one(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			  const void *data)
 {
 	(void)p, (void)data;
 	return 4 * (int64_t)b + (d == ORR_PASS_F ? s : 3 - s);
 }
 
-static int64_t squared(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t squared(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+		       const void *data)
 {
 	return one_by_one(p, s, b * b, d, data);
 }
 
-static int64_t backwards(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t backwards(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			 const void *data)
 {
 	return one_by_one(p, s, b, d, data) - 8 * (int64_t)b;
 }
 
 /* Fine on each worker, but F of stage 0 stands after what waits for it. */
-static int64_t own_order(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t own_order(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			 const void *data)
 {
 	return one_by_one(p, s, b, d, data) + (s || d != ORR_PASS_F ? 0 : 2);
 }
 
 /* Microbatches 1 and 0 change places. */
-static int64_t swapped(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t swapped(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+		       const void *data)
 {
 	return one_by_one(p, s, b ^ 1, d, data);
 }
 
-static int64_t ages_later(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t ages_later(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			  const void *data)
 {
 	return one_by_one(p, s, b, d, data) + (d == ORR_PASS_F ? 0 : INT64_C(1) << 40);
 }
@@ -103,26 +112,40 @@ static const struct {
 	int m;
 	const char *message;
 } wrong[] = {
-	{{.compute = alone, .priority = squared}, 4,
-	 "schedule mine: job 0F1 comes later in the next round by another number than 0F0: priority() of "
+	{{.compute = alone, .priority = squared},
+	 4,
+	 "schedule mine: job 0F1 comes later in the next round by another number than 0F0: "
+	 "priority() of "
 	 "a stream is periodic in -m"},
-	{{.compute = alone, .priority = backwards}, 1,
-	 "schedule mine: job 0F0 does not come later in the next round: priority() of a stream grows with "
+	{{.compute = alone, .priority = backwards},
+	 1,
+	 "schedule mine: job 0F0 does not come later in the next round: priority() of a stream "
+	 "grows with "
 	 "b, also beyond -m"},
-	{{.compute = alone, .priority = own_order}, 4,
-	 "schedule mine: job 1F0 has no larger n than what it waits for: in a stream n orders the jobs "
+	{{.compute = alone, .priority = own_order},
+	 4,
+	 "schedule mine: job 1F0 has no larger n than what it waits for: in a stream n orders the "
+	 "jobs "
 	 "of all workers"},
-	{{.compute = alone, .priority = swapped}, 4,
-	 "schedule mine: job 0F1 overtakes the microbatch before it: priority() of a stream grows with b"},
-	{{.compute = in_turns, .priority = one_by_one}, 3,
-	 "schedule mine: job 0F0 is on another worker in the next round: -m must be a multiple of every "
+	{{.compute = alone, .priority = swapped},
+	 4,
+	 "schedule mine: job 0F1 overtakes the microbatch before it: priority() of a stream grows "
+	 "with b"},
+	{{.compute = in_turns, .priority = one_by_one},
+	 3,
+	 "schedule mine: job 0F0 is on another worker in the next round: -m must be a multiple of "
+	 "every "
 	 "stage's replicas"},
-	{{.compute = alone, .priority = ages_later}, 4,
-	 "schedule mine: job 0B0 comes too many rounds after the first job of its microbatch: bring "
+	{{.compute = alone, .priority = ages_later},
+	 4,
+	 "schedule mine: job 0B0 comes too many rounds after the first job of its microbatch: "
+	 "bring "
 	 "priority() of the passes closer together"},
-	{{.compute = alone, .priority = one_by_one, .weights = alone}, 4,
+	{{.compute = alone, .priority = one_by_one, .weights = alone},
+	 4,
 	 "schedule mine: a stream has compute() and priority(), no weights(), and strict order"},
-	{{.compute = alone, .priority = one_by_one, .order = ORR_ORDER_GREEDY}, 4,
+	{{.compute = alone, .priority = one_by_one, .order = ORR_ORDER_GREEDY},
+	 4,
 	 "schedule mine: a stream has compute() and priority(), no weights(), and strict order"},
 };
 
@@ -170,7 +193,8 @@ struct late {
 	int microbatches, replicas; /* later by so many; of stage 0 */
 };
 
-static int late_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int late_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	const struct late *late = data;
 
@@ -208,7 +232,8 @@ static int walk(const struct late *late, int every, int s, int64_t *read)
 			int held = 1;
 
 			for (int next = b; next > ended; next--)
-				if ((s || next % late->replicas == replica) && read[next] < before) {
+				if ((s || next % late->replicas == replica) &&
+				    read[next] < before) {
 					before = read[next];
 					held++;
 				}
@@ -228,8 +253,11 @@ START_TEST(versions_of_late_backwards_are_those_of_the_definition)
 
 	for (int i = 0; i < N(n_late) * 4; i++) {
 		struct late late = {n_late[i / 4], 1 + i / 2 % 2};
-		struct orr_schedule mine = {.name = "mine", .compute = late_compute,
-					    .priority = late_priority, .stream = true, .data = &late};
+		struct orr_schedule mine = {.name = "mine",
+					    .compute = late_compute,
+					    .priority = late_priority,
+					    .stream = true,
+					    .data = &late};
 		struct orr_pipeline *p = make_chain(2, 1, 1);
 		struct orr_jobs *jobs = NULL;
 
@@ -241,10 +269,12 @@ START_TEST(versions_of_late_backwards_are_those_of_the_definition)
 
 			ck_assert_msg(jobs->versions->peak[s] == most,
 				      "%d late, %d replicas, stage %d: %d versions instead of %d",
-				      late.microbatches, late.replicas, s, jobs->versions->peak[s], most);
+				      late.microbatches, late.replicas, s, jobs->versions->peak[s],
+				      most);
 			for (int b = 0; b < N_WALKED; b++, n_read++)
-				ck_assert_int_eq(orr_versions_read(jobs->versions, s, b, ORR_PASS_F),
-						 read[b]);
+				ck_assert_int_eq(
+					orr_versions_read(jobs->versions, s, b, ORR_PASS_F),
+					read[b]);
 		}
 		orr_jobs_destroy(jobs);
 		orr_pipeline_destroy(p);
@@ -253,14 +283,17 @@ START_TEST(versions_of_late_backwards_are_those_of_the_definition)
 }
 END_TEST
 
-/* A round late, however long the round is: what a stream does steadily is asked of its own rounds, and
- * takes no longer for a stage that is far behind. */
+/* A round late, however long the round is: what a stream does steadily is asked of its own rounds,
+ * and takes no longer for a stage that is far behind. */
 START_TEST(a_stream_that_is_a_round_late_is_steady)
 {
 	for (int m = 1; m < 100000; m *= 7) {
 		struct late late = {m, 1};
-		struct orr_schedule mine = {.name = "mine", .compute = late_compute,
-					    .priority = late_priority, .stream = true, .data = &late};
+		struct orr_schedule mine = {.name = "mine",
+					    .compute = late_compute,
+					    .priority = late_priority,
+					    .stream = true,
+					    .data = &late};
 		struct orr_machine machine = orr_machine_default(2);
 		struct orr_pipeline *p = make_chain(2, 1, 2);
 		struct orr_jobs *jobs = NULL;
@@ -274,7 +307,8 @@ START_TEST(a_stream_that_is_a_round_late_is_steady)
 		ck_assert_msg(!orr_simulate(&timeline, jobs, &machine, &err), "%s", err.msg);
 		ck_assert_msg(!orr_steady_find(&steady, timeline, &machine, &err), "%s", err.msg);
 		ck_assert_int_gt(steady.microbatches, 0);
-		/* 0F after 0B of an older one, 1F after 0F, 1B after 1F, 0B after 1B: no two side by side */
+		/* 0F after 0B of an older one, 1F after 0F, 1B after 1F, 0B after 1B: no two side
+		 * by side */
 		ck_assert_int_eq(steady.period_ns, 6 * ORR_UNIT_NS * steady.microbatches);
 		orr_timeline_destroy(timeline);
 		orr_jobs_destroy(jobs);
@@ -298,8 +332,8 @@ static struct orr_steady steady_of(struct orr_pipeline *p, const char *schedule,
 	return steady;
 }
 
-/* Every stage is as busy, and waits for nobody while it updates: K (F + B) + U for K microbatches. An update
- * that takes no time is as if there were none: F + B for one. */
+/* Every stage is as busy, and waits for nobody while it updates: K (F + B) + U for K microbatches.
+ * An update that takes no time is as if there were none: F + B for one. */
 START_TEST(updates_are_part_of_the_steady_state)
 {
 	struct orr_machine machine = orr_machine_default(2);
@@ -312,7 +346,8 @@ START_TEST(updates_are_part_of_the_steady_state)
 				int microbatches = update ? k : 1;
 
 				p->accumulate = k;
-				p->stages[0].update_ns = p->stages[1].update_ns = update * ORR_UNIT_NS;
+				p->stages[0].update_ns = p->stages[1].update_ns =
+					update * ORR_UNIT_NS;
 				steady = steady_of(p, "pipedream", &machine, rounds * k);
 				ck_assert_int_eq(steady.microbatches, microbatches);
 				ck_assert_int_eq(steady.period_ns,
@@ -338,7 +373,8 @@ START_TEST(rings_are_part_of_the_steady_state)
 			snprintf(schedule, sizeof(schedule), "pipedream:replicas=%d", r);
 			steady = steady_of(p, schedule, &machine, r * k);
 			ck_assert_int_eq(steady.microbatches, r * k);
-			ck_assert_int_eq(steady.period_ns, (3 * k + 24 * (r - 1) / r) * ORR_UNIT_NS);
+			ck_assert_int_eq(steady.period_ns,
+					 (3 * k + 24 * (r - 1) / r) * ORR_UNIT_NS);
 			orr_pipeline_destroy(p);
 		}
 }

@@ -10,7 +10,7 @@
 #include "pipelines.h"
 
 static json_t *write_trace(const struct orr_timeline *const *timelines, const char *const *names,
-                           int n)
+			   int n)
 {
 	struct orr_error err = {""};
 	struct page page;
@@ -49,11 +49,11 @@ static json_t *covering(json_t *events, json_t *of, double time)
 	size_t i;
 
 	json_array_foreach(events, i, event) if (phase(event) == 'X' &&
-	                                         number(event, "pid") == number(of, "pid") &&
-	                                         number(event, "tid") == number(of, "tid") &&
-	                                         number(event, "ts") - half_ns <= time &&
-	                                         time < number(event, "ts") + number(event, "dur") -
-	                                                         half_ns) return event;
+						 number(event, "pid") == number(of, "pid") &&
+						 number(event, "tid") == number(of, "tid") &&
+						 number(event, "ts") - half_ns <= time &&
+						 time < number(event, "ts") + number(event, "dur") -
+								 half_ns) return event;
 	return NULL;
 }
 
@@ -80,11 +80,11 @@ static int check_jobs(json_t *events, const struct way *way, int process)
 		if (!(pass = json_string_value(json_object_get(args, "pass"))))
 			continue;
 		j = orr_jobs_index(way->jobs, (int)number(args, "stage"),
-		                   (int)number(args, "microbatch"),
-		                   *pass == 'F' ? ORR_PASS_F : ORR_PASS_B);
+				   (int)number(args, "microbatch"),
+				   *pass == 'F' ? ORR_PASS_F : ORR_PASS_B);
 		ck_assert_int_eq(way->jobs->compute[j], w);
 		ck_assert_double_eq_tol(number(event, "ts") * 1e3,
-		                        (double)way->timeline->start_ns[j], 0.01);
+					(double)way->timeline->start_ns[j], 0.01);
 		ck_assert_double_eq_tol(end[w] * 1e3, (double)way->timeline->end_ns[j], 0.01);
 	}
 	return n;
@@ -105,9 +105,9 @@ static int check_arrows(json_t *events)
 			continue;
 		n++;
 		ck_assert_msg(covering(events, event, number(event, "ts")) != NULL,
-		              "an arrow from nowhere");
+			      "an arrow from nowhere");
 		json_array_foreach(events, k, other) if (phase(other) == 'f' &&
-		                                         number(other, "id") == number(event, "id"))
+							 number(other, "id") == number(event, "id"))
 		{
 			json_t *job = covering(events, other, number(other, "ts"));
 
@@ -143,10 +143,10 @@ START_TEST(a_trace_has_every_job_and_every_transfer)
 		int64_t latency_ns;
 		int n_arrows; /* of a chain of 4 */
 	} rows[] = {{"1f1b", 4, 8, 0, 48},
-	            {"1f1b", 4, 8, 123456789, 48},
-	            {"1f1b", 2, 3, 0, 18},
-	            {"ddp", 2, 4, 0, 0},
-	            {"fsdp", 2, 4, 1000, 0}};
+		    {"1f1b", 4, 8, 123456789, 48},
+		    {"1f1b", 2, 3, 0, 18},
+		    {"ddp", 2, 4, 0, 0},
+		    {"fsdp", 2, 4, 1000, 0}};
 	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 7, 5, 3);
 	struct orr_machine machine = orr_machine_default(rows[_i].workers);
 	const char *names[] = {"predicted"};
@@ -186,7 +186,7 @@ START_TEST(a_memory_counter_peaks_as_reported_and_ends_at_0)
 		if (phase(event) != 'C')
 			continue;
 		if (sscanf(json_string_value(json_object_get(event, "name")), "w%d stash bytes",
-		           &w) == 1 &&
+			   &w) == 1 &&
 		    json_object_get(json_object_get(event, "args"), "bytes")) {
 			ck_assert(w >= 0 && w < 4);
 			last[w] = number(json_object_get(event, "args"), "bytes");
@@ -215,7 +215,7 @@ START_TEST(timelines_are_processes_with_their_names_and_workers)
 	way_init(&way, p, "1f1b", 2, 3);
 	way_init(&second, other, "gpipe", 3, 2);
 	trace = write_trace((const struct orr_timeline *const[]){way.timeline, second.timeline},
-	                    names, 2);
+			    names, 2);
 	events = json_object_get(trace, "traceEvents");
 	ck_assert_int_eq(check_jobs(events, &way, 0), way.jobs->n_jobs);
 	ck_assert_int_eq(check_jobs(events, &second, 1), second.jobs->n_jobs);
@@ -280,9 +280,8 @@ START_TEST(a_full_disk_is_said)
 	way_init(&way, p, "1f1b", 4, 64);
 	t = way.timeline;
 	ck_assert_int_eq(orr_diagram_trace(full, &t, (const char *const[]){"x"}, 1, &err),
-	                 ORR_E_IO);
-	ck_assert_msg(strstr(err.msg, "trace: could not be written: ") == err.msg, "%s",
-	              err.msg);
+			 ORR_E_IO);
+	ck_assert_msg(strstr(err.msg, "trace: could not be written: ") == err.msg, "%s", err.msg);
 	fclose(full);
 	way_fini(&way);
 	orr_pipeline_destroy(p);

@@ -1,5 +1,5 @@
-/* What crosses between ranks: with a worker a rank it is what the figures count for each worker; which
- * rank has which worker; a ring that does not divide. */
+/* What crosses between ranks: with a worker a rank it is what the figures count for each worker;
+ * which rank has which worker; a ring that does not divide. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,15 @@
 
 #define N_WORKERS 4
 
-static const char *const schedules[] = {"ddp", "fsdp", "gpipe", "lpp:G=2,R=2", "fslpp:G=2,R=2", "1f1b", "v-half",
-                                         "pipedream", "pipedream:replicas=2-1-1-1-2-1-1-1"};
+static const char *const schedules[] = {
+	"ddp",         "fsdp",          "gpipe",
+	"lpp:G=2,R=2", "fslpp:G=2,R=2", "1f1b",
+	"v-half",      "pipedream",     "pipedream:replicas=2-1-1-1-2-1-1-1"};
 
 START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 {
-	struct orr_pipeline *p = make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 1, 1, 64, 1600, 256);
+	struct orr_pipeline *p =
+		make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 1, 1, 64, 1600, 256);
 	struct orr_traffic traffic[N_WORKERS];
 	int rank_of[N_WORKERS];
 	int64_t total = 0, sent = 0, received = 0;
@@ -28,14 +31,16 @@ START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 		const struct orr_traffic *t = &traffic[w];
 
 		ck_assert_int_eq(t->received[ORR_TRAFFIC_ACTIVATION], f->recv_activations);
-		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_ACTIVATION], f->recv_activation_bytes);
+		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_ACTIVATION],
+				 f->recv_activation_bytes);
 		ck_assert_int_eq(t->received[ORR_TRAFFIC_GRADIENT], f->recv_gradients);
 		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_GRADIENT], f->recv_gradient_bytes);
 		ck_assert_int_eq(t->received[ORR_TRAFFIC_STASH], f->recv_stashes);
 		ck_assert_int_eq(t->received[ORR_TRAFFIC_PARAMETER], f->recv_parameters);
 		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_PARAMETER], f->recv_parameter_bytes);
 		ck_assert_int_eq(t->sent[ORR_TRAFFIC_WEIGHT_GRADIENT], f->sent_weight_gradients);
-		ck_assert_int_eq(t->sent_bytes[ORR_TRAFFIC_WEIGHT_GRADIENT], f->sent_weight_gradient_bytes);
+		ck_assert_int_eq(t->sent_bytes[ORR_TRAFFIC_WEIGHT_GRADIENT],
+				 f->sent_weight_gradient_bytes);
 		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_ALL_REDUCE], f->all_reduce_bytes);
 		for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
 			total += t->sent[k];
@@ -50,8 +55,8 @@ START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 }
 END_TEST
 
-/* 7 floats among 4 owners: chunks of 2, 2, 2 and 1; every link carries every chunk twice but those that
- * end there. */
+/* 7 floats among 4 owners: chunks of 2, 2, 2 and 1; every link carries every chunk twice but those
+ * that end there. */
 START_TEST(a_ring_that_does_not_divide)
 {
 	struct orr_pipeline *p = make_pipeline(1, "", 1, 1, 0, 0, 28, 0);
@@ -98,8 +103,8 @@ static const struct {
 START_TEST(workers_are_spread_in_blocks)
 {
 	struct orr_error err = {""};
-	int rank_of[6], code = orr_ranks_of_workers(rank_of, blocks[_i].n_workers, blocks[_i].n_ranks,
-	                                            blocks[_i].text, &err);
+	int rank_of[6], code = orr_ranks_of_workers(rank_of, blocks[_i].n_workers,
+						    blocks[_i].n_ranks, blocks[_i].text, &err);
 
 	if (blocks[_i].refused) {
 		ck_assert_int_eq(code, ORR_E_INPUT);
@@ -120,7 +125,7 @@ int main(void)
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, a_worker_a_rank_sends_what_the_figures_count, 0,
-	                    (int)(sizeof(schedules) / sizeof(schedules[0])));
+			    (int)(sizeof(schedules) / sizeof(schedules[0])));
 	tcase_add_test(tcase, a_ring_that_does_not_divide);
 	tcase_add_loop_test(tcase, workers_are_spread_in_blocks, 0, N_BLOCKS);
 	srunner_run_all(runner, CK_NORMAL);

@@ -1,5 +1,5 @@
-/* PipeDream's stream: the order of every worker in figures 4 and 8 of [Narayanan19], and the versions of the
- * parameters in the closed forms of its section 3.3. */
+/* PipeDream's stream: the order of every worker in figures 4 and 8 of [Narayanan19], and the
+ * versions of the parameters in the closed forms of its section 3.3. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,15 +119,17 @@ START_TEST(after_the_start_up_every_worker_alternates)
 			   cases[k].n_workers, M, ORR_SYNC_STASHING, 1);
 		jobs = g.jobs;
 		for (int w = 0; w < cases[k].n_workers; w++) {
-			int n = jobs->first[w + 1] - jobs->first[w], admitted = cases[k].admitted[w];
-			int *passes = calloc((size_t)n, sizeof(*passes)); /* by place on the worker */
+			int n = jobs->first[w + 1] - jobs->first[w],
+			    admitted = cases[k].admitted[w];
+			int *passes =
+				calloc((size_t)n, sizeof(*passes)); /* by place on the worker */
 
 			for (int j = 0; j < jobs->n_jobs; j++)
 				if (jobs->compute[j] == w)
 					passes[jobs->rank[j]] = (int)orr_jobs_at(jobs, j).d;
 			ck_assert_int_gt(n, 2 * admitted);
 			for (int i = 0; i < n - admitted; i++)
-				ck_assert_msg(passes[i] == (i < admitted ? ORR_PASS_F
+				ck_assert_msg(passes[i] == (i < admitted         ? ORR_PASS_F
 							    : (i - admitted) % 2 ? ORR_PASS_F
 										 : ORR_PASS_B),
 					      "%s, worker %d, place %d", cases[k].schedule, w, i);
@@ -302,14 +304,14 @@ START_TEST(on_a_dag_depth_takes_the_place_of_stages_to_come)
 }
 END_TEST
 
-/* What the closed forms rest on, for any replicas: run the stream in the order of n, one job at a time,
- * and keep what is held as a plain implementation would. */
+/* What the closed forms rest on, for any replicas: run the stream in the order of n, one job at a
+ * time, and keep what is held as a plain implementation would. */
 START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 {
 	static const struct {
 		const char *replicas;
 		int n_workers, m;
-	} cases[] = {{"2-1", 3, 4},   {"1-2", 3, 4},   {"2-2", 4, 8},    {"3-2-1", 6, 6},
+	} cases[] = {{"2-1", 3, 4},    {"1-2", 3, 4},    {"2-2", 4, 8},   {"3-2-1", 6, 6},
 		     {"4-3-1", 8, 12}, {"1-3-2", 6, 12}, {"2-1-1", 4, 4}, {"4-3-2", 9, 12}};
 
 	for (int k = 0; k < N(cases); k++)
@@ -326,8 +328,8 @@ START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 				snprintf(schedule, sizeof(schedule), "pipedream:replicas=%s",
 					 cases[k].replicas);
 				given_init(&g, make_chain(n_stages, 1, 2), schedule,
-					   cases[k].n_workers, 2 * cases[k].m,
-					   (enum orr_sync)sync, accumulate);
+					   cases[k].n_workers, 2 * cases[k].m, (enum orr_sync)sync,
+					   accumulate);
 				stream = g.jobs->stream;
 				v = g.jobs->versions;
 				for (int wave = 0; wave < ROUNDS; wave++)
@@ -335,14 +337,16 @@ START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 						int j = stream->order[i];
 						struct orr_job job = orr_jobs_at(g.jobs, j);
 						int64_t b = (int64_t)(wave - stream->lag[j]) * 2 *
-								    cases[k].m + job.b;
+								    cases[k].m +
+							    job.b;
 						int64_t version;
 
 						if (wave < stream->lag[j])
 							continue;
 						version = read_by(&g, job.s, b, job.d);
 						ck_assert_int_le(version, latest[job.s]);
-						if (sync == ORR_SYNC_STASHING && job.d == ORR_PASS_F)
+						if (sync == ORR_SYNC_STASHING &&
+						    job.d == ORR_PASS_F)
 							ck_assert_int_eq(version, latest[job.s]);
 						if (job.d == ORR_PASS_B &&
 						    orr_versions_closes(v, job.s, b))
@@ -372,7 +376,8 @@ static const struct {
 	{"pipedream:replicas=2-1", 2, 3, {4, 2}, 2, 4},
 	{"pipedream:replicas=3-1", 2, 4, {6, 2}, 3, 6},
 	{"pipedream:replicas=2-1-1,slack=1", 3, 4, {6, 3, 3}, 2, 6},
-	/* a backward of replica 1 comes 3 later than that of replica 0, which waits: NOAM does not see it */
+	/* a backward of replica 1 comes 3 later than that of replica 0, which waits: NOAM does not
+	   see it */
 	{"pipedream:replicas=2-1-1", 3, 4, {6, 3, 3}, 2, 9},
 	{"pipedream:replicas=1-2", 2, 3, {4, 6}, 2, 8},
 };
@@ -389,8 +394,8 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 		for (int s = 0; s < p->n_stages; s++)
 			p->stages[s].backward_ns = (steady[_i].both[s] - 1) * ORR_UNIT_NS;
 		way_init(&way, p, steady[_i].schedule, steady[_i].n_workers, m);
-		ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err),
-			      "%s", err.msg);
+		ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err), "%s",
+			      err.msg);
 		ck_assert_msg(found.microbatches == steady[_i].microbatches &&
 				      found.period_ns == steady[_i].period * ORR_UNIT_NS,
 			      "%s, m=%d: %lld take %g", steady[_i].schedule, m,
@@ -401,7 +406,8 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 }
 END_TEST
 
-/* With links of latency L a microbatch is out for 3n + 2(n-1)L at stage 0, which has in_flight of them. */
+/* With links of latency L a microbatch is out for 3n + 2(n-1)L at stage 0, which has in_flight of
+ * them. */
 START_TEST(slack_hides_latency)
 {
 	for (int slack = 0; slack <= 2; slack++)
@@ -466,8 +472,10 @@ START_TEST(without_a_flush_no_bubble_is_left)
 			way_init(&stream, chain, "pipedream", p, m);
 			ck_assert(!orr_steady_find(&found, stream.timeline, &machine, &err));
 			ck_assert_int_eq(flush.figures->makespan_ns, (m + p - 1) * 3 * ORR_UNIT_NS);
-			ck_assert_int_eq(found.period_ns * m, found.microbatches * m * 3 * ORR_UNIT_NS);
-			ck_assert_int_eq(orr_steady_find(&found, flush.timeline, &machine, &err), 0);
+			ck_assert_int_eq(found.period_ns * m,
+					 found.microbatches * m * 3 * ORR_UNIT_NS);
+			ck_assert_int_eq(orr_steady_find(&found, flush.timeline, &machine, &err),
+					 0);
 			ck_assert_int_eq(found.microbatches, 0); /* it flushes */
 			way_fini(&flush);
 			way_fini(&stream);
@@ -486,10 +494,11 @@ START_TEST(a_steady_state_that_cannot_be_reached_is_not_found)
 	struct way way;
 
 	for (int s = 0; s < 4; s++)
-		p->stages[s].forward_ns = p->stages[s].backward_ns = INT64_MAX / 4 / (4 * 4 * 3 + 1); /* the limit counts F twice, as of stages that recompute */
+		p->stages[s].forward_ns = p->stages[s].backward_ns =
+			INT64_MAX / 4 /
+			(4 * 4 * 3 + 1); /* the limit counts F twice, as of stages that recompute */
 	way_init(&way, p, "pipedream", 4, 4);
-	ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err),
-		      "%s", err.msg);
+	ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err), "%s", err.msg);
 	ck_assert_int_eq(found.microbatches, 0);
 	ck_assert_int_gt(found.startup_ns, 0);
 	way_fini(&way);
@@ -504,8 +513,7 @@ START_TEST(replicas_wait_for_each_other)
 
 	for (int k = 0; k < N(latencies); k++)
 		for (int accumulate = 1; accumulate <= 2; accumulate++) {
-			struct orr_pipeline *p =
-				make_pipeline(2, "0>1", 2, 2, 0, 10, 100, 10);
+			struct orr_pipeline *p = make_pipeline(2, "0>1", 2, 2, 0, 10, 100, 10);
 			struct orr_machine machine = orr_machine_default(3);
 			struct way way;
 
@@ -540,11 +548,12 @@ START_TEST(older_versions_count_as_memory)
 	ck_assert_msg(!orr_figures_check_memory(way.figures, &machine, &err), "%s", err.msg);
 	machine.memory_bytes--;
 	ck_assert_int_eq(orr_figures_check_memory(way.figures, &machine, &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg,
-			 "worker 0 needs 740 B, 400 B for parameters (16 B a parameter: 4 weights, 4 "
-			 "gradient, 8 adamw), 300 B for older versions and 40 B for 4 stashes, and has 739 "
-			 "B: take more workers, a larger --accumulate, a schedule that holds fewer "
-			 "microbatches, or a larger --memory");
+	ck_assert_str_eq(
+		err.msg,
+		"worker 0 needs 740 B, 400 B for parameters (16 B a parameter: 4 weights, 4 "
+		"gradient, 8 adamw), 300 B for older versions and 40 B for 4 stashes, and has 739 "
+		"B: take more workers, a larger --accumulate, a schedule that holds fewer "
+		"microbatches, or a larger --memory");
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -564,8 +573,9 @@ START_TEST(a_forward_before_its_update_is_found)
 		u++;
 	way.timeline->updates[u].end_ns += 20 * ORR_UNIT_NS;
 	ck_assert_int_eq(orr_timeline_check(way.timeline, &err), ORR_E_RUNTIME);
-	ck_assert_str_eq(err.msg, "timeline: the update of stage 0 on worker 0 ends after the start of "
-				  "job 0F4, which reads what it makes");
+	ck_assert_str_eq(err.msg,
+			 "timeline: the update of stage 0 on worker 0 ends after the start of "
+			 "job 0F4, which reads what it makes");
 	way.timeline->updates[u].start_ns = 0;
 	ck_assert_int_eq(orr_timeline_check(way.timeline, &err), ORR_E_RUNTIME);
 	ck_assert_str_eq(err.msg,
@@ -584,8 +594,9 @@ START_TEST(a_version_is_freed_after_its_last_reader)
 	given_init(&g, make_chain(n, 1, 2), "pipedream", n, n, ORR_SYNC_STASHING, 1);
 	for (int s = 0; s < n; s++)
 		for (int64_t version = 0; version < 12; version++)
-			ck_assert_int_eq(orr_versions_last_reader(g.jobs->versions, g.jobs, s, s, version),
-					 version + n - 1 - s);
+			ck_assert_int_eq(
+				orr_versions_last_reader(g.jobs->versions, g.jobs, s, s, version),
+				version + n - 1 - s);
 	given_fini(&g);
 	given_init(&g, make_chain(2, 2, 2), "pipedream:replicas=2-1", 3, 8, ORR_SYNC_VERTICAL, 1);
 	for (int64_t version = 0; version < 12; version++) {

@@ -54,7 +54,7 @@ START_TEST(span_bubbles_are_the_published_ones_to_four_decimals)
 {
 	struct orr_machine machine = orr_machine_default(8);
 	struct orr_pipeline *p = make_split_chain(
-	        8, measured[_i].f_us * 1000, measured[_i].b_us * 1000, measured[_i].w_us * 1000);
+		8, measured[_i].f_us * 1000, measured[_i].b_us * 1000, measured[_i].w_us * 1000);
 
 	machine.latency_ns = measured[_i].latency_us * 1000;
 	for (int k = 0; k < N_COLUMNS; k++) {
@@ -64,9 +64,9 @@ START_TEST(span_bubbles_are_the_published_ones_to_four_decimals)
 			continue;
 		way_init_on(&way, p, columns[k], &machine, measured[_i].m);
 		ck_assert_msg(way.figures->span_bubble < measured[_i].bubble[k] + 0.00005 &&
-		              way.figures->span_bubble > measured[_i].bubble[k] - 0.00005,
-		              "%s: %.6f, published %.4f", columns[k], way.figures->span_bubble,
-		              measured[_i].bubble[k]);
+				      way.figures->span_bubble > measured[_i].bubble[k] - 0.00005,
+			      "%s: %.6f, published %.4f", columns[k], way.figures->span_bubble,
+			      measured[_i].bubble[k]);
 		way_fini(&way);
 	}
 	orr_pipeline_destroy(p);
@@ -79,9 +79,9 @@ START_TEST(interleaved_waits_for_2vp_less_2_latencies)
 	struct orr_machine machine = orr_machine_default(8);
 	int v = measured[_i].v, m = measured[_i].m;
 	int64_t f = measured[_i].f_us * 1000 / v,
-	        b = (measured[_i].b_us + measured[_i].w_us) * 1000 / v;
+		b = (measured[_i].b_us + measured[_i].w_us) * 1000 / v;
 	int64_t latency = measured[_i].latency_us * 1000, work = m * v * (f + b),
-	        span = work + 7 * (f + b);
+		span = work + 7 * (f + b);
 	struct orr_pipeline *p = make_split_chain(8 * v, f, b, 0);
 	struct way way;
 
@@ -90,7 +90,7 @@ START_TEST(interleaved_waits_for_2vp_less_2_latencies)
 	way_init_on(&way, p, "interleaved", &machine, m);
 	ck_assert_int_eq(way.figures->makespan_ns, span + (16 * v - 2) * latency);
 	ck_assert_double_eq_tol(1 - (double)work / (double)(span + (16 * v - 2 - 8) * latency),
-	                        measured[_i].bubble[INTERLEAVED], 0.00005);
+				measured[_i].bubble[INTERLEAVED], 0.00005);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -111,7 +111,7 @@ static const struct {
 START_TEST(unit_times_give_the_published_makespan_span_and_peak)
 {
 	struct orr_pipeline *p =
-	        make_split_chain(unit_rows[_i].p, ORR_UNIT_NS, ORR_UNIT_NS, ORR_UNIT_NS);
+		make_split_chain(unit_rows[_i].p, ORR_UNIT_NS, ORR_UNIT_NS, ORR_UNIT_NS);
 	struct way way;
 	int peak = 0;
 
@@ -120,7 +120,7 @@ START_TEST(unit_times_give_the_published_makespan_span_and_peak)
 	ck_assert_int_eq(units(way.figures->span_ns), unit_rows[_i].span);
 	for (int w = 0; w < unit_rows[_i].p; w++)
 		peak = way.figures->worker[w].peak_stash > peak ? way.figures->worker[w].peak_stash
-		                                                : peak;
+								: peak;
 	ck_assert_int_le(peak, unit_rows[_i].peak);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -150,18 +150,18 @@ START_TEST(worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers)
 		for (int m = 2 * n; m <= 6 * n; m += n + 1)
 			for (int twice = 0; twice < 2; twice++) {
 				struct orr_pipeline *p = make_split_chain(
-				        n, f * ORR_UNIT_NS, b * ORR_UNIT_NS, w * ORR_UNIT_NS);
+					n, f * ORR_UNIT_NS, b * ORR_UNIT_NS, w * ORR_UNIT_NS);
 				struct way way;
 
 				way_init(&way, p, twice ? "zb-h2" : "zb-h1", n, m);
 				ck_assert_int_eq(worst_gap(&way),
-				                 (n - 1) * (f + b - (twice ? 2 : 1) * w));
+						 (n - 1) * (f + b - (twice ? 2 : 1) * w));
 				for (int x = 0; x < n; x++) /* W lags where forwards do not lead */
 					ck_assert_int_eq(way.figures->worker[x].peak_stash,
-					                 twice ? 2 * n - 1 : n);
+							 twice ? 2 * n - 1 : n);
 				if (f == 1 && b == 1)
 					ck_assert_int_eq(units(way.figures->makespan_ns),
-					                 3 * m + n - 1);
+							 3 * m + n - 1);
 				way_fini(&way);
 				orr_pipeline_destroy(p);
 			}
@@ -183,10 +183,10 @@ START_TEST(orders_of_zb_h1_and_zb_h2_are_the_papers)
 	way_init(&way, p, "zb-h2", 3, 6);
 	way_order(&way, 0, order, sizeof(order));
 	ck_assert_str_eq(order,
-	                 "0F0 0F1 0F2 0F3 0F4 0B0 0W0 0F5 0B1 0W1 0B2 0W2 0B3 0W3 0B4 0W4 0B5 0W5");
+			 "0F0 0F1 0F2 0F3 0F4 0B0 0W0 0F5 0B1 0W1 0B2 0W2 0B3 0W3 0B4 0W4 0B5 0W5");
 	way_order(&way, 2, order, sizeof(order));
 	ck_assert_str_eq(order,
-	                 "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3 2F4 2B4 2W0 2F5 2B5 2W1 2W2 2W3 2W4 2W5");
+			 "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3 2F4 2B4 2W0 2F5 2B5 2W1 2W2 2W3 2W4 2W5");
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -196,13 +196,15 @@ END_TEST
 
 START_TEST(depth_sets_the_memory_and_the_bubble_of_towers)
 {
-	static const struct {const char *schedule; int most, makespan, span;
+	static const struct {
+		const char *schedule;
+		int most, makespan, span;
 	} rows[] = {{"zb-h1", 5, 52, 52},
-	            {"zb-1p", 5, 52, 52},
-	            {"zb-h2", 9, 52, 48},
-	            {"zb-2p", 9, 52, 48}};
+		    {"zb-1p", 5, 52, 52},
+		    {"zb-h2", 9, 52, 48},
+		    {"zb-2p", 9, 52, 48}};
 	struct orr_pipeline *p =
-	        make_towers((const int[]){3, 3, 0}, 2, 1, 2); /* B and W half of 2 each */
+		make_towers((const int[]){3, 3, 0}, 2, 1, 2); /* B and W half of 2 each */
 	struct way way;
 
 	/* 3m + D - 1, as a chain of the 5 stages of the longest path; all 8 in a row take 55 */
@@ -252,7 +254,7 @@ static struct orr_pipeline *make_random(int n)
 		for (int from = 0; from < to; from++)
 			if (random_below(n) < 2)
 				used += (size_t)snprintf(edges + used, sizeof(edges) - used,
-				                         " %d>%d", from, to);
+							 " %d>%d", from, to);
 	p = make_pipeline(n, edges, 1, 1, 1, 1, 1, 0);
 	for (int s = 0; s < n; s++) {
 		p->stages[s].forward_ns = ORR_UNIT_NS / (1 + random_below(4));
@@ -283,11 +285,11 @@ START_TEST(searched_orders_keep_their_limit_and_beat_the_closed_forms)
 			for (int w = 0; w < n; w++)
 				if (k % 2)
 					ck_assert_int_le(most_held(&way, w, kept),
-					                 (k == 3 ? 200 : 100) * p->depth);
+							 (k == 3 ? 200 : 100) * p->depth);
 				else
 					ck_assert_int_le(
-					        way.figures->worker[w].peak_stash,
-					        smaller(m, k ? 2 * p->depth - 1 : p->depth));
+						way.figures->worker[w].peak_stash,
+						smaller(m, k ? 2 * p->depth - 1 : p->depth));
 			way_fini(&way);
 		}
 		ck_assert(span[1] < span[0] || (span[1] == span[0] && makespan[1] <= makespan[0]));
@@ -305,18 +307,18 @@ START_TEST(every_rule_of_the_search_shortens_some_step)
 		const char *schedule;
 		int n, m, f, b, w, span, makespan;
 	} rows[] = {
-		{"zb-2p", 4, 16, 4, 3, 3, 160, 172}, /* late */
-		{"zb-2p", 8, 13, 4, 2, 4, 132, 158}, /* not late */
-		{"zb-2p", 5, 19, 4, 9, 2, 301, 301}, /* skip */
-		{"zb-2p", 8, 29, 9, 8, 4, 616, 672}, /* do not */
+		{"zb-2p", 4, 16, 4, 3, 3, 160, 172},            /* late */
+		{"zb-2p", 8, 13, 4, 2, 4, 132, 158},            /* not late */
+		{"zb-2p", 5, 19, 4, 9, 2, 301, 301},            /* skip */
+		{"zb-2p", 8, 29, 9, 8, 4, 616, 672},            /* do not */
 		{"zb-2p:kept=100", 6, 27, 5, 14, 13, 904, 904}, /* fill */
-		{"zb-2p", 8, 27, 7, 6, 4, 460, 508}, /* not where there is time */
+		{"zb-2p", 8, 27, 7, 6, 4, 460, 508},            /* not where there is time */
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		struct orr_pipeline *p = make_split_chain(rows[i].n, rows[i].f * ORR_UNIT_NS,
-		                                          rows[i].b * ORR_UNIT_NS,
-		                                          rows[i].w * ORR_UNIT_NS);
+		struct orr_pipeline *p =
+			make_split_chain(rows[i].n, rows[i].f * ORR_UNIT_NS,
+					 rows[i].b * ORR_UNIT_NS, rows[i].w * ORR_UNIT_NS);
 		struct way way;
 
 		way_init(&way, p, rows[i].schedule, rows[i].n, rows[i].m);
@@ -331,7 +333,7 @@ END_TEST
 START_TEST(split_schedules_run_every_dag_with_fewer_and_more_workers)
 {
 	static const char *const schedules[] = {"zb-h1", "zb-h2", "zb-1p", "zb-2p",
-	                                        "zb-2p:kept=100"};
+						"zb-2p:kept=100"};
 
 	random_state = 7;
 	for (int round = 0; round < 60; round++) {
@@ -355,7 +357,7 @@ START_TEST(twice_the_whole_stashes_reach_what_the_last_worker_allows)
 {
 	struct orr_machine machine = orr_machine_default(8);
 	int64_t f = measured[_i].f_us * 1000, b = measured[_i].b_us * 1000,
-	        w = measured[_i].w_us * 1000;
+		w = measured[_i].w_us * 1000;
 	int64_t c = measured[_i].latency_us * 1000, work = measured[_i].m * (f + b + w);
 	struct orr_pipeline *p = make_split_chain(8, f, b, w);
 	struct way way;
@@ -365,10 +367,10 @@ START_TEST(twice_the_whole_stashes_reach_what_the_last_worker_allows)
 	for (int x = 0; x < 8; x++)
 		ck_assert_int_le(way.figures->worker[x].peak_stash, 16);
 	ck_assert_int_ge(way.figures->worker[0].last_end_ns,
-	                 work + 7 * (f + b + 2 * c) + w - 16 * w);
+			 work + 7 * (f + b + 2 * c) + w - 16 * w);
 	ck_assert_double_eq_tol((double)way.figures->span_ns,
-	                        (double)(work + 7 * (f + b + 2 * c) + w - 16 * w),
-	                        0.01 * (double)work);
+				(double)(work + 7 * (f + b + 2 * c) + w - 16 * w),
+				0.01 * (double)work);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -383,19 +385,19 @@ int main(void)
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, span_bubbles_are_the_published_ones_to_four_decimals, 0,
-	                    n_measured);
+			    n_measured);
 	tcase_add_loop_test(tcase, interleaved_waits_for_2vp_less_2_latencies, 0, n_measured);
 	tcase_add_loop_test(tcase, unit_times_give_the_published_makespan_span_and_peak, 0,
-	                    (int)(sizeof(unit_rows) / sizeof(*unit_rows)));
+			    (int)(sizeof(unit_rows) / sizeof(*unit_rows)));
 	tcase_add_loop_test(tcase, worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers, 0, 5);
 	tcase_add_test(tcase, orders_of_zb_h1_and_zb_h2_are_the_papers);
 	tcase_add_test(tcase, depth_sets_the_memory_and_the_bubble_of_towers);
 	tcase_add_loop_test(tcase, searched_orders_keep_their_limit_and_beat_the_closed_forms, 0,
-	                    5);
+			    5);
 	tcase_add_test(tcase, every_rule_of_the_search_shortens_some_step);
 	tcase_add_loop_test(tcase, split_schedules_run_every_dag_with_fewer_and_more_workers, 0, 5);
 	tcase_add_loop_test(tcase, twice_the_whole_stashes_reach_what_the_last_worker_allows, 0,
-	                    n_measured);
+			    n_measured);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

@@ -21,8 +21,8 @@ int across_start(struct orr_error *err)
 {
 	int code = orr_ranks_start(say, err);
 
-	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by itself
-	 * sees to for a while only. */
+	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by
+	 * itself sees to for a while only. */
 	if (orr_ranks_count() > 1)
 		mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	return code;
@@ -39,15 +39,16 @@ void across_refuse(const struct orr_error *err)
 
 int across_end(int code, const struct orr_error *err)
 {
-	/* before anybody leaves: mpirun ends all of them when one has left with another exit code than 0 */
+	/* before anybody leaves: mpirun ends all of them when one has left with another exit code
+	 * than 0 */
 	int status = orr_ranks_rank() ? command_status(code) : command_end(code, err);
 
 	orr_ranks_stop();
 	return status;
 }
 
-/* All numbers of a rank: of its traffic, by kind, and of its memory. As double, in which whole numbers
- * below 2^53 are exact. */
+/* All numbers of a rank: of its traffic, by kind, and of its memory. As double, in which whole
+ * numbers below 2^53 are exact. */
 #define N_NUMBERS (4 * ORR_TRAFFIC_KINDS + 2)
 
 static void to_numbers(double *numbers, const struct across_rank *rank)
@@ -78,7 +79,8 @@ static void from_numbers(struct across_rank *rank, const double *numbers)
 	rank->peak_bytes = (int64_t)*numbers;
 }
 
-struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data, struct orr_error *err)
+struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data,
+				  struct orr_error *err)
 {
 	int n_ranks = orr_ranks_count();
 	struct across_rank *ranks = calloc((size_t)n_ranks, sizeof(*ranks)), own = {0};
@@ -104,8 +106,8 @@ fail:
 	return NULL;
 }
 
-int across_predict(struct across_rank *ranks, const struct orr_timeline *t, const struct orr_run_options *options,
-                   struct orr_error *err)
+int across_predict(struct across_rank *ranks, const struct orr_timeline *t,
+		   const struct orr_run_options *options, struct orr_error *err)
 {
 	int n_ranks = orr_ranks_count(), n_workers = t->jobs->pipeline->n_workers, code;
 	struct orr_footprint *footprint = calloc((size_t)n_ranks, sizeof(*footprint));
@@ -113,7 +115,8 @@ int across_predict(struct across_rank *ranks, const struct orr_timeline *t, cons
 
 	if (!footprint || !rank_of)
 		code = orr_fail(err, ORR_E_NOMEM, "no memory for %d ranks", n_ranks);
-	else if (!(code = orr_ranks_of_workers(rank_of, n_workers, n_ranks, options->ranks_workers, err)))
+	else if (!(code = orr_ranks_of_workers(rank_of, n_workers, n_ranks, options->ranks_workers,
+					       err)))
 		code = orr_footprint_predict(footprint, t, rank_of, n_ranks, err);
 	for (int k = 0; k < n_ranks && !code; k++)
 		ranks[k].predicted = footprint[k];
@@ -128,9 +131,10 @@ static json_t *direction_json(const int64_t *messages, const int64_t *bytes)
 	json_t *json = json_object();
 
 	for (int k = 0; json && k < ORR_TRAFFIC_KINDS; k++)
-		if (messages[k] && json_object_set_new(json, orr_traffic_name((enum orr_traffic_kind)k),
-		                                       json_pack("{s:I,s:I}", "messages", (json_int_t)messages[k],
-		                                                 "bytes", (json_int_t)bytes[k]))) {
+		if (messages[k] &&
+		    json_object_set_new(json, orr_traffic_name((enum orr_traffic_kind)k),
+					json_pack("{s:I,s:I}", "messages", (json_int_t)messages[k],
+						  "bytes", (json_int_t)bytes[k]))) {
 			json_decref(json);
 			json = NULL;
 		}
@@ -144,13 +148,14 @@ json_t *across_json(const struct across_rank *ranks)
 	for (int k = 0; all && k < orr_ranks_count(); k++) {
 		const struct orr_traffic *t = &ranks[k].traffic;
 
-		if (json_array_append_new(all, json_pack("{s:i,s:o,s:o,s:I,s:I,s:I}", "rank", k, "sent",
-		                                         direction_json(t->sent, t->sent_bytes), "received",
-		                                         direction_json(t->received, t->received_bytes),
-		                                         "data_bytes", (json_int_t)ranks[k].data_bytes,
-		                                         "peak_bytes", (json_int_t)ranks[k].peak_bytes,
-		                                         "predicted_peak_bytes",
-		                                         (json_int_t)ranks[k].predicted.all))) {
+		if (json_array_append_new(
+			    all,
+			    json_pack("{s:i,s:o,s:o,s:I,s:I,s:I}", "rank", k, "sent",
+				      direction_json(t->sent, t->sent_bytes), "received",
+				      direction_json(t->received, t->received_bytes), "data_bytes",
+				      (json_int_t)ranks[k].data_bytes, "peak_bytes",
+				      (json_int_t)ranks[k].peak_bytes, "predicted_peak_bytes",
+				      (json_int_t)ranks[k].predicted.all))) {
 			json_decref(all);
 			all = NULL;
 		}

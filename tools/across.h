@@ -1,6 +1,7 @@
 #ifndef ORR_ACROSS_H
 #define ORR_ACROSS_H
-/* A command that mpirun has started on several ranks: rank 0 alone prints, and all of them end together. */
+/* A command that mpirun has started on several ranks: rank 0 alone prints, and all of them end
+ * together. */
 #include <jansson.h>
 #include "orrery/error.h"
 #include "orrery/footprint.h"
@@ -14,8 +15,8 @@ struct orr_timeline;
 /* What a rank came to in all steps. */
 struct across_rank {
 	struct orr_traffic traffic;
-	int64_t data_bytes; /* of the values of the dataset that it holds */
-	int64_t peak_bytes; /* resident, see orr_run_peak_bytes */
+	int64_t data_bytes;             /* of the values of the dataset that it holds */
+	int64_t peak_bytes;             /* resident, see orr_run_peak_bytes */
 	struct orr_footprint predicted; /* what that was to be; by across_predict */
 };
 
@@ -27,10 +28,11 @@ int across_end(int code, const struct orr_error *err);
 void across_refuse(const struct orr_error *err) __attribute__((noreturn));
 
 /* Of every rank, on every rank: [n_ranks], the caller's to free; NULL: it failed. */
-struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data, struct orr_error *err);
+struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data,
+				  struct orr_error *err);
 /* From the predicted timeline; options as for the run. */
-int across_predict(struct across_rank *ranks, const struct orr_timeline *t, const struct orr_run_options *options,
-                   struct orr_error *err);
+int across_predict(struct across_rank *ranks, const struct orr_timeline *t,
+		   const struct orr_run_options *options, struct orr_error *err);
 /* An array with an object for each rank; NULL: no memory. */
 json_t *across_json(const struct across_rank *ranks);
 /* Two lines for people. */

@@ -36,7 +36,8 @@ static const struct argp_option options[] = {
 	{"microbatches", 'm', "B,..", 0,
 	 "microbatches in a minibatch, a table for each (what the schedule's file has, or 8)", 4},
 	{"stages", KEY_STAGES, "N,..", 0,
-	 "cut a model that has no pins into so many stages, with a row for every cut (one and two a "
+	 "cut a model that has no pins into so many stages, with a row for every cut (one and two "
+	 "a "
 	 "worker, with a row for the better)",
 	 4},
 	{"plan", KEY_PLAN, NULL, 0, "what `orrery plan --makespan` finds, as a row of its own", 4},
@@ -106,7 +107,7 @@ struct contest {
 	struct orr_pipeline *cuts[MOST_LISTED]; /* owned */
 	int n_cuts;
 	struct orr_plan *plan; /* owned, or NULL: there is none */
-	int *home; /* owned, see work_homes() */
+	int *home;             /* owned, see work_homes() */
 	struct orr_schedule planned;
 	struct orr_error no_plan; /* why */
 	struct comparison result;
@@ -136,7 +137,8 @@ static int count_free(const struct work *work)
 	return n;
 }
 
-/* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker. */
+/* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker.
+ */
 static int cut_to_workers(struct contest *c, const struct work *work, const struct work_options *o,
 			  struct orr_error *err)
 {
@@ -224,8 +226,9 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 		entries[n++] = (struct orr_entry){c->cuts[i], NULL, c->home, NULL};
 	}
 	if (a->plan)
-		entries[n++] = (struct orr_entry){c->plan ? c->plan->pipeline : c->cuts[0],
-						  &c->planned, NULL, c->plan ? NULL : c->no_plan.msg};
+		entries[n++] =
+			(struct orr_entry){c->plan ? c->plan->pipeline : c->cuts[0], &c->planned,
+					   NULL, c->plan ? NULL : c->no_plan.msg};
 	return orr_compare(&c->result.rows, entries, n, &o->machine, a->stages.n > 1, err);
 }
 
@@ -238,9 +241,9 @@ static void give_title(struct contest *c, const struct work_options *o)
 	used = (size_t)snprintf(title, room, "%.120s: ", o->source);
 	for (int i = 0; i < c->n_cuts && used < room; i++)
 		used += (size_t)snprintf(title + used, room - used, "%s%d",
-					 !i			? ""
+					 !i                   ? ""
 					 : i + 1 == c->n_cuts ? " or "
-								: ", ",
+							      : ", ",
 					 c->cuts[i]->n_stages);
 	if (used < room)
 		(void)snprintf(title + used, room - used,
@@ -267,8 +270,8 @@ static int print(const struct arguments *a, const struct comparison *tables, int
 	int code = 0;
 
 	if (a->output.json)
-		code = output_json(
-			comparison_json(tables, n, work->graph->name, &o->machine, err), err);
+		code = output_json(comparison_json(tables, n, work->graph->name, &o->machine, err),
+				   err);
 	for (int i = 0; i < n && !a->output.json; i++) {
 		printf("%s", i ? "\n" : "");
 		comparison_print(&tables[i]);
@@ -292,9 +295,8 @@ static int check_any_fits(const struct comparison *tables, int n, struct orr_err
 }
 
 /* One contest for each number of microbatches. */
-static int compare(const struct arguments *a, struct contest *contests,
-		   struct comparison *tables, const struct work *work, struct work_options *o,
-		   struct orr_error *err)
+static int compare(const struct arguments *a, struct contest *contests, struct comparison *tables,
+		   const struct work *work, struct work_options *o, struct orr_error *err)
 {
 	int n = a->microbatches.n ? a->microbatches.n : 1, code = 0;
 	int64_t samples = work_samples(o);
@@ -341,7 +343,8 @@ int cmd_compare(int argc, char **argv)
 	a.work.schedule = NULL;
 	command_parse(&argp, argc, argv, &a);
 	if (a.output.svg && a.microbatches.n > 1)
-		code = orr_fail(&err, ORR_E_INPUT, "--svg draws one number of microbatches: give one -m");
+		code = orr_fail(&err, ORR_E_INPUT,
+				"--svg draws one number of microbatches: give one -m");
 	else if (!(code = output_check(&a.output, &err)) &&
 		 !(code = work_open(&work, &a.work, 0, &err)))
 		code = compare(&a, contests, tables, &work, &a.work, &err);

@@ -32,9 +32,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (a->n == ORR_MOST_CURVES)
-			command_refuse((orr_fail(&err, ORR_E_INPUT, "curves: %d at most",
-						 ORR_MOST_CURVES),
-					&err));
+			command_refuse(
+				(orr_fail(&err, ORR_E_INPUT, "curves: %d at most", ORR_MOST_CURVES),
+				 &err));
 		a->paths[a->n++] = arg;
 		return 0;
 	case ARGP_KEY_END:

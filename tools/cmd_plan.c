@@ -38,20 +38,23 @@ static const struct argp_option options[] = {
 	{"straight", KEY_STRAIGHT, NULL, 0, "no replicas: one worker a stage", 4},
 	{"free-activations", KEY_FREE, NULL, 0, "count parameters' traffic only", 4},
 	{"makespan", KEY_MAKESPAN, NULL, 0,
-	 "of the plans that it tries, with fewer stages too, the one whose step of -m microbatches is "
+	 "of the plans that it tries, with fewer stages too, the one whose step of -m microbatches "
+	 "is "
 	 "shortest, instead of the fastest slowest stage",
 	 4},
 	{"pieces", KEY_PIECES, NULL, 0,
 	 "also workers that have several stages, which need not be neighbours, where that shares "
 	 "the work better",
 	 4},
-	{"unpin", KEY_UNPIN, NULL, 0, "cut anew, whatever stages the model's file pins (stage=)", 4},
+	{"unpin", KEY_UNPIN, NULL, 0, "cut anew, whatever stages the model's file pins (stage=)",
+	 4},
 	{"search", KEY_SEARCH, "SECONDS", OPTION_ARG_OPTIONAL,
 	 "then the shortest order of the jobs that a search finds in this memory (as --schedule "
 	 "auto), split backward and one worker a stage; for so long, or so that every run finds "
 	 "the same",
 	 4},
-	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train; - is standard output", 5},
+	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train; - is standard output",
+	 5},
 	{0},
 };
 
@@ -108,7 +111,8 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 	} others[] = {
 		{a->work.has_schedule, "--schedule",
 		 "it finds the order itself: leave it out, and simulate the plan with another one"},
-		{a->work.n_stages > 0, "--stages", "it finds how many: leave it out, or pin them (stage=)"},
+		{a->work.n_stages > 0, "--stages",
+		 "it finds how many: leave it out, or pin them (stage=)"},
 		{a->work.recompute, "--recompute", "give it to simulate or train with the plan"},
 		{a->work.versions, a->work.versions, "give it to simulate or train with the plan"},
 		{a->work.machine.latency_ns > 0, "--latency", "give it to simulate with the plan"},
@@ -124,8 +128,8 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 }
 
 /* Costs hold for microbatches of so many samples. */
-static int keep_samples(const struct arguments *a, const struct orr_graph *g, struct orr_plan_options *o,
-			struct orr_error *err)
+static int keep_samples(const struct arguments *a, const struct orr_graph *g,
+			struct orr_plan_options *o, struct orr_error *err)
 {
 	struct work_options work = a->work;
 
@@ -134,9 +138,11 @@ static int keep_samples(const struct arguments *a, const struct orr_graph *g, st
 		return work_check_batch(&work, g, err);
 	if (a->work.has_batch)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: measured with %lld samples in a microbatch, and --batch %d has %lld in each of "
+				"%s: measured with %lld samples in a microbatch, and --batch %d "
+				"has %lld in each of "
 				"%d: leave --batch out, or profile with the same --batch and -m",
-				g->name, (long long)g->samples, a->work.batch, (long long)o->samples, o->n_microbatches);
+				g->name, (long long)g->samples, a->work.batch,
+				(long long)o->samples, o->n_microbatches);
 	o->samples = g->samples;
 	return 0;
 }
@@ -177,15 +183,17 @@ static void print_stage(const struct orr_plan *plan, int s)
 			last = g->operators[i].name;
 			n++;
 		}
-	orr_duration_print(compute, sizeof(compute), (int64_t)(plan->costs[s].compute_s * 1e9 + 0.5),
-			   g->units);
+	orr_duration_print(compute, sizeof(compute),
+			   (int64_t)(plan->costs[s].compute_s * 1e9 + 0.5), g->units);
 	orr_duration_print(communication, sizeof(communication),
 			   (int64_t)(plan->costs[s].communication_s * 1e9 + 0.5), g->units);
-	orr_duration_print(link, sizeof(link), (int64_t)(plan->costs[s].link_s * 1e9 + 0.5), g->units);
+	orr_duration_print(link, sizeof(link), (int64_t)(plan->costs[s].link_s * 1e9 + 0.5),
+			   g->units);
 	orr_size_print(size, sizeof(size), plan->pipeline->stages[s].parameter_bytes);
-	orr_workers_print(workers, sizeof(workers), plan->workers + plan->first[s], plan->replicas[s]);
-	printf("%5d  %-9s %10s %13s %9s %11s  %4d: %s%s%s\n", s, workers, compute, communication, link, size,
-	       n, first ? first : "", n > 1 ? " .. " : "", n > 1 ? last : "");
+	orr_workers_print(workers, sizeof(workers), plan->workers + plan->first[s],
+			  plan->replicas[s]);
+	printf("%5d  %-9s %10s %13s %9s %11s  %4d: %s%s%s\n", s, workers, compute, communication,
+	       link, size, n, first ? first : "", n > 1 ? " .. " : "", n > 1 ? last : "");
 }
 
 static void print_world(const char *name, const struct orr_plan_world *world, bool chosen,
@@ -212,7 +220,8 @@ static void print_advice(void *user, const char *line)
 	*any = true;
 }
 
-/* A chain's plan can be run slower in less memory: each period at which its fullest worker holds less. */
+/* A chain's plan can be run slower in less memory: each period at which its fullest worker holds
+ * less. */
 static int print_periods(const struct orr_plan *plan, struct orr_error *err)
 {
 	struct orr_star_point *points;
@@ -223,7 +232,8 @@ static int print_periods(const struct orr_plan *plan, struct orr_error *err)
 		free(points);
 		return code;
 	}
-	printf("\nThe least that 1F1B* holds if a microbatch comes every T (simulate and train take it as "
+	printf("\nThe least that 1F1B* holds if a microbatch comes every T (simulate and train "
+	       "take it as "
 	       "1f1b-star:T=..):\n");
 	for (int i = 0, last = 0; i < n; i++) {
 		if (i && points[i].in_flight == points[last].in_flight &&
@@ -255,18 +265,23 @@ static void print_pieces(const struct orr_plan *plan)
 	char bound[32];
 
 	print_world("in pieces", &plan->pieces, plan->in_pieces, plan->graph->units);
-	orr_duration_print(bound, sizeof(bound), (int64_t)(plan->pieces_bound_s * 1e9 + 0.5), plan->graph->units);
+	orr_duration_print(bound, sizeof(bound), (int64_t)(plan->pieces_bound_s * 1e9 + 0.5),
+			   plan->graph->units);
 	if (plan->proven)
-		printf("  No placement of these operators, one worker each, leaves the busiest worker with less.\n");
+		printf("  No placement of these operators, one worker each, leaves the busiest "
+		       "worker with less.\n");
 	else if (plan->pieces_bound_s > 0)
-		printf("  Whether another placement of these operators leaves the busiest worker with less is not known; by "
-		       "computing alone, none leaves it with less than %s.\n", bound);
+		printf("  Whether another placement of these operators leaves the busiest worker "
+		       "with less is not known; by "
+		       "computing alone, none leaves it with less than %s.\n",
+		       bound);
 }
 
 /* Workers that have no job, and why. */
 static void print_idle(const struct orr_plan *plan)
 {
-	int n_workers = plan->pipeline->n_workers, m = plan->pipeline->n_microbatches, idle = n_workers, most = 0;
+	int n_workers = plan->pipeline->n_workers, m = plan->pipeline->n_microbatches,
+	    idle = n_workers, most = 0;
 
 	for (int w = 0; w < n_workers; w++)
 		idle -= plan->jobs->first[w + 1] > plan->jobs->first[w];
@@ -275,13 +290,17 @@ static void print_idle(const struct orr_plan *plan)
 		most = plan->replicas[s] > most ? plan->replicas[s] : most;
 	}
 	if (most > m)
-		printf("%d microbatches are too few for %d replicas: -m %d gives each of them one.\n", m, most, most);
+		printf("%d microbatches are too few for %d replicas: -m %d gives each of them "
+		       "one.\n",
+		       m, most, most);
 	if (idle)
 		printf("%d of %d workers stay idle: %s.\n", idle, n_workers,
-		       plan->options.by_makespan ? "no plan that was tried has a shorter step with them"
+		       plan->options.by_makespan
+			       ? "no plan that was tried has a shorter step with them"
 		       : plan->fastest ? "using them would not make the slowest stage faster"
-				     : "no way to make the slowest stage faster with them was found, but not "
-				       "every way was tried");
+				       : "no way to make the slowest stage faster with them was "
+					 "found, but not "
+					 "every way was tried");
 }
 
 static bool has_parameters(const struct orr_pipeline *p)
@@ -302,8 +321,10 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		print_stage(plan, s);
 	if (plan->machine.bandwidth_bytes_per_s > 0)
-		printf("communication: what comes on top of computing: the replicas' all-reduce, and the busiest link where it "
-		       "is slower;\nlink: how long that link is busy, with activations and gradients. All per "
+		printf("communication: what comes on top of computing: the replicas' all-reduce, "
+		       "and the busiest link where it "
+		       "is slower;\nlink: how long that link is busy, with activations and "
+		       "gradients. All per "
 		       "microbatch.\n");
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
@@ -313,17 +334,22 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	printf("\n%s: %s a microbatch (times are shared by a stage's replicas); one "
 	       "worker: %s, %.2f times "
 	       "that.\n",
-	       plan->in_pieces ? "Busiest worker" : "Slowest stage", slowest, one, plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
-	printf("A step of %d microbatches: %s simulated; no order of these jobs on these workers is "
+	       plan->in_pieces ? "Busiest worker" : "Slowest stage", slowest, one,
+	       plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
+	printf("A step of %d microbatches: %s simulated; no order of these jobs on these workers "
+	       "is "
 	       "below %s. In "
 	       "flight: %d.\n",
 	       plan->pipeline->n_microbatches, makespan, bound, plan->in_flight);
 	if (has_parameters(plan->pipeline))
-		printf("Memory: %s.\n", orr_parameter_cost_print(cost, sizeof(cost), &plan->options.numerics));
+		printf("Memory: %s.\n",
+		       orr_parameter_cost_print(cost, sizeof(cost), &plan->options.numerics));
 	if (plan->searched_from_ns) {
 		orr_duration_print(one, sizeof(one), plan->searched_from_ns, g->units);
 		printf("Searched: from %s, %.1f%% above the bound now.\n", one,
-		       100 * ((double)plan->figures->makespan_ns / (double)plan->figures->lower_bound_ns - 1));
+		       100 * ((double)plan->figures->makespan_ns /
+				      (double)plan->figures->lower_bound_ns -
+			      1));
 	}
 	print_idle(plan);
 	if (plan->flattened)
@@ -389,10 +415,11 @@ int cmd_plan(int argc, char **argv)
 
 	command_parse(&argp, argc, argv, &a);
 	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) ||
-	    (code = output_check_file("-o", a.out, &err)) || (code = output_check(&a.output, &err)) ||
-	    (code = output_keep(a.work.source, &err)) ||
+	    (code = output_check_file("-o", a.out, &err)) ||
+	    (code = output_check(&a.output, &err)) || (code = output_keep(a.work.source, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
-	    (code = output_keep(graph->data, &err)) || (code = keep_samples(&a, graph, &plan_options, &err)) ||
+	    (code = output_keep(graph->data, &err)) ||
+	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;

@@ -31,8 +31,8 @@ static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Links:", 4},
 	{"links", KEY_LINKS, NULL, 0,
 	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 4},
-	{"output", 'o', "FILE.dot", 0, "the graph with what was measured, for plan and the rest; - is standard output",
-	 5},
+	{"output", 'o', "FILE.dot", 0,
+	 "the graph with what was measured, for plan and the rest; - is standard output", 5},
 	{0},
 };
 
@@ -179,9 +179,10 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 				"have an op",
 				g->name);
 	if (a->work.has_schedule || a->work.n_stages || a->work.recompute || a->work.versions)
-		return orr_fail(err, ORR_E_INPUT,
-				"profile measures operators, which no schedule and no cut changes: "
-				"leave out --schedule, --stages, --recompute, --sync and --accumulate");
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"profile measures operators, which no schedule and no cut changes: "
+			"leave out --schedule, --stages, --recompute, --sync and --accumulate");
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
 		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -204,18 +205,19 @@ static int profile_links(const struct arguments *a)
 
 int cmd_profile(int argc, char **argv)
 {
-	const struct argp shared = work_argp_without(
-		"schedule stages recompute sync accumulate costs activation stash parameters latency bandwidth memory flops ");
+	const struct argp shared =
+		work_argp_without("schedule stages recompute sync accumulate costs activation "
+				  "stash parameters latency bandwidth memory flops ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	const struct argp argp = {options,
-					 parse,
-					 "GRAPH\n--links",
-					 "Measure what every operator takes for a microbatch on "
-					 "this machine, with all workers (one a core) at work.",
-					 children,
-					 NULL,
-					 NULL};
+				  parse,
+				  "GRAPH\n--links",
+				  "Measure what every operator takes for a microbatch on "
+				  "this machine, with all workers (one a core) at work.",
+				  children,
+				  NULL,
+				  NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct orr_graph *graph = NULL;
 	struct orr_pipeline *pipeline = NULL;
@@ -228,9 +230,10 @@ int cmd_profile(int argc, char **argv)
 	if (a.links)
 		return profile_links(&a);
 	if (!(code = across_start(&err)) && orr_ranks_count() > 1)
-		code = orr_fail(&err, ORR_E_INPUT,
-				"one process measures GRAPH, with all its workers: leave out mpirun, "
-				"or measure the links between ranks with --links");
+		code = orr_fail(
+			&err, ORR_E_INPUT,
+			"one process measures GRAPH, with all its workers: leave out mpirun, "
+			"or measure the links between ranks with --links");
 	if (code)
 		return across_end(code, &err);
 	if (a.output.json) {

@@ -77,7 +77,8 @@ static void print_aliases(const char *name)
 	size_t used = 0, length = strlen(name);
 
 	for (const struct orr_schedule_alias *a = orr_schedule_aliases; a->alias; a++) {
-		if (strncmp(a->means, name, length) || (a->means[length] && a->means[length] != ':'))
+		if (strncmp(a->means, name, length) ||
+		    (a->means[length] && a->means[length] != ':'))
 			continue;
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 					 used ? ", " : "also called: ", a->alias);
@@ -99,7 +100,8 @@ int cmd_schedules(int argc, char **argv)
 		NULL,
 		"List the schedules: name, parameters with their range and default, paper. Give "
 		"one as "
-		"--schedule NAME:key=value,... or load your own as --schedule ./mine.so. In a name, "
+		"--schedule NAME:key=value,... or load your own as --schedule ./mine.so. In a "
+		"name, "
 		"neither case nor - nor _ counts.",
 		NULL,
 		NULL,

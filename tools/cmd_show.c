@@ -374,7 +374,8 @@ static int print_json(const struct orr_graph *g, struct orr_error *err)
 	if (failed)
 		code = orr_fail(err, ORR_E_NOMEM,
 				"%s: no JSON: no memory, or a name that is no UTF-8", g->name);
-	else if (json_dumpf(root, stdout, JSON_INDENT(2) | OUTPUT_JSON_DIGITS) || putchar('\n') == EOF)
+	else if (json_dumpf(root, stdout, JSON_INDENT(2) | OUTPUT_JSON_DIGITS) ||
+		 putchar('\n') == EOF)
 		code = orr_fail(err, ORR_E_IO, "%s: its JSON could not be written: is there room?",
 				g->name);
 	json_decref(root);

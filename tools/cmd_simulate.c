@@ -26,7 +26,9 @@ struct arguments {
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE.json", 0,
-	 "all of the schedule, as a plan for simulate and train, which give the same timeline again", 5},
+	 "all of the schedule, as a plan for simulate and train, which give the same timeline "
+	 "again",
+	 5},
 	{0},
 };
 
@@ -74,7 +76,8 @@ static void print_uneven(const struct work *work, const struct orr_figures *f)
 	}
 	sum /= f->n_workers;
 	if (f->worker[least].busy_ns < sum / 2 && was_cut(work))
-		printf("\nuneven: worker %d is busy for %s, and the mean is %s: `orrery plan` balances "
+		printf("\nuneven: worker %d is busy for %s, and the mean is %s: `orrery plan` "
+		       "balances "
 		       "stages better\n",
 		       least,
 		       orr_duration_print(busy, sizeof(busy), f->worker[least].busy_ns,
@@ -93,8 +96,10 @@ static void print_moved(const struct work *work)
 
 		if (jobs->compute[j] == planned)
 			continue;
-		printf("\nplaced: by %s, not as planned: %d%c%d is on worker %d, and the plan has it on %d\n",
-		       jobs->schedule, job.s, orr_pass_letter(job.d), job.b, jobs->compute[j], planned);
+		printf("\nplaced: by %s, not as planned: %d%c%d is on worker %d, and the plan has "
+		       "it on %d\n",
+		       jobs->schedule, job.s, orr_pass_letter(job.d), job.b, jobs->compute[j],
+		       planned);
 		return;
 	}
 }
@@ -105,7 +110,8 @@ static void print_samples(const struct arguments *a, const struct work *work)
 	int batch = a->work.batch, m = a->work.n_microbatches;
 
 	if (work->graph->operators[0].op != ORR_OP_COST && batch % m)
-		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others %d; here all "
+		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others "
+		       "%d; here all "
 		       "have %d\n",
 		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);
 }
@@ -140,8 +146,9 @@ static int print(const struct arguments *a, const struct work *work, const struc
 	return code;
 }
 
-static int write_plan(const struct arguments *a, const struct work *work, const struct orr_timeline *t,
-		      const struct orr_figures *f, struct orr_error *err)
+static int write_plan(const struct arguments *a, const struct work *work,
+		      const struct orr_timeline *t, const struct orr_figures *f,
+		      struct orr_error *err)
 {
 	const struct orr_replay_options replay = {
 		.batch = a->work.batch,
@@ -162,8 +169,10 @@ static int write_plan(const struct arguments *a, const struct work *work, const 
 
 int cmd_simulate(int argc, char **argv)
 {
-	static const struct argp_child children[] = {
-		{&work_argp, 0, NULL, 0}, {&output_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {{&work_argp, 0, NULL, 0},
+						     {&output_argp, 0, NULL, 0},
+						     {&plugin_argp, 0, NULL, 0},
+						     {0}};
 	static const struct argp argp = {
 		options,
 		parse,
@@ -197,15 +206,16 @@ int cmd_simulate(int argc, char **argv)
 	int code;
 
 	command_parse(&argp, argc, argv, &a);
-	if ((code = output_check_file("-o", a.plan, &err)) || (code = output_check(&a.output, &err)) ||
-	    (code = work_init(&work, &a.work, 0, &err)) ||
+	if ((code = output_check_file("-o", a.plan, &err)) ||
+	    (code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
 	    (code = output_check_jobs(&a.output, work.jobs, &err)) ||
 	    (code = orr_simulate(&timeline, work.jobs, &a.work.machine, &err)) ||
 	    (code = orr_timeline_check(timeline, &err)) ||
 	    (code = orr_figures_create(&figures, timeline, &err)) ||
 	    (code = orr_steady_find(&figures->steady, timeline, &a.work.machine, &err)) ||
 	    (code = work_check_memory(&work, figures, &a.work.machine, &err)) ||
-	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, timeline, &a.work.machine, &err)) ||
+	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, timeline,
+					  &a.work.machine, &err)) ||
 	    (code = print(&a, &work, timeline, figures, &err)) ||
 	    (code = write_plan(&a, &work, timeline, figures, &err)))
 		goto out;

@@ -354,7 +354,8 @@ static int run_steps(struct session *x, const struct arguments *a, struct orr_er
 		return code;
 	x->progress.silent = orr_ranks_rank() > 0;
 	if (x->old_rate != a->run.learning_rate && !x->progress.silent)
-		fprintf(stderr, "orrery: --lr %.15g from step %lld on; the checkpoint is of --lr %.15g\n",
+		fprintf(stderr,
+			"orrery: --lr %.15g from step %lld on; the checkpoint is of --lr %.15g\n",
 			a->run.learning_rate, (long long)x->result.first + 1, x->old_rate);
 	if ((code = progress_write(&x->progress, a->losses, err)))
 		return code;
@@ -442,18 +443,20 @@ static void settle(struct arguments *a, struct work *work)
 	a->run.optimizer = optimizer;
 	a->run.precision = a->work.numerics.precision;
 	if (!a->has_lr)
-		a->run.learning_rate = optimizer == ORR_OPTIMIZER_MOMENTUM || optimizer == ORR_OPTIMIZER_SGD
-					       ? 0.1
-					       : 0.002;
+		a->run.learning_rate =
+			optimizer == ORR_OPTIMIZER_MOMENTUM || optimizer == ORR_OPTIMIZER_SGD
+				? 0.1
+				: 0.002;
 	work->pipeline->prefetch = a->run.prefetch;
 }
 
 static int check_settled(const struct arguments *a, const struct work *work, struct orr_error *err)
 {
 	if (a->has_momentum && a->run.optimizer != ORR_OPTIMIZER_MOMENTUM)
-		return orr_fail(err, ORR_E_INPUT,
-				"--momentum: %s has none: leave it out, or take --optimizer momentum",
-				orr_optimizer_name(a->run.optimizer));
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--momentum: %s has none: leave it out, or take --optimizer momentum",
+			orr_optimizer_name(a->run.optimizer));
 	if (work->jobs->stream && a->run.on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(err, ORR_E_INPUT,
 				"--on-nan skip: schedule %s never flushes, so stages are never at "
@@ -527,7 +530,8 @@ int cmd_train(int argc, char **argv)
 	    (code = output_check_file("--loss", a.losses, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = output_keep(a.data, &err)) ||
 	    (code = output_keep_checkpoints(a.keep.folder, &err)) ||
-	    (code = open_work(&work, &a, &err)) || (code = output_check_jobs(&a.output, work.jobs, &err)))
+	    (code = open_work(&work, &a, &err)) ||
+	    (code = output_check_jobs(&a.output, work.jobs, &err)))
 		goto out;
 	settle(&a, &work);
 	code = check_settled(&a, &work, &err);

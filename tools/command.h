@@ -1,7 +1,7 @@
 #ifndef ORR_COMMAND_H
 #define ORR_COMMAND_H
-/* The commands of `orrery`: one function each, in cmd_<verb>.c, listed in orrery.c. Each returns the exit
- * code: 0 done, 1 the run failed, 2 the input or the options are wrong. */
+/* The commands of `orrery`: one function each, in cmd_<verb>.c, listed in orrery.c. Each returns
+ * the exit code: 0 done, 1 the run failed, 2 the input or the options are wrong. */
 #include <argp.h>
 #include "orrery/error.h"
 
@@ -22,7 +22,7 @@ int command_end(int code, const struct orr_error *err);
 /* argp_parse, but what it does not know is refused in one line, with exit code 2. */
 void command_parse(const struct argp *argp, int argc, char **argv, void *input);
 
-/* One line on standard error, under mpirun from one rank, exit code 2: for an option's value, while options are
- * parsed. */
+/* One line on standard error, under mpirun from one rank, exit code 2: for an option's value, while
+ * options are parsed. */
 void command_refuse(const struct orr_error *err) __attribute__((noreturn));
 #endif

@@ -147,11 +147,10 @@ static void print_legend(const struct orr_comparison *c, const int *width)
 /* Columns that have nothing to say are left out. */
 static void print_table(const struct orr_comparison *c)
 {
-	char heading[2][N_COLUMNS][CELL] = {{"  schedule", "stages", "makespan", "per micro-",
-					     "bubble", "span", "peak", "memory", "received",
-					     "lower", "above", "not"},
-					    {"", "", "", "batch", "", "bubble", "stash", "", "",
-					     "bound", "it", "tested"}};
+	char heading[2][N_COLUMNS][CELL] = {
+		{"  schedule", "stages", "makespan", "per micro-", "bubble", "span", "peak",
+		 "memory", "received", "lower", "above", "not"},
+		{"", "", "", "batch", "", "bubble", "stash", "", "", "bound", "it", "tested"}};
 	char row[N_COLUMNS][CELL];
 	int width[N_COLUMNS] = {0};
 	bool memory = false, received = false, untested = false;
@@ -246,7 +245,9 @@ static json_t *contender_json(const struct orr_contender *x, int n_microbatches,
 /* null: no limit. */
 static json_t *limit_json(double limit, bool whole)
 {
-	return limit <= 0 ? json_null() : whole ? json_integer((json_int_t)limit) : json_real(limit);
+	return limit <= 0 ? json_null()
+	       : whole    ? json_integer((json_int_t)limit)
+			  : json_real(limit);
 }
 
 json_t *comparison_json(const struct comparison *tables, int n, const char *graph,
@@ -261,9 +262,9 @@ json_t *comparison_json(const struct comparison *tables, int n, const char *grap
 
 		ok = !json_array_append_new(microbatches, json_integer(tables[t].n_microbatches));
 		for (int i = 0; i < c->n && ok; i++)
-			ok = !json_array_append_new(i < c->n_fitting ? fitting : refused,
-						    contender_json(&c->contenders[i],
-								   tables[t].n_microbatches, err));
+			ok = !json_array_append_new(
+				i < c->n_fitting ? fitting : refused,
+				contender_json(&c->contenders[i], tables[t].n_microbatches, err));
 	}
 	if (ok)
 		json = json_pack("{s:s, s:s, s:i, s:o, s:o, s:f, s:O, s:O, s:O}", "graph", graph,

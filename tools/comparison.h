@@ -17,8 +17,8 @@ struct comparison {
 
 void comparison_print(const struct comparison *c);
 /* Rows and what the tables have in common; graph: its name. New reference; NULL with err filled. */
-json_t *comparison_json(const struct comparison *tables, int n, const char *graph, const struct orr_machine *machine,
-			struct orr_error *err);
+json_t *comparison_json(const struct comparison *tables, int n, const char *graph,
+			const struct orr_machine *machine, struct orr_error *err);
 /* A heading and a line a row, those that do not fit with the reason. Times as in JSON. */
 struct comparison_csv {
 	const struct comparison *tables;

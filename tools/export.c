@@ -19,7 +19,8 @@
 
 #define FORMAT "stages of a schedule by orrery"
 
-/* "v-half.stages.json" of "v-half.csv"; NULL where there is none, or with code no memory. The caller frees it. */
+/* "v-half.stages.json" of "v-half.csv"; NULL where there is none, or with code no memory. The
+ * caller frees it. */
 static int name_list(char **list, const char *csv, struct orr_error *err)
 {
 	size_t length = csv ? strlen(csv) : 0;
@@ -44,10 +45,11 @@ static int check_list(const char *list, struct orr_error *err)
 
 	json_decref(json);
 	if (there && !ours)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: is there, and is no list of stages that --csv wrote: move it, or name "
-				"another --csv",
-				list);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: is there, and is no list of stages that --csv wrote: move it, or name "
+			"another --csv",
+			list);
 	return output_check_file("--csv", list, err);
 }
 
@@ -78,7 +80,8 @@ static const char *print_losses(char *text, size_t size, const struct orr_losses
 	return text;
 }
 
-int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs, struct orr_error *err)
+int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
+		      struct orr_error *err)
 {
 	struct orr_losses losses;
 	char text[120];
@@ -88,9 +91,10 @@ int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 	orr_losses_find(&losses, jobs);
 	if (!losses.n)
 		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"--strict-csv: %.40s would not say: %s: `simulate -o FILE.json` says all of it", csv,
-			print_losses(text, sizeof(text), &losses));
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"--strict-csv: %.40s would not say: %s: `simulate -o FILE.json` says all of it",
+		csv, print_losses(text, sizeof(text), &losses));
 }
 
 /* ---- reading it back ---- */
@@ -127,7 +131,8 @@ static int compare(bool *same, const struct orr_timeline *t, const struct orr_ta
 	orr_table_schedule(&schedule, table);
 	if (!(code = orr_jobs_create(&jobs, t->jobs->pipeline, &schedule, err)) &&
 	    !(code = orr_simulate(&again, jobs, machine, err)))
-		*same = !memcmp(again->start_ns, t->start_ns, bytes) && !memcmp(again->end_ns, t->end_ns, bytes);
+		*same = !memcmp(again->start_ns, t->start_ns, bytes) &&
+			!memcmp(again->end_ns, t->end_ns, bytes);
 	orr_timeline_destroy(again);
 	orr_jobs_destroy(jobs);
 	return code;
@@ -155,7 +160,8 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 	if (strict)
 		return orr_fail(err, ORR_E_INPUT,
 				"--strict-csv: %.60s would not say %s, which changes the timeline: "
-				"`simulate -o FILE.json` says it", csv, why);
+				"`simulate -o FILE.json` says it",
+				csv, why);
 	fprintf(stderr, "orrery: %s does not say %s: `simulate -o FILE.json` does\n", csv, why);
 	return 0;
 }
@@ -180,8 +186,8 @@ static json_t *edges_json(const struct orr_pipeline *p)
 	return array;
 }
 
-static int write_list(const char *list, const struct orr_jobs *jobs, const struct orr_losses *losses,
-		      struct orr_error *err)
+static int write_list(const char *list, const struct orr_jobs *jobs,
+		      const struct orr_losses *losses, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	json_t *stages = orr_stages_json(jobs, err), *json;
@@ -189,9 +195,10 @@ static int write_list(const char *list, const struct orr_jobs *jobs, const struc
 
 	if (!stages)
 		return ORR_E_NOMEM;
-	json = json_pack("{s:s, s:s, s:s?, s:s, s:o, s:o, s:o}", "format", FORMAT, "schedule", jobs->schedule,
-			 "model", p->graph ? p->graph->name : NULL, "unit", orr_stages_unit(p), "stages", stages,
-			 "edges", edges_json(p), "not_in_csv", losses_json(losses));
+	json = json_pack("{s:s, s:s, s:s?, s:s, s:o, s:o, s:o}", "format", FORMAT, "schedule",
+			 jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
+			 orr_stages_unit(p), "stages", stages, "edges", edges_json(p), "not_in_csv",
+			 losses_json(losses));
 	code = json ? output_file(list, output_write_json, json, err)
 		    : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", list);
 	json_decref(json);
@@ -207,11 +214,13 @@ int export_write(const char *csv, const struct orr_timeline *t, struct orr_error
 	if (!csv)
 		return 0;
 	orr_losses_find(&losses, t->jobs);
-	if (!(code = output_file(csv, write_csv, t, err)) && !(code = name_list(&list, csv, err)) && list)
+	if (!(code = output_file(csv, write_csv, t, err)) && !(code = name_list(&list, csv, err)) &&
+	    list)
 		code = write_list(list, t->jobs, &losses, err);
 	free(list);
 	if (!code && losses.n)
-		fprintf(stderr, "orrery: %s does not say: %s. `simulate -o FILE.json` says all of it\n", csv,
-			print_losses(text, sizeof(text), &losses));
+		fprintf(stderr,
+			"orrery: %s does not say: %s. `simulate -o FILE.json` says all of it\n",
+			csv, print_losses(text, sizeof(text), &losses));
 	return code;
 }

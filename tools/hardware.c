@@ -14,8 +14,8 @@ enum { KEY_DEVICE = 2048, KEY_STREAMS };
 static const struct argp_option options[] = {
 	{"device", KEY_DEVICE, "NAME", 0,
 	 "cuda, cpu, or auto: CUDA devices if there are any (auto)", 4},
-	{"streams", KEY_STREAMS, "N", 0,
-	 "workers of a CUDA device that compute side by side (1)", 4},
+	{"streams", KEY_STREAMS, "N", 0, "workers of a CUDA device that compute side by side (1)",
+	 4},
 	{0},
 };
 
@@ -67,15 +67,16 @@ int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_er
 
 	*n_devices = 0;
 	if (o->hardware == ORR_HARDWARE_CPU && o->streams > 1)
-		return orr_fail(err, ORR_E_INPUT,
-				"--streams %d: a CPU core has none; take --device cuda, or --workers",
-				o->streams);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--streams %d: a CPU core has none; take --device cuda, or --workers",
+			o->streams);
 	if (o->hardware == ORR_HARDWARE_CPU)
 		return 0;
 	*n_devices = orr_run_devices(why, sizeof(why));
 	if (o->hardware == ORR_HARDWARE_CUDA && *n_devices <= 0)
-		return orr_fail(err, ORR_E_INPUT,
-				"--device cuda: no device: %s; take --device cpu", why);
+		return orr_fail(err, ORR_E_INPUT, "--device cuda: no device: %s; take --device cpu",
+				why);
 	if (*n_devices < 0)
 		*n_devices = 0;
 	return 0;
@@ -144,20 +145,20 @@ void hardware_print(const struct hardware *h)
 		printf("\n");
 	}
 	for (int i = 0; i < h->n_moved; i++)
-		printf("%s%s from %s to %s%s", i ? ", " : "Moved: ",
-		       orr_size_print(size, sizeof(size), h->moved[i].bytes), h->moved[i].from,
-		       h->moved[i].to, i + 1 == h->n_moved ? "\n" : "");
+		printf("%s%s from %s to %s%s",
+		       i ? ", " : "Moved: ", orr_size_print(size, sizeof(size), h->moved[i].bytes),
+		       h->moved[i].from, h->moved[i].to, i + 1 == h->n_moved ? "\n" : "");
 }
 
 static json_t *place_json(const struct orr_place *p)
 {
 	json_t *json = json_pack("{s:i,s:i,s:s}", "worker", p->w, "rank", p->rank, "on", p->name);
 
-	if (json && ((p->core >= 0 && json_object_set_new(json, "core", json_integer(p->core))) ||
-		     (p->numa >= 0 && json_object_set_new(json, "numa", json_integer(p->numa))) ||
-		     (p->device >= 0 &&
-		      json_object_set_new(json, "device", json_integer(p->device))) ||
-		     (p->bus[0] && json_object_set_new(json, "pci", json_string(p->bus))))) {
+	if (json &&
+	    ((p->core >= 0 && json_object_set_new(json, "core", json_integer(p->core))) ||
+	     (p->numa >= 0 && json_object_set_new(json, "numa", json_integer(p->numa))) ||
+	     (p->device >= 0 && json_object_set_new(json, "device", json_integer(p->device))) ||
+	     (p->bus[0] && json_object_set_new(json, "pci", json_string(p->bus))))) {
 		json_decref(json);
 		return NULL;
 	}

@@ -5,7 +5,8 @@
 #include <jansson.h>
 #include "runtime/run.h"
 
-/* --device and --streams; a child of a command's own argp, whose input is struct orr_run_options. */
+/* --device and --streams; a child of a command's own argp, whose input is struct orr_run_options.
+ */
 extern const struct argp hardware_argp;
 
 /* How many CUDA devices will serve the workers; 0: CPU cores. */
@@ -18,7 +19,7 @@ void hardware_tell(const struct orr_run_options *o);
 #define HARDWARE_MOVED 64
 struct hardware {
 	int n_workers, n_moved;
-	struct orr_place *places; /* owned */
+	struct orr_place *places;               /* owned */
 	struct orr_moved moved[HARDWARE_MOVED]; /* of rank 0 */
 };
 /* All ranks call it, after training; whole on rank 0. */

@@ -17,11 +17,14 @@ enum { KEY_CHECKPOINT = 768, KEY_EVERY, KEY_KEEP, KEY_RESUME };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Checkpoints:", 6},
-	{"checkpoint", KEY_CHECKPOINT, "DIR", 0, "write checkpoints there, the last one when training ends", 6},
+	{"checkpoint", KEY_CHECKPOINT, "DIR", 0,
+	 "write checkpoints there, the last one when training ends", 6},
 	{"every", KEY_EVERY, "N", 0, "steps from one to the next (100)", 6},
 	{"keep", KEY_KEEP, "K", 0, "of the last so many; older ones are removed; 0: all (3)", 6},
-	{"resume", KEY_RESUME, NULL, 0, "go on from the newest one that is whole; --steps and --epochs count from the "
-	 "start of training, and --lr may be another", 6},
+	{"resume", KEY_RESUME, NULL, 0,
+	 "go on from the newest one that is whole; --steps and --epochs count from the "
+	 "start of training, and --lr may be another",
+	 6},
 	{0},
 };
 
@@ -43,7 +46,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_CHECKPOINT:
 		if (!*arg)
-			command_refuse((orr_fail(&err, ORR_E_INPUT, "--checkpoint '': name a folder"), &err));
+			command_refuse(
+				(orr_fail(&err, ORR_E_INPUT, "--checkpoint '': name a folder"),
+				 &err));
 		o->folder = arg;
 		break;
 	case KEY_EVERY:
@@ -59,8 +64,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		if (o->is_set && !o->folder)
-			command_refuse((orr_fail(&err, ORR_E_INPUT, "--every, --keep and --resume are of checkpoints: "
-			                         "say where with --checkpoint DIR"), &err));
+			command_refuse((orr_fail(&err, ORR_E_INPUT,
+						 "--every, --keep and --resume are of checkpoints: "
+						 "say where with --checkpoint DIR"),
+					&err));
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -81,7 +88,8 @@ static void report_damaged(const char *line)
 }
 
 /* One process looks; what it finds is for all. */
-static int open_first(struct orr_checkpoint **out, const struct keep_options *o, struct orr_error *err)
+static int open_first(struct orr_checkpoint **out, const struct keep_options *o,
+		      struct orr_error *err)
 {
 	int64_t newest;
 	int code;
@@ -92,8 +100,10 @@ static int open_first(struct orr_checkpoint **out, const struct keep_options *o,
 	    (code = orr_checkpoint_prepare(o->folder, &newest, err)))
 		return code;
 	if (newest >= 0 && !o->resume)
-		return orr_fail(err, ORR_E_INPUT, "%s: has checkpoints, up to step %lld: give --resume to go on from "
-		                "them, or another folder", o->folder, (long long)newest);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: has checkpoints, up to step %lld: give --resume to go on from "
+				"them, or another folder",
+				o->folder, (long long)newest);
 	return 0;
 }
 
@@ -156,9 +166,11 @@ static void ask_to_stop(int number)
 }
 
 /* What is ignored, as under nohup, stays so. */
-static void catch_signals(struct orr_run *run, const struct progress *progress, struct sigaction *old)
+static void catch_signals(struct orr_run *run, const struct progress *progress,
+			  struct sigaction *old)
 {
-	static const char text[] = "\nstopping after the steps under way; a second signal ends at once\n";
+	static const char text[] =
+		"\nstopping after the steps under way; a second signal ends at once\n";
 	struct sigaction mine = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
 
 	running = run;
@@ -193,60 +205,69 @@ static int agree_on_signal(int *number, struct orr_error *err)
 	return code;
 }
 
-static void tell_stop(const struct keep_options *o, const struct keep_end *r, int64_t step, int64_t end)
+static void tell_stop(const struct keep_options *o, const struct keep_end *r, int64_t step,
+		      int64_t end)
 {
-	fprintf(stderr, "orrery: %s: stopped after step %lld of %lld; ", r->signal == SIGINT ? "SIGINT" : "SIGTERM",
-	        (long long)step, (long long)end);
+	fprintf(stderr, "orrery: %s: stopped after step %lld of %lld; ",
+		r->signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)step, (long long)end);
 	if (!o->folder)
 		fprintf(stderr, "without --checkpoint nothing is kept\n");
 	else if (r->unsaved)
 		fprintf(stderr, "no checkpoint of it: %s\n", r->why.msg);
 	else
-		fprintf(stderr, "%s has a checkpoint of it: --resume goes on from there\n", o->folder);
+		fprintf(stderr, "%s has a checkpoint of it: --resume goes on from there\n",
+			o->folder);
 }
 
 /* ---- training ---- */
 
 /* What to do about it, and what is left. */
-static void explain_divergence(const struct keep_options *o, const struct orr_run *run, int64_t saved,
-                               struct orr_error *err)
+static void explain_divergence(const struct keep_options *o, const struct orr_run *run,
+			       int64_t saved, struct orr_error *err)
 {
 	int n_skipped = orr_run_skipped_last(run);
 	int64_t good = orr_run_step(run) - (n_skipped ? n_skipped : 1); /* the last step that was */
 	size_t length = strlen(err->msg), room = sizeof(err->msg) - length;
-	int n = snprintf(err->msg + length, room, ": lower --lr, or scale the inputs (scale= in the graph)");
+	int n = snprintf(err->msg + length, room,
+			 ": lower --lr, or scale the inputs (scale= in the graph)");
 
 	if (!o->folder || n < 0 || (size_t)n >= room)
 		return;
 	if (saved > 0)
-		snprintf(err->msg + length + n, room - (size_t)n, "; the last checkpoint is of step %lld%s",
-		         (long long)saved, saved < good ? ": --resume with a lower --lr goes on from there" :
-		         ", which leads here with any --lr: remove it, and --resume with a lower --lr goes on "
-		         "from the one before");
+		snprintf(err->msg + length + n, room - (size_t)n,
+			 "; the last checkpoint is of step %lld%s", (long long)saved,
+			 saved < good ? ": --resume with a lower --lr goes on from there"
+				      : ", which leads here with any --lr: remove it, and --resume "
+					"with a lower --lr goes on "
+					"from the one before");
 	else
 		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
 }
 
-/* Parameters with which the last step was left out may be no good: a checkpoint of them is put off to
- * the first step that is not, but for the end of training; and without an update there is none. */
+/* Parameters with which the last step was left out may be no good: a checkpoint of them is put off
+ * to the first step that is not, but for the end of training; and without an update there is none.
+ */
 static int train_to_stop(const struct keep_options *o, struct orr_run *run, int64_t end,
-                         struct progress *progress, bool *put_off, struct orr_error *err)
+			 struct progress *progress, bool *put_off, struct orr_error *err)
 {
-	int64_t step = orr_run_step(run), n = orr_run_skipped_last(run) ? 1 : next_stop(o, step, end) - step;
+	int64_t step = orr_run_step(run),
+		n = orr_run_skipped_last(run) ? 1 : next_stop(o, step, end) - step;
 	int code = orr_run_train(run, n, progress->silent ? NULL : progress_visit, progress, err);
 	bool at_end = orr_run_stopped(run) || orr_run_step(run) == end;
 	int n_skipped = orr_run_skipped_last(run);
 
 	*put_off = n_skipped && !at_end;
 	if (!code && at_end && n_skipped && n_skipped == orr_run_step(run) - progress->first)
-		return orr_fail(err, ORR_E_DIVERGED, "training diverged: the updates of all steps, %d, were left "
-		                "out, since losses or gradients were not finite", n_skipped);
+		return orr_fail(err, ORR_E_DIVERGED,
+				"training diverged: the updates of all steps, %d, were left "
+				"out, since losses or gradients were not finite",
+				n_skipped);
 	return code;
 }
 
 /* Train to where the next checkpoint is due, and write it. */
-static int train_on(const struct keep_options *o, struct orr_run *run, int64_t end, struct progress *progress,
-                    struct keep_end *r, struct orr_error *err)
+static int train_on(const struct keep_options *o, struct orr_run *run, int64_t end,
+		    struct progress *progress, struct keep_end *r, struct orr_error *err)
 {
 	int64_t step;
 	bool put_off;
@@ -263,12 +284,12 @@ static int train_on(const struct keep_options *o, struct orr_run *run, int64_t e
 	}
 	if (r->unsaved && step < end && !orr_run_stopped(run) && !orr_ranks_rank())
 		fprintf(stderr, "%sorrery: no checkpoint of step %lld: %s; training goes on\n",
-		        progress->terminal ? "\n" : "", (long long)step, r->why.msg);
+			progress->terminal ? "\n" : "", (long long)step, r->why.msg);
 	return 0;
 }
 
-int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end, struct progress *progress,
-               struct keep_end *r, struct orr_error *err)
+int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
+	       struct progress *progress, struct keep_end *r, struct orr_error *err)
 {
 	struct sigaction old[N_SIGNALS];
 	int code = 0;

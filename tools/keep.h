@@ -35,9 +35,9 @@ struct keep_end {
 };
 
 /* Train up to step `end`, counted from the start of training, saving as the options say. A
- * checkpoint that cannot be written is reported, and training goes on. SIGINT and SIGTERM stop it on
- * all ranks after the same step, with a checkpoint, and rank 0 says so. ORR_E_DIVERGED comes to all
- * ranks alike. */
+ * checkpoint that cannot be written is reported, and training goes on. SIGINT and SIGTERM stop it
+ * on all ranks after the same step, with a checkpoint, and rank 0 says so. ORR_E_DIVERGED comes to
+ * all ranks alike. */
 int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
 	       struct progress *progress, struct keep_end *r, struct orr_error *err);
 #endif

@@ -20,7 +20,8 @@ static const struct {
 	{"simulate", cmd_simulate, "a schedule's timeline and figures, without running it", false},
 	{"compare", cmd_compare, "every schedule that fits, side by side", false},
 	{"profile", cmd_profile, "measure every operator on this machine", true},
-	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs", false},
+	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs",
+	 false},
 	{"train", cmd_train, "train a model under a schedule, as StarPU tasks", true},
 	{"curves", cmd_curves, "the losses of several trainings, side by side", false},
 };

@@ -22,11 +22,14 @@ static const struct argp_option file_options[] = {
 	{"svg", KEY_SVG, "FILE", 0, "the timeline as SVG; of a training, that of an ordinary step",
 	 GROUP},
 	{"csv", KEY_CSV, "FILE", 0,
-	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads; beside FILE.csv, its stages as "
+	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads; beside FILE.csv, its "
+	 "stages as "
 	 "FILE.stages.json",
 	 GROUP},
 	{"strict-csv", KEY_STRICT_CSV, NULL, 0,
-	 "refuse --csv where that cannot say all of the schedule, instead of saying what is missing", GROUP},
+	 "refuse --csv where that cannot say all of the schedule, instead of saying what is "
+	 "missing",
+	 GROUP},
 	{"trace", KEY_TRACE, "FILE", 0,
 	 "the timeline as Chrome trace JSON, for Perfetto; of a training, with the prediction",
 	 GROUP},
@@ -78,7 +81,8 @@ int output_check(const struct output_options *o, struct orr_error *err)
 	return code || !o->json ? code : output_check_json(err);
 }
 
-int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs, struct orr_error *err)
+int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs,
+		      struct orr_error *err)
 {
 	return export_check_jobs(o->csv, o->strict_csv, jobs, err);
 }
@@ -120,7 +124,8 @@ int output_json(json_t *json, struct orr_error *err)
 
 	if (!json)
 		return ORR_E_NOMEM;
-	if (json_dumpf(json, stdout, JSON_INDENT(2) | OUTPUT_JSON_DIGITS) || printf("\n") < 0 || fflush(stdout))
+	if (json_dumpf(json, stdout, JSON_INDENT(2) | OUTPUT_JSON_DIGITS) || printf("\n") < 0 ||
+	    fflush(stdout))
 		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
 	json_decref(json);
 	return code;

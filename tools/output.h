@@ -13,10 +13,11 @@ struct orr_timeline;
 struct output_options {
 	bool json;
 	const char *svg, *csv, *trace; /* NULL: not wanted */
-	bool strict_csv; /* refuse what a CSV cannot say, see export.h */
+	bool strict_csv;               /* refuse what a CSV cannot say, see export.h */
 };
 
-/* Children of a command's own argp, whose input is a struct output_options: --json alone, or all. */
+/* Children of a command's own argp, whose input is a struct output_options: --json alone, or all.
+ */
 extern const struct argp output_json_argp;
 extern const struct argp output_argp;
 
@@ -24,7 +25,8 @@ extern const struct argp output_argp;
 int output_check(const struct output_options *o, struct orr_error *err);
 /* What is known of a CSV once the jobs are. */
 struct orr_jobs;
-int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs, struct orr_error *err);
+int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs,
+		      struct orr_error *err);
 
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,

@@ -40,7 +40,8 @@ static int cannot_write(const char *path, const char *why, struct orr_error *err
 	return orr_fail(err, ORR_E_INPUT, "%s: cannot write it: %s; name another file", path, why);
 }
 
-/* The absolute path without links, of a file that is there or could be made. The caller frees it. */
+/* The absolute path without links, of a file that is there or could be made. The caller frees it.
+ */
 static int resolve(char **real, const char *path, struct orr_error *err)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -85,15 +86,16 @@ static bool is_same(const struct known *a, const struct known *b)
 	return !strcmp(a->real, b->real);
 }
 
-/* Checkpoints are folders step-... and .step-...; the lock is a file beside them. The folder itself may be yet to be
- * made. */
+/* Checkpoints are folders step-... and .step-...; the lock is a file beside them. The folder itself
+ * may be yet to be made. */
 static bool is_in_checkpoint(const struct known *file, const struct known *folder)
 {
 	size_t length = strlen(folder->real);
 
 	if (!starts(file->real, folder->real) || (file->real[length] && file->real[length] != '/'))
 		return false;
-	return !file->real[length] || file->real[length + 1] == '.' || starts(file->real + length + 1, "step-");
+	return !file->real[length] || file->real[length + 1] == '.' ||
+	       starts(file->real + length + 1, "step-");
 }
 
 static int compare(const struct known *a, const struct known *b, struct orr_error *err)
@@ -109,8 +111,7 @@ static int compare(const struct known *a, const struct known *b, struct orr_erro
 				a->option, a->path, b->option, b->path);
 	return orr_fail(err, ORR_E_INPUT, "%s %s would overwrite %s%s: name another file",
 			output->option, output->path,
-			other->folder ? "checkpoints in " : "what is read, ",
-			other->path);
+			other->folder ? "checkpoints in " : "what is read, ", other->path);
 }
 
 /* Takes real. */
@@ -166,9 +167,10 @@ static const char *standard_output_option;
 static int take_standard_output(const char *option, struct orr_error *err)
 {
 	if (standard_output_option)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s and %s both write to standard output: name a file for one of them",
-				standard_output_option, option);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s and %s both write to standard output: name a file for one of them",
+			standard_output_option, option);
 	standard_output_option = option;
 	if (fflush(stdout) || (standard_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) < 0 ||
 	    dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -230,8 +232,8 @@ static int open_named(struct output_stream *s)
 	return fd;
 }
 
-/* A file without a name vanishes with the process, however that ends; not every file system has them, and a name is
- * given to them by way of /proc. */
+/* A file without a name vanishes with the process, however that ends; not every file system has
+ * them, and a name is given to them by way of /proc. */
 static int open_unnamed(const char *target)
 {
 	char *folder = strdup(target);
@@ -277,8 +279,7 @@ static int open_part(struct output_stream *s, bool named, struct orr_error *err)
 	return 0;
 }
 
-static int open_stream(struct output_stream *s, const char *path, bool named,
-		       struct orr_error *err)
+static int open_stream(struct output_stream *s, const char *path, bool named, struct orr_error *err)
 {
 	int code;
 

@@ -1,9 +1,10 @@
 #ifndef ORR_OUTPUT_FILE_H
 #define ORR_OUTPUT_FILE_H
-/* The files that a command writes. Each is written beside its place and renamed into it once it is whole, so a run
- * that fails or is killed leaves the old file as it was (a hard link of it keeps the old contents). A symbolic link
- * stays, and what it points to is replaced. `-` is standard output, and the report then goes to standard error; what
- * is no regular file, such as /dev/null or a FIFO, is written directly. */
+/* The files that a command writes. Each is written beside its place and renamed into it once it is
+ * whole, so a run that fails or is killed leaves the old file as it was (a hard link of it keeps
+ * the old contents). A symbolic link stays, and what it points to is replaced. `-` is standard
+ * output, and the report then goes to standard error; what is no regular file, such as /dev/null or
+ * a FIFO, is written directly. */
 #include <jansson.h>
 #include <stdio.h>
 #include "orrery/error.h"
@@ -12,8 +13,8 @@
 int output_keep(const char *path, struct orr_error *err);
 /* A folder of checkpoints: no output may be one of their files. NULL is fine. */
 int output_keep_checkpoints(const char *folder, struct orr_error *err);
-/* Before the work that would be lost: the file that an option names can be written, is none that is read and no other
- * output. NULL is fine. */
+/* Before the work that would be lost: the file that an option names can be written, is none that is
+ * read and no other output. NULL is fine. */
 int output_check_file(const char *option, const char *path, struct orr_error *err);
 /* The same for --json, whose object goes to standard output. */
 int output_check_json(struct orr_error *err);
@@ -33,7 +34,8 @@ int output_open(struct output_stream *s, const char *path, struct orr_error *err
 /* Give it its name, or, where code is not 0, remove it. Returns code, or its own failure. */
 int output_close(struct output_stream *s, int code, struct orr_error *err);
 
-/* How JSON for people and scripts has its numbers: as they are meant, 0.1 and not 0.10000000000000001. */
+/* How JSON for people and scripts has its numbers: as they are meant, 0.1 and not
+ * 0.10000000000000001. */
 #define OUTPUT_JSON_DIGITS JSON_REAL_PRECISION(15)
 /* For output_file(): json_t *json. */
 int output_write_json(FILE *file, const void *json, struct orr_error *err);

@@ -97,7 +97,8 @@ int progress_end(struct progress *p, struct orr_error *err)
 	if (p->terminal && !p->silent)
 		fprintf(stderr, "\n");
 	if (p->losses_failed)
-		code = orr_fail(err, ORR_E_IO, "--loss: the file could not be written: is there room?");
+		code = orr_fail(err, ORR_E_IO,
+				"--loss: the file could not be written: is there room?");
 	return output_close(&p->losses, code, err);
 }
 

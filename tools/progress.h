@@ -18,28 +18,30 @@ struct progress {
 	const struct orr_run *run; /* borrowed */
 	struct orr_timeline *kept[PROGRESS_KEPT];
 	double kept_seconds[PROGRESS_KEPT];
-	int64_t first, n_steps, n_done; /* first: steps that a checkpoint brought; not counted in the others */
+	int64_t first, n_steps,
+		n_done;  /* first: steps that a checkpoint brought; not counted in the others */
 	double *seconds; /* of every step */
 	int terminal;
-	int silent;      /* not rank 0: nothing is shown, and no step is seen */
-	double loss;     /* running mean of those that were not left out */
-	int64_t n_seen;  /* which are so many */
+	int silent;                  /* not rank 0: nothing is shown, and no step is seen */
+	double loss;                 /* running mean of those that were not left out */
+	int64_t n_seen;              /* which are so many */
 	struct output_stream losses; /* where every step's loss goes, if anywhere */
 	bool losses_failed;
 };
 
 /* n_steps: from the start of training. */
-int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, struct orr_error *err);
-/* Every step's loss goes to that file as well (drawing/curves.h), but not that of a step which was left
- * out; NULL is fine. */
+int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps,
+		  struct orr_error *err);
+/* Every step's loss goes to that file as well (drawing/curves.h), but not that of a step which was
+ * left out; NULL is fine. */
 int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
 /* Fails where the losses could not be written. */
 int progress_end(struct progress *p, struct orr_error *err);
 /* Of the steps' seconds; the first tenth warms up and does not count. */
 double progress_median(const struct progress *p);
-/* The timeline of an ordinary step: of the last ones, that with the median time. Borrowed; NULL when no
- * memory was there for it. */
+/* The timeline of an ordinary step: of the last ones, that with the median time. Borrowed; NULL
+ * when no memory was there for it. */
 const struct orr_timeline *progress_timeline(const struct progress *p);
 void progress_fini(struct progress *p);
 

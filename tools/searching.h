@@ -1,7 +1,7 @@
 #ifndef ORR_SEARCHING_H
 #define ORR_SEARCHING_H
-/* How a search for an order goes, on standard error: the best so far and the bound. One line that changes on a
- * terminal, a line a second elsewhere; nothing of a search that is over sooner. */
+/* How a search for an order goes, on standard error: the best so far and the bound. One line that
+ * changes on a terminal, a line a second elsewhere; nothing of a search that is over sooner. */
 #include <stdbool.h>
 
 /* From here on; units: durations are units. */

@@ -70,11 +70,11 @@ json_t *stream_json(const struct orr_jobs *jobs, const struct orr_run_versions *
 		json_t *least = v->least < 0 ? json_null() : json_integer(v->least);
 		json_t *most = v->least < 0 ? json_null() : json_integer(v->most);
 
-		if (json_array_append_new(
-			    list, json_pack("{s:o, s:o, s:i, s:I, s:I}", "staleness_least", least,
-					    "staleness_most", most, "versions_held", v->held,
-					    "passes", (json_int_t)v->n_read, "passes_wrong",
-					    (json_int_t)v->n_wrong))) {
+		if (json_array_append_new(list,
+					  json_pack("{s:o, s:o, s:i, s:I, s:I}", "staleness_least",
+						    least, "staleness_most", most, "versions_held",
+						    v->held, "passes", (json_int_t)v->n_read,
+						    "passes_wrong", (json_int_t)v->n_wrong))) {
 			json_decref(list);
 			list = NULL;
 		}

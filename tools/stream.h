@@ -8,7 +8,8 @@ struct orr_jobs;
 struct orr_run;
 struct orr_run_versions;
 
-/* *out: of every stage, the caller's to free; NULL where the schedule flushes. All ranks call it. */
+/* *out: of every stage, the caller's to free; NULL where the schedule flushes. All ranks call it.
+ */
 int stream_gather(struct orr_run_versions **out, const struct orr_jobs *jobs, struct orr_run *run,
 		  struct orr_error *err);
 /* For people; an array with an object for each stage, NULL: no memory. */

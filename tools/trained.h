@@ -31,8 +31,8 @@ struct trained {
 
 /* With both timelines, which go to the files that the options name, too. */
 int trained_print(const struct trained *r, struct orr_error *err);
-/* Without a timeline: the checkpoint had all the steps that were asked for, or more, or a stream was
- * drained before its first round was whole. */
+/* Without a timeline: the checkpoint had all the steps that were asked for, or more, or a stream
+ * was drained before its first round was whole. */
 int trained_print_short(const struct trained *r, struct orr_error *err);
 void trained_fini(struct trained *r);
 #endif

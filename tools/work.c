@@ -38,8 +38,7 @@ enum {
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Model and step:", 1},
 	{"schedule", 's', "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN.json", 0,
-	 "`orrery schedules` lists them (1f1b)",
-	 1},
+	 "`orrery schedules` lists them (1f1b)", 1},
 	{"workers", 'w', "N", 0, "workers (one a stage; train: one a core)", 1},
 	{"microbatches", 'm', "B", 0,
 	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
@@ -50,8 +49,10 @@ static const struct argp_option options[] = {
 	 "until then (none but what the schedule asks for)",
 	 1},
 	{"sync", KEY_SYNC, "WAY", 0,
-	 "versions of the parameters under a schedule that never flushes, such as pipedream: stashing "
-	 "(a microbatch reads one in a stage), vertical (one in all stages) or none (whatever is the "
+	 "versions of the parameters under a schedule that never flushes, such as pipedream: "
+	 "stashing "
+	 "(a microbatch reads one in a stage), vertical (one in all stages) or none (whatever is "
+	 "the "
 	 "latest) (stashing)",
 	 1},
 	{"accumulate", KEY_ACCUMULATE, "K", 0,
@@ -68,14 +69,16 @@ static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Machine:", 3},
 	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
 	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
-	{"memory", KEY_MEMORY, "SIZE", 0, "of a worker, such as 16GB; what does not fit is refused (no limit)",
-	 3},
+	{"memory", KEY_MEMORY, "SIZE", 0,
+	 "of a worker, such as 16GB; what does not fit is refused (no limit)", 3},
 	{"optimizer", KEY_OPTIMIZER, "NAME", 0,
-	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes it (what a "
+	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes "
+	 "it (what a "
 	 "plan was made for, or adamw)",
 	 3},
 	{"precision", KEY_PRECISION, "NAME", 0,
-	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes as fp32 (what "
+	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
+	 "as fp32 (what "
 	 "a plan was made for, or fp32)",
 	 3},
 	{"flops", KEY_FLOPS, "N", 0,
@@ -109,8 +112,9 @@ static void refuse_zero(bool zero, const char *what)
 	struct orr_error err;
 
 	if (zero)
-		command_refuse((orr_fail(&err, ORR_E_INPUT, "%s: 0: leave it out for no limit", what),
-				&err));
+		command_refuse(
+			(orr_fail(&err, ORR_E_INPUT, "%s: 0: leave it out for no limit", what),
+			 &err));
 }
 
 /* 16 would be 16 bytes, which nobody means who writes it. */
@@ -122,8 +126,8 @@ static int64_t parse_memory(const char *text)
 	refuse_zero(!bytes, "--memory");
 	if (isdigit((unsigned char)text[strlen(text) - 1]))
 		command_refuse((orr_fail(&err, ORR_E_INPUT,
-					 "--memory: %.40s has no unit: say %.40sGB, or %.40sB", text,
-					 text, text),
+					 "--memory: %.40s has no unit: say %.40sGB, or %.40sB",
+					 text, text, text),
 				&err));
 	return bytes;
 }
@@ -387,10 +391,12 @@ static bool is_file(const char *schedule)
 {
 	const char *ending = strrchr(schedule, '.');
 
-	return ending && (!strcmp(ending, ".so") || !strcmp(ending, ".csv") || !strcmp(ending, ".json"));
+	return ending &&
+	       (!strcmp(ending, ".so") || !strcmp(ending, ".csv") || !strcmp(ending, ".json"));
 }
 
-/* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. No output may be what is read. */
+/* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. No output may be
+ * what is read. */
 static int read_graph(struct work *work, const struct work_options *o, struct orr_error *err)
 {
 	const struct orr_plan_file *plan = plan_of(work);
@@ -403,10 +409,13 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 	if (path != o->source && plan->text)
 		code = orr_graph_parse(&work->graph, path, plan->text, err);
 	else if (!(code = output_keep(path, err)) &&
-		 (code = orr_graph_read(&work->graph, path, err)) == ORR_E_INPUT && path != o->source)
+		 (code = orr_graph_read(&work->graph, path, err)) == ORR_E_INPUT &&
+		 path != o->source)
 		/* who wrote the plan may name any file: nothing of it is quoted */
-		code = orr_fail(err, code, "%s: the graph that it names, %s, cannot be read: "
-				"`orrery show %s` says why", o->source, path, path);
+		code = orr_fail(err, code,
+				"%s: the graph that it names, %s, cannot be read: "
+				"`orrery show %s` says why",
+				o->source, path, path);
 	return code ? code : output_keep(work->graph->data, err);
 }
 
@@ -416,13 +425,14 @@ static int check_latency(const struct orr_graph *g, const struct work_options *o
 {
 	if (!o->machine.latency_ns || o->latency_units == g->units)
 		return 0;
-	return g->units ? orr_fail(err, ORR_E_INPUT,
-				   "--latency has a unit, and the durations of %s have none: give a "
-				   "plain number, or --costs 1ms,2ms",
-				   g->name)
-			: orr_fail(err, ORR_E_INPUT,
-				   "--latency has no unit, and the durations of %s have: say 5us",
-				   g->name);
+	return g->units
+		       ? orr_fail(err, ORR_E_INPUT,
+				  "--latency has a unit, and the durations of %s have none: give a "
+				  "plain number, or --costs 1ms,2ms",
+				  g->name)
+		       : orr_fail(err, ORR_E_INPUT,
+				  "--latency has no unit, and the durations of %s have: say 5us",
+				  g->name);
 }
 
 static int cut(struct orr_pipeline **out, const struct work *work, const struct work_options *o,
@@ -458,9 +468,9 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 	p->bandwidth_bytes_per_s = o->machine.bandwidth_bytes_per_s;
 	p->memory_bytes = o->machine.memory_bytes;
 	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||
-	    (code = orr_pipeline_set_step(
-		     p, o->machine.n_workers ? o->machine.n_workers : p->n_stages,
-		     o->n_microbatches, err))) {
+	    (code = orr_pipeline_set_step(p,
+					  o->machine.n_workers ? o->machine.n_workers : p->n_stages,
+					  o->n_microbatches, err))) {
 		orr_pipeline_destroy(p);
 		return code;
 	}
@@ -542,7 +552,8 @@ out:
 	return code;
 }
 
-int work_homes(int **out, const struct work *work, const struct work_options *o, struct orr_error *err)
+int work_homes(int **out, const struct work *work, const struct work_options *o,
+	       struct orr_error *err)
 {
 	const struct orr_plan_file *plan = plan_of(work);
 
@@ -586,8 +597,8 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	return code;
 }
 
-int work_check_memory(const struct work *work, const struct orr_figures *f, const struct orr_machine *machine,
-		      struct orr_error *err)
+int work_check_memory(const struct work *work, const struct orr_figures *f,
+		      const struct orr_machine *machine, struct orr_error *err)
 {
 	const struct orr_plan_file *plan = plan_of(work);
 	struct orr_error why;
@@ -599,9 +610,10 @@ int work_check_memory(const struct work *work, const struct orr_figures *f, cons
 		      plan->numerics.precision == f->numerics.precision))
 		return orr_fail(err, code, "%s", why.msg);
 	return orr_fail(err, code, "%.80s was made for %s in %s; with %s in %s %.320s", plan->path,
-			orr_optimizer_name(plan->numerics.optimizer), orr_precision_name(plan->numerics.precision),
-			orr_optimizer_name(f->numerics.optimizer), orr_precision_name(f->numerics.precision),
-			why.msg);
+			orr_optimizer_name(plan->numerics.optimizer),
+			orr_precision_name(plan->numerics.precision),
+			orr_optimizer_name(f->numerics.optimizer),
+			orr_precision_name(f->numerics.precision), why.msg);
 }
 
 void work_fini(struct work *work)

@@ -1,7 +1,7 @@
 #ifndef ORR_WORK_H
 #define ORR_WORK_H
-/* What simulate and train share: the options that say which model, on what machine, under which schedule,
- * and the way from there to the jobs. */
+/* What simulate and train share: the options that say which model, on what machine, under which
+ * schedule, and the way from there to the jobs. */
 #include <argp.h>
 #include <stdbool.h>
 #include "orrery/graph.h"
@@ -11,33 +11,34 @@
 #include "orrery/choice.h"
 
 struct work_options {
-	const char *source;   /* the graph, or a plan, which names it */
-	bool no_source;       /* there need be none */
-	const char *schedule; /* NULL: none */
-	bool has_schedule;    /* the options say so */
-	const char *recompute; /* which stages; NULL: not given */
-	struct orr_machine machine; /* n_workers 0: not given */
-	bool latency_units;   /* its latency was a plain number */
-	bool has_latency, has_flops; /* the options say so */
-	int n_microbatches;   /* 0: not given */
-	int n_stages;         /* 0: not given */
-	int batch;            /* samples in a minibatch */
-	bool has_batch;       /* the options say so */
-	struct orr_numerics numerics; /* of training: what a parameter costs in memory */
+	const char *source;                /* the graph, or a plan, which names it */
+	bool no_source;                    /* there need be none */
+	const char *schedule;              /* NULL: none */
+	bool has_schedule;                 /* the options say so */
+	const char *recompute;             /* which stages; NULL: not given */
+	struct orr_machine machine;        /* n_workers 0: not given */
+	bool latency_units;                /* its latency was a plain number */
+	bool has_latency, has_flops;       /* the options say so */
+	int n_microbatches;                /* 0: not given */
+	int n_stages;                      /* 0: not given */
+	int batch;                         /* samples in a minibatch */
+	bool has_batch;                    /* the options say so */
+	struct orr_numerics numerics;      /* of training: what a parameter costs in memory */
 	bool has_optimizer, has_precision; /* the options say which; else a plan may */
-	enum orr_sync sync;   /* of a stream, as is: */
-	int accumulate;       /* microbatches on each replica in an update */
-	const char *versions; /* the option of these two that was given; NULL: none */
-	double timeout_s;     /* of a plug-in, see plugin.h */
+	enum orr_sync sync;                /* of a stream, as is: */
+	int accumulate;                    /* microbatches on each replica in an update */
+	const char *versions;              /* the option of these two that was given; NULL: none */
+	double timeout_s;                  /* of a plug-in, see plugin.h */
 	struct orr_study_costs costs;
 	bool has_costs;
 };
 
-/* Parses GRAPH and the shared options; a child of a command's own argp, whose input it takes as its own:
- * state->child_inputs[0] must be a struct work_options. */
+/* Parses GRAPH and the shared options; a child of a command's own argp, whose input it takes as its
+ * own: state->child_inputs[0] must be a struct work_options. */
 extern const struct argp work_argp;
-/* The same, for a command that has no use for some of them: their long names, each followed by a space. They are not in
- * its --help; where one is given, it is the command that says so. Of one command in a process. */
+/* The same, for a command that has no use for some of them: their long names, each followed by a
+ * space. They are not in its --help; where one is given, it is the command that says so. Of one
+ * command in a process. */
 struct argp work_argp_without(const char *names);
 struct work_options work_options_default(void);
 
@@ -46,36 +47,43 @@ struct work {
 	struct orr_pipeline *pipeline;
 	struct orr_choice choice;
 	struct orr_jobs *jobs;
-	int *home; /* owned; where the plan has the stages, and another schedule is to run them; else NULL */
-	struct orr_plan_file *plan; /* owned; where GRAPH is one and --schedule another: its stages */
+	int *home; /* owned; where the plan has the stages, and another schedule is to run them;
+		      else NULL */
+	struct orr_plan_file
+		*plan; /* owned; where GRAPH is one and --schedule another: its stages */
 };
 
-/* graph file -> graph -> pipeline, and the schedule that was chosen, if any. Fills in the size of the step
- * where options do not give it: from the schedule's file, or 8 microbatches and default_workers, or with 0 a
- * worker a stage. */
-int work_open(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
-/* Another pipeline of the graph that was opened: cut into n_stages, where neither its pins nor a plan say how, with the
- * workers and microbatches of the options. */
-int work_cut(struct orr_pipeline **out, const struct work *work, const struct work_options *options, int n_stages,
-	     struct orr_error *err);
+/* graph file -> graph -> pipeline, and the schedule that was chosen, if any. Fills in the size of
+ * the step where options do not give it: from the schedule's file, or 8 microbatches and
+ * default_workers, or with 0 a worker a stage. */
+int work_open(struct work *work, struct work_options *options, int default_workers,
+	      struct orr_error *err);
+/* Another pipeline of the graph that was opened: cut into n_stages, where neither its pins nor a
+ * plan say how, with the workers and microbatches of the options. */
+int work_cut(struct orr_pipeline **out, const struct work *work, const struct work_options *options,
+	     int n_stages, struct orr_error *err);
 /* The same as work_open, and the jobs under that schedule. */
-int work_init(struct work *work, struct work_options *options, int default_workers, struct orr_error *err);
-/* Where the plan, if there is one for as many workers, has the stages: see orr_jobs_create_at(); else NULL. The
- * caller's to free. */
-int work_homes(int **out, const struct work *work, const struct work_options *options, struct orr_error *err);
+int work_init(struct work *work, struct work_options *options, int default_workers,
+	      struct orr_error *err);
+/* Where the plan, if there is one for as many workers, has the stages: see orr_jobs_create_at();
+ * else NULL. The caller's to free. */
+int work_homes(int **out, const struct work *work, const struct work_options *options,
+	       struct orr_error *err);
 /* Does a file lay out every job, and with that say how many workers there are? */
 bool work_has_table(const struct work *work);
 void work_fini(struct work *work);
 /* Of a microbatch; the options are settled. */
 int64_t work_samples(const struct work_options *options);
-/* Refuse fewer samples than microbatches of a model that computes; of a study's costs samples are nothing. */
-int work_check_batch(const struct work_options *options, const struct orr_graph *graph, struct orr_error *err);
+/* Refuse fewer samples than microbatches of a model that computes; of a study's costs samples are
+ * nothing. */
+int work_check_batch(const struct work_options *options, const struct orr_graph *graph,
+		     struct orr_error *err);
 /* The graph came out of a plan's own text. */
 bool work_is_embedded(const struct work *work);
 
-/* Refuse what does not fit --memory (figures.h). Where a plan was made for another optimizer or precision, the message
- * says so. */
+/* Refuse what does not fit --memory (figures.h). Where a plan was made for another optimizer or
+ * precision, the message says so. */
 struct orr_figures;
-int work_check_memory(const struct work *work, const struct orr_figures *f, const struct orr_machine *machine,
-		      struct orr_error *err);
+int work_check_memory(const struct work *work, const struct orr_figures *f,
+		      const struct orr_machine *machine, struct orr_error *err);
 #endif

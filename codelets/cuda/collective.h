@@ -1,8 +1,8 @@
 #ifndef ORR_CUDA_COLLECTIVE_H
 #define ORR_CUDA_COLLECTIVE_H
 /* NCCL among devices, of one process or of several: each member of a group brings a block of floats
- * and gets the sum of all of them. Every member gets the same bits; which ones, NCCL chooses by the sizes and the
- * links: they are not those of the ring that adds up on CPU cores (optimizer.h).
+ * and gets the sum of all of them. Every member gets the same bits; which ones, NCCL chooses by the
+ * sizes and the links: they are not those of the ring that adds up on CPU cores (optimizer.h).
  *
  * All members of a group must call in one order, and none may wait for what comes after its call:
  * src/runtime/reduce.c sees to both. */
@@ -28,16 +28,16 @@ struct orr_nccl_id {
 int orr_nccl_name(struct orr_nccl_id *id, char *why, size_t size);
 
 /* A group of n members, all on different devices, n_own of them here: member members[i] on CUDA's
- * device devices[i]. Waits for the other processes, which call it, too, in the same order of groups.
- * Not 0: why says what NCCL says, and the others wait forever. */
+ * device devices[i]. Waits for the other processes, which call it, too, in the same order of
+ * groups. Not 0: why says what NCCL says, and the others wait forever. */
 int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, const int *members,
 		    const int *devices, int n_own, char *why, size_t size);
 /* NULL is fine; nothing may be in flight. */
 void orr_nccl_destroy(struct orr_nccl *group);
 
-/* Member i's part, where its device is current, in a thread that starts no other member's (StarPU has
- * one a device). Starts on stream, a cudaStream_t of the device, and does not wait. from and to may
- * be the same. NULL, or what NCCL says: the group's, and good as long as that. */
+/* Member i's part, where its device is current, in a thread that starts no other member's (StarPU
+ * has one a device). Starts on stream, a cudaStream_t of the device, and does not wait. from and to
+ * may be the same. NULL, or what NCCL says: the group's, and good as long as that. */
 const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
 			 void *stream);
 

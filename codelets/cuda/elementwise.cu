@@ -53,13 +53,14 @@ static void start(struct orr_device *d, const char *name, int64_t count, F f, co
 		  const float *b, float *y)
 {
 	uintptr_t first = orr_address(y), apart = first ^ orr_address(a);
-	struct orr_span span = orr_span_of(count, first, B ? apart | (first ^ orr_address(b)) : apart);
+	struct orr_span span =
+		orr_span_of(count, first, B ? apart | (first ^ orr_address(b)) : apart);
 	const auto kernel = each<B, F>;
 
 	if (!count)
 		return;
-	ORR_LAUNCH(kernel, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, span, f,
-		   a, b, y);
+	ORR_LAUNCH(kernel, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, span,
+		   f, a, b, y);
 	orr_cuda_ok(d, cudaGetLastError(), name);
 }
 
@@ -140,7 +141,7 @@ void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int
 	static_assert(sizeof(long long) == sizeof(*first), "as atomicMin takes it");
 	if (!count)
 		return;
-	ORR_LAUNCH(find_wild, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, span,
-		   x, at, reinterpret_cast<long long *>(first));
+	ORR_LAUNCH(find_wild, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
+		   span, x, at, reinterpret_cast<long long *>(first));
 	orr_cuda_ok(d, cudaGetLastError(), "find what is wild");
 }

@@ -1,18 +1,19 @@
 #ifndef ORR_CUDA_GEOMETRY_H
 #define ORR_CUDA_GEOMETRY_H
 /* How kernels cut their work: which element belongs to which thread. Plain arithmetic, in 64 bits,
- * that depends on sizes and alignment alone, so that the same sums have the same order each time. */
+ * that depends on sizes and alignment alone, so that the same sums have the same order each time.
+ */
 #include <stdint.h>
 #include "../elements.h"
 
-#define ORR_BLOCK 256           /* threads of a block that goes element by element */
+#define ORR_BLOCK 256 /* threads of a block that goes element by element */
 #ifndef ORR_MOST_BLOCKS
 #define ORR_MOST_BLOCKS 4096 /* of a grid, which then takes several turns; fewer in tests */
 #endif
-#define ORR_TILE_X 32           /* a tile of a matrix: a warp along the row, */
-#define ORR_TILE_Y 8            /* and so many rows */
-#define ORR_NARROW 512          /* rows up to here are a warp's, wider ones a block's */
-#define ORR_SHARED 49152        /* bytes of shared memory that every device has */
+#define ORR_TILE_X 32    /* a tile of a matrix: a warp along the row, */
+#define ORR_TILE_Y 8     /* and so many rows */
+#define ORR_NARROW 512   /* rows up to here are a warp's, wider ones a block's */
+#define ORR_SHARED 49152 /* bytes of shared memory that every device has */
 
 ORR_ELEMENT int64_t orr_ceil(int64_t n, int64_t by)
 {

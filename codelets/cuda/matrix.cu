@@ -45,8 +45,8 @@ static void move_columns(struct orr_device *d, int64_t n, int64_t width, const f
 		     orr_address(y) % 16 == 0;
 	const auto kernel = quads ? move<4> : move<1>;
 
-	ORR_LAUNCH(kernel, tiles(quads ? width / 4 : width, n), tile(), 0, d->cuda->stream, n, width,
-		   x, from, y, to);
+	ORR_LAUNCH(kernel, tiles(quads ? width / 4 : width, n), tile(), 0, d->cuda->stream, n,
+		   width, x, from, y, to);
 	orr_cuda_ok(d, cudaGetLastError(), "columns");
 }
 

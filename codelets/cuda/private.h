@@ -20,9 +20,9 @@ extern "C" {
 /* A product of a shape and how cuBLASLt computes it. */
 struct orr_product {
 	int64_t n, in, out;
-	int pass;     /* of product.c; 0: the entry is free */
-	int aligned;  /* at multiples of 16 bytes: see product.c */
-	bool found;   /* else by cublasGemmEx */
+	int pass;    /* of product.c; 0: the entry is free */
+	int aligned; /* at multiples of 16 bytes: see product.c */
+	bool found;  /* else by cublasGemmEx */
 	cublasLtMatmulAlgo_t algo;
 };
 #define ORR_PRODUCTS 1024
@@ -53,13 +53,14 @@ static inline size_t orr_cuda_aligned(int64_t count, size_t size)
 size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
 void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out);
 void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			     const float *x, const float *w, const void *rounded,
-			     const float *bias, float *y);
+			     const float *x, const float *w, const void *rounded, const float *bias,
+			     float *y);
 void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			   const float *dy, const float *w, const void *rounded, float *dx);
 void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			    const float *x, const float *dy, float *apart, float *dw, float *dbias);
-void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
+void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w,
+			    void *to);
 
 /* ---- elementwise.cu ---- */
 void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y);

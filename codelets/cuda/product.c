@@ -1,6 +1,6 @@
-/* Matrix products. cuBLASLt computes them, and adds the bias on the way; the algorithm is chosen once
- * for a shape, whether a gradient is written or added, so that both have the same bits. Its relu is
- * not used, since it need not let NaN through, nor its gelu, which is the tanh form.
+/* Matrix products. cuBLASLt computes them, and adds the bias on the way; the algorithm is chosen
+ * once for a shape, whether a gradient is written or added, so that both have the same bits. Its
+ * relu is not used, since it need not let NaN through, nor its gelu, which is the tanh form.
  *
  * cuBLAS counts by columns: a matrix here of r rows and c columns is one there of c rows and r
  * columns, so that y = x w^T becomes y' = w'^T x'. */
@@ -75,18 +75,20 @@ static cublasStatus_t describe(struct described *l, const struct orr_device *d,
 						    &p->bias, sizeof(p->bias)))) ||
 	    (code = layout(&l->a, d, &p->a)) || (code = layout(&l->b, d, &p->b)))
 		return code;
-	return cublasLtMatrixLayoutInit(&l->c, CUDA_R_32F, (uint64_t)p->columns,
-					(uint64_t)p->rows, p->columns);
+	return cublasLtMatrixLayoutInit(&l->c, CUDA_R_32F, (uint64_t)p->columns, (uint64_t)p->rows,
+					p->columns);
 }
 
 /* Every operand at a multiple of 16 bytes, which fast algorithms want? */
 static bool is_aligned(const struct problem *p)
 {
 	return ((uintptr_t)p->a.at | (uintptr_t)p->b.at | (uintptr_t)p->c | (uintptr_t)p->bias) %
-		       16 == 0;
+		       16 ==
+	       0;
 }
 
-/* The same algorithm each time: cuBLASLt's first choice among those that add up in a fixed order. */
+/* The same algorithm each time: cuBLASLt's first choice among those that add up in a fixed order.
+ */
 static bool choose(struct orr_device *d, struct described l, bool aligned, bool has_bias,
 		   cublasLtMatmulAlgo_t *algo)
 {
@@ -135,8 +137,8 @@ static struct orr_product *look_up(struct orr_device *d, const struct described 
 {
 	uint64_t hash = ((uint64_t)n * UINT64_C(0x9e3779b97f4a7c15)) ^
 			((uint64_t)in * UINT64_C(0xbf58476d1ce4e5b9)) ^
-			((uint64_t)out * UINT64_C(0x94d049bb133111eb)) ^
-			((uint64_t)pass << 33) ^ ((uint64_t)aligned << 32);
+			((uint64_t)out * UINT64_C(0x94d049bb133111eb)) ^ ((uint64_t)pass << 33) ^
+			((uint64_t)aligned << 32);
 	struct orr_product *products = d->cuda->products, *entry;
 	size_t first = (size_t)(hash >> 32) % ORR_PRODUCTS, tries = 0;
 
@@ -192,9 +194,9 @@ static void multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in
 		return;
 	}
 	orr_cuda_blas_ok(d,
-			 cublasLtMatmul(d->cuda->lt, &l.product, &one, p->a.at, &l.a, p->b.at,
-					&l.b, &beta, p->c, &l.c, p->c, &l.c, &entry->algo,
-					d->workspace, ORR_BLAS_BYTES, d->cuda->stream),
+			 cublasLtMatmul(d->cuda->lt, &l.product, &one, p->a.at, &l.a, p->b.at, &l.b,
+					&beta, p->c, &l.c, p->c, &l.c, &entry->algo, d->workspace,
+					ORR_BLAS_BYTES, d->cuda->stream),
 			 "product");
 }
 
@@ -234,8 +236,8 @@ void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const
 }
 
 void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			     const float *x, const float *w, const void *rounded,
-			     const float *bias, float *y)
+			     const float *x, const float *w, const void *rounded, const float *bias,
+			     float *y)
 {
 	char *room = orr_cuda_workspace(d);
 	struct problem p = {.c = y, .bias = bias, .rows = n, .columns = out, .inner = in};

@@ -95,7 +95,8 @@ template <int T, class F> __device__ inline void each_row(int64_t n, F f)
 }
 
 /* V elements from i on: kept ones, if any, else those in memory. */
-template <int V> __device__ inline void again(float *v, const float *kept, const float *row, int64_t i)
+template <int V>
+__device__ inline void again(float *v, const float *kept, const float *row, int64_t i)
 {
 	orr_load<V>(v, kept ? kept + i : row + i);
 }
@@ -202,9 +203,10 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 #define START(d, name, s, all, width, kernel, ...) \
 	do { \
 		bool quads_ = (width) % 4 == 0 && (all) % 16 == 0; \
-		const auto start_ = (s).threads == 32 ? (quads_ ? kernel<32, 4> : kernel<32, 1>) \
-						      : (quads_ ? kernel<ORR_BLOCK, 4> \
-								: kernel<ORR_BLOCK, 1>); \
+		const auto start_ = \
+			(s).threads == 32 \
+				? (quads_ ? kernel<32, 4> : kernel<32, 1>) \
+				: (quads_ ? kernel<ORR_BLOCK, 4> : kernel<ORR_BLOCK, 1>); \
 \
 		ORR_LAUNCH(start_, (s).grid, ORR_BLOCK, (s).shared, (d)->cuda->stream, \
 			   __VA_ARGS__); \
@@ -308,8 +310,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 template <int T, int V>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	squares(int64_t n, int64_t width, const float *prediction, const float *target, float *slope,
-		struct seen *seen)
+	squares(int64_t n, int64_t width, const float *prediction, const float *target,
+		float *slope, struct seen *seen)
 {
 	each_row<T>(n, [=](int64_t r) {
 		double sum = 0;
@@ -382,7 +384,7 @@ void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *p
 	struct shape s = shape_of(n, width, 0);
 	struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
 
-	START(d, "mse", s, orr_address(prediction) | orr_address(target) | orr_address(slope), width,
-	      squares, n, width, prediction, target, slope, seen);
+	START(d, "mse", s, orr_address(prediction) | orr_address(target) | orr_address(slope),
+	      width, squares, n, width, prediction, target, slope, seen);
 	count_rows(d, n, 0, first, metrics);
 }

@@ -106,8 +106,8 @@ static void start(struct orr_device *d, int64_t count, R rule, const struct bloc
 
 /* count parameters at p; their state is at `first`, and n floats after it in a second block, if the
  * optimizer has any. */
-static void step_chunk(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t count,
-		       const struct blocks &from, float *p, float *first, int64_t n)
+static void step_chunk(struct orr_device *d, const struct orr_rule *rule, int64_t number,
+		       int64_t count, const struct blocks &from, float *p, float *first, int64_t n)
 {
 	uintptr_t apart = orr_address(p) ^ orr_address(first);
 	float *second = first + n;

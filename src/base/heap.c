@@ -12,7 +12,8 @@ static bool before(struct orr_entry x, struct orr_entry y)
 	return x.value < y.value;
 }
 
-int orr_heap_push(struct orr_heap *heap, int64_t key, int64_t tie, int64_t value, struct orr_error *err)
+int orr_heap_push(struct orr_heap *heap, int64_t key, int64_t tie, int64_t value,
+		  struct orr_error *err)
 {
 	struct orr_entry entry = {key, tie, value};
 	int i = heap->n;

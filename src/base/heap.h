@@ -15,7 +15,8 @@ struct orr_heap {
 	int n, room;
 };
 
-int orr_heap_push(struct orr_heap *heap, int64_t key, int64_t tie, int64_t value, struct orr_error *err);
+int orr_heap_push(struct orr_heap *heap, int64_t key, int64_t tie, int64_t value,
+		  struct orr_error *err);
 struct orr_entry orr_heap_pop(struct orr_heap *heap); /* not from an empty one */
 void orr_heap_fini(struct orr_heap *heap);
 #endif

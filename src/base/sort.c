@@ -11,7 +11,8 @@ static unsigned digit_of(int64_t key, int64_t low, int shift)
 	return (unsigned)(((uint64_t)key - (uint64_t)low) >> shift) & (N_DIGITS - 1);
 }
 
-static void sort_by_digit(struct orr_keyed *to, const struct orr_keyed *from, int n, int64_t low, int shift)
+static void sort_by_digit(struct orr_keyed *to, const struct orr_keyed *from, int n, int64_t low,
+			  int shift)
 {
 	int start[N_DIGITS] = {0};
 	int sum = 0;

@@ -9,6 +9,7 @@ struct orr_keyed {
 	int value;
 };
 
-/* Ascending by key; equal keys keep their order. Radix: linear in n, and in the bits that the keys span. */
+/* Ascending by key; equal keys keep their order. Radix: linear in n, and in the bits that the keys
+ * span. */
 int orr_sort(struct orr_keyed *records, int n, struct orr_error *err);
 #endif

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* [RFC 3629]: the first byte says how many follow, and bounds the second: nothing is longer than need be, half of a
- * surrogate pair, or beyond U+10FFFF. */
+/* [RFC 3629]: the first byte says how many follow, and bounds the second: nothing is longer than
+ * need be, half of a surrogate pair, or beyond U+10FFFF. */
 static const struct {
 	unsigned char low, high, second_low, second_high;
 	size_t length;

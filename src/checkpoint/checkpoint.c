@@ -505,8 +505,8 @@ static bool find_difference(struct difference *d, json_t *there, json_t *here)
 	return !json_equal(there, here);
 }
 
-/* A number in no more digits than it takes to tell it from all others: 0.1, and 30 for 30.0. The caller's to free;
- * NULL: there is nothing. */
+/* A number in no more digits than it takes to tell it from all others: 0.1, and 30 for 30.0. The
+ * caller's to free; NULL: there is nothing. */
 static char *print_value(const json_t *value)
 {
 	char text[40];

@@ -116,8 +116,9 @@ static int set_each(struct orr_choice *choice, char *text, struct orr_error *err
 		if ((i = find_parameter(schedule, pair)) < 0)
 			return refuse_key(schedule, pair, err);
 		if (given & UINT64_C(1) << i)
-			return orr_fail(err, ORR_E_INPUT, "schedule %s: %s is there twice: leave one",
-					schedule->name, pair);
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule %s: %s is there twice: leave one", schedule->name,
+					pair);
 		given |= UINT64_C(1) << i;
 		if (schedule->words && schedule->words[i]) {
 			if ((code = set_word(&choice->values[i], schedule, i, value, err)))
@@ -128,8 +129,8 @@ static int set_each(struct orr_choice *choice, char *text, struct orr_error *err
 		code = schedule->parameters[i].otherwise == ORR_LIST
 			       ? set_list(&choice->values[i], &schedule->parameters[i], value, what,
 					  err)
-			       : set_value(&choice->values[i], &schedule->parameters[i], value, what,
-					   err);
+			       : set_value(&choice->values[i], &schedule->parameters[i], value,
+					   what, err);
 		if (code)
 			return code;
 	}
@@ -301,15 +302,17 @@ int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_fil
 	int i = find_parameter(&choice->schedule, "replicas"), most = 1;
 
 	for (int s = 0; s < plan->n_stages; s++)
-		most = orr_plan_file_replicas(plan, s) > most ? orr_plan_file_replicas(plan, s) : most;
+		most = orr_plan_file_replicas(plan, s) > most ? orr_plan_file_replicas(plan, s)
+							      : most;
 	if (i < 0 || choice->schedule.parameters[i].otherwise != ORR_LIST || choice->values[i] ||
 	    most == 1)
 		return 0;
 	if (plan->n_stages > ORR_MOST_LISTED)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: schedule %s takes the replicas of %d stages at most, and there "
-				"are %d: plan for fewer workers",
-				plan->path, choice->schedule.name, ORR_MOST_LISTED, plan->n_stages);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: schedule %s takes the replicas of %d stages at most, and there "
+			"are %d: plan for fewer workers",
+			plan->path, choice->schedule.name, ORR_MOST_LISTED, plan->n_stages);
 	for (int s = 0; s < plan->n_stages; s++)
 		choice->values[i + s] = orr_plan_file_replicas(plan, s);
 	return 0;

@@ -293,8 +293,7 @@ static int fill_table(struct orr_table **out, const struct reading *r)
 
 		table->compute[j] = item->row - 1;
 		table->column[j] = item->column;
-		table->priority[j] =
-			(int64_t)item->column * 2 * ORR_MOST_TOGETHER + item->part;
+		table->priority[j] = (int64_t)item->column * 2 * ORR_MOST_TOGETHER + item->part;
 	}
 	*out = table;
 	return 0;

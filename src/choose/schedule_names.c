@@ -10,8 +10,7 @@
 
 extern const struct orr_schedule orr_schedule_ddp, orr_schedule_fsdp, orr_schedule_gpipe,
 	orr_schedule_lpp, orr_schedule_fslpp, orr_schedule_1f1b, orr_schedule_pipedream,
-	orr_schedule_eager_1f1b,
-	orr_schedule_1f1b_r;
+	orr_schedule_eager_1f1b, orr_schedule_1f1b_r;
 
 extern const struct orr_schedule orr_schedule_interleaved, orr_schedule_zb_h1, orr_schedule_zb_h2,
 	orr_schedule_zb_1p, orr_schedule_zb_2p, orr_schedule_chimera, orr_schedule_gems,

@@ -37,8 +37,7 @@ static const struct attribute attributes[] = {
 	{"parameters", -1, SIZE, offsetof(struct orr_operator, parameter_bytes)},
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
-#define EVERYWHERE                                                                                 \
-	"stage, repeat, forward, backward, weight, update, activation, stash, parameters"
+#define EVERYWHERE "stage, repeat, forward, backward, weight, update, activation, stash, parameters"
 
 /* After Graphviz's own list; what only some layouts read is there as well. Between blanks. */
 static const char node_drawing[] =
@@ -96,7 +95,7 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 	}
 	if (kind == 'g')
 		orr_nearest_try_all(&near, "data, overhead, samples, repeat");
-	orr_nearest_try_all(&near, kind == 'n' ? node_drawing
+	orr_nearest_try_all(&near, kind == 'n'   ? node_drawing
 				   : kind == 'e' ? edge_drawing
 						 : graph_drawing);
 	return orr_nearest_hint(hint, &near);
@@ -223,7 +222,8 @@ static int fail_unknown(const struct orr_draft_operator *o, const struct place *
 	return orr_fail(err, ORR_E_INPUT,
 			"%s%s is no attribute of %s%s: use op, %s" EVERYWHERE ", or what "
 			"Graphviz draws with",
-			place->text, orr_attribute_hint(hint, 'n', name, (int)o->is.op), o->is.op == ORR_OP_COST ? "a study operator" : "op=",
+			place->text, orr_attribute_hint(hint, 'n', name, (int)o->is.op),
+			o->is.op == ORR_OP_COST ? "a study operator" : "op=",
 			o->is.op == ORR_OP_COST ? "" : op, own[o->is.op] ? own[o->is.op] : "");
 }
 

@@ -237,7 +237,8 @@ static int grow(struct reader *in, struct buffer *b, struct orr_error *err)
 	char *text;
 
 	if (b->room >= MOST_LINE_BYTES)
-		return orr_fail(err, ORR_E_INPUT, "%s:%lld: a line of more than %d MiB: no row is that long",
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%lld: a line of more than %d MiB: no row is that long",
 				in->path, (long long)in->line + 1, MOST_LINE_BYTES >> 20);
 	if (!(text = realloc(b->text, room + 1)))
 		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for a line", in->path,
@@ -322,7 +323,8 @@ static int open_file(FILE **file, const char *path, struct orr_error *err)
 	struct stat status;
 
 	if (fd < 0)
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s: name a CSV file (--data)", path,
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: cannot open it: %s: name a CSV file (--data)", path,
 				strerror(errno));
 	if (fstat(fd, &status))
 		code = cannot_read(path, errno, err);
@@ -330,10 +332,12 @@ static int open_file(FILE **file, const char *path, struct orr_error *err)
 		code = cannot_read(path, EISDIR, err);
 	else if (!S_ISREG(status.st_mode))
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: no file but a FIFO or a device: name a CSV file (--data)", path);
+				"%s: no file but a FIFO or a device: name a CSV file (--data)",
+				path);
 	else if (status.st_size >> 30 >= MOST_GIB)
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: %d GiB or more: take a part of it, or fewer columns", path, MOST_GIB);
+				"%s: %d GiB or more: take a part of it, or fewer columns", path,
+				MOST_GIB);
 	else if ((*file = fdopen(fd, "r")))
 		return 0;
 	else

@@ -242,7 +242,8 @@ static int check_drawing(const struct reader *r)
 		    strcmp(symbol->name, "overhead") != 0 && strcmp(symbol->name, "samples") != 0)
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
-					"use data, overhead and samples, on the graph, repeat, on a subgraph, or what "
+					"use data, overhead and samples, on the graph, repeat, on "
+					"a subgraph, or what "
 					"Graphviz draws "
 					"with",
 					file, graph_attribute_line(r, symbol->name), symbol->name,
@@ -448,7 +449,8 @@ static int read_samples(struct reader *r)
 
 	if (code || !text)
 		return code;
-	(void)snprintf(what, sizeof(what), "%.150s:%d: samples", r->draft->name, graph_attribute_line(r, "samples"));
+	(void)snprintf(what, sizeof(what), "%.150s:%d: samples", r->draft->name,
+		       graph_attribute_line(r, "samples"));
 	return orr_count_parse(&r->draft->samples, text, 1, 1 << 30, what, r->err);
 }
 
@@ -459,9 +461,9 @@ int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *er
 
 	if ((code = orr_scan_init(&r.scan, draft->name, text, err)) ||
 	    (code = orr_dot_parse(&r.graph, draft->name, text, err)) ||
-	    (code = check_drawing(&r)) || (code = read_data(&r)) ||
-	    (code = read_overhead(&r)) || (code = read_samples(&r)) || (code = read_nodes(&r)) ||
-	    (code = read_edges(&r)) || (code = read_subgraphs(&r, r.graph, -1)))
+	    (code = check_drawing(&r)) || (code = read_data(&r)) || (code = read_overhead(&r)) ||
+	    (code = read_samples(&r)) || (code = read_nodes(&r)) || (code = read_edges(&r)) ||
+	    (code = read_subgraphs(&r, r.graph, -1)))
 		goto out;
 	if (draft->n_operators == 0)
 		code = orr_fail(err, ORR_E_INPUT,

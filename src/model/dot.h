@@ -24,7 +24,7 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 /* One of the plain costs. */
 bool orr_attribute_is_cost(const char *name);
 /* Every op, for a message: "input, linear, ..." */
-#define ORR_OPS_ALLOWED                                                                            \
+#define ORR_OPS_ALLOWED \
 	"input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 
 /* Whether Graphviz draws something with it; kind: 'n'ode, 'e'dge or 'g'raph. */

@@ -43,7 +43,8 @@ int orr_dot_parse(Agraph_t **out, const char *file, const char *text, struct orr
 	agerrlevel_t level;
 	char *lines = NULL;
 
-	/* A // comment that ends with the text, and not with its line, would go on in the next one. */
+	/* A // comment that ends with the text, and not with its line, would go on in the next one.
+	 */
 	if (asprintf(&lines, "%s\n", text) < 0)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file);
 	before = agseterrf(keep_text);

@@ -31,8 +31,8 @@ struct orr_draft_edge {
 };
 
 struct orr_draft {
-	char *name; /* owned; of the graph */
-	char *data; /* owned; path of its data, or NULL */
+	char *name;                   /* owned; of the graph */
+	char *data;                   /* owned; path of its data, or NULL */
 	int64_t overhead_ns, samples; /* see graph.h */
 	bool units;
 	struct orr_draft_operator *operators; /* owned */

@@ -132,8 +132,9 @@ static int read_operator(struct orr_draft *draft, char *line, int number, struct
 	label += strlen(DASHES);
 	costs += strlen(DASHES);
 	if (!is_name(line))
-		return fail_line(draft, number, err,
-				 "a name may not be empty or hold blanks, control characters, \" or \\");
+		return fail_line(
+			draft, number, err,
+			"a name may not be empty or hold blanks, control characters, \" or \\");
 	code = orr_draft_add_operator(draft, line, err);
 	if (code)
 		return code;

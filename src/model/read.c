@@ -88,8 +88,9 @@ static int check_utf8(const char *name, const char *text, struct orr_error *err)
 		return 0;
 	for (size_t i = 0; i < bad; i++)
 		line += text[i] == '\n';
-	return orr_fail(err, ORR_E_INPUT, "%s:%d: a byte (%#x) that is no UTF-8: save the file as UTF-8",
-			name, line, (unsigned char)text[bad]);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s:%d: a byte (%#x) that is no UTF-8: save the file as UTF-8", name, line,
+			(unsigned char)text[bad]);
 }
 
 /* What only a file has: a folder, and a path which need not be text. */
@@ -100,7 +101,9 @@ static int note_path(struct orr_graph *g, const char *path, struct orr_error *er
 	free(g->name);
 	g->name = orr_utf8_copy(path);
 	g->folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	return g->name && g->folder ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+	return g->name && g->folder
+		       ? 0
+		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
 }
 
 int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
@@ -114,13 +117,14 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
 
 	if (g->data && !data)
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: data: %s: cannot open it: %s: name a CSV file (--data)", g->name,
-				g->data, strerror(errno));
+				"%s: data: %s: cannot open it: %s: name a CSV file (--data)",
+				g->name, g->data, strerror(errno));
 	else if (g->data && !inside)
-		code = orr_fail(err, ORR_E_INPUT,
-				"%s: data: %s is not in the folder of the graph: say that you want it "
-				"(--data)",
-				g->name, g->data);
+		code = orr_fail(
+			err, ORR_E_INPUT,
+			"%s: data: %s is not in the folder of the graph: say that you want it "
+			"(--data)",
+			g->name, g->data);
 	free(folder);
 	free(data);
 	return code;

@@ -188,9 +188,10 @@ int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 				       "the costs of the graph add up to more than "
 				       "2^60 up to here: make it smaller");
 	if (g->overhead_ns > SUM_MOST / g->n_operators)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: overhead: that of all operators is more than 2^60 ns: make it smaller",
-				g->name);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: overhead: that of all operators is more than 2^60 ns: make it smaller",
+			g->name);
 	return 0;
 }
 

@@ -10,8 +10,8 @@ static int no_memory(struct orr_tokens *t, struct orr_error *err)
 	return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file, t->line);
 }
 
-/* Pass blanks (no others than libcgraph's: what it does not read it keeps for the next file), comments
- * and lines that begin with #. */
+/* Pass blanks (no others than libcgraph's: what it does not read it keeps for the next file),
+ * comments and lines that begin with #. */
 static int skip(struct orr_tokens *t, struct orr_error *err)
 {
 	for (;;) {

@@ -20,8 +20,8 @@ static int64_t bound_of(const struct orr_layers *l, int n_workers)
 }
 
 /* best[w * (n + 1) + i]: the least largest piece of the first i layers on w workers. */
-int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const struct orr_layers *l, int n_workers,
-                            int64_t memory_bytes, struct orr_error *err)
+int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const struct orr_layers *l,
+			    int n_workers, int64_t memory_bytes, struct orr_error *err)
 {
 	size_t row = (size_t)l->n + 1, cells = row * ((size_t)n_workers + 1);
 	int64_t *best = malloc(cells * sizeof(*best));
@@ -30,7 +30,8 @@ int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const st
 	if (!best || !from) {
 		free(best);
 		free(from);
-		return orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers", l->n, n_workers);
+		return orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers",
+				l->n, n_workers);
 	}
 	for (size_t i = 0; i < cells; i++)
 		best[i] = i % row ? INT64_MAX : 0;
@@ -54,7 +55,8 @@ int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const st
 				}
 			}
 		}
-	*out = (struct orr_allocation){best[cells - 1] == INT64_MAX ? -1 : best[cells - 1], bound_of(l, n_workers), true};
+	*out = (struct orr_allocation){best[cells - 1] == INT64_MAX ? -1 : best[cells - 1],
+				       bound_of(l, n_workers), true};
 	for (int w = n_workers; w > 0 && worker_of && out->period_ns >= 0; w--) {
 		int begin = from[(size_t)w * row + (size_t)end];
 
@@ -86,7 +88,8 @@ static int busiest_of(const struct branching *b)
 	return w;
 }
 
-/* Layer i of the order and all after it, each to the least busy worker that has room; kept if it is better. */
+/* Layer i of the order and all after it, each to the least busy worker that has room; kept if it is
+ * better. */
 static void spread(struct branching *b, int i)
 {
 	const struct orr_layers *l = b->layers;
@@ -118,8 +121,8 @@ static void spread(struct branching *b, int i)
 	}
 }
 
-/* Place layer i of the order and all after it, those after the heavy ones as they come. Of workers that look alike only
- * the first is tried. */
+/* Place layer i of the order and all after it, those after the heavy ones as they come. Of workers
+ * that look alike only the first is tried. */
 static void branch(struct branching *b, int i)
 {
 	int layer;
@@ -139,8 +142,9 @@ static void branch(struct branching *b, int i)
 		for (int k = 0; k < b->n_workers; k++) {
 			/* distinct loads are told apart by work, then memory */
 			int64_t key = b->work_ns[k];
-			bool fits = (b->best_ns < 0 || key + b->layers->work_ns[layer] < b->best_ns) &&
-			            (!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes);
+			bool fits =
+				(b->best_ns < 0 || key + b->layers->work_ns[layer] < b->best_ns) &&
+				(!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes);
 
 			if (fits && key < below && key > most) {
 				most = key;
@@ -152,11 +156,12 @@ static void branch(struct branching *b, int i)
 		below = most;
 		for (int k = w; k < b->n_workers; k++) {
 			bool seen = b->work_ns[k] != most ||
-			            (b->memory_bytes && b->bytes[k] + bytes > b->memory_bytes);
+				    (b->memory_bytes && b->bytes[k] + bytes > b->memory_bytes);
 
 			for (int e = w; e < k && !seen; e++)
 				seen = b->work_ns[e] == most && b->bytes[e] == b->bytes[k];
-			if (seen || (b->best_ns >= 0 && most + b->layers->work_ns[layer] >= b->best_ns))
+			if (seen ||
+			    (b->best_ns >= 0 && most + b->layers->work_ns[layer] >= b->best_ns))
 				continue;
 			b->work_ns[k] += b->layers->work_ns[layer];
 			b->bytes[k] += bytes;
@@ -168,12 +173,15 @@ static void branch(struct branching *b, int i)
 	}
 }
 
-int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *l, int n_workers,
-                     int64_t memory_bytes, int64_t most_steps, struct orr_error *err)
+int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *l,
+		     int n_workers, int64_t memory_bytes, int64_t most_steps, struct orr_error *err)
 {
 	struct orr_keyed *order = calloc((size_t)l->n + 1, sizeof(*order));
-	struct branching b = {.layers = l, .n_workers = n_workers, .memory_bytes = memory_bytes, .steps = most_steps,
-	                      .bound_ns = bound_of(l, n_workers)};
+	struct branching b = {.layers = l,
+			      .n_workers = n_workers,
+			      .memory_bytes = memory_bytes,
+			      .steps = most_steps,
+			      .bound_ns = bound_of(l, n_workers)};
 	int code = 0;
 
 	b.work_ns = calloc((size_t)n_workers, sizeof(*b.work_ns));
@@ -181,7 +189,8 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 	b.worker_of = calloc((size_t)l->n + 1, sizeof(*b.worker_of));
 	b.best_of = calloc((size_t)l->n + 1, sizeof(*b.best_of));
 	if (!order || !b.work_ns || !b.bytes || !b.worker_of || !b.best_of) {
-		code = orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers", l->n, n_workers);
+		code = orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers",
+				l->n, n_workers);
 		goto out;
 	}
 	for (int i = 0; i < l->n; i++)
@@ -192,7 +201,8 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 	b.order = order;
 	b.best_ns = out->period_ns;
 	spread(&b, 0);
-	/* what is light hides how the heavy ones go together: these first, with half of the steps */
+	/* what is light hides how the heavy ones go together: these first, with half of the steps
+	 */
 	b.steps = most_steps / 2;
 	while (b.n_heavy < l->n && l->work_ns[order[b.n_heavy].value] > b.bound_ns / A_LIGHT_PART)
 		b.n_heavy++;
@@ -200,7 +210,8 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 	b.steps = most_steps - most_steps / 2;
 	b.n_heavy = l->n;
 	branch(&b, 0);
-	*out = (struct orr_allocation){b.best_ns, b.bound_ns, b.best_ns == b.bound_ns || b.steps >= 0};
+	*out = (struct orr_allocation){b.best_ns, b.bound_ns,
+				       b.best_ns == b.bound_ns || b.steps >= 0};
 	if (worker_of)
 		memcpy(worker_of, b.best_of, (size_t)l->n * sizeof(*worker_of));
 out:

@@ -1,7 +1,7 @@
 #ifndef ORR_ALLOCATE_H
 #define ORR_ALLOCATE_H
-/* Which layers of a chain on which worker, so that the busiest worker does as little as can be, each within its
- * memory [Beaumont21, section 6]: in one piece per worker, or in any way. */
+/* Which layers of a chain on which worker, so that the busiest worker does as little as can be,
+ * each within its memory [Beaumont21, section 6]: in one piece per worker, or in any way. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
@@ -19,11 +19,14 @@ struct orr_allocation {
 };
 
 /* The best pieces, exact. worker_of [n] may be NULL. memory_bytes 0: no limit. */
-int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const struct orr_layers *layers,
-                            int n_workers, int64_t memory_bytes, struct orr_error *err);
+int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of,
+			    const struct orr_layers *layers, int n_workers, int64_t memory_bytes,
+			    struct orr_error *err);
 
-/* Any allocation: the heaviest layers first, each to the least busy worker that has room; then branch and bound, of
- * the heavy ones and then of all, for so many steps. What ends before that is proven. Never worse than the pieces. */
-int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *layers, int n_workers,
-                     int64_t memory_bytes, int64_t most_steps, struct orr_error *err);
+/* Any allocation: the heaviest layers first, each to the least busy worker that has room; then
+ * branch and bound, of the heavy ones and then of all, for so many steps. What ends before that is
+ * proven. Never worse than the pieces. */
+int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *layers,
+		     int n_workers, int64_t memory_bytes, int64_t most_steps,
+		     struct orr_error *err);
 #endif

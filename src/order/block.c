@@ -7,7 +7,7 @@
 #include "orrery/jobs.h"
 
 int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
-                     int n_microbatches, int64_t interval, struct orr_error *err)
+		     int n_microbatches, int64_t interval, struct orr_error *err)
 {
 	struct orr_block *block = calloc(1, sizeof(*block));
 	int n_passes = split ? 3 : 2, n = p->n_stages * n_microbatches;
@@ -53,7 +53,7 @@ static struct orr_job job_at(const struct orr_block *block, int i)
 	int sb = i / block->n_passes;
 
 	return (struct orr_job){sb % block->n_stages, sb / block->n_stages,
-	                        (enum orr_pass)(i % block->n_passes)};
+				(enum orr_pass)(i % block->n_passes)};
 }
 
 static int64_t length_of(const struct orr_block *block, int i)
@@ -89,16 +89,16 @@ static int reserve_given(const struct orr_block *block, int *tables, struct orr_
 		if (block->start[i] == ORR_BLOCK_FREE)
 			continue;
 		other = length_of(block, i) > block->interval
-		                ? i + 1
-		                : holder(block, table, i, block->start[i]);
+				? i + 1
+				: holder(block, table, i, block->start[i]);
 		if (other) {
 			y = job_at(block, other - 1);
 			return orr_fail(err, ORR_E_INPUT,
-			                "block: %d%c%d and %d%c%d fall together on worker %d when "
-			                "it is repeated "
-			                "every %lld cells: shift one, or repeat later",
-			                y.s, orr_pass_letter(y.d), y.b, x.s, orr_pass_letter(x.d),
-			                x.b, w, (long long)block->interval);
+					"block: %d%c%d and %d%c%d fall together on worker %d when "
+					"it is repeated "
+					"every %lld cells: shift one, or repeat later",
+					y.s, orr_pass_letter(y.d), y.b, x.s, orr_pass_letter(x.d),
+					x.b, w, (long long)block->interval);
 		}
 		reserve(block, table, i);
 	}
@@ -118,7 +118,7 @@ static int reserve_free(struct orr_block *block, int *tables, struct orr_error *
 
 		if (block->start[sb * 3 + ORR_PASS_W] == ORR_BLOCK_FREE)
 			keyed[n_free++] =
-			        (struct orr_keyed){block->start[b] + length_of(block, b), sb};
+				(struct orr_keyed){block->start[b] + length_of(block, b), sb};
 	}
 	code = n_free ? orr_sort(keyed, n_free, err) : 0;
 	for (int k = 0; !code && k < n_free; k++) {
@@ -134,10 +134,10 @@ static int reserve_free(struct orr_block *block, int *tables, struct orr_error *
 			reserve(block, table, i);
 		else
 			code = orr_fail(
-			        err, ORR_E_INPUT,
-			        "block: no room for %dW%d on worker %d in %lld cells: repeat later",
-			        job_at(block, i).s, job_at(block, i).b, w,
-			        (long long)block->interval);
+				err, ORR_E_INPUT,
+				"block: no room for %dW%d on worker %d in %lld cells: repeat later",
+				job_at(block, i).s, job_at(block, i).b, w,
+				(long long)block->interval);
 	}
 	free(keyed);
 	return code;
@@ -145,7 +145,7 @@ static int reserve_free(struct orr_block *block, int *tables, struct orr_error *
 
 /* The end of the pass d of stage s, against the start of pass i, both of microbatch b. */
 static int check_after(const struct orr_block *block, int i, int s, int b, enum orr_pass d,
-                       struct orr_error *err)
+		       struct orr_error *err)
 {
 	int before = orr_block_at(block, s, b, d);
 	struct orr_job job = job_at(block, i);
@@ -153,9 +153,9 @@ static int check_after(const struct orr_block *block, int i, int s, int b, enum 
 	if (block->start[before] + length_of(block, before) <= block->start[i])
 		return 0;
 	return orr_fail(
-	        err, ORR_E_INPUT,
-	        "block: %d%c%d starts before %d%c%d, which it needs, has ended: start it later",
-	        job.s, orr_pass_letter(job.d), job.b, s, orr_pass_letter(d), b);
+		err, ORR_E_INPUT,
+		"block: %d%c%d starts before %d%c%d, which it needs, has ended: start it later",
+		job.s, orr_pass_letter(job.d), job.b, s, orr_pass_letter(d), b);
 }
 
 static int check_dependencies(const struct orr_block *block, struct orr_error *err)
@@ -168,8 +168,8 @@ static int check_dependencies(const struct orr_block *block, struct orr_error *e
 
 		if (job.d != ORR_PASS_W && block->start[i] == ORR_BLOCK_FREE)
 			return orr_fail(err, ORR_E_INPUT,
-			                "block: %d%c%d has no start: only W may be free", job.s,
-			                orr_pass_letter(job.d), job.b);
+					"block: %d%c%d has no start: only W may be free", job.s,
+					orr_pass_letter(job.d), job.b);
 	}
 	for (int b = 0; b < block->n_microbatches; b++)
 		for (int s = 0; s < block->n_stages && !code; s++) {
@@ -177,12 +177,12 @@ static int check_dependencies(const struct orr_block *block, struct orr_error *e
 
 			for (int k = 0; k < p->stages[s].n_in && !code; k++)
 				code = check_after(block, f, orr_stage_before(p, s, k), b,
-				                   ORR_PASS_F, err);
+						   ORR_PASS_F, err);
 			if (!code)
 				code = check_after(block, f + ORR_PASS_B, s, b, ORR_PASS_F, err);
 			for (int k = 0; k < p->stages[s].n_out && !code; k++)
 				code = check_after(block, f + ORR_PASS_B, orr_stage_after(p, s, k),
-				                   b, ORR_PASS_B, err);
+						   b, ORR_PASS_B, err);
 			if (!code && block->n_passes == 3 &&
 			    block->start[f + ORR_PASS_W] != ORR_BLOCK_FREE)
 				code = check_after(block, f + ORR_PASS_W, s, b, ORR_PASS_B, err);
@@ -197,12 +197,12 @@ int orr_block_fill(struct orr_block *block, struct orr_error *err)
 	for (int i = 0; i < block->n_stages * block->n_microbatches; i++)
 		if (block->worker[i] < 0 || block->worker[i] >= n_workers)
 			return orr_fail(
-			        err, ORR_E_INPUT,
-			        "block: stage %d is on worker %d, and the workers are 0 to %d",
-			        i % block->n_stages, block->worker[i], n_workers - 1);
+				err, ORR_E_INPUT,
+				"block: stage %d is on worker %d, and the workers are 0 to %d",
+				i % block->n_stages, block->worker[i], n_workers - 1);
 	if (!(tables = calloc((size_t)(n_workers * block->interval), sizeof(*tables))))
 		return orr_fail(err, ORR_E_NOMEM, "block: no memory for %lld cells",
-		                (long long)block->interval);
+				(long long)block->interval);
 	if (!(code = check_dependencies(block, err)) && !(code = reserve_given(block, tables, err)))
 		code = reserve_free(block, tables, err);
 	free(tables);

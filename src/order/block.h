@@ -1,10 +1,11 @@
 #ifndef ORR_BLOCK_H
 #define ORR_BLOCK_H
 /* A building block: the passes of one microbatch (or of a few) laid out in cells of time, to be
- * started again every T cells [Qi24]. It is modulo scheduling: T is the initiation interval, workers
- * are the resources, the cells taken modulo T are the reservation table, and the lifespan of a
- * stash is the lifetime of a register. A block decides an order for every worker; how long jobs
- * last is the pipeline's business, so cells need not be seconds. Any stage DAG, any placement. */
+ * started again every T cells [Qi24]. It is modulo scheduling: T is the initiation interval,
+ * workers are the resources, the cells taken modulo T are the reservation table, and the lifespan
+ * of a stash is the lifetime of a register. A block decides an order for every worker; how long
+ * jobs last is the pipeline's business, so cells need not be seconds. Any stage DAG, any placement.
+ */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
@@ -18,7 +19,7 @@ struct orr_block {
 	int n_stages;
 	int n_passes;       /* 3, or 2 where B is the whole backward */
 	int n_microbatches; /* in one block: more than 1 where only several together repeat without
-	                       collision */
+			       collision */
 	int64_t interval;   /* T, in cells: the block's microbatches start again so much later */
 	int *worker;        /* [n_microbatches * n_stages] */
 	int64_t *start;     /* [n_microbatches * n_stages * n_passes], in cells; any origin */
@@ -28,7 +29,7 @@ struct orr_block {
 /* A block without starts, all W free, every stage on worker 0. A cell is a pass: B takes 2 where it
  * is the whole backward. */
 int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
-                     int n_microbatches, int64_t interval, struct orr_error *err);
+		     int n_microbatches, int64_t interval, struct orr_error *err);
 void orr_block_destroy(struct orr_block *block); /* NULL is fine */
 
 static inline int orr_block_at(const struct orr_block *block, int s, int b, enum orr_pass d)
@@ -41,13 +42,13 @@ static inline int orr_block_at(const struct orr_block *block, int s, int b, enum
  * T. */
 int orr_block_fill(struct orr_block *block, struct orr_error *err);
 
-/* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its stages
- * of ceil(lifespan / T). Of a block that was filled. */
+/* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its
+ * stages of ceil(lifespan / T). Of a block that was filled. */
 int64_t orr_block_peak(const struct orr_block *block, int w);
 
-/* Appendix E.2 of [Qi24]: 6n + 6d - 3k - 1 units for n microbatches on d workers of two stages each,
- * if at most k stage stashes fit a worker. Most orders that are squeezed and reordered do not end
- * before; it is no theorem. */
+/* Appendix E.2 of [Qi24]: 6n + 6d - 3k - 1 units for n microbatches on d workers of two stages
+ * each, if at most k stage stashes fit a worker. Most orders that are squeezed and reordered do not
+ * end before; it is no theorem. */
 static inline int64_t orr_block_expected(int64_t n_microbatches, int64_t n_workers, int64_t peak)
 {
 	return 6 * n_microbatches + 6 * n_workers - 3 * peak - 1;

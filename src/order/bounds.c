@@ -190,8 +190,7 @@ static void find_side(struct finder *f, bool after, int *list)
 			int64_t between =
 				worker_of(f, list[k]) == worker_of(f, j) ? 0 : f->p->latency_ns;
 
-			side[j] = larger(side[j],
-					 side[list[k]] + f->duration[list[k]] + between);
+			side[j] = larger(side[j], side[list[k]] + f->duration[list[k]] + between);
 			if (f->reach)
 				merge(f, j, list[k]);
 		}
@@ -344,8 +343,7 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 	find_side(f, false, list);
 	find_side(f, true, list);
 	for (int j = 0; j < f->n_jobs; j++)
-		out->path_ns =
-			larger(out->path_ns, f->head[j] + f->duration[j] + f->tail[j]);
+		out->path_ns = larger(out->path_ns, f->head[j] + f->duration[j] + f->tail[j]);
 	for (int w = 0; !code && w < f->p->n_workers; w++) {
 		code = bound_worker(f, w, keyed, &heap, &out->worker_ns);
 		out->memory_ns = larger(out->memory_ns, bound_memory(f, w));

@@ -1,17 +1,17 @@
 #ifndef ORR_FOLD_H
 #define ORR_FOLD_H
-/* The V fold: two stages a worker, down and up again; stages i and 2P-1-i are on worker i of P [Qi24].
- * And its published blocks: four starts a worker, F of its first stage, F and B of its second, B of
- * its first, every 6 cells. d0 lies between neighbours in the forward passes of the first half and
- * the backward passes of the second, d1 in the others; k avoids collisions [Qi24, table 1 and appendix
- * F]. */
+/* The V fold: two stages a worker, down and up again; stages i and 2P-1-i are on worker i of P
+ * [Qi24]. And its published blocks: four starts a worker, F of its first stage, F and B of its
+ * second, B of its first, every 6 cells. d0 lies between neighbours in the forward passes of the
+ * first half and the backward passes of the second, d1 in the others; k avoids collisions [Qi24,
+ * table 1 and appendix F]. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "block.h"
 
 /* A block of 2P stages, placed; every start is free. */
 static inline int orr_fold_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
-                                  struct orr_error *err)
+				  struct orr_error *err)
 {
 	int code = orr_block_create(out, p, split, 1, 6, err);
 
@@ -32,7 +32,7 @@ static inline void orr_fold_set(struct orr_block *block, int i, const int64_t *c
 	block->start[first + ORR_PASS_B] = cell[3];
 	if (block->n_passes == 3)
 		block->start[first + ORR_PASS_W] = block->start[second + ORR_PASS_W] =
-		        ORR_BLOCK_FREE;
+			ORR_BLOCK_FREE;
 }
 
 /* d0 = d1 = 1 */

@@ -3,7 +3,7 @@
 #include "weave.h"
 
 int orr_block_lay_out_within(struct orr_block *block, int64_t stashes, int64_t *n,
-                             int64_t *makespan_ns, struct orr_error *err)
+			     int64_t *makespan_ns, struct orr_error *err)
 {
 	struct orr_weave *weave = NULL;
 	int code;

@@ -11,5 +11,5 @@ int orr_block_lay_out(struct orr_block *block, int64_t *n, struct orr_error *err
 /* The same where each worker may hold up to `stashes` stage stashes, if that is more than the block
  * does. *makespan_ns, if not NULL, is the time on free links. */
 int orr_block_lay_out_within(struct orr_block *block, int64_t stashes, int64_t *n,
-                             int64_t *makespan_ns, struct orr_error *err);
+			     int64_t *makespan_ns, struct orr_error *err);
 #endif

@@ -222,14 +222,16 @@ static void run(struct mover *m)
 {
 	struct orr_local_search *search = m->search;
 	struct orr_trial *t = m->trial;
-	int64_t mean = 0, before = t->n_timed, part = search->n_timed / ROUNDS, stop = before + search->stop;
+	int64_t mean = 0, before = t->n_timed, part = search->n_timed / ROUNDS,
+		stop = before + search->stop;
 
 	for (int j = 0; j < t->jobs.n_jobs; j++)
 		mean += t->duration[j]; /* all of them together can be counted, see evaluate.c */
 	mean = mean / t->jobs.n_jobs + 1;
 	m->fine = mean / FINE + 1;
 	for (int round = 0; round < ROUNDS && search->best_ns > search->bound_ns; round++) {
-		int64_t first = before + round * part, idle = 0, end = first + part < stop ? first + part : stop;
+		int64_t first = before + round * part, idle = 0,
+			end = first + part < stop ? first + part : stop;
 
 		restore(m);
 		/* a move that is not timed costs something too: count it, so that the end comes */

@@ -7,9 +7,9 @@
 #include "base/sort.h"
 #include "weave.h"
 
-#define CELLS 6      /* T: F, B and W of two stages */
-#define N_DELTAS 15  /* pairs d0, d1 >= 1 with d0 + d1 <= 6, where the memory is 1F1B's */
-#define ROOM 4096    /* blocks that are ranked */
+#define CELLS 6         /* T: F, B and W of two stages */
+#define N_DELTAS 15     /* pairs d0, d1 >= 1 with d0 + d1 <= 6, where the memory is 1F1B's */
+#define ROOM 4096       /* blocks that are ranked */
 #define SQUEEZED 500000 /* jobs that are squeezed, over all blocks */
 #define FILLED 30000    /* jobs that are reordered as well */
 
@@ -79,7 +79,7 @@ static bool keeps_apart(const struct search *search, const struct offsets *o)
 
 /* How long F takes down the first half, and how long up the second. */
 static void measure(const struct search *search, const struct offsets *o, int64_t *down,
-                    int64_t *up)
+		    int64_t *up)
 {
 	int64_t n = search->p->n_workers - 1, low = o->k > n ? n : o->k > 0 ? o->k - 1 : 0;
 
@@ -144,7 +144,7 @@ static int rank(struct search *search)
 				if (held < 0 || held >= CELLS * search->stashes)
 					continue;
 				search->ranked[search->n_found] =
-				        (struct orr_keyed){-held, search->n_found};
+					(struct orr_keyed){-held, search->n_found};
 				search->found[search->n_found++] = o;
 			}
 	return search->n_found ? orr_sort(search->ranked, search->n_found, search->err) : 0;
@@ -164,7 +164,7 @@ static int64_t hold(const struct search *search)
 			for (int k = 0; k < 2; k++) {
 				int f = 3 * (k ? block->n_stages - 1 - i : i);
 				int64_t started = t - block->start[f],
-				        ended = t - block->start[f + ORR_PASS_W] - 1;
+					ended = t - block->start[f + ORR_PASS_W] - 1;
 
 				held += (started - modulo(started) - ended + modulo(ended)) / CELLS;
 			}
@@ -205,7 +205,7 @@ static int reorder(struct search *search, bool own)
 	if ((code = orr_weave_reorder(weave, search->err)))
 		return code;
 	if (search->span && (weave->makespan > search->makespan ||
-	                     (weave->makespan == search->makespan && weave->span >= search->span)))
+			     (weave->makespan == search->makespan && weave->span >= search->span)))
 		return 0;
 	search->makespan = weave->makespan;
 	search->span = weave->span;
@@ -261,20 +261,20 @@ static int try_found(struct search *search)
 			return code;
 		if (fits) /* n_fit <= i: what is written was read */
 			search->ranked[n_fit++] =
-			        (struct orr_keyed){search->weave->makespan, which};
+				(struct orr_keyed){search->weave->makespan, which};
 	}
 	if (n_fit && (code = orr_sort(search->ranked, n_fit, search->err)))
 		return code;
 	for (int i = 0; i < n_fit && i < n_filled; i++)
 		if ((code = squeeze_found(search, &search->found[search->ranked[i].value],
-		                          &fits)) ||
+					  &fits)) ||
 		    (code = reorder(search, false)))
 			return code;
 	return 0;
 }
 
 int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n,
-                       struct orr_error *err)
+		       struct orr_error *err)
 {
 	struct search *search = calloc(1, sizeof(*search));
 	int code, pairs = 0;
@@ -300,11 +300,11 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 		goto out;
 	if (!search->span)
 		code = orr_fail(err, ORR_E_INPUT,
-		                "adaptive: nothing fits %lld stage stashes on a worker, the "
-		                "smallest block holds %lld: "
-		                "give memory=%lld or more",
-		                (long long)stashes, (long long)search->least,
-		                (long long)search->least);
+				"adaptive: nothing fits %lld stage stashes on a worker, the "
+				"smallest block holds %lld: "
+				"give memory=%lld or more",
+				(long long)stashes, (long long)search->least,
+				(long long)search->least);
 out:
 	orr_weave_destroy(search->weave);
 	orr_block_destroy(search->block);

@@ -10,5 +10,5 @@
  * or V-ZB, where these fit. Deterministic, and its work is bounded: a larger step has fewer blocks
  * tried on it. */
 int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n,
-                       struct orr_error *err);
+		       struct orr_error *err);
 #endif

@@ -24,9 +24,13 @@ static int64_t work_of(const struct orr_pipeline *p, int s)
 static int check_chain(const struct orr_pipeline *p, struct orr_error *err)
 {
 	for (int s = 0; s < p->n_stages; s++)
-		if (p->stages[s].n_out != (s + 1 < p->n_stages) || (p->stages[s].n_out && orr_stage_after(p, s, 0) != s + 1))
-			return orr_fail(err, ORR_E_INPUT, "periodic patterns are for chains, and stage %d does not feed stage %d "
-			                "alone: take 1f1b", s, s + 1);
+		if (p->stages[s].n_out != (s + 1 < p->n_stages) ||
+		    (p->stages[s].n_out && orr_stage_after(p, s, 0) != s + 1))
+			return orr_fail(err, ORR_E_INPUT,
+					"periodic patterns are for chains, and stage %d does not "
+					"feed stage %d "
+					"alone: take 1f1b",
+					s, s + 1);
 	return 0;
 }
 
@@ -51,8 +55,9 @@ static void group(struct orr_star *x, const struct orr_pipeline *p)
 	}
 }
 
-/* Forwards follow each other without a gap. In a group the backwards follow the forwards at once; group g does so
- * for a microbatch g - 1 periods older, so a microbatch's own backward is that much later. */
+/* Forwards follow each other without a gap. In a group the backwards follow the forwards at once;
+ * group g does so for a microbatch g - 1 periods older, so a microbatch's own backward is that much
+ * later. */
 static void place(struct orr_star *x, const struct orr_pipeline *p)
 {
 	int64_t time = 0;
@@ -65,13 +70,15 @@ static void place(struct orr_star *x, const struct orr_pipeline *p)
 		bool last = s + 1 == p->n_stages || x->in_flight[s + 1] != x->in_flight[s];
 
 		if (last)
-			x->backward_ns[s] = x->forward_ns[s] + forward_of(p, s) + (x->in_flight[s] - 1) * x->period_ns;
+			x->backward_ns[s] = x->forward_ns[s] + forward_of(p, s) +
+					    (x->in_flight[s] - 1) * x->period_ns;
 		else
 			x->backward_ns[s] = x->backward_ns[s + 1] + backward_of(p, s + 1);
 	}
 }
 
-int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t period_ns, struct orr_error *err)
+int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t period_ns,
+		    struct orr_error *err)
 {
 	struct orr_star *x = NULL;
 	size_t n = (size_t)p->n_stages;
@@ -86,7 +93,9 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 	if (period_ns && period_ns < least) {
 		orr_duration_print(have, sizeof(have), period_ns, p->units);
 		orr_duration_print(want, sizeof(want), least, p->units);
-		return orr_fail(err, ORR_E_INPUT, "a period of %s: the longest stage takes %s: give that or more", have, want);
+		return orr_fail(err, ORR_E_INPUT,
+				"a period of %s: the longest stage takes %s: give that or more",
+				have, want);
 	}
 	x = calloc(1, sizeof(*x));
 	if (!x || !(x->in_flight = calloc(n, sizeof(*x->in_flight))) ||
@@ -121,7 +130,8 @@ static int compare_points(const void *a, const void *b)
 }
 
 /* Groups change where the work of some stages in a row just fits. */
-int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pipeline *p, struct orr_error *err)
+int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pipeline *p,
+		    struct orr_error *err)
 {
 	size_t room = (size_t)p->n_stages * ((size_t)p->n_stages + 1) / 2;
 	struct orr_star_point *list = calloc(room, sizeof(*list));

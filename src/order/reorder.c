@@ -13,17 +13,17 @@ struct filler {
 	struct orr_error *err;
 	int64_t now;
 	struct orr_heap ends; /* of running jobs; the value is the worker */
-	int *head;      /* [n_workers] first job of those left, in weave->next; -1: none */
-	int *running;   /* [n_workers] job, or -1 */
-	int *n_ready;   /* [n_workers] jobs left that wait for nothing */
-	int *left;      /* [n_kinds] jobs of a kind */
-	int *n_kinds;   /* [n_workers] of which some are left */
-	int *met;       /* [n_kinds] in which scan it was met */
+	int *head;            /* [n_workers] first job of those left, in weave->next; -1: none */
+	int *running;         /* [n_workers] job, or -1 */
+	int *n_ready;         /* [n_workers] jobs left that wait for nothing */
+	int *left;            /* [n_kinds] jobs of a kind */
+	int *n_kinds;         /* [n_workers] of which some are left */
+	int *met;             /* [n_kinds] in which scan it was met */
 	int n_scans;
-	int *filled;    /* [n_workers] place in by_worker */
+	int *filled;       /* [n_workers] place in by_worker */
 	int64_t *shortest; /* [n_workers] duration of its shortest job: no gap below that can be
-	                      filled */
-	bool *touched;  /* [n_workers] may be able to start one */
+			      filled */
+	bool *touched;     /* [n_workers] may be able to start one */
 	int *touched_workers, n_touched;
 	struct orr_held *held; /* [n_workers] */
 };
@@ -52,13 +52,13 @@ static int start(struct filler *f, int w, int j, int before)
 	f->running[w] = j;
 	f->n_ready[w]--;
 	orr_held_add(&f->held[w], &peak, orr_weave_held(weave, j, true),
-	             orr_weave_held(weave, j, false));
+		     orr_weave_held(weave, j, false));
 	return orr_heap_push(&f->ends, f->now + weave->duration[j], 0, w, f->err);
 }
 
 /* May a job that adds `up` and leaves without `down` go before others whose peak is `peak`? */
 static bool fits(const struct filler *f, int w, struct orr_held peak, struct orr_held up,
-                 struct orr_held down)
+		 struct orr_held down)
 {
 	const struct orr_held *now = &f->held[w], *most = &f->weave->peak[w];
 
@@ -81,11 +81,11 @@ static int fill_gap(struct filler *f, int w)
 	f->n_scans++;
 	for (int j = first; n_kinds && j >= 0; before = j, j = weave->next[j]) {
 		struct orr_held up = orr_weave_held(weave, j, true),
-		                down = orr_weave_held(weave, j, false);
+				down = orr_weave_held(weave, j, false);
 		int *met = &f->met[j % weave->n_kinds];
 
 		if (*met != f->n_scans) { /* where the first of a kind may not, those behind it may
-			                     not either */
+					     not either */
 			*met = f->n_scans;
 			n_kinds--;
 			if (!weave->waits[j] && weave->duration[j] <= gap &&
@@ -300,7 +300,7 @@ int orr_weave_reorder(struct orr_weave *weave, struct orr_error *err)
 	size_t n_kinds = (size_t)weave->n_kinds;
 	struct filler f = {.weave = weave, .err = err};
 	struct outcome squeezed = {.order = calloc(n_jobs, sizeof(int))},
-	               best = {.order = calloc(n_jobs, sizeof(int))};
+		       best = {.order = calloc(n_jobs, sizeof(int))};
 	int code;
 
 	f.head = calloc(n, sizeof(*f.head));

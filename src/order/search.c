@@ -338,7 +338,8 @@ static void find_room(struct place *x)
 	for (int w = 0; w < p->n_workers; w++)
 		x->room[w] = o->options->memory_bytes;
 	for (int s = 0; s < p->n_stages; s++)
-		x->room[x->worker[s]] -= orr_parameters_kept(&p->numerics, p->stages[s].parameter_bytes, 1);
+		x->room[x->worker[s]] -=
+			orr_parameters_kept(&p->numerics, p->stages[s].parameter_bytes, 1);
 	for (int w = 0; w < p->n_workers; w++)
 		x->limit.bytes = x->room[w] > x->limit.bytes ? x->room[w] : x->limit.bytes;
 }
@@ -464,25 +465,28 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 static int refuse(const struct searcher *o)
 {
 	const struct orr_search_options *options = o->options;
-	const char *where = options->placement == ORR_PLACEMENT_ANY ? "on the placements that it tries"
-								    : "on this placement";
+	const char *where = options->placement == ORR_PLACEMENT_ANY
+				    ? "on the placements that it tries"
+				    : "on this placement";
 	const char *more = "give more memory, take more workers or more microbatches (-m)";
 	const char *why = o->exact ? "not even one microbatch fits"
 				   : "no order of one microbatch was found that fits";
 	long long stashes = (long long)(options->stashes + o->excess);
 
 	if (options->stashes && !options->stash_bytes && !options->memory_bytes)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: %s %lld stage stashes on a worker, one microbatch alone takes "
-				"%s%lld %s: give memory=%lld or more",
-				o->exact ? "nothing fits" : "no order was found that fits",
-				(long long)options->stashes, o->exact ? "" : "at most ", stashes,
-				where, stashes);
+		return orr_fail(
+			o->err, ORR_E_INPUT,
+			"auto: %s %lld stage stashes on a worker, one microbatch alone takes "
+			"%s%lld %s: give memory=%lld or more",
+			o->exact ? "nothing fits" : "no order was found that fits",
+			(long long)options->stashes, o->exact ? "" : "at most ", stashes, where,
+			stashes);
 	if (options->memory_bytes)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: %s --memory %lldB beside parameters, gradients and optimizer "
-				"%s: %s",
-				why, (long long)options->memory_bytes, where, more);
+		return orr_fail(
+			o->err, ORR_E_INPUT,
+			"auto: %s --memory %lldB beside parameters, gradients and optimizer "
+			"%s: %s",
+			why, (long long)options->memory_bytes, where, more);
 	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
 			(long long)o->limit.bytes, where, more);
 }
@@ -522,7 +526,8 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       struct orr_error *err)
 {
 	struct orr_search_options copy = *asked, *options = &copy;
-	struct searcher o = {.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
+	struct searcher o = {
+		.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
 	const struct place *best = NULL;
 	struct timespec now;
 	int code;

@@ -12,7 +12,8 @@
 #include "orrery/periodic.h"
 
 #define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */
-#define SEARCHED 16   /* times that a schedule that lays out all jobs at once may do so, to choose \
+#define SEARCHED \
+	16            /* times that a schedule that lays out all jobs at once may do so, to choose \
 		       */
 #define MOST_VALUES 8 /* parameters, and a list counts as one that is empty */
 #define MOST_MEMORIES 4 /* limits of memory that schedules search orders for */

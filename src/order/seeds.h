@@ -22,8 +22,8 @@ struct orr_seeds {
 	void *user;
 };
 
-/* Show every schedule of the list that serves the pipeline with one owner a stage, as a split backward.
- * Where nothing waits for a link, the order takes the time that the schedule takes. */
+/* Show every schedule of the list that serves the pipeline with one owner a stage, as a split
+ * backward. Where nothing waits for a link, the order takes the time that the schedule takes. */
 int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err);
 /* The same with other values of their parameters, every word with every value of one number: all
  * values that can make a difference where a step is small, ever fewer of the larger ones where it

@@ -10,7 +10,7 @@
 #include "orrery/schedule.h"
 
 static inline int64_t split_one_f_one_b(const struct orr_pipeline *p, int s, int64_t b,
-                                        enum orr_pass d, int k, int most)
+					enum orr_pass d, int k, int most)
 {
 	int64_t n = p->stages[s].depth;
 
@@ -30,7 +30,7 @@ static inline int64_t split_one_f_one_b(const struct orr_pipeline *p, int s, int
 
 /* Fewer workers than stages: placements wrap around. */
 static inline int split_one_f_one_b_compute(const struct orr_pipeline *p, int s, int b,
-                                            enum orr_pass d, const void *data)
+					    enum orr_pass d, const void *data)
 {
 	(void)b, (void)d, (void)data;
 	return s % p->n_workers;

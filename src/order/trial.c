@@ -30,8 +30,9 @@ static int allocate(struct orr_trial *t, struct orr_error *err)
 	t->left = calloc(n_stages, sizeof(*t->left));
 	t->n_of = calloc((size_t)p->n_workers, sizeof(*t->n_of));
 	if (!t->jobs.compute || !t->jobs.by_worker || !t->jobs.rank || !t->jobs.first ||
-	    !t->duration || !t->up || !t->down || !t->before || !t->after || !t->delay || !t->first_before ||
-	    !t->first_after || !t->start || !t->waits || !t->queue || !t->left || !t->n_of)
+	    !t->duration || !t->up || !t->down || !t->before || !t->after || !t->delay ||
+	    !t->first_before || !t->first_after || !t->start || !t->waits || !t->queue ||
+	    !t->left || !t->n_of)
 		return orr_fail(err, ORR_E_NOMEM,
 				"search: no memory for %d jobs; take fewer microbatches (-m)",
 				t->jobs.n_jobs);

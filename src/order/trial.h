@@ -19,12 +19,12 @@ struct orr_trial {
 	int64_t *duration;    /* [n_jobs] */
 	struct orr_load *up,
 		*down; /* [n_jobs] of its worker's load: added at the start, taken at the end */
-	struct orr_load limit; /* of every worker */
-	const int64_t *room_bytes; /* [n_workers] borrowed: the limit's bytes by worker, which are at least
-				      these; NULL: no worker has less */
+	struct orr_load limit;     /* of every worker */
+	const int64_t *room_bytes; /* [n_workers] borrowed: the limit's bytes by worker, which are
+				      at least these; NULL: no worker has less */
 	/* what j waits for is before[first_before[j]] to before[first_before[j + 1] - 1] */
 	int *before, *first_before, *after, *first_after;
-	int64_t *delay; /* as after: what the transfer takes */
+	int64_t *delay;      /* as after: what the transfer takes */
 	int64_t *start;      /* [n_jobs], of the order as it was timed last */
 	int64_t makespan_ns; /* likewise */
 	int64_t ends_ns;     /* sum over workers of their last ends: the smaller, the more room */

@@ -31,8 +31,8 @@ static int allocate(struct orr_weave *weave, struct orr_error *err)
 	    !weave->first_before || !weave->first_after || !weave->waits || !weave->queue ||
 	    !weave->next || !weave->keyed)
 		return orr_fail(err, ORR_E_NOMEM,
-		                "block: no memory for %d jobs; take fewer microbatches (-m)",
-		                weave->jobs.n_jobs);
+				"block: no memory for %d jobs; take fewer microbatches (-m)",
+				weave->jobs.n_jobs);
 	return 0;
 }
 
@@ -59,10 +59,10 @@ int orr_weave_create(struct orr_weave **out, const struct orr_block *block, stru
 		int n_before = orr_jobs_predecessors(jobs, j, around), n_after;
 
 		jobs->compute[j] =
-		        block->worker[job.b % block->n_microbatches * p->n_stages + job.s];
+			block->worker[job.b % block->n_microbatches * p->n_stages + job.s];
 		jobs->first[jobs->compute[j] + 1]++;
 		weave->duration[j] =
-		        orr_pipeline_duration_ns(p, job.s, job.d, block->n_passes == 3);
+			orr_pipeline_duration_ns(p, job.s, job.d, block->n_passes == 3);
 		memcpy(weave->before + weave->first_before[j], around,
 		       (size_t)n_before * sizeof(*around));
 		weave->first_before[j + 1] = weave->first_before[j] + n_before;
@@ -108,7 +108,7 @@ struct orr_held orr_weave_peak(const struct orr_weave *weave, int w)
 		int j = weave->jobs.by_worker[i];
 
 		orr_held_add(&held, &peak, orr_weave_held(weave, j, true),
-		             orr_weave_held(weave, j, false));
+			     orr_weave_held(weave, j, false));
 	}
 	return peak;
 }
@@ -137,9 +137,9 @@ int orr_weave_repeat(struct orr_weave *weave, const struct orr_block *block, str
 		int round = job.b / block->n_microbatches, b = job.b % block->n_microbatches;
 
 		weave->keyed[j] =
-		        (struct orr_keyed){block->start[orr_block_at(block, job.s, b, job.d)] +
-		                                   round * block->interval,
-		                           j};
+			(struct orr_keyed){block->start[orr_block_at(block, job.s, b, job.d)] +
+						   round * block->interval,
+					   j};
 	}
 	if ((code = orr_sort(weave->keyed, weave->jobs.n_jobs, err)))
 		return code;
@@ -160,7 +160,7 @@ void orr_weave_squeeze(struct orr_weave *weave)
 
 			weave->start[j] = 0;
 			weave->waits[j] = weave->first_before[j + 1] - weave->first_before[j] +
-			                  (i > jobs->first[w]);
+					  (i > jobs->first[w]);
 			next[j] = i + 1 < jobs->first[w + 1] ? jobs->by_worker[i + 1] : -1;
 			if (!weave->waits[j])
 				weave->queue[n_ready++] = j;

@@ -15,7 +15,7 @@ struct orr_held {
 
 /* A job adds `up` as it starts and takes `down` away as it ends; peak follows. */
 static inline void orr_held_add(struct orr_held *held, struct orr_held *peak, struct orr_held up,
-                                struct orr_held down)
+				struct orr_held down)
 {
 	held->stashes += up.stashes;
 	held->bytes += up.bytes;
@@ -29,17 +29,17 @@ static inline void orr_held_add(struct orr_held *held, struct orr_held *peak, st
 
 struct orr_weave {
 	struct orr_jobs jobs; /* pipeline, n_passes, n_jobs, compute, by_worker, first; the rest is
-	                         unused */
+				 unused */
 	int n_kinds; /* jobs of one block: j and j + n_kinds are the same pass of the next one */
-	int64_t *duration;    /* [n_jobs] */
-	int64_t *start;       /* [n_jobs] */
+	int64_t *duration; /* [n_jobs] */
+	int64_t *start;    /* [n_jobs] */
 	int64_t makespan;
-	int64_t span;         /* max over workers of last end - first start */
+	int64_t span;          /* max over workers of last end - first start */
 	struct orr_held *peak; /* [n_workers] of the order that was repeated; not to be exceeded */
 	/* the DAG: predecessors of j are before[first_before[j]] up to [first_before[j + 1] - 1] */
 	int *before, *first_before, *after, *first_after;
-	int *waits, *queue;  /* [n_jobs] room to work in */
-	int *next;           /* likewise: a worker's jobs as a list */
+	int *waits, *queue; /* [n_jobs] room to work in */
+	int *next;          /* likewise: a worker's jobs as a list */
 	struct orr_keyed *keyed;
 	bool backwards;
 };
@@ -71,7 +71,7 @@ void orr_weave_number(const struct orr_weave *weave, int64_t *n);
 static inline struct orr_held orr_weave_held(const struct orr_weave *weave, int j, bool up)
 {
 	const struct orr_stage *stage =
-	        &weave->jobs.pipeline->stages[orr_jobs_at(&weave->jobs, j).s];
+		&weave->jobs.pipeline->stages[orr_jobs_at(&weave->jobs, j).s];
 	int64_t all = stage->stash_bytes, early = all;
 	int d = j % weave->jobs.n_passes;
 
@@ -81,9 +81,9 @@ static inline struct orr_held orr_weave_held(const struct orr_weave *weave, int 
 	}
 	if (up == weave->backwards)
 		return d == weave->jobs.n_passes - 1 ? (struct orr_held){1, all}
-		                                     : (struct orr_held){0, 0};
+						     : (struct orr_held){0, 0};
 	return d == ORR_PASS_F   ? (struct orr_held){1, early}
 	       : d == ORR_PASS_B ? (struct orr_held){0, all - early}
-	                         : (struct orr_held){0, 0};
+				 : (struct orr_held){0, 0};
 }
 #endif

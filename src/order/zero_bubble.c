@@ -11,9 +11,9 @@
 
 /* What is open in the rules of the search. */
 struct rules {
-	bool late;    /* the last forward of the warm-up may delay the first backward */
-	bool skip;    /* leave out a forward that would make the backward after it wait */
-	bool fill;    /* W in gaps shorter than itself, even where the worker can afford to idle */
+	bool late; /* the last forward of the warm-up may delay the first backward */
+	bool skip; /* leave out a forward that would make the backward after it wait */
+	bool fill; /* W in gaps shorter than itself, even where the worker can afford to idle */
 };
 
 struct search {
@@ -23,15 +23,15 @@ struct search {
 	int m;
 	/* by stage */
 	int (*done)[ORR_N_PASSES]; /* passes placed so far: the number of the next microbatch */
-	int *want;                      /* forwards to place next */
-	int64_t *held;                  /* hundredths of a stash */
-	int64_t *back;                  /* estimate of the end of the first backward */
-	int64_t *end_f, *end_b;         /* [b * n_stages + s] */
+	int *want;                 /* forwards to place next */
+	int64_t *held;             /* hundredths of a stash */
+	int64_t *back;             /* estimate of the end of the first backward */
+	int64_t *end_f, *end_b;    /* [b * n_stages + s] */
 	/* by worker */
-	int64_t *first; /* start of the first job, or -1 */
-	int64_t *free;  /* end of the last job */
-	int64_t *idle;  /* time in between */
-	int64_t *n, next;               /* n of every job; the next one */
+	int64_t *first;   /* start of the first job, or -1 */
+	int64_t *free;    /* end of the last job */
+	int64_t *idle;    /* time in between */
+	int64_t *n, next; /* n of every job; the next one */
 };
 
 static int64_t larger(int64_t x, int64_t y)
@@ -66,14 +66,14 @@ static int64_t arrival(const struct search *o, int s, int b, enum orr_pass d)
 			int t = orr_stage_before(o->p, s, i);
 
 			time = larger(time,
-			              o->end_f[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
+				      o->end_f[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
 		}
 	if (d == ORR_PASS_B)
 		for (int i = 0; i < stage->n_out; i++) {
 			int t = orr_stage_after(o->p, s, i);
 
 			time = larger(time,
-			              o->end_b[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
+				      o->end_b[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
 		}
 	return time;
 }
@@ -96,8 +96,8 @@ static void put(struct search *o, int s, enum orr_pass d)
 	if (d == ORR_PASS_B)
 		o->end_b[place] = end;
 	o->held[s] += d == ORR_PASS_F   ? 100
-	              : d == ORR_PASS_B ? o->limit.percent - 100
-	                                : -o->limit.percent;
+		      : d == ORR_PASS_B ? o->limit.percent - 100
+					: -o->limit.percent;
 	o->n[place * ORR_N_PASSES + (int)d] = o->next++;
 }
 
@@ -180,7 +180,7 @@ static bool is_skipped(const struct search *o, int s)
 	const struct orr_stage *stage = &o->p->stages[s];
 	int w = worker_of(o, s), ready = o->done[s][ORR_PASS_B] - o->done[s][ORR_PASS_W];
 	int64_t back = 0, time = o->free[w] + duration(o, s, ORR_PASS_F), held = o->held[s] + 100,
-	        most = 0;
+		most = 0;
 
 	for (int i = 0; i < stage->n_out; i++) {
 		int t = orr_stage_after(o->p, s, i);
@@ -188,7 +188,7 @@ static bool is_skipped(const struct search *o, int s)
 		if (o->done[s][ORR_PASS_F] < o->done[t][ORR_PASS_F] + 2)
 			return false;
 		back = larger(back, o->free[worker_of(o, t)] + duration(o, t, ORR_PASS_F) +
-		                    duration(o, t, ORR_PASS_B) + latency(o, s, t));
+					    duration(o, t, ORR_PASS_B) + latency(o, s, t));
 	}
 	if (!stage->n_out || o->free[w] >= back)
 		return stage->n_out;
@@ -268,7 +268,7 @@ static void run(struct search *o)
 
 /* The closed form with k forwards first, which may win where durations are close to each other. */
 static int run_closed_form(struct search *o, bool twice, struct orr_keyed *keyed,
-                           struct orr_error *err)
+			   struct orr_error *err)
 {
 	int n_jobs = o->p->n_stages * o->m * ORR_N_PASSES,
 	    most = (twice ? 2 : 1) * o->p->depth - twice, code;
@@ -293,7 +293,7 @@ static int run_closed_form(struct search *o, bool twice, struct orr_keyed *keyed
 
 /* Keep the order just made if it is better. */
 static void keep(const struct search *o, int64_t *best_n, int64_t *best_span,
-                 int64_t *best_makespan)
+		 int64_t *best_makespan)
 {
 	int64_t span = 0, makespan = 0;
 
@@ -317,7 +317,7 @@ static int try_all(struct search *o, int64_t *n, struct orr_error *err)
 
 	if (!keyed)
 		return orr_fail(err, ORR_E_NOMEM, "zero bubble: no memory to order %d jobs",
-		                n_jobs);
+				n_jobs);
 	for (int twice = 0; twice < 2 && !code; twice++) {
 		if (o->limit.most < (twice ? 2 : 1) * o->p->depth - twice)
 			continue;
@@ -340,7 +340,7 @@ static int try_all(struct search *o, int64_t *n, struct orr_error *err)
 }
 
 int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *limit, int64_t *n,
-                    struct orr_error *err)
+		    struct orr_error *err)
 {
 	size_t n_stages = (size_t)p->n_stages, n_workers = (size_t)p->n_workers;
 	size_t n_places = n_stages * (size_t)p->n_microbatches;
@@ -360,7 +360,7 @@ int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *
 	if (!o.done || !o.want || !o.held || !o.back || !o.end_f || !o.end_b || !o.first ||
 	    !o.free || !o.idle || !o.n)
 		code = orr_fail(err, ORR_E_NOMEM, "zero bubble: no memory for %zu jobs",
-		                n_places * ORR_N_PASSES);
+				n_places * ORR_N_PASSES);
 	else
 		code = try_all(&o, n, err);
 	free(o.done);

@@ -14,12 +14,12 @@
 struct orr_zero_bubble {
 	int most;    /* whole stashes that a stage may hold */
 	int percent; /* of a stash that W still reads; B frees the rest. The simulator keeps stashes
-	                whole until W ends, that is 100 */
+			whole until W ends, that is 100 */
 };
 
 /* n of every job, as lay_out of a schedule with a split backward wants it: the smallest span, then
  * the smallest makespan, then the first found. Never worse than zb-h1, nor than zb-h2 where it
  * fits. */
 int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *limit, int64_t *n,
-                    struct orr_error *err);
+		    struct orr_error *err);
 #endif

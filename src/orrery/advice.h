@@ -6,6 +6,6 @@
 struct orr_plan;
 
 /* visit is called with a line for each, without a newline; not at all for a plan without fault. */
-int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line), void *user,
-                    struct orr_error *err);
+int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line),
+		    void *user, struct orr_error *err);
 #endif

@@ -1,6 +1,7 @@
 #ifndef ORR_CHOICE_H
 #define ORR_CHOICE_H
-/* From what a user writes to a schedule: the built-in ones by name, plug-ins, tables and plans, with parameters. */
+/* From what a user writes to a schedule: the built-in ones by name, plug-ins, tables and plans,
+ * with parameters. */
 #include <stdint.h>
 #include "error.h"
 #include "schedule.h"
@@ -10,29 +11,33 @@ struct orr_table;
 
 /* The built-in schedules, in the order in which they are listed; NULL at the end. */
 extern const struct orr_schedule *const orr_schedules[];
-/* What others call them: an alias, and the name with the parameters that make it that; NULLs at the end. */
+/* What others call them: an alias, and the name with the parameters that make it that; NULLs at the
+ * end. */
 struct orr_schedule_alias {
 	const char *alias, *means;
 };
 extern const struct orr_schedule_alias orr_schedule_aliases[];
-/* The one that is called text, by its name or an alias, in any case and with or without - and _; *parameters, of the
- * alias, or NULL. Refuses what none is called, and says what is near. */
+/* The one that is called text, by its name or an alias, in any case and with or without - and _;
+ * *parameters, of the alias, or NULL. Refuses what none is called, and says what is near. */
 int orr_schedule_find(const struct orr_schedule **out, const char **parameters, const char *text,
-                      struct orr_error *err);
+		      struct orr_error *err);
 
 /* A schedule that was chosen, with its parameters set and its module loaded. */
 struct orr_choice {
 	struct orr_schedule schedule;
 	int64_t values[8 + ORR_MOST_LISTED];
-	void *module; /* of a plug-in, or NULL */
-	struct orr_table *table; /* of a file that lays out every job, and with it the size of the step; or NULL */
-	struct orr_plan_file *plan; /* the plan that the table is of, and with it the stages; or NULL */
+	void *module;            /* of a plug-in, or NULL */
+	struct orr_table *table; /* of a file that lays out every job, and with it the size of the
+				    step; or NULL */
+	struct orr_plan_file
+		*plan; /* the plan that the table is of, and with it the stages; or NULL */
 };
-/* text: NAME[:key=value,...], or a path that ends in .so, a plug-in, in .csv, see exchange.h, or in .json, a plan. Fills
- * *choice, which must stay where it is. */
+/* text: NAME[:key=value,...], or a path that ends in .so, a plug-in, in .csv, see exchange.h, or in
+ * .json, a plan. Fills *choice, which must stay where it is. */
 int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_error *err);
 void orr_choice_fini(struct orr_choice *choice);
-/* Give the schedule the replicas of a plan's stages, where it has a list of them and the text that it was
- * chosen by says none. */
-int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_file *plan, struct orr_error *err);
+/* Give the schedule the replicas of a plan's stages, where it has a list of them and the text that
+ * it was chosen by says none. */
+int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_file *plan,
+			    struct orr_error *err);
 #endif

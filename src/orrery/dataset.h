@@ -1,27 +1,31 @@
 #ifndef ORR_DATASET_H
 #define ORR_DATASET_H
-/* A dataset: a CSV file of numbers, a sample a row, and the seeded order in which training sees it. */
+/* A dataset: a CSV file of numbers, a sample a row, and the seeded order in which training sees it.
+ */
 #include <stdint.h>
 #include "error.h"
 
 struct orr_dataset {
 	int64_t n_rows, n_columns; /* of the file */
-	uint64_t checksum;   /* of all rows of the file, line by line (XXH3), whatever is kept of them */
-	int64_t *place;      /* owned; [n_columns] where in a row's values a column is, or -1: it is not here;
-	                        NULL: all of them are, in order */
-	int64_t n_kept;      /* columns that are here; without place, all */
-	float *values;       /* owned; row by row */
+	uint64_t checksum; /* of all rows of the file, line by line (XXH3), whatever is kept of them
+			    */
+	int64_t *place; /* owned; [n_columns] where in a row's values a column is, or -1: it is not
+			   here; NULL: all of them are, in order */
+	int64_t n_kept; /* columns that are here; without place, all */
+	float *values;  /* owned; row by row */
 	int64_t n_train, n_test;
-	int64_t *train, *test; /* owned; row numbers. Every fifth row (0, 5, 10, ...) is the test set */
+	int64_t *train,
+		*test; /* owned; row numbers. Every fifth row (0, 5, 10, ...) is the test set */
 };
 
-/* Read a CSV file of numbers (a first line without any number is a heading and is passed over), of less than 64 GiB
- * and lines of 256 MiB at most. Errors name file, line and column, and do not quote. */
+/* Read a CSV file of numbers (a first line without any number is a heading and is passed over), of
+ * less than 64 GiB and lines of 256 MiB at most. Errors name file, line and column, and do not
+ * quote. */
 int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_error *err);
-/* The same, but only the n columns that are listed are kept, and those that the file does not have are none of
- * them; the rest is checked and passed over, line by line, and never all in memory. */
-int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
-                             struct orr_error *err);
+/* The same, but only the n columns that are listed are kept, and those that the file does not have
+ * are none of them; the rest is checked and passed over, line by line, and never all in memory. */
+int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns,
+			     int64_t n, struct orr_error *err);
 void orr_dataset_destroy(struct orr_dataset *data); /* NULL is fine */
 
 /* Where in a row's values a column is; -1: it is not here. */
@@ -43,9 +47,9 @@ static inline int64_t orr_dataset_bytes(const struct orr_dataset *data)
 	return data->n_rows * orr_dataset_kept(data) * (int64_t)sizeof(float);
 }
 
-/* The rows that training sees, one after the other, are permutations of the training set, one an epoch,
- * drawn from the seed. Writes the n row numbers from position (which counts from the start of training)
- * on. Pure: position and seed decide, so that a restart needs no state. */
-int orr_dataset_rows(const struct orr_dataset *data, uint64_t seed, int64_t position, int n, int64_t *rows,
-                     struct orr_error *err);
+/* The rows that training sees, one after the other, are permutations of the training set, one an
+ * epoch, drawn from the seed. Writes the n row numbers from position (which counts from the start
+ * of training) on. Pure: position and seed decide, so that a restart needs no state. */
+int orr_dataset_rows(const struct orr_dataset *data, uint64_t seed, int64_t position, int n,
+		     int64_t *rows, struct orr_error *err);
 #endif

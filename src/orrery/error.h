@@ -10,14 +10,16 @@ enum orr_code {
 	ORR_E_IO = -3,          /* a file could not be read or written */
 	ORR_E_UNSUPPORTED = -4, /* this build, or this schedule, cannot do that */
 	ORR_E_RUNTIME = -5,     /* the run failed: exit code 1 */
-	ORR_E_DIVERGED = -6     /* so did the training: a loss, a gradient or a parameter is not finite */
+	ORR_E_DIVERGED =
+		-6 /* so did the training: a loss, a gradient or a parameter is not finite */
 };
 
 struct orr_error {
 	char msg[512];
 };
 
-/* Write the message (err may be NULL) and return code, so that a caller can `return orr_fail(...)`. */
+/* Write the message (err may be NULL) and return code, so that a caller can `return orr_fail(...)`.
+ */
 int orr_fail(struct orr_error *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 #endif

@@ -14,8 +14,9 @@ struct orr_timeline;
 /* Read a file. Strict: a wrong cell is refused as FILE:ROW:COLUMN, the column counted in cells.
  * Also read are the older writing (B for I, BW for B), groups that run together,
  * (0F7;7B3)OVERLAP_F_B, as one after the other, and transfers, waits for them and sharding as in
- * the form compute_comms (0SEND_F0, 0WAIT_SEND_F0, 0UNSHARD), which are passed over. Where a file splits some backwards and not others, a whole one
- * becomes its two halves, one right after the other. */
+ * the form compute_comms (0SEND_F0, 0WAIT_SEND_F0, 0UNSHARD), which are passed over. Where a file
+ * splits some backwards and not others, a whole one becomes its two halves, one right after the
+ * other. */
 int orr_exchange_read(struct orr_table **out, const char *path, struct orr_error *err);
 /* The same from text in memory; name stands in the messages. */
 int orr_exchange_parse(struct orr_table **out, const char *name, const char *text, size_t length,

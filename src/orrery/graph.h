@@ -59,28 +59,29 @@ struct orr_operator {
 };
 
 struct orr_graph {
-	char *name; /* owned: the file's path, as UTF-8, or the study's text */
+	char *name;   /* owned: the file's path, as UTF-8, or the study's text */
 	char *folder; /* owned: where the file is; NULL: it is none */
-	char *data; /* owned: path of the CSV that the file names with data="...", relative to
-		       itself there and to the working directory here; or NULL */
+	char *data;   /* owned: path of the CSV that the file names with data="...", relative to
+			 itself there and to the working directory here; or NULL */
 	int n_operators;
 	struct orr_operator *operators; /* owned */
 	int n_encoders;
-	char **encoders; /* owned: names, "" never; in the order of their first operators */
+	char **encoders;     /* owned: names, "" never; in the order of their first operators */
 	int64_t overhead_ns; /* of starting a job, beside what its operators take; 0: none */
 	int64_t samples;     /* of the microbatch that was measured; 0: not said */
-	bool units;      /* the durations were plain numbers: one unit is one second */
+	bool units;          /* the durations were plain numbers: one unit is one second */
 };
 
-/* Read a model: a DOT file in UTF-8, a profile of PipeDream's (told by its content), or a study graph such
- * as chain:8 or towers:3,3/2, which needs no file. *out is owned by the caller. */
+/* Read a model: a DOT file in UTF-8, a profile of PipeDream's (told by its content), or a study
+ * graph such as chain:8 or towers:3,3/2, which needs no file. *out is owned by the caller. */
 int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error *err);
 /* The same from text in memory; name stands in the messages. */
 int orr_graph_parse(struct orr_graph **out, const char *name, const char *text,
 		    struct orr_error *err);
 void orr_graph_destroy(struct orr_graph *g); /* NULL is fine */
 
-/* Whoever wrote the file may name data in its folder alone, by no link or .. elsewhere: refuse others. */
+/* Whoever wrote the file may name data in its folder alone, by no link or .. elsewhere: refuse
+ * others. */
 int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err);
 
 /* Write g as DOT that reads back to the same graph. */

@@ -1,8 +1,8 @@
 #ifndef ORR_JOBS_H
 #define ORR_JOBS_H
 /* Every job (s,b,d) of a step under a schedule: who computes it, who owns its parameters, in which
- * order, how long it takes and what it waits for. It is a schedule's pure functions, evaluated once and
- * checked; the simulator and the runtime read nothing else. */
+ * order, how long it takes and what it waits for. It is a schedule's pure functions, evaluated once
+ * and checked; the simulator and the runtime read nothing else. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
@@ -24,12 +24,13 @@ struct orr_jobs {
 	int n_passes; /* 2, or 3 with a split backward */
 	int n_jobs;   /* n_stages * n_microbatches * n_passes */
 	int *compute; /* [n_jobs] w_compute */
-	int *weights; /* [n_jobs] w_weights; the same array as compute where the schedule has none */
+	int *weights; /* [n_jobs] w_weights; the same array as compute where the schedule has none
+		       */
 	int64_t *priority; /* [n_jobs] n */
-	int *cap;     /* [n_stages] in-flight cap, 0: none; NULL: none at all */
-	int64_t bound_ns; /* the schedule's own proof, for the costs as they were: no order under its limits
-			     is shorter; 0: none */
-	bool *recompute; /* [n_stages] B runs F again: the user asks for it, or the schedule */
+	int *cap;          /* [n_stages] in-flight cap, 0: none; NULL: none at all */
+	int64_t bound_ns;  /* the schedule's own proof, for the costs as they were: no order under
+			      its limits  is shorter; 0: none */
+	bool *recompute;   /* [n_stages] B runs F again: the user asks for it, or the schedule */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1] */
 	int *by_worker; /* [n_jobs] */
 	int *first;     /* [n_workers + 1] */
@@ -43,16 +44,16 @@ struct orr_jobs {
 	struct orr_versions *versions;
 };
 
-/* Evaluate schedule on p, whose step must be set. Refuses a placement out of range, equal priorities on
- * one worker, and an order or a cap that deadlocks: the message names the jobs of the cycle in order.
- * *out borrows p and schedule's name. */
-int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p, const struct orr_schedule *schedule,
-                    struct orr_error *err);
-/* The same where a plan has a home for every stage: home[b * n_stages + s] is the worker of microbatch b of stage s. A
- * schedule that deals out stages alike, but numbers the workers otherwise, is given the plan's numbers; another one
- * keeps its own. NULL: no plan. */
-int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p, const struct orr_schedule *schedule,
-                       const int *home, struct orr_error *err);
+/* Evaluate schedule on p, whose step must be set. Refuses a placement out of range, equal
+ * priorities on one worker, and an order or a cap that deadlocks: the message names the jobs of the
+ * cycle in order. *out borrows p and schedule's name. */
+int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, struct orr_error *err);
+/* The same where a plan has a home for every stage: home[b * n_stages + s] is the worker of
+ * microbatch b of stage s. A schedule that deals out stages alike, but numbers the workers
+ * otherwise, is given the plan's numbers; another one keeps its own. NULL: no plan. */
+int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
+		       const struct orr_schedule *schedule, const int *home, struct orr_error *err);
 void orr_jobs_destroy(struct orr_jobs *jobs); /* NULL is fine */
 
 static inline int orr_jobs_index(const struct orr_jobs *jobs, int s, int b, enum orr_pass d)
@@ -70,20 +71,23 @@ static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs)
 	return jobs->n_passes == 3 ? ORR_PASS_W : ORR_PASS_B;
 }
 
-/* Updates of stage s in a step, by each of its owners: one, or of a stream as many as a round has. */
+/* Updates of stage s in a step, by each of its owners: one, or of a stream as many as a round has.
+ */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
 
 int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j);
-/* What stage s keeps of a microbatch from the start of pass d on, until the next pass starts or, after the
- * last one, until that ends. A stash that is recomputed is the input until B starts. */
+/* What stage s keeps of a microbatch from the start of pass d on, until the next pass starts or,
+ * after the last one, until that ends. A stash that is recomputed is the input until B starts. */
 int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int s, enum orr_pass d);
 
 /* What j waits for, by number, and whether data moves along the edge. For any DAG:
- * F(s,b) after F(p,b) of every predecessor stage p, and after the end of (s,b-cap); B(s,b) after F(s,b)
- * and B(c,b) of every successor stage c; W(s,b) after B(s,b) [Rahimi25]. The arrays hold n_stages + 2. */
+ * F(s,b) after F(p,b) of every predecessor stage p, and after the end of (s,b-cap); B(s,b) after
+ * F(s,b) and B(c,b) of every successor stage c; W(s,b) after B(s,b) [Rahimi25]. The arrays hold
+ * n_stages + 2. */
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors);
 /* What waits for j: the same edges the other way round. */
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);
-/* An order that extends every dependency and, in STRICT, every worker's order. order holds n_jobs. */
+/* An order that extends every dependency and, in STRICT, every worker's order. order holds n_jobs.
+ */
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err);
 #endif

@@ -1,7 +1,7 @@
 #ifndef ORR_LOSSES_H
 #define ORR_LOSSES_H
-/* What a schedule's CSV cannot say of the jobs that it is written from: it has rows of stage, pass and microbatch, and
- * nothing else. */
+/* What a schedule's CSV cannot say of the jobs that it is written from: it has rows of stage, pass
+ * and microbatch, and nothing else. */
 #include <stdbool.h>
 
 struct orr_jobs;

@@ -1,29 +1,32 @@
 #ifndef ORR_MACHINE_H
 #define ORR_MACHINE_H
-/* A machine: how many workers, how much memory each has, and what a transfer between two of them costs. */
+/* A machine: how many workers, how much memory each has, and what a transfer between two of them
+ * costs. */
 #include <stdint.h>
 #include "error.h"
 
 #define ORR_MOST_LEVELS 4
 
-/* Links by level: level 0 joins workers[0] workers by links of bytes_per_s[0], level 1 joins workers[1] of those groups,
- * and so on. */
+/* Links by level: level 0 joins workers[0] workers by links of bytes_per_s[0], level 1 joins
+ * workers[1] of those groups, and so on. */
 struct orr_levels {
 	int n;
 	int workers[ORR_MOST_LEVELS];
 	double bytes_per_s[ORR_MOST_LEVELS]; /* 0: free */
 };
 
-/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. Levels of one worker, whose
- * links nobody uses, are left out. */
-int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links, struct orr_error *err);
+/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. Levels
+ * of one worker, whose links nobody uses, are left out. */
+int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links,
+		     struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
 
 struct orr_machine {
 	int n_workers;
 	int64_t memory_bytes;         /* per worker; 0: no limit */
 	int64_t latency_ns;           /* per transfer */
-	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite; the slowest, where they differ: */
+	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite; the
+					 slowest, where they differ: */
 	struct orr_levels levels;     /* (optional) then these; n 0: they do not */
 	double flops_per_s;           /* charged for operators that nobody has measured */
 };
@@ -31,10 +34,12 @@ struct orr_machine {
 /* What costs nothing: no limit, free links, and 10 GFLOP/s for what was not measured. */
 struct orr_machine orr_machine_default(int n_workers);
 
-/* How long bytes take from one worker to another; 0 on the same worker. The link is busy meanwhile. */
+/* How long bytes take from one worker to another; 0 on the same worker. The link is busy meanwhile.
+ */
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes);
 
-/* How long a ring of k workers, each neighbour of the next, takes to all-reduce bytes of each: 2 (k - 1) steps, in
- * which each sends 1/k of them to the next, as slow as the slowest of their links. 0 for one worker. */
+/* How long a ring of k workers, each neighbour of the next, takes to all-reduce bytes of each: 2 (k
+ * - 1) steps, in which each sends 1/k of them to the next, as slow as the slowest of their links. 0
+ * for one worker. */
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
 #endif

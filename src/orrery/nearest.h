@@ -5,7 +5,7 @@
 struct orr_nearest {
 	const char *word; /* borrowed: what was written */
 	char meant[48];   /* the nearest so far; "": nothing is near */
-	int distance;     /* of it: letters to change, to add, to leave out, or to swap with the next */
+	int distance; /* of it: letters to change, to add, to leave out, or to swap with the next */
 };
 
 struct orr_nearest orr_nearest_to(const char *word);

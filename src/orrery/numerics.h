@@ -1,7 +1,7 @@
 #ifndef ORR_NUMERICS_H
 #define ORR_NUMERICS_H
-/* What kernels compute with, and what is kept in memory for them (src/memory.h): enums alone, for kernels and
- * for whoever plans. */
+/* What kernels compute with, and what is kept in memory for them (src/memory.h): enums alone, for
+ * kernels and for whoever plans. */
 
 /* Of the matrix products; everything else is float32, and so are parameters, gradients and stash.
  * BF16 rounds what a product reads to bfloat16 (to nearest, ties to even) and adds up in float32,
@@ -10,8 +10,8 @@
 enum orr_precision { ORR_PRECISION_FP32, ORR_PRECISION_TF32, ORR_PRECISION_BF16 };
 #define ORR_N_PRECISIONS 3
 
-/* MOMENTUM is SGD with momentum, SGD the same without. NONE leaves the parameters as they are: gradients
- * are computed and kept, and nothing is done with them. */
+/* MOMENTUM is SGD with momentum, SGD the same without. NONE leaves the parameters as they are:
+ * gradients are computed and kept, and nothing is done with them. */
 enum orr_optimizer {
 	ORR_OPTIMIZER_ADAMW,
 	ORR_OPTIMIZER_ADAM,

@@ -17,7 +17,8 @@
 
 enum orr_pass {
 	ORR_PASS_F, /* forward */
-	ORR_PASS_B, /* backward: all of it, or the input gradient alone where W is a job of its own */
+	ORR_PASS_B, /* backward: all of it, or the input gradient alone where W is a job of its own
+		     */
 	ORR_PASS_W  /* weight gradient, only in schedules that split the backward */
 };
 #define ORR_N_PASSES 3

@@ -1,7 +1,7 @@
 #ifndef ORR_PARAMETER_COST_H
 #define ORR_PARAMETER_COST_H
-/* What a parameter costs in memory while it is trained: the one answer for planner, search, simulator, report
- * and run. */
+/* What a parameter costs in memory while it is trained: the one answer for planner, search,
+ * simulator, report and run. */
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
@@ -16,13 +16,15 @@ struct orr_parameter_cost {
 };
 struct orr_parameter_cost orr_parameter_cost(const struct orr_numerics *numerics);
 
-/* The same for parameters that take weight_bytes themselves, at most INT64_MAX / 8: what an owner keeps, */
+/* The same for parameters that take weight_bytes themselves, at most INT64_MAX / 8: what an owner
+ * keeps, */
 int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes);
 /* what is rounded where they are computed with, */
 int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weight_bytes);
-/* and all that each of n_replicas workers keeps that both owns and computes a stage: with more than one, also the
- * sum of gradients that goes round among them. */
-int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes, int n_replicas);
+/* and all that each of n_replicas workers keeps that both owns and computes a stage: with more than
+ * one, also the sum of gradients that goes round among them. */
+int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes,
+			    int n_replicas);
 
 /* "16 B a parameter: 4 weights, 4 gradient, 8 adamw". Returns text. */
 const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_numerics *numerics);
@@ -32,6 +34,8 @@ int orr_parameter_cost_json(json_t *report, const struct orr_numerics *numerics)
 /* "adamw", "fp32". Parsing refuses others, in the name of what: a key or an option. */
 const char *orr_optimizer_name(enum orr_optimizer optimizer);
 const char *orr_precision_name(enum orr_precision precision);
-int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what, struct orr_error *err);
-int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what, struct orr_error *err);
+int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what,
+			struct orr_error *err);
+int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what,
+			struct orr_error *err);
 #endif

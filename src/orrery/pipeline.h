@@ -1,7 +1,8 @@
 #ifndef ORR_PIPELINE_H
 #define ORR_PIPELINE_H
-/* A pipeline: the DAG of stages with its costs, and the size of the step that runs on it. It is what a
- * schedule sees, so a plug-in needs this header and schedule.h and no function of the library. */
+/* A pipeline: the DAG of stages with its costs, and the size of the step that runs on it. It is
+ * what a schedule sees, so a plug-in needs this header and schedule.h and no function of the
+ * library. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "numerics.h"
@@ -10,7 +11,8 @@
 
 struct orr_graph;
 
-/* How the passes of a microbatch agree on a version of the parameters, in a stream: see versions.h. */
+/* How the passes of a microbatch agree on a version of the parameters, in a stream: see versions.h.
+ */
 enum orr_sync { ORR_SYNC_STASHING, ORR_SYNC_VERTICAL, ORR_SYNC_NONE };
 
 struct orr_edge {
@@ -26,10 +28,13 @@ struct orr_stage {
 	int64_t forward_ns;
 	int64_t backward_ns; /* input gradient; the whole backward is backward_ns + weight_ns */
 	int64_t weight_ns;   /* weight gradient; 0 with has_weight false: not known apart */
-	int64_t stash_bytes; /* kept from the start of F to the end of the last pass that reads it */
-	int64_t input_bytes; /* what F reads: columns of the data, to which orr_pipeline_create adds the edges in */
-	bool recompute;      /* B runs F again first, and until then the stash is the input alone; a schedule may
-	                        ask for it as well, so read jobs->recompute where there are jobs */
+	int64_t stash_bytes; /* kept from the start of F to the end of the last pass that reads it
+			      */
+	int64_t input_bytes; /* what F reads: columns of the data, to which orr_pipeline_create adds
+				the edges in */
+	bool recompute;      /* B runs F again first, and until then the stash is the input alone; a
+				schedule may      ask for it as well, so read jobs->recompute where there
+				are      jobs */
 	/* per step */
 	int64_t update_ns;
 	int64_t parameter_bytes;
@@ -46,11 +51,15 @@ struct orr_pipeline {
 	/* the size of a step */
 	int n_workers, n_microbatches;
 	enum orr_sync sync; /* of a stream; stashing unless set */
-	int accumulate;     /* in a stream: microbatches on each replica in an update; 1 unless set */
-	struct orr_numerics numerics; /* of training, for its memory (parameter_cost.h); AdamW in FP32 unless set */
-	int prefetch;       /* parameters of others that a worker fetches for so many jobs ahead; 2 unless set */
-	int64_t overhead_ns;   /* of starting a job: in forward_ns, backward_ns and update_ns, and added to W apart */
-	int64_t latency_ns;    /* of a transfer between two workers, for orders that allow for it; 0 unless set */
+	int accumulate; /* in a stream: microbatches on each replica in an update; 1 unless set */
+	struct orr_numerics numerics; /* of training, for its memory (parameter_cost.h); AdamW in
+					 FP32 unless set */
+	int prefetch; /* parameters of others that a worker fetches for so many jobs ahead; 2 unless
+			 set */
+	int64_t overhead_ns; /* of starting a job: in forward_ns, backward_ns and update_ns, and
+				added to W apart */
+	int64_t latency_ns;  /* of a transfer between two workers, for orders that allow for it; 0
+				unless set */
 	double bandwidth_bytes_per_s; /* likewise; 0: infinite */
 	int64_t memory_bytes;         /* of a worker, likewise; 0: no limit */
 	/* where it came from; NULL for a pipeline without a graph */
@@ -59,15 +68,16 @@ struct orr_pipeline {
 	int *numbers;                  /* (private) storage of every stage's in and out */
 };
 
-/* Make a pipeline from its edges; stages are given with their costs; depth and adjacency are filled in and
- * the edges' bytes added to input_bytes.
- * Both arrays are copied. Refuses edges that do not go from a smaller stage to a larger one. */
+/* Make a pipeline from its edges; stages are given with their costs; depth and adjacency are filled
+ * in and the edges' bytes added to input_bytes. Both arrays are copied. Refuses edges that do not
+ * go from a smaller stage to a larger one. */
 int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stages, int n_stages,
-                        const struct orr_edge *edges, int n_edges, struct orr_error *err);
+			const struct orr_edge *edges, int n_edges, struct orr_error *err);
 void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
 
 /* Set the size of the step: at least one worker and one microbatch. */
-int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches, struct orr_error *err);
+int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
+			  struct orr_error *err);
 
 /* Every job takes so much longer: for stages that have only what their operators take. */
 void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns);
@@ -75,9 +85,9 @@ void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns);
 /* Which stages recompute: "all", "none" or their numbers, "0,3,5". Refuses anything else. */
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err);
 
-/* How long a pass of stage s takes; B of a stage that recomputes takes F again as well. split: B is the input
- * gradient alone; where the costs do not tell it from the weight gradient, B and W take half of the backward
- * each. */
+/* How long a pass of stage s takes; B of a stage that recomputes takes F again as well. split: B is
+ * the input gradient alone; where the costs do not tell it from the weight gradient, B and W take
+ * half of the backward each. */
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split);
 
 /* Bytes on the edge between two stages; 0 where there is none. */

@@ -1,7 +1,7 @@
 #ifndef ORR_PLAN_H
 #define ORR_PLAN_H
-/* A plan: a graph cut into stages, the workers of each, and the order of every worker's jobs, with what the
- * simulator predicts for it. */
+/* A plan: a graph cut into stages, the workers of each, and the order of every worker's jobs, with
+ * what the simulator predicts for it. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
@@ -23,30 +23,32 @@ struct orr_plan_options {
 	bool straight;        /* no replicas */
 	bool unpin;           /* cut anew where the file pins stages */
 	bool pieces;          /* also stages that share a worker without being neighbours */
-	bool by_makespan;     /* of the plans that are tried, fewer stages too, the one with the shortest simulated step,
-	                         instead of the fastest slowest stage */
+	bool by_makespan;     /* of the plans that are tried, fewer stages too, the one with the
+				 shortest simulated step,     instead of the fastest slowest stage */
 	int64_t memory_bytes; /* of a worker; 0: no limit */
 	struct orr_numerics numerics; /* what a parameter costs in memory (parameter_cost.h) */
 	int n_microbatches;
-	int64_t samples;      /* of a microbatch */
-	double flops_per_s;   /* for operators without costs */
+	int64_t samples;    /* of a microbatch */
+	double flops_per_s; /* for operators without costs */
 };
 
-/* A way to run it, as the simulator sees it. Side by side: a stage waits for the stages that it reads. One
- * after the other: as in a chain, it waits for the stage before it as well. */
+/* A way to run it, as the simulator sees it. Side by side: a stage waits for the stages that it
+ * reads. One after the other: as in a chain, it waits for the stage before it as well. */
 struct orr_plan_world {
 	bool fits;
 	int n_stages;
 	double slowest_s;
 	int64_t makespan_ns, memory_bytes; /* of the worker that needs most */
-	int64_t stash_bytes; /* likewise */
+	int64_t stash_bytes;               /* likewise */
 	int peak_stash;
 };
 
-/* Of one stage, per microbatch of the step. What lies between two stages of one worker costs nothing. */
+/* Of one stage, per microbatch of the step. What lies between two stages of one worker costs
+ * nothing. */
 struct orr_plan_cost {
 	double compute_s;       /* shared by the replicas; with the stage's part of the update */
-	double communication_s; /* beyond that: the all-reduce, and what the busiest link takes longer than the worker */
+	double communication_s; /* beyond that: the all-reduce, and what the busiest link takes
+				   longer than the worker */
 	double link_s;          /* how long the busiest link is busy */
 };
 
@@ -57,42 +59,50 @@ struct orr_plan {
 	int *first, *replicas; /* microbatch b is on worker workers[first + b mod replicas] */
 	int *workers;
 	struct orr_plan_cost *costs; /* [n_stages] */
-	double slowest_s;    /* of a worker, the largest sum of computing and communication: m microbatches take no less
-	                        than m times that */
-	bool fastest;        /* proven: with these options no cut into stages, each on workers of its own, has a smaller one */
+	double slowest_s; /* of a worker, the largest sum of computing and communication: m
+			     microbatches take no less than m times that */
+	bool fastest; /* proven: with these options no cut into stages, each on workers of its own,
+			 has a smaller one */
 	double one_worker_s; /* everything on one worker, per microbatch */
-	int in_flight;       /* NOAM [Narayanan19]: microbatches in flight per replica of a first stage; most of them */
-	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy; 0: they are */
-	bool coarse, flattened; /* see ideals.h */
+	int in_flight; /* NOAM [Narayanan19]: microbatches in flight per replica of a first stage;
+			  most of them */
+	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy;
+				 0: they are */
+	bool coarse, flattened;     /* see ideals.h */
 	struct orr_machine machine; /* what it was simulated on */
 	struct orr_plan_options options;
 	struct orr_table *table;
 	struct orr_jobs *jobs;
 	struct orr_timeline *timeline;
 	struct orr_figures *figures;
-	int64_t searched_from_ns; /* the makespan that orr_plan_search began with; 0: none was made */
-	bool side_by_side; /* which of the two is better, and both: */
+	int64_t searched_from_ns; /* the makespan that orr_plan_search began with; 0: none was made
+				   */
+	bool side_by_side;        /* which of the two is better, and both: */
 	struct orr_plan_world chain, dag;
-	bool in_pieces;    /* neither: a worker has several stages, which need not be neighbours */
-	double pieces_bound_s; /* no placement of the operators, one worker each, has a less busy worker; 0: not asked for */
-	bool proven;       /* and the pieces' busiest worker, with what transfers add, has no more */
+	bool in_pieces; /* neither: a worker has several stages, which need not be neighbours */
+	double pieces_bound_s; /* no placement of the operators, one worker each, has a less busy
+				  worker; 0: not asked for */
+	bool proven; /* and the pieces' busiest worker, with what transfers add, has no more */
 	struct orr_plan_world pieces; /* where the options ask for them */
 };
 
-/* Where the file pins stages (stage=), those, unless the options say otherwise. Refuses a graph without costs or FLOP; where nothing fits, says what is short, by how much, on which
- * worker, and what would fit. Deterministic. *out borrows g. */
-int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *options,
-                    struct orr_error *err);
+/* Where the file pins stages (stage=), those, unless the options say otherwise. Refuses a graph
+ * without costs or FLOP; where nothing fits, says what is short, by how much, on which worker, and
+ * what would fit. Deterministic. *out borrows g. */
+int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
+		    const struct orr_plan_options *options, struct orr_error *err);
 void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
 
-/* Look for a shorter order of the plan's stages where they are, in the memory of its options, or else in no more than
- * its fullest worker has; see search.h. Its lower bound is then of such orders. seconds 0: so long that every run
- * finds the same. Refuses stages with replicas. */
+/* Look for a shorter order of the plan's stages where they are, in the memory of its options, or
+ * else in no more than its fullest worker has; see search.h. Its lower bound is then of such
+ * orders. seconds 0: so long that every run finds the same. Refuses stages with replicas. */
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err);
 
-/* What the stages of a straight plan on a chain with free links would hold at longer periods [Beaumont21]:
- * orr_star_points() of periodic.h, which has no transfers. Another plan has none of them. *points is the caller's to free, NULL where *n is 0. */
-int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n, struct orr_error *err);
+/* What the stages of a straight plan on a chain with free links would hold at longer periods
+ * [Beaumont21]: orr_star_points() of periodic.h, which has no transfers. Another plan has none of
+ * them. *points is the caller's to free, NULL where *n is 0. */
+int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n,
+		     struct orr_error *err);
 
 /* With the graph's own text where it came with costs from outside (embed). New reference;
  * NULL with err filled when there is no memory. */
@@ -107,34 +117,37 @@ struct orr_plan_file {
 	int64_t samples; /* of a microbatch */
 	double bandwidth_bytes_per_s;
 	struct orr_numerics numerics; /* that it was made for */
-	struct orr_levels levels; /* n 0: links are alike */
-	struct orr_table *table; /* owned */
+	struct orr_levels levels;     /* n 0: links are alike */
+	struct orr_table *table;      /* owned */
 	/* what `simulate` says besides: */
-	int batch;             /* samples of a minibatch; 0: samples times microbatches */
+	int batch; /* samples of a minibatch; 0: samples times microbatches */
 	int64_t latency_ns;
-	double flops_per_s;    /* 0: not said */
-	enum orr_sync sync;    /* of a stream, as is: */
-	int accumulate;        /* 0: no stream */
-	int64_t bound_ns;      /* see orr_plan_file_prove() */
+	double flops_per_s; /* 0: not said */
+	enum orr_sync sync; /* of a stream, as is: */
+	int accumulate;     /* 0: no stream */
+	int64_t bound_ns;   /* see orr_plan_file_prove() */
 	char bound_of[24];
 };
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err);
 void orr_plan_file_destroy(struct orr_plan_file *file); /* NULL is fine */
-/* The stage of every operator of g, -1 for inputs. Refuses a graph that is not the one that was planned. */
+/* The stage of every operator of g, -1 for inputs. Refuses a graph that is not the one that was
+ * planned. */
 int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_graph *g, int *stage_of,
-                         struct orr_error *err);
-/* No order that the schedule could give was shorter than a bound that the file has: the table says so from here on, if it
- * was proved for such a pipeline as p. */
+			 struct orr_error *err);
+/* No order that the schedule could give was shorter than a bound that the file has: the table says
+ * so from here on, if it was proved for such a pipeline as p. */
 void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *p);
 /* The worker of every microbatch of every stage, see orr_jobs_create_at(); the caller's to free. */
-int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_microbatches, struct orr_error *err);
+int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_microbatches,
+			struct orr_error *err);
 /* How many workers the plan gives stage s. */
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
 /* 16 hexadecimal digits that change with anything in g that a plan depends on. */
 void orr_graph_fingerprint(const struct orr_graph *g, char text[24]);
 /* The same of all that the length of an order of p's jobs depends on. */
 void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24]);
-/* Parts of a plan's JSON; new references, NULL where there is no memory. The graph as DOT, in a string; links by level. */
+/* Parts of a plan's JSON; new references, NULL where there is no memory. The graph as DOT, in a
+ * string; links by level. */
 json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err);
 json_t *orr_levels_json(const struct orr_levels *levels);
 #endif

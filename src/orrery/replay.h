@@ -1,7 +1,8 @@
 #ifndef ORR_REPLAY_H
 #define ORR_REPLAY_H
-/* A simulated schedule as a plan: what `simulate -o` writes, and what simulate and train read back to the same timeline,
- * whatever the schedule. It is the report, and what it takes to run it again. */
+/* A simulated schedule as a plan: what `simulate -o` writes, and what simulate and train read back
+ * to the same timeline, whatever the schedule. It is the report, and what it takes to run it again.
+ */
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
@@ -17,8 +18,9 @@ struct orr_replay_options {
 	bool embed;      /* the graph's own text, where its costs came from outside */
 };
 
-/* t is of a pipeline that came from a graph, and was simulated on machine. New reference; NULL with err filled when there
- * is no memory. */
-json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f, const struct orr_machine *machine,
-                        const struct orr_replay_options *options, struct orr_error *err);
+/* t is of a pipeline that came from a graph, and was simulated on machine. New reference; NULL with
+ * err filled when there is no memory. */
+json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f,
+			const struct orr_machine *machine, const struct orr_replay_options *options,
+			struct orr_error *err);
 #endif

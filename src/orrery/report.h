@@ -1,6 +1,7 @@
 #ifndef ORR_REPORT_H
 #define ORR_REPORT_H
-/* What people and programs read of a timeline: a text report, and the JSON object of `simulate --json`. */
+/* What people and programs read of a timeline: a text report, and the JSON object of `simulate
+ * --json`. */
 #include <stdio.h>
 #include <jansson.h>
 #include "error.h"
@@ -8,10 +9,12 @@
 struct orr_figures;
 struct orr_timeline;
 
-/* A table of the figures, a row a worker, every figure named with its unit, and the list of stages. */
+/* A table of the figures, a row a worker, every figure named with its unit, and the list of stages.
+ */
 int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
-                     struct orr_error *err);
-/* The keys: schedule, model, unit, stages (see stages.h), workers, microbatches, ... New reference. Times in
- * seconds, or in units in a study. NULL with err filled when there is no memory. */
-json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err);
+		     struct orr_error *err);
+/* The keys: schedule, model, unit, stages (see stages.h), workers, microbatches, ... New reference.
+ * Times in seconds, or in units in a study. NULL with err filled when there is no memory. */
+json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
+			struct orr_error *err);
 #endif

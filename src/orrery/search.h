@@ -12,11 +12,13 @@
 #include "pipeline.h"
 
 enum orr_placement {
-	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken */
+	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken
+			    */
 	ORR_PLACEMENT_STRAIGHT, /* s mod P */
 	ORR_PLACEMENT_FOLD,     /* the V, down and up again, for as many stages as there are */
-	ORR_PLACEMENT_PLAN,     /* stages shared out so that the busiest worker does least [Beaumont21] */
-	ORR_PLACEMENT_GIVEN     /* worker[] */
+	ORR_PLACEMENT_PLAN, /* stages shared out so that the busiest worker does least [Beaumont21]
+			     */
+	ORR_PLACEMENT_GIVEN /* worker[] */
 };
 
 struct orr_schedule;
@@ -25,30 +27,34 @@ struct orr_timeline;
 struct orr_search_options {
 	/* (optional) to start from, NULL at the end: orr_schedules, see choice.h */
 	const struct orr_schedule *const *schedules;
-	int64_t stashes;     /* stage stashes that a worker may hold; 0: no limit */
-	int64_t stash_bytes; /* bytes of stash likewise; 0: no limit */
-	int64_t memory_bytes; /* of a worker, for all that it has; what its parameters, gradients and the optimizer's state
-				 leave is for stashes; 0: no limit */
+	int64_t stashes;      /* stage stashes that a worker may hold; 0: no limit */
+	int64_t stash_bytes;  /* bytes of stash likewise; 0: no limit */
+	int64_t memory_bytes; /* of a worker, for all that it has; what its parameters, gradients
+				 and the optimizer's state leave is for stashes; 0: no limit */
 	enum orr_placement placement;
-	const int *worker; /* ORR_PLACEMENT_GIVEN: [n_stages] */
+	const int *worker;         /* ORR_PLACEMENT_GIVEN: [n_stages] */
 	const int64_t *room_bytes; /* (optional) [n_workers] what each may hold of stash_bytes */
 	const struct orr_timeline *from; /* (optional) an order to start from as well */
-	int64_t effort;  /* million jobs timed by the local search on each placement; with seconds: no limit */
+	int64_t effort;  /* million jobs timed by the local search on each placement; with seconds:
+			    no limit */
 	int64_t seconds; /* stop after so long; 0: the effort alone decides, and every run finds the
 			    same */
 	int64_t seed;
-	/* (optional) called with every better order, and with seconds now and then as well; without it, who watches is */
+	/* (optional) called with every better order, and with seconds now and then as well; without
+	 * it, who watches is */
 	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns);
 	void *user;
 };
 
-/* Be told of every search in this process, also where a schedule makes it; NULL: no more. Not while one runs. */
+/* Be told of every search in this process, also where a schedule makes it; NULL: no more. Not while
+ * one runs. */
 void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user);
 
 struct orr_search_result {
 	int64_t start_ns;    /* of the best schedule of the list that fits; 0: none fits */
 	int64_t makespan_ns; /* found */
-	int64_t bound_ns;    /* no order on these workers in this memory is shorter; on others one may be */
+	int64_t bound_ns; /* no order on these workers in this memory is shorter; on others one may
+			     be */
 };
 
 /* Fill worker[n_stages] and n of every job, numbered as in orr_schedule.lay_out with 3 passes.

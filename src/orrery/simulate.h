@@ -1,22 +1,21 @@
 #ifndef ORR_SIMULATE_H
 #define ORR_SIMULATE_H
-/* The simulator: jobs on a machine -> timeline. Exact and deterministic; ties are broken by n, then by
- * job. */
+/* The simulator: jobs on a machine -> timeline. Exact and deterministic; ties are broken by n, then
+ * by job. */
 #include "error.h"
 
 struct orr_jobs;
 struct orr_machine;
 struct orr_timeline;
 
-/* Transfers overlap with computing. Two workers share one link, which carries one thing at a time (network.h).
- * A transfer is asked for when the pass that makes it ends. Parameters that a pass needs from another
- * worker are asked for when the job before it on its worker starts (in GREEDY order, when the rest of what it
- * needs is there).
+/* Transfers overlap with computing. Two workers share one link, which carries one thing at a time
+ * (network.h). A transfer is asked for when the pass that makes it ends. Parameters that a pass
+ * needs from another worker are asked for when the job before it on its worker starts (in GREEDY
+ * order, when the rest of what it needs is there).
  *
- * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with several owners that have
- * parameters, a ring over them has all-reduced them. It goes before the worker's next job. Updates that
- * take no time on free links leave no trace.
- * *out borrows jobs. */
-int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, const struct orr_machine *machine,
-                 struct orr_error *err);
+ * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with several
+ * owners that have parameters, a ring over them has all-reduced them. It goes before the worker's
+ * next job. Updates that take no time on free links leave no trace. *out borrows jobs. */
+int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs,
+		 const struct orr_machine *machine, struct orr_error *err);
 #endif

@@ -11,7 +11,8 @@ struct orr_timeline;
 
 struct orr_steady {
 	/* of the timeline at hand: from the first start until the input stages start their first
-	 * backward; and from the end of the last forward at the input to the last end [Narayanan19, figure 4] */
+	 * backward; and from the end of the last forward at the input to the last end [Narayanan19,
+	 * figure 4] */
 	int64_t startup_ns, drain_ns;
 	/* in between, endlessly: so many microbatches take so long, with the updates and rings that
 	 * anything waits for; 0: no stream, or it has not
@@ -19,8 +20,8 @@ struct orr_steady {
 	int64_t microbatches, period_ns;
 };
 
-/* The start-up and the drain of t, a stream's, and on this machine the steady state of its rounds one
- * after the other. */
+/* The start-up and the drain of t, a stream's, and on this machine the steady state of its rounds
+ * one after the other. */
 int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
 		    const struct orr_machine *machine, struct orr_error *err);
 #endif

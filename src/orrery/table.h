@@ -11,10 +11,11 @@ struct orr_table {
 	int n_stages, n_workers, n_microbatches;
 	bool split_backward;
 	enum orr_order order; /* STRICT unless set */
-	/* of a stream, which repeats itself: what n grows by in a round of n_microbatches; 0: it flushes */
+	/* of a stream, which repeats itself: what n grows by in a round of n_microbatches; 0: it
+	 * flushes */
 	int64_t period;
-	/* no order that the schedule may give is shorter; 0: unknown. Only where every stage has one worker, which
-	 * owns it, and without a stream */
+	/* no order that the schedule may give is shorter; 0: unknown. Only where every stage has
+	 * one worker, which owns it, and without a stream */
 	bool proves;
 	int64_t bound_ns;
 	/* [n_stages * n_microbatches * n_passes], numbered as in orr_schedule.lay_out; owned */
@@ -32,7 +33,7 @@ int orr_table_create(struct orr_table **out, const char *name, int n_stages, int
 		     int n_microbatches, bool split_backward, struct orr_error *err);
 void orr_table_destroy(struct orr_table *table); /* NULL is fine */
 
-/* The schedule that runs it. It refuses a pipeline of another size; of a stream, any number of rounds
- * is a size. *out borrows table. */
+/* The schedule that runs it. It refuses a pipeline of another size; of a stream, any number of
+ * rounds is a size. *out borrows table. */
 void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table);
 #endif

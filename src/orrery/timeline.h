@@ -1,7 +1,7 @@
 #ifndef ORR_TIMELINE_H
 #define ORR_TIMELINE_H
-/* A timeline: who ran which job from when to when. Made by the simulator or measured from a run; one
- * type for both, so that report, drawing and checker have one input. */
+/* A timeline: who ran which job from when to when. Made by the simulator or measured from a run;
+ * one type for both, so that report, drawing and checker have one input. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
@@ -9,25 +9,25 @@
 struct orr_jobs;
 
 enum orr_transfer_kind {
-	ORR_TRANSFER_ACTIVATION, /* to stage s, forward */
-	ORR_TRANSFER_GRADIENT,   /* to stage s, backward */
-	ORR_TRANSFER_STASH,      /* of stage s, from where F ran to where B runs */
-	ORR_TRANSFER_PARAMETER,  /* of stage s, from its owner to where a pass runs */
+	ORR_TRANSFER_ACTIVATION,      /* to stage s, forward */
+	ORR_TRANSFER_GRADIENT,        /* to stage s, backward */
+	ORR_TRANSFER_STASH,           /* of stage s, from where F ran to where B runs */
+	ORR_TRANSFER_PARAMETER,       /* of stage s, from its owner to where a pass runs */
 	ORR_TRANSFER_WEIGHT_GRADIENT, /* of stage s, from where it was computed to its owner */
-	ORR_TRANSFER_ALL_REDUCE  /* of stage s, a ring over all of its owners */
+	ORR_TRANSFER_ALL_REDUCE       /* of stage s, a ring over all of its owners */
 };
 
 struct orr_transfer {
 	enum orr_transfer_kind kind;
-	int producer, consumer; /* jobs; producer -1: parameters; consumer -1: the update. Of a ring: the
-	                           last job of its stage whose gradient is in it */
+	int producer, consumer; /* jobs; producer -1: parameters; consumer -1: the update. Of a
+				   ring: the last job of its stage whose gradient is in it */
 	int from, to;           /* workers; of a ring: its first two owners */
 	int64_t bytes;          /* of a ring: the gradient of one owner */
 	int64_t start_ns, end_ns;
 };
 
-/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. In a stream it makes this
- * version of them, counted from the round on; else 1. */
+/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. In a stream it makes
+ * this version of them, counted from the round on; else 1. */
 struct orr_update {
 	int s, w, version;
 	int64_t start_ns, end_ns;
@@ -36,18 +36,22 @@ struct orr_update {
 struct orr_timeline {
 	const struct orr_jobs *jobs; /* borrowed: must outlive it */
 	int64_t *start_ns, *end_ns;  /* [n_jobs]; -1: never ran */
-	struct orr_update *updates;  /* where they take time: orr_jobs_n_updates() per stage and owner */
+	struct orr_update
+		*updates; /* where they take time: orr_jobs_n_updates() per stage and owner */
 	int n_updates;
-	struct orr_transfer *transfers; /* in the order in which they were asked for; none with free links */
+	struct orr_transfer
+		*transfers; /* in the order in which they were asked for; none with free links */
 	int n_transfers;
 	bool measured;
 };
 
 /* An empty timeline. */
-int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err);
+int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
+			struct orr_error *err);
 void orr_timeline_destroy(struct orr_timeline *t); /* NULL is fine */
 /* A copy, of the same jobs. */
-int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t, struct orr_error *err);
+int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
+		      struct orr_error *err);
 
 /* Every job once, no overlap on a worker, no job before its predecessors, updates after their last
  * gradient, in STRICT every worker in the order of n, and memory back to zero. */
@@ -58,9 +62,10 @@ struct orr_pipeline;
 void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p);
 
 /* Stash on worker w over time, in the order of time, one point per change: for the peak and for the
- * memory curve of the drawings. A release and an allocation at one instant release first. A stash is
- * with F's worker until B starts, then with B's; where F is recomputed, bytes grow when B starts. Calls visit(user, time_ns, stashes, bytes). */
+ * memory curve of the drawings. A release and an allocation at one instant release first. A stash
+ * is with F's worker until B starts, then with B's; where F is recomputed, bytes grow when B
+ * starts. Calls visit(user, time_ns, stashes, bytes). */
 int orr_timeline_stash(const struct orr_timeline *t, int w,
-                       void (*visit)(void *user, int64_t time_ns, int stashes, int64_t bytes),
-                       void *user, struct orr_error *err);
+		       void (*visit)(void *user, int64_t time_ns, int stashes, int64_t bytes),
+		       void *user, struct orr_error *err);
 #endif

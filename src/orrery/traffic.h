@@ -2,8 +2,8 @@
 #define ORR_TRAFFIC_H
 /* What one step sends between ranks, by kind: derived from the jobs and from which rank has which
  * worker. Pure; a run counts what it really sent, and the two agree to the byte where the batch is
- * a multiple of the microbatches; of a stash in number alone, since a stage's program shares tensors
- * among its operators, which the graph's sizes count for each. */
+ * a multiple of the microbatches; of a stash in number alone, since a stage's program shares
+ * tensors among its operators, which the graph's sizes count for each. */
 #include <stdint.h>
 #include "error.h"
 

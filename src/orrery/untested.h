@@ -1,7 +1,7 @@
 #ifndef ORR_UNTESTED_H
 #define ORR_UNTESTED_H
-/* What a simulation says nothing about, because sizes or links are missing: a limit that no operator's size is held
- * against, or traffic that takes no time. */
+/* What a simulation says nothing about, because sizes or links are missing: a limit that no
+ * operator's size is held against, or traffic that takes no time. */
 #include <stddef.h>
 #include <jansson.h>
 #include "error.h"
@@ -10,17 +10,18 @@ struct orr_jobs;
 struct orr_machine;
 
 struct orr_untested {
-	const char *what; /* "memory", "stashes in memory", "parameters in memory", "links", "activations on links",
-	                     "all-reduce" or "all-gather" */
+	const char *what; /* "memory", "stashes in memory", "parameters in memory", "links",
+			     "activations on links", "all-reduce" or "all-gather" */
 	const char *why;  /* "no operator has a size" */
 };
 #define ORR_MOST_UNTESTED 3
-/* Fills list and returns how many there are. Memory and links count where the machine limits them; the all-reduce of
- * replicas, or the all-gather of parameters that are kept elsewhere, always. */
+/* Fills list and returns how many there are. Memory and links count where the machine limits them;
+ * the all-reduce of replicas, or the all-gather of parameters that are kept elsewhere, always. */
 int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs,
-                      const struct orr_machine *machine);
+		      const struct orr_machine *machine);
 /* "not tested: memory, links (no operator has a size)", or "". Returns buffer. */
 const char *orr_untested_print(char *buffer, size_t size, const struct orr_untested *list, int n);
 /* Set the key not_tested of a report: an array of what. */
-int orr_untested_report(json_t *report, const struct orr_untested *list, int n, struct orr_error *err);
+int orr_untested_report(json_t *report, const struct orr_untested *list, int n,
+			struct orr_error *err);
 #endif

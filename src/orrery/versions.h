@@ -1,8 +1,8 @@
 #ifndef ORR_VERSIONS_H
 #define ORR_VERSIONS_H
-/* Weight versions of a stream [Narayanan19, section 3.3]: which version of its stage's parameters every pass
- * reads, which one every update makes and of which microbatches, and for how long a version is
- * held. All of it follows from the order of n, so every rank knows it without asking.
+/* Weight versions of a stream [Narayanan19, section 3.3]: which version of its stage's parameters
+ * every pass reads, which one every update makes and of which microbatches, and for how long a
+ * version is held. All of it follows from the order of n, so every rank knows it without asking.
  *
  * Version 0 is what training starts from. Update v of stage s is made of the microbatches
  * [(v-1) u, v u), u = every[s]: accumulate of them on each of the stage's replicas, their gradients
@@ -30,11 +30,12 @@ struct orr_jobs;
 struct orr_versions {
 	int n_stages, n_microbatches, n_passes;
 	int *every; /* [n_stages] u: microbatches in an update; divides n_microbatches */
-	/* [n_jobs] by how many updates of its stage the version read is behind b / u, the one that the
-	 * update of b starts from; once the pipeline is full */
+	/* [n_jobs] by how many updates of its stage the version read is behind b / u, the one that
+	 * the update of b starts from; once the pipeline is full */
 	int *behind;
 	int *least, *most; /* [n_stages] of a round's F in behind */
-	int *peak;  /* [n_stages] most versions that an owner holds at once; 1: updates are in place */
+	int *peak; /* [n_stages] most versions that an owner holds at once; 1: updates are in place
+		    */
 };
 
 /* jobs is evaluated but for its versions. Refuses an accumulate that does not divide the round. */
@@ -77,8 +78,8 @@ void orr_versions_steady(const struct orr_versions *v, int s, int *least, int *m
 /* From this microbatch on it is that; before, it grows from 0. */
 int64_t orr_versions_full(const struct orr_versions *v, int s);
 
-/* Microbatches in a step of training: the fewest in which every stage makes whole updates. It divides
- * the round. */
+/* Microbatches in a step of training: the fewest in which every stage makes whole updates. It
+ * divides the round. */
 int orr_versions_step(const struct orr_versions *v);
 
 /* "stashing", "vertical", "none". */

@@ -9,7 +9,7 @@
 #include "orrery/machine.h"
 
 #define UNASKED_STAGES 4 /* where neither stages nor workers are given */
-#define MOST_OPERATORS                                                                             \
+#define MOST_OPERATORS \
 	20000 /* the search takes time and memory in proportion to operators * stages */
 
 struct cutting {

@@ -12,14 +12,14 @@ struct numbering {
 	int n_stages;
 	int *leader; /* [n_stages] the first operator that computes */
 	int *waits;  /* [n_stages] tensors from stages that have no number yet */
-	/* the stages that read stage s, once a tensor: readers[first[s]] to readers[first[s + 1] - 1] */
+	/* the stages that read stage s, once a tensor: readers[first[s]] to readers[first[s + 1] -
+	 * 1] */
 	int *readers, *first;
 	int *number; /* [n_stages] the new one */
 };
 
 /* Calls for every tensor between two stages. */
-static void visit_tensors(struct numbering *x,
-			  void (*visit)(struct numbering *x, int from, int to))
+static void visit_tensors(struct numbering *x, void (*visit)(struct numbering *x, int from, int to))
 {
 	for (int i = 0; i < x->g->n_operators; i++)
 		for (int k = 0; k < x->g->operators[i].n_inputs; k++) {

@@ -5,11 +5,14 @@
 
 #include "orrery/nearest.h"
 
-static const char *const optimizers[ORR_N_OPTIMIZERS] = {
-	[ORR_OPTIMIZER_ADAMW] = "adamw", [ORR_OPTIMIZER_ADAM] = "adam",	[ORR_OPTIMIZER_MOMENTUM] = "momentum",
-	[ORR_OPTIMIZER_SGD] = "sgd",	 [ORR_OPTIMIZER_NONE] = "none"};
-static const char *const precisions[ORR_N_PRECISIONS] = {
-	[ORR_PRECISION_FP32] = "fp32", [ORR_PRECISION_TF32] = "tf32", [ORR_PRECISION_BF16] = "bf16"};
+static const char *const optimizers[ORR_N_OPTIMIZERS] = {[ORR_OPTIMIZER_ADAMW] = "adamw",
+							 [ORR_OPTIMIZER_ADAM] = "adam",
+							 [ORR_OPTIMIZER_MOMENTUM] = "momentum",
+							 [ORR_OPTIMIZER_SGD] = "sgd",
+							 [ORR_OPTIMIZER_NONE] = "none"};
+static const char *const precisions[ORR_N_PRECISIONS] = {[ORR_PRECISION_FP32] = "fp32",
+							 [ORR_PRECISION_TF32] = "tf32",
+							 [ORR_PRECISION_BF16] = "bf16"};
 
 struct orr_parameter_cost orr_parameter_cost(const struct orr_numerics *numerics)
 {
@@ -42,17 +45,19 @@ int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weig
 	return scale(weight_bytes, orr_parameter_cost(numerics).rounded);
 }
 
-int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes, int n_replicas)
+int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes,
+			    int n_replicas)
 {
-	return orr_parameters_owned(numerics, weight_bytes) + orr_parameters_rounded(numerics, weight_bytes) +
-	       (n_replicas > 1 ? weight_bytes : 0);
+	return orr_parameters_owned(numerics, weight_bytes) +
+	       orr_parameters_rounded(numerics, weight_bytes) + (n_replicas > 1 ? weight_bytes : 0);
 }
 
 const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_numerics *numerics)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
-	int n = snprintf(text, size, "%d B a parameter: %d weights, %d gradient, %d %s", cost.all, cost.weights,
-			 cost.gradient, cost.optimizer, optimizers[numerics->optimizer]);
+	int n = snprintf(text, size, "%d B a parameter: %d weights, %d gradient, %d %s", cost.all,
+			 cost.weights, cost.gradient, cost.optimizer,
+			 optimizers[numerics->optimizer]);
 
 	if (cost.rounded && n > 0 && (size_t)n < size)
 		(void)snprintf(text + n, size - (size_t)n, ", %d rounded to %s", cost.rounded,
@@ -64,12 +69,14 @@ int orr_parameter_cost_json(json_t *report, const struct orr_numerics *numerics)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
 
-	return json_object_set_new(report, "optimizer", json_string(optimizers[numerics->optimizer])) ||
-	       json_object_set_new(report, "precision", json_string(precisions[numerics->precision])) ||
+	return json_object_set_new(report, "optimizer",
+				   json_string(optimizers[numerics->optimizer])) ||
+	       json_object_set_new(report, "precision",
+				   json_string(precisions[numerics->precision])) ||
 	       json_object_set_new(report, "bytes_per_parameter",
-				   json_pack("{s:i, s:i, s:i, s:i, s:i}", "weights", cost.weights, "gradient",
-					     cost.gradient, "optimizer", cost.optimizer, "rounded", cost.rounded,
-					     "all", cost.all));
+				   json_pack("{s:i, s:i, s:i, s:i, s:i}", "weights", cost.weights,
+					     "gradient", cost.gradient, "optimizer", cost.optimizer,
+					     "rounded", cost.rounded, "all", cost.all));
 }
 
 /* ---- names ---- */
@@ -85,7 +92,8 @@ const char *orr_precision_name(enum orr_precision precision)
 }
 
 /* Which of the names; below 0: none. */
-static int find(const char *const *names, int n, const char *text, const char *what, struct orr_error *err)
+static int find(const char *const *names, int n, const char *text, const char *what,
+		struct orr_error *err)
 {
 	struct orr_nearest near = orr_nearest_to(text);
 	char list[80] = "", hint[ORR_HINT];
@@ -98,12 +106,16 @@ static int find(const char *const *names, int n, const char *text, const char *w
 	}
 	for (int i = 0; i < n && length < sizeof(list); i++)
 		length += (size_t)snprintf(list + length, sizeof(list) - length, "%s%s",
-					   i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
+					   i == 0      ? ""
+					   : i + 1 < n ? ", "
+						       : " and ",
+					   names[i]);
 	return orr_fail(err, ORR_E_INPUT, "%s: no '%.40s'%s: there are %s", what, text,
 			orr_nearest_hint(hint, &near), list);
 }
 
-int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what, struct orr_error *err)
+int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what,
+			struct orr_error *err)
 {
 	int found = find(optimizers, ORR_N_OPTIMIZERS, text, what, err);
 
@@ -113,7 +125,8 @@ int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const c
 	return 0;
 }
 
-int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what, struct orr_error *err)
+int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what,
+			struct orr_error *err)
 {
 	int found = find(precisions, ORR_N_PRECISIONS, text, what, err);
 

@@ -120,7 +120,9 @@ static int64_t weight_flops(const struct orr_operator *o)
 }
 
 #define N_KINDS 5
-#define MOST 0x1p60 /* of each kind of cost, all operators together: a few kinds may be added up */
+#define MOST \
+	0x1p60 /* of each kind of cost, all operators together: a few kinds may be added up \
+		*/
 
 static void estimate(double costs[N_KINDS], const struct orr_operator *o, int64_t samples,
 		     const struct orr_machine *machine)
@@ -153,12 +155,12 @@ int orr_partition_check(const struct orr_graph *g, const struct orr_machine *mac
 	}
 	for (int k = 0; k < N_KINDS; k++)
 		if (sum[k] > MOST)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s:%d: node %s: of %lld samples in a microbatch, the %s more "
-					"than 2^60 %s, here the most: %slower --batch or raise -m",
-					g->name, largest[k]->line, largest[k]->name,
-					(long long)samples, kinds[k], k < 3 ? "ns" : "bytes",
-					k < 3 ? "raise --flops, " : "");
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s:%d: node %s: of %lld samples in a microbatch, the %s more "
+				"than 2^60 %s, here the most: %slower --batch or raise -m",
+				g->name, largest[k]->line, largest[k]->name, (long long)samples,
+				kinds[k], k < 3 ? "ns" : "bytes", k < 3 ? "raise --flops, " : "");
 	return 0;
 }
 

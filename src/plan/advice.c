@@ -30,10 +30,12 @@ static void advise_microbatches(const struct advising *a)
 
 	if (depth < 2 || m >= want)
 		return;
-	(void)snprintf(line, sizeof(line), "%d microbatches are few for a depth of %d: filling and draining leave about "
-	               "%.0f%% of the time unused; -m %d leaves %.0f%%", m, depth,
-	               100.0 * (depth - 1) / ((double)m / n_first + depth - 1), want,
-	               100.0 * (depth - 1) / ((double)want / n_first + depth - 1));
+	(void)snprintf(
+		line, sizeof(line),
+		"%d microbatches are few for a depth of %d: filling and draining leave about "
+		"%.0f%% of the time unused; -m %d leaves %.0f%%",
+		m, depth, 100.0 * (depth - 1) / ((double)m / n_first + depth - 1), want,
+		100.0 * (depth - 1) / ((double)want / n_first + depth - 1));
 	a->visit(a->user, line);
 }
 
@@ -46,8 +48,11 @@ static void advise_replicas(const struct advising *a)
 
 		if (!rest)
 			continue;
-		(void)snprintf(line, sizeof(line), "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of their time "
-		               "is unused; give a multiple, -m %d", s, r, m, 100.0 * (r - rest) / (m + r - rest), m + r - rest);
+		(void)snprintf(line, sizeof(line),
+			       "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of "
+			       "their time "
+			       "is unused; give a multiple, -m %d",
+			       s, r, m, 100.0 * (r - rest) / (m + r - rest), m + r - rest);
 		a->visit(a->user, line);
 		return;
 	}
@@ -60,19 +65,23 @@ static void advise_links(const struct advising *a)
 	int worst = 0;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
-		worst = plan->costs[s].communication_s > plan->costs[worst].communication_s ? s : worst;
+		worst = plan->costs[s].communication_s > plan->costs[worst].communication_s ? s
+											    : worst;
 	if (plan->costs[worst].communication_s < 0.1 * plan->slowest_s)
 		return;
-	(void)snprintf(line, sizeof(line), "stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
-	               "(--link)%s", worst, 100 * plan->costs[worst].communication_s / plan->slowest_s,
-	               plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas (--straight)"
-	                                         : ", or fewer workers");
+	(void)snprintf(
+		line, sizeof(line),
+		"stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
+		"(--link)%s",
+		worst, 100 * plan->costs[worst].communication_s / plan->slowest_s,
+		plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas (--straight)"
+					  : ", or fewer workers");
 	a->visit(a->user, line);
 }
 
 /* Would operators that need not be neighbours share the work better? [Beaumont21, section 6] */
 static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best, double *largest_s,
-                       struct orr_error *err)
+		       struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
 	int64_t *work = calloc((size_t)g->n_operators, sizeof(*work)), largest = 0;
@@ -80,13 +89,15 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 	int code = 0;
 
 	if (!work)
-		return orr_fail(err, ORR_E_NOMEM, "advice: no memory for %d operators", g->n_operators);
+		return orr_fail(err, ORR_E_NOMEM, "advice: no memory for %d operators",
+				g->n_operators);
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_stage cost = {0};
 
-		orr_partition_charge(&cost, &g->operators[i], plan->options.samples, &plan->machine);
+		orr_partition_charge(&cost, &g->operators[i], plan->options.samples,
+				     &plan->machine);
 		work[i] = cost.forward_ns + cost.backward_ns + cost.weight_ns +
-		          cost.update_ns / plan->options.n_microbatches;
+			  cost.update_ns / plan->options.n_microbatches;
 		largest = work[i] > largest ? work[i] : largest;
 	}
 	code = orr_allocate_any(best, NULL, &layers, plan->pipeline->n_workers, 0, MOST_STEPS, err);
@@ -96,21 +107,30 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 }
 
 /* What to do about it, where operators on any of the workers would come to best. */
-static void advise_placement(const struct advising *a, const struct orr_allocation *best, double busiest_s, double even_s)
+static void advise_placement(const struct advising *a, const struct orr_allocation *best,
+			     double busiest_s, double even_s)
 {
 	int n_workers = a->plan->pipeline->n_workers;
 	double anyhow_s = (double)best->period_ns * 1e-9;
 	char line[300];
 
 	if (anyhow_s < 0.99 * busiest_s && !a->plan->options.pieces)
-		(void)snprintf(line, sizeof(line), "  operators that need not be neighbours could come to %.2f times: "
-		               "--pieces", anyhow_s / even_s);
+		(void)snprintf(line, sizeof(line),
+			       "  operators that need not be neighbours could come to %.2f times: "
+			       "--pieces",
+			       anyhow_s / even_s);
 	else if (best->proven && anyhow_s > 0.99 * busiest_s)
-		(void)snprintf(line, sizeof(line), "  no placement of these operators, each on one of %d workers, is better, "
-		               "transfers left out: take fewer workers (--workers), or smaller operators", n_workers);
+		(void)snprintf(
+			line, sizeof(line),
+			"  no placement of these operators, each on one of %d workers, is better, "
+			"transfers left out: take fewer workers (--workers), or smaller operators",
+			n_workers);
 	else
-		(void)snprintf(line, sizeof(line), "  no better placement of these operators was found; whether there is one "
-		               "on %d workers is not known: try fewer (--workers), or smaller operators", n_workers);
+		(void)snprintf(
+			line, sizeof(line),
+			"  no better placement of these operators was found; whether there is one "
+			"on %d workers is not known: try fewer (--workers), or smaller operators",
+			n_workers);
 	a->visit(a->user, line);
 }
 
@@ -130,19 +150,25 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 	if ((code = find_anyhow(plan, &best, &largest, err)))
 		return code;
 	if (plan->in_pieces)
-		(void)snprintf(line, sizeof(line), "uneven: the busiest worker does %.2f times what each would if all shared "
-		               "evenly", busiest / even);
+		(void)snprintf(
+			line, sizeof(line),
+			"uneven: the busiest worker does %.2f times what each would if all shared "
+			"evenly",
+			busiest / even);
 	else
-		(void)snprintf(line, sizeof(line), "uneven: stage %d computes %.2f times what each worker would if all shared "
-		               "evenly", slowest, busiest / even);
+		(void)snprintf(
+			line, sizeof(line),
+			"uneven: stage %d computes %.2f times what each worker would if all shared "
+			"evenly",
+			slowest, busiest / even);
 	a->visit(a->user, line);
 	if (largest <= 0.99 * busiest) {
 		advise_placement(a, &best, busiest, even);
 		return 0;
 	}
 	(void)snprintf(line, sizeof(line), "  one operator is all of that: %s",
-	               plan->options.straight ? "allow replicas (leave --straight out), or split it"
-	                                      : "split it into smaller ones");
+		       plan->options.straight ? "allow replicas (leave --straight out), or split it"
+					      : "split it into smaller ones");
 	a->visit(a->user, line);
 	return 0;
 }
@@ -155,24 +181,28 @@ static void advise_memory(const struct advising *a)
 	int worst = 0;
 
 	if (a->plan->wanted_bytes) {
-		(void)snprintf(line, sizeof(line), "--memory holds fewer microbatches than keep all workers busy: they do "
-		               "nothing %.0f%% of the time; for the same stages --memory %lldB is enough",
-		               100 * f->bubble, (long long)a->plan->wanted_bytes);
+		(void)snprintf(
+			line, sizeof(line),
+			"--memory holds fewer microbatches than keep all workers busy: they do "
+			"nothing %.0f%% of the time; for the same stages --memory %lldB is enough",
+			100 * f->bubble, (long long)a->plan->wanted_bytes);
 		a->visit(a->user, line);
 	}
 	for (int w = 1; w < f->n_workers; w++)
 		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
 	if (!limit || f->worker[worst].memory_bytes < limit - limit / 10)
 		return;
-	(void)snprintf(line, sizeof(line), "worker %d uses %.0f%% of --memory, %.0f%% of it stashes: simulate with "
-	               "--recompute all, or plan for more workers", worst,
-	               100.0 * (double)f->worker[worst].memory_bytes / (double)limit,
-	               100.0 * (double)f->worker[worst].peak_stash_bytes / (double)f->worker[worst].memory_bytes);
+	(void)snprintf(line, sizeof(line),
+		       "worker %d uses %.0f%% of --memory, %.0f%% of it stashes: simulate with "
+		       "--recompute all, or plan for more workers",
+		       worst, 100.0 * (double)f->worker[worst].memory_bytes / (double)limit,
+		       100.0 * (double)f->worker[worst].peak_stash_bytes /
+			       (double)f->worker[worst].memory_bytes);
 	a->visit(a->user, line);
 }
 
-int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line), void *user,
-                    struct orr_error *err)
+int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line),
+		    void *user, struct orr_error *err)
 {
 	struct advising a = {plan, visit, user};
 	int code;

@@ -1,6 +1,7 @@
-/* A label is a way to cut off what is before an ideal: how many workers it takes, how long its slowest stage or link, and
- * which stage made each tensor that is read beyond. Of two at one ideal, one is better where it takes no more of the
- * first two, and shares no link that the other does not. A bound on what is beyond, without links, leaves few. */
+/* A label is a way to cut off what is before an ideal: how many workers it takes, how long its
+ * slowest stage or link, and which stage made each tensor that is read beyond. Of two at one ideal,
+ * one is better where it takes no more of the first two, and shares no link that the other does
+ * not. A bound on what is beyond, without links, leaves few. */
 #include "direct.h"
 
 #include <float.h>
@@ -23,7 +24,8 @@ struct label {
 struct search {
 	const struct orr_direct *problem;
 	const struct orr_ideals *x;
-	double *beyond_s; /* [n * (n_workers + 1)] at least, of what is beyond an ideal on so many workers */
+	double *beyond_s; /* [n * (n_workers + 1)] at least, of what is beyond an ideal on so many
+			     workers */
 	bool *counts;     /* [tensors] may make a link the slowest */
 	struct label *labels;
 	int n_labels, labels_room;
@@ -39,7 +41,8 @@ struct search {
 
 static double *beyond(const struct search *s, int ideal, int n_workers)
 {
-	return &s->beyond_s[(size_t)ideal * (size_t)(s->problem->n_workers + 1) + (size_t)n_workers];
+	return &s->beyond_s[(size_t)ideal * (size_t)(s->problem->n_workers + 1) +
+			    (size_t)n_workers];
 }
 
 static double larger(double a, double b)
@@ -56,7 +59,8 @@ static void bound_with(struct search *s, int i, int j, int r)
 	for (int w = r; w <= p->n_workers; w++) {
 		if (w == r || p->keeps_room)
 			time = p->busy_s(p->user, i, j, r, w);
-		if (!p->keeps_room && time >= *beyond(s, i, r)) /* which more workers do not make longer */
+		if (!p->keeps_room &&
+		    time >= *beyond(s, i, r)) /* which more workers do not make longer */
 			return;
 		if (larger(time, *beyond(s, j, w - r)) < *beyond(s, i, w))
 			*beyond(s, i, w) = larger(time, *beyond(s, j, w - r));
@@ -92,7 +96,8 @@ static void find_what_counts(struct search *s)
 		for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
 			bytes += (double)t->bytes[t->live[l]];
 		for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
-			if (2 * bytes / s->problem->bytes_per_s > *beyond(s, 0, s->problem->n_workers))
+			if (2 * bytes / s->problem->bytes_per_s >
+			    *beyond(s, 0, s->problem->n_workers))
 				s->counts[t->live[l]] = true;
 	}
 }
@@ -125,14 +130,16 @@ static double link_s(const struct search *s, const struct label *label, int j, i
 		if (!s->counts[t->live[l]])
 			continue;
 		maker = makers[k++];
-		for (int m = t->first_live[label->ideal], e = 0; m < t->first_live[label->ideal + 1]; m++) {
+		for (int m = t->first_live[label->ideal], e = 0;
+		     m < t->first_live[label->ideal + 1]; m++) {
 			if (!s->counts[t->live[m]])
 				continue;
-			if (makers[e++] == maker && orr_tensors_read(t, t->live[m], label->ideal, j))
+			if (makers[e++] == maker &&
+			    orr_tensors_read(t, t->live[m], label->ideal, j))
 				bytes += (double)t->bytes[t->live[m]];
 		}
 		slowest = larger(slowest, 2 * bytes / s->problem->bytes_per_s /
-		                                  least_common_multiple(s->labels[maker].r, r));
+						  least_common_multiple(s->labels[maker].r, r));
 	}
 	return slowest;
 }
@@ -180,7 +187,8 @@ static int grow(void **array, int *room, int want, size_t size, struct orr_error
 static void note_makers(struct search *s, int label)
 {
 	const struct orr_tensors *t = s->problem->tensors;
-	const struct label *now = &s->labels[label], *before = now->before < 0 ? NULL : &s->labels[now->before];
+	const struct label *now = &s->labels[label],
+			   *before = now->before < 0 ? NULL : &s->labels[now->before];
 	int l = before ? t->first_live[before->ideal] : 0, k = 0, n = 0;
 
 	for (int i = t->first_live[now->ideal]; i < t->first_live[now->ideal + 1]; i++) {
@@ -190,20 +198,24 @@ static void note_makers(struct search *s, int label)
 			continue;
 		for (; before && l < t->first_live[before->ideal + 1] && t->live[l] < tensor; l++)
 			k += s->counts[t->live[l]];
-		s->makers[now->makers + n++] = before && l < t->first_live[before->ideal + 1] && t->live[l] == tensor
-		                                       ? s->makers[before->makers + k]
-		                                       : label;
+		s->makers[now->makers + n++] =
+			before && l < t->first_live[before->ideal + 1] && t->live[l] == tensor
+				? s->makers[before->makers + k]
+				: label;
 	}
 }
 
-/* Keep the label at the end of the list, unless one that is there is as good; what it is better than goes. */
+/* Keep the label at the end of the list, unless one that is there is as good; what it is better
+ * than goes. */
 static int add(struct search *s, struct label label)
 {
 	int n = count_live(s, label.ideal), at = s->n_labels, code;
 	int *link = &s->of_ideal[label.ideal];
 
-	if ((code = grow((void **)&s->labels, &s->labels_room, at + 1, sizeof(*s->labels), s->err)) ||
-	    (code = grow((void **)&s->makers, &s->makers_room, s->n_makers + n, sizeof(*s->makers), s->err)))
+	if ((code = grow((void **)&s->labels, &s->labels_room, at + 1, sizeof(*s->labels),
+			 s->err)) ||
+	    (code = grow((void **)&s->makers, &s->makers_room, s->n_makers + n, sizeof(*s->makers),
+			 s->err)))
 		return code;
 	label.makers = s->n_makers;
 	label.next = -1;
@@ -218,7 +230,8 @@ static int add(struct search *s, struct label label)
 			return 0;
 		if (label.n_workers <= other->n_workers && label.time_s <= other->time_s &&
 		    shares_less(s, &s->labels[at], other, n))
-			*link = other->next; /* those that came from it are later ideals': not there yet */
+			*link = other->next; /* those that came from it are later ideals': not there
+						yet */
 		else
 			link = &s->labels[*link].next;
 	}
@@ -242,8 +255,11 @@ static int extend(struct search *s, int at, int j, int r, int left)
 	if (time >= least || (time = larger(time, link_s(s, &label, j, r))) >= least)
 		return 0;
 	if (j < s->x->n - 1)
-		return add(s, (struct label){.ideal = j, .n_workers = p->n_workers - left + r, .r = r, .before = at,
-		                             .time_s = time});
+		return add(s, (struct label){.ideal = j,
+					     .n_workers = p->n_workers - left + r,
+					     .r = r,
+					     .before = at,
+					     .time_s = time});
 	s->slowest_s = time;
 	s->best = at;
 	s->best_r = r;
@@ -252,15 +268,20 @@ static int extend(struct search *s, int at, int j, int r, int left)
 
 static int run(struct search *s)
 {
-	int code = add(s, (struct label){.before = -1, .r = 1, .time_s = *beyond(s, 0, s->problem->n_workers)});
+	int code = add(s, (struct label){.before = -1,
+					 .r = 1,
+					 .time_s = *beyond(s, 0, s->problem->n_workers)});
 
 	for (int i = 0; i < s->x->n - 1 && !code; i++)
-		for (int at = s->of_ideal[i]; at >= 0 && !code && s->steps < MOST_STEPS; at = s->labels[at].next) {
+		for (int at = s->of_ideal[i]; at >= 0 && !code && s->steps < MOST_STEPS;
+		     at = s->labels[at].next) {
 			int most = s->problem->n_workers - s->labels[at].n_workers;
 
 			for (int j = i + 1; j < s->x->n; j++)
-				for (int r = 1; r <= most && !code && orr_ideals_inside(s->x, i, j); r++)
-					for (int left = s->problem->keeps_room ? r : most; left <= most && !code; left++)
+				for (int r = 1; r <= most && !code && orr_ideals_inside(s->x, i, j);
+				     r++)
+					for (int left = s->problem->keeps_room ? r : most;
+					     left <= most && !code; left++)
 						code = extend(s, at, j, r, left);
 		}
 	return code;
@@ -282,11 +303,12 @@ static int write_stages(const struct search *s, struct orr_direct_stage **stages
 	return 0;
 }
 
-int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n, double *slowest_s,
-                      bool *proven, struct orr_error *err)
+int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n,
+		      double *slowest_s, bool *proven, struct orr_error *err)
 {
 	const struct orr_ideals *x = problem->tensors->ideals;
-	struct search s = {.problem = problem, .x = x, .slowest_s = *slowest_s, .best = -1, .err = err};
+	struct search s = {
+		.problem = problem, .x = x, .slowest_s = *slowest_s, .best = -1, .err = err};
 	int code = 0;
 
 	*n = 0;

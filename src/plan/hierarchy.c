@@ -1,26 +1,29 @@
 /* The costs, per microbatch of one stage on r components of a level with links of bandwidth B:
  *
  *   t = max(inner / r + (update + ring) / m, transfer),
- *   inner     what the stage takes on one component: on a worker its forward and backward, on a group of
- *             workers the slowest stage of the best pipeline inside, found one level further in;
- *   ring      2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches;
- *   transfer  2 bytes / (B r), activations forward and gradients back, of the tensors that it reads from other stages of
+ *   inner     what the stage takes on one component: on a worker its forward and backward, on a
+ * group of workers the slowest stage of the best pipeline inside, found one level further in; ring
+ * 2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches; transfer  2 bytes /
+ * (B r), activations forward and gradients back, of the tensors that it reads from other stages of
  *             its level. What it passes on to later ones goes there directly.
  *
- * A link joins two workers, so its stages have it to themselves: the tensors that a stage reads come over several links
- * where several stages made them, or where those have other replicas. Then transfer is more than any link carries;
- * with one level of workers, direct.c looks at every link on its own, and the answer is exact. With more levels the
- * search is not: what a plan takes is counted afterwards, worker by worker (plan_cost.c).
+ * A link joins two workers, so its stages have it to themselves: the tensors that a stage reads
+ * come over several links where several stages made them, or where those have other replicas. Then
+ * transfer is more than any link carries; with one level of workers, direct.c looks at every link
+ * on its own, and the answer is exact. With more levels the search is not: what a plan takes is
+ * counted afterwards, worker by worker (plan_cost.c).
  *
- * PipeDream's published optimizer counts t = max((inner + exchange) / r, transfer) with an exchange of 4 (r-1) parameters /
- * (B r) on inner workers after each round of microbatches: it is for training without a flush. With n_microbatches 0 its
- * exchange stands in place of the ring, so that figures can be compared. It differs from ours in these too:
+ * PipeDream's published optimizer counts t = max((inner + exchange) / r, transfer) with an exchange
+ * of 4 (r-1) parameters / (B r) on inner workers after each round of microbatches: it is for
+ * training without a flush. With n_microbatches 0 its exchange stands in place of the ring, so that
+ * figures can be compared. It differs from ours in these too:
  * - it divides the exchange by the workers inside a component for the first stage of a level only;
- * - it counts a tensor at every cut that it crosses, and not what the first stage sends where the next one has
- *   more replicas;
- * - it takes incomparable antichains for places of a cut inside a level; here a stage always is what lies
- *   between an ideal and a larger one, so that every plan can be run;
- * - it uses all workers unless told otherwise; here a plan may leave workers idle when that is faster. */
+ * - it counts a tensor at every cut that it crosses, and not what the first stage sends where the
+ * next one has more replicas;
+ * - it takes incomparable antichains for places of a cut inside a level; here a stage always is
+ * what lies between an ideal and a larger one, so that every plan can be run;
+ * - it uses all workers unless told otherwise; here a plan may leave workers idle when that is
+ * faster. */
 #include "hierarchy.h"
 
 #include <float.h>
@@ -33,8 +36,8 @@
 #include "orrery/quantity.h"
 #include "tensors.h"
 
-/* The best pipeline between two ideals with at most so many components: its last stage begins at `cut` (-1:
- * there is one stage) on r components, and what comes before has `before`. */
+/* The best pipeline between two ideals with at most so many components: its last stage begins at
+ * `cut` (-1: there is one stage) on r components, and what comes before has `before`. */
 struct cell {
 	double time_s;
 	int64_t parameter_bytes; /* of the stage on a worker that has most */
@@ -52,7 +55,8 @@ struct search {
 	const struct orr_ideals *x; /* theirs */
 	const struct orr_hierarchy_options *options;
 	struct table level[ORR_MOST_LEVELS];
-	bool *allowed; /* [n * n] the second lies inside the first, and what lies between may be a stage */
+	bool *allowed; /* [n * n] the second lies inside the first, and what lies between may be a
+			  stage */
 	bool *inside;
 };
 
@@ -78,8 +82,9 @@ static struct cell inner_best(const struct search *s, int level, int i, int j)
 
 	if (level > 0)
 		return *cell_at(&s->level[level - 1], x->n, i, j, s->level[level - 1].m);
-	return (struct cell){.time_s = (double)(x->compute_ns[j] - x->compute_ns[i] + 2 * x->overhead_ns) * 1e-9,
-	                     .parameter_bytes = x->parameter_bytes[j] - x->parameter_bytes[i]};
+	return (struct cell){
+		.time_s = (double)(x->compute_ns[j] - x->compute_ns[i] + 2 * x->overhead_ns) * 1e-9,
+		.parameter_bytes = x->parameter_bytes[j] - x->parameter_bytes[i]};
 }
 
 static double exchange_s(const struct search *s, int level, int i, int j, int r)
@@ -111,7 +116,9 @@ static double transfer_s(const struct search *s, int level, int base, int i, int
 {
 	double rate = s->options->levels.bytes_per_s[level];
 
-	return rate > 0 && s->options->activations ? 2 * (double)orr_tensors_bytes(s->tensors, base, i, j) / (rate * r) : 0;
+	return rate > 0 && s->options->activations
+		       ? 2 * (double)orr_tensors_bytes(s->tensors, base, i, j) / (rate * r)
+		       : 0;
 }
 
 static bool fits(const struct search *s, int i, int j, int r, int left)
@@ -123,11 +130,14 @@ static bool fits(const struct search *s, int i, int j, int r, int left)
 		flight = (left + r - 1) / r;
 	if (o->most_in_flight && flight > o->most_in_flight)
 		flight = o->most_in_flight;
-	return orr_parameters_kept(&o->numerics, s->x->parameter_bytes[j] - s->x->parameter_bytes[i], r) +
-	       (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight <= o->memory_bytes;
+	return orr_parameters_kept(&o->numerics,
+				   s->x->parameter_bytes[j] - s->x->parameter_bytes[i], r) +
+		       (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight <=
+	       o->memory_bytes;
 }
 
-/* Without transfers; DBL_MAX where it may not be. left: components for this stage and all after it. */
+/* Without transfers; DBL_MAX where it may not be. left: components for this stage and all after it.
+ */
 static double busy_s(const struct search *s, int level, int i, int j, int r, int left)
 {
 	const struct orr_hierarchy_options *o = s->options;
@@ -150,8 +160,8 @@ static bool is_set(const struct search *s, const bool *matrix, int i, int j)
 	return matrix[(size_t)j * (size_t)s->x->n + (size_t)i];
 }
 
-/* One stage from i to j on 1 to m components; fewer where that is no slower. What comes from before i and goes beyond j
- * takes the links of an outer level. */
+/* One stage from i to j on 1 to m components; fewer where that is no slower. What comes from before
+ * i and goes beyond j takes the links of an outer level. */
 static void fill_single(const struct search *s, int level, int i, int j)
 {
 	const struct table *t = &s->level[level];
@@ -160,7 +170,8 @@ static void fill_single(const struct search *s, int level, int i, int j)
 	short r = 1;
 
 	for (int m = 1; m <= t->m; m++) {
-		double time = is_set(s, s->allowed, i, j) ? busy_s(s, level, i, j, m, t->m) : DBL_MAX;
+		double time =
+			is_set(s, s->allowed, i, j) ? busy_s(s, level, i, j, m, t->m) : DBL_MAX;
 
 		if (time < least) {
 			least = time;
@@ -185,7 +196,9 @@ static void try_cut(const struct search *s, int level, int i, int k, int j)
 			continue;
 		transfer = transfer < 0 ? transfer_s(s, level, i, k, j, 1) : transfer;
 		for (int m = r + 1; m <= t->m; m++) {
-			double time = s->options->memory_bytes ? busy_s(s, level, k, j, r, t->m - (m - r)) : lowest;
+			double time = s->options->memory_bytes
+					      ? busy_s(s, level, k, j, r, t->m - (m - r))
+					      : lowest;
 			int64_t bytes = before[m - r].parameter_bytes;
 
 			time = transfer / r > time ? transfer / r : time;
@@ -222,9 +235,12 @@ struct frame {
 	int first, r;
 };
 
-static int emit(struct orr_hierarchy *h, int i, int j, const struct frame *frame, struct orr_error *err)
+static int emit(struct orr_hierarchy *h, int i, int j, const struct frame *frame,
+		struct orr_error *err)
 {
-	struct orr_hierarchy_stage *grown = realloc(h->stages, ((size_t)h->n_stages + 1) * sizeof(*grown)), *stage;
+	struct orr_hierarchy_stage *grown = realloc(h->stages,
+						    ((size_t)h->n_stages + 1) * sizeof(*grown)),
+				   *stage;
 
 	if (!grown)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", h->n_stages + 1);
@@ -240,20 +256,22 @@ static int emit(struct orr_hierarchy *h, int i, int j, const struct frame *frame
 	return 0;
 }
 
-/* Write the stages between i and j, in order, on as many components as they take. Recursion is as deep as there are
- * stages in a level. */
+/* Write the stages between i and j, in order, on as many components as they take. Recursion is as
+ * deep as there are stages in a level. */
 static int expand(struct orr_hierarchy *h, const struct search *s, int level, int i, int j, int m,
-                  const struct frame *outer, int *n_used, struct orr_error *err)
+		  const struct frame *outer, int *n_used, struct orr_error *err)
 {
 	const struct cell *cell = cell_at(&s->level[level], s->x->n, i, j, m);
 	struct frame frame = {.outer = outer, .r = cell->r};
 	int begin = cell->cut < 0 ? i : cell->cut, n_inner, code;
 
-	if (cell->cut >= 0 && (code = expand(h, s, level, i, cell->cut, cell->before, outer, &frame.first, err)))
+	if (cell->cut >= 0 &&
+	    (code = expand(h, s, level, i, cell->cut, cell->before, outer, &frame.first, err)))
 		return code;
 	*n_used = frame.first + cell->r;
 	if (level > 0)
-		return expand(h, s, level - 1, begin, j, s->level[level - 1].m, &frame, &n_inner, err);
+		return expand(h, s, level - 1, begin, j, s->level[level - 1].m, &frame, &n_inner,
+			      err);
 	return emit(h, begin, j, &frame, err);
 }
 
@@ -268,11 +286,15 @@ static double direct_busy_s(const void *user, int i, int j, int r, int left)
 static int go_directly(struct orr_hierarchy *h, const struct search *s, struct orr_error *err)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	struct orr_direct problem = {.tensors = s->tensors, .n_workers = o->levels.workers[0],
-	                             .bytes_per_s = o->activations ? o->levels.bytes_per_s[0] : 0,
-	                             .keeps_room = o->memory_bytes > 0, .busy_s = direct_busy_s, .user = s};
+	struct orr_direct problem = {.tensors = s->tensors,
+				     .n_workers = o->levels.workers[0],
+				     .bytes_per_s = o->activations ? o->levels.bytes_per_s[0] : 0,
+				     .keeps_room = o->memory_bytes > 0,
+				     .busy_s = direct_busy_s,
+				     .user = s};
 	struct orr_direct_stage *stages = NULL;
-	int n = 0, first = 0, code = orr_direct_search(&problem, &stages, &n, &h->slowest_s, &h->proven, err);
+	int n = 0, first = 0,
+	    code = orr_direct_search(&problem, &stages, &n, &h->slowest_s, &h->proven, err);
 
 	if (!code && n)
 		h->n_stages = h->n_workers = 0;
@@ -286,7 +308,8 @@ static int go_directly(struct orr_hierarchy *h, const struct search *s, struct o
 	return code;
 }
 
-int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels, int i)
+int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels,
+			 int i)
 {
 	int w = 0, size = orr_levels_workers(levels);
 
@@ -315,15 +338,15 @@ static int find_pairs(struct search *s, struct orr_error *err)
 			size_t at = (size_t)j * n + (size_t)i;
 
 			s->inside[at] = orr_ideals_inside(x, i, j);
-			s->allowed[at] = s->inside[at] &&
-			                 (!s->options->connected || orr_ideals_connected(x, i, j, room));
+			s->allowed[at] = s->inside[at] && (!s->options->connected ||
+							   orr_ideals_connected(x, i, j, room));
 		}
 	free(room);
 	return 0;
 }
 
 int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
-                         const struct orr_hierarchy_options *options, struct orr_error *err)
+			 const struct orr_hierarchy_options *options, struct orr_error *err)
 {
 	const struct orr_ideals *x = tensors->ideals;
 	struct search s = {.tensors = tensors, .x = x, .options = options};
@@ -341,10 +364,15 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 		struct table *t = &s.level[l];
 
 		t->m = options->levels.workers[l];
-		t->n_from = l == last ? 1 : x->n; /* only what starts at the beginning is asked of the last */
-		t->cells = calloc((size_t)t->n_from * (size_t)x->n * (size_t)(t->m + 1), sizeof(*t->cells));
+		t->n_from =
+			l == last
+				? 1
+				: x->n; /* only what starts at the beginning is asked of the last */
+		t->cells = calloc((size_t)t->n_from * (size_t)x->n * (size_t)(t->m + 1),
+				  sizeof(*t->cells));
 		if (!t->cells) {
-			code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts on %d workers", x->n, t->m);
+			code = orr_fail(err, ORR_E_NOMEM,
+					"plan: no memory for %d cuts on %d workers", x->n, t->m);
 			goto out;
 		}
 		fill(&s, l);

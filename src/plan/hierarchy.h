@@ -1,8 +1,8 @@
 #ifndef ORR_HIERARCHY_H
 #define ORR_HIERARCHY_H
-/* The hierarchical dynamic program of [Narayanan19], section 3.1: where to cut and how often to replicate so that the
- * slowest stage is as fast as can be, level by level of the machine from the innermost outwards, over the
- * ideals of the graph. */
+/* The hierarchical dynamic program of [Narayanan19], section 3.1: where to cut and how often to
+ * replicate so that the slowest stage is as fast as can be, level by level of the machine from the
+ * innermost outwards, over the ideals of the graph. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/numerics.h"
@@ -13,16 +13,16 @@ struct orr_tensors;
 
 struct orr_hierarchy_options {
 	struct orr_levels levels;
-	bool activations;  /* count what is sent between stages */
-	bool connected;    /* only stages that hang together */
-	bool straight;     /* no replicas */
+	bool activations;   /* count what is sent between stages */
+	bool connected;     /* only stages that hang together */
+	bool straight;      /* no replicas */
 	int least_replicas; /* of a stage at each level, or all that the level has; 0: 1 */
-	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update; 0: as PipeDream's
-	                       published optimizer counts, see hierarchy.c */
-	int64_t memory_bytes; /* of a worker; 0: no limit */
+	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update;
+			       0: as PipeDream's published optimizer counts, see hierarchy.c */
+	int64_t memory_bytes;         /* of a worker; 0: no limit */
 	struct orr_numerics numerics; /* what a parameter costs in it (parameter_cost.h) */
-	int least_in_flight; /* microbatches that a stage holds at least, for the memory */
-	int most_in_flight;  /* and at most; 0: as many as keep the workers after it busy */
+	int least_in_flight;          /* microbatches that a stage holds at least, for the memory */
+	int most_in_flight; /* and at most; 0: as many as keep the workers after it busy */
 };
 
 /* What lies between two ideals, on so many workers. */
@@ -39,11 +39,13 @@ struct orr_hierarchy {
 	bool proven;      /* no cut at these ideals has a faster slowest stage */
 };
 
-/* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of the ideals. */
+/* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of
+ * the ideals. */
 int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
-                         const struct orr_hierarchy_options *options, struct orr_error *err);
-/* The worker of replica i. Successive ones are in different groups of the outermost level, so that a microbatch stays
- * in one group where the stages inside a group have replicas together. */
-int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels, int i);
+			 const struct orr_hierarchy_options *options, struct orr_error *err);
+/* The worker of replica i. Successive ones are in different groups of the outermost level, so that
+ * a microbatch stays in one group where the stages inside a group have replicas together. */
+int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels,
+			 int i);
 void orr_hierarchy_destroy(struct orr_hierarchy *h); /* NULL is fine */
 #endif

@@ -8,17 +8,17 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 
-/* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the reader's;
- * joined with its only input, the input's. */
+/* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the
+ * reader's; joined with its only input, the input's. */
 struct units {
 	const struct orr_graph *g;
 	struct orr_stage *costs; /* [n_operators] of every operator */
-	int *leader;  /* [n_operators] the unit's operator that stands for it; -1: free */
+	int *leader;           /* [n_operators] the unit's operator that stands for it; -1: free */
 	int *readers, *inputs; /* [n_operators] of every leader, how many units */
 	int *reader, *input;   /* one of them */
 	int64_t *work_ns;      /* of every leader's unit */
-	int *number;  /* leader -> unit */
-	int *operators; /* unit -> leader */
+	int *number;           /* leader -> unit */
+	int *operators;        /* unit -> leader */
 	int n;
 };
 
@@ -46,12 +46,13 @@ static bool is_free(const struct units *u, int i)
 	for (int k = 0; k < o->n_inputs; k++)
 		if (u->leader[o->inputs[k]] >= 0)
 			return false;
-	return o->op == ORR_OP_COST && !costs->forward_ns && !costs->backward_ns && !costs->weight_ns &&
-	       !costs->update_ns && !costs->parameter_bytes && !costs->stash_bytes && o->activation_bytes <= 0;
+	return o->op == ORR_OP_COST && !costs->forward_ns && !costs->backward_ns &&
+	       !costs->weight_ns && !costs->update_ns && !costs->parameter_bytes &&
+	       !costs->stash_bytes && o->activation_bytes <= 0;
 }
 
 static int units_init(struct units *u, const struct orr_graph *g, const struct orr_machine *machine,
-                      int64_t samples, int n_microbatches, struct orr_error *err)
+		      int64_t samples, int n_microbatches, struct orr_error *err)
 {
 	size_t n = (size_t)g->n_operators + 1;
 
@@ -65,14 +66,15 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 	u->work_ns = calloc(n, sizeof(*u->work_ns));
 	u->number = calloc(n, sizeof(int));
 	u->operators = calloc(n, sizeof(int));
-	if (!u->costs || !u->leader || !u->readers || !u->inputs || !u->reader || !u->input || !u->work_ns ||
-	    !u->number || !u->operators)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
+	if (!u->costs || !u->leader || !u->readers || !u->inputs || !u->reader || !u->input ||
+	    !u->work_ns || !u->number || !u->operators)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
+				g->n_operators);
 	for (int i = 0; i < g->n_operators; i++) {
 		orr_partition_charge(&u->costs[i], &g->operators[i], samples, machine);
 		u->leader[i] = is_free(u, i) ? -1 : i;
-		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns +
-		                u->costs[i].update_ns / n_microbatches;
+		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns +
+				u->costs[i].weight_ns + u->costs[i].update_ns / n_microbatches;
 	}
 	return 0;
 }
@@ -84,8 +86,8 @@ static int leader_of(const struct units *u, int i)
 	return u->leader[i];
 }
 
-/* Count neighbours between units. Two edges between the same two count twice, which only keeps those from being
- * joined. */
+/* Count neighbours between units. Two edges between the same two count twice, which only keeps
+ * those from being joined. */
 static void count_units(struct units *u)
 {
 	u->n = 0;
@@ -121,8 +123,8 @@ static void join(struct units *u, int from, int to)
 	u->leader[goes] = stays;
 }
 
-/* Join the cheapest two neighbours of which one has no other reader, or no other input: that makes no cycle.
- * false: there are none. */
+/* Join the cheapest two neighbours of which one has no other reader, or no other input: that makes
+ * no cycle. false: there are none. */
 static bool join_cheapest(struct units *u)
 {
 	int from = -1, to = -1;
@@ -164,7 +166,7 @@ static void join_free_sinks(struct units *u)
 struct listing {
 	struct orr_ideals *x;
 	const struct units *u;
-	uint64_t *needs; /* [n_units * n_words] the units that a unit reads */
+	uint64_t *needs;     /* [n_units * n_words] the units that a unit reads */
 	int *table, n_table; /* open addressing over ideals; -1: empty */
 	int most;
 };
@@ -199,8 +201,8 @@ static bool add_ideal(struct listing *l)
 	return true;
 }
 
-/* Breadth first, so that they come by size; units in topological order, so that the answer is the same on
- * every run. false: more than most. */
+/* Breadth first, so that they come by size; units in topological order, so that the answer is the
+ * same on every run. false: more than most. */
 static bool list_ideals(struct listing *l)
 {
 	struct orr_ideals *x = l->x;
@@ -213,7 +215,8 @@ static bool list_ideals(struct listing *l)
 	(void)add_ideal(l);
 	for (int i = 0; i < x->n; i++)
 		for (int k = 0; k < l->u->n; k++) {
-			const uint64_t *here = x->bits + (size_t)i * row, *needs = l->needs + (size_t)k * row;
+			const uint64_t *here = x->bits + (size_t)i * row,
+				       *needs = l->needs + (size_t)k * row;
 			uint64_t *next = x->bits + (size_t)x->n * row;
 			bool ready = !(here[k / 64] >> (k % 64) & 1);
 
@@ -254,15 +257,16 @@ static void note_needs(struct listing *l)
 			int from = leader_of(u, u->g->operators[i].inputs[k]);
 
 			if (from >= 0 && from != to)
-				l->needs[(size_t)u->number[to] * (size_t)l->x->n_words + (size_t)u->number[from] / 64] |=
-					UINT64_C(1) << (u->number[from] % 64);
+				l->needs[(size_t)u->number[to] * (size_t)l->x->n_words +
+					 (size_t)u->number[from] / 64] |= UINT64_C(1)
+									  << (u->number[from] % 64);
 		}
 	}
 }
 
 /* List the ideals of the units as they are. *fits false: there are more than most. */
-static int try_units(struct orr_ideals *x, const struct units *u, int most, bool flatten, bool *fits,
-                     struct orr_error *err)
+static int try_units(struct orr_ideals *x, const struct units *u, int most, bool flatten,
+		     bool *fits, struct orr_error *err)
 {
 	struct listing l = {.x = x, .u = u, .most = most, .n_table = 4 * most + 7};
 	int rows = flatten && u->n + 1 > most ? u->n + 1 : most, code = 0;
@@ -303,7 +307,8 @@ static int weigh_ideals(struct orr_ideals *x, const struct units *u, struct orr_
 		for (int i = 0; i < u->g->n_operators; i++) {
 			if (x->unit_of[i] < 0 || !orr_ideals_has(x, a, x->unit_of[i]))
 				continue;
-			x->compute_ns[a] += u->costs[i].forward_ns + u->costs[i].backward_ns + u->costs[i].weight_ns;
+			x->compute_ns[a] += u->costs[i].forward_ns + u->costs[i].backward_ns +
+					    u->costs[i].weight_ns;
 			x->update_ns[a] += u->costs[i].update_ns;
 			x->parameter_bytes[a] += u->costs[i].parameter_bytes;
 			x->stash_bytes[a] += u->costs[i].stash_bytes;
@@ -324,8 +329,10 @@ static int note_neighbours(struct orr_ideals *x, const struct units *u, struct o
 
 			if (from < 0)
 				continue;
-			x->neighbours[(size_t)to * row + (size_t)from / 64] |= UINT64_C(1) << (from % 64);
-			x->neighbours[(size_t)from * row + (size_t)to / 64] |= UINT64_C(1) << (to % 64);
+			x->neighbours[(size_t)to * row + (size_t)from / 64] |= UINT64_C(1)
+									       << (from % 64);
+			x->neighbours[(size_t)from * row + (size_t)to / 64] |= UINT64_C(1)
+									       << (to % 64);
 		}
 	return 0;
 }
@@ -390,26 +397,32 @@ static int reduce(struct orr_ideals *x, struct units *u, int most, struct orr_er
 	return try_units(x, u, most, true, &fits, err);
 }
 
-int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const struct orr_machine *machine,
-                      int64_t samples, int n_microbatches, int most, struct orr_error *err)
+int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
+		      const struct orr_machine *machine, int64_t samples, int n_microbatches,
+		      int most, struct orr_error *err)
 {
 	struct orr_ideals *x = calloc(1, sizeof(*x));
 	struct units u = {0};
 	int code;
 
 	if (!x || !(x->unit_of = calloc((size_t)g->n_operators + 1, sizeof(*x->unit_of)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
+				g->n_operators);
 		goto out;
 	}
-	if ((code = units_init(&u, g, machine, samples, n_microbatches, err)) || (code = reduce(x, &u, most, err)))
+	if ((code = units_init(&u, g, machine, samples, n_microbatches, err)) ||
+	    (code = reduce(x, &u, most, err)))
 		goto out;
 	if (!u.n) {
-		code = orr_fail(err, ORR_E_INPUT, "%s: nothing here costs anything: give costs, or `orrery profile` it",
-		                g->name);
+		code = orr_fail(
+			err, ORR_E_INPUT,
+			"%s: nothing here costs anything: give costs, or `orrery profile` it",
+			g->name);
 		goto out;
 	}
 	for (int i = 0; i < g->n_operators; i++) {
-		int64_t work_ns = u.costs[i].forward_ns + u.costs[i].backward_ns + u.costs[i].weight_ns;
+		int64_t work_ns =
+			u.costs[i].forward_ns + u.costs[i].backward_ns + u.costs[i].weight_ns;
 
 		x->largest_ns = work_ns > x->largest_ns ? work_ns : x->largest_ns;
 		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[leader_of(&u, i)];

@@ -1,9 +1,9 @@
 #ifndef ORR_IDEALS_H
 #define ORR_IDEALS_H
-/* The places where a graph can be cut. A set of operators that holds every input of its members (an ideal of
- * the order; its last operators are an antichain) is what may run before a cut, and a stage is what lies
- * between two of them, one inside the other. On a chain these are its prefixes; where branches run side by
- * side they are every combination of prefixes. */
+/* The places where a graph can be cut. A set of operators that holds every input of its members (an
+ * ideal of the order; its last operators are an antichain) is what may run before a cut, and a
+ * stage is what lies between two of them, one inside the other. On a chain these are its prefixes;
+ * where branches run side by side they are every combination of prefixes. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,25 +13,29 @@ struct orr_graph;
 struct orr_machine;
 
 struct orr_ideals {
-	int n;          /* ideals, by size: 0 is empty, n - 1 is everything */
-	int n_units;    /* what is put on one side of a cut together; without coarsening an operator each */
-	int *unit_of;   /* [n_operators] -1: free, an input or what costs nothing and reads only such: goes where it is read */
-	bool coarse;    /* neighbours were joined, the cheapest first, because there were too many ideals */
+	int n;        /* ideals, by size: 0 is empty, n - 1 is everything */
+	int n_units;  /* what is put on one side of a cut together; without coarsening an operator
+			 each */
+	int *unit_of; /* [n_operators] -1: free, an input or what costs nothing and reads only such:
+			 goes where it is read */
+	bool coarse;  /* neighbours were joined, the cheapest first, because there were too many
+			 ideals */
 	bool flattened; /* and then the branches were put one after the other */
 	int n_words;
-	uint64_t *bits; /* [n * n_words] units inside */
+	uint64_t *bits;       /* [n * n_words] units inside */
 	uint64_t *neighbours; /* [n_units * n_words] units that a unit reads or feeds */
-	/* of everything inside, per microbatch (the update: per step); a stage's are differences, and what its jobs take
-	 * to start */
+	/* of everything inside, per microbatch (the update: per step); a stage's are differences,
+	 * and what its jobs take to start */
 	int64_t overhead_ns; /* of each job */
 	int64_t largest_ns;  /* the operator that computes longest */
 	int64_t *compute_ns, *update_ns, *parameter_bytes, *stash_bytes;
 };
 
-/* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition. n_microbatches: they
- * share the update of the parameters where the cheapest are joined. */
-int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g, const struct orr_machine *machine,
-                      int64_t samples, int n_microbatches, int most, struct orr_error *err);
+/* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition.
+ * n_microbatches: they share the update of the parameters where the cheapest are joined. */
+int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
+		      const struct orr_machine *machine, int64_t samples, int n_microbatches,
+		      int most, struct orr_error *err);
 void orr_ideals_destroy(struct orr_ideals *x); /* NULL is fine */
 
 /* Does what lies between a and b, a inside b, hang together? room: 2 * n_words. */
@@ -40,7 +44,8 @@ bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *ro
 /* Is ideal a inside b? (a == b: yes) */
 static inline bool orr_ideals_inside(const struct orr_ideals *x, int a, int b)
 {
-	const uint64_t *in = x->bits + (size_t)a * (size_t)x->n_words, *of = x->bits + (size_t)b * (size_t)x->n_words;
+	const uint64_t *in = x->bits + (size_t)a * (size_t)x->n_words,
+		       *of = x->bits + (size_t)b * (size_t)x->n_words;
 
 	for (int i = 0; i < x->n_words; i++)
 		if (in[i] & ~of[i])

@@ -43,14 +43,18 @@ static void note_world(struct orr_plan_world *world, const struct orr_plan *plan
 {
 	int64_t limit = plan->options.memory_bytes;
 
-	*world = (struct orr_plan_world){.n_stages = plan->pipeline->n_stages, .slowest_s = plan->slowest_s,
-	                                 .makespan_ns = plan->figures->makespan_ns};
+	*world = (struct orr_plan_world){.n_stages = plan->pipeline->n_stages,
+					 .slowest_s = plan->slowest_s,
+					 .makespan_ns = plan->figures->makespan_ns};
 	for (int w = 0; w < plan->figures->n_workers; w++) {
 		const struct orr_worker_figures *f = &plan->figures->worker[w];
 
-		world->memory_bytes = f->memory_bytes > world->memory_bytes ? f->memory_bytes : world->memory_bytes;
-		world->stash_bytes = f->peak_stash_bytes > world->stash_bytes ? f->peak_stash_bytes : world->stash_bytes;
-		world->peak_stash = f->peak_stash > world->peak_stash ? f->peak_stash : world->peak_stash;
+		world->memory_bytes = f->memory_bytes > world->memory_bytes ? f->memory_bytes
+									    : world->memory_bytes;
+		world->stash_bytes = f->peak_stash_bytes > world->stash_bytes ? f->peak_stash_bytes
+									      : world->stash_bytes;
+		world->peak_stash =
+			f->peak_stash > world->peak_stash ? f->peak_stash : world->peak_stash;
 	}
 	world->fits = !limit || world->memory_bytes <= limit;
 }
@@ -64,7 +68,8 @@ static struct orr_machine machine_with(const struct orr_plan_options *o, bool li
 	machine.flops_per_s = o->flops_per_s;
 	for (int l = 0; l < o->levels.n && links; l++)
 		if (o->levels.bytes_per_s[l] > 0 && o->levels.workers[l] > 1 &&
-		    (machine.bandwidth_bytes_per_s <= 0 || o->levels.bytes_per_s[l] < machine.bandwidth_bytes_per_s))
+		    (machine.bandwidth_bytes_per_s <= 0 ||
+		     o->levels.bytes_per_s[l] < machine.bandwidth_bytes_per_s))
 			machine.bandwidth_bytes_per_s = o->levels.bytes_per_s[l];
 	if (machine.bandwidth_bytes_per_s > 0 && o->levels.n > 1)
 		machine.levels = o->levels;
@@ -77,7 +82,8 @@ static struct orr_machine machine_of(const struct orr_plan_options *o)
 	return machine_with(o, o->activations);
 }
 
-/* Where the draft does not say otherwise, workers are numbered along the stages: neighbours share the inner links. */
+/* Where the draft does not say otherwise, workers are numbered along the stages: neighbours share
+ * the inner links. */
 static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d)
 {
 	int next = 0;
@@ -85,21 +91,26 @@ static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d
 	for (int s = 0; s < d->n_stages; s++) {
 		plan->first[s] = next;
 		for (int i = 0; i < d->replicas[s]; i++, next++)
-			plan->workers[next] = d->worker ? d->worker[s] : d->workers ? d->workers[next] : next;
+			plan->workers[next] = d->worker    ? d->worker[s]
+					      : d->workers ? d->workers[next]
+							   : next;
 		plan->replicas[s] = d->replicas[s];
 	}
 }
 
-/* Order the jobs in one of the two worlds; the first stages hold so many microbatches. tight: no more than the memory
- * has room for. */
-static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct orr_table **table, int64_t *makespan_ns,
-                 struct orr_error *err)
+/* Order the jobs in one of the two worlds; the first stages hold so many microbatches. tight: no
+ * more than the memory has room for. */
+static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct orr_table **table,
+		 int64_t *makespan_ns, struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
 	struct orr_pipeline *chain = NULL;
-	struct orr_placement x = {.workers = plan->workers, .first = plan->first, .replicas = plan->replicas,
-	                          .cap = calloc((size_t)p->n_stages, sizeof(int))};
-	int code = x.cap ? 0 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
+	struct orr_placement x = {.workers = plan->workers,
+				  .first = plan->first,
+				  .replicas = plan->replicas,
+				  .cap = calloc((size_t)p->n_stages, sizeof(int))};
+	int code = x.cap ? 0
+			 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 
 	if (code || (!side_by_side && (code = orr_pipeline_flatten(&chain, p, err))))
 		goto out;
@@ -120,10 +131,11 @@ out:
 	return code;
 }
 
-/* The world of one draft. In a chain every stage also waits for the one before, and the makespan is the chain's;
- * its order runs on the real stages as it is, which hold as much then. */
-static int realise(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
-                   const struct orr_plan_draft *d, bool side_by_side, bool tight, struct orr_error *err)
+/* The world of one draft. In a chain every stage also waits for the one before, and the makespan is
+ * the chain's; its order runs on the real stages as it is, which hold as much then. */
+static int realise(struct orr_plan **out, const struct orr_graph *g,
+		   const struct orr_plan_options *o, const struct orr_plan_draft *d,
+		   bool side_by_side, bool tight, struct orr_error *err)
 {
 	struct orr_plan *plan = calloc(1, sizeof(*plan));
 	struct orr_machine links = machine_with(o, true);
@@ -134,7 +146,8 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 
 	for (size_t s = 0; s < n; s++)
 		n_replicas += (size_t)d->replicas[s];
-	if (!plan || !(plan->first = calloc(n, sizeof(int))) || !(plan->replicas = calloc(n, sizeof(int))) ||
+	if (!plan || !(plan->first = calloc(n, sizeof(int))) ||
+	    !(plan->replicas = calloc(n, sizeof(int))) ||
 	    !(plan->workers = calloc(n_replicas, sizeof(int))) ||
 	    !(plan->costs = calloc(n, sizeof(*plan->costs)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", d->n_stages);
@@ -145,16 +158,22 @@ static int realise(struct orr_plan **out, const struct orr_graph *g, const struc
 	plan->machine = machine_of(o);
 	plan->side_by_side = side_by_side;
 	number_workers(plan, d);
-	if ((code = orr_partition_as(&plan->pipeline, g, &plan->machine, d->stage_of, d->n_stages, o->samples, err)))
+	if ((code = orr_partition_as(&plan->pipeline, g, &plan->machine, d->stage_of, d->n_stages,
+				     o->samples, err)))
 		goto out;
 	plan->pipeline->numerics = o->numerics;
-	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers, o->n_microbatches, err)))
+	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers,
+					  o->n_microbatches, err)))
 		goto out;
 	orr_plan_cost(plan, &links);
-	if ((code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) || (code = simulate(plan, table, err)))
+	if ((code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) ||
+	    (code = simulate(plan, table, err)))
 		goto out;
 	plan->in_pieces = d->worker != NULL;
-	note_world(plan->in_pieces ? &plan->pieces : side_by_side ? &plan->dag : &plan->chain, plan);
+	note_world(plan->in_pieces ? &plan->pieces
+		   : side_by_side  ? &plan->dag
+				   : &plan->chain,
+		   plan);
 	if (!side_by_side)
 		plan->chain.makespan_ns = makespan_ns;
 	*out = plan;
@@ -175,12 +194,14 @@ struct choosing {
 	const struct orr_ideals *x;
 	const struct orr_tensors *tensors;
 	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
-	double pieces_bound_s;     /* no allocation in pieces has a less busy worker */
-	double fastest_s;          /* no cut has a faster slowest stage than this; 0: the search does not know */
-	bool tight;                /* hold no more than there is memory for */
-	struct orr_levels levels;  /* the workers that cuts may take, of those that the options have */
-	int least_replicas;        /* and each of their stages at least */
-	struct orr_plan *least;    /* where none fits, the one that needs least */
+	double pieces_bound_s;           /* no allocation in pieces has a less busy worker */
+	double fastest_s; /* no cut has a faster slowest stage than this; 0: the search does not
+			     know */
+	bool tight;       /* hold no more than there is memory for */
+	struct orr_levels
+		levels;         /* the workers that cuts may take, of those that the options have */
+	int least_replicas;     /* and each of their stages at least */
+	struct orr_plan *least; /* where none fits, the one that needs least */
 };
 
 static const struct orr_plan_world *world_of(const struct orr_plan *plan)
@@ -195,12 +216,14 @@ static bool is_better(const struct orr_plan *a, const struct orr_plan *b)
 {
 	const struct orr_plan_world *x = world_of(a), *y = world_of(b);
 
-	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes && (x->slowest_s < y->slowest_s * (1 - A_LITTLE) ||
-	                                y->slowest_s < x->slowest_s * (1 - A_LITTLE)))
+	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes &&
+	    (x->slowest_s < y->slowest_s * (1 - A_LITTLE) ||
+	     y->slowest_s < x->slowest_s * (1 - A_LITTLE)))
 		return x->slowest_s < y->slowest_s;
 	if (x->makespan_ns != y->makespan_ns)
 		return x->makespan_ns < y->makespan_ns;
-	return x->memory_bytes != y->memory_bytes ? x->memory_bytes < y->memory_bytes : x->peak_stash < y->peak_stash;
+	return x->memory_bytes != y->memory_bytes ? x->memory_bytes < y->memory_bytes
+						  : x->peak_stash < y->peak_stash;
 }
 
 /* *fits is set where either world fits; d is spent. */
@@ -209,13 +232,17 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 	int code = 0;
 
 	orr_plan_draft_place_free(d, c->g);
-	for (int world = d->worker ? IN_PIECES : 0; world < (d->worker ? N_WORLDS : IN_PIECES) && !code; world++) {
+	for (int world = d->worker ? IN_PIECES : 0;
+	     world < (d->worker ? N_WORLDS : IN_PIECES) && !code; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
 
 		if ((code = realise(&plan, c->g, c->o, d, world > 0, c->tight, err)))
 			break;
 		if (!world_of(plan)->fits)
-			best = !c->least || world_of(plan)->memory_bytes < world_of(c->least)->memory_bytes ? &c->least : NULL;
+			best = !c->least || world_of(plan)->memory_bytes <
+						       world_of(c->least)->memory_bytes
+				       ? &c->least
+				       : NULL;
 		else
 			*fits = true;
 		if (best && (!*best || best == &c->least || is_better(plan, *best))) {
@@ -231,22 +258,31 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 
 static bool is_limited(const struct choosing *c)
 {
-	return c->least_replicas > 1 || orr_levels_workers(&c->levels) < orr_levels_workers(&c->o->levels);
+	return c->least_replicas > 1 ||
+	       orr_levels_workers(&c->levels) < orr_levels_workers(&c->o->levels);
 }
 
 /* One cut of the dynamic program, in so much memory; *found false: there is none. */
-static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least, int most, bool *found,
-                        bool *fits, struct orr_error *err)
+static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
+			int most, bool *found, bool *fits, struct orr_error *err)
 {
-	struct orr_hierarchy_options options = {.levels = c->levels, .activations = c->o->activations,
-		.connected = connected, .straight = c->o->straight, .least_replicas = c->least_replicas, .n_microbatches = c->o->n_microbatches, .memory_bytes = memory_bytes,
-		.numerics = c->o->numerics, .least_in_flight = least, .most_in_flight = most};
+	struct orr_hierarchy_options options = {.levels = c->levels,
+						.activations = c->o->activations,
+						.connected = connected,
+						.straight = c->o->straight,
+						.least_replicas = c->least_replicas,
+						.n_microbatches = c->o->n_microbatches,
+						.memory_bytes = memory_bytes,
+						.numerics = c->o->numerics,
+						.least_in_flight = least,
+						.most_in_flight = most};
 	struct orr_hierarchy *h = NULL;
 	struct orr_plan_draft d = {0};
 	int code = orr_hierarchy_create(&h, c->tensors, &options, err);
 
 	*found = !code && h;
-	if (*found && h->proven && !is_limited(c) && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened)
+	if (*found && h->proven && !is_limited(c) && !connected && !memory_bytes && !c->x->coarse &&
+	    !c->x->flattened)
 		c->fastest_s = h->slowest_s;
 	if (*found && !(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, err)))
 		code = consider(c, &d, fits, err);
@@ -255,8 +291,8 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 	return code;
 }
 
-/* With a memory limit, ask for stages that can hold more and more microbatches until one fits; where they may not be
- * as many as keep all workers busy, for stages that hold fewer and fewer. */
+/* With a memory limit, ask for stages that can hold more and more microbatches until one fits;
+ * where they may not be as many as keep all workers busy, for stages that hold fewer and fewer. */
 static int consider_cuts(struct choosing *c, bool connected, struct orr_error *err)
 {
 	int n_workers = orr_levels_workers(&c->levels), code = 0;
@@ -269,12 +305,14 @@ static int consider_cuts(struct choosing *c, bool connected, struct orr_error *e
 	}
 	for (int most = n_workers; c->tight && most > 1 && !fits && !code; most /= 2)
 		code = consider_cut(c, connected, memory, 1, most, &found, &fits, err);
-	for (int flight = 1; !c->tight && flight <= 2 * n_workers && !fits && found && !code; flight *= 2)
+	for (int flight = 1; !c->tight && flight <= 2 * n_workers && !fits && found && !code;
+	     flight *= 2)
 		code = consider_cut(c, connected, memory, flight, 0, &found, &fits, err);
 	return code;
 }
 
-/* Fewer stages: on a half, a third, .. of the workers, or with at least so many replicas of each. */
+/* Fewer stages: on a half, a third, .. of the workers, or with at least so many replicas of each.
+ */
 static int consider_share(struct choosing *c, int share, bool replicas, struct orr_error *err)
 {
 	const struct orr_levels *all = &c->o->levels;
@@ -289,8 +327,8 @@ static int consider_share(struct choosing *c, int share, bool replicas, struct o
 	return code;
 }
 
-/* The fastest slowest stage is not the shortest step: a step also fills and drains its stages. Few workers go first: of
- * two steps that are equal the first is kept. */
+/* The fastest slowest stage is not the shortest step: a step also fills and drains its stages. Few
+ * workers go first: of two steps that are equal the first is kept. */
 static int consider_fewer_stages(struct choosing *c, struct orr_error *err)
 {
 	const struct orr_levels *all = &c->o->levels;
@@ -350,10 +388,12 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 	struct orr_machine machine = machine_of(c->o);
 	bool fits = false;
 
-	for (int flight = 1; c->o->pieces && flight <= 2 * n_workers && !fits && !code; flight *= 2) {
+	for (int flight = 1; c->o->pieces && flight <= 2 * n_workers && !fits && !code;
+	     flight *= 2) {
 		struct orr_plan_draft d = {0};
 
-		code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, flight, &c->pieces_bound_s, err);
+		code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, flight, &c->pieces_bound_s,
+					     err);
 		if (code || !d.n_stages)
 			break;
 		code = consider(c, &d, &fits, err);
@@ -376,7 +416,8 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 		return code;
 	}
 	if ((code = consider_cuts(c, false, err)) || (code = consider_cuts(c, true, err)) ||
-	    (c->o->by_makespan && (code = consider_fewer_stages(c, err))) || (code = consider_branches(c, err)))
+	    (c->o->by_makespan && (code = consider_fewer_stages(c, err))) ||
+	    (code = consider_branches(c, err)))
 		return code;
 	return consider_pieces(c, err);
 }
@@ -392,17 +433,20 @@ static int consider_both(struct choosing *c, bool explain, struct orr_error *err
 	int code = consider_all(c, err);
 
 	c->tight = true;
-	if (!code && c->o->memory_bytes && !(code = consider_all(c, err)) && !any_fits(c) && explain)
+	if (!code && c->o->memory_bytes && !(code = consider_all(c, err)) && !any_fits(c) &&
+	    explain)
 		code = consider_least(c, err);
 	return code;
 }
 
-/* No cut has a faster slowest stage than this. Where the search does not know: an even share of the work; without
- * replicas, the largest operator. */
+/* No cut has a faster slowest stage than this. Where the search does not know: an even share of the
+ * work; without replicas, the largest operator. */
 static double fastest_s(const struct choosing *c)
 {
-	double share_s = (double)c->x->compute_ns[c->x->n - 1] * 1e-9 / orr_levels_workers(&c->o->levels);
-	double largest_s = (double)(c->o->straight ? c->x->largest_ns + 2 * c->x->overhead_ns : 0) * 1e-9;
+	double share_s =
+		(double)c->x->compute_ns[c->x->n - 1] * 1e-9 / orr_levels_workers(&c->o->levels);
+	double largest_s =
+		(double)(c->o->straight ? c->x->largest_ns + 2 * c->x->overhead_ns : 0) * 1e-9;
 
 	return c->fastest_s > 0 ? c->fastest_s : share_s > largest_s ? share_s : largest_s;
 }
@@ -426,7 +470,8 @@ static int choose(struct orr_plan **out, struct choosing *c)
 	if (c->best[IN_PIECES])
 		(*out)->pieces = c->best[IN_PIECES]->pieces;
 	(*out)->pieces_bound_s = c->pieces_bound_s;
-	(*out)->proven = (*out)->pieces.fits && (*out)->pieces.slowest_s <= c->pieces_bound_s * (1 + A_LITTLE);
+	(*out)->proven = (*out)->pieces.fits &&
+			 (*out)->pieces.slowest_s <= c->pieces_bound_s * (1 + A_LITTLE);
 	(*out)->fastest = wins != IN_PIECES && (*out)->slowest_s <= fastest_s(c) * (1 + A_LITTLE);
 	(*out)->coarse = c->x->coarse;
 	(*out)->flattened = c->x->flattened;
@@ -451,26 +496,33 @@ static int check_costs(const struct orr_graph *g, struct orr_error *err)
 	}
 	if (!measured || !guessed)
 		return 0;
-	return orr_fail(err, ORR_E_INPUT, "%s: node %s: no %s, and others are measured: profile it again (`orrery profile`), or "
-	                "give one", g->name, guessed->name, guessed->forward_ns < 0 ? "forward" : "backward");
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: node %s: no %s, and others are measured: profile it again (`orrery "
+			"profile`), or "
+			"give one",
+			g->name, guessed->name, guessed->forward_ns < 0 ? "forward" : "backward");
 }
 
 /* What any worker could come to hold is summed up in many places: it must be countable. */
-static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x, const struct orr_plan_options *o,
-                       struct orr_error *err)
+static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x,
+		       const struct orr_plan_options *o, struct orr_error *err)
 {
 	double flight = 2.0 * orr_levels_workers(&o->levels) + o->n_microbatches;
 	double bytes = (double)x->parameter_bytes[x->n - 1] * 8 +
-	               (double)x->stash_bytes[x->n - 1] * flight;
+		       (double)x->stash_bytes[x->n - 1] * flight;
 
-	return bytes < 0x1p60 ? 0
-	                      : orr_fail(err, ORR_E_INPUT, "%s: parameters and stashes of %.0f microbatches in flight are more "
-	                                 "bytes than can be counted: take smaller sizes or fewer workers", g->name, flight);
+	return bytes < 0x1p60
+		       ? 0
+		       : orr_fail(err, ORR_E_INPUT,
+				  "%s: parameters and stashes of %.0f microbatches in flight are "
+				  "more "
+				  "bytes than can be counted: take smaller sizes or fewer workers",
+				  g->name, flight);
 }
 
 /* least: (optional) where nothing fits, the plan that needs least. */
 static int search(struct orr_plan **out, struct orr_plan **least, const struct orr_graph *g,
-                  const struct orr_plan_options *o, struct orr_error *err)
+		  const struct orr_plan_options *o, struct orr_error *err)
 {
 	struct choosing c = {.g = g, .o = o, .levels = o->levels, .least_replicas = 1};
 	struct orr_machine machine = machine_of(o);
@@ -480,14 +532,16 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 
 	if (!code && !(code = orr_partition_check(g, &machine, o->samples, err)))
 		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
-		                         o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
+					 o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
 	if (!code)
 		code = orr_tensors_create(&tensors, x, g, o->samples, err);
 	c.x = x;
 	c.tensors = tensors;
 	if (!code && x->compute_ns[x->n - 1] == 0)
-		code = orr_fail(err, ORR_E_INPUT, "%s: no operator takes any time: give costs, or measure them "
-		                "(`orrery profile`)", g->name);
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: no operator takes any time: give costs, or measure them "
+				"(`orrery profile`)",
+				g->name);
 	if (!code)
 		code = check_sizes(g, x, o, err);
 	if (code || (code = consider_both(&c, least != NULL, err)))
@@ -507,8 +561,8 @@ out:
 }
 
 /* Which worker lacks how much, and with how many it would fit. */
-static int refuse(const struct orr_plan *least, const struct orr_graph *g, const struct orr_plan_options *o,
-                  struct orr_error *err)
+static int refuse(const struct orr_plan *least, const struct orr_graph *g,
+		  const struct orr_plan_options *o, struct orr_error *err)
 {
 	const struct orr_figures *f = least->figures;
 	struct orr_plan_options more = *o;
@@ -524,23 +578,25 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g, const
 		if (orr_levels_workers(&more.levels) > 256)
 			break;
 		if (!search(&plan, NULL, g, &more, NULL))
-			(void)snprintf(cure, sizeof(cure), ", or %d workers", orr_levels_workers(&more.levels));
+			(void)snprintf(cure, sizeof(cure), ", or %d workers",
+				       orr_levels_workers(&more.levels));
 		orr_plan_destroy(plan);
 	}
 	orr_size_print(need, sizeof(need), f->worker[worst].memory_bytes);
 	orr_size_print(limit, sizeof(limit), o->memory_bytes);
 	orr_size_print(lack, sizeof(lack), f->worker[worst].memory_bytes - o->memory_bytes);
 	return orr_fail(err, ORR_E_INPUT,
-	                "%s: no plan fits --memory %s: the one that needs least wants %s on worker %d, %s more, for "
-	                "parameters (%s) and %d stash%s: what fits is --memory %lldB%s",
-	                g->name, limit, need, worst, lack,
-	                orr_parameter_cost_print(cost, sizeof(cost), &o->numerics), f->worker[worst].peak_stash,
-	                f->worker[worst].peak_stash == 1 ? "" : "es",
-	                (long long)f->worker[worst].memory_bytes, cure);
+			"%s: no plan fits --memory %s: the one that needs least wants %s on worker "
+			"%d, %s more, for "
+			"parameters (%s) and %d stash%s: what fits is --memory %lldB%s",
+			g->name, limit, need, worst, lack,
+			orr_parameter_cost_print(cost, sizeof(cost), &o->numerics),
+			f->worker[worst].peak_stash, f->worker[worst].peak_stash == 1 ? "" : "es",
+			(long long)f->worker[worst].memory_bytes, cure);
 }
 
-int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
-                    struct orr_error *err)
+int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
+		    const struct orr_plan_options *o, struct orr_error *err)
 {
 	struct orr_plan *least = NULL;
 	int code = search(out, &least, g, o, err);
@@ -555,11 +611,13 @@ int orr_plan_create(struct orr_plan **out, const struct orr_graph *g, const stru
 	return code;
 }
 
-int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n, struct orr_error *err)
+int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n,
+		     struct orr_error *err)
 {
 	*points = NULL;
 	*n = 0;
-	if (plan->in_pieces || plan->machine.bandwidth_bytes_per_s > 0 || !orr_star_serves(plan->pipeline))
+	if (plan->in_pieces || plan->machine.bandwidth_bytes_per_s > 0 ||
+	    !orr_star_serves(plan->pipeline))
 		return 0;
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		if (plan->replicas[s] != 1)

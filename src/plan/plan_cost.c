@@ -1,5 +1,6 @@
-/* What each stage of a plan takes, as the simulator counts it: workers compute one job at a time, a link joins two of them
- * and carries one tensor at a time, and replicas all-reduce in a ring once a step. */
+/* What each stage of a plan takes, as the simulator counts it: workers compute one job at a time, a
+ * link joins two of them and carries one tensor at a time, and replicas all-reduce in a ring once a
+ * step. */
 #include "orrery/plan.h"
 
 #include <stdlib.h>
@@ -20,10 +21,11 @@ static double ring_s(const struct orr_plan *plan, const struct orr_machine *mach
 	int m = plan->pipeline->n_microbatches, k = plan->replicas[s] < m ? plan->replicas[s] : m;
 
 	return seconds(orr_machine_ring_ns(machine, plan->workers + plan->first[s], k,
-	                                   plan->pipeline->stages[s].parameter_bytes));
+					   plan->pipeline->stages[s].parameter_bytes));
 }
 
-static bool same_link(const struct orr_plan *plan, const struct orr_edge *a, const struct orr_edge *b)
+static bool same_link(const struct orr_plan *plan, const struct orr_edge *a,
+		      const struct orr_edge *b)
 {
 	const int *workers = plan->workers, *first = plan->first;
 	int from = workers[first[a->from]], to = workers[first[a->to]];
@@ -32,20 +34,22 @@ static bool same_link(const struct orr_plan *plan, const struct orr_edge *a, con
 	return (from == other_from && to == other_to) || (from == other_to && to == other_from);
 }
 
-/* How long the busiest link between the replicas of two stages is busy, per microbatch. Only stages of one worker each
- * share one with others. */
+/* How long the busiest link between the replicas of two stages is busy, per microbatch. Only stages
+ * of one worker each share one with others. */
 static double link_s(const struct orr_plan *plan, const struct orr_machine *machine, int e)
 {
 	const struct orr_pipeline *p = plan->pipeline;
 	const struct orr_edge *edge = &p->edges[e];
-	const int *from = plan->workers + plan->first[edge->from], *to = plan->workers + plan->first[edge->to];
+	const int *from = plan->workers + plan->first[edge->from],
+		  *to = plan->workers + plan->first[edge->to];
 	int n_from = plan->replicas[edge->from], n_to = plan->replicas[edge->to], pairs = 0;
 	int64_t bytes = 0, slowest_ns = 0;
 
 	for (int i = 0; i < p->n_edges; i++)
 		bytes += same_link(plan, edge, &p->edges[i]) ? p->edges[i].bytes : 0;
 	do { /* microbatch after microbatch, until the same two meet again */
-		int64_t ns = orr_machine_transfer_ns(machine, from[pairs % n_from], to[pairs % n_to], bytes);
+		int64_t ns = orr_machine_transfer_ns(machine, from[pairs % n_from],
+						     to[pairs % n_to], bytes);
 
 		slowest_ns = ns > slowest_ns ? ns : slowest_ns;
 		pairs++;
@@ -80,14 +84,16 @@ void orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine)
 		const struct orr_stage *stage = &p->stages[s];
 		int64_t work_ns = stage->forward_ns + stage->backward_ns + stage->weight_ns;
 
-		plan->costs[s] = (struct orr_plan_cost){
-			.compute_s = seconds(work_ns) / plan->replicas[s] + seconds(stage->update_ns) / m,
-			.communication_s = ring_s(plan, machine, s) / m};
+		plan->costs[s] =
+			(struct orr_plan_cost){.compute_s = seconds(work_ns) / plan->replicas[s] +
+							    seconds(stage->update_ns) / m,
+					       .communication_s = ring_s(plan, machine, s) / m};
 		plan->one_worker_s += seconds(work_ns) + seconds(stage->update_ns) / m;
 	}
 	for (int e = 0; e < p->n_edges && plan->options.activations; e++) {
 		double link = link_s(plan, machine, e);
-		double *from = &plan->costs[p->edges[e].from].link_s, *to = &plan->costs[p->edges[e].to].link_s;
+		double *from = &plan->costs[p->edges[e].from].link_s,
+		       *to = &plan->costs[p->edges[e].to].link_s;
 
 		*from = link > *from ? link : *from;
 		*to = link > *to ? link : *to;

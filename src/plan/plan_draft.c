@@ -18,7 +18,7 @@ void orr_plan_draft_fini(struct orr_plan_draft *d)
 }
 
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
-                        struct orr_error *err)
+			struct orr_error *err)
 {
 	size_t n = (size_t)n_stages;
 
@@ -31,8 +31,9 @@ int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int
 	return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
 }
 
-int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_ideals *x,
-                        const struct orr_hierarchy *h, const struct orr_levels *levels, struct orr_error *err)
+int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
+			const struct orr_ideals *x, const struct orr_hierarchy *h,
+			const struct orr_levels *levels, struct orr_error *err)
 {
 	int code = orr_plan_draft_init(d, g, h->n_stages, err), k = 0;
 
@@ -69,8 +70,9 @@ void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph 
 			d->stage_of[i] = d->stage_of[g->operators[i].inputs[k]];
 }
 
-int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_machine *machine,
-                       int64_t samples, int n_stages, struct orr_error *err)
+int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g,
+		       const struct orr_machine *machine, int64_t samples, int n_stages,
+		       struct orr_error *err)
 {
 	int n_chosen = n_stages, code = orr_plan_draft_init(d, g, n_stages, err);
 

@@ -16,33 +16,40 @@ struct orr_plan_draft {
 	int n_stages;
 	int *stage_of; /* [n_operators] -1: an input */
 	int *replicas;
-	int *worker; /* [n_stages] of stages in pieces; NULL: each has its own */
-	int *workers; /* of every stage's replicas, stage after stage; NULL: numbered along the stages */
+	int *worker;  /* [n_stages] of stages in pieces; NULL: each has its own */
+	int *workers; /* of every stage's replicas, stage after stage; NULL: numbered along the
+			 stages */
 };
 
-int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages, struct orr_error *err);
+int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
+			struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
 
 /* What the dynamic program found. */
-int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_ideals *x,
-                        const struct orr_hierarchy *h, const struct orr_levels *levels, struct orr_error *err);
+int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
+			const struct orr_ideals *x, const struct orr_hierarchy *h,
+			const struct orr_levels *levels, struct orr_error *err);
 /* Every branch cut by itself, one worker a stage. */
-int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_machine *machine,
-                       int64_t samples, int n_stages, struct orr_error *err);
-/* Operators on the workers that share the work best, neighbours or not [Beaumont21, section 6]: a stage is a run of operators of
- * one worker, so a worker can have several. Each worker's memory holds in_flight microbatches. n_stages 0: nothing
- * fits. *bound_s: no allocation has a worker that is less busy than that, whatever transfers add. */
-int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                          const struct orr_machine *machine, int in_flight, double *bound_s, struct orr_error *err);
-/* The stages that the file pins (stage=), one worker each; more stages than workers share them as evenly as can be.
- * n_stages 0: it pins none. */
-int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                        const struct orr_machine *machine, struct orr_error *err);
+int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g,
+		       const struct orr_machine *machine, int64_t samples, int n_stages,
+		       struct orr_error *err);
+/* Operators on the workers that share the work best, neighbours or not [Beaumont21, section 6]: a
+ * stage is a run of operators of one worker, so a worker can have several. Each worker's memory
+ * holds in_flight microbatches. n_stages 0: nothing fits. *bound_s: no allocation has a worker that
+ * is less busy than that, whatever transfers add. */
+int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
+			  const struct orr_plan_options *o, const struct orr_machine *machine,
+			  int in_flight, double *bound_s, struct orr_error *err);
+/* The stages that the file pins (stage=), one worker each; more stages than workers share them as
+ * evenly as can be. n_stages 0: it pins none. */
+int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
+			const struct orr_plan_options *o, const struct orr_machine *machine,
+			struct orr_error *err);
 /* Operators without a stage are free (ideals.h): each goes to its first reader, as inputs do. */
 void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph *g);
 
-/* Number the stages of a plan that is made as numbering.h says, and simulate it again; those that the file pins keep
- * their numbers. */
+/* Number the stages of a plan that is made as numbering.h says, and simulate it again; those that
+ * the file pins keep their numbers. */
 struct orr_plan;
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err);
 /* Fill costs, slowest_s and one_worker_s of a plan whose stages have their workers. */

@@ -1,9 +1,9 @@
-/* worker[]     order: ["0F0", "1F0@2"], with @ where another worker owns the parameters; n: [0, 1], ascending, which also
- *              decides between transfers that are asked for at one moment; without it, the place in the order
- * order        "strict" (as it is without it), or "greedy"
- * stages[]     in_flight: the cap of F; recompute: B runs F again
- * stream       period: what n grows by in a round; sync; accumulate
- * bound        ns: no order that the schedule could give is shorter; of: the pipeline that this was proved for */
+/* worker[]     order: ["0F0", "1F0@2"], with @ where another worker owns the parameters; n: [0, 1],
+ * ascending, which also decides between transfers that are asked for at one moment; without it, the
+ * place in the order order        "strict" (as it is without it), or "greedy" stages[] in_flight:
+ * the cap of F; recompute: B runs F again stream       period: what n grows by in a round; sync;
+ * accumulate bound        ns: no order that the schedule could give is shorter; of: the pipeline
+ * that this was proved for */
 #include "plan_jobs.h"
 
 #include <inttypes.h>
@@ -38,7 +38,8 @@ int orr_plan_order_json(json_t *worker, const struct orr_jobs *jobs, int w)
 
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 		failed |= json_array_append_new(order, job_json(jobs, jobs->by_worker[i]));
-		failed |= json_array_append_new(n, json_integer(jobs->priority[jobs->by_worker[i]]));
+		failed |=
+			json_array_append_new(n, json_integer(jobs->priority[jobs->by_worker[i]]));
 	}
 	failed |= json_object_set_new(worker, "order", order);
 	return failed | json_object_set_new(worker, "n", n);
@@ -50,9 +51,11 @@ static int set_stages(json_t *stages, const struct orr_jobs *jobs)
 	int failed = 0;
 	size_t s;
 
-	json_array_foreach(stages, s, stage) {
+	json_array_foreach(stages, s, stage)
+	{
 		if (jobs->cap && jobs->cap[s])
-			failed |= json_object_set_new(stage, "in_flight", json_integer(jobs->cap[s]));
+			failed |=
+				json_object_set_new(stage, "in_flight", json_integer(jobs->cap[s]));
 		failed |= json_object_set_new(stage, "recompute", json_boolean(jobs->recompute[s]));
 	}
 	return failed;
@@ -65,7 +68,8 @@ int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs)
 	int failed = set_stages(json_object_get(plan, "stages"), jobs);
 	char of[24];
 
-	failed |= json_object_set_new(plan, "order", json_string(jobs->order == ORR_ORDER_GREEDY ? "greedy" : "strict"));
+	failed |= json_object_set_new(
+		plan, "order", json_string(jobs->order == ORR_ORDER_GREEDY ? "greedy" : "strict"));
 	if (jobs->stream) {
 		if (!stream && !(failed |= json_object_set_new(plan, "stream", json_object())))
 			stream = json_object_get(plan, "stream");
@@ -75,8 +79,9 @@ int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs)
 	}
 	orr_pipeline_fingerprint(p, of);
 	if (jobs->bound_ns > 0)
-		failed |= json_object_set_new(plan, "bound", json_pack("{s:I, s:s}", "ns", (json_int_t)jobs->bound_ns,
-		                                                       "of", of));
+		failed |= json_object_set_new(
+			plan, "bound",
+			json_pack("{s:I, s:s}", "ns", (json_int_t)jobs->bound_ns, "of", of));
 	return failed;
 }
 
@@ -84,7 +89,9 @@ int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs)
 
 static int refuse(const struct orr_plan_file *file, struct orr_error *err, const char *what)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: %s: plan again (`orrery plan -o`, `orrery simulate -o`)", file->path, what);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: %s: plan again (`orrery plan -o`, `orrery simulate -o`)", file->path,
+			what);
 }
 
 struct job {
@@ -118,44 +125,55 @@ static bool parse_job(const char *text, struct job *job)
 }
 
 /* n of a job, or its place where the file has none. */
-static int read_n(int64_t *n, const struct orr_plan_file *file, int w, const json_t *numbers, size_t i,
-                  struct orr_error *err)
+static int read_n(int64_t *n, const struct orr_plan_file *file, int w, const json_t *numbers,
+		  size_t i, struct orr_error *err)
 {
-	const json_t *item = json_array_get(numbers, i), *before = i ? json_array_get(numbers, i - 1) : NULL;
+	const json_t *item = json_array_get(numbers, i),
+		     *before = i ? json_array_get(numbers, i - 1) : NULL;
 
 	*n = (int64_t)i;
-	if (!numbers || i >= json_array_size(numbers)) /* then read_orders() refuses the job, or the list */
+	if (!numbers ||
+	    i >= json_array_size(numbers)) /* then read_orders() refuses the job, or the list */
 		return 0;
-	if (!json_is_integer(item) || (before && json_integer_value(item) <= json_integer_value(before)))
-		return orr_fail(err, ORR_E_INPUT, "%s: worker %d, n %zu: give ascending numbers, or take n out of the file",
-		                file->path, w, i);
+	if (!json_is_integer(item) ||
+	    (before && json_integer_value(item) <= json_integer_value(before)))
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: worker %d, n %zu: give ascending numbers, or take n out of the file",
+			file->path, w, i);
 	*n = json_integer_value(item);
 	return 0;
 }
 
 /* Every job exactly once; a table's compute holds the worker + 1 until then. */
-static int read_worker(struct orr_plan_file *file, int w, const json_t *order, const json_t *numbers,
-                       struct orr_error *err)
+static int read_worker(struct orr_plan_file *file, int w, const json_t *order,
+		       const json_t *numbers, struct orr_error *err)
 {
 	struct orr_table *t = file->table;
 	int n_passes = t->split_backward ? 3 : 2, code;
 	json_t *item;
 	size_t i;
 
-	json_array_foreach(order, i, item) {
+	json_array_foreach(order, i, item)
+	{
 		const char *text = json_string_value(item);
 		struct job job;
 		int j;
 
-		if (!text || !parse_job(text, &job) || job.s >= t->n_stages || job.b >= t->n_microbatches ||
-		    (int)job.d >= n_passes || job.owner >= t->n_workers)
-			return orr_fail(err, ORR_E_INPUT, "%s: worker %d, job %zu: '%.20s' is no job of %d stages and %d "
-			                "microbatches: write such as 0F0", file->path, w, i, text ? text : "", t->n_stages,
-			                t->n_microbatches);
+		if (!text || !parse_job(text, &job) || job.s >= t->n_stages ||
+		    job.b >= t->n_microbatches || (int)job.d >= n_passes ||
+		    job.owner >= t->n_workers)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: worker %d, job %zu: '%.20s' is no job of %d stages and %d "
+				"microbatches: write such as 0F0",
+				file->path, w, i, text ? text : "", t->n_stages, t->n_microbatches);
 		j = (job.b * t->n_stages + job.s) * n_passes + (int)job.d;
 		if (t->compute[j])
-			return orr_fail(err, ORR_E_INPUT, "%s: worker %d: %s is there twice, on worker %d too: take one out",
-			                file->path, w, text, t->compute[j] - 1);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: worker %d: %s is there twice, on worker %d too: take one out",
+				file->path, w, text, t->compute[j] - 1);
 		t->compute[j] = w + 1;
 		if (t->weights)
 			t->weights[j] = job.owner < 0 ? w : job.owner;
@@ -171,10 +189,12 @@ static bool have_letter(const json_t *workers, char letter)
 	json_t *worker, *item;
 	size_t w, i;
 
-	json_array_foreach(workers, w, worker) {
+	json_array_foreach(workers, w, worker)
+	{
 		const json_t *order = json_object_get(worker, "order");
 
-		json_array_foreach(order, i, item) {
+		json_array_foreach(order, i, item)
+		{
 			if (json_is_string(item) && strchr(json_string_value(item), letter))
 				return true;
 		}
@@ -182,7 +202,8 @@ static bool have_letter(const json_t *workers, char letter)
 	return false;
 }
 
-static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches, struct orr_error *err)
+static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches,
+		       struct orr_error *err)
 {
 	bool split = have_letter(workers, 'W');
 	int n_passes = split ? 3 : 2, n_jobs = file->n_stages * n_microbatches * n_passes, code;
@@ -190,14 +211,17 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 	json_t *worker;
 	size_t w;
 
-	if ((code = orr_table_create(&file->table, file->path, file->n_stages, (int)json_array_size(workers),
-	                             n_microbatches, split, err)))
+	if ((code = orr_table_create(&file->table, file->path, file->n_stages,
+				     (int)json_array_size(workers), n_microbatches, split, err)))
 		return code;
 	t = file->table;
-	if (have_letter(workers, '@') && !(t->weights = calloc((size_t)n_jobs, sizeof(*t->weights))))
+	if (have_letter(workers, '@') &&
+	    !(t->weights = calloc((size_t)n_jobs, sizeof(*t->weights))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d jobs", file->path, n_jobs);
-	json_array_foreach(workers, w, worker) {
-		const json_t *order = json_object_get(worker, "order"), *n = json_object_get(worker, "n");
+	json_array_foreach(workers, w, worker)
+	{
+		const json_t *order = json_object_get(worker, "order"),
+			     *n = json_object_get(worker, "n");
 
 		if (!json_is_array(order))
 			return refuse(file, err, "a worker without an order");
@@ -208,12 +232,15 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 	}
 	for (int j = 0; j < n_jobs; j++) {
 		if (!t->compute[j])
-			return orr_fail(err, ORR_E_INPUT, "%s: no worker has job %d%c%d: put it into an order", file->path,
-			                j / n_passes % file->n_stages, orr_pass_letter((enum orr_pass)(j % n_passes)),
-			                j / n_passes / file->n_stages);
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: no worker has job %d%c%d: put it into an order",
+					file->path, j / n_passes % file->n_stages,
+					orr_pass_letter((enum orr_pass)(j % n_passes)),
+					j / n_passes / file->n_stages);
 		t->compute[j]--;
 	}
-	json_array_foreach(workers, w, worker) {
+	json_array_foreach(workers, w, worker)
+	{
 		const json_t *n = json_object_get(worker, "n");
 
 		if (n && json_array_size(n) != json_array_size(json_object_get(worker, "order")))
@@ -228,16 +255,21 @@ static int read_stages(struct orr_plan_file *file, struct orr_error *err)
 	json_t *stage;
 	size_t s, n = (size_t)file->n_stages;
 
-	json_array_foreach(file->stages, s, stage) {
-		const json_t *cap = json_object_get(stage, "in_flight"), *again = json_object_get(stage, "recompute");
+	json_array_foreach(file->stages, s, stage)
+	{
+		const json_t *cap = json_object_get(stage, "in_flight"),
+			     *again = json_object_get(stage, "recompute");
 
-		if (cap && (!json_is_integer(cap) || json_integer_value(cap) < 1 || json_integer_value(cap) > INT32_MAX))
+		if (cap && (!json_is_integer(cap) || json_integer_value(cap) < 1 ||
+			    json_integer_value(cap) > INT32_MAX))
 			return refuse(file, err, "in_flight: a number from 1 on");
 		if (again && !json_is_boolean(again))
 			return refuse(file, err, "recompute: true or false");
 		if ((cap && !t->cap && !(t->cap = calloc(n, sizeof(*t->cap)))) ||
-		    (json_is_true(again) && !t->recompute && !(t->recompute = calloc(n, sizeof(*t->recompute)))))
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d stages", file->path, file->n_stages);
+		    (json_is_true(again) && !t->recompute &&
+		     !(t->recompute = calloc(n, sizeof(*t->recompute)))))
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d stages", file->path,
+					file->n_stages);
 		if (cap)
 			t->cap[s] = (int)json_integer_value(cap);
 		if (json_is_true(again))
@@ -251,11 +283,13 @@ static int read_stages(struct orr_plan_file *file, struct orr_error *err)
 
 static int read_stream(struct orr_plan_file *file, const json_t *stream, struct orr_error *err)
 {
-	const json_t *period = json_object_get(stream, "period"), *accumulate = json_object_get(stream, "accumulate");
+	const json_t *period = json_object_get(stream, "period"),
+		     *accumulate = json_object_get(stream, "accumulate");
 	const char *sync = json_string_value(json_object_get(stream, "sync"));
 	struct orr_table *t = file->table;
 
-	if (!json_is_integer(period) || json_integer_value(period) < 1 || json_integer_value(period) > MOST_N)
+	if (!json_is_integer(period) || json_integer_value(period) < 1 ||
+	    json_integer_value(period) > MOST_N)
 		return refuse(file, err, "stream, period: a number from 1 on");
 	for (int j = 0; j < t->n_stages * t->n_microbatches * (t->split_backward ? 3 : 2); j++)
 		if (t->priority[j] < -MOST_N || t->priority[j] > MOST_N)
@@ -291,22 +325,26 @@ static int read_bound(struct orr_plan_file *file, const json_t *bound, struct or
 	if (!of || strlen(of) != 16 || !json_is_integer(ns) || json_integer_value(ns) < 1)
 		return refuse(file, err, "bound: ns, a number from 1 on, and of");
 	if (!has_one_worker_a_stage(file->table) || file->table->period)
-		return refuse(file, err, "bound: only where every stage has one worker, and without a stream");
+		return refuse(file, err,
+			      "bound: only where every stage has one worker, and without a stream");
 	file->table->proves = true;
 	file->bound_ns = json_integer_value(ns);
 	(void)snprintf(file->bound_of, sizeof(file->bound_of), "%s", of);
 	return 0;
 }
 
-int orr_plan_jobs_read(struct orr_plan_file *file, const json_t *json, int n_microbatches, struct orr_error *err)
+int orr_plan_jobs_read(struct orr_plan_file *file, const json_t *json, int n_microbatches,
+		       struct orr_error *err)
 {
-	const json_t *stream = json_object_get(json, "stream"), *bound = json_object_get(json, "bound");
+	const json_t *stream = json_object_get(json, "stream"),
+		     *bound = json_object_get(json, "bound");
 	const char *order = json_string_value(json_object_get(json, "order"));
 	int code = read_orders(file, json_object_get(json, "worker"), n_microbatches, err);
 
 	if (code || (code = read_stages(file, err)))
 		return code;
-	if (json_object_get(json, "order") && (!order || (strcmp(order, "strict") && strcmp(order, "greedy"))))
+	if (json_object_get(json, "order") &&
+	    (!order || (strcmp(order, "strict") && strcmp(order, "greedy"))))
 		return refuse(file, err, "order: strict or greedy");
 	if (order && !strcmp(order, "greedy"))
 		file->table->order = ORR_ORDER_GREEDY;

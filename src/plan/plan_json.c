@@ -29,12 +29,15 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
 
 void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 {
-	uint64_t hash = mix(UINT64_C(14695981039346656037), &g->overhead_ns, sizeof(g->overhead_ns));
+	uint64_t hash =
+		mix(UINT64_C(14695981039346656037), &g->overhead_ns, sizeof(g->overhead_ns));
 
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
-		const int64_t numbers[] = {(int64_t)o->op, o->width, o->n_parameters, o->forward_ns, o->backward_ns,
-		                           o->weight_ns, o->update_ns, o->activation_bytes, o->stash_bytes, o->parameter_bytes};
+		const int64_t numbers[] = {
+			(int64_t)o->op, o->width,          o->n_parameters, o->forward_ns,
+			o->backward_ns, o->weight_ns,      o->update_ns,    o->activation_bytes,
+			o->stash_bytes, o->parameter_bytes};
 
 		hash = mix(hash, o->name, strlen(o->name) + 1);
 		hash = mix(hash, numbers, sizeof(numbers));
@@ -45,16 +48,16 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 
 static uint64_t mix_stage(uint64_t hash, const struct orr_stage *s)
 {
-	const int64_t numbers[] = {s->forward_ns, s->backward_ns, s->weight_ns, s->update_ns,
-	                           s->stash_bytes, s->input_bytes, s->parameter_bytes};
+	const int64_t numbers[] = {s->forward_ns,  s->backward_ns, s->weight_ns,      s->update_ns,
+				   s->stash_bytes, s->input_bytes, s->parameter_bytes};
 
 	return mix(hash, numbers, sizeof(numbers));
 }
 
 void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 {
-	const int64_t size[] = {p->n_stages, p->n_workers, p->n_microbatches, p->has_weight, p->overhead_ns,
-	                        p->latency_ns};
+	const int64_t size[] = {p->n_stages,   p->n_workers,   p->n_microbatches,
+				p->has_weight, p->overhead_ns, p->latency_ns};
 	uint64_t hash = mix(UINT64_C(14695981039346656037), size, sizeof(size));
 
 	hash = mix(hash, &p->bandwidth_bytes_per_s, sizeof(p->bandwidth_bytes_per_s));
@@ -74,22 +77,25 @@ static json_t *stage_json(const struct orr_plan *plan, int s)
 
 	for (int i = 0; i < plan->graph->n_operators; i++)
 		if (plan->pipeline->stage_of[i] == s)
-			json_array_append_new(operators, json_string(plan->graph->operators[i].name));
+			json_array_append_new(operators,
+					      json_string(plan->graph->operators[i].name));
 	for (int i = 0; i < plan->replicas[s]; i++)
 		json_array_append_new(workers, json_integer(plan->workers[plan->first[s] + i]));
-	return json_pack("{s:o, s:o, s:f, s:f, s:f}", "operators", operators, "workers", workers, "compute_seconds",
-	                 plan->costs[s].compute_s, "communication_seconds", plan->costs[s].communication_s,
-	                 "link_seconds", plan->costs[s].link_s);
+	return json_pack("{s:o, s:o, s:f, s:f, s:f}", "operators", operators, "workers", workers,
+			 "compute_seconds", plan->costs[s].compute_s, "communication_seconds",
+			 plan->costs[s].communication_s, "link_seconds", plan->costs[s].link_s);
 }
 
 static json_t *worker_json(const struct orr_plan *plan, int w)
 {
 	const struct orr_worker_figures *f = &plan->figures->worker[w];
 
-	json_t *json = json_pack("{s:f, s:f, s:i, s:I, s:I, s:I, s:I}", "busy", (double)f->busy_ns / 1e9, "idle",
-	                         (double)f->idle_ns / 1e9, "peak_stash", f->peak_stash, "peak_stash_bytes",
-	                         (json_int_t)f->peak_stash_bytes, "parameter_bytes", (json_int_t)f->parameter_bytes,
-	                         "optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes", (json_int_t)f->memory_bytes);
+	json_t *json = json_pack(
+		"{s:f, s:f, s:i, s:I, s:I, s:I, s:I}", "busy", (double)f->busy_ns / 1e9, "idle",
+		(double)f->idle_ns / 1e9, "peak_stash", f->peak_stash, "peak_stash_bytes",
+		(json_int_t)f->peak_stash_bytes, "parameter_bytes", (json_int_t)f->parameter_bytes,
+		"optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes",
+		(json_int_t)f->memory_bytes);
 
 	if (json && !orr_plan_order_json(json, plan->jobs, w))
 		return json;
@@ -102,8 +108,8 @@ json_t *orr_levels_json(const struct orr_levels *levels)
 	json_t *json = json_array();
 
 	for (int l = 0; l < levels->n; l++)
-		json_array_append_new(json, json_pack("{s:i, s:f}", "workers", levels->workers[l], "bandwidth",
-		                                      levels->bytes_per_s[l]));
+		json_array_append_new(json, json_pack("{s:i, s:f}", "workers", levels->workers[l],
+						      "bandwidth", levels->bytes_per_s[l]));
 	return json;
 }
 
@@ -111,9 +117,10 @@ static json_t *world_json(const struct orr_plan_world *world)
 {
 	if (!world->fits)
 		return json_null();
-	return json_pack("{s:i, s:f, s:f, s:I, s:i}", "stages", world->n_stages, "slowest_stage", world->slowest_s,
-	                 "makespan", (double)world->makespan_ns / 1e9, "memory_bytes",
-	                 (json_int_t)world->memory_bytes, "peak_stash", world->peak_stash);
+	return json_pack("{s:i, s:f, s:f, s:I, s:i}", "stages", world->n_stages, "slowest_stage",
+			 world->slowest_s, "makespan", (double)world->makespan_ns / 1e9,
+			 "memory_bytes", (json_int_t)world->memory_bytes, "peak_stash",
+			 world->peak_stash);
 }
 
 static json_t *periods_json(const struct orr_plan *plan, struct orr_error *err)
@@ -125,9 +132,11 @@ static json_t *periods_json(const struct orr_plan *plan, struct orr_error *err)
 	if (orr_plan_periods(plan, &points, &n, err))
 		n = 0;
 	for (int i = 0; i < n; i++)
-		json_array_append_new(json, json_pack("{s:f, s:i, s:I}", "period", (double)points[i].period_ns / 1e9,
-		                                      "in_flight", points[i].in_flight, "stash_bytes",
-		                                      (json_int_t)points[i].stash_bytes));
+		json_array_append_new(json,
+				      json_pack("{s:f, s:i, s:I}", "period",
+						(double)points[i].period_ns / 1e9, "in_flight",
+						points[i].in_flight, "stash_bytes",
+						(json_int_t)points[i].stash_bytes));
 	free(points);
 	return json;
 }
@@ -168,16 +177,23 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
 		return NULL;
 	}
-	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:b, s:f, s:s, s:f, s:f, s:i, s:i, s:b, s:b, s:o, s:o, s:f, s:o}",
-	                 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
-	                 (json_int_t)plan->options.samples, "microbatches", plan->pipeline->n_microbatches, "workers",
-	                 plan->pipeline->n_workers, "stages", stages, "slowest_stage", plan->slowest_s, "slowest_stage_proven", plan->fastest, "one_worker",
-	                 plan->one_worker_s, "schedule", plan->jobs->n_passes == 3 ? "search" : plan->in_pieces ? "pieces" : plan->side_by_side ? "side by side" : "chain", "makespan",
-	                 (double)plan->figures->makespan_ns / 1e9, "lower_bound",
-	                 (double)plan->figures->lower_bound_ns / 1e9, "in_flight", plan->in_flight, "idle_workers",
-	                 n_idle, "coarse", plan->coarse, "flattened", plan->flattened, "chain",
-	                 world_json(&plan->chain), "side_by_side", world_json(&plan->dag), "bandwidth",
-	                 plan->machine.bandwidth_bytes_per_s, "worker", workers);
+	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:b, s:f, s:s, s:f, s:f, s:i, s:i, "
+			 "s:b, s:b, s:o, s:o, s:f, s:o}",
+			 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
+			 (json_int_t)plan->options.samples, "microbatches",
+			 plan->pipeline->n_microbatches, "workers", plan->pipeline->n_workers,
+			 "stages", stages, "slowest_stage", plan->slowest_s, "slowest_stage_proven",
+			 plan->fastest, "one_worker", plan->one_worker_s, "schedule",
+			 plan->jobs->n_passes == 3 ? "search"
+			 : plan->in_pieces         ? "pieces"
+			 : plan->side_by_side      ? "side by side"
+						   : "chain",
+			 "makespan", (double)plan->figures->makespan_ns / 1e9, "lower_bound",
+			 (double)plan->figures->lower_bound_ns / 1e9, "in_flight", plan->in_flight,
+			 "idle_workers", n_idle, "coarse", plan->coarse, "flattened",
+			 plan->flattened, "chain", world_json(&plan->chain), "side_by_side",
+			 world_json(&plan->dag), "bandwidth", plan->machine.bandwidth_bytes_per_s,
+			 "worker", workers);
 	if (json && (plan->options.pieces || plan->in_pieces) &&
 	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
 	     json_object_set_new(json, "pieces_bound", json_real(plan->pieces_bound_s)) ||
@@ -185,7 +201,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
-	if (json && plan->machine.levels.n && json_object_set_new(json, "levels", orr_levels_json(&plan->machine.levels))) {
+	if (json && plan->machine.levels.n &&
+	    json_object_set_new(json, "levels", orr_levels_json(&plan->machine.levels))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -197,7 +214,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
-	if (json && embed && json_object_set_new(json, "text", orr_graph_text_json(plan->graph, err))) {
+	if (json && embed &&
+	    json_object_set_new(json, "text", orr_graph_text_json(plan->graph, err))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -210,14 +228,17 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 
 static int refuse(const struct orr_plan_file *file, struct orr_error *err, const char *what)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: %s: plan again (`orrery plan -o`)", file->path, what);
+	return orr_fail(err, ORR_E_INPUT, "%s: %s: plan again (`orrery plan -o`)", file->path,
+			what);
 }
 
 /* A stage's jobs are on the workers that it says it has. */
-static int check_stage(const struct orr_plan_file *file, int s, int *stage_of, struct orr_error *err)
+static int check_stage(const struct orr_plan_file *file, int s, int *stage_of,
+		       struct orr_error *err)
 {
 	const struct orr_table *t = file->table;
-	const json_t *stage = json_array_get(file->stages, (size_t)s), *workers = json_object_get(stage, "workers"), *item;
+	const json_t *stage = json_array_get(file->stages, (size_t)s),
+		     *workers = json_object_get(stage, "workers"), *item;
 	int n_passes = t->split_backward ? 3 : 2;
 	size_t i;
 
@@ -225,12 +246,15 @@ static int check_stage(const struct orr_plan_file *file, int s, int *stage_of, s
 		return refuse(file, err, "a stage without operators");
 	if (!json_array_size(workers))
 		return refuse(file, err, "a stage without workers");
-	json_array_foreach(workers, i, item) {
+	json_array_foreach(workers, i, item)
+	{
 		json_int_t w = json_is_integer(item) ? json_integer_value(item) : -1;
 
 		if (w < 0 || w >= t->n_workers || stage_of[w] == s + 1)
-			return orr_fail(err, ORR_E_INPUT, "%s: stage %d, workers: give every one once, as a number below %d",
-			                file->path, s, t->n_workers);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: stage %d, workers: give every one once, as a number below %d",
+				file->path, s, t->n_workers);
 		stage_of[w] = s + 1;
 	}
 	for (int b = 0; b < t->n_microbatches; b++)
@@ -238,15 +262,20 @@ static int check_stage(const struct orr_plan_file *file, int s, int *stage_of, s
 			int w = t->compute[(b * t->n_stages + s) * n_passes + d];
 
 			if (stage_of[w] != s + 1)
-				return orr_fail(err, ORR_E_INPUT, "%s: worker %d has job %d%c%d, and is not of the workers of stage "
-				                "%d: change one of them", file->path, w, s, orr_pass_letter((enum orr_pass)d), b, s);
+				return orr_fail(err, ORR_E_INPUT,
+						"%s: worker %d has job %d%c%d, and is not of the "
+						"workers of stage "
+						"%d: change one of them",
+						file->path, w, s, orr_pass_letter((enum orr_pass)d),
+						b, s);
 		}
 	return 0;
 }
 
 static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 {
-	int *stage_of = calloc((size_t)file->table->n_workers, sizeof(*stage_of)), code = 0; /* + 1 */
+	int *stage_of = calloc((size_t)file->table->n_workers, sizeof(*stage_of)),
+	    code = 0; /* + 1 */
 
 	if (!stage_of)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
@@ -265,24 +294,29 @@ static int read_levels(struct orr_plan_file *file, const json_t *json, struct or
 
 	if (json && (!json_is_array(json) || json_array_size(json) > ORR_MOST_LEVELS))
 		return refuse(file, err, "levels: no list of at most 4");
-	json_array_foreach(json, l, item) {
+	json_array_foreach(json, l, item)
+	{
 		json_int_t workers = json_integer_value(json_object_get(item, "workers"));
 		const json_t *bandwidth = json_object_get(item, "bandwidth");
 
-		if (workers < 1 || workers > 4096 || !json_is_number(bandwidth) || json_number_value(bandwidth) < 0)
+		if (workers < 1 || workers > 4096 || !json_is_number(bandwidth) ||
+		    json_number_value(bandwidth) < 0)
 			return refuse(file, err, "levels: each has workers and a bandwidth");
 		file->levels.workers[l] = (int)workers;
 		file->levels.bytes_per_s[l] = json_number_value(bandwidth);
 		n_workers *= workers;
 	}
 	file->levels.n = (int)json_array_size(json);
-	return !json || n_workers == file->table->n_workers ? 0 : refuse(file, err, "levels: of another number of workers");
+	return !json || n_workers == file->table->n_workers
+		       ? 0
+		       : refuse(file, err, "levels: of another number of workers");
 }
 
 /* What simulate's options were, where the file says it. */
 static int read_options(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
-	const json_t *latency = json_object_get(json, "latency"), *flops = json_object_get(json, "flops");
+	const json_t *latency = json_object_get(json, "latency"),
+		     *flops = json_object_get(json, "flops");
 	const json_t *batch = json_object_get(json, "batch");
 	double latency_s = json_number_value(latency), flops_per_s = json_number_value(flops);
 	json_int_t n = json_integer_value(batch), m = file->table->n_microbatches;
@@ -291,7 +325,8 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 		return refuse(file, err, "latency: no seconds");
 	if (flops && (!json_is_number(flops) || !(flops_per_s >= 1 && flops_per_s <= 1e24)))
 		return refuse(file, err, "flops: no FLOP per second");
-	if (batch && (!json_is_integer(batch) || n < 1 || n > 1 << 30 || (n + m - 1) / m != file->samples))
+	if (batch &&
+	    (!json_is_integer(batch) || n < 1 || n > 1 << 30 || (n + m - 1) / m != file->samples))
 		return refuse(file, err, "batch: not that of its samples and microbatches");
 	file->latency_ns = llround(latency_s * 1e9);
 	file->flops_per_s = flops_per_s;
@@ -302,36 +337,45 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 /* Of older plans, AdamW in FP32. */
 static int read_numerics(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
-	const json_t *optimizer = json_object_get(json, "optimizer"), *precision = json_object_get(json, "precision");
+	const json_t *optimizer = json_object_get(json, "optimizer"),
+		     *precision = json_object_get(json, "precision");
 	struct orr_error why;
 
 	if ((optimizer && !json_is_string(optimizer)) || (precision && !json_is_string(precision)))
 		return refuse(file, err, "optimizer, precision: no names");
-	if ((optimizer && orr_optimizer_parse(&file->numerics.optimizer, json_string_value(optimizer), "optimizer", &why)) ||
-	    (precision && orr_precision_parse(&file->numerics.precision, json_string_value(precision), "precision", &why)))
+	if ((optimizer && orr_optimizer_parse(&file->numerics.optimizer,
+					      json_string_value(optimizer), "optimizer", &why)) ||
+	    (precision && orr_precision_parse(&file->numerics.precision,
+					      json_string_value(precision), "precision", &why)))
 		return refuse(file, err, why.msg);
 	return 0;
 }
 
 static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
-	const json_t *workers = json_object_get(json, "worker"), *text = json_object_get(json, "text");
-	const json_t *samples = json_object_get(json, "samples"), *bandwidth = json_object_get(json, "bandwidth");
+	const json_t *workers = json_object_get(json, "worker"),
+		     *text = json_object_get(json, "text");
+	const json_t *samples = json_object_get(json, "samples"),
+		     *bandwidth = json_object_get(json, "bandwidth");
 	const char *graph = json_string_value(json_object_get(json, "graph"));
 	const char *fingerprint = json_string_value(json_object_get(json, "fingerprint"));
 	json_int_t microbatches = json_integer_value(json_object_get(json, "microbatches"));
 	int code;
 
 	file->stages = json_incref(json_object_get(json, "stages"));
-	if (!json_is_array(file->stages) || !json_array_size(file->stages) || json_array_size(file->stages) > 1000000)
+	if (!json_is_array(file->stages) || !json_array_size(file->stages) ||
+	    json_array_size(file->stages) > 1000000)
 		return refuse(file, err, "no stages in it");
-	if (!json_is_array(workers) || !json_array_size(workers) || json_array_size(workers) > 1000000)
+	if (!json_is_array(workers) || !json_array_size(workers) ||
+	    json_array_size(workers) > 1000000)
 		return refuse(file, err, "no workers in it");
 	if (!graph || !fingerprint || strlen(fingerprint) != 16)
 		return refuse(file, err, "it does not say which graph it is for");
-	if (microbatches < 1 || microbatches > INT32_MAX / 3 / (json_int_t)json_array_size(file->stages))
+	if (microbatches < 1 ||
+	    microbatches > INT32_MAX / 3 / (json_int_t)json_array_size(file->stages))
 		return refuse(file, err, "microbatches out of range");
-	if (!json_is_integer(samples) || json_integer_value(samples) < 1 || json_integer_value(samples) > INT32_MAX)
+	if (!json_is_integer(samples) || json_integer_value(samples) < 1 ||
+	    json_integer_value(samples) > INT32_MAX)
 		return refuse(file, err, "samples: no number of samples of a microbatch");
 	if (!json_is_number(bandwidth) || json_number_value(bandwidth) < 0)
 		return refuse(file, err, "bandwidth: no bytes per second (0: free links)");
@@ -341,12 +385,13 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	file->samples = json_integer_value(samples);
 	file->bandwidth_bytes_per_s = json_number_value(bandwidth);
 	(void)snprintf(file->fingerprint, sizeof(file->fingerprint), "%s", fingerprint);
-	if (!(file->graph = strdup(graph)) || (text && !(file->text = strdup(json_string_value(text)))))
+	if (!(file->graph = strdup(graph)) ||
+	    (text && !(file->text = strdup(json_string_value(text)))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 	if ((code = read_numerics(file, json, err)))
 		return code;
-	if ((code = orr_plan_jobs_read(file, json, (int)microbatches, err)) || (code = read_options(file, json, err)) ||
-	    (code = check_stages(file, err)))
+	if ((code = orr_plan_jobs_read(file, json, (int)microbatches, err)) ||
+	    (code = read_options(file, json, err)) || (code = check_stages(file, err)))
 		return code;
 	return read_levels(file, json_object_get(json, "levels"), err);
 }
@@ -363,8 +408,10 @@ int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_
 		goto out;
 	}
 	if (!(json = json_load_file(path, JSON_REJECT_DUPLICATES, &why))) {
-		code = why.line > 0 ? orr_fail(err, ORR_E_INPUT, "%s:%d: no plan: %.160s", path, why.line, why.text)
-		                    : orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %.160s", path, why.text);
+		code = why.line > 0 ? orr_fail(err, ORR_E_INPUT, "%s:%d: no plan: %.160s", path,
+					       why.line, why.text)
+				    : orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %.160s", path,
+					       why.text);
 		goto out;
 	}
 	if ((code = read_plan(file, json, err)))
@@ -398,7 +445,7 @@ static int find_operator(const struct orr_graph *g, const char *name)
 }
 
 int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_graph *g, int *stage_of,
-                         struct orr_error *err)
+			 struct orr_error *err)
 {
 	char fingerprint[24];
 	json_t *stage, *name;
@@ -406,43 +453,56 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 
 	orr_graph_fingerprint(g, fingerprint);
 	if (strcmp(fingerprint, file->fingerprint))
-		return orr_fail(err, ORR_E_INPUT, "%s: %s is not the graph that was planned, or changed since: plan again "
-		                "(`orrery plan`)", file->path, g->name);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: %s is not the graph that was planned, or changed since: plan again "
+			"(`orrery plan`)",
+			file->path, g->name);
 	for (int i = 0; i < g->n_operators; i++)
 		stage_of[i] = -1;
-	json_array_foreach(file->stages, s, stage) {
+	json_array_foreach(file->stages, s, stage)
+	{
 		const json_t *operators = json_object_get(stage, "operators");
 
-		json_array_foreach(operators, k, name) {
+		json_array_foreach(operators, k, name)
+		{
 			int i = find_operator(g, json_string_value(name));
 
 			if (i < 0 || stage_of[i] >= 0)
-				return orr_fail(err, ORR_E_INPUT, "%s: stage %zu: operator '%.60s' is %s: give every operator "
-				                "one stage", file->path, s, json_is_string(name) ? json_string_value(name) : "",
-				                i < 0 ? "none of the graph's" : "there twice");
+				return orr_fail(err, ORR_E_INPUT,
+						"%s: stage %zu: operator '%.60s' is %s: give every "
+						"operator "
+						"one stage",
+						file->path, s,
+						json_is_string(name) ? json_string_value(name) : "",
+						i < 0 ? "none of the graph's" : "there twice");
 			stage_of[i] = (int)s;
 		}
 	}
 	for (int i = 0; i < g->n_operators; i++)
 		if (stage_of[i] < 0 && g->operators[i].op != ORR_OP_INPUT)
-			return orr_fail(err, ORR_E_INPUT, "%s: operator %s has no stage: give it one", file->path,
-			                g->operators[i].name);
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: operator %s has no stage: give it one", file->path,
+					g->operators[i].name);
 	return 0;
 }
 
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s)
 {
-	return (int)json_array_size(json_object_get(json_array_get(file->stages, (size_t)s), "workers"));
+	return (int)json_array_size(
+		json_object_get(json_array_get(file->stages, (size_t)s), "workers"));
 }
 
-int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_microbatches, struct orr_error *err)
+int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_microbatches,
+			struct orr_error *err)
 {
 	int *home = calloc((size_t)file->n_stages * (size_t)n_microbatches, sizeof(*home));
 
 	if (!home)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", file->path);
 	for (int s = 0; s < file->n_stages; s++) {
-		const json_t *workers = json_object_get(json_array_get(file->stages, (size_t)s), "workers");
+		const json_t *workers =
+			json_object_get(json_array_get(file->stages, (size_t)s), "workers");
 		size_t n = json_array_size(workers);
 
 		for (int b = 0; b < n_microbatches; b++)

@@ -1,5 +1,5 @@
-/* A plan's stages in the numbers that every other command would give them. The searches need numbers of their own:
- * chains of cuts, branches, pieces. */
+/* A plan's stages in the numbers that every other command would give them. The searches need
+ * numbers of their own: chains of cuts, branches, pieces. */
 #include "plan_draft.h"
 
 #include <stdlib.h>
@@ -41,10 +41,12 @@ static int find_numbers(int *stage_of, int *old, const struct orr_plan *plan, st
 }
 
 /* The order of the same jobs. */
-static int move_table(struct orr_table **out, const struct orr_table *t, const int *old, struct orr_error *err)
+static int move_table(struct orr_table **out, const struct orr_table *t, const int *old,
+		      struct orr_error *err)
 {
 	int n_passes = t->split_backward ? 3 : 2;
-	int code = orr_table_create(out, t->name, t->n_stages, t->n_workers, t->n_microbatches, t->split_backward, err);
+	int code = orr_table_create(out, t->name, t->n_stages, t->n_workers, t->n_microbatches,
+				    t->split_backward, err);
 
 	if (code)
 		return code;
@@ -72,8 +74,8 @@ static void move_stages(struct orr_plan *now, const struct orr_plan *plan, const
 	}
 }
 
-static int build(struct orr_plan *now, const struct orr_plan *plan, const int *stage_of, const int *old,
-                 struct orr_error *err)
+static int build(struct orr_plan *now, const struct orr_plan *plan, const int *stage_of,
+		 const int *old, struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
 	struct orr_schedule schedule;
@@ -83,11 +85,12 @@ static int build(struct orr_plan *now, const struct orr_plan *plan, const int *s
 	for (size_t s = 0; s < n; s++)
 		n_replicas += (size_t)plan->replicas[s];
 	if (!(now->first = calloc(n, sizeof(int))) || !(now->replicas = calloc(n, sizeof(int))) ||
-	    !(now->workers = calloc(n_replicas, sizeof(int))) || !(now->costs = calloc(n, sizeof(*now->costs))))
+	    !(now->workers = calloc(n_replicas, sizeof(int))) ||
+	    !(now->costs = calloc(n, sizeof(*now->costs))))
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 	move_stages(now, plan, old);
-	if ((code = orr_partition_as(&now->pipeline, plan->graph, &plan->machine, stage_of, p->n_stages,
-	                             plan->options.samples, err)) ||
+	if ((code = orr_partition_as(&now->pipeline, plan->graph, &plan->machine, stage_of,
+				     p->n_stages, plan->options.samples, err)) ||
 	    (code = orr_pipeline_set_step(now->pipeline, p->n_workers, p->n_microbatches, err)) ||
 	    (code = move_table(&now->table, plan->table, old, err)))
 		return code;

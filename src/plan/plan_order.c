@@ -28,21 +28,25 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 }
 
 /* Stages of one worker that come out alike go along the stages, and back. */
-static int64_t by_depth(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t by_depth(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	int depth = p->stages[s].depth;
 
 	(void)data;
 	return d == ORR_PASS_F ? (2 * (int64_t)b + p->depth - depth) * 2 * p->n_stages + s
-	                       : (2 * (int64_t)b + p->depth + depth - 1) * 2 * p->n_stages + 2 * p->n_stages - 1 - s;
+			       : (2 * (int64_t)b + p->depth + depth - 1) * 2 * p->n_stages +
+					 2 * p->n_stages - 1 - s;
 }
 
-static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			      const void *data)
 {
 	int64_t n = (int64_t)b * p->n_stages;
 
 	(void)data;
-	return d == ORR_PASS_F ? (int64_t)p->n_stages * p->n_microbatches + n + s : n + p->n_stages - 1 - s;
+	return d == ORR_PASS_F ? (int64_t)p->n_stages * p->n_microbatches + n + s
+			       : n + p->n_stages - 1 - s;
 }
 
 void orr_placement_cap(struct orr_placement *x, const struct orr_pipeline *p)
@@ -69,37 +73,46 @@ void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, in
 		for (int t = 0; t < p->n_stages; t++) { /* of one worker */
 			if (x->workers[x->first[t]] != x->workers[x->first[s]])
 				continue;
-			fixed += orr_parameters_kept(&p->numerics, p->stages[t].parameter_bytes, x->replicas[t]);
+			fixed += orr_parameters_kept(&p->numerics, p->stages[t].parameter_bytes,
+						     x->replicas[t]);
 			stash += p->stages[t].stash_bytes;
-			wanted += p->stages[t].stash_bytes * ((x->cap[t] + x->replicas[t] - 1) / x->replicas[t]);
+			wanted += p->stages[t].stash_bytes *
+				  ((x->cap[t] + x->replicas[t] - 1) / x->replicas[t]);
 		}
-		x->wanted_bytes = fixed + wanted > x->wanted_bytes ? fixed + wanted : x->wanted_bytes;
+		x->wanted_bytes =
+			fixed + wanted > x->wanted_bytes ? fixed + wanted : x->wanted_bytes;
 		room = stash > 0 ? (memory_bytes - fixed) / stash : p->n_microbatches;
 		room = room < 1 ? 1 : room;
-		if (fixed + wanted <= memory_bytes || room >= (x->cap[s] + x->replicas[s] - 1) / x->replicas[s])
+		if (fixed + wanted <= memory_bytes ||
+		    room >= (x->cap[s] + x->replicas[s] - 1) / x->replicas[s])
 			continue;
 		x->cap[s] = (int)room * x->replicas[s];
 		x->tight = true;
 	}
 }
 
-/* Freeze the order in which a worker started its jobs. Where several start at once, all but the last take no
- * time: forwards go first, each along the stages and then back. */
+/* Freeze the order in which a worker started its jobs. Where several start at once, all but the
+ * last take no time: forwards go first, each along the stages and then back. */
 static int freeze(struct orr_table **out, const struct orr_timeline *t, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_keyed *by_start = calloc((size_t)jobs->n_jobs + 1, sizeof(*by_start));
-	int code = by_start ? 0 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d jobs", jobs->n_jobs);
+	int code =
+		by_start ? 0
+			 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d jobs", jobs->n_jobs);
 
-	if (code || (code = orr_table_create(out, "plan", p->n_stages, p->n_workers, p->n_microbatches, false, err)))
+	if (code || (code = orr_table_create(out, "plan", p->n_stages, p->n_workers,
+					     p->n_microbatches, false, err)))
 		goto out;
 	for (int pass = 0, i = 0; pass < 2; pass++)
 		for (int b = 0; b < p->n_microbatches; b++)
 			for (int k = 0; k < p->n_stages; k++, i++) {
-				int j = orr_jobs_index(jobs, pass ? p->n_stages - 1 - k : k, b, (enum orr_pass)pass);
+				int j = orr_jobs_index(jobs, pass ? p->n_stages - 1 - k : k, b,
+						       (enum orr_pass)pass);
 
-				by_start[i] = (struct orr_keyed){t->start_ns[j] * 2 + (t->end_ns[j] > t->start_ns[j]), j};
+				by_start[i] = (struct orr_keyed){
+					t->start_ns[j] * 2 + (t->end_ns[j] > t->start_ns[j]), j};
 			}
 	if ((code = orr_sort(by_start, jobs->n_jobs, err)))
 		goto out;
@@ -113,8 +126,9 @@ out:
 }
 
 /* How a schedule does: its makespan, then its largest peak. */
-static int try_schedule(struct orr_table **best, int64_t least[2], const struct orr_schedule *schedule,
-                        const struct orr_pipeline *p, const struct orr_machine *machine, struct orr_error *err)
+static int try_schedule(struct orr_table **best, int64_t least[2],
+			const struct orr_schedule *schedule, const struct orr_pipeline *p,
+			const struct orr_machine *machine, struct orr_error *err)
 {
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *t = NULL;
@@ -123,12 +137,14 @@ static int try_schedule(struct orr_table **best, int64_t least[2], const struct 
 	int64_t peak = 0;
 	int code;
 
-	if ((code = orr_jobs_create(&jobs, p, schedule, err)) || (code = orr_simulate(&t, jobs, machine, err)) ||
+	if ((code = orr_jobs_create(&jobs, p, schedule, err)) ||
+	    (code = orr_simulate(&t, jobs, machine, err)) ||
 	    (code = orr_figures_create(&f, t, err)))
 		goto out;
 	for (int w = 0; w < f->n_workers; w++)
 		peak = f->worker[w].memory_bytes > peak ? f->worker[w].memory_bytes : peak;
-	if (*best && (f->makespan_ns > least[0] || (f->makespan_ns == least[0] && peak >= least[1])))
+	if (*best &&
+	    (f->makespan_ns > least[0] || (f->makespan_ns == least[0] && peak >= least[1])))
 		goto out;
 	if ((code = freeze(&table, t, err)))
 		goto out;
@@ -145,13 +161,23 @@ out:
 	return code;
 }
 
-int orr_placement_order(struct orr_table **out, const struct orr_placement *x, const struct orr_pipeline *p,
-                        const struct orr_machine *machine, int64_t *makespan_ns, struct orr_error *err)
+int orr_placement_order(struct orr_table **out, const struct orr_placement *x,
+			const struct orr_pipeline *p, const struct orr_machine *machine,
+			int64_t *makespan_ns, struct orr_error *err)
 {
-	struct orr_schedule closed = {.name = "1f1b", .summary = "", .order = ORR_ORDER_STRICT, .compute = compute,
-	                              .priority = by_depth, .data = x};
-	struct orr_schedule greedy = {.name = "1f1b-rr", .summary = "", .order = ORR_ORDER_GREEDY, .compute = compute,
-	                              .priority = backward_first, .in_flight = in_flight, .data = x};
+	struct orr_schedule closed = {.name = "1f1b",
+				      .summary = "",
+				      .order = ORR_ORDER_STRICT,
+				      .compute = compute,
+				      .priority = by_depth,
+				      .data = x};
+	struct orr_schedule greedy = {.name = "1f1b-rr",
+				      .summary = "",
+				      .order = ORR_ORDER_GREEDY,
+				      .compute = compute,
+				      .priority = backward_first,
+				      .in_flight = in_flight,
+				      .data = x};
 	struct orr_table *best = NULL;
 	int64_t least[2] = {INT64_MAX, INT64_MAX};
 	int code;
@@ -166,7 +192,8 @@ int orr_placement_order(struct orr_table **out, const struct orr_placement *x, c
 	return 0;
 }
 
-int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p, struct orr_error *err)
+int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p,
+			 struct orr_error *err)
 {
 	struct orr_stage *stages = calloc((size_t)p->n_stages, sizeof(*stages));
 	struct orr_edge *edges = calloc((size_t)(p->n_edges + p->n_stages), sizeof(*edges));

@@ -15,8 +15,8 @@
 
 struct pieces {
 	const struct orr_graph *g;
-	struct orr_stage *costs; /* [n_operators] */
-	int *layer, *of;         /* operator -> layer, or -1: free; layer -> operator */
+	struct orr_stage *costs;  /* [n_operators] */
+	int *layer, *of;          /* operator -> layer, or -1: free; layer -> operator */
 	int64_t *work_ns, *bytes; /* [n_layers] */
 	int n_layers;
 	int *worker; /* [n_layers] */
@@ -34,8 +34,9 @@ static void pieces_fini(struct pieces *x)
 	free(x->left);
 }
 
-static int pieces_init(struct pieces *x, const struct orr_graph *g, const struct orr_plan_options *o,
-                       const struct orr_machine *machine, int in_flight, struct orr_error *err)
+static int pieces_init(struct pieces *x, const struct orr_graph *g,
+		       const struct orr_plan_options *o, const struct orr_machine *machine,
+		       int in_flight, struct orr_error *err)
 {
 	size_t n = (size_t)g->n_operators + 1;
 
@@ -48,7 +49,8 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g, const struct
 	x->worker = calloc(n, sizeof(*x->worker));
 	x->left = calloc(n, sizeof(*x->left));
 	if (!x->costs || !x->layer || !x->of || !x->work_ns || !x->bytes || !x->worker || !x->left)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", g->n_operators);
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
+				g->n_operators);
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_stage *c = &x->costs[i];
 
@@ -60,9 +62,9 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g, const struct
 		x->layer[i] = x->n_layers;
 		x->of[x->n_layers] = i;
 		x->work_ns[x->n_layers] = c->forward_ns + c->backward_ns + c->weight_ns +
-		                          c->update_ns / o->n_microbatches;
+					  c->update_ns / o->n_microbatches;
 		x->bytes[x->n_layers++] = orr_parameters_kept(&o->numerics, c->parameter_bytes, 1) +
-		                          c->stash_bytes * in_flight;
+					  c->stash_bytes * in_flight;
 	}
 	return 0;
 }
@@ -75,8 +77,10 @@ static bool are_linked(const struct orr_graph *g, int before, int after)
 	return false;
 }
 
-/* Move layers to a neighbour's worker where that needs no more than the period and the memory: fewer pieces. */
-static void join(struct pieces *x, int n_workers, int64_t period_ns, int64_t memory_bytes, int64_t *load, int64_t *held)
+/* Move layers to a neighbour's worker where that needs no more than the period and the memory:
+ * fewer pieces. */
+static void join(struct pieces *x, int n_workers, int64_t period_ns, int64_t memory_bytes,
+		 int64_t *load, int64_t *held)
 {
 	bool moved = true;
 
@@ -92,7 +96,8 @@ static void join(struct pieces *x, int n_workers, int64_t period_ns, int64_t mem
 			int here = x->worker[l], to = -1, ties = 0, kept = 0;
 
 			for (int k = 0; k < x->n_layers; k++) {
-				if (!are_linked(x->g, x->of[k], x->of[l]) && !are_linked(x->g, x->of[l], x->of[k]))
+				if (!are_linked(x->g, x->of[k], x->of[l]) &&
+				    !are_linked(x->g, x->of[l], x->of[k]))
 					continue;
 				kept += x->worker[k] == here;
 				if (x->worker[k] != here) {
@@ -160,7 +165,8 @@ static bool has_pins(const struct orr_graph *g)
 }
 
 /* Fill d->worker: a stage is a layer. */
-static int share(struct orr_plan_draft *d, const struct orr_pipeline *p, int n_workers, struct orr_error *err)
+static int share(struct orr_plan_draft *d, const struct orr_pipeline *p, int n_workers,
+		 struct orr_error *err)
 {
 	int64_t *work_ns = calloc((size_t)p->n_stages, sizeof(*work_ns));
 	struct orr_layers layers = {p->n_stages, work_ns, NULL};
@@ -172,19 +178,21 @@ static int share(struct orr_plan_draft *d, const struct orr_pipeline *p, int n_w
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 	}
 	for (int s = 0; s < p->n_stages; s++)
-		work_ns[s] = p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
+		work_ns[s] =
+			p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
 	if (p->n_stages <= n_workers)
 		for (int s = 0; s < p->n_stages; s++)
 			d->worker[s] = s;
-	code = p->n_stages <= n_workers
-	               ? 0
-	               : orr_allocate_any(&found, d->worker, &layers, n_workers, 0, MOST_STEPS, err);
+	code = p->n_stages <= n_workers ? 0
+					: orr_allocate_any(&found, d->worker, &layers, n_workers, 0,
+							   MOST_STEPS, err);
 	free(work_ns);
 	return code;
 }
 
-int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                        const struct orr_machine *machine, struct orr_error *err)
+int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
+			const struct orr_plan_options *o, const struct orr_machine *machine,
+			struct orr_error *err)
 {
 	struct orr_pipeline *p = NULL;
 	int code;
@@ -194,13 +202,15 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g, con
 		return 0;
 	if ((code = orr_partition(&p, g, machine, 0, o->samples, err)))
 		return code;
-	if ((code = orr_plan_draft_init(d, g, p->n_stages, err)) || (code = share(d, p, machine->n_workers, err)))
+	if ((code = orr_plan_draft_init(d, g, p->n_stages, err)) ||
+	    (code = share(d, p, machine->n_workers, err)))
 		goto out;
 	for (int i = 0; i < g->n_operators; i++)
 		d->stage_of[i] = p->stage_of[i];
 	for (int s = 0; s < p->n_stages; s++)
 		d->replicas[s] = 1;
-	if (p->n_stages <= machine->n_workers) { /* no pieces: as a chain and side by side, in their order */
+	if (p->n_stages <=
+	    machine->n_workers) { /* no pieces: as a chain and side by side, in their order */
 		free(d->worker);
 		d->worker = NULL;
 	}
@@ -211,8 +221,9 @@ out:
 	return code;
 }
 
-int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, const struct orr_plan_options *o,
-                          const struct orr_machine *machine, int in_flight, double *bound_s, struct orr_error *err)
+int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
+			  const struct orr_plan_options *o, const struct orr_machine *machine,
+			  int in_flight, double *bound_s, struct orr_error *err)
 {
 	int n_workers = machine->n_workers, code;
 	int64_t *sums = calloc(2 * (size_t)n_workers, sizeof(*sums));
@@ -228,10 +239,12 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g, c
 	if ((code = pieces_init(&x, g, o, machine, in_flight, err)))
 		goto out;
 	layers = (struct orr_layers){x.n_layers, x.work_ns, x.bytes};
-	if ((code = orr_allocate_any(&found, x.worker, &layers, n_workers, o->memory_bytes, MOST_STEPS, err)))
+	if ((code = orr_allocate_any(&found, x.worker, &layers, n_workers, o->memory_bytes,
+				     MOST_STEPS, err)))
 		goto out;
 	/* a memory limit is one of in_flight microbatches here, and another one elsewhere */
-	*bound_s = (double)(found.proven && !o->memory_bytes ? found.period_ns : found.bound_ns) / 1e9;
+	*bound_s =
+		(double)(found.proven && !o->memory_bytes ? found.period_ns : found.bound_ns) / 1e9;
 	if (found.period_ns < 0)
 		goto out;
 	join(&x, n_workers, found.period_ns, o->memory_bytes, sums, sums + n_workers);

@@ -1,4 +1,5 @@
-/* The stages of a plan, and who computes them, as they are: the shortest order that a search finds. */
+/* The stages of a plan, and who computes them, as they are: the shortest order that a search finds.
+ */
 #include "orrery/plan.h"
 
 #include <stdlib.h>
@@ -15,8 +16,10 @@
 
 #define EFFORT 8 /* million jobs timed, as the schedule auto does */
 
-/* What is left for stashes on each worker: of --memory, or of what the plan needs on its fullest worker. */
-static int find_room(struct orr_search_options *o, int64_t *room, const struct orr_plan *plan, struct orr_error *err)
+/* What is left for stashes on each worker: of --memory, or of what the plan needs on its fullest
+ * worker. */
+static int find_room(struct orr_search_options *o, int64_t *room, const struct orr_plan *plan,
+		     struct orr_error *err)
 {
 	const struct orr_figures *f = plan->figures;
 	int64_t limit = plan->options.memory_bytes, stashes = 0;
@@ -25,7 +28,8 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 		stashes += f->worker[w].peak_stash_bytes;
 	if (!limit && !stashes) { /* a study without sizes: stashes are counted */
 		for (int w = 0; w < f->n_workers; w++)
-			o->stashes = f->worker[w].peak_stash > o->stashes ? f->worker[w].peak_stash : o->stashes;
+			o->stashes = f->worker[w].peak_stash > o->stashes ? f->worker[w].peak_stash
+									  : o->stashes;
 		return 0;
 	}
 	for (int w = 0; w < f->n_workers && !plan->options.memory_bytes; w++)
@@ -35,11 +39,14 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 		o->stash_bytes = room[w] > o->stash_bytes ? room[w] : o->stash_bytes;
 	}
 	o->room_bytes = room;
-	return o->stash_bytes > 0 ? 0 : orr_fail(err, ORR_E_INPUT, "plan: the parameters leave no memory for a search");
+	return o->stash_bytes > 0 ? 0
+				  : orr_fail(err, ORR_E_INPUT,
+					     "plan: the parameters leave no memory for a search");
 }
 
 /* Take the order, unless the one at hand is as short. */
-static int take(struct orr_plan *plan, struct orr_table **table, int64_t bound_ns, struct orr_error *err)
+static int take(struct orr_plan *plan, struct orr_table **table, int64_t bound_ns,
+		struct orr_error *err)
 {
 	struct orr_timeline *timeline = NULL;
 	struct orr_figures *figures = NULL;
@@ -76,9 +83,13 @@ out:
 int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err)
 {
 	struct orr_pipeline *p = plan->pipeline;
-	struct orr_search_options options = {.schedules = orr_schedules, .placement = ORR_PLACEMENT_GIVEN,
-	                                     .worker = plan->workers, .from = plan->timeline, .effort = EFFORT,
-	                                     .seconds = seconds, .seed = 1};
+	struct orr_search_options options = {.schedules = orr_schedules,
+					     .placement = ORR_PLACEMENT_GIVEN,
+					     .worker = plan->workers,
+					     .from = plan->timeline,
+					     .effort = EFFORT,
+					     .seconds = seconds,
+					     .seed = 1};
 	struct orr_search_result result = {0};
 	struct orr_table *table = NULL;
 	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code = 0;
@@ -90,13 +101,17 @@ int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *er
 	}
 	for (int s = 0; s < p->n_stages; s++)
 		if (plan->replicas[s] > 1) {
-			code = orr_fail(err, ORR_E_INPUT, "--search orders the jobs of one worker a stage, and stage %d "
-			                "has %d: give --straight as well", s, plan->replicas[s]);
+			code = orr_fail(
+				err, ORR_E_INPUT,
+				"--search orders the jobs of one worker a stage, and stage %d "
+				"has %d: give --straight as well",
+				s, plan->replicas[s]);
 			goto out;
 		}
 	p->bandwidth_bytes_per_s = plan->machine.bandwidth_bytes_per_s;
 	if ((code = find_room(&options, room, plan, err)) ||
-	    (code = orr_table_create(&table, "search", p->n_stages, p->n_workers, p->n_microbatches, true, err)) ||
+	    (code = orr_table_create(&table, "search", p->n_stages, p->n_workers, p->n_microbatches,
+				     true, err)) ||
 	    (code = orr_search(worker, table->priority, &result, p, &options, err)))
 		goto out;
 	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++)

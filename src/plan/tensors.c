@@ -7,8 +7,8 @@
 #include "ideals.h"
 #include "orrery/partition.h"
 
-/* The units that read each operator: through free operators too, which are where they are read. Operators are numbered
- * along the edges. */
+/* The units that read each operator: through free operators too, which are where they are read.
+ * Operators are numbered along the edges. */
 static void note_readers(uint64_t *readers, const struct orr_ideals *x, const struct orr_graph *g)
 {
 	size_t row = (size_t)x->n_words;
@@ -28,7 +28,8 @@ static void note_readers(uint64_t *readers, const struct orr_ideals *x, const st
 static void add_tensor(struct orr_tensors *t, const struct orr_ideals *x, int i, int64_t bytes)
 {
 	size_t row = (size_t)x->n_words;
-	uint64_t *makers = t->makers + (size_t)t->n * row, *readers = t->readers + (size_t)t->n * row;
+	uint64_t *makers = t->makers + (size_t)t->n * row,
+		 *readers = t->readers + (size_t)t->n * row;
 	int unit = x->unit_of[i];
 	bool sent = false;
 
@@ -63,7 +64,8 @@ static bool is_there(const struct orr_tensors *t, int i, int a)
 bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b)
 {
 	const struct orr_ideals *x = t->ideals;
-	const uint64_t *before = x->bits + (size_t)a * (size_t)x->n_words, *after = x->bits + (size_t)b * (size_t)x->n_words;
+	const uint64_t *before = x->bits + (size_t)a * (size_t)x->n_words,
+		       *after = x->bits + (size_t)b * (size_t)x->n_words;
 	const uint64_t *readers = t->readers + (size_t)i * (size_t)x->n_words;
 
 	for (int w = 0; w < x->n_words; w++)
@@ -77,7 +79,8 @@ int64_t orr_tensors_bytes(const struct orr_tensors *t, int base, int a, int b)
 	int64_t bytes = 0;
 
 	for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
-		if (orr_tensors_read(t, t->live[l], a, b) && !(base && is_there(t, t->live[l], base)))
+		if (orr_tensors_read(t, t->live[l], a, b) &&
+		    !(base && is_there(t, t->live[l], base)))
 			bytes += t->bytes[t->live[l]];
 	return bytes;
 }
@@ -89,7 +92,8 @@ static int list_live(struct orr_tensors *t, struct orr_error *err)
 
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass && !(t->live = calloc((size_t)n + 1, sizeof(*t->live))))
-			return orr_fail(err, ORR_E_NOMEM, "plan: no memory for the tensors of %d cuts", x->n);
+			return orr_fail(err, ORR_E_NOMEM,
+					"plan: no memory for the tensors of %d cuts", x->n);
 		n = 0;
 		for (int a = 0; a < x->n; a++) {
 			t->first_live[a] = n;
@@ -106,14 +110,15 @@ static int list_live(struct orr_tensors *t, struct orr_error *err)
 	return 0;
 }
 
-int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x, const struct orr_graph *g, int64_t samples,
-                       struct orr_error *err)
+int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x,
+		       const struct orr_graph *g, int64_t samples, struct orr_error *err)
 {
 	size_t n = (size_t)g->n_operators + 1, row = (size_t)x->n_words;
 	struct orr_tensors *t = calloc(1, sizeof(*t));
 	int code;
 
-	if (!t || !(t->bytes = calloc(n, sizeof(*t->bytes))) || !(t->makers = calloc(n * row, sizeof(*t->makers))) ||
+	if (!t || !(t->bytes = calloc(n, sizeof(*t->bytes))) ||
+	    !(t->makers = calloc(n * row, sizeof(*t->makers))) ||
 	    !(t->readers = calloc(n * row, sizeof(*t->readers))) ||
 	    !(t->first_live = calloc((size_t)x->n + 1, sizeof(*t->first_live)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", g->n_operators);

@@ -1,8 +1,8 @@
 #ifndef ORR_TENSORS_H
 #define ORR_TENSORS_H
-/* What operators send to each other, as the cuts of a graph see it: a tensor is there once the operator that makes it
- * is before the cut (an input: once an operator that reads it is), and crosses to each stage that reads it, directly and
- * once. Its gradient comes back the same way. */
+/* What operators send to each other, as the cuts of a graph see it: a tensor is there once the
+ * operator that makes it is before the cut (an input: once an operator that reads it is), and
+ * crosses to each stage that reads it, directly and once. Its gradient comes back the same way. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
@@ -13,15 +13,17 @@ struct orr_ideals;
 struct orr_tensors {
 	const struct orr_ideals *ideals; /* borrowed */
 	int n;
-	int64_t *bytes;    /* [n] per microbatch, above 0 */
-	uint64_t *makers;  /* [n * n_words of the ideals] units before the cut of which one is enough */
-	uint64_t *readers; /* likewise: units that read it */
-	int *live, *first_live; /* ideal a: tensors live[first_live[a]] on are there and read outside, ascending */
+	int64_t *bytes;   /* [n] per microbatch, above 0 */
+	uint64_t *makers; /* [n * n_words of the ideals] units before the cut of which one is enough
+			   */
+	uint64_t *readers;      /* likewise: units that read it */
+	int *live, *first_live; /* ideal a: tensors live[first_live[a]] on are there and read
+				   outside, ascending */
 };
 
 /* Of g, whose ideals are x. samples: of a microbatch. *out borrows x. */
-int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x, const struct orr_graph *g, int64_t samples,
-                       struct orr_error *err);
+int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x,
+		       const struct orr_graph *g, int64_t samples, struct orr_error *err);
 void orr_tensors_destroy(struct orr_tensors *t); /* NULL is fine */
 
 /* Does what lies between the ideals a and b, a inside b, read tensor i? */

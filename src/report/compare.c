@@ -171,8 +171,8 @@ static void sum_up(struct orr_comparison *c, bool every_cut)
 	for (int i = 0; i < c->n && !c->contenders[i].reason; i++) {
 		c->n_fitting++;
 		c->bytes = c->bytes || c->contenders[i].memory_bytes > 0;
-		c->several_cuts = c->several_cuts ||
-				  c->contenders[i].n_stages != c->contenders[0].n_stages;
+		c->several_cuts =
+			c->several_cuts || c->contenders[i].n_stages != c->contenders[0].n_stages;
 	}
 	find_front(c);
 }
@@ -223,10 +223,9 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	c->numerics = entries[0].pipeline->numerics;
 	for (int i = 0; i < n && !code; i++) {
 		c->contenders[c->n].is = entries[i].schedule;
-		code = entries[i].schedule
-			       ? try_schedule(&c->contenders[c->n++], &entries[i], machine,
-					      entries[i].schedule, err)
-			       : try_all(c, &entries[i], machine, err);
+		code = entries[i].schedule ? try_schedule(&c->contenders[c->n++], &entries[i],
+							  machine, entries[i].schedule, err)
+					   : try_all(c, &entries[i], machine, err);
 	}
 	if (code) {
 		orr_comparison_destroy(c);

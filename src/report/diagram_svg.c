@@ -27,8 +27,8 @@ static const struct {
 #define MIN_WIDTH 900
 #define MAX_WIDTH 1800
 #define WIDTH_PER_CELL 22 /* half as much again where a label needs the stage */
-#define MAX_CELLS 150000 /* more are snapped to a coarser grid, where they merge */
-#define CHARACTER 0.63 /* width of a digit, in font sizes */
+#define MAX_CELLS 150000  /* more are snapped to a coarser grid, where they merge */
+#define CHARACTER 0.63    /* width of a digit, in font sizes */
 #define MIN_FONT 5.5
 
 static void choose_labels(struct svg *svg)
@@ -87,8 +87,8 @@ static double bottom(const struct svg *svg)
 	double rows = TOP + svg->layout->n_workers * svg->pitch;
 
 	return svg->memory_height > 0
-	               ? svg->memory_top + svg->layout->n_workers * svg->memory_pitch + 12
-	               : rows + 44;
+		       ? svg->memory_top + svg->layout->n_workers * svg->memory_pitch + 12
+		       : rows + 44;
 }
 
 static void write_title(const struct svg *svg)
@@ -100,14 +100,14 @@ static void write_title(const struct svg *svg)
 	const char *unit = p->units ? " units" : "";
 
 	(void)snprintf(title, sizeof(title), "%s%s: %d stage%s on %d worker%s, %d microbatch%s",
-	               t->jobs->schedule, t->measured ? ", measured" : "", p->n_stages,
-	               p->n_stages == 1 ? "" : "s", p->n_workers, p->n_workers == 1 ? "" : "s",
-	               p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
+		       t->jobs->schedule, t->measured ? ", measured" : "", p->n_stages,
+		       p->n_stages == 1 ? "" : "s", p->n_workers, p->n_workers == 1 ? "" : "s",
+		       p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
 	(void)snprintf(text, sizeof(text),
-	               "makespan %s%s, lower bound %s%s, bubble %.1f%%, span bubble %.1f%%",
-	               orr_duration_print(makespan, sizeof(makespan), f->makespan_ns, p->units),
-	               unit, orr_duration_print(bound, sizeof(bound), f->lower_bound_ns, p->units),
-	               unit, 100 * f->bubble, 100 * f->span_bubble);
+		       "makespan %s%s, lower bound %s%s, bubble %.1f%%, span bubble %.1f%%",
+		       orr_duration_print(makespan, sizeof(makespan), f->makespan_ns, p->units),
+		       unit, orr_duration_print(bound, sizeof(bound), f->lower_bound_ns, p->units),
+		       unit, 100 * f->bubble, 100 * f->span_bubble);
 	svg_write_text(svg, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
 	svg_write_text(svg, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"", text);
 }
@@ -119,11 +119,11 @@ static void write_patterns(const struct svg *svg)
 	fputs("<defs>\n", svg->file);
 	for (int hue = 0; hue < N_HUES; hue++)
 		fprintf(svg->file,
-		        "<pattern id=\"w%d\" width=\"4\" height=\"4\" "
-		        "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-		        "<rect width=\"4\" height=\"4\" fill=\"%s\"/>"
-		        "<rect width=\"1\" height=\"4\" fill=\"%s\"/></pattern>\n",
-		        hue, hues[hue].fill[ORR_KIND_F], hues[hue].fill[ORR_KIND_B]);
+			"<pattern id=\"w%d\" width=\"4\" height=\"4\" "
+			"patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
+			"<rect width=\"4\" height=\"4\" fill=\"%s\"/>"
+			"<rect width=\"1\" height=\"4\" fill=\"%s\"/></pattern>\n",
+			hue, hues[hue].fill[ORR_KIND_F], hues[hue].fill[ORR_KIND_B]);
 	fputs("</defs>\n", svg->file);
 }
 
@@ -146,12 +146,12 @@ static void write_axis(const struct svg *svg)
 	fputs("\"/>\n<g font-size=\"12\" text-anchor=\"middle\">\n", svg->file);
 	for (int64_t time = 0; time <= layout->span_ns; time += tick)
 		fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-		        LEFT + svg_tenths(svg, time) / 10.0, rows + 18,
-		        orr_layout_tick_print(layout, label, sizeof(label), time));
+			LEFT + svg_tenths(svg, time) / 10.0, rows + 18,
+			orr_layout_tick_print(layout, label, sizeof(label), time));
 	fputs("</g>\n", svg->file);
 	(void)snprintf(text, sizeof(text), "time (%s)", layout->unit);
 	svg_write_text(svg, LEFT + svg->width, rows + 34, "font-size=\"12\" text-anchor=\"end\"",
-	               text);
+		       text);
 }
 
 /* W is hatched with the colours of F and B. Outlines part the jobs of one microbatch. */
@@ -165,8 +165,8 @@ static void start_cells(const struct svg *svg, int hue, enum orr_kind kind)
 		fprintf(svg->file, "<path fill=\"%s\"", hues[hue].fill[kind]);
 	if (svg->outlined && hue >= 0)
 		fprintf(svg->file, " stroke=\"%s\"",
-		        kind == ORR_KIND_B ? "#fff\" stroke-width=\"0.7"
-		                           : hues[hue].fill[ORR_KIND_B]);
+			kind == ORR_KIND_B ? "#fff\" stroke-width=\"0.7"
+					   : hues[hue].fill[ORR_KIND_B]);
 	fputs(" d=\"", svg->file);
 }
 
@@ -231,26 +231,26 @@ static void write_labels(const struct svg *svg)
 			if ((double)strlen(label) * svg->font * CHARACTER > to - from - 2)
 				continue;
 			fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\"", LEFT + (from + to) / 2,
-			        svg_row_top(svg, w) + down);
+				svg_row_top(svg, w) + down);
 			if (ink)
 				fprintf(svg->file, " fill=\"%s\"", ink);
 			else if (cell->kind == ORR_KIND_W)
 				fprintf(svg->file,
-				        " stroke=\"%s\" stroke-width=\"2.5\" "
-				        "paint-order=\"stroke\"",
-				        hues[cell->b % N_HUES].fill[ORR_KIND_F]);
+					" stroke=\"%s\" stroke-width=\"2.5\" "
+					"paint-order=\"stroke\"",
+					hues[cell->b % N_HUES].fill[ORR_KIND_F]);
 			fprintf(svg->file, ">%s</text>\n", label);
 		}
 	fputs("</g>\n", svg->file);
 }
 
 static void write_swatch(const struct svg *svg, double x, double y, const char *fill,
-                         const char *stroke)
+			 const char *stroke)
 {
 	fprintf(svg->file,
-	        "<rect x=\"%.1f\" y=\"%.1f\" width=\"22\" height=\"14\" fill=\"%s\" "
-	        "stroke=\"%s\"/>\n",
-	        x, y, fill, stroke);
+		"<rect x=\"%.1f\" y=\"%.1f\" width=\"22\" height=\"14\" fill=\"%s\" "
+		"stroke=\"%s\"/>\n",
+		x, y, fill, stroke);
 }
 
 static void write_legend(const struct svg *svg)
@@ -264,7 +264,7 @@ static void write_legend(const struct svg *svg)
 	for (int kind = 0; kind < ORR_N_KINDS; kind++)
 		if (svg->layout->n_kind[kind]) {
 			write_swatch(svg, x, y, fills[kind],
-			             kind == ORR_KIND_UPDATE ? UPDATE_FILL : hues[0].fill[1]);
+				     kind == ORR_KIND_UPDATE ? UPDATE_FILL : hues[0].fill[1]);
 			svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", names[kind]);
 			x += 48 + 6.2 * (double)strlen(names[kind]);
 		}
@@ -272,12 +272,12 @@ static void write_legend(const struct svg *svg)
 	svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", "idle");
 	x = LEFT + svg->width - 22 * n;
 	svg_write_text(svg, x - 8, y + 11, "font-size=\"12\" text-anchor=\"end\"",
-	               svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
+		       svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
 	for (int hue = 0; hue < n; hue++) {
 		write_swatch(svg, x + 22 * hue, y, hues[hue].fill[0], hues[hue].fill[1]);
 		(void)snprintf(text, sizeof(text), "%d", hue);
 		svg_write_text(svg, x + 22 * hue + 11, y + 11,
-		               "font-size=\"11\" text-anchor=\"middle\"", text);
+			       "font-size=\"11\" text-anchor=\"middle\"", text);
 	}
 }
 
@@ -287,11 +287,11 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 	double height = bottom(svg) + 32;
 
 	fprintf(svg->file,
-	        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-	        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
-	        "viewBox=\"0 0 %d %.0f\" font-family=\"Helvetica, Arial, sans-serif\" fill=\"" INK
-	        "\">\n",
-	        width, height, width, height);
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
+		"viewBox=\"0 0 %d %.0f\" font-family=\"Helvetica, Arial, sans-serif\" fill=\"" INK
+		"\">\n",
+		width, height, width, height);
 	fprintf(svg->file, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
 	write_title(svg);
 	write_patterns(svg);

@@ -5,22 +5,22 @@
 
 #include "layout.h"
 
-#define MIN_COLUMNS  40
-#define MAX_COLUMNS  10000
+#define MIN_COLUMNS 40
+#define MAX_COLUMNS 10000
 #define MAX_PER_STEP 8 /* columns that the shortest time step gets when there is room */
-#define N_HUES       8
+#define N_HUES 8
 
 /* Per kind, F B W U: what fills a cell, so that the passes differ without colour. */
 static const char fill[ORR_N_KINDS] = {'-', '=', '~', '+'};
 static const char *const kind_names[ORR_N_KINDS] = {"forward", "backward", "weight gradient",
-                                                    "update"};
+						    "update"};
 
 /* Colours of the 256-colour terminal per hue: light for F, dark for B, between for W. */
 static const unsigned char hues[N_HUES][3] = {
 	{117, 25, 74},   {223, 130, 215}, {157, 28, 71},  {218, 90, 169},
 	{229, 100, 184}, {159, 30, 44},   {217, 88, 167}, {183, 54, 134},
 };
-#define STYLE_IDLE   0
+#define STYLE_IDLE 0
 #define STYLE_UPDATE (1 + 3 * N_HUES)
 
 /* What is written in the cells, one choice a drawing so that it reads evenly. */
@@ -81,7 +81,7 @@ static void start_style(const struct canvas *c, int style)
 		fprintf(c->file, "\033[0;38;5;231;48;5;240m");
 	else
 		fprintf(c->file, "\033[0;38;5;%d;48;5;%dm", (style - 1) % 3 == 1 ? 231 : 16,
-		        hues[(style - 1) / 3][(style - 1) % 3]);
+			hues[(style - 1) / 3][(style - 1) % 3]);
 }
 
 /* Without colour a label needs a column after it, which says the pass and ends the cell. */
@@ -108,7 +108,7 @@ static void choose_label(struct canvas *c)
 }
 
 static int print_label(const struct canvas *c, const struct orr_cell *cell, char *label,
-                       size_t size)
+		       size_t size)
 {
 	if (c->label == LABEL_JOB)
 		return (int)strlen(orr_cell_print(label, size, cell));
@@ -121,7 +121,7 @@ static void paint(struct canvas *c, const struct orr_cell *cell)
 {
 	int from = column_of(c, cell->start_ns), to = column_of(c, cell->end_ns);
 	int style = cell->kind == ORR_KIND_UPDATE ? STYLE_UPDATE
-	                                          : 1 + 3 * (cell->b % N_HUES) + (int)cell->kind;
+						  : 1 + 3 * (cell->b % N_HUES) + (int)cell->kind;
 	char label[64];
 	int n = print_label(c, cell, label, sizeof(label));
 
@@ -199,7 +199,7 @@ static void write_item(struct canvas *c, int *at, const char *key, int style, co
 static void write_legend(struct canvas *c)
 {
 	static const char *const label_names[] = {"stage 2, microbatch 0", "microbatch",
-	                                          "last digit of the microbatch"};
+						  "last digit of the microbatch"};
 	int at = 0;
 	char text[32], key[3] = "0?";
 
@@ -219,12 +219,12 @@ static void write_legend(struct canvas *c)
 	write_item(c, &at, ".", STYLE_IDLE, "idle");
 	if (c->labelled)
 		write_item(c, &at, c->label == LABEL_JOB ? "2F0" : "0, 1, 2", STYLE_IDLE,
-		           label_names[c->label]);
+			   label_names[c->label]);
 	fputc('\n', c->file);
 }
 
 int orr_diagram_text(FILE *file, const struct orr_timeline *t, int columns, bool colour,
-                     struct orr_error *err)
+		     struct orr_error *err)
 {
 	struct orr_layout *layout = NULL;
 	struct canvas c = {.file = file, .columns = columns, .colour = colour};
@@ -232,7 +232,7 @@ int orr_diagram_text(FILE *file, const struct orr_timeline *t, int columns, bool
 
 	if (columns < MIN_COLUMNS || columns > MAX_COLUMNS)
 		return orr_fail(err, ORR_E_INPUT, "diagram: %d columns; it takes %d to %d", columns,
-		                MIN_COLUMNS, MAX_COLUMNS);
+				MIN_COLUMNS, MAX_COLUMNS);
 	if ((code = orr_layout_create(&layout, t, err)))
 		return code;
 	c.layout = layout;

@@ -88,12 +88,12 @@ static void fill(struct orr_layout *layout)
 
 		layout->cells[--layout->first[u->w + 1]] =
 			(struct orr_cell){u->start_ns - layout->origin_ns,
-		                          u->end_ns - layout->origin_ns, u->s, -1, ORR_KIND_UPDATE};
+					  u->end_ns - layout->origin_ns, u->s, -1, ORR_KIND_UPDATE};
 		layout->n_kind[ORR_KIND_UPDATE]++;
 	}
 	/* first[w+1] went back to worker w's first cell: shift to the usual meaning */
 	memmove(layout->first, layout->first + 1,
-	        (size_t)layout->n_workers * sizeof(*layout->first));
+		(size_t)layout->n_workers * sizeof(*layout->first));
 	layout->first[layout->n_workers] = layout->n_cells;
 	for (int w = 0; w < layout->n_workers; w++)
 		qsort(layout->cells + layout->first[w],
@@ -190,7 +190,7 @@ int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n)
 }
 
 const char *orr_layout_tick_print(const struct orr_layout *layout, char *buffer, size_t size,
-                                  int64_t time_ns)
+				  int64_t time_ns)
 {
 	(void)snprintf(buffer, size, "%.12g", (double)time_ns / (double)layout->unit_ns);
 	return buffer;
@@ -201,7 +201,7 @@ const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cel
 	if (cell->kind == ORR_KIND_UPDATE)
 		(void)snprintf(buffer, size, "%dU", cell->s);
 	else
-		(void)snprintf(buffer, size, "%d%c%d", cell->s, "FBW"[cell->kind], cell->b);
+		(void)snprintf(buffer, size, "%d%c%d", cell->s, "FBW"[cell->kind], cell -> b);
 	return buffer;
 }
 
@@ -209,6 +209,6 @@ int orr_layout_finish(FILE *file, const char *what, struct orr_error *err)
 {
 	if (fflush(file) || ferror(file))
 		return orr_fail(err, ORR_E_IO, "%s: could not be written: %s", what,
-		                errno ? strerror(errno) : "the device took only part of it");
+				errno ? strerror(errno) : "the device took only part of it");
 	return 0;
 }

@@ -43,7 +43,7 @@ void orr_layout_destroy(struct orr_layout *layout); /* NULL is fine */
 int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n);
 /* A tick's label, in the axis' unit, which is not printed. Returns buffer. */
 const char *orr_layout_tick_print(const struct orr_layout *layout, char *buffer, size_t size,
-                                  int64_t time_ns);
+				  int64_t time_ns);
 
 /* "2F0"; an update is "2U". Returns buffer. */
 const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cell);

@@ -6,7 +6,8 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 
-__attribute__((format(printf, 2, 3))) static void add(struct orr_losses *losses, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add(struct orr_losses *losses, const char *format,
+						      ...)
 {
 	va_list arguments;
 
@@ -71,7 +72,8 @@ static int count_replicated(const struct orr_jobs *jobs)
 
 		for (int b = 0; b < jobs->pipeline->n_microbatches && !several; b++)
 			for (int d = 0; d < jobs->n_passes && !several; d++)
-				several = jobs->compute[orr_jobs_index(jobs, s, b, (enum orr_pass)d)] != first;
+				several = jobs->compute[orr_jobs_index(jobs, s, b,
+								       (enum orr_pass)d)] != first;
 		n += several;
 	}
 	return n;
@@ -88,7 +90,8 @@ static int count_capped(const struct orr_jobs *jobs)
 
 		for (int b = cap; cap && b < jobs->pipeline->n_microbatches && !lost; b++)
 			lost = jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)] !=
-			       jobs->compute[orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs))];
+			       jobs->compute[orr_jobs_index(jobs, s, b - cap,
+							    orr_jobs_last_pass(jobs))];
 		n += lost;
 	}
 	return n;
@@ -108,8 +111,8 @@ void orr_losses_find(struct orr_losses *losses, const struct orr_jobs *jobs)
 	if (jobs->stream)
 		add(losses, "that it never flushes, and its updates");
 	if (replicated)
-		add(losses, "that %s %s several workers, where PyTorch wants one", count(text, replicated),
-		    replicated == 1 ? "has" : "have");
+		add(losses, "that %s %s several workers, where PyTorch wants one",
+		    count(text, replicated), replicated == 1 ? "has" : "have");
 	if (apart)
 		add(losses, "who owns the parameters of %s", count(text, apart));
 	if (capped)

@@ -24,7 +24,8 @@ static int set_graph(json_t *plan, const struct orr_graph *g, bool embed, struct
 
 static int set_machine(json_t *plan, const struct orr_machine *machine)
 {
-	int failed = json_object_set_new(plan, "latency", json_real((double)machine->latency_ns / 1e9));
+	int failed =
+		json_object_set_new(plan, "latency", json_real((double)machine->latency_ns / 1e9));
 
 	failed |= json_object_set_new(plan, "bandwidth", json_real(machine->bandwidth_bytes_per_s));
 	failed |= json_object_set_new(plan, "flops", json_real(machine->flops_per_s));
@@ -33,8 +34,9 @@ static int set_machine(json_t *plan, const struct orr_machine *machine)
 	return failed;
 }
 
-json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f, const struct orr_machine *machine,
-                        const struct orr_replay_options *options, struct orr_error *err)
+json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f,
+			const struct orr_machine *machine, const struct orr_replay_options *options,
+			struct orr_error *err)
 {
 	json_t *plan = orr_report_json(t, f, err), *worker;
 	int failed;
@@ -42,12 +44,13 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 
 	if (!plan)
 		return NULL;
-	failed = set_graph(plan, t->jobs->pipeline->graph, options->embed, err) | set_machine(plan, machine);
+	failed = set_graph(plan, t->jobs->pipeline->graph, options->embed, err) |
+		 set_machine(plan, machine);
 	failed |= json_object_set_new(plan, "samples", json_integer(options->samples));
 	failed |= json_object_set_new(plan, "batch", json_integer(options->batch));
 	failed |= orr_plan_rules_json(plan, t->jobs);
-	json_array_foreach(json_object_get(plan, "worker"), w, worker)
-		failed |= orr_plan_order_json(worker, t->jobs, (int)w);
+	json_array_foreach(json_object_get(plan, "worker"), w, worker) failed |=
+		orr_plan_order_json(worker, t->jobs, (int)w);
 	if (!failed)
 		return plan;
 	json_decref(plan);

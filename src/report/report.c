@@ -88,7 +88,7 @@ static const char *print_cell(const struct table *table, size_t i, int w, char c
 		char size[CELL / 2];
 
 		(void)snprintf(cell + n, CELL - (size_t)n, " (%s)",
-		               orr_size_print(size, sizeof(size), figure(table, column->bytes, w)));
+			       orr_size_print(size, sizeof(size), figure(table, column->bytes, w)));
 	}
 	return cell;
 }
@@ -171,8 +171,8 @@ static void write_memory(FILE *file, const struct orr_figures *f)
 	}
 	if (any)
 		fprintf(file, "memory       %s on worker %d, %s\n",
-		        orr_size_print(size, CELL, f->worker[most].memory_bytes), most,
-		        orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
+			orr_size_print(size, CELL, f->worker[most].memory_bytes), most,
+			orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
 }
 
 static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
@@ -184,22 +184,24 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	const char *whose = f->bound_in_limits ? t->jobs->schedule : "";
 
 	fprintf(file, "%s%s: %d stage%s on %d worker%s, %d microbatch%s\n\n", t->jobs->schedule,
-	        t->measured ? ", measured" : "", p->n_stages, plural(p->n_stages), p->n_workers,
-	        plural(p->n_workers), p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
+		t->measured ? ", measured" : "", p->n_stages, plural(p->n_stages), p->n_workers,
+		plural(p->n_workers), p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
 	fprintf(file, "makespan     %s%s\n",
-	        orr_duration_print(makespan, CELL, f->makespan_ns, p->units), unit);
+		orr_duration_print(makespan, CELL, f->makespan_ns, p->units), unit);
 	fprintf(file, "bubble       %.1f%%\nspan bubble  %.1f%%\n", 100 * f->bubble,
-	        100 * f->span_bubble);
+		100 * f->span_bubble);
 	fprintf(file, "lower bound  %s%s",
-	        orr_duration_print(low, CELL, f->lower_bound_ns, p->units), unit);
+		orr_duration_print(low, CELL, f->lower_bound_ns, p->units), unit);
 	if (f->makespan_ns == f->lower_bound_ns)
-		fprintf(file, "; reached: no order of these jobs on these workers%s%s is shorter\n", within, whose);
+		fprintf(file, "; reached: no order of these jobs on these workers%s%s is shorter\n",
+			within, whose);
 	else if (f->makespan_ns < f->lower_bound_ns) /* a run may be faster than its costs */
-		fprintf(file, "; the makespan is %.1f%% below it: jobs took less than their costs\n",
-		        100 * (1 - (double)f->makespan_ns / (double)f->lower_bound_ns));
+		fprintf(file,
+			"; the makespan is %.1f%% below it: jobs took less than their costs\n",
+			100 * (1 - (double)f->makespan_ns / (double)f->lower_bound_ns));
 	else if (f->lower_bound_ns > 0)
-		fprintf(file, " on these workers%s%s; the makespan is %.1f%% above it\n", within, whose,
-		        100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1));
+		fprintf(file, " on these workers%s%s; the makespan is %.1f%% above it\n", within,
+			whose, 100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1));
 	else
 		fputc('\n', file);
 	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
@@ -227,14 +229,14 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 
 	if (!t->measured)
 		fprintf(file, "\nstart-up     %s%s\n",
-		        orr_duration_print(cell, CELL, steady->startup_ns, p->units), unit);
+			orr_duration_print(cell, CELL, steady->startup_ns, p->units), unit);
 	if (steady->microbatches)
 		fprintf(file, "steady       %s%s for %lld microbatch%s, without end\n",
-		        orr_duration_print(cell, CELL, steady->period_ns, p->units), unit,
-		        (long long)steady->microbatches, steady->microbatches == 1 ? "" : "es");
+			orr_duration_print(cell, CELL, steady->period_ns, p->units), unit,
+			(long long)steady->microbatches, steady->microbatches == 1 ? "" : "es");
 	if (!t->measured)
 		fprintf(file, "drain        %s%s\n",
-		        orr_duration_print(cell, CELL, steady->drain_ns, p->units), unit);
+			orr_duration_print(cell, CELL, steady->drain_ns, p->units), unit);
 	fprintf(file, "\nversions of the parameters, %s:\n", orr_sync_name(p->sync));
 	fprintf(file, "%-7s  replicas  microbatches  staleness  versions  memory\n", "stage");
 	fprintf(file, "%-7s              an update                 held\n", "");
@@ -243,14 +245,15 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 
 		orr_versions_steady(v, s, &least, &most);
 		fprintf(file, "s%-6d  %8d  %12d  %9s  %8d  %s\n", s,
-		        t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
-		        print_range(cell, least, most), v->peak[s],
-		        orr_size_print(size, sizeof(size), v->peak[s] * p->stages[s].parameter_bytes));
+			t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
+			print_range(cell, least, most), v->peak[s],
+			orr_size_print(size, sizeof(size),
+				       v->peak[s] * p->stages[s].parameter_bytes));
 	}
 }
 
 int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
-                     struct orr_error *err)
+		     struct orr_error *err)
 {
 	struct table table = {.figures = f, .units = t->jobs->pipeline->units};
 	int code;
@@ -330,11 +333,11 @@ static json_t *stage_json(const struct orr_jobs *jobs, int s)
 
 	orr_versions_steady(v, s, &least, &most);
 	return json_pack("{s:i, s:i, s:[i, i], s:I, s:i, s:I}", "replicas",
-	                 jobs->first_owner[s + 1] - jobs->first_owner[s], "update_of", v->every[s],
-	                 "staleness", least, most, "steady_from",
-	                 (json_int_t)orr_versions_full(v, s), "versions", v->peak[s],
-	                 "version_bytes",
-	                 (json_int_t)(v->peak[s] * jobs->pipeline->stages[s].parameter_bytes));
+			 jobs->first_owner[s + 1] - jobs->first_owner[s], "update_of", v->every[s],
+			 "staleness", least, most, "steady_from",
+			 (json_int_t)orr_versions_full(v, s), "versions", v->peak[s],
+			 "version_bytes",
+			 (json_int_t)(v->peak[s] * jobs->pipeline->stages[s].parameter_bytes));
 }
 
 static json_t *stream_json(const struct orr_timeline *t, const struct orr_figures *f)
@@ -350,17 +353,17 @@ static json_t *stream_json(const struct orr_timeline *t, const struct orr_figure
 		}
 	if (t->measured)
 		return json_pack("{s:s, s:i, s:o}", "sync", orr_sync_name(p->sync), "accumulate",
-		                 p->accumulate, "stage", stages);
+				 p->accumulate, "stage", stages);
 	return json_pack("{s:s, s:i, s:f, s:f, s:I, s:o, s:o}", "sync", orr_sync_name(p->sync),
-	                 "accumulate", p->accumulate, "startup", seconds(steady->startup_ns), "drain",
-	                 seconds(steady->drain_ns), "steady_microbatches",
-	                 (json_int_t)steady->microbatches, "steady",
-	                 number(steady->microbatches ? seconds(steady->period_ns) : NAN), "stage",
-	                 stages);
+			 "accumulate", p->accumulate, "startup", seconds(steady->startup_ns),
+			 "drain", seconds(steady->drain_ns), "steady_microbatches",
+			 (json_int_t)steady->microbatches, "steady",
+			 number(steady->microbatches ? seconds(steady->period_ns) : NAN), "stage",
+			 stages);
 }
 
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
-                        struct orr_error *err)
+			struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	json_t *workers = json_array(), *stages = orr_stages_json(t->jobs, err), *report = NULL;
@@ -372,30 +375,23 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	for (int w = 0; w < f->n_workers; w++)
 		if (json_array_append_new(workers, worker_json(&f->worker[w])))
 			goto out;
-	report = json_pack("{s:s, s:s?, s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}",
-	                   "schedule", t->jobs->schedule,
-	                   "model", p->graph ? p->graph->name : NULL,
-	                   "unit", orr_stages_unit(p),
-	                   "stages", stages,
-	                   "workers", p->n_workers,
-	                   "microbatches", p->n_microbatches,
-	                   "makespan", number(seconds(f->makespan_ns)),
-	                   "bubble", number(f->bubble),
-	                   "span_bubble", number(f->span_bubble),
-	                   "span", number(seconds(f->span_ns)),
-	                   "lower_bound", number(seconds(f->lower_bound_ns)),
-	                   "lower_bound_over",
-	                   f->bound_in_limits ? "orders on this placement within the schedule's limits"
-	                                      : "orders on this placement",
-	                   "throughput", number(f->throughput),
-	                   "throughput_bound", number(f->throughput_bound),
-	                   "worker", workers);
+	report = json_pack(
+		"{s:s, s:s?, s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}",
+		"schedule", t->jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
+		orr_stages_unit(p), "stages", stages, "workers", p->n_workers, "microbatches",
+		p->n_microbatches, "makespan", number(seconds(f->makespan_ns)), "bubble",
+		number(f->bubble), "span_bubble", number(f->span_bubble), "span",
+		number(seconds(f->span_ns)), "lower_bound", number(seconds(f->lower_bound_ns)),
+		"lower_bound_over",
+		f->bound_in_limits ? "orders on this placement within the schedule's limits"
+				   : "orders on this placement",
+		"throughput", number(f->throughput), "throughput_bound",
+		number(f->throughput_bound), "worker", workers);
 	if (report && orr_parameter_cost_json(report, &f->numerics)) {
 		json_decref(report);
 		report = NULL;
 	}
-	if (report && t->jobs->stream &&
-	    json_object_set_new(report, "stream", stream_json(t, f))) {
+	if (report && t->jobs->stream && json_object_set_new(report, "stream", stream_json(t, f))) {
 		json_decref(report);
 		report = NULL;
 	}
@@ -404,6 +400,6 @@ out:
 	json_decref(stages);
 	if (!report)
 		(void)orr_fail(err, ORR_E_NOMEM, "report: no memory for the figures of %d workers",
-		               f->n_workers);
+			       f->n_workers);
 	return report;
 }

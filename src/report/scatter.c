@@ -110,7 +110,7 @@ static void write_axes(const struct scatter *scatter)
 	svg_write_text(&scatter->svg, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
 		       "class=\"axis\" text-anchor=\"middle\"", text);
 	(void)snprintf(text, sizeof(text), "%s of the worker that %s%s",
-		       c->bytes		 ? "memory"
+		       c->bytes          ? "memory"
 		       : c->several_cuts ? "stage stashes / stages"
 					 : "stage stashes",
 		       c->bytes ? "needs most" : "holds most",

@@ -19,11 +19,13 @@ int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct
 {
 	int n = p->graph ? p->graph->n_operators : 0;
 
-	*m = (struct orr_members){.pipeline = p, .first = calloc((size_t)p->n_stages + 2, sizeof(*m->first)),
-	                          .operators = calloc((size_t)n + 1, sizeof(*m->operators))};
+	*m = (struct orr_members){.pipeline = p,
+				  .first = calloc((size_t)p->n_stages + 2, sizeof(*m->first)),
+				  .operators = calloc((size_t)n + 1, sizeof(*m->operators))};
 	if (!m->first || !m->operators) {
 		orr_members_fini(m);
-		return orr_fail(err, ORR_E_NOMEM, "stages: no memory for a list of %d", p->n_stages);
+		return orr_fail(err, ORR_E_NOMEM, "stages: no memory for a list of %d",
+				p->n_stages);
 	}
 	for (int i = 0; i < n; i++)
 		m->first[p->stage_of[i] + 2]++;
@@ -67,12 +69,14 @@ const char *orr_members_print(char *buffer, size_t size, const struct orr_member
 	if (n > 1 && length > MOST_LISTED) {
 		const char *a = name_of(m, first), *z = name_of(m, first + n - 1);
 
-		(void)snprintf(buffer, size, "%.*s .. %.*s (%d)", shown(a, MOST_NAME), a, shown(z, MOST_NAME), z, n);
+		(void)snprintf(buffer, size, "%.*s .. %.*s (%d)", shown(a, MOST_NAME), a,
+			       shown(z, MOST_NAME), z, n);
 	} else {
 		length = 0;
 		for (int i = first; i < first + n && length < size - 3; i++)
-			length += (size_t)snprintf(buffer + length, size - length, "%s%.*s", i > first ? ", " : "",
-			                           shown(name_of(m, i), size - length - 3), name_of(m, i));
+			length += (size_t)snprintf(
+				buffer + length, size - length, "%s%.*s", i > first ? ", " : "",
+				shown(name_of(m, i), size - length - 3), name_of(m, i));
 	}
 	for (char *c = buffer; *c; c++)
 		if ((unsigned char)*c < ' ')
@@ -93,12 +97,13 @@ const char *orr_workers_print(char *buffer, size_t size, const int *workers, int
 		(void)snprintf(buffer, size, "%d-%d", low, high);
 	else
 		for (int i = 0; i < n && length < size; i++)
-			length += (size_t)snprintf(buffer + length, size - length, "%s%d", i ? "," : "", workers[i]);
+			length += (size_t)snprintf(buffer + length, size - length, "%s%d",
+						   i ? "," : "", workers[i]);
 	return buffer;
 }
 
-/* The workers that compute stage s, each once, in the order of the first microbatch that they serve; how many.
- * workers and seen hold n_workers; seen is all false, before and after. */
+/* The workers that compute stage s, each once, in the order of the first microbatch that they
+ * serve; how many. workers and seen hold n_workers; seen is all false, before and after. */
 static int find_workers(int *workers, bool *seen, const struct orr_jobs *jobs, int s)
 {
 	int n = 0;
@@ -155,7 +160,7 @@ static void fill_row(struct list *x, int s)
 	(void)snprintf(x->cells[STAGE], CELL, "s%d", s);
 	orr_workers_print(x->cells[WORKER], CELL / 3, x->workers, n);
 	orr_workers_print(x->cells[OWNER], CELL / 3, jobs->owners + jobs->first_owner[s],
-	                  jobs->first_owner[s + 1] - jobs->first_owner[s]);
+			  jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	x->apart = x->apart || are_apart(jobs, s, x->workers, n);
 	orr_duration_print(x->cells[FORWARD], CELL, duration_ns(jobs, s, ORR_PASS_F), p->units);
 	orr_duration_print(backward, CELL - 4, duration_ns(jobs, s, ORR_PASS_B), p->units);
@@ -164,7 +169,8 @@ static void fill_row(struct list *x, int s)
 	x->again = x->again || jobs->recompute[s];
 	x->cells[WEIGHT][0] = '\0';
 	if (jobs->n_passes == 3)
-		orr_duration_print(x->cells[WEIGHT], CELL, duration_ns(jobs, s, ORR_PASS_W), p->units);
+		orr_duration_print(x->cells[WEIGHT], CELL, duration_ns(jobs, s, ORR_PASS_W),
+				   p->units);
 	x->sized = x->sized || p->stages[s].parameter_bytes;
 	orr_size_print(x->cells[PARAMETERS], CELL, p->stages[s].parameter_bytes);
 	orr_members_print(x->cells[OPERATORS], CELL, &x->members, s);
@@ -191,8 +197,9 @@ static void write_row(FILE *file, const struct list *x)
 
 static void write_table(FILE *file, struct list *x)
 {
-	static const char *const headings[N_COLUMNS] = {"stage",    "worker", "owner",      "forward",
-	                                                "backward", "weight", "parameters", "operators"};
+	static const char *const headings[N_COLUMNS] = {"stage",      "worker",   "owner",
+							"forward",    "backward", "weight",
+							"parameters", "operators"};
 	int n_stages = x->jobs->pipeline->n_stages;
 
 	for (int s = -1; s < n_stages; s++) {
@@ -236,7 +243,8 @@ static int list_init(struct list *x, const struct orr_jobs *jobs, struct orr_err
 	x->seen = calloc(n_workers, sizeof(*x->seen));
 	if (x->workers && x->seen)
 		return 0;
-	return orr_fail(err, ORR_E_NOMEM, "stages: no memory for %d workers", jobs->pipeline->n_workers);
+	return orr_fail(err, ORR_E_NOMEM, "stages: no memory for %d workers",
+			jobs->pipeline->n_workers);
 }
 
 static void list_fini(struct list *x)
@@ -294,16 +302,17 @@ static json_t *stage_json(struct list *x, int s)
 	bool split = jobs->n_passes == 3;
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:I}", "operators",
-	                 operators_json(&x->members, s), "worker",
-	                 n == 1 ? json_integer(x->workers[0]) : json_null(), "workers",
-	                 numbers_json(x->workers, n), "owners",
-	                 numbers_json(jobs->owners + jobs->first_owner[s],
-	                              jobs->first_owner[s + 1] - jobs->first_owner[s]),
-	                 "frozen", 0, "recompute", jobs->recompute[s], "forward",
-	                 time_json(duration_ns(jobs, s, ORR_PASS_F)), "backward",
-	                 time_json(duration_ns(jobs, s, ORR_PASS_B)), "weight",
-	                 split ? time_json(duration_ns(jobs, s, ORR_PASS_W)) : json_null(), "update",
-	                 time_json(stage->update_ns), "parameter_bytes", (json_int_t)stage->parameter_bytes);
+			 operators_json(&x->members, s), "worker",
+			 n == 1 ? json_integer(x->workers[0]) : json_null(), "workers",
+			 numbers_json(x->workers, n), "owners",
+			 numbers_json(jobs->owners + jobs->first_owner[s],
+				      jobs->first_owner[s + 1] - jobs->first_owner[s]),
+			 "frozen", 0, "recompute", jobs->recompute[s], "forward",
+			 time_json(duration_ns(jobs, s, ORR_PASS_F)), "backward",
+			 time_json(duration_ns(jobs, s, ORR_PASS_B)), "weight",
+			 split ? time_json(duration_ns(jobs, s, ORR_PASS_W)) : json_null(),
+			 "update", time_json(stage->update_ns), "parameter_bytes",
+			 (json_int_t)stage->parameter_bytes);
 }
 
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
@@ -314,7 +323,8 @@ json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 
 	for (int s = 0; s < jobs->pipeline->n_stages && ok; s++)
 		if (json_array_append_new(array, stage_json(&x, s))) {
-			(void)orr_fail(err, ORR_E_NOMEM, "stages: no JSON: no memory, or a name that is no UTF-8");
+			(void)orr_fail(err, ORR_E_NOMEM,
+				       "stages: no JSON: no memory, or a name that is no UTF-8");
 			ok = false;
 		}
 	list_fini(&x);

@@ -84,12 +84,12 @@ void svg_write_rows(const struct svg *svg, double top, double pitch, double heig
 	fprintf(svg->file, "<path fill=\"" ROW_FILL "\" d=\"");
 	for (int w = 0; w < n; w++)
 		fprintf(svg->file, "M%d,%.1fh%dv%.1fh-%dz", LEFT, top + w * pitch, svg->width,
-		        height, svg->width);
+			height, svg->width);
 	fputs("\"/>\n", svg->file);
 	fprintf(svg->file, "<g font-size=\"%.0f\" text-anchor=\"end\">\n", font);
 	for (int w = 0; w < n; w += step)
 		fprintf(svg->file, "<text x=\"%d\" y=\"%.1f\">w%d</text>\n", LEFT - 6,
-		        top + w * pitch + height / 2 + font * 0.35, w);
+			top + w * pitch + height / 2 + font * 0.35, w);
 	fputs("</g>\n", svg->file);
 }
 
@@ -145,9 +145,9 @@ static void write_peaks(const struct svg *svg)
 		if (svg->bytes)
 			(void)orr_size_print(text, sizeof(text), worker->peak_stash_bytes);
 		fprintf(svg->file, "<text x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT + svg->width + 6,
-		        svg->memory_top + w * svg->memory_pitch + svg->memory_height / 2 +
-		                font * 0.35,
-		        text);
+			svg->memory_top + w * svg->memory_pitch + svg->memory_height / 2 +
+				font * 0.35,
+			text);
 	}
 	fputs("</g>\n", svg->file);
 }
@@ -155,9 +155,9 @@ static void write_peaks(const struct svg *svg)
 int svg_write_memory(const struct svg *svg, struct orr_error *err)
 {
 	svg_write_text(svg, LEFT, svg->memory_top - 10, "font-size=\"13\" font-weight=\"bold\"",
-	               svg->bytes ? "stash over time" : "stage stashes over time");
+		       svg->bytes ? "stash over time" : "stage stashes over time");
 	svg_write_text(svg, LEFT + svg->width + 6, svg->memory_top - 10, "font-size=\"12\"",
-	               "peak");
+		       "peak");
 	for (int w = 0; w < svg->layout->n_workers; w++) {
 		struct curve curve = {.svg = svg};
 		int code;

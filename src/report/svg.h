@@ -23,17 +23,17 @@ struct svg {
 	FILE *file;
 	const struct orr_layout *layout;
 	const struct orr_figures *figures;
-	int width;            /* of the drawing, without margins */
-	int right;            /* margin for the peaks */
-	int grid;             /* tenths of a pixel that times are rounded to */
-	double pitch, height; /* from row to row; of a row */
+	int width;                       /* of the drawing, without margins */
+	int right;                       /* margin for the peaks */
+	int grid;                        /* tenths of a pixel that times are rounded to */
+	double pitch, height;            /* from row to row; of a row */
 	double memory_top, memory_pitch; /* of the curves */
-	double memory_height; /* of a curve; 0: nothing is kept */
-	bool outlined; /* cells are wide enough for outlines */
-	bool bytes; /* curves are in bytes */
-	int64_t peak; /* of all workers */
-	double font; /* of the labels in cells; 0: none */
-	bool whole; /* labels are 2F0, not 0 */
+	double memory_height;            /* of a curve; 0: nothing is kept */
+	bool outlined;                   /* cells are wide enough for outlines */
+	bool bytes;                      /* curves are in bytes */
+	int64_t peak;                    /* of all workers */
+	double font;                     /* of the labels in cells; 0: none */
+	bool whole;                      /* labels are 2F0, not 0 */
 };
 
 double svg_row_top(const struct svg *svg, int w);
@@ -42,7 +42,7 @@ void svg_write_tenths(FILE *file, int value);
 void svg_write_escaped(FILE *file, const char *text);
 /* attributes: of the text element; text is escaped. */
 void svg_write_text(const struct svg *svg, double x, double y, const char *attributes,
-                    const char *text);
+		    const char *text);
 /* Backgrounds, on which idle time shows, and every so many workers a name. */
 void svg_write_rows(const struct svg *svg, double top, double pitch, double height);
 /* So that names of that font, one every n rows, do not overlap. */

@@ -1,4 +1,5 @@
-/* What an SVG says where the mouse is: every job's name, its stage's operators, its start and its end. */
+/* What an SVG says where the mouse is: every job's name, its stage's operators, its start and its
+ * end. */
 #include "svg.h"
 
 #include "orrery/jobs.h"
@@ -15,16 +16,17 @@ static void write_times(const struct svg *svg, const struct orr_cell *cell)
 	double unit_ns = (double)layout->unit_ns;
 
 	fprintf(svg->file, ": %.15g to %.15g %s", (double)cell->start_ns / unit_ns,
-	        (double)cell->end_ns / unit_ns, layout->unit);
+		(double)cell->end_ns / unit_ns, layout->unit);
 }
 
 static void write_title(const struct svg *svg, const struct orr_members *members,
-                        const struct orr_cell *cell)
+			const struct orr_cell *cell)
 {
 	char name[64], operators[128];
 
 	orr_members_print(operators, sizeof(operators), members, cell->s);
-	fprintf(svg->file, "<title>%s, stage %d", orr_cell_print(name, sizeof(name), cell), cell->s);
+	fprintf(svg->file, "<title>%s, stage %d", orr_cell_print(name, sizeof(name), cell),
+		cell->s);
 	if (*operators) {
 		fputs(" (", svg->file);
 		svg_write_escaped(svg->file, operators);

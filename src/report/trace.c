@@ -22,8 +22,8 @@ struct trace {
 static void start_event(struct trace *trace, char phase, int thread, int64_t time_ns)
 {
 	fprintf(trace->file, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d",
-	        trace->n_events++ ? "," : "", phase, trace->process, thread,
-	        (long long)(time_ns / 1000), (int)(time_ns % 1000));
+		trace->n_events++ ? "," : "", phase, trace->process, thread,
+		(long long)(time_ns / 1000), (int)(time_ns % 1000));
 }
 
 static void write_string(FILE *file, const char *text)
@@ -47,13 +47,13 @@ static void write_names(struct trace *trace, const char *name)
 	fprintf(trace->file, "}}");
 	start_event(trace, 'M', 0, 0);
 	fprintf(trace->file, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
-	        trace->process);
+		trace->process);
 	for (int w = 0; w < trace->layout->n_workers; w++) {
 		start_event(trace, 'M', w, 0);
 		fprintf(trace->file, ",\"name\":\"thread_name\",\"args\":{\"name\":\"w%d\"}}", w);
 		start_event(trace, 'M', w, 0);
 		fprintf(trace->file,
-		        ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", w);
+			",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", w);
 	}
 }
 
@@ -69,14 +69,14 @@ static void write_jobs(struct trace *trace)
 
 			start_event(trace, 'X', w, cell->start_ns);
 			fprintf(trace->file,
-			        ",\"dur\":%lld.%03d,\"name\":\"%s\",\"cat\":\"%s\",\"args\":{"
-			        "\"stage\":%d",
-			        (long long)(duration / 1000), (int)(duration % 1000),
-			        orr_cell_print(label, sizeof(label), cell),
-			        cell->kind == ORR_KIND_UPDATE ? "update" : "job", cell->s);
+				",\"dur\":%lld.%03d,\"name\":\"%s\",\"cat\":\"%s\",\"args\":{"
+				"\"stage\":%d",
+				(long long)(duration / 1000), (int)(duration % 1000),
+				orr_cell_print(label, sizeof(label), cell),
+				cell->kind == ORR_KIND_UPDATE ? "update" : "job", cell->s);
 			if (cell->kind != ORR_KIND_UPDATE)
 				fprintf(trace->file, ",\"microbatch\":%d,\"pass\":\"%c\"", cell->b,
-				        orr_pass_letter((enum orr_pass)cell->kind));
+					orr_pass_letter((enum orr_pass)cell->kind));
 			fprintf(trace->file, "}}");
 		}
 }
@@ -95,29 +95,30 @@ static void write_arrow(struct trace *trace, const char *name, int producer, int
 		leave--;
 	start_event(trace, 's', t->jobs->compute[producer], leave - origin);
 	fprintf(trace->file, ",\"id\":%lld,\"cat\":\"transfer\",\"name\":\"%s\"}",
-	        (long long)trace->n_arrows, name);
+		(long long)trace->n_arrows, name);
 	start_event(trace, 'f', t->jobs->compute[consumer], t->start_ns[consumer] - origin);
 	fprintf(trace->file, ",\"bp\":\"e\",\"id\":%lld,\"cat\":\"transfer\",\"name\":\"%s\"}",
-	        (long long)trace->n_arrows, name);
+		(long long)trace->n_arrows, name);
 	trace->n_arrows++;
 }
 
 /* Only from job to job: parameters come from no job, and weight gradients go to none. */
 static void write_transfers(struct trace *trace)
 {
-	static const char *const names[] = {
-		[ORR_TRANSFER_ACTIVATION] = "activation", [ORR_TRANSFER_GRADIENT] = "gradient",
-		[ORR_TRANSFER_STASH] = "stash", [ORR_TRANSFER_PARAMETER] = "parameters",
-		[ORR_TRANSFER_WEIGHT_GRADIENT] = "weight gradient",
-		[ORR_TRANSFER_ALL_REDUCE] = "all-reduce"};
+	static const char *const names[] = {[ORR_TRANSFER_ACTIVATION] = "activation",
+					    [ORR_TRANSFER_GRADIENT] = "gradient",
+					    [ORR_TRANSFER_STASH] = "stash",
+					    [ORR_TRANSFER_PARAMETER] = "parameters",
+					    [ORR_TRANSFER_WEIGHT_GRADIENT] = "weight gradient",
+					    [ORR_TRANSFER_ALL_REDUCE] = "all-reduce"};
 	const struct orr_timeline *t = trace->layout->timeline;
 
 	for (int i = 0; i < t->n_transfers; i++) {
 		const struct orr_transfer *transfer = &t->transfers[i];
 
 		if (transfer->producer >= 0 && transfer->consumer >= 0)
-			write_arrow(trace, names[transfer->kind],
-			            transfer->producer, transfer->consumer);
+			write_arrow(trace, names[transfer->kind], transfer->producer,
+				    transfer->consumer);
 	}
 }
 
@@ -137,7 +138,7 @@ static int derive_transfers(struct trace *trace, struct orr_error *err)
 
 	if (!predecessors)
 		return orr_fail(err, ORR_E_NOMEM, "trace: no memory for %d stages",
-		                jobs->pipeline->n_stages);
+				jobs->pipeline->n_stages);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job to = orr_jobs_at(jobs, j);
 		int n = orr_jobs_predecessors(jobs, j, predecessors);
@@ -160,12 +161,12 @@ static void write_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
 	time_ns -= trace->layout->origin_ns;
 	start_event(trace, 'C', trace->counter, time_ns);
 	fprintf(trace->file, ",\"name\":\"w%d stashes\",\"args\":{\"stashes\":%d}}", trace->counter,
-	        stashes);
+		stashes);
 	if (!trace->bytes)
 		return;
 	start_event(trace, 'C', trace->counter, time_ns);
 	fprintf(trace->file, ",\"name\":\"w%d stash bytes\",\"args\":{\"bytes\":%lld}}",
-	        trace->counter, (long long)bytes);
+		trace->counter, (long long)bytes);
 }
 
 static int write_timeline(struct trace *trace, const char *name, struct orr_error *err)
@@ -190,7 +191,7 @@ static int write_timeline(struct trace *trace, const char *name, struct orr_erro
 }
 
 int orr_diagram_trace(FILE *file, const struct orr_timeline *const *timelines,
-                      const char *const *names, int n_timelines, struct orr_error *err)
+		      const char *const *names, int n_timelines, struct orr_error *err)
 {
 	struct trace trace = {.file = file};
 	struct orr_layout *layout = NULL;

@@ -25,7 +25,8 @@ static struct sizes find_sizes(const struct orr_pipeline *p)
 	for (int e = 0; e < p->n_edges; e++)
 		sizes.activations = sizes.activations || p->edges[e].bytes;
 	for (int i = 0; p->graph && i < p->graph->n_operators; i++)
-		sizes.activations = sizes.activations || p->graph->operators[i].activation_bytes > 0;
+		sizes.activations =
+			sizes.activations || p->graph->operators[i].activation_bytes > 0;
 	return sizes;
 }
 
@@ -77,20 +78,20 @@ int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct 
 	else if (machine->memory_bytes && !sizes.stash)
 		list[n++] = (struct orr_untested){"stashes in memory", "no operator has a stash"};
 	else if (machine->memory_bytes && !sizes.parameters)
-		list[n++] = (struct orr_untested){"parameters in memory",
-						  "no operator has parameters"};
+		list[n++] =
+			(struct orr_untested){"parameters in memory", "no operator has parameters"};
 	if (limited && !any && (sends || collective))
 		list[n++] = (struct orr_untested){"links", none};
 	else if (limited && sends && !sizes.activations)
 		list[n++] = (struct orr_untested){"activations on links",
 						  "no operator has an activation"};
 	if (collective && (any || !limited) && (!sizes.parameters || !limited))
-		list[n++] = (struct orr_untested){collective, !any ? none
-							      : !sizes.parameters
-								      ? "no operator has parameters"
-							      : machine->latency_ns
-								      ? "links have a latency alone, no bandwidth"
-								      : "links are free"};
+		list[n++] = (struct orr_untested){
+			collective, !any                ? none
+				    : !sizes.parameters ? "no operator has parameters"
+				    : machine->latency_ns
+					    ? "links have a latency alone, no bandwidth"
+					    : "links are free"};
 	return n;
 }
 

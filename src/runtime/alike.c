@@ -30,22 +30,33 @@ static double digest(const void *bytes, size_t n)
 static double digest_schedule(const struct orr_jobs *jobs)
 {
 	size_t n = (size_t)jobs->n_jobs;
-	int sizes[] = {jobs->pipeline->n_workers, jobs->pipeline->n_microbatches, jobs->n_passes,
-		       (int)jobs->order, (int)jobs->pipeline->sync, jobs->pipeline->accumulate};
+	int sizes[] = {jobs->pipeline->n_workers,
+		       jobs->pipeline->n_microbatches,
+		       jobs->n_passes,
+		       (int)jobs->order,
+		       (int)jobs->pipeline->sync,
+		       jobs->pipeline->accumulate};
 
 	return digest(sizes, sizeof(sizes)) + digest(jobs->compute, n * sizeof(*jobs->compute)) +
 	       digest(jobs->weights, n * sizeof(*jobs->weights)) +
 	       digest(jobs->by_worker, n * sizeof(*jobs->by_worker)) +
-	       digest(jobs->recompute,
-		      (size_t)jobs->pipeline->n_stages * sizeof(*jobs->recompute));
+	       digest(jobs->recompute, (size_t)jobs->pipeline->n_stages * sizeof(*jobs->recompute));
 }
 
 static double digest_options(const struct orr_run_options *o)
 {
-	double numbers[] = {o->batch,	 (double)o->optimizer, o->learning_rate,
-			    o->momentum, o->beta1,	       o->beta2,
-			    o->epsilon,	 o->weight_decay,      (double)o->precision,
-			    o->prefetch, (double)o->seed,      (double)o->on_nan};
+	double numbers[] = {o->batch,
+			    (double)o->optimizer,
+			    o->learning_rate,
+			    o->momentum,
+			    o->beta1,
+			    o->beta2,
+			    o->epsilon,
+			    o->weight_decay,
+			    (double)o->precision,
+			    o->prefetch,
+			    (double)o->seed,
+			    (double)o->on_nan};
 	const char *workers = o->ranks_workers ? o->ranks_workers : "";
 
 	return digest(numbers, sizeof(numbers)) + digest(workers, strlen(workers));

@@ -10,13 +10,13 @@
 
 /* What is known of an operator while its stage is compiled. */
 struct note {
-	bool learns;   /* it or something before it has parameters */
-	bool matters;  /* a loss comes after it */
-	bool read;     /* by the stage at hand or, of its own operators, by the edge at hand */
-	bool stashed;  /* the backward of this stage reads its output */
-	int reader;    /* the last operator there whose gradient comes back, or -1 */
-	bool written;  /* a turn before has written its gradient */
-	int layer;     /* its layer, or -1 */
+	bool learns;  /* it or something before it has parameters */
+	bool matters; /* a loss comes after it */
+	bool read;    /* by the stage at hand or, of its own operators, by the edge at hand */
+	bool stashed; /* the backward of this stage reads its output */
+	int reader;   /* the last operator there whose gradient comes back, or -1 */
+	bool written; /* a turn before has written its gradient */
+	int layer;    /* its layer, or -1 */
 	struct orr_tensor value, gradient;
 };
 
@@ -152,7 +152,7 @@ static int allocate(struct compiler *c, struct orr_error *err)
 	    !(p->turns = calloc(n_all, sizeof(*p->turns))) ||
 	    !(c->arrivals = calloc(n_all, sizeof(*c->arrivals))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
-		                g->name, c->s);
+				g->name, c->s);
 	p->n_in = stage->n_in;
 	p->n_out = stage->n_out;
 	return 0;
@@ -229,7 +229,7 @@ static int place_data(struct compiler *c, struct orr_error *err)
 			continue;
 		if (!(input->columns = malloc(bytes)))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the columns of %s",
-			                g->name, o->name);
+					g->name, o->name);
 		memcpy(input->columns, o->columns, bytes);
 		input->width = o->width;
 		p->n_inputs++;
@@ -328,7 +328,7 @@ static struct orr_tensor place_saved(struct compiler *c, int k)
 		return (struct orr_tensor){0};
 	width += o->op == ORR_OP_LAYERNORM; /* a factor for each row */
 	return active ? place(ORR_PLACE_STASH, &p->stash_columns, width)
-	              : place(ORR_PLACE_SCRATCH, &p->forward_columns, width);
+		      : place(ORR_PLACE_SCRATCH, &p->forward_columns, width);
 }
 
 static int add_layer(struct compiler *c, int k, struct orr_error *err)
@@ -413,7 +413,7 @@ static void order_turns(struct compiler *c)
 }
 
 int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, int s,
-                       struct orr_error *err)
+		       struct orr_error *err)
 {
 	struct compiler c = {.pipeline = p, .graph = p->graph, .s = s};
 	int code;
@@ -422,7 +422,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 	c.notes = calloc((size_t)c.graph->n_operators, sizeof(*c.notes));
 	if (!c.program || !c.notes) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
-		                c.graph->name, s);
+				c.graph->name, s);
 		goto out;
 	}
 	if ((code = study_graph(&c, err)) || (code = allocate(&c, err)))

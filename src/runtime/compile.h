@@ -10,7 +10,7 @@ struct orr_pipeline;
 
 /* *out is owned by the caller and needs p and its graph no longer. Refuses study operators. */
 int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, int s,
-                       struct orr_error *err);
+		       struct orr_error *err);
 void orr_program_destroy(struct orr_program *program); /* NULL is fine */
 
 /* (private to compile.c) Can operator k be computed? */
@@ -19,5 +19,5 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 /* Does g fit data? Every column is there, and the classes of every softmax_cross_entropy are
  * whole numbers below the number of its scores. The runtime must ask before it gathers data. */
 int orr_program_check_data(const struct orr_graph *g, const struct orr_dataset *data,
-                           struct orr_error *err);
+			   struct orr_error *err);
 #endif

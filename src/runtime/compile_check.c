@@ -18,7 +18,7 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 			g->name, o->line, o->name);
 	if (o->width < 1 || o->width > INT_MAX)
 		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %d",
-		                g->name, o->line, o->name, (long long)o->width, INT_MAX);
+				g->name, o->line, o->name, (long long)o->width, INT_MAX);
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_operator *input = &g->operators[o->inputs[i]];
 
@@ -31,13 +31,13 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	}
 	if (o->op == ORR_OP_SOFTMAX_CROSS_ENTROPY && g->operators[o->inputs[1]].op != ORR_OP_INPUT)
 		return orr_fail(err, ORR_E_INPUT,
-		                "%s:%d: %s takes its classes from %s; they must come from an input",
-		                g->name, o->line, o->name, g->operators[o->inputs[1]].name);
+				"%s:%d: %s takes its classes from %s; they must come from an input",
+				g->name, o->line, o->name, g->operators[o->inputs[1]].name);
 	return 0;
 }
 
 static int check_columns(const struct orr_graph *g, const struct orr_operator *o,
-                         const struct orr_dataset *data, struct orr_error *err)
+			 const struct orr_dataset *data, struct orr_error *err)
 {
 	for (int64_t i = 0; i < o->width; i++)
 		if (o->columns[i] < 0 || o->columns[i] >= data->n_columns)
@@ -51,7 +51,7 @@ static int check_columns(const struct orr_graph *g, const struct orr_operator *o
 }
 
 static int check_classes(const struct orr_graph *g, const struct orr_operator *loss,
-                         const struct orr_dataset *data, struct orr_error *err)
+			 const struct orr_dataset *data, struct orr_error *err)
 {
 	const struct orr_operator *input = &g->operators[loss->inputs[1]];
 	int64_t n_classes = g->operators[loss->inputs[0]].width;
@@ -61,22 +61,21 @@ static int check_classes(const struct orr_graph *g, const struct orr_operator *l
 		return 0; /* the rank that has it looks */
 	for (int64_t r = 0; r < data->n_rows; r++) {
 		/* as the program computes it */
-		float class =
-			(float)input->scale * orr_dataset_row(data, r)[place];
+		float class = (float)input->scale * orr_dataset_row(data, r)[place];
 
 		if (!(class >= 0.0f && class < (float)n_classes && class == floorf(class)))
 			return orr_fail(err, ORR_E_INPUT,
-			                "row %lld of the data (from 0) has class %g in %s; %s "
-			                "(%s:%d) needs "
-			                "whole numbers from 0 to %lld",
-			                (long long)r, (double)class, input->name, loss->name,
-			                g->name, loss->line, (long long)n_classes - 1);
+					"row %lld of the data (from 0) has class %g in %s; %s "
+					"(%s:%d) needs "
+					"whole numbers from 0 to %lld",
+					(long long)r, (double)class, input->name, loss->name,
+					g->name, loss->line, (long long)n_classes - 1);
 	}
 	return 0;
 }
 
 int orr_program_check_data(const struct orr_graph *g, const struct orr_dataset *data,
-                           struct orr_error *err)
+			   struct orr_error *err)
 {
 	int code = 0;
 

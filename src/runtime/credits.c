@@ -55,8 +55,7 @@ static void find_places(const struct orr_run *run, const struct places *at, int 
 }
 
 /* In the order of all jobs. leaves: what the credit is for goes to another rank. */
-static void take_credits(const struct orr_run *run, const struct places *at, int *of,
-		       bool leaves)
+static void take_credits(const struct orr_run *run, const struct places *at, int *of, bool leaves)
 {
 	const struct orr_jobs *jobs = run->jobs;
 	int n = n_credits(run);

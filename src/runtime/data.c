@@ -92,7 +92,7 @@ static size_t block_bytes(int64_t n)
 }
 
 int orr_data_make_block(starpu_data_handle_t *handle, uintptr_t *at, const struct orr_owned *o,
-		      int64_t n, struct orr_error *err)
+			int64_t n, struct orr_error *err)
 {
 	*at = starpu_malloc_on_node(o->node, block_bytes(n));
 	if (!*at)
@@ -156,7 +156,7 @@ static int make_owned(struct orr_run *run, struct orr_owned *o, struct orr_error
 }
 
 void orr_data_drop_block(starpu_data_handle_t handle, uintptr_t at, const struct orr_owned *o,
-		       int64_t n)
+			 int64_t n)
 {
 	if (handle)
 		starpu_data_unregister(handle);
@@ -266,8 +266,7 @@ static int make_temporaries(struct orr_run *run, int s, int b, struct orr_error 
 		starpu_void_data_register(&data->token[at]);
 	/* A message without any data is none; the job that opens the gate is b - cap's last. */
 	if (!code && orr_cross_gate(run, s, b) &&
-	    (is_here(run, s, b, ORR_PASS_F) ||
-	     is_here(run, s, b - cap, orr_jobs_last_pass(jobs))))
+	    (is_here(run, s, b, ORR_PASS_F) || is_here(run, s, b - cap, orr_jobs_last_pass(jobs))))
 		code = make_temporary(run, &data->gate[at], 1, err);
 	return code;
 }
@@ -443,8 +442,7 @@ int orr_data_gather(struct orr_run *run, const struct orr_slot *slot, struct orr
 		return code;
 	for (int i = 0; i < run->n_sequence; i++) {
 		struct orr_job job = orr_jobs_at(run->jobs, run->sequence[i]);
-		starpu_data_handle_t block =
-			slot->block[(int64_t)job.s * n_microbatches + job.b];
+		starpu_data_handle_t block = slot->block[(int64_t)job.s * n_microbatches + job.b];
 		float *floats;
 
 		if (job.d != ORR_PASS_F || !block)

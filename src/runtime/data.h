@@ -36,13 +36,13 @@ struct orr_owned {
 	/* from other ranks, in turn, so that one can come while the other is added; else NULL */
 	starpu_data_handle_t incoming[2];
 	int64_t n_incoming; /* ever */
-	bool rings;    /* it all-reduces with owners on other ranks */
+	bool rings;         /* it all-reduces with owners on other ranks */
 	/* [owners of s] of the gradient's sum; NULL unless it rings */
 	starpu_data_handle_t *chunks;
 	/* NCCL adds up the gradients of the stage's owners, in one place or several (reduce.c) */
 	bool joins;
 	starpu_data_handle_t summed, chain; /* NULL: it does not, or is elsewhere */
-	starpu_data_handle_t gate; /* at the stage's first owner */
+	starpu_data_handle_t gate;          /* at the stage's first owner */
 	/* at the first owner of each rank, where there are several: its gradients are there */
 	starpu_data_handle_t ready;
 	struct orr_nccl *group;

@@ -2,8 +2,8 @@
 #define ORR_ENGINE_H
 /* What the parts of a run share: run.c (its life), data.c (handles), slots.c and submit.c (a step's
  * tasks), stream.c (rounds and versions), credits.c, cross.c and ring.c (what goes between ranks),
- * finite.c (divergence), gather.c (what rank 0 is told) and watch.c (waiting and giving up). Private to them and to their
- * tests. */
+ * finite.c (divergence), gather.c (what rank 0 is told) and watch.c (waiting and giving up).
+ * Private to them and to their tests. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <starpu.h>
@@ -58,19 +58,19 @@ struct orr_job_task {
 /* A step in flight, or a round of a stream. */
 struct orr_slot {
 	int64_t step;
-	int64_t round; /* in a stream, since it began */
-	int64_t first_sample;         /* of the step, from the start of training */
-	starpu_data_handle_t *block;  /* [n_stages * n_microbatches] the data's columns; NULL
-					 without inputs */
-	float *columns;               /* what lies behind them, in main memory */
-	struct orr_job_task *jobs;    /* [n_jobs] */
-	struct orr_job_task *adds;    /* [n_jobs], of the jobs with a partial gradient */
+	int64_t round;               /* in a stream, since it began */
+	int64_t first_sample;        /* of the step, from the start of training */
+	starpu_data_handle_t *block; /* [n_stages * n_microbatches] the data's columns; NULL
+					without inputs */
+	float *columns;              /* what lies behind them, in main memory */
+	struct orr_job_task *jobs;   /* [n_jobs] */
+	struct orr_job_task *adds;   /* [n_jobs], of the jobs with a partial gradient */
 	/* [n_owned * n_updates] update q of owner i at q * n_owned + i; copies: what it starts
 	 * from, where that is still held */
 	struct orr_job_task *updates, *copies, *reduces, *readies;
 	struct orr_job_task **rings; /* likewise: 3 for each chunk where it rings; else NULL */
-	struct orr_job_task *checks;  /* [n_owned] of gradients, where a step may be left out */
-	struct orr_metrics *metrics;  /* [n_stages * n_microbatches], in pinned memory */
+	struct orr_job_task *checks; /* [n_owned] of gradients, where a step may be left out */
+	struct orr_metrics *metrics; /* [n_stages * n_microbatches], in pinned memory */
 	int64_t *wild; /* [n_owned * n_updates] likewise: the first float of the gradient whose
 			  square is not finite, or INT64_MAX */
 	bool skipped;  /* its updates were left out */
@@ -99,17 +99,17 @@ struct orr_run {
 	/* Which rank this is, of how many, and which has worker w. Each rank submits its own jobs
 	 * and what crosses, in an order that is part of one order of all jobs. */
 	int rank, n_ranks;
-	int *rank_of;        /* [n_workers] */
+	int *rank_of;  /* [n_workers] */
 	int *sequence; /* [n_sequence] jobs that are computed here, or read what is owned here */
 	int n_sequence;
-	int *n_readers;      /* [n_stages] jobs that read parameters which are owned here */
-	int most_owners;     /* of a stage */
-	int n_updates;       /* of a stage in a step at most; 1 where there is a flush */
+	int *n_readers;  /* [n_stages] jobs that read parameters which are owned here */
+	int most_owners; /* of a stage */
+	int n_updates;   /* of a stage in a step at most; 1 where there is a flush */
 	struct orr_credits arriving, leaving; /* parameters, and weight gradients for others */
 	int64_t first_tag[ORR_TAGS], n_tags;
-	int64_t clock_ns;    /* to add to StarPU's clock here to have one that all ranks share */
+	int64_t clock_ns;     /* to add to StarPU's clock here to have one that all ranks share */
 	size_t *report_bytes; /* [n_ranks] */
-	void *report;        /* what this rank tells rank 0 of a step; on rank 0, of one rank */
+	void *report;         /* what this rank tells rank 0 of a step; on rank 0, of one rank */
 	struct orr_policy *policy;
 	struct orr_codelet_common common;
 	struct orr_data data;
@@ -117,38 +117,38 @@ struct orr_run {
 		struct {
 			int n, *devices;
 			struct orr_nccl *nccl;
-		} *groups; /* [n_groups], of n_stages at most */
+		} * groups; /* [n_groups], of n_stages at most */
 		int n_groups;
 		starpu_data_handle_t *chain; /* [n_workers] at the first worker of a device */
 	} reduce;
 	/* Steps that may be in flight at once: the next one is submitted while this one runs. */
 	int window;
-	struct orr_slot *slots; /* [window] */
+	struct orr_slot *slots;        /* [window] */
 	struct orr_timeline *timeline; /* of the last whole step that finished */
 	bool has_timeline;
-	int64_t *rows;                 /* [batch] */
+	int64_t *rows;                   /* [batch] */
 	int64_t n_submitted, n_finished; /* steps, or rounds of a stream */
 	int64_t n_steps;                 /* since the start of training */
-	bool stream;   /* rounds without a flush, not steps */
-	int64_t *turn; /* [n_workers] in a stream, the next one */
-	int64_t *first_update; /* [n_stages] updates before the stream began */
-	int64_t first_round;   /* rounds before it began */
-	int64_t n_told;        /* steps that have ended, n_steps when nothing is in flight */
-	int64_t n_skipped;     /* of them, since orr_run_create */
-	int n_skipped_last;    /* the last of them in a row */
-	atomic_bool stop;      /* this rank is asked to end */
-	bool ends;             /* all agree that no further step begins */
+	bool stream;                     /* rounds without a flush, not steps */
+	int64_t *turn;                   /* [n_workers] in a stream, the next one */
+	int64_t *first_update;           /* [n_stages] updates before the stream began */
+	int64_t first_round;             /* rounds before it began */
+	int64_t n_told;     /* steps that have ended, n_steps when nothing is in flight */
+	int64_t n_skipped;  /* of them, since orr_run_create */
+	int n_skipped_last; /* the last of them in a row */
+	atomic_bool stop;   /* this rank is asked to end */
+	bool ends;          /* all agree that no further step begins */
 	struct orr_run_versions *versions; /* [n_stages] likewise, what was measured here */
-	atomic_llong n_fetched; /* parameters that were asked for ahead */
+	atomic_llong n_fetched;            /* parameters that were asked for ahead */
 	int64_t last_end_ns;
 	int64_t resident_before, resident_peak; /* of this process; -1: not known */
-	bool waits, took_starpu, starpu_runs; /* how far orr_run_create came */
+	bool waits, took_starpu, starpu_runs;   /* how far orr_run_create came */
 	bool pinned; /* (tests) StarPU's workerorder instead of our policy */
 	unsigned n_pinned[STARPU_NMAXWORKERS];
 	struct {
 		int64_t n, bytes;
 	} moved[STARPU_MAXNODES][STARPU_MAXNODES]; /* from, to */
-	int hook; /* StarPU's number of the idle hook, or -1 */
+	int hook;                                  /* StarPU's number of the idle hook, or -1 */
 
 	/* between the workers' callbacks and the thread that waits */
 	pthread_mutex_t mutex;
@@ -302,9 +302,9 @@ int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of,
 
 /* ---- finite.c ---- */
 
-/* The slot has ended, here. ORR_E_DIVERGED where the first loss or gradient in it that is not finite
- * ends training; first_step is the number of its first step, from 0. Sets run->ends. All ranks call
- * it with the same outcome. */
+/* The slot has ended, here. ORR_E_DIVERGED where the first loss or gradient in it that is not
+ * finite ends training; first_step is the number of its first step, from 0. Sets run->ends. All
+ * ranks call it with the same outcome. */
 int orr_finite_check(struct orr_run *run, const struct orr_slot *slot, int64_t first_step,
 		     struct orr_error *err);
 /* Before any update of the slot's step: is all of it finite, on every rank? */

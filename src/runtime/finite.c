@@ -107,7 +107,8 @@ static int tell(const struct orr_run *run, int64_t first_step, const int64_t fou
 			"training diverged in step %lld: %s%.60s%s%s%.60s %s not finite",
 			(long long)(first_step + first / n + 1), loss ? "the loss of " : "",
 			loss ? g->operators[found[LOSS] % n].name : "",
-			loss && gradient ? ", and " : "", gradient ? "the norm of the gradient of " : "",
+			loss && gradient ? ", and " : "",
+			gradient ? "the norm of the gradient of " : "",
 			gradient ? g->operators[found[GRADIENT] % n].name : "",
 			loss && gradient ? "are" : "is");
 }
@@ -129,7 +130,8 @@ int orr_finite_check(struct orr_run *run, const struct orr_slot *slot, int64_t f
 		return (code = gather(run, found, err)) ? code : tell(run, first_step, found, err);
 	if (run->n_skipped_last == ORR_MOST_SKIPPED) /* on all ranks alike */
 		return orr_fail(err, ORR_E_DIVERGED,
-				"training diverged: the updates of steps %lld to %lld, %d in a row, were left "
+				"training diverged: the updates of steps %lld to %lld, %d in a "
+				"row, were left "
 				"out, since losses or gradients were not finite",
 				(long long)(first_step + 2 - ORR_MOST_SKIPPED),
 				(long long)(first_step + 1), ORR_MOST_SKIPPED);

@@ -41,7 +41,8 @@ int orr_run_devices(char *why, size_t size)
 #else
 	if (why)
 		snprintf(why, size,
-		 "this build has none; it takes nvcc and a StarPU with CUDA (tools/build-starpu)");
+			 "this build has none; it takes nvcc and a StarPU with CUDA "
+			 "(tools/build-starpu)");
 	return -1;
 #endif
 }
@@ -150,8 +151,8 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 			conf->workers_cuda_gpuid[i] =
 				(unsigned)number_of(share.devices[i % share.n_devices]);
 	}
-	if (n_local > 1 && !is_bound() &&
-	    n_workers <= share.n_pus && !getenv("STARPU_WORKERS_CPUID")) {
+	if (n_local > 1 && !is_bound() && n_workers <= share.n_pus &&
+	    !getenv("STARPU_WORKERS_CPUID")) {
 		conf->use_explicit_workers_bindid = 1;
 		for (int i = 0; i < STARPU_NMAXWORKERS; i++)
 			conf->workers_bindid[i] = (unsigned)share.pus[i % share.n_pus];
@@ -295,8 +296,7 @@ int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
 						      .bytes = run->moved[from][to].bytes};
 			starpu_memory_node_get_name((unsigned)from, moved[n].from,
 						    sizeof(moved[n].from));
-			starpu_memory_node_get_name((unsigned)to, moved[n].to,
-						    sizeof(moved[n].to));
+			starpu_memory_node_get_name((unsigned)to, moved[n].to, sizeof(moved[n].to));
 			n++;
 		}
 	return n;

@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TICK_NS 50000000         /* the thread looks around so often */
+#define TICK_NS 50000000 /* the thread looks around so often */
 #define BEAT_NS INT64_C(500000000)
-#define SILENCE_S 15             /* of a rank that hangs */
+#define SILENCE_S 15 /* of a rank that hangs */
 
 /* What a rank says to rank 0, or rank 0 to a rank. */
 struct beat {
@@ -25,9 +25,9 @@ static struct {
 	pthread_t thread;
 	void (*say)(const char *message);
 	atomic_bool stops, fails;
-	struct beat failure;  /* set before fails */
-	MPI_Request *sends;   /* [n_ranks] the last beat to each */
-	int64_t *heard_ns;    /* [n_ranks] */
+	struct beat failure; /* set before fails */
+	MPI_Request *sends;  /* [n_ranks] the last beat to each */
+	int64_t *heard_ns;   /* [n_ranks] */
 	int64_t beaten_ns, looked_ns;
 } heart;
 

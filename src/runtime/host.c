@@ -106,9 +106,9 @@ int orr_share_init(struct orr_share *share, hwloc_topology_t topology, const cha
 	home = home_of(topology, n_devices ? bus[order[first]] : NULL);
 	for (int r = 0; r < n_ranks; r++) {
 		deal(r, n_ranks, n_devices, &first, &end);
-		if (hwloc_bitmap_isequal(home->cpuset,
-					 home_of(topology, n_devices ? bus[order[first]] : NULL)
-						 ->cpuset)) {
+		if (hwloc_bitmap_isequal(
+			    home->cpuset,
+			    home_of(topology, n_devices ? bus[order[first]] : NULL)->cpuset)) {
 			at += r < rank;
 			n_sharing++;
 		}

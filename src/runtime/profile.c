@@ -28,7 +28,7 @@ struct profiling {
 	struct times *passes;  /* [n_stages * 2] F and B */
 	struct times *updates; /* [n_stages] */
 	struct times gaps;
-	int *around; /* room for predecessors */
+	int *around;    /* room for predecessors */
 	double seconds; /* of the last step */
 	bool measuring;
 };
@@ -239,9 +239,9 @@ static void settle(struct orr_profile *out, struct profiling *x, struct orr_pipe
 		stage->backward_ns = whole - stage->weight_ns;
 		stage->update_ns = percentile(&x->updates[s], 50);
 		if (stage->forward_ns > 0)
-			out->spread_percent[s] = (int)(100 * (percentile(forward, 75) -
-							      percentile(forward, 25)) /
-						       stage->forward_ns);
+			out->spread_percent[s] =
+				(int)(100 * (percentile(forward, 75) - percentile(forward, 25)) /
+				      stage->forward_ns);
 	}
 	orr_pipeline_set_overhead(p, 0); /* the stages have what operators take alone */
 }

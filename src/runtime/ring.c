@@ -103,8 +103,8 @@ static int take(struct orr_run *run, struct orr_slot *slot, int i, int q, int c,
 		return orr_submit_add(
 			run, &slot->rings[q * run->data.n_owned + i][3 * c + 2 * round],
 			before->chunks[c], o->chunks[c], true, 0, chunk_floats(run, o->s, c), err);
-	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, i, q, c, round),
-			      o->chunks[c], run->rank_of[before->w]);
+	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, i, q, c, round), o->chunks[c],
+			      run->rank_of[before->w]);
 	return orr_ranks_receive_data(&m, NULL, NULL, err);
 }
 
@@ -119,8 +119,8 @@ static int give(struct orr_run *run, struct orr_slot *slot, int i, int q, int c,
 
 	if (run->data.owned[next].chunks)
 		return 0; /* it takes a copy */
-	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, next, q, c, round),
-			      o->chunks[c], run->rank_of[run->data.owned[next].w]);
+	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, next, q, c, round), o->chunks[c],
+			      run->rank_of[run->data.owned[next].w]);
 	return orr_ranks_send_data(&m, err);
 }
 

@@ -20,9 +20,10 @@ struct orr_timeline;
 /* What serves the workers: CUDA devices where there are any, else CPU cores; or one of them. */
 enum orr_hardware { ORR_HARDWARE_AUTO, ORR_HARDWARE_CPU, ORR_HARDWARE_CUDA };
 
-/* What is done in a step whose loss, or the norm of whose gradient, is not finite in float32: training stops, or the step's
- * update is left out, of every stage, and training goes on. For that all gradients are waited for
- * before the first update; a stream, which never waits, does not serve it. */
+/* What is done in a step whose loss, or the norm of whose gradient, is not finite in float32:
+ * training stops, or the step's update is left out, of every stage, and training goes on. For that
+ * all gradients are waited for before the first update; a stream, which never waits, does not serve
+ * it. */
 enum orr_on_nan { ORR_ON_NAN_STOP, ORR_ON_NAN_SKIP };
 
 struct orr_run_options {
@@ -30,7 +31,7 @@ struct orr_run_options {
 	enum orr_optimizer optimizer;
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
 	enum orr_precision precision; /* of the matrix products */
-	uint64_t seed;    /* of the parameters and of the shuffling */
+	uint64_t seed;                /* of the parameters and of the shuffling */
 	enum orr_on_nan on_nan;
 	int prefetch;     /* parameters of so many jobs ahead along a worker's order */
 	double timeout_s; /* without progress for so long, the run stops with a report */
@@ -46,16 +47,16 @@ struct orr_run_options {
 	/* Of a worker on a CUDA device, with all that it has there; 0: no limit. What a step needs
 	 * only later goes to main memory when it is reached, and comes back. */
 	int64_t memory_bytes;
-	/* (optional) What takes a while and is no step, "measuring" or "evaluating": so much of all is
-	 * done. On rank 0 alone, in the calling thread. */
+	/* (optional) What takes a while and is no step, "measuring" or "evaluating": so much of all
+	 * is done. On rank 0 alone, in the calling thread. */
 	void (*tell)(const char *what, int64_t done, int64_t all);
 	/* (tests) what comes from another rank arrives so much later */
 	int link_delay_us;
 	/* (tests) sleep up to so many microseconds in every job, drawn from delay_seed */
 	int delay_us;
 	uint64_t delay_seed;
-	/* (tests) cores count as devices, and stages with one owner, too, take the way of those that
-	 * NCCL adds up */
+	/* (tests) cores count as devices, and stages with one owner, too, take the way of those
+	 * that NCCL adds up */
 	bool reduce_alone;
 	/* (tests) NULL: our scheduling policy; "pinned": StarPU's workerorder instead; else the
 	 * name of a policy of StarPU's, which places and orders as it likes */
@@ -88,15 +89,15 @@ void orr_run_destroy(struct orr_run *run); /* NULL is fine */
 
 /* Train n steps; a stream begins empty and has been drained at the end. visit (may be NULL) is
  * called after each, in the calling thread. ORR_E_RUNTIME: the run stopped, the message says which
- * worker waits for what. ORR_E_DIVERGED, on every rank alike: a loss or the norm of a gradient is not
- * finite, and the message says in which step and of which operator, the first in the graph; or
+ * worker waits for what. ORR_E_DIVERGED, on every rank alike: a loss or the norm of a gradient is
+ * not finite, and the message says in which step and of which operator, the first in the graph; or
  * ORR_MOST_SKIPPED steps in a row were left out. */
 int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err);
 
-/* Begin no further step; all ranks stop after the same one (orr_run_step), soon after one of them was
- * told, and orr_run_train returns 0. May be called in a signal's handler. */
+/* Begin no further step; all ranks stop after the same one (orr_run_step), soon after one of them
+ * was told, and orr_run_train returns 0. May be called in a signal's handler. */
 void orr_run_stop(struct orr_run *run);
 /* Have all ranks stopped so? */
 bool orr_run_stopped(const struct orr_run *run);
@@ -109,12 +110,12 @@ int orr_run_skipped_last(const struct orr_run *run);
 
 /* What the tasks of a stream (schedule.h) have found of stage s's versions since orr_run_create. */
 struct orr_run_versions {
-	int held;            /* buffers in which its owners had versions, of the one with most */
+	int held; /* buffers in which its owners had versions, of the one with most */
 	int64_t least,
-		most;   /* updates between the version that F read and the one that its gradient
-			   was applied to, once the pipeline is full; -1: it never was */
-	int64_t n_read; /* passes that read parameters, and of them those that did not read the */
-	int64_t n_wrong;     /* version that versions.h says */
+		most;    /* updates between the version that F read and the one that its gradient
+			    was applied to, once the pipeline is full; -1: it never was */
+	int64_t n_read;  /* passes that read parameters, and of them those that did not read the */
+	int64_t n_wrong; /* version that versions.h says */
 };
 /* [n_stages]; all ranks call it, and all get the same. */
 int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err);
@@ -169,8 +170,9 @@ struct orr_moved {
 /* At most so many, in the order of the memories; how many there are. */
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most);
 
-/* Time every stage's F, B, W and U alone on one core (median of several, fewer where they take long)
- * and write the durations into the pipeline's stages, so that the simulator predicts this machine. */
+/* Time every stage's F, B, W and U alone on one core (median of several, fewer where they take
+ * long) and write the durations into the pipeline's stages, so that the simulator predicts this
+ * machine. */
 struct orr_pipeline;
 int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
 		    struct orr_error *err);

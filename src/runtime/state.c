@@ -38,8 +38,9 @@ static json_t *about_rule(const struct orr_run_options *o)
 
 static json_t *about_optimizer(const struct orr_run_options *o)
 {
-	json_t *rule = json_pack("{s:s,s:f,s:f}", "name", orr_optimizer_name(o->optimizer),
-				 "learning_rate", o->learning_rate, "weight_decay", o->weight_decay);
+	json_t *rule =
+		json_pack("{s:s,s:f,s:f}", "name", orr_optimizer_name(o->optimizer),
+			  "learning_rate", o->learning_rate, "weight_decay", o->weight_decay);
 	json_t *own = about_rule(o);
 
 	if (!rule || !own || json_object_update(rule, own)) {
@@ -153,7 +154,8 @@ static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *ru
 		      struct block *block, const struct orr_operator *o, const char *what,
 		      int n_dims, int64_t rows, int64_t columns)
 {
-	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment", "second_moment"};
+	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment",
+								       "second_moment"};
 	int n_state = orr_optimizer_floats(run->options.optimizer);
 
 	for (int i = 0; i <= n_state; i++) {
@@ -335,7 +337,8 @@ static int check_step(const struct orr_run *run, int64_t step, struct orr_error 
 			(long long)step);
 }
 
-/* The learning rate is no difference: about has that of the checkpoint, as *rate, where it has one. */
+/* The learning rate is no difference: about has that of the checkpoint, as *rate, where it has one.
+ */
 static int accept_rate(json_t *about, const struct orr_checkpoint *c, double *rate,
 		       struct orr_error *err)
 {

@@ -22,8 +22,9 @@ int64_t orr_run_step(const struct orr_run *run);
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err);
 
 /* Go on from a checkpoint. ORR_E_INPUT: it is of another graph, data set, batch, seed or optimizer;
- * the run is as it was. After another failure the run is of no use. The learning rate may be another
- * one where rate is given: *rate is then the one of the checkpoint. NULL: it must be the same. */
+ * the run is as it was. After another failure the run is of no use. The learning rate may be
+ * another one where rate is given: *rate is then the one of the checkpoint. NULL: it must be the
+ * same. */
 int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
 		 struct orr_error *err);
 #endif

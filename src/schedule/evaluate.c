@@ -93,7 +93,8 @@ static int evaluate_placement(struct orr_jobs *jobs, const struct orr_schedule *
 	return 0;
 }
 
-/* Number the workers so that every job of a stage is at its home. Where no numbers do, they stay as they are. */
+/* Number the workers so that every job of a stage is at its home. Where no numbers do, they stay as
+ * they are. */
 static int take_homes(struct orr_jobs *jobs, const int *home, struct orr_error *err)
 {
 	int n_workers = jobs->pipeline->n_workers, free_worker = 0;
@@ -306,7 +307,8 @@ static int check_total(const struct orr_pipeline *p, struct orr_error *err)
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
 		double step = (2 * (double)stage->forward_ns + (double)stage->backward_ns +
-			       (double)stage->weight_ns) * p->n_microbatches +
+			       (double)stage->weight_ns) *
+				      p->n_microbatches +
 			      (double)stage->update_ns;
 
 		total += step;
@@ -317,12 +319,12 @@ static int check_total(const struct orr_pipeline *p, struct orr_error *err)
 	}
 	if (total < (double)(INT64_MAX / 4))
 		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"%d microbatches of %d stages, stage %d the longest, last more than %lld s "
-			"together, more than can be counted in nanoseconds: take shorter durations, a "
-			"smaller latency or fewer of them",
-			p->n_microbatches, p->n_stages, longest,
-			(long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%d microbatches of %d stages, stage %d the longest, last more than %lld s "
+		"together, more than can be counted in nanoseconds: take shorter durations, a "
+		"smaller latency or fewer of them",
+		p->n_microbatches, p->n_stages, longest, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 
 static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *err)

@@ -20,8 +20,10 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 	const struct orr_pipeline *p = jobs->pipeline;
 
 	if (stream->period <= 0)
-		return refuse(jobs, 0, "does not come later in the next round: priority() of "
-			      "a stream grows with b, also beyond -m", err);
+		return refuse(jobs, 0,
+			      "does not come later in the next round: priority() of "
+			      "a stream grows with b, also beyond -m",
+			      err);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int b = job.b + p->n_microbatches;
@@ -29,14 +31,21 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 		int w = schedule->compute(p, job.s, b, job.d, schedule->data);
 
 		if (n - jobs->priority[j] != stream->period)
-			return refuse(jobs, j, "comes later in the next round by another number "
-				      "than 0F0: priority() of a stream is periodic in -m", err);
+			return refuse(jobs, j,
+				      "comes later in the next round by another number "
+				      "than 0F0: priority() of a stream is periodic in -m",
+				      err);
 		if (w != schedule->compute(p, job.s, job.b, job.d, schedule->data))
-			return refuse(jobs, j, "is on another worker in the next round: -m must "
-				      "be a multiple of every stage's replicas", err);
-		if (job.b > 0 && n - schedule->priority(p, job.s, b - 1, job.d, schedule->data) <= 0)
-			return refuse(jobs, j, "overtakes the microbatch before it: priority() of "
-				      "a stream grows with b", err);
+			return refuse(jobs, j,
+				      "is on another worker in the next round: -m must "
+				      "be a multiple of every stage's replicas",
+				      err);
+		if (job.b > 0 &&
+		    n - schedule->priority(p, job.s, b - 1, job.d, schedule->data) <= 0)
+			return refuse(jobs, j,
+				      "overtakes the microbatch before it: priority() of "
+				      "a stream grows with b",
+				      err);
 	}
 	return 0;
 }
@@ -55,8 +64,10 @@ static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err
 
 		for (int i = 0; !code && i < n; i++)
 			if (jobs->priority[around[i]] >= jobs->priority[j])
-				code = refuse(jobs, j, "has no larger n than what it waits for: in "
-					      "a stream n orders the jobs of all workers", err);
+				code = refuse(jobs, j,
+					      "has no larger n than what it waits for: in "
+					      "a stream n orders the jobs of all workers",
+					      err);
 	}
 	free(around);
 	return code;
@@ -81,8 +92,10 @@ static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struc
 
 		/* so that microbatches and versions in flight can be counted in an int */
 		if (n / stream->period >= INT32_MAX / jobs->pipeline->n_microbatches - 1) {
-			code = refuse(jobs, j, "comes too many rounds after the first job of its "
-				      "microbatch: bring priority() of the passes closer together", err);
+			code = refuse(jobs, j,
+				      "comes too many rounds after the first job of its "
+				      "microbatch: bring priority() of the passes closer together",
+				      err);
 			goto out;
 		}
 		stream->lag[j] = (int)(n / stream->period);
@@ -97,8 +110,10 @@ static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struc
 
 		/* 1 + the place of the job before it on its worker */
 		if (*before && keyed[*before - 1].key == keyed[i].key) {
-			code = refuse(jobs, j, "has the priority of another round's job on its "
-				      "worker: make priority() distinct on each worker", err);
+			code = refuse(jobs, j,
+				      "has the priority of another round's job on its "
+				      "worker: make priority() distinct on each worker",
+				      err);
 			goto out;
 		}
 		*before = i + 1;

@@ -88,7 +88,8 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	char where[256];
 
 	if (table->period > (INT64_C(1) << 60) / (p->n_microbatches / table->n_microbatches + 2))
-		return orr_fail(err, ORR_E_INPUT, "%s: too many rounds to be counted: give a smaller -m",
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: too many rounds to be counted: give a smaller -m",
 				table->name);
 	if (table->period && p->n_microbatches % table->n_microbatches == 0 &&
 	    table->n_workers == p->n_workers && table->n_stages == p->n_stages)

@@ -1,5 +1,6 @@
-/* 1F1B: one forward, one backward, with as many microbatches in flight as there are stages to the sink.
- * This file is also the example of a plug-in: copy it, change it, compile it alone (see README). */
+/* 1F1B: one forward, one backward, with as many microbatches in flight as there are stages to the
+ * sink. This file is also the example of a plug-in: copy it, change it, compile it alone (see
+ * README). */
 #include "one_f_one_b.h"
 
 /* Fewer workers than stages: placements wrap around. */
@@ -15,7 +16,8 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 	return p->stages[s].depth;
 }
 
-static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	return one_f_one_b(p, s, b, d, in_flight(p, s, data));
 }

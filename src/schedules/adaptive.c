@@ -3,16 +3,16 @@
 #include "v_fold.h"
 
 static const struct orr_parameter parameters[] = {
-        {"memory",
-         "stage stashes that a worker may hold; 0: as many as there are stages, which is 1f1b's "
-         "memory",
-         0, 1 << 20, 0, ORR_PARAMETER_STASHES},
-        {0},
+	{"memory",
+	 "stage stashes that a worker may hold; 0: as many as there are stages, which is 1f1b's "
+	 "memory",
+	 0, 1 << 20, 0, ORR_PARAMETER_STASHES},
+	{0},
 };
 static const int64_t defaults[] = {0};
 
 static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                   struct orr_error *err)
+		   struct orr_error *err)
 {
 	int64_t memory = *(const int64_t *)data;
 

@@ -4,12 +4,16 @@
 
 static const struct orr_parameter parameters[] = {
 	{"memory",
-	 "stage stashes that a worker may hold, or their bytes; 0: what --memory leaves, or else as "
+	 "stage stashes that a worker may hold, or their bytes; 0: what --memory leaves, or else "
+	 "as "
 	 "many as there are stages",
 	 ORR_COUNT_OR_SIZE, 1 << 30, 0, ORR_PARAMETER_STASHES},
-	{"placement", "of stages: s mod P, the V fold, an even share of the work, or the best of those", 0,
-	 3, 0, ORR_PARAMETER_CHOICE},
-	{"effort", "million jobs that are timed to improve each placement's order; more of them never find less",
+	{"placement",
+	 "of stages: s mod P, the V fold, an even share of the work, or the best of those", 0, 3, 0,
+	 ORR_PARAMETER_CHOICE},
+	{"effort",
+	 "million jobs that are timed to improve each placement's order; more of them never find "
+	 "less",
 	 0, 1 << 20, 8, ORR_PARAMETER_CHOICE},
 	{"seconds",
 	 "search so long instead; runs differ then, so not for several processes; 0: not by time",
@@ -36,9 +40,9 @@ static int place(const struct orr_pipeline *p, const void *data, int *worker, in
 	int64_t memory_bytes = value[0] ? 0 : p->memory_bytes;
 	struct orr_search_options options = {
 		.schedules = orr_schedules,
-		.stashes = value[0] > 0   ? value[0]
+		.stashes = value[0] > 0                                       ? value[0]
 			   : value[0] < 0 || (memory_bytes && has_stashes(p)) ? 0
-					  : p->n_stages,
+									      : p->n_stages,
 		.stash_bytes = value[0] < 0 ? -value[0] : 0,
 		.memory_bytes = memory_bytes,
 		.placement = (enum orr_placement)value[1],

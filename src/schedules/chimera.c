@@ -5,7 +5,7 @@
 #include "two_ways.h"
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                        const void *data)
+			const void *data)
 {
 	int pairs = (p->n_stages + 1) / 2; /* microbatches of one direction in a block */
 	int64_t block = b / 2 / pairs, start = block * 4 * pairs + 2 * (b / 2 % pairs);
@@ -19,7 +19,7 @@ extern const struct orr_schedule orr_schedule_chimera;
 const struct orr_schedule orr_schedule_chimera = {
 	.name = "chimera",
 	.summary = "two pipelines in opposite directions, two replicas of every stage; half the "
-	           "bubble of 1f1b",
+		   "bubble of 1f1b",
 	.paper = "Li & Hoefler 2021",
 	.order = ORR_ORDER_STRICT,
 	.check = two_ways_check,

@@ -4,15 +4,15 @@
 #include "orrery/schedule.h"
 
 static inline int data_parallel_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                                        const void *data)
+					const void *data)
 {
 	(void)s, (void)d, (void)data;
 	return b % p->n_workers;
 }
 
 /* Forward through the stages, then backward, then the next microbatch. */
-static inline int64_t data_parallel_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                                             const void *data)
+static inline int64_t data_parallel_priority(const struct orr_pipeline *p, int s, int b,
+					     enum orr_pass d, const void *data)
 {
 	int64_t place = d == ORR_PASS_F ? s : 2 * p->n_stages - 1 - s;
 

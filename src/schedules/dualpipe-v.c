@@ -16,9 +16,9 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages == 2 * p->n_workers)
 		return 0;
 	snprintf(err->msg, sizeof(err->msg),
-	         "dualpipe-v: %d stages on %d workers: it needs two stages a worker; set --workers "
-	         "to half of the stages, or cut the model into %d",
-	         p->n_stages, p->n_workers, 2 * p->n_workers);
+		 "dualpipe-v: %d stages on %d workers: it needs two stages a worker; set --workers "
+		 "to half of the stages, or cut the model into %d",
+		 p->n_stages, p->n_workers, 2 * p->n_workers);
 	return ORR_E_INPUT;
 }
 
@@ -34,8 +34,10 @@ struct writer {
 	const struct orr_pipeline *p;
 	int64_t *n, next;
 	int r;
-	int forwards[2], backwards[2];          /* done, on the way down and up */
-	struct waiting { int way, b; } *waiting; /* weight gradients, oldest first */
+	int forwards[2], backwards[2]; /* done, on the way down and up */
+	struct waiting {
+		int way, b;
+	} * waiting; /* weight gradients, oldest first */
 	int n_waiting, n_done;
 };
 
@@ -111,7 +113,7 @@ static void write_worker(struct writer *o, int m)
 }
 
 static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                   struct orr_error *err)
+		   struct orr_error *err)
 {
 	int m = p->n_microbatches > 2 * p->n_workers ? p->n_microbatches : 2 * p->n_workers;
 	struct waiting *waiting = malloc(2 * (size_t)m * sizeof(*waiting));
@@ -119,7 +121,7 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
 	(void)data;
 	if (!waiting) {
 		snprintf(err->msg, sizeof(err->msg), "dualpipe-v: no memory for %d microbatches",
-		         m);
+			 m);
 		return ORR_E_NOMEM;
 	}
 	for (int r = 0; r < p->n_workers; r++) {
@@ -135,7 +137,7 @@ extern const struct orr_schedule orr_schedule_dualpipe_v;
 const struct orr_schedule orr_schedule_dualpipe_v = {
 	.name = "dualpipe-v",
 	.summary = "split backward; two stages a worker as a V, forwards of one paired with "
-	           "backwards of the other",
+		   "backwards of the other",
 	.paper = "DeepSeek-AI 2024 (DeepSeek-V3, DualPipe), cut in half",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,

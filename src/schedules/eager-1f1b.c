@@ -1,5 +1,5 @@
-/* Eager 1F1B: nearly twice the microbatches in flight of 1F1B, so that a transfer each way fits between
- * two jobs without idling. */
+/* Eager 1F1B: nearly twice the microbatches in flight of 1F1B, so that a transfer each way fits
+ * between two jobs without idling. */
 #include "one_f_one_b.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -14,7 +14,8 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 	return 2 * p->stages[s].depth - 1;
 }
 
-static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	return one_f_one_b(p, s, b, d, in_flight(p, s, data));
 }

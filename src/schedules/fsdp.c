@@ -1,5 +1,5 @@
-/* Fully sharded data parallelism: microbatches as in ddp, but each stage's parameters have one owner; the
- * others fetch them for a job and drop them afterwards. */
+/* Fully sharded data parallelism: microbatches as in ddp, but each stage's parameters have one
+ * owner; the others fetch them for a job and drop them afterwards. */
 #include "data_parallel.h"
 
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

@@ -1,4 +1,5 @@
-/* Fully sharded looped pipeline parallelism: lpp with one owner of each stage's parameters, h(s,s). */
+/* Fully sharded looped pipeline parallelism: lpp with one owner of each stage's parameters, h(s,s).
+ */
 #include "looped.h"
 
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

@@ -4,7 +4,7 @@
 #include "two_ways.h"
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                        const void *data)
+			const void *data)
 {
 	(void)p, (void)s, (void)data;
 	return 2 * (int64_t)b + (d == ORR_PASS_B);
@@ -14,7 +14,7 @@ extern const struct orr_schedule orr_schedule_gems;
 const struct orr_schedule orr_schedule_gems = {
 	.name = "gems",
 	.summary = "two pipelines in opposite directions, one stash a worker; forwards follow "
-	           "backwards",
+		   "backwards",
 	.paper = "Jain et al. 2020",
 	.order = ORR_ORDER_STRICT,
 	.check = two_ways_check,

@@ -1,4 +1,5 @@
-/* GPipe: all forwards of a minibatch, then all backwards. Every microbatch's stash is held at once. */
+/* GPipe: all forwards of a minibatch, then all backwards. Every microbatch's stash is held at once.
+ */
 #include "orrery/schedule.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -8,10 +9,12 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 }
 
 /* Two wavefronts: when each job would start if every one took a unit of time. */
-static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	int64_t depth = p->stages[s].depth;
-	int64_t n = d == ORR_PASS_F ? b + p->depth - depth : p->n_microbatches + p->depth + b + depth;
+	int64_t n =
+		d == ORR_PASS_F ? b + p->depth - depth : p->n_microbatches + p->depth + b + depth;
 
 	(void)data;
 	return n * p->n_stages + s;

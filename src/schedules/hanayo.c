@@ -21,11 +21,11 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		return 0;
 	if (p->n_stages % 2 == 0)
 		snprintf(workers, sizeof(workers), ", or set --workers to a divisor of %d",
-		         p->n_stages / 2);
+			 p->n_stages / 2);
 	snprintf(err->msg, sizeof(err->msg),
-	         "hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "
-	         "cut the model into a multiple of %d stages%s",
-	         p->n_stages, p->n_workers, 2 * p->n_workers, workers);
+		 "hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "
+		 "cut the model into a multiple of %d stages%s",
+		 p->n_stages, p->n_workers, 2 * p->n_workers, workers);
 	return ORR_E_INPUT;
 }
 
@@ -47,7 +47,7 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 
 /* Of what is ready: a backward, then the forward that is nearest to the end. */
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                        const void *data)
+			const void *data)
 {
 	int64_t m = p->n_microbatches;
 
@@ -61,7 +61,7 @@ extern const struct orr_schedule orr_schedule_hanayo;
 const struct orr_schedule orr_schedule_hanayo = {
 	.name = "hanayo",
 	.summary = "waves: the V of stages repeated stages/(2 workers) times, P microbatches in "
-	           "flight",
+		   "flight",
 	.paper = "Liu et al. 2023 (Hanayo)",
 	.order = ORR_ORDER_GREEDY,
 	.parameters = parameters,

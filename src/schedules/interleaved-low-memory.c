@@ -12,7 +12,7 @@
 
 /* The first that is no longer than bound_ns replaces n. */
 static int find_least(const struct orr_pipeline *p, int64_t k, int64_t bound_ns, int64_t *tried,
-                      int64_t *n, bool *found, struct orr_error *err)
+		      int64_t *n, bool *found, struct orr_error *err)
 {
 	size_t size = (size_t)p->n_stages * (size_t)p->n_microbatches * 2 * sizeof(*n);
 	struct orr_block *block = NULL;
@@ -30,10 +30,10 @@ static int find_least(const struct orr_pipeline *p, int64_t k, int64_t bound_ns,
 }
 
 static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                   struct orr_error *err)
+		   struct orr_error *err)
 {
 	int64_t *tried =
-	        calloc((size_t)p->n_stages * (size_t)p->n_microbatches * 2, sizeof(*tried));
+		calloc((size_t)p->n_stages * (size_t)p->n_microbatches * 2, sizeof(*tried));
 	int64_t bound_ns;
 	bool found = false;
 	int code;

@@ -21,9 +21,9 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages % p->n_workers == 0)
 		return 0;
 	snprintf(err->msg, sizeof(err->msg),
-	         "interleaved: %d stages on %d workers: every worker takes as many; set --workers "
-	         "to a divisor of the stages, or cut the model into a multiple of the workers",
-	         p->n_stages, p->n_workers);
+		 "interleaved: %d stages on %d workers: every worker takes as many; set --workers "
+		 "to a divisor of the stages, or cut the model into a multiple of the workers",
+		 p->n_stages, p->n_workers);
 	return ORR_E_INPUT;
 }
 
@@ -34,7 +34,7 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                        const void *data)
+			const void *data)
 {
 	struct rounds o = {p->n_workers, p->n_stages / p->n_workers, p->n_microbatches};
 	int r = s % p->n_workers, c = s / p->n_workers;

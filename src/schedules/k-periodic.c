@@ -1,5 +1,5 @@
-/* k-periodic patterns: the smallest 1-periodic one with every (k+1)-th microbatch left out. Where k + 1 equal stages
- * would hold k + 1 microbatches, they hold k, and k of them take k + 1 periods. */
+/* k-periodic patterns: the smallest 1-periodic one with every (k+1)-th microbatch left out. Where k
+ * + 1 equal stages would hold k + 1 microbatches, they hold k, and k of them take k + 1 periods. */
 #include "orrery/periodic.h"
 #include "orrery/schedule.h"
 
@@ -13,8 +13,9 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 {
 	(void)data;
 	if (p->n_workers != p->n_stages)
-		return orr_fail(err, ORR_E_INPUT, "k-periodic: %d stages on %d workers: it takes one worker a stage",
-		                p->n_stages, p->n_workers);
+		return orr_fail(err, ORR_E_INPUT,
+				"k-periodic: %d stages on %d workers: it takes one worker a stage",
+				p->n_stages, p->n_workers);
 	return 0;
 }
 
@@ -24,7 +25,8 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	return s;
 }
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n, struct orr_error *err)
+static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
+		   struct orr_error *err)
 {
 	int64_t k = *(const int64_t *)data;
 	struct orr_star *x = NULL;

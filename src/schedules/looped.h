@@ -1,7 +1,7 @@
 #ifndef ORR_LOOPED_H
 #define ORR_LOOPED_H
-/* Looped pipelines [Rahimi25]: the W workers form G groups of R; group b mod G takes microbatch b, and
- * inside a group the stages go round the R workers: h(s,b) = (R b mod W) + (s mod R). */
+/* Looped pipelines [Rahimi25]: the W workers form G groups of R; group b mod G takes microbatch b,
+ * and inside a group the stages go round the R workers: h(s,b) = (R b mod W) + (s mod R). */
 #include <stdio.h>
 #include "one_f_one_b.h"
 #include "rounds.h"
@@ -11,10 +11,10 @@ enum { LOOPED_G, LOOPED_R, LOOPED_MEMORY, LOOPED_ORDER };
 enum { LOOPED_1F1B, LOOPED_BREADTH, LOOPED_DEPTH };
 
 static const struct orr_parameter looped_parameters[] = {
-	{"G", "groups of workers; 0: workers/R", 0, 1 << 20, 0,
-	 ORR_PARAMETER_WORKERS},
+	{"G", "groups of workers; 0: workers/R", 0, 1 << 20, 0, ORR_PARAMETER_WORKERS},
 	{"R",
-	 "workers in a group; 0: workers/G, or the most that divides them and is at most the stages",
+	 "workers in a group; 0: workers/G, or the most that divides them and is at most the "
+	 "stages",
 	 0, 1 << 20, 0, ORR_PARAMETER_WORKERS},
 	{"memory",
 	 "stashes per worker: sets G = microbatches/2 and R = 2 stages/memory; 0: not used", 0,
@@ -46,7 +46,7 @@ static inline int looped_r(const struct orr_pipeline *p, const void *data)
 }
 
 static inline int looped_check(const struct orr_pipeline *p, const void *data,
-                               struct orr_error *err)
+			       struct orr_error *err)
 {
 	const int64_t *value = data;
 	int64_t r = looped_r(p, data), g = r ? p->n_workers / r : 0;
@@ -54,23 +54,24 @@ static inline int looped_check(const struct orr_pipeline *p, const void *data,
 
 	if (value[LOOPED_MEMORY] && (value[LOOPED_G] || value[LOOPED_R])) {
 		snprintf(err->msg, sizeof(err->msg),
-		         "lpp, fslpp: memory sets G and R: give memory alone, or G and R");
+			 "lpp, fslpp: memory sets G and R: give memory alone, or G and R");
 		return ORR_E_INPUT;
 	}
 	if (value[LOOPED_MEMORY] &&
 	    (2 * p->n_stages % value[LOOPED_MEMORY] || p->n_microbatches % 2)) {
 		snprintf(err->msg, sizeof(err->msg),
-		         "lpp, fslpp: memory=%d needs an even number of microbatches and a divisor of "
-		         "twice the %d stages",
-		         (int)value[LOOPED_MEMORY], p->n_stages);
+			 "lpp, fslpp: memory=%d needs an even number of microbatches and a divisor "
+			 "of "
+			 "twice the %d stages",
+			 (int)value[LOOPED_MEMORY], p->n_stages);
 		return ORR_E_INPUT;
 	}
 	if (!r || g * r != p->n_workers || (want_g && want_g != g)) {
 		snprintf(err->msg, sizeof(err->msg),
-		         "lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
-		         "--workers %lld, or another G and R",
-		         (long long)(want_g ? want_g : g), (long long)r, p->n_workers,
-		         (long long)((want_g ? want_g : g) * r));
+			 "lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
+			 "--workers %lld, or another G and R",
+			 (long long)(want_g ? want_g : g), (long long)r, p->n_workers,
+			 (long long)((want_g ? want_g : g) * r));
 		return ORR_E_INPUT;
 	}
 	return 0;
@@ -84,7 +85,7 @@ static inline int looped_h(const struct orr_pipeline *p, int s, int b, const voi
 }
 
 static inline int looped_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                                 const void *data)
+				 const void *data)
 {
 	(void)d;
 	return looped_h(p, s, b, data);
@@ -92,11 +93,11 @@ static inline int looped_compute(const struct orr_pipeline *p, int s, int b, enu
 
 /* Over the microbatches of the group. */
 static inline int64_t looped_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                                      const void *data)
+				      const void *data)
 {
 	int r = looped_r(p, data), n_groups = p->n_workers / r;
 	struct rounds o = {r, (p->n_stages + r - 1) / r,
-	                   (p->n_microbatches + n_groups - 1) / n_groups};
+			   (p->n_microbatches + n_groups - 1) / n_groups};
 
 	switch (((const int64_t *)data)[LOOPED_ORDER]) {
 	case LOOPED_BREADTH:

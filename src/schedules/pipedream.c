@@ -1,20 +1,21 @@
-/* PipeDream's 1F1B-RR: a stream without a flush, stages replicated round robin. Narayanan et al. 2019,
- * section 3.2 and figures 4 and 8.
+/* PipeDream's 1F1B-RR: a stream without a flush, stages replicated round robin. Narayanan et al.
+ * 2019, section 3.2 and figures 4 and 8.
  *
  * A stage with r replicas, on w workers from itself to the sink (along the path with most), admits
- * ceil(w / r) microbatches on each replica before its first backward: what [Narayanan19] calls NOAM at the input.
- * Of the round of r whose backward is next, r (ceil(w / r) - 1) microbatches are ahead.
+ * ceil(w / r) microbatches on each replica before its first backward: what [Narayanan19] calls NOAM
+ * at the input. Of the round of r whose backward is next, r (ceil(w / r) - 1) microbatches are
+ * ahead.
  *
- * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is as
- * late as its last one, and links take time; slack counts every stage still to come as so many workers
- * more. On a chain slack=1 is to pipedream what eager-1f1b is to 1f1b. */
+ * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is
+ * as late as its last one, and links take time; slack counts every stage still to come as so many
+ * workers more. On a chain slack=1 is to pipedream what eager-1f1b is to 1f1b. */
 #include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
 	{"slack", "microbatches more in flight for every stage still to come", 0, 1 << 10, 0,
 	 ORR_PARAMETER_MICROBATCHES},
-	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)", 1, 1 << 20, ORR_LIST,
-	 ORR_PARAMETER_WORKERS},
+	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)", 1,
+	 1 << 20, ORR_LIST, ORR_PARAMETER_WORKERS},
 	{0},
 };
 
@@ -42,23 +43,26 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	while (values && n < ORR_MOST_LISTED && values[1 + n])
 		n++;
 	if (n && n != p->n_stages)
-		return orr_fail(err, ORR_E_INPUT,
-		                "schedule pipedream: replicas lists %d stages and there are %d: give one "
-		                "number a stage, or none",
-		                n, p->n_stages);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"schedule pipedream: replicas lists %d stages and there are %d: give one "
+			"number a stage, or none",
+			n, p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
 		int64_t r = replicas(values, s);
 
 		if (r > p->n_workers)
-			return orr_fail(err, ORR_E_INPUT,
-			                "schedule pipedream: stage %d has %lld replicas and there are %d "
-			                "workers: take fewer, or more --workers",
-			                s, (long long)r, p->n_workers);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"schedule pipedream: stage %d has %lld replicas and there are %d "
+				"workers: take fewer, or more --workers",
+				s, (long long)r, p->n_workers);
 		if (p->n_microbatches % r)
-			return orr_fail(err, ORR_E_INPUT,
-			                "schedule pipedream: the %lld replicas of stage %d take turns, and "
-			                "%d microbatches are no multiple: change -m",
-			                (long long)r, s, p->n_microbatches);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"schedule pipedream: the %lld replicas of stage %d take turns, and "
+				"%d microbatches are no multiple: change -m",
+				(long long)r, s, p->n_microbatches);
 	}
 	return 0;
 }
@@ -77,7 +81,8 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 /* Microbatches ahead of the round of replicas whose backward is next. */
 static int64_t ahead(const struct orr_pipeline *p, int s, const void *data)
 {
-	int64_t workers[ORR_MOST_LISTED], r = replicas(data, s); /* workers: from a stage to the sink */
+	int64_t workers[ORR_MOST_LISTED],
+		r = replicas(data, s); /* workers: from a stage to the sink */
 
 	if (!is_listed(data))
 		return (p->stages[s].depth - 1) * (1 + slack(data));
@@ -94,14 +99,17 @@ static int64_t ahead(const struct orr_pipeline *p, int s, const void *data)
 	return (workers[s] + r - 1) / r * r - r;
 }
 
-/* ahead() shrinks from stage to stage, so n extends every dependency. No update waits in vain either:
- * the backwards of a round of replicas all come before the forwards that read what it makes. */
-static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+/* ahead() shrinks from stage to stage, so n extends every dependency. No update waits in vain
+ * either: the backwards of a round of replicas all come before the forwards that read what it
+ * makes. */
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
 {
 	int64_t n = d == ORR_PASS_F ? 2 * (int64_t)b - ahead(p, s, data)
-	                            : 2 * (int64_t)b + ahead(p, s, data) + 1;
+				    : 2 * (int64_t)b + ahead(p, s, data) + 1;
 
-	/* where several stages share a worker: backward first, then the stage nearer to the input */
+	/* where several stages share a worker: backward first, then the stage nearer to the input
+	 */
 	return (2 * n + (d == ORR_PASS_F)) * p->n_stages + s;
 }
 

@@ -10,20 +10,20 @@
 #include "orrery/schedule.h"
 
 static inline int round_robin_check(const struct orr_pipeline *p, const void *data,
-                                    struct orr_error *err)
+				    struct orr_error *err)
 {
 	(void)data;
 	if (p->n_stages % p->n_workers == 0)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
-	                "interleaving needs as many stages on each worker: %d stages are no "
-	                "multiple of %d workers "
-	                "(--workers, --stages)",
-	                p->n_stages, p->n_workers);
+			"interleaving needs as many stages on each worker: %d stages are no "
+			"multiple of %d workers "
+			"(--workers, --stages)",
+			p->n_stages, p->n_workers);
 }
 
 static inline int round_robin_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                                      const void *data)
+				      const void *data)
 {
 	(void)b;
 	(void)d;
@@ -46,7 +46,7 @@ static inline int64_t round_robin_group(int64_t k, int64_t v, int64_t c)
 }
 
 static inline int round_robin_block(struct orr_block **out, const struct orr_pipeline *p, int64_t k,
-                                    struct orr_error *err)
+				    struct orr_error *err)
 {
 	int64_t P = p->n_workers, v = p->n_stages / P;
 	int code = orr_block_create(out, p, false, 1, 3 * v, err);
@@ -56,7 +56,7 @@ static inline int round_robin_block(struct orr_block **out, const struct orr_pip
 
 		(*out)->worker[s] = (int)i;
 		(*out)->start[orr_block_at(*out, s, 0, ORR_PASS_F)] =
-		        3 * round_robin_group(k, v, c) + i;
+			3 * round_robin_group(k, v, c) + i;
 		(*out)->start[orr_block_at(*out, s, 0, ORR_PASS_B)] =
 			3 * round_robin_group(k, v, v - 1) + P + 2 * (P - 1 - i) +
 			3 * round_robin_group(k, v, v - 1 - c);
@@ -72,14 +72,14 @@ static inline int64_t round_robin_published_peak(const struct orr_pipeline *p)
 
 /* P groups apart, in the published memory: interleaved-uniform. */
 static inline int round_robin_lay_out(const struct orr_pipeline *p, int64_t *n,
-                                      int64_t *makespan_ns, struct orr_error *err)
+				      int64_t *makespan_ns, struct orr_error *err)
 {
 	struct orr_block *block = NULL;
 	int code = round_robin_block(&block, p, p->n_workers, err);
 
 	if (!code)
 		code = orr_block_lay_out_within(block, round_robin_published_peak(p), n,
-		                                makespan_ns, err);
+						makespan_ns, err);
 	orr_block_destroy(block);
 	return code;
 }

@@ -22,7 +22,7 @@ struct rounds {
 
 /* The place of F or B in the order of worker r, depth first. */
 static inline int64_t rounds_depth_first(const struct rounds *o, int r, int c, int64_t b,
-                                         enum orr_pass d)
+					 enum orr_pass d)
 {
 	int64_t ring = o->ring, v = o->rounds, groups = (o->n_microbatches + ring - 1) / ring;
 	int64_t total = groups * ring * v, warm_up = 2 * (ring - r - 1) + (v - 1) * ring;
@@ -37,7 +37,7 @@ static inline int64_t rounds_depth_first(const struct rounds *o, int r, int c, i
 }
 
 static inline int64_t rounds_breadth_first(const struct rounds *o, int c, int64_t b,
-                                           enum orr_pass d)
+					   enum orr_pass d)
 {
 	int64_t m = o->n_microbatches, v = o->rounds;
 

@@ -7,20 +7,20 @@
 #include "orrery/schedule.h"
 
 static inline int two_ways_check(const struct orr_pipeline *p, const void *data,
-                                 struct orr_error *err)
+				 struct orr_error *err)
 {
 	(void)data;
 	if (p->n_stages == p->n_workers)
 		return 0;
 	snprintf(err->msg, sizeof(err->msg),
-	         "two-way pipelines need a worker a stage, and there are %d stages and %d workers: "
-	         "set --workers %d",
-	         p->n_stages, p->n_workers, p->n_stages);
+		 "two-way pipelines need a worker a stage, and there are %d stages and %d workers: "
+		 "set --workers %d",
+		 p->n_stages, p->n_workers, p->n_stages);
 	return ORR_E_INPUT;
 }
 
 static inline int two_ways_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                                   const void *data)
+				   const void *data)
 {
 	(void)d, (void)data;
 	return b % 2 ? p->n_stages - 1 - s : s;

@@ -2,7 +2,7 @@
 #include "v_fold.h"
 
 static int v_zb_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                        struct orr_error *err)
+			struct orr_error *err)
 {
 	(void)data;
 	return v_fold_lay_out(p, true, orr_fold_v_zb, n, err);

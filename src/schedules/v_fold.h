@@ -8,21 +8,21 @@
 #include "orrery/schedule.h"
 
 static inline int v_fold_check(const struct orr_pipeline *p, const void *data,
-                               struct orr_error *err)
+			       struct orr_error *err)
 {
 	(void)data;
 	if (p->n_stages == 2 * p->n_workers)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
-	                "a V fold puts two stages on every worker: %d stages need %d workers%s, "
-	                "and there are %d "
-	                "(--workers, --stages)",
-	                p->n_stages, (p->n_stages + 1) / 2,
-	                p->n_stages % 2 ? " and one stage more" : "", p->n_workers);
+			"a V fold puts two stages on every worker: %d stages need %d workers%s, "
+			"and there are %d "
+			"(--workers, --stages)",
+			p->n_stages, (p->n_stages + 1) / 2,
+			p->n_stages % 2 ? " and one stage more" : "", p->n_workers);
 }
 
 static inline int v_fold_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                                 const void *data)
+				 const void *data)
 {
 	(void)b;
 	(void)d;
@@ -31,8 +31,8 @@ static inline int v_fold_compute(const struct orr_pipeline *p, int s, int b, enu
 }
 
 static inline int v_fold_lay_out(const struct orr_pipeline *p, bool split,
-                                 void (*cells)(int64_t P, int64_t i, int64_t *cell), int64_t *n,
-                                 struct orr_error *err)
+				 void (*cells)(int64_t P, int64_t i, int64_t *cell), int64_t *n,
+				 struct orr_error *err)
 {
 	struct orr_block *block = NULL;
 	int64_t cell[4];

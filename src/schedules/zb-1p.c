@@ -13,7 +13,7 @@ static const struct orr_parameter parameters[] = {
 static const int64_t defaults[] = {100};
 
 static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                   struct orr_error *err)
+		   struct orr_error *err)
 {
 	struct orr_zero_bubble limit = {p->depth, (int)*(const int64_t *)data};
 

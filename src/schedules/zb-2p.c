@@ -15,7 +15,7 @@ static const struct orr_parameter parameters[] = {
 static const int64_t defaults[] = {50};
 
 static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                   struct orr_error *err)
+		   struct orr_error *err)
 {
 	struct orr_zero_bubble limit = {2 * p->depth, (int)*(const int64_t *)data};
 

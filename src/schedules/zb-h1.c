@@ -8,7 +8,7 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                        const void *data)
+			const void *data)
 {
 	return split_one_f_one_b(p, s, b, d, p->stages[s].depth, in_flight(p, s, data));
 }

@@ -9,7 +9,7 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-                        const void *data)
+			const void *data)
 {
 	return split_one_f_one_b(p, s, b, d, 2 * p->stages[s].depth - 1, in_flight(p, s, data));
 }

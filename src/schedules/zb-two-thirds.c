@@ -1,9 +1,9 @@
 /* The zero-bubble family at two thirds of 1F1B's memory: F runs down and B runs up without a pause.
- * [Qi24, figure 16b] draws the block and does not list it; this one is derived. One microbatch every 3
- * cells would collide, so a block holds two, 2 cells apart, repeated every 6. On every worker F and
- * B then start an odd number of cells apart, which never is 0 modulo 6, and W takes what is left.
- * The first stage lives for 2P cells and waits for W: 2P/3 stashes. By depth, not by number: it
- * serves every DAG. */
+ * [Qi24, figure 16b] draws the block and does not list it; this one is derived. One microbatch
+ * every 3 cells would collide, so a block holds two, 2 cells apart, repeated every 6. On every
+ * worker F and B then start an odd number of cells apart, which never is 0 modulo 6, and W takes
+ * what is left. The first stage lives for 2P cells and waits for W: 2P/3 stashes. By depth, not by
+ * number: it serves every DAG. */
 #include "order/block.h"
 #include "order/lay_out.h"
 #include "orrery/schedule.h"
@@ -14,9 +14,9 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages <= p->n_workers)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
-	                "zb-two-thirds needs a worker for each of the %d stages, and there are %d "
-	                "(--workers)",
-	                p->n_stages, p->n_workers);
+			"zb-two-thirds needs a worker for each of the %d stages, and there are %d "
+			"(--workers)",
+			p->n_stages, p->n_workers);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -29,7 +29,7 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 }
 
 static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-                   struct orr_error *err)
+		   struct orr_error *err)
 {
 	struct orr_block *block = NULL;
 	int code = orr_block_create(&block, p, true, 2, 6, err);

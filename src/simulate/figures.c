@@ -281,10 +281,11 @@ static int check_bound(const struct orr_figures *f, const struct orr_timeline *t
 		return 0;
 	orr_duration_print(bound, sizeof(bound), jobs->bound_ns, units);
 	orr_duration_print(makespan, sizeof(makespan), f->makespan_ns, units);
-	return orr_fail(err, ORR_E_INPUT,
-			"schedule %s: its own order takes %s%s, less than the lower bound of %s%s that it "
-			"gives: correct bound_ns in its place()",
-			jobs->schedule, makespan, units ? " units" : "", bound, units ? " units" : "");
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"schedule %s: its own order takes %s%s, less than the lower bound of %s%s that it "
+		"gives: correct bound_ns in its place()",
+		jobs->schedule, makespan, units ? " units" : "", bound, units ? " units" : "");
 }
 
 /* What each worker keeps besides stashes, as a rank of its own. */
@@ -293,7 +294,8 @@ static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct
 	const struct orr_numerics *numerics = &jobs->pipeline->numerics;
 	struct orr_footprint *footprint = calloc((size_t)f->n_workers, sizeof(*footprint));
 	int code = footprint ? orr_footprint_keep(footprint, jobs, NULL, f->n_workers, err)
-			     : orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers", f->n_workers);
+			     : orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers",
+					f->n_workers);
 
 	for (int w = 0; w < f->n_workers && !code; w++) {
 		struct orr_worker_figures *worker = &f->worker[w];
@@ -357,28 +359,32 @@ static const char *print_part(char text[64], int64_t bytes, const char *what)
 
 	text[0] = '\0';
 	if (bytes)
-		(void)snprintf(text, 64, ", %s for %s", orr_size_print(size, sizeof(size), bytes), what);
+		(void)snprintf(text, 64, ", %s for %s", orr_size_print(size, sizeof(size), bytes),
+			       what);
 	return text;
 }
 
-static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes, struct orr_error *err)
+static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes,
+			 struct orr_error *err)
 {
 	const struct orr_worker_figures *worker = &f->worker[w];
 	char need[32], limit[32], size[32], stash[32], cost[96], copies[64], versions[64];
 
 	print_need(need, limit, worker->memory_bytes, limit_bytes);
-	orr_size_print(size, sizeof(size), worker->memory_bytes - worker->copy_bytes -
-						   worker->version_bytes - worker->peak_stash_bytes);
+	orr_size_print(size, sizeof(size),
+		       worker->memory_bytes - worker->copy_bytes - worker->version_bytes -
+			       worker->peak_stash_bytes);
 	orr_size_print(stash, sizeof(stash), worker->peak_stash_bytes);
-	return orr_fail(err, ORR_E_INPUT,
-			"worker %d needs %s, %s for parameters (%s)%s%s and %s for %d stash%s, and has %s: "
-			"take more workers, %sa schedule that holds fewer microbatches, or a larger "
-			"--memory",
-			w, need, size, orr_parameter_cost_print(cost, sizeof(cost), &f->numerics),
-			print_part(versions, worker->version_bytes, "older versions"),
-			print_part(copies, worker->copy_bytes, "copies of parameters and gradients"), stash,
-			worker->peak_stash, worker->peak_stash == 1 ? "" : "es", limit,
-			worker->version_bytes ? "a larger --accumulate, " : "");
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"worker %d needs %s, %s for parameters (%s)%s%s and %s for %d stash%s, and has %s: "
+		"take more workers, %sa schedule that holds fewer microbatches, or a larger "
+		"--memory",
+		w, need, size, orr_parameter_cost_print(cost, sizeof(cost), &f->numerics),
+		print_part(versions, worker->version_bytes, "older versions"),
+		print_part(copies, worker->copy_bytes, "copies of parameters and gradients"), stash,
+		worker->peak_stash, worker->peak_stash == 1 ? "" : "es", limit,
+		worker->version_bytes ? "a larger --accumulate, " : "");
 }
 
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,

@@ -42,8 +42,8 @@ static int compare(const void *a, const void *b)
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* What job `from` makes and job `to` reads: with the one while it runs, then, with the other until that
- * has ended; on one rank there is one of it. */
+/* What job `from` makes and job `to` reads: with the one while it runs, then, with the other until
+ * that has ended; on one rank there is one of it. */
 static void pass_on(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
 		    int from, int to, int64_t bytes)
 {
@@ -94,8 +94,8 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
-	size_t most = 4 * ((size_t)jobs->n_jobs +
-			   2 * (size_t)p->n_edges * (size_t)p->n_microbatches) + 1;
+	size_t most =
+		4 * ((size_t)jobs->n_jobs + 2 * (size_t)p->n_edges * (size_t)p->n_microbatches) + 1;
 	struct changes changes = {.at = malloc(most * sizeof(*changes.at))};
 	int64_t held = 0;
 
@@ -137,7 +137,8 @@ static int64_t foreign_bytes(const struct orr_jobs *jobs, const int *rank_of, in
 
 /* The most that so many jobs of worker w have at once, one after the other among those that have
  * anything. */
-static int64_t most_foreign(const struct orr_jobs *jobs, const int *rank_of, int w, bool last, int n)
+static int64_t most_foreign(const struct orr_jobs *jobs, const int *rank_of, int w, bool last,
+			    int n)
 {
 	int behind = jobs->first[w], n_held = 0;
 	int64_t held = 0, most = 0;
@@ -189,7 +190,8 @@ static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int s)
 	return false;
 }
 
-static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jobs, const int *rank_of)
+static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jobs,
+		      const int *rank_of)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
@@ -207,7 +209,8 @@ static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jo
 	}
 }
 
-/* Every worker rounds what it computes with, once for all passes. computed: [n_stages], the last worker found with it. */
+/* Every worker rounds what it computes with, once for all passes. computed: [n_stages], the last
+ * worker found with it. */
 static void add_rounded(struct orr_footprint *footprint, int *computed, const struct orr_jobs *jobs,
 			const int *rank_of)
 {
@@ -231,11 +234,12 @@ static void add_rounded(struct orr_footprint *footprint, int *computed, const st
 
 static void add_up(struct orr_footprint *f)
 {
-	f->all = f->owned + f->rounded + f->fetched + f->partial + f->ring + f->versions + f->passing;
+	f->all = f->owned + f->rounded + f->fetched + f->partial + f->ring + f->versions +
+		 f->passing;
 }
 
-int orr_footprint_keep(struct orr_footprint *footprint, const struct orr_jobs *jobs, const int *rank_of,
-		       int n_ranks, struct orr_error *err)
+int orr_footprint_keep(struct orr_footprint *footprint, const struct orr_jobs *jobs,
+		       const int *rank_of, int n_ranks, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	int64_t *incoming = calloc(2 * (size_t)n_ranks, sizeof(*incoming));

@@ -14,7 +14,8 @@ static size_t link_between(int from, int to)
 }
 
 /* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
-static int ring_of(const struct orr_network *net, const struct orr_transfer *transfer, const int **owners)
+static int ring_of(const struct orr_network *net, const struct orr_transfer *transfer,
+		   const int **owners)
 {
 	const struct orr_jobs *jobs = net->timeline->jobs;
 	int s;
@@ -34,13 +35,14 @@ static int count_links(const struct orr_network *net, const struct orr_transfer 
 	return k > 2 ? k : 1; /* the two neighbours of a ring over two are one */
 }
 
-static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer, int i)
+static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer,
+				int i)
 {
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
 	return &net->links[k ? link_between(owners[i], owners[(i + 1) % k])
-	                     : link_between(transfer->from, transfer->to)];
+			     : link_between(transfer->from, transfer->to)];
 }
 
 static void touch(struct orr_network *net, struct orr_link *link)
@@ -67,8 +69,8 @@ static int reserve_transfer(struct orr_network *net, struct orr_error *err)
 	return 0;
 }
 
-int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer, int64_t now_ns, int64_t n,
-                        int job, struct orr_error *err)
+int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
+			int64_t now_ns, int64_t n, int job, struct orr_error *err)
 {
 	struct orr_timeline *t = net->timeline;
 	int n_links = count_links(net, transfer), code;
@@ -79,7 +81,8 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 		struct orr_link *link = link_at(net, transfer, i);
 
 		/* of equal (time, n) the lowest job, and of one job what was asked for first */
-		if ((code = orr_heap_push(&link->waiting, now_ns, n, (int64_t)job << 31 | t->n_transfers, err)))
+		if ((code = orr_heap_push(&link->waiting, now_ns, n,
+					  (int64_t)job << 31 | t->n_transfers, err)))
 			return code;
 		touch(net, link);
 	}
@@ -92,8 +95,8 @@ static int first_waiting(const struct orr_link *link)
 	return (int)(link->waiting.entries[0].value & INT32_MAX);
 }
 
-/* Is it the turn of the first thing that waits for this link on all links that it needs? All links have
- * one order of what waits, so whatever is first in it can start once its links are free. */
+/* Is it the turn of the first thing that waits for this link on all links that it needs? All links
+ * have one order of what waits, so whatever is first in it can start once its links are free. */
 static bool can_start(const struct orr_network *net, const struct orr_link *link)
 {
 	const struct orr_transfer *transfer;
@@ -126,12 +129,12 @@ static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t
 	transfer->start_ns = now_ns;
 	transfer->end_ns =
 		now_ns + (k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
-	                    : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
-	                                              transfer->bytes));
+			    : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
+						      transfer->bytes));
 }
 
 int orr_network_start(struct orr_network *net, int64_t now_ns,
-                      int (*started)(void *user, int index, int64_t free_ns), void *user)
+		      int (*started)(void *user, int index, int64_t free_ns), void *user)
 {
 	int code;
 
@@ -166,13 +169,15 @@ void orr_network_release(struct orr_network *net, int index)
 }
 
 /* All transfers one after the other must fit the clock. */
-static int check_clock(const struct orr_machine *machine, const struct orr_jobs *jobs, struct orr_error *err)
+static int check_clock(const struct orr_machine *machine, const struct orr_jobs *jobs,
+		       struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	double bytes = 0, n = 0, ns;
 
 	for (int s = 0; s < p->n_stages; s++) {
-		bytes += (double)p->stages[s].stash_bytes + 6 * (double)p->stages[s].parameter_bytes;
+		bytes +=
+			(double)p->stages[s].stash_bytes + 6 * (double)p->stages[s].parameter_bytes;
 		n += 8 + 4 * (double)(jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	}
 	for (int e = 0; e < p->n_edges; e++)
@@ -183,13 +188,14 @@ static int check_clock(const struct orr_machine *machine, const struct orr_jobs 
 	if (ns * p->n_microbatches < (double)(INT64_MAX / 4))
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
-	                "the transfers of %d microbatches may last more than %lld s, more than can be counted in "
-	                "nanoseconds: take a smaller --latency, or a larger --bandwidth",
-	                p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+			"the transfers of %d microbatches may last more than %lld s, more than can "
+			"be counted in "
+			"nanoseconds: take a smaller --latency, or a larger --bandwidth",
+			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 
-int orr_network_init(struct orr_network *net, const struct orr_machine *machine, struct orr_timeline *timeline,
-                     struct orr_error *err)
+int orr_network_init(struct orr_network *net, const struct orr_machine *machine,
+		     struct orr_timeline *timeline, struct orr_error *err)
 {
 	size_t n_workers = (size_t)timeline->jobs->pipeline->n_workers;
 	int code;
@@ -205,7 +211,8 @@ int orr_network_init(struct orr_network *net, const struct orr_machine *machine,
 	net->links = calloc(net->n_links + 1, sizeof(*net->links));
 	net->touched = calloc(net->n_links + 1, sizeof(*net->touched));
 	if (!net->links || !net->touched)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the links of %zu workers", n_workers);
+		return orr_fail(err, ORR_E_NOMEM,
+				"simulate: no memory for the links of %zu workers", n_workers);
 	return 0;
 }
 

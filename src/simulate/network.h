@@ -1,13 +1,14 @@
 #ifndef ORR_NETWORK_H
 #define ORR_NETWORK_H
-/* The links of a simulation. One link joins any two workers and carries one thing at a time, in the order
- * in which things were asked for; of those asked for at one instant the lowest n comes first, then
- * the lowest job. A thing is
+/* The links of a simulation. One link joins any two workers and carries one thing at a time, in the
+ * order in which things were asked for; of those asked for at one instant the lowest n comes first,
+ * then the lowest job. A thing is
  * - a transfer: it holds its link for bytes/bandwidth and arrives the latency later;
- * - a ring over the k owners of a stage (in the order of jobs->owners), which all-reduce its gradient: it starts when its turn has come on
- *   every link between neighbours and these are free, and holds all of them for 2 (k - 1) steps of 1/k of
- *   the gradient. Two owners have one link, which both directions of a step share.
- * So rings that share a link follow one another, as do rings and transfers. */
+ * - a ring over the k owners of a stage (in the order of jobs->owners), which all-reduce its
+ * gradient: it starts when its turn has come on every link between neighbours and these are free,
+ * and holds all of them for 2 (k - 1) steps of 1/k of the gradient. Two owners have one link, which
+ * both directions of a step share. So rings that share a link follow one another, as do rings and
+ * transfers. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,18 +35,19 @@ struct orr_network {
 	int transfers_room;
 };
 
-/* All zero before; fails with ORR_E_INPUT where the transfers of these jobs could overrun the clock. */
-int orr_network_init(struct orr_network *net, const struct orr_machine *machine, struct orr_timeline *timeline,
-                     struct orr_error *err);
+/* All zero before; fails with ORR_E_INPUT where the transfers of these jobs could overrun the
+ * clock. */
+int orr_network_init(struct orr_network *net, const struct orr_machine *machine,
+		     struct orr_timeline *timeline, struct orr_error *err);
 void orr_network_fini(struct orr_network *net);
 
 /* Ask for a transfer or a ring at time now_ns; n and job: which of one instant comes first. */
-int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer, int64_t now_ns, int64_t n,
-                        int job, struct orr_error *err);
+int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
+			int64_t now_ns, int64_t n, int job, struct orr_error *err);
 
-/* Start what can be: sets its start and end, and calls started() with its index and when its links are
- * free again, which then has to be told by orr_network_release(). */
+/* Start what can be: sets its start and end, and calls started() with its index and when its links
+ * are free again, which then has to be told by orr_network_release(). */
 int orr_network_start(struct orr_network *net, int64_t now_ns,
-                      int (*started)(void *user, int index, int64_t free_ns), void *user);
+		      int (*started)(void *user, int index, int64_t free_ns), void *user);
 void orr_network_release(struct orr_network *net, int index);
 #endif

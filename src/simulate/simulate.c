@@ -37,8 +37,9 @@ struct simulation {
 	bool keeps_updates; /* they take time: the timeline has them */
 	int64_t now;
 	struct orr_heap events;
-	int *waits;     /* [n_jobs] things that a job still waits for */
-	/* The updates of stage s are numbers first_update[s] on, r of its owners for every version */
+	int *waits; /* [n_jobs] things that a job still waits for */
+	/* The updates of stage s are numbers first_update[s] on, r of its owners for every version
+	 */
 	int *first_update; /* [n_stages + 1] */
 	int *gradients;    /* [n updates], at the first owner: weight gradients not yet with them */
 	/* in a stream, the jobs that read what update u makes: readers[first_reader[u]] on */
@@ -63,8 +64,8 @@ static void touch(struct simulation *sim, int w)
 
 /* ---- transfers ---- */
 
-/* Ask for a transfer; of those asked for at one instant the consumer of lowest n comes first, and what has
- * no consumer last. */
+/* Ask for a transfer; of those asked for at one instant the consumer of lowest n comes first, and
+ * what has no consumer last. */
 static int request(struct simulation *sim, struct orr_transfer transfer)
 {
 	int j = transfer.consumer < 0 ? transfer.producer : transfer.consumer;
@@ -79,7 +80,8 @@ static int started(void *user, int index, int64_t free_ns)
 	struct simulation *sim = user;
 	int code = push_event(sim, free_ns, EVENT_FREE, index);
 
-	return code ? code : push_event(sim, sim->timeline->transfers[index].end_ns, EVENT_ARRIVAL, index);
+	return code ? code
+		    : push_event(sim, sim->timeline->transfers[index].end_ns, EVENT_ARRIVAL, index);
 }
 
 static bool needs_parameters(const struct simulation *sim, int j)
@@ -158,11 +160,11 @@ static struct orr_transfer ring(const struct simulation *sim, int j)
 	int last = job.b / every * every + every - 1;
 
 	return (struct orr_transfer){.kind = ORR_TRANSFER_ALL_REDUCE,
-	                             .producer = orr_jobs_index(jobs, job.s, last, job.d),
-	                             .consumer = -1,
-	                             .from = owners[0],
-	                             .to = owners[1],
-	                             .bytes = jobs->pipeline->stages[job.s].parameter_bytes};
+				     .producer = orr_jobs_index(jobs, job.s, last, job.d),
+				     .consumer = -1,
+				     .from = owners[0],
+				     .to = owners[1],
+				     .bytes = jobs->pipeline->stages[job.s].parameter_bytes};
 }
 
 /* The gradient of job j is with its owner; after the last one the replicas all-reduce. */

@@ -81,15 +81,16 @@ static bool repeats(const struct orr_timeline *t, int from, int end, int q, int6
 	return true;
 }
 
-/* Only what holds over whole updates of every stage goes on for ever: a shorter while can lie between two
- * updates, and has none of the time that they and their rings take. Where updates take no time that is
- * waited for, a part of it says the same of all of it. */
+/* Only what holds over whole updates of every stage goes on for ever: a shorter while can lie
+ * between two updates, and has none of the time that they and their rings take. Where updates take
+ * no time that is waited for, a part of it says the same of all of it. */
 static void find_period(struct orr_steady *steady, const struct orr_timeline *t)
 {
 	int around, n = count_undisturbed(t->jobs, &around);
 	int updates = orr_versions_step(t->jobs->versions), q = updates, part = 1;
 
-	while (around + 2 * (int64_t)q <= n && !repeats(t, n - around - q, n, q, &steady->period_ns))
+	while (around + 2 * (int64_t)q <= n &&
+	       !repeats(t, n - around - q, n, q, &steady->period_ns))
 		q += updates;
 	if (around + 2 * (int64_t)q > n) {
 		steady->period_ns = 0;
