@@ -13,7 +13,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
-#include "../src/runtime/engine.h"
+#include "runtime/run/engine.h"
 
 #define N_ROUNDS 15
 #define N_STEPS 40

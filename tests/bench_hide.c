@@ -8,7 +8,7 @@
 
 #include "orrery/pipeline.h"
 #include "training.h"
-#include "../src/runtime/ranks.h"
+#include "orrery/ranks.h"
 
 #define STEPS 6
 #define SKIPPED 2

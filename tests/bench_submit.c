@@ -12,7 +12,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
-#include "../src/runtime/engine.h"
+#include "runtime/run/engine.h"
 #include "orrery/traffic.h"
 
 #define N_STAGES 64

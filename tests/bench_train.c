@@ -12,7 +12,7 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "reference.h"
-#include "runtime/run.h"
+#include "orrery/run.h"
 #include "orrery/choice.h"
 
 enum { N_WORKERS = 2, N_MICROBATCHES = 4, BATCH = 96, STEPS = 40, REPEATS = 3 };

@@ -8,7 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 #include "../codelets/device.h"
-#include "../src/runtime/compile.h"
+#include "runtime/devices/compile.h"
 
 struct stage {
 	struct orr_program *program;

@@ -9,7 +9,7 @@
 #include "orrery/pipeline.h"
 #include "../codelets/device.h"
 #include "../codelets/optimizer.h"
-#include "../src/runtime/compile.h"
+#include "runtime/devices/compile.h"
 
 static float *poison(int64_t n)
 {

@@ -8,8 +8,8 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "training.h"
-#include "../src/runtime/engine.h"
-#include "../src/runtime/state.h"
+#include "runtime/run/engine.h"
+#include "orrery/state.h"
 
 #define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define BATCH 18

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "../src/runtime/host.h"
+#include "runtime/devices/host.h"
 
 static const char *const bus[] = {"0000:8a:00.0", "0000:17:00.0", "0000:8b:00.0"};
 

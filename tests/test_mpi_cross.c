@@ -13,7 +13,7 @@
 #include "order/split_one_f_one_b.h"
 #include "orrery/traffic.h"
 #include "training.h"
-#include "../src/runtime/ranks.h"
+#include "orrery/ranks.h"
 
 #define N_WORKERS 4
 #define N_MICROBATCHES 6

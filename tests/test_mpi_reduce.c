@@ -11,8 +11,8 @@
 #include "schedules/one_f_one_b.h"
 #include "orrery/traffic.h"
 #include "training.h"
-#include "../src/runtime/engine.h"
-#include "../src/runtime/ranks.h"
+#include "runtime/run/engine.h"
+#include "orrery/ranks.h"
 
 #define STEPS 12
 

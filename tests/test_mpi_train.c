@@ -19,8 +19,8 @@
 #include "orrery/timeline.h"
 #include "orrery/traffic.h"
 #include "orrery/versions.h"
-#include "../src/runtime/ranks.h"
-#include "../src/runtime/run.h"
+#include "orrery/ranks.h"
+#include "orrery/run.h"
 
 #define N_ROWS 97
 #define N_COLUMNS 24

@@ -12,7 +12,7 @@
 #include "staged.h"
 #include "../codelets/kernels.h"
 #include "../codelets/optimizer.h"
-#include "../src/runtime/compile.h"
+#include "runtime/devices/compile.h"
 
 #define N_COLUMNS 40
 #define CLASS_COLUMN 39

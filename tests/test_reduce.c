@@ -8,7 +8,7 @@
 
 #include "orrery/pipeline.h"
 #include "training.h"
-#include "../src/runtime/engine.h"
+#include "runtime/run/engine.h"
 
 /* ---- which stages ---- */
 

@@ -16,8 +16,8 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/choice.h"
-#include "../src/runtime/run.h"
-#include "../src/runtime/state.h"
+#include "orrery/run.h"
+#include "orrery/state.h"
 
 #define N_ROWS 60
 #define N_COLUMNS 13

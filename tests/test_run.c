@@ -10,7 +10,7 @@
 #include "orrery/pipeline.h"
 #include "reference.h"
 #include "training.h"
-#include "../src/runtime/engine.h"
+#include "runtime/run/engine.h"
 
 static void assert_same(const struct training *t, const char *name, const float *parameters,
 			const float *expected)

@@ -12,7 +12,7 @@
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 #include "training.h"
-#include "../src/runtime/engine.h"
+#include "runtime/run/engine.h"
 
 /* ---- order ---- */
 

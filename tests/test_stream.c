@@ -13,8 +13,8 @@
 #include "orrery/pipeline.h"
 #include "training.h"
 #include "orrery/versions.h"
-#include "../src/runtime/options.h"
-#include "../src/runtime/state.h"
+#include "runtime/run/options.h"
+#include "orrery/state.h"
 
 #define N_MICROBATCHES 12
 #define SAMPLES 3 /* of a microbatch */

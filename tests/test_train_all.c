@@ -18,8 +18,8 @@
 #include "orrery/choice.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
-#include "../src/runtime/compile.h"
-#include "../src/runtime/run.h"
+#include "runtime/devices/compile.h"
+#include "orrery/run.h"
 #include "../src/schedules/one_f_one_b.h"
 
 #define N_ROWS 60

@@ -5,7 +5,7 @@
 
 #include "orrery/dataset.h"
 #include "orrery/choice.h"
-#include "../src/runtime/run.h"
+#include "orrery/run.h"
 
 #define N_ROWS 97
 #define N_COLUMNS 24

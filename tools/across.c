@@ -8,8 +8,8 @@
 #include "orrery/dataset.h"
 #include "orrery/jobs.h"
 #include "orrery/quantity.h"
-#include "runtime/ranks.h"
-#include "runtime/run.h"
+#include "orrery/ranks.h"
+#include "orrery/run.h"
 #include "orrery/timeline.h"
 
 static void say(const char *message)

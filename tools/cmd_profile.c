@@ -14,8 +14,8 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/quantity.h"
-#include "runtime/ranks.h"
-#include "runtime/profile.h"
+#include "orrery/ranks.h"
+#include "orrery/profile.h"
 #include "work.h"
 
 struct arguments {

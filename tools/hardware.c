@@ -7,7 +7,7 @@
 #include "command.h"
 #include "orrery/nearest.h"
 #include "orrery/quantity.h"
-#include "runtime/ranks.h"
+#include "orrery/ranks.h"
 
 enum { KEY_DEVICE = 2048, KEY_STREAMS };
 

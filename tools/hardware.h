@@ -3,7 +3,7 @@
 /* What a run's workers run on: the options that choose it, and the report of what came of it. */
 #include <argp.h>
 #include <jansson.h>
-#include "runtime/run.h"
+#include "orrery/run.h"
 
 /* --device and --streams; a child of a command's own argp, whose input is struct orr_run_options.
  */

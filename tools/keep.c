@@ -9,9 +9,9 @@
 #include "command.h"
 #include "progress.h"
 #include "orrery/quantity.h"
-#include "runtime/ranks.h"
-#include "runtime/run.h"
-#include "runtime/state.h"
+#include "orrery/ranks.h"
+#include "orrery/run.h"
+#include "orrery/state.h"
 
 enum { KEY_CHECKPOINT = 768, KEY_EVERY, KEY_KEEP, KEY_RESUME };
 

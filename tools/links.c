@@ -5,8 +5,8 @@
 
 #include "output.h"
 #include "orrery/quantity.h"
-#include "runtime/links.h"
-#include "runtime/ranks.h"
+#include "orrery/links.h"
+#include "orrery/ranks.h"
 
 /* The simulator has one kind of link: the one that no real one is worse than. */
 static struct orr_link worst_of(const struct orr_links *links)

@@ -14,7 +14,7 @@
 #include "base/utf8.h"
 #include "command.h"
 #include "orrery/quantity.h"
-#include "runtime/ranks.h"
+#include "orrery/ranks.h"
 #include "orrery/schedule.h"
 
 #define N_TICKS 20 /* of a watch, in --timeout */

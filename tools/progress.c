@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "orrery/curves.h"
-#include "runtime/run.h"
-#include "runtime/state.h"
+#include "orrery/run.h"
+#include "orrery/state.h"
 #include "orrery/timeline.h"
 
 #define BAR 40

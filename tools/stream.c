@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "orrery/jobs.h"
-#include "runtime/run.h"
+#include "orrery/run.h"
 #include "orrery/versions.h"
 
 int stream_gather(struct orr_run_versions **out, const struct orr_jobs *jobs, struct orr_run *run,

@@ -12,7 +12,7 @@
 #include "output.h"
 #include "orrery/quantity.h"
 #include "orrery/report.h"
-#include "runtime/run.h"
+#include "orrery/run.h"
 #include "base/sort.h"
 #include "stream.h"
 #include "orrery/timeline.h"

@@ -1,0 +1,466 @@
+#include "compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/device.h"
+#include "codelets/program_layout.h"
+#include "orrery/graph.h"
+#include "orrery/pipeline.h"
+
+/* What is known of an operator while its stage is compiled. */
+struct note {
+	bool learns;  /* it or something before it has parameters */
+	bool matters; /* a loss comes after it */
+	bool read;    /* by the stage at hand or, of its own operators, by the edge at hand */
+	bool stashed; /* the backward of this stage reads its output */
+	int reader;   /* the last operator there whose gradient comes back, or -1 */
+	bool written; /* a turn before has written its gradient */
+	int layer;    /* its layer, or -1 */
+	struct orr_tensor value, gradient;
+};
+
+/* A gradient that comes back over an edge, at its reader's turn. */
+struct arrival {
+	int reader, operator;
+	struct orr_tensor from;
+};
+
+struct compiler {
+	const struct orr_pipeline *pipeline;
+	const struct orr_graph *graph;
+	int s;
+	struct orr_program *program;
+	struct note *notes; /* [n_operators] */
+	struct arrival *arrivals;
+	int n_arrivals;
+};
+
+static bool has_parameters(enum orr_op op)
+{
+	return op == ORR_OP_LINEAR || op == ORR_OP_LAYERNORM;
+}
+
+static bool is_loss(enum orr_op op)
+{
+	return op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE;
+}
+
+static bool is_here(const struct compiler *c, int k)
+{
+	return c->pipeline->stage_of[k] == c->s;
+}
+
+static bool is_active(const struct compiler *c, int k)
+{
+	return c->notes[k].learns && c->notes[k].matters;
+}
+
+static enum orr_kernel kernel_of(enum orr_op op)
+{
+	switch (op) {
+	case ORR_OP_RELU:
+		return ORR_KERNEL_RELU;
+	case ORR_OP_GELU:
+		return ORR_KERNEL_GELU;
+	case ORR_OP_LAYERNORM:
+		return ORR_KERNEL_LAYERNORM;
+	case ORR_OP_ADD:
+		return ORR_KERNEL_ADD;
+	case ORR_OP_CONCAT:
+		return ORR_KERNEL_CONCAT;
+	case ORR_OP_SOFTMAX_CROSS_ENTROPY:
+		return ORR_KERNEL_SOFTMAX_CROSS_ENTROPY;
+	case ORR_OP_MSE:
+		return ORR_KERNEL_MSE;
+	case ORR_OP_LINEAR:
+	case ORR_OP_COST:
+	case ORR_OP_INPUT:
+		break;
+	}
+	return ORR_KERNEL_LINEAR;
+}
+
+static int study_graph(struct compiler *c, struct orr_error *err)
+{
+	const struct orr_graph *g = c->graph;
+	int code;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		const struct orr_operator *o = &g->operators[k];
+
+		if ((code = orr_program_check_operator(g, k, err)))
+			return code;
+		c->notes[k].learns = has_parameters(o->op);
+		for (int i = 0; i < o->n_inputs; i++)
+			c->notes[k].learns = c->notes[k].learns || c->notes[o->inputs[i]].learns;
+		c->notes[k].layer = -1;
+	}
+	for (int k = g->n_operators - 1; k >= 0; k--) {
+		const struct orr_operator *o = &g->operators[k];
+
+		c->notes[k].matters = c->notes[k].matters || is_loss(o->op);
+		for (int i = 0; i < o->n_inputs; i++)
+			if (c->notes[k].matters)
+				c->notes[o->inputs[i]].matters = true;
+	}
+	return 0;
+}
+
+/* Mark the outputs of stage `from` that stage `to` reads. */
+static void mark_edge(struct compiler *c, int from, int to)
+{
+	const struct orr_graph *g = c->graph;
+	const int *stage_of = c->pipeline->stage_of;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		c->notes[k].read = false;
+		c->notes[k].reader = -1;
+	}
+	for (int k = 0; k < g->n_operators; k++)
+		for (int i = 0; i < g->operators[k].n_inputs && stage_of[k] == to; i++) {
+			struct note *note = &c->notes[g->operators[k].inputs[i]];
+
+			if (stage_of[g->operators[k].inputs[i]] != from)
+				continue;
+			note->read = true;
+			if (c->notes[k].matters)
+				note->reader = k;
+		}
+}
+
+/* Count and allocate everything at its largest; the lists are then filled by appending. */
+static int allocate(struct compiler *c, struct orr_error *err)
+{
+	const struct orr_graph *g = c->graph;
+	const struct orr_stage *stage = &c->pipeline->stages[c->s];
+	struct orr_program *p = c->program;
+	size_t n_layers = 0, n_inputs = 0, n_moves = (size_t)g->n_operators, n_all = n_moves;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		n_inputs += is_here(c, k) && g->operators[k].op == ORR_OP_INPUT;
+		n_layers += is_here(c, k) && g->operators[k].op != ORR_OP_INPUT;
+	}
+	n_all *= (size_t)stage->n_out + 1;
+	if (!(p->in_columns = calloc((size_t)stage->n_in + 1, sizeof(*p->in_columns))) ||
+	    !(p->out_columns = calloc((size_t)stage->n_out + 1, sizeof(*p->out_columns))) ||
+	    !(p->inputs = calloc(n_inputs + 1, sizeof(*p->inputs))) ||
+	    !(p->layers = calloc(n_layers + 1, sizeof(*p->layers))) ||
+	    !(p->before = calloc(n_moves, sizeof(*p->before))) ||
+	    !(p->after = calloc(n_all, sizeof(*p->after))) ||
+	    !(p->zeros = calloc(n_moves, sizeof(*p->zeros))) ||
+	    !(p->turns = calloc(n_all, sizeof(*p->turns))) ||
+	    !(c->arrivals = calloc(n_all, sizeof(*c->arrivals))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
+				g->name, c->s);
+	p->n_in = stage->n_in;
+	p->n_out = stage->n_out;
+	return 0;
+}
+
+/* Which outputs the backward reads. */
+static void choose_stashed(struct compiler *c)
+{
+	for (int k = 0; k < c->graph->n_operators; k++) {
+		const struct orr_operator *o = &c->graph->operators[k];
+
+		if (!is_here(c, k) || !is_active(c, k))
+			continue;
+		if (o->op == ORR_OP_LINEAR || o->op == ORR_OP_GELU)
+			c->notes[o->inputs[0]].stashed = true;
+		else if (o->op == ORR_OP_RELU)
+			c->notes[k].stashed = true;
+	}
+}
+
+static struct orr_tensor place(enum orr_place where, int64_t *columns, int64_t width)
+{
+	struct orr_tensor t = {where, 0, *columns, width};
+
+	*columns += width;
+	return t;
+}
+
+/* What comes in: over the edges as it lies there, or copied to the stash where the backward reads
+ * it; gradients go back the same way. */
+static void place_received(struct compiler *c)
+{
+	const struct orr_graph *g = c->graph;
+	struct orr_program *p = c->program;
+
+	for (int e = 0; e < p->n_in; e++) {
+		mark_edge(c, orr_stage_before(c->pipeline, c->s, e), c->s);
+		for (int k = 0; k < g->n_operators; k++) {
+			struct note *note = &c->notes[k];
+
+			if (!note->read)
+				continue;
+			note->value =
+				place(ORR_PLACE_RECEIVED, &p->in_columns[e], g->operators[k].width);
+			note->value.edge = e;
+			note->gradient = note->value;
+			note->gradient.place = ORR_PLACE_SENT;
+			if (note->stashed) {
+				struct orr_tensor from = note->value;
+
+				note->value = place(ORR_PLACE_STASH, &p->stash_columns, from.width);
+				p->before[p->n_before++] =
+					(struct orr_move){from, note->value, 1.0f};
+			}
+		}
+	}
+}
+
+/* The columns of the data that the stage reads, scaled into the stash or scratch unless they serve
+ * as they are. */
+static int place_data(struct compiler *c, struct orr_error *err)
+{
+	const struct orr_graph *g = c->graph;
+	struct orr_program *p = c->program;
+	int64_t columns = 0;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		const struct orr_operator *o = &g->operators[k];
+		struct note *note = &c->notes[k];
+		struct orr_program_input *input = &p->inputs[p->n_inputs];
+		size_t bytes = (size_t)o->width * sizeof(*input->columns);
+
+		if (!is_here(c, k) || o->op != ORR_OP_INPUT)
+			continue;
+		if (!(input->columns = malloc(bytes)))
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the columns of %s",
+					g->name, o->name);
+		memcpy(input->columns, o->columns, bytes);
+		input->width = o->width;
+		p->n_inputs++;
+		note->value = place(ORR_PLACE_DATA, &columns, o->width);
+		if (note->stashed || o->scale < 1.0 || o->scale > 1.0) {
+			struct orr_tensor from = note->value;
+
+			note->value =
+				note->stashed
+					? place(ORR_PLACE_STASH, &p->stash_columns, o->width)
+					: place(ORR_PLACE_SCRATCH, &p->forward_columns, o->width);
+			p->before[p->n_before++] =
+				(struct orr_move){from, note->value, (float)o->scale};
+		}
+	}
+	return 0;
+}
+
+/* The edges out of the stage. First without copies, which lets outputs be computed where they leave
+ * from; then with copies for what lies elsewhere, and a note of what gradients come back. */
+static void place_sent(struct compiler *c, bool copies)
+{
+	struct orr_program *p = c->program;
+
+	for (int e = 0; e < p->n_out; e++) {
+		int64_t columns = 0;
+
+		mark_edge(c, c->s, orr_stage_after(c->pipeline, c->s, e));
+		for (int k = 0; k < c->graph->n_operators; k++) {
+			struct note *note = &c->notes[k];
+			struct orr_tensor to;
+
+			if (!note->read)
+				continue;
+			to = place(ORR_PLACE_SENT, &columns, c->graph->operators[k].width);
+			to.edge = e;
+			if (!note->value.place)
+				note->value = to;
+			if (!copies)
+				continue;
+			if (note->value.place != ORR_PLACE_SENT || note->value.edge != e)
+				p->after[p->n_after++] = (struct orr_move){note->value, to, 1.0f};
+			to.place = ORR_PLACE_RECEIVED;
+			if (note->learns && note->reader >= 0)
+				c->arrivals[c->n_arrivals++] =
+					(struct arrival){note->reader, k, to};
+		}
+		p->out_columns[e] = columns;
+	}
+}
+
+/* Outputs of the stage's own operators: in the stash if the backward reads them, else in the first
+ * edge that carries them, else in scratch. Then copies for the other edges. */
+static void place_outputs(struct compiler *c)
+{
+	struct orr_program *p = c->program;
+
+	for (int k = 0; k < c->graph->n_operators; k++) {
+		const struct orr_operator *o = &c->graph->operators[k];
+		struct note *note = &c->notes[k];
+
+		if (is_here(c, k) && o->op != ORR_OP_INPUT && note->stashed)
+			note->value = place(ORR_PLACE_STASH, &p->stash_columns, o->width);
+	}
+	place_sent(c, false);
+	for (int k = 0; k < c->graph->n_operators; k++) {
+		const struct orr_operator *o = &c->graph->operators[k];
+
+		if (is_here(c, k) && !c->notes[k].value.place && !is_loss(o->op))
+			c->notes[k].value = place(ORR_PLACE_SCRATCH, &p->forward_columns, o->width);
+	}
+	place_sent(c, true);
+}
+
+static int64_t parameters_of(const struct orr_graph *g, const struct orr_operator *o)
+{
+	if (o->op == ORR_OP_LINEAR)
+		return (g->operators[o->inputs[0]].width + 1) * o->width;
+	return o->op == ORR_OP_LAYERNORM ? 2 * o->width : 0;
+}
+
+/* What the layer's backward reads of its forward: a tensor that is stashed anyway, or one of its
+ * own. */
+static struct orr_tensor place_saved(struct compiler *c, int k)
+{
+	const struct orr_operator *o = &c->graph->operators[k];
+	struct orr_program *p = c->program;
+	bool active = is_active(c, k);
+	int64_t width = c->graph->operators[o->inputs[0]].width;
+
+	if (active && o->op == ORR_OP_RELU)
+		return c->notes[k].value;
+	if (active && (o->op == ORR_OP_LINEAR || o->op == ORR_OP_GELU))
+		return c->notes[o->inputs[0]].value;
+	if (o->op != ORR_OP_LAYERNORM && !is_loss(o->op))
+		return (struct orr_tensor){0};
+	width += o->op == ORR_OP_LAYERNORM; /* a factor for each row */
+	return active ? place(ORR_PLACE_STASH, &p->stash_columns, width)
+		      : place(ORR_PLACE_SCRATCH, &p->forward_columns, width);
+}
+
+static int add_layer(struct compiler *c, int k, struct orr_error *err)
+{
+	const struct orr_operator *o = &c->graph->operators[k];
+	struct orr_program *p = c->program;
+	struct orr_layer *layer = &p->layers[p->n_layers];
+	struct note *note = &c->notes[k];
+
+	layer->kernel = kernel_of(o->op);
+	layer->number = k;
+	layer->active = is_active(c, k);
+	layer->n_ports = o->n_inputs;
+	layer->ports = calloc((size_t)o->n_inputs, sizeof(*layer->ports));
+	if (!layer->ports)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
+	for (int i = 0; i < o->n_inputs; i++)
+		layer->ports[i].value = c->notes[o->inputs[i]].value;
+	layer->output = note->value;
+	layer->saved = place_saved(c, k);
+	layer->n_parameters = parameters_of(c->graph, o);
+	layer->first_parameter = p->n_parameters;
+	p->n_parameters += layer->n_parameters;
+	layer->first_rounded = p->n_rounded;
+	if (o->op == ORR_OP_LINEAR)
+		p->n_rounded += o->width * orr_rounded_columns(layer->ports[0].value.width);
+	if (layer->n_parameters > p->most_parameters)
+		p->most_parameters = layer->n_parameters;
+	if (layer->active && layer->n_parameters)
+		note->gradient = place(ORR_PLACE_KEPT, &p->kept_columns, o->width);
+	else if (layer->active && !is_loss(o->op))
+		note->gradient = place(ORR_PLACE_SCRATCH, &p->backward_columns, o->width);
+	layer->gradient = note->gradient;
+	p->has_loss = p->has_loss || is_loss(o->op);
+	note->layer = p->n_layers++;
+	return 0;
+}
+
+static void add_layer_turn(struct compiler *c, struct orr_layer *layer)
+{
+	const struct orr_operator *o = &c->graph->operators[layer->number];
+	struct orr_program *p = c->program;
+
+	for (int i = 0; i < o->n_inputs; i++) {
+		struct note *note = &c->notes[o->inputs[i]];
+
+		if (!note->learns)
+			continue;
+		layer->ports[i].gradient = note->gradient;
+		layer->ports[i].accumulate = note->written;
+		if (note->written && note->gradient.width > p->widest)
+			p->widest = note->gradient.width;
+		note->written = true;
+	}
+	p->turns[p->n_turns++] = (struct orr_turn){.layer = (int)(layer - p->layers)};
+}
+
+/* The backward takes every reader of a tensor, here or in another stage, from the last to the
+ * first. So the sum of three and more gradients has the order that it has in the whole graph,
+ * unless one edge brings a sum of some that does not begin with the last. */
+static void order_turns(struct compiler *c)
+{
+	struct orr_program *p = c->program;
+
+	for (int k = c->graph->n_operators - 1; k >= 0; k--) {
+		for (int i = 0; i < c->n_arrivals; i++) {
+			const struct arrival *a = &c->arrivals[i];
+			struct note *note = &c->notes[a->operator];
+
+			if (a->reader != k)
+				continue;
+			p->turns[p->n_turns++] =
+				(struct orr_turn){-1, a->from, note->gradient, note->written};
+			note->written = true;
+		}
+		if (c->notes[k].layer >= 0 && is_active(c, k))
+			add_layer_turn(c, &p->layers[c->notes[k].layer]);
+	}
+	for (int k = 0; k < c->graph->n_operators; k++)
+		if (c->notes[k].gradient.place == ORR_PLACE_SENT && !c->notes[k].written)
+			p->zeros[p->n_zeros++] = c->notes[k].gradient;
+}
+
+int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, int s,
+		       struct orr_error *err)
+{
+	struct compiler c = {.pipeline = p, .graph = p->graph, .s = s};
+	int code;
+
+	c.program = calloc(1, sizeof(*c.program));
+	c.notes = calloc((size_t)c.graph->n_operators, sizeof(*c.notes));
+	if (!c.program || !c.notes) {
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
+				c.graph->name, s);
+		goto out;
+	}
+	if ((code = study_graph(&c, err)) || (code = allocate(&c, err)))
+		goto out;
+	choose_stashed(&c);
+	place_received(&c);
+	if ((code = place_data(&c, err)))
+		goto out;
+	place_outputs(&c);
+	for (int k = 0; k < c.graph->n_operators; k++)
+		if (is_here(&c, k) && c.graph->operators[k].op != ORR_OP_INPUT)
+			if ((code = add_layer(&c, k, err)))
+				goto out;
+	order_turns(&c);
+	*out = c.program;
+	c.program = NULL;
+out:
+	orr_program_destroy(c.program);
+	free(c.notes);
+	free(c.arrivals);
+	return code;
+}
+
+void orr_program_destroy(struct orr_program *program)
+{
+	if (!program)
+		return;
+	for (int i = 0; i < program->n_inputs; i++)
+		free(program->inputs[i].columns);
+	for (int k = 0; k < program->n_layers; k++)
+		free(program->layers[k].ports);
+	free(program->in_columns);
+	free(program->out_columns);
+	free(program->inputs);
+	free(program->layers);
+	free(program->before);
+	free(program->after);
+	free(program->zeros);
+	free(program->turns);
+	free(program);
+}

@@ -1,0 +1,303 @@
+#include "hardware.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "runtime/run/engine.h"
+#include "host.h"
+
+#ifdef ORR_CUDA
+#include "codelets/cuda/device.h"
+#endif
+
+/* That this process may use. */
+static int count_cores(void)
+{
+	cpu_set_t cores;
+
+	return sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+}
+
+int orr_hardware_cores(void)
+{
+	int n = count_cores();
+
+	return n < STARPU_MAXCPUS ? n : STARPU_MAXCPUS;
+}
+
+/* Somebody, such as mpirun, has given this process some of the host's cores. */
+static bool is_bound(void)
+{
+	return count_cores() < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int orr_run_devices(char *why, size_t size)
+{
+#ifdef ORR_CUDA
+	return orr_cuda_devices(why, size);
+#else
+	if (why)
+		snprintf(why, size,
+			 "this build has none; it takes nvcc and a StarPU with CUDA "
+			 "(tools/build-starpu)");
+	return -1;
+#endif
+}
+
+/* CUDA's number of the i-th device of orr_run_devices. */
+static int number_of(int i)
+{
+#ifdef ORR_CUDA
+	return orr_cuda_device(i);
+#else
+	return i;
+#endif
+}
+
+/* NULL: nobody knows. */
+static const char *bus_of(int device, char text[16])
+{
+#ifdef ORR_CUDA
+	return orr_cuda_bus(device, text, 16) ? NULL : text;
+#else
+	(void)device;
+	(void)text;
+	return NULL;
+#endif
+}
+
+/* Ranks that mpirun has started on this host, and which of them this is. */
+static int count_local(int *rank)
+{
+	const char *size = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+	const char *at = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+	int n = size ? atoi(size) : 1;
+
+	*rank = at ? atoi(at) : 0;
+	return n > 1 && *rank >= 0 && *rank < n ? n : 1;
+}
+
+/* One for each worker that this rank has, as far as there are cores. Ranks on one host that mpirun
+ * has not bound to cores of their own share them. */
+static int count_cpus(int n_own, int n_local)
+{
+	int n_cores = count_cores();
+
+	if (n_local > 1 && !is_bound())
+		n_cores = n_cores > n_local ? n_cores / n_local : 1;
+	n_cores = n_cores < STARPU_MAXCPUS ? n_cores : STARPU_MAXCPUS;
+	return n_own < n_cores ? n_own : n_cores;
+}
+
+static void set_number(const char *name, int64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lld", (long long)value);
+	setenv(name, text, 1);
+}
+
+/* What StarPU has measured of a host it keeps in files of the user's, named after the host. Ranks
+ * there would write and read them at the same time, whereupon 1.3 aborts: each has its own. */
+static void keep_measurements_apart(int rank, int n_local)
+{
+	static char host[HOST_NAME_MAX + 1];
+	const char *given = getenv("STARPU_HOSTNAME");
+	char name[HOST_NAME_MAX + 40];
+
+	if (!*host && given)
+		snprintf(host, sizeof(host), "%s", given);
+	else if (!*host && gethostname(host, sizeof(host) - 1))
+		return;
+	snprintf(name, sizeof(name), "%s-rank-%d-of-%d", host, rank, n_local);
+	setenv("STARPU_HOSTNAME", name, 1);
+}
+
+/* StarPU's limit is of a device, in MiB; ours is of a worker. */
+static void limit_memory(const struct orr_run *run, int n_own, int n_devices)
+{
+	int64_t bytes = run->options.memory_bytes, most = (n_own + n_devices - 1) / n_devices;
+
+	if (bytes > 0)
+		set_number("STARPU_LIMIT_CUDA_MEM",
+			   (bytes >> 20) * most > 0 ? (bytes >> 20) * most : 1);
+}
+
+/* This rank's devices, and where several ranks share a host, its cores. */
+static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_local, int n_workers,
+		      struct orr_error *err)
+{
+	hwloc_topology_t topology = orr_host_load();
+	char text[STARPU_MAXCUDADEVS + 1][16];
+	const char *bus[STARPU_MAXCUDADEVS + 1] = {NULL};
+	struct orr_share share;
+	int code;
+
+	if (!topology)
+		return orr_fail(err, ORR_E_RUNTIME, "hwloc does not know this host");
+	for (int i = 0; i < n_devices; i++)
+		bus[i] = bus_of(number_of(i), text[i]);
+	code = orr_share_init(&share, topology, bus, n_devices, rank, n_local, err);
+	hwloc_topology_destroy(topology);
+	if (code)
+		return code;
+	if (n_devices) {
+		conf->use_explicit_workers_cuda_gpuid = 1;
+		conf->ncuda = share.n_devices < conf->ncuda ? share.n_devices : conf->ncuda;
+		for (int i = 0; i < STARPU_NMAXWORKERS; i++)
+			conf->workers_cuda_gpuid[i] =
+				(unsigned)number_of(share.devices[i % share.n_devices]);
+	}
+	if (n_local > 1 && !is_bound() && n_workers <= share.n_pus &&
+	    !getenv("STARPU_WORKERS_CPUID")) {
+		conf->use_explicit_workers_bindid = 1;
+		for (int i = 0; i < STARPU_NMAXWORKERS; i++)
+			conf->workers_bindid[i] = (unsigned)share.pus[i % share.n_pus];
+	}
+	orr_share_fini(&share);
+	return 0;
+}
+
+int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, struct orr_error *err)
+{
+	enum orr_hardware wanted = run->options.hardware;
+	char why[160] = "";
+	int n_devices = wanted == ORR_HARDWARE_CPU ? 0 : orr_run_devices(why, sizeof(why));
+	int rank, n_local = count_local(&rank), n_own = 0, streams;
+
+	for (int w = 0; w < run->pipeline->n_workers; w++)
+		n_own += orr_run_has(run, w);
+	if (wanted == ORR_HARDWARE_CUDA && n_devices <= 0)
+		return orr_fail(err, ORR_E_INPUT, "no CUDA device: %s", why);
+	n_devices = n_devices < STARPU_MAXCUDADEVS ? n_devices : STARPU_MAXCUDADEVS;
+	if (is_bound()) /* else StarPU 1.3 takes the host's first cores, in every rank the same */
+		setenv("STARPU_WORKERS_GETBIND", "1", 0);
+	if (n_local > 1)
+		keep_measurements_apart(rank, n_local);
+	conf->nopencl = 0;
+	conf->ncuda = 0;
+	conf->ncpus = count_cpus(n_own, n_local);
+	if (n_devices > 0) {
+		/* A worker has a device, or a stream of one; cores only drive them. */
+		conf->ncpus = 0;
+		conf->ncuda = n_own < n_devices ? n_own : n_devices;
+		streams = run->options.streams > 0 ? run->options.streams : 1;
+		set_number("STARPU_NWORKER_PER_CUDA", streams);
+		limit_memory(run, n_own, conf->ncuda);
+	}
+	if (n_devices > 0 || n_local > 1)
+		return take_share(conf, n_devices > 0 ? n_devices : 0, rank, n_local,
+				  n_devices > 0 ? conf->ncuda : conf->ncpus, err);
+	return 0;
+}
+
+bool orr_hardware_identity(const struct orr_run *run, int w, bool cores, unsigned char identity[16])
+{
+	int id = orr_policy_worker(run->policy, w), place[4] = {run->rank, id, 0, 0};
+	bool is_device = starpu_worker_get_type(id) == STARPU_CUDA_WORKER;
+
+	if (is_device)
+		place[1] = starpu_worker_get_devid(id);
+#ifdef ORR_CUDA
+	if (is_device && !orr_cuda_uuid(place[1], identity))
+		return true;
+#endif
+	memcpy(identity, place, sizeof(place));
+	return is_device || cores;
+}
+
+/* ---- for the report ---- */
+
+/* host: where StarPU knows less of it, and counts from its first core there; else NULL. */
+static int core_of(int id, hwloc_topology_t host, int *numa)
+{
+	hwloc_obj_t core = starpu_worker_get_hwloc_obj(id), there;
+
+	*numa = -1;
+	if (!core)
+		return -1;
+	there = host && core->cpuset ? hwloc_get_pu_obj_by_os_index(
+					       host, (unsigned)hwloc_bitmap_first(core->cpuset))
+				     : NULL;
+	core = there ? there : core;
+	if (core->nodeset)
+		*numa = hwloc_bitmap_first(core->nodeset);
+	while (core->type != HWLOC_OBJ_CORE && core->parent)
+		core = core->parent;
+	return core->type == HWLOC_OBJ_CORE ? (int)core->logical_index : -1;
+}
+
+static void describe(const struct orr_run *run, int w, hwloc_topology_t host,
+		     struct orr_place *place)
+{
+	int id = orr_policy_worker(run->policy, w);
+	char bus[16];
+
+	*place = (struct orr_place){.w = w, .rank = run->rank, .device = -1, .id = id};
+	starpu_worker_get_name(id, place->name, sizeof(place->name));
+	place->core = core_of(id, host, &place->numa);
+	if (starpu_worker_get_type(id) != STARPU_CUDA_WORKER)
+		return;
+	place->device = starpu_worker_get_devid(id);
+	if (bus_of(place->device, bus)) {
+		snprintf(place->bus, sizeof(place->bus), "%s", bus);
+		place->numa = host ? orr_host_numa_of(host, bus) : -1;
+	}
+}
+
+int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
+{
+	hwloc_topology_t host =
+		starpu_cuda_worker_get_count() || is_bound() ? orr_host_load() : NULL;
+	int code = 0;
+
+	for (int w = 0; w < run->pipeline->n_workers && !code; w++) {
+		if (orr_run_has(run, w)) {
+			describe(run, w, host, &places[w]);
+			if (run->rank)
+				code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &places[w],
+						      sizeof(*places), err);
+		} else if (!run->rank) {
+			code = orr_ranks_receive(run->rank_of[w], ORR_RANKS_FIRST_TAG, &places[w],
+						 sizeof(*places), err);
+		}
+	}
+	if (host)
+		hwloc_topology_destroy(host);
+	return code;
+}
+
+void orr_hardware_count(struct orr_run *run, bool add)
+{
+	for (int i = 0; i < starpu_bus_get_count(); i++) {
+		struct starpu_profiling_bus_info info;
+		int from = starpu_bus_get_src(i), to = starpu_bus_get_dst(i);
+
+		if (from < 0 || to < 0 || from >= STARPU_MAXNODES || to >= STARPU_MAXNODES ||
+		    starpu_bus_get_profiling_info(i, &info) || !add)
+			continue;
+		run->moved[from][to].bytes += info.transferred_bytes;
+		run->moved[from][to].n += info.transfer_count;
+	}
+}
+
+int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
+{
+	int n = 0;
+
+	for (int from = 0; from < STARPU_MAXNODES; from++)
+		for (int to = 0; to < STARPU_MAXNODES && n < most; to++) {
+			if (!run->moved[from][to].n)
+				continue;
+			moved[n] = (struct orr_moved){.n = run->moved[from][to].n,
+						      .bytes = run->moved[from][to].bytes};
+			starpu_memory_node_get_name((unsigned)from, moved[n].from,
+						    sizeof(moved[n].from));
+			starpu_memory_node_get_name((unsigned)to, moved[n].to, sizeof(moved[n].to));
+			n++;
+		}
+	return n;
+}

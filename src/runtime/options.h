@@ -1,8 +1,0 @@
-#ifndef ORR_OPTIONS_H
-#define ORR_OPTIONS_H
-/* (private to the runtime) What the options say to the optimizer's kernels. */
-#include "../../codelets/optimizer.h"
-#include "run.h"
-
-struct orr_rule orr_run_rule(const struct orr_run_options *options);
-#endif

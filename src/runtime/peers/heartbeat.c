@@ -1,0 +1,200 @@
+#include "heartbeat.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TICK_NS 50000000 /* the thread looks around so often */
+#define BEAT_NS INT64_C(500000000)
+#define SILENCE_S 15 /* of a rank that hangs */
+
+/* What a rank says to rank 0, or rank 0 to a rank. */
+struct beat {
+	int failed;
+	char message[sizeof(((struct orr_error *)0)->msg)];
+};
+
+static struct {
+	int rank, n_ranks;
+	MPI_Comm comm; /* of this thread alone */
+	pthread_t thread;
+	void (*say)(const char *message);
+	atomic_bool stops, fails;
+	struct beat failure; /* set before fails */
+	MPI_Request *sends;  /* [n_ranks] the last beat to each */
+	int64_t *heard_ns;   /* [n_ranks] */
+	int64_t beaten_ns, looked_ns;
+} heart;
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static _Noreturn void end_all(const char *message)
+{
+	if (heart.say)
+		heart.say(message);
+	usleep(200000); /* for mpirun to pass it on */
+	MPI_Abort(MPI_COMM_WORLD, 1);
+	_exit(1);
+}
+
+static void end_failed(int k, const struct beat *beat)
+{
+	char text[sizeof(beat->message) + 32];
+
+	snprintf(text, sizeof(text), "rank %d: %s", k, beat->message);
+	end_all(text);
+}
+
+static void listen(void)
+{
+	int there;
+	MPI_Status status;
+
+	while (!MPI_Iprobe(MPI_ANY_SOURCE, 0, heart.comm, &there, &status) && there) {
+		struct beat beat;
+
+		MPI_Recv(&beat, sizeof(beat), MPI_BYTE, status.MPI_SOURCE, 0, heart.comm,
+			 MPI_STATUS_IGNORE);
+		heart.heard_ns[status.MPI_SOURCE] = now_ns();
+		if (beat.failed)
+			end_failed(status.MPI_SOURCE, &beat);
+	}
+}
+
+/* To every rank that has taken the beat before. */
+static void beat(void)
+{
+	static struct beat alive;
+
+	for (int k = 0; k < heart.n_ranks; k++) {
+		int done = 1;
+
+		if (k == heart.rank || (k && heart.rank))
+			continue;
+		if (heart.sends[k] != MPI_REQUEST_NULL)
+			MPI_Test(&heart.sends[k], &done, MPI_STATUS_IGNORE);
+		if (done)
+			MPI_Isend(&alive, sizeof(alive), MPI_BYTE, k, 0, heart.comm,
+				  &heart.sends[k]);
+	}
+}
+
+/* Who was away itself, as when the whole machine was suspended, has not listened in that time. */
+static void forgive(int64_t now)
+{
+	int64_t away_ns = heart.looked_ns ? now - heart.looked_ns - BEAT_NS : 0;
+
+	for (int k = 0; k < heart.n_ranks && away_ns > 0; k++)
+		heart.heard_ns[k] += away_ns;
+	heart.looked_ns = now;
+}
+
+static void look_for_silence(int64_t now)
+{
+	for (int k = 0; k < heart.n_ranks; k++) {
+		/* Where rank 0 is silent, one of the others speaks, and ends the rest before they
+		 * do. */
+		int64_t limit_s = SILENCE_S + (heart.rank < 3 ? heart.rank : 3) * 4;
+		char text[160];
+
+		if (k == heart.rank || (k && heart.rank))
+			continue;
+		if (now - heart.heard_ns[k] < limit_s * 1000000000)
+			continue;
+		snprintf(text, sizeof(text),
+			 "rank %d hangs, or cannot be reached: it has said nothing for %lld s; all "
+			 "ranks end",
+			 k, (long long)(now - heart.heard_ns[k]) / 1000000000);
+		end_all(text);
+	}
+}
+
+static void *live(void *unused)
+{
+	struct timespec pause = {0, TICK_NS};
+
+	(void)unused;
+	while (!atomic_load(&heart.stops)) {
+		int64_t now;
+
+		listen();
+		now = now_ns();
+		if (atomic_load(&heart.fails)) {
+			if (!heart.rank)
+				end_failed(0, &heart.failure);
+			MPI_Send(&heart.failure, sizeof(heart.failure), MPI_BYTE, 0, 0, heart.comm);
+			atomic_store(&heart.fails, false);
+		}
+		if (now - heart.beaten_ns >= BEAT_NS) {
+			heart.beaten_ns = now;
+			beat();
+		}
+		forgive(now);
+		look_for_silence(now);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
+{
+	MPI_Comm_rank(MPI_COMM_WORLD, &heart.rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &heart.n_ranks);
+	MPI_Comm_dup(MPI_COMM_WORLD, &heart.comm);
+	heart.say = say;
+	heart.sends = calloc((size_t)heart.n_ranks, sizeof(*heart.sends));
+	heart.heard_ns = calloc((size_t)heart.n_ranks, sizeof(*heart.heard_ns));
+	if (!heart.sends || !heart.heard_ns)
+		return orr_fail(err, ORR_E_NOMEM, "ranks: no memory for %d ranks", heart.n_ranks);
+	for (int k = 0; k < heart.n_ranks; k++) {
+		heart.sends[k] = MPI_REQUEST_NULL;
+		heart.heard_ns[k] = now_ns();
+	}
+	if (pthread_create(&heart.thread, NULL, live, NULL))
+		return orr_fail(err, ORR_E_RUNTIME, "ranks: no thread for the heartbeat");
+	return 0;
+}
+
+/* The others have come this far too. */
+void orr_heartbeat_stop(void)
+{
+	MPI_Request request;
+
+	atomic_store(&heart.stops, true);
+	pthread_join(heart.thread, NULL);
+	/* Nobody sends any more; take what is under way, so that every beat ends. */
+	MPI_Ibarrier(heart.comm, &request);
+	for (int done = 0; !done;) {
+		usleep(1000);
+		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+		listen();
+	}
+	for (int k = 0; k < heart.n_ranks; k++)
+		if (heart.sends[k] != MPI_REQUEST_NULL)
+			MPI_Wait(&heart.sends[k], MPI_STATUS_IGNORE);
+	listen();
+	MPI_Comm_free(&heart.comm);
+	free(heart.sends);
+	free(heart.heard_ns);
+}
+
+void orr_heartbeat_fail(const char *message)
+{
+	snprintf(heart.failure.message, sizeof(heart.failure.message), "%s", message);
+	heart.failure.failed = 1;
+	atomic_store(&heart.fails, true);
+	sleep(5); /* rank 0 ends us */
+	end_failed(heart.rank, &heart.failure);
+	_exit(1);
+}

@@ -1,0 +1,32 @@
+#ifndef ORR_MESSAGES_H
+#define ORR_MESSAGES_H
+/* What ranks.h has for StarPU's data. */
+#include <starpu.h>
+#include "orrery/ranks.h"
+
+/* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. */
+int orr_ranks_init_starpu(struct starpu_conf *conf);
+/* (tests) What comes from another rank can be read only so much later, as over a long link; to be
+ * said before StarPU starts, 0: at once. */
+void orr_ranks_delay_data(int us);
+void orr_ranks_shutdown_starpu(void);
+
+/* kind: what it counts as; ORR_TRAFFIC_KINDS: nothing, it only orders jobs. tag: the same on both
+ * sides, and of no other message in flight. Both only start it: it takes its turn among the tasks
+ * that use the handle as a task that reads or writes it would. */
+enum { ORR_RANKS_ORDER = ORR_TRAFFIC_KINDS };
+struct orr_message {
+	starpu_data_handle_t handle;
+	int kind, other; /* the rank at the other end */
+	int64_t tag;
+	int priority; /* higher first */
+	bool waits;   /* leave only when the receiver has asked for it */
+};
+int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err);
+/* arrived may be NULL */
+int orr_ranks_receive_data(const struct orr_message *m, void (*arrived)(void *user), void *user,
+			   struct orr_error *err);
+/* Wait until all data has gone or come, and tell what this rank has sent and received since the
+ * start. */
+void orr_ranks_count_data(struct orr_traffic *traffic);
+#endif

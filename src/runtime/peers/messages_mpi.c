@@ -1,0 +1,132 @@
+#include "messages.h"
+
+#include <starpu_mpi.h>
+#include "late.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of this process, since StarPU's last start. */
+static struct {
+	atomic_llong sent[ORR_TRAFFIC_KINDS], sent_bytes[ORR_TRAFFIC_KINDS];
+	atomic_llong received[ORR_TRAFFIC_KINDS], received_bytes[ORR_TRAFFIC_KINDS];
+	atomic_llong n_pending;
+} counts;
+
+/* A message under way. */
+struct parcel {
+	int kind;
+	long long bytes;
+	void (*arrived)(void *user);
+	void *user;
+};
+
+int orr_ranks_init_starpu(struct starpu_conf *conf)
+{
+	int code;
+
+	memset(&counts, 0, sizeof(counts));
+	if (orr_ranks_count() == 1)
+		return starpu_init(conf);
+	code = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
+	return code ? code : -orr_late_start();
+}
+
+void orr_ranks_shutdown_starpu(void)
+{
+	if (orr_ranks_count() == 1) {
+		starpu_shutdown();
+		return;
+	}
+	orr_late_stop();
+	starpu_mpi_shutdown();
+}
+
+static void note_sent(void *user)
+{
+	struct parcel *parcel = user;
+
+	if (parcel->kind < ORR_TRAFFIC_KINDS) {
+		atomic_fetch_add(&counts.sent[parcel->kind], 1);
+		atomic_fetch_add(&counts.sent_bytes[parcel->kind], parcel->bytes);
+	}
+	atomic_fetch_sub(&counts.n_pending, 1);
+	free(parcel);
+}
+
+static void note_received(void *user)
+{
+	struct parcel *parcel = user;
+
+	if (parcel->kind < ORR_TRAFFIC_KINDS) {
+		atomic_fetch_add(&counts.received[parcel->kind], 1);
+		atomic_fetch_add(&counts.received_bytes[parcel->kind], parcel->bytes);
+	}
+	if (parcel->arrived)
+		parcel->arrived(parcel->user);
+	atomic_fetch_sub(&counts.n_pending, 1);
+	free(parcel);
+}
+
+static struct parcel *parcel_create(const struct orr_message *m)
+{
+	struct parcel *parcel = calloc(1, sizeof(*parcel));
+
+	if (!parcel)
+		return NULL;
+	parcel->kind = m->kind;
+	parcel->bytes = (long long)starpu_data_get_size(m->handle);
+	atomic_fetch_add(&counts.n_pending, 1);
+	return parcel;
+}
+
+static int refuse(struct parcel *parcel, const struct orr_message *m, struct orr_error *err)
+{
+	if (parcel)
+		atomic_fetch_sub(&counts.n_pending, 1);
+	free(parcel);
+	return orr_fail(err, parcel ? ORR_E_RUNTIME : ORR_E_NOMEM,
+			"run: StarPU's MPI has not started a message to or from rank %d", m->other);
+}
+
+int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err)
+{
+	struct parcel *parcel = parcel_create(m);
+	int code = -1;
+
+	if (parcel && m->waits)
+		code = starpu_mpi_issend_detached_prio(m->handle, m->other, m->tag, m->priority,
+						       MPI_COMM_WORLD, note_sent, parcel);
+	else if (parcel)
+		code = starpu_mpi_isend_detached_prio(m->handle, m->other, m->tag, m->priority,
+						      MPI_COMM_WORLD, note_sent, parcel);
+	return code ? refuse(parcel, m, err) : 0;
+}
+
+int orr_ranks_receive_data(const struct orr_message *m, void (*arrived)(void *user), void *user,
+			   struct orr_error *err)
+{
+	struct parcel *parcel = parcel_create(m);
+
+	if (!parcel)
+		return refuse(parcel, m, err);
+	parcel->arrived = arrived;
+	parcel->user = user;
+	if (starpu_mpi_irecv_detached(m->handle, m->other, m->tag, MPI_COMM_WORLD, note_received,
+				      parcel))
+		return refuse(parcel, m, err);
+	return orr_late_read(m->handle, err);
+}
+
+void orr_ranks_count_data(struct orr_traffic *traffic)
+{
+	while (atomic_load(&counts.n_pending) > 0)
+		usleep(1000);
+	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+		traffic->sent[k] = atomic_load(&counts.sent[k]);
+		traffic->sent_bytes[k] = atomic_load(&counts.sent_bytes[k]);
+		traffic->received[k] = atomic_load(&counts.received[k]);
+		traffic->received_bytes[k] = atomic_load(&counts.received_bytes[k]);
+	}
+}

@@ -1,0 +1,308 @@
+#include "heartbeat.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* MPI is there once in a process. */
+static struct {
+	int rank, n_ranks;
+	MPI_Comm comm; /* of this file alone */
+	MPI_Request *sends;
+	int n_sends, room;
+} ranks = {.n_ranks = 1};
+
+int orr_ranks_count(void)
+{
+	return ranks.n_ranks;
+}
+
+int orr_ranks_rank(void)
+{
+	return ranks.rank;
+}
+
+/* ---- the start, which waits for every rank, before there are heartbeats ---- */
+
+#define START_S 25 /* for all of them to come; a second more for each rank, so that one speaks */
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool over;
+	int rank;
+	void (*say)(const char *message);
+} launch = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *watch_start(void *unused)
+{
+	struct timespec until;
+	char text[160];
+	bool over;
+	int code = 0;
+
+	(void)unused;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += START_S + (launch.rank < 4 ? launch.rank : 4);
+	pthread_mutex_lock(&launch.mutex);
+	while (!launch.over && !code)
+		code = pthread_cond_timedwait(&launch.changed, &launch.mutex, &until);
+	over = launch.over;
+	pthread_mutex_unlock(&launch.mutex);
+	if (over)
+		return NULL;
+	snprintf(text, sizeof(text),
+		 "rank %d has waited %d s for the others to start: one of them hangs, or cannot be "
+		 "reached; all ranks end",
+		 launch.rank, START_S);
+	if (launch.say)
+		launch.say(text);
+	_exit(1); /* whereupon mpirun ends the others; MPI itself is not there yet */
+}
+
+static int watch_begin(void (*say)(const char *message), struct orr_error *err)
+{
+	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+	launch.rank = rank ? atoi(rank) : 0;
+	launch.say = say;
+	launch.over = false;
+	if (pthread_create(&launch.thread, NULL, watch_start, NULL))
+		return orr_fail(err, ORR_E_RUNTIME, "ranks: no thread to watch the start");
+	return 0;
+}
+
+static void watch_end(void)
+{
+	pthread_mutex_lock(&launch.mutex);
+	launch.over = true;
+	pthread_cond_signal(&launch.changed);
+	pthread_mutex_unlock(&launch.mutex);
+	pthread_join(launch.thread, NULL);
+}
+
+int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
+{
+	const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+	int provided, code;
+
+	if (ranks.n_ranks > 1 || !size || atoi(size) < 2)
+		return 0;
+	/* The thread that moves StarPU's data polls; it shall leave the core to those that compute
+	 * (with more threads than cores a step is ten times as fast). */
+	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+	if ((code = watch_begin(say, err)))
+		return code;
+	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided))
+		return orr_fail(err, ORR_E_RUNTIME, "MPI does not start");
+	if (provided < MPI_THREAD_MULTIPLE)
+		return orr_fail(err, ORR_E_UNSUPPORTED,
+				"this MPI cannot be called by several threads at once "
+				"(MPI_THREAD_MULTIPLE); install one that can");
+	MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks.n_ranks);
+	MPI_Comm_dup(MPI_COMM_WORLD, &ranks.comm);
+	if ((code = orr_heartbeat_start(say, err)))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	watch_end();
+	return code;
+}
+
+/* Until request is done. MPI's own waiting takes a core from those that compute. */
+static void wait_for(MPI_Request *request)
+{
+	struct timespec pause = {0, 10000};
+	int done = 0;
+
+	while (!MPI_Test(request, &done, MPI_STATUS_IGNORE) && !done) {
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 500000)
+			pause.tv_nsec *= 2;
+	}
+}
+
+void orr_ranks_stop(void)
+{
+	MPI_Request request;
+
+	if (ranks.n_ranks == 1)
+		return;
+	MPI_Ibarrier(ranks.comm, &request);
+	wait_for(&request);
+	orr_heartbeat_stop();
+	free(ranks.sends);
+	ranks.sends = NULL;
+	MPI_Comm_free(&ranks.comm);
+	MPI_Finalize();
+	ranks.rank = 0;
+	ranks.n_ranks = 1;
+}
+
+int orr_ranks_agree(int code, struct orr_error *err)
+{
+	struct {
+		int code;
+		struct orr_error err;
+	} mine = {.code = code}, *all;
+	MPI_Request request;
+
+	if (ranks.n_ranks == 1)
+		return code;
+	if (err)
+		mine.err = *err;
+	all = calloc((size_t)ranks.n_ranks, sizeof(*all));
+	if (!all)
+		orr_ranks_fail("no memory to agree with the other ranks");
+	MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE, ranks.comm,
+		       &request);
+	wait_for(&request);
+	for (int k = ranks.n_ranks - 1; k >= 0; k--)
+		if (all[k].code) {
+			code = all[k].code;
+			orr_fail(err, code, "%s", all[k].err.msg);
+		}
+	free(all);
+	return code;
+}
+
+int orr_ranks_sum(double *numbers, int n, struct orr_error *err)
+{
+	MPI_Request request;
+
+	if (ranks.n_ranks == 1)
+		return 0;
+	if (MPI_Iallreduce(MPI_IN_PLACE, numbers, n, MPI_DOUBLE, MPI_SUM, ranks.comm, &request))
+		return orr_fail(err, ORR_E_RUNTIME, "ranks: MPI does not add up");
+	wait_for(&request);
+	return 0;
+}
+
+/* ---- messages; MPI counts them in an int ---- */
+
+#define PIECE ((size_t)1 << 30)
+
+int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err)
+{
+	for (size_t at = 0; at < n; at += PIECE) {
+		size_t piece = n - at < PIECE ? n - at : PIECE;
+
+		if (ranks.n_sends == ranks.room) {
+			int room = 2 * ranks.room + 16;
+			MPI_Request *grown =
+				realloc(ranks.sends, (size_t)room * sizeof(*ranks.sends));
+
+			if (!grown)
+				return orr_fail(err, ORR_E_NOMEM, "ranks: no memory to send");
+			ranks.sends = grown;
+			ranks.room = room;
+		}
+		if (MPI_Isend((const char *)bytes + at, (int)piece, MPI_BYTE, to, tag, ranks.comm,
+			      &ranks.sends[ranks.n_sends]))
+			return orr_fail(err, ORR_E_RUNTIME, "ranks: MPI does not send to rank %d",
+					to);
+		ranks.n_sends++;
+	}
+	return 0;
+}
+
+int orr_ranks_sent(struct orr_error *err)
+{
+	(void)err;
+	while (ranks.n_sends > 0)
+		wait_for(&ranks.sends[--ranks.n_sends]);
+	return 0;
+}
+
+int orr_ranks_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err)
+{
+	int code = orr_ranks_start_send(to, tag, bytes, n, err);
+
+	return code ? code : orr_ranks_sent(err);
+}
+
+int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error *err)
+{
+	for (size_t at = 0; at < n; at += PIECE) {
+		size_t piece = n - at < PIECE ? n - at : PIECE;
+		MPI_Request request;
+
+		if (MPI_Irecv((char *)bytes + at, (int)piece, MPI_BYTE, from, tag, ranks.comm,
+			      &request))
+			return orr_fail(err, ORR_E_RUNTIME,
+					"ranks: MPI does not receive from rank %d", from);
+		wait_for(&request);
+	}
+	return 0;
+}
+
+/* ---- clocks ---- */
+
+#define N_ROUNDS 16
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The fastest of some questions and answers says most: the other clock was read in its middle, give
+ * or take the half of it. */
+static int64_t ask_clock(int k)
+{
+	int64_t best = INT64_MAX, offset = 0;
+
+	for (int i = 0; i < N_ROUNDS; i++) {
+		int64_t start = now_ns(), there, end;
+
+		MPI_Send(&start, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm);
+		MPI_Recv(&there, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm, MPI_STATUS_IGNORE);
+		end = now_ns();
+		if (end - start >= best)
+			continue;
+		best = end - start;
+		offset = start + best / 2 - there;
+	}
+	return llabs(offset) <= best / 2 ? 0 : offset;
+}
+
+int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
+{
+	int code;
+
+	*offset_ns = 0;
+	if (ranks.n_ranks == 1)
+		return 0;
+	if ((code = orr_ranks_agree(0, err)))
+		return code;
+	for (int k = 1; k < ranks.n_ranks && !ranks.rank; k++) {
+		int64_t offset = ask_clock(k);
+
+		MPI_Send(&offset, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm);
+	}
+	for (int i = 0; i < N_ROUNDS && ranks.rank; i++) {
+		int64_t question, answer;
+
+		MPI_Recv(&question, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm,
+			 MPI_STATUS_IGNORE);
+		answer = now_ns();
+		MPI_Send(&answer, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm);
+	}
+	if (ranks.rank)
+		MPI_Recv(offset_ns, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm,
+			 MPI_STATUS_IGNORE);
+	return 0;
+}
+
+void orr_ranks_fail(const char *message)
+{
+	if (ranks.n_ranks > 1)
+		orr_heartbeat_fail(message);
+}

@@ -1,0 +1,312 @@
+#include "orrery/profile.h"
+
+#include <stdlib.h>
+
+#include "orrery/dataset.h"
+#include "orrery/table.h"
+#include "orrery/graph.h"
+#include "orrery/jobs.h"
+#include "orrery/pipeline.h"
+#include "orrery/choice.h"
+#include "orrery/timeline.h"
+
+#define N_ROWS 64
+#define N_WARM 2
+#define FEWEST_STEPS 5
+#define MOST_STEPS 100
+#define SECONDS 2.0 /* of measuring, within those */
+
+/* Of one thing that happens again and again. */
+struct times {
+	int64_t *ns;
+	int n;
+};
+
+struct profiling {
+	struct orr_run *run;
+	const struct orr_jobs *jobs;
+	struct times *passes;  /* [n_stages * 2] F and B */
+	struct times *updates; /* [n_stages] */
+	struct times gaps;
+	int *around;    /* room for predecessors */
+	double seconds; /* of the last step */
+	bool measuring;
+};
+
+static int compare_ns(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Sorts them; the one with so many hundredths of all before it. */
+static int64_t percentile(struct times *t, int percent)
+{
+	if (!t->n)
+		return 0;
+	qsort(t->ns, (size_t)t->n, sizeof(*t->ns), compare_ns);
+	return t->ns[(int64_t)(t->n - 1) * percent / 100];
+}
+
+/* ---- a step ---- */
+
+/* Does worker w update parameters between the two? */
+static bool updates_between(const struct orr_timeline *t, int w, int64_t from, int64_t to)
+{
+	for (int u = 0; u < t->n_updates; u++)
+		if (t->updates[u].w == w && t->updates[u].start_ns >= from &&
+		    t->updates[u].start_ns < to)
+			return true;
+	return false;
+}
+
+/* The gap before each job that could have started when the one before it on its worker ended. */
+static void note_gaps(struct profiling *x, const struct orr_timeline *t, int w)
+{
+	const struct orr_jobs *jobs = x->jobs;
+
+	for (int i = jobs->first[w] + 1; i < jobs->first[w + 1]; i++) {
+		int j = jobs->by_worker[i], before = jobs->by_worker[i - 1];
+		int n = orr_jobs_predecessors(jobs, j, x->around);
+		bool ready = !updates_between(t, w, t->end_ns[before], t->start_ns[j]);
+
+		for (int k = 0; k < n; k++)
+			ready = ready && t->end_ns[x->around[k]] <= t->end_ns[before];
+		if (ready)
+			x->gaps.ns[x->gaps.n++] = t->start_ns[j] - t->end_ns[before];
+	}
+}
+
+static void visit(void *user, const struct orr_step *step)
+{
+	struct profiling *x = user;
+	const struct orr_timeline *t = orr_run_timeline(x->run);
+
+	x->seconds = step->seconds;
+	if (!x->measuring)
+		return;
+	for (int j = 0; j < x->jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(x->jobs, j);
+		struct times *pass = &x->passes[2 * job.s + (job.d == ORR_PASS_B)];
+
+		pass->ns[pass->n++] = t->end_ns[j] - t->start_ns[j];
+	}
+	for (int u = 0; u < t->n_updates; u++) {
+		struct times *update = &x->updates[t->updates[u].s];
+
+		update->ns[update->n++] = t->updates[u].end_ns - t->updates[u].start_ns;
+	}
+	for (int w = 0; w < x->jobs->pipeline->n_workers; w++)
+		note_gaps(x, t, w);
+}
+
+/* ---- what runs ---- */
+
+/* Each job of a block becomes the jobs of its operators, in the order in which a stage computes
+ * them. */
+static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
+		   const struct orr_pipeline *blocks, struct orr_error *err)
+{
+	int n_stages = operators->n_stages, m = operators->n_microbatches, code;
+	struct orr_choice choice = {0};
+	struct orr_jobs *jobs = NULL;
+
+	if ((code = orr_choice_init(&choice, "1f1b", err)) ||
+	    (code = orr_jobs_create(&jobs, blocks, &choice.schedule, err)) ||
+	    (code = orr_table_create(out, "profile", n_stages, operators->n_workers, m, false,
+				     err)))
+		goto out;
+	for (int i = 0; i < operators->graph->n_operators; i++) {
+		int s = operators->stage_of[i], block = blocks->stage_of[i];
+
+		if (operators->graph->operators[i].op == ORR_OP_INPUT)
+			continue;
+		for (int b = 0; b < m; b++)
+			for (int d = 0; d < 2; d++) {
+				int j = (b * n_stages + s) * 2 + d;
+				int of = orr_jobs_index(jobs, block, b, (enum orr_pass)d);
+
+				(*out)->compute[j] = jobs->compute[of];
+				(*out)->priority[j] = (int64_t)jobs->rank[of] * n_stages +
+						      (d ? n_stages - 1 - s : s);
+			}
+	}
+out:
+	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
+	return code;
+}
+
+/* Numbers of both signs, so that what depends on them takes its usual time; classes are all 0. */
+static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct orr_error *err)
+{
+	struct orr_dataset *data = calloc(1, sizeof(*data));
+	int64_t n = 1;
+
+	for (int i = 0; i < g->n_operators; i++)
+		for (int64_t k = 0; g->operators[i].columns && k < g->operators[i].width; k++)
+			n = g->operators[i].columns[k] >= n ? g->operators[i].columns[k] + 1 : n;
+	if (data) {
+		*data = (struct orr_dataset){
+			.n_rows = N_ROWS, .n_columns = n, .n_train = N_ROWS, .n_test = 0};
+		data->values = calloc((size_t)n * N_ROWS, sizeof(*data->values));
+		data->train = calloc(N_ROWS, sizeof(*data->train));
+		data->test = calloc(1, sizeof(*data->test));
+	}
+	if (!data || !data->values || !data->train || !data->test) {
+		orr_dataset_destroy(data);
+		return orr_fail(err, ORR_E_NOMEM, "profile: no memory for %lld columns",
+				(long long)n);
+	}
+	for (int64_t i = 0; i < n * N_ROWS; i++)
+		data->values[i] = (float)(i * 7919 % 2000) * 1e-3f - 1;
+	for (int r = 0; r < N_ROWS; r++)
+		data->train[r] = r;
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
+			for (int64_t r = 0; r < N_ROWS; r++)
+				data->values[r * n +
+					     g->operators[g->operators[i].inputs[1]].columns[0]] =
+					0;
+	*out = data;
+	return 0;
+}
+
+static int times_init(struct times *t, int64_t room)
+{
+	t->ns = calloc((size_t)room + 1, sizeof(*t->ns));
+	return t->ns ? 0 : ORR_E_NOMEM;
+}
+
+static int profiling_init(struct profiling *x, struct orr_run *run, const struct orr_jobs *jobs,
+			  int64_t n_steps, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	size_t n_stages = (size_t)p->n_stages;
+	int code = 0;
+
+	*x = (struct profiling){.run = run, .jobs = jobs};
+	x->passes = calloc(2 * n_stages, sizeof(*x->passes));
+	x->updates = calloc(n_stages, sizeof(*x->updates));
+	x->around = calloc(n_stages + 2, sizeof(*x->around));
+	if (!x->passes || !x->updates || !x->around)
+		code = ORR_E_NOMEM;
+	for (size_t s = 0; s < n_stages && !code; s++)
+		if ((code = times_init(&x->passes[2 * s], n_steps * p->n_microbatches)) ||
+		    (code = times_init(&x->passes[2 * s + 1], n_steps * p->n_microbatches)))
+			break;
+		else
+			code = times_init(&x->updates[s], n_steps);
+	if (!code)
+		code = times_init(&x->gaps, n_steps * jobs->n_jobs);
+	return code ? orr_fail(err, code, "profile: no memory for the times of %d operators",
+			       p->n_stages)
+		    : 0;
+}
+
+static void profiling_fini(struct profiling *x)
+{
+	for (int i = 0; x->passes && x->updates && i < x->jobs->pipeline->n_stages; i++) {
+		free(x->passes[2 * i].ns);
+		free(x->passes[2 * i + 1].ns);
+		free(x->updates[i].ns);
+	}
+	free(x->passes);
+	free(x->updates);
+	free(x->gaps.ns);
+	free(x->around);
+}
+
+/* ---- what comes out ---- */
+
+/* The halves of the backward keep the proportion that they have alone. */
+static void settle(struct orr_profile *out, struct profiling *x, struct orr_pipeline *p)
+{
+	int64_t gap_ns = percentile(&x->gaps, 50);
+
+	out->overhead_ns = gap_ns > 0 ? gap_ns : 0;
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_stage *stage = &p->stages[s];
+		struct times *forward = &x->passes[2 * s];
+		int64_t alone = stage->backward_ns + stage->weight_ns;
+		int64_t whole = percentile(&x->passes[2 * s + 1], 50);
+
+		stage->forward_ns = percentile(forward, 50);
+		stage->weight_ns = alone > 0 ? (int64_t)((double)whole * (double)stage->weight_ns /
+							 (double)alone)
+					     : 0;
+		stage->backward_ns = whole - stage->weight_ns;
+		stage->update_ns = percentile(&x->updates[s], 50);
+		if (stage->forward_ns > 0)
+			out->spread_percent[s] =
+				(int)(100 * (percentile(forward, 75) - percentile(forward, 25)) /
+				      stage->forward_ns);
+	}
+	orr_pipeline_set_overhead(p, 0); /* the stages have what operators take alone */
+}
+
+static int train(struct profiling *x, struct orr_profile *out, struct orr_error *err)
+{
+	int code = orr_run_train(x->run, N_WARM, visit, x, err);
+	double wanted = x->seconds > 0 ? SECONDS / x->seconds : MOST_STEPS;
+
+	if (code)
+		return code;
+	out->n_steps = wanted < FEWEST_STEPS ? FEWEST_STEPS
+		       : wanted > MOST_STEPS ? MOST_STEPS
+					     : (int)wanted;
+	x->measuring = true;
+	return orr_run_train(x->run, out->n_steps, visit, x, err);
+}
+
+int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
+		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
+		    struct orr_error *err)
+{
+	struct orr_run_options still = *options;
+	struct orr_table *table = NULL;
+	struct orr_jobs *jobs = NULL;
+	struct orr_dataset *data = NULL;
+	struct orr_run *run = NULL;
+	struct profiling x = {0};
+	struct orr_schedule schedule;
+	int code;
+
+	*out = (struct orr_profile){.spread_percent = calloc((size_t)operators->n_stages,
+							     sizeof(*out->spread_percent))};
+	still.learning_rate = 0; /* as fast, and nothing comes to be too small or too large */
+	if (!out->spread_percent) {
+		code = orr_fail(err, ORR_E_NOMEM, "profile: no memory for %d operators",
+				operators->n_stages);
+		goto out;
+	}
+	if ((code = lay_out(&table, operators, blocks, err)) ||
+	    (code = make_data(&data, operators->graph, err)))
+		goto out;
+	orr_table_schedule(&schedule, table);
+	if ((code = orr_jobs_create(&jobs, operators, &schedule, err)) ||
+	    (code = profiling_init(&x, NULL, jobs, MOST_STEPS, err)) ||
+	    (code = orr_run_create(&run, jobs, data, &still, err)))
+		goto out;
+	x.run = run;
+	if ((code = train(&x, out, err)))
+		goto out;
+	settle(out, &x, operators);
+out:
+	if (code)
+		orr_profile_fini(out);
+	if (x.jobs)
+		profiling_fini(&x);
+	orr_run_destroy(run);
+	orr_dataset_destroy(data);
+	orr_jobs_destroy(jobs);
+	orr_table_destroy(table);
+	return code;
+}
+
+void orr_profile_fini(struct orr_profile *profile)
+{
+	free(profile->spread_percent);
+	profile->spread_percent = NULL;
+}

@@ -1,0 +1,395 @@
+#include "orrery/state.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "checkpoint/checkpoint.h"
+#include "orrery/graph.h"
+#include "orrery/parameter_cost.h"
+#include "engine.h"
+
+/* An operator has two tensors at most, each with two of the optimizer's at most. */
+#define MOST_TENSORS 6
+
+int64_t orr_run_step(const struct orr_run *run)
+{
+	return run->n_steps;
+}
+
+/* ---- what the state is of ---- */
+
+/* What the optimizer has of its own besides the learning rate and the decay. */
+static json_t *about_rule(const struct orr_run_options *o)
+{
+	switch (o->optimizer) {
+	case ORR_OPTIMIZER_ADAMW:
+	case ORR_OPTIMIZER_ADAM:
+		return json_pack("{s:f,s:f,s:f}", "beta1", o->beta1, "beta2", o->beta2, "epsilon",
+				 o->epsilon);
+	case ORR_OPTIMIZER_MOMENTUM:
+		return json_pack("{s:f}", "momentum", o->momentum);
+	case ORR_OPTIMIZER_SGD:
+	case ORR_OPTIMIZER_NONE:
+		break;
+	}
+	return json_object();
+}
+
+static json_t *about_optimizer(const struct orr_run_options *o)
+{
+	json_t *rule =
+		json_pack("{s:s,s:f,s:f}", "name", orr_optimizer_name(o->optimizer),
+			  "learning_rate", o->learning_rate, "weight_decay", o->weight_decay);
+	json_t *own = about_rule(o);
+
+	if (!rule || !own || json_object_update(rule, own)) {
+		json_decref(rule);
+		rule = NULL;
+	}
+	json_decref(own);
+	return rule;
+}
+
+/* "linear 64 of left, right": what it computes, and of what. */
+static json_t *about_operator(const struct orr_graph *g, int k)
+{
+	const struct orr_operator *o = &g->operators[k];
+	char *text = NULL, checksum[ORR_CHECKSUM];
+	size_t length;
+	FILE *file = open_memstream(&text, &length);
+	json_t *about = NULL;
+
+	if (!file)
+		return NULL;
+	fprintf(file, "%s %lld", orr_op_name(o->op), (long long)o->width);
+	for (int i = 0; i < o->n_inputs; i++)
+		fprintf(file, "%s%s", i ? ", " : " of ", g->operators[o->inputs[i]].name);
+	if (o->op == ORR_OP_INPUT) {
+		orr_checksum(checksum, o->columns, (size_t)o->width * sizeof(*o->columns));
+		fprintf(file, ", columns %.16s, scale %.17g", checksum, o->scale);
+	}
+	if (!fclose(file))
+		about = json_string(text);
+	free(text);
+	return about;
+}
+
+static json_t *about_graph(const struct orr_graph *g)
+{
+	json_t *about = json_object();
+
+	for (int k = 0; about && k < g->n_operators; k++)
+		if (json_object_set_new(about, g->operators[k].name, about_operator(g, k))) {
+			json_decref(about);
+			about = NULL;
+		}
+	return about;
+}
+
+/* All that the next steps depend on, but nothing of schedule, workers and cut. */
+static json_t *about_run(const struct orr_run *run, struct orr_error *err)
+{
+	const struct orr_dataset *data = run->dataset;
+	char checksum[17];
+	json_t *about;
+
+	snprintf(checksum, sizeof(checksum), "%016llx", (unsigned long long)data->checksum);
+	about = json_pack(
+		"{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph", about_graph(run->pipeline->graph),
+		"data", "rows", (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
+		"training_rows", (json_int_t)data->n_train, "checksum", checksum, "batch",
+		orr_run_step_samples(run->jobs, &run->options), "seed",
+		(json_int_t)run->options.seed, "optimizer", about_optimizer(&run->options));
+	if (!about)
+		orr_fail(err, ORR_E_NOMEM,
+			 "checkpoint: no memory to describe the run, or a name that is no UTF-8");
+	return about;
+}
+
+/* ---- the tensors of an operator ---- */
+
+/* Where an owner's floats lie while they are acquired. */
+struct block {
+	const struct orr_owned *owned; /* NULL: not here */
+	float *parameters, *state;
+	int64_t n, at; /* parameters of the stage, and of it those of the operators before */
+};
+
+static int acquire(struct block *block, const struct orr_run *run, const struct orr_owned *o,
+		   enum starpu_data_access_mode mode, struct orr_error *err)
+{
+	int code;
+
+	*block = (struct block){.n = orr_program_n_parameters(run->programs[o->s])};
+	if (!o->parameters)
+		return 0;
+	if ((code = orr_data_acquire(o->parameters, mode, &block->parameters, err)))
+		return code;
+	if ((code = orr_data_acquire(o->state, mode, &block->state, err))) {
+		orr_data_release(o->parameters);
+		return code;
+	}
+	block->owned = o;
+	return 0;
+}
+
+static void release(struct block *block)
+{
+	if (!block->owned)
+		return;
+	orr_data_release(block->owned->parameters);
+	orr_data_release(block->owned->state);
+	block->owned = NULL;
+}
+
+static void drop_names(struct orr_named_tensor *tensors, int n)
+{
+	for (int i = 0; i < n; i++)
+		free((char *)(uintptr_t)tensors[i].name);
+}
+
+/* One tensor of operator o, which lies at block->at, and the optimizer's of it; -1: no memory. */
+static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *run,
+		      struct block *block, const struct orr_operator *o, const char *what,
+		      int n_dims, int64_t rows, int64_t columns)
+{
+	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment",
+								       "second_moment"};
+	int n_state = orr_optimizer_floats(run->options.optimizer);
+
+	for (int i = 0; i <= n_state; i++) {
+		float *values = i ? block->state + (i - 1) * block->n : block->parameters;
+		char *name;
+		int n = i ? asprintf(&name, "%s.%s.%s", o->name, what,
+				     n_state == 1 ? one[i - 1] : two[i - 1])
+			  : asprintf(&name, "%s.%s", o->name, what);
+
+		if (n < 0) {
+			drop_names(tensors, i);
+			return -1;
+		}
+		tensors[i] = (struct orr_named_tensor){
+			name, n_dims, {rows, columns}, values + block->at};
+	}
+	block->at += rows * columns;
+	return n_state + 1;
+}
+
+/* All of operator o, the next one of its stage's block; how many, or -1: no memory. */
+static int add_operator(struct orr_named_tensor *tensors, const struct orr_run *run,
+			struct block *block, const struct orr_operator *o)
+{
+	bool linear = o->op == ORR_OP_LINEAR;
+	int n, m;
+
+	if (!block->owned || !o->n_parameters)
+		return 0;
+	n = linear ? add_tensor(tensors, run, block, o, "weight", 2, o->width,
+				o->n_parameters / o->width - 1)
+		   : add_tensor(tensors, run, block, o, "gain", 1, o->width, 1);
+	if (n < 0)
+		return n;
+	if ((m = add_tensor(tensors + n, run, block, o, "bias", 1, o->width, 1)) < 0) {
+		drop_names(tensors, n);
+		return m;
+	}
+	return n + m;
+}
+
+static int no_memory(struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for the names of the tensors");
+}
+
+/* ---- saving ---- */
+
+/* This process's shard: of every stage whose first owner is here, in the order of the operators. */
+static int write_shard(struct orr_run *run, const char *folder, int number, struct orr_shard *shard,
+		       struct orr_error *err)
+{
+	const struct orr_graph *g = run->pipeline->graph;
+	int n_stages = run->pipeline->n_stages, n_acquired = 0, n = 0, code = 0;
+	struct block *blocks = calloc((size_t)n_stages, sizeof(*blocks));
+	struct orr_named_tensor *tensors =
+		calloc((size_t)g->n_operators * MOST_TENSORS, sizeof(*tensors));
+
+	if (!blocks || !tensors) {
+		code = no_memory(err);
+		goto out;
+	}
+	for (; n_acquired < n_stages; n_acquired++)
+		if ((code = acquire(&blocks[n_acquired], run,
+				    &run->data.owned[run->jobs->first_owner[n_acquired]], STARPU_R,
+				    err)))
+			goto out;
+	for (int k = 0; k < g->n_operators; k++) {
+		int added = add_operator(tensors + n, run, &blocks[run->pipeline->stage_of[k]],
+					 &g->operators[k]);
+
+		if (added < 0) {
+			code = no_memory(err);
+			goto out;
+		}
+		n += added;
+	}
+	code = orr_checkpoint_write(folder, orr_run_step(run), number, tensors, n, shard, err);
+out:
+	while (n_acquired > 0)
+		release(&blocks[--n_acquired]);
+	if (tensors)
+		drop_names(tensors, n);
+	free(tensors);
+	free(blocks);
+	return code;
+}
+
+static int check_whole(const struct orr_run *run, struct orr_error *err)
+{
+	if (!run->failed)
+		return 0;
+	return orr_fail(err, run->failed,
+			"run: it has failed before; its parameters are not whole");
+}
+
+/* Rank 0 learns of the others' shards. */
+static int gather_shards(const struct orr_run *run, struct orr_shard *shards, struct orr_error *err)
+{
+	int code = 0;
+
+	if (run->rank)
+		return orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &shards[run->rank], sizeof(*shards),
+				      err);
+	for (int k = 1; k < run->n_ranks && !code; k++)
+		code = orr_ranks_receive(k, ORR_RANKS_FIRST_TAG, &shards[k], sizeof(*shards), err);
+	return code;
+}
+
+int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
+{
+	int64_t step = orr_run_step(run);
+	int64_t samples = step * orr_run_step_samples(run->jobs, &run->options);
+	struct orr_shard *shards = calloc((size_t)run->n_ranks, sizeof(*shards));
+	json_t *about = run->rank ? NULL : about_run(run, err);
+	int code = check_whole(run, err);
+
+	if (!code && !shards)
+		code = no_memory(err);
+	if (!code && !run->rank)
+		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
+	if ((code = orr_ranks_agree(code, err)))
+		goto out;
+	code = write_shard(run, folder, run->rank, &shards[run->rank], err);
+	if ((code = orr_ranks_agree(code, err)) ||
+	    (code = orr_ranks_agree(gather_shards(run, shards, err), err)))
+		goto out;
+	if (!run->rank)
+		code = orr_checkpoint_commit(folder, step, samples, about, shards, run->n_ranks,
+					     keep, err);
+	code = orr_ranks_agree(code, err);
+out:
+	if (code && !run->rank)
+		orr_checkpoint_abandon(folder, step);
+	json_decref(about);
+	free(shards);
+	return code;
+}
+
+/* ---- loading ---- */
+
+/* One owner's parameters and state; replicas each read their own. */
+static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr_checkpoint *c,
+		      struct orr_error *err)
+{
+	const struct orr_graph *g = run->pipeline->graph;
+	struct orr_named_tensor tensors[MOST_TENSORS];
+	struct block block;
+	int code = acquire(&block, run, o, STARPU_W, err);
+
+	for (int k = 0; k < g->n_operators && !code; k++) {
+		int n;
+
+		if (run->pipeline->stage_of[k] != o->s)
+			continue;
+		if ((n = add_operator(tensors, run, &block, &g->operators[k])) < 0)
+			code = no_memory(err);
+		for (int i = 0; i < n && !code; i++)
+			code = orr_checkpoint_read(c, &tensors[i], err);
+		drop_names(tensors, n);
+	}
+	release(&block);
+	return code;
+}
+
+/* What the engine counts from the start of training: samples, and the jobs of each worker. */
+static int check_step(const struct orr_run *run, int64_t step, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = run->jobs;
+	int64_t most = orr_run_step_samples(jobs, &run->options), product;
+
+	for (int w = 0; w < run->pipeline->n_workers; w++)
+		if (most < jobs->first[w + 1] - jobs->first[w])
+			most = jobs->first[w + 1] - jobs->first[w];
+	/* as much again is left to be trained */
+	if (!__builtin_mul_overflow(step, 2 * most, &product))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT, "checkpoint: no training goes on from step %lld",
+			(long long)step);
+}
+
+/* The learning rate is no difference: about has that of the checkpoint, as *rate, where it has one.
+ */
+static int accept_rate(json_t *about, const struct orr_checkpoint *c, double *rate,
+		       struct orr_error *err)
+{
+	json_t *there = json_object_get(json_object_get(orr_checkpoint_about(c), "optimizer"),
+					"learning_rate");
+
+	if (!json_is_number(there)) /* a difference, then */
+		return 0;
+	*rate = json_number_value(there);
+	if (json_object_set(json_object_get(about, "optimizer"), "learning_rate", there))
+		return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory to compare it");
+	return 0;
+}
+
+/* Refuses before it changes anything. */
+static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c, double *rate,
+		      struct orr_error *err)
+{
+	json_t *about;
+	int code = check_whole(run, err);
+
+	if (code || (code = check_step(run, orr_checkpoint_step(c), err)))
+		return code;
+	if (!(about = about_run(run, err)))
+		return ORR_E_NOMEM;
+	if (!rate || !(code = accept_rate(about, c, rate, err)))
+		code = orr_checkpoint_check(c, about, err);
+	json_decref(about);
+	return code;
+}
+
+int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
+		 struct orr_error *err)
+{
+	const struct orr_jobs *jobs = run->jobs;
+	int64_t step = orr_checkpoint_step(c);
+	int code = check_fits(run, c, rate, err);
+
+	if ((code = orr_ranks_agree(code, err)))
+		return code;
+	for (int i = 0; i < run->data.n_owned && !code; i++) {
+		code = read_owned(run, &run->data.owned[i], c, err);
+		atomic_store(&run->data.owned[i].version, step);
+	}
+	if ((code = orr_ranks_agree(code, err)))
+		return code;
+	run->n_steps = step;
+	if (run->stream) /* its rounds are counted by the run, not from the start of training */
+		return 0;
+	for (int w = 0; w < run->pipeline->n_workers; w++)
+		orr_policy_begin(run->policy, w, step * (jobs->first[w + 1] - jobs->first[w]));
+	run->n_submitted = run->n_finished = step;
+	return 0;
+}
