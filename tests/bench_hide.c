@@ -9,6 +9,7 @@
 #include "orrery/pipeline.h"
 #include "training.h"
 #include "orrery/ranks.h"
+#include "suite.h"
 
 #define STEPS 6
 #define SKIPPED 2
@@ -65,12 +66,11 @@ START_TEST(prefetch_hides_links)
 }
 END_TEST
 
+/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(int argc, char **argv)
 {
+	const struct suite_test tests[] = {ONCE(prefetch_hides_links)};
 	struct orr_error err = {""};
-	TCase *bench = tcase_create("hide");
-	Suite *suite = suite_create("hide");
-	SRunner *runner;
 	int code = argc == 3 ? orr_ranks_start(NULL, &err) : 0;
 
 	if (code || argc != 3 || orr_ranks_count() < 2) {
@@ -83,14 +83,7 @@ int main(int argc, char **argv)
 	if (!orr_ranks_rank())
 		printf("fsdp on %d ranks, jobs of up to %d us, links of %d us:\n",
 		       orr_ranks_count(), job_us, link_us);
-	tcase_add_test(bench, prefetch_hides_links);
-	tcase_set_timeout(bench, 0);
-	suite_add_tcase(suite, bench);
-	runner = srunner_create(suite);
-	srunner_set_fork_status(runner, CK_NOFORK);
-	srunner_run_all(runner, CK_SILENT);
-	code = srunner_ntests_failed(runner);
-	srunner_free(runner);
+	code = suite_run("hide", tests, N_OF(tests));
 	if (code)
 		orr_ranks_fail("the benchmark has failed");
 	orr_ranks_stop();

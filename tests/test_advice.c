@@ -13,6 +13,7 @@
 #include "orrery/advice.h"
 #include "orrery/plan.h"
 #include "orrery/timeline.h"
+#include "suite.h"
 
 static struct orr_graph *parse_graph(const char *text)
 {
@@ -265,25 +266,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("advice");
-	TCase *tcase = tcase_create("advice");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(what_is_well_is_not_advised_on),
+		ONCE(more_microbatches_leave_less_unused),
+		ONCE(replicas_want_a_multiple),
+		ONCE(replicas_share_a_large_operator),
+		ONCE(pieces_balance_what_neighbours_cannot),
+		ONCE(what_cannot_be_balanced_says_so),
+		ONCE(pieces_fit_where_neighbours_do_not),
+		ONCE(faster_links_take_their_share_away),
+		ONCE(a_full_worker_is_told_what_fills_it),
+		ONCE(memory_that_keeps_workers_waiting_is_told),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, what_is_well_is_not_advised_on);
-	tcase_add_test(tcase, more_microbatches_leave_less_unused);
-	tcase_add_test(tcase, replicas_want_a_multiple);
-	tcase_add_test(tcase, replicas_share_a_large_operator);
-	tcase_add_test(tcase, pieces_balance_what_neighbours_cannot);
-	tcase_add_test(tcase, what_cannot_be_balanced_says_so);
-	tcase_add_test(tcase, pieces_fit_where_neighbours_do_not);
-	tcase_add_test(tcase, faster_links_take_their_share_away);
-	tcase_add_test(tcase, a_full_worker_is_told_what_fills_it);
-	tcase_add_test(tcase, memory_that_keeps_workers_waiting_is_told);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("advice", tests, N_OF(tests));
 }

@@ -8,6 +8,7 @@
 #include "order/lay_out.h"
 #include "pipelines.h"
 #include "order/weave.h"
+#include "suite.h"
 
 #define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)
 
@@ -221,23 +222,14 @@ START_TEST(reordering_gains_time_and_costs_no_memory)
 }
 END_TEST
 
-#define N_OF(table) ((int)(sizeof(table) / sizeof(*(table))))
-
 int main(void)
 {
-	Suite *suite = suite_create("block");
-	TCase *tests = tcase_create("blocks");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	const struct suite_test tests[] = {
+		ONCE(weight_gradients_take_the_first_free_cells),
+		EACH(a_block_that_collides_is_refused_by_name, N_OF(refused)),
+		EACH(any_block_gives_an_order_that_runs_within_equation_1, 200),
+		EACH(reordering_gains_time_and_costs_no_memory, 200),
+	};
 
-	tcase_add_test(tests, weight_gradients_take_the_first_free_cells);
-	tcase_add_loop_test(tests, a_block_that_collides_is_refused_by_name, 0, N_OF(refused));
-	tcase_add_loop_test(tests, any_block_gives_an_order_that_runs_within_equation_1, 0, 200);
-	tcase_add_loop_test(tests, reordering_gains_time_and_costs_no_memory, 0, 200);
-	tcase_set_timeout(tests, 120);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("block", tests, N_OF(tests));
 }

@@ -14,6 +14,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoints.h"
+#include "suite.h"
 
 /* ---- whole or nothing ---- */
 
@@ -266,7 +267,6 @@ static const struct {
 	{"graph", "c", "\"relu 9 of b\"", "graph c is missing there and \"relu 9 of b\" here"},
 	{"batch", NULL, "95", "batch is 96 there and 95 here"},
 };
-#define N_OTHERS (int)(sizeof(others) / sizeof(others[0]))
 
 START_TEST(what_differs_is_named)
 {
@@ -307,29 +307,21 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("checkpoint");
-	TCase *tcase = tcase_create("files");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(the_newest_checkpoint_is_opened),
+		ONCE(the_last_ones_are_kept),
+		ONCE(one_that_is_cut_off_takes_nobodys_place),
+		ONCE(a_later_one_that_is_damaged_takes_nobodys_place),
+		ONCE(what_was_left_unfinished_is_swept_and_never_opened),
+		ONCE(what_is_not_ours_stays),
+		ONCE(a_truncated_checkpoint_is_never_opened),
+		ONCE(a_flipped_bit_is_found),
+		EACH(a_missing_part_is_found, 3),
+		ONCE(a_checkpoint_under_another_steps_name_is_found),
+		ONCE(a_full_disk_leaves_the_one_before),
+		EACH(what_differs_is_named, N_OF(others)),
+		ONCE(a_folder_that_cannot_be_is_refused),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, make_folders, remove_folders);
-	tcase_add_test(tcase, the_newest_checkpoint_is_opened);
-	tcase_add_test(tcase, the_last_ones_are_kept);
-	tcase_add_test(tcase, one_that_is_cut_off_takes_nobodys_place);
-	tcase_add_test(tcase, a_later_one_that_is_damaged_takes_nobodys_place);
-	tcase_add_test(tcase, what_was_left_unfinished_is_swept_and_never_opened);
-	tcase_add_test(tcase, what_is_not_ours_stays);
-	tcase_add_test(tcase, a_truncated_checkpoint_is_never_opened);
-	tcase_add_test(tcase, a_flipped_bit_is_found);
-	tcase_add_loop_test(tcase, a_missing_part_is_found, 0, 3);
-	tcase_add_test(tcase, a_checkpoint_under_another_steps_name_is_found);
-	tcase_add_test(tcase, a_full_disk_leaves_the_one_before);
-	tcase_add_loop_test(tcase, what_differs_is_named, 0, N_OTHERS);
-	tcase_add_test(tcase, a_folder_that_cannot_be_is_refused);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_with("checkpoint", tests, N_OF(tests), make_folders, remove_folders);
 }

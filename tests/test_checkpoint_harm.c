@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "checkpoints.h"
+#include "suite.h"
 
 /* ---- what is crafted: its checksums fit ---- */
 
@@ -268,24 +269,16 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("checkpoint_harm");
-	TCase *tcase = tcase_create("files");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(what_is_crafted_is_refused_in_one_line, 9),
+		ONCE(a_link_in_the_place_of_a_step_is_not_read),
+		ONCE(of_a_link_the_link_alone_is_removed),
+		EACH(a_link_in_the_place_of_a_part_is_not_read, 3),
+		EACH(a_pipe_or_a_folder_in_the_place_of_a_part_is_refused, 6),
+		EACH(what_has_the_name_of_a_step_and_is_none_stays, 2),
+		EACH(what_is_no_lock_is_refused, 4),
+		ONCE(the_folder_may_be_a_link),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, make_folders, remove_folders);
-	tcase_add_loop_test(tcase, what_is_crafted_is_refused_in_one_line, 0, 9);
-	tcase_add_test(tcase, a_link_in_the_place_of_a_step_is_not_read);
-	tcase_add_test(tcase, of_a_link_the_link_alone_is_removed);
-	tcase_add_loop_test(tcase, a_link_in_the_place_of_a_part_is_not_read, 0, 3);
-	tcase_add_loop_test(tcase, a_pipe_or_a_folder_in_the_place_of_a_part_is_refused, 0, 6);
-	tcase_add_loop_test(tcase, what_has_the_name_of_a_step_and_is_none_stays, 0, 2);
-	tcase_add_loop_test(tcase, what_is_no_lock_is_refused, 0, 4);
-	tcase_add_test(tcase, the_folder_may_be_a_link);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_with("checkpoint_harm", tests, N_OF(tests), make_folders, remove_folders);
 }

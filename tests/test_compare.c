@@ -6,8 +6,7 @@
 
 #include "orrery/compare.h"
 #include "pipelines.h"
-
-#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#include "suite.h"
 
 static struct orr_comparison *compare(struct orr_pipeline *p, int n_workers, int n_microbatches,
 				      int64_t memory_bytes)
@@ -328,7 +327,7 @@ static int find_labels(struct text_box *boxes, int most, const char *svg)
 static void check_labels(const struct orr_comparison *c, const char *svg)
 {
 	struct text_box boxes[256];
-	int n = find_labels(boxes, N(boxes), svg), n_names = 0;
+	int n = find_labels(boxes, N_OF(boxes), svg), n_names = 0;
 
 	for (int i = 0; i < n; i++) {
 		for (int k = 0; k < i; k++)
@@ -390,26 +389,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("compare");
-	TCase *tcase = tcase_create("compare");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(every_schedule_has_a_row_or_a_reason, N_OF(cases)),
+		EACH(rows_are_sorted_and_the_front_is_what_nothing_beats, N_OF(cases)),
+		ONCE(received_counts_activations_and_gradients_once),
+		ONCE(memory_that_is_too_small_is_a_reason),
+		ONCE(one_of_your_own_is_compared_as_well),
+		ONCE(every_schedule_is_shown_on_the_cut_that_suits_it),
+		ONCE(every_cut_has_a_row_where_it_is_asked_for),
+		EACH(what_was_not_tested_is_listed, N_OF(untested)),
+		EACH(labels_do_not_collide, N_OF(cases)),
+		EACH(forty_labels_in_a_heap_do_not_collide_either, 10),
+	};
 
-	tcase_add_loop_test(tcase, every_schedule_has_a_row_or_a_reason, 0, N(cases));
-	tcase_add_loop_test(tcase, rows_are_sorted_and_the_front_is_what_nothing_beats, 0,
-			    N(cases));
-	tcase_add_test(tcase, received_counts_activations_and_gradients_once);
-	tcase_add_test(tcase, memory_that_is_too_small_is_a_reason);
-	tcase_add_test(tcase, one_of_your_own_is_compared_as_well);
-	tcase_add_test(tcase, every_schedule_is_shown_on_the_cut_that_suits_it);
-	tcase_add_test(tcase, every_cut_has_a_row_where_it_is_asked_for);
-	tcase_add_loop_test(tcase, what_was_not_tested_is_listed, 0, N(untested));
-	tcase_add_loop_test(tcase, labels_do_not_collide, 0, N(cases));
-	tcase_add_loop_test(tcase, forty_labels_in_a_heap_do_not_collide_either, 0, 10);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("compare", tests, N_OF(tests));
 }

@@ -13,6 +13,7 @@
 #include "../codelets/cuda/stream.h"
 #include "../codelets/kernels.h"
 #include "../codelets/program.h"
+#include "suite.h"
 
 #define CHECK_CUDA(call) \
 	ck_assert_msg((call) == cudaSuccess, "%s: %s", #call, \
@@ -167,7 +168,6 @@ static const int64_t counts[] = {1,
 				 1021,
 				 4099,
 				 INT64_C(4) * ORR_MOST_BLOCKS *ORR_BLOCK + 100003};
-#define N_COUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
 
 START_TEST(elementwise_kernels_agree)
 {
@@ -274,14 +274,13 @@ static const struct {
 	{17, 31, 13},  {2, 64, 10}, {61, 19, 1},   {3, 127, 67}, {64, 64, 64},
 	{33, 129, 65}, {130, 8, 5}, {260, 12, 36}, {8, 16, 32},  {7, 32, 24},
 };
-#define N_SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
 
 START_TEST(products_agree_in_every_precision)
 {
 	enum orr_precision precision = (enum orr_precision)(_i % 3);
 	double most = tolerance(precision);
 
-	for (int s = 0; s < N_SHAPES; s++)
+	for (int s = 0; s < N_OF(shapes); s++)
 		for (int shift = 0; shift < 3; shift += 2) {
 			int64_t n = shapes[s].n, in = shapes[s].in, out = shapes[s].out;
 			struct tensor *x = filled(n * in, shift, 1),
@@ -337,7 +336,7 @@ START_TEST(a_gradient_added_has_the_bits_of_one_computed_apart)
 {
 	enum orr_precision precision = (enum orr_precision)(_i % 3);
 
-	for (int s = 0; s < N_SHAPES; s++) {
+	for (int s = 0; s < N_OF(shapes); s++) {
 		int64_t n = shapes[s].n, in = shapes[s].in, out = shapes[s].out,
 			all = in * out + out;
 		struct tensor *x = filled(n * in, 0, 1), *dy = filled(n * out, 0, 2);
@@ -366,7 +365,7 @@ START_TEST(columns_go_where_they_belong)
 		int64_t n, width, total, first;
 	} cases[] = {{1, 1, 1, 0}, {3, 1, 7, 6}, {9, 13, 29, 5}, {40, 8, 20, 4}, {17, 64, 128, 64}};
 
-	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
+	for (int k = 0; k < N_OF(cases); k++)
 		for (int shift = 0; shift < 2; shift++) {
 			int64_t n = cases[k].n, width = cases[k].width, total = cases[k].total;
 			struct tensor *x = filled(n * width, shift, 1),
@@ -399,7 +398,6 @@ static const struct {
 	{61, 19}, {33, 129}, {9, 128},  {64, 64},  {3, 512},   {3, 513},
 	{2, 516}, {2, 1025}, {150, 36}, {1, 6500}, {2, 12289}, {1, 13000},
 };
-#define N_ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
 
 START_TEST(layernorm_agrees)
 {
@@ -520,7 +518,7 @@ START_TEST(updates_agree_for_every_number_of_replicas)
 {
 	static const int64_t sizes[] = {1, 3, 16, 37, 1000, 2003};
 
-	for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+	for (int k = 0; k < N_OF(sizes); k++)
 		for (int r = 1; r <= 5; r++) {
 			int64_t n = sizes[k];
 			struct tensor *p = filled(n, 0, 1), *g[5], *state = empty(2 * n, 0);
@@ -600,41 +598,33 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite;
-	TCase *tcase;
-	SRunner *runner;
 	/* compute-sanitizer would take minutes for the last one */
-	int failed, n = 0, n_counts = getenv("ORR_SANITIZER") ? N_COUNTS - 1 : N_COUNTS;
+	int failed, n = 0, n_counts = N_OF(counts) - (getenv("ORR_SANITIZER") ? 1 : 0);
+	const struct suite_test tests[] = {
+		ONCE(both_tables_are_complete),
+		EACH(elementwise_kernels_agree, n_counts),
+		EACH(what_is_not_finite_is_found, n_counts),
+		ONCE(a_relu_on_the_device_lets_nan_through),
+		EACH(products_agree_in_every_precision, 3),
+		EACH(a_gradient_added_has_the_bits_of_one_computed_apart, 3),
+		ONCE(columns_go_where_they_belong),
+		EACH(layernorm_agrees, N_OF(rows)),
+		EACH(losses_and_what_they_count_agree, N_OF(rows)),
+		EACH(updates_agree_for_every_number_of_replicas, 5),
+		EACH(replicas_are_added_in_the_order_of_a_ring, 3),
+		ONCE(too_many_replicas_are_a_failure_and_not_a_crash),
+	};
 
 	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
 		printf("SKIP: no CUDA device\n");
 		return 77;
 	}
-	suite = suite_create("cuda-kernels");
-	tcase = tcase_create("cuda-kernels");
-	runner = srunner_create(suite);
 	orr_gemm_init();
-	suite_add_tcase(suite, tcase);
-	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, both_tables_are_complete);
-	tcase_add_loop_test(tcase, elementwise_kernels_agree, 0, n_counts);
-	tcase_add_loop_test(tcase, what_is_not_finite_is_found, 0, n_counts);
-	tcase_add_test(tcase, a_relu_on_the_device_lets_nan_through);
-	tcase_add_loop_test(tcase, products_agree_in_every_precision, 0, 3);
-	tcase_add_loop_test(tcase, a_gradient_added_has_the_bits_of_one_computed_apart, 0, 3);
-	tcase_add_test(tcase, columns_go_where_they_belong);
-	tcase_add_loop_test(tcase, layernorm_agrees, 0, N_ROWS);
-	tcase_add_loop_test(tcase, losses_and_what_they_count_agree, 0, N_ROWS);
-	tcase_add_loop_test(tcase, updates_agree_for_every_number_of_replicas, 0, 5);
-	tcase_add_loop_test(tcase, replicas_are_added_in_the_order_of_a_ring, 0, 3);
-	tcase_add_test(tcase, too_many_replicas_are_a_failure_and_not_a_crash);
-	srunner_set_fork_status(runner, CK_NOFORK); /* a device belongs to one process */
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
+	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
+	failed = suite_run("cuda-kernels", tests, N_OF(tests));
 	for (int i = 0; i < 3; i++)
 		orr_cuda_stream_fini(&started[i]);
 	if (stream)
 		(void)cudaStreamDestroy(stream);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return failed;
 }

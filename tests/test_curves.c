@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "orrery/curves.h"
+#include "suite.h"
 
 static char path[] = "curves-XXXXXX";
 static struct orr_error err;
@@ -131,19 +132,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("curves");
-	TCase *tcase = tcase_create("curves");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(what_is_written_is_read),
+		EACH(what_is_no_file_of_losses_is_refused, N_OF(bad)),
+		ONCE(points_are_means_and_names_say_how_it_ended),
+	};
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, what_is_written_is_read);
-	tcase_add_loop_test(tcase, what_is_no_file_of_losses_is_refused, 0,
-			    (int)(sizeof(bad) / sizeof(bad[0])));
-	tcase_add_test(tcase, points_are_means_and_names_say_how_it_ended);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_with("curves", tests, N_OF(tests), setup, teardown);
 }

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "suite.h"
+
 static char folder[] = "dataset-XXXXXX"; /* in the folder that the test runs in */
 static char path[sizeof(folder) + 16];
 
@@ -317,7 +319,7 @@ START_TEST(epochs_and_seeds_differ_like_random_permutations)
 {
 	struct orr_dataset *data = numbered(1797);
 	static const uint64_t seeds[] = {0, 1, 2, 3, UINT64_C(1) << 32, UINT64_MAX};
-	int n = (int)data->n_train, a, b, orders = (int)(sizeof(seeds) / sizeof(seeds[0])) * 4;
+	int n = (int)data->n_train, a, b, orders = N_OF(seeds) * 4;
 	int64_t *rows = malloc((size_t)orders * (size_t)n * sizeof(*rows));
 
 	ck_assert_ptr_nonnull(rows);
@@ -404,37 +406,22 @@ START_TEST(positions_are_checked)
 }
 END_TEST
 
-#define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
-
 int main(void)
 {
-	Suite *suite = suite_create("dataset");
-	TCase *reading = tcase_create("reading"), *order = tcase_create("order");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(good_files_are_read, N_OF(good)),
+		EACH(bad_files_are_refused_with_file_line_and_cell, N_OF(bad)),
+		EACH(columns_that_nobody_wants_take_no_memory, N_OF(some)),
+		ONCE(long_rows_are_read_whole),
+		ONCE(what_never_ends_is_refused),
+		ONCE(missing_files_and_folders_are_refused),
+		ONCE(every_fifth_row_is_for_testing),
+		EACH(every_epoch_is_a_permutation_of_the_training_rows, N_OF(sizes)),
+		ONCE(epochs_and_seeds_differ_like_random_permutations),
+		EACH(every_row_comes_equally_often_at_every_place, N_OF(small)),
+		ONCE(the_order_does_not_depend_on_how_it_is_asked_for),
+		ONCE(positions_are_checked),
+	};
 
-	tcase_add_checked_fixture(reading, setup, teardown);
-	tcase_add_loop_test(reading, good_files_are_read, 0, COUNT(good));
-	tcase_add_loop_test(reading, bad_files_are_refused_with_file_line_and_cell, 0, COUNT(bad));
-	tcase_add_loop_test(reading, columns_that_nobody_wants_take_no_memory, 0, COUNT(some));
-	tcase_add_test(reading, long_rows_are_read_whole);
-	tcase_add_test(reading, what_never_ends_is_refused);
-	tcase_add_test(reading, missing_files_and_folders_are_refused);
-	tcase_add_test(reading, every_fifth_row_is_for_testing);
-	suite_add_tcase(suite, reading);
-
-	tcase_add_checked_fixture(order, setup, teardown);
-	tcase_set_timeout(order, 60);
-	tcase_add_loop_test(order, every_epoch_is_a_permutation_of_the_training_rows, 0,
-			    COUNT(sizes));
-	tcase_add_test(order, epochs_and_seeds_differ_like_random_permutations);
-	tcase_add_loop_test(order, every_row_comes_equally_often_at_every_place, 0, COUNT(small));
-	tcase_add_test(order, the_order_does_not_depend_on_how_it_is_asked_for);
-	tcase_add_test(order, positions_are_checked);
-	suite_add_tcase(suite, order);
-
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_with("dataset", tests, N_OF(tests), setup, teardown);
 }

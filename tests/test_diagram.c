@@ -9,6 +9,7 @@
 #include "orrery/graph.h"
 #include "orrery/partition.h"
 #include "pipelines.h"
+#include "suite.h"
 
 static const struct {
 	const char *name, *schedule;
@@ -21,7 +22,6 @@ static const struct {
 	{"no time", "1f1b", 2, 2, 3, 0, 0},         {"free forward", "1f1b", 3, 3, 5, 0, 2},
 	{"replicas", "ddp", 4, 4, 8, 1, 2},         {"64x256", "1f1b", 64, 64, 256, 1, 2},
 };
-#define N_CASES ((int)(sizeof(cases) / sizeof(*cases)))
 
 /* A chain without sizes, so that stashes are counted. */
 static struct orr_pipeline *make_case(int stages, int64_t forward, int64_t backward)
@@ -164,7 +164,7 @@ START_TEST(no_line_is_wider_than_asked_and_every_worker_has_one)
 	struct way way;
 
 	way_init(&way, p, cases[_i].schedule, cases[_i].workers, cases[_i].m);
-	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
+	for (int i = 0; i < N_OF(widths); i++)
 		for (int colour = 0; colour < 2; colour++) {
 			struct page page;
 			const char *text = write_text(&page, way.timeline, widths[i], colour);
@@ -229,7 +229,7 @@ START_TEST(too_few_columns_are_refused)
 
 	way_init(&way, p, "1f1b", 1, 1);
 	page_open(&page);
-	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
+	for (int i = 0; i < N_OF(widths); i++) {
 		ck_assert_int_eq(orr_diagram_text(page.file, way.timeline, widths[i], false, &err),
 				 ORR_E_INPUT);
 		snprintf(wanted, sizeof(wanted), "diagram: %d columns; it takes 40 to 10000",
@@ -433,29 +433,20 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("diagram");
-	TCase *tcase = tcase_create("diagram");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(drawings_are_as_they_were_looked_at),
+		ONCE(a_split_backward_is_as_it_was_looked_at),
+		EACH(no_line_is_wider_than_asked_and_every_worker_has_one, N_OF(cases)),
+		ONCE(a_cell_stands_where_its_job_runs),
+		ONCE(too_few_columns_are_refused),
+		EACH(svg_is_well_formed_and_not_too_large, N_OF(cases)),
+		ONCE(names_are_escaped_in_svg),
+		ONCE(svg_has_a_cell_a_job),
+		ONCE(svg_has_a_title_a_job),
+		ONCE(a_timeline_that_never_ran_is_drawn_idle),
+		ONCE(updates_are_drawn_after_the_jobs),
+		ONCE(a_full_disk_is_said),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, drawings_are_as_they_were_looked_at);
-	tcase_add_test(tcase, a_split_backward_is_as_it_was_looked_at);
-	tcase_add_loop_test(tcase, no_line_is_wider_than_asked_and_every_worker_has_one, 0,
-			    N_CASES);
-	tcase_add_test(tcase, a_cell_stands_where_its_job_runs);
-	tcase_add_test(tcase, too_few_columns_are_refused);
-	tcase_add_loop_test(tcase, svg_is_well_formed_and_not_too_large, 0, N_CASES);
-	tcase_add_test(tcase, names_are_escaped_in_svg);
-	tcase_add_test(tcase, svg_has_a_cell_a_job);
-	tcase_add_test(tcase, svg_has_a_title_a_job);
-	tcase_add_test(tcase, a_timeline_that_never_ran_is_drawn_idle);
-	tcase_add_test(tcase, updates_are_drawn_after_the_jobs);
-	tcase_add_test(tcase, a_full_disk_is_said);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("diagram", tests, N_OF(tests));
 }

@@ -9,8 +9,7 @@
 #include "orrery/losses.h"
 #include "pipelines.h"
 #include "orrery/table.h"
-
-#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#include "suite.h"
 
 /* ---- reading ---- */
 
@@ -494,16 +493,16 @@ START_TEST(every_schedule_is_read_back_to_the_same_timeline)
 	while (orr_schedules[n])
 		n++;
 	ck_assert((n_served = calloc((size_t)n, sizeof(*n_served))) != NULL);
-	for (int k = 0; k < N(shapes) * N(costs); k++) {
-		const int *cost = costs[k % N(costs)];
-		int shape = k / N(costs);
+	for (int k = 0; k < N_OF(shapes) * N_OF(costs); k++) {
+		const int *cost = costs[k % N_OF(costs)];
+		int shape = k / N_OF(costs);
 		struct orr_pipeline *p = make_pipeline(shapes[shape].n_stages, shapes[shape].edges,
 						       cost[0], cost[1], cost[2], 1, 1, 1);
 		struct orr_error err;
 
-		for (int i = 0; i < n * N(microbatches) * 4; i++) {
-			int x = i / (N(microbatches) * 4),
-			    m = microbatches[i / 4 % N(microbatches)], w = 1 << i % 4;
+		for (int i = 0; i < n * N_OF(microbatches) * 4; i++) {
+			int x = i / (N_OF(microbatches) * 4),
+			    m = microbatches[i / 4 % N_OF(microbatches)], w = 1 << i % 4;
 
 			ck_assert_int_eq(orr_pipeline_set_step(p, w, m, &err), 0);
 			snprintf(what, sizeof(what),
@@ -598,27 +597,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("exchange");
-	TCase *tcase = tcase_create("exchange");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(what_a_csv_cannot_say_is_known, N_OF(lossy)),
+		EACH(a_cap_is_lost_where_it_joins_two_workers, 2),
+		EACH(dumps_of_pytorch_are_read_with_what_moves, N_OF(dumped)),
+		EACH(a_file_is_the_schedule_that_it_says, N_OF(good)),
+		EACH(a_wrong_cell_is_named, N_OF(bad)),
+		ONCE(a_zero_byte_is_no_end),
+		EACH(a_schedule_of_another_size_or_without_an_end_is_refused, N_OF(sizes)),
+		ONCE(a_file_that_cannot_be_read_is_refused),
+		EACH(steps_line_up_where_there_are_steps, N_OF(written)),
+		ONCE(every_schedule_is_read_back_to_the_same_timeline),
+	};
 
-	tcase_set_timeout(tcase, 120);
-	tcase_add_loop_test(tcase, what_a_csv_cannot_say_is_known, 0, N(lossy));
-	tcase_add_loop_test(tcase, a_cap_is_lost_where_it_joins_two_workers, 0, 2);
-	tcase_add_loop_test(tcase, dumps_of_pytorch_are_read_with_what_moves, 0, N(dumped));
-	tcase_add_loop_test(tcase, a_file_is_the_schedule_that_it_says, 0, N(good));
-	tcase_add_loop_test(tcase, a_wrong_cell_is_named, 0, N(bad));
-	tcase_add_test(tcase, a_zero_byte_is_no_end);
-	tcase_add_loop_test(tcase, a_schedule_of_another_size_or_without_an_end_is_refused, 0,
-			    N(sizes));
-	tcase_add_test(tcase, a_file_that_cannot_be_read_is_refused);
-	tcase_add_loop_test(tcase, steps_line_up_where_there_are_steps, 0, N(written));
-	tcase_add_test(tcase, every_schedule_is_read_back_to_the_same_timeline);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("exchange", tests, N_OF(tests));
 }

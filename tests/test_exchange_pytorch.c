@@ -8,6 +8,7 @@
 
 #include "orrery/exchange.h"
 #include "pipelines.h"
+#include "suite.h"
 
 static char path[PATH_MAX];
 
@@ -26,10 +27,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	Suite *suite = suite_create("exchange_pytorch");
-	TCase *tcase = tcase_create("exchange_pytorch");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {ONCE(zb1p_of_pytorch_ends_at_49)};
 
 	(void)snprintf(path, sizeof(path), "%s/zb1p_2rank_2stagep_compute.csv",
 		       argc > 1 ? argv[1] : ".");
@@ -37,10 +35,5 @@ int main(int argc, char **argv)
 		printf("SKIP: %s is not there\n", path);
 		return 77;
 	}
-	tcase_add_test(tcase, zb1p_of_pytorch_ends_at_49);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("exchange_pytorch", tests, N_OF(tests));
 }

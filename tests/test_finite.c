@@ -10,8 +10,8 @@
 #include "training.h"
 #include "runtime/run/engine.h"
 #include "orrery/state.h"
+#include "suite.h"
 
-#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define BATCH 18
 
 static const struct {
@@ -85,18 +85,18 @@ static const struct {
 
 START_TEST(it_stops_at_the_first_step_that_is_not_finite)
 {
-	for (int k = 0; k < N(spoilt) * 3; k++) {
-		int64_t step = k / N(spoilt);
+	for (int k = 0; k < N_OF(spoilt) * 3; k++) {
+		int64_t step = k / N_OF(spoilt);
 		struct training t;
 		struct seen seen = {.t = &t};
 		char expected[200];
 
 		prepare(&t, _i);
-		spoil(&t, step, spoilt[k % N(spoilt)].value);
+		spoil(&t, step, spoilt[k % N_OF(spoilt)].value);
 		training_start(&t);
 		ck_assert_int_eq(orr_run_train(t.run, 5, see, &seen, &t.err), ORR_E_DIVERGED);
 		(void)snprintf(expected, sizeof(expected), "training diverged in step %lld: %s",
-			       (long long)step + 1, spoilt[k % N(spoilt)].what);
+			       (long long)step + 1, spoilt[k % N_OF(spoilt)].what);
 		ck_assert_msg(!strncmp(t.err.msg, expected, strlen(expected)), "%s: %s",
 			      ways[_i].schedule, t.err.msg);
 		ck_assert_int_eq(seen.n, step + 1); /* its loss is seen */
@@ -139,7 +139,7 @@ END_TEST
 
 START_TEST(a_step_that_is_not_finite_is_left_out_by_all)
 {
-	for (int k = 0; k < N(spoilt); k++) {
+	for (int k = 0; k < N_OF(spoilt); k++) {
 		struct training t;
 		struct seen seen = {.t = &t};
 		float *before, *after, *later, *at_once;
@@ -241,20 +241,13 @@ END_TEST
 /* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(void)
 {
-	Suite *suite = suite_create("finite");
-	TCase *tcase = tcase_create("finite");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	const struct suite_test tests[] = {
+		EACH(it_stops_at_the_first_step_that_is_not_finite, N_OF(ways)),
+		ONCE(a_stream_stops_at_the_step_too),
+		EACH(a_step_that_is_not_finite_is_left_out_by_all, N_OF(ways)),
+		EACH(where_all_is_finite_nothing_is_left_out, N_OF(ways)),
+		ONCE(a_run_that_is_asked_to_stop_finishes_what_it_has_begun),
+	};
 
-	tcase_set_timeout(tcase, 300);
-	tcase_add_loop_test(tcase, it_stops_at_the_first_step_that_is_not_finite, 0, N(ways));
-	tcase_add_test(tcase, a_stream_stops_at_the_step_too);
-	tcase_add_loop_test(tcase, a_step_that_is_not_finite_is_left_out_by_all, 0, N(ways));
-	tcase_add_loop_test(tcase, where_all_is_finite_nothing_is_left_out, 0, N(ways));
-	tcase_add_test(tcase, a_run_that_is_asked_to_stop_finishes_what_it_has_begun);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("finite", tests, N_OF(tests));
 }

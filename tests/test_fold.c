@@ -8,6 +8,7 @@
 #include "order/block.h"
 #include "order/fold.h"
 #include "pipelines.h"
+#include "suite.h"
 
 #define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)
 
@@ -408,7 +409,7 @@ START_TEST(what_cannot_be_served_is_refused_with_the_cure)
 		 8, 4},
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+	for (int i = 0; i < N_OF(rows); i++) {
 		struct orr_pipeline *p = make_chain(rows[i].n_stages, 1, 2);
 		struct orr_choice choice;
 		struct orr_jobs *jobs = NULL;
@@ -424,33 +425,23 @@ START_TEST(what_cannot_be_served_is_refused_with_the_cure)
 }
 END_TEST
 
-#define N_OF(table) ((int)(sizeof(table) / sizeof(*(table))))
-
 int main(void)
 {
-	Suite *suite = suite_create("fold");
-	TCase *tests = tcase_create("schedules");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	const struct suite_test tests[] = {
+		EACH(published_blocks_never_collide, N_OF(folds)),
+		EACH(unit_schedules_are_the_published_ones, N_OF(cells)),
+		ONCE(peaks_and_bubbles_of_table_1),
+		ONCE(v_zb_takes_six_units_a_microbatch_from_2p_on),
+		ONCE(the_bubble_of_v_half_does_not_grow_and_that_of_v_min_does),
+		ONCE(a_whole_backward_on_the_fold_saves_a_third_and_beats_1f1b),
+		ONCE(zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b),
+		ONCE(equal_intervals_interleave_any_number_of_microbatches),
+		EACH(adaptive_fits_and_is_never_worse_than_the_published_blocks, N_OF(searched)),
+		EACH(few_microbatches_and_few_workers_serve_as_well, N_OF(all)),
+		EACH(branches_run_side_by_side, N_OF(all)),
+		ONCE(zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks),
+		ONCE(what_cannot_be_served_is_refused_with_the_cure),
+	};
 
-	tcase_add_loop_test(tests, published_blocks_never_collide, 0, N_OF(folds));
-	tcase_add_loop_test(tests, unit_schedules_are_the_published_ones, 0, N_OF(cells));
-	tcase_add_test(tests, peaks_and_bubbles_of_table_1);
-	tcase_add_test(tests, v_zb_takes_six_units_a_microbatch_from_2p_on);
-	tcase_add_test(tests, the_bubble_of_v_half_does_not_grow_and_that_of_v_min_does);
-	tcase_add_test(tests, a_whole_backward_on_the_fold_saves_a_third_and_beats_1f1b);
-	tcase_add_test(tests, zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b);
-	tcase_add_test(tests, equal_intervals_interleave_any_number_of_microbatches);
-	tcase_add_loop_test(tests, adaptive_fits_and_is_never_worse_than_the_published_blocks, 0,
-			    N_OF(searched));
-	tcase_add_loop_test(tests, few_microbatches_and_few_workers_serve_as_well, 0, N_OF(all));
-	tcase_add_loop_test(tests, branches_run_side_by_side, 0, N_OF(all));
-	tcase_add_test(tests, zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks);
-	tcase_add_test(tests, what_cannot_be_served_is_refused_with_the_cure);
-	tcase_set_timeout(tests, 120);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("fold", tests, N_OF(tests));
 }

@@ -6,6 +6,7 @@
 #include "orrery/footprint.h"
 #include "pipelines.h"
 #include "orrery/traffic.h"
+#include "suite.h"
 
 #define N_RANKS 4
 #define P 1000 /* parameters of a stage */
@@ -138,20 +139,14 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("footprint");
-	TCase *tests = tcase_create("footprint");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(fully_sharded_a_rank_has_its_shard_and_the_window),
+		ONCE(two_workers_a_rank_have_a_window_each),
+		ONCE(data_parallel_a_rank_has_the_model_and_the_sum_of_gradients),
+		ONCE(a_pipeline_holds_its_stashes),
+		ONCE(one_microbatch_along_a_chain),
+		ONCE(recomputed_stashes_are_whole_for_one_microbatch),
+	};
 
-	tcase_add_test(tests, fully_sharded_a_rank_has_its_shard_and_the_window);
-	tcase_add_test(tests, two_workers_a_rank_have_a_window_each);
-	tcase_add_test(tests, data_parallel_a_rank_has_the_model_and_the_sum_of_gradients);
-	tcase_add_test(tests, a_pipeline_holds_its_stashes);
-	tcase_add_test(tests, one_microbatch_along_a_chain);
-	tcase_add_test(tests, recomputed_stashes_are_whole_for_one_microbatch);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run("footprint", tests, N_OF(tests));
 }

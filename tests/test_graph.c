@@ -8,8 +8,7 @@
 #include "golden.h"
 #include "orrery/graph.h"
 #include "orrery/orrery.h"
-
-#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#include "suite.h"
 
 static struct orr_graph *parse(const char *name, const char *text)
 {
@@ -434,7 +433,7 @@ static void check_same(const struct orr_graph *a, const struct orr_graph *b)
 					y->stash_bytes,
 					y->parameter_bytes};
 
-		for (k = 0; k < N(of_x); k++)
+		for (k = 0; k < N_OF(of_x); k++)
 			ck_assert_msg(of_x[k] == of_y[k], "%s: %s: field %d", a->name, x->name, k);
 		ck_assert_str_eq(x->name, y->name);
 		ck_assert_int_eq(x->n_inputs, y->n_inputs);
@@ -477,13 +476,14 @@ START_TEST(dot_that_is_written_reads_back_to_the_same_graph)
 	struct orr_error err = {""};
 
 	ck_assert_ptr_nonnull(file);
-	if (_i < N(round_trips))
+	if (_i < N_OF(round_trips))
 		g = parse("m.dot", round_trips[_i]);
 	else
-		g = _i == N(round_trips) ? read_source("towers:3,1,2/2") : parse("p.txt", profile);
+		g = _i == N_OF(round_trips) ? read_source("towers:3,1,2/2")
+					    : parse("p.txt", profile);
 	ck_assert_int_eq(orr_graph_write_dot(g, file, &err), 0);
 	fclose(file);
-	if (_i > N(round_trips)) { /* DOT doubles a backslash before a quote */
+	if (_i > N_OF(round_trips)) { /* DOT doubles a backslash before a quote */
 		free(g->operators[1].label);
 		g->operators[1].label = strdup("say \"x\\\\\"");
 	}
@@ -537,29 +537,21 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("graph");
-	TCase *tcase = tcase_create("graph");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(a_comment_at_the_very_end_does_not_reach_the_next_model),
+		EACH(shapes_and_operations_are_those_counted_by_hand, N_OF(shapes)),
+		ONCE(inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file),
+		EACH(order_repeats_and_encoders_are_as_drawn, N_OF(orders)),
+		ONCE(costs_units_pins_and_labels_are_read),
+		ONCE(plain_durations_are_units),
+		ONCE(a_model_that_computes_may_carry_measured_costs),
+		EACH(studies_need_no_file, N_OF(studies)),
+		ONCE(costs_of_a_study_can_be_set),
+		ONCE(profiles_of_pipedream_are_told_by_their_content),
+		EACH(dot_that_is_written_reads_back_to_the_same_graph, N_OF(round_trips) + 2),
+		ONCE(writing_to_a_full_disk_fails),
+		ONCE(a_million_operators_are_numbered),
+	};
 
-	suite_add_tcase(suite, tcase);
-	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, a_comment_at_the_very_end_does_not_reach_the_next_model);
-	tcase_add_loop_test(tcase, shapes_and_operations_are_those_counted_by_hand, 0, N(shapes));
-	tcase_add_test(tcase, inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file);
-	tcase_add_loop_test(tcase, order_repeats_and_encoders_are_as_drawn, 0, N(orders));
-	tcase_add_test(tcase, costs_units_pins_and_labels_are_read);
-	tcase_add_test(tcase, plain_durations_are_units);
-	tcase_add_test(tcase, a_model_that_computes_may_carry_measured_costs);
-	tcase_add_loop_test(tcase, studies_need_no_file, 0, N(studies));
-	tcase_add_test(tcase, costs_of_a_study_can_be_set);
-	tcase_add_test(tcase, profiles_of_pipedream_are_told_by_their_content);
-	tcase_add_loop_test(tcase, dot_that_is_written_reads_back_to_the_same_graph, 0,
-			    N(round_trips) + 2);
-	tcase_add_test(tcase, writing_to_a_full_disk_fails);
-	tcase_add_test(tcase, a_million_operators_are_numbered);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("graph", tests, N_OF(tests));
 }

@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include "orrery/graph.h"
-
-#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#include "suite.h"
 
 /* What many of the models begin with. */
 #define STUDY "node [forward=1] "
@@ -408,7 +407,7 @@ START_TEST(no_damage_to_a_model_does_more_than_a_message)
 		size_t length;
 		int code;
 
-		(void)snprintf(text, sizeof(text), "%s", models[i % N(models)]);
+		(void)snprintf(text, sizeof(text), "%s", models[i % N_OF(models)]);
 		length = strlen(text);
 		for (k = 0; k <= i % 4; k++) {
 			random ^= random << 13;
@@ -446,20 +445,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("graph_errors");
-	TCase *tcase = tcase_create("graph_errors");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(what_is_refused_names_the_place_and_the_cure, N_OF(refused)),
+		EACH(sources_that_are_no_graph_are_refused, N_OF(sources)),
+		ONCE(a_binary_file_is_refused),
+		ONCE(messages_survive_names_without_end),
+		ONCE(no_damage_to_a_model_does_more_than_a_message),
+	};
 
-	suite_add_tcase(suite, tcase);
-	tcase_set_timeout(tcase, 120);
-	tcase_add_loop_test(tcase, what_is_refused_names_the_place_and_the_cure, 0, N(refused));
-	tcase_add_loop_test(tcase, sources_that_are_no_graph_are_refused, 0, N(sources));
-	tcase_add_test(tcase, a_binary_file_is_refused);
-	tcase_add_test(tcase, messages_survive_names_without_end);
-	tcase_add_test(tcase, no_damage_to_a_model_does_more_than_a_message);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("graph_errors", tests, N_OF(tests));
 }

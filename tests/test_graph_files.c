@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
+#include "suite.h"
 
 static struct orr_graph *read_source(const char *source)
 {
@@ -119,16 +120,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("graph_files");
-	TCase *tcase = tcase_create("graph_files");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(the_examples_are_as_their_comments_say),
+		ONCE(the_models_in_the_pages_are_read),
+	};
 
-	suite_add_tcase(suite, tcase);
-	tcase_add_test(tcase, the_examples_are_as_their_comments_say);
-	tcase_add_test(tcase, the_models_in_the_pages_are_read);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("graph_files", tests, N_OF(tests));
 }

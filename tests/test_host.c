@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/devices/host.h"
+#include "suite.h"
 
 static const char *const bus[] = {"0000:8a:00.0", "0000:17:00.0", "0000:8b:00.0"};
 
@@ -128,20 +129,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("host");
-	TCase *tcase = tcase_create("shares");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(the_numa_node_of_a_device_is_the_one_it_hangs_on),
+		ONCE(devices_go_to_ranks_in_the_order_of_their_numa_nodes),
+		ONCE(more_ranks_than_devices_share_them_and_split_their_cores),
+		ONCE(without_devices_every_core_has_one_rank),
+		ONCE(more_ranks_than_cores_have_one_each),
+	};
 
-	tcase_add_test(tcase, the_numa_node_of_a_device_is_the_one_it_hangs_on);
-	tcase_add_test(tcase, devices_go_to_ranks_in_the_order_of_their_numa_nodes);
-	tcase_add_test(tcase, more_ranks_than_devices_share_them_and_split_their_cores);
-	tcase_add_test(tcase, without_devices_every_core_has_one_rank);
-	tcase_add_test(tcase, more_ranks_than_cores_have_one_each);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run("host", tests, N_OF(tests));
 }

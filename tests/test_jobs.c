@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pipelines.h"
+#include "suite.h"
 
 static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
@@ -158,7 +159,7 @@ START_TEST(greedy_without_a_cap_holds_8_where_strict_holds_4)
 	struct orr_pipeline *p = make_chain(4, 1, 2);
 	struct orr_machine machine = orr_machine_default(4);
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+	for (int i = 0; i < N_OF(rows); i++) {
 		struct orr_schedule schedule = {.name = "x",
 						.order = rows[i].order,
 						.compute = by_stage,
@@ -355,7 +356,7 @@ START_TEST(schedules_that_do_not_exist_are_refused)
 		{"./no-such-file.so", "./no-such-file.so: cannot load the plug-in: "},
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+	for (int i = 0; i < N_OF(rows); i++) {
 		struct orr_choice choice;
 		struct orr_error err = {""};
 
@@ -367,26 +368,19 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("jobs");
-	TCase *tcase = tcase_create("jobs");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(bad_schedules_are_refused_with_the_cure, N_OF(bad)),
+		ONCE(greedy_order_needs_no_cap_to_be_free_of_deadlock),
+		ONCE(greedy_without_a_cap_holds_8_where_strict_holds_4),
+		ONCE(a_transfer_takes_latency_and_bytes_over_bandwidth),
+		ONCE(a_waiting_transfer_does_not_block_ready_work),
+		ONCE(updates_follow_the_last_gradient_and_count),
+		EACH(the_checker_refuses_a_tampered_timeline, 3),
+		ONCE(sizes_of_a_step_are_refused_out_of_range),
+		ONCE(durations_that_overflow_are_refused),
+		ONCE(every_job_has_one_number_and_edges_run_both_ways),
+		ONCE(schedules_that_do_not_exist_are_refused),
+	};
 
-	tcase_add_loop_test(tcase, bad_schedules_are_refused_with_the_cure, 0,
-			    (int)(sizeof(bad) / sizeof(*bad)));
-	tcase_add_test(tcase, greedy_order_needs_no_cap_to_be_free_of_deadlock);
-	tcase_add_test(tcase, greedy_without_a_cap_holds_8_where_strict_holds_4);
-	tcase_add_test(tcase, a_transfer_takes_latency_and_bytes_over_bandwidth);
-	tcase_add_test(tcase, a_waiting_transfer_does_not_block_ready_work);
-	tcase_add_test(tcase, updates_follow_the_last_gradient_and_count);
-	tcase_add_loop_test(tcase, the_checker_refuses_a_tampered_timeline, 0, 3);
-	tcase_add_test(tcase, sizes_of_a_step_are_refused_out_of_range);
-	tcase_add_test(tcase, durations_that_overflow_are_refused);
-	tcase_add_test(tcase, every_job_has_one_number_and_edges_run_both_ways);
-	tcase_add_test(tcase, schedules_that_do_not_exist_are_refused);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("jobs", tests, N_OF(tests));
 }

@@ -11,6 +11,7 @@
 #include "../codelets/optimizer.h"
 #include "reference.h"
 #include "small_model.h"
+#include "suite.h"
 
 static float *filled(int64_t n, uint64_t seed)
 {
@@ -438,35 +439,25 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("kernels");
-	TCase *tcase = tcase_create("kernels");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(linear_agrees_with_plain_loops, N_OF(shapes)),
+		EACH(a_product_has_the_same_bits_at_any_address, N_OF(shapes)),
+		ONCE(gelu_is_the_exact_form_from_end_to_end),
+		ONCE(relu_lets_nan_through_and_is_flat_at_zero),
+		ONCE(layernorm_of_equal_columns_is_the_bias),
+		ONCE(cross_entropy_stays_finite_at_any_score),
+		ONCE(of_equal_scores_the_first_one_is_the_answer),
+		EACH(a_class_that_is_none_makes_the_loss_nan, 7),
+		ONCE(mse_is_the_mean_over_the_width_of_each_sample),
+		EACH(optimizers_follow_their_formulas, N_OF(rules)),
+		EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
+		ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
+		EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),
+		ONCE(spans_have_every_float_once),
+		ONCE(strips_have_every_row_once_and_are_few),
+		ONCE(chunks_cover_a_block_evenly),
+	};
 
 	orr_gemm_init();
-	suite_add_tcase(suite, tcase);
-	tcase_add_loop_test(tcase, linear_agrees_with_plain_loops, 0,
-			    sizeof(shapes) / sizeof(shapes[0]));
-	tcase_add_loop_test(tcase, a_product_has_the_same_bits_at_any_address, 0,
-			    sizeof(shapes) / sizeof(shapes[0]));
-	tcase_add_test(tcase, gelu_is_the_exact_form_from_end_to_end);
-	tcase_add_test(tcase, relu_lets_nan_through_and_is_flat_at_zero);
-	tcase_add_test(tcase, layernorm_of_equal_columns_is_the_bias);
-	tcase_add_test(tcase, cross_entropy_stays_finite_at_any_score);
-	tcase_add_test(tcase, of_equal_scores_the_first_one_is_the_answer);
-	tcase_add_loop_test(tcase, a_class_that_is_none_makes_the_loss_nan, 0, 7);
-	tcase_add_test(tcase, mse_is_the_mean_over_the_width_of_each_sample);
-	tcase_add_loop_test(tcase, optimizers_follow_their_formulas, 0,
-			    sizeof(rules) / sizeof(rules[0]));
-	tcase_add_loop_test(tcase, gradient_blocks_are_added_in_the_order_of_a_ring, 0, 3);
-	tcase_add_test(tcase, bf16_is_rounded_to_nearest_even_for_every_upper_half);
-	tcase_add_loop_test(tcase, bf16_products_are_those_of_rounded_factors, 0,
-			    sizeof(shapes) / sizeof(shapes[0]));
-	tcase_add_test(tcase, spans_have_every_float_once);
-	tcase_add_test(tcase, strips_have_every_row_once_and_are_few);
-	tcase_add_test(tcase, chunks_cover_a_block_evenly);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("kernels", tests, N_OF(tests));
 }

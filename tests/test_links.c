@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "pipelines.h"
+#include "suite.h"
 
 /* A chain, F = B = 1 unit, links of 5 bytes a unit. Under ddp the gradient of the last stage is
  * there when its backward ends, that of the one before 1 unit later; each ring over k owners takes
@@ -66,17 +67,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("links");
-	TCase *tcase = tcase_create("links");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(rings_follow_one_another_and_transfers, N_OF(cases)),
+		ONCE(a_ring_is_as_slow_as_its_slowest_link),
+	};
 
-	tcase_add_loop_test(tcase, rings_follow_one_another_and_transfers, 0,
-			    (int)(sizeof(cases) / sizeof(*cases)));
-	tcase_add_test(tcase, a_ring_is_as_slow_as_its_slowest_link);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("links", tests, N_OF(tests));
 }

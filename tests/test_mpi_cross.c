@@ -14,6 +14,7 @@
 #include "orrery/traffic.h"
 #include "training.h"
 #include "orrery/ranks.h"
+#include "suite.h"
 
 #define N_WORKERS 4
 #define N_MICROBATCHES 6
@@ -95,7 +96,6 @@ static const struct orr_schedule schedules[] = {
 	 .weights = by_stage,
 	 .priority = last_first},
 };
-#define N_SCHEDULES (int)(sizeof(schedules) / sizeof(*schedules))
 
 /* What is tight, and what is not: blocks of others, memory, F once or twice, the way between ranks.
  */
@@ -105,7 +105,6 @@ static const struct {
 	int64_t keep_bytes;
 	int link_delay_us;
 } ways[] = {{"none", 2, 64 << 20, 0}, {"all", 0, 0, 300}};
-#define N_WAYS (int)(sizeof(ways) / sizeof(*ways))
 
 static void check_traffic(const struct training *t, const char *name)
 {
@@ -129,13 +128,13 @@ static void check_traffic(const struct training *t, const char *name)
 			      (long long)counted.received[k], (long long)(STEPS * d->received[k]));
 	}
 	ck_assert(n_ranks == 1 || counted.received[ORR_TRAFFIC_PARAMETER] > 0);
-	ck_assert(n_ranks == 1 || t->jobs->schedule == schedules[N_SCHEDULES - 1].name ||
+	ck_assert(n_ranks == 1 || t->jobs->schedule == schedules[N_OF(schedules) - 1].name ||
 		  counted.received[ORR_TRAFFIC_STASH] > 0);
 }
 
 START_TEST(the_same_bits_on_any_number_of_ranks)
 {
-	const struct orr_schedule *schedule = &schedules[_i / N_WAYS];
+	const struct orr_schedule *schedule = &schedules[_i / N_OF(ways)];
 	struct training t = {0};
 	struct orr_pipeline *p;
 	float *parameters;
@@ -143,14 +142,14 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 
 	training_prepare(&t, training_model, schedule, N_WORKERS, N_MICROBATCHES);
 	p = t.pipeline;
-	ck_assert_msg(!orr_pipeline_set_recompute(p, ways[_i % N_WAYS].recompute, &t.err), "%s",
+	ck_assert_msg(!orr_pipeline_set_recompute(p, ways[_i % N_OF(ways)].recompute, &t.err), "%s",
 		      t.err.msg);
 	orr_jobs_destroy(t.jobs);
 	ck_assert_msg(!orr_jobs_create(&t.jobs, p, schedule, &t.err), "%s", t.err.msg);
 	t.options.batch = BATCH;
-	t.options.prefetch = ways[_i % N_WAYS].prefetch;
-	t.options.keep_bytes = ways[_i % N_WAYS].keep_bytes;
-	t.options.link_delay_us = ways[_i % N_WAYS].link_delay_us;
+	t.options.prefetch = ways[_i % N_OF(ways)].prefetch;
+	t.options.keep_bytes = ways[_i % N_OF(ways)].keep_bytes;
+	t.options.link_delay_us = ways[_i % N_OF(ways)].link_delay_us;
 	t.options.timeout_s = 120;
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name,
@@ -166,30 +165,24 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 }
 END_TEST
 
+/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(int argc, char **argv)
 {
+	const struct suite_test tests[] = {
+		EACH(the_same_bits_on_any_number_of_ranks, N_OF(schedules) * N_OF(ways)),
+	};
 	struct orr_error err = {""};
-	TCase *tests = tcase_create("cross");
-	Suite *suite = suite_create("cross");
-	SRunner *runner;
 	int failed;
 
 	if (argc != 2 || orr_ranks_start(NULL, &err) ||
 	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb"))))
 		return 2;
-	tcase_add_loop_test(tests, the_same_bits_on_any_number_of_ranks, 0, N_SCHEDULES * N_WAYS);
-	tcase_set_timeout(tests, 0);
-	suite_add_tcase(suite, tests);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	runner = srunner_create(suite);
-	srunner_set_fork_status(runner, CK_NOFORK);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
+	failed = suite_run("cross", tests, N_OF(tests));
 	if (failed) /* the others may wait for this one */
 		orr_ranks_fail("a test has failed");
 	if (out && fclose(out))
 		return 1;
 	orr_ranks_stop();
-	return failed != 0;
+	return failed;
 }

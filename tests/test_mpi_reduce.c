@@ -13,6 +13,7 @@
 #include "training.h"
 #include "runtime/run/engine.h"
 #include "orrery/ranks.h"
+#include "suite.h"
 
 #define STEPS 12
 
@@ -65,7 +66,6 @@ static const struct {
 	{4, "lpp:G=2,R=2", training_model}, {4, "uneven", four_stages},
 	{4, "chimera", four_stages},        {4, "pipedream:replicas=2-1-1-2", four_stages},
 };
-#define N_CASES (int)(sizeof(cases) / sizeof(*cases))
 
 static FILE *out;
 static int n_workers;
@@ -118,34 +118,28 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 }
 END_TEST
 
+/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(int argc, char **argv)
 {
+	struct suite_test tests[] = {ONCE(members_on_ranks_of_their_own_change_no_bit)};
 	struct orr_error err = {""};
-	TCase *tests = tcase_create("reduce");
-	Suite *suite = suite_create("reduce");
-	SRunner *runner;
 	int failed, first = 0, end;
 
 	if (argc != 3 || (n_workers = atoi(argv[2])) < 1 || orr_ranks_start(NULL, &err) ||
 	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb"))))
 		return 2;
-	while (first < N_CASES && cases[first].n_ranks < n_workers)
+	while (first < N_OF(cases) && cases[first].n_ranks < n_workers)
 		first++;
-	for (end = first; end < N_CASES && cases[end].n_ranks == n_workers;)
+	for (end = first; end < N_OF(cases) && cases[end].n_ranks == n_workers;)
 		end++;
-	tcase_add_loop_test(tests, members_on_ranks_of_their_own_change_no_bit, first, end);
-	tcase_set_timeout(tests, 0);
-	suite_add_tcase(suite, tests);
+	tests[0].first = first;
+	tests[0].end = end;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	runner = srunner_create(suite);
-	srunner_set_fork_status(runner, CK_NOFORK);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
+	failed = suite_run("reduce", tests, N_OF(tests));
 	if (failed) /* the others may wait for this one */
 		orr_ranks_fail("a test has failed");
 	if (out && fclose(out))
 		return 1;
 	orr_ranks_stop();
-	return failed != 0;
+	return failed;
 }

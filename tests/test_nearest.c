@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "orrery/nearest.h"
+#include "suite.h"
 
 static const struct {
 	const char *word, *words, *meant;
@@ -59,17 +60,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("nearest");
-	TCase *tcase = tcase_create("nearest");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(the_nearest_word_is_found_if_it_is_near, N_OF(cases)),
+		ONCE(other_spellings_stand_for_a_word),
+	};
 
-	suite_add_tcase(suite, tcase);
-	tcase_add_loop_test(tcase, the_nearest_word_is_found_if_it_is_near, 0,
-			    sizeof(cases) / sizeof(cases[0]));
-	tcase_add_test(tcase, other_spellings_stand_for_a_word);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("nearest", tests, N_OF(tests));
 }

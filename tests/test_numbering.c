@@ -10,6 +10,7 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
+#include "suite.h"
 
 /* Stages as somebody named them, a letter an operator in the graph's order ("-": none yet), and the
  * numbers that they must get. */
@@ -172,7 +173,7 @@ START_TEST(inputs_go_to_their_first_readers)
 
 	ck_assert_msg(!orr_graph_parse(&g, "g.dot", dot, &err), "%s", err.msg);
 	ck_assert_msg(!orr_partition(&p, g, &machine, 5, 1, &err), "%s", err.msg);
-	for (size_t k = 0; k < sizeof(expected) / sizeof(expected[0]); k++)
+	for (int k = 0; k < N_OF(expected); k++)
 		for (int i = 0; i < g->n_operators; i++)
 			if (!strcmp(g->operators[i].name, expected[k].name))
 				ck_assert_msg(p->stage_of[i] == expected[k].stage,
@@ -185,19 +186,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("numbering");
-	TCase *tcase = tcase_create("numbering");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(stages_are_numbered_as_the_graph_lists_them, N_OF(cases)),
+		EACH(cuts_and_plans_of_random_graphs_are_numbered_alike, 100),
+		ONCE(inputs_go_to_their_first_readers),
+	};
 
-	tcase_add_loop_test(tcase, stages_are_numbered_as_the_graph_lists_them, 0,
-			    (int)(sizeof(cases) / sizeof(cases[0])));
-	tcase_add_loop_test(tcase, cuts_and_plans_of_random_graphs_are_numbered_alike, 0, 100);
-	tcase_add_test(tcase, inputs_go_to_their_first_readers);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed > 0;
+	return suite_run("numbering", tests, N_OF(tests));
 }

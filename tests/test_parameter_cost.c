@@ -10,6 +10,7 @@
 #include "pipelines.h"
 #include "orrery/plan.h"
 #include "orrery/search.h"
+#include "suite.h"
 
 static const struct {
 	struct orr_numerics numerics;
@@ -57,7 +58,6 @@ static const struct {
 	 2,
 	 "10 B a parameter: 4 weights, 4 gradient, 0 sgd, 2 rounded to bf16"},
 };
-#define N_COSTS ((int)(sizeof(costs) / sizeof(*costs)))
 
 START_TEST(a_parameter_costs_what_the_run_keeps_of_it)
 {
@@ -106,7 +106,7 @@ static const struct {
 
 START_TEST(figures_count_what_a_worker_keeps)
 {
-	for (int i = 0; i < N_COSTS; i++) {
+	for (int i = 0; i < N_OF(costs); i++) {
 		struct orr_pipeline *p =
 			make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 2, 0, 10, 4000, 0);
 		const struct orr_worker_figures *f;
@@ -211,20 +211,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("parameter-cost");
-	TCase *tests = tcase_create("parameter-cost");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(a_parameter_costs_what_the_run_keeps_of_it, N_OF(costs)),
+		EACH(figures_count_what_a_worker_keeps, N_OF(kept)),
+		EACH(a_plan_fits_its_limit_and_not_a_byte_less, N_OF(costs)),
+		EACH(a_search_takes_its_limit_and_not_a_byte_less, N_OF(costs)),
+		ONCE(names_are_read_as_they_are_printed),
+	};
 
-	tcase_add_loop_test(tests, a_parameter_costs_what_the_run_keeps_of_it, 0, N_COSTS);
-	tcase_add_loop_test(tests, figures_count_what_a_worker_keeps, 0,
-			    (int)(sizeof(kept) / sizeof(*kept)));
-	tcase_add_loop_test(tests, a_plan_fits_its_limit_and_not_a_byte_less, 0, N_COSTS);
-	tcase_add_loop_test(tests, a_search_takes_its_limit_and_not_a_byte_less, 0, N_COSTS);
-	tcase_add_test(tests, names_are_read_as_they_are_printed);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run("parameter-cost", tests, N_OF(tests));
 }

@@ -8,6 +8,7 @@
 #include "order/allocate.h"
 #include "orrery/periodic.h"
 #include "pipelines.h"
+#include "suite.h"
 
 static struct orr_star *make_star(const struct orr_pipeline *p, int64_t period)
 {
@@ -58,7 +59,6 @@ static const struct {
 	{{1, 2, 1}, {1, 1, 3}, 4},       {{1, 1, 1, 1}, {1, 1, 1, 1}, 2},
 	{{1, 1, 1, 1}, {1, 1, 1, 1}, 4}, {{1, 1, 1, 1}, {1, 1, 1, 1}, 5},
 };
-#define N_CHAINS ((int)(sizeof(chains) / sizeof(*chains)))
 
 /* Two windows modulo the period. */
 static bool collide(int a, int a_length, int b, int b_length, int period)
@@ -421,27 +421,20 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("periodic");
-	TCase *tcase = tcase_create("periodic");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(no_one_periodic_pattern_holds_less_than_star, N_OF(chains)),
+		EACH(star_keeps_its_period_and_its_memory, N_OF(chains)),
+		ONCE(every_period_has_its_smallest_memory),
+		ONCE(too_short_a_period_is_refused),
+		{only_k_periodic_reaches_its_period, 2, 9},
+		{no_one_periodic_pattern_reaches_it, 2, 5},
+		ONCE(published_layer_times_are_cut_as_published),
+		{pieces_can_be_almost_twice_as_slow, 2, 4},
+		ONCE(pieces_may_not_fit_where_others_do),
+		{memory_can_make_pieces_any_times_slower, 3, 6},
+		ONCE(random_allocations_match_trying_all),
+		EACH(transfers_as_stages_give_the_period_of_links, 5),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, no_one_periodic_pattern_holds_less_than_star, 0, N_CHAINS);
-	tcase_add_loop_test(tcase, star_keeps_its_period_and_its_memory, 0, N_CHAINS);
-	tcase_add_test(tcase, every_period_has_its_smallest_memory);
-	tcase_add_test(tcase, too_short_a_period_is_refused);
-	tcase_add_loop_test(tcase, only_k_periodic_reaches_its_period, 2, 9);
-	tcase_add_loop_test(tcase, no_one_periodic_pattern_reaches_it, 2, 5);
-	tcase_add_test(tcase, published_layer_times_are_cut_as_published);
-	tcase_add_loop_test(tcase, pieces_can_be_almost_twice_as_slow, 2, 4);
-	tcase_add_test(tcase, pieces_may_not_fit_where_others_do);
-	tcase_add_loop_test(tcase, memory_can_make_pieces_any_times_slower, 3, 6);
-	tcase_add_test(tcase, random_allocations_match_trying_all);
-	tcase_add_loop_test(tcase, transfers_as_stages_give_the_period_of_links, 0, 5);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("periodic", tests, N_OF(tests));
 }

@@ -15,6 +15,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 #include "orrery/timeline.h"
+#include "suite.h"
 
 static struct orr_graph *read_graph(const char *source)
 {
@@ -483,7 +484,7 @@ START_TEST(a_cost_that_is_missing_among_others_is_refused)
 					      {"forward=1 backward=2", NULL}};
 	char source[300];
 
-	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost); i++) {
+	for (int i = 0; i < N_OF(lost); i++) {
 		struct orr_graph *g = parse_graph(
 			(snprintf(source, sizeof(source),
 				  "digraph { x [op=input columns=\"0:8\"];"
@@ -524,32 +525,25 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("plan");
-	TCase *tcase = tcase_create("plan");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(every_term_of_the_cost_counts, 16),
+		EACH(ideals_are_counted, 3),
+		ONCE(what_reads_only_free_operators_makes_no_cuts),
+		ONCE(too_many_ideals_are_made_fewer),
+		ONCE(memory_forbids_stages),
+		EACH(wrong_levels_are_refused, 8),
+		EACH(branches_side_by_side_beat_the_chain, 5),
+		ONCE(replicas_share_the_microbatches),
+		ONCE(levels_place_what_talks_much_close_together),
+		ONCE(memory_is_counted_as_the_simulator_does),
+		ONCE(less_memory_holds_fewer_microbatches),
+		ONCE(what_is_said_to_fit_fits),
+		ONCE(memory_moves_the_cut),
+		ONCE(updates_and_overheads_are_planned_for),
+		ONCE(pins_are_kept),
+		ONCE(a_cost_that_is_missing_among_others_is_refused),
+		ONCE(nothing_that_takes_time_is_refused),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, every_term_of_the_cost_counts, 0, 16);
-	tcase_add_loop_test(tcase, ideals_are_counted, 0, 3);
-	tcase_add_test(tcase, what_reads_only_free_operators_makes_no_cuts);
-	tcase_add_test(tcase, too_many_ideals_are_made_fewer);
-	tcase_add_test(tcase, memory_forbids_stages);
-	tcase_add_loop_test(tcase, wrong_levels_are_refused, 0, 8);
-	tcase_add_loop_test(tcase, branches_side_by_side_beat_the_chain, 0, 5);
-	tcase_add_test(tcase, replicas_share_the_microbatches);
-	tcase_add_test(tcase, levels_place_what_talks_much_close_together);
-	tcase_add_test(tcase, memory_is_counted_as_the_simulator_does);
-	tcase_add_test(tcase, less_memory_holds_fewer_microbatches);
-	tcase_add_test(tcase, what_is_said_to_fit_fits);
-	tcase_add_test(tcase, memory_moves_the_cut);
-	tcase_add_test(tcase, updates_and_overheads_are_planned_for);
-	tcase_add_test(tcase, pins_are_kept);
-	tcase_add_test(tcase, a_cost_that_is_missing_among_others_is_refused);
-	tcase_add_test(tcase, nothing_that_takes_time_is_refused);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("plan", tests, N_OF(tests));
 }

@@ -10,6 +10,7 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/plan.h"
+#include "suite.h"
 
 #define MOST 8 /* operators */
 #define N_CASES 200
@@ -248,17 +249,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("plan");
-	TCase *tcase = tcase_create("cuts");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(no_cut_is_faster_than_the_plan, N_CASES),
+		EACH(no_step_is_faster_than_its_slowest_stage, N_CASES),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, no_cut_is_faster_than_the_plan, 0, N_CASES);
-	tcase_add_loop_test(tcase, no_step_is_faster_than_its_slowest_stage, 0, N_CASES);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("plan", tests, N_OF(tests));
 }

@@ -16,6 +16,7 @@
 #include "orrery/simulate.h"
 #include "orrery/table.h"
 #include "orrery/timeline.h"
+#include "suite.h"
 
 static struct orr_graph *read_graph(const char *source)
 {
@@ -140,7 +141,6 @@ static const struct {
 	{"", "levels", "[{\"workers\": 4, \"bandwidth\": 1}]",
 	 "levels: of another number of workers"},
 };
-#define N_EDITED ((int)(sizeof(edited) / sizeof(edited[0])))
 
 START_TEST(an_edited_plan_is_refused)
 {
@@ -196,20 +196,16 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("plan_file");
-	TCase *tcase = tcase_create("plan_file");
-	SRunner *runner = srunner_create(suite);
+	const struct suite_test tests[] = {
+		ONCE(a_plan_is_read_back_as_written),
+		EACH(an_edited_plan_is_refused, N_OF(edited)),
+		ONCE(an_order_that_deadlocks_is_refused),
+	};
 	int failed, file = mkstemps(path, 5);
 
 	if (file < 0 || close(file))
 		return EXIT_FAILURE;
-	tcase_add_test(tcase, a_plan_is_read_back_as_written);
-	tcase_add_loop_test(tcase, an_edited_plan_is_refused, 0, N_EDITED);
-	tcase_add_test(tcase, an_order_that_deadlocks_is_refused);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
+	failed = suite_run("plan_file", tests, N_OF(tests));
 	(void)unlink(path);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return failed;
 }

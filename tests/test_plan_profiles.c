@@ -13,6 +13,7 @@
 #include "plan/hierarchy.h"
 #include "plan/ideals.h"
 #include "plan/tensors.h"
+#include "suite.h"
 
 static const char *folder;
 
@@ -29,7 +30,6 @@ static const struct {
 	{"vgg16", "4x4", "10GB/s,1.25GB/s", false, 0.044121074, 0.672535},
 	{"resnet50", "4x4", "10GB/s,1.25GB/s", false, 0.028717022, 0.443419},
 };
-#define N_PUBLISHED ((int)(sizeof(published) / sizeof(*published)))
 
 static const char *path_of(const char *profile)
 {
@@ -88,21 +88,15 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	Suite *suite = suite_create("plan_profiles");
-	TCase *tcase = tcase_create("plan_profiles");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(profiles_are_cut_no_worse_than_published, N_OF(published)),
+	};
 
 	folder = argc > 1 ? argv[1] : ".";
-	for (int i = 0; i < N_PUBLISHED; i++)
+	for (int i = 0; i < N_OF(published); i++)
 		if (access(path_of(published[i].profile), R_OK)) {
 			printf("SKIP: %s is not there\n", path_of(published[i].profile));
 			return 77;
 		}
-	tcase_add_loop_test(tcase, profiles_are_cut_no_worse_than_published, 0, N_PUBLISHED);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("plan_profiles", tests, N_OF(tests));
 }

@@ -13,6 +13,7 @@
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 #include "pipelines.h"
+#include "suite.h"
 
 struct costs {
 	int64_t forward, backward, weight, stash_bytes, parameter_bytes, activation_bytes;
@@ -128,7 +129,7 @@ START_TEST(links_are_respected)
 		_i ? 50 : 100; /* a transfer takes as long as a pass, or twice */
 	p->bandwidth_bytes_per_s = machine.bandwidth_bytes_per_s;
 	way_init_on(&found, p, "auto:memory=8", &machine, 8);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+	for (int i = 0; i < N_OF(names); i++) {
 		way_init_on(&named, p, names[i], &machine, 8);
 		ck_assert_msg(found.figures->makespan_ns <= named.figures->makespan_ns, "%s",
 			      names[i]);
@@ -193,20 +194,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("plan_search");
-	TCase *tcase = tcase_create("plan_search");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(a_search_is_never_longer_and_keeps_to_the_memory, 6),
+		ONCE(replicas_are_not_searched),
+		EACH(links_are_respected, 2),
+		ONCE(stages_are_placed_evenly),
+		ONCE(who_watches_is_told_of_a_schedules_search),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_search_is_never_longer_and_keeps_to_the_memory, 0, 6);
-	tcase_add_test(tcase, replicas_are_not_searched);
-	tcase_add_loop_test(tcase, links_are_respected, 0, 2);
-	tcase_add_test(tcase, stages_are_placed_evenly);
-	tcase_add_test(tcase, who_watches_is_told_of_a_schedules_search);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("plan_search", tests, N_OF(tests));
 }

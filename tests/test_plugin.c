@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pipelines.h"
+#include "suite.h"
 
 static const char *folder;
 
@@ -105,23 +106,16 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	Suite *suite = suite_create("plugin");
-	TCase *tcase = tcase_create("plugin");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(a_built_in_file_as_a_module_makes_the_same_timeline),
+		EACH(a_bad_module_is_refused_in_one_line, 6),
+		EACH(a_bound_that_cannot_be_is_refused_in_one_line, 2),
+	};
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: test_plugin FOLDER\n");
 		return EXIT_FAILURE;
 	}
 	folder = argv[1];
-	tcase_add_test(tcase, a_built_in_file_as_a_module_makes_the_same_timeline);
-	tcase_add_loop_test(tcase, a_bad_module_is_refused_in_one_line, 0, 6);
-	tcase_add_loop_test(tcase, a_bound_that_cannot_be_is_refused_in_one_line, 0, 2);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("plugin", tests, N_OF(tests));
 }

@@ -13,6 +13,7 @@
 #include "../codelets/kernels.h"
 #include "../codelets/optimizer.h"
 #include "runtime/devices/compile.h"
+#include "suite.h"
 
 #define N_COLUMNS 40
 #define CLASS_COLUMN 39
@@ -93,7 +94,6 @@ static const struct {
 	{"mse", ORR_OP_MSE, 0, 0, 0},
 	{"towers", ORR_OP_COST, 0, 0, 0},
 };
-#define N_MODELS ((int)(sizeof(models) / sizeof(models[0])))
 
 static void build(struct small_model *m, int i)
 {
@@ -338,7 +338,7 @@ START_TEST(three_readers_leave_every_bit_in_whatever_stages)
 	small_model_add(&m, ORR_OP_MSE, 0, a, target);
 	small_data(values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN, 2, 9);
 	ck_assert_int_le(reference_n_parameters(&m.graph), 400);
-	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+	for (int i = 0; i < N_OF(cuts); i++) {
 		int stage_of[10];
 		struct orr_pipeline *p;
 
@@ -377,7 +377,7 @@ START_TEST(thirty_steps_of_training_agree_with_the_reference)
 	struct fixture f;
 	float *state;
 
-	setup(&f, N_MODELS - 1);
+	setup(&f, N_OF(models) - 1);
 	state = calloc(2 * (size_t)f.n_parameters, sizeof(*state));
 	ck_assert_ptr_nonnull(state);
 	for (int i = 0; i < 30 * N_SAMPLES; i++)
@@ -407,7 +407,7 @@ START_TEST(parameters_are_drawn_from_the_seed_whatever_the_cut)
 	struct fixture f;
 	float *drawn[3];
 
-	setup(&f, N_MODELS - 1);
+	setup(&f, N_OF(models) - 1);
 	for (int i = 0; i < 3; i++) {
 		struct orr_pipeline *p = cut(&f.model, i == 1 ? 2 : 0);
 
@@ -615,31 +615,20 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("program");
-	TCase *tcase = tcase_create("program");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(reference_agrees_with_finite_differences, N_OF(models)),
+		EACH(programs_agree_with_the_reference_under_every_cut, N_OF(models) * N_CUTS),
+		EACH(cut_split_partial_sums_and_recomputation_leave_every_bit, N_OF(models)),
+		ONCE(three_readers_leave_every_bit_in_whatever_stages),
+		EACH(thirty_steps_of_training_agree_with_the_reference, N_OF(rules)),
+		ONCE(parameters_are_drawn_from_the_seed_whatever_the_cut),
+		ONCE(drawn_weights_spread_evenly_over_their_range),
+		EACH(bf16_gradients_are_near_and_do_not_follow_the_cut, N_OF(models)),
+		ONCE(the_stash_holds_what_the_backward_reads_and_no_more),
+		EACH(what_cannot_be_trained_is_refused_in_one_line, N_OF(refused)),
+		EACH(data_that_fits_is_accepted, N_OF(models)),
+	};
 
 	orr_gemm_init();
-	suite_add_tcase(suite, tcase);
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, reference_agrees_with_finite_differences, 0, N_MODELS);
-	tcase_add_loop_test(tcase, programs_agree_with_the_reference_under_every_cut, 0,
-			    N_MODELS * N_CUTS);
-	tcase_add_loop_test(tcase, cut_split_partial_sums_and_recomputation_leave_every_bit, 0,
-			    N_MODELS);
-	tcase_add_test(tcase, three_readers_leave_every_bit_in_whatever_stages);
-	tcase_add_loop_test(tcase, thirty_steps_of_training_agree_with_the_reference, 0,
-			    sizeof(rules) / sizeof(rules[0]));
-	tcase_add_test(tcase, parameters_are_drawn_from_the_seed_whatever_the_cut);
-	tcase_add_test(tcase, drawn_weights_spread_evenly_over_their_range);
-	tcase_add_loop_test(tcase, bf16_gradients_are_near_and_do_not_follow_the_cut, 0, N_MODELS);
-	tcase_add_test(tcase, the_stash_holds_what_the_backward_reads_and_no_more);
-	tcase_add_loop_test(tcase, what_cannot_be_trained_is_refused_in_one_line, 0,
-			    sizeof(refused) / sizeof(refused[0]));
-	tcase_add_loop_test(tcase, data_that_fits_is_accepted, 0, N_MODELS);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("program", tests, N_OF(tests));
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pipelines.h"
+#include "suite.h"
 
 static int64_t units(int64_t ns)
 {
@@ -130,7 +131,7 @@ START_TEST(looped_orders_divide_the_bubble_by_the_rounds)
 		    {"fslpp:G=2,R=6", 6, 12, 24, 2, 6}};
 	static const char *const orders[] = {"breadth", "depth"};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+	for (int i = 0; i < N_OF(rows); i++)
 		for (int k = 0; k < 2; k++) {
 			struct orr_pipeline *p = make_chain(rows[i].s, 1, 2);
 			struct way way;
@@ -387,8 +388,8 @@ START_TEST(every_dag_and_every_number_of_microbatches_is_served)
 		"0>1 0>2 0>3 1>4 2>5 3>6 4>7 5>7 6>7 0>7 7>8 8>9 9>10 10>11 0>11"};
 	static const int microbatches[] = {1, 2, 3, 5, 8, 12, 13, 25};
 
-	for (size_t g = 0; g < sizeof(graphs) / sizeof(*graphs); g++)
-		for (size_t m = 0; m < sizeof(microbatches) / sizeof(*microbatches); m++)
+	for (int g = 0; g < N_OF(graphs); g++)
+		for (int m = 0; m < N_OF(microbatches); m++)
 			for (int n = 1; n <= 12; n++) {
 				struct orr_pipeline *p =
 					make_pipeline(12, graphs[g], 1, 2, 0, 1, 3, 2);
@@ -469,34 +470,24 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("published");
-	TCase *tcase = tcase_create("closed forms");
-	SRunner *runner = srunner_create(suite);
-	int n_rings = (int)(sizeof(rings) / sizeof(*rings)), failed;
+	const struct suite_test tests[] = {
+		EACH(interleaved_divides_the_bubble_by_v, N_OF(rings)),
+		EACH(interleaved_runs_the_order_of_megatron, N_OF(rings)),
+		ONCE(breadth_first_finishes_a_round_before_the_next),
+		ONCE(looped_orders_divide_the_bubble_by_the_rounds),
+		ONCE(chimera_idles_half_as_long_as_1f1b),
+		ONCE(chimera_with_long_backwards_has_the_published_bubble),
+		ONCE(order_of_chimera_is_the_published_one),
+		ONCE(gems_holds_one_stash_and_waits_for_whole_waves),
+		ONCE(hanayo_divides_the_bubble_by_twice_the_waves),
+		ONCE(hanayo_with_long_backwards_gains_from_more_in_flight),
+		ONCE(waves_fold_at_both_ends),
+		EACH(dualpipe_v_keeps_within_the_published_bubble_and_memory, N_OF(splits)),
+		ONCE(order_of_dualpipe_v_is_the_published_one),
+		EACH(every_dag_and_every_number_of_microbatches_is_served, N_OF(served)),
+		EACH(what_cannot_be_served_is_refused_with_the_cure, N_OF(refused)),
+		ONCE(words_name_the_values_of_a_parameter),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, interleaved_divides_the_bubble_by_v, 0, n_rings);
-	tcase_add_loop_test(tcase, interleaved_runs_the_order_of_megatron, 0, n_rings);
-	tcase_add_test(tcase, breadth_first_finishes_a_round_before_the_next);
-	tcase_add_test(tcase, looped_orders_divide_the_bubble_by_the_rounds);
-	tcase_add_test(tcase, chimera_idles_half_as_long_as_1f1b);
-	tcase_add_test(tcase, chimera_with_long_backwards_has_the_published_bubble);
-	tcase_add_test(tcase, order_of_chimera_is_the_published_one);
-	tcase_add_test(tcase, gems_holds_one_stash_and_waits_for_whole_waves);
-	tcase_add_test(tcase, hanayo_divides_the_bubble_by_twice_the_waves);
-	tcase_add_test(tcase, hanayo_with_long_backwards_gains_from_more_in_flight);
-	tcase_add_test(tcase, waves_fold_at_both_ends);
-	tcase_add_loop_test(tcase, dualpipe_v_keeps_within_the_published_bubble_and_memory, 0,
-			    (int)(sizeof(splits) / sizeof(*splits)));
-	tcase_add_test(tcase, order_of_dualpipe_v_is_the_published_one);
-	tcase_add_loop_test(tcase, every_dag_and_every_number_of_microbatches_is_served, 0,
-			    (int)(sizeof(served) / sizeof(*served)));
-	tcase_add_loop_test(tcase, what_cannot_be_served_is_refused_with_the_cure, 0,
-			    (int)(sizeof(refused) / sizeof(*refused)));
-	tcase_add_test(tcase, words_name_the_values_of_a_parameter);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("published", tests, N_OF(tests));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "orrery/quantity.h"
+#include "suite.h"
 
 static const struct {
 	const char *text;
@@ -140,15 +141,15 @@ START_TEST(sizes_know_decimal_and_binary_prefixes)
 		{"2TB", INT64_C(2000000000000)},
 		{"1TiB", INT64_C(1099511627776)},
 	};
-	size_t n = 0;
+	int n = 0;
 
-	for (; n < sizeof(cases) / sizeof(cases[0]); n++) {
+	for (; n < N_OF(cases); n++) {
 		int64_t bytes = -1;
 
 		ck_assert_int_eq(orr_size_parse(&bytes, cases[n].text, "x", NULL), 0);
 		ck_assert_msg(bytes == cases[n].bytes, "%s: %lld", cases[n].text, (long long)bytes);
 	}
-	ck_assert_uint_eq(n, 12);
+	ck_assert_int_eq(n, 12);
 }
 END_TEST
 
@@ -204,9 +205,9 @@ START_TEST(quantities_print_with_the_unit_that_fits)
 		{'b', INT64_C(1234000000000000), "1234 TB"},
 	};
 	char buffer[32];
-	size_t n = 0;
+	int n = 0;
 
-	for (; n < sizeof(cases) / sizeof(cases[0]); n++) {
+	for (; n < N_OF(cases); n++) {
 		if (cases[n].kind == 'b')
 			ck_assert_str_eq(orr_size_print(buffer, sizeof(buffer), cases[n].value),
 					 cases[n].text);
@@ -215,27 +216,19 @@ START_TEST(quantities_print_with_the_unit_that_fits)
 							    cases[n].kind == 'u'),
 					 cases[n].text);
 	}
-	ck_assert_uint_eq(n, 18);
+	ck_assert_int_eq(n, 18);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("quantity");
-	TCase *tcase = tcase_create("quantity");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(durations_are_read_exactly, N_OF(durations)),
+		EACH(what_is_refused_says_what_was_allowed, N_OF(refused)),
+		ONCE(sizes_know_decimal_and_binary_prefixes),
+		ONCE(rates_counts_and_numbers_are_read),
+		ONCE(quantities_print_with_the_unit_that_fits),
+	};
 
-	suite_add_tcase(suite, tcase);
-	tcase_add_loop_test(tcase, durations_are_read_exactly, 0,
-			    sizeof(durations) / sizeof(durations[0]));
-	tcase_add_loop_test(tcase, what_is_refused_says_what_was_allowed, 0,
-			    sizeof(refused) / sizeof(refused[0]));
-	tcase_add_test(tcase, sizes_know_decimal_and_binary_prefixes);
-	tcase_add_test(tcase, rates_counts_and_numbers_are_read);
-	tcase_add_test(tcase, quantities_print_with_the_unit_that_fits);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("quantity", tests, N_OF(tests));
 }

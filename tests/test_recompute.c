@@ -6,6 +6,7 @@
 #include "orrery/graph.h"
 #include "orrery/partition.h"
 #include "pipelines.h"
+#include "suite.h"
 
 /* A chain whose first stage reads data of the size of an edge. */
 static struct orr_pipeline *make_sized_chain(int n_stages, int64_t forward, int64_t backward,
@@ -43,7 +44,6 @@ static void assert_same_timeline(const struct way *x, const struct way *y)
 /* ---- closed forms ---- */
 
 static const int64_t costs[][2] = {{1, 1}, {1, 2}, {3, 2}, {10, 20}, {0, 1}};
-#define N_COSTS (int)(sizeof(costs) / sizeof(costs[0]))
 
 START_TEST(recomputing_1f1b_takes_two_forwards_and_a_backward_per_microbatch)
 {
@@ -393,7 +393,7 @@ START_TEST(a_text_names_the_stages_that_recompute)
 		     {"4,1,4", "01001"}};
 	struct orr_pipeline *p = make_chain(5, 1, 1);
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (int i = 0; i < N_OF(cases); i++) {
 		set_recompute(p, cases[i].text);
 		for (int s = 0; s < 5; s++)
 			ck_assert_msg(p->stages[s].recompute == (cases[i].stages[s] == '1'),
@@ -405,30 +405,21 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("recompute");
-	TCase *tcase = tcase_create("recompute");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(recomputing_1f1b_takes_two_forwards_and_a_backward_per_microbatch,
+		     N_OF(costs)),
+		ONCE(recomputing_1f1b_on_towers_peaks_by_depth),
+		ONCE(gpipe_keeps_one_whole_stash_and_inputs),
+		EACH(every_schedule_recomputes_on_request, count_schedules()),
+		ONCE(a_schedule_that_asks_is_the_option_on_all_stages),
+		ONCE(bytes_grow_when_b_starts_and_stay_until_w_ends),
+		ONCE(an_input_larger_than_the_stash_stays_while_f_runs_again),
+		ONCE(an_input_moves_to_b_and_a_whole_stash_to_w),
+		ONCE(one_stage_recomputes_and_its_neighbour_does_not),
+		ONCE(a_stages_input_is_its_edges_and_its_data),
+		EACH(a_text_that_names_no_stages_is_refused, N_OF(bad_texts)),
+		ONCE(a_text_names_the_stages_that_recompute),
+	};
 
-	tcase_add_loop_test(tcase,
-			    recomputing_1f1b_takes_two_forwards_and_a_backward_per_microbatch, 0,
-			    N_COSTS);
-	tcase_add_test(tcase, recomputing_1f1b_on_towers_peaks_by_depth);
-	tcase_add_test(tcase, gpipe_keeps_one_whole_stash_and_inputs);
-	tcase_add_loop_test(tcase, every_schedule_recomputes_on_request, 0, count_schedules());
-	tcase_add_test(tcase, a_schedule_that_asks_is_the_option_on_all_stages);
-	tcase_add_test(tcase, bytes_grow_when_b_starts_and_stay_until_w_ends);
-	tcase_add_test(tcase, an_input_larger_than_the_stash_stays_while_f_runs_again);
-	tcase_add_test(tcase, an_input_moves_to_b_and_a_whole_stash_to_w);
-	tcase_add_test(tcase, one_stage_recomputes_and_its_neighbour_does_not);
-	tcase_add_test(tcase, a_stages_input_is_its_edges_and_its_data);
-	tcase_add_loop_test(tcase, a_text_that_names_no_stages_is_refused, 0,
-			    (int)(sizeof(bad_texts) / sizeof(bad_texts[0])));
-	tcase_add_test(tcase, a_text_names_the_stages_that_recompute);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("recompute", tests, N_OF(tests));
 }

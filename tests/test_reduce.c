@@ -9,6 +9,7 @@
 #include "orrery/pipeline.h"
 #include "training.h"
 #include "runtime/run/engine.h"
+#include "suite.h"
 
 /* ---- which stages ---- */
 
@@ -26,7 +27,7 @@ START_TEST(replicas_on_devices_of_their_own_take_part)
 	int devices[4];
 
 	training_init(&t, "ddp", 4, 8);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (int i = 0; i < N_OF(cases); i++)
 		for (int s = 0; s < t.pipeline->n_stages; s++) {
 			int n = orr_reduce_devices(t.jobs, s, cases[i].device_of, false, devices);
 
@@ -100,11 +101,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("reduce");
-	TCase *tcase = tcase_create("reduce");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
-
+	const struct suite_test tests[] = {
+		ONCE(replicas_on_devices_of_their_own_take_part),
+		ONCE(an_owner_alone_has_nobody_to_add_up_with),
+		ONCE(the_way_through_a_group_of_one_changes_no_bit),
+	};
 #ifdef ON_DEVICES
 	char why[160];
 
@@ -114,13 +115,5 @@ int main(void)
 	}
 #endif
 
-	tcase_set_timeout(tcase, 120);
-	suite_add_tcase(suite, tcase);
-	tcase_add_test(tcase, replicas_on_devices_of_their_own_take_part);
-	tcase_add_test(tcase, an_owner_alone_has_nobody_to_add_up_with);
-	tcase_add_test(tcase, the_way_through_a_group_of_one_changes_no_bit);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? 1 : 0;
+	return suite_run("reduce", tests, N_OF(tests));
 }

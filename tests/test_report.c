@@ -9,6 +9,7 @@
 #include "orrery/partition.h"
 #include "pipelines.h"
 #include "orrery/report.h"
+#include "suite.h"
 
 static const char *write_report(struct page *page, const struct way *way)
 {
@@ -298,22 +299,14 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("report");
-	TCase *tcase = tcase_create("report");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(a_report_is_as_it_was_looked_at, 3),
+		ONCE(columns_of_zeros_are_left_out),
+		ONCE(json_has_exactly_the_keys_of_the_design),
+		EACH(stages_are_listed_with_what_is_in_them, N_OF(listed)),
+		ONCE(json_of_a_figure_that_does_not_exist_is_null),
+		ONCE(a_full_disk_is_said),
+	};
 
-	tcase_add_loop_test(tcase, a_report_is_as_it_was_looked_at, 0, 3);
-	tcase_add_test(tcase, columns_of_zeros_are_left_out);
-	tcase_add_test(tcase, json_has_exactly_the_keys_of_the_design);
-	tcase_add_loop_test(tcase, stages_are_listed_with_what_is_in_them, 0,
-			    (int)(sizeof(listed) / sizeof(listed[0])));
-	tcase_add_test(tcase, json_of_a_figure_that_does_not_exist_is_null);
-	tcase_add_test(tcase, a_full_disk_is_said);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("report", tests, N_OF(tests));
 }

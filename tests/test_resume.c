@@ -18,6 +18,7 @@
 #include "orrery/choice.h"
 #include "orrery/run.h"
 #include "orrery/state.h"
+#include "suite.h"
 
 #define N_ROWS 60
 #define N_COLUMNS 13
@@ -313,7 +314,7 @@ START_TEST(tensors_are_named_after_operators)
 	ck_assert_msg(!orr_run_save(t.run, folder, 1, &err), "%s", err.msg);
 	training_fini(&t);
 	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+	for (int i = 0; i < N_OF(shapes); i++) {
 		struct orr_named_tensor tensor = shapes[i];
 		double sum = 0;
 
@@ -389,23 +390,15 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("resume");
-	TCase *tcase = tcase_create("runs");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(every_schedule_goes_on_where_1f1b_stopped),
+		ONCE(workers_and_cut_may_change),
+		EACH(replicas_go_on_to_the_bit, 4),
+		EACH(every_optimizer_goes_on_to_the_bit, ORR_N_OPTIMIZERS),
+		ONCE(tensors_are_named_after_operators),
+		EACH(another_training_is_refused, 6),
+		ONCE(a_checkpoint_that_cannot_be_written_stops_nothing),
+	};
 
-	tcase_set_timeout(tcase, 200);
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, every_schedule_goes_on_where_1f1b_stopped);
-	tcase_add_test(tcase, workers_and_cut_may_change);
-	tcase_add_loop_test(tcase, replicas_go_on_to_the_bit, 0, 4);
-	tcase_add_loop_test(tcase, every_optimizer_goes_on_to_the_bit, 0, ORR_N_OPTIMIZERS);
-	tcase_add_test(tcase, tensors_are_named_after_operators);
-	tcase_add_loop_test(tcase, another_training_is_refused, 0, 6);
-	tcase_add_test(tcase, a_checkpoint_that_cannot_be_written_stops_nothing);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_with("resume", tests, N_OF(tests), setup, teardown);
 }

@@ -11,6 +11,7 @@
 #include "reference.h"
 #include "training.h"
 #include "runtime/run/engine.h"
+#include "suite.h"
 
 static void assert_same(const struct training *t, const char *name, const float *parameters,
 			const float *expected)
@@ -40,21 +41,19 @@ static float *one_worker(int n_microbatches)
 
 static const char *const one_owner[] = {"gpipe", "1f1b", "eager-1f1b", "fsdp", "fslpp"};
 static const int workers[] = {1, 2, 5, 16};
-#define N_ONE_OWNER (int)(sizeof(one_owner) / sizeof(one_owner[0]))
-#define N_WORKERS (int)(sizeof(workers) / sizeof(workers[0]))
 
 START_TEST(parameters_are_the_same_under_every_schedule_with_one_owner)
 {
 	float *expected = one_worker(6);
 
-	for (int i = 0; i < N_ONE_OWNER * N_WORKERS; i++) {
+	for (int i = 0; i < N_OF(one_owner) * N_OF(workers); i++) {
 		struct training t;
 		char name[64];
 		float *parameters;
 
-		(void)snprintf(name, sizeof(name), "%s on %d workers", one_owner[i / N_WORKERS],
-			       workers[i % N_WORKERS]);
-		training_init(&t, one_owner[i / N_WORKERS], workers[i % N_WORKERS], 6);
+		(void)snprintf(name, sizeof(name), "%s on %d workers", one_owner[i / N_OF(workers)],
+			       workers[i % N_OF(workers)]);
+		training_init(&t, one_owner[i / N_OF(workers)], workers[i % N_OF(workers)], 6);
 		t.options.keep_bytes = i % 2 ? 0 : t.options.keep_bytes;
 		parameters = training_run(&t, name, NULL);
 		assert_same(&t, name, parameters, expected);
@@ -77,7 +76,7 @@ START_TEST(replicas_agree_wherever_owners_and_split_are_the_same)
 	};
 	float *expected = NULL;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (int i = 0; i < N_OF(cases); i++) {
 		struct training t;
 		float *parameters;
 
@@ -239,7 +238,7 @@ START_TEST(a_schedule_of_ones_own_changes_no_bit)
 	const struct orr_schedule *schedule = &own_schedules[_i];
 	float *expected = one_worker(6);
 
-	for (int i = 0; i < N_WORKERS; i++) {
+	for (int i = 0; i < N_OF(workers); i++) {
 		struct training t = {0};
 		float *parameters;
 
@@ -260,7 +259,7 @@ START_TEST(starpus_own_order_and_policies_change_no_bit)
 	static const char *const policies[] = {"pinned", "eager", "lws"};
 	float *expected = one_worker(6);
 
-	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+	for (int i = 0; i < N_OF(policies); i++) {
 		struct training t;
 		float *parameters;
 
@@ -427,25 +426,17 @@ END_TEST
 /* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(void)
 {
-	Suite *suite = suite_create("run");
-	TCase *tcase = tcase_create("run");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	const struct suite_test tests[] = {
+		ONCE(training_agrees_with_the_textbook),
+		ONCE(parameters_are_the_same_under_every_schedule_with_one_owner),
+		ONCE(replicas_agree_wherever_owners_and_split_are_the_same),
+		EACH(a_schedule_of_ones_own_changes_no_bit, N_OF(own_schedules)),
+		ONCE(starpus_own_order_and_policies_change_no_bit),
+		EACH(weights_kept_in_bf16_change_no_bit, 5),
+		ONCE(parameters_from_elsewhere_are_asked_for_ahead),
+		ONCE(evaluation_agrees_with_the_textbook),
+		ONCE(measuring_gives_every_stage_its_durations),
+	};
 
-	tcase_set_timeout(tcase, 300);
-	suite_add_tcase(suite, tcase);
-	tcase_add_test(tcase, training_agrees_with_the_textbook);
-	tcase_add_test(tcase, parameters_are_the_same_under_every_schedule_with_one_owner);
-	tcase_add_test(tcase, replicas_agree_wherever_owners_and_split_are_the_same);
-	tcase_add_loop_test(tcase, a_schedule_of_ones_own_changes_no_bit, 0,
-			    (int)(sizeof(own_schedules) / sizeof(own_schedules[0])));
-	tcase_add_test(tcase, starpus_own_order_and_policies_change_no_bit);
-	tcase_add_loop_test(tcase, weights_kept_in_bf16_change_no_bit, 0, 5);
-	tcase_add_test(tcase, parameters_from_elsewhere_are_asked_for_ahead);
-	tcase_add_test(tcase, evaluation_agrees_with_the_textbook);
-	tcase_add_test(tcase, measuring_gives_every_stage_its_durations);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? 1 : 0;
+	return suite_run("run", tests, N_OF(tests));
 }

@@ -13,6 +13,7 @@
 #include "orrery/timeline.h"
 #include "training.h"
 #include "runtime/run/engine.h"
+#include "suite.h"
 
 /* ---- order ---- */
 
@@ -274,36 +275,22 @@ START_TEST(a_job_that_never_ends_does_not_hold_the_process)
 }
 END_TEST
 
-static Suite *make_suite(bool stuck)
-{
-	Suite *suite = suite_create(stuck ? "run_stuck" : "run_order");
-	TCase *tcase = tcase_create("run");
-
-	tcase_set_timeout(tcase, 300);
-	suite_add_tcase(suite, tcase);
-	if (stuck) {
-		tcase_add_test(tcase, a_job_that_never_ends_does_not_hold_the_process);
-		return suite;
-	}
-	tcase_add_loop_test(tcase, strict_order_is_the_simulated_one_in_200_steps_of_200, 0, 4);
-	tcase_add_test(tcase, a_step_larger_than_what_starpu_is_given_at_once_runs);
-	tcase_add_test(tcase, a_stage_with_many_edges_and_owners_trains);
-	tcase_add_test(tcase, what_cannot_run_is_refused_in_one_line);
-	tcase_add_test(tcase, a_study_graph_is_not_trained);
-	tcase_add_test(tcase, a_run_that_stops_says_who_waits_for_what);
-	tcase_add_test(tcase, a_kernel_that_does_not_start_ends_the_run_with_its_message);
-	tcase_add_test(tcase, the_report_names_what_a_job_waits_for);
-	return suite;
-}
-
 /* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(int argc, char **argv)
 {
-	SRunner *runner = srunner_create(make_suite(argc > 1 && !strcmp(argv[1], "stuck")));
-	int n_failed;
+	const struct suite_test stuck = ONCE(a_job_that_never_ends_does_not_hold_the_process);
+	const struct suite_test tests[] = {
+		EACH(strict_order_is_the_simulated_one_in_200_steps_of_200, 4),
+		ONCE(a_step_larger_than_what_starpu_is_given_at_once_runs),
+		ONCE(a_stage_with_many_edges_and_owners_trains),
+		ONCE(what_cannot_run_is_refused_in_one_line),
+		ONCE(a_study_graph_is_not_trained),
+		ONCE(a_run_that_stops_says_who_waits_for_what),
+		ONCE(a_kernel_that_does_not_start_ends_the_run_with_its_message),
+		ONCE(the_report_names_what_a_job_waits_for),
+	};
 
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? 1 : 0;
+	if (argc > 1 && !strcmp(argv[1], "stuck"))
+		return suite_run("run_stuck", &stuck, 1);
+	return suite_run("run_order", tests, N_OF(tests));
 }

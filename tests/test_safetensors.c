@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "checkpoint/safetensors.h"
+#include "suite.h"
 
 #define NAME "x.safetensors"
 #define N_TENSORS 3
@@ -141,7 +142,6 @@ static const struct {
 	{"{\"a.bias\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 0,
 	 "has another shape"},
 };
-#define N_WRONG (int)(sizeof(wrong_files) / sizeof(wrong_files[0]))
 
 START_TEST(a_file_of_tensors_that_lies_is_refused)
 {
@@ -210,7 +210,7 @@ START_TEST(what_diverged_is_not_read)
 		!orr_safetensors_write(&folder, NAME, tensors, 3, NULL, &n_bytes, checksum, &err));
 	ck_assert_msg(!orr_safetensors_open(&file, &folder, NAME, checksum, &err), "%s", err.msg);
 	orr_safetensors_close(file);
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (int i = 0; i < N_OF(places); i++) {
 		int fd = openat(folder.fd, NAME, O_RDWR);
 		int64_t at =
 			n_bytes - (int64_t)sizeof(values) + places[i].at * (int64_t)sizeof(float);
@@ -264,21 +264,14 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("safetensors");
-	TCase *tcase = tcase_create("files");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(tensors_are_written_as_the_format_says),
+		ONCE(the_checksum_is_that_of_xxhsum),
+		EACH(a_file_of_tensors_that_lies_is_refused, N_OF(wrong_files)),
+		EACH(what_diverged_is_not_written, 3),
+		EACH(what_diverged_is_not_read, 3),
+		EACH(only_a_plain_file_is_opened, 4),
+	};
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, tensors_are_written_as_the_format_says);
-	tcase_add_test(tcase, the_checksum_is_that_of_xxhsum);
-	tcase_add_loop_test(tcase, a_file_of_tensors_that_lies_is_refused, 0, N_WRONG);
-	tcase_add_loop_test(tcase, what_diverged_is_not_written, 0, 3);
-	tcase_add_loop_test(tcase, what_diverged_is_not_read, 0, 3);
-	tcase_add_loop_test(tcase, only_a_plain_file_is_opened, 0, 4);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run_with("safetensors", tests, N_OF(tests), setup, teardown);
 }

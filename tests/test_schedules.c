@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "pipelines.h"
-
-#define N_OF(array) (sizeof(array) / sizeof(*(array)))
+#include "suite.h"
 
 static int64_t units(int64_t ns)
 {
@@ -87,7 +86,7 @@ START_TEST(bubbles_of_gpipe_are_the_published_percentages)
 		double percent;
 	} rows[] = {{4, 1, 75}, {4, 4, 43}, {4, 16, 16}, {4, 32, 8.6}, {4, 64, 4.5}, {8, 48, 12.7}};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+	for (int i = 0; i < N_OF(rows); i++)
 		for (int k = 0; k < 2; k++) {
 			struct orr_pipeline *p = make_chain(rows[i].p, 1, 1);
 			struct way way;
@@ -469,34 +468,22 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("schedules");
-	TCase *tcase = tcase_create("closed forms");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(a_chain_takes_m_plus_p_less_1_forwards_and_backwards, N_OF(chains)),
+		ONCE(bubbles_of_gpipe_are_the_published_percentages),
+		ONCE(gpipe_holds_512_MB_where_1f1b_holds_128),
+		ONCE(one_f_one_b_of_64_microbatches_trains_30_a_second),
+		ONCE(a_step_of_1f1b_receives_57_3_GB),
+		ONCE(ddp_all_reduces_245_GB_by_a_ring),
+		ONCE(strict_order_of_1f1b_is_the_published_one),
+		EACH(depth_not_length_sets_warm_up_and_memory, N_OF(dags)),
+		ONCE(a_skip_connection_costs_nothing),
+		EACH(table_1_of_rahimi_holds_row_by_row, N_OF(table1)),
+		ONCE(lpp_with_memory_m_takes_s_plus_1),
+		EACH(every_schedule_runs_every_dag_that_it_does_not_refuse, count_schedules()),
+		EACH(the_throughput_bound_holds_on_unequal_towers, count_schedules()),
+		EACH(the_throughput_bound_is_never_beaten, count_schedules()),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_chain_takes_m_plus_p_less_1_forwards_and_backwards, 0,
-			    (int)(sizeof(chains) / sizeof(*chains)));
-	tcase_add_test(tcase, bubbles_of_gpipe_are_the_published_percentages);
-	tcase_add_test(tcase, gpipe_holds_512_MB_where_1f1b_holds_128);
-	tcase_add_test(tcase, one_f_one_b_of_64_microbatches_trains_30_a_second);
-	tcase_add_test(tcase, a_step_of_1f1b_receives_57_3_GB);
-	tcase_add_test(tcase, ddp_all_reduces_245_GB_by_a_ring);
-	tcase_add_test(tcase, strict_order_of_1f1b_is_the_published_one);
-	tcase_add_loop_test(tcase, depth_not_length_sets_warm_up_and_memory, 0,
-			    (int)(sizeof(dags) / sizeof(*dags)));
-	tcase_add_test(tcase, a_skip_connection_costs_nothing);
-	tcase_add_loop_test(tcase, table_1_of_rahimi_holds_row_by_row, 0,
-			    (int)(sizeof(table1) / sizeof(*table1)));
-	tcase_add_test(tcase, lpp_with_memory_m_takes_s_plus_1);
-	tcase_add_loop_test(tcase, every_schedule_runs_every_dag_that_it_does_not_refuse, 0,
-			    count_schedules());
-	tcase_add_loop_test(tcase, the_throughput_bound_holds_on_unequal_towers, 0,
-			    count_schedules());
-	tcase_add_loop_test(tcase, the_throughput_bound_is_never_beaten, 0, count_schedules());
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("schedules", tests, N_OF(tests));
 }

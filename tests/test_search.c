@@ -5,6 +5,7 @@
 
 #include "pipelines.h"
 #include "orrery/search.h"
+#include "suite.h"
 
 /* ---- against the named schedules ---- */
 
@@ -243,7 +244,6 @@ static const struct {
 	{"two towers on 2", "0>2 1>2", 3, 2, 2, ORR_PLACEMENT_STRAIGHT, 3},
 	{"two towers of 2 and 1", "0>1 1>3 2>3", 4, 4, 1, ORR_PLACEMENT_STRAIGHT, 1},
 };
-#define N_SMALL (int)(sizeof(small) / sizeof(*small))
 
 static struct orr_pipeline *make_small(int which)
 {
@@ -516,31 +516,19 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("search");
-	TCase *tcase = tcase_create("search");
-	SRunner *runner;
-	int n_failed;
+	const struct suite_test tests[] = {
+		ONCE(auto_is_never_longer_than_the_schedules_whose_memory_it_has_and_shorter_where_that_can_be),
+		EACH(auto_reaches_the_published_zero_bubble_makespans, N_OF(published)),
+		EACH(the_best_order_of_small_steps_is_found_and_no_bound_is_above_it, N_OF(small)),
+		ONCE(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time),
+		ONCE(the_simulator_needs_the_time_that_the_search_promises),
+		ONCE(progress_tells_every_better_order),
+		ONCE(memory_in_which_nothing_fits_is_refused),
+		ONCE(memory_in_bytes_is_kept),
+		ONCE(memory_of_the_machine_is_kept),
+		ONCE(many_stages_on_a_worker_overlap),
+		ONCE(memory_that_is_no_number_is_refused),
+	};
 
-	tcase_set_timeout(tcase, 300);
-	tcase_add_test(
-		tcase,
-		auto_is_never_longer_than_the_schedules_whose_memory_it_has_and_shorter_where_that_can_be);
-	tcase_add_loop_test(tcase, auto_reaches_the_published_zero_bubble_makespans, 0,
-			    (int)(sizeof(published) / sizeof(*published)));
-	tcase_add_loop_test(tcase, the_best_order_of_small_steps_is_found_and_no_bound_is_above_it,
-			    0, N_SMALL);
-	tcase_add_test(tcase, no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time);
-	tcase_add_test(tcase, the_simulator_needs_the_time_that_the_search_promises);
-	tcase_add_test(tcase, progress_tells_every_better_order);
-	tcase_add_test(tcase, memory_in_which_nothing_fits_is_refused);
-	tcase_add_test(tcase, memory_in_bytes_is_kept);
-	tcase_add_test(tcase, memory_of_the_machine_is_kept);
-	tcase_add_test(tcase, many_stages_on_a_worker_overlap);
-	tcase_add_test(tcase, memory_that_is_no_number_is_refused);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("search", tests, N_OF(tests));
 }

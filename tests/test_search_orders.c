@@ -10,6 +10,7 @@
 #include "orrery/search.h"
 #include "order/smallest.h"
 #include "order/trial.h"
+#include "suite.h"
 
 static uint64_t random_state;
 
@@ -311,24 +312,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("search_orders");
-	TCase *tcase = tcase_create("search_orders");
-	SRunner *runner;
-	int n_failed;
+	const struct suite_test tests[] = {
+		ONCE(an_order_takes_as_long_as_the_simulator_says_where_no_transfer_waits_and_no_longer_elsewhere),
+		ONCE(the_order_that_holds_least_is_found),
+		ONCE(a_search_for_the_least_memory_that_was_cut_short_says_so),
+		EACH(auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_memory,
+		     N_OF(swept)),
+	};
 
-	tcase_set_timeout(tcase, 120);
-	tcase_add_test(
-		tcase,
-		an_order_takes_as_long_as_the_simulator_says_where_no_transfer_waits_and_no_longer_elsewhere);
-	tcase_add_test(tcase, the_order_that_holds_least_is_found);
-	tcase_add_test(tcase, a_search_for_the_least_memory_that_was_cut_short_says_so);
-	tcase_add_loop_test(
-		tcase, auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_memory,
-		0, (int)(sizeof(swept) / sizeof(*swept)));
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("search_orders", tests, N_OF(tests));
 }

@@ -10,6 +10,7 @@
 #include "oracle.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
+#include "suite.h"
 
 #define N_STEPS 1000
 
@@ -188,9 +189,9 @@ static void compare_workers(const struct orr_figures *f, const struct oracle_ans
 			{is->all_reduce_bytes, want->reduced},
 		};
 
-		for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		for (int i = 0; i < N_OF(pairs); i++)
 			ck_assert_msg(pairs[i][0] == pairs[i][1],
-				      "step %d, worker %d, figure %zu: %lld, not %lld", step, w, i,
+				      "step %d, worker %d, figure %d: %lld, not %lld", step, w, i,
 				      (long long)pairs[i][0], (long long)pairs[i][1]);
 	}
 }
@@ -264,16 +265,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("simulator");
-	TCase *tcase = tcase_create("simulator");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(random_steps_are_those_of_another_simulator),
+	};
 
-	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, random_steps_are_those_of_another_simulator);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("simulator", tests, N_OF(tests));
 }

@@ -15,6 +15,7 @@
 #include "orrery/versions.h"
 #include "runtime/run/options.h"
 #include "orrery/state.h"
+#include "suite.h"
 
 #define N_MICROBATCHES 12
 #define SAMPLES 3 /* of a microbatch */
@@ -188,7 +189,6 @@ static const struct stream streams[] = {
 	{"pipedream", training_model, 0, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", training_model, 0, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
 };
-#define N_STREAMS ((int)(sizeof(streams) / sizeof(streams[0])))
 #define N_UPDATES 200
 
 struct record {
@@ -305,16 +305,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("stream");
-	TCase *tcase = tcase_create("runs");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(two_hundred_updates_are_those_of_delayed_training, N_OF(streams)),
+	};
 
-	tcase_set_timeout(tcase, 200);
-	tcase_add_loop_test(tcase, two_hundred_updates_are_those_of_delayed_training, 0, N_STREAMS);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("stream", tests, N_OF(tests));
 }

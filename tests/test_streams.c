@@ -10,8 +10,7 @@
 #include "orrery/stream.h"
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
-
-#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#include "suite.h"
 
 /* ---- refusals ---- */
 
@@ -251,7 +250,7 @@ START_TEST(versions_of_late_backwards_are_those_of_the_definition)
 	int64_t read[N_WALKED];
 	int n_read = 0;
 
-	for (int i = 0; i < N(n_late) * 4; i++) {
+	for (int i = 0; i < N_OF(n_late) * 4; i++) {
 		struct late late = {n_late[i / 4], 1 + i / 2 % 2};
 		struct orr_schedule mine = {.name = "mine",
 					    .compute = late_compute,
@@ -400,23 +399,16 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("streams");
-	TCase *tcase = tcase_create("streams");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(what_it_cannot_serve_is_refused, N_OF(refused)),
+		EACH(a_stream_that_is_none_is_refused, N_OF(wrong)),
+		ONCE(a_stream_of_ones_own_is_served),
+		ONCE(versions_of_late_backwards_are_those_of_the_definition),
+		ONCE(a_stream_that_is_a_round_late_is_steady),
+		ONCE(updates_are_part_of_the_steady_state),
+		ONCE(rings_are_part_of_the_steady_state),
+		ONCE(stages_that_update_at_different_times_are_steady_together),
+	};
 
-	tcase_add_loop_test(tcase, what_it_cannot_serve_is_refused, 0, N(refused));
-	tcase_add_loop_test(tcase, a_stream_that_is_none_is_refused, 0, N(wrong));
-	tcase_add_test(tcase, a_stream_of_ones_own_is_served);
-	tcase_add_test(tcase, versions_of_late_backwards_are_those_of_the_definition);
-	tcase_add_test(tcase, a_stream_that_is_a_round_late_is_steady);
-	tcase_add_test(tcase, updates_are_part_of_the_steady_state);
-	tcase_add_test(tcase, rings_are_part_of_the_steady_state);
-	tcase_add_test(tcase, stages_that_update_at_different_times_are_steady_together);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("streams", tests, N_OF(tests));
 }

@@ -8,6 +8,7 @@
 #include "orrery/diagram.h"
 #include "golden.h"
 #include "pipelines.h"
+#include "suite.h"
 
 static json_t *write_trace(const struct orr_timeline *const *timelines, const char *const *names,
 			   int n)
@@ -290,20 +291,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("trace");
-	TCase *tcase = tcase_create("trace");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(a_trace_has_every_job_and_every_transfer, 5),
+		ONCE(a_memory_counter_peaks_as_reported_and_ends_at_0),
+		ONCE(timelines_are_processes_with_their_names_and_workers),
+		ONCE(times_count_from_the_first_start_to_the_nanosecond),
+		ONCE(a_full_disk_is_said),
+	};
 
-	tcase_add_loop_test(tcase, a_trace_has_every_job_and_every_transfer, 0, 5);
-	tcase_add_test(tcase, a_memory_counter_peaks_as_reported_and_ends_at_0);
-	tcase_add_test(tcase, timelines_are_processes_with_their_names_and_workers);
-	tcase_add_test(tcase, times_count_from_the_first_start_to_the_nanosecond);
-	tcase_add_test(tcase, a_full_disk_is_said);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("trace", tests, N_OF(tests));
 }

@@ -6,6 +6,7 @@
 
 #include "pipelines.h"
 #include "orrery/traffic.h"
+#include "suite.h"
 
 #define N_WORKERS 4
 
@@ -98,7 +99,6 @@ static const struct {
 	{4, 3, "2,1,1,1", {0}, "give 3 numbers"},
 	{4, 2, "2;2", {0}, "give 2 numbers"},
 };
-#define N_BLOCKS (int)(sizeof(blocks) / sizeof(blocks[0]))
 
 START_TEST(workers_are_spread_in_blocks)
 {
@@ -118,18 +118,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("traffic");
-	TCase *tcase = tcase_create("traffic");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(a_worker_a_rank_sends_what_the_figures_count, N_OF(schedules)),
+		ONCE(a_ring_that_does_not_divide),
+		EACH(workers_are_spread_in_blocks, N_OF(blocks)),
+	};
 
-	suite_add_tcase(suite, tcase);
-	tcase_add_loop_test(tcase, a_worker_a_rank_sends_what_the_figures_count, 0,
-			    (int)(sizeof(schedules) / sizeof(schedules[0])));
-	tcase_add_test(tcase, a_ring_that_does_not_divide);
-	tcase_add_loop_test(tcase, workers_are_spread_in_blocks, 0, N_BLOCKS);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run("traffic", tests, N_OF(tests));
 }

@@ -21,6 +21,7 @@
 #include "runtime/devices/compile.h"
 #include "orrery/run.h"
 #include "../src/schedules/one_f_one_b.h"
+#include "suite.h"
 
 #define N_ROWS 60
 #define N_COLUMNS 13
@@ -119,7 +120,6 @@ static const struct orr_schedule own[] = {
 	 .weights = in_turn,
 	 .priority = split_1f1b},
 };
-#define N_OWN (int)(sizeof(own) / sizeof(own[0]))
 
 /* ---- one training ---- */
 
@@ -376,7 +376,7 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 	struct bench t;
 
 	bench_init(&t, models[_i]);
-	for (int i = 0; i < N_OWN; i++)
+	for (int i = 0; i < N_OF(own); i++)
 		for (int k = 0; k < 3; k++) {
 			struct orr_error err = {""};
 
@@ -430,18 +430,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("train-all");
-	TCase *tcase = tcase_create("train-all");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(inputs_take_the_bytes_that_the_pipeline_says, 2),
+		EACH(every_schedule_trains_to_the_same_parameters, 2),
+	};
 
-	tcase_set_timeout(tcase, 600);
-	tcase_add_loop_test(tcase, inputs_take_the_bytes_that_the_pipeline_says, 0, 2);
-	tcase_add_loop_test(tcase, every_schedule_trains_to_the_same_parameters, 0, 2);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("train-all", tests, N_OF(tests));
 }

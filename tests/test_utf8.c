@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "suite.h"
 
 static const struct {
 	const char *text;
@@ -24,7 +25,6 @@ static const struct {
 	{"\xe2\x82z", 0, "\xef\xbf\xbd\xef\xbf\xbdz"},
 	{"\x80", 0, "\xef\xbf\xbd"},
 };
-#define N_CASES ((int)(sizeof(cases) / sizeof(*cases)))
 
 START_TEST(characters_are_told_from_other_bytes)
 {
@@ -48,16 +48,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("utf8");
-	TCase *tcase = tcase_create("utf8");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_test tests[] = {
+		EACH(characters_are_told_from_other_bytes, N_OF(cases)),
+		ONCE(nothing_is_read_beyond_what_is_there),
+	};
 
-	suite_add_tcase(suite, tcase);
-	tcase_add_loop_test(tcase, characters_are_told_from_other_bytes, 0, N_CASES);
-	tcase_add_test(tcase, nothing_is_read_beyond_what_is_there);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("utf8", tests, N_OF(tests));
 }

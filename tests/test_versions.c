@@ -8,8 +8,7 @@
 #include "pipelines.h"
 #include "orrery/stream.h"
 #include "orrery/versions.h"
-
-#define N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#include "suite.h"
 
 /* A pipeline as a stream, with its jobs. */
 struct given {
@@ -111,7 +110,7 @@ START_TEST(after_the_start_up_every_worker_alternates)
 	};
 	enum { M = 48 };
 
-	for (int k = 0; k < N(cases); k++) {
+	for (int k = 0; k < N_OF(cases); k++) {
 		struct given g;
 		const struct orr_jobs *jobs;
 
@@ -314,7 +313,7 @@ START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 	} cases[] = {{"2-1", 3, 4},    {"1-2", 3, 4},    {"2-2", 4, 8},   {"3-2-1", 6, 6},
 		     {"4-3-1", 8, 12}, {"1-3-2", 6, 12}, {"2-1-1", 4, 4}, {"4-3-2", 9, 12}};
 
-	for (int k = 0; k < N(cases); k++)
+	for (int k = 0; k < N_OF(cases); k++)
 		for (int sync = 0; sync < 2; sync++)
 			for (int accumulate = 1; accumulate <= 2; accumulate++) {
 				enum { ROUNDS = 8, MOST = 400 };
@@ -511,7 +510,7 @@ START_TEST(replicas_wait_for_each_other)
 {
 	static const double latencies[] = {0, 0.25, 1};
 
-	for (int k = 0; k < N(latencies); k++)
+	for (int k = 0; k < N_OF(latencies); k++)
 		for (int accumulate = 1; accumulate <= 2; accumulate++) {
 			struct orr_pipeline *p = make_pipeline(2, "0>1", 2, 2, 0, 10, 100, 10);
 			struct orr_machine machine = orr_machine_default(3);
@@ -613,35 +612,28 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("versions");
-	TCase *tcase = tcase_create("versions");
-	SRunner *runner;
-	int failed;
+	const struct suite_test tests[] = {
+		ONCE(figure_4_is_the_order_of_every_worker),
+		ONCE(figure_8_is_the_order_of_every_worker),
+		ONCE(after_the_start_up_every_worker_alternates),
+		ONCE(a_wave_has_every_job_once_and_extends_every_dependency),
+		{stashing_reads_t_less_n_plus_1_plus_s, 1, 7},
+		{vertical_sync_reads_t_less_n_plus_1_everywhere, 1, 7},
+		{without_stashing_the_backward_reads_another_version, 1, 7},
+		ONCE(replicas_share_a_version),
+		{two_versions_are_enough_when_updates_are_rare, 1, 7},
+		ONCE(on_a_dag_depth_takes_the_place_of_stages_to_come),
+		ONCE(the_order_of_n_run_one_by_one_holds_what_is_said),
+		EACH(it_goes_on_as_fast_as_the_slowest_stage, N_OF(steady)),
+		ONCE(slack_hides_latency),
+		ONCE(start_up_and_drain_are_paid_once),
+		ONCE(without_a_flush_no_bubble_is_left),
+		ONCE(a_steady_state_that_cannot_be_reached_is_not_found),
+		ONCE(replicas_wait_for_each_other),
+		ONCE(older_versions_count_as_memory),
+		ONCE(a_forward_before_its_update_is_found),
+		ONCE(a_version_is_freed_after_its_last_reader),
+	};
 
-	tcase_add_test(tcase, figure_4_is_the_order_of_every_worker);
-	tcase_add_test(tcase, figure_8_is_the_order_of_every_worker);
-	tcase_add_test(tcase, after_the_start_up_every_worker_alternates);
-	tcase_add_test(tcase, a_wave_has_every_job_once_and_extends_every_dependency);
-	tcase_add_loop_test(tcase, stashing_reads_t_less_n_plus_1_plus_s, 1, 7);
-	tcase_add_loop_test(tcase, vertical_sync_reads_t_less_n_plus_1_everywhere, 1, 7);
-	tcase_add_loop_test(tcase, without_stashing_the_backward_reads_another_version, 1, 7);
-	tcase_add_test(tcase, replicas_share_a_version);
-	tcase_add_loop_test(tcase, two_versions_are_enough_when_updates_are_rare, 1, 7);
-	tcase_add_test(tcase, on_a_dag_depth_takes_the_place_of_stages_to_come);
-	tcase_add_test(tcase, the_order_of_n_run_one_by_one_holds_what_is_said);
-	tcase_add_loop_test(tcase, it_goes_on_as_fast_as_the_slowest_stage, 0, N(steady));
-	tcase_add_test(tcase, slack_hides_latency);
-	tcase_add_test(tcase, start_up_and_drain_are_paid_once);
-	tcase_add_test(tcase, without_a_flush_no_bubble_is_left);
-	tcase_add_test(tcase, a_steady_state_that_cannot_be_reached_is_not_found);
-	tcase_add_test(tcase, replicas_wait_for_each_other);
-	tcase_add_test(tcase, older_versions_count_as_memory);
-	tcase_add_test(tcase, a_forward_before_its_update_is_found);
-	tcase_add_test(tcase, a_version_is_freed_after_its_last_reader);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("versions", tests, N_OF(tests));
 }

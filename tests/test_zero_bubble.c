@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "pipelines.h"
+#include "suite.h"
 
 static int64_t units(int64_t ns)
 {
@@ -208,7 +209,7 @@ START_TEST(depth_sets_the_memory_and_the_bubble_of_towers)
 	struct way way;
 
 	/* 3m + D - 1, as a chain of the 5 stages of the longest path; all 8 in a row take 55 */
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+	for (int i = 0; i < N_OF(rows); i++) {
 		way_init(&way, p, rows[i].schedule, 8, 16);
 		ck_assert_int_eq(units(way.figures->makespan_ns), rows[i].makespan);
 		ck_assert_int_eq(units(way.figures->span_ns), rows[i].span);
@@ -315,7 +316,7 @@ START_TEST(every_rule_of_the_search_shortens_some_step)
 		{"zb-2p", 8, 27, 7, 6, 4, 460, 508},            /* not where there is time */
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+	for (int i = 0; i < N_OF(rows); i++) {
 		struct orr_pipeline *p =
 			make_split_chain(rows[i].n, rows[i].f * ORR_UNIT_NS,
 					 rows[i].b * ORR_UNIT_NS, rows[i].w * ORR_UNIT_NS);
@@ -378,29 +379,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("zero_bubble");
-	TCase *tcase = tcase_create("published");
-	SRunner *runner = srunner_create(suite);
-	int n_measured = (int)(sizeof(measured) / sizeof(*measured)), failed;
+	const struct suite_test tests[] = {
+		EACH(span_bubbles_are_the_published_ones_to_four_decimals, N_OF(measured)),
+		EACH(interleaved_waits_for_2vp_less_2_latencies, N_OF(measured)),
+		EACH(unit_times_give_the_published_makespan_span_and_peak, N_OF(unit_rows)),
+		EACH(worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers, 5),
+		ONCE(orders_of_zb_h1_and_zb_h2_are_the_papers),
+		ONCE(depth_sets_the_memory_and_the_bubble_of_towers),
+		EACH(searched_orders_keep_their_limit_and_beat_the_closed_forms, 5),
+		ONCE(every_rule_of_the_search_shortens_some_step),
+		EACH(split_schedules_run_every_dag_with_fewer_and_more_workers, 5),
+		EACH(twice_the_whole_stashes_reach_what_the_last_worker_allows, N_OF(measured)),
+	};
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, span_bubbles_are_the_published_ones_to_four_decimals, 0,
-			    n_measured);
-	tcase_add_loop_test(tcase, interleaved_waits_for_2vp_less_2_latencies, 0, n_measured);
-	tcase_add_loop_test(tcase, unit_times_give_the_published_makespan_span_and_peak, 0,
-			    (int)(sizeof(unit_rows) / sizeof(*unit_rows)));
-	tcase_add_loop_test(tcase, worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers, 0, 5);
-	tcase_add_test(tcase, orders_of_zb_h1_and_zb_h2_are_the_papers);
-	tcase_add_test(tcase, depth_sets_the_memory_and_the_bubble_of_towers);
-	tcase_add_loop_test(tcase, searched_orders_keep_their_limit_and_beat_the_closed_forms, 0,
-			    5);
-	tcase_add_test(tcase, every_rule_of_the_search_shortens_some_step);
-	tcase_add_loop_test(tcase, split_schedules_run_every_dag_with_fewer_and_more_workers, 0, 5);
-	tcase_add_loop_test(tcase, twice_the_whole_stashes_reach_what_the_last_worker_allows, 0,
-			    n_measured);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("zero_bubble", tests, N_OF(tests));
 }

@@ -1,0 +1,27 @@
+#include "suite.h"
+
+#include <stddef.h>
+
+int suite_run_with(const char *name, const struct suite_test *tests, int n_tests,
+		   void (*setup)(void), void (*teardown)(void))
+{
+	Suite *suite = suite_create(name);
+	TCase *tcase = tcase_create(name);
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	suite_add_tcase(suite, tcase);
+	tcase_set_timeout(tcase, 300);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	for (int i = 0; i < n_tests; i++)
+		tcase_add_loop_test(tcase, tests[i].test, tests[i].first, tests[i].end);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? 1 : 0;
+}
+
+int suite_run(const char *name, const struct suite_test *tests, int n_tests)
+{
+	return suite_run_with(name, tests, n_tests, NULL, NULL);
+}

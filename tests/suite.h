@@ -1,0 +1,33 @@
+#ifndef ORR_TESTS_SUITE_H
+#define ORR_TESTS_SUITE_H
+/*
+ * A test program of Check is a table of tests and a call of suite_run(). Each test has 300 s, times
+ * CK_TIMEOUT_MULTIPLIER; CK_FORK=no runs all of them in one process, without a limit.
+ */
+#include <check.h>
+
+#define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* A test is run with _i from first to below end. */
+struct suite_test {
+	const TTest *test;
+	int first, end;
+};
+
+#define ONCE(test) \
+	{ \
+		test, 0, 1 \
+	}
+#define EACH(test, n) \
+	{ \
+		test, 0, n \
+	}
+
+/* Run the tests of the table. Returns 0 where all pass, else 1: the value of main. */
+int suite_run(const char *name, const struct suite_test *tests, int n_tests);
+
+/* The same with setup before and teardown after every test, in its process. */
+int suite_run_with(const char *name, const struct suite_test *tests, int n_tests,
+		   void (*setup)(void), void (*teardown)(void));
+
+#endif
