@@ -12,7 +12,6 @@ int cmd_compare(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_train(int argc, char **argv);
-int cmd_curves(int argc, char **argv);
 
 /* The exit code of a failure, or 0. */
 int command_status(int code);

@@ -23,7 +23,6 @@ static const struct {
 	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs",
 	 false},
 	{"train", cmd_train, "train a model under a schedule, as StarPU tasks", true},
-	{"curves", cmd_curves, "the losses of several trainings, side by side", false},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(*commands))
 

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "orrery/curves.h"
 #include "orrery/run.h"
 #include "orrery/state.h"
 #include "orrery/timeline.h"
@@ -36,7 +35,8 @@ int progress_write(struct progress *p, const char *path, struct orr_error *err)
 		return 0;
 	if (output_open(&p->losses, path, err)) /* it could be, before */
 		return ORR_E_IO;
-	return orr_curve_begin(p->losses.file, err);
+	p->losses_failed = fputs("step,samples,loss\n", p->losses.file) < 0;
+	return 0;
 }
 
 static void draw_bar(int64_t done, int64_t all)
@@ -73,7 +73,8 @@ void progress_visit(void *progress, const struct orr_step *step)
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
 		keep(p, step);
 	if (p->losses.file && !step->skipped &&
-	    orr_curve_write(p->losses.file, step->step + 1, step->samples, step->loss, NULL))
+	    fprintf(p->losses.file, "%lld,%lld,%.9g\n", (long long)step->step + 1,
+		    (long long)step->samples, step->loss) < 0)
 		p->losses_failed = true;
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
 	if (!step->skipped)

@@ -32,8 +32,8 @@ struct progress {
 /* n_steps: from the start of training. */
 int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps,
 		  struct orr_error *err);
-/* Every step's loss goes to that file as well (drawing/curves.h), but not that of a step which was
- * left out; NULL is fine. */
+/* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
+ * of training and this step included, and the loss. Skipped steps have no row. NULL: no file. */
 int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
 /* Fails where the losses could not be written. */

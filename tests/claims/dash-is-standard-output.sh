@@ -7,7 +7,6 @@ same() { # FILE ARGUMENTS...: with FILE for - they write FILE
 	cmp out "$file"
 	[ ! -e ./- ]
 }
-printf 'step,samples,loss\n1,96,2.5\n2,192,2.25\n' >losses.csv
 same a.svg simulate chain:4 --svg
 cmp report report.expected
 same a.csv simulate chain:4 --csv
@@ -15,7 +14,6 @@ same a.json simulate chain:4 --trace
 same b.svg compare chain:4 --svg
 same c.json plan chain:4 -w 2 -o
 cmp report report.expected
-same d.svg curves losses.csv --svg
 "$orrery" simulate chain:4 --csv /dev/stdout --svg a.svg 2>/dev/null | cmp - a.csv
 
 for both in '--svg - --csv -' '--svg - --trace /dev/stdout' '--csv - --json'; do

@@ -41,7 +41,6 @@ refused 'would overwrite' simulate in.dot -s s.csv --svg s.csv
 refused 'would overwrite' simulate plan.json --svg plan.json
 refused 'would overwrite' simulate plan.json --svg study.dot
 refused 'would overwrite' plan study.dot -w 2 -o study.dot
-refused 'would overwrite' curves losses.csv --svg losses.csv
 refused 'would overwrite' profile in.dot -o in.dot
 refused 'are the same file' simulate chain:2 --svg x --csv ./x
 refused 'are the same file' simulate chain:2 --csv here/x --trace x
