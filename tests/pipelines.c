@@ -66,15 +66,13 @@ void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 	ck_assert_msg(!orr_pipeline_set_step(p, machine->n_workers, n_microbatches, &err), "%s",
 		      err.msg);
 	ck_assert_msg(!orr_choice_init(&way->choice, schedule, &err), "%s", err.msg);
-	ck_assert_msg(!orr_jobs_create(&way->jobs, p, &way->choice.schedule, &err), "%s: %s",
-		      schedule, err.msg);
-	ck_assert_msg(!orr_simulate(&way->timeline, way->jobs, machine, &err), "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(way->timeline, &err), "%s: %s", schedule, err.msg);
-	ck_assert_msg(!orr_figures_create(&way->figures, way->timeline, &err), "%s", err.msg);
-	ck_assert_msg(way->figures->lower_bound_ns <= way->figures->makespan_ns,
+	ck_assert_msg(!orr_try_init(&way->tried, p, &way->choice.schedule, NULL, &err) &&
+			      !orr_try_run(&way->tried, machine, &err),
+		      "%s: %s", schedule, err.msg);
+	ck_assert_msg(way->tried.figures->lower_bound_ns <= way->tried.figures->makespan_ns,
 		      "%s: the lower bound %lld is above the makespan %lld", schedule,
-		      (long long)way->figures->lower_bound_ns,
-		      (long long)way->figures->makespan_ns);
+		      (long long)way->tried.figures->lower_bound_ns,
+		      (long long)way->tried.figures->makespan_ns);
 }
 
 void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers,
@@ -127,15 +125,13 @@ int count_schedules(void)
 
 void way_fini(struct way *way)
 {
-	orr_figures_destroy(way->figures);
-	orr_timeline_destroy(way->timeline);
-	orr_jobs_destroy(way->jobs);
+	orr_try_fini(&way->tried);
 	orr_choice_fini(&way->choice);
 }
 
 void way_order(const struct way *way, int w, char *text, size_t size)
 {
-	const struct orr_jobs *jobs = way->jobs;
+	const struct orr_jobs *jobs = way->tried.jobs;
 	int n = jobs->first[w + 1] - jobs->first[w];
 	size_t used = 0;
 	int64_t after = -1;
@@ -147,13 +143,13 @@ void way_order(const struct way *way, int w, char *text, size_t size)
 		for (int k = jobs->first[w]; k < jobs->first[w + 1]; k++) {
 			int j = jobs->by_worker[k];
 
-			if (way->timeline->start_ns[j] > after &&
-			    (next < 0 ||
-			     way->timeline->start_ns[j] < way->timeline->start_ns[next]))
+			if (way->tried.timeline->start_ns[j] > after &&
+			    (next < 0 || way->tried.timeline->start_ns[j] <
+						 way->tried.timeline->start_ns[next]))
 				next = j;
 		}
 		ck_assert_int_ge(next, 0);
-		after = way->timeline->start_ns[next];
+		after = way->tried.timeline->start_ns[next];
 		struct orr_job job = orr_jobs_at(jobs, next);
 		used += (size_t)snprintf(text + used, size - used, "%s%d%c%d", i ? " " : "", job.s,
 					 orr_pass_letter(job.d), job.b);

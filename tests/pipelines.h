@@ -10,6 +10,7 @@
 #include "orrery/choice.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
+#include "orrery/try.h"
 
 /* Equal stages over a list of edges "0>1 1>2"; costs in units; every edge carries bytes. */
 struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward,
@@ -20,12 +21,10 @@ struct orr_pipeline *make_chain(int n_stages, int64_t forward, int64_t backward)
 /* Towers of the given lengths (ends with 0), joined by a trunk. */
 struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, int64_t backward);
 
-/* A pipeline on its way: schedule text, jobs, timeline (checked), figures. */
+/* A schedule as text, and the try of it. */
 struct way {
 	struct orr_choice choice;
-	struct orr_jobs *jobs;
-	struct orr_timeline *timeline;
-	struct orr_figures *figures;
+	struct orr_try tried;
 };
 void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int n_workers,
 	      int n_microbatches);

@@ -83,11 +83,11 @@ START_TEST(more_microbatches_leave_less_unused)
 	advised(plan, "4 microbatches are few for a depth of 2: filling and draining leave about "
 		      "20% of the time unused; "
 		      "-m 8 leaves 11%");
-	ck_assert_double_eq_tol(plan->figures->bubble, 0.20, 0.005);
+	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.20, 0.005);
 	orr_plan_destroy(plan);
 	o.n_microbatches = 8;
 	plan = make(g, "2", NULL, o);
-	ck_assert_double_eq_tol(plan->figures->bubble, 0.11, 0.005);
+	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.11, 0.005);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -101,11 +101,11 @@ START_TEST(replicas_want_a_multiple)
 
 	advised(plan, "stage 0's 3 replicas share 4 microbatches unevenly: 33% of their time is "
 		      "unused; give a multiple, -m 6");
-	ck_assert_double_eq_tol(plan->figures->bubble, 0.33, 0.005);
+	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.33, 0.005);
 	orr_plan_destroy(plan);
 	o.n_microbatches = 6;
 	plan = make(g, "3", NULL, o);
-	ck_assert_double_eq_tol(plan->figures->bubble, 0, 1e-9);
+	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0, 1e-9);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -152,12 +152,12 @@ START_TEST(pieces_balance_what_neighbours_cannot)
 	ck_assert(plan->in_pieces && plan->proven && plan->pieces.fits && plan->dag.fits);
 	ck_assert_double_eq_tol(plan->slowest_s / (plan->one_worker_s / 4), 1.00, 1e-9);
 	for (int w = 0; w < 4; w++) /* as the simulator counts it */
-		ck_assert_int_eq(plan->figures->worker[w].busy_ns, 16 * 30 * ORR_UNIT_NS);
-	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
-	ck_assert_int_lt(plan->figures->makespan_ns, plan->dag.makespan_ns);
+		ck_assert_int_eq(plan->tried.figures->worker[w].busy_ns, 16 * 30 * ORR_UNIT_NS);
+	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
+	ck_assert_int_lt(plan->tried.figures->makespan_ns, plan->dag.makespan_ns);
 	/* and a search goes on from there */
 	ck_assert_msg(!orr_plan_search(plan, 0, &err), "%s", err.msg);
-	ck_assert_int_le(plan->figures->makespan_ns, plan->searched_from_ns);
+	ck_assert_int_le(plan->tried.figures->makespan_ns, plan->searched_from_ns);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -236,8 +236,8 @@ START_TEST(a_full_worker_is_told_what_fills_it)
 
 	advised(plan,
 		"worker 0 uses 93% of --memory, 77% of it stashes: simulate with --recompute all");
-	ck_assert_int_eq(plan->figures->worker[0].memory_bytes, 260);
-	ck_assert_int_eq(plan->figures->worker[0].peak_stash_bytes, 200);
+	ck_assert_int_eq(plan->tried.figures->worker[0].memory_bytes, 260);
+	ck_assert_int_eq(plan->tried.figures->worker[0].peak_stash_bytes, 200);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -254,11 +254,11 @@ START_TEST(memory_that_keeps_workers_waiting_is_told)
 	advised(plan, "--memory holds fewer microbatches than keep all workers busy: they do "
 		      "nothing 50% of the time; "
 		      "for the same stages --memory 260B is enough");
-	ck_assert_double_eq_tol(plan->figures->bubble, 0.50, 1e-9);
+	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.50, 1e-9);
 	orr_plan_destroy(plan);
 	o.memory_bytes = 260;
 	plan = make(g, "2", NULL, o);
-	ck_assert_double_eq_tol(plan->figures->bubble, 0.11, 0.005);
+	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.11, 0.005);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }

@@ -176,21 +176,22 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 					.lay_out = random_lay_out};
 	struct orr_machine machine = orr_machine_default(p->n_workers);
 	struct orr_error err = {""};
-	struct way way = {.jobs = NULL};
+	struct way way = {.tried = {NULL}};
 
 	random_block = block;
-	FAIL_IF(orr_jobs_create(&way.jobs, p, &schedule, &err), err); /* refuses what deadlocks */
-	FAIL_IF(orr_simulate(&way.timeline, way.jobs, &machine, &err), err);
-	FAIL_IF(orr_timeline_check(way.timeline, &err), err);
-	FAIL_IF(orr_figures_create(&way.figures, way.timeline, &err), err);
+	FAIL_IF(orr_jobs_create(&way.tried.jobs, p, &schedule, &err),
+		err); /* refuses what deadlocks */
+	FAIL_IF(orr_simulate(&way.tried.timeline, way.tried.jobs, &machine, &err), err);
+	FAIL_IF(orr_timeline_check(way.tried.timeline, &err), err);
+	FAIL_IF(orr_figures_create(&way.tried.figures, way.tried.timeline, &err), err);
 	for (int w = 0; w < p->n_workers; w++)
-		ck_assert_msg(way.figures->worker[w].peak_stash <= orr_block_peak(block, w),
+		ck_assert_msg(way.tried.figures->worker[w].peak_stash <= orr_block_peak(block, w),
 			      "block %d: %d stashes on worker %d, by equation 1 %lld", _i,
-			      way.figures->worker[w].peak_stash, w,
+			      way.tried.figures->worker[w].peak_stash, w,
 			      (long long)orr_block_peak(block, w));
-	orr_figures_destroy(way.figures);
-	orr_timeline_destroy(way.timeline);
-	orr_jobs_destroy(way.jobs);
+	orr_figures_destroy(way.tried.figures);
+	orr_timeline_destroy(way.tried.timeline);
+	orr_jobs_destroy(way.tried.jobs);
 	orr_block_destroy(block);
 	orr_pipeline_destroy(p);
 }

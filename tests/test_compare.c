@@ -64,13 +64,14 @@ START_TEST(every_schedule_has_a_row_or_a_reason)
 			continue;
 		}
 		way_init(&way, p, x->schedule, cases[_i].n_workers, cases[_i].n_microbatches);
-		ck_assert_int_eq(way.figures->makespan_ns, x->makespan_ns);
-		ck_assert_int_eq(way.figures->lower_bound_ns, x->lower_bound_ns);
-		ck_assert(way.figures->bubble == x->bubble &&
-			  way.figures->span_bubble == x->span_bubble);
+		ck_assert_int_eq(way.tried.figures->makespan_ns, x->makespan_ns);
+		ck_assert_int_eq(way.tried.figures->lower_bound_ns, x->lower_bound_ns);
+		ck_assert(way.tried.figures->bubble == x->bubble &&
+			  way.tried.figures->span_bubble == x->span_bubble);
 		for (int w = 0; w < cases[_i].n_workers; w++) {
-			ck_assert_int_le(way.figures->worker[w].peak_stash, x->peak_stash);
-			ck_assert_int_le(way.figures->worker[w].memory_bytes, x->memory_bytes);
+			ck_assert_int_le(way.tried.figures->worker[w].peak_stash, x->peak_stash);
+			ck_assert_int_le(way.tried.figures->worker[w].memory_bytes,
+					 x->memory_bytes);
 		}
 		ck_assert(!cases[_i].memory_bytes || x->memory_bytes <= cases[_i].memory_bytes);
 		way_fini(&way);
@@ -277,7 +278,7 @@ START_TEST(what_was_not_tested_is_listed)
 	machine.memory_bytes = untested[_i].memory;
 	machine.bandwidth_bytes_per_s = untested[_i].bandwidth;
 	ck_assert_str_eq(orr_untested_print(text, sizeof(text), list,
-					    orr_untested_find(list, way.jobs, &machine)),
+					    orr_untested_find(list, way.tried.jobs, &machine)),
 			 untested[_i].line);
 	way_fini(&way);
 	orr_pipeline_destroy(p);

@@ -109,11 +109,11 @@ START_TEST(drawings_are_as_they_were_looked_at)
 	struct page page;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	golden_check("1f1b.txt", write_text(&page, way.timeline, 100, false));
+	golden_check("1f1b.txt", write_text(&page, way.tried.timeline, 100, false));
 	page_close(&page);
-	golden_check("1f1b.ansi", write_text(&page, way.timeline, 100, true));
+	golden_check("1f1b.ansi", write_text(&page, way.tried.timeline, 100, true));
 	page_close(&page);
-	golden_check("1f1b.svg", write_svg(&page, way.timeline));
+	golden_check("1f1b.svg", write_svg(&page, way.tried.timeline));
 	page_close(&page);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -167,7 +167,7 @@ START_TEST(no_line_is_wider_than_asked_and_every_worker_has_one)
 	for (int i = 0; i < N_OF(widths); i++)
 		for (int colour = 0; colour < 2; colour++) {
 			struct page page;
-			const char *text = write_text(&page, way.timeline, widths[i], colour);
+			const char *text = write_text(&page, way.tried.timeline, widths[i], colour);
 			int n_rows, n = longest(text, &n_rows);
 
 			ck_assert_msg(n <= widths[i], "%s: %d columns where %d were asked for",
@@ -193,15 +193,15 @@ START_TEST(a_cell_stands_where_its_job_runs)
 	int n_busy = 0;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	text = write_text(&page, way.timeline, 100, false);
+	text = write_text(&page, way.tried.timeline, 100, false);
 	for (int w = 0; w < 4; w++) {
 		const char *row = text + 4;
 
-		for (int j = 0; j < way.jobs->n_jobs; j++) {
-			struct orr_job job = orr_jobs_at(way.jobs, j);
-			int from = (int)(way.timeline->start_ns[j] / ORR_UNIT_NS) * 2;
+		for (int j = 0; j < way.tried.jobs->n_jobs; j++) {
+			struct orr_job job = orr_jobs_at(way.tried.jobs, j);
+			int from = (int)(way.tried.timeline->start_ns[j] / ORR_UNIT_NS) * 2;
 
-			if (way.jobs->compute[j] != w)
+			if (way.tried.jobs->compute[j] != w)
 				continue;
 			ck_assert_int_eq(row[from], '0' + job.b);
 			ck_assert_int_eq(row[from + 1], job.d == ORR_PASS_F ? '-' : '=');
@@ -230,8 +230,9 @@ START_TEST(too_few_columns_are_refused)
 	way_init(&way, p, "1f1b", 1, 1);
 	page_open(&page);
 	for (int i = 0; i < N_OF(widths); i++) {
-		ck_assert_int_eq(orr_diagram_text(page.file, way.timeline, widths[i], false, &err),
-				 ORR_E_INPUT);
+		ck_assert_int_eq(
+			orr_diagram_text(page.file, way.tried.timeline, widths[i], false, &err),
+			ORR_E_INPUT);
 		snprintf(wanted, sizeof(wanted), "diagram: %d columns; it takes 40 to 10000",
 			 widths[i]);
 		ck_assert_str_eq(err.msg, wanted);
@@ -291,7 +292,7 @@ START_TEST(svg_is_well_formed_and_not_too_large)
 	const char *text;
 
 	way_init(&way, p, cases[_i].schedule, cases[_i].workers, cases[_i].m);
-	text = write_svg(&page, way.timeline);
+	text = write_svg(&page, way.tried.timeline);
 	check_well_formed(cases[_i].name, text);
 	ck_assert_msg(!strstr(text, "nan") && !strstr(text, "inf"), "%s", cases[_i].name);
 	ck_assert_msg(page.size < 1500000, "%s: %zu bytes", cases[_i].name, page.size);
@@ -325,15 +326,15 @@ START_TEST(svg_has_a_cell_a_job)
 	int n_cells = 0;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	for (const char *at = write_svg(&page, way.timeline); (at = strstr(at, "<path fill=\"#"));
-	     at++) {
+	for (const char *at = write_svg(&page, way.tried.timeline);
+	     (at = strstr(at, "<path fill=\"#")); at++) {
 		const char *end = strchr(at, '>');
 
 		if (strstr(at, " stroke=") && strstr(at, " stroke=") < end)
 			for (const char *m = at; m < end; m++)
 				n_cells += *m == 'M';
 	}
-	ck_assert_int_eq(n_cells, way.jobs->n_jobs);
+	ck_assert_int_eq(n_cells, way.tried.jobs->n_jobs);
 	page_close(&page);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -360,11 +361,11 @@ START_TEST(svg_has_a_title_a_job)
 		      "%s", err.msg);
 	ck_assert_msg(!orr_partition(&p, g, &machine, 0, 1, &err), "%s", err.msg);
 	way_init(&way, p, "1f1b", 2, 2);
-	text = write_svg(&page, way.timeline);
+	text = write_svg(&page, way.tried.timeline);
 	check_well_formed("titles", text);
 	for (const char *at = text; (at = strstr(at, "<title>")); at++)
 		n++;
-	ck_assert_int_eq(n, way.jobs->n_jobs + 2);
+	ck_assert_int_eq(n, way.tried.jobs->n_jobs + 2);
 	ck_assert_ptr_nonnull(strstr(text, "<title>0F1, stage 0 (a&lt;&amp;b): 1 to 2 ms</title>"));
 	ck_assert_ptr_nonnull(strstr(text, "<title>1B0, stage 1 (c, d): 3 to 7 ms</title>"));
 	ck_assert_ptr_nonnull(strstr(text, "<title>1U, stage 1 (c, d): 13 to 13.002 ms</title>"));
@@ -386,7 +387,7 @@ START_TEST(a_timeline_that_never_ran_is_drawn_idle)
 	struct page page;
 
 	way_init(&way, p, "1f1b", 2, 3);
-	ck_assert_msg(!orr_timeline_create(&t, way.jobs, &err), "%s", err.msg);
+	ck_assert_msg(!orr_timeline_create(&t, way.tried.jobs, &err), "%s", err.msg);
 	ck_assert_ptr_nonnull(strstr(write_text(&page, t, 80, false), "\nw1  ....."));
 	page_close(&page);
 	orr_timeline_destroy(t);
@@ -404,10 +405,10 @@ START_TEST(updates_are_drawn_after_the_jobs)
 	for (int s = 0; s < 2; s++)
 		p->stages[s].update_ns = 2 * ORR_UNIT_NS;
 	way_init(&way, p, "1f1b", 2, 2);
-	ck_assert_int_eq(way.timeline->n_updates, 2);
-	golden_check("updates.txt", write_text(&page, way.timeline, 80, false));
+	ck_assert_int_eq(way.tried.timeline->n_updates, 2);
+	golden_check("updates.txt", write_text(&page, way.tried.timeline, 80, false));
 	page_close(&page);
-	ck_assert_ptr_nonnull(strstr(write_svg(&page, way.timeline), ">0U</text>"));
+	ck_assert_ptr_nonnull(strstr(write_svg(&page, way.tried.timeline), ">0U</text>"));
 	page_close(&page);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -422,9 +423,9 @@ START_TEST(a_full_disk_is_said)
 	struct way way;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	ck_assert_int_eq(orr_diagram_text(full, way.timeline, 100, false, &err), ORR_E_IO);
+	ck_assert_int_eq(orr_diagram_text(full, way.tried.timeline, 100, false, &err), ORR_E_IO);
 	ck_assert_msg(strstr(err.msg, "diagram: could not be written: ") == err.msg, "%s", err.msg);
-	ck_assert_int_eq(orr_diagram_svg(full, way.timeline, &err), ORR_E_IO);
+	ck_assert_int_eq(orr_diagram_svg(full, way.tried.timeline, &err), ORR_E_IO);
 	fclose(full);
 	way_fini(&way);
 	orr_pipeline_destroy(p);

@@ -33,10 +33,13 @@ static void way_init_table(struct way *way, struct orr_pipeline *p, const struct
 	orr_table_schedule(&way->choice.schedule, table);
 	ck_assert_msg(!orr_pipeline_set_step(p, table->n_workers, table->n_microbatches, &err),
 		      "%s", err.msg);
-	ck_assert_msg(!orr_jobs_create(&way->jobs, p, &way->choice.schedule, &err), "%s", err.msg);
-	ck_assert_msg(!orr_simulate(&way->timeline, way->jobs, &machine, &err), "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(way->timeline, &err), "%s", err.msg);
-	ck_assert_msg(!orr_figures_create(&way->figures, way->timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_jobs_create(&way->tried.jobs, p, &way->choice.schedule, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!orr_simulate(&way->tried.timeline, way->tried.jobs, &machine, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!orr_timeline_check(way->tried.timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_figures_create(&way->tried.figures, way->tried.timeline, &err), "%s",
+		      err.msg);
 }
 
 static struct orr_pipeline *make_split_chain(int n_stages)
@@ -139,8 +142,8 @@ START_TEST(a_file_is_the_schedule_that_it_says)
 		ck_assert_msg(!strcmp(order, good[_i].order[w]), "%s: worker %d: %s", good[_i].what,
 			      w, order);
 	}
-	ck_assert_msg(way.figures->makespan_ns == good[_i].makespan * ORR_UNIT_NS, "%s: %lld",
-		      good[_i].what, (long long)(way.figures->makespan_ns / ORR_UNIT_NS));
+	ck_assert_msg(way.tried.figures->makespan_ns == good[_i].makespan * ORR_UNIT_NS, "%s: %lld",
+		      good[_i].what, (long long)(way.tried.figures->makespan_ns / ORR_UNIT_NS));
 	way_fini(&way);
 	orr_table_destroy(table);
 	orr_pipeline_destroy(p);
@@ -179,9 +182,9 @@ START_TEST(dumps_of_pytorch_are_read_with_what_moves)
 		ck_assert_str_eq(order[0], order[1]);
 		ck_assert_uint_gt(strlen(order[0]), 30);
 	}
-	ck_assert_int_eq(ways[0].figures->makespan_ns, ways[1].figures->makespan_ns);
+	ck_assert_int_eq(ways[0].tried.figures->makespan_ns, ways[1].tried.figures->makespan_ns);
 	for (int k = 0; k < 2; k++) {
-		struct orr_pipeline *p = (struct orr_pipeline *)ways[k].jobs->pipeline;
+		struct orr_pipeline *p = (struct orr_pipeline *)ways[k].tried.jobs->pipeline;
 
 		way_fini(&ways[k]);
 		orr_table_destroy(tables[k]);
@@ -407,7 +410,7 @@ START_TEST(steps_line_up_where_there_are_steps)
 	char *text;
 
 	way_init(&way, p, written[_i].schedule, written[_i].n_workers, written[_i].n_microbatches);
-	text = write_csv(way.timeline);
+	text = write_csv(way.tried.timeline);
 	ck_assert_str_eq(text, written[_i].text);
 	free(text);
 	way_fini(&way);
@@ -468,8 +471,8 @@ static bool go_round(struct orr_pipeline *p, const struct orr_schedule *schedule
 	for (int s = 0; s < p->n_stages; s++) /* which the format has no word for */
 		p->stages[s].recompute = jobs->recompute[s];
 	way_init_table(&way, p, table);
-	check_same(timeline, way.timeline, what);
-	again = write_csv(way.timeline);
+	check_same(timeline, way.tried.timeline, what);
+	again = write_csv(way.tried.timeline);
 	ck_assert_msg(!strcmp(text, again), "%s: written again, it is another file", what);
 	way_fini(&way);
 	for (int s = 0; s < p->n_stages; s++)
@@ -550,7 +553,7 @@ START_TEST(what_a_csv_cannot_say_is_known)
 	struct way way;
 
 	way_init(&way, p, lossy[_i].schedule, lossy[_i].n_workers, 8);
-	orr_losses_find(&losses, way.jobs);
+	orr_losses_find(&losses, way.tried.jobs);
 	for (int i = 0; i < losses.n; i++)
 		(void)sprintf(text + strlen(text), "%s%s", i ? "/" : "", losses.text[i]);
 	ck_assert_str_eq(text, lossy[_i].losses);

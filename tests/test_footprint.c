@@ -25,7 +25,8 @@ static void predict(struct orr_footprint *footprint, const char *schedule, int n
 	p->prefetch = prefetch;
 	way_init(&way, p, schedule, N_RANKS, 8);
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_RANKS, n_ranks, NULL, NULL), 0);
-	ck_assert_int_eq(orr_footprint_predict(footprint, way.timeline, rank_of, n_ranks, NULL), 0);
+	ck_assert_int_eq(
+		orr_footprint_predict(footprint, way.tried.timeline, rank_of, n_ranks, NULL), 0);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -105,12 +106,14 @@ START_TEST(one_microbatch_along_a_chain)
 	struct way way;
 
 	way_init(&way, p, "1f1b", 3, 1);
-	ck_assert_int_eq(orr_footprint_predict(footprint, way.timeline, rank_of[0], 2, NULL), 0);
+	ck_assert_int_eq(orr_footprint_predict(footprint, way.tried.timeline, rank_of[0], 2, NULL),
+			 0);
 	ck_assert_int_eq(footprint[0].passing,
 			 100 + 1); /* what F sends, or the gradient that B reads */
 	ck_assert_int_eq(footprint[1].passing,
 			 200 + 1); /* two stashes, and what F2 reads, or B2 gives */
-	ck_assert_int_eq(orr_footprint_predict(footprint, way.timeline, rank_of[1], 3, NULL), 0);
+	ck_assert_int_eq(orr_footprint_predict(footprint, way.tried.timeline, rank_of[1], 3, NULL),
+			 0);
 	ck_assert_int_eq(footprint[0].passing, 100 + 1);
 	ck_assert_int_eq(footprint[1].passing, 100 + 2);
 	ck_assert_int_eq(footprint[2].passing, 100 + 1);
@@ -130,7 +133,8 @@ START_TEST(recomputed_stashes_are_whole_for_one_microbatch)
 	p->stages[0].input_bytes = 10;
 	p->stages[0].recompute = true;
 	way_init(&way, p, "gpipe", 1, 5);
-	ck_assert_int_eq(orr_footprint_predict(&footprint, way.timeline, rank_of, 1, NULL), 0);
+	ck_assert_int_eq(orr_footprint_predict(&footprint, way.tried.timeline, rank_of, 1, NULL),
+			 0);
 	ck_assert_int_eq(footprint.passing, 5 * 10 + 90);
 	way_fini(&way);
 	orr_pipeline_destroy(p);

@@ -197,12 +197,14 @@ START_TEST(a_transfer_takes_latency_and_bytes_over_bandwidth)
 	machine.latency_ns = ORR_UNIT_NS;
 	machine.bandwidth_bytes_per_s = 5; /* 2 s, then 1 s on its way */
 	way_init_on(&way, p, "gpipe", &machine, 2);
-	ck_assert_int_eq(way.timeline->n_transfers, 4);
-	ck_assert_int_eq(way.timeline->start_ns[orr_jobs_index(way.jobs, 1, 0, ORR_PASS_F)],
-			 4 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.timeline->n_transfers, 4);
+	ck_assert_int_eq(
+		way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, 1, 0, ORR_PASS_F)],
+		4 * ORR_UNIT_NS);
 	/* the second activation waits from 2 to 3 for the link, arrives at 6 */
-	ck_assert_int_eq(way.timeline->start_ns[orr_jobs_index(way.jobs, 1, 1, ORR_PASS_F)],
-			 6 * ORR_UNIT_NS);
+	ck_assert_int_eq(
+		way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, 1, 1, ORR_PASS_F)],
+		6 * ORR_UNIT_NS);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -243,9 +245,9 @@ START_TEST(updates_follow_the_last_gradient_and_count)
 	p->stages[0].update_ns = 3 * ORR_UNIT_NS;
 	p->stages[1].update_ns = ORR_UNIT_NS;
 	way_init(&way, p, "1f1b", 2, 2);
-	ck_assert_int_eq(way.timeline->n_updates, 2);
-	ck_assert_int_eq(way.figures->makespan_ns, (6 + 3) * ORR_UNIT_NS);
-	ck_assert_int_eq(way.figures->worker[0].busy_ns, 7 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.timeline->n_updates, 2);
+	ck_assert_int_eq(way.tried.figures->makespan_ns, (6 + 3) * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.figures->worker[0].busy_ns, 7 * ORR_UNIT_NS);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -266,12 +268,12 @@ START_TEST(the_checker_refuses_a_tampered_timeline)
 
 	way_init(&way, p, "1f1b", 2, 2);
 	if (_i == 0)
-		way.timeline->start_ns[orr_jobs_index(way.jobs, 1, 0, ORR_PASS_F)]--;
+		way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, 1, 0, ORR_PASS_F)]--;
 	else if (_i == 1)
-		way.timeline->start_ns[orr_jobs_index(way.jobs, 0, 1, ORR_PASS_B)] = -1;
+		way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, 0, 1, ORR_PASS_B)] = -1;
 	else
-		way.timeline->start_ns[orr_jobs_index(way.jobs, 0, 1, ORR_PASS_F)]--;
-	ck_assert_int_eq(orr_timeline_check(way.timeline, &err), ORR_E_RUNTIME);
+		way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, 0, 1, ORR_PASS_F)]--;
+	ck_assert_int_eq(orr_timeline_check(way.tried.timeline, &err), ORR_E_RUNTIME);
 	ck_assert_str_eq(err.msg, messages[_i]);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -323,20 +325,21 @@ START_TEST(every_job_has_one_number_and_edges_run_both_ways)
 	struct way way;
 
 	way_init(&way, p, "1f1b", 4, 3);
-	for (int j = 0; j < way.jobs->n_jobs; j++) {
-		struct orr_job job = orr_jobs_at(way.jobs, j);
-		int n = orr_jobs_successors(way.jobs, j, after);
+	for (int j = 0; j < way.tried.jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(way.tried.jobs, j);
+		int n = orr_jobs_successors(way.tried.jobs, j, after);
 
-		ck_assert_int_eq(orr_jobs_index(way.jobs, job.s, job.b, job.d), j);
+		ck_assert_int_eq(orr_jobs_index(way.tried.jobs, job.s, job.b, job.d), j);
 		for (int i = 0; i < n; i++) {
-			int n_before = orr_jobs_predecessors(way.jobs, after[i], before), back = 0;
+			int n_before = orr_jobs_predecessors(way.tried.jobs, after[i], before),
+			    back = 0;
 
 			for (int k = 0; k < n_before; k++)
 				back += before[k] == j;
 			ck_assert_int_eq(back, 1);
 			found++;
 		}
-		found -= orr_jobs_predecessors(way.jobs, j, before);
+		found -= orr_jobs_predecessors(way.tried.jobs, j, before);
 	}
 	ck_assert_int_eq(found, 0);
 	way_fini(&way);

@@ -42,9 +42,9 @@ START_TEST(rings_follow_one_another_and_transfers)
 	machine.bandwidth_bytes_per_s = 5;
 	machine.latency_ns = cases[_i].latency * ORR_UNIT_NS;
 	way_init_on(&way, p, cases[_i].schedule, &machine, cases[_i].n_microbatches);
-	ck_assert_msg(way.figures->makespan_ns == cases[_i].makespan * ORR_UNIT_NS,
+	ck_assert_msg(way.tried.figures->makespan_ns == cases[_i].makespan * ORR_UNIT_NS,
 		      "%s: %g instead of %g", cases[_i].name,
-		      (double)way.figures->makespan_ns / (double)ORR_UNIT_NS,
+		      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS,
 		      (double)cases[_i].makespan);
 	way_fini(&way);
 	orr_pipeline_destroy(p);

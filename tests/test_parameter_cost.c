@@ -114,7 +114,7 @@ START_TEST(figures_count_what_a_worker_keeps)
 
 		p->numerics = costs[i].numerics;
 		way_init(&way, p, kept[_i].schedule, kept[_i].n_workers, 16);
-		f = &way.figures->worker[0];
+		f = &way.tried.figures->worker[0];
 		ck_assert_int_eq(f->parameter_bytes, 4000 * kept[_i].owned);
 		ck_assert_int_eq(f->optimizer_bytes, 1000 * costs[i].optimizer * kept[_i].owned);
 		ck_assert_int_eq(f->rounded_bytes, 1000 * costs[i].rounded * kept[_i].computed);
@@ -153,7 +153,7 @@ START_TEST(a_plan_fits_its_limit_and_not_a_byte_less)
 	o.memory_bytes = 3000 * cost.all + 100;
 	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
 	ck_assert_int_eq(plan->pipeline->n_stages, 2);
-	ck_assert_int_eq(plan->figures->worker[0].memory_bytes, o.memory_bytes);
+	ck_assert_int_eq(plan->tried.figures->worker[0].memory_bytes, o.memory_bytes);
 	orr_plan_destroy(plan);
 	o.memory_bytes--;
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);

@@ -42,7 +42,7 @@ static int64_t makespan_of(struct orr_pipeline *p, const char *schedule, int n_m
 	int64_t makespan;
 
 	way_init(&way, p, schedule, p->n_stages, n_microbatches);
-	makespan = way.figures->makespan_ns;
+	makespan = way.tried.figures->makespan_ns;
 	way_fini(&way);
 	return makespan;
 }
@@ -131,8 +131,8 @@ START_TEST(star_keeps_its_period_and_its_memory)
 	p->units = true;
 	way_init(&way, p, schedule, p->n_stages, 20);
 	for (int s = 0; s < p->n_stages; s++)
-		ck_assert_int_eq(way.figures->worker[s].peak_stash, x->in_flight[s]);
-	ck_assert_int_le(way.figures->makespan_ns,
+		ck_assert_int_eq(way.tried.figures->worker[s].peak_stash, x->in_flight[s]);
+	ck_assert_int_le(way.tried.figures->makespan_ns,
 			 x->backward_ns[0] + 19 * x->period_ns + p->stages[0].backward_ns);
 	way_fini(&way);
 	orr_star_destroy(x);
@@ -196,9 +196,10 @@ START_TEST(only_k_periodic_reaches_its_period) /* theorem 4, k = 2..8 */
 		ck_assert_int_eq(period, 2 * (m + m / j) * ORR_UNIT_NS);
 		way_init(&way, p, schedule, n, m);
 		for (int s = 0; s < n; s++) /* the memory of the theorem: k, k, k - 1, .., 1 */
-			ck_assert_int_le(way.figures->worker[s].peak_stash, s == 0 ? k : k + 1 - s);
+			ck_assert_int_le(way.tried.figures->worker[s].peak_stash,
+					 s == 0 ? k : k + 1 - s);
 		/* of n microbatches in a row, one of j + 1 is left out */
-		ck_assert_int_eq(way.figures->worker[0].peak_stash, n - n / (j + 1));
+		ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, n - n / (j + 1));
 		way_fini(&way);
 		orr_pipeline_destroy(p);
 	}

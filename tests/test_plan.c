@@ -222,7 +222,7 @@ static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers
 	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
 	return plan;
 }
 
@@ -259,7 +259,7 @@ START_TEST(branches_side_by_side_beat_the_chain)
 	ck_assert_int_eq(plan->chain.makespan_ns, cases[_i].chain * ORR_UNIT_NS);
 	ck_assert_int_eq(plan->dag.peak_stash, cases[_i].dag_peak);
 	ck_assert_int_eq(plan->chain.peak_stash, cases[_i].chain_peak);
-	ck_assert_int_eq(plan->figures->makespan_ns, plan->dag.makespan_ns);
+	ck_assert_int_eq(plan->tried.figures->makespan_ns, plan->dag.makespan_ns);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -276,7 +276,7 @@ START_TEST(replicas_share_the_microbatches)
 	ck_assert_double_eq_tol(plan->one_worker_s, 6, 1e-9);
 	/* 6 units on each of three workers for every three microbatches, and what it takes to fill
 	 * and drain */
-	ck_assert_int_le(plan->figures->makespan_ns, 66 * ORR_UNIT_NS);
+	ck_assert_int_le(plan->tried.figures->makespan_ns, 66 * ORR_UNIT_NS);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -304,7 +304,8 @@ START_TEST(levels_place_what_talks_much_close_together)
 	ck_assert_int_eq(plan->pipeline->n_stages, 2);
 	ck_assert_mem_eq(plan->workers, workers, sizeof(workers));
 	/* F F, 1 s to b, B F B, 1 s back, B, and two parts of 5 B of the gradients go round */
-	ck_assert_int_eq(plan->figures->makespan_ns, (50 + 1 + 4 * 50 + 1 + 50 + 10) * ORR_UNIT_NS);
+	ck_assert_int_eq(plan->tried.figures->makespan_ns,
+			 (50 + 1 + 4 * 50 + 1 + 50 + 10) * ORR_UNIT_NS);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -360,7 +361,7 @@ START_TEST(less_memory_holds_fewer_microbatches)
 		ck_assert_int_eq(plan->dag.memory_bytes, o.memory_bytes);
 		ck_assert_int_eq(plan->in_flight, held);
 		ck_assert_int_eq(plan->wanted_bytes, held < 4 ? 3400 : 0);
-		ck_assert_int_le(plan->figures->makespan_ns,
+		ck_assert_int_le(plan->tried.figures->makespan_ns,
 				 (15 * period[held - 1] + 12) * ORR_UNIT_NS);
 		orr_plan_destroy(plan);
 	}
@@ -405,7 +406,7 @@ START_TEST(updates_and_overheads_are_planned_for)
 	struct orr_plan *plan = make_plan(
 		g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 10});
 
-	ck_assert_int_eq(plan->figures->makespan_ns, (11 * 6 + 6) * ORR_UNIT_NS);
+	ck_assert_int_eq(plan->tried.figures->makespan_ns, (11 * 6 + 6) * ORR_UNIT_NS);
 	/* a tenth of an update and its overhead for each of ten microbatches */
 	ck_assert_double_eq_tol(plan->slowest_s, 6.6, 1e-9);
 	orr_plan_destroy(plan);

@@ -38,7 +38,7 @@ static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers
 	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
 	return plan;
 }
 
@@ -81,9 +81,9 @@ START_TEST(a_plan_is_read_back_as_written)
 	ck_assert_msg(!orr_choice_init(&choice, path, &err), "%s", err.msg);
 	ck_assert_msg(!orr_plan_file_stages(choice.plan, g, stage_of, &err), "%s", err.msg);
 	ck_assert_mem_eq(stage_of, plan->pipeline->stage_of, sizeof(stage_of));
-	for (int j = 0; j < plan->jobs->n_jobs; j++)
-		ck_assert(choice.table->compute[j] == plan->jobs->compute[j] &&
-			  choice.table->priority[j] == plan->jobs->priority[j]);
+	for (int j = 0; j < plan->tried.jobs->n_jobs; j++)
+		ck_assert(choice.table->compute[j] == plan->tried.jobs->compute[j] &&
+			  choice.table->priority[j] == plan->tried.jobs->priority[j]);
 	orr_choice_fini(&choice);
 	json_decref(json);
 	orr_plan_destroy(plan);

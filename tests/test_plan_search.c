@@ -47,9 +47,9 @@ static int64_t most_memory(const struct orr_plan *plan)
 {
 	int64_t most = 0;
 
-	for (int w = 0; w < plan->figures->n_workers; w++)
-		most = plan->figures->worker[w].memory_bytes > most
-			       ? plan->figures->worker[w].memory_bytes
+	for (int w = 0; w < plan->tried.figures->n_workers; w++)
+		most = plan->tried.figures->worker[w].memory_bytes > most
+			       ? plan->tried.figures->worker[w].memory_bytes
 			       : most;
 	return most;
 }
@@ -77,25 +77,27 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 		make(&g, cases[_i].graph, &cases[_i].costs, cases[_i].workers, cases[_i].links, o);
 	struct orr_plan *again = make(&g_again, cases[_i].graph, &cases[_i].costs,
 				      cases[_i].workers, cases[_i].links, o);
-	int64_t before_ns = plan->figures->makespan_ns,
+	int64_t before_ns = plan->tried.figures->makespan_ns,
 		memory = cases[_i].memory ? cases[_i].memory : most_memory(plan);
 	struct orr_error err = {""};
 
 	ck_assert_msg(!orr_plan_search(plan, 0, &err), "%s", err.msg);
 	ck_assert_int_eq(plan->searched_from_ns, before_ns);
-	ck_assert_int_le(plan->figures->makespan_ns, before_ns);
-	ck_assert_int_ge(plan->figures->makespan_ns, plan->figures->lower_bound_ns);
+	ck_assert_int_le(plan->tried.figures->makespan_ns, before_ns);
+	ck_assert_int_ge(plan->tried.figures->makespan_ns, plan->tried.figures->lower_bound_ns);
 	ck_assert_int_le(most_memory(plan), memory);
-	ck_assert_msg(!orr_timeline_check(plan->timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
 	if (cases[_i].makespan)
-		ck_assert_int_eq(plan->figures->makespan_ns, cases[_i].makespan * ORR_UNIT_NS);
+		ck_assert_int_eq(plan->tried.figures->makespan_ns,
+				 cases[_i].makespan * ORR_UNIT_NS);
 	else
-		ck_assert_int_lt(plan->figures->makespan_ns, before_ns);
+		ck_assert_int_lt(plan->tried.figures->makespan_ns, before_ns);
 	/* and the same another time */
 	ck_assert_msg(!orr_plan_search(again, 0, &err), "%s", err.msg);
-	ck_assert_int_eq(again->jobs->n_jobs, plan->jobs->n_jobs);
-	ck_assert_mem_eq(again->timeline->start_ns, plan->timeline->start_ns,
-			 (size_t)plan->jobs->n_jobs * sizeof(*plan->timeline->start_ns));
+	ck_assert_int_eq(again->tried.jobs->n_jobs, plan->tried.jobs->n_jobs);
+	ck_assert_mem_eq(again->tried.timeline->start_ns, plan->tried.timeline->start_ns,
+			 (size_t)plan->tried.jobs->n_jobs *
+				 sizeof(*plan->tried.timeline->start_ns));
 	orr_plan_destroy(plan);
 	orr_plan_destroy(again);
 	orr_graph_destroy(g);
@@ -131,9 +133,10 @@ START_TEST(links_are_respected)
 	way_init_on(&found, p, "auto:memory=8", &machine, 8);
 	for (int i = 0; i < N_OF(names); i++) {
 		way_init_on(&named, p, names[i], &machine, 8);
-		ck_assert_msg(found.figures->makespan_ns <= named.figures->makespan_ns, "%s",
-			      names[i]);
-		ck_assert_int_le(found.figures->lower_bound_ns, named.figures->makespan_ns);
+		ck_assert_msg(found.tried.figures->makespan_ns <= named.tried.figures->makespan_ns,
+			      "%s", names[i]);
+		ck_assert_int_le(found.tried.figures->lower_bound_ns,
+				 named.tried.figures->makespan_ns);
 		way_fini(&named);
 	}
 	way_fini(&found);

@@ -40,16 +40,16 @@ START_TEST(interleaved_divides_the_bubble_by_v)
 		way_init(&way, pipeline, breadth ? "interleaved:order=breadth" : "interleaved", p,
 			 m);
 		/* extra over ideal: (P-1)/(v m); 7.3 % with P = 8, v = 2, m = 48 */
-		ck_assert_int_eq(units(way.figures->makespan_ns), (m * v + p - 1) * both);
+		ck_assert_int_eq(units(way.tried.figures->makespan_ns), (m * v + p - 1) * both);
 		if (p == 8 && m == 48)
 			ck_assert_double_eq_tol(100.0 *
-							(double)(way.figures->makespan_ns -
+							(double)(way.tried.figures->makespan_ns -
 								 m * v * both * ORR_UNIT_NS) /
 							(double)(m * v * both * ORR_UNIT_NS),
 						7.3, 0.05);
 		for (int r = 0; r < p; r++)
 			ck_assert_int_eq(
-				way.figures->worker[r].peak_stash,
+				way.tried.figures->worker[r].peak_stash,
 				breadth ? m * v
 					: smaller(2 * (p - r - 1) + (v - 1) * p + 1, m * v));
 		way_fini(&way);
@@ -139,7 +139,7 @@ START_TEST(looped_orders_divide_the_bubble_by_the_rounds)
 
 			snprintf(text, sizeof(text), "%s,order=%s", rows[i].schedule, orders[k]);
 			way_init(&way, p, text, rows[i].w, rows[i].m);
-			ck_assert_int_eq(units(way.figures->makespan_ns),
+			ck_assert_int_eq(units(way.tried.figures->makespan_ns),
 					 3 * (rows[i].m / rows[i].g * rows[i].s / rows[i].r +
 					      rows[i].r - 1));
 			way_fini(&way);
@@ -159,16 +159,17 @@ START_TEST(chimera_idles_half_as_long_as_1f1b)
 
 			way_init(&way, p, "chimera", s, m);
 			/* (S-2)/2 forwards and (S-2)/2 backwards; 1f1b: S-1 of each */
-			ck_assert_int_eq(units(way.figures->makespan_ns), 2 * m + s - 2);
+			ck_assert_int_eq(units(way.tried.figures->makespan_ns), 2 * m + s - 2);
 			for (int w = 0; w < s; w++) {
-				ck_assert_int_eq(units(way.figures->worker[w].idle_ns), s - 2);
-				ck_assert_int_ge(way.figures->worker[w].peak_stash,
+				ck_assert_int_eq(units(way.tried.figures->worker[w].idle_ns),
+						 s - 2);
+				ck_assert_int_ge(way.tried.figures->worker[w].peak_stash,
 						 s / 2 + 1 < s ? s / 2 + 1 : s);
-				ck_assert_int_le(way.figures->worker[w].peak_stash, s);
+				ck_assert_int_le(way.tried.figures->worker[w].peak_stash, s);
 			}
 			for (int stage = 0; stage < s; stage++)
-				ck_assert_int_eq(way.jobs->first_owner[stage + 1] -
-							 way.jobs->first_owner[stage],
+				ck_assert_int_eq(way.tried.jobs->first_owner[stage + 1] -
+							 way.tried.jobs->first_owner[stage],
 						 2);
 			way_fini(&way);
 			orr_pipeline_destroy(p);
@@ -184,7 +185,8 @@ START_TEST(chimera_with_long_backwards_has_the_published_bubble)
 		struct way way;
 
 		way_init(&way, p, "chimera", s, s);
-		ck_assert_double_eq_tol(way.figures->bubble, (s - 2) / (1.5 * s + s - 2), 1e-12);
+		ck_assert_double_eq_tol(way.tried.figures->bubble, (s - 2) / (1.5 * s + s - 2),
+					1e-12);
 		way_fini(&way);
 		orr_pipeline_destroy(p);
 	}
@@ -225,10 +227,11 @@ START_TEST(gems_holds_one_stash_and_waits_for_whole_waves)
 				struct way way;
 
 				way_init(&way, p, "gems", s, m);
-				ck_assert_int_eq(units(way.figures->makespan_ns),
+				ck_assert_int_eq(units(way.tried.figures->makespan_ns),
 						 (m - 1) * (s * b + f) + s * (f + b));
 				for (int w = 0; w < s; w++)
-					ck_assert_int_eq(way.figures->worker[w].peak_stash, 1);
+					ck_assert_int_eq(way.tried.figures->worker[w].peak_stash,
+							 1);
 				way_fini(&way);
 				orr_pipeline_destroy(p);
 			}
@@ -246,11 +249,11 @@ START_TEST(hanayo_divides_the_bubble_by_twice_the_waves)
 				struct way way;
 
 				way_init(&way, p, "hanayo", n, m);
-				ck_assert_int_eq(units(way.figures->makespan_ns),
+				ck_assert_int_eq(units(way.tried.figures->makespan_ns),
 						 2 * (2 * waves * m + n - 1));
 				for (int w = 0; w < n;
 				     w++) /* as much as 1f1b's first worker, at most */
-					ck_assert_int_le(way.figures->worker[w].peak_stash,
+					ck_assert_int_le(way.tried.figures->worker[w].peak_stash,
 							 2 * waves * n);
 				way_fini(&way);
 				orr_pipeline_destroy(p);
@@ -265,8 +268,8 @@ START_TEST(hanayo_with_long_backwards_gains_from_more_in_flight)
 
 	way_init(&few, p, "hanayo", 4, 16);
 	way_init(&more, p, "hanayo:in_flight=8", 4, 16);
-	ck_assert_int_eq(units(few.figures->makespan_ns), 136);
-	ck_assert_int_eq(units(more.figures->makespan_ns), 110);
+	ck_assert_int_eq(units(few.tried.figures->makespan_ns), 136);
+	ck_assert_int_eq(units(more.tried.figures->makespan_ns), 110);
 	way_fini(&few);
 	way_fini(&more);
 	orr_pipeline_destroy(p);
@@ -281,8 +284,9 @@ START_TEST(waves_fold_at_both_ends)
 
 	way_init(&way, p, "hanayo", 3, 2);
 	for (int s = 0; s < 12; s++)
-		ck_assert_int_eq(way.jobs->compute[orr_jobs_index(way.jobs, s, 0, ORR_PASS_F)],
-				 workers[s]);
+		ck_assert_int_eq(
+			way.tried.jobs->compute[orr_jobs_index(way.tried.jobs, s, 0, ORR_PASS_F)],
+			workers[s]);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -308,13 +312,15 @@ START_TEST(dualpipe_v_keeps_within_the_published_bubble_and_memory)
 			/* (P-1)(F&B + B - 3W), where B is the whole backward and F&B one job after
 			 * the other */
 			for (int x = 0; x < n; x++) {
-				ck_assert_int_le(units(way.figures->worker[x].idle_ns),
+				ck_assert_int_le(units(way.tried.figures->worker[x].idle_ns),
 						 (n - 1) * (f + 2 * (b + w) - 3 * w));
-				ck_assert_int_le(way.figures->worker[x].peak_stash, 2 * n + 1);
+				ck_assert_int_le(way.tried.figures->worker[x].peak_stash,
+						 2 * n + 1);
 			}
 			if (f == 1) /* better at unit times: nothing waits for the other half of a
 				       pair */
-				ck_assert_int_eq(units(way.figures->makespan_ns), 6 * m + n - 1);
+				ck_assert_int_eq(units(way.tried.figures->makespan_ns),
+						 6 * m + n - 1);
 			way_fini(&way);
 			orr_pipeline_destroy(chain);
 		}

@@ -31,14 +31,14 @@ static void set_recompute(struct orr_pipeline *p, const char *text)
 
 static void assert_same_timeline(const struct way *x, const struct way *y)
 {
-	ck_assert_int_eq(x->jobs->n_jobs, y->jobs->n_jobs);
-	for (int j = 0; j < x->jobs->n_jobs; j++) {
-		ck_assert_int_eq(x->timeline->start_ns[j], y->timeline->start_ns[j]);
-		ck_assert_int_eq(x->timeline->end_ns[j], y->timeline->end_ns[j]);
+	ck_assert_int_eq(x->tried.jobs->n_jobs, y->tried.jobs->n_jobs);
+	for (int j = 0; j < x->tried.jobs->n_jobs; j++) {
+		ck_assert_int_eq(x->tried.timeline->start_ns[j], y->tried.timeline->start_ns[j]);
+		ck_assert_int_eq(x->tried.timeline->end_ns[j], y->tried.timeline->end_ns[j]);
 	}
-	for (int w = 0; w < x->figures->n_workers; w++)
-		ck_assert_int_eq(x->figures->worker[w].peak_stash_bytes,
-				 y->figures->worker[w].peak_stash_bytes);
+	for (int w = 0; w < x->tried.figures->n_workers; w++)
+		ck_assert_int_eq(x->tried.figures->worker[w].peak_stash_bytes,
+				 y->tried.figures->worker[w].peak_stash_bytes);
 }
 
 /* ---- closed forms ---- */
@@ -55,15 +55,16 @@ START_TEST(recomputing_1f1b_takes_two_forwards_and_a_backward_per_microbatch)
 			struct way way;
 
 			way_init(&way, p, "1f1b-r", n_stages, m);
-			ck_assert_int_eq(way.figures->makespan_ns,
+			ck_assert_int_eq(way.tried.figures->makespan_ns,
 					 (m + n_stages - 1) * (2 * f + b) * ORR_UNIT_NS);
 			for (int w = 0; w < n_stages; w++) {
 				int in_flight = m < n_stages - w ? m : n_stages - w;
 
-				ck_assert_int_eq(way.figures->worker[w].peak_stash, in_flight);
-				ck_assert_int_eq(way.figures->worker[w].peak_stash_bytes,
+				ck_assert_int_eq(way.tried.figures->worker[w].peak_stash,
+						 in_flight);
+				ck_assert_int_eq(way.tried.figures->worker[w].peak_stash_bytes,
 						 (in_flight - 1) * input + stash);
-				ck_assert_int_eq(way.figures->worker[w].busy_ns,
+				ck_assert_int_eq(way.tried.figures->worker[w].busy_ns,
 						 m * (2 * f + b) * ORR_UNIT_NS);
 			}
 			way_fini(&way);
@@ -79,9 +80,9 @@ START_TEST(recomputing_1f1b_on_towers_peaks_by_depth)
 	struct way way;
 
 	way_init(&way, p, "1f1b-r", 8, 16);
-	ck_assert_int_eq(way.figures->makespan_ns, (16 + 5 - 1) * 3 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.figures->makespan_ns, (16 + 5 - 1) * 3 * ORR_UNIT_NS);
 	for (int s = 0; s < 8; s++)
-		ck_assert_int_eq(way.figures->worker[s].peak_stash, p->stages[s].depth);
+		ck_assert_int_eq(way.tried.figures->worker[s].peak_stash, p->stages[s].depth);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -94,10 +95,10 @@ START_TEST(gpipe_keeps_one_whole_stash_and_inputs)
 
 	set_recompute(p, "all");
 	way_init(&way, p, "gpipe", 4, 16);
-	ck_assert_int_eq(way.figures->makespan_ns, (16 + 3) * 4 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.figures->makespan_ns, (16 + 3) * 4 * ORR_UNIT_NS);
 	for (int w = 0; w < 4; w++) {
-		ck_assert_int_eq(way.figures->worker[w].peak_stash, 16);
-		ck_assert_int_eq(way.figures->worker[w].peak_stash_bytes, 15 * 1000 + 32000);
+		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, 16);
+		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash_bytes, 15 * 1000 + 32000);
 	}
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -116,19 +117,21 @@ START_TEST(every_schedule_recomputes_on_request)
 	set_recompute(p, "0,3,5");
 	/* some take two stages a worker, some one */
 	ck_assert_msg(way_try(&way, p, name, 4, 8) || way_try(&way, p, name, 8, 8), "%s", name);
-	for (int j = 0; j < way.jobs->n_jobs; j++) {
-		struct orr_job job = orr_jobs_at(way.jobs, j);
+	for (int j = 0; j < way.tried.jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(way.tried.jobs, j);
 		bool again = job.s == 0 || job.s == 3 || job.s == 5 || asks;
 		int64_t expected = job.d == ORR_PASS_F ? 3000 : 5000;
 
-		ck_assert_msg(way.jobs->recompute[job.s] == again, "%s, stage %d", name, job.s);
-		if (way.jobs->n_passes == 3 && job.d != ORR_PASS_F)
+		ck_assert_msg(way.tried.jobs->recompute[job.s] == again, "%s, stage %d", name,
+			      job.s);
+		if (way.tried.jobs->n_passes == 3 && job.d != ORR_PASS_F)
 			expected = 2500;
 		if (job.d == ORR_PASS_B && again)
 			expected += 3000;
-		ck_assert_msg(orr_jobs_duration_ns(way.jobs, j) == expected * (ORR_UNIT_NS / 1000),
+		ck_assert_msg(orr_jobs_duration_ns(way.tried.jobs, j) ==
+				      expected * (ORR_UNIT_NS / 1000),
 			      "%s: %d%c%d lasts %lld", name, job.s, orr_pass_letter(job.d), job.b,
-			      (long long)orr_jobs_duration_ns(way.jobs, j));
+			      (long long)orr_jobs_duration_ns(way.tried.jobs, j));
 	}
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -224,11 +227,13 @@ static struct way split_way(struct orr_pipeline *p, const int *step, int n_worke
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 1, &err), 0);
-	ck_assert_msg(!orr_jobs_create(&way.jobs, p, &schedule, &err), "%s", err.msg);
-	way.jobs->schedule = "split";
-	ck_assert_msg(!orr_simulate(&way.timeline, way.jobs, machine, &err), "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(way.timeline, &err), "%s", err.msg);
-	ck_assert_msg(!orr_figures_create(&way.figures, way.timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_jobs_create(&way.tried.jobs, p, &schedule, &err), "%s", err.msg);
+	way.tried.jobs->schedule = "split";
+	ck_assert_msg(!orr_simulate(&way.tried.timeline, way.tried.jobs, machine, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!orr_timeline_check(way.tried.timeline, &err), "%s", err.msg);
+	ck_assert_msg(!orr_figures_create(&way.tried.figures, way.tried.timeline, &err), "%s",
+		      err.msg);
 	return way;
 }
 
@@ -251,9 +256,10 @@ START_TEST(bytes_grow_when_b_starts_and_stay_until_w_ends)
 	set_recompute(p, "0");
 	way = split_way(p, &step, 1, &machine);
 	/* F 0-1, B 1-4 (F again and 2), W 4-8 */
-	assert_curve(way.timeline, 0, (const int64_t[][3]){{0, 1, 9}, {1, 1, 100}, {8, 0, 0}}, 3);
-	ck_assert_int_eq(way.figures->makespan_ns, 8 * ORR_UNIT_NS);
-	ck_assert_int_eq(way.figures->worker[0].peak_stash, 1);
+	assert_curve(way.tried.timeline, 0, (const int64_t[][3]){{0, 1, 9}, {1, 1, 100}, {8, 0, 0}},
+		     3);
+	ck_assert_int_eq(way.tried.figures->makespan_ns, 8 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, 1);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -269,7 +275,7 @@ START_TEST(an_input_larger_than_the_stash_stays_while_f_runs_again)
 	p->stages[0].input_bytes = 300;
 	set_recompute(p, "all");
 	way = split_way(p, &step, 1, &machine);
-	assert_curve(way.timeline, 0, (const int64_t[][3]){{0, 1, 300}, {8, 0, 0}}, 2);
+	assert_curve(way.tried.timeline, 0, (const int64_t[][3]){{0, 1, 300}, {8, 0, 0}}, 2);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -286,14 +292,14 @@ START_TEST(an_input_moves_to_b_and_a_whole_stash_to_w)
 	machine.latency_ns = ORR_UNIT_NS;
 	set_recompute(p, "all");
 	way = split_way(p, &step, 3, &machine);
-	assert_curve(way.timeline, 0, (const int64_t[][3]){{0, 1, 9}, {2, 0, 0}}, 2);
-	assert_curve(way.timeline, 1, (const int64_t[][3]){{2, 1, 100}, {6, 0, 0}}, 2);
-	assert_curve(way.timeline, 2, (const int64_t[][3]){{6, 1, 100}, {10, 0, 0}}, 2);
-	ck_assert_int_eq(way.figures->worker[1].recv_stash_bytes, 9);
-	ck_assert_int_eq(way.figures->worker[2].recv_stash_bytes, 100);
-	for (int i = 0; i < way.timeline->n_transfers; i++)
-		if (way.timeline->transfers[i].kind == ORR_TRANSFER_STASH) {
-			ck_assert_int_eq(way.timeline->transfers[i].bytes, n == 0 ? 9 : 100);
+	assert_curve(way.tried.timeline, 0, (const int64_t[][3]){{0, 1, 9}, {2, 0, 0}}, 2);
+	assert_curve(way.tried.timeline, 1, (const int64_t[][3]){{2, 1, 100}, {6, 0, 0}}, 2);
+	assert_curve(way.tried.timeline, 2, (const int64_t[][3]){{6, 1, 100}, {10, 0, 0}}, 2);
+	ck_assert_int_eq(way.tried.figures->worker[1].recv_stash_bytes, 9);
+	ck_assert_int_eq(way.tried.figures->worker[2].recv_stash_bytes, 100);
+	for (int i = 0; i < way.tried.timeline->n_transfers; i++)
+		if (way.tried.timeline->transfers[i].kind == ORR_TRANSFER_STASH) {
+			ck_assert_int_eq(way.tried.timeline->transfers[i].bytes, n == 0 ? 9 : 100);
 			n++;
 		}
 	ck_assert_int_eq(n, 2);
@@ -312,8 +318,9 @@ START_TEST(one_stage_recomputes_and_its_neighbour_does_not)
 	set_recompute(p, "1");
 	way = split_way(p, &step, 2, &machine);
 	/* 0F 0-1, 1F 1-2, 1B 2-5, 1W 5-9, 0B 5-7, 0W 7-11 */
-	assert_curve(way.timeline, 0, (const int64_t[][3]){{0, 1, 100}, {11, 0, 0}}, 2);
-	assert_curve(way.timeline, 1, (const int64_t[][3]){{1, 1, 7}, {2, 1, 100}, {9, 0, 0}}, 3);
+	assert_curve(way.tried.timeline, 0, (const int64_t[][3]){{0, 1, 100}, {11, 0, 0}}, 2);
+	assert_curve(way.tried.timeline, 1, (const int64_t[][3]){{1, 1, 7}, {2, 1, 100}, {9, 0, 0}},
+		     3);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }

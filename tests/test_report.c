@@ -16,8 +16,8 @@ static const char *write_report(struct page *page, const struct way *way)
 	struct orr_error err = {""};
 
 	page_open(page);
-	ck_assert_msg(!orr_report_write(page->file, way->timeline, way->figures, &err), "%s",
-		      err.msg);
+	ck_assert_msg(!orr_report_write(page->file, way->tried.timeline, way->tried.figures, &err),
+		      "%s", err.msg);
 	return page_text(page);
 }
 
@@ -121,7 +121,7 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 	size_t w;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	report = orr_report_json(way.timeline, way.figures, &err);
+	report = orr_report_json(way.tried.timeline, way.tried.figures, &err);
 	ck_assert_msg(report != NULL, "%s", err.msg);
 	check_keys(report, keys);
 	ck_assert(json_is_null(json_object_get(report, "model"))); /* it came from no graph */
@@ -243,7 +243,7 @@ START_TEST(stages_are_listed_with_what_is_in_them)
 
 	ck_assert_msg(!orr_partition(&p, g, &machine, 0, 1, &err), "%s", err.msg);
 	way_init(&way, p, listed[_i].schedule, listed[_i].n_workers, 4);
-	report = orr_report_json(way.timeline, way.figures, &err);
+	report = orr_report_json(way.tried.timeline, way.tried.figures, &err);
 	ck_assert_msg(report != NULL, "%s", err.msg);
 	ck_assert_str_eq(json_string_value(json_object_get(report, "model")), "listed.dot");
 	ck_assert_str_eq(json_string_value(json_object_get(report, "unit")), "units");
@@ -254,7 +254,8 @@ START_TEST(stages_are_listed_with_what_is_in_them)
 	}
 	json_decref(report);
 	page_open(&page);
-	ck_assert_msg(!orr_report_write(page.file, way.timeline, way.figures, &err), "%s", err.msg);
+	ck_assert_msg(!orr_report_write(page.file, way.tried.timeline, way.tried.figures, &err),
+		      "%s", err.msg);
 	ck_assert_msg(strstr(page_text(&page), "10 B  b, c\n") != NULL, "%s", page_text(&page));
 	page_close(&page);
 	way_fini(&way);
@@ -271,8 +272,8 @@ START_TEST(json_of_a_figure_that_does_not_exist_is_null)
 	struct way way;
 
 	way_init(&way, p, "1f1b", 1, 1);
-	way.figures->throughput = NAN;
-	report = orr_report_json(way.timeline, way.figures, &err);
+	way.tried.figures->throughput = NAN;
+	report = orr_report_json(way.tried.timeline, way.tried.figures, &err);
 	ck_assert_msg(report != NULL, "%s", err.msg);
 	ck_assert(json_is_null(json_object_get(report, "throughput")));
 	json_decref(report);
@@ -289,7 +290,8 @@ START_TEST(a_full_disk_is_said)
 	struct way way;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	ck_assert_int_eq(orr_report_write(full, way.timeline, way.figures, &err), ORR_E_IO);
+	ck_assert_int_eq(orr_report_write(full, way.tried.timeline, way.tried.figures, &err),
+			 ORR_E_IO);
 	ck_assert_msg(strstr(err.msg, "report: could not be written") == err.msg, "%s", err.msg);
 	fclose(full);
 	way_fini(&way);

@@ -68,12 +68,14 @@ START_TEST(a_chain_takes_m_plus_p_less_1_forwards_and_backwards)
 	struct way way;
 
 	way_init(&way, pipeline, chains[_i].schedule, p, m);
-	ck_assert_msg(units(way.figures->makespan_ns) == (m + p - 1) * both, "%s p=%d m=%d: %lld",
-		      chains[_i].schedule, p, m, (long long)units(way.figures->makespan_ns));
-	ck_assert_double_eq_tol(way.figures->bubble, (p - 1) / (double)(m + p - 1), 1e-12);
-	ck_assert_int_eq(way.figures->lower_bound_ns, way.figures->makespan_ns);
+	ck_assert_msg(units(way.tried.figures->makespan_ns) == (m + p - 1) * both,
+		      "%s p=%d m=%d: %lld", chains[_i].schedule, p, m,
+		      (long long)units(way.tried.figures->makespan_ns));
+	ck_assert_double_eq_tol(way.tried.figures->bubble, (p - 1) / (double)(m + p - 1), 1e-12);
+	ck_assert_int_eq(way.tried.figures->lower_bound_ns, way.tried.figures->makespan_ns);
 	for (int w = 0; w < p; w++)
-		ck_assert_int_eq(way.figures->worker[w].peak_stash, chains[_i].in_flight(p, w, m));
+		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash,
+				 chains[_i].in_flight(p, w, m));
 	way_fini(&way);
 	orr_pipeline_destroy(pipeline);
 }
@@ -92,7 +94,7 @@ START_TEST(bubbles_of_gpipe_are_the_published_percentages)
 			struct way way;
 
 			way_init(&way, p, k ? "1f1b" : "gpipe", rows[i].p, rows[i].m);
-			ck_assert_double_eq_tol(100 * way.figures->bubble, rows[i].percent,
+			ck_assert_double_eq_tol(100 * way.tried.figures->bubble, rows[i].percent,
 						rows[i].percent < 16 ? 0.05 : 0.5);
 			way_fini(&way);
 			orr_pipeline_destroy(p);
@@ -106,10 +108,10 @@ START_TEST(gpipe_holds_512_MB_where_1f1b_holds_128)
 	struct way way;
 
 	way_init(&way, p, "gpipe", 4, 16);
-	ck_assert_int_eq(way.figures->worker[0].peak_stash_bytes, 512000000);
+	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, 512000000);
 	way_fini(&way);
 	way_init(&way, p, "1f1b", 4, 16);
-	ck_assert_int_eq(way.figures->worker[0].peak_stash_bytes, 128000000);
+	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, 128000000);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -126,9 +128,9 @@ START_TEST(one_f_one_b_of_64_microbatches_trains_30_a_second)
 		p->stages[s].backward_ns /= 1000;
 	}
 	way_init(&way, p, "1f1b", 8, 64);
-	seconds = (double)way.figures->makespan_ns / 1e9;
+	seconds = (double)way.tried.figures->makespan_ns / 1e9;
 	ck_assert_double_eq_tol(seconds, 2.13, 1e-9);
-	ck_assert_double_eq_tol(100 * (1 - way.figures->bubble), 90.1, 0.05);
+	ck_assert_double_eq_tol(100 * (1 - way.tried.figures->bubble), 90.1, 0.05);
 	ck_assert_double_eq_tol(64 / seconds, 30.0, 0.05);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -144,8 +146,8 @@ START_TEST(a_step_of_1f1b_receives_57_3_GB)
 
 	way_init(&way, p, "1f1b", 8, 32);
 	for (int w = 0; w < 8; w++)
-		bytes += way.figures->worker[w].recv_activation_bytes +
-			 way.figures->worker[w].recv_gradient_bytes;
+		bytes += way.tried.figures->worker[w].recv_activation_bytes +
+			 way.tried.figures->worker[w].recv_gradient_bytes;
 	ck_assert_int_eq(bytes, INT64_C(2) * 7 * 32 * 128000000);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -160,7 +162,8 @@ START_TEST(ddp_all_reduces_245_GB_by_a_ring)
 
 	way_init(&way, p, "ddp", 8, 8);
 	for (int w = 0; w < 8; w++)
-		ck_assert_int_eq(way.figures->worker[w].all_reduce_bytes, INT64_C(245000000000));
+		ck_assert_int_eq(way.tried.figures->worker[w].all_reduce_bytes,
+				 INT64_C(245000000000));
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -213,9 +216,9 @@ START_TEST(depth_not_length_sets_warm_up_and_memory)
 	struct way way;
 
 	way_init(&way, p, "1f1b", p->n_stages, dags[_i].m);
-	ck_assert_int_eq(units(way.figures->makespan_ns), dags[_i].makespan);
+	ck_assert_int_eq(units(way.tried.figures->makespan_ns), dags[_i].makespan);
 	for (int w = 0; w < p->n_stages; w++)
-		ck_assert_int_eq(way.figures->worker[w].peak_stash, dags[_i].peaks[w]);
+		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, dags[_i].peaks[w]);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -227,9 +230,9 @@ START_TEST(a_skip_connection_costs_nothing)
 	struct way way;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	ck_assert_int_eq(units(way.figures->makespan_ns), 33);
+	ck_assert_int_eq(units(way.tried.figures->makespan_ns), 33);
 	for (int w = 0; w < 4; w++)
-		ck_assert_int_eq(way.figures->worker[w].peak_stash, 4 - w);
+		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, 4 - w);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -267,25 +270,25 @@ static int64_t largest(const struct way *way, int64_t (*figure)(const struct way
 {
 	int64_t most = 0;
 
-	for (int w = 0; w < way->figures->n_workers; w++)
+	for (int w = 0; w < way->tried.figures->n_workers; w++)
 		most = figure(way, w) > most ? figure(way, w) : most;
 	return most;
 }
 
 static int64_t activations(const struct way *way, int w)
 {
-	return way->figures->worker[w].recv_activations;
+	return way->tried.figures->worker[w].recv_activations;
 }
 
 static int64_t storage(const struct way *way, int w)
 {
-	return way->figures->worker[w].peak_stash;
+	return way->tried.figures->worker[w].peak_stash;
 }
 
 /* Stages whose parameters worker w owns. */
 static int64_t weight_storage(const struct way *way, int w)
 {
-	return way->figures->worker[w].parameter_bytes;
+	return way->tried.figures->worker[w].parameter_bytes;
 }
 
 /* Fetches of the forward jobs, as the table's sum over (s,b) counts. */
@@ -293,9 +296,10 @@ static int64_t weights_received(const struct way *way, int w)
 {
 	int64_t n = 0;
 
-	for (int j = 0; j < way->jobs->n_jobs; j++)
-		n += way->jobs->compute[j] == w && orr_jobs_at(way->jobs, j).d == ORR_PASS_F &&
-		     way->jobs->weights[j] != w;
+	for (int j = 0; j < way->tried.jobs->n_jobs; j++)
+		n += way->tried.jobs->compute[j] == w &&
+		     orr_jobs_at(way->tried.jobs, j).d == ORR_PASS_F &&
+		     way->tried.jobs->weights[j] != w;
 	return n;
 }
 
@@ -320,13 +324,14 @@ START_TEST(table_1_of_rahimi_holds_row_by_row)
 
 	way_init(&way, p, table1[_i].schedule, w, b);
 	sharded = way.choice.schedule.weights != NULL;
-	latency = way.figures->makespan_ns / (2 * ORR_UNIT_NS);
+	latency = way.tried.figures->makespan_ns / (2 * ORR_UNIT_NS);
 	/* The table's latency S + B/G - 1 lets a group take a microbatch a unit, which R = S or B =
 	 * G allow; with fewer workers than stages a worker has S/R * B/G units of work to do. */
 	if (r == s || per_group == 1)
-		ck_assert_int_eq(way.figures->makespan_ns, (s + per_group - 1) * 2 * ORR_UNIT_NS);
+		ck_assert_int_eq(way.tried.figures->makespan_ns,
+				 (s + per_group - 1) * 2 * ORR_UNIT_NS);
 	ck_assert_int_ge(latency, rounds * per_group);
-	ck_assert_int_ge(way.figures->makespan_ns, (s + per_group - 1) * 2 * ORR_UNIT_NS);
+	ck_assert_int_ge(way.tried.figures->makespan_ns, (s + per_group - 1) * 2 * ORR_UNIT_NS);
 	/* A worker receives one activation for each of its S B / W forward jobs whose predecessor
 	 * is elsewhere; the table's B is this for W = S. */
 	ck_assert_int_eq(largest(&way, activations), r == 1 ? 0 : (int64_t)s * b / w);
@@ -342,9 +347,9 @@ START_TEST(table_1_of_rahimi_holds_row_by_row)
 	for (int x = 0; x < w; x++) {
 		int64_t own = 0;
 
-		for (int j = 0; j < way.jobs->n_jobs; j++)
-			own += way.jobs->compute[j] == x && way.jobs->weights[j] == x &&
-			       orr_jobs_at(way.jobs, j).d == ORR_PASS_F;
+		for (int j = 0; j < way.tried.jobs->n_jobs; j++)
+			own += way.tried.jobs->compute[j] == x && way.tried.jobs->weights[j] == x &&
+			       orr_jobs_at(way.tried.jobs, j).d == ORR_PASS_F;
 		ck_assert_int_eq(weights_received(&way, x), sharded ? (int64_t)s * b / w - own : 0);
 		if (sharded && r == 1 && x < s)
 			ck_assert_int_eq(weights_received(&way, x), s - 1);
@@ -364,7 +369,7 @@ START_TEST(lpp_with_memory_m_takes_s_plus_1)
 
 	/* M = 2: G = B/2 = 4, R = 2S/M = 8 */
 	way_init(&way, p, "lpp:memory=2", 32, 8);
-	ck_assert_int_eq(way.figures->makespan_ns, (8 + 1) * 2 * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.figures->makespan_ns, (8 + 1) * 2 * ORR_UNIT_NS);
 	ck_assert_int_eq(largest(&way, storage), 2);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -395,10 +400,11 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 			struct way way;
 
 			if (way_try(&way, p, name, w, m)) {
-				if (way.jobs->cap) /* the cap holds */
+				if (way.tried.jobs->cap) /* the cap holds */
 					for (int x = 0; x < w && w >= 6; x++)
-						ck_assert_int_le(way.figures->worker[x].peak_stash,
-								 x < 6 ? way.jobs->cap[x] : 0);
+						ck_assert_int_le(
+							way.tried.figures->worker[x].peak_stash,
+							x < 6 ? way.tried.jobs->cap[x] : 0);
 				way_fini(&way);
 				n_served++;
 			}
@@ -420,9 +426,9 @@ static bool is_within_the_throughput_bound(struct orr_pipeline *p, const char *n
 
 	if (!way_try(&way, p, name, workers, m))
 		return false;
-	ck_assert_msg(way.figures->throughput <= way.figures->throughput_bound + 1e-9,
+	ck_assert_msg(way.tried.figures->throughput <= way.tried.figures->throughput_bound + 1e-9,
 		      "%s, %d stages on %d workers, m=%d: %g above %g", name, p->n_stages, workers,
-		      m, way.figures->throughput, way.figures->throughput_bound);
+		      m, way.tried.figures->throughput, way.tried.figures->throughput_bound);
 	way_fini(&way);
 	return true;
 }

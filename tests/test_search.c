@@ -63,21 +63,21 @@ static void compare_named(int which, int cost, int P, int m, struct tally *tally
 
 	way_init(&theirs, p, named[which].name, P, m);
 	snprintf(schedule, sizeof(schedule), "auto:memory=%d,placement=%s,effort=20",
-		 peak_of(theirs.figures), named[which].placement);
+		 peak_of(theirs.tried.figures), named[which].placement);
 	way_init(&ours, p, schedule, P, m);
-	their_ns = theirs.figures->makespan_ns;
-	our_ns = ours.figures->makespan_ns;
-	bound_ns = ours.figures->lower_bound_ns;
+	their_ns = theirs.tried.figures->makespan_ns;
+	our_ns = ours.tried.figures->makespan_ns;
+	bound_ns = ours.tried.figures->lower_bound_ns;
 	printf("%-7s %d workers, %2d microbatches, %-18s: %6.2f, memory %2d: auto %6.2f, no order "
 	       "below %6.2f%s\n",
 	       named[which].name, P, m, costs[cost].what, (double)their_ns / 100,
-	       peak_of(theirs.figures), (double)our_ns / 100, (double)bound_ns / 100,
+	       peak_of(theirs.tried.figures), (double)our_ns / 100, (double)bound_ns / 100,
 	       our_ns == bound_ns  ? " (the best)"
 	       : our_ns < their_ns ? " (shorter)"
 				   : "");
 	ck_assert_msg(our_ns <= their_ns, "%s: longer than %s", schedule, named[which].name);
-	ck_assert_msg(peak_of(ours.figures) <= peak_of(theirs.figures), "%s: holds %d", schedule,
-		      peak_of(ours.figures));
+	ck_assert_msg(peak_of(ours.tried.figures) <= peak_of(theirs.tried.figures), "%s: holds %d",
+		      schedule, peak_of(ours.tried.figures));
 	way_fini(&theirs);
 	way_fini(&ours);
 	orr_pipeline_destroy(p);
@@ -121,8 +121,8 @@ START_TEST(auto_reaches_the_published_zero_bubble_makespans)
 
 	snprintf(schedule, sizeof(schedule), "auto:memory=%d,effort=1", published[_i].memory);
 	way_init(&way, p, schedule, published[_i].P, published[_i].m);
-	ck_assert_int_le(way.figures->makespan_ns, published[_i].makespan * ORR_UNIT_NS);
-	ck_assert_int_eq(way.figures->lower_bound_ns, published[_i].makespan * ORR_UNIT_NS);
+	ck_assert_int_le(way.tried.figures->makespan_ns, published[_i].makespan * ORR_UNIT_NS);
+	ck_assert_int_eq(way.tried.figures->lower_bound_ns, published[_i].makespan * ORR_UNIT_NS);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -310,7 +310,7 @@ START_TEST(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time)
 	orr_pipeline_set_overhead(p, 5);
 	way_init(&whole, p, "1f1b", 4, 8);
 	ck_assert(!orr_search(worker, n, &result, p, &options, NULL));
-	ck_assert_int_eq(whole.figures->makespan_ns, 11 * 13);
+	ck_assert_int_eq(whole.tried.figures->makespan_ns, 11 * 13);
 	ck_assert_int_gt(result.makespan_ns, 11 * 13);
 	ck_assert_int_le(result.bound_ns, 11 * 13);
 	way_fini(&whole);
@@ -354,14 +354,16 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 			 (int)options.stashes, (int)options.seed);
 		way_init_on(&way, p, schedule, &machine, m);
 		ck_assert(!orr_search(worker, n, &result, p, &options, NULL));
-		ck_assert_msg(way.figures->makespan_ns == result.makespan_ns,
+		ck_assert_msg(way.tried.figures->makespan_ns == result.makespan_ns,
 			      "round %d: promised %lld, needs %lld", round,
-			      (long long)result.makespan_ns, (long long)way.figures->makespan_ns);
-		ck_assert_int_ge(way.figures->lower_bound_ns, result.bound_ns);
-		ck_assert_int_le(peak_of(way.figures), (int)options.stashes);
-		for (int j = 0; j < way.jobs->n_jobs; j++) /* and it finds the same again */
-			ck_assert(way.jobs->priority[j] == n[j] &&
-				  way.jobs->compute[j] == worker[orr_jobs_at(way.jobs, j).s]);
+			      (long long)result.makespan_ns,
+			      (long long)way.tried.figures->makespan_ns);
+		ck_assert_int_ge(way.tried.figures->lower_bound_ns, result.bound_ns);
+		ck_assert_int_le(peak_of(way.tried.figures), (int)options.stashes);
+		for (int j = 0; j < way.tried.jobs->n_jobs; j++) /* and it finds the same again */
+			ck_assert(way.tried.jobs->priority[j] == n[j] &&
+				  way.tried.jobs->compute[j] ==
+					  worker[orr_jobs_at(way.tried.jobs, j).s]);
 		way_fini(&way);
 		orr_pipeline_destroy(p);
 	}
@@ -442,8 +444,9 @@ START_TEST(memory_in_bytes_is_kept)
 			p->stages[s].stash_bytes = 5 + 4 * s;
 		way_init(&way, p, limits[i], 4, 8);
 		for (int w = 0; w < 4; w++)
-			ck_assert_int_le(way.figures->worker[w].peak_stash_bytes, i ? 100 : 70);
-		ck_assert_int_gt(way.figures->worker[3].peak_stash_bytes, 33 + 17);
+			ck_assert_int_le(way.tried.figures->worker[w].peak_stash_bytes,
+					 i ? 100 : 70);
+		ck_assert_int_gt(way.tried.figures->worker[3].peak_stash_bytes, 33 + 17);
 		way_fini(&way);
 		orr_pipeline_destroy(p);
 	}
@@ -467,9 +470,9 @@ START_TEST(memory_of_the_machine_is_kept)
 	}
 	p->memory_bytes = 190; /* worker 0 has 160 of parameters, the others 40 */
 	way_init(&way, p, "auto:effort=1,placement=straight", 4, 8);
-	ck_assert_int_eq(way.figures->worker[0].peak_stash_bytes, 30);
+	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, 30);
 	for (int w = 0; w < 4; w++)
-		ck_assert_int_le(way.figures->worker[w].memory_bytes, 190);
+		ck_assert_int_le(way.tried.figures->worker[w].memory_bytes, 190);
 	way_fini(&way);
 	options.memory_bytes = 179; /* a microbatch takes two stashes on worker 0 */
 	{
@@ -494,9 +497,10 @@ START_TEST(many_stages_on_a_worker_overlap)
 	struct way way;
 
 	way_init(&way, p, "auto", 4, 16);
-	ck_assert_int_le(100 * way.figures->makespan_ns, 101 * way.figures->lower_bound_ns);
+	ck_assert_int_le(100 * way.tried.figures->makespan_ns,
+			 101 * way.tried.figures->lower_bound_ns);
 	for (int w = 0; w < 4; w++)
-		ck_assert_int_le(way.figures->worker[w].peak_stash, 20);
+		ck_assert_int_le(way.tried.figures->worker[w].peak_stash, 20);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }

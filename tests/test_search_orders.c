@@ -297,12 +297,13 @@ START_TEST(auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_
 		snprintf(name, sizeof(name), swept[_i].name, value);
 #pragma GCC diagnostic pop
 		way_init(&theirs, p, name, 5, 9);
-		snprintf(found, sizeof(found), "auto:effort=0,memory=%d", peak_of(theirs.figures));
+		snprintf(found, sizeof(found), "auto:effort=0,memory=%d",
+			 peak_of(theirs.tried.figures));
 		way_init(&ours, p, found, 5, 9);
-		ck_assert_msg(ours.figures->makespan_ns <= theirs.figures->makespan_ns,
+		ck_assert_msg(ours.tried.figures->makespan_ns <= theirs.tried.figures->makespan_ns,
 			      "%s takes %lld, %s %lld", name,
-			      (long long)theirs.figures->makespan_ns, found,
-			      (long long)ours.figures->makespan_ns);
+			      (long long)theirs.tried.figures->makespan_ns, found,
+			      (long long)ours.tried.figures->makespan_ns);
 		way_fini(&ours);
 		way_fini(&theirs);
 		orr_pipeline_destroy(p);

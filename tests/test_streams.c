@@ -326,7 +326,7 @@ static struct orr_steady steady_of(struct orr_pipeline *p, const char *schedule,
 	struct way way;
 
 	way_init_on(&way, p, schedule, machine, m);
-	ck_assert_msg(!orr_steady_find(&steady, way.timeline, machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_steady_find(&steady, way.tried.timeline, machine, &err), "%s", err.msg);
 	way_fini(&way);
 	return steady;
 }

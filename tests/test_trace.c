@@ -80,13 +80,13 @@ static int check_jobs(json_t *events, const struct way *way, int process)
 		n++;
 		if (!(pass = json_string_value(json_object_get(args, "pass"))))
 			continue;
-		j = orr_jobs_index(way->jobs, (int)number(args, "stage"),
+		j = orr_jobs_index(way->tried.jobs, (int)number(args, "stage"),
 				   (int)number(args, "microbatch"),
 				   *pass == 'F' ? ORR_PASS_F : ORR_PASS_B);
-		ck_assert_int_eq(way->jobs->compute[j], w);
+		ck_assert_int_eq(way->tried.jobs->compute[j], w);
 		ck_assert_double_eq_tol(number(event, "ts") * 1e3,
-					(double)way->timeline->start_ns[j], 0.01);
-		ck_assert_double_eq_tol(end[w] * 1e3, (double)way->timeline->end_ns[j], 0.01);
+					(double)way->tried.timeline->start_ns[j], 0.01);
+		ck_assert_double_eq_tol(end[w] * 1e3, (double)way->tried.timeline->end_ns[j], 0.01);
 	}
 	return n;
 }
@@ -158,9 +158,10 @@ START_TEST(a_trace_has_every_job_and_every_transfer)
 		p->stages[s].update_ns = 1;
 	machine.latency_ns = rows[_i].latency_ns;
 	way_init_on(&way, p, rows[_i].schedule, &machine, rows[_i].m);
-	trace = write_trace((const struct orr_timeline *const[]){way.timeline}, names, 1);
+	trace = write_trace((const struct orr_timeline *const[]){way.tried.timeline}, names, 1);
 	events = json_object_get(trace, "traceEvents");
-	ck_assert_int_eq(check_jobs(events, &way, 0), way.jobs->n_jobs + way.timeline->n_updates);
+	ck_assert_int_eq(check_jobs(events, &way, 0),
+			 way.tried.jobs->n_jobs + way.tried.timeline->n_updates);
 	ck_assert_int_eq(check_arrows(events), rows[_i].n_arrows);
 	ck_assert_int_eq(count(events, 's'), count(events, 'f'));
 	json_decref(trace);
@@ -179,7 +180,7 @@ START_TEST(a_memory_counter_peaks_as_reported_and_ends_at_0)
 	size_t i;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	trace = write_trace((const struct orr_timeline *const[]){way.timeline}, names, 1);
+	trace = write_trace((const struct orr_timeline *const[]){way.tried.timeline}, names, 1);
 	json_array_foreach(json_object_get(trace, "traceEvents"), i, event)
 	{
 		int w = -1;
@@ -195,7 +196,7 @@ START_TEST(a_memory_counter_peaks_as_reported_and_ends_at_0)
 		}
 	}
 	for (int w = 0; w < 4; w++) {
-		ck_assert_double_eq(most[w], (double)way.figures->worker[w].peak_stash_bytes);
+		ck_assert_double_eq(most[w], (double)way.tried.figures->worker[w].peak_stash_bytes);
 		ck_assert_double_eq(last[w], 0);
 	}
 	json_decref(trace);
@@ -215,11 +216,12 @@ START_TEST(timelines_are_processes_with_their_names_and_workers)
 
 	way_init(&way, p, "1f1b", 2, 3);
 	way_init(&second, other, "gpipe", 3, 2);
-	trace = write_trace((const struct orr_timeline *const[]){way.timeline, second.timeline},
-			    names, 2);
+	trace = write_trace(
+		(const struct orr_timeline *const[]){way.tried.timeline, second.tried.timeline},
+		names, 2);
 	events = json_object_get(trace, "traceEvents");
-	ck_assert_int_eq(check_jobs(events, &way, 0), way.jobs->n_jobs);
-	ck_assert_int_eq(check_jobs(events, &second, 1), second.jobs->n_jobs);
+	ck_assert_int_eq(check_jobs(events, &way, 0), way.tried.jobs->n_jobs);
+	ck_assert_int_eq(check_jobs(events, &second, 1), second.tried.jobs->n_jobs);
 	ck_assert_int_eq(check_arrows(events), 2 * 3 + 2 * 2 * 2);
 	json_array_foreach(events, i, event)
 	{
@@ -254,11 +256,11 @@ START_TEST(times_count_from_the_first_start_to_the_nanosecond)
 	const struct orr_timeline *t;
 
 	way_init(&way, p, "1f1b", 1, 1);
-	way.timeline->start_ns[0] = INT64_C(9007199254740993);
-	way.timeline->end_ns[0] = way.timeline->start_ns[1] = INT64_C(9007199254742227);
-	way.timeline->end_ns[1] = INT64_C(9007199254742228);
+	way.tried.timeline->start_ns[0] = INT64_C(9007199254740993);
+	way.tried.timeline->end_ns[0] = way.tried.timeline->start_ns[1] = INT64_C(9007199254742227);
+	way.tried.timeline->end_ns[1] = INT64_C(9007199254742228);
 	page_open(&page);
-	t = way.timeline;
+	t = way.tried.timeline;
 	ck_assert(!orr_diagram_trace(page.file, &t, (const char *const[]){"x"}, 1, &err));
 	ck_assert_ptr_nonnull(
 		strstr(page_text(&page), "\"ts\":0.000,\"dur\":1.234,\"name\":\"0F0\""));
@@ -279,7 +281,7 @@ START_TEST(a_full_disk_is_said)
 	const struct orr_timeline *t;
 
 	way_init(&way, p, "1f1b", 4, 64);
-	t = way.timeline;
+	t = way.tried.timeline;
 	ck_assert_int_eq(orr_diagram_trace(full, &t, (const char *const[]){"x"}, 1, &err),
 			 ORR_E_IO);
 	ck_assert_msg(strstr(err.msg, "trace: could not be written: ") == err.msg, "%s", err.msg);

@@ -65,7 +65,7 @@ START_TEST(figure_4_is_the_order_of_every_worker)
 	for (int w = 0; w < 4; w++) {
 		way_order(&way, w, text, sizeof(text));
 		ck_assert_str_eq(text, orders[w]);
-		ck_assert_int_eq(way.figures->worker[w].peak_stash, 4 - w);
+		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, 4 - w);
 	}
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -88,7 +88,7 @@ START_TEST(figure_8_is_the_order_of_every_worker)
 	for (int w = 0; w < 3; w++) {
 		way_order(&way, w, text, sizeof(text));
 		ck_assert_str_eq(text, orders[w]);
-		ck_assert_int_eq(way.figures->worker[w].peak_stash, w < 2 ? 2 : 1);
+		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, w < 2 ? 2 : 1);
 	}
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -393,7 +393,7 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 		for (int s = 0; s < p->n_stages; s++)
 			p->stages[s].backward_ns = (steady[_i].both[s] - 1) * ORR_UNIT_NS;
 		way_init(&way, p, steady[_i].schedule, steady[_i].n_workers, m);
-		ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err), "%s",
+		ck_assert_msg(!orr_steady_find(&found, way.tried.timeline, &machine, &err), "%s",
 			      err.msg);
 		ck_assert_msg(found.microbatches == steady[_i].microbatches &&
 				      found.period_ns == steady[_i].period * ORR_UNIT_NS,
@@ -423,9 +423,9 @@ START_TEST(slack_hides_latency)
 			machine.latency_ns = latency * ORR_UNIT_NS;
 			snprintf(schedule, sizeof(schedule), "pipedream:slack=%d", slack);
 			way_init_on(&way, p, schedule, &machine, 32);
-			ck_assert_int_eq(way.figures->worker[0].peak_stash, in_flight);
-			ck_assert_int_eq(way.jobs->versions->peak[0], in_flight);
-			ck_assert(!orr_steady_find(&found, way.timeline, &machine, &err));
+			ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, in_flight);
+			ck_assert_int_eq(way.tried.jobs->versions->peak[0], in_flight);
+			ck_assert(!orr_steady_find(&found, way.tried.timeline, &machine, &err));
 			ck_assert_int_gt(found.microbatches, 0);
 			ck_assert_int_eq(found.period_ns * in_flight,
 					 least * found.microbatches * ORR_UNIT_NS);
@@ -446,7 +446,7 @@ START_TEST(start_up_and_drain_are_paid_once)
 		struct way way;
 
 		way_init(&way, p, "pipedream", n, 12);
-		ck_assert(!orr_steady_find(&found, way.timeline, &machine, &err));
+		ck_assert(!orr_steady_find(&found, way.tried.timeline, &machine, &err));
 		ck_assert_int_eq(found.startup_ns, (n + 2 * (n - 1)) * ORR_UNIT_NS);
 		/* what is in flight then: all but the last of the worker's backwards, 3 apart */
 		ck_assert_int_eq(found.drain_ns, (3 * n - 1) * ORR_UNIT_NS);
@@ -469,12 +469,13 @@ START_TEST(without_a_flush_no_bubble_is_left)
 
 			way_init(&flush, chain, "1f1b", p, m);
 			way_init(&stream, chain, "pipedream", p, m);
-			ck_assert(!orr_steady_find(&found, stream.timeline, &machine, &err));
-			ck_assert_int_eq(flush.figures->makespan_ns, (m + p - 1) * 3 * ORR_UNIT_NS);
+			ck_assert(!orr_steady_find(&found, stream.tried.timeline, &machine, &err));
+			ck_assert_int_eq(flush.tried.figures->makespan_ns,
+					 (m + p - 1) * 3 * ORR_UNIT_NS);
 			ck_assert_int_eq(found.period_ns * m,
 					 found.microbatches * m * 3 * ORR_UNIT_NS);
-			ck_assert_int_eq(orr_steady_find(&found, flush.timeline, &machine, &err),
-					 0);
+			ck_assert_int_eq(
+				orr_steady_find(&found, flush.tried.timeline, &machine, &err), 0);
 			ck_assert_int_eq(found.microbatches, 0); /* it flushes */
 			way_fini(&flush);
 			way_fini(&stream);
@@ -497,7 +498,7 @@ START_TEST(a_steady_state_that_cannot_be_reached_is_not_found)
 			INT64_MAX / 4 /
 			(4 * 4 * 3 + 1); /* the limit counts F twice, as of stages that recompute */
 	way_init(&way, p, "pipedream", 4, 4);
-	ck_assert_msg(!orr_steady_find(&found, way.timeline, &machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_steady_find(&found, way.tried.timeline, &machine, &err), "%s", err.msg);
 	ck_assert_int_eq(found.microbatches, 0);
 	ck_assert_int_gt(found.startup_ns, 0);
 	way_fini(&way);
@@ -520,13 +521,13 @@ START_TEST(replicas_wait_for_each_other)
 			p->accumulate = accumulate;
 			p->stages[0].update_ns = ORR_UNIT_NS / 2;
 			way_init_on(&way, p, "pipedream:replicas=2-1", &machine, 16); /* checked */
-			ck_assert_int_eq(way.timeline->n_updates, (8 * 2 + 16) / accumulate);
-			for (int u = 0; u < way.timeline->n_updates; u++)
-				ck_assert_int_ge(way.timeline->updates[u].start_ns, 0);
+			ck_assert_int_eq(way.tried.timeline->n_updates, (8 * 2 + 16) / accumulate);
+			for (int u = 0; u < way.tried.timeline->n_updates; u++)
+				ck_assert_int_ge(way.tried.timeline->updates[u].start_ns, 0);
 			/* w0 holds one older version of 100 bytes, w2 none; 7 or 3 rings of 100 */
-			ck_assert_int_eq(way.figures->worker[0].version_bytes, 100);
-			ck_assert_int_eq(way.figures->worker[2].version_bytes, 0);
-			ck_assert_int_eq(way.figures->worker[0].all_reduce_bytes,
+			ck_assert_int_eq(way.tried.figures->worker[0].version_bytes, 100);
+			ck_assert_int_eq(way.tried.figures->worker[2].version_bytes, 0);
+			ck_assert_int_eq(way.tried.figures->worker[0].all_reduce_bytes,
 					 8 / accumulate * 100);
 			way_fini(&way);
 			orr_pipeline_destroy(p);
@@ -544,9 +545,9 @@ START_TEST(older_versions_count_as_memory)
 
 	way_init_on(&way, p, "pipedream", &machine, 8);
 	machine.memory_bytes = 740;
-	ck_assert_msg(!orr_figures_check_memory(way.figures, &machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_figures_check_memory(way.tried.figures, &machine, &err), "%s", err.msg);
 	machine.memory_bytes--;
-	ck_assert_int_eq(orr_figures_check_memory(way.figures, &machine, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_figures_check_memory(way.tried.figures, &machine, &err), ORR_E_INPUT);
 	ck_assert_str_eq(
 		err.msg,
 		"worker 0 needs 740 B, 400 B for parameters (16 B a parameter: 4 weights, 4 "
@@ -568,15 +569,15 @@ START_TEST(a_forward_before_its_update_is_found)
 
 	p->stages[0].update_ns = ORR_UNIT_NS;
 	way_init(&way, p, "pipedream:replicas=2-1", 3, 8);
-	while (way.timeline->updates[u].version != 1 || way.timeline->updates[u].w != 0)
+	while (way.tried.timeline->updates[u].version != 1 || way.tried.timeline->updates[u].w != 0)
 		u++;
-	way.timeline->updates[u].end_ns += 20 * ORR_UNIT_NS;
-	ck_assert_int_eq(orr_timeline_check(way.timeline, &err), ORR_E_RUNTIME);
+	way.tried.timeline->updates[u].end_ns += 20 * ORR_UNIT_NS;
+	ck_assert_int_eq(orr_timeline_check(way.tried.timeline, &err), ORR_E_RUNTIME);
 	ck_assert_str_eq(err.msg,
 			 "timeline: the update of stage 0 on worker 0 ends after the start of "
 			 "job 0F4, which reads what it makes");
-	way.timeline->updates[u].start_ns = 0;
-	ck_assert_int_eq(orr_timeline_check(way.timeline, &err), ORR_E_RUNTIME);
+	way.tried.timeline->updates[u].start_ns = 0;
+	ck_assert_int_eq(orr_timeline_check(way.tried.timeline, &err), ORR_E_RUNTIME);
 	ck_assert_str_eq(err.msg,
 			 "timeline: the update of stage 0 on worker 0 starts before job 0B0 ends");
 	way_fini(&way);

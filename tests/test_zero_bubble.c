@@ -64,10 +64,11 @@ START_TEST(span_bubbles_are_the_published_ones_to_four_decimals)
 		if (k == INTERLEAVED)
 			continue;
 		way_init_on(&way, p, columns[k], &machine, measured[_i].m);
-		ck_assert_msg(way.figures->span_bubble < measured[_i].bubble[k] + 0.00005 &&
-				      way.figures->span_bubble > measured[_i].bubble[k] - 0.00005,
-			      "%s: %.6f, published %.4f", columns[k], way.figures->span_bubble,
-			      measured[_i].bubble[k]);
+		ck_assert_msg(way.tried.figures->span_bubble < measured[_i].bubble[k] + 0.00005 &&
+				      way.tried.figures->span_bubble >
+					      measured[_i].bubble[k] - 0.00005,
+			      "%s: %.6f, published %.4f", columns[k],
+			      way.tried.figures->span_bubble, measured[_i].bubble[k]);
 		way_fini(&way);
 	}
 	orr_pipeline_destroy(p);
@@ -89,7 +90,7 @@ START_TEST(interleaved_waits_for_2vp_less_2_latencies)
 	p->has_weight = false;
 	machine.latency_ns = latency;
 	way_init_on(&way, p, "interleaved", &machine, m);
-	ck_assert_int_eq(way.figures->makespan_ns, span + (16 * v - 2) * latency);
+	ck_assert_int_eq(way.tried.figures->makespan_ns, span + (16 * v - 2) * latency);
 	ck_assert_double_eq_tol(1 - (double)work / (double)(span + (16 * v - 2 - 8) * latency),
 				measured[_i].bubble[INTERLEAVED], 0.00005);
 	way_fini(&way);
@@ -117,11 +118,12 @@ START_TEST(unit_times_give_the_published_makespan_span_and_peak)
 	int peak = 0;
 
 	way_init(&way, p, unit_rows[_i].schedule, unit_rows[_i].p, unit_rows[_i].m);
-	ck_assert_int_eq(units(way.figures->makespan_ns), unit_rows[_i].makespan);
-	ck_assert_int_eq(units(way.figures->span_ns), unit_rows[_i].span);
+	ck_assert_int_eq(units(way.tried.figures->makespan_ns), unit_rows[_i].makespan);
+	ck_assert_int_eq(units(way.tried.figures->span_ns), unit_rows[_i].span);
 	for (int w = 0; w < unit_rows[_i].p; w++)
-		peak = way.figures->worker[w].peak_stash > peak ? way.figures->worker[w].peak_stash
-								: peak;
+		peak = way.tried.figures->worker[w].peak_stash > peak
+			       ? way.tried.figures->worker[w].peak_stash
+			       : peak;
 	ck_assert_int_le(peak, unit_rows[_i].peak);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
@@ -133,8 +135,8 @@ static int64_t worst_gap(const struct way *way)
 {
 	int64_t worst = 0;
 
-	for (int w = 0; w < way->figures->n_workers; w++) {
-		const struct orr_worker_figures *worker = &way->figures->worker[w];
+	for (int w = 0; w < way->tried.figures->n_workers; w++) {
+		const struct orr_worker_figures *worker = &way->tried.figures->worker[w];
 		int64_t gap = worker->last_end_ns - worker->first_start_ns - worker->busy_ns;
 
 		worst = gap > worst ? gap : worst;
@@ -158,10 +160,10 @@ START_TEST(worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers)
 				ck_assert_int_eq(worst_gap(&way),
 						 (n - 1) * (f + b - (twice ? 2 : 1) * w));
 				for (int x = 0; x < n; x++) /* W lags where forwards do not lead */
-					ck_assert_int_eq(way.figures->worker[x].peak_stash,
+					ck_assert_int_eq(way.tried.figures->worker[x].peak_stash,
 							 twice ? 2 * n - 1 : n);
 				if (f == 1 && b == 1)
-					ck_assert_int_eq(units(way.figures->makespan_ns),
+					ck_assert_int_eq(units(way.tried.figures->makespan_ns),
 							 3 * m + n - 1);
 				way_fini(&way);
 				orr_pipeline_destroy(p);
@@ -211,10 +213,10 @@ START_TEST(depth_sets_the_memory_and_the_bubble_of_towers)
 	/* 3m + D - 1, as a chain of the 5 stages of the longest path; all 8 in a row take 55 */
 	for (int i = 0; i < N_OF(rows); i++) {
 		way_init(&way, p, rows[i].schedule, 8, 16);
-		ck_assert_int_eq(units(way.figures->makespan_ns), rows[i].makespan);
-		ck_assert_int_eq(units(way.figures->span_ns), rows[i].span);
+		ck_assert_int_eq(units(way.tried.figures->makespan_ns), rows[i].makespan);
+		ck_assert_int_eq(units(way.tried.figures->span_ns), rows[i].span);
 		for (int w = 0; w < 8; w++)
-			ck_assert_int_eq(way.figures->worker[w].peak_stash, rows[i].most);
+			ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, rows[i].most);
 		way_fini(&way);
 	}
 	orr_pipeline_destroy(p);
@@ -226,8 +228,8 @@ static int64_t most_held(const struct way *way, int w, int kept)
 {
 	int64_t held = 0, most = 0;
 
-	for (int i = way->jobs->first[w]; i < way->jobs->first[w + 1]; i++) {
-		enum orr_pass d = orr_jobs_at(way->jobs, way->jobs->by_worker[i]).d;
+	for (int i = way->tried.jobs->first[w]; i < way->tried.jobs->first[w + 1]; i++) {
+		enum orr_pass d = orr_jobs_at(way->tried.jobs, way->tried.jobs->by_worker[i]).d;
 
 		held += d == ORR_PASS_F ? 100 : d == ORR_PASS_B ? kept - 100 : -kept;
 		most = held > most ? held : most;
@@ -281,15 +283,15 @@ START_TEST(searched_orders_keep_their_limit_and_beat_the_closed_forms)
 		snprintf(text[3], sizeof(text[3]), "zb-2p:kept=%d", kept);
 		for (int k = 0; k < 4; k++) {
 			way_init_on(&way, p, text[k], &machine, m);
-			span[k] = way.figures->span_ns;
-			makespan[k] = way.figures->makespan_ns;
+			span[k] = way.tried.figures->span_ns;
+			makespan[k] = way.tried.figures->makespan_ns;
 			for (int w = 0; w < n; w++)
 				if (k % 2)
 					ck_assert_int_le(most_held(&way, w, kept),
 							 (k == 3 ? 200 : 100) * p->depth);
 				else
 					ck_assert_int_le(
-						way.figures->worker[w].peak_stash,
+						way.tried.figures->worker[w].peak_stash,
 						smaller(m, k ? 2 * p->depth - 1 : p->depth));
 			way_fini(&way);
 		}
@@ -323,8 +325,8 @@ START_TEST(every_rule_of_the_search_shortens_some_step)
 		struct way way;
 
 		way_init(&way, p, rows[i].schedule, rows[i].n, rows[i].m);
-		ck_assert_int_eq(units(way.figures->span_ns), rows[i].span);
-		ck_assert_int_eq(units(way.figures->makespan_ns), rows[i].makespan);
+		ck_assert_int_eq(units(way.tried.figures->span_ns), rows[i].span);
+		ck_assert_int_eq(units(way.tried.figures->makespan_ns), rows[i].makespan);
 		way_fini(&way);
 		orr_pipeline_destroy(p);
 	}
@@ -366,10 +368,10 @@ START_TEST(twice_the_whole_stashes_reach_what_the_last_worker_allows)
 	machine.latency_ns = c;
 	way_init_on(&way, p, "zb-2p:kept=100", &machine, measured[_i].m);
 	for (int x = 0; x < 8; x++)
-		ck_assert_int_le(way.figures->worker[x].peak_stash, 16);
-	ck_assert_int_ge(way.figures->worker[0].last_end_ns,
+		ck_assert_int_le(way.tried.figures->worker[x].peak_stash, 16);
+	ck_assert_int_ge(way.tried.figures->worker[0].last_end_ns,
 			 work + 7 * (f + b + 2 * c) + w - 16 * w);
-	ck_assert_double_eq_tol((double)way.figures->span_ns,
+	ck_assert_double_eq_tol((double)way.tried.figures->span_ns,
 				(double)(work + 7 * (f + b + 2 * c) + w - 16 * w),
 				0.01 * (double)work);
 	way_fini(&way);

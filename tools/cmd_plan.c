@@ -252,7 +252,7 @@ static int print_periods(const struct orr_plan *plan, struct orr_error *err)
 static void print_untested(const struct orr_plan *plan)
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, plan->jobs, &plan->machine);
+	int n = orr_untested_find(untested, plan->tried.jobs, &plan->machine);
 	char text[256];
 
 	if (n)
@@ -284,7 +284,7 @@ static void print_idle(const struct orr_plan *plan)
 	    idle = n_workers, most = 0;
 
 	for (int w = 0; w < n_workers; w++)
-		idle -= plan->jobs->first[w + 1] > plan->jobs->first[w];
+		idle -= plan->tried.jobs->first[w + 1] > plan->tried.jobs->first[w];
 	for (int s = 0; s < plan->pipeline->n_stages; s++) {
 		idle -= plan->replicas[s] > m ? plan->replicas[s] - m : 0;
 		most = plan->replicas[s] > most ? plan->replicas[s] : most;
@@ -329,8 +329,8 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
-	orr_duration_print(makespan, sizeof(makespan), plan->figures->makespan_ns, g->units);
-	orr_duration_print(bound, sizeof(bound), plan->figures->lower_bound_ns, g->units);
+	orr_duration_print(makespan, sizeof(makespan), plan->tried.figures->makespan_ns, g->units);
+	orr_duration_print(bound, sizeof(bound), plan->tried.figures->lower_bound_ns, g->units);
 	printf("\n%s: %s a microbatch (times are shared by a stage's replicas); one "
 	       "worker: %s, %.2f times "
 	       "that.\n",
@@ -347,8 +347,8 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	if (plan->searched_from_ns) {
 		orr_duration_print(one, sizeof(one), plan->searched_from_ns, g->units);
 		printf("Searched: from %s, %.1f%% above the bound now.\n", one,
-		       100 * ((double)plan->figures->makespan_ns /
-				      (double)plan->figures->lower_bound_ns -
+		       100 * ((double)plan->tried.figures->makespan_ns /
+				      (double)plan->tried.figures->lower_bound_ns -
 			      1));
 	}
 	print_idle(plan);
@@ -376,7 +376,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, plan->jobs, &plan->machine), code;
+	int n = orr_untested_find(untested, plan->tried.jobs, &plan->machine), code;
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
 	const char *path = a->work.source;
 	bool embed = a->work.has_costs || path[orr_utf8_check(path, strlen(path))];

@@ -13,7 +13,7 @@
 #include "orrery/jobs.h"
 #include "output_file.h"
 #include "orrery/pipeline.h"
-#include "orrery/simulate.h"
+#include "orrery/try.h"
 #include "orrery/stages.h"
 #include "orrery/timeline.h"
 
@@ -123,18 +123,16 @@ static int compare(bool *same, const struct orr_timeline *t, const struct orr_ta
 		   const struct orr_machine *machine, struct orr_error *err)
 {
 	size_t bytes = (size_t)t->jobs->n_jobs * sizeof(*t->start_ns);
-	struct orr_jobs *jobs = NULL;
-	struct orr_timeline *again = NULL;
 	struct orr_schedule schedule;
+	struct orr_try again;
 	int code;
 
 	orr_table_schedule(&schedule, table);
-	if (!(code = orr_jobs_create(&jobs, t->jobs->pipeline, &schedule, err)) &&
-	    !(code = orr_simulate(&again, jobs, machine, err)))
-		*same = !memcmp(again->start_ns, t->start_ns, bytes) &&
-			!memcmp(again->end_ns, t->end_ns, bytes);
-	orr_timeline_destroy(again);
-	orr_jobs_destroy(jobs);
+	if (!(code = orr_try_init(&again, t->jobs->pipeline, &schedule, NULL, err)) &&
+	    !(code = orr_try_time(&again, machine, err)))
+		*same = !memcmp(again.timeline->start_ns, t->start_ns, bytes) &&
+			!memcmp(again.timeline->end_ns, t->end_ns, bytes);
+	orr_try_fini(&again);
 	return code;
 }
 

@@ -15,7 +15,7 @@
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "allocate.h"
-#include "orrery/simulate.h"
+#include "orrery/try.h"
 #include "orrery/timeline.h"
 
 #define ALLOCATE_STEPS 200000 /* of branch and bound */
@@ -118,9 +118,8 @@ static int time_exactly(const struct place *x, int64_t *makespan_ns)
 				  .split_backward = true,
 				  .compute = x->trial->jobs.compute,
 				  .priority = o->tried};
-	struct orr_timeline *timeline = NULL;
-	struct orr_jobs *jobs = NULL;
 	struct orr_schedule schedule;
+	struct orr_try tried;
 	int code;
 
 	*makespan_ns = x->trial->makespan_ns;
@@ -130,11 +129,10 @@ static int time_exactly(const struct place *x, int64_t *makespan_ns)
 	machine.latency_ns = p->latency_ns;
 	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
 	orr_table_schedule(&schedule, &table);
-	if (!(code = orr_jobs_create(&jobs, p, &schedule, o->err)) &&
-	    !(code = orr_simulate(&timeline, jobs, &machine, o->err)))
-		*makespan_ns = end_of(timeline);
-	orr_timeline_destroy(timeline);
-	orr_jobs_destroy(jobs);
+	if (!(code = orr_try_init(&tried, p, &schedule, NULL, o->err)) &&
+	    !(code = orr_try_time(&tried, &machine, o->err)))
+		*makespan_ns = end_of(tried.timeline);
+	orr_try_fini(&tried);
 	return code;
 }
 

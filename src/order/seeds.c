@@ -6,7 +6,7 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/schedule.h"
-#include "orrery/simulate.h"
+#include "orrery/try.h"
 #include "base/sort.h"
 #include "orrery/timeline.h"
 #include "orrery/periodic.h"
@@ -144,21 +144,19 @@ int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *
 {
 	const struct orr_pipeline *p = seeds->p;
 	struct orr_machine machine = orr_machine_default(p->n_workers);
-	struct orr_jobs *jobs = NULL;
-	struct orr_timeline *timeline = NULL;
 	struct orr_error why = {""};
-	int code = orr_jobs_create(&jobs, p, schedule, &why);
+	struct orr_try tried;
+	int code = orr_try_init(&tried, p, schedule, NULL, &why);
 
 	if (code)
 		return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0;
 	machine.latency_ns = p->latency_ns;
 	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
-	if (jobs->order == ORR_ORDER_GREEDY)
-		code = orr_simulate(&timeline, jobs, &machine, err);
+	if (tried.jobs->order == ORR_ORDER_GREEDY)
+		code = orr_try_time(&tried, &machine, err);
 	if (!code)
-		code = add(seeds, jobs, timeline, err);
-	orr_timeline_destroy(timeline);
-	orr_jobs_destroy(jobs);
+		code = add(seeds, tried.jobs, tried.timeline, err);
+	orr_try_fini(&tried);
 	return code;
 }
 

@@ -9,12 +9,10 @@
 #include "error.h"
 #include "machine.h"
 #include "pipeline.h"
+#include "try.h"
 
 struct orr_graph;
 struct orr_table;
-struct orr_jobs;
-struct orr_timeline;
-struct orr_figures;
 struct orr_star_point;
 
 struct orr_plan_options {
@@ -72,9 +70,7 @@ struct orr_plan {
 	struct orr_machine machine; /* what it was simulated on */
 	struct orr_plan_options options;
 	struct orr_table *table;
-	struct orr_jobs *jobs;
-	struct orr_timeline *timeline;
-	struct orr_figures *figures;
+	struct orr_try tried;     /* the table, on the machine */
 	int64_t searched_from_ns; /* the makespan that orr_plan_search began with; 0: none was made
 				   */
 	bool side_by_side;        /* which of the two is better, and both: */

@@ -175,7 +175,7 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 
 static void advise_memory(const struct advising *a)
 {
-	const struct orr_figures *f = a->plan->figures;
+	const struct orr_figures *f = a->plan->tried.figures;
 	int64_t limit = a->plan->options.memory_bytes;
 	char line[300];
 	int worst = 0;

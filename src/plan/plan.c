@@ -16,7 +16,6 @@
 #include "plan_order.h"
 #include "orrery/quantity.h"
 #include "orrery/schedule.h"
-#include "orrery/simulate.h"
 #include "orrery/table.h"
 #include "orrery/timeline.h"
 #include "tensors.h"
@@ -33,10 +32,9 @@ static int simulate(struct orr_plan *plan, struct orr_table *table, struct orr_e
 
 	plan->table = table;
 	orr_table_schedule(&schedule, table);
-	if ((code = orr_jobs_create(&plan->jobs, plan->pipeline, &schedule, err)) ||
-	    (code = orr_simulate(&plan->timeline, plan->jobs, &plan->machine, err)))
+	if ((code = orr_try_init(&plan->tried, plan->pipeline, &schedule, NULL, err)))
 		return code;
-	return orr_figures_create(&plan->figures, plan->timeline, err);
+	return orr_try_run(&plan->tried, &plan->machine, err);
 }
 
 static void note_world(struct orr_plan_world *world, const struct orr_plan *plan)
@@ -45,9 +43,9 @@ static void note_world(struct orr_plan_world *world, const struct orr_plan *plan
 
 	*world = (struct orr_plan_world){.n_stages = plan->pipeline->n_stages,
 					 .slowest_s = plan->slowest_s,
-					 .makespan_ns = plan->figures->makespan_ns};
-	for (int w = 0; w < plan->figures->n_workers; w++) {
-		const struct orr_worker_figures *f = &plan->figures->worker[w];
+					 .makespan_ns = plan->tried.figures->makespan_ns};
+	for (int w = 0; w < plan->tried.figures->n_workers; w++) {
+		const struct orr_worker_figures *f = &plan->tried.figures->worker[w];
 
 		world->memory_bytes = f->memory_bytes > world->memory_bytes ? f->memory_bytes
 									    : world->memory_bytes;
@@ -564,7 +562,7 @@ out:
 static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 		  const struct orr_plan_options *o, struct orr_error *err)
 {
-	const struct orr_figures *f = least->figures;
+	const struct orr_figures *f = least->tried.figures;
 	struct orr_plan_options more = *o;
 	char need[32], limit[32], lack[32], cost[96], cure[64] = "";
 	int worst = 0;
@@ -629,9 +627,7 @@ void orr_plan_destroy(struct orr_plan *plan)
 {
 	if (!plan)
 		return;
-	orr_figures_destroy(plan->figures);
-	orr_timeline_destroy(plan->timeline);
-	orr_jobs_destroy(plan->jobs);
+	orr_try_fini(&plan->tried);
 	orr_table_destroy(plan->table);
 	orr_pipeline_destroy(plan->pipeline);
 	free(plan->first);

@@ -88,7 +88,7 @@ static json_t *stage_json(const struct orr_plan *plan, int s)
 
 static json_t *worker_json(const struct orr_plan *plan, int w)
 {
-	const struct orr_worker_figures *f = &plan->figures->worker[w];
+	const struct orr_worker_figures *f = &plan->tried.figures->worker[w];
 
 	json_t *json = json_pack(
 		"{s:f, s:f, s:i, s:I, s:I, s:I, s:I}", "busy", (double)f->busy_ns / 1e9, "idle",
@@ -97,7 +97,7 @@ static json_t *worker_json(const struct orr_plan *plan, int w)
 		"optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes",
 		(json_int_t)f->memory_bytes);
 
-	if (json && !orr_plan_order_json(json, plan->jobs, w))
+	if (json && !orr_plan_order_json(json, plan->tried.jobs, w))
 		return json;
 	json_decref(json);
 	return NULL;
@@ -169,7 +169,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		ok = !json_array_append_new(stages, stage_json(plan, s));
 	for (int w = 0; w < plan->pipeline->n_workers && ok; w++) {
 		ok = !json_array_append_new(workers, worker_json(plan, w));
-		n_idle += plan->jobs->first[w + 1] == plan->jobs->first[w];
+		n_idle += plan->tried.jobs->first[w + 1] == plan->tried.jobs->first[w];
 	}
 	if (!ok) {
 		json_decref(stages);
@@ -184,16 +184,16 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 plan->pipeline->n_microbatches, "workers", plan->pipeline->n_workers,
 			 "stages", stages, "slowest_stage", plan->slowest_s, "slowest_stage_proven",
 			 plan->fastest, "one_worker", plan->one_worker_s, "schedule",
-			 plan->jobs->n_passes == 3 ? "search"
-			 : plan->in_pieces         ? "pieces"
-			 : plan->side_by_side      ? "side by side"
-						   : "chain",
-			 "makespan", (double)plan->figures->makespan_ns / 1e9, "lower_bound",
-			 (double)plan->figures->lower_bound_ns / 1e9, "in_flight", plan->in_flight,
-			 "idle_workers", n_idle, "coarse", plan->coarse, "flattened",
-			 plan->flattened, "chain", world_json(&plan->chain), "side_by_side",
-			 world_json(&plan->dag), "bandwidth", plan->machine.bandwidth_bytes_per_s,
-			 "worker", workers);
+			 plan->tried.jobs->n_passes == 3 ? "search"
+			 : plan->in_pieces               ? "pieces"
+			 : plan->side_by_side            ? "side by side"
+							 : "chain",
+			 "makespan", (double)plan->tried.figures->makespan_ns / 1e9, "lower_bound",
+			 (double)plan->tried.figures->lower_bound_ns / 1e9, "in_flight",
+			 plan->in_flight, "idle_workers", n_idle, "coarse", plan->coarse,
+			 "flattened", plan->flattened, "chain", world_json(&plan->chain),
+			 "side_by_side", world_json(&plan->dag), "bandwidth",
+			 plan->machine.bandwidth_bytes_per_s, "worker", workers);
 	if (json && (plan->options.pieces || plan->in_pieces) &&
 	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
 	     json_object_set_new(json, "pieces_bound", json_real(plan->pieces_bound_s)) ||

@@ -6,15 +6,12 @@
 #include <string.h>
 
 #include "orrery/table.h"
-#include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "pipeline/numbering.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
-#include "orrery/simulate.h"
-#include "orrery/timeline.h"
 
 static bool has_pins(const struct orr_graph *g)
 {
@@ -96,10 +93,9 @@ static int build(struct orr_plan *now, const struct orr_plan *plan, const int *s
 		return code;
 	now->pipeline->numerics = p->numerics;
 	orr_table_schedule(&schedule, now->table);
-	if ((code = orr_jobs_create(&now->jobs, now->pipeline, &schedule, err)) ||
-	    (code = orr_simulate(&now->timeline, now->jobs, &plan->machine, err)))
+	if ((code = orr_try_init(&now->tried, now->pipeline, &schedule, NULL, err)))
 		return code;
-	return orr_figures_create(&now->figures, now->timeline, err);
+	return orr_try_run(&now->tried, &plan->machine, err);
 }
 
 static void swap(struct orr_plan *plan, struct orr_plan *now)
@@ -108,8 +104,7 @@ static void swap(struct orr_plan *plan, struct orr_plan *now)
 
 	both.first = now->first, both.replicas = now->replicas, both.workers = now->workers;
 	both.costs = now->costs;
-	both.pipeline = now->pipeline, both.table = now->table, both.jobs = now->jobs;
-	both.timeline = now->timeline, both.figures = now->figures;
+	both.pipeline = now->pipeline, both.table = now->table, both.tried = now->tried;
 	*now = *plan;
 	*plan = both;
 }

@@ -8,7 +8,7 @@
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
-#include "orrery/simulate.h"
+#include "orrery/try.h"
 #include "base/sort.h"
 #include "orrery/table.h"
 #include "orrery/timeline.h"
@@ -130,23 +130,22 @@ static int try_schedule(struct orr_table **best, int64_t least[2],
 			const struct orr_schedule *schedule, const struct orr_pipeline *p,
 			const struct orr_machine *machine, struct orr_error *err)
 {
-	struct orr_jobs *jobs = NULL;
-	struct orr_timeline *t = NULL;
-	struct orr_figures *f = NULL;
+	const struct orr_figures *f;
 	struct orr_table *table = NULL;
+	struct orr_try tried;
 	int64_t peak = 0;
 	int code;
 
-	if ((code = orr_jobs_create(&jobs, p, schedule, err)) ||
-	    (code = orr_simulate(&t, jobs, machine, err)) ||
-	    (code = orr_figures_create(&f, t, err)))
+	if ((code = orr_try_init(&tried, p, schedule, NULL, err)) ||
+	    (code = orr_try_run(&tried, machine, err)))
 		goto out;
+	f = tried.figures;
 	for (int w = 0; w < f->n_workers; w++)
 		peak = f->worker[w].memory_bytes > peak ? f->worker[w].memory_bytes : peak;
 	if (*best &&
 	    (f->makespan_ns > least[0] || (f->makespan_ns == least[0] && peak >= least[1])))
 		goto out;
-	if ((code = freeze(&table, t, err)))
+	if ((code = freeze(&table, tried.timeline, err)))
 		goto out;
 	orr_table_destroy(*best);
 	*best = table;
@@ -155,9 +154,7 @@ static int try_schedule(struct orr_table **best, int64_t least[2],
 	least[1] = peak;
 out:
 	orr_table_destroy(table);
-	orr_figures_destroy(f);
-	orr_timeline_destroy(t);
-	orr_jobs_destroy(jobs);
+	orr_try_fini(&tried);
 	return code;
 }
 

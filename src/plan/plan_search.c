@@ -9,7 +9,6 @@
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "orrery/simulate.h"
 #include "orrery/table.h"
 #include "orrery/search.h"
 #include "orrery/timeline.h"
@@ -21,7 +20,7 @@
 static int find_room(struct orr_search_options *o, int64_t *room, const struct orr_plan *plan,
 		     struct orr_error *err)
 {
-	const struct orr_figures *f = plan->figures;
+	const struct orr_figures *f = plan->tried.figures;
 	int64_t limit = plan->options.memory_bytes, stashes = 0;
 
 	for (int w = 0; w < f->n_workers; w++)
@@ -48,35 +47,26 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 static int take(struct orr_plan *plan, struct orr_table **table, int64_t bound_ns,
 		struct orr_error *err)
 {
-	struct orr_timeline *timeline = NULL;
-	struct orr_figures *figures = NULL;
-	struct orr_jobs *jobs = NULL;
 	struct orr_schedule schedule;
+	struct orr_try tried;
 	int code;
 
 	orr_table_schedule(&schedule, *table);
-	if ((code = orr_jobs_create(&jobs, plan->pipeline, &schedule, err)) ||
-	    (code = orr_simulate(&timeline, jobs, &plan->machine, err)) ||
-	    (code = orr_figures_create(&figures, timeline, err)))
+	if ((code = orr_try_init(&tried, plan->pipeline, &schedule, NULL, err)) ||
+	    (code = orr_try_run(&tried, &plan->machine, err)))
 		goto out;
-	if (figures->makespan_ns < plan->figures->makespan_ns) {
+	if (tried.figures->makespan_ns < plan->tried.figures->makespan_ns) {
 		struct orr_plan old = *plan;
 
 		plan->table = *table;
-		plan->jobs = jobs;
-		plan->timeline = timeline;
-		plan->figures = figures;
+		plan->tried = tried;
 		*table = old.table;
-		jobs = old.jobs;
-		timeline = old.timeline;
-		figures = old.figures;
+		tried = old.tried;
 	}
-	if (bound_ns > plan->figures->lower_bound_ns)
-		plan->figures->lower_bound_ns = bound_ns;
+	if (bound_ns > plan->tried.figures->lower_bound_ns)
+		plan->tried.figures->lower_bound_ns = bound_ns;
 out:
-	orr_figures_destroy(figures);
-	orr_timeline_destroy(timeline);
-	orr_jobs_destroy(jobs);
+	orr_try_fini(&tried);
 	return code;
 }
 
@@ -86,7 +76,7 @@ int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *er
 	struct orr_search_options options = {.schedules = orr_schedules,
 					     .placement = ORR_PLACEMENT_GIVEN,
 					     .worker = plan->workers,
-					     .from = plan->timeline,
+					     .from = plan->tried.timeline,
 					     .effort = EFFORT,
 					     .seconds = seconds,
 					     .seed = 1};
@@ -116,7 +106,7 @@ int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *er
 		goto out;
 	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++)
 		table->compute[j] = worker[j / ORR_N_PASSES % p->n_stages];
-	plan->searched_from_ns = plan->figures->makespan_ns;
+	plan->searched_from_ns = plan->tried.figures->makespan_ns;
 	code = take(plan, &table, result.bound_ns, err);
 out:
 	orr_table_destroy(table);

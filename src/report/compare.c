@@ -8,7 +8,7 @@
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/simulate.h"
+#include "orrery/try.h"
 #include "orrery/timeline.h"
 #include "base/utf8.h"
 
@@ -53,25 +53,17 @@ static int simulate(struct orr_contender *x, const struct orr_entry *entry,
 		    const struct orr_machine *machine, const struct orr_schedule *schedule,
 		    struct orr_error *err)
 {
-	struct orr_jobs *jobs = NULL;
-	struct orr_timeline *timeline = NULL;
-	struct orr_figures *figures = NULL;
+	struct orr_try tried;
 	int code;
 
-	if ((code = orr_jobs_create_at(&jobs, entry->pipeline, schedule, entry->home, err)) ||
-	    (code = orr_simulate(&timeline, jobs, machine, err)) ||
-	    (code = orr_timeline_check(timeline, err)) ||
-	    (code = orr_figures_create(&figures, timeline, err)) ||
-	    (code = orr_steady_find(&figures->steady, timeline, machine, err)) ||
-	    (code = orr_figures_check_memory(figures, machine, err)))
-		goto out;
-	take_figures(x, figures, jobs);
-	x->n_untested = orr_untested_find(x->untested, jobs, machine);
-out:
-	x->laid_out = jobs;
-	orr_figures_destroy(figures);
-	orr_timeline_destroy(timeline);
-	orr_jobs_destroy(jobs);
+	if (!(code = orr_try_init(&tried, entry->pipeline, schedule, entry->home, err)) &&
+	    !(code = orr_try_run(&tried, machine, err)) &&
+	    !(code = orr_figures_check_memory(tried.figures, machine, err))) {
+		take_figures(x, tried.figures, tried.jobs);
+		x->n_untested = orr_untested_find(x->untested, tried.jobs, machine);
+	}
+	x->laid_out = tried.jobs;
+	orr_try_fini(&tried);
 	return code;
 }
 

@@ -1,0 +1,30 @@
+#ifndef ORR_TRY_H
+#define ORR_TRY_H
+/* A try: a schedule on a pipeline and a machine, from its jobs to its figures. */
+#include "error.h"
+
+struct orr_figures;
+struct orr_jobs;
+struct orr_machine;
+struct orr_pipeline;
+struct orr_schedule;
+struct orr_timeline;
+
+/* All of it owned; NULL until made. */
+struct orr_try {
+	struct orr_jobs *jobs;
+	struct orr_timeline *timeline;
+	struct orr_figures *figures; /* of a stream, with its steady state */
+};
+
+/* The jobs: orr_jobs_create_at() says what is refused, and what home is; NULL: no plan. Borrows p
+ * and schedule's name. *x is overwritten. After an error, here and below, orr_try_fini() frees
+ * what there is. */
+int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
+		 const struct orr_schedule *schedule, const int *home, struct orr_error *err);
+/* Their timeline on machine, and no more: for a search that looks at nothing but times. */
+int orr_try_time(struct orr_try *x, const struct orr_machine *machine, struct orr_error *err);
+/* Their timeline, checked, and its figures. */
+int orr_try_run(struct orr_try *x, const struct orr_machine *machine, struct orr_error *err);
+void orr_try_fini(struct orr_try *x); /* all zeros is fine */
+#endif
