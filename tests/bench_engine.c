@@ -48,15 +48,15 @@ static double per_job_us(const struct orr_jobs *jobs, int64_t start_ns)
 static double run_engine(const struct orr_jobs *jobs, const char *policy, int64_t keep_bytes)
 {
 	struct orr_run_options options = orr_run_options_default();
+	struct orr_run_hooks hooks = {.policy = policy};
 	struct orr_run *run = NULL;
 	struct orr_error err = {""};
 	double result = -1;
 	int64_t start;
 
 	options.batch = N_MICROBATCHES;
-	options.policy = policy;
 	options.keep_bytes = keep_bytes;
-	if (!orr_run_create(&run, jobs, &data, &options, &err)) {
+	if (!orr_run_create_hooked(&run, jobs, &data, &options, &hooks, &err)) {
 		atomic_store(&run->common.cancelled, true); /* jobs return at once */
 		if (!orr_run_train(run, 3, NULL, NULL, &err)) {
 			start = orr_now_ns();

@@ -41,8 +41,8 @@ static double step_seconds(int n_ranks, int prefetch)
 	training_prepare(&t, model, &t.choice.schedule, n_ranks, 2 * n_ranks);
 	t.options.batch = 4 * n_ranks;
 	t.options.prefetch = prefetch;
-	t.options.delay_us = job_us;
-	t.options.link_delay_us = link_us;
+	t.hooks.delay_us = job_us;
+	t.hooks.link_delay_us = link_us;
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, add_seconds, &seconds, &t.err), "%s", t.err.msg);
 	training_fini(&t);

@@ -36,7 +36,7 @@ static void prepare(struct training *t, int i)
 {
 	training_init(t, ways[i].schedule, ways[i].n_workers, ways[i].n_microbatches);
 	t->options.batch = BATCH;
-	t->options.reduce_alone = ways[i].reduce_alone;
+	t->hooks.reduce_alone = ways[i].reduce_alone;
 }
 
 static float *parameters_of(struct training *t)

@@ -11,8 +11,8 @@ root = sys.argv[1]
 KNOWN = {f'src/runtime/{path} includes src/runtime/run/engine.h: upward' for path in (
     'devices/hardware.c', 'peers/credits.c', 'peers/cross.c', 'peers/reduce.c', 'peers/ring.c', 'tasks/data.c',
     'tasks/slots.c', 'tasks/watch.c')}
-KNOWN.add('a circle: src/runtime/devices/hardware src/runtime/run/alike src/runtime/run/engine src/runtime/run/options '
-          'src/runtime/run/run src/runtime/tasks/data')
+KNOWN.add('a circle: src/runtime/devices/hardware src/runtime/run/alike src/runtime/run/engine src/runtime/run/hooks '
+          'src/runtime/run/options src/runtime/run/run src/runtime/tasks/data')
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

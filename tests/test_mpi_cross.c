@@ -149,7 +149,7 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	t.options.batch = BATCH;
 	t.options.prefetch = ways[_i % N_OF(ways)].prefetch;
 	t.options.keep_bytes = ways[_i % N_OF(ways)].keep_bytes;
-	t.options.link_delay_us = ways[_i % N_OF(ways)].link_delay_us;
+	t.hooks.link_delay_us = ways[_i % N_OF(ways)].link_delay_us;
 	t.options.timeout_s = 120;
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name,

@@ -99,9 +99,9 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 			 n_workers, 8);
 	t.options.batch = 24;
 	t.options.timeout_s = 60;
-	t.options.reduce_alone = !alone;
-	t.options.delay_us = alone ? 0 : 400; /* who comes last is another one each time */
-	t.options.delay_seed = (uint64_t)orr_ranks_rank() + 1;
+	t.hooks.reduce_alone = !alone;
+	t.hooks.delay_us = alone ? 0 : 400; /* who comes last is another one each time */
+	t.hooks.delay_seed = (uint64_t)orr_ranks_rank() + 1;
 	training_start(&t);
 	check_joined(t.run, !alone);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule,

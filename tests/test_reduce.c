@@ -64,8 +64,8 @@ static float *parameters_of(const char *schedule, bool alone, int delay_us, int6
 	int n_summed = 0, n_learning = 0;
 
 	training_init(&t, schedule, 3, 6);
-	t.options.reduce_alone = alone;
-	t.options.delay_us = delay_us;
+	t.hooks.reduce_alone = alone;
+	t.hooks.delay_us = delay_us;
 	training_start(&t);
 	for (int i = 0; i < t.run->data.n_owned; i++) {
 		n_learning += t.run->data.owned[i].update >= 0;

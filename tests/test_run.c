@@ -8,6 +8,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
+#include "orrery/profile.h"
 #include "reference.h"
 #include "training.h"
 #include "runtime/run/engine.h"
@@ -244,7 +245,7 @@ START_TEST(a_schedule_of_ones_own_changes_no_bit)
 
 		training_prepare(&t, training_model, schedule, workers[i], 6);
 		t.options.keep_bytes = i % 2 ? 0 : t.options.keep_bytes;
-		t.options.delay_us = i == 1 ? 300 : 0;
+		t.hooks.delay_us = i == 1 ? 300 : 0;
 		parameters = training_run(&t, schedule->name, NULL);
 		assert_same(&t, schedule->name, parameters, expected);
 		free(parameters);
@@ -264,7 +265,7 @@ START_TEST(starpus_own_order_and_policies_change_no_bit)
 		float *parameters;
 
 		training_init(&t, "1f1b", 2, 6);
-		t.options.policy = policies[i];
+		t.hooks.policy = policies[i];
 		training_start(&t);
 		ck_assert_msg(!orr_run_train(t.run, N_STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
 		parameters = calloc((size_t)orr_run_n_parameters(t.run), sizeof(*parameters));
@@ -295,7 +296,7 @@ START_TEST(weights_kept_in_bf16_change_no_bit)
 		training_init(&t, schedule, cases[_i].n_workers, 6);
 		t.options.precision = ORR_PRECISION_BF16;
 		t.options.batch = 24;
-		t.options.policy = i ? NULL : "pinned";
+		t.hooks.policy = i ? NULL : "pinned";
 		parameters[i] = training_run(&t, schedule, NULL);
 		if (i)
 			assert_same(&t, schedule, parameters[1], parameters[0]);

@@ -73,8 +73,8 @@ START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 	struct training t;
 
 	training_init(&t, cases[_i].schedule, cases[_i].n_workers, 4);
-	t.options.delay_us = 200;
-	t.options.delay_seed = (uint64_t)_i;
+	t.hooks.delay_us = 200;
+	t.hooks.delay_seed = (uint64_t)_i;
 	/* distinct durations, so that the simulated starts tell the order */
 	for (int s = 0; s < t.pipeline->n_stages; s++) {
 		t.pipeline->stages[s].forward_ns = 1000 + s;
@@ -200,8 +200,8 @@ START_TEST(a_run_that_stops_says_who_waits_for_what)
 	training_init(&t, "1f1b", 2, 4);
 	/* 0F0 and 1F0 both sleep 1.2 s and more */
 	t.options.timeout_s = 0.4;
-	t.options.delay_us = 1500000;
-	t.options.delay_seed = 34;
+	t.hooks.delay_us = 1500000;
+	t.hooks.delay_seed = 34;
 	training_start(&t);
 	ck_assert_int_eq(orr_run_train(t.run, 5, NULL, NULL, &t.err), ORR_E_RUNTIME);
 	ck_assert_msg(!strncmp(t.err.msg, "run: no job has ended for 0.4 s in step 0", 41), "%s",
@@ -244,8 +244,8 @@ START_TEST(the_report_names_what_a_job_waits_for)
 
 	training_init(&t, "gpipe", 6, 1);
 	t.options.timeout_s = 0.4;
-	t.options.delay_us = 1500000;
-	t.options.delay_seed = 34;
+	t.hooks.delay_us = 1500000;
+	t.hooks.delay_seed = 34;
 	training_start(&t);
 	ck_assert_int_eq(orr_run_train(t.run, 1, NULL, NULL, &t.err), ORR_E_RUNTIME);
 	ck_assert_msg(strstr(t.err.msg, "; worker 4 waits to run 4F0 after 3F0"), "%s", t.err.msg);
@@ -262,7 +262,7 @@ START_TEST(a_job_that_never_ends_does_not_hold_the_process)
 
 	training_init(&t, "1f1b", 2, 4);
 	t.options.timeout_s = 0.2;
-	t.options.delay_us = 2000000000;
+	t.hooks.delay_us = 2000000000;
 	training_start(&t);
 	ck_assert_int_eq(orr_run_train(t.run, 1, NULL, NULL, &t.err), ORR_E_RUNTIME);
 	ck_assert_msg(strstr(t.err.msg, " runs "), "%s", t.err.msg);

@@ -268,7 +268,7 @@ START_TEST(two_hundred_updates_are_those_of_delayed_training)
 	int in_step;
 
 	setting_init(&x, stream);
-	x.t.options.delay_us = _i % 3 ? 0 : 100;
+	x.t.hooks.delay_us = _i % 3 ? 0 : 100;
 	in_step = orr_versions_step(x.t.jobs->versions);
 	record.samples = (int64_t)in_step * SAMPLES;
 	ck_assert_int_eq(orr_run_step_samples(x.t.jobs, &x.t.options), record.samples);

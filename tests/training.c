@@ -85,8 +85,9 @@ void training_init(struct training *t, const char *schedule, int n_workers, int 
 
 void training_start(struct training *t)
 {
-	ck_assert_msg(!orr_run_create(&t->run, t->jobs, &t->data, &t->options, &t->err), "%s",
-		      t->err.msg);
+	ck_assert_msg(
+		!orr_run_create_hooked(&t->run, t->jobs, &t->data, &t->options, &t->hooks, &t->err),
+		"%s", t->err.msg);
 }
 
 void training_fini(struct training *t)

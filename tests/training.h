@@ -5,7 +5,7 @@
 
 #include "orrery/dataset.h"
 #include "orrery/choice.h"
-#include "orrery/run.h"
+#include "runtime/run/hooks.h"
 
 #define N_ROWS 97
 #define N_COLUMNS 24
@@ -22,6 +22,7 @@ struct training {
 	struct orr_jobs *jobs;
 	struct orr_dataset data;
 	struct orr_run_options options;
+	struct orr_run_hooks hooks;
 	struct orr_run *run;
 	struct orr_error err;
 };

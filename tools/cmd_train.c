@@ -19,6 +19,7 @@
 #include "plugin.h"
 #include "progress.h"
 #include "orrery/quantity.h"
+#include "orrery/profile.h"
 #include "orrery/ranks.h"
 #include "orrery/run.h"
 #include "orrery/state.h"

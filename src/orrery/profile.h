@@ -1,22 +1,33 @@
 #ifndef ORR_PROFILE_H
 #define ORR_PROFILE_H
-/* What operators take while a model runs: every worker busy, caches as full and memory as wanted as
- * they will be, and between two jobs what the engine takes. */
+/* Durations of operators on this machine: alone, or while the whole model runs. Without StarPU and
+ * OpenBLAS both return ORR_E_UNSUPPORTED. */
 #include <stdint.h>
 #include "run.h"
 
+struct orr_pipeline;
+
+/* Time F, B, W and U of every stage of p, each alone on one core, with batch / n_microbatches
+ * samples, and write the medians into p's stages. ORR_E_INPUT: the stages have costs and no
+ * operators. */
+int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
+		    struct orr_error *err);
+
+/* The result of a profile beside the durations in the stages. */
 struct orr_profile {
-	int *spread_percent; /* owned; [n_stages] of F: what the middle half of its times spans, of
-				the median */
-	int64_t overhead_ns; /* from the end of a job to the start of the next, where nothing else
-				was waited for: the median; also in the pipeline */
-	int n_steps;         /* that were measured */
+	int *spread_percent; /* owned; [n_stages] interquartile range of F's durations, in percent
+				of their median */
+	int64_t overhead_ns; /* median time from the end of a job to the start of the next one on
+				its worker, where that waits for nothing else; operators' own
+				overhead_ns is set to 0 */
+	int n_steps;         /* steps that were measured */
 };
 
-/* operators: a stage an operator, its step set, with the times of orr_run_measure, which tell the
- * two halves of a backward apart. blocks: the same graph cut into larger stages, its step the same:
- * 1F1B runs them on its workers, job by job of the operators. Medians over microbatches and steps
- * go into the operators' stages. The data is made up, and parameters stay. */
+/* Train a made-up data set with a learning rate of 0 and write the medians over microbatches and
+ * steps into operators' stages. operators: one operator a stage, its step set, with the durations
+ * of orr_run_measure, which divide a backward into B and W. blocks: the same graph and step, cut
+ * into larger stages; they run under 1F1B, and their workers compute the operators one by one, with
+ * caches and memory shared as in training. On failure *out owns nothing. */
 int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
 		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
 		    struct orr_error *err);

@@ -3,6 +3,7 @@
 /* What ranks.h has for StarPU's data. */
 #include <starpu.h>
 #include "orrery/ranks.h"
+#include "orrery/traffic.h"
 
 /* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. */
 int orr_ranks_init_starpu(struct starpu_conf *conf);

@@ -54,7 +54,7 @@ static int find_devices(const struct orr_run *run, int *device_of, struct orr_er
 	enum { N = 17 }; /* is there one, and its identity */
 	int n_workers = run->pipeline->n_workers, code;
 	double *all = calloc((size_t)n_workers * N, sizeof(*all));
-	bool alone = run->options.reduce_alone;
+	bool alone = run->hooks.reduce_alone;
 
 	if (!all)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
@@ -208,10 +208,10 @@ int orr_reduce_init(struct orr_run *run, struct orr_error *err)
 		goto out;
 	}
 	code = find_devices(run, device_of, err);
-	for (int s = 0; s < n_stages && !code && !run->options.policy; s++) {
+	for (int s = 0; s < n_stages && !code && !run->hooks.policy; s++) {
 		int n = orr_program_n_parameters(run->programs[s])
 				? orr_reduce_devices(run->jobs, s, device_of,
-						     run->options.reduce_alone, devices)
+						     run->hooks.reduce_alone, devices)
 				: 0;
 
 		if (n && run->data.owned[run->jobs->first_owner[s]].update >= 0)

@@ -3,6 +3,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/ranks.h"
+#include "orrery/traffic.h"
 #include "orrery/run.h"
 
 /* Does a stage run forward here? Evaluation takes the first owner's rank. */

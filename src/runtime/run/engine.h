@@ -15,7 +15,7 @@
 #include "runtime/devices/hardware.h"
 #include "runtime/tasks/policy.h"
 #include "runtime/peers/messages.h"
-#include "orrery/run.h"
+#include "hooks.h"
 
 /* Tasks that may be in flight at once; a step can be larger. */
 #define ORR_MOST_TASKS 20000
@@ -95,6 +95,7 @@ struct orr_run {
 	const struct orr_pipeline *pipeline;
 	const struct orr_dataset *dataset;
 	struct orr_run_options options;
+	struct orr_run_hooks hooks;
 	struct orr_program **programs; /* [n_stages] */
 	/* Which rank this is, of how many, and which has worker w. Each rank submits its own jobs
 	 * and what crosses, in an order that is part of one order of all jobs. */

@@ -1,4 +1,4 @@
-#include "orrery/run.h"
+#include "orrery/profile.h"
 
 #include <stdlib.h>
 #include <time.h>

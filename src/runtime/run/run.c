@@ -133,7 +133,7 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 	const struct orr_jobs *jobs = run->jobs;
 	int n_workers = run->pipeline->n_workers, code;
 	int64_t *most_ready = calloc((size_t)n_workers, sizeof(*most_ready));
-	const char *other = run->options.policy;
+	const char *other = run->hooks.policy;
 	struct starpu_conf conf;
 
 	if (!most_ready)
@@ -159,7 +159,7 @@ static int start_starpu(struct orr_run *run, struct orr_error *err)
 		conf.sched_policy = NULL;
 		conf.sched_policy_name = other;
 	}
-	orr_ranks_delay_data(run->options.link_delay_us);
+	orr_ranks_delay_data(run->hooks.link_delay_us);
 	if ((code = orr_ranks_init_starpu(&conf)))
 		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
 	run->starpu_runs = true;
@@ -216,7 +216,7 @@ static int create_rooms(struct orr_run *run, struct orr_error *err)
 	for (int i = 0; i < run->n_sequence; i++) {
 		int j = run->sequence[i];
 
-		if (orr_run_computes(run, j) && !run->options.policy &&
+		if (orr_run_computes(run, j) && !run->hooks.policy &&
 		    orr_room_keep(&run->common.room[orr_policy_worker(run->policy,
 								      run->jobs->compute[j])],
 				  run->programs[orr_jobs_at(run->jobs, j).s]))
@@ -265,9 +265,9 @@ static int init_waiting(struct orr_run *run, struct orr_error *err)
 	return 0;
 }
 
-int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
-		   const struct orr_dataset *data, const struct orr_run_options *options,
-		   struct orr_error *err)
+int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
+			  const struct orr_dataset *data, const struct orr_run_options *options,
+			  const struct orr_run_hooks *hooks, struct orr_error *err)
 {
 	struct orr_run *run;
 	int code = orr_ranks_start(NULL, err);
@@ -284,10 +284,11 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 	run->pipeline = jobs->pipeline;
 	run->dataset = data;
 	run->options = *options;
+	run->hooks = *hooks;
 	run->hook = -1;
 	run->common.rule = orr_run_rule(options);
-	run->common.delay_us = options->delay_us;
-	run->common.delay_seed = options->delay_seed;
+	run->common.delay_us = hooks->delay_us;
+	run->common.delay_seed = hooks->delay_seed;
 	if ((code = init_waiting(run, err)) || (code = find_place(run, err)) ||
 	    (code = create_programs(run, err)) || (code = start_starpu(run, err)) ||
 	    (code = create_rooms(run, err)))
@@ -302,6 +303,15 @@ int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 out:
 	orr_run_destroy(run);
 	return code;
+}
+
+int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
+		   const struct orr_dataset *data, const struct orr_run_options *options,
+		   struct orr_error *err)
+{
+	static const struct orr_run_hooks none;
+
+	return orr_run_create_hooked(out, jobs, data, options, &none, err);
 }
 
 void orr_run_destroy(struct orr_run *run)

@@ -1,0 +1,39 @@
+#ifndef ORR_DEVICES_H
+#define ORR_DEVICES_H
+/* The CPU cores and CUDA devices that serve the workers of a run. */
+#include <stddef.h>
+#include <stdint.h>
+#include "error.h"
+
+struct orr_run;
+
+/* AUTO: CUDA devices where there are any, else CPU cores. */
+enum orr_hardware { ORR_HARDWARE_AUTO, ORR_HARDWARE_CPU, ORR_HARDWARE_CUDA };
+
+/* The number of CUDA devices that a run can use in this process. 0: none, and why, of size bytes,
+ * gets the reason in a few words; -1: this build is for CPU cores alone, and why gets what it
+ * lacks. why may be NULL. */
+int orr_run_devices(char *why, size_t size);
+
+/* What serves a worker of the schedule. */
+struct orr_place {
+	int w, rank;
+	int id;        /* StarPU's number of the server; workers with equal numbers share it */
+	char name[64]; /* StarPU's name of it */
+	int core;   /* the core that runs it or drives its device, hwloc's logical number; or -1 */
+	int numa;   /* the NUMA node of the core, or of the device's bus; or -1 */
+	int device; /* CUDA's number, or -1 */
+	char bus[16]; /* the device's PCI address, or "" */
+};
+/* All ranks call it together. places[n_workers] is the caller's; rank 0 gets all of them, another
+ * rank those of its own workers. */
+int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err);
+
+/* What training has copied on this rank from one memory to another, since orr_run_create. */
+struct orr_moved {
+	char from[32], to[32]; /* StarPU's names: "NUMA 0", "CUDA 0" */
+	int64_t n, bytes;      /* copies, and their sizes together */
+};
+/* Fill moved[most], in the order of the memories; returns the number of entries. */
+int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most);
+#endif

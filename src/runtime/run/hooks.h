@@ -1,0 +1,25 @@
+#ifndef ORR_RUN_HOOKS_H
+#define ORR_RUN_HOOKS_H
+/* (private to the runtime and its tests) A run under conditions that no user asks for. Zeros: none
+ * of them. */
+#include "orrery/run.h"
+
+struct orr_run_hooks {
+	/* every job sleeps up to delay_us, drawn from delay_seed, step and job */
+	int delay_us;
+	uint64_t delay_seed;
+	/* a message from another rank can be read this long after it came */
+	int link_delay_us;
+	/* cores count as devices, and the gradient of a stage with one owner takes the path of
+	 * those that NCCL adds up */
+	bool reduce_alone;
+	/* NULL: our scheduling policy; "pinned": StarPU's workerorder in its place; else a policy
+	 * of StarPU's, which places and orders as it likes */
+	const char *policy;
+};
+
+/* orr_run_create under these conditions; hooks is copied, the string in it borrowed. */
+int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
+			  const struct orr_dataset *data, const struct orr_run_options *options,
+			  const struct orr_run_hooks *hooks, struct orr_error *err);
+#endif
