@@ -153,6 +153,26 @@ START_TEST(sizes_know_decimal_and_binary_prefixes)
 }
 END_TEST
 
+/* Each of bad is refused at its last item. */
+START_TEST(a_list_is_read_count_by_count)
+{
+	static const char *const bad[] = {"", ",", "8,", "8,,16", "8,x", "8,16 x", "8,101"};
+	const char *rest = "8, 16 ,3";
+	int64_t value, sum = 0;
+
+	for (; rest; sum = 100 * sum + value)
+		ck_assert_int_eq(orr_count_next(&value, &rest, ',', 1, 100, "x", NULL), 0);
+	ck_assert_int_eq(sum, 81603);
+	for (int i = 0; i < N_OF(bad); i++) {
+		int code = 0;
+
+		for (rest = bad[i]; rest && !code;)
+			code = orr_count_next(&value, &rest, ',', 1, 100, "x", NULL);
+		ck_assert_msg(code == ORR_E_INPUT, "'%s' was read", bad[i]);
+	}
+}
+END_TEST
+
 START_TEST(rates_counts_and_numbers_are_read)
 {
 	double real = -1;
@@ -227,6 +247,7 @@ int main(void)
 		EACH(what_is_refused_says_what_was_allowed, N_OF(refused)),
 		ONCE(sizes_know_decimal_and_binary_prefixes),
 		ONCE(rates_counts_and_numbers_are_read),
+		ONCE(a_list_is_read_count_by_count),
 		ONCE(quantities_print_with_the_unit_that_fits),
 	};
 

@@ -1,51 +1,14 @@
 #include "across.h"
 
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "command.h"
 #include "orrery/dataset.h"
 #include "orrery/jobs.h"
 #include "orrery/quantity.h"
 #include "orrery/ranks.h"
 #include "orrery/run.h"
 #include "orrery/timeline.h"
-
-static void say(const char *message)
-{
-	fprintf(stderr, "orrery: %s\n", message);
-}
-
-int across_start(struct orr_error *err)
-{
-	int code = orr_ranks_start(say, err);
-
-	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by
-	 * itself sees to for a while only. */
-	if (orr_ranks_count() > 1)
-		mallopt(M_MMAP_THRESHOLD, 1 << 20);
-	return code;
-}
-
-void across_refuse(const struct orr_error *err)
-{
-	struct orr_error why;
-
-	/* where the others cannot be joined, each says it */
-	(void)across_start(&why);
-	exit(across_end(ORR_E_INPUT, err));
-}
-
-int across_end(int code, const struct orr_error *err)
-{
-	/* before anybody leaves: mpirun ends all of them when one has left with another exit code
-	 * than 0 */
-	int status = orr_ranks_rank() ? command_status(code) : command_end(code, err);
-
-	orr_ranks_stop();
-	return status;
-}
 
 /* All numbers of a rank: of its traffic, by kind, and of its memory. As double, in which whole
  * numbers below 2^53 are exact. */
@@ -79,31 +42,35 @@ static void from_numbers(struct across_rank *rank, const double *numbers)
 	rank->peak_bytes = (int64_t)*numbers;
 }
 
-struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data,
-				  struct orr_error *err)
+int across_gather(struct across_rank **out, struct orr_run *run, const struct orr_dataset *data,
+		  struct orr_error *err)
 {
-	int n_ranks = orr_ranks_count();
-	struct across_rank *ranks = calloc((size_t)n_ranks, sizeof(*ranks)), own = {0};
-	double *numbers = calloc((size_t)n_ranks * N_NUMBERS, sizeof(*numbers));
+	int n_ranks = orr_ranks_count(), code;
+	struct across_rank *ranks, own = {0};
+	double *numbers;
 
+	if (n_ranks == 1)
+		return 0;
+	ranks = calloc((size_t)n_ranks, sizeof(*ranks));
+	numbers = calloc((size_t)n_ranks * N_NUMBERS, sizeof(*numbers));
 	if (!ranks || !numbers) {
-		orr_fail(err, ORR_E_NOMEM, "no memory for what %d ranks say", n_ranks);
-		goto fail;
+		code = orr_fail(err, ORR_E_NOMEM, "no memory for what %d ranks say", n_ranks);
+		goto out;
 	}
 	orr_run_traffic(run, &own.traffic);
 	own.data_bytes = orr_dataset_bytes(data);
 	own.peak_bytes = orr_run_peak_bytes(run);
 	to_numbers(numbers + (size_t)orr_ranks_rank() * N_NUMBERS, &own);
-	if (orr_ranks_sum(numbers, n_ranks * N_NUMBERS, err))
-		goto fail;
+	if ((code = orr_ranks_sum(numbers, n_ranks * N_NUMBERS, err)))
+		goto out;
 	for (int k = 0; k < n_ranks; k++)
 		from_numbers(&ranks[k], numbers + (size_t)k * N_NUMBERS);
-	free(numbers);
-	return ranks;
-fail:
+	*out = ranks;
+	ranks = NULL;
+out:
 	free(ranks);
 	free(numbers);
-	return NULL;
+	return code;
 }
 
 int across_predict(struct across_rank *ranks, const struct orr_timeline *t,

@@ -1,7 +1,6 @@
 #ifndef ORR_ACROSS_H
 #define ORR_ACROSS_H
-/* A command that mpirun has started on several ranks: rank 0 alone prints, and all of them end
- * together. */
+/* What every rank of a training has sent, received and held, as rank 0 reports it. */
 #include <jansson.h>
 #include "orrery/error.h"
 #include "orrery/footprint.h"
@@ -20,16 +19,9 @@ struct across_rank {
 	struct orr_footprint predicted; /* what that was to be; by across_predict */
 };
 
-/* Join the other ranks; alone, it does nothing. */
-int across_start(struct orr_error *err);
-/* The end of the command: the exit code, and the message on rank 0. */
-int across_end(int code, const struct orr_error *err);
-/* The same for wrong options, which every rank has seen, before or after across_start. */
-void across_refuse(const struct orr_error *err) __attribute__((noreturn));
-
-/* Of every rank, on every rank: [n_ranks], the caller's to free; NULL: it failed. */
-struct across_rank *across_gather(struct orr_run *run, const struct orr_dataset *data,
-				  struct orr_error *err);
+/* Of every rank, on every rank: [n_ranks], the caller's to free; NULL where there is one. */
+int across_gather(struct across_rank **out, struct orr_run *run, const struct orr_dataset *data,
+		  struct orr_error *err);
 /* From the predicted timeline; options as for the run. */
 int across_predict(struct across_rank *ranks, const struct orr_timeline *t,
 		   const struct orr_run_options *options, struct orr_error *err);

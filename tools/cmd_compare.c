@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "options.h"
 #include "orrery/compare.h"
 #include "comparison.h"
 #include "orrery/table.h"
@@ -46,28 +47,6 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static struct list parse_list(const char *text, int64_t most, const char *what)
-{
-	struct list list = {0};
-	char *copy = strdup(text), *rest = copy, *part;
-	struct orr_error err;
-	int64_t value;
-
-	if (!copy)
-		command_refuse((orr_fail(&err, ORR_E_NOMEM, "%s: no memory", what), &err));
-	while ((part = strsep(&rest, ","))) {
-		if (list.n == MOST_LISTED)
-			command_refuse((orr_fail(&err, ORR_E_INPUT, "%s: at most %d numbers", what,
-						 MOST_LISTED),
-					&err));
-		if (orr_count_parse(&value, part, 1, most, what, &err))
-			command_refuse(&err);
-		list.values[list.n++] = (int)value;
-	}
-	free(copy);
-	return list;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
@@ -79,11 +58,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[2] = &a->work.timeout_s;
 		return 0;
 	case 'm':
-		a->microbatches = parse_list(arg, 1 << 30, "-m");
+		a->microbatches.n =
+			options_counts(a->microbatches.values, MOST_LISTED, "-m", arg, 1 << 30);
 		a->work.n_microbatches = a->microbatches.values[0];
 		return 0;
 	case KEY_STAGES:
-		a->stages = parse_list(arg, 1 << 20, "--stages");
+		a->stages.n =
+			options_counts(a->stages.values, MOST_LISTED, "--stages", arg, 1 << 20);
 		a->work.n_stages = a->stages.values[0];
 		return 0;
 	case KEY_PLAN:
@@ -341,7 +322,7 @@ int cmd_compare(int argc, char **argv)
 	int code;
 
 	a.work.schedule = NULL;
-	command_parse(&argp, argc, argv, &a);
+	options_parse(&argp, argc, argv, &a);
 	if (a.output.svg && a.microbatches.n > 1)
 		code = orr_fail(&err, ORR_E_INPUT,
 				"--svg draws one number of microbatches: give one -m");

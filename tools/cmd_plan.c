@@ -6,6 +6,7 @@
 
 #include "orrery/advice.h"
 #include "command.h"
+#include "options.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "output.h"
@@ -61,7 +62,6 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
-	struct orr_error err;
 
 	switch (key) {
 	case ARGP_KEY_INIT:
@@ -91,8 +91,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_SEARCH:
 		a->search = true;
-		if (arg && orr_count_parse(&a->seconds, arg, 1, 1 << 20, "--search", &err))
-			command_refuse(&err);
+		if (arg)
+			a->seconds = options_count("--search", arg, 1, 1 << 20);
 		return 0;
 	case 'o':
 		a->out = arg;
@@ -413,7 +413,7 @@ int cmd_plan(int argc, char **argv)
 	struct orr_error err = {""};
 	int code;
 
-	command_parse(&argp, argc, argv, &a);
+	options_parse(&argp, argc, argv, &a);
 	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) ||
 	    (code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = output_keep(a.work.source, &err)) ||

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "across.h"
 #include "command.h"
+#include "options.h"
 #include "orrery/cut.h"
 #include "orrery/graph.h"
 #include "links.h"
@@ -14,8 +14,8 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/quantity.h"
-#include "orrery/ranks.h"
 #include "orrery/profile.h"
+#include "session.h"
 #include "work.h"
 
 struct arguments {
@@ -189,18 +189,49 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 	return work_check_batch(&a->work, g, err);
 }
 
-static int profile_links(const struct arguments *a)
+static int check_together(const struct arguments *a, const struct session *s, struct orr_error *err)
 {
-	struct orr_error err = {""};
-	int code = across_start(&err);
-
-	if (!code && (a->work.source || a->out))
-		code = orr_fail(
-			&err, ORR_E_INPUT,
+	if (a->links && (a->work.source || a->out))
+		return orr_fail(
+			err, ORR_E_INPUT,
 			"--links are those between ranks, of no model: leave out GRAPH and -o");
-	if (!code)
-		code = links_profile(a->output.json, &err);
-	return across_end(code, &err);
+	if (!a->links && s->n_ranks > 1)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"one process measures GRAPH, with all its workers: leave out mpirun, "
+			"or measure the links between ranks with --links");
+	if (!a->links && a->output.json)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--json is of --links: what is measured of GRAPH goes to a file (-o)");
+	return 0;
+}
+
+static int profile(struct arguments *a, struct orr_error *err)
+{
+	struct orr_graph *graph = NULL;
+	struct orr_pipeline *pipeline = NULL;
+	struct orr_profile profile = {0};
+	int64_t samples;
+	int code;
+
+	if ((code = output_check_file("-o", a->out, err)) ||
+	    (code = output_keep(a->work.source, err)) ||
+	    (code = orr_graph_read(&graph, a->work.source, err)) ||
+	    (code = output_keep(graph->data, err)) || (code = check(graph, a, err)))
+		goto out;
+	samples = work_samples(&a->work);
+	graph->overhead_ns = 0; /* of an earlier profile */
+	if ((code = split(&pipeline, graph, a, samples, err)) ||
+	    (code = measure(&profile, graph, pipeline, a, samples, err)))
+		goto out;
+	print(graph, pipeline, &profile);
+	code = output_file(a->out, write_graph, graph, err);
+out:
+	orr_profile_fini(&profile);
+	orr_pipeline_destroy(pipeline);
+	orr_graph_destroy(graph);
+	return code;
 }
 
 int cmd_profile(int argc, char **argv)
@@ -210,53 +241,22 @@ int cmd_profile(int argc, char **argv)
 				  "stash parameters latency bandwidth memory flops ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
-	const struct argp argp = {options,
-				  parse,
-				  "GRAPH\n--links",
-				  "Measure what every operator takes for a microbatch on "
-				  "this machine, with all workers (one a core) at work.",
-				  children,
-				  NULL,
-				  NULL};
+	const struct argp argp = {
+		options,
+		parse,
+		"GRAPH\n--links",
+		"Measure what every operator takes for a microbatch on this machine, with "
+		"all workers (one a core) at work.",
+		children,
+		NULL,
+		NULL};
 	struct arguments a = {.work = work_options_default()};
-	struct orr_graph *graph = NULL;
-	struct orr_pipeline *pipeline = NULL;
-	struct orr_profile profile = {0};
-	struct orr_error err = {""};
-	int64_t samples;
+	struct session session = {0};
+	struct orr_error *err = &session.err;
 	int code;
 
-	command_parse(&argp, argc, argv, &a);
-	if (a.links)
-		return profile_links(&a);
-	if (!(code = across_start(&err)) && orr_ranks_count() > 1)
-		code = orr_fail(
-			&err, ORR_E_INPUT,
-			"one process measures GRAPH, with all its workers: leave out mpirun, "
-			"or measure the links between ranks with --links");
-	if (code)
-		return across_end(code, &err);
-	if (a.output.json) {
-		code = orr_fail(
-			&err, ORR_E_INPUT,
-			"--json is of --links: what is measured of GRAPH goes to a file (-o)");
-		goto out;
-	}
-	if ((code = output_check_file("-o", a.out, &err)) ||
-	    (code = output_keep(a.work.source, &err)) ||
-	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
-	    (code = output_keep(graph->data, &err)) || (code = check(graph, &a, &err)))
-		goto out;
-	samples = ((int64_t)a.work.batch + a.work.n_microbatches - 1) / a.work.n_microbatches;
-	graph->overhead_ns = 0; /* of an earlier profile */
-	if ((code = split(&pipeline, graph, &a, samples, &err)) ||
-	    (code = measure(&profile, graph, pipeline, &a, samples, &err)))
-		goto out;
-	print(graph, pipeline, &profile);
-	code = output_file(a.out, write_graph, graph, &err);
-out:
-	orr_profile_fini(&profile);
-	orr_pipeline_destroy(pipeline);
-	orr_graph_destroy(graph);
-	return command_end(code, &err);
+	options_parse(&argp, argc, argv, &a);
+	if (!(code = session_join(&session)) && !(code = check_together(&a, &session, err)))
+		code = a.links ? links_profile(a.output.json, err) : profile(&a, err);
+	return session_end(&session, code);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "options.h"
 #include "orrery/choice.h"
 
 #define NAME_COLUMNS 23
@@ -108,7 +109,7 @@ int cmd_schedules(int argc, char **argv)
 		NULL};
 	bool table = false;
 
-	command_parse(&argp, argc, argv, &table);
+	options_parse(&argp, argc, argv, &table);
 	for (int i = 0; orr_schedules[i]; i++) {
 		const struct orr_schedule *schedule = orr_schedules[i];
 

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "command.h"
+#include "options.h"
 #include "orrery/graph.h"
 #include "output.h"
 #include "orrery/orrery.h"
@@ -27,14 +28,6 @@ struct totals {
 	int64_t forward_ns, backward_ns, weight_ns;
 };
 
-static void refuse(const char *text)
-{
-	struct orr_error err;
-
-	(void)orr_fail(&err, ORR_E_INPUT, "%s", text);
-	command_refuse(&err);
-}
-
 static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct options *options = state->input;
@@ -48,15 +41,17 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		break;
 	case ARGP_KEY_ARG:
 		if (options->source)
-			refuse("one GRAPH at a time: take one away");
+			options_refuse("one GRAPH at a time: take one away");
 		options->source = text;
 		break;
 	case ARGP_KEY_END:
 		if (!options->source)
-			refuse("no GRAPH: name a DOT file, a PipeDream profile, or a study such as "
-			       "chain:8 or towers:3,3/2");
+			options_refuse("no GRAPH: name a DOT file, a PipeDream profile, or a study "
+				       "such as "
+				       "chain:8 or towers:3,3/2");
 		if (options->dot && options->json)
-			refuse("--dot and --json both write to standard output: choose one");
+			options_refuse(
+				"--dot and --json both write to standard output: choose one");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -404,7 +399,7 @@ int cmd_show(int argc, char **argv)
 	struct orr_error err = {""};
 	int code;
 
-	command_parse(&argp, argc, argv, &options);
+	options_parse(&argp, argc, argv, &options);
 	if ((code = orr_graph_read(&graph, options.source, &err)))
 		goto out;
 	if (options.dot) {

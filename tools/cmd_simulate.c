@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "command.h"
+#include "options.h"
 #include "orrery/diagram.h"
 #include "export.h"
 #include "orrery/figures.h"
@@ -205,7 +206,7 @@ int cmd_simulate(int argc, char **argv)
 	struct orr_error err = {""};
 	int code;
 
-	command_parse(&argp, argc, argv, &a);
+	options_parse(&argp, argc, argv, &a);
 	if ((code = output_check_file("-o", a.plan, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
 	    (code = output_check_jobs(&a.output, work.jobs, &err)) ||

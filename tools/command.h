@@ -2,7 +2,6 @@
 #define ORR_COMMAND_H
 /* The commands of `orrery`: one function each, in cmd_<verb>.c, listed in orrery.c. Each returns
  * the exit code: 0 done, 1 the run failed, 2 the input or the options are wrong. */
-#include <argp.h>
 #include "orrery/error.h"
 
 int cmd_show(int argc, char **argv);
@@ -13,15 +12,12 @@ int cmd_profile(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 
+/* A line on standard error. */
+void command_say(const char *message);
 /* The exit code of a failure, or 0. */
 int command_status(int code);
-/* The same, and print its one line, if it is one. */
+/* The same, and say its one line, if it is one. */
 int command_end(int code, const struct orr_error *err);
-
-/* argp_parse, but what it does not know is refused in one line, with exit code 2. */
-void command_parse(const struct argp *argp, int argc, char **argv, void *input);
-
-/* One line on standard error, under mpirun from one rank, exit code 2: for an option's value, while
- * options are parsed. */
-void command_refuse(const struct orr_error *err) __attribute__((noreturn));
+/* What was printed must have arrived: the exit code, or 1 where it has not. */
+int command_flush(int status);
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "options.h"
 #include "orrery/nearest.h"
 #include "orrery/quantity.h"
 #include "orrery/ranks.h"
@@ -24,7 +24,6 @@ static int parse_name(const char *text, const char *option, const char *const *n
 {
 	struct orr_nearest near = orr_nearest_to(text);
 	char hint[ORR_HINT];
-	struct orr_error err;
 
 	for (int i = 0; i < 3; i++) {
 		if (!strcmp(text, names[i]))
@@ -33,26 +32,21 @@ static int parse_name(const char *text, const char *option, const char *const *n
 		if (!strcmp(names[i], "cuda"))
 			orr_nearest_try(&near, "gpu", names[i]);
 	}
-	orr_fail(&err, ORR_E_INPUT, "%s: no '%s'%s: there are %s, %s and %s", option, text,
-		 orr_nearest_hint(hint, &near), names[0], names[1], names[2]);
-	command_refuse(&err);
+	options_refuse("%s: no '%s'%s: there are %s, %s and %s", option, text,
+		       orr_nearest_hint(hint, &near), names[0], names[1], names[2]);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	static const char *const devices[] = {"auto", "cpu", "cuda"};
 	struct orr_run_options *o = state->input;
-	struct orr_error err;
-	int64_t n;
 
 	switch (key) {
 	case KEY_DEVICE:
 		o->hardware = (enum orr_hardware)parse_name(arg, "--device", devices);
 		return 0;
 	case KEY_STREAMS:
-		if (orr_count_parse(&n, arg, 1, 8, "--streams", &err))
-			command_refuse(&err);
-		o->streams = (int)n;
+		o->streams = (int)options_count("--streams", arg, 1, 8);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
-#include "command.h"
+#include "options.h"
+#include "session.h"
 #include "progress.h"
-#include "orrery/quantity.h"
-#include "orrery/ranks.h"
 #include "orrery/run.h"
 #include "orrery/state.h"
 
@@ -28,35 +27,22 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static int64_t parse_count(const char *text, int64_t low, int64_t high, const char *what)
-{
-	struct orr_error err;
-	int64_t value;
-
-	if (orr_count_parse(&value, text, low, high, what, &err))
-		command_refuse(&err);
-	return value;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct keep_options *o = state->input;
-	struct orr_error err;
 
 	switch (key) {
 	case KEY_CHECKPOINT:
 		if (!*arg)
-			command_refuse(
-				(orr_fail(&err, ORR_E_INPUT, "--checkpoint '': name a folder"),
-				 &err));
+			options_refuse("--checkpoint '': name a folder");
 		o->folder = arg;
 		break;
 	case KEY_EVERY:
-		o->every = parse_count(arg, 1, INT64_C(1000000000000), "--every");
+		o->every = options_count("--every", arg, 1, INT64_C(1000000000000));
 		o->is_set = true;
 		break;
 	case KEY_KEEP:
-		o->keep = (int)parse_count(arg, 0, 1000000, "--keep");
+		o->keep = (int)options_count("--keep", arg, 0, 1000000);
 		o->is_set = true;
 		break;
 	case KEY_RESUME:
@@ -64,10 +50,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		if (o->is_set && !o->folder)
-			command_refuse((orr_fail(&err, ORR_E_INPUT,
-						 "--every, --keep and --resume are of checkpoints: "
-						 "say where with --checkpoint DIR"),
-					&err));
+			options_refuse("--every, --keep and --resume are of checkpoints: say where "
+				       "with --checkpoint DIR");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -107,27 +91,22 @@ static int open_first(struct orr_checkpoint **out, const struct keep_options *o,
 	return 0;
 }
 
-int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct orr_error *err)
+int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct session *s)
 {
-	double step = 0; /* on rank 0 that of the checkpoint, or -1 */
-	int code;
+	int64_t step = -1; /* of the checkpoint that rank 0 has found */
+	int code = 0;
 
-	*out = NULL;
 	if (!o->folder)
 		return 0;
 	/* a limit on the size of files is to be an error of write() as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
-	if ((code = orr_ranks_start(NULL, err)))
+	if (!s->rank && !(code = open_first(out, o, &s->err)) && *out)
+		step = orr_checkpoint_step(*out);
+	if ((code = session_agree(s, code)) || (code = session_max(s, &step)))
 		return code;
-	if (!orr_ranks_rank()) {
-		code = open_first(out, o, err);
-		step = *out ? (double)orr_checkpoint_step(*out) : -1;
-	}
-	if ((code = orr_ranks_agree(code, err)) || (code = orr_ranks_sum(&step, 1, err)))
-		return code;
-	if (orr_ranks_rank() && step >= 0)
-		code = orr_checkpoint_open(out, o->folder, (int64_t)step, NULL, err);
-	return orr_ranks_agree(code, err);
+	if (s->rank && step >= 0)
+		code = orr_checkpoint_open(out, o->folder, step, NULL, &s->err);
+	return session_agree(s, code);
 }
 
 /* The first step after this one at which a checkpoint is due. */
@@ -189,34 +168,21 @@ static void release_signals(const struct sigaction *old, int handled)
 		raise(asked);
 }
 
-/* The signal that any rank was sent: the same on all. */
-static int agree_on_signal(int *number, struct orr_error *err)
-{
-	double sent[N_SIGNALS];
-	int code;
-
-	for (int i = 0; i < N_SIGNALS; i++)
-		sent[i] = asked == signals[i];
-	code = orr_ranks_sum(sent, N_SIGNALS, err);
-	*number = 0;
-	for (int i = 0; i < N_SIGNALS && !code; i++)
-		if (sent[i] > 0)
-			*number = signals[i];
-	return code;
-}
-
 static void tell_stop(const struct keep_options *o, const struct keep_end *r, int64_t step,
-		      int64_t end)
+		      int64_t end, const struct session *s)
 {
-	fprintf(stderr, "orrery: %s: stopped after step %lld of %lld; ",
-		r->signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)step, (long long)end);
+	char kept[1024];
+
 	if (!o->folder)
-		fprintf(stderr, "without --checkpoint nothing is kept\n");
+		(void)snprintf(kept, sizeof(kept), "without --checkpoint nothing is kept");
 	else if (r->unsaved)
-		fprintf(stderr, "no checkpoint of it: %s\n", r->why.msg);
+		(void)snprintf(kept, sizeof(kept), "no checkpoint of it: %s", r->why.msg);
 	else
-		fprintf(stderr, "%s has a checkpoint of it: --resume goes on from there\n",
-			o->folder);
+		(void)snprintf(kept, sizeof(kept),
+			       "%s has a checkpoint of it: --resume goes on from there", o->folder);
+	session_say(s, "%s: stopped after step %lld of %lld; %s",
+		    s->signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)step, (long long)end,
+		    kept);
 }
 
 /* ---- training ---- */
@@ -267,11 +233,11 @@ static int train_to_stop(const struct keep_options *o, struct orr_run *run, int6
 
 /* Train to where the next checkpoint is due, and write it. */
 static int train_on(const struct keep_options *o, struct orr_run *run, int64_t end,
-		    struct progress *progress, struct keep_end *r, struct orr_error *err)
+		    struct progress *progress, struct keep_end *r, struct session *s)
 {
 	int64_t step;
 	bool put_off;
-	int code = train_to_stop(o, run, end, progress, &put_off, err);
+	int code = train_to_stop(o, run, end, progress, &put_off, &s->err);
 
 	if (code || !o->folder || put_off)
 		return code;
@@ -279,31 +245,43 @@ static int train_on(const struct keep_options *o, struct orr_run *run, int64_t e
 	if (!(r->unsaved = orr_run_save(run, o->folder, o->keep, &r->why)))
 		r->saved = step;
 	if (r->unsaved == ORR_E_DIVERGED) {
-		*err = r->why;
+		s->err = r->why;
 		return r->unsaved;
 	}
-	if (r->unsaved && step < end && !orr_run_stopped(run) && !orr_ranks_rank())
-		fprintf(stderr, "%sorrery: no checkpoint of step %lld: %s; training goes on\n",
-			progress->terminal ? "\n" : "", (long long)step, r->why.msg);
+	if (r->unsaved && step < end && !orr_run_stopped(run)) {
+		if (progress->terminal)
+			fputc('\n', stderr);
+		session_say(s, "no checkpoint of step %lld: %s; training goes on", (long long)step,
+			    r->why.msg);
+	}
 	return 0;
 }
 
 int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
-	       struct progress *progress, struct keep_end *r, struct orr_error *err)
+	       struct progress *progress, struct keep_end *r, struct session *s)
 {
 	struct sigaction old[N_SIGNALS];
+	int64_t number;
 	int code = 0;
 
 	*r = (struct keep_end){.saved = orr_run_step(run)};
 	catch_signals(run, progress, old);
 	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end)
-		code = train_on(o, run, end, progress, r, err);
+		code = train_on(o, run, end, progress, r, s);
+	number = asked;
 	if (code == ORR_E_DIVERGED)
-		explain_divergence(o, run, r->saved, err);
-	else if (!code)
-		code = agree_on_signal(&r->signal, err);
-	release_signals(old, r->signal);
-	if (!code && r->signal && !orr_ranks_rank())
-		tell_stop(o, r, orr_run_step(run), end);
+		explain_divergence(o, run, r->saved, &s->err);
+	else if (!code && !(code = session_max(s, &number)))
+		s->signal = (int)number;
+	release_signals(old, s->signal);
+	if (!code && s->signal)
+		tell_stop(o, r, orr_run_step(run), end, s);
 	return code;
+}
+
+int keep_check(const struct keep_end *r, struct orr_error *err)
+{
+	if (!r->unsaved)
+		return 0;
+	return orr_fail(err, r->unsaved, "no checkpoint of the last step: %s", r->why.msg);
 }

@@ -10,6 +10,7 @@
 struct orr_checkpoint;
 struct orr_run;
 struct progress;
+struct session;
 
 struct keep_options {
 	const char *folder;  /* NULL: no checkpoints */
@@ -24,20 +25,21 @@ struct keep_options keep_options_default(void);
 
 /* Before the run: the folder is there and can be written to; *out is the checkpoint to load, or
  * NULL. Under mpirun all ranks call it together, with the same outcome. */
-int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct orr_error *err);
+int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct session *s);
 
 /* How it ended. */
 struct keep_end {
 	int unsaved;          /* why there is no checkpoint of the last step: a code, */
 	struct orr_error why; /* and the message */
 	int64_t saved;        /* the step of the last checkpoint; 0: there is none */
-	int signal;           /* that stopped it, sent to this rank or another one; 0: none */
 };
 
 /* Train up to step `end`, counted from the start of training, saving as the options say. A
  * checkpoint that cannot be written is reported, and training goes on. SIGINT and SIGTERM stop it
- * on all ranks after the same step, with a checkpoint, and rank 0 says so. ORR_E_DIVERGED comes to
- * all ranks alike. */
+ * on all ranks after the same step, with a checkpoint, and rank 0 says so; s->signal is which.
+ * ORR_E_DIVERGED comes to all ranks alike. */
 int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
-	       struct progress *progress, struct keep_end *r, struct orr_error *err);
+	       struct progress *progress, struct keep_end *r, struct session *s);
+/* Refuse an end without a checkpoint of the last step. */
+int keep_check(const struct keep_end *r, struct orr_error *err);
 #endif

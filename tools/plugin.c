@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "command.h"
+#include "options.h"
 #include "orrery/quantity.h"
 #include "orrery/ranks.h"
 #include "orrery/schedule.h"
@@ -43,12 +43,10 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	double *timeout_s = state->input;
-	struct orr_error err;
 
 	if (key != KEY_TIMEOUT)
 		return ARGP_ERR_UNKNOWN;
-	if (orr_real_parse(timeout_s, arg, 0.01, 1e9, "--timeout", &err))
-		command_refuse(&err);
+	*timeout_s = options_real("--timeout", arg, 0.01, 1e9);
 	return 0;
 }
 

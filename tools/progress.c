@@ -14,7 +14,7 @@
 #define BAR 40
 #define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
 
-int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps,
+int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, bool silent,
 		  struct orr_error *err)
 {
 	int64_t room = n_steps < MOST_STEPS ? n_steps : MOST_STEPS, first = orr_run_step(run);
@@ -22,7 +22,8 @@ int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps
 	*p = (struct progress){.run = run,
 			       .n_steps = n_steps - first,
 			       .first = first,
-			       .terminal = isatty(STDERR_FILENO)};
+			       .terminal = !silent && isatty(STDERR_FILENO),
+			       .silent = silent};
 	if (!(p->seconds = calloc((size_t)room, sizeof(*p->seconds))))
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %lld steps",
 				(long long)room);
@@ -95,7 +96,7 @@ int progress_end(struct progress *p, struct orr_error *err)
 {
 	int code = 0;
 
-	if (p->terminal && !p->silent)
+	if (p->terminal)
 		fprintf(stderr, "\n");
 	if (p->losses_failed)
 		code = orr_fail(err, ORR_E_IO,

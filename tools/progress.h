@@ -21,8 +21,8 @@ struct progress {
 	int64_t first, n_steps,
 		n_done;  /* first: steps that a checkpoint brought; not counted in the others */
 	double *seconds; /* of every step */
-	int terminal;
-	int silent;                  /* not rank 0: nothing is shown, and no step is seen */
+	bool terminal;
+	bool silent;                 /* not rank 0: nothing is shown, and no step is seen */
 	double loss;                 /* running mean of those that were not left out */
 	int64_t n_seen;              /* which are so many */
 	struct output_stream losses; /* where every step's loss goes, if anywhere */
@@ -30,7 +30,7 @@ struct progress {
 };
 
 /* n_steps: from the start of training. */
-int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps,
+int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, bool silent,
 		  struct orr_error *err);
 /* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
  * of training and this step included, and the loss. Skipped steps have no row. NULL: no file. */

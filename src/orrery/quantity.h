@@ -20,6 +20,9 @@ int orr_rate_parse(double *bytes_per_s, const char *text, const char *what, stru
 /* A whole number in [low, high]. */
 int orr_count_parse(int64_t *value, const char *text, int64_t low, int64_t high, const char *what,
 		    struct orr_error *err);
+/* The first of "8,16,32", each as above; *list moves to the rest, NULL after the last. */
+int orr_count_next(int64_t *value, const char **list, char separator, int64_t low, int64_t high,
+		   const char *what, struct orr_error *err);
 /* A finite number in [low, high]. */
 int orr_real_parse(double *value, const char *text, double low, double high, const char *what,
 		   struct orr_error *err);

@@ -21,44 +21,36 @@ static void drop_single(struct orr_levels *levels)
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links,
 		     struct orr_error *err)
 {
-	const char *at = links;
+	const char *of = workers, *at = links;
+	int n_links = 0, total = 1, code;
 	char part[64];
-	int n_links = 0, total = 1;
 
 	*levels = (struct orr_levels){0};
-	for (const char *of = workers;; of++) {
-		size_t length = strcspn(of, "x");
+	while (of) {
 		int64_t count = 0;
-		int code;
 
-		if (levels->n == ORR_MOST_LEVELS || length >= sizeof(part))
+		if (levels->n == ORR_MOST_LEVELS)
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"--workers %.40s: give at most %d levels, innermost first, such as "
 				"4x2",
 				workers, ORR_MOST_LEVELS);
-		if (!length)
+		if (!*of || *of == 'x')
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"--workers %.40s: a number is missing beside an x: say 4, or 4x2 "
 				"for 2 groups of 4",
 				*workers ? workers : "''");
-		memcpy(part, of, length);
-		part[length] = '\0';
-		if ((code = orr_count_parse(&count, part, 1, 4096, "--workers", err)))
+		if ((code = orr_count_next(&count, &of, 'x', 1, 4096, "--workers", err)))
 			return code;
 		total *= (int)count;
 		if (total > 4096)
 			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: at most 4096 in all",
 					workers);
 		levels->workers[levels->n++] = (int)count;
-		of += length;
-		if (!*of)
-			break;
 	}
 	for (; at && n_links < levels->n; n_links++) {
 		size_t length = strcspn(at, ",");
-		int code;
 
 		if (length >= sizeof(part))
 			break;

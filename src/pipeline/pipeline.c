@@ -161,29 +161,18 @@ void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns)
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err)
 {
 	bool all = !strcmp(text, "all");
-	const char *at = text;
-	int code = 0;
+	int64_t number = 0;
 
 	for (int s = 0; s < p->n_stages; s++)
 		p->stages[s].recompute = all;
 	if (all || !strcmp(text, "none"))
 		return 0;
-	while (!code) {
-		size_t length = strcspn(at, ",");
-		char number[24] = "";
-		int64_t s = -1;
-
-		if (length < sizeof(number))
-			memcpy(number, at, length);
-		if (orr_count_parse(&s, number, 0, p->n_stages - 1, "", NULL))
-			code = refuse_recompute(p, text, err);
-		else
-			p->stages[s].recompute = true;
-		if (!at[length])
-			break;
-		at += length + 1;
+	for (const char *rest = text; rest;) {
+		if (orr_count_next(&number, &rest, ',', 0, p->n_stages - 1, "", NULL))
+			return refuse_recompute(p, text, err);
+		p->stages[number].recompute = true;
 	}
-	return code;
+	return 0;
 }
 
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "orrery/jobs.h"
+#include "orrery/quantity.h"
 
 const char *orr_traffic_name(enum orr_traffic_kind kind)
 {
@@ -19,22 +20,19 @@ const char *orr_traffic_name(enum orr_traffic_kind kind)
 static int read_blocks(int *rank_of, int n_workers, int n_ranks, const char *text,
 		       struct orr_error *err)
 {
-	const char *at = text;
+	const char *rest = text;
+	int64_t n = 0;
 	int w = 0;
 
 	for (int k = 0; k < n_ranks; k++) {
-		char *end;
-		long n = strtol(at, &end, 10);
-
-		if (end == at || n < 1 || n > n_workers - w ||
-		    *end != (k + 1 < n_ranks ? ',' : '\0'))
+		if (!rest || orr_count_next(&n, &rest, ',', 1, n_workers - w, "", NULL) ||
+		    (k + 1 == n_ranks && rest))
 			return orr_fail(err, ORR_E_INPUT,
 					"--ranks-workers: '%s': give %d numbers, 1 or more each, "
 					"whose sum is the %d workers",
 					text, n_ranks, n_workers);
 		for (; n > 0; n--)
 			rank_of[w++] = k;
-		at = end + 1;
 	}
 	if (w < n_workers)
 		return orr_fail(err, ORR_E_INPUT,

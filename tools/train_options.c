@@ -1,0 +1,201 @@
+#include "train_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hardware.h"
+#include "options.h"
+#include "orrery/parameter_cost.h"
+#include "orrery/quantity.h"
+#include "plugin.h"
+#include "progress.h"
+#include "session.h"
+
+enum {
+	KEY_STEPS = 512,
+	KEY_EPOCHS,
+	KEY_DATA,
+	KEY_LR,
+	KEY_MOMENTUM,
+	KEY_DECAY,
+	KEY_SEED,
+	KEY_PREFETCH,
+	KEY_RANKS,
+	KEY_ON_NAN,
+	KEY_LOSS
+};
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Training:", 4},
+	{"epochs", KEY_EPOCHS, "N", 0, "passes over the training set (10)", 4},
+	{"steps", KEY_STEPS, "N", 0, "minibatches, instead of epochs", 4},
+	{"data", KEY_DATA, "FILE", 0,
+	 "CSV of numbers, a sample a row (what the model's file names)", 4},
+	{"lr", KEY_LR, "X", 0, "learning rate (momentum and sgd 0.1, others 0.002)", 4},
+	{"momentum", KEY_MOMENTUM, "X", 0, "of --optimizer momentum (0.9)", 4},
+	{"weight-decay", KEY_DECAY, "X", 0, "(0)", 4},
+	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
+	{"prefetch", KEY_PREFETCH, "N", 0, "fetch the parameters of so many jobs ahead (2)", 4},
+	{"ranks-workers", KEY_RANKS, "N,N,...", 0,
+	 "under mpirun: how many of the workers each rank has (as evenly "
+	 "as can be)",
+	 4},
+	{"on-nan", KEY_ON_NAN, "stop|skip", 0,
+	 "where a loss or a gradient is not finite: stop, or leave that step's update out, for "
+	 "which "
+	 "all updates wait for the last gradient; 10 such steps in a row stop it, too (stop)",
+	 4},
+	{"loss", KEY_LOSS, "FILE", 0,
+	 "every step's loss as CSV: step, samples seen, loss; with --resume, from there on", 4},
+	{0},
+};
+
+static enum orr_on_nan parse_on_nan(const char *text)
+{
+	if (!strcmp(text, "stop"))
+		return ORR_ON_NAN_STOP;
+	if (!strcmp(text, "skip"))
+		return ORR_ON_NAN_SKIP;
+	options_refuse("--on-nan: no '%s': there are stop and skip", text);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct train_options *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->work;
+		state->child_inputs[1] = &a->keep;
+		state->child_inputs[2] = &a->output;
+		state->child_inputs[3] = &a->run;
+		state->child_inputs[4] = &a->work.timeout_s;
+		break;
+	case KEY_EPOCHS:
+		a->epochs = options_count("--epochs", arg, 1, 1000000000);
+		break;
+	case KEY_STEPS:
+		a->steps = options_count("--steps", arg, 1, INT64_C(1000000000000));
+		break;
+	case KEY_DATA:
+		a->data = arg;
+		break;
+	case KEY_LR:
+		a->run.learning_rate = options_real("--lr", arg, 0, 1e6);
+		a->has_lr = true;
+		break;
+	case KEY_MOMENTUM:
+		a->run.momentum = options_real("--momentum", arg, 0, 1);
+		a->has_momentum = true;
+		break;
+	case KEY_DECAY:
+		a->run.weight_decay = options_real("--weight-decay", arg, 0, 1e6);
+		break;
+	case KEY_SEED:
+		a->run.seed = (uint64_t)options_count("--seed", arg, 0, INT64_MAX);
+		break;
+	case KEY_PREFETCH:
+		a->run.prefetch = (int)options_count("--prefetch", arg, 0, 1000);
+		break;
+	case KEY_RANKS:
+		a->run.ranks_workers = arg;
+		break;
+	case KEY_ON_NAN:
+		a->run.on_nan = parse_on_nan(arg);
+		break;
+	case KEY_LOSS:
+		a->losses = arg;
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static const struct argp_child children[] = {
+	{&work_argp, 0, NULL, 0},     {&keep_argp, 0, NULL, 0},   {&output_argp, 0, NULL, 0},
+	{&hardware_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
+const struct argp train_argp = {
+	options,  parse, "GRAPH", "Train a model under a schedule, as StarPU tasks.",
+	children, NULL,  NULL};
+
+struct train_options train_options_default(void)
+{
+	struct train_options o = {.work = work_options_default(),
+				  .run = orr_run_options_default(),
+				  .keep = keep_options_default()};
+
+	o.run.tell = progress_tell;
+	return o;
+}
+
+int train_options_check(struct train_options *a, struct orr_error *err)
+{
+	int code;
+
+	if (a->steps && a->epochs)
+		return orr_fail(err, ORR_E_INPUT,
+				"--steps and --epochs say the same thing: give one of them");
+	a->run.timeout_s = a->work.timeout_s;
+	if ((code = output_check_file("--loss", a->losses, err)) ||
+	    (code = output_check(&a->output, err)) || (code = output_keep(a->data, err)))
+		return code;
+	return output_keep_checkpoints(a->keep.folder, err);
+}
+
+/* 0: what this is, is refused later, where it is known how many numbers there must be. */
+static int sum_of(const char *list)
+{
+	int64_t sum = 0, n;
+
+	while (list) {
+		if (orr_count_next(&n, &list, ',', 1, 1 << 20, "", NULL) || (sum += n) > 1 << 20)
+			return 0;
+	}
+	return (int)sum;
+}
+
+/* As --ranks-workers says, or one a rank; alone, one a stream of each device, or one a core. */
+int train_options_workers(struct train_options *a, const struct session *session)
+{
+	const struct orr_run_options *o = &a->run;
+	int n = o->hardware == ORR_HARDWARE_CPU ? 0 : orr_run_devices(NULL, 0);
+
+	if (o->ranks_workers && sum_of(o->ranks_workers)) {
+		a->workers = "as --ranks-workers says";
+		return sum_of(o->ranks_workers);
+	}
+	if (session->n_ranks > 1) {
+		a->workers = "one a rank";
+		return session->n_ranks;
+	}
+	a->workers =
+		n > 0 ? o->streams > 1 ? "one a stream of a device" : "one a device" : "one a core";
+	return n > 0 ? n * o->streams : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int train_options_settle(struct train_options *a, struct work *work, struct orr_error *err)
+{
+	enum orr_optimizer optimizer = a->work.numerics.optimizer;
+	bool plain = optimizer == ORR_OPTIMIZER_MOMENTUM || optimizer == ORR_OPTIMIZER_SGD;
+
+	a->run.batch = a->work.batch;
+	a->run.optimizer = optimizer;
+	a->run.precision = a->work.numerics.precision;
+	if (!a->has_lr)
+		a->run.learning_rate = plain ? 0.1 : 0.002;
+	work->pipeline->prefetch = a->run.prefetch;
+	if (a->has_momentum && optimizer != ORR_OPTIMIZER_MOMENTUM)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--momentum: %s has none: leave it out, or take --optimizer momentum",
+			orr_optimizer_name(optimizer));
+	if (work->jobs->stream && a->run.on_nan == ORR_ON_NAN_SKIP)
+		return orr_fail(err, ORR_E_INPUT,
+				"--on-nan skip: schedule %s never flushes, so stages are never at "
+				"one step which all could leave out: take stop, or a schedule that "
+				"flushes",
+				work->jobs->schedule);
+	return 0;
+}

@@ -1,0 +1,34 @@
+#ifndef ORR_TRAIN_OPTIONS_H
+#define ORR_TRAIN_OPTIONS_H
+/* The options of train. */
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "keep.h"
+#include "orrery/run.h"
+#include "output.h"
+#include "work.h"
+
+struct session;
+
+struct train_options {
+	struct work_options work;
+	struct orr_run_options run;
+	struct keep_options keep;
+	struct output_options output;
+	int64_t steps, epochs; /* 0: not given */
+	bool has_lr, has_momentum;
+	const char *data, *losses;
+	const char *workers; /* why there are so many; NULL: something that was given says it */
+};
+
+extern const struct argp train_argp;
+struct train_options train_options_default(void);
+
+/* What can be said before any file is read. */
+int train_options_check(struct train_options *o, struct orr_error *err);
+/* How many workers there are where nothing says it; fills in o->workers. */
+int train_options_workers(struct train_options *o, const struct session *session);
+/* Fill in what a plan or the schedule's file may say, and check what depends on it. */
+int train_options_settle(struct train_options *o, struct work *work, struct orr_error *err);
+#endif

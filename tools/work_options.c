@@ -1,0 +1,268 @@
+#include "work_options.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "orrery/parameter_cost.h"
+#include "orrery/versions.h"
+#include "plugin.h"
+
+enum {
+	KEY_STAGES = 256,
+	KEY_BATCH,
+	KEY_COSTS,
+	KEY_ACTIVATION,
+	KEY_STASH,
+	KEY_PARAMETERS,
+	KEY_LATENCY,
+	KEY_BANDWIDTH,
+	KEY_MEMORY,
+	KEY_FLOPS,
+	KEY_RECOMPUTE,
+	KEY_SYNC,
+	KEY_ACCUMULATE,
+	KEY_OPTIMIZER,
+	KEY_PRECISION
+};
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Model and step:", 1},
+	{"schedule", 's', "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN.json", 0,
+	 "`orrery schedules` lists them (1f1b)", 1},
+	{"workers", 'w', "N", 0, "workers (one a stage; train: one a core)", 1},
+	{"microbatches", 'm', "B", 0,
+	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
+	{"stages", KEY_STAGES, "N", 0,
+	 "cut a model that has no pins into so many stages (one a worker)", 1},
+	{"recompute", KEY_RECOMPUTE, "all|none|0,3,5", 0,
+	 "stages whose B runs F again, keeping their input alone "
+	 "until then (none but what the schedule asks for)",
+	 1},
+	{"sync", KEY_SYNC, "WAY", 0,
+	 "versions of the parameters under a schedule that never flushes, such as pipedream: "
+	 "stashing "
+	 "(a microbatch reads one in a stage), vertical (one in all stages) or none (whatever is "
+	 "the "
+	 "latest) (stashing)",
+	 1},
+	{"accumulate", KEY_ACCUMULATE, "K", 0,
+	 "microbatches on each replica in an update, of a schedule that never flushes (1)", 1},
+	{"batch", KEY_BATCH, "N", 0, "samples in a minibatch (96)", 1},
+	{NULL, 0, NULL, 0, "Studies (chain:8, towers:3,3/2, nodes without op):", 2},
+	{"costs", KEY_COSTS, "F,B[,W]", 0,
+	 "durations of a stage's passes: units, or 12.96ms (1,1); with W, B is "
+	 "the input gradient",
+	 2},
+	{"activation", KEY_ACTIVATION, "SIZE", 0, "what every edge carries per microbatch (0)", 2},
+	{"stash", KEY_STASH, "SIZE", 0, "what a stage keeps of a microbatch (0)", 2},
+	{"parameters", KEY_PARAMETERS, "SIZE", 0, "parameters of a stage (0)", 2},
+	{NULL, 0, NULL, 0, "Machine:", 3},
+	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
+	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
+	{"memory", KEY_MEMORY, "SIZE", 0,
+	 "of a worker, such as 16GB; what does not fit is refused (no limit)", 3},
+	{"optimizer", KEY_OPTIMIZER, "NAME", 0,
+	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes "
+	 "it (what a "
+	 "plan was made for, or adamw)",
+	 3},
+	{"precision", KEY_PRECISION, "NAME", 0,
+	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
+	 "as fp32 (what "
+	 "a plan was made for, or fp32)",
+	 3},
+	{"flops", KEY_FLOPS, "N", 0,
+	 "FLOP per second, charged for operators without measured costs (1e10)", 3},
+	{0},
+};
+
+/* To the engine 0 is no limit, which nobody means who writes it. */
+static void refuse_zero(bool zero, const char *option)
+{
+	if (zero)
+		options_refuse("%s: 0: leave it out for no limit", option);
+}
+
+/* 16 would be 16 bytes, which nobody means who writes it. */
+static int64_t parse_memory(const char *text)
+{
+	int64_t bytes = options_size("--memory", text);
+
+	refuse_zero(!bytes, "--memory");
+	if (isdigit((unsigned char)text[strlen(text) - 1]))
+		options_refuse("--memory: %.40s has no unit: say %.40sGB, or %.40sB", text, text,
+			       text);
+	return bytes;
+}
+
+/* F,B[,W], all in units or none. */
+static void parse_costs(struct work_options *o, const char *text)
+{
+	int64_t *const fields[] = {&o->costs.forward_ns, &o->costs.backward_ns,
+				   &o->costs.weight_ns};
+	char *copy = strdup(text), *rest = copy, *part;
+	bool units[3] = {false, false, false};
+	int n = 0;
+
+	if (!copy)
+		options_refuse("--costs: no memory");
+	for (; (part = strsep(&rest, ",")); n++) {
+		if (n == 3)
+			options_refuse("--costs: '%s': write F,B or F,B,W", text);
+		*fields[n] = options_duration(&units[n], "--costs", part);
+		if (units[n] != units[0])
+			options_refuse(
+				"--costs: '%s' mixes plain numbers and units: give all the same "
+				"unit",
+				text);
+	}
+	if (n < 2)
+		options_refuse("--costs: '%s': write F,B or F,B,W", text);
+	o->costs.units = units[0];
+	free(copy);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct work_options *o = state->input;
+	struct orr_error err;
+
+	switch (key) {
+	case 's':
+		o->schedule = arg;
+		o->has_schedule = true;
+		break;
+	case 'w':
+		o->machine.n_workers = (int)options_count("--workers", arg, 1, 1 << 20);
+		break;
+	case 'm':
+		o->n_microbatches = (int)options_count("-m", arg, 1, 1 << 30);
+		break;
+	case KEY_STAGES:
+		o->n_stages = (int)options_count("--stages", arg, 1, 1 << 20);
+		break;
+	case KEY_RECOMPUTE:
+		o->recompute = arg;
+		break;
+	case KEY_SYNC:
+		o->versions = "--sync";
+		options_check(orr_sync_parse(&o->sync, arg, &err), &err);
+		break;
+	case KEY_ACCUMULATE:
+		o->versions = "--accumulate";
+		o->accumulate = (int)options_count("--accumulate", arg, 1, 1 << 20);
+		break;
+	case KEY_BATCH:
+		o->batch = (int)options_count("--batch", arg, 1, 1 << 30);
+		o->has_batch = true;
+		break;
+	case KEY_COSTS:
+		parse_costs(o, arg);
+		o->has_costs = true;
+		break;
+	case KEY_ACTIVATION:
+		o->costs.activation_bytes = options_size("--activation", arg);
+		o->has_costs = true;
+		break;
+	case KEY_STASH:
+		o->costs.stash_bytes = options_size("--stash", arg);
+		o->has_costs = true;
+		break;
+	case KEY_PARAMETERS:
+		o->costs.parameter_bytes = options_size("--parameters", arg);
+		o->has_costs = true;
+		break;
+	case KEY_LATENCY:
+		o->has_latency = true;
+		o->machine.latency_ns = options_duration(&o->latency_units, "--latency", arg);
+		break;
+	case KEY_BANDWIDTH:
+		o->machine.bandwidth_bytes_per_s = options_rate("--bandwidth", arg);
+		refuse_zero(o->machine.bandwidth_bytes_per_s <= 0, "--bandwidth");
+		break;
+	case KEY_MEMORY:
+		o->machine.memory_bytes = parse_memory(arg);
+		break;
+	case KEY_OPTIMIZER:
+		o->has_optimizer = true;
+		options_check(orr_optimizer_parse(&o->numerics.optimizer, arg, "--optimizer", &err),
+			      &err);
+		break;
+	case KEY_PRECISION:
+		o->has_precision = true;
+		options_check(orr_precision_parse(&o->numerics.precision, arg, "--precision", &err),
+			      &err);
+		break;
+	case KEY_FLOPS:
+		o->has_flops = true;
+		o->machine.flops_per_s = options_real("--flops", arg, 1, 1e24);
+		break;
+	case ARGP_KEY_ARG:
+		if (o->source)
+			options_refuse("one GRAPH at a time: '%s' is a second one", arg);
+		o->source = arg;
+		break;
+	case ARGP_KEY_END:
+		if (!o->source && !o->no_source)
+			options_refuse(
+				"no GRAPH: name a model's file, or a study such as chain:8 or "
+				"towers:3,3/2");
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+const struct argp work_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+static bool is_hidden(const struct argp_option *option, const char *names)
+{
+	char name[40];
+
+	(void)snprintf(name, sizeof(name), "%s ", option->name);
+	return strstr(names, name) != NULL;
+}
+
+/* Is anything under the heading? */
+static bool heads(const struct argp_option *heading, const char *names)
+{
+	for (const struct argp_option *o = options; o->name || o->doc; o++)
+		if (o->name && o->group == heading->group && !is_hidden(o, names))
+			return true;
+	return false;
+}
+
+struct argp work_argp_without(const char *names)
+{
+	static struct argp_option shown[sizeof(options) / sizeof(*options)];
+	struct argp argp = work_argp;
+	size_t n = 0;
+
+	memset(shown, 0, sizeof(shown));
+	for (const struct argp_option *o = options; o->name || o->doc; o++) {
+		if (!o->name && !heads(o, names))
+			continue;
+		shown[n] = *o;
+		if (o->name && is_hidden(o, names))
+			shown[n].flags |= OPTION_HIDDEN;
+		n++;
+	}
+	argp.options = shown;
+	return argp;
+}
+
+struct work_options work_options_default(void)
+{
+	return (struct work_options){
+		.schedule = "1f1b",
+		.machine = orr_machine_default(0),
+		.batch = 96,
+		.accumulate = 1,
+		.timeout_s = PLUGIN_TIMEOUT_S,
+		.costs = {-1, -1, -1, -1, -1, -1, false},
+	};
+}

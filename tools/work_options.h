@@ -1,0 +1,41 @@
+#ifndef ORR_WORK_OPTIONS_H
+#define ORR_WORK_OPTIONS_H
+/* The options that say which model, on what machine, under which schedule. */
+#include <argp.h>
+#include <stdbool.h>
+#include "orrery/graph.h"
+#include "orrery/machine.h"
+#include "orrery/pipeline.h"
+
+struct work_options {
+	const char *source;                /* the graph, or a plan, which names it */
+	bool no_source;                    /* there need be none */
+	const char *schedule;              /* NULL: none */
+	bool has_schedule;                 /* the options say so */
+	const char *recompute;             /* which stages; NULL: not given */
+	struct orr_machine machine;        /* n_workers 0: not given */
+	bool latency_units;                /* its latency was a plain number */
+	bool has_latency, has_flops;       /* the options say so */
+	int n_microbatches;                /* 0: not given */
+	int n_stages;                      /* 0: not given */
+	int batch;                         /* samples in a minibatch */
+	bool has_batch;                    /* the options say so */
+	struct orr_numerics numerics;      /* of training: what a parameter costs in memory */
+	bool has_optimizer, has_precision; /* the options say which; else a plan may */
+	enum orr_sync sync;                /* of a stream, as is: */
+	int accumulate;                    /* microbatches on each replica in an update */
+	const char *versions;              /* the option of these two that was given; NULL: none */
+	double timeout_s;                  /* of a plug-in, see plugin.h */
+	struct orr_study_costs costs;
+	bool has_costs;
+};
+
+/* Parses GRAPH and the shared options; a child of a command's own argp, whose input it takes as its
+ * own: state->child_inputs[0] must be a struct work_options. */
+extern const struct argp work_argp;
+/* The same, for a command that has no use for some of them: their long names, each followed by a
+ * space. They are not in its --help; where one is given, it is the command that says so. Of one
+ * command in a process. */
+struct argp work_argp_without(const char *names);
+struct work_options work_options_default(void);
+#endif
