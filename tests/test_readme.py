@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The examples of the READMEs, run as they stand there, in a copy of the tree's graphs: indented lines that begin with the
-command, with mpirun or with a compiler. Those with `...` are for a cluster. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
+"""The examples of every page (*.md), run as they stand there, in a copy of the tree's graphs: indented lines that begin with
+the command, with mpirun or with a compiler, and commands in backquotes that begin with build/tools/orrery. Those with `...`
+are for a cluster. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
 the last two yes or no."""
 import os
 import re
@@ -12,7 +13,8 @@ import time
 
 orrery, source = (os.path.realpath(path) for path in sys.argv[1:3])
 can_train, can_mpi = (word == 'yes' for word in sys.argv[3:5])
-EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|cc) .*?)(?:\s+#.*)?$', re.MULTILINE)
+EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|cc) .*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
+                     re.MULTILINE)
 
 
 def examples():
@@ -21,7 +23,7 @@ def examples():
         for name in sorted(names):
             if name.endswith('.md'):
                 with open(os.path.join(folder, name), encoding='utf-8') as page:
-                    for command in EXAMPLE.findall(page.read()):
+                    for command in map(''.join, EXAMPLE.findall(page.read())):
                         if '...' not in command:
                             yield os.path.relpath(os.path.join(folder, name), source), command
 
