@@ -7,7 +7,8 @@
 #include "order/block.h"
 #include "order/lay_out.h"
 #include "pipelines.h"
-#include "order/weave.h"
+#include "order/lay_out.h"
+#include "order/timed.h"
 #include "suite.h"
 
 #define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)
@@ -201,23 +202,22 @@ START_TEST(reordering_gains_time_and_costs_no_memory)
 {
 	struct orr_pipeline *p;
 	struct orr_block *block = make_random_block(&p, (unsigned)_i);
-	struct orr_weave *weave = NULL;
+	struct orr_timed *t = NULL;
 	struct orr_error err = {""};
 	int64_t squeezed;
 
-	FAIL_IF(orr_weave_create(&weave, block, &err), err);
-	FAIL_IF(orr_weave_repeat(weave, block, &err), err);
-	orr_weave_squeeze(weave);
-	squeezed = weave->makespan;
-	FAIL_IF(orr_weave_reorder(weave, &err), err);
-	ck_assert_int_le(weave->makespan, squeezed);
+	FAIL_IF(orr_block_time(&t, block, &err), err);
+	FAIL_IF(orr_block_repeat(t, block, &err), err);
+	squeezed = t->makespan_ns;
+	FAIL_IF(orr_block_reorder(t, block, &err), err);
+	ck_assert_int_le(t->makespan_ns, squeezed);
 	for (int w = 0; w < p->n_workers; w++) {
-		struct orr_held held = orr_weave_peak(weave, w);
+		struct orr_load held = orr_timed_peak(t, w);
 
-		ck_assert_int_le(held.stashes, weave->peak[w].stashes);
-		ck_assert_int_le(held.bytes, weave->peak[w].bytes);
+		ck_assert_int_le(held.stashes, t->most[w].stashes);
+		ck_assert_int_le(held.bytes, t->most[w].bytes);
 	}
-	orr_weave_destroy(weave);
+	orr_timed_destroy(t);
 	orr_block_destroy(block);
 	orr_pipeline_destroy(p);
 }

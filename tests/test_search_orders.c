@@ -9,7 +9,7 @@
 #include "orrery/table.h"
 #include "orrery/search.h"
 #include "order/smallest.h"
-#include "order/trial.h"
+#include "order/timed.h"
 #include "suite.h"
 
 static uint64_t random_state;
@@ -43,9 +43,9 @@ static struct orr_pipeline *make_random(int n_stages)
 
 /* ---- how long an order takes ---- */
 
-static int64_t simulate(const struct orr_trial *trial, int64_t *n, bool *waited)
+static int64_t simulate(const struct orr_timed *timed, int64_t *n, bool *waited)
 {
-	const struct orr_pipeline *p = trial->jobs.pipeline;
+	const struct orr_pipeline *p = timed->jobs.pipeline;
 	struct orr_machine machine = orr_machine_default(p->n_workers);
 	static char name[] = "order";
 	struct orr_table table = {.name = name,
@@ -53,7 +53,7 @@ static int64_t simulate(const struct orr_trial *trial, int64_t *n, bool *waited)
 				  .n_workers = p->n_workers,
 				  .n_microbatches = p->n_microbatches,
 				  .split_backward = true,
-				  .compute = trial->jobs.compute,
+				  .compute = timed->jobs.compute,
 				  .priority = n};
 	struct orr_timeline *t = NULL;
 	struct orr_schedule schedule;
@@ -100,7 +100,7 @@ START_TEST(
 	for (int round = 0; round < 300; round++) {
 		struct orr_pipeline *p = make_random(2 + draw(6));
 		int worker[8], n_workers = 1 + draw(4);
-		struct orr_trial *trial = NULL;
+		struct orr_timed *timed = NULL;
 		int64_t n[8 * 8 * ORR_N_PASSES], exact;
 		bool waited = false;
 
@@ -109,20 +109,19 @@ START_TEST(
 		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 1 + draw(8), NULL), 0);
 		for (int s = 0; s < p->n_stages; s++)
 			worker[s] = draw(n_workers);
-		ck_assert_int_eq(orr_trial_create(&trial, p, worker,
-						  (struct orr_load){INT64_MAX, INT64_MAX}, NULL),
+		ck_assert_int_eq(orr_timed_create(&timed, p, worker, 1, ORR_N_PASSES, true, NULL),
 				 0);
 		draw_order(n, p);
-		ck_assert_int_eq(orr_trial_order(trial, n, NULL), 0);
-		ck_assert(orr_trial_time(trial));
-		exact = simulate(trial, n, &waited);
+		ck_assert_int_eq(orr_timed_order(timed, n, NULL), 0);
+		ck_assert(orr_timed_time(timed));
+		exact = simulate(timed, n, &waited);
 		if (waited)
-			ck_assert_int_le(trial->makespan_ns, exact);
+			ck_assert_int_le(timed->makespan_ns, exact);
 		else
-			ck_assert_int_eq(trial->makespan_ns, exact);
+			ck_assert_int_eq(timed->makespan_ns, exact);
 		n_waited += waited;
 		n_on_links += !waited && p->bandwidth_bytes_per_s > 0 && n_workers > 1;
-		orr_trial_destroy(trial);
+		orr_timed_destroy(timed);
 		orr_pipeline_destroy(p);
 	}
 	ck_assert_int_gt(n_waited, 30);
@@ -182,7 +181,7 @@ START_TEST(the_order_that_holds_least_is_found)
 		int worker[8], n_workers = 1 + draw(3), all[8] = {0}, most = 0;
 		struct exhaustion x = {.p = p, .worker = worker, .best = 100};
 		struct orr_smallest found;
-		struct orr_trial *trial = NULL;
+		struct orr_timed *timed = NULL;
 		int64_t n[8 * 2 * ORR_N_PASSES];
 
 		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 2, NULL), 0);
@@ -196,11 +195,11 @@ START_TEST(the_order_that_holds_least_is_found)
 		for (int limit = 1; limit <= most; limit++) {
 			int excess = 0;
 
-			ck_assert_int_eq(orr_trial_create(&trial, p, worker,
-							  (struct orr_load){limit, INT64_MAX},
-							  NULL),
-					 0);
-			ck_assert_int_eq(orr_smallest_find(&found, trial, NULL), 0);
+			ck_assert_int_eq(
+				orr_timed_create(&timed, p, worker, 1, ORR_N_PASSES, true, NULL),
+				0);
+			orr_timed_set_limit(timed, (struct orr_load){limit, INT64_MAX});
+			ck_assert_int_eq(orr_smallest_find(&found, timed, NULL), 0);
 			ck_assert(found.exact);
 			ck_assert_msg((found.excess <= 0) == (x.best <= limit) &&
 					      (found.excess <= 0 || found.excess == x.best - limit),
@@ -209,13 +208,13 @@ START_TEST(the_order_that_holds_least_is_found)
 			for (int j = 0; j < p->n_stages * 2 * ORR_N_PASSES; j++)
 				n[j] = j / ORR_N_PASSES / p->n_stages * 100 +
 				       found.n[j % (p->n_stages * ORR_N_PASSES)];
-			ck_assert_int_eq(orr_trial_order(trial, n, NULL), 0);
-			ck_assert(orr_trial_time(trial));
+			ck_assert_int_eq(orr_timed_order(timed, n, NULL), 0);
+			ck_assert(orr_timed_time(timed));
 			for (int w = 0; w < n_workers; w++)
-				excess += orr_trial_excess(trial, w);
+				excess += orr_timed_excess(timed, w);
 			ck_assert_int_eq(excess == 0, x.best <= limit);
 			orr_smallest_fini(&found);
-			orr_trial_destroy(trial);
+			orr_timed_destroy(timed);
 		}
 		orr_pipeline_destroy(p);
 	}

@@ -16,7 +16,7 @@
 #define DENSE 3072 /* jobs: up to here all pairs are looked at */
 
 struct finder {
-	const struct orr_trial *trial;
+	const struct orr_timed *timed;
 	const struct orr_pipeline *p;
 	int n_jobs, n_words;
 	struct orr_error *err;
@@ -43,12 +43,12 @@ static int smaller_of(int64_t x, int64_t y, int most)
 
 static int worker_of(const struct finder *f, int j)
 {
-	return f->trial->jobs.compute[j];
+	return f->timed->jobs.compute[j];
 }
 
 static int job(const struct finder *f, int s, int b, enum orr_pass d)
 {
-	return orr_jobs_index(&f->trial->jobs, s, b, d);
+	return orr_jobs_index(&f->timed->jobs, s, b, d);
 }
 
 /* Is there a way from stage s to stage t? */
@@ -66,7 +66,7 @@ static bool leads(const struct finder *f, int s, int t, bool *seen)
  * holds at least what B of s has not: both are so many microbatches at most. */
 static int find_caps(struct finder *f)
 {
-	struct orr_load limit = f->trial->limit;
+	struct orr_load limit = orr_timed_limit(f->timed);
 	int m = f->p->n_microbatches;
 	bool *seen = calloc((size_t)f->p->n_stages, sizeof(*seen));
 
@@ -74,14 +74,14 @@ static int find_caps(struct finder *f)
 		return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory");
 	for (int s = 0; s < f->p->n_stages; s++) {
 		int j = job(f, s, 0, ORR_PASS_F);
-		struct orr_load one = f->trial->up[j], others = {0, 0};
+		struct orr_load one = f->timed->up[j], others = {0, 0};
 
 		for (int t = 0; t < s; t++) {
 			int k = job(f, t, 0, ORR_PASS_F);
 
 			if (worker_of(f, k) == worker_of(f, j) && leads(f, t, s, seen)) {
-				others.stashes += f->trial->up[k].stashes;
-				others.bytes += f->trial->up[k].bytes;
+				others.stashes += f->timed->up[k].stashes;
+				others.bytes += f->timed->up[k].bytes;
 			}
 		}
 		f->own[s] = smaller_of(limit.stashes - others.stashes,
@@ -112,7 +112,7 @@ static void take_turns(struct finder *f)
 /* All that j must follow; with `after`, all that must follow it. list holds n_stages + 5. */
 static int around(const struct finder *f, int j, bool after, int *list)
 {
-	const struct orr_jobs *jobs = &f->trial->jobs;
+	const struct orr_jobs *jobs = &f->timed->jobs;
 	struct orr_job at = orr_jobs_at(jobs, j);
 	int step = after ? 1 : -1, m = f->p->n_microbatches, n;
 
@@ -135,7 +135,7 @@ static int around(const struct finder *f, int j, bool after, int *list)
 static int64_t wait_for_load(const struct finder *f, int j, const int64_t *side)
 {
 	const uint64_t *reach = f->reach + (size_t)j * (size_t)f->n_words;
-	const int *first = f->trial->jobs.first;
+	const int *first = f->timed->jobs.first;
 	int64_t most = 0;
 
 	for (int w = 0; w < f->p->n_workers; w++) {
@@ -155,7 +155,7 @@ static int64_t wait_for_load(const struct finder *f, int j, const int64_t *side)
 
 static void insert(struct finder *f, int j, const int64_t *side)
 {
-	int w = worker_of(f, j), *sorted = f->sorted + f->trial->jobs.first[w],
+	int w = worker_of(f, j), *sorted = f->sorted + f->timed->jobs.first[w],
 	    i = f->n_sorted[w]++;
 
 	for (; i > 0 && side[sorted[i - 1]] > side[j]; i--)
@@ -183,7 +183,7 @@ static void find_side(struct finder *f, bool after, int *list)
 	memset(f->n_sorted, 0, (size_t)f->p->n_workers * sizeof(*f->n_sorted));
 	for (int i = 0; i < f->n_jobs; i++) {
 		int j = f->turn[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, list);
-		struct orr_job at = orr_jobs_at(&f->trial->jobs, j);
+		struct orr_job at = orr_jobs_at(&f->timed->jobs, j);
 
 		side[j] = after && at.d == ORR_PASS_W ? f->p->stages[at.s].update_ns : 0;
 		for (int k = 0; k < n; k++) {
@@ -288,10 +288,11 @@ static int64_t smaller(int64_t x, int64_t y)
  * likewise. */
 static int64_t bound_memory(struct finder *f, int w)
 {
-	const struct orr_trial *t = f->trial;
+	const struct orr_timed *t = f->timed;
+	struct orr_load limit = orr_timed_limit(t);
 	int64_t m = f->p->n_microbatches, lives = 0, bytes = 0, n = 0, first = INT64_MAX,
 		last = INT64_MAX;
-	int64_t forward = INT64_MAX, weight = INT64_MAX, room = t->limit.stashes, flat, ramps = 0;
+	int64_t forward = INT64_MAX, weight = INT64_MAX, room = limit.stashes, flat, ramps = 0;
 
 	for (int s = 0; s < f->p->n_stages; s++) {
 		int j = job(f, s, 0, ORR_PASS_F),
@@ -319,8 +320,8 @@ static int64_t bound_memory(struct finder *f, int w)
 		ramps = (room - 1) * (forward + weight);
 	/* either the ramps meet, or each costs a triangle */
 	flat = larger(flat, smaller(ramps, flat + ramps / 2));
-	if (t->limit.bytes > 0 && t->limit.bytes < INT64_MAX)
-		flat = larger(flat, bytes / t->limit.bytes);
+	if (limit.bytes < INT64_MAX)
+		flat = larger(flat, bytes / limit.bytes);
 	return first + flat + last;
 }
 
@@ -335,7 +336,7 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 		goto out;
 	}
 	for (int j = 0; j < f->n_jobs; j++)
-		f->duration[j] = f->trial->duration[j] -
+		f->duration[j] = f->timed->duration[j] -
 				 (j % ORR_N_PASSES == ORR_PASS_W ? f->p->overhead_ns : 0);
 	take_turns(f);
 	if ((code = find_caps(f)))
@@ -348,7 +349,7 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 		code = bound_worker(f, w, keyed, &heap, &out->worker_ns);
 		out->memory_ns = larger(out->memory_ns, bound_memory(f, w));
 		if (!code)
-			code = orr_bounds_room(&out->room_ns, f->trial, w, f->duration, f->head,
+			code = orr_bounds_room(&out->room_ns, f->timed, w, f->duration, f->head,
 					       f->tail, f->err);
 	}
 	out->largest_ns =
@@ -360,10 +361,10 @@ out:
 	return code;
 }
 
-int orr_bounds_find(struct orr_bounds *out, const struct orr_trial *trial, struct orr_error *err)
+int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struct orr_error *err)
 {
-	const struct orr_pipeline *p = trial->jobs.pipeline;
-	struct finder f = {.trial = trial, .p = p, .n_jobs = trial->jobs.n_jobs, .err = err};
+	const struct orr_pipeline *p = timed->jobs.pipeline;
+	struct finder f = {.timed = timed, .p = p, .n_jobs = timed->jobs.n_jobs, .err = err};
 	size_t n = (size_t)f.n_jobs, n_stages = (size_t)p->n_stages;
 	int code = 0;
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include "orrery/error.h"
 #include "orrery/pipeline.h"
-#include "trial.h"
+#include "timed.h"
 
 struct orr_bounds {
 	int64_t path_ns; /* critical path, with what memory and the order of microbatches add to it
@@ -21,10 +21,10 @@ struct orr_bounds {
 /* Of every order of trial's jobs on their workers, with or without a split backward, in trial's
  * limit (its order is not read). Makespans count from the first start to the last end. Of a
  * transfer between two workers the latency counts alone. */
-int orr_bounds_find(struct orr_bounds *out, const struct orr_trial *trial, struct orr_error *err);
+int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struct orr_error *err);
 
 /* Part of it: room_ns of worker w, if larger than *bound, by the shortest durations, heads and
  * tails of all jobs. */
-int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const int64_t *duration,
+int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const int64_t *duration,
 		    const int64_t *head, const int64_t *tail, struct orr_error *err);
 #endif

@@ -14,7 +14,7 @@
 #define MOST 128 /* Bs, and Fs, that are looked at */
 
 struct end {
-	const struct orr_trial *trial;
+	const struct orr_timed *timed;
 	int w, n;                    /* jobs of a pass on the worker */
 	int64_t room;                /* stashes that fit */
 	int64_t *most[ORR_N_PASSES]; /* [n + 1] the longest jobs of a pass take so much together */
@@ -35,7 +35,7 @@ static int64_t longest(const struct end *e, enum orr_pass d, int64_t count)
 /* The worker's jobs of pass d by sign * value[], the smallest first. */
 static int sort(struct end *e, enum orr_pass d, const int64_t *value, int sign)
 {
-	const struct orr_jobs *jobs = &e->trial->jobs;
+	const struct orr_jobs *jobs = &e->timed->jobs;
 	int n = 0;
 
 	for (int j = 0; j < jobs->n_jobs; j++)
@@ -84,7 +84,7 @@ static int64_t join(const struct end *e, const struct orr_keyed *firsts, int64_t
 static int find(struct end *e, struct orr_keyed *firsts, const int64_t *duration,
 		const int64_t *head, const int64_t *tail, int64_t *bound)
 {
-	const struct orr_trial *t = e->trial;
+	const struct orr_timed *t = e->timed;
 	int64_t first = INT64_MAX, last = INT64_MAX, busy = 0;
 	int code;
 
@@ -110,11 +110,12 @@ static int find(struct end *e, struct orr_keyed *firsts, const int64_t *duration
 	return 0;
 }
 
-int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const int64_t *duration,
+int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const int64_t *duration,
 		    const int64_t *head, const int64_t *tail, struct orr_error *err)
 {
-	const struct orr_jobs *jobs = &trial->jobs;
-	struct end e = {.trial = trial, .w = w, .room = trial->limit.stashes, .err = err};
+	const struct orr_jobs *jobs = &timed->jobs;
+	struct orr_load limit = orr_timed_limit(timed);
+	struct end e = {.timed = timed, .w = w, .room = limit.stashes, .err = err};
 	int64_t least = INT64_MAX;
 	size_t room;
 	int code = 0;
@@ -122,12 +123,13 @@ int orr_bounds_room(int64_t *bound, const struct orr_trial *trial, int w, const 
 	for (int j = 0; j < jobs->n_jobs; j += ORR_N_PASSES)
 		if (jobs->compute[j] == w) {
 			e.n++;
-			least = trial->up[j].bytes < least ? trial->up[j].bytes : least;
+			least = orr_timed_up(timed, j).bytes < least ? orr_timed_up(timed, j).bytes
+								     : least;
 		}
 	if (!e.n)
 		return 0;
-	if (least > 0 && trial->limit.bytes / least < e.room)
-		e.room = trial->limit.bytes / least;
+	if (least > 0 && limit.bytes / least < e.room)
+		e.room = limit.bytes / least;
 	if (e.room > e.n)
 		e.room = e.n;
 	room = (size_t)e.n + 1;

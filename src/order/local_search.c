@@ -13,7 +13,7 @@
 
 struct mover {
 	struct orr_local_search *search;
-	struct orr_trial *trial;
+	struct orr_timed *timed;
 	int *path, n_path;   /* a critical path of the order that is kept */
 	int *kept_order;     /* [n_jobs] best order, as by_worker */
 	int64_t *kept_start; /* [n_jobs] of the order that was timed before */
@@ -40,13 +40,13 @@ static int64_t draw(struct mover *m, int64_t range)
  * the way to another one that does not. */
 static int64_t cost_of(const struct mover *m)
 {
-	const struct orr_trial *t = m->trial;
+	const struct orr_timed *t = m->timed;
 
 	return t->makespan_ns + t->ends_ns / (8 * (int64_t)t->jobs.pipeline->n_workers) +
 	       m->n_excess * m->fine;
 }
 
-static int64_t end_of(const struct orr_trial *t, int j)
+static int64_t end_of(const struct orr_timed *t, int j)
 {
 	return t->start[j] + t->duration[j];
 }
@@ -54,7 +54,7 @@ static int64_t end_of(const struct orr_trial *t, int j)
 /* What j waited for to the last, one of them at random; -1: nothing. */
 static int cause(struct mover *m, int j)
 {
-	const struct orr_trial *t = m->trial;
+	const struct orr_timed *t = m->timed;
 	int w = t->jobs.compute[j], found = -1, n = 0;
 	int64_t latest = 0;
 
@@ -62,7 +62,7 @@ static int cause(struct mover *m, int j)
 		bool here = i < t->first_before[j];
 		int k = here ? t->jobs.by_worker[t->jobs.first[w] + t->jobs.rank[j] - 1]
 			     : t->before[i];
-		int64_t end = end_of(t, k) + (here ? 0 : orr_trial_delay(t, k, j));
+		int64_t end = end_of(t, k) + (here ? 0 : orr_timed_delay(t, k, j));
 
 		if (end < latest)
 			continue;
@@ -76,7 +76,7 @@ static int cause(struct mover *m, int j)
 
 static void find_path(struct mover *m)
 {
-	const struct orr_trial *t = m->trial;
+	const struct orr_timed *t = m->timed;
 	int j = -1, n = 0;
 	int64_t latest = -1;
 
@@ -98,7 +98,7 @@ static void find_path(struct mover *m)
 }
 
 /* Take the job at place `from` of w's order to place `to`; those between move by one. */
-static void shift(struct orr_trial *t, int w, int from, int to)
+static void shift(struct orr_timed *t, int w, int from, int to)
 {
 	int *order = t->jobs.by_worker + t->jobs.first[w], j = order[from],
 	    step = from < to ? 1 : -1;
@@ -113,7 +113,7 @@ static void shift(struct orr_trial *t, int w, int from, int to)
 
 /* May x come right after y although it came before? Not if y needs x, nor among equals: they keep
  * the order of microbatches. */
-static bool must_precede(const struct orr_trial *t, int x, int y)
+static bool must_precede(const struct orr_timed *t, int x, int y)
 {
 	struct orr_job a = orr_jobs_at(&t->jobs, x), b = orr_jobs_at(&t->jobs, y);
 
@@ -121,7 +121,7 @@ static bool must_precede(const struct orr_trial *t, int x, int y)
 }
 
 /* Which place the job at `from` can reach on its way to `to`. */
-static int reach(const struct orr_trial *t, int w, int from, int to)
+static int reach(const struct orr_timed *t, int w, int from, int to)
 {
 	const int *order = t->jobs.by_worker + t->jobs.first[w];
 	int n = t->jobs.first[w + 1] - t->jobs.first[w], at = from, step = from < to ? 1 : -1;
@@ -136,7 +136,7 @@ static int reach(const struct orr_trial *t, int w, int from, int to)
 /* A move about a job of the critical path: itself, or another one past it. */
 static bool propose(struct mover *m, int *w, int *from, int *to)
 {
-	const struct orr_trial *t = m->trial;
+	const struct orr_timed *t = m->timed;
 	int j = m->path[draw(m, m->n_path)], place = t->jobs.rank[j], n;
 	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST));
 	bool back = draw(m, 2), other = draw(m, 2);
@@ -152,7 +152,7 @@ static bool propose(struct mover *m, int *w, int *from, int *to)
 
 static void keep(struct mover *m)
 {
-	const struct orr_trial *t = m->trial;
+	const struct orr_timed *t = m->timed;
 	struct orr_local_search *search = m->search;
 
 	search->best_ns = t->makespan_ns;
@@ -162,40 +162,38 @@ static void keep(struct mover *m)
 
 static void restore(struct mover *m)
 {
-	struct orr_trial *t = m->trial;
+	struct orr_timed *t = m->timed;
 
 	memcpy(t->jobs.by_worker, m->kept_order, (size_t)t->jobs.n_jobs * sizeof(*m->kept_order));
-	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
-		for (int i = t->jobs.first[w]; i < t->jobs.first[w + 1]; i++)
-			t->jobs.rank[t->jobs.by_worker[i]] = i - t->jobs.first[w];
+	orr_timed_renumber(t);
 	memset(m->excess, 0, (size_t)t->jobs.pipeline->n_workers * sizeof(*m->excess));
 	m->n_excess = 0;
-	(void)orr_trial_time(t);
+	(void)orr_timed_time(t);
 	m->cost = cost_of(m);
 	find_path(m);
 }
 
 static void swap_starts(struct mover *m)
 {
-	int64_t *start = m->trial->start;
+	int64_t *start = m->timed->start;
 
-	m->trial->start = m->kept_start;
+	m->timed->start = m->kept_start;
 	m->kept_start = start;
 }
 
 /* One move, taken if it costs no more than `worse`. */
 static void move(struct mover *m, int64_t worse)
 {
-	struct orr_trial *t = m->trial;
+	struct orr_timed *t = m->timed;
 	int w, from, to, excess;
 
 	if (!propose(m, &w, &from, &to))
 		return;
 	shift(t, w, from, to);
-	excess = orr_trial_excess(t, w);
+	excess = orr_timed_excess(t, w);
 	m->n_excess += excess - m->excess[w];
 	swap_starts(m);
-	if (orr_trial_time(t) && cost_of(m) <= m->cost + (worse ? draw(m, worse) : 0)) {
+	if (orr_timed_time(t) && cost_of(m) <= m->cost + (worse ? draw(m, worse) : 0)) {
 		m->cost = cost_of(m);
 		m->excess[w] = excess;
 		if (!m->n_excess && t->makespan_ns < m->search->best_ns)
@@ -221,7 +219,7 @@ static bool is_late(const struct orr_local_search *search)
 static void run(struct mover *m)
 {
 	struct orr_local_search *search = m->search;
-	struct orr_trial *t = m->trial;
+	struct orr_timed *t = m->timed;
 	int64_t mean = 0, before = t->n_timed, part = search->n_timed / ROUNDS,
 		stop = before + search->stop;
 
@@ -256,9 +254,9 @@ static void run(struct mover *m)
 
 int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 {
-	struct orr_trial *t = search->trial;
+	struct orr_timed *t = search->timed;
 	size_t n = (size_t)t->jobs.n_jobs;
-	struct mover m = {.search = search, .trial = t};
+	struct mover m = {.search = search, .timed = t};
 	int code = 0;
 
 	m.path = calloc(n, sizeof(*m.path));

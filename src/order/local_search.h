@@ -2,11 +2,11 @@
 #define ORR_LOCAL_SEARCH_H
 /* An order made better by many small moves, each timed exactly. Private to the search. */
 #include <stdint.h>
-#include "trial.h"
+#include "timed.h"
 
 struct orr_local_search {
-	struct orr_trial
-		*trial;   /* borrowed; in an order that fits and does not deadlock, and timed */
+	struct orr_timed
+		*timed;   /* borrowed; in an order that fits and does not deadlock, and timed */
 	int64_t best_ns;  /* of the best order so far: at first, of trial's */
 	int64_t bound_ns; /* stop there */
 	int64_t n_timed;  /* jobs to time, by which it cools down */

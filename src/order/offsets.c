@@ -5,7 +5,8 @@
 
 #include "fold.h"
 #include "base/sort.h"
-#include "weave.h"
+#include "lay_out.h"
+#include "timed.h"
 
 #define CELLS 6         /* T: F, B and W of two stages */
 #define N_DELTAS 15     /* pairs d0, d1 >= 1 with d0 + d1 <= 6, where the memory is 1F1B's */
@@ -29,7 +30,7 @@ struct search {
 	struct orr_keyed ranked[ROOM];
 	int n_found;
 	struct orr_block *block;
-	struct orr_weave *weave;
+	struct orr_timed *timed;
 	int64_t *n, makespan, span; /* the best so far; span 0: none */
 	int64_t least;              /* stashes that the smallest block needs */
 };
@@ -187,9 +188,8 @@ static int squeeze(struct search *search, bool *fits)
 		search->least = held;
 	if (held > search->stashes)
 		return 0;
-	if ((code = orr_weave_repeat(search->weave, search->block, search->err)))
+	if ((code = orr_block_repeat(search->timed, search->block, search->err)))
 		return code;
-	orr_weave_squeeze(search->weave);
 	*fits = true;
 	return 0;
 }
@@ -197,19 +197,20 @@ static int squeeze(struct search *search, bool *fits)
 /* Reorder what was squeezed, in its own memory or in all that there is, and keep the best. */
 static int reorder(struct search *search, bool own)
 {
-	struct orr_weave *weave = search->weave;
+	struct orr_timed *timed = search->timed;
 	int code;
 
 	for (int w = 0; w < search->p->n_workers && !own; w++)
-		weave->peak[w] = (struct orr_held){search->stashes, INT64_MAX};
-	if ((code = orr_weave_reorder(weave, search->err)))
+		timed->most[w] = (struct orr_load){search->stashes, INT64_MAX};
+	if ((code = orr_block_reorder(timed, search->block, search->err)))
 		return code;
-	if (search->span && (weave->makespan > search->makespan ||
-			     (weave->makespan == search->makespan && weave->span >= search->span)))
+	if (search->span &&
+	    (timed->makespan_ns > search->makespan ||
+	     (timed->makespan_ns == search->makespan && timed->span_ns >= search->span)))
 		return 0;
-	search->makespan = weave->makespan;
-	search->span = weave->span;
-	orr_weave_number(weave, search->n);
+	search->makespan = timed->makespan_ns;
+	search->span = timed->span_ns;
+	orr_timed_number(timed, search->n);
 	return 0;
 }
 
@@ -249,7 +250,7 @@ static int bounded(int value, int low, int high)
 
 static int try_found(struct search *search)
 {
-	int n_jobs = search->weave->jobs.n_jobs, n_fit = 0, code = 0;
+	int n_jobs = search->timed->jobs.n_jobs, n_fit = 0, code = 0;
 	int n_squeezed = bounded(SQUEEZED / n_jobs, 8, ROOM),
 	    n_filled = bounded(FILLED / n_jobs, 1, ROOM);
 	bool fits = false;
@@ -261,7 +262,7 @@ static int try_found(struct search *search)
 			return code;
 		if (fits) /* n_fit <= i: what is written was read */
 			search->ranked[n_fit++] =
-				(struct orr_keyed){search->weave->makespan, which};
+				(struct orr_keyed){search->timed->makespan_ns, which};
 	}
 	if (n_fit && (code = orr_sort(search->ranked, n_fit, search->err)))
 		return code;
@@ -292,7 +293,7 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 			search->deltas[pairs][1] = d1;
 		}
 	if ((code = orr_fold_create(&search->block, p, true, err)) ||
-	    (code = orr_weave_create(&search->weave, search->block, err)) ||
+	    (code = orr_block_time(&search->timed, search->block, err)) ||
 	    (code = try_published(search, orr_fold_v_min)) ||
 	    (code = try_published(search, orr_fold_v_half)) ||
 	    (code = try_published(search, orr_fold_v_zb)) || (code = rank(search)) ||
@@ -306,7 +307,7 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 				(long long)stashes, (long long)search->least,
 				(long long)search->least);
 out:
-	orr_weave_destroy(search->weave);
+	orr_timed_destroy(search->timed);
 	orr_block_destroy(search->block);
 	free(search);
 	return code;

@@ -1,6 +1,6 @@
 /* Warm-up and cool-down: an order that was squeezed still waits where the pipeline fills and
  * drains. */
-#include "weave.h"
+#include "reorder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,23 +9,25 @@
 #include "base/sort.h"
 
 struct filler {
-	struct orr_weave *weave;
+	struct orr_timed *timed;
 	struct orr_error *err;
 	int64_t now;
 	struct orr_heap ends; /* of running jobs; the value is the worker */
-	int *head;            /* [n_workers] first job of those left, in weave->next; -1: none */
+	int *head;            /* [n_workers] first job of those left, in next; -1: none */
+	int *next;            /* [n_jobs] a worker's jobs as a list */
 	int *running;         /* [n_workers] job, or -1 */
 	int *n_ready;         /* [n_workers] jobs left that wait for nothing */
-	int *left;            /* [n_kinds] jobs of a kind */
+	int n_alike;          /* kinds of jobs: j % n_alike */
+	int *left;            /* [n_alike] jobs of a kind */
 	int *n_kinds;         /* [n_workers] of which some are left */
-	int *met;             /* [n_kinds] in which scan it was met */
+	int *met;             /* [n_alike] in which scan it was met */
 	int n_scans;
 	int *filled;       /* [n_workers] place in by_worker */
 	int64_t *shortest; /* [n_workers] duration of its shortest job: no gap below that can be
 			      filled */
 	bool *touched;     /* [n_workers] may be able to start one */
 	int *touched_workers, n_touched;
-	struct orr_held *held; /* [n_workers] */
+	struct orr_load *held; /* [n_workers] */
 };
 
 static void touch(struct filler *f, int w)
@@ -38,29 +40,28 @@ static void touch(struct filler *f, int w)
 
 static int start(struct filler *f, int w, int j, int before)
 {
-	struct orr_weave *weave = f->weave;
-	struct orr_held peak = {0, 0};
+	struct orr_timed *timed = f->timed;
+	struct orr_load peak = {0, 0};
 
-	if (--f->left[j % weave->n_kinds] == 0)
+	if (--f->left[j % f->n_alike] == 0)
 		f->n_kinds[w]--;
 	if (before < 0)
-		f->head[w] = weave->next[j];
+		f->head[w] = f->next[j];
 	else
-		weave->next[before] = weave->next[j];
-	weave->start[j] = f->now;
-	weave->jobs.by_worker[f->filled[w]++] = j;
+		f->next[before] = f->next[j];
+	timed->start[j] = f->now;
+	timed->jobs.by_worker[f->filled[w]++] = j;
 	f->running[w] = j;
 	f->n_ready[w]--;
-	orr_held_add(&f->held[w], &peak, orr_weave_held(weave, j, true),
-		     orr_weave_held(weave, j, false));
-	return orr_heap_push(&f->ends, f->now + weave->duration[j], 0, w, f->err);
+	orr_load_add(&f->held[w], &peak, orr_timed_up(timed, j), orr_timed_down(timed, j));
+	return orr_heap_push(&f->ends, f->now + timed->duration[j], 0, w, f->err);
 }
 
 /* May a job that adds `up` and leaves without `down` go before others whose peak is `peak`? */
-static bool fits(const struct filler *f, int w, struct orr_held peak, struct orr_held up,
-		 struct orr_held down)
+static bool fits(const struct filler *f, int w, struct orr_load peak, struct orr_load up,
+		 struct orr_load down)
 {
-	const struct orr_held *now = &f->held[w], *most = &f->weave->peak[w];
+	const struct orr_load *now = &f->held[w], *most = &f->timed->most[w];
 
 	return now->stashes + up.stashes <= most->stashes && now->bytes + up.bytes <= most->bytes &&
 	       peak.stashes + up.stashes - down.stashes <= most->stashes &&
@@ -71,28 +72,27 @@ static bool fits(const struct filler *f, int w, struct orr_held peak, struct orr
  * was to start, where memory allows it all the way to where it was: nothing else changes. */
 static int fill_gap(struct filler *f, int w)
 {
-	const struct orr_weave *weave = f->weave;
+	const struct orr_timed *timed = f->timed;
 	int first = f->head[w], n_kinds = f->n_kinds[w], before = first;
-	int64_t gap = weave->start[first] - f->now;
-	struct orr_held held = f->held[w], peak = held;
+	int64_t gap = timed->start[first] - f->now;
+	struct orr_load held = f->held[w], peak = held;
 
 	if (gap < f->shortest[w])
 		return 0;
 	f->n_scans++;
-	for (int j = first; n_kinds && j >= 0; before = j, j = weave->next[j]) {
-		struct orr_held up = orr_weave_held(weave, j, true),
-				down = orr_weave_held(weave, j, false);
-		int *met = &f->met[j % weave->n_kinds];
+	for (int j = first; n_kinds && j >= 0; before = j, j = f->next[j]) {
+		struct orr_load up = orr_timed_up(timed, j), down = orr_timed_down(timed, j);
+		int *met = &f->met[j % f->n_alike];
 
 		if (*met != f->n_scans) { /* where the first of a kind may not, those behind it may
 					     not either */
 			*met = f->n_scans;
 			n_kinds--;
-			if (!weave->waits[j] && weave->duration[j] <= gap &&
+			if (!timed->waits[j] && timed->duration[j] <= gap &&
 			    fits(f, w, peak, up, down))
 				return start(f, w, j, before);
 		}
-		orr_held_add(&held, &peak, up, down);
+		orr_load_add(&held, &peak, up, down);
 	}
 	return 0;
 }
@@ -102,21 +102,21 @@ static int start_next(struct filler *f, int w)
 	f->touched[w] = false;
 	if (f->running[w] >= 0 || f->head[w] < 0 || !f->n_ready[w])
 		return 0;
-	if (!f->weave->waits[f->head[w]])
+	if (!f->timed->waits[f->head[w]])
 		return start(f, w, f->head[w], -1);
 	return fill_gap(f, w);
 }
 
 static void end_job(struct filler *f, int w)
 {
-	struct orr_weave *weave = f->weave;
+	struct orr_timed *timed = f->timed;
 	int j = f->running[w];
 
 	f->running[w] = -1;
 	touch(f, w);
-	for (int i = weave->first_after[j]; i < weave->first_after[j + 1]; i++)
-		if (--weave->waits[weave->after[i]] == 0) {
-			int owner = weave->jobs.compute[weave->after[i]];
+	for (int i = timed->first_after[j]; i < timed->first_after[j + 1]; i++)
+		if (--timed->waits[timed->after[i]] == 0) {
+			int owner = timed->jobs.compute[timed->after[i]];
 
 			f->n_ready[owner]++;
 			touch(f, owner);
@@ -125,28 +125,28 @@ static void end_job(struct filler *f, int w)
 
 static void begin(struct filler *f)
 {
-	struct orr_weave *weave = f->weave;
-	const struct orr_jobs *jobs = &weave->jobs;
+	struct orr_timed *timed = f->timed;
+	const struct orr_jobs *jobs = &timed->jobs;
 
-	memset(f->left, 0, (size_t)weave->n_kinds * sizeof(*f->left));
+	memset(f->left, 0, (size_t)f->n_alike * sizeof(*f->left));
 	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
 		f->n_kinds[w] = 0;
 		f->head[w] = f->running[w] = -1;
 		f->filled[w] = jobs->first[w];
 		f->n_ready[w] = 0;
-		f->held[w] = (struct orr_held){0, 0};
+		f->held[w] = (struct orr_load){0, 0};
 		f->shortest[w] = INT64_MAX;
 		for (int i = jobs->first[w + 1] - 1; i >= jobs->first[w]; i--) {
 			int j = jobs->by_worker[i];
 
-			if (f->shortest[w] > weave->duration[j])
-				f->shortest[w] = weave->duration[j];
-			if (f->left[j % weave->n_kinds]++ == 0)
+			if (f->shortest[w] > timed->duration[j])
+				f->shortest[w] = timed->duration[j];
+			if (f->left[j % f->n_alike]++ == 0)
 				f->n_kinds[w]++;
-			weave->next[j] = f->head[w];
+			f->next[j] = f->head[w];
 			f->head[w] = j;
-			weave->waits[j] = weave->first_before[j + 1] - weave->first_before[j];
-			f->n_ready[w] += !weave->waits[j];
+			timed->waits[j] = timed->first_before[j + 1] - timed->first_before[j];
+			f->n_ready[w] += !timed->waits[j];
 		}
 		touch(f, w);
 	}
@@ -171,40 +171,47 @@ static int fill_gaps(struct filler *f)
 		while (f->ends.n && f->ends.entries[0].key == f->now)
 			end_job(f, (int)orr_heap_pop(&f->ends).value);
 	}
-	orr_weave_measure(f->weave);
+	orr_timed_measure(f->timed);
 	return 0;
 }
 
-static bool adds(const struct orr_weave *weave, int j)
+static bool adds(const struct orr_timed *timed, int j)
 {
-	struct orr_held up = orr_weave_held(weave, j, true);
+	struct orr_load up = orr_timed_up(timed, j);
 
 	return up.stashes > 0 || up.bytes > 0;
 }
 
 /* After its last F a worker gathers no stash (where B runs F again, after that): put Bs first and
  * let Ws fill the gaps [Qi24, appendix C]. */
-static void put_off_weights(struct orr_weave *weave)
+static void put_off_weights(struct orr_timed *timed)
 {
-	struct orr_jobs *jobs = &weave->jobs;
+	struct orr_jobs *jobs = &timed->jobs;
 
 	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
 		int last = jobs->first[w + 1], n_late = 0, place;
 
-		while (last > jobs->first[w] && !adds(weave, jobs->by_worker[last - 1]))
+		while (last > jobs->first[w] && !adds(timed, jobs->by_worker[last - 1]))
 			last--;
 		place = last;
 		for (int i = last; i < jobs->first[w + 1]; i++) {
 			int j = jobs->by_worker[i];
 
 			if (j % 3 == ORR_PASS_W)
-				weave->queue[n_late++] = j;
+				timed->queue[n_late++] = j;
 			else
 				jobs->by_worker[place++] = j;
 		}
 		for (int i = 0; i < n_late; i++)
-			jobs->by_worker[place++] = weave->queue[i];
+			jobs->by_worker[place++] = timed->queue[i];
 	}
+}
+
+/* Every worker keeps its order, every job starts as early as it can. */
+static void squeeze(struct orr_timed *timed)
+{
+	orr_timed_renumber(timed);
+	(void)orr_timed_time(timed);
 }
 
 struct outcome {
@@ -212,25 +219,25 @@ struct outcome {
 	int64_t makespan, span;
 };
 
-static bool improves(const struct orr_weave *weave, const struct outcome *best)
+static bool improves(const struct orr_timed *timed, const struct outcome *best)
 {
-	return weave->makespan < best->makespan ||
-	       (weave->makespan == best->makespan && weave->span < best->span);
+	return timed->makespan_ns < best->makespan ||
+	       (timed->makespan_ns == best->makespan && timed->span_ns < best->span);
 }
 
-static void keep(const struct orr_weave *weave, struct outcome *best)
+static void keep(const struct orr_timed *timed, struct outcome *best)
 {
-	memcpy(best->order, weave->jobs.by_worker,
-	       (size_t)weave->jobs.n_jobs * sizeof(*best->order));
-	best->makespan = weave->makespan;
-	best->span = weave->span;
+	memcpy(best->order, timed->jobs.by_worker,
+	       (size_t)timed->jobs.n_jobs * sizeof(*best->order));
+	best->makespan = timed->makespan_ns;
+	best->span = timed->span_ns;
 }
 
-static void restore(struct orr_weave *weave, const struct outcome *best)
+static void restore(struct orr_timed *timed, const struct outcome *best)
 {
-	memcpy(weave->jobs.by_worker, best->order,
-	       (size_t)weave->jobs.n_jobs * sizeof(*best->order));
-	orr_weave_squeeze(weave);
+	memcpy(timed->jobs.by_worker, best->order,
+	       (size_t)timed->jobs.n_jobs * sizeof(*best->order));
+	squeeze(timed);
 }
 
 /* The same from the end: the cool-down is a warm-up in which time runs backwards. */
@@ -238,34 +245,34 @@ static int fill_backwards(struct filler *f)
 {
 	int code;
 
-	orr_weave_turn(f->weave);
-	orr_weave_squeeze(f->weave);
+	orr_timed_turn(f->timed);
+	squeeze(f->timed);
 	code = fill_gaps(f);
-	orr_weave_turn(f->weave);
-	orr_weave_squeeze(f->weave);
+	orr_timed_turn(f->timed);
+	squeeze(f->timed);
 	return code ? code : fill_gaps(f);
 }
 
 /* Put Ws off and fill gaps as long as that helps: what was put off may leave room for others. */
 static int put_off_and_fill(struct filler *f, struct outcome *best)
 {
-	struct orr_weave *weave = f->weave;
+	struct orr_timed *timed = f->timed;
 	bool improved;
 	int code;
 
 	for (int round = 0; round < 4; round++) {
-		if (weave->jobs.n_passes == 3) {
-			put_off_weights(weave);
-			orr_weave_squeeze(weave);
+		if (timed->jobs.n_passes == 3) {
+			put_off_weights(timed);
+			squeeze(timed);
 		}
 		if ((code = fill_gaps(f)))
 			return code;
-		if ((improved = improves(weave, best)))
-			keep(weave, best);
+		if ((improved = improves(timed, best)))
+			keep(timed, best);
 		if ((code = fill_backwards(f)))
 			return code;
-		if (improves(weave, best))
-			keep(weave, best);
+		if (improves(timed, best))
+			keep(timed, best);
 		else if (!improved)
 			break;
 	}
@@ -276,34 +283,35 @@ static int put_off_and_fill(struct filler *f, struct outcome *best)
  */
 static int try_starts(struct filler *f, struct outcome *squeezed, struct outcome *best)
 {
-	struct orr_weave *weave = f->weave;
+	struct orr_timed *timed = f->timed;
 	int code;
 
-	keep(weave, squeezed);
-	keep(weave, best);
+	keep(timed, squeezed);
+	keep(timed, best);
 	if ((code = put_off_and_fill(f, best)))
 		return code;
-	restore(weave, squeezed);
+	restore(timed, squeezed);
 	if ((code = fill_gaps(f)))
 		return code;
-	if (improves(weave, best))
-		keep(weave, best);
+	if (improves(timed, best))
+		keep(timed, best);
 	if ((code = put_off_and_fill(f, best)))
 		return code;
-	restore(weave, best);
+	restore(timed, best);
 	return 0;
 }
 
-int orr_weave_reorder(struct orr_weave *weave, struct orr_error *err)
+int orr_reorder(struct orr_timed *timed, int n_alike, struct orr_error *err)
 {
-	size_t n = (size_t)weave->jobs.pipeline->n_workers, n_jobs = (size_t)weave->jobs.n_jobs;
-	size_t n_kinds = (size_t)weave->n_kinds;
-	struct filler f = {.weave = weave, .err = err};
+	size_t n = (size_t)timed->jobs.pipeline->n_workers, n_jobs = (size_t)timed->jobs.n_jobs;
+	size_t n_kinds = (size_t)n_alike;
+	struct filler f = {.timed = timed, .n_alike = n_alike, .err = err};
 	struct outcome squeezed = {.order = calloc(n_jobs, sizeof(int))},
 		       best = {.order = calloc(n_jobs, sizeof(int))};
 	int code;
 
 	f.head = calloc(n, sizeof(*f.head));
+	f.next = calloc(n_jobs, sizeof(*f.next));
 	f.running = calloc(n, sizeof(*f.running));
 	f.n_ready = calloc(n, sizeof(*f.n_ready));
 	f.left = calloc(n_kinds, sizeof(*f.left));
@@ -314,9 +322,9 @@ int orr_weave_reorder(struct orr_weave *weave, struct orr_error *err)
 	f.touched = calloc(n, sizeof(*f.touched));
 	f.touched_workers = calloc(n, sizeof(*f.touched_workers));
 	f.held = calloc(n, sizeof(*f.held));
-	if (!squeezed.order || !best.order || !f.head || !f.running || !f.n_ready || !f.left ||
-	    !f.met || !f.n_kinds || !f.filled || !f.shortest || !f.touched || !f.touched_workers ||
-	    !f.held)
+	if (!squeezed.order || !best.order || !f.head || !f.next || !f.running || !f.n_ready ||
+	    !f.left || !f.met || !f.n_kinds || !f.filled || !f.shortest || !f.touched ||
+	    !f.touched_workers || !f.held)
 		code = orr_fail(err, ORR_E_NOMEM, "block: no memory for %zu jobs", n_jobs);
 	else
 		code = try_starts(&f, &squeezed, &best);
@@ -324,6 +332,7 @@ int orr_weave_reorder(struct orr_weave *weave, struct orr_error *err)
 	free(squeezed.order);
 	free(best.order);
 	free(f.head);
+	free(f.next);
 	free(f.running);
 	free(f.n_ready);
 	free(f.left);

@@ -10,7 +10,7 @@
 #include "seeds.h"
 #include "smallest.h"
 #include "starts.h"
-#include "trial.h"
+#include "timed.h"
 #include "orrery/table.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
@@ -27,10 +27,8 @@
 struct place {
 	struct searcher *searcher;
 	int *worker;
-	int *alike;    /* the same, by the names of orr_seeds_rename() */
-	int64_t *room; /* [n_workers] bytes for stashes */
-	struct orr_load limit;
-	struct orr_trial *trial;
+	int *alike; /* the same, by the names of orr_seeds_rename() */
+	struct orr_timed *timed;
 	int64_t *n; /* [n_jobs] */
 	struct orr_search_result found;
 	struct orr_local_search local;
@@ -116,16 +114,16 @@ static int time_exactly(const struct place *x, int64_t *makespan_ns)
 				  .n_workers = p->n_workers,
 				  .n_microbatches = p->n_microbatches,
 				  .split_backward = true,
-				  .compute = x->trial->jobs.compute,
+				  .compute = x->timed->jobs.compute,
 				  .priority = o->tried};
 	struct orr_schedule schedule;
 	struct orr_try tried;
 	int code;
 
-	*makespan_ns = x->trial->makespan_ns;
+	*makespan_ns = x->timed->makespan_ns;
 	if (!(p->bandwidth_bytes_per_s > 0))
 		return 0; /* the trial is exact */
-	x->trial->n_timed += EXACTLY * o->n_jobs;
+	x->timed->n_timed += EXACTLY * o->n_jobs;
 	machine.latency_ns = p->latency_ns;
 	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
 	orr_table_schedule(&schedule, &table);
@@ -141,18 +139,18 @@ static int consider(struct place *x, bool named, bool *fits)
 {
 	struct searcher *o = x->searcher;
 	int64_t makespan_ns;
-	int code = orr_trial_order(x->trial, o->tried, o->err);
+	int code = orr_timed_order(x->timed, o->tried, o->err);
 
 	*fits = false;
 	if (code)
 		return code;
 	for (int w = 0; w < o->p->n_workers; w++)
-		if (orr_trial_excess(x->trial, w))
+		if (orr_timed_excess(x->timed, w))
 			return 0;
-	if (!orr_trial_time(x->trial))
+	if (!orr_timed_time(x->timed))
 		return 0;
 	*fits = true;
-	if (!named && x->found.makespan_ns && x->trial->makespan_ns >= x->found.makespan_ns)
+	if (!named && x->found.makespan_ns && x->timed->makespan_ns >= x->found.makespan_ns)
 		return 0;
 	if ((code = time_exactly(x, &makespan_ns)))
 		return code;
@@ -217,8 +215,11 @@ static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
 		most = stash > most ? stash : most;
 		least = stash > 0 && stash < least ? stash : least;
 	}
-	for (int i = 0; i < o->n_places && o->options->memory_bytes; i++)
-		bytes = o->places[i].limit.bytes > bytes ? o->places[i].limit.bytes : bytes;
+	for (int i = 0; i < o->n_places && o->options->memory_bytes; i++) {
+		int64_t room = orr_timed_limit(o->places[i].timed).bytes;
+
+		bytes = room > bytes ? room : bytes;
+	}
 	if (!bytes || least == INT64_MAX)
 		return;
 	seeds->least_stashes = bytes / most < 1 ? 1 : bytes / most > all ? all : bytes / most;
@@ -271,8 +272,7 @@ static int note_found(void *user)
 	int64_t makespan_ns;
 	int code;
 
-	for (int j = 0; j < o->n_jobs; j++)
-		o->tried[j] = x->trial->jobs.rank[j];
+	orr_timed_number(x->timed, o->tried);
 	if (!(code = time_exactly(x, &makespan_ns)) && makespan_ns < x->found.makespan_ns)
 		take(x, makespan_ns);
 	return code;
@@ -289,11 +289,11 @@ static int improve(struct place *x, int64_t n_timed)
 {
 	struct searcher *o = x->searcher;
 	struct orr_local_search *local = &x->local;
-	int code = orr_trial_order(x->trial, x->n, o->err);
+	int code = orr_timed_order(x->timed, x->n, o->err);
 
-	if (code || !orr_trial_time(x->trial))
+	if (code || !orr_timed_time(x->timed))
 		return code;
-	local->best_ns = x->trial->makespan_ns;
+	local->best_ns = x->timed->makespan_ns;
 	local->n_timed = n_timed;
 	local->stop = n_timed < x->left ? n_timed : x->left;
 	x->left -= local->stop;
@@ -332,14 +332,15 @@ static void find_room(struct place *x)
 	const struct searcher *o = x->searcher;
 	const struct orr_pipeline *p = o->p;
 
-	x->limit.bytes = 1;
+	orr_timed_set_limit(x->timed, o->limit);
 	for (int w = 0; w < p->n_workers; w++)
-		x->room[w] = o->options->memory_bytes;
-	for (int s = 0; s < p->n_stages; s++)
-		x->room[x->worker[s]] -=
+		if (o->options->memory_bytes)
+			x->timed->most[w].bytes = o->options->memory_bytes;
+		else if (o->options->room_bytes)
+			x->timed->most[w].bytes = o->options->room_bytes[w];
+	for (int s = 0; s < p->n_stages && o->options->memory_bytes; s++)
+		x->timed->most[x->worker[s]].bytes -=
 			orr_parameters_kept(&p->numerics, p->stages[s].parameter_bytes, 1);
-	for (int w = 0; w < p->n_workers; w++)
-		x->limit.bytes = x->room[w] > x->limit.bytes ? x->room[w] : x->limit.bytes;
 }
 
 /* Stages shared out evenly, wherever they are in the graph. */
@@ -381,10 +382,9 @@ static int place(const struct searcher *o, int *worker, enum orr_placement place
 
 static void close_place(struct place *x)
 {
-	orr_trial_destroy(x->trial);
+	orr_timed_destroy(x->timed);
 	free(x->worker);
 	free(x->alike);
-	free(x->room);
 	free(x->n);
 	memset(x, 0, sizeof(*x));
 }
@@ -399,23 +399,21 @@ static int open_place(struct place *x, bool *fits)
 	struct orr_bounds bounds;
 	int code;
 
-	x->limit = o->limit;
-	if (o->options->memory_bytes)
-		find_room(x);
-	if ((code = orr_trial_create(&x->trial, o->p, x->worker, x->limit, o->err)) ||
-	    (code = orr_bounds_find(&bounds, x->trial, o->err)))
+	if ((code = orr_timed_create(&x->timed, o->p, x->worker, 1, ORR_N_PASSES, true, o->err)))
 		return code;
-	x->trial->room_bytes = o->options->memory_bytes ? x->room : o->options->room_bytes;
+	find_room(x);
+	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
+		return code;
 	x->found.bound_ns = bounds.largest_ns;
 	x->left = o->until_ns ? INT64_MAX : o->options->effort * MILLION;
-	x->local = (struct orr_local_search){.trial = x->trial,
+	x->local = (struct orr_local_search){.timed = x->timed,
 					     .bound_ns = bounds.largest_ns,
 					     .until_ns = o->until_ns,
 					     .random = (uint64_t)o->options->seed * 2 + 1,
 					     .found = note_found,
 					     .watch = show_life,
 					     .user = x};
-	if ((code = orr_smallest_find(&smallest, x->trial, o->err)))
+	if ((code = orr_smallest_find(&smallest, x->timed, o->err)))
 		return code;
 	if (!(code = orr_starts_one_by_one(&starts, smallest.n, fits)) && !*fits) {
 		o->excess = smallest.excess < o->excess ? smallest.excess : o->excess;
@@ -438,9 +436,8 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 	x->searcher = o;
 	x->worker = calloc(n_stages, sizeof(*x->worker));
 	x->alike = calloc(n_stages, sizeof(*x->alike));
-	x->room = calloc((size_t)p->n_workers, sizeof(*x->room));
 	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
-	if (!x->worker || !x->alike || !x->room || !x->n)
+	if (!x->worker || !x->alike || !x->n)
 		code = orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
 	else if (!(code = place(o, x->worker, placement)))
 		code = orr_seeds_rename(x->alike, x->worker, p, o->err);

@@ -19,7 +19,7 @@ struct state {
 };
 
 struct finder {
-	const struct orr_trial *trial;
+	const struct orr_timed *timed;
 	const struct orr_pipeline *p;
 	struct orr_error *err;
 	int64_t least; /* no order has less excess */
@@ -47,26 +47,26 @@ static void set_done(uint64_t *done, int s, enum orr_pass d)
 
 static int worker_of(const struct finder *f, int s)
 {
-	return f->trial->jobs.compute[s * ORR_N_PASSES];
+	return f->timed->jobs.compute[s * ORR_N_PASSES];
 }
 
 /* What worker w holds above what it may. */
 static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
 {
-	const struct orr_trial *t = f->trial;
+	const struct orr_timed *t = f->timed;
 	int64_t stashes = INT64_MIN, bytes = INT64_MIN;
 
-	if (t->limit.stashes < INT64_MAX)
-		stashes = load.stashes - t->limit.stashes;
-	if (t->room_bytes || t->limit.bytes < INT64_MAX)
-		bytes = load.bytes - (t->room_bytes ? t->room_bytes[w] : t->limit.bytes);
+	if (t->most[w].stashes < INT64_MAX)
+		stashes = load.stashes - t->most[w].stashes;
+	if (t->most[w].bytes < INT64_MAX)
+		bytes = load.bytes - t->most[w].bytes;
 	return stashes > bytes ? stashes : bytes;
 }
 
 /* Worker w's excess while job (s, d) runs on it. */
 static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
 {
-	const struct orr_load *up = &f->trial->up[s * ORR_N_PASSES + (int)d];
+	const struct orr_load *up = &f->timed->up[s * ORR_N_PASSES + (int)d];
 	struct orr_load load = f->load[worker_of(f, s)];
 
 	load.stashes += up->stashes;
@@ -77,8 +77,8 @@ static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
 static void run(struct finder *f, int s, enum orr_pass d)
 {
 	struct orr_load *load = &f->load[worker_of(f, s)];
-	const struct orr_load *up = &f->trial->up[s * ORR_N_PASSES + (int)d],
-			      *down = &f->trial->down[s * ORR_N_PASSES + ORR_PASS_W];
+	const struct orr_load *up = &f->timed->up[s * ORR_N_PASSES + (int)d],
+			      *down = &f->timed->down[s * ORR_N_PASSES + ORR_PASS_W];
 
 	load->stashes += up->stashes - (d == ORR_PASS_B ? down->stashes : 0);
 	load->bytes += up->bytes - (d == ORR_PASS_B ? down->bytes : 0);
@@ -315,11 +315,11 @@ static int search(struct finder *f, struct orr_smallest *out)
 	return code;
 }
 
-int orr_smallest_find(struct orr_smallest *out, const struct orr_trial *trial,
+int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 		      struct orr_error *err)
 {
-	const struct orr_pipeline *p = trial->jobs.pipeline;
-	struct finder f = {.trial = trial, .p = p, .err = err};
+	const struct orr_pipeline *p = timed->jobs.pipeline;
+	struct finder f = {.timed = timed, .p = p, .err = err};
 	bool *leads = calloc((size_t)p->n_stages, sizeof(*leads));
 	int code = 0;
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
-#include "trial.h"
+#include "timed.h"
 
 struct orr_smallest {
 	int64_t *n; /* [n_stages * ORR_N_PASSES] of the jobs of a microbatch, from 0 on; owned */
@@ -16,7 +16,7 @@ struct orr_smallest {
 };
 
 /* On trial's workers, within its limit and room_bytes. */
-int orr_smallest_find(struct orr_smallest *out, const struct orr_trial *trial,
+int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 		      struct orr_error *err);
 void orr_smallest_fini(struct orr_smallest *x);
 #endif

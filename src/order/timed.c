@@ -1,0 +1,335 @@
+#include "timed.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/machine.h"
+#include "base/sort.h"
+
+static int allocate(struct orr_timed *t, struct orr_error *err)
+{
+	const struct orr_pipeline *p = t->jobs.pipeline;
+	size_t n = (size_t)t->jobs.n_jobs, n_stages = (size_t)p->n_stages,
+	       n_workers = (size_t)p->n_workers, n_loads = n_stages * (size_t)t->jobs.n_passes,
+	       n_edges = (size_t)p->n_microbatches * (size_t)(2 * p->n_edges + 2 * p->n_stages);
+
+	t->jobs.compute = calloc(n, sizeof(*t->jobs.compute));
+	t->jobs.by_worker = calloc(n, sizeof(*t->jobs.by_worker));
+	t->jobs.rank = calloc(n, sizeof(*t->jobs.rank));
+	t->jobs.first = calloc(n_workers + 1, sizeof(*t->jobs.first));
+	t->duration = calloc(n, sizeof(*t->duration));
+	t->up = calloc(n_loads, sizeof(*t->up));
+	t->down = calloc(n_loads, sizeof(*t->down));
+	t->most = calloc(n_workers, sizeof(*t->most));
+	t->before = calloc(n_edges, sizeof(*t->before));
+	t->after = calloc(n_edges, sizeof(*t->after));
+	t->delay = t->exact ? calloc(n_edges, sizeof(*t->delay)) : NULL;
+	t->first_before = calloc(n + 1, sizeof(*t->first_before));
+	t->first_after = calloc(n + 1, sizeof(*t->first_after));
+	t->start = calloc(n, sizeof(*t->start));
+	t->waits = calloc(n, sizeof(*t->waits));
+	t->queue = calloc(n, sizeof(*t->queue));
+	t->left = calloc(n_stages, sizeof(*t->left));
+	if (!t->jobs.compute || !t->jobs.by_worker || !t->jobs.rank || !t->jobs.first ||
+	    !t->duration || !t->up || !t->down || !t->most || !t->before || !t->after ||
+	    (t->exact && !t->delay) || !t->first_before || !t->first_after || !t->start ||
+	    !t->waits || !t->queue || !t->left)
+		return orr_fail(err, ORR_E_NOMEM,
+				"no memory for an order of %d jobs; take fewer microbatches (-m)",
+				t->jobs.n_jobs);
+	return 0;
+}
+
+/* What the passes of a stage do to its worker's load. A stash that is recomputed is the input until
+ * B starts. */
+static void weigh(struct orr_timed *t, int s)
+{
+	const struct orr_stage *stage = &t->jobs.pipeline->stages[s];
+	int64_t early = stage->stash_bytes, all = early;
+	int first = s * t->jobs.n_passes;
+
+	if (stage->recompute) {
+		early = stage->input_bytes;
+		all = early > all ? early : all;
+	}
+	t->up[first + ORR_PASS_F] = (struct orr_load){1, early};
+	t->up[first + ORR_PASS_B] = (struct orr_load){0, all - early};
+	t->down[first + t->jobs.n_passes - 1] = (struct orr_load){1, all};
+}
+
+/* Job j on worker w, after those below it. */
+static void add_job(struct orr_timed *t, int j, int w, int *around)
+{
+	struct orr_jobs *jobs = &t->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int n = orr_jobs_predecessors(jobs, j, around);
+
+	jobs->compute[j] = w;
+	jobs->first[w + 1]++;
+	t->duration[j] =
+		orr_pipeline_duration_ns(jobs->pipeline, job.s, job.d, jobs->n_passes == 3);
+	memcpy(t->before + t->first_before[j], around, (size_t)n * sizeof(*around));
+	t->first_before[j + 1] = t->first_before[j] + n;
+	n = orr_jobs_successors(jobs, j, t->after + t->first_after[j]);
+	t->first_after[j + 1] = t->first_after[j] + n;
+}
+
+int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const int *worker,
+		     int n_microbatches, int n_passes, bool exact, struct orr_error *err)
+{
+	struct orr_timed *t = calloc(1, sizeof(*t));
+	int *around = calloc((size_t)p->n_stages + 2, sizeof(*around)), code, n_jobs;
+
+	if (!t || !around) {
+		code = orr_fail(err, ORR_E_NOMEM, "no memory for an order");
+		goto out;
+	}
+	t->exact = exact;
+	t->jobs.pipeline = p;
+	t->jobs.n_passes = n_passes;
+	t->jobs.n_jobs = n_jobs = p->n_stages * p->n_microbatches * n_passes;
+	if ((code = allocate(t, err)))
+		goto out;
+	for (int s = 0; s < p->n_stages; s++)
+		weigh(t, s);
+	for (int j = 0; j < n_jobs; j++)
+		add_job(t, j, worker[j / n_passes % (n_microbatches * p->n_stages)], around);
+	for (int j = 0; exact && j < n_jobs; j++)
+		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
+			t->delay[k] = orr_timed_delay(t, j, t->after[k]);
+	for (int w = 0; w < p->n_workers; w++)
+		t->jobs.first[w + 1] += t->jobs.first[w];
+	*out = t;
+	t = NULL;
+out:
+	free(around);
+	orr_timed_destroy(t);
+	return code;
+}
+
+void orr_timed_destroy(struct orr_timed *t)
+{
+	if (!t)
+		return;
+	free(t->jobs.compute);
+	free(t->jobs.by_worker);
+	free(t->jobs.rank);
+	free(t->jobs.first);
+	free(t->duration);
+	free(t->up);
+	free(t->down);
+	free(t->most);
+	free(t->before);
+	free(t->after);
+	free(t->delay);
+	free(t->first_before);
+	free(t->first_after);
+	free(t->start);
+	free(t->waits);
+	free(t->queue);
+	free(t->left);
+	free(t);
+}
+
+int orr_timed_order(struct orr_timed *t, const int64_t *n, struct orr_error *err)
+{
+	struct orr_jobs *jobs = &t->jobs;
+	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
+	int code;
+
+	if (!keyed)
+		return orr_fail(err, ORR_E_NOMEM, "no memory to order %d jobs", jobs->n_jobs);
+	for (int j = 0; j < jobs->n_jobs; j++)
+		keyed[j] = (struct orr_keyed){n[j], j};
+	if (!(code = orr_sort(keyed, jobs->n_jobs, err))) {
+		for (int i = 0; i < jobs->n_jobs; i++) {
+			int j = keyed[i].value;
+
+			jobs->by_worker[jobs->first[jobs->compute[j]]++] = j;
+		}
+		for (int w = jobs->pipeline->n_workers; w > 0; w--)
+			jobs->first[w] = jobs->first[w - 1];
+		jobs->first[0] = 0;
+		orr_timed_renumber(t);
+	}
+	free(keyed);
+	return code;
+}
+
+void orr_timed_renumber(struct orr_timed *t)
+{
+	struct orr_jobs *jobs = &t->jobs;
+
+	for (int w = 0; w < jobs->pipeline->n_workers; w++)
+		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
+			jobs->rank[jobs->by_worker[i]] = i - jobs->first[w];
+}
+
+void orr_timed_number(const struct orr_timed *t, int64_t *n)
+{
+	for (int j = 0; j < t->jobs.n_jobs; j++)
+		n[j] = t->jobs.rank[j];
+}
+
+int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
+{
+	const struct orr_pipeline *p = t->jobs.pipeline;
+	const struct orr_machine machine = {.latency_ns = p->latency_ns,
+					    .bandwidth_bytes_per_s = p->bandwidth_bytes_per_s};
+	struct orr_job from = orr_jobs_at(&t->jobs, j), to = orr_jobs_at(&t->jobs, k);
+	int low = from.s < to.s ? from.s : to.s, high = from.s < to.s ? to.s : from.s;
+
+	if (t->jobs.compute[j] == t->jobs.compute[k])
+		return 0;
+	return orr_machine_transfer_ns(&machine, t->jobs.compute[j], t->jobs.compute[k],
+				       orr_pipeline_edge_bytes(p, low, high));
+}
+
+/* When the worker is free again: the update of a stage runs right after its last weight gradient.
+ */
+static int64_t end_on_worker(struct orr_timed *t, int j, int64_t end)
+{
+	int n_passes = t->jobs.n_passes, s;
+
+	if (!t->exact || j % n_passes != n_passes - 1)
+		return end;
+	s = j / n_passes % t->jobs.pipeline->n_stages;
+	return --t->left[s] ? end : end + t->jobs.pipeline->stages[s].update_ns;
+}
+
+static int begin(struct orr_timed *t)
+{
+	const struct orr_jobs *jobs = &t->jobs;
+	int n_ready = 0;
+
+	for (int s = 0; s < jobs->pipeline->n_stages; s++)
+		t->left[s] = jobs->pipeline->n_microbatches;
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		t->start[j] = 0;
+		t->waits[j] = t->first_before[j + 1] - t->first_before[j] + (jobs->rank[j] > 0);
+		if (!t->waits[j])
+			t->queue[n_ready++] = j;
+	}
+	return n_ready;
+}
+
+static int arrive(struct orr_timed *t, int j, int64_t time, int n_ready)
+{
+	if (t->start[j] < time)
+		t->start[j] = time;
+	if (--t->waits[j] == 0)
+		t->queue[n_ready++] = j;
+	return n_ready;
+}
+
+bool orr_timed_time(struct orr_timed *t)
+{
+	const struct orr_jobs *jobs = &t->jobs;
+	int n_ready = begin(t);
+
+	t->n_timed += jobs->n_jobs;
+	for (int i = 0; i < n_ready; i++) {
+		int j = t->queue[i], w = jobs->compute[j],
+		    place = jobs->first[w] + jobs->rank[j] + 1;
+		int64_t end = t->start[j] + t->duration[j];
+
+		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
+			n_ready =
+				arrive(t, t->after[k], end + (t->exact ? t->delay[k] : 0), n_ready);
+		end = end_on_worker(t, j, end);
+		if (place < jobs->first[w + 1])
+			n_ready = arrive(t, jobs->by_worker[place], end, n_ready);
+	}
+	orr_timed_measure(t);
+	return n_ready == jobs->n_jobs;
+}
+
+void orr_timed_measure(struct orr_timed *t)
+{
+	const struct orr_jobs *jobs = &t->jobs;
+
+	t->makespan_ns = t->span_ns = t->ends_ns = 0;
+	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
+		int first, last;
+		int64_t end;
+
+		if (jobs->first[w] == jobs->first[w + 1])
+			continue;
+		first = jobs->by_worker[jobs->first[w]];
+		last = jobs->by_worker[jobs->first[w + 1] - 1];
+		end = t->start[last] + t->duration[last];
+		if (t->exact) /* it is the last weight gradient of its stage */
+			end += jobs->pipeline->stages[orr_jobs_at(jobs, last).s].update_ns;
+		t->ends_ns += end;
+		if (t->makespan_ns < end)
+			t->makespan_ns = end;
+		if (t->span_ns < end - t->start[first])
+			t->span_ns = end - t->start[first];
+	}
+}
+
+struct orr_load orr_timed_peak(const struct orr_timed *t, int w)
+{
+	struct orr_load load = {0, 0}, peak = {0, 0};
+
+	for (int i = t->jobs.first[w]; i < t->jobs.first[w + 1]; i++) {
+		int j = t->jobs.by_worker[i];
+
+		orr_load_add(&load, &peak, orr_timed_up(t, j), orr_timed_down(t, j));
+	}
+	return peak;
+}
+
+int orr_timed_excess(const struct orr_timed *t, int w)
+{
+	struct orr_load load = {0, 0}, most = t->most[w];
+	int excess = 0;
+
+	for (int i = t->jobs.first[w]; i < t->jobs.first[w + 1]; i++) {
+		int j = t->jobs.by_worker[i];
+		struct orr_load peak = {0, 0};
+
+		orr_load_add(&load, &peak, orr_timed_up(t, j), orr_timed_down(t, j));
+		excess += peak.stashes > most.stashes || peak.bytes > most.bytes;
+	}
+	return excess;
+}
+
+struct orr_load orr_timed_limit(const struct orr_timed *t)
+{
+	struct orr_load limit = {1, 1};
+
+	for (int w = 0; w < t->jobs.pipeline->n_workers; w++) {
+		if (limit.stashes < t->most[w].stashes)
+			limit.stashes = t->most[w].stashes;
+		if (limit.bytes < t->most[w].bytes)
+			limit.bytes = t->most[w].bytes;
+	}
+	return limit;
+}
+
+void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit)
+{
+	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
+		t->most[w] = limit;
+}
+
+void orr_timed_turn(struct orr_timed *t)
+{
+	struct orr_jobs *jobs = &t->jobs;
+	struct orr_timed kept = *t;
+
+	assert(!t->exact);
+	t->before = kept.after, t->first_before = kept.first_after;
+	t->after = kept.before, t->first_after = kept.first_before;
+	t->up = kept.down, t->down = kept.up;
+	for (int w = 0; w < jobs->pipeline->n_workers; w++)
+		for (int i = jobs->first[w], k = jobs->first[w + 1] - 1; i < k; i++, k--) {
+			int j = jobs->by_worker[i];
+
+			jobs->by_worker[i] = jobs->by_worker[k];
+			jobs->by_worker[k] = j;
+		}
+	orr_timed_renumber(t);
+}

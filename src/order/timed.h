@@ -1,0 +1,92 @@
+#ifndef ORR_TIMED_H
+#define ORR_TIMED_H
+/* A timed order: the order of every worker's jobs, when each of them starts if it starts as early
+ * as the order and its predecessors allow, and what the workers hold meanwhile. Blocks are laid out
+ * in one, and the search moves jobs about in one. Private to this room. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "orrery/error.h"
+#include "orrery/jobs.h"
+
+/* What a worker holds, or may hold: both are looked after where stages differ in size. */
+struct orr_load {
+	int64_t stashes, bytes;
+};
+
+/* A job adds `up` as it starts and takes `down` away as it ends; peak follows. */
+static inline void orr_load_add(struct orr_load *load, struct orr_load *peak, struct orr_load up,
+				struct orr_load down)
+{
+	load->stashes += up.stashes;
+	load->bytes += up.bytes;
+	if (peak->stashes < load->stashes)
+		peak->stashes = load->stashes;
+	if (peak->bytes < load->bytes)
+		peak->bytes = load->bytes;
+	load->stashes -= down.stashes;
+	load->bytes -= down.bytes;
+}
+
+struct orr_timed {
+	struct orr_jobs jobs; /* pipeline, n_passes, n_jobs, compute, first; the order is by_worker,
+				 and rank follows it by orr_timed_renumber(); no more than these */
+	bool exact; /* transfers and updates take their time, as they do in the simulator where no
+		       transfer waits for another one on its link; else jobs alone do */
+	int64_t *duration; /* [n_jobs] */
+	/* [n_stages * n_passes] what a pass of a stage adds to its worker's load as it starts, and
+	 * takes away as it ends: see orr_timed_up() */
+	struct orr_load *up, *down;
+	struct orr_load *most; /* [n_workers] what each may hold */
+	/* the DAG: predecessors of j are before[first_before[j]] to before[first_before[j+1]-1] */
+	int *before, *first_before, *after, *first_after;
+	int64_t *delay;               /* as after: what the transfer takes; NULL unless exact */
+	int64_t *start;               /* [n_jobs], of the order as it was timed last */
+	int64_t makespan_ns, span_ns; /* span: max over workers of last end - first start */
+	int64_t ends_ns;              /* sum over workers of their last ends */
+	int64_t n_timed;              /* jobs timed so far */
+	int *waits, *queue;           /* [n_jobs] room to work in */
+	int *left;                    /* [n_stages] likewise */
+};
+
+/* Jobs of p on worker[b % n_microbatches * n_stages + s], which is copied; no order and no limits
+ * yet. Exact orders have one worker a stage. Borrows p. */
+int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const int *worker,
+		     int n_microbatches, int n_passes, bool exact, struct orr_error *err);
+void orr_timed_destroy(struct orr_timed *t); /* NULL is fine */
+
+/* Take the order of n[n_jobs], lower first; n may be t->start. */
+int orr_timed_order(struct orr_timed *t, const int64_t *n, struct orr_error *err);
+/* by_worker has changed. */
+void orr_timed_renumber(struct orr_timed *t);
+/* n of every job: its place in its worker's order. */
+void orr_timed_number(const struct orr_timed *t, int64_t *n);
+/* The longest path: every job as early as the order lets it start. Fills start and what
+ * orr_timed_measure() does. false: the order deadlocks, and they are void. */
+bool orr_timed_time(struct orr_timed *t);
+/* makespan_ns, span_ns and ends_ns of the starts as they are. */
+void orr_timed_measure(struct orr_timed *t);
+/* From the end of j until what it leaves is with k, which waits for it. */
+int64_t orr_timed_delay(const struct orr_timed *t, int j, int k);
+
+static inline struct orr_load orr_timed_up(const struct orr_timed *t, int j)
+{
+	return t->up[j % (t->jobs.pipeline->n_stages * t->jobs.n_passes)];
+}
+static inline struct orr_load orr_timed_down(const struct orr_timed *t, int j)
+{
+	return t->down[j % (t->jobs.pipeline->n_stages * t->jobs.n_passes)];
+}
+/* What worker w holds at most, by its order. */
+struct orr_load orr_timed_peak(const struct orr_timed *t, int w);
+/* Jobs of worker w that start while it holds more than it may; 0: its order fits. */
+int orr_timed_excess(const struct orr_timed *t, int w);
+/* The largest of what workers may hold, at least 1. */
+struct orr_load orr_timed_limit(const struct orr_timed *t);
+/* Every worker may hold this. */
+void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit);
+
+/* Turn time round, and back: the last job becomes the first, what waited is waited for, a stash is
+ * taken when its last pass ends and left when F starts. Draining is filling then. Starts are void
+ * until timed. Not of an exact order. */
+void orr_timed_turn(struct orr_timed *t);
+#endif
