@@ -7,6 +7,7 @@
 #include "command.h"
 #include "options.h"
 #include "orrery/choice.h"
+#include "orrery/quantity.h"
 
 #define NAME_COLUMNS 23
 #define COLUMNS 100
@@ -47,25 +48,43 @@ static void print_wrapped(const char *text)
 	printf("%s\n", text);
 }
 
-static void print_parameter(const struct orr_schedule *schedule, int i)
+static void print_parameter(const struct orr_parameter *parameter)
 {
-	const struct orr_parameter *parameter = &schedule->parameters[i];
-	const char *words = schedule->words ? schedule->words[i] : NULL, *word = words;
-	char range[160], text[512];
+	const char *word = parameter->words;
+	char range[160], text[512], value[64];
 
-	for (int64_t value = parameter->low; words && value < parameter->otherwise; value++)
-		word = strchr(word, '|') + 1;
-	if (words)
-		snprintf(range, sizeof(range), "%s (%.*s)", words, (int)strcspn(word, "|"), word);
-	else if (parameter->otherwise == ORR_LIST)
-		snprintf(range, sizeof(range), "%lld..%lld-...", (long long)parameter->low,
-			 (long long)parameter->high);
-	else if (parameter->low == ORR_COUNT_OR_SIZE)
-		snprintf(range, sizeof(range), "0..%lld, or a size (%lld)",
-			 (long long)parameter->high, (long long)parameter->otherwise);
-	else
-		snprintf(range, sizeof(range), "%lld..%lld (%lld)", (long long)parameter->low,
-			 (long long)parameter->high, (long long)parameter->otherwise);
+	switch (parameter->kind) {
+	case ORR_PARAMETER_WORD:
+		for (int i = 0; i < (int)parameter->otherwise; i++)
+			word = strchr(word, '|') + 1;
+		snprintf(range, sizeof(range), "%s (%.*s)", parameter->words,
+			 (int)strcspn(word, "|"), word);
+		break;
+	case ORR_PARAMETER_LIST:
+		snprintf(range, sizeof(range), "%.0f..%.0f-...", parameter->low, parameter->high);
+		break;
+	case ORR_PARAMETER_MEMORY:
+		snprintf(range, sizeof(range), "0..%.0f, or a size (%.0f)", parameter->high,
+			 parameter->otherwise);
+		break;
+	case ORR_PARAMETER_DURATION:
+		snprintf(range, sizeof(range), "a duration (%s)",
+			 orr_duration_print(value, sizeof(value), (int64_t)parameter->otherwise,
+					    false));
+		break;
+	case ORR_PARAMETER_SIZE:
+		snprintf(range, sizeof(range), "a size (%s)",
+			 orr_size_print(value, sizeof(value), (int64_t)parameter->otherwise));
+		break;
+	case ORR_PARAMETER_REAL:
+	case ORR_PARAMETER_INTEGER:
+	case ORR_PARAMETER_MICROBATCHES:
+	case ORR_PARAMETER_WORKERS:
+	case ORR_PARAMETER_STASHES:
+		snprintf(range, sizeof(range), "%.15g..%.15g (%.15g)", parameter->low,
+			 parameter->high, parameter->otherwise);
+		break;
+	}
 	snprintf(text, sizeof(text), "%s=%s: %s", parameter->key, range, parameter->summary);
 	printf("%*s", NAME_COLUMNS, "");
 	print_wrapped(text);
@@ -121,7 +140,7 @@ int cmd_schedules(int argc, char **argv)
 		printf("%-*s", NAME_COLUMNS, schedule->name);
 		print_wrapped(schedule->summary);
 		for (int k = 0; schedule->parameters && schedule->parameters[k].key; k++)
-			print_parameter(schedule, k);
+			print_parameter(&schedule->parameters[k]);
 		print_aliases(schedule->name);
 		if (schedule->paper)
 			printf("%*s%s\n", NAME_COLUMNS, "", schedule->paper);

@@ -260,24 +260,13 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return n;
 }
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
-{
-	int code;
-
-	begin("in lay_out()");
-	code = plugin.own.lay_out(p, data, n, err);
-	end();
-	return refused(code, err);
-}
-
-static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
-		 int64_t *bound_ns, struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
 	int code;
 
 	begin("in place()");
-	code = plugin.own.place(p, data, worker, n, bound_ns, err);
+	code = plugin.own.place(p, data, out, err);
 	end();
 	return refused(code, err);
 }
@@ -312,7 +301,6 @@ void plugin_loaded(struct orr_schedule *schedule)
 	schedule->compute = schedule->compute ? compute : NULL;
 	schedule->weights = schedule->weights ? weights : NULL;
 	schedule->priority = schedule->priority ? priority : NULL;
-	schedule->lay_out = schedule->lay_out ? lay_out : NULL;
 	schedule->place = schedule->place ? place : NULL;
 	schedule->in_flight = schedule->in_flight ? in_flight : NULL;
 	schedule->recompute = schedule->recompute ? recompute : NULL;

@@ -8,10 +8,9 @@
 #include "orrery/exchange.h"
 #include "orrery/nearest.h"
 #include "orrery/plan.h"
-#include "orrery/quantity.h"
 #include "orrery/table.h"
-
-#define MAX_PARAMETERS 8
+#include "plugin.h"
+#include "schedule/parameters.h"
 
 static int find_parameter(const struct orr_schedule *schedule, const char *key)
 {
@@ -43,66 +42,11 @@ static int refuse_key(const struct orr_schedule *schedule, const char *key, stru
 			*known ? known : "none");
 }
 
-/* The value that a word stands for: "1f1b|breadth|depth" are low, low + 1, low + 2. */
-static int set_word(int64_t *value, const struct orr_schedule *schedule, int i, const char *text,
-		    struct orr_error *err)
-{
-	const char *words = schedule->words[i];
-	struct orr_nearest near = orr_nearest_to(text);
-	size_t length = strlen(text);
-	char hint[ORR_HINT];
-
-	*value = schedule->parameters[i].low;
-	for (const char *at = words; *at; at += *at == '|', ++*value) {
-		size_t n = strcspn(at, "|");
-
-		if (n == length && !strncmp(at, text, n))
-			return 0;
-		at += n;
-	}
-	orr_nearest_try_all(&near, words);
-	return orr_fail(err, ORR_E_INPUT, "schedule %s: %s=%s%s: write one of %s", schedule->name,
-			schedule->parameters[i].key, text, orr_nearest_hint(hint, &near), words);
-}
-
-static int set_value(int64_t *value, const struct orr_parameter *parameter, const char *text,
-		     const char *what, struct orr_error *err)
-{
-	int64_t low = parameter->low;
-	int code;
-
-	if (low == ORR_COUNT_OR_SIZE && text[strspn(text, "0123456789")]) {
-		if (!(code = orr_size_parse(value, text, what, err)))
-			*value = -*value;
-		return code;
-	}
-	return orr_count_parse(value, text, low == ORR_COUNT_OR_SIZE ? 0 : low, parameter->high,
-			       what, err);
-}
-
-/* "2-1-1" */
-static int set_list(int64_t *values, const struct orr_parameter *parameter, char *text,
-		    const char *what, struct orr_error *err)
-{
-	char *number;
-	int n = 0, code;
-
-	memset(values, 0, ORR_MOST_LISTED * sizeof(*values));
-	while ((number = strsep(&text, "-"))) {
-		if (n == ORR_MOST_LISTED)
-			return orr_fail(err, ORR_E_INPUT, "%s: at most %d values", what,
-					ORR_MOST_LISTED);
-		if ((code = set_value(&values[n++], parameter, number, what, err)))
-			return code;
-	}
-	return 0;
-}
-
 /* "key=value,key=value"; text is cut up. */
 static int set_each(struct orr_choice *choice, char *text, struct orr_error *err)
 {
 	const struct orr_schedule *schedule = &choice->schedule;
-	char what[96], *rest = NULL;
+	char place[96], *rest = NULL;
 	uint64_t given = 0;
 
 	for (char *pair = strtok_r(text, ",", &rest); pair; pair = strtok_r(NULL, ",", &rest)) {
@@ -120,18 +64,9 @@ static int set_each(struct orr_choice *choice, char *text, struct orr_error *err
 					"schedule %s: %s is there twice: leave one", schedule->name,
 					pair);
 		given |= UINT64_C(1) << i;
-		if (schedule->words && schedule->words[i]) {
-			if ((code = set_word(&choice->values[i], schedule, i, value, err)))
-				return code;
-			continue;
-		}
-		snprintf(what, sizeof(what), "schedule %s: %s", schedule->name, pair);
-		code = schedule->parameters[i].otherwise == ORR_LIST
-			       ? set_list(&choice->values[i], &schedule->parameters[i], value, what,
-					  err)
-			       : set_value(&choice->values[i], &schedule->parameters[i], value,
-					   what, err);
-		if (code)
+		snprintf(place, sizeof(place), "schedule %s: %s", schedule->name, pair);
+		if ((code = orr_parameter_parse(&choice->values[i], &schedule->parameters[i], value,
+						place, err)))
 			return code;
 	}
 	return 0;
@@ -145,94 +80,6 @@ static int set_parameters(struct orr_choice *choice, const char *text, struct or
 
 	free(copy);
 	return code;
-}
-
-static void set_defaults(struct orr_choice *choice)
-{
-	const struct orr_parameter *parameter = choice->schedule.parameters;
-
-	if (!parameter)
-		return;
-	for (int i = 0; i < MAX_PARAMETERS && parameter[i].key; i++)
-		choice->values[i] = parameter[i].otherwise == ORR_LIST ? 0 : parameter[i].otherwise;
-	choice->schedule.data = choice->values;
-}
-
-static int check_plugin(const struct orr_plugin *plugin, const char *path, struct orr_error *err)
-{
-	if (!plugin)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: no symbol orr_plugin: end the file with ORR_PLUGIN(your_schedule);",
-			path);
-	if (plugin->version != ORR_SCHEDULE_VERSION || plugin->size != sizeof(struct orr_schedule))
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: made for version %d of schedule.h, this is version %d: "
-				"compile it again",
-				path, plugin->version, ORR_SCHEDULE_VERSION);
-	if (!plugin->schedule || !plugin->schedule->name ||
-	    (!plugin->schedule->place &&
-	     (!plugin->schedule->compute ||
-	      (!plugin->schedule->priority && !plugin->schedule->lay_out))))
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: a schedule needs name, compute and priority (or lay_out): set them",
-			path);
-	for (const char *at = plugin->schedule->name; *at; at++)
-		if (*at <= ' ' || *at > '~')
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: a schedule's name is printable ASCII: change it",
-					path);
-	if (plugin->schedule->order != ORR_ORDER_STRICT &&
-	    plugin->schedule->order != ORR_ORDER_GREEDY)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: order is neither ORR_ORDER_STRICT nor ORR_ORDER_GREEDY: set it", path);
-	for (int i = 0; plugin->schedule->parameters && plugin->schedule->parameters[i].key; i++) {
-		const struct orr_parameter *parameter = &plugin->schedule->parameters[i];
-
-		if (i == MAX_PARAMETERS)
-			return orr_fail(err, ORR_E_INPUT, "%s: more than %d parameters: take fewer",
-					path, MAX_PARAMETERS);
-		if (parameter->otherwise == ORR_LIST) {
-			if (!parameter[1].key)
-				continue;
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: its parameter %d is a list and not the last: put it "
-					"there",
-					path, i);
-		}
-		if (parameter->low > parameter->otherwise || parameter->otherwise > parameter->high)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: the default of its parameter %d is out of its range: "
-					"correct it",
-					path, i);
-	}
-	return 0;
-}
-
-static int load(struct orr_choice *choice, const char *path, struct orr_error *err)
-{
-	const struct orr_plugin *plugin;
-	char *file = NULL;
-	int code;
-
-	/* a name without a slash would be looked for among the system's libraries */
-	if (asprintf(&file, "%s%s", strchr(path, '/') ? "" : "./", path) < 0)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to load it", path);
-	choice->module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-	free(file);
-	if (!choice->module) {
-		const char *why = dlerror();
-
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot load the plug-in: %s", path,
-				why ? why : "unknown");
-	}
-	plugin = dlsym(choice->module, "orr_plugin");
-	if ((code = check_plugin(plugin, path, err)))
-		return code;
-	choice->schedule = *plugin->schedule;
-	return 0;
 }
 
 static bool ends_in(const char *text, const char *end)
@@ -281,11 +128,12 @@ int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_erro
 	if ((colon = strchr(name, ':')))
 		*colon = '\0';
 	if (ends_in(name, ".so"))
-		code = load(choice, name, err);
+		code = orr_plugin_load(&choice->module, &choice->schedule, name, err);
 	else if (!(code = orr_schedule_find(&found, &fixed, name, err)))
 		choice->schedule = *found;
 	if (!code) {
-		set_defaults(choice);
+		if (orr_parameters_default(choice->values, &choice->schedule))
+			choice->schedule.data = choice->values;
 		code = fixed ? set_parameters(choice, fixed, err) : 0;
 		if (!code && colon)
 			code = set_parameters(choice, colon + 1, err);
@@ -300,12 +148,13 @@ int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_fil
 			    struct orr_error *err)
 {
 	int i = find_parameter(&choice->schedule, "replicas"), most = 1;
+	int64_t *list;
 
 	for (int s = 0; s < plan->n_stages; s++)
 		most = orr_plan_file_replicas(plan, s) > most ? orr_plan_file_replicas(plan, s)
 							      : most;
-	if (i < 0 || choice->schedule.parameters[i].otherwise != ORR_LIST || choice->values[i] ||
-	    most == 1)
+	if (i < 0 || choice->schedule.parameters[i].kind != ORR_PARAMETER_LIST ||
+	    choice->values[i].n_list || most == 1)
 		return 0;
 	if (plan->n_stages > ORR_MOST_LISTED)
 		return orr_fail(
@@ -313,8 +162,12 @@ int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_fil
 			"%s: schedule %s takes the replicas of %d stages at most, and there "
 			"are %d: plan for fewer workers",
 			plan->path, choice->schedule.name, ORR_MOST_LISTED, plan->n_stages);
+	if (!(list = malloc((size_t)plan->n_stages * sizeof(*list))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory", plan->path);
 	for (int s = 0; s < plan->n_stages; s++)
-		choice->values[i + s] = orr_plan_file_replicas(plan, s);
+		list[s] = orr_plan_file_replicas(plan, s);
+	choice->values[i].list = list;
+	choice->values[i].n_list = plan->n_stages;
 	return 0;
 }
 
@@ -326,6 +179,8 @@ void orr_choice_fini(struct orr_choice *choice)
 		orr_plan_file_destroy(choice->plan); /* with its table */
 	else
 		orr_table_destroy(choice->table);
+	for (int i = 0; i < ORR_MOST_PARAMETERS; i++)
+		orr_value_fini(&choice->values[i]);
 	choice->plan = NULL;
 	choice->module = NULL;
 	choice->table = NULL;

@@ -7,15 +7,15 @@
 #include "orrery/machine.h"
 #include "orrery/schedule.h"
 #include "orrery/try.h"
+#include "schedule/parameters.h"
 #include "base/sort.h"
 #include "orrery/timeline.h"
 #include "orrery/periodic.h"
 
 #define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */
 #define SEARCHED \
-	16            /* times that a schedule that lays out all jobs at once may do so, to choose \
-		       */
-#define MOST_VALUES 8 /* parameters, and a list counts as one that is empty */
+	16 /* times that a schedule that lays out all jobs at once may do so, to choose \
+	    */
 #define MOST_MEMORIES 4 /* limits of memory that schedules search orders for */
 
 /* One worker a stage, which owns it. */
@@ -161,7 +161,7 @@ int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *
 }
 
 static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
-			const int64_t *value, struct orr_error *err)
+			const struct orr_value *value, struct orr_error *err)
 {
 	const struct orr_pipeline *p = seeds->p;
 	struct orr_schedule with = *schedule;
@@ -185,24 +185,7 @@ static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule
 /* Not a search itself; and what a stream is good for is no makespan. */
 static bool is_seed(const struct orr_schedule *schedule)
 {
-	return !schedule->place && !schedule->stream;
-}
-
-static int count_parameters(const struct orr_schedule *schedule)
-{
-	int n = 0;
-
-	while (schedule->parameters && schedule->parameters[n].key)
-		n++;
-	return n;
-}
-
-static void set_defaults(int64_t *value, const struct orr_schedule *schedule)
-{
-	for (int i = 0; i < count_parameters(schedule); i++)
-		value[i] = schedule->parameters[i].otherwise == ORR_LIST
-				   ? 0
-				   : schedule->parameters[i].otherwise;
+	return schedule->compute && !schedule->stream;
 }
 
 /* How many values may be tried. */
@@ -214,7 +197,7 @@ static int64_t most_values(const struct orr_seeds *seeds, const struct orr_sched
 
 	if (schedule->parameters[i].kind == ORR_PARAMETER_STASHES)
 		return MOST_MEMORIES;
-	n = SWEPT / n_jobs / (schedule->lay_out ? SEARCHED : 1);
+	n = SWEPT / n_jobs / (schedule->place ? SEARCHED : 1);
 	return n < MOST_MEMORIES ? MOST_MEMORIES : n;
 }
 
@@ -225,7 +208,7 @@ struct range {
 /* The values of a number that can make a difference; of a period, see try_periods(). */
 static struct range range_of(const struct orr_seeds *seeds, const struct orr_parameter *parameter)
 {
-	struct range range = {parameter->low, parameter->high};
+	struct range range = {(int64_t)parameter->low, (int64_t)parameter->high};
 
 	if (parameter->kind == ORR_PARAMETER_MICROBATCHES)
 		range.last = seeds->p->n_microbatches;
@@ -234,8 +217,8 @@ static struct range range_of(const struct orr_seeds *seeds, const struct orr_par
 	if (parameter->kind == ORR_PARAMETER_STASHES)
 		range = (struct range){seeds->least_stashes,
 				       seeds->most_stashes ? seeds->most_stashes : -1};
-	range.first = range.first < parameter->low ? parameter->low : range.first;
-	range.last = range.last > parameter->high ? parameter->high : range.last;
+	range.first = range.first < (int64_t)parameter->low ? (int64_t)parameter->low : range.first;
+	range.last = range.last > (int64_t)parameter->high ? (int64_t)parameter->high : range.last;
 	return range;
 }
 
@@ -246,7 +229,7 @@ static int64_t next_value(const struct range *range, int64_t x, int64_t slope)
 }
 
 static int try_range(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
-		     int64_t *value, struct orr_error *err)
+		     struct orr_value *value, struct orr_error *err)
 {
 	struct range range = range_of(seeds, &schedule->parameters[i]);
 	int64_t most = most_values(seeds, schedule, i), slope = 0;
@@ -259,11 +242,11 @@ static int try_range(const struct orr_seeds *seeds, const struct orr_schedule *s
 			n++;
 	}
 	for (int64_t x = range.first; x <= range.last && !code; x = next_value(&range, x, slope)) {
-		value[i] = x;
+		value[i].integer = x;
 		code = try_schedule(seeds, schedule, value, err);
 	}
 	if (slope && !code) {
-		value[i] = range.last;
+		value[i].integer = range.last;
 		code = try_schedule(seeds, schedule, value, err);
 	}
 	return code;
@@ -271,9 +254,8 @@ static int try_range(const struct orr_seeds *seeds, const struct orr_schedule *s
 
 /* Between two periods at which 1F1B* changes, it is the same order. */
 static int try_periods(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
-		       int64_t *value, struct orr_error *err)
+		       struct orr_value *value, struct orr_error *err)
 {
-	int64_t unit = seeds->p->units ? ORR_UNIT_NS : 1000;
 	struct orr_star_point *points = NULL;
 	int n = 0, step, code;
 
@@ -283,55 +265,75 @@ static int try_periods(const struct orr_seeds *seeds, const struct orr_schedule 
 		return code;
 	step = (int)((n - 1) / most_values(seeds, schedule, i)) + 1;
 	for (int k = n - 1; k >= 0 && !code; k -= step) { /* the smallest is the default */
-		value[i] = (points[k].period_ns + unit - 1) / unit;
+		value[i] = (struct orr_value){.ns = points[k].period_ns, .units = seeds->p->units};
 		code = try_schedule(seeds, schedule, value, err);
 	}
 	free(points);
 	return code;
 }
 
-/* Parameter i and its words, if it has some, one after the other; then `next`: numbers, one at a
- * time. */
-static int sweep(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
-		 int64_t *value, struct orr_error *err)
+/* The values of parameter i alone that can make a difference. */
+static int try_values(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
+		      struct orr_value *value, struct orr_error *err)
 {
-	int n = count_parameters(schedule), code = 0;
+	struct orr_value otherwise = value[i];
+	int code = 0;
 
-	for (; i < n; i++) {
-		const struct orr_parameter *parameter = &schedule->parameters[i];
-		int64_t otherwise = value[i];
+	switch (schedule->parameters[i].kind) {
+	case ORR_PARAMETER_DURATION:
+		code = try_periods(seeds, schedule, i, value, err);
+		break;
+	case ORR_PARAMETER_INTEGER:
+	case ORR_PARAMETER_MICROBATCHES:
+	case ORR_PARAMETER_WORKERS:
+	case ORR_PARAMETER_STASHES:
+	case ORR_PARAMETER_MEMORY:
+		code = try_range(seeds, schedule, i, value, err);
+		break;
+	case ORR_PARAMETER_WORD: /* see sweep() */
+	case ORR_PARAMETER_REAL:
+	case ORR_PARAMETER_SIZE:
+	case ORR_PARAMETER_LIST:
+		break;
+	}
+	value[i] = otherwise;
+	return code;
+}
 
-		if (!schedule->words || !schedule->words[i])
-			continue;
-		for (value[i] = parameter->low; value[i] <= parameter->high && !code; value[i]++)
+/* Every combination of words of the parameters from i on, each with every value of one other
+ * parameter at a time. */
+static int sweep(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
+		 struct orr_value *value, struct orr_error *err)
+{
+	int n = orr_parameters_count(schedule), code = 0;
+
+	while (i < n && schedule->parameters[i].kind != ORR_PARAMETER_WORD)
+		i++;
+	if (i < n) {
+		int64_t otherwise = value[i].integer;
+
+		value[i].integer = 0;
+		for (const char *at = schedule->parameters[i].words; at && !code;
+		     value[i].integer++) {
 			code = sweep(seeds, schedule, i + 1, value, err);
-		value[i] = otherwise;
+			at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL;
+		}
+		value[i].integer = otherwise;
 		return code;
 	}
-	if ((code = try_schedule(seeds, schedule, value, err)))
-		return code;
-	for (i = 0; i < n && !code; i++) {
-		int64_t otherwise = value[i];
-
-		if ((schedule->words && schedule->words[i]) ||
-		    schedule->parameters[i].otherwise == ORR_LIST)
-			continue;
-		code = schedule->parameters[i].kind == ORR_PARAMETER_PERIOD
-			       ? try_periods(seeds, schedule, i, value, err)
-			       : try_range(seeds, schedule, i, value, err);
-		value[i] = otherwise;
-	}
+	code = try_schedule(seeds, schedule, value, err);
+	for (i = 0; i < n && !code; i++)
+		code = try_values(seeds, schedule, i, value, err);
 	return code;
 }
 
 int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err)
 {
+	struct orr_value value[ORR_MOST_PARAMETERS];
 	int code = 0;
 
 	for (int i = 0; !code && seeds->schedules && seeds->schedules[i]; i++) {
-		int64_t value[MOST_VALUES + ORR_MOST_LISTED] = {0};
-
-		set_defaults(value, seeds->schedules[i]);
+		orr_parameters_default(value, seeds->schedules[i]);
 		if (is_seed(seeds->schedules[i]))
 			code = try_schedule(seeds, seeds->schedules[i], value, err);
 	}
@@ -340,14 +342,12 @@ int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err)
 
 int orr_seeds_swept(const struct orr_seeds *seeds, struct orr_error *err)
 {
+	struct orr_value value[ORR_MOST_PARAMETERS];
 	int code = 0;
 
-	for (int i = 0; !code && seeds->schedules && seeds->schedules[i]; i++) {
-		int64_t value[MOST_VALUES + ORR_MOST_LISTED] = {0};
-
-		set_defaults(value, seeds->schedules[i]);
-		if (is_seed(seeds->schedules[i]) && count_parameters(seeds->schedules[i]))
+	for (int i = 0; !code && seeds->schedules && seeds->schedules[i]; i++)
+		if (orr_parameters_default(value, seeds->schedules[i]) > 0 &&
+		    is_seed(seeds->schedules[i]))
 			code = sweep(seeds, seeds->schedules[i], 0, value, err);
-	}
 	return code;
 }

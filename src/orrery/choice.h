@@ -25,8 +25,8 @@ int orr_schedule_find(const struct orr_schedule **out, const char **parameters, 
 /* A schedule that was chosen, with its parameters set and its module loaded. */
 struct orr_choice {
 	struct orr_schedule schedule;
-	int64_t values[8 + ORR_MOST_LISTED];
-	void *module;            /* of a plug-in, or NULL */
+	struct orr_value values[ORR_MOST_PARAMETERS]; /* lists are owned */
+	void *module;                                 /* of a plug-in, or NULL */
 	struct orr_table *table; /* of a file that lays out every job, and with it the size of the
 				    step; or NULL */
 	struct orr_plan_file

@@ -1,8 +1,9 @@
 #ifndef ORR_SCHEDULE_H
 #define ORR_SCHEDULE_H
-/* A schedule is a plain struct of pure functions. Built-in ones and plug-ins are written alike; see
- * schedules/1f1b.c for one to copy. A pure function returns the same for the same arguments, so
- * that every process can evaluate it alone and agree. */
+/* A schedule is a plain struct of functions. Built-in ones and plug-ins are written alike.
+ *
+ * Functions are pure: for the same arguments they return the same, so that every process evaluates
+ * a schedule alone and all agree. They borrow the pipeline and keep nothing of it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,84 +17,134 @@ enum orr_order {
 			     [Rahimi25] */
 };
 
-/* A parameter, NAME:key=value. Values are integers; functions read them from `data`, which is an
- * array of int64_t in the order of this list. */
-#define ORR_LIST \
-	INT64_MIN /* as otherwise, of the last parameter: a list, key=2-1-1; not given, it is \
-		     empty */
-#define ORR_MOST_LISTED 64 /* values in a list; a 0 after them where they are fewer */
-#define ORR_COUNT_OR_SIZE \
-	INT64_MIN /* as low: from 0 on, or a size with a unit, kept as minus so many bytes */
-/* What a parameter counts, and so which of its values can change the order of a step. */
+/* ---- parameters, NAME:key=value,key=value ---- */
+
+/* How a value is written, and what it means: the search reads from it which values can change the
+ * order of a step. */
 enum orr_parameter_kind {
-	ORR_PARAMETER_CHOICE,       /* a word or a number that counts nothing of these */
-	ORR_PARAMETER_MICROBATCHES, /* more than a step has change nothing */
-	ORR_PARAMETER_WORKERS,
-	ORR_PARAMETER_STASHES, /* the stage stashes that a worker may hold */
-	ORR_PARAMETER_PERIOD   /* of 1F1B*: units in a study, else microseconds */
-};
-struct orr_parameter {
-	const char *key, *summary;
-	int64_t low, high; /* the range that is accepted */
-	int64_t otherwise; /* the value when it is not given */
-	enum orr_parameter_kind kind;
+	ORR_PARAMETER_INTEGER,
+	ORR_PARAMETER_MICROBATCHES, /* an integer; beyond the microbatches of a step all are equal
+				     */
+	ORR_PARAMETER_WORKERS,      /* an integer; beyond the number of workers all are equal */
+	ORR_PARAMETER_STASHES,      /* an integer: the stage stashes that a worker may hold */
+	ORR_PARAMETER_MEMORY,       /* stage stashes, memory=4, or their size, memory=2GB */
+	ORR_PARAMETER_REAL,
+	ORR_PARAMETER_WORD,     /* one of parameter.words */
+	ORR_PARAMETER_SIZE,     /* 12MB; a plain number is bytes */
+	ORR_PARAMETER_DURATION, /* 1.2ms; a plain number is units, for a study that has them */
+	ORR_PARAMETER_LIST      /* integers: 2-1-1 */
 };
 
+struct orr_parameter {
+	const char *key, *summary;
+	enum orr_parameter_kind kind;
+	/* The range that is accepted (bytes, ns; of a list: for each number; WORD: not read) and
+	 * the value when none is given (WORD: its number; LIST: not read, it is then empty). */
+	double low, high, otherwise;
+	const char *words; /* WORD: "depth|breadth", numbered from 0; else NULL */
+};
+#define ORR_MOST_PARAMETERS 8
+#define ORR_MOST_LISTED 64 /* numbers in a list */
+
+/* A parameter's value. The members that its kind does not name are 0. */
+struct orr_value {
+	int64_t integer;     /* INTEGER, MICROBATCHES, WORKERS, STASHES; MEMORY given as stashes;
+				WORD: its number */
+	int64_t bytes;       /* SIZE; MEMORY given as a size */
+	int64_t ns;          /* DURATION */
+	bool units;          /* DURATION: given as a plain number */
+	double real;         /* REAL */
+	int n_list;          /* LIST */
+	const int64_t *list; /* [n_list] */
+};
+
+/* ---- the contract ---- */
+
+/* A whole step, job by job: job (b * n_stages + s) * n_passes + d, n_passes 3 with split_backward,
+ * else 2. */
+struct orr_placed {
+	int *worker;      /* [n_jobs] w_compute */
+	int64_t *n;       /* [n_jobs] */
+	int64_t bound_ns; /* a makespan that no order within the schedule's limits can beat; 0: none
+			     is known. One above the makespan of this very order is refused */
+};
+
+/* Required: name, and compute and priority, or place for what they leave open. A function that
+ * fails writes one line with orr_fail() and returns its code. */
 struct orr_schedule {
 	const char *name;    /* "1f1b" */
 	const char *summary; /* one line for `orrery schedules` */
-	const char *paper;   /* (optional) where it comes from */
+	const char *paper;   /* (optional) its source */
 	enum orr_order order;
 	bool split_backward; /* B is the input gradient and W a job of its own */
-	bool stream; /* no flush: see stream.h for what n is then; parameters have versions */
-	const struct orr_parameter *parameters; /* (optional) ends with a NULL key; at most 8 */
-	/* (optional) per parameter, the words for its values from low on, "depth|breadth"; NULL:
-	 * numbers */
-	const char *const *words;
+	bool stream;         /* no flush: stream.h says what n is then; parameters have versions */
+	const struct orr_parameter *parameters; /* (optional) ends with a NULL key */
+	const void *data; /* (optional) the schedule's own; with parameters the library passes their
+			     values instead, an array of struct orr_value in the same order */
 
-	/* (optional) refuse what this schedule cannot serve, in one line: fill err->msg, return
-	 * ORR_E_INPUT */
+	/* (optional) Can this schedule serve the pipeline? Called first; a refusal says what to
+	 * change: orr_fail(err, ORR_E_INPUT, "mine: %d stages ...: set --workers"). */
 	int (*check)(const struct orr_pipeline *p, const void *data, struct orr_error *err);
-	/* w_compute(s,b,d), in [0, n_workers) */
+
+	/* w_compute(s,b,d): the worker that runs the job, in [0, n_workers). */
 	int (*compute)(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 		       const void *data);
-	/* (optional) w_weights(s,b,d); NULL means w_compute */
+
+	/* (optional) w_weights(s,b,d): the worker that owns the parameters which the job reads.
+	 * Where it is not the one that runs the job, they are fetched for it and dropped
+	 * afterwards; several owners of a stage all-reduce its gradient. NULL: the worker that runs
+	 * the job. */
 	int (*weights)(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 		       const void *data);
-	/* n(s,b,d), distinct on each worker, lower first */
+
+	/* n(s,b,d): the job's place in the order of its worker. Lower runs first; no two jobs of a
+	 * worker have the same n. */
 	int64_t (*priority)(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			    const void *data);
-	/* (instead of priority) where n is no closed form: write n of every job at once, n[i] with
-	 * i = (b * n_stages + s) * n_passes + d and n_passes 3 with split_backward, else 2.
-	 * Deterministic; on failure fill err->msg and return an orr_code */
-	int (*lay_out)(const struct orr_pipeline *p, const void *data, int64_t *n,
-		       struct orr_error *err);
-	/* (instead of compute and priority) where placement and order are found together: the
-	 * worker of every stage, worker[n_stages], n as lay_out writes it, and a makespan that no
-	 * order on these workers that the schedule may give can beat, or 0: one above the makespan
-	 * of the order itself is refused. Deterministic */
-	int (*place)(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
-		     int64_t *bound_ns, struct orr_error *err);
-	/* (optional) most microbatches of stage s between F and the end of their backward; 0: no
-	 * cap */
+
+	/* (optional) The whole step at once, for what has no closed form. *out comes filled in by
+	 * compute and priority, with -1 and 0 where those are NULL, and is taken as place leaves
+	 * it. Not for a stream. */
+	int (*place)(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		     struct orr_error *err);
+
+	/* (optional) The most microbatches of stage s between the start of F and the end of their
+	 * backward, 0: any number. F of one microbatch more waits. */
 	int (*in_flight)(const struct orr_pipeline *p, int s, const void *data);
-	/* (optional) does B of stage s run F again, so that until then its stash is its input
-	 * alone? The stages that the user asks for (p->stages[s].recompute) do so under every
-	 * schedule */
+
+	/* (optional) Does B of stage s run F again, so that until then its stash is its input
+	 * alone? Stages for which the user asks for it (p->stages[s].recompute) do in any case. */
 	bool (*recompute)(const struct orr_pipeline *p, int s, const void *data);
-	const void *data; /* what the functions get: parameters, or tables found by a planner */
 };
 
-/* A plug-in is a shared module that defines ORR_PLUGIN with one schedule, and nothing else of ours.
- */
-#define ORR_SCHEDULE_VERSION 7
+/* ---- plug-ins ---- */
+
+/* A plug-in is a shared module, one schedule followed by ORR_PLUGIN(schedule). It may call every
+ * function of the public headers. The macro records what the plug-in was compiled against: one that
+ * sees these structs otherwise than the program that loads it is refused. */
+#define ORR_SCHEDULE_VERSION 8
+struct orr_size {
+	const char *name;
+	size_t bytes;
+};
+#define ORR_SIZE_OF(type) \
+	{ \
+#type, sizeof(type) \
+	}
+#define ORR_SIZES \
+	{ \
+		ORR_SIZE_OF(struct orr_schedule), ORR_SIZE_OF(struct orr_parameter), \
+			ORR_SIZE_OF(struct orr_value), ORR_SIZE_OF(struct orr_error), \
+			ORR_SIZE_OF(struct orr_pipeline), ORR_SIZE_OF(struct orr_stage), \
+			ORR_SIZE_OF(struct orr_edge) \
+	}
+#define ORR_N_SIZES 7
 struct orr_plugin {
-	int version; /* ORR_SCHEDULE_VERSION at the time it was compiled */
-	size_t size; /* sizeof(struct orr_schedule) likewise */
+	int version; /* ORR_SCHEDULE_VERSION; the rest has this layout from version 8 on */
+	struct orr_size sizes[ORR_N_SIZES];
 	const struct orr_schedule *schedule;
 };
 #define ORR_PLUGIN(name) \
 	extern const struct orr_plugin orr_plugin; \
-	const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION, sizeof(struct orr_schedule), \
-					      &(name)}
+	const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION, ORR_SIZES, &(name)}
 #endif

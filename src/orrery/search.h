@@ -57,7 +57,7 @@ struct orr_search_result {
 			     be */
 };
 
-/* Fill worker[n_stages] and n of every job, numbered as in orr_schedule.lay_out with 3 passes.
+/* Fill worker[n_stages] and n of every job, numbered as in orr_placed with 3 passes.
  * Refuses memory in which no order fits, or none was found: the message says which. */
 int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       const struct orr_pipeline *p, const struct orr_search_options *options,

@@ -14,11 +14,9 @@ struct orr_table {
 	/* of a stream, which repeats itself: what n grows by in a round of n_microbatches; 0: it
 	 * flushes */
 	int64_t period;
-	/* no order that the schedule may give is shorter; 0: unknown. Only where every stage has
-	 * one worker, which owns it, and without a stream */
-	bool proves;
-	int64_t bound_ns;
-	/* [n_stages * n_microbatches * n_passes], numbered as in orr_schedule.lay_out; owned */
+	int64_t bound_ns; /* no order that the schedule may give is shorter; 0: unknown, as for a
+			     stream */
+	/* [n_stages * n_microbatches * n_passes], numbered as in orr_placed; owned */
 	int *compute;
 	int64_t *priority;
 	int *weights; /* NULL: as compute */

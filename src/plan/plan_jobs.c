@@ -306,16 +306,6 @@ static int read_stream(struct orr_plan_file *file, const json_t *stream, struct 
 	return 0;
 }
 
-static bool has_one_worker_a_stage(const struct orr_table *t)
-{
-	int n_passes = t->split_backward ? 3 : 2;
-
-	for (int j = 0; j < t->n_stages * t->n_microbatches * n_passes; j++)
-		if (t->compute[j] != t->compute[j / n_passes % t->n_stages * n_passes])
-			return false;
-	return !t->weights;
-}
-
 /* What was proved; orr_plan_file_prove() says whether it holds. */
 static int read_bound(struct orr_plan_file *file, const json_t *bound, struct orr_error *err)
 {
@@ -324,10 +314,8 @@ static int read_bound(struct orr_plan_file *file, const json_t *bound, struct or
 
 	if (!of || strlen(of) != 16 || !json_is_integer(ns) || json_integer_value(ns) < 1)
 		return refuse(file, err, "bound: ns, a number from 1 on, and of");
-	if (!has_one_worker_a_stage(file->table) || file->table->period)
-		return refuse(file, err,
-			      "bound: only where every stage has one worker, and without a stream");
-	file->table->proves = true;
+	if (file->table->period)
+		return refuse(file, err, "bound: not of a stream");
 	file->bound_ns = json_integer_value(ns);
 	(void)snprintf(file->bound_of, sizeof(file->bound_of), "%s", of);
 	return 0;
@@ -358,6 +346,5 @@ void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *
 	char of[24];
 
 	orr_pipeline_fingerprint(p, of);
-	if (file->table->proves)
-		file->table->bound_ns = strcmp(of, file->bound_of) ? 0 : file->bound_ns;
+	file->table->bound_ns = strcmp(of, file->bound_of) ? 0 : file->bound_ns;
 }

@@ -9,19 +9,22 @@
 #include "orrery/stream.h"
 #include "orrery/versions.h"
 
-static int refuse_worker(const struct orr_jobs *jobs, int j, int w, int owner,
+static int refuse_worker(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int j,
 			 struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job job = orr_jobs_at(jobs, j);
-	bool placed = w < 0 || w >= p->n_workers;
+	bool placed = jobs->compute[j] < 0 || jobs->compute[j] >= p->n_workers;
 
 	return orr_fail(err, ORR_E_INPUT,
 			"schedule %s: job %d%c%d is %s worker %d, and the workers are 0 to %d: "
 			"correct its %s, or set --workers",
 			jobs->schedule, job.s, orr_pass_letter(job.d), job.b,
-			placed ? "placed on" : "owned by", placed ? w : owner, p->n_workers - 1,
-			placed ? "compute()" : "weights()");
+			placed ? "placed on" : "owned by",
+			placed ? jobs->compute[j] : jobs->weights[j], p->n_workers - 1,
+			!placed             ? "weights()"
+			: schedule->compute ? "compute()"
+					    : "place()");
 }
 
 /* A plug-in's refusal is taken as one line, whatever it wrote, and its code as one of ours. */
@@ -41,54 +44,53 @@ static int refuse_for(const struct orr_schedule *schedule, int code, struct orr_
 	return orr_fail(err, code, "%s", own->msg);
 }
 
-/* Where each stage is computed and the order of its jobs, found together. */
-static int evaluate_found(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+/* The step as place() leaves it, from what compute() and priority() made of it. */
+static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *schedule,
 			  struct orr_error *err)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code;
+	struct orr_placed layout = {.worker = jobs->compute, .n = jobs->priority};
 	struct orr_error own = {""};
+	int code = schedule->place(jobs->pipeline, schedule->data, &layout, &own);
 
-	if (!worker)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
-	code = schedule->place(p, schedule->data, worker, jobs->priority, &jobs->bound_ns, &own);
+	jobs->bound_ns = layout.bound_ns;
 	if (code)
-		code = refuse_for(schedule, code, &own, err);
-	else if (jobs->bound_ns < 0)
-		code = orr_fail(err, ORR_E_INPUT,
+		return refuse_for(schedule, code, &own, err);
+	if (jobs->bound_ns < 0)
+		return orr_fail(err, ORR_E_INPUT,
 				"schedule %s: the lower bound that it gives is negative: correct "
 				"bound_ns in its place(), or leave it 0",
 				schedule->name);
-	for (int j = 0; !code && j < jobs->n_jobs; j++) {
-		int w = worker[orr_jobs_at(jobs, j).s];
-
-		if (w < 0 || w >= p->n_workers)
-			code = refuse_worker(jobs, j, w, w, err);
-		jobs->compute[j] = jobs->weights[j] = w;
-	}
-	free(worker);
-	return code;
+	return 0;
 }
 
-/* Where each job is computed and where its parameters are. */
-static int evaluate_placement(struct orr_jobs *jobs, const struct orr_schedule *schedule,
-			      struct orr_error *err)
+/* Where each job is computed, n, and where its parameters are. */
+static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			 struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
+	int code;
 
-	if (schedule->place)
-		return evaluate_found(jobs, schedule, err);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
-		int w = schedule->compute(p, job.s, job.b, job.d, schedule->data);
-		int owner = schedule->weights
-				    ? schedule->weights(p, job.s, job.b, job.d, schedule->data)
-				    : w;
 
-		if (w < 0 || w >= p->n_workers || owner < 0 || owner >= p->n_workers)
-			return refuse_worker(jobs, j, w, owner, err);
-		jobs->compute[j] = w;
-		jobs->weights[j] = owner; /* the same array where the schedule has no weights() */
+		jobs->compute[j] = schedule->compute ? schedule->compute(p, job.s, job.b, job.d,
+									 schedule->data)
+						     : -1;
+		jobs->priority[j] = schedule->priority ? schedule->priority(p, job.s, job.b, job.d,
+									    schedule->data)
+						       : 0;
+	}
+	if (schedule->place && (code = evaluate_place(jobs, schedule, err)))
+		return code;
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+
+		if (schedule->weights) /* else the same array */
+			jobs->weights[j] =
+				schedule->weights(p, job.s, job.b, job.d, schedule->data);
+		if (jobs->compute[j] < 0 || jobs->compute[j] >= p->n_workers ||
+		    jobs->weights[j] < 0 || jobs->weights[j] >= p->n_workers)
+			return refuse_worker(jobs, schedule, j, err);
 	}
 	return 0;
 }
@@ -132,17 +134,17 @@ out:
 	return 0;
 }
 
-static int refuse_equal(const struct orr_jobs *jobs, int w, int j, int k, int64_t n,
-			struct orr_error *err)
+static int refuse_equal(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int w,
+			int j, int k, struct orr_error *err)
 {
 	struct orr_job x = orr_jobs_at(jobs, j), y = orr_jobs_at(jobs, k);
 
 	return orr_fail(err, ORR_E_INPUT,
 			"schedule %s: jobs %d%c%d and %d%c%d on worker %d have the same priority "
-			"%lld: make "
-			"priority() distinct on each worker",
+			"%lld: make %s distinct on each worker",
 			jobs->schedule, x.s, orr_pass_letter(x.d), x.b, y.s, orr_pass_letter(y.d),
-			y.b, w, (long long)n);
+			y.b, w, (long long)jobs->priority[j],
+			schedule->priority ? "priority()" : "n of place()");
 }
 
 /* Sort by n, then deal out to the workers, which keeps the order. */
@@ -153,7 +155,6 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
 	int *next = calloc((size_t)p->n_workers, sizeof(*next));
 	int64_t *last = calloc((size_t)p->n_workers, sizeof(*last));
-	struct orr_error own = {""};
 	int code = 0;
 
 	assert(jobs->n_jobs > 0);
@@ -161,17 +162,7 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
 		goto out;
 	}
-	if (schedule->lay_out &&
-	    (code = schedule->lay_out(p, schedule->data, jobs->priority, &own))) {
-		code = refuse_for(schedule, code, &own, err);
-		goto out;
-	}
 	for (int j = 0; j < jobs->n_jobs; j++) {
-		struct orr_job job = orr_jobs_at(jobs, j);
-
-		if (!schedule->lay_out && !schedule->place)
-			jobs->priority[j] =
-				schedule->priority(p, job.s, job.b, job.d, schedule->data);
 		keyed[j] = (struct orr_keyed){jobs->priority[j], j};
 		jobs->first[jobs->compute[j] + 1]++;
 	}
@@ -183,8 +174,8 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 		int j = keyed[i].value, w = jobs->compute[j];
 
 		if (next[w] && last[w] == keyed[i].key) {
-			code = refuse_equal(jobs, w, jobs->by_worker[jobs->first[w] + next[w] - 1],
-					    j, last[w], err);
+			code = refuse_equal(jobs, schedule, w,
+					    jobs->by_worker[jobs->first[w] + next[w] - 1], j, err);
 			goto out;
 		}
 		last[w] = keyed[i].key;
@@ -373,7 +364,7 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	jobs->n_jobs = p->n_stages * p->n_microbatches * jobs->n_passes;
 	if ((code = evaluate_recompute(jobs, schedule, err)) ||
 	    (code = allocate(jobs, schedule->weights != NULL, err)) ||
-	    (code = evaluate_placement(jobs, schedule, err)) ||
+	    (code = evaluate_jobs(jobs, schedule, err)) ||
 	    (home && (code = take_homes(jobs, home, err))) ||
 	    (code = evaluate_order(jobs, schedule, err)) ||
 	    (code = evaluate_caps(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||

@@ -131,10 +131,11 @@ int orr_stream_create(struct orr_stream **out, const struct orr_jobs *jobs,
 	struct orr_stream *stream = NULL;
 	int code = 0;
 
-	if (!schedule->priority || !schedule->compute || schedule->weights ||
+	if (!schedule->priority || !schedule->compute || schedule->weights || schedule->place ||
 	    schedule->order != ORR_ORDER_STRICT)
 		return orr_fail(err, ORR_E_INPUT,
-				"schedule %s: a stream has compute() and priority(), no weights(), "
+				"schedule %s: a stream has compute() and priority(), no weights() "
+				"or place(), "
 				"and strict order",
 				schedule->name);
 	if (!(stream = calloc(1, sizeof(*stream))) ||

@@ -37,18 +37,12 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return table->priority[index_of(table, s, b % m, d)] + b / m * table->period;
 }
 
-static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
-		 int64_t *bound_ns, struct orr_error *err)
+/* The order is there already; what was proved of it. */
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
-	const struct orr_table *table = data;
-	int n_passes = table->split_backward ? 3 : 2;
-
-	(void)err;
-	for (int s = 0; s < p->n_stages; s++)
-		worker[s] = table->compute[index_of(table, s, 0, ORR_PASS_F)];
-	memcpy(n, table->priority,
-	       (size_t)p->n_stages * (size_t)p->n_microbatches * (size_t)n_passes * sizeof(*n));
-	*bound_ns = table->bound_ns;
+	(void)p, (void)err;
+	out->bound_ns = ((const struct orr_table *)data)->bound_ns;
 	return 0;
 }
 
@@ -138,10 +132,10 @@ void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)
 		.split_backward = table->split_backward,
 		.stream = table->period > 0,
 		.check = check,
-		.compute = table->proves ? NULL : compute,
+		.compute = compute,
 		.weights = table->weights ? weights : NULL,
-		.priority = table->proves ? NULL : priority,
-		.place = table->proves ? place : NULL,
+		.priority = priority,
+		.place = table->period ? NULL : place,
 		.in_flight = table->cap ? in_flight : NULL,
 		.recompute = table->recompute ? recompute : NULL,
 		.data = table,

@@ -37,7 +37,3 @@ const struct orr_schedule orr_schedule_1f1b_r = {
 	.in_flight = in_flight,
 	.recompute = recompute,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_1f1b_r);
-#endif

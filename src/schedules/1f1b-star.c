@@ -4,15 +4,19 @@
 #include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
-	{"T", "period: units in a study, else microseconds; 0: the smallest", 0,
-	 INT64_C(1000000000000), 0, ORR_PARAMETER_PERIOD},
+	{"T", "period; 0: the smallest", ORR_PARAMETER_DURATION, 0, 9e18, 0, NULL},
 	{0},
 };
-static const int64_t defaults[] = {0};
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
-	(void)data;
+	const struct orr_value *T = data;
+
+	if (T->ns && T->units != p->units)
+		return orr_fail(err, ORR_E_INPUT,
+				"1f1b-star: T is %s and the model's times are %s: give T in those",
+				T->units ? "a number of units" : "a duration",
+				p->units ? "units" : "durations");
 	if (p->n_workers != p->n_stages)
 		return orr_fail(err, ORR_E_INPUT,
 				"1f1b-star: %d stages on %d workers: it takes one worker a stage",
@@ -27,17 +31,17 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 }
 
 /* In the order of the starts; a pass that takes no time goes first, and F before B. */
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
-	int64_t period_ns = *(const int64_t *)data * (p->units ? ORR_UNIT_NS : 1000);
 	struct orr_star *x = NULL;
-	int code = orr_star_create(&x, p, period_ns, err);
+	int code = orr_star_create(&x, p, ((const struct orr_value *)data)->ns, err);
 
 	for (int b = 0; !code && b < p->n_microbatches; b++)
 		for (int s = 0; s < p->n_stages; s++) {
-			n[(b * p->n_stages + s) * 2] = 2 * (x->forward_ns[s] + b * x->period_ns);
-			n[(b * p->n_stages + s) * 2 + 1] =
+			out->n[(b * p->n_stages + s) * 2] =
+				2 * (x->forward_ns[s] + b * x->period_ns);
+			out->n[(b * p->n_stages + s) * 2 + 1] =
 				2 * (x->backward_ns[s] + b * x->period_ns) + 1;
 		}
 	orr_star_destroy(x);
@@ -53,6 +57,5 @@ const struct orr_schedule orr_schedule_1f1b_star = {
 	.parameters = parameters,
 	.check = check,
 	.compute = compute,
-	.lay_out = lay_out,
-	.data = defaults,
+	.place = place,
 };

@@ -18,10 +18,10 @@ static int64_t backward(int64_t P, int64_t hops, int64_t gap, int64_t phase)
 	return 2 * P + gap + 2 * hops + 3 * ((hops + phase) / 3);
 }
 
-static int lay_out_1f1b_v(const struct orr_pipeline *p, const void *data, int64_t *n,
-			  struct orr_error *err)
+static int place_1f1b_v(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+			struct orr_error *err)
 {
-	size_t size = (size_t)p->n_stages * (size_t)p->n_microbatches * 2 * sizeof(*n);
+	size_t size = (size_t)p->n_stages * (size_t)p->n_microbatches * 2 * sizeof(*out->n);
 	int64_t P = p->n_workers, peak = 2 * (2 * P / 3 + 1), best_ns = INT64_MAX, makespan_ns;
 	int64_t *tried = malloc(size);
 	struct orr_block *block = NULL;
@@ -44,7 +44,7 @@ static int lay_out_1f1b_v(const struct orr_pipeline *p, const void *data, int64_
 			code = orr_block_lay_out_within(block, peak, tried, &makespan_ns, err);
 		if (!code && makespan_ns < best_ns) {
 			best_ns = makespan_ns;
-			memcpy(n, tried, size);
+			memcpy(out->n, tried, size);
 		}
 	}
 	orr_block_destroy(block);
@@ -60,5 +60,5 @@ const struct orr_schedule orr_schedule_1f1b_v = {
 	.order = ORR_ORDER_STRICT,
 	.check = v_fold_check,
 	.compute = v_fold_compute,
-	.lay_out = lay_out_1f1b_v,
+	.place = place_1f1b_v,
 };

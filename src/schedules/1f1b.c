@@ -1,6 +1,5 @@
 /* 1F1B: one forward, one backward, with as many microbatches in flight as there are stages to the
- * sink. This file is also the example of a plug-in: copy it, change it, compile it alone (see
- * README). */
+ * sink. */
 #include "one_f_one_b.h"
 
 /* Fewer workers than stages: placements wrap around. */
@@ -32,7 +31,3 @@ const struct orr_schedule orr_schedule_1f1b = {
 	.priority = priority,
 	.in_flight = in_flight,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_1f1b);
-#endif

@@ -6,17 +6,16 @@ static const struct orr_parameter parameters[] = {
 	{"memory",
 	 "stage stashes that a worker may hold; 0: as many as there are stages, which is 1f1b's "
 	 "memory",
-	 0, 1 << 20, 0, ORR_PARAMETER_STASHES},
+	 ORR_PARAMETER_STASHES, 0, 1 << 20, 0, NULL},
 	{0},
 };
-static const int64_t defaults[] = {0};
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
-	int64_t memory = *(const int64_t *)data;
+	int64_t memory = ((const struct orr_value *)data)->integer;
 
-	return orr_offsets_search(p, memory ? memory : p->n_stages, n, err);
+	return orr_offsets_search(p, memory ? memory : p->n_stages, out->n, err);
 }
 
 extern const struct orr_schedule orr_schedule_adaptive;
@@ -29,6 +28,5 @@ const struct orr_schedule orr_schedule_adaptive = {
 	.parameters = parameters,
 	.check = v_fold_check,
 	.compute = v_fold_compute,
-	.lay_out = lay_out,
-	.data = defaults,
+	.place = place,
 };

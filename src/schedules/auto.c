@@ -7,23 +7,21 @@ static const struct orr_parameter parameters[] = {
 	 "stage stashes that a worker may hold, or their bytes; 0: what --memory leaves, or else "
 	 "as "
 	 "many as there are stages",
-	 ORR_COUNT_OR_SIZE, 1 << 30, 0, ORR_PARAMETER_STASHES},
+	 ORR_PARAMETER_MEMORY, 0, 1 << 30, 0, NULL},
 	{"placement",
-	 "of stages: s mod P, the V fold, an even share of the work, or the best of those", 0, 3, 0,
-	 ORR_PARAMETER_CHOICE},
+	 "of stages: s mod P, the V fold, an even share of the work, or the best of those",
+	 ORR_PARAMETER_WORD, 0, 0, ORR_PLACEMENT_ANY, "any|straight|fold|plan"},
 	{"effort",
 	 "million jobs that are timed to improve each placement's order; more of them never find "
 	 "less",
-	 0, 1 << 20, 8, ORR_PARAMETER_CHOICE},
+	 ORR_PARAMETER_INTEGER, 0, 1 << 20, 8, NULL},
 	{"seconds",
 	 "search so long instead; runs differ then, so not for several processes; 0: not by time",
-	 0, 1 << 20, 0, ORR_PARAMETER_CHOICE},
-	{"seed", "of the random numbers: another one finds another order", 0, 1 << 30, 1,
-	 ORR_PARAMETER_CHOICE},
+	 ORR_PARAMETER_INTEGER, 0, 1 << 20, 0, NULL},
+	{"seed", "of the random numbers: another one finds another order", ORR_PARAMETER_INTEGER, 0,
+	 1 << 30, 1, NULL},
 	{0},
 };
-static const char *const words[] = {NULL, "any|straight|fold|plan", NULL, NULL, NULL};
-static const int64_t defaults[] = {0, 0, 8, 0, 1};
 
 static bool has_stashes(const struct orr_pipeline *p)
 {
@@ -33,29 +31,34 @@ static bool has_stashes(const struct orr_pipeline *p)
 	return false;
 }
 
-static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n,
-		 int64_t *bound_ns, struct orr_error *err)
+/* The search gives a worker a stage; jobs get theirs from the last to the first, since their number
+ * is no smaller than their stage's. */
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
-	const int64_t *value = data;
-	int64_t memory_bytes = value[0] ? 0 : p->memory_bytes;
+	const struct orr_value *memory = data, *value = data;
+	bool given = memory->integer || memory->bytes;
+	int64_t memory_bytes = given ? 0 : p->memory_bytes;
 	struct orr_search_options options = {
 		.schedules = orr_schedules,
-		.stashes = value[0] > 0                                       ? value[0]
-			   : value[0] < 0 || (memory_bytes && has_stashes(p)) ? 0
-									      : p->n_stages,
-		.stash_bytes = value[0] < 0 ? -value[0] : 0,
+		.stashes =
+			given || (memory_bytes && has_stashes(p)) ? memory->integer : p->n_stages,
+		.stash_bytes = memory->bytes,
 		.memory_bytes = memory_bytes,
-		.placement = (enum orr_placement)value[1],
-		.effort = value[2],
-		.seconds = value[3],
-		.seed = value[4],
+		.placement = (enum orr_placement)value[1].integer,
+		.effort = value[2].integer,
+		.seconds = value[3].integer,
+		.seed = value[4].integer,
 	};
 	struct orr_search_result result;
-	int code = orr_search(worker, n, &result, p, &options, err);
+	int code = orr_search(out->worker, out->n, &result, p, &options, err);
 
-	if (!code)
-		*bound_ns = result.bound_ns;
-	return code;
+	if (code)
+		return code;
+	for (int j = p->n_stages * p->n_microbatches * ORR_N_PASSES - 1; j >= 0; j--)
+		out->worker[j] = out->worker[j / ORR_N_PASSES % p->n_stages];
+	out->bound_ns = result.bound_ns;
+	return 0;
 }
 
 extern const struct orr_schedule orr_schedule_auto;
@@ -67,7 +70,5 @@ const struct orr_schedule orr_schedule_auto = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.parameters = parameters,
-	.words = words,
 	.place = place,
-	.data = defaults,
 };

@@ -26,7 +26,3 @@ const struct orr_schedule orr_schedule_chimera = {
 	.compute = two_ways_compute,
 	.priority = priority,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_chimera);
-#endif

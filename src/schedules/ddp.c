@@ -11,7 +11,3 @@ const struct orr_schedule orr_schedule_ddp = {
 	.compute = data_parallel_compute,
 	.priority = data_parallel_priority,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_ddp);
-#endif

@@ -112,8 +112,8 @@ static void write_worker(struct writer *o, int m)
 		weight(o);
 }
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
 	int m = p->n_microbatches > 2 * p->n_workers ? p->n_microbatches : 2 * p->n_workers;
 	struct waiting *waiting = malloc(2 * (size_t)m * sizeof(*waiting));
@@ -125,7 +125,7 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
 		return ORR_E_NOMEM;
 	}
 	for (int r = 0; r < p->n_workers; r++) {
-		struct writer o = {.p = p, .n = n, .r = r, .waiting = waiting};
+		struct writer o = {.p = p, .n = out->n, .r = r, .waiting = waiting};
 
 		write_worker(&o, m);
 	}
@@ -143,9 +143,5 @@ const struct orr_schedule orr_schedule_dualpipe_v = {
 	.split_backward = true,
 	.check = check,
 	.compute = compute,
-	.lay_out = lay_out,
+	.place = place,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_dualpipe_v);
-#endif

@@ -30,7 +30,3 @@ const struct orr_schedule orr_schedule_eager_1f1b = {
 	.priority = priority,
 	.in_flight = in_flight,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_eager_1f1b);
-#endif

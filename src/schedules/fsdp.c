@@ -18,7 +18,3 @@ const struct orr_schedule orr_schedule_fsdp = {
 	.weights = weights,
 	.priority = data_parallel_priority,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_fsdp);
-#endif

@@ -21,7 +21,3 @@ const struct orr_schedule orr_schedule_gems = {
 	.compute = two_ways_compute,
 	.priority = priority,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_gems);
-#endif

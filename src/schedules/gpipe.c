@@ -29,7 +29,3 @@ const struct orr_schedule orr_schedule_gpipe = {
 	.compute = compute,
 	.priority = priority,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_gpipe);
-#endif

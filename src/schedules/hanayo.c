@@ -7,10 +7,9 @@ static const struct orr_parameter parameters[] = {
 	{"in_flight",
 	 "most microbatches of a stage between F and B, 0: as many as workers; more of them "
 	 "shorten steps in which B takes longer than F",
-	 0, 1 << 20, 0, ORR_PARAMETER_MICROBATCHES},
+	 ORR_PARAMETER_MICROBATCHES, 0, 1 << 20, 0, NULL},
 	{0},
 };
-static const int64_t defaults[] = {0};
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
@@ -39,7 +38,7 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {
-	int64_t value = *(const int64_t *)data;
+	int64_t value = ((const struct orr_value *)data)->integer;
 
 	(void)s;
 	return value ? (int)value : p->n_workers;
@@ -69,9 +68,4 @@ const struct orr_schedule orr_schedule_hanayo = {
 	.compute = compute,
 	.priority = priority,
 	.in_flight = in_flight,
-	.data = defaults,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_hanayo);
-#endif

@@ -29,8 +29,8 @@ static int find_least(const struct orr_pipeline *p, int64_t k, int64_t bound_ns,
 	return code;
 }
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
 	int64_t *tried =
 		calloc((size_t)p->n_stages * (size_t)p->n_microbatches * 2, sizeof(*tried));
@@ -41,9 +41,10 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
 	(void)data;
 	if (!tried)
 		return orr_fail(err, ORR_E_NOMEM, "interleaved-low-memory: no memory");
-	if (!(code = round_robin_lay_out(p, n, &bound_ns, err)) &&
-	    !(code = find_least(p, (2 * p->n_workers + 2) / 3, bound_ns, tried, n, &found, err)))
-		code = find_least(p, p->n_workers, bound_ns, tried, n, &found, err);
+	if (!(code = round_robin_lay_out(p, out->n, &bound_ns, err)) &&
+	    !(code = find_least(p, (2 * p->n_workers + 2) / 3, bound_ns, tried, out->n, &found,
+				err)))
+		code = find_least(p, p->n_workers, bound_ns, tried, out->n, &found, err);
 	free(tried);
 	return code;
 }
@@ -56,5 +57,5 @@ const struct orr_schedule orr_schedule_interleaved_low_memory = {
 	.order = ORR_ORDER_STRICT,
 	.check = round_robin_check,
 	.compute = round_robin_compute,
-	.lay_out = lay_out,
+	.place = place,
 };

@@ -2,11 +2,11 @@
  * the same memory and bubble, for any number of microbatches. */
 #include "round_robin.h"
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
 	(void)data;
-	return round_robin_lay_out(p, n, NULL, err);
+	return round_robin_lay_out(p, out->n, NULL, err);
 }
 
 extern const struct orr_schedule orr_schedule_interleaved_uniform;
@@ -18,5 +18,5 @@ const struct orr_schedule orr_schedule_interleaved_uniform = {
 	.order = ORR_ORDER_STRICT,
 	.check = round_robin_check,
 	.compute = round_robin_compute,
-	.lay_out = lay_out,
+	.place = place,
 };

@@ -9,11 +9,9 @@ static const struct orr_parameter parameters[] = {
 	{"order",
 	 "depth: groups of P microbatches, 2(P-r-1) + (v-1)P forwards first; breadth: all "
 	 "microbatches of a stage before the worker's next stage",
-	 ORDER_DEPTH, ORDER_BREADTH, ORDER_DEPTH, ORR_PARAMETER_CHOICE},
+	 ORR_PARAMETER_WORD, 0, 0, ORDER_DEPTH, "depth|breadth"},
 	{0},
 };
-static const char *const words[] = {"depth|breadth"};
-static const int64_t defaults[] = {ORDER_DEPTH};
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
@@ -39,7 +37,7 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	struct rounds o = {p->n_workers, p->n_stages / p->n_workers, p->n_microbatches};
 	int r = s % p->n_workers, c = s / p->n_workers;
 
-	if (*(const int64_t *)data == ORDER_BREADTH)
+	if (((const struct orr_value *)data)->integer == ORDER_BREADTH)
 		return rounds_breadth_first(&o, c, b, d);
 	return rounds_depth_first(&o, r, c, b, d);
 }
@@ -51,13 +49,7 @@ const struct orr_schedule orr_schedule_interleaved = {
 	.paper = "Narayanan et al. 2021 (Megatron-LM); breadth: Lamy-Poirier 2023",
 	.order = ORR_ORDER_STRICT,
 	.parameters = parameters,
-	.words = words,
 	.check = check,
 	.compute = compute,
 	.priority = priority,
-	.data = defaults,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_interleaved);
-#endif

@@ -4,10 +4,10 @@
 #include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
-	{"k", "microbatches of every k + 1 that run", 1, 1000000, 2, ORR_PARAMETER_MICROBATCHES},
+	{"k", "microbatches of every k + 1 that run", ORR_PARAMETER_MICROBATCHES, 1, 1000000, 2,
+	 NULL},
 	{0},
 };
-static const int64_t defaults[] = {2};
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
@@ -25,10 +25,10 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	return s;
 }
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
-	int64_t k = *(const int64_t *)data;
+	int64_t k = ((const struct orr_value *)data)->integer;
 	struct orr_star *x = NULL;
 	int code = orr_star_create(&x, p, 0, err);
 
@@ -36,8 +36,8 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
 		for (int s = 0; s < p->n_stages; s++) {
 			int64_t start = (b + b / k) * x->period_ns;
 
-			n[(b * p->n_stages + s) * 2] = 2 * (x->forward_ns[s] + start);
-			n[(b * p->n_stages + s) * 2 + 1] = 2 * (x->backward_ns[s] + start) + 1;
+			out->n[(b * p->n_stages + s) * 2] = 2 * (x->forward_ns[s] + start);
+			out->n[(b * p->n_stages + s) * 2 + 1] = 2 * (x->backward_ns[s] + start) + 1;
 		}
 	orr_star_destroy(x);
 	return code;
@@ -52,6 +52,5 @@ const struct orr_schedule orr_schedule_k_periodic = {
 	.parameters = parameters,
 	.check = check,
 	.compute = compute,
-	.lay_out = lay_out,
-	.data = defaults,
+	.place = place,
 };

@@ -11,35 +11,33 @@ enum { LOOPED_G, LOOPED_R, LOOPED_MEMORY, LOOPED_ORDER };
 enum { LOOPED_1F1B, LOOPED_BREADTH, LOOPED_DEPTH };
 
 static const struct orr_parameter looped_parameters[] = {
-	{"G", "groups of workers; 0: workers/R", 0, 1 << 20, 0, ORR_PARAMETER_WORKERS},
+	{"G", "groups of workers; 0: workers/R", ORR_PARAMETER_WORKERS, 0, 1 << 20, 0, NULL},
 	{"R",
 	 "workers in a group; 0: workers/G, or the most that divides them and is at most the "
 	 "stages",
-	 0, 1 << 20, 0, ORR_PARAMETER_WORKERS},
+	 ORR_PARAMETER_WORKERS, 0, 1 << 20, 0, NULL},
 	{"memory",
-	 "stashes per worker: sets G = microbatches/2 and R = 2 stages/memory; 0: not used", 0,
-	 1 << 20, 0, ORR_PARAMETER_STASHES},
+	 "stashes per worker: sets G = microbatches/2 and R = 2 stages/memory; 0: not used",
+	 ORR_PARAMETER_STASHES, 0, 1 << 20, 0, NULL},
 	{"order",
 	 "1f1b: backward before forward; breadth: all of a group's microbatches pass a round "
 	 "before any passes the next; depth: R microbatches at a time pass all rounds",
-	 LOOPED_1F1B, LOOPED_DEPTH, LOOPED_1F1B, ORR_PARAMETER_CHOICE},
+	 ORR_PARAMETER_WORD, 0, 0, LOOPED_1F1B, "1f1b|breadth|depth"},
 	{0},
 };
-static const char *const looped_words[] = {NULL, NULL, NULL, "1f1b|breadth|depth"};
-static const int64_t looped_defaults[] = {0, 0, 0, LOOPED_1F1B};
 
 /* Workers in a group. */
 static inline int looped_r(const struct orr_pipeline *p, const void *data)
 {
-	const int64_t *value = data;
+	const struct orr_value *value = data;
 	int r = p->n_stages < p->n_workers ? p->n_stages : p->n_workers;
 
-	if (value[LOOPED_MEMORY])
-		return (int)(2 * p->n_stages / value[LOOPED_MEMORY]);
-	if (value[LOOPED_R])
-		return (int)value[LOOPED_R];
-	if (value[LOOPED_G])
-		return (int)(p->n_workers / value[LOOPED_G]);
+	if (value[LOOPED_MEMORY].integer)
+		return (int)(2 * p->n_stages / value[LOOPED_MEMORY].integer);
+	if (value[LOOPED_R].integer)
+		return (int)value[LOOPED_R].integer;
+	if (value[LOOPED_G].integer)
+		return (int)(p->n_workers / value[LOOPED_G].integer);
 	while (p->n_workers % r)
 		r--;
 	return r;
@@ -48,22 +46,23 @@ static inline int looped_r(const struct orr_pipeline *p, const void *data)
 static inline int looped_check(const struct orr_pipeline *p, const void *data,
 			       struct orr_error *err)
 {
-	const int64_t *value = data;
+	const struct orr_value *value = data;
 	int64_t r = looped_r(p, data), g = r ? p->n_workers / r : 0;
-	int64_t want_g = value[LOOPED_MEMORY] ? p->n_microbatches / 2 : value[LOOPED_G];
+	int64_t want_g =
+		value[LOOPED_MEMORY].integer ? p->n_microbatches / 2 : value[LOOPED_G].integer;
 
-	if (value[LOOPED_MEMORY] && (value[LOOPED_G] || value[LOOPED_R])) {
+	if (value[LOOPED_MEMORY].integer && (value[LOOPED_G].integer || value[LOOPED_R].integer)) {
 		snprintf(err->msg, sizeof(err->msg),
 			 "lpp, fslpp: memory sets G and R: give memory alone, or G and R");
 		return ORR_E_INPUT;
 	}
-	if (value[LOOPED_MEMORY] &&
-	    (2 * p->n_stages % value[LOOPED_MEMORY] || p->n_microbatches % 2)) {
+	if (value[LOOPED_MEMORY].integer &&
+	    (2 * p->n_stages % value[LOOPED_MEMORY].integer || p->n_microbatches % 2)) {
 		snprintf(err->msg, sizeof(err->msg),
 			 "lpp, fslpp: memory=%d needs an even number of microbatches and a divisor "
 			 "of "
 			 "twice the %d stages",
-			 (int)value[LOOPED_MEMORY], p->n_stages);
+			 (int)value[LOOPED_MEMORY].integer, p->n_stages);
 		return ORR_E_INPUT;
 	}
 	if (!r || g * r != p->n_workers || (want_g && want_g != g)) {
@@ -99,7 +98,7 @@ static inline int64_t looped_priority(const struct orr_pipeline *p, int s, int b
 	struct rounds o = {r, (p->n_stages + r - 1) / r,
 			   (p->n_microbatches + n_groups - 1) / n_groups};
 
-	switch (((const int64_t *)data)[LOOPED_ORDER]) {
+	switch (((const struct orr_value *)data)[LOOPED_ORDER].integer) {
 	case LOOPED_BREADTH:
 		return rounds_breadth_first(&o, s / r, b / n_groups, d);
 	case LOOPED_DEPTH:

@@ -8,13 +8,7 @@ const struct orr_schedule orr_schedule_lpp = {
 	.paper = "Rahimi 2025, table 1; breadth: Lamy-Poirier 2023",
 	.order = ORR_ORDER_STRICT,
 	.parameters = looped_parameters,
-	.words = looped_words,
 	.check = looped_check,
 	.compute = looped_compute,
 	.priority = looped_priority,
-	.data = looped_defaults,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_lpp);
-#endif

@@ -12,36 +12,25 @@
 #include "orrery/schedule.h"
 
 static const struct orr_parameter parameters[] = {
-	{"slack", "microbatches more in flight for every stage still to come", 0, 1 << 10, 0,
-	 ORR_PARAMETER_MICROBATCHES},
-	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)", 1,
-	 1 << 20, ORR_LIST, ORR_PARAMETER_WORKERS},
+	{"slack", "microbatches more in flight for every stage still to come",
+	 ORR_PARAMETER_MICROBATCHES, 0, 1 << 10, 0, NULL},
+	{"replicas", "workers of each stage, 2-1: two for stage 0, one for stage 1 (one each)",
+	 ORR_PARAMETER_LIST, 1, 1 << 20, 0, NULL},
 	{0},
 };
 
-/* Without parameters data is NULL: a plug-in, or a test. */
-static int64_t slack(const int64_t *values)
-{
-	return values ? values[0] : 0;
-}
+enum { SLACK, REPLICAS };
 
-static bool is_listed(const int64_t *values)
+static int64_t replicas(const struct orr_value *value, int s)
 {
-	return values && values[1];
-}
-
-static int64_t replicas(const int64_t *values, int s)
-{
-	return is_listed(values) ? values[1 + s] : 1;
+	return value[REPLICAS].n_list ? value[REPLICAS].list[s] : 1;
 }
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
-	const int64_t *values = data;
-	int n = 0;
+	const struct orr_value *value = data;
+	int n = value[REPLICAS].n_list;
 
-	while (values && n < ORR_MOST_LISTED && values[1 + n])
-		n++;
 	if (n && n != p->n_stages)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -49,7 +38,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 			"number a stage, or none",
 			n, p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
-		int64_t r = replicas(values, s);
+		int64_t r = replicas(value, s);
 
 		if (r > p->n_workers)
 			return orr_fail(
@@ -83,16 +72,18 @@ static int64_t ahead(const struct orr_pipeline *p, int s, const void *data)
 {
 	int64_t workers[ORR_MOST_LISTED],
 		r = replicas(data, s); /* workers: from a stage to the sink */
+	const struct orr_value *value = data;
+	int64_t slack = value[SLACK].integer;
 
-	if (!is_listed(data))
-		return (p->stages[s].depth - 1) * (1 + slack(data));
+	if (!value[REPLICAS].n_list)
+		return (p->stages[s].depth - 1) * (1 + slack);
 	for (int at = p->n_stages - 1; at >= s; at--) {
 		workers[at] = 0;
 		for (int i = 0; i < p->stages[at].n_out; i++) {
 			int after = orr_stage_after(p, at, i);
 
-			if (workers[after] + slack(data) > workers[at])
-				workers[at] = workers[after] + slack(data);
+			if (workers[after] + slack > workers[at])
+				workers[at] = workers[after] + slack;
 		}
 		workers[at] += replicas(data, at);
 	}
@@ -125,7 +116,3 @@ const struct orr_schedule orr_schedule_pipedream = {
 	.compute = compute,
 	.priority = priority,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_pipedream);
-#endif

@@ -2,11 +2,11 @@
  * tW + 2tF >= 2tB [Qi24, appendix E.1]. */
 #include "v_fold.h"
 
-static int v_half_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-			  struct orr_error *err)
+static int v_half_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+			struct orr_error *err)
 {
 	(void)data;
-	return v_fold_lay_out(p, true, orr_fold_v_half, n, err);
+	return v_fold_lay_out(p, true, orr_fold_v_half, out->n, err);
 }
 
 extern const struct orr_schedule orr_schedule_v_half;
@@ -18,5 +18,5 @@ const struct orr_schedule orr_schedule_v_half = {
 	.split_backward = true,
 	.check = v_fold_check,
 	.compute = v_fold_compute,
-	.lay_out = v_half_lay_out,
+	.place = v_half_place,
 };

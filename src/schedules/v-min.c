@@ -2,11 +2,11 @@
  * microbatch [Qi24, section 3.3]. */
 #include "v_fold.h"
 
-static int v_min_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-			 struct orr_error *err)
+static int v_min_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		       struct orr_error *err)
 {
 	(void)data;
-	return v_fold_lay_out(p, true, orr_fold_v_min, n, err);
+	return v_fold_lay_out(p, true, orr_fold_v_min, out->n, err);
 }
 
 extern const struct orr_schedule orr_schedule_v_min;
@@ -18,5 +18,5 @@ const struct orr_schedule orr_schedule_v_min = {
 	.split_backward = true,
 	.check = v_fold_check,
 	.compute = v_fold_compute,
-	.lay_out = v_min_lay_out,
+	.place = v_min_place,
 };

@@ -1,11 +1,11 @@
 /* V-ZB: no bubble but the staggered start, in 1F1B's memory. */
 #include "v_fold.h"
 
-static int v_zb_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-			struct orr_error *err)
+static int v_zb_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		      struct orr_error *err)
 {
 	(void)data;
-	return v_fold_lay_out(p, true, orr_fold_v_zb, n, err);
+	return v_fold_lay_out(p, true, orr_fold_v_zb, out->n, err);
 }
 
 extern const struct orr_schedule orr_schedule_v_zb;
@@ -17,5 +17,5 @@ const struct orr_schedule orr_schedule_v_zb = {
 	.split_backward = true,
 	.check = v_fold_check,
 	.compute = v_fold_compute,
-	.lay_out = v_zb_lay_out,
+	.place = v_zb_place,
 };

@@ -7,17 +7,16 @@ static const struct orr_parameter parameters[] = {
 	{"kept",
 	 "percent of a stash that W still reads, B frees the rest; reported peaks count whole "
 	 "stashes until W (the published 1.5B model: 37, 6.2B: 43)",
-	 1, 100, 100, ORR_PARAMETER_CHOICE},
+	 ORR_PARAMETER_INTEGER, 1, 100, 100, NULL},
 	{0},
 };
-static const int64_t defaults[] = {100};
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
-	struct orr_zero_bubble limit = {p->depth, (int)*(const int64_t *)data};
+	struct orr_zero_bubble limit = {p->depth, (int)((const struct orr_value *)data)->integer};
 
-	return orr_zero_bubble(p, &limit, n, err);
+	return orr_zero_bubble(p, &limit, out->n, err);
 }
 
 extern const struct orr_schedule orr_schedule_zb_1p;
@@ -30,6 +29,5 @@ const struct orr_schedule orr_schedule_zb_1p = {
 	.split_backward = true,
 	.parameters = parameters,
 	.compute = split_one_f_one_b_compute,
-	.lay_out = lay_out,
-	.data = defaults,
+	.place = place,
 };

@@ -9,17 +9,17 @@ static const struct orr_parameter parameters[] = {
 	{"kept",
 	 "percent of a stash that W still reads, B frees the rest; reported peaks count whole "
 	 "stashes until W (the published 1.5B model: 37, 6.2B: 43)",
-	 1, 100, 50, ORR_PARAMETER_CHOICE},
+	 ORR_PARAMETER_INTEGER, 1, 100, 50, NULL},
 	{0},
 };
-static const int64_t defaults[] = {50};
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
-	struct orr_zero_bubble limit = {2 * p->depth, (int)*(const int64_t *)data};
+	struct orr_zero_bubble limit = {2 * p->depth,
+					(int)((const struct orr_value *)data)->integer};
 
-	return orr_zero_bubble(p, &limit, n, err);
+	return orr_zero_bubble(p, &limit, out->n, err);
 }
 
 extern const struct orr_schedule orr_schedule_zb_2p;
@@ -31,6 +31,5 @@ const struct orr_schedule orr_schedule_zb_2p = {
 	.split_backward = true,
 	.parameters = parameters,
 	.compute = split_one_f_one_b_compute,
-	.lay_out = lay_out,
-	.data = defaults,
+	.place = place,
 };

@@ -25,7 +25,3 @@ const struct orr_schedule orr_schedule_zb_h2 = {
 	.priority = priority,
 	.in_flight = in_flight,
 };
-
-#ifdef ORR_PLUGIN_BUILD
-ORR_PLUGIN(orr_schedule_zb_h2);
-#endif

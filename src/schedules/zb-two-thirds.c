@@ -28,8 +28,8 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	return s;
 }
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-		   struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
 	struct orr_block *block = NULL;
 	int code = orr_block_create(&block, p, true, 2, 6, err);
@@ -43,7 +43,7 @@ static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
 		block->start[orr_block_at(block, s, b, ORR_PASS_B)] = p->depth + depth - 1 + 2 * b;
 	}
 	if (!code)
-		code = orr_block_lay_out(block, n, err);
+		code = orr_block_lay_out(block, out->n, err);
 	orr_block_destroy(block);
 	return code;
 }
@@ -57,5 +57,5 @@ const struct orr_schedule orr_schedule_zb_two_thirds = {
 	.split_backward = true,
 	.check = check,
 	.compute = compute,
-	.lay_out = lay_out,
+	.place = place,
 };
