@@ -159,12 +159,12 @@ static int random_compute(const struct orr_pipeline *p, int s, int b, enum orr_p
 	return random_block->worker[b % random_block->n_microbatches * p->n_stages + s];
 }
 
-static int random_lay_out(const struct orr_pipeline *p, const void *data, int64_t *n,
-			  struct orr_error *err)
+static int random_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+			struct orr_error *err)
 {
 	(void)p;
 	(void)data;
-	return orr_block_lay_out((struct orr_block *)random_block, n, err);
+	return orr_block_lay_out((struct orr_block *)random_block, out->n, err);
 }
 
 START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
@@ -174,7 +174,7 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 	struct orr_schedule schedule = {.name = "random",
 					.split_backward = block->n_passes == 3,
 					.compute = random_compute,
-					.lay_out = random_lay_out};
+					.place = random_place};
 	struct orr_machine machine = orr_machine_default(p->n_workers);
 	struct orr_error err = {""};
 	struct way way = {.tried = {NULL}};

@@ -463,8 +463,8 @@ START_TEST(words_name_the_values_of_a_parameter)
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_choice_init(&choice, "lpp:order=depth,R=2", &err), 0);
-	ck_assert_int_eq(choice.values[3], 2);
-	ck_assert_int_eq(choice.values[1], 2);
+	ck_assert_int_eq(choice.values[3].integer, 2);
+	ck_assert_int_eq(choice.values[1].integer, 2);
 	orr_choice_fini(&choice);
 	ck_assert_int_eq(orr_choice_init(&choice, "interleaved:order=dept", &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, "schedule interleaved: order=dept (did you mean depth?): write "

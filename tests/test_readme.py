@@ -39,6 +39,7 @@ with tempfile.TemporaryDirectory() as work:
     os.makedirs(os.path.join(work, 'build/tools'))
     os.symlink(orrery, os.path.join(work, 'build/tools/orrery'))
     os.symlink(os.path.join(source, 'src'), os.path.join(work, 'src'))
+    os.symlink(os.path.join(source, 'tools'), os.path.join(work, 'tools'))
     shutil.copytree(os.path.join(source, 'graphs'), os.path.join(work, 'graphs'))
     for page, command in examples():
         if needs_what_is_not_here(command):

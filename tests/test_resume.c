@@ -102,10 +102,10 @@ struct training {
 };
 
 /* Negative: the schedule does not serve the model so. */
-static int training_init(struct training *t, const struct orr_schedule *schedule, int n_workers,
-			 int n_stages)
+static int training_init(struct training *t, const char *schedule, int n_workers, int n_stages)
 {
 	struct orr_machine machine = orr_machine_default(n_workers);
+	struct orr_choice choice;
 	int code;
 
 	memset(t, 0, sizeof(*t));
@@ -113,7 +113,10 @@ static int training_init(struct training *t, const struct orr_schedule *schedule
 		      err.msg);
 	ck_assert_msg(!orr_pipeline_set_step(t->pipeline, n_workers, N_MICROBATCHES, &err), "%s",
 		      err.msg);
-	if ((code = orr_jobs_create(&t->jobs, t->pipeline, schedule, &err)))
+	ck_assert_msg(!orr_choice_init(&choice, schedule, &err), "%s", err.msg);
+	code = orr_jobs_create(&t->jobs, t->pipeline, &choice.schedule, &err);
+	orr_choice_fini(&choice);
+	if (code)
 		return code;
 	ck_assert_msg(!orr_run_create(&t->run, t->jobs, &data, &options, &err), "%s", err.msg);
 	t->n_parameters = orr_run_n_parameters(t->run);
@@ -174,8 +177,7 @@ static void check_same(const struct training *t, const struct training *expected
 }
 
 /* A training that nothing interrupts; it saves on its way. Stopped: what it found is there. */
-static int undisturbed(struct training *t, const struct orr_schedule *schedule, int n_workers,
-		       int n_stages)
+static int undisturbed(struct training *t, const char *schedule, int n_workers, int n_stages)
 {
 	int code = training_init(t, schedule, n_workers, n_stages);
 
@@ -192,14 +194,6 @@ static int undisturbed(struct training *t, const struct orr_schedule *schedule, 
 	return 0;
 }
 
-static const struct orr_schedule *find(const char *name)
-{
-	for (int i = 0; orr_schedules[i]; i++)
-		if (!strcmp(orr_schedules[i]->name, name))
-			return orr_schedules[i];
-	ck_abort_msg("no schedule %s", name);
-}
-
 /* ---- */
 
 static bool has_replicas(const struct orr_jobs *jobs)
@@ -209,14 +203,14 @@ static bool has_replicas(const struct orr_jobs *jobs)
 
 /* Go on from the shared checkpoint where no stage has replicas; else from one of the schedule's
  * own. */
-static int resume_under(const struct orr_schedule *schedule, int n_workers, int n_stages,
+static int resume_under(const char *schedule, int n_workers, int n_stages,
 			const struct training *shared)
 {
 	char name[80];
 	struct training t;
 	int code = training_init(&t, schedule, n_workers, n_stages);
 
-	(void)snprintf(name, sizeof(name), "%s, %d workers, %d stages", schedule->name, n_workers,
+	(void)snprintf(name, sizeof(name), "%s, %d workers, %d stages", schedule, n_workers,
 		       n_stages);
 	if (!code && !has_replicas(t.jobs)) {
 		load(&t);
@@ -235,12 +229,12 @@ START_TEST(every_schedule_goes_on_where_1f1b_stopped)
 	struct training shared;
 	int n_served = 0;
 
-	ck_assert_int_eq(undisturbed(&shared, find("1f1b"), 2, 5), 0);
+	ck_assert_int_eq(undisturbed(&shared, "1f1b", 2, 5), 0);
 	for (int i = 0; orr_schedules[i]; i++) {
 		bool served = false;
 
 		for (int k = 0; k < 3 && !served && !orr_schedules[i]->stream; k++)
-			served = !resume_under(orr_schedules[i], shapes[k].n_workers,
+			served = !resume_under(orr_schedules[i]->name, shapes[k].n_workers,
 					       shapes[k].n_stages, &shared);
 		n_served += served;
 	}
@@ -254,10 +248,10 @@ START_TEST(workers_and_cut_may_change)
 	static const int workers[] = {1, 2, 3, 7, 16}, stages[] = {1, 2, 3, 8};
 	struct training shared;
 
-	ck_assert_int_eq(undisturbed(&shared, find("1f1b"), 4, 4), 0);
+	ck_assert_int_eq(undisturbed(&shared, "1f1b", 4, 4), 0);
 	for (int i = 0; i < 5; i++)
-		ck_assert_int_eq(resume_under(find("1f1b"), workers[i], stages[i % 4], &shared), 0);
-	ck_assert_int_eq(resume_under(find("gpipe"), 2, 8, &shared), 0);
+		ck_assert_int_eq(resume_under("1f1b", workers[i], stages[i % 4], &shared), 0);
+	ck_assert_int_eq(resume_under("gpipe", 2, 8, &shared), 0);
 	free(shared.parameters);
 }
 END_TEST
@@ -269,10 +263,10 @@ START_TEST(replicas_go_on_to_the_bit)
 	int code, n_workers;
 
 	for (n_workers = 4; n_workers <= 8; n_workers *= 2)
-		if (!(code = undisturbed(&expected, find(names[_i]), n_workers, n_workers)))
+		if (!(code = undisturbed(&expected, names[_i], n_workers, n_workers)))
 			break;
 	ck_assert_msg(!code, "%s", err.msg);
-	ck_assert_int_eq(training_init(&t, find(names[_i]), n_workers, n_workers), 0);
+	ck_assert_int_eq(training_init(&t, names[_i], n_workers, n_workers), 0);
 	load(&t);
 	train(&t, N_STEPS - N_BEFORE);
 	check_same(&t, &expected, names[_i]);
@@ -287,8 +281,8 @@ START_TEST(every_optimizer_goes_on_to_the_bit)
 
 	options.optimizer = (enum orr_optimizer)_i;
 	options.weight_decay = 0.01;
-	ck_assert_int_eq(undisturbed(&expected, find("1f1b"), 2, 4), 0);
-	ck_assert_int_eq(training_init(&t, find("gpipe"), 3, 3), 0);
+	ck_assert_int_eq(undisturbed(&expected, "1f1b", 2, 4), 0);
+	ck_assert_int_eq(training_init(&t, "gpipe", 3, 3), 0);
 	load(&t);
 	train(&t, N_STEPS - N_BEFORE);
 	check_same(&t, &expected, "1f1b");
@@ -308,7 +302,7 @@ START_TEST(tensors_are_named_after_operators)
 	struct orr_checkpoint *c = NULL;
 	struct training t;
 
-	ck_assert_int_eq(training_init(&t, find("1f1b"), 2, 4), 0);
+	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
 	train(&t, N_BEFORE);
 	memcpy(expected, t.parameters, sizeof(expected));
 	ck_assert_msg(!orr_run_save(t.run, folder, 1, &err), "%s", err.msg);
@@ -348,7 +342,7 @@ START_TEST(another_training_is_refused)
 	struct training t;
 	char *text;
 
-	ck_assert_int_eq(undisturbed(&t, find("1f1b"), 2, 4), 0);
+	ck_assert_int_eq(undisturbed(&t, "1f1b", 2, 4), 0);
 	free(t.parameters);
 	options.optimizer = _i == 0 ? ORR_OPTIMIZER_ADAM : ORR_OPTIMIZER_MOMENTUM;
 	options.momentum = _i == 1 ? 0.5 : options.momentum;
@@ -362,7 +356,7 @@ START_TEST(another_training_is_refused)
 		ck_assert_int_eq(orr_graph_parse(&graph, "model.dot", text, &err), 0);
 		free(text);
 	}
-	ck_assert_int_eq(training_init(&t, find("1f1b"), 2, 4), 0);
+	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
 	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
 	ck_assert_int_eq(orr_run_load(t.run, c, NULL, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, refusals[_i]) != NULL, "%s", err.msg);
@@ -377,8 +371,8 @@ START_TEST(a_checkpoint_that_cannot_be_written_stops_nothing)
 {
 	struct training expected, t;
 
-	ck_assert_int_eq(undisturbed(&expected, find("1f1b"), 2, 4), 0);
-	ck_assert_int_eq(training_init(&t, find("1f1b"), 2, 4), 0);
+	ck_assert_int_eq(undisturbed(&expected, "1f1b", 2, 4), 0);
+	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
 	train(&t, N_BEFORE);
 	ck_assert_int_eq(orr_run_save(t.run, "resume-no/such/folder", 1, &err), ORR_E_IO);
 	train(&t, N_STEPS - N_BEFORE);

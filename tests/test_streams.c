@@ -142,10 +142,12 @@ static const struct {
 	 "priority() of the passes closer together"},
 	{{.compute = alone, .priority = one_by_one, .weights = alone},
 	 4,
-	 "schedule mine: a stream has compute() and priority(), no weights(), and strict order"},
+	 "schedule mine: a stream has compute() and priority(), no weights() or place(), and "
+	 "strict order"},
 	{{.compute = alone, .priority = one_by_one, .order = ORR_ORDER_GREEDY},
 	 4,
-	 "schedule mine: a stream has compute() and priority(), no weights(), and strict order"},
+	 "schedule mine: a stream has compute() and priority(), no weights() or place(), and "
+	 "strict order"},
 };
 
 START_TEST(a_stream_that_is_none_is_refused)

@@ -5,7 +5,7 @@ import json, sys
 x = json.load(sys.stdin)
 print(x["makespan"], max(w["peak_stash"] for w in x["worker"]))'; }
 
-for schedule in k-periodic:k=1 k-periodic:k=5 1f1b-star:T=80000 zb-1p:kept=37; do
+for schedule in k-periodic:k=1 k-periodic:k=5 1f1b-star:T=80ms zb-1p:kept=37; do
 	read -r theirs peak < <(figures $study --schedule $schedule)
 	read -r ours held < <(figures $study --schedule auto:memory="$peak")
 	echo "$schedule: $theirs s at $peak; auto: $ours s at $held"

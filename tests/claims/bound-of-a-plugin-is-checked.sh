@@ -4,16 +4,15 @@ cat >liar.c <<'C'
 #ifndef BOUND
 #define BOUND 1000 * ORR_UNIT_NS
 #endif
-static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n, int64_t *bound_ns,
-                 struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out, struct orr_error *err)
 {
 	(void)data, (void)err;
-	for (int s = 0; s < p->n_stages; s++)
-		worker[s] = 0;
-	for (int i = 0; i < 2 * p->n_stages * p->n_microbatches; i++)
-		n[i] = 2 * (i / 2 / p->n_stages) * p->n_stages +
-		       (i % 2 ? 2 * p->n_stages - 1 - i / 2 % p->n_stages : i / 2 % p->n_stages);
-	*bound_ns = BOUND;
+	for (int i = 0; i < 2 * p->n_stages * p->n_microbatches; i++) {
+		out->worker[i] = 0;
+		out->n[i] = 2 * (i / 2 / p->n_stages) * p->n_stages +
+		            (i % 2 ? 2 * p->n_stages - 1 - i / 2 % p->n_stages : i / 2 % p->n_stages);
+	}
+	out->bound_ns = BOUND;
 	return 0;
 }
 static const struct orr_schedule liar = {.name = "liar", .summary = "", .order = ORR_ORDER_STRICT, .place = place};

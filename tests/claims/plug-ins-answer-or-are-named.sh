@@ -18,7 +18,7 @@ static int deeper(int n)
 	return deeper(n + 1) + room[n % 4096];
 }
 
-enum { CHECK = 1, COMPUTE, WEIGHTS, PRIORITY, IN_FLIGHT, RECOMPUTE, PLACE, LAY_OUT, LOADING };
+enum { CHECK = 1, COMPUTE, WEIGHTS, PRIORITY, IN_FLIGHT, RECOMPUTE, PLACE, LOADING };
 
 static void at(int where)
 {
@@ -86,23 +86,11 @@ static bool recompute(const struct orr_pipeline *p, int s, const void *data)
 	return false;
 }
 
-static int lay_out(const struct orr_pipeline *p, const void *data, int64_t *n, struct orr_error *err)
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out, struct orr_error *err)
 {
-	(void)err;
-	at(LAY_OUT);
-	for (int j = 0; j < p->n_microbatches * p->n_stages * 2; j++)
-		n[j] = priority(p, j / 2 % p->n_stages, j / 2 / p->n_stages, (enum orr_pass)(j % 2), data);
-	return 0;
-}
-
-static int place(const struct orr_pipeline *p, const void *data, int *worker, int64_t *n, int64_t *bound_ns,
-                 struct orr_error *err)
-{
+	(void)p, (void)data, (void)out, (void)err;
 	at(PLACE);
-	for (int s = 0; s < p->n_stages; s++)
-		worker[s] = s % p->n_workers;
-	*bound_ns = 0;
-	return lay_out(p, data, n, err);
+	return 0;
 }
 
 __attribute__((constructor)) static void loading(void)
@@ -115,10 +103,9 @@ static const struct orr_schedule bad = {
 	.check = check,
 	.compute = compute,
 	.weights = weights,
-	.priority = WHERE == LAY_OUT ? NULL : priority,
+	.priority = priority,
 	.in_flight = in_flight,
 	.recompute = recompute,
-	.lay_out = WHERE == LAY_OUT ? lay_out : NULL,
 	.place = WHERE == PLACE ? place : NULL,
 };
 ORR_PLUGIN(bad);
@@ -141,13 +128,13 @@ meet() {
 cc -shared -fPIC -w -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
 "$orrery" simulate chain:2 -m 2 --timeout 5 --schedule ./bad.so >out # the same plug-in, where it answers
 where=0
-for function in check compute weights priority in_flight recompute place lay_out; do
+for function in check compute weights priority in_flight recompute place; do
 	where=$((where + 1))
 	meet $where 1 2 "the plug-in ./bad.so has not answered for 0.2 s in $function()" \
 		simulate chain:2 -m 2 --timeout 0.2
 	meet $where 2 2 "the plug-in ./bad.so ended the process in $function()" simulate chain:2 -m 2
 done
-meet 9 1 2 'has not answered for 0.2 s while it was loaded' simulate chain:2 --timeout 0.2
+meet 8 1 2 'has not answered for 0.2 s while it was loaded' simulate chain:2 --timeout 0.2
 meet 2 3 2 'ended the process in compute()' compare chain:2 -m 2
 meet 2 7 2 'ended the process in compute()' simulate chain:2 -m 2
 meet 4 4 2 'ended the process in priority()' compare chain:2 -m 2
