@@ -6,6 +6,8 @@
 #include "error.h"
 #include "schedule.h"
 
+ORR_BEGIN
+
 struct orr_plan_file;
 struct orr_table;
 
@@ -40,4 +42,6 @@ void orr_choice_fini(struct orr_choice *choice);
  * it was chosen by says none. */
 int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_file *plan,
 			    struct orr_error *err);
+
+ORR_END
 #endif

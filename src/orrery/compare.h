@@ -9,6 +9,8 @@
 #include "error.h"
 #include "untested.h"
 
+ORR_BEGIN
+
 struct orr_machine;
 struct orr_pipeline;
 struct orr_schedule;
@@ -79,4 +81,6 @@ const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct or
 /* Memory against makespan as SVG, a labelled point a schedule. */
 int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
 		       struct orr_error *err);
+
+ORR_END
 #endif

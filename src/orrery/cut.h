@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_graph;
 struct orr_machine;
 
@@ -13,4 +15,6 @@ struct orr_machine;
  * cost is the least that this order allows. */
 int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
 	    int n_stages, int *stage_of, int *n_chosen, struct orr_error *err);
+
+ORR_END
 #endif

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_dataset {
 	int64_t n_rows, n_columns; /* of the file */
 	uint64_t checksum; /* of all rows of the file, line by line (XXH3), whatever is kept of them
@@ -52,4 +54,6 @@ static inline int64_t orr_dataset_bytes(const struct orr_dataset *data)
  * of training) on. Pure: position and seed decide, so that a restart needs no state. */
 int orr_dataset_rows(const struct orr_dataset *data, uint64_t seed, int64_t position, int n,
 		     int64_t *rows, struct orr_error *err);
+
+ORR_END
 #endif

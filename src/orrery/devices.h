@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_run;
 
 /* AUTO: CUDA devices where there are any, else CPU cores. */
@@ -36,4 +38,6 @@ struct orr_moved {
 };
 /* Fill moved[most], in the order of the memories; returns the number of entries. */
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most);
+
+ORR_END
 #endif

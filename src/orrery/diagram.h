@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_timeline;
 
 /* Text, columns wide; colour: with ANSI escapes. */
@@ -17,4 +19,6 @@ int orr_diagram_svg(FILE *file, const struct orr_timeline *t, struct orr_error *
  * timelines (a prediction and a measurement) become several processes. */
 int orr_diagram_trace(FILE *file, const struct orr_timeline *const *timelines,
 		      const char *const *names, int n_timelines, struct orr_error *err);
+
+ORR_END
 #endif

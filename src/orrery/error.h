@@ -2,6 +2,9 @@
 #define ORR_ERROR_H
 /* How a function fails: it returns a negative code and leaves one line that names the place and the
  * cure. The library never prints and never exits; tools/ does. */
+#include "declare.h"
+
+ORR_BEGIN
 
 enum orr_code {
 	ORR_OK = 0,
@@ -22,4 +25,6 @@ struct orr_error {
  */
 int orr_fail(struct orr_error *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+ORR_END
 #endif

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_table;
 struct orr_timeline;
 
@@ -26,4 +28,6 @@ int orr_exchange_parse(struct orr_table **out, const char *name, const char *tex
  * takes more than ten of them, a cell is a step and idle steps are empty; else there is no idle
  * time. */
 int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_error *err);
+
+ORR_END
 #endif

@@ -7,6 +7,8 @@
 #include "error.h"
 #include "steady.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 struct orr_machine;
 struct orr_timeline;
@@ -67,4 +69,6 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,
 			     struct orr_error *err);
 void orr_figures_destroy(struct orr_figures *f); /* NULL is fine */
+
+ORR_END
 #endif

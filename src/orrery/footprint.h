@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 struct orr_timeline;
 
@@ -34,4 +36,6 @@ int orr_footprint_keep(struct orr_footprint *footprint, const struct orr_jobs *j
 /* All of it. */
 int orr_footprint_predict(struct orr_footprint *footprint, const struct orr_timeline *t,
 			  const int *rank_of, int n_ranks, struct orr_error *err);
+
+ORR_END
 #endif

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include "error.h"
 
+ORR_BEGIN
+
 enum orr_op {
 	ORR_OP_COST,  /* a study operator: costs and nothing to compute */
 	ORR_OP_INPUT, /* columns of the data */
@@ -97,4 +99,6 @@ struct orr_study_costs {
 };
 int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs,
 			struct orr_error *err);
+
+ORR_END
 #endif

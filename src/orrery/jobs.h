@@ -9,6 +9,8 @@
 #include "pipeline.h"
 #include "schedule.h"
 
+ORR_BEGIN
+
 struct orr_stream;
 struct orr_versions;
 
@@ -90,4 +92,6 @@ int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);
 /* An order that extends every dependency and, in STRICT, every worker's order. order holds n_jobs.
  */
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err);
+
+ORR_END
 #endif

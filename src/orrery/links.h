@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 /* Between ranks a < b. MPI's own times, without those of the threads that start a transfer. */
 struct orr_link {
 	int a, b;
@@ -22,4 +24,6 @@ struct orr_links {
  * filled on rank 0 alone. ORR_E_INPUT: there is one rank. ORR_E_UNSUPPORTED: built without MPI. */
 int orr_links_measure(struct orr_links *out, struct orr_error *err);
 void orr_links_fini(struct orr_links *links);
+
+ORR_END
 #endif

@@ -3,6 +3,9 @@
 /* What a schedule's CSV cannot say of the jobs that it is written from: it has rows of stage, pass
  * and microbatch, and nothing else. */
 #include <stdbool.h>
+#include "declare.h"
+
+ORR_BEGIN
 
 struct orr_jobs;
 
@@ -14,4 +17,6 @@ struct orr_losses {
 };
 
 void orr_losses_find(struct orr_losses *losses, const struct orr_jobs *jobs);
+
+ORR_END
 #endif

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 #define ORR_MOST_LEVELS 4
 
 /* Links by level: level 0 joins workers[0] workers by links of bytes_per_s[0], level 1 joins
@@ -42,4 +44,6 @@ int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, i
  * - 1) steps, in which each sends 1/k of them to the next, as slow as the slowest of their links. 0
  * for one worker. */
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
+
+ORR_END
 #endif

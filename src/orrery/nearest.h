@@ -1,6 +1,9 @@
 #ifndef ORR_NEAREST_H
 #define ORR_NEAREST_H
 /* The word of a list that somebody probably meant who wrote one that is not in it. */
+#include "declare.h"
+
+ORR_BEGIN
 
 struct orr_nearest {
 	const char *word; /* borrowed: what was written */
@@ -18,4 +21,6 @@ void orr_nearest_try_all(struct orr_nearest *n, const char *words);
 /* " (did you mean forward?)", to be put behind the word in a message, or "". */
 #define ORR_HINT 72
 const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n);
+
+ORR_END
 #endif

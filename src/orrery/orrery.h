@@ -12,6 +12,9 @@
  * Times are int64_t nanoseconds and sizes int64_t bytes, so that sums are exact; the end of a name
  * says which (_ns, _bytes). In a study with unit costs one unit is one second: 1,000,000,000 ns. */
 #include <stdint.h>
+#include "declare.h"
+
+ORR_BEGIN
 
 #define ORR_UNIT_NS INT64_C(1000000000)
 
@@ -28,4 +31,10 @@ static inline char orr_pass_letter(enum orr_pass d)
 {
 	return "FBW"[d];
 }
+
+/* Of the library that runs, and what it was built with: "0.1.0 (StarPU 1.3.10, no MPI, no CUDA)".
+ */
+const char *orr_version(void);
+
+ORR_END
 #endif

@@ -8,6 +8,8 @@
 #include "numerics.h"
 #include "error.h"
 
+ORR_BEGIN
+
 /* Bytes for each parameter, which itself is a float32 whatever the precision. */
 struct orr_parameter_cost {
 	int weights, gradient, optimizer; /* with each owner */
@@ -38,4 +40,6 @@ int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const c
 			struct orr_error *err);
 int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what,
 			struct orr_error *err);
+
+ORR_END
 #endif

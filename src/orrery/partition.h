@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_graph;
 struct orr_machine;
 struct orr_operator;
@@ -35,4 +37,6 @@ int orr_partition_check(const struct orr_graph *g, const struct orr_machine *mac
 void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
 			  const struct orr_machine *machine);
 int64_t orr_partition_output_bytes(const struct orr_operator *o, int64_t samples);
+
+ORR_END
 #endif

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_pipeline;
 
 /* 1F1B* for a period (algorithm 1): of all 1-periodic patterns with this period, it holds the
@@ -34,4 +36,6 @@ struct orr_star_point {
 bool orr_star_serves(const struct orr_pipeline *p); /* is it a chain? */
 int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pipeline *p,
 		    struct orr_error *err);
+
+ORR_END
 #endif

@@ -9,6 +9,8 @@
 #include "error.h"
 #include "orrery.h"
 
+ORR_BEGIN
+
 struct orr_graph;
 
 /* How the passes of a microbatch agree on a version of the parameters, in a stream: see versions.h.
@@ -102,4 +104,6 @@ static inline int orr_stage_after(const struct orr_pipeline *p, int s, int i)
 {
 	return p->edges[p->stages[s].out[i]].to;
 }
+
+ORR_END
 #endif

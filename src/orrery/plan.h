@@ -11,6 +11,8 @@
 #include "pipeline.h"
 #include "try.h"
 
+ORR_BEGIN
+
 struct orr_graph;
 struct orr_table;
 struct orr_star_point;
@@ -146,4 +148,6 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24]);
  * string; links by level. */
 json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err);
 json_t *orr_levels_json(const struct orr_levels *levels);
+
+ORR_END
 #endif

@@ -4,6 +4,9 @@
  * OpenBLAS both return ORR_E_UNSUPPORTED. */
 #include <stdint.h>
 #include "run.h"
+#include "declare.h"
+
+ORR_BEGIN
 
 struct orr_pipeline;
 
@@ -32,4 +35,6 @@ int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
 		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
 		    struct orr_error *err);
 void orr_profile_fini(struct orr_profile *profile);
+
+ORR_END
 #endif

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 /* what: the place for the message, such as "file.dot:3: node a: forward". 0 or ORR_E_INPUT.
  * Negative values and overflow are refused. A plain number is a unit of time (one second) and sets
  * *units. */
@@ -31,4 +33,6 @@ int orr_real_parse(double *value, const char *text, double low, double high, con
 const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units);
 /* "57.3 GB". Returns buffer. */
 const char *orr_size_print(char *buffer, size_t size, int64_t bytes);
+
+ORR_END
 #endif

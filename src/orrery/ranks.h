@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 /* Join the other ranks. Does nothing when mpirun did not start this process, or after a first call.
  * say (may be NULL) is called on one rank with a message when a rank fails, dies or hangs; then all
  * of them are ended. */
@@ -42,4 +44,6 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err);
 /* This rank cannot go on: rank 0 says message, and all ranks end. Returns only where there is one
  * rank. */
 void orr_ranks_fail(const char *message);
+
+ORR_END
 #endif

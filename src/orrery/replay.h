@@ -8,6 +8,8 @@
 #include <jansson.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_figures;
 struct orr_machine;
 struct orr_timeline;
@@ -23,4 +25,6 @@ struct orr_replay_options {
 json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f,
 			const struct orr_machine *machine, const struct orr_replay_options *options,
 			struct orr_error *err);
+
+ORR_END
 #endif

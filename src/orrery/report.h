@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_figures;
 struct orr_timeline;
 
@@ -17,4 +19,6 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
  * Times in seconds, or in units in a study. NULL with err filled when there is no memory. */
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
 			struct orr_error *err);
+
+ORR_END
 #endif

@@ -13,6 +13,8 @@
 #include "error.h"
 #include "numerics.h"
 
+ORR_BEGIN
+
 struct orr_dataset;
 struct orr_jobs;
 struct orr_run;
@@ -135,4 +137,6 @@ int64_t orr_run_peak_bytes(const struct orr_run *run);
 
 /* "StarPU 1.3.10, 2 CPU workers", or the reason why there is none. */
 const char *orr_run_version(void);
+
+ORR_END
 #endif

@@ -11,6 +11,8 @@
 #include "error.h"
 #include "pipeline.h"
 
+ORR_BEGIN
+
 enum orr_placement {
 	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken
 			    */
@@ -62,4 +64,6 @@ struct orr_search_result {
 int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       const struct orr_pipeline *p, const struct orr_search_options *options,
 	       struct orr_error *err);
+
+ORR_END
 #endif

@@ -4,6 +4,8 @@
  * by job. */
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 struct orr_machine;
 struct orr_timeline;
@@ -18,4 +20,6 @@ struct orr_timeline;
  * next job. Updates that take no time on free links leave no trace. *out borrows jobs. */
 int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs,
 		 const struct orr_machine *machine, struct orr_error *err);
+
+ORR_END
 #endif

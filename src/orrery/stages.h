@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 struct orr_pipeline;
 
@@ -32,4 +34,6 @@ void orr_members_fini(struct orr_members *m); /* all zero is fine */
 const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s);
 /* Workers: "3", "4-7" or "0,4,8"; cut short where there is no more room. Returns buffer. */
 const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n);
+
+ORR_END
 #endif

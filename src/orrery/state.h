@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_checkpoint;
 struct orr_run;
 
@@ -27,4 +29,6 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
  * and *rate becomes the checkpoint's. */
 int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
 		 struct orr_error *err);
+
+ORR_END
 #endif

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_machine;
 struct orr_timeline;
 
@@ -24,4 +26,6 @@ struct orr_steady {
  * one after the other. */
 int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
 		    const struct orr_machine *machine, struct orr_error *err);
+
+ORR_END
 #endif

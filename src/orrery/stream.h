@@ -13,6 +13,8 @@
 #include "error.h"
 #include "orrery.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 struct orr_schedule;
 
@@ -37,4 +39,6 @@ void orr_stream_destroy(struct orr_stream *stream); /* NULL is fine */
 /* Microbatches of the stream whose pass d of stage s comes before n: those of b below the result,
  * as if the stream had no beginning (below 0: of rounds before the first one). */
 int64_t orr_stream_before(const struct orr_jobs *jobs, int s, enum orr_pass d, int64_t n);
+
+ORR_END
 #endif

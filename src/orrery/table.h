@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "schedule.h"
+#include "error.h"
+
+ORR_BEGIN
 
 struct orr_table {
 	char *name; /* owned: the file; the schedule is called so */
@@ -34,4 +37,6 @@ void orr_table_destroy(struct orr_table *table); /* NULL is fine */
 /* The schedule that runs it. It refuses a pipeline of another size; of a stream, any number of
  * rounds is a size. *out borrows table. */
 void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table);
+
+ORR_END
 #endif

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 
 enum orr_transfer_kind {
@@ -68,4 +70,6 @@ void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p);
 int orr_timeline_stash(const struct orr_timeline *t, int w,
 		       void (*visit)(void *user, int64_t time_ns, int stashes, int64_t bytes),
 		       void *user, struct orr_error *err);
+
+ORR_END
 #endif

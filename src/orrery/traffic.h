@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 
 enum orr_traffic_kind {
@@ -38,4 +40,6 @@ int orr_ranks_of_workers(int *rank_of, int n_workers, int n_ranks, const char *t
  * of them. */
 int orr_traffic_derive(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
 		       int n_ranks, struct orr_error *err);
+
+ORR_END
 #endif

@@ -3,6 +3,8 @@
 /* A try: a schedule on a pipeline and a machine, from its jobs to its figures. */
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_figures;
 struct orr_jobs;
 struct orr_machine;
@@ -27,4 +29,6 @@ int orr_try_time(struct orr_try *x, const struct orr_machine *machine, struct or
 /* Their timeline, checked, and its figures. */
 int orr_try_run(struct orr_try *x, const struct orr_machine *machine, struct orr_error *err);
 void orr_try_fini(struct orr_try *x); /* all zeros is fine */
+
+ORR_END
 #endif

@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include "error.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 struct orr_machine;
 
@@ -24,4 +26,6 @@ const char *orr_untested_print(char *buffer, size_t size, const struct orr_untes
 /* Set the key not_tested of a report: an array of what. */
 int orr_untested_report(json_t *report, const struct orr_untested *list, int n,
 			struct orr_error *err);
+
+ORR_END
 #endif

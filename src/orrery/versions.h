@@ -25,6 +25,8 @@
 #include "orrery.h"
 #include "pipeline.h"
 
+ORR_BEGIN
+
 struct orr_jobs;
 
 struct orr_versions {
@@ -85,4 +87,6 @@ int orr_versions_step(const struct orr_versions *v);
 /* "stashing", "vertical", "none". */
 const char *orr_sync_name(enum orr_sync sync);
 int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err);
+
+ORR_END
 #endif

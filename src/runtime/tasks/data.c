@@ -111,6 +111,7 @@ static int64_t state_floats(const struct orr_run *run, int s)
 int orr_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode, float **floats,
 		     struct orr_error *err)
 {
+	*floats = NULL;
 	if (starpu_data_acquire_on_node(handle, STARPU_MAIN_RAM, mode))
 		return orr_fail(err, ORR_E_RUNTIME,
 				"run: StarPU does not give back a block of data");

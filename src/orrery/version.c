@@ -1,0 +1,7 @@
+/* What this is, and what it was built with. */
+#include "orrery.h"
+
+const char *orr_version(void)
+{
+	return ORR_VERSION;
+}
