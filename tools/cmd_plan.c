@@ -18,7 +18,7 @@
 #include "searching.h"
 #include "orrery/untested.h"
 #include "orrery/stages.h"
-#include "base/utf8.h"
+#include "orrery/utf8.h"
 #include "work.h"
 
 enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES, KEY_UNPIN };

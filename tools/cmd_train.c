@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "across.h"
-#include "checkpoint/checkpoint.h"
+#include "orrery/checkpoint.h"
 #include "command.h"
 #include "hardware.h"
 #include "keep.h"

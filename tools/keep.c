@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/checkpoint.h"
+#include "orrery/checkpoint.h"
 #include "options.h"
 #include "session.h"
 #include "progress.h"

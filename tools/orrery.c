@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "orrery/nearest.h"
+#include "orrery/orrery.h"
 
 static const struct {
 	const char *name;
@@ -77,7 +78,7 @@ int main(int argc, char **argv)
 		return command_flush(0);
 	}
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
-		printf("orrery %s\n", ORR_VERSION);
+		printf("orrery %s\n", orr_version());
 		return command_flush(0);
 	}
 	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/utf8.h"
+#include "orrery/utf8.h"
 #include "options.h"
 #include "orrery/quantity.h"
 #include "orrery/ranks.h"

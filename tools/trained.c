@@ -13,7 +13,6 @@
 #include "orrery/quantity.h"
 #include "orrery/report.h"
 #include "orrery/run.h"
-#include "base/sort.h"
 #include "stream.h"
 #include "orrery/timeline.h"
 
@@ -165,19 +164,26 @@ int trained_print_short(const struct trained *r, struct orr_error *err)
 	return 0;
 }
 
+static int by_duration(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 static int find_median_job(int64_t *median_ns, const struct orr_timeline *t, struct orr_error *err)
 {
-	int n = t->jobs->n_jobs, code;
-	struct orr_keyed *jobs = calloc((size_t)n, sizeof(*jobs));
+	size_t n = (size_t)t->jobs->n_jobs;
+	int64_t *ns = calloc(n, sizeof(*ns));
 
-	if (!jobs)
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %d jobs", n);
-	for (int j = 0; j < n; j++)
-		jobs[j] = (struct orr_keyed){t->end_ns[j] - t->start_ns[j], j};
-	if (!(code = orr_sort(jobs, n, err)))
-		*median_ns = jobs[n / 2].key;
-	free(jobs);
-	return code;
+	if (!ns)
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %zu jobs", n);
+	for (size_t j = 0; j < n; j++)
+		ns[j] = t->end_ns[j] - t->start_ns[j];
+	qsort(ns, n, sizeof(*ns), by_duration);
+	*median_ns = ns[n / 2];
+	free(ns);
+	return 0;
 }
 
 int trained_print(const struct trained *r, struct orr_error *err)

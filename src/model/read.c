@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/utf8.h"
+#include "orrery/utf8.h"
 
 #define MOST_BYTES (INT64_C(1) << 30) /* of a file */
 

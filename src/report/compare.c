@@ -10,7 +10,7 @@
 #include "orrery/machine.h"
 #include "orrery/try.h"
 #include "orrery/timeline.h"
-#include "base/utf8.h"
+#include "orrery/utf8.h"
 
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 			 const struct orr_jobs *jobs)

@@ -6,7 +6,7 @@
 #include "layout.h"
 #include "orrery/quantity.h"
 #include "orrery/timeline.h"
-#include "base/utf8.h"
+#include "orrery/utf8.h"
 
 #define CURVE "#8496b0"
 

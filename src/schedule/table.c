@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "orrery/utf8.h"
 
 static int index_of(const struct orr_table *table, int s, int b, enum orr_pass d)
 {
