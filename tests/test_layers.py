@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The house: a room includes itself and the rooms above it in the table of src/README.md, and no files include each other in
-a circle. Usage: test_layers.py SOURCE"""
+"""The house: a room includes itself and the rooms above it in the table of src/README.md, no files include each other in a
+circle, and src/REFERENCES.md has every paper that is cited. Usage: test_layers.py SOURCE"""
 import collections
 import os
 import re
@@ -13,6 +13,7 @@ KNOWN = {f'src/runtime/{path} includes src/runtime/run/engine.h: upward' for pat
     'tasks/slots.c', 'tasks/watch.c')}
 KNOWN.add('a circle: src/runtime/devices/hardware src/runtime/run/alike src/runtime/run/engine src/runtime/run/hooks '
           'src/runtime/run/options src/runtime/run/run src/runtime/tasks/data')
+CITATION = re.compile(r'\[([A-Z][A-Za-z]+[0-9]{2}[A-Z]*|Separability)(?=[],])')
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -29,6 +30,22 @@ def sources():
             for name in names:
                 if name.endswith(('.c', '.h', '.cu')):
                     yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def uncited():
+    """Citations, such as [Qi24, appendix A], whose key is not in src/REFERENCES.md; and how many there are."""
+    with open(os.path.join(root, 'src/REFERENCES.md'), encoding='utf-8') as page:
+        keys = set(re.findall(r'^\| `\[(\w+)\]` \|', page.read(), re.MULTILINE))
+    unknown, n_found = [], 0
+    for top in ('src', 'codelets', 'tools', 'tests', 'graphs'):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in (n for n in names if n.endswith(('.c', '.h', '.cu', '.dot', '.md')) and n != 'REFERENCES.md'):
+                path = os.path.relpath(os.path.join(folder, name), root)
+                with open(os.path.join(root, path), encoding='utf-8') as file:
+                    found = CITATION.findall(file.read())
+                n_found += len(found)
+                unknown += [f'{path} cites [{key}], which is not in src/REFERENCES.md' for key in found if key not in keys]
+    return unknown, n_found
 
 
 def included(path, files):
@@ -99,11 +116,13 @@ for path in sorted(files):
             faults.append(f'{path} includes {other}: upward')
         if module(path) != module(other):
             graph[module(path)].add(module(other))
+unknown, n_citations = uncited()
+faults += unknown
 faults += ['a circle: ' + ' '.join(sorted(circle)) for circle in circles(graph)]
 known = [fault for fault in faults if fault in KNOWN]
 faults = [fault for fault in faults if fault not in KNOWN]
 faults += [f'{fault}: is no more, take it off the list' for fault in KNOWN.difference(known)]
 for fault in faults:
     print('FAILED:', fault)
-print(f'{len(order)} rooms, {len(files)} files, {checked} includes, {len(faults)} faults, {len(known)} known')
-sys.exit(bool(faults) or not checked)
+print(f'{len(order)} rooms, {len(files)} files, {checked} includes, {n_citations} citations, {len(faults)} faults, {len(known)} known')
+sys.exit(bool(faults) or not checked or not n_citations)

@@ -1,6 +1,6 @@
 #ifndef ORR_ZERO_BUBBLE_H
 #define ORR_ZERO_BUBBLE_H
-/* The automatic schedules of Zero Bubble Pipeline Parallelism (Qi et al. 2024, section 3.1): a
+/* The automatic schedules of Zero Bubble Pipeline Parallelism [Qi24ZB, section 3.1]: a
  * greedy order under a limit of memory, tried with every combination of its rules; the best by
  * exact times is kept. It counts the latency of a transfer (pipeline->latency_ns), and bandwidth
  * not at all.

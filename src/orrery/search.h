@@ -27,7 +27,7 @@ struct orr_schedule;
 struct orr_timeline;
 
 struct orr_search_options {
-	/* (optional) to start from, NULL at the end: orr_schedules, see choice.h */
+	/* (optional) to start from, NULL at the end: orr_schedules, see schedules.h */
 	const struct orr_schedule *const *schedules;
 	int64_t stashes;      /* stage stashes that a worker may hold; 0: no limit */
 	int64_t stash_bytes;  /* bytes of stash likewise; 0: no limit */

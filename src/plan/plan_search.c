@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/choice.h"
+#include "orrery/schedules.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"

@@ -1,6 +1,6 @@
 /* The shortest order that a search finds in a given memory; see search.h. */
 #include "orrery/search.h"
-#include "orrery/choice.h"
+#include "orrery/schedules.h"
 
 static const struct orr_parameter parameters[] = {
 	{"memory",

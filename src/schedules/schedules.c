@@ -1,5 +1,5 @@
 /* The built-in schedules and what they are called. */
-#include "orrery/choice.h"
+#include "orrery/schedules.h"
 
 #include <ctype.h>
 #include <stdbool.h>
