@@ -5,11 +5,6 @@
 
 #include "kernels.h"
 
-void orr_rule_add(int64_t n, float *sum, const float *partial)
-{
-	orr_add(n, partial, sum);
-}
-
 /* Where the gradient comes from, see orr_rule_step. */
 struct source {
 	const float *const *blocks;

@@ -31,8 +31,6 @@ void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *
 /* The same where the sums are there: chunks[c] is chunk c alone. */
 void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
 			  float *state, const float *const *chunks, int n_chunks);
-/* sum += partial. */
-void orr_rule_add(int64_t n, float *sum, const float *partial);
 
 /* What all elements of a step share. */
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule);

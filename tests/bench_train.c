@@ -101,7 +101,7 @@ static void bench(const char *path)
 	if (orr_graph_read(&g, path, &err) ||
 	    orr_partition(&p, g, &machine, 0, BATCH / N_MICROBATCHES, &err) ||
 	    orr_pipeline_set_step(p, N_WORKERS, N_MICROBATCHES, &err) ||
-	    orr_dataset_read(&data, g->data, &err))
+	    orr_dataset_read(&data, g->data, NULL, 0, &err))
 		stop(&err);
 	reference = time_reference(g, data);
 	printf("%s, batch %d: plain sequential step %.3f ms\n", path, BATCH, 1e3 * reference);

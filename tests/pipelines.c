@@ -155,3 +155,18 @@ void way_order(const struct way *way, int w, char *text, size_t size)
 					 orr_pass_letter(job.d), job.b);
 	}
 }
+
+int64_t block_peak(const struct orr_block *block, int w)
+{
+	int64_t peak = 0;
+
+	for (int sb = 0; sb < block->n_stages * block->n_microbatches; sb++) {
+		int s = sb % block->n_stages, f = sb * block->n_passes;
+		int64_t end = block->start[f + block->n_passes - 1] +
+			      block->length[(s + 1) * block->n_passes - 1];
+
+		if (block->worker[sb] == w)
+			peak += (end - block->start[f] + block->interval - 1) / block->interval;
+	}
+	return peak;
+}

@@ -11,6 +11,7 @@
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 #include "orrery/try.h"
+#include "order/block.h"
 
 /* Equal stages over a list of edges "0>1 1>2"; costs in units; every edge carries bytes. */
 struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward,
@@ -41,4 +42,7 @@ bool way_try(struct way *way, struct orr_pipeline *p, const char *schedule, int 
 int count_schedules(void);
 /* The jobs of worker w in the order of their starts: "0F0 0F1 0B0 0B1". */
 void way_order(const struct way *way, int w, char *text, size_t size);
+/* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its
+ * stages of ceil(lifespan / T). Of a block that was filled. */
+int64_t block_peak(const struct orr_block *block, int w);
 #endif

@@ -8,7 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 #include "../codelets/device.h"
-#include "../codelets/optimizer.h"
+#include "../codelets/kernels.h"
 #include "runtime/devices/compile.h"
 
 static float *poison(int64_t n)
@@ -138,7 +138,7 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 		if (b == 0)
 			memcpy(own->gradient, gradient, (size_t)n_parameters * sizeof(*gradient));
 		else
-			orr_rule_add(n_parameters, own->gradient, gradient);
+			orr_add(n_parameters, gradient, own->gradient);
 	}
 	if (t->options->partials)
 		free(gradient);

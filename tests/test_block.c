@@ -38,9 +38,9 @@ START_TEST(weight_gradients_take_the_first_free_cells)
 	FAIL_IF(orr_block_fill(block, &err), err);
 	ck_assert_int_eq(block->start[orr_block_at(block, 1, 0, ORR_PASS_W)], 3);
 	ck_assert_int_eq(block->start[orr_block_at(block, 0, 0, ORR_PASS_W)],
-			 5);                           /* 4 is 0F of the next one */
-	ck_assert_int_eq(orr_block_peak(block, 0), 2); /* lives from 0 to 6, every 4 */
-	ck_assert_int_eq(orr_block_peak(block, 1), 1);
+			 5);                       /* 4 is 0F of the next one */
+	ck_assert_int_eq(block_peak(block, 0), 2); /* lives from 0 to 6, every 4 */
+	ck_assert_int_eq(block_peak(block, 1), 1);
 	orr_block_destroy(block);
 	orr_pipeline_destroy(p);
 }
@@ -186,10 +186,10 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 	FAIL_IF(orr_timeline_check(way.tried.timeline, &err), err);
 	FAIL_IF(orr_figures_create(&way.tried.figures, way.tried.timeline, &err), err);
 	for (int w = 0; w < p->n_workers; w++)
-		ck_assert_msg(way.tried.figures->worker[w].peak_stash <= orr_block_peak(block, w),
+		ck_assert_msg(way.tried.figures->worker[w].peak_stash <= block_peak(block, w),
 			      "block %d: %d stashes on worker %d, by equation 1 %lld", _i,
 			      way.tried.figures->worker[w].peak_stash, w,
-			      (long long)orr_block_peak(block, w));
+			      (long long)block_peak(block, w));
 	orr_figures_destroy(way.tried.figures);
 	orr_timeline_destroy(way.tried.timeline);
 	orr_jobs_destroy(way.tried.jobs);

@@ -47,7 +47,7 @@ static struct orr_dataset *numbered(int n)
 	for (i = 0; i < n; i++)
 		(void)fprintf(file, "%d\n", i);
 	ck_assert_int_eq(fclose(file), 0);
-	ck_assert_msg(orr_dataset_read(&data, path, &err) == 0, "%s", err.msg);
+	ck_assert_msg(orr_dataset_read(&data, path, NULL, 0, &err) == 0, "%s", err.msg);
 	return data;
 }
 
@@ -83,7 +83,7 @@ START_TEST(good_files_are_read)
 	const char *name = good[_i].name;
 
 	put(good[_i].text, good[_i].length);
-	ck_assert_msg(orr_dataset_read(&data, path, &err) == 0, "%s: %s", name, err.msg);
+	ck_assert_msg(orr_dataset_read(&data, path, NULL, 0, &err) == 0, "%s: %s", name, err.msg);
 	ck_assert_msg(data->n_rows == good[_i].n_rows && data->n_columns == good[_i].n_columns,
 		      "%s: %d rows of %d", name, (int)data->n_rows, (int)data->n_columns);
 	ck_assert_msg(!(data->values[0] < good[_i].first) && !(data->values[0] > good[_i].first),
@@ -141,11 +141,12 @@ START_TEST(bad_files_are_refused_with_file_line_and_cell)
 	char expected[256];
 
 	put(bad[_i].text, bad[_i].length);
-	ck_assert_msg(orr_dataset_read(&data, path, &err) == ORR_E_INPUT, "%s", bad[_i].name);
+	ck_assert_msg(orr_dataset_read(&data, path, NULL, 0, &err) == ORR_E_INPUT, "%s",
+		      bad[_i].name);
 	(void)snprintf(expected, sizeof(expected), "%s%s", path, bad[_i].message);
 	ck_assert_str_eq(err.msg, expected);
 	ck_assert_ptr_null(data);
-	ck_assert_int_eq(orr_dataset_read(&data, path, NULL), ORR_E_INPUT);
+	ck_assert_int_eq(orr_dataset_read(&data, path, NULL, 0, NULL), ORR_E_INPUT);
 }
 END_TEST
 
@@ -173,8 +174,8 @@ START_TEST(columns_that_nobody_wants_take_no_memory)
 		length += (size_t)sprintf(text + length, "%d,%d,%d,%d\n", 10 * r, 10 * r + 1,
 					  10 * r + 2, 10 * r + 3);
 	put(text, length);
-	ck_assert_msg(!orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err),
-		      "%s: %s", name, err.msg);
+	ck_assert_msg(!orr_dataset_read(&data, path, some[_i].columns, some[_i].n, &err), "%s: %s",
+		      name, err.msg);
 	ck_assert_int_eq(data->n_rows, 100);
 	ck_assert_int_eq(data->n_columns, 4);
 	ck_assert_msg(orr_dataset_bytes(data) == 400 * some[_i].n_kept, "%s: %lld bytes", name,
@@ -188,7 +189,7 @@ START_TEST(columns_that_nobody_wants_take_no_memory)
 	orr_dataset_destroy(data);
 	/* and what is wrong with them is refused as ever */
 	put("1,2,3,4\n5,6,x,8\n", 16);
-	ck_assert_int_eq(orr_dataset_read_columns(&data, path, some[_i].columns, some[_i].n, &err),
+	ck_assert_int_eq(orr_dataset_read(&data, path, some[_i].columns, some[_i].n, &err),
 			 ORR_E_INPUT);
 	ck_assert_ptr_nonnull(strstr(err.msg, ":2: column 3: no number"));
 }
@@ -200,12 +201,12 @@ START_TEST(missing_files_and_folders_are_refused)
 	struct orr_error err = {""};
 	char expected[256];
 
-	ck_assert_int_eq(orr_dataset_read(&data, path, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_dataset_read(&data, path, NULL, 0, &err), ORR_E_INPUT);
 	(void)snprintf(expected, sizeof(expected),
 		       "%s: cannot open it: No such file or directory: name a CSV file (--data)",
 		       path);
 	ck_assert_str_eq(err.msg, expected);
-	ck_assert_int_eq(orr_dataset_read(&data, folder, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_dataset_read(&data, folder, NULL, 0, &err), ORR_E_INPUT);
 	(void)snprintf(expected, sizeof(expected),
 		       "%s: cannot read it: Is a directory: name a CSV file (--data)", folder);
 	ck_assert_str_eq(err.msg, expected);
@@ -228,7 +229,7 @@ START_TEST(long_rows_are_read_whole)
 		for (int c = 0; c < COLUMNS; c++)
 			(void)fprintf(file, "%s%d", c ? "," : r ? "\n" : "", r * COLUMNS + c);
 	ck_assert_int_eq(fclose(file), 0);
-	ck_assert_msg(!orr_dataset_read(&data, path, &err), "%s", err.msg);
+	ck_assert_msg(!orr_dataset_read(&data, path, NULL, 0, &err), "%s", err.msg);
 	ck_assert_int_eq(data->n_rows, ROWS);
 	ck_assert_int_eq(data->n_columns, COLUMNS);
 	for (int i = 0; i < ROWS * COLUMNS; i++)
@@ -243,7 +244,7 @@ static void refuse(const char *what, const char *message)
 	struct orr_dataset *data = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_dataset_read(&data, what, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_dataset_read(&data, what, NULL, 0, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, message) && !strncmp(err.msg, what, strlen(what)), "%s",
 		      err.msg);
 }

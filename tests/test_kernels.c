@@ -268,7 +268,7 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 	for (int c = 0; c < 3; c++)
 		ck_assert_msg(p[c] >= -v[c] && p[c] <= -v[c], "chunk %d", c);
 	sum = -1 - 0x1p-23f;
-	orr_rule_add(1, &sum, one);
+	orr_add(1, one, &sum);
 	ck_assert(sum < 0 && sum > -1e-6f);
 }
 END_TEST

@@ -11,7 +11,7 @@
 #include "orrery/pipeline.h"
 #include "schedules/one_f_one_b.h"
 #include "order/split_one_f_one_b.h"
-#include "orrery/traffic.h"
+#include "derived_traffic.h"
 #include "training.h"
 #include "orrery/ranks.h"
 #include "suite.h"
@@ -113,12 +113,12 @@ static void check_traffic(const struct training *t, const char *name)
 	const struct orr_traffic *d = &derived[orr_ranks_rank()];
 
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_WORKERS, n_ranks, NULL, NULL), 0);
-	ck_assert_int_eq(orr_traffic_derive(derived, t->jobs, rank_of, n_ranks, NULL), 0);
+	derive_traffic(derived, t->jobs, rank_of, n_ranks);
 	orr_run_traffic(t->run, &counted);
 	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
 		const char *kind = orr_traffic_name((enum orr_traffic_kind)k);
 
-		/* see traffic.h */
+		/* see derived_traffic.h */
 		ck_assert_msg(
 			k == ORR_TRAFFIC_STASH || counted.sent_bytes[k] == STEPS * d->sent_bytes[k],
 			"%s: %s, %lld bytes sent instead of %lld", name, kind,

@@ -17,7 +17,7 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/timeline.h"
-#include "orrery/traffic.h"
+#include "derived_traffic.h"
 #include "orrery/versions.h"
 #include "orrery/ranks.h"
 #include "orrery/run.h"
@@ -167,7 +167,7 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 	check(!rank_of || n_ranks > MOST_RANKS, name, &err);
 	check(orr_ranks_of_workers(rank_of, jobs->pipeline->n_workers, n_ranks, NULL, &err), name,
 	      &err);
-	check(orr_traffic_derive(derived, jobs, rank_of, n_ranks, &err), name, &err);
+	derive_traffic(derived, jobs, rank_of, n_ranks);
 	orr_run_traffic(run, &counted);
 	if (n_ranks == 4 && jobs->pipeline->n_workers == 4)
 		check_kinds(derived, n_ranks, name);

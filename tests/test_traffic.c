@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "orrery/traffic.h"
+#include "derived_traffic.h"
 #include "suite.h"
 
 #define N_WORKERS 4
@@ -26,7 +26,7 @@ START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 
 	way_init(&way, p, schedules[_i], N_WORKERS, 8);
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_WORKERS, N_WORKERS, NULL, NULL), 0);
-	ck_assert_int_eq(orr_traffic_derive(traffic, way.tried.jobs, rank_of, N_WORKERS, NULL), 0);
+	derive_traffic(traffic, way.tried.jobs, rank_of, N_WORKERS);
 	for (int w = 0; w < N_WORKERS; w++) {
 		const struct orr_worker_figures *f = &way.tried.figures->worker[w];
 		const struct orr_traffic *t = &traffic[w];
@@ -67,13 +67,13 @@ START_TEST(a_ring_that_does_not_divide)
 	struct way way;
 
 	way_init(&way, p, "ddp", N_WORKERS, 4);
-	ck_assert_int_eq(orr_traffic_derive(traffic, way.tried.jobs, each, N_WORKERS, NULL), 0);
+	derive_traffic(traffic, way.tried.jobs, each, N_WORKERS);
 	for (int w = 0; w < N_WORKERS; w++) {
 		ck_assert_int_eq(traffic[w].sent[ORR_TRAFFIC_ALL_REDUCE], 6);
 		ck_assert_int_eq(traffic[w].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[w]);
 	}
 	/* of the links of two owners on a rank, one leaves it */
-	ck_assert_int_eq(orr_traffic_derive(traffic, way.tried.jobs, together, 2, NULL), 0);
+	derive_traffic(traffic, way.tried.jobs, together, 2);
 	ck_assert_int_eq(traffic[0].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[1]);
 	ck_assert_int_eq(traffic[1].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[3]);
 	way_fini(&way);

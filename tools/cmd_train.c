@@ -95,7 +95,7 @@ static int find_data(struct training *t, struct orr_error *err)
 	if ((!given && (code = orr_graph_check_data(g, err))) ||
 	    (code = orr_run_columns(&columns, &n, t->work.jobs, &t->options.run, err)))
 		return code;
-	code = orr_dataset_read_columns(&t->data, path, columns, n, err);
+	code = orr_dataset_read(&t->data, path, columns, n, err);
 	free(columns);
 	return code;
 }

@@ -346,11 +346,6 @@ static int open_file(FILE **file, const char *path, struct orr_error *err)
 	return code;
 }
 
-int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_error *err)
-{
-	return orr_dataset_read_columns(out, path, NULL, 0, err);
-}
-
 /* Reading has doubled the room; what it did not use goes back. */
 static void trim(struct orr_dataset *data)
 {
@@ -361,8 +356,8 @@ static void trim(struct orr_dataset *data)
 		data->values = values;
 }
 
-int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns,
-			     int64_t n, struct orr_error *err)
+int orr_dataset_read(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
+		     struct orr_error *err)
 {
 	struct reader in = {.path = path, .wanted = columns, .n_wanted = n};
 	FILE *file;

@@ -208,17 +208,3 @@ int orr_block_fill(struct orr_block *block, struct orr_error *err)
 	free(tables);
 	return code;
 }
-
-int64_t orr_block_peak(const struct orr_block *block, int w)
-{
-	int64_t peak = 0;
-
-	for (int sb = 0; sb < block->n_stages * block->n_microbatches; sb++) {
-		int f = sb * block->n_passes, last = f + block->n_passes - 1;
-		int64_t lifespan = block->start[last] + length_of(block, last) - block->start[f];
-
-		if (block->worker[sb] == w)
-			peak += (lifespan + block->interval - 1) / block->interval;
-	}
-	return peak;
-}

@@ -41,16 +41,4 @@ static inline int orr_block_at(const struct orr_block *block, int s, int b, enum
  * before one that it waits for has ended, or in which two passes of a worker fall together modulo
  * T. */
 int orr_block_fill(struct orr_block *block, struct orr_error *err);
-
-/* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its
- * stages of ceil(lifespan / T). Of a block that was filled. */
-int64_t orr_block_peak(const struct orr_block *block, int w);
-
-/* Appendix E.2 of [Qi24]: 6n + 6d - 3k - 1 units for n microbatches on d workers of two stages
- * each, if at most k stage stashes fit a worker. Most orders that are squeezed and reordered do not
- * end before; it is no theorem. */
-static inline int64_t orr_block_expected(int64_t n_microbatches, int64_t n_workers, int64_t peak)
-{
-	return 6 * n_microbatches + 6 * n_workers - 3 * peak - 1;
-}
 #endif

@@ -22,12 +22,10 @@ struct orr_dataset {
 
 /* Read a CSV file of numbers (a first line without any number is a heading and is passed over), of
  * less than 64 GiB and lines of 256 MiB at most. Errors name file, line and column, and do not
- * quote. */
-int orr_dataset_read(struct orr_dataset **out, const char *path, struct orr_error *err);
-/* The same, but only the n columns that are listed are kept, and those that the file does not have
- * are none of them; the rest is checked and passed over, line by line, and never all in memory. */
-int orr_dataset_read_columns(struct orr_dataset **out, const char *path, const int64_t *columns,
-			     int64_t n, struct orr_error *err);
+ * quote. With columns (else NULL and 0), the n listed are kept, without those that the file does
+ * not have; the others are checked line by line and never all in memory. */
+int orr_dataset_read(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
+		     struct orr_error *err);
 void orr_dataset_destroy(struct orr_dataset *data); /* NULL is fine */
 
 /* Where in a row's values a column is; -1: it is not here. */

@@ -53,7 +53,7 @@ struct orr_run_options {
 struct orr_run_options orr_run_options_default(void);
 
 /* The columns of the data that this rank reads, in training or to evaluate: the argument of
- * orr_dataset_read_columns. *columns, of *n, is the caller's to free. */
+ * orr_dataset_read. *columns, of *n, is the caller's to free. */
 int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err);
 

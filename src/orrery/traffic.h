@@ -1,15 +1,10 @@
 #ifndef ORR_TRAFFIC_H
 #define ORR_TRAFFIC_H
-/* What one step sends between ranks, by kind: derived from the jobs and from which rank has which
- * worker. Pure; a run counts what it really sent, and the two agree to the byte where the batch is
- * a multiple of the microbatches; of a stash in number alone, since a stage's program shares
- * tensors among its operators, which the graph's sizes count for each. */
+/* The bytes that a run sends between ranks, by kind, and which rank has which worker. */
 #include <stdint.h>
 #include "error.h"
 
 ORR_BEGIN
-
-struct orr_jobs;
 
 enum orr_traffic_kind {
 	ORR_TRAFFIC_ACTIVATION,
@@ -33,13 +28,6 @@ struct orr_traffic {
  * least. */
 int orr_ranks_of_workers(int *rank_of, int n_workers, int n_ranks, const char *text,
 			 struct orr_error *err);
-
-/* One step; fills traffic[n_ranks], which is overwritten. The replicas of a stage that are on more
- * than one rank all-reduce in a ring, in the order of jobs->owners: the gradient is cut into a
- * chunk for each; chunk c is summed from owner c+1 on round to owner c, and goes round again to all
- * of them. */
-int orr_traffic_derive(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
-		       int n_ranks, struct orr_error *err);
 
 ORR_END
 #endif

@@ -54,21 +54,6 @@ static inline int64_t orr_versions_read(const struct orr_versions *v, int s, int
 
 	return version > 0 ? version : 0;
 }
-/* The version that the gradient of b goes into. */
-static inline int64_t orr_versions_made(const struct orr_versions *v, int s, int64_t b)
-{
-	return b / v->every[s] + 1;
-}
-/* Is b the last of its update? Then the update follows the last pass of b. */
-static inline bool orr_versions_closes(const struct orr_versions *v, int s, int64_t b)
-{
-	return (b + 1) % v->every[s] == 0;
-}
-/* Updates between the version that F of b read and the one that its gradient is applied to. */
-static inline int64_t orr_versions_staleness(const struct orr_versions *v, int s, int64_t b)
-{
-	return b / v->every[s] - orr_versions_read(v, s, b, ORR_PASS_F);
-}
 
 /* The last microbatch of the stream of which a pass on worker w reads this version of stage s; -1:
  * none does. A version is freed after the last pass of it and, if it is the latest, not before the

@@ -67,7 +67,8 @@ void svg_write_text(const struct svg *svg, double x, double y, const char *style
 	fputs("</text>\n", svg->file);
 }
 
-int svg_label_step(double pitch, double font)
+/* Labels of that font, one every n rows, do not overlap. */
+static int label_step(double pitch, double font)
 {
 	int step = 1;
 
@@ -79,7 +80,7 @@ int svg_label_step(double pitch, double font)
 void svg_write_rows(const struct svg *svg, double top, double pitch, double height)
 {
 	double font = pitch < 11 ? 9 : 12;
-	int n = svg->layout->n_workers, step = svg_label_step(pitch, font);
+	int n = svg->layout->n_workers, step = label_step(pitch, font);
 
 	fprintf(svg->file, "<path fill=\"" ROW_FILL "\" d=\"");
 	for (int w = 0; w < n; w++)
@@ -134,7 +135,7 @@ static void add_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
 static void write_peaks(const struct svg *svg)
 {
 	double font = svg->memory_pitch < 11 ? 9 : 12;
-	int step = svg_label_step(svg->memory_pitch, font);
+	int step = label_step(svg->memory_pitch, font);
 	char text[64];
 
 	fprintf(svg->file, "<g font-size=\"%.0f\">\n", font);

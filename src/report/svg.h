@@ -45,8 +45,6 @@ void svg_write_text(const struct svg *svg, double x, double y, const char *attri
 		    const char *text);
 /* Backgrounds, on which idle time shows, and every so many workers a name. */
 void svg_write_rows(const struct svg *svg, double top, double pitch, double height);
-/* So that names of that font, one every n rows, do not overlap. */
-int svg_label_step(double pitch, double font);
 /* Over everything, and not seen: a title for each job, which viewers show where the mouse is. */
 int svg_write_titles(const struct svg *svg, struct orr_error *err);
 /* The curves and their heading. */

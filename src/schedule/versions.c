@@ -169,7 +169,7 @@ static int64_t news_before(const struct share *share, int64_t i)
  * made, and older ones that a pass still to come reads. */
 static int64_t held_after(const struct orr_versions *v, const struct share *share, int s, int b)
 {
-	int64_t end = first_reader(v, s, orr_versions_made(v, s, b));
+	int64_t end = first_reader(v, s, b / v->every[s] + 1);
 	int64_t i = shared_before(share, v, b + 1), i_end = shared_before(share, v, end);
 
 	return i_end > i ? 2 + news_before(share, i_end) - news_before(share, i + 1) : 1;

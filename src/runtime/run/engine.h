@@ -194,11 +194,6 @@ static inline int64_t orr_now_ns(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
-
-static inline int orr_run_replicas(const struct orr_run *run, int s)
-{
-	return run->jobs->first_owner[s + 1] - run->jobs->first_owner[s];
-}
 /* ---- slots.c ---- */
 
 int orr_slots_init(struct orr_run *run, struct orr_error *err);

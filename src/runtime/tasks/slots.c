@@ -70,6 +70,7 @@ static void lay_out_update(struct orr_run *run, struct orr_slot *slot, int i)
 {
 	int owned = i % run->data.n_owned;
 	const struct orr_owned *o = &run->data.owned[owned];
+	const int *first_owner = run->jobs->first_owner;
 	struct orr_job_task *t = &slot->updates[i];
 
 	lay_out_task(run, slot, t);
@@ -79,7 +80,7 @@ static void lay_out_update(struct orr_run *run, struct orr_slot *slot, int i)
 		.job = -1,
 		.n_floats = orr_program_n_parameters(run->programs[o->s]),
 		/* in a stream each replica has brought a minibatch of its own */
-		.n_averaged = run->stream ? orr_run_replicas(run, o->s) : 1,
+		.n_averaged = run->stream ? first_owner[o->s + 1] - first_owner[o->s] : 1,
 	};
 	slot->copies[i] = slot->reduces[i] = slot->readies[i] = *t;
 	slot->reduces[i].arg.group = o->group;
@@ -90,7 +91,7 @@ static void lay_out_update(struct orr_run *run, struct orr_slot *slot, int i)
 		t = &slot->checks[owned];
 	}
 	t->arg.wild = &slot->wild[i];
-	t->arg.own = owned - run->jobs->first_owner[o->s];
+	t->arg.own = owned - first_owner[o->s];
 }
 
 /* Every step has the same updates, in the same places. */

@@ -1,0 +1,87 @@
+#include "derived_traffic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void note(struct orr_traffic *traffic, enum orr_traffic_kind kind, int from, int to,
+		 int64_t bytes)
+{
+	if (from == to)
+		return;
+	traffic[from].sent[kind]++;
+	traffic[from].sent_bytes[kind] += bytes;
+	traffic[to].received[kind]++;
+	traffic[to].received_bytes[kind] += bytes;
+}
+
+static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
+		       int j, const int *before, int n)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int here = rank_of[jobs->compute[j]], owner = rank_of[jobs->weights[j]];
+	int64_t parameters = p->stages[job.s].parameter_bytes;
+
+	for (int i = 0; i < n; i++) {
+		struct orr_job from = orr_jobs_at(jobs, before[i]);
+		int there = rank_of[jobs->compute[before[i]]];
+
+		if (from.b != job.b)
+			continue; /* a cap: no data */
+		if (from.s == job.s)
+			note(traffic, ORR_TRAFFIC_STASH, there, here,
+			     orr_jobs_stash_bytes(jobs, job.s, from.d));
+		else if (job.d == ORR_PASS_F)
+			note(traffic, ORR_TRAFFIC_ACTIVATION, there, here,
+			     orr_pipeline_edge_bytes(p, from.s, job.s));
+		else
+			note(traffic, ORR_TRAFFIC_GRADIENT, there, here,
+			     orr_pipeline_edge_bytes(p, job.s, from.s));
+	}
+	if (!parameters)
+		return;
+	note(traffic, ORR_TRAFFIC_PARAMETER, owner, here, parameters);
+	if (job.d == orr_jobs_last_pass(jobs))
+		note(traffic, ORR_TRAFFIC_WEIGHT_GRADIENT, here, owner, parameters);
+}
+
+static void derive_ring(struct orr_traffic *traffic, const struct orr_jobs *jobs,
+			const int *rank_of, int s)
+{
+	const int *owners = jobs->owners + jobs->first_owner[s];
+	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
+	int64_t floats = jobs->pipeline->stages[s].parameter_bytes / (int64_t)sizeof(float);
+
+	/* Chunk c passes every link of the ring twice but for those where its sum and its way round
+	 * end: so much goes from owner i to the next. */
+	for (int c = 0; c < r; c++) {
+		int64_t bytes = (floats / r + (c < floats % r)) * (int64_t)sizeof(float);
+
+		for (int k = 1; k < r && bytes; k++) {
+			int i = (c + k) % r, next = (i + 1) % r;
+
+			note(traffic, ORR_TRAFFIC_ALL_REDUCE, rank_of[owners[i]],
+			     rank_of[owners[next]], bytes);
+			i = (c + k - 1) % r, next = (i + 1) % r;
+			note(traffic, ORR_TRAFFIC_ALL_REDUCE, rank_of[owners[i]],
+			     rank_of[owners[next]], bytes);
+		}
+	}
+}
+
+void derive_traffic(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
+		    int n_ranks)
+{
+	int *before = calloc((size_t)jobs->pipeline->n_stages + 2, sizeof(*before));
+
+	if (!before)
+		abort();
+	memset(traffic, 0, (size_t)n_ranks * sizeof(*traffic));
+	for (int j = 0; j < jobs->n_jobs; j++)
+		derive_job(traffic, jobs, rank_of, j, before,
+			   orr_jobs_predecessors(jobs, j, before));
+	for (int s = 0; s < jobs->pipeline->n_stages; s++)
+		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++)
+			derive_ring(traffic, jobs, rank_of, s);
+	free(before);
+}

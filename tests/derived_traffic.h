@@ -1,0 +1,14 @@
+#ifndef ORR_TESTS_DERIVED_TRAFFIC_H
+#define ORR_TESTS_DERIVED_TRAFFIC_H
+/* The traffic of one step between ranks, from the jobs alone: beside the counters of a run and the
+ * figures of the simulator. Of a stash the number alone agrees with a run, since the program of a
+ * stage shares tensors among its operators, which the graph's sizes count for each. */
+#include "orrery/jobs.h"
+#include "orrery/traffic.h"
+
+/* Fills traffic[n_ranks]; rank_of has the rank of each worker. The replicas of a stage all-reduce
+ * in a ring, in the order of jobs->owners: the gradient is cut into a chunk for each; chunk c is
+ * summed from owner c+1 on round to owner c, and goes round again to all of them. */
+void derive_traffic(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
+		    int n_ranks);
+#endif
