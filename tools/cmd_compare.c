@@ -38,8 +38,7 @@ static const struct argp_option options[] = {
 	 "microbatches in a minibatch, a table for each (what the schedule's file has, or 8)", 4},
 	{"stages", KEY_STAGES, "N,..", 0,
 	 "cut a model that has no pins into so many stages, with a row for every cut (one and two "
-	 "a "
-	 "worker, with a row for the better)",
+	 "a worker, with a row for the better)",
 	 4},
 	{"plan", KEY_PLAN, NULL, 0, "what `orrery plan --makespan` finds, as a row of its own", 4},
 	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 5},
@@ -286,7 +285,7 @@ static int compare(const struct arguments *a, struct contest *contests, struct c
 		if (a->microbatches.n)
 			o->n_microbatches = a->microbatches.values[i];
 		/* a plan is for microbatches of its own size */
-		if (i && (work->plan || work->choice.plan) && !o->has_batch &&
+		if (i && (work->plan || work->choice.plan) && !o->given.batch &&
 		    samples <= (1 << 30) / o->n_microbatches)
 			o->batch = (int)(samples * o->n_microbatches);
 		if (!(code = work_check_batch(o, work->graph, err)) &&
@@ -309,8 +308,8 @@ int cmd_compare(int argc, char **argv)
 	const struct argp argp = {options,
 				  parse,
 				  "GRAPH",
-				  "Simulate every schedule that fits the workers and "
-				  "the memory, side by side; --schedule adds one of your own.",
+				  "Simulate every schedule that fits the workers and the memory, "
+				  "side by side; --schedule adds one of your own.",
 				  children,
 				  NULL,
 				  NULL};

@@ -40,8 +40,7 @@ static const struct argp_option options[] = {
 	{"free-activations", KEY_FREE, NULL, 0, "count parameters' traffic only", 4},
 	{"makespan", KEY_MAKESPAN, NULL, 0,
 	 "of the plans that it tries, with fewer stages too, the one whose step of -m microbatches "
-	 "is "
-	 "shortest, instead of the fastest slowest stage",
+	 "is shortest, instead of the fastest slowest stage",
 	 4},
 	{"pieces", KEY_PIECES, NULL, 0,
 	 "also workers that have several stages, which need not be neighbours, where that shares "
@@ -109,7 +108,7 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 		bool given;
 		const char *option, *instead;
 	} others[] = {
-		{a->work.has_schedule, "--schedule",
+		{a->work.given.schedule, "--schedule",
 		 "it finds the order itself: leave it out, and simulate the plan with another one"},
 		{a->work.n_stages > 0, "--stages",
 		 "it finds how many: leave it out, or pin them (stage=)"},
@@ -136,13 +135,13 @@ static int keep_samples(const struct arguments *a, const struct orr_graph *g,
 	work.n_microbatches = o->n_microbatches;
 	if (!g->samples || g->samples == o->samples)
 		return work_check_batch(&work, g, err);
-	if (a->work.has_batch)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: measured with %lld samples in a microbatch, and --batch %d "
-				"has %lld in each of "
-				"%d: leave --batch out, or profile with the same --batch and -m",
-				g->name, (long long)g->samples, a->work.batch,
-				(long long)o->samples, o->n_microbatches);
+	if (a->work.given.batch)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: measured with %lld samples in a microbatch, and --batch %d has %lld "
+			"in each of %d: leave --batch out, or profile with the same --batch and -m",
+			g->name, (long long)g->samples, a->work.batch, (long long)o->samples,
+			o->n_microbatches);
 	o->samples = g->samples;
 	return 0;
 }
@@ -233,8 +232,7 @@ static int print_periods(const struct orr_plan *plan, struct orr_error *err)
 		return code;
 	}
 	printf("\nThe least that 1F1B* holds if a microbatch comes every T (simulate and train "
-	       "take it as "
-	       "1f1b-star:T=..):\n");
+	       "take it as 1f1b-star:T=..):\n");
 	for (int i = 0, last = 0; i < n; i++) {
 		if (i && points[i].in_flight == points[last].in_flight &&
 		    points[i].stash_bytes >= points[last].stash_bytes)
@@ -272,8 +270,8 @@ static void print_pieces(const struct orr_plan *plan)
 		       "worker with less.\n");
 	else if (plan->pieces_bound_s > 0)
 		printf("  Whether another placement of these operators leaves the busiest worker "
-		       "with less is not known; by "
-		       "computing alone, none leaves it with less than %s.\n",
+		       "with less is not known; by computing alone, none leaves it with less than "
+		       "%s.\n",
 		       bound);
 }
 
@@ -299,8 +297,7 @@ static void print_idle(const struct orr_plan *plan)
 			       ? "no plan that was tried has a shorter step with them"
 		       : plan->fastest ? "using them would not make the slowest stage faster"
 				       : "no way to make the slowest stage faster with them was "
-					 "found, but not "
-					 "every way was tried");
+					 "found, but not every way was tried");
 }
 
 static bool has_parameters(const struct orr_pipeline *p)
@@ -322,24 +319,19 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 		print_stage(plan, s);
 	if (plan->machine.bandwidth_bytes_per_s > 0)
 		printf("communication: what comes on top of computing: the replicas' all-reduce, "
-		       "and the busiest link where it "
-		       "is slower;\nlink: how long that link is busy, with activations and "
-		       "gradients. All per "
-		       "microbatch.\n");
+		       "and the busiest link where it is slower;\nlink: how long that link is "
+		       "busy, with activations and gradients. All per microbatch.\n");
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
 	orr_duration_print(makespan, sizeof(makespan), plan->tried.figures->makespan_ns, g->units);
 	orr_duration_print(bound, sizeof(bound), plan->tried.figures->lower_bound_ns, g->units);
-	printf("\n%s: %s a microbatch (times are shared by a stage's replicas); one "
-	       "worker: %s, %.2f times "
-	       "that.\n",
+	printf("\n%s: %s a microbatch (times are shared by a stage's replicas); one worker: %s, "
+	       "%.2f times that.\n",
 	       plan->in_pieces ? "Busiest worker" : "Slowest stage", slowest, one,
 	       plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
 	printf("A step of %d microbatches: %s simulated; no order of these jobs on these workers "
-	       "is "
-	       "below %s. In "
-	       "flight: %d.\n",
+	       "is below %s. In flight: %d.\n",
 	       plan->pipeline->n_microbatches, makespan, bound, plan->in_flight);
 	if (has_parameters(plan->pipeline))
 		printf("Memory: %s.\n",
@@ -379,7 +371,7 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 	int n = orr_untested_find(untested, plan->tried.jobs, &plan->machine), code;
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
 	const char *path = a->work.source;
-	bool embed = a->work.has_costs || path[orr_utf8_check(path, strlen(path))];
+	bool embed = a->work.given.costs || path[orr_utf8_check(path, strlen(path))];
 	json_t *json = orr_plan_json(plan, embed, err);
 
 	if (!json)
@@ -398,14 +390,14 @@ int cmd_plan(int argc, char **argv)
 		"schedule workers stages recompute sync accumulate latency bandwidth ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
-	const struct argp argp = {options,
-				  parse,
-				  "GRAPH",
-				  "Cut a model with costs into stages, give them workers "
-				  "and order their jobs.",
-				  children,
-				  NULL,
-				  NULL};
+	const struct argp argp = {
+		options,
+		parse,
+		"GRAPH",
+		"Cut a model with costs into stages, give them workers and order their jobs.",
+		children,
+		NULL,
+		NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct orr_plan_options plan_options;
 	struct orr_graph *graph = NULL;
@@ -420,7 +412,7 @@ int cmd_plan(int argc, char **argv)
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
 	    (code = output_keep(graph->data, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
-	    (a.work.has_costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
+	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;
 	if (a.search) {

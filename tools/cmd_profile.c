@@ -178,11 +178,11 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 				"%s: has costs and nothing to compute: profile a model whose nodes "
 				"have an op",
 				g->name);
-	if (a->work.has_schedule || a->work.n_stages || a->work.recompute || a->work.versions)
+	if (a->work.given.schedule || a->work.n_stages || a->work.recompute || a->work.versions)
 		return orr_fail(
 			err, ORR_E_INPUT,
-			"profile measures operators, which no schedule and no cut changes: "
-			"leave out --schedule, --stages, --recompute, --sync and --accumulate");
+			"profile measures operators, which no schedule and no cut changes: leave "
+			"out --schedule, --stages, --recompute, --sync and --accumulate");
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
 		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -196,10 +196,9 @@ static int check_together(const struct arguments *a, const struct session *s, st
 			err, ORR_E_INPUT,
 			"--links are those between ranks, of no model: leave out GRAPH and -o");
 	if (!a->links && s->n_ranks > 1)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"one process measures GRAPH, with all its workers: leave out mpirun, "
-			"or measure the links between ranks with --links");
+		return orr_fail(err, ORR_E_INPUT,
+				"one process measures GRAPH, with all its workers: leave out "
+				"mpirun, or measure the links between ranks with --links");
 	if (!a->links && a->output.json)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -241,15 +240,14 @@ int cmd_profile(int argc, char **argv)
 				  "stash parameters latency bandwidth memory flops ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
-	const struct argp argp = {
-		options,
-		parse,
-		"GRAPH\n--links",
-		"Measure what every operator takes for a microbatch on this machine, with "
-		"all workers (one a core) at work.",
-		children,
-		NULL,
-		NULL};
+	const struct argp argp = {options,
+				  parse,
+				  "GRAPH\n--links",
+				  "Measure what every operator takes for a microbatch on this "
+				  "machine, with all workers (one a core) at work.",
+				  children,
+				  NULL,
+				  NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct session session = {0};
 	struct orr_error *err = &session.err;

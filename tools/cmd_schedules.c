@@ -119,10 +119,8 @@ int cmd_schedules(int argc, char **argv)
 		parse,
 		NULL,
 		"List the schedules: name, parameters with their range and default, paper. Give "
-		"one as "
-		"--schedule NAME:key=value,... or load your own as --schedule ./mine.so. In a "
-		"name, "
-		"neither case nor - nor _ counts.",
+		"one as --schedule NAME:key=value,... or load your own as --schedule ./mine.so. In "
+		"a name, neither case nor - nor _ counts.",
 		NULL,
 		NULL,
 		NULL};

@@ -47,8 +47,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!options->source)
 			options_refuse("no GRAPH: name a DOT file, a PipeDream profile, or a study "
-				       "such as "
-				       "chain:8 or towers:3,3/2");
+				       "such as chain:8 or towers:3,3/2");
 		if (options->dot && options->json)
 			options_refuse(
 				"--dot and --json both write to standard output: choose one");
@@ -389,8 +388,8 @@ int cmd_show(int argc, char **argv)
 		parse,
 		"GRAPH",
 		"Show the operators of a model, its encoders, parameters, operations (FLOP) and "
-		"sizes. GRAPH is a "
-		"DOT file, a PipeDream profile, or a study such as chain:8 or towers:3,3/2.",
+		"sizes. GRAPH is a DOT file, a PipeDream profile, or a study such as chain:8 or "
+		"towers:3,3/2.",
 		NULL,
 		NULL,
 		NULL};

@@ -78,8 +78,7 @@ static void print_uneven(const struct work *work, const struct orr_figures *f)
 	sum /= f->n_workers;
 	if (f->worker[least].busy_ns < sum / 2 && was_cut(work))
 		printf("\nuneven: worker %d is busy for %s, and the mean is %s: `orrery plan` "
-		       "balances "
-		       "stages better\n",
+		       "balances stages better\n",
 		       least,
 		       orr_duration_print(busy, sizeof(busy), f->worker[least].busy_ns,
 					  work->pipeline->units),
@@ -89,7 +88,7 @@ static void print_uneven(const struct work *work, const struct orr_figures *f)
 /* A schedule that deals out stages in another way than the plan keeps its own workers. */
 static void print_moved(const struct work *work)
 {
-	const struct orr_jobs *jobs = work->jobs;
+	const struct orr_jobs *jobs = work->tried.jobs;
 
 	for (int j = 0; work->home && j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
@@ -112,14 +111,14 @@ static void print_samples(const struct arguments *a, const struct work *work)
 
 	if (work->graph->operators[0].op != ORR_OP_COST && batch % m)
 		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others "
-		       "%d; here all "
-		       "have %d\n",
+		       "%d; here all have %d\n",
 		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);
 }
 
-static int print(const struct arguments *a, const struct work *work, const struct orr_timeline *t,
-		 const struct orr_figures *f, struct orr_error *err)
+static int print(const struct arguments *a, const struct work *work, struct orr_error *err)
 {
+	const struct orr_timeline *t = work->tried.timeline;
+	const struct orr_figures *f = work->tried.figures;
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	int n = orr_untested_find(untested, t->jobs, &a->work.machine), code;
 	char text[256];
@@ -147,21 +146,20 @@ static int print(const struct arguments *a, const struct work *work, const struc
 	return code;
 }
 
-static int write_plan(const struct arguments *a, const struct work *work,
-		      const struct orr_timeline *t, const struct orr_figures *f,
-		      struct orr_error *err)
+static int write_plan(const struct arguments *a, const struct work *work, struct orr_error *err)
 {
 	const struct orr_replay_options replay = {
 		.batch = a->work.batch,
 		.samples = work_samples(&a->work),
-		.embed = a->work.has_costs || work_is_embedded(work),
+		.embed = a->work.given.costs || work_is_embedded(work),
 	};
 	json_t *json;
 	int code;
 
 	if (!a->plan)
 		return 0;
-	if (!(json = orr_replay_json(t, f, &a->work.machine, &replay, err)))
+	if (!(json = orr_replay_json(work->tried.timeline, work->tried.figures, &a->work.machine,
+				     &replay, err)))
 		return ORR_E_NOMEM;
 	code = output_file(a->plan, output_write_json, json, err);
 	json_decref(json);
@@ -178,8 +176,7 @@ int cmd_simulate(int argc, char **argv)
 		options,
 		parse,
 		"GRAPH",
-		"Simulate a schedule exactly: its timeline and figures."
-		"\v"
+		"Simulate a schedule exactly: its timeline and figures.\v"
 		"The figures, here and of train:\n"
 		"  bubble        1 - time busy / (workers x makespan)\n"
 		"  span bubble   1 - time busy of the busiest worker / longest time from a\n"
@@ -200,8 +197,6 @@ int cmd_simulate(int argc, char **argv)
 		NULL,
 		NULL};
 	struct arguments a = {.work = work_options_default()};
-	struct orr_timeline *timeline = NULL;
-	struct orr_figures *figures = NULL;
 	struct work work = {0};
 	struct orr_error err = {""};
 	int code;
@@ -209,22 +204,17 @@ int cmd_simulate(int argc, char **argv)
 	options_parse(&argp, argc, argv, &a);
 	if ((code = output_check_file("-o", a.plan, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
-	    (code = output_check_jobs(&a.output, work.jobs, &err)) ||
-	    (code = orr_simulate(&timeline, work.jobs, &a.work.machine, &err)) ||
-	    (code = orr_timeline_check(timeline, &err)) ||
-	    (code = orr_figures_create(&figures, timeline, &err)) ||
-	    (code = orr_steady_find(&figures->steady, timeline, &a.work.machine, &err)) ||
-	    (code = work_check_memory(&work, figures, &a.work.machine, &err)) ||
-	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, timeline,
+	    (code = output_check_jobs(&a.output, work.tried.jobs, &err)) ||
+	    (code = orr_try_run(&work.tried, &a.work.machine, &err)) ||
+	    (code = work_check_memory(&work, &a.work.machine, &err)) ||
+	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, work.tried.timeline,
 					  &a.work.machine, &err)) ||
-	    (code = print(&a, &work, timeline, figures, &err)) ||
-	    (code = write_plan(&a, &work, timeline, figures, &err)))
+	    (code = print(&a, &work, &err)) || (code = write_plan(&a, &work, &err)))
 		goto out;
-	code = output_timelines(&a.output, (const struct orr_timeline *const[]){timeline},
-				(const char *const[]){work.jobs->schedule}, 1, &err);
+	code = output_timelines(&a.output,
+				(const struct orr_timeline *const[]){work.tried.timeline},
+				(const char *const[]){work.tried.jobs->schedule}, 1, &err);
 out:
-	orr_figures_destroy(figures);
-	orr_timeline_destroy(timeline);
 	work_fini(&work);
 	return command_end(code, &err);
 }

@@ -29,7 +29,6 @@ struct training {
 	struct work work;
 	struct orr_dataset *data;
 	struct orr_checkpoint *checkpoint; /* to go on from; NULL: there is none */
-	struct orr_timeline *predicted;    /* on rank 0 */
 	struct orr_run *run;
 	struct progress progress;
 	struct trained result;
@@ -46,11 +45,11 @@ static int check_bound(struct work *work, const struct orr_machine *machine, str
 	struct orr_timeline *timeline = NULL;
 	int code;
 
-	if (!work->jobs->bound_ns)
+	if (!work->tried.jobs->bound_ns)
 		return 0;
-	if (!(code = orr_simulate(&timeline, work->jobs, machine, err)))
+	if (!(code = orr_simulate(&timeline, work->tried.jobs, machine, err)))
 		code = orr_figures_create(&figures, timeline, err);
-	work->jobs->bound_ns = 0;
+	work->tried.jobs->bound_ns = 0;
 	orr_figures_destroy(figures);
 	orr_timeline_destroy(timeline);
 	return code;
@@ -65,7 +64,7 @@ static int open_work(struct training *t, struct orr_error *err)
 
 	if ((code = train_options_check(o, err)) ||
 	    (code = work_init(&t->work, &o->work, train_options_workers(o, &t->session), err)) ||
-	    (code = output_check_jobs(&o->output, t->work.jobs, err)) ||
+	    (code = output_check_jobs(&o->output, t->work.tried.jobs, err)) ||
 	    (code = train_options_settle(o, &t->work, err)) ||
 	    (code = hardware_find(&o->run, &t->n_devices, err)))
 		return code;
@@ -93,7 +92,7 @@ static int find_data(struct training *t, struct orr_error *err)
 				"in the graph",
 				g->name);
 	if ((!given && (code = orr_graph_check_data(g, err))) ||
-	    (code = orr_run_columns(&columns, &n, t->work.jobs, &t->options.run, err)))
+	    (code = orr_run_columns(&columns, &n, t->work.tried.jobs, &t->options.run, err)))
 		return code;
 	code = orr_dataset_read(&t->data, path, columns, n, err);
 	free(columns);
@@ -105,19 +104,16 @@ static int find_data(struct training *t, struct orr_error *err)
 static int predict(struct training *t, struct orr_error *err)
 {
 	const struct orr_machine *machine = &t->options.work.machine;
-	struct orr_figures *figures = NULL;
 	int code;
 
 	t->options.run.memory_bytes =
 		machine->memory_bytes; /* of a device; what is over it moves */
 	if (t->session.rank || t->n_devices)
 		return 0;
-	if (!(code = orr_run_measure(t->work.pipeline, &t->options.run, err)) &&
-	    !(code = orr_simulate(&t->predicted, t->work.jobs, machine, err)) &&
-	    !(code = orr_figures_create(&figures, t->predicted, err)))
-		code = work_check_memory(&t->work, figures, machine, err);
-	orr_figures_destroy(figures);
-	return code;
+	if ((code = orr_run_measure(t->work.pipeline, &t->options.run, err)) ||
+	    (code = orr_try_run(&t->work.tried, machine, err)))
+		return code;
+	return work_check_memory(&t->work, machine, err);
 }
 
 static int64_t count_steps(const struct train_options *o, const struct orr_dataset *data,
@@ -132,7 +128,7 @@ static int64_t count_steps(const struct train_options *o, const struct orr_datas
 static int resume(struct training *t, struct orr_error *err)
 {
 	const struct train_options *o = &t->options;
-	int samples = orr_run_step_samples(t->work.jobs, &o->run), code;
+	int samples = orr_run_step_samples(t->work.tried.jobs, &o->run), code;
 
 	if (!t->session.rank)
 		hardware_tell(&o->run);
@@ -144,7 +140,8 @@ static int resume(struct training *t, struct orr_error *err)
 		.output = &o->output,
 		.workers = o->workers,
 		.step_samples = samples,
-		.jobs = t->work.jobs,
+		.jobs = t->work.tried.jobs,
+		.predicted = &t->work.tried,
 		.steps = count_steps(o, t->data, samples),
 		.first = orr_run_step(t->run),
 		.on_devices = t->n_devices > 0,
@@ -183,7 +180,7 @@ static int predict_after(struct training *t, const struct orr_timeline *measured
 	if (!t->n_devices || t->session.rank || !measured)
 		return 0;
 	orr_timeline_costs(measured, t->work.pipeline);
-	return orr_simulate(&t->predicted, t->work.jobs, &t->options.work.machine, err);
+	return orr_try_run(&t->work.tried, &t->options.work.machine, err);
 }
 
 /* What training came to, gathered from all ranks by rank 0. */
@@ -201,9 +198,8 @@ static int gather(struct training *t, struct orr_error *err)
 	    (code = stream_gather(&r->versions, r->jobs, t->run, err)) ||
 	    (code = hardware_init(&r->hardware, t->run, t->work.pipeline->n_workers, err)))
 		return code;
-	r->predicted = t->predicted;
 	return r->ranks && !t->session.rank
-		       ? across_predict(r->ranks, r->predicted, &t->options.run, err)
+		       ? across_predict(r->ranks, r->predicted->timeline, &t->options.run, err)
 		       : 0;
 }
 
@@ -236,7 +232,6 @@ static void training_fini(struct training *t)
 	trained_fini(&t->result);
 	progress_fini(&t->progress);
 	orr_run_destroy(t->run);
-	orr_timeline_destroy(t->predicted);
 	orr_checkpoint_close(t->checkpoint);
 	orr_dataset_destroy(t->data);
 	work_fini(&t->work);
@@ -255,7 +250,7 @@ int cmd_train(int argc, char **argv)
 	    (code = keep_open(&t.checkpoint, &t.options.keep, s)) ||
 	    (code = session_agree(s, predict(&t, err))) ||
 	    (code = session_check(
-		     s, orr_run_create(&t.run, t.work.jobs, t.data, &t.options.run, err))) ||
+		     s, orr_run_create(&t.run, t.work.tried.jobs, t.data, &t.options.run, err))) ||
 	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||
 	    (code = session_check(s, report(&t, err))))
 		goto out;

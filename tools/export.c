@@ -45,11 +45,10 @@ static int check_list(const char *list, struct orr_error *err)
 
 	json_decref(json);
 	if (there && !ours)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: is there, and is no list of stages that --csv wrote: move it, or name "
-			"another --csv",
-			list);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: is there, and is no list of stages that --csv wrote: move it, "
+				"or name another --csv",
+				list);
 	return output_check_file("--csv", list, err);
 }
 

@@ -21,8 +21,8 @@ static const struct argp_option options[] = {
 	{"every", KEY_EVERY, "N", 0, "steps from one to the next (100)", 6},
 	{"keep", KEY_KEEP, "K", 0, "of the last so many; older ones are removed; 0: all (3)", 6},
 	{"resume", KEY_RESUME, NULL, 0,
-	 "go on from the newest one that is whole; --steps and --epochs count from the "
-	 "start of training, and --lr may be another",
+	 "go on from the newest one that is whole; --steps and --epochs count from the start of "
+	 "training, and --lr may be another",
 	 6},
 	{0},
 };
@@ -204,8 +204,7 @@ static void explain_divergence(const struct keep_options *o, const struct orr_ru
 			 "; the last checkpoint is of step %lld%s", (long long)saved,
 			 saved < good ? ": --resume with a lower --lr goes on from there"
 				      : ", which leads here with any --lr: remove it, and --resume "
-					"with a lower --lr goes on "
-					"from the one before");
+					"with a lower --lr goes on from the one before");
 	else
 		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
 }
@@ -225,8 +224,8 @@ static int train_to_stop(const struct keep_options *o, struct orr_run *run, int6
 	*put_off = n_skipped && !at_end;
 	if (!code && at_end && n_skipped && n_skipped == orr_run_step(run) - progress->first)
 		return orr_fail(err, ORR_E_DIVERGED,
-				"training diverged: the updates of all steps, %d, were left "
-				"out, since losses or gradients were not finite",
+				"training diverged: the updates of all steps, %d, were left out, "
+				"since losses or gradients were not finite",
 				n_skipped);
 	return code;
 }

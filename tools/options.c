@@ -97,10 +97,9 @@ void options_parse(const struct argp *argp, int argc, char **argv, void *input)
 	if (!argp_parse(argp, argc, argv, ARGP_NO_ERRS, NULL, input))
 		return;
 	bad = find_bad(argp, argc, argv);
-	options_refuse(
-		"'%s'%s is no option of `%s`, or lacks its value, or takes none: `%s --help` "
-		"lists them",
-		bad, hint_option(hint, argp, bad), argv[0], argv[0]);
+	options_refuse("'%s'%s is no option of `%s`, or lacks its value, or takes none: `%s "
+		       "--help` lists them",
+		       bad, hint_option(hint, argp, bad), argv[0], argv[0]);
 }
 
 /* ---- values ---- */

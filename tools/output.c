@@ -23,8 +23,7 @@ static const struct argp_option file_options[] = {
 	 GROUP},
 	{"csv", KEY_CSV, "FILE", 0,
 	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads; beside FILE.csv, its "
-	 "stages as "
-	 "FILE.stages.json",
+	 "stages as FILE.stages.json",
 	 GROUP},
 	{"strict-csv", KEY_STRICT_CSV, NULL, 0,
 	 "refuse --csv where that cannot say all of the schedule, instead of saying what is "

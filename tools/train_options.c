@@ -38,13 +38,10 @@ static const struct argp_option options[] = {
 	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
 	{"prefetch", KEY_PREFETCH, "N", 0, "fetch the parameters of so many jobs ahead (2)", 4},
 	{"ranks-workers", KEY_RANKS, "N,N,...", 0,
-	 "under mpirun: how many of the workers each rank has (as evenly "
-	 "as can be)",
-	 4},
+	 "under mpirun: how many of the workers each rank has (as evenly as can be)", 4},
 	{"on-nan", KEY_ON_NAN, "stop|skip", 0,
 	 "where a loss or a gradient is not finite: stop, or leave that step's update out, for "
-	 "which "
-	 "all updates wait for the last gradient; 10 such steps in a row stop it, too (stop)",
+	 "which all updates wait for the last gradient; 10 such steps in a row stop it, too (stop)",
 	 4},
 	{"loss", KEY_LOSS, "FILE", 0,
 	 "every step's loss as CSV: step, samples seen, loss; with --resume, from there on", 4},
@@ -191,11 +188,11 @@ int train_options_settle(struct train_options *a, struct work *work, struct orr_
 			err, ORR_E_INPUT,
 			"--momentum: %s has none: leave it out, or take --optimizer momentum",
 			orr_optimizer_name(optimizer));
-	if (work->jobs->stream && a->run.on_nan == ORR_ON_NAN_SKIP)
-		return orr_fail(err, ORR_E_INPUT,
-				"--on-nan skip: schedule %s never flushes, so stages are never at "
-				"one step which all could leave out: take stop, or a schedule that "
-				"flushes",
-				work->jobs->schedule);
+	if (work->tried.jobs->stream && a->run.on_nan == ORR_ON_NAN_SKIP)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--on-nan skip: schedule %s never flushes, so stages are never at one step "
+			"which all could leave out: take stop, or a schedule that flushes",
+			work->tried.jobs->schedule);
 	return 0;
 }

@@ -15,13 +15,15 @@
 #include "orrery/run.h"
 #include "stream.h"
 #include "orrery/timeline.h"
+#include "orrery/try.h"
 
 /* Where jobs are shorter, handing them out takes longer than computing them. */
 #define SHORT_JOB_NS 100000
 
 /* Of the two timelines. */
 struct figures {
-	struct orr_figures *predicted, *measured;
+	const struct orr_figures *predicted; /* borrowed */
+	struct orr_figures *measured;
 	int64_t job_ns; /* median, measured */
 };
 
@@ -89,15 +91,14 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 	print_workers(r);
 	printf("Predicted: %s for a step, from each stage's times %s.\n", predicted,
 	       r->on_devices ? "in the measured one" : "measured alone on this machine");
-	if ((code = orr_diagram_text(stdout, r->predicted, columns, colour, err)))
+	if ((code = orr_diagram_text(stdout, r->predicted->timeline, columns, colour, err)))
 		return code;
 	printf("\nMeasured: %s for an ordinary %s of the last ones, on %s.\n", measured,
 	       r->versions ? "round, among those before and after it," : "step", orr_run_version());
 	if (f->job_ns < SHORT_JOB_NS)
 		printf("Jobs last %s (median), less than what lies between them: this bubble is "
-		       "the "
-		       "engine's, and says\nnothing about larger models. The predicted one is the "
-		       "schedule's.\n",
+		       "the engine's, and says\nnothing about larger models. The predicted one is "
+		       "the schedule's.\n",
 		       orr_duration_print(job, sizeof(job), f->job_ns, false));
 	if ((code = orr_diagram_text(stdout, r->measured, columns, colour, err)))
 		return code;
@@ -188,20 +189,19 @@ static int find_median_job(int64_t *median_ns, const struct orr_timeline *t, str
 
 int trained_print(const struct trained *r, struct orr_error *err)
 {
-	struct figures f = {0};
+	struct figures f = {.predicted = r->predicted->figures};
 	int code;
 
 	if ((code = orr_timeline_check(r->measured, err)) ||
-	    (code = orr_figures_create(&f.predicted, r->predicted, err)) ||
 	    (code = orr_figures_create(&f.measured, r->measured, err)) ||
 	    (code = find_median_job(&f.job_ns, r->measured, err)) ||
 	    (code = r->output->json ? print_json(r, &f, err) : print_text(r, &f, err)))
 		goto out;
-	code = output_timelines(r->output,
-				(const struct orr_timeline *const[]){r->predicted, r->measured},
-				(const char *const[]){"predicted", "measured"}, 2, err);
+	code = output_timelines(
+		r->output,
+		(const struct orr_timeline *const[]){r->predicted->timeline, r->measured},
+		(const char *const[]){"predicted", "measured"}, 2, err);
 out:
-	orr_figures_destroy(f.predicted);
 	orr_figures_destroy(f.measured);
 	return code;
 }

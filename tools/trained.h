@@ -11,6 +11,7 @@ struct orr_figures;
 struct orr_jobs;
 struct orr_run_versions;
 struct orr_timeline;
+struct orr_try;
 struct output_options;
 
 struct trained {
@@ -22,7 +23,8 @@ struct trained {
 	const char *workers; /* "one a core": why there are so many; NULL: they were given */
 	const struct orr_jobs *jobs;
 	struct orr_run_versions *versions; /* of a stream; owned */
-	const struct orr_timeline *predicted, *measured;
+	const struct orr_try *predicted;
+	const struct orr_timeline *measured;
 	struct across_rank *ranks; /* NULL: there is one; owned */
 	struct hardware hardware;
 	bool on_devices;

@@ -44,9 +44,9 @@ bool work_has_table(const struct work *work)
 /* What the options do not say of the machine and, where the plan's order is run, of a stream. */
 static void settle_as_planned(const struct orr_plan_file *plan, bool order, struct work_options *o)
 {
-	if (!o->has_latency)
+	if (!o->given.latency)
 		o->machine.latency_ns = plan->latency_ns;
-	if (!o->has_flops && plan->flops_per_s > 0)
+	if (!o->given.flops && plan->flops_per_s > 0)
 		o->machine.flops_per_s = plan->flops_per_s;
 	if (order && plan->accumulate && !o->versions) {
 		o->sync = plan->sync;
@@ -63,7 +63,7 @@ static void settle(const struct work *work, struct work_options *o, int default_
 
 	if (!o->n_microbatches)
 		o->n_microbatches = table ? table->n_microbatches : 8;
-	if (plan && !o->has_batch && plan->samples <= (1 << 30) / o->n_microbatches)
+	if (plan && !o->given.batch && plan->samples <= (1 << 30) / o->n_microbatches)
 		o->batch = plan->batch && o->n_microbatches == plan->table->n_microbatches
 				   ? plan->batch
 				   : (int)plan->samples * o->n_microbatches;
@@ -73,9 +73,9 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
 		o->machine.levels = plan->levels;
 	}
-	if (plan && !o->has_optimizer)
+	if (plan && !o->given.optimizer)
 		o->numerics.optimizer = plan->numerics.optimizer;
-	if (plan && !o->has_precision)
+	if (plan && !o->given.precision)
 		o->numerics.precision = plan->numerics.precision;
 	if (!o->machine.n_workers)
 		o->machine.n_workers = table ? table->n_workers : default_workers;
@@ -109,8 +109,8 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 		 path != o->source)
 		/* who wrote the plan may name any file: nothing of it is quoted */
 		code = orr_fail(err, code,
-				"%s: the graph that it names, %s, cannot be read: "
-				"`orrery show %s` says why",
+				"%s: the graph that it names, %s, cannot be read: `orrery show %s` "
+				"says why",
 				o->source, path, path);
 	return code ? code : output_keep(work->graph->data, err);
 }
@@ -121,14 +121,13 @@ static int check_latency(const struct orr_graph *g, const struct work_options *o
 {
 	if (!o->machine.latency_ns || o->latency_units == g->units)
 		return 0;
-	return g->units
-		       ? orr_fail(err, ORR_E_INPUT,
-				  "--latency has a unit, and the durations of %s have none: give a "
-				  "plain number, or --costs 1ms,2ms",
-				  g->name)
-		       : orr_fail(err, ORR_E_INPUT,
-				  "--latency has no unit, and the durations of %s have: say 5us",
-				  g->name);
+	return g->units ? orr_fail(err, ORR_E_INPUT,
+				   "--latency has a unit, and the durations of %s have none: give "
+				   "a plain number, or --costs 1ms,2ms",
+				   g->name)
+			: orr_fail(err, ORR_E_INPUT,
+				   "--latency has no unit, and the durations of %s have: say 5us",
+				   g->name);
 }
 
 static int cut(struct orr_pipeline **out, const struct work *work, const struct work_options *o,
@@ -226,14 +225,14 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 
 	memset(work, 0, sizeof(*work));
 	/* a plan has both; with another schedule its stages and their replicas remain */
-	if (is_plan(o->source) && !o->has_schedule)
+	if (is_plan(o->source) && !o->given.schedule)
 		o->schedule = o->source;
 	else if (is_plan(o->source) && (code = orr_plan_file_read(&work->plan, o->source, err)))
 		goto out;
 	if ((code = choose(work, o, err)) ||
 	    (work->plan && (code = orr_choice_set_replicas(&work->choice, work->plan, err))) ||
 	    (code = read_graph(work, o, err)) ||
-	    (o->has_costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
+	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
 	    (code = check_latency(work->graph, o, err)))
 		goto out;
 	settle(work, o, default_workers);
@@ -286,16 +285,17 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 		return code;
 	}
 	searching_show(work->pipeline->units); /* the schedule may search */
-	if ((code = orr_jobs_create_at(&work->jobs, work->pipeline, &work->choice.schedule,
-				       work->home, err)))
+	if ((code = orr_try_init(&work->tried, work->pipeline, &work->choice.schedule, work->home,
+				 err)))
 		work_fini(work);
 	searching_end();
 	return code;
 }
 
-int work_check_memory(const struct work *work, const struct orr_figures *f,
-		      const struct orr_machine *machine, struct orr_error *err)
+int work_check_memory(const struct work *work, const struct orr_machine *machine,
+		      struct orr_error *err)
 {
+	const struct orr_figures *f = work->tried.figures;
 	const struct orr_plan_file *plan = plan_of(work);
 	struct orr_error why;
 	int code = orr_figures_check_memory(f, machine, &why);
@@ -314,7 +314,7 @@ int work_check_memory(const struct work *work, const struct orr_figures *f,
 
 void work_fini(struct work *work)
 {
-	orr_jobs_destroy(work->jobs);
+	orr_try_fini(&work->tried);
 	free(work->home);
 	orr_choice_fini(&work->choice);
 	orr_plan_file_destroy(work->plan);

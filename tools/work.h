@@ -5,6 +5,7 @@
 #include "orrery/choice.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
+#include "orrery/try.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "work_options.h"
@@ -13,7 +14,7 @@ struct work {
 	struct orr_graph *graph;
 	struct orr_pipeline *pipeline;
 	struct orr_choice choice;
-	struct orr_jobs *jobs;
+	struct orr_try tried; /* its jobs, by work_init() */
 	int *home; /* owned; where the plan has the stages, and another schedule is to run them;
 		      else NULL */
 	struct orr_plan_file
@@ -48,9 +49,8 @@ int work_check_batch(const struct work_options *options, const struct orr_graph 
 /* The graph came out of a plan's own text. */
 bool work_is_embedded(const struct work *work);
 
-/* Refuse what does not fit --memory (figures.h). Where a plan was made for another optimizer or
- * precision, the message says so. */
-struct orr_figures;
-int work_check_memory(const struct work *work, const struct orr_figures *f,
-		      const struct orr_machine *machine, struct orr_error *err);
+/* Refuse what was tried and does not fit --memory (figures.h). Where a plan was made for another
+ * optimizer or precision, the message says so. */
+int work_check_memory(const struct work *work, const struct orr_machine *machine,
+		      struct orr_error *err);
 #endif

@@ -38,23 +38,20 @@ static const struct argp_option options[] = {
 	{"stages", KEY_STAGES, "N", 0,
 	 "cut a model that has no pins into so many stages (one a worker)", 1},
 	{"recompute", KEY_RECOMPUTE, "all|none|0,3,5", 0,
-	 "stages whose B runs F again, keeping their input alone "
-	 "until then (none but what the schedule asks for)",
+	 "stages whose B runs F again, keeping their input alone until then (none but what the "
+	 "schedule asks for)",
 	 1},
 	{"sync", KEY_SYNC, "WAY", 0,
 	 "versions of the parameters under a schedule that never flushes, such as pipedream: "
-	 "stashing "
-	 "(a microbatch reads one in a stage), vertical (one in all stages) or none (whatever is "
-	 "the "
-	 "latest) (stashing)",
+	 "stashing (a microbatch reads one in a stage), vertical (one in all stages) or none "
+	 "(whatever is the latest) (stashing)",
 	 1},
 	{"accumulate", KEY_ACCUMULATE, "K", 0,
 	 "microbatches on each replica in an update, of a schedule that never flushes (1)", 1},
 	{"batch", KEY_BATCH, "N", 0, "samples in a minibatch (96)", 1},
 	{NULL, 0, NULL, 0, "Studies (chain:8, towers:3,3/2, nodes without op):", 2},
 	{"costs", KEY_COSTS, "F,B[,W]", 0,
-	 "durations of a stage's passes: units, or 12.96ms (1,1); with W, B is "
-	 "the input gradient",
+	 "durations of a stage's passes: units, or 12.96ms (1,1); with W, B is the input gradient",
 	 2},
 	{"activation", KEY_ACTIVATION, "SIZE", 0, "what every edge carries per microbatch (0)", 2},
 	{"stash", KEY_STASH, "SIZE", 0, "what a stage keeps of a microbatch (0)", 2},
@@ -66,13 +63,11 @@ static const struct argp_option options[] = {
 	 "of a worker, such as 16GB; what does not fit is refused (no limit)", 3},
 	{"optimizer", KEY_OPTIMIZER, "NAME", 0,
 	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes "
-	 "it (what a "
-	 "plan was made for, or adamw)",
+	 "it (what a plan was made for, or adamw)",
 	 3},
 	{"precision", KEY_PRECISION, "NAME", 0,
 	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
-	 "as fp32 (what "
-	 "a plan was made for, or fp32)",
+	 "as fp32 (what a plan was made for, or fp32)",
 	 3},
 	{"flops", KEY_FLOPS, "N", 0,
 	 "FLOP per second, charged for operators without measured costs (1e10)", 3},
@@ -114,10 +109,9 @@ static void parse_costs(struct work_options *o, const char *text)
 			options_refuse("--costs: '%s': write F,B or F,B,W", text);
 		*fields[n] = options_duration(&units[n], "--costs", part);
 		if (units[n] != units[0])
-			options_refuse(
-				"--costs: '%s' mixes plain numbers and units: give all the same "
-				"unit",
-				text);
+			options_refuse("--costs: '%s' mixes plain numbers and units: give all the "
+				       "same unit",
+				       text);
 	}
 	if (n < 2)
 		options_refuse("--costs: '%s': write F,B or F,B,W", text);
@@ -133,7 +127,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 's':
 		o->schedule = arg;
-		o->has_schedule = true;
+		o->given.schedule = true;
 		break;
 	case 'w':
 		o->machine.n_workers = (int)options_count("--workers", arg, 1, 1 << 20);
@@ -157,26 +151,26 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_BATCH:
 		o->batch = (int)options_count("--batch", arg, 1, 1 << 30);
-		o->has_batch = true;
+		o->given.batch = true;
 		break;
 	case KEY_COSTS:
 		parse_costs(o, arg);
-		o->has_costs = true;
+		o->given.costs = true;
 		break;
 	case KEY_ACTIVATION:
 		o->costs.activation_bytes = options_size("--activation", arg);
-		o->has_costs = true;
+		o->given.costs = true;
 		break;
 	case KEY_STASH:
 		o->costs.stash_bytes = options_size("--stash", arg);
-		o->has_costs = true;
+		o->given.costs = true;
 		break;
 	case KEY_PARAMETERS:
 		o->costs.parameter_bytes = options_size("--parameters", arg);
-		o->has_costs = true;
+		o->given.costs = true;
 		break;
 	case KEY_LATENCY:
-		o->has_latency = true;
+		o->given.latency = true;
 		o->machine.latency_ns = options_duration(&o->latency_units, "--latency", arg);
 		break;
 	case KEY_BANDWIDTH:
@@ -187,17 +181,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->machine.memory_bytes = parse_memory(arg);
 		break;
 	case KEY_OPTIMIZER:
-		o->has_optimizer = true;
+		o->given.optimizer = true;
 		options_check(orr_optimizer_parse(&o->numerics.optimizer, arg, "--optimizer", &err),
 			      &err);
 		break;
 	case KEY_PRECISION:
-		o->has_precision = true;
+		o->given.precision = true;
 		options_check(orr_precision_parse(&o->numerics.precision, arg, "--precision", &err),
 			      &err);
 		break;
 	case KEY_FLOPS:
-		o->has_flops = true;
+		o->given.flops = true;
 		o->machine.flops_per_s = options_real("--flops", arg, 1, 1e24);
 		break;
 	case ARGP_KEY_ARG:
@@ -207,9 +201,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		if (!o->source && !o->no_source)
-			options_refuse(
-				"no GRAPH: name a model's file, or a study such as chain:8 or "
-				"towers:3,3/2");
+			options_refuse("no GRAPH: name a model's file, or a study such as chain:8 "
+				       "or towers:3,3/2");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -8,26 +8,24 @@
 #include "orrery/pipeline.h"
 
 struct work_options {
-	const char *source;                /* the graph, or a plan, which names it */
-	bool no_source;                    /* there need be none */
-	const char *schedule;              /* NULL: none */
-	bool has_schedule;                 /* the options say so */
-	const char *recompute;             /* which stages; NULL: not given */
-	struct orr_machine machine;        /* n_workers 0: not given */
-	bool latency_units;                /* its latency was a plain number */
-	bool has_latency, has_flops;       /* the options say so */
-	int n_microbatches;                /* 0: not given */
-	int n_stages;                      /* 0: not given */
-	int batch;                         /* samples in a minibatch */
-	bool has_batch;                    /* the options say so */
-	struct orr_numerics numerics;      /* of training: what a parameter costs in memory */
-	bool has_optimizer, has_precision; /* the options say which; else a plan may */
-	enum orr_sync sync;                /* of a stream, as is: */
-	int accumulate;                    /* microbatches on each replica in an update */
-	const char *versions;              /* the option of these two that was given; NULL: none */
-	double timeout_s;                  /* of a plug-in, see plugin.h */
+	const char *source;           /* the graph, or a plan, which names it */
+	bool no_source;               /* there need be none */
+	const char *schedule;         /* NULL: none */
+	const char *recompute;        /* which stages; NULL: not given */
+	struct orr_machine machine;   /* n_workers 0: not given */
+	bool latency_units;           /* its latency was a plain number */
+	int n_microbatches;           /* 0: not given */
+	int n_stages;                 /* 0: not given */
+	int batch;                    /* samples in a minibatch */
+	struct orr_numerics numerics; /* of training: what a parameter costs in memory */
+	enum orr_sync sync;           /* of a stream, as is: */
+	int accumulate;               /* microbatches on each replica in an update */
+	const char *versions;         /* the option of these two that was given; NULL: none */
+	double timeout_s;             /* of a plug-in, see plugin.h */
 	struct orr_study_costs costs;
-	bool has_costs;
+	struct {
+		bool schedule, latency, flops, batch, optimizer, precision, costs;
+	} given; /* by options; else they are the defaults, and a plan may say otherwise */
 };
 
 /* Parses GRAPH and the shared options; a child of a command's own argp, whose input it takes as its
