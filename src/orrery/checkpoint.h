@@ -1,35 +1,35 @@
 #ifndef ORR_CHECKPOINT_H
 #define ORR_CHECKPOINT_H
-/* Checkpoints: the state of a training, a folder for every step that was kept. state.h saves a run
- * to one and goes on from one.
+/* Checkpoints: the state of a training, one folder per saved step. state.h saves a run to one and
+ * resumes from one.
  *
  *   FOLDER/step-00000120/shard-0.safetensors    the tensors of one owner, and so on
  *   FOLDER/step-00000120/manifest.json          what they are of, their sizes and checksums
  *
  * A checkpoint is written under another name, .step-00000120.tmp, and is renamed once it is fully
- * on disk, so that one that has its name is whole, whenever the process dies.
+ * on disk, so a checkpoint under its own name is whole, whenever the process dies.
  *
- * FOLDER is a path of the user's, which may lead over links. Nothing in it is followed: of a link
- * in the place of a step that is removed the link alone goes, and one in the place of a step,
- * shard, manifest or lock that is read is refused. */
+ * FOLDER may be reached through symbolic links. Links inside it are never followed: removing a step
+ * that is a link removes the link alone, and a link in place of a step, shard, manifest or lock to
+ * be read is refused. */
 #include <stdint.h>
 #include "error.h"
 
 ORR_BEGIN
 
-struct orr_checkpoint; /* one that is open to be read: all of it was there, with the right
-			* checksums, and every number is finite */
+struct orr_checkpoint; /* an open checkpoint: complete, with the right checksums, and every number
+			  finite */
 
-/* Make the folder where it is missing and keep other processes from writing there, until this one
- * ends. ORR_E_INPUT: one does. */
+/* Create the folder if it is missing and lock it against other processes until this one ends.
+ * ORR_E_INPUT: another process holds the lock. */
 int orr_checkpoint_lock(const char *folder, struct orr_error *err);
 
-/* Make the folder where it is missing, remove what was left unfinished there, and tell the newest
- * step there (whole or not), or -1. */
+/* Create the folder if it is missing, remove unfinished checkpoints, and set *newest to the newest
+ * step there, whole or not, or to -1. */
 int orr_checkpoint_prepare(const char *folder, int64_t *newest, struct orr_error *err);
 
-/* Open the newest one that is whole, or with a step of 0 or more that one. report (may be NULL) is
- * called with a line for each that is not whole and is passed over. */
+/* Open the newest whole checkpoint or, with a step of 0 or more, that of this step. report (may be
+ * NULL) gets a line for each damaged checkpoint that is skipped. */
 int orr_checkpoint_open(struct orr_checkpoint **out, const char *folder, int64_t step,
 			void (*report)(const char *line), struct orr_error *err);
 void orr_checkpoint_close(struct orr_checkpoint *c); /* NULL is fine */

@@ -1,7 +1,7 @@
 #ifndef ORR_CHOICE_H
 #define ORR_CHOICE_H
-/* From what a user writes to a schedule: the built-in ones by name, plug-ins, tables and plans,
- * with parameters. */
+/* A schedule chosen by text: a built-in one by name, a plug-in, a table or a plan, with parameters.
+ */
 #include <stdint.h>
 #include "error.h"
 #include "schedule.h"
@@ -17,17 +17,16 @@ struct orr_choice {
 	struct orr_schedule schedule;
 	struct orr_value values[ORR_MOST_PARAMETERS]; /* lists are owned */
 	void *module;                                 /* of a plug-in, or NULL */
-	struct orr_table *table; /* of a file that lays out every job, and with it the size of the
-				    step; or NULL */
-	struct orr_plan_file
-		*plan; /* the plan that the table is of, and with it the stages; or NULL */
+	struct orr_table *table;    /* of a CSV or a plan, which fix every job and the size of the
+				       step; or NULL */
+	struct orr_plan_file *plan; /* the plan of the table, which fixes the stages too; or NULL */
 };
-/* text: NAME[:key=value,...], or a path that ends in .so, a plug-in, in .csv, see exchange.h, or in
- * .json, a plan. Fills *choice, which must stay where it is. */
+/* text: NAME[:key=value,...], or a path that ends in .so (a plug-in), .csv (see exchange.h) or
+ * .json (a plan). *choice must not be moved in memory. */
 int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_error *err);
 void orr_choice_fini(struct orr_choice *choice);
-/* Give the schedule the replicas of a plan's stages, where it has a list of them and the text that
- * it was chosen by says none. */
+/* Set the schedule's list of replicas from a plan's stages, if it has such a parameter and the text
+ * did not set it. */
 int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_file *plan,
 			    struct orr_error *err);
 

@@ -9,26 +9,26 @@ ORR_BEGIN
 
 struct orr_dataset {
 	int64_t n_rows, n_columns; /* of the file */
-	uint64_t checksum; /* of all rows of the file, line by line (XXH3), whatever is kept of them
-			    */
-	int64_t *place; /* owned; [n_columns] where in a row's values a column is, or -1: it is not
-			   here; NULL: all of them are, in order */
-	int64_t n_kept; /* columns that are here; without place, all */
+	uint64_t checksum; /* XXH3 of all rows of the file, line by line, columns that are not kept
+			      included */
+	int64_t *place; /* owned; [n_columns] index of a column among a row's values, -1: not kept;
+			   NULL: all columns are kept, in order */
+	int64_t n_kept; /* columns kept */
 	float *values;  /* owned; row by row */
 	int64_t n_train, n_test;
 	int64_t *train,
 		*test; /* owned; row numbers. Every fifth row (0, 5, 10, ...) is the test set */
 };
 
-/* Read a CSV file of numbers (a first line without any number is a heading and is passed over), of
- * less than 64 GiB and lines of 256 MiB at most. Errors name file, line and column, and do not
- * quote. With columns (else NULL and 0), the n listed are kept, without those that the file does
- * not have; the others are checked line by line and never all in memory. */
+/* Read a CSV file of numbers (a first line without any number is a heading and is skipped), of less
+ * than 64 GiB and lines of 256 MiB at most. Errors name file, line and column, and never quote the
+ * file. With columns (else NULL and 0), only the n listed are kept; those that the file lacks are
+ * ignored. The rest of a line is checked and dropped, so the whole file is never in memory. */
 int orr_dataset_read(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
 		     struct orr_error *err);
 void orr_dataset_destroy(struct orr_dataset *data); /* NULL is fine */
 
-/* Where in a row's values a column is; -1: it is not here. */
+/* Index of a column among a row's values; -1: it is not kept. */
 static inline int64_t orr_dataset_place(const struct orr_dataset *data, int64_t column)
 {
 	return data->place ? data->place[column] : column;
@@ -41,7 +41,7 @@ static inline const float *orr_dataset_row(const struct orr_dataset *data, int64
 {
 	return data->values + row * orr_dataset_kept(data);
 }
-/* Of all values that are here. */
+/* Size of the values kept. */
 static inline int64_t orr_dataset_bytes(const struct orr_dataset *data)
 {
 	return data->n_rows * orr_dataset_kept(data) * (int64_t)sizeof(float);

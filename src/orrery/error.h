@@ -13,8 +13,8 @@ enum orr_code {
 	ORR_E_IO = -3,          /* a file could not be read or written */
 	ORR_E_UNSUPPORTED = -4, /* this build, or this schedule, cannot do that */
 	ORR_E_RUNTIME = -5,     /* the run failed: exit code 1 */
-	ORR_E_DIVERGED =
-		-6 /* so did the training: a loss, a gradient or a parameter is not finite */
+	ORR_E_DIVERGED = -6 /* training diverged: a loss, a gradient or a parameter is not finite;
+			       exit code 1 */
 };
 
 struct orr_error {

@@ -1,6 +1,6 @@
 #ifndef ORR_FIGURES_H
 #define ORR_FIGURES_H
-/* The figures of a timeline: how long, how idle, how much memory, how much traffic. Exact. */
+/* The figures of a timeline: duration, idle time, memory, traffic. Exact. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "numerics.h"
@@ -19,15 +19,15 @@ struct orr_worker_figures {
 	int64_t first_start_ns, last_end_ns; /* 0 and 0 for a worker without jobs */
 	int peak_stash;                      /* most stage stashes at once */
 	int64_t peak_stash_bytes;
-	int64_t parameter_bytes; /* that it owns; its gradients take as much */
+	int64_t parameter_bytes; /* that it owns; gradients take as much */
 	int64_t optimizer_bytes; /* the optimizer's state for them */
 	int64_t rounded_bytes;   /* in BF16, the parameters that it computes with */
-	int64_t copy_bytes; /* parameters of others, and gradients made for others or on their way
-			       to a sum: footprint.h, the worker by itself */
-	int64_t version_bytes; /* older versions of the parameters, at most, in a stream */
+	int64_t copy_bytes; /* fetched parameters, gradients for other owners, and partial sums: as
+			       footprint.h with the worker as a rank of its own */
+	int64_t version_bytes; /* peak of older versions of the parameters, without a flush */
 	int64_t memory_bytes;  /* parameters, gradients, optimizer, rounded, copies, versions and
-				  peak stash together; not  what is on its way between stages */
-	/* in one step, from other workers: w_compute and w_weights decide, not time */
+				  peak stash together; not data in transit between stages */
+	/* in one step, from other workers; w_compute and w_weights decide it, not time */
 	int64_t recv_activations, recv_gradients, recv_stashes, recv_parameters; /* counts */
 	int64_t recv_activation_bytes, recv_gradient_bytes, recv_stash_bytes, recv_parameter_bytes;
 	int64_t sent_weight_gradients, sent_weight_gradient_bytes; /* to an owner elsewhere */
@@ -39,14 +39,14 @@ struct orr_figures {
 	int64_t makespan_ns;    /* last end minus first start */
 	double bubble;          /* 1 - busy / (n_workers * makespan) */
 	double span_bubble;     /* 1 - busiest worker's work / max over workers of (last end - first
-				   start):     the figure of the zero-bubble papers, whose workers may
-				   start     staggered */
+				   start): the figure of the zero-bubble papers, whose workers may start
+				   staggered */
 	int64_t span_ns;        /* that maximum */
 	int64_t lower_bound_ns; /* no order of these jobs on their workers can be shorter, even with
 				   free links: the critical path, or a worker's work with what comes
 				   before and after it */
-	bool bound_in_limits;   /* it is the schedule's own and larger: of orders within its limits,
-				   of memory as a   rule, and on its links */
+	bool bound_in_limits;   /* lower_bound_ns is the schedule's own, larger bound: for orders
+				   within its limits, usually of memory, and on its links */
 	double throughput;      /* rho = S*B / (L*W), L in units of the mean forward + backward of a
 				   stage [Rahimi25] */
 	double throughput_bound; /* what the memory-time argument of [Rahimi25, appendix] proves for
@@ -55,8 +55,8 @@ struct orr_figures {
 				    chain 2M/(S+1). [Rahimi25] writes M/S, counting a pass as a step
 				    in the proof and F + B in the table */
 	struct orr_steady
-		steady; /* of a stream, where orr_steady_find() filled it in; else zeros */
-	struct orr_numerics numerics; /* the pipeline's: what a parameter costs */
+		steady; /* without a flush, if orr_steady_find() filled it in; else zeros */
+	struct orr_numerics numerics; /* the pipeline's: memory of a parameter */
 	int n_workers;
 	struct orr_worker_figures *worker; /* [n_workers] */
 };
@@ -64,8 +64,8 @@ struct orr_figures {
 /* Refuses a simulated timeline that is shorter than the bound that its schedule gives. */
 int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 		       struct orr_error *err);
-/* Refuse what does not fit machine->memory_bytes: says which worker, what takes how much, and what
- * to do. */
+/* Refuse figures above machine->memory_bytes: the message names the worker, the parts of its memory
+ * and the cure. */
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,
 			     struct orr_error *err);
 void orr_figures_destroy(struct orr_figures *f); /* NULL is fine */

@@ -1,8 +1,8 @@
 #ifndef ORR_JOBS_H
 #define ORR_JOBS_H
-/* Every job (s,b,d) of a step under a schedule: who computes it, who owns its parameters, in which
- * order, how long it takes and what it waits for. It is a schedule's pure functions, evaluated once
- * and checked; the simulator and the runtime read nothing else. */
+/* Every job (s,b,d) of a step under a schedule: its worker, the owner of its parameters, its place
+ * in the order, its duration and its dependencies. The schedule's pure functions, evaluated once
+ * and checked; simulator and runtime read nothing else. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
@@ -30,8 +30,8 @@ struct orr_jobs {
 		       */
 	int64_t *priority; /* [n_jobs] n */
 	int *cap;          /* [n_stages] in-flight cap, 0: none; NULL: none at all */
-	int64_t bound_ns;  /* the schedule's own proof, for the costs as they were: no order under
-			      its limits  is shorter; 0: none */
+	int64_t bound_ns;  /* proven by the schedule, for the costs it was made for: no order within
+			      its limits is shorter; 0: none */
 	bool *recompute;   /* [n_stages] B runs F again: the user asks for it, or the schedule */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1] */
 	int *by_worker; /* [n_jobs] */
@@ -51,9 +51,9 @@ struct orr_jobs {
  * cycle in order. *out borrows p and schedule's name. */
 int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, struct orr_error *err);
-/* The same where a plan has a home for every stage: home[b * n_stages + s] is the worker of
- * microbatch b of stage s. A schedule that deals out stages alike, but numbers the workers
- * otherwise, is given the plan's numbers; another one keeps its own. NULL: no plan. */
+/* The same with a plan's workers: home[b * n_stages + s] is that of microbatch b of stage s. A
+ * schedule that groups stages as the plan does, but numbers the workers differently, gets the
+ * plan's numbers; any other keeps its own. NULL: no plan. */
 int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err);
 void orr_jobs_destroy(struct orr_jobs *jobs); /* NULL is fine */
@@ -73,21 +73,19 @@ static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs)
 	return jobs->n_passes == 3 ? ORR_PASS_W : ORR_PASS_B;
 }
 
-/* Updates of stage s in a step, by each of its owners: one, or of a stream as many as a round has.
- */
+/* Updates of stage s in a step by each of its owners: one; without a flush, those of a round. */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
 
 int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j);
-/* What stage s keeps of a microbatch from the start of pass d on, until the next pass starts or,
- * after the last one, until that ends. A stash that is recomputed is the input until B starts. */
+/* The stash of a microbatch of stage s from the start of pass d until the start of its next pass
+ * or, for the last pass, until its end. With recomputation it is the input until B starts. */
 int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int s, enum orr_pass d);
 
-/* What j waits for, by number, and whether data moves along the edge. For any DAG:
- * F(s,b) after F(p,b) of every predecessor stage p, and after the end of (s,b-cap); B(s,b) after
- * F(s,b) and B(c,b) of every successor stage c; W(s,b) after B(s,b) [Rahimi25]. The arrays hold
- * n_stages + 2. */
+/* The jobs that j waits for; returns their number. For any DAG: F(s,b) after F(p,b) of every
+ * predecessor stage p, and after the end of (s,b-cap); B(s,b) after F(s,b) and B(c,b) of every
+ * successor stage c; W(s,b) after B(s,b) [Rahimi25]. The arrays hold n_stages + 2. */
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors);
-/* What waits for j: the same edges the other way round. */
+/* The jobs that wait for j. */
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);
 /* An order that extends every dependency and, in STRICT, every worker's order. order holds n_jobs.
  */

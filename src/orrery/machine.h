@@ -1,7 +1,6 @@
 #ifndef ORR_MACHINE_H
 #define ORR_MACHINE_H
-/* A machine: how many workers, how much memory each has, and what a transfer between two of them
- * costs. */
+/* A machine: the number of workers, the memory of each, and the cost of a transfer between two. */
 #include <stdint.h>
 #include "error.h"
 
@@ -18,7 +17,7 @@ struct orr_levels {
 };
 
 /* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. Levels
- * of one worker, whose links nobody uses, are left out. */
+ * of one worker have no links and are dropped. */
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links,
 		     struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
@@ -30,19 +29,17 @@ struct orr_machine {
 	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite; the
 					 slowest, where they differ: */
 	struct orr_levels levels;     /* (optional) then these; n 0: they do not */
-	double flops_per_s;           /* charged for operators that nobody has measured */
+	double flops_per_s;           /* charged for operators without measured costs */
 };
 
-/* What costs nothing: no limit, free links, and 10 GFLOP/s for what was not measured. */
+/* No memory limit, free links, and 10 GFLOP/s for operators without measured costs. */
 struct orr_machine orr_machine_default(int n_workers);
 
-/* How long bytes take from one worker to another; 0 on the same worker. The link is busy meanwhile.
- */
+/* Duration of a transfer, for which the link is busy; 0 within a worker. */
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes);
 
-/* How long a ring of k workers, each neighbour of the next, takes to all-reduce bytes of each: 2 (k
- * - 1) steps, in which each sends 1/k of them to the next, as slow as the slowest of their links. 0
- * for one worker. */
+/* Duration of a ring all-reduce of bytes over k workers: 2 (k - 1) steps, in each of which every
+ * worker sends 1/k of the bytes to the next, at the speed of the slowest link. 0 for one worker. */
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
 
 ORR_END

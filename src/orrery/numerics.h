@@ -1,17 +1,17 @@
 #ifndef ORR_NUMERICS_H
 #define ORR_NUMERICS_H
-/* What kernels compute with, and what is kept in memory for them (src/memory.h): enums alone, for
- * kernels and for whoever plans. */
+/* Precisions and optimizers: enums alone, for kernels and for planning; parameter_cost.h has their
+ * memory. */
 
-/* Of the matrix products; everything else is float32, and so are parameters, gradients and stash.
- * BF16 rounds what a product reads to bfloat16 (to nearest, ties to even) and adds up in float32,
- * alike on every device. TF32 lets a CUDA device read 10 bits of the mantissa; a CPU core computes
- * it as FP32. */
+/* Precision of matrix products; everything else is float32, parameters, gradients and stash
+ * included. BF16 rounds the inputs of a product to bfloat16 (to nearest, ties to even) and
+ * accumulates in float32, the same on every device. TF32 lets a CUDA device read 10 bits of the
+ * mantissa; a CPU core computes it as FP32. */
 enum orr_precision { ORR_PRECISION_FP32, ORR_PRECISION_TF32, ORR_PRECISION_BF16 };
 #define ORR_N_PRECISIONS 3
 
-/* MOMENTUM is SGD with momentum, SGD the same without. NONE leaves the parameters as they are:
- * gradients are computed and kept, and nothing is done with them. */
+/* MOMENTUM is SGD with momentum, SGD the same without. NONE computes gradients and leaves the
+ * parameters unchanged. */
 enum orr_optimizer {
 	ORR_OPTIMIZER_ADAMW,
 	ORR_OPTIMIZER_ADAM,

@@ -1,7 +1,7 @@
 #ifndef ORR_PARAMETER_COST_H
 #define ORR_PARAMETER_COST_H
-/* What a parameter costs in memory while it is trained: the one answer for planner, search,
- * simulator, report and run. */
+/* Memory of a parameter during training: one formula for planner, search, simulator, report and
+ * run. */
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
@@ -13,18 +13,17 @@ ORR_BEGIN
 /* Bytes for each parameter, which itself is a float32 whatever the precision. */
 struct orr_parameter_cost {
 	int weights, gradient, optimizer; /* with each owner */
-	int rounded; /* BF16: the copy that products read, on each worker that computes with it */
+	int rounded; /* BF16: the rounded copy, on each worker that computes with it */
 	int all;     /* together */
 };
 struct orr_parameter_cost orr_parameter_cost(const struct orr_numerics *numerics);
 
-/* The same for parameters that take weight_bytes themselves, at most INT64_MAX / 8: what an owner
- * keeps, */
+/* The same for weights of weight_bytes, at most INT64_MAX / 8: memory of an owner; */
 int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes);
-/* what is rounded where they are computed with, */
+/* rounded copies on a worker that computes with them; */
 int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weight_bytes);
-/* and all that each of n_replicas workers keeps that both owns and computes a stage: with more than
- * one, also the sum of gradients that goes round among them. */
+/* and everything on each of n_replicas workers that own and compute a stage; with more than one,
+ * the running sum of their all-reduce included. */
 int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes,
 			    int n_replicas);
 
@@ -33,7 +32,7 @@ const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_n
 /* Adds optimizer, precision and bytes_per_parameter to a report; not 0: no memory. */
 int orr_parameter_cost_json(json_t *report, const struct orr_numerics *numerics);
 
-/* "adamw", "fp32". Parsing refuses others, in the name of what: a key or an option. */
+/* "adamw", "fp32". Parsing refuses other words; what, a key or an option, begins the message. */
 const char *orr_optimizer_name(enum orr_optimizer optimizer);
 const char *orr_precision_name(enum orr_precision precision);
 int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what,

@@ -1,7 +1,6 @@
 #ifndef ORR_REPORT_H
 #define ORR_REPORT_H
-/* What people and programs read of a timeline: a text report, and the JSON object of `simulate
- * --json`. */
+/* Reports of a timeline: text for people, and the JSON object of `simulate --json`. */
 #include <stdio.h>
 #include <jansson.h>
 #include "error.h"
@@ -11,8 +10,7 @@ ORR_BEGIN
 struct orr_figures;
 struct orr_timeline;
 
-/* A table of the figures, a row a worker, every figure named with its unit, and the list of stages.
- */
+/* A table of the figures with their units, one row per worker, and the list of stages. */
 int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
 		     struct orr_error *err);
 /* The keys: schedule, model, unit, stages (see stages.h), workers, microbatches, ... New reference.

@@ -1,6 +1,6 @@
 #ifndef ORR_STAGES_H
 #define ORR_STAGES_H
-/* The list of stages: what is in each, where it is and what it costs, for people and programs. */
+/* The list of stages, with operators, workers and costs, as text and as JSON. */
 #include <stddef.h>
 #include <stdio.h>
 #include <jansson.h>
@@ -11,7 +11,7 @@ ORR_BEGIN
 struct orr_jobs;
 struct orr_pipeline;
 
-/* A row a stage; of a long list its ends. */
+/* One row per stage; the middle of a long list is left out. */
 int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err);
 /* An array of objects: operators, worker (null where several compute it), workers, owners, frozen,
  * recompute, forward, backward, weight (null where it is no pass of its own), update,
@@ -22,17 +22,16 @@ json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err);
 const char *orr_stages_unit(const struct orr_pipeline *p);
 
 /* The operators of every stage, in the order of the graph: operators[first[s]] to operators[first[s
- * + 1] - 1]. None where the pipeline came from no graph. */
+ * + 1] - 1]. Empty for a pipeline without a graph. */
 struct orr_members {
 	const struct orr_pipeline *pipeline; /* borrowed */
 	int *first, *operators;              /* owned */
 };
 int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct orr_error *err);
 void orr_members_fini(struct orr_members *m); /* all zero is fine */
-/* "a, b, c", or "first .. last (n)" of a long list, cut short where there is no more room. Returns
- * buffer. */
+/* "a, b, c", or "first .. last (n)" of a long list, truncated to size. Returns buffer. */
 const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s);
-/* Workers: "3", "4-7" or "0,4,8"; cut short where there is no more room. Returns buffer. */
+/* Workers: "3", "4-7" or "0,4,8"; truncated to size. Returns buffer. */
 const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n);
 
 ORR_END

@@ -1,7 +1,7 @@
 #ifndef ORR_TIMELINE_H
 #define ORR_TIMELINE_H
-/* A timeline: who ran which job from when to when. Made by the simulator or measured from a run;
- * one type for both, so that report, drawing and checker have one input. */
+/* A timeline: worker, start and end of every job. Simulated or measured: one type for both, so that
+ * report, drawing and checker have one input. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
@@ -28,8 +28,8 @@ struct orr_transfer {
 	int64_t start_ns, end_ns;
 };
 
-/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. In a stream it makes
- * this version of them, counted from the round on; else 1. */
+/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. version: the one
+ * that it makes, counted from the start of the round; 1 with a flush. */
 struct orr_update {
 	int s, w, version;
 	int64_t start_ns, end_ns;
@@ -39,10 +39,9 @@ struct orr_timeline {
 	const struct orr_jobs *jobs; /* borrowed: must outlive it */
 	int64_t *start_ns, *end_ns;  /* [n_jobs]; -1: never ran */
 	struct orr_update
-		*updates; /* where they take time: orr_jobs_n_updates() per stage and owner */
+		*updates; /* if they take time: orr_jobs_n_updates() per stage and owner */
 	int n_updates;
-	struct orr_transfer
-		*transfers; /* in the order in which they were asked for; none with free links */
+	struct orr_transfer *transfers; /* in the order of the requests; none with free links */
 	int n_transfers;
 	bool measured;
 };
@@ -59,7 +58,7 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
  * gradient, in STRICT every worker in the order of n, and memory back to zero. */
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err);
 
-/* Write into p, the pipeline of t's jobs, what its stages' passes and updates took on average. */
+/* Write the mean durations of passes and updates into the stages of p, the pipeline of t's jobs. */
 struct orr_pipeline;
 void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p);
 

@@ -1,6 +1,6 @@
 #ifndef ORR_TRAFFIC_H
 #define ORR_TRAFFIC_H
-/* The bytes that a run sends between ranks, by kind, and which rank has which worker. */
+/* Traffic of a run between ranks, by kind; and the rank of each worker. */
 #include <stdint.h>
 #include "error.h"
 
@@ -23,9 +23,9 @@ struct orr_traffic {
 	int64_t received[ORR_TRAFFIC_KINDS], received_bytes[ORR_TRAFFIC_KINDS];
 };
 
-/* Which rank has which worker: blocks of neighbours, even ones (the first ones a worker more where
- * they do not divide), or as text says, "2,1,1". rank_of holds n_workers. Every rank has one at
- * least. */
+/* Assign consecutive blocks of workers to ranks: of equal size (the first ranks have one worker
+ * more if they do not divide), or as text says, "2,1,1"; at least one each. rank_of holds
+ * n_workers. */
 int orr_ranks_of_workers(int *rank_of, int n_workers, int n_ranks, const char *text,
 			 struct orr_error *err);
 
