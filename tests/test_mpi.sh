@@ -177,7 +177,7 @@ limited() {
 	unshare -n sh -c 'ip link set lo up && tc qdisc add dev lo root tbf rate 1gbit burst 200kb latency 500ms &&
 		exec timeout 60 "$@"' limited mpirun --oversubscribe -n 2 --mca btl tcp,self --mca btl_tcp_if_include lo \
 		"$orrery" profile --links --json >"$work/out" 2>"$work/err" || {
-		echo 'no network namespace, or no tc: a slow wire was not tried'
+		echo 'SKIP: no network namespace, or no tc: a slow wire was not tried'
 		return
 	}
 	awk '/"bandwidth"/ { sub(/.*: /, ""); n++; if (!($0 + 0 > 1e6 && $0 + 0 < 1.32e8)) exit 1 } END { exit n != 2 }' \
@@ -187,8 +187,8 @@ limited() {
 # bound: rank k is on core k, where mpirun can see to that
 bound() {
 	mpirun -n 2 --bind-to core true >/dev/null 2>&1 || {
-		echo 'mpirun has not two cores, or cannot bind to them: not tried'
-		return
+		echo 'SKIP: mpirun has not two cores, or cannot bind to them'
+		exit 77
 	}
 	(cd "$source" && mpirun -n 2 --bind-to core "$orrery" train graphs/digits.dot --steps 2) >"$work/out" 2>"$work/err"
 	[ "$(grep -cE '^CPU 0 of rank ([01]), core \1, .*: worker \1$' "$work/out")" -eq 2 ] ||

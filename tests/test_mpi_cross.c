@@ -175,8 +175,10 @@ int main(int argc, char **argv)
 	int failed;
 
 	if (argc != 2 || orr_ranks_start(NULL, &err) ||
-	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb"))))
+	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb")))) {
+		fprintf(stderr, "%s\n", err.msg);
 		return 2;
+	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	failed = suite_run("cross", tests, N_OF(tests));
 	if (failed) /* the others may wait for this one */

@@ -128,8 +128,10 @@ int main(int argc, char **argv)
 	int failed, first = 0, end;
 
 	if (argc != 3 || (n_workers = atoi(argv[2])) < 1 || orr_ranks_start(NULL, &err) ||
-	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb"))))
+	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb")))) {
+		fprintf(stderr, "%s\n", err.msg);
 		return 2;
+	}
 	while (first < N_OF(cases) && cases[first].n_ranks < n_workers)
 		first++;
 	for (end = first; end < N_OF(cases) && cases[end].n_ranks == n_workers;)

@@ -230,7 +230,7 @@ if mount -t tmpfs -o size=1m tmpfs full 2>/dev/null; then
 	with_room 'a full disk'
 	umount full
 else
-	echo 'no file system may be mounted here: a full one was not tried'
+	echo 'SKIP: no file system may be mounted here: a full one was not tried'
 fi
 
 echo "$passed passed, $failed failed"

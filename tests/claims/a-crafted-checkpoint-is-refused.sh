@@ -1,7 +1,7 @@
 # A checkpoint whose checksums fit is refused all the same where its step is beyond any training, its tensors overlap or
 # a number is not finite; and no training writes one with such a number.
-[ $can_train = yes ] || exit 77
-python3 -c 'import ctypes; ctypes.CDLL("libxxhash.so.0")' || exit 77
+needs_training
+python3 -c 'import ctypes; ctypes.CDLL("libxxhash.so.0")' || { echo 'no libxxhash.so.0 for Python'; exit 77; }
 cat >craft.py <<'END'
 import ctypes, json, os, re, struct, sys
 

@@ -1,6 +1,6 @@
 # SIGINT and SIGTERM let the step finish, write a checkpoint and end with 130 and 143; a second one ends at once; what was
 # stopped goes on to the bit.
-[ $can_train = yes ] || exit 77
+needs_training
 cat >signals.py <<'END'
 import os, re, signal, subprocess, sys
 

@@ -18,7 +18,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 static const struct orr_schedule liar = {.name = "liar", .summary = "", .order = ORR_ORDER_STRICT, .place = place};
 ORR_PLUGIN(liar);
 C
-cc --version >/dev/null || { echo no C compiler; exit 77; }
+cc --version >/dev/null || { echo 'no C compiler'; exit 77; }
 cc -shared -fPIC -I"$source/src" -o liar.so liar.c
 cc -shared -fPIC -I"$source/src" -DBOUND=INT64_MAX -o most.so liar.c
 cc -shared -fPIC -I"$source/src" -DBOUND=-1 -o less.so liar.c
@@ -35,5 +35,6 @@ for module in liar most less; do
 	refused "$orrery" simulate chain:2 --workers 1 -m 2 --schedule ./$module.so --json
 done
 "$orrery" compare chain:2 --workers 1 -m 2 --schedule ./liar.so | grep 'liar.*lower bound of 1000 units'
-[ $can_train = no ] || refused "$orrery" train "$source/graphs/digits.dot" --workers 2 -m 2 --steps 1 --schedule ./liar.so
 "$orrery" simulate chain:2 --workers 1 -m 2 --schedule ./honest.so | grep 'lower bound  8 units; reached'
+needs_training
+refused "$orrery" train "$source/graphs/digits.dot" --workers 2 -m 2 --steps 1 --schedule ./liar.so

@@ -9,4 +9,6 @@ if grep -q 'not tested' out; then exit 1; fi
 grep -q 'not tested: memory.*(no operator has a size)' out
 code=0
 "$orrery" compare chain:4 --stash 1GB --memory 1MB >out 2>err || code=$?
-[ $code -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -q 'no schedule fits.*worker 0 needs' err
+[ $code -eq 2 ]
+[ "$(wc -l <err)" -eq 1 ]
+grep -q 'no schedule fits.*worker 0 needs' err

@@ -38,10 +38,12 @@ done
 # the planner adds up as well
 code=0
 "$orrery" plan model.dot -w 2 --flops 1 --batch 1073741824 -m 1 >out 2>err || code=$?
-[ $code -eq 2 ] && grep -q 'model.dot:4: node a: of 1073741824 samples in a microbatch, the forward passes last more' err
+[ $code -eq 2 ]
+grep -q 'model.dot:4: node a: of 1073741824 samples in a microbatch, the forward passes last more' err
 printf 'digraph g { overhead="5e9s"; node [forward="1ms" backward="2ms"]; a -> b -> c }\n' >overhead.dot
 for command in 'simulate overhead.dot' 'plan overhead.dot -w 2'; do
 	code=0
 	"$orrery" $command >out 2>err || code=$?
-	[ $code -eq 2 ] && grep -q 'overhead.dot: overhead: ' err
+	[ $code -eq 2 ]
+	grep -q 'overhead.dot: overhead: ' err
 done

@@ -35,7 +35,7 @@ for schedule in gpipe 1f1b eager-1f1b interleaved zb-h1 zb-2p v-half v-zb v-min 
 	done
 done
 [ $n -ge 18 ]
-[ $can_train = yes ] || exit 0
+needs_training
 $orrery train "$source/graphs/digits.dot" -w 2 --steps 1 --csv ran.csv >report 2>said
 grep -q 'ran.csv does not say.*graph of the stages' said
 code=0

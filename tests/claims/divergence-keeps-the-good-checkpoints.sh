@@ -1,6 +1,6 @@
 # Training ends at the first loss or gradient that is not finite, says in which step and of which operator, and keeps the
 # checkpoints from before; going on from them ends the same way.
-[ $can_train = yes ] || exit 77
+needs_training
 train() { "$orrery" train "$source/graphs/digits.dot" --optimizer sgd --lr 1e6 -w 2 "$@"; }
 
 # fail OPTION...: exit code 1, one line about the step, which is left in the file `line`

@@ -1,5 +1,5 @@
 # A link in a checkpoint folder is never followed: not to read, not to write and not to remove; what it leads to stays.
-[ $can_train = yes ] || exit 77
+needs_training
 train() { folder=$1; shift; "$orrery" train "$source/graphs/digits.dot" --every 10 --keep 1 --checkpoint $folder "$@"; }
 
 # of a link the link alone goes, where it is too old, unfinished, or in the place of one that is written

@@ -25,6 +25,6 @@ echo 'digraph { a [op=liner features=3] }' >c.dot
 refused linear show c.dot
 echo 'digraph { dta="x.csv"; a [forward=1] }' >d.dot
 refused data show d.dot
-[ $can_train = yes ] || exit 0
+needs_training
 refused sgd train "$source/graphs/digits.dot" --optimizer sdg
 refused cuda train "$source/graphs/digits.dot" --device gpu

@@ -1,6 +1,6 @@
 # --on-nan skip ends with exit code 1 and one line when 10 steps in a row, or all of a run, were left out, and the checkpoints from
 # before stay; one that falls due at a step that is left out waits for the next that is not.
-[ $can_train = yes ] || exit 77
+needs_training
 # fail OPTION...: exit code 1, one line, nothing on standard output
 fail() {
 	code=0

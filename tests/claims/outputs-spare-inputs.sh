@@ -44,18 +44,19 @@ refused 'would overwrite' plan study.dot -w 2 -o study.dot
 refused 'would overwrite' profile in.dot -o in.dot
 refused 'are the same file' simulate chain:2 --svg x --csv ./x
 refused 'are the same file' simulate chain:2 --csv here/x --trace x
-if [ "$can_train" = yes ]; then
-	refused 'would overwrite checkpoints' train in.dot --steps 1 --checkpoint later --loss here/later
-	refused 'would overwrite' train in.dot --steps 1 --loss d.csv
-	refused 'would overwrite' train in.dot --steps 1 --data losses.csv --loss losses.csv
-	"$orrery" train in.dot --steps 2 --batch 8 -m 2 --checkpoint run >/dev/null 2>&1
-	find run -type f -exec sha256sum {} + >>before
-	for file in run/.lock run/step-00000002/manifest.json here/run/step-00000002/new; do
-		refused 'would overwrite' train in.dot --steps 4 --batch 8 -m 2 --checkpoint run --resume --loss "$file"
-	done
-fi
 sha256sum --quiet -c before
 [ ! -e x ]
 "$orrery" simulate in.dot --stages 2 --svg x --csv y >/dev/null # others are fine
-[ -s x ] && [ -s y ]
+[ -s x ]
+[ -s y ]
 "$orrery" simulate chain:2 --svg /dev/null --csv /dev/null >/dev/null
+needs_training
+refused 'would overwrite checkpoints' train in.dot --steps 1 --checkpoint later --loss here/later
+refused 'would overwrite' train in.dot --steps 1 --loss d.csv
+refused 'would overwrite' train in.dot --steps 1 --data losses.csv --loss losses.csv
+"$orrery" train in.dot --steps 2 --batch 8 -m 2 --checkpoint run >/dev/null 2>&1
+find run -type f -exec sha256sum {} + >>before
+for file in run/.lock run/step-00000002/manifest.json here/run/step-00000002/new; do
+	refused 'would overwrite' train in.dot --steps 4 --batch 8 -m 2 --checkpoint run --resume --loss "$file"
+done
+sha256sum --quiet -c before

@@ -3,7 +3,7 @@
 set -- chain:2 -w 2 --straight --costs 1s,1s --activation 1.5GB --stash 1GB
 "$orrery" plan "$@" --link 1GB/s >links.txt
 grep -q '^Slowest stage: 3 s' links.txt
-! grep -q '1F1B\*' links.txt || exit 1
+if grep -q '1F1B\*' links.txt; then exit 1; fi
 "$orrery" plan "$@" >free.txt
 grep -q '^Slowest stage: 2 s' free.txt
 grep -q '^  T 2 s  *2 in flight' free.txt

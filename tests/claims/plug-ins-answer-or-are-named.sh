@@ -141,5 +141,6 @@ meet 4 4 2 'ended the process in priority()' compare chain:2 -m 2
 meet 4 1 2 'has not answered for 0.2 s in priority()' compare chain:2 -m 2 --timeout 0.2
 meet 4 5 139 'crashed with the plug-in ./bad.so in priority()' simulate chain:2 -m 2
 meet 1 6 136 'crashed with the plug-in ./bad.so in check()' simulate chain:2 -m 2
-[ $can_train = no ] || meet 5 1 2 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
+needs_training
+meet 5 1 2 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
 	--timeout 0.2

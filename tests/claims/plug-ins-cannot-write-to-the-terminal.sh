@@ -28,7 +28,9 @@ END
 cc -w -shared -fPIC -I"$source/src" -o bad.so bad.c
 code=0
 "$orrery" simulate chain:2 -m 2 --schedule ./bad.so >out 2>err || code=$?
-[ $code -eq 2 ] && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ]
+[ $code -eq 2 ]
+[ ! -s out ]
+[ "$(wc -l <err)" -eq 1 ]
 cat err
 grep -qF 'a?[31mb?c?d?e??f??g é€.' err
 "$orrery" compare chain:2 -m 2 --schedule ./bad.so >out 2>&1 || true

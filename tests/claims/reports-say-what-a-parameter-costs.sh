@@ -21,6 +21,6 @@ END
 # a file keeps what it was made for
 "$orrery" simulate chain:4 --parameters 4MB --optimizer sgd -o sgd.json >/dev/null
 "$orrery" simulate sgd.json | grep '8 B a parameter: 4 weights, 4 gradient, 0 sgd'
-[ $can_train = yes ] || exit 77
+needs_training
 "$orrery" train "$source/graphs/digits.dot" --steps 2 --device cpu | grep "$adamw"
 "$orrery" train "$source/graphs/digits.dot" --steps 2 --device cpu --optimizer none --json | grep '"optimizer": "none"'

@@ -1,5 +1,5 @@
 # What diverged goes on with --resume and a lower --lr, from the checkpoint that the message names; other settings stay compared.
-[ $can_train = yes ] || exit 77
+needs_training
 train() { "$orrery" train "$source/graphs/digits.dot" -w 2 --optimizer momentum --steps 20 --checkpoint ck --keep 0 --json "$@"; }
 
 code=0
@@ -13,7 +13,8 @@ refuse() {
 	text=$1 code=0
 	shift
 	train --resume "$@" >out 2>err || code=$?
-	[ $code -eq 2 ] && grep -qF "$text" err
+	[ $code -eq 2 ]
+	grep -qF "$text" err
 }
 refuse 'optimizer learning_rate is 30 there and 0.1 here: ' --momentum 0
 refuse 'optimizer momentum is 0 there and 0.9 here: ' --lr 0.1

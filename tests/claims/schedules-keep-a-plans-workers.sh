@@ -29,7 +29,7 @@ for schedule in 1f1b gpipe pipedream zb-h1; do
 	"$orrery" simulate moved.json --schedule $schedule --json >$schedule.json
 	[ "$(workers $schedule.json)" = "$(workers own.json)" ] || { echo "$schedule: $(workers $schedule.json)"; exit 1; }
 	"$orrery" simulate moved.json --schedule $schedule >out
-	! grep -q '^placed:' out
+	if grep -q '^placed:' out; then exit 1; fi
 done
 "$orrery" compare moved.json --json >compare.json
 python3 - <<'END'

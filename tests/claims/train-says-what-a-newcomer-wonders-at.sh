@@ -1,6 +1,6 @@
 # train says how many workers it takes and why where simulate takes others, and that the bubble of jobs of microseconds is
 # the engine's.
-[ $can_train = yes ] || exit 77
+needs_training
 graph=$source/graphs/digits.dot
 
 workers() { "$orrery" "$@" --json 2>err | python3 -c 'import json, sys; print(json.load(sys.stdin)["workers"])'; }

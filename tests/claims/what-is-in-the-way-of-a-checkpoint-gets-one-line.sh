@@ -1,5 +1,5 @@
 # A pipe, file or folder in the place of a lock, step, manifest or shard gets one line; nothing waits for it.
-[ $can_train = yes ] || exit 77
+needs_training
 train() { folder=$1; shift; timeout 20 "$orrery" train "$source/graphs/digits.dot" --every 10 --checkpoint $folder "$@"; }
 
 train good --steps 20
@@ -27,4 +27,5 @@ touch run/step-00000030
 train run --steps 40 --resume 2>err
 grep -q 'run/step-00000030: is a file instead of a folder: move it away' err
 grep -q 'no checkpoint of step 30: .*something that is no checkpoint is in its place: move it away; training goes on' err
-[ -f run/step-00000030 ] && [ -d run/step-00000040 ]
+[ -f run/step-00000030 ]
+[ -d run/step-00000040 ]

@@ -33,5 +33,5 @@ refused "$orrery" plan "$graph" -w 2 --straight --memory 60MB
 limit=$(limit_of err)
 "$orrery" plan "$graph" -w 2 --straight --memory ${limit}B -o towers.json
 refused "$orrery" simulate towers.json --memory $((limit - 1))B
-[ $can_train = yes ] || exit 77
+needs_training
 "$orrery" train towers.json --memory ${limit}B --steps 1 --device cpu

@@ -20,5 +20,6 @@ if grep -q 'not tested' out; then exit 1; fi
 python3 -c "import json; assert json.load(open('json'))['not_tested'] == ['memory']"
 code=0
 "$orrery" simulate chain:4 --memory 16 2>err || code=$?
-[ $code -eq 2 ] && grep -q 'say 16GB' err
+[ $code -eq 2 ]
+grep -q 'say 16GB' err
 "$orrery" simulate chain:4 --memory 16B >/dev/null
