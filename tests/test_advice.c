@@ -82,7 +82,7 @@ START_TEST(more_microbatches_leave_less_unused)
 
 	advised(plan, "4 microbatches are few for a depth of 2: filling and draining leave about "
 		      "20% of the time unused; "
-		      "-m 8 leaves 11%");
+		      "[microbatches] 8 leaves 11%");
 	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.20, 0.005);
 	orr_plan_destroy(plan);
 	o.n_microbatches = 8;
@@ -100,7 +100,7 @@ START_TEST(replicas_want_a_multiple)
 	struct orr_plan *plan = make(g, "3", NULL, o);
 
 	advised(plan, "stage 0's 3 replicas share 4 microbatches unevenly: 33% of their time is "
-		      "unused; give a multiple, -m 6");
+		      "unused; give a multiple, [microbatches] 6");
 	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.33, 0.005);
 	orr_plan_destroy(plan);
 	o.n_microbatches = 6;
@@ -121,7 +121,7 @@ START_TEST(replicas_share_a_large_operator)
 
 	advised(plan,
 		"uneven: stage 0 computes 1.50 times what each worker would if all shared evenly\n"
-		"  one operator is all of that: allow replicas (leave --straight out)");
+		"  one operator is all of that: allow replicas (leave [straight] out)");
 	orr_plan_destroy(plan);
 	o.straight = false;
 	plan = make(g, "2", NULL, o);
@@ -145,7 +145,7 @@ START_TEST(pieces_balance_what_neighbours_cannot)
 
 	ck_assert_double_eq_tol(plan->slowest_s, 40, 1e-9);
 	advised(plan, "computes 1.33 times what each worker would if all shared evenly\n"
-		      "  operators that need not be neighbours could come to 1.00 times: --pieces");
+		      "  operators that need not be neighbours could come to 1.00 times: [pieces]");
 	orr_plan_destroy(plan);
 	o.pieces = true;
 	plan = make(g, "4", NULL, o);
@@ -173,7 +173,7 @@ START_TEST(what_cannot_be_balanced_says_so)
 	advised(plan, "computes 1.60 times what each worker would if all shared evenly\n"
 		      "  no placement of these operators, each on one of 4 workers, is better, "
 		      "transfers left out: take "
-		      "fewer workers (--workers)");
+		      "fewer workers ([workers])");
 	ck_assert(!plan->in_pieces); /* as good, and simpler */
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
@@ -197,7 +197,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no plan fits --memory 600 B"), "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 600 B"), "%s", err.msg);
 	o.pieces = true;
 	plan = make(g, "2", NULL, o);
 	ck_assert(plan->in_pieces && !plan->dag.fits && !plan->chain.fits);
@@ -217,7 +217,7 @@ START_TEST(faster_links_take_their_share_away)
 	double slowest_s = plan->slowest_s;
 
 	/* 2 x 150 B at 100 B/s: 3 s, one of them longer than computing */
-	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones (--link), "
+	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones ([link]), "
 		      "or fewer workers");
 	orr_plan_destroy(plan);
 	plan = make(g, "2", NULL, o);
@@ -235,7 +235,7 @@ START_TEST(a_full_worker_is_told_what_fills_it)
 	struct orr_plan *plan = make(g, "2", NULL, o);
 
 	advised(plan,
-		"worker 0 uses 93% of --memory, 77% of it stashes: simulate with --recompute all");
+		"worker 0 uses 93% of [memory], 77% of it stashes: simulate with [recompute] all");
 	ck_assert_int_eq(plan->tried.figures->worker[0].memory_bytes, 260);
 	ck_assert_int_eq(plan->tried.figures->worker[0].peak_stash_bytes, 200);
 	orr_plan_destroy(plan);
@@ -251,9 +251,9 @@ START_TEST(memory_that_keeps_workers_waiting_is_told)
 	struct orr_plan *plan = make(g, "2", NULL, o);
 
 	/* one microbatch at a time: half of the time of two workers */
-	advised(plan, "--memory holds fewer microbatches than keep all workers busy: they do "
+	advised(plan, "[memory] holds fewer microbatches than keep all workers busy: they do "
 		      "nothing 50% of the time; "
-		      "for the same stages --memory 260B is enough");
+		      "for the same stages [memory] 260B is enough");
 	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.50, 1e-9);
 	orr_plan_destroy(plan);
 	o.memory_bytes = 260;

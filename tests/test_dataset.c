@@ -203,12 +203,12 @@ START_TEST(missing_files_and_folders_are_refused)
 
 	ck_assert_int_eq(orr_dataset_read(&data, path, NULL, 0, &err), ORR_E_INPUT);
 	(void)snprintf(expected, sizeof(expected),
-		       "%s: cannot open it: No such file or directory: name a CSV file (--data)",
+		       "%s: cannot open it: No such file or directory: name a CSV file ([data])",
 		       path);
 	ck_assert_str_eq(err.msg, expected);
 	ck_assert_int_eq(orr_dataset_read(&data, folder, NULL, 0, &err), ORR_E_INPUT);
 	(void)snprintf(expected, sizeof(expected),
-		       "%s: cannot read it: Is a directory: name a CSV file (--data)", folder);
+		       "%s: cannot read it: Is a directory: name a CSV file ([data])", folder);
 	ck_assert_str_eq(err.msg, expected);
 	ck_assert_ptr_null(data);
 	orr_dataset_destroy(NULL);

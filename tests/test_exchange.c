@@ -316,7 +316,7 @@ static const struct {
 	const char *message;
 } sizes[] = {
 	{SMALL, 4, 4, 2,
-	 "a.csv: lays out the jobs of 2 workers, a row each, and there are to be 4: give --workers "
+	 "a.csv: lays out the jobs of 2 workers, a row each, and there are to be 4: give [workers] "
 	 "2, "
 	 "or leave it out"},
 	{SMALL, 3, 2, 2,
@@ -326,9 +326,11 @@ static const struct {
 	 "many "
 	 "stages"},
 	{SMALL, 4, 2, 1,
-	 "a.csv:1:3: 0F1: microbatch 1, and there are to be 1, from 0: give -m 2, or leave it out"},
+	 "a.csv:1:3: 0F1: microbatch 1, and there are to be 1, from 0: give [microbatches] 2, or "
+	 "leave it out"},
 	{SMALL, 4, 2, 8,
-	 "a.csv: no job of microbatch 2: it lays out 2, and there are to be 8: give -m 2, or leave "
+	 "a.csv: no job of microbatch 2: it lays out 2, and there are to be 8: give [microbatches] "
+	 "2, or leave "
 	 "it "
 	 "out"},
 	{"0F0,1F0,0B0,1B0\n", 2, 1, 1,

@@ -398,20 +398,20 @@ START_TEST(what_cannot_be_served_is_refused_with_the_cure)
 		{"v-min",
 		 "a V fold puts two stages on every worker: 6 stages need 3 workers, and there are "
 		 "4 "
-		 "(--workers, --stages)",
+		 "([workers], [stages])",
 		 6, 4},
 		{"1f1b-v",
 		 "a V fold puts two stages on every worker: 7 stages need 4 workers and one stage "
 		 "more, and "
-		 "there are 4 (--workers, --stages)",
+		 "there are 4 ([workers], [stages])",
 		 7, 4},
 		{"zb-two-thirds",
 		 "zb-two-thirds needs a worker for each of the 8 stages, and there are 4 "
-		 "(--workers)",
+		 "([workers])",
 		 8, 4},
 		{"interleaved-uniform",
 		 "interleaving needs as many stages on each worker: 6 stages are no multiple "
-		 "of 4 workers (--workers, --stages)",
+		 "of 4 workers ([workers], [stages])",
 		 6, 4},
 		{"adaptive:memory=3",
 		 "adaptive: nothing fits 3 stage stashes on a worker, the smallest block holds 4: "

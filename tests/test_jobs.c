@@ -69,11 +69,11 @@ static const struct {
 	{{.name = "x", .compute = too_far, .priority = by_job},
 	 "schedule x: job 1F2 is placed on worker 3, and the workers are 0 to 2: correct its "
 	 "compute(), or set "
-	 "--workers"},
+	 "[workers]"},
 	{{.name = "x", .compute = by_stage, .weights = too_far, .priority = by_job},
 	 "schedule x: job 1F2 is owned by worker 3, and the workers are 0 to 2: correct its "
 	 "weights(), or set "
-	 "--workers"},
+	 "[workers]"},
 	{{.name = "x", .compute = by_stage, .priority = all_equal},
 	 "schedule x: jobs 0F0 and 0B0 on worker 0 have the same priority 7: make priority() "
 	 "distinct on each "
@@ -288,9 +288,9 @@ START_TEST(sizes_of_a_step_are_refused_out_of_range)
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_pipeline_set_step(p, 0, 1, &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, "0 workers: give at least 1 (--workers)");
+	ck_assert_str_eq(err.msg, "0 workers: give at least 1 ([workers])");
 	ck_assert_int_eq(orr_pipeline_set_step(p, 1, 0, &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, "0 microbatches: give at least 1 (-m)");
+	ck_assert_str_eq(err.msg, "0 microbatches: give at least 1 ([microbatches])");
 	ck_assert_int_eq(orr_pipeline_set_step(p, 1, 2000000000, &err), ORR_E_INPUT);
 	orr_pipeline_destroy(p);
 }

@@ -100,6 +100,21 @@ def circles(graph):
     return found
 
 
+def wrong_words():
+    """The library names quantities, [workers], and no options; the command's table makes options of them."""
+    with open(os.path.join(root, 'tools/command.c'), encoding='utf-8') as file:
+        table = set(re.findall(r'\{"(\[[a-z-]+\])", "-', file.read()))
+    used = set()
+    for path in sorted(p for p in files if p.startswith('src/')):
+        with open(os.path.join(root, path), encoding='utf-8') as file:
+            text = ' '.join(re.findall(r'/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', file.read(), re.DOTALL))
+        text = re.sub(r'/\*.*?\*/', '', text, flags=re.DOTALL)
+        used.update(re.findall(r'\[[a-z-]{4,}\]', text))
+        yield from (f'{path}: a message names an option, {option}' for option in
+                    re.findall(r'(?<![\w-])(?:--[a-z-]+|-m)(?![\w-])', text))
+    yield from (f'{name} in src and in the table of tools/command.c are not the same' for name in used ^ table)
+
+
 sys.setrecursionlimit(10000)
 
 order, files, faults, checked = rooms(), set(sources()), [], 0
@@ -119,6 +134,7 @@ for path in sorted(files):
 unknown, n_citations = uncited()
 faults += unknown
 faults += ['a circle: ' + ' '.join(sorted(circle)) for circle in circles(graph)]
+faults += wrong_words()
 known = [fault for fault in faults if fault in KNOWN]
 faults = [fault for fault in faults if fault not in KNOWN]
 faults += [f'{fault}: is no more, take it off the list' for fault in KNOWN.difference(known)]

@@ -157,7 +157,7 @@ START_TEST(a_plan_fits_its_limit_and_not_a_byte_less)
 	orr_plan_destroy(plan);
 	o.memory_bytes--;
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	(void)snprintf(cure, sizeof(cure), "what fits is --memory %dB", 3000 * cost.all + 100);
+	(void)snprintf(cure, sizeof(cure), "what fits is [memory] %dB", 3000 * cost.all + 100);
 	ck_assert_msg(strstr(err.msg, cure) != NULL, "%s", err.msg);
 	orr_graph_destroy(g);
 }

@@ -191,12 +191,12 @@ START_TEST(wrong_levels_are_refused)
 	static const struct {
 		const char *workers, *links, *message;
 	} cases[] = {
-		{"0", NULL, "--workers: 0"},
-		{"4x0", NULL, "--workers: 0"},
-		{"4x", NULL, "--workers"},
+		{"0", NULL, "[workers]: 0"},
+		{"4x0", NULL, "[workers]: 0"},
+		{"4x", NULL, "[workers]"},
 		{"4x4", "10GB/s", "2 levels: give as many links"},
 		{"4", "10GB/s,1GB/s", "1 level: give as many links"},
-		{"4", "fast", "--link"},
+		{"4", "fast", "[link]"},
 		{"2x2x2x2x2", NULL, "at most 4 levels"},
 		{"4096x4096", NULL, "at most 4096"},
 	};
@@ -332,11 +332,11 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	o.flops_per_s = 1;
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no plan fits --memory 3 kB") &&
+	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 3 kB") &&
 			      strstr(err.msg, "on worker 0") &&
 			      strstr(err.msg, "100 B more, for parameters (12 B a parameter: 4 "
 					      "weights, 4 gradient, 4 momentum) and 1 stash: ") &&
-			      strstr(err.msg, "what fits is --memory 3100B"),
+			      strstr(err.msg, "what fits is [memory] 3100B"),
 		      "%s", err.msg);
 	orr_graph_destroy(g);
 }
@@ -387,7 +387,7 @@ START_TEST(what_is_said_to_fit_fits)
 
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "what fits is --memory 450B"), "%s", err.msg); /* a | b c */
+	ck_assert_msg(strstr(err.msg, "what fits is [memory] 450B"), "%s", err.msg); /* a | b c */
 	o.memory_bytes = 450;
 	plan = make_plan(g, "2", o);
 	ck_assert_double_eq_tol(plan->slowest_s, 8, 1e-9);

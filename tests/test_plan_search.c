@@ -113,7 +113,7 @@ START_TEST(replicas_are_not_searched)
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_plan_search(plan, 0, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "stage 0 has 2: give --straight"), "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "stage 0 has 2: give [straight]"), "%s", err.msg);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }

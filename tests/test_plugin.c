@@ -42,7 +42,7 @@ static const struct {
 	const char *message;
 } refusals[] = {
 	{1, "schedule bad: job 0F0 is placed on worker 2, and the workers are 0 to 1: correct its "
-	    "compute(), or set --workers"},
+	    "compute(), or set [workers]"},
 	{2, "schedule bad: jobs 0F0 and 0B0 on worker 0 have the same priority 1: make priority() "
 	    "distinct on each worker"},
 	{3, "schedule bad deadlocks, each of these jobs waits for the one before it: "},
@@ -52,7 +52,7 @@ static const struct {
 	{6, "schedule bad does not serve this pipeline and does not say why"},
 	{10,
 	 "schedule bad: job 0F0 is placed on worker -1, and the workers are 0 to 1: correct its "
-	 "place(), or set --workers"},
+	 "place(), or set [workers]"},
 	{11,
 	 "schedule bad: jobs 0F0 and 0B0 on worker 0 have the same priority 0: make n of place() "
 	 "distinct on each worker"},

@@ -565,7 +565,7 @@ static const struct {
 	{wide, false, "model.dot:2: op1: width 2147483648; it must be 1 to 2147483647"},
 	{missing_column, true,
 	 "model.dot:1: node op0: takes column 40, and the data has columns 0 to 39: "
-	 "correct columns=, or name other data (--data)"},
+	 "correct columns=, or name other data ([data])"},
 	{too_few_scores, true,
 	 "row 2 of the data (from 0) has class 4 in op1; op3 (model.dot:4) needs whole numbers "
 	 "from 0 to 3"},

@@ -425,19 +425,19 @@ static const struct {
 	const char *message;
 } refused[] = {
 	{"interleaved", 6, 4,
-	 "interleaved: 6 stages on 4 workers: every worker takes as many; set --workers to a "
+	 "interleaved: 6 stages on 4 workers: every worker takes as many; set [workers] to a "
 	 "divisor of the stages, or cut the model into a multiple of the workers"},
 	{"chimera", 6, 4,
 	 "two-way pipelines need a worker a stage, and there are 6 stages and 4 workers: set "
-	 "--workers 6"},
+	 "[workers] 6"},
 	{"gems", 2, 4,
 	 "two-way pipelines need a worker a stage, and there are 2 stages and 4 workers: set "
-	 "--workers 2"},
+	 "[workers] 2"},
 	{"hanayo", 6, 4,
 	 "hanayo: 6 stages on 4 workers: a wave goes down and up, two stages a worker; cut the "
-	 "model into a multiple of 8 stages, or set --workers to a divisor of 3"},
+	 "model into a multiple of 8 stages, or set [workers] to a divisor of 3"},
 	{"dualpipe-v", 4, 4,
-	 "dualpipe-v: 4 stages on 4 workers: it needs two stages a worker; set --workers to half "
+	 "dualpipe-v: 4 stages on 4 workers: it needs two stages a worker; set [workers] to half "
 	 "of the stages, or cut the model into 8"},
 };
 

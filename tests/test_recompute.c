@@ -380,7 +380,7 @@ START_TEST(a_text_that_names_no_stages_is_refused)
 	char expected[256];
 
 	snprintf(expected, sizeof(expected),
-		 "--recompute: '%s': give all, none, or stages from 0 to 4 with commas "
+		 "[recompute]: '%s': give all, none, or stages from 0 to 4 with commas "
 		 "between them",
 		 bad_texts[_i]);
 	ck_assert_int_eq(orr_pipeline_set_recompute(p, bad_texts[_i], &err), ORR_E_INPUT);

@@ -423,7 +423,7 @@ START_TEST(memory_in_which_nothing_fits_is_refused)
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, "auto: not even one microbatch fits 1 bytes of stash on a "
 				  "worker on the placements that it tries: give more memory, "
-				  "take more workers or more microbatches (-m)");
+				  "take more workers or more microbatches ([microbatches])");
 	options.stash_bytes = 2;
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), 0);
 	orr_pipeline_destroy(p);
@@ -480,7 +480,7 @@ START_TEST(memory_of_the_machine_is_kept)
 		int64_t n[8 * 8 * 3];
 
 		ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);
-		ck_assert_msg(strstr(err.msg, "not even one microbatch fits --memory 179B"), "%s",
+		ck_assert_msg(strstr(err.msg, "not even one microbatch fits [memory] 179B"), "%s",
 			      err.msg);
 		options.memory_bytes = 180;
 		ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), 0);

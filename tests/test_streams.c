@@ -24,15 +24,15 @@ static const struct {
 	 "none"},
 	{"pipedream:replicas=4-1", 3, 4, 1,
 	 "schedule pipedream: stage 0 has 4 replicas and there are 3 workers: take fewer, or more "
-	 "--workers"},
+	 "[workers]"},
 	{"pipedream:replicas=2-1", 3, 5, 1,
 	 "schedule pipedream: the 2 replicas of stage 0 take turns, and 5 microbatches are no "
 	 "multiple: "
-	 "change -m"},
+	 "change [microbatches]"},
 	{"pipedream:replicas=2-1", 3, 6, 2,
-	 "stage 0 updates every 4 microbatches (--accumulate 2 on 2 replicas) and a round has 6: "
+	 "stage 0 updates every 4 microbatches ([accumulate] 2 on 2 replicas) and a round has 6: "
 	 "take a "
-	 "multiple (-m)"},
+	 "multiple ([microbatches])"},
 };
 
 START_TEST(what_it_cannot_serve_is_refused)
@@ -115,12 +115,12 @@ static const struct {
 	 4,
 	 "schedule mine: job 0F1 comes later in the next round by another number than 0F0: "
 	 "priority() of "
-	 "a stream is periodic in -m"},
+	 "a stream is periodic in [microbatches]"},
 	{{.compute = alone, .priority = backwards},
 	 1,
 	 "schedule mine: job 0F0 does not come later in the next round: priority() of a stream "
 	 "grows with "
-	 "b, also beyond -m"},
+	 "b, also beyond [microbatches]"},
 	{{.compute = alone, .priority = own_order},
 	 4,
 	 "schedule mine: job 1F0 has no larger n than what it waits for: in a stream n orders the "
@@ -132,7 +132,8 @@ static const struct {
 	 "with b"},
 	{{.compute = in_turns, .priority = one_by_one},
 	 3,
-	 "schedule mine: job 0F0 is on another worker in the next round: -m must be a multiple of "
+	 "schedule mine: job 0F0 is on another worker in the next round: [microbatches] must be a "
+	 "multiple of "
 	 "every "
 	 "stage's replicas"},
 	{{.compute = alone, .priority = ages_later},

@@ -567,8 +567,8 @@ START_TEST(older_versions_count_as_memory)
 		err.msg,
 		"worker 0 needs 740 B, 400 B for parameters (16 B a parameter: 4 weights, 4 "
 		"gradient, 8 adamw), 300 B for older versions and 40 B for 4 stashes, and has 739 "
-		"B: take more workers, a larger --accumulate, a schedule that holds fewer "
-		"microbatches, or a larger --memory");
+		"B: take more workers, a larger [accumulate], a schedule that holds fewer "
+		"microbatches, or a larger [memory]");
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }

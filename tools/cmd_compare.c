@@ -209,7 +209,11 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 		entries[n++] =
 			(struct orr_entry){c->plan ? c->plan->pipeline : c->cuts[0], &c->planned,
 					   NULL, c->plan ? NULL : c->no_plan.msg};
-	return orr_compare(&c->result.rows, entries, n, &o->machine, a->stages.n > 1, err);
+	if ((code = orr_compare(&c->result.rows, entries, n, &o->machine, a->stages.n > 1, err)))
+		return code;
+	for (int i = c->result.rows->n_fitting; i < c->result.rows->n; i++)
+		command_name_options(c->result.rows->contenders[i].reason);
+	return 0;
 }
 
 /* "chain:8: 4 or 8 stages on 4 workers, 8 microbatches" */

@@ -214,8 +214,10 @@ static void print_world(const char *name, const struct orr_plan_world *world, bo
 static void print_advice(void *user, const char *line)
 {
 	bool *any = user;
+	char text[512];
 
-	printf("%s  %s\n", *any ? "" : "\nWhat could be better:\n", line);
+	(void)snprintf(text, sizeof(text), "%s", line);
+	printf("%s  %s\n", *any ? "" : "\nWhat could be better:\n", command_name_options(text));
 	*any = true;
 }
 

@@ -87,7 +87,7 @@ static void print_parameter(const struct orr_parameter *parameter)
 	}
 	snprintf(text, sizeof(text), "%s=%s: %s", parameter->key, range, parameter->summary);
 	printf("%*s", NAME_COLUMNS, "");
-	print_wrapped(text);
+	print_wrapped(command_name_options(text));
 }
 
 /* "also called: afab, f-then-b" */

@@ -135,7 +135,7 @@ static int print(const struct arguments *a, const struct work *work, struct orr_
 	if ((code = orr_diagram_text(stdout, t, output_columns(), output_wants_colour(), err)))
 		return code;
 	printf("\n");
-	code = orr_report_write(stdout, t, f, err);
+	code = output_report(t, f, err);
 	if (!code) {
 		print_uneven(work, f);
 		print_samples(a, work);

@@ -1,10 +1,62 @@
 #include "command.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* What the library calls a quantity, and the option that gives it: no longer than "[name]". */
+static const struct {
+	const char *quantity, *option;
+} options[] = {
+	{"[accumulate]", "--accumulate"},
+	{"[bandwidth]", "--bandwidth"},
+	{"[batch]", "--batch"},
+	{"[data]", "--data"},
+	{"[flops]", "--flops"},
+	{"[latency]", "--latency"},
+	{"[link]", "--link"},
+	{"[memory]", "--memory"},
+	{"[microbatches]", "-m"},
+	{"[pieces]", "--pieces"},
+	{"[ranks-workers]", "--ranks-workers"},
+	{"[recompute]", "--recompute"},
+	{"[resume]", "--resume"},
+	{"[search]", "--search"},
+	{"[stages]", "--stages"},
+	{"[straight]", "--straight"},
+	{"[sync]", "--sync"},
+	{"[workers]", "--workers"},
+};
+#define N_OPTIONS (sizeof(options) / sizeof(*options))
+
+char *command_name_options(char *text)
+{
+	char *to = text;
+
+	for (const char *at = text; *at;) {
+		size_t i = 0, length = 0;
+
+		for (; i < N_OPTIONS; i++)
+			if (!strncmp(at, options[i].quantity, length = strlen(options[i].quantity)))
+				break;
+		if (i == N_OPTIONS) {
+			*to++ = *at++;
+			continue;
+		}
+		at += length;
+		length = strlen(options[i].option);
+		memcpy(to, options[i].option, length);
+		to += length;
+	}
+	*to = '\0';
+	return text;
+}
 
 void command_say(const char *message)
 {
-	fprintf(stderr, "orrery: %s\n", message);
+	char text[1024];
+
+	(void)snprintf(text, sizeof(text), "%s", message);
+	fprintf(stderr, "orrery: %s\n", command_name_options(text));
 }
 
 int command_status(int code)

@@ -12,7 +12,10 @@ int cmd_profile(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 
-/* A line on standard error. */
+/* Put options in the place of the quantities that a message of the library names (error.h):
+ * "[workers]" becomes "--workers". In place; returns text, which gets no longer. */
+char *command_name_options(char *text);
+/* A line on standard error, with options named. */
 void command_say(const char *message);
 /* The exit code of a failure, or 0. */
 int command_status(int code);

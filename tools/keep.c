@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "orrery/checkpoint.h"
+#include "command.h"
 #include "options.h"
 #include "session.h"
 #include "progress.h"
@@ -68,7 +69,10 @@ struct keep_options keep_options_default(void)
 
 static void report_damaged(const char *line)
 {
-	fprintf(stderr, "orrery: %s; the one before it is tried\n", line);
+	char text[640];
+
+	(void)snprintf(text, sizeof(text), "%s; the one before it is tried", line);
+	command_say(text);
 }
 
 /* One process looks; what it finds is for all. */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "orrery/diagram.h"
+#include "orrery/report.h"
 #include "export.h"
 
 enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_STRICT_CSV, KEY_TRACE };
@@ -114,6 +115,15 @@ int output_timelines(const struct output_options *o, const struct orr_timeline *
 	if (!code)
 		code = output_file(o->trace, write_trace, &(struct timelines){timelines, names, n},
 				   err);
+	return code;
+}
+
+int output_report(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err)
+{
+	int code = orr_report_write(stdout, t, f, err);
+
+	if (!code)
+		printf("\n`orrery simulate --help` defines these figures.\n");
 	return code;
 }
 

@@ -8,6 +8,7 @@
 #include "orrery/error.h"
 #include "output_file.h"
 
+struct orr_figures;
 struct orr_timeline;
 
 struct output_options {
@@ -31,6 +32,8 @@ int output_check_jobs(const struct output_options *o, const struct orr_jobs *job
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err);
+/* The report for people, on standard output. */
+int output_report(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err);
 /* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
 int output_json(json_t *json, struct orr_error *err);
 

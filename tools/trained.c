@@ -103,7 +103,7 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 	if ((code = orr_diagram_text(stdout, r->measured, columns, colour, err)))
 		return code;
 	printf("\n");
-	if ((code = orr_report_write(stdout, r->measured, f->measured, err)))
+	if ((code = output_report(r->measured, f->measured, err)))
 		return code;
 	if (r->versions)
 		stream_print(r->jobs, r->versions);

@@ -429,7 +429,7 @@ static int open_newest(struct orr_checkpoint **out, const struct orr_folder *fol
 		return code;
 	return orr_fail(err, ORR_E_INPUT, "%s: no checkpoint there is whole (of %d): %s",
 			folder->path, n,
-			n ? "train anew in another folder" : "start without --resume");
+			n ? "train anew in another folder" : "start without [resume]");
 }
 
 int orr_checkpoint_open(struct orr_checkpoint **out, const char *path, int64_t step,

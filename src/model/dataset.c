@@ -221,7 +221,7 @@ static int read_line(struct reader *in, const char *line, size_t length, struct 
 
 static int cannot_read(const char *path, int why, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name a CSV file (--data)", path,
+	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name a CSV file ([data])", path,
 			strerror(why));
 }
 
@@ -324,7 +324,7 @@ static int open_file(FILE **file, const char *path, struct orr_error *err)
 
 	if (fd < 0)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: cannot open it: %s: name a CSV file (--data)", path,
+				"%s: cannot open it: %s: name a CSV file ([data])", path,
 				strerror(errno));
 	if (fstat(fd, &status))
 		code = cannot_read(path, errno, err);
@@ -332,7 +332,7 @@ static int open_file(FILE **file, const char *path, struct orr_error *err)
 		code = cannot_read(path, EISDIR, err);
 	else if (!S_ISREG(status.st_mode))
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: no file but a FIFO or a device: name a CSV file (--data)",
+				"%s: no file but a FIFO or a device: name a CSV file ([data])",
 				path);
 	else if (status.st_size >> 30 >= MOST_GIB)
 		code = orr_fail(err, ORR_E_INPUT,

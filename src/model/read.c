@@ -117,13 +117,13 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
 
 	if (g->data && !data)
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: data: %s: cannot open it: %s: name a CSV file (--data)",
+				"%s: data: %s: cannot open it: %s: name a CSV file ([data])",
 				g->name, g->data, strerror(errno));
 	else if (g->data && !inside)
 		code = orr_fail(
 			err, ORR_E_INPUT,
 			"%s: data: %s is not in the folder of the graph: say that you want it "
-			"(--data)",
+			"([data])",
 			g->name, g->data);
 	free(folder);
 	free(data);

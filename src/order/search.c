@@ -463,7 +463,8 @@ static int refuse(const struct searcher *o)
 	const char *where = options->placement == ORR_PLACEMENT_ANY
 				    ? "on the placements that it tries"
 				    : "on this placement";
-	const char *more = "give more memory, take more workers or more microbatches (-m)";
+	const char *more =
+		"give more memory, take more workers or more microbatches ([microbatches])";
 	const char *why = o->exact ? "not even one microbatch fits"
 				   : "no order of one microbatch was found that fits";
 	long long stashes = (long long)(options->stashes + o->excess);
@@ -479,7 +480,7 @@ static int refuse(const struct searcher *o)
 	if (options->memory_bytes)
 		return orr_fail(
 			o->err, ORR_E_INPUT,
-			"auto: %s --memory %lldB beside parameters, gradients and optimizer "
+			"auto: %s [memory] %lldB beside parameters, gradients and optimizer "
 			"%s: %s",
 			why, (long long)options->memory_bytes, where, more);
 	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,

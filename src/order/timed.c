@@ -36,7 +36,8 @@ static int allocate(struct orr_timed *t, struct orr_error *err)
 	    (t->exact && !t->delay) || !t->first_before || !t->first_after || !t->start ||
 	    !t->waits || !t->queue || !t->left)
 		return orr_fail(err, ORR_E_NOMEM,
-				"no memory for an order of %d jobs; take fewer microbatches (-m)",
+				"no memory for an order of %d jobs; take fewer microbatches "
+				"([microbatches])",
 				t->jobs.n_jobs);
 	return 0;
 }

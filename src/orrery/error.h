@@ -17,6 +17,9 @@ enum orr_code {
 			       exit code 1 */
 };
 
+/* A quantity that the caller chose and may change stands in brackets by its name: "0 workers: give
+ * at least 1 ([workers])". A program can put its own name in that place: the command has options.
+ */
 struct orr_error {
 	char msg[512];
 };

@@ -224,7 +224,7 @@ static int find(struct cutting *c, int n_stages, bool exactly, int *stage_of, in
 		if (exactly)
 			code = orr_fail(err, ORR_E_INPUT,
 					"%s: no cut into %d connected stages: give another number "
-					"(--stages), or "
+					"([stages]), or "
 					"pin the nodes (stage=)",
 					c->g->name, n_stages);
 		else

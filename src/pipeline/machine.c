@@ -32,20 +32,20 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		if (levels->n == ORR_MOST_LEVELS)
 			return orr_fail(
 				err, ORR_E_INPUT,
-				"--workers %.40s: give at most %d levels, innermost first, such as "
+				"[workers] %.40s: give at most %d levels, innermost first, such as "
 				"4x2",
 				workers, ORR_MOST_LEVELS);
 		if (!*of || *of == 'x')
 			return orr_fail(
 				err, ORR_E_INPUT,
-				"--workers %.40s: a number is missing beside an x: say 4, or 4x2 "
+				"[workers] %.40s: a number is missing beside an x: say 4, or 4x2 "
 				"for 2 groups of 4",
 				*workers ? workers : "''");
-		if ((code = orr_count_next(&count, &of, 'x', 1, 4096, "--workers", err)))
+		if ((code = orr_count_next(&count, &of, 'x', 1, 4096, "[workers]", err)))
 			return code;
 		total *= (int)count;
 		if (total > 4096)
-			return orr_fail(err, ORR_E_INPUT, "--workers %.40s: at most 4096 in all",
+			return orr_fail(err, ORR_E_INPUT, "[workers] %.40s: at most 4096 in all",
 					workers);
 		levels->workers[levels->n++] = (int)count;
 	}
@@ -56,7 +56,7 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 			break;
 		memcpy(part, at, length);
 		part[length] = '\0';
-		if ((code = orr_rate_parse(&levels->bytes_per_s[n_links], part, "--link", err)))
+		if ((code = orr_rate_parse(&levels->bytes_per_s[n_links], part, "[link]", err)))
 			return code;
 		at = at[length] ? at + length + 1 : NULL;
 	}
@@ -66,7 +66,7 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 	}
 	return orr_fail(
 		err, ORR_E_INPUT,
-		"--link %.60s: --workers %.40s has %d level%s: give as many links, innermost "
+		"[link] %.60s: [workers] %.40s has %d level%s: give as many links, innermost "
 		"first",
 		links, workers, levels->n, levels->n == 1 ? "" : "s");
 }

@@ -158,9 +158,10 @@ int orr_partition_check(const struct orr_graph *g, const struct orr_machine *mac
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"%s:%d: node %s: of %lld samples in a microbatch, the %s more "
-				"than 2^60 %s, here the most: %slower --batch or raise -m",
+				"than 2^60 %s, here the most: %slower [batch] or raise "
+				"[microbatches]",
 				g->name, largest[k]->line, largest[k]->name, (long long)samples,
-				kinds[k], k < 3 ? "ns" : "bytes", k < 3 ? "raise --flops, " : "");
+				kinds[k], k < 3 ? "ns" : "bytes", k < 3 ? "raise [flops], " : "");
 	return 0;
 }
 
@@ -330,7 +331,7 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 			return code;
 		if (n_stages && n_stages != *n_chosen)
 			return orr_fail(err, ORR_E_INPUT,
-					"%s: its nodes are pinned to %d stages: leave --stages "
+					"%s: its nodes are pinned to %d stages: leave [stages] "
 					"out, or take the "
 					"pins (stage=) out of the file",
 					g->name, *n_chosen);
@@ -338,7 +339,7 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 	}
 	if (n_stages > n_computing)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: %d stages from %d operators: give --stages %d or fewer",
+				"%s: %d stages from %d operators: give [stages] %d or fewer",
 				g->name, n_stages, n_computing, n_computing);
 	if (!n_stages && g->operators[0].op == ORR_OP_COST)
 		n_stages = n_computing; /* a study: every operator is a stage */

@@ -124,16 +124,17 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 			  struct orr_error *err)
 {
 	if (n_workers < 1)
-		return orr_fail(err, ORR_E_INPUT, "%d workers: give at least 1 (--workers)",
+		return orr_fail(err, ORR_E_INPUT, "%d workers: give at least 1 ([workers])",
 				n_workers);
 	if (n_microbatches < 1)
-		return orr_fail(err, ORR_E_INPUT, "%d microbatches: give at least 1 (-m)",
+		return orr_fail(err, ORR_E_INPUT,
+				"%d microbatches: give at least 1 ([microbatches])",
 				n_microbatches);
 	/* jobs are numbered in an int: F, B and W of every stage and microbatch */
 	if ((int64_t)p->n_stages * n_microbatches > INT32_MAX / ORR_N_PASSES)
 		return orr_fail(err, ORR_E_INPUT,
 				"%d stages x %d microbatches: at most %d jobs; take fewer "
-				"microbatches (-m)",
+				"microbatches ([microbatches])",
 				p->n_stages, n_microbatches, INT32_MAX);
 	p->n_workers = n_workers;
 	p->n_microbatches = n_microbatches;
@@ -143,7 +144,7 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 static int refuse_recompute(const struct orr_pipeline *p, const char *text, struct orr_error *err)
 {
 	return orr_fail(err, ORR_E_INPUT,
-			"--recompute: '%.60s': give all, none, or stages from 0 to %d with commas "
+			"[recompute]: '%.60s': give all, none, or stages from 0 to %d with commas "
 			"between them",
 			text, p->n_stages - 1);
 }

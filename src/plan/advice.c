@@ -33,7 +33,7 @@ static void advise_microbatches(const struct advising *a)
 	(void)snprintf(
 		line, sizeof(line),
 		"%d microbatches are few for a depth of %d: filling and draining leave about "
-		"%.0f%% of the time unused; -m %d leaves %.0f%%",
+		"%.0f%% of the time unused; [microbatches] %d leaves %.0f%%",
 		m, depth, 100.0 * (depth - 1) / ((double)m / n_first + depth - 1), want,
 		100.0 * (depth - 1) / ((double)want / n_first + depth - 1));
 	a->visit(a->user, line);
@@ -51,7 +51,7 @@ static void advise_replicas(const struct advising *a)
 		(void)snprintf(line, sizeof(line),
 			       "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of "
 			       "their time "
-			       "is unused; give a multiple, -m %d",
+			       "is unused; give a multiple, [microbatches] %d",
 			       s, r, m, 100.0 * (r - rest) / (m + r - rest), m + r - rest);
 		a->visit(a->user, line);
 		return;
@@ -72,9 +72,9 @@ static void advise_links(const struct advising *a)
 	(void)snprintf(
 		line, sizeof(line),
 		"stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
-		"(--link)%s",
+		"([link])%s",
 		worst, 100 * plan->costs[worst].communication_s / plan->slowest_s,
-		plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas (--straight)"
+		plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas ([straight])"
 					  : ", or fewer workers");
 	a->visit(a->user, line);
 }
@@ -117,19 +117,19 @@ static void advise_placement(const struct advising *a, const struct orr_allocati
 	if (anyhow_s < 0.99 * busiest_s && !a->plan->options.pieces)
 		(void)snprintf(line, sizeof(line),
 			       "  operators that need not be neighbours could come to %.2f times: "
-			       "--pieces",
+			       "[pieces]",
 			       anyhow_s / even_s);
 	else if (best->proven && anyhow_s > 0.99 * busiest_s)
 		(void)snprintf(
 			line, sizeof(line),
 			"  no placement of these operators, each on one of %d workers, is better, "
-			"transfers left out: take fewer workers (--workers), or smaller operators",
+			"transfers left out: take fewer workers ([workers]), or smaller operators",
 			n_workers);
 	else
 		(void)snprintf(
 			line, sizeof(line),
 			"  no better placement of these operators was found; whether there is one "
-			"on %d workers is not known: try fewer (--workers), or smaller operators",
+			"on %d workers is not known: try fewer ([workers]), or smaller operators",
 			n_workers);
 	a->visit(a->user, line);
 }
@@ -167,7 +167,7 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 		return 0;
 	}
 	(void)snprintf(line, sizeof(line), "  one operator is all of that: %s",
-		       plan->options.straight ? "allow replicas (leave --straight out), or split it"
+		       plan->options.straight ? "allow replicas (leave [straight] out), or split it"
 					      : "split it into smaller ones");
 	a->visit(a->user, line);
 	return 0;
@@ -183,8 +183,8 @@ static void advise_memory(const struct advising *a)
 	if (a->plan->wanted_bytes) {
 		(void)snprintf(
 			line, sizeof(line),
-			"--memory holds fewer microbatches than keep all workers busy: they do "
-			"nothing %.0f%% of the time; for the same stages --memory %lldB is enough",
+			"[memory] holds fewer microbatches than keep all workers busy: they do "
+			"nothing %.0f%% of the time; for the same stages [memory] %lldB is enough",
 			100 * f->bubble, (long long)a->plan->wanted_bytes);
 		a->visit(a->user, line);
 	}
@@ -193,8 +193,8 @@ static void advise_memory(const struct advising *a)
 	if (!limit || f->worker[worst].memory_bytes < limit - limit / 10)
 		return;
 	(void)snprintf(line, sizeof(line),
-		       "worker %d uses %.0f%% of --memory, %.0f%% of it stashes: simulate with "
-		       "--recompute all, or plan for more workers",
+		       "worker %d uses %.0f%% of [memory], %.0f%% of it stashes: simulate with "
+		       "[recompute] all, or plan for more workers",
 		       worst, 100.0 * (double)f->worker[worst].memory_bytes / (double)limit,
 		       100.0 * (double)f->worker[worst].peak_stash_bytes /
 			       (double)f->worker[worst].memory_bytes);

@@ -584,9 +584,9 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 	orr_size_print(limit, sizeof(limit), o->memory_bytes);
 	orr_size_print(lack, sizeof(lack), f->worker[worst].memory_bytes - o->memory_bytes);
 	return orr_fail(err, ORR_E_INPUT,
-			"%s: no plan fits --memory %s: the one that needs least wants %s on worker "
+			"%s: no plan fits [memory] %s: the one that needs least wants %s on worker "
 			"%d, %s more, for "
-			"parameters (%s) and %d stash%s: what fits is --memory %lldB%s",
+			"parameters (%s) and %d stash%s: what fits is [memory] %lldB%s",
 			g->name, limit, need, worst, lack,
 			orr_parameter_cost_print(cost, sizeof(cost), &o->numerics),
 			f->worker[worst].peak_stash, f->worker[worst].peak_stash == 1 ? "" : "es",

@@ -93,8 +93,8 @@ int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *er
 		if (plan->replicas[s] > 1) {
 			code = orr_fail(
 				err, ORR_E_INPUT,
-				"--search orders the jobs of one worker a stage, and stage %d "
-				"has %d: give --straight as well",
+				"[search] orders the jobs of one worker a stage, and stage %d "
+				"has %d: give [straight] as well",
 				s, plan->replicas[s]);
 			goto out;
 		}

@@ -265,7 +265,6 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 		return code;
 	if (t->jobs->stream)
 		write_stream(file, t, f);
-	fputs("\n`orrery simulate --help` defines these figures.\n", file);
 	return orr_layout_finish(file, "report", err);
 }
 

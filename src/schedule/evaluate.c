@@ -18,7 +18,7 @@ static int refuse_worker(const struct orr_jobs *jobs, const struct orr_schedule 
 
 	return orr_fail(err, ORR_E_INPUT,
 			"schedule %s: job %d%c%d is %s worker %d, and the workers are 0 to %d: "
-			"correct its %s, or set --workers",
+			"correct its %s, or set [workers]",
 			jobs->schedule, job.s, orr_pass_letter(job.d), job.b,
 			placed ? "placed on" : "owned by",
 			placed ? jobs->compute[j] : jobs->weights[j], p->n_workers - 1,
@@ -332,9 +332,10 @@ static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *e
 	jobs->first_owner = calloc((size_t)p->n_stages + 1, sizeof(*jobs->first_owner));
 	if (!jobs->compute || !jobs->weights || !jobs->priority || !jobs->by_worker ||
 	    !jobs->rank || !jobs->first || !jobs->first_owner)
-		return orr_fail(err, ORR_E_NOMEM,
-				"jobs: no memory for %d jobs; take fewer microbatches (-m)",
-				jobs->n_jobs);
+		return orr_fail(
+			err, ORR_E_NOMEM,
+			"jobs: no memory for %d jobs; take fewer microbatches ([microbatches])",
+			jobs->n_jobs);
 	return 0;
 }
 

@@ -22,7 +22,7 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 	if (stream->period <= 0)
 		return refuse(jobs, 0,
 			      "does not come later in the next round: priority() of "
-			      "a stream grows with b, also beyond -m",
+			      "a stream grows with b, also beyond [microbatches]",
 			      err);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
@@ -31,13 +31,14 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 		int w = schedule->compute(p, job.s, b, job.d, schedule->data);
 
 		if (n - jobs->priority[j] != stream->period)
-			return refuse(jobs, j,
-				      "comes later in the next round by another number "
-				      "than 0F0: priority() of a stream is periodic in -m",
-				      err);
+			return refuse(
+				jobs, j,
+				"comes later in the next round by another number "
+				"than 0F0: priority() of a stream is periodic in [microbatches]",
+				err);
 		if (w != schedule->compute(p, job.s, job.b, job.d, schedule->data))
 			return refuse(jobs, j,
-				      "is on another worker in the next round: -m must "
+				      "is on another worker in the next round: [microbatches] must "
 				      "be a multiple of every stage's replicas",
 				      err);
 		if (job.b > 0 &&

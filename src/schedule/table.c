@@ -83,7 +83,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 
 	if (table->period > (INT64_C(1) << 60) / (p->n_microbatches / table->n_microbatches + 2))
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: too many rounds to be counted: give a smaller -m",
+				"%s: too many rounds to be counted: give a smaller [microbatches]",
 				table->name);
 	if (table->period && p->n_microbatches % table->n_microbatches == 0 &&
 	    table->n_workers == p->n_workers && table->n_stages == p->n_stages)
@@ -92,7 +92,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"%s: lays out the jobs of %d worker%s, a row each, and there are to be %d: "
-			"give --workers %d, or leave it out",
+			"give [workers] %d, or leave it out",
 			table->name, table->n_workers, table->n_workers == 1 ? "" : "s",
 			p->n_workers, table->n_workers);
 	if (table->n_stages > p->n_stages)
@@ -111,13 +111,13 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (table->n_microbatches > p->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: microbatch %d, and there are to be %d, from 0: give "
-				"-m %d, or leave it out",
+				"[microbatches] %d, or leave it out",
 				print_place(where, sizeof(where), table, 0, p->n_microbatches),
 				p->n_microbatches, p->n_microbatches, table->n_microbatches);
 	if (table->n_microbatches < p->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: no job of microbatch %d: it lays out %d, and there are "
-				"to be %d: give -m %d, or leave it out",
+				"to be %d: give [microbatches] %d, or leave it out",
 				table->name, table->n_microbatches, table->n_microbatches,
 				p->n_microbatches, table->n_microbatches);
 	return 0;

@@ -25,7 +25,7 @@ int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err)
 			return 0;
 		}
 	orr_nearest_try_all(&near, "stashing, vertical, none");
-	return orr_fail(err, ORR_E_INPUT, "--sync: '%.60s'%s: give stashing, vertical or none",
+	return orr_fail(err, ORR_E_INPUT, "[sync]: '%.60s'%s: give stashing, vertical or none",
 			text, orr_nearest_hint(hint, &near));
 }
 
@@ -254,9 +254,9 @@ static int find_every(struct orr_versions *v, const struct orr_jobs *jobs, struc
 
 		if (p->n_microbatches % every)
 			return orr_fail(err, ORR_E_INPUT,
-					"stage %d updates every %lld microbatches (--accumulate %d "
+					"stage %d updates every %lld microbatches ([accumulate] %d "
 					"on %d replica%s) and a round has %d: take a multiple "
-					"(-m)",
+					"([microbatches])",
 					s, (long long)every, p->accumulate, r, r == 1 ? "" : "s",
 					p->n_microbatches);
 		v->every[s] = (int)every;

@@ -4,7 +4,7 @@
 
 static const struct orr_parameter parameters[] = {
 	{"memory",
-	 "stage stashes that a worker may hold, or their bytes; 0: what --memory leaves, or else "
+	 "stage stashes that a worker may hold, or their bytes; 0: what [memory] leaves, or else "
 	 "as "
 	 "many as there are stages",
 	 ORR_PARAMETER_MEMORY, 0, 1 << 30, 0, NULL},

@@ -16,7 +16,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages == 2 * p->n_workers)
 		return 0;
 	snprintf(err->msg, sizeof(err->msg),
-		 "dualpipe-v: %d stages on %d workers: it needs two stages a worker; set --workers "
+		 "dualpipe-v: %d stages on %d workers: it needs two stages a worker; set [workers] "
 		 "to half of the stages, or cut the model into %d",
 		 p->n_stages, p->n_workers, 2 * p->n_workers);
 	return ORR_E_INPUT;

@@ -19,7 +19,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages % (2 * p->n_workers) == 0)
 		return 0;
 	if (p->n_stages % 2 == 0)
-		snprintf(workers, sizeof(workers), ", or set --workers to a divisor of %d",
+		snprintf(workers, sizeof(workers), ", or set [workers] to a divisor of %d",
 			 p->n_stages / 2);
 	snprintf(err->msg, sizeof(err->msg),
 		 "hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "

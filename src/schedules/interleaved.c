@@ -19,7 +19,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages % p->n_workers == 0)
 		return 0;
 	snprintf(err->msg, sizeof(err->msg),
-		 "interleaved: %d stages on %d workers: every worker takes as many; set --workers "
+		 "interleaved: %d stages on %d workers: every worker takes as many; set [workers] "
 		 "to a divisor of the stages, or cut the model into a multiple of the workers",
 		 p->n_stages, p->n_workers);
 	return ORR_E_INPUT;

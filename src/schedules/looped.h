@@ -68,7 +68,7 @@ static inline int looped_check(const struct orr_pipeline *p, const void *data,
 	if (!r || g * r != p->n_workers || (want_g && want_g != g)) {
 		snprintf(err->msg, sizeof(err->msg),
 			 "lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
-			 "--workers %lld, or another G and R",
+			 "[workers] %lld, or another G and R",
 			 (long long)(want_g ? want_g : g), (long long)r, p->n_workers,
 			 (long long)((want_g ? want_g : g) * r));
 		return ORR_E_INPUT;

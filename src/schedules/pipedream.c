@@ -44,13 +44,13 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"schedule pipedream: stage %d has %lld replicas and there are %d "
-				"workers: take fewer, or more --workers",
+				"workers: take fewer, or more [workers]",
 				s, (long long)r, p->n_workers);
 		if (p->n_microbatches % r)
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"schedule pipedream: the %lld replicas of stage %d take turns, and "
-				"%d microbatches are no multiple: change -m",
+				"%d microbatches are no multiple: change [microbatches]",
 				(long long)r, s, p->n_microbatches);
 	}
 	return 0;

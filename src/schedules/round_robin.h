@@ -18,7 +18,7 @@ static inline int round_robin_check(const struct orr_pipeline *p, const void *da
 	return orr_fail(err, ORR_E_INPUT,
 			"interleaving needs as many stages on each worker: %d stages are no "
 			"multiple of %d workers "
-			"(--workers, --stages)",
+			"([workers], [stages])",
 			p->n_stages, p->n_workers);
 }
 

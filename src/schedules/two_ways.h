@@ -14,7 +14,7 @@ static inline int two_ways_check(const struct orr_pipeline *p, const void *data,
 		return 0;
 	snprintf(err->msg, sizeof(err->msg),
 		 "two-way pipelines need a worker a stage, and there are %d stages and %d workers: "
-		 "set --workers %d",
+		 "set [workers] %d",
 		 p->n_stages, p->n_workers, p->n_stages);
 	return ORR_E_INPUT;
 }

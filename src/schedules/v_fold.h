@@ -16,7 +16,7 @@ static inline int v_fold_check(const struct orr_pipeline *p, const void *data,
 	return orr_fail(err, ORR_E_INPUT,
 			"a V fold puts two stages on every worker: %d stages need %d workers%s, "
 			"and there are %d "
-			"(--workers, --stages)",
+			"([workers], [stages])",
 			p->n_stages, (p->n_stages + 1) / 2,
 			p->n_stages % 2 ? " and one stage more" : "", p->n_workers);
 }

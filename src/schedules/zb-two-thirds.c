@@ -15,7 +15,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"zb-two-thirds needs a worker for each of the %d stages, and there are %d "
-			"(--workers)",
+			"([workers])",
 			p->n_stages, p->n_workers);
 }
 

@@ -379,12 +379,12 @@ static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes
 		err, ORR_E_INPUT,
 		"worker %d needs %s, %s for parameters (%s)%s%s and %s for %d stash%s, and has %s: "
 		"take more workers, %sa schedule that holds fewer microbatches, or a larger "
-		"--memory",
+		"[memory]",
 		w, need, size, orr_parameter_cost_print(cost, sizeof(cost), &f->numerics),
 		print_part(versions, worker->version_bytes, "older versions"),
 		print_part(copies, worker->copy_bytes, "copies of parameters and gradients"), stash,
 		worker->peak_stash, worker->peak_stash == 1 ? "" : "es", limit,
-		worker->version_bytes ? "a larger --accumulate, " : "");
+		worker->version_bytes ? "a larger [accumulate], " : "");
 }
 
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,

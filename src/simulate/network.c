@@ -190,7 +190,7 @@ static int check_clock(const struct orr_machine *machine, const struct orr_jobs 
 	return orr_fail(err, ORR_E_INPUT,
 			"the transfers of %d microbatches may last more than %lld s, more than can "
 			"be counted in "
-			"nanoseconds: take a smaller --latency, or a larger --bandwidth",
+			"nanoseconds: take a smaller [latency], or a larger [bandwidth]",
 			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 

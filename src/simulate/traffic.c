@@ -23,7 +23,7 @@ static int read_blocks(int *rank_of, int n_workers, int n_ranks, const char *tex
 		if (!rest || orr_count_next(&n, &rest, ',', 1, n_workers - w, "", NULL) ||
 		    (k + 1 == n_ranks && rest))
 			return orr_fail(err, ORR_E_INPUT,
-					"--ranks-workers: '%s': give %d numbers, 1 or more each, "
+					"[ranks-workers]: '%s': give %d numbers, 1 or more each, "
 					"whose sum is the %d workers",
 					text, n_ranks, n_workers);
 		for (; n > 0; n--)
@@ -31,7 +31,7 @@ static int read_blocks(int *rank_of, int n_workers, int n_ranks, const char *tex
 	}
 	if (w < n_workers)
 		return orr_fail(err, ORR_E_INPUT,
-				"--ranks-workers: '%s' places %d of %d workers: the sum must be %d",
+				"[ranks-workers]: '%s' places %d of %d workers: the sum must be %d",
 				text, w, n_workers, n_workers);
 	return 0;
 }
@@ -44,7 +44,7 @@ int orr_ranks_of_workers(int *rank_of, int n_workers, int n_ranks, const char *t
 	if (n_workers < n_ranks)
 		return orr_fail(err, ORR_E_INPUT,
 				"%d ranks have %d workers among them: start %d ranks or fewer, or "
-				"give --workers %d or more",
+				"give [workers] %d or more",
 				n_ranks, n_workers, n_workers, n_ranks);
 	if (text)
 		return read_blocks(rank_of, n_workers, n_ranks, text, err);

@@ -44,7 +44,7 @@ static int check_columns(const struct orr_graph *g, const struct orr_operator *o
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"%s:%d: node %s: takes column %lld, and the data has columns 0 to "
-				"%lld: correct columns=, or name other data (--data)",
+				"%lld: correct columns=, or name other data ([data])",
 				g->name, o->line, o->name, (long long)o->columns[i],
 				(long long)data->n_columns - 1);
 	return 0;

@@ -112,7 +112,7 @@ int orr_links_measure(struct orr_links *out, struct orr_error *err)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"links are between ranks, and this is one: start several, one a host, with "
-			"`mpirun -n N orrery profile --links`");
+			"mpirun");
 	bytes = calloc(1, LARGE_BYTES);
 	out->links = calloc((size_t)n * (size_t)(n - 1) / 2, sizeof(*out->links));
 	out->hosts = calloc((size_t)n, sizeof(*out->hosts));

@@ -173,7 +173,7 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
 	if (!make_tensors(&bench)) {
 		code = orr_fail(err, ORR_E_NOMEM,
 				"measure: no memory for stage %d with %lld parameters and %lld "
-				"samples: cut the model into more stages, or lower --batch",
+				"samples: cut the model into more stages, or lower [batch]",
 				s, (long long)bench.n_parameters, (long long)samples);
 		goto out;
 	}

@@ -35,8 +35,9 @@ static int check_round(const struct orr_jobs *jobs, struct orr_error *err)
 	if (most <= m)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
-			"run: stage %d has %d microbatches in flight, more than a round of -m %d: "
-			"take -m %d or more",
+			"run: stage %d has %d microbatches in flight, more than a round of "
+			"[microbatches] %d: "
+			"take [microbatches] %d or more",
 			stage, most, m, most);
 }
 
@@ -67,7 +68,7 @@ int orr_stream_plan(struct orr_run *run, struct orr_error *err)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"run: in a stream every microbatch is a minibatch, so all are of one size: "
-			"take a batch that is a multiple of -m %d, not %d",
+			"take a batch that is a multiple of [microbatches] %d, not %d",
 			run->pipeline->n_microbatches, run->options.batch);
 	return check_round(jobs, err);
 }
