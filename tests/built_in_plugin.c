@@ -1,3 +1,3 @@
 /* A built-in schedule as a plug-in: FILE is its source and SCHEDULE its symbol. */
-#include FILE
+#include FILE /* NOLINT(bugprone-suspicious-include) */
 ORR_PLUGIN(SCHEDULE);

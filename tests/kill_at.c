@@ -37,7 +37,7 @@ __attribute__((destructor)) static void tell(void)
 }
 
 /* The function of that name that would have been called. */
-#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
+#define NEXT(name) ((__typeof__(&(name)))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int fd, const void *bytes, size_t n)
 {

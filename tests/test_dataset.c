@@ -348,7 +348,7 @@ START_TEST(every_row_comes_equally_often_at_every_place)
 	struct orr_dataset *data = numbered(small[_i]);
 	enum { EPOCHS = 20000 };
 	int n = (int)data->n_train, epoch, k;
-	int *count = calloc((size_t)(n * small[_i]), sizeof(*count));
+	int *count = calloc((size_t)n * (size_t)small[_i], sizeof(*count));
 	double expected = (double)EPOCHS / n, chi = 0, freedom = (double)(n - 1) * (n - 1);
 	int64_t rows[32];
 
@@ -359,7 +359,8 @@ START_TEST(every_row_comes_equally_often_at_every_place)
 			count[rows[k] * n + k]++;
 	}
 	for (k = 0; k < n * n; k++) {
-		double off = count[data->train[k / n] * n + k % n] - expected;
+		int seen = count[data->train[k / n] * n + k % n];
+		double off = seen - expected;
 
 		chi += off * off / expected;
 	}

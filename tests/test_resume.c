@@ -352,7 +352,7 @@ START_TEST(another_training_is_refused)
 	if (_i == 5) {
 		orr_graph_destroy(graph);
 		ck_assert_ptr_nonnull(text = strdup(model));
-		memcpy(strstr(text, "features=5"), "features=6", 10);
+		strstr(text, "features=5")[9] = '6';
 		ck_assert_int_eq(orr_graph_parse(&graph, "model.dot", text, &err), 0);
 		free(text);
 	}

@@ -84,8 +84,8 @@ void progress_visit(void *progress, const struct orr_step *step)
 	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
 		draw_steps(p);
 	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
-		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)(p->first + p->n_done),
-			(long long)(p->first + p->n_steps), step->loss);
+		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)p->first + p->n_done,
+			(long long)p->first + p->n_steps, step->loss);
 		if (!isnan(step->accuracy))
 			fprintf(stderr, ", accuracy %.1f%%", 100 * step->accuracy);
 		fprintf(stderr, step->skipped ? ", left out\n" : "\n");

@@ -55,7 +55,7 @@ int orr_folder_open(struct orr_folder *f, const char *path, struct orr_error *er
 int orr_folder_enter(struct orr_folder *f, const struct orr_folder *outer, const char *name,
 		     struct orr_error *err)
 {
-	if ((f->fd = openat(outer->fd, name, FOLDER | INSIDE)) < 0)
+	if ((f->fd = openat(outer->fd, name, O_RDONLY | O_DIRECTORY | INSIDE)) < 0)
 		return refuse(outer, name, S_IFDIR, errno, err);
 	if (snprintf(f->path, sizeof(f->path), "%s/%s", outer->path, name) < 0)
 		f->path[0] = '\0';

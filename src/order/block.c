@@ -13,8 +13,9 @@ int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool 
 	int n_passes = split ? 3 : 2, n = p->n_stages * n_microbatches;
 
 	if (!block || !(block->worker = calloc((size_t)n, sizeof(*block->worker))) ||
-	    !(block->start = calloc((size_t)(n * n_passes), sizeof(*block->start))) ||
-	    !(block->length = calloc((size_t)(p->n_stages * n_passes), sizeof(*block->length)))) {
+	    !(block->start = calloc((size_t)n * (size_t)n_passes, sizeof(*block->start))) ||
+	    !(block->length =
+		      calloc((size_t)p->n_stages * (size_t)n_passes, sizeof(*block->length)))) {
 		orr_block_destroy(block);
 		return orr_fail(err, ORR_E_NOMEM, "block: no memory for %d passes", n * n_passes);
 	}

@@ -467,7 +467,7 @@ static int refuse(const struct searcher *o)
 		"give more memory, take more workers or more microbatches ([microbatches])";
 	const char *why = o->exact ? "not even one microbatch fits"
 				   : "no order of one microbatch was found that fits";
-	long long stashes = (long long)(options->stashes + o->excess);
+	long long stashes = (long long)options->stashes + o->excess;
 
 	if (options->stashes && !options->stash_bytes && !options->memory_bytes)
 		return orr_fail(

@@ -193,7 +193,7 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 			 struct orr_error *err)
 {
 	struct orr_stage *stages = calloc((size_t)p->n_stages, sizeof(*stages));
-	struct orr_edge *edges = calloc((size_t)(p->n_edges + p->n_stages), sizeof(*edges));
+	struct orr_edge *edges = calloc((size_t)p->n_edges + (size_t)p->n_stages, sizeof(*edges));
 	int n = p->n_edges, code;
 
 	if (!stages || !edges) {

@@ -210,10 +210,13 @@ static void write_legend(struct canvas *c)
 
 		if (!c->layout->n_kind[kind])
 			continue;
-		key[0] = !c->labelled ? fill[kind] : kind == ORR_KIND_UPDATE ? 'U' : '0';
-		if (c->colour && !c->labelled)
-			key[0] = ' ';
-		key[1] = c->colour ? ' ' : fill[kind];
+		key[0] = key[1] = ' ';
+		if (c->labelled)
+			key[0] = kind == ORR_KIND_UPDATE ? 'U' : '0';
+		else if (!c->colour)
+			key[0] = fill[kind];
+		if (!c->colour)
+			key[1] = fill[kind];
 		write_item(c, &at, key, style, kind_names[kind]);
 	}
 	write_item(c, &at, ".", STYLE_IDLE, "idle");

@@ -336,7 +336,7 @@ static json_t *stage_json(const struct orr_jobs *jobs, int s)
 			 "staleness", least, most, "steady_from",
 			 (json_int_t)orr_versions_full(v, s), "versions", v->peak[s],
 			 "version_bytes",
-			 (json_int_t)(v->peak[s] * jobs->pipeline->stages[s].parameter_bytes));
+			 v->peak[s] * (json_int_t)jobs->pipeline->stages[s].parameter_bytes);
 }
 
 static json_t *stream_json(const struct orr_timeline *t, const struct orr_figures *f)

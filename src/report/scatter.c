@@ -210,7 +210,8 @@ static void place_label(const struct scatter *scatter, struct label *label)
 	label->box = (struct box){0, 0, widest * CHARACTER, label->n_lines * LINE};
 	for (double far = RADIUS + 4; far < WIDTH; far += 5)
 		for (int turn = 0; turn < 24; turn++) {
-			double angle = (turn % 2 ? -1 : 1) * ((turn + 1) / 2) * acos(-1) / 12;
+			int twelfths = (turn % 2 ? -1 : 1) * ((turn + 1) / 2);
+			double angle = twelfths * acos(-1) / 12;
 			double x = label->x + far * cos(angle), y = label->y - far * sin(angle);
 
 			/* the box's nearest point lies there: its left edge right of the point, and

@@ -70,7 +70,7 @@ static inline int looped_check(const struct orr_pipeline *p, const void *data,
 			 "lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
 			 "[workers] %lld, or another G and R",
 			 (long long)(want_g ? want_g : g), (long long)r, p->n_workers,
-			 (long long)((want_g ? want_g : g) * r));
+			 (long long)(want_g ? want_g : g) * r);
 		return ORR_E_INPUT;
 	}
 	return 0;

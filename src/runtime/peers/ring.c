@@ -61,7 +61,8 @@ void orr_ring_fini(struct orr_run *run)
 
 int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
-	slot->rings = calloc((size_t)(run->data.n_owned * run->n_updates), sizeof(*slot->rings));
+	slot->rings =
+		calloc((size_t)run->data.n_owned * (size_t)run->n_updates, sizeof(*slot->rings));
 	if (!slot->rings)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
 	for (int i = 0; i < run->data.n_owned * run->n_updates; i++) {

@@ -105,7 +105,7 @@ static int tell(const struct orr_run *run, int64_t first_step, const int64_t fou
 
 	return orr_fail(err, ORR_E_DIVERGED,
 			"training diverged in step %lld: %s%.60s%s%s%.60s %s not finite",
-			(long long)(first_step + first / n + 1), loss ? "the loss of " : "",
+			(long long)first_step + first / n + 1, loss ? "the loss of " : "",
 			loss ? g->operators[found[LOSS] % n].name : "",
 			loss && gradient ? ", and " : "",
 			gradient ? "the norm of the gradient of " : "",

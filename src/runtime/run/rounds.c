@@ -255,7 +255,7 @@ enum { HELD, LEAST, MOST, READ, WRONG, N_NUMBERS };
 int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err)
 {
 	int n_stages = run->pipeline->n_stages, n = n_stages * N_NUMBERS, code;
-	double *numbers = calloc((size_t)(n * run->n_ranks), sizeof(*numbers)), *own;
+	double *numbers = calloc((size_t)n * (size_t)run->n_ranks, sizeof(*numbers)), *own;
 
 	if (!numbers)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for what was measured");
