@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The house: a room includes itself and the rooms above it in the table of src/README.md, no files include each other in a
-circle, and src/REFERENCES.md has every paper that is cited. Usage: test_layers.py SOURCE"""
+"""The house: a room includes itself and the rooms above it in the table of src/README.md, tools/ public headers alone, no
+files include each other in a circle, and src/REFERENCES.md has every paper that is cited. Usage: test_layers.py SOURCE"""
 import collections
 import os
 import re
@@ -129,6 +129,8 @@ for path in sorted(files):
         checked += 1
         if above is None or order.index(above) > order.index(room):
             faults.append(f'{path} includes {other}: upward')
+        if path.startswith('tools/') and not other.startswith(('tools/', 'src/orrery/')):
+            faults.append(f'{path} includes {other}, which is no public header')
         if module(path) != module(other):
             graph[module(path)].add(module(other))
 unknown, n_citations = uncited()

@@ -65,7 +65,9 @@ static inline int orr_jobs_index(const struct orr_jobs *jobs, int s, int b, enum
 static inline struct orr_job orr_jobs_at(const struct orr_jobs *jobs, int j)
 {
 	int n_stages = jobs->pipeline->n_stages, sb = j / jobs->n_passes;
-	return (struct orr_job){sb % n_stages, sb / n_stages, (enum orr_pass)(j % jobs->n_passes)};
+	struct orr_job job = {sb % n_stages, sb / n_stages, (enum orr_pass)(j % jobs->n_passes)};
+
+	return job;
 }
 /* The last pass of the backward: B, or W where it is split. */
 static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs)

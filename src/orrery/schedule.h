@@ -145,6 +145,6 @@ struct orr_plugin {
 	const struct orr_schedule *schedule;
 };
 #define ORR_PLUGIN(name) \
-	extern const struct orr_plugin orr_plugin; \
+	extern __attribute__((visibility("default"))) const struct orr_plugin orr_plugin; \
 	const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION, ORR_SIZES, &(name)}
 #endif
