@@ -61,7 +61,7 @@ static void bench(const char *name, int n_stages, int n_workers, int n_microbatc
 		}
 		created[i] = seconds() - start;
 		start = seconds();
-		if (orr_simulate(&t, jobs, &machine, &err)) {
+		if (orr_simulate(&t, jobs, &err)) {
 			fprintf(stderr, "%s\n", err.msg);
 			exit(1);
 		}

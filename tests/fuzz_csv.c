@@ -55,7 +55,6 @@ static struct orr_pipeline *make_chain(const struct orr_table *table)
 static struct orr_timeline *simulate(struct orr_jobs **jobs, const struct orr_pipeline *p,
 				     const struct orr_table *table)
 {
-	struct orr_machine machine = orr_machine_default(table->n_workers);
 	struct orr_timeline *timeline = NULL;
 	struct orr_schedule schedule;
 	struct orr_error err = {""};
@@ -67,7 +66,7 @@ static struct orr_timeline *simulate(struct orr_jobs **jobs, const struct orr_pi
 			fail("refused for another reason", err.msg);
 		return NULL;
 	}
-	if (orr_simulate(&timeline, *jobs, &machine, &err) || orr_timeline_check(timeline, &err))
+	if (orr_simulate(&timeline, *jobs, &err) || orr_timeline_check(timeline, &err))
 		fail("no timeline", err.msg);
 	return timeline;
 }

@@ -62,12 +62,12 @@ void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 	struct orr_error err = {""};
 
 	memset(way, 0, sizeof(*way));
-	p->latency_ns = machine->latency_ns;
+	p->machine = *machine;
 	ck_assert_msg(!orr_pipeline_set_step(p, machine->n_workers, n_microbatches, &err), "%s",
 		      err.msg);
 	ck_assert_msg(!orr_choice_init(&way->choice, schedule, &err), "%s", err.msg);
 	ck_assert_msg(!orr_try_init(&way->tried, p, &way->choice.schedule, NULL, &err) &&
-			      !orr_try_run(&way->tried, machine, &err),
+			      !orr_try_run(&way->tried, &err),
 		      "%s: %s", schedule, err.msg);
 	ck_assert_msg(way->tried.figures->lower_bound_ns <= way->tried.figures->makespan_ns,
 		      "%s: the lower bound %lld is above the makespan %lld", schedule,
@@ -91,7 +91,7 @@ bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 	struct orr_jobs *jobs = NULL;
 	int code;
 
-	p->latency_ns = machine->latency_ns;
+	p->machine = *machine;
 	ck_assert_msg(!orr_pipeline_set_step(p, machine->n_workers, n_microbatches, &err), "%s",
 		      err.msg);
 	ck_assert_msg(!orr_choice_init(&choice, schedule, &err), "%s", err.msg);

@@ -175,14 +175,13 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 					.split_backward = block->n_passes == 3,
 					.compute = random_compute,
 					.place = random_place};
-	struct orr_machine machine = orr_machine_default(p->n_workers);
 	struct orr_error err = {""};
 	struct way way = {.tried = {NULL}};
 
 	random_block = block;
 	FAIL_IF(orr_jobs_create(&way.tried.jobs, p, &schedule, &err),
 		err); /* refuses what deadlocks */
-	FAIL_IF(orr_simulate(&way.tried.timeline, way.tried.jobs, &machine, &err), err);
+	FAIL_IF(orr_simulate(&way.tried.timeline, way.tried.jobs, &err), err);
 	FAIL_IF(orr_timeline_check(way.tried.timeline, &err), err);
 	FAIL_IF(orr_figures_create(&way.tried.figures, way.tried.timeline, &err), err);
 	for (int w = 0; w < p->n_workers; w++)

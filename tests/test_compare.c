@@ -11,14 +11,12 @@
 static struct orr_comparison *compare(struct orr_pipeline *p, int n_workers, int n_microbatches,
 				      int64_t memory_bytes)
 {
-	struct orr_machine machine = orr_machine_default(n_workers);
 	struct orr_comparison *c = NULL;
 	struct orr_error err = {""};
 
-	machine.memory_bytes = memory_bytes;
+	p->machine.memory_bytes = memory_bytes;
 	ck_assert_msg(!orr_pipeline_set_step(p, n_workers, n_microbatches, &err), "%s", err.msg);
-	ck_assert_msg(!orr_compare(&c, &(struct orr_entry){p, NULL, NULL, NULL}, 1, &machine, false,
-				   &err),
+	ck_assert_msg(!orr_compare(&c, &(struct orr_entry){p, NULL, NULL, NULL}, 1, false, &err),
 		      "%s", err.msg);
 	return c;
 }
@@ -143,7 +141,6 @@ END_TEST
 START_TEST(one_of_your_own_is_compared_as_well)
 {
 	struct orr_pipeline *p = make_chain(4, 1, 1);
-	struct orr_machine machine = orr_machine_default(4);
 	struct orr_comparison *c = NULL;
 	struct orr_choice choice;
 	struct orr_schedule mine;
@@ -155,7 +152,7 @@ START_TEST(one_of_your_own_is_compared_as_well)
 	mine = choice.schedule; /* called as a built-in one, as a copy of it is that was changed */
 	ck_assert_int_eq(
 		orr_compare(&c, (struct orr_entry[]){{p, &mine, NULL, NULL}, {p, NULL, NULL, NULL}},
-			    2, &machine, false, &err),
+			    2, false, &err),
 		0);
 	ck_assert_int_eq(c->n, count_schedules() + 1);
 	for (int i = 0; i < c->n_fitting; i++)
@@ -171,7 +168,6 @@ END_TEST
 static struct orr_comparison *compare_cuts(struct orr_pipeline *cuts[2], bool every_cut)
 {
 	static const struct orr_schedule none = {.name = "none"};
-	struct orr_machine machine = orr_machine_default(4);
 	struct orr_comparison *c = NULL;
 	struct orr_error err = {""};
 
@@ -183,7 +179,7 @@ static struct orr_comparison *compare_cuts(struct orr_pipeline *cuts[2], bool ev
 				     (struct orr_entry[]){{cuts[0], NULL, NULL, NULL},
 							  {cuts[1], NULL, NULL, NULL},
 							  {cuts[0], &none, NULL, "there is none"}},
-				     3, &machine, every_cut, &err),
+				     3, every_cut, &err),
 			 0);
 	ck_assert(c->several_cuts);
 	return c;
@@ -269,16 +265,15 @@ START_TEST(what_was_not_tested_is_listed)
 {
 	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 0, untested[_i].stash,
 					       untested[_i].parameters, untested[_i].edge);
-	struct orr_machine machine = orr_machine_default(2);
 	struct orr_untested list[ORR_MOST_UNTESTED];
 	char text[256];
 	struct way way;
 
 	way_init(&way, p, untested[_i].schedule, 2, 4);
-	machine.memory_bytes = untested[_i].memory;
-	machine.bandwidth_bytes_per_s = untested[_i].bandwidth;
+	p->machine.memory_bytes = untested[_i].memory;
+	p->machine.bandwidth_bytes_per_s = untested[_i].bandwidth;
 	ck_assert_str_eq(orr_untested_print(text, sizeof(text), list,
-					    orr_untested_find(list, way.tried.jobs, &machine)),
+					    orr_untested_find(list, way.tried.jobs)),
 			 untested[_i].line);
 	way_fini(&way);
 	orr_pipeline_destroy(p);

@@ -64,14 +64,13 @@ struct drawn {
 
 static void draw_split(struct drawn *drawn)
 {
-	struct orr_machine machine = orr_machine_default(2);
 	struct orr_error err = {""};
 
 	drawn->pipeline = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 0);
 	drawn->pipeline->has_weight = true;
 	ck_assert(!orr_pipeline_set_step(drawn->pipeline, 2, 6, &err));
 	ck_assert_msg(!orr_jobs_create(&drawn->jobs, drawn->pipeline, &split, &err), "%s", err.msg);
-	ck_assert_msg(!orr_simulate(&drawn->timeline, drawn->jobs, &machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_simulate(&drawn->timeline, drawn->jobs, &err), "%s", err.msg);
 }
 
 static void draw_fini(struct drawn *drawn)

@@ -26,7 +26,6 @@ static struct orr_table *parse(const char *text)
 /* A table on its way, on a chain with F=1, B=1, W=1. */
 static void way_init_table(struct way *way, struct orr_pipeline *p, const struct orr_table *table)
 {
-	struct orr_machine machine = orr_machine_default(table->n_workers);
 	struct orr_error err = {""};
 
 	memset(way, 0, sizeof(*way));
@@ -35,8 +34,7 @@ static void way_init_table(struct way *way, struct orr_pipeline *p, const struct
 		      "%s", err.msg);
 	ck_assert_msg(!orr_jobs_create(&way->tried.jobs, p, &way->choice.schedule, &err), "%s",
 		      err.msg);
-	ck_assert_msg(!orr_simulate(&way->tried.timeline, way->tried.jobs, &machine, &err), "%s",
-		      err.msg);
+	ck_assert_msg(!orr_simulate(&way->tried.timeline, way->tried.jobs, &err), "%s", err.msg);
 	ck_assert_msg(!orr_timeline_check(way->tried.timeline, &err), "%s", err.msg);
 	ck_assert_msg(!orr_figures_create(&way->tried.figures, way->tried.timeline, &err), "%s",
 		      err.msg);
@@ -453,7 +451,6 @@ static void check_same(const struct orr_timeline *x, const struct orr_timeline *
 /* There and back; false if the schedule does not serve that pipeline. */
 static bool go_round(struct orr_pipeline *p, const struct orr_schedule *schedule, const char *what)
 {
-	struct orr_machine machine = orr_machine_default(p->n_workers);
 	struct orr_choice choice;
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *timeline = NULL;
@@ -467,7 +464,7 @@ static bool go_round(struct orr_pipeline *p, const struct orr_schedule *schedule
 		orr_choice_fini(&choice);
 		return false;
 	}
-	ck_assert_msg(!orr_simulate(&timeline, jobs, &machine, &err), "%s: %s", what, err.msg);
+	ck_assert_msg(!orr_simulate(&timeline, jobs, &err), "%s: %s", what, err.msg);
 	text = write_csv(timeline);
 	table = parse(text);
 	for (int s = 0; s < p->n_stages; s++) /* which the format has no word for */

@@ -115,14 +115,13 @@ START_TEST(greedy_order_needs_no_cap_to_be_free_of_deadlock)
 				      .priority = backward_first,
 				      .in_flight = one_in_flight};
 	struct orr_pipeline *p = make_chain(3, 1, 1);
-	struct orr_machine machine = orr_machine_default(3);
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *t = NULL;
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_pipeline_set_step(p, 3, 4, &err), 0);
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &greedy, &err), "%s", err.msg);
-	ck_assert_msg(!orr_simulate(&t, jobs, &machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_simulate(&t, jobs, &err), "%s", err.msg);
 	ck_assert_msg(!orr_timeline_check(t, &err), "%s", err.msg);
 	ck_assert_int_eq(t->end_ns[orr_jobs_index(jobs, 0, 3, ORR_PASS_B)], 4 * 6 * ORR_UNIT_NS);
 	orr_timeline_destroy(t);
@@ -157,7 +156,6 @@ START_TEST(greedy_without_a_cap_holds_8_where_strict_holds_4)
 		    {ORR_ORDER_GREEDY, true, 8, 4},    {ORR_ORDER_STRICT, false, 32, 4},
 		    {ORR_ORDER_GREEDY, false, 32, 10}, {ORR_ORDER_GREEDY, true, 32, 4}};
 	struct orr_pipeline *p = make_chain(4, 1, 2);
-	struct orr_machine machine = orr_machine_default(4);
 
 	for (int i = 0; i < N_OF(rows); i++) {
 		struct orr_schedule schedule = {.name = "x",
@@ -172,8 +170,7 @@ START_TEST(greedy_without_a_cap_holds_8_where_strict_holds_4)
 
 		ck_assert_int_eq(orr_pipeline_set_step(p, 4, rows[i].m, &err), 0);
 		ck_assert_msg(!orr_jobs_create(&jobs, p, &schedule, &err), "%s", err.msg);
-		ck_assert_msg(!orr_simulate(&t, jobs, &machine, &err) &&
-				      !orr_timeline_check(t, &err) &&
+		ck_assert_msg(!orr_simulate(&t, jobs, &err) && !orr_timeline_check(t, &err) &&
 				      !orr_figures_create(&f, t, &err),
 			      "%s", err.msg);
 		ck_assert_int_eq(f->makespan_ns, (rows[i].m == 8 ? 33 : 105) * ORR_UNIT_NS);
@@ -216,18 +213,16 @@ START_TEST(a_waiting_transfer_does_not_block_ready_work)
 	struct orr_pipeline *p = make_pipeline(4, "0>2 1>3", 1, 1, 0, 1, 0, 0);
 	struct orr_schedule greedy = {
 		.name = "x", .order = ORR_ORDER_GREEDY, .compute = by_stage, .priority = by_job};
-	struct orr_machine machine = orr_machine_default(3);
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *t = NULL;
 	struct orr_error err = {""};
 
 	p->edges[0].bytes = 100;
 	p->edges[1].bytes = 10;
-	machine.bandwidth_bytes_per_s = 10;
+	p->machine.bandwidth_bytes_per_s = 10;
 	ck_assert_int_eq(orr_pipeline_set_step(p, 3, 1, &err), 0);
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &greedy, &err), "%s", err.msg);
-	ck_assert_msg(!orr_simulate(&t, jobs, &machine, &err) && !orr_timeline_check(t, &err), "%s",
-		      err.msg);
+	ck_assert_msg(!orr_simulate(&t, jobs, &err) && !orr_timeline_check(t, &err), "%s", err.msg);
 	/* stage 3 is on worker 0 and starts as soon as 10 bytes have come from worker 1 */
 	ck_assert_int_eq(t->start_ns[orr_jobs_index(jobs, 3, 0, ORR_PASS_F)], 2 * ORR_UNIT_NS);
 	ck_assert_int_eq(t->start_ns[orr_jobs_index(jobs, 2, 0, ORR_PASS_F)], 11 * ORR_UNIT_NS);
@@ -308,9 +303,9 @@ START_TEST(durations_that_overflow_are_refused)
 	ck_assert_ptr_null(jobs);
 	ck_assert_msg(strstr(err.msg, "stage 1 the longest"), "%s", err.msg);
 	p->stages[1].forward_ns = 1;
-	p->latency_ns = INT64_MAX / 16;
+	p->machine.latency_ns = INT64_MAX / 16;
 	ck_assert_int_eq(orr_jobs_create(&jobs, p, orr_schedules[0], &err), ORR_E_INPUT);
-	p->latency_ns = 0;
+	p->machine.latency_ns = 0;
 	p->stages[2].stash_bytes = INT64_MAX / 8;
 	ck_assert_int_eq(orr_jobs_create(&jobs, p, orr_schedules[0], &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "stage 2 the largest"), "%s", err.msg);

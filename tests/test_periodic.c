@@ -372,10 +372,9 @@ static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x)
 					.compute = own,
 					.priority = of_wide,
 					.data = x};
-	struct orr_machine machine = orr_machine_default(p->n_stages);
 	int64_t makespan[2];
 
-	machine.bandwidth_bytes_per_s = 1;
+	p->machine.bandwidth_bytes_per_s = 1;
 	for (int i = 0; i < 2; i++) {
 		struct orr_jobs *jobs = NULL;
 		struct orr_timeline *t = NULL;
@@ -384,7 +383,7 @@ static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x)
 
 		ck_assert_msg(!orr_pipeline_set_step(p, p->n_stages, 40 << i, &err) &&
 				      !orr_jobs_create(&jobs, p, &schedule, &err) &&
-				      !orr_simulate(&t, jobs, &machine, &err) &&
+				      !orr_simulate(&t, jobs, &err) &&
 				      !orr_figures_create(&f, t, &err),
 			      "%s", err.msg);
 		makespan[i] = f->makespan_ns;

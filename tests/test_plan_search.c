@@ -129,7 +129,6 @@ START_TEST(links_are_respected)
 
 	machine.bandwidth_bytes_per_s =
 		_i ? 50 : 100; /* a transfer takes as long as a pass, or twice */
-	p->bandwidth_bytes_per_s = machine.bandwidth_bytes_per_s;
 	way_init_on(&found, p, "auto:memory=8", &machine, 8);
 	for (int i = 0; i < N_OF(names); i++) {
 		way_init_on(&named, p, names[i], &machine, 8);

@@ -153,7 +153,6 @@ START_TEST(a_bound_that_cannot_be_is_refused_in_one_line)
 		"place(), or "
 		"leave it 0"};
 	struct orr_pipeline *p = make_chain(3, 1, 1);
-	struct orr_machine machine = orr_machine_default(2);
 	struct orr_figures *figures = NULL;
 	struct orr_timeline *timeline = NULL;
 	struct orr_choice choice;
@@ -166,7 +165,7 @@ START_TEST(a_bound_that_cannot_be_is_refused_in_one_line)
 	ck_assert_int_eq(orr_pipeline_set_step(p, 2, 4, &err), 0);
 	ck_assert_int_eq(orr_choice_init(&choice, path, &err), 0);
 	if (!(code = orr_jobs_create(&jobs, p, &choice.schedule, &err)) &&
-	    !(code = orr_simulate(&timeline, jobs, &machine, &err)))
+	    !(code = orr_simulate(&timeline, jobs, &err)))
 		code = orr_figures_create(&figures, timeline, &err);
 	ck_assert_int_eq(code, ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, why[_i]);

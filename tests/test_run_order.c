@@ -67,7 +67,6 @@ START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 		const char *schedule;
 		int n_workers;
 	} cases[] = {{"1f1b", 6}, {"eager-1f1b", 16}, {"gpipe", 3}, {"lpp:G=2,R=2", 4}};
-	struct orr_machine machine = orr_machine_default(cases[_i].n_workers);
 	struct orr_timeline *predicted = NULL;
 	struct orders orders = {0};
 	struct training t;
@@ -80,7 +79,7 @@ START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 		t.pipeline->stages[s].forward_ns = 1000 + s;
 		t.pipeline->stages[s].backward_ns = 2000 + s;
 	}
-	ck_assert_msg(!orr_simulate(&predicted, t.jobs, &machine, &t.err), "%s", t.err.msg);
+	ck_assert_msg(!orr_simulate(&predicted, t.jobs, &t.err), "%s", t.err.msg);
 	orders = (struct orders){&t, predicted, 0};
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, 200, compare_orders, &orders, &t.err), "%s", t.err.msg);

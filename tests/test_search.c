@@ -173,7 +173,7 @@ static int ready_at(const struct exhaustion *x, int j)
 		if (!x->end[from])
 			return -1;
 		if (x->worker[from / 3 % x->p->n_stages] != x->worker[s])
-			latency = (int)x->p->latency_ns;
+			latency = (int)x->p->machine.latency_ns;
 		time = time > x->end[from] + latency ? time : x->end[from] + latency;
 	}
 	return time;
@@ -251,7 +251,7 @@ static struct orr_pipeline *make_small(int which)
 		make_pipeline(small[which].n_stages, small[which].edges, 1, 1, 1, 1, 0, 0);
 
 	p->has_weight = true;
-	p->latency_ns = draw(3) ? 0 : 1 + draw(3);
+	p->machine.latency_ns = draw(3) ? 0 : 1 + draw(3);
 	for (int s = 0; s < p->n_stages; s++) {
 		p->stages[s].forward_ns = 1 + draw(6);
 		p->stages[s].backward_ns = 1 + draw(6);
@@ -340,9 +340,8 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 		int64_t n[6 * 6 * 3];
 
 		p->has_weight = true;
-		machine.latency_ns = p->latency_ns = draw(2) ? draw(4) : 0;
-		machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s =
-			draw(2) ? 1e9 * (1 + draw(4)) : 0;
+		machine.latency_ns = draw(2) ? draw(4) : 0;
+		machine.bandwidth_bytes_per_s = draw(2) ? 1e9 * (1 + draw(4)) : 0;
 		for (int s = 0; s < 6; s++) {
 			p->stages[s].forward_ns = 1 + draw(6);
 			p->stages[s].backward_ns = 1 + draw(6);
@@ -460,6 +459,7 @@ START_TEST(memory_of_the_machine_is_kept)
 					     .effort = 1,
 					     .seed = 1,
 					     .placement = ORR_PLACEMENT_STRAIGHT};
+	struct orr_machine machine = orr_machine_default(4);
 	struct orr_pipeline *p = make_costed(8, 3, 4, 2);
 	struct orr_error err = {""};
 	struct way way;
@@ -468,8 +468,8 @@ START_TEST(memory_of_the_machine_is_kept)
 		p->stages[s].stash_bytes = 10;
 		p->stages[s].parameter_bytes = s % 4 ? 5 : 20;
 	}
-	p->memory_bytes = 190; /* worker 0 has 160 of parameters, the others 40 */
-	way_init(&way, p, "auto:effort=1,placement=straight", 4, 8);
+	machine.memory_bytes = 190; /* worker 0 has 160 of parameters, the others 40 */
+	way_init_on(&way, p, "auto:effort=1,placement=straight", &machine, 8);
 	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, 30);
 	for (int w = 0; w < 4; w++)
 		ck_assert_int_le(way.tried.figures->worker[w].memory_bytes, 190);

@@ -46,7 +46,6 @@ static struct orr_pipeline *make_random(int n_stages)
 static int64_t simulate(const struct orr_timed *timed, int64_t *n, bool *waited)
 {
 	const struct orr_pipeline *p = timed->jobs.pipeline;
-	struct orr_machine machine = orr_machine_default(p->n_workers);
 	static char name[] = "order";
 	struct orr_table table = {.name = name,
 				  .n_stages = p->n_stages,
@@ -60,11 +59,9 @@ static int64_t simulate(const struct orr_timed *timed, int64_t *n, bool *waited)
 	struct orr_jobs *jobs = NULL;
 	int64_t end = 0;
 
-	machine.latency_ns = p->latency_ns;
-	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
 	orr_table_schedule(&schedule, &table);
 	ck_assert_int_eq(orr_jobs_create(&jobs, p, &schedule, NULL), 0);
-	ck_assert_int_eq(orr_simulate(&t, jobs, &machine, NULL), 0);
+	ck_assert_int_eq(orr_simulate(&t, jobs, NULL), 0);
 	for (int j = 0; j < jobs->n_jobs; j++)
 		end = t->end_ns[j] > end ? t->end_ns[j] : end;
 	for (int i = 0; i < t->n_transfers; i++)
@@ -104,8 +101,8 @@ START_TEST(
 		int64_t n[8 * 8 * ORR_N_PASSES], exact;
 		bool waited = false;
 
-		p->latency_ns = draw(3);
-		p->bandwidth_bytes_per_s = draw(4) ? 1e9 * (1 + draw(8)) : 0;
+		p->machine.latency_ns = draw(3);
+		p->machine.bandwidth_bytes_per_s = draw(4) ? 1e9 * (1 + draw(8)) : 0;
 		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 1 + draw(8), NULL), 0);
 		for (int s = 0; s < p->n_stages; s++)
 			worker[s] = draw(n_workers);
@@ -120,7 +117,7 @@ START_TEST(
 		else
 			ck_assert_int_eq(timed->makespan_ns, exact);
 		n_waited += waited;
-		n_on_links += !waited && p->bandwidth_bytes_per_s > 0 && n_workers > 1;
+		n_on_links += !waited && p->machine.bandwidth_bytes_per_s > 0 && n_workers > 1;
 		orr_timed_destroy(timed);
 		orr_pipeline_destroy(p);
 	}

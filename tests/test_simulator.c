@@ -207,16 +207,16 @@ static void compare(const struct oracle_step *t, int step)
 					.priority = priority,
 					.in_flight = in_flight,
 					.data = t};
-	struct orr_machine machine = make_machine(t);
 	struct orr_pipeline *p = make(t);
 	struct orr_timeline *timeline = NULL;
 	struct orr_figures *f = NULL;
 	struct orr_jobs *jobs = NULL;
 	struct orr_error err = {""};
 
+	p->machine = make_machine(t);
 	oracle_simulate(t, &answer);
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &schedule, &err) &&
-			      !orr_simulate(&timeline, jobs, &machine, &err) &&
+			      !orr_simulate(&timeline, jobs, &err) &&
 			      !orr_timeline_check(timeline, &err) &&
 			      !orr_figures_create(&f, timeline, &err),
 		      "step %d: %s", step, err.msg);

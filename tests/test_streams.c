@@ -296,7 +296,6 @@ START_TEST(a_stream_that_is_a_round_late_is_steady)
 					    .priority = late_priority,
 					    .stream = true,
 					    .data = &late};
-		struct orr_machine machine = orr_machine_default(2);
 		struct orr_pipeline *p = make_chain(2, 1, 2);
 		struct orr_jobs *jobs = NULL;
 		struct orr_timeline *timeline = NULL;
@@ -306,8 +305,8 @@ START_TEST(a_stream_that_is_a_round_late_is_steady)
 		ck_assert(!orr_pipeline_set_step(p, 2, m, &err));
 		ck_assert_msg(!orr_jobs_create(&jobs, p, &mine, &err), "%s", err.msg);
 		ck_assert_int_eq(jobs->versions->peak[0], m + 1);
-		ck_assert_msg(!orr_simulate(&timeline, jobs, &machine, &err), "%s", err.msg);
-		ck_assert_msg(!orr_steady_find(&steady, timeline, &machine, &err), "%s", err.msg);
+		ck_assert_msg(!orr_simulate(&timeline, jobs, &err), "%s", err.msg);
+		ck_assert_msg(!orr_steady_find(&steady, timeline, &err), "%s", err.msg);
 		ck_assert_int_gt(steady.microbatches, 0);
 		/* 0F after 0B of an older one, 1F after 0F, 1B after 1F, 0B after 1B: no two side
 		 * by side */
@@ -329,7 +328,7 @@ static struct orr_steady steady_of(struct orr_pipeline *p, const char *schedule,
 	struct way way;
 
 	way_init_on(&way, p, schedule, machine, m);
-	ck_assert_msg(!orr_steady_find(&steady, way.tried.timeline, machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_steady_find(&steady, way.tried.timeline, &err), "%s", err.msg);
 	way_fini(&way);
 	return steady;
 }

@@ -297,7 +297,6 @@ static void check_step(void *user, const struct orr_step *step)
 
 static void train(struct bench *t, const char *name, const struct orr_jobs *jobs)
 {
-	struct orr_machine machine = orr_machine_default(jobs->pipeline->n_workers);
 	float *parameters = calloc((size_t)t->n_parameters, sizeof(*parameters));
 	struct watch watch = {.name = name};
 	struct orr_timeline *predicted = NULL;
@@ -305,7 +304,7 @@ static void train(struct bench *t, const char *name, const struct orr_jobs *jobs
 	struct orr_error err = {""};
 
 	ck_assert_ptr_nonnull(parameters);
-	ck_assert_msg(!orr_simulate(&predicted, jobs, &machine, &err), "%s: %s", name, err.msg);
+	ck_assert_msg(!orr_simulate(&predicted, jobs, &err), "%s: %s", name, err.msg);
 	ck_assert_msg(!orr_timeline_check(predicted, &err), "%s: %s", name, err.msg);
 	t->options.keep_bytes = t->n_trained++ % 2 ? 0 : orr_run_options_default().keep_bytes;
 	ck_assert_msg(!orr_run_create(&run, jobs, &t->data, &t->options, &err), "%s: %s", name,

@@ -400,7 +400,6 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 {
 	for (int m = 6; m <= 24; m += 6) {
 		struct orr_pipeline *p = make_chain(steady[_i].n_stages, 1, 1);
-		struct orr_machine machine = orr_machine_default(steady[_i].n_workers);
 		struct orr_steady found;
 		struct orr_error err = {""};
 		struct way way;
@@ -408,8 +407,7 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 		for (int s = 0; s < p->n_stages; s++)
 			p->stages[s].backward_ns = (steady[_i].both[s] - 1) * ORR_UNIT_NS;
 		way_init(&way, p, steady[_i].schedule, steady[_i].n_workers, m);
-		ck_assert_msg(!orr_steady_find(&found, way.tried.timeline, &machine, &err), "%s",
-			      err.msg);
+		ck_assert_msg(!orr_steady_find(&found, way.tried.timeline, &err), "%s", err.msg);
 		ck_assert_msg(found.microbatches == steady[_i].microbatches &&
 				      found.period_ns == steady[_i].period * ORR_UNIT_NS,
 			      "%s, m=%d: %lld take %g", steady[_i].schedule, m,
@@ -440,7 +438,7 @@ START_TEST(slack_hides_latency)
 			way_init_on(&way, p, schedule, &machine, 32);
 			ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, in_flight);
 			ck_assert_int_eq(way.tried.jobs->versions->peak[0], in_flight);
-			ck_assert(!orr_steady_find(&found, way.tried.timeline, &machine, &err));
+			ck_assert(!orr_steady_find(&found, way.tried.timeline, &err));
 			ck_assert_int_gt(found.microbatches, 0);
 			ck_assert_int_eq(found.period_ns * in_flight,
 					 least * found.microbatches * ORR_UNIT_NS);
@@ -455,13 +453,12 @@ START_TEST(start_up_and_drain_are_paid_once)
 {
 	for (int n = 1; n <= 6; n++) {
 		struct orr_pipeline *p = make_chain(n, 1, 2);
-		struct orr_machine machine = orr_machine_default(n);
 		struct orr_steady found;
 		struct orr_error err = {""};
 		struct way way;
 
 		way_init(&way, p, "pipedream", n, 12);
-		ck_assert(!orr_steady_find(&found, way.tried.timeline, &machine, &err));
+		ck_assert(!orr_steady_find(&found, way.tried.timeline, &err));
 		ck_assert_int_eq(found.startup_ns, (n + 2 * (n - 1)) * ORR_UNIT_NS);
 		/* what is in flight then: all but the last of the worker's backwards, 3 apart */
 		ck_assert_int_eq(found.drain_ns, (3 * n - 1) * ORR_UNIT_NS);
@@ -477,20 +474,18 @@ START_TEST(without_a_flush_no_bubble_is_left)
 	for (int p = 2; p <= 8; p *= 2)
 		for (int m = p; m <= 4 * p; m *= 2) {
 			struct orr_pipeline *chain = make_chain(p, 1, 2);
-			struct orr_machine machine = orr_machine_default(p);
 			struct orr_steady found;
 			struct orr_error err = {""};
 			struct way flush, stream;
 
 			way_init(&flush, chain, "1f1b", p, m);
 			way_init(&stream, chain, "pipedream", p, m);
-			ck_assert(!orr_steady_find(&found, stream.tried.timeline, &machine, &err));
+			ck_assert(!orr_steady_find(&found, stream.tried.timeline, &err));
 			ck_assert_int_eq(flush.tried.figures->makespan_ns,
 					 (m + p - 1) * 3 * ORR_UNIT_NS);
 			ck_assert_int_eq(found.period_ns * m,
 					 found.microbatches * m * 3 * ORR_UNIT_NS);
-			ck_assert_int_eq(
-				orr_steady_find(&found, flush.tried.timeline, &machine, &err), 0);
+			ck_assert_int_eq(orr_steady_find(&found, flush.tried.timeline, &err), 0);
 			ck_assert_int_eq(found.microbatches, 0); /* it flushes */
 			way_fini(&flush);
 			way_fini(&stream);
@@ -503,7 +498,6 @@ END_TEST
 START_TEST(a_steady_state_that_cannot_be_reached_is_not_found)
 {
 	struct orr_pipeline *p = make_chain(4, 1, 2);
-	struct orr_machine machine = orr_machine_default(4);
 	struct orr_steady found;
 	struct orr_error err = {""};
 	struct way way;
@@ -513,7 +507,7 @@ START_TEST(a_steady_state_that_cannot_be_reached_is_not_found)
 			INT64_MAX / 4 /
 			(4 * 4 * 3 + 1); /* the limit counts F twice, as of stages that recompute */
 	way_init(&way, p, "pipedream", 4, 4);
-	ck_assert_msg(!orr_steady_find(&found, way.tried.timeline, &machine, &err), "%s", err.msg);
+	ck_assert_msg(!orr_steady_find(&found, way.tried.timeline, &err), "%s", err.msg);
 	ck_assert_int_eq(found.microbatches, 0);
 	ck_assert_int_gt(found.startup_ns, 0);
 	way_fini(&way);

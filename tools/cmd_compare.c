@@ -179,8 +179,10 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 
 	if (code && code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
 		return orr_fail(err, code, "%s", c->no_plan.msg);
-	if (!code)
+	if (!code) {
 		orr_table_schedule(&c->planned, c->plan->table);
+		c->plan->pipeline->machine = o->machine; /* planned without its latency */
+	}
 	c->planned.name = "plan";
 	return 0;
 }
@@ -209,7 +211,7 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 		entries[n++] =
 			(struct orr_entry){c->plan ? c->plan->pipeline : c->cuts[0], &c->planned,
 					   NULL, c->plan ? NULL : c->no_plan.msg};
-	if ((code = orr_compare(&c->result.rows, entries, n, &o->machine, a->stages.n > 1, err)))
+	if ((code = orr_compare(&c->result.rows, entries, n, a->stages.n > 1, err)))
 		return code;
 	for (int i = c->result.rows->n_fitting; i < c->result.rows->n; i++)
 		command_name_options(c->result.rows->contenders[i].reason);

@@ -252,7 +252,7 @@ static int print_periods(const struct orr_plan *plan, struct orr_error *err)
 static void print_untested(const struct orr_plan *plan)
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, plan->tried.jobs, &plan->machine);
+	int n = orr_untested_find(untested, plan->tried.jobs);
 	char text[256];
 
 	if (n)
@@ -319,7 +319,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	printf("stage  workers      compute communication      link  parameters  operators\n");
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		print_stage(plan, s);
-	if (plan->machine.bandwidth_bytes_per_s > 0)
+	if (plan->pipeline->machine.bandwidth_bytes_per_s > 0)
 		printf("communication: what comes on top of computing: the replicas' all-reduce, "
 		       "and the busiest link where it is slower;\nlink: how long that link is "
 		       "busy, with activations and gradients. All per microbatch.\n");
@@ -370,7 +370,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, plan->tried.jobs, &plan->machine), code;
+	int n = orr_untested_find(untested, plan->tried.jobs), code;
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
 	const char *path = a->work.source;
 	bool embed = a->work.given.costs || path[orr_utf8_check(path, strlen(path))];

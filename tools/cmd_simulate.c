@@ -120,7 +120,7 @@ static int print(const struct arguments *a, const struct work *work, struct orr_
 	const struct orr_timeline *t = work->tried.timeline;
 	const struct orr_figures *f = work->tried.figures;
 	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, t->jobs, &a->work.machine), code;
+	int n = orr_untested_find(untested, t->jobs), code;
 	char text[256];
 	json_t *json;
 
@@ -158,8 +158,7 @@ static int write_plan(const struct arguments *a, const struct work *work, struct
 
 	if (!a->plan)
 		return 0;
-	if (!(json = orr_replay_json(work->tried.timeline, work->tried.figures, &a->work.machine,
-				     &replay, err)))
+	if (!(json = orr_replay_json(work->tried.timeline, work->tried.figures, &replay, err)))
 		return ORR_E_NOMEM;
 	code = output_file(a->plan, output_write_json, json, err);
 	json_decref(json);
@@ -205,10 +204,9 @@ int cmd_simulate(int argc, char **argv)
 	if ((code = output_check_file("-o", a.plan, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
 	    (code = output_check_jobs(&a.output, work.tried.jobs, &err)) ||
-	    (code = orr_try_run(&work.tried, &a.work.machine, &err)) ||
-	    (code = work_check_memory(&work, &a.work.machine, &err)) ||
+	    (code = orr_try_run(&work.tried, &err)) || (code = work_check_memory(&work, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, work.tried.timeline,
-					  &a.work.machine, &err)) ||
+					  &err)) ||
 	    (code = print(&a, &work, &err)) || (code = write_plan(&a, &work, &err)))
 		goto out;
 	code = output_timelines(&a.output,

@@ -39,7 +39,7 @@ struct training {
 
 /* A schedule's own bound holds for the costs that it was given: check it by those, and forget it,
  * since costs are measured anew. */
-static int check_bound(struct work *work, const struct orr_machine *machine, struct orr_error *err)
+static int check_bound(struct work *work, struct orr_error *err)
 {
 	struct orr_figures *figures = NULL;
 	struct orr_timeline *timeline = NULL;
@@ -47,7 +47,7 @@ static int check_bound(struct work *work, const struct orr_machine *machine, str
 
 	if (!work->tried.jobs->bound_ns)
 		return 0;
-	if (!(code = orr_simulate(&timeline, work->tried.jobs, machine, err)))
+	if (!(code = orr_simulate(&timeline, work->tried.jobs, err)))
 		code = orr_figures_create(&figures, timeline, err);
 	work->tried.jobs->bound_ns = 0;
 	orr_figures_destroy(figures);
@@ -70,7 +70,7 @@ static int open_work(struct training *t, struct orr_error *err)
 		return code;
 	if (given || work_has_table(&t->work))
 		o->workers = NULL;
-	return check_bound(&t->work, &o->work.machine, err);
+	return check_bound(&t->work, err);
 }
 
 /* As much of the data as this rank reads. */
@@ -103,17 +103,16 @@ static int find_data(struct training *t, struct orr_error *err)
  * the simulator counts, before anything is allocated. */
 static int predict(struct training *t, struct orr_error *err)
 {
-	const struct orr_machine *machine = &t->options.work.machine;
 	int code;
 
 	t->options.run.memory_bytes =
-		machine->memory_bytes; /* of a device; what is over it moves */
+		t->options.work.machine.memory_bytes; /* of a device; what is over it moves */
 	if (t->session.rank || t->n_devices)
 		return 0;
 	if ((code = orr_run_measure(t->work.pipeline, &t->options.run, err)) ||
-	    (code = orr_try_run(&t->work.tried, machine, err)))
+	    (code = orr_try_run(&t->work.tried, err)))
 		return code;
-	return work_check_memory(&t->work, machine, err);
+	return work_check_memory(&t->work, err);
 }
 
 static int64_t count_steps(const struct train_options *o, const struct orr_dataset *data,
@@ -180,7 +179,7 @@ static int predict_after(struct training *t, const struct orr_timeline *measured
 	if (!t->n_devices || t->session.rank || !measured)
 		return 0;
 	orr_timeline_costs(measured, t->work.pipeline);
-	return orr_try_run(&t->work.tried, &t->options.work.machine, err);
+	return orr_try_run(&t->work.tried, err);
 }
 
 /* What training came to, gathered from all ranks by rank 0. */

@@ -119,7 +119,7 @@ static int read_back(struct orr_table **table, const struct orr_timeline *t, str
 }
 
 static int compare(bool *same, const struct orr_timeline *t, const struct orr_table *table,
-		   const struct orr_machine *machine, struct orr_error *err)
+		   struct orr_error *err)
 {
 	size_t bytes = (size_t)t->jobs->n_jobs * sizeof(*t->start_ns);
 	struct orr_schedule schedule;
@@ -128,7 +128,7 @@ static int compare(bool *same, const struct orr_timeline *t, const struct orr_ta
 
 	orr_table_schedule(&schedule, table);
 	if (!(code = orr_try_init(&again, t->jobs->pipeline, &schedule, NULL, err)) &&
-	    !(code = orr_try_time(&again, machine, err)))
+	    !(code = orr_try_time(&again, err)))
 		*same = !memcmp(again.timeline->start_ns, t->start_ns, bytes) &&
 			!memcmp(again.timeline->end_ns, t->end_ns, bytes);
 	orr_try_fini(&again);
@@ -136,7 +136,7 @@ static int compare(bool *same, const struct orr_timeline *t, const struct orr_ta
 }
 
 int export_check_timeline(const char *csv, bool strict, const struct orr_timeline *t,
-			  const struct orr_machine *machine, struct orr_error *err)
+			  struct orr_error *err)
 {
 	static const char why[] = "which transfer goes first where several are asked for at once";
 	struct orr_table *table = NULL;
@@ -150,7 +150,7 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 	if (losses.n) /* said, or refused */
 		return 0;
 	if (!(code = read_back(&table, t, err)))
-		code = compare(&same, t, table, machine, err);
+		code = compare(&same, t, table, err);
 	orr_table_destroy(table);
 	if (code || same)
 		return code;

@@ -7,7 +7,6 @@
 #include "orrery/error.h"
 
 struct orr_jobs;
-struct orr_machine;
 struct orr_timeline;
 
 /* Before the work: that the files can be written. A list of stages that no command wrote is not
@@ -19,7 +18,7 @@ int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 /* strict: refuse a simulated timeline that does not come back from its CSV on this machine; not
  * strict: say so. */
 int export_check_timeline(const char *csv, bool strict, const struct orr_timeline *t,
-			  const struct orr_machine *machine, struct orr_error *err);
+			  struct orr_error *err);
 /* Both files, and the line where there are losses. csv may be NULL. */
 int export_write(const char *csv, const struct orr_timeline *t, struct orr_error *err);
 #endif

@@ -159,9 +159,6 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 	p->numerics = o->numerics;
 	p->sync = o->sync;
 	p->accumulate = o->accumulate;
-	p->latency_ns = o->machine.latency_ns;
-	p->bandwidth_bytes_per_s = o->machine.bandwidth_bytes_per_s;
-	p->memory_bytes = o->machine.memory_bytes;
 	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||
 	    (code = orr_pipeline_set_step(p,
 					  o->machine.n_workers ? o->machine.n_workers : p->n_stages,
@@ -292,13 +289,12 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	return code;
 }
 
-int work_check_memory(const struct work *work, const struct orr_machine *machine,
-		      struct orr_error *err)
+int work_check_memory(const struct work *work, struct orr_error *err)
 {
 	const struct orr_figures *f = work->tried.figures;
 	const struct orr_plan_file *plan = plan_of(work);
 	struct orr_error why;
-	int code = orr_figures_check_memory(f, machine, &why);
+	int code = orr_figures_check_memory(f, &work->pipeline->machine, &why);
 
 	if (!code)
 		return 0;

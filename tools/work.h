@@ -51,6 +51,5 @@ bool work_is_embedded(const struct work *work);
 
 /* Refuse what was tried and does not fit --memory (figures.h). Where a plan was made for another
  * optimizer or precision, the message says so. */
-int work_check_memory(const struct work *work, const struct orr_machine *machine,
-		      struct orr_error *err);
+int work_check_memory(const struct work *work, struct orr_error *err);
 #endif

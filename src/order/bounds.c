@@ -187,8 +187,9 @@ static void find_side(struct finder *f, bool after, int *list)
 
 		side[j] = after && at.d == ORR_PASS_W ? f->p->stages[at.s].update_ns : 0;
 		for (int k = 0; k < n; k++) {
-			int64_t between =
-				worker_of(f, list[k]) == worker_of(f, j) ? 0 : f->p->latency_ns;
+			int64_t between = worker_of(f, list[k]) == worker_of(f, j)
+						  ? 0
+						  : f->p->machine.latency_ns;
 
 			side[j] = larger(side[j], side[list[k]] + f->duration[list[k]] + between);
 			if (f->reach)
@@ -255,7 +256,7 @@ static int64_t shortest_life(struct finder *f, int s)
 			int x = orr_stage_after(p, t, i), j = job(f, x, 0, ORR_PASS_F);
 			int64_t between = worker_of(f, j) == worker_of(f, job(f, t, 0, ORR_PASS_F))
 						  ? 0
-						  : p->latency_ns;
+						  : p->machine.latency_ns;
 
 			down[x] = larger(down[x], down[t] + between + duration[j]);
 		}
@@ -269,7 +270,7 @@ static int64_t shortest_life(struct finder *f, int s)
 			int x = orr_stage_after(p, t, i);
 			int64_t between = worker_of(f, j) == worker_of(f, job(f, x, 0, ORR_PASS_B))
 						  ? 0
-						  : p->latency_ns;
+						  : p->machine.latency_ns;
 
 			from = larger(from, up[x] + between);
 		}

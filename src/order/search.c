@@ -12,7 +12,6 @@
 #include "starts.h"
 #include "timed.h"
 #include "orrery/table.h"
-#include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "allocate.h"
 #include "orrery/try.h"
@@ -107,7 +106,6 @@ static int time_exactly(const struct place *x, int64_t *makespan_ns)
 {
 	const struct searcher *o = x->searcher;
 	const struct orr_pipeline *p = o->p;
-	struct orr_machine machine = orr_machine_default(p->n_workers);
 	static char name[] = "search";
 	struct orr_table table = {.name = name,
 				  .n_stages = p->n_stages,
@@ -121,14 +119,12 @@ static int time_exactly(const struct place *x, int64_t *makespan_ns)
 	int code;
 
 	*makespan_ns = x->timed->makespan_ns;
-	if (!(p->bandwidth_bytes_per_s > 0))
+	if (!(p->machine.bandwidth_bytes_per_s > 0))
 		return 0; /* the trial is exact */
 	x->timed->n_timed += EXACTLY * o->n_jobs;
-	machine.latency_ns = p->latency_ns;
-	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
 	orr_table_schedule(&schedule, &table);
 	if (!(code = orr_try_init(&tried, p, &schedule, NULL, o->err)) &&
-	    !(code = orr_try_time(&tried, &machine, o->err)))
+	    !(code = orr_try_time(&tried, o->err)))
 		*makespan_ns = end_of(tried.timeline);
 	orr_try_fini(&tried);
 	return code;

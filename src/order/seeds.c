@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "orrery/jobs.h"
-#include "orrery/machine.h"
 #include "orrery/schedule.h"
 #include "orrery/try.h"
 #include "schedule/parameters.h"
@@ -142,18 +141,14 @@ int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_timeline *time
 int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
 		      struct orr_error *err)
 {
-	const struct orr_pipeline *p = seeds->p;
-	struct orr_machine machine = orr_machine_default(p->n_workers);
 	struct orr_error why = {""};
 	struct orr_try tried;
-	int code = orr_try_init(&tried, p, schedule, NULL, &why);
+	int code = orr_try_init(&tried, seeds->p, schedule, NULL, &why);
 
 	if (code)
 		return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0;
-	machine.latency_ns = p->latency_ns;
-	machine.bandwidth_bytes_per_s = p->bandwidth_bytes_per_s;
 	if (tried.jobs->order == ORR_ORDER_GREEDY)
-		code = orr_try_time(&tried, &machine, err);
+		code = orr_try_time(&tried, err);
 	if (!code)
 		code = add(seeds, tried.jobs, tried.timeline, err);
 	orr_try_fini(&tried);

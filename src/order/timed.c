@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/machine.h"
 #include "base/sort.h"
 
 static int allocate(struct orr_timed *t, struct orr_error *err)
@@ -176,14 +175,12 @@ void orr_timed_number(const struct orr_timed *t, int64_t *n)
 int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
 {
 	const struct orr_pipeline *p = t->jobs.pipeline;
-	const struct orr_machine machine = {.latency_ns = p->latency_ns,
-					    .bandwidth_bytes_per_s = p->bandwidth_bytes_per_s};
 	struct orr_job from = orr_jobs_at(&t->jobs, j), to = orr_jobs_at(&t->jobs, k);
 	int low = from.s < to.s ? from.s : to.s, high = from.s < to.s ? to.s : from.s;
 
 	if (t->jobs.compute[j] == t->jobs.compute[k])
 		return 0;
-	return orr_machine_transfer_ns(&machine, t->jobs.compute[j], t->jobs.compute[k],
+	return orr_machine_transfer_ns(&p->machine, t->jobs.compute[j], t->jobs.compute[k],
 				       orr_pipeline_edge_bytes(p, low, high));
 }
 

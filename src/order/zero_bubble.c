@@ -52,7 +52,7 @@ static int64_t duration(const struct search *o, int s, enum orr_pass d)
 /* The latency between two stages. */
 static int64_t latency(const struct search *o, int s, int t)
 {
-	return worker_of(o, s) == worker_of(o, t) ? 0 : o->p->latency_ns;
+	return worker_of(o, s) == worker_of(o, t) ? 0 : o->p->machine.latency_ns;
 }
 
 /* When what pass d of (s,b) needs from other stages is there; their jobs have been placed. */

@@ -2,8 +2,8 @@
 #define ORR_ZERO_BUBBLE_H
 /* The automatic schedules of Zero Bubble Pipeline Parallelism [Qi24ZB, section 3.1]: a
  * greedy order under a limit of memory, tried with every combination of its rules; the best by
- * exact times is kept. It counts the latency of a transfer (pipeline->latency_ns), and bandwidth
- * not at all.
+ * exact times is kept. It counts the latency of a transfer (the machine's latency_ns), and
+ * bandwidth not at all.
  *
  * A microbatch enters and leaves the DAG in turn, by depth and not by number, so branches need no
  * care; stages of one worker (s mod n_workers) share its time. */

@@ -11,7 +11,6 @@
 
 ORR_BEGIN
 
-struct orr_machine;
 struct orr_pipeline;
 struct orr_schedule;
 
@@ -59,8 +58,8 @@ struct orr_comparison {
 /* Try all n entries. Of a schedule that fits on several pipelines all rows are kept with every_cut,
  * else the first of their order; of one that fits on none, one reason. *out borrows the schedules'
  * names. */
-int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n,
-		const struct orr_machine *machine, bool every_cut, struct orr_error *err);
+int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
+		struct orr_error *err);
 void orr_comparison_destroy(struct orr_comparison *c); /* NULL is fine */
 
 /* Of the worker that needs most, what they are compared by: bytes, or stage stashes; of several

@@ -17,7 +17,7 @@ struct orr_stage;
  * topological order, and n_stages 0 takes every study operator as a stage of its own, or one stage
  * a worker. An input goes where the first operator that reads it is. Stages without pins are
  * numbered as numbering.h says. samples: of one microbatch, for sizes and for operators without
- * measured costs. *out borrows g. */
+ * measured costs. *out borrows g, and has a copy of the machine. */
 int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int n_stages, int64_t samples,
 		  struct orr_error *err);

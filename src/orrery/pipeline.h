@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "numerics.h"
 #include "error.h"
+#include "machine.h"
 #include "orrery.h"
 
 ORR_BEGIN
@@ -51,8 +52,8 @@ struct orr_pipeline {
 	bool has_weight; /* the costs tell the input gradient and the weight gradient apart */
 	bool units;      /* durations are units, see orrery.h */
 	/* the size of a step */
-	int n_workers, n_microbatches;
-	enum orr_sync sync; /* of a stream; stashing unless set */
+	int n_workers, n_microbatches; /* n_workers: the machine's */
+	enum orr_sync sync;            /* of a stream; stashing unless set */
 	int accumulate; /* in a stream: microbatches on each replica in an update; 1 unless set */
 	struct orr_numerics numerics; /* of training, for its memory (parameter_cost.h); AdamW in
 					 FP32 unless set */
@@ -60,10 +61,8 @@ struct orr_pipeline {
 			 set */
 	int64_t overhead_ns; /* of starting a job: in forward_ns, backward_ns and update_ns, and
 				added to W apart */
-	int64_t latency_ns;  /* of a transfer between two workers, for orders that allow for it; 0
-				unless set */
-	double bandwidth_bytes_per_s; /* likewise; 0: infinite */
-	int64_t memory_bytes;         /* of a worker, likewise; 0: no limit */
+	struct orr_machine machine; /* that the step runs on; free links and no limit of memory
+				       unless set */
 	/* where it came from; NULL for a pipeline without a graph */
 	const struct orr_graph *graph; /* borrowed */
 	int *stage_of;                 /* operator -> stage */
@@ -77,7 +76,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 			const struct orr_edge *edges, int n_edges, struct orr_error *err);
 void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
 
-/* Set the size of the step: at least one worker and one microbatch. */
+/* Set the size of the step: at least one worker, of the machine too, and one microbatch. */
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
 			  struct orr_error *err);
 

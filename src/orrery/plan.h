@@ -68,8 +68,7 @@ struct orr_plan {
 			  most of them */
 	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy;
 				 0: they are */
-	bool coarse, flattened;     /* see ideals.h */
-	struct orr_machine machine; /* what it was simulated on */
+	bool coarse, flattened; /* see ideals.h */
 	struct orr_plan_options options;
 	struct orr_table *table;
 	struct orr_try tried;     /* the table, on the machine */

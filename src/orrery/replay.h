@@ -11,7 +11,6 @@
 ORR_BEGIN
 
 struct orr_figures;
-struct orr_machine;
 struct orr_timeline;
 
 struct orr_replay_options {
@@ -23,8 +22,7 @@ struct orr_replay_options {
 /* t is of a pipeline that came from a graph, and was simulated on machine. New reference; NULL with
  * err filled when there is no memory. */
 json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f,
-			const struct orr_machine *machine, const struct orr_replay_options *options,
-			struct orr_error *err);
+			const struct orr_replay_options *options, struct orr_error *err);
 
 ORR_END
 #endif

@@ -5,8 +5,8 @@
  * that fits, with the values of its parameters (see seeds.h), so it is never longer than the best
  * of those. Of these jobs, that is: a backward that is not split is a split one whose W follows at
  * once, which takes the overhead of one job more, and on links its gradient leaves before W. Times
- * are the simulator's with pipeline->latency_ns and bandwidth_bytes_per_s; while it looks around,
- * transfers do not wait for each other. More effort never finds a longer order. */
+ * are the simulator's with the machine's latency_ns and bandwidth_bytes_per_s; while it looks
+ * around, transfers do not wait for each other. More effort never finds a longer order. */
 #include <stdint.h>
 #include "error.h"
 #include "pipeline.h"

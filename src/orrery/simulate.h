@@ -1,13 +1,12 @@
 #ifndef ORR_SIMULATE_H
 #define ORR_SIMULATE_H
-/* The simulator: jobs on a machine -> timeline. Exact and deterministic; ties are broken by n, then
- * by job. */
+/* The simulator: jobs on their pipeline's machine -> timeline. Exact and deterministic; ties are
+ * broken by n, then by job. */
 #include "error.h"
 
 ORR_BEGIN
 
 struct orr_jobs;
-struct orr_machine;
 struct orr_timeline;
 
 /* Transfers overlap with computing. Two workers share one link, which carries one thing at a time
@@ -18,8 +17,7 @@ struct orr_timeline;
  * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with several
  * owners that have parameters, a ring over them has all-reduced them. It goes before the worker's
  * next job. Updates that take no time on free links leave no trace. *out borrows jobs. */
-int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs,
-		 const struct orr_machine *machine, struct orr_error *err);
+int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err);
 
 ORR_END
 #endif

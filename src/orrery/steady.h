@@ -8,7 +8,6 @@
 
 ORR_BEGIN
 
-struct orr_machine;
 struct orr_timeline;
 
 struct orr_steady {
@@ -22,10 +21,9 @@ struct orr_steady {
 	int64_t microbatches, period_ns;
 };
 
-/* The start-up and the drain of t, a stream's, and on this machine the steady state of its rounds
+/* The start-up and the drain of t, a stream's, and on its machine the steady state of its rounds
  * one after the other. */
-int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
-		    const struct orr_machine *machine, struct orr_error *err);
+int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t, struct orr_error *err);
 
 ORR_END
 #endif

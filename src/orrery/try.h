@@ -1,13 +1,12 @@
 #ifndef ORR_TRY_H
 #define ORR_TRY_H
-/* A try: a schedule on a pipeline and a machine, from its jobs to its figures. */
+/* A try: a schedule on a pipeline and its machine, from its jobs to its figures. */
 #include "error.h"
 
 ORR_BEGIN
 
 struct orr_figures;
 struct orr_jobs;
-struct orr_machine;
 struct orr_pipeline;
 struct orr_schedule;
 struct orr_timeline;
@@ -24,10 +23,10 @@ struct orr_try {
  * what there is. */
 int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
 		 const struct orr_schedule *schedule, const int *home, struct orr_error *err);
-/* Their timeline on machine, and no more: for a search that looks at nothing but times. */
-int orr_try_time(struct orr_try *x, const struct orr_machine *machine, struct orr_error *err);
+/* Their timeline, and no more: for a search that looks at nothing but times. */
+int orr_try_time(struct orr_try *x, struct orr_error *err);
 /* Their timeline, checked, and its figures. */
-int orr_try_run(struct orr_try *x, const struct orr_machine *machine, struct orr_error *err);
+int orr_try_run(struct orr_try *x, struct orr_error *err);
 void orr_try_fini(struct orr_try *x); /* all zeros is fine */
 
 ORR_END

@@ -9,7 +9,6 @@
 ORR_BEGIN
 
 struct orr_jobs;
-struct orr_machine;
 
 struct orr_untested {
 	const char *what; /* "memory", "stashes in memory", "parameters in memory", "links",
@@ -19,8 +18,7 @@ struct orr_untested {
 #define ORR_MOST_UNTESTED 3
 /* Fills list and returns how many there are. Memory and links count where the machine limits them;
  * the all-reduce of replicas, or the all-gather of parameters that are kept elsewhere, always. */
-int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs,
-		      const struct orr_machine *machine);
+int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs);
 /* "not tested: memory, links (no operator has a size)", or "". Returns buffer. */
 const char *orr_untested_print(char *buffer, size_t size, const struct orr_untested *list, int n);
 /* Set the key not_tested of a report: an array of what. */

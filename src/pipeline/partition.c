@@ -362,6 +362,7 @@ static int finish(struct orr_pipeline **out, const struct orr_graph *g,
 		return code;
 	}
 	(*out)->graph = g;
+	(*out)->machine = *machine;
 	(*out)->units = g->units;
 	orr_pipeline_set_overhead(*out, g->overhead_ns);
 	for (int i = 0; i < g->n_operators; i++) /* a given 0 is a cost as well */

@@ -87,6 +87,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	p->n_stages = n_stages;
 	p->n_edges = n_edges;
 	p->prefetch = 2;
+	p->machine = orr_machine_default(0);
 	p->accumulate = 1;
 	memcpy(p->stages, stages, (size_t)n_stages * sizeof(*stages));
 	if (n_edges)
@@ -136,7 +137,7 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 				"%d stages x %d microbatches: at most %d jobs; take fewer "
 				"microbatches ([microbatches])",
 				p->n_stages, n_microbatches, INT32_MAX);
-	p->n_workers = n_workers;
+	p->n_workers = p->machine.n_workers = n_workers;
 	p->n_microbatches = n_microbatches;
 	return 0;
 }

@@ -95,7 +95,7 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 		struct orr_stage cost = {0};
 
 		orr_partition_charge(&cost, &g->operators[i], plan->options.samples,
-				     &plan->machine);
+				     &plan->pipeline->machine);
 		work[i] = cost.forward_ns + cost.backward_ns + cost.weight_ns +
 			  cost.update_ns / plan->options.n_microbatches;
 		largest = work[i] > largest ? work[i] : largest;

@@ -34,7 +34,7 @@ static int simulate(struct orr_plan *plan, struct orr_table *table, struct orr_e
 	orr_table_schedule(&schedule, table);
 	if ((code = orr_try_init(&plan->tried, plan->pipeline, &schedule, NULL, err)))
 		return code;
-	return orr_try_run(&plan->tried, &plan->machine, err);
+	return orr_try_run(&plan->tried, err);
 }
 
 static void note_world(struct orr_plan_world *world, const struct orr_plan *plan)
@@ -122,7 +122,7 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 		if (p->stages[s].n_in == 0 && each > plan->in_flight)
 			plan->in_flight = each;
 	}
-	code = orr_placement_order(table, &x, chain ? chain : p, &plan->machine, makespan_ns, err);
+	code = orr_placement_order(table, &x, chain ? chain : p, makespan_ns, err);
 out:
 	orr_pipeline_destroy(chain);
 	free(x.cap);
@@ -136,7 +136,7 @@ static int realise(struct orr_plan **out, const struct orr_graph *g,
 		   bool side_by_side, bool tight, struct orr_error *err)
 {
 	struct orr_plan *plan = calloc(1, sizeof(*plan));
-	struct orr_machine links = machine_with(o, true);
+	struct orr_machine machine = machine_of(o), links = machine_with(o, true);
 	struct orr_table *table = NULL;
 	size_t n = (size_t)d->n_stages, n_replicas = 0;
 	int64_t makespan_ns = 0;
@@ -153,15 +153,14 @@ static int realise(struct orr_plan **out, const struct orr_graph *g,
 	}
 	plan->graph = g;
 	plan->options = *o;
-	plan->machine = machine_of(o);
 	plan->side_by_side = side_by_side;
 	number_workers(plan, d);
-	if ((code = orr_partition_as(&plan->pipeline, g, &plan->machine, d->stage_of, d->n_stages,
+	if ((code = orr_partition_as(&plan->pipeline, g, &machine, d->stage_of, d->n_stages,
 				     o->samples, err)))
 		goto out;
 	plan->pipeline->numerics = o->numerics;
-	if ((code = orr_pipeline_set_step(plan->pipeline, plan->machine.n_workers,
-					  o->n_microbatches, err)))
+	if ((code = orr_pipeline_set_step(plan->pipeline, machine.n_workers, o->n_microbatches,
+					  err)))
 		goto out;
 	orr_plan_cost(plan, &links);
 	if ((code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) ||
@@ -614,7 +613,7 @@ int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points
 {
 	*points = NULL;
 	*n = 0;
-	if (plan->in_pieces || plan->machine.bandwidth_bytes_per_s > 0 ||
+	if (plan->in_pieces || plan->pipeline->machine.bandwidth_bytes_per_s > 0 ||
 	    !orr_star_serves(plan->pipeline))
 		return 0;
 	for (int s = 0; s < plan->pipeline->n_stages; s++)

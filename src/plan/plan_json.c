@@ -57,10 +57,11 @@ static uint64_t mix_stage(uint64_t hash, const struct orr_stage *s)
 void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 {
 	const int64_t size[] = {p->n_stages,   p->n_workers,   p->n_microbatches,
-				p->has_weight, p->overhead_ns, p->latency_ns};
+				p->has_weight, p->overhead_ns, p->machine.latency_ns};
 	uint64_t hash = mix(UINT64_C(14695981039346656037), size, sizeof(size));
 
-	hash = mix(hash, &p->bandwidth_bytes_per_s, sizeof(p->bandwidth_bytes_per_s));
+	hash = mix(hash, &p->machine.bandwidth_bytes_per_s,
+		   sizeof(p->machine.bandwidth_bytes_per_s));
 	for (int s = 0; s < p->n_stages; s++)
 		hash = mix_stage(hash, &p->stages[s]);
 	for (int e = 0; e < p->n_edges; e++) {
@@ -193,7 +194,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 plan->in_flight, "idle_workers", n_idle, "coarse", plan->coarse,
 			 "flattened", plan->flattened, "chain", world_json(&plan->chain),
 			 "side_by_side", world_json(&plan->dag), "bandwidth",
-			 plan->machine.bandwidth_bytes_per_s, "worker", workers);
+			 plan->pipeline->machine.bandwidth_bytes_per_s, "worker", workers);
 	if (json && (plan->options.pieces || plan->in_pieces) &&
 	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
 	     json_object_set_new(json, "pieces_bound", json_real(plan->pieces_bound_s)) ||
@@ -201,8 +202,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
-	if (json && plan->machine.levels.n &&
-	    json_object_set_new(json, "levels", orr_levels_json(&plan->machine.levels))) {
+	if (json && plan->pipeline->machine.levels.n &&
+	    json_object_set_new(json, "levels", orr_levels_json(&plan->pipeline->machine.levels))) {
 		json_decref(json);
 		json = NULL;
 	}

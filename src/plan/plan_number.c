@@ -86,8 +86,8 @@ static int build(struct orr_plan *now, const struct orr_plan *plan, const int *s
 	    !(now->costs = calloc(n, sizeof(*now->costs))))
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 	move_stages(now, plan, old);
-	if ((code = orr_partition_as(&now->pipeline, plan->graph, &plan->machine, stage_of,
-				     p->n_stages, plan->options.samples, err)) ||
+	if ((code = orr_partition_as(&now->pipeline, plan->graph, &plan->pipeline->machine,
+				     stage_of, p->n_stages, plan->options.samples, err)) ||
 	    (code = orr_pipeline_set_step(now->pipeline, p->n_workers, p->n_microbatches, err)) ||
 	    (code = move_table(&now->table, plan->table, old, err)))
 		return code;
@@ -95,7 +95,7 @@ static int build(struct orr_plan *now, const struct orr_plan *plan, const int *s
 	orr_table_schedule(&schedule, now->table);
 	if ((code = orr_try_init(&now->tried, now->pipeline, &schedule, NULL, err)))
 		return code;
-	return orr_try_run(&now->tried, &plan->machine, err);
+	return orr_try_run(&now->tried, err);
 }
 
 static void swap(struct orr_plan *plan, struct orr_plan *now)

@@ -5,7 +5,6 @@
 
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
-#include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "orrery/try.h"
@@ -128,7 +127,7 @@ out:
 /* How a schedule does: its makespan, then its largest peak. */
 static int try_schedule(struct orr_table **best, int64_t least[2],
 			const struct orr_schedule *schedule, const struct orr_pipeline *p,
-			const struct orr_machine *machine, struct orr_error *err)
+			struct orr_error *err)
 {
 	const struct orr_figures *f;
 	struct orr_table *table = NULL;
@@ -137,7 +136,7 @@ static int try_schedule(struct orr_table **best, int64_t least[2],
 	int code;
 
 	if ((code = orr_try_init(&tried, p, schedule, NULL, err)) ||
-	    (code = orr_try_run(&tried, machine, err)))
+	    (code = orr_try_run(&tried, err)))
 		goto out;
 	f = tried.figures;
 	for (int w = 0; w < f->n_workers; w++)
@@ -159,8 +158,7 @@ out:
 }
 
 int orr_placement_order(struct orr_table **out, const struct orr_placement *x,
-			const struct orr_pipeline *p, const struct orr_machine *machine,
-			int64_t *makespan_ns, struct orr_error *err)
+			const struct orr_pipeline *p, int64_t *makespan_ns, struct orr_error *err)
 {
 	struct orr_schedule closed = {.name = "1f1b",
 				      .summary = "",
@@ -179,8 +177,8 @@ int orr_placement_order(struct orr_table **out, const struct orr_placement *x,
 	int64_t least[2] = {INT64_MAX, INT64_MAX};
 	int code;
 
-	if ((!x->tight && (code = try_schedule(&best, least, &closed, p, machine, err))) ||
-	    (code = try_schedule(&best, least, &greedy, p, machine, err))) {
+	if ((!x->tight && (code = try_schedule(&best, least, &closed, p, err))) ||
+	    (code = try_schedule(&best, least, &greedy, p, err))) {
 		orr_table_destroy(best);
 		return code;
 	}

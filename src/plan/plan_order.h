@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include "orrery/error.h"
 
-struct orr_machine;
 struct orr_pipeline;
 struct orr_table;
 
@@ -30,8 +29,7 @@ void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, in
  * backward as they come, a backward first, under the caps [Narayanan19]; where they are tight, only
  * the second. */
 int orr_placement_order(struct orr_table **out, const struct orr_placement *x,
-			const struct orr_pipeline *p, const struct orr_machine *machine,
-			int64_t *makespan_ns, struct orr_error *err);
+			const struct orr_pipeline *p, int64_t *makespan_ns, struct orr_error *err);
 /* The same stages, each also after the one before it. */
 int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p,
 			 struct orr_error *err);

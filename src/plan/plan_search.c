@@ -53,7 +53,7 @@ static int take(struct orr_plan *plan, struct orr_table **table, int64_t bound_n
 
 	orr_table_schedule(&schedule, *table);
 	if ((code = orr_try_init(&tried, plan->pipeline, &schedule, NULL, err)) ||
-	    (code = orr_try_run(&tried, &plan->machine, err)))
+	    (code = orr_try_run(&tried, err)))
 		goto out;
 	if (tried.figures->makespan_ns < plan->tried.figures->makespan_ns) {
 		struct orr_plan old = *plan;
@@ -98,7 +98,6 @@ int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *er
 				s, plan->replicas[s]);
 			goto out;
 		}
-	p->bandwidth_bytes_per_s = plan->machine.bandwidth_bytes_per_s;
 	if ((code = find_room(&options, room, plan, err)) ||
 	    (code = orr_table_create(&table, "search", p->n_stages, p->n_workers, p->n_microbatches,
 				     true, err)) ||

@@ -50,17 +50,16 @@ static char *keep_reason(const char *name, const char *msg)
 }
 
 static int simulate(struct orr_contender *x, const struct orr_entry *entry,
-		    const struct orr_machine *machine, const struct orr_schedule *schedule,
-		    struct orr_error *err)
+		    const struct orr_schedule *schedule, struct orr_error *err)
 {
 	struct orr_try tried;
 	int code;
 
 	if (!(code = orr_try_init(&tried, entry->pipeline, schedule, entry->home, err)) &&
-	    !(code = orr_try_run(&tried, machine, err)) &&
-	    !(code = orr_figures_check_memory(tried.figures, machine, err))) {
+	    !(code = orr_try_run(&tried, err)) &&
+	    !(code = orr_figures_check_memory(tried.figures, &entry->pipeline->machine, err))) {
 		take_figures(x, tried.figures, tried.jobs);
-		x->n_untested = orr_untested_find(x->untested, tried.jobs, machine);
+		x->n_untested = orr_untested_find(x->untested, tried.jobs);
 	}
 	x->laid_out = tried.jobs;
 	orr_try_fini(&tried);
@@ -68,12 +67,11 @@ static int simulate(struct orr_contender *x, const struct orr_entry *entry,
 }
 
 static int try_schedule(struct orr_contender *x, const struct orr_entry *entry,
-			const struct orr_machine *machine, const struct orr_schedule *schedule,
-			struct orr_error *err)
+			const struct orr_schedule *schedule, struct orr_error *err)
 {
 	struct orr_error why = {""};
 	int code = entry->refused ? orr_fail(&why, ORR_E_INPUT, "%s", entry->refused)
-				  : simulate(x, entry, machine, schedule, &why);
+				  : simulate(x, entry, schedule, &why);
 
 	x->schedule = schedule->name;
 	x->n_stages = entry->pipeline->n_stages;
@@ -170,8 +168,7 @@ static void sum_up(struct orr_comparison *c, bool every_cut)
 }
 
 /* Every built-in schedule. */
-static int try_all(struct orr_comparison *c, const struct orr_entry *entry,
-		   const struct orr_machine *machine, struct orr_error *err)
+static int try_all(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
 {
 	int code = 0;
 
@@ -181,7 +178,7 @@ static int try_all(struct orr_comparison *c, const struct orr_entry *entry,
 		if ((code = orr_choice_init(&choice, orr_schedules[i]->name, err)))
 			break;
 		c->contenders[c->n].is = orr_schedules[i];
-		code = try_schedule(&c->contenders[c->n++], entry, machine, &choice.schedule, err);
+		code = try_schedule(&c->contenders[c->n++], entry, &choice.schedule, err);
 		orr_choice_fini(&choice);
 	}
 	return code;
@@ -203,8 +200,8 @@ static struct orr_comparison *allocate(const struct orr_entry *entries, int n)
 	return c;
 }
 
-int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n,
-		const struct orr_machine *machine, bool every_cut, struct orr_error *err)
+int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
+		struct orr_error *err)
 {
 	struct orr_comparison *c = allocate(entries, n);
 	int code = 0;
@@ -216,8 +213,8 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	for (int i = 0; i < n && !code; i++) {
 		c->contenders[c->n].is = entries[i].schedule;
 		code = entries[i].schedule ? try_schedule(&c->contenders[c->n++], &entries[i],
-							  machine, entries[i].schedule, err)
-					   : try_all(c, &entries[i], machine, err);
+							  entries[i].schedule, err)
+					   : try_all(c, &entries[i], err);
 	}
 	if (code) {
 		orr_comparison_destroy(c);

@@ -35,8 +35,7 @@ static int set_machine(json_t *plan, const struct orr_machine *machine)
 }
 
 json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f,
-			const struct orr_machine *machine, const struct orr_replay_options *options,
-			struct orr_error *err)
+			const struct orr_replay_options *options, struct orr_error *err)
 {
 	json_t *plan = orr_report_json(t, f, err), *worker;
 	int failed;
@@ -45,7 +44,7 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 	if (!plan)
 		return NULL;
 	failed = set_graph(plan, t->jobs->pipeline->graph, options->embed, err) |
-		 set_machine(plan, machine);
+		 set_machine(plan, &t->jobs->pipeline->machine);
 	failed |= json_object_set_new(plan, "samples", json_integer(options->samples));
 	failed |= json_object_set_new(plan, "batch", json_integer(options->batch));
 	failed |= orr_plan_rules_json(plan, t->jobs);

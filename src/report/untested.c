@@ -63,9 +63,9 @@ static const char *name_collective(const struct orr_jobs *jobs)
 	return NULL;
 }
 
-int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs,
-		      const struct orr_machine *machine)
+int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs)
 {
+	const struct orr_machine *machine = &jobs->pipeline->machine;
 	struct sizes sizes = find_sizes(jobs->pipeline);
 	bool any = sizes.stash || sizes.parameters || sizes.activations;
 	bool limited = has_limited_links(machine), sends = sends_activations(jobs);

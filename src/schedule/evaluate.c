@@ -292,7 +292,8 @@ static int check_bytes(const struct orr_pipeline *p, struct orr_error *err)
 /* Every stage may run F again, and all of it, and what crosses edges, one after the other. */
 static int check_total(const struct orr_pipeline *p, struct orr_error *err)
 {
-	double total = 2.0 * p->n_edges * p->n_microbatches * (double)p->latency_ns, most = 0;
+	double total = 2.0 * p->n_edges * p->n_microbatches * (double)p->machine.latency_ns,
+	       most = 0;
 	int longest = 0;
 
 	for (int s = 0; s < p->n_stages; s++) {

@@ -38,7 +38,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 {
 	const struct orr_value *memory = data, *value = data;
 	bool given = memory->integer || memory->bytes;
-	int64_t memory_bytes = given ? 0 : p->memory_bytes;
+	int64_t memory_bytes = given ? 0 : p->machine.memory_bytes;
 	struct orr_search_options options = {
 		.schedules = orr_schedules,
 		.stashes =

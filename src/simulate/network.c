@@ -194,9 +194,9 @@ static int check_clock(const struct orr_machine *machine, const struct orr_jobs 
 			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 
-int orr_network_init(struct orr_network *net, const struct orr_machine *machine,
-		     struct orr_timeline *timeline, struct orr_error *err)
+int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err)
 {
+	const struct orr_machine *machine = &timeline->jobs->pipeline->machine;
 	size_t n_workers = (size_t)timeline->jobs->pipeline->n_workers;
 	int code;
 

@@ -37,8 +37,7 @@ struct orr_network {
 
 /* All zero before; fails with ORR_E_INPUT where the transfers of these jobs could overrun the
  * clock. */
-int orr_network_init(struct orr_network *net, const struct orr_machine *machine,
-		     struct orr_timeline *timeline, struct orr_error *err);
+int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err);
 void orr_network_fini(struct orr_network *net);
 
 /* Ask for a transfer or a ring at time now_ns; n and job: which of one instant comes first. */

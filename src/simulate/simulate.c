@@ -29,7 +29,6 @@ struct worker {
 
 struct simulation {
 	const struct orr_jobs *jobs;
-	const struct orr_machine *machine;
 	struct orr_timeline *timeline;
 	struct orr_error *err;
 	struct orr_network network;
@@ -470,7 +469,7 @@ static int prepare(struct simulation *sim)
 	size_t n_workers = (size_t)p->n_workers;
 	int code;
 
-	if ((code = orr_network_init(&sim->network, sim->machine, sim->timeline, sim->err)))
+	if ((code = orr_network_init(&sim->network, sim->timeline, sim->err)))
 		return code;
 	sim->with_updates = has_updates(sim, &sim->keeps_updates);
 	sim->waits = calloc((size_t)jobs->n_jobs, sizeof(*sim->waits));
@@ -506,10 +505,9 @@ static void finish(struct simulation *sim)
 	free(sim->around);
 }
 
-int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs,
-		 const struct orr_machine *machine, struct orr_error *err)
+int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	struct simulation sim = {.jobs = jobs, .machine = machine, .err = err};
+	struct simulation sim = {.jobs = jobs, .err = err};
 	int code;
 
 	if ((code = orr_timeline_create(&sim.timeline, jobs, err)) || (code = prepare(&sim)) ||

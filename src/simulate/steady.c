@@ -3,7 +3,6 @@
 #include <stdbool.h>
 
 #include "orrery/jobs.h"
-#include "orrery/machine.h"
 #include "orrery/simulate.h"
 #include "orrery/stream.h"
 #include "orrery/timeline.h"
@@ -140,7 +139,7 @@ static bool repeat_recompute(const struct orr_pipeline *p, int s, const void *da
 }
 
 static int try_rounds(struct orr_steady *steady, const struct orr_jobs *round, int rounds,
-		      const struct orr_machine *machine, struct orr_error *err)
+		      struct orr_error *err)
 {
 	const struct orr_schedule repeated = {
 		.name = round->schedule,
@@ -160,15 +159,14 @@ static int try_rounds(struct orr_steady *steady, const struct orr_jobs *round, i
 
 	longer.n_microbatches *= rounds;
 	if (!(code = orr_jobs_create(&jobs, &longer, &repeated, err)) &&
-	    !(code = orr_simulate(&timeline, jobs, machine, err)))
+	    !(code = orr_simulate(&timeline, jobs, err)))
 		find_period(steady, timeline);
 	orr_timeline_destroy(timeline);
 	orr_jobs_destroy(jobs);
 	return code;
 }
 
-int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
-		    const struct orr_machine *machine, struct orr_error *err)
+int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t, struct orr_error *err)
 {
 	struct orr_steady steady = {0};
 	int code = 0;
@@ -178,7 +176,7 @@ int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t,
 		for (int64_t rounds = 1; !code && !steady.microbatches; rounds *= 2) {
 			if (rounds > 1 && rounds * t->jobs->n_jobs > MOST_JOBS)
 				break;
-			code = try_rounds(&steady, t->jobs, (int)rounds, machine, err);
+			code = try_rounds(&steady, t->jobs, (int)rounds, err);
 			if (code == ORR_E_INPUT && rounds > 1) { /* longer than can be counted */
 				code = 0;
 				break;

@@ -15,20 +15,19 @@ int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
 	return orr_jobs_create_at(&x->jobs, p, schedule, home, err);
 }
 
-int orr_try_time(struct orr_try *x, const struct orr_machine *machine, struct orr_error *err)
+int orr_try_time(struct orr_try *x, struct orr_error *err)
 {
-	return orr_simulate(&x->timeline, x->jobs, machine, err);
+	return orr_simulate(&x->timeline, x->jobs, err);
 }
 
-int orr_try_run(struct orr_try *x, const struct orr_machine *machine, struct orr_error *err)
+int orr_try_run(struct orr_try *x, struct orr_error *err)
 {
 	int code;
 
-	if ((code = orr_try_time(x, machine, err)) ||
-	    (code = orr_timeline_check(x->timeline, err)) ||
+	if ((code = orr_try_time(x, err)) || (code = orr_timeline_check(x->timeline, err)) ||
 	    (code = orr_figures_create(&x->figures, x->timeline, err)))
 		return code;
-	return orr_steady_find(&x->figures->steady, x->timeline, machine, err);
+	return orr_steady_find(&x->figures->steady, x->timeline, err);
 }
 
 void orr_try_fini(struct orr_try *x)
