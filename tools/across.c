@@ -2,81 +2,50 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "orrery/dataset.h"
 #include "orrery/jobs.h"
 #include "orrery/quantity.h"
-#include "orrery/ranks.h"
 #include "orrery/run.h"
 #include "orrery/timeline.h"
+#include "session.h"
 
-/* All numbers of a rank: of its traffic, by kind, and of its memory. As double, in which whole
- * numbers below 2^53 are exact. */
-#define N_NUMBERS (4 * ORR_TRAFFIC_KINDS + 2)
-
-static void to_numbers(double *numbers, const struct across_rank *rank)
-{
-	const struct orr_traffic *t = &rank->traffic;
-
-	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
-		*numbers++ = (double)t->sent[k];
-		*numbers++ = (double)t->sent_bytes[k];
-		*numbers++ = (double)t->received[k];
-		*numbers++ = (double)t->received_bytes[k];
-	}
-	*numbers++ = (double)rank->data_bytes;
-	*numbers = (double)rank->peak_bytes;
-}
-
-static void from_numbers(struct across_rank *rank, const double *numbers)
-{
-	struct orr_traffic *t = &rank->traffic;
-
-	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
-		t->sent[k] = (int64_t)*numbers++;
-		t->sent_bytes[k] = (int64_t)*numbers++;
-		t->received[k] = (int64_t)*numbers++;
-		t->received_bytes[k] = (int64_t)*numbers++;
-	}
-	rank->data_bytes = (int64_t)*numbers++;
-	rank->peak_bytes = (int64_t)*numbers;
-}
+/* Nothing but numbers. */
+#define N_NUMBERS ((int)(sizeof(struct across_numbers) / sizeof(int64_t)))
 
 int across_gather(struct across_rank **out, struct orr_run *run, const struct orr_dataset *data,
-		  struct orr_error *err)
+		  struct session *s)
 {
-	int n_ranks = orr_ranks_count(), code;
-	struct across_rank *ranks, own = {0};
-	double *numbers;
+	struct across_rank *ranks = calloc((size_t)s->n_ranks, sizeof(*ranks));
+	int64_t *all = calloc((size_t)s->n_ranks, sizeof(struct across_numbers));
+	struct across_numbers own;
+	int code;
 
-	if (n_ranks == 1)
-		return 0;
-	ranks = calloc((size_t)n_ranks, sizeof(*ranks));
-	numbers = calloc((size_t)n_ranks * N_NUMBERS, sizeof(*numbers));
-	if (!ranks || !numbers) {
-		code = orr_fail(err, ORR_E_NOMEM, "no memory for what %d ranks say", n_ranks);
+	if (!ranks || !all) {
+		code = orr_fail(&s->err, ORR_E_NOMEM, "no memory for what %d ranks say",
+				s->n_ranks);
 		goto out;
 	}
 	orr_run_traffic(run, &own.traffic);
 	own.data_bytes = orr_dataset_bytes(data);
 	own.peak_bytes = orr_run_peak_bytes(run);
-	to_numbers(numbers + (size_t)orr_ranks_rank() * N_NUMBERS, &own);
-	if ((code = orr_ranks_sum(numbers, n_ranks * N_NUMBERS, err)))
+	if ((code = session_gather(s, all, (const int64_t *)&own, N_NUMBERS)))
 		goto out;
-	for (int k = 0; k < n_ranks; k++)
-		from_numbers(&ranks[k], numbers + (size_t)k * N_NUMBERS);
+	for (int k = 0; k < s->n_ranks; k++)
+		memcpy(&ranks[k].measured, all + k * N_NUMBERS, sizeof(own));
 	*out = ranks;
 	ranks = NULL;
 out:
 	free(ranks);
-	free(numbers);
+	free(all);
 	return code;
 }
 
-int across_predict(struct across_rank *ranks, const struct orr_timeline *t,
+int across_predict(struct across_rank *ranks, int n_ranks, const struct orr_timeline *t,
 		   const struct orr_run_options *options, struct orr_error *err)
 {
-	int n_ranks = orr_ranks_count(), n_workers = t->jobs->pipeline->n_workers, code;
+	int n_workers = t->jobs->pipeline->n_workers, code;
 	struct orr_footprint *footprint = calloc((size_t)n_ranks, sizeof(*footprint));
 	int *rank_of = calloc((size_t)n_workers, sizeof(*rank_of));
 
@@ -108,21 +77,21 @@ static json_t *direction_json(const int64_t *messages, const int64_t *bytes)
 	return json;
 }
 
-json_t *across_json(const struct across_rank *ranks)
+json_t *across_json(const struct across_rank *ranks, int n_ranks)
 {
 	json_t *all = json_array();
 
-	for (int k = 0; all && k < orr_ranks_count(); k++) {
-		const struct orr_traffic *t = &ranks[k].traffic;
+	for (int k = 0; all && k < n_ranks; k++) {
+		const struct orr_traffic *t = &ranks[k].measured.traffic;
 
 		if (json_array_append_new(
-			    all,
-			    json_pack("{s:i,s:o,s:o,s:I,s:I,s:I}", "rank", k, "sent",
-				      direction_json(t->sent, t->sent_bytes), "received",
-				      direction_json(t->received, t->received_bytes), "data_bytes",
-				      (json_int_t)ranks[k].data_bytes, "peak_bytes",
-				      (json_int_t)ranks[k].peak_bytes, "predicted_peak_bytes",
-				      (json_int_t)ranks[k].predicted.all))) {
+			    all, json_pack("{s:i,s:o,s:o,s:I,s:I,s:I}", "rank", k, "sent",
+					   direction_json(t->sent, t->sent_bytes), "received",
+					   direction_json(t->received, t->received_bytes),
+					   "data_bytes", (json_int_t)ranks[k].measured.data_bytes,
+					   "peak_bytes", (json_int_t)ranks[k].measured.peak_bytes,
+					   "predicted_peak_bytes",
+					   (json_int_t)ranks[k].predicted.all))) {
 			json_decref(all);
 			all = NULL;
 		}
@@ -130,24 +99,24 @@ json_t *across_json(const struct across_rank *ranks)
 	return all;
 }
 
-void across_print(const struct across_rank *ranks, int64_t n_steps)
+void across_print(const struct across_rank *ranks, int n_ranks, int64_t n_steps)
 {
 	int64_t messages = 0, bytes = 0;
 	char size[32];
 
-	for (int r = 0; r < orr_ranks_count(); r++)
+	for (int r = 0; r < n_ranks; r++)
 		for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
-			messages += ranks[r].traffic.sent[k];
-			bytes += ranks[r].traffic.sent_bytes[k];
+			messages += ranks[r].measured.traffic.sent[k];
+			bytes += ranks[r].measured.traffic.sent_bytes[k];
 		}
 	orr_size_print(size, sizeof(size), bytes / n_steps);
-	printf("%d ranks: %lld messages with %s a step between them\n", orr_ranks_count(),
+	printf("%d ranks: %lld messages with %s a step between them\n", n_ranks,
 	       (long long)(messages / n_steps), size);
 	printf("Memory of each rank at its peak:");
-	for (int r = 0; r < orr_ranks_count(); r++) {
+	for (int r = 0; r < n_ranks; r++) {
 		char predicted[32];
 
-		orr_size_print(size, sizeof(size), ranks[r].peak_bytes);
+		orr_size_print(size, sizeof(size), ranks[r].measured.peak_bytes);
 		orr_size_print(predicted, sizeof(predicted), ranks[r].predicted.all);
 		printf("%s %s (predicted %s)", r ? "," : "", size, predicted);
 	}

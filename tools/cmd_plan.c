@@ -130,11 +130,8 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 static int keep_samples(const struct arguments *a, const struct orr_graph *g,
 			struct orr_plan_options *o, struct orr_error *err)
 {
-	struct work_options work = a->work;
-
-	work.n_microbatches = o->n_microbatches;
 	if (!g->samples || g->samples == o->samples)
-		return work_check_batch(&work, g, err);
+		return work_check_batch(&a->work, g, err);
 	if (a->work.given.batch)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -146,11 +143,9 @@ static int keep_samples(const struct arguments *a, const struct orr_graph *g,
 	return 0;
 }
 
-static int read_options(const struct arguments *a, struct orr_plan_options *o,
-			struct orr_error *err)
+static int read_options(struct arguments *a, struct orr_plan_options *o, struct orr_error *err)
 {
-	int m = a->work.n_microbatches ? a->work.n_microbatches : 8;
-
+	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	*o = (struct orr_plan_options){
 		.activations = !a->free_activations,
 		.straight = a->straight,
@@ -159,8 +154,8 @@ static int read_options(const struct arguments *a, struct orr_plan_options *o,
 		.unpin = a->unpin,
 		.memory_bytes = a->work.machine.memory_bytes,
 		.numerics = a->work.numerics,
-		.n_microbatches = m,
-		.samples = ((int64_t)a->work.batch + m - 1) / m,
+		.n_microbatches = a->work.n_microbatches,
+		.samples = work_samples(&a->work),
 		.flops_per_s = a->work.machine.flops_per_s,
 	};
 	if (!a->workers)

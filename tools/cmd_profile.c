@@ -255,6 +255,6 @@ int cmd_profile(int argc, char **argv)
 
 	options_parse(&argp, argc, argv, &a);
 	if (!(code = session_join(&session)) && !(code = check_together(&a, &session, err)))
-		code = a.links ? links_profile(a.output.json, err) : profile(&a, err);
+		code = a.links ? links_profile(a.output.json, &session) : profile(&a, err);
 	return session_end(&session, code);
 }

@@ -137,6 +137,7 @@ static int resume(struct training *t, struct orr_error *err)
 		return code;
 	t->result = (struct trained){
 		.output = &o->output,
+		.n_ranks = t->session.n_ranks,
 		.workers = o->workers,
 		.step_samples = samples,
 		.jobs = t->work.tried.jobs,
@@ -193,13 +194,13 @@ static int gather(struct training *t, struct orr_error *err)
 	if (!(r->measured = progress_timeline(&t->progress)))
 		r->measured = orr_run_timeline(t->run);
 	if ((code = predict_after(t, r->measured, err)) ||
-	    (code = across_gather(&r->ranks, t->run, t->data, err)) ||
+	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
 	    (code = stream_gather(&r->versions, r->jobs, t->run, err)) ||
 	    (code = hardware_init(&r->hardware, t->run, t->work.pipeline->n_workers, err)))
 		return code;
-	return r->ranks && !t->session.rank
-		       ? across_predict(r->ranks, r->predicted->timeline, &t->options.run, err)
-		       : 0;
+	if (r->n_ranks == 1 || t->session.rank)
+		return 0;
+	return across_predict(r->ranks, r->n_ranks, r->predicted->timeline, &t->options.run, err);
 }
 
 /* What diverged is no model, and says so. */

@@ -7,7 +7,6 @@
 #include "options.h"
 #include "orrery/nearest.h"
 #include "orrery/quantity.h"
-#include "orrery/ranks.h"
 
 enum { KEY_DEVICE = 2048, KEY_STREAMS };
 
@@ -19,31 +18,29 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* Which of three. */
-static int parse_name(const char *text, const char *option, const char *const *names)
+static enum orr_hardware parse_device(const char *text)
 {
+	static const char *const names[] = {"auto", "cpu", "cuda"};
 	struct orr_nearest near = orr_nearest_to(text);
 	char hint[ORR_HINT];
 
 	for (int i = 0; i < 3; i++) {
 		if (!strcmp(text, names[i]))
-			return i;
+			return (enum orr_hardware)i;
 		orr_nearest_try(&near, names[i], NULL);
-		if (!strcmp(names[i], "cuda"))
-			orr_nearest_try(&near, "gpu", names[i]);
 	}
-	options_refuse("%s: no '%s'%s: there are %s, %s and %s", option, text,
-		       orr_nearest_hint(hint, &near), names[0], names[1], names[2]);
+	orr_nearest_try(&near, "gpu", "cuda");
+	options_refuse("--device: no '%s'%s: there are auto, cpu and cuda", text,
+		       orr_nearest_hint(hint, &near));
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	static const char *const devices[] = {"auto", "cpu", "cuda"};
 	struct orr_run_options *o = state->input;
 
 	switch (key) {
 	case KEY_DEVICE:
-		o->hardware = (enum orr_hardware)parse_name(arg, "--device", devices);
+		o->hardware = parse_device(arg);
 		return 0;
 	case KEY_STREAMS:
 		o->streams = (int)options_count("--streams", arg, 1, 8);
@@ -80,8 +77,7 @@ void hardware_tell(const struct orr_run_options *o)
 {
 	char why[160] = "";
 
-	if (o->hardware == ORR_HARDWARE_AUTO && !orr_ranks_rank() &&
-	    orr_run_devices(why, sizeof(why)) == 0)
+	if (o->hardware == ORR_HARDWARE_AUTO && orr_run_devices(why, sizeof(why)) == 0)
 		fprintf(stderr, "found no CUDA device: %s; CPU cores compute\n", why);
 }
 
@@ -114,7 +110,7 @@ static bool is_first(const struct hardware *h, int w)
 	return true;
 }
 
-void hardware_print(const struct hardware *h)
+void hardware_print(const struct hardware *h, bool several_ranks)
 {
 	char size[32];
 
@@ -124,7 +120,7 @@ void hardware_print(const struct hardware *h)
 		if (!is_first(h, w))
 			continue;
 		printf("%s", p->name);
-		if (orr_ranks_count() > 1)
+		if (several_ranks)
 			printf(" of rank %d", p->rank);
 		if (p->bus[0])
 			printf(", PCI %s", p->bus);

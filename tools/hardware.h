@@ -11,8 +11,8 @@ extern const struct argp hardware_argp;
 
 /* How many CUDA devices will serve the workers; 0: CPU cores. */
 int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_error *err);
-/* A build for devices that found none, and was not told to use CPU cores, says so: rank 0, on
- * standard error. */
+/* A build for devices that found none, and was not told to use CPU cores, says so on standard
+ * error. */
 void hardware_tell(const struct orr_run_options *o);
 
 /* Where the workers ran, and what training moved between memories. */
@@ -26,7 +26,7 @@ struct hardware {
 int hardware_init(struct hardware *h, struct orr_run *run, int n_workers, struct orr_error *err);
 void hardware_fini(struct hardware *h);
 /* A line for each core or device, and one for what moved. */
-void hardware_print(const struct hardware *h);
+void hardware_print(const struct hardware *h, bool several_ranks);
 /* Adds "mapping" and "moved" to the report; not 0: no memory. */
 int hardware_json(const struct hardware *h, json_t *report);
 #endif

@@ -6,7 +6,7 @@
 #include "output.h"
 #include "orrery/quantity.h"
 #include "orrery/links.h"
-#include "orrery/ranks.h"
+#include "session.h"
 
 /* The simulator has one kind of link: the one that no real one is worse than. */
 static struct orr_link worst_of(const struct orr_links *links)
@@ -86,16 +86,16 @@ static json_t *links_json(const struct orr_links *links, struct orr_error *err)
 	return json;
 }
 
-int links_profile(bool json, struct orr_error *err)
+int links_profile(bool json, struct session *s)
 {
 	struct orr_links links;
-	int code = orr_links_measure(&links, err);
+	int code = orr_links_measure(&links, &s->err);
 
 	if (code)
 		return code;
-	if (!orr_ranks_rank() && json)
-		code = output_json(links_json(&links, err), err);
-	else if (!orr_ranks_rank())
+	if (!s->rank && json)
+		code = output_json(links_json(&links, &s->err), &s->err);
+	else if (!s->rank)
 		print(&links);
 	orr_links_fini(&links);
 	return code;

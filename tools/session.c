@@ -26,19 +26,42 @@ int session_agree(struct session *s, int code)
 	return orr_ranks_agree(code, &s->err);
 }
 
+/* What the others would wait for in vain, where there is no memory. */
+static void *allocate(struct session *s, size_t n, size_t size)
+{
+	void *memory = calloc(n, size);
+
+	if (!memory)
+		(void)session_check(s,
+				    orr_fail(&s->err, ORR_E_NOMEM,
+					     "no memory for the numbers of %d ranks", s->n_ranks));
+	return memory;
+}
+
+int session_gather(struct session *s, int64_t *all, const int64_t *own, int n)
+{
+	size_t n_all = (size_t)s->n_ranks * (size_t)n;
+	double *numbers = allocate(s, n_all, sizeof(*numbers));
+	int code;
+
+	if (!numbers)
+		return ORR_E_NOMEM;
+	for (int i = 0; i < n; i++)
+		numbers[s->rank * n + i] = (double)own[i];
+	code = orr_ranks_sum(numbers, (int)n_all, &s->err);
+	for (size_t i = 0; i < n_all && !code; i++)
+		all[i] = (int64_t)numbers[i];
+	free(numbers);
+	return code;
+}
+
 int session_max(struct session *s, int64_t *number)
 {
-	double *all = calloc((size_t)s->n_ranks, sizeof(*all));
-	int code = all ? 0 : orr_fail(&s->err, ORR_E_NOMEM, "no memory for %d ranks", s->n_ranks);
+	int64_t *all = allocate(s, (size_t)s->n_ranks, sizeof(*all));
+	int code = all ? session_gather(s, all, number, 1) : ORR_E_NOMEM;
 
-	if ((code = session_agree(s, code)))
-		goto out;
-	all[s->rank] = (double)*number;
-	if ((code = orr_ranks_sum(all, s->n_ranks, &s->err)))
-		goto out;
-	for (int k = 0; k < s->n_ranks; k++)
-		*number = (int64_t)all[k] > *number ? (int64_t)all[k] : *number;
-out:
+	for (int k = 0; k < s->n_ranks && !code; k++)
+		*number = all[k] > *number ? all[k] : *number;
 	free(all);
 	return code;
 }

@@ -20,7 +20,10 @@ int session_join(struct session *s);
 /* 0 where the code is 0 everywhere; else every rank has the code and the message of the first rank
  * that failed. */
 int session_agree(struct session *s, int code);
-/* The largest of the ranks' numbers, on every rank; exact below 2^53. */
+/* Every rank's n numbers, on every rank: all[n_ranks * n], in the order of the ranks. Exact below
+ * 2^53. */
+int session_gather(struct session *s, int64_t *all, const int64_t *own, int n);
+/* The largest of the ranks' numbers, on every rank. */
 int session_max(struct session *s, int64_t *number);
 
 /* A failure of this rank alone ends all ranks with its message, and the call does not return. Codes

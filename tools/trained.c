@@ -34,24 +34,20 @@ static json_t *number_or_null(double x)
 
 static int print_json(const struct trained *r, const struct figures *f, struct orr_error *err)
 {
-	json_t *json = orr_report_json(r->measured, f->measured, err);
+	json_t *json = orr_report_json(r->measured, f->measured, err), *own;
 
 	if (!json)
 		return ORR_E_NOMEM;
 	/* no operator that classifies, no accuracy: null */
-	if (json_object_set_new(json, "steps", json_integer(r->steps)) ||
-	    json_object_set_new(json, "loss",
-				isfinite(r->loss) ? json_real(r->loss) : json_null()) ||
-	    json_object_set_new(json, "accuracy",
-				isnan(r->accuracy) ? json_null() : json_real(r->accuracy)) ||
-	    json_object_set_new(json, "skipped_steps", json_integer(r->skipped)) ||
-	    json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
-	    json_object_set_new(json, "samples_per_second",
-				json_real(r->step_samples / r->step_seconds)) ||
-	    json_object_set_new(json, "job_seconds", json_real((double)f->job_ns / 1e9)) ||
-	    json_object_set_new(json, "predicted_makespan",
-				json_real((double)f->predicted->makespan_ns / 1e9)) ||
-	    (r->ranks && json_object_set_new(json, "traffic", across_json(r->ranks))) ||
+	own = json_pack("{s:I,s:o,s:o,s:I,s:f,s:f,s:f,s:f}", "steps", (json_int_t)r->steps, "loss",
+			number_or_null(r->loss), "accuracy", number_or_null(r->accuracy),
+			"skipped_steps", (json_int_t)r->skipped, "step_seconds", r->step_seconds,
+			"samples_per_second", r->step_samples / r->step_seconds, "job_seconds",
+			(double)f->job_ns / 1e9, "predicted_makespan",
+			(double)f->predicted->makespan_ns / 1e9);
+	if (json_object_update_new(json, own) ||
+	    (r->n_ranks > 1 &&
+	     json_object_set_new(json, "traffic", across_json(r->ranks, r->n_ranks))) ||
 	    (r->versions &&
 	     json_object_set_new(json, "measured_versions", stream_json(r->jobs, r->versions))) ||
 	    hardware_json(&r->hardware, json)) {
@@ -116,9 +112,9 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 		       "finite\n",
 		       (long long)r->skipped);
 	print_loss(r);
-	hardware_print(&r->hardware);
-	if (r->ranks)
-		across_print(r->ranks, r->steps - r->first);
+	hardware_print(&r->hardware, r->n_ranks > 1);
+	if (r->n_ranks > 1)
+		across_print(r->ranks, r->n_ranks, r->steps - r->first);
 	if (r->output->trace)
 		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", r->output->trace);
 	return 0;

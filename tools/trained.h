@@ -25,7 +25,8 @@ struct trained {
 	struct orr_run_versions *versions; /* of a stream; owned */
 	const struct orr_try *predicted;
 	const struct orr_timeline *measured;
-	struct across_rank *ranks; /* NULL: there is one; owned */
+	int n_ranks;
+	struct across_rank *ranks; /* [n_ranks]; owned */
 	struct hardware hardware;
 	bool on_devices;
 	const struct output_options *output;

@@ -218,30 +218,27 @@ bool work_is_embedded(const struct work *work)
 
 int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
 {
-	int code;
+	int code = 0;
 
-	memset(work, 0, sizeof(*work));
 	/* a plan has both; with another schedule its stages and their replicas remain */
 	if (is_plan(o->source) && !o->given.schedule)
 		o->schedule = o->source;
-	else if (is_plan(o->source) && (code = orr_plan_file_read(&work->plan, o->source, err)))
-		goto out;
-	if ((code = choose(work, o, err)) ||
+	else if (is_plan(o->source))
+		code = orr_plan_file_read(&work->plan, o->source, err);
+	if (code || (code = choose(work, o, err)) ||
 	    (work->plan && (code = orr_choice_set_replicas(&work->choice, work->plan, err))) ||
 	    (code = read_graph(work, o, err)) ||
 	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
 	    (code = check_latency(work->graph, o, err)))
-		goto out;
+		return code;
 	settle(work, o, default_workers);
-	if (!(code = work_check_batch(o, work->graph, err)) &&
-	    !(code = work_cut(&work->pipeline, work, o, o->n_stages, err)))
-		o->machine.n_workers = work->pipeline->n_workers;
-	if (!code && work->choice.plan)
+	if ((code = work_check_batch(o, work->graph, err)) ||
+	    (code = work_cut(&work->pipeline, work, o, o->n_stages, err)))
+		return code;
+	o->machine.n_workers = work->pipeline->n_workers;
+	if (work->choice.plan)
 		orr_plan_file_prove(work->choice.plan, work->pipeline);
-out:
-	if (code)
-		work_fini(work);
-	return code;
+	return 0;
 }
 
 int work_homes(int **out, const struct work *work, const struct work_options *o,
@@ -255,36 +252,36 @@ int work_homes(int **out, const struct work *work, const struct work_options *o,
 		       : 0;
 }
 
-int work_init(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
+/* What depends on whether the schedule flushes. */
+static int check_stream(const struct work *work, const struct work_options *o,
+			struct orr_error *err)
 {
-	int code = work_open(work, o, default_workers, err);
+	const struct orr_schedule *schedule = &work->choice.schedule;
 
-	if (!code && o->versions && !work->choice.schedule.stream) {
-		code = orr_fail(err, ORR_E_INPUT,
+	if (o->versions && !schedule->stream)
+		return orr_fail(err, ORR_E_INPUT,
 				"%s: schedule %s flushes after every step, so its parameters have "
 				"one version: leave it out, or take pipedream",
-				o->versions, work->choice.schedule.name);
-		work_fini(work);
-	}
-	if (!code && work->choice.schedule.stream && has_samples(work->graph) &&
-	    o->batch % o->n_microbatches) {
-		code = orr_fail(err, ORR_E_INPUT,
+				o->versions, schedule->name);
+	if (schedule->stream && has_samples(work->graph) && o->batch % o->n_microbatches)
+		return orr_fail(err, ORR_E_INPUT,
 				"--batch %d is no multiple of -m %d, and under schedule %s every "
 				"microbatch is a minibatch, all of one size: change one of them",
-				o->batch, o->n_microbatches, work->choice.schedule.name);
-		work_fini(work);
-	}
-	if (code)
+				o->batch, o->n_microbatches, schedule->name);
+	return 0;
+}
+
+int work_init(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
+{
+	int code;
+
+	if ((code = work_open(work, o, default_workers, err)) ||
+	    (code = check_stream(work, o, err)) ||
+	    /* a table says of every job where it is */
+	    (!work->choice.table && (code = work_homes(&work->home, work, o, err))))
 		return code;
-	/* a table says of every job where it is */
-	if (!work->choice.table && (code = work_homes(&work->home, work, o, err))) {
-		work_fini(work);
-		return code;
-	}
 	searching_show(work->pipeline->units); /* the schedule may search */
-	if ((code = orr_try_init(&work->tried, work->pipeline, &work->choice.schedule, work->home,
-				 err)))
-		work_fini(work);
+	code = orr_try_init(&work->tried, work->pipeline, &work->choice.schedule, work->home, err);
 	searching_end();
 	return code;
 }

@@ -21,9 +21,10 @@ struct work {
 		*plan; /* owned; where GRAPH is one and --schedule another: its stages */
 };
 
-/* graph file -> graph -> pipeline, and the schedule that was chosen, if any. Fills in the size of
- * the step where options do not give it: from the schedule's file, or 8 microbatches and
- * default_workers, or with 0 a worker a stage. */
+/* graph file -> graph -> pipeline, and the schedule that was chosen, if any. *work is zero; after
+ * an error, too, the caller calls work_fini(). Fills in the size of the step where options do not
+ * give it: from the schedule's file, or 8 microbatches and default_workers, or with 0 a worker a
+ * stage. */
 int work_open(struct work *work, struct work_options *options, int default_workers,
 	      struct orr_error *err);
 /* Another pipeline of the graph that was opened: cut into n_stages, where neither its pins nor a
