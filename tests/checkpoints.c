@@ -22,10 +22,7 @@ static void report(const char *line)
 
 /* ---- a small state, different at every step ---- */
 
-#define N_TENSORS 3
-#define N_FLOATS 17
-
-static void fill(struct orr_named_tensor *tensors, float *values, int64_t step)
+void fill(struct orr_named_tensor *tensors, float *values, int64_t step)
 {
 	static const struct orr_named_tensor shapes[N_TENSORS] = {{"a.weight", 2, {2, 3}, NULL},
 								  {"a.bias", 1, {2, 1}, NULL},

@@ -18,6 +18,11 @@ extern struct orr_error err; /* of what follows */
 #define N_PARTS 3
 extern const char *const parts[N_PARTS]; /* of each checkpoint */
 
+/* Three tensors, and their values at that step. */
+#define N_TENSORS 3
+#define N_FLOATS 17
+void fill(struct orr_named_tensor *tensors, float *values, int64_t step);
+
 json_t *about(void); /* what the state is of; the caller's */
 /* Write one, and remove all but the last `keep` ones. A code, as of the functions tested. */
 int save(int64_t step, int keep);

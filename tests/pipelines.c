@@ -170,3 +170,18 @@ int64_t block_peak(const struct orr_block *block, int w)
 	}
 	return peak;
 }
+
+int64_t units(int64_t ns)
+{
+	ck_assert_int_eq(ns % ORR_UNIT_NS, 0);
+	return ns / ORR_UNIT_NS;
+}
+
+int peak_of(const struct orr_figures *f)
+{
+	int most = 0;
+
+	for (int w = 0; w < f->n_workers; w++)
+		most = f->worker[w].peak_stash > most ? f->worker[w].peak_stash : most;
+	return most;
+}

@@ -45,4 +45,8 @@ void way_order(const struct way *way, int w, char *text, size_t size);
 /* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its
  * stages of ceil(lifespan / T). Of a block that was filled. */
 int64_t block_peak(const struct orr_block *block, int w);
+/* Whole units of a duration. */
+int64_t units(int64_t ns);
+/* The most stage stashes that any worker holds. */
+int peak_of(const struct orr_figures *f);
 #endif

@@ -13,16 +13,8 @@
 #include "orrery/advice.h"
 #include "orrery/plan.h"
 #include "orrery/timeline.h"
+#include "graphs.h"
 #include "suite.h"
-
-static struct orr_graph *parse_graph(const char *text)
-{
-	struct orr_graph *g = NULL;
-	struct orr_error err = {""};
-
-	ck_assert_msg(orr_graph_parse(&g, "test.dot", text, &err) == 0, "%s", err.msg);
-	return g;
-}
 
 static struct orr_plan *make(const struct orr_graph *g, const char *workers, const char *links,
 			     struct orr_plan_options o)

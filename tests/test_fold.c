@@ -12,22 +12,6 @@
 
 #define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)
 
-static int64_t units(int64_t ns)
-{
-	ck_assert_int_eq(ns % ORR_UNIT_NS, 0);
-	return ns / ORR_UNIT_NS;
-}
-
-static int peak_of(const struct way *way)
-{
-	int peak = 0;
-
-	for (int w = 0; w < way->tried.figures->n_workers; w++)
-		if (peak < way->tried.figures->worker[w].peak_stash)
-			peak = way->tried.figures->worker[w].peak_stash;
-	return peak;
-}
-
 /* A chain whose stages take F, B, W of so many microseconds, under a schedule. */
 static void chain_way(struct way *way, struct orr_pipeline **p, const char *schedule, int n_stages,
 		      int n_workers, int m, const int64_t *us)
@@ -116,7 +100,7 @@ START_TEST(unit_schedules_are_the_published_ones)
 	if (cells[_i].makespan)
 		ck_assert_int_eq(units(way.tried.figures->makespan_ns), cells[_i].makespan);
 	ck_assert_int_eq(units(way.tried.figures->span_ns), cells[_i].span);
-	ck_assert_int_eq(peak_of(&way), 2 * cells[_i].peak);
+	ck_assert_int_eq(peak_of(way.tried.figures), 2 * cells[_i].peak);
 	chain_fini(&way, p);
 }
 END_TEST
@@ -139,7 +123,7 @@ START_TEST(peaks_and_bubbles_of_table_1)
 			chain_way(&way, &p, folds[which].name, 2 * d, d, m, ones);
 			makespan = units(way.tried.figures->makespan_ns);
 			span = units(way.tried.figures->span_ns);
-			ck_assert_int_eq(peak_of(&way), fold_peak(which, d));
+			ck_assert_int_eq(peak_of(way.tried.figures), fold_peak(which, d));
 			ck_assert_msg(span - 6 * m <= lead[which] * d, "%s d=%d: bubble %lld",
 				      folds[which].name, d, (long long)(span - 6 * m));
 			if (which < 2)
@@ -173,7 +157,7 @@ START_TEST(v_zb_takes_six_units_a_microbatch_from_2p_on)
 			ck_assert_msg(units(way.tried.figures->span_ns) == 6 * m,
 				      "d=%d m=%d: span %lld", d, m,
 				      (long long)units(way.tried.figures->span_ns));
-			ck_assert_int_le(peak_of(&way), 2 * d);
+			ck_assert_int_le(peak_of(way.tried.figures), 2 * d);
 			chain_fini(&way, p);
 		}
 }
@@ -216,7 +200,7 @@ START_TEST(a_whole_backward_on_the_fold_saves_a_third_and_beats_1f1b)
 			struct way way;
 
 			chain_way(&way, &p, "1f1b-v", 2 * d, d, m, ones);
-			ck_assert_int_le(peak_of(&way), 2 * (2 * d / 3 + 1));
+			ck_assert_int_le(peak_of(way.tried.figures), 2 * (2 * d / 3 + 1));
 			ck_assert_msg(units(way.tried.figures->makespan_ns) - 6 * m < 6 * (d - 1),
 				      "d=%d m=%d: %lld", d, m,
 				      (long long)units(way.tried.figures->makespan_ns));
@@ -237,7 +221,7 @@ START_TEST(zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b)
 					 d > 2 ? 2 * d - 3 : 1);
 			ck_assert_int_lt(units(way.tried.figures->makespan_ns) - 3 * m,
 					 3 * (d - 1));
-			ck_assert_int_le(peak_of(&way), 2 * ((d + 4) / 3));
+			ck_assert_int_le(peak_of(way.tried.figures), 2 * ((d + 4) / 3));
 			chain_fini(&way, p);
 		}
 }
@@ -261,12 +245,13 @@ START_TEST(equal_intervals_interleave_any_number_of_microbatches)
 				ck_assert_msg(m % d ? makespan <= ideal + 2 : makespan == ideal,
 					      "d=%d v=%d m=%d: %lld, not %lld", d, v, m,
 					      (long long)makespan, (long long)ideal);
-				ck_assert_int_le(peak_of(&way), v * d + d - 1);
+				ck_assert_int_le(peak_of(way.tried.figures), v * d + d - 1);
 				chain_fini(&way, p);
 				chain_way(&way, &p, "interleaved-low-memory", v * d, d, m, ones);
 				ck_assert_int_le(units(way.tried.figures->makespan_ns), makespan);
-				ck_assert_msg(peak_of(&way) <= v * d + 3, "d=%d v=%d m=%d: %d", d,
-					      v, m, peak_of(&way));
+				ck_assert_msg(peak_of(way.tried.figures) <= v * d + 3,
+					      "d=%d v=%d m=%d: %d", d, v, m,
+					      peak_of(way.tried.figures));
 				chain_fini(&way, p);
 			}
 }
@@ -291,7 +276,7 @@ START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 	for (int which = 0; which < 3; which++) {
 		chain_way(&way, &p, folds[which].name, 2 * d, d, m, searched[_i].us);
 		makespan[which] = way.tried.figures->makespan_ns;
-		peak[which] = peak_of(&way);
+		peak[which] = peak_of(way.tried.figures);
 		chain_fini(&way, p);
 	}
 	for (int memory = 2 * ((d + 4) / 3); memory <= 2 * d; memory++) {
@@ -299,7 +284,7 @@ START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 
 		snprintf(schedule, sizeof(schedule), "adaptive:memory=%d", memory);
 		chain_way(&way, &p, schedule, 2 * d, d, m, searched[_i].us);
-		ck_assert_int_le(peak_of(&way), memory);
+		ck_assert_int_le(peak_of(way.tried.figures), memory);
 		for (int which = 0; which < 3; which++, n_compared++)
 			ck_assert_msg(peak[which] > memory ||
 					      way.tried.figures->makespan_ns <= makespan[which],
@@ -367,7 +352,7 @@ START_TEST(branches_run_side_by_side)
 	way_init(&way, p, all[_i].schedule, n_workers, 16);
 	way_init(&row, chain, all[_i].schedule, n_workers, 16);
 	ck_assert_int_le(way.tried.figures->makespan_ns, row.tried.figures->makespan_ns);
-	ck_assert_int_le(peak_of(&way), peak_of(&row));
+	ck_assert_int_le(peak_of(way.tried.figures), peak_of(row.tried.figures));
 	way_fini(&way);
 	way_fini(&row);
 	orr_pipeline_destroy(p);

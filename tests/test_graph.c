@@ -8,6 +8,7 @@
 #include "golden.h"
 #include "orrery/graph.h"
 #include "orrery/orrery.h"
+#include "graphs.h"
 #include "suite.h"
 
 static struct orr_graph *parse(const char *name, const char *text)
@@ -18,27 +19,6 @@ static struct orr_graph *parse(const char *name, const char *text)
 
 	ck_assert_msg(code == 0, "%s: %s", name, err.msg);
 	return g;
-}
-
-static struct orr_graph *read_source(const char *source)
-{
-	struct orr_graph *g = NULL;
-	struct orr_error err = {""};
-	int code = orr_graph_read(&g, source, &err);
-
-	ck_assert_msg(code == 0, "%s", err.msg);
-	return g;
-}
-
-static const struct orr_operator *find(const struct orr_graph *g, const char *name)
-{
-	int i;
-
-	for (i = 0; i < g->n_operators; i++)
-		if (strcmp(g->operators[i].name, name) == 0)
-			return &g->operators[i];
-	ck_abort_msg("%s: no operator %s", g->name, name);
-	return NULL;
 }
 
 /* "a(x,y) b(a)": every operator in order, with what it reads. */
@@ -101,7 +81,7 @@ static const struct {
 START_TEST(shapes_and_operations_are_those_counted_by_hand)
 {
 	struct orr_graph *g = parse("m.dot", every_op);
-	const struct orr_operator *o = find(g, shapes[_i].name);
+	const struct orr_operator *o = find_operator(g, shapes[_i].name);
 
 	ck_assert_int_eq(o->op, shapes[_i].op);
 	ck_assert_int_eq(o->width, shapes[_i].width);
@@ -120,7 +100,7 @@ START_TEST(inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file)
 {
 	static const int64_t columns[] = {10, 3, 4, 5, 6};
 	struct orr_graph *g = parse("m.dot", every_op);
-	const struct orr_operator *b = find(g, "b");
+	const struct orr_operator *b = find_operator(g, "b");
 
 	ck_assert_str_eq(
 		outline(g),
@@ -129,8 +109,8 @@ START_TEST(inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file)
 	ck_assert_int_eq(b->width, 5);
 	ck_assert_mem_eq(b->columns, columns, sizeof(columns));
 	ck_assert_double_eq(b->scale, 1);
-	ck_assert_double_eq(find(g, "a")->scale, 0.5);
-	ck_assert_ptr_null(find(g, "fa")->columns);
+	ck_assert_double_eq(find_operator(g, "a")->scale, 0.5);
+	ck_assert_ptr_null(find_operator(g, "fa")->columns);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -195,21 +175,6 @@ static const struct {
 	 "a b(a) c(b)", "e:2"},
 };
 
-static const char *encoders(const struct orr_graph *g)
-{
-	static char text[512];
-	int e, i, count, n = 0;
-
-	text[0] = '\0';
-	for (e = 0; e < g->n_encoders; e++) {
-		for (i = count = 0; i < g->n_operators; i++)
-			count += g->operators[i].encoder == e;
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%s:%d", e ? " " : "",
-			      g->encoders[e], count);
-	}
-	return text;
-}
-
 START_TEST(order_repeats_and_encoders_are_as_drawn)
 {
 	struct orr_graph *g = parse(orders[_i].what, orders[_i].text);
@@ -229,7 +194,7 @@ START_TEST(costs_units_pins_and_labels_are_read)
 				   "activation=\"12MB\", stash=\"1KiB\",\n"
 				   "    parameters=100, label=\"the \\\"first\\\"\"]\n"
 				   " b [stash=4, stage=3]; a -> b }");
-	const struct orr_operator *a = find(g, "a"), *b = find(g, "b");
+	const struct orr_operator *a = find_operator(g, "a"), *b = find_operator(g, "b");
 
 	ck_assert(!g->units);
 	ck_assert_str_eq(g->data, "dir/d.csv");
@@ -259,7 +224,7 @@ START_TEST(plain_durations_are_units)
 		parse("m.dot", "digraph { a [forward=1.5, backward=0]; b [forward=0]; a -> b }");
 
 	ck_assert(g->units);
-	ck_assert_int_eq(find(g, "a")->forward_ns, 3 * ORR_UNIT_NS / 2);
+	ck_assert_int_eq(find_operator(g, "a")->forward_ns, 3 * ORR_UNIT_NS / 2);
 	ck_assert_ptr_null(g->data);
 	orr_graph_destroy(g);
 	/* a plain 0 goes with either */
@@ -276,9 +241,9 @@ START_TEST(a_model_that_computes_may_carry_measured_costs)
 		"digraph { x [op=input, columns=0]; y [op=input, columns=1];"
 		" f [op=linear, features=1, forward=\"3us\"]; l [op=mse]; x -> f -> l; y -> l }");
 
-	ck_assert_int_eq(find(g, "f")->forward_ns, 3000);
-	ck_assert_int_eq(find(g, "f")->backward_ns, -1);
-	ck_assert_int_eq(find(g, "f")->n_parameters, 2);
+	ck_assert_int_eq(find_operator(g, "f")->forward_ns, 3000);
+	ck_assert_int_eq(find_operator(g, "f")->backward_ns, -1);
+	ck_assert_int_eq(find_operator(g, "f")->n_parameters, 2);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -296,7 +261,7 @@ static const struct {
 
 START_TEST(studies_need_no_file)
 {
-	struct orr_graph *g = read_source(studies[_i].text);
+	struct orr_graph *g = read_graph(studies[_i].text);
 
 	ck_assert_str_eq(outline(g), studies[_i].outline);
 	ck_assert_str_eq(encoders(g), studies[_i].encoders);
@@ -312,7 +277,7 @@ END_TEST
 START_TEST(costs_of_a_study_can_be_set)
 {
 	struct orr_study_costs costs = {2000, 3000, 1000, 64, -1, -1, false};
-	struct orr_graph *g = read_source("chain:2");
+	struct orr_graph *g = read_graph("chain:2");
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_graph_set_costs(g, &costs, &err), 0);
@@ -367,7 +332,7 @@ static const char profile[] =
 START_TEST(profiles_of_pipedream_are_told_by_their_content)
 {
 	struct orr_graph *g = parse("p.txt", profile);
-	const struct orr_operator *o = find(g, "node3");
+	const struct orr_operator *o = find_operator(g, "node3");
 
 	ck_assert_str_eq(outline(g), "node1 node2(node1) node3(node2,node1)");
 	ck_assert(!g->units);
@@ -381,10 +346,10 @@ START_TEST(profiles_of_pipedream_are_told_by_their_content)
 	ck_assert_int_eq(o->stash_bytes, o->activation_bytes);
 	ck_assert_int_eq(o->parameter_bytes, 50364416);
 	ck_assert_int_eq(o->stage, 1);
-	ck_assert_int_eq(find(g, "node2")->forward_ns, 0);
-	ck_assert_int_eq(find(g, "node2")->stage, -1);
-	ck_assert_int_eq(find(g, "node1")->forward_ns, 0);
-	ck_assert_int_eq(find(g, "node1")->activation_bytes, 0);
+	ck_assert_int_eq(find_operator(g, "node2")->forward_ns, 0);
+	ck_assert_int_eq(find_operator(g, "node2")->stage, -1);
+	ck_assert_int_eq(find_operator(g, "node1")->forward_ns, 0);
+	ck_assert_int_eq(find_operator(g, "node1")->activation_bytes, 0);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -479,7 +444,7 @@ START_TEST(dot_that_is_written_reads_back_to_the_same_graph)
 	if (_i < N_OF(round_trips))
 		g = parse("m.dot", round_trips[_i]);
 	else
-		g = _i == N_OF(round_trips) ? read_source("towers:3,1,2/2")
+		g = _i == N_OF(round_trips) ? read_graph("towers:3,1,2/2")
 					    : parse("p.txt", profile);
 	ck_assert_int_eq(orr_graph_write_dot(g, file, &err), 0);
 	fclose(file);
@@ -497,7 +462,7 @@ END_TEST
 
 START_TEST(writing_to_a_full_disk_fails)
 {
-	struct orr_graph *g = read_source("chain:8");
+	struct orr_graph *g = read_graph("chain:8");
 	FILE *file = full_disk();
 	struct orr_error err = {""};
 

@@ -5,47 +5,12 @@
 #include <string.h>
 
 #include "orrery/graph.h"
+#include "graphs.h"
 #include "suite.h"
-
-static struct orr_graph *read_source(const char *source)
-{
-	struct orr_graph *g = NULL;
-	struct orr_error err = {""};
-	int code = orr_graph_read(&g, source, &err);
-
-	ck_assert_msg(code == 0, "%s", err.msg);
-	return g;
-}
-
-static const struct orr_operator *find(const struct orr_graph *g, const char *name)
-{
-	int i;
-
-	for (i = 0; i < g->n_operators; i++)
-		if (strcmp(g->operators[i].name, name) == 0)
-			return &g->operators[i];
-	ck_abort_msg("%s: no operator %s", g->name, name);
-	return NULL;
-}
-
-static const char *encoders(const struct orr_graph *g)
-{
-	static char text[512];
-	int e, i, count, n = 0;
-
-	text[0] = '\0';
-	for (e = 0; e < g->n_encoders; e++) {
-		for (i = count = 0; i < g->n_operators; i++)
-			count += g->operators[i].encoder == e;
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%s:%d", e ? " " : "",
-			      g->encoders[e], count);
-	}
-	return text;
-}
 
 START_TEST(the_examples_are_as_their_comments_say)
 {
-	struct orr_graph *g = read_source(ORR_SOURCE "/graphs/digits.dot");
+	struct orr_graph *g = read_graph(ORR_SOURCE "/graphs/digits.dot");
 	int64_t parameters = 0;
 	int i, stages = 0;
 
@@ -58,22 +23,22 @@ START_TEST(the_examples_are_as_their_comments_say)
 	ck_assert_int_eq(parameters, 4 * (17 * 128 + 129 * 64) + 257 * 256 + 257 * 128 + 129 * 10);
 	ck_assert_str_eq(encoders(g), "top_left:5 top_right:5 bottom_left:5 bottom_right:5");
 	ck_assert_int_eq(stages, 6);
-	ck_assert_int_eq(find(g, "br_pixels")->columns[15], 63);
+	ck_assert_int_eq(find_operator(g, "br_pixels")->columns[15], 63);
 	ck_assert_str_eq(g->data, ORR_SOURCE "/graphs/data/digits.csv");
 	orr_graph_destroy(g);
 
-	g = read_source(ORR_SOURCE "/graphs/skip.dot");
+	g = read_graph(ORR_SOURCE "/graphs/skip.dot");
 	ck_assert_int_eq(g->n_operators, 5 + 12 * 5);
 	ck_assert_str_eq(encoders(g), "blocks:60");
-	ck_assert_str_eq(g->operators[find(g, "start.11")->inputs[0]].name, "sum.10");
-	ck_assert_str_eq(g->operators[find(g, "sum.11")->inputs[1]].name, "start.11");
+	ck_assert_str_eq(g->operators[find_operator(g, "start.11")->inputs[0]].name, "sum.10");
+	ck_assert_str_eq(g->operators[find_operator(g, "sum.11")->inputs[1]].name, "start.11");
 	orr_graph_destroy(g);
 
-	g = read_source(ORR_SOURCE "/graphs/two_towers.dot");
+	g = read_graph(ORR_SOURCE "/graphs/two_towers.dot");
 	ck_assert_str_eq(encoders(g), "left:6 right:3");
 	orr_graph_destroy(g);
 
-	g = read_source(ORR_SOURCE "/graphs/study.dot");
+	g = read_graph(ORR_SOURCE "/graphs/study.dot");
 	ck_assert_str_eq(encoders(g), "image:3 audio:1");
 	ck_assert(g->units);
 	orr_graph_destroy(g);

@@ -16,41 +16,8 @@
 #include "orrery/simulate.h"
 #include "orrery/table.h"
 #include "orrery/timeline.h"
+#include "graphs.h"
 #include "suite.h"
-
-static struct orr_graph *read_graph(const char *source)
-{
-	struct orr_graph *g = NULL;
-	struct orr_error err = {""};
-
-	ck_assert_msg(orr_graph_read(&g, source, &err) == 0, "%s", err.msg);
-	return g;
-}
-
-static struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
-				  struct orr_plan_options o)
-{
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
-
-	o.samples = 1;
-	o.flops_per_s = 1e10;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) &&
-			      !orr_plan_create(&plan, g, &o, &err),
-		      "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
-	return plan;
-}
-
-static void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash,
-		      int64_t parameters)
-{
-	struct orr_study_costs costs = {
-		forward * ORR_UNIT_NS, backward * ORR_UNIT_NS, -1, -1, stash, parameters, true};
-	struct orr_error err = {""};
-
-	ck_assert_msg(!orr_graph_set_costs(g, &costs, &err), "%s", err.msg);
-}
 
 static char path[] = "/tmp/orrery-plan-XXXXXX.json";
 

@@ -8,12 +8,6 @@
 #include "pipelines.h"
 #include "suite.h"
 
-static int64_t units(int64_t ns)
-{
-	ck_assert_int_eq(ns % ORR_UNIT_NS, 0);
-	return ns / ORR_UNIT_NS;
-}
-
 static int smaller(int x, int y)
 {
 	return x < y ? x : y;

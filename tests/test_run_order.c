@@ -11,26 +11,12 @@
 #include "orrery/pipeline.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
+#include "by_start.h"
 #include "training.h"
 #include "runtime/run/engine.h"
 #include "suite.h"
 
 /* ---- order ---- */
-
-/* Worker w's jobs by their starts. */
-static void order_by_start(const struct orr_timeline *t, int w, int *order)
-{
-	const struct orr_jobs *jobs = t->jobs;
-	int n = jobs->first[w + 1] - jobs->first[w];
-
-	for (int i = 0; i < n; i++) {
-		int j = jobs->by_worker[jobs->first[w + 1] - 1 - i], k = i; /* from the wrong end */
-
-		for (; k > 0 && t->start_ns[order[k - 1]] > t->start_ns[j]; k--)
-			order[k] = order[k - 1];
-		order[k] = j;
-	}
-}
 
 struct orders {
 	const struct training *t;

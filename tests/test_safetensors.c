@@ -9,49 +9,28 @@
 #include <unistd.h>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoints.h"
 #include "suite.h"
 
 #define NAME "x.safetensors"
-#define N_TENSORS 3
-#define N_FLOATS 17
 
-static char work[] = "orrery-safetensors-XXXXXX";
-static struct orr_folder folder;
-static struct orr_error err;
+static struct orr_folder inside;
 
 static void setup(void)
 {
-	strcpy(work + strlen(work) - 6, "XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(work));
-	ck_assert_msg(!orr_folder_open(&folder, work, &err), "%s", err.msg);
+	make_folders();
+	ck_assert_msg(!orr_folder_open(&inside, work, &err), "%s", err.msg);
 }
 
 static void teardown(void)
 {
-	unlinkat(folder.fd, NAME, 0);
-	orr_folder_close(&folder);
-	ck_assert_int_eq(rmdir(work), 0);
-}
-
-static void fill(struct orr_named_tensor *tensors, float *values)
-{
-	static const struct orr_named_tensor shapes[N_TENSORS] = {{"a.weight", 2, {2, 3}, NULL},
-								  {"a.bias", 1, {2, 1}, NULL},
-								  {"b.gain", 1, {9, 1}, NULL}};
-	float *at = values;
-
-	for (int i = 0; i < N_TENSORS; i++) {
-		tensors[i] = shapes[i];
-		tensors[i].values = at;
-		at += orr_named_tensor_floats(&shapes[i]);
-	}
-	for (int i = 0; i < N_FLOATS; i++)
-		values[i] = (float)i + 0.25f;
+	orr_folder_close(&inside);
+	remove_folders();
 }
 
 static FILE *open_stream(const char *mode)
 {
-	int fd = openat(folder.fd, NAME, *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC,
+	int fd = openat(inside.fd, NAME, *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC,
 			0666);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, mode);
 
@@ -73,8 +52,8 @@ START_TEST(tensors_are_written_as_the_format_says)
 	size_t padded = (strlen(header) + 7) / 8 * 8, n;
 	FILE *file;
 
-	fill(tensors, values);
-	ck_assert(!orr_safetensors_write(&folder, NAME, tensors, N_TENSORS, "a note", &n_bytes,
+	fill(tensors, values, 0);
+	ck_assert(!orr_safetensors_write(&inside, NAME, tensors, N_TENSORS, "a note", &n_bytes,
 					 checksum, &err));
 	file = open_stream("r");
 	n = fread(text, 1, sizeof(text), file);
@@ -156,7 +135,7 @@ START_TEST(a_file_of_tensors_that_lies_is_refused)
 	ck_assert_uint_eq(fwrite(&length, sizeof(length), 1, out), 1);
 	ck_assert(fprintf(out, "%s12345678", header) > 0); /* eight bytes of data */
 	fclose(out);
-	if (!(code = orr_safetensors_open(&file, &folder, NAME, NULL, &err)))
+	if (!(code = orr_safetensors_open(&file, &inside, NAME, NULL, &err)))
 		code = orr_safetensors_read(file, &tensor, &err);
 	ck_assert_int_eq(code, ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, wrong_files[_i].expected) != NULL, "%d: %s", _i, err.msg);
@@ -176,13 +155,13 @@ START_TEST(what_diverged_is_not_written)
 	float values[N_FLOATS];
 	int64_t n_bytes;
 
-	fill(tensors, values);
+	fill(tensors, values, 0);
 	values[7] = wild[_i]; /* the last one of a.bias */
-	ck_assert_int_eq(orr_safetensors_write(&folder, NAME, tensors, N_TENSORS, NULL, &n_bytes,
+	ck_assert_int_eq(orr_safetensors_write(&inside, NAME, tensors, N_TENSORS, NULL, &n_bytes,
 					       checksum, &err),
 			 ORR_E_DIVERGED);
 	ck_assert_ptr_nonnull(strstr(err.msg, "'a.bias' is not finite"));
-	ck_assert_int_ne(faccessat(folder.fd, NAME, F_OK, 0), 0);
+	ck_assert_int_ne(faccessat(inside.fd, NAME, F_OK, 0), 0);
 }
 END_TEST
 
@@ -207,20 +186,20 @@ START_TEST(what_diverged_is_not_read)
 
 	memset(values, 0, sizeof(values));
 	ck_assert(
-		!orr_safetensors_write(&folder, NAME, tensors, 3, NULL, &n_bytes, checksum, &err));
-	ck_assert_msg(!orr_safetensors_open(&file, &folder, NAME, checksum, &err), "%s", err.msg);
+		!orr_safetensors_write(&inside, NAME, tensors, 3, NULL, &n_bytes, checksum, &err));
+	ck_assert_msg(!orr_safetensors_open(&file, &inside, NAME, checksum, &err), "%s", err.msg);
 	orr_safetensors_close(file);
 	for (int i = 0; i < N_OF(places); i++) {
-		int fd = openat(folder.fd, NAME, O_RDWR);
+		int fd = openat(inside.fd, NAME, O_RDWR);
 		int64_t at =
 			n_bytes - (int64_t)sizeof(values) + places[i].at * (int64_t)sizeof(float);
 		float none = 0;
 
 		ck_assert_int_eq(pwrite(fd, &wild[_i], sizeof(float), at), sizeof(float));
-		ck_assert_int_eq(orr_safetensors_open(&file, &folder, NAME, checksum, &err),
+		ck_assert_int_eq(orr_safetensors_open(&file, &inside, NAME, checksum, &err),
 				 ORR_E_INPUT);
 		ck_assert_ptr_nonnull(strstr(err.msg, "checksum does not fit"));
-		ck_assert_int_eq(orr_safetensors_open(&file, &folder, NAME, NULL, &err),
+		ck_assert_int_eq(orr_safetensors_open(&file, &inside, NAME, NULL, &err),
 				 ORR_E_INPUT);
 		ck_assert_msg(strstr(err.msg, places[i].expected) != NULL, "%s", err.msg);
 		ck_assert_int_eq(pwrite(fd, &none, sizeof(none), at), sizeof(none));
@@ -242,23 +221,23 @@ START_TEST(only_a_plain_file_is_opened)
 	float values[N_FLOATS];
 	int64_t n_bytes;
 
-	fill(tensors, values);
+	fill(tensors, values, 0);
 	if (_i == 0)
-		ck_assert(!orr_safetensors_write(&folder, "there", tensors, N_TENSORS, NULL,
+		ck_assert(!orr_safetensors_write(&inside, "there", tensors, N_TENSORS, NULL,
 						 &n_bytes, checksum, &err));
 	if (_i < 2)
-		ck_assert(!symlinkat("there", folder.fd, NAME));
+		ck_assert(!symlinkat("there", inside.fd, NAME));
 	else
-		ck_assert(!(_i == 2 ? mkfifoat(folder.fd, NAME, 0666)
-				    : mkdirat(folder.fd, NAME, 0777)));
-	ck_assert(orr_safetensors_open(&file, &folder, NAME, NULL, &err));
+		ck_assert(!(_i == 2 ? mkfifoat(inside.fd, NAME, 0666)
+				    : mkdirat(inside.fd, NAME, 0777)));
+	ck_assert(orr_safetensors_open(&file, &inside, NAME, NULL, &err));
 	ck_assert_msg(strstr(err.msg, kinds[_i]) != NULL, "%s", err.msg);
-	ck_assert(orr_safetensors_write(&folder, NAME, tensors, N_TENSORS, NULL, &n_bytes, checksum,
+	ck_assert(orr_safetensors_write(&inside, NAME, tensors, N_TENSORS, NULL, &n_bytes, checksum,
 					&err));
 	ck_assert_msg(strstr(err.msg, kinds[_i]) != NULL, "%s", err.msg);
-	ck_assert_int_eq(faccessat(folder.fd, "there", F_OK, 0), _i ? -1 : 0);
-	unlinkat(folder.fd, "there", 0);
-	unlinkat(folder.fd, NAME, _i == 3 ? AT_REMOVEDIR : 0);
+	ck_assert_int_eq(faccessat(inside.fd, "there", F_OK, 0), _i ? -1 : 0);
+	unlinkat(inside.fd, "there", 0);
+	unlinkat(inside.fd, NAME, _i == 3 ? AT_REMOVEDIR : 0);
 }
 END_TEST
 

@@ -9,12 +9,6 @@
 #include "pipelines.h"
 #include "suite.h"
 
-static int64_t units(int64_t ns)
-{
-	ck_assert_int_eq(ns % ORR_UNIT_NS, 0);
-	return ns / ORR_UNIT_NS;
-}
-
 /* ---- gpipe and 1f1b on chains ---- */
 
 /* What worker w of p may hold of m microbatches. */

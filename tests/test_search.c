@@ -25,15 +25,6 @@ static const struct {
 
 static const int workers[] = {4, 8};
 
-static int peak_of(const struct orr_figures *f)
-{
-	int most = 0;
-
-	for (int w = 0; w < f->n_workers; w++)
-		most = f->worker[w].peak_stash > most ? f->worker[w].peak_stash : most;
-	return most;
-}
-
 static struct orr_pipeline *make_costed(int n_stages, int64_t f, int64_t b, int64_t w)
 {
 	struct orr_pipeline *p = make_chain(n_stages, 1, 1);

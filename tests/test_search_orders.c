@@ -249,15 +249,6 @@ END_TEST
 
 /* ---- the named schedules, with their parameters ---- */
 
-static int peak_of(const struct orr_figures *f)
-{
-	int most = 0;
-
-	for (int w = 0; w < f->n_workers; w++)
-		most = f->worker[w].peak_stash > most ? f->worker[w].peak_stash : most;
-	return most;
-}
-
 static const struct {
 	const char *name; /* of the schedule, and the parameter with %d for its value */
 	int stages_per_worker, low, high;

@@ -21,6 +21,7 @@
 #include "runtime/devices/compile.h"
 #include "orrery/run.h"
 #include "../src/schedules/one_f_one_b.h"
+#include "by_start.h"
 #include "suite.h"
 
 #define N_ROWS 60
@@ -247,21 +248,6 @@ static void check_same(struct bench *t, const char *name, const struct orr_jobs 
 	found->parameters = parameters;
 	(void)snprintf(found->name, sizeof(found->name), "%s", name);
 	t->n_found++;
-}
-
-/* Worker w's jobs by their starts. */
-static void order_by_start(const struct orr_timeline *t, int w, int *order)
-{
-	const struct orr_jobs *jobs = t->jobs;
-	int n = jobs->first[w + 1] - jobs->first[w];
-
-	for (int i = 0; i < n; i++) {
-		int j = jobs->by_worker[jobs->first[w + 1] - 1 - i], k = i; /* from the wrong end */
-
-		for (; k > 0 && t->start_ns[order[k - 1]] > t->start_ns[j]; k--)
-			order[k] = order[k - 1];
-		order[k] = j;
-	}
 }
 
 struct watch {

@@ -1,0 +1,17 @@
+#ifndef ORR_TESTS_GRAPHS_H
+#define ORR_TESTS_GRAPHS_H
+/* Graphs and their plans, short to write in a test. Any failure fails the test. */
+#include "orrery/graph.h"
+#include "orrery/plan.h"
+
+struct orr_graph *parse_graph(const char *text); /* in DOT */
+struct orr_graph *read_graph(const char *source);
+const struct orr_operator *find_operator(const struct orr_graph *g, const char *name);
+/* The encoders with their operators, "left:3 right:4"; up to the next call. */
+const char *encoders(const struct orr_graph *g);
+/* Costs of every operator: units forward and backward, bytes of its stash and parameters. */
+void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash, int64_t parameters);
+/* A plan for free links, whose timeline is checked. */
+struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
+			   struct orr_plan_options o);
+#endif
