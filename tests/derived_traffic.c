@@ -33,16 +33,17 @@ static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs,
 			     orr_jobs_stash_bytes(jobs, job.s, from.d));
 		else if (job.d == ORR_PASS_F)
 			note(traffic, ORR_TRAFFIC_ACTIVATION, there, here,
-			     orr_pipeline_edge_bytes(p, from.s, job.s));
+			     orr_jobs_edge_bytes(jobs, before[i], j));
 		else
 			note(traffic, ORR_TRAFFIC_GRADIENT, there, here,
-			     orr_pipeline_edge_bytes(p, job.s, from.s));
+			     orr_jobs_edge_bytes(jobs, before[i], j));
 	}
 	if (!parameters)
 		return;
 	note(traffic, ORR_TRAFFIC_PARAMETER, owner, here, parameters);
-	if (job.d == orr_jobs_last_pass(jobs))
-		note(traffic, ORR_TRAFFIC_WEIGHT_GRADIENT, here, owner, parameters);
+	if (orr_jobs_makes_gradient(jobs, j))
+		note(traffic, ORR_TRAFFIC_WEIGHT_GRADIENT, here, owner,
+		     orr_stage_trained_bytes(&p->stages[job.s]));
 }
 
 static void derive_ring(struct orr_traffic *traffic, const struct orr_jobs *jobs,
@@ -50,7 +51,8 @@ static void derive_ring(struct orr_traffic *traffic, const struct orr_jobs *jobs
 {
 	const int *owners = jobs->owners + jobs->first_owner[s];
 	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
-	int64_t floats = jobs->pipeline->stages[s].parameter_bytes / (int64_t)sizeof(float);
+	int64_t floats =
+		orr_stage_trained_bytes(&jobs->pipeline->stages[s]) / (int64_t)sizeof(float);
 
 	/* Chunk c passes every link of the ring twice but for those where its sum and its way round
 	 * end: so much goes from owner i to the next. */
@@ -78,8 +80,9 @@ void derive_traffic(struct orr_traffic *traffic, const struct orr_jobs *jobs, co
 		abort();
 	memset(traffic, 0, (size_t)n_ranks * sizeof(*traffic));
 	for (int j = 0; j < jobs->n_jobs; j++)
-		derive_job(traffic, jobs, rank_of, j, before,
-			   orr_jobs_predecessors(jobs, j, before));
+		if (orr_jobs_has(jobs, j))
+			derive_job(traffic, jobs, rank_of, j, before,
+				   orr_jobs_predecessors(jobs, j, before));
 	for (int s = 0; s < jobs->pipeline->n_stages; s++)
 		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++)
 			derive_ring(traffic, jobs, rank_of, s);

@@ -48,10 +48,91 @@ static bool has_links(const struct oracle_step *t)
 	return t->latency || t->ns_per_byte[0] || t->ns_per_byte[1];
 }
 
+bool oracle_reaches(const struct oracle_step *t, int s)
+{
+	bool sink = true;
+
+	for (int o = 0; o < t->n_stages; o++) {
+		sink = sink && !t->edge[s][o];
+		if (t->edge[s][o] && !t->detached[s][o] && oracle_reaches(t, o))
+			return true;
+	}
+	return sink;
+}
+
+/* Is anything trained from which a gradient of stage s would be for, s itself included? */
+static bool serves(const struct oracle_step *t, int s)
+{
+	if (!t->frozen[s])
+		return true;
+	for (int o = 0; o < s; o++)
+		if (t->edge[o][s] && !t->detached[o][s] && serves(t, o))
+			return true;
+	return false;
+}
+
+/* Does stage s send a gradient back to stage o? */
+static bool sends(const struct oracle_step *t, int s, int o)
+{
+	return t->edge[o][s] && !t->detached[o][s] && serves(t, o) && oracle_reaches(t, s);
+}
+
+static bool has_input_gradient(const struct oracle_step *t, int s)
+{
+	bool source = true;
+
+	for (int o = 0; o < s; o++) {
+		if (sends(t, s, o))
+			return true;
+		source = source && !t->edge[o][s];
+	}
+	return source && !t->frozen[s];
+}
+
+bool oracle_has(const struct oracle_step *t, int j)
+{
+	int s = stage_of(t, j), d = j % t->n_passes;
+
+	if (d == 0)
+		return true;
+	if (d == 2)
+		return !t->frozen[s];
+	return has_input_gradient(t, s) || (t->n_passes == 2 && !t->frozen[s]);
+}
+
+static int64_t length_of(const struct oracle_step *t, int j)
+{
+	int s = stage_of(t, j), d = j % t->n_passes;
+	int64_t half = t->length[s][1] / 2; /* of a whole backward is the weight gradient */
+
+	if (d != 1 || t->n_passes == 3)
+		return t->length[s][d];
+	return (has_input_gradient(t, s) ? t->length[s][1] - half : 0) + (t->frozen[s] ? 0 : half);
+}
+
+/* The pass of its stage and microbatch before job j, or the one after it; -1: none. */
+static int beside(const struct oracle_step *t, int j, int step)
+{
+	int d = j % t->n_passes;
+
+	for (j += step, d += step; d >= 0 && d < t->n_passes; j += step, d += step)
+		if (oracle_has(t, j))
+			return j;
+	return -1;
+}
+
+/* Is its gradient one of the parameters? */
+static bool learns(const struct oracle_step *t, int j)
+{
+	return !t->frozen[stage_of(t, j)] && beside(t, j, 1) < 0;
+}
+
 static bool has_updates(const struct oracle_step *t)
 {
 	for (int s = 0; s < t->n_stages; s++)
-		if (t->update[s] || (has_links(t) && t->parameters[s]))
+		if (t->frozen[s])
+			continue;
+		else if (t->update[s] || (has_links(t) && t->parameters[s]))
 			return true;
 	return false;
 }
@@ -60,13 +141,22 @@ int oracle_before(const struct oracle_step *t, int j, int *before)
 {
 	int s = stage_of(t, j), b = microbatch_of(t, j), d = j % t->n_passes, n = 0;
 
+	if (!oracle_has(t, j))
+		return 0;
 	for (int o = 0; o < t->n_stages; o++)
-		if ((d == 0 && t->edge[o][s]) || (d == 1 && t->edge[s][o]))
-			before[n++] = job(t, o, b, d);
+		if (d == 0 && t->edge[o][s])
+			before[n++] = job(t, o, b, 0);
+		else if (d > 0 && beside(t, j, -1) == job(t, s, b, 0) && sends(t, o, s))
+			before[n++] = job(t, o, b, 1);
 	if (d > 0)
-		before[n++] = j - 1;
-	if (d == 0 && t->cap[s] && b >= t->cap[s])
-		before[n++] = job(t, s, b - t->cap[s], t->n_passes - 1);
+		before[n++] = beside(t, j, -1);
+	if (d == 0 && t->cap[s] && b >= t->cap[s] && beside(t, j, 1) >= 0) {
+		int last = job(t, s, b - t->cap[s], 0);
+
+		while (beside(t, last, 1) >= 0)
+			last = beside(t, last, 1);
+		before[n++] = last;
+	}
 	return n;
 }
 
@@ -79,6 +169,8 @@ static int owners_of(const struct oracle_step *t, int s, int *owners)
 		for (int d = 0; d < t->n_passes; d++) {
 			int owner = t->weights[job(t, s, b, d)], i = 0;
 
+			if (!oracle_has(t, job(t, s, b, d)))
+				continue;
 			while (i < n && owners[i] != owner)
 				i++;
 			owners[i] = owner;
@@ -94,7 +186,8 @@ static int64_t wire(const struct oracle_step *t, int from, int to, int64_t bytes
 
 static bool fetches(const struct oracle_step *t, int j)
 {
-	return has_links(t) && t->weights[j] != t->compute[j] && t->parameters[stage_of(t, j)] > 0;
+	return oracle_has(t, j) && has_links(t) && t->weights[j] != t->compute[j] &&
+	       t->parameters[stage_of(t, j)] > 0;
 }
 
 static void ask(struct state *x, enum what what, int producer, int consumer, int from, int to,
@@ -169,9 +262,9 @@ static void end_job(struct state *x, int j)
 				    j, k, from, to,
 				    o == s   ? t->stash[s]
 				    : d == 0 ? t->bytes[s][o]
-					     : t->bytes[o][s]);
+					     : t->gradient_bytes[o][s]);
 		}
-	if (!has_updates(t) || d != t->n_passes - 1)
+	if (!has_updates(t) || !learns(t, j))
 		return;
 	if (has_links(t) && t->weights[j] != t->compute[j])
 		ask(x, WEIGHT_GRADIENT, j, -1, t->compute[j], t->weights[j], t->parameters[s]);
@@ -218,8 +311,8 @@ static int next_job(const struct state *x, int w)
 	int best = -1;
 
 	for (int j = 0; j < n_jobs(t); j++)
-		if (t->compute[j] == w && x->answer->start[j] < 0 && (!t->greedy || !x->waits[j]) &&
-		    (best < 0 || t->n[j] < t->n[best]))
+		if (oracle_has(t, j) && t->compute[j] == w && x->answer->start[j] < 0 &&
+		    (!t->greedy || !x->waits[j]) && (best < 0 || t->n[j] < t->n[best]))
 			best = j;
 	return best;
 }
@@ -245,7 +338,7 @@ static bool start_worker(struct state *x, int w)
 	if (j < 0 || x->waits[j])
 		return false;
 	x->running[w] = true;
-	x->until[w] = x->now + t->length[stage_of(t, j)][j % t->n_passes];
+	x->until[w] = x->now + length_of(t, j);
 	x->answer->worker[w].busy += x->until[w] - x->now;
 	x->answer->start[j] = x->now;
 	x->answer->end[j] = -2;
@@ -358,9 +451,11 @@ static int holds(const struct state *x, int w, int s, int b, int64_t time)
 
 	for (int d = 0; d < t->n_passes; d++) {
 		int j = job(t, s, b, d);
-		int64_t until = d + 1 < t->n_passes ? x->answer->start[j + 1] : x->answer->end[j];
+		int next = beside(t, j, 1);
+		int64_t until = next >= 0 ? x->answer->start[next] : x->answer->end[j];
 
-		if (t->compute[j] == w && x->answer->start[j] <= time && time < until)
+		if (oracle_has(t, j) && (d > 0 || next >= 0) && t->compute[j] == w &&
+		    x->answer->start[j] <= time && time < until)
 			return 1;
 	}
 	return 0;
@@ -410,18 +505,18 @@ static void count_bytes(struct state *x)
 			else if (t->edge[o][s])
 				worker->activations += t->bytes[o][s];
 			else
-				worker->gradients += t->bytes[s][o];
+				worker->gradients += t->gradient_bytes[s][o];
 		}
-		if (t->weights[j] == t->compute[j])
+		if (!oracle_has(t, j) || t->weights[j] == t->compute[j])
 			continue;
 		worker->fetched += t->parameters[s];
-		if (j % t->n_passes == t->n_passes - 1)
+		if (learns(t, j))
 			worker->weight_gradients += t->parameters[s];
 	}
 	for (int s = 0; s < t->n_stages; s++)
 		for (int i = 0, k = owners_of(t, s, owners); i < k; i++)
 			x->answer->worker[owners[i]].reduced +=
-				2 * (k - 1) * (t->parameters[s] / k);
+				t->frozen[s] ? 0 : 2 * (k - 1) * (t->parameters[s] / k);
 }
 
 static void begin(struct state *x)
@@ -434,7 +529,7 @@ static void begin(struct state *x)
 		x->waits[j] = oracle_before(t, j, before) + fetches(t, j);
 	}
 	for (int j = 0; t->greedy && j < n_jobs(t); j++)
-		if (x->waits[j] == 1 && !oracle_before(t, j, before))
+		if (oracle_has(t, j) && x->waits[j] == 1 && !oracle_before(t, j, before))
 			fetch(x, j);
 	for (int w = 0; !t->greedy && w < t->n_workers; w++)
 		if (next_job(x, w) >= 0)
@@ -461,6 +556,8 @@ void oracle_simulate(const struct oracle_step *step, struct oracle_answer *answe
 		while (start_all(x));
 	} while (advance(x));
 	for (int j = 0; j < n_jobs(step); j++) {
+		if (!oracle_has(step, j))
+			continue;
 		first = answer->start[j] < first ? answer->start[j] : first;
 		last = answer->end[j] > last ? answer->end[j] : last;
 	}

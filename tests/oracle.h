@@ -18,7 +18,9 @@ struct oracle_step {
 	int64_t length[ORACLE_STAGES][ORACLE_PASSES], update[ORACLE_STAGES];
 	int64_t parameters[ORACLE_STAGES], stash[ORACLE_STAGES]; /* bytes */
 	bool edge[ORACLE_STAGES][ORACLE_STAGES];
-	int64_t bytes[ORACLE_STAGES][ORACLE_STAGES];
+	int64_t bytes[ORACLE_STAGES][ORACLE_STAGES], gradient_bytes[ORACLE_STAGES][ORACLE_STAGES];
+	bool detached[ORACLE_STAGES][ORACLE_STAGES]; /* no gradient comes back over this edge */
+	bool frozen[ORACLE_STAGES];
 	int cap[ORACLE_STAGES]; /* 0: none */
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
 	int64_t n[ORACLE_JOBS]; /* no two are equal */
@@ -40,6 +42,11 @@ struct oracle_answer {
 };
 
 void oracle_simulate(const struct oracle_step *step, struct oracle_answer *answer);
+
+/* Does a gradient of the loss reach stage s? Nothing that is not frozen may be out of its reach. */
+bool oracle_reaches(const struct oracle_step *step, int s);
+/* Some jobs of frozen stages do not exist. */
+bool oracle_has(const struct oracle_step *step, int j);
 
 /* The jobs that job j waits for, by number: how many. */
 int oracle_before(const struct oracle_step *step, int j, int *before);

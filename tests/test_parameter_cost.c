@@ -72,15 +72,16 @@ START_TEST(a_parameter_costs_what_the_run_keeps_of_it)
 	ck_assert_int_eq(cost.all, 8 + costs[_i].optimizer + costs[_i].rounded);
 	ck_assert_str_eq(orr_parameter_cost_print(text, sizeof(text), numerics), costs[_i].text);
 	/* 1000 parameters */
-	ck_assert_int_eq(orr_parameters_owned(numerics, 4000), 8000 + 1000 * costs[_i].optimizer);
+	ck_assert_int_eq(orr_parameters_owned(numerics, 4000, 4000),
+			 8000 + 1000 * costs[_i].optimizer);
 	ck_assert_int_eq(orr_parameters_rounded(numerics, 4000), 1000 * costs[_i].rounded);
-	ck_assert_int_eq(orr_parameters_kept(numerics, 4000, 1), 1000 * cost.all);
-	ck_assert_int_eq(orr_parameters_kept(numerics, 4000, 2), 1000 * cost.all + 4000);
+	ck_assert_int_eq(orr_parameters_kept(numerics, 4000, 4000, 1), 1000 * cost.all);
+	ck_assert_int_eq(orr_parameters_kept(numerics, 4000, 4000, 2), 1000 * cost.all + 4000);
 	/* no size is lost to the division by 4 */
 	for (int64_t bytes = 0; bytes < 9; bytes++)
 		ck_assert_int_eq(orr_parameters_rounded(numerics, bytes),
 				 (bytes * costs[_i].rounded + 3) / 4);
-	ck_assert_int_eq(orr_parameters_owned(numerics, INT64_C(1) << 60),
+	ck_assert_int_eq(orr_parameters_owned(numerics, INT64_C(1) << 60, INT64_C(1) << 60),
 			 ((int64_t)8 + costs[_i].optimizer) << 58);
 }
 END_TEST
@@ -177,7 +178,7 @@ START_TEST(a_search_takes_its_limit_and_not_a_byte_less)
 
 	p->numerics = costs[_i].numerics;
 	ck_assert(!orr_pipeline_set_step(p, 2, 4, &err));
-	options.memory_bytes = orr_parameters_kept(&p->numerics, 4000, 1) + 10;
+	options.memory_bytes = orr_parameters_kept(&p->numerics, 4000, 4000, 1) + 10;
 	ck_assert_msg(!orr_search(worker, n, NULL, p, &options, &err), "%s", err.msg);
 	options.memory_bytes--;
 	ck_assert_int_eq(orr_search(worker, n, NULL, p, &options, &err), ORR_E_INPUT);

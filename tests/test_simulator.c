@@ -42,6 +42,8 @@ static void draw_pipeline(struct oracle_step *t)
 		for (int o = 0; o < s; o++) {
 			t->edge[o][s] = o == s - 1 ? draw(5) > 0 : draw(4) == 0;
 			t->bytes[o][s] = t->edge[o][s] ? draw(500000) : 0;
+			t->gradient_bytes[o][s] =
+				t->bytes[o][s] && !draw(3) ? 1 + draw(500000) : t->bytes[o][s];
 		}
 	}
 	t->latency = draw(2) ? draw(100000) : 0;
@@ -49,6 +51,21 @@ static void draw_pipeline(struct oracle_step *t)
 	t->n_workers = t->n_workers / t->group * t->group;
 	t->ns_per_byte[0] = draw(3);
 	t->ns_per_byte[1] = t->ns_per_byte[0] * (1 + draw(2));
+}
+
+/* Some stages, and some edges without a gradient; what the loss does not reach cannot be trained.
+ */
+static void draw_frozen(struct oracle_step *t)
+{
+	bool frozen = draw(2), detached = draw(3) == 0;
+
+	for (int s = 0; s < t->n_stages; s++) {
+		t->frozen[s] = frozen && draw(2);
+		for (int o = 0; o < s; o++)
+			t->detached[o][s] = t->edge[o][s] && detached && draw(3) == 0;
+	}
+	for (int s = 0; s < t->n_stages; s++)
+		t->frozen[s] = t->frozen[s] || !oracle_reaches(t, s);
 }
 
 static void draw_placement(struct oracle_step *t)
@@ -144,10 +161,16 @@ static struct orr_pipeline *make(const struct oracle_step *t)
 					       .weight_ns = t->n_passes == 3 ? t->length[s][2] : 0,
 					       .update_ns = t->update[s],
 					       .stash_bytes = t->stash[s],
-					       .parameter_bytes = t->parameters[s]};
+					       .parameter_bytes = t->parameters[s],
+					       .frozen = t->frozen[s]};
 		for (int o = 0; o < s; o++)
 			if (t->edge[o][s])
-				edges[n_edges++] = (struct orr_edge){o, s, t->bytes[o][s]};
+				edges[n_edges++] =
+					(struct orr_edge){.from = o,
+							  .to = s,
+							  .bytes = t->bytes[o][s],
+							  .gradient_bytes = t->gradient_bytes[o][s],
+							  .detached = t->detached[o][s]};
 	}
 	ck_assert_msg(!orr_pipeline_create(&p, stages, t->n_stages, edges, n_edges, &err) &&
 			      !orr_pipeline_set_step(p, t->n_workers, t->n_microbatches, &err),
@@ -246,6 +269,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 		draw(2);
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
+		draw_frozen(&t);
 		draw_placement(&t);
 		draw_order(&t);
 		compare(&t, step);

@@ -216,7 +216,8 @@ static void sign(int *signature, const struct orr_jobs *jobs)
 {
 	for (int s = 0; s < N_STAGES; s++)
 		for (int b = 0; b < N_MICROBATCHES; b++) {
-			int w = jobs->weights[orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs))],
+			int w = jobs->weights[orr_jobs_index(jobs, s, b,
+							     orr_jobs_last_pass(jobs, s))],
 			    i = 0;
 
 			while (jobs->owners[jobs->first_owner[s] + i] != w)

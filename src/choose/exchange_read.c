@@ -254,42 +254,67 @@ static int refuse_missing(const struct reading *r, int s, int b, enum orr_pass d
 			far_b->action.b, far_b->row, far_b->column);
 }
 
+/* Every stage and microbatch has an F, and of the other passes those that any of the stage has.
+ * count: [n_stages * n_passes] jobs of a pass; NULL: every pass has some. */
+static int check_each(const struct reading *r, const int *count)
+{
+	int n_passes = r->split ? 3 : 2, i = 0;
+
+	for (int b = 0; b < r->n_microbatches; b++)
+		for (int s = 0; s < r->n_stages; s++)
+			for (int d = 0; d < n_passes; d++) {
+				const struct item *item =
+					i < r->n ? &r->items[r->keyed[i].value] : NULL;
+
+				if (item && item->action.s == s && item->action.b == b &&
+				    (int)item->d == d)
+					i++;
+				else if (d == ORR_PASS_F || !count || count[s * n_passes + d])
+					return refuse_missing(r, s, b, (enum orr_pass)d);
+			}
+	return 0;
+}
+
 static int check_jobs(const struct reading *r)
 {
-	int n_passes = r->split ? 3 : 2, s = 0, b = 0, d = 0;
+	int n_passes = r->split ? 3 : 2, code, *count;
 
 	for (int i = 1; i < r->n; i++)
 		if (r->keyed[i].key == r->keyed[i - 1].key)
 			return refuse_twice(r, &r->items[r->keyed[i - 1].value],
 					    &r->items[r->keyed[i].value]);
-	for (int i = 0; b < r->n_microbatches; i++) {
-		const struct item *item = i < r->n ? &r->items[r->keyed[i].value] : NULL;
-
-		if (!item || item->action.s != s || item->action.b != b || (int)item->d != d)
-			return refuse_missing(r, s, b, (enum orr_pass)d);
-		if (++d == n_passes) {
-			d = 0;
-			s = (s + 1) % r->n_stages;
-			b += s == 0;
-		}
-	}
-	return 0;
+	if ((int64_t)r->n_stages * r->n_microbatches > r->n) /* not even all F */
+		return check_each(r, NULL);
+	count = calloc((size_t)r->n_stages * (size_t)n_passes, sizeof(*count));
+	if (!count)
+		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d stages", r->name,
+				r->n_stages);
+	for (int i = 0; i < r->n; i++)
+		count[r->items[i].action.s * n_passes + (int)r->items[i].d]++;
+	code = check_each(r, count);
+	free(count);
+	return code;
 }
 
 static int fill_table(struct orr_table **out, const struct reading *r)
 {
 	struct orr_table *table = NULL;
-	int code;
+	int n_passes = r->split ? 3 : 2, code;
 
 	if ((code = orr_table_create(&table, r->name, r->n_stages, r->n_rows, r->n_microbatches,
 				     r->split, r->err)))
 		return code;
-	if (!(table->column = malloc((size_t)r->n * sizeof(*table->column)))) {
+	if (!(table->column =
+		      calloc((size_t)r->n_stages * (size_t)r->n_microbatches * (size_t)n_passes,
+			     sizeof(*table->column)))) {
 		orr_table_destroy(table);
 		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name, r->n);
 	}
-	for (int j = 0; j < r->n; j++) { /* sorted as jobs are numbered */
-		const struct item *item = &r->items[r->keyed[j].value];
+	for (int j = 0; j < r->n_stages * r->n_microbatches * n_passes; j++)
+		table->compute[j] = -1;
+	for (int i = 0; i < r->n; i++) {
+		const struct item *item = &r->items[r->keyed[i].value];
+		int j = (item->action.b * r->n_stages + item->action.s) * n_passes + (int)item->d;
 
 		table->compute[j] = item->row - 1;
 		table->column[j] = item->column;

@@ -28,6 +28,7 @@ static const struct attribute attributes[] = {
 	{"features", ORR_OP_LINEAR, SPECIAL, 0},
 	{"stage", -1, SPECIAL, 0},
 	{"repeat", -1, SPECIAL, 0},
+	{"frozen", -1, SPECIAL, 0},
 	{"forward", -1, DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", -1, DURATION, offsetof(struct orr_operator, backward_ns)},
 	{"weight", -1, DURATION, offsetof(struct orr_operator, weight_ns)},
@@ -37,7 +38,8 @@ static const struct attribute attributes[] = {
 	{"parameters", -1, SIZE, offsetof(struct orr_operator, parameter_bytes)},
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
-#define EVERYWHERE "stage, repeat, forward, backward, weight, update, activation, stash, parameters"
+#define EVERYWHERE \
+	"stage, repeat, frozen, forward, backward, weight, update, activation, stash, parameters"
 
 /* After Graphviz's own list; what only some layouts read is there as well. Between blanks. */
 static const char node_drawing[] =
@@ -94,7 +96,7 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 				orr_nearest_try(&near, attributes[i].name, NULL);
 	}
 	if (kind == 'g')
-		orr_nearest_try_all(&near, "data, overhead, samples, repeat");
+		orr_nearest_try_all(&near, "data, overhead, samples, repeat, frozen");
 	orr_nearest_try_all(&near, kind == 'n'   ? node_drawing
 				   : kind == 'e' ? edge_drawing
 						 : graph_drawing);
@@ -160,6 +162,14 @@ static int set_columns(struct orr_operator *o, const char *text, const char *wha
 	return 0;
 }
 
+int orr_attribute_truth(bool *truth, const char *text, const char *what, struct orr_error *err)
+{
+	*truth = strcmp(text, "true") == 0;
+	if (*truth || strcmp(text, "false") == 0)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give true or false", what, text);
+}
+
 static int set_special(struct orr_draft_operator *o, const char *name, const char *text,
 		       const char *what, struct orr_error *err)
 {
@@ -172,6 +182,8 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 		return orr_real_parse(&o->is.scale, text, -1e9, 1e9, what, err);
 	if (strcmp(name, "features") == 0)
 		return orr_count_parse(&o->is.width, text, 1, ORR_MOST_COLUMNS, what, err);
+	if (strcmp(name, "frozen") == 0)
+		return orr_attribute_truth(&o->is.frozen, text, what, err);
 	if (strcmp(name, "repeat") == 0)
 		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, what, err);
 	code = orr_count_parse(&value, text, 0, ORR_MOST_OPERATORS - 1, what, err);

@@ -238,12 +238,13 @@ static int check_drawing(const struct reader *r)
 				symbol->name, orr_attribute_hint(hint, 'e', symbol->name, -1));
 	while ((symbol = agnxtattr(r->graph, AGRAPH, symbol)))
 		if (!orr_attribute_draws('g', symbol->name) &&
-		    strcmp(symbol->name, "repeat") != 0 && strcmp(symbol->name, "data") != 0 &&
-		    strcmp(symbol->name, "overhead") != 0 && strcmp(symbol->name, "samples") != 0)
+		    strcmp(symbol->name, "repeat") != 0 && strcmp(symbol->name, "frozen") != 0 &&
+		    strcmp(symbol->name, "data") != 0 && strcmp(symbol->name, "overhead") != 0 &&
+		    strcmp(symbol->name, "samples") != 0)
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
-					"use data, overhead and samples, on the graph, repeat, on "
-					"a subgraph, or what "
+					"use data, overhead and samples, on the graph, repeat and "
+					"frozen, on a subgraph, or what "
 					"Graphviz draws "
 					"with",
 					file, graph_attribute_line(r, symbol->name), symbol->name,
@@ -320,6 +321,18 @@ static int claim_nodes(struct reader *r, Agraph_t *subgraph, int block)
 	return 0;
 }
 
+static int read_frozen(const struct reader *r, Agraph_t *subgraph, const char *name, bool *frozen)
+{
+	int line = orr_scan_line(&r->scan, ORR_MENTION_SUBGRAPH, name, "frozen");
+	char place[256];
+
+	if (!line)
+		return 0;
+	(void)snprintf(place, sizeof(place), "%.150s:%d: subgraph %.60s: frozen", r->draft->name,
+		       line, name);
+	return orr_attribute_truth(frozen, agget(subgraph, "frozen"), place, r->err);
+}
+
 /* Make a block of the subgraph, if it means more than a drawing. */
 static int read_block(struct reader *r, Agraph_t *subgraph, int parent, int *block)
 {
@@ -328,9 +341,12 @@ static int read_block(struct reader *r, Agraph_t *subgraph, int parent, int *blo
 	bool encoder = !in_encoder(draft, parent) && is_encoder(r, subgraph);
 	int line = orr_scan_line(&r->scan, ORR_MENTION_SUBGRAPH, name, "repeat"), i, code;
 	int64_t repeat = 1;
+	bool frozen = false;
 	char place[256];
 
 	*block = parent;
+	if ((code = read_frozen(r, subgraph, name, &frozen)))
+		return code;
 	if (line && *name) {
 		(void)snprintf(place, sizeof(place), "%.150s:%d: subgraph %.60s: repeat",
 			       draft->name, line, name);
@@ -339,7 +355,7 @@ static int read_block(struct reader *r, Agraph_t *subgraph, int parent, int *blo
 		if (code)
 			return code;
 	}
-	if (!encoder && repeat == 1)
+	if (!encoder && repeat == 1 && !frozen)
 		return 0;
 	if (!plain_name(name))
 		return orr_fail(r->err, ORR_E_INPUT,
@@ -350,6 +366,7 @@ static int read_block(struct reader *r, Agraph_t *subgraph, int parent, int *blo
 		return code;
 	*block = draft->n_blocks - 1;
 	draft->blocks[*block].repeat = repeat;
+	draft->blocks[*block].frozen = frozen;
 	draft->blocks[*block].line = orr_scan_line(&r->scan, ORR_MENTION_SUBGRAPH, name, "");
 	if (encoder) {
 		for (i = 0; i < draft->n_encoders; i++)

@@ -21,6 +21,8 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 /* A duration; what and line are its place. A graph's are all units, or none. */
 int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, const char *what,
 			   int line, const char *text, struct orr_error *err);
+/* "true" or "false"; what is its place. */
+int orr_attribute_truth(bool *truth, const char *text, const char *what, struct orr_error *err);
 /* One of the plain costs. */
 bool orr_attribute_is_cost(const char *name);
 /* Every op, for a message: "input, linear, ..." */

@@ -103,6 +103,8 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		write_columns(file, o);
 	if (o->op == ORR_OP_LINEAR)
 		(void)fprintf(file, ", features=%lld", (long long)o->width);
+	if (o->frozen)
+		(void)fputs(", frozen=true", file);
 	if (o->stage >= 0)
 		(void)fprintf(file, ", stage=%d", o->stage);
 	if (o->label) {

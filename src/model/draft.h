@@ -17,6 +17,7 @@ struct orr_draft_block {
 	int parent;  /* a block with a smaller number, or -1 */
 	int encoder; /* number of the encoder that it is, or -1 */
 	int64_t repeat;
+	bool frozen;
 };
 
 struct orr_draft_operator {

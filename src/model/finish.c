@@ -230,6 +230,16 @@ static int fill_encoders(struct orr_graph *g, struct orr_draft *draft, const int
 	return 0;
 }
 
+/* An operator is frozen with every subgraph around it. */
+static void freeze_blocks(struct orr_graph *g, const struct orr_draft *draft, const int *order)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		for (int block = draft->operators[order[i]].block; block >= 0;
+		     block = draft->blocks[block].parent)
+			if (draft->blocks[block].frozen)
+				g->operators[i].frozen = true;
+}
+
 int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr_error *err)
 {
 	struct orr_graph *g = NULL;
@@ -265,7 +275,8 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 	}
 	g->data = draft->data;
 	draft->name = draft->data = NULL;
-	if ((code = orr_graph_infer(g, err)))
+	freeze_blocks(g, draft, x.order);
+	if ((code = orr_graph_infer(g, err)) || (code = orr_graph_find_gradients(g, err)))
 		goto out;
 	*out = g;
 	g = NULL;

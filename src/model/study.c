@@ -138,7 +138,7 @@ static void set_costs(struct orr_operator *o, const struct orr_study_costs *cost
 int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs,
 			struct orr_error *err)
 {
-	int i;
+	int i, code;
 
 	if (g->operators[0].op != ORR_OP_COST)
 		return orr_fail(err, ORR_E_INPUT,
@@ -149,5 +149,7 @@ int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs
 		set_costs(&g->operators[i], costs);
 	if (costs->forward_ns >= 0 || costs->backward_ns >= 0 || costs->weight_ns >= 0)
 		g->units = costs->units;
+	if ((code = orr_graph_find_gradients(g, err)))
+		return code;
 	return orr_graph_check_sums(g, err);
 }

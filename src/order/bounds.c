@@ -51,14 +51,15 @@ static int job(const struct finder *f, int s, int b, enum orr_pass d)
 	return orr_jobs_index(&f->timed->jobs, s, b, d);
 }
 
-/* Is there a way from stage s to stage t? */
+/* Is there a way from stage s to stage t, that a gradient takes back? */
 static bool leads(const struct finder *f, int s, int t, bool *seen)
 {
 	memset(seen, 0, (size_t)f->p->n_stages * sizeof(*seen));
 	seen[s] = true;
 	for (int x = s; x <= t; x++)
 		for (int i = 0; seen[x] && i < f->p->stages[x].n_out; i++)
-			seen[orr_stage_after(f->p, x, i)] = true;
+			if (!f->p->edges[f->p->stages[x].out[i]].detached)
+				seen[orr_stage_after(f->p, x, i)] = true;
 	return seen[t];
 }
 
@@ -76,6 +77,9 @@ static int find_caps(struct finder *f)
 		int j = job(f, s, 0, ORR_PASS_F);
 		struct orr_load one = f->timed->up[j], others = {0, 0};
 
+		f->own[s] = f->flight[s] = m;
+		if (!one.stashes)
+			continue; /* no backward, and nothing to hold */
 		for (int t = 0; t < s; t++) {
 			int k = job(f, t, 0, ORR_PASS_F);
 
@@ -272,6 +276,8 @@ static int64_t shortest_life(struct finder *f, int s)
 						  ? 0
 						  : p->machine.latency_ns;
 
+			if (p->edges[p->stages[t].out[i]].detached)
+				continue;
 			from = larger(from, up[x] + between);
 		}
 		up[t] = from + duration[j];
@@ -300,7 +306,7 @@ static int64_t bound_memory(struct finder *f, int w)
 		    k = job(f, s, f->p->n_microbatches - 1, ORR_PASS_W);
 		int64_t life, weighed;
 
-		if (worker_of(f, j) != w)
+		if (worker_of(f, j) != w || !t->up[j].stashes)
 			continue;
 		life = shortest_life(f, s);
 		n += m;
@@ -338,7 +344,9 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 	}
 	for (int j = 0; j < f->n_jobs; j++)
 		f->duration[j] = f->timed->duration[j] -
-				 (j % ORR_N_PASSES == ORR_PASS_W ? f->p->overhead_ns : 0);
+				 (j % ORR_N_PASSES == ORR_PASS_W && orr_jobs_has(&f->timed->jobs, j)
+					  ? f->p->overhead_ns
+					  : 0);
 	take_turns(f);
 	if ((code = find_caps(f)))
 		goto out;

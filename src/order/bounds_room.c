@@ -122,6 +122,9 @@ int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const 
 
 	for (int j = 0; j < jobs->n_jobs; j += ORR_N_PASSES)
 		if (jobs->compute[j] == w) {
+			if (!orr_jobs_has(jobs, j + (int)ORR_PASS_B) ||
+			    !orr_jobs_has(jobs, j + (int)ORR_PASS_W))
+				return 0; /* then there is work that nothing of this holds back */
 			e.n++;
 			least = orr_timed_up(timed, j).bytes < least ? orr_timed_up(timed, j).bytes
 								     : least;

@@ -47,15 +47,20 @@ static void weigh(struct orr_timed *t, int s)
 {
 	const struct orr_stage *stage = &t->jobs.pipeline->stages[s];
 	int64_t early = stage->stash_bytes, all = early;
+	bool split = t->jobs.n_passes == 3;
+	enum orr_pass backward = orr_pipeline_first_backward(t->jobs.pipeline, s, split),
+		      last = orr_pipeline_last_pass(t->jobs.pipeline, s, split);
 	int first = s * t->jobs.n_passes;
 
+	if (last == ORR_PASS_F)
+		return; /* it keeps nothing */
 	if (stage->recompute) {
 		early = stage->input_bytes;
 		all = early > all ? early : all;
 	}
 	t->up[first + ORR_PASS_F] = (struct orr_load){1, early};
-	t->up[first + ORR_PASS_B] = (struct orr_load){0, all - early};
-	t->down[first + t->jobs.n_passes - 1] = (struct orr_load){1, all};
+	t->up[first + (int)backward] = (struct orr_load){0, all - early};
+	t->down[first + (int)last] = (struct orr_load){1, all};
 }
 
 /* Job j on worker w, after those below it. */
@@ -175,13 +180,11 @@ void orr_timed_number(const struct orr_timed *t, int64_t *n)
 int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
 {
 	const struct orr_pipeline *p = t->jobs.pipeline;
-	struct orr_job from = orr_jobs_at(&t->jobs, j), to = orr_jobs_at(&t->jobs, k);
-	int low = from.s < to.s ? from.s : to.s, high = from.s < to.s ? to.s : from.s;
 
 	if (t->jobs.compute[j] == t->jobs.compute[k])
 		return 0;
 	return orr_machine_transfer_ns(&p->machine, t->jobs.compute[j], t->jobs.compute[k],
-				       orr_pipeline_edge_bytes(p, low, high));
+				       orr_jobs_edge_bytes(&t->jobs, j, k));
 }
 
 /* When the worker is free again: the update of a stage runs right after its last weight gradient.
@@ -192,7 +195,7 @@ static int64_t end_on_worker(struct orr_timed *t, int j, int64_t end)
 
 	if (!t->exact || j % n_passes != n_passes - 1)
 		return end;
-	s = j / n_passes % t->jobs.pipeline->n_stages;
+	s = j / n_passes % t->jobs.pipeline->n_stages; /* update_ns is 0 where it is frozen */
 	return --t->left[s] ? end : end + t->jobs.pipeline->stages[s].update_ns;
 }
 

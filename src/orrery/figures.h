@@ -19,7 +19,8 @@ struct orr_worker_figures {
 	int64_t first_start_ns, last_end_ns; /* 0 and 0 for a worker without jobs */
 	int peak_stash;                      /* most stage stashes at once */
 	int64_t peak_stash_bytes;
-	int64_t parameter_bytes; /* that it owns; gradients take as much */
+	int64_t parameter_bytes; /* that it owns */
+	int64_t trained_bytes;   /* those of them that are trained: their gradients take as much */
 	int64_t optimizer_bytes; /* the optimizer's state for them */
 	int64_t rounded_bytes;   /* in BF16, the parameters that it computes with */
 	int64_t copy_bytes; /* fetched parameters, gradients for other owners, and partial sums: as

@@ -37,6 +37,12 @@ struct orr_operator {
 	int stage;   /* the stage that the file pins it to, or -1 */
 	int *inputs; /* owned; operators that it reads, in the order of the file's edges */
 	int n_inputs;
+	bool frozen; /* its parameters are not trained */
+
+	/* What its backward computes, found by orr_graph_find_gradients(): with neither, it has
+	 * none and keeps nothing for one. */
+	bool has_input_gradient;  /* something before it is trained */
+	bool has_weight_gradient; /* it is not frozen; it may have no parameters */
 
 	/* Shapes, inferred and checked along every edge; 0 for ORR_OP_COST. */
 	int64_t width;    /* columns of its output; 1 for a loss */
@@ -85,6 +91,11 @@ void orr_graph_destroy(struct orr_graph *g); /* NULL is fine */
 /* Whoever wrote the file may name data in its folder alone, by no link or .. elsewhere: refuse
  * others. */
 int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err);
+
+/* Find every operator's has_..._gradient from what is frozen. Readers have done so; call it after a
+ * change of `frozen`. Where anything is frozen, a measured whole backward counts as half input and
+ * half weight gradient. Refuses a graph in which nothing is trained. */
+int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err);
 
 /* Write g as DOT that reads back to the same graph. */
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err);

@@ -24,7 +24,8 @@ struct orr_jobs {
 	const char *schedule;                /* borrowed: its name */
 	enum orr_order order;
 	int n_passes; /* 2, or 3 with a split backward */
-	int n_jobs;   /* n_stages * n_microbatches * n_passes */
+	int n_jobs;   /* n_stages * n_microbatches * n_passes: numbers of jobs, also of those that
+			 do not exist (orr_jobs_has), which are in no worker's order */
 	int *compute; /* [n_jobs] w_compute */
 	int *weights; /* [n_jobs] w_weights; the same array as compute where the schedule has none
 		       */
@@ -69,13 +70,40 @@ static inline struct orr_job orr_jobs_at(const struct orr_jobs *jobs, int j)
 
 	return job;
 }
-/* The last pass of the backward: B, or W where it is split. */
-static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs)
+static inline bool orr_jobs_has(const struct orr_jobs *jobs, int j)
 {
-	return jobs->n_passes == 3 ? ORR_PASS_W : ORR_PASS_B;
+	struct orr_job job = orr_jobs_at(jobs, j);
+
+	return orr_pipeline_has_pass(jobs->pipeline, job.s, job.d, jobs->n_passes == 3);
+}
+/* The jobs that exist. */
+static inline int orr_jobs_count(const struct orr_jobs *jobs)
+{
+	return jobs->first[jobs->pipeline->n_workers];
+}
+/* The last pass of a stage: B, or W where the backward is split; F: it has no backward. */
+static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs, int s)
+{
+	return orr_pipeline_last_pass(jobs->pipeline, s, jobs->n_passes == 3);
+}
+static inline enum orr_pass orr_jobs_first_backward(const struct orr_jobs *jobs, int s)
+{
+	return orr_pipeline_first_backward(jobs->pipeline, s, jobs->n_passes == 3);
+}
+/* The pass of its stage and microbatch after job j, and the one before; -1: there is none. */
+int orr_jobs_next_pass(const struct orr_jobs *jobs, int j);
+int orr_jobs_pass_before(const struct orr_jobs *jobs, int j);
+/* Does job j make a gradient of its stage's parameters? */
+static inline bool orr_jobs_makes_gradient(const struct orr_jobs *jobs, int j)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+
+	return jobs->pipeline->stages[job.s].has_weight_gradient &&
+	       job.d == orr_jobs_last_pass(jobs, job.s);
 }
 
-/* Updates of stage s in a step by each of its owners: one; without a flush, those of a round. */
+/* Updates of stage s in a step, by each of its owners: one, or of a stream as many as a round has;
+ * none of a frozen stage. */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
 
 int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j);
@@ -83,9 +111,15 @@ int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j);
  * or, for the last pass, until its end. With recomputation it is the input until B starts. */
 int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int s, enum orr_pass d);
 
-/* The jobs that j waits for; returns their number. For any DAG: F(s,b) after F(p,b) of every
- * predecessor stage p, and after the end of (s,b-cap); B(s,b) after F(s,b) and B(c,b) of every
- * successor stage c; W(s,b) after B(s,b) [Rahimi25]. The arrays hold n_stages + 2. */
+/* What moves from job j to a job k of another stage that waits for it: an activation, or after F a
+ * gradient. */
+int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k);
+
+/* What j waits for, by number, and whether data moves along the edge. For any DAG:
+ * F(s,b) after F(p,b) of every predecessor stage p, and after the end of (s,b-cap); B(s,b) after
+ * F(s,b) and B(c,b) of every successor stage c that sends a gradient; W(s,b) after B(s,b), or where
+ * there is none after what that would wait for [Rahimi25]. A cap says nothing of a stage without a
+ * backward. The arrays hold n_stages + 2. */
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors);
 /* The jobs that wait for j. */
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);

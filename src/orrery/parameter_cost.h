@@ -18,14 +18,16 @@ struct orr_parameter_cost {
 };
 struct orr_parameter_cost orr_parameter_cost(const struct orr_numerics *numerics);
 
-/* The same for weights of weight_bytes, at most INT64_MAX / 8: memory of an owner; */
-int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes);
-/* rounded copies on a worker that computes with them; */
+/* The same for parameters that take weight_bytes themselves, at most INT64_MAX / 8, of which
+ * trained_bytes are trained and have a gradient and the optimizer's state: what an owner keeps, */
+int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes,
+			     int64_t trained_bytes);
+/* what is rounded where they are computed with, */
 int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weight_bytes);
 /* and everything on each of n_replicas workers that own and compute a stage; with more than one,
  * the running sum of their all-reduce included. */
 int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes,
-			    int n_replicas);
+			    int64_t trained_bytes, int n_replicas);
 
 /* "16 B a parameter: 4 weights, 4 gradient, 8 adamw". Returns text. */
 const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_numerics *numerics);

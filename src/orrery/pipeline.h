@@ -19,11 +19,24 @@ struct orr_graph;
 enum orr_sync { ORR_SYNC_STASHING, ORR_SYNC_VERTICAL, ORR_SYNC_NONE };
 
 struct orr_edge {
-	int from, to;  /* stages, from < to */
-	int64_t bytes; /* per microbatch: the activation forward, the gradient backward */
+	int from, to;           /* stages, from < to */
+	int64_t bytes;          /* of the activation, per microbatch */
+	int64_t gradient_bytes; /* of its gradient. Given as 0: as many as bytes; as
+				   ORR_NO_BYTES: none. Filled in: what moves */
+	bool detached; /* no gradient flows back: so it is given (masks, indices), or nothing
+			  before it is trained, or nothing after it has one; filled in */
 };
+#define ORR_NO_BYTES (-1)
 
 struct orr_stage {
+	bool frozen; /* its parameters are not trained: no weight gradient, no update, no memory for
+			either */
+	/* filled in by orr_pipeline_create: what its backward computes. B exists where one of them
+	 * does, or with a split backward for the input gradient alone; W only for the weight
+	 * gradient. A stage with neither keeps no stash. A source that is trained has an input
+	 * gradient as far as its costs say so. */
+	bool has_input_gradient;  /* something before it is trained */
+	bool has_weight_gradient; /* it is trained itself */
 	int depth; /* stages on the longest path from here to a sink, this one included */
 	int n_in, n_out;
 	const int *in, *out; /* edges, by number, ascending by the stage at the other end */
@@ -41,7 +54,15 @@ struct orr_stage {
 	/* per step */
 	int64_t update_ns;
 	int64_t parameter_bytes;
+	int64_t frozen_bytes; /* those of them that are not trained, in a stage that is not frozen
+			       */
 };
+
+/* Bytes of the parameters that are trained, and so of a gradient of them. */
+static inline int64_t orr_stage_trained_bytes(const struct orr_stage *stage)
+{
+	return stage->frozen ? 0 : stage->parameter_bytes - stage->frozen_bytes;
+}
 
 struct orr_pipeline {
 	int n_stages;
@@ -86,13 +107,48 @@ void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns);
 /* Which stages recompute: "all", "none" or their numbers, "0,3,5". Refuses anything else. */
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err);
 
-/* How long a pass of stage s takes; B of a stage that recomputes takes F again as well. split: B is
+/* How long a pass of stage s takes, 0 for one that it has not; the first pass of the backward of a
+ * stage that recomputes takes F again as well. split: B is
  * the input gradient alone; where the costs do not tell it from the weight gradient, B and W take
  * half of the backward each. */
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split);
 
-/* Bytes on the edge between two stages; 0 where there is none. */
-int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int from, int to);
+/* Does stage s have this pass? F always; a job that does not exist is no job of length 0: nothing
+ * waits for it, and it is in no worker's order. */
+static inline bool orr_pipeline_has_pass(const struct orr_pipeline *p, int s, enum orr_pass d,
+					 bool split)
+{
+	const struct orr_stage *stage = &p->stages[s];
+
+	switch (d) {
+	case ORR_PASS_F:
+		return true;
+	case ORR_PASS_B:
+		return stage->has_input_gradient || (stage->has_weight_gradient && !split);
+	case ORR_PASS_W:
+		return stage->has_weight_gradient && split;
+	}
+	return false;
+}
+
+/* The pass that starts the backward of stage s, and runs F again where it recomputes; and the one
+ * that ends its work on a microbatch. F: it has no backward. */
+static inline enum orr_pass orr_pipeline_first_backward(const struct orr_pipeline *p, int s,
+							bool split)
+{
+	return orr_pipeline_has_pass(p, s, ORR_PASS_B, split)   ? ORR_PASS_B
+	       : orr_pipeline_has_pass(p, s, ORR_PASS_W, split) ? ORR_PASS_W
+								: ORR_PASS_F;
+}
+static inline enum orr_pass orr_pipeline_last_pass(const struct orr_pipeline *p, int s, bool split)
+{
+	return orr_pipeline_has_pass(p, s, ORR_PASS_W, split)   ? ORR_PASS_W
+	       : orr_pipeline_has_pass(p, s, ORR_PASS_B, split) ? ORR_PASS_B
+								: ORR_PASS_F;
+}
+
+/* The edge between two stages; NULL where there is none. */
+const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to);
 
 /* The stage before or after, over edge number i of stage s. */
 static inline int orr_stage_before(const struct orr_pipeline *p, int s, int i)

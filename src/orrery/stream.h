@@ -25,7 +25,7 @@ struct orr_schedule;
 struct orr_stream {
 	int64_t period; /* n of a job of the next round, minus n of this one */
 	int n_waves;    /* over which the jobs of a round are spread: 1 + the largest lag */
-	int *order;     /* [n_jobs] the jobs of a wave */
+	int *order;     /* [orr_jobs_count(jobs)] the jobs of a wave */
 	int *lag;       /* [n_jobs] */
 };
 

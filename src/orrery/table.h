@@ -18,7 +18,7 @@ struct orr_table {
 	int64_t bound_ns; /* no order within the schedule's limits is shorter; 0: unknown, as always
 			     without a flush */
 	/* [n_stages * n_microbatches * n_passes], numbered as in orr_placed; owned */
-	int *compute;
+	int *compute; /* -1: the stage has no such pass, see orr_pipeline_has_pass() */
 	int64_t *priority;
 	int *weights; /* NULL: as compute */
 	int *column;  /* the job's cell in its worker's row of the CSV, from 1; NULL: not from a CSV

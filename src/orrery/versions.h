@@ -29,9 +29,11 @@ ORR_BEGIN
 
 struct orr_jobs;
 
+#define ORR_NEVER INT32_MAX
 struct orr_versions {
 	int n_stages, n_microbatches, n_passes;
-	int *every; /* [n_stages] u: microbatches in an update; divides n_microbatches */
+	int *every; /* [n_stages] u: microbatches in an update; divides n_microbatches, or is
+		       ORR_NEVER: a frozen stage has version 0 alone */
 	/* [n_jobs] by how many updates of its stage the version read is behind b / u, the one that
 	 * the update of b starts from; once the pipeline is full */
 	int *behind;

@@ -33,11 +33,13 @@ static int64_t scale(int64_t weight_bytes, int bytes)
 	return weight_bytes / 4 * bytes + (weight_bytes % 4 * bytes + 3) / 4;
 }
 
-int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes)
+int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes,
+			     int64_t trained_bytes)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
 
-	return scale(weight_bytes, cost.weights + cost.gradient + cost.optimizer);
+	return scale(weight_bytes, cost.weights) +
+	       scale(trained_bytes, cost.gradient + cost.optimizer);
 }
 
 int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weight_bytes)
@@ -46,10 +48,11 @@ int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weig
 }
 
 int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes,
-			    int n_replicas)
+			    int64_t trained_bytes, int n_replicas)
 {
-	return orr_parameters_owned(numerics, weight_bytes) +
-	       orr_parameters_rounded(numerics, weight_bytes) + (n_replicas > 1 ? weight_bytes : 0);
+	return orr_parameters_owned(numerics, weight_bytes, trained_bytes) +
+	       orr_parameters_rounded(numerics, weight_bytes) +
+	       (n_replicas > 1 ? trained_bytes : 0);
 }
 
 const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_numerics *numerics)

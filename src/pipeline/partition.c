@@ -181,15 +181,32 @@ int64_t orr_partition_output_bytes(const struct orr_operator *o, int64_t samples
 	return weigh(o->activation_bytes, o->width * samples);
 }
 
+/* What the backward of o keeps of the forward. A matrix product reads its input for the gradient of
+ * its weights alone. */
+static int64_t stash_of(const struct orr_operator *o, int64_t samples)
+{
+	if (!o->has_input_gradient && !o->has_weight_gradient)
+		return 0;
+	if (o->op == ORR_OP_LINEAR && o->stash_bytes < 0 && !o->has_weight_gradient)
+		return 0;
+	return weigh(o->stash_bytes, o->stash_floats * samples);
+}
+
 void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
 			  const struct orr_machine *machine)
 {
+	int64_t parameter_bytes = weigh(o->parameter_bytes, o->n_parameters);
+
 	stage->forward_ns += charge(o->forward_ns, o->forward_flops, samples, machine);
-	stage->backward_ns += charge(o->backward_ns, o->backward_flops, samples, machine);
-	stage->weight_ns += charge(o->weight_ns, weight_flops(o), samples, machine);
-	stage->update_ns += o->update_ns > 0 ? o->update_ns : 0;
-	stage->stash_bytes += weigh(o->stash_bytes, o->stash_floats * samples);
-	stage->parameter_bytes += weigh(o->parameter_bytes, o->n_parameters);
+	if (o->has_input_gradient)
+		stage->backward_ns += charge(o->backward_ns, o->backward_flops, samples, machine);
+	if (o->has_weight_gradient) {
+		stage->weight_ns += charge(o->weight_ns, weight_flops(o), samples, machine);
+		stage->update_ns += o->update_ns > 0 ? o->update_ns : 0;
+	}
+	stage->stash_bytes += stash_of(o, samples);
+	stage->parameter_bytes += parameter_bytes;
+	stage->frozen_bytes += o->frozen ? parameter_bytes : 0;
 	if (o->op == ORR_OP_INPUT)
 		stage->input_bytes += orr_partition_output_bytes(o, samples);
 }
@@ -216,6 +233,26 @@ static size_t count_inputs(const struct orr_graph *g)
 	for (int i = 0; i < g->n_operators; i++)
 		n += (size_t)g->operators[i].n_inputs;
 	return n;
+}
+
+static int64_t gradient_of(const struct orr_edge *edge)
+{
+	return edge->gradient_bytes == ORR_NO_BYTES ? 0
+	       : edge->gradient_bytes               ? edge->gradient_bytes
+						    : edge->bytes;
+}
+
+/* What goes over an edge where stage `to` reads x; data has no gradient, but counts as if it had
+ * where nothing is frozen. */
+static struct orr_edge edge_of(const struct orr_operator *x, int from, int to, int64_t samples)
+{
+	bool gradient = x->has_input_gradient || x->has_weight_gradient;
+
+	return (struct orr_edge){.from = from,
+				 .to = to,
+				 .bytes = orr_partition_output_bytes(x, samples),
+				 .gradient_bytes = gradient ? 0 : ORR_NO_BYTES,
+				 .detached = !gradient};
 }
 
 /* Every output of one stage that another reads, each once. */
@@ -247,9 +284,7 @@ static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_g
 			if (stage_of[o->inputs[k]] == to || read_by[o->inputs[k]] == to)
 				continue;
 			read_by[o->inputs[k]] = to;
-			edges[n++] =
-				(struct orr_edge){stage_of[o->inputs[k]], to,
-						  weigh(x->activation_bytes, x->width * samples)};
+			edges[n++] = edge_of(x, stage_of[o->inputs[k]], to, samples);
 		}
 	}
 	*out = edges;
@@ -271,18 +306,48 @@ static int compare_edges(const void *a, const void *b)
 	return (x->to > y->to) - (x->to < y->to);
 }
 
+/* Both tensors go over one edge, the gradients of those that have one back. */
+static void add_edge(struct orr_edge *sum, const struct orr_edge *edge)
+{
+	int64_t gradient =
+		(sum->detached ? 0 : gradient_of(sum)) + (edge->detached ? 0 : gradient_of(edge));
+
+	sum->bytes += edge->bytes;
+	sum->gradient_bytes = gradient ? gradient : sum->bytes ? ORR_NO_BYTES : 0;
+	sum->detached = sum->detached && edge->detached;
+}
+
 static int merge_edges(struct orr_edge *edges, int n)
 {
 	int merged = 0;
 
 	qsort(edges, (size_t)n, sizeof(*edges), compare_edges);
 	for (int e = 0; e < n; e++) {
-		if (merged && !compare_edges(&edges[merged - 1], &edges[e]))
-			edges[merged - 1].bytes += edges[e].bytes;
-		else
+		if (!merged || compare_edges(&edges[merged - 1], &edges[e])) {
 			edges[merged++] = edges[e];
+			continue;
+		}
+		add_edge(&edges[merged - 1], &edges[e]);
 	}
 	return merged;
+}
+
+/* A stage is frozen with all of its operators that have parameters, if one is. */
+static void mark_frozen(struct orr_stage *stages, int n_stages, const struct orr_graph *g,
+			const int *stage_of)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		stages[stage_of[i]].frozen = stages[stage_of[i]].frozen || g->operators[i].frozen;
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (!o->frozen &&
+		    (o->op == ORR_OP_COST || o->n_parameters || o->parameter_bytes > 0))
+			stages[stage_of[i]].frozen = false;
+	}
+	for (int s = 0; s < n_stages; s++)
+		if (stages[s].frozen)
+			stages[s].frozen_bytes = 0; /* frozen says it all */
 }
 
 static int build(struct orr_pipeline **out, const struct orr_graph *g,
@@ -299,6 +364,7 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	}
 	for (int i = 0; i < g->n_operators; i++)
 		orr_partition_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
+	mark_frozen(stages, n_stages, g, stage_of);
 	if ((code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;
 	if (n_edges)

@@ -53,6 +53,66 @@ static void measure_depth(struct orr_pipeline *p)
 	}
 }
 
+/* What belongs to passes that the stage has not. */
+static void drop_costs(struct orr_stage *stage)
+{
+	if (!stage->has_weight_gradient)
+		stage->update_ns = 0;
+	if (!stage->has_weight_gradient && !stage->has_input_gradient)
+		stage->backward_ns = stage->weight_ns = stage->stash_bytes = 0;
+}
+
+/* Which stages have which gradients, from the sinks up and from the sources down. */
+static int find_gradients(struct orr_pipeline *p, struct orr_error *err)
+{
+	for (int s = p->n_stages - 1; s >= 0; s--) {
+		struct orr_stage *stage = &p->stages[s];
+		bool reached = !stage->n_out; /* by a gradient from below */
+
+		for (int i = 0; i < stage->n_out; i++) {
+			struct orr_edge *edge = &p->edges[stage->out[i]];
+			const struct orr_stage *to = &p->stages[edge->to];
+
+			/* for now: does a gradient arrive at its other end? */
+			edge->detached = edge->detached || !to->has_input_gradient;
+			reached = reached || !edge->detached;
+		}
+		if (!reached && !stage->frozen)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"stage %d is trained, and no gradient reaches it, since all that "
+				"reads it says gradient=false: make it frozen=true, or let a "
+				"gradient through",
+				s);
+		stage->has_input_gradient = reached;
+	}
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_stage *stage = &p->stages[s];
+		bool above = !stage->n_in && !stage->frozen;
+
+		for (int i = 0; i < stage->n_in; i++)
+			above = above || !p->edges[stage->in[i]].detached;
+		stage->has_input_gradient = stage->has_input_gradient && above;
+		stage->has_weight_gradient = !stage->frozen;
+		drop_costs(stage);
+		for (int i = 0; i < stage->n_out; i++) {
+			struct orr_edge *edge = &p->edges[stage->out[i]];
+
+			edge->detached = edge->detached ||
+					 !(stage->has_input_gradient || stage->has_weight_gradient);
+		}
+	}
+	for (int e = 0; e < p->n_edges; e++) {
+		struct orr_edge *edge = &p->edges[e];
+
+		if (edge->detached || edge->gradient_bytes == ORR_NO_BYTES)
+			edge->gradient_bytes = 0;
+		else if (!edge->gradient_bytes)
+			edge->gradient_bytes = edge->bytes;
+	}
+	return 0;
+}
+
 static int check_edges(const struct orr_edge *edges, int n_edges, int n_stages,
 		       struct orr_error *err)
 {
@@ -103,6 +163,8 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	}
 	connect(p);
 	measure_depth(p);
+	if ((code = find_gradients(p, err)))
+		goto out;
 	*out = p;
 	p = NULL;
 out:
@@ -182,22 +244,23 @@ int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_p
 	const struct orr_stage *stage = &p->stages[s];
 	int64_t weight_ns =
 		p->has_weight ? stage->weight_ns : (stage->backward_ns - p->overhead_ns) / 2;
-	int64_t whole_ns =
-		p->has_weight ? stage->backward_ns + stage->weight_ns : stage->backward_ns;
+	int64_t input_ns = stage->backward_ns - (p->has_weight ? 0 : weight_ns);
+	int64_t again_ns = stage->recompute && d == orr_pipeline_first_backward(p, s, split)
+				   ? stage->forward_ns
+				   : 0;
 
-	switch (d) {
-	case ORR_PASS_F:
+	if (!orr_pipeline_has_pass(p, s, d, split))
+		return 0;
+	if (d == ORR_PASS_F)
 		return stage->forward_ns;
-	case ORR_PASS_B:
-		return (stage->recompute ? stage->forward_ns : 0) +
-		       (split ? whole_ns - weight_ns : whole_ns);
-	case ORR_PASS_W:
-		return weight_ns + p->overhead_ns; /* it is a job of its own */
-	}
-	return 0;
+	if (d == ORR_PASS_W) /* a job of its own */
+		return again_ns + weight_ns + p->overhead_ns;
+	if (!stage->has_input_gradient)
+		input_ns = p->overhead_ns;
+	return again_ns + input_ns + (split || !stage->has_weight_gradient ? 0 : weight_ns);
 }
 
-int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int from, int to)
+const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to)
 {
 	const struct orr_stage *stage = &p->stages[from];
 
@@ -211,7 +274,6 @@ int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int from, int to)
 		else
 			high = middle;
 	}
-	return low < stage->n_out && p->edges[stage->out[low]].to == to
-		       ? p->edges[stage->out[low]].bytes
-		       : 0;
+	return low < stage->n_out && p->edges[stage->out[low]].to == to ? &p->edges[stage->out[low]]
+									: NULL;
 }

@@ -40,7 +40,7 @@
  * `cut` (-1: there is one stage) on r components, and what comes before has `before`. */
 struct cell {
 	double time_s;
-	int64_t parameter_bytes; /* of the stage on a worker that has most */
+	int64_t trained_bytes; /* of the stage on a worker that has most */
 	int cut;
 	short before, r;
 };
@@ -84,13 +84,13 @@ static struct cell inner_best(const struct search *s, int level, int i, int j)
 		return *cell_at(&s->level[level - 1], x->n, i, j, s->level[level - 1].m);
 	return (struct cell){
 		.time_s = (double)(x->compute_ns[j] - x->compute_ns[i] + 2 * x->overhead_ns) * 1e-9,
-		.parameter_bytes = x->parameter_bytes[j] - x->parameter_bytes[i]};
+		.trained_bytes = x->trained_bytes[j] - x->trained_bytes[i]};
 }
 
 static double exchange_s(const struct search *s, int level, int i, int j, int r)
 {
 	double rate = s->options->levels.bytes_per_s[level];
-	double bytes = (double)(s->x->parameter_bytes[j] - s->x->parameter_bytes[i]);
+	double bytes = (double)(s->x->trained_bytes[j] - s->x->trained_bytes[i]);
 
 	return rate > 0 ? 4 * (r - 1) * bytes / (rate * r) / inner_workers(s, level) : 0;
 }
@@ -131,7 +131,8 @@ static bool fits(const struct search *s, int i, int j, int r, int left)
 	if (o->most_in_flight && flight > o->most_in_flight)
 		flight = o->most_in_flight;
 	return orr_parameters_kept(&o->numerics,
-				   s->x->parameter_bytes[j] - s->x->parameter_bytes[i], r) +
+				   s->x->parameter_bytes[j] - s->x->parameter_bytes[i],
+				   s->x->trained_bytes[j] - s->x->trained_bytes[i], r) +
 		       (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight <=
 	       o->memory_bytes;
 }
@@ -152,7 +153,7 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 	if (!o->n_microbatches)
 		return (inner.time_s + (level ? 0 : update) + exchange_s(s, level, i, j, r)) / r;
 	update *= level ? 1 - 1.0 / r : 1; /* inner levels count it, and replicas do not share it */
-	return inner.time_s / r + (update + ring_s(s, level, inner.parameter_bytes, r)) / m;
+	return inner.time_s / r + (update + ring_s(s, level, inner.trained_bytes, r)) / m;
 }
 
 static bool is_set(const struct search *s, const bool *matrix, int i, int j)
@@ -165,7 +166,7 @@ static bool is_set(const struct search *s, const bool *matrix, int i, int j)
 static void fill_single(const struct search *s, int level, int i, int j)
 {
 	const struct table *t = &s->level[level];
-	int64_t parameter_bytes = inner_best(s, level, i, j).parameter_bytes;
+	int64_t trained_bytes = inner_best(s, level, i, j).trained_bytes;
 	double least = DBL_MAX;
 	short r = 1;
 
@@ -177,7 +178,7 @@ static void fill_single(const struct search *s, int level, int i, int j)
 			least = time;
 			r = (short)m;
 		}
-		*cell_at(t, s->x->n, i, j, m) = (struct cell){least, parameter_bytes, -1, 0, r};
+		*cell_at(t, s->x->n, i, j, m) = (struct cell){least, trained_bytes, -1, 0, r};
 	}
 }
 
@@ -186,7 +187,7 @@ static void try_cut(const struct search *s, int level, int i, int k, int j)
 	const struct table *t = &s->level[level];
 	struct cell *here = cell_at(t, s->x->n, i, j, 0);
 	const struct cell *before = cell_at(t, s->x->n, i, k, 0);
-	int64_t parameter_bytes = inner_best(s, level, k, j).parameter_bytes;
+	int64_t trained_bytes = inner_best(s, level, k, j).trained_bytes;
 	double transfer = -1;
 
 	for (int r = 1; r < t->m; r++) {
@@ -199,11 +200,11 @@ static void try_cut(const struct search *s, int level, int i, int k, int j)
 			double time = s->options->memory_bytes
 					      ? busy_s(s, level, k, j, r, t->m - (m - r))
 					      : lowest;
-			int64_t bytes = before[m - r].parameter_bytes;
+			int64_t bytes = before[m - r].trained_bytes;
 
 			time = transfer / r > time ? transfer / r : time;
 			time = before[m - r].time_s > time ? before[m - r].time_s : time;
-			bytes = parameter_bytes > bytes ? parameter_bytes : bytes;
+			bytes = trained_bytes > bytes ? trained_bytes : bytes;
 			if (time < here[m].time_s)
 				here[m] = (struct cell){time, bytes, k, (short)(m - r), (short)r};
 		}

@@ -300,8 +300,10 @@ static int weigh_ideals(struct orr_ideals *x, const struct units *u, struct orr_
 	x->compute_ns = calloc(n, sizeof(int64_t));
 	x->update_ns = calloc(n, sizeof(int64_t));
 	x->parameter_bytes = calloc(n, sizeof(int64_t));
+	x->trained_bytes = calloc(n, sizeof(int64_t));
 	x->stash_bytes = calloc(n, sizeof(int64_t));
-	if (!x->compute_ns || !x->update_ns || !x->parameter_bytes || !x->stash_bytes)
+	if (!x->compute_ns || !x->update_ns || !x->parameter_bytes || !x->trained_bytes ||
+	    !x->stash_bytes)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
 	for (int a = 0; a < x->n; a++)
 		for (int i = 0; i < u->g->n_operators; i++) {
@@ -311,6 +313,7 @@ static int weigh_ideals(struct orr_ideals *x, const struct units *u, struct orr_
 					    u->costs[i].weight_ns;
 			x->update_ns[a] += u->costs[i].update_ns;
 			x->parameter_bytes[a] += u->costs[i].parameter_bytes;
+			x->trained_bytes[a] += orr_stage_trained_bytes(&u->costs[i]);
 			x->stash_bytes[a] += u->costs[i].stash_bytes;
 		}
 	return 0;
@@ -447,6 +450,7 @@ void orr_ideals_destroy(struct orr_ideals *x)
 	free(x->neighbours);
 	free(x->compute_ns);
 	free(x->parameter_bytes);
+	free(x->trained_bytes);
 	free(x->stash_bytes);
 	free(x->update_ns);
 	free(x);

@@ -28,7 +28,7 @@ struct orr_ideals {
 	 * and what its jobs take to start */
 	int64_t overhead_ns; /* of each job */
 	int64_t largest_ns;  /* the operator that computes longest */
-	int64_t *compute_ns, *update_ns, *parameter_bytes, *stash_bytes;
+	int64_t *compute_ns, *update_ns, *parameter_bytes, *trained_bytes, *stash_bytes;
 };
 
 /* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition.

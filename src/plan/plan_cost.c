@@ -21,7 +21,7 @@ static double ring_s(const struct orr_plan *plan, const struct orr_machine *mach
 	int m = plan->pipeline->n_microbatches, k = plan->replicas[s] < m ? plan->replicas[s] : m;
 
 	return seconds(orr_machine_ring_ns(machine, plan->workers + plan->first[s], k,
-					   plan->pipeline->stages[s].parameter_bytes));
+					   orr_stage_trained_bytes(&plan->pipeline->stages[s])));
 }
 
 static bool same_link(const struct orr_plan *plan, const struct orr_edge *a,
@@ -43,18 +43,24 @@ static double link_s(const struct orr_plan *plan, const struct orr_machine *mach
 	const int *from = plan->workers + plan->first[edge->from],
 		  *to = plan->workers + plan->first[edge->to];
 	int n_from = plan->replicas[edge->from], n_to = plan->replicas[edge->to], pairs = 0;
-	int64_t bytes = 0, slowest_ns = 0;
+	int64_t bytes = 0, gradient_bytes = 0, slowest_ns = 0;
 
 	for (int i = 0; i < p->n_edges; i++)
-		bytes += same_link(plan, edge, &p->edges[i]) ? p->edges[i].bytes : 0;
+		if (same_link(plan, edge, &p->edges[i])) {
+			bytes += p->edges[i].bytes;
+			gradient_bytes += p->edges[i].gradient_bytes;
+		}
 	do { /* microbatch after microbatch, until the same two meet again */
-		int64_t ns = orr_machine_transfer_ns(machine, from[pairs % n_from],
-						     to[pairs % n_to], bytes);
+		int a = from[pairs % n_from], b = to[pairs % n_to];
+		int64_t ns = orr_machine_transfer_ns(machine, a, b, bytes);
+
+		if (!edge->detached)
+			ns += orr_machine_transfer_ns(machine, a, b, gradient_bytes);
 
 		slowest_ns = ns > slowest_ns ? ns : slowest_ns;
 		pairs++;
 	} while (pairs % n_from || pairs % n_to);
-	return 2 * seconds(slowest_ns) / pairs; /* activations forward, gradients back */
+	return seconds(slowest_ns) / pairs;
 }
 
 /* Several stages of a worker add up; what is beyond computing goes to the first of them. */

@@ -202,6 +202,17 @@ static bool have_letter(const json_t *workers, char letter)
 	return false;
 }
 
+/* Has any microbatch this pass of j's stage? Whether it should, the model says. */
+static bool has_pass(const struct orr_table *t, int j, int n_passes)
+{
+	int each = t->n_stages * n_passes;
+
+	for (int b = 0; b < t->n_microbatches; b++)
+		if (t->compute[b * each + j % each] > 0)
+			return true;
+	return false;
+}
+
 static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches,
 		       struct orr_error *err)
 {
@@ -231,7 +242,7 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 			return code;
 	}
 	for (int j = 0; j < n_jobs; j++) {
-		if (!t->compute[j])
+		if (!t->compute[j] && (j % n_passes == 0 || has_pass(t, j, n_passes)))
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: no worker has job %d%c%d: put it into an order",
 					file->path, j / n_passes % file->n_stages,

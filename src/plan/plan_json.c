@@ -35,21 +35,24 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 		const int64_t numbers[] = {
-			(int64_t)o->op, o->width,          o->n_parameters, o->forward_ns,
-			o->backward_ns, o->weight_ns,      o->update_ns,    o->activation_bytes,
-			o->stash_bytes, o->parameter_bytes};
+			(int64_t)o->op, o->width,           o->n_parameters, o->forward_ns,
+			o->backward_ns, o->weight_ns,       o->update_ns,    o->activation_bytes,
+			o->stash_bytes, o->parameter_bytes, o->frozen};
 
 		hash = mix(hash, o->name, strlen(o->name) + 1);
 		hash = mix(hash, numbers, sizeof(numbers));
 		hash = mix(hash, o->inputs, (size_t)o->n_inputs * sizeof(*o->inputs));
+		if (o->frozen) /* else it is what it was before there was such a thing */
+			hash = mix(hash, &o->frozen, sizeof(o->frozen));
 	}
 	(void)snprintf(text, 24, "%016" PRIx64, hash);
 }
 
 static uint64_t mix_stage(uint64_t hash, const struct orr_stage *s)
 {
-	const int64_t numbers[] = {s->forward_ns,  s->backward_ns, s->weight_ns,      s->update_ns,
-				   s->stash_bytes, s->input_bytes, s->parameter_bytes};
+	const int64_t numbers[] = {s->forward_ns,      s->backward_ns,  s->weight_ns,
+				   s->update_ns,       s->stash_bytes,  s->input_bytes,
+				   s->parameter_bytes, s->frozen_bytes, s->frozen};
 
 	return mix(hash, numbers, sizeof(numbers));
 }
@@ -65,7 +68,8 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 	for (int s = 0; s < p->n_stages; s++)
 		hash = mix_stage(hash, &p->stages[s]);
 	for (int e = 0; e < p->n_edges; e++) {
-		const int64_t numbers[] = {p->edges[e].from, p->edges[e].to, p->edges[e].bytes};
+		const int64_t numbers[] = {p->edges[e].from, p->edges[e].to, p->edges[e].bytes,
+					   p->edges[e].gradient_bytes, p->edges[e].detached};
 
 		hash = mix(hash, numbers, sizeof(numbers));
 	}
@@ -262,7 +266,7 @@ static int check_stage(const struct orr_plan_file *file, int s, int *stage_of,
 		for (int d = 0; d < n_passes; d++) {
 			int w = t->compute[(b * t->n_stages + s) * n_passes + d];
 
-			if (stage_of[w] != s + 1)
+			if (w >= 0 && stage_of[w] != s + 1)
 				return orr_fail(err, ORR_E_INPUT,
 						"%s: worker %d has job %d%c%d, and is not of the "
 						"workers of stage "

@@ -73,6 +73,7 @@ void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, in
 			if (x->workers[x->first[t]] != x->workers[x->first[s]])
 				continue;
 			fixed += orr_parameters_kept(&p->numerics, p->stages[t].parameter_bytes,
+						     orr_stage_trained_bytes(&p->stages[t]),
 						     x->replicas[t]);
 			stash += p->stages[t].stash_bytes;
 			wanted += p->stages[t].stash_bytes *
@@ -97,25 +98,28 @@ static int freeze(struct orr_table **out, const struct orr_timeline *t, struct o
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_keyed *by_start = calloc((size_t)jobs->n_jobs + 1, sizeof(*by_start));
-	int code =
-		by_start ? 0
-			 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d jobs", jobs->n_jobs);
+	int n = 0, code = by_start ? 0
+				   : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d jobs",
+					      jobs->n_jobs);
 
 	if (code || (code = orr_table_create(out, "plan", p->n_stages, p->n_workers,
 					     p->n_microbatches, false, err)))
 		goto out;
-	for (int pass = 0, i = 0; pass < 2; pass++)
+	for (int pass = 0; pass < 2; pass++)
 		for (int b = 0; b < p->n_microbatches; b++)
-			for (int k = 0; k < p->n_stages; k++, i++) {
+			for (int k = 0; k < p->n_stages; k++) {
 				int j = orr_jobs_index(jobs, pass ? p->n_stages - 1 - k : k, b,
 						       (enum orr_pass)pass);
 
-				by_start[i] = (struct orr_keyed){
+				(*out)->compute[j] = -1;
+				if (!orr_jobs_has(jobs, j))
+					continue;
+				by_start[n++] = (struct orr_keyed){
 					t->start_ns[j] * 2 + (t->end_ns[j] > t->start_ns[j]), j};
 			}
-	if ((code = orr_sort(by_start, jobs->n_jobs, err)))
+	if ((code = orr_sort(by_start, n, err)))
 		goto out;
-	for (int i = 0; i < jobs->n_jobs; i++) {
+	for (int i = 0; i < n; i++) {
 		(*out)->compute[by_start[i].value] = jobs->compute[by_start[i].value];
 		(*out)->priority[by_start[i].value] = i;
 	}
@@ -209,7 +213,7 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 		for (int i = 0; i < p->stages[s].n_out && !linked; i++)
 			linked = orr_stage_after(p, s, i) == s + 1;
 		if (!linked)
-			edges[n++] = (struct orr_edge){s, s + 1, 0};
+			edges[n++] = (struct orr_edge){.from = s, .to = s + 1};
 	}
 	if ((code = orr_pipeline_create(out, stages, p->n_stages, edges, n, err)))
 		goto out;

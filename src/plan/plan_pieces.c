@@ -63,7 +63,8 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 		x->of[x->n_layers] = i;
 		x->work_ns[x->n_layers] = c->forward_ns + c->backward_ns + c->weight_ns +
 					  c->update_ns / o->n_microbatches;
-		x->bytes[x->n_layers++] = orr_parameters_kept(&o->numerics, c->parameter_bytes, 1) +
+		x->bytes[x->n_layers++] = orr_parameters_kept(&o->numerics, c->parameter_bytes,
+							      orr_stage_trained_bytes(c), 1) +
 					  c->stash_bytes * in_flight;
 	}
 	return 0;

@@ -30,6 +30,8 @@ static int64_t find_step_ns(const struct orr_timeline *t, int64_t first_ns)
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
 		int64_t duration = t->end_ns[j] - t->start_ns[j];
 
+		if (!orr_jobs_has(t->jobs, j))
+			continue;
 		if (!duration)
 			return 0;
 		longest = duration > longest ? duration : longest;
@@ -74,7 +76,7 @@ static int order_jobs(struct entry **out, const struct orr_timeline *t, struct o
 		goto out;
 	for (int i = 0; i < jobs->n_jobs; i++)
 		place[sequence[i]] = i;
-	for (int i = 0; i < jobs->n_jobs; i++) {
+	for (int i = 0; i < jobs->first[jobs->pipeline->n_workers]; i++) {
 		int j = jobs->by_worker[i];
 
 		entries[i] = (struct entry){t->start_ns[j], t->end_ns[j], place[j], j};
@@ -128,6 +130,8 @@ int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_erro
 	int code;
 
 	for (int j = 0; j < jobs->n_jobs; j++) {
+		if (!orr_jobs_has(jobs, j))
+			continue;
 		first_ns = t->start_ns[j] < first_ns ? t->start_ns[j] : first_ns;
 		last_ns = t->end_ns[j] > last_ns ? t->end_ns[j] : last_ns;
 	}

@@ -91,7 +91,7 @@ static int count_capped(const struct orr_jobs *jobs)
 		for (int b = cap; cap && b < jobs->pipeline->n_microbatches && !lost; b++)
 			lost = jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)] !=
 			       jobs->compute[orr_jobs_index(jobs, s, b - cap,
-							    orr_jobs_last_pass(jobs))];
+							    orr_jobs_last_pass(jobs, s))];
 		n += lost;
 	}
 	return n;

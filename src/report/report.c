@@ -243,6 +243,8 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 	for (int s = 0; s < p->n_stages; s++) {
 		int least, most;
 
+		if (v->every[s] == ORR_NEVER)
+			continue;
 		orr_versions_steady(v, s, &least, &most);
 		fprintf(file, "s%-6d  %8d  %12d  %9s  %8d  %s\n", s,
 			t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
@@ -331,8 +333,9 @@ static json_t *stage_json(const struct orr_jobs *jobs, int s)
 	int least, most;
 
 	orr_versions_steady(v, s, &least, &most);
-	return json_pack("{s:i, s:i, s:[i, i], s:I, s:i, s:I}", "replicas",
-			 jobs->first_owner[s + 1] - jobs->first_owner[s], "update_of", v->every[s],
+	return json_pack("{s:i, s:o, s:[i, i], s:I, s:i, s:I}", "replicas",
+			 jobs->first_owner[s + 1] - jobs->first_owner[s], "update_of",
+			 v->every[s] == ORR_NEVER ? json_null() : json_integer(v->every[s]),
 			 "staleness", least, most, "steady_from",
 			 (json_int_t)orr_versions_full(v, s), "versions", v->peak[s],
 			 "version_bytes",

@@ -150,6 +150,12 @@ struct list {
 	bool apart, again, sized;
 };
 
+/* Only a backward needs F again. */
+static bool recomputes(const struct orr_jobs *jobs, int s)
+{
+	return jobs->recompute[s] && orr_jobs_last_pass(jobs, s) != ORR_PASS_F;
+}
+
 static void fill_row(struct list *x, int s)
 {
 	const struct orr_jobs *jobs = x->jobs;
@@ -163,16 +169,23 @@ static void fill_row(struct list *x, int s)
 			  jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	x->apart = x->apart || are_apart(jobs, s, x->workers, n);
 	orr_duration_print(x->cells[FORWARD], CELL, duration_ns(jobs, s, ORR_PASS_F), p->units);
-	orr_duration_print(backward, CELL - 4, duration_ns(jobs, s, ORR_PASS_B), p->units);
-	if (jobs->recompute[s])
+	if (orr_jobs_has(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_B)))
+		orr_duration_print(backward, CELL - 4, duration_ns(jobs, s, ORR_PASS_B), p->units);
+	else
+		strcpy(backward, "-");
+	if (recomputes(jobs, s))
 		strcat(backward, " *");
-	x->again = x->again || jobs->recompute[s];
+	x->again = x->again || recomputes(jobs, s);
 	x->cells[WEIGHT][0] = '\0';
-	if (jobs->n_passes == 3)
+	if (jobs->n_passes == 3 && p->stages[s].has_weight_gradient)
 		orr_duration_print(x->cells[WEIGHT], CELL, duration_ns(jobs, s, ORR_PASS_W),
 				   p->units);
+	else
+		strcpy(x->cells[WEIGHT], "-");
 	x->sized = x->sized || p->stages[s].parameter_bytes;
-	orr_size_print(x->cells[PARAMETERS], CELL, p->stages[s].parameter_bytes);
+	orr_size_print(x->cells[PARAMETERS], CELL - 8, p->stages[s].parameter_bytes);
+	if (p->stages[s].frozen)
+		strcat(x->cells[PARAMETERS], " frozen");
 	orr_members_print(x->cells[OPERATORS], CELL, &x->members, s);
 }
 
@@ -307,7 +320,7 @@ static json_t *stage_json(struct list *x, int s)
 			 numbers_json(x->workers, n), "owners",
 			 numbers_json(jobs->owners + jobs->first_owner[s],
 				      jobs->first_owner[s + 1] - jobs->first_owner[s]),
-			 "frozen", 0, "recompute", jobs->recompute[s], "forward",
+			 "frozen", stage->frozen, "recompute", recomputes(jobs, s), "forward",
 			 time_json(duration_ns(jobs, s, ORR_PASS_F)), "backward",
 			 time_json(duration_ns(jobs, s, ORR_PASS_B)), "weight",
 			 split ? time_json(duration_ns(jobs, s, ORR_PASS_W)) : json_null(),

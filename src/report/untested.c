@@ -58,7 +58,7 @@ static const char *name_collective(const struct orr_jobs *jobs)
 		if (jobs->first_owner[s + 1] - jobs->first_owner[s] > 1)
 			return "all-reduce";
 	for (int j = 0; j < jobs->n_jobs; j++)
-		if (jobs->weights[j] != jobs->compute[j])
+		if (orr_jobs_has(jobs, j) && jobs->weights[j] != jobs->compute[j])
 			return "all-gather";
 	return NULL;
 }

@@ -73,6 +73,8 @@ static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *sched
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 
+		if (!orr_jobs_has(jobs, j))
+			continue;
 		jobs->compute[j] = schedule->compute ? schedule->compute(p, job.s, job.b, job.d,
 									 schedule->data)
 						     : -1;
@@ -83,8 +85,15 @@ static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *sched
 	if (schedule->place && (code = evaluate_place(jobs, schedule, err)))
 		return code;
 	for (int j = 0; j < jobs->n_jobs; j++) {
-		struct orr_job job = orr_jobs_at(jobs, j);
+		struct orr_job job;
 
+		if (!orr_jobs_has(jobs, j)) { /* is where F is, and then, if anybody looks */
+			jobs->compute[j] = jobs->compute[j - j % jobs->n_passes];
+			jobs->priority[j] = jobs->priority[j - j % jobs->n_passes];
+			jobs->weights[j] = jobs->weights[j - j % jobs->n_passes];
+			continue;
+		}
+		job = orr_jobs_at(jobs, j);
 		if (schedule->weights) /* else the same array */
 			jobs->weights[j] =
 				schedule->weights(p, job.s, job.b, job.d, schedule->data);
@@ -155,7 +164,7 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
 	int *next = calloc((size_t)p->n_workers, sizeof(*next));
 	int64_t *last = calloc((size_t)p->n_workers, sizeof(*last));
-	int code = 0;
+	int n_real = 0, code = 0;
 
 	assert(jobs->n_jobs > 0);
 	if (!keyed || !next || !last) {
@@ -163,14 +172,16 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 		goto out;
 	}
 	for (int j = 0; j < jobs->n_jobs; j++) {
-		keyed[j] = (struct orr_keyed){jobs->priority[j], j};
+		if (!orr_jobs_has(jobs, j))
+			continue;
+		keyed[n_real++] = (struct orr_keyed){jobs->priority[j], j};
 		jobs->first[jobs->compute[j] + 1]++;
 	}
-	if ((code = orr_sort(keyed, jobs->n_jobs, err)))
+	if ((code = orr_sort(keyed, n_real, err)))
 		goto out;
 	for (int w = 0; w < p->n_workers; w++)
 		jobs->first[w + 1] += jobs->first[w];
-	for (int i = 0; i < jobs->n_jobs; i++) {
+	for (int i = 0; i < n_real; i++) {
 		int j = keyed[i].value, w = jobs->compute[j];
 
 		if (next[w] && last[w] == keyed[i].key) {
@@ -273,7 +284,8 @@ static int check_bytes(const struct orr_pipeline *p, struct orr_error *err)
 			       (double)p->stages[s].parameter_bytes * (8 + p->n_workers);
 
 		for (int i = 0; i < p->stages[s].n_out; i++)
-			bytes += (double)p->edges[p->stages[s].out[i]].bytes;
+			bytes += (double)p->edges[p->stages[s].out[i]].bytes +
+				 (double)p->edges[p->stages[s].out[i]].gradient_bytes;
 		total += bytes;
 		if (bytes > most) {
 			most = bytes;
@@ -404,5 +416,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s)
 {
+	if (!jobs->pipeline->stages[s].has_weight_gradient)
+		return 0;
 	return jobs->versions ? jobs->pipeline->n_microbatches / jobs->versions->every[s] : 1;
 }

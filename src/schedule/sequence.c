@@ -8,7 +8,7 @@
 /* What j waits for in the order of its worker, or -1. */
 static int before_on_worker(const struct orr_jobs *jobs, int j)
 {
-	if (jobs->order != ORR_ORDER_STRICT || jobs->rank[j] == 0)
+	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j) || jobs->rank[j] == 0)
 		return -1;
 	return jobs->by_worker[jobs->first[jobs->compute[j]] + jobs->rank[j] - 1];
 }
@@ -17,7 +17,8 @@ static int after_on_worker(const struct orr_jobs *jobs, int j)
 {
 	int w = jobs->compute[j], place = jobs->first[w] + jobs->rank[j] + 1;
 
-	if (jobs->order != ORR_ORDER_STRICT || place == jobs->first[w + 1])
+	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j) ||
+	    place == jobs->first[w + 1])
 		return -1;
 	return jobs->by_worker[place];
 }

@@ -26,10 +26,13 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 			      err);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
-		int b = job.b + p->n_microbatches;
-		int64_t n = schedule->priority(p, job.s, b, job.d, schedule->data);
-		int w = schedule->compute(p, job.s, b, job.d, schedule->data);
+		int b = job.b + p->n_microbatches, w;
+		int64_t n;
 
+		if (!orr_jobs_has(jobs, j))
+			continue;
+		n = schedule->priority(p, job.s, b, job.d, schedule->data);
+		w = schedule->compute(p, job.s, b, job.d, schedule->data);
 		if (n - jobs->priority[j] != stream->period)
 			return refuse(
 				jobs, j,
@@ -80,13 +83,13 @@ static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struc
 	struct orr_keyed *keyed = calloc((size_t)jobs->n_jobs, sizeof(*keyed));
 	int *last = calloc((size_t)jobs->pipeline->n_workers, sizeof(*last));
 	int64_t first = jobs->priority[0];
-	int code = 0;
+	int n_keyed = 0, code = 0;
 
 	if (!keyed || !last) {
 		code = orr_fail(err, ORR_E_NOMEM, "stream: no memory for %d jobs", jobs->n_jobs);
 		goto out;
 	}
-	for (int j = 0; j < jobs->n_jobs; j++)
+	for (int j = 0; j < jobs->n_jobs; j++) /* where one does not exist, F has its place */
 		first = jobs->priority[j] < first ? jobs->priority[j] : first;
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		int64_t n = jobs->priority[j] - first;
@@ -100,13 +103,14 @@ static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struc
 			goto out;
 		}
 		stream->lag[j] = (int)(n / stream->period);
-		keyed[j] = (struct orr_keyed){n % stream->period, j};
+		if (orr_jobs_has(jobs, j))
+			keyed[n_keyed++] = (struct orr_keyed){n % stream->period, j};
 		if (stream->n_waves <= stream->lag[j])
 			stream->n_waves = stream->lag[j] + 1;
 	}
-	if ((code = orr_sort(keyed, jobs->n_jobs, err)))
+	if ((code = orr_sort(keyed, n_keyed, err)))
 		goto out;
-	for (int i = 0; i < jobs->n_jobs; i++) {
+	for (int i = 0; i < n_keyed; i++) {
 		int j = stream->order[i] = keyed[i].value, *before = &last[jobs->compute[j]];
 
 		/* 1 + the place of the job before it on its worker */

@@ -76,6 +76,28 @@ static const char *print_place(char *buffer, size_t size, const struct orr_table
 	return buffer;
 }
 
+/* Which passes a stage has depends on what is frozen. */
+static int check_passes(const struct orr_pipeline *p, const struct orr_table *table,
+			struct orr_error *err)
+{
+	for (int j = 0; j < table->n_stages * (table->split_backward ? 3 : 2); j++) {
+		int s = j / (table->split_backward ? 3 : 2);
+		enum orr_pass d = (enum orr_pass)(j % (table->split_backward ? 3 : 2));
+		bool has = orr_pipeline_has_pass(p, s, d, table->split_backward);
+
+		if (has != (table->compute[j] >= 0))
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: %s %c of stage %d, which %s in this model: take the "
+					"model as it was made for, or make it anew",
+					table->name, has ? "no job" : "has jobs",
+					orr_pass_letter(d), s,
+					has ? "is trained"
+					    : "has no such pass, since it or all before "
+					      "it is frozen");
+	}
+	return 0;
+}
+
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
 	const struct orr_table *table = data;
@@ -87,7 +109,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				table->name);
 	if (table->period && p->n_microbatches % table->n_microbatches == 0 &&
 	    table->n_workers == p->n_workers && table->n_stages == p->n_stages)
-		return 0;
+		return check_passes(p, table, err);
 	if (table->n_workers != p->n_workers)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -120,7 +142,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				"to be %d: give [microbatches] %d, or leave it out",
 				table->name, table->n_microbatches, table->n_microbatches,
 				p->n_microbatches, table->n_microbatches);
-	return 0;
+	return check_passes(p, table, err);
 }
 
 void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)

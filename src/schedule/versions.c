@@ -67,7 +67,8 @@ static int behind_latest(const struct orr_versions *v, const struct orr_jobs *jo
 {
 	struct orr_job job = orr_jobs_at(jobs, j);
 	int u = v->every[job.s];
-	int64_t ended = orr_stream_before(jobs, job.s, orr_jobs_last_pass(jobs), jobs->priority[j]);
+	int64_t ended =
+		orr_stream_before(jobs, job.s, orr_jobs_last_pass(jobs, job.s), jobs->priority[j]);
 
 	return (int)(job.b / u - floor_div(ended, u));
 }
@@ -81,7 +82,7 @@ static int64_t seen_at_input(const struct orr_versions *v, const struct orr_jobs
 	for (int s = 0; s < p->n_stages; s++) {
 		int64_t seen;
 
-		if (p->stages[s].n_in)
+		if (p->stages[s].n_in || v->every[s] == ORR_NEVER)
 			continue;
 		seen = v->every[s] *
 		       ((int64_t)b / v->every[s] -
@@ -102,6 +103,8 @@ static void find_behind(struct orr_versions *v, const struct orr_jobs *jobs)
 			int s = i / v->n_passes, d = i % v->n_passes;
 			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
 
+			if (v->every[s] == ORR_NEVER)
+				continue;
 			if (sync == ORR_SYNC_VERTICAL)
 				v->behind[j] = b / v->every[s] - (int)floor_div(seen, v->every[s]);
 			else if (sync == ORR_SYNC_STASHING && d != ORR_PASS_F)
@@ -235,6 +238,9 @@ int orr_versions_step(const struct orr_versions *v)
 	for (int s = 0; s < v->n_stages; s++) {
 		int first = step;
 
+		if (v->every[s] == ORR_NEVER)
+			continue;
+
 		while (step % v->every[s])
 			step += first;
 	}
@@ -252,6 +258,9 @@ static int find_every(struct orr_versions *v, const struct orr_jobs *jobs, struc
 		int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
 		int64_t every = (int64_t)p->accumulate * r;
 
+		v->every[s] = ORR_NEVER;
+		if (!p->stages[s].has_weight_gradient)
+			continue;
 		if (p->n_microbatches % every)
 			return orr_fail(err, ORR_E_INPUT,
 					"stage %d updates every %lld microbatches ([accumulate] %d "

@@ -87,19 +87,19 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 			worker->recv_stash_bytes += orr_jobs_stash_bytes(jobs, job.s, from.d);
 		} else if (job.d == ORR_PASS_F) {
 			worker->recv_activations++;
-			worker->recv_activation_bytes += orr_pipeline_edge_bytes(p, from.s, job.s);
+			worker->recv_activation_bytes += orr_jobs_edge_bytes(jobs, around[i], j);
 		} else {
 			worker->recv_gradients++;
-			worker->recv_gradient_bytes += orr_pipeline_edge_bytes(p, job.s, from.s);
+			worker->recv_gradient_bytes += orr_jobs_edge_bytes(jobs, around[i], j);
 		}
 	}
 	if (jobs->weights[j] == jobs->compute[j])
 		return;
 	worker->recv_parameters++;
 	worker->recv_parameter_bytes += stage->parameter_bytes;
-	if (job.d == orr_jobs_last_pass(jobs)) {
+	if (orr_jobs_makes_gradient(jobs, j)) {
 		worker->sent_weight_gradients++;
-		worker->sent_weight_gradient_bytes += stage->parameter_bytes;
+		worker->sent_weight_gradient_bytes += orr_stage_trained_bytes(stage);
 	}
 }
 
@@ -111,10 +111,12 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 	if (!around)
 		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
 	for (int j = 0; j < jobs->n_jobs; j++)
-		count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
+		if (orr_jobs_has(jobs, j))
+			count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
 	free(around);
 	for (int s = 0; s < p->n_stages; s++) {
 		int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
+		int64_t trained = orr_stage_trained_bytes(&p->stages[s]);
 
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
 			struct orr_worker_figures *owner = &f->worker[jobs->owners[i]];
@@ -122,15 +124,16 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 			owner->parameter_bytes += p->stages[s].parameter_bytes;
 			owner->all_reduce_bytes +=
 				orr_jobs_n_updates(jobs, s) *
-				(2 * (r - 1) * (p->stages[s].parameter_bytes / r) +
-				 2 * (r - 1) * (p->stages[s].parameter_bytes % r) / r);
+				(2 * (r - 1) * (trained / r) + 2 * (r - 1) * (trained % r) / r);
+			owner->trained_bytes += trained;
 		}
 	}
 	return 0;
 }
 
 /* Longest paths over one microbatch, which are the same for all: before F(s) and B(s) start, and
- * after B(s) ends. Caps and orders are a schedule's own and no part of it. */
+ * after B(s) ends, of the jobs that there are. Caps and orders are a schedule's own and no part of
+ * it. */
 struct paths {
 	int64_t *before_f, *before_b, *after_f, *after_b;
 	int64_t *life; /* from the start of F(s) to the end of B(s): F goes down one way at least, B
@@ -142,10 +145,15 @@ static int64_t larger(int64_t x, int64_t y)
 	return x > y ? x : y;
 }
 
-static void find_paths(const struct paths *paths, const struct orr_jobs *jobs)
+/* Of a job of microbatch 0, which stands for all; 0 for one that does not exist. */
+static int64_t duration_of(const struct orr_jobs *jobs, int s, enum orr_pass d)
+{
+	return orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, d));
+}
+
+static void find_paths_before(const struct paths *paths, const struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	bool weight_apart = jobs->n_passes == 3;
 
 	for (int s = 0; s < p->n_stages; s++)
 		for (int i = 0; i < p->stages[s].n_in; i++) {
@@ -156,39 +164,46 @@ static void find_paths(const struct paths *paths, const struct orr_jobs *jobs)
 				       paths->before_f[before] + p->stages[before].forward_ns);
 		}
 	for (int s = p->n_stages - 1; s >= 0; s--) {
-		for (int i = 0; i < p->stages[s].n_out; i++)
-			paths->life[s] =
-				larger(paths->life[s], paths->life[orr_stage_after(p, s, i)]);
-		paths->life[s] +=
-			p->stages[s].forward_ns +
-			orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_B));
-		paths->before_b[s] = paths->before_f[s] + p->stages[s].forward_ns;
-		for (int i = 0; i < p->stages[s].n_out; i++) {
+		const struct orr_stage *stage = &p->stages[s];
+
+		paths->before_b[s] = paths->before_f[s] + stage->forward_ns;
+		for (int i = 0; i < stage->n_out; i++) {
 			int after = orr_stage_after(p, s, i);
-			int64_t backward = orr_jobs_duration_ns(
-				jobs, orr_jobs_index(jobs, after, 0, ORR_PASS_B));
 
-			paths->before_b[s] =
-				larger(paths->before_b[s], paths->before_b[after] + backward);
+			if (p->edges[stage->out[i]].detached)
+				continue;
+			paths->life[s] = larger(paths->life[s], paths->life[after]);
+			paths->before_b[s] = larger(paths->before_b[s],
+						    paths->before_b[after] +
+							    duration_of(jobs, after, ORR_PASS_B));
 		}
+		if (orr_jobs_last_pass(jobs, s) != ORR_PASS_F)
+			paths->life[s] += stage->forward_ns + duration_of(jobs, s, ORR_PASS_B);
 	}
-	for (int s = 0; s < p->n_stages; s++) {
-		paths->after_b[s] = p->stages[s].update_ns;
-		if (weight_apart)
-			paths->after_b[s] += orr_pipeline_duration_ns(p, s, ORR_PASS_W, true);
-		for (int i = 0; i < p->stages[s].n_in; i++) {
-			int before = orr_stage_before(p, s, i);
-			int64_t backward = orr_jobs_duration_ns(
-				jobs, orr_jobs_index(jobs, before, 0, ORR_PASS_B));
+}
 
-			paths->after_b[s] =
-				larger(paths->after_b[s], paths->after_b[before] + backward);
+static void find_paths_after(const struct paths *paths, const struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		const struct orr_stage *stage = &p->stages[s];
+
+		if (stage->has_weight_gradient)
+			paths->after_b[s] = stage->update_ns;
+		if (jobs->n_passes == 3)
+			paths->after_b[s] += orr_pipeline_duration_ns(p, s, ORR_PASS_W, true);
+		for (int i = 0; i < stage->n_in; i++) {
+			int before = orr_stage_before(p, s, i);
+			int64_t backward = duration_of(jobs, before, ORR_PASS_B);
+
+			if (!p->edges[stage->in[i]].detached)
+				paths->after_b[s] = larger(paths->after_b[s],
+							   paths->after_b[before] + backward);
 		}
 	}
 	for (int s = p->n_stages - 1; s >= 0; s--) {
-		paths->after_f[s] =
-			paths->after_b[s] +
-			orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_B));
+		paths->after_f[s] = paths->after_b[s] + duration_of(jobs, s, ORR_PASS_B);
 		for (int i = 0; i < p->stages[s].n_out; i++) {
 			int after = orr_stage_after(p, s, i);
 
@@ -216,12 +231,23 @@ static int64_t bound_worker(const struct orr_jobs *jobs, const struct paths *pat
 						     : stage->update_ns;
 
 		if (job.d == ORR_PASS_W)
-			head += orr_jobs_duration_ns(jobs, j - 1); /* its B */
+			head += duration_of(jobs, job.s, ORR_PASS_B);
 		before = head < before ? head : before;
 		after = tail < after ? tail : after;
 		busy += orr_jobs_duration_ns(jobs, j);
 	}
 	return busy ? before + busy + after : 0;
+}
+
+/* Of a microbatch on stage s, what is run again left out. */
+static int64_t work_of(const struct orr_pipeline *p, int s)
+{
+	const struct orr_stage *stage = &p->stages[s];
+	int64_t backward_ns = orr_pipeline_duration_ns(p, s, ORR_PASS_B, false);
+
+	if (backward_ns && stage->recompute)
+		return backward_ns;
+	return stage->forward_ns + backward_ns;
 }
 
 static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
@@ -237,7 +263,8 @@ static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
 
 	if (!room)
 		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
-	find_paths(&paths, jobs);
+	find_paths_before(&paths, jobs);
+	find_paths_after(&paths, jobs);
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
 
@@ -246,9 +273,8 @@ static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
 			       paths.before_f[s] + stage->forward_ns + paths.after_f[s]);
 		lifespan += paths.life[s];
 		if (jobs->n_passes == 3)
-			lifespan +=
-				orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_W));
-		unit += stage->forward_ns + stage->backward_ns + stage->weight_ns;
+			lifespan += duration_of(jobs, s, ORR_PASS_W);
+		unit += work_of(p, s);
 	}
 	for (int w = 0; w < f->n_workers; w++) {
 		f->lower_bound_ns = larger(f->lower_bound_ns, bound_worker(jobs, &paths, w));
@@ -302,7 +328,7 @@ static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct
 		const struct orr_footprint *keeps = &footprint[w];
 
 		worker->optimizer_bytes =
-			orr_optimizer_floats(numerics->optimizer) * worker->parameter_bytes;
+			orr_optimizer_floats(numerics->optimizer) * worker->trained_bytes;
 		worker->rounded_bytes = keeps->rounded;
 		worker->copy_bytes = keeps->fetched + keeps->partial + keeps->ring;
 		worker->version_bytes = keeps->versions;

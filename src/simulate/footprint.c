@@ -61,12 +61,14 @@ static void pass_stash(struct changes *changes, const struct orr_timeline *t, co
 	const struct orr_jobs *jobs = t->jobs;
 	struct orr_job job = orr_jobs_at(jobs, j);
 	int64_t bytes = orr_jobs_stash_bytes(jobs, job.s, job.d), inputs;
+	int next = orr_jobs_next_pass(jobs, j);
 
-	if (job.d != orr_jobs_last_pass(jobs))
-		pass_on(changes, t, rank_of, j, j + 1, bytes);
-	/* B makes the whole stash where F is recomputed; its inputs go at its end. */
+	if (next >= 0)
+		pass_on(changes, t, rank_of, j, next, bytes);
+	/* the backward makes the whole stash where F is recomputed; its inputs go at its end */
 	inputs = orr_jobs_stash_bytes(jobs, job.s, ORR_PASS_F);
-	if (job.d == ORR_PASS_B && job.d == orr_jobs_last_pass(jobs) && jobs->recompute[job.s])
+	if (next < 0 && job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s) &&
+	    jobs->recompute[job.s])
 		hold(changes, rank_of[jobs->compute[j]], t->start_ns[j], t->end_ns[j],
 		     bytes > inputs ? bytes - inputs : 0);
 }
@@ -83,10 +85,15 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 		pass_on(changes, t, rank_of, j,
 			orr_jobs_index(jobs, orr_stage_after(p, job.s, i), job.b, job.d),
 			p->edges[stage->out[i]].bytes);
-	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++)
-		pass_on(changes, t, rank_of, j,
-			orr_jobs_index(jobs, orr_stage_before(p, job.s, i), job.b, job.d),
-			p->edges[stage->in[i]].bytes);
+	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++) {
+		int before = orr_stage_before(p, job.s, i);
+
+		if (!p->edges[stage->in[i]].detached)
+			pass_on(changes, t, rank_of, j,
+				orr_jobs_index(jobs, before, job.b,
+					       orr_jobs_first_backward(jobs, before)),
+				p->edges[stage->in[i]].gradient_bytes);
+	}
 }
 
 static int add_passing(struct orr_footprint *footprint, const struct orr_timeline *t,
@@ -102,6 +109,8 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 	if (!changes.at)
 		return orr_fail(err, ORR_E_NOMEM, "footprint: no memory for %d jobs", jobs->n_jobs);
 	for (int j = 0; j < jobs->n_jobs; j++) {
+		if (!orr_jobs_has(jobs, j))
+			continue;
 		pass_stash(&changes, t, rank_of, j);
 		pass_edges(&changes, t, rank_of, j);
 	}
@@ -130,9 +139,10 @@ static int64_t foreign_bytes(const struct orr_jobs *jobs, const int *rank_of, in
 	struct orr_job job = orr_jobs_at(jobs, j);
 
 	if (rank_at(rank_of, jobs->weights[j]) == rank_at(rank_of, jobs->compute[j]) ||
-	    (last && job.d != orr_jobs_last_pass(jobs)))
+	    (last && !orr_jobs_makes_gradient(jobs, j)))
 		return 0;
-	return jobs->pipeline->stages[job.s].parameter_bytes;
+	return last ? orr_stage_trained_bytes(&jobs->pipeline->stages[job.s])
+		    : jobs->pipeline->stages[job.s].parameter_bytes;
 }
 
 /* The most that so many jobs of worker w have at once, one after the other among those that have
@@ -166,10 +176,10 @@ static void add_incoming(struct orr_footprint *footprint, int64_t *from_others, 
 
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
-		int64_t bytes = p->stages[job.s].parameter_bytes;
+		int64_t bytes = orr_stage_trained_bytes(&p->stages[job.s]);
 		int by = jobs->compute[j], of = jobs->weights[j], k = rank_at(rank_of, of);
 
-		if (job.d != orr_jobs_last_pass(jobs) || by == of)
+		if (!orr_jobs_makes_gradient(jobs, j) || by == of)
 			continue;
 		if (rank_at(rank_of, by) != k && bytes > from_others[k])
 			from_others[k] = bytes;
@@ -197,13 +207,14 @@ static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jo
 
 	for (int s = 0; s < p->n_stages; s++) {
 		int64_t bytes = p->stages[s].parameter_bytes;
+		int64_t trained = orr_stage_trained_bytes(&p->stages[s]);
 		bool spread = is_spread(jobs, rank_of, s);
 
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
 			struct orr_footprint *f = &footprint[rank_at(rank_of, jobs->owners[i])];
 
-			f->owned += orr_parameters_owned(&p->numerics, bytes);
-			f->ring += spread ? bytes : 0;
+			f->owned += orr_parameters_owned(&p->numerics, bytes, trained);
+			f->ring += spread ? trained : 0;
 			f->versions += jobs->versions ? (jobs->versions->peak[s] - 1) * bytes : 0;
 		}
 	}

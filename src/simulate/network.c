@@ -181,7 +181,7 @@ static int check_clock(const struct orr_machine *machine, const struct orr_jobs 
 		n += 8 + 4 * (double)(jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	}
 	for (int e = 0; e < p->n_edges; e++)
-		bytes += 2 * (double)p->edges[e].bytes;
+		bytes += (double)p->edges[e].bytes + (double)p->edges[e].gradient_bytes;
 	ns = (n + 2 * p->n_edges) * (double)machine->latency_ns;
 	if (machine->bandwidth_bytes_per_s > 0)
 		ns += bytes / machine->bandwidth_bytes_per_s * 1e9;

@@ -158,12 +158,13 @@ static struct orr_transfer ring(const struct simulation *sim, int j)
 	int every = jobs->versions ? jobs->versions->every[job.s] : jobs->pipeline->n_microbatches;
 	int last = job.b / every * every + every - 1;
 
-	return (struct orr_transfer){.kind = ORR_TRANSFER_ALL_REDUCE,
-				     .producer = orr_jobs_index(jobs, job.s, last, job.d),
-				     .consumer = -1,
-				     .from = owners[0],
-				     .to = owners[1],
-				     .bytes = jobs->pipeline->stages[job.s].parameter_bytes};
+	return (struct orr_transfer){
+		.kind = ORR_TRANSFER_ALL_REDUCE,
+		.producer = orr_jobs_index(jobs, job.s, last, job.d),
+		.consumer = -1,
+		.from = owners[0],
+		.to = owners[1],
+		.bytes = orr_stage_trained_bytes(&jobs->pipeline->stages[job.s])};
 }
 
 /* The gradient of job j is with its owner; after the last one the replicas all-reduce. */
@@ -175,7 +176,7 @@ static int deliver_gradient(struct simulation *sim, int j)
 
 	if (--sim->gradients[first] > 0)
 		return 0;
-	if (r > 1 && !sim->network.is_free && jobs->pipeline->stages[s].parameter_bytes)
+	if (r > 1 && !sim->network.is_free && orr_stage_trained_bytes(&jobs->pipeline->stages[s]))
 		return request(sim, ring(sim, j));
 	return release_updates(sim, s, first);
 }
@@ -184,7 +185,6 @@ static int deliver_gradient(struct simulation *sim, int j)
 static bool moves(const struct simulation *sim, int j, int k, struct orr_transfer *transfer)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
 
 	*transfer = (struct orr_transfer){
@@ -197,8 +197,7 @@ static bool moves(const struct simulation *sim, int j, int k, struct orr_transfe
 		return true;
 	}
 	transfer->kind = from.d == ORR_PASS_F ? ORR_TRANSFER_ACTIVATION : ORR_TRANSFER_GRADIENT;
-	transfer->bytes = orr_pipeline_edge_bytes(p, from.s < to.s ? from.s : to.s,
-						  from.s < to.s ? to.s : from.s);
+	transfer->bytes = orr_jobs_edge_bytes(jobs, j, k);
 	return true;
 }
 
@@ -215,17 +214,17 @@ static int end_job(struct simulation *sim, int j)
 		if ((code = moves(sim, j, k, &transfer) ? request(sim, transfer) : deliver(sim, k)))
 			return code;
 	}
-	if (!sim->with_updates || job.d != orr_jobs_last_pass(jobs))
+	if (!sim->with_updates || !orr_jobs_makes_gradient(jobs, j))
 		return 0;
 	if (sim->network.is_free || jobs->weights[j] == jobs->compute[j])
 		return deliver_gradient(sim, j);
-	return request(
-		sim, (struct orr_transfer){.kind = ORR_TRANSFER_WEIGHT_GRADIENT,
-					   .producer = j,
-					   .consumer = -1,
-					   .from = jobs->compute[j],
-					   .to = jobs->weights[j],
-					   .bytes = jobs->pipeline->stages[job.s].parameter_bytes});
+	return request(sim, (struct orr_transfer){.kind = ORR_TRANSFER_WEIGHT_GRADIENT,
+						  .producer = j,
+						  .consumer = -1,
+						  .from = jobs->compute[j],
+						  .to = jobs->weights[j],
+						  .bytes = orr_stage_trained_bytes(
+							  &jobs->pipeline->stages[job.s])});
 }
 
 /* The passes that read what it made may start. */
@@ -339,6 +338,8 @@ static int begin(struct simulation *sim)
 	int code;
 
 	for (int j = 0; j < jobs->n_jobs; j++) {
+		if (!orr_jobs_has(jobs, j))
+			continue;
 		/* prepare() has counted the updates that it waits for */
 		sim->waits[j] +=
 			orr_jobs_predecessors(jobs, j, sim->around) + needs_parameters(sim, j);
@@ -386,8 +387,9 @@ static bool has_updates(const struct simulation *sim, bool *last)
 
 	*last = false;
 	for (int s = 0; s < p->n_stages; s++)
-		if (p->stages[s].update_ns > 0 ||
-		    (!sim->network.is_free && p->stages[s].parameter_bytes > 0))
+		if (p->stages[s].has_weight_gradient &&
+		    (p->stages[s].update_ns > 0 ||
+		     (!sim->network.is_free && p->stages[s].parameter_bytes > 0)))
 			*last = true;
 	return *last || (sim->jobs->stream && replicas);
 }
@@ -400,7 +402,7 @@ static int update_read(const struct simulation *sim, int j)
 	int first = jobs->first_owner[job.s], r = jobs->first_owner[job.s + 1] - first, i = 0;
 	int64_t version = orr_versions_read(jobs->versions, job.s, job.b, job.d);
 
-	if (!version)
+	if (!version || !orr_jobs_has(jobs, j))
 		return -1;
 	while (jobs->owners[first + i] != jobs->compute[j])
 		i++;

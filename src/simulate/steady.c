@@ -16,12 +16,25 @@ static int64_t start_of(const struct orr_timeline *t, int s, int b, enum orr_pas
 	return t->start_ns[orr_jobs_index(t->jobs, s, b, d)];
 }
 
+/* Is stage s the first of those before it with a backward? */
+static bool is_input(const struct orr_jobs *jobs, int s)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int i = 0; i < p->stages[s].n_in; i++)
+		if (!p->edges[p->stages[s].in[i]].detached)
+			return false;
+	return orr_jobs_last_pass(jobs, s) != ORR_PASS_F;
+}
+
 static void measure_ends(struct orr_steady *steady, const struct orr_timeline *t)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	int64_t first = INT64_MAX, last = 0, full = 0, empty = INT64_MAX;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		if (!orr_jobs_has(t->jobs, j))
+			continue;
 		first = t->start_ns[j] < first ? t->start_ns[j] : first;
 		last = t->end_ns[j] > last ? t->end_ns[j] : last;
 	}
@@ -29,10 +42,11 @@ static void measure_ends(struct orr_steady *steady, const struct orr_timeline *t
 		last = t->updates[i].end_ns > last ? t->updates[i].end_ns : last;
 	for (int s = 0; s < p->n_stages; s++) {
 		int newest = orr_jobs_index(t->jobs, s, p->n_microbatches - 1, ORR_PASS_F);
+		enum orr_pass backward = orr_jobs_first_backward(t->jobs, s);
 
-		if (p->stages[s].n_in)
+		if (!is_input(t->jobs, s))
 			continue;
-		full = start_of(t, s, 0, ORR_PASS_B) > full ? start_of(t, s, 0, ORR_PASS_B) : full;
+		full = start_of(t, s, 0, backward) > full ? start_of(t, s, 0, backward) : full;
 		empty = t->end_ns[newest] < empty ? t->end_ns[newest] : empty;
 	}
 	steady->startup_ns = full - first;
@@ -74,8 +88,9 @@ static bool repeats(const struct orr_timeline *t, int from, int end, int q, int6
 
 	*period_ns = t->start_ns[(end - 1) * each] - t->start_ns[(end - 1 - q) * each];
 	for (int j = end * each - 1; j >= from * each; j--)
-		if (t->start_ns[j] - t->start_ns[j - q * each] != *period_ns ||
-		    t->jobs->compute[j] != t->jobs->compute[j - q * each])
+		if (orr_jobs_has(t->jobs, j) &&
+		    (t->start_ns[j] - t->start_ns[j - q * each] != *period_ns ||
+		     t->jobs->compute[j] != t->jobs->compute[j - q * each]))
 			return false;
 	return true;
 }

@@ -78,6 +78,8 @@ static int check_predecessors(const struct orr_timeline *t, int *around, struct 
 		struct orr_job job = orr_jobs_at(t->jobs, j);
 		int n = orr_jobs_predecessors(t->jobs, j, around);
 
+		if (!orr_jobs_has(t->jobs, j))
+			continue;
 		if (t->start_ns[j] < 0 || t->end_ns[j] < t->start_ns[j])
 			return orr_fail(err, ORR_E_RUNTIME,
 					"timeline: job " JOB_FORMAT " never ran", JOB(job));
@@ -114,7 +116,7 @@ static int check_version(const struct orr_timeline *t, const struct orr_update *
 
 	orr_versions_steady(v, u->s, &least, &most);
 	for (int b = (u->version - 1) * every; b < u->version * every; b++) {
-		int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs));
+		int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs, u->s));
 
 		if (u->start_ns < t->end_ns[j])
 			return refuse_update(t, u, j, false, err);
@@ -124,7 +126,8 @@ static int check_version(const struct orr_timeline *t, const struct orr_update *
 		for (int d = 0; d < jobs->n_passes; d++) {
 			int j = orr_jobs_index(jobs, u->s, b, (enum orr_pass)d);
 
-			if (jobs->compute[j] == u->w && t->start_ns[j] < u->end_ns &&
+			if (orr_jobs_has(jobs, j) && jobs->compute[j] == u->w &&
+			    t->start_ns[j] < u->end_ns &&
 			    orr_versions_read(v, u->s, b, (enum orr_pass)d) == u->version)
 				return refuse_update(t, u, j, true, err);
 		}
@@ -144,7 +147,7 @@ static int check_updates(const struct orr_timeline *t, struct orr_error *err)
 			continue;
 		}
 		for (int b = 0; !code && b < jobs->pipeline->n_microbatches; b++) {
-			int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs));
+			int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs, u->s));
 
 			if (u->start_ns < t->end_ns[j])
 				code = refuse_update(t, u, j, false, err);
@@ -254,26 +257,28 @@ static int collect_changes(const struct orr_timeline *t, int w, struct orr_keyed
 			   struct change *changes)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	enum orr_pass last = orr_jobs_last_pass(jobs);
 	int n = 0;
 
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		int j = jobs->by_worker[i];
+		int j = jobs->by_worker[i], next = orr_jobs_next_pass(jobs, j);
 		struct orr_job job = orr_jobs_at(jobs, j);
 
-		if (job.d != last && jobs->compute[j + 1] == w)
+		if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F ||
+		    (next >= 0 && jobs->compute[next] == w))
 			continue;
-		keyed[n] = (struct orr_keyed){job.d == last ? t->end_ns[j] : t->start_ns[j + 1], n};
+		keyed[n] = (struct orr_keyed){next < 0 ? t->end_ns[j] : t->start_ns[next], n};
 		changes[n++] = (struct change){-1, -orr_jobs_stash_bytes(jobs, job.s, job.d)};
 	}
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		int j = jobs->by_worker[i];
+		int j = jobs->by_worker[i], before = orr_jobs_pass_before(jobs, j);
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int64_t bytes = orr_jobs_stash_bytes(jobs, job.s, job.d);
-		bool here = job.d != ORR_PASS_F && jobs->compute[j - 1] == w;
+		bool here = before >= 0 && jobs->compute[before] == w;
 
+		if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F)
+			continue;
 		if (here)
-			bytes -= orr_jobs_stash_bytes(jobs, job.s, (enum orr_pass)(job.d - 1));
+			bytes -= orr_jobs_stash_bytes(jobs, job.s, orr_jobs_at(jobs, before).d);
 		if (here && !bytes)
 			continue;
 		keyed[n] = (struct orr_keyed){t->start_ns[j], n};
@@ -327,6 +332,8 @@ void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p)
 			for (int d = 0; d < t->jobs->n_passes; d++) {
 				int j = orr_jobs_index(t->jobs, s, b, (enum orr_pass)d);
 
+				if (!orr_jobs_has(t->jobs, j))
+					continue;
 				sum[d] += t->end_ns[j] - t->start_ns[j];
 			}
 		for (int u = 0; u < t->n_updates; u++)

@@ -45,7 +45,7 @@ static void find_places(const struct orr_run *run, const struct places *at, int 
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int i = jobs->first_owner[job.s];
 
-		if (job.d != orr_jobs_last_pass(jobs))
+		if (job.d != orr_jobs_last_pass(jobs, job.s))
 			continue;
 		while (jobs->owners[i] != jobs->weights[j])
 			i++;
@@ -70,7 +70,8 @@ static void take_credits(const struct orr_run *run, const struct places *at, int
 		of[j] = -1;
 		if (!orr_run_computes(run, j) || orr_run_has(run, jobs->weights[j]) ||
 		    !orr_run_learns(run, j) ||
-		    (leaves && orr_jobs_at(jobs, j).d != orr_jobs_last_pass(jobs)))
+		    (leaves &&
+		     orr_jobs_at(jobs, j).d != orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s)))
 			continue;
 		credit = w * n + at->n_taken[w] % n;
 		before = at->holder[credit];

@@ -82,7 +82,7 @@ bool orr_cross_gate(const struct orr_run *run, int s, int b)
 
 	if (!cap || b < cap)
 		return false;
-	before = orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs));
+	before = orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs, s));
 	return run->rank_of[jobs->compute[before]] !=
 	       run->rank_of[jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)]];
 }
@@ -165,7 +165,7 @@ int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
 		}
 		if (orr_cross_gate(run, s, b))
 			receive(&x, ORR_TAG_GATE, at, data->gate[at],
-				rank_of_job(run, s, b - jobs->cap[s], orr_jobs_last_pass(jobs)));
+				rank_of_job(run, s, b - jobs->cap[s], orr_jobs_last_pass(jobs, s)));
 		break;
 	case ORR_PASS_B:
 		receive(&x, ORR_TAG_STASH, at, data->stash[at], rank_of_job(run, s, b, ORR_PASS_F));
@@ -231,7 +231,7 @@ int orr_cross_send(struct orr_run *run, const struct orr_slot *slot, int j, stru
 				     data->whole[at] ? data->whole[at] : data->stash[at],
 				     rank_of_job(run, s, b, ORR_PASS_W));
 	}
-	if (x.job.d == orr_jobs_last_pass(run->jobs))
+	if (x.job.d == orr_jobs_last_pass(run->jobs, x.job.s))
 		send_last(&x, j);
 	return x.code;
 }

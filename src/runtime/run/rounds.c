@@ -16,7 +16,7 @@
 /* Microbatches of stage s from b on whose F comes before b's last pass. */
 static int in_flight(const struct orr_jobs *jobs, int s, int b)
 {
-	int64_t end = jobs->priority[orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs))];
+	int64_t end = jobs->priority[orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s))];
 
 	return (int)(orr_stream_before(jobs, s, ORR_PASS_F, end) - b);
 }
@@ -402,7 +402,7 @@ static int submit_one(struct orr_stream_run *x, int64_t round, int j, struct orr
 	    ((orr_run_learns(run, j) && (code = choose_version(run, slot, j, err))) ||
 	     (code = orr_submit_job(run, slot, j, run->turn[w]++, err))))
 		return code;
-	if (job.d != orr_jobs_last_pass(run->jobs) || !orr_run_learns(run, j) ||
+	if (job.d != orr_jobs_last_pass(run->jobs, job.s) || !orr_run_learns(run, j) ||
 	    (job.b + 1) % every)
 		return 0;
 	return orr_submit_updates(run, slot, job.s, job.b / every, err);
@@ -417,7 +417,7 @@ static int submit_wave(struct orr_stream_run *x, int64_t wave, struct orr_error 
 		code = finish_round(x, err);
 	if (!code && wave < x->n_rounds)
 		code = begin_round(x, err);
-	for (int i = 0; i < x->run->jobs->n_jobs && !code; i++) {
+	for (int i = 0; i < orr_jobs_count(x->run->jobs) && !code; i++) {
 		int64_t round = wave - stream->lag[stream->order[i]];
 
 		if (round >= 0 && round < x->n_rounds)

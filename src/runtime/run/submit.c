@@ -213,7 +213,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	    code;
 	int n_in = job.d == ORR_PASS_W ? 0 : stage->n_in,
 	    n_out = job.d == ORR_PASS_W ? 0 : stage->n_out;
-	bool last = job.d == orr_jobs_last_pass(run->jobs);
+	bool last = job.d == orr_jobs_last_pass(run->jobs, job.s);
 	const struct orr_owned *o = &data->owned[data->owned_of[j]];
 	struct orr_job_task *t = &slot->jobs[j];
 	struct buffers buffers;

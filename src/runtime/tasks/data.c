@@ -77,7 +77,7 @@ static int find_owners(struct orr_run *run, struct orr_error *err)
 		while (jobs->owners[i] != jobs->weights[j])
 			i++;
 		data->owned_of[j] = i;
-		if (job.d == orr_jobs_last_pass(jobs))
+		if (job.d == orr_jobs_last_pass(jobs, job.s))
 			data->owned[i].contributors[data->owned[i].n_contributors++] = j;
 	}
 	for (int i = 0; i < data->n_owned; i++)
@@ -249,7 +249,7 @@ static int make_temporaries(struct orr_run *run, int s, int b, struct orr_error 
 	int64_t at = (int64_t)s * run->pipeline->n_microbatches + b;
 	int64_t n = orr_program_n_parameters(run->programs[s]);
 	int cap = jobs->cap ? jobs->cap[s] : 0, code;
-	int j = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs));
+	int j = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s));
 	const struct orr_owned *o = &data->owned[data->owned_of[j]];
 
 	if ((code = make_stash(run, s, b, err)) || (code = make_edges(run, s, b, err)))
@@ -267,7 +267,8 @@ static int make_temporaries(struct orr_run *run, int s, int b, struct orr_error 
 		starpu_void_data_register(&data->token[at]);
 	/* A message without any data is none; the job that opens the gate is b - cap's last. */
 	if (!code && orr_cross_gate(run, s, b) &&
-	    (is_here(run, s, b, ORR_PASS_F) || is_here(run, s, b - cap, orr_jobs_last_pass(jobs))))
+	    (is_here(run, s, b, ORR_PASS_F) ||
+	     is_here(run, s, b - cap, orr_jobs_last_pass(jobs, s))))
 		code = make_temporary(run, &data->gate[at], 1, err);
 	return code;
 }

@@ -22,7 +22,7 @@ static void lay_out_job(struct orr_run *run, struct orr_slot *slot, int j)
 	struct orr_job job = orr_jobs_at(jobs, j);
 	struct orr_job_task *t = &slot->jobs[j];
 	const struct orr_program *program = run->programs[job.s];
-	bool last = job.d == orr_jobs_last_pass(jobs),
+	bool last = job.d == orr_jobs_last_pass(jobs, job.s),
 	     learns = orr_program_n_parameters(program) > 0;
 
 	t->queued.w = jobs->compute[j];
