@@ -54,8 +54,8 @@ def declared(path):
     text = re.sub(r'__attribute__\(\(.*?\)\)', '', text)
     while '{' in text:
         text = re.sub(r'static inline[^;{}]*\{[^{}]*\}|\{[^{}]*\}', lambda m: ';' if m[0].startswith('static') else '', text)
-    return {name for statement in text.split(';') if 'static' not in statement
-            for name in re.findall(r'\b(orr_\w+)\s*(?:\(|\[\]\s*$)', statement)[:1]}
+    return {function or variable for statement in text.split(';') if 'static' not in statement
+            for function, variable in re.findall(r'\b(orr_\w+)\s*\(|\bextern\b[^;]*\b(orr_\w+)\s*$', statement)[:1]}
 
 
 def check_headers():

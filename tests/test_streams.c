@@ -6,7 +6,7 @@
 #include "orrery/machine.h"
 #include "pipelines.h"
 #include "orrery/simulate.h"
-#include "orrery/steady.h"
+#include "simulate/steady.h"
 #include "orrery/stream.h"
 #include "orrery/timeline.h"
 #include "orrery/versions.h"

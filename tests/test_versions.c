@@ -9,6 +9,7 @@
 #include "orrery/stream.h"
 #include "orrery/versions.h"
 #include "suite.h"
+#include "simulate/steady.h"
 
 /* A pipeline as a stream, with its jobs. */
 struct given {

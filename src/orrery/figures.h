@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include "numerics.h"
 #include "error.h"
-#include "steady.h"
 
 ORR_BEGIN
 
@@ -36,6 +35,20 @@ struct orr_worker_figures {
 				     gradient, over all workers 2 (r-1) of it */
 };
 
+/* How fast a stream is that goes on for ever: simulated until it repeats itself, so the figure is
+ * exact. A timeline of a stream has a start-up and a drain besides, which endless training pays
+ * once. */
+struct orr_steady {
+	/* of the timeline at hand: from the first start until the input stages start their first
+	 * backward; and from the end of the last forward at the input to the last end [Narayanan19,
+	 * figure 4] */
+	int64_t startup_ns, drain_ns;
+	/* in between, period after period: the microbatches of a period and its duration, with the
+	 * updates and rings that anything waits for; 0: no stream, or it has not repeated itself
+	 * within the longest stream that was tried */
+	int64_t microbatches, period_ns;
+};
+
 struct orr_figures {
 	int64_t makespan_ns;    /* last end minus first start */
 	double bubble;          /* 1 - busy / (n_workers * makespan) */
@@ -55,8 +68,7 @@ struct orr_figures {
 				    (sum of the stages' shortest lifespans), at most 1; on a uniform
 				    chain 2M/(S+1). [Rahimi25] writes M/S, counting a pass as a step
 				    in the proof and F + B in the table */
-	struct orr_steady
-		steady; /* without a flush, if orr_steady_find() filled it in; else zeros */
+	struct orr_steady steady;     /* without a flush, if orr_try_run() made them; else zeros */
 	struct orr_numerics numerics; /* the pipeline's: memory of a parameter */
 	int n_workers;
 	struct orr_worker_figures *worker; /* [n_workers] */

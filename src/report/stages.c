@@ -7,6 +7,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/quantity.h"
+#include "members.h"
 
 #define CELL 72
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */

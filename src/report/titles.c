@@ -4,7 +4,7 @@
 
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "orrery/stages.h"
+#include "members.h"
 #include "orrery/timeline.h"
 
 #define MOST_TITLES 20000 /* of more jobs none is wide enough to be pointed at */

@@ -23,7 +23,7 @@ extern const struct orr_schedule orr_schedule_zb_two_thirds, orr_schedule_v_min,
 
 extern const struct orr_schedule orr_schedule_1f1b_star, orr_schedule_k_periodic;
 
-const struct orr_schedule *const orr_schedules[] = {
+static const struct orr_schedule *const schedules[] = {
 	&orr_schedule_ddp,
 	&orr_schedule_fsdp,
 	&orr_schedule_gpipe,
@@ -56,7 +56,7 @@ const struct orr_schedule *const orr_schedules[] = {
 	NULL,
 };
 
-const struct orr_schedule_alias orr_schedule_aliases[] = {
+static const struct orr_schedule_alias aliases[] = {
 	{"dp", "ddp"},
 	{"zero3", "fsdp"},
 	{"afab", "gpipe"},
@@ -71,6 +71,10 @@ const struct orr_schedule_alias orr_schedule_aliases[] = {
 	{"zbv-zero-bubble", "v-zb"},
 	{NULL, NULL},
 };
+
+/* pointers: an array's size would be a part of every program that is linked to the library */
+const struct orr_schedule *const *const orr_schedules = schedules;
+const struct orr_schedule_alias *const orr_schedule_aliases = aliases;
 
 /* Neither case nor - nor _ counts: ZBH1 is zb-h1. */
 static bool is_called(const char *name, const char *text)

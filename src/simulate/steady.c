@@ -1,4 +1,4 @@
-#include "orrery/steady.h"
+#include "steady.h"
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/simulate.h"
-#include "orrery/steady.h"
+#include "steady.h"
 #include "orrery/timeline.h"
 
 int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
