@@ -13,7 +13,6 @@
 #include "output.h"
 #include "orrery/plan.h"
 #include "plugin.h"
-#include "orrery/quantity.h"
 #include "work.h"
 
 enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES };

@@ -15,7 +15,7 @@
 #include "orrery/periodic.h"
 #include "orrery/plan.h"
 #include "orrery/quantity.h"
-#include "searching.h"
+#include "progress.h"
 #include "orrery/untested.h"
 #include "orrery/stages.h"
 #include "orrery/utf8.h"
@@ -413,9 +413,9 @@ int cmd_plan(int argc, char **argv)
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;
 	if (a.search) {
-		searching_show(graph->units);
+		progress_search(graph->units);
 		code = orr_plan_search(plan, a.seconds, &err);
-		searching_end();
+		progress_search_end();
 		if (code)
 			goto out;
 	}

@@ -7,7 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "orrery/quantity.h"
 #include "orrery/run.h"
+#include "orrery/search.h"
 #include "orrery/state.h"
 #include "orrery/timeline.h"
 
@@ -152,6 +154,12 @@ void progress_fini(struct progress *p)
 
 /* ---- what is no step ---- */
 
+/* A line that is written again and again: on a terminal in its place. */
+struct line {
+	double next; /* seconds: not before */
+	bool open;   /* it has not ended */
+};
+
 static double now(void)
 {
 	struct timespec t;
@@ -160,25 +168,64 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Not too often. */
+static bool is_due(struct line *line, bool terminal)
+{
+	if (now() < line->next)
+		return false;
+	line->next = now() + (terminal ? 0.1 : 1);
+	line->open = terminal;
+	return true;
+}
+
 void progress_tell(const char *what, int64_t done, int64_t all)
 {
-	static double next;
-	static bool open; /* a line on the terminal that has not ended */
+	static struct line line;
 	bool terminal = isatty(STDERR_FILENO);
 
 	if (!done)
-		next = now() + 1;
-	if (done == all && open) {
+		line.next = now() + 1;
+	if (done == all && line.open) {
 		draw_bar(done, all);
 		fprintf(stderr, "%s\n", what);
-		open = false;
+		line.open = false;
 	}
-	if (done == all || now() < next)
+	if (done == all || !is_due(&line, terminal))
 		return;
-	next = now() + (terminal ? 0.1 : 1);
 	if (terminal)
 		draw_bar(done, all);
 	fprintf(stderr, terminal ? "%s " : "%s: %lld of %lld\n", what, (long long)done,
 		(long long)all);
-	open = terminal;
+}
+
+static struct line search;
+
+static void show_search(void *units, int64_t best_ns, int64_t bound_ns)
+{
+	bool terminal = isatty(STDERR_FILENO), in_units = *(bool *)units;
+	char best[32], bound[32];
+
+	if (!is_due(&search, terminal))
+		return;
+	fprintf(stderr, "%ssearch: best so far %s, none below %s%s", terminal ? "\r" : "",
+		orr_duration_print(best, sizeof(best), best_ns, in_units),
+		orr_duration_print(bound, sizeof(bound), bound_ns, in_units),
+		terminal ? "    " : "\n");
+}
+
+void progress_search(bool units)
+{
+	static bool in_units;
+
+	in_units = units;
+	search = (struct line){.next = now() + 1};
+	orr_search_watch(show_search, &in_units);
+}
+
+void progress_search_end(void)
+{
+	if (search.open)
+		fprintf(stderr, "\n");
+	search.open = false;
+	orr_search_watch(NULL, NULL);
 }

@@ -47,4 +47,7 @@ void progress_fini(struct progress *p);
 
 /* What else takes a while, once it has taken a second: run.h's tell. */
 void progress_tell(const char *what, int64_t done, int64_t all);
+/* And a search that has taken a second: the best so far and its bound; units: of the study. */
+void progress_search(bool units);
+void progress_search_end(void);
 #endif

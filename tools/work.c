@@ -10,7 +10,7 @@
 #include "orrery/plan.h"
 #include "plugin.h"
 #include "output_file.h"
-#include "searching.h"
+#include "progress.h"
 #include "orrery/table.h"
 
 /* Operators that compute and that no pin assigns: the model is cut into as many stages as wanted.
@@ -280,9 +280,9 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	    /* a table says of every job where it is */
 	    (!work->choice.table && (code = work_homes(&work->home, work, o, err))))
 		return code;
-	searching_show(work->pipeline->units); /* the schedule may search */
+	progress_search(work->pipeline->units); /* the schedule may search */
 	code = orr_try_init(&work->tried, work->pipeline, &work->choice.schedule, work->home, err);
-	searching_end();
+	progress_search_end();
 	return code;
 }
 

@@ -100,8 +100,8 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err);
 /* Write g as DOT that reads back to the same graph. */
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err);
 
-/* Set every study operator's costs (the options --costs F,B[,W] and the sizes beside it). A
- * negative field leaves what is there, but a backward without a weight is the whole backward.
+/* Set every study operator's costs. A negative field leaves what is there, but a backward without a
+ * weight is the whole backward.
  * Refuses a graph without study operators, and costs whose sum over the graph does not fit. */
 struct orr_study_costs {
 	int64_t forward_ns, backward_ns, weight_ns;

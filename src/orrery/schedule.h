@@ -83,7 +83,7 @@ struct orr_schedule {
 			     values instead, an array of struct orr_value in the same order */
 
 	/* (optional) Can this schedule serve the pipeline? Called first; a refusal says what to
-	 * change: orr_fail(err, ORR_E_INPUT, "mine: %d stages ...: set --workers"). */
+	 * change: orr_fail(err, ORR_E_INPUT, "mine: %d stages ...: set [workers]"). */
 	int (*check)(const struct orr_pipeline *p, const void *data, struct orr_error *err);
 
 	/* w_compute(s,b,d): the worker that runs the job, in [0, n_workers). */

@@ -15,7 +15,7 @@
 
 #define EFFORT 8 /* million jobs timed, as the schedule auto does */
 
-/* What is left for stashes on each worker: of --memory, or of what the plan needs on its fullest
+/* What is left for stashes on each worker: of the limit, or of what the plan needs on its fullest
  * worker. */
 static int find_room(struct orr_search_options *o, int64_t *room, const struct orr_plan *plan,
 		     struct orr_error *err)
