@@ -30,8 +30,12 @@ def have(program):
 
 def run(*words, **options):
     """Its standard output; a failure is one of the test."""
-    done = subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, **options)
+    try:
+        done = subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, check=False, **options)
+    except OSError as error:  # a program that was not compiled
+        check(False, f'{words[0]}: {error}')
+        return ''
     check(done.returncode == 0, f'{" ".join(words)}: {done.stderr[-2000:]}')
     return done.stdout
 

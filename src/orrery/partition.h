@@ -10,14 +10,13 @@ struct orr_graph;
 struct orr_machine;
 struct orr_operator;
 struct orr_pipeline;
-struct orr_stage;
 
 /* Cut g into stages. The file's pins decide where there are any (then all but inputs must be
  * pinned); otherwise n_stages > 0 asks for that many connected stages of balanced cost along a
  * topological order, and n_stages 0 takes every study operator as a stage of its own, or one stage
  * a worker. An input goes where the first operator that reads it is. Stages without pins are
- * numbered as numbering.h says. samples: of one microbatch, for sizes and for operators without
- * measured costs. *out borrows g, and has a copy of the machine. */
+ * numbered topologically, in the order of their first operators. samples: of one microbatch, for
+ * sizes and for operators without measured costs. *out borrows g, and has a copy of the machine. */
 int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int n_stages, int64_t samples,
 		  struct orr_error *err);
@@ -28,14 +27,7 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 		     const struct orr_machine *machine, const int *stage_of, int n_stages,
 		     int64_t samples, struct orr_error *err);
 
-/* Refuse costs whose sum over the graph is more than 2^60 ns or bytes of one kind, and name the
- * operator. Who adds up what follows from orr_partition_charge() has no more to check. */
-int orr_partition_check(const struct orr_graph *g, const struct orr_machine *machine,
-			int64_t samples, struct orr_error *err);
-
-/* Add the costs of one operator to a stage's; the bytes of its output. */
-void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
-			  const struct orr_machine *machine);
+/* Bytes of the operator's output for so many samples. */
 int64_t orr_partition_output_bytes(const struct orr_operator *o, int64_t samples);
 
 ORR_END

@@ -11,6 +11,7 @@
 #include "numbering.h"
 #include "orrery/pipeline.h"
 #include "base/sort.h"
+#include "charge.h"
 
 static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *err,
 			   const char *what, const char *other)

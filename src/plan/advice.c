@@ -7,10 +7,10 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 #include "orrery/quantity.h"
+#include "pipeline/charge.h"
 
 #define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [Separability] */
 #define MOST_STEPS 200000      /* of branch and bound */

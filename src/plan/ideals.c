@@ -5,8 +5,8 @@
 
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
 #include "orrery/pipeline.h"
+#include "pipeline/charge.h"
 
 /* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the
  * reader's; joined with its only input, the input's. */

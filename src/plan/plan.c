@@ -19,6 +19,7 @@
 #include "orrery/table.h"
 #include "orrery/timeline.h"
 #include "tensors.h"
+#include "pipeline/charge.h"
 
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */

@@ -10,6 +10,7 @@
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
+#include "pipeline/charge.h"
 
 #define MOST_STEPS 2000000 /* of branch and bound: a second at most */
 

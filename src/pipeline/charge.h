@@ -1,0 +1,20 @@
+#ifndef ORR_CHARGE_H
+#define ORR_CHARGE_H
+/* What operators add to the costs of a stage. */
+#include <stdint.h>
+#include "orrery/error.h"
+
+struct orr_graph;
+struct orr_machine;
+struct orr_operator;
+struct orr_stage;
+
+/* Refuse costs whose sum over the graph is more than 2^60 ns or bytes of one kind, and name the
+ * operator. Sums of what orr_partition_charge() adds then need no further check. */
+int orr_partition_check(const struct orr_graph *g, const struct orr_machine *machine,
+			int64_t samples, struct orr_error *err);
+
+/* Add the costs of one operator to a stage's. */
+void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
+			  const struct orr_machine *machine);
+#endif
