@@ -122,8 +122,10 @@ int output_report(const struct orr_timeline *t, const struct orr_figures *f, str
 {
 	int code = orr_report_write(stdout, t, f, err);
 
-	if (!code)
-		printf("\n`orrery simulate --help` defines these figures.\n");
+	/* written at once: a failure's line comes after it */
+	if (!code &&
+	    (printf("\n`orrery simulate --help` defines these figures.\n") < 0 || fflush(stdout)))
+		code = orr_fail(err, ORR_E_IO, "report: could not be written");
 	return code;
 }
 

@@ -119,6 +119,64 @@ static void parse_costs(struct work_options *o, const char *text)
 	free(copy);
 }
 
+static error_t parse_study(struct work_options *o, int key, const char *arg)
+{
+	switch (key) {
+	case KEY_COSTS:
+		parse_costs(o, arg);
+		break;
+	case KEY_ACTIVATION:
+		o->costs.activation_bytes = options_size("--activation", arg);
+		break;
+	case KEY_STASH:
+		o->costs.stash_bytes = options_size("--stash", arg);
+		break;
+	case KEY_PARAMETERS:
+		o->costs.parameter_bytes = options_size("--parameters", arg);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	o->given.costs = true;
+	return 0;
+}
+
+static error_t parse_machine(struct work_options *o, int key, const char *arg)
+{
+	struct orr_error err;
+
+	switch (key) {
+	case KEY_LATENCY:
+		o->given.latency = true;
+		o->machine.latency_ns = options_duration(&o->latency_units, "--latency", arg);
+		break;
+	case KEY_BANDWIDTH:
+		o->machine.bandwidth_bytes_per_s = options_rate("--bandwidth", arg);
+		refuse_zero(o->machine.bandwidth_bytes_per_s <= 0, "--bandwidth");
+		break;
+	case KEY_MEMORY:
+		o->machine.memory_bytes = parse_memory(arg);
+		break;
+	case KEY_OPTIMIZER:
+		o->given.optimizer = true;
+		options_check(orr_optimizer_parse(&o->numerics.optimizer, arg, "--optimizer", &err),
+			      &err);
+		break;
+	case KEY_PRECISION:
+		o->given.precision = true;
+		options_check(orr_precision_parse(&o->numerics.precision, arg, "--precision", &err),
+			      &err);
+		break;
+	case KEY_FLOPS:
+		o->given.flops = true;
+		o->machine.flops_per_s = options_real("--flops", arg, 1, 1e24);
+		break;
+	default:
+		return parse_study(o, key, arg);
+	}
+	return 0;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct work_options *o = state->input;
@@ -153,47 +211,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->batch = (int)options_count("--batch", arg, 1, 1 << 30);
 		o->given.batch = true;
 		break;
-	case KEY_COSTS:
-		parse_costs(o, arg);
-		o->given.costs = true;
-		break;
-	case KEY_ACTIVATION:
-		o->costs.activation_bytes = options_size("--activation", arg);
-		o->given.costs = true;
-		break;
-	case KEY_STASH:
-		o->costs.stash_bytes = options_size("--stash", arg);
-		o->given.costs = true;
-		break;
-	case KEY_PARAMETERS:
-		o->costs.parameter_bytes = options_size("--parameters", arg);
-		o->given.costs = true;
-		break;
-	case KEY_LATENCY:
-		o->given.latency = true;
-		o->machine.latency_ns = options_duration(&o->latency_units, "--latency", arg);
-		break;
-	case KEY_BANDWIDTH:
-		o->machine.bandwidth_bytes_per_s = options_rate("--bandwidth", arg);
-		refuse_zero(o->machine.bandwidth_bytes_per_s <= 0, "--bandwidth");
-		break;
-	case KEY_MEMORY:
-		o->machine.memory_bytes = parse_memory(arg);
-		break;
-	case KEY_OPTIMIZER:
-		o->given.optimizer = true;
-		options_check(orr_optimizer_parse(&o->numerics.optimizer, arg, "--optimizer", &err),
-			      &err);
-		break;
-	case KEY_PRECISION:
-		o->given.precision = true;
-		options_check(orr_precision_parse(&o->numerics.precision, arg, "--precision", &err),
-			      &err);
-		break;
-	case KEY_FLOPS:
-		o->given.flops = true;
-		o->machine.flops_per_s = options_real("--flops", arg, 1, 1e24);
-		break;
 	case ARGP_KEY_ARG:
 		if (o->source)
 			options_refuse("one GRAPH at a time: '%s' is a second one", arg);
@@ -205,7 +222,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				       "or towers:3,3/2");
 		break;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_machine(o, key, arg);
 	}
 	return 0;
 }
