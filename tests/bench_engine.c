@@ -13,7 +13,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
-#include "runtime/run/engine.h"
+#include "runtime/run/parts.h"
 
 #define N_ROUNDS 15
 #define N_STEPS 40
@@ -57,7 +57,7 @@ static double run_engine(const struct orr_jobs *jobs, const char *policy, int64_
 	options.batch = N_MICROBATCHES;
 	options.keep_bytes = keep_bytes;
 	if (!orr_run_create_hooked(&run, jobs, &data, &options, &hooks, &err)) {
-		atomic_store(&run->common.cancelled, true); /* jobs return at once */
+		atomic_store(&run->session.common.cancelled, true); /* jobs return at once */
 		if (!orr_run_train(run, 3, NULL, NULL, &err)) {
 			start = orr_now_ns();
 			if (!orr_run_train(run, N_STEPS, NULL, NULL, &err))

@@ -12,7 +12,10 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/partition.h"
-#include "runtime/run/engine.h"
+#include "orrery/run.h"
+#include "orrery/traffic.h"
+#include "runtime/run/parts.h"
+#include "runtime/run/step.h"
 #include "orrery/traffic.h"
 
 #define N_STAGES 64
@@ -85,22 +88,22 @@ static int time_steps(struct orr_run *run, double *numbers, struct orr_error *er
 
 	for (int i = 0; i < N_STEPS; i++) {
 		double messages = messages_of(run);
-		long long n_tasks = run->n_tasks;
+		long long n_tasks = run->watch.n_tasks;
 		int64_t start = thread_ns();
 
-		if ((code = orr_submit_step(run, &run->slots[run->n_submitted % run->window], err)))
+		if ((code = orr_step_submit(run, err)))
 			return code;
 		times[i] = 1e-3 * (double)(thread_ns() - start);
-		numbers[TASKS] =
-			(double)(run->n_tasks - n_tasks - 1); /* the submission counts as one */
+		numbers[TASKS] = (double)(run->watch.n_tasks - n_tasks -
+					  1); /* the submission counts as one */
 		if ((code = orr_run_train(run, 1, NULL, NULL, err))) /* wait for it */
 			return code;
 		numbers[MESSAGES] = messages_of(run) - messages;
 	}
 	qsort(times, N_STEPS, sizeof(*times), compare);
 	numbers[MICROSECONDS] = times[N_STEPS / 2];
-	for (int j = 0; j < run->jobs->n_jobs; j++)
-		numbers[JOBS] += orr_run_computes(run, j);
+	for (int j = 0; j < run->work.jobs->n_jobs; j++)
+		numbers[JOBS] += orr_work_computes(&run->work, j);
 	return 0;
 }
 

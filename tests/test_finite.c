@@ -8,7 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "training.h"
-#include "runtime/run/engine.h"
+#include "runtime/run/parts.h"
 #include "orrery/state.h"
 #include "suite.h"
 

@@ -11,7 +11,7 @@
 #include "schedules/one_f_one_b.h"
 #include "orrery/traffic.h"
 #include "training.h"
-#include "runtime/run/engine.h"
+#include "runtime/run/parts.h"
 #include "orrery/ranks.h"
 #include "suite.h"
 
@@ -73,14 +73,12 @@ static int n_workers;
 /* Every stage that learns and has replicas takes part. */
 static void check_joined(const struct orr_run *run, bool joins)
 {
-	const int *first_owner = run->jobs->first_owner;
 	int n = 0;
 
-	for (int s = 0; s < run->pipeline->n_stages; s++) {
-		if (first_owner[s + 1] - first_owner[s] < 2 ||
-		    !orr_program_n_parameters(run->programs[s]))
+	for (int s = 0; s < run->work.pipeline->n_stages; s++) {
+		if (orr_work_replicas(&run->work, s) < 2 || !orr_work_n_parameters(&run->work, s))
 			continue;
-		ck_assert_int_eq(run->data.owned[first_owner[s]].joins, joins);
+		ck_assert_int_eq(run->reduce.members[run->work.jobs->first_owner[s]].joins, joins);
 		n++;
 	}
 	ck_assert_int_ge(n, 2);

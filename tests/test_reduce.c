@@ -8,7 +8,7 @@
 
 #include "orrery/pipeline.h"
 #include "training.h"
-#include "runtime/run/engine.h"
+#include "runtime/run/parts.h"
 #include "suite.h"
 
 /* ---- which stages ---- */
@@ -69,7 +69,7 @@ static float *parameters_of(const char *schedule, bool alone, int delay_us, int6
 	training_start(&t);
 	for (int i = 0; i < t.run->data.n_owned; i++) {
 		n_learning += t.run->data.owned[i].update >= 0;
-		n_summed += t.run->data.owned[i].summed != NULL;
+		n_summed += t.run->reduce.members[i].summed != NULL;
 	}
 	ck_assert_int_gt(n_learning, 2);
 	ck_assert_int_eq(n_summed, alone ? n_learning : 0);

@@ -11,7 +11,7 @@
 #include "orrery/profile.h"
 #include "reference.h"
 #include "training.h"
-#include "runtime/run/engine.h"
+#include "runtime/run/parts.h"
 #include "suite.h"
 
 static void assert_same(const struct training *t, const char *name, const float *parameters,
@@ -323,9 +323,9 @@ START_TEST(parameters_from_elsewhere_are_asked_for_ahead)
 		parameters = training_run(&t, "fsdp", NULL);
 		assert_same(&t, "fsdp", parameters, expected);
 		if (prefetch && starpu_memory_nodes_get_count() > 1)
-			ck_assert_int_gt(t.run->n_fetched, N_STEPS);
+			ck_assert_int_gt(t.run->prefetch.n_fetched, N_STEPS);
 		else
-			ck_assert_int_eq(t.run->n_fetched, 0);
+			ck_assert_int_eq(t.run->prefetch.n_fetched, 0);
 		free(parameters);
 		training_fini(&t);
 	}

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/run/engine.h"
 #include "host.h"
 
 #ifdef ORR_CUDA
@@ -117,9 +116,9 @@ static void keep_measurements_apart(int rank, int n_local)
 }
 
 /* StarPU's limit is of a device, in MiB; ours is of a worker. */
-static void limit_memory(const struct orr_run *run, int n_own, int n_devices)
+static void limit_memory(int64_t bytes, int n_own, int n_devices)
 {
-	int64_t bytes = run->options.memory_bytes, most = (n_own + n_devices - 1) / n_devices;
+	int64_t most = (n_own + n_devices - 1) / n_devices;
 
 	if (bytes > 0)
 		set_number("STARPU_LIMIT_CUDA_MEM",
@@ -161,15 +160,14 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 	return 0;
 }
 
-int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, struct orr_error *err)
+int orr_hardware_choose(const struct orr_run_options *options, int n_own, struct starpu_conf *conf,
+			struct orr_error *err)
 {
-	enum orr_hardware wanted = run->options.hardware;
+	enum orr_hardware wanted = options->hardware;
 	char why[160] = "";
 	int n_devices = wanted == ORR_HARDWARE_CPU ? 0 : orr_run_devices(why, sizeof(why));
-	int rank, n_local = count_local(&rank), n_own = 0, streams;
+	int rank, n_local = count_local(&rank), streams;
 
-	for (int w = 0; w < run->pipeline->n_workers; w++)
-		n_own += orr_run_has(run, w);
 	if (wanted == ORR_HARDWARE_CUDA && n_devices <= 0)
 		return orr_fail(err, ORR_E_INPUT, "no CUDA device: %s", why);
 	n_devices = n_devices < STARPU_MAXCUDADEVS ? n_devices : STARPU_MAXCUDADEVS;
@@ -184,9 +182,9 @@ int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, str
 		/* A worker has a device, or a stream of one; cores only drive them. */
 		conf->ncpus = 0;
 		conf->ncuda = n_own < n_devices ? n_own : n_devices;
-		streams = run->options.streams > 0 ? run->options.streams : 1;
+		streams = options->streams > 0 ? options->streams : 1;
 		set_number("STARPU_NWORKER_PER_CUDA", streams);
-		limit_memory(run, n_own, conf->ncuda);
+		limit_memory(options->memory_bytes, n_own, conf->ncuda);
 	}
 	if (n_devices > 0 || n_local > 1)
 		return take_share(conf, n_devices > 0 ? n_devices : 0, rank, n_local,
@@ -194,9 +192,9 @@ int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, str
 	return 0;
 }
 
-bool orr_hardware_identity(const struct orr_run *run, int w, bool cores, unsigned char identity[16])
+bool orr_hardware_identity(int id, int rank, bool cores, unsigned char identity[16])
 {
-	int id = orr_policy_worker(run->policy, w), place[4] = {run->rank, id, 0, 0};
+	int place[4] = {rank, id, 0, 0};
 	bool is_device = starpu_worker_get_type(id) == STARPU_CUDA_WORKER;
 
 	if (is_device)
@@ -230,47 +228,36 @@ static int core_of(int id, hwloc_topology_t host, int *numa)
 	return core->type == HWLOC_OBJ_CORE ? (int)core->logical_index : -1;
 }
 
-static void describe(const struct orr_run *run, int w, hwloc_topology_t host,
-		     struct orr_place *place)
+static void describe(struct orr_place *place, hwloc_topology_t host)
 {
-	int id = orr_policy_worker(run->policy, w);
 	char bus[16];
 
-	*place = (struct orr_place){.w = w, .rank = run->rank, .device = -1, .id = id};
-	starpu_worker_get_name(id, place->name, sizeof(place->name));
-	place->core = core_of(id, host, &place->numa);
-	if (starpu_worker_get_type(id) != STARPU_CUDA_WORKER)
+	*place = (struct orr_place){
+		.w = place->w, .rank = place->rank, .id = place->id, .device = -1};
+	starpu_worker_get_name(place->id, place->name, sizeof(place->name));
+	place->core = core_of(place->id, host, &place->numa);
+	if (starpu_worker_get_type(place->id) != STARPU_CUDA_WORKER)
 		return;
-	place->device = starpu_worker_get_devid(id);
+	place->device = starpu_worker_get_devid(place->id);
 	if (bus_of(place->device, bus)) {
 		snprintf(place->bus, sizeof(place->bus), "%s", bus);
 		place->numa = host ? orr_host_numa_of(host, bus) : -1;
 	}
 }
 
-int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
+void orr_hardware_describe(struct orr_place *places, int n)
 {
 	hwloc_topology_t host =
 		starpu_cuda_worker_get_count() || is_bound() ? orr_host_load() : NULL;
-	int code = 0;
 
-	for (int w = 0; w < run->pipeline->n_workers && !code; w++) {
-		if (orr_run_has(run, w)) {
-			describe(run, w, host, &places[w]);
-			if (run->rank)
-				code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &places[w],
-						      sizeof(*places), err);
-		} else if (!run->rank) {
-			code = orr_ranks_receive(run->rank_of[w], ORR_RANKS_FIRST_TAG, &places[w],
-						 sizeof(*places), err);
-		}
-	}
+	for (int i = 0; i < n; i++)
+		if (places[i].id >= 0)
+			describe(&places[i], host);
 	if (host)
 		hwloc_topology_destroy(host);
-	return code;
 }
 
-void orr_hardware_count(struct orr_run *run, bool add)
+void orr_hardware_count(struct orr_copies *copies, bool add)
 {
 	for (int i = 0; i < starpu_bus_get_count(); i++) {
 		struct starpu_profiling_bus_info info;
@@ -279,21 +266,21 @@ void orr_hardware_count(struct orr_run *run, bool add)
 		if (from < 0 || to < 0 || from >= STARPU_MAXNODES || to >= STARPU_MAXNODES ||
 		    starpu_bus_get_profiling_info(i, &info) || !add)
 			continue;
-		run->moved[from][to].bytes += info.transferred_bytes;
-		run->moved[from][to].n += info.transfer_count;
+		copies->moved[from][to].bytes += info.transferred_bytes;
+		copies->moved[from][to].n += info.transfer_count;
 	}
 }
 
-int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
+int orr_hardware_moved(const struct orr_copies *copies, struct orr_moved *moved, int most)
 {
 	int n = 0;
 
 	for (int from = 0; from < STARPU_MAXNODES; from++)
 		for (int to = 0; to < STARPU_MAXNODES && n < most; to++) {
-			if (!run->moved[from][to].n)
+			if (!copies->moved[from][to].n)
 				continue;
-			moved[n] = (struct orr_moved){.n = run->moved[from][to].n,
-						      .bytes = run->moved[from][to].bytes};
+			moved[n] = (struct orr_moved){.n = copies->moved[from][to].n,
+						      .bytes = copies->moved[from][to].bytes};
 			starpu_memory_node_get_name((unsigned)from, moved[n].from,
 						    sizeof(moved[n].from));
 			starpu_memory_node_get_name((unsigned)to, moved[n].to, sizeof(moved[n].to));

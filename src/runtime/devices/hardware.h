@@ -1,19 +1,35 @@
 #ifndef ORR_HARDWARE_H
 #define ORR_HARDWARE_H
-/* What serves the workers of a run on this rank: CUDA devices if there are any, else CPU cores.
- * Part of engine.h. */
+/* The CPU cores or CUDA devices of this rank: which of them StarPU takes, and what it does with
+ * them. */
+#include <starpu.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "orrery/devices.h"
 #include "orrery/run.h"
-
-struct starpu_conf;
 
 /* CPU cores that this process may use and this StarPU can. */
 int orr_hardware_cores(void);
-/* Say in conf, and in the variables that StarPU reads, which cores and devices it takes. */
-int orr_hardware_choose(const struct orr_run *run, struct starpu_conf *conf, struct orr_error *err);
-/* Of what serves w, which is here: a CUDA device, or with `cores` also a core, so that the two are
- * the same on any rank where the bytes are. False: it is no device. */
-bool orr_hardware_identity(const struct orr_run *run, int w, bool cores,
-			   unsigned char identity[16]);
-/* What StarPU has moved between memories since the last call: add it up, or forget it. */
-void orr_hardware_count(struct orr_run *run, bool add);
+
+/* Say in conf, and in the environment variables that StarPU reads, which cores and devices it takes
+ * for n_own workers of the schedule. */
+int orr_hardware_choose(const struct orr_run_options *options, int n_own, struct starpu_conf *conf,
+			struct orr_error *err);
+
+/* Of the device behind StarPU's worker id, or with `cores` also of a core: equal on any rank where
+ * it is the same one. False: it is no device. */
+bool orr_hardware_identity(int id, int rank, bool cores, unsigned char identity[16]);
+
+/* Fill in places[i] from its w, rank and id; an id of -1 is left alone. */
+void orr_hardware_describe(struct orr_place *places, int n);
+
+/* Copies between memories, by StarPU's numbers. */
+struct orr_copies {
+	struct {
+		int64_t n, bytes;
+	} moved[STARPU_MAXNODES][STARPU_MAXNODES]; /* from, to */
+};
+/* The copies since the last call: add them up, or forget them. */
+void orr_hardware_count(struct orr_copies *copies, bool add);
+int orr_hardware_moved(const struct orr_copies *copies, struct orr_moved *moved, int most);
 #endif

@@ -1,4 +1,4 @@
-#include "runtime/run/engine.h"
+#include "credits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,11 @@
 /* Flow control by credits. A credit is a handle without data. The job that fetches parameters, or
  * makes a weight gradient for another rank, has it from when that block of memory is made until it
  * is dropped; so a worker has as many blocks as credits, and no message is asked for earlier. A
- * receive has no room for a second handle: an empty task takes the credit for it.
+ * receive has no place for a second handle: an empty task takes the credit for it.
  *
  * Nothing can deadlock: there is one order of all jobs, with every gradient added right after the
- * last job that it waits for, and who waits for a credit comes in it after who holds that. */
+ * last job that it waits for, and a job that waits for a credit comes in it after the job that
+ * holds it. */
 
 static struct starpu_codelet in_order = {
 	.where = STARPU_NOWHERE,
@@ -17,29 +18,49 @@ static struct starpu_codelet in_order = {
 	.name = "credit",
 };
 
-static int n_credits(const struct orr_run *run)
-{
-	return run->options.prefetch + 1;
-}
-
-/* ---- who takes which credit ---- */
+/* ---- which job takes which credit ---- */
 
 struct places {
-	int *of;      /* [n_jobs] in the order of all jobs */
-	int *added;   /* [n_jobs] where the job's gradient can be added: after those of the
-			 microbatches before it as well */
-	int *n_taken; /* [n_workers] */
-	int *holder;  /* [n_workers * n_credits] the last job that took the credit, or -1 */
+	int *sequence; /* [n_jobs] all jobs in their order */
+	int *of;       /* [n_jobs] the job's place in it */
+	int *added;    /* [n_jobs] the place after which the job's gradient can be added: after
+			  those of the microbatches before it as well */
+	int *last;     /* [owners] the largest of those so far */
+	int *n_taken;  /* [n_workers] */
+	int *holder;   /* [n_workers * n] the last job that took the credit, or -1 */
 };
 
-static void find_places(const struct orr_run *run, const struct places *at, int *last)
+static int places_init(struct places *at, const struct orr_work *work, int n_handles,
+		       struct orr_error *err)
 {
-	const struct orr_jobs *jobs = run->jobs;
+	size_t n_jobs = (size_t)work->jobs->n_jobs;
 
+	at->sequence = calloc(n_jobs, sizeof(int));
+	at->of = calloc(n_jobs, sizeof(int));
+	at->added = calloc(n_jobs, sizeof(int));
+	at->last = calloc((size_t)work->jobs->first_owner[work->pipeline->n_stages], sizeof(int));
+	at->n_taken = calloc((size_t)work->pipeline->n_workers, sizeof(int));
+	at->holder = calloc((size_t)n_handles, sizeof(int));
+	if (!at->sequence || !at->of || !at->added || !at->last || !at->n_taken || !at->holder)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the credits of %zu jobs",
+				n_jobs);
+	return orr_jobs_sequence(work->jobs, at->sequence, err);
+}
+
+static void places_fini(struct places *at)
+{
+	free(at->sequence);
+	free(at->of);
+	free(at->added);
+	free(at->last);
+	free(at->n_taken);
+	free(at->holder);
+}
+
+static void find_places(const struct orr_jobs *jobs, const struct places *at)
+{
 	for (int i = 0; i < jobs->n_jobs; i++)
-		at->of[run->sequence[i]] = i;
-	for (int i = 0; i < jobs->first_owner[run->pipeline->n_stages]; i++)
-		last[i] = 0;
+		at->of[at->sequence[i]] = i;
 	/* Jobs are numbered by microbatch first, as gradients are added. */
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
@@ -49,27 +70,26 @@ static void find_places(const struct orr_run *run, const struct places *at, int 
 			continue;
 		while (jobs->owners[i] != jobs->weights[j])
 			i++;
-		last[i] = at->of[j] > last[i] ? at->of[j] : last[i];
-		at->added[j] = last[i];
+		at->last[i] = at->of[j] > at->last[i] ? at->of[j] : at->last[i];
+		at->added[j] = at->last[i];
 	}
 }
 
-/* In the order of all jobs. leaves: what the credit is for goes to another rank. */
-static void take_credits(const struct orr_run *run, const struct places *at, int *of, bool leaves)
+/* In the order of all jobs. */
+static void take_credits(const struct orr_credits *credits, const struct orr_work *work,
+			 const struct places *at, bool leaves)
 {
-	const struct orr_jobs *jobs = run->jobs;
-	int n = n_credits(run);
+	const struct orr_jobs *jobs = work->jobs;
+	int n = credits->n;
 
-	for (int w = 0; w < run->pipeline->n_workers; w++)
-		at->n_taken[w] = 0;
-	for (int i = 0; i < run->pipeline->n_workers * n; i++)
+	for (int i = 0; i < credits->n_handles; i++)
 		at->holder[i] = -1;
 	for (int i = 0; i < jobs->n_jobs; i++) {
-		int j = run->sequence[i], w = jobs->compute[j], credit, before;
+		int j = at->sequence[i], w = jobs->compute[j], credit, before;
 
-		of[j] = -1;
-		if (!orr_run_computes(run, j) || orr_run_has(run, jobs->weights[j]) ||
-		    !orr_run_learns(run, j) ||
+		credits->of[j] = -1;
+		if (!orr_work_computes(work, j) || orr_work_has(work, jobs->weights[j]) ||
+		    !orr_work_learns(work, j) ||
 		    (leaves &&
 		     orr_jobs_at(jobs, j).d != orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s)))
 			continue;
@@ -80,81 +100,43 @@ static void take_credits(const struct orr_run *run, const struct places *at, int
 			continue;
 		at->n_taken[w]++;
 		at->holder[credit] = j;
-		of[j] = credit;
+		credits->of[j] = credit;
 	}
-}
-
-int orr_credits_plan(struct orr_run *run, struct orr_error *err)
-{
-	size_t n_jobs = (size_t)run->jobs->n_jobs, n_workers = (size_t)run->pipeline->n_workers;
-	size_t n_owners = (size_t)run->jobs->first_owner[run->pipeline->n_stages];
-	int *last = calloc(n_owners, sizeof(*last));
-	struct places at = {
-		.of = calloc(n_jobs, sizeof(int)),
-		.added = calloc(n_jobs, sizeof(int)),
-		.n_taken = calloc(n_workers, sizeof(int)),
-		.holder = calloc(n_workers * (size_t)n_credits(run), sizeof(int)),
-	};
-	int code = 0;
-
-	run->arriving.of = calloc(n_jobs, sizeof(int));
-	run->leaving.of = calloc(n_jobs, sizeof(int));
-	if (!last || !at.of || !at.added || !at.n_taken || !at.holder || !run->arriving.of ||
-	    !run->leaving.of) {
-		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for the credits of %zu jobs",
-				n_jobs);
-		goto out;
-	}
-	find_places(run, &at, last);
-	take_credits(run, &at, run->arriving.of, false);
-	take_credits(run, &at, run->leaving.of, true);
-out:
-	free(last);
-	free(at.of);
-	free(at.added);
-	free(at.n_taken);
-	free(at.holder);
-	return code;
 }
 
 /* ---- the handles ---- */
 
-static int register_handles(struct orr_run *run, struct orr_credits *credits, struct orr_error *err)
+int orr_credits_init(struct orr_credits *credits, const struct orr_work *work, int prefetch,
+		     bool leaves, struct orr_error *err)
 {
-	int n = run->pipeline->n_workers * n_credits(run);
+	struct places at = {0};
+	int n_jobs = work->jobs->n_jobs, code;
 
-	if (!(credits->handles = calloc((size_t)n, sizeof(*credits->handles))))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d credits", n);
-	for (int j = 0; j < run->jobs->n_jobs; j++) {
-		int credit = credits->of[j];
-
-		if (credit >= 0 && !credits->handles[credit])
-			starpu_void_data_register(&credits->handles[credit]);
+	credits->n = prefetch + 1;
+	credits->n_handles = work->pipeline->n_workers * credits->n;
+	credits->handles = calloc((size_t)credits->n_handles, sizeof(*credits->handles));
+	credits->of = calloc((size_t)n_jobs, sizeof(*credits->of));
+	if (!credits->handles || !credits->of)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d credits",
+				credits->n_handles);
+	if (!(code = places_init(&at, work, credits->n_handles, err))) {
+		find_places(work->jobs, &at);
+		take_credits(credits, work, &at, leaves);
 	}
-	return 0;
+	places_fini(&at);
+	for (int j = 0; j < n_jobs && !code; j++)
+		if (credits->of[j] >= 0 && !credits->handles[credits->of[j]])
+			starpu_void_data_register(&credits->handles[credits->of[j]]);
+	return code;
 }
 
-static void unregister_handles(struct orr_run *run, struct orr_credits *credits)
+void orr_credits_fini(struct orr_credits *credits)
 {
-	int n = run->pipeline->n_workers * n_credits(run);
-
-	for (int i = 0; credits->handles && i < n; i++)
+	for (int i = 0; credits->handles && i < credits->n_handles; i++)
 		if (credits->handles[i])
 			starpu_data_unregister(credits->handles[i]);
 	free(credits->handles);
-}
-
-int orr_credits_init(struct orr_run *run, struct orr_error *err)
-{
-	int code = register_handles(run, &run->arriving, err);
-
-	return code ? code : register_handles(run, &run->leaving, err);
-}
-
-void orr_credits_fini(struct orr_run *run)
-{
-	unregister_handles(run, &run->arriving);
-	unregister_handles(run, &run->leaving);
+	free(credits->of);
 }
 
 starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j)

@@ -1,12 +1,12 @@
-#include "runtime/run/engine.h"
+#include "cross.h"
 
 #include <stdlib.h>
 
 /* Numbers of messages are the same on every rank and differ from one another; two steps are in
  * flight at most, so the numbers of a step come back after the next one. Between two ranks messages
  * of one number arrive in the order in which they were sent. */
-struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag tag, int64_t at,
-				     starpu_data_handle_t handle, int other)
+struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, enum orr_tag tag,
+				     int64_t at, starpu_data_handle_t handle, int other)
 {
 	static const int kinds[ORR_TAGS] = {
 		[ORR_TAG_ACTIVATION] = ORR_TRAFFIC_ACTIVATION,
@@ -19,105 +19,126 @@ struct orr_message orr_cross_message(const struct orr_slot *slot, enum orr_tag t
 		[ORR_TAG_RING] = ORR_TRAFFIC_ALL_REDUCE,
 		[ORR_TAG_READY] = ORR_RANKS_ORDER,
 	};
-	const struct orr_run *run = slot->jobs->run;
 
 	return (struct orr_message){
 		.handle = handle,
 		.kind = kinds[tag],
 		.other = other,
-		.tag = (slot - run->slots) * run->n_tags + run->first_tag[tag] + at,
+		.tag = slot * cross->n_tags + cross->first_tag[tag] + at,
 		/* Else what is ready early, a step's parameters, would lie at the receiver. */
 		.waits = tag == ORR_TAG_PARAMETER || tag == ORR_TAG_PARTIAL,
 	};
 }
 
-int orr_cross_init(struct orr_run *run, struct orr_error *err)
+static void number_tags(struct orr_cross *cross)
 {
-	const struct orr_jobs *jobs = run->jobs;
-	const struct orr_pipeline *p = run->pipeline;
+	const struct orr_work *work = cross->work;
+	const struct orr_pipeline *p = work->pipeline;
 	int64_t stages = (int64_t)p->n_stages * p->n_microbatches;
 	int64_t edges = (int64_t)p->n_edges * p->n_microbatches;
-	int n = 0, code = orr_credits_plan(run, err);
-
-	if (code)
-		return code;
-	for (int s = 0; s < p->n_stages; s++)
-		if (jobs->first_owner[s + 1] - jobs->first_owner[s] > run->most_owners)
-			run->most_owners = jobs->first_owner[s + 1] - jobs->first_owner[s];
+	int64_t n_updates = (int64_t)cross->data->n_owned * work->n_updates;
 	const int64_t n_tags[ORR_TAGS] = {
 		[ORR_TAG_ACTIVATION] = edges,
 		[ORR_TAG_GRADIENT] = edges,
 		[ORR_TAG_STASH] = stages,
 		[ORR_TAG_WHOLE] = stages,
-		[ORR_TAG_PARAMETER] = jobs->n_jobs,
+		[ORR_TAG_PARAMETER] = work->jobs->n_jobs,
 		[ORR_TAG_PARTIAL] = stages,
 		[ORR_TAG_GATE] = stages,
-		[ORR_TAG_RING] = 2 * (int64_t)run->most_owners * jobs->first_owner[p->n_stages] *
-				 run->n_updates,
-		[ORR_TAG_READY] =
-			(int64_t)run->n_ranks * jobs->first_owner[p->n_stages] * run->n_updates,
+		[ORR_TAG_RING] = 2 * cross->most_owners * n_updates,
+		[ORR_TAG_READY] = work->n_ranks * n_updates,
 	};
-	for (int k = 0; k < ORR_TAGS; k++) {
-		run->first_tag[k] = run->n_tags;
-		run->n_tags += n_tags[k];
-	}
-	if (!(run->n_readers = calloc((size_t)p->n_stages, sizeof(*run->n_readers))))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d stages", p->n_stages);
-	for (int i = 0; i < jobs->n_jobs; i++) {
-		int j = run->sequence[i];
-		bool owns = orr_run_has(run, jobs->weights[j]) && orr_run_learns(run, j);
 
-		run->n_readers[orr_jobs_at(jobs, j).s] += owns;
-		if (owns || orr_run_computes(run, j))
-			run->sequence[n++] = j;
+	for (int k = 0; k < ORR_TAGS; k++) {
+		cross->first_tag[k] = cross->n_tags;
+		cross->n_tags += n_tags[k];
 	}
-	run->n_sequence = n;
-	return 0;
 }
 
-bool orr_cross_gate(const struct orr_run *run, int s, int b)
+static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 {
-	const struct orr_jobs *jobs = run->jobs;
-	int cap = jobs->cap ? jobs->cap[s] : 0, before;
+	const struct orr_jobs *jobs = cross->work->jobs;
+	int code = 0;
 
-	if (!cap || b < cap)
-		return false;
-	before = orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs, s));
-	return run->rank_of[jobs->compute[before]] !=
-	       run->rank_of[jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)]];
+	cross->incoming = calloc((size_t)cross->data->n_owned, sizeof(*cross->incoming));
+	if (!cross->incoming)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners",
+				cross->data->n_owned);
+	for (int i = 0; i < cross->data->n_owned; i++) {
+		const struct orr_owned *o = &cross->data->owned[i];
+		int64_t n = orr_work_n_parameters(cross->work, o->s);
+		bool comes = false;
+
+		for (int k = 0; k < o->n_contributors; k++)
+			comes |= cross->work->rank_of[jobs->compute[o->contributors[k]]] !=
+				 cross->work->rank;
+		for (int k = 0; k < 2 && n && comes && orr_work_has(cross->work, o->w) && !code;
+		     k++)
+			code = orr_data_make_temporary(cross->data, &cross->incoming[i].handles[k],
+						       n, err);
+	}
+	return code;
+}
+
+int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
+		   struct orr_error *err)
+{
+	const struct orr_work *work = data->work;
+	int code;
+
+	*cross = (struct orr_cross){.work = work, .data = data};
+	for (int s = 0; s < work->pipeline->n_stages; s++)
+		if (orr_work_replicas(work, s) > cross->most_owners)
+			cross->most_owners = orr_work_replicas(work, s);
+	number_tags(cross);
+	if ((code = orr_credits_init(&cross->arriving, work, prefetch, false, err)) ||
+	    (code = orr_credits_init(&cross->leaving, work, prefetch, true, err)))
+		return code;
+	return make_incoming(cross, err);
+}
+
+void orr_cross_fini(struct orr_cross *cross)
+{
+	for (int i = 0; cross->incoming && i < cross->data->n_owned; i++)
+		for (int k = 0; k < 2; k++)
+			orr_data_forget(cross->incoming[i].handles[k]);
+	free(cross->incoming);
+	orr_credits_fini(&cross->arriving);
+	orr_credits_fini(&cross->leaving);
 }
 
 /* ---- one job's messages ---- */
 
 /* The job at hand. */
 struct crossing {
-	struct orr_run *run;
-	const struct orr_slot *slot;
+	struct orr_cross *cross;
+	const struct orr_work *work;
+	int slot;
 	struct orr_job job;
 	struct orr_error *err;
 	int code; /* of the first failure; nothing goes after it */
 };
 
-static int rank_of_job(const struct orr_run *run, int s, int b, enum orr_pass d)
+static int rank_of_job(const struct orr_work *work, int s, int b, enum orr_pass d)
 {
-	return run->rank_of[run->jobs->compute[orr_jobs_index(run->jobs, s, b, d)]];
+	return work->rank_of[work->jobs->compute[orr_jobs_index(work->jobs, s, b, d)]];
 }
 
 static void receive(struct crossing *x, enum orr_tag tag, int64_t at, starpu_data_handle_t handle,
 		    int from)
 {
-	struct orr_message m = orr_cross_message(x->slot, tag, at, handle, from);
+	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, from);
 
-	if (!x->code && from != x->run->rank)
+	if (!x->code && from != x->work->rank)
 		x->code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
 }
 
 static void send(struct crossing *x, enum orr_tag tag, int64_t at, starpu_data_handle_t handle,
 		 int to)
 {
-	struct orr_message m = orr_cross_message(x->slot, tag, at, handle, to);
+	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, to);
 
-	if (!x->code && to != x->run->rank)
+	if (!x->code && to != x->work->rank)
 		x->code = orr_ranks_send_data(&m, x->err);
 }
 
@@ -126,34 +147,34 @@ static void send_last_of(struct crossing *x, enum orr_tag tag, int64_t at,
 			 starpu_data_handle_t handle, int to)
 {
 	send(x, tag, at, handle, to);
-	if (!x->code && to != x->run->rank)
-		orr_data_drop(x->run, handle);
+	if (!x->code && to != x->work->rank)
+		orr_data_drop(x->cross->data, handle);
 }
 
 static void send_partial(struct crossing *x, int j, int64_t at, int to)
 {
-	starpu_data_handle_t partial = x->run->data.partial[at];
+	starpu_data_handle_t partial = x->cross->data->partial[at];
 
 	send(x, ORR_TAG_PARTIAL, at, partial, to);
-	if (x->code || to == x->run->rank)
+	if (x->code || to == x->work->rank)
 		return;
-	x->code = orr_credit_take(&x->run->leaving, j, partial, STARPU_RW, x->err);
-	orr_data_drop(x->run, partial);
+	x->code = orr_credit_take(&x->cross->leaving, j, partial, STARPU_RW, x->err);
+	orr_data_drop(x->cross->data, partial);
 }
 
-int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
-		      struct orr_error *err)
+int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
-	const struct orr_jobs *jobs = run->jobs;
-	const struct orr_pipeline *p = run->pipeline;
-	const struct orr_data *data = &run->data;
-	struct crossing x = {run, slot, orr_jobs_at(jobs, j), err, 0};
-	int s = x.job.s, b = x.job.b, n = p->n_microbatches;
-	int64_t at = (int64_t)s * n + b;
+	const struct orr_work *work = cross->work;
+	const struct orr_jobs *jobs = work->jobs;
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_data *data = cross->data;
+	struct crossing x = {cross, work, slot, orr_jobs_at(jobs, j), err, 0};
+	int s = x.job.s, b = x.job.b, n = p->n_microbatches, at = orr_work_at(work, s, b);
 
 	if (data->fetched[j]) {
-		x.code = orr_credit_take(&run->arriving, j, data->fetched[j], STARPU_W, err);
-		receive(&x, ORR_TAG_PARAMETER, j, data->fetched[j], run->rank_of[jobs->weights[j]]);
+		x.code = orr_credit_take(&cross->arriving, j, data->fetched[j], STARPU_W, err);
+		receive(&x, ORR_TAG_PARAMETER, j, data->fetched[j],
+			work->rank_of[jobs->weights[j]]);
 	}
 	switch (x.job.d) {
 	case ORR_PASS_F:
@@ -161,24 +182,26 @@ int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
 			int64_t e = (int64_t)p->stages[s].in[i] * n + b;
 
 			receive(&x, ORR_TAG_ACTIVATION, e, data->activation[e],
-				rank_of_job(run, orr_stage_before(p, s, i), b, ORR_PASS_F));
+				rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_F));
 		}
-		if (orr_cross_gate(run, s, b))
+		if (orr_work_gates(work, s, b))
 			receive(&x, ORR_TAG_GATE, at, data->gate[at],
-				rank_of_job(run, s, b - jobs->cap[s], orr_jobs_last_pass(jobs, s)));
+				rank_of_job(work, s, b - jobs->cap[s],
+					    orr_jobs_last_pass(jobs, s)));
 		break;
 	case ORR_PASS_B:
-		receive(&x, ORR_TAG_STASH, at, data->stash[at], rank_of_job(run, s, b, ORR_PASS_F));
+		receive(&x, ORR_TAG_STASH, at, data->stash[at],
+			rank_of_job(work, s, b, ORR_PASS_F));
 		for (int i = 0; i < p->stages[s].n_out; i++) {
 			int64_t e = (int64_t)p->stages[s].out[i] * n + b;
 
 			receive(&x, ORR_TAG_GRADIENT, e, data->gradient[e],
-				rank_of_job(run, orr_stage_after(p, s, i), b, ORR_PASS_B));
+				rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_B));
 		}
 		break;
 	case ORR_PASS_W:
 		receive(&x, ORR_TAG_WHOLE, at, data->whole[at] ? data->whole[at] : data->stash[at],
-			rank_of_job(run, s, b, ORR_PASS_B));
+			rank_of_job(work, s, b, ORR_PASS_B));
 		break;
 	}
 	return x.code;
@@ -187,71 +210,77 @@ int orr_cross_receive(struct orr_run *run, const struct orr_slot *slot, int j,
 /* After the last pass: its weight gradient, and the go for the one that the cap holds back. */
 static void send_last(struct crossing *x, int j)
 {
-	const struct orr_run *run = x->run;
-	const struct orr_jobs *jobs = run->jobs;
-	int s = x->job.s, b = x->job.b, n = run->pipeline->n_microbatches;
-	int64_t at = (int64_t)s * n + b;
-	int next = b + (jobs->cap ? jobs->cap[s] : n);
+	const struct orr_work *work = x->work;
+	const struct orr_jobs *jobs = work->jobs;
+	int s = x->job.s, b = x->job.b, n = work->pipeline->n_microbatches;
+	int at = orr_work_at(work, s, b), next = b + (jobs->cap ? jobs->cap[s] : n);
 
-	if (orr_run_learns(run, j))
-		send_partial(x, j, at, run->rank_of[jobs->weights[j]]);
-	if (next < n && orr_cross_gate(run, s, next)) {
-		at = (int64_t)s * n + next;
-		send_last_of(x, ORR_TAG_GATE, at, run->data.gate[at],
-			     rank_of_job(run, s, next, ORR_PASS_F));
+	if (orr_work_learns(work, j))
+		send_partial(x, j, at, work->rank_of[jobs->weights[j]]);
+	if (next < n && orr_work_gates(work, s, next)) {
+		at = orr_work_at(work, s, next);
+		send_last_of(x, ORR_TAG_GATE, at, x->cross->data->gate[at],
+			     rank_of_job(work, s, next, ORR_PASS_F));
 	}
 }
 
-int orr_cross_send(struct orr_run *run, const struct orr_slot *slot, int j, struct orr_error *err)
+int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->pipeline;
-	const struct orr_data *data = &run->data;
-	struct crossing x = {run, slot, orr_jobs_at(run->jobs, j), err, 0};
-	int s = x.job.s, b = x.job.b, n = p->n_microbatches;
-	int64_t at = (int64_t)s * n + b;
+	const struct orr_work *work = cross->work;
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_data *data = cross->data;
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
+	int s = x.job.s, b = x.job.b, n = p->n_microbatches, at = orr_work_at(work, s, b);
 
 	if (x.job.d == ORR_PASS_F) {
 		for (int i = 0; i < p->stages[s].n_out; i++) {
 			int64_t e = (int64_t)p->stages[s].out[i] * n + b;
 
 			send_last_of(&x, ORR_TAG_ACTIVATION, e, data->activation[e],
-				     rank_of_job(run, orr_stage_after(p, s, i), b, ORR_PASS_F));
+				     rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_F));
 		}
 		send_last_of(&x, ORR_TAG_STASH, at, data->stash[at],
-			     rank_of_job(run, s, b, ORR_PASS_B));
+			     rank_of_job(work, s, b, ORR_PASS_B));
 	} else if (x.job.d == ORR_PASS_B) {
 		for (int i = 0; i < p->stages[s].n_in; i++) {
 			int64_t e = (int64_t)p->stages[s].in[i] * n + b;
 
 			send_last_of(&x, ORR_TAG_GRADIENT, e, data->gradient[e],
-				     rank_of_job(run, orr_stage_before(p, s, i), b, ORR_PASS_B));
+				     rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_B));
 		}
-		if (run->jobs->n_passes == 3)
+		if (work->jobs->n_passes == 3)
 			send_last_of(&x, ORR_TAG_WHOLE, at,
 				     data->whole[at] ? data->whole[at] : data->stash[at],
-				     rank_of_job(run, s, b, ORR_PASS_W));
+				     rank_of_job(work, s, b, ORR_PASS_W));
 	}
-	if (x.job.d == orr_jobs_last_pass(run->jobs, x.job.s))
+	if (x.job.d == orr_jobs_last_pass(work->jobs, x.job.s))
 		send_last(&x, j);
 	return x.code;
 }
 
-int orr_cross_serve(struct orr_run *run, const struct orr_slot *slot, int j, struct orr_error *err)
+int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
-	const struct orr_data *data = &run->data;
-	struct crossing x = {run, slot, orr_jobs_at(run->jobs, j), err, 0};
+	const struct orr_work *work = cross->work;
+	const struct orr_data *data = cross->data;
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
 
-	send(&x, ORR_TAG_PARAMETER, j, data->owned[data->owned_of[j]].parameters,
-	     run->rank_of[run->jobs->compute[j]]);
+	send(&x, ORR_TAG_PARAMETER, j, data->owned[data->owned_of[j]].parameters.handle,
+	     work->rank_of[work->jobs->compute[j]]);
 	return x.code;
 }
 
-int orr_cross_receive_partial(struct orr_run *run, const struct orr_slot *slot, int j,
-			      starpu_data_handle_t partial, struct orr_error *err)
+int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_handle_t *partial,
+		      struct orr_error *err)
 {
-	struct crossing x = {run, slot, orr_jobs_at(run->jobs, j), err, 0};
-	int64_t at = (int64_t)x.job.s * run->pipeline->n_microbatches + x.job.b;
+	const struct orr_work *work = cross->work;
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
+	struct orr_incoming *incoming = &cross->incoming[cross->data->owned_of[j]];
+	int at = orr_work_at(work, x.job.s, x.job.b);
 
-	receive(&x, ORR_TAG_PARTIAL, at, partial, run->rank_of[run->jobs->compute[j]]);
+	*partial = cross->data->partial[at];
+	if (*partial)
+		return 0;
+	*partial = incoming->handles[incoming->n++ % 2];
+	receive(&x, ORR_TAG_PARTIAL, at, *partial, work->rank_of[work->jobs->compute[j]]);
 	return x.code;
 }

@@ -1,9 +1,11 @@
-#include "runtime/run/engine.h"
+#include "reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "codelets/cuda/collective.h"
+#include "orrery/ranks.h"
+#include "runtime/devices/hardware.h"
 
 /* Where all owners of a stage are on CUDA devices, each on one of its own, of this rank or others,
  * NCCL adds up their gradients; else the update does it (orr_rule_step), or the ring between ranks
@@ -14,7 +16,8 @@
  * collective reads, follows all of the gradients, those of other ranks by a message from each; a
  * device that waits in one thus waits for nobody who waits for it. And all devices start the
  * collectives in one order, that of their submission, which is the same on all ranks: in a step
- * that of the stages (submit.c), in a stream that of the jobs, all of which every rank walks along.
+ * that of the stages (run/step.c), without a flush that of the jobs, all of which every rank walks
+ * along.
  * One thread submits, and each device has a chain handle that its collectives write. */
 
 static void nothing(void *buffers[], void *cl_arg)
@@ -49,19 +52,20 @@ int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of,
 
 /* The device that serves each worker, known by the first worker that it serves; -1: a core. (tests)
  * alone: cores count, so that the way of a gradient can be tried without a device. */
-static int find_devices(const struct orr_run *run, int *device_of, struct orr_error *err)
+static int find_devices(const struct orr_work *work, const struct orr_policy *policy, bool alone,
+			int *device_of, struct orr_error *err)
 {
 	enum { N = 17 }; /* is there one, and its identity */
-	int n_workers = run->pipeline->n_workers, code;
+	int n_workers = work->pipeline->n_workers, code;
 	double *all = calloc((size_t)n_workers * N, sizeof(*all));
-	bool alone = run->hooks.reduce_alone;
 
 	if (!all)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
 	for (int w = 0; w < n_workers && (alone || orr_nccl_is_built()); w++) {
 		unsigned char identity[N - 1];
 
-		if (!orr_run_has(run, w) || !orr_hardware_identity(run, w, alone, identity))
+		if (!orr_work_has(work, w) || !orr_hardware_identity(orr_policy_worker(policy, w),
+								     work->rank, alone, identity))
 			continue;
 		all[w * N] = 1;
 		for (int i = 1; i < N; i++)
@@ -80,16 +84,17 @@ static int find_devices(const struct orr_run *run, int *device_of, struct orr_er
 }
 
 /* The id of a new group of the owners of s, from the rank of the first one. */
-static int share_id(const struct orr_run *run, int s, struct orr_nccl_id *id, struct orr_error *err)
+static int share_id(const struct orr_work *work, int s, struct orr_nccl_id *id,
+		    struct orr_error *err)
 {
 	double bytes[sizeof(*id)] = {0};
 	char why[160];
 	int code = 0;
 
-	if (orr_run_has(run, run->jobs->owners[run->jobs->first_owner[s]]) &&
+	if (orr_work_has(work, work->jobs->owners[work->jobs->first_owner[s]]) &&
 	    orr_nccl_name(id, why, sizeof(why)))
 		return orr_fail(err, ORR_E_RUNTIME, "run: %s", why);
-	if (!orr_ring_is_spread(run, s))
+	if (!orr_work_is_spread(work, s))
 		return 0;
 	for (size_t i = 0; i < sizeof(*id); i++)
 		bytes[i] = (unsigned char)id->bytes[i];
@@ -100,9 +105,10 @@ static int share_id(const struct orr_run *run, int s, struct orr_nccl_id *id, st
 }
 
 /* What this rank has of the group of the owners of s; NULL: nothing. */
-static int make_group(const struct orr_run *run, int s, int n, struct orr_nccl **group,
+static int make_group(const struct orr_reduce *r, int s, int n, struct orr_nccl **group,
 		      struct orr_error *err)
 {
+	const struct orr_work *work = r->cross->work;
 	struct orr_nccl_id id = {{0}};
 	int *members = calloc((size_t)n * 2, sizeof(int)), *devices = members + n, n_own = 0, code;
 	char why[160];
@@ -110,14 +116,14 @@ static int make_group(const struct orr_run *run, int s, int n, struct orr_nccl *
 	if (!members)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d devices", n);
 	for (int i = 0; i < n; i++) {
-		int w = run->jobs->owners[run->jobs->first_owner[s] + i];
+		int w = work->jobs->owners[work->jobs->first_owner[s] + i];
 
-		if (!orr_run_has(run, w))
+		if (!orr_work_has(work, w))
 			continue;
 		members[n_own] = i;
-		devices[n_own++] = starpu_worker_get_devid(orr_policy_worker(run->policy, w));
+		devices[n_own++] = starpu_worker_get_devid(orr_policy_worker(r->policy, w));
 	}
-	if (!(code = share_id(run, s, &id, err)) && n_own &&
+	if (!(code = share_id(work, s, &id, err)) && n_own &&
 	    orr_nccl_create(group, &id, n, members, devices, n_own, why, sizeof(why)))
 		code = orr_fail(err, ORR_E_RUNTIME, "run: %s", why);
 	free(members);
@@ -125,10 +131,9 @@ static int make_group(const struct orr_run *run, int s, int n, struct orr_nccl *
 }
 
 /* The group of these devices, made when it is first asked for, by all ranks in the same order. */
-static int find_group(struct orr_run *run, int s, const int *devices, int n,
+static int find_group(struct orr_reduce *r, int s, const int *devices, int n,
 		      struct orr_nccl **group, struct orr_error *err)
 {
-	struct orr_reduce *r = &run->reduce;
 	size_t bytes = (size_t)n * sizeof(int);
 	int k = 0, code;
 
@@ -141,7 +146,7 @@ static int find_group(struct orr_run *run, int s, const int *devices, int n,
 		memcpy(r->groups[k].devices, devices, bytes);
 		r->groups[k].n = n;
 		r->n_groups++;
-		if ((code = make_group(run, s, n, &r->groups[k].nccl, err)))
+		if ((code = make_group(r, s, n, &r->groups[k].nccl, err)))
 			return code;
 	}
 	*group = r->groups[k].nccl;
@@ -149,73 +154,116 @@ static int find_group(struct orr_run *run, int s, const int *devices, int n,
 }
 
 /* Of the owners of a stage on a rank, the first speaks for the others. */
-static bool speaks(const struct orr_run *run, int i)
+static bool speaks(const struct orr_work *work, int i, int s)
 {
-	const struct orr_jobs *jobs = run->jobs;
-	int k = jobs->first_owner[run->data.owned[i].s];
+	const struct orr_jobs *jobs = work->jobs;
+	int k = jobs->first_owner[s];
 
-	while (run->rank_of[jobs->owners[k]] != run->rank_of[jobs->owners[i]])
+	while (work->rank_of[jobs->owners[k]] != work->rank_of[jobs->owners[i]])
 		k++;
 	return k == i;
 }
 
-static int join(struct orr_run *run, int s, const int *devices, int n, struct orr_error *err)
+/* Member i of the group of an owner that is here. */
+static void lay_out(struct orr_reduce *r, int i, int member, struct orr_nccl *group)
 {
+	const struct orr_data *data = r->slots->data;
+	int n_updates = data->work->n_updates;
+
+	for (int k = 0; k < data->work->window * n_updates; k++) {
+		struct orr_task *t = &r->tasks[k * data->n_owned + i],
+				*ready = &r->ready[k * data->n_owned + i];
+
+		orr_task_init(t, r->slots->submitter, &r->slots->slots[k / n_updates].flight,
+			      data->owned[i].w);
+		*ready = *t;
+		t->arg.n_floats = orr_work_n_parameters(data->work, data->owned[i].s);
+		t->arg.group = group;
+		t->arg.member = member;
+	}
+}
+
+static int join_here(struct orr_reduce *r, int i, int member, int device, struct orr_nccl *group,
+		     struct orr_error *err)
+{
+	struct orr_data *data = r->slots->data;
+	starpu_data_handle_t *chain = &r->chain[device];
+
+	if (!*chain)
+		starpu_void_data_register(chain);
+	r->members[i].chain = *chain;
+	lay_out(r, i, member, group);
+	return orr_data_make_temporary(data, &r->members[i].summed,
+				       orr_work_n_parameters(data->work, data->owned[i].s), err);
+}
+
+static int join(struct orr_reduce *r, int s, const int *devices, int n, struct orr_error *err)
+{
+	const struct orr_work *work = r->cross->work;
 	struct orr_nccl *group = NULL;
-	int first = run->jobs->first_owner[s], n_own = 0, code = 0;
-	int64_t floats = orr_program_n_parameters(run->programs[s]);
+	int first = work->jobs->first_owner[s], n_own = 0, code = 0;
 
 	/* of one core there is no group */
 	if ((n > 1 || starpu_cuda_worker_get_count()) &&
-	    (code = find_group(run, s, devices, n, &group, err)))
+	    (code = find_group(r, s, devices, n, &group, err)))
 		return code;
-	for (int i = 0; i < n; i++) {
-		struct orr_owned *o = &run->data.owned[first + i];
-		starpu_data_handle_t *chain = &run->reduce.chain[devices[i]];
-
-		o->joins = true;
-		if (!orr_run_has(run, o->w))
+	for (int i = 0; i < n && !code; i++) {
+		r->members[first + i].joins = true;
+		if (!orr_work_has(work, r->slots->data->owned[first + i].w))
 			continue;
 		n_own++;
-		o->group = group;
-		o->member = i;
-		starpu_vector_data_register(&o->summed, -1, 0, (uint32_t)floats, sizeof(float));
-		run->data.temporary_bytes += floats * (int64_t)sizeof(float);
-		if (!*chain)
-			starpu_void_data_register(chain);
-		o->chain = *chain;
+		code = join_here(r, first + i, i, devices[i], group, err);
 	}
 	if (n_own)
-		starpu_void_data_register(&run->data.owned[first].gate);
+		starpu_void_data_register(&r->members[first].gate);
 	/* a message without any data is none */
-	for (int i = first; i < first + n && n_own && orr_ring_is_spread(run, s); i++)
-		if (speaks(run, i))
-			starpu_vector_data_register(&run->data.owned[i].ready, -1, 0, 1,
-						    sizeof(float));
-	return 0;
+	for (int i = first; i < first + n && n_own && orr_work_is_spread(work, s); i++)
+		if (speaks(work, i, s))
+			starpu_vector_data_register(&r->members[i].ready, -1, 0, 1, sizeof(float));
+	return code;
 }
 
-int orr_reduce_init(struct orr_run *run, struct orr_error *err)
+static int allocate(struct orr_reduce *r, struct orr_error *err)
 {
-	int n_workers = run->pipeline->n_workers, n_stages = run->pipeline->n_stages, code = 0;
-	int *device_of = calloc((size_t)n_workers, sizeof(int));
-	int *devices = calloc((size_t)run->data.n_owned + 1, sizeof(int));
+	const struct orr_work *work = r->cross->work;
+	size_t n_owned = (size_t)r->slots->data->n_owned;
+	size_t n_tasks = n_owned * (size_t)work->window * (size_t)work->n_updates;
 
-	run->reduce.groups = calloc((size_t)n_stages, sizeof(*run->reduce.groups));
-	run->reduce.chain = calloc((size_t)n_workers, sizeof(*run->reduce.chain));
-	if (!device_of || !devices || !run->reduce.groups || !run->reduce.chain) {
-		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
+	r->groups = calloc((size_t)work->pipeline->n_stages, sizeof(*r->groups));
+	r->chain = calloc((size_t)work->pipeline->n_workers, sizeof(starpu_data_handle_t));
+	r->members = calloc(n_owned, sizeof(*r->members));
+	r->tasks = calloc(n_tasks, sizeof(*r->tasks));
+	r->ready = calloc(n_tasks, sizeof(*r->ready));
+	if (r->groups && r->chain && r->members && r->tasks && r->ready)
+		return 0;
+	return orr_fail(err, ORR_E_NOMEM, "run: no memory to add up the gradients of %zu owners",
+			n_owned);
+}
+
+int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct orr_cross *cross,
+		    const struct orr_policy *policy, bool alone, struct orr_error *err)
+{
+	const struct orr_work *work = cross->work;
+	int n_stages = work->pipeline->n_stages, code;
+	int *device_of = calloc((size_t)work->pipeline->n_workers, sizeof(int));
+	int *devices = calloc((size_t)slots->data->n_owned + 1, sizeof(int));
+
+	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy};
+	if ((code = allocate(r, err)) || !policy)
+		goto out;
+	if (!device_of || !devices) {
+		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers",
+				work->pipeline->n_workers);
 		goto out;
 	}
-	code = find_devices(run, device_of, err);
-	for (int s = 0; s < n_stages && !code && !run->hooks.policy; s++) {
-		int n = orr_program_n_parameters(run->programs[s])
-				? orr_reduce_devices(run->jobs, s, device_of,
-						     run->hooks.reduce_alone, devices)
+	code = find_devices(work, policy, alone, device_of, err);
+	for (int s = 0; s < n_stages && !code; s++) {
+		int n = orr_work_n_parameters(work, s)
+				? orr_reduce_devices(work->jobs, s, device_of, alone, devices)
 				: 0;
 
-		if (n && run->data.owned[run->jobs->first_owner[s]].update >= 0)
-			code = join(run, s, devices, n, err);
+		if (n && slots->data->owned[work->jobs->first_owner[s]].update >= 0)
+			code = join(r, s, devices, n, err);
 	}
 out:
 	free(device_of);
@@ -223,37 +271,37 @@ out:
 	return code;
 }
 
-void orr_reduce_fini(struct orr_run *run)
+void orr_reduce_fini(struct orr_reduce *r)
 {
-	for (int i = 0; run->data.owned && i < run->data.n_owned; i++) {
-		struct orr_owned *o = &run->data.owned[i];
-
-		if (o->summed)
-			starpu_data_unregister_no_coherency(o->summed);
-		if (o->ready)
-			starpu_data_unregister_no_coherency(o->ready);
-		if (o->gate)
-			starpu_data_unregister(o->gate);
+	for (int i = 0; r->members && i < r->slots->data->n_owned; i++) {
+		orr_data_forget(r->members[i].summed);
+		orr_data_forget(r->members[i].ready);
+		if (r->members[i].gate)
+			starpu_data_unregister(r->members[i].gate);
 	}
-	for (int w = 0; run->reduce.chain && w < run->pipeline->n_workers; w++)
-		if (run->reduce.chain[w])
-			starpu_data_unregister(run->reduce.chain[w]);
-	for (int k = 0; k < run->reduce.n_groups; k++) {
-		orr_nccl_destroy(run->reduce.groups[k].nccl);
-		free(run->reduce.groups[k].devices);
+	for (int w = 0; r->chain && w < r->cross->work->pipeline->n_workers; w++)
+		if (r->chain[w])
+			starpu_data_unregister(r->chain[w]);
+	for (int k = 0; k < r->n_groups; k++) {
+		orr_nccl_destroy(r->groups[k].nccl);
+		free(r->groups[k].devices);
 	}
-	free(run->reduce.groups);
-	free(run->reduce.chain);
+	free(r->groups);
+	free(r->chain);
+	free(r->members);
+	free(r->tasks);
+	free(r->ready);
 }
 
 /* ---- a step ---- */
 
 /* The gate of s opens when all gradients are there: those of this rank, or, where the owners are on
  * several, what each of them says. */
-static int submit_gate(const struct orr_run *run, int first, int end, struct orr_error *err)
+static int submit_gate(const struct orr_reduce *r, int first, int end, struct orr_error *err)
 {
+	const struct orr_data *data = r->slots->data;
 	struct starpu_task *task = starpu_task_create();
-	bool spread = orr_ring_is_spread(run, run->data.owned[first].s);
+	bool spread = orr_work_is_spread(data->work, data->owned[first].s);
 	int n = end - first, code;
 
 	task->cl = &gate_codelet;
@@ -264,14 +312,14 @@ static int submit_gate(const struct orr_run *run, int first, int end, struct orr
 		goto fail;
 	}
 	for (int i = first; i < end; i++) {
-		const struct orr_owned *o = &run->data.owned[i];
+		starpu_data_handle_t ready = r->members[i].ready;
 
-		if (spread && !o->ready)
+		if (spread && !ready)
 			continue;
-		task->dyn_handles[task->nbuffers] = spread ? o->ready : o->gradient;
+		task->dyn_handles[task->nbuffers] = spread ? ready : data->owned[i].gradient.handle;
 		task->dyn_modes[task->nbuffers++] = STARPU_R;
 	}
-	task->dyn_handles[task->nbuffers] = run->data.owned[first].gate;
+	task->dyn_handles[task->nbuffers] = r->members[first].gate;
 	task->dyn_modes[task->nbuffers++] = STARPU_W;
 	if (!(code = starpu_task_submit(task)))
 		return 0;
@@ -282,66 +330,94 @@ fail:
 	return code;
 }
 
+/* The task of owner i for update q of the slot's step. */
+static struct orr_task *task_of(const struct orr_reduce *r, struct orr_task *tasks,
+				const struct orr_slot *slot, int i, int q)
+{
+	const struct orr_data *data = r->slots->data;
+
+	return &tasks[(slot->number * data->work->n_updates + q) * data->n_owned + i];
+}
+
 /* The first float of each gradient here, one after the other, to what this rank says. */
-static int say_ready(struct orr_run *run, struct orr_slot *slot, int first, int end, int q,
+static int say_ready(struct orr_reduce *r, const struct orr_slot *slot, int first, int end, int q,
 		     int *speaker, struct orr_error *err)
 {
+	const struct orr_data *data = r->slots->data;
 	int code = 0;
 
 	*speaker = -1;
 	for (int i = first; i < end && !code; i++) {
-		const struct orr_owned *o = &run->data.owned[i];
 		bool is_first = *speaker < 0;
 
-		if (!orr_run_has(run, o->w))
+		if (!orr_work_has(data->work, data->owned[i].w))
 			continue;
 		*speaker = is_first ? i : *speaker;
-		code = orr_submit_add(run, &slot->readies[q * run->data.n_owned + i], o->gradient,
-				      run->data.owned[*speaker].ready, is_first, 0, 1, err);
+		code = orr_task_submit_add(r->slots->submitter, task_of(r, r->ready, slot, i, q),
+					   data->owned[i].gradient.handle,
+					   r->members[*speaker].ready, is_first, 0, 1, err);
 	}
 	return code;
 }
 
 /* Tell the other ranks that have owners, and hear them. */
-static int meet(struct orr_run *run, struct orr_slot *slot, int first, int end, int q,
+static int meet(struct orr_reduce *r, const struct orr_slot *slot, int first, int end, int q,
 		struct orr_error *err)
 {
-	int64_t n = run->data.n_owned;
-	int own, code = say_ready(run, slot, first, end, q, &own, err);
+	const struct orr_work *work = r->cross->work;
+	int64_t n = r->slots->data->n_owned;
+	int own, code = say_ready(r, slot, first, end, q, &own, err);
 
 	for (int i = first; i < end && !code; i++) {
-		const struct orr_owned *o = &run->data.owned[i];
 		struct orr_message m;
-		int other = run->rank_of[o->w];
+		int other = work->rank_of[r->slots->data->owned[i].w];
 
-		if (!o->ready || i == own)
+		if (!r->members[i].ready || i == own)
 			continue;
-		m = orr_cross_message(slot, ORR_TAG_READY, (q * n + own) * run->n_ranks + other,
-				      run->data.owned[own].ready, other);
+		m = orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
+				      (q * n + own) * work->n_ranks + other, r->members[own].ready,
+				      other);
 		if ((code = orr_ranks_send_data(&m, err)))
 			return code;
-		m = orr_cross_message(slot, ORR_TAG_READY, (q * n + i) * run->n_ranks + run->rank,
-				      o->ready, other);
+		m = orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
+				      (q * n + i) * work->n_ranks + work->rank, r->members[i].ready,
+				      other);
 		code = orr_ranks_receive_data(&m, NULL, NULL, err);
 	}
 	return code;
 }
 
-int orr_reduce_submit(struct orr_run *run, struct orr_slot *slot, int s, int q,
+/* Owner i's part in the sum, after gate and its device's chain so far. */
+static int submit_sum(struct orr_reduce *r, struct orr_task *t, int i, starpu_data_handle_t gate,
 		      struct orr_error *err)
 {
-	int first = run->jobs->first_owner[s], end = run->jobs->first_owner[s + 1], code = 0;
-	starpu_data_handle_t gate = run->data.owned[first].gate;
+	struct orr_buffers buffers;
+	int code = orr_buffers_init(&buffers, ORR_CODELET_REDUCE, 4, err);
+
+	if (code)
+		return code;
+	orr_buffers_add(&buffers, r->slots->data->owned[i].gradient.handle, STARPU_R);
+	orr_buffers_add(&buffers, r->members[i].summed, STARPU_W);
+	orr_buffers_add(&buffers, gate, STARPU_R);
+	orr_buffers_add(&buffers, r->members[i].chain, STARPU_RW);
+	return orr_task_submit(r->slots->submitter, t, &buffers, err);
+}
+
+int orr_reduce_submit(struct orr_reduce *r, const struct orr_slot *slot, int s, int q,
+		      struct orr_error *err)
+{
+	const struct orr_work *work = r->cross->work;
+	int first = work->jobs->first_owner[s], end = work->jobs->first_owner[s + 1], code = 0;
+	starpu_data_handle_t gate = r->members[first].gate;
 
 	if (!gate) /* all owners are elsewhere */
 		return 0;
-	if (orr_ring_is_spread(run, s))
-		code = meet(run, slot, first, end, q, err);
+	if (orr_work_is_spread(work, s))
+		code = meet(r, slot, first, end, q, err);
 	if (!code)
-		code = submit_gate(run, first, end, err);
+		code = submit_gate(r, first, end, err);
 	for (int i = first; i < end && !code; i++)
-		if (orr_run_has(run, run->data.owned[i].w))
-			code = orr_submit_reduce(run, &slot->reduces[q * run->data.n_owned + i],
-						 &run->data.owned[i], gate, err);
+		if (orr_work_has(work, r->slots->data->owned[i].w))
+			code = submit_sum(r, task_of(r, r->tasks, slot, i, q), i, gate, err);
 	return code;
 }

@@ -1,4 +1,4 @@
-#include "runtime/run/engine.h"
+#include "ring.h"
 
 #include <stdlib.h>
 
@@ -7,158 +7,196 @@
  * that are neighbours on one rank copy instead of sending. Without ranks the update adds up the
  * owners' gradients in the same order (orr_rule_step), so the bits do not depend on the place. */
 
-static int64_t chunk_floats(const struct orr_run *run, int s, int c)
+static int64_t chunk_floats(const struct orr_work *work, int s, int c)
 {
-	int64_t n = orr_program_n_parameters(run->programs[s]);
-	int r = run->jobs->first_owner[s + 1] - run->jobs->first_owner[s];
+	int64_t n = orr_work_n_parameters(work, s);
+	int r = orr_work_replicas(work, s);
 
 	return orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
 }
 
-bool orr_ring_is_spread(const struct orr_run *run, int s)
+static int make_tasks(struct orr_ring *ring, int i, int r, struct orr_error *err)
 {
-	const struct orr_jobs *jobs = run->jobs;
+	const struct orr_data *data = ring->slots->data;
+	int n_updates = data->work->n_updates;
 
-	for (int i = jobs->first_owner[s] + 1; i < jobs->first_owner[s + 1]; i++)
-		if (run->rank_of[jobs->owners[i]] != run->rank_of[jobs->owners[i - 1]])
-			return true;
-	return false;
-}
+	for (int k = 0; k < data->work->window * n_updates; k++) {
+		struct orr_task *tasks = calloc((size_t)r * 3, sizeof(*tasks));
 
-int orr_ring_init(struct orr_run *run, struct orr_error *err)
-{
-	for (int i = 0; i < run->data.n_owned; i++) {
-		struct orr_owned *o = &run->data.owned[i];
-		int r = run->jobs->first_owner[o->s + 1] - run->jobs->first_owner[o->s];
-
-		o->rings = o->update >= 0 && !o->joins && orr_ring_is_spread(run, o->s);
-		if (!o->rings || !orr_run_has(run, o->w))
-			continue;
-		if (!(o->chunks = calloc((size_t)r, sizeof(starpu_data_handle_t))))
-			return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d replicas", r);
-		for (int c = 0; c < r && chunk_floats(run, o->s, c); c++) {
-			starpu_vector_data_register(&o->chunks[c], -1, 0,
-						    (uint32_t)chunk_floats(run, o->s, c),
-						    sizeof(float));
-			run->data.temporary_bytes += 4 * chunk_floats(run, o->s, c);
-		}
-	}
-	return 0;
-}
-
-void orr_ring_fini(struct orr_run *run)
-{
-	for (int i = 0; run->data.owned && i < run->data.n_owned; i++) {
-		struct orr_owned *o = &run->data.owned[i];
-		int r = run->jobs->first_owner[o->s + 1] - run->jobs->first_owner[o->s];
-
-		for (int c = 0; o->chunks && c < r; c++)
-			if (o->chunks[c])
-				starpu_data_unregister_no_coherency(o->chunks[c]);
-		free(o->chunks);
-	}
-}
-
-int orr_ring_slot_init(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
-{
-	slot->rings =
-		calloc((size_t)run->data.n_owned * (size_t)run->n_updates, sizeof(*slot->rings));
-	if (!slot->rings)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
-	for (int i = 0; i < run->data.n_owned * run->n_updates; i++) {
-		const struct orr_owned *o = &run->data.owned[i % run->data.n_owned];
-		int r = run->jobs->first_owner[o->s + 1] - run->jobs->first_owner[o->s];
-
-		if (!o->chunks)
-			continue;
-		if (!(slot->rings[i] = calloc((size_t)r * 3, sizeof(**slot->rings))))
+		if (!tasks)
 			return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring of %d", r);
-		for (int k = 0; k < 3 * r; k++)
-			slot->rings[i][k] = (struct orr_job_task){
-				.queued = {.w = o->w, .turn = ORR_NO_TURN},
-				.arg = {.common = &run->common, .job = -1},
-				.run = run,
-				.slot = slot,
-				.owned = -1,
-			};
+		for (int c = 0; c < 3 * r; c++)
+			orr_task_init(&tasks[c], ring->slots->submitter,
+				      &ring->slots->slots[k / n_updates].flight, data->owned[i].w);
+		ring->tasks[k * data->n_owned + i] = tasks;
 	}
 	return 0;
 }
 
-/* What a chunk's message to owner i is known by, in its turn round the ring of update q. */
-static int64_t tag_at(const struct orr_run *run, int i, int q, int c, int round)
+static int make_chunks(struct orr_ring *ring, int i, struct orr_error *err)
 {
-	return (((int64_t)q * run->data.n_owned + i) * run->most_owners + c) * 2 + round;
+	struct orr_data *data = ring->slots->data;
+	int s = data->owned[i].s, r = orr_work_replicas(data->work, s), code = 0;
+
+	if (!(ring->chunks[i] = calloc((size_t)r, sizeof(starpu_data_handle_t))))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d replicas", r);
+	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !code; c++)
+		code = orr_data_make_temporary(data, &ring->chunks[i][c],
+					       chunk_floats(data->work, s, c), err);
+	return code ? code : make_tasks(ring, i, r, err);
 }
 
-/* Chunk c comes to owner i from the one before it. */
-static int take(struct orr_run *run, struct orr_slot *slot, int i, int q, int c, int round,
-		struct orr_error *err)
+int orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct orr_cross *cross,
+		  const struct orr_reduce *reduce, struct orr_error *err)
 {
-	const struct orr_owned *o = &run->data.owned[i], *before;
-	int first = run->jobs->first_owner[o->s], end = run->jobs->first_owner[o->s + 1];
-	struct orr_message m;
+	const struct orr_data *data = slots->data;
+	size_t n_owned = (size_t)data->n_owned;
+	size_t n_tasks = n_owned * (size_t)data->work->window * (size_t)data->work->n_updates;
+	int code = 0;
 
-	before = &run->data.owned[i > first ? i - 1 : end - 1];
-	if (before->chunks)
-		return orr_submit_add(
-			run, &slot->rings[q * run->data.n_owned + i][3 * c + 2 * round],
-			before->chunks[c], o->chunks[c], true, 0, chunk_floats(run, o->s, c), err);
-	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, i, q, c, round), o->chunks[c],
-			      run->rank_of[before->w]);
-	return orr_ranks_receive_data(&m, NULL, NULL, err);
-}
+	*ring = (struct orr_ring){
+		.slots = slots,
+		.cross = cross,
+		.rings = calloc(n_owned, sizeof(*ring->rings)),
+		.chunks = calloc(n_owned, sizeof(*ring->chunks)),
+		.tasks = calloc(n_tasks, sizeof(*ring->tasks)),
+	};
+	if (!ring->rings || !ring->chunks || !ring->tasks)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
+	for (int i = 0; i < data->n_owned && !code; i++) {
+		const struct orr_owned *o = &data->owned[i];
 
-/* Chunk c goes to the one after owner i. */
-static int give(struct orr_run *run, struct orr_slot *slot, int i, int q, int c, int round,
-		struct orr_error *err)
-{
-	const struct orr_owned *o = &run->data.owned[i];
-	int first = run->jobs->first_owner[o->s], end = run->jobs->first_owner[o->s + 1];
-	int next = i + 1 < end ? i + 1 : first;
-	struct orr_message m;
-
-	if (run->data.owned[next].chunks)
-		return 0; /* it takes a copy */
-	m = orr_cross_message(slot, ORR_TAG_RING, tag_at(run, next, q, c, round), o->chunks[c],
-			      run->rank_of[run->data.owned[next].w]);
-	return orr_ranks_send_data(&m, err);
-}
-
-static int submit_chunk(struct orr_run *run, struct orr_slot *slot, int s, int q, int c,
-			struct orr_error *err)
-{
-	int first = run->jobs->first_owner[s], r = run->jobs->first_owner[s + 1] - first, code = 0;
-	int64_t begin = orr_rule_chunk(orr_program_n_parameters(run->programs[s]), r, c);
-
-	for (int k = 1; k <= r && !code; k++) {
-		int i = first + (c + k) % r;
-		const struct orr_owned *o = &run->data.owned[i];
-
-		if (!o->chunks)
-			continue;
-		if ((k > 1 && (code = take(run, slot, i, q, c, 0, err))) ||
-		    (code = orr_submit_add(run, &slot->rings[q * run->data.n_owned + i][3 * c + 1],
-					   o->gradient, o->chunks[c], k == 1, begin,
-					   chunk_floats(run, s, c), err)))
-			break;
-		code = give(run, slot, i, q, c, k == r, err);
-	}
-	for (int k = 1; k < r && !code; k++) {
-		int i = first + (c + k) % r;
-
-		if (run->data.owned[i].chunks && !(code = take(run, slot, i, q, c, 1, err)) &&
-		    k < r - 1)
-			code = give(run, slot, i, q, c, 1, err);
+		ring->rings[i] = o->update >= 0 && !reduce->members[i].joins &&
+				 orr_work_is_spread(data->work, o->s);
+		if (ring->rings[i] && orr_work_has(data->work, o->w))
+			code = make_chunks(ring, i, err);
 	}
 	return code;
 }
 
-int orr_ring_submit(struct orr_run *run, struct orr_slot *slot, int s, int q, struct orr_error *err)
+void orr_ring_fini(struct orr_ring *ring)
 {
-	int r = run->jobs->first_owner[s + 1] - run->jobs->first_owner[s], code = 0;
+	const struct orr_data *data = ring->slots ? ring->slots->data : NULL;
 
-	for (int c = 0; c < r && !code && chunk_floats(run, s, c); c++)
-		code = submit_chunk(run, slot, s, q, c, err);
+	for (int i = 0; ring->chunks && i < data->n_owned; i++) {
+		int r = orr_work_replicas(data->work, data->owned[i].s);
+
+		for (int c = 0; ring->chunks[i] && c < r; c++)
+			orr_data_forget(ring->chunks[i][c]);
+		free(ring->chunks[i]);
+	}
+	for (int k = 0;
+	     ring->tasks && k < data->n_owned * data->work->window * data->work->n_updates; k++)
+		free(ring->tasks[k]);
+	free(ring->chunks);
+	free(ring->tasks);
+	free(ring->rings);
+}
+
+/* ---- a step ---- */
+
+/* Update q of the slot's step. */
+struct at {
+	struct orr_ring *ring;
+	const struct orr_slot *slot;
+	int q;
+	struct orr_error *err;
+};
+
+static int64_t chunk_of(const struct at *x, int i, int c)
+{
+	return chunk_floats(x->ring->cross->work, x->ring->slots->data->owned[i].s, c);
+}
+
+/* The k-th of the tasks for chunk c at owner i. */
+static struct orr_task *task_of(const struct at *x, int i, int c, int k)
+{
+	const struct orr_data *data = x->ring->slots->data;
+	int update = x->slot->number * data->work->n_updates + x->q;
+
+	return &x->ring->tasks[update * data->n_owned + i][3 * c + k];
+}
+
+/* The message of chunk c to or from rank `other`, on its way to owner i in this turn of the ring.
+ */
+static struct orr_message message_of(const struct at *x, int i, int c, int round,
+				     starpu_data_handle_t chunk, int other)
+{
+	int64_t n_owned = x->ring->slots->data->n_owned;
+	int64_t tag = ((x->q * n_owned + i) * x->ring->cross->most_owners + c) * 2 + round;
+
+	return orr_cross_message(x->ring->cross, x->slot->number, ORR_TAG_RING, tag, chunk, other);
+}
+
+/* Chunk c comes to owner i from the one before it. */
+static int take(const struct at *x, int i, int c, int round)
+{
+	const struct orr_work *work = x->ring->cross->work;
+	const struct orr_owned *owned = x->ring->slots->data->owned;
+	int first = work->jobs->first_owner[owned[i].s];
+	int end = work->jobs->first_owner[owned[i].s + 1], before = i > first ? i - 1 : end - 1;
+	starpu_data_handle_t chunk = x->ring->chunks[i][c];
+	struct orr_message m;
+
+	if (x->ring->chunks[before])
+		return orr_task_submit_add(x->ring->slots->submitter, task_of(x, i, c, 2 * round),
+					   x->ring->chunks[before][c], chunk, true, 0,
+					   chunk_of(x, i, c), x->err);
+	m = message_of(x, i, c, round, chunk, work->rank_of[owned[before].w]);
+	return orr_ranks_receive_data(&m, NULL, NULL, x->err);
+}
+
+/* Chunk c goes to the one after owner i. */
+static int give(const struct at *x, int i, int c, int round)
+{
+	const struct orr_work *work = x->ring->cross->work;
+	const struct orr_owned *owned = x->ring->slots->data->owned;
+	int first = work->jobs->first_owner[owned[i].s];
+	int end = work->jobs->first_owner[owned[i].s + 1], next = i + 1 < end ? i + 1 : first;
+	struct orr_message m;
+
+	if (x->ring->chunks[next])
+		return 0; /* it takes a copy */
+	m = message_of(x, next, c, round, x->ring->chunks[i][c], work->rank_of[owned[next].w]);
+	return orr_ranks_send_data(&m, x->err);
+}
+
+static int submit_chunk(const struct at *x, int s, int c)
+{
+	const struct orr_work *work = x->ring->cross->work;
+	const struct orr_owned *owned = x->ring->slots->data->owned;
+	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s), code = 0;
+	int64_t begin = orr_rule_chunk(orr_work_n_parameters(work, s), r, c);
+
+	for (int k = 1; k <= r && !code; k++) {
+		int i = first + (c + k) % r;
+
+		if (!x->ring->chunks[i])
+			continue;
+		if ((k > 1 && (code = take(x, i, c, 0))) ||
+		    (code = orr_task_submit_add(x->ring->slots->submitter, task_of(x, i, c, 1),
+						owned[i].gradient.handle, x->ring->chunks[i][c],
+						k == 1, begin, chunk_of(x, i, c), x->err)))
+			break;
+		code = give(x, i, c, k == r);
+	}
+	for (int k = 1; k < r && !code; k++) {
+		int i = first + (c + k) % r;
+
+		if (x->ring->chunks[i] && !(code = take(x, i, c, 1)) && k < r - 1)
+			code = give(x, i, c, 1);
+	}
+	return code;
+}
+
+int orr_ring_submit(struct orr_ring *ring, const struct orr_slot *slot, int s, int q,
+		    struct orr_error *err)
+{
+	const struct orr_work *work = ring->cross->work;
+	const struct at x = {ring, slot, q, err};
+	int code = 0;
+
+	for (int c = 0; c < orr_work_replicas(work, s) && !code && chunk_floats(work, s, c); c++)
+		code = submit_chunk(&x, s, c);
 	return code;
 }

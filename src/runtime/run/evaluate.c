@@ -1,10 +1,13 @@
-#include "engine.h"
+#include "orrery/run.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/dataset.h"
 #include "orrery/graph.h"
+#include "orrery/ranks.h"
+#include "parts.h"
 
 /* Rows that are computed at once. */
 #define CHUNK 256
@@ -12,7 +15,7 @@
 /* Each stage is run by the rank of its first owner; activations go from one to the other. */
 static int rank_of_stage(const struct orr_run *run, int s)
 {
-	return run->rank_of[run->jobs->owners[run->jobs->first_owner[s]]];
+	return run->work.rank_of[run->work.jobs->owners[run->work.jobs->first_owner[s]]];
 }
 
 /* Memory to run the stages that are here forward over a chunk. */
@@ -29,9 +32,9 @@ struct room {
 
 static void room_fini(const struct orr_run *run, struct room *room)
 {
-	for (int e = 0; room->edges && e < run->pipeline->n_edges; e++)
+	for (int e = 0; room->edges && e < run->work.pipeline->n_edges; e++)
 		free(room->edges[e]);
-	for (int s = 0; s < run->pipeline->n_stages; s++) {
+	for (int s = 0; s < run->work.pipeline->n_stages; s++) {
 		if (room->stash)
 			free(room->stash[s]);
 		if (room->data)
@@ -55,7 +58,7 @@ static bool allocate(float **floats, int64_t n)
 
 static int room_init(const struct orr_run *run, struct room *room, struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->pipeline;
+	const struct orr_pipeline *p = run->work.pipeline;
 	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges + 1;
 	int64_t scratch = 0;
 	size_t workspace = 0;
@@ -71,13 +74,13 @@ static int room_init(const struct orr_run *run, struct room *room, struct orr_er
 	fits = room->parameters && room->edges && room->stash && room->data && room->in &&
 	       room->out;
 	for (int s = 0; fits && s < p->n_stages; s++) {
-		const struct orr_program *program = run->programs[s];
+		const struct orr_program *program = run->work.programs[s];
 		int64_t columns = 0, floats = orr_program_scratch_floats(program, CHUNK);
 		size_t bytes = orr_program_workspace_bytes(program, &room->device, CHUNK);
-		bool here = rank_of_stage(run, s) == run->rank;
+		bool here = rank_of_stage(run, s) == run->work.rank;
 
 		for (int i = 0; fits && i < p->stages[s].n_out; i++)
-			if (here || rank_of_stage(run, orr_stage_after(p, s, i)) == run->rank)
+			if (here || rank_of_stage(run, orr_stage_after(p, s, i)) == run->work.rank)
 				fits = allocate(&room->edges[p->stages[s].out[i]],
 						orr_program_out_floats(program, i, CHUNK));
 		if (!here || !fits)
@@ -100,14 +103,14 @@ static int room_init(const struct orr_run *run, struct room *room, struct orr_er
 static int receive_edges(const struct orr_run *run, struct room *room, int s, int64_t n,
 			 struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->pipeline;
+	const struct orr_pipeline *p = run->work.pipeline;
 	int code = 0;
 
 	for (int i = 0; i < p->stages[s].n_in && !code; i++) {
 		int e = p->stages[s].in[i], from = rank_of_stage(run, p->edges[e].from);
-		size_t floats = (size_t)orr_program_in_floats(run->programs[s], i, n);
+		size_t floats = (size_t)orr_program_in_floats(run->work.programs[s], i, n);
 
-		if (from != run->rank)
+		if (from != run->work.rank)
 			code = orr_ranks_receive(from, ORR_RANKS_FIRST_TAG + e, room->edges[e],
 						 floats * sizeof(float), err);
 	}
@@ -117,14 +120,14 @@ static int receive_edges(const struct orr_run *run, struct room *room, int s, in
 static int send_edges(const struct orr_run *run, const struct room *room, int s, int64_t n,
 		      struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->pipeline;
+	const struct orr_pipeline *p = run->work.pipeline;
 	int code = 0;
 
 	for (int i = 0; i < p->stages[s].n_out && !code; i++) {
 		int e = p->stages[s].out[i], to = rank_of_stage(run, p->edges[e].to);
-		size_t floats = (size_t)orr_program_out_floats(run->programs[s], i, n);
+		size_t floats = (size_t)orr_program_out_floats(run->work.programs[s], i, n);
 
-		if (to != run->rank)
+		if (to != run->work.rank)
 			code = orr_ranks_start_send(to, ORR_RANKS_FIRST_TAG + e, room->edges[e],
 						    floats * sizeof(float), err);
 	}
@@ -133,7 +136,7 @@ static int send_edges(const struct orr_run *run, const struct room *room, int s,
 
 static void tell(const struct orr_run *run, struct room *room)
 {
-	if (run->options.tell && !run->rank)
+	if (run->options.tell && !run->work.rank)
 		run->options.tell("evaluating", room->n_done, room->n_all);
 	room->n_done++;
 }
@@ -141,19 +144,19 @@ static void tell(const struct orr_run *run, struct room *room)
 static int forward(const struct orr_run *run, struct room *room, const int64_t *rows, int64_t n,
 		   double *sums, struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->pipeline;
+	const struct orr_pipeline *p = run->work.pipeline;
 	int code;
 
 	for (int s = 0; s < p->n_stages; s++) {
-		const struct orr_program *program = run->programs[s];
+		const struct orr_program *program = run->work.programs[s];
 		struct orr_metrics metrics = {0};
 
 		tell(run, room);
-		if (rank_of_stage(run, s) != run->rank)
+		if (rank_of_stage(run, s) != run->work.rank)
 			continue;
 		if ((code = receive_edges(run, room, s, n, err)))
 			return code;
-		orr_data_columns(run, program, rows, n, room->data[s]);
+		orr_samples_copy(run->dataset, program, rows, n, room->data[s]);
 		for (int i = 0; i < p->stages[s].n_in; i++)
 			room->in[i] = room->edges[p->stages[s].in[i]];
 		for (int i = 0; i < p->stages[s].n_out; i++)
@@ -172,7 +175,7 @@ static int forward(const struct orr_run *run, struct room *room, const int64_t *
 /* The parameters of stage s, from its first owner: replicas are equal. */
 static starpu_data_handle_t parameters_of(const struct orr_run *run, int s)
 {
-	return run->data.owned[run->jobs->first_owner[s]].parameters;
+	return run->data.owned[run->work.jobs->first_owner[s]].parameters.handle;
 }
 
 static int acquire(const struct orr_run *run, int s, float **parameters, struct orr_error *err)
@@ -180,22 +183,22 @@ static int acquire(const struct orr_run *run, int s, float **parameters, struct 
 	starpu_data_handle_t handle = parameters_of(run, s);
 
 	*parameters = NULL;
-	return handle && rank_of_stage(run, s) == run->rank
+	return handle && rank_of_stage(run, s) == run->work.rank
 		       ? orr_data_acquire(handle, STARPU_R, parameters, err)
 		       : 0;
 }
 
 static void release(const struct orr_run *run, int s)
 {
-	if (parameters_of(run, s) && rank_of_stage(run, s) == run->rank)
+	if (parameters_of(run, s) && rank_of_stage(run, s) == run->work.rank)
 		orr_data_release(parameters_of(run, s));
 }
 
 static int refuse_failed(const struct orr_run *run, struct orr_error *err)
 {
-	if (!run->failed)
+	if (!run->trained.failed)
 		return 0;
-	return orr_fail(err, run->failed,
+	return orr_fail(err, run->trained.failed,
 			"run: it has failed before; its parameters are not whole");
 }
 
@@ -205,7 +208,7 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *ac
 	const struct orr_dataset *data = run->dataset;
 	const int64_t *rows = on_test ? data->test : data->train;
 	int64_t n_rows = on_test ? data->n_test : data->n_train;
-	int n_chunks = (int)((n_rows + CHUNK - 1) / CHUNK), n = 3 * run->pipeline->n_stages;
+	int n_chunks = (int)((n_rows + CHUNK - 1) / CHUNK), n = 3 * run->work.pipeline->n_stages;
 	/* loss, correct and classified, of every chunk and stage: added up in one order */
 	double *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums)), sum[3] = {0};
 	struct room room = {0};
@@ -217,10 +220,10 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *ac
 	}
 	if ((code = refuse_failed(run, err)) || (code = room_init(run, &room, err)))
 		goto out;
-	for (; n_acquired < run->pipeline->n_stages; n_acquired++)
+	for (; n_acquired < run->work.pipeline->n_stages; n_acquired++)
 		if ((code = acquire(run, n_acquired, &room.parameters[n_acquired], err)))
 			goto out;
-	room.n_all = (int64_t)n_chunks * run->pipeline->n_stages;
+	room.n_all = (int64_t)n_chunks * run->work.pipeline->n_stages;
 	for (int c = 0; c < n_chunks; c++)
 		if ((code = forward(run, &room, rows + (int64_t)c * CHUNK,
 				    c + 1 < n_chunks ? CHUNK : n_rows - (int64_t)c * CHUNK,
@@ -245,8 +248,8 @@ int64_t orr_run_n_parameters(const struct orr_run *run)
 {
 	int64_t n = 0;
 
-	for (int s = 0; s < run->pipeline->n_stages; s++)
-		n += orr_program_n_parameters(run->programs[s]);
+	for (int s = 0; s < run->work.pipeline->n_stages; s++)
+		n += orr_work_n_parameters(&run->work, s);
 	return n;
 }
 
@@ -267,7 +270,7 @@ static void scatter(const struct orr_pipeline *p, int s, const float *from, floa
 /* Stage s comes from another rank. */
 static int receive_stage(const struct orr_run *run, int s, float *parameters, struct orr_error *err)
 {
-	size_t n = (size_t)orr_program_n_parameters(run->programs[s]);
+	size_t n = (size_t)orr_work_n_parameters(&run->work, s);
 	float *floats = malloc((n + 1) * sizeof(*floats));
 	int code;
 
@@ -277,26 +280,26 @@ static int receive_stage(const struct orr_run *run, int s, float *parameters, st
 	code = orr_ranks_receive(rank_of_stage(run, s), ORR_RANKS_FIRST_TAG + s, floats,
 				 n * sizeof(*floats), err);
 	if (!code)
-		scatter(run->pipeline, s, floats, parameters);
+		scatter(run->work.pipeline, s, floats, parameters);
 	free(floats);
 	return code;
 }
 
 int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->pipeline;
+	const struct orr_pipeline *p = run->work.pipeline;
 	int code = refuse_failed(run, err);
 
 	for (int s = 0; !code && s < p->n_stages; s++) {
-		size_t bytes = (size_t)orr_program_n_parameters(run->programs[s]) * sizeof(float);
-		bool here = rank_of_stage(run, s) == run->rank;
+		size_t bytes = (size_t)orr_work_n_parameters(&run->work, s) * sizeof(float);
+		bool here = rank_of_stage(run, s) == run->work.rank;
 		float *from;
 
-		if (!here && !run->rank)
+		if (!here && !run->work.rank)
 			code = receive_stage(run, s, parameters, err);
 		if (!here || (code = acquire(run, s, &from, err)))
 			continue;
-		if (!run->rank)
+		if (!run->work.rank)
 			scatter(p, s, from, parameters);
 		else
 			code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG + s, from, bytes, err);

@@ -1,10 +1,12 @@
-#include "engine.h"
+#include "finite.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "orrery/graph.h"
+#include "orrery/ranks.h"
+#include "orrery/run.h"
 #include "orrery/versions.h"
 
 /* What is not finite in a slot: losses are looked at where they were computed, and gradients by the
@@ -14,15 +16,15 @@
 enum { LOSS, GRADIENT, N_KINDS };
 #define NONE INT64_MAX
 
-static int64_t number_of(const struct orr_run *run, int step, int operator)
+static int64_t number_of(const struct orr_work *work, int step, int operator)
 {
-	return (int64_t)step * run->pipeline->graph->n_operators + operator;
+	return (int64_t)step * work->pipeline->graph->n_operators + operator;
 }
 
 /* The step of a slot that microbatch b is of. */
-static int step_of(const struct orr_run *run, int b)
+static int step_of(const struct orr_work *work, int b)
 {
-	return run->stream ? b / orr_versions_step(run->jobs->versions) : 0;
+	return work->jobs->stream ? b / orr_versions_step(work->jobs->versions) : 0;
 }
 
 static bool is_loss(enum orr_op op)
@@ -30,24 +32,24 @@ static bool is_loss(enum orr_op op)
 	return op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE;
 }
 
-static int loss_of(const struct orr_run *run, int s)
+static int loss_of(const struct orr_work *work, int s)
 {
-	const struct orr_graph *g = run->pipeline->graph;
+	const struct orr_graph *g = work->pipeline->graph;
 	int k = 0;
 
-	while (run->pipeline->stage_of[k] != s || !is_loss(g->operators[k].op))
+	while (work->pipeline->stage_of[k] != s || !is_loss(g->operators[k].op))
 		k++;
 	return k;
 }
 
 /* The operator whose parameter is number `at` of stage s. */
-static int operator_of(const struct orr_run *run, int s, int64_t at)
+static int operator_of(const struct orr_work *work, int s, int64_t at)
 {
-	const struct orr_graph *g = run->pipeline->graph;
+	const struct orr_graph *g = work->pipeline->graph;
 	int k = 0;
 
 	for (;; k++)
-		if (run->pipeline->stage_of[k] == s && (at -= g->operators[k].n_parameters) < 0)
+		if (work->pipeline->stage_of[k] == s && (at -= g->operators[k].n_parameters) < 0)
 			return k;
 }
 
@@ -56,48 +58,50 @@ static void note(int64_t *first, int64_t number)
 	*first = number < *first ? number : *first;
 }
 
-static void find_here(const struct orr_run *run, const struct orr_slot *slot,
+static void find_here(const struct orr_data *data, const struct orr_slot *slot,
 		      int64_t found[N_KINDS])
 {
-	int m = run->pipeline->n_microbatches, n = run->data.n_owned;
+	const struct orr_work *work = data->work;
+	int m = work->pipeline->n_microbatches, n = data->n_owned;
 
 	found[LOSS] = found[GRADIENT] = NONE;
-	for (int i = 0; i < run->pipeline->n_stages * m; i++)
+	for (int i = 0; i < work->pipeline->n_stages * m; i++)
 		if (!isfinite(slot->metrics[i].loss))
 			note(&found[LOSS],
-			     number_of(run, step_of(run, i % m), loss_of(run, i / m)));
-	for (int i = 0; i < n * run->n_updates; i++) {
-		int s = run->data.owned[i % n].s;
-		int every = run->stream ? run->jobs->versions->every[s] : 1;
+			     number_of(work, step_of(work, i % m), loss_of(work, i / m)));
+	for (int i = 0; i < n * work->n_updates; i++) {
+		int s = data->owned[i % n].s;
+		int every = work->jobs->stream ? work->jobs->versions->every[s] : 1;
 
 		if (slot->wild[i] != NONE)
-			note(&found[GRADIENT], number_of(run, step_of(run, (i / n + 1) * every - 1),
-							 operator_of(run, s, slot->wild[i])));
+			note(&found[GRADIENT],
+			     number_of(work, step_of(work, (i / n + 1) * every - 1),
+				       operator_of(work, s, slot->wild[i])));
 	}
 }
 
 /* What was found on all ranks. */
-static int gather(const struct orr_run *run, int64_t found[N_KINDS], struct orr_error *err)
+static int gather(const struct orr_work *work, int64_t found[N_KINDS], struct orr_error *err)
 {
-	double *all = calloc((size_t)run->n_ranks * N_KINDS, sizeof(*all));
+	double *all = calloc((size_t)work->n_ranks * N_KINDS, sizeof(*all));
 	int code;
 
 	if (!all)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d ranks", run->n_ranks);
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d ranks", work->n_ranks);
 	for (int k = 0; k < N_KINDS; k++)
-		all[run->rank * N_KINDS + k] = found[k] == NONE ? 0 : (double)found[k] + 1;
-	code = orr_ranks_sum(all, run->n_ranks * N_KINDS, err);
-	for (int i = 0; i < run->n_ranks * N_KINDS; i++)
+		all[work->rank * N_KINDS + k] = found[k] == NONE ? 0 : (double)found[k] + 1;
+	code = orr_ranks_sum(all, work->n_ranks * N_KINDS, err);
+	for (int i = 0; i < work->n_ranks * N_KINDS; i++)
 		if (all[i] > 0)
 			note(&found[i % N_KINDS], (int64_t)all[i] - 1);
 	free(all);
 	return code;
 }
 
-static int tell(const struct orr_run *run, int64_t first_step, const int64_t found[N_KINDS],
+static int tell(const struct orr_work *work, int64_t first_step, const int64_t found[N_KINDS],
 		struct orr_error *err)
 {
-	const struct orr_graph *g = run->pipeline->graph;
+	const struct orr_graph *g = work->pipeline->graph;
 	int n = g->n_operators;
 	int64_t first = found[LOSS] < found[GRADIENT] ? found[LOSS] : found[GRADIENT];
 	bool loss = found[LOSS] != NONE && found[LOSS] / n == first / n,
@@ -113,22 +117,23 @@ static int tell(const struct orr_run *run, int64_t first_step, const int64_t fou
 			loss && gradient ? "are" : "is");
 }
 
-int orr_finite_check(struct orr_run *run, const struct orr_slot *slot, int64_t first_step,
-		     struct orr_error *err)
+int orr_finite_check(const struct orr_slots *slots, const struct orr_slot *slot, int64_t first_step,
+		     struct orr_trained *trained, struct orr_error *err)
 {
+	const struct orr_work *work = slots->data->work;
 	int64_t found[N_KINDS];
-	double flags[] = {atomic_load(&run->stop), 0};
-	bool skips = run->options.on_nan == ORR_ON_NAN_SKIP;
+	double flags[] = {atomic_load(&trained->stop), 0};
 	int code;
 
-	find_here(run, slot, found);
-	flags[1] = !skips && (found[LOSS] != NONE || found[GRADIENT] != NONE);
+	find_here(slots->data, slot, found);
+	flags[1] = !slots->skips && (found[LOSS] != NONE || found[GRADIENT] != NONE);
 	if ((code = orr_ranks_sum(flags, 2, err)))
 		return code;
-	run->ends = flags[0] > 0;
+	trained->ends = flags[0] > 0;
 	if (flags[1] > 0)
-		return (code = gather(run, found, err)) ? code : tell(run, first_step, found, err);
-	if (run->n_skipped_last == ORR_MOST_SKIPPED) /* on all ranks alike */
+		return (code = gather(work, found, err)) ? code
+							 : tell(work, first_step, found, err);
+	if (trained->n_skipped_last == ORR_MOST_SKIPPED) /* on all ranks alike */
 		return orr_fail(err, ORR_E_DIVERGED,
 				"training diverged: the updates of steps %lld to %lld, %d in a "
 				"row, were left "
@@ -138,14 +143,14 @@ int orr_finite_check(struct orr_run *run, const struct orr_slot *slot, int64_t f
 	return 0;
 }
 
-int orr_finite_judge(struct orr_run *run, const struct orr_slot *slot, bool *finite,
+int orr_finite_judge(const struct orr_slots *slots, const struct orr_slot *slot, bool *finite,
 		     struct orr_error *err)
 {
 	int64_t found[N_KINDS];
 	double wild;
 	int code;
 
-	find_here(run, slot, found);
+	find_here(slots->data, slot, found);
 	wild = found[LOSS] != NONE || found[GRADIENT] != NONE;
 	code = orr_ranks_sum(&wild, 1, err);
 	*finite = !(wild > 0);

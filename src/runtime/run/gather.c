@@ -1,37 +1,41 @@
-#include "engine.h"
+#include "gather.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include "orrery/ranks.h"
+#include "runtime/tasks/stall.h"
 
 /* A rank's report of a step: its jobs in the order of its workers, its updates, and the metrics of
  * its forward passes. The ranks agree on who comes where, so nothing else is in it. */
 
-static size_t times(const struct orr_run *run, int rank)
+static size_t times(const struct orr_data *data, int rank)
 {
+	const struct orr_work *work = data->work;
 	size_t n = 0;
 
-	for (int w = 0; w < run->pipeline->n_workers; w++)
-		if (run->rank_of[w] == rank)
-			n += 2 * (size_t)(run->jobs->first[w + 1] - run->jobs->first[w]);
-	for (int i = 0; i < run->data.n_owned; i++)
-		if (run->data.owned[i].update >= 0 && run->rank_of[run->data.owned[i].w] == rank)
-			n += 2 * (size_t)orr_jobs_n_updates(run->jobs, run->data.owned[i].s);
+	for (int w = 0; w < work->pipeline->n_workers; w++)
+		if (work->rank_of[w] == rank)
+			n += 2 * (size_t)(work->jobs->first[w + 1] - work->jobs->first[w]);
+	for (int i = 0; i < data->n_owned; i++)
+		if (data->owned[i].update >= 0 && work->rank_of[data->owned[i].w] == rank)
+			n += 2 * (size_t)orr_jobs_n_updates(work->jobs, data->owned[i].s);
 	return n;
 }
 
-static size_t metrics(const struct orr_run *run, int rank)
+static size_t metrics(const struct orr_work *work, int rank)
 {
 	size_t n = 0;
 
-	for (int j = 0; j < run->jobs->n_jobs; j += run->jobs->n_passes)
-		n += run->rank_of[run->jobs->compute[j]] == rank &&
-		     orr_program_has_loss(run->programs[orr_jobs_at(run->jobs, j).s]);
+	for (int j = 0; j < work->jobs->n_jobs; j += work->jobs->n_passes)
+		n += work->rank_of[work->jobs->compute[j]] == rank &&
+		     orr_program_has_loss(work->programs[orr_jobs_at(work->jobs, j).s]);
 	return n;
 }
 
-static size_t report_bytes(const struct orr_run *run, int rank)
+static size_t report_bytes(const struct orr_data *data, int rank)
 {
-	return times(run, rank) * sizeof(int64_t) + metrics(run, rank) * sizeof(struct orr_metrics);
+	return times(data, rank) * sizeof(int64_t) +
+	       metrics(data->work, rank) * sizeof(struct orr_metrics);
 }
 
 /* Where StarPU's clock starts: what to add to it to have CLOCK_MONOTONIC_RAW. It is read between
@@ -57,27 +61,37 @@ static int64_t starpu_clock(void)
 	return offset;
 }
 
-int orr_gather_init(struct orr_run *run, struct orr_error *err)
+int orr_gather_init(struct orr_gather *gather, struct orr_slots *slots, struct orr_error *err)
 {
+	const struct orr_work *work = slots->data->work;
 	size_t most = 0;
 	int code;
 
-	if (run->n_ranks == 1)
-		return 0;
-	if (!(run->report_bytes = calloc((size_t)run->n_ranks, sizeof(*run->report_bytes))))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d ranks", run->n_ranks);
-	for (int k = 0; k < run->n_ranks; k++) {
-		if (run->rank && k != run->rank)
-			continue;
-		run->report_bytes[k] = report_bytes(run, k);
-		most = run->report_bytes[k] > most ? run->report_bytes[k] : most;
-	}
-	if (!(run->report = malloc(most)))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a report of %zu bytes", most);
-	if ((code = orr_ranks_clock(&run->clock_ns, err)))
+	*gather = (struct orr_gather){.slots = slots};
+	if ((code = orr_slots_timeline(&gather->timeline, slots->data, err)) || work->n_ranks == 1)
 		return code;
-	run->clock_ns += starpu_clock();
+	gather->report_bytes = calloc((size_t)work->n_ranks, sizeof(*gather->report_bytes));
+	if (!gather->report_bytes)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d ranks", work->n_ranks);
+	for (int k = 0; k < work->n_ranks; k++) {
+		if (work->rank && k != work->rank)
+			continue;
+		gather->report_bytes[k] = report_bytes(slots->data, k);
+		most = gather->report_bytes[k] > most ? gather->report_bytes[k] : most;
+	}
+	if (!(gather->report = malloc(most)))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a report of %zu bytes", most);
+	if ((code = orr_ranks_clock(&gather->clock_ns, err)))
+		return code;
+	gather->clock_ns += starpu_clock();
 	return 0;
+}
+
+void orr_gather_fini(struct orr_gather *gather)
+{
+	orr_timeline_destroy(gather->timeline);
+	free(gather->report_bytes);
+	free(gather->report);
 }
 
 /* Copy times between the report and the timeline, one way or the other. */
@@ -91,33 +105,33 @@ static void copy_time(int64_t **at, int64_t *time_ns, bool out, int64_t clock_ns
 }
 
 /* Fill the report of this rank (out), or take what rank `rank` has written. */
-static void exchange(struct orr_run *run, struct orr_slot *slot, int rank, bool out)
+static void exchange(struct orr_gather *gather, struct orr_slot *slot, int rank, bool out)
 {
-	const struct orr_jobs *jobs = run->jobs;
+	const struct orr_work *work = gather->slots->data->work;
+	const struct orr_jobs *jobs = work->jobs;
 	struct orr_timeline *t = slot->timeline;
-	int64_t *at = run->report;
+	int64_t *at = gather->report;
 	char *rest;
 
-	for (int w = 0; w < run->pipeline->n_workers; w++)
-		for (int i = jobs->first[w]; i < jobs->first[w + 1] && run->rank_of[w] == rank;
+	for (int w = 0; w < work->pipeline->n_workers; w++)
+		for (int i = jobs->first[w]; i < jobs->first[w + 1] && work->rank_of[w] == rank;
 		     i++) {
-			copy_time(&at, &t->start_ns[jobs->by_worker[i]], out, run->clock_ns);
-			copy_time(&at, &t->end_ns[jobs->by_worker[i]], out, run->clock_ns);
+			copy_time(&at, &t->start_ns[jobs->by_worker[i]], out, gather->clock_ns);
+			copy_time(&at, &t->end_ns[jobs->by_worker[i]], out, gather->clock_ns);
 		}
 	for (int u = 0; u < t->n_updates; u++) {
-		if (run->rank_of[t->updates[u].w] != rank)
+		if (work->rank_of[t->updates[u].w] != rank)
 			continue;
-		copy_time(&at, &t->updates[u].start_ns, out, run->clock_ns);
-		copy_time(&at, &t->updates[u].end_ns, out, run->clock_ns);
+		copy_time(&at, &t->updates[u].start_ns, out, gather->clock_ns);
+		copy_time(&at, &t->updates[u].end_ns, out, gather->clock_ns);
 	}
 	rest = (char *)at;
 	for (int j = 0; j < jobs->n_jobs; j += jobs->n_passes) {
 		struct orr_job job = orr_jobs_at(jobs, j);
-		struct orr_metrics *m =
-			&slot->metrics[job.s * run->pipeline->n_microbatches + job.b];
+		struct orr_metrics *m = &slot->metrics[orr_work_at(work, job.s, job.b)];
 
-		if (run->rank_of[jobs->compute[j]] != rank ||
-		    !orr_program_has_loss(run->programs[job.s]))
+		if (work->rank_of[jobs->compute[j]] != rank ||
+		    !orr_program_has_loss(work->programs[job.s]))
 			continue;
 		memcpy(out ? (void *)rest : (void *)m, out ? (void *)m : (void *)rest, sizeof(*m));
 		rest += sizeof(*m);
@@ -125,36 +139,76 @@ static void exchange(struct orr_run *run, struct orr_slot *slot, int rank, bool 
 }
 
 /* Rank 0's own times, to the clock that all share. */
-static void shift_own(const struct orr_run *run, struct orr_timeline *t)
+static void shift_own(const struct orr_gather *gather, struct orr_timeline *t)
 {
+	const struct orr_work *work = gather->slots->data->work;
+
 	for (int j = 0; j < t->jobs->n_jobs; j++)
-		if (orr_run_computes(run, j)) {
-			t->start_ns[j] += run->clock_ns;
-			t->end_ns[j] += run->clock_ns;
+		if (orr_work_computes(work, j)) {
+			t->start_ns[j] += gather->clock_ns;
+			t->end_ns[j] += gather->clock_ns;
 		}
 	for (int u = 0; u < t->n_updates; u++)
-		if (orr_run_has(run, t->updates[u].w)) {
-			t->updates[u].start_ns += run->clock_ns;
-			t->updates[u].end_ns += run->clock_ns;
+		if (orr_work_has(work, t->updates[u].w)) {
+			t->updates[u].start_ns += gather->clock_ns;
+			t->updates[u].end_ns += gather->clock_ns;
 		}
 }
 
-int orr_gather_step(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+/* Rank 0 gets the others' times and metrics; the slot's step has ended here. */
+static int gather_step(struct orr_gather *gather, struct orr_slot *slot, struct orr_error *err)
 {
+	const struct orr_work *work = gather->slots->data->work;
 	int code = 0;
 
-	if (run->n_ranks == 1)
+	if (work->n_ranks == 1)
 		return 0;
-	if (run->rank) {
-		exchange(run, slot, run->rank, true);
-		return orr_ranks_send(0, ORR_RANKS_GATHER, run->report,
-				      run->report_bytes[run->rank], err);
+	if (work->rank) {
+		exchange(gather, slot, work->rank, true);
+		return orr_ranks_send(0, ORR_RANKS_GATHER, gather->report,
+				      gather->report_bytes[work->rank], err);
 	}
-	shift_own(run, slot->timeline);
-	for (int k = 1; k < run->n_ranks && !code; k++)
-		if (!(code = orr_ranks_receive(k, ORR_RANKS_GATHER, run->report,
-					       run->report_bytes[k], err)))
-			exchange(run, slot, k, false);
-	slot->end_ns = orr_now_ns();
+	shift_own(gather, slot->timeline);
+	for (int k = 1; k < work->n_ranks && !code; k++)
+		if (!(code = orr_ranks_receive(k, ORR_RANKS_GATHER, gather->report,
+					       gather->report_bytes[k], err)))
+			exchange(gather, slot, k, false);
+	slot->flight.end_ns = orr_now_ns();
 	return code;
+}
+
+/* Times from the first start of the step on. */
+static void settle_timeline(struct orr_timeline *t)
+{
+	int64_t first = INT64_MAX;
+
+	for (int j = 0; j < t->jobs->n_jobs; j++)
+		first = t->start_ns[j] < first ? t->start_ns[j] : first;
+	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		t->start_ns[j] -= first;
+		t->end_ns[j] -= first;
+	}
+	for (int u = 0; u < t->n_updates; u++) {
+		t->updates[u].start_ns -= first;
+		t->updates[u].end_ns -= first;
+	}
+}
+
+int orr_gather_end(struct orr_gather *gather, struct orr_slot *slot, bool whole,
+		   struct orr_error *err)
+{
+	struct orr_timeline *timeline = slot->timeline;
+	int code = orr_stall_wait(gather->slots, slot, 0, err);
+
+	if (code || (code = gather_step(gather, slot, err)))
+		return code;
+	gather->slots->n_finished++;
+	if (!whole || slot->skipped)
+		return 0;
+	if (!gather->slots->data->work->rank)
+		settle_timeline(timeline);
+	slot->timeline = gather->timeline;
+	gather->timeline = timeline;
+	gather->has_timeline = true;
+	return 0;
 }

@@ -7,14 +7,16 @@
 #include "checkpoint/checkpoint.h"
 #include "orrery/graph.h"
 #include "orrery/parameter_cost.h"
-#include "engine.h"
+#include "orrery/dataset.h"
+#include "orrery/ranks.h"
+#include "parts.h"
 
 /* An operator has two tensors at most, each with two of the optimizer's at most. */
 #define MOST_TENSORS 6
 
 int64_t orr_run_step(const struct orr_run *run)
 {
-	return run->n_steps;
+	return run->trained.n_steps;
 }
 
 /* ---- what the state is of ---- */
@@ -96,11 +98,11 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 
 	snprintf(checksum, sizeof(checksum), "%016llx", (unsigned long long)data->checksum);
 	about = json_pack(
-		"{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph", about_graph(run->pipeline->graph),
-		"data", "rows", (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
-		"training_rows", (json_int_t)data->n_train, "checksum", checksum, "batch",
-		orr_run_step_samples(run->jobs, &run->options), "seed",
-		(json_int_t)run->options.seed, "optimizer", about_optimizer(&run->options));
+		"{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph",
+		about_graph(run->work.pipeline->graph), "data", "rows", (json_int_t)data->n_rows,
+		"columns", (json_int_t)data->n_columns, "training_rows", (json_int_t)data->n_train,
+		"checksum", checksum, "batch", orr_run_step_samples(run->work.jobs, &run->options),
+		"seed", (json_int_t)run->options.seed, "optimizer", about_optimizer(&run->options));
 	if (!about)
 		orr_fail(err, ORR_E_NOMEM,
 			 "checkpoint: no memory to describe the run, or a name that is no UTF-8");
@@ -121,13 +123,13 @@ static int acquire(struct block *block, const struct orr_run *run, const struct 
 {
 	int code;
 
-	*block = (struct block){.n = orr_program_n_parameters(run->programs[o->s])};
-	if (!o->parameters)
+	*block = (struct block){.n = orr_work_n_parameters(&run->work, o->s)};
+	if (!o->parameters.handle)
 		return 0;
-	if ((code = orr_data_acquire(o->parameters, mode, &block->parameters, err)))
+	if ((code = orr_data_acquire(o->parameters.handle, mode, &block->parameters, err)))
 		return code;
-	if ((code = orr_data_acquire(o->state, mode, &block->state, err))) {
-		orr_data_release(o->parameters);
+	if ((code = orr_data_acquire(o->state.handle, mode, &block->state, err))) {
+		orr_data_release(o->parameters.handle);
 		return code;
 	}
 	block->owned = o;
@@ -138,8 +140,8 @@ static void release(struct block *block)
 {
 	if (!block->owned)
 		return;
-	orr_data_release(block->owned->parameters);
-	orr_data_release(block->owned->state);
+	orr_data_release(block->owned->parameters.handle);
+	orr_data_release(block->owned->state.handle);
 	block->owned = NULL;
 }
 
@@ -208,8 +210,8 @@ static int no_memory(struct orr_error *err)
 static int write_shard(struct orr_run *run, const char *folder, int number, struct orr_shard *shard,
 		       struct orr_error *err)
 {
-	const struct orr_graph *g = run->pipeline->graph;
-	int n_stages = run->pipeline->n_stages, n_acquired = 0, n = 0, code = 0;
+	const struct orr_graph *g = run->work.pipeline->graph;
+	int n_stages = run->work.pipeline->n_stages, n_acquired = 0, n = 0, code = 0;
 	struct block *blocks = calloc((size_t)n_stages, sizeof(*blocks));
 	struct orr_named_tensor *tensors =
 		calloc((size_t)g->n_operators * MOST_TENSORS, sizeof(*tensors));
@@ -220,11 +222,11 @@ static int write_shard(struct orr_run *run, const char *folder, int number, stru
 	}
 	for (; n_acquired < n_stages; n_acquired++)
 		if ((code = acquire(&blocks[n_acquired], run,
-				    &run->data.owned[run->jobs->first_owner[n_acquired]], STARPU_R,
-				    err)))
+				    &run->data.owned[run->work.jobs->first_owner[n_acquired]],
+				    STARPU_R, err)))
 			goto out;
 	for (int k = 0; k < g->n_operators; k++) {
-		int added = add_operator(tensors + n, run, &blocks[run->pipeline->stage_of[k]],
+		int added = add_operator(tensors + n, run, &blocks[run->work.pipeline->stage_of[k]],
 					 &g->operators[k]);
 
 		if (added < 0) {
@@ -246,9 +248,9 @@ out:
 
 static int check_whole(const struct orr_run *run, struct orr_error *err)
 {
-	if (!run->failed)
+	if (!run->trained.failed)
 		return 0;
-	return orr_fail(err, run->failed,
+	return orr_fail(err, run->trained.failed,
 			"run: it has failed before; its parameters are not whole");
 }
 
@@ -257,10 +259,10 @@ static int gather_shards(const struct orr_run *run, struct orr_shard *shards, st
 {
 	int code = 0;
 
-	if (run->rank)
-		return orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &shards[run->rank], sizeof(*shards),
-				      err);
-	for (int k = 1; k < run->n_ranks && !code; k++)
+	if (run->work.rank)
+		return orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &shards[run->work.rank],
+				      sizeof(*shards), err);
+	for (int k = 1; k < run->work.n_ranks && !code; k++)
 		code = orr_ranks_receive(k, ORR_RANKS_FIRST_TAG, &shards[k], sizeof(*shards), err);
 	return code;
 }
@@ -268,27 +270,27 @@ static int gather_shards(const struct orr_run *run, struct orr_shard *shards, st
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
 {
 	int64_t step = orr_run_step(run);
-	int64_t samples = step * orr_run_step_samples(run->jobs, &run->options);
-	struct orr_shard *shards = calloc((size_t)run->n_ranks, sizeof(*shards));
-	json_t *about = run->rank ? NULL : about_run(run, err);
+	int64_t samples = step * orr_run_step_samples(run->work.jobs, &run->options);
+	struct orr_shard *shards = calloc((size_t)run->work.n_ranks, sizeof(*shards));
+	json_t *about = run->work.rank ? NULL : about_run(run, err);
 	int code = check_whole(run, err);
 
 	if (!code && !shards)
 		code = no_memory(err);
-	if (!code && !run->rank)
+	if (!code && !run->work.rank)
 		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
-	code = write_shard(run, folder, run->rank, &shards[run->rank], err);
+	code = write_shard(run, folder, run->work.rank, &shards[run->work.rank], err);
 	if ((code = orr_ranks_agree(code, err)) ||
 	    (code = orr_ranks_agree(gather_shards(run, shards, err), err)))
 		goto out;
-	if (!run->rank)
-		code = orr_checkpoint_commit(folder, step, samples, about, shards, run->n_ranks,
-					     keep, err);
+	if (!run->work.rank)
+		code = orr_checkpoint_commit(folder, step, samples, about, shards,
+					     run->work.n_ranks, keep, err);
 	code = orr_ranks_agree(code, err);
 out:
-	if (code && !run->rank)
+	if (code && !run->work.rank)
 		orr_checkpoint_abandon(folder, step);
 	json_decref(about);
 	free(shards);
@@ -301,7 +303,7 @@ out:
 static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr_checkpoint *c,
 		      struct orr_error *err)
 {
-	const struct orr_graph *g = run->pipeline->graph;
+	const struct orr_graph *g = run->work.pipeline->graph;
 	struct orr_named_tensor tensors[MOST_TENSORS];
 	struct block block;
 	int code = acquire(&block, run, o, STARPU_W, err);
@@ -309,7 +311,7 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	for (int k = 0; k < g->n_operators && !code; k++) {
 		int n;
 
-		if (run->pipeline->stage_of[k] != o->s)
+		if (run->work.pipeline->stage_of[k] != o->s)
 			continue;
 		if ((n = add_operator(tensors, run, &block, &g->operators[k])) < 0)
 			code = no_memory(err);
@@ -324,10 +326,10 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 /* What the engine counts from the start of training: samples, and the jobs of each worker. */
 static int check_step(const struct orr_run *run, int64_t step, struct orr_error *err)
 {
-	const struct orr_jobs *jobs = run->jobs;
+	const struct orr_jobs *jobs = run->work.jobs;
 	int64_t most = orr_run_step_samples(jobs, &run->options), product;
 
-	for (int w = 0; w < run->pipeline->n_workers; w++)
+	for (int w = 0; w < run->work.pipeline->n_workers; w++)
 		if (most < jobs->first[w + 1] - jobs->first[w])
 			most = jobs->first[w + 1] - jobs->first[w];
 	/* as much again is left to be trained */
@@ -373,7 +375,7 @@ static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
 int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
 		 struct orr_error *err)
 {
-	const struct orr_jobs *jobs = run->jobs;
+	const struct orr_jobs *jobs = run->work.jobs;
 	int64_t step = orr_checkpoint_step(c);
 	int code = check_fits(run, c, rate, err);
 
@@ -385,11 +387,13 @@ int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *ra
 	}
 	if ((code = orr_ranks_agree(code, err)))
 		return code;
-	run->n_steps = step;
-	if (run->stream) /* its rounds are counted by the run, not from the start of training */
+	run->trained.n_steps = step;
+	if (run->work.jobs->stream) /* its rounds are counted by the run, not from the start of
+				       training */
 		return 0;
-	for (int w = 0; w < run->pipeline->n_workers; w++)
-		orr_policy_begin(run->policy, w, step * (jobs->first[w + 1] - jobs->first[w]));
-	run->n_submitted = run->n_finished = step;
+	for (int w = 0; w < run->work.pipeline->n_workers; w++)
+		orr_policy_begin(run->session.policy, w,
+				 step * (jobs->first[w + 1] - jobs->first[w]));
+	run->slots.n_submitted = run->slots.n_finished = step;
 	return 0;
 }

@@ -1,0 +1,25 @@
+#ifndef ORR_CREDITS_H
+#define ORR_CREDITS_H
+/* How many blocks of memory the jobs of a worker may hold at once for other ranks: `prefetch` and
+ * one more. */
+#include <starpu.h>
+#include "runtime/tasks/work.h"
+
+struct orr_credits {
+	int n;                         /* of a worker */
+	int n_handles;                 /* n_workers * n */
+	starpu_data_handle_t *handles; /* NULL: not here */
+	int *of;                       /* [n_jobs] which one the job takes, or -1: none */
+};
+
+/* leaves: for the weight gradients that go to other ranks; else for the parameters that come. */
+int orr_credits_init(struct orr_credits *credits, const struct orr_work *work, int prefetch,
+		     bool leaves, struct orr_error *err);
+void orr_credits_fini(struct orr_credits *credits);
+
+starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j); /* or NULL */
+/* Uses of block from here on, in this mode, wait for job j's credit; and the credit waits for uses
+ * of block before. */
+int orr_credit_take(const struct orr_credits *credits, int j, starpu_data_handle_t block,
+		    enum starpu_data_access_mode mode, struct orr_error *err);
+#endif

@@ -1,0 +1,56 @@
+#ifndef ORR_CROSS_H
+#define ORR_CROSS_H
+/* The messages of a job: what it takes from jobs of other ranks, and what it has for them. */
+#include "credits.h"
+#include "messages.h"
+#include "runtime/tasks/data.h"
+
+/* What tags tell apart. */
+enum orr_tag {
+	ORR_TAG_ACTIVATION,
+	ORR_TAG_GRADIENT,
+	ORR_TAG_STASH,
+	ORR_TAG_WHOLE,
+	ORR_TAG_PARAMETER,
+	ORR_TAG_PARTIAL,
+	ORR_TAG_GATE,
+	ORR_TAG_RING,
+	ORR_TAG_READY
+};
+#define ORR_TAGS 9
+
+/* Weight gradients that come to an owner: two handles in turn, so that one can come while the other
+ * is added. */
+struct orr_incoming {
+	starpu_data_handle_t handles[2]; /* NULL: all are made here */
+	int64_t n;                       /* ever */
+};
+
+struct orr_cross {
+	const struct orr_work *work;          /* borrowed */
+	struct orr_data *data;                /* borrowed */
+	struct orr_credits arriving, leaving; /* parameters, and weight gradients for others */
+	struct orr_incoming *incoming;        /* [n_owned] */
+	int most_owners;                      /* of a stage */
+	int64_t first_tag[ORR_TAGS], n_tags;  /* of a slot */
+};
+
+int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
+		   struct orr_error *err);
+void orr_cross_fini(struct orr_cross *cross);
+
+/* What job j, computed here, takes from other ranks; before it is submitted. slot: the number of
+ * its slot. */
+int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err);
+/* What it has for other ranks; after it was submitted. */
+int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err);
+/* The parameters for job j, computed elsewhere, which are owned here. */
+int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *err);
+/* The partial gradient of job j for its owner, which is here: made here, or received. */
+int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_handle_t *partial,
+		      struct orr_error *err);
+
+/* A message of the slot's step; at: its number among those of the tag. */
+struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, enum orr_tag tag,
+				     int64_t at, starpu_data_handle_t handle, int other);
+#endif

@@ -1,0 +1,46 @@
+#ifndef ORR_REDUCE_H
+#define ORR_REDUCE_H
+/* All-reduce of gradients by NCCL, of stages whose owners are each on a CUDA device of its own. */
+#include "cross.h"
+#include "runtime/tasks/slots.h"
+
+struct orr_nccl;
+
+/* An owner's part in it. */
+struct orr_member {
+	bool joins;                                /* its stage takes part */
+	starpu_data_handle_t summed, chain, ready; /* NULL: not, or not here */
+	starpu_data_handle_t gate;                 /* at the stage's first owner */
+};
+
+struct orr_reduce {
+	struct orr_slots *slots; /* borrowed, as the next two */
+	const struct orr_cross *cross;
+	const struct orr_policy *policy;
+	struct {
+		int n, *devices;
+		struct orr_nccl *nccl;
+	} * groups; /* [n_groups], of n_stages at most */
+	int n_groups;
+	starpu_data_handle_t *chain;    /* [n_workers] at the first worker of a device */
+	struct orr_member *members;     /* [n_owned] */
+	struct orr_task *tasks, *ready; /* [window * n_updates * n_owned] */
+};
+
+/* policy NULL: StarPU places tasks as it likes, and no stage takes part. alone (tests): a stage
+ * with one owner does, and cores count as devices. Collective. */
+int orr_reduce_init(struct orr_reduce *reduce, struct orr_slots *slots,
+		    const struct orr_cross *cross, const struct orr_policy *policy, bool alone,
+		    struct orr_error *err);
+void orr_reduce_fini(struct orr_reduce *reduce);
+
+/* The gradients of the owners of s, for update q, with those of them that are here; after what has
+ * been submitted of them. */
+int orr_reduce_submit(struct orr_reduce *reduce, const struct orr_slot *slot, int s, int q,
+		      struct orr_error *err);
+
+/* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; returns their
+ * number, or 0: it does not. device_of[w]: -1 where w has none. alone: one owner is enough. */
+int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,
+		       int *devices);
+#endif

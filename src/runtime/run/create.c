@@ -1,0 +1,152 @@
+#include "orrery/run.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include "alike.h"
+#include "orrery/ranks.h"
+#include "parts.h"
+#include "rounds.h"
+#include "runtime/devices/compile.h"
+#include "runtime/devices/resident.h"
+
+/* A run whose jobs did not end: StarPU keeps it, and no other can start. */
+static struct orr_run *left_behind;
+
+static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *data,
+			 const struct orr_run_options *options, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int code;
+
+	if (!p->graph)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: these stages have costs and nothing to compute; "
+				"train a graph whose operators all have an op");
+	if (options->batch < p->n_microbatches)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: a batch of %d cannot be cut into %d microbatches; "
+				"take a batch of %d at least, or fewer microbatches",
+				options->batch, p->n_microbatches, p->n_microbatches);
+	if (jobs->stream && options->on_nan == ORR_ON_NAN_SKIP)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: schedule %s never flushes, so no step can be left out",
+				jobs->schedule);
+	if (!(options->timeout_s > 0))
+		return orr_fail(err, ORR_E_INPUT, "run: a timeout of %g s; it must be above 0",
+				options->timeout_s);
+	if ((code = orr_rounds_check(jobs, options->batch, err)))
+		return code;
+	return orr_program_check_data(p->graph, data, err);
+}
+
+static int check_all(const struct orr_jobs *jobs, const struct orr_dataset *data,
+		     const struct orr_run_options *options, struct orr_error *err)
+{
+	int code = orr_ranks_start(NULL, err);
+
+	/* only the ranks that have the data see what is wrong with it */
+	if (code || (code = orr_ranks_agree(check_options(jobs, data, options, err), err)) ||
+	    (code = orr_ranks_agree(orr_session_check_home(err), err)))
+		return code;
+	return orr_run_check_alike(jobs, data, options, err);
+}
+
+/* Handles and tasks, once StarPU runs. */
+static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struct orr_error *err)
+{
+	const struct orr_run_options *options = &run->options;
+	struct orr_policy *policy = run->session.policy;
+	int code;
+
+	run->submitter = (struct orr_submitter){
+		.common = &run->session.common,
+		.policy = policy,
+		.flushes = !run->work.jobs->stream,
+		.pinned = hooks->policy && !strcmp(hooks->policy, "pinned"),
+	};
+	run->slots = (struct orr_slots){
+		.data = &run->data,
+		.submitter = &run->submitter,
+		.watch = &run->watch,
+		.dataset = run->dataset,
+		.seed = options->seed,
+		.timeout_s = options->timeout_s,
+		.skips = options->on_nan == ORR_ON_NAN_SKIP,
+	};
+	if ((code = orr_data_init(&run->data, &run->work, policy,
+				  orr_optimizer_floats(options->optimizer), options->seed,
+				  options->keep_bytes, err)) ||
+	    (code = orr_slots_init(&run->slots, err)) ||
+	    (code = orr_version_buffers_init(&run->versions, &run->slots, err)) ||
+	    (code = orr_cross_init(&run->cross, &run->data, options->prefetch, err)) ||
+	    (code = orr_reduce_init(&run->reduce, &run->slots, &run->cross,
+				    hooks->policy ? NULL : policy, hooks->reduce_alone, err)) ||
+	    (code = orr_ring_init(&run->ring, &run->slots, &run->cross, &run->reduce, err)))
+		return code;
+	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
+	return orr_gather_init(&run->gather, &run->slots, err);
+}
+
+int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
+			  const struct orr_dataset *data, const struct orr_run_options *options,
+			  const struct orr_run_hooks *hooks, struct orr_error *err)
+{
+	struct orr_run *run;
+	int code = check_all(jobs, data, options, err);
+
+	if (code)
+		return code;
+	run = calloc(1, sizeof(*run));
+	if (!run)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory");
+	run->dataset = data;
+	run->options = *options;
+	orr_watch_init(&run->watch);
+	if ((code = orr_session_take(&run->session, err)) ||
+	    (code = orr_work_init(&run->work, jobs, options->batch, orr_ranks_rank(),
+				  orr_ranks_count(), options->ranks_workers, err)) ||
+	    (code = orr_session_start(&run->session, &run->work, options, hooks, err)))
+		goto out;
+	malloc_trim(0); /* free memory shall not count as resident before */
+	run->resident_before = run->resident_peak = orr_resident_bytes();
+	if ((code = lay_out(run, hooks, err)))
+		goto out;
+	*out = run;
+	run = NULL;
+out:
+	orr_run_destroy(run);
+	return code;
+}
+
+int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
+		   const struct orr_dataset *data, const struct orr_run_options *options,
+		   struct orr_error *err)
+{
+	static const struct orr_run_hooks none;
+
+	return orr_run_create_hooked(out, jobs, data, options, &none, err);
+}
+
+void orr_run_destroy(struct orr_run *run)
+{
+	if (!run)
+		return;
+	/* A job that never ends still uses all of this, and StarPU would wait for it: leave both to
+	 * the end of the process. */
+	if (run->trained.failed && !run->trained.drained) {
+		left_behind = run;
+		return;
+	}
+	orr_gather_fini(&run->gather);
+	orr_ring_fini(&run->ring);
+	orr_reduce_fini(&run->reduce);
+	orr_cross_fini(&run->cross);
+	orr_version_buffers_fini(&run->versions);
+	orr_slots_fini(&run->slots);
+	orr_data_fini(&run->data);
+	orr_session_stop(&run->session);
+	orr_work_fini(&run->work);
+	orr_watch_fini(&run->watch);
+	free(run);
+}

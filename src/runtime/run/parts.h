@@ -1,0 +1,36 @@
+#ifndef ORR_PARTS_H
+#define ORR_PARTS_H
+/* (private to this room and to tests) The parts of a run; each belongs to the file of its header.
+ */
+#include "gather.h"
+#include "hooks.h"
+#include "runtime/devices/hardware.h"
+#include "runtime/peers/cross.h"
+#include "runtime/peers/reduce.h"
+#include "runtime/peers/ring.h"
+#include "runtime/tasks/prefetch.h"
+#include "runtime/tasks/slots.h"
+#include "start.h"
+#include "trained.h"
+#include "version_buffers.h"
+
+struct orr_run {
+	struct orr_run_options options;
+	const struct orr_dataset *dataset; /* borrowed */
+	struct orr_work work;
+	struct orr_session session;
+	struct orr_watch watch;
+	struct orr_submitter submitter;
+	struct orr_data data;
+	struct orr_slots slots;
+	struct orr_prefetch prefetch;
+	struct orr_cross cross;
+	struct orr_reduce reduce;
+	struct orr_ring ring;
+	struct orr_version_buffers versions;
+	struct orr_gather gather;
+	struct orr_trained trained;
+	struct orr_copies copies;               /* between memories, while it trained */
+	int64_t resident_before, resident_peak; /* bytes of this process; -1: not known */
+};
+#endif

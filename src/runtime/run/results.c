@@ -1,0 +1,70 @@
+#include "orrery/run.h"
+
+#include <stdio.h>
+#include "orrery/ranks.h"
+#include "parts.h"
+
+const char *orr_run_version(void)
+{
+	static char version[80];
+	const char *what = "CPU worker";
+	int major, minor, release, n = orr_hardware_cores();
+
+	starpu_get_version(&major, &minor, &release);
+	if (starpu_is_initialized() && starpu_cuda_worker_get_count()) {
+		n = (int)starpu_cuda_worker_get_count();
+		what = "CUDA worker";
+	}
+	snprintf(version, sizeof(version), "StarPU %d.%d.%d, %d %s%s", major, minor, release, n,
+		 what, n == 1 ? "" : "s");
+	return version;
+}
+
+const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
+{
+	return run->gather.has_timeline ? run->gather.timeline : NULL;
+}
+
+int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err)
+{
+	return orr_version_buffers_report(&run->versions, stages, err);
+}
+
+int64_t orr_run_peak_bytes(const struct orr_run *run)
+{
+	return run->resident_before < 0 ? -1 : run->resident_peak - run->resident_before;
+}
+
+void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
+{
+	(void)run;
+	orr_ranks_count_data(traffic);
+}
+
+int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
+{
+	return orr_hardware_moved(&run->copies, moved, most);
+}
+
+int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
+{
+	const struct orr_work *work = &run->work;
+	int code = 0;
+
+	for (int w = 0; w < work->pipeline->n_workers; w++)
+		places[w] = (struct orr_place){
+			.w = w,
+			.rank = work->rank_of[w],
+			.id = orr_work_has(work, w) ? orr_policy_worker(run->session.policy, w)
+						    : -1,
+		};
+	orr_hardware_describe(places, work->pipeline->n_workers);
+	for (int w = 0; w < work->pipeline->n_workers && !code; w++)
+		if (orr_work_has(work, w) && work->rank)
+			code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &places[w], sizeof(*places),
+					      err);
+		else if (!orr_work_has(work, w) && !work->rank)
+			code = orr_ranks_receive(work->rank_of[w], ORR_RANKS_FIRST_TAG, &places[w],
+						 sizeof(*places), err);
+	return code;
+}

@@ -1,0 +1,199 @@
+#include "start.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "codelets/kernels.h"
+#include "codelets/room.h"
+#include "options.h"
+#include "runtime/devices/hardware.h"
+#include "runtime/peers/messages.h"
+
+static atomic_bool starpu_taken;
+
+int orr_session_take(struct orr_session *session, struct orr_error *err)
+{
+	if (atomic_exchange(&starpu_taken, true))
+		return orr_fail(err, ORR_E_RUNTIME,
+				"run: this process has a run already; destroy it first (one "
+				"that hung stays until the process ends)");
+	session->taken = true;
+	session->idle_hook = -1;
+	return 0;
+}
+
+int orr_session_check_home(struct orr_error *err)
+{
+	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
+	const char *home = NULL, *name = NULL;
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !home; i++)
+		home = getenv(name = names[i]);
+	if (getenv("STARPU_PERF_MODEL_DIR") || !home)
+		return 0;
+	snprintf(path, sizeof(path), "%s/.starpu", home);
+	(void)mkdir(home, 0777);
+	if (!mkdir(path, 0777) || (errno == EEXIST && !access(path, W_OK)))
+		return 0;
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a folder "
+		"that can be written",
+		path, strerror(errno), name == names[0] ? names[0] : names[1]);
+}
+
+/* StarPU's idle workers spin; where they are more than the cores, that starves the others. */
+static unsigned give_way(void *user)
+{
+	(void)user;
+	sched_yield();
+	return 1; /* it may also block */
+}
+
+/* The policy, for tasks of as many steps as are in flight. */
+static int create_policy(struct orr_session *session, const struct orr_work *work,
+			 struct orr_error *err)
+{
+	const struct orr_jobs *jobs = work->jobs;
+	int n_workers = work->pipeline->n_workers, code;
+	int64_t *most_ready = calloc((size_t)n_workers, sizeof(*most_ready));
+
+	if (!most_ready)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
+	for (int w = 0; w < n_workers; w++)
+		if (orr_work_has(work, w))
+			most_ready[w] =
+				(int64_t)work->window * (jobs->first[w + 1] - jobs->first[w]);
+	code = orr_policy_create(&session->policy, n_workers, jobs->order, most_ready, err);
+	free(most_ready);
+	return code;
+}
+
+static int start_starpu(struct orr_session *session, const struct orr_work *work,
+			const struct orr_run_options *options, const struct orr_run_hooks *hooks,
+			struct orr_error *err)
+{
+	const char *other = hooks->policy;
+	struct starpu_conf conf;
+	int n_own = 0, code;
+
+	for (int w = 0; w < work->pipeline->n_workers; w++)
+		n_own += orr_work_has(work, w);
+	unsetenv("STARPU_SCHED"); /* starpu_conf_init would take it for ours */
+	starpu_conf_init(&conf);
+	conf.sched_policy = orr_policy_starpu();
+	conf.sched_policy_name = NULL;
+	if ((code = orr_hardware_choose(options, n_own, &conf, err)))
+		return code;
+	conf.catch_signals = 0;
+	setenv("STARPU_SILENT", "1", 0);
+	if (other && strcmp(other, "pinned")) {
+		conf.sched_policy = NULL;
+		conf.sched_policy_name = other;
+	}
+	orr_ranks_delay_data(hooks->link_delay_us);
+	if ((code = orr_ranks_init_starpu(&conf)))
+		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
+	session->runs = true;
+	if (conf.sched_policy_name)
+		orr_policy_stand_by(session->policy);
+	else if (!orr_policy_started(session->policy))
+		return orr_fail(err, ORR_E_RUNTIME,
+				"StarPU has not taken the scheduling policy; is a variable "
+				"STARPU_NCPU in the environment?");
+	starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+	session->idle_hook = starpu_idle_hook_register(give_way, NULL);
+	orr_gemm_init();
+	return 0;
+}
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+/* What the largest job of any stage needs. */
+static struct orr_room_sizes find_sizes(const struct orr_work *work, enum orr_precision precision)
+{
+	struct orr_room_sizes sizes = {
+		.precision = precision,
+		.programs = (const struct orr_program *const *)work->programs,
+		.n_programs = work->pipeline->n_stages,
+		.most_samples = orr_work_samples(work, 0),
+	};
+	int64_t most = sizes.most_samples, n = 0;
+
+	for (int s = 0; s < work->pipeline->n_stages; s++) {
+		const struct orr_stage *stage = &work->pipeline->stages[s];
+		const struct orr_program *program = work->programs[s];
+
+		sizes.scratch = larger(sizes.scratch, orr_program_scratch_floats(program, most));
+		if (work->jobs->recompute[s]) {
+			sizes.stash =
+				larger(sizes.stash, orr_program_stash_floats(program, most, false));
+			sizes.again = larger(sizes.again, orr_program_again_floats(program, most));
+		}
+		n = larger(n,
+			   larger(larger(stage->n_in, stage->n_out), orr_work_replicas(work, s)));
+	}
+	sizes.n_pointers = (int)n;
+	return sizes;
+}
+
+/* Every StarPU worker's own device and memory. */
+static int create_rooms(struct orr_session *session, const struct orr_work *work,
+			enum orr_precision precision, bool places, struct orr_error *err)
+{
+	struct orr_room_sizes sizes = find_sizes(work, precision);
+	struct orr_codelet_room *rooms = session->common.room;
+	char why[200];
+
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
+		if (orr_room_init(&rooms[i], i, &sizes, why, sizeof(why)))
+			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
+	for (int i = 0; i < work->n_sequence && places; i++) {
+		int j = work->sequence[i];
+
+		if (orr_work_computes(work, j) &&
+		    orr_room_keep(
+			    &rooms[orr_policy_worker(session->policy, work->jobs->compute[j])],
+			    work->programs[orr_jobs_at(work->jobs, j).s]))
+			return orr_fail(err, ORR_E_NOMEM, "run: no memory for rounded weights");
+	}
+	return 0;
+}
+
+int orr_session_start(struct orr_session *session, const struct orr_work *work,
+		      const struct orr_run_options *options, const struct orr_run_hooks *hooks,
+		      struct orr_error *err)
+{
+	int code;
+
+	session->common.rule = orr_run_rule(options);
+	session->common.delay_us = hooks->delay_us;
+	session->common.delay_seed = hooks->delay_seed;
+	if ((code = create_policy(session, work, err)) ||
+	    (code = start_starpu(session, work, options, hooks, err)))
+		return code;
+	return create_rooms(session, work, options->precision, !hooks->policy, err);
+}
+
+void orr_session_stop(struct orr_session *session)
+{
+	if (session->runs) {
+		for (unsigned i = 0; i < starpu_worker_get_count(); i++)
+			orr_room_fini(&session->common.room[i], i);
+		if (session->idle_hook >= 0)
+			starpu_idle_hook_deregister(session->idle_hook);
+		orr_ranks_shutdown_starpu();
+	}
+	orr_policy_destroy(session->policy);
+	if (session->taken)
+		atomic_store(&starpu_taken, false);
+}

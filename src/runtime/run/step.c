@@ -1,0 +1,345 @@
+#include "step.h"
+
+#include "finite.h"
+#include "runtime/tasks/stall.h"
+
+/* ---- the tasks of a job ---- */
+
+/* The owner's own, or those that came from its rank; without a flush the version that the job
+ * reads. */
+static starpu_data_handle_t parameters_of(const struct orr_data *data, const struct orr_slot *slot,
+					  int j)
+{
+	starpu_data_handle_t fetched = data->fetched[j];
+
+	if (slot->jobs[j].reads)
+		return slot->jobs[j].reads->block.handle;
+	return fetched ? fetched : data->owned[data->owned_of[j]].parameters.handle;
+}
+
+static void add_credits(struct orr_buffers *buffers, const struct orr_cross *cross, int j)
+{
+	starpu_data_handle_t arriving = orr_credit_of(&cross->arriving, j),
+			     leaving = orr_credit_of(&cross->leaving, j);
+
+	if (arriving)
+		orr_buffers_add(buffers, arriving, STARPU_RW);
+	if (leaving)
+		orr_buffers_add(buffers, leaving, STARPU_RW);
+}
+
+static void drop_fetched(const struct orr_data *data, int j)
+{
+	if (data->fetched[j])
+		orr_data_drop(data, data->fetched[j]);
+}
+
+static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
+{
+	const struct orr_work *work = &run->work;
+	const struct orr_data *data = &run->data;
+	int s = orr_jobs_at(work->jobs, j).s, b = orr_jobs_at(work->jobs, j).b, code;
+	const struct orr_stage *stage = &work->pipeline->stages[s];
+	int n = work->pipeline->n_microbatches, cap = work->jobs->cap ? work->jobs->cap[s] : 0;
+	struct orr_task *t = &slot->jobs[j];
+	struct orr_buffers buffers;
+
+	if ((code = orr_buffers_init(&buffers, ORR_CODELET_FORWARD, stage->n_in + stage->n_out + 6,
+				     err)))
+		return code;
+	if (t->arg.has_parameters)
+		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
+	if (t->arg.has_data)
+		orr_buffers_add(&buffers, slot->samples.block[s * n + b], STARPU_R);
+	for (int i = 0; i < stage->n_in; i++)
+		orr_buffers_add(&buffers, data->activation[(int64_t)stage->in[i] * n + b],
+				STARPU_R);
+	for (int i = 0; i < stage->n_out; i++)
+		orr_buffers_add(&buffers, data->activation[(int64_t)stage->out[i] * n + b],
+				STARPU_W);
+	orr_buffers_add(&buffers, data->stash[s * n + b], STARPU_W);
+	if (cap)
+		orr_buffers_add(&buffers, data->token[s * n + b % cap], STARPU_W);
+	if (orr_work_gates(work, s, b))
+		orr_buffers_add(&buffers, data->gate[s * n + b], STARPU_R);
+	add_credits(&buffers, &run->cross, j);
+	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
+		return code;
+	for (int i = 0; i < stage->n_in; i++)
+		orr_data_drop(data, data->activation[(int64_t)stage->in[i] * n + b]);
+	drop_fetched(data, j);
+	return 0;
+}
+
+/* What B or W reads of the forward. Where F is recomputed B reads inputs and, for W, writes a whole
+ * stash. */
+static void add_stash(struct orr_buffers *buffers, const struct orr_task *t,
+		      starpu_data_handle_t stash, starpu_data_handle_t whole)
+{
+	if (t->arg.recompute) {
+		orr_buffers_add(buffers, stash, STARPU_R);
+		if (whole)
+			orr_buffers_add(buffers, whole, STARPU_W);
+	} else {
+		orr_buffers_add(buffers, whole ? whole : stash, STARPU_RW);
+	}
+}
+
+/* B or W. */
+static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
+{
+	const struct orr_work *work = &run->work;
+	const struct orr_data *data = &run->data;
+	struct orr_job job = orr_jobs_at(work->jobs, j);
+	const struct orr_stage *stage = &work->pipeline->stages[job.s];
+	int n = work->pipeline->n_microbatches, cap = work->jobs->cap ? work->jobs->cap[job.s] : 0;
+	int n_in = job.d == ORR_PASS_W ? 0 : stage->n_in,
+	    n_out = job.d == ORR_PASS_W ? 0 : stage->n_out, code;
+	bool last = job.d == orr_jobs_last_pass(work->jobs, job.s);
+	const struct orr_owned *o = &data->owned[data->owned_of[j]];
+	struct orr_task *t = &slot->jobs[j];
+	struct orr_buffers buffers;
+	starpu_data_handle_t stash = data->stash[job.s * n + job.b],
+			     whole = data->whole[job.s * n + job.b];
+
+	if ((code = orr_buffers_init(&buffers, ORR_CODELET_BACKWARD, n_in + n_out + 8, err)))
+		return code;
+	if (t->arg.has_parameters)
+		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
+	add_stash(&buffers, t, stash, whole);
+	for (int i = 0; i < n_out; i++)
+		orr_buffers_add(&buffers, data->gradient[(int64_t)stage->out[i] * n + job.b],
+				STARPU_R);
+	for (int i = 0; i < n_in; i++)
+		orr_buffers_add(&buffers, data->gradient[(int64_t)stage->in[i] * n + job.b],
+				STARPU_W);
+	if (last && t->arg.has_parameters)
+		orr_buffers_add(&buffers,
+				o->in_place ? o->gradient.handle : data->partial[job.s * n + job.b],
+				t->arg.overwrite ? STARPU_W : STARPU_RW);
+	if (last && cap)
+		orr_buffers_add(&buffers, data->token[job.s * n + job.b % cap], STARPU_W);
+	if (last && cap && job.b + cap < n && orr_work_gates(work, job.s, job.b + cap))
+		orr_buffers_add(&buffers, data->gate[job.s * n + job.b + cap], STARPU_W);
+	add_credits(&buffers, &run->cross, j);
+	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
+		return code;
+	for (int i = 0; i < n_out; i++)
+		orr_data_drop(data, data->gradient[(int64_t)stage->out[i] * n + job.b]);
+	if (t->arg.recompute || (last && !whole))
+		orr_data_drop(data, stash);
+	if (last && whole)
+		orr_data_drop(data, whole);
+	drop_fetched(data, j);
+	return 0;
+}
+
+/* ---- gradients and updates ---- */
+
+static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
+{
+	const struct orr_owned *o = &run->data.owned[run->data.owned_of[j]];
+	starpu_data_handle_t partial;
+	int code;
+
+	if ((code = orr_cross_partial(&run->cross, slot->number, j, &partial, err)) ||
+	    (code = orr_task_submit_add(&run->submitter, &slot->adds[j], partial,
+					o->gradient.handle, o->contributors[0] == j, 0,
+					orr_work_n_parameters(&run->work, o->s), err)))
+		return code;
+	orr_data_drop(&run->data, partial);
+	return 0;
+}
+
+/* The sum of the gradients of o's stage, however it was made: by NCCL, round a ring, or not yet. */
+static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run, int i)
+{
+	int s = run->data.owned[i].s, first = run->work.jobs->first_owner[s];
+	starpu_data_handle_t *chunks = run->ring.chunks[i], summed = run->reduce.members[i].summed;
+
+	if (summed)
+		orr_buffers_add(buffers, summed, STARPU_R);
+	/* Every replica sums the same gradients in the same order, so that they stay the same. */
+	for (int k = 0; k < orr_work_replicas(&run->work, s) && !summed; k++)
+		if (!chunks)
+			orr_buffers_add(buffers, run->data.owned[first + k].gradient.handle,
+					STARPU_R);
+		else if (chunks[k])
+			orr_buffers_add(buffers, chunks[k], STARPU_R);
+}
+
+static void drop_gradients(const struct orr_run *run, int i)
+{
+	int r = orr_work_replicas(&run->work, run->data.owned[i].s);
+	starpu_data_handle_t *chunks = run->ring.chunks[i];
+
+	for (int k = 0; chunks && k < r; k++)
+		if (chunks[k])
+			orr_data_drop(&run->data, chunks[k]);
+	if (run->reduce.members[i].summed)
+		orr_data_drop(&run->data, run->reduce.members[i].summed);
+}
+
+static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int q,
+			 struct orr_error *err)
+{
+	const struct orr_owned *o = &run->data.owned[i];
+	int r = orr_work_replicas(&run->work, o->s), code;
+	struct orr_task *t = &slot->updates[q * run->data.n_owned + i];
+	struct orr_update *update = &slot->timeline->updates[o->update + q];
+	struct orr_buffers buffers;
+
+	if ((code = orr_buffers_init(&buffers, ORR_CODELET_UPDATE, 2 + r, err)))
+		return code;
+	t->start_ns = &update->start_ns;
+	t->end_ns = &update->end_ns;
+	orr_buffers_add(&buffers, o->parameters.handle, STARPU_RW);
+	orr_buffers_add(&buffers, o->state.handle, STARPU_RW);
+	add_gradients(&buffers, run, i);
+	t->arg.n_gradients = buffers.n - 2;
+	t->arg.n_chunks = run->ring.chunks[i] ? r : 0;
+	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
+		return code;
+	drop_gradients(run, i);
+	return 0;
+}
+
+/* Job j has read parameters that are owned here, and its gradient, if it has one, is on its way:
+ * add what can be added now, in microbatch order, and update the stage after its last reader. */
+static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
+{
+	int i = run->data.owned_of[j], s = orr_jobs_at(run->work.jobs, j).s, code = 0;
+	const struct orr_owned *o = &run->data.owned[i];
+
+	while (slot->n_added[i] < o->n_contributors &&
+	       slot->submitted[o->contributors[slot->n_added[i]]]) {
+		int k = o->contributors[slot->n_added[i]++];
+
+		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
+			return code;
+	}
+	return --slot->n_left[s] || run->reduce.members[i].joins || run->slots.skips
+		       ? 0
+		       : orr_step_submit_updates(run, slot, s, 0, err);
+}
+
+int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
+			    struct orr_error *err)
+{
+	const struct orr_jobs *jobs = run->work.jobs;
+	int first = jobs->first_owner[s], code = 0;
+
+	if (run->reduce.members[first].joins)
+		code = orr_reduce_submit(&run->reduce, slot, s, q, err);
+	else if (run->ring.rings[first])
+		code = orr_ring_submit(&run->ring, slot, s, q, err);
+	for (int i = first; i < jobs->first_owner[s + 1] && !code; i++)
+		if (orr_work_has(&run->work, run->data.owned[i].w) &&
+		    (!jobs->stream ||
+		     !(code = orr_version_buffers_advance(&run->versions, slot, i, q, err))))
+			code = submit_update(run, slot, i, q, err);
+	return code ? code : orr_stall_throttle(&run->slots, err);
+}
+
+int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn,
+			struct orr_error *err)
+{
+	struct orr_task *t = &slot->jobs[j];
+	int code;
+
+	if ((code = orr_cross_receive(&run->cross, slot->number, j, err)))
+		return code;
+	t->queued.turn = turn;
+	t->start_ns = &slot->timeline->start_ns[j];
+	t->end_ns = &slot->timeline->end_ns[j];
+	code = orr_jobs_at(run->work.jobs, j).d == ORR_PASS_F ? submit_forward(run, slot, j, err)
+							      : submit_backward(run, slot, j, err);
+	if (code || (code = orr_cross_send(&run->cross, slot->number, j, err)))
+		return code;
+	return orr_stall_throttle(&run->slots, err);
+}
+
+/* Sums that NCCL makes come in one order on all ranks (peers/reduce.c), whichever job is a rank's
+ * last; and all updates do where the step could have been left out. */
+static int submit_late_updates(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int s = run->work.pipeline->n_stages - 1; s >= 0 && !code; s--)
+		if (run->reduce.members[run->work.jobs->first_owner[s]].joins ||
+		    (run->slots.skips && orr_work_n_parameters(&run->work, s)))
+			code = orr_step_submit_updates(run, slot, s, 0, err);
+	return code;
+}
+
+static int submit_check(struct orr_run *run, struct orr_slot *slot, int i, struct orr_error *err)
+{
+	struct orr_buffers buffers;
+	int code = orr_buffers_init(&buffers, ORR_CODELET_CHECK, 1, err);
+
+	if (code)
+		return code;
+	orr_buffers_add(&buffers, run->data.owned[i].gradient.handle, STARPU_R);
+	return orr_task_submit(&run->submitter, &slot->checks[i], &buffers, err);
+}
+
+/* All gradients are looked at before any of them is applied, so that no owner, here or on another
+ * rank, is a step ahead of the others: this thread waits for the step's jobs. */
+static int submit_if_finite(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	bool finite;
+	int code = 0;
+
+	for (int i = 0; i < run->data.n_owned && !code; i++)
+		if (run->data.owned[i].gradient.handle)
+			code = submit_check(run, slot, i, err);
+	/* all but the submission itself */
+	if (code || (code = orr_stall_wait(&run->slots, NULL, run->watch.n_tasks - 1, err)) ||
+	    (code = orr_finite_judge(&run->slots, slot, &finite, err)))
+		return code;
+	if (finite)
+		return submit_late_updates(run, slot, err);
+	slot->skipped = true;
+	run->trained.n_skipped++;
+	for (int i = 0; i < run->data.n_owned; i++) /* as the update would */
+		atomic_store(&run->data.owned[i].version, slot->flight.step + 1);
+	return 0;
+}
+
+static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	const struct orr_work *work = &run->work;
+	const struct orr_jobs *jobs = work->jobs;
+	int code;
+
+	for (int i = 0; i < work->n_sequence; i++) {
+		int j = work->sequence[i], w = jobs->compute[j];
+		int64_t turn =
+			slot->flight.step * (jobs->first[w + 1] - jobs->first[w]) + jobs->rank[j];
+
+		code = orr_work_computes(work, j)
+			       ? orr_step_submit_job(run, slot, j, turn, err)
+			       : orr_cross_serve(&run->cross, slot->number, j, err);
+		if (code)
+			return code;
+		slot->submitted[j] = true;
+		if (orr_work_learns(work, j) && orr_work_has(work, jobs->weights[j]) &&
+		    (code = submit_gradient(run, slot, j, err)))
+			return code;
+	}
+	return run->slots.skips ? submit_if_finite(run, slot, err)
+				: submit_late_updates(run, slot, err);
+}
+
+int orr_step_submit(struct orr_run *run, struct orr_error *err)
+{
+	struct orr_slot *slot = orr_slots_at(&run->slots, run->slots.n_submitted);
+	int code;
+
+	slot->samples.first = run->slots.n_submitted * run->work.batch;
+	if ((code = orr_slots_begin(&run->slots, slot, err)))
+		return code;
+	code = submit_jobs(run, slot, err);
+	orr_watch_done(&slot->flight);
+	return code;
+}

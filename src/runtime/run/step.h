@@ -1,0 +1,15 @@
+#ifndef ORR_STEP_H
+#define ORR_STEP_H
+/* The tasks of a step, job by job. */
+#include "parts.h"
+
+/* The next step, in its slot, of a schedule that flushes. */
+int orr_step_submit(struct orr_run *run, struct orr_error *err);
+
+/* Parts of it, which rounds are made of: job j, computed here, with its messages; */
+int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn,
+			struct orr_error *err);
+/* update q of the step by all owners of s that are here, which add up their gradients first. */
+int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
+			    struct orr_error *err);
+#endif

@@ -1,0 +1,126 @@
+#include "orrery/run.h"
+
+#include <math.h>
+#include "finite.h"
+#include "parts.h"
+#include "rounds.h"
+#include "runtime/devices/resident.h"
+#include "step.h"
+
+/* Wait for the oldest step in flight and take its results. */
+static int finish_step(struct orr_run *run, struct orr_slot *slot, struct orr_step *step,
+		       struct orr_error *err)
+{
+	struct orr_trained *trained = &run->trained;
+	int n = orr_work_at(&run->work, run->work.pipeline->n_stages, 0);
+	struct orr_metrics sum = {0};
+	int code = orr_gather_end(&run->gather, slot, true, err);
+
+	if (code)
+		return code;
+	for (int i = 0; i < n; i++) {
+		sum.loss += slot->metrics[i].loss;
+		sum.correct += slot->metrics[i].correct;
+		sum.classified += slot->metrics[i].classified;
+	}
+	trained->n_steps++;
+	trained->n_skipped_last = slot->skipped ? trained->n_skipped_last + 1 : 0;
+	*step = (struct orr_step){
+		.step = slot->flight.step,
+		.samples = (slot->flight.step + 1) * run->work.batch,
+		.loss = run->work.rank ? NAN : sum.loss / run->work.batch,
+		.accuracy = sum.classified && !run->work.rank
+				    ? (double)sum.correct / (double)sum.classified
+				    : NAN,
+		.skipped = slot->skipped,
+		.seconds = (double)(slot->flight.end_ns - trained->last_end_ns) * 1e-9,
+	};
+	trained->last_end_ns = slot->flight.end_ns;
+	return 0;
+}
+
+static int train_steps(struct orr_run *run, int64_t n,
+		       void (*visit)(void *user, const struct orr_step *step), void *user,
+		       struct orr_error *err)
+{
+	struct orr_slots *slots = &run->slots;
+	int64_t end = slots->n_finished + n;
+	int code = 0;
+
+	while (!code && slots->n_finished < end) {
+		struct orr_slot *slot = orr_slots_at(slots, slots->n_finished);
+		struct orr_step step;
+
+		if (slots->n_submitted < end &&
+		    slots->n_submitted < slots->n_finished + run->work.window) {
+			code = orr_step_submit(run, err);
+			continue;
+		}
+		if ((code = finish_step(run, slot, &step, err)))
+			return code;
+		if (visit)
+			visit(user, &step);
+		code = orr_finite_check(slots, slot, step.step, &run->trained, err);
+		if (run->trained.ends)
+			end = slots->n_submitted;
+	}
+	return code;
+}
+
+/* Cancel the tasks in flight and wait for them, but not forever. */
+static void drain(struct orr_run *run)
+{
+	/* A codelet may be in the middle of a long job: it gets as long again, and a second at
+	 * least. */
+	double patience_s = run->options.timeout_s > 1 ? run->options.timeout_s : 1;
+
+	atomic_store(&run->session.common.cancelled, true);
+	orr_policy_release(run->session.policy);
+	run->trained.drained =
+		orr_watch_wait(&run->watch, NULL, atomic_load(&run->watch.n_tasks), patience_s);
+}
+
+int orr_run_train(struct orr_run *run, int64_t n,
+		  void (*visit)(void *user, const struct orr_step *step), void *user,
+		  struct orr_error *err)
+{
+	int64_t peak;
+	int code;
+
+	if (run->trained.failed)
+		return orr_fail(err, run->trained.failed,
+				"run: it has failed before and cannot go on");
+	run->trained.last_end_ns = orr_now_ns();
+	orr_hardware_count(&run->copies, false);
+	orr_resident_reset();
+	code = run->work.jobs->stream ? orr_rounds_train(run, n, visit, user, err)
+				      : train_steps(run, n, visit, user, err);
+	orr_hardware_count(&run->copies, true);
+	peak = orr_resident_peak();
+	run->resident_peak = peak > run->resident_peak ? peak : run->resident_peak;
+	if (code) {
+		run->trained.failed = code;
+		drain(run);
+	}
+	return code;
+}
+
+void orr_run_stop(struct orr_run *run)
+{
+	atomic_store(&run->trained.stop, true);
+}
+
+bool orr_run_stopped(const struct orr_run *run)
+{
+	return run->trained.ends;
+}
+
+int64_t orr_run_skipped(const struct orr_run *run)
+{
+	return run->trained.n_skipped;
+}
+
+int orr_run_skipped_last(const struct orr_run *run)
+{
+	return run->trained.n_skipped_last;
+}

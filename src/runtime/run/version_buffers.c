@@ -1,0 +1,254 @@
+#include "version_buffers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "orrery/ranks.h"
+#include "orrery/versions.h"
+
+static int make_versions(struct orr_held *held, struct orr_owned *o, int n, int64_t n_floats,
+			 struct orr_error *err)
+{
+	int code = 0;
+
+	if (!(held->versions = calloc((size_t)n, sizeof(*held->versions))))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d versions", n);
+	held->n_used = 1;
+	held->versions[0].block = o->parameters;
+	for (held->n_versions = 1; held->n_versions < n && !code; held->n_versions++)
+		code = orr_data_make_block(&held->versions[held->n_versions].block, o, n_floats,
+					   err);
+	return code;
+}
+
+int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slots *slots,
+			     struct orr_error *err)
+{
+	struct orr_data *data = slots->data;
+	const struct orr_work *work = data->work;
+	size_t n_stages = (size_t)work->pipeline->n_stages;
+	int code = 0;
+
+	*buffers = (struct orr_version_buffers){.slots = slots};
+	if (!work->jobs->stream)
+		return 0;
+	buffers->held = calloc((size_t)data->n_owned, sizeof(*buffers->held));
+	buffers->first_update = calloc(n_stages, sizeof(*buffers->first_update));
+	buffers->measured = calloc(n_stages, sizeof(*buffers->measured));
+	if (!buffers->held || !buffers->first_update || !buffers->measured)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the versions of %d owners",
+				data->n_owned);
+	for (size_t s = 0; s < n_stages; s++)
+		buffers->measured[s] = (struct orr_run_versions){.least = -1, .most = -1};
+	for (int i = 0; i < data->n_owned && !code; i++) {
+		struct orr_owned *o = &data->owned[i];
+
+		if (o->parameters.handle)
+			code = make_versions(&buffers->held[i], o, work->jobs->versions->peak[o->s],
+					     orr_work_n_parameters(work, o->s), err);
+	}
+	return code;
+}
+
+void orr_version_buffers_fini(struct orr_version_buffers *buffers)
+{
+	struct orr_data *data = buffers->held ? buffers->slots->data : NULL;
+
+	for (int i = 0; data && i < data->n_owned; i++) {
+		struct orr_held *held = &buffers->held[i];
+		struct orr_owned *o = &data->owned[i];
+
+		for (int k = 1; k < held->n_versions; k++)
+			orr_data_drop_block(&held->versions[k].block, o,
+					    orr_work_n_parameters(data->work, o->s));
+		if (held->versions)
+			o->parameters = held->versions[0].block;
+		free(held->versions);
+	}
+	free(buffers->held);
+	free(buffers->first_update);
+	free(buffers->measured);
+}
+
+void orr_version_buffers_restart(struct orr_version_buffers *buffers, int64_t n_steps)
+{
+	const struct orr_data *data = buffers->slots->data;
+	const struct orr_versions *v = data->work->jobs->versions;
+
+	for (int s = 0; s < data->work->pipeline->n_stages; s++)
+		buffers->first_update[s] = n_steps * orr_versions_step(v) / v->every[s];
+	for (int i = 0; i < data->n_owned; i++) {
+		struct orr_held *held = &buffers->held[i];
+
+		for (int k = 0; k < held->n_versions; k++)
+			held->versions[k].number = k == held->latest ? 0 : -1;
+		if (held->n_versions)
+			atomic_store(&held->versions[held->latest].holds, 0);
+	}
+}
+
+/* Microbatch b of the slot's round, from the first one of all rounds. */
+static int64_t microbatch_of(const struct orr_work *work, const struct orr_slot *slot, int b)
+{
+	return slot->round * work->pipeline->n_microbatches + b;
+}
+
+int orr_version_buffers_choose(struct orr_version_buffers *buffers, struct orr_slot *slot, int j,
+			       struct orr_error *err)
+{
+	const struct orr_data *data = buffers->slots->data;
+	const struct orr_work *work = data->work;
+	struct orr_job job = orr_jobs_at(work->jobs, j);
+	struct orr_held *held = &buffers->held[data->owned_of[j]];
+	struct orr_task *t = &slot->jobs[j];
+	int64_t number = orr_versions_read(work->jobs->versions, job.s,
+					   microbatch_of(work, slot, job.b), job.d);
+
+	t->reads = NULL;
+	for (int k = 0; k < held->n_versions; k++)
+		if (held->versions[k].number == number)
+			t->reads = &held->versions[k];
+	t->arg.step = slot->flight.step;
+	t->arg.version = buffers->first_update[job.s] + number;
+	if (!t->reads && held->n_versions)
+		return orr_fail(err, ORR_E_RUNTIME, "run: version %lld of stage %d is gone",
+				(long long)number, job.s);
+	return 0;
+}
+
+/* Does a microbatch after b still read the buffer's version? */
+static bool is_held(const struct orr_work *work, const struct orr_owned *o,
+		    const struct orr_version *version, int64_t b)
+{
+	if (version->number < 0 || work->pipeline->sync == ORR_SYNC_NONE)
+		return false;
+	return orr_versions_last_reader(work->jobs->versions, work->jobs, o->s, o->w,
+					version->number) > b;
+}
+
+/* A buffer whose version no microbatch after b reads. */
+static int find_free(const struct orr_held *held, const struct orr_work *work,
+		     const struct orr_owned *o, int64_t b, struct orr_error *err)
+{
+	for (int k = 0; k < held->n_versions; k++)
+		if (k != held->latest && !is_held(work, o, &held->versions[k], b))
+			return k;
+	return orr_fail(err, ORR_E_RUNTIME, "run: stage %d holds more than %d versions", o->s,
+			held->n_versions);
+}
+
+int orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_slot *slot, int i,
+				int q, struct orr_error *err)
+{
+	struct orr_data *data = buffers->slots->data;
+	struct orr_owned *o = &data->owned[i];
+	struct orr_held *held = &buffers->held[i];
+	struct orr_task *update = &slot->updates[q * data->n_owned + i],
+			*copy = &slot->copies[q * data->n_owned + i];
+	struct orr_version *from = &held->versions[held->latest], *to = from;
+	int every = data->work->jobs->versions->every[o->s], k, code;
+	int64_t b = microbatch_of(data->work, slot, (q + 1) * every - 1), number = from->number;
+
+	if (is_held(data->work, o, from, b)) {
+		if ((k = find_free(held, data->work, o, b, err)) < 0)
+			return k;
+		to = &held->versions[k];
+		copy->reads = from;
+		copy->writes = to;
+		if ((code = orr_task_submit_add(buffers->slots->submitter, copy, from->block.handle,
+						to->block.handle, true, 0, copy->arg.n_floats,
+						err)))
+			return code;
+		held->latest = k;
+		held->n_used = k < held->n_used ? held->n_used : k + 1;
+		o->parameters.handle = to->block.handle;
+	}
+	to->number = number + 1;
+	update->reads = update->writes = to;
+	update->later = 1;
+	update->arg.step = buffers->first_update[o->s] + number;
+	return 0;
+}
+
+/* ---- measurements ---- */
+
+/* One microbatch of an owner that is here has ended. */
+static void measure_microbatch(struct orr_version_buffers *buffers, const struct orr_slot *slot,
+			       int s, int b)
+{
+	const struct orr_data *data = buffers->slots->data;
+	const struct orr_jobs *jobs = data->work->jobs;
+	const struct orr_versions *v = jobs->versions;
+	struct orr_run_versions *measured = &buffers->measured[s];
+	int f = orr_jobs_index(jobs, s, b, ORR_PASS_F), n = data->n_owned;
+	int64_t at = microbatch_of(data->work, slot, b), behind;
+
+	for (int d = 0; d < jobs->n_passes; d++) {
+		measured->n_read++;
+		measured->n_wrong +=
+			slot->jobs[f + d].seen != orr_versions_read(v, s, at, (enum orr_pass)d);
+	}
+	if (at < orr_versions_full(v, s))
+		return;
+	behind = slot->updates[b / v->every[s] * n + data->owned_of[f]].seen - slot->jobs[f].seen;
+	measured->least =
+		measured->least < 0 || behind < measured->least ? behind : measured->least;
+	measured->most = behind > measured->most ? behind : measured->most;
+}
+
+void orr_version_buffers_measure(struct orr_version_buffers *buffers, const struct orr_slot *slot,
+				 int n_microbatches)
+{
+	const struct orr_work *work = buffers->slots->data->work;
+
+	for (int b = 0; b < n_microbatches; b++)
+		for (int s = 0; s < work->pipeline->n_stages; s++) {
+			int f = orr_jobs_index(work->jobs, s, b, ORR_PASS_F);
+
+			if (orr_work_computes(work, f) && orr_work_learns(work, f))
+				measure_microbatch(buffers, slot, s, b);
+		}
+}
+
+/* Each rank's numbers of each stage; those of an owner elsewhere are 0 here. */
+enum { HELD, LEAST, MOST, READ, WRONG, N_NUMBERS };
+
+int orr_version_buffers_report(const struct orr_version_buffers *buffers,
+			       struct orr_run_versions *stages, struct orr_error *err)
+{
+	const struct orr_work *work = buffers->slots->data->work;
+	int n_stages = work->pipeline->n_stages, n = n_stages * N_NUMBERS, code;
+	double *numbers = calloc((size_t)n * (size_t)work->n_ranks, sizeof(*numbers)), *own;
+
+	if (!numbers)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for what was measured");
+	own = numbers + work->rank * n;
+	for (int s = 0; s < n_stages; s++, own += N_NUMBERS) {
+		const struct orr_run_versions *v = &buffers->measured[s];
+
+		for (int i = work->jobs->first_owner[s]; i < work->jobs->first_owner[s + 1]; i++)
+			own[HELD] = fmax(own[HELD], buffers->held[i].n_used);
+		own[LEAST] = (double)v->least + 1;
+		own[MOST] = (double)v->most + 1;
+		own[READ] = (double)v->n_read;
+		own[WRONG] = (double)v->n_wrong;
+	}
+	code = orr_ranks_sum(numbers, n * work->n_ranks, err);
+	for (int s = 0; s < n_stages && !code; s++) {
+		struct orr_run_versions sum = {.least = -1, .most = -1};
+
+		for (int k = 0; k < work->n_ranks; k++) {
+			const double *x = numbers + k * n + s * N_NUMBERS;
+			int64_t least = (int64_t)x[LEAST] - 1, most = (int64_t)x[MOST] - 1;
+
+			sum.held = x[HELD] > sum.held ? (int)x[HELD] : sum.held;
+			if (least >= 0 && (sum.least < 0 || least < sum.least))
+				sum.least = least;
+			sum.most = most > sum.most ? most : sum.most;
+			sum.n_read += (int64_t)x[READ];
+			sum.n_wrong += (int64_t)x[WRONG];
+		}
+		stages[s] = sum;
+	}
+	free(numbers);
+	return code;
+}

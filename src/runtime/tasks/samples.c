@@ -1,0 +1,108 @@
+#include "samples.h"
+
+#include <assert.h>
+#include "data.h"
+
+static int64_t row_floats(const struct orr_program *program)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < orr_program_n_inputs(program); i++)
+		n += orr_program_input_width(program, i);
+	return n;
+}
+
+/* Floats of the data that F of (s,b) reads here. */
+static int64_t block_floats(const struct orr_work *work, int s, int b)
+{
+	return orr_work_computes(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_F))
+		       ? row_floats(work->programs[s]) * orr_work_samples(work, b)
+		       : 0;
+}
+
+int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
+		     struct orr_error *err)
+{
+	int n_stages = work->pipeline->n_stages, n_microbatches = work->pipeline->n_microbatches;
+	int64_t n = 0;
+	float *at;
+	int code;
+
+	for (int s = 0; s < n_stages; s++)
+		for (int b = 0; b < n_microbatches; b++)
+			n += block_floats(work, s, b);
+	samples->bytes = (size_t)n * sizeof(float);
+	if ((code = orr_data_make_handles(&samples->block,
+					  (size_t)n_stages * (size_t)n_microbatches, err)))
+		return code;
+	if (n &&
+	    starpu_malloc_flags((void **)&samples->columns, samples->bytes, STARPU_MALLOC_PINNED))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %lld floats of data",
+				(long long)n);
+	at = samples->columns;
+	for (int s = 0; s < n_stages; s++)
+		for (int b = 0; b < n_microbatches; b++) {
+			int64_t floats = block_floats(work, s, b);
+
+			if (floats &&
+			    (code = orr_data_register(&samples->block[orr_work_at(work, s, b)], at,
+						      floats, err)))
+				return code;
+			at += floats;
+		}
+	return 0;
+}
+
+void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work)
+{
+	orr_data_forget_handles(samples->block,
+				(size_t)orr_work_at(work, work->pipeline->n_stages, 0));
+	if (samples->columns)
+		starpu_free_flags(samples->columns, samples->bytes, STARPU_MALLOC_PINNED);
+}
+
+void orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
+		      const int64_t *rows, int64_t n, float *to)
+{
+	for (int i = 0; i < orr_program_n_inputs(program); i++) {
+		const int64_t *columns = orr_program_input_columns(program, i);
+		int64_t width = orr_program_input_width(program, i);
+
+		for (int64_t r = 0; r < n; r++) {
+			const float *row = orr_dataset_row(dataset, rows[r]);
+
+			for (int64_t c = 0; c < width; c++) {
+				int64_t place = orr_dataset_place(dataset, columns[c]);
+
+				assert(place >= 0);
+				*to++ = row[place];
+			}
+		}
+	}
+}
+
+int orr_samples_gather(const struct orr_samples *samples, const struct orr_work *work,
+		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
+		       struct orr_error *err)
+{
+	int code = orr_dataset_rows(dataset, seed, samples->first, work->batch, rows, err);
+
+	if (code)
+		return code;
+	for (int i = 0; i < work->n_sequence; i++) {
+		struct orr_job job = orr_jobs_at(work->jobs, work->sequence[i]);
+		starpu_data_handle_t block = samples->block[orr_work_at(work, job.s, job.b)];
+		float *floats;
+
+		if (job.d != ORR_PASS_F || !block)
+			continue;
+		/* nothing reads it any more, so this does not wait */
+		if ((code = orr_data_acquire(block, STARPU_W, &floats, err)))
+			return code;
+		orr_samples_copy(dataset, work->programs[job.s],
+				 rows + orr_work_first_sample(work, job.b),
+				 orr_work_samples(work, job.b), floats);
+		orr_data_release(block);
+	}
+	return 0;
+}

@@ -1,0 +1,30 @@
+#ifndef ORR_SAMPLES_H
+#define ORR_SAMPLES_H
+/* The columns of the data that a step's tasks read, in main memory. */
+#include <stdint.h>
+#include <starpu.h>
+#include "orrery/dataset.h"
+#include "orrery/error.h"
+#include "work.h"
+
+/* Of one step in flight. */
+struct orr_samples {
+	int64_t first;               /* sample of the step, from the start of training */
+	starpu_data_handle_t *block; /* [n_stages * n_microbatches] NULL without inputs here */
+	float *columns;              /* the memory of all blocks */
+	size_t bytes;                /* of it */
+};
+
+int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
+		     struct orr_error *err);
+void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work);
+
+/* Fill the blocks; the last step that read them has ended. rows: memory for a minibatch. */
+int orr_samples_gather(const struct orr_samples *samples, const struct orr_work *work,
+		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
+		       struct orr_error *err);
+
+/* The columns that a stage reads of n rows, input after input. */
+void orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
+		      const int64_t *rows, int64_t n, float *to);
+#endif

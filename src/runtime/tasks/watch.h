@@ -1,0 +1,44 @@
+#ifndef ORR_WATCH_H
+#define ORR_WATCH_H
+/* Tasks in flight: counted by the threads that run them, waited for by the one that submits. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct orr_watch {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	atomic_llong n_tasks, n_done; /* submitted and finished, ever */
+	atomic_llong wake_at;         /* n_done at which the waiting thread wants to know */
+};
+
+/* A step in flight. Its submission counts as one task, so that it cannot end before all of it has
+ * been submitted. */
+struct orr_flight {
+	struct orr_watch *watch; /* borrowed */
+	int64_t step;
+	atomic_int n_running; /* tasks that have not finished */
+	int64_t end_ns;       /* of orr_now_ns */
+	bool ended;           /* guarded by the watch's mutex */
+};
+
+void orr_watch_init(struct orr_watch *watch);
+void orr_watch_fini(struct orr_watch *watch);
+
+/* flight begins, with its submission as the first task. */
+void orr_watch_begin(struct orr_flight *flight, int64_t step);
+/* A task more; taken back where it could not be submitted. */
+void orr_watch_add(struct orr_flight *flight);
+void orr_watch_take_back(struct orr_flight *flight);
+/* A task, or the submission, has finished. Any thread. */
+void orr_watch_done(struct orr_flight *flight);
+
+/* Wait until flight has ended, or, where it is NULL, until n_done tasks have. The deadline moves
+ * with every task that ends; false: none did for timeout_s. */
+bool orr_watch_wait(struct orr_watch *watch, const struct orr_flight *flight, int64_t n_done,
+		    double timeout_s);
+
+/* CLOCK_MONOTONIC. */
+int64_t orr_now_ns(void);
+#endif

@@ -1,0 +1,112 @@
+#include "work.h"
+
+#include <stdlib.h>
+#include "orrery/stream.h"
+#include "orrery/traffic.h"
+#include "runtime/devices/compile.h"
+
+static int allocate(struct orr_work *work, struct orr_error *err)
+{
+	const struct orr_pipeline *p = work->pipeline;
+
+	work->programs = calloc((size_t)p->n_stages, sizeof(struct orr_program *));
+	work->sequence = calloc((size_t)work->jobs->n_jobs, sizeof(*work->sequence));
+	work->n_readers = calloc((size_t)p->n_stages, sizeof(*work->n_readers));
+	work->rank_of = calloc((size_t)p->n_workers, sizeof(*work->rank_of));
+	if (work->programs && work->sequence && work->n_readers && work->rank_of)
+		return 0;
+	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", work->jobs->n_jobs);
+}
+
+/* Of the order of all jobs, those that concern this rank. */
+static void select_jobs(struct orr_work *work)
+{
+	const struct orr_jobs *jobs = work->jobs;
+
+	for (int i = 0; i < jobs->n_jobs; i++) {
+		int j = work->sequence[i];
+		bool owns = orr_work_has(work, jobs->weights[j]) && orr_work_learns(work, j);
+
+		work->n_readers[orr_jobs_at(jobs, j).s] += owns;
+		if (owns || orr_work_computes(work, j))
+			work->sequence[work->n_sequence++] = j;
+	}
+}
+
+int orr_work_init(struct orr_work *work, const struct orr_jobs *jobs, int batch, int rank,
+		  int n_ranks, const char *ranks_workers, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int code;
+
+	*work = (struct orr_work){
+		.jobs = jobs,
+		.pipeline = p,
+		.batch = batch,
+		.rank = rank,
+		.n_ranks = n_ranks,
+		.n_updates = 1,
+		/* of a schedule without a flush a wave of jobs is submitted before the round that
+		 * last used its memory is waited for */
+		.window = jobs->stream ? jobs->stream->n_waves + 1 : 2,
+	};
+	if ((code = allocate(work, err)) ||
+	    (code = orr_ranks_of_workers(work->rank_of, p->n_workers, n_ranks, ranks_workers, err)))
+		return code;
+	for (int s = 0; s < p->n_stages; s++) {
+		if (orr_jobs_n_updates(jobs, s) > work->n_updates)
+			work->n_updates = orr_jobs_n_updates(jobs, s);
+		if ((code = orr_program_create(&work->programs[s], p, s, err)))
+			return code;
+	}
+	if ((code = orr_jobs_sequence(jobs, work->sequence, err)))
+		return code;
+	select_jobs(work);
+	return 0;
+}
+
+void orr_work_fini(struct orr_work *work)
+{
+	for (int s = 0; work->programs && s < work->pipeline->n_stages; s++)
+		orr_program_destroy(work->programs[s]);
+	free(work->programs);
+	free(work->sequence);
+	free(work->n_readers);
+	free(work->rank_of);
+}
+
+int orr_work_samples(const struct orr_work *work, int b)
+{
+	int n = work->pipeline->n_microbatches;
+
+	return work->batch / n + (b < work->batch % n);
+}
+
+int orr_work_first_sample(const struct orr_work *work, int b)
+{
+	int n = work->pipeline->n_microbatches, batch = work->batch;
+
+	return b * (batch / n) + (b < batch % n ? b : batch % n);
+}
+
+bool orr_work_gates(const struct orr_work *work, int s, int b)
+{
+	const struct orr_jobs *jobs = work->jobs;
+	int cap = jobs->cap ? jobs->cap[s] : 0, before;
+
+	if (!cap || b < cap)
+		return false;
+	before = orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs, s));
+	return work->rank_of[jobs->compute[before]] !=
+	       work->rank_of[jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)]];
+}
+
+bool orr_work_is_spread(const struct orr_work *work, int s)
+{
+	const struct orr_jobs *jobs = work->jobs;
+
+	for (int i = jobs->first_owner[s] + 1; i < jobs->first_owner[s + 1]; i++)
+		if (work->rank_of[jobs->owners[i]] != work->rank_of[jobs->owners[i - 1]])
+			return true;
+	return false;
+}

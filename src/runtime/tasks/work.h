@@ -1,0 +1,72 @@
+#ifndef ORR_WORK_H
+#define ORR_WORK_H
+/* The work of a step, and this rank's share of it: jobs, the programs that compute them, and the
+ * rank of every worker. Complete before StarPU starts, and constant from then on.
+ *
+ * Each rank submits its own jobs, and the messages that belong to them, in an order which is part
+ * of one order of all jobs. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "codelets/program.h"
+#include "orrery/error.h"
+#include "orrery/jobs.h"
+#include "orrery/pipeline.h"
+
+struct orr_work {
+	const struct orr_jobs *jobs; /* borrowed */
+	const struct orr_pipeline *pipeline;
+	struct orr_program **programs; /* [n_stages] */
+	int batch;                     /* samples of a minibatch */
+	int rank, n_ranks;
+	int *rank_of;  /* [n_workers] */
+	int *sequence; /* [n_sequence] jobs that are computed here, or read parameters owned here */
+	int n_sequence;
+	int *n_readers; /* [n_stages] jobs that read parameters owned here */
+	int n_updates;  /* of a stage in a step or round, at most; 1 with a flush */
+	int window;     /* steps in flight: the next one is submitted while this one runs */
+};
+
+/* ranks_workers as in orr_run_options. */
+int orr_work_init(struct orr_work *work, const struct orr_jobs *jobs, int batch, int rank,
+		  int n_ranks, const char *ranks_workers, struct orr_error *err);
+void orr_work_fini(struct orr_work *work);
+
+/* Samples in microbatch b, and those of the minibatch before it. */
+int orr_work_samples(const struct orr_work *work, int b);
+int orr_work_first_sample(const struct orr_work *work, int b);
+
+/* Does F of s and b wait, for the cap on microbatches in flight, for a job of another rank? */
+bool orr_work_gates(const struct orr_work *work, int s, int b);
+
+/* Is worker w of this rank? */
+static inline bool orr_work_has(const struct orr_work *work, int w)
+{
+	return work->rank_of[w] == work->rank;
+}
+/* Is job j computed here? */
+static inline bool orr_work_computes(const struct orr_work *work, int j)
+{
+	return orr_work_has(work, work->jobs->compute[j]);
+}
+static inline int64_t orr_work_n_parameters(const struct orr_work *work, int s)
+{
+	return orr_program_n_parameters(work->programs[s]);
+}
+/* Does job j need parameters? */
+static inline bool orr_work_learns(const struct orr_work *work, int j)
+{
+	return orr_work_n_parameters(work, orr_jobs_at(work->jobs, j).s) > 0;
+}
+/* Owners of stage s: first_owner[s] and those after it, as many as it has replicas. */
+static inline int orr_work_replicas(const struct orr_work *work, int s)
+{
+	return work->jobs->first_owner[s + 1] - work->jobs->first_owner[s];
+}
+/* Are they on more than one rank? */
+bool orr_work_is_spread(const struct orr_work *work, int s);
+/* The index of a stage and a microbatch in arrays of them. */
+static inline int orr_work_at(const struct orr_work *work, int s, int b)
+{
+	return s * work->pipeline->n_microbatches + b;
+}
+#endif
