@@ -35,7 +35,7 @@ struct orr_cuda {
 	struct orr_product products[ORR_PRODUCTS]; /* a hash table */
 };
 
-/* Note a failure; true: there is none. */
+/* (failure.c) Note the first failure; true: there is none. */
 bool orr_cuda_ok(struct orr_device *d, cudaError_t code, const char *what);
 bool orr_cuda_blas_ok(struct orr_device *d, cublasStatus_t code, const char *what);
 

@@ -6,30 +6,6 @@
 #include "geometry.h"
 #include "private.h"
 
-bool orr_cuda_ok(struct orr_device *d, cudaError_t code, const char *what)
-{
-	if (code == cudaSuccess)
-		return true;
-	if (!d->failure) {
-		snprintf(d->cuda->message, sizeof(d->cuda->message), "CUDA, %s: %s", what,
-			 cudaGetErrorString(code));
-		d->failure = d->cuda->message;
-	}
-	return false;
-}
-
-bool orr_cuda_blas_ok(struct orr_device *d, cublasStatus_t code, const char *what)
-{
-	if (code == CUBLAS_STATUS_SUCCESS)
-		return true;
-	if (!d->failure) {
-		snprintf(d->cuda->message, sizeof(d->cuda->message), "cuBLAS, %s: %s", what,
-			 cublasGetStatusString(code));
-		d->failure = d->cuda->message;
-	}
-	return false;
-}
-
 static size_t larger(size_t a, size_t b)
 {
 	return a > b ? a : b;

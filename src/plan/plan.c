@@ -24,163 +24,6 @@
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */
 
-/* ---- a draft as the simulator sees it ---- */
-
-static int simulate(struct orr_plan *plan, struct orr_table *table, struct orr_error *err)
-{
-	struct orr_schedule schedule;
-	int code;
-
-	plan->table = table;
-	orr_table_schedule(&schedule, table);
-	if ((code = orr_try_init(&plan->tried, plan->pipeline, &schedule, NULL, err)))
-		return code;
-	return orr_try_run(&plan->tried, err);
-}
-
-static void note_world(struct orr_plan_world *world, const struct orr_plan *plan)
-{
-	int64_t limit = plan->options.memory_bytes;
-
-	*world = (struct orr_plan_world){.n_stages = plan->pipeline->n_stages,
-					 .slowest_s = plan->slowest_s,
-					 .makespan_ns = plan->tried.figures->makespan_ns};
-	for (int w = 0; w < plan->tried.figures->n_workers; w++) {
-		const struct orr_worker_figures *f = &plan->tried.figures->worker[w];
-
-		world->memory_bytes = f->memory_bytes > world->memory_bytes ? f->memory_bytes
-									    : world->memory_bytes;
-		world->stash_bytes = f->peak_stash_bytes > world->stash_bytes ? f->peak_stash_bytes
-									      : world->stash_bytes;
-		world->peak_stash =
-			f->peak_stash > world->peak_stash ? f->peak_stash : world->peak_stash;
-	}
-	world->fits = !limit || world->memory_bytes <= limit;
-}
-
-/* links: whether they take time. */
-static struct orr_machine machine_with(const struct orr_plan_options *o, bool links)
-{
-	struct orr_machine machine = orr_machine_default(orr_levels_workers(&o->levels));
-
-	machine.memory_bytes = o->memory_bytes;
-	machine.flops_per_s = o->flops_per_s;
-	for (int l = 0; l < o->levels.n && links; l++)
-		if (o->levels.bytes_per_s[l] > 0 && o->levels.workers[l] > 1 &&
-		    (machine.bandwidth_bytes_per_s <= 0 ||
-		     o->levels.bytes_per_s[l] < machine.bandwidth_bytes_per_s))
-			machine.bandwidth_bytes_per_s = o->levels.bytes_per_s[l];
-	if (machine.bandwidth_bytes_per_s > 0 && o->levels.n > 1)
-		machine.levels = o->levels;
-	return machine;
-}
-
-/* What a plan is simulated on. */
-static struct orr_machine machine_of(const struct orr_plan_options *o)
-{
-	return machine_with(o, o->activations);
-}
-
-/* Where the draft does not say otherwise, workers are numbered along the stages: neighbours share
- * the inner links. */
-static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d)
-{
-	int next = 0;
-
-	for (int s = 0; s < d->n_stages; s++) {
-		plan->first[s] = next;
-		for (int i = 0; i < d->replicas[s]; i++, next++)
-			plan->workers[next] = d->worker    ? d->worker[s]
-					      : d->workers ? d->workers[next]
-							   : next;
-		plan->replicas[s] = d->replicas[s];
-	}
-}
-
-/* Order the jobs in one of the two worlds; the first stages hold so many microbatches. tight: no
- * more than the memory has room for. */
-static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct orr_table **table,
-		 int64_t *makespan_ns, struct orr_error *err)
-{
-	const struct orr_pipeline *p = plan->pipeline;
-	struct orr_pipeline *chain = NULL;
-	struct orr_placement x = {.workers = plan->workers,
-				  .first = plan->first,
-				  .replicas = plan->replicas,
-				  .cap = calloc((size_t)p->n_stages, sizeof(int))};
-	int code = x.cap ? 0
-			 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
-
-	if (code || (!side_by_side && (code = orr_pipeline_flatten(&chain, p, err))))
-		goto out;
-	orr_placement_cap(&x, chain ? chain : p);
-	if (tight)
-		orr_placement_fit(&x, p, plan->options.memory_bytes);
-	plan->wanted_bytes = x.tight ? x.wanted_bytes : 0;
-	for (int s = 0; s < p->n_stages; s++) {
-		int each = (x.cap[s] + x.replicas[s] - 1) / x.replicas[s];
-
-		if (p->stages[s].n_in == 0 && each > plan->in_flight)
-			plan->in_flight = each;
-	}
-	code = orr_placement_order(table, &x, chain ? chain : p, makespan_ns, err);
-out:
-	orr_pipeline_destroy(chain);
-	free(x.cap);
-	return code;
-}
-
-/* The world of one draft. In a chain every stage also waits for the one before, and the makespan is
- * the chain's; its order runs on the real stages as it is, which hold as much then. */
-static int realise(struct orr_plan **out, const struct orr_graph *g,
-		   const struct orr_plan_options *o, const struct orr_plan_draft *d,
-		   bool side_by_side, bool tight, struct orr_error *err)
-{
-	struct orr_plan *plan = calloc(1, sizeof(*plan));
-	struct orr_machine machine = machine_of(o), links = machine_with(o, true);
-	struct orr_table *table = NULL;
-	size_t n = (size_t)d->n_stages, n_replicas = 0;
-	int64_t makespan_ns = 0;
-	int code;
-
-	for (size_t s = 0; s < n; s++)
-		n_replicas += (size_t)d->replicas[s];
-	if (!plan || !(plan->first = calloc(n, sizeof(int))) ||
-	    !(plan->replicas = calloc(n, sizeof(int))) ||
-	    !(plan->workers = calloc(n_replicas, sizeof(int))) ||
-	    !(plan->costs = calloc(n, sizeof(*plan->costs)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", d->n_stages);
-		goto out;
-	}
-	plan->graph = g;
-	plan->options = *o;
-	plan->side_by_side = side_by_side;
-	number_workers(plan, d);
-	if ((code = orr_partition_as(&plan->pipeline, g, &machine, d->stage_of, d->n_stages,
-				     o->samples, err)))
-		goto out;
-	plan->pipeline->numerics = o->numerics;
-	if ((code = orr_pipeline_set_step(plan->pipeline, machine.n_workers, o->n_microbatches,
-					  err)))
-		goto out;
-	orr_plan_cost(plan, &links);
-	if ((code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) ||
-	    (code = simulate(plan, table, err)))
-		goto out;
-	plan->in_pieces = d->worker != NULL;
-	note_world(plan->in_pieces ? &plan->pieces
-		   : side_by_side  ? &plan->dag
-				   : &plan->chain,
-		   plan);
-	if (!side_by_side)
-		plan->chain.makespan_ns = makespan_ns;
-	*out = plan;
-	plan = NULL;
-out:
-	orr_plan_destroy(plan);
-	return code;
-}
-
 /* ---- choosing ---- */
 
 #define N_WORLDS 3
@@ -234,7 +77,7 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 	     world < (d->worker ? N_WORLDS : IN_PIECES) && !code; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
 
-		if ((code = realise(&plan, c->g, c->o, d, world > 0, c->tight, err)))
+		if ((code = orr_plan_realise(&plan, c->g, c->o, d, world > 0, c->tight, err)))
 			break;
 		if (!world_of(plan)->fits)
 			best = !c->least || world_of(plan)->memory_bytes <
@@ -364,7 +207,7 @@ static int consider_least(struct choosing *c, struct orr_error *err)
 
 static int consider_branches(struct choosing *c, struct orr_error *err)
 {
-	struct orr_machine machine = machine_of(c->o);
+	struct orr_machine machine = orr_plan_machine(c->o);
 	struct orr_plan_draft d = {0};
 	int n = 0, code = 0;
 	bool fits = false;
@@ -383,7 +226,7 @@ static int consider_branches(struct choosing *c, struct orr_error *err)
 static int consider_pieces(struct choosing *c, struct orr_error *err)
 {
 	int n_workers = orr_levels_workers(&c->o->levels), code = 0;
-	struct orr_machine machine = machine_of(c->o);
+	struct orr_machine machine = orr_plan_machine(c->o);
 	bool fits = false;
 
 	for (int flight = 1; c->o->pieces && flight <= 2 * n_workers && !fits && !code;
@@ -402,7 +245,7 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 
 static int consider_all(struct choosing *c, struct orr_error *err)
 {
-	struct orr_machine machine = machine_of(c->o);
+	struct orr_machine machine = orr_plan_machine(c->o);
 	struct orr_plan_draft d = {0};
 	bool fits = false;
 	int code = orr_plan_draft_pins(&d, c->g, c->o, &machine, err);
@@ -523,7 +366,7 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 		  const struct orr_plan_options *o, struct orr_error *err)
 {
 	struct choosing c = {.g = g, .o = o, .levels = o->levels, .least_replicas = 1};
-	struct orr_machine machine = machine_of(o);
+	struct orr_machine machine = orr_plan_machine(o);
 	struct orr_tensors *tensors = NULL;
 	struct orr_ideals *x = NULL;
 	int code = check_costs(g, err);
@@ -621,18 +464,4 @@ int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points
 		if (plan->replicas[s] != 1)
 			return 0;
 	return orr_star_points(points, n, plan->pipeline, err);
-}
-
-void orr_plan_destroy(struct orr_plan *plan)
-{
-	if (!plan)
-		return;
-	orr_try_fini(&plan->tried);
-	orr_table_destroy(plan->table);
-	orr_pipeline_destroy(plan->pipeline);
-	free(plan->first);
-	free(plan->workers);
-	free(plan->replicas);
-	free(plan->costs);
-	free(plan);
 }

@@ -48,9 +48,17 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
 /* Operators without a stage are free (ideals.h): each goes to its first reader, as inputs do. */
 void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph *g);
 
+/* The machine that a plan is simulated on. */
+struct orr_machine orr_plan_machine(const struct orr_plan_options *o);
+/* The plan of a draft in one world: side by side, or in a chain, where every stage also waits for
+ * the one before, and the makespan is the chain's; its order runs on the real stages as it is,
+ * which hold as much then. tight: hold no more than there is memory for. */
+struct orr_plan;
+int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
+		     const struct orr_plan_options *o, const struct orr_plan_draft *d,
+		     bool side_by_side, bool tight, struct orr_error *err);
 /* Number the stages of a plan that is made as numbering.h says, and simulate it again; those that
  * the file pins keep their numbers. */
-struct orr_plan;
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err);
 /* Fill costs, slowest_s and one_worker_s of a plan whose stages have their workers. */
 void orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine);

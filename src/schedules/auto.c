@@ -1,6 +1,14 @@
 /* The shortest order that a search finds in a given memory; see search.h. */
 #include "orrery/search.h"
-#include "orrery/schedules.h"
+#include "orrery/pipeline.h"
+#include "orrery/schedule.h"
+#include "direct.h"
+
+#define DECLARE(name) extern const struct orr_schedule orr_schedule_##name;
+ORR_DIRECT_SCHEDULES(DECLARE)
+
+#define LIST(name) &orr_schedule_##name,
+static const struct orr_schedule *const starts[] = {ORR_DIRECT_SCHEDULES(LIST) NULL};
 
 static const struct orr_parameter parameters[] = {
 	{"memory",
@@ -40,7 +48,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 	bool given = memory->integer || memory->bytes;
 	int64_t memory_bytes = given ? 0 : p->machine.memory_bytes;
 	struct orr_search_options options = {
-		.schedules = orr_schedules,
+		.schedules = starts,
 		.stashes =
 			given || (memory_bytes && has_stashes(p)) ? memory->integer : p->n_stages,
 		.stash_bytes = memory->bytes,

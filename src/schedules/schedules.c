@@ -7,54 +7,14 @@
 #include <string.h>
 
 #include "orrery/nearest.h"
+#include "direct.h"
 
-extern const struct orr_schedule orr_schedule_ddp, orr_schedule_fsdp, orr_schedule_gpipe,
-	orr_schedule_lpp, orr_schedule_fslpp, orr_schedule_1f1b, orr_schedule_pipedream,
-	orr_schedule_eager_1f1b, orr_schedule_1f1b_r;
+#define DECLARE(name) extern const struct orr_schedule orr_schedule_##name;
+ORR_DIRECT_SCHEDULES(DECLARE)
+DECLARE(auto)
 
-extern const struct orr_schedule orr_schedule_interleaved, orr_schedule_zb_h1, orr_schedule_zb_h2,
-	orr_schedule_zb_1p, orr_schedule_zb_2p, orr_schedule_chimera, orr_schedule_gems,
-	orr_schedule_hanayo, orr_schedule_dualpipe_v;
-
-extern const struct orr_schedule orr_schedule_zb_two_thirds, orr_schedule_v_min,
-	orr_schedule_v_half, orr_schedule_v_zb, orr_schedule_1f1b_v,
-	orr_schedule_interleaved_uniform, orr_schedule_interleaved_low_memory,
-	orr_schedule_adaptive, orr_schedule_auto;
-
-extern const struct orr_schedule orr_schedule_1f1b_star, orr_schedule_k_periodic;
-
-static const struct orr_schedule *const schedules[] = {
-	&orr_schedule_ddp,
-	&orr_schedule_fsdp,
-	&orr_schedule_gpipe,
-	&orr_schedule_lpp,
-	&orr_schedule_fslpp,
-	&orr_schedule_1f1b,
-	&orr_schedule_eager_1f1b,
-	&orr_schedule_interleaved,
-	&orr_schedule_zb_h1,
-	&orr_schedule_zb_h2,
-	&orr_schedule_zb_1p,
-	&orr_schedule_zb_2p,
-	&orr_schedule_zb_two_thirds,
-	&orr_schedule_v_min,
-	&orr_schedule_v_half,
-	&orr_schedule_v_zb,
-	&orr_schedule_adaptive,
-	&orr_schedule_1f1b_v,
-	&orr_schedule_interleaved_uniform,
-	&orr_schedule_interleaved_low_memory,
-	&orr_schedule_chimera,
-	&orr_schedule_gems,
-	&orr_schedule_hanayo,
-	&orr_schedule_dualpipe_v,
-	&orr_schedule_1f1b_r,
-	&orr_schedule_pipedream,
-	&orr_schedule_1f1b_star,
-	&orr_schedule_k_periodic,
-	&orr_schedule_auto,
-	NULL,
-};
+#define LIST(name) &orr_schedule_##name,
+static const struct orr_schedule *const schedules[] = {ORR_DIRECT_SCHEDULES(LIST) LIST(auto) NULL};
 
 static const struct orr_schedule_alias aliases[] = {
 	{"dp", "ddp"},

@@ -1,0 +1,36 @@
+#ifndef ORR_DIRECT_SCHEDULES_H
+#define ORR_DIRECT_SCHEDULES_H
+/* The built-in schedules, in the order in which they are listed: all but auto, whose search starts
+ * from them. X(name) of orr_schedule_name. */
+/* clang-format off */
+#define ORR_DIRECT_SCHEDULES(X) \
+	X(ddp) \
+	X(fsdp) \
+	X(gpipe) \
+	X(lpp) \
+	X(fslpp) \
+	X(1f1b) \
+	X(eager_1f1b) \
+	X(interleaved) \
+	X(zb_h1) \
+	X(zb_h2) \
+	X(zb_1p) \
+	X(zb_2p) \
+	X(zb_two_thirds) \
+	X(v_min) \
+	X(v_half) \
+	X(v_zb) \
+	X(adaptive) \
+	X(1f1b_v) \
+	X(interleaved_uniform) \
+	X(interleaved_low_memory) \
+	X(chimera) \
+	X(gems) \
+	X(hanayo) \
+	X(dualpipe_v) \
+	X(1f1b_r) \
+	X(pipedream) \
+	X(1f1b_star) \
+	X(k_periodic)
+/* clang-format on */
+#endif
