@@ -105,3 +105,51 @@ void small_data(float *values, int64_t rows, int64_t columns, int64_t class_colu
 			values[i] = (float)((r * 7 + r / 3) % n_classes);
 	}
 }
+
+void small_model_around(struct small_model *m, enum orr_op op, int64_t in, int64_t width,
+			int64_t out)
+{
+	int x = small_model_input(m, 0, in, 1.5), target = small_model_input(m, 20, out, 1.0);
+	int a = small_model_add(m, ORR_OP_LINEAR, width, x, -1), b = -1;
+
+	if (op == ORR_OP_ADD || op == ORR_OP_CONCAT)
+		b = small_model_add(m, ORR_OP_LINEAR, width, a, -1);
+	a = small_model_add(m, op, width, a, b);
+	small_model_add(m, ORR_OP_MSE, 0, small_model_add(m, ORR_OP_LINEAR, out, a, -1), target);
+}
+
+void small_model_classes(struct small_model *m, int64_t in, int64_t n_classes)
+{
+	int x = small_model_input(m, 0, in, 1.0),
+	    class = small_model_input(m, SMALL_MODEL_CLASS, 1, 1.0);
+
+	x = small_model_add(m, ORR_OP_LINEAR, n_classes, x, -1);
+	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, x, class);
+}
+
+void small_model_towers(struct small_model *m)
+{
+	int a = small_model_input(m, 0, 7, 0.0625), b = small_model_input(m, 8, 5, 1.0);
+	int left =
+		small_model_add(m, ORR_OP_RELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, a, -1), -1);
+	int right =
+		small_model_add(m, ORR_OP_GELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, b, -1), -1);
+	int class, target, scores, trunk, other;
+
+	right = small_model_add(m, ORR_OP_LAYERNORM, 0, right, -1);
+	trunk = small_model_add(m, ORR_OP_ADD, 0, left, right);
+	trunk = small_model_add(m, ORR_OP_CONCAT, 0, trunk, right);
+	small_model_add(m, ORR_OP_LINEAR, 4, trunk, -1); /* nobody reads it */
+	trunk = small_model_add(m, ORR_OP_LINEAR, 12, trunk, -1);
+	trunk = small_model_add(m, ORR_OP_ADD, 0, trunk, trunk);
+	trunk = small_model_add(m, ORR_OP_RELU, 0, trunk, -1);
+	scores = small_model_add(m, ORR_OP_LINEAR, 5, trunk, -1);
+	class = small_model_input(m, SMALL_MODEL_CLASS, 1, 1.0);
+	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, scores, class);
+	other = small_model_add(m, ORR_OP_LINEAR, 3, trunk, -1);
+	small_model_add(m, ORR_OP_MSE, 0, other, small_model_add(m, ORR_OP_LINEAR, 3, left, -1));
+	other = small_model_add(m, ORR_OP_LINEAR, 2, b, -1);
+	target = small_model_input(m, 20, 2, 3.0);
+	small_model_add(m, ORR_OP_MSE, 0, other, target);
+	small_model_add(m, ORR_OP_MSE, 0, target, small_model_input(m, 25, 2, 1.0));
+}

@@ -23,6 +23,17 @@ int small_model_input(struct small_model *m, int64_t first, int64_t width, doubl
 /* width: of a linear; the others find theirs. b: second input, or -1. */
 int small_model_add(struct small_model *m, enum orr_op op, int64_t width, int a, int b);
 
+#define SMALL_MODEL_CLASS 39 /* the column of the classes */
+/* input -> linear -> op -> linear -> loss: the first linear's weights show op's input gradient. */
+void small_model_around(struct small_model *m, enum orr_op op, int64_t in, int64_t width,
+			int64_t out);
+/* Straight into the loss of classes. */
+void small_model_classes(struct small_model *m, int64_t in, int64_t n_classes);
+/* All of it: encoders, skips, a tensor read twice by one operator, a target that is computed,
+ * several losses, an input and a class that a later stage reads too, a branch and a loss that teach
+ * nothing. */
+void small_model_towers(struct small_model *m);
+
 /* stage_of: of every operator; the edges follow. */
 struct orr_pipeline *small_model_cut(const struct small_model *m, const int *stage_of);
 

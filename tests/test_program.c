@@ -16,64 +16,11 @@
 #include "suite.h"
 
 #define N_COLUMNS 40
-#define CLASS_COLUMN 39
+#define CLASS_COLUMN SMALL_MODEL_CLASS
 #define N_CUTS 4
 #define N_SAMPLES 24
 
 static char model_name[] = "model.dot";
-
-/* input -> linear -> op -> linear -> loss: the first linear's weights show op's input gradient */
-static void build_around(struct small_model *m, enum orr_op op, int64_t in, int64_t width,
-			 int64_t out)
-{
-	int x = small_model_input(m, 0, in, 1.5), target = small_model_input(m, 20, out, 1.0);
-	int a = small_model_add(m, ORR_OP_LINEAR, width, x, -1), b = -1;
-
-	if (op == ORR_OP_ADD || op == ORR_OP_CONCAT)
-		b = small_model_add(m, ORR_OP_LINEAR, width, a, -1);
-	a = small_model_add(m, op, width, a, b);
-	small_model_add(m, ORR_OP_MSE, 0, small_model_add(m, ORR_OP_LINEAR, out, a, -1), target);
-}
-
-/* Straight into the loss; in: also the classes. */
-static void build_classes(struct small_model *m, int64_t in, int64_t n_classes)
-{
-	int x = small_model_input(m, 0, in, 1.0),
-	    class = small_model_input(m, CLASS_COLUMN, 1, 1.0);
-
-	x = small_model_add(m, ORR_OP_LINEAR, n_classes, x, -1);
-	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, x, class);
-}
-
-/* All of it: encoders, skips, a tensor read twice by one operator, a target that is computed,
- * several losses, an input and a class that a later stage reads too, a branch and a loss that teach
- * nothing. */
-static void build_towers(struct small_model *m)
-{
-	int a = small_model_input(m, 0, 7, 0.0625), b = small_model_input(m, 8, 5, 1.0);
-	int left =
-		small_model_add(m, ORR_OP_RELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, a, -1), -1);
-	int right =
-		small_model_add(m, ORR_OP_GELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, b, -1), -1);
-	int class, target, scores, trunk, other;
-
-	right = small_model_add(m, ORR_OP_LAYERNORM, 0, right, -1);
-	trunk = small_model_add(m, ORR_OP_ADD, 0, left, right);
-	trunk = small_model_add(m, ORR_OP_CONCAT, 0, trunk, right);
-	small_model_add(m, ORR_OP_LINEAR, 4, trunk, -1); /* nobody reads it */
-	trunk = small_model_add(m, ORR_OP_LINEAR, 12, trunk, -1);
-	trunk = small_model_add(m, ORR_OP_ADD, 0, trunk, trunk);
-	trunk = small_model_add(m, ORR_OP_RELU, 0, trunk, -1);
-	scores = small_model_add(m, ORR_OP_LINEAR, 5, trunk, -1);
-	class = small_model_input(m, CLASS_COLUMN, 1, 1.0);
-	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, scores, class);
-	other = small_model_add(m, ORR_OP_LINEAR, 3, trunk, -1);
-	small_model_add(m, ORR_OP_MSE, 0, other, small_model_add(m, ORR_OP_LINEAR, 3, left, -1));
-	other = small_model_add(m, ORR_OP_LINEAR, 2, b, -1);
-	target = small_model_input(m, 20, 2, 3.0);
-	small_model_add(m, ORR_OP_MSE, 0, other, target);
-	small_model_add(m, ORR_OP_MSE, 0, target, small_model_input(m, 25, 2, 1.0));
-}
 
 static const struct {
 	const char *name;
@@ -99,13 +46,13 @@ static void build(struct small_model *m, int i)
 {
 	small_model_init(m, model_name);
 	if (models[i].op == ORR_OP_COST)
-		build_towers(m);
+		small_model_towers(m);
 	else if (models[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
-		build_classes(m, models[i].in, models[i].out);
+		small_model_classes(m, models[i].in, models[i].out);
 	else if (models[i].op == ORR_OP_MSE)
-		build_around(m, ORR_OP_RELU, 2, 3, 13);
+		small_model_around(m, ORR_OP_RELU, 2, 3, 13);
 	else
-		build_around(m, models[i].op, models[i].in, models[i].width, models[i].out);
+		small_model_around(m, models[i].op, models[i].in, models[i].width, models[i].out);
 }
 
 /* Cut 0 is one stage; cut c has c operators a stage, inputs where their first reader is. */
@@ -495,7 +442,7 @@ START_TEST(the_stash_holds_what_the_backward_reads_and_no_more)
 	struct orr_program *program = NULL;
 
 	small_model_init(&m, model_name);
-	build_around(&m, ORR_OP_RELU, 3, 5, 2);
+	small_model_around(&m, ORR_OP_RELU, 3, 5, 2);
 	p = cut(&m, 0);
 	ck_assert_int_eq(orr_program_create(&program, p, 0, NULL), 0);
 	ck_assert_int_eq(orr_program_stash_floats(program, 7, false), 7 * (3 + 5 + 2));
@@ -518,7 +465,7 @@ static void study(struct small_model *m)
 
 static void loss_is_read(struct small_model *m)
 {
-	build_classes(m, 3, 2);
+	small_model_classes(m, 3, 2);
 	small_model_add(m, ORR_OP_RELU, 0, m->graph.n_operators - 1, -1);
 }
 
@@ -541,12 +488,12 @@ static void missing_column(struct small_model *m)
 
 static void too_few_scores(struct small_model *m)
 {
-	build_classes(m, 3, 4);
+	small_model_classes(m, 3, 4);
 }
 
 static void scaled_classes(struct small_model *m)
 {
-	build_classes(m, 3, 5);
+	small_model_classes(m, 3, 5);
 	m->operators[1].scale = 0.5;
 }
 
