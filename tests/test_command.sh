@@ -1,47 +1,8 @@
 #!/bin/sh
 # The command as a person meets it: every wrong input gives one line that names the place and the cure, and
 # exit code 2; what the README shows works. Usage: test_command.sh ORRERY SOURCE PLUGINS CAN_TRAIN
-orrery=$(realpath "$1") source=$2 plugins=$3 can_train=$4
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-
-pass() { passed=$((passed + 1)); }
-fail() { failed=$((failed + 1)); printf 'FAILED: %s\n' "$*"; }
-
-# refuse TEXT ARGUMENTS...: exit code 2, nothing on standard output, one line that contains TEXT
-refuse() {
-	text=$1
-	shift
-	"$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null
-	code=$?
-	if [ $code -ne 2 ]; then
-		fail "orrery $*: exit code $code instead of 2: $(cat "$work/err")"
-	elif [ -s "$work/out" ]; then
-		fail "orrery $*: wrote to standard output"
-	elif [ "$(wc -l <"$work/err")" -ne 1 ]; then
-		fail "orrery $*: not one line: $(cat "$work/err")"
-	elif ! grep -qF -- "$text" "$work/err"; then
-		fail "orrery $*: '$text' is not in: $(cat "$work/err")"
-	else
-		pass
-	fi
-}
-
-# accept TEXT ARGUMENTS...: exit code 0, TEXT on standard output, nothing but progress on standard error
-accept() {
-	text=$1
-	shift
-	if ! "$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null; then
-		fail "orrery $*: $(cat "$work/err")"
-	elif grep -v -e '^step ' -e '^found no CUDA device: ' "$work/err" | grep -q .; then
-		fail "orrery $*: on standard error: $(cat "$work/err")"
-	elif ! grep -qF -- "$text" "$work/out"; then
-		fail "orrery $*: '$text' is not in the output"
-	else
-		pass
-	fi
-}
+orrery=$(realpath "$1") source=$(realpath "$2") plugins=$3 can_train=$4
+. "$source/tests/command.sh"
 
 write() { cat >"$work/$1"; }
 
@@ -277,10 +238,4 @@ else
 	refuse 'StarPU' train graphs/digits.dot --steps 1
 fi
 
-if [ "$failed" -eq 0 ]; then
-	printf '100%%: Checks: %d, Failures: 0, Errors: 0\n' "$passed"
-else
-	printf '%d%%: Checks: %d, Failures: %d, Errors: 0\n' $((100 * passed / (passed + failed))) \
-		$((passed + failed)) "$failed"
-	exit 1
-fi
+finish

@@ -1,39 +1,8 @@
 #!/bin/sh
 # plan and profile as a person meets them: what is wrong gives one line and exit code 2, and a plan goes through
 # simulate and train as it is. Usage: test_plan_command.sh ORRERY SOURCE CAN_TRAIN
-orrery=$(realpath "$1") source=$2 can_train=$3
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-
-pass() { passed=$((passed + 1)); }
-fail() { failed=$((failed + 1)); printf 'FAILED: %s\n' "$*"; }
-
-# refuse TEXT ARGUMENTS...: exit code 2, nothing on standard output, one line that contains TEXT
-refuse() {
-	text=$1
-	shift
-	"$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null
-	code=$?
-	if [ $code -eq 2 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" -eq 1 ] &&
-	   grep -qF -- "$text" "$work/err"; then
-		pass
-	else
-		fail "orrery $*: exit code $code, '$text' wanted: $(cat "$work/err")"
-	fi
-}
-
-# accept TEXT ARGUMENTS...: exit code 0, TEXT on standard output
-accept() {
-	text=$1
-	shift
-	if "$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null && grep -qF -- "$text" "$work/out"; then
-		pass
-	else
-		fail "orrery $*: '$text' wanted: $(cat "$work/out" "$work/err")"
-	fi
-}
-
+orrery=$(realpath "$1") source=$(realpath "$2") can_train=$3
+. "$source/tests/command.sh"
 cd "$work" || exit 1
 cat >profile.txt <<END
 node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.0
@@ -124,5 +93,4 @@ else
 	refuse 'StarPU' profile "$source/graphs/digits.dot"
 fi
 
-printf '%d checks passed, %d failed\n' "$passed" "$failed"
-[ "$failed" -eq 0 ]
+finish

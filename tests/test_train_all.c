@@ -358,7 +358,7 @@ static int train_under(struct bench *t, const struct orr_schedule *schedule, int
 START_TEST(every_schedule_trains_to_the_same_parameters)
 {
 	static const int n_workers[] = {4, 8, 2};
-	int n_served = 0;
+	int n_served = 0, n_refused = 0;
 	struct bench t;
 
 	bench_init(&t, models[_i]);
@@ -384,10 +384,12 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 			printf("%s does not train the %s: %s\n", choice.schedule.name,
 			       _i ? "towers" : "chain", first.msg);
 		n_served += !code;
+		n_refused += code != 0;
 		orr_choice_fini(&choice);
 	}
 	printf("%d schedules train the %s\n", n_served, _i ? "towers" : "chain");
 	ck_assert_int_ge(n_served, 20);
+	ck_assert_int_eq(n_refused, _i ? 2 : 0); /* 1f1b-star and k-periodic serve chains alone */
 	bench_fini(&t);
 }
 END_TEST
