@@ -108,7 +108,7 @@ static void bench(const char *path)
 	for (int i = 0; orr_schedules[i]; i++) {
 		double engine;
 
-		if (orr_schedules[i]->stream)
+		if (orr_schedules[i]->asynchronous)
 			continue; /* no step to time */
 		if (orr_choice_init(&choice, orr_schedules[i]->name, &err))
 			stop(&err);

@@ -181,7 +181,7 @@ refuse '-m: x is no whole number' compare chain:4 -m 8,x
 refuse 'give --stages 4 or fewer' compare chain:4 --stages 2,5
 refuse 'no GRAPH' compare
 
-# --- streams ---
+# --- without a flush ---
 accept 'steady       3 units for 1 microbatch' simulate chain:4 --schedule pipedream --costs 1,2 -m 4
 accept '"staleness"' simulate chain:2 --workers 3 --schedule pipedream:replicas=2-1 --sync vertical --json
 accept '"versions": 2' simulate chain:4 --schedule pipedream --accumulate 4 --json

@@ -108,7 +108,7 @@ START_TEST(it_stops_at_the_first_step_that_is_not_finite)
 }
 END_TEST
 
-START_TEST(a_stream_stops_at_the_step_too)
+START_TEST(an_asynchronous_schedule_stops_at_the_step_too)
 {
 	struct training t;
 	struct seen seen = {.t = &t};
@@ -243,7 +243,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(it_stops_at_the_first_step_that_is_not_finite, N_OF(ways)),
-		ONCE(a_stream_stops_at_the_step_too),
+		ONCE(an_asynchronous_schedule_stops_at_the_step_too),
 		EACH(a_step_that_is_not_finite_is_left_out_by_all, N_OF(ways)),
 		EACH(where_all_is_finite_nothing_is_left_out, N_OF(ways)),
 		ONCE(a_run_that_is_asked_to_stop_finishes_what_it_has_begun),

@@ -207,7 +207,7 @@ static void train(const struct orr_jobs *jobs, const struct orr_dataset *data, c
 	if (!keep)
 		options.keep_bytes = 0;
 	check(orr_run_create(&run, jobs, data, &options, &err), name, &err);
-	/* what is derived is of a round, of which a stream's step is a part */
+	/* what is derived is of a round, of which an asynchronous step is a part */
 	check(orr_run_train(run,
 			    jobs->versions ? N_STEPS * jobs->pipeline->n_microbatches /
 						     orr_versions_step(jobs->versions)

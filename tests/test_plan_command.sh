@@ -87,7 +87,7 @@ if [ "$can_train" = yes ]; then
 	"$orrery" plan digits.dot --workers 2 --batch 64 -m 4 --straight --unpin --pieces --search -o pieces.json >pieces.txt ||
 		fail "plan --pieces --search: $(cat pieces.txt)"
 	accept 'Test loss' train pieces.json --data "$data" --steps 20
-	# as an endless stream; every task says which version it found
+	# without a flush; every task says which version it found
 	accept 'passes that read another version than they must: 0' train digits.json --data "$data" --schedule pipedream --steps 20
 else
 	refuse 'StarPU' profile "$source/graphs/digits.dot"

@@ -233,7 +233,7 @@ START_TEST(every_schedule_goes_on_where_1f1b_stopped)
 	for (int i = 0; orr_schedules[i]; i++) {
 		bool served = false;
 
-		for (int k = 0; k < 3 && !served && !orr_schedules[i]->stream; k++)
+		for (int k = 0; k < 3 && !served && !orr_schedules[i]->asynchronous; k++)
 			served = !resume_under(orr_schedules[i]->name, shapes[k].n_workers,
 					       shapes[k].n_stages, &shared);
 		n_served += served;

@@ -8,7 +8,7 @@
 
 #include "pipelines.h"
 #include "simulate/steady.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/versions.h"
 #include "suite.h"
 

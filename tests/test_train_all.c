@@ -370,7 +370,7 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 				      own[i].name, err.msg);
 		}
 	for (int i = 0; orr_schedules[i]; i++) {
-		if (orr_schedules[i]->stream)
+		if (orr_schedules[i]->asynchronous)
 			continue; /* other parameters come out of it, on purpose */
 		struct orr_error first = {""}, err = {""};
 		struct orr_choice choice;

@@ -1,16 +1,16 @@
-/* PipeDream's stream: the order of every worker in figures 4 and 8 of [Narayanan19], and the
- * versions of the parameters in the closed forms of its section 3.3. */
+/* PipeDream: the order of every worker in figures 4 and 8 of [Narayanan19], and the versions of the
+ * parameters in the closed forms of its section 3.3. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pipelines.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/versions.h"
 #include "suite.h"
 
-/* A pipeline as a stream, with its jobs. */
+/* A pipeline under pipedream, with its jobs. */
 struct given {
 	struct orr_pipeline *p;
 	struct orr_choice choice;
@@ -145,15 +145,15 @@ START_TEST(a_wave_has_every_job_once_and_extends_every_dependency)
 	int at[4 * 8 * 2];
 
 	given_init(&g, make_chain(4, 1, 2), "pipedream", 4, 8, ORR_SYNC_STASHING, 1);
-	ck_assert_int_eq(g.jobs->stream->n_waves, 2);
+	ck_assert_int_eq(g.jobs->async->n_waves, 2);
 	memset(at, -1, sizeof(at));
 	for (int i = 0; i < g.jobs->n_jobs; i++) {
-		ck_assert_int_eq(at[g.jobs->stream->order[i]], -1);
-		at[g.jobs->stream->order[i]] = i;
+		ck_assert_int_eq(at[g.jobs->async->order[i]], -1);
+		at[g.jobs->async->order[i]] = i;
 	}
 	for (int j = 0; j < g.jobs->n_jobs; j++) {
 		int around[6], n = orr_jobs_predecessors(g.jobs, j, around);
-		const int *lag = g.jobs->stream->lag;
+		const int *lag = g.jobs->async->lag;
 
 		for (int i = 0; i < n; i++)
 			ck_assert(lag[around[i]] < lag[j] ||
@@ -320,7 +320,7 @@ START_TEST(on_a_dag_depth_takes_the_place_of_stages_to_come)
 }
 END_TEST
 
-/* What the closed forms rest on, for any replicas: run the stream in the order of n, one job at a
+/* What the closed forms rest on, for any replicas: run all rounds in the order of n, one job at a
  * time, and keep what is held as a plain implementation would. */
 START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 {
@@ -334,7 +334,7 @@ START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 		for (int sync = 0; sync < 2; sync++)
 			for (int accumulate = 1; accumulate <= 2; accumulate++) {
 				enum { ROUNDS = 8, MOST = 400 };
-				const struct orr_stream *stream;
+				const struct orr_async *async;
 				const struct orr_versions *v;
 				char schedule[64];
 				struct given g;
@@ -346,18 +346,18 @@ START_TEST(the_order_of_n_run_one_by_one_holds_what_is_said)
 				given_init(&g, make_chain(n_stages, 1, 2), schedule,
 					   cases[k].n_workers, 2 * cases[k].m, (enum orr_sync)sync,
 					   accumulate);
-				stream = g.jobs->stream;
+				async = g.jobs->async;
 				v = g.jobs->versions;
 				for (int wave = 0; wave < ROUNDS; wave++)
 					for (int i = 0; i < g.jobs->n_jobs; i++) {
-						int j = stream->order[i];
+						int j = async->order[i];
 						struct orr_job job = orr_jobs_at(g.jobs, j);
-						int64_t b = (int64_t)(wave - stream->lag[j]) * 2 *
+						int64_t b = (int64_t)(wave - async->lag[j]) * 2 *
 								    cases[k].m +
 							    job.b;
 						int64_t version;
 
-						if (wave < stream->lag[j])
+						if (wave < async->lag[j])
 							continue;
 						version = read_by(&g, job.s, b, job.d);
 						ck_assert_int_le(version, latest[job.s]);

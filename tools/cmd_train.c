@@ -18,7 +18,7 @@
 #include "orrery/timeline.h"
 #include "progress.h"
 #include "session.h"
-#include "stream.h"
+#include "versions.h"
 #include "train_options.h"
 #include "trained.h"
 #include "work.h"
@@ -195,7 +195,7 @@ static int gather(struct training *t, struct orr_error *err)
 		r->measured = orr_run_timeline(t->run);
 	if ((code = predict_after(t, r->measured, err)) ||
 	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
-	    (code = stream_gather(&r->versions, r->jobs, t->run, err)) ||
+	    (code = versions_gather(&r->versions, r->jobs, t->run, err)) ||
 	    (code = hardware_init(&r->hardware, t->run, t->work.pipeline->n_workers, err)))
 		return code;
 	if (r->n_ranks == 1 || t->session.rank)
@@ -213,7 +213,7 @@ static int check_loss(double loss, struct orr_error *err)
 			"scale the inputs (scale= in the graph)");
 }
 
-/* Without a timeline where the checkpoint had all the steps, or a stream was drained before its
+/* Without a timeline where the checkpoint had all the steps, or the pipeline was drained before its
  * first round was whole. */
 static int report(struct training *t, struct orr_error *err)
 {

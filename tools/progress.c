@@ -62,7 +62,7 @@ static void keep(struct progress *p, const struct orr_step *step)
 {
 	int64_t place = p->n_done % PROGRESS_KEPT;
 
-	/* a stream has none before its first round is whole */
+	/* without a flush, there is none before the first round has ended */
 	if (orr_run_timeline(p->run) &&
 	    !orr_timeline_copy(&p->kept[place], orr_run_timeline(p->run), NULL))
 		p->kept_seconds[place] = step->seconds;

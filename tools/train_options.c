@@ -188,7 +188,7 @@ int train_options_settle(struct train_options *a, struct work *work, struct orr_
 			err, ORR_E_INPUT,
 			"--momentum: %s has none: leave it out, or take --optimizer momentum",
 			orr_optimizer_name(optimizer));
-	if (work->tried.jobs->stream && a->run.on_nan == ORR_ON_NAN_SKIP)
+	if (work->tried.jobs->async && a->run.on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"--on-nan skip: schedule %s never flushes, so stages are never at one step "

@@ -13,7 +13,7 @@
 #include "orrery/quantity.h"
 #include "orrery/report.h"
 #include "orrery/run.h"
-#include "stream.h"
+#include "versions.h"
 #include "orrery/timeline.h"
 #include "orrery/try.h"
 
@@ -49,7 +49,7 @@ static int print_json(const struct trained *r, const struct figures *f, struct o
 	    (r->n_ranks > 1 &&
 	     json_object_set_new(json, "traffic", across_json(r->ranks, r->n_ranks))) ||
 	    (r->versions &&
-	     json_object_set_new(json, "measured_versions", stream_json(r->jobs, r->versions))) ||
+	     json_object_set_new(json, "measured_versions", versions_json(r->jobs, r->versions))) ||
 	    hardware_json(&r->hardware, json)) {
 		json_decref(json);
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
@@ -102,7 +102,7 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 	if ((code = output_report(r->measured, f->measured, err)))
 		return code;
 	if (r->versions)
-		stream_print(r->jobs, r->versions);
+		versions_print(r->jobs, r->versions);
 	printf("\n%lld step%s of %d samples, median %s a step, %.0f samples/s\n",
 	       (long long)r->steps, r->steps == 1 ? "" : "s", r->step_samples,
 	       orr_duration_print(step, sizeof(step), (int64_t)(1e9 * r->step_seconds), false),
@@ -132,7 +132,7 @@ static int print_short_json(const struct trained *r, int64_t step, struct orr_er
 	      json_object_set_new(json, "samples_per_second",
 				  json_real(r->step_samples / r->step_seconds)))) ||
 	    (r->versions &&
-	     json_object_set_new(json, "measured_versions", stream_json(r->jobs, r->versions)))) {
+	     json_object_set_new(json, "measured_versions", versions_json(r->jobs, r->versions)))) {
 		json_decref(json);
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 	}
@@ -146,7 +146,7 @@ int trained_print_short(const struct trained *r, struct orr_error *err)
 
 	if (o->svg || o->trace || o->csv)
 		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
-			r->jobs->stream ? "round of -m microbatches" : "step");
+			r->jobs->async ? "round of -m microbatches" : "step");
 	if (o->json)
 		return print_short_json(r, step, err);
 	if (step == r->first)
@@ -156,7 +156,7 @@ int trained_print_short(const struct trained *r, struct orr_error *err)
 		       "is no timeline (--steps, --every).\n",
 		       (long long)step, r->jobs->pipeline->n_microbatches);
 	if (r->versions)
-		stream_print(r->jobs, r->versions);
+		versions_print(r->jobs, r->versions);
 	print_loss(r);
 	return 0;
 }

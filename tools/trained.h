@@ -22,7 +22,7 @@ struct trained {
 	int step_samples;
 	const char *workers; /* "one a core": why there are so many; NULL: they were given */
 	const struct orr_jobs *jobs;
-	struct orr_run_versions *versions; /* of a stream; owned */
+	struct orr_run_versions *versions; /* without a flush; owned */
 	const struct orr_try *predicted;
 	const struct orr_timeline *measured;
 	int n_ranks;
@@ -34,8 +34,8 @@ struct trained {
 
 /* With both timelines, which go to the files that the options name, too. */
 int trained_print(const struct trained *r, struct orr_error *err);
-/* Without a timeline: the checkpoint had all the steps that were asked for, or more, or a stream
- * was drained before its first round was whole. */
+/* Without a timeline: the checkpoint had all the steps that were asked for, or more, or the
+ * pipeline was drained before its first round was whole. */
 int trained_print_short(const struct trained *r, struct orr_error *err);
 void trained_fini(struct trained *r);
 #endif

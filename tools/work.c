@@ -41,7 +41,8 @@ bool work_has_table(const struct work *work)
 	return table_of(work) != NULL;
 }
 
-/* What the options do not say of the machine and, where the plan's order is run, of a stream. */
+/* What the options do not say of the machine and, where the plan's order is run, of an asynchronous
+ * schedule. */
 static void settle_as_planned(const struct orr_plan_file *plan, bool order, struct work_options *o)
 {
 	if (!o->given.latency)
@@ -258,12 +259,12 @@ static int check_stream(const struct work *work, const struct work_options *o,
 {
 	const struct orr_schedule *schedule = &work->choice.schedule;
 
-	if (o->versions && !schedule->stream)
+	if (o->versions && !schedule->asynchronous)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: schedule %s flushes after every step, so its parameters have "
 				"one version: leave it out, or take pipedream",
 				o->versions, schedule->name);
-	if (schedule->stream && has_samples(work->graph) && o->batch % o->n_microbatches)
+	if (schedule->asynchronous && has_samples(work->graph) && o->batch % o->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
 				"--batch %d is no multiple of -m %d, and under schedule %s every "
 				"microbatch is a minibatch, all of one size: change one of them",

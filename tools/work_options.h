@@ -18,7 +18,7 @@ struct work_options {
 	int n_stages;                 /* 0: not given */
 	int batch;                    /* samples in a minibatch */
 	struct orr_numerics numerics; /* of training: what a parameter costs in memory */
-	enum orr_sync sync;           /* of a stream, as is: */
+	enum orr_sync sync;           /* asynchronous schedules, as is: */
 	int accumulate;               /* microbatches on each replica in an update */
 	const char *versions;         /* the option of these two that was given; NULL: none */
 	double timeout_s;             /* of a plug-in, see plugin.h */

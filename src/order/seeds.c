@@ -177,10 +177,10 @@ static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule
 
 /* ---- parameters ---- */
 
-/* Not a search itself; and what a stream is good for is no makespan. */
+/* Not a search itself, and not asynchronous: the strength of those is no makespan. */
 static bool is_seed(const struct orr_schedule *schedule)
 {
-	return schedule->compute && !schedule->stream;
+	return schedule->compute && !schedule->asynchronous;
 }
 
 /* How many values may be tried. */

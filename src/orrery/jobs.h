@@ -11,7 +11,7 @@
 
 ORR_BEGIN
 
-struct orr_stream;
+struct orr_async;
 struct orr_versions;
 
 struct orr_job {
@@ -43,7 +43,7 @@ struct orr_jobs {
 	int *owners;
 	int *first_owner; /* [n_stages + 1] */
 	/* both NULL where the schedule flushes; else the step is a round of it */
-	struct orr_stream *stream;
+	struct orr_async *async;
 	struct orr_versions *versions;
 };
 

@@ -14,8 +14,8 @@ ORR_BEGIN
 
 struct orr_graph;
 
-/* How the passes of a microbatch agree on a version of the parameters, in a stream: see versions.h.
- */
+/* Which version of the parameters the passes of a microbatch read under an asynchronous schedule:
+ * see versions.h. */
 enum orr_sync { ORR_SYNC_STASHING, ORR_SYNC_VERTICAL, ORR_SYNC_NONE };
 
 struct orr_edge {
@@ -74,8 +74,9 @@ struct orr_pipeline {
 	bool units;      /* durations are units, see orrery.h */
 	/* the size of a step */
 	int n_workers, n_microbatches; /* n_workers: the machine's */
-	enum orr_sync sync;            /* of a stream; stashing unless set */
-	int accumulate; /* in a stream: microbatches on each replica in an update; 1 unless set */
+	enum orr_sync sync;            /* asynchronous schedules: stashing unless set */
+	int accumulate; /* asynchronous schedules: microbatches on each replica in an update; 1
+			   unless set */
 	struct orr_numerics numerics; /* of training, for its memory (parameter_cost.h); AdamW in
 					 FP32 unless set */
 	int prefetch; /* parameters of others that a worker fetches for so many jobs ahead; 2 unless

@@ -120,8 +120,8 @@ struct orr_plan_file {
 	int batch; /* samples of a minibatch; 0: samples times microbatches */
 	int64_t latency_ns;
 	double flops_per_s; /* 0: not said */
-	enum orr_sync sync; /* of a stream, as is: */
-	int accumulate;     /* 0: no stream */
+	enum orr_sync sync; /* asynchronous schedules, as is: */
+	int accumulate;     /* 0: it flushes */
 	int64_t bound_ns;   /* see orr_plan_file_prove() */
 	char bound_of[24];
 };

@@ -77,7 +77,7 @@ struct orr_schedule {
 	const char *paper;   /* (optional) its source */
 	enum orr_order order;
 	bool split_backward; /* B is the input gradient and W a job of its own */
-	bool stream;         /* no flush: stream.h says what n is then; parameters have versions */
+	bool asynchronous;   /* no flush: async.h says what n is then; parameters have versions */
 	const struct orr_parameter *parameters; /* (optional) ends with a NULL key */
 	const void *data; /* (optional) the schedule's own; with parameters the library passes their
 			     values instead, an array of struct orr_value in the same order */
@@ -104,7 +104,7 @@ struct orr_schedule {
 
 	/* (optional) The whole step at once, for what has no closed form. *out comes filled in by
 	 * compute and priority, with -1 and 0 where those are NULL, and is taken as place leaves
-	 * it. Not for a stream. */
+	 * it. Not for an asynchronous schedule. */
 	int (*place)(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		     struct orr_error *err);
 

@@ -15,7 +15,7 @@ struct orr_timeline;
 struct orr_try {
 	struct orr_jobs *jobs;
 	struct orr_timeline *timeline;
-	struct orr_figures *figures; /* of a stream, with its steady state */
+	struct orr_figures *figures; /* without a flush, with the steady state */
 };
 
 /* The jobs: orr_jobs_create_at() says what is refused, and what home is; NULL: no plan. Borrows p

@@ -1,22 +1,23 @@
 #ifndef ORR_VERSIONS_H
 #define ORR_VERSIONS_H
-/* Weight versions of a stream [Narayanan19, section 3.3]: which version of its stage's parameters
- * every pass reads, which one every update makes and of which microbatches, and for how long a
- * version is held. All of it follows from the order of n, so every rank knows it without asking.
+/* Weight versions of an asynchronous schedule [Narayanan19, section 3.3]: the version of its
+ * stage's parameters that each pass reads, the version that each update makes and from which
+ * microbatches, and how long a version is held. All of it follows from the order of n, so every
+ * rank computes it without messages.
  *
- * Version 0 is what training starts from. Update v of stage s is made of the microbatches
- * [(v-1) u, v u), u = every[s]: accumulate of them on each of the stage's replicas, their gradients
- * averaged over the samples. It runs after the last pass of the last of them and makes version v
- * from version v-1, on every replica. The latest version at a job is that of the updates before it
- * in the order of n.
+ * Version 0 is what training starts from. Update v of stage s is made of the microbatches [(v-1) u,
+ * v u), u = every[s]: accumulate of them on each of the stage's replicas, their gradients averaged
+ * over the samples. It runs after the last pass of the last of them and makes version v from
+ * version v-1, on every replica. The latest version at a job is that of the updates before it in
+ * the order of n.
  *
  *   stashing  F reads the latest version, B and W read the one that F read
  *   vertical  all stages read the version that the microbatch met at the input: the one of as many
- *             microbatches (of several input stages, the one that has seen fewest)
- *   none      every pass reads the latest version, so B may differ from F: no valid gradient, and
- *             another one where F is recomputed, by the version of B
+ * microbatches (of several input stages, the one that has seen fewest) none      every pass reads
+ * the latest version, so B may differ from F: no valid gradient, and another one where F is
+ * recomputed, by the version of B
  *
- * b is a microbatch of the stream, any number from 0 on. On a straight pipeline of n stages with an
+ * b is a microbatch counted from the start of training. On a straight pipeline of n stages with an
  * update a microbatch, microbatch t at stage s (from 0) reads version t-n+1+s under stashing and
  * t-n+1 under vertical sync, or 0 where that is below 0. */
 #include <stdbool.h>
@@ -34,15 +35,16 @@ struct orr_versions {
 	int n_stages, n_microbatches, n_passes;
 	int *every; /* [n_stages] u: microbatches in an update; divides n_microbatches, or is
 		       ORR_NEVER: a frozen stage has version 0 alone */
-	/* [n_jobs] by how many updates of its stage the version read is behind b / u, the one that
-	 * the update of b starts from; once the pipeline is full */
+	/* [n_jobs] updates between the version read and b / u, the version that the update of b
+	 * starts from, once the pipeline is full */
 	int *behind;
 	int *least, *most; /* [n_stages] of a round's F in behind */
 	int *peak; /* [n_stages] most versions that an owner holds at once; 1: updates are in place
 		    */
 };
 
-/* jobs is evaluated but for its versions. Refuses an accumulate that does not divide the round. */
+/* jobs is evaluated except for its versions. Refuses an accumulate that does not divide the round.
+ */
 int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
 			struct orr_error *err);
 void orr_versions_destroy(struct orr_versions *v); /* NULL is fine */
@@ -57,18 +59,18 @@ static inline int64_t orr_versions_read(const struct orr_versions *v, int s, int
 	return version > 0 ? version : 0;
 }
 
-/* The last microbatch of the stream of which a pass on worker w reads this version of stage s; -1:
- * none does. A version is freed after the last pass of it and, if it is the latest, not before the
- * update that follows. Versions are read in their order. */
+/* The last microbatch of which a pass on worker w reads this version of stage s; -1: none does. A
+ * version is freed after the last pass of it and, if it is the latest, not before the update that
+ * follows. Versions are read in their order. */
 int64_t orr_versions_last_reader(const struct orr_versions *v, const struct orr_jobs *jobs, int s,
 				 int w, int64_t version);
-/* Staleness of stage s once the pipeline is full: the least and the most of a round. */
+/* Staleness of stage s once the pipeline is full: the minimum and the maximum in a round. */
 void orr_versions_steady(const struct orr_versions *v, int s, int *least, int *most);
-/* From this microbatch on it is that; before, it grows from 0. */
+/* The microbatch from which the staleness is that; before, it grows from 0. */
 int64_t orr_versions_full(const struct orr_versions *v, int s);
 
-/* Microbatches in a step of training: the fewest in which every stage makes whole updates. It
- * divides the round. */
+/* Microbatches in a step of training: the smallest number in which every stage makes whole updates.
+ * It divides the round. */
 int orr_versions_step(const struct orr_versions *v);
 
 /* "stashing", "vertical", "none". */

@@ -1,9 +1,13 @@
-/* worker[]     order: ["0F0", "1F0@2"], with @ where another worker owns the parameters; n: [0, 1],
- * ascending, which also decides between transfers that are asked for at one moment; without it, the
- * place in the order order        "strict" (as it is without it), or "greedy" stages[] in_flight:
- * the cap of F; recompute: B runs F again stream       period: what n grows by in a round; sync;
- * accumulate bound        ns: no order that the schedule could give is shorter; of: the pipeline
- * that this was proved for */
+/* The jobs in a plan's file, by key:
+ *
+ * worker[]  order: ["0F0", "1F0@2"], with @ if another worker owns the parameters;
+ *           n: [0, 1], ascending, which also decides between transfers that are requested at one
+ *           moment; without it, the place in the order
+ * order     "strict" (the default) or "greedy"
+ * stages[]  in_flight: the cap of F; recompute: B runs F again
+ * stream    asynchronous schedules: period, the growth of n in a round; sync; accumulate
+ * bound     ns: no order within the schedule's limits is shorter; of: the pipeline that this was
+ *           proved for */
 #include "plan_jobs.h"
 
 #include <inttypes.h>
@@ -15,7 +19,7 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/versions.h"
 
 /* ---- writing ---- */
@@ -70,10 +74,10 @@ int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs)
 
 	failed |= json_object_set_new(
 		plan, "order", json_string(jobs->order == ORR_ORDER_GREEDY ? "greedy" : "strict"));
-	if (jobs->stream) {
+	if (jobs->async) {
 		if (!stream && !(failed |= json_object_set_new(plan, "stream", json_object())))
 			stream = json_object_get(plan, "stream");
-		failed |= json_object_set_new(stream, "period", json_integer(jobs->stream->period));
+		failed |= json_object_set_new(stream, "period", json_integer(jobs->async->period));
 		failed |= json_object_set_new(stream, "sync", json_string(orr_sync_name(p->sync)));
 		failed |= json_object_set_new(stream, "accumulate", json_integer(p->accumulate));
 	}
@@ -304,7 +308,7 @@ static int read_stream(struct orr_plan_file *file, const json_t *stream, struct 
 		return refuse(file, err, "stream, period: a number from 1 on");
 	for (int j = 0; j < t->n_stages * t->n_microbatches * (t->split_backward ? 3 : 2); j++)
 		if (t->priority[j] < -MOST_N || t->priority[j] > MOST_N)
-			return refuse(file, err, "n of a stream: no more than 2^60");
+			return refuse(file, err, "stream: n no more than 2^60");
 	if (t->weights)
 		return refuse(file, err, "stream: parameters are where they are computed with");
 	if (!json_is_integer(accumulate) || json_integer_value(accumulate) < 1 ||
@@ -326,7 +330,7 @@ static int read_bound(struct orr_plan_file *file, const json_t *bound, struct or
 	if (!of || strlen(of) != 16 || !json_is_integer(ns) || json_integer_value(ns) < 1)
 		return refuse(file, err, "bound: ns, a number from 1 on, and of");
 	if (file->table->period)
-		return refuse(file, err, "bound: not of a stream");
+		return refuse(file, err, "bound: not beside stream");
 	file->bound_ns = json_integer_value(ns);
 	(void)snprintf(file->bound_of, sizeof(file->bound_of), "%s", of);
 	return 0;

@@ -15,9 +15,9 @@
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 			 const struct orr_jobs *jobs)
 {
-	x->period_ns = jobs->stream ? f->steady.period_ns : f->makespan_ns;
+	x->period_ns = jobs->async ? f->steady.period_ns : f->makespan_ns;
 	x->period_microbatches =
-		jobs->stream ? f->steady.microbatches : jobs->pipeline->n_microbatches;
+		jobs->async ? f->steady.microbatches : jobs->pipeline->n_microbatches;
 	x->makespan_ns = f->makespan_ns;
 	x->lower_bound_ns = f->lower_bound_ns;
 	x->bubble = f->bubble;

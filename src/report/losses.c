@@ -108,7 +108,7 @@ void orr_losses_find(struct orr_losses *losses, const struct orr_jobs *jobs)
 		add(losses, "the graph of the stages, which PyTorch takes for a chain");
 	if (recomputing)
 		add(losses, "recomputation of %s", count(text, recomputing));
-	if (jobs->stream)
+	if (jobs->async)
 		add(losses, "that it never flushes, and its updates");
 	if (replicated)
 		add(losses, "that %s %s several workers, where PyTorch wants one",

@@ -218,7 +218,7 @@ static const char *print_range(char cell[CELL], int least, int most)
 	return cell;
 }
 
-/* What a stream has besides: how fast it goes on, and the versions of its parameters. */
+/* Of an asynchronous schedule: its steady state and the versions of its parameters. */
 static void write_stream(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
@@ -265,7 +265,7 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 	fputc('\n', file);
 	if ((code = orr_stages_write(file, t->jobs, err)))
 		return code;
-	if (t->jobs->stream)
+	if (t->jobs->async)
 		write_stream(file, t, f);
 	return orr_layout_finish(file, "report", err);
 }
@@ -393,7 +393,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 		json_decref(report);
 		report = NULL;
 	}
-	if (report && t->jobs->stream && json_object_set_new(report, "stream", stream_json(t, f))) {
+	if (report && t->jobs->async && json_object_set_new(report, "stream", stream_json(t, f))) {
 		json_decref(report);
 		report = NULL;
 	}

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/sort.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/versions.h"
 
 static int refuse_worker(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int j,
@@ -384,8 +384,9 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	    (code = evaluate_caps(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||
 	    (code = orr_jobs_sequence(jobs, NULL, err)))
 		goto out;
-	if (schedule->stream && ((code = orr_stream_create(&jobs->stream, jobs, schedule, err)) ||
-				 (code = orr_versions_create(&jobs->versions, jobs, err))))
+	if (schedule->asynchronous &&
+	    ((code = orr_async_create(&jobs->async, jobs, schedule, err)) ||
+	     (code = orr_versions_create(&jobs->versions, jobs, err))))
 		goto out;
 	*out = jobs;
 	jobs = NULL;
@@ -409,7 +410,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->rank);
 	free(jobs->owners);
 	free(jobs->first_owner);
-	orr_stream_destroy(jobs->stream);
+	orr_async_destroy(jobs->async);
 	orr_versions_destroy(jobs->versions);
 	free(jobs);
 }

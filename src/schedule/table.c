@@ -152,7 +152,7 @@ void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)
 		.summary = "from a file",
 		.order = table->order,
 		.split_backward = table->split_backward,
-		.stream = table->period > 0,
+		.asynchronous = table->period > 0,
 		.check = check,
 		.compute = compute,
 		.weights = table->weights ? weights : NULL,

@@ -5,7 +5,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/nearest.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 
 static const char *const names[] = {"stashing", "vertical", "none"};
 
@@ -34,7 +34,7 @@ static int64_t floor_div(int64_t x, int64_t y)
 	return x / y - (x % y < 0);
 }
 
-/* The version that F reads, of any microbatch, also of rounds below 0, as if the stream had no
+/* The version that F reads, of any microbatch, also of rounds below 0, as if rounds had no
  * beginning. */
 static int64_t read_endless(const struct orr_versions *v, int s, int64_t b)
 {
@@ -68,7 +68,7 @@ static int behind_latest(const struct orr_versions *v, const struct orr_jobs *jo
 	struct orr_job job = orr_jobs_at(jobs, j);
 	int u = v->every[job.s];
 	int64_t ended =
-		orr_stream_before(jobs, job.s, orr_jobs_last_pass(jobs, job.s), jobs->priority[j]);
+		orr_async_before(jobs, job.s, orr_jobs_last_pass(jobs, job.s), jobs->priority[j]);
 
 	return (int)(job.b / u - floor_div(ended, u));
 }

@@ -1,5 +1,5 @@
-/* PipeDream's 1F1B-RR: a stream without a flush, stages replicated round robin. Narayanan et al.
- * 2019, section 3.2 and figures 4 and 8.
+/* PipeDream's 1F1B-RR: asynchronous, stages replicated round robin [Narayanan19, section 3.2 and
+ * figures 4 and 8].
  *
  * A stage with r replicas, on w workers from itself to the sink (along the path with most), admits
  * ceil(w / r) microbatches on each replica before its first backward: what [Narayanan19] calls NOAM
@@ -110,7 +110,7 @@ const struct orr_schedule orr_schedule_pipedream = {
 	.summary = "1F1B without a flush, weight versions, stages replicated round robin (1F1B-RR)",
 	.paper = "Narayanan et al. 2019 (PipeDream)",
 	.order = ORR_ORDER_STRICT,
-	.stream = true,
+	.asynchronous = true,
 	.parameters = parameters,
 	.check = check,
 	.compute = compute,

@@ -41,7 +41,8 @@ struct simulation {
 	 */
 	int *first_update; /* [n_stages + 1] */
 	int *gradients;    /* [n updates], at the first owner: weight gradients not yet with them */
-	/* in a stream, the jobs that read what update u makes: readers[first_reader[u]] on */
+	/* without a flush, the jobs that read the version of update u: readers[first_reader[u]] on
+	 */
 	int *readers, *first_reader;
 	struct worker *workers;
 	int *touched_workers, n_touched_workers;
@@ -379,7 +380,7 @@ static int run(struct simulation *sim)
 	return code;
 }
 
-/* Do updates take time, or, in a stream, make anything wait? */
+/* Do updates take time or, without a flush, delay jobs? */
 static bool has_updates(const struct simulation *sim, bool *last)
 {
 	const struct orr_pipeline *p = sim->jobs->pipeline;
@@ -391,7 +392,7 @@ static bool has_updates(const struct simulation *sim, bool *last)
 		    (p->stages[s].update_ns > 0 ||
 		     (!sim->network.is_free && p->stages[s].parameter_bytes > 0)))
 			*last = true;
-	return *last || (sim->jobs->stream && replicas);
+	return *last || (sim->jobs->async && replicas);
 }
 
 /* The update, by the owner that computes j, that makes the version that j reads; -1: none has. */
@@ -409,7 +410,7 @@ static int update_read(const struct simulation *sim, int j)
 	return sim->first_update[job.s] + (int)(version - 1) * r + i;
 }
 
-/* Jobs of a stream by the update that they wait for. */
+/* Without a flush: jobs by the update that they wait for. */
 static int find_readers(struct simulation *sim, int n_updates)
 {
 	int n_jobs = sim->jobs->n_jobs;
@@ -461,7 +462,7 @@ static int prepare_updates(struct simulation *sim)
 				t->updates[u++] =
 					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
 		}
-	return jobs->stream ? find_readers(sim, n) : 0;
+	return jobs->async ? find_readers(sim, n) : 0;
 }
 
 static int prepare(struct simulation *sim)

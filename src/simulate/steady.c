@@ -4,11 +4,12 @@
 
 #include "orrery/jobs.h"
 #include "orrery/simulate.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
 
-/* Streams are tried up to so many jobs: many times what any pipeline took to repeat itself. */
+/* The longest timeline tried, in jobs: many times the length after which any known pipeline
+ * repeats. */
 #define MOST_JOBS (1 << 20)
 
 static int64_t start_of(const struct orr_timeline *t, int s, int b, enum orr_pass d)
@@ -53,9 +54,9 @@ static void measure_ends(struct orr_steady *steady, const struct orr_timeline *t
 	steady->drain_ns = last - empty;
 }
 
-/* Microbatches whose jobs all come, in the order of n, before the first one that the stream has not
- * got: nothing in them knows that it ends. *around: microbatches that any moment of it can have to
- * do with. */
+/* Microbatches whose jobs all come, in the order of n, before the first one that the rounds have
+ * not got: nothing in them knows that it ends. *around: microbatches that any moment of it can have
+ * to do with. */
 static int count_undisturbed(const struct orr_jobs *jobs, int *around)
 {
 	int n_stages = jobs->pipeline->n_stages, m = jobs->pipeline->n_microbatches, n = 0;
@@ -74,9 +75,9 @@ static int count_undisturbed(const struct orr_jobs *jobs, int *around)
 
 			last = at > last ? at : last;
 		}
-		n += last < low + jobs->stream->period;
+		n += last < low + jobs->async->period;
 	}
-	*around = (int)(span * m / jobs->stream->period) + 2;
+	*around = (int)(span * m / jobs->async->period) + 2;
 	return n;
 }
 
@@ -115,7 +116,7 @@ static void find_period(struct orr_steady *steady, const struct orr_timeline *t)
 	steady->microbatches = part;
 }
 
-/* ---- the same stream in longer rounds ---- */
+/* ---- the same schedule in longer rounds ---- */
 
 /* A schedule that says of every microbatch what these jobs, of a round, say of theirs. */
 static int repeat_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
@@ -134,7 +135,7 @@ static int64_t repeat_priority(const struct orr_pipeline *p, int s, int b, enum 
 	int m = round->pipeline->n_microbatches;
 
 	(void)p;
-	return round->priority[orr_jobs_index(round, s, b % m, d)] + b / m * round->stream->period;
+	return round->priority[orr_jobs_index(round, s, b % m, d)] + b / m * round->async->period;
 }
 
 static int repeat_in_flight(const struct orr_pipeline *p, int s, const void *data)
@@ -160,7 +161,7 @@ static int try_rounds(struct orr_steady *steady, const struct orr_jobs *round, i
 		.name = round->schedule,
 		.order = round->order,
 		.split_backward = round->n_passes == 3,
-		.stream = true,
+		.asynchronous = true,
 		.compute = repeat_compute,
 		.priority = repeat_priority,
 		.in_flight = repeat_in_flight,
@@ -186,7 +187,7 @@ int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t, struct
 	struct orr_steady steady = {0};
 	int code = 0;
 
-	if (t->jobs->stream) {
+	if (t->jobs->async) {
 		measure_ends(&steady, t);
 		for (int64_t rounds = 1; !code && !steady.microbatches; rounds *= 2) {
 			if (rounds > 1 && rounds * t->jobs->n_jobs > MOST_JOBS)

@@ -106,7 +106,7 @@ static int refuse_update(const struct orr_timeline *t, const struct orr_update *
 		u->s, u->w, JOB(orr_jobs_at(t->jobs, j)));
 }
 
-/* An update of a stream: its gradients before, the passes that read what it makes after. */
+/* An update without a flush: after its gradients, and before the passes that read its version. */
 static int check_version(const struct orr_timeline *t, const struct orr_update *u,
 			 struct orr_error *err)
 {

@@ -28,7 +28,7 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 				"run: a batch of %d cannot be cut into %d microbatches; "
 				"take a batch of %d at least, or fewer microbatches",
 				options->batch, p->n_microbatches, p->n_microbatches);
-	if (jobs->stream && options->on_nan == ORR_ON_NAN_SKIP)
+	if (jobs->async && options->on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(err, ORR_E_INPUT,
 				"run: schedule %s never flushes, so no step can be left out",
 				jobs->schedule);
@@ -62,7 +62,7 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	run->submitter = (struct orr_submitter){
 		.common = &run->session.common,
 		.policy = policy,
-		.flushes = !run->work.jobs->stream,
+		.flushes = !run->work.jobs->async,
 		.pinned = hooks->policy && !strcmp(hooks->policy, "pinned"),
 	};
 	run->slots = (struct orr_slots){

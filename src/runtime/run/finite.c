@@ -24,7 +24,7 @@ static int64_t number_of(const struct orr_work *work, int step, int operator)
 /* The step of a slot that microbatch b is of. */
 static int step_of(const struct orr_work *work, int b)
 {
-	return work->jobs->stream ? b / orr_versions_step(work->jobs->versions) : 0;
+	return work->jobs->async ? b / orr_versions_step(work->jobs->versions) : 0;
 }
 
 static bool is_loss(enum orr_op op)
@@ -71,7 +71,7 @@ static void find_here(const struct orr_data *data, const struct orr_slot *slot,
 			     number_of(work, step_of(work, i % m), loss_of(work, i / m)));
 	for (int i = 0; i < n * work->n_updates; i++) {
 		int s = data->owned[i % n].s;
-		int every = work->jobs->stream ? work->jobs->versions->every[s] : 1;
+		int every = work->jobs->async ? work->jobs->versions->every[s] : 1;
 
 		if (slot->wild[i] != NONE)
 			note(&found[GRADIENT],

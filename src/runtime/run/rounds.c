@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "finite.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/versions.h"
 #include "parts.h"
 #include "step.h"
@@ -13,7 +13,7 @@ static int in_flight(const struct orr_jobs *jobs, int s, int b)
 {
 	int64_t end = jobs->priority[orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s))];
 
-	return (int)(orr_stream_before(jobs, s, ORR_PASS_F, end) - b);
+	return (int)(orr_async_before(jobs, s, ORR_PASS_F, end) - b);
 }
 
 /* The tensors of a microbatch take the place of those of the round before. */
@@ -40,7 +40,7 @@ int orr_rounds_check(const struct orr_jobs *jobs, int batch, struct orr_error *e
 {
 	int m = jobs->pipeline->n_microbatches;
 
-	if (!jobs->stream)
+	if (!jobs->async)
 		return 0;
 	if (batch % m)
 		return orr_fail(
@@ -180,7 +180,7 @@ static int submit_one(struct rounds *x, int64_t round, int j, struct orr_error *
 static int submit_wave(struct rounds *x, int64_t wave, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = x->run->work.jobs;
-	const struct orr_stream *stream = jobs->stream;
+	const struct orr_async *async = jobs->async;
 	int code = 0;
 
 	while (!code && wave < x->n_rounds && x->n_begun - x->n_finished >= x->run->work.window)
@@ -188,13 +188,13 @@ static int submit_wave(struct rounds *x, int64_t wave, struct orr_error *err)
 	if (!code && wave < x->n_rounds)
 		code = begin_round(x, err);
 	for (int i = 0; i < orr_jobs_count(jobs) && !code; i++) {
-		int64_t round = wave - stream->lag[stream->order[i]];
+		int64_t round = wave - async->lag[async->order[i]];
 
 		if (round >= 0 && round < x->n_rounds)
-			code = submit_one(x, round, stream->order[i], err);
+			code = submit_one(x, round, async->order[i], err);
 	}
 	/* all of that round is there */
-	if (!code && wave + 1 >= stream->n_waves)
+	if (!code && wave + 1 >= async->n_waves)
 		orr_watch_done(&slot_of(x, x->n_submitted++)->flight);
 	return code;
 }
@@ -230,7 +230,7 @@ int orr_rounds_train(struct orr_run *run, int64_t n,
 	if ((code = init_turns(&x, err)))
 		return code;
 	orr_version_buffers_restart(&run->versions, run->trained.n_steps);
-	for (int64_t wave = 0; wave < x.n_rounds + jobs->stream->n_waves - 1 && !code; wave++)
+	for (int64_t wave = 0; wave < x.n_rounds + jobs->async->n_waves - 1 && !code; wave++)
 		code = submit_wave(&x, wave, err);
 	while (x.n_submitted < x.n_begun) /* after a failure */
 		orr_watch_done(&slot_of(&x, x.n_submitted++)->flight);

@@ -388,7 +388,7 @@ int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *ra
 	if ((code = orr_ranks_agree(code, err)))
 		return code;
 	run->trained.n_steps = step;
-	if (run->work.jobs->stream) /* its rounds are counted by the run, not from the start of
+	if (run->work.jobs->async) /* its rounds are counted by the run, not from the start of
 				       training */
 		return 0;
 	for (int w = 0; w < run->work.pipeline->n_workers; w++)

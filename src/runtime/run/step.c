@@ -235,7 +235,7 @@ int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, i
 		code = orr_ring_submit(&run->ring, slot, s, q, err);
 	for (int i = first; i < jobs->first_owner[s + 1] && !code; i++)
 		if (orr_work_has(&run->work, run->data.owned[i].w) &&
-		    (!jobs->stream ||
+		    (!jobs->async ||
 		     !(code = orr_version_buffers_advance(&run->versions, slot, i, q, err))))
 			code = submit_update(run, slot, i, q, err);
 	return code ? code : orr_stall_throttle(&run->slots, err);

@@ -29,7 +29,7 @@ int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slo
 	int code = 0;
 
 	*buffers = (struct orr_version_buffers){.slots = slots};
-	if (!work->jobs->stream)
+	if (!work->jobs->async)
 		return 0;
 	buffers->held = calloc((size_t)data->n_owned, sizeof(*buffers->held));
 	buffers->first_update = calloc(n_stages, sizeof(*buffers->first_update));

@@ -28,7 +28,7 @@ void orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *dat
 	const struct orr_jobs *jobs = data->work->jobs;
 
 	*prefetch = (struct orr_prefetch){.data = data, .policy = policy, .depth = depth};
-	if (depth > 0 && jobs->order == ORR_ORDER_STRICT && !jobs->stream &&
+	if (depth > 0 && jobs->order == ORR_ORDER_STRICT && !jobs->async &&
 	    starpu_memory_nodes_get_count() > 1)
 		orr_policy_on_start(policy, fetch_ahead, prefetch);
 }

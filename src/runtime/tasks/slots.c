@@ -39,9 +39,9 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 			: job.d == ORR_PASS_W ? ORR_PART_WEIGHT
 					      : ORR_PART_INPUT,
 		/* without a flush every microbatch is a minibatch */
-		.loss_scale = 1.0f / (float)(jobs->stream ? orr_work_samples(work, job.b) *
-								    work->pipeline->accumulate
-							  : work->batch),
+		.loss_scale = 1.0f / (float)(jobs->async ? orr_work_samples(work, job.b) *
+								   work->pipeline->accumulate
+							 : work->batch),
 	};
 	if (job.d == ORR_PASS_F && orr_program_has_loss(program))
 		t->arg.metrics = &slot->metrics[orr_work_at(work, job.s, job.b)];
@@ -65,7 +65,7 @@ static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot,
 	orr_task_init(t, slots->submitter, &slot->flight, o->w);
 	t->arg.n_floats = orr_work_n_parameters(work, o->s);
 	/* without a flush each replica has brought a minibatch of its own */
-	t->arg.n_averaged = work->jobs->stream ? orr_work_replicas(work, o->s) : 1;
+	t->arg.n_averaged = work->jobs->async ? orr_work_replicas(work, o->s) : 1;
 	slot->copies[i] = *t;
 	t->n_updated = &o->version;
 	if (slots->skips) {

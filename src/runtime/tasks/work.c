@@ -1,7 +1,7 @@
 #include "work.h"
 
 #include <stdlib.h>
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/traffic.h"
 #include "runtime/devices/compile.h"
 
@@ -48,7 +48,7 @@ int orr_work_init(struct orr_work *work, const struct orr_jobs *jobs, int batch,
 		.n_updates = 1,
 		/* of a schedule without a flush a wave of jobs is submitted before the round that
 		 * last used its memory is waited for */
-		.window = jobs->stream ? jobs->stream->n_waves + 1 : 2,
+		.window = jobs->async ? jobs->async->n_waves + 1 : 2,
 	};
 	if ((code = allocate(work, err)) ||
 	    (code = orr_ranks_of_workers(work->rank_of, p->n_workers, n_ranks, ranks_workers, err)))

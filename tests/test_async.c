@@ -1,5 +1,5 @@
-/* A stream's run against the same training as the paper writes it (delayed.h), to the bit; and the
- * versions that its tasks have found there. */
+/* An asynchronous run against the same training as the paper writes it (delayed.h), to the bit; and
+ * the versions that its tasks have found there. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,9 +23,9 @@
 
 static struct orr_error err;
 
-/* ---- a model, a stream and a run ---- */
+/* ---- a model, a schedule and a run ---- */
 
-struct stream {
+struct training_case {
 	const char *schedule; /* pipedream, with its replicas */
 	const char *model;    /* NULL: a chain of so many stages */
 	int n_stages, n_workers;
@@ -59,29 +59,29 @@ static void write_chain(char *text, size_t size, int n_stages)
 	(void)snprintf(text + n, size - (size_t)n, " -> loss\ny -> loss\n}\n");
 }
 
-static void setting_init(struct setting *x, const struct stream *stream)
+static void setting_init(struct setting *x, const struct training_case *c)
 {
 	struct training *t = &x->t;
 	char text[2048];
 
 	memset(x, 0, sizeof(*x));
-	write_chain(text, sizeof(text), stream->n_stages);
-	ck_assert_msg(!orr_choice_init(&t->choice, stream->schedule, &err), "%s", err.msg);
-	training_prepare(t, stream->model ? stream->model : text, &t->choice.schedule,
-			 stream->n_workers, N_MICROBATCHES);
+	write_chain(text, sizeof(text), c->n_stages);
+	ck_assert_msg(!orr_choice_init(&t->choice, c->schedule, &err), "%s", err.msg);
+	training_prepare(t, c->model ? c->model : text, &t->choice.schedule, c->n_workers,
+			 N_MICROBATCHES);
 	/* once more, with what the pipeline says of versions */
 	orr_jobs_destroy(t->jobs);
 	t->jobs = NULL;
-	t->pipeline->sync = stream->sync;
-	t->pipeline->accumulate = stream->accumulate;
+	t->pipeline->sync = c->sync;
+	t->pipeline->accumulate = c->accumulate;
 	ck_assert_msg(!orr_jobs_create(&t->jobs, t->pipeline, &t->choice.schedule, &err), "%s",
 		      err.msg);
 	t->options.batch = SAMPLES * N_MICROBATCHES;
-	t->options.optimizer = stream->optimizer;
-	t->options.learning_rate = stream->optimizer == ORR_OPTIMIZER_MOMENTUM ? 0.02 : 0.004;
+	t->options.optimizer = c->optimizer;
+	t->options.learning_rate = c->optimizer == ORR_OPTIMIZER_MOMENTUM ? 0.02 : 0.004;
 	for (int s = 0; s < t->pipeline->n_stages; s++) {
-		x->replicas[s] = stream->replicas[s] ? stream->replicas[s] : 1;
-		x->ahead[s] = stream->ahead[s] ? stream->ahead[s] : t->pipeline->stages[s].depth;
+		x->replicas[s] = c->replicas[s] ? c->replicas[s] : 1;
+		x->ahead[s] = c->ahead[s] ? c->ahead[s] : t->pipeline->stages[s].depth;
 	}
 }
 
@@ -92,7 +92,7 @@ static void setting_fini(struct setting *x)
 
 /* ---- against delayed training ---- */
 
-static const struct stream streams[] = {
+static const struct training_case cases[] = {
 	{"pipedream", NULL, 2, 2, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", NULL, 3, 3, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
 	{"pipedream", NULL, 4, 4, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
@@ -221,7 +221,7 @@ static void check_losses(const struct record *record, const double *losses, int 
 
 /* Every pass has read what versions.h says, and the delays are those of [Narayanan19] section 3.3.
  */
-static void check_versions(struct setting *x, const struct stream *stream)
+static void check_versions(struct setting *x, const struct training_case *c)
 {
 	struct orr_run_versions measured[MOST_STAGES];
 	const struct orr_versions *v = x->t.jobs->versions;
@@ -239,26 +239,24 @@ static void check_versions(struct setting *x, const struct stream *stream)
 		ck_assert_int_eq(m->least, least);
 		ck_assert_int_eq(m->most, most);
 		ck_assert_int_eq(m->held, v->peak[s]);
-		if (!stream->model && !stream->ahead[0] && stream->accumulate == 1) {
+		if (!c->model && !c->ahead[0] && c->accumulate == 1) {
 			ck_assert_int_eq(m->least,
-					 stream->sync == ORR_SYNC_VERTICAL ? n - 1 : n - 1 - s);
+					 c->sync == ORR_SYNC_VERTICAL ? n - 1 : n - 1 - s);
 			ck_assert_int_eq(m->most, m->least);
 		}
-		if (stream->replicas[0] == 2 && stream->accumulate == 1) {
+		if (c->replicas[0] == 2 && c->accumulate == 1) {
 			/* a version behind at the input, which vertical sync hands on: its two
 			 * microbatches are two versions of stage 1, and to the second of them three
 			 */
-			ck_assert_int_eq(m->least,
-					 s && stream->sync == ORR_SYNC_VERTICAL ? 2 : 1 - s);
-			ck_assert_int_eq(m->most,
-					 s && stream->sync == ORR_SYNC_VERTICAL ? 3 : 1 - s);
+			ck_assert_int_eq(m->least, s && c->sync == ORR_SYNC_VERTICAL ? 2 : 1 - s);
+			ck_assert_int_eq(m->most, s && c->sync == ORR_SYNC_VERTICAL ? 3 : 1 - s);
 		}
 	}
 }
 
 START_TEST(two_hundred_updates_are_those_of_delayed_training)
 {
-	const struct stream *stream = &streams[_i];
+	const struct training_case *c = &cases[_i];
 	struct setting x;
 	struct record record = {.n = 0};
 	struct delayed_options delayed;
@@ -267,7 +265,7 @@ START_TEST(two_hundred_updates_are_those_of_delayed_training)
 	int64_t n;
 	int in_step;
 
-	setting_init(&x, stream);
+	setting_init(&x, c);
 	x.t.hooks.delay_us = _i % 3 ? 0 : 100;
 	in_step = orr_versions_step(x.t.jobs->versions);
 	record.samples = (int64_t)in_step * SAMPLES;
@@ -281,8 +279,8 @@ START_TEST(two_hundred_updates_are_those_of_delayed_training)
 	losses = calloc((size_t)(N_UPDATES * in_step), sizeof(*losses));
 	ck_assert(parameters && expected && losses);
 	ck_assert_msg(!orr_run_parameters(x.t.run, parameters, &err), "%s", err.msg);
-	delayed = (struct delayed_options){(enum delayed_sync)stream->sync,
-					   stream->accumulate,
+	delayed = (struct delayed_options){(enum delayed_sync)c->sync,
+					   c->accumulate,
 					   x.replicas,
 					   x.ahead,
 					   SAMPLES,
@@ -295,7 +293,7 @@ START_TEST(two_hundred_updates_are_those_of_delayed_training)
 			      "parameter %lld is %.9g instead of %.9g", (long long)i,
 			      (double)parameters[i], (double)expected[i]);
 	check_losses(&record, losses, in_step);
-	check_versions(&x, stream);
+	check_versions(&x, c);
 	free(parameters);
 	free(expected);
 	free(losses);
@@ -306,8 +304,8 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		EACH(two_hundred_updates_are_those_of_delayed_training, N_OF(streams)),
+		EACH(two_hundred_updates_are_those_of_delayed_training, N_OF(cases)),
 	};
 
-	return suite_run("stream", tests, N_OF(tests));
+	return suite_run("async", tests, N_OF(tests));
 }

@@ -1,4 +1,4 @@
-/* What a stream must be, and what PipeDream's cannot serve. */
+/* What an asynchronous schedule must be, and what PipeDream's cannot serve. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "pipelines.h"
 #include "orrery/simulate.h"
 #include "simulate/steady.h"
-#include "orrery/stream.h"
+#include "orrery/async.h"
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
 #include "suite.h"
@@ -52,7 +52,7 @@ START_TEST(what_it_cannot_serve_is_refused)
 }
 END_TEST
 
-/* ---- streams of one's own ---- */
+/* ---- schedules of one's own ---- */
 
 static int alone(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
@@ -114,22 +114,19 @@ static const struct {
 	{{.compute = alone, .priority = squared},
 	 4,
 	 "schedule mine: job 0F1 comes later in the next round by another number than 0F0: "
-	 "priority() of "
-	 "a stream is periodic in [microbatches]"},
+	 "without a flush, priority() is periodic in [microbatches]"},
 	{{.compute = alone, .priority = backwards},
 	 1,
-	 "schedule mine: job 0F0 does not come later in the next round: priority() of a stream "
-	 "grows with "
-	 "b, also beyond [microbatches]"},
+	 "schedule mine: job 0F0 does not come later in the next round: without a flush, "
+	 "priority() grows with b, also beyond [microbatches]"},
 	{{.compute = alone, .priority = own_order},
 	 4,
-	 "schedule mine: job 1F0 has no larger n than what it waits for: in a stream n orders the "
-	 "jobs "
-	 "of all workers"},
+	 "schedule mine: job 1F0 has no larger n than what it waits for: without a flush, n "
+	 "orders the jobs of all workers"},
 	{{.compute = alone, .priority = swapped},
 	 4,
-	 "schedule mine: job 0F1 overtakes the microbatch before it: priority() of a stream grows "
-	 "with b"},
+	 "schedule mine: job 0F1 overtakes the microbatch before it: without a flush, "
+	 "priority() grows with b"},
 	{{.compute = in_turns, .priority = one_by_one},
 	 3,
 	 "schedule mine: job 0F0 is on another worker in the next round: [microbatches] must be a "
@@ -143,15 +140,15 @@ static const struct {
 	 "priority() of the passes closer together"},
 	{{.compute = alone, .priority = one_by_one, .weights = alone},
 	 4,
-	 "schedule mine: a stream has compute() and priority(), no weights() or place(), and "
-	 "strict order"},
+	 "schedule mine: without a flush it needs compute(), priority() and strict order, and no "
+	 "weights() or place()"},
 	{{.compute = alone, .priority = one_by_one, .order = ORR_ORDER_GREEDY},
 	 4,
-	 "schedule mine: a stream has compute() and priority(), no weights() or place(), and "
-	 "strict order"},
+	 "schedule mine: without a flush it needs compute(), priority() and strict order, and no "
+	 "weights() or place()"},
 };
 
-START_TEST(a_stream_that_is_none_is_refused)
+START_TEST(a_schedule_that_cannot_be_asynchronous_is_refused)
 {
 	struct orr_schedule mine = wrong[_i].schedule;
 	struct orr_pipeline *p = make_chain(2, 1, 1);
@@ -159,7 +156,7 @@ START_TEST(a_stream_that_is_none_is_refused)
 	struct orr_error err = {""};
 
 	mine.name = "mine";
-	mine.stream = true;
+	mine.asynchronous = true;
 	ck_assert(!orr_pipeline_set_step(p, 3, wrong[_i].m, &err));
 	ck_assert_int_eq(orr_jobs_create(&jobs, p, &mine, &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, wrong[_i].message);
@@ -168,17 +165,17 @@ START_TEST(a_stream_that_is_none_is_refused)
 END_TEST
 
 /* One microbatch at a time: nothing is stale, and one version is enough. */
-START_TEST(a_stream_of_ones_own_is_served)
+START_TEST(an_asynchronous_schedule_of_ones_own_is_served)
 {
 	struct orr_schedule mine = {
-		.name = "mine", .compute = alone, .priority = one_by_one, .stream = true};
+		.name = "mine", .compute = alone, .priority = one_by_one, .asynchronous = true};
 	struct orr_pipeline *p = make_chain(2, 1, 1);
 	struct orr_jobs *jobs = NULL;
 	struct orr_error err = {""};
 
 	ck_assert(!orr_pipeline_set_step(p, 2, 4, &err));
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &mine, &err), "%s", err.msg);
-	ck_assert_int_eq(jobs->stream->n_waves, 1);
+	ck_assert_int_eq(jobs->async->n_waves, 1);
 	for (int s = 0; s < 2; s++) {
 		ck_assert_int_eq(jobs->versions->peak[s], 1);
 		for (int b = 0; b < 12; b++)
@@ -258,7 +255,7 @@ START_TEST(versions_of_late_backwards_are_those_of_the_definition)
 		struct orr_schedule mine = {.name = "mine",
 					    .compute = late_compute,
 					    .priority = late_priority,
-					    .stream = true,
+					    .asynchronous = true,
 					    .data = &late};
 		struct orr_pipeline *p = make_chain(2, 1, 1);
 		struct orr_jobs *jobs = NULL;
@@ -285,16 +282,16 @@ START_TEST(versions_of_late_backwards_are_those_of_the_definition)
 }
 END_TEST
 
-/* A round late, however long the round is: what a stream does steadily is asked of its own rounds,
- * and takes no longer for a stage that is far behind. */
-START_TEST(a_stream_that_is_a_round_late_is_steady)
+/* A round late, however long the round is: the steady state is taken from the schedule's own
+ * rounds, and takes no longer for a stage that is far behind. */
+START_TEST(an_asynchronous_schedule_that_is_a_round_late_is_steady)
 {
 	for (int m = 1; m < 100000; m *= 7) {
 		struct late late = {m, 1};
 		struct orr_schedule mine = {.name = "mine",
 					    .compute = late_compute,
 					    .priority = late_priority,
-					    .stream = true,
+					    .asynchronous = true,
 					    .data = &late};
 		struct orr_pipeline *p = make_chain(2, 1, 2);
 		struct orr_jobs *jobs = NULL;
@@ -403,14 +400,14 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(what_it_cannot_serve_is_refused, N_OF(refused)),
-		EACH(a_stream_that_is_none_is_refused, N_OF(wrong)),
-		ONCE(a_stream_of_ones_own_is_served),
+		EACH(a_schedule_that_cannot_be_asynchronous_is_refused, N_OF(wrong)),
+		ONCE(an_asynchronous_schedule_of_ones_own_is_served),
 		ONCE(versions_of_late_backwards_are_those_of_the_definition),
-		ONCE(a_stream_that_is_a_round_late_is_steady),
+		ONCE(an_asynchronous_schedule_that_is_a_round_late_is_steady),
 		ONCE(updates_are_part_of_the_steady_state),
 		ONCE(rings_are_part_of_the_steady_state),
 		ONCE(stages_that_update_at_different_times_are_steady_together),
 	};
 
-	return suite_run("streams", tests, N_OF(tests));
+	return suite_run("async_schedules", tests, N_OF(tests));
 }

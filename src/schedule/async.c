@@ -1,4 +1,4 @@
-#include "orrery/stream.h"
+#include "orrery/async.h"
 
 #include <stdlib.h>
 
@@ -14,15 +14,15 @@ static int refuse(const struct orr_jobs *jobs, int j, const char *why, struct or
 }
 
 /* The next round, as the schedule says it, is this one a period later. */
-static int check_period(const struct orr_stream *stream, const struct orr_jobs *jobs,
+static int check_period(const struct orr_async *async, const struct orr_jobs *jobs,
 			const struct orr_schedule *schedule, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	if (stream->period <= 0)
+	if (async->period <= 0)
 		return refuse(jobs, 0,
-			      "does not come later in the next round: priority() of "
-			      "a stream grows with b, also beyond [microbatches]",
+			      "does not come later in the next round: without a flush, "
+			      "priority() grows with b, also beyond [microbatches]",
 			      err);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
@@ -33,12 +33,12 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 			continue;
 		n = schedule->priority(p, job.s, b, job.d, schedule->data);
 		w = schedule->compute(p, job.s, b, job.d, schedule->data);
-		if (n - jobs->priority[j] != stream->period)
-			return refuse(
-				jobs, j,
-				"comes later in the next round by another number "
-				"than 0F0: priority() of a stream is periodic in [microbatches]",
-				err);
+		if (n - jobs->priority[j] != async->period)
+			return refuse(jobs, j,
+				      "comes later in the next round by another number "
+				      "than 0F0: without a flush, priority() is periodic in "
+				      "[microbatches]",
+				      err);
 		if (w != schedule->compute(p, job.s, job.b, job.d, schedule->data))
 			return refuse(jobs, j,
 				      "is on another worker in the next round: [microbatches] must "
@@ -47,8 +47,8 @@ static int check_period(const struct orr_stream *stream, const struct orr_jobs *
 		if (job.b > 0 &&
 		    n - schedule->priority(p, job.s, b - 1, job.d, schedule->data) <= 0)
 			return refuse(jobs, j,
-				      "overtakes the microbatch before it: priority() of "
-				      "a stream grows with b",
+				      "overtakes the microbatch before it: without a flush, "
+				      "priority() grows with b",
 				      err);
 	}
 	return 0;
@@ -61,7 +61,7 @@ static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err
 	int code = 0;
 
 	if (!around)
-		return orr_fail(err, ORR_E_NOMEM, "stream: no memory for %d stages",
+		return orr_fail(err, ORR_E_NOMEM, "async: no memory for %d stages",
 				jobs->pipeline->n_stages);
 	for (int j = 0; !code && j < jobs->n_jobs; j++) {
 		int n = orr_jobs_predecessors(jobs, j, around);
@@ -69,8 +69,8 @@ static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err
 		for (int i = 0; !code && i < n; i++)
 			if (jobs->priority[around[i]] >= jobs->priority[j])
 				code = refuse(jobs, j,
-					      "has no larger n than what it waits for: in "
-					      "a stream n orders the jobs of all workers",
+					      "has no larger n than what it waits for: without a "
+					      "flush, n orders the jobs of all workers",
 					      err);
 	}
 	free(around);
@@ -78,7 +78,7 @@ static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err
 }
 
 /* Sort the jobs by their n modulo the period: the order of every wave. */
-static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struct orr_error *err)
+static int lay_out(struct orr_async *async, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	struct orr_keyed *keyed = calloc((size_t)jobs->n_jobs, sizeof(*keyed));
 	int *last = calloc((size_t)jobs->pipeline->n_workers, sizeof(*last));
@@ -86,7 +86,7 @@ static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struc
 	int n_keyed = 0, code = 0;
 
 	if (!keyed || !last) {
-		code = orr_fail(err, ORR_E_NOMEM, "stream: no memory for %d jobs", jobs->n_jobs);
+		code = orr_fail(err, ORR_E_NOMEM, "async: no memory for %d jobs", jobs->n_jobs);
 		goto out;
 	}
 	for (int j = 0; j < jobs->n_jobs; j++) /* where one does not exist, F has its place */
@@ -95,23 +95,23 @@ static int lay_out(struct orr_stream *stream, const struct orr_jobs *jobs, struc
 		int64_t n = jobs->priority[j] - first;
 
 		/* so that microbatches and versions in flight can be counted in an int */
-		if (n / stream->period >= INT32_MAX / jobs->pipeline->n_microbatches - 1) {
+		if (n / async->period >= INT32_MAX / jobs->pipeline->n_microbatches - 1) {
 			code = refuse(jobs, j,
 				      "comes too many rounds after the first job of its "
 				      "microbatch: bring priority() of the passes closer together",
 				      err);
 			goto out;
 		}
-		stream->lag[j] = (int)(n / stream->period);
+		async->lag[j] = (int)(n / async->period);
 		if (orr_jobs_has(jobs, j))
-			keyed[n_keyed++] = (struct orr_keyed){n % stream->period, j};
-		if (stream->n_waves <= stream->lag[j])
-			stream->n_waves = stream->lag[j] + 1;
+			keyed[n_keyed++] = (struct orr_keyed){n % async->period, j};
+		if (async->n_waves <= async->lag[j])
+			async->n_waves = async->lag[j] + 1;
 	}
 	if ((code = orr_sort(keyed, n_keyed, err)))
 		goto out;
 	for (int i = 0; i < n_keyed; i++) {
-		int j = stream->order[i] = keyed[i].value, *before = &last[jobs->compute[j]];
+		int j = async->order[i] = keyed[i].value, *before = &last[jobs->compute[j]];
 
 		/* 1 + the place of the job before it on its worker */
 		if (*before && keyed[*before - 1].key == keyed[i].key) {
@@ -129,43 +129,42 @@ out:
 	return code;
 }
 
-int orr_stream_create(struct orr_stream **out, const struct orr_jobs *jobs,
-		      const struct orr_schedule *schedule, struct orr_error *err)
+int orr_async_create(struct orr_async **out, const struct orr_jobs *jobs,
+		     const struct orr_schedule *schedule, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_stream *stream = NULL;
+	struct orr_async *async = NULL;
 	int code = 0;
 
 	if (!schedule->priority || !schedule->compute || schedule->weights || schedule->place ||
 	    schedule->order != ORR_ORDER_STRICT)
 		return orr_fail(err, ORR_E_INPUT,
-				"schedule %s: a stream has compute() and priority(), no weights() "
-				"or place(), "
-				"and strict order",
+				"schedule %s: without a flush it needs compute(), priority() and "
+				"strict order, and no weights() or place()",
 				schedule->name);
-	if (!(stream = calloc(1, sizeof(*stream))) ||
-	    !(stream->order = calloc((size_t)jobs->n_jobs, sizeof(*stream->order))) ||
-	    !(stream->lag = calloc((size_t)jobs->n_jobs, sizeof(*stream->lag)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "stream: no memory for %d jobs", jobs->n_jobs);
+	if (!(async = calloc(1, sizeof(*async))) ||
+	    !(async->order = calloc((size_t)jobs->n_jobs, sizeof(*async->order))) ||
+	    !(async->lag = calloc((size_t)jobs->n_jobs, sizeof(*async->lag)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "async: no memory for %d jobs", jobs->n_jobs);
 		goto out;
 	}
-	stream->period = schedule->priority(p, 0, p->n_microbatches, ORR_PASS_F, schedule->data) -
-			 jobs->priority[0];
-	if ((code = check_period(stream, jobs, schedule, err)) ||
-	    (code = check_dependencies(jobs, err)) || (code = lay_out(stream, jobs, err)))
+	async->period = schedule->priority(p, 0, p->n_microbatches, ORR_PASS_F, schedule->data) -
+			jobs->priority[0];
+	if ((code = check_period(async, jobs, schedule, err)) ||
+	    (code = check_dependencies(jobs, err)) || (code = lay_out(async, jobs, err)))
 		goto out;
-	*out = stream;
-	stream = NULL;
+	*out = async;
+	async = NULL;
 out:
-	orr_stream_destroy(stream);
+	orr_async_destroy(async);
 	return code;
 }
 
-int64_t orr_stream_before(const struct orr_jobs *jobs, int s, enum orr_pass d, int64_t n)
+int64_t orr_async_before(const struct orr_jobs *jobs, int s, enum orr_pass d, int64_t n)
 {
 	int low = 0, high = jobs->pipeline->n_microbatches;
 	int64_t from = n - jobs->priority[orr_jobs_index(jobs, s, 0, d)];
-	int64_t period = jobs->stream->period, round = from / period - (from % period < 0);
+	int64_t period = jobs->async->period, round = from / period - (from % period < 0);
 
 	/* that of microbatch 0 in this round is not after n, and in the next one it is */
 	while (low < high) {
@@ -179,11 +178,11 @@ int64_t orr_stream_before(const struct orr_jobs *jobs, int s, enum orr_pass d, i
 	return round * jobs->pipeline->n_microbatches + low;
 }
 
-void orr_stream_destroy(struct orr_stream *stream)
+void orr_async_destroy(struct orr_async *async)
 {
-	if (!stream)
+	if (!async)
 		return;
-	free(stream->order);
-	free(stream->lag);
-	free(stream);
+	free(async->order);
+	free(async->lag);
+	free(async);
 }

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Streams as a person meets them. They learn; --loss has a row a step; and where
-# they are killed they go on from a checkpoint, to the parameters of a stream that nothing disturbed, to the bit: with
-# weight stashing, vertical sync and replicas. Usage: test_stream.sh ORRERY SOURCE [KILLS]
+# Asynchronous trainings as a person meets them. They learn; --loss has a row per step; and killed ones resume from a
+# checkpoint, to the parameters of an undisturbed training, bit for bit: with
+# weight stashing, vertical sync and replicas. Usage: test_async.sh ORRERY SOURCE [KILLS]
 orrery=$(realpath "$1") source=$(realpath "$2") kills=${3:-3}
-. "$source/tests/stream.sh"
+. "$source/tests/async.sh"
 
 # --- digits ---
 cd "$source" || exit 1
@@ -63,7 +63,7 @@ while [ "$n" -lt "$kills" ]; do
 		passed=$((passed + 1))
 	fi
 done
-echo "$n streams were killed twice each; $resumed had a checkpoint to go on from"
+echo "$n trainings were killed twice each; $resumed had a checkpoint to go on from"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

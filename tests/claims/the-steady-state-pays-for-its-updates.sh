@@ -1,4 +1,4 @@
-# What a stream does without end has its updates and rings in it, however many microbatches they cover.
+# The steady state of an asynchronous schedule includes its updates and rings, however many microbatches they cover.
 # 2 replicas: 24 (F + B) and a ring of 100 MB, 2 steps of half of it
 "$orrery" simulate chain:1 -w 2 --costs 10ms,20ms --parameters 100MB --bandwidth 1GB/s -m 48 \
 	--schedule pipedream:replicas=2 --accumulate 24 >out

@@ -1,10 +1,10 @@
 #!/bin/sh
-# A stream across ranks: one rank is killed, and another number of ranks resumes from the checkpoint, to the loss of a
-# stream that nothing disturbed. Usage: test_stream_ranks.sh ORRERY SOURCE. Exit code 77: there is no mpirun, or the
+# An asynchronous training across ranks: one rank is killed, and another number of ranks resumes from the checkpoint, to the loss of a
+# training that nothing disturbed. Usage: test_async_ranks.sh ORRERY SOURCE. Exit code 77: there is no mpirun, or the
 # build has no MPI.
 orrery=$(realpath "$1") source=$(realpath "$2")
 command -v mpirun >/dev/null || { echo 'SKIP: there is no mpirun' && exit 77; }
-. "$source/tests/stream.sh"
+. "$source/tests/async.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # Open MPI's modules leak

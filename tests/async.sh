@@ -1,4 +1,4 @@
-# What the tests of streams share: streams that write checkpoints, and what they come to. Sourced, with $orrery and
+# Shared by the tests of asynchronous trainings: trainings that write checkpoints, and their results. Sourced, with $orrery and
 # $source set to full paths; $work is a folder of the test's own.
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -25,7 +25,7 @@ digraph {
 }
 END
 
-# options STREAM: 12 updates from one checkpoint to the next are no whole rounds
+# options WAY: 12 updates from one checkpoint to the next are no whole rounds
 options() {
 	printf '%s' '--batch 48 -m 8 --steps 240 --every 12 --keep 2 '
 	case $1 in
@@ -35,7 +35,7 @@ options() {
 	esac
 }
 
-# (train STREAM FOLDER [OPTION...]): takes the shell's place
+# (train WAY FOLDER [OPTION...]): takes the shell's place
 train() {
 	stream=$1 folder=$2
 	shift 2

@@ -1,4 +1,4 @@
-# A stream whose backwards come a round later is simulated, however long its rounds are.
+# An asynchronous schedule whose backwards come a round later is simulated, however long its rounds are.
 cat >late.c <<'END'
 #include "orrery/schedule.h"
 
@@ -17,7 +17,7 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 }
 
 static const struct orr_schedule late = {
-	.name = "late", .stream = true, .compute = compute, .priority = priority};
+	.name = "late", .asynchronous = true, .compute = compute, .priority = priority};
 ORR_PLUGIN(late);
 END
 cc -shared -fPIC -I"$source/src" -o late.so late.c

@@ -2,7 +2,7 @@
 # What a flush costs: time per microbatch of 1f1b and of pipedream, which does not flush, for m = P, 2P and 4P
 # microbatches a step on P workers, an update for every m of them in both; simulated on this machine's own costs, and
 # measured, the median of so many rounds.
-# Usage: bench_stream.sh ORRERY GRAPH [P [SAMPLES [ROUNDS]]]; SAMPLES of a microbatch. P cores to itself, or it measures
+# Usage: bench_async.sh ORRERY GRAPH [P [SAMPLES [ROUNDS]]]; SAMPLES of a microbatch. P cores to itself, or it measures
 # who else is there.
 orrery=$(realpath "$1") graph=$(realpath "$2") P=${3:-2} samples=${4:-64} rounds=${5:-3}
 work=$(mktemp -d) || exit 1
@@ -13,7 +13,7 @@ cd "$work" || exit 1
 value() { sed -n "s/^  \"$1\": \([0-9.e-]*\),*\$/\1/p" "$2"; }
 # simulated SCHEDULE: seconds for a microbatch
 simulated() { tr -d ' \n' <compare.json | sed "s/.*{\"schedule\":\"$1\",[^}]*\"per_microbatch\":\([0-9.e-]*\).*/\1/"; }
-# step SCHEDULE M: the options for an update of M microbatches; a round of a stream is longer than what is in flight
+# step SCHEDULE M: the options for an update of M microbatches; a round of pipedream is longer than what is in flight
 step() {
 	case $1 in
 	pipedream) echo "--accumulate $2 --batch $((samples * 4 * P)) -m $((4 * P))" ;;

@@ -1,4 +1,4 @@
-#include "stream.h"
+#include "versions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 #include "orrery/run.h"
 #include "orrery/versions.h"
 
-int stream_gather(struct orr_run_versions **out, const struct orr_jobs *jobs, struct orr_run *run,
-		  struct orr_error *err)
+int versions_gather(struct orr_run_versions **out, const struct orr_jobs *jobs, struct orr_run *run,
+		    struct orr_error *err)
 {
 	struct orr_run_versions *stages;
 	int code;
 
 	*out = NULL;
-	if (!jobs->stream)
+	if (!jobs->async)
 		return 0;
 	if (!(stages = calloc((size_t)jobs->pipeline->n_stages, sizeof(*stages))))
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the versions");
@@ -36,7 +36,7 @@ static const char *print_range(char *cell, size_t size, int64_t least, int64_t m
 	return cell;
 }
 
-void stream_print(const struct orr_jobs *jobs, const struct orr_run_versions *stages)
+void versions_print(const struct orr_jobs *jobs, const struct orr_run_versions *stages)
 {
 	char measured[48], expected[48];
 	int64_t n_read = 0, n_wrong = 0;
@@ -60,7 +60,7 @@ void stream_print(const struct orr_jobs *jobs, const struct orr_run_versions *st
 	       (long long)n_wrong, (long long)n_read);
 }
 
-json_t *stream_json(const struct orr_jobs *jobs, const struct orr_run_versions *stages)
+json_t *versions_json(const struct orr_jobs *jobs, const struct orr_run_versions *stages)
 {
 	json_t *list = json_array();
 
