@@ -125,7 +125,7 @@ START_TEST(after_the_start_up_every_worker_alternates)
 
 			for (int j = 0; j < jobs->n_jobs; j++)
 				if (jobs->compute[j] == w)
-					passes[jobs->rank[j]] = (int)orr_jobs_at(jobs, j).d;
+					passes[jobs->position[j]] = (int)orr_jobs_at(jobs, j).d;
 			ck_assert_int_gt(n, 2 * admitted);
 			for (int i = 0; i < n - admitted; i++)
 				ck_assert_msg(passes[i] == (i < admitted         ? ORR_PASS_F

@@ -58,9 +58,10 @@ static int cause(struct mover *m, int j)
 	int w = t->jobs.compute[j], found = -1, n = 0;
 	int64_t latest = 0;
 
-	for (int i = t->first_before[j] - (t->jobs.rank[j] > 0); i < t->first_before[j + 1]; i++) {
+	for (int i = t->first_before[j] - (t->jobs.position[j] > 0); i < t->first_before[j + 1];
+	     i++) {
 		bool here = i < t->first_before[j];
-		int k = here ? t->jobs.by_worker[t->jobs.first[w] + t->jobs.rank[j] - 1]
+		int k = here ? t->jobs.by_worker[t->jobs.first[w] + t->jobs.position[j] - 1]
 			     : t->before[i];
 		int64_t end = end_of(t, k) + (here ? 0 : orr_timed_delay(t, k, j));
 
@@ -105,10 +106,10 @@ static void shift(struct orr_timed *t, int w, int from, int to)
 
 	for (int i = from; i != to; i += step) {
 		order[i] = order[i + step];
-		t->jobs.rank[order[i]] = i;
+		t->jobs.position[order[i]] = i;
 	}
 	order[to] = j;
-	t->jobs.rank[j] = to;
+	t->jobs.position[j] = to;
 }
 
 /* May x come right after y although it came before? Not if y needs x, nor among equals: they keep
@@ -137,7 +138,7 @@ static int reach(const struct orr_timed *t, int w, int from, int to)
 static bool propose(struct mover *m, int *w, int *from, int *to)
 {
 	const struct orr_timed *t = m->timed;
-	int j = m->path[draw(m, m->n_path)], place = t->jobs.rank[j], n;
+	int j = m->path[draw(m, m->n_path)], place = t->jobs.position[j], n;
 	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST));
 	bool back = draw(m, 2), other = draw(m, 2);
 

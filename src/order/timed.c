@@ -15,7 +15,7 @@ static int allocate(struct orr_timed *t, struct orr_error *err)
 
 	t->jobs.compute = calloc(n, sizeof(*t->jobs.compute));
 	t->jobs.by_worker = calloc(n, sizeof(*t->jobs.by_worker));
-	t->jobs.rank = calloc(n, sizeof(*t->jobs.rank));
+	t->jobs.position = calloc(n, sizeof(*t->jobs.position));
 	t->jobs.first = calloc(n_workers + 1, sizeof(*t->jobs.first));
 	t->duration = calloc(n, sizeof(*t->duration));
 	t->up = calloc(n_loads, sizeof(*t->up));
@@ -30,7 +30,7 @@ static int allocate(struct orr_timed *t, struct orr_error *err)
 	t->waits = calloc(n, sizeof(*t->waits));
 	t->queue = calloc(n, sizeof(*t->queue));
 	t->left = calloc(n_stages, sizeof(*t->left));
-	if (!t->jobs.compute || !t->jobs.by_worker || !t->jobs.rank || !t->jobs.first ||
+	if (!t->jobs.compute || !t->jobs.by_worker || !t->jobs.position || !t->jobs.first ||
 	    !t->duration || !t->up || !t->down || !t->most || !t->before || !t->after ||
 	    (t->exact && !t->delay) || !t->first_before || !t->first_after || !t->start ||
 	    !t->waits || !t->queue || !t->left)
@@ -119,7 +119,7 @@ void orr_timed_destroy(struct orr_timed *t)
 		return;
 	free(t->jobs.compute);
 	free(t->jobs.by_worker);
-	free(t->jobs.rank);
+	free(t->jobs.position);
 	free(t->jobs.first);
 	free(t->duration);
 	free(t->up);
@@ -168,13 +168,13 @@ void orr_timed_renumber(struct orr_timed *t)
 
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
-			jobs->rank[jobs->by_worker[i]] = i - jobs->first[w];
+			jobs->position[jobs->by_worker[i]] = i - jobs->first[w];
 }
 
 void orr_timed_number(const struct orr_timed *t, int64_t *n)
 {
 	for (int j = 0; j < t->jobs.n_jobs; j++)
-		n[j] = t->jobs.rank[j];
+		n[j] = t->jobs.position[j];
 }
 
 int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
@@ -208,7 +208,7 @@ static int begin(struct orr_timed *t)
 		t->left[s] = jobs->pipeline->n_microbatches;
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		t->start[j] = 0;
-		t->waits[j] = t->first_before[j + 1] - t->first_before[j] + (jobs->rank[j] > 0);
+		t->waits[j] = t->first_before[j + 1] - t->first_before[j] + (jobs->position[j] > 0);
 		if (!t->waits[j])
 			t->queue[n_ready++] = j;
 	}
@@ -232,7 +232,7 @@ bool orr_timed_time(struct orr_timed *t)
 	t->n_timed += jobs->n_jobs;
 	for (int i = 0; i < n_ready; i++) {
 		int j = t->queue[i], w = jobs->compute[j],
-		    place = jobs->first[w] + jobs->rank[j] + 1;
+		    place = jobs->first[w] + jobs->position[j] + 1;
 		int64_t end = t->start[j] + t->duration[j];
 
 		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)

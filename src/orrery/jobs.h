@@ -37,7 +37,7 @@ struct orr_jobs {
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1] */
 	int *by_worker; /* [n_jobs] */
 	int *first;     /* [n_workers + 1] */
-	int *rank;      /* [n_jobs] a job's place in its worker's order, from 0 */
+	int *position;  /* [n_jobs] a job's place in its worker's order, from 0 */
 	/* the owners of stage s, each once, in the order of the first microbatch that they serve:
 	 * owners[first_owner[s]] to owners[first_owner[s+1]-1]; more than one: replicas */
 	int *owners;

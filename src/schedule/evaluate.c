@@ -190,8 +190,8 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 			goto out;
 		}
 		last[w] = keyed[i].key;
-		jobs->rank[j] = next[w]++;
-		jobs->by_worker[jobs->first[w] + jobs->rank[j]] = j;
+		jobs->position[j] = next[w]++;
+		jobs->by_worker[jobs->first[w] + jobs->position[j]] = j;
 	}
 out:
 	free(keyed);
@@ -340,11 +340,11 @@ static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *e
 	jobs->weights = own_weights ? calloc(n, sizeof(*jobs->weights)) : jobs->compute;
 	jobs->priority = calloc(n, sizeof(*jobs->priority));
 	jobs->by_worker = calloc(n, sizeof(*jobs->by_worker));
-	jobs->rank = calloc(n, sizeof(*jobs->rank));
+	jobs->position = calloc(n, sizeof(*jobs->position));
 	jobs->first = calloc((size_t)p->n_workers + 1, sizeof(*jobs->first));
 	jobs->first_owner = calloc((size_t)p->n_stages + 1, sizeof(*jobs->first_owner));
 	if (!jobs->compute || !jobs->weights || !jobs->priority || !jobs->by_worker ||
-	    !jobs->rank || !jobs->first || !jobs->first_owner)
+	    !jobs->position || !jobs->first || !jobs->first_owner)
 		return orr_fail(
 			err, ORR_E_NOMEM,
 			"jobs: no memory for %d jobs; take fewer microbatches ([microbatches])",
@@ -407,7 +407,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->recompute);
 	free(jobs->by_worker);
 	free(jobs->first);
-	free(jobs->rank);
+	free(jobs->position);
 	free(jobs->owners);
 	free(jobs->first_owner);
 	orr_async_destroy(jobs->async);

@@ -8,14 +8,14 @@
 /* What j waits for in the order of its worker, or -1. */
 static int before_on_worker(const struct orr_jobs *jobs, int j)
 {
-	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j) || jobs->rank[j] == 0)
+	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j) || jobs->position[j] == 0)
 		return -1;
-	return jobs->by_worker[jobs->first[jobs->compute[j]] + jobs->rank[j] - 1];
+	return jobs->by_worker[jobs->first[jobs->compute[j]] + jobs->position[j] - 1];
 }
 
 static int after_on_worker(const struct orr_jobs *jobs, int j)
 {
-	int w = jobs->compute[j], place = jobs->first[w] + jobs->rank[j] + 1;
+	int w = jobs->compute[j], place = jobs->first[w] + jobs->position[j] + 1;
 
 	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j) ||
 	    place == jobs->first[w + 1])

@@ -128,7 +128,7 @@ static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
 				int of = orr_jobs_index(jobs, block, b, (enum orr_pass)d);
 
 				(*out)->compute[j] = jobs->compute[of];
-				(*out)->priority[j] = (int64_t)jobs->rank[of] * n_stages +
+				(*out)->priority[j] = (int64_t)jobs->position[of] * n_stages +
 						      (d ? n_stages - 1 - s : s);
 			}
 	}

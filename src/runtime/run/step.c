@@ -314,8 +314,8 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 
 	for (int i = 0; i < work->n_sequence; i++) {
 		int j = work->sequence[i], w = jobs->compute[j];
-		int64_t turn =
-			slot->flight.step * (jobs->first[w + 1] - jobs->first[w]) + jobs->rank[j];
+		int64_t turn = slot->flight.step * (jobs->first[w + 1] - jobs->first[w]) +
+			       jobs->position[j];
 
 		code = orr_work_computes(work, j)
 			       ? orr_step_submit_job(run, slot, j, turn, err)

@@ -49,7 +49,8 @@ static bool adds_in_place(const struct orr_work *work, const struct orr_owned *o
 	for (int i = 1; i < o->n_contributors; i++) {
 		int before = o->contributors[i - 1], j = o->contributors[i];
 
-		if (jobs->compute[before] != jobs->compute[j] || jobs->rank[before] > jobs->rank[j])
+		if (jobs->compute[before] != jobs->compute[j] ||
+		    jobs->position[before] > jobs->position[j])
 			return false;
 	}
 	return !o->n_contributors || orr_work_computes(work, o->contributors[0]);

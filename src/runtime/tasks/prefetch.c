@@ -7,10 +7,10 @@ static void fetch_ahead(void *user, const struct orr_queued *queued)
 	const struct orr_data *data = x->data;
 	const struct orr_jobs *jobs = data->work->jobs;
 	int w = queued->w, n = jobs->first[w + 1] - jobs->first[w];
-	int64_t step = queued->turn / n, rank = queued->turn % n;
+	int64_t step = queued->turn / n, position = queued->turn % n;
 	unsigned node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(x->policy, w));
 
-	for (int64_t i = rank + 1; i <= rank + x->depth && i < n; i++) {
+	for (int64_t i = position + 1; i <= position + x->depth && i < n; i++) {
 		int j = jobs->by_worker[jobs->first[w] + i];
 		const struct orr_owned *o = &data->owned[data->owned_of[j]];
 
