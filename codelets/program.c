@@ -173,18 +173,18 @@ struct buffers {
 
 static float *write_at(const struct buffers *f, const struct orr_tensor *t)
 {
-	switch (t->place) {
-	case ORR_PLACE_SENT:
+	switch (t->storage) {
+	case ORR_STORAGE_SENT:
 		return f->sent[t->edge] + f->n * t->column;
-	case ORR_PLACE_STASH:
+	case ORR_STORAGE_STASH:
 		return f->stash + f->n * t->column;
-	case ORR_PLACE_KEPT:
+	case ORR_STORAGE_KEPT:
 		return f->kept + f->n * t->column;
-	case ORR_PLACE_SCRATCH:
+	case ORR_STORAGE_SCRATCH:
 		return f->scratch + f->n * t->column;
-	case ORR_PLACE_NONE:
-	case ORR_PLACE_DATA:
-	case ORR_PLACE_RECEIVED:
+	case ORR_STORAGE_NONE:
+	case ORR_STORAGE_DATA:
+	case ORR_STORAGE_RECEIVED:
 		break;
 	}
 	assert(false); /* nobody may write there */
@@ -193,9 +193,9 @@ static float *write_at(const struct buffers *f, const struct orr_tensor *t)
 
 static const float *read_at(const struct buffers *f, const struct orr_tensor *t)
 {
-	if (t->place == ORR_PLACE_DATA)
+	if (t->storage == ORR_STORAGE_DATA)
 		return f->data + f->n * t->column;
-	if (t->place == ORR_PLACE_RECEIVED)
+	if (t->storage == ORR_STORAGE_RECEIVED)
 		return f->received[t->edge] + f->n * t->column;
 	return write_at(f, t);
 }
@@ -363,8 +363,8 @@ static void port_backward(const struct buffers *f, const struct orr_layer *layer
 {
 	const struct orr_tensor *x = &layer->ports[i].value;
 	int64_t n = f->n, width = x->width, out = layer->output.width, first = 0;
-	const float *saved = layer->saved.place ? read_at(f, &layer->saved) : NULL;
-	const float *dy = layer->gradient.place ? read_at(f, &layer->gradient) : NULL;
+	const float *saved = layer->saved.storage ? read_at(f, &layer->saved) : NULL;
+	const float *dy = layer->gradient.storage ? read_at(f, &layer->gradient) : NULL;
 	const struct orr_kernels *kernels = f->kernels;
 
 	switch (layer->kernel) {
@@ -403,7 +403,7 @@ static void layer_backward(const struct buffers *f, const struct orr_layer *laye
 	for (int i = 0; i < layer->n_ports; i++) {
 		const struct orr_port *port = &layer->ports[i];
 
-		if (!port->gradient.place)
+		if (!port->gradient.storage)
 			continue;
 		if (port->accumulate) {
 			float *sum = write_at(f, &port->gradient);

@@ -6,19 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum orr_place {
-	ORR_PLACE_NONE,
-	ORR_PLACE_DATA,
-	ORR_PLACE_RECEIVED, /* from edge `edge`: activations in F, gradients in B */
-	ORR_PLACE_SENT,     /* over edge `edge` */
-	ORR_PLACE_STASH,
-	ORR_PLACE_KEPT, /* what W reads of B: behind the stash if the backward is split, else in
+enum orr_storage {
+	ORR_STORAGE_NONE,
+	ORR_STORAGE_DATA,
+	ORR_STORAGE_RECEIVED, /* from edge `edge`: activations in F, gradients in B */
+	ORR_STORAGE_SENT,     /* over edge `edge` */
+	ORR_STORAGE_STASH,
+	ORR_STORAGE_KEPT, /* what W reads of B: behind the stash if the backward is split, else in
 			   scratch */
-	ORR_PLACE_SCRATCH
+	ORR_STORAGE_SCRATCH
 };
 
 struct orr_tensor {
-	enum orr_place place;
+	enum orr_storage storage;
 	int edge;
 	int64_t column, width;
 };
@@ -36,7 +36,7 @@ enum orr_kernel {
 
 /* A tensor that a layer reads, and where its gradient goes. */
 struct orr_port {
-	struct orr_tensor value, gradient; /* gradient: ORR_PLACE_NONE where nobody wants it */
+	struct orr_tensor value, gradient; /* gradient: ORR_STORAGE_NONE where nobody wants it */
 	bool accumulate;                   /* another layer has written this gradient before */
 };
 

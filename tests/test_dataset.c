@@ -181,7 +181,7 @@ START_TEST(columns_that_nobody_wants_take_no_memory)
 	ck_assert_msg(orr_dataset_bytes(data) == 400 * some[_i].n_kept, "%s: %lld bytes", name,
 		      (long long)orr_dataset_bytes(data));
 	for (int64_t c = 0; c < 4; c++) {
-		ck_assert_int_eq(orr_dataset_place(data, c), some[_i].place[c]);
+		ck_assert_int_eq(orr_dataset_index(data, c), some[_i].place[c]);
 		for (int64_t r = 0; r < 100 && some[_i].place[c] >= 0; r++)
 			ck_assert(orr_dataset_row(data, r)[some[_i].place[c]] ==
 				  (float)(10 * r + c));

@@ -88,7 +88,7 @@ int hardware_init(struct hardware *h, struct orr_run *run, int n_workers, struct
 	if (!h->places)
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 	h->n_moved = orr_run_moved(run, h->moved, HARDWARE_MOVED);
-	return orr_run_places(run, h->places, err);
+	return orr_run_mapping(run, h->places, err);
 }
 
 void hardware_fini(struct hardware *h)
@@ -96,7 +96,7 @@ void hardware_fini(struct hardware *h)
 	free(h->places);
 }
 
-static bool is_same(const struct orr_place *a, const struct orr_place *b)
+static bool is_same(const struct orr_mapping *a, const struct orr_mapping *b)
 {
 	return a->rank == b->rank && a->id == b->id;
 }
@@ -115,7 +115,7 @@ void hardware_print(const struct hardware *h, bool several_ranks)
 	char size[32];
 
 	for (int w = 0; w < h->n_workers; w++) {
-		const struct orr_place *p = &h->places[w];
+		const struct orr_mapping *p = &h->places[w];
 
 		if (!is_first(h, w))
 			continue;
@@ -140,7 +140,7 @@ void hardware_print(const struct hardware *h, bool several_ranks)
 		       h->moved[i].from, h->moved[i].to, i + 1 == h->n_moved ? "\n" : "");
 }
 
-static json_t *place_json(const struct orr_place *p)
+static json_t *place_json(const struct orr_mapping *p)
 {
 	json_t *json = json_pack("{s:i,s:i,s:s}", "worker", p->w, "rank", p->rank, "on", p->name);
 

@@ -19,7 +19,7 @@ void hardware_tell(const struct orr_run_options *o);
 #define HARDWARE_MOVED 64
 struct hardware {
 	int n_workers, n_moved;
-	struct orr_place *places;               /* owned */
+	struct orr_mapping *places;             /* owned */
 	struct orr_moved moved[HARDWARE_MOVED]; /* of rank 0 */
 };
 /* All ranks call it, after training; whole on rank 0. */

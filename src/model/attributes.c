@@ -248,7 +248,7 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 	size_t i;
 
 	(void)snprintf(place.text, sizeof(place.text), "%s: %.60s",
-		       orr_place(start, sizeof(start), file, line, o->is.name), name);
+		       orr_location(start, sizeof(start), file, line, o->is.name), name);
 	for (i = 0; i < N_ATTRIBUTES; i++) {
 		const struct attribute *a = &attributes[i];
 		int64_t *field = (int64_t *)(void *)((char *)&o->is + a->offset);

@@ -144,15 +144,15 @@ static int count_columns(struct reader *in, const char *line, const char *end,
 	data->n_kept = data->n_columns;
 	if (!in->wanted)
 		return 0;
-	if (!(data->place = calloc((size_t)data->n_columns, sizeof(*data->place))))
+	if (!(data->index_of = calloc((size_t)data->n_columns, sizeof(*data->index_of))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld columns", in->path,
 				(long long)data->n_columns);
 	for (int64_t i = 0; i < in->n_wanted; i++)
 		if (in->wanted[i] >= 0 && in->wanted[i] < data->n_columns)
-			data->place[in->wanted[i]] = 1;
+			data->index_of[in->wanted[i]] = 1;
 	data->n_kept = 0;
 	for (int64_t c = 0; c < data->n_columns; c++)
-		data->place[c] = data->place[c] ? data->n_kept++ : -1;
+		data->index_of[c] = data->index_of[c] ? data->n_kept++ : -1;
 	return 0;
 }
 
@@ -176,8 +176,8 @@ static int read_row(struct reader *in, const char *line, const char *end, struct
 		cell = read_cell(begin, stop, &value);
 		if (cell != CELL_NUMBER)
 			return bad_cell(in, n + 1, cell, err);
-		if (n < data->n_columns && orr_dataset_place(data, n) >= 0)
-			row[orr_dataset_place(data, n)] = value;
+		if (n < data->n_columns && orr_dataset_index(data, n) >= 0)
+			row[orr_dataset_index(data, n)] = value;
 		n++;
 		if (stop == end)
 			break;
@@ -396,7 +396,7 @@ void orr_dataset_destroy(struct orr_dataset *data)
 {
 	if (!data)
 		return;
-	free(data->place);
+	free(data->index_of);
 	free(data->values);
 	free(data->train);
 	free(data->test);

@@ -45,7 +45,7 @@ static int fail_node(const struct reader *r, int line, const char *node, const c
 	char place[256];
 
 	return orr_fail(r->err, ORR_E_INPUT, "%s: %s",
-			orr_place(place, sizeof(place), r->draft->name, line, node), text);
+			orr_location(place, sizeof(place), r->draft->name, line, node), text);
 }
 
 static bool plain_name(const char *name)

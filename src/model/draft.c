@@ -133,7 +133,8 @@ int orr_draft_add_encoder(struct orr_draft *draft, const char *name, struct orr_
 	return 0;
 }
 
-const char *orr_place(char *buffer, size_t size, const char *file, int line, const char *operator)
+const char *orr_location(char *buffer, size_t size, const char *file, int line,
+			 const char *operator)
 {
 	if (line > 0)
 		(void)snprintf(buffer, size, "%.150s:%d: node %.80s", file, line, operator);

@@ -77,5 +77,6 @@ int orr_graph_infer(struct orr_graph *g, struct orr_error *err);
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err);
 
 /* "file.dot:12: node fc1", the start of a message. Returns buffer. */
-const char *orr_place(char *buffer, size_t size, const char *file, int line, const char *operator);
+const char *orr_location(char *buffer, size_t size, const char *file, int line,
+			 const char *operator);
 #endif

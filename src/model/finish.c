@@ -128,8 +128,8 @@ static int fail_cycle(struct numbering *x, struct orr_error *err)
 	(void)snprintf(text + used, sizeof(text) - used, "%s%.30s", length > 8 ? "... -> " : "",
 		       operators[first].is.name);
 	return orr_fail(err, ORR_E_INPUT, "%s: a cycle: %s: take one of these edges away",
-			orr_place(place, sizeof(place), x->draft->name, operators[first].is.line,
-				  operators[first].is.name),
+			orr_location(place, sizeof(place), x->draft->name, operators[first].is.line,
+				     operators[first].is.name),
 			text);
 }
 
@@ -158,8 +158,8 @@ static int check_names(const struct orr_draft *draft, struct orr_error *err)
 			code = orr_fail(err, ORR_E_INPUT,
 					"%s: two operators get this name, one of them from "
 					"repeat: rename one",
-					orr_place(place, sizeof(place), draft->name,
-						  sorted[i]->is.line, sorted[i]->is.name));
+					orr_location(place, sizeof(place), draft->name,
+						     sorted[i]->is.line, sorted[i]->is.name));
 	free(sorted);
 	return code;
 }
@@ -192,7 +192,7 @@ static int fill_inputs(struct orr_graph *g, const struct numbering *x, struct or
 					err, ORR_E_INPUT,
 					"%s: the edge %.60s -> %.60s is there twice: "
 					"take one away",
-					orr_place(place, sizeof(place), file, o->line, o->name),
+					orr_location(place, sizeof(place), file, o->line, o->name),
 					g->operators[o->inputs[k]].name, o->name);
 			seen[o->inputs[k]] = i + 1;
 		}

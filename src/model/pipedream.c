@@ -145,7 +145,7 @@ static int read_operator(struct orr_draft *draft, char *line, int number, struct
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its labels", draft->name);
 	if (strncmp(label, "Input", 5) == 0)
 		return 0;
-	(void)orr_place(place, sizeof(place), draft->name, number, line);
+	(void)orr_location(place, sizeof(place), draft->name, number, line);
 	if ((code = read_time(&o->forward_ns, costs, MARK, place, err)) ||
 	    (code = read_time(&o->backward_ns, costs, "backward_compute_time=", place, err)) ||
 	    (code = read_size(&o->activation_bytes, costs, "activation_size=", place, err)) ||

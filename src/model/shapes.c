@@ -42,7 +42,7 @@ static int fail_at(const struct orr_graph *g, const struct orr_operator *o, stru
 	char place[256];
 
 	return orr_fail(err, ORR_E_INPUT, "%s: %s",
-			orr_place(place, sizeof(place), g->name, o->line, o->name), text);
+			orr_location(place, sizeof(place), g->name, o->line, o->name), text);
 }
 
 static int check_n_inputs(const struct orr_graph *g, const struct orr_operator *o,

@@ -104,16 +104,16 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: repeat: an input reads the data and cannot "
 					"follow a copy of itself: take it out of what repeats",
-					orr_place(place, sizeof(place), draft->name, o->is.line,
-						  o->is.name));
+					orr_location(place, sizeof(place), draft->name, o->is.line,
+						     o->is.name));
 		u->first[i] = (int)total;
 		total += u->copies[i];
 		if (total > ORR_MOST_OPERATORS)
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: repeat: that makes more than %d operators: "
 					"repeat less",
-					orr_place(place, sizeof(place), draft->name, o->is.line,
-						  o->is.name),
+					orr_location(place, sizeof(place), draft->name, o->is.line,
+						     o->is.name),
 					ORR_MOST_OPERATORS);
 	}
 	return 0;

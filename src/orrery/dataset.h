@@ -11,10 +11,10 @@ struct orr_dataset {
 	int64_t n_rows, n_columns; /* of the file */
 	uint64_t checksum; /* XXH3 of all rows of the file, line by line, columns that are not kept
 			      included */
-	int64_t *place; /* owned; [n_columns] index of a column among a row's values, -1: not kept;
-			   NULL: all columns are kept, in order */
-	int64_t n_kept; /* columns kept */
-	float *values;  /* owned; row by row */
+	int64_t *index_of; /* owned; [n_columns] index of a column among a row's values, -1: not
+			   kept; NULL: all columns are kept, in order */
+	int64_t n_kept;    /* columns kept */
+	float *values;     /* owned; row by row */
 	int64_t n_train, n_test;
 	int64_t *train,
 		*test; /* owned; row numbers. Every fifth row (0, 5, 10, ...) is the test set */
@@ -29,13 +29,13 @@ int orr_dataset_read(struct orr_dataset **out, const char *path, const int64_t *
 void orr_dataset_destroy(struct orr_dataset *data); /* NULL is fine */
 
 /* Index of a column among a row's values; -1: it is not kept. */
-static inline int64_t orr_dataset_place(const struct orr_dataset *data, int64_t column)
+static inline int64_t orr_dataset_index(const struct orr_dataset *data, int64_t column)
 {
-	return data->place ? data->place[column] : column;
+	return data->index_of ? data->index_of[column] : column;
 }
 static inline int64_t orr_dataset_kept(const struct orr_dataset *data)
 {
-	return data->place ? data->n_kept : data->n_columns;
+	return data->index_of ? data->n_kept : data->n_columns;
 }
 static inline const float *orr_dataset_row(const struct orr_dataset *data, int64_t row)
 {

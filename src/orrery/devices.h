@@ -18,7 +18,7 @@ enum orr_hardware { ORR_HARDWARE_AUTO, ORR_HARDWARE_CPU, ORR_HARDWARE_CUDA };
 int orr_run_devices(char *why, size_t size);
 
 /* What serves a worker of the schedule. */
-struct orr_place {
+struct orr_mapping {
 	int w, rank;
 	int id;        /* StarPU's number of the server; workers with equal numbers share it */
 	char name[64]; /* StarPU's name of it */
@@ -29,7 +29,7 @@ struct orr_place {
 };
 /* All ranks call it together. places[n_workers] is the caller's; rank 0 gets all of them, another
  * rank those of its own workers. */
-int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err);
+int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_error *err);
 
 /* What training has copied on this rank from one memory to another, since orr_run_create. */
 struct orr_moved {

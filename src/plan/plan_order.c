@@ -14,7 +14,7 @@
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
-	const struct orr_placement *x = data;
+	const struct orr_assignment *x = data;
 
 	(void)p, (void)d;
 	return x->workers[x->first[s] + b % x->replicas[s]];
@@ -23,7 +23,7 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {
 	(void)p;
-	return ((const struct orr_placement *)data)->cap[s];
+	return ((const struct orr_assignment *)data)->cap[s];
 }
 
 /* Stages of one worker that come out alike go along the stages, and back. */
@@ -48,7 +48,7 @@ static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum o
 			       : n + p->n_stages - 1 - s;
 }
 
-void orr_placement_cap(struct orr_placement *x, const struct orr_pipeline *p)
+void orr_assignment_cap(struct orr_assignment *x, const struct orr_pipeline *p)
 {
 	for (int s = p->n_stages - 1; s >= 0; s--) {
 		int most = 0;
@@ -62,7 +62,8 @@ void orr_placement_cap(struct orr_placement *x, const struct orr_pipeline *p)
 	}
 }
 
-void orr_placement_fit(struct orr_placement *x, const struct orr_pipeline *p, int64_t memory_bytes)
+void orr_assignment_fit(struct orr_assignment *x, const struct orr_pipeline *p,
+			int64_t memory_bytes)
 {
 	x->tight = false;
 	x->wanted_bytes = 0;
@@ -161,8 +162,8 @@ out:
 	return code;
 }
 
-int orr_placement_order(struct orr_table **out, const struct orr_placement *x,
-			const struct orr_pipeline *p, int64_t *makespan_ns, struct orr_error *err)
+int orr_assignment_order(struct orr_table **out, const struct orr_assignment *x,
+			 const struct orr_pipeline *p, int64_t *makespan_ns, struct orr_error *err)
 {
 	struct orr_schedule closed = {.name = "1f1b",
 				      .summary = "",

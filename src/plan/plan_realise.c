@@ -91,18 +91,18 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 {
 	const struct orr_pipeline *p = plan->pipeline;
 	struct orr_pipeline *chain = NULL;
-	struct orr_placement x = {.workers = plan->workers,
-				  .first = plan->first,
-				  .replicas = plan->replicas,
-				  .cap = calloc((size_t)p->n_stages, sizeof(int))};
+	struct orr_assignment x = {.workers = plan->workers,
+				   .first = plan->first,
+				   .replicas = plan->replicas,
+				   .cap = calloc((size_t)p->n_stages, sizeof(int))};
 	int code = x.cap ? 0
 			 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 
 	if (code || (!side_by_side && (code = orr_pipeline_flatten(&chain, p, err))))
 		goto out;
-	orr_placement_cap(&x, chain ? chain : p);
+	orr_assignment_cap(&x, chain ? chain : p);
 	if (tight)
-		orr_placement_fit(&x, p, plan->options.memory_bytes);
+		orr_assignment_fit(&x, p, plan->options.memory_bytes);
 	plan->wanted_bytes = x.tight ? x.wanted_bytes : 0;
 	for (int s = 0; s < p->n_stages; s++) {
 		int each = (x.cap[s] + x.replicas[s] - 1) / x.replicas[s];
@@ -110,7 +110,7 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 		if (p->stages[s].n_in == 0 && each > plan->in_flight)
 			plan->in_flight = each;
 	}
-	code = orr_placement_order(table, &x, chain ? chain : p, makespan_ns, err);
+	code = orr_assignment_order(table, &x, chain ? chain : p, makespan_ns, err);
 out:
 	orr_pipeline_destroy(chain);
 	free(x.cap);

@@ -173,7 +173,7 @@ static void choose_stashed(struct compiler *c)
 	}
 }
 
-static struct orr_tensor place(enum orr_place where, int64_t *columns, int64_t width)
+static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t width)
 {
 	struct orr_tensor t = {where, 0, *columns, width};
 
@@ -195,15 +195,16 @@ static void place_received(struct compiler *c)
 
 			if (!note->read)
 				continue;
-			note->value =
-				place(ORR_PLACE_RECEIVED, &p->in_columns[e], g->operators[k].width);
+			note->value = place(ORR_STORAGE_RECEIVED, &p->in_columns[e],
+					    g->operators[k].width);
 			note->value.edge = e;
 			note->gradient = note->value;
-			note->gradient.place = ORR_PLACE_SENT;
+			note->gradient.storage = ORR_STORAGE_SENT;
 			if (note->stashed) {
 				struct orr_tensor from = note->value;
 
-				note->value = place(ORR_PLACE_STASH, &p->stash_columns, from.width);
+				note->value =
+					place(ORR_STORAGE_STASH, &p->stash_columns, from.width);
 				p->before[p->n_before++] =
 					(struct orr_move){from, note->value, 1.0f};
 			}
@@ -233,14 +234,14 @@ static int place_data(struct compiler *c, struct orr_error *err)
 		memcpy(input->columns, o->columns, bytes);
 		input->width = o->width;
 		p->n_inputs++;
-		note->value = place(ORR_PLACE_DATA, &columns, o->width);
+		note->value = place(ORR_STORAGE_DATA, &columns, o->width);
 		if (note->stashed || o->scale < 1.0 || o->scale > 1.0) {
 			struct orr_tensor from = note->value;
 
 			note->value =
 				note->stashed
-					? place(ORR_PLACE_STASH, &p->stash_columns, o->width)
-					: place(ORR_PLACE_SCRATCH, &p->forward_columns, o->width);
+					? place(ORR_STORAGE_STASH, &p->stash_columns, o->width)
+					: place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width);
 			p->before[p->n_before++] =
 				(struct orr_move){from, note->value, (float)o->scale};
 		}
@@ -264,15 +265,15 @@ static void place_sent(struct compiler *c, bool copies)
 
 			if (!note->read)
 				continue;
-			to = place(ORR_PLACE_SENT, &columns, c->graph->operators[k].width);
+			to = place(ORR_STORAGE_SENT, &columns, c->graph->operators[k].width);
 			to.edge = e;
-			if (!note->value.place)
+			if (!note->value.storage)
 				note->value = to;
 			if (!copies)
 				continue;
-			if (note->value.place != ORR_PLACE_SENT || note->value.edge != e)
+			if (note->value.storage != ORR_STORAGE_SENT || note->value.edge != e)
 				p->after[p->n_after++] = (struct orr_move){note->value, to, 1.0f};
-			to.place = ORR_PLACE_RECEIVED;
+			to.storage = ORR_STORAGE_RECEIVED;
 			if (note->learns && note->reader >= 0)
 				c->arrivals[c->n_arrivals++] =
 					(struct arrival){note->reader, k, to};
@@ -292,14 +293,15 @@ static void place_outputs(struct compiler *c)
 		struct note *note = &c->notes[k];
 
 		if (is_here(c, k) && o->op != ORR_OP_INPUT && note->stashed)
-			note->value = place(ORR_PLACE_STASH, &p->stash_columns, o->width);
+			note->value = place(ORR_STORAGE_STASH, &p->stash_columns, o->width);
 	}
 	place_sent(c, false);
 	for (int k = 0; k < c->graph->n_operators; k++) {
 		const struct orr_operator *o = &c->graph->operators[k];
 
-		if (is_here(c, k) && !c->notes[k].value.place && !is_loss(o->op))
-			c->notes[k].value = place(ORR_PLACE_SCRATCH, &p->forward_columns, o->width);
+		if (is_here(c, k) && !c->notes[k].value.storage && !is_loss(o->op))
+			c->notes[k].value =
+				place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width);
 	}
 	place_sent(c, true);
 }
@@ -327,8 +329,8 @@ static struct orr_tensor place_saved(struct compiler *c, int k)
 	if (o->op != ORR_OP_LAYERNORM && !is_loss(o->op))
 		return (struct orr_tensor){0};
 	width += o->op == ORR_OP_LAYERNORM; /* a factor for each row */
-	return active ? place(ORR_PLACE_STASH, &p->stash_columns, width)
-		      : place(ORR_PLACE_SCRATCH, &p->forward_columns, width);
+	return active ? place(ORR_STORAGE_STASH, &p->stash_columns, width)
+		      : place(ORR_STORAGE_SCRATCH, &p->forward_columns, width);
 }
 
 static int add_layer(struct compiler *c, int k, struct orr_error *err)
@@ -358,9 +360,9 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 	if (layer->n_parameters > p->most_parameters)
 		p->most_parameters = layer->n_parameters;
 	if (layer->active && layer->n_parameters)
-		note->gradient = place(ORR_PLACE_KEPT, &p->kept_columns, o->width);
+		note->gradient = place(ORR_STORAGE_KEPT, &p->kept_columns, o->width);
 	else if (layer->active && !is_loss(o->op))
-		note->gradient = place(ORR_PLACE_SCRATCH, &p->backward_columns, o->width);
+		note->gradient = place(ORR_STORAGE_SCRATCH, &p->backward_columns, o->width);
 	layer->gradient = note->gradient;
 	p->has_loss = p->has_loss || is_loss(o->op);
 	note->layer = p->n_layers++;
@@ -408,7 +410,7 @@ static void order_turns(struct compiler *c)
 			add_layer_turn(c, &p->layers[c->notes[k].layer]);
 	}
 	for (int k = 0; k < c->graph->n_operators; k++)
-		if (c->notes[k].gradient.place == ORR_PLACE_SENT && !c->notes[k].written)
+		if (c->notes[k].gradient.storage == ORR_STORAGE_SENT && !c->notes[k].written)
 			p->zeros[p->n_zeros++] = c->notes[k].gradient;
 }
 

@@ -61,7 +61,7 @@ static int check_classes(const struct orr_graph *g, const struct orr_operator *l
 {
 	const struct orr_operator *input = &g->operators[loss->inputs[1]];
 	int64_t n_classes = g->operators[loss->inputs[0]].width;
-	int64_t place = orr_dataset_place(data, input->columns[0]);
+	int64_t place = orr_dataset_index(data, input->columns[0]);
 
 	if (place < 0)
 		return 0; /* the rank that has it looks */

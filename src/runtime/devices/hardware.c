@@ -228,11 +228,11 @@ static int core_of(int id, hwloc_topology_t host, int *numa)
 	return core->type == HWLOC_OBJ_CORE ? (int)core->logical_index : -1;
 }
 
-static void describe(struct orr_place *place, hwloc_topology_t host)
+static void describe(struct orr_mapping *place, hwloc_topology_t host)
 {
 	char bus[16];
 
-	*place = (struct orr_place){
+	*place = (struct orr_mapping){
 		.w = place->w, .rank = place->rank, .id = place->id, .device = -1};
 	starpu_worker_get_name(place->id, place->name, sizeof(place->name));
 	place->core = core_of(place->id, host, &place->numa);
@@ -245,7 +245,7 @@ static void describe(struct orr_place *place, hwloc_topology_t host)
 	}
 }
 
-void orr_hardware_describe(struct orr_place *places, int n)
+void orr_hardware_describe(struct orr_mapping *places, int n)
 {
 	hwloc_topology_t host =
 		starpu_cuda_worker_get_count() || is_bound() ? orr_host_load() : NULL;

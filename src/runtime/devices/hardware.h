@@ -21,7 +21,7 @@ int orr_hardware_choose(const struct orr_run_options *options, int n_own, struct
 bool orr_hardware_identity(int id, int rank, bool cores, unsigned char identity[16]);
 
 /* Fill in places[i] from its w, rank and id; an id of -1 is left alone. */
-void orr_hardware_describe(struct orr_place *places, int n);
+void orr_hardware_describe(struct orr_mapping *places, int n);
 
 /* Copies between memories, by StarPU's numbers. */
 struct orr_copies {

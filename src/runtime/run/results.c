@@ -46,13 +46,13 @@ int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
 	return orr_hardware_moved(&run->copies, moved, most);
 }
 
-int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
+int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_error *err)
 {
 	const struct orr_work *work = &run->work;
 	int code = 0;
 
 	for (int w = 0; w < work->pipeline->n_workers; w++)
-		places[w] = (struct orr_place){
+		places[w] = (struct orr_mapping){
 			.w = w,
 			.rank = work->rank_of[w],
 			.id = orr_work_has(work, w) ? orr_policy_worker(run->session.policy, w)

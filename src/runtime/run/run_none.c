@@ -174,7 +174,7 @@ int orr_run_devices(char *why, size_t size)
 	return -1;
 }
 
-int orr_run_places(struct orr_run *run, struct orr_place *places, struct orr_error *err)
+int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_error *err)
 {
 	(void)run;
 	(void)places;

@@ -72,7 +72,7 @@ void orr_samples_copy(const struct orr_dataset *dataset, const struct orr_progra
 			const float *row = orr_dataset_row(dataset, rows[r]);
 
 			for (int64_t c = 0; c < width; c++) {
-				int64_t place = orr_dataset_place(dataset, columns[c]);
+				int64_t place = orr_dataset_index(dataset, columns[c]);
 
 				assert(place >= 0);
 				*to++ = row[place];
