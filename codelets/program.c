@@ -422,19 +422,19 @@ static void input_part(const struct orr_program *p, const struct buffers *f, flo
 {
 	for (int i = 0; i < p->n_zeros; i++)
 		f->kernels->zero(f->device, f->n * p->zeros[i].width, write_at(f, &p->zeros[i]));
-	for (int i = 0; i < p->n_turns; i++) {
-		const struct orr_turn *turn = &p->turns[i];
-		int64_t count = f->n * turn->to.width;
+	for (int i = 0; i < p->n_backward; i++) {
+		const struct orr_backward_step *step = &p->backward[i];
+		int64_t count = f->n * step->to.width;
 		const float *from;
 		float *to;
 
-		if (turn->layer >= 0) {
-			layer_backward(f, &p->layers[turn->layer], loss_scale, parameters, apart);
+		if (step->layer >= 0) {
+			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart);
 			continue;
 		}
-		from = read_at(f, &turn->from);
-		to = write_at(f, &turn->to);
-		if (turn->accumulate)
+		from = read_at(f, &step->from);
+		to = write_at(f, &step->to);
+		if (step->accumulate)
 			f->kernels->sum(f->device, count, to, from, to);
 		else
 			f->kernels->copy(f->device, count, from, to);

@@ -61,7 +61,7 @@ struct orr_move {
 };
 
 /* A turn of the backward: a layer's, or that of a gradient from another stage. */
-struct orr_turn {
+struct orr_backward_step {
 	int layer; /* or -1 */
 	struct orr_tensor from, to;
 	bool accumulate;
@@ -74,15 +74,15 @@ struct orr_program_input {
 
 /* Every array is owned. */
 struct orr_program {
-	int n_in, n_out, n_inputs, n_layers, n_before, n_after, n_zeros, n_turns;
+	int n_in, n_out, n_inputs, n_layers, n_before, n_after, n_zeros, n_backward;
 	int64_t *in_columns, *out_columns; /* per edge */
 	struct orr_program_input *inputs;
 	struct orr_layer *layers; /* in the order of the graph */
 	struct orr_move *before;  /* the forward: first these, then the layers, then these after */
 	struct orr_move *after;
-	struct orr_tensor *zeros; /* gradients to send that no layer writes */
-	struct orr_turn *turns;   /* the backward, by reader, from the last operator of the graph to
-				     the first */
+	struct orr_tensor *zeros;              /* gradients to send that no layer writes */
+	struct orr_backward_step *backward;    /* the backward, by reader, from the last operator of
+				      the graph to    the first */
 	int64_t n_parameters, most_parameters; /* of the stage; of its largest layer */
 	int64_t n_rounded;                     /* bfloat16 of rounded weights */
 	/* floats per sample */

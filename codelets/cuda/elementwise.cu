@@ -39,9 +39,9 @@ template <bool B, class F>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	each(struct orr_span span, F f, const float *a, const float *b, float *y)
 {
-	int64_t turn = (int64_t)gridDim.x * ORR_BLOCK;
+	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
 
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += turn)
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += stride)
 		if (i < span.quads)
 			one<4, B>(f, orr_span_at(span, i), a, b, y);
 		else
@@ -124,9 +124,9 @@ __device__ inline void note_wild(const float *x, int64_t i, int64_t at, long lon
 __global__ void __launch_bounds__(ORR_BLOCK)
 	find_wild(struct orr_span span, const float *x, int64_t at, long long *first)
 {
-	int64_t turn = (int64_t)gridDim.x * ORR_BLOCK;
+	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
 
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += turn)
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += stride)
 		if (i < span.quads)
 			note_wild<4>(x, orr_span_at(span, i), at, first);
 		else

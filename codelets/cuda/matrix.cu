@@ -158,9 +158,9 @@ __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
 __global__ void __launch_bounds__(ORR_BLOCK)
 	sum_sums(int64_t strips, int64_t width, const float *sums, bool add, float *to)
 {
-	int64_t turn = (int64_t)gridDim.x * ORR_BLOCK;
+	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
 
-	for (int64_t c = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; c < width; c += turn) {
+	for (int64_t c = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; c < width; c += stride) {
 		float s = 0;
 
 		for (int64_t k = 0; k < strips; k++)

@@ -79,9 +79,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	step(const __grid_constant__ struct orr_span span, const __grid_constant__ R rule,
 	     const __grid_constant__ struct blocks from, float *parameters)
 {
-	int64_t turn = (int64_t)gridDim.x * ORR_BLOCK;
+	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
 
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += turn)
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += stride)
 		if (i < span.quads)
 			one<4>(rule, from, parameters, orr_span_at(span, i));
 		else

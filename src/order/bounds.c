@@ -22,7 +22,7 @@ struct finder {
 	struct orr_error *err;
 	int64_t *duration;    /* [n_jobs] at least */
 	int64_t *head, *tail; /* [n_jobs] at least so much before its start, and after its end */
-	int *turn;            /* [n_jobs] jobs in an order that extends all edges */
+	int *sequence;        /* [n_jobs] jobs in an order that extends all edges */
 	int *own, *flight; /* [n_stages] W, and B, of so many microbatches before must have ended */
 	uint64_t *reach;   /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
 	int *sorted, *n_sorted; /* jobs of each worker by head (or tail), as they become known */
@@ -99,16 +99,16 @@ static int find_caps(struct finder *f)
 }
 
 /* An order of all jobs: microbatch by microbatch, F down the stages, B and W up. */
-static void take_turns(struct finder *f)
+static void fill_sequence(struct finder *f)
 {
 	int n = 0, n_stages = f->p->n_stages;
 
 	for (int b = 0; b < f->p->n_microbatches; b++) {
 		for (int s = 0; s < n_stages; s++)
-			f->turn[n++] = job(f, s, b, ORR_PASS_F);
+			f->sequence[n++] = job(f, s, b, ORR_PASS_F);
 		for (int s = n_stages - 1; s >= 0; s--) {
-			f->turn[n++] = job(f, s, b, ORR_PASS_B);
-			f->turn[n++] = job(f, s, b, ORR_PASS_W);
+			f->sequence[n++] = job(f, s, b, ORR_PASS_B);
+			f->sequence[n++] = job(f, s, b, ORR_PASS_W);
 		}
 	}
 }
@@ -186,7 +186,7 @@ static void find_side(struct finder *f, bool after, int *list)
 		memset(f->reach, 0, (size_t)f->n_jobs * (size_t)f->n_words * sizeof(*f->reach));
 	memset(f->n_sorted, 0, (size_t)f->p->n_workers * sizeof(*f->n_sorted));
 	for (int i = 0; i < f->n_jobs; i++) {
-		int j = f->turn[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, list);
+		int j = f->sequence[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, list);
 		struct orr_job at = orr_jobs_at(&f->timed->jobs, j);
 
 		side[j] = after && at.d == ORR_PASS_W ? f->p->stages[at.s].update_ns : 0;
@@ -347,7 +347,7 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 				 (j % ORR_N_PASSES == ORR_PASS_W && orr_jobs_has(&f->timed->jobs, j)
 					  ? f->p->overhead_ns
 					  : 0);
-	take_turns(f);
+	fill_sequence(f);
 	if ((code = find_caps(f)))
 		goto out;
 	find_side(f, false, list);
@@ -382,7 +382,7 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	f.duration = calloc(n, sizeof(*f.duration));
 	f.head = calloc(n, sizeof(*f.head));
 	f.tail = calloc(n, sizeof(*f.tail));
-	f.turn = calloc(n, sizeof(*f.turn));
+	f.sequence = calloc(n, sizeof(*f.sequence));
 	f.sorted = calloc(n, sizeof(*f.sorted));
 	f.n_sorted = calloc((size_t)p->n_workers, sizeof(*f.n_sorted));
 	f.own = calloc(n_stages, sizeof(*f.own));
@@ -390,15 +390,15 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	f.longest = calloc(2 * n_stages, sizeof(*f.longest));
 	if (f.n_jobs <= DENSE)
 		f.reach = calloc(n * (size_t)f.n_words, sizeof(*f.reach));
-	if (!f.duration || !f.head || !f.tail || !f.turn || !f.sorted || !f.n_sorted || !f.own ||
-	    !f.flight || !f.longest || (f.n_jobs <= DENSE && !f.reach))
+	if (!f.duration || !f.head || !f.tail || !f.sequence || !f.sorted || !f.n_sorted ||
+	    !f.own || !f.flight || !f.longest || (f.n_jobs <= DENSE && !f.reach))
 		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f.n_jobs);
 	else
 		code = find_all(&f, out);
 	free(f.duration);
 	free(f.head);
 	free(f.tail);
-	free(f.turn);
+	free(f.sequence);
 	free(f.sorted);
 	free(f.n_sorted);
 	free(f.own);

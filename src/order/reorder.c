@@ -245,10 +245,10 @@ static int fill_backwards(struct filler *f)
 {
 	int code;
 
-	orr_timed_turn(f->timed);
+	orr_timed_reverse(f->timed);
 	squeeze(f->timed);
 	code = fill_gaps(f);
-	orr_timed_turn(f->timed);
+	orr_timed_reverse(f->timed);
 	squeeze(f->timed);
 	return code ? code : fill_gaps(f);
 }

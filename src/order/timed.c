@@ -316,7 +316,7 @@ void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit)
 		t->most[w] = limit;
 }
 
-void orr_timed_turn(struct orr_timed *t)
+void orr_timed_reverse(struct orr_timed *t)
 {
 	struct orr_jobs *jobs = &t->jobs;
 	struct orr_timed kept = *t;

@@ -88,5 +88,5 @@ void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit);
 /* Turn time round, and back: the last job becomes the first, what waited is waited for, a stash is
  * taken when its last pass ends and left when F starts. Draining is filling then. Starts are void
  * until timed. Not of an exact order. */
-void orr_timed_turn(struct orr_timed *t);
+void orr_timed_reverse(struct orr_timed *t);
 #endif

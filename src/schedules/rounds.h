@@ -26,8 +26,8 @@ static inline int64_t rounds_depth_first(const struct rounds *o, int r, int c, i
 {
 	int64_t ring = o->ring, v = o->rounds, groups = (o->n_microbatches + ring - 1) / ring;
 	int64_t total = groups * ring * v, warm_up = 2 * (ring - r - 1) + (v - 1) * ring;
-	int64_t turn = d == ORR_PASS_F ? c : v - 1 - c;
-	int64_t k = (b / ring * v + turn) * ring + b % ring; /* the k-th forward, or backward */
+	int64_t round = d == ORR_PASS_F ? c : v - 1 - c;
+	int64_t k = (b / ring * v + round) * ring + b % ring; /* the k-th forward, or backward */
 
 	if (warm_up > total)
 		warm_up = total;

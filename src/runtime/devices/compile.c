@@ -149,7 +149,7 @@ static int allocate(struct compiler *c, struct orr_error *err)
 	    !(p->before = calloc(n_moves, sizeof(*p->before))) ||
 	    !(p->after = calloc(n_all, sizeof(*p->after))) ||
 	    !(p->zeros = calloc(n_moves, sizeof(*p->zeros))) ||
-	    !(p->turns = calloc(n_all, sizeof(*p->turns))) ||
+	    !(p->backward = calloc(n_all, sizeof(*p->backward))) ||
 	    !(c->arrivals = calloc(n_all, sizeof(*c->arrivals))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
 				g->name, c->s);
@@ -369,7 +369,7 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 	return 0;
 }
 
-static void add_layer_turn(struct compiler *c, struct orr_layer *layer)
+static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 	struct orr_program *p = c->program;
@@ -385,13 +385,14 @@ static void add_layer_turn(struct compiler *c, struct orr_layer *layer)
 			p->widest = note->gradient.width;
 		note->written = true;
 	}
-	p->turns[p->n_turns++] = (struct orr_turn){.layer = (int)(layer - p->layers)};
+	p->backward[p->n_backward++] =
+		(struct orr_backward_step){.layer = (int)(layer - p->layers)};
 }
 
 /* The backward takes every reader of a tensor, here or in another stage, from the last to the
  * first. So the sum of three and more gradients has the order that it has in the whole graph,
  * unless one edge brings a sum of some that does not begin with the last. */
-static void order_turns(struct compiler *c)
+static void order_backward(struct compiler *c)
 {
 	struct orr_program *p = c->program;
 
@@ -402,12 +403,12 @@ static void order_turns(struct compiler *c)
 
 			if (a->reader != k)
 				continue;
-			p->turns[p->n_turns++] =
-				(struct orr_turn){-1, a->from, note->gradient, note->written};
+			p->backward[p->n_backward++] = (struct orr_backward_step){
+				-1, a->from, note->gradient, note->written};
 			note->written = true;
 		}
 		if (c->notes[k].layer >= 0 && is_active(c, k))
-			add_layer_turn(c, &p->layers[c->notes[k].layer]);
+			add_layer_backward(c, &p->layers[c->notes[k].layer]);
 	}
 	for (int k = 0; k < c->graph->n_operators; k++)
 		if (c->notes[k].gradient.storage == ORR_STORAGE_SENT && !c->notes[k].written)
@@ -438,7 +439,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 		if (is_here(&c, k) && c.graph->operators[k].op != ORR_OP_INPUT)
 			if ((code = add_layer(&c, k, err)))
 				goto out;
-	order_turns(&c);
+	order_backward(&c);
 	*out = c.program;
 	c.program = NULL;
 out:
@@ -463,6 +464,6 @@ void orr_program_destroy(struct orr_program *program)
 	free(program->before);
 	free(program->after);
 	free(program->zeros);
-	free(program->turns);
+	free(program->backward);
 	free(program);
 }
