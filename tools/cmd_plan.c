@@ -405,9 +405,10 @@ int cmd_plan(int argc, char **argv)
 	options_parse(&argp, argc, argv, &a);
 	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) ||
 	    (code = output_check_file("-o", a.out, &err)) ||
-	    (code = output_check(&a.output, &err)) || (code = output_keep(a.work.source, &err)) ||
+	    (code = output_check(&a.output, &err)) ||
+	    (code = output_protect(a.work.source, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
-	    (code = output_keep(graph->data, &err)) ||
+	    (code = output_protect(graph->data, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))

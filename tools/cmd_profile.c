@@ -215,9 +215,9 @@ static int profile(struct arguments *a, struct orr_error *err)
 	int code;
 
 	if ((code = output_check_file("-o", a->out, err)) ||
-	    (code = output_keep(a->work.source, err)) ||
+	    (code = output_protect(a->work.source, err)) ||
 	    (code = orr_graph_read(&graph, a->work.source, err)) ||
-	    (code = output_keep(graph->data, err)) || (code = check(graph, a, err)))
+	    (code = output_protect(graph->data, err)) || (code = check(graph, a, err)))
 		goto out;
 	samples = work_samples(&a->work);
 	graph->overhead_ns = 0; /* of an earlier profile */

@@ -7,7 +7,7 @@
 #include "orrery/checkpoint.h"
 #include "command.h"
 #include "hardware.h"
-#include "keep.h"
+#include "checkpoints.h"
 #include "options.h"
 #include "orrery/dataset.h"
 #include "orrery/figures.h"
@@ -32,7 +32,7 @@ struct training {
 	struct orr_run *run;
 	struct progress progress;
 	struct trained result;
-	struct keep_end end;
+	struct checkpoints_end end;
 	double old_rate; /* the learning rate of the checkpoint */
 	int n_devices;
 };
@@ -165,7 +165,7 @@ static int train(struct training *t, struct orr_error *err)
 			    o->run.learning_rate, (long long)first + 1, t->old_rate);
 	if ((code = progress_write(&t->progress, o->losses, err)))
 		return code;
-	code = keep_train(&o->keep, t->run, end, &t->progress, &t->end, &t->session);
+	code = checkpoints_train(&o->keep, t->run, end, &t->progress, &t->end, &t->session);
 	if (code && code != ORR_E_DIVERGED)
 		return code;
 	ended = progress_end(&t->progress, code ? NULL : err); /* losses are kept up to there */
@@ -247,14 +247,14 @@ int cmd_train(int argc, char **argv)
 	options_parse(&train_argp, argc, argv, &t.options);
 	if ((code = session_join(s)) || (code = session_agree(s, open_work(&t, err))) ||
 	    (code = session_agree(s, find_data(&t, err))) ||
-	    (code = keep_open(&t.checkpoint, &t.options.keep, s)) ||
+	    (code = checkpoints_open(&t.checkpoint, &t.options.keep, s)) ||
 	    (code = session_agree(s, predict(&t, err))) ||
 	    (code = session_check(
 		     s, orr_run_create(&t.run, t.work.tried.jobs, t.data, &t.options.run, err))) ||
 	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||
 	    (code = session_check(s, report(&t, err))))
 		goto out;
-	code = keep_check(&t.end, err);
+	code = checkpoints_check(&t.end, err);
 out:
 	training_fini(&t);
 	return session_end(s, code);

@@ -141,21 +141,21 @@ static int note(const char *option, const char *path, char *real, bool folder,
 }
 
 /* What cannot be there is refused by whoever opens it. */
-static int keep(const char *path, bool folder, struct orr_error *err)
+static int protect(const char *path, bool folder, struct orr_error *err)
 {
 	char *real;
 
 	return path && !resolve(&real, path, NULL) ? note(NULL, path, real, folder, err) : 0;
 }
 
-int output_keep(const char *path, struct orr_error *err)
+int output_protect(const char *path, struct orr_error *err)
 {
-	return keep(path, false, err);
+	return protect(path, false, err);
 }
 
-int output_keep_checkpoints(const char *folder, struct orr_error *err)
+int output_protect_checkpoints(const char *folder, struct orr_error *err)
 {
-	return keep(folder, true, err);
+	return protect(folder, true, err);
 }
 
 /* ---- standard output ---- */

@@ -10,9 +10,9 @@
 #include "orrery/error.h"
 
 /* A file that this command reads: no output may be the same file, under any name. NULL is fine. */
-int output_keep(const char *path, struct orr_error *err);
+int output_protect(const char *path, struct orr_error *err);
 /* A folder of checkpoints: no output may be one of their files. NULL is fine. */
-int output_keep_checkpoints(const char *folder, struct orr_error *err);
+int output_protect_checkpoints(const char *folder, struct orr_error *err);
 /* Before the work that would be lost: the file that an option names can be written, is none that is
  * read and no other output. NULL is fine. */
 int output_check_file(const char *option, const char *path, struct orr_error *err);

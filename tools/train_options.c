@@ -111,8 +111,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {
-	{&work_argp, 0, NULL, 0},     {&keep_argp, 0, NULL, 0},   {&output_argp, 0, NULL, 0},
-	{&hardware_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0}, {0}};
+	{&work_argp, 0, NULL, 0},     {&checkpoints_argp, 0, NULL, 0}, {&output_argp, 0, NULL, 0},
+	{&hardware_argp, 0, NULL, 0}, {&plugin_argp, 0, NULL, 0},      {0}};
 const struct argp train_argp = {
 	options,  parse, "GRAPH", "Train a model under a schedule, as StarPU tasks.",
 	children, NULL,  NULL};
@@ -121,7 +121,7 @@ struct train_options train_options_default(void)
 {
 	struct train_options o = {.work = work_options_default(),
 				  .run = orr_run_options_default(),
-				  .keep = keep_options_default()};
+				  .keep = checkpoints_options_default()};
 
 	o.run.tell = progress_tell;
 	return o;
@@ -136,9 +136,9 @@ int train_options_check(struct train_options *a, struct orr_error *err)
 				"--steps and --epochs say the same thing: give one of them");
 	a->run.timeout_s = a->work.timeout_s;
 	if ((code = output_check_file("--loss", a->losses, err)) ||
-	    (code = output_check(&a->output, err)) || (code = output_keep(a->data, err)))
+	    (code = output_check(&a->output, err)) || (code = output_protect(a->data, err)))
 		return code;
-	return output_keep_checkpoints(a->keep.folder, err);
+	return output_protect_checkpoints(a->keep.folder, err);
 }
 
 /* 0: what this is, is refused later, where it is known how many numbers there must be. */

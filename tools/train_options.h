@@ -4,7 +4,7 @@
 #include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "keep.h"
+#include "checkpoints.h"
 #include "orrery/run.h"
 #include "output.h"
 #include "work.h"
@@ -14,7 +14,7 @@ struct session;
 struct train_options {
 	struct work_options work;
 	struct orr_run_options run;
-	struct keep_options keep;
+	struct checkpoints_options keep;
 	struct output_options output;
 	int64_t steps, epochs; /* 0: not given */
 	bool has_lr, has_momentum;

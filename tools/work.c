@@ -100,12 +100,12 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 	const char *path = plan && !strcmp(o->source, plan->path) ? plan->graph : o->source;
 	int code;
 
-	if ((code = output_keep(o->source, err)) ||
-	    (o->schedule && is_file(o->schedule) && (code = output_keep(o->schedule, err))))
+	if ((code = output_protect(o->source, err)) ||
+	    (o->schedule && is_file(o->schedule) && (code = output_protect(o->schedule, err))))
 		return code;
 	if (path != o->source && plan->text)
 		code = orr_graph_parse(&work->graph, path, plan->text, err);
-	else if (!(code = output_keep(path, err)) &&
+	else if (!(code = output_protect(path, err)) &&
 		 (code = orr_graph_read(&work->graph, path, err)) == ORR_E_INPUT &&
 		 path != o->source)
 		/* who wrote the plan may name any file: nothing of it is quoted */
@@ -113,7 +113,7 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 				"%s: the graph that it names, %s, cannot be read: `orrery show %s` "
 				"says why",
 				o->source, path, path);
-	return code ? code : output_keep(work->graph->data, err);
+	return code ? code : output_protect(work->graph->data, err);
 }
 
 /* A unit is a second to the engine, and to nobody else. */

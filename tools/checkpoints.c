@@ -1,4 +1,4 @@
-#include "keep.h"
+#include "checkpoints.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const struct argp_option options[] = {
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	struct keep_options *o = state->input;
+	struct checkpoints_options *o = state->input;
 
 	switch (key) {
 	case KEY_CHECKPOINT:
@@ -60,11 +60,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-const struct argp keep_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+const struct argp checkpoints_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
 
-struct keep_options keep_options_default(void)
+struct checkpoints_options checkpoints_options_default(void)
 {
-	return (struct keep_options){.every = 100, .keep = 3};
+	return (struct checkpoints_options){.every = 100, .keep = 3};
 }
 
 static void report_damaged(const char *line)
@@ -76,7 +76,7 @@ static void report_damaged(const char *line)
 }
 
 /* One process looks; what it finds is for all. */
-static int open_first(struct orr_checkpoint **out, const struct keep_options *o,
+static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
 		      struct orr_error *err)
 {
 	int64_t newest;
@@ -95,7 +95,8 @@ static int open_first(struct orr_checkpoint **out, const struct keep_options *o,
 	return 0;
 }
 
-int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct session *s)
+int checkpoints_open(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		     struct session *s)
 {
 	int64_t step = -1; /* of the checkpoint that rank 0 has found */
 	int code = 0;
@@ -114,7 +115,7 @@ int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct 
 }
 
 /* The first step after this one at which a checkpoint is due. */
-static int64_t next_stop(const struct keep_options *o, int64_t step, int64_t end)
+static int64_t next_stop(const struct checkpoints_options *o, int64_t step, int64_t end)
 {
 	int64_t stop = step + o->every - step % o->every;
 
@@ -172,8 +173,8 @@ static void release_signals(const struct sigaction *old, int handled)
 		raise(asked);
 }
 
-static void tell_stop(const struct keep_options *o, const struct keep_end *r, int64_t step,
-		      int64_t end, const struct session *s)
+static void tell_stop(const struct checkpoints_options *o, const struct checkpoints_end *r,
+		      int64_t step, int64_t end, const struct session *s)
 {
 	char kept[1024];
 
@@ -192,7 +193,7 @@ static void tell_stop(const struct keep_options *o, const struct keep_end *r, in
 /* ---- training ---- */
 
 /* What to do about it, and what is left. */
-static void explain_divergence(const struct keep_options *o, const struct orr_run *run,
+static void explain_divergence(const struct checkpoints_options *o, const struct orr_run *run,
 			       int64_t saved, struct orr_error *err)
 {
 	int n_skipped = orr_run_skipped_last(run);
@@ -216,7 +217,7 @@ static void explain_divergence(const struct keep_options *o, const struct orr_ru
 /* Parameters with which the last step was left out may be no good: a checkpoint of them is put off
  * to the first step that is not, but for the end of training; and without an update there is none.
  */
-static int train_to_stop(const struct keep_options *o, struct orr_run *run, int64_t end,
+static int train_to_stop(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
 			 struct progress *progress, bool *put_off, struct orr_error *err)
 {
 	int64_t step = orr_run_step(run),
@@ -235,8 +236,8 @@ static int train_to_stop(const struct keep_options *o, struct orr_run *run, int6
 }
 
 /* Train to where the next checkpoint is due, and write it. */
-static int train_on(const struct keep_options *o, struct orr_run *run, int64_t end,
-		    struct progress *progress, struct keep_end *r, struct session *s)
+static int train_on(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
+		    struct progress *progress, struct checkpoints_end *r, struct session *s)
 {
 	int64_t step;
 	bool put_off;
@@ -260,14 +261,14 @@ static int train_on(const struct keep_options *o, struct orr_run *run, int64_t e
 	return 0;
 }
 
-int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
-	       struct progress *progress, struct keep_end *r, struct session *s)
+int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
+		      struct progress *progress, struct checkpoints_end *r, struct session *s)
 {
 	struct sigaction old[N_SIGNALS];
 	int64_t number;
 	int code = 0;
 
-	*r = (struct keep_end){.saved = orr_run_step(run)};
+	*r = (struct checkpoints_end){.saved = orr_run_step(run)};
 	catch_signals(run, progress, old);
 	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end)
 		code = train_on(o, run, end, progress, r, s);
@@ -282,7 +283,7 @@ int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
 	return code;
 }
 
-int keep_check(const struct keep_end *r, struct orr_error *err)
+int checkpoints_check(const struct checkpoints_end *r, struct orr_error *err)
 {
 	if (!r->unsaved)
 		return 0;

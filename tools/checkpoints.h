@@ -1,5 +1,5 @@
-#ifndef ORR_KEEP_H
-#define ORR_KEEP_H
+#ifndef ORR_TOOLS_CHECKPOINTS_H
+#define ORR_TOOLS_CHECKPOINTS_H
 /* The checkpoints of a training: which one it goes on from, when it writes one, and what it says
  * where one cannot be read or written. */
 #include <argp.h>
@@ -12,23 +12,24 @@ struct orr_run;
 struct progress;
 struct session;
 
-struct keep_options {
+struct checkpoints_options {
 	const char *folder;  /* NULL: no checkpoints */
 	int64_t every;       /* steps */
 	int keep;            /* so many of them; 0: all */
 	bool resume, is_set; /* is_set: one of the others was given */
 };
 
-/* Parses them; a child of a command's own argp, whose input is a struct keep_options. */
-extern const struct argp keep_argp;
-struct keep_options keep_options_default(void);
+/* Parses them; a child of a command's own argp, whose input is a struct checkpoints_options. */
+extern const struct argp checkpoints_argp;
+struct checkpoints_options checkpoints_options_default(void);
 
 /* Before the run: the folder is there and can be written to; *out is the checkpoint to load, or
  * NULL. Under mpirun all ranks call it together, with the same outcome. */
-int keep_open(struct orr_checkpoint **out, const struct keep_options *o, struct session *s);
+int checkpoints_open(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		     struct session *s);
 
 /* How it ended. */
-struct keep_end {
+struct checkpoints_end {
 	int unsaved;          /* why there is no checkpoint of the last step: a code, */
 	struct orr_error why; /* and the message */
 	int64_t saved;        /* the step of the last checkpoint; 0: there is none */
@@ -38,8 +39,8 @@ struct keep_end {
  * checkpoint that cannot be written is reported, and training goes on. SIGINT and SIGTERM stop it
  * on all ranks after the same step, with a checkpoint, and rank 0 says so; s->signal is which.
  * ORR_E_DIVERGED comes to all ranks alike. */
-int keep_train(const struct keep_options *o, struct orr_run *run, int64_t end,
-	       struct progress *progress, struct keep_end *r, struct session *s);
+int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
+		      struct progress *progress, struct checkpoints_end *r, struct session *s);
 /* Refuse an end without a checkpoint of the last step. */
-int keep_check(const struct keep_end *r, struct orr_error *err);
+int checkpoints_check(const struct checkpoints_end *r, struct orr_error *err);
 #endif
