@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/losses.h"
+#include "orrery/omissions.h"
 #include "pipelines.h"
 #include "suite.h"
 
@@ -31,12 +31,12 @@ static const struct {
 START_TEST(what_a_csv_cannot_say_is_known)
 {
 	struct orr_pipeline *p = make_pipeline(4, lossy[_i].edges, 1, 1, 1, 1, 0, 0);
-	struct orr_losses losses;
+	struct orr_omissions losses;
 	char text[1024] = "";
 	struct way way;
 
 	way_init(&way, p, lossy[_i].schedule, lossy[_i].n_workers, 8);
-	orr_losses_find(&losses, way.tried.jobs);
+	orr_omissions_find(&losses, way.tried.jobs);
 	for (int i = 0; i < losses.n; i++)
 		(void)sprintf(text + strlen(text), "%s%s", i ? "/" : "", losses.text[i]);
 	ck_assert_str_eq(text, lossy[_i].losses);
@@ -59,7 +59,7 @@ START_TEST(a_cap_is_lost_where_it_joins_two_workers)
 	struct orr_pipeline *p = make_chain(4, 1, 1);
 	struct orr_schedule capped;
 	struct orr_choice choice;
-	struct orr_losses losses;
+	struct orr_omissions losses;
 	struct orr_jobs *jobs = NULL;
 	struct orr_error err = {""};
 	int n = 0;
@@ -70,7 +70,7 @@ START_TEST(a_cap_is_lost_where_it_joins_two_workers)
 	capped.in_flight = two;
 	capped.order = ORR_ORDER_GREEDY;
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &capped, &err), "%s", err.msg);
-	orr_losses_find(&losses, jobs);
+	orr_omissions_find(&losses, jobs);
 	for (int i = 0; i < losses.n; i++)
 		if (sscanf(losses.text[i], "the cap of %d stages", &n) == 1)
 			break;

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "orrery/exchange.h"
-#include "orrery/losses.h"
+#include "orrery/omissions.h"
 #include "orrery/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -68,7 +68,7 @@ int export_check(const char *csv, bool strict, struct orr_error *err)
 }
 
 /* "a; b" */
-static const char *print_losses(char *text, size_t size, const struct orr_losses *losses)
+static const char *print_losses(char *text, size_t size, const struct orr_omissions *losses)
 {
 	size_t length = 0;
 
@@ -82,12 +82,12 @@ static const char *print_losses(char *text, size_t size, const struct orr_losses
 int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 		      struct orr_error *err)
 {
-	struct orr_losses losses;
+	struct orr_omissions losses;
 	char text[120];
 
 	if (!csv || !strict)
 		return 0;
-	orr_losses_find(&losses, jobs);
+	orr_omissions_find(&losses, jobs);
 	if (!losses.n)
 		return 0;
 	return orr_fail(
@@ -140,13 +140,13 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 {
 	static const char why[] = "which transfer goes first where several are asked for at once";
 	struct orr_table *table = NULL;
-	struct orr_losses losses;
+	struct orr_omissions losses;
 	bool same = true;
 	int code;
 
 	if (!csv)
 		return 0;
-	orr_losses_find(&losses, t->jobs);
+	orr_omissions_find(&losses, t->jobs);
 	if (losses.n) /* said, or refused */
 		return 0;
 	if (!(code = read_back(&table, t, err)))
@@ -165,7 +165,7 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 
 /* ---- writing ---- */
 
-static json_t *losses_json(const struct orr_losses *losses)
+static json_t *losses_json(const struct orr_omissions *losses)
 {
 	json_t *array = json_array();
 
@@ -184,7 +184,7 @@ static json_t *edges_json(const struct orr_pipeline *p)
 }
 
 static int write_list(const char *list, const struct orr_jobs *jobs,
-		      const struct orr_losses *losses, struct orr_error *err)
+		      const struct orr_omissions *losses, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	json_t *stages = orr_stages_json(jobs, err), *json;
@@ -204,13 +204,13 @@ static int write_list(const char *list, const struct orr_jobs *jobs,
 
 int export_write(const char *csv, const struct orr_timeline *t, struct orr_error *err)
 {
-	struct orr_losses losses;
-	char text[ORR_MOST_LOSSES * ORR_LOSS_TEXT], *list = NULL;
+	struct orr_omissions losses;
+	char text[ORR_MOST_OMISSIONS * ORR_OMISSION_TEXT], *list = NULL;
 	int code;
 
 	if (!csv)
 		return 0;
-	orr_losses_find(&losses, t->jobs);
+	orr_omissions_find(&losses, t->jobs);
 	if (!(code = output_file(csv, write_csv, t, err)) && !(code = name_list(&list, csv, err)) &&
 	    list)
 		code = write_list(list, t->jobs, &losses, err);

@@ -1,4 +1,4 @@
-#include "orrery/losses.h"
+#include "orrery/omissions.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,13 +6,13 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 
-__attribute__((format(printf, 2, 3))) static void add(struct orr_losses *losses, const char *format,
-						      ...)
+__attribute__((format(printf, 2, 3))) static void add(struct orr_omissions *losses,
+						      const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-	(void)vsnprintf(losses->text[losses->n++], ORR_LOSS_TEXT, format, arguments);
+	(void)vsnprintf(losses->text[losses->n++], ORR_OMISSION_TEXT, format, arguments);
 	va_end(arguments);
 }
 
@@ -97,7 +97,7 @@ static int count_capped(const struct orr_jobs *jobs)
 	return n;
 }
 
-void orr_losses_find(struct orr_losses *losses, const struct orr_jobs *jobs)
+void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *jobs)
 {
 	int recomputing = count_recomputing(jobs), apart = count_apart(jobs);
 	int replicated = count_replicated(jobs), capped = count_capped(jobs);
