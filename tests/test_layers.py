@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The house: a room includes itself and the rooms above it in the table of src/README.md, tools/ public headers alone, and no
+"""The house: a layer includes itself and the layers above it in the table of src/README.md, tools/ public headers alone, and no
 files include each other in a circle. The same of the objects in a build folder: a file calls functions, and reads variables,
-of its own room and the rooms above, and no files need each other in a circle. And src/REFERENCES.md has every paper that is
+of its own layer and the layers above, and no files need each other in a circle. And src/REFERENCES.md has every paper that is
 cited. Usage: test_layers.py SOURCE BUILD"""
 import collections
 import glob
@@ -16,8 +16,8 @@ CITATION = re.compile(r'\[([A-Z][A-Za-z]+[0-9]{2}[A-Z]*|Separability)(?=[],])')
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-def rooms():
-    """The first column of the table: rooms from the ground up, as folders relative to the root."""
+def layers():
+    """The first column of the table: layers from the ground up, as folders relative to the root."""
     with open(os.path.join(root, 'src/README.md'), encoding='utf-8') as page:
         names = re.findall(r'^\| `([a-z/.]+)/` \|', page.read(), re.MULTILINE)
     return [os.path.normpath(os.path.join('src', name)) for name in names]
@@ -60,9 +60,9 @@ def included(path, files):
                     raise SystemExit(f'FAILED: {path} includes {name}, which is not in the tree')
 
 
-def room_of(path, order):
-    """The innermost room that holds path."""
-    found = [room for room in order if path.startswith(room + '/')]
+def layer_of(path, order):
+    """The innermost layer that holds path."""
+    found = [layer for layer in order if path.startswith(layer + '/')]
     return max(found, key=len) if found else None
 
 
@@ -142,17 +142,17 @@ def uses():
 
 sys.setrecursionlimit(10000)
 
-order, files, faults, checked = rooms(), set(sources()), [], 0
+order, files, faults, checked = layers(), set(sources()), [], 0
 graph = collections.defaultdict(set)
 for path in sorted(files):
-    room = room_of(path, order)
-    if room is None:
-        faults.append(f'{path} is in no room of src/README.md')
+    layer = layer_of(path, order)
+    if layer is None:
+        faults.append(f'{path} is in no layer of src/README.md')
         continue
     for other in included(path, files):
-        above = room_of(other, order)
+        above = layer_of(other, order)
         checked += 1
-        if above is None or order.index(above) > order.index(room):
+        if above is None or order.index(above) > order.index(layer):
             faults.append(f'{path} includes {other}: upward')
         if path.startswith('tools/') and not other.startswith(('tools/', 'src/orrery/')):
             faults.append(f'{path} includes {other}, which is no public header')
@@ -167,7 +167,7 @@ faults += ['a circle: ' + ' '.join(sorted(circle)) for circle in found]
 linked, n_uses = collections.defaultdict(set), 0
 for source, name, other in uses():
     n_uses += 1
-    if order.index(room_of(other, order)) > order.index(room_of(source, order)):
+    if order.index(layer_of(other, order)) > order.index(layer_of(source, order)):
         faults.append(f'{source} uses {name} of {other}: upward')
     if source != other:
         linked[source].add(other)
@@ -176,6 +176,6 @@ faults += ['a circle of objects: ' + ' '.join(sorted(circle)) for circle in circ
 upward = sum(fault.endswith(': upward') for fault in faults)
 for fault in faults:
     print('FAILED:', fault)
-print(f'{len(order)} rooms, {len(files)} files, {checked} includes, {n_uses} uses in objects, '
+print(f'{len(order)} layers, {len(files)} files, {checked} includes, {n_uses} uses in objects, '
       f'{n_citations} citations: {len(found)} circles, {upward} upward')
 sys.exit(bool(faults) or not checked or not n_citations or not n_uses)
