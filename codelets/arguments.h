@@ -1,7 +1,7 @@
 #ifndef ORR_ARGUMENTS_H
 #define ORR_ARGUMENTS_H
-/* What the codelets get beside their buffers: a worker's own memory, what all tasks of a run share,
- * and a task's argument. */
+/* Arguments of the codelets beside their buffers: a worker's own memory, data shared by all tasks
+ * of a run, and a task's argument. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,9 +21,9 @@ struct orr_codelet_room {
 	struct orr_kept *kept; /* rounded weights of the stages that it computes */
 	int n_kept;
 	float *scratch;
-	float *stash, *again; /* where F is recomputed: a whole stash, and what F sends */
+	float *stash, *again; /* for recomputation: a whole stash, and the outputs of F */
 	size_t n_scratch, n_stash, n_again, n_workspace; /* bytes */
-	const float **in; /* as many as a stage has edges on one side */
+	const float **in;                                /* one per edge on one side of a stage */
 	float **out;
 };
 
@@ -55,7 +55,7 @@ struct orr_codelet_arg {
 	float loss_scale;
 	struct orr_metrics
 		*metrics; /* in memory that every device can write; NULL without a loss */
-	/* backward and add: the first contribution writes over what was there */
+	/* backward and add: the first contribution overwrites the buffer */
 	bool overwrite;
 	/* reduce; cuda/collective.h. NULL: the owner is alone, on a CPU */
 	struct orr_nccl *group;

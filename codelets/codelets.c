@@ -38,7 +38,7 @@ static bool begin(const struct orr_codelet_arg *arg)
 	return !atomic_load_explicit(&common->cancelled, memory_order_relaxed);
 }
 
-/* Where a kernel could not be started, no later task may run on what it has left. */
+/* After a kernel that could not be started, no later task may use its results. */
 static void end(const struct orr_codelet_arg *arg, const struct orr_device *device)
 {
 	const char *none = NULL;

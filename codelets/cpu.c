@@ -12,7 +12,7 @@ struct orr_device orr_device_cpu(enum orr_precision precision)
 	return (struct orr_device){.kernels = &orr_kernels_cpu, .precision = precision};
 }
 
-/* Of a product in BF16: rounded copies of what it reads, as floats. */
+/* For a product in BF16: rounded copies of its inputs, as floats. */
 static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
 {
 	int64_t forward = n * in + in * out, input = n * out + in * out, weight = n * (in + out);
@@ -47,7 +47,7 @@ static void round_weights(struct orr_device *d, int64_t in, int64_t out, const f
 			row[i] = i < in ? orr_bf16_of(w[i]) : 0;
 }
 
-/* The same of weights: kept is what round_weights made of w, or NULL. */
+/* The same for weights: kept is the result of round_weights for w, or NULL. */
 static const float *weights(const struct orr_device *d, int64_t in, int64_t out, const float *w,
 			    const void *kept, float **at)
 {

@@ -22,7 +22,8 @@ struct orr_device {
 	enum orr_precision precision;
 	/* orr_program_workspace_bytes of the largest program, aligned to 256; borrowed */
 	void *workspace;
-	/* (optional) what orr_program_round made of the parameters that come next; borrowed */
+	/* (optional) the rounded copy, by orr_program_round, of the parameters used next; borrowed
+	 */
 	const void *rounded;
 	const char
 		*failure; /* why the first kernel that could not be started was not; NULL: none */
@@ -37,7 +38,7 @@ struct orr_kernels {
 	const char *name;
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-	/* (optional) Find what the products of these sizes need, before the first of them. */
+	/* (optional) Prepare products of these sizes, before the first of them. */
 	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out);
 
 	void (*copy)(struct orr_device *d, int64_t count, const float *x, float *y);
@@ -52,7 +53,7 @@ struct orr_kernels {
 
 	/* w of a linear for its products in BF16, at `to` as orr_rounded_columns says */
 	void (*round)(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
-	/* rounded: what round made of w, or NULL: the kernel rounds it once more */
+	/* rounded: the result of round for w, or NULL: the kernel rounds w itself */
 	void (*linear_forward)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			       const float *x, const float *w, const void *rounded,
 			       const float *bias, float *y);
@@ -98,7 +99,7 @@ struct orr_kernels {
 };
 extern const struct orr_kernels orr_kernels_cpu;
 
-/* A rounded matrix has rows of so many bfloat16, the last ones unused: each row starts where the
+/* The row length of a rounded matrix, in bfloat16, padding included: each row starts where the
  * fastest products want it, at a multiple of 16 bytes. */
 static inline int64_t orr_rounded_columns(int64_t columns)
 {

@@ -15,7 +15,7 @@ struct orr_rule {
 	enum orr_optimizer
 		optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
-	int n_averaged; /* what the sum of the gradients is divided by; 0 is 1 */
+	int n_averaged; /* divisor of the sum of the gradients; 0 means 1 */
 };
 
 /* Chunk c of n floats in n_chunks: where it begins; chunk n_chunks begins at n. */

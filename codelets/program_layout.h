@@ -47,7 +47,7 @@ struct orr_layer {
 	int n_ports;
 	struct orr_port *ports; /* owned */
 	struct orr_tensor output;
-	struct orr_tensor saved;    /* what its backward reads of the forward */
+	struct orr_tensor saved;    /* values of the forward that its backward reads */
 	struct orr_tensor gradient; /* of its output */
 	int64_t first_parameter, n_parameters;
 	int64_t first_rounded; /* of a linear: where its rounded weights lie, see orr_program_round

@@ -70,7 +70,8 @@ int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, 
 		(void)cudaSetDevice(before);
 	code = code == ncclSuccess ? end : code;
 	if (code != ncclSuccess) {
-		free(group); /* not what it has of NCCL: that may wait for a member forever */
+		free(group); /* not NCCL's part of it: destroying that may wait for a member forever
+			      */
 		return refuse(why, size, n, code);
 	}
 	*out = group;

@@ -56,7 +56,7 @@ ORR_ELEMENT int64_t orr_span_at(struct orr_span s, int64_t i)
 	return i < s.head ? i : i + 4 * s.quads;
 }
 
-/* Sums down the columns: strips of so many rows each, then the sum of the strips. */
+/* Sums down the columns: of strips of this number of rows, then over the strips. */
 ORR_ELEMENT int64_t orr_strip_rows(int64_t n)
 {
 	int64_t rows = orr_ceil(n, 128);

@@ -79,7 +79,7 @@ static const char *read_exponent(const char *text, int *exponent)
 	return at;
 }
 
-/* Returns what follows the number, blanks passed over, or NULL where there is no number. */
+/* Returns the text after the number and blanks, or NULL if there is no number. */
 static const char *read_decimal(const char *text, struct decimal *number)
 {
 	bool point = false, digits = false;

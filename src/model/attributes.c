@@ -17,7 +17,8 @@ struct place {
 struct attribute {
 	const char *name;
 	int op; /* the only op that knows it, or -1 */
-	/* what it sets: a duration or a size at this offset of struct orr_operator, or special */
+	/* the field it sets: a duration or a size at this offset of struct orr_operator, or special
+	 */
 	enum { DURATION, SIZE, SPECIAL } kind;
 	size_t offset;
 };
@@ -41,7 +42,7 @@ static const struct attribute attributes[] = {
 #define EVERYWHERE \
 	"stage, repeat, frozen, forward, backward, weight, update, activation, stash, parameters"
 
-/* After Graphviz's own list; what only some layouts read is there as well. Between blanks. */
+/* From Graphviz's own list, attributes of single layouts included. Separated by blanks. */
 static const char node_drawing[] =
 	" URL area class color colorscheme comment distortion fillcolor fixedsize "
 	"fontcolor fontname fontsize gradientangle group height href id image imagepos "
@@ -220,7 +221,7 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 	return 0;
 }
 
-/* Nobody knows it: say what this op knows. */
+/* Unknown: list the attributes of this op. */
 static int fail_unknown(const struct orr_draft_operator *o, const struct place *place,
 			const char *name, struct orr_error *err)
 {

@@ -35,7 +35,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Whole numbers of up to seven digits, which float holds exactly: most of what tables hold. */
+/* Whole numbers of up to seven digits, which float holds exactly: the common case in tables. */
 static bool read_small(const char *begin, const char *end, float *value)
 {
 	int sum = 0;
@@ -74,7 +74,7 @@ static enum cell read_cell(const char *begin, const char *end, float *value)
 	return isfinite(*value) ? CELL_NUMBER : CELL_NOT_FINITE;
 }
 
-/* Without what is in it: the file may be one that its reader was not to see. */
+/* Without quoting the file: the user may not be allowed to read it. */
 static int bad_cell(const struct reader *in, int64_t column, enum cell cell, struct orr_error *err)
 {
 	static const char *const why[] = {
@@ -227,7 +227,7 @@ static int cannot_read(const char *path, int why, struct orr_error *err)
 
 /* A line at a time, in a buffer that holds the longest so far. */
 struct buffer {
-	char *text; /* owned; a zero follows what is there */
+	char *text; /* owned; zero-terminated */
 	size_t room, begin, end;
 };
 
@@ -248,7 +248,7 @@ static int grow(struct reader *in, struct buffer *b, struct orr_error *err)
 	return 0;
 }
 
-/* More of the file behind what is there; *more false: that was all. */
+/* Append more of the file; *more false: the end was reached. */
 static int fill(struct reader *in, struct buffer *b, FILE *file, bool *more, struct orr_error *err)
 {
 	size_t n;
@@ -346,7 +346,7 @@ static int open_file(FILE **file, const char *path, struct orr_error *err)
 	return code;
 }
 
-/* Reading has doubled the room; what it did not use goes back. */
+/* Reading has doubled the capacity; give back the unused part. */
 static void trim(struct orr_dataset *data)
 {
 	size_t bytes = (size_t)(data->n_rows * data->n_kept) * sizeof(float);

@@ -1,5 +1,6 @@
-/* DOT through libcgraph. The scanner goes first: what it lets through, libcgraph parses, and what
- * libcgraph does not keep, lines and who stated what, the scanner knows. */
+/* DOT through libcgraph. The scanner goes first: libcgraph parses only text that the scanner
+ * accepts, and the scanner keeps what libcgraph drops: line numbers, and which statement set an
+ * attribute. */
 #include "dot.h"
 
 #include <ctype.h>

@@ -14,11 +14,13 @@ struct orr_dot_durations {
 	bool plain_zero;
 };
 
-/* Set name=text on o. line: of the attribute. Refuses what o's op, which is set, does not know. */
+/* Set name=text on o. line: of the attribute. Refuses attributes that o's op, which is set, does
+ * not have. */
 int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,
 		      const char *file, int line, const char *name, const char *text,
 		      struct orr_error *err);
-/* A duration; what and line are its place. A graph's are all units, or none. */
+/* A duration; what and line locate it in messages. A graph's durations are all in units, or none
+ * is. */
 int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, const char *what,
 			   int line, const char *text, struct orr_error *err);
 /* "true" or "false"; what is its place. */

@@ -49,7 +49,7 @@ struct orr_draft {
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err);
 void orr_draft_fini(struct orr_draft *draft);
 
-/* Each adds one, its strings copied; the number is what n_... was before. An operator comes as a
+/* Each adds one, copying its strings; its number is the previous n_.... An operator comes as a
  * study operator without costs (forward, backward and sizes 0, weight -1), in no block. */
 int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr_error *err);
 int orr_draft_add_edge(struct orr_draft *draft, int from, int to, struct orr_error *err);

@@ -108,7 +108,8 @@ static int fail_cycle(struct numbering *x, struct orr_error *err)
 
 	while (x->number[start] >= 0)
 		start++;
-	for (i = 0; i < x->draft->n_operators; i++) /* so many steps back end inside the cycle */
+	for (i = 0; i < x->draft->n_operators;
+	     i++) /* n_operators steps back end inside the cycle */
 		start = unnumbered_input(x, start);
 	for (first = i = start; length == 0 || i != start; length++) {
 		if (i < first)

@@ -5,7 +5,7 @@
  *
  * (times in milliseconds, sizes in bytes, activation_size perhaps a list [a; b], the stage perhaps
  * absent), and a line for each edge, indented: node8 -- node9. Input nodes are free. Its optimizer
- * counts the activation as what is kept for the backward, and so do we. */
+ * counts the activation as the stash, and so does this reader. */
 #include "draft.h"
 
 #include <ctype.h>

@@ -144,7 +144,7 @@ static int read_attributes(struct scanner *s, struct owner owner)
 			code = next_token(s);
 		if (!code)
 			code = pass_sum(s);
-		/* what stands there instead of = is libcgraph's to refuse */
+		/* libcgraph refuses any other token in place of = */
 		if (!code && orr_token_is(s->token, '=') && !(code = pass_value(s, name)) &&
 		    (orr_token_is(s->token, ',') || orr_token_is(s->token, ';')))
 			code = next_token(s);

@@ -7,7 +7,7 @@
 
 enum orr_mention_kind {
 	ORR_MENTION_NODE,     /* name; other: its attribute, or "" for the node itself */
-	ORR_MENTION_SUBGRAPH, /* name, "" if it has none; other likewise */
+	ORR_MENTION_SUBGRAPH, /* name, "" if it has none; the same for other */
 	ORR_MENTION_DEFAULT /* name: "node", "edge" or "graph"; other: the attribute; any edge's are
 			       here, too */
 };

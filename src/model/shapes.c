@@ -154,7 +154,7 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, struct orr_e
 
 #define N_COSTS 7
 
-/* Add what o has of everything to *sum; -1, not given, counts as nothing. */
+/* Add o's costs and sizes to *sum; -1, not given, counts as 0. */
 static bool adds_up(const struct orr_operator *o, int64_t *sum)
 {
 	const int64_t *flops[] = {&o->forward_flops, &o->backward_flops, &o->weight_flops,

@@ -10,7 +10,7 @@ static int no_memory(struct orr_tokens *t, struct orr_error *err)
 	return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file, t->line);
 }
 
-/* Pass blanks (no others than libcgraph's: what it does not read it keeps for the next file),
+/* Skip blanks (the same as libcgraph's: characters that it does not read stay for the next file),
  * comments and lines that begin with #. */
 static int skip(struct orr_tokens *t, struct orr_error *err)
 {

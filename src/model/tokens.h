@@ -7,7 +7,7 @@
 
 enum orr_token_kind {
 	ORR_TOKEN_END,
-	ORR_TOKEN_ID,    /* a name, a number or a string; text is what it stands for */
+	ORR_TOKEN_ID,    /* a name, a number or a string; text is its value, unquoted */
 	ORR_TOKEN_HTML,  /* <...>, not looked into */
 	ORR_TOKEN_ARROW, /* -> */
 	ORR_TOKEN_OTHER  /* one of { } [ ] ; , : = + */
@@ -29,7 +29,7 @@ struct orr_tokens {
 	size_t buffer_room;
 };
 
-/* Read one more. Refuses what is no token, and what Graphviz would read as something else. */
+/* Read the next token. Refuses invalid ones, and those that Graphviz would read differently. */
 int orr_tokens_next(struct orr_tokens *t, struct orr_error *err);
 void orr_tokens_fini(struct orr_tokens *t);
 

@@ -1,7 +1,7 @@
-/* Unfolding `repeat`. Every operator lies in nested blocks, each of which stands for so many copies
- * in a row, and may itself be repeated. A copy of an operator is a number in mixed radix: which
- * copy of the outermost block, of the next one, ..., of itself. Edges inside a block connect copies
- * of one block; between two copies in a row, the exit of one feeds the entry of the next. */
+/* Unfolding `repeat`. Every operator lies in nested blocks, each of which stands for `repeat`
+ * copies in a row, and may itself be repeated. A copy of an operator is a number in mixed radix:
+ * which copy of the outermost block, of the next one, ..., of itself. Edges inside a block connect
+ * copies of one block; between two copies in a row, the exit of one feeds the entry of the next. */
 #include "draft.h"
 
 #include <assert.h>

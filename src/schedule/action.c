@@ -97,7 +97,7 @@ static int read_word(struct scan *scan)
 	return -1;
 }
 
-/* A microbatch may follow what does not compute. */
+/* A microbatch may follow an action that does not compute. */
 static bool read_action(struct orr_action *action, struct scan *scan)
 {
 	int word;

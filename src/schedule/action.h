@@ -24,7 +24,7 @@ struct orr_action {
 const char *orr_action_word(enum orr_action_kind kind);
 
 /* Read a cell without the spaces around it: one action, or those of a group. The number of them, or
- * 0 with why filled in: what is wrong, and what was expected. */
+ * 0 with why filled in: the error and the expected text. */
 int orr_action_parse(struct orr_action actions[ORR_MOST_TOGETHER], const char *cell, size_t length,
 		     char *why, size_t size);
 #endif

@@ -44,7 +44,7 @@ static int refuse_for(const struct orr_schedule *schedule, int code, struct orr_
 	return orr_fail(err, code, "%s", own->msg);
 }
 
-/* The step as place() leaves it, from what compute() and priority() made of it. */
+/* The step as place() leaves it, starting from compute() and priority(). */
 static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *schedule,
 			  struct orr_error *err)
 {
@@ -301,7 +301,8 @@ static int check_bytes(const struct orr_pipeline *p, struct orr_error *err)
 		p->n_microbatches, p->n_stages, largest, (long long)(INT64_MAX / 4));
 }
 
-/* Every stage may run F again, and all of it, and what crosses edges, one after the other. */
+/* The longest step possible: every stage runs F again, and all jobs and transfers run one after the
+ * other. */
 static int check_total(const struct orr_pipeline *p, struct orr_error *err)
 {
 	double total = 2.0 * p->n_edges * p->n_microbatches * (double)p->machine.latency_ns,

@@ -22,7 +22,8 @@ int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int s, enum orr_pass d
 		return 0;
 	if (!jobs->recompute[s])
 		return stage->stash_bytes;
-	/* the stash has in it what the backward reads of the input; F runs again from all of it */
+	/* the stash includes the part of the input that the backward reads; F runs again from all
+	 * of the input */
 	return d == ORR_PASS_F || stage->input_bytes > stage->stash_bytes ? stage->input_bytes
 									  : stage->stash_bytes;
 }

@@ -1,4 +1,4 @@
-/* An order of all jobs that extends what they wait for; or the cycle that forbids one. */
+/* An order of all jobs that extends their dependencies, or the cycle that forbids one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *arou
 		step[j] = n;
 		j = find_waiting(jobs, j, waits, around);
 	}
-	/* walk[step[j]-1 .. n-1] is the cycle, last first; print what runs first, first */
+	/* walk[step[j]-1 .. n-1] is the cycle, last job first; print it in running order */
 	for (int i = n; i >= step[j]; i--) {
 		struct orr_job job = orr_jobs_at(jobs, walk[i - 1]);
 
@@ -100,7 +100,8 @@ int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error 
 	int *queue = malloc((size_t)jobs->n_jobs *
 			    sizeof(*queue)); /* first in, first out: breadth first */
 	int *waits =
-		malloc((size_t)jobs->n_jobs * sizeof(*waits)); /* for so many jobs; 0: placed */
+		malloc((size_t)jobs->n_jobs *
+		       sizeof(*waits)); /* the number of jobs it still waits for; 0: in the order */
 	int *around = malloc(n_around * sizeof(*around));
 	int n_ready = 0, code = 0;
 

@@ -37,7 +37,7 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return table->priority[index_of(table, s, b % m, d)] + b / m * table->period;
 }
 
-/* The order is there already; what was proved of it. */
+/* The order is complete; add the bound that was proved for it. */
 static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		 struct orr_error *err)
 {

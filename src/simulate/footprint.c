@@ -9,7 +9,7 @@
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
 
-/* ---- what comes and goes with a microbatch ---- */
+/* ---- data that lives as long as a microbatch ---- */
 
 /* From then on a rank holds so much more. */
 struct change {
@@ -125,7 +125,7 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 	return 0;
 }
 
-/* ---- what a rank has of others ---- */
+/* ---- data of other owners ---- */
 
 /* Without ranks a worker counts as one. */
 static int rank_at(const int *rank_of, int w)
@@ -190,7 +190,7 @@ static void add_incoming(struct orr_footprint *footprint, int64_t *from_others, 
 		footprint[k].partial += 2 * from_others[k] + own[k];
 }
 
-/* ---- what a rank has for good ---- */
+/* ---- data that a rank owns ---- */
 
 static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int s)
 {
@@ -220,8 +220,8 @@ static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jo
 	}
 }
 
-/* Every worker rounds what it computes with, once for all passes. computed: [n_stages], the last
- * worker found with it. */
+/* Every worker rounds the parameters that it computes with, once for all passes. computed:
+ * [n_stages], the last worker found with it. */
 static void add_rounded(struct orr_footprint *footprint, int *computed, const struct orr_jobs *jobs,
 			const int *rank_of)
 {

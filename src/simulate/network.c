@@ -80,7 +80,7 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 	for (int i = 0; i < n_links; i++) {
 		struct orr_link *link = link_at(net, transfer, i);
 
-		/* of equal (time, n) the lowest job, and of one job what was asked for first */
+		/* of equal (time, n) the lowest job, and within a job the first request */
 		if ((code = orr_heap_push(&link->waiting, now_ns, n,
 					  (int64_t)job << 31 | t->n_transfers, err)))
 			return code;
@@ -96,7 +96,7 @@ static int first_waiting(const struct orr_link *link)
 }
 
 /* Is it the turn of the first thing that waits for this link on all links that it needs? All links
- * have one order of what waits, so whatever is first in it can start once its links are free. */
+ * queue requests in one order, so the first request overall can start once its links are free. */
 static bool can_start(const struct orr_network *net, const struct orr_link *link)
 {
 	const struct orr_transfer *transfer;

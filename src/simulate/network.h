@@ -44,8 +44,8 @@ void orr_network_fini(struct orr_network *net);
 int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
 			int64_t now_ns, int64_t n, int job, struct orr_error *err);
 
-/* Start what can be: sets its start and end, and calls started() with its index and when its links
- * are free again, which then has to be told by orr_network_release(). */
+/* Start all requests that can start: sets their start and end, and calls started() with its index
+ * and when its links are free again, which then has to be told by orr_network_release(). */
 int orr_network_start(struct orr_network *net, int64_t now_ns,
 		      int (*started)(void *user, int index, int64_t free_ns), void *user);
 void orr_network_release(struct orr_network *net, int index);

@@ -139,7 +139,7 @@ static int update_of(const struct simulation *sim, int j)
 	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
 }
 
-/* Update `first` of the stage's owners, and those of its other owners, have what they wait for. */
+/* All gradients have arrived for update `first` and those of the stage's other owners. */
 static int release_updates(struct simulation *sim, int s, int first)
 {
 	const struct orr_jobs *jobs = sim->jobs;
@@ -150,7 +150,7 @@ static int release_updates(struct simulation *sim, int s, int first)
 	return code;
 }
 
-/* The ring that all-reduces what goes into the update that job j's gradient goes into. */
+/* The ring of the update that includes job j's gradient. */
 static struct orr_transfer ring(const struct simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
@@ -228,7 +228,7 @@ static int end_job(struct simulation *sim, int j)
 							  &jobs->pipeline->stages[job.s])});
 }
 
-/* The passes that read what it made may start. */
+/* The passes that read the new version may start. */
 static int end_update(struct simulation *sim, int u)
 {
 	int code = 0;

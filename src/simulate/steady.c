@@ -118,7 +118,7 @@ static void find_period(struct orr_steady *steady, const struct orr_timeline *t)
 
 /* ---- the same schedule in longer rounds ---- */
 
-/* A schedule that says of every microbatch what these jobs, of a round, say of theirs. */
+/* A schedule that repeats the jobs of a round for every microbatch. */
 static int repeat_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			  const void *data)
 {
