@@ -19,7 +19,7 @@ struct across_rank {
 		int64_t data_bytes; /* of the values of the dataset that it holds */
 		int64_t peak_bytes; /* resident, see orr_run_peak_bytes */
 	} measured;
-	struct orr_footprint predicted; /* what the peak was to be; by across_predict */
+	struct orr_footprint predicted; /* the predicted peak, by across_predict */
 };
 
 /* Of every rank, on every rank: [n_ranks], the caller's to free. */

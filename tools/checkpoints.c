@@ -75,7 +75,7 @@ static void report_damaged(const char *line)
 	command_say(text);
 }
 
-/* One process looks; what it finds is for all. */
+/* Rank 0 looks; the result is for all ranks. */
 static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
 		      struct orr_error *err)
 {
@@ -129,9 +129,9 @@ enum { N_SIGNALS = sizeof(signals) / sizeof(*signals) };
 
 static struct orr_run *running;
 static volatile sig_atomic_t asked; /* by which signal to stop; 0: nobody has */
-static const char *notice;          /* what is said to that; NULL: by another rank */
+static const char *notice;          /* the message for it; NULL: it came to another rank */
 
-/* The second one does what it does where nobody catches it. */
+/* A second signal has its default effect. */
 static void ask_to_stop(int number)
 {
 	ssize_t n;
@@ -192,7 +192,7 @@ static void tell_stop(const struct checkpoints_options *o, const struct checkpoi
 
 /* ---- training ---- */
 
-/* What to do about it, and what is left. */
+/* The cure, and the checkpoints that are left. */
 static void explain_divergence(const struct checkpoints_options *o, const struct orr_run *run,
 			       int64_t saved, struct orr_error *err)
 {

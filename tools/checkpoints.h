@@ -15,7 +15,7 @@ struct session;
 struct checkpoints_options {
 	const char *folder;  /* NULL: no checkpoints */
 	int64_t every;       /* steps */
-	int keep;            /* so many of them; 0: all */
+	int keep;            /* the number of them; 0: all */
 	bool resume, is_set; /* is_set: one of the others was given */
 };
 

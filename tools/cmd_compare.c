@@ -79,7 +79,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* ---- what is compared ---- */
+/* ---- the entries ---- */
 
 /* All that is tried with one number of microbatches. */
 struct contest {
@@ -239,7 +239,7 @@ static void give_title(struct contest *c, const struct work_options *o)
 	c->result.n_microbatches = o->n_microbatches;
 }
 
-/* ---- what comes of it ---- */
+/* ---- the result ---- */
 
 static int write_scatter(FILE *file, const void *what, struct orr_error *err)
 {

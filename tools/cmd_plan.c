@@ -126,7 +126,7 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 	return 0;
 }
 
-/* Costs hold for microbatches of so many samples. */
+/* Costs hold for microbatches of this number of samples. */
 static int keep_samples(const struct arguments *a, const struct orr_graph *g,
 			struct orr_plan_options *o, struct orr_error *err)
 {
@@ -254,7 +254,7 @@ static void print_untested(const struct orr_plan *plan)
 		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
 }
 
-/* And what is known of every other placement. */
+/* The bound on every other placement. */
 static void print_pieces(const struct orr_plan *plan)
 {
 	char bound[32];

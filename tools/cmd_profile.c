@@ -81,7 +81,7 @@ static void note_times(struct orr_graph *g, const struct orr_pipeline *p)
 		struct orr_operator *o = &g->operators[i];
 		const struct orr_stage *stage = &p->stages[p->stage_of[i]];
 
-		if (o->op == ORR_OP_INPUT) { /* who reads it takes the time */
+		if (o->op == ORR_OP_INPUT) { /* its readers take the time */
 			o->forward_ns = o->backward_ns = 0;
 			continue;
 		}

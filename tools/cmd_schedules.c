@@ -1,4 +1,4 @@
-/* orrery schedules: what there is, with its parameters. */
+/* orrery schedules: the list of schedules, with their parameters. */
 #include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>

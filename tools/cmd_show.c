@@ -1,4 +1,4 @@
-/* orrery show: what a model is, before anything is scheduled. */
+/* orrery show: a model before scheduling. */
 #include <argp.h>
 #include <ctype.h>
 #include <stdbool.h>
@@ -200,7 +200,7 @@ static int name_width(const struct orr_graph *g)
 	return width < 40 ? width : 40;
 }
 
-/* The last column: what it reads, and what the file calls it. */
+/* The last column: its inputs and its label. */
 static void print_inputs(const struct orr_graph *g, const struct orr_operator *o)
 {
 	const char *c;
@@ -227,7 +227,7 @@ static void print_stage(const struct orr_operator *o)
 		printf("%5s", "-");
 }
 
-/* A row an operator: what its shapes make of it. */
+/* One row per operator: the sizes that follow from its shapes. */
 static void print_model(const struct orr_graph *g)
 {
 	int i, width = name_width(g);
@@ -248,7 +248,7 @@ static void print_model(const struct orr_graph *g)
 	}
 }
 
-/* A row an operator: what the file says that it costs. */
+/* One row per operator: the costs in the file. */
 static void print_costs(const struct orr_graph *g)
 {
 	int i, width = name_width(g);

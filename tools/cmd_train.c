@@ -55,7 +55,7 @@ static int check_bound(struct work *work, struct orr_error *err)
 	return code;
 }
 
-/* The way to the jobs, and what will compute them. */
+/* The jobs, and the hardware that will compute them. */
 static int open_work(struct training *t, struct orr_error *err)
 {
 	struct train_options *o = &t->options;
@@ -106,7 +106,8 @@ static int predict(struct training *t, struct orr_error *err)
 	int code;
 
 	t->options.run.memory_bytes =
-		t->options.work.machine.memory_bytes; /* of a device; what is over it moves */
+		t->options.work.machine
+			.memory_bytes; /* of a device; data beyond it moves to main memory */
 	if (t->session.rank || t->n_devices)
 		return 0;
 	if ((code = orr_run_measure(t->work.pipeline, &t->options.run, err)) ||

@@ -16,7 +16,8 @@ struct comparison {
 };
 
 void comparison_print(const struct comparison *c);
-/* Rows and what the tables have in common; graph: its name. New reference; NULL with err filled. */
+/* The rows and the common part of the tables; graph: its name. New reference; NULL with err filled.
+ */
 json_t *comparison_json(const struct comparison *tables, int n, const char *graph,
 			const struct orr_machine *machine, struct orr_error *err);
 /* A heading and a line a row, those that do not fit with the reason. Times as in JSON. */

@@ -1,6 +1,6 @@
 #ifndef ORR_TOOLS_HARDWARE_H
 #define ORR_TOOLS_HARDWARE_H
-/* What a run's workers run on: the options that choose it, and the report of what came of it. */
+/* The hardware of a run's workers: its options, and the report. */
 #include <argp.h>
 #include <jansson.h>
 #include "orrery/run.h"
@@ -15,7 +15,7 @@ int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_er
  * error. */
 void hardware_tell(const struct orr_run_options *o);
 
-/* Where the workers ran, and what training moved between memories. */
+/* The mapping of workers, and the data moved between memories. */
 #define HARDWARE_MOVED 64
 struct hardware {
 	int n_workers, n_moved;
@@ -25,7 +25,7 @@ struct hardware {
 /* All ranks call it, after training; whole on rank 0. */
 int hardware_init(struct hardware *h, struct orr_run *run, int n_workers, struct orr_error *err);
 void hardware_fini(struct hardware *h);
-/* A line for each core or device, and one for what moved. */
+/* A line for each core or device, and one for the data moved. */
 void hardware_print(const struct hardware *h, bool several_ranks);
 /* Adds "mapping" and "moved" to the report; not 0: no memory. */
 int hardware_json(const struct hardware *h, json_t *report);

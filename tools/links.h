@@ -1,6 +1,6 @@
 #ifndef ORR_TOOL_LINKS_H
 #define ORR_TOOL_LINKS_H
-/* orrery profile --links: what a message between every two ranks takes. */
+/* orrery profile --links: latency and bandwidth between every two ranks. */
 #include <stdbool.h>
 
 struct session;

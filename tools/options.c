@@ -62,13 +62,13 @@ static void try_options(struct orr_nearest *near, const struct argp *argp)
 /* " (did you mean --workers?)" for "--num-workers=4". */
 static const char *hint_option(char hint[ORR_HINT], const struct argp *argp, const char *word)
 {
-	/* what others call the workers */
+	/* other words for workers */
 	static const char *const workers[] = {"pp", "gpus", "devices", "nproc-per-node"};
 	char option[64];
 	struct orr_nearest near = orr_nearest_to(option + 2);
 
 	(void)snprintf(option, sizeof(option), "%.*s", (int)strcspn(word, "="), word);
-	if (strncmp(word, "--", 2) || is_option(argp, option)) /* its value is what is wrong */
+	if (strncmp(word, "--", 2) || is_option(argp, option)) /* its value is wrong */
 		return "";
 	try_options(&near, argp);
 	for (size_t i = 0; i < sizeof(workers) / sizeof(*workers) && is_option(argp, "--workers=");

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "orrery/error.h"
 
-/* argp_parse, but what it does not know is refused in one line, too. */
+/* argp_parse, but unknown options are refused in one line, too. */
 void options_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 /* Values, by the option's name, as it is in the message: "--steps". */

@@ -14,7 +14,7 @@ struct orr_timeline;
 struct output_options {
 	bool json;
 	const char *svg, *csv, *trace; /* NULL: not wanted */
-	bool strict_csv;               /* refuse what a CSV cannot say, see export.h */
+	bool strict_csv; /* refuse a schedule that a CSV cannot express, see export.h */
 };
 
 /* Children of a command's own argp, whose input is a struct output_options: --json alone, or all.

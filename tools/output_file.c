@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- what a path stands for ---- */
+/* ---- paths ---- */
 
 static bool starts(const char *text, const char *start)
 {
@@ -140,7 +140,7 @@ static int note(const char *option, const char *path, char *real, bool folder,
 	return code;
 }
 
-/* What cannot be there is refused by whoever opens it. */
+/* A path that cannot exist is refused when it is opened. */
 static int protect(const char *path, bool folder, struct orr_error *err)
 {
 	char *real;
@@ -163,7 +163,7 @@ int output_protect_checkpoints(const char *folder, struct orr_error *err)
 static int standard_output = -1; /* as it was before the report went elsewhere */
 static const char *standard_output_option;
 
-/* From here on, what is printed goes to standard error. */
+/* From here on, printed text goes to standard error. */
 static int take_standard_output(const char *option, struct orr_error *err)
 {
 	if (standard_output_option)

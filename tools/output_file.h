@@ -2,9 +2,9 @@
 #define ORR_OUTPUT_FILE_H
 /* The files that a command writes. Each is written beside its place and renamed into it once it is
  * whole, so a run that fails or is killed leaves the old file as it was (a hard link of it keeps
- * the old contents). A symbolic link stays, and what it points to is replaced. `-` is standard
- * output, and the report then goes to standard error; what is no regular file, such as /dev/null or
- * a FIFO, is written directly. */
+ * the old contents). A symbolic link stays, and its target is replaced. `-` is standard output, and
+ * the report then goes to standard error; a path that is no regular file, such as /dev/null or a
+ * FIFO, is written directly. */
 #include <jansson.h>
 #include <stdio.h>
 #include "orrery/error.h"

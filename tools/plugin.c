@@ -23,7 +23,7 @@ static struct {
 	char path[400];
 	double timeout_s;
 	struct orr_schedule own;  /* with the functions that it has itself */
-	_Atomic(const char *) at; /* what of it runs: "in compute()"; NULL: nothing */
+	_Atomic(const char *) at; /* the function that runs, "in compute()"; NULL: none */
 	atomic_llong n_calls;
 } plugin;
 
@@ -52,7 +52,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const struct argp plugin_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
 
-/* ---- what is done instead of an answer ---- */
+/* ---- plug-ins that end the process, crash or hang ---- */
 
 static _Noreturn void leave(int status)
 {

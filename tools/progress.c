@@ -152,7 +152,7 @@ void progress_fini(struct progress *p)
 	(void)output_close(&p->losses, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
 }
 
-/* ---- what is no step ---- */
+/* ---- work that is no step ---- */
 
 /* A line that is written again and again: on a terminal in its place. */
 struct line {

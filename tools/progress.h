@@ -24,7 +24,7 @@ struct progress {
 	bool terminal;
 	bool silent;                 /* not rank 0: nothing is shown, and no step is seen */
 	double loss;                 /* running mean of those that were not left out */
-	int64_t n_seen;              /* which are so many */
+	int64_t n_seen;              /* steps that were not left out */
 	struct output_stream losses; /* where every step's loss goes, if anywhere */
 	bool losses_failed;
 };

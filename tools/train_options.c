@@ -141,7 +141,7 @@ int train_options_check(struct train_options *a, struct orr_error *err)
 	return output_protect_checkpoints(a->keep.folder, err);
 }
 
-/* 0: what this is, is refused later, where it is known how many numbers there must be. */
+/* 0: no list of numbers; refused later, where their number is known. */
 static int sum_of(const char *list)
 {
 	int64_t sum = 0, n;

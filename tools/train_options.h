@@ -19,7 +19,7 @@ struct train_options {
 	int64_t steps, epochs; /* 0: not given */
 	bool has_lr, has_momentum;
 	const char *data, *losses;
-	const char *workers; /* why there are so many; NULL: something that was given says it */
+	const char *workers; /* the reason for their number; NULL: an option or a file gives it */
 };
 
 extern const struct argp train_argp;
@@ -29,6 +29,6 @@ struct train_options train_options_default(void);
 int train_options_check(struct train_options *o, struct orr_error *err);
 /* How many workers there are where nothing says it; fills in o->workers. */
 int train_options_workers(struct train_options *o, const struct session *session);
-/* Fill in what a plan or the schedule's file may say, and check what depends on it. */
+/* Fill in options from a plan or the schedule's file, and check those that depend on them. */
 int train_options_settle(struct train_options *o, struct work *work, struct orr_error *err);
 #endif

@@ -1,6 +1,6 @@
 #ifndef ORR_TRAINED_H
 #define ORR_TRAINED_H
-/* The report of a training: what it came to, as text or as JSON. */
+/* The report of a training, as text or as JSON. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
@@ -20,7 +20,7 @@ struct trained {
 	double step_seconds;   /* median */
 	int64_t skipped;       /* steps whose update was left out */
 	int step_samples;
-	const char *workers; /* "one a core": why there are so many; NULL: they were given */
+	const char *workers; /* "one a core": the reason for their number; NULL: it was given */
 	const struct orr_jobs *jobs;
 	struct orr_run_versions *versions; /* without a flush; owned */
 	const struct orr_try *predicted;

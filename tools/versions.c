@@ -66,7 +66,8 @@ json_t *versions_json(const struct orr_jobs *jobs, const struct orr_run_versions
 
 	for (int s = 0; list && s < jobs->pipeline->n_stages; s++) {
 		const struct orr_run_versions *v = &stages[s];
-		/* what never filled up, or has no parameters, has no staleness */
+		/* a pipeline that never filled up, and a stage without parameters, have no
+		 * staleness */
 		json_t *least = v->least < 0 ? json_null() : json_integer(v->least);
 		json_t *most = v->least < 0 ? json_null() : json_integer(v->most);
 

@@ -108,7 +108,7 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 	else if (!(code = output_protect(path, err)) &&
 		 (code = orr_graph_read(&work->graph, path, err)) == ORR_E_INPUT &&
 		 path != o->source)
-		/* who wrote the plan may name any file: nothing of it is quoted */
+		/* a plan from elsewhere may name any file: nothing of it is quoted */
 		code = orr_fail(err, code,
 				"%s: the graph that it names, %s, cannot be read: `orrery show %s` "
 				"says why",

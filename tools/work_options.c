@@ -74,14 +74,14 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* To the engine 0 is no limit, which nobody means who writes it. */
+/* The library takes 0 for no limit, but a user who writes 0 does not mean that. */
 static void refuse_zero(bool zero, const char *option)
 {
 	if (zero)
 		options_refuse("%s: 0: leave it out for no limit", option);
 }
 
-/* 16 would be 16 bytes, which nobody means who writes it. */
+/* 16 would be 16 bytes, which no user means. */
 static int64_t parse_memory(const char *text)
 {
 	int64_t bytes = options_size("--memory", text);

@@ -1,6 +1,6 @@
 #ifndef ORR_WORK_OPTIONS_H
 #define ORR_WORK_OPTIONS_H
-/* The options that say which model, on what machine, under which schedule. */
+/* The options of model, machine and schedule. */
 #include <argp.h>
 #include <stdbool.h>
 #include "orrery/graph.h"
@@ -17,7 +17,7 @@ struct work_options {
 	int n_microbatches;           /* 0: not given */
 	int n_stages;                 /* 0: not given */
 	int batch;                    /* samples in a minibatch */
-	struct orr_numerics numerics; /* of training: what a parameter costs in memory */
+	struct orr_numerics numerics; /* of training: memory of a parameter */
 	enum orr_sync sync;           /* asynchronous schedules, as is: */
 	int accumulate;               /* microbatches on each replica in an update */
 	const char *versions;         /* the option of these two that was given; NULL: none */

@@ -473,7 +473,7 @@ int orr_checkpoint_read(const struct orr_checkpoint *c, const struct orr_named_t
 			tensor->name);
 }
 
-/* ---- what it is of ---- */
+/* ---- what it belongs to: graph, data, options ---- */
 
 /* The first place where two objects differ: the keys that lead to it, and what is there (NULL:
  * nothing). */

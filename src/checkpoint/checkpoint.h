@@ -18,7 +18,8 @@ struct orr_shard {
 
 /* To write one: begin, in one process; then every owner its shard; then commit, in one process,
  * which also removes all but the last `keep` ones up to this step (0: none). After a failure,
- * abandon instead. samples: how many training has seen. about: what the state is of (borrowed). */
+ * abandon instead. samples: seen by training so far. about: the graph, data and options of the
+ * state (borrowed). */
 int orr_checkpoint_begin(const char *folder, int64_t step, struct orr_error *err);
 int orr_checkpoint_write(const char *folder, int64_t step, int number,
 			 const struct orr_named_tensor *tensors, int n_tensors,

@@ -2,7 +2,8 @@
 #define ORR_FOLDER_H
 /* A folder that is open. Files and folders are opened by their names in it: a link is never
  * followed and only plain files are opened, so that nothing outside of the folder is read, written
- * or removed, and nothing waits for the other end of a pipe. Messages say what is there instead. */
+ * or removed, and nothing waits for the other end of a pipe. Messages name the kind of file found
+ * instead. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdint.h>

@@ -13,7 +13,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's numbers are little-endian");
 
-/* What the format allows, for those who read it. */
+/* Limits of the format. */
 #define MOST_HEADER_BYTES 100000000
 #define NOTES "__metadata__"
 #define READ_FLOATS ((size_t)1 << 16)

@@ -1,7 +1,6 @@
 #ifndef ORR_STEPS_H
 #define ORR_STEPS_H
-/* The steps in a checkpoint folder: what they are called, which ones there are, and how one is
- * removed. */
+/* The steps in a checkpoint folder: their names, a list of them, and how one is removed. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"

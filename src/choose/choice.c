@@ -20,7 +20,7 @@ static int find_parameter(const struct orr_schedule *schedule, const char *key)
 	return -1;
 }
 
-/* Append "a, b, c" to text: what was allowed. */
+/* Append the allowed words to text: "a, b, c". */
 static void append(char *text, size_t size, const char *word)
 {
 	size_t used = strlen(text);

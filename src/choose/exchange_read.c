@@ -20,7 +20,7 @@ struct item {
 	struct orr_action action;
 	enum orr_pass d;
 	int row, column; /* from 1 */
-	int part;        /* of what stands in that cell, in order */
+	int part;        /* number of the action in that cell */
 };
 
 struct reading {
@@ -227,7 +227,7 @@ static const char *word_of(const struct reading *r, enum orr_pass d)
 	return d == ORR_PASS_F ? "F" : d == ORR_PASS_W ? "W" : r->older ? "BW" : "B";
 }
 
-/* No job (s,b,d): point to another pass of the same, or to what makes us expect it. */
+/* No job (s,b,d): point to another pass of (s,b), or to the cell that makes it necessary. */
 static int refuse_missing(const struct reading *r, int s, int b, enum orr_pass d)
 {
 	const struct item *far_s = r->items, *far_b = r->items;

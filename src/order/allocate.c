@@ -5,7 +5,7 @@
 
 #include "base/sort.h"
 
-#define A_LIGHT_PART 50 /* of a worker: lighter layers fill up what is left */
+#define A_LIGHT_PART 50 /* of a worker: lighter layers fill the remaining space */
 
 static int64_t bound_of(const struct orr_layers *l, int n_workers)
 {

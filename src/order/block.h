@@ -20,10 +20,11 @@ struct orr_block {
 	int n_passes;       /* 3, or 2 where B is the whole backward */
 	int n_microbatches; /* in one block: more than 1 where only several together repeat without
 			       collision */
-	int64_t interval;   /* T, in cells: the block's microbatches start again so much later */
-	int *worker;        /* [n_microbatches * n_stages] */
-	int64_t *start;     /* [n_microbatches * n_stages * n_passes], in cells; any origin */
-	int64_t *length;    /* [n_stages * n_passes], in cells, at least 1 */
+	int64_t interval; /* T, in cells: from the start of one microbatch to the start of the next
+			   */
+	int *worker;      /* [n_microbatches * n_stages] */
+	int64_t *start;   /* [n_microbatches * n_stages * n_passes], in cells; any origin */
+	int64_t *length;  /* [n_stages * n_passes], in cells, at least 1 */
 };
 
 /* A block without starts, all W free, every stage on worker 0. A cell is a pass: B takes 2 where it

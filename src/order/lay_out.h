@@ -11,7 +11,7 @@ int orr_block_time(struct orr_timed **out, const struct orr_block *block, struct
 /* Repeat a filled block over all microbatches: the order of every worker, timed; none may hold more
  * than it does in that. */
 int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct orr_error *err);
-/* Reorder what was repeated. */
+/* Reorder the repeated block. */
 int orr_block_reorder(struct orr_timed *t, const struct orr_block *block, struct orr_error *err);
 
 /* Fill, repeat, squeeze and reorder: n of every job, as a schedule's lay_out writes it. On no

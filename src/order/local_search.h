@@ -10,7 +10,7 @@ struct orr_local_search {
 	int64_t best_ns;  /* of the best order so far: at first, of trial's */
 	int64_t bound_ns; /* stop there */
 	int64_t n_timed;  /* jobs to time, by which it cools down */
-	int64_t stop;     /* stop after so many of them, as if it went on: no more than n_timed */
+	int64_t stop;     /* stop after this many of them, as if it went on: no more than n_timed */
 	int64_t until_ns; /* of the monotonic clock; 0: no limit */
 	uint64_t random;  /* state of the generator; not 0 */
 	int (*found)(

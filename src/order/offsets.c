@@ -194,7 +194,7 @@ static int squeeze(struct search *search, bool *fits)
 	return 0;
 }
 
-/* Reorder what was squeezed, in its own memory or in all that there is, and keep the best. */
+/* Reorder the squeezed orders, within their own memory or within the limit, and keep the best. */
 static int reorder(struct search *search, bool own)
 {
 	struct orr_timed *timed = search->timed;

@@ -26,7 +26,7 @@ struct finder {
 	int n_words, n_states;
 	struct state *states;  /* [MOST_STATES] */
 	uint64_t *done;        /* [MOST_STATES * n_words] a bit a job; B stands for W too */
-	int *table;            /* [2 * MOST_STATES] states by what is done, + 1 */
+	int *table;            /* [2 * MOST_STATES] states by the set of jobs done, + 1 */
 	struct orr_load *load; /* [n_workers] of the state at hand */
 	struct orr_heap open;
 };
@@ -50,7 +50,7 @@ static int worker_of(const struct finder *f, int s)
 	return f->timed->jobs.compute[s * ORR_N_PASSES];
 }
 
-/* What worker w holds above what it may. */
+/* The memory of worker w above its limit. */
 static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
 {
 	const struct orr_timed *t = f->timed;

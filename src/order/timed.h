@@ -36,16 +36,16 @@ struct orr_timed {
 	/* [n_stages * n_passes] what a pass of a stage adds to its worker's load as it starts, and
 	 * takes away as it ends: see orr_timed_up() */
 	struct orr_load *up, *down;
-	struct orr_load *most; /* [n_workers] what each may hold */
+	struct orr_load *most; /* [n_workers] the limit of each */
 	/* the DAG: predecessors of j are before[first_before[j]] to before[first_before[j+1]-1] */
 	int *before, *first_before, *after, *first_after;
-	int64_t *delay;               /* as after: what the transfer takes; NULL unless exact */
-	int64_t *start;               /* [n_jobs], of the order as it was timed last */
+	int64_t *delay; /* as after: the duration of the transfer; NULL unless exact */
+	int64_t *start; /* [n_jobs], of the order as it was timed last */
 	int64_t makespan_ns, span_ns; /* span: max over workers of last end - first start */
 	int64_t ends_ns;              /* sum over workers of their last ends */
 	int64_t n_timed;              /* jobs timed so far */
 	int *waits, *queue;           /* [n_jobs] room to work in */
-	int *left;                    /* [n_stages] likewise */
+	int *left;                    /* [n_stages] the same */
 };
 
 /* Jobs of p on worker[b % n_microbatches * n_stages + s], which is copied; no order and no limits
@@ -80,7 +80,7 @@ static inline struct orr_load orr_timed_down(const struct orr_timed *t, int j)
 struct orr_load orr_timed_peak(const struct orr_timed *t, int w);
 /* Jobs of worker w that start while it holds more than it may; 0: its order fits. */
 int orr_timed_excess(const struct orr_timed *t, int w);
-/* The largest of what workers may hold, at least 1. */
+/* The largest limit of a worker, at least 1. */
 struct orr_load orr_timed_limit(const struct orr_timed *t);
 /* Every worker may hold this. */
 void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit);

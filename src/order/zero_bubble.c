@@ -55,7 +55,8 @@ static int64_t latency(const struct search *o, int s, int t)
 	return worker_of(o, s) == worker_of(o, t) ? 0 : o->p->machine.latency_ns;
 }
 
-/* When what pass d of (s,b) needs from other stages is there; their jobs have been placed. */
+/* When the inputs of pass d of (s,b) from other stages have arrived; their jobs have been placed.
+ */
 static int64_t arrival(const struct search *o, int s, int b, enum orr_pass d)
 {
 	const struct orr_stage *stage = &o->p->stages[s];

@@ -18,19 +18,19 @@ struct label {
 	int ideal, n_workers, r, before; /* before: the label that it extends, or -1 */
 	int next;                        /* of the same ideal */
 	int makers;                      /* where they begin */
-	double time_s;                   /* no less than the bound on what is beyond */
+	double time_s;                   /* no less than the bound on the part beyond */
 };
 
 struct search {
 	const struct orr_direct *problem;
 	const struct orr_ideals *x;
-	double *beyond_s; /* [n * (n_workers + 1)] at least, of what is beyond an ideal on so many
-			     workers */
+	double *beyond_s; /* [n * (n_workers + 1)] a lower bound of the part beyond an ideal on that
+			     number of workers */
 	bool *counts;     /* [tensors] may make a link the slowest */
 	struct label *labels;
 	int n_labels, labels_room;
 	int *of_ideal; /* [n] the first label; -1: none */
-	int *makers;   /* of each label: who made every live tensor that counts */
+	int *makers;   /* of each label: the maker of every live tensor that counts */
 	int n_makers, makers_room;
 	int64_t steps;
 	double slowest_s;
@@ -67,7 +67,7 @@ static void bound_with(struct search *s, int i, int j, int r)
 	}
 }
 
-/* From the last ideal on: the best of what is beyond each, were links free. */
+/* From the last ideal on: the best for the part beyond each, with free links. */
 static void bound(struct search *s)
 {
 	int n_workers = s->problem->n_workers, last = s->x->n - 1;
@@ -183,7 +183,8 @@ static int grow(void **array, int *room, int want, size_t size, struct orr_error
 	return 0;
 }
 
-/* Who made what is live at the new label's ideal: itself, unless it was there before. */
+/* The maker of each tensor that is live at the new label's ideal: the new stage, unless it was live
+ * before. */
 static void note_makers(struct search *s, int label)
 {
 	const struct orr_tensors *t = s->problem->tensors;

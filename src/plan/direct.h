@@ -24,7 +24,7 @@ struct orr_direct_stage {
 	int from, to, r;
 };
 
-/* slowest_s: in, what is known already; out, what was found. n 0: nothing better; else *stages is
+/* slowest_s: in, the best known so far; out, the one found. n 0: nothing better; else *stages is
  * the caller's to free. *proven: nothing is better than that, and else the search gave up, after
  * the same number of steps on every run. */
 int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n,

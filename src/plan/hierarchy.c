@@ -36,8 +36,8 @@
 #include "orrery/quantity.h"
 #include "tensors.h"
 
-/* The best pipeline between two ideals with at most so many components: its last stage begins at
- * `cut` (-1: there is one stage) on r components, and what comes before has `before`. */
+/* The best pipeline between two ideals with at most this number of components: its last stage
+ * begins at `cut` (-1: there is one stage) on r components, and what comes before has `before`. */
 struct cell {
 	double time_s;
 	int64_t trained_bytes; /* of the stage on a worker that has most */
@@ -283,7 +283,7 @@ static double direct_busy_s(const void *user, int i, int j, int r, int left)
 	return is_set(s, s->allowed, i, j) ? busy_s(s, 0, i, j, r, left) : DBL_MAX;
 }
 
-/* With one level, what is better where every link is looked at on its own. */
+/* With one level: a better plan, with every link counted on its own. */
 static int go_directly(struct orr_hierarchy *h, const struct search *s, struct orr_error *err)
 {
 	const struct orr_hierarchy_options *o = s->options;

@@ -13,19 +13,19 @@ struct orr_tensors;
 
 struct orr_hierarchy_options {
 	struct orr_levels levels;
-	bool activations;   /* count what is sent between stages */
+	bool activations;   /* count the traffic between stages */
 	bool connected;     /* only stages that hang together */
 	bool straight;      /* no replicas */
 	int least_replicas; /* of a stage at each level, or all that the level has; 0: 1 */
 	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update;
 			       0: as PipeDream's published optimizer counts, see hierarchy.c */
 	int64_t memory_bytes;         /* of a worker; 0: no limit */
-	struct orr_numerics numerics; /* what a parameter costs in it (parameter_cost.h) */
+	struct orr_numerics numerics; /* memory of a parameter (parameter_cost.h) */
 	int least_in_flight;          /* microbatches that a stage holds at least, for the memory */
 	int most_in_flight; /* and at most; 0: as many as keep the workers after it busy */
 };
 
-/* What lies between two ideals, on so many workers. */
+/* The operators between two ideals, on n workers. */
 struct orr_hierarchy_stage {
 	int from, to, workers;
 	/* where they are: counted at each level, replicas[l] components from first[l] on */

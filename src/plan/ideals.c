@@ -8,7 +8,7 @@
 #include "orrery/pipeline.h"
 #include "pipeline/charge.h"
 
-/* Units and who feeds whom. Numbers stay topological: joined with its only reader, a unit takes the
+/* Units and their edges. Numbers stay topological: joined with its only reader, a unit takes the
  * reader's; joined with its only input, the input's. */
 struct units {
 	const struct orr_graph *g;
@@ -35,7 +35,7 @@ static void units_fini(struct units *u)
 	free(u->operators);
 }
 
-/* Inputs, and what costs nothing and reads only free operators. */
+/* Inputs, and operators without cost that read free operators only. */
 static bool is_free(const struct units *u, int i)
 {
 	const struct orr_operator *o = &u->g->operators[i];
@@ -149,7 +149,7 @@ static bool join_cheapest(struct units *u)
 	return true;
 }
 
-/* What costs nothing and feeds nobody is with what it reads: no cut between the two is better. */
+/* A unit without cost and readers joins its input: no cut between the two is better. */
 static void join_free_sinks(struct units *u)
 {
 	for (int i = u->g->n_operators - 1; i >= 0; i--) {

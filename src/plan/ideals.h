@@ -38,7 +38,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 		      int most, struct orr_error *err);
 void orr_ideals_destroy(struct orr_ideals *x); /* NULL is fine */
 
-/* Does what lies between a and b, a inside b, hang together? room: 2 * n_words. */
+/* Are the units between a and b, a inside b, connected? room: 2 * n_words. */
 bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *room);
 
 /* Is ideal a inside b? (a == b: yes) */

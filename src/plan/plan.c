@@ -103,7 +103,7 @@ static bool is_limited(const struct choosing *c)
 	       orr_levels_workers(&c->levels) < orr_levels_workers(&c->o->levels);
 }
 
-/* One cut of the dynamic program, in so much memory; *found false: there is none. */
+/* One cut of the dynamic program within this memory; *found false: there is none. */
 static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
 			int most, bool *found, bool *fits, struct orr_error *err)
 {
@@ -186,7 +186,7 @@ static int consider_fewer_stages(struct choosing *c, struct orr_error *err)
 
 #define NARROWINGS 8
 
-/* None fits: what comes near, for the message. */
+/* None fits: the nearest, for the message. */
 static int consider_least(struct choosing *c, struct orr_error *err)
 {
 	bool fits, found;

@@ -63,7 +63,7 @@ static double link_s(const struct orr_plan *plan, const struct orr_machine *mach
 	return seconds(slowest_ns) / pairs;
 }
 
-/* Several stages of a worker add up; what is beyond computing goes to the first of them. */
+/* Stages of one worker add up; the cost beyond computing is that of the first of them. */
 static double charge_worker(struct orr_plan *plan, int s)
 {
 	const int *workers = plan->workers, *first = plan->first;

@@ -58,14 +58,15 @@ int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 
 void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph *g)
 {
-	/* what has a stage of its own never reads from a later one: only what is free moves */
+	/* an operator with a stage never reads from a later one: only free operators move */
 	for (int i = g->n_operators - 1; i >= 0; i--)
 		for (int k = 0; k < g->operators[i].n_inputs && d->stage_of[i] >= 0; k++) {
 			int *from = &d->stage_of[g->operators[i].inputs[k]];
 
 			*from = *from < 0 || d->stage_of[i] < *from ? d->stage_of[i] : *from;
 		}
-	for (int i = 0; i < g->n_operators; i++) /* what nobody reads stays with what it reads */
+	for (int i = 0; i < g->n_operators;
+	     i++) /* an operator without readers stays with its inputs */
 		for (int k = 0; k < g->operators[i].n_inputs && d->stage_of[i] < 0; k++)
 			d->stage_of[i] = d->stage_of[g->operators[i].inputs[k]];
 }

@@ -99,7 +99,7 @@ static int refuse(const struct orr_plan_file *file, struct orr_error *err, const
 }
 
 struct job {
-	int s, b, owner; /* owner -1: who computes it */
+	int s, b, owner; /* owner -1: the worker that computes it */
 	enum orr_pass d;
 };
 

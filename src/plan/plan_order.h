@@ -14,11 +14,11 @@ struct orr_assignment {
 	const int *workers, *first, *replicas;
 	int *cap;             /* filled by orr_assignment_cap */
 	bool tight;           /* caps were lowered, and must be kept */
-	int64_t wanted_bytes; /* then what the fullest worker needs with caps as they were */
+	int64_t wanted_bytes; /* then the need of the fullest worker with the original caps */
 };
 
-/* As many as it takes to keep every worker after s busy: s's replicas and those on the way from it
- * to a sink that has most. */
+/* Set the caps to the smallest that keep every worker after s busy: s's replicas plus those on the
+ * path from it to a sink that has most. */
 void orr_assignment_cap(struct orr_assignment *x, const struct orr_pipeline *p);
 
 /* Lower the caps to what every worker has room for beside its parameters, gradients and optimizer's

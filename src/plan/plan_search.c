@@ -1,5 +1,4 @@
-/* The stages of a plan, and who computes them, as they are: the shortest order that a search finds.
- */
+/* The shortest order that a search finds for the stages and workers of a plan as they are. */
 #include "orrery/plan.h"
 
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 
 #define EFFORT 8 /* million jobs timed, as the schedule auto does */
 
-/* What is left for stashes on each worker: of the limit, or of what the plan needs on its fullest
+/* Memory left for stashes on each worker: of the limit, or of what the plan needs on its fullest
  * worker. */
 static int find_room(struct orr_search_options *o, int64_t *room, const struct orr_plan *plan,
 		     struct orr_error *err)

@@ -16,7 +16,7 @@ struct orr_tensors {
 	int64_t *bytes;   /* [n] per microbatch, above 0 */
 	uint64_t *makers; /* [n * n_words of the ideals] units before the cut of which one is enough
 			   */
-	uint64_t *readers;      /* likewise: units that read it */
+	uint64_t *readers;      /* the same: units that read it */
 	int *live, *first_live; /* ideal a: tensors live[first_live[a]] on are there and read
 				   outside, ascending */
 };
@@ -26,7 +26,7 @@ int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x,
 		       const struct orr_graph *g, int64_t samples, struct orr_error *err);
 void orr_tensors_destroy(struct orr_tensors *t); /* NULL is fine */
 
-/* Does what lies between the ideals a and b, a inside b, read tensor i? */
+/* Does a unit between the ideals a and b, a inside b, read tensor i? */
 bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b);
 /* What the stage between a and b reads from stages between base and a. */
 int64_t orr_tensors_bytes(const struct orr_tensors *t, int base, int a, int b);

@@ -1,7 +1,7 @@
 #ifndef ORR_AXIS_H
 #define ORR_AXIS_H
 /* (private to the SVG drawings) An axis: its range, where its ticks stand, and whether it is
- * logarithmic, which it is where what is compared differs by more than a factor of five. */
+ * logarithmic, which it is if the values differ by more than a factor of five. */
 #include <stdbool.h>
 
 struct svg_axis {

@@ -116,7 +116,7 @@ static void sort(struct orr_contender *contenders, int n)
 	}
 }
 
-/* In the order of makespan, whoever needs less memory than all before it. */
+/* In the order of makespan, those that need less memory than all before. */
 static void find_front(struct orr_comparison *c)
 {
 	double least = INFINITY;

@@ -10,7 +10,7 @@
 #define MAX_PER_STEP 8 /* columns that the shortest time step gets when there is room */
 #define N_HUES 8
 
-/* Per kind, F B W U: what fills a cell, so that the passes differ without colour. */
+/* The fill of a cell by kind, F B W U, so that the passes differ without colour. */
 static const char fill[ORR_N_KINDS] = {'-', '=', '~', '+'};
 static const char *const kind_names[ORR_N_KINDS] = {"forward", "backward", "weight gradient",
 						    "update"};

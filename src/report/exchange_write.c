@@ -43,7 +43,7 @@ static int64_t find_step_ns(const struct orr_timeline *t, int64_t first_ns)
 
 struct entry {
 	int64_t start_ns, end_ns;
-	int place; /* in an order that keeps every dependency: what takes no time needs one */
+	int place; /* in an order that keeps every dependency: jobs that take no time need one */
 	int j;
 };
 

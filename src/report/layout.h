@@ -1,7 +1,7 @@
 #ifndef ORR_LAYOUT_H
 #define ORR_LAYOUT_H
-/* A timeline ready to be drawn: what each worker does, in the order of time, and a time axis. Text,
- * SVG and trace draw from this, so that simulated and measured timelines look alike. */
+/* A timeline ready to be drawn: the boxes of each worker, in the order of time, and a time axis.
+ * Text, SVG and trace draw from this, so that simulated and measured timelines look alike. */
 #include <stdint.h>
 #include <stdio.h>
 #include "orrery/error.h"

@@ -19,7 +19,8 @@
 struct column {
 	const char *top, *bottom;
 	enum { TIME, SIZE, COUNT } kind;
-	size_t value, bytes; /* offsets in struct orr_worker_figures; bytes: of what COUNT counts */
+	size_t value, bytes; /* offsets in struct orr_worker_figures; bytes: the size that belongs
+				to a COUNT */
 };
 
 #define FIELD(name) offsetof(struct orr_worker_figures, name)

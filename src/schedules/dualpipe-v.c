@@ -101,7 +101,7 @@ static void write_worker(struct writer *o, int m)
 		forward(o, UP);
 		backward(o, DOWN, false);
 	}
-	/* from half of the rest on, W waits, to fill what is idle at the end */
+	/* from half of the rest on, W waits, to fill idle time at the end */
 	for (int i = 0; i < 2 * here; i++)
 		backward(o, i % 2 ? DOWN : UP, i >= here);
 	for (int i = 0; i < below; i++) {

@@ -44,7 +44,7 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 	return value ? (int)value : p->n_workers;
 }
 
-/* Of what is ready: a backward, then the forward that is nearest to the end. */
+/* Of the ready jobs: a backward, else the forward nearest to the sink. */
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			const void *data)
 {

@@ -1,4 +1,4 @@
-/* The built-in schedules and what they are called. */
+/* The built-in schedules and their names. */
 #include "orrery/schedules.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* ZB-H1: the warm-up and the memory of 1F1B, and W in what 1F1B leaves idle at the end. */
+/* ZB-H1: the warm-up and the memory of 1F1B, with W in the time that 1F1B is idle at the end. */
 #include "order/split_one_f_one_b.h"
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
