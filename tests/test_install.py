@@ -117,13 +117,82 @@ def check_embedding():
         check(refused.returncode == 1 and 'nowhere.dot' in refused.stderr, f'{kind}: a missing graph: {refused.stderr}')
 
 
+def compile_plug_in(name, *options):
+    """The module, or None where it does not compile."""
+    module = './' + name.replace('.c', '.so')
+    run('cc', '-shared', '-fPIC', *options, '-o', module, name, *run('pkg-config', '--cflags', 'orrery').split())
+    return module
+
+
+def simulate(*words):
+    """Makespan, and the most stage stashes of a worker."""
+    told = json.loads(run(orrery, 'simulate', *words, '--json') or '{"makespan": -1, "worker": [{"peak_stash": -1}]}')
+    return f'{told["makespan"]:g} ({max(worker["peak_stash"] for worker in told["worker"])})'
+
+
 def check_plug_in():
-    """The example, outside of the source tree, with hidden visibility as well."""
-    shutil.copy(os.path.join(source, 'tools/plug-in/mine.c'), folder)
-    for options in [], ['-fvisibility=hidden']:
-        run('cc', '-shared', '-fPIC', '-Wall', '-Wextra', '-Werror', *options, '-o', 'mine.so', 'mine.c',
-            *run('pkg-config', '--cflags', 'orrery').split())
-        run(orrery, 'simulate', 'towers:3,3/2', '-m', '16', '--schedule', './mine.so')
+    """The examples, outside of the source tree, with hidden visibility as well; what their page says of them."""
+    shutil.copytree(os.path.join(source, 'tools/plug-in'), folder, dirs_exist_ok=True)
+    shutil.copytree(os.path.join(source, 'graphs'), os.path.join(folder, 'graphs'))
+    page = read(os.path.join(folder, 'README.md'))
+    blocks = re.findall(r'```(?:c|python)\n(.*?)```', page, re.DOTALL)
+    check(len(blocks) == 4 and blocks[2] == read(os.path.join(folder, 'heft.c')), 'the page shows another heft.c')
+    check(blocks[3] in read(os.path.join(folder, 'heft.py')), 'the page shows another heft.py')
+    check(blocks[2].count('\n') < 80, 'heft.c has 80 lines or more')
+    write('first.c', blocks[0])
+    write('parameters.c', '#include <orrery/schedule.h>\n' + blocks[1])
+    run('cc', '-fsyntax-only', 'parameters.c', *run('pkg-config', '--cflags', 'orrery').split())
+    schedules = {'`heft.c`': compile_plug_in('heft.c', '-Wall', '-Wextra', '-Werror'), '`gpipe`': 'gpipe', '`1f1b`': '1f1b'}
+    for visibility in 'hidden', 'default':
+        mine = compile_plug_in('mine.c', '-Wall', '-Wextra', '-Werror', f'-fvisibility={visibility}')
+        for graph in 'towers:3,3/2', 'graphs/skip.dot':
+            for plug_in, built_in in (mine, '1f1b'), (compile_plug_in('first.c'), 'gpipe'):
+                words = [graph, '--workers', '4', '-m', '8', '--schedule']
+                check(simulate(*words, plug_in) == simulate(*words, built_in), f'{graph}: {plug_in} is not {built_in}')
+    rows = [row.strip('| ').split(' | ') for row in re.findall(r'^\| `.*-w .*$', page, re.MULTILINE)]
+    [names] = [row.strip('| ').split(' | ')[1:] for row in re.findall(r'^\| `simulate` .*$', page, re.MULTILINE)]
+    check(len(rows) > 5, f'only {len(rows)} rows of figures')
+    for words, *figures in rows:
+        for name, figure in zip(names, figures):
+            is_now = simulate(*words.strip('`').split(), '--schedule', schedules[name])
+            check(figure == is_now, f'tools/plug-in/README.md: {words}, {name}: {figure}, and it is {is_now}')
+    check_python(schedules['`heft.c`'])
+    check_sizes()
+
+
+def check_python(heft):
+    """heft.py writes the order of heft.c, links included."""
+    links = '--latency', '1ms', '--bandwidth', '10GB/s'
+    for graph, *words in (('graphs/studies/clip.dot', *links), ('graphs/studies/mmt.dot',), ('towers:4,2/2', '--costs', '1,2')):
+        run(orrery, 'simulate', graph, '-w', '5', '-m', '8', *words, '--schedule', '1f1b', '-o', 'base.json')
+        write('model.json', run(orrery, 'show', graph, '--json'))
+        write('heft.json', run(sys.executable, 'heft.py', 'base.json', 'model.json'))
+        ways = [json.loads(run(orrery, 'simulate', graph, '-w', '5', '-m', '8', *words, '--schedule', schedule, '--json'))
+                for schedule in (heft, 'heft.json')]
+        check(ways[0]['makespan'] == ways[1]['makespan'] and ways[0]['worker'] == ways[1]['worker'],
+              f'{graph}: heft.py is not heft.c')
+
+
+def check_sizes():
+    """A plug-in whose headers have another size of any struct that it reads, or another version, is refused in a line."""
+    sizes = re.findall(r'ORR_SIZE_OF\(struct (\w+)\)', read(os.path.join(os.path.dirname(headers[0]), 'schedule.h')))
+    check(len(sizes) == 7, f'{sizes}')
+    changes = [(rf'^struct {name} {{$', f'struct {name} {{ double more_;', f'struct {name} has ') for name in sizes]
+    changes.append((r'(ORR_SCHEDULE_VERSION) (\d+)$', r'\1 7', 'made for version 7 of schedule.h, this is version 8'))
+    for pattern, text, message in changes:
+        shutil.rmtree(os.path.join(folder, 'other'), ignore_errors=True)
+        shutil.copytree(os.path.dirname(headers[0]), os.path.join(folder, 'other/orrery'))
+        changed = 0
+        for path in glob.glob(os.path.join(folder, 'other/orrery/*.h')):
+            new, n = re.subn(pattern, text, read(path), flags=re.MULTILINE)
+            changed += n
+            write(path, new)
+        check(changed == 1, f'{pattern}: {changed} places')
+        run('cc', '-shared', '-fPIC', '-w', '-Iother', '-o', 'other.so', 'mine.c')
+        done = subprocess.run([orrery, 'simulate', 'chain:4', '--schedule', './other.so'], cwd=folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        check(done.returncode == 2 and done.stderr.count('\n') == 1 and './other.so: ' + message in done.stderr
+              and 'compile it again' in done.stderr, f'{message}: exit code {done.returncode}: {done.stderr}')
 
 
 def check_manual():

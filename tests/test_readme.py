@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The examples of every page (*.md), run as they stand there, in a copy of the tree's graphs: indented lines that begin with
-the command, with mpirun or with a compiler, and commands in backquotes that begin with build/tools/orrery. Those with `...`
+the command, with mpirun, python3 or a compiler, and commands in backquotes that begin with build/tools/orrery. Those with `...`
 are for a cluster. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
 the last two yes or no."""
+import glob
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import time
 
 orrery, source = (os.path.realpath(path) for path in sys.argv[1:3])
 can_train, can_mpi = (word == 'yes' for word in sys.argv[3:5])
-EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|cc) .*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
+EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|python3|cc) .*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
                      re.MULTILINE)
 
 
@@ -30,10 +31,11 @@ def examples():
 
 def needs_what_is_not_here(command):
     trains = ' train ' in command or ' profile ' in command or 'profiled.dot' in command or 'plan.json' in command
-    installed = 'pkg-config' in command  # test_install.py has these
-    return installed or (trains and not can_train) or (command.startswith('mpirun') and not can_mpi)
+    embeds = 'makespan.c' in command  # test_install.py has it
+    return embeds or (trains and not can_train) or (command.startswith('mpirun') and not can_mpi)
 
 
+build = os.path.dirname(os.path.dirname(orrery))
 environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
 passed = failed = 0
 with tempfile.TemporaryDirectory() as work:
@@ -42,6 +44,9 @@ with tempfile.TemporaryDirectory() as work:
     os.symlink(os.path.join(source, 'src'), os.path.join(work, 'src'))
     os.symlink(os.path.join(source, 'tools'), os.path.join(work, 'tools'))
     shutil.copytree(os.path.join(source, 'graphs'), os.path.join(work, 'graphs'))
+    subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', work + '/installed'], check=True)
+    [module] = glob.glob(work + '/installed/**/orrery.pc', recursive=True)
+    environment['PKG_CONFIG_PATH'] = ':'.join(filter(None, [os.path.dirname(module), os.environ.get('PKG_CONFIG_PATH')]))
     for page, command in examples():
         if needs_what_is_not_here(command):
             print(f'SKIP: {page}: {command}: the build has no StarPU, or no MPI')
