@@ -11,18 +11,16 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 	return p->stages[s].depth;
 }
 
-/* The end of pass d of stage s, which starts after `start` and after ns[2 t] of each stage t over n
- * edges, with its transfer if t is not on worker w. */
+/* The end of pass d of stage s on worker w, which starts after `start` and after ns[2 t] of each
+ * stage t over n edges, with its transfer: from worker 0 where t has none yet. */
 static int64_t end_ns(const struct orr_pipeline *p, int s, enum orr_pass d, int64_t start, int n,
 		      const int *edges, const int64_t *ns, const int *worker, int w)
 {
-	double rate = p->bandwidth_bytes_per_s;
-
 	for (int i = 0; i < n; i++) {
 		const struct orr_edge *edge = &p->edges[edges[i]];
-		int t = edge->from + edge->to - s;
-		int64_t wire = rate > 0 ? (int64_t)(1e9 * (double)edge->bytes / rate) : 0;
-		int64_t ready = ns[2 * t] + (worker[2 * t] == w ? 0 : p->latency_ns + wire);
+		int t = edge->from + edge->to - s, from = worker[2 * t] < 0 ? 0 : worker[2 * t];
+		int64_t ready =
+			ns[2 * t] + orr_machine_transfer_ns(&p->machine, from, w, edge->bytes);
 
 		start = ready > start ? ready : start;
 	}
@@ -42,9 +40,10 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 	if (!load)
 		return orr_fail(err, ORR_E_NOMEM, "heft: no memory for %d stages", S);
 	for (int s = 0; s < S; s++)
-		B[2 * s] = end_ns(p, s, ORR_PASS_B, 0, at[s].n_in, at[s].in, B, worker, W);
+		B[2 * s] = end_ns(p, s, ORR_PASS_B, 0, at[s].n_in, at[s].in, B, worker, W - 1);
 	for (int s = S - 1; s >= 0; s--)
-		F[2 * s] = end_ns(p, s, ORR_PASS_F, B[2 * s], at[s].n_out, at[s].out, F, worker, W);
+		F[2 * s] = end_ns(p, s, ORR_PASS_F, B[2 * s], at[s].n_out, at[s].out, F, worker,
+				  W - 1);
 	for (int i = 0, s = -1; i < S; i++, s = -1) {
 		int64_t best = INT64_MAX, ns;
 

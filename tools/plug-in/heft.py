@@ -7,6 +7,7 @@ import sys
 plan, model = (json.load(open(path, encoding='utf-8')) for path in sys.argv[1:3])
 stages, workers, m = plan['stages'], range(plan['workers']), range(plan['microbatches'])
 S = range(len(stages))
+run = {job for w in plan['worker'] for job in w['order']}  # a frozen stage may have no B
 stage_of = {name: s for s in S for name in stages[s]['operators']}
 sent = {}  # (stage, stage) -> operator -> bytes
 for o in model['operators']:
@@ -14,7 +15,7 @@ for o in model['operators']:
         if i['name'] in o['inputs'] and stage_of[i['name']] != stage_of[o['name']]:
             sent.setdefault((stage_of[i['name']], stage_of[o['name']]), {})[i['name']] = i.get('activation_bytes', 0)
 ns = [[round(1e9 * x['forward']), round(1e9 * (x['backward'] + (x['weight'] or 0)))] for x in stages]
-wire = {e: round(1e9 * plan['latency']) + int(1e9 * sum(b.values()) / (plan['bandwidth'] or float('inf')))
+wire = {e: round(1e9 * plan['latency']) + int(0.5 + 1e9 * sum(b.values()) / (plan['bandwidth'] or float('inf')))
         for e, b in sent.items()}
 
 # ranks, then places, then orders
@@ -27,7 +28,7 @@ for s in sorted(S, key=lambda s: -rank[s, 0]):
     ends = [ns[s][0] + max((end[t] + wire[t, s] * (worker[t] != w) for t in S if (t, s) in wire), default=0) for w in workers]
     worker[s] = min(workers, key=lambda w: ends[w] + load[w])
     end[s], load[worker[s]] = ends[worker[s]], load[worker[s]] + len(m) * sum(ns[s])
-jobs = sorted((-rank[s, d], b, s, d) for s in S for b in m for d in (0, 1))
+jobs = sorted((-rank[s, d], b, s, d) for s in S for b in m for d in (0, 1) if f'{s}{"FB"[d]}{b}' in run)
 
 for s in S:
     stages[s].update(worker=worker[s], workers=[worker[s]], owners=[worker[s]])
