@@ -176,7 +176,7 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 					.compute = random_compute,
 					.place = random_place};
 	struct orr_error err = {""};
-	struct way way = {.tried = {NULL}};
+	struct way way = {.tried = {.jobs = NULL}};
 
 	random_block = block;
 	FAIL_IF(orr_jobs_create(&way.tried.jobs, p, &schedule, &err),

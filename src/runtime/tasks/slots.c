@@ -163,7 +163,7 @@ static void slot_fini(struct orr_slot *slot, const struct orr_data *data)
 {
 	const struct orr_work *work = data->work;
 	size_t n_metrics = (size_t)orr_work_at(work, work->pipeline->n_stages, 0);
-	size_t n_updates = (size_t)(data->n_owned * work->n_updates);
+	size_t n_updates = (size_t)data->n_owned * (size_t)work->n_updates;
 
 	if (slot->metrics)
 		starpu_free_flags(slot->metrics, n_metrics * sizeof(*slot->metrics),
