@@ -10,12 +10,12 @@
 #include "optimizer.h"
 #include "program.h"
 
-struct orr_kept; /* room.c */
+struct orr_kept; /* workspace.c */
 struct orr_nccl;
 
 /* A StarPU worker's own: what it computes on, and memory that is large enough for every stage. See
- * room.h. */
-struct orr_codelet_room {
+ * workspace.h. */
+struct orr_workspace {
 	struct orr_device device;
 	unsigned node;         /* where its memory is */
 	struct orr_kept *kept; /* rounded weights of the stages that it computes */
@@ -31,7 +31,7 @@ struct orr_codelet_room {
 struct orr_codelet_common {
 	atomic_bool cancelled;         /* return at once: the run is being drained */
 	_Atomic(const char *) failure; /* why a kernel could not be started; then cancelled, too */
-	struct orr_codelet_room room[STARPU_NMAXWORKERS];
+	struct orr_workspace workspaces[STARPU_NMAXWORKERS];
 	struct orr_rule rule;
 	int delay_us; /* (tests) sleep so long at most, drawn from seed, step and job */
 	uint64_t delay_seed;

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "reduce.h"
-#include "room.h"
+#include "workspace.h"
 
 static float *floats(void *buffer)
 {
@@ -52,7 +52,7 @@ static void end(const struct orr_codelet_arg *arg, const struct orr_device *devi
 static void forward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
+	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
 	int n_in = orr_program_n_in(arg->program), n_out = orr_program_n_out(arg->program), i = 0;
 	const float *parameters, *data;
 	float *stash;
@@ -62,24 +62,24 @@ static void forward(void *buffers[], void *cl_arg)
 	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
 	data = arg->has_data ? floats(buffers[i++]) : NULL;
 	for (int e = 0; e < n_in; e++)
-		room->in[e] = floats(buffers[i++]);
+		own->in[e] = floats(buffers[i++]);
 	for (int e = 0; e < n_out; e++)
-		room->out[e] = floats(buffers[i++]);
+		own->out[e] = floats(buffers[i++]);
 	stash = floats(buffers[i]);
 	if (arg->recompute) {
-		orr_program_keep_inputs(arg->program, &room->device, arg->n, data, room->in, stash);
-		stash = room->stash;
+		orr_program_keep_inputs(arg->program, &own->device, arg->n, data, own->in, stash);
+		stash = own->stash;
 	}
-	orr_room_round(room, arg, parameters);
-	orr_program_forward(arg->program, &room->device, arg->n, parameters, data, room->in,
-			    room->out, stash, room->scratch, arg->metrics);
-	end(arg, &room->device);
+	orr_workspace_round(own, arg, parameters);
+	orr_program_forward(arg->program, &own->device, arg->n, parameters, data, own->in, own->out,
+			    stash, own->scratch, arg->metrics);
+	end(arg, &own->device);
 }
 
 static void backward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
+	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
 	int n_in = arg->has_edges ? orr_program_n_in(arg->program) : 0;
 	int n_out = arg->has_edges ? orr_program_n_out(arg->program) : 0, i = 0;
 	const float *parameters;
@@ -89,29 +89,29 @@ static void backward(void *buffers[], void *cl_arg)
 		return;
 	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
 	stash = floats(buffers[i++]);
-	orr_room_round(room, arg, parameters);
+	orr_workspace_round(own, arg, parameters);
 	if (arg->recompute) {
 		const float *inputs = stash;
 
-		stash = arg->part == ORR_PART_BOTH ? room->stash : floats(buffers[i++]);
-		orr_program_forward_again(arg->program, &room->device, arg->n, parameters, inputs,
-					  room->in, room->out, room->again, stash, room->scratch);
+		stash = arg->part == ORR_PART_BOTH ? own->stash : floats(buffers[i++]);
+		orr_program_forward_again(arg->program, &own->device, arg->n, parameters, inputs,
+					  own->in, own->out, own->again, stash, own->scratch);
 	}
 	for (int e = 0; e < n_out; e++)
-		room->in[e] = floats(buffers[i++]);
+		own->in[e] = floats(buffers[i++]);
 	for (int e = 0; e < n_in; e++)
-		room->out[e] = floats(buffers[i++]);
+		own->out[e] = floats(buffers[i++]);
 	gradient = arg->has_parameters && (arg->part & ORR_PART_WEIGHT) ? floats(buffers[i]) : NULL;
-	orr_program_backward(arg->program, &room->device, arg->part, arg->n, arg->loss_scale,
-			     parameters, stash, room->in, room->out, gradient, arg->overwrite,
-			     room->scratch);
-	end(arg, &room->device);
+	orr_program_backward(arg->program, &own->device, arg->part, arg->n, arg->loss_scale,
+			     parameters, stash, own->in, own->out, gradient, arg->overwrite,
+			     own->scratch);
+	end(arg, &own->device);
 }
 
 static void add(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = &arg->common->room[starpu_worker_get_id()].device;
+	struct orr_device *device = &arg->common->workspaces[starpu_worker_get_id()].device;
 	const float *partial = floats(buffers[0]) + arg->offset;
 	float *sum = floats(buffers[1]);
 
@@ -125,7 +125,7 @@ static void add(void *buffers[], void *cl_arg)
 }
 
 /* Of several gradients each is checked by its own owner. */
-static void find_wild(const struct orr_codelet_arg *arg, struct orr_codelet_room *room)
+static void find_wild(const struct orr_codelet_arg *arg, struct orr_workspace *own)
 {
 	int first = arg->n_gradients == 1 || arg->n_chunks ? 0 : arg->own;
 	int end = arg->n_chunks ? arg->n_gradients : first + 1;
@@ -135,15 +135,14 @@ static void find_wild(const struct orr_codelet_arg *arg, struct orr_codelet_room
 		int64_t after = arg->n_chunks ? orr_rule_chunk(arg->n_floats, arg->n_chunks, i + 1)
 					      : arg->n_floats;
 
-		room->device.kernels->find_wild(&room->device, after - at, room->in[i], at,
-						arg->wild);
+		own->device.kernels->find_wild(&own->device, after - at, own->in[i], at, arg->wild);
 	}
 }
 
 static void check(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = &arg->common->room[starpu_worker_get_id()].device;
+	struct orr_device *device = &arg->common->workspaces[starpu_worker_get_id()].device;
 
 	if (!begin(arg))
 		return;
@@ -154,26 +153,26 @@ static void check(void *buffers[], void *cl_arg)
 static void update(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_codelet_room *room = &arg->common->room[starpu_worker_get_id()];
+	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
 	struct orr_rule rule = arg->common->rule;
 
 	if (!begin(arg))
 		return;
 	rule.n_averaged = arg->n_averaged;
 	for (int i = 0; i < arg->n_gradients; i++)
-		room->in[i] = floats(buffers[2 + i]);
+		own->in[i] = floats(buffers[2 + i]);
 	if (arg->wild)
-		find_wild(arg, room);
-	room->device.kernels->step(&room->device, &rule, arg->step + 1, arg->n_floats,
-				   floats(buffers[0]), floats(buffers[1]), room->in,
-				   arg->n_chunks ? arg->n_chunks : arg->n_gradients, arg->n_chunks);
-	end(arg, &room->device);
+		find_wild(arg, own);
+	own->device.kernels->step(&own->device, &rule, arg->step + 1, arg->n_floats,
+				  floats(buffers[0]), floats(buffers[1]), own->in,
+				  arg->n_chunks ? arg->n_chunks : arg->n_gradients, arg->n_chunks);
+	end(arg, &own->device);
 }
 
 static void reduce(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = &arg->common->room[starpu_worker_get_id()].device;
+	struct orr_device *device = &arg->common->workspaces[starpu_worker_get_id()].device;
 
 	const char *failure;
 

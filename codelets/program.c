@@ -447,7 +447,7 @@ static void weight_part(const struct orr_program *p, const struct buffers *f, fl
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 		int64_t in = layer->ports[0].value.width, out = layer->output.width;
-		float *own = gradient + layer->first_parameter, *room = overwrite ? NULL : apart;
+		float *own = gradient + layer->first_parameter, *aside = overwrite ? NULL : apart;
 
 		if (!layer->n_parameters)
 			continue;
@@ -457,11 +457,11 @@ static void weight_part(const struct orr_program *p, const struct buffers *f, fl
 		} else if (layer->kernel == ORR_KERNEL_LINEAR) {
 			f->kernels->linear_weight(
 				f->device, f->n, in, out, read_at(f, &layer->saved),
-				read_at(f, &layer->gradient), room, own, own + in * out);
+				read_at(f, &layer->gradient), aside, own, own + in * out);
 		} else {
 			f->kernels->layernorm_weight(
 				f->device, f->n, out, read_at(f, &layer->saved),
-				read_at(f, &layer->gradient), room, own, own + out);
+				read_at(f, &layer->gradient), aside, own, own + out);
 		}
 	}
 }

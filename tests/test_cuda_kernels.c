@@ -175,7 +175,7 @@ START_TEST(products_agree_in_every_precision)
 			void *rounded = NULL;
 
 			start(precision, n, in, out);
-			if (precision == ORR_PRECISION_BF16) { /* as a room keeps it, or not */
+			if (precision == ORR_PRECISION_BF16) { /* as a workspace keeps it, or not */
 				CHECK_CUDA(cudaMalloc(&rounded,
 						      (size_t)(out * orr_rounded_columns(in)) * 2));
 				cuda.kernels->round(&cuda, in, out, w->on_cuda, rounded);

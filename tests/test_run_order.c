@@ -215,8 +215,8 @@ START_TEST(a_kernel_that_does_not_start_ends_the_run_with_its_message)
 	training_init(&t, "1f1b", 2, 4);
 	training_start(&t);
 	ck_assert_int_eq(orr_run_train(t.run, 2, NULL, NULL, &t.err), 0);
-	t.run->session.common.room[orr_policy_worker(t.run->session.policy, 1)].device.failure =
-		failure;
+	t.run->session.common.workspaces[orr_policy_worker(t.run->session.policy, 1)]
+		.device.failure = failure;
 	ck_assert_int_eq(orr_run_train(t.run, 5, NULL, NULL, &t.err), ORR_E_RUNTIME);
 	ck_assert_str_eq(t.err.msg, "run: CUDA, product: invalid device function");
 	ck_assert(t.run->trained.drained);

@@ -211,10 +211,10 @@ size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t i
 	       orr_cuda_aligned(out * orr_rounded_columns(in), sizeof(uint16_t));
 }
 
-/* The matrix as products read it: in BF16 a copy at *room, which moves on, or, if there is one, the
- * copy that is kept. */
+/* The matrix as products read it: in BF16 a copy at *space, which moves on, or, if there is one,
+ * the copy that is kept. */
 static struct matrix operand(struct orr_device *d, const float *x, const void *kept, int64_t rows,
-			     int64_t columns, bool transposed, char **room)
+			     int64_t columns, bool transposed, char **space)
 {
 	struct matrix m = {x, rows, columns, columns, transposed};
 
@@ -223,9 +223,9 @@ static struct matrix operand(struct orr_device *d, const float *x, const void *k
 	m.stride = orr_rounded_columns(columns);
 	m.at = kept;
 	if (!kept) {
-		orr_cuda_round(d, rows, columns, x, *room);
-		m.at = *room;
-		*room += orr_cuda_aligned(rows * m.stride, sizeof(uint16_t));
+		orr_cuda_round(d, rows, columns, x, *space);
+		m.at = *space;
+		*space += orr_cuda_aligned(rows * m.stride, sizeof(uint16_t));
 	}
 	return m;
 }
@@ -239,33 +239,33 @@ void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_
 			     const float *x, const float *w, const void *rounded, const float *bias,
 			     float *y)
 {
-	char *room = orr_cuda_workspace(d);
+	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = y, .bias = bias, .rows = n, .columns = out, .inner = in};
 
-	p.a = operand(d, w, rounded, out, in, true, &room);
-	p.b = operand(d, x, NULL, n, in, false, &room);
+	p.a = operand(d, w, rounded, out, in, true, &space);
+	p.b = operand(d, x, NULL, n, in, false, &space);
 	multiply(d, PASS_FORWARD, n, in, out, &p);
 }
 
 void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			   const float *dy, const float *w, const void *rounded, float *dx)
 {
-	char *room = orr_cuda_workspace(d);
+	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = dx, .rows = n, .columns = in, .inner = out};
 
-	p.a = operand(d, w, rounded, out, in, false, &room);
-	p.b = operand(d, dy, NULL, n, out, false, &room);
+	p.a = operand(d, w, rounded, out, in, false, &space);
+	p.b = operand(d, dy, NULL, n, out, false, &space);
 	multiply(d, PASS_INPUT, n, in, out, &p);
 }
 
 void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			    const float *x, const float *dy, float *apart, float *dw, float *dbias)
 {
-	char *room = orr_cuda_workspace(d);
+	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = dw, .rows = out, .columns = in, .inner = n, .add = apart};
 
-	p.a = operand(d, x, NULL, n, in, false, &room);
-	p.b = operand(d, dy, NULL, n, out, true, &room);
+	p.a = operand(d, x, NULL, n, in, false, &space);
+	p.b = operand(d, dy, NULL, n, out, true, &space);
 	multiply(d, PASS_WEIGHT, n, in, out, &p);
 	orr_cuda_column_sums(d, n, out, dy, NULL, apart, NULL, dbias);
 }

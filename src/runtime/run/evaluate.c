@@ -19,7 +19,7 @@ static int rank_of_stage(const struct orr_run *run, int s)
 }
 
 /* Memory to run the stages that are here forward over a chunk. */
-struct room {
+struct buffers {
 	float **parameters;    /* [n_stages] borrowed from StarPU */
 	float **edges;         /* [n_edges] */
 	float **stash, **data; /* [n_stages] */
@@ -30,24 +30,24 @@ struct room {
 	int64_t n_done, n_all; /* stages, over all chunks */
 };
 
-static void room_fini(const struct orr_run *run, struct room *room)
+static void buffers_fini(const struct orr_run *run, struct buffers *buffers)
 {
-	for (int e = 0; room->edges && e < run->work.pipeline->n_edges; e++)
-		free(room->edges[e]);
+	for (int e = 0; buffers->edges && e < run->work.pipeline->n_edges; e++)
+		free(buffers->edges[e]);
 	for (int s = 0; s < run->work.pipeline->n_stages; s++) {
-		if (room->stash)
-			free(room->stash[s]);
-		if (room->data)
-			free(room->data[s]);
+		if (buffers->stash)
+			free(buffers->stash[s]);
+		if (buffers->data)
+			free(buffers->data[s]);
 	}
-	free(room->parameters);
-	free(room->edges);
-	free(room->stash);
-	free(room->data);
-	free(room->in);
-	free(room->out);
-	free(room->scratch);
-	free(room->device.workspace);
+	free(buffers->parameters);
+	free(buffers->edges);
+	free(buffers->stash);
+	free(buffers->data);
+	free(buffers->in);
+	free(buffers->out);
+	free(buffers->scratch);
+	free(buffers->device.workspace);
 }
 
 static bool allocate(float **floats, int64_t n)
@@ -56,7 +56,7 @@ static bool allocate(float **floats, int64_t n)
 	return *floats;
 }
 
-static int room_init(const struct orr_run *run, struct room *room, struct orr_error *err)
+static int buffers_init(const struct orr_run *run, struct buffers *buffers, struct orr_error *err)
 {
 	const struct orr_pipeline *p = run->work.pipeline;
 	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges + 1;
@@ -64,24 +64,24 @@ static int room_init(const struct orr_run *run, struct room *room, struct orr_er
 	size_t workspace = 0;
 	bool fits;
 
-	room->device = orr_device_cpu(run->options.precision);
-	room->parameters = calloc(n_stages, sizeof(float *));
-	room->edges = calloc(n_edges, sizeof(float *));
-	room->stash = calloc(n_stages, sizeof(float *));
-	room->data = calloc(n_stages, sizeof(float *));
-	room->in = calloc(n_edges, sizeof(const float *));
-	room->out = calloc(n_edges, sizeof(float *));
-	fits = room->parameters && room->edges && room->stash && room->data && room->in &&
-	       room->out;
+	buffers->device = orr_device_cpu(run->options.precision);
+	buffers->parameters = calloc(n_stages, sizeof(float *));
+	buffers->edges = calloc(n_edges, sizeof(float *));
+	buffers->stash = calloc(n_stages, sizeof(float *));
+	buffers->data = calloc(n_stages, sizeof(float *));
+	buffers->in = calloc(n_edges, sizeof(const float *));
+	buffers->out = calloc(n_edges, sizeof(float *));
+	fits = buffers->parameters && buffers->edges && buffers->stash && buffers->data &&
+	       buffers->in && buffers->out;
 	for (int s = 0; fits && s < p->n_stages; s++) {
 		const struct orr_program *program = run->work.programs[s];
 		int64_t columns = 0, floats = orr_program_scratch_floats(program, CHUNK);
-		size_t bytes = orr_program_workspace_bytes(program, &room->device, CHUNK);
+		size_t bytes = orr_program_workspace_bytes(program, &buffers->device, CHUNK);
 		bool here = rank_of_stage(run, s) == run->work.rank;
 
 		for (int i = 0; fits && i < p->stages[s].n_out; i++)
 			if (here || rank_of_stage(run, orr_stage_after(p, s, i)) == run->work.rank)
-				fits = allocate(&room->edges[p->stages[s].out[i]],
+				fits = allocate(&buffers->edges[p->stages[s].out[i]],
 						orr_program_out_floats(program, i, CHUNK));
 		if (!here || !fits)
 			continue;
@@ -89,18 +89,19 @@ static int room_init(const struct orr_run *run, struct room *room, struct orr_er
 		workspace = bytes > workspace ? bytes : workspace;
 		for (int i = 0; i < orr_program_n_inputs(program); i++)
 			columns += orr_program_input_width(program, i);
-		fits = allocate(&room->stash[s], orr_program_stash_floats(program, CHUNK, false)) &&
-		       allocate(&room->data[s], columns * CHUNK);
+		fits = allocate(&buffers->stash[s],
+				orr_program_stash_floats(program, CHUNK, false)) &&
+		       allocate(&buffers->data[s], columns * CHUNK);
 	}
-	if (!fits || !allocate(&room->scratch, scratch) ||
-	    !(room->device.workspace = malloc(workspace + 1)))
+	if (!fits || !allocate(&buffers->scratch, scratch) ||
+	    !(buffers->device.workspace = malloc(workspace + 1)))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate %d rows at once",
 				CHUNK);
 	return 0;
 }
 
 /* Outputs of stage `from` for stage s come from, or go to, another rank. */
-static int receive_edges(const struct orr_run *run, struct room *room, int s, int64_t n,
+static int receive_edges(const struct orr_run *run, struct buffers *buffers, int s, int64_t n,
 			 struct orr_error *err)
 {
 	const struct orr_pipeline *p = run->work.pipeline;
@@ -111,13 +112,13 @@ static int receive_edges(const struct orr_run *run, struct room *room, int s, in
 		size_t floats = (size_t)orr_program_in_floats(run->work.programs[s], i, n);
 
 		if (from != run->work.rank)
-			code = orr_ranks_receive(from, ORR_RANKS_FIRST_TAG + e, room->edges[e],
+			code = orr_ranks_receive(from, ORR_RANKS_FIRST_TAG + e, buffers->edges[e],
 						 floats * sizeof(float), err);
 	}
 	return code;
 }
 
-static int send_edges(const struct orr_run *run, const struct room *room, int s, int64_t n,
+static int send_edges(const struct orr_run *run, const struct buffers *buffers, int s, int64_t n,
 		      struct orr_error *err)
 {
 	const struct orr_pipeline *p = run->work.pipeline;
@@ -128,21 +129,21 @@ static int send_edges(const struct orr_run *run, const struct room *room, int s,
 		size_t floats = (size_t)orr_program_out_floats(run->work.programs[s], i, n);
 
 		if (to != run->work.rank)
-			code = orr_ranks_start_send(to, ORR_RANKS_FIRST_TAG + e, room->edges[e],
+			code = orr_ranks_start_send(to, ORR_RANKS_FIRST_TAG + e, buffers->edges[e],
 						    floats * sizeof(float), err);
 	}
 	return code;
 }
 
-static void tell(const struct orr_run *run, struct room *room)
+static void tell(const struct orr_run *run, struct buffers *buffers)
 {
 	if (run->options.tell && !run->work.rank)
-		run->options.tell("evaluating", room->n_done, room->n_all);
-	room->n_done++;
+		run->options.tell("evaluating", buffers->n_done, buffers->n_all);
+	buffers->n_done++;
 }
 
-static int forward(const struct orr_run *run, struct room *room, const int64_t *rows, int64_t n,
-		   double *sums, struct orr_error *err)
+static int forward(const struct orr_run *run, struct buffers *buffers, const int64_t *rows,
+		   int64_t n, double *sums, struct orr_error *err)
 {
 	const struct orr_pipeline *p = run->work.pipeline;
 	int code;
@@ -151,22 +152,23 @@ static int forward(const struct orr_run *run, struct room *room, const int64_t *
 		const struct orr_program *program = run->work.programs[s];
 		struct orr_metrics metrics = {0};
 
-		tell(run, room);
+		tell(run, buffers);
 		if (rank_of_stage(run, s) != run->work.rank)
 			continue;
-		if ((code = receive_edges(run, room, s, n, err)))
+		if ((code = receive_edges(run, buffers, s, n, err)))
 			return code;
-		orr_samples_copy(run->dataset, program, rows, n, room->data[s]);
+		orr_samples_copy(run->dataset, program, rows, n, buffers->data[s]);
 		for (int i = 0; i < p->stages[s].n_in; i++)
-			room->in[i] = room->edges[p->stages[s].in[i]];
+			buffers->in[i] = buffers->edges[p->stages[s].in[i]];
 		for (int i = 0; i < p->stages[s].n_out; i++)
-			room->out[i] = room->edges[p->stages[s].out[i]];
-		orr_program_forward(program, &room->device, n, room->parameters[s], room->data[s],
-				    room->in, room->out, room->stash[s], room->scratch, &metrics);
+			buffers->out[i] = buffers->edges[p->stages[s].out[i]];
+		orr_program_forward(program, &buffers->device, n, buffers->parameters[s],
+				    buffers->data[s], buffers->in, buffers->out, buffers->stash[s],
+				    buffers->scratch, &metrics);
 		sums[3 * s] = metrics.loss;
 		sums[3 * s + 1] = (double)metrics.correct;
 		sums[3 * s + 2] = (double)metrics.classified;
-		if ((code = send_edges(run, room, s, n, err)))
+		if ((code = send_edges(run, buffers, s, n, err)))
 			return code;
 	}
 	return orr_ranks_sent(err);
@@ -211,27 +213,27 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *ac
 	int n_chunks = (int)((n_rows + CHUNK - 1) / CHUNK), n = 3 * run->work.pipeline->n_stages;
 	/* loss, correct and classified, of every chunk and stage: added up in one order */
 	double *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums)), sum[3] = {0};
-	struct room room = {0};
+	struct buffers buffers = {0};
 	int n_acquired = 0, code;
 
 	if (!sums) {
 		code = orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
 		goto out;
 	}
-	if ((code = refuse_failed(run, err)) || (code = room_init(run, &room, err)))
+	if ((code = refuse_failed(run, err)) || (code = buffers_init(run, &buffers, err)))
 		goto out;
 	for (; n_acquired < run->work.pipeline->n_stages; n_acquired++)
-		if ((code = acquire(run, n_acquired, &room.parameters[n_acquired], err)))
+		if ((code = acquire(run, n_acquired, &buffers.parameters[n_acquired], err)))
 			goto out;
-	room.n_all = (int64_t)n_chunks * run->work.pipeline->n_stages;
+	buffers.n_all = (int64_t)n_chunks * run->work.pipeline->n_stages;
 	for (int c = 0; c < n_chunks; c++)
-		if ((code = forward(run, &room, rows + (int64_t)c * CHUNK,
+		if ((code = forward(run, &buffers, rows + (int64_t)c * CHUNK,
 				    c + 1 < n_chunks ? CHUNK : n_rows - (int64_t)c * CHUNK,
 				    sums + (int64_t)c * n, err)))
 			goto out;
 	if ((code = orr_ranks_sum(sums, n_chunks * n, err)))
 		goto out;
-	tell(run, &room);
+	tell(run, &buffers);
 	for (int i = 0; i < n_chunks * n; i++)
 		sum[i % 3] += sums[i];
 	*loss = n_rows ? sum[0] / (double)n_rows : NAN;
@@ -239,7 +241,7 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *ac
 out:
 	while (n_acquired > 0)
 		release(run, --n_acquired);
-	room_fini(run, &room);
+	buffers_fini(run, &buffers);
 	free(sums);
 	return code;
 }

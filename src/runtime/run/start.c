@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "codelets/kernels.h"
-#include "codelets/room.h"
+#include "codelets/workspace.h"
 #include "options.h"
 #include "runtime/devices/hardware.h"
 #include "runtime/peers/messages.h"
@@ -119,9 +119,10 @@ static int64_t larger(int64_t x, int64_t y)
 }
 
 /* What the largest job of any stage needs. */
-static struct orr_room_sizes find_sizes(const struct orr_work *work, enum orr_precision precision)
+static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
+					     enum orr_precision precision)
 {
-	struct orr_room_sizes sizes = {
+	struct orr_workspace_sizes sizes = {
 		.precision = precision,
 		.programs = (const struct orr_program *const *)work->programs,
 		.n_programs = work->pipeline->n_stages,
@@ -147,22 +148,22 @@ static struct orr_room_sizes find_sizes(const struct orr_work *work, enum orr_pr
 }
 
 /* Every StarPU worker's own device and memory. */
-static int create_rooms(struct orr_session *session, const struct orr_work *work,
-			enum orr_precision precision, bool places, struct orr_error *err)
+static int create_workspaces(struct orr_session *session, const struct orr_work *work,
+			     enum orr_precision precision, bool places, struct orr_error *err)
 {
-	struct orr_room_sizes sizes = find_sizes(work, precision);
-	struct orr_codelet_room *rooms = session->common.room;
+	struct orr_workspace_sizes sizes = find_sizes(work, precision);
+	struct orr_workspace *workspaces = session->common.workspaces;
 	char why[200];
 
 	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
-		if (orr_room_init(&rooms[i], i, &sizes, why, sizeof(why)))
+		if (orr_workspace_init(&workspaces[i], i, &sizes, why, sizeof(why)))
 			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
 	for (int i = 0; i < work->n_sequence && places; i++) {
 		int j = work->sequence[i];
 
 		if (orr_work_computes(work, j) &&
-		    orr_room_keep(
-			    &rooms[orr_policy_worker(session->policy, work->jobs->compute[j])],
+		    orr_workspace_keep(
+			    &workspaces[orr_policy_worker(session->policy, work->jobs->compute[j])],
 			    work->programs[orr_jobs_at(work->jobs, j).s]))
 			return orr_fail(err, ORR_E_NOMEM, "run: no memory for rounded weights");
 	}
@@ -181,14 +182,14 @@ int orr_session_start(struct orr_session *session, const struct orr_work *work,
 	if ((code = create_policy(session, work, err)) ||
 	    (code = start_starpu(session, work, options, hooks, err)))
 		return code;
-	return create_rooms(session, work, options->precision, !hooks->policy, err);
+	return create_workspaces(session, work, options->precision, !hooks->policy, err);
 }
 
 void orr_session_stop(struct orr_session *session)
 {
 	if (session->runs) {
 		for (unsigned i = 0; i < starpu_worker_get_count(); i++)
-			orr_room_fini(&session->common.room[i], i);
+			orr_workspace_fini(&session->common.workspaces[i], i);
 		if (session->idle_hook >= 0)
 			starpu_idle_hook_deregister(session->idle_hook);
 		orr_ranks_shutdown_starpu();

@@ -1,10 +1,10 @@
-#ifndef ORR_ROOM_H
-#define ORR_ROOM_H
+#ifndef ORR_WORKSPACE_H
+#define ORR_WORKSPACE_H
 /* What a StarPU worker has of its own, made before the first task and large enough for all of them.
  */
 #include "arguments.h"
 
-struct orr_room_sizes {
+struct orr_workspace_sizes {
 	enum orr_precision precision;
 	const struct orr_program *const *programs; /* all that may run there */
 	int n_programs;
@@ -15,16 +15,16 @@ struct orr_room_sizes {
 
 /* Of StarPU's worker `worker`, a CPU core or a CUDA device. Not 0: it could not be made, and why,
  * of size bytes, says in a few words what is missing. To be called by the thread that runs StarPU,
- * and in any case to be ended by orr_room_fini, before StarPU ends. */
-int orr_room_init(struct orr_codelet_room *room, unsigned worker,
-		  const struct orr_room_sizes *sizes, char *why, size_t size);
-void orr_room_fini(struct orr_codelet_room *room, unsigned worker);
+ * and in any case to be ended by orr_workspace_fini, before StarPU ends. */
+int orr_workspace_init(struct orr_workspace *own, unsigned worker,
+		       const struct orr_workspace_sizes *sizes, char *why, size_t size);
+void orr_workspace_fini(struct orr_workspace *own, unsigned worker);
 
 /* The worker computes a stage with this program: keep its weights rounded, where the precision has
  * any use for that. Without it they are rounded for each product. Not 0: no memory. */
-int orr_room_keep(struct orr_codelet_room *room, const struct orr_program *program);
+int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *program);
 
 /* (codelets.c) Before a task's products: round its parameters unless they still are. */
-void orr_room_round(struct orr_codelet_room *room, const struct orr_codelet_arg *arg,
-		    const float *parameters);
+void orr_workspace_round(struct orr_workspace *own, const struct orr_codelet_arg *arg,
+			 const float *parameters);
 #endif

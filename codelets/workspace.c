@@ -1,0 +1,165 @@
+#include "workspace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "workspace_cuda.h"
+
+/* A stage's weights as its products read them. */
+struct orr_kept {
+	const struct orr_program *program;
+	const float *parameters; /* those that were rounded, and */
+	int64_t version;         /* their version; -1: none yet */
+	void *at;
+	size_t bytes;
+};
+
+/* Memory of a worker's node, aligned to 256. */
+static void *allocate(unsigned node, size_t bytes)
+{
+	if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
+		return aligned_alloc(256, (bytes / 256 + 1) * 256);
+	return (void *)starpu_malloc_on_node(node, bytes / 256 * 256 + 256);
+}
+
+static void release(unsigned node, void *at, size_t bytes)
+{
+	if (!at)
+		return;
+	if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
+		free(at);
+	else
+		starpu_free_on_node(node, (uintptr_t)at, bytes / 256 * 256 + 256);
+}
+
+static size_t workspace_bytes(const struct orr_workspace_sizes *sizes,
+			      const struct orr_device *device)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < sizes->n_programs; i++) {
+		size_t bytes = orr_program_workspace_bytes(sizes->programs[i], device,
+							   sizes->most_samples);
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+/* What goes to the worker's thread and comes back. */
+struct making {
+	struct orr_workspace *own;
+	const struct orr_workspace_sizes *sizes;
+	char *why;
+	size_t size;
+	int code;
+};
+
+static void make(void *argument)
+{
+	struct making *m = argument;
+	struct orr_workspace *own = m->own;
+	const struct orr_workspace_sizes *sizes = m->sizes;
+
+	own->device = orr_device_cpu(sizes->precision);
+	if (starpu_node_get_kind(own->node) == STARPU_CUDA_RAM &&
+	    (m->code = orr_workspace_cuda_init(&own->device, sizes->precision, m->why, m->size)))
+		return;
+	own->n_scratch = (size_t)sizes->scratch * sizeof(float);
+	own->n_stash = (size_t)sizes->stash * sizeof(float);
+	own->n_again = (size_t)sizes->again * sizeof(float);
+	own->n_workspace = workspace_bytes(sizes, &own->device);
+	own->scratch = allocate(own->node, own->n_scratch);
+	own->stash = allocate(own->node, own->n_stash);
+	own->again = allocate(own->node, own->n_again);
+	own->device.workspace = allocate(own->node, own->n_workspace);
+	own->in = calloc((size_t)sizes->n_pointers + 1, sizeof(const float *));
+	own->out = calloc((size_t)sizes->n_pointers + 1, sizeof(float *));
+	own->kept = calloc((size_t)sizes->n_programs + 1, sizeof(*own->kept));
+	if (!own->scratch || !own->stash || !own->again || !own->device.workspace || !own->in ||
+	    !own->out || !own->kept) {
+		m->code = -1;
+		snprintf(m->why, m->size, "no memory for %.1f MiB of scratch",
+			 (double)(own->n_scratch + own->n_stash + own->n_again + own->n_workspace) /
+				 (1 << 20));
+		return;
+	}
+	for (int i = 0; i < sizes->n_programs; i++)
+		orr_program_prepare(sizes->programs[i], &own->device, sizes->most_samples);
+}
+
+/* Where a device is current. */
+static void on_worker(unsigned worker, void (*function)(void *), void *argument)
+{
+	if (starpu_worker_get_type((int)worker) == STARPU_CUDA_WORKER)
+		starpu_execute_on_specific_workers(function, argument, 1, &worker, "workspace");
+	else
+		function(argument);
+}
+
+int orr_workspace_init(struct orr_workspace *own, unsigned worker,
+		       const struct orr_workspace_sizes *sizes, char *why, size_t size)
+{
+	struct making making = {own, sizes, why, size, 0};
+
+	own->node = starpu_worker_get_memory_node(worker);
+	on_worker(worker, make, &making);
+	return making.code;
+}
+
+static void unmake(void *argument)
+{
+	struct orr_workspace *own = argument;
+
+	for (int i = 0; i < own->n_kept; i++)
+		release(own->node, own->kept[i].at, own->kept[i].bytes);
+	release(own->node, own->scratch, own->n_scratch);
+	release(own->node, own->stash, own->n_stash);
+	release(own->node, own->again, own->n_again);
+	release(own->node, own->device.workspace, own->n_workspace);
+	free(own->in);
+	free(own->out);
+	free(own->kept);
+	if (own->device.cuda)
+		orr_workspace_cuda_fini(&own->device);
+	*own = (struct orr_workspace){0};
+}
+
+void orr_workspace_fini(struct orr_workspace *own, unsigned worker)
+{
+	if (own->device.kernels)
+		on_worker(worker, unmake, own);
+}
+
+int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *program)
+{
+	size_t bytes = orr_program_rounded_bytes(program, &own->device);
+	void *at;
+
+	for (int i = 0; i < own->n_kept; i++)
+		if (own->kept[i].program == program)
+			return 0;
+	if (!bytes)
+		return 0;
+	if (!(at = allocate(own->node, bytes)))
+		return -1;
+	own->kept[own->n_kept++] = (struct orr_kept){program, NULL, -1, at, bytes};
+	return 0;
+}
+
+void orr_workspace_round(struct orr_workspace *own, const struct orr_codelet_arg *arg,
+			 const float *parameters)
+{
+	own->device.rounded = NULL;
+	for (int i = 0; i < own->n_kept && arg->has_parameters; i++) {
+		struct orr_kept *kept = &own->kept[i];
+
+		if (kept->program != arg->program)
+			continue;
+		if (kept->version != arg->version || kept->parameters != parameters)
+			orr_program_round(arg->program, &own->device, parameters, kept->at);
+		kept->version = arg->version;
+		kept->parameters = parameters;
+		own->device.rounded = kept->at;
+	}
+}
