@@ -221,6 +221,7 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 	(*out)->has_weight = p->has_weight;
 	(*out)->units = p->units;
 	(*out)->numerics = p->numerics;
+	(*out)->machine = p->machine;
 	code = orr_pipeline_set_step(*out, p->n_workers, p->n_microbatches, err);
 	if (code) {
 		orr_pipeline_destroy(*out);
