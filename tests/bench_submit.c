@@ -68,7 +68,7 @@ static double messages_of(struct orr_run *run)
 	int64_t n = 0;
 
 	orr_run_traffic(run, &traffic);
-	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++)
+	for (int k = 0; k < ORR_TRANSFER_KINDS; k++)
 		n += traffic.sent[k] + traffic.received[k];
 	return (double)n;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void note(struct orr_traffic *traffic, enum orr_traffic_kind kind, int from, int to,
+static void note(struct orr_traffic *traffic, enum orr_transfer_kind kind, int from, int to,
 		 int64_t bytes)
 {
 	if (from == to)
@@ -29,20 +29,20 @@ static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs,
 		if (from.b != job.b)
 			continue; /* a cap: no data */
 		if (from.s == job.s)
-			note(traffic, ORR_TRAFFIC_STASH, there, here,
+			note(traffic, ORR_TRANSFER_STASH, there, here,
 			     orr_jobs_stash_bytes(jobs, job.s, from.d));
 		else if (job.d == ORR_PASS_F)
-			note(traffic, ORR_TRAFFIC_ACTIVATION, there, here,
+			note(traffic, ORR_TRANSFER_ACTIVATION, there, here,
 			     orr_jobs_edge_bytes(jobs, before[i], j));
 		else
-			note(traffic, ORR_TRAFFIC_GRADIENT, there, here,
+			note(traffic, ORR_TRANSFER_GRADIENT, there, here,
 			     orr_jobs_edge_bytes(jobs, before[i], j));
 	}
 	if (!parameters)
 		return;
-	note(traffic, ORR_TRAFFIC_PARAMETER, owner, here, parameters);
+	note(traffic, ORR_TRANSFER_PARAMETER, owner, here, parameters);
 	if (orr_jobs_makes_gradient(jobs, j))
-		note(traffic, ORR_TRAFFIC_WEIGHT_GRADIENT, here, owner,
+		note(traffic, ORR_TRANSFER_WEIGHT_GRADIENT, here, owner,
 		     orr_stage_trained_bytes(&p->stages[job.s]));
 }
 
@@ -62,10 +62,10 @@ static void derive_ring(struct orr_traffic *traffic, const struct orr_jobs *jobs
 		for (int k = 1; k < r && bytes; k++) {
 			int i = (c + k) % r, next = (i + 1) % r;
 
-			note(traffic, ORR_TRAFFIC_ALL_REDUCE, rank_of[owners[i]],
+			note(traffic, ORR_TRANSFER_ALL_REDUCE, rank_of[owners[i]],
 			     rank_of[owners[next]], bytes);
 			i = (c + k - 1) % r, next = (i + 1) % r;
-			note(traffic, ORR_TRAFFIC_ALL_REDUCE, rank_of[owners[i]],
+			note(traffic, ORR_TRANSFER_ALL_REDUCE, rank_of[owners[i]],
 			     rank_of[owners[next]], bytes);
 		}
 	}

@@ -115,21 +115,22 @@ static void check_traffic(const struct training *t, const char *name)
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_WORKERS, n_ranks, NULL, NULL), 0);
 	derive_traffic(derived, t->jobs, rank_of, n_ranks);
 	orr_run_traffic(t->run, &counted);
-	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
-		const char *kind = orr_traffic_name((enum orr_traffic_kind)k);
+	for (int k = 0; k < ORR_TRANSFER_KINDS; k++) {
+		const char *kind = orr_transfer_name((enum orr_transfer_kind)k);
 
 		/* see derived_traffic.h */
-		ck_assert_msg(
-			k == ORR_TRAFFIC_STASH || counted.sent_bytes[k] == STEPS * d->sent_bytes[k],
-			"%s: %s, %lld bytes sent instead of %lld", name, kind,
-			(long long)counted.sent_bytes[k], (long long)(STEPS * d->sent_bytes[k]));
+		ck_assert_msg(k == ORR_TRANSFER_STASH ||
+				      counted.sent_bytes[k] == STEPS * d->sent_bytes[k],
+			      "%s: %s, %lld bytes sent instead of %lld", name, kind,
+			      (long long)counted.sent_bytes[k],
+			      (long long)(STEPS * d->sent_bytes[k]));
 		ck_assert_msg(counted.received[k] == STEPS * d->received[k],
 			      "%s: %s, %lld received instead of %lld", name, kind,
 			      (long long)counted.received[k], (long long)(STEPS * d->received[k]));
 	}
-	ck_assert(n_ranks == 1 || counted.received[ORR_TRAFFIC_PARAMETER] > 0);
+	ck_assert(n_ranks == 1 || counted.received[ORR_TRANSFER_PARAMETER] > 0);
 	ck_assert(n_ranks == 1 || t->jobs->schedule == schedules[N_OF(schedules) - 1].name ||
-		  counted.received[ORR_TRAFFIC_STASH] > 0);
+		  counted.received[ORR_TRANSFER_STASH] > 0);
 }
 
 START_TEST(the_same_bits_on_any_number_of_ranks)

@@ -107,7 +107,7 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule,
 		      t.err.msg);
 	orr_run_traffic(t.run, &traffic);
-	ck_assert_int_eq(traffic.sent[ORR_TRAFFIC_ALL_REDUCE], 0);
+	ck_assert_int_eq(traffic.sent[ORR_TRANSFER_ALL_REDUCE], 0);
 	n = orr_run_n_parameters(t.run);
 	parameters = calloc((size_t)n, sizeof(*parameters));
 	ck_assert(parameters && !orr_run_parameters(t.run, parameters, &t.err));

@@ -119,7 +119,7 @@ static void visit(void *user, const struct orr_step *step)
 		check(orr_timeline_check(orr_run_timeline(run), &err), "timeline", &err);
 }
 
-#define KIND(kind) (1 << ORR_TRAFFIC_##kind)
+#define KIND(kind) (1 << ORR_TRANSFER_##kind)
 #define PARAMETERS (KIND(PARAMETER) | KIND(WEIGHT_GRADIENT))
 #define ACTIVATIONS (KIND(ACTIVATION) | KIND(GRADIENT))
 #define PER_SAMPLE (ACTIVATIONS | KIND(STASH))
@@ -144,7 +144,7 @@ static void check_kinds(const struct orr_traffic *traffic, int n_ranks, const ch
 	int kinds = 0;
 
 	for (int k = 0; k < n_ranks; k++)
-		for (int i = 0; i < ORR_TRAFFIC_KINDS; i++)
+		for (int i = 0; i < ORR_TRANSFER_KINDS; i++)
 			kinds |= traffic[k].sent[i] && traffic[k].sent_bytes[i] ? 1 << i : 0;
 	for (size_t i = 0; i < sizeof(crossing) / sizeof(*crossing); i++) {
 		if (strcmp(crossing[i].name, name) != 0 || crossing[i].kinds == kinds)
@@ -171,7 +171,7 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 	orr_run_traffic(run, &counted);
 	if (n_ranks == 4 && jobs->pipeline->n_workers == 4)
 		check_kinds(derived, n_ranks, name);
-	for (int i = 0; i < ORR_TRAFFIC_KINDS; i++) {
+	for (int i = 0; i < ORR_TRANSFER_KINDS; i++) {
 		const struct orr_traffic *d = &derived[k];
 
 		if (counted.sent[i] == N_STEPS * d->sent[i] &&
@@ -185,7 +185,7 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 			"FAILED: %s, rank %d of %d, %s: sent %lld and %lld bytes, received %lld "
 			"and "
 			"%lld bytes; derived %d times %lld, %lld, %lld, %lld\n",
-			name, k, n_ranks, orr_traffic_name((enum orr_traffic_kind)i),
+			name, k, n_ranks, orr_transfer_name((enum orr_transfer_kind)i),
 			(long long)counted.sent[i], (long long)counted.sent_bytes[i],
 			(long long)counted.received[i], (long long)counted.received_bytes[i],
 			N_STEPS, (long long)d->sent[i], (long long)d->sent_bytes[i],

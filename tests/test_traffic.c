@@ -31,19 +31,20 @@ START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 		const struct orr_worker_figures *f = &way.tried.figures->worker[w];
 		const struct orr_traffic *t = &traffic[w];
 
-		ck_assert_int_eq(t->received[ORR_TRAFFIC_ACTIVATION], f->recv_activations);
-		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_ACTIVATION],
+		ck_assert_int_eq(t->received[ORR_TRANSFER_ACTIVATION], f->recv_activations);
+		ck_assert_int_eq(t->received_bytes[ORR_TRANSFER_ACTIVATION],
 				 f->recv_activation_bytes);
-		ck_assert_int_eq(t->received[ORR_TRAFFIC_GRADIENT], f->recv_gradients);
-		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_GRADIENT], f->recv_gradient_bytes);
-		ck_assert_int_eq(t->received[ORR_TRAFFIC_STASH], f->recv_stashes);
-		ck_assert_int_eq(t->received[ORR_TRAFFIC_PARAMETER], f->recv_parameters);
-		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_PARAMETER], f->recv_parameter_bytes);
-		ck_assert_int_eq(t->sent[ORR_TRAFFIC_WEIGHT_GRADIENT], f->sent_weight_gradients);
-		ck_assert_int_eq(t->sent_bytes[ORR_TRAFFIC_WEIGHT_GRADIENT],
+		ck_assert_int_eq(t->received[ORR_TRANSFER_GRADIENT], f->recv_gradients);
+		ck_assert_int_eq(t->received_bytes[ORR_TRANSFER_GRADIENT], f->recv_gradient_bytes);
+		ck_assert_int_eq(t->received[ORR_TRANSFER_STASH], f->recv_stashes);
+		ck_assert_int_eq(t->received[ORR_TRANSFER_PARAMETER], f->recv_parameters);
+		ck_assert_int_eq(t->received_bytes[ORR_TRANSFER_PARAMETER],
+				 f->recv_parameter_bytes);
+		ck_assert_int_eq(t->sent[ORR_TRANSFER_WEIGHT_GRADIENT], f->sent_weight_gradients);
+		ck_assert_int_eq(t->sent_bytes[ORR_TRANSFER_WEIGHT_GRADIENT],
 				 f->sent_weight_gradient_bytes);
-		ck_assert_int_eq(t->received_bytes[ORR_TRAFFIC_ALL_REDUCE], f->all_reduce_bytes);
-		for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+		ck_assert_int_eq(t->received_bytes[ORR_TRANSFER_ALL_REDUCE], f->all_reduce_bytes);
+		for (int k = 0; k < ORR_TRANSFER_KINDS; k++) {
 			total += t->sent[k];
 			sent += t->sent_bytes[k];
 			received += t->received_bytes[k];
@@ -69,13 +70,13 @@ START_TEST(a_ring_that_does_not_divide)
 	way_init(&way, p, "ddp", N_WORKERS, 4);
 	derive_traffic(traffic, way.tried.jobs, each, N_WORKERS);
 	for (int w = 0; w < N_WORKERS; w++) {
-		ck_assert_int_eq(traffic[w].sent[ORR_TRAFFIC_ALL_REDUCE], 6);
-		ck_assert_int_eq(traffic[w].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[w]);
+		ck_assert_int_eq(traffic[w].sent[ORR_TRANSFER_ALL_REDUCE], 6);
+		ck_assert_int_eq(traffic[w].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[w]);
 	}
 	/* of the links of two owners on a rank, one leaves it */
 	derive_traffic(traffic, way.tried.jobs, together, 2);
-	ck_assert_int_eq(traffic[0].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[1]);
-	ck_assert_int_eq(traffic[1].sent_bytes[ORR_TRAFFIC_ALL_REDUCE], bytes[3]);
+	ck_assert_int_eq(traffic[0].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[1]);
+	ck_assert_int_eq(traffic[1].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[3]);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }

@@ -66,9 +66,9 @@ static json_t *direction_json(const int64_t *messages, const int64_t *bytes)
 {
 	json_t *json = json_object();
 
-	for (int k = 0; json && k < ORR_TRAFFIC_KINDS; k++)
+	for (int k = 0; json && k < ORR_TRANSFER_KINDS; k++)
 		if (messages[k] &&
-		    json_object_set_new(json, orr_traffic_name((enum orr_traffic_kind)k),
+		    json_object_set_new(json, orr_transfer_name((enum orr_transfer_kind)k),
 					json_pack("{s:I,s:I}", "messages", (json_int_t)messages[k],
 						  "bytes", (json_int_t)bytes[k]))) {
 			json_decref(json);
@@ -105,7 +105,7 @@ void across_print(const struct across_rank *ranks, int n_ranks, int64_t n_steps)
 	char size[32];
 
 	for (int r = 0; r < n_ranks; r++)
-		for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+		for (int k = 0; k < ORR_TRANSFER_KINDS; k++) {
 			messages += ranks[r].measured.traffic.sent[k];
 			bytes += ranks[r].measured.traffic.sent_bytes[k];
 		}

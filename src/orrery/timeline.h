@@ -5,19 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
+#include "transfer.h"
 
 ORR_BEGIN
 
 struct orr_jobs;
-
-enum orr_transfer_kind {
-	ORR_TRANSFER_ACTIVATION,      /* to stage s, forward */
-	ORR_TRANSFER_GRADIENT,        /* to stage s, backward */
-	ORR_TRANSFER_STASH,           /* of stage s, from where F ran to where B runs */
-	ORR_TRANSFER_PARAMETER,       /* of stage s, from its owner to where a pass runs */
-	ORR_TRANSFER_WEIGHT_GRADIENT, /* of stage s, from where it was computed to its owner */
-	ORR_TRANSFER_ALL_REDUCE       /* of stage s, a ring over all of its owners */
-};
 
 struct orr_transfer {
 	enum orr_transfer_kind kind;

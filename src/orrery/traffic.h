@@ -3,24 +3,14 @@
 /* Traffic of a run between ranks, by kind; and the rank of each worker. */
 #include <stdint.h>
 #include "error.h"
+#include "transfer.h"
 
 ORR_BEGIN
 
-enum orr_traffic_kind {
-	ORR_TRAFFIC_ACTIVATION,
-	ORR_TRAFFIC_GRADIENT,
-	ORR_TRAFFIC_STASH,
-	ORR_TRAFFIC_PARAMETER,
-	ORR_TRAFFIC_WEIGHT_GRADIENT,
-	ORR_TRAFFIC_ALL_REDUCE,
-};
-#define ORR_TRAFFIC_KINDS 6
-const char *orr_traffic_name(enum orr_traffic_kind kind); /* "activation" */
-
 /* Of one rank. */
 struct orr_traffic {
-	int64_t sent[ORR_TRAFFIC_KINDS], sent_bytes[ORR_TRAFFIC_KINDS];
-	int64_t received[ORR_TRAFFIC_KINDS], received_bytes[ORR_TRAFFIC_KINDS];
+	int64_t sent[ORR_TRANSFER_KINDS], sent_bytes[ORR_TRANSFER_KINDS];
+	int64_t received[ORR_TRANSFER_KINDS], received_bytes[ORR_TRANSFER_KINDS];
 };
 
 /* Assign consecutive blocks of workers to ranks: of equal size (the first ranks have one worker

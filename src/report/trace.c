@@ -105,19 +105,13 @@ static void write_arrow(struct trace *trace, const char *name, int producer, int
 /* Only from job to job: parameters come from no job, and weight gradients go to none. */
 static void write_transfers(struct trace *trace)
 {
-	static const char *const names[] = {[ORR_TRANSFER_ACTIVATION] = "activation",
-					    [ORR_TRANSFER_GRADIENT] = "gradient",
-					    [ORR_TRANSFER_STASH] = "stash",
-					    [ORR_TRANSFER_PARAMETER] = "parameters",
-					    [ORR_TRANSFER_WEIGHT_GRADIENT] = "weight gradient",
-					    [ORR_TRANSFER_ALL_REDUCE] = "all-reduce"};
 	const struct orr_timeline *t = trace->layout->timeline;
 
 	for (int i = 0; i < t->n_transfers; i++) {
 		const struct orr_transfer *transfer = &t->transfers[i];
 
 		if (transfer->producer >= 0 && transfer->consumer >= 0)
-			write_arrow(trace, names[transfer->kind], transfer->producer,
+			write_arrow(trace, orr_transfer_name(transfer->kind), transfer->producer,
 				    transfer->consumer);
 	}
 }

@@ -4,14 +4,6 @@
 
 #include "orrery/quantity.h"
 
-const char *orr_traffic_name(enum orr_traffic_kind kind)
-{
-	static const char *const names[] = {"activation", "gradient",        "stash",
-					    "parameter",  "weight_gradient", "all_reduce"};
-
-	return names[kind];
-}
-
 static int read_blocks(int *rank_of, int n_workers, int n_ranks, const char *text,
 		       struct orr_error *err)
 {

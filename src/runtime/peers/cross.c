@@ -5,28 +5,18 @@
 /* Numbers of messages are the same on every rank and differ from one another; two steps are in
  * flight at most, so the numbers of a step come back after the next one. Between two ranks messages
  * of one number arrive in the order in which they were sent. */
-struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, enum orr_tag tag,
-				     int64_t at, starpu_data_handle_t handle, int other)
+struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, int tag, int64_t at,
+				     starpu_data_handle_t handle, int other)
 {
-	static const int kinds[ORR_TAGS] = {
-		[ORR_TAG_ACTIVATION] = ORR_TRAFFIC_ACTIVATION,
-		[ORR_TAG_GRADIENT] = ORR_TRAFFIC_GRADIENT,
-		[ORR_TAG_STASH] = ORR_TRAFFIC_STASH,
-		[ORR_TAG_WHOLE] = ORR_TRAFFIC_STASH,
-		[ORR_TAG_PARAMETER] = ORR_TRAFFIC_PARAMETER,
-		[ORR_TAG_PARTIAL] = ORR_TRAFFIC_WEIGHT_GRADIENT,
-		[ORR_TAG_GATE] = ORR_RANKS_ORDER,
-		[ORR_TAG_RING] = ORR_TRAFFIC_ALL_REDUCE,
-		[ORR_TAG_READY] = ORR_RANKS_ORDER,
-	};
-
 	return (struct orr_message){
 		.handle = handle,
-		.kind = kinds[tag],
+		.kind = tag < ORR_TRANSFER_KINDS ? tag
+			: tag == ORR_TAG_WHOLE   ? ORR_TRANSFER_STASH
+						 : ORR_RANKS_ORDER,
 		.other = other,
 		.tag = slot * cross->n_tags + cross->first_tag[tag] + at,
 		/* Else what is ready early, a step's parameters, would lie at the receiver. */
-		.waits = tag == ORR_TAG_PARAMETER || tag == ORR_TAG_PARTIAL,
+		.waits = tag == ORR_TRANSFER_PARAMETER || tag == ORR_TRANSFER_WEIGHT_GRADIENT,
 	};
 }
 
@@ -38,14 +28,14 @@ static void number_tags(struct orr_cross *cross)
 	int64_t edges = (int64_t)p->n_edges * p->n_microbatches;
 	int64_t n_updates = (int64_t)cross->data->n_owned * work->n_updates;
 	const int64_t n_tags[ORR_TAGS] = {
-		[ORR_TAG_ACTIVATION] = edges,
-		[ORR_TAG_GRADIENT] = edges,
-		[ORR_TAG_STASH] = stages,
+		[ORR_TRANSFER_ACTIVATION] = edges,
+		[ORR_TRANSFER_GRADIENT] = edges,
+		[ORR_TRANSFER_STASH] = stages,
 		[ORR_TAG_WHOLE] = stages,
-		[ORR_TAG_PARAMETER] = work->jobs->n_jobs,
-		[ORR_TAG_PARTIAL] = stages,
+		[ORR_TRANSFER_PARAMETER] = work->jobs->n_jobs,
+		[ORR_TRANSFER_WEIGHT_GRADIENT] = stages,
 		[ORR_TAG_GATE] = stages,
-		[ORR_TAG_RING] = 2 * cross->most_owners * n_updates,
+		[ORR_TRANSFER_ALL_REDUCE] = 2 * cross->most_owners * n_updates,
 		[ORR_TAG_READY] = work->n_ranks * n_updates,
 	};
 
@@ -124,8 +114,7 @@ static int rank_of_job(const struct orr_work *work, int s, int b, enum orr_pass 
 	return work->rank_of[work->jobs->compute[orr_jobs_index(work->jobs, s, b, d)]];
 }
 
-static void receive(struct crossing *x, enum orr_tag tag, int64_t at, starpu_data_handle_t handle,
-		    int from)
+static void receive(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int from)
 {
 	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, from);
 
@@ -133,8 +122,7 @@ static void receive(struct crossing *x, enum orr_tag tag, int64_t at, starpu_dat
 		x->code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
 }
 
-static void send(struct crossing *x, enum orr_tag tag, int64_t at, starpu_data_handle_t handle,
-		 int to)
+static void send(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int to)
 {
 	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, to);
 
@@ -143,8 +131,8 @@ static void send(struct crossing *x, enum orr_tag tag, int64_t at, starpu_data_h
 }
 
 /* Nobody reads it here any more. */
-static void send_last_of(struct crossing *x, enum orr_tag tag, int64_t at,
-			 starpu_data_handle_t handle, int to)
+static void send_last_of(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle,
+			 int to)
 {
 	send(x, tag, at, handle, to);
 	if (!x->code && to != x->work->rank)
@@ -155,7 +143,7 @@ static void send_partial(struct crossing *x, int j, int64_t at, int to)
 {
 	starpu_data_handle_t partial = x->cross->data->partial[at];
 
-	send(x, ORR_TAG_PARTIAL, at, partial, to);
+	send(x, ORR_TRANSFER_WEIGHT_GRADIENT, at, partial, to);
 	if (x->code || to == x->work->rank)
 		return;
 	x->code = orr_credit_take(&x->cross->leaving, j, partial, STARPU_RW, x->err);
@@ -173,7 +161,7 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 
 	if (data->fetched[j]) {
 		x.code = orr_credit_take(&cross->arriving, j, data->fetched[j], STARPU_W, err);
-		receive(&x, ORR_TAG_PARAMETER, j, data->fetched[j],
+		receive(&x, ORR_TRANSFER_PARAMETER, j, data->fetched[j],
 			work->rank_of[jobs->weights[j]]);
 	}
 	switch (x.job.d) {
@@ -181,7 +169,7 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 		for (int i = 0; i < p->stages[s].n_in; i++) {
 			int64_t e = (int64_t)p->stages[s].in[i] * n + b;
 
-			receive(&x, ORR_TAG_ACTIVATION, e, data->activation[e],
+			receive(&x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
 				rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_F));
 		}
 		if (orr_work_gates(work, s, b))
@@ -190,12 +178,12 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 					    orr_jobs_last_pass(jobs, s)));
 		break;
 	case ORR_PASS_B:
-		receive(&x, ORR_TAG_STASH, at, data->stash[at],
+		receive(&x, ORR_TRANSFER_STASH, at, data->stash[at],
 			rank_of_job(work, s, b, ORR_PASS_F));
 		for (int i = 0; i < p->stages[s].n_out; i++) {
 			int64_t e = (int64_t)p->stages[s].out[i] * n + b;
 
-			receive(&x, ORR_TAG_GRADIENT, e, data->gradient[e],
+			receive(&x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
 				rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_B));
 		}
 		break;
@@ -236,16 +224,16 @@ int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *e
 		for (int i = 0; i < p->stages[s].n_out; i++) {
 			int64_t e = (int64_t)p->stages[s].out[i] * n + b;
 
-			send_last_of(&x, ORR_TAG_ACTIVATION, e, data->activation[e],
+			send_last_of(&x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
 				     rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_F));
 		}
-		send_last_of(&x, ORR_TAG_STASH, at, data->stash[at],
+		send_last_of(&x, ORR_TRANSFER_STASH, at, data->stash[at],
 			     rank_of_job(work, s, b, ORR_PASS_B));
 	} else if (x.job.d == ORR_PASS_B) {
 		for (int i = 0; i < p->stages[s].n_in; i++) {
 			int64_t e = (int64_t)p->stages[s].in[i] * n + b;
 
-			send_last_of(&x, ORR_TAG_GRADIENT, e, data->gradient[e],
+			send_last_of(&x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
 				     rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_B));
 		}
 		if (work->jobs->n_passes == 3)
@@ -264,7 +252,7 @@ int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *
 	const struct orr_data *data = cross->data;
 	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
 
-	send(&x, ORR_TAG_PARAMETER, j, data->owned[data->owned_of[j]].parameters.handle,
+	send(&x, ORR_TRANSFER_PARAMETER, j, data->owned[data->owned_of[j]].parameters.handle,
 	     work->rank_of[work->jobs->compute[j]]);
 	return x.code;
 }
@@ -281,6 +269,7 @@ int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_hand
 	if (*partial)
 		return 0;
 	*partial = incoming->handles[incoming->n++ % 2];
-	receive(&x, ORR_TAG_PARTIAL, at, *partial, work->rank_of[work->jobs->compute[j]]);
+	receive(&x, ORR_TRANSFER_WEIGHT_GRADIENT, at, *partial,
+		work->rank_of[work->jobs->compute[j]]);
 	return x.code;
 }

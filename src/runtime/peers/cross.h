@@ -5,19 +5,13 @@
 #include "messages.h"
 #include "runtime/tasks/data.h"
 
-/* What tags tell apart. */
-enum orr_tag {
-	ORR_TAG_ACTIVATION,
-	ORR_TAG_GRADIENT,
-	ORR_TAG_STASH,
-	ORR_TAG_WHOLE,
-	ORR_TAG_PARAMETER,
-	ORR_TAG_PARTIAL,
-	ORR_TAG_GATE,
-	ORR_TAG_RING,
-	ORR_TAG_READY
+/* Tags of messages: the kinds of transfers, and besides */
+enum {
+	ORR_TAG_WHOLE = ORR_TRANSFER_KINDS, /* all that B left of a stash, where W is elsewhere */
+	ORR_TAG_GATE,                       /* no data: orders jobs */
+	ORR_TAG_READY                       /* no data: orders rings */
 };
-#define ORR_TAGS 9
+#define ORR_TAGS (ORR_TRANSFER_KINDS + 3)
 
 /* Weight gradients that come to an owner: two handles in turn, so that one can come while the other
  * is added. */
@@ -51,6 +45,6 @@ int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_hand
 		      struct orr_error *err);
 
 /* A message of the slot's step; at: its number among those of the tag. */
-struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, enum orr_tag tag,
-				     int64_t at, starpu_data_handle_t handle, int other);
+struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, int tag, int64_t at,
+				     starpu_data_handle_t handle, int other);
 #endif

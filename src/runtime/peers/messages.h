@@ -12,10 +12,10 @@ int orr_ranks_init_starpu(struct starpu_conf *conf);
 void orr_ranks_delay_data(int us);
 void orr_ranks_shutdown_starpu(void);
 
-/* kind: what it counts as; ORR_TRAFFIC_KINDS: nothing, it only orders jobs. tag: the same on both
+/* kind: what it counts as; ORR_TRANSFER_KINDS: nothing, it only orders jobs. tag: the same on both
  * sides, and of no other message in flight. Both only start it: it takes its turn among the tasks
  * that use the handle as a task that reads or writes it would. */
-enum { ORR_RANKS_ORDER = ORR_TRAFFIC_KINDS };
+enum { ORR_RANKS_ORDER = ORR_TRANSFER_KINDS };
 struct orr_message {
 	starpu_data_handle_t handle;
 	int kind, other; /* the rank at the other end */

@@ -9,8 +9,8 @@
 
 /* Of this process, since StarPU's last start. */
 static struct {
-	atomic_llong sent[ORR_TRAFFIC_KINDS], sent_bytes[ORR_TRAFFIC_KINDS];
-	atomic_llong received[ORR_TRAFFIC_KINDS], received_bytes[ORR_TRAFFIC_KINDS];
+	atomic_llong sent[ORR_TRANSFER_KINDS], sent_bytes[ORR_TRANSFER_KINDS];
+	atomic_llong received[ORR_TRANSFER_KINDS], received_bytes[ORR_TRANSFER_KINDS];
 	atomic_llong n_pending;
 } counts;
 
@@ -47,7 +47,7 @@ static void note_sent(void *user)
 {
 	struct parcel *parcel = user;
 
-	if (parcel->kind < ORR_TRAFFIC_KINDS) {
+	if (parcel->kind < ORR_TRANSFER_KINDS) {
 		atomic_fetch_add(&counts.sent[parcel->kind], 1);
 		atomic_fetch_add(&counts.sent_bytes[parcel->kind], parcel->bytes);
 	}
@@ -59,7 +59,7 @@ static void note_received(void *user)
 {
 	struct parcel *parcel = user;
 
-	if (parcel->kind < ORR_TRAFFIC_KINDS) {
+	if (parcel->kind < ORR_TRANSFER_KINDS) {
 		atomic_fetch_add(&counts.received[parcel->kind], 1);
 		atomic_fetch_add(&counts.received_bytes[parcel->kind], parcel->bytes);
 	}
@@ -123,7 +123,7 @@ void orr_ranks_count_data(struct orr_traffic *traffic)
 {
 	while (atomic_load(&counts.n_pending) > 0)
 		usleep(1000);
-	for (int k = 0; k < ORR_TRAFFIC_KINDS; k++) {
+	for (int k = 0; k < ORR_TRANSFER_KINDS; k++) {
 		traffic->sent[k] = atomic_load(&counts.sent[k]);
 		traffic->sent_bytes[k] = atomic_load(&counts.sent_bytes[k]);
 		traffic->received[k] = atomic_load(&counts.received[k]);

@@ -125,7 +125,8 @@ static struct orr_message message_of(const struct at *x, int i, int c, int round
 	int64_t n_owned = x->ring->slots->data->n_owned;
 	int64_t tag = ((x->q * n_owned + i) * x->ring->cross->most_owners + c) * 2 + round;
 
-	return orr_cross_message(x->ring->cross, x->slot->number, ORR_TAG_RING, tag, chunk, other);
+	return orr_cross_message(x->ring->cross, x->slot->number, ORR_TRANSFER_ALL_REDUCE, tag,
+				 chunk, other);
 }
 
 /* Chunk c comes to owner i from the one before it. */
