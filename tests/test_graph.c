@@ -500,6 +500,83 @@ START_TEST(a_comment_at_the_very_end_does_not_reach_the_next_model)
 }
 END_TEST
 
+/* ---- the fingerprint ---- */
+
+/* A model in which a word is replaced. */
+static const char printed[] =
+	"digraph { overhead=\"1us\"; samples=4; data=\"d.csv\"; "
+	"x [op=input, columns=\"0:3\", scale=2]; y [op=input, columns=\"3\"]; "
+	"subgraph cluster_e { a [op=linear, features=1, label=\"A\", stage=0, "
+	"forward=\"2ms\", backward=\"3ms\", weight=\"4ms\", update=\"5ms\", activation=\"6kB\", "
+	"stash=\"7kB\", parameters=\"8kB\"]; } "
+	"b [op=layernorm, stage=1]; c [op=gelu, stage=1]; l [op=mse, stage=1]; "
+	"x -> a -> b -> c -> l; y -> l; }";
+
+static const struct {
+	const char *from, *to;
+	bool changes;
+} prints[] = {
+	{"b [op=layernorm", "b [op=gelu", true},
+	{"c [op=gelu, stage=1]; l [op=mse, stage=1]; x -> a -> b -> c",
+	 "z [op=gelu, stage=1]; l [op=mse, stage=1]; x -> a -> b -> z", true},
+	{"x -> a -> b -> c -> l;", "x -> a -> c -> b -> l;", true},
+	{"x -> a -> b -> c -> l; y -> l;", "y -> l; x -> a -> b -> c -> l;", true},
+	{"columns=\"0:3\"", "columns=\"0:4\"", true}, /* and a's parameters */
+	{"columns=\"0:3\"", "columns=\"1:4\"", true},
+	{"columns=\"0:3\"", "columns=\"0,2,1\"", true},
+	{"columns=\"3\"", "columns=\"4\"", true},
+	{"scale=2", "scale=2.000001", true},
+	{"scale=2", "scale=1", true},
+	{"columns=\"3\"", "columns=\"3\", scale=0.5", true},
+	{"forward=\"2ms\"", "forward=\"1ms\"", true},
+	{"backward=\"3ms\"", "backward=\"1ms\"", true},
+	{"weight=\"4ms\"", "weight=\"1ms\"", true},
+	{"update=\"5ms\"", "update=\"1ms\"", true},
+	{"activation=\"6kB\"", "activation=\"1kB\"", true},
+	{"stash=\"7kB\"", "stash=\"1kB\"", true},
+	{"parameters=\"8kB\"", "parameters=\"1kB\"", true},
+	{", parameters=\"8kB\"", "", true},
+	{", parameters=\"8kB\"", ", parameters=\"8kB\", frozen=true", true},
+	{"overhead=\"1us\"", "overhead=\"2us\"", true},
+	{"data=\"d.csv\"", "data=\"e.csv\"", false},
+	{"label=\"A\"", "label=\"B\"", false},
+	{"cluster_e", "cluster_f", false},
+	{"c [op=gelu, stage=1]", "c [op=gelu, stage=0]", false},
+	{"samples=4", "samples=8", false},
+	{"x [", "\n\nx [", false},
+};
+
+START_TEST(what_a_graph_computes_or_costs_changes_its_fingerprint)
+{
+	const char *at = strstr(printed, prints[_i].from);
+	struct orr_graph *before = parse("m.dot", printed), *after;
+	char text[1024], was[24], is[24];
+
+	ck_assert_ptr_nonnull(at);
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - printed), printed, prints[_i].to,
+		 at + strlen(prints[_i].from));
+	after = parse("another.dot", text);
+	orr_graph_fingerprint(before, was);
+	orr_graph_fingerprint(after, is);
+	ck_assert_msg(!strcmp(was, is) != prints[_i].changes, "%s and %s: %s and %s",
+		      prints[_i].from, prints[_i].to, was, is);
+	orr_graph_destroy(before);
+	orr_graph_destroy(after);
+}
+END_TEST
+
+/* Plans on disk have it. */
+START_TEST(a_study_keeps_its_fingerprint)
+{
+	struct orr_graph *g = read_graph("towers:3,3/2");
+	char text[24];
+
+	orr_graph_fingerprint(g, text);
+	ck_assert_str_eq(text, "c42a80a24ff49fd4");
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -516,6 +593,8 @@ int main(void)
 		EACH(dot_that_is_written_reads_back_to_the_same_graph, N_OF(round_trips) + 2),
 		ONCE(writing_to_a_full_disk_fails),
 		ONCE(a_million_operators_are_numbered),
+		EACH(what_a_graph_computes_or_costs_changes_its_fingerprint, N_OF(prints)),
+		ONCE(a_study_keeps_its_fingerprint),
 	};
 
 	return suite_run("graph", tests, N_OF(tests));

@@ -139,7 +139,7 @@ refuse() {
 differ() {
 	# shellcheck disable=SC2016,SC2086
 	(cd "$source" && ranks 2 sh -c 'shift "$OMPI_COMM_WORLD_RANK"; exec $1' 0 \
-		"$orrery train graphs/digits.dot -w 2 $2" "$orrery train graphs/digits.dot -w 2 $3") >"$work/out" 2>"$work/err"
+		"$orrery train $2 -w 2" "$orrery train $3 -w 2") >"$work/out" 2>"$work/err"
 	code=$?
 	[ $code -eq 2 ] && [ "$(grep -c '^orrery: ' "$work/err")" -eq 1 ] && grep -qF -- "$1" "$work/err" ||
 		fail "$2 and $3: exit code $code: $(cat "$work/err")"
@@ -220,8 +220,15 @@ refuse)
 	sed '$s/[0-9]*$/10/' "$source/graphs/data/digits.csv" >"$work/eleven.csv"
 	refuse 'has class 10 in digit' train graphs/digits.dot --data "$work/eleven.csv"
 	refuse 'memory' train graphs/digits.dot --memory 100kB
-	differ 'do not have the same options' '--seed 1' '--seed 2'
-	differ 'do not have the same schedule' '--schedule gpipe' '--schedule 1f1b'
+	digits=graphs/digits.dot
+	differ 'do not have the same options' "$digits --seed 1" "$digits --seed 2"
+	differ 'do not have the same schedule' "$digits --schedule gpipe" "$digits --schedule 1f1b"
+	# models that read the same data in another way
+	data="--data graphs/data/digits.csv"
+	sed 's/scale=0.0625/scale=0.125/' "$source/$digits" >"$work/scale.dot"
+	differ 'do not have the same model' "$digits $data" "$work/scale.dot $data"
+	sed 's/columns="0:4,/columns="1:5,/' "$source/$digits" >"$work/columns.dot"
+	differ 'do not have the same model' "$digits $data" "$work/columns.dot $data"
 	once
 	;;
 stops)

@@ -1,7 +1,9 @@
 #include "orrery/graph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "operator.h"
 
 static const char *const op_names[ORR_N_OPS] = {
@@ -47,4 +49,28 @@ void orr_graph_destroy(struct orr_graph *g)
 	free(g->operators);
 	free(g->encoders);
 	free(g);
+}
+
+void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
+{
+	uint64_t hash = orr_hash(ORR_HASH, &g->overhead_ns, sizeof(g->overhead_ns));
+
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+		const int64_t numbers[] = {
+			(int64_t)o->op, o->width,          o->n_parameters, o->forward_ns,
+			o->backward_ns, o->weight_ns,      o->update_ns,    o->activation_bytes,
+			o->stash_bytes, o->parameter_bytes};
+
+		hash = orr_hash(hash, o->name, strlen(o->name) + 1);
+		hash = orr_hash(hash, numbers, sizeof(numbers));
+		hash = orr_hash(hash, o->inputs, (size_t)o->n_inputs * sizeof(*o->inputs));
+		if (o->frozen) /* as before there was such a thing where nothing is */
+			hash = orr_hash(hash, &o->frozen, sizeof(o->frozen));
+		if (!o->columns)
+			continue;
+		hash = orr_hash(hash, o->columns, (size_t)o->width * sizeof(*o->columns));
+		hash = orr_hash(hash, &o->scale, sizeof(o->scale));
+	}
+	orr_hash_print(text, hash);
 }

@@ -88,6 +88,12 @@ int orr_graph_parse(struct orr_graph **out, const char *name, const char *text,
 		    struct orr_error *err);
 void orr_graph_destroy(struct orr_graph *g); /* NULL is fine */
 
+/* 16 hexadecimal digits that change with whatever g computes or costs: its operators, their names,
+ * order, shapes, columns and scale of the data, parameters and given costs. Where the file and the
+ * data lie, labels, lines, encoders, pins and units do not count. Plans keep it, and ranks compare
+ * it. */
+void orr_graph_fingerprint(const struct orr_graph *g, char text[24]);
+
 /* Whoever wrote the file may name data in its folder alone, by no link or .. elsewhere: refuse
  * others. */
 int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err);

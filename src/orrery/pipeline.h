@@ -148,6 +148,9 @@ static inline enum orr_pass orr_pipeline_last_pass(const struct orr_pipeline *p,
 								: ORR_PASS_F;
 }
 
+/* 16 hexadecimal digits that change with whatever the length of an order of p's jobs depends on. */
+void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24]);
+
 /* The edge between two stages; NULL where there is none. */
 const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to);
 

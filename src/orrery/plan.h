@@ -139,10 +139,6 @@ int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_micro
 			struct orr_error *err);
 /* How many workers the plan gives stage s. */
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
-/* 16 hexadecimal digits that change with anything in g that a plan depends on. */
-void orr_graph_fingerprint(const struct orr_graph *g, char text[24]);
-/* The same of all that the length of an order of p's jobs depends on. */
-void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24]);
 /* Parts of a plan's JSON; new references, NULL where there is no memory. The graph as DOT, in a
  * string; links by level. */
 json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "orrery/quantity.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
@@ -276,4 +277,32 @@ const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from,
 	}
 	return low < stage->n_out && p->edges[stage->out[low]].to == to ? &p->edges[stage->out[low]]
 									: NULL;
+}
+
+static uint64_t hash_stage(uint64_t hash, const struct orr_stage *s)
+{
+	const int64_t numbers[] = {s->forward_ns,      s->backward_ns,  s->weight_ns,
+				   s->update_ns,       s->stash_bytes,  s->input_bytes,
+				   s->parameter_bytes, s->frozen_bytes, s->frozen};
+
+	return orr_hash(hash, numbers, sizeof(numbers));
+}
+
+void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
+{
+	const int64_t size[] = {p->n_stages,   p->n_workers,   p->n_microbatches,
+				p->has_weight, p->overhead_ns, p->machine.latency_ns};
+	uint64_t hash = orr_hash(ORR_HASH, size, sizeof(size));
+
+	hash = orr_hash(hash, &p->machine.bandwidth_bytes_per_s,
+			sizeof(p->machine.bandwidth_bytes_per_s));
+	for (int s = 0; s < p->n_stages; s++)
+		hash = hash_stage(hash, &p->stages[s]);
+	for (int e = 0; e < p->n_edges; e++) {
+		const int64_t numbers[] = {p->edges[e].from, p->edges[e].to, p->edges[e].bytes,
+					   p->edges[e].gradient_bytes, p->edges[e].detached};
+
+		hash = orr_hash(hash, numbers, sizeof(numbers));
+	}
+	orr_hash_print(text, hash);
 }

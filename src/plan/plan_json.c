@@ -1,7 +1,6 @@
 /* Plans as JSON: written by `plan`, read by simulate and train. */
 #include "orrery/plan.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,8 +401,8 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 	if (strcmp(fingerprint, file->fingerprint))
 		return orr_fail(
 			err, ORR_E_INPUT,
-			"%s: %s is not the graph that was planned, or changed since: plan again "
-			"(`orrery plan`)",
+			"%s: %s is not the graph that was planned, or changed since, or was "
+			"planned by an older version: plan again (`orrery plan`)",
 			file->path, g->name);
 	for (int i = 0; i < g->n_operators; i++)
 		stage_of[i] = -1;

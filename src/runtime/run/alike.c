@@ -4,7 +4,7 @@
 #include <string.h>
 #include "checkpoint/checksum.h"
 #include "orrery/graph.h"
-#include "orrery/plan.h"
+#include "orrery/pipeline.h"
 #include "orrery/ranks.h"
 
 enum { MODEL, DATA, SCHEDULE, OPTIONS, N };
