@@ -10,7 +10,7 @@ struct orr_workspace_sizes {
 	int n_programs;
 	int64_t most_samples;          /* in a block */
 	int64_t scratch, stash, again; /* floats */
-	int n_pointers;                /* as many as a stage has edges on one side */
+	int n_pointers;                /* edges on one side of a stage, at most */
 };
 
 /* Of StarPU's worker `worker`, a CPU core or a CUDA device. Not 0: it could not be made, and why,

@@ -20,7 +20,7 @@ static const struct argp_option options[] = {
 	{"checkpoint", KEY_CHECKPOINT, "DIR", 0,
 	 "write checkpoints there, the last one when training ends", 6},
 	{"every", KEY_EVERY, "N", 0, "steps from one to the next (100)", 6},
-	{"keep", KEY_KEEP, "K", 0, "of the last so many; older ones are removed; 0: all (3)", 6},
+	{"keep", KEY_KEEP, "K", 0, "checkpoints that stay, the newest; 0: all (3)", 6},
 	{"resume", KEY_RESUME, NULL, 0,
 	 "go on from the newest one that is whole; --steps and --epochs count from the start of "
 	 "training, and --lr may be another",
@@ -75,7 +75,7 @@ static void report_damaged(const char *line)
 	command_say(text);
 }
 
-/* Rank 0 looks; the result is for all ranks. */
+/* Called on one process; the result is shared with all ranks. */
 static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
 		      struct orr_error *err)
 {

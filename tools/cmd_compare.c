@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
 	{"microbatches", 'm', "B,..", 0,
 	 "microbatches in a minibatch, a table for each (what the schedule's file has, or 8)", 4},
 	{"stages", KEY_STAGES, "N,..", 0,
-	 "cut a model that has no pins into so many stages, with a row for every cut (one and two "
+	 "stages to cut a model without pins into, a row for every number (one and two "
 	 "a worker, with a row for the better)",
 	 4},
 	{"plan", KEY_PLAN, NULL, 0, "what `orrery plan --makespan` finds, as a row of its own", 4},

@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
 	{"momentum", KEY_MOMENTUM, "X", 0, "of --optimizer momentum (0.9)", 4},
 	{"weight-decay", KEY_DECAY, "X", 0, "(0)", 4},
 	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
-	{"prefetch", KEY_PREFETCH, "N", 0, "fetch the parameters of so many jobs ahead (2)", 4},
+	{"prefetch", KEY_PREFETCH, "N", 0, "jobs ahead for which parameters are fetched (2)", 4},
 	{"ranks-workers", KEY_RANKS, "N,N,...", 0,
 	 "under mpirun: how many of the workers each rank has (as evenly as can be)", 4},
 	{"on-nan", KEY_ON_NAN, "stop|skip", 0,

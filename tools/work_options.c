@@ -35,8 +35,8 @@ static const struct argp_option options[] = {
 	{"workers", 'w', "N", 0, "workers (one a stage; train: one a core)", 1},
 	{"microbatches", 'm', "B", 0,
 	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
-	{"stages", KEY_STAGES, "N", 0,
-	 "cut a model that has no pins into so many stages (one a worker)", 1},
+	{"stages", KEY_STAGES, "N", 0, "stages to cut a model without pins into (one per worker)",
+	 1},
 	{"recompute", KEY_RECOMPUTE, "all|none|0,3,5", 0,
 	 "stages whose B runs F again, keeping their input alone until then (none but what the "
 	 "schedule asks for)",

@@ -31,7 +31,7 @@ int orr_cuda_devices(char *why, size_t size)
 	int n = 0, fit = 0;
 	cudaError_t code = cudaGetDeviceCount(&n);
 
-	(void)cudaGetLastError(); /* it would be found by whoever asks next */
+	(void)cudaGetLastError(); /* or the next call that asks would report it */
 	for (int i = 0; code == cudaSuccess && i < n; i++)
 		fit += capability(i) >= OLDEST;
 	if (fit || !why)

@@ -11,7 +11,7 @@
 #define ORR_MOST_BLOCKS 4096 /* of a grid, which then takes several turns; fewer in tests */
 #endif
 #define ORR_TILE_X 32    /* a tile of a matrix: a warp along the row, */
-#define ORR_TILE_Y 8     /* and so many rows */
+#define ORR_TILE_Y 8     /* and rows */
 #define ORR_NARROW 512   /* rows up to here are a warp's, wider ones a block's */
 #define ORR_SHARED 49152 /* bytes of shared memory that every device has */
 

@@ -7,7 +7,7 @@
 
 #include "orrery/schedule.h"
 
-/* The plug-in was compiled against the structs of this library. */
+/* Refuse a plug-in that was compiled against other structs than this library's. */
 static int check_headers(const struct orr_plugin *plugin, const char *path, struct orr_error *err)
 {
 	static const struct orr_size sizes[ORR_N_SIZES] = ORR_SIZES;

@@ -16,7 +16,7 @@ struct kind {
 	bool loss;
 	int forward, backward, weight; /* operations per float */
 	int stash;                     /* floats per float of the output */
-	int stash_more;                /* and so many per sample */
+	int stash_more;                /* and this number per sample */
 };
 
 static const struct kind kinds[ORR_N_OPS] = {

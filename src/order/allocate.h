@@ -24,8 +24,8 @@ int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of,
 			    struct orr_error *err);
 
 /* Any allocation: the heaviest layers first, each to the least busy worker that has room; then
- * branch and bound, of the heavy ones and then of all, for so many steps. What ends before that is
- * proven. Never worse than the pieces. */
+ * branch and bound, of the heavy ones and then of all, within a number of steps. What ends before
+ * that is proven. Never worse than the pieces. */
 int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *layers,
 		     int n_workers, int64_t memory_bytes, int64_t most_steps,
 		     struct orr_error *err);

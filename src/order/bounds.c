@@ -23,7 +23,8 @@ struct finder {
 	int64_t *duration;    /* [n_jobs] at least */
 	int64_t *head, *tail; /* [n_jobs] at least so much before its start, and after its end */
 	int *sequence;        /* [n_jobs] jobs in an order that extends all edges */
-	int *own, *flight; /* [n_stages] W, and B, of so many microbatches before must have ended */
+	int *own, *flight; /* [n_stages] the W, and the B, of the microbatch this number before must
+			      have ended */
 	uint64_t *reach;   /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
 	int *sorted, *n_sorted; /* jobs of each worker by head (or tail), as they become known */
 	int64_t *longest;       /* [2 * n_stages] */

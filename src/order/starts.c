@@ -37,8 +37,8 @@ static int visit_turns(struct orr_starts *starts, int64_t ahead, bool *fits)
 	return starts->visit(starts->user, fits);
 }
 
-/* ---- one forward one backward: jobs as they come, a backward first, and so many microbatches on a
- * stage ---- */
+/* ---- one forward one backward: jobs as they become ready, a backward first, and a cap of
+ * microbatches on a stage ---- */
 
 struct capped {
 	const int *worker;

@@ -1,7 +1,7 @@
 #ifndef ORR_COMPARE_H
 #define ORR_COMPARE_H
-/* Schedules on pipelines that a model was cut into, on one machine: what each comes to, or why it
- * does not fit. */
+/* Comparison of schedules over cuts of a model on one machine: the figures of each, or the reason
+ * why it does not fit. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ struct orr_entry {
 	const struct orr_schedule
 		*schedule;   /* NULL: every built-in one, with its parameters' defaults */
 	const int *home;     /* (optional) where a plan has the stages, see orr_jobs_create_at() */
-	const char *refused; /* (optional) why there is nothing to try, under the schedule's name */
+	const char *refused; /* (optional) the reason why it is not tried, listed under the
+				schedule's name */
 };
 
 struct orr_contender {
@@ -31,23 +32,23 @@ struct orr_contender {
 	bool laid_out; /* it has an order of these stages, and is refused for something else */
 	int n_stages;  /* of the pipeline that it was tried on */
 	int64_t makespan_ns, lower_bound_ns;
-	/* training takes so long for so many microbatches, step after step: the makespan for all of
-	 * a step where it flushes, the steady state where it does not; 0 for 0: not found */
+	/* training takes period_ns for period_microbatches, step after step: with a flush, the
+	 * makespan of a step; without, the steady state; 0 and 0: not found */
 	int64_t period_ns, period_microbatches;
 	double bubble, span_bubble;
 	int peak_stash;           /* of the worker that holds most */
 	int64_t peak_stash_bytes; /* likewise */
-	int64_t memory_bytes;   /* likewise: parameters and all that is kept of them, and peak stash
-				 */
-	int64_t received_bytes; /* by all workers in a step, whatever it is */
-	bool on_front;          /* no other is both shorter and smaller */
+	int64_t memory_bytes;     /* of that worker: parameters, everything kept for them, and peak
+				     stash */
+	int64_t received_bytes;   /* by all workers in a step, whatever it is */
+	bool on_front;            /* no other is both faster and smaller */
 	int n_untested;
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 };
 
 struct orr_comparison {
-	bool units;        /* times are units */
-	bool bytes;        /* memory is told in bytes; else nobody gave any: in stage stashes */
+	bool units; /* times are units */
+	bool bytes; /* memory is in bytes; false: no sizes were given, and it is in stage stashes */
 	bool several_cuts; /* those that fit have pipelines of different numbers of stages */
 	struct orr_numerics numerics; /* what a parameter costs of it */
 	int n, n_fitting;
@@ -55,15 +56,15 @@ struct orr_comparison {
 	struct orr_contender *contenders;
 };
 
-/* Try all n entries. Of a schedule that fits on several pipelines all rows are kept with every_cut,
- * else the first of their order; of one that fits on none, one reason. *out borrows the schedules'
+/* Try all n entries. A schedule that fits on several pipelines keeps all rows with every_cut, else
+ * the first in their order; one that fits on none keeps one reason. *out borrows the schedules'
  * names. */
 int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
 		struct orr_error *err);
 void orr_comparison_destroy(struct orr_comparison *c); /* NULL is fine */
 
-/* Of the worker that needs most, what they are compared by: bytes, or stage stashes; of several
- * cuts the share of all stages that these are. */
+/* Memory of the fullest worker, for comparison: bytes, or stage stashes; with several cuts, stashes
+ * divided by the number of stages. */
 static inline double orr_contender_memory(const struct orr_comparison *c,
 					  const struct orr_contender *x)
 {
@@ -77,7 +78,7 @@ static inline double orr_contender_memory(const struct orr_comparison *c,
 const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct orr_comparison *c,
 				const struct orr_contender *x);
 
-/* Memory against makespan as SVG, a labelled point a schedule. */
+/* Memory against makespan as SVG, one labelled point per schedule. */
 int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
 		       struct orr_error *err);
 

@@ -35,17 +35,16 @@ struct orr_worker_figures {
 				     gradient, over all workers 2 (r-1) of it */
 };
 
-/* How fast a stream is that goes on for ever: simulated until it repeats itself, so the figure is
- * exact. A timeline of a stream has a start-up and a drain besides, which endless training pays
- * once. */
+/* Steady-state speed of an asynchronous schedule: simulated until the timeline repeats, so the
+ * figure is exact. Start-up and drain, which endless training pays once, are given beside it. */
 struct orr_steady {
-	/* of the timeline at hand: from the first start until the input stages start their first
+	/* of the given timeline: from the first start until the input stages start their first
 	 * backward; and from the end of the last forward at the input to the last end [Narayanan19,
 	 * figure 4] */
 	int64_t startup_ns, drain_ns;
 	/* in between, period after period: the microbatches of a period and its duration, with the
-	 * updates and rings that anything waits for; 0: no stream, or it has not repeated itself
-	 * within the longest stream that was tried */
+	 * updates and rings that jobs wait for; 0: the schedule flushes, or did not repeat within
+	 * the longest timeline tried */
 	int64_t microbatches, period_ns;
 };
 

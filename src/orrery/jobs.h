@@ -102,8 +102,8 @@ static inline bool orr_jobs_makes_gradient(const struct orr_jobs *jobs, int j)
 	       job.d == orr_jobs_last_pass(jobs, job.s);
 }
 
-/* Updates of stage s in a step, by each of its owners: one, or of a stream as many as a round has;
- * none of a frozen stage. */
+/* Updates of stage s in a step by each of its owners: one; without a flush, those of a round; none
+ * of a frozen stage. */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
 
 int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j);

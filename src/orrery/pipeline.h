@@ -79,7 +79,7 @@ struct orr_pipeline {
 			   unless set */
 	struct orr_numerics numerics; /* of training, for its memory (parameter_cost.h); AdamW in
 					 FP32 unless set */
-	int prefetch; /* parameters of others that a worker fetches for so many jobs ahead; 2 unless
+	int prefetch; /* jobs ahead for which a worker fetches parameters of other owners; 2 unless
 			 set */
 	int64_t overhead_ns; /* of starting a job: in forward_ns, backward_ns and update_ns, and
 				added to W apart */

@@ -66,8 +66,8 @@ struct orr_plan {
 	double one_worker_s; /* everything on one worker, per microbatch */
 	int in_flight; /* NOAM [Narayanan19]: microbatches in flight per replica of a first stage;
 			  most of them */
-	int64_t wanted_bytes; /* the memory in which that would be as many as keep all workers busy;
-				 0: they are */
+	int64_t wanted_bytes;   /* the memory at which in_flight would keep all workers busy; 0: it
+				   does */
 	bool coarse, flattened; /* see ideals.h */
 	struct orr_plan_options options;
 	struct orr_table *table;

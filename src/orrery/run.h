@@ -62,7 +62,7 @@ struct orr_step {
 	int64_t step;    /* from 0 */
 	int64_t samples; /* since the start of training, this step included */
 	double loss;     /* mean over the minibatch; on rank 0, elsewhere NaN */
-	double accuracy; /* likewise; NaN where no operator classifies */
+	double accuracy; /* mean over the minibatch, on rank 0; NaN where no operator classifies */
 	bool skipped;    /* its update was left out */
 	double seconds;  /* since the end of the step before, or the start */
 };

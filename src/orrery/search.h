@@ -14,13 +14,11 @@
 ORR_BEGIN
 
 enum orr_placement {
-	ORR_PLACEMENT_ANY, /* each of the next three, and the one with the shortest order is taken
-			    */
+	ORR_PLACEMENT_ANY,      /* try the next three and take the one with the shortest order */
 	ORR_PLACEMENT_STRAIGHT, /* s mod P */
 	ORR_PLACEMENT_FOLD,     /* the V, down and up again, for as many stages as there are */
-	ORR_PLACEMENT_PLAN, /* stages shared out so that the busiest worker does least [Beaumont21]
-			     */
-	ORR_PLACEMENT_GIVEN /* worker[] */
+	ORR_PLACEMENT_PLAN,     /* minimizes the work of the busiest worker [Beaumont21] */
+	ORR_PLACEMENT_GIVEN     /* worker[] */
 };
 
 struct orr_schedule;
@@ -30,26 +28,26 @@ struct orr_search_options {
 	/* (optional) to start from, NULL at the end: orr_schedules, see schedules.h */
 	const struct orr_schedule *const *schedules;
 	int64_t stashes;      /* stage stashes that a worker may hold; 0: no limit */
-	int64_t stash_bytes;  /* bytes of stash likewise; 0: no limit */
-	int64_t memory_bytes; /* of a worker, for all that it has; what its parameters, gradients
-				 and the optimizer's state leave is for stashes; 0: no limit */
+	int64_t stash_bytes;  /* bytes of stash that a worker may hold; 0: no limit */
+	int64_t memory_bytes; /* of a worker, for everything; parameters, gradients and optimizer
+				 state leave the rest to stashes; 0: no limit */
 	enum orr_placement placement;
 	const int *worker;         /* ORR_PLACEMENT_GIVEN: [n_stages] */
 	const int64_t *room_bytes; /* (optional) [n_workers] what each may hold of stash_bytes */
 	const struct orr_timeline *from; /* (optional) an order to start from as well */
 	int64_t effort;  /* million jobs timed by the local search on each placement; with seconds:
 			    no limit */
-	int64_t seconds; /* stop after so long; 0: the effort alone decides, and every run finds the
-			    same */
+	int64_t seconds; /* stop after this time; 0: the effort alone decides, and every run finds
+			    the same */
 	int64_t seed;
-	/* (optional) called with every better order, and with seconds now and then as well; without
-	 * it, who watches is */
+	/* (optional) called with every better order and, with seconds, now and then as well;
+	 * without it, the watcher of orr_search_watch is */
 	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns);
 	void *user;
 };
 
-/* Be told of every search in this process, also where a schedule makes it; NULL: no more. Not while
- * one runs. */
+/* Watch every search in this process, those made by a schedule included; NULL: stop. Not to be
+ * called while one runs. */
 void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user);
 
 struct orr_search_result {

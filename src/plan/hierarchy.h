@@ -22,7 +22,7 @@ struct orr_hierarchy_options {
 	int64_t memory_bytes;         /* of a worker; 0: no limit */
 	struct orr_numerics numerics; /* memory of a parameter (parameter_cost.h) */
 	int least_in_flight;          /* microbatches that a stage holds at least, for the memory */
-	int most_in_flight; /* and at most; 0: as many as keep the workers after it busy */
+	int most_in_flight; /* and at most; 0: the number that keeps the workers after it busy */
 };
 
 /* The operators between two ideals, on n workers. */

@@ -152,8 +152,8 @@ static int consider_cuts(struct choosing *c, bool connected, struct orr_error *e
 	return code;
 }
 
-/* Fewer stages: on a half, a third, .. of the workers, or with at least so many replicas of each.
- */
+/* Fewer stages: on a half, a third, .. of the workers, or with at least this number of replicas of
+ * each. */
 static int consider_share(struct choosing *c, int share, bool replicas, struct orr_error *err)
 {
 	const struct orr_levels *all = &c->o->levels;

@@ -1,7 +1,7 @@
 #ifndef ORR_PLAN_JOBS_H
 #define ORR_PLAN_JOBS_H
-/* The jobs of a plan's file, written and read: who computes each and owns its parameters, in which
- * order, and the rules of the order. See the keys in plan_jobs.c. */
+/* The jobs of a plan's file, written and read: the worker and the owner of each, in which order,
+ * and the rules of the order. See the keys in plan_jobs.c. */
 #include <jansson.h>
 #include "orrery/error.h"
 

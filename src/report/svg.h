@@ -43,7 +43,7 @@ void svg_write_escaped(FILE *file, const char *text);
 /* attributes: of the text element; text is escaped. */
 void svg_write_text(const struct svg *svg, double x, double y, const char *attributes,
 		    const char *text);
-/* Backgrounds, on which idle time shows, and every so many workers a name. */
+/* Backgrounds, on which idle time shows, and names of workers at regular distances. */
 void svg_write_rows(const struct svg *svg, double top, double pitch, double height);
 /* Over everything, and not seen: a title for each job, which viewers show where the mouse is. */
 int svg_write_titles(const struct svg *svg, struct orr_error *err);

@@ -145,7 +145,7 @@ static int64_t foreign_bytes(const struct orr_jobs *jobs, const int *rank_of, in
 		    : jobs->pipeline->stages[job.s].parameter_bytes;
 }
 
-/* The most that so many jobs of worker w have at once, one after the other among those that have
+/* The most that n jobs of worker w have at once, one after the other among those that have
  * anything. */
 static int64_t most_foreign(const struct orr_jobs *jobs, const int *rank_of, int w, bool last,
 			    int n)

@@ -6,7 +6,7 @@
 #include "runtime/tasks/stall.h"
 
 /* A rank's report of a step: its jobs in the order of its workers, its updates, and the metrics of
- * its forward passes. The ranks agree on who comes where, so nothing else is in it. */
+ * its forward passes. The ranks agree on the order, so nothing else is in it. */
 
 static size_t times(const struct orr_data *data, int rank)
 {

@@ -40,7 +40,7 @@ static int compare_ns(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts them; the one with so many hundredths of all before it. */
+/* Sorts them; returns the percentile. */
 static int64_t percentile(struct times *t, int percent)
 {
 	if (!t->n)

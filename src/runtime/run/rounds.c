@@ -43,11 +43,11 @@ int orr_rounds_check(const struct orr_jobs *jobs, int batch, struct orr_error *e
 	if (!jobs->async)
 		return 0;
 	if (batch % m)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"run: in a stream every microbatch is a minibatch, so all are of one size: "
-			"take a batch that is a multiple of [microbatches] %d, not %d",
-			m, batch);
+		return orr_fail(err, ORR_E_INPUT,
+				"run: without a flush every microbatch is a minibatch, so all are "
+				"of one size: "
+				"take a batch that is a multiple of [microbatches] %d, not %d",
+				m, batch);
 	return check_round(jobs, err);
 }
 

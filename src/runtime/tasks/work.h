@@ -57,7 +57,7 @@ static inline bool orr_work_learns(const struct orr_work *work, int j)
 {
 	return orr_work_n_parameters(work, orr_jobs_at(work->jobs, j).s) > 0;
 }
-/* Owners of stage s: first_owner[s] and those after it, as many as it has replicas. */
+/* Owners of stage s: first_owner[s] and those after it, one per replica. */
 static inline int orr_work_replicas(const struct orr_work *work, int s)
 {
 	return work->jobs->first_owner[s + 1] - work->jobs->first_owner[s];
