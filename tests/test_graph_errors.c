@@ -17,7 +17,8 @@
 /* What many of the messages say. */
 #define OPS "input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 #define ALLOWED \
-	"stage, repeat, forward, backward, weight, update, activation, stash, parameters, or " \
+	"stage, repeat, frozen, forward, backward, weight, update, activation, stash, " \
+	"parameters, or " \
 	"what " \
 	"Graphviz " \
 	"draws with"
@@ -174,7 +175,7 @@ static const struct {
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
 	 "m.dot:2: repeats (did you mean repeat?) is no attribute of a graph or a subgraph: use "
 	 "data, overhead and samples, on "
-	 "the graph, repeat, on a subgraph, or what Graphviz draws with"},
+	 "the graph, repeat and frozen, on a subgraph, or what Graphviz draws with"},
 	{"digraph { samples=0; " STUDY " a }",
 	 "m.dot:1: samples: 0 is out of range: say 1 to 1073741824"},
 	{"digraph { samples=x; " STUDY " a }",
