@@ -66,6 +66,23 @@ static const struct {
 	{"digraph { a [op] }",
 	 "m.dot:1: syntax error near ']': see graphs/README.md for what may stand there"},
 	{"digraph { a } }", "m.dot:1: something follows the graph: a file holds one"},
+	{"digraph {\n a ->\n strict }",
+	 "m.dot:3: syntax error near 'strict': see graphs/README.md for what may stand there"},
+	{"digraph {\n node;\n a }",
+	 "m.dot:2: syntax error near ';': see graphs/README.md for what may stand there"},
+	{"digraph {\n a +\n \"b\" }",
+	 "m.dot:2: syntax error near '+': see graphs/README.md for what may stand there"},
+	{"digraph {\n <a> -> b }",
+	 "m.dot:2: syntax error near '<': see graphs/README.md for what may stand there"},
+	{"digraph {\n \"a\" +\n \"b\" }",
+	 "m.dot:2: node ab: neither an op nor costs: give it op=... (" OPS
+	 "), or forward=... and backward=... for a study"},
+	{"digraph { node [forward=1]\n subgraph s { a } [forward=2] }",
+	 "m.dot:2: forward is no attribute of an edge: use only what Graphviz draws with (sizes "
+	 "are "
+	 "the operators': activation)"},
+	{"digraph { frozen=true; a [forward=1] }", "m.dot:1: frozen: the whole graph cannot be "
+						   "frozen: put what is not trained in a subgraph"},
 	{"digraph { a }", "m.dot:1: node a: neither an op nor costs: give it op=... (" OPS
 			  "), or forward=... and backward=... for a study"},
 	{"digraph {\n" STUDY "\n a -> b;\n b -> c;\n c -> a }",
@@ -376,7 +393,7 @@ START_TEST(messages_survive_names_without_end)
 END_TEST
 
 /* Damaged models: whatever happens to the text, the answer is a graph or one line, and nothing is
- * printed, by libcgraph neither. The sanitizers watch. */
+ * printed. The sanitizers watch. */
 START_TEST(no_damage_to_a_model_does_more_than_a_message)
 {
 	static const char *const models[] = {

@@ -76,7 +76,6 @@ find_missing() {
 	have ninja || missing+=(ninja-build)
 	have pkg-config || missing+=(pkg-config)
 	have dot || missing+=(graphviz)
-	have_library libcgraph || missing+=(libgraphviz-dev)
 	have_library jansson || missing+=(libjansson-dev)
 	have_library libxxhash || missing+=(libxxhash-dev)
 	have_library openblas || missing+=(libopenblas-dev)
@@ -119,7 +118,7 @@ use_starpu() {
 }
 
 set_up() {
-	local other='a C compiler, make, meson 1.0, ninja, pkg-config, graphviz with libcgraph, jansson,'
+	local other='a C compiler, make, meson 1.0, ninja, pkg-config, graphviz, jansson,'
 	other+=' xxhash, openblas, hwloc, check 0.15, Open MPI and StarPU, each with its headers'
 
 	say 'looking for what the build needs'

@@ -3,7 +3,6 @@
 /* The attributes of DOT files: ours, by operator, and Graphviz's, which are let through. Private to
  * the DOT reader. */
 #include <stdbool.h>
-#include <cgraph.h>
 #include "draft.h"
 #include "orrery/nearest.h"
 
@@ -35,7 +34,4 @@ bool orr_attribute_is_cost(const char *name);
 bool orr_attribute_draws(char kind, const char *name);
 /* " (did you mean forward?)" for a name that nothing has, or ""; op: of the node, or -1. */
 const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name, int op);
-
-/* Parse one graph. file stands in the message; *out is closed with agclose(). */
-int orr_dot_parse(Agraph_t **out, const char *file, const char *text, struct orr_error *err);
 #endif

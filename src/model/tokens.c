@@ -10,8 +10,7 @@ static int no_memory(struct orr_tokens *t, struct orr_error *err)
 	return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file, t->line);
 }
 
-/* Skip blanks (the same as libcgraph's: characters that it does not read stay for the next file),
- * comments and lines that begin with #. */
+/* Skip blanks (the same as Graphviz'), comments and lines that begin with #. */
 static int skip(struct orr_tokens *t, struct orr_error *err)
 {
 	for (;;) {
@@ -57,7 +56,7 @@ static int set_text(struct orr_tokens *t, const char *text, size_t length, struc
 	return 0;
 }
 
-/* "..." as libcgraph reads it: \" is a quote, a backslash before a line's end joins the lines. */
+/* "..." as Graphviz reads it: \" is a quote, a backslash before a line's end joins the lines. */
 static int read_string(struct orr_tokens *t, struct orr_error *err)
 {
 	const char *end = t->at + 1;

@@ -1,6 +1,6 @@
 #ifndef ORR_TOKENS_H
 #define ORR_TOKENS_H
-/* The tokens of a DOT text, with their lines. Private to scan.c. */
+/* The tokens of a DOT text, with their lines. Private to dot_parse.c. */
 #include <stdbool.h>
 #include <stddef.h>
 #include "orrery/error.h"

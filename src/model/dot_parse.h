@@ -1,0 +1,8 @@
+#ifndef ORR_DOT_PARSE_H
+#define ORR_DOT_PARSE_H
+/* DOT text -> tree. Private to the DOT reader. */
+#include "dot_tree.h"
+
+/* Parse one digraph. file stands in the messages. *dot needs orr_dot_fini(), after an error too. */
+int orr_dot_parse(struct orr_dot *dot, const char *file, const char *text, struct orr_error *err);
+#endif

@@ -1,0 +1,257 @@
+#include "dot_tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+static int no_memory(struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "no memory to read the graph");
+}
+
+int orr_dot_grow(void *list, int n, int *room, size_t size, struct orr_error *err)
+{
+	void **at = list, *more;
+	int wanted = *room ? 2 * *room : 16;
+
+	if (n < *room)
+		return 0;
+	if (!(more = realloc(*at, (size_t)wanted * size)))
+		return no_memory(err);
+	*at = more;
+	*room = wanted;
+	return 0;
+}
+
+/* ---- tables ---- */
+
+static size_t place_of(const struct orr_dot_table *t, uint64_t key, const struct orr_dot *dot,
+		       const char *name)
+{
+	size_t i = (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (t->room - 1);
+
+	while (t->values[i] && (t->keys[i] != key ||
+				(name && strcmp(dot->nodes[t->values[i] - 1].name, name) != 0)))
+		i = (i + 1) & (t->room - 1);
+	return i;
+}
+
+/* Room for one more, so that a free place remains. */
+static int table_grow(struct orr_dot_table *t, struct orr_error *err)
+{
+	struct orr_dot_table more = {.n = t->n, .room = t->room ? 2 * t->room : 64};
+
+	if (2 * (t->n + 1) <= t->room)
+		return 0;
+	more.keys = calloc(more.room, sizeof(*more.keys));
+	more.values = calloc(more.room, sizeof(*more.values));
+	if (!more.keys || !more.values) {
+		free(more.keys);
+		free(more.values);
+		return no_memory(err);
+	}
+	for (size_t i = 0; i < t->room; i++)
+		if (t->values[i]) {
+			size_t k = (size_t)(t->keys[i] * UINT64_C(0x9E3779B97F4A7C15) >> 20) &
+				   (more.room - 1);
+
+			while (more.values[k])
+				k = (k + 1) & (more.room - 1);
+			more.keys[k] = t->keys[i];
+			more.values[k] = t->values[i];
+		}
+	free(t->keys);
+	free(t->values);
+	*t = more;
+	return 0;
+}
+
+/* Add the pair; *is_new: it was not there. */
+static int add_pair(struct orr_dot_table *t, int x, int y, bool *is_new, struct orr_error *err)
+{
+	uint64_t key = (uint64_t)(unsigned)x << 32 | (unsigned)y;
+	int code = table_grow(t, err);
+	size_t i;
+
+	if (code)
+		return code;
+	i = place_of(t, key, NULL, NULL);
+	*is_new = !t->values[i];
+	t->n += *is_new;
+	t->keys[i] = key;
+	t->values[i] = 1;
+	return 0;
+}
+
+static void table_fini(struct orr_dot_table *t)
+{
+	free(t->keys);
+	free(t->values);
+}
+
+/* ---- what is collected ---- */
+
+const struct orr_dot_attribute *orr_dot_find(const struct orr_dot_attributes *of, const char *name)
+{
+	for (int i = 0; i < of->n; i++)
+		if (strcmp(of->list[i].name, name) == 0)
+			return &of->list[i];
+	return NULL;
+}
+
+int orr_dot_set(struct orr_dot_attributes *of, const char *name, const char *text, int line,
+		bool stated, struct orr_error *err)
+{
+	char *copy = strdup(text);
+	int i = 0;
+
+	if (!copy)
+		return no_memory(err);
+	while (i < of->n && strcmp(of->list[i].name, name) != 0)
+		i++;
+	if (i == of->n) {
+		char *own = strdup(name);
+
+		if (!own || orr_dot_grow(&of->list, of->n, &of->room, sizeof(*of->list), err)) {
+			free(own);
+			free(copy);
+			return no_memory(err);
+		}
+		of->list[of->n++] = (struct orr_dot_attribute){.name = own};
+	}
+	free(of->list[i].text);
+	of->list[i].text = copy;
+	of->list[i].line = line;
+	of->list[i].stated = stated;
+	return 0;
+}
+
+/* A node that is first named in subgraph s has the defaults so far of s and those around it. */
+static int set_defaults(const struct orr_dot *dot, struct orr_dot_node *node, int s,
+			struct orr_error *err)
+{
+	const struct orr_dot_attributes *defaults = &dot->subgraphs[s].node_defaults;
+	int code = s ? set_defaults(dot, node, dot->subgraphs[s].parent, err) : 0;
+
+	for (int i = 0; i < defaults->n && !code; i++)
+		code = orr_dot_set(&node->attributes, defaults->list[i].name,
+				   defaults->list[i].text, defaults->list[i].line, false, err);
+	return code;
+}
+
+int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *node,
+		 struct orr_error *err)
+{
+	uint64_t key = orr_hash(ORR_HASH, name, strlen(name));
+	int code = table_grow(&dot->names, err);
+	bool is_new = false;
+	size_t i;
+
+	if (code)
+		return code;
+	i = place_of(&dot->names, key, dot, name);
+	if (!dot->names.values[i]) {
+		if ((code = orr_dot_grow(&dot->nodes, dot->n_nodes, &dot->node_room,
+					 sizeof(*dot->nodes), err)))
+			return code;
+		dot->nodes[dot->n_nodes] =
+			(struct orr_dot_node){.name = strdup(name), .line = line};
+		if (!dot->nodes[dot->n_nodes++].name)
+			return no_memory(err);
+		dot->names.keys[i] = key;
+		dot->names.values[i] = dot->n_nodes;
+		dot->names.n++;
+		if ((code = set_defaults(dot, &dot->nodes[dot->n_nodes - 1], s, err)))
+			return code;
+	}
+	*node = dot->names.values[i] - 1;
+	for (; s > 0; s = dot->subgraphs[s].parent) { /* the whole graph has all of them */
+		struct orr_dot_subgraph *subgraph = &dot->subgraphs[s];
+
+		if ((code = add_pair(&dot->members, s, *node, &is_new, err)) || !is_new)
+			return code;
+		if ((code = orr_dot_grow(&subgraph->nodes, subgraph->n_nodes, &subgraph->room,
+					 sizeof(*subgraph->nodes), err)))
+			return code;
+		subgraph->nodes[subgraph->n_nodes++] = *node;
+	}
+	return 0;
+}
+
+/* The one of that name in the one around it, or a new one. */
+int orr_dot_subgraph(struct orr_dot *dot, const char *name, int line, int parent, int *found,
+		     struct orr_error *err)
+{
+	int code;
+
+	for (*found = 1; *name && *found < dot->n_subgraphs; ++*found)
+		if (dot->subgraphs[*found].parent == parent &&
+		    strcmp(dot->subgraphs[*found].name, name) == 0)
+			return 0;
+	if ((code = orr_dot_grow(&dot->subgraphs, dot->n_subgraphs, &dot->subgraph_room,
+				 sizeof(*dot->subgraphs), err)))
+		return code;
+	*found = dot->n_subgraphs;
+	dot->subgraphs[dot->n_subgraphs++] =
+		(struct orr_dot_subgraph){.name = strdup(name), .line = line, .parent = parent};
+	return dot->subgraphs[*found].name ? 0 : no_memory(err);
+}
+
+int orr_dot_edge(struct orr_dot *dot, int from, int to, struct orr_error *err)
+{
+	bool is_new = true;
+	int code = dot->strict ? add_pair(&dot->joined, from, to, &is_new, err) : 0;
+
+	if (code || !is_new)
+		return code;
+	if ((code = orr_dot_grow(&dot->edges, dot->n_edges, &dot->edge_room, sizeof(*dot->edges),
+				 err)))
+		return code;
+	dot->edges[dot->n_edges++] = (struct orr_dot_edge){from, to};
+	return 0;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	const int *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+void orr_dot_sort(int *numbers, int n)
+{
+	if (n)
+		qsort(numbers, (size_t)n, sizeof(*numbers), compare_numbers);
+}
+
+static void attributes_fini(struct orr_dot_attributes *of)
+{
+	for (int i = 0; i < of->n; i++) {
+		free(of->list[i].name);
+		free(of->list[i].text);
+	}
+	free(of->list);
+}
+
+void orr_dot_fini(struct orr_dot *dot)
+{
+	for (int i = 0; i < dot->n_nodes; i++) {
+		free(dot->nodes[i].name);
+		attributes_fini(&dot->nodes[i].attributes);
+	}
+	for (int s = 0; s < dot->n_subgraphs; s++) {
+		free(dot->subgraphs[s].name);
+		free(dot->subgraphs[s].nodes);
+		attributes_fini(&dot->subgraphs[s].attributes);
+		attributes_fini(&dot->subgraphs[s].node_defaults);
+	}
+	attributes_fini(&dot->of_edges);
+	table_fini(&dot->names);
+	table_fini(&dot->members);
+	table_fini(&dot->joined);
+	free(dot->nodes);
+	free(dot->edges);
+	free(dot->subgraphs);
+	*dot = (struct orr_dot){0};
+}
