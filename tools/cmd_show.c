@@ -90,11 +90,11 @@ static struct totals sum_up(const struct orr_graph *g, int encoder)
 		t.parameter_bytes += parameter_bytes(o);
 		t.stash_floats += o->stash_floats;
 		t.forward_flops += o->forward_flops;
-		t.backward_flops += o->backward_flops;
-		t.weight_flops += o->weight_flops;
+		t.backward_flops += o->has_input_gradient ? o->backward_flops : 0;
+		t.weight_flops += o->has_weight_gradient ? o->weight_flops : 0;
 		t.forward_ns += at_least_0(o->forward_ns);
-		t.backward_ns += at_least_0(o->backward_ns);
-		t.weight_ns += at_least_0(o->weight_ns);
+		t.backward_ns += o->has_input_gradient ? at_least_0(o->backward_ns) : 0;
+		t.weight_ns += o->has_weight_gradient ? at_least_0(o->weight_ns) : 0;
 	}
 	return t;
 }
@@ -210,6 +210,8 @@ static void print_inputs(const struct orr_graph *g, const struct orr_operator *o
 		printf("%s%s", k ? ", " : "", g->operators[o->inputs[k]].name);
 	if (o->n_inputs == 0)
 		putchar('-');
+	if (o->frozen)
+		printf("  frozen");
 	if (o->label) {
 		printf("  (");
 		for (c = o->label; *c; c++)
@@ -242,7 +244,9 @@ static void print_model(const struct orr_graph *g)
 		print_stage(o);
 		printf("  %7lld  %10lld  %10s  %10s  %9s  ", (long long)o->width,
 		       (long long)o->n_parameters, flops(a, sizeof(a), o->forward_flops),
-		       flops(b, sizeof(b), o->backward_flops + o->weight_flops),
+		       flops(b, sizeof(b),
+			     (o->has_input_gradient ? o->backward_flops : 0) +
+				     (o->has_weight_gradient ? o->weight_flops : 0)),
 		       orr_size_print(c, sizeof(c), 4 * o->stash_floats));
 		print_inputs(g, o);
 	}
@@ -263,8 +267,8 @@ static void print_costs(const struct orr_graph *g)
 		printf("%-*s  ", width, o->name);
 		print_stage(o);
 		printf("  %9s  %9s  %9s  ", duration(a, sizeof(a), g, o->forward_ns),
-		       duration(b, sizeof(b), g, o->backward_ns),
-		       duration(c, sizeof(c), g, o->weight_ns));
+		       o->has_input_gradient ? duration(b, sizeof(b), g, o->backward_ns) : "-",
+		       o->has_weight_gradient ? duration(c, sizeof(c), g, o->weight_ns) : "-");
 		printf("%10s  %9s  %10s  ", size(a, sizeof(a), o->activation_bytes),
 		       size(b, sizeof(b), o->stash_bytes), size(c, sizeof(c), o->parameter_bytes));
 		print_inputs(g, o);
@@ -328,6 +332,7 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 		if (sizes[k].value >= 0)
 			set(object, sizes[k].key, json_integer(sizes[k].value), failed);
 	set(object, "parameter_bytes", json_integer(parameter_bytes(o)), failed);
+	set(object, "frozen", json_boolean(o->frozen), failed);
 	if (o->op == ORR_OP_COST)
 		return object;
 	set(object, "columns", json_integer(o->width), failed);

@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,16 +29,25 @@ static const struct {
 };
 #define N_OPTIONS (sizeof(options) / sizeof(*options))
 
+/* The library writes its markers as words; brackets in the name of a file or a node are its own. */
+static bool is_word(char before, char after)
+{
+	return (before == ' ' || before == '(') && (!after || strchr(" ,;:)", after));
+}
+
 char *command_name_options(char *text)
 {
-	char *to = text;
+	char *to = text, before = ' ';
 
 	for (const char *at = text; *at;) {
 		size_t i = 0, length = 0;
 
 		for (; i < N_OPTIONS; i++)
-			if (!strncmp(at, options[i].quantity, length = strlen(options[i].quantity)))
+			if (!strncmp(at, options[i].quantity,
+				     length = strlen(options[i].quantity)) &&
+			    is_word(before, at[length]))
 				break;
+		before = *at;
 		if (i == N_OPTIONS) {
 			*to++ = *at++;
 			continue;

@@ -136,9 +136,10 @@ struct orr_size {
 		ORR_SIZE_OF(struct orr_schedule), ORR_SIZE_OF(struct orr_parameter), \
 			ORR_SIZE_OF(struct orr_value), ORR_SIZE_OF(struct orr_error), \
 			ORR_SIZE_OF(struct orr_machine), ORR_SIZE_OF(struct orr_pipeline), \
-			ORR_SIZE_OF(struct orr_stage), ORR_SIZE_OF(struct orr_edge) \
+			ORR_SIZE_OF(struct orr_stage), ORR_SIZE_OF(struct orr_edge), \
+			ORR_SIZE_OF(struct orr_placed) \
 	}
-#define ORR_N_SIZES 8
+#define ORR_N_SIZES 9
 struct orr_plugin {
 	int version; /* ORR_SCHEDULE_VERSION; the rest has this layout from version 8 on */
 	struct orr_size sizes[ORR_N_SIZES];

@@ -22,9 +22,9 @@ static int refuse_worker(const struct orr_jobs *jobs, const struct orr_schedule 
 			jobs->schedule, job.s, orr_pass_letter(job.d), job.b,
 			placed ? "placed on" : "owned by",
 			placed ? jobs->compute[j] : jobs->weights[j], p->n_workers - 1,
-			!placed             ? "weights()"
-			: schedule->compute ? "compute()"
-					    : "place()");
+			!placed           ? "weights()"
+			: schedule->place ? "place()"
+					  : "compute()");
 }
 
 /* A plug-in's refusal is taken as one line, whatever it wrote, and its code as one of ours. */
