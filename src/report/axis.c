@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-struct svg_axis svg_axis_make(double low, double high, bool whole)
+struct svg_axis orr_svg_axis_make(double low, double high, bool whole)
 {
 	double room = high > low ? 0.08 * (high - low) : high > 0 ? 0.1 * high : 1, tenth;
 	struct svg_axis axis = {low - room < 0 ? 0 : low - room, high + room, 0, false};
@@ -22,7 +22,7 @@ struct svg_axis svg_axis_make(double low, double high, bool whole)
 	return axis;
 }
 
-double svg_axis_first(const struct svg_axis *axis)
+double orr_svg_axis_first(const struct svg_axis *axis)
 {
 	double power;
 
@@ -35,7 +35,7 @@ double svg_axis_first(const struct svg_axis *axis)
 					: 10 * power;
 }
 
-double svg_axis_next(const struct svg_axis *axis, double at)
+double orr_svg_axis_next(const struct svg_axis *axis, double at)
 {
 	double power;
 
@@ -45,7 +45,7 @@ double svg_axis_next(const struct svg_axis *axis, double at)
 	return at < 1.5 * power ? 2 * power : at < 3 * power ? 5 * power : 10 * power;
 }
 
-double svg_axis_share(const struct svg_axis *axis, double at)
+double orr_svg_axis_share(const struct svg_axis *axis, double at)
 {
 	if (axis->logarithmic)
 		return log(at / axis->low) / log(axis->high / axis->low);

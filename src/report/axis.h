@@ -12,9 +12,9 @@ struct svg_axis {
 
 /* Low and high (at least 0) with some room, and a round step: 1, 2 or 5 times a power of ten.
  * whole: of whole numbers, so no smaller step than 1. */
-struct svg_axis svg_axis_make(double low, double high, bool whole);
-double svg_axis_first(const struct svg_axis *axis);
-double svg_axis_next(const struct svg_axis *axis, double at);
+struct svg_axis orr_svg_axis_make(double low, double high, bool whole);
+double orr_svg_axis_first(const struct svg_axis *axis);
+double orr_svg_axis_next(const struct svg_axis *axis, double at);
 /* From 0 to 1 along the axis. */
-double svg_axis_share(const struct svg_axis *axis, double at);
+double orr_svg_axis_share(const struct svg_axis *axis, double at);
 #endif

@@ -108,8 +108,8 @@ static void write_title(const struct svg *svg)
 		       orr_duration_print(makespan, sizeof(makespan), f->makespan_ns, p->units),
 		       unit, orr_duration_print(bound, sizeof(bound), f->lower_bound_ns, p->units),
 		       unit, 100 * f->bubble, 100 * f->span_bubble);
-	svg_write_text(svg, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
-	svg_write_text(svg, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"", text);
+	orr_svg_write_text(svg, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
+	orr_svg_write_text(svg, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"", text);
 }
 
 static void write_patterns(const struct svg *svg)
@@ -137,7 +137,7 @@ static void write_axis(const struct svg *svg)
 
 	fprintf(svg->file, "<path stroke=\"" GRID "\" fill=\"none\" d=\"");
 	for (int64_t time = 0; time <= layout->span_ns; time += tick) {
-		double x = LEFT + svg_tenths(svg, time) / 10.0;
+		double x = LEFT + orr_svg_tenths(svg, time) / 10.0;
 
 		fprintf(svg->file, "M%.1f,%dV%.1f", x, TOP - 4, rows + 4);
 		if (svg->memory_height > 0)
@@ -146,12 +146,12 @@ static void write_axis(const struct svg *svg)
 	fputs("\"/>\n<g font-size=\"12\" text-anchor=\"middle\">\n", svg->file);
 	for (int64_t time = 0; time <= layout->span_ns; time += tick)
 		fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-			LEFT + svg_tenths(svg, time) / 10.0, rows + 18,
+			LEFT + orr_svg_tenths(svg, time) / 10.0, rows + 18,
 			orr_layout_tick_print(layout, label, sizeof(label), time));
 	fputs("</g>\n", svg->file);
 	(void)snprintf(text, sizeof(text), "time (%s)", layout->unit);
-	svg_write_text(svg, LEFT + svg->width, rows + 34, "font-size=\"12\" text-anchor=\"end\"",
-		       text);
+	orr_svg_write_text(svg, LEFT + svg->width, rows + 34,
+			   "font-size=\"12\" text-anchor=\"end\"", text);
 }
 
 /* W is hatched with the colours of F and B. Outlines part the jobs of one microbatch. */
@@ -179,8 +179,8 @@ static void write_cells(const struct svg *svg, int hue, enum orr_kind kind)
 	for (int w = 0; w < layout->n_workers; w++)
 		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
 			const struct orr_cell *cell = &layout->cells[i];
-			int from = svg_tenths(svg, cell->start_ns);
-			int width = svg_tenths(svg, cell->end_ns) - from;
+			int from = orr_svg_tenths(svg, cell->start_ns);
+			int width = orr_svg_tenths(svg, cell->end_ns) - from;
 
 			if (kind == ORR_KIND_UPDATE && width < 10) /* to be seen at all */
 				width = 10;
@@ -191,11 +191,11 @@ static void write_cells(const struct svg *svg, int hue, enum orr_kind kind)
 				start_cells(svg, hue, kind);
 			started = true;
 			fputc('M', svg->file);
-			svg_write_tenths(svg->file, LEFT * 10 + from);
-			fprintf(svg->file, ",%.1fh", svg_row_top(svg, w));
-			svg_write_tenths(svg->file, width);
+			orr_svg_write_tenths(svg->file, LEFT * 10 + from);
+			fprintf(svg->file, ",%.1fh", orr_svg_row_top(svg, w));
+			orr_svg_write_tenths(svg->file, width);
 			fprintf(svg->file, "v%.1fh-", svg->height);
-			svg_write_tenths(svg->file, width);
+			orr_svg_write_tenths(svg->file, width);
 			fputc('z', svg->file);
 		}
 	if (started)
@@ -214,8 +214,8 @@ static void write_labels(const struct svg *svg)
 	for (int w = 0; w < layout->n_workers; w++)
 		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
 			const struct orr_cell *cell = &layout->cells[i];
-			double from = svg_tenths(svg, cell->start_ns) / 10.0;
-			double to = svg_tenths(svg, cell->end_ns) / 10.0;
+			double from = orr_svg_tenths(svg, cell->start_ns) / 10.0;
+			double to = orr_svg_tenths(svg, cell->end_ns) / 10.0;
 			const char *ink = NULL;
 
 			if (cell->kind == ORR_KIND_UPDATE)
@@ -231,7 +231,7 @@ static void write_labels(const struct svg *svg)
 			if ((double)strlen(label) * svg->font * CHARACTER > to - from - 2)
 				continue;
 			fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\"", LEFT + (from + to) / 2,
-				svg_row_top(svg, w) + down);
+				orr_svg_row_top(svg, w) + down);
 			if (ink)
 				fprintf(svg->file, " fill=\"%s\"", ink);
 			else if (cell->kind == ORR_KIND_W)
@@ -265,19 +265,19 @@ static void write_legend(const struct svg *svg)
 		if (svg->layout->n_kind[kind]) {
 			write_swatch(svg, x, y, fills[kind],
 				     kind == ORR_KIND_UPDATE ? UPDATE_FILL : hues[0].fill[1]);
-			svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", names[kind]);
+			orr_svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", names[kind]);
 			x += 48 + 6.2 * (double)strlen(names[kind]);
 		}
 	write_swatch(svg, x, y, ROW_FILL, GRID);
-	svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", "idle");
+	orr_svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", "idle");
 	x = LEFT + svg->width - 22 * n;
-	svg_write_text(svg, x - 8, y + 11, "font-size=\"12\" text-anchor=\"end\"",
-		       svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
+	orr_svg_write_text(svg, x - 8, y + 11, "font-size=\"12\" text-anchor=\"end\"",
+			   svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
 	for (int hue = 0; hue < n; hue++) {
 		write_swatch(svg, x + 22 * hue, y, hues[hue].fill[0], hues[hue].fill[1]);
 		(void)snprintf(text, sizeof(text), "%d", hue);
-		svg_write_text(svg, x + 22 * hue + 11, y + 11,
-			       "font-size=\"11\" text-anchor=\"middle\"", text);
+		orr_svg_write_text(svg, x + 22 * hue + 11, y + 11,
+				   "font-size=\"11\" text-anchor=\"middle\"", text);
 	}
 }
 
@@ -295,19 +295,19 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 	fprintf(svg->file, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
 	write_title(svg);
 	write_patterns(svg);
-	svg_write_rows(svg, TOP, svg->pitch, svg->height);
+	orr_svg_write_rows(svg, TOP, svg->pitch, svg->height);
 	if (svg->memory_height > 0)
-		svg_write_rows(svg, svg->memory_top, svg->memory_pitch, svg->memory_height);
+		orr_svg_write_rows(svg, svg->memory_top, svg->memory_pitch, svg->memory_height);
 	write_axis(svg);
 	for (int hue = 0; hue < N_HUES; hue++)
 		for (int kind = ORR_KIND_F; kind <= ORR_KIND_W; kind++)
 			write_cells(svg, hue, (enum orr_kind)kind);
 	write_cells(svg, -1, ORR_KIND_UPDATE);
 	write_labels(svg);
-	if (svg->memory_height > 0 && (code = svg_write_memory(svg, err)))
+	if (svg->memory_height > 0 && (code = orr_svg_write_memory(svg, err)))
 		return code;
 	write_legend(svg);
-	if ((code = svg_write_titles(svg, err)))
+	if ((code = orr_svg_write_titles(svg, err)))
 		return code;
 	fputs("</svg>\n", svg->file);
 	return 0;

@@ -50,12 +50,13 @@ struct scatter {
 
 static double x_of(const struct scatter *scatter, double time)
 {
-	return PLOT_LEFT + svg_axis_share(&scatter->time, time) * (PLOT_RIGHT - PLOT_LEFT);
+	return PLOT_LEFT + orr_svg_axis_share(&scatter->time, time) * (PLOT_RIGHT - PLOT_LEFT);
 }
 
 static double y_of(const struct scatter *scatter, double memory)
 {
-	return PLOT_BOTTOM - svg_axis_share(&scatter->memory, memory) * (PLOT_BOTTOM - PLOT_TOP);
+	return PLOT_BOTTOM -
+	       orr_svg_axis_share(&scatter->memory, memory) * (PLOT_BOTTOM - PLOT_TOP);
 }
 
 static void make_axes(struct scatter *scatter)
@@ -72,8 +73,8 @@ static void make_axes(struct scatter *scatter)
 			high[k] = !i || at[k] > high[k] ? at[k] : high[k];
 		}
 	}
-	scatter->time = svg_axis_make(low[0], high[0], true);
-	scatter->memory = svg_axis_make(low[1], high[1], c->bytes || !c->several_cuts);
+	scatter->time = orr_svg_axis_make(low[0], high[0], true);
+	scatter->memory = orr_svg_axis_make(low[1], high[1], c->bytes || !c->several_cuts);
 }
 
 static void write_axes(const struct scatter *scatter)
@@ -86,36 +87,38 @@ static void write_axes(const struct scatter *scatter)
 	fprintf(file,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"" ROW_FILL "\"/>\n",
 		PLOT_LEFT, PLOT_TOP, PLOT_RIGHT - PLOT_LEFT, PLOT_BOTTOM - PLOT_TOP);
-	for (double at = svg_axis_first(axis); at <= axis->high; at = svg_axis_next(axis, at)) {
+	for (double at = orr_svg_axis_first(axis); at <= axis->high;
+	     at = orr_svg_axis_next(axis, at)) {
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%.1f,%dV%d\"/>\n", x_of(scatter, at),
 			PLOT_TOP, PLOT_BOTTOM);
-		svg_write_text(
+		orr_svg_write_text(
 			&scatter->svg, x_of(scatter, at), PLOT_BOTTOM + 18,
 			"class=\"tick\" text-anchor=\"middle\"",
 			orr_duration_print(text, sizeof(text), (int64_t)(at + 0.5), c->units));
 	}
 	axis = &scatter->memory;
-	for (double at = svg_axis_first(axis); at <= axis->high; at = svg_axis_next(axis, at)) {
+	for (double at = orr_svg_axis_first(axis); at <= axis->high;
+	     at = orr_svg_axis_next(axis, at)) {
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%d,%.1fH%d\"/>\n", PLOT_LEFT,
 			y_of(scatter, at), PLOT_RIGHT);
 		if (c->bytes)
 			orr_size_print(text, sizeof(text), (int64_t)(at + 0.5));
 		else
 			(void)snprintf(text, sizeof(text), c->several_cuts ? "%.3g" : "%.0f", at);
-		svg_write_text(&scatter->svg, PLOT_LEFT - 8, y_of(scatter, at) + 4,
-			       "class=\"tick\" text-anchor=\"end\"", text);
+		orr_svg_write_text(&scatter->svg, PLOT_LEFT - 8, y_of(scatter, at) + 4,
+				   "class=\"tick\" text-anchor=\"end\"", text);
 	}
 	(void)snprintf(text, sizeof(text), "makespan%s%s", c->units ? ", units" : "",
 		       scatter->time.logarithmic ? ", logarithmic" : "");
-	svg_write_text(&scatter->svg, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
-		       "class=\"axis\" text-anchor=\"middle\"", text);
+	orr_svg_write_text(&scatter->svg, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
+			   "class=\"axis\" text-anchor=\"middle\"", text);
 	(void)snprintf(text, sizeof(text), "%s of the worker that %s%s",
 		       c->bytes          ? "memory"
 		       : c->several_cuts ? "stage stashes / stages"
 					 : "stage stashes",
 		       c->bytes ? "needs most" : "holds most",
 		       scatter->memory.logarithmic ? ", logarithmic" : "");
-	svg_write_text(&scatter->svg, PLOT_LEFT, PLOT_TOP - 10, "class=\"axis\"", text);
+	orr_svg_write_text(&scatter->svg, PLOT_LEFT, PLOT_TOP - 10, "class=\"axis\"", text);
 }
 
 /* ---- labels ---- */
@@ -251,8 +254,9 @@ static void write_label(const struct scatter *scatter, const struct label *label
 		size_t length = strcspn(at, "\n");
 
 		(void)snprintf(line, sizeof(line), "%.*s", (int)length, at);
-		svg_write_text(&scatter->svg, label->box.x, label->box.y + n++ * LINE + FONT,
-			       label->on_front ? "class=\"label front\"" : "class=\"label\"", line);
+		orr_svg_write_text(&scatter->svg, label->box.x, label->box.y + n++ * LINE + FONT,
+				   label->on_front ? "class=\"label front\"" : "class=\"label\"",
+				   line);
 		at += length;
 	}
 }
@@ -320,10 +324,11 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 		";stroke-width:1.5;stroke-dasharray:5 3}</style>\n"
 		"<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
 		WIDTH, HEIGHT, WIDTH, HEIGHT, FONT, WIDTH, HEIGHT);
-	svg_write_text(&scatter.svg, PLOT_LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
-	svg_write_text(&scatter.svg, PLOT_LEFT, 48, "class=\"axis\"",
-		       c->n_fitting ? "filled: nothing is both faster and smaller"
-				    : "no schedule fits");
+	orr_svg_write_text(&scatter.svg, PLOT_LEFT, 28, "font-size=\"17\" font-weight=\"bold\"",
+			   title);
+	orr_svg_write_text(&scatter.svg, PLOT_LEFT, 48, "class=\"axis\"",
+			   c->n_fitting ? "filled: nothing is both faster and smaller"
+					: "no schedule fits");
 	if (c->n_fitting) {
 		write_axes(&scatter);
 		write_front(&scatter);

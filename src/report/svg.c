@@ -10,7 +10,7 @@
 
 #define CURVE "#8496b0"
 
-void svg_write_escaped(FILE *file, const char *text)
+void orr_svg_write_escaped(FILE *file, const char *text)
 {
 	size_t left = strlen(text), length;
 
@@ -40,12 +40,12 @@ void svg_write_escaped(FILE *file, const char *text)
 	}
 }
 
-double svg_row_top(const struct svg *svg, int w)
+double orr_svg_row_top(const struct svg *svg, int w)
 {
 	return TOP + w * svg->pitch;
 }
 
-int svg_tenths(const struct svg *svg, int64_t time_ns)
+int orr_svg_tenths(const struct svg *svg, int64_t time_ns)
 {
 	int64_t span = svg->layout->span_ns;
 
@@ -55,15 +55,16 @@ int svg_tenths(const struct svg *svg, int64_t time_ns)
 	       svg->grid;
 }
 
-void svg_write_tenths(FILE *file, int value)
+void orr_svg_write_tenths(FILE *file, int value)
 {
 	fprintf(file, value % 10 ? "%d.%d" : "%d", value / 10, value % 10);
 }
 
-void svg_write_text(const struct svg *svg, double x, double y, const char *style, const char *text)
+void orr_svg_write_text(const struct svg *svg, double x, double y, const char *style,
+			const char *text)
 {
 	fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
-	svg_write_escaped(svg->file, text);
+	orr_svg_write_escaped(svg->file, text);
 	fputs("</text>\n", svg->file);
 }
 
@@ -77,7 +78,7 @@ static int label_step(double pitch, double font)
 	return step;
 }
 
-void svg_write_rows(const struct svg *svg, double top, double pitch, double height)
+void orr_svg_write_rows(const struct svg *svg, double top, double pitch, double height)
 {
 	double font = pitch < 11 ? 9 : 12;
 	int n = svg->layout->n_workers, step = label_step(pitch, font);
@@ -110,7 +111,7 @@ static void write_step(struct curve *curve)
 	if (curve->high == curve->shown && curve->value == curve->shown)
 		return;
 	fputc('H', svg->file);
-	svg_write_tenths(svg->file, LEFT * 10 + curve->x);
+	orr_svg_write_tenths(svg->file, LEFT * 10 + curve->x);
 	fprintf(svg->file, "V%.1f", curve->base - (double)curve->high * scale);
 	if (curve->value != curve->high)
 		fprintf(svg->file, "V%.1f", curve->base - (double)curve->value * scale);
@@ -121,7 +122,7 @@ static void add_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
 {
 	struct curve *curve = user;
 	int64_t since = time_ns - curve->svg->layout->origin_ns;
-	int x = svg_tenths(curve->svg, since > 0 ? since : 0);
+	int x = orr_svg_tenths(curve->svg, since > 0 ? since : 0);
 
 	if (x != curve->x) {
 		write_step(curve);
@@ -153,12 +154,12 @@ static void write_peaks(const struct svg *svg)
 	fputs("</g>\n", svg->file);
 }
 
-int svg_write_memory(const struct svg *svg, struct orr_error *err)
+int orr_svg_write_memory(const struct svg *svg, struct orr_error *err)
 {
-	svg_write_text(svg, LEFT, svg->memory_top - 10, "font-size=\"13\" font-weight=\"bold\"",
-		       svg->bytes ? "stash over time" : "stage stashes over time");
-	svg_write_text(svg, LEFT + svg->width + 6, svg->memory_top - 10, "font-size=\"12\"",
-		       "peak");
+	orr_svg_write_text(svg, LEFT, svg->memory_top - 10, "font-size=\"13\" font-weight=\"bold\"",
+			   svg->bytes ? "stash over time" : "stage stashes over time");
+	orr_svg_write_text(svg, LEFT + svg->width + 6, svg->memory_top - 10, "font-size=\"12\"",
+			   "peak");
 	for (int w = 0; w < svg->layout->n_workers; w++) {
 		struct curve curve = {.svg = svg};
 		int code;

@@ -36,17 +36,17 @@ struct svg {
 	bool whole;                      /* labels are 2F0, not 0 */
 };
 
-double svg_row_top(const struct svg *svg, int w);
-int svg_tenths(const struct svg *svg, int64_t time_ns);
-void svg_write_tenths(FILE *file, int value);
-void svg_write_escaped(FILE *file, const char *text);
+double orr_svg_row_top(const struct svg *svg, int w);
+int orr_svg_tenths(const struct svg *svg, int64_t time_ns);
+void orr_svg_write_tenths(FILE *file, int value);
+void orr_svg_write_escaped(FILE *file, const char *text);
 /* attributes: of the text element; text is escaped. */
-void svg_write_text(const struct svg *svg, double x, double y, const char *attributes,
-		    const char *text);
+void orr_svg_write_text(const struct svg *svg, double x, double y, const char *attributes,
+			const char *text);
 /* Backgrounds, on which idle time shows, and names of workers at regular distances. */
-void svg_write_rows(const struct svg *svg, double top, double pitch, double height);
+void orr_svg_write_rows(const struct svg *svg, double top, double pitch, double height);
 /* Over everything, and not seen: a title for each job, which viewers show where the mouse is. */
-int svg_write_titles(const struct svg *svg, struct orr_error *err);
+int orr_svg_write_titles(const struct svg *svg, struct orr_error *err);
 /* The curves and their heading. */
-int svg_write_memory(const struct svg *svg, struct orr_error *err);
+int orr_svg_write_memory(const struct svg *svg, struct orr_error *err);
 #endif

@@ -29,14 +29,14 @@ static void write_title(const struct svg *svg, const struct orr_members *members
 		cell->s);
 	if (*operators) {
 		fputs(" (", svg->file);
-		svg_write_escaped(svg->file, operators);
+		orr_svg_write_escaped(svg->file, operators);
 		fputc(')', svg->file);
 	}
 	write_times(svg, cell);
 	fputs("</title>", svg->file);
 }
 
-int svg_write_titles(const struct svg *svg, struct orr_error *err)
+int orr_svg_write_titles(const struct svg *svg, struct orr_error *err)
 {
 	const struct orr_layout *layout = svg->layout;
 	struct orr_members members;
@@ -50,15 +50,15 @@ int svg_write_titles(const struct svg *svg, struct orr_error *err)
 	for (int w = 0; w < layout->n_workers; w++)
 		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
 			const struct orr_cell *cell = &layout->cells[i];
-			int from = svg_tenths(svg, cell->start_ns);
-			int width = svg_tenths(svg, cell->end_ns) - from;
+			int from = orr_svg_tenths(svg, cell->start_ns);
+			int width = orr_svg_tenths(svg, cell->end_ns) - from;
 
 			fputs("<path d=\"M", svg->file);
-			svg_write_tenths(svg->file, LEFT * 10 + from);
-			fprintf(svg->file, ",%.1fh", svg_row_top(svg, w));
-			svg_write_tenths(svg->file, width < 10 ? 10 : width);
+			orr_svg_write_tenths(svg->file, LEFT * 10 + from);
+			fprintf(svg->file, ",%.1fh", orr_svg_row_top(svg, w));
+			orr_svg_write_tenths(svg->file, width < 10 ? 10 : width);
 			fprintf(svg->file, "v%.1fh-", svg->height);
-			svg_write_tenths(svg->file, width < 10 ? 10 : width);
+			orr_svg_write_tenths(svg->file, width < 10 ? 10 : width);
 			fputs("z\">", svg->file);
 			write_title(svg, &members, cell);
 			fputs("</path>\n", svg->file);
