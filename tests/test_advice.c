@@ -189,7 +189,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 600 B"), "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 600B"), "%s", err.msg);
 	o.pieces = true;
 	plan = make(g, "2", NULL, o);
 	ck_assert(plan->in_pieces && !plan->dag.fits && !plan->chain.fits);

@@ -290,7 +290,7 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	o.flops_per_s = 1;
 	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 3 kB") &&
+	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 3kB") &&
 			      strstr(err.msg, "on worker 0") &&
 			      strstr(err.msg, "100 B more, for parameters (12 B a parameter: 4 "
 					      "weights, 4 gradient, 4 momentum) and 1 stash: ") &&

@@ -28,7 +28,7 @@ refuse 'missing.txt:2: no operator' plan missing.txt --workers 2
 refuse 'no --workers' plan profile.txt
 refuse '--workers: 0' plan profile.txt --workers 0
 refuse '2 levels: give as many links' plan profile.txt --workers 2x2 --link 1GB/s
-refuse 'no plan fits --memory 1 kB' plan profile.txt --workers 2 --memory 1kB
+refuse 'no plan fits --memory 1kB' plan profile.txt --workers 2 --memory 1kB
 # a plan's links go with it
 "$orrery" plan profile.txt --workers 2x2 --link 100MB/s,1kB/s --json -o levels.json >levels.txt
 "$orrery" simulate levels.json --json >simulated.txt

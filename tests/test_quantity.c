@@ -240,6 +240,25 @@ START_TEST(quantities_print_with_the_unit_that_fits)
 }
 END_TEST
 
+START_TEST(an_exact_size_reads_back)
+{
+	static const struct {
+		int64_t bytes;
+		const char *text;
+	} sizes[] = {{0, "0B"},           {999, "999B"},         {1000, "1kB"},
+		     {8000000000, "8GB"}, {1304240, "1304240B"}, {25000000, "25MB"}};
+	char text[32];
+
+	for (int i = 0; i < N_OF(sizes); i++) {
+		int64_t bytes = -1;
+
+		ck_assert_str_eq(orr_size_exact(text, sizeof(text), sizes[i].bytes), sizes[i].text);
+		ck_assert_int_eq(orr_size_parse(&bytes, text, "size", NULL), 0);
+		ck_assert_int_eq(bytes, sizes[i].bytes);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -249,6 +268,7 @@ int main(void)
 		ONCE(rates_counts_and_numbers_are_read),
 		ONCE(a_list_is_read_count_by_count),
 		ONCE(quantities_print_with_the_unit_that_fits),
+		ONCE(an_exact_size_reads_back),
 	};
 
 	return suite_run("quantity", tests, N_OF(tests));

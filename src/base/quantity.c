@@ -289,14 +289,26 @@ const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units
 	return buffer;
 }
 
+static const char *const size_units[] = {"B", "kB", "MB", "GB", "TB"};
+
+const char *orr_size_exact(char *buffer, size_t size, int64_t bytes)
+{
+	int i = 0;
+
+	for (; i < 4 && bytes && bytes % 1000 == 0; i++)
+		bytes /= 1000;
+	(void)snprintf(buffer, size, "%lld%s", (long long)bytes, size_units[i]);
+	return buffer;
+}
+
 const char *orr_size_print(char *buffer, size_t size, int64_t bytes)
 {
-	static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};
 	double value = (double)bytes;
 	int i = 0;
 
 	for (; i < 4 && fabs(value) >= 999.5; i++)
 		value /= 1000;
-	(void)snprintf(buffer, size, fabs(value) >= 999.5 ? "%.0f %s" : "%.3g %s", value, names[i]);
+	(void)snprintf(buffer, size, fabs(value) >= 999.5 ? "%.0f %s" : "%.3g %s", value,
+		       size_units[i]);
 	return buffer;
 }

@@ -1,3 +1,4 @@
+#include "orrery/quantity.h"
 #include "orrery/search.h"
 
 #include <stdbool.h>
@@ -465,6 +466,7 @@ static int refuse(const struct searcher *o)
 	const char *why = o->exact ? "not even one microbatch fits"
 				   : "no order of one microbatch was found that fits";
 	long long stashes = (long long)options->stashes + o->excess;
+	char size[32];
 
 	if (options->stashes && !options->stash_bytes && !options->memory_bytes)
 		return orr_fail(
@@ -475,11 +477,11 @@ static int refuse(const struct searcher *o)
 			(long long)options->stashes, o->exact ? "" : "at most ", stashes, where,
 			stashes);
 	if (options->memory_bytes)
-		return orr_fail(
-			o->err, ORR_E_INPUT,
-			"auto: %s [memory] %lldB beside parameters, gradients and optimizer "
-			"%s: %s",
-			why, (long long)options->memory_bytes, where, more);
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s [memory] %s beside parameters, gradients and optimizer "
+				"%s: %s",
+				why, orr_size_exact(size, sizeof(size), options->memory_bytes),
+				where, more);
 	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
 			(long long)o->limit.bytes, where, more);
 }

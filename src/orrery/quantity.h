@@ -33,6 +33,8 @@ int orr_real_parse(double *value, const char *text, double low, double high, con
 const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units);
 /* "57.3 GB". Returns buffer. */
 const char *orr_size_print(char *buffer, size_t size, int64_t bytes);
+/* "8GB", to the byte and as orr_size_parse() reads it. Returns buffer. */
+const char *orr_size_exact(char *buffer, size_t size, int64_t bytes);
 
 ORR_END
 #endif

@@ -177,15 +177,15 @@ static void advise_memory(const struct advising *a)
 {
 	const struct orr_figures *f = a->plan->tried.figures;
 	int64_t limit = a->plan->options.memory_bytes;
-	char line[300];
+	char line[300], size[32];
 	int worst = 0;
 
 	if (a->plan->wanted_bytes) {
 		(void)snprintf(
 			line, sizeof(line),
 			"[memory] holds fewer microbatches than keep all workers busy: they do "
-			"nothing %.0f%% of the time; for the same stages [memory] %lldB is enough",
-			100 * f->bubble, (long long)a->plan->wanted_bytes);
+			"nothing %.0f%% of the time; for the same stages [memory] %s is enough",
+			100 * f->bubble, orr_size_exact(size, sizeof(size), a->plan->wanted_bytes));
 		a->visit(a->user, line);
 	}
 	for (int w = 1; w < f->n_workers; w++)

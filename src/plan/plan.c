@@ -407,7 +407,7 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 {
 	const struct orr_figures *f = least->tried.figures;
 	struct orr_plan_options more = *o;
-	char need[32], limit[32], lack[32], cost[96], cure[64] = "";
+	char need[32], limit[32], lack[32], fits[32], cost[96], cure[64] = "";
 	int worst = 0;
 
 	for (int w = 0; w < f->n_workers; w++)
@@ -424,16 +424,16 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 		orr_plan_destroy(plan);
 	}
 	orr_size_print(need, sizeof(need), f->worker[worst].memory_bytes);
-	orr_size_print(limit, sizeof(limit), o->memory_bytes);
+	orr_size_exact(limit, sizeof(limit), o->memory_bytes);
 	orr_size_print(lack, sizeof(lack), f->worker[worst].memory_bytes - o->memory_bytes);
 	return orr_fail(err, ORR_E_INPUT,
 			"%s: no plan fits [memory] %s: the one that needs least wants %s on worker "
 			"%d, %s more, for "
-			"parameters (%s) and %d stash%s: what fits is [memory] %lldB%s",
+			"parameters (%s) and %d stash%s: what fits is [memory] %s%s",
 			g->name, limit, need, worst, lack,
 			orr_parameter_cost_print(cost, sizeof(cost), &o->numerics),
 			f->worker[worst].peak_stash, f->worker[worst].peak_stash == 1 ? "" : "es",
-			(long long)f->worker[worst].memory_bytes, cure);
+			orr_size_exact(fits, sizeof(fits), f->worker[worst].memory_bytes), cure);
 }
 
 int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
