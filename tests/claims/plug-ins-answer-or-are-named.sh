@@ -144,3 +144,14 @@ meet 1 6 136 'crashed with the plug-in ./bad.so in check()' simulate chain:2 -m 
 needs_training
 meet 5 1 2 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
 	--timeout 0.2
+
+# also on several ranks, where Open MPI would have words of its own
+if [ "$can_train" = yes ] && command -v mpirun >/dev/null && "$orrery" --version | grep -q ', MPI'; then
+	cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=2 -DHOW=6 -o bad.so bad.c
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	code=0
+	timeout 60 mpirun --oversubscribe -n 2 "$orrery" train "$source/graphs/digits.dot" --steps 1 --schedule ./bad.so \
+		>out 2>err || code=$?
+	[ $code -ne 0 ]
+	grep -qF 'crashed with the plug-in ./bad.so in compute()' err || { cat err; exit 1; }
+fi

@@ -97,6 +97,9 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 	/* The thread that moves StarPU's data polls; it shall leave the core to those that compute
 	 * (with more threads than cores a step is ten times as fast). */
 	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+	/* A crash is the program's to report, or the system's: Open MPI's handlers come before
+	 * others. */
+	setenv("OMPI_MCA_opal_signal", "", 0);
 	if ((code = watch_begin(say, err)))
 		return code;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided))
