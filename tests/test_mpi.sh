@@ -255,7 +255,7 @@ all)
 	;;
 kill)
 	waiting= # what is mostly that
-	for test in late 'hurt STOP 1 2' 'hurt STOP 0 2'; do
+	for test in late 'hurt STOP 1 6' 'hurt STOP 0 6'; do
 		(failed=0 && $test && exit $failed) &
 		waiting="$waiting $!"
 	done
