@@ -500,8 +500,6 @@ START_TEST(a_comment_at_the_very_end_does_not_reach_the_next_model)
 }
 END_TEST
 
-/* ---- the fingerprint ---- */
-
 /* A model in which a word is replaced. */
 static const char printed[] =
 	"digraph { overhead=\"1us\"; samples=4; data=\"d.csv\"; "

@@ -62,6 +62,9 @@ static const struct {
 	const char *of, *key, *value, *message; /* of: the first of that, or "": the plan itself */
 } edited[] = {
 	{"worker", "order", "[\"0F0\"]", "no worker has job"},
+	/* of the first worker, all but the last */
+	{"worker", "order", "[\"0F0\",\"0F1\",\"0F2\",\"0F3\",\"0B0\",\"0B1\",\"0B2\"]",
+	 "no worker has job 0B3"},
 	{"worker", "order", "[\"0F0\",\"0F0\"]", "0F0 is there twice"},
 	{"worker", "order", "[\"9F0\"]", "'9F0' is no job"},
 	{"worker", "order", "[\"0X0\"]", "'0X0' is no job"},

@@ -74,6 +74,17 @@ static int64_t parameter_bytes(const struct orr_operator *o)
 	return o->parameter_bytes >= 0 ? o->parameter_bytes : 4 * o->n_parameters;
 }
 
+/* Of the gradients that its backward computes, which depends on what is frozen. */
+static int64_t input_flops(const struct orr_operator *o)
+{
+	return o->has_input_gradient ? o->backward_flops : 0;
+}
+
+static int64_t weight_flops(const struct orr_operator *o)
+{
+	return o->has_weight_gradient ? o->weight_flops : 0;
+}
+
 /* encoder -1: all operators. */
 static struct totals sum_up(const struct orr_graph *g, int encoder)
 {
@@ -90,8 +101,8 @@ static struct totals sum_up(const struct orr_graph *g, int encoder)
 		t.parameter_bytes += parameter_bytes(o);
 		t.stash_floats += o->stash_floats;
 		t.forward_flops += o->forward_flops;
-		t.backward_flops += o->has_input_gradient ? o->backward_flops : 0;
-		t.weight_flops += o->has_weight_gradient ? o->weight_flops : 0;
+		t.backward_flops += input_flops(o);
+		t.weight_flops += weight_flops(o);
 		t.forward_ns += at_least_0(o->forward_ns);
 		t.backward_ns += o->has_input_gradient ? at_least_0(o->backward_ns) : 0;
 		t.weight_ns += o->has_weight_gradient ? at_least_0(o->weight_ns) : 0;
@@ -244,9 +255,7 @@ static void print_model(const struct orr_graph *g)
 		print_stage(o);
 		printf("  %7lld  %10lld  %10s  %10s  %9s  ", (long long)o->width,
 		       (long long)o->n_parameters, flops(a, sizeof(a), o->forward_flops),
-		       flops(b, sizeof(b),
-			     (o->has_input_gradient ? o->backward_flops : 0) +
-				     (o->has_weight_gradient ? o->weight_flops : 0)),
+		       flops(b, sizeof(b), input_flops(o) + weight_flops(o)),
 		       orr_size_print(c, sizeof(c), 4 * o->stash_floats));
 		print_inputs(g, o);
 	}

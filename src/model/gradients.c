@@ -9,11 +9,6 @@ struct upstream {
 	bool trained, frozen;
 };
 
-static bool has_parameters(const struct orr_operator *o)
-{
-	return o->op == ORR_OP_COST || o->n_parameters > 0 || o->parameter_bytes > 0;
-}
-
 static struct upstream look_up(struct orr_operator *o, const struct upstream *found,
 			       const struct orr_operator *operators)
 {
@@ -31,7 +26,8 @@ static struct upstream look_up(struct orr_operator *o, const struct upstream *fo
 	/* what reads data alone has an input gradient as far as its costs say so */
 	o->has_input_gradient = o->has_input_gradient || (!n_read && !o->frozen);
 	o->has_weight_gradient = !o->frozen;
-	up.trained = o->has_input_gradient || (!o->frozen && has_parameters(o)) || !up.frozen;
+	up.trained = o->has_input_gradient || (!o->frozen && orr_operator_has_parameters(o)) ||
+		     !up.frozen;
 	return up;
 }
 
@@ -57,7 +53,8 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 
 		found[i] = look_up(o, found, g->operators);
 		frozen = frozen || o->frozen;
-		trained = trained || (o->op != ORR_OP_INPUT && !o->frozen && has_parameters(o));
+		trained = trained ||
+			  (o->op != ORR_OP_INPUT && !o->frozen && orr_operator_has_parameters(o));
 	}
 	for (int i = 0; i < g->n_operators && frozen; i++)
 		split_backward(&g->operators[i]);

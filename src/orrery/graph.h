@@ -66,6 +66,12 @@ struct orr_operator {
 	int64_t parameter_bytes;
 };
 
+/* Has it any that could be trained? A study operator counts, whatever sizes it gives. */
+static inline bool orr_operator_has_parameters(const struct orr_operator *o)
+{
+	return o->op == ORR_OP_COST || o->n_parameters > 0 || o->parameter_bytes > 0;
+}
+
 struct orr_graph {
 	char *name;   /* owned: the file's path, as UTF-8, or the study's text */
 	char *folder; /* owned: where the file is; NULL: it is none */

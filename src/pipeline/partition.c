@@ -334,21 +334,16 @@ static int merge_edges(struct orr_edge *edges, int n)
 }
 
 /* A stage is frozen with all of its operators that have parameters, if one is. */
-static void mark_frozen(struct orr_stage *stages, int n_stages, const struct orr_graph *g,
-			const int *stage_of)
+static void mark_frozen(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of)
 {
 	for (int i = 0; i < g->n_operators; i++)
 		stages[stage_of[i]].frozen = stages[stage_of[i]].frozen || g->operators[i].frozen;
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		if (!o->frozen &&
-		    (o->op == ORR_OP_COST || o->n_parameters || o->parameter_bytes > 0))
+		if (!o->frozen && orr_operator_has_parameters(o))
 			stages[stage_of[i]].frozen = false;
 	}
-	for (int s = 0; s < n_stages; s++)
-		if (stages[s].frozen)
-			stages[s].frozen_bytes = 0; /* frozen says it all */
 }
 
 static int build(struct orr_pipeline **out, const struct orr_graph *g,
@@ -365,7 +360,7 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	}
 	for (int i = 0; i < g->n_operators; i++)
 		orr_partition_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
-	mark_frozen(stages, n_stages, g, stage_of);
+	mark_frozen(stages, g, stage_of);
 	if ((code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;
 	if (n_edges)

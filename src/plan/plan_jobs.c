@@ -206,15 +206,31 @@ static bool have_letter(const json_t *workers, char letter)
 	return false;
 }
 
-/* Has any microbatch this pass of j's stage? Whether it should, the model says. */
-static bool has_pass(const struct orr_table *t, int j, int n_passes)
+/* Every stage and microbatch has an F, and of the other passes those that any of the stage has:
+ * whether it should, the model says. Then compute is the worker, or -1. */
+static int check_orders(const struct orr_plan_file *file, struct orr_error *err)
 {
-	int each = t->n_stages * n_passes;
+	struct orr_table *t = file->table;
+	int n_passes = t->split_backward ? 3 : 2, each = t->n_stages * n_passes;
+	bool *has = calloc((size_t)each, sizeof(*has));
+	int code = 0;
 
-	for (int b = 0; b < t->n_microbatches; b++)
-		if (t->compute[b * each + j % each] > 0)
-			return true;
-	return false;
+	if (!has)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d stages", file->path,
+				t->n_stages);
+	for (int j = 0; j < each * t->n_microbatches; j++)
+		has[j % each] = has[j % each] || t->compute[j] || j % n_passes == 0;
+	for (int j = 0; j < each * t->n_microbatches && !code; j++) {
+		if (!t->compute[j] && has[j % each])
+			code = orr_fail(err, ORR_E_INPUT,
+					"%s: no worker has job %d%c%d: put it into an order",
+					file->path, j / n_passes % t->n_stages,
+					orr_pass_letter((enum orr_pass)(j % n_passes)),
+					j / n_passes / t->n_stages);
+		t->compute[j]--;
+	}
+	free(has);
+	return code;
 }
 
 static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches,
@@ -245,15 +261,8 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 		if ((code = read_worker(file, (int)w, order, n, err)))
 			return code;
 	}
-	for (int j = 0; j < n_jobs; j++) {
-		if (!t->compute[j] && (j % n_passes == 0 || has_pass(t, j, n_passes)))
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: no worker has job %d%c%d: put it into an order",
-					file->path, j / n_passes % file->n_stages,
-					orr_pass_letter((enum orr_pass)(j % n_passes)),
-					j / n_passes / file->n_stages);
-		t->compute[j]--;
-	}
+	if ((code = check_orders(file, err)))
+		return code;
 	json_array_foreach(workers, w, worker)
 	{
 		const json_t *n = json_object_get(worker, "n");
