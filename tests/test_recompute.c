@@ -128,10 +128,9 @@ START_TEST(every_schedule_recomputes_on_request)
 			expected = 2500;
 		if (job.d == ORR_PASS_B && again)
 			expected += 3000;
-		ck_assert_msg(orr_jobs_duration_ns(way.tried.jobs, j) ==
-				      expected * (ORR_UNIT_NS / 1000),
+		ck_assert_msg(way.tried.jobs->duration_ns[j] == expected * (ORR_UNIT_NS / 1000),
 			      "%s: %d%c%d lasts %lld", name, job.s, orr_pass_letter(job.d), job.b,
-			      (long long)orr_jobs_duration_ns(way.tried.jobs, j));
+			      (long long)way.tried.jobs->duration_ns[j]);
 	}
 	way_fini(&way);
 	orr_pipeline_destroy(p);

@@ -73,7 +73,7 @@ static void add_job(struct orr_timed *t, int j, int w, int *around)
 	jobs->compute[j] = w;
 	jobs->first[w + 1]++;
 	t->duration[j] =
-		orr_pipeline_duration_ns(jobs->pipeline, job.s, job.d, jobs->n_passes == 3);
+		orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, job.d, w, jobs->n_passes == 3);
 	memcpy(t->before + t->first_before[j], around, (size_t)n * sizeof(*around));
 	t->first_before[j + 1] = t->first_before[j] + n;
 	n = orr_jobs_successors(jobs, j, t->after + t->first_after[j]);

@@ -34,6 +34,8 @@ struct orr_jobs {
 	int64_t bound_ns;  /* proven by the schedule, for the costs it was made for: no order within
 			      its limits is shorter; 0: none */
 	bool *recompute;   /* [n_stages] B runs F again: the user asks for it, or the schedule */
+	int64_t *duration_ns; /* [n_jobs] of microbatch b on its worker; 0 of a job that does not
+				 exist */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1] */
 	int *by_worker; /* [n_jobs] */
 	int *first;     /* [n_workers + 1] */
@@ -106,10 +108,9 @@ static inline bool orr_jobs_makes_gradient(const struct orr_jobs *jobs, int j)
  * of a frozen stage. */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
 
-int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j);
-/* The stash of a microbatch of stage s from the start of pass d until the start of its next pass
+/* The stash of job j's stage and microbatch from the start of j until the start of the next pass
  * or, for the last pass, until its end. With recomputation it is the input until B starts. */
-int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int s, enum orr_pass d);
+int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j);
 
 /* What moves from job j to a job k of another stage that waits for it: an activation, or after F a
  * gradient. */

@@ -113,6 +113,14 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
  * the input gradient alone; where the costs do not tell it from the weight gradient, B and W take
  * half of the backward each. */
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split);
+/* The same for microbatch b on worker w: what one job takes. */
+int64_t orr_pipeline_job_ns(const struct orr_pipeline *p, int s, int b, enum orr_pass d, int w,
+			    bool split);
+/* The stash of microbatch b of stage s, and the bytes of its edge e: of the activation or, with
+ * gradient, of its gradient. */
+int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b);
+int64_t orr_pipeline_input_bytes(const struct orr_pipeline *p, int s, int b);
+int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool gradient);
 
 /* Does stage s have this pass? F always; a job that does not exist is no job of length 0: nothing
  * waits for it, and it is in no worker's order. */

@@ -261,6 +261,32 @@ int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_p
 	return again_ns + input_ns + (split || !stage->has_weight_gradient ? 0 : weight_ns);
 }
 
+int64_t orr_pipeline_job_ns(const struct orr_pipeline *p, int s, int b, enum orr_pass d, int w,
+			    bool split)
+{
+	(void)b; /* microbatches and workers are alike */
+	(void)w;
+	return orr_pipeline_duration_ns(p, s, d, split);
+}
+
+int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b)
+{
+	(void)b;
+	return p->stages[s].stash_bytes;
+}
+
+int64_t orr_pipeline_input_bytes(const struct orr_pipeline *p, int s, int b)
+{
+	(void)b;
+	return p->stages[s].input_bytes;
+}
+
+int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool gradient)
+{
+	(void)b;
+	return gradient ? p->edges[e].gradient_bytes : p->edges[e].bytes;
+}
+
 const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to)
 {
 	const struct orr_stage *stage = &p->stages[from];

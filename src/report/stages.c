@@ -133,7 +133,7 @@ static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, in
 
 static int64_t duration_ns(const struct orr_jobs *jobs, int s, enum orr_pass d)
 {
-	return orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, d));
+	return jobs->duration_ns[orr_jobs_index(jobs, s, 0, d)];
 }
 
 /* ---- text ---- */

@@ -235,6 +235,26 @@ static int evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *
 	return 0;
 }
 
+static void evaluate_durations(struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int w = jobs->compute[j];
+
+		if (!orr_jobs_has(jobs, j))
+			continue;
+		jobs->duration_ns[j] =
+			orr_pipeline_job_ns(p, job.s, job.b, job.d, w, jobs->n_passes == 3);
+		/* where only the schedule asks for it, the pipeline does not know */
+		if (jobs->recompute[job.s] && !p->stages[job.s].recompute && job.d != ORR_PASS_F &&
+		    job.d == orr_jobs_first_backward(jobs, job.s))
+			jobs->duration_ns[j] += orr_pipeline_job_ns(p, job.s, job.b, ORR_PASS_F, w,
+								    jobs->n_passes == 3);
+	}
+}
+
 /* Every owner once, in the order of the first microbatch that it serves. */
 static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 {
@@ -342,10 +362,11 @@ static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *e
 	jobs->priority = calloc(n, sizeof(*jobs->priority));
 	jobs->by_worker = calloc(n, sizeof(*jobs->by_worker));
 	jobs->position = calloc(n, sizeof(*jobs->position));
+	jobs->duration_ns = calloc(n, sizeof(*jobs->duration_ns));
 	jobs->first = calloc((size_t)p->n_workers + 1, sizeof(*jobs->first));
 	jobs->first_owner = calloc((size_t)p->n_stages + 1, sizeof(*jobs->first_owner));
 	if (!jobs->compute || !jobs->weights || !jobs->priority || !jobs->by_worker ||
-	    !jobs->position || !jobs->first || !jobs->first_owner)
+	    !jobs->position || !jobs->duration_ns || !jobs->first || !jobs->first_owner)
 		return orr_fail(
 			err, ORR_E_NOMEM,
 			"jobs: no memory for %d jobs; take fewer microbatches ([microbatches])",
@@ -389,6 +410,7 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	    ((code = orr_async_create(&jobs->async, jobs, schedule, err)) ||
 	     (code = orr_versions_create(&jobs->versions, jobs, err))))
 		goto out;
+	evaluate_durations(jobs);
 	*out = jobs;
 	jobs = NULL;
 out:
@@ -409,6 +431,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->by_worker);
 	free(jobs->first);
 	free(jobs->position);
+	free(jobs->duration_ns);
 	free(jobs->owners);
 	free(jobs->first_owner);
 	orr_async_destroy(jobs->async);

@@ -1,40 +1,29 @@
 #include "orrery/jobs.h"
 
-int64_t orr_jobs_duration_ns(const struct orr_jobs *jobs, int j)
+int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j)
 {
 	struct orr_job job = orr_jobs_at(jobs, j);
-	const struct orr_stage *stage = &jobs->pipeline->stages[job.s];
-	int64_t duration_ns =
-		orr_pipeline_duration_ns(jobs->pipeline, job.s, job.d, jobs->n_passes == 3);
+	int64_t stash = orr_pipeline_stash_bytes(jobs->pipeline, job.s, job.b), input;
 
-	if (jobs->recompute[job.s] && !stage->recompute && job.d != ORR_PASS_F &&
-	    job.d == orr_jobs_first_backward(jobs, job.s))
-		duration_ns += stage->forward_ns; /* the schedule asks for it, so the pipeline does
-						     not know */
-	return duration_ns;
-}
-
-int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int s, enum orr_pass d)
-{
-	const struct orr_stage *stage = &jobs->pipeline->stages[s];
-
-	if (orr_jobs_last_pass(jobs, s) == ORR_PASS_F)
+	if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F)
 		return 0;
-	if (!jobs->recompute[s])
-		return stage->stash_bytes;
+	if (!jobs->recompute[job.s])
+		return stash;
 	/* the stash includes the part of the input that the backward reads; F runs again from all
 	 * of the input */
-	return d == ORR_PASS_F || stage->input_bytes > stage->stash_bytes ? stage->input_bytes
-									  : stage->stash_bytes;
+	input = orr_pipeline_input_bytes(jobs->pipeline, job.s, job.b);
+	return job.d == ORR_PASS_F || input > stash ? input : stash;
 }
 
 int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k)
 {
+	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+	bool gradient = from.d != ORR_PASS_F;
+	const struct orr_edge *edge =
+		gradient ? orr_pipeline_edge(p, to.s, from.s) : orr_pipeline_edge(p, from.s, to.s);
 
-	return from.d == ORR_PASS_F
-		       ? orr_pipeline_edge(jobs->pipeline, from.s, to.s)->bytes
-		       : orr_pipeline_edge(jobs->pipeline, to.s, from.s)->gradient_bytes;
+	return orr_pipeline_edge_bytes(p, (int)(edge - p->edges), from.b, gradient);
 }
 
 int orr_jobs_next_pass(const struct orr_jobs *jobs, int j)

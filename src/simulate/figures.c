@@ -84,7 +84,7 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 			continue; /* at home, or a cap: nothing moves */
 		if (from.s == job.s) {
 			worker->recv_stashes++;
-			worker->recv_stash_bytes += orr_jobs_stash_bytes(jobs, job.s, from.d);
+			worker->recv_stash_bytes += orr_jobs_stash_bytes(jobs, around[i]);
 		} else if (job.d == ORR_PASS_F) {
 			worker->recv_activations++;
 			worker->recv_activation_bytes += orr_jobs_edge_bytes(jobs, around[i], j);
@@ -148,7 +148,7 @@ static int64_t larger(int64_t x, int64_t y)
 /* Of a job of microbatch 0, which stands for all; 0 for one that does not exist. */
 static int64_t duration_of(const struct orr_jobs *jobs, int s, enum orr_pass d)
 {
-	return orr_jobs_duration_ns(jobs, orr_jobs_index(jobs, s, 0, d));
+	return jobs->duration_ns[orr_jobs_index(jobs, s, 0, d)];
 }
 
 static void find_paths_before(const struct paths *paths, const struct orr_jobs *jobs)
@@ -234,7 +234,7 @@ static int64_t bound_worker(const struct orr_jobs *jobs, const struct paths *pat
 			head += duration_of(jobs, job.s, ORR_PASS_B);
 		before = head < before ? head : before;
 		after = tail < after ? tail : after;
-		busy += orr_jobs_duration_ns(jobs, j);
+		busy += jobs->duration_ns[j];
 	}
 	return busy ? before + busy + after : 0;
 }

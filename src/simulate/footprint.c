@@ -60,13 +60,13 @@ static void pass_stash(struct changes *changes, const struct orr_timeline *t, co
 {
 	const struct orr_jobs *jobs = t->jobs;
 	struct orr_job job = orr_jobs_at(jobs, j);
-	int64_t bytes = orr_jobs_stash_bytes(jobs, job.s, job.d), inputs;
+	int64_t bytes = orr_jobs_stash_bytes(jobs, j), inputs;
 	int next = orr_jobs_next_pass(jobs, j);
 
 	if (next >= 0)
 		pass_on(changes, t, rank_of, j, next, bytes);
 	/* the backward makes the whole stash where F is recomputed; its inputs go at its end */
-	inputs = orr_jobs_stash_bytes(jobs, job.s, ORR_PASS_F);
+	inputs = orr_jobs_stash_bytes(jobs, j - j % jobs->n_passes);
 	if (next < 0 && job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s) &&
 	    jobs->recompute[job.s])
 		hold(changes, rank_of[jobs->compute[j]], t->start_ns[j], t->end_ns[j],
@@ -84,7 +84,7 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++)
 		pass_on(changes, t, rank_of, j,
 			orr_jobs_index(jobs, orr_stage_after(p, job.s, i), job.b, job.d),
-			p->edges[stage->out[i]].bytes);
+			orr_pipeline_edge_bytes(p, stage->out[i], job.b, false));
 	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++) {
 		int before = orr_stage_before(p, job.s, i);
 
@@ -92,7 +92,7 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 			pass_on(changes, t, rank_of, j,
 				orr_jobs_index(jobs, before, job.b,
 					       orr_jobs_first_backward(jobs, before)),
-				p->edges[stage->in[i]].gradient_bytes);
+				orr_pipeline_edge_bytes(p, stage->in[i], job.b, true));
 	}
 }
 

@@ -194,7 +194,7 @@ static bool moves(const struct simulation *sim, int j, int k, struct orr_transfe
 		return false; /* an edge from another microbatch is a cap: nothing moves */
 	if (from.s == to.s) {
 		transfer->kind = ORR_TRANSFER_STASH;
-		transfer->bytes = orr_jobs_stash_bytes(jobs, from.s, from.d);
+		transfer->bytes = orr_jobs_stash_bytes(jobs, j);
 		return true;
 	}
 	transfer->kind = from.d == ORR_PASS_F ? ORR_TRANSFER_ACTIVATION : ORR_TRANSFER_GRADIENT;
@@ -275,7 +275,7 @@ static int start(struct simulation *sim, int w)
 		return 0;
 	worker->running = j;
 	sim->timeline->start_ns[j] = sim->now;
-	sim->timeline->end_ns[j] = sim->now + orr_jobs_duration_ns(sim->jobs, j);
+	sim->timeline->end_ns[j] = sim->now + sim->jobs->duration_ns[j];
 	if (sim->jobs->order == ORR_ORDER_STRICT && worker->next < sim->jobs->first[w + 1] &&
 	    (code = request_parameters(sim, sim->jobs->by_worker[worker->next])))
 		return code;

@@ -267,18 +267,18 @@ static int collect_changes(const struct orr_timeline *t, int w, struct orr_keyed
 		    (next >= 0 && jobs->compute[next] == w))
 			continue;
 		keyed[n] = (struct orr_keyed){next < 0 ? t->end_ns[j] : t->start_ns[next], n};
-		changes[n++] = (struct change){-1, -orr_jobs_stash_bytes(jobs, job.s, job.d)};
+		changes[n++] = (struct change){-1, -orr_jobs_stash_bytes(jobs, j)};
 	}
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 		int j = jobs->by_worker[i], before = orr_jobs_pass_before(jobs, j);
 		struct orr_job job = orr_jobs_at(jobs, j);
-		int64_t bytes = orr_jobs_stash_bytes(jobs, job.s, job.d);
+		int64_t bytes = orr_jobs_stash_bytes(jobs, j);
 		bool here = before >= 0 && jobs->compute[before] == w;
 
 		if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F)
 			continue;
 		if (here)
-			bytes -= orr_jobs_stash_bytes(jobs, job.s, orr_jobs_at(jobs, before).d);
+			bytes -= orr_jobs_stash_bytes(jobs, before);
 		if (here && !bytes)
 			continue;
 		keyed[n] = (struct orr_keyed){t->start_ns[j], n};
