@@ -575,6 +575,43 @@ START_TEST(a_study_keeps_its_fingerprint)
 }
 END_TEST
 
+/* Of every operator in the order of show: f frozen, and its gradients, of the input and of the
+ * weights. */
+static const struct {
+	const char *text, *gradients;
+} freezings[] = {
+	{"node [parameters=4]; a [frozen=true]; a -> b -> c", "f W BW"},
+	{"node [parameters=4]; b [frozen=true]; a -> b -> c", "BW fB BW"},
+	{"node [parameters=4]; a [repeat=2, frozen=true]; a -> b", "f f W"},
+	{"node [parameters=4]; subgraph cluster_v { frozen=true; a; b [repeat=2] } a -> b -> c",
+	 "f f f W"},
+	{"node [parameters=4]; subgraph cluster_v { frozen=true; repeat=2; a -> b } b -> c",
+	 "f f f f W"},
+	{"node [parameters=4]; subgraph cluster_v { frozen=true; subgraph cluster_w { a -> b } } "
+	 "b -> c",
+	 "f f W"},
+	{"node [parameters=4]; subgraph cluster_v { frozen=true; a } b; {a; b} -> c", "f BW BW"},
+	{"node [parameters=4]; subgraph cluster_v { frozen=false; a } a -> b", "BW BW"},
+};
+
+START_TEST(frozen_operators_have_the_gradients_that_are_needed)
+{
+	struct orr_graph *g;
+	char text[256], found[64] = "", *at = found;
+
+	snprintf(text, sizeof(text), "digraph { %s }", freezings[_i].text);
+	g = parse("m.dot", text);
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		at += sprintf(at, "%s%s%s%s", i ? " " : "", o->frozen ? "f" : "",
+			      o->has_input_gradient ? "B" : "", o->has_weight_gradient ? "W" : "");
+	}
+	ck_assert_msg(!strcmp(found, freezings[_i].gradients), "%s: %s", text, found);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -593,6 +630,7 @@ int main(void)
 		ONCE(a_million_operators_are_numbered),
 		EACH(what_a_graph_computes_or_costs_changes_its_fingerprint, N_OF(prints)),
 		ONCE(a_study_keeps_its_fingerprint),
+		EACH(frozen_operators_have_the_gradients_that_are_needed, N_OF(freezings)),
 	};
 
 	return suite_run("graph", tests, N_OF(tests));

@@ -293,8 +293,10 @@ static int unfold(struct unfold *u, struct orr_error *err)
 	for (i = 0; i < draft->n_blocks && !code; i++) {
 		code = orr_draft_add_block(u->out, draft->blocks[i].name, draft->blocks[i].parent,
 					   err);
-		if (!code)
-			u->out->blocks[i].encoder = draft->blocks[i].encoder;
+		if (code)
+			break;
+		u->out->blocks[i].encoder = draft->blocks[i].encoder;
+		u->out->blocks[i].frozen = draft->blocks[i].frozen;
 	}
 	for (i = 0; i < draft->n_encoders && !code; i++)
 		code = orr_draft_add_encoder(u->out, draft->encoders[i], err);
