@@ -122,6 +122,13 @@ int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k);
  * there is none after what that would wait for [Rahimi25]. A cap says nothing of a stage without a
  * backward. The arrays hold n_stages + 2. */
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors);
+/* Does j wait for k, one of its predecessors, only because of a cap? */
+static inline bool orr_jobs_is_cap(const struct orr_jobs *jobs, int k, int j)
+{
+	struct orr_job from = orr_jobs_at(jobs, k), to = orr_jobs_at(jobs, j);
+
+	return from.s == to.s && from.b != to.b;
+}
 /* The jobs that wait for j. */
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);
 /* An order that extends every dependency and, in STRICT, every worker's order. order holds n_jobs.

@@ -12,6 +12,7 @@
 #include "orrery/quantity.h"
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
+#include "bound.h"
 
 static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)
 {
@@ -131,167 +132,25 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 	return 0;
 }
 
-/* Longest paths over one microbatch, which are the same for all: before F(s) and B(s) start, and
- * after B(s) ends, of the jobs that there are. Caps and orders are a schedule's own and no part of
- * it. */
-struct paths {
-	int64_t *before_f, *before_b, *after_f, *after_b;
-	int64_t *life; /* from the start of F(s) to the end of B(s): F goes down one way at least, B
-			  comes back */
-};
-
-static int64_t larger(int64_t x, int64_t y)
+/* Work of all stages over time of all workers; memory-time bounds the same ratio [1, appendix]. */
+static int measure_bounds(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	return x > y ? x : y;
-}
+	struct orr_bound bound;
+	int code = orr_bound_find(&bound, jobs, err), peak = 0;
 
-/* Of a job of microbatch 0, which stands for all; 0 for one that does not exist. */
-static int64_t duration_of(const struct orr_jobs *jobs, int s, enum orr_pass d)
-{
-	return jobs->duration_ns[orr_jobs_index(jobs, s, 0, d)];
-}
-
-static void find_paths_before(const struct paths *paths, const struct orr_jobs *jobs)
-{
-	const struct orr_pipeline *p = jobs->pipeline;
-
-	for (int s = 0; s < p->n_stages; s++)
-		for (int i = 0; i < p->stages[s].n_in; i++) {
-			int before = orr_stage_before(p, s, i);
-
-			paths->before_f[s] =
-				larger(paths->before_f[s],
-				       paths->before_f[before] + p->stages[before].forward_ns);
-		}
-	for (int s = p->n_stages - 1; s >= 0; s--) {
-		const struct orr_stage *stage = &p->stages[s];
-
-		paths->before_b[s] = paths->before_f[s] + stage->forward_ns;
-		for (int i = 0; i < stage->n_out; i++) {
-			int after = orr_stage_after(p, s, i);
-
-			if (p->edges[stage->out[i]].detached)
-				continue;
-			paths->life[s] = larger(paths->life[s], paths->life[after]);
-			paths->before_b[s] = larger(paths->before_b[s],
-						    paths->before_b[after] +
-							    duration_of(jobs, after, ORR_PASS_B));
-		}
-		if (orr_jobs_last_pass(jobs, s) != ORR_PASS_F)
-			paths->life[s] += stage->forward_ns + duration_of(jobs, s, ORR_PASS_B);
-	}
-}
-
-static void find_paths_after(const struct paths *paths, const struct orr_jobs *jobs)
-{
-	const struct orr_pipeline *p = jobs->pipeline;
-
-	for (int s = 0; s < p->n_stages; s++) {
-		const struct orr_stage *stage = &p->stages[s];
-
-		if (stage->has_weight_gradient)
-			paths->after_b[s] = stage->update_ns;
-		if (jobs->n_passes == 3)
-			paths->after_b[s] += orr_pipeline_duration_ns(p, s, ORR_PASS_W, true);
-		for (int i = 0; i < stage->n_in; i++) {
-			int before = orr_stage_before(p, s, i);
-			int64_t backward = duration_of(jobs, before, ORR_PASS_B);
-
-			if (!p->edges[stage->in[i]].detached)
-				paths->after_b[s] = larger(paths->after_b[s],
-							   paths->after_b[before] + backward);
-		}
-	}
-	for (int s = p->n_stages - 1; s >= 0; s--) {
-		paths->after_f[s] = paths->after_b[s] + duration_of(jobs, s, ORR_PASS_B);
-		for (int i = 0; i < p->stages[s].n_out; i++) {
-			int after = orr_stage_after(p, s, i);
-
-			paths->after_f[s] =
-				larger(paths->after_f[s],
-				       paths->after_f[after] + p->stages[after].forward_ns);
-		}
-	}
-}
-
-/* A worker cannot start before its earliest job can, then has all its work to do, and after its
- * last job what waits for that remains. */
-static int64_t bound_worker(const struct orr_jobs *jobs, const struct paths *paths, int w)
-{
-	int64_t before = INT64_MAX, after = INT64_MAX, busy = 0;
-
-	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		int j = jobs->by_worker[i];
-		struct orr_job job = orr_jobs_at(jobs, j);
-		const struct orr_stage *stage = &jobs->pipeline->stages[job.s];
-		int64_t head =
-			job.d == ORR_PASS_F ? paths->before_f[job.s] : paths->before_b[job.s];
-		int64_t tail = job.d == ORR_PASS_F   ? paths->after_f[job.s]
-			       : job.d == ORR_PASS_B ? paths->after_b[job.s]
-						     : stage->update_ns;
-
-		if (job.d == ORR_PASS_W)
-			head += duration_of(jobs, job.s, ORR_PASS_B);
-		before = head < before ? head : before;
-		after = tail < after ? tail : after;
-		busy += jobs->duration_ns[j];
-	}
-	return busy ? before + busy + after : 0;
-}
-
-/* Of a microbatch on stage s, what is run again left out. */
-static int64_t work_of(const struct orr_pipeline *p, int s)
-{
-	const struct orr_stage *stage = &p->stages[s];
-	int64_t backward_ns = orr_pipeline_duration_ns(p, s, ORR_PASS_B, false);
-
-	if (backward_ns && stage->recompute)
-		return backward_ns;
-	return stage->forward_ns + backward_ns;
-}
-
-static int bound_makespan(struct orr_figures *f, const struct orr_timeline *t,
-			  struct orr_error *err)
-{
-	const struct orr_jobs *jobs = t->jobs;
-	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n = (size_t)p->n_stages;
-	int64_t *room = calloc(5 * n, sizeof(*room));
-	struct paths paths = {room, room + n, room + 2 * n, room + 3 * n, room + 4 * n};
-	int64_t lifespan = 0, unit = 0;
-	int peak = 0;
-
-	if (!room)
-		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
-	find_paths_before(&paths, jobs);
-	find_paths_after(&paths, jobs);
-	for (int s = 0; s < p->n_stages; s++) {
-		const struct orr_stage *stage = &p->stages[s];
-
-		f->lower_bound_ns =
-			larger(f->lower_bound_ns,
-			       paths.before_f[s] + stage->forward_ns + paths.after_f[s]);
-		lifespan += paths.life[s];
-		if (jobs->n_passes == 3)
-			lifespan += duration_of(jobs, s, ORR_PASS_W);
-		unit += work_of(p, s);
-	}
-	for (int w = 0; w < f->n_workers; w++) {
-		f->lower_bound_ns = larger(f->lower_bound_ns, bound_worker(jobs, &paths, w));
+	if (code)
+		return code;
+	for (int w = 0; w < f->n_workers; w++)
 		peak = f->worker[w].peak_stash > peak ? f->worker[w].peak_stash : peak;
-	}
-	f->bound_in_limits = jobs->bound_ns > f->lower_bound_ns;
-	f->lower_bound_ns = larger(f->lower_bound_ns, jobs->bound_ns);
-	/* work of all stages over time of all workers; memory-time bounds the same ratio [1,
-	 * appendix] */
+	f->bound_in_limits = jobs->bound_ns > bound.makespan_ns;
+	f->lower_bound_ns = f->bound_in_limits ? jobs->bound_ns : bound.makespan_ns;
 	if (f->makespan_ns > 0)
-		f->throughput =
-			(double)unit * p->n_microbatches / ((double)f->makespan_ns * f->n_workers);
-	if (lifespan > 0)
-		f->throughput_bound = (double)peak * (double)unit / (double)lifespan;
+		f->throughput = (double)bound.work_ns / ((double)f->makespan_ns * f->n_workers);
+	if (bound.lifespan_ns > 0)
+		f->throughput_bound =
+			(double)peak * (double)bound.work_ns / (double)bound.lifespan_ns;
 	if (f->throughput_bound > 1)
 		f->throughput_bound = 1;
-	free(room);
 	return 0;
 }
 
@@ -358,7 +217,7 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 	for (int w = 0; w < n_workers; w++)
 		if ((code = orr_timeline_stash(t, w, note_peak, &f->worker[w], err)))
 			goto out;
-	if ((code = add_memory(f, t->jobs, err)) || (code = bound_makespan(f, t, err)))
+	if ((code = add_memory(f, t->jobs, err)) || (code = measure_bounds(f, t->jobs, err)))
 		goto out;
 	*out = f;
 	f = NULL;
