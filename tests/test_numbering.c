@@ -184,12 +184,35 @@ START_TEST(inputs_go_to_their_first_readers)
 }
 END_TEST
 
+/* Costs 1 1 1 1 (F alone), 2 (F and W), 3 (F, B and W): three stages of 3. */
+START_TEST(a_cut_counts_the_passes_that_there_are)
+{
+	static const int stages[] = {0, 0, 0, 1, 1, 2};
+	struct orr_machine machine = orr_machine_default(3);
+	struct orr_error err = {""};
+	struct orr_graph *g = NULL;
+	struct orr_pipeline *p = NULL;
+
+	ck_assert_msg(!orr_graph_parse(&g, "g.dot",
+				       "digraph { node [forward=1, backward=1, weight=1, "
+				       "parameters=4]; a [repeat=4, frozen=true]; a -> b -> c }",
+				       &err),
+		      "%s", err.msg);
+	ck_assert_msg(!orr_partition(&p, g, &machine, 3, 1, &err), "%s", err.msg);
+	for (int i = 0; i < g->n_operators; i++)
+		ck_assert_int_eq(p->stage_of[i], stages[i]);
+	orr_pipeline_destroy(p);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(stages_are_numbered_as_the_graph_lists_them, N_OF(cases)),
 		EACH(cuts_and_plans_of_random_graphs_are_numbered_alike, 100),
 		ONCE(inputs_go_to_their_first_readers),
+		ONCE(a_cut_counts_the_passes_that_there_are),
 	};
 
 	return suite_run("numbering", tests, N_OF(tests));

@@ -72,6 +72,13 @@ static inline bool orr_operator_has_parameters(const struct orr_operator *o)
 	return o->op == ORR_OP_COST || o->n_parameters > 0 || o->parameter_bytes > 0;
 }
 
+/* Bytes of its output for this number of samples; measured ones stay as they are. */
+static inline int64_t orr_operator_output_bytes(const struct orr_operator *o, int64_t samples)
+{
+	return o->activation_bytes >= 0 ? o->activation_bytes
+					: o->width * samples * (int64_t)sizeof(float);
+}
+
 struct orr_graph {
 	char *name;   /* owned: the file's path, as UTF-8, or the study's text */
 	char *folder; /* owned: where the file is; NULL: it is none */

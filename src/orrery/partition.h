@@ -27,8 +27,5 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 		     const struct orr_machine *machine, const int *stage_of, int n_stages,
 		     int64_t samples, struct orr_error *err);
 
-/* Bytes of the operator's output for this number of samples. */
-int64_t orr_partition_output_bytes(const struct orr_operator *o, int64_t samples);
-
 ORR_END
 #endif

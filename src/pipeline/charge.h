@@ -10,11 +10,11 @@ struct orr_operator;
 struct orr_stage;
 
 /* Refuse costs whose sum over the graph is more than 2^60 ns or bytes of one kind, and name the
- * operator. Sums of what orr_partition_charge() adds then need no further check. */
-int orr_partition_check(const struct orr_graph *g, const struct orr_machine *machine,
-			int64_t samples, struct orr_error *err);
+ * operator. Sums of what orr_charge() adds then need no further check. */
+int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
+		     struct orr_error *err);
 
 /* Add the costs of one operator to a stage's. */
-void orr_partition_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
-			  const struct orr_machine *machine);
+void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
+		const struct orr_machine *machine);
 #endif

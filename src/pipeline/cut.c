@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "charge.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
+#include "orrery/pipeline.h"
 
 #define UNASKED_STAGES 4 /* where neither stages nor workers are given */
 #define MOST_OPERATORS \
@@ -26,12 +28,10 @@ struct cutting {
 static double cost_of(const struct orr_operator *o, int64_t samples,
 		      const struct orr_machine *machine)
 {
-	if (o->forward_ns >= 0 || o->backward_ns >= 0)
-		return (double)(o->forward_ns > 0 ? o->forward_ns : 0) +
-		       (double)(o->backward_ns > 0 ? o->backward_ns : 0) +
-		       (double)(o->weight_ns > 0 ? o->weight_ns : 0);
-	return (double)(o->forward_flops + o->backward_flops + o->weight_flops) * (double)samples /
-	       machine->flops_per_s * 1e9;
+	struct orr_stage alone = {0};
+
+	orr_charge(&alone, o, samples, machine);
+	return (double)(alone.forward_ns + alone.backward_ns + alone.weight_ns);
 }
 
 /* Depth first from the sinks, inputs first: a topological order that finishes one branch before the

@@ -71,7 +71,7 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
 				g->n_operators);
 	for (int i = 0; i < g->n_operators; i++) {
-		orr_partition_charge(&u->costs[i], &g->operators[i], samples, machine);
+		orr_charge(&u->costs[i], &g->operators[i], samples, machine);
 		u->leader[i] = is_free(u, i) ? -1 : i;
 		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns +
 				u->costs[i].weight_ns + u->costs[i].update_ns / n_microbatches;

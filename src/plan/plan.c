@@ -371,7 +371,7 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 	struct orr_ideals *x = NULL;
 	int code = check_costs(g, err);
 
-	if (!code && !(code = orr_partition_check(g, &machine, o->samples, err)))
+	if (!code && !(code = orr_charge_check(g, &machine, o->samples, err)))
 		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
 					 o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
 	if (!code)

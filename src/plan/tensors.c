@@ -127,7 +127,7 @@ int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x,
 	t->ideals = x;
 	note_readers(t->readers, x, g);
 	for (int i = 0; i < g->n_operators; i++)
-		add_tensor(t, x, i, orr_partition_output_bytes(&g->operators[i], samples));
+		add_tensor(t, x, i, orr_operator_output_bytes(&g->operators[i], samples));
 	if ((code = list_live(t, err)))
 		goto out;
 	*out = t;

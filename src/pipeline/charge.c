@@ -1,0 +1,115 @@
+#include "charge.h"
+
+#include <math.h>
+
+#include "orrery/graph.h"
+#include "orrery/machine.h"
+#include "orrery/pipeline.h"
+
+/* As real numbers, which do not overflow. */
+static double estimate_ns(int64_t given_ns, int64_t flops, int64_t samples,
+			  const struct orr_machine *machine)
+{
+	if (given_ns >= 0)
+		return (double)given_ns;
+	return (double)flops * (double)samples / machine->flops_per_s * 1e9;
+}
+
+static double estimate_bytes(int64_t given_bytes, int64_t floats, int64_t samples)
+{
+	return given_bytes >= 0 ? (double)given_bytes
+				: (double)floats * (double)samples * (double)sizeof(float);
+}
+
+/* a measured backward without a measured weight gradient is the whole of it */
+static int64_t weight_flops(const struct orr_operator *o)
+{
+	return o->backward_ns >= 0 ? 0 : o->weight_flops;
+}
+
+#define N_KINDS 5
+#define MOST \
+	0x1p60 /* of each kind of cost, all operators together: a few kinds may be added up \
+		*/
+
+static void estimate(double costs[N_KINDS], const struct orr_operator *o, int64_t samples,
+		     const struct orr_machine *machine)
+{
+	costs[0] = estimate_ns(o->forward_ns, o->forward_flops, samples, machine);
+	costs[1] = estimate_ns(o->backward_ns, o->backward_flops, samples, machine);
+	costs[2] = estimate_ns(o->weight_ns, weight_flops(o), samples, machine);
+	costs[3] = estimate_bytes(o->stash_bytes, o->stash_floats, samples);
+	costs[4] = estimate_bytes(o->activation_bytes, o->width, samples);
+}
+
+int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
+		     struct orr_error *err)
+{
+	static const char *const kinds[N_KINDS] = {"forward passes last", "backward passes last",
+						   "weight gradients last", "stashes are",
+						   "activations are"};
+	double sum[N_KINDS] = {0}, most[N_KINDS] = {-1, -1, -1, -1, -1}, costs[N_KINDS];
+	const struct orr_operator *largest[N_KINDS];
+
+	for (int i = 0; i < g->n_operators; i++) {
+		estimate(costs, &g->operators[i], samples, machine);
+		for (int k = 0; k < N_KINDS; k++) {
+			sum[k] += costs[k];
+			if (costs[k] <= most[k])
+				continue;
+			most[k] = costs[k];
+			largest[k] = &g->operators[i];
+		}
+	}
+	for (int k = 0; k < N_KINDS; k++)
+		if (sum[k] > MOST)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s:%d: node %s: of %lld samples in a microbatch, the %s more "
+				"than 2^60 %s, here the most: %slower [batch] or raise "
+				"[microbatches]",
+				g->name, largest[k]->line, largest[k]->name, (long long)samples,
+				kinds[k], k < 3 ? "ns" : "bytes", k < 3 ? "raise [flops], " : "");
+	return 0;
+}
+
+static int64_t charge(int64_t given_ns, int64_t flops, int64_t samples,
+		      const struct orr_machine *machine)
+{
+	return given_ns >= 0 ? given_ns : llround(estimate_ns(-1, flops, samples, machine));
+}
+
+static int64_t weigh(int64_t given_bytes, int64_t floats)
+{
+	return given_bytes >= 0 ? given_bytes : floats * (int64_t)sizeof(float);
+}
+
+/* What the backward of o keeps of the forward. A matrix product reads its input for the gradient of
+ * its weights alone. */
+static int64_t stash_of(const struct orr_operator *o, int64_t samples)
+{
+	if (!o->has_input_gradient && !o->has_weight_gradient)
+		return 0;
+	if (o->op == ORR_OP_LINEAR && o->stash_bytes < 0 && !o->has_weight_gradient)
+		return 0;
+	return weigh(o->stash_bytes, o->stash_floats * samples);
+}
+
+void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
+		const struct orr_machine *machine)
+{
+	int64_t parameter_bytes = weigh(o->parameter_bytes, o->n_parameters);
+
+	stage->forward_ns += charge(o->forward_ns, o->forward_flops, samples, machine);
+	if (o->has_input_gradient)
+		stage->backward_ns += charge(o->backward_ns, o->backward_flops, samples, machine);
+	if (o->has_weight_gradient) {
+		stage->weight_ns += charge(o->weight_ns, weight_flops(o), samples, machine);
+		stage->update_ns += o->update_ns > 0 ? o->update_ns : 0;
+	}
+	stage->stash_bytes += stash_of(o, samples);
+	stage->parameter_bytes += parameter_bytes;
+	stage->frozen_bytes += o->frozen ? parameter_bytes : 0;
+	if (o->op == ORR_OP_INPUT)
+		stage->input_bytes += orr_operator_output_bytes(o, samples);
+}
