@@ -52,6 +52,14 @@ static int job(const struct finder *f, int s, int b, enum orr_pass d)
 	return orr_jobs_index(&f->timed->jobs, s, b, d);
 }
 
+/* What a transfer between the workers of two jobs takes at least. */
+static int64_t between(const struct finder *f, int j, int k)
+{
+	int v = worker_of(f, j), w = worker_of(f, k);
+
+	return v == w ? 0 : orr_machine_link(&f->p->machine, v, w).latency_ns;
+}
+
 /* Is there a way from stage s to stage t, that a gradient takes back? */
 static bool leads(const struct finder *f, int s, int t, bool *seen)
 {
@@ -190,13 +198,12 @@ static void find_side(struct finder *f, bool after, int *list)
 		int j = f->sequence[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, list);
 		struct orr_job at = orr_jobs_at(&f->timed->jobs, j);
 
-		side[j] = after && at.d == ORR_PASS_W ? f->p->stages[at.s].update_ns : 0;
+		side[j] = after && at.d == ORR_PASS_W
+				  ? orr_pipeline_update_ns(f->p, at.s, worker_of(f, j))
+				  : 0;
 		for (int k = 0; k < n; k++) {
-			int64_t between = worker_of(f, list[k]) == worker_of(f, j)
-						  ? 0
-						  : f->p->machine.latency_ns;
-
-			side[j] = larger(side[j], side[list[k]] + f->duration[list[k]] + between);
+			side[j] = larger(side[j], side[list[k]] + f->duration[list[k]] +
+							  between(f, list[k], j));
 			if (f->reach)
 				merge(f, j, list[k]);
 		}
@@ -259,11 +266,10 @@ static int64_t shortest_life(struct finder *f, int s)
 	for (int t = s; t < n; t++)
 		for (int i = 0; down[t] >= 0 && i < p->stages[t].n_out; i++) {
 			int x = orr_stage_after(p, t, i), j = job(f, x, 0, ORR_PASS_F);
-			int64_t between = worker_of(f, j) == worker_of(f, job(f, t, 0, ORR_PASS_F))
-						  ? 0
-						  : p->machine.latency_ns;
 
-			down[x] = larger(down[x], down[t] + between + duration[j]);
+			down[x] =
+				larger(down[x], down[t] + between(f, j, job(f, t, 0, ORR_PASS_F)) +
+							duration[j]);
 		}
 	for (int t = n - 1; t >= s; t--) {
 		int j = job(f, t, 0, ORR_PASS_B);
@@ -273,13 +279,10 @@ static int64_t shortest_life(struct finder *f, int s)
 			continue;
 		for (int i = 0; i < p->stages[t].n_out; i++) {
 			int x = orr_stage_after(p, t, i);
-			int64_t between = worker_of(f, j) == worker_of(f, job(f, x, 0, ORR_PASS_B))
-						  ? 0
-						  : p->machine.latency_ns;
 
-			if (p->edges[p->stages[t].out[i]].detached)
-				continue;
-			from = larger(from, up[x] + between);
+			if (!p->edges[p->stages[t].out[i]].detached)
+				from = larger(from,
+					      up[x] + between(f, j, job(f, x, 0, ORR_PASS_B)));
 		}
 		up[t] = from + duration[j];
 	}

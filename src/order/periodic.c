@@ -6,14 +6,21 @@
 #include "orrery/pipeline.h"
 #include "orrery/quantity.h"
 
+/* Stage s is on worker s, if there is one. */
+static int64_t job_of(const struct orr_pipeline *p, int s, enum orr_pass d)
+{
+	return s < p->n_workers ? orr_pipeline_job_ns(p, s, 0, d, s, false)
+				: orr_pipeline_duration_ns(p, s, d, false);
+}
+
 static int64_t forward_of(const struct orr_pipeline *p, int s)
 {
-	return orr_pipeline_duration_ns(p, s, ORR_PASS_F, false);
+	return job_of(p, s, ORR_PASS_F);
 }
 
 static int64_t backward_of(const struct orr_pipeline *p, int s)
 {
-	return orr_pipeline_duration_ns(p, s, ORR_PASS_B, false);
+	return job_of(p, s, ORR_PASS_B);
 }
 
 static int64_t work_of(const struct orr_pipeline *p, int s)

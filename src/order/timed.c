@@ -191,12 +191,14 @@ int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
  */
 static int64_t end_on_worker(struct orr_timed *t, int j, int64_t end)
 {
-	int n_passes = t->jobs.n_passes, s;
+	const struct orr_jobs *jobs = &t->jobs;
+	int n_passes = jobs->n_passes, s;
 
 	if (!t->exact || j % n_passes != n_passes - 1)
 		return end;
-	s = j / n_passes % t->jobs.pipeline->n_stages; /* update_ns is 0 where it is frozen */
-	return --t->left[s] ? end : end + t->jobs.pipeline->stages[s].update_ns;
+	s = j / n_passes % jobs->pipeline->n_stages; /* update_ns is 0 where it is frozen */
+	return --t->left[s] ? end
+			    : end + orr_pipeline_update_ns(jobs->pipeline, s, jobs->compute[j]);
 }
 
 static int begin(struct orr_timed *t)
@@ -261,7 +263,7 @@ void orr_timed_measure(struct orr_timed *t)
 		last = jobs->by_worker[jobs->first[w + 1] - 1];
 		end = t->start[last] + t->duration[last];
 		if (t->exact) /* it is the last weight gradient of its stage */
-			end += jobs->pipeline->stages[orr_jobs_at(jobs, last).s].update_ns;
+			end += orr_pipeline_update_ns(jobs->pipeline, orr_jobs_at(jobs, last).s, w);
 		t->ends_ns += end;
 		if (t->makespan_ns < end)
 			t->makespan_ns = end;

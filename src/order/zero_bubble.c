@@ -46,13 +46,15 @@ static int worker_of(const struct search *o, int s)
 
 static int64_t duration(const struct search *o, int s, enum orr_pass d)
 {
-	return orr_pipeline_duration_ns(o->p, s, d, true);
+	return orr_pipeline_job_ns(o->p, s, 0, d, worker_of(o, s), true);
 }
 
 /* The latency between two stages. */
 static int64_t latency(const struct search *o, int s, int t)
 {
-	return worker_of(o, s) == worker_of(o, t) ? 0 : o->p->machine.latency_ns;
+	int v = worker_of(o, s), w = worker_of(o, t);
+
+	return v == w ? 0 : orr_machine_link(&o->p->machine, v, w).latency_ns;
 }
 
 /* When the inputs of pass d of (s,b) from other stages have arrived; their jobs have been placed.

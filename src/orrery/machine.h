@@ -1,6 +1,7 @@
 #ifndef ORR_MACHINE_H
 #define ORR_MACHINE_H
 /* A machine: the number of workers, the memory of each, and the cost of a transfer between two. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
 
@@ -22,18 +23,62 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		     struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
 
+/* Of a link between two workers. */
+struct orr_link_cost {
+	int64_t latency_ns; /* per transfer */
+	double bytes_per_s; /* 0: infinite */
+};
+
+/* Workers and links that differ, as a machine file has them: see orr_cluster_read(). */
+struct orr_cluster {
+	char *name, *text; /* owned: of the file, and all of it */
+	int n_workers, n_groups, n_pairs;
+	bool ports; /* a worker sends one thing at a time and receives one, whatever the peers; else
+		       each link carries one */
+	struct orr_cluster_worker {
+		char *name;           /* owned */
+		int group;            /* the innermost: its node */
+		double speed;         /* 1: jobs take what their costs say; 2: half of that */
+		int64_t memory_bytes; /* 0: no limit */
+	} * workers;                  /* [n_workers] */
+	struct orr_cluster_group {
+		char *name;                /* owned; "" for the whole machine, group 0 */
+		int parent;                /* lower; -1 of group 0 */
+		struct orr_link_cost link; /* of workers that no smaller group joins */
+	} * groups;                        /* [n_groups] */
+	struct orr_cluster_pair {
+		int from, to; /* from < to */
+		struct orr_link_cost link;
+	} * pairs; /* [n_pairs] ascending; these have links of their own */
+};
+
 struct orr_machine {
 	int n_workers;
 	int64_t memory_bytes;         /* per worker; 0: no limit */
 	int64_t latency_ns;           /* per transfer */
-	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite; the
-					 slowest, where they differ: */
+	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite */
 	struct orr_levels levels;     /* (optional) then these; n 0: they do not */
 	double flops_per_s;           /* charged for operators without measured costs */
+	/* (optional) workers and links that differ; borrowed, and outlives the machine and its
+	 * copies. With it or with levels, memory, latency and bandwidth above are those of the
+	 * largest worker and of the slowest links: ask the functions below. */
+	const struct orr_cluster *cluster;
 };
 
 /* No memory limit, free links, and 10 GFLOP/s for operators without measured costs. */
 struct orr_machine orr_machine_default(int n_workers);
+/* The first n workers of the cluster; 0: all. */
+struct orr_machine orr_machine_of(const struct orr_cluster *cluster, int n);
+void orr_cluster_destroy(struct orr_cluster *cluster); /* NULL is fine */
+
+/* Of worker w: 1 unless a cluster says otherwise; 0: no limit. */
+double orr_machine_speed(const struct orr_machine *m, int w);
+int64_t orr_machine_memory(const struct orr_machine *m, int w);
+/* Work of ns on a worker of speed 1, rounded once. */
+int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
+
+/* Between two workers that differ. */
+struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to);
 
 /* Duration of a transfer, for which the link is busy; 0 within a worker. */
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes);

@@ -113,9 +113,12 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
  * the input gradient alone; where the costs do not tell it from the weight gradient, B and W take
  * half of the backward each. */
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split);
-/* The same for microbatch b on worker w: what one job takes. */
+/* The same for microbatch b on worker w: what one job takes. What starting it takes (overhead_ns)
+ * is the same on every worker, the rest is divided by the worker's speed. */
 int64_t orr_pipeline_job_ns(const struct orr_pipeline *p, int s, int b, enum orr_pass d, int w,
 			    bool split);
+/* The update of stage s on worker w. */
+int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w);
 /* The stash of microbatch b of stage s, and the bytes of its edge e: of the activation or, with
  * gradient, of its gradient. */
 int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b);

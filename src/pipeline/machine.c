@@ -1,6 +1,7 @@
 #include "orrery/machine.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "orrery/quantity.h"
@@ -85,6 +86,93 @@ struct orr_machine orr_machine_default(int n_workers)
 	return (struct orr_machine){.n_workers = n_workers, .flops_per_s = 1e10};
 }
 
+void orr_cluster_destroy(struct orr_cluster *cluster)
+{
+	if (!cluster)
+		return;
+	for (int w = 0; w < cluster->n_workers; w++)
+		free(cluster->workers[w].name);
+	for (int g = 0; g < cluster->n_groups; g++)
+		free(cluster->groups[g].name);
+	free(cluster->workers);
+	free(cluster->groups);
+	free(cluster->pairs);
+	free(cluster->name);
+	free(cluster->text);
+	free(cluster);
+}
+
+/* The slowest of both, part by part. */
+static void slow_down(struct orr_machine *m, struct orr_link_cost link)
+{
+	if (link.latency_ns > m->latency_ns)
+		m->latency_ns = link.latency_ns;
+	if (link.bytes_per_s > 0 &&
+	    (m->bandwidth_bytes_per_s <= 0 || link.bytes_per_s < m->bandwidth_bytes_per_s))
+		m->bandwidth_bytes_per_s = link.bytes_per_s;
+}
+
+struct orr_machine orr_machine_of(const struct orr_cluster *cluster, int n)
+{
+	struct orr_machine m = orr_machine_default(n ? n : cluster->n_workers);
+
+	m.cluster = cluster;
+	for (int w = 0; w < m.n_workers; w++)
+		if (cluster->workers[w].memory_bytes > m.memory_bytes)
+			m.memory_bytes = cluster->workers[w].memory_bytes;
+	for (int v = 0; v < m.n_workers; v++)
+		for (int w = 0; w < v; w++)
+			slow_down(&m, orr_machine_link(&m, w, v));
+	return m;
+}
+
+double orr_machine_speed(const struct orr_machine *m, int w)
+{
+	return m->cluster ? m->cluster->workers[w].speed : 1;
+}
+
+int64_t orr_machine_memory(const struct orr_machine *m, int w)
+{
+	return m->cluster ? m->cluster->workers[w].memory_bytes : m->memory_bytes;
+}
+
+int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns)
+{
+	double speed = orr_machine_speed(m, w);
+
+	return speed == 1 ? ns : llround((double)ns / speed);
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const struct orr_cluster_pair *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to > y->to) - (x->to < y->to);
+}
+
+/* Of its own, or of the innermost group that has both. */
+static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, int to)
+{
+	const struct orr_cluster_pair key = {.from = from < to ? from : to,
+					     .to = from < to ? to : from},
+				      *own = c->n_pairs
+						     ? bsearch(&key, c->pairs, (size_t)c->n_pairs,
+							       sizeof(key), compare_pairs)
+						     : NULL;
+	int a = c->workers[from].group, b = c->workers[to].group;
+
+	if (own)
+		return own->link;
+	while (a != b) /* parents have lower numbers */
+		if (a > b)
+			a = c->groups[a].parent;
+		else
+			b = c->groups[b].parent;
+	return c->groups[a].link;
+}
+
 /* Of the innermost level that joins the two. */
 static double rate_between(const struct orr_machine *m, int from, int to)
 {
@@ -97,29 +185,37 @@ static double rate_between(const struct orr_machine *m, int from, int to)
 	return m->levels.n ? m->levels.bytes_per_s[m->levels.n - 1] : m->bandwidth_bytes_per_s;
 }
 
+struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to)
+{
+	if (m->cluster)
+		return cluster_link(m->cluster, from, to);
+	return (struct orr_link_cost){m->latency_ns, rate_between(m, from, to)};
+}
+
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes)
 {
-	double rate = rate_between(m, from, to);
-	int64_t ns = m->latency_ns;
+	struct orr_link_cost link;
 
 	if (from == to)
 		return 0;
-	if (rate > 0)
-		ns += llround((double)bytes / rate * 1e9);
-	return ns;
+	link = orr_machine_link(m, from, to);
+	if (link.bytes_per_s > 0)
+		link.latency_ns += llround((double)bytes / link.bytes_per_s * 1e9);
+	return link.latency_ns;
 }
 
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes)
 {
-	double steps = 2.0 * (k - 1), slowest = 0; /* seconds a byte */
+	int64_t longest = 0;
 
-	if (k < 2)
-		return 0;
-	for (int i = 0; i < k; i++) {
-		double rate = rate_between(m, workers[i], workers[(i + 1) % k]);
+	for (int i = 0; i < k && k > 1; i++) {
+		struct orr_link_cost link = orr_machine_link(m, workers[i], workers[(i + 1) % k]);
+		int64_t ns = 2 * (k - 1) * link.latency_ns;
 
-		if (rate > 0)
-			slowest = fmax(slowest, 1 / rate);
+		if (link.bytes_per_s > 0)
+			ns += llround(2.0 * (k - 1) / k * (double)bytes * (1 / link.bytes_per_s) *
+				      1e9);
+		longest = ns > longest ? ns : longest;
 	}
-	return 2 * (k - 1) * m->latency_ns + llround(steps / k * (double)bytes * slowest * 1e9);
+	return longest;
 }

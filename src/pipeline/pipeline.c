@@ -190,6 +190,10 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 	if (n_workers < 1)
 		return orr_fail(err, ORR_E_INPUT, "%d workers: give at least 1 ([workers])",
 				n_workers);
+	if (p->machine.cluster && n_workers > p->machine.cluster->n_workers)
+		return orr_fail(err, ORR_E_INPUT,
+				"%d workers, and the machine %s has %d: take fewer ([workers])",
+				n_workers, p->machine.cluster->name, p->machine.cluster->n_workers);
 	if (n_microbatches < 1)
 		return orr_fail(err, ORR_E_INPUT,
 				"%d microbatches: give at least 1 ([microbatches])",
@@ -261,12 +265,27 @@ int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_p
 	return again_ns + input_ns + (split || !stage->has_weight_gradient ? 0 : weight_ns);
 }
 
+/* Jobs that are started `starts` times: that is as long on every worker. */
+static int64_t on_worker(const struct orr_pipeline *p, int w, int64_t ns, int starts)
+{
+	int64_t start_ns = starts * p->overhead_ns;
+
+	return ns ? start_ns + orr_machine_work_ns(&p->machine, w, ns - start_ns) : 0;
+}
+
 int64_t orr_pipeline_job_ns(const struct orr_pipeline *p, int s, int b, enum orr_pass d, int w,
 			    bool split)
 {
-	(void)b; /* microbatches and workers are alike */
-	(void)w;
-	return orr_pipeline_duration_ns(p, s, d, split);
+	bool again = p->stages[s].recompute && d == orr_pipeline_first_backward(p, s, split) &&
+		     d != ORR_PASS_F;
+
+	(void)b; /* microbatches are alike */
+	return on_worker(p, w, orr_pipeline_duration_ns(p, s, d, split), 1 + again);
+}
+
+int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w)
+{
+	return on_worker(p, w, p->stages[s].update_ns, 1);
 }
 
 int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b)

@@ -2,6 +2,7 @@
 #include "orrery/jobs.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -326,9 +327,11 @@ static int check_bytes(const struct orr_pipeline *p, struct orr_error *err)
 static int check_total(const struct orr_pipeline *p, struct orr_error *err)
 {
 	double total = 2.0 * p->n_edges * p->n_microbatches * (double)p->machine.latency_ns,
-	       most = 0;
+	       most = 0, speed = 1;
 	int longest = 0;
 
+	for (int w = 0; w < p->n_workers; w++)
+		speed = fmin(speed, orr_machine_speed(&p->machine, w));
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
 		double step = (2 * (double)stage->forward_ns + (double)stage->backward_ns +
@@ -336,6 +339,7 @@ static int check_total(const struct orr_pipeline *p, struct orr_error *err)
 				      p->n_microbatches +
 			      (double)stage->update_ns;
 
+		step /= speed; /* of the slowest worker */
 		total += step;
 		if (step > most) {
 			most = step;

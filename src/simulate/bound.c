@@ -34,8 +34,9 @@ static void find_paths(struct finder *f)
 
 		if (orr_jobs_makes_gradient(jobs, j))
 			f->tail[j] =
-				larger(f->tail[j],
-				       jobs->pipeline->stages[orr_jobs_at(jobs, j).s].update_ns);
+				larger(f->tail[j], orr_pipeline_update_ns(jobs->pipeline,
+									  orr_jobs_at(jobs, j).s,
+									  jobs->weights[j]));
 		for (int k = 0; k < n; k++)
 			if (!orr_jobs_is_cap(jobs, f->around[k], j))
 				f->tail[f->around[k]] = larger(f->tail[f->around[k]],
@@ -87,12 +88,14 @@ static int64_t add_lives(const struct finder *f, int b)
 static int64_t work_of(const struct orr_jobs *jobs, int s, int b)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	int w = jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)];
-	int64_t backward_ns = orr_pipeline_job_ns(p, s, b, ORR_PASS_B, w, false);
+	int forward = orr_jobs_index(jobs, s, b, ORR_PASS_F), backward = forward + 1;
+	int64_t backward_ns =
+		orr_pipeline_job_ns(p, s, b, ORR_PASS_B, jobs->compute[backward], false);
 
 	if (backward_ns && p->stages[s].recompute)
 		return backward_ns;
-	return orr_pipeline_job_ns(p, s, b, ORR_PASS_F, w, false) + backward_ns;
+	return orr_pipeline_job_ns(p, s, b, ORR_PASS_F, jobs->compute[forward], false) +
+	       backward_ns;
 }
 
 int orr_bound_find(struct orr_bound *out, const struct orr_jobs *jobs, struct orr_error *err)

@@ -275,9 +275,12 @@ static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,
 			     struct orr_error *err)
 {
-	for (int w = 0; w < f->n_workers && machine->memory_bytes; w++)
-		if (f->worker[w].memory_bytes > machine->memory_bytes)
-			return refuse_worker(f, w, machine->memory_bytes, err);
+	for (int w = 0; w < f->n_workers; w++) {
+		int64_t limit_bytes = orr_machine_memory(machine, w);
+
+		if (limit_bytes && f->worker[w].memory_bytes > limit_bytes)
+			return refuse_worker(f, w, limit_bytes, err);
+	}
 	return 0;
 }
 

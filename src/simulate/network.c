@@ -32,7 +32,15 @@ static int count_links(const struct orr_network *net, const struct orr_transfer 
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
+	if (net->ports)
+		return k ? 2 * k : 2;
 	return k > 2 ? k : 1; /* the two neighbours of a ring over two are one */
+}
+
+/* Where worker w sends, and where it receives. */
+static size_t port_of(int w, bool receives)
+{
+	return 2 * (size_t)w + receives;
 }
 
 static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer,
@@ -41,6 +49,10 @@ static struct orr_link *link_at(const struct orr_network *net, const struct orr_
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
+	if (net->ports)
+		return &net->links[k   ? port_of(owners[i / 2], i % 2)
+				   : i ? port_of(transfer->to, true)
+				       : port_of(transfer->from, false)];
 	return &net->links[k ? link_between(owners[i], owners[(i + 1) % k])
 			     : link_between(transfer->from, transfer->to)];
 }
@@ -133,6 +145,25 @@ static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t
 						      transfer->bytes));
 }
 
+/* The end of what leaves its links when the last byte is on its way: of a ring, the least latency
+ * of its links before it ends. */
+static int64_t free_ns(const struct orr_network *net, const struct orr_transfer *transfer)
+{
+	const int *owners;
+	int k = ring_of(net, transfer, &owners);
+	int64_t latency_ns =
+		k ? INT64_MAX
+		  : orr_machine_link(net->machine, transfer->from, transfer->to).latency_ns;
+
+	for (int i = 0; i < k; i++) {
+		int64_t ns =
+			orr_machine_link(net->machine, owners[i], owners[(i + 1) % k]).latency_ns;
+
+		latency_ns = ns < latency_ns ? ns : latency_ns;
+	}
+	return transfer->end_ns - latency_ns;
+}
+
 int orr_network_start(struct orr_network *net, int64_t now_ns,
 		      int (*started)(void *user, int index, int64_t free_ns), void *user)
 {
@@ -149,7 +180,7 @@ int orr_network_start(struct orr_network *net, int64_t now_ns,
 		index = first_waiting(link);
 		transfer = &net->timeline->transfers[index];
 		hold(net, transfer, now_ns);
-		if ((code = started(user, index, transfer->end_ns - net->machine->latency_ns)))
+		if ((code = started(user, index, free_ns(net, transfer))))
 			return code;
 	}
 	net->n_touched = 0;
@@ -207,7 +238,8 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 		return 0;
 	if ((code = check_clock(machine, timeline->jobs, err)))
 		return code;
-	net->n_links = n_workers * (n_workers - 1) / 2;
+	net->ports = machine->cluster && machine->cluster->ports;
+	net->n_links = net->ports ? 2 * n_workers : n_workers * (n_workers - 1) / 2;
 	net->links = calloc(net->n_links + 1, sizeof(*net->links));
 	net->touched = calloc(net->n_links + 1, sizeof(*net->touched));
 	if (!net->links || !net->touched)

@@ -8,7 +8,11 @@
  * gradient: it starts when its turn has come on every link between neighbours and these are free,
  * and holds all of them for 2 (k - 1) steps of 1/k of the gradient. Two owners have one link, which
  * both directions of a step share. So rings that share a link follow one another, as do rings and
- * transfers. */
+ * transfers.
+ * On a machine with ports these take the place of links: a worker has one to send and one to
+ * receive, a transfer holds a port of each of its two workers, and a ring both ports of every
+ * owner.
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +24,7 @@ struct orr_machine;
 struct orr_timeline;
 struct orr_transfer;
 
-struct orr_link {
+struct orr_link { /* or a port */
 	bool busy, touched;
 	struct orr_heap waiting; /* indices of transfers and rings */
 };
@@ -29,6 +33,7 @@ struct orr_network {
 	const struct orr_machine *machine; /* borrowed */
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
 	bool is_free;                      /* nothing takes time: nothing is asked for */
+	bool ports;
 	struct orr_link *links;
 	size_t n_links;
 	size_t *touched, n_touched; /* links on which something may start */

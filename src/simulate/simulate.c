@@ -244,7 +244,8 @@ static int start_update(struct simulation *sim, int w)
 	int u = (int)orr_heap_pop(&sim->workers[w].updates).value;
 
 	t->updates[u].start_ns = sim->now;
-	t->updates[u].end_ns = sim->now + sim->jobs->pipeline->stages[t->updates[u].s].update_ns;
+	t->updates[u].end_ns =
+		sim->now + orr_pipeline_update_ns(sim->jobs->pipeline, t->updates[u].s, w);
 	sim->workers[w].running = sim->jobs->n_jobs + u;
 	return push_event(sim, t->updates[u].end_ns, EVENT_END, w);
 }
