@@ -381,7 +381,9 @@ static void check_same(const struct orr_graph *a, const struct orr_graph *b)
 					x->weight_ns,
 					x->activation_bytes,
 					x->stash_bytes,
-					x->parameter_bytes};
+					x->parameter_bytes,
+					x->frozen,
+					x->tied};
 		const int64_t of_y[] = {y->op,
 					y->encoder,
 					y->stage,
@@ -396,7 +398,9 @@ static void check_same(const struct orr_graph *a, const struct orr_graph *b)
 					y->weight_ns,
 					y->activation_bytes,
 					y->stash_bytes,
-					y->parameter_bytes};
+					y->parameter_bytes,
+					y->frozen,
+					y->tied};
 
 		for (k = 0; k < N_OF(of_x); k++)
 			ck_assert_msg(of_x[k] == of_y[k], "%s: %s: field %d", a->name, x->name, k);
@@ -430,6 +434,8 @@ static const char *const round_trips[] = {
 	"columns=5]; node [stage=1] "
 	"f [op=linear, features=1, repeat=2, forward=\"3us\", parameters=\"0\"]; l [op=mse]; x -> "
 	"f -> l; y -> l }",
+	"digraph { node [forward=1]; a [share=\"x \\\" y\"]; c [share=\"x \\\" y\"]; subgraph s { "
+	"frozen=true; repeat=2; b [share=2] } a -> b -> c }",
 };
 
 START_TEST(dot_that_is_written_reads_back_to_the_same_graph)

@@ -17,7 +17,7 @@
 /* What many of the messages say. */
 #define OPS "input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 #define ALLOWED \
-	"stage, repeat, frozen, forward, backward, weight, update, activation, stash, " \
+	"stage, repeat, frozen, share, forward, backward, weight, update, activation, stash, " \
 	"parameters, or " \
 	"what " \
 	"Graphviz " \
@@ -83,6 +83,30 @@ static const struct {
 	 "the operators': activation)"},
 	{"digraph { frozen=true; a [forward=1] }", "m.dot:1: frozen: the whole graph cannot be "
 						   "frozen: put what is not trained in a subgraph"},
+	{"digraph {\n node [forward=1]; a [share=w]; a -> b }",
+	 "m.dot:2: node a: share=w: no other node says so: name it on all that share parameters, "
+	 "or take share away"},
+	{"digraph {\n node [forward=1, share=w]; a;\n b [parameters=4]; a -> b }",
+	 "m.dot:3: node b: share=w: the parameters of node a in line 2 have another shape or size: "
+	 "make both nodes alike, or take share away"},
+	{"digraph {\n node [forward=1, share=w]; a;\n b [frozen=true]; a -> b }",
+	 "m.dot:3: node b: share=w: the parameters of node a in line 2 are frozen here or there "
+	 "alone (frozen=true): make both nodes alike, or take share away"},
+	{"digraph { x [op=input, columns=\"0:3\"]; t [op=input, columns=\"3:5\"]; l [op=mse];\n"
+	 "a [op=linear, features=2, share=w]; b [op=linear, features=2, share=w];\n"
+	 "x -> a -> b -> l; t -> l }",
+	 "m.dot:2: node b: share=w: the parameters of node a in line 2 have another shape or size: "
+	 "make both nodes alike, or take share away"},
+	{"digraph { x [op=input, columns=\"0:3\"]; t [op=input, columns=\"3:6\"]; l [op=mse];\n"
+	 "a [op=linear, features=3, share=w]; b [op=layernorm, share=w];\n"
+	 "x -> a -> b -> l; t -> l }",
+	 "m.dot:2: node b: share=w: the parameters of node a in line 2 are of another op: make "
+	 "both "
+	 "nodes alike, or take share away"},
+	{"digraph { x [op=input, columns=\"0:3\"]; t [op=input, columns=\"3:6\"]; l [op=mse];\n"
+	 "node [share=w]; a [op=relu]; b [op=relu]; x -> a -> b -> l; t -> l }",
+	 "m.dot:2: node a: share=w: it has no parameters: name nodes that have some, or take share "
+	 "away"},
 	{"digraph { a }", "m.dot:1: node a: neither an op nor costs: give it op=... (" OPS
 			  "), or forward=... and backward=... for a study"},
 	{"digraph {\n" STUDY "\n a -> b;\n b -> c;\n c -> a }",

@@ -68,12 +68,6 @@ static bool is_study(const struct orr_graph *g)
 	return g->operators[0].op == ORR_OP_COST;
 }
 
-/* Parameters are those of the file where it says so, else those that the shapes make. */
-static int64_t parameter_bytes(const struct orr_operator *o)
-{
-	return o->parameter_bytes >= 0 ? o->parameter_bytes : 4 * o->n_parameters;
-}
-
 /* Of the gradients that its backward computes, which depends on what is frozen. */
 static int64_t input_flops(const struct orr_operator *o)
 {
@@ -97,8 +91,9 @@ static struct totals sum_up(const struct orr_graph *g, int encoder)
 		if (encoder >= 0 && o->encoder != encoder)
 			continue;
 		t.n_operators++;
-		t.n_parameters += o->n_parameters;
-		t.parameter_bytes += parameter_bytes(o);
+		t.n_parameters += orr_operator_counts(o, i) ? o->n_parameters : 0;
+		t.parameter_bytes +=
+			orr_operator_counts(o, i) ? orr_operator_parameter_bytes(o) : 0;
 		t.stash_floats += o->stash_floats;
 		t.forward_flops += o->forward_flops;
 		t.backward_flops += input_flops(o);
@@ -223,6 +218,8 @@ static void print_inputs(const struct orr_graph *g, const struct orr_operator *o
 		putchar('-');
 	if (o->frozen)
 		printf("  frozen");
+	if (o->share)
+		printf("  share=%s", o->share);
 	if (o->label) {
 		printf("  (");
 		for (c = o->label; *c; c++)
@@ -340,8 +337,10 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 	for (k = 0; k < 2; k++)
 		if (sizes[k].value >= 0)
 			set(object, sizes[k].key, json_integer(sizes[k].value), failed);
-	set(object, "parameter_bytes", json_integer(parameter_bytes(o)), failed);
+	set(object, "parameter_bytes", json_integer(orr_operator_parameter_bytes(o)), failed);
 	set(object, "frozen", json_boolean(o->frozen), failed);
+	if (o->share)
+		set(object, "share", json_string(o->share), failed);
 	if (o->op == ORR_OP_COST)
 		return object;
 	set(object, "columns", json_integer(o->width), failed);

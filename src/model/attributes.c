@@ -30,6 +30,7 @@ static const struct attribute attributes[] = {
 	{"stage", -1, SPECIAL, 0},
 	{"repeat", -1, SPECIAL, 0},
 	{"frozen", -1, SPECIAL, 0},
+	{"share", -1, SPECIAL, 0},
 	{"forward", -1, DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", -1, DURATION, offsetof(struct orr_operator, backward_ns)},
 	{"weight", -1, DURATION, offsetof(struct orr_operator, weight_ns)},
@@ -40,7 +41,8 @@ static const struct attribute attributes[] = {
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 #define EVERYWHERE \
-	"stage, repeat, frozen, forward, backward, weight, update, activation, stash, parameters"
+	"stage, repeat, frozen, share, forward, backward, weight, update, activation, stash, " \
+	"parameters"
 
 /* From Graphviz's own list, attributes of single layouts included. Separated by blanks. */
 static const char node_drawing[] =
@@ -171,6 +173,17 @@ int orr_attribute_truth(bool *truth, const char *text, const char *what, struct 
 	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give true or false", what, text);
 }
 
+static int set_share(struct orr_operator *o, const char *text, const char *what,
+		     struct orr_error *err)
+{
+	free(o->share);
+	o->share = NULL;
+	if (!*text) /* takes back a default */
+		return 0;
+	o->share = strdup(text);
+	return o->share ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+}
+
 static int set_special(struct orr_draft_operator *o, const char *name, const char *text,
 		       const char *what, struct orr_error *err)
 {
@@ -185,6 +198,8 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 		return orr_count_parse(&o->is.width, text, 1, ORR_MOST_COLUMNS, what, err);
 	if (strcmp(name, "frozen") == 0)
 		return orr_attribute_truth(&o->is.frozen, text, what, err);
+	if (strcmp(name, "share") == 0)
+		return set_share(&o->is, text, what, err);
 	if (strcmp(name, "repeat") == 0)
 		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, what, err);
 	code = orr_count_parse(&value, text, 0, ORR_MOST_OPERATORS - 1, what, err);

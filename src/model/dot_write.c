@@ -105,6 +105,10 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		(void)fprintf(file, ", features=%lld", (long long)o->width);
 	if (o->frozen)
 		(void)fputs(", frozen=true", file);
+	if (o->share) {
+		(void)fputs(", share=", file);
+		write_text(file, o->share);
+	}
 	if (o->stage >= 0)
 		(void)fprintf(file, ", stage=%d", o->stage);
 	if (o->label) {

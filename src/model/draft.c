@@ -73,6 +73,7 @@ int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr
 						.op = ORR_OP_COST,
 						.encoder = -1,
 						.stage = -1,
+						.tied = -1,
 						.scale = 1,
 						.weight_ns = -1,
 						.update_ns = -1};

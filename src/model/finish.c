@@ -277,7 +277,8 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 	g->data = draft->data;
 	draft->name = draft->data = NULL;
 	freeze_blocks(g, draft, x.order);
-	if ((code = orr_graph_infer(g, err)) || (code = orr_graph_find_gradients(g, err)))
+	if ((code = orr_graph_infer(g, err)) || (code = orr_graph_tie(g, err)) ||
+	    (code = orr_graph_find_gradients(g, err)))
 		goto out;
 	*out = g;
 	g = NULL;

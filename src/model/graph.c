@@ -28,6 +28,7 @@ void orr_operator_fini(struct orr_operator *o)
 {
 	free(o->name);
 	free(o->label);
+	free(o->share);
 	free(o->columns);
 	free(o->inputs);
 	*o = (struct orr_operator){0};
@@ -67,6 +68,8 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 		hash = orr_hash(hash, o->inputs, (size_t)o->n_inputs * sizeof(*o->inputs));
 		if (o->frozen) /* as before there was such a thing where nothing is */
 			hash = orr_hash(hash, &o->frozen, sizeof(o->frozen));
+		if (o->tied >= 0)
+			hash = orr_hash(hash, &o->tied, sizeof(o->tied));
 		if (!o->columns)
 			continue;
 		hash = orr_hash(hash, o->columns, (size_t)o->width * sizeof(*o->columns));

@@ -232,8 +232,9 @@ static int copy_operator(struct unfold *u, int operator, struct orr_error * err)
 		to->is.name = name;
 		to->is.columns = NULL;
 		to->is.label = from->is.label ? strdup(from->is.label) : NULL;
+		to->is.share = from->is.share ? strdup(from->is.share) : NULL;
 		to->block = from->block;
-		if (from->is.label && !to->is.label)
+		if ((from->is.label && !to->is.label) || (from->is.share && !to->is.share))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a label",
 					u->draft->name);
 		/* an input has no second copy */

@@ -38,6 +38,8 @@ struct orr_operator {
 	int *inputs; /* owned; operators that it reads, in the order of the file's edges */
 	int n_inputs;
 	bool frozen; /* its parameters are not trained */
+	char *share; /* owned: the name of its set of tied parameters, or NULL */
+	int tied;    /* the first operator of that set; -1: its parameters are its own */
 
 	/* What its backward computes, found by orr_graph_find_gradients(): with neither, it has
 	 * none and keeps nothing for one. */
@@ -77,6 +79,19 @@ static inline int64_t orr_operator_output_bytes(const struct orr_operator *o, in
 {
 	return o->activation_bytes >= 0 ? o->activation_bytes
 					: o->width * samples * (int64_t)sizeof(float);
+}
+
+/* Of its parameters: as the file says, or else as the shapes make them. */
+static inline int64_t orr_operator_parameter_bytes(const struct orr_operator *o)
+{
+	return o->parameter_bytes >= 0 ? o->parameter_bytes
+				       : o->n_parameters * (int64_t)sizeof(float);
+}
+
+/* Operators that share parameters have one set of them, which counts where the first one is. */
+static inline bool orr_operator_counts(const struct orr_operator *o, int number)
+{
+	return o->tied < 0 || o->tied == number;
 }
 
 struct orr_graph {

@@ -56,6 +56,8 @@ struct orr_stage {
 	int64_t parameter_bytes;
 	int64_t frozen_bytes; /* those of them that are not trained, in a stage that is not frozen
 			       */
+	int64_t tied_bytes;   /* those that are trained and tied to other stages';
+				 orr_pipeline_tie() fills it in */
 };
 
 /* Bytes of the parameters that are trained, and so of a gradient of them. */
@@ -64,14 +66,27 @@ static inline int64_t orr_stage_trained_bytes(const struct orr_stage *stage)
 	return stage->frozen ? 0 : stage->parameter_bytes - stage->frozen_bytes;
 }
 
+/* A set of parameters that several stages have in common, each of which counts them in its
+ * parameter_bytes. Every worker that owns one of the stages owns one copy of the set; if there are
+ * several and the set is trained, they add up its gradients as replicas do, and each updates its
+ * copy. */
+struct orr_tied {
+	int64_t bytes;
+	bool frozen;
+	int n_stages;      /* two at least */
+	const int *stages; /* ascending */
+};
+
 struct orr_pipeline {
 	int n_stages;
 	int n_edges;
 	int depth; /* D, the largest depth */
 	struct orr_stage *stages;
 	struct orr_edge *edges;
-	bool has_weight; /* the costs tell the input gradient and the weight gradient apart */
-	bool units;      /* durations are units, see orrery.h */
+	int n_tied;
+	struct orr_tied *tied; /* owned, with its lists of stages, as one block */
+	bool has_weight;       /* the costs tell the input gradient and the weight gradient apart */
+	bool units;            /* durations are units, see orrery.h */
 	/* the size of a step */
 	int n_workers, n_microbatches; /* n_workers: the machine's */
 	enum orr_sync sync;            /* asynchronous schedules: stashing unless set */
@@ -97,6 +112,11 @@ struct orr_pipeline {
 int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stages, int n_stages,
 			const struct orr_edge *edges, int n_edges, struct orr_error *err);
 void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
+
+/* Which parameters stages have in common, in place of what was said before; copied. Refuses a set
+ * that is larger than a stage of it, or of fewer stages than two. */
+int orr_pipeline_tie(struct orr_pipeline *p, const struct orr_tied *tied, int n_tied,
+		     struct orr_error *err);
 
 /* Set the size of the step: at least one worker, of the machine too, and one microbatch. */
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,

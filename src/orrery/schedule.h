@@ -137,9 +137,9 @@ struct orr_size {
 			ORR_SIZE_OF(struct orr_value), ORR_SIZE_OF(struct orr_error), \
 			ORR_SIZE_OF(struct orr_machine), ORR_SIZE_OF(struct orr_pipeline), \
 			ORR_SIZE_OF(struct orr_stage), ORR_SIZE_OF(struct orr_edge), \
-			ORR_SIZE_OF(struct orr_placed) \
+			ORR_SIZE_OF(struct orr_placed), ORR_SIZE_OF(struct orr_tied) \
 	}
-#define ORR_N_SIZES 9
+#define ORR_N_SIZES 10
 struct orr_plugin {
 	int version; /* ORR_SCHEDULE_VERSION; the rest has this layout from version 8 on */
 	struct orr_size sizes[ORR_N_SIZES];

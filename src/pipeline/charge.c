@@ -98,7 +98,7 @@ static int64_t stash_of(const struct orr_operator *o, int64_t samples)
 void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
 		const struct orr_machine *machine)
 {
-	int64_t parameter_bytes = weigh(o->parameter_bytes, o->n_parameters);
+	int64_t parameter_bytes = orr_operator_parameter_bytes(o);
 
 	stage->forward_ns += charge(o->forward_ns, o->forward_flops, samples, machine);
 	if (o->has_input_gradient)

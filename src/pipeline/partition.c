@@ -11,6 +11,7 @@
 #include "orrery/pipeline.h"
 #include "base/sort.h"
 #include "charge.h"
+#include "tied.h"
 
 static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *err,
 			   const char *what, const char *other)
@@ -236,7 +237,8 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 {
 	struct orr_stage *stages = calloc((size_t)n_stages, sizeof(*stages));
 	struct orr_edge *edges = NULL;
-	int n_edges = 0, code;
+	struct orr_tied *tied = NULL;
+	int n_edges = 0, n_tied = 0, code;
 
 	if (!stages) {
 		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
@@ -245,14 +247,20 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	for (int i = 0; i < g->n_operators; i++)
 		orr_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
 	mark_frozen(stages, g, stage_of);
-	if ((code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
+	if ((code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
+	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;
 	if (n_edges)
 		n_edges = merge_edges(edges, n_edges);
-	code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err);
+	if (!(code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err)) &&
+	    (code = orr_pipeline_tie(*out, tied, n_tied, err))) {
+		orr_pipeline_destroy(*out);
+		*out = NULL;
+	}
 out:
 	free(stages);
 	free(edges);
+	free(tied);
 	return code;
 }
 

@@ -180,6 +180,7 @@ void orr_pipeline_destroy(struct orr_pipeline *p)
 	free(p->stages);
 	free(p->edges);
 	free(p->numbers);
+	free(p->tied);
 	free(p->stage_of);
 	free(p);
 }
@@ -348,6 +349,13 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 					   p->edges[e].gradient_bytes, p->edges[e].detached};
 
 		hash = orr_hash(hash, numbers, sizeof(numbers));
+	}
+	for (int t = 0; t < p->n_tied; t++) {
+		const int64_t numbers[] = {p->tied[t].bytes, p->tied[t].frozen};
+
+		hash = orr_hash(hash, numbers, sizeof(numbers));
+		hash = orr_hash(hash, p->tied[t].stages,
+				(size_t)p->tied[t].n_stages * sizeof(*p->tied[t].stages));
 	}
 	orr_hash_print(text, hash);
 }

@@ -222,8 +222,8 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 	(*out)->units = p->units;
 	(*out)->numerics = p->numerics;
 	(*out)->machine = p->machine;
-	code = orr_pipeline_set_step(*out, p->n_workers, p->n_microbatches, err);
-	if (code) {
+	if ((code = orr_pipeline_tie(*out, p->tied, p->n_tied, err)) ||
+	    (code = orr_pipeline_set_step(*out, p->n_workers, p->n_microbatches, err))) {
 		orr_pipeline_destroy(*out);
 		*out = NULL;
 	}

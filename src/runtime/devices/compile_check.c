@@ -17,6 +17,11 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 				"train and profile "
 				"do not yet: take frozen=true away to train it",
 				g->name, o->line, o->name);
+	if (o->tied >= 0)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: %s shares its parameters, which simulate, compare and plan "
+				"know, and train and profile do not yet: take share=%s away",
+				g->name, o->line, o->name, o->share);
 	if (o->op == ORR_OP_COST)
 		return orr_fail(
 			err, ORR_E_INPUT,

@@ -1,0 +1,89 @@
+/* Operators that share one set of parameters. */
+#include "draft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int refuse(const struct orr_graph *g, const struct orr_operator *o, const char *why,
+		  struct orr_error *err)
+{
+	char place[256];
+
+	return orr_fail(err, ORR_E_INPUT, "%s: share=%.60s: %s, or take share away",
+			orr_location(place, sizeof(place), g->name, o->line, o->name), o->share,
+			why);
+}
+
+/* Can o have the parameters of `first`? */
+static int check(const struct orr_graph *g, const struct orr_operator *first,
+		 const struct orr_operator *o, struct orr_error *err)
+{
+	const char *differs =
+		o->op != first->op           ? "are of another op"
+		: o->frozen != first->frozen ? "are frozen here or there alone (frozen=true)"
+		: o->width != first->width || o->n_parameters != first->n_parameters ||
+				o->parameter_bytes != first->parameter_bytes
+			? "have another shape or size"
+			: NULL;
+	char why[256];
+
+	if (!differs)
+		return 0;
+	(void)snprintf(why, sizeof(why),
+		       "the parameters of node %.60s in line %d %s: make both nodes alike",
+		       first->name, first->line, differs);
+	return refuse(g, o, why, err);
+}
+
+struct named {
+	const char *share;
+	int number;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+	int order = strcmp(x->share, y->share);
+
+	return order ? order : x->number - y->number;
+}
+
+/* named: those with a name, by name and number. */
+static int tie(struct orr_graph *g, const struct named *named, int n, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int i = 0, first = 0; i < n && !code; i++) {
+		struct orr_operator *o = &g->operators[named[i].number];
+
+		first = strcmp(named[first].share, named[i].share) ? i : first;
+		o->tied = named[first].number;
+		if (i > first)
+			code = check(g, &g->operators[o->tied], o, err);
+		else if (!orr_operator_has_parameters(o))
+			code = refuse(g, o, "it has no parameters: name nodes that have some", err);
+		else if (i + 1 == n || strcmp(named[i + 1].share, named[i].share) != 0)
+			code = refuse(g, o,
+				      "no other node says so: name it on all that share parameters",
+				      err);
+	}
+	return code;
+}
+
+int orr_graph_tie(struct orr_graph *g, struct orr_error *err)
+{
+	struct named *named = malloc((size_t)g->n_operators * sizeof(*named));
+	int n = 0, code;
+
+	if (!named)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for what its operators share",
+				g->name);
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].share)
+			named[n++] = (struct named){g->operators[i].share, i};
+	qsort(named, (size_t)n, sizeof(*named), compare);
+	code = tie(g, named, n, err);
+	free(named);
+	return code;
+}
