@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Jobs that real models have, by hand: each row derives a figure in closed form, and `orrery simulate` must give it.
+
+test_by_hand.py ORRERY SOURCE
+
+Prints the table in Markdown and fails where a figure is another. Unless a row says otherwise, the schedule is 1f1b and a
+forward takes 1 and a backward 2, of which 1 is the input gradient and 1 the weight gradient; a stage that reads data alone
+has the backward that is said, as one that is measured has no input gradient in it. m is the number of microbatches, L the
+latency. Every row is checked for several sizes, and printed for the last of them.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+GB = 10 ** 9
+
+
+def chain(kinds, more='', first=0):
+    """Operators s0 -> s1 -> ..., one a character: f is frozen, t trained."""
+    names = [f's{first + i}' for i in range(len(kinds))]
+    nodes = ''.join(f'{name} [frozen={"true" if kind == "f" else "false"}];' for name, kind in zip(names, kinds))
+    return f'node [forward=1, backward=2{more}]; {nodes} {" -> ".join(names)};'
+
+
+def number(text):
+    """A whole number without a point."""
+    return int(float(text)) if float(text).is_integer() else float(text)
+
+
+class Step:
+    """What simulate says of a graph: a file, or the inside of a digraph."""
+    def __init__(self, orrery, graph, words):
+        with tempfile.NamedTemporaryFile('w', suffix='.dot') as file:
+            file.write(f'digraph {{ {graph} }}')
+            file.flush()
+            path = graph if graph.endswith('.dot') else file.name
+            self.report = json.loads(subprocess.run([orrery, 'simulate', path, *words.split(), '--json'], check=True,
+                                                    stdout=subprocess.PIPE).stdout, parse_float=number)
+        self.makespan = self.report['makespan']
+        # stage by its first operator's name: file order and stage order may differ
+        self.stage_of = {stage['operators'][0]: stage for stage in self.report['stages']}
+
+    def each(self, key):
+        return [worker[key] for worker in self.report['worker']]
+
+    def on(self, operator, key):
+        return self.report['worker'][self.stage_of[operator]['worker']][key]
+
+
+ROWS = []
+
+
+def row(text, *sizes):
+    """A row: its function takes each of the sizes and gives the graph, the options, and the figures: for each its name, its
+    formula, what that gives, and how it is read from a step."""
+    return lambda function: ROWS.append((text, sizes, function))
+
+
+@row('graphs/studies/frozen.dot: two frozen stages, then two trained; m = {}, L = 1', 2, 4, 64, 8)
+def _(m):
+    # Gradients go from s3 to s2 alone. s2 is the first that trains: its B is W, 1. Stage s2 may hold 2 microbatches, and
+    # between F of microbatch b on s2 and F of b + 2 lie F, L, F, B, L, W: 1 + L + 1 + 2 + L + 1 = 5 + 2L, which with L = 1 is
+    # 7 for two microbatches, more than the 6 that s3 works on them. So pairs start every 7, after the fill 3 (1 + L) = 6;
+    # of the last pair s3 takes 6, and L and W follow.
+    return 'graphs/studies/frozen.dot', f'-m {m} --latency 1', [
+        ('gradients received', 'm 100 MB', m * GB // 10, lambda step: sum(step.each('recv_gradient_bytes'))),
+        ('memory, GB', '1, 1, 4 + 2, 4 + 1', [GB, GB, 6 * GB, 5 * GB], lambda step: step.each('memory_bytes')),
+        ('stashes on each worker', '0, 0, 2, 1', [0, 0, 2, 1], lambda step: step.each('peak_stash')),
+        ('makespan', '6 + 7 (m/2 - 1) + 6 + 2', 6 + 7 * (m // 2 - 1) + 6 + 2, lambda step: step.makespan)]
+
+
+@row('a frozen tower of k = {} stages beside a trained one of 2, a trunk of 2; m = 16', *range(1, 13))
+def _(k):
+    # The trained tower and the trunk hold 4, 3, 2, 1 microbatches as they do alone: frozen stages wait for no backward, so
+    # they are in nobody's warm-up. The trunk's first F waits for the longer tower; the trunk's last stage then works without
+    # a pause, 3 a microbatch; last come three backwards of 2, of the trunk's first stage and of the tower.
+    graph = (chain('f' * k, first=10) + chain('tttt') + f's{9 + k} -> s2;')
+    return graph, '-m 16', [
+        ('stashes of the rest', '4, 3, 2, 1', [4, 3, 2, 1], lambda step: [step.on(f's{i}', 'peak_stash') for i in range(4)]),
+        ('makespan', 'max(k, 2) + 1 + 3m + 6', max(k, 2) + 1 + 3 * 16 + 6, lambda step: step.makespan)]
+
+
+@row('k = {} frozen stages, and only the last stage trains (a probe); m = 8, L = 3', 1, 2, 5)
+def _(k):
+    # No gradient crosses a link, so latency is paid once: k stages of 1 + L, then F and W in turn.
+    return chain('f' * k + 't', ', activation="1MB"'), '-m 8 --latency 3', [
+        ('gradients received', '0', 0, lambda step: sum(step.each('recv_gradients'))),
+        ('makespan', 'k (1 + L) + 2m', k * 4 + 2 * 8, lambda step: step.makespan)]
+
+
+@row('frozen in the middle: trained, frozen, trained; m = {}', 3, 8, 32)
+def _(m):
+    # The frozen stage hands the gradient on: B of 1 and no W, a stash as ever, parameters and nothing else. The last stage
+    # works without a pause; then come the frozen one's B, 1, and the first one's, 2.
+    return chain('tft', ', stash="1GB", parameters="1GB"'), f'-m {m}', [
+        ('makespan', '2 + 3m + 1 + 2', 2 + 3 * m + 3, lambda step: step.makespan),
+        ('busy', '3m, 2m, 3m', [3 * m, 2 * m, 3 * m], lambda step: step.each('busy')),
+        ('memory, GB', '4 + 3, 1 + 2, 4 + 1', [7 * GB, 3 * GB, 5 * GB], lambda step: step.each('memory_bytes'))]
+
+
+@row('a frozen stage, then three trained under zb-h1, F = B = W = 1; m = {}', 4, 8, 32)
+def _(m):
+    # s1 has no input gradient: F and W, and no B at all. s3 works 3m without a pause, after 3 forwards. Its last two jobs are
+    # W that it has put off, and beside them run s2's last B and s1's last W: nothing comes after.
+    graph = chain('fttt').replace('backward=2', 'backward=1, weight=1')
+    return graph, f'-m {m} --schedule zb-h1', [
+        ('busy', 'm, 2m, 3m, 3m', [m, 2 * m, 3 * m, 3 * m], lambda step: step.each('busy')),
+        ('makespan', '3 + 3m', 3 + 3 * m, lambda step: step.makespan)]
+
+
+@row('two frozen stages, then two trained, under gpipe; m = {}', 1, 4, 16)
+def _(m):
+    # All forwards, 3 + m; then s3's backwards, 2m, and the last W of s2. Frozen stages keep nothing even here.
+    return chain('fftt'), f'-m {m} --schedule gpipe', [
+        ('makespan', '3 + m + 2m + 1', 3 + 3 * m + 1, lambda step: step.makespan),
+        ('stashes on each worker', '0, 0, m, m', [0, 0, m, m], lambda step: step.each('peak_stash'))]
+
+
+@row('f = {} frozen stages, then t = {} trained, recomputed; m = 16', (1, 2), (4, 3), (2, 4))
+def _(f, t):
+    # B runs F again where there is a B. The last stage takes 1 + 1 + 2 a microbatch; then come t - 2 backwards of 1 + 2, and
+    # that of the first that trains, 1 + 1.
+    return chain('f' * f + 't' * t), '-m 16 --recompute all', [
+        ('makespan', 'f + t - 1 + 4m + 3 (t - 2) + 2', f + t - 1 + 4 * 16 + 3 * (t - 2) + 2, lambda step: step.makespan)]
+
+
+@row('two frozen stages, then two trained of 1 GB each, on w = {} replicas under ddp', 1, 2, 8, 4)
+def _(w):
+    # A ring for the gradients of what trains. A replica's memory: 1 + 1 GB frozen; 4 + 4 of what adamw trains, and with
+    # replicas as much again as the parameters for the running sum of the gradients.
+    return chain('fftt', ', parameters="1GB"'), f'-w {w} -m {w} --schedule ddp', [
+        ('all-reduced', '2 (w - 1)/w 2 GB a worker', 2 * (w - 1) * 2 * GB, lambda step: sum(step.each('all_reduce_bytes'))),
+        ('memory, GB', '2 + 8 + 2', [(10 + (2 if w > 1 else 0)) * GB] * w, lambda step: step.each('memory_bytes'))]
+
+
+@row('an update of 5 on every stage: trained, frozen, trained; m = {}', 3, 8)
+def _(m):
+    # The first stage updates last, and its update alone shows in the makespan; the frozen one has none.
+    return chain('tft', ', update=5'), f'-m {m}', [
+        ('makespan', '2 + 3m + 3 + 5', 2 + 3 * m + 3 + 5, lambda step: step.makespan),
+        ('busy', '3m + 5, 2m, 3m + 5', [3 * m + 5, 2 * m, 3 * m + 5], lambda step: step.each('busy'))]
+
+
+@row('two frozen stages, then two trained, fully sharded (fsdp) on 4 workers, m = {}', 4, 8)
+def _(m):
+    # A worker fetches what it does not own for each pass that there is: F of the frozen stages, F and B of the trained, and
+    # sends as many gradients as it has weight gradients of others' stages.
+    return chain('fftt', ', parameters="1GB"'), f'-w 4 -m {m} --schedule fsdp', [
+        ('parameters received', '3m/4 (1 + 1 + 2 + 2)', 3 * m // 4 * 6, lambda step: sum(step.each('recv_parameters'))),
+        ('gradients sent to owners', '3m/4 (0 + 0 + 1 + 1)', 3 * m // 4 * 2, lambda step: sum(step.each('sent_weight_gradients')))]
+
+
+def main(orrery, source):
+    orrery = os.path.abspath(orrery)
+    os.chdir(source)
+    wrong = 0
+    print('| case | figure | formula | by hand | simulated |\n|---|---|---|---|---|')
+    for text, sizes, function in ROWS:
+        for size in sizes:
+            size = size if isinstance(size, tuple) else (size,)
+            graph, words, figures = function(*size)
+            step = Step(orrery, graph, words)
+            for name, formula, by_hand, read in figures:
+                simulated = read(step)
+                holds = simulated == by_hand
+                wrong += not holds
+                if not holds or size in (sizes[-1], sizes[-1:]):
+                    print(f'| {text.format(*size)} | {name} | {formula} | {by_hand} | {simulated}{"" if holds else " WRONG"} |')
+    print(f'\n{len(ROWS)} cases, {wrong} wrong')
+    return wrong > 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))
