@@ -48,9 +48,9 @@ struct orr_codelet_arg {
 	/* forward and backward */
 	const struct orr_program *program;
 	int64_t n; /* samples */
-	bool has_parameters, has_data, has_edges;
-	bool recompute; /* F keeps its inputs, B runs F again; false for W, which has the whole
-			   stash */
+	bool has_parameters, has_data, has_stash, has_gradient;
+	bool recompute; /* F keeps its inputs, the first job of the backward runs F again; false for
+			   W after B, which has the whole stash */
 	enum orr_part part;
 	float loss_scale;
 	struct orr_metrics

@@ -65,7 +65,7 @@ static void forward(void *buffers[], void *cl_arg)
 		own->in[e] = floats(buffers[i++]);
 	for (int e = 0; e < n_out; e++)
 		own->out[e] = floats(buffers[i++]);
-	stash = floats(buffers[i]);
+	stash = arg->has_stash ? floats(buffers[i]) : NULL;
 	if (arg->recompute) {
 		orr_program_keep_inputs(arg->program, &own->device, arg->n, data, own->in, stash);
 		stash = own->stash;
@@ -80,8 +80,8 @@ static void backward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
-	int n_in = arg->has_edges ? orr_program_n_in(arg->program) : 0;
-	int n_out = arg->has_edges ? orr_program_n_out(arg->program) : 0, i = 0;
+	int n_in = arg->part & ORR_PART_INPUT ? orr_program_n_in(arg->program) : 0;
+	int n_out = arg->part & ORR_PART_INPUT ? orr_program_n_out(arg->program) : 0, i = 0;
 	const float *parameters;
 	float *stash, *gradient;
 
@@ -98,10 +98,12 @@ static void backward(void *buffers[], void *cl_arg)
 					  own->in, own->out, own->again, stash, own->scratch);
 	}
 	for (int e = 0; e < n_out; e++)
-		own->in[e] = floats(buffers[i++]);
+		if (orr_program_out_gradient_floats(arg->program, e, 1))
+			own->in[e] = floats(buffers[i++]);
 	for (int e = 0; e < n_in; e++)
-		own->out[e] = floats(buffers[i++]);
-	gradient = arg->has_parameters && (arg->part & ORR_PART_WEIGHT) ? floats(buffers[i]) : NULL;
+		if (orr_program_in_gradient_floats(arg->program, e, 1))
+			own->out[e] = floats(buffers[i++]);
+	gradient = arg->has_gradient ? floats(buffers[i]) : NULL;
 	orr_program_backward(arg->program, &own->device, arg->part, arg->n, arg->loss_scale,
 			     parameters, stash, own->in, own->out, gradient, arg->overwrite,
 			     own->scratch);

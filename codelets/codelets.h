@@ -6,14 +6,15 @@
  *
  * A codelet's buffers are vectors of floats, in this order (what a stage lacks is left out):
  *   forward   parameters, data, a tensor per in-edge, a tensor per out-edge, stash
- *   backward  parameters, stash, a gradient per out-edge, a gradient per in-edge, weight gradient
+ *   backward  parameters, stash, a gradient per out-edge and then per in-edge that has one, weight
+ *             gradient
  *   add       partial gradient, sum of gradients
  *   update    parameters, state, a gradient per owner (or the chunks of their sum, or all of it)
  *   reduce    gradient, sum over the owners
  *   check     gradient
  * Where F is recomputed, its stash is the inputs alone, and B makes the whole stash: for W in a
- * buffer of its own after the inputs, else in the worker's memory. W of a split backward has no
- * edges. What follows after these only orders tasks. */
+ * buffer of its own after the inputs, else in the worker's memory. W after B has no edges. What
+ * follows after these only orders tasks. */
 #include "arguments.h"
 
 enum orr_codelet {

@@ -12,6 +12,29 @@ int64_t orr_program_n_parameters(const struct orr_program *p)
 	return p->n_parameters;
 }
 
+int64_t orr_program_n_trained(const struct orr_program *p)
+{
+	return p->n_trained;
+}
+
+int64_t orr_program_first_parameter(const struct orr_program *p, int number)
+{
+	for (int k = 0; k < p->n_layers; k++)
+		if (p->layers[k].number == number && p->layers[k].n_parameters)
+			return p->layers[k].first_parameter;
+	return -1;
+}
+
+int orr_program_operator_at(const struct orr_program *p, int64_t at)
+{
+	int k = 0;
+
+	while (at < p->layers[k].first_parameter ||
+	       at - p->layers[k].first_parameter >= p->layers[k].n_parameters)
+		k++;
+	return p->layers[k].number;
+}
+
 int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool split)
 {
 	return n * (p->stash_columns + (split ? p->kept_columns : 0));
@@ -87,12 +110,22 @@ int orr_program_n_out(const struct orr_program *p)
 
 int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n)
 {
-	return n * p->in_columns[i];
+	return n * p->in[i].columns;
 }
 
 int64_t orr_program_out_floats(const struct orr_program *p, int i, int64_t n)
 {
-	return n * p->out_columns[i];
+	return n * p->out[i].columns;
+}
+
+int64_t orr_program_in_gradient_floats(const struct orr_program *p, int i, int64_t n)
+{
+	return n * p->in[i].gradients;
+}
+
+int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int64_t n)
+{
+	return n * p->out[i].gradients;
 }
 
 int orr_program_n_inputs(const struct orr_program *p)
@@ -318,7 +351,7 @@ int64_t orr_program_input_floats(const struct orr_program *p, int64_t n)
 	int64_t columns = data_columns(p);
 
 	for (int e = 0; e < p->n_in; e++)
-		columns += p->in_columns[e];
+		columns += p->in[e].columns;
 	return n * columns;
 }
 
@@ -327,7 +360,7 @@ int64_t orr_program_again_floats(const struct orr_program *p, int64_t n)
 	int64_t columns = 0;
 
 	for (int e = 0; e < p->n_out; e++)
-		columns += p->out_columns[e];
+		columns += p->out[e].columns;
 	return n * columns;
 }
 
@@ -335,8 +368,8 @@ void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *dev
 			     const float *data, const float *const *in, float *inputs)
 {
 	for (int e = 0; e < p->n_in; e++) {
-		device->kernels->copy(device, n * p->in_columns[e], in[e], inputs);
-		inputs += n * p->in_columns[e];
+		device->kernels->copy(device, n * p->in[e].columns, in[e], inputs);
+		inputs += n * p->in[e].columns;
 	}
 	if (p->n_inputs)
 		device->kernels->copy(device, n * data_columns(p), data, inputs);
@@ -348,11 +381,11 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 {
 	for (int e = 0; e < p->n_in; e++) {
 		in[e] = inputs;
-		inputs += n * p->in_columns[e];
+		inputs += n * p->in[e].columns;
 	}
 	for (int e = 0; e < p->n_out; e++) {
 		out[e] = again;
-		again += n * p->out_columns[e];
+		again += n * p->out[e].columns;
 	}
 	orr_program_forward(p, device, n, parameters, inputs, in, out, stash, scratch, NULL);
 }
@@ -447,10 +480,11 @@ static void weight_part(const struct orr_program *p, const struct buffers *f, fl
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 		int64_t in = layer->ports[0].value.width, out = layer->output.width;
-		float *own = gradient + layer->first_parameter, *aside = overwrite ? NULL : apart;
+		float *own, *aside = overwrite ? NULL : apart;
 
-		if (!layer->n_parameters)
+		if (!layer->trained)
 			continue;
+		own = gradient + layer->first_parameter;
 		if (!layer->active) {
 			if (overwrite)
 				f->kernels->zero(f->device, layer->n_parameters, own);

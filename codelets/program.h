@@ -6,15 +6,16 @@
  *
  * Every tensor is a matrix of n rows (samples), row-major float32. A buffer holds its tensors one
  * after the other. An edge holds every output of the earlier stage that the later one reads, once
- * each, in the order of the operators; gradients come back laid out alike (zeros for what has
- * none).
+ * each, in the order of the operators; gradients come back in that order, of those outputs that the
+ * pipeline says have one (zeros for what has none), which may be none of them.
  *
  * The stash is all that the backward reads of the forward, the stage's inputs included, so that a
  * job (s,b,B) needs nothing but parameters, stash and the gradients of its outputs. Between B and W
  * of a split backward it also keeps what W reads of B.
  *
- * Parameters and their gradient: the operators with parameters in their order; a linear's weights
- * [out][in], row after row, then its bias; a layernorm's gain, then its bias.
+ * Parameters: the operators that are trained in their order, then those that are frozen; a linear's
+ * weights [out][in], row after row, then its bias; a layernorm's gain, then its bias. Gradient,
+ * optimizer state and update are of the first n_trained floats alone.
  *
  * A device (device.h) computes it; the buffers lie where that can reach them, and everything is
  * float32 in every precision.
@@ -31,6 +32,11 @@ struct orr_program; /* made by orr_program_create, src/runtime/compile.h */
 
 /* Sizes in floats, 0 where there is nothing; n: samples in the block, at least 1. */
 int64_t orr_program_n_parameters(const struct orr_program *p);
+int64_t orr_program_n_trained(const struct orr_program *p);
+/* Where those of an operator lie, by its number in the graph; -1: it is not of this stage, or has
+ * none. And the operator whose parameter lies at `at`. */
+int64_t orr_program_first_parameter(const struct orr_program *p, int number);
+int orr_program_operator_at(const struct orr_program *p, int64_t at);
 /* split: the backward comes as B and W apart; the stash then also keeps what W reads of B */
 int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool split);
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n); /* for any pass */
@@ -39,6 +45,9 @@ int orr_program_n_in(const struct orr_program *p);
 int orr_program_n_out(const struct orr_program *p);
 int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n);
 int64_t orr_program_out_floats(const struct orr_program *p, int i, int64_t n);
+/* Of the gradients that come back over them; 0: none. */
+int64_t orr_program_in_gradient_floats(const struct orr_program *p, int i, int64_t n);
+int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int64_t n);
 /* Columns of the data that the stage reads, over all its inputs, in order; gathered into one block
  * as they are (the program applies the inputs' scale): n rows of the first input, then n rows of
  * the second, ... */
@@ -94,7 +103,8 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 
 /* B, W or both. INPUT writes every float of in_gradient and reads out_gradient; WEIGHT reads
  * neither (they may be NULL), only the stash, and writes gradient, which INPUT ignores. BOTH gives
- * the bits of INPUT and then WEIGHT. loss_scale: what a loss multiplies its gradient by, 1/batch
+ * the bits of INPUT and then WEIGHT. The pointer of an edge without gradients is ignored, as is
+ * gradient where n_trained is 0. loss_scale: what a loss multiplies its gradient by, 1/batch
  * for the mean. gradient: the weight gradient is added to it, or written over it when overwrite.
  * Adding is always "compute apart, then add", so that in-place sums and sums of partial gradients
  * are the same to the bit. The gradients of a tensor with several readers are added from the last

@@ -42,8 +42,9 @@ struct orr_port {
 
 struct orr_layer {
 	enum orr_kernel kernel;
-	int number;  /* of the operator in its graph */
-	bool active; /* has a backward: something to learn before it and a loss after it */
+	int number;   /* of the operator in its graph */
+	bool active;  /* has a backward: something to learn before it and a loss after it */
+	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	int n_ports;
 	struct orr_port *ports; /* owned */
 	struct orr_tensor output;
@@ -67,6 +68,11 @@ struct orr_backward_step {
 	bool accumulate;
 };
 
+/* Floats per sample over an edge, and those of the gradients that come back. */
+struct orr_program_edge {
+	int64_t columns, gradients;
+};
+
 struct orr_program_input {
 	int64_t *columns; /* owned */
 	int64_t width;
@@ -75,16 +81,17 @@ struct orr_program_input {
 /* Every array is owned. */
 struct orr_program {
 	int n_in, n_out, n_inputs, n_layers, n_before, n_after, n_zeros, n_backward;
-	int64_t *in_columns, *out_columns; /* per edge */
+	struct orr_program_edge *in, *out;
 	struct orr_program_input *inputs;
 	struct orr_layer *layers; /* in the order of the graph */
 	struct orr_move *before;  /* the forward: first these, then the layers, then these after */
 	struct orr_move *after;
-	struct orr_tensor *zeros;              /* gradients to send that no layer writes */
-	struct orr_backward_step *backward;    /* the backward, by reader, from the last operator of
-				      the graph to    the first */
-	int64_t n_parameters, most_parameters; /* of the stage; of its largest layer */
-	int64_t n_rounded;                     /* bfloat16 of rounded weights */
+	struct orr_tensor *zeros;           /* gradients to send that no layer writes */
+	struct orr_backward_step *backward; /* the backward, by reader, from the last operator of
+				   the graph to    the first */
+	int64_t n_parameters, n_trained;    /* of the stage; of them, those that come first */
+	int64_t most_parameters;            /* of its largest layer that is trained */
+	int64_t n_rounded;                  /* bfloat16 of rounded weights */
 	/* floats per sample */
 	int64_t stash_columns, kept_columns;
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */

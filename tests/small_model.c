@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/machine.h"
+#include "orrery/partition.h"
+
 void small_model_init(struct small_model *m, char *name)
 {
 	memset(m, 0, sizeof(*m));
@@ -22,7 +25,9 @@ static int append(struct small_model *m, enum orr_op op, int64_t width)
 	o->name = m->names[k];
 	o->op = op;
 	o->line = k + 1;
-	o->encoder = o->stage = -1;
+	o->encoder = o->stage = o->tied = -1;
+	o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
+	o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
 	o->inputs = m->inputs[k];
 	o->width = width;
 	return k;
@@ -54,34 +59,26 @@ int small_model_add(struct small_model *m, enum orr_op op, int64_t width, int a,
 		o->width = m->operators[a].width;
 	if (op == ORR_OP_CONCAT && b >= 0)
 		o->width += m->operators[b].width;
+	if (op == ORR_OP_LINEAR)
+		o->n_parameters = (m->operators[a].width + 1) * width;
+	else if (op == ORR_OP_LAYERNORM)
+		o->n_parameters = 2 * o->width;
 	return k;
 }
 
 struct orr_pipeline *small_model_cut(const struct small_model *m, const int *stage_of)
 {
-	const struct orr_graph *g = &m->graph;
-	struct orr_stage stages[SMALL_MODEL_MAX] = {0};
-	struct orr_edge edges[SMALL_MODEL_MAX * SMALL_MODEL_MAX];
-	bool joined[SMALL_MODEL_MAX][SMALL_MODEL_MAX] = {{false}};
+	struct orr_machine machine = orr_machine_default(1);
+	struct orr_graph g = m->graph; /* of which nothing changes but what is found here */
 	struct orr_pipeline *p = NULL;
-	int n_stages = 0, n_edges = 0;
+	struct orr_error err = {""};
+	int n_stages = 0;
 
-	for (int k = 0; k < g->n_operators; k++) {
+	for (int k = 0; k < g.n_operators; k++)
 		n_stages = stage_of[k] >= n_stages ? stage_of[k] + 1 : n_stages;
-		for (int i = 0; i < g->operators[k].n_inputs; i++) {
-			int from = stage_of[g->operators[k].inputs[i]], to = stage_of[k];
-
-			if (from == to || joined[from][to])
-				continue;
-			joined[from][to] = true;
-			edges[n_edges++] = (struct orr_edge){.from = from, .to = to};
-		}
-	}
-	ck_assert_int_eq(orr_pipeline_create(&p, stages, n_stages, edges, n_edges, NULL), 0);
-	p->graph = g;
-	p->stage_of = calloc((size_t)g->n_operators, sizeof(*p->stage_of));
-	ck_assert_ptr_nonnull(p->stage_of);
-	memcpy(p->stage_of, stage_of, (size_t)g->n_operators * sizeof(*stage_of));
+	ck_assert_msg(!orr_graph_find_gradients(&g, &err), "%s", err.msg);
+	ck_assert_msg(!orr_partition_as(&p, &m->graph, &machine, stage_of, n_stages, 1, &err), "%s",
+		      err.msg);
 	return p;
 }
 

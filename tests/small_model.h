@@ -34,7 +34,7 @@ void small_model_classes(struct small_model *m, int64_t in, int64_t n_classes);
  * nothing. */
 void small_model_towers(struct small_model *m);
 
-/* stage_of: of every operator; the edges follow. */
+/* stage_of: of every operator; what has a gradient follows from what is frozen. */
 struct orr_pipeline *small_model_cut(const struct small_model *m, const int *stage_of);
 
 /* A repeatable number in [-1, 1). */

@@ -28,35 +28,24 @@ static void check_written(const float *x, int64_t n, const char *what, int s)
 			      (long long)i, what);
 }
 
-static int64_t parameters_of(const struct orr_graph *g, int k)
-{
-	const struct orr_operator *o = &g->operators[k];
-
-	if (o->op == ORR_OP_LINEAR)
-		return o->width * (g->operators[o->inputs[0]].width + 1);
-	return o->op == ORR_OP_LAYERNORM ? 2 * o->width : 0;
-}
-
-/* Between the order of the graph and that of stage s. */
-static void copy_parameters(const struct orr_pipeline *p, int s, float *all, float *own,
-			    bool to_all)
-{
-	for (int k = 0; k < p->graph->n_operators; k++) {
-		int64_t n = parameters_of(p->graph, k);
-
-		if (p->stage_of[k] == s && n) {
-			memcpy(to_all ? all : own, to_all ? own : all, (size_t)n * sizeof(*all));
-			own += n;
-		}
-		all += n;
-	}
-}
-
 struct stage {
 	struct orr_program *program;
 	float *parameters, *gradient, *stash;
 	struct orr_metrics metrics;
 };
+
+/* Between the order of the graph and that of a stage's n first parameters. */
+static void copy_parameters(const struct orr_graph *g, const struct orr_program *program, int64_t n,
+			    float *all, float *own, bool to_all)
+{
+	for (int k = 0; k < g->n_operators; all += g->operators[k++].n_parameters) {
+		int64_t first = orr_program_first_parameter(program, k);
+		size_t bytes = (size_t)g->operators[k].n_parameters * sizeof(*all);
+
+		if (first >= 0 && first < n)
+			memcpy(to_all ? all : own + first, to_all ? own + first : all, bytes);
+	}
+}
 
 struct staged {
 	const struct orr_pipeline *p;
@@ -84,6 +73,13 @@ static float *gather(const struct orr_program *program, int64_t n, const float *
 	return data;
 }
 
+/* Are B and W of stage s apart? */
+static bool splits(const struct staged *t, int s)
+{
+	return orr_pipeline_first_backward(t->p, s, t->options->split) !=
+	       orr_pipeline_last_pass(t->p, s, t->options->split);
+}
+
 static void forward(struct staged *t, int s, const float *rows, int64_t n_columns)
 {
 	const struct orr_stage *stage = &t->p->stages[s];
@@ -100,7 +96,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	for (int i = 0; i < stage->n_out; i++)
 		out[i] = t->edges[stage->out[i]] =
 			poison(orr_program_out_floats(own->program, i, t->n));
-	own->stash = poison(orr_program_stash_floats(own->program, t->n, t->options->split));
+	own->stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
 	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out,
 			    own->stash, scratch, &own->metrics);
 	for (int i = 0; i < stage->n_out; i++)
@@ -126,9 +122,9 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 		    float *const *to)
 {
 	struct stage *own = &t->stages[s];
-	int64_t n_parameters = orr_program_n_parameters(own->program);
+	int64_t n_trained = orr_program_n_trained(own->program);
 	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
-	float *gradient = t->options->partials ? poison(n_parameters) : own->gradient;
+	float *gradient = t->options->partials ? poison(n_trained) : own->gradient;
 	bool weight = part != ORR_PART_INPUT;
 
 	orr_program_backward(own->program, &t->device, part, t->n, 1.0f / (float)t->options->n,
@@ -136,9 +132,9 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 			     t->options->partials || b == 0, scratch);
 	if (weight && t->options->partials) {
 		if (b == 0)
-			memcpy(own->gradient, gradient, (size_t)n_parameters * sizeof(*gradient));
+			memcpy(own->gradient, gradient, (size_t)n_trained * sizeof(*gradient));
 		else
-			orr_add(n_parameters, gradient, own->gradient);
+			orr_add(n_trained, gradient, own->gradient);
 	}
 	if (t->options->partials)
 		free(gradient);
@@ -149,7 +145,7 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 static void forward_again(struct staged *t, int s)
 {
 	struct stage *own = &t->stages[s];
-	float *stash = poison(orr_program_stash_floats(own->program, t->n, t->options->split));
+	float *stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
 	float *again = poison(orr_program_again_floats(own->program, t->n)), *out[32];
 	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
 	const float *in[32];
@@ -170,21 +166,31 @@ static void backward(struct staged *t, int s, int b)
 	const float *from[32] = {NULL};
 	float *to[32] = {NULL};
 
+	if (orr_pipeline_last_pass(t->p, s, t->options->split) == ORR_PASS_F) {
+		ck_assert_int_eq(orr_program_stash_floats(own->program, t->n, true), 0);
+		free(own->stash);
+		return;
+	}
 	for (int i = 0; i < stage->n_out; i++)
 		from[i] = t->edges[stage->out[i]];
-	for (int i = 0; i < stage->n_in; i++)
-		to[i] = t->edges[stage->in[i]] =
-			poison(orr_program_in_floats(own->program, i, t->n));
+	for (int i = 0; i < stage->n_in; i++) {
+		int64_t floats = orr_program_in_gradient_floats(own->program, i, t->n);
+
+		if (floats)
+			to[i] = t->edges[stage->in[i]] = poison(floats);
+		ck_assert_int_eq(floats, t->n * t->p->edges[stage->in[i]].gradient_bytes / 4);
+	}
 	if (t->options->recompute)
 		forward_again(t, s);
-	weights(t, s, b, t->options->split ? ORR_PART_INPUT : ORR_PART_BOTH, from, to);
+	weights(t, s, b, splits(t, s) ? ORR_PART_INPUT : ORR_PART_BOTH, from, to);
 	for (int i = 0; i < stage->n_in; i++)
-		check_written(to[i], orr_program_in_floats(own->program, i, t->n), "gradients", s);
+		check_written(to[i], orr_program_in_gradient_floats(own->program, i, t->n),
+			      "gradients", s);
 	for (int i = 0; i < stage->n_out; i++) {
 		free(t->edges[stage->out[i]]);
 		t->edges[stage->out[i]] = NULL;
 	}
-	if (t->options->split)
+	if (splits(t, s))
 		weights(t, s, b, ORR_PART_WEIGHT, NULL, NULL);
 	free(own->stash);
 }
@@ -202,7 +208,7 @@ static void create_stages(struct staged *t, const float *parameters)
 
 		ck_assert_msg(!orr_program_create(&own->program, t->p, s, &err), "%s", err.msg);
 		own->parameters = poison(orr_program_n_parameters(own->program));
-		own->gradient = poison(orr_program_n_parameters(own->program));
+		own->gradient = poison(orr_program_n_trained(own->program));
 		if (t->n) { /* exactly as much workspace as the largest asks for */
 			size_t bytes = orr_program_workspace_bytes(own->program, &t->device, t->n);
 
@@ -211,7 +217,9 @@ static void create_stages(struct staged *t, const float *parameters)
 		if (parameters) {
 			float *all = (float *)(uintptr_t)parameters; /* only read */
 
-			copy_parameters(t->p, s, all, own->parameters, false);
+			copy_parameters(t->p->graph, own->program,
+					orr_program_n_parameters(own->program), all,
+					own->parameters, false);
 		}
 	}
 	if (most)
@@ -254,9 +262,11 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 			backward(&t, s, b);
 	}
 	for (int s = 0; s < p->n_stages; s++) {
-		check_written(t.stages[s].gradient, orr_program_n_parameters(t.stages[s].program),
-			      "weight gradient", s);
-		copy_parameters(p, s, gradient, t.stages[s].gradient, true);
+		const struct stage *own = &t.stages[s];
+		int64_t n = orr_program_n_trained(own->program);
+
+		check_written(own->gradient, n, "weight gradient", s);
+		copy_parameters(p->graph, own->program, n, gradient, own->gradient, true);
 	}
 	destroy_stages(&t);
 }
@@ -268,7 +278,9 @@ void staged_init(const struct orr_pipeline *p, uint64_t seed, float *parameters)
 	create_stages(&t, NULL);
 	for (int s = 0; s < p->n_stages; s++) {
 		orr_program_init(t.stages[s].program, seed, t.stages[s].parameters);
-		copy_parameters(p, s, parameters, t.stages[s].parameters, true);
+		copy_parameters(p->graph, t.stages[s].program,
+				orr_program_n_parameters(t.stages[s].program), parameters,
+				t.stages[s].parameters, true);
 	}
 	destroy_stages(&t);
 }

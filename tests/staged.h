@@ -25,7 +25,8 @@ struct orr_device staged_device(enum orr_precision precision);
 void staged_device_fini(struct orr_device *device);
 
 /* values: row r of the minibatch is row r of values. parameters and gradient are in the order of
- * the operators, whatever the cut; metrics are summed over the stages and microbatches. */
+ * the operators, whatever the cut, and a gradient that is not computed stays as it is; metrics are
+ * summed over the stages and microbatches. */
 void staged_step(const struct orr_pipeline *p, const struct staged_options *options,
 		 const float *values, int64_t n_columns, const float *parameters, float *gradient,
 		 struct orr_metrics *metrics);

@@ -256,6 +256,74 @@ START_TEST(cut_split_partial_sums_and_recomputation_leave_every_bit)
 }
 END_TEST
 
+/* Freeze the operators with parameters whose bits are set; false: there is nothing to train. */
+static bool freeze(struct small_model *m, int bits)
+{
+	bool trains = false;
+
+	for (int k = 0; k < m->graph.n_operators; k++) {
+		struct orr_operator *o = &m->operators[k];
+
+		if (!o->n_parameters)
+			continue;
+		o->frozen = bits & 1;
+		trains = trains || !o->frozen;
+		bits >>= 1;
+	}
+	return trains;
+}
+
+/* What is frozen keeps the mark that was there, and the others have their gradients. */
+static void check_frozen(const struct fixture *f, const float *gradient, const float *expected,
+			 float mark)
+{
+	int64_t at = 0;
+
+	for (int k = 0; k < f->model.graph.n_operators; k++) {
+		const struct orr_operator *o = &f->model.operators[k];
+
+		for (int64_t end = at + o->n_parameters; at < end; at++)
+			ck_assert_msg(!memcmp(&gradient[at], o->frozen ? &mark : &expected[at],
+					      sizeof(mark)),
+				      "parameter %lld, of %s: %.9g", (long long)at, o->name,
+				      (double)gradient[at]);
+	}
+}
+
+/* Whatever is frozen, the others have the gradients that they have where nothing is. */
+START_TEST(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others)
+{
+	struct fixture f;
+	struct staged_options options = {.n = N_SAMPLES, .n_microbatches = 2};
+	struct orr_metrics metrics;
+	float *expected, *gradient;
+	int n = 0;
+
+	setup(&f, N_OF(models) - 1);
+	expected = run_staged(&f, 0, options, NULL);
+	gradient = malloc((size_t)f.n_parameters * sizeof(*gradient));
+	ck_assert_ptr_nonnull(gradient);
+	for (int bits = 1 + _i; bits < 1 << 9; bits += 8)
+		for (int c = 0; c < N_CUTS && freeze(&f.model, bits); c++, n++) {
+			struct orr_pipeline *p = cut(&f.model, c);
+
+			for (int64_t i = 0; i < f.n_parameters; i++)
+				gradient[i] = 12345.0f;
+			options.split = n & 1;
+			options.partials = n & 2;
+			options.recompute = n & 4;
+			staged_step(p, &options, f.values, N_COLUMNS, f.parameters, gradient,
+				    &metrics);
+			check_frozen(&f, gradient, expected, 12345.0f);
+			orr_pipeline_destroy(p);
+		}
+	ck_assert_int_ge(n, 63 * N_CUTS);
+	free(gradient);
+	free(expected);
+	teardown(&f);
+}
+END_TEST
+
 /* x is read by three; wherever they are, the sum keeps its order as long as what arrives together
  * begins with the last reader. */
 START_TEST(three_readers_leave_every_bit_in_whatever_stages)
@@ -566,6 +634,7 @@ int main(void)
 		EACH(reference_agrees_with_finite_differences, N_OF(models)),
 		EACH(programs_agree_with_the_reference_under_every_cut, N_OF(models) * N_CUTS),
 		EACH(cut_split_partial_sums_and_recomputation_leave_every_bit, N_OF(models)),
+		EACH(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others, 8),
 		ONCE(three_readers_leave_every_bit_in_whatever_stages),
 		EACH(thirty_steps_of_training_agree_with_the_reference, N_OF(rules)),
 		ONCE(parameters_are_drawn_from_the_seed_whatever_the_cut),

@@ -25,9 +25,9 @@ static struct upstream look_up(struct orr_operator *o, const struct upstream *fo
 	}
 	/* what reads data alone has an input gradient as far as its costs say so */
 	o->has_input_gradient = o->has_input_gradient || (!n_read && !o->frozen);
-	o->has_weight_gradient = !o->frozen;
 	up.trained = o->has_input_gradient || (!o->frozen && orr_operator_has_parameters(o)) ||
 		     !up.frozen;
+	o->has_weight_gradient = !o->frozen && up.trained;
 	return up;
 }
 

@@ -44,7 +44,8 @@ struct orr_operator {
 	/* What its backward computes, found by orr_graph_find_gradients(): with neither, it has
 	 * none and keeps nothing for one. */
 	bool has_input_gradient;  /* something before it is trained */
-	bool has_weight_gradient; /* it is not frozen; it may have no parameters */
+	bool has_weight_gradient; /* it is trained, or without parameters of its own and after
+				     what is */
 
 	/* Shapes, inferred and checked along every edge; 0 for ORR_OP_COST. */
 	int64_t width;    /* columns of its output; 1 for a loss */

@@ -30,10 +30,12 @@ struct orr_jobs {
 	int *weights; /* [n_jobs] w_weights; the same array as compute where the schedule has none
 		       */
 	int64_t *priority; /* [n_jobs] n */
-	int *cap;          /* [n_stages] in-flight cap, 0: none; NULL: none at all */
+	int *cap;          /* [n_stages] in-flight cap, 0: none, as of every stage without a
+			      backward; NULL: none at all */
 	int64_t bound_ns;  /* proven by the schedule, for the costs it was made for: no order within
 			      its limits is shorter; 0: none */
-	bool *recompute;   /* [n_stages] B runs F again: the user asks for it, or the schedule */
+	bool *recompute;   /* [n_stages] the backward, if there is one, runs F again: the user asks
+			      for it, or the schedule */
 	int64_t *duration_ns; /* [n_jobs] of microbatch b on its worker; 0 of a job that does not
 				 exist */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1] */
@@ -91,6 +93,11 @@ static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs, int 
 static inline enum orr_pass orr_jobs_first_backward(const struct orr_jobs *jobs, int s)
 {
 	return orr_pipeline_first_backward(jobs->pipeline, s, jobs->n_passes == 3);
+}
+/* Most microbatches of stage s in flight; 0: no cap. */
+static inline int orr_jobs_cap(const struct orr_jobs *jobs, int s)
+{
+	return jobs->cap ? jobs->cap[s] : 0;
 }
 /* The pass of its stage and microbatch after job j, and the one before; -1: there is none. */
 int orr_jobs_next_pass(const struct orr_jobs *jobs, int j);

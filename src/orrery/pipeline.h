@@ -37,7 +37,9 @@ struct orr_stage {
 	 * gradient as far as its costs say so. */
 	bool has_input_gradient;  /* something before it is trained */
 	bool has_weight_gradient; /* it is trained itself */
-	int depth; /* stages on the longest path from here to a sink, this one included */
+	bool has_loss; /* given: a gradient starts here, also where other stages read this one; a
+			  stage that none reads has one anyway */
+	int depth;     /* stages on the longest path from here to a sink, this one included */
 	int n_in, n_out;
 	const int *in, *out; /* edges, by number, ascending by the stage at the other end */
 	/* per microbatch */

@@ -218,11 +218,35 @@ static int merge_edges(struct orr_edge *edges, int n)
 	return merged;
 }
 
-/* A stage is frozen with all of its operators that have parameters, if one is. */
+/* Gradients start at what nobody reads. */
+static int mark_losses(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
+		       struct orr_error *err)
+{
+	bool *read = calloc((size_t)g->n_operators + 1, sizeof(*read));
+
+	if (!read)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	for (int i = 0; i < g->n_operators; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++)
+			read[g->operators[i].inputs[k]] = true;
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (!read[i] && (o->has_input_gradient || o->has_weight_gradient))
+			stages[stage_of[i]].has_loss = true;
+	}
+	free(read);
+	return 0;
+}
+
+/* A stage is frozen if nothing is trained in it and an operator is frozen, or without parameters
+ * and after nothing else. */
 static void mark_frozen(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of)
 {
 	for (int i = 0; i < g->n_operators; i++)
-		stages[stage_of[i]].frozen = stages[stage_of[i]].frozen || g->operators[i].frozen;
+		stages[stage_of[i]].frozen =
+			stages[stage_of[i]].frozen || !g->operators[i].has_weight_gradient;
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
@@ -247,7 +271,8 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	for (int i = 0; i < g->n_operators; i++)
 		orr_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
 	mark_frozen(stages, g, stage_of);
-	if ((code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
+	if ((code = mark_losses(stages, g, stage_of, err)) ||
+	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
 	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;
 	if (n_edges)

@@ -68,7 +68,7 @@ static int find_gradients(struct orr_pipeline *p, struct orr_error *err)
 {
 	for (int s = p->n_stages - 1; s >= 0; s--) {
 		struct orr_stage *stage = &p->stages[s];
-		bool reached = !stage->n_out; /* by a gradient from below */
+		bool reached = !stage->n_out || stage->has_loss; /* by a gradient */
 
 		for (int i = 0; i < stage->n_out; i++) {
 			struct orr_edge *edge = &p->edges[stage->out[i]];

@@ -57,9 +57,10 @@ static int set_stages(json_t *stages, const struct orr_jobs *jobs)
 
 	json_array_foreach(stages, s, stage)
 	{
-		if (jobs->cap && jobs->cap[s])
-			failed |=
-				json_object_set_new(stage, "in_flight", json_integer(jobs->cap[s]));
+		int cap = orr_jobs_cap(jobs, (int)s);
+
+		if (cap)
+			failed |= json_object_set_new(stage, "in_flight", json_integer(cap));
 		failed |= json_object_set_new(stage, "recompute", json_boolean(jobs->recompute[s]));
 	}
 	return failed;

@@ -85,7 +85,7 @@ static int count_capped(const struct orr_jobs *jobs)
 	int n = 0;
 
 	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
-		int cap = jobs->cap ? jobs->cap[s] : 0;
+		int cap = orr_jobs_cap(jobs, s);
 		bool lost = false;
 
 		for (int b = cap; cap && b < jobs->pipeline->n_microbatches && !lost; b++)

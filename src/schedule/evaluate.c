@@ -218,6 +218,8 @@ static int evaluate_caps(struct orr_jobs *jobs, const struct orr_schedule *sched
 					"more, or 0 for "
 					"no cap",
 					schedule->name, s, jobs->cap[s]);
+		if (orr_jobs_last_pass(jobs, s) == ORR_PASS_F)
+			jobs->cap[s] = 0; /* it keeps nothing */
 	}
 	return 0;
 }
@@ -231,8 +233,9 @@ static int evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
 	for (int s = 0; s < p->n_stages; s++)
 		jobs->recompute[s] =
-			p->stages[s].recompute ||
-			(schedule->recompute && schedule->recompute(p, s, schedule->data));
+			orr_jobs_last_pass(jobs, s) != ORR_PASS_F &&
+			(p->stages[s].recompute ||
+			 (schedule->recompute && schedule->recompute(p, s, schedule->data)));
 	return 0;
 }
 

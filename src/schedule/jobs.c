@@ -46,18 +46,12 @@ int orr_jobs_pass_before(const struct orr_jobs *jobs, int j)
 	return -1;
 }
 
-/* The cap of stage s, 0: none. */
-static int cap_of(const struct orr_jobs *jobs, int s)
-{
-	return jobs->cap && orr_jobs_last_pass(jobs, s) != ORR_PASS_F ? jobs->cap[s] : 0;
-}
-
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job job = orr_jobs_at(jobs, j);
 	const struct orr_stage *stage = &p->stages[job.s];
-	int n = 0, cap = cap_of(jobs, job.s);
+	int n = 0, cap = orr_jobs_cap(jobs, job.s);
 
 	if (!orr_jobs_has(jobs, j))
 		return 0;
@@ -83,7 +77,7 @@ int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors)
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job job = orr_jobs_at(jobs, j);
 	const struct orr_stage *stage = &p->stages[job.s];
-	int n = 0, cap = cap_of(jobs, job.s), next = orr_jobs_next_pass(jobs, j);
+	int n = 0, cap = orr_jobs_cap(jobs, job.s), next = orr_jobs_next_pass(jobs, j);
 
 	if (!orr_jobs_has(jobs, j))
 		return 0;

@@ -143,7 +143,7 @@ static int repeat_in_flight(const struct orr_pipeline *p, int s, const void *dat
 	const struct orr_jobs *round = data;
 
 	(void)p;
-	return round->cap ? round->cap[s] : 0;
+	return orr_jobs_cap(round, s);
 }
 
 static bool repeat_recompute(const struct orr_pipeline *p, int s, const void *data)

@@ -10,7 +10,7 @@
 
 /* What is known of an operator while its stage is compiled. */
 struct note {
-	bool learns;  /* it or something before it has parameters */
+	bool learns;  /* it or something before it has parameters that are trained */
 	bool matters; /* a loss comes after it */
 	bool read;    /* by the stage at hand or, of its own operators, by the edge at hand */
 	bool stashed; /* the backward of this stage reads its output */
@@ -36,11 +36,6 @@ struct compiler {
 	int n_arrivals;
 };
 
-static bool has_parameters(enum orr_op op)
-{
-	return op == ORR_OP_LINEAR || op == ORR_OP_LAYERNORM;
-}
-
 static bool is_loss(enum orr_op op)
 {
 	return op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE;
@@ -54,6 +49,11 @@ static bool is_here(const struct compiler *c, int k)
 static bool is_active(const struct compiler *c, int k)
 {
 	return c->notes[k].learns && c->notes[k].matters;
+}
+
+static bool is_trained(const struct orr_operator *o)
+{
+	return o->n_parameters > 0 && !o->frozen;
 }
 
 static enum orr_kernel kernel_of(enum orr_op op)
@@ -91,7 +91,7 @@ static int study_graph(struct compiler *c, struct orr_error *err)
 
 		if ((code = orr_program_check_operator(g, k, err)))
 			return code;
-		c->notes[k].learns = has_parameters(o->op);
+		c->notes[k].learns = is_trained(o);
 		for (int i = 0; i < o->n_inputs; i++)
 			c->notes[k].learns = c->notes[k].learns || c->notes[o->inputs[i]].learns;
 		c->notes[k].layer = -1;
@@ -142,8 +142,8 @@ static int allocate(struct compiler *c, struct orr_error *err)
 		n_layers += is_here(c, k) && g->operators[k].op != ORR_OP_INPUT;
 	}
 	n_all *= (size_t)stage->n_out + 1;
-	if (!(p->in_columns = calloc((size_t)stage->n_in + 1, sizeof(*p->in_columns))) ||
-	    !(p->out_columns = calloc((size_t)stage->n_out + 1, sizeof(*p->out_columns))) ||
+	if (!(p->in = calloc((size_t)stage->n_in + 1, sizeof(*p->in))) ||
+	    !(p->out = calloc((size_t)stage->n_out + 1, sizeof(*p->out))) ||
 	    !(p->inputs = calloc(n_inputs + 1, sizeof(*p->inputs))) ||
 	    !(p->layers = calloc(n_layers + 1, sizeof(*p->layers))) ||
 	    !(p->before = calloc(n_moves, sizeof(*p->before))) ||
@@ -158,7 +158,8 @@ static int allocate(struct compiler *c, struct orr_error *err)
 	return 0;
 }
 
-/* Which outputs the backward reads. */
+/* Which outputs the backward reads. A matrix product reads its input for the gradient of its
+ * weights alone. */
 static void choose_stashed(struct compiler *c)
 {
 	for (int k = 0; k < c->graph->n_operators; k++) {
@@ -166,7 +167,7 @@ static void choose_stashed(struct compiler *c)
 
 		if (!is_here(c, k) || !is_active(c, k))
 			continue;
-		if (o->op == ORR_OP_LINEAR || o->op == ORR_OP_GELU)
+		if (o->op == ORR_OP_GELU || (o->op == ORR_OP_LINEAR && !o->frozen))
 			c->notes[o->inputs[0]].stashed = true;
 		else if (o->op == ORR_OP_RELU)
 			c->notes[k].stashed = true;
@@ -181,25 +182,39 @@ static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t
 	return t;
 }
 
+/* Does a gradient of operator k go back over the edge? Zeros do where it has none of its own, so
+ * that what moves is what the pipeline says. */
+static bool has_gradient(const struct compiler *c, const struct orr_edge *edge, int k)
+{
+	const struct orr_operator *o = &c->graph->operators[k];
+
+	return !edge->detached && (o->has_input_gradient || o->has_weight_gradient);
+}
+
 /* What comes in: over the edges as it lies there, or copied to the stash where the backward reads
- * it; gradients go back the same way. */
+ * it; gradients go back over the same edges. */
 static void place_received(struct compiler *c)
 {
 	const struct orr_graph *g = c->graph;
 	struct orr_program *p = c->program;
 
 	for (int e = 0; e < p->n_in; e++) {
-		mark_edge(c, orr_stage_before(c->pipeline, c->s, e), c->s);
+		const struct orr_edge *edge = &c->pipeline->edges[c->pipeline->stages[c->s].in[e]];
+
+		mark_edge(c, edge->from, c->s);
 		for (int k = 0; k < g->n_operators; k++) {
 			struct note *note = &c->notes[k];
+			int64_t width = g->operators[k].width;
 
 			if (!note->read)
 				continue;
-			note->value = place(ORR_STORAGE_RECEIVED, &p->in_columns[e],
-					    g->operators[k].width);
+			note->value = place(ORR_STORAGE_RECEIVED, &p->in[e].columns, width);
 			note->value.edge = e;
-			note->gradient = note->value;
-			note->gradient.storage = ORR_STORAGE_SENT;
+			if (has_gradient(c, edge, k)) {
+				note->gradient =
+					place(ORR_STORAGE_SENT, &p->in[e].gradients, width);
+				note->gradient.edge = e;
+			}
 			if (note->stashed) {
 				struct orr_tensor from = note->value;
 
@@ -256,16 +271,18 @@ static void place_sent(struct compiler *c, bool copies)
 	struct orr_program *p = c->program;
 
 	for (int e = 0; e < p->n_out; e++) {
-		int64_t columns = 0;
+		const struct orr_edge *edge = &c->pipeline->edges[c->pipeline->stages[c->s].out[e]];
 
-		mark_edge(c, c->s, orr_stage_after(c->pipeline, c->s, e));
+		p->out[e] = (struct orr_program_edge){0};
+		mark_edge(c, c->s, edge->to);
 		for (int k = 0; k < c->graph->n_operators; k++) {
 			struct note *note = &c->notes[k];
+			int64_t width = c->graph->operators[k].width;
 			struct orr_tensor to;
 
 			if (!note->read)
 				continue;
-			to = place(ORR_STORAGE_SENT, &columns, c->graph->operators[k].width);
+			to = place(ORR_STORAGE_SENT, &p->out[e].columns, width);
 			to.edge = e;
 			if (!note->value.storage)
 				note->value = to;
@@ -273,12 +290,14 @@ static void place_sent(struct compiler *c, bool copies)
 				continue;
 			if (note->value.storage != ORR_STORAGE_SENT || note->value.edge != e)
 				p->after[p->n_after++] = (struct orr_move){note->value, to, 1.0f};
-			to.storage = ORR_STORAGE_RECEIVED;
+			if (!has_gradient(c, edge, k))
+				continue;
+			to = place(ORR_STORAGE_RECEIVED, &p->out[e].gradients, width);
+			to.edge = e;
 			if (note->learns && note->reader >= 0)
 				c->arrivals[c->n_arrivals++] =
 					(struct arrival){note->reader, k, to};
 		}
-		p->out_columns[e] = columns;
 	}
 }
 
@@ -306,11 +325,22 @@ static void place_outputs(struct compiler *c)
 	place_sent(c, true);
 }
 
-static int64_t parameters_of(const struct orr_graph *g, const struct orr_operator *o)
+/* Those that are trained come first. */
+static void place_parameters(struct compiler *c)
 {
-	if (o->op == ORR_OP_LINEAR)
-		return (g->operators[o->inputs[0]].width + 1) * o->width;
-	return o->op == ORR_OP_LAYERNORM ? 2 * o->width : 0;
+	struct orr_program *p = c->program;
+
+	for (int k = 0; k < p->n_layers; k++)
+		if (p->layers[k].trained) {
+			p->layers[k].first_parameter = p->n_trained;
+			p->n_trained += p->layers[k].n_parameters;
+		}
+	p->n_parameters = p->n_trained;
+	for (int k = 0; k < p->n_layers; k++)
+		if (!p->layers[k].trained) {
+			p->layers[k].first_parameter = p->n_parameters;
+			p->n_parameters += p->layers[k].n_parameters;
+		}
 }
 
 /* What the layer's backward reads of its forward: a tensor that is stashed anyway, or one of its
@@ -324,7 +354,7 @@ static struct orr_tensor place_saved(struct compiler *c, int k)
 
 	if (active && o->op == ORR_OP_RELU)
 		return c->notes[k].value;
-	if (active && (o->op == ORR_OP_LINEAR || o->op == ORR_OP_GELU))
+	if (active && (o->op == ORR_OP_GELU || (o->op == ORR_OP_LINEAR && !o->frozen)))
 		return c->notes[o->inputs[0]].value;
 	if (o->op != ORR_OP_LAYERNORM && !is_loss(o->op))
 		return (struct orr_tensor){0};
@@ -351,15 +381,14 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 		layer->ports[i].value = c->notes[o->inputs[i]].value;
 	layer->output = note->value;
 	layer->saved = place_saved(c, k);
-	layer->n_parameters = parameters_of(c->graph, o);
-	layer->first_parameter = p->n_parameters;
-	p->n_parameters += layer->n_parameters;
+	layer->n_parameters = o->n_parameters;
+	layer->trained = is_trained(o);
 	layer->first_rounded = p->n_rounded;
 	if (o->op == ORR_OP_LINEAR)
 		p->n_rounded += o->width * orr_rounded_columns(layer->ports[0].value.width);
-	if (layer->n_parameters > p->most_parameters)
+	if (layer->trained && layer->n_parameters > p->most_parameters)
 		p->most_parameters = layer->n_parameters;
-	if (layer->active && layer->n_parameters)
+	if (layer->active && layer->trained)
 		note->gradient = place(ORR_STORAGE_KEPT, &p->kept_columns, o->width);
 	else if (layer->active && !is_loss(o->op))
 		note->gradient = place(ORR_STORAGE_SCRATCH, &p->backward_columns, o->width);
@@ -377,7 +406,7 @@ static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 	for (int i = 0; i < o->n_inputs; i++) {
 		struct note *note = &c->notes[o->inputs[i]];
 
-		if (!note->learns)
+		if (!note->learns || !note->gradient.storage)
 			continue;
 		layer->ports[i].gradient = note->gradient;
 		layer->ports[i].accumulate = note->written;
@@ -439,6 +468,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 		if (is_here(&c, k) && c.graph->operators[k].op != ORR_OP_INPUT)
 			if ((code = add_layer(&c, k, err)))
 				goto out;
+	place_parameters(&c);
 	order_backward(&c);
 	*out = c.program;
 	c.program = NULL;
@@ -457,8 +487,8 @@ void orr_program_destroy(struct orr_program *program)
 		free(program->inputs[i].columns);
 	for (int k = 0; k < program->n_layers; k++)
 		free(program->layers[k].ports);
-	free(program->in_columns);
-	free(program->out_columns);
+	free(program->in);
+	free(program->out);
 	free(program->inputs);
 	free(program->layers);
 	free(program->before);

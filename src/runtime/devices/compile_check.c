@@ -11,12 +11,6 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 {
 	const struct orr_operator *o = &g->operators[k];
 
-	if (o->frozen && o->op != ORR_OP_INPUT)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s:%d: %s is frozen, which simulate, compare and plan know, and "
-				"train and profile "
-				"do not yet: take frozen=true away to train it",
-				g->name, o->line, o->name);
 	if (o->tied >= 0)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: %s shares its parameters, which simulate, compare and plan "

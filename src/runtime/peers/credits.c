@@ -66,7 +66,7 @@ static void find_places(const struct orr_jobs *jobs, const struct places *at)
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int i = jobs->first_owner[job.s];
 
-		if (job.d != orr_jobs_last_pass(jobs, job.s))
+		if (!orr_jobs_makes_gradient(jobs, j))
 			continue;
 		while (jobs->owners[i] != jobs->weights[j])
 			i++;
@@ -88,10 +88,9 @@ static void take_credits(const struct orr_credits *credits, const struct orr_wor
 		int j = at->sequence[i], w = jobs->compute[j], credit, before;
 
 		credits->of[j] = -1;
-		if (!orr_work_computes(work, j) || orr_work_has(work, jobs->weights[j]) ||
-		    !orr_work_learns(work, j) ||
-		    (leaves &&
-		     orr_jobs_at(jobs, j).d != orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s)))
+		if (!orr_jobs_has(jobs, j) || !orr_work_computes(work, j) ||
+		    orr_work_has(work, jobs->weights[j]) ||
+		    !(leaves ? orr_work_makes_gradient(work, j) : orr_work_reads(work, j)))
 			continue;
 		credit = w * n + at->n_taken[w] % n;
 		before = at->holder[credit];

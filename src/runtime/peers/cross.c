@@ -56,7 +56,7 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 				cross->data->n_owned);
 	for (int i = 0; i < cross->data->n_owned; i++) {
 		const struct orr_owned *o = &cross->data->owned[i];
-		int64_t n = orr_work_n_parameters(cross->work, o->s);
+		int64_t n = orr_work_n_trained(cross->work, o->s);
 		bool comes = false;
 
 		for (int k = 0; k < o->n_contributors; k++)
@@ -150,48 +150,69 @@ static void send_partial(struct crossing *x, int j, int64_t at, int to)
 	orr_data_drop(x->cross->data, partial);
 }
 
+/* What job F takes: its inputs, and the go where a cap holds it back. */
+static void receive_forward(struct crossing *x)
+{
+	const struct orr_work *work = x->work;
+	const struct orr_jobs *jobs = work->jobs;
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_data *data = x->cross->data;
+	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
+
+	for (int i = 0; i < p->stages[s].n_in; i++) {
+		int64_t e = orr_work_edge_at(work, p->stages[s].in[i], b);
+
+		receive(x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
+			rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_F));
+	}
+	if (orr_work_gates(work, s, b))
+		receive(x, ORR_TAG_GATE, at, data->gate[at],
+			rank_of_job(work, s, b - jobs->cap[s], orr_jobs_last_pass(jobs, s)));
+}
+
+/* What the first job of the backward takes: the stash, and gradients where there are any. */
+static void receive_backward(struct crossing *x)
+{
+	const struct orr_work *work = x->work;
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_data *data = x->cross->data;
+	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
+
+	receive(x, ORR_TRANSFER_STASH, at, data->stash[at], rank_of_job(work, s, b, ORR_PASS_F));
+	for (int i = 0; i < p->stages[s].n_out; i++) {
+		int64_t e = orr_work_edge_at(work, p->stages[s].out[i], b);
+
+		if (data->gradient[e])
+			receive(x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
+				rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_B));
+	}
+}
+
+/* What B leaves for W, where that is a job of its own. */
+static starpu_data_handle_t left_for_weights(const struct orr_data *data, int at)
+{
+	return data->whole[at] ? data->whole[at] : data->stash[at];
+}
+
 int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
-	const struct orr_jobs *jobs = work->jobs;
-	const struct orr_pipeline *p = work->pipeline;
 	const struct orr_data *data = cross->data;
-	struct crossing x = {cross, work, slot, orr_jobs_at(jobs, j), err, 0};
-	int s = x.job.s, b = x.job.b, n = p->n_microbatches, at = orr_work_at(work, s, b);
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
+	int s = x.job.s, b = x.job.b, at = orr_work_at(work, s, b);
 
 	if (data->fetched[j]) {
 		x.code = orr_credit_take(&cross->arriving, j, data->fetched[j], STARPU_W, err);
 		receive(&x, ORR_TRANSFER_PARAMETER, j, data->fetched[j],
-			work->rank_of[jobs->weights[j]]);
+			work->rank_of[work->jobs->weights[j]]);
 	}
-	switch (x.job.d) {
-	case ORR_PASS_F:
-		for (int i = 0; i < p->stages[s].n_in; i++) {
-			int64_t e = (int64_t)p->stages[s].in[i] * n + b;
-
-			receive(&x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
-				rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_F));
-		}
-		if (orr_work_gates(work, s, b))
-			receive(&x, ORR_TAG_GATE, at, data->gate[at],
-				rank_of_job(work, s, b - jobs->cap[s],
-					    orr_jobs_last_pass(jobs, s)));
-		break;
-	case ORR_PASS_B:
-		receive(&x, ORR_TRANSFER_STASH, at, data->stash[at],
-			rank_of_job(work, s, b, ORR_PASS_F));
-		for (int i = 0; i < p->stages[s].n_out; i++) {
-			int64_t e = (int64_t)p->stages[s].out[i] * n + b;
-
-			receive(&x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
-				rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_B));
-		}
-		break;
-	case ORR_PASS_W:
-		receive(&x, ORR_TAG_WHOLE, at, data->whole[at] ? data->whole[at] : data->stash[at],
+	if (x.job.d == ORR_PASS_F)
+		receive_forward(&x);
+	else if (x.job.d == orr_jobs_first_backward(work->jobs, s))
+		receive_backward(&x);
+	else
+		receive(&x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
 			rank_of_job(work, s, b, ORR_PASS_B));
-		break;
-	}
 	return x.code;
 }
 
@@ -199,48 +220,66 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 static void send_last(struct crossing *x, int j)
 {
 	const struct orr_work *work = x->work;
-	const struct orr_jobs *jobs = work->jobs;
-	int s = x->job.s, b = x->job.b, n = work->pipeline->n_microbatches;
-	int at = orr_work_at(work, s, b), next = b + (jobs->cap ? jobs->cap[s] : n);
+	int s = x->job.s, b = x->job.b, next = b + orr_jobs_cap(work->jobs, s);
+	int at = orr_work_at(work, s, b);
 
-	if (orr_work_learns(work, j))
-		send_partial(x, j, at, work->rank_of[jobs->weights[j]]);
-	if (next < n && orr_work_gates(work, s, next)) {
+	if (orr_work_makes_gradient(work, j))
+		send_partial(x, j, at, work->rank_of[work->jobs->weights[j]]);
+	if (next < work->pipeline->n_microbatches && orr_work_gates(work, s, next)) {
 		at = orr_work_at(work, s, next);
 		send_last_of(x, ORR_TAG_GATE, at, x->cross->data->gate[at],
 			     rank_of_job(work, s, next, ORR_PASS_F));
 	}
 }
 
+static void send_forward(struct crossing *x)
+{
+	const struct orr_work *work = x->work;
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_data *data = x->cross->data;
+	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
+
+	for (int i = 0; i < p->stages[s].n_out; i++) {
+		int64_t e = orr_work_edge_at(work, p->stages[s].out[i], b);
+
+		send_last_of(x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
+			     rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_F));
+	}
+	if (orr_work_has_backward(work, s))
+		send_last_of(x, ORR_TRANSFER_STASH, at, data->stash[at],
+			     rank_of_job(work, s, b, orr_jobs_first_backward(work->jobs, s)));
+}
+
+static void send_backward(struct crossing *x)
+{
+	const struct orr_work *work = x->work;
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_data *data = x->cross->data;
+	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
+
+	for (int i = 0; i < p->stages[s].n_in; i++) {
+		int64_t e = orr_work_edge_at(work, p->stages[s].in[i], b);
+		int before = orr_stage_before(p, s, i);
+
+		if (data->gradient[e])
+			send_last_of(x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
+				     rank_of_job(work, before, b,
+						 orr_jobs_first_backward(work->jobs, before)));
+	}
+	if (orr_work_splits(work, s))
+		send_last_of(x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
+			     rank_of_job(work, s, b, ORR_PASS_W));
+}
+
 int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
-	const struct orr_pipeline *p = work->pipeline;
-	const struct orr_data *data = cross->data;
 	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
-	int s = x.job.s, b = x.job.b, n = p->n_microbatches, at = orr_work_at(work, s, b);
 
-	if (x.job.d == ORR_PASS_F) {
-		for (int i = 0; i < p->stages[s].n_out; i++) {
-			int64_t e = (int64_t)p->stages[s].out[i] * n + b;
-
-			send_last_of(&x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
-				     rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_F));
-		}
-		send_last_of(&x, ORR_TRANSFER_STASH, at, data->stash[at],
-			     rank_of_job(work, s, b, ORR_PASS_B));
-	} else if (x.job.d == ORR_PASS_B) {
-		for (int i = 0; i < p->stages[s].n_in; i++) {
-			int64_t e = (int64_t)p->stages[s].in[i] * n + b;
-
-			send_last_of(&x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
-				     rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_B));
-		}
-		if (work->jobs->n_passes == 3)
-			send_last_of(&x, ORR_TAG_WHOLE, at,
-				     data->whole[at] ? data->whole[at] : data->stash[at],
-				     rank_of_job(work, s, b, ORR_PASS_W));
-	}
+	if (x.job.d == ORR_PASS_F)
+		send_forward(&x);
+	else if (x.job.d == ORR_PASS_B)
+		send_backward(&x);
 	if (x.job.d == orr_jobs_last_pass(work->jobs, x.job.s))
 		send_last(&x, j);
 	return x.code;

@@ -177,7 +177,7 @@ static void lay_out(struct orr_reduce *r, int i, int member, struct orr_nccl *gr
 		orr_task_init(t, r->slots->submitter, &r->slots->slots[k / n_updates].flight,
 			      data->owned[i].w);
 		*ready = *t;
-		t->arg.n_floats = orr_work_n_parameters(data->work, data->owned[i].s);
+		t->arg.n_floats = orr_work_n_trained(data->work, data->owned[i].s);
 		t->arg.group = group;
 		t->arg.member = member;
 	}
@@ -194,7 +194,7 @@ static int join_here(struct orr_reduce *r, int i, int member, int device, struct
 	r->members[i].chain = *chain;
 	lay_out(r, i, member, group);
 	return orr_data_make_temporary(data, &r->members[i].summed,
-				       orr_work_n_parameters(data->work, data->owned[i].s), err);
+				       orr_work_n_trained(data->work, data->owned[i].s), err);
 }
 
 static int join(struct orr_reduce *r, int s, const int *devices, int n, struct orr_error *err)
@@ -258,11 +258,11 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 	}
 	code = find_devices(work, policy, alone, device_of, err);
 	for (int s = 0; s < n_stages && !code; s++) {
-		int n = orr_work_n_parameters(work, s)
+		int n = orr_work_n_trained(work, s)
 				? orr_reduce_devices(work->jobs, s, device_of, alone, devices)
 				: 0;
 
-		if (n && slots->data->owned[work->jobs->first_owner[s]].update >= 0)
+		if (n)
 			code = join(r, s, devices, n, err);
 	}
 out:

@@ -9,7 +9,7 @@
 
 static int64_t chunk_floats(const struct orr_work *work, int s, int c)
 {
-	int64_t n = orr_work_n_parameters(work, s);
+	int64_t n = orr_work_n_trained(work, s);
 	int r = orr_work_replicas(work, s);
 
 	return orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
@@ -167,7 +167,7 @@ static int submit_chunk(const struct at *x, int s, int c)
 	const struct orr_work *work = x->ring->cross->work;
 	const struct orr_owned *owned = x->ring->slots->data->owned;
 	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s), code = 0;
-	int64_t begin = orr_rule_chunk(orr_work_n_parameters(work, s), r, c);
+	int64_t begin = orr_rule_chunk(orr_work_n_trained(work, s), r, c);
 
 	for (int k = 1; k <= r && !code; k++) {
 		int i = first + (c + k) % r;

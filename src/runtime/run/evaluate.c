@@ -255,17 +255,18 @@ int64_t orr_run_n_parameters(const struct orr_run *run)
 	return n;
 }
 
-/* A stage's parameters are those of its operators, one after the other. */
-static void scatter(const struct orr_pipeline *p, int s, const float *from, float *to)
+/* A stage's parameters, to where those of its operators lie. */
+static void scatter(const struct orr_work *work, int s, const float *from, float *to)
 {
-	for (int k = 0; k < p->graph->n_operators; k++) {
-		size_t n = (size_t)p->graph->operators[k].n_parameters;
+	const struct orr_graph *g = work->pipeline->graph;
 
-		if (p->stage_of[k] == s && n) {
-			memcpy(to, from, n * sizeof(*to));
-			from += n;
-		}
-		to += n;
+	for (int k = 0; k < g->n_operators; k++) {
+		int64_t first = orr_program_first_parameter(work->programs[s], k);
+
+		if (first >= 0)
+			memcpy(to, from + first,
+			       (size_t)g->operators[k].n_parameters * sizeof(*to));
+		to += g->operators[k].n_parameters;
 	}
 }
 
@@ -282,7 +283,7 @@ static int receive_stage(const struct orr_run *run, int s, float *parameters, st
 	code = orr_ranks_receive(rank_of_stage(run, s), ORR_RANKS_FIRST_TAG + s, floats,
 				 n * sizeof(*floats), err);
 	if (!code)
-		scatter(run->work.pipeline, s, floats, parameters);
+		scatter(&run->work, s, floats, parameters);
 	free(floats);
 	return code;
 }
@@ -302,7 +303,7 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 		if (!here || (code = acquire(run, s, &from, err)))
 			continue;
 		if (!run->work.rank)
-			scatter(p, s, from, parameters);
+			scatter(&run->work, s, from, parameters);
 		else
 			code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG + s, from, bytes, err);
 		release(run, s);

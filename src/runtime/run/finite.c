@@ -42,17 +42,6 @@ static int loss_of(const struct orr_work *work, int s)
 	return k;
 }
 
-/* The operator whose parameter is number `at` of stage s. */
-static int operator_of(const struct orr_work *work, int s, int64_t at)
-{
-	const struct orr_graph *g = work->pipeline->graph;
-	int k = 0;
-
-	for (;; k++)
-		if (work->pipeline->stage_of[k] == s && (at -= g->operators[k].n_parameters) < 0)
-			return k;
-}
-
 static void note(int64_t *first, int64_t number)
 {
 	*first = number < *first ? number : *first;
@@ -76,7 +65,7 @@ static void find_here(const struct orr_data *data, const struct orr_slot *slot,
 		if (slot->wild[i] != NONE)
 			note(&found[GRADIENT],
 			     number_of(work, step_of(work, (i / n + 1) * every - 1),
-				       operator_of(work, s, slot->wild[i])));
+				       orr_program_operator_at(work->programs[s], slot->wild[i])));
 	}
 }
 

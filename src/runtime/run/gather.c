@@ -144,7 +144,7 @@ static void shift_own(const struct orr_gather *gather, struct orr_timeline *t)
 	const struct orr_work *work = gather->slots->data->work;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++)
-		if (orr_work_computes(work, j)) {
+		if (orr_jobs_has(t->jobs, j) && orr_work_computes(work, j)) {
 			t->start_ns[j] += gather->clock_ns;
 			t->end_ns[j] += gather->clock_ns;
 		}
@@ -183,8 +183,11 @@ static void settle_timeline(struct orr_timeline *t)
 	int64_t first = INT64_MAX;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++)
-		first = t->start_ns[j] < first ? t->start_ns[j] : first;
+		if (orr_jobs_has(t->jobs, j) && t->start_ns[j] < first)
+			first = t->start_ns[j];
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		if (!orr_jobs_has(t->jobs, j))
+			continue;
 		t->start_ns[j] -= first;
 		t->end_ns[j] -= first;
 	}

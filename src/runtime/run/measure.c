@@ -23,7 +23,7 @@ enum part { FORWARD, INPUT, WEIGHT, BOTH, UPDATE };
 struct bench {
 	struct orr_program *program;
 	struct orr_device device;
-	int64_t n, n_parameters; /* samples; floats */
+	int64_t n, n_parameters, n_trained; /* samples; floats */
 	struct orr_rule rule;
 	float *parameters, *state, *gradient, *data, *stash, *scratch;
 	float **in, **out; /* [n_in], [n_out] tensors; gradients have the same shapes */
@@ -56,8 +56,8 @@ static bool make_tensors(struct bench *t)
 	for (int i = 0; i < orr_program_n_inputs(p); i++)
 		columns += orr_program_input_width(p, i);
 	t->parameters = block(t->n_parameters);
-	t->gradient = block(t->n_parameters);
-	t->state = block(t->n_parameters * orr_optimizer_floats(t->rule.optimizer));
+	t->gradient = block(t->n_trained);
+	t->state = block(t->n_trained * orr_optimizer_floats(t->rule.optimizer));
 	t->data = block(columns * t->n);
 	t->stash = block(orr_program_stash_floats(p, t->n, true));
 	t->scratch = block(orr_program_scratch_floats(p, t->n));
@@ -122,7 +122,7 @@ static void run_part(struct bench *t, enum part part)
 		run_backward(t, ORR_PART_BOTH);
 		break;
 	case UPDATE:
-		orr_rule_step(&t->rule, 1, t->n_parameters, t->parameters, t->state, &gradient, 1);
+		orr_rule_step(&t->rule, 1, t->n_trained, t->parameters, t->state, &gradient, 1);
 		break;
 	}
 }
@@ -164,12 +164,14 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
 	struct orr_stage *stage = &p->stages[s];
 	struct bench bench = {
 		.device = orr_device_cpu(options->precision), .n = samples, .rule = *rule};
+	bool input_part = stage->has_input_gradient, weight_part = stage->has_weight_gradient;
 	int64_t both = 0, weight = 0, update = 0;
 	int code;
 
 	if ((code = orr_program_create(&bench.program, p, s, err)))
 		return code;
 	bench.n_parameters = orr_program_n_parameters(bench.program);
+	bench.n_trained = orr_program_n_trained(bench.program);
 	if (!make_tensors(&bench)) {
 		code = orr_fail(err, ORR_E_NOMEM,
 				"measure: no memory for stage %d with %lld parameters and %lld "
@@ -179,14 +181,14 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
 	}
 	orr_program_init(bench.program, options->seed, bench.parameters);
 	if ((code = time_part(&bench, FORWARD, &stage->forward_ns, err)) ||
-	    (code = time_part(&bench, BOTH, &both, err)))
+	    ((input_part || weight_part) && (code = time_part(&bench, BOTH, &both, err))))
 		goto out;
 	run_part(&bench, INPUT); /* W reads what it leaves in the stash */
-	if (bench.n_parameters && ((code = time_part(&bench, WEIGHT, &weight, err)) ||
-				   (code = time_part(&bench, UPDATE, &update, err))))
+	if (bench.n_trained && ((code = time_part(&bench, WEIGHT, &weight, err)) ||
+				(code = time_part(&bench, UPDATE, &update, err))))
 		goto out;
-	/* Their sum is what a backward in one piece takes. */
-	stage->weight_ns = weight < both ? weight : both;
+	/* Their sum is what a backward in one piece takes, and either is all of it alone. */
+	stage->weight_ns = weight < both && input_part ? weight : both;
 	stage->backward_ns = both - stage->weight_ns;
 	stage->update_ns = update;
 out:

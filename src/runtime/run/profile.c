@@ -90,6 +90,8 @@ static void visit(void *user, const struct orr_step *step)
 		struct orr_job job = orr_jobs_at(x->jobs, j);
 		struct times *pass = &x->passes[2 * job.s + (job.d == ORR_PASS_B)];
 
+		if (!orr_jobs_has(x->jobs, j))
+			continue;
 		pass->ns[pass->n++] = t->end_ns[j] - t->start_ns[j];
 	}
 	for (int u = 0; u < t->n_updates; u++) {
@@ -103,8 +105,27 @@ static void visit(void *user, const struct orr_step *step)
 
 /* ---- what runs ---- */
 
-/* Each job of a block becomes the jobs of its operators, in the order in which a stage computes
- * them. */
+/* Where the table has a job of an operator, which is stage s: in its block's place, in the order in
+ * which a stage computes its operators. */
+static void place_job(struct orr_table *table, const struct orr_pipeline *operators, int s,
+		      const struct orr_jobs *jobs, int block, int b, enum orr_pass d)
+{
+	int n_stages = operators->n_stages, j = (b * n_stages + s) * 2 + (int)d;
+	int of = orr_jobs_index(jobs, block, b, d);
+
+	if (!orr_pipeline_has_pass(operators, s, d, false)) {
+		table->compute[j] = -1;
+		return;
+	}
+	/* what comes before all that is trained may have a backward in a block that has none */
+	if (!orr_jobs_has(jobs, of))
+		of = orr_jobs_index(jobs, block, b, ORR_PASS_F);
+	table->compute[j] = jobs->compute[of];
+	table->priority[j] = (2 * (int64_t)jobs->position[of] + (int)d) * n_stages +
+			     (d == ORR_PASS_B ? n_stages - 1 - s : s);
+}
+
+/* Each job of a block becomes the jobs of its operators. */
 static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
 		   const struct orr_pipeline *blocks, struct orr_error *err)
 {
@@ -123,14 +144,8 @@ static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
 		if (operators->graph->operators[i].op == ORR_OP_INPUT)
 			continue;
 		for (int b = 0; b < m; b++)
-			for (int d = 0; d < 2; d++) {
-				int j = (b * n_stages + s) * 2 + d;
-				int of = orr_jobs_index(jobs, block, b, (enum orr_pass)d);
-
-				(*out)->compute[j] = jobs->compute[of];
-				(*out)->priority[j] = (int64_t)jobs->position[of] * n_stages +
-						      (d ? n_stages - 1 - s : s);
-			}
+			for (int d = 0; d < 2; d++)
+				place_job(*out, operators, s, jobs, block, b, (enum orr_pass)d);
 	}
 out:
 	orr_jobs_destroy(jobs);

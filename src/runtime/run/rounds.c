@@ -164,15 +164,15 @@ static int submit_one(struct rounds *x, int64_t round, int j, struct orr_error *
 	struct orr_slot *slot = slot_of(x, round);
 	struct orr_job job = orr_jobs_at(work->jobs, j);
 	int w = work->jobs->compute[j], every = work->jobs->versions->every[job.s], code;
-	bool learns = orr_work_learns(work, j);
 
 	if (job.b >= in_round(x, round))
 		return 0;
 	if (orr_work_computes(work, j) &&
-	    ((learns && (code = orr_version_buffers_choose(&run->versions, slot, j, err))) ||
+	    ((orr_work_reads(work, j) &&
+	      (code = orr_version_buffers_choose(&run->versions, slot, j, err))) ||
 	     (code = orr_step_submit_job(run, slot, j, x->turn[w]++, err))))
 		return code;
-	if (job.d != orr_jobs_last_pass(work->jobs, job.s) || !learns || (job.b + 1) % every)
+	if (!orr_work_makes_gradient(work, j) || (job.b + 1) % every)
 		return 0;
 	return orr_step_submit_updates(run, slot, job.s, job.b / every, err);
 }

@@ -67,6 +67,8 @@ static json_t *about_operator(const struct orr_graph *g, int k)
 	fprintf(file, "%s %lld", orr_op_name(o->op), (long long)o->width);
 	for (int i = 0; i < o->n_inputs; i++)
 		fprintf(file, "%s%s", i ? ", " : " of ", g->operators[o->inputs[i]].name);
+	if (o->frozen && o->n_parameters)
+		(void)fputs(", frozen", file);
 	if (o->op == ORR_OP_INPUT) {
 		orr_checksum(checksum, o->columns, (size_t)o->width * sizeof(*o->columns));
 		fprintf(file, ", columns %.16s, scale %.17g", checksum, o->scale);
@@ -114,8 +116,8 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 /* Where an owner's floats lie while they are acquired. */
 struct block {
 	const struct orr_owned *owned; /* NULL: not here */
-	float *parameters, *state;
-	int64_t n, at; /* parameters of the stage, and of it those of the operators before */
+	const struct orr_program *program;
+	float *parameters, *state; /* state: NULL where nothing is trained */
 };
 
 static int acquire(struct block *block, const struct orr_run *run, const struct orr_owned *o,
@@ -123,12 +125,13 @@ static int acquire(struct block *block, const struct orr_run *run, const struct 
 {
 	int code;
 
-	*block = (struct block){.n = orr_work_n_parameters(&run->work, o->s)};
+	*block = (struct block){.program = run->work.programs[o->s]};
 	if (!o->parameters.handle)
 		return 0;
 	if ((code = orr_data_acquire(o->parameters.handle, mode, &block->parameters, err)))
 		return code;
-	if ((code = orr_data_acquire(o->state.handle, mode, &block->state, err))) {
+	if (o->state.handle &&
+	    (code = orr_data_acquire(o->state.handle, mode, &block->state, err))) {
 		orr_data_release(o->parameters.handle);
 		return code;
 	}
@@ -141,7 +144,8 @@ static void release(struct block *block)
 	if (!block->owned)
 		return;
 	orr_data_release(block->owned->parameters.handle);
-	orr_data_release(block->owned->state.handle);
+	if (block->owned->state.handle)
+		orr_data_release(block->owned->state.handle);
 	block->owned = NULL;
 }
 
@@ -151,17 +155,19 @@ static void drop_names(struct orr_named_tensor *tensors, int n)
 		free((char *)(uintptr_t)tensors[i].name);
 }
 
-/* One tensor of operator o, which lies at block->at, and the optimizer's of it; -1: no memory. */
+/* One tensor of operator o, which lies at `at`, and the optimizer's of it where it is trained; -1:
+ * no memory. */
 static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *run,
-		      struct block *block, const struct orr_operator *o, const char *what,
-		      int n_dims, int64_t rows, int64_t columns)
+		      const struct block *block, const struct orr_operator *o, const char *what,
+		      int64_t at, int n_dims, int64_t rows, int64_t columns)
 {
 	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment",
 								       "second_moment"};
-	int n_state = orr_optimizer_floats(run->options.optimizer);
+	int n_state = o->frozen ? 0 : orr_optimizer_floats(run->options.optimizer);
+	int64_t n_trained = orr_program_n_trained(block->program);
 
 	for (int i = 0; i <= n_state; i++) {
-		float *values = i ? block->state + (i - 1) * block->n : block->parameters;
+		float *values = i ? block->state + (i - 1) * n_trained : block->parameters;
 		char *name;
 		int n = i ? asprintf(&name, "%s.%s.%s", o->name, what,
 				     n_state == 1 ? one[i - 1] : two[i - 1])
@@ -171,28 +177,29 @@ static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *ru
 			drop_names(tensors, i);
 			return -1;
 		}
-		tensors[i] = (struct orr_named_tensor){
-			name, n_dims, {rows, columns}, values + block->at};
+		tensors[i] = (struct orr_named_tensor){name, n_dims, {rows, columns}, values + at};
 	}
-	block->at += rows * columns;
 	return n_state + 1;
 }
 
-/* All of operator o, the next one of its stage's block; how many, or -1: no memory. */
+/* All of operator k, of the block's stage; how many, or -1: no memory. */
 static int add_operator(struct orr_named_tensor *tensors, const struct orr_run *run,
-			struct block *block, const struct orr_operator *o)
+			const struct block *block, int k)
 {
+	const struct orr_operator *o = &run->work.pipeline->graph->operators[k];
 	bool linear = o->op == ORR_OP_LINEAR;
+	int64_t at = orr_program_first_parameter(block->program, k);
 	int n, m;
 
-	if (!block->owned || !o->n_parameters)
+	if (!block->owned || at < 0)
 		return 0;
-	n = linear ? add_tensor(tensors, run, block, o, "weight", 2, o->width,
+	n = linear ? add_tensor(tensors, run, block, o, "weight", at, 2, o->width,
 				o->n_parameters / o->width - 1)
-		   : add_tensor(tensors, run, block, o, "gain", 1, o->width, 1);
+		   : add_tensor(tensors, run, block, o, "gain", at, 1, o->width, 1);
 	if (n < 0)
 		return n;
-	if ((m = add_tensor(tensors + n, run, block, o, "bias", 1, o->width, 1)) < 0) {
+	at += o->n_parameters - o->width;
+	if ((m = add_tensor(tensors + n, run, block, o, "bias", at, 1, o->width, 1)) < 0) {
 		drop_names(tensors, n);
 		return m;
 	}
@@ -226,8 +233,8 @@ static int write_shard(struct orr_run *run, const char *folder, int number, stru
 				    STARPU_R, err)))
 			goto out;
 	for (int k = 0; k < g->n_operators; k++) {
-		int added = add_operator(tensors + n, run, &blocks[run->work.pipeline->stage_of[k]],
-					 &g->operators[k]);
+		int added =
+			add_operator(tensors + n, run, &blocks[run->work.pipeline->stage_of[k]], k);
 
 		if (added < 0) {
 			code = no_memory(err);
@@ -313,7 +320,7 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 
 		if (run->work.pipeline->stage_of[k] != o->s)
 			continue;
-		if ((n = add_operator(tensors, run, &block, &g->operators[k])) < 0)
+		if ((n = add_operator(tensors, run, &block, k)) < 0)
 			code = no_memory(err);
 		for (int i = 0; i < n && !code; i++)
 			code = orr_checkpoint_read(c, &tensors[i], err);

@@ -34,13 +34,37 @@ static void drop_fetched(const struct orr_data *data, int j)
 		orr_data_drop(data, data->fetched[j]);
 }
 
+/* The tensors of microbatch b over n edges, those of them that there are. */
+static void add_edges(struct orr_buffers *buffers, const struct orr_work *work,
+		      const starpu_data_handle_t *tensors, const int *edges, int n, int b,
+		      enum starpu_data_access_mode mode)
+{
+	for (int i = 0; i < n; i++) {
+		starpu_data_handle_t tensor = tensors[orr_work_edge_at(work, edges[i], b)];
+
+		if (tensor)
+			orr_buffers_add(buffers, tensor, mode);
+	}
+}
+
+static void drop_edges(const struct orr_data *data, const starpu_data_handle_t *tensors,
+		       const int *edges, int n, int b)
+{
+	for (int i = 0; i < n; i++) {
+		starpu_data_handle_t tensor = tensors[orr_work_edge_at(data->work, edges[i], b)];
+
+		if (tensor)
+			orr_data_drop(data, tensor);
+	}
+}
+
 static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = &run->work;
 	const struct orr_data *data = &run->data;
 	int s = orr_jobs_at(work->jobs, j).s, b = orr_jobs_at(work->jobs, j).b, code;
 	const struct orr_stage *stage = &work->pipeline->stages[s];
-	int n = work->pipeline->n_microbatches, cap = work->jobs->cap ? work->jobs->cap[s] : 0;
+	int n = work->pipeline->n_microbatches, cap = orr_jobs_cap(work->jobs, s);
 	struct orr_task *t = &slot->jobs[j];
 	struct orr_buffers buffers;
 
@@ -51,13 +75,10 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
 	if (t->arg.has_data)
 		orr_buffers_add(&buffers, slot->samples.block[s * n + b], STARPU_R);
-	for (int i = 0; i < stage->n_in; i++)
-		orr_buffers_add(&buffers, data->activation[(int64_t)stage->in[i] * n + b],
-				STARPU_R);
-	for (int i = 0; i < stage->n_out; i++)
-		orr_buffers_add(&buffers, data->activation[(int64_t)stage->out[i] * n + b],
-				STARPU_W);
-	orr_buffers_add(&buffers, data->stash[s * n + b], STARPU_W);
+	add_edges(&buffers, work, data->activation, stage->in, stage->n_in, b, STARPU_R);
+	add_edges(&buffers, work, data->activation, stage->out, stage->n_out, b, STARPU_W);
+	if (t->arg.has_stash)
+		orr_buffers_add(&buffers, data->stash[s * n + b], STARPU_W);
 	if (cap)
 		orr_buffers_add(&buffers, data->token[s * n + b % cap], STARPU_W);
 	if (orr_work_gates(work, s, b))
@@ -65,8 +86,7 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	add_credits(&buffers, &run->cross, j);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
-	for (int i = 0; i < stage->n_in; i++)
-		orr_data_drop(data, data->activation[(int64_t)stage->in[i] * n + b]);
+	drop_edges(data, data->activation, stage->in, stage->n_in, b);
 	drop_fetched(data, j);
 	return 0;
 }
@@ -92,9 +112,9 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	const struct orr_data *data = &run->data;
 	struct orr_job job = orr_jobs_at(work->jobs, j);
 	const struct orr_stage *stage = &work->pipeline->stages[job.s];
-	int n = work->pipeline->n_microbatches, cap = work->jobs->cap ? work->jobs->cap[job.s] : 0;
-	int n_in = job.d == ORR_PASS_W ? 0 : stage->n_in,
-	    n_out = job.d == ORR_PASS_W ? 0 : stage->n_out, code;
+	int n = work->pipeline->n_microbatches, cap = orr_jobs_cap(work->jobs, job.s);
+	int n_in = job.d == ORR_PASS_B ? stage->n_in : 0;
+	int n_out = job.d == orr_jobs_first_backward(work->jobs, job.s) ? stage->n_out : 0, code;
 	bool last = job.d == orr_jobs_last_pass(work->jobs, job.s);
 	const struct orr_owned *o = &data->owned[data->owned_of[j]];
 	struct orr_task *t = &slot->jobs[j];
@@ -107,13 +127,9 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	if (t->arg.has_parameters)
 		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
 	add_stash(&buffers, t, stash, whole);
-	for (int i = 0; i < n_out; i++)
-		orr_buffers_add(&buffers, data->gradient[(int64_t)stage->out[i] * n + job.b],
-				STARPU_R);
-	for (int i = 0; i < n_in; i++)
-		orr_buffers_add(&buffers, data->gradient[(int64_t)stage->in[i] * n + job.b],
-				STARPU_W);
-	if (last && t->arg.has_parameters)
+	add_edges(&buffers, work, data->gradient, stage->out, n_out, job.b, STARPU_R);
+	add_edges(&buffers, work, data->gradient, stage->in, n_in, job.b, STARPU_W);
+	if (t->arg.has_gradient)
 		orr_buffers_add(&buffers,
 				o->in_place ? o->gradient.handle : data->partial[job.s * n + job.b],
 				t->arg.overwrite ? STARPU_W : STARPU_RW);
@@ -124,8 +140,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	add_credits(&buffers, &run->cross, j);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
-	for (int i = 0; i < n_out; i++)
-		orr_data_drop(data, data->gradient[(int64_t)stage->out[i] * n + job.b]);
+	drop_edges(data, data->gradient, stage->out, n_out, job.b);
 	if (t->arg.recompute || (last && !whole))
 		orr_data_drop(data, stash);
 	if (last && whole)
@@ -145,7 +160,7 @@ static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, str
 	if ((code = orr_cross_partial(&run->cross, slot->number, j, &partial, err)) ||
 	    (code = orr_task_submit_add(&run->submitter, &slot->adds[j], partial,
 					o->gradient.handle, o->contributors[0] == j, 0,
-					orr_work_n_parameters(&run->work, o->s), err)))
+					orr_work_n_trained(&run->work, o->s), err)))
 		return code;
 	orr_data_drop(&run->data, partial);
 	return 0;
@@ -267,7 +282,7 @@ static int submit_late_updates(struct orr_run *run, struct orr_slot *slot, struc
 
 	for (int s = run->work.pipeline->n_stages - 1; s >= 0 && !code; s--)
 		if (run->reduce.members[run->work.jobs->first_owner[s]].joins ||
-		    (run->slots.skips && orr_work_n_parameters(&run->work, s)))
+		    (run->slots.skips && orr_work_n_trained(&run->work, s)))
 			code = orr_step_submit_updates(run, slot, s, 0, err);
 	return code;
 }
@@ -323,7 +338,8 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 		if (code)
 			return code;
 		slot->submitted[j] = true;
-		if (orr_work_learns(work, j) && orr_work_has(work, jobs->weights[j]) &&
+		if (run->data.owned[run->data.owned_of[j]].update >= 0 &&
+		    orr_work_has(work, jobs->weights[j]) &&
 		    (code = submit_gradient(run, slot, j, err)))
 			return code;
 	}

@@ -183,11 +183,13 @@ static void measure_microbatch(struct orr_version_buffers *buffers, const struct
 	int64_t at = microbatch_of(data->work, slot, b), behind;
 
 	for (int d = 0; d < jobs->n_passes; d++) {
+		if (!orr_jobs_has(jobs, f + d))
+			continue;
 		measured->n_read++;
 		measured->n_wrong +=
 			slot->jobs[f + d].seen != orr_versions_read(v, s, at, (enum orr_pass)d);
 	}
-	if (at < orr_versions_full(v, s))
+	if (v->every[s] == ORR_NEVER || at < orr_versions_full(v, s))
 		return;
 	behind = slot->updates[b / v->every[s] * n + data->owned_of[f]].seen - slot->jobs[f].seen;
 	measured->least =
@@ -204,7 +206,7 @@ void orr_version_buffers_measure(struct orr_version_buffers *buffers, const stru
 		for (int s = 0; s < work->pipeline->n_stages; s++) {
 			int f = orr_jobs_index(work->jobs, s, b, ORR_PASS_F);
 
-			if (orr_work_computes(work, f) && orr_work_learns(work, f))
+			if (orr_work_computes(work, f) && orr_work_reads(work, f))
 				measure_microbatch(buffers, slot, s, b);
 		}
 }

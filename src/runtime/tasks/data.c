@@ -61,12 +61,12 @@ static int init_owned(struct orr_data *data, const struct orr_policy *policy, in
 {
 	const struct orr_work *work = data->work;
 	struct orr_owned *o = &data->owned[i];
-	bool learns = orr_work_n_parameters(work, s) > 0;
+	bool trained = orr_work_n_trained(work, s) > 0;
 
 	o->s = s;
 	o->w = work->jobs->owners[i];
-	o->update = learns ? data->n_updates : -1;
-	data->n_updates += learns ? orr_jobs_n_updates(work->jobs, s) : 0;
+	o->update = trained ? data->n_updates : -1;
+	data->n_updates += trained ? orr_jobs_n_updates(work->jobs, s) : 0;
 	if (orr_work_has(work, o->w))
 		o->node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, o->w));
 	o->contributors = calloc((size_t)work->pipeline->n_microbatches, sizeof(int));
@@ -99,7 +99,7 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 		while (jobs->owners[i] != jobs->weights[j])
 			i++;
 		data->owned_of[j] = i;
-		if (job.d == orr_jobs_last_pass(jobs, job.s))
+		if (orr_work_makes_gradient(data->work, j))
 			data->owned[i].contributors[data->owned[i].n_contributors++] = j;
 	}
 	for (int i = 0; i < data->n_owned; i++)
@@ -149,23 +149,27 @@ static int make_owned(const struct orr_data *data, struct orr_owned *o, uint64_t
 		      struct orr_error *err)
 {
 	const struct orr_program *program = data->work->programs[o->s];
-	int64_t n = orr_program_n_parameters(program), n_state = n * data->n_state;
+	int64_t n = orr_program_n_parameters(program), n_trained = orr_program_n_trained(program);
+	int64_t n_state = n_trained * data->n_state;
 	float *floats;
 	int code;
 
 	if (!n || !orr_work_has(data->work, o->w))
 		return 0;
 	if ((code = orr_data_make_block(&o->parameters, o, n, err)) ||
-	    (code = orr_data_make_block(&o->state, o, n_state, err)) ||
-	    (code = orr_data_make_block(&o->gradient, o, n, err)) ||
 	    (code = orr_data_acquire(o->parameters.handle, STARPU_W, &floats, err)))
 		return code;
 	orr_program_init(program, seed, floats);
 	orr_data_release(o->parameters.handle);
+	if (!n_trained)
+		return 0;
+	if ((code = orr_data_make_block(&o->state, o, n_state, err)) ||
+	    (code = orr_data_make_block(&o->gradient, o, n_trained, err)))
+		return code;
 	/* an owner that only lends its parameters has no gradient of its own to add */
 	if ((code = fill_zero(&o->state, n_state, err)) || o->n_contributors)
 		return code;
-	return fill_zero(&o->gradient, n, err);
+	return fill_zero(&o->gradient, n_trained, err);
 }
 
 /* ---- the tensors of a microbatch ---- */
@@ -213,17 +217,20 @@ static int make_stash(struct orr_data *data, int s, int b, struct orr_error *err
 	const struct orr_work *work = data->work;
 	const struct orr_program *program = work->programs[s];
 	int64_t n = orr_work_samples(work, b);
-	bool split = work->jobs->n_passes == 3, again = work->jobs->recompute[s];
-	bool f = is_here(work, s, b, ORR_PASS_F), backward = is_here(work, s, b, ORR_PASS_B);
-	bool w = split && is_here(work, s, b, ORR_PASS_W);
+	bool split = orr_work_splits(work, s), again = work->jobs->recompute[s];
+	bool f = is_here(work, s, b, ORR_PASS_F);
+	bool first = is_here(work, s, b, orr_jobs_first_backward(work->jobs, s));
+	bool last = is_here(work, s, b, orr_jobs_last_pass(work->jobs, s));
 	int at = orr_work_at(work, s, b), code = 0;
 
-	if (f || backward || (w && !again))
+	if (!orr_work_has_backward(work, s))
+		return 0;
+	if (f || first || (last && !again))
 		code = orr_data_make_temporary(data, &data->stash[at],
 					       again ? orr_program_input_floats(program, n)
 						     : orr_program_stash_floats(program, n, split),
 					       err);
-	if (!code && again && split && (backward || w))
+	if (!code && again && split && (first || last))
 		code = orr_data_make_temporary(data, &data->whole[at],
 					       orr_program_stash_floats(program, n, split), err);
 	return code;
@@ -236,14 +243,18 @@ static int make_edges(struct orr_data *data, int s, int b, struct orr_error *err
 	int code = 0;
 
 	for (int i = 0; !code && i < stage->n_out; i++) {
-		int64_t e = (int64_t)stage->out[i] * work->pipeline->n_microbatches + b;
+		int64_t e = orr_work_edge_at(work, stage->out[i], b);
 		int64_t floats =
 			orr_program_out_floats(work->programs[s], i, orr_work_samples(work, b));
 		int to = orr_stage_after(work->pipeline, s, i);
 
 		if (is_here(work, s, b, ORR_PASS_F) || is_here(work, to, b, ORR_PASS_F))
 			code = orr_data_make_temporary(data, &data->activation[e], floats, err);
-		if (!code && (is_here(work, s, b, ORR_PASS_B) || is_here(work, to, b, ORR_PASS_B)))
+		floats = orr_program_out_gradient_floats(work->programs[s], i,
+							 orr_work_samples(work, b));
+		if (!code && floats &&
+		    (is_here(work, s, b, orr_jobs_first_backward(work->jobs, s)) ||
+		     is_here(work, to, b, ORR_PASS_B)))
 			code = orr_data_make_temporary(data, &data->gradient[e], floats, err);
 	}
 	return code;
@@ -254,16 +265,19 @@ static int make_temporaries(struct orr_data *data, int s, int b, struct orr_erro
 	const struct orr_work *work = data->work;
 	const struct orr_jobs *jobs = work->jobs;
 	int64_t n = orr_work_n_parameters(work, s);
-	int at = orr_work_at(work, s, b), cap = jobs->cap ? jobs->cap[s] : 0, code;
+	int at = orr_work_at(work, s, b), cap = orr_jobs_cap(jobs, s), code;
 	int j = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s));
 
 	if ((code = make_stash(data, s, b, err)) || (code = make_edges(data, s, b, err)))
 		return code;
-	if (n && !data->owned[data->owned_of[j]].in_place && orr_work_computes(work, j))
-		code = orr_data_make_temporary(data, &data->partial[at], n, err);
+	if (orr_work_makes_gradient(work, j) && !data->owned[data->owned_of[j]].in_place &&
+	    orr_work_computes(work, j))
+		code = orr_data_make_temporary(data, &data->partial[at],
+					       orr_work_n_trained(work, s), err);
 	for (int d = 0; !code && d < jobs->n_passes; d++) {
 		j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
-		if (n && orr_work_computes(work, j) && !orr_work_has(work, jobs->weights[j]))
+		if (n && orr_jobs_has(jobs, j) && orr_work_computes(work, j) &&
+		    !orr_work_has(work, jobs->weights[j]))
 			code = orr_data_make_temporary(data, &data->fetched[j], n, err);
 	}
 	if (!code && b < cap)
@@ -325,11 +339,11 @@ void orr_data_fini(struct orr_data *data)
 	orr_data_forget_handles(data->fetched, (size_t)work->jobs->n_jobs);
 	for (int i = 0; data->owned && i < data->n_owned; i++) {
 		struct orr_owned *o = &data->owned[i];
-		int64_t n = orr_work_n_parameters(work, o->s);
+		int64_t n_trained = orr_work_n_trained(work, o->s);
 
-		orr_data_drop_block(&o->parameters, o, n);
-		orr_data_drop_block(&o->state, o, n * data->n_state);
-		orr_data_drop_block(&o->gradient, o, n);
+		orr_data_drop_block(&o->parameters, o, orr_work_n_parameters(work, o->s));
+		orr_data_drop_block(&o->state, o, n_trained * data->n_state);
+		orr_data_drop_block(&o->gradient, o, n_trained);
 		free(o->contributors);
 	}
 	free(data->owned);

@@ -31,8 +31,8 @@ struct orr_version {
 struct orr_owned {
 	int s, w;
 	unsigned node; /* w's memory */
-	/* of a stage that has parameters; the handle of the parameters is that of their latest
-	 * version (run/version_buffers.h) */
+	/* of a stage that has parameters, and the last two where it is trained; the handle of the
+	 * parameters is that of their latest version (run/version_buffers.h) */
 	struct orr_block parameters, state, gradient;
 	int *contributors; /* the jobs whose weight gradient flows here, ascending by microbatch */
 	int n_contributors;
@@ -47,10 +47,12 @@ struct orr_data {
 	/* in the order of jobs->owners; what other ranks own has no handles here */
 	struct orr_owned *owned;
 	int n_owned, n_updates;
-	int *owned_of;                               /* [n_jobs] whose parameters the job takes */
-	starpu_data_handle_t *activation, *gradient; /* [n_edges * n_microbatches] */
+	int *owned_of; /* [n_jobs] whose parameters the job takes */
+	/* [n_edges * n_microbatches]; gradient: NULL where none flows back */
+	starpu_data_handle_t *activation, *gradient;
 	/* [n_stages * n_microbatches] */
-	starpu_data_handle_t *stash;   /* the inputs alone where F is recomputed */
+	starpu_data_handle_t *stash;   /* the inputs alone where F is recomputed; NULL without a
+					  backward */
 	starpu_data_handle_t *whole;   /* the stash from B to W where F is recomputed; else NULL */
 	starpu_data_handle_t *partial; /* NULL where gradients add up in place, or the job is
 					  computed elsewhere */

@@ -1,6 +1,6 @@
 #include "prefetch.h"
 
-/* Not what this step's update has not reached: it would move in vain. */
+/* Not what is to be updated in this step before it is read: it would move in vain. */
 static void fetch_ahead(void *user, const struct orr_queued *queued)
 {
 	struct orr_prefetch *x = user;
@@ -15,7 +15,7 @@ static void fetch_ahead(void *user, const struct orr_queued *queued)
 		const struct orr_owned *o = &data->owned[data->owned_of[j]];
 
 		if (o->parameters.handle && !data->fetched[j] && o->node != node &&
-		    atomic_load(&o->version) == step) {
+		    (o->update < 0 || atomic_load(&o->version) == step)) {
 			starpu_data_prefetch_on_node(o->parameters.handle, node, 1);
 			atomic_fetch_add(&x->n_fetched, 1);
 		}

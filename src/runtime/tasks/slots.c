@@ -22,7 +22,7 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 	struct orr_job job = orr_jobs_at(jobs, j);
 	struct orr_task *t = &slot->jobs[j];
 	const struct orr_program *program = work->programs[job.s];
-	bool learns = orr_work_learns(work, j);
+	bool first = job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s);
 
 	orr_task_init(t, submitter, &slot->flight, jobs->compute[j]);
 	t->arg = (struct orr_codelet_arg){
@@ -31,13 +31,14 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 		.job = j,
 		.program = program,
 		.n = orr_work_samples(work, job.b),
-		.has_parameters = learns,
+		.has_parameters = orr_work_reads(work, j),
 		.has_data = job.d == ORR_PASS_F && orr_program_n_inputs(program) > 0,
-		.has_edges = job.d != ORR_PASS_W,
-		.recompute = job.d != ORR_PASS_W && jobs->recompute[job.s],
-		.part = jobs->n_passes == 2   ? ORR_PART_BOTH
-			: job.d == ORR_PASS_W ? ORR_PART_WEIGHT
-					      : ORR_PART_INPUT,
+		.has_stash = orr_work_has_backward(work, job.s),
+		.has_gradient = orr_work_makes_gradient(work, j),
+		.recompute = (job.d == ORR_PASS_F || first) && jobs->recompute[job.s],
+		.part = !orr_work_splits(work, job.s) ? ORR_PART_BOTH
+			: job.d == ORR_PASS_W         ? ORR_PART_WEIGHT
+						      : ORR_PART_INPUT,
 		/* without a flush every microbatch is a minibatch */
 		.loss_scale = 1.0f / (float)(jobs->async ? orr_work_samples(work, job.b) *
 								   work->pipeline->accumulate
@@ -45,7 +46,7 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 	};
 	if (job.d == ORR_PASS_F && orr_program_has_loss(program))
 		t->arg.metrics = &slot->metrics[orr_work_at(work, job.s, job.b)];
-	if (job.d == orr_jobs_last_pass(jobs, job.s) && learns) {
+	if (t->arg.has_gradient) {
 		const struct orr_owned *o = &slots->data->owned[slots->data->owned_of[j]];
 
 		/* A partial gradient starts over in every step; a sum with its first part. */
@@ -63,15 +64,16 @@ static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot,
 	struct orr_task *t = &slot->updates[i];
 
 	orr_task_init(t, slots->submitter, &slot->flight, o->w);
-	t->arg.n_floats = orr_work_n_parameters(work, o->s);
+	t->arg.n_floats = orr_work_n_trained(work, o->s);
 	/* without a flush each replica has brought a minibatch of its own */
 	t->arg.n_averaged = work->jobs->async ? orr_work_replicas(work, o->s) : 1;
 	slot->copies[i] = *t;
+	slot->copies[i].arg.n_floats = orr_work_n_parameters(work, o->s);
+	if (slots->skips)
+		slot->checks[owned] = *t;
 	t->n_updated = &o->version;
-	if (slots->skips) {
-		slot->checks[owned] = slot->copies[i];
+	if (slots->skips)
 		t = &slot->checks[owned];
-	}
 	t->arg.wild = &slot->wild[i];
 	t->arg.own = owned - work->jobs->first_owner[o->s];
 }

@@ -24,10 +24,12 @@ static void select_jobs(struct orr_work *work)
 	const struct orr_jobs *jobs = work->jobs;
 
 	for (int i = 0; i < jobs->n_jobs; i++) {
-		int j = work->sequence[i];
-		bool owns = orr_work_has(work, jobs->weights[j]) && orr_work_learns(work, j);
+		int j = work->sequence[i], s = orr_jobs_at(jobs, j).s;
+		bool owns = orr_work_has(work, jobs->weights[j]) && orr_work_reads(work, j);
 
-		work->n_readers[orr_jobs_at(jobs, j).s] += owns;
+		if (!orr_jobs_has(jobs, j))
+			continue;
+		work->n_readers[s] += owns && orr_work_n_trained(work, s);
 		if (owns || orr_work_computes(work, j))
 			work->sequence[work->n_sequence++] = j;
 	}
@@ -92,7 +94,7 @@ int orr_work_first_sample(const struct orr_work *work, int b)
 bool orr_work_gates(const struct orr_work *work, int s, int b)
 {
 	const struct orr_jobs *jobs = work->jobs;
-	int cap = jobs->cap ? jobs->cap[s] : 0, before;
+	int cap = orr_jobs_cap(jobs, s), before;
 
 	if (!cap || b < cap)
 		return false;

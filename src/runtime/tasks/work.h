@@ -21,7 +21,8 @@ struct orr_work {
 	int *rank_of;  /* [n_workers] */
 	int *sequence; /* [n_sequence] jobs that are computed here, or read parameters owned here */
 	int n_sequence;
-	int *n_readers; /* [n_stages] jobs that read parameters owned here */
+	int *n_readers; /* [n_stages] jobs that read parameters owned here, of a stage that is
+			   trained */
 	int n_updates;  /* of a stage in a step or round, at most; 1 with a flush */
 	int window;     /* steps in flight: the next one is submitted while this one runs */
 };
@@ -52,10 +53,31 @@ static inline int64_t orr_work_n_parameters(const struct orr_work *work, int s)
 {
 	return orr_program_n_parameters(work->programs[s]);
 }
-/* Does job j need parameters? */
-static inline bool orr_work_learns(const struct orr_work *work, int j)
+/* Those that have a gradient, state and updates: the first ones. */
+static inline int64_t orr_work_n_trained(const struct orr_work *work, int s)
+{
+	return orr_program_n_trained(work->programs[s]);
+}
+/* Does job j read parameters? */
+static inline bool orr_work_reads(const struct orr_work *work, int j)
 {
 	return orr_work_n_parameters(work, orr_jobs_at(work->jobs, j).s) > 0;
+}
+/* Does it make a gradient of them? */
+static inline bool orr_work_makes_gradient(const struct orr_work *work, int j)
+{
+	return orr_jobs_makes_gradient(work->jobs, j) &&
+	       orr_work_n_trained(work, orr_jobs_at(work->jobs, j).s) > 0;
+}
+/* Has stage s a backward? Else F keeps nothing. */
+static inline bool orr_work_has_backward(const struct orr_work *work, int s)
+{
+	return orr_jobs_last_pass(work->jobs, s) != ORR_PASS_F;
+}
+/* Is it two jobs, B and W? */
+static inline bool orr_work_splits(const struct orr_work *work, int s)
+{
+	return orr_jobs_first_backward(work->jobs, s) != orr_jobs_last_pass(work->jobs, s);
 }
 /* Owners of stage s: first_owner[s] and those after it, one per replica. */
 static inline int orr_work_replicas(const struct orr_work *work, int s)
@@ -68,5 +90,10 @@ bool orr_work_is_spread(const struct orr_work *work, int s);
 static inline int orr_work_at(const struct orr_work *work, int s, int b)
 {
 	return s * work->pipeline->n_microbatches + b;
+}
+/* That of an edge and a microbatch. */
+static inline int64_t orr_work_edge_at(const struct orr_work *work, int e, int b)
+{
+	return (int64_t)e * work->pipeline->n_microbatches + b;
 }
 #endif
