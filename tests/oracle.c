@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define ORACLE_MESSAGES (100 * ORACLE_JOBS)
+
 enum what { ACTIVATION, GRADIENT, STASH, FETCH, WEIGHT_GRADIENT, RING };
 
 struct message {
@@ -20,9 +22,12 @@ struct state {
 	int waits[ORACLE_JOBS];
 	bool running[ORACLE_WORKERS];
 	int64_t until[ORACLE_WORKERS], last_update;
-	struct message messages[16 * ORACLE_JOBS];
+	struct message messages[ORACLE_MESSAGES];
 	int n_messages;
-	int gradients[ORACLE_STAGES]; /* that are not yet with their owner */
+	int gradients[ORACLE_STAGES];                /* that are not yet with their owner */
+	int unsummed[ORACLE_STAGES][ORACLE_WORKERS]; /* Bs that a worker has yet to add up */
+	/* asked for, or there: what a job makes, at a worker, for a stage that gathers */
+	bool asked[ORACLE_JOBS][ORACLE_WORKERS][ORACLE_STAGES];
 	bool update_due[ORACLE_STAGES][ORACLE_WORKERS];
 };
 
@@ -41,6 +46,26 @@ static int microbatch_of(const struct oracle_step *t, int j)
 static int n_jobs(const struct oracle_step *t)
 {
 	return t->n_stages * t->n_microbatches * t->n_passes;
+}
+
+int oracle_worker(const struct oracle_step *t, int j, int i)
+{
+	int s = stage_of(t, j);
+
+	return t->has_set[s] ? t->set[s][i] : (t->compute[j] + i) % t->n_workers;
+}
+
+static bool is_on(const struct oracle_step *t, int j, int w)
+{
+	for (int i = 0; i < t->n_at[stage_of(t, j)]; i++)
+		if (oracle_worker(t, j, i) == w)
+			return true;
+	return false;
+}
+
+static int64_t share(const struct oracle_step *t, int s, int64_t bytes)
+{
+	return (bytes + t->n_at[s] - 1) / t->n_at[s];
 }
 
 static bool has_links(const struct oracle_step *t)
@@ -144,10 +169,12 @@ int oracle_before(const struct oracle_step *t, int j, int *before)
 	if (!oracle_has(t, j))
 		return 0;
 	for (int o = 0; o < t->n_stages; o++)
-		if (d == 0 && t->edge[o][s])
-			before[n++] = job(t, o, b, 0);
-		else if (d > 0 && beside(t, j, -1) == job(t, s, b, 0) && sends(t, o, s))
-			before[n++] = job(t, o, b, 1);
+		for (int e = 0; e < t->n_microbatches; e++)
+			if (d == 0 && t->edge[o][s] && (e == b || t->gather[s]))
+				before[n++] = job(t, o, e, 0);
+			else if (d > 0 && beside(t, j, -1) == job(t, s, b, 0) && sends(t, o, s) &&
+				 (e == b || t->gather[o]))
+				before[n++] = job(t, o, e, 1);
 	if (d > 0)
 		before[n++] = beside(t, j, -1);
 	if (d == 0 && t->cap[s] && b >= t->cap[s] && beside(t, j, 1) >= 0) {
@@ -196,7 +223,7 @@ static void ask(struct state *x, enum what what, int producer, int consumer, int
 	const struct oracle_step *t = x->step;
 	struct message *m = &x->messages[x->n_messages++];
 
-	assert(x->n_messages <= 16 * ORACLE_JOBS);
+	assert(x->n_messages <= ORACLE_MESSAGES);
 	*m = (struct message){what,     stage_of(t, consumer < 0 ? producer : consumer),
 			      producer, consumer,
 			      from,     to,
@@ -240,36 +267,75 @@ static void deliver_gradient(struct state *x, int s)
 		make_updates_due(x, s);
 }
 
+/* From job j to the workers of k that are not in j: how many messages? */
+static int send(struct state *x, enum what what, int j, int k, int64_t bytes, bool once)
+{
+	const struct oracle_step *t = x->step;
+	int n = 0, o = stage_of(t, k);
+
+	for (int i = 0; i < t->n_at[o]; i++) {
+		int w = oracle_worker(t, k, i);
+
+		if (is_on(t, j, w))
+			continue;
+		n++;
+		if (once && x->asked[j][w][o])
+			continue;
+		x->asked[j][w][o] = once;
+		ask(x, what, j, k, oracle_worker(t, j, i % t->n_at[stage_of(t, j)]), w, bytes);
+	}
+	return n;
+}
+
+/* j has ended, and k waits for it. */
+static void pass_on(struct state *x, int j, int k)
+{
+	const struct oracle_step *t = x->step;
+	int s = stage_of(t, j), o = stage_of(t, k), d = j % t->n_passes, n = 0;
+
+	if (has_links(t) && o == s && microbatch_of(t, k) == microbatch_of(t, j))
+		n = send(x, STASH, j, k, share(t, s, t->stash[s]), false);
+	else if (has_links(t) && o != s && d == 0)
+		n = send(x, ACTIVATION, j, k, t->bytes[s][o], t->gather[o]);
+	else if (has_links(t) && o != s && t->gather[s] && x->unsummed[s][t->compute[j]] > 0)
+		return;
+	else if (has_links(t) && o != s)
+		n = send(x, GRADIENT, j, k, t->gradient_bytes[o][s], false);
+	if (!n)
+		deliver(x, k);
+}
+
 static void end_job(struct state *x, int j)
 {
 	const struct oracle_step *t = x->step;
-	int s = stage_of(t, j), b = microbatch_of(t, j), d = j % t->n_passes,
-	    before[ORACLE_STAGES + 2];
+	int s = stage_of(t, j), d = j % t->n_passes, before[ORACLE_JOBS];
 
+	if (d == 1)
+		x->unsummed[s][t->compute[j]]--;
 	for (int k = 0; k < n_jobs(t); k++)
-		for (int i = 0, n = oracle_before(t, k, before); i < n; i++) {
-			int from = t->compute[j], to = t->compute[k], o = stage_of(t, k);
-
-			if (before[i] != j)
-				continue;
-			if (!has_links(t) || from == to || microbatch_of(t, k) != b)
-				deliver(x, k);
-			else
-				ask(x,
-				    o == s   ? STASH
-				    : d == 0 ? ACTIVATION
-					     : GRADIENT,
-				    j, k, from, to,
-				    o == s   ? t->stash[s]
-				    : d == 0 ? t->bytes[s][o]
-					     : t->gradient_bytes[o][s]);
-		}
+		for (int i = 0, n = oracle_before(t, k, before); i < n; i++)
+			if (before[i] == j)
+				pass_on(x, j, k);
 	if (!has_updates(t) || !learns(t, j))
 		return;
 	if (has_links(t) && t->weights[j] != t->compute[j])
 		ask(x, WEIGHT_GRADIENT, j, -1, t->compute[j], t->weights[j], t->parameters[s]);
 	else
 		deliver_gradient(x, s);
+}
+
+/* An activation for a stage that gathers is for all of its jobs at that worker. */
+static void arrive(struct state *x, const struct message *m)
+{
+	const struct oracle_step *t = x->step;
+
+	for (int b = 0; b < t->n_microbatches; b++) {
+		int k = job(t, stage_of(t, m->consumer), b, m->consumer % t->n_passes);
+
+		if (k == m->consumer ||
+		    (m->what == ACTIVATION && t->gather[stage_of(t, k)] && is_on(t, k, m->to)))
+			deliver(x, k);
+	}
 }
 
 /* Does anything end now? */
@@ -298,7 +364,7 @@ static bool end_all(struct state *x)
 		if (m->what == RING)
 			make_updates_due(x, m->s);
 		else if (m->consumer >= 0)
-			deliver(x, m->consumer);
+			arrive(x, m);
 		else
 			deliver_gradient(x, m->s);
 	}
@@ -311,10 +377,27 @@ static int next_job(const struct state *x, int w)
 	int best = -1;
 
 	for (int j = 0; j < n_jobs(t); j++)
-		if (oracle_has(t, j) && t->compute[j] == w && x->answer->start[j] < 0 &&
+		if (oracle_has(t, j) && is_on(t, j, w) && x->answer->start[j] < 0 &&
 		    (!t->greedy || !x->waits[j]) && (best < 0 || t->n[j] < t->n[best]))
 			best = j;
 	return best;
+}
+
+/* Is each of its workers free, with nothing else to do first? */
+static bool has_all_workers(const struct state *x, int j)
+{
+	const struct oracle_step *t = x->step;
+
+	for (int i = 0; i < t->n_at[stage_of(t, j)]; i++) {
+		int v = oracle_worker(t, j, i);
+
+		if (x->running[v] || next_job(x, v) != j)
+			return false;
+		for (int s = 0; s < t->n_stages; s++)
+			if (x->update_due[s][v])
+				return false;
+	}
+	return true;
 }
 
 static bool start_worker(struct state *x, int w)
@@ -335,15 +418,19 @@ static bool start_worker(struct state *x, int w)
 			return true;
 		}
 	j = next_job(x, w);
-	if (j < 0 || x->waits[j])
+	if (j < 0 || x->waits[j] || !has_all_workers(x, j))
 		return false;
-	x->running[w] = true;
-	x->until[w] = x->now + length_of(t, j);
-	x->answer->worker[w].busy += x->until[w] - x->now;
 	x->answer->start[j] = x->now;
 	x->answer->end[j] = -2;
-	if (!t->greedy && (j = next_job(x, w)) >= 0)
-		fetch(x, j);
+	for (int i = 0; i < t->n_at[stage_of(t, j)]; i++) {
+		int v = oracle_worker(t, j, i), next = next_job(x, v);
+
+		x->running[v] = true;
+		x->until[v] = x->now + length_of(t, j);
+		x->answer->worker[v].busy += length_of(t, j);
+		if (!t->greedy && next >= 0 && t->compute[next] == v)
+			fetch(x, next);
+	}
 	return true;
 }
 
@@ -454,7 +541,7 @@ static int holds(const struct state *x, int w, int s, int b, int64_t time)
 		int next = beside(t, j, 1);
 		int64_t until = next >= 0 ? x->answer->start[next] : x->answer->end[j];
 
-		if (oracle_has(t, j) && (d > 0 || next >= 0) && t->compute[j] == w &&
+		if (oracle_has(t, j) && (d > 0 || next >= 0) && is_on(t, j, w) &&
 		    x->answer->start[j] <= time && time < until)
 			return 1;
 	}
@@ -475,7 +562,7 @@ static void find_peaks(struct state *x)
 					int held = holds(x, w, s, b, x->answer->start[at]);
 
 					count += held;
-					bytes += held * t->stash[s];
+					bytes += held * share(t, s, t->stash[s]);
 				}
 			if (count > x->answer->worker[w].peak_stash)
 				x->answer->worker[w].peak_stash = count;
@@ -484,34 +571,51 @@ static void find_peaks(struct state *x)
 		}
 }
 
+/* What worker w, one of those of job j, gets from `from`; seen: what it has got before. */
+static void count_edge(struct state *x, int from, int j, int w,
+		       bool seen[ORACLE_JOBS][ORACLE_WORKERS][ORACLE_STAGES])
+{
+	const struct oracle_step *t = x->step;
+	struct oracle_worker *worker = &x->answer->worker[w];
+	int s = stage_of(t, j), o = stage_of(t, from);
+
+	if (is_on(t, from, w) || (o == s && microbatch_of(t, from) != microbatch_of(t, j)))
+		return;
+	if (o == s) {
+		worker->stashes += share(t, s, t->stash[s]);
+	} else if (t->edge[o][s]) {
+		if (!t->gather[s] || !seen[from][w][s])
+			worker->activations += t->bytes[o][s];
+		seen[from][w][s] = true;
+	} else {
+		/* one sum from each worker that computes */
+		if (!t->gather[o] || !seen[j][t->compute[from]][o])
+			worker->gradients += t->gradient_bytes[s][o];
+	}
+}
+
 /* By placement alone, whatever the links. */
 static void count_bytes(struct state *x)
 {
 	const struct oracle_step *t = x->step;
-	int before[ORACLE_STAGES + 2], owners[ORACLE_WORKERS];
+	static bool seen[ORACLE_JOBS][ORACLE_WORKERS][ORACLE_STAGES];
+	int before[ORACLE_JOBS], owners[ORACLE_WORKERS];
 
+	memset(seen, 0, sizeof(seen));
 	for (int j = 0; j < n_jobs(t); j++) {
-		struct oracle_worker *worker = &x->answer->worker[t->compute[j]];
-		int s = stage_of(t, j), b = microbatch_of(t, j);
+		int s = stage_of(t, j);
 
 		for (int i = 0, n = oracle_before(t, j, before); i < n; i++) {
-			int o = stage_of(t, before[i]);
-
-			if (t->compute[before[i]] == t->compute[j] ||
-			    microbatch_of(t, before[i]) != b)
-				continue;
-			if (o == s)
-				worker->stashes += t->stash[s];
-			else if (t->edge[o][s])
-				worker->activations += t->bytes[o][s];
-			else
-				worker->gradients += t->gradient_bytes[s][o];
+			for (int k = 0; k < t->n_at[s]; k++)
+				count_edge(x, before[i], j, oracle_worker(t, j, k), seen);
+			if (j % t->n_passes)
+				seen[j][t->compute[before[i]]][stage_of(t, before[i])] = true;
 		}
 		if (!oracle_has(t, j) || t->weights[j] == t->compute[j])
 			continue;
-		worker->fetched += t->parameters[s];
+		x->answer->worker[t->compute[j]].fetched += t->parameters[s];
 		if (learns(t, j))
-			worker->weight_gradients += t->parameters[s];
+			x->answer->worker[t->compute[j]].weight_gradients += t->parameters[s];
 	}
 	for (int s = 0; s < t->n_stages; s++)
 		for (int i = 0, k = owners_of(t, s, owners); i < k; i++)
@@ -519,20 +623,44 @@ static void count_bytes(struct state *x)
 				t->frozen[s] ? 0 : 2 * (k - 1) * (t->parameters[s] / k);
 }
 
+/* From each job before it its end, or what it sends; sums of gradients once for each sender. */
+static int count_waits(const struct oracle_step *t, int j)
+{
+	int before[ORACLE_JOBS], n = oracle_before(t, j, before), s = stage_of(t, j), sum = 0;
+	bool summed[ORACLE_STAGES][ORACLE_WORKERS] = {{false}};
+
+	for (int i = 0; i < n; i++) {
+		int o = stage_of(t, before[i]), v = t->compute[before[i]], away = 0;
+
+		if (has_links(t) && o != s && before[i] % t->n_passes && t->gather[o]) {
+			if (summed[o][v])
+				continue;
+			summed[o][v] = true;
+		}
+		for (int k = 0; k < t->n_at[s]; k++)
+			away += has_links(t) && !is_on(t, before[i], oracle_worker(t, j, k)) &&
+				(o != s || microbatch_of(t, before[i]) == microbatch_of(t, j));
+		sum += away ? away : 1;
+	}
+	return sum;
+}
+
 static void begin(struct state *x)
 {
 	const struct oracle_step *t = x->step;
-	int before[ORACLE_STAGES + 2];
+	int before[ORACLE_JOBS];
 
 	for (int j = 0; j < n_jobs(t); j++) {
 		x->answer->start[j] = x->answer->end[j] = -1;
-		x->waits[j] = oracle_before(t, j, before) + fetches(t, j);
+		x->waits[j] = count_waits(t, j) + fetches(t, j);
+		if (oracle_has(t, j) && j % t->n_passes == 1)
+			x->unsummed[stage_of(t, j)][t->compute[j]]++;
 	}
 	for (int j = 0; t->greedy && j < n_jobs(t); j++)
 		if (oracle_has(t, j) && x->waits[j] == 1 && !oracle_before(t, j, before))
 			fetch(x, j);
 	for (int w = 0; !t->greedy && w < t->n_workers; w++)
-		if (next_job(x, w) >= 0)
+		if (next_job(x, w) >= 0 && t->compute[next_job(x, w)] == w)
 			fetch(x, next_job(x, w));
 	for (int s = 0; s < t->n_stages; s++)
 		x->gradients[s] = t->n_microbatches;

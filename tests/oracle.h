@@ -21,6 +21,10 @@ struct oracle_step {
 	int64_t bytes[ORACLE_STAGES][ORACLE_STAGES], gradient_bytes[ORACLE_STAGES][ORACLE_STAGES];
 	bool detached[ORACLE_STAGES][ORACLE_STAGES]; /* no gradient comes back over this edge */
 	bool frozen[ORACLE_STAGES];
+	bool gather[ORACLE_STAGES];
+	int n_at[ORACLE_STAGES]; /* workers of a job: compute and those after it, or the set */
+	bool has_set[ORACLE_STAGES];
+	int set[ORACLE_STAGES][ORACLE_WORKERS];
 	int cap[ORACLE_STAGES]; /* 0: none */
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
 	int64_t n[ORACLE_JOBS]; /* no two are equal */
@@ -48,6 +52,8 @@ bool oracle_reaches(const struct oracle_step *step, int s);
 /* Some jobs of frozen stages do not exist. */
 bool oracle_has(const struct oracle_step *step, int j);
 
-/* The jobs that job j waits for, by number: how many. */
+/* Number i of the workers of job j. */
+int oracle_worker(const struct oracle_step *step, int j, int i);
+/* The jobs that job j waits for, by number: how many; before holds ORACLE_JOBS. */
 int oracle_before(const struct oracle_step *step, int j, int *before);
 #endif

@@ -1,5 +1,6 @@
 /* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes,
- * replicas, owners elsewhere, links by level, latency, caps, strict and greedy orders, updates. */
+ * replicas, owners elsewhere, gangs, gathered minibatches, links by level, latency, caps, strict
+ * and greedy orders, updates. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,13 @@
 #define N_STEPS 1000
 
 static uint64_t random_state;
+
+/* Where a schedule has the jobs of a step, whose stages may be elsewhere. */
+struct given {
+	struct oracle_step *step;
+	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
+	int with[ORACLE_STAGES]; /* 1 + a stage, or 0 */
+};
 
 /* In [0, n). */
 static int64_t draw(int64_t n)
@@ -86,14 +94,53 @@ static void draw_placement(struct oracle_step *t)
 	}
 }
 
+/* Some stages on several workers, on workers that are named, on those of another stage, or reading
+ * whole minibatches. given: what the schedule says, before. */
+static void draw_gangs(struct oracle_step *t, struct given *given)
+{
+	int kind = (int)draw(3), each = t->n_stages * t->n_passes;
+
+	for (int j = 0; j < each * t->n_microbatches; j++)
+		if (!oracle_has(t, j)) { /* it is where F is, if anything is said to be with it */
+			t->compute[j] = t->compute[j - j % t->n_passes];
+			t->weights[j] = t->weights[j - j % t->n_passes];
+		}
+	memcpy(given->compute, t->compute, sizeof(t->compute));
+	memcpy(given->weights, t->weights, sizeof(t->weights));
+	for (int s = 0; s < t->n_stages; s++) {
+		t->gather[s] = kind == 2 && draw(3) == 0;
+		t->n_at[s] = kind && draw(2) ? 1 + (int)draw(t->n_workers) : 1;
+		t->has_set[s] = t->n_at[s] > 1 ? draw(2) : kind && draw(4) == 0;
+		given->with[s] = kind && !t->has_set[s] && s && draw(3) == 0 ? 1 + (int)draw(s) : 0;
+		for (int i = 0; t->has_set[s] && i < t->n_at[s]; i++)
+			for (int k = -1; k < i;) /* none twice */
+				for (t->set[s][i] = (int)draw(t->n_workers), k = 0;
+				     k < i && t->set[s][k] != t->set[s][i]; k++)
+					;
+	}
+	for (int j = 0; j < each * t->n_microbatches; j++) { /* `with` names stages before */
+		int s = j / t->n_passes % t->n_stages,
+		    other = j / each * each + (given->with[s] - 1) * t->n_passes + j % t->n_passes;
+
+		if (t->has_set[s])
+			t->compute[j] = t->weights[j] = t->set[s][0];
+		if (!given->with[s])
+			continue;
+		t->compute[j] = t->compute[other];
+		t->weights[j] = t->weights[other];
+	}
+}
+
 /* A random order that extends every dependency; GREEDY may have any. */
 static void draw_order(struct oracle_step *t)
 {
-	int n_jobs = t->n_stages * t->n_microbatches * t->n_passes, before[ORACLE_STAGES + 2];
-	bool done[ORACLE_JOBS] = {false};
+	int n_jobs = t->n_stages * t->n_microbatches * t->n_passes, before[ORACLE_JOBS];
+	bool done[ORACLE_JOBS] = {false}, gathers = false;
 
 	for (int s = 0; s < t->n_stages; s++)
-		t->cap[s] = draw(3) ? 0 : 1 + (int)draw(t->n_microbatches);
+		gathers = gathers || t->gather[s];
+	for (int s = 0; s < t->n_stages; s++)
+		t->cap[s] = draw(3) || gathers ? 0 : 1 + (int)draw(t->n_microbatches);
 	for (int placed = 0; placed < n_jobs; placed++) {
 		int choices[ORACLE_JOBS], n_choices = 0, j;
 
@@ -121,33 +168,33 @@ static int number(const struct orr_pipeline *p, const struct oracle_step *t, int
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
-	const struct oracle_step *t = data;
+	const struct given *given = data;
 
-	return t->compute[number(p, t, s, b, d)];
+	return given->compute[number(p, given->step, s, b, d)];
 }
 
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
-	const struct oracle_step *t = data;
+	const struct given *given = data;
 
-	return t->weights[number(p, t, s, b, d)];
+	return given->weights[number(p, given->step, s, b, d)];
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			const void *data)
 {
-	const struct oracle_step *t = data;
+	const struct given *given = data;
 
-	return t->n[number(p, t, s, b, d)];
+	return given->step->n[number(p, given->step, s, b, d)];
 }
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {
 	(void)p;
-	return ((const struct oracle_step *)data)->cap[s];
+	return ((const struct given *)data)->step->cap[s];
 }
 
-static struct orr_pipeline *make(const struct oracle_step *t)
+static struct orr_pipeline *make(const struct oracle_step *t, const struct given *given)
 {
 	struct orr_stage stages[ORACLE_STAGES] = {{0}};
 	struct orr_edge edges[ORACLE_STAGES * ORACLE_STAGES];
@@ -156,13 +203,18 @@ static struct orr_pipeline *make(const struct oracle_step *t)
 	int n_edges = 0;
 
 	for (int s = 0; s < t->n_stages; s++) {
-		stages[s] = (struct orr_stage){.forward_ns = t->length[s][0],
-					       .backward_ns = t->length[s][1],
-					       .weight_ns = t->n_passes == 3 ? t->length[s][2] : 0,
-					       .update_ns = t->update[s],
-					       .stash_bytes = t->stash[s],
-					       .parameter_bytes = t->parameters[s],
-					       .frozen = t->frozen[s]};
+		stages[s] = (struct orr_stage){
+			.forward_ns = t->length[s][0],
+			.backward_ns = t->length[s][1],
+			.weight_ns = t->n_passes == 3 ? t->length[s][2] : 0,
+			.update_ns = t->update[s],
+			.stash_bytes = t->stash[s],
+			.parameter_bytes = t->parameters[s],
+			.frozen = t->frozen[s],
+			.gather = t->gather[s],
+			.gang = {.n = t->n_at[s] > 1 || t->has_set[s] ? t->n_at[s] : 0,
+				 .workers = t->has_set[s] ? t->set[s] : NULL,
+				 .with = given->with[s]}};
 		for (int o = 0; o < s; o++)
 			if (t->edge[o][s])
 				edges[n_edges++] =
@@ -219,7 +271,7 @@ static void compare_workers(const struct orr_figures *f, const struct oracle_ans
 	}
 }
 
-static void compare(const struct oracle_step *t, int step)
+static void compare(const struct oracle_step *t, const struct given *given, int step)
 {
 	static struct oracle_answer answer;
 	struct orr_schedule schedule = {.name = "random",
@@ -229,8 +281,8 @@ static void compare(const struct oracle_step *t, int step)
 					.weights = weights,
 					.priority = priority,
 					.in_flight = in_flight,
-					.data = t};
-	struct orr_pipeline *p = make(t);
+					.data = given};
+	struct orr_pipeline *p = make(t, given);
 	struct orr_timeline *timeline = NULL;
 	struct orr_figures *f = NULL;
 	struct orr_jobs *jobs = NULL;
@@ -262,6 +314,7 @@ static void compare(const struct oracle_step *t, int step)
 START_TEST(random_steps_are_those_of_another_simulator)
 {
 	static struct oracle_step t;
+	static struct given given = {.step = &t};
 	int with_rings = 0, with_fetches = 0;
 
 	for (int step = 0; step < N_STEPS; step++) {
@@ -271,8 +324,9 @@ START_TEST(random_steps_are_those_of_another_simulator)
 		draw_pipeline(&t);
 		draw_frozen(&t);
 		draw_placement(&t);
+		draw_gangs(&t, &given);
 		draw_order(&t);
-		compare(&t, step);
+		compare(&t, &given, step);
 		if (t.ns_per_byte[0] || t.latency)
 			for (int j = 0; j < t.n_stages * t.n_microbatches * t.n_passes; j++) {
 				int s = j / t.n_passes % t.n_stages;

@@ -122,7 +122,8 @@ static void fill_sequence(struct finder *f)
 	}
 }
 
-/* All that j must follow; with `after`, all that must follow it. list holds n_stages + 5. */
+/* All that j must follow; with `after`, all that must follow it. list holds orr_jobs_most_around()
+ * + 3. */
 static int around(const struct finder *f, int j, bool after, int *list)
 {
 	const struct orr_jobs *jobs = &f->timed->jobs;
@@ -339,7 +340,7 @@ static int64_t bound_memory(struct finder *f, int w)
 static int find_all(struct finder *f, struct orr_bounds *out)
 {
 	struct orr_keyed *keyed = malloc((size_t)f->n_jobs * sizeof(*keyed));
-	int *list = calloc((size_t)f->p->n_stages + 5, sizeof(*list)), code = 0;
+	int *list = calloc(orr_jobs_most_around(f->p) + 3, sizeof(*list)), code = 0;
 	struct orr_heap heap = {0};
 
 	if (!keyed || !list) {

@@ -84,7 +84,7 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 		     int n_microbatches, int n_passes, bool exact, struct orr_error *err)
 {
 	struct orr_timed *t = calloc(1, sizeof(*t));
-	int *around = calloc((size_t)p->n_stages + 2, sizeof(*around)), code, n_jobs;
+	int *around = calloc(orr_jobs_most_around(p), sizeof(*around)), code, n_jobs;
 
 	if (!t || !around) {
 		code = orr_fail(err, ORR_E_NOMEM, "no memory for an order");

@@ -4,6 +4,7 @@
  * in the order, its duration and its dependencies. The schedule's pure functions, evaluated once
  * and checked; simulator and runtime read nothing else. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "error.h"
 #include "pipeline.h"
@@ -26,7 +27,8 @@ struct orr_jobs {
 	int n_passes; /* 2, or 3 with a split backward */
 	int n_jobs;   /* n_stages * n_microbatches * n_passes: numbers of jobs, also of those that
 			 do not exist (orr_jobs_has), which are in no worker's order */
-	int *compute; /* [n_jobs] w_compute */
+	int *compute; /* [n_jobs] w_compute: of a job on several workers the first, see
+			 orr_jobs_worker() */
 	int *weights; /* [n_jobs] w_weights; the same array as compute where the schedule has none
 		       */
 	int64_t *priority; /* [n_jobs] n */
@@ -38,10 +40,13 @@ struct orr_jobs {
 			      for it, or the schedule */
 	int64_t *duration_ns; /* [n_jobs] of microbatch b on its worker; 0 of a job that does not
 				 exist */
-	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1] */
-	int *by_worker; /* [n_jobs] */
-	int *first;     /* [n_workers + 1] */
-	int *position;  /* [n_jobs] a job's place in its worker's order, from 0 */
+	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1]; a job
+	 * on several workers is in the order of each */
+	int *by_worker;
+	int *first;    /* [n_workers + 1] */
+	int *position; /* [n_jobs * most_at] a job's place in the order of each of its workers, from
+			  0: see orr_jobs_position() */
+	int most_at;   /* the most workers of a job: 1 without gangs */
 	/* the owners of stage s, each once, in the order of the first microbatch that they serve:
 	 * owners[first_owner[s]] to owners[first_owner[s+1]-1]; more than one: replicas */
 	int *owners;
@@ -53,7 +58,11 @@ struct orr_jobs {
 
 /* Evaluate schedule on p, whose step must be set. Refuses a placement out of range, equal
  * priorities on one worker, and an order or a cap that deadlocks: the message names the jobs of the
- * cycle in order. *out borrows p and schedule's name. */
+ * cycle in order. *out borrows p and schedule's name.
+ * The schedule is evaluated as if each stage were on the one worker that it gives. Jobs that are on
+ * others as well, or instead, then take their places there by n, if that orders them without a tie
+ * and without a deadlock; else by the time at which they would start in the schedule's own order,
+ * which extends it, so it cannot deadlock. n is that order then. */
 int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, struct orr_error *err);
 /* The same with a plan's workers: home[b * n_stages + s] is that of microbatch b of stage s. A
@@ -80,10 +89,40 @@ static inline bool orr_jobs_has(const struct orr_jobs *jobs, int j)
 
 	return orr_pipeline_has_pass(jobs->pipeline, job.s, job.d, jobs->n_passes == 3);
 }
-/* The jobs that exist. */
-static inline int orr_jobs_count(const struct orr_jobs *jobs)
+/* How many jobs exist. */
+int orr_jobs_count(const struct orr_jobs *jobs);
+
+/* The workers that job j holds: how many, and number i of them, 0 the one that computes. */
+static inline int orr_jobs_n_at(const struct orr_jobs *jobs, int j)
 {
-	return jobs->first[jobs->pipeline->n_workers];
+	return jobs->most_at > 1 ? orr_pipeline_n_at(jobs->pipeline, orr_jobs_at(jobs, j).s) : 1;
+}
+static inline int orr_jobs_worker(const struct orr_jobs *jobs, int j, int i)
+{
+	return i ? orr_pipeline_at(jobs->pipeline, orr_jobs_at(jobs, j).s, jobs->compute[j], i)
+		 : jobs->compute[j];
+}
+/* Its place in the order of number i of its workers. */
+static inline int orr_jobs_position(const struct orr_jobs *jobs, int j, int i)
+{
+	return jobs->position[j * jobs->most_at + i];
+}
+/* The number of worker w among those of j; -1: it is none of them. */
+static inline int orr_jobs_number_at(const struct orr_jobs *jobs, int j, int w)
+{
+	int i = orr_jobs_n_at(jobs, j) - 1;
+
+	while (i >= 0 && orr_jobs_worker(jobs, j, i) != w)
+		i--;
+	return i;
+}
+/* The job before j, or with step 1 after it, in the order of number i of its workers; -1: none. */
+static inline int orr_jobs_beside(const struct orr_jobs *jobs, int j, int i, int step)
+{
+	int w = orr_jobs_worker(jobs, j, i);
+	int place = jobs->first[w] + orr_jobs_position(jobs, j, i) + step;
+
+	return place < jobs->first[w] || place >= jobs->first[w + 1] ? -1 : jobs->by_worker[place];
 }
 /* The last pass of a stage: B, or W where the backward is split; F: it has no backward. */
 static inline enum orr_pass orr_jobs_last_pass(const struct orr_jobs *jobs, int s)
@@ -115,19 +154,26 @@ static inline bool orr_jobs_makes_gradient(const struct orr_jobs *jobs, int j)
  * of a frozen stage. */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
 
-/* The stash of job j's stage and microbatch from the start of j until the start of the next pass
- * or, for the last pass, until its end. With recomputation it is the input until B starts. */
+/* The stash of job j's stage and microbatch, on each of its workers, from the start of j until the
+ * start of the next pass or, for the last pass, until its end. With recomputation it is the input
+ * until B starts. */
 int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j);
 
 /* What moves from job j to a job k of another stage that waits for it: an activation, or after F a
  * gradient. */
 int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k);
+/* The worker that sends it, or the stash, to number i of k's workers, for k that waits for j; -1:
+ * nothing moves. It is there, or the edge is a cap, or, where a minibatch is gathered, it moves
+ * along with another microbatch: an activation once to every worker that reads it, and a gradient
+ * as the sum that a worker has made. */
+int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i);
 
 /* What j waits for, by number, and whether data moves along the edge. For any DAG:
  * F(s,b) after F(p,b) of every predecessor stage p, and after the end of (s,b-cap); B(s,b) after
  * F(s,b) and B(c,b) of every successor stage c that sends a gradient; W(s,b) after B(s,b), or where
  * there is none after what that would wait for [Rahimi25]. A cap says nothing of a stage without a
- * backward. The arrays hold n_stages + 2. */
+ * backward. Where s gathers, F(s,b) is after F(p,b') of every b', and B(p,b) after every B(s,b').
+ * The arrays hold orr_jobs_most_around(). */
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors);
 /* Does j wait for k, one of its predecessors, only because of a cap? */
 static inline bool orr_jobs_is_cap(const struct orr_jobs *jobs, int k, int j)
@@ -138,6 +184,10 @@ static inline bool orr_jobs_is_cap(const struct orr_jobs *jobs, int k, int j)
 }
 /* The jobs that wait for j. */
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);
+static inline size_t orr_jobs_most_around(const struct orr_pipeline *p)
+{
+	return (size_t)p->n_stages * (orr_pipeline_gathers(p) ? (size_t)p->n_microbatches : 1) + 2;
+}
 /* An order that extends every dependency and, in STRICT, every worker's order. order holds n_jobs.
  */
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err);

@@ -28,9 +28,24 @@ struct orr_edge {
 };
 #define ORR_NO_BYTES (-1)
 
+/* Where the jobs of a stage are, if not on the one worker that w_compute gives. A job on several
+ * workers holds all of them from its start to its end; the first of them computes, which is where
+ * its parameters are fetched, and its gradients added up. What it reads goes to each of them, what
+ * it makes is at each, so nothing moves to a worker that was in the job that made it; its stash
+ * and its parameters are split among them evenly, rounded up. */
+struct orr_gang {
+	int n; /* workers of a job; 0: one. Without a set, the one that w_compute gives and the
+		  n - 1 after it, cyclically */
+	const int *workers; /* the set of them; NULL: none. Copied by orr_pipeline_create */
+	int with; /* 1 + the stage whose worker w_compute gives to this one, too; 0: none */
+};
+
 struct orr_stage {
 	bool frozen; /* its parameters are not trained: no weight gradient, no update, no memory for
 			either */
+	struct orr_gang gang;
+	bool gather; /* it reads a whole minibatch: F waits for every microbatch of the stages
+			before it, which wait in their backwards for every microbatch of its own */
 	/* filled in by orr_pipeline_create: what its backward computes. B exists where one of them
 	 * does, or with a split backward for the input gradient alone; W only for the weight
 	 * gradient. A stage with neither keeps no stash. A source that is trained has an input
@@ -105,12 +120,13 @@ struct orr_pipeline {
 	/* where it came from; NULL for a pipeline without a graph */
 	const struct orr_graph *graph; /* borrowed */
 	int *stage_of;                 /* operator -> stage */
-	int *numbers;                  /* (private) storage of every stage's in and out */
+	int *numbers; /* (private) storage of every stage's in and out, and of the workers of gangs
+		       */
 };
 
 /* Make a pipeline from its edges; stages are given with their costs; depth and adjacency are filled
  * in and the edges' bytes added to input_bytes. Both arrays are copied. Refuses edges that do not
- * go from a smaller stage to a larger one. */
+ * go from a smaller stage to a larger one, and gangs that name a worker twice or each other. */
 int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stages, int n_stages,
 			const struct orr_edge *edges, int n_edges, struct orr_error *err);
 void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
@@ -120,7 +136,8 @@ void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
 int orr_pipeline_tie(struct orr_pipeline *p, const struct orr_tied *tied, int n_tied,
 		     struct orr_error *err);
 
-/* Set the size of the step: at least one worker, of the machine too, and one microbatch. */
+/* Set the size of the step: at least one worker, of the machine too, and one microbatch, and all
+ * workers that gangs need. */
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
 			  struct orr_error *err);
 
@@ -183,6 +200,31 @@ static inline enum orr_pass orr_pipeline_last_pass(const struct orr_pipeline *p,
 
 /* 16 hexadecimal digits that change with whatever the length of an order of p's jobs depends on. */
 void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24]);
+
+/* The workers of a job of stage s whose first is w: how many, and number i of them, 0 the first. */
+static inline int orr_pipeline_n_at(const struct orr_pipeline *p, int s)
+{
+	return p->stages[s].gang.n > 1 ? p->stages[s].gang.n : 1;
+}
+static inline int orr_pipeline_at(const struct orr_pipeline *p, int s, int w, int i)
+{
+	const struct orr_gang *gang = &p->stages[s].gang;
+
+	return gang->workers ? gang->workers[i] : (w + i) % p->n_workers;
+}
+/* An even part of what is split among them. */
+static inline int64_t orr_pipeline_share(const struct orr_pipeline *p, int s, int64_t bytes)
+{
+	int n = orr_pipeline_n_at(p, s);
+
+	return bytes / n + (bytes % n > 0);
+}
+
+/* Is any stage not on the one worker that a schedule gives it? And does any gather? */
+bool orr_pipeline_has_gangs(const struct orr_pipeline *p);
+bool orr_pipeline_gathers(const struct orr_pipeline *p);
+/* The first worker of every stage's jobs, where a schedule gives stage s worker[s]. */
+void orr_pipeline_settle(const struct orr_pipeline *p, int *worker);
 
 /* The edge between two stages; NULL where there is none. */
 const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to);

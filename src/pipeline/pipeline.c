@@ -114,6 +114,43 @@ static int find_gradients(struct orr_pipeline *p, struct orr_error *err)
 	return 0;
 }
 
+/* Copies of the sets of workers, after the numbers of the edges, and the stages that others are
+ * with: none of those is with another one itself. */
+static int take_gangs(struct orr_pipeline *p, struct orr_error *err)
+{
+	int *next = p->numbers + 2 * p->n_edges;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_gang *gang = &p->stages[s].gang;
+		int n = gang->workers ? gang->n : 0, other = gang->with;
+
+		for (int i = 0; i < n; i++)
+			for (int k = 0; k < i; k++)
+				if (gang->workers[i] == gang->workers[k])
+					return orr_fail(err, ORR_E_INPUT,
+							"stage %d: gang= names worker %d twice", s,
+							gang->workers[i]);
+		if (n && other)
+			return orr_fail(err, ORR_E_INPUT,
+					"stage %d: gang= names its workers, and with= those of "
+					"stage %d: give one of them",
+					s, other - 1);
+		if (n)
+			gang->workers = memcpy(next, gang->workers, (size_t)n * sizeof(*next));
+		next += n;
+		for (int i = 0; other && p->stages[other - 1].gang.with; i++) {
+			other = p->stages[other - 1].gang.with;
+			if (i > p->n_stages || other == s + 1)
+				return orr_fail(err, ORR_E_INPUT,
+						"stage %d: with= comes round to itself: leave it "
+						"out of one of the stages",
+						s);
+		}
+		gang->with = other;
+	}
+	return 0;
+}
+
 static int check_edges(const struct orr_edge *edges, int n_edges, int n_stages,
 		       struct orr_error *err)
 {
@@ -131,6 +168,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 			const struct orr_edge *edges, int n_edges, struct orr_error *err)
 {
 	struct orr_pipeline *p = NULL;
+	size_t n_numbers = 2 * (size_t)n_edges + 1;
 	int code;
 
 	if (n_stages < 1)
@@ -138,10 +176,12 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 				"pipeline: no stages; a model needs one at least");
 	if ((code = check_edges(edges, n_edges, n_stages, err)))
 		return code;
+	for (int s = 0; s < n_stages; s++)
+		n_numbers += stages[s].gang.workers ? (size_t)stages[s].gang.n : 0;
 	p = calloc(1, sizeof(*p));
 	if (!p || !(p->stages = calloc((size_t)n_stages, sizeof(*p->stages))) ||
 	    !(p->edges = calloc((size_t)n_edges + 1, sizeof(*p->edges))) ||
-	    !(p->numbers = calloc(2 * (size_t)n_edges + 1, sizeof(*p->numbers)))) {
+	    !(p->numbers = calloc(n_numbers, sizeof(*p->numbers)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for %d stages", n_stages);
 		goto out;
 	}
@@ -164,7 +204,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	}
 	connect(p);
 	measure_depth(p);
-	if ((code = find_gradients(p, err)))
+	if ((code = take_gangs(p, err)) || (code = find_gradients(p, err)))
 		goto out;
 	*out = p;
 	p = NULL;
@@ -185,9 +225,28 @@ void orr_pipeline_destroy(struct orr_pipeline *p)
 	free(p);
 }
 
+static int check_gangs(const struct orr_pipeline *p, int n_workers, struct orr_error *err)
+{
+	for (int s = 0; s < p->n_stages; s++) {
+		const struct orr_gang *gang = &p->stages[s].gang;
+		int last = gang->n - 1;
+
+		for (int i = 0; gang->workers && i < gang->n; i++)
+			last = i && gang->workers[i] < last ? last : gang->workers[i];
+		if (last >= n_workers)
+			return orr_fail(err, ORR_E_INPUT,
+					"stage %d: gang= needs %d workers, and there are %d: set "
+					"[workers] %d, or change gang=",
+					s, last + 1, n_workers, last + 1);
+	}
+	return 0;
+}
+
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
 			  struct orr_error *err)
 {
+	int code;
+
 	if (n_workers < 1)
 		return orr_fail(err, ORR_E_INPUT, "%d workers: give at least 1 ([workers])",
 				n_workers);
@@ -205,6 +264,8 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 				"%d stages x %d microbatches: at most %d jobs; take fewer "
 				"microbatches ([microbatches])",
 				p->n_stages, n_microbatches, INT32_MAX);
+	if ((code = check_gangs(p, n_workers, err)))
+		return code;
 	p->n_workers = p->machine.n_workers = n_workers;
 	p->n_microbatches = n_microbatches;
 	return 0;
@@ -307,6 +368,32 @@ int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool
 	return gradient ? p->edges[e].gradient_bytes : p->edges[e].bytes;
 }
 
+bool orr_pipeline_has_gangs(const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].gang.n || p->stages[s].gang.with)
+			return true;
+	return false;
+}
+
+bool orr_pipeline_gathers(const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].gather)
+			return true;
+	return false;
+}
+
+void orr_pipeline_settle(const struct orr_pipeline *p, int *worker)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].gang.workers)
+			worker[s] = p->stages[s].gang.workers[0];
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].gang.with)
+			worker[s] = worker[p->stages[s].gang.with - 1];
+}
+
 const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to)
 {
 	const struct orr_stage *stage = &p->stages[from];
@@ -330,8 +417,14 @@ static uint64_t hash_stage(uint64_t hash, const struct orr_stage *s)
 	const int64_t numbers[] = {s->forward_ns,      s->backward_ns,  s->weight_ns,
 				   s->update_ns,       s->stash_bytes,  s->input_bytes,
 				   s->parameter_bytes, s->frozen_bytes, s->frozen};
+	const int gang[] = {s->gang.n, s->gang.with, s->gather};
 
-	return orr_hash(hash, numbers, sizeof(numbers));
+	hash = orr_hash(hash, numbers, sizeof(numbers));
+	if (!s->gang.n && !s->gang.with && !s->gather)
+		return hash;
+	if (s->gang.workers)
+		hash = orr_hash(hash, s->gang.workers, (size_t)s->gang.n * sizeof(int));
+	return orr_hash(hash, gang, sizeof(gang));
 }
 
 void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])

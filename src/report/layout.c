@@ -68,7 +68,8 @@ static void fill(struct orr_layout *layout)
 
 	for (int j = 0; j < jobs->n_jobs; j++)
 		if (t->start_ns[j] >= 0 && t->end_ns[j] >= 0)
-			layout->first[jobs->compute[j] + 1]++;
+			for (int k = 0; k < orr_jobs_n_at(jobs, j); k++)
+				layout->first[orr_jobs_worker(jobs, j, k) + 1]++;
 	for (int i = 0; i < t->n_updates; i++)
 		layout->first[t->updates[i].w + 1]++;
 	for (int w = 0; w < layout->n_workers; w++)
@@ -78,10 +79,13 @@ static void fill(struct orr_layout *layout)
 
 		if (t->start_ns[j] < 0 || t->end_ns[j] < 0)
 			continue;
-		layout->cells[--layout->first[jobs->compute[j] + 1]] = (struct orr_cell){
-			t->start_ns[j] - layout->origin_ns, t->end_ns[j] - layout->origin_ns, job.s,
-			job.b, (enum orr_kind)job.d};
-		layout->n_kind[job.d]++;
+		for (int k = 0; k < orr_jobs_n_at(jobs, j); k++) {
+			layout->cells[--layout->first[orr_jobs_worker(jobs, j, k) + 1]] =
+				(struct orr_cell){t->start_ns[j] - layout->origin_ns,
+						  t->end_ns[j] - layout->origin_ns, job.s, job.b,
+						  (enum orr_kind)job.d};
+			layout->n_kind[job.d]++;
+		}
 	}
 	for (int i = t->n_updates - 1; i >= 0; i--) {
 		const struct orr_update *u = &t->updates[i];
@@ -147,7 +151,7 @@ int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, str
 	int code = 0, n = t->n_updates;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++)
-		n += t->start_ns[j] >= 0 && t->end_ns[j] >= 0;
+		n += t->start_ns[j] >= 0 && t->end_ns[j] >= 0 ? orr_jobs_n_at(t->jobs, j) : 0;
 	if (!layout || !seen ||
 	    !(layout->first = calloc((size_t)p->n_workers + 1, sizeof(*layout->first))) ||
 	    !(layout->cells = malloc(((size_t)n + 1) * sizeof(*layout->cells)))) {

@@ -82,10 +82,11 @@ static void write_jobs(struct trace *trace)
 }
 
 /* An arrow belongs to the job that covers its time: it leaves in the last nanosecond of the
- * producer and arrives at the start of the consumer. */
-static void write_arrow(struct trace *trace, const char *name, int producer, int consumer)
+ * producer and arrives at the start of the consumer, at number i of its workers. */
+static void write_arrow(struct trace *trace, const char *name, int producer, int consumer, int i)
 {
 	const struct orr_timeline *t = trace->layout->timeline;
+	int from = orr_jobs_sender(t->jobs, producer, consumer, i);
 	int64_t leave = t->end_ns[producer], origin = trace->layout->origin_ns;
 
 	if (t->start_ns[producer] < 0 || leave < 0 || t->start_ns[consumer] < 0 ||
@@ -93,10 +94,13 @@ static void write_arrow(struct trace *trace, const char *name, int producer, int
 		return;
 	if (leave > t->start_ns[producer])
 		leave--;
-	start_event(trace, 's', t->jobs->compute[producer], leave - origin);
+	if (from < 0) /* the last job of a sum; the first one says whence */
+		from = t->jobs->compute[producer];
+	start_event(trace, 's', from, leave - origin);
 	fprintf(trace->file, ",\"id\":%lld,\"cat\":\"transfer\",\"name\":\"%s\"}",
 		(long long)trace->n_arrows, name);
-	start_event(trace, 'f', t->jobs->compute[consumer], t->start_ns[consumer] - origin);
+	start_event(trace, 'f', orr_jobs_worker(t->jobs, consumer, i),
+		    t->start_ns[consumer] - origin);
 	fprintf(trace->file, ",\"bp\":\"e\",\"id\":%lld,\"cat\":\"transfer\",\"name\":\"%s\"}",
 		(long long)trace->n_arrows, name);
 	trace->n_arrows++;
@@ -112,7 +116,8 @@ static void write_transfers(struct trace *trace)
 
 		if (transfer->producer >= 0 && transfer->consumer >= 0)
 			write_arrow(trace, orr_transfer_name(transfer->kind), transfer->producer,
-				    transfer->consumer);
+				    transfer->consumer,
+				    orr_jobs_number_at(t->jobs, transfer->consumer, transfer->to));
 	}
 }
 
@@ -124,11 +129,11 @@ static const char *moved(struct orr_job from, struct orr_job to)
 }
 
 /* Without recorded transfers (free links, or a run), the jobs say what moved: every edge between
- * two workers but that of a cap, which joins two microbatches and carries nothing. */
+ * two workers but that of a cap, which carries nothing. */
 static int derive_transfers(struct trace *trace, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = trace->layout->timeline->jobs;
-	int *predecessors = malloc(((size_t)jobs->pipeline->n_stages + 2) * sizeof(*predecessors));
+	int *predecessors = malloc(orr_jobs_most_around(jobs->pipeline) * sizeof(*predecessors));
 
 	if (!predecessors)
 		return orr_fail(err, ORR_E_NOMEM, "trace: no memory for %d stages",
@@ -140,8 +145,9 @@ static int derive_transfers(struct trace *trace, struct orr_error *err)
 		for (int i = 0; i < n; i++) {
 			struct orr_job from = orr_jobs_at(jobs, predecessors[i]);
 
-			if (from.b == to.b && jobs->compute[predecessors[i]] != jobs->compute[j])
-				write_arrow(trace, moved(from, to), predecessors[i], j);
+			for (int k = 0; k < orr_jobs_n_at(jobs, j); k++)
+				if (orr_jobs_sender(jobs, predecessors[i], j, k) >= 0)
+					write_arrow(trace, moved(from, to), predecessors[i], j, k);
 		}
 	}
 	free(predecessors);

@@ -57,7 +57,7 @@ static int check_period(const struct orr_async *async, const struct orr_jobs *jo
 /* Within a microbatch; between two of them n grows with b. */
 static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err)
 {
-	int *around = calloc((size_t)jobs->pipeline->n_stages + 2, sizeof(*around));
+	int *around = calloc(orr_jobs_most_around(jobs->pipeline), sizeof(*around));
 	int code = 0;
 
 	if (!around)
@@ -111,17 +111,21 @@ static int lay_out(struct orr_async *async, const struct orr_jobs *jobs, struct 
 	if ((code = orr_sort(keyed, n_keyed, err)))
 		goto out;
 	for (int i = 0; i < n_keyed; i++) {
-		int j = async->order[i] = keyed[i].value, *before = &last[jobs->compute[j]];
+		int j = async->order[i] = keyed[i].value;
 
-		/* 1 + the place of the job before it on its worker */
-		if (*before && keyed[*before - 1].key == keyed[i].key) {
-			code = refuse(jobs, j,
-				      "has the priority of another round's job on its "
-				      "worker: make priority() distinct on each worker",
-				      err);
-			goto out;
+		for (int k = 0; k < orr_jobs_n_at(jobs, j) && !code; k++) {
+			/* 1 + the place of the job before it on its worker */
+			int *before = &last[orr_jobs_worker(jobs, j, k)];
+
+			if (*before && keyed[*before - 1].key == keyed[i].key)
+				code = refuse(jobs, j,
+					      "has the priority of another round's job on its "
+					      "worker: make priority() distinct on each worker",
+					      err);
+			*before = i + 1;
 		}
-		*before = i + 1;
+		if (code)
+			goto out;
 	}
 out:
 	free(keyed);

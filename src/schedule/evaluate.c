@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "gangs.h"
 #include "orrery/async.h"
 #include "orrery/versions.h"
 
@@ -157,8 +158,9 @@ static int refuse_equal(const struct orr_jobs *jobs, const struct orr_schedule *
 			schedule->priority ? "priority()" : "n of place()");
 }
 
-/* Sort by n, then deal out to the workers, which keeps the order. */
-static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+/* Sort by n, ties by number, then deal out to the workers, which keeps the order. *equal: were
+ * there ties on a worker? Without it they are refused. */
+static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *schedule, bool *equal,
 			  struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -172,27 +174,36 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
 		goto out;
 	}
+	memset(jobs->first, 0, ((size_t)p->n_workers + 1) * sizeof(*jobs->first));
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		if (!orr_jobs_has(jobs, j))
 			continue;
 		keyed[n_real++] = (struct orr_keyed){jobs->priority[j], j};
-		jobs->first[jobs->compute[j] + 1]++;
+		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
+			jobs->first[orr_jobs_worker(jobs, j, i) + 1]++;
 	}
 	if ((code = orr_sort(keyed, n_real, err)))
 		goto out;
 	for (int w = 0; w < p->n_workers; w++)
 		jobs->first[w + 1] += jobs->first[w];
-	for (int i = 0; i < n_real; i++) {
-		int j = keyed[i].value, w = jobs->compute[j];
+	for (int i = 0; i < n_real * jobs->most_at; i++) {
+		int j = keyed[i / jobs->most_at].value, k = i % jobs->most_at, w;
 
-		if (next[w] && last[w] == keyed[i].key) {
-			code = refuse_equal(jobs, schedule, w,
-					    jobs->by_worker[jobs->first[w] + next[w] - 1], j, err);
-			goto out;
+		if (k >= orr_jobs_n_at(jobs, j))
+			continue;
+		w = orr_jobs_worker(jobs, j, k);
+		if (next[w] && last[w] == jobs->priority[j]) {
+			if (!equal) {
+				code = refuse_equal(jobs, schedule, w,
+						    jobs->by_worker[jobs->first[w] + next[w] - 1],
+						    j, err);
+				goto out;
+			}
+			*equal = true;
 		}
-		last[w] = keyed[i].key;
-		jobs->position[j] = next[w]++;
-		jobs->by_worker[jobs->first[w] + jobs->position[j]] = j;
+		last[w] = jobs->priority[j];
+		jobs->position[j * jobs->most_at + k] = next[w];
+		jobs->by_worker[jobs->first[w] + next[w]++] = j;
 	}
 out:
 	free(keyed);
@@ -239,24 +250,65 @@ static int evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *
 	return 0;
 }
 
+/* Of a gang the slowest worker decides. */
+static int64_t longest(const struct orr_jobs *jobs, int j, enum orr_pass d)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int64_t most = 0;
+
+	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
+		int64_t ns = orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, d,
+						 orr_jobs_worker(jobs, j, i), jobs->n_passes == 3);
+
+		most = ns > most ? ns : most;
+	}
+	return most;
+}
+
 static void evaluate_durations(struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
-		int w = jobs->compute[j];
 
 		if (!orr_jobs_has(jobs, j))
 			continue;
-		jobs->duration_ns[j] =
-			orr_pipeline_job_ns(p, job.s, job.b, job.d, w, jobs->n_passes == 3);
+		jobs->duration_ns[j] = longest(jobs, j, job.d);
 		/* where only the schedule asks for it, the pipeline does not know */
 		if (jobs->recompute[job.s] && !p->stages[job.s].recompute && job.d != ORR_PASS_F &&
 		    job.d == orr_jobs_first_backward(jobs, job.s))
-			jobs->duration_ns[j] += orr_pipeline_job_ns(p, job.s, job.b, ORR_PASS_F, w,
-								    jobs->n_passes == 3);
+			jobs->duration_ns[j] += longest(jobs, j, ORR_PASS_F);
 	}
+}
+
+/* Jobs to where they are, and into the orders there. */
+static int take_gangs(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+		      struct orr_error *err)
+{
+	bool strict = jobs->order == ORR_ORDER_STRICT, equal = false;
+	int64_t *n = malloc((size_t)jobs->n_jobs * sizeof(*n));
+	int code;
+
+	if (!n)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
+	if ((code = orr_gangs_order(n, jobs, err)) || (code = orr_gangs_settle(jobs, err)) ||
+	    (code = evaluate_order(jobs, schedule, &equal, err)) || !strict ||
+	    (!equal && !orr_jobs_sequence(jobs, NULL, NULL)))
+		goto out;
+	if (schedule->asynchronous) {
+		code = orr_fail(err, ORR_E_INPUT,
+				"schedule %s: without a flush n orders the jobs of all workers, "
+				"and with gang= or with= two jobs of a worker have the same: take "
+				"a schedule that flushes",
+				schedule->name);
+		goto out;
+	}
+	memcpy(jobs->priority, n, (size_t)jobs->n_jobs * sizeof(*n));
+	code = evaluate_order(jobs, schedule, &equal, err);
+out:
+	free(n);
+	return code;
 }
 
 /* Every owner once, in the order of the first microbatch that it serves. */
@@ -404,20 +456,27 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	jobs->schedule = schedule->name;
 	jobs->order = schedule->order;
 	jobs->n_passes = schedule->split_backward ? 3 : 2;
+	jobs->most_at = 1;
 	jobs->n_jobs = p->n_stages * p->n_microbatches * jobs->n_passes;
 	if ((code = evaluate_recompute(jobs, schedule, err)) ||
 	    (code = allocate(jobs, schedule->weights != NULL, err)) ||
 	    (code = evaluate_jobs(jobs, schedule, err)) ||
 	    (home && (code = take_homes(jobs, home, err))) ||
-	    (code = evaluate_order(jobs, schedule, err)) ||
-	    (code = evaluate_caps(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||
-	    (code = orr_jobs_sequence(jobs, NULL, err)))
+	    (code = evaluate_order(jobs, schedule, NULL, err)) ||
+	    (code = evaluate_caps(jobs, schedule, err)) ||
+	    (code = orr_gathers_check(jobs, schedule, err)))
+		goto out;
+	evaluate_durations(jobs);
+	if (orr_pipeline_has_gangs(p) && (code = take_gangs(jobs, schedule, err)))
+		goto out;
+	if ((code = find_owners(jobs, err)) || (code = orr_jobs_sequence(jobs, NULL, err)))
 		goto out;
 	if (schedule->asynchronous &&
 	    ((code = orr_async_create(&jobs->async, jobs, schedule, err)) ||
 	     (code = orr_versions_create(&jobs->versions, jobs, err))))
 		goto out;
-	evaluate_durations(jobs);
+	if (orr_pipeline_has_gangs(p))
+		evaluate_durations(jobs); /* on other workers now */
 	*out = jobs;
 	jobs = NULL;
 out:

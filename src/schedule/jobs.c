@@ -1,18 +1,28 @@
 #include "orrery/jobs.h"
 
+int orr_jobs_count(const struct orr_jobs *jobs)
+{
+	int n = 0;
+
+	for (int i = 0; i < jobs->pipeline->n_stages * jobs->n_passes; i++)
+		n += orr_jobs_has(jobs, i);
+	return n * jobs->pipeline->n_microbatches;
+}
+
 int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j)
 {
+	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job job = orr_jobs_at(jobs, j);
-	int64_t stash = orr_pipeline_stash_bytes(jobs->pipeline, job.s, job.b), input;
+	int64_t stash = orr_pipeline_stash_bytes(p, job.s, job.b), input;
 
 	if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F)
 		return 0;
-	if (!jobs->recompute[job.s])
-		return stash;
 	/* the stash includes the part of the input that the backward reads; F runs again from all
 	 * of the input */
-	input = orr_pipeline_input_bytes(jobs->pipeline, job.s, job.b);
-	return job.d == ORR_PASS_F || input > stash ? input : stash;
+	input = orr_pipeline_input_bytes(p, job.s, job.b);
+	if (jobs->recompute[job.s] && (job.d == ORR_PASS_F || input > stash))
+		stash = input;
+	return orr_pipeline_share(p, job.s, stash);
 }
 
 int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k)
@@ -23,7 +33,28 @@ int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k)
 	const struct orr_edge *edge =
 		gradient ? orr_pipeline_edge(p, to.s, from.s) : orr_pipeline_edge(p, from.s, to.s);
 
-	return orr_pipeline_edge_bytes(p, (int)(edge - p->edges), from.b, gradient);
+	return orr_pipeline_edge_bytes(p, (int)(edge - p->edges), gradient ? to.b : from.b,
+				       gradient);
+}
+
+int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+	int w = orr_jobs_worker(jobs, k, i), n = orr_jobs_n_at(jobs, j),
+	    v = orr_jobs_worker(jobs, j, i % n);
+
+	if (orr_jobs_number_at(jobs, j, w) >= 0 || (from.s == to.s && from.b != to.b))
+		return -1;
+	if (from.s == to.s)
+		return v;
+	for (int b = 0; b < to.b && from.d == ORR_PASS_F && p->stages[to.s].gather; b++)
+		if (orr_jobs_number_at(jobs, orr_jobs_index(jobs, to.s, b, to.d), w) >= 0)
+			return -1;
+	for (int b = 0; b < from.b && from.d != ORR_PASS_F && p->stages[from.s].gather; b++)
+		if (jobs->compute[orr_jobs_index(jobs, from.s, b, from.d)] == jobs->compute[j])
+			return -1;
+	return v;
 }
 
 int orr_jobs_next_pass(const struct orr_jobs *jobs, int j)
@@ -46,6 +77,17 @@ int orr_jobs_pass_before(const struct orr_jobs *jobs, int j)
 	return -1;
 }
 
+/* Jobs of pass d of stage s: that of microbatch b, or with all those of every one. */
+static int add_jobs(const struct orr_jobs *jobs, int *list, int n, int s, int b, enum orr_pass d,
+		    bool all)
+{
+	int end = all ? jobs->pipeline->n_microbatches : b + 1;
+
+	for (b = all ? 0 : b; b < end; b++)
+		list[n++] = orr_jobs_index(jobs, s, b, d);
+	return n;
+}
+
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -57,18 +99,21 @@ int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors)
 		return 0;
 	if (job.d == ORR_PASS_F) {
 		for (int i = 0; i < stage->n_in; i++)
-			predecessors[n++] = orr_jobs_index(jobs, orr_stage_before(p, job.s, i),
-							   job.b, ORR_PASS_F);
+			n = add_jobs(jobs, predecessors, n, orr_stage_before(p, job.s, i), job.b,
+				     ORR_PASS_F, stage->gather);
 		if (cap && job.b >= cap)
 			predecessors[n++] = orr_jobs_index(jobs, job.s, job.b - cap,
 							   orr_jobs_last_pass(jobs, job.s));
 		return n;
 	}
 	predecessors[n++] = orr_jobs_pass_before(jobs, j);
-	for (int i = 0; i < stage->n_out && job.d == orr_jobs_first_backward(jobs, job.s); i++)
+	for (int i = 0; i < stage->n_out && job.d == orr_jobs_first_backward(jobs, job.s); i++) {
+		int after = orr_stage_after(p, job.s, i);
+
 		if (!p->edges[stage->out[i]].detached)
-			predecessors[n++] = orr_jobs_index(jobs, orr_stage_after(p, job.s, i),
-							   job.b, ORR_PASS_B);
+			n = add_jobs(jobs, predecessors, n, after, job.b, ORR_PASS_B,
+				     p->stages[after].gather);
+	}
 	return n;
 }
 
@@ -81,15 +126,18 @@ int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors)
 
 	if (!orr_jobs_has(jobs, j))
 		return 0;
-	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++)
-		successors[n++] =
-			orr_jobs_index(jobs, orr_stage_after(p, job.s, i), job.b, ORR_PASS_F);
+	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++) {
+		int after = orr_stage_after(p, job.s, i);
+
+		n = add_jobs(jobs, successors, n, after, job.b, ORR_PASS_F,
+			     p->stages[after].gather);
+	}
 	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++) {
 		int before = orr_stage_before(p, job.s, i);
 
 		if (!p->edges[stage->in[i]].detached)
-			successors[n++] = orr_jobs_index(jobs, before, job.b,
-							 orr_jobs_first_backward(jobs, before));
+			n = add_jobs(jobs, successors, n, before, job.b,
+				     orr_jobs_first_backward(jobs, before), stage->gather);
 	}
 	if (next >= 0)
 		successors[n++] = next;

@@ -5,33 +5,39 @@
 
 #include "orrery/jobs.h"
 
-/* What j waits for in the order of its worker, or -1. */
-static int before_on_worker(const struct orr_jobs *jobs, int j)
+/* What j waits for in the orders of its workers; with step 1, what waits for it. */
+static int on_workers(const struct orr_jobs *jobs, int j, int step, int *list)
 {
-	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j) || jobs->position[j] == 0)
-		return -1;
-	return jobs->by_worker[jobs->first[jobs->compute[j]] + jobs->position[j] - 1];
+	int n = 0;
+
+	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j))
+		return 0;
+	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
+		int k = orr_jobs_beside(jobs, j, i, step);
+
+		if (k >= 0)
+			list[n++] = k;
+	}
+	return n;
 }
 
-static int after_on_worker(const struct orr_jobs *jobs, int j)
+/* All that j waits for; with step 1, all that waits for it. */
+static int all_around(const struct orr_jobs *jobs, int j, int step, int *around)
 {
-	int w = jobs->compute[j], place = jobs->first[w] + jobs->position[j] + 1;
+	int n = step < 0 ? orr_jobs_predecessors(jobs, j, around)
+			 : orr_jobs_successors(jobs, j, around);
 
-	if (jobs->order != ORR_ORDER_STRICT || !orr_jobs_has(jobs, j) ||
-	    place == jobs->first[w + 1])
-		return -1;
-	return jobs->by_worker[place];
+	return n + on_workers(jobs, j, step, around + n);
 }
 
 /* A predecessor of j that has not been placed; there is one for every job that is left over. */
 static int find_waiting(const struct orr_jobs *jobs, int j, const int *waits, int *around)
 {
-	int n = orr_jobs_predecessors(jobs, j, around), before = before_on_worker(jobs, j);
+	int n = all_around(jobs, j, -1, around), i = 0;
 
-	for (int i = 0; i < n; i++)
-		if (waits[around[i]] > 0)
-			return around[i];
-	return before;
+	while (i < n - 1 && waits[around[i]] <= 0)
+		i++;
+	return around[i];
 }
 
 /* What to change: a schedule from a file is called as the file is. */
@@ -81,22 +87,30 @@ static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *arou
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%d%c%d -> ", job.s,
 					 orr_pass_letter(job.d), job.b);
 	}
+	char hint[160] = "";
 	struct orr_job closing = orr_jobs_at(jobs, walk[n - 1]);
 	snprintf(text + used, sizeof(text) - used, "%d%c%d", closing.s, orr_pass_letter(closing.d),
 		 closing.b);
 	free(step);
 	free(walk);
+	for (int s = 0; s < jobs->pipeline->n_stages && !*hint; s++)
+		if (jobs->pipeline->stages[s].gather)
+			(void)snprintf(hint, sizeof(hint),
+				       "; stage %d gathers the minibatch (gather=), so nothing "
+				       "before it may wait for a backward first: gpipe and auto "
+				       "serve that",
+				       s);
 	return orr_fail(
 		err, ORR_E_INPUT,
 		"schedule %s deadlocks, each of these jobs waits for the one before it: %s; change "
-		"%s%s",
+		"%s%s%s",
 		jobs->schedule, text, what_orders(jobs->schedule),
-		jobs->cap ? " or raise in_flight()" : "");
+		jobs->cap ? " or raise in_flight()" : "", hint);
 }
 
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err)
 {
-	size_t n_around = (size_t)jobs->pipeline->n_stages + 3;
+	size_t n_around = orr_jobs_most_around(jobs->pipeline) + (size_t)jobs->most_at;
 	int *queue = malloc((size_t)jobs->n_jobs *
 			    sizeof(*queue)); /* first in, first out: breadth first */
 	int *waits =
@@ -110,16 +124,13 @@ int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error 
 		goto out;
 	}
 	for (int j = 0; j < jobs->n_jobs; j++) {
-		waits[j] =
-			orr_jobs_predecessors(jobs, j, around) + (before_on_worker(jobs, j) >= 0);
+		waits[j] = all_around(jobs, j, -1, around);
 		if (!waits[j])
 			queue[n_ready++] = j;
 	}
 	for (int i = 0; i < n_ready; i++) {
-		int n = orr_jobs_successors(jobs, queue[i], around);
+		int n = all_around(jobs, queue[i], 1, around);
 
-		if ((around[n] = after_on_worker(jobs, queue[i])) >= 0)
-			n++;
 		for (int k = 0; k < n; k++)
 			if (--waits[around[k]] == 0)
 				queue[n_ready++] = around[k];

@@ -101,13 +101,13 @@ static int64_t work_of(const struct orr_jobs *jobs, int s, int b)
 int orr_bound_find(struct orr_bound *out, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n = (size_t)jobs->n_jobs, n_stages = (size_t)p->n_stages;
+	size_t n = (size_t)jobs->n_jobs;
 	struct finder finder = {.jobs = jobs};
 	int code;
 
 	*out = (struct orr_bound){0};
-	finder.head = calloc(2 * n + n_stages, sizeof(*finder.head));
-	finder.order = calloc(n + n_stages + 2, sizeof(*finder.order));
+	finder.head = calloc(2 * n + (size_t)p->n_stages, sizeof(*finder.head));
+	finder.order = calloc(n + orr_jobs_most_around(p), sizeof(*finder.order));
 	if (!finder.head || !finder.order) {
 		code = orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d jobs", jobs->n_jobs);
 		goto out;
@@ -126,7 +126,7 @@ int orr_bound_find(struct orr_bound *out, const struct orr_jobs *jobs, struct or
 	for (int b = 0; b < p->n_microbatches; b++) {
 		out->lifespan_ns += add_lives(&finder, b);
 		for (int s = 0; s < p->n_stages; s++)
-			out->work_ns += work_of(jobs, s, b);
+			out->work_ns += work_of(jobs, s, b) * orr_pipeline_n_at(p, s);
 	}
 out:
 	free(finder.head);

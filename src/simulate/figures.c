@@ -70,30 +70,34 @@ static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 		f->span_bubble = 1 - (double)busiest / (double)f->span_ns;
 }
 
+/* What number i of j's workers gets from job `from`. */
+static void count_move(struct orr_figures *f, const struct orr_jobs *jobs, int from, int j, int i)
+{
+	struct orr_worker_figures *worker = &f->worker[orr_jobs_worker(jobs, j, i)];
+
+	if (orr_jobs_sender(jobs, from, j, i) < 0)
+		return;
+	if (orr_jobs_at(jobs, from).s == orr_jobs_at(jobs, j).s) {
+		worker->recv_stashes++;
+		worker->recv_stash_bytes += orr_jobs_stash_bytes(jobs, from);
+	} else if (orr_jobs_at(jobs, j).d == ORR_PASS_F) {
+		worker->recv_activations++;
+		worker->recv_activation_bytes += orr_jobs_edge_bytes(jobs, from, j);
+	} else {
+		worker->recv_gradients++;
+		worker->recv_gradient_bytes += orr_jobs_edge_bytes(jobs, from, j);
+	}
+}
+
 static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j, const int *around,
 		      int n)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_job job = orr_jobs_at(jobs, j);
-	const struct orr_stage *stage = &p->stages[job.s];
+	const struct orr_stage *stage = &jobs->pipeline->stages[orr_jobs_at(jobs, j).s];
 	struct orr_worker_figures *worker = &f->worker[jobs->compute[j]];
 
-	for (int i = 0; i < n; i++) {
-		struct orr_job from = orr_jobs_at(jobs, around[i]);
-
-		if (jobs->compute[around[i]] == jobs->compute[j] || from.b != job.b)
-			continue; /* at home, or a cap: nothing moves */
-		if (from.s == job.s) {
-			worker->recv_stashes++;
-			worker->recv_stash_bytes += orr_jobs_stash_bytes(jobs, around[i]);
-		} else if (job.d == ORR_PASS_F) {
-			worker->recv_activations++;
-			worker->recv_activation_bytes += orr_jobs_edge_bytes(jobs, around[i], j);
-		} else {
-			worker->recv_gradients++;
-			worker->recv_gradient_bytes += orr_jobs_edge_bytes(jobs, around[i], j);
-		}
-	}
+	for (int i = 0; i < n * jobs->most_at; i++)
+		if (i % jobs->most_at < orr_jobs_n_at(jobs, j))
+			count_move(f, jobs, around[i / jobs->most_at], j, i % jobs->most_at);
 	if (jobs->weights[j] == jobs->compute[j])
 		return;
 	worker->recv_parameters++;
@@ -107,7 +111,7 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	int *around = calloc((size_t)p->n_stages + 2, sizeof(*around));
+	int *around = calloc(orr_jobs_most_around(p), sizeof(*around));
 
 	if (!around)
 		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
@@ -120,13 +124,16 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 		int64_t trained = orr_stage_trained_bytes(&p->stages[s]);
 
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
-			struct orr_worker_figures *owner = &f->worker[jobs->owners[i]];
-
-			owner->parameter_bytes += p->stages[s].parameter_bytes;
-			owner->all_reduce_bytes +=
+			f->worker[jobs->owners[i]].all_reduce_bytes +=
 				orr_jobs_n_updates(jobs, s) *
 				(2 * (r - 1) * (trained / r) + 2 * (r - 1) * (trained % r) / r);
-			owner->trained_bytes += trained;
+			for (int k = 0; k < orr_pipeline_n_at(p, s); k++) {
+				int w = orr_pipeline_at(p, s, jobs->owners[i], k);
+
+				f->worker[w].parameter_bytes +=
+					orr_pipeline_share(p, s, p->stages[s].parameter_bytes);
+				f->worker[w].trained_bytes += orr_pipeline_share(p, s, trained);
+			}
 		}
 	}
 	return 0;

@@ -43,16 +43,21 @@ static int compare(const void *a, const void *b)
 }
 
 /* What job `from` makes and job `to` reads: with the one while it runs, then, with the other until
- * that has ended; on one rank there is one of it. */
+ * that has ended; on one rank there is one of it. Of jobs on several workers, bytes on each. */
 static void pass_on(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
 		    int from, int to, int64_t bytes)
 {
-	int here = rank_of[t->jobs->compute[from]], there = rank_of[t->jobs->compute[to]];
+	const struct orr_jobs *jobs = t->jobs;
 
-	if (here != there)
-		hold(changes, here, t->start_ns[from], t->end_ns[from], bytes);
-	hold(changes, there, here == there ? t->start_ns[from] : t->end_ns[from], t->end_ns[to],
-	     bytes);
+	for (int i = 0; i < orr_jobs_n_at(jobs, to); i++) {
+		int there = rank_of[orr_jobs_worker(jobs, to, i)],
+		    here = rank_of[orr_jobs_worker(jobs, from, i % orr_jobs_n_at(jobs, from))];
+
+		if (here != there)
+			hold(changes, here, t->start_ns[from], t->end_ns[from], bytes);
+		hold(changes, there, here == there ? t->start_ns[from] : t->end_ns[from],
+		     t->end_ns[to], bytes);
+	}
 }
 
 static void pass_stash(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
@@ -69,8 +74,22 @@ static void pass_stash(struct changes *changes, const struct orr_timeline *t, co
 	inputs = orr_jobs_stash_bytes(jobs, j - j % jobs->n_passes);
 	if (next < 0 && job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s) &&
 	    jobs->recompute[job.s])
-		hold(changes, rank_of[jobs->compute[j]], t->start_ns[j], t->end_ns[j],
-		     bytes > inputs ? bytes - inputs : 0);
+		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
+			hold(changes, rank_of[orr_jobs_worker(jobs, j, i)], t->start_ns[j],
+			     t->end_ns[j], bytes > inputs ? bytes - inputs : 0);
+}
+
+/* Job (s,b,d), or where s gathers the one of all microbatches that ends last. */
+static int last_reader(const struct orr_timeline *t, int s, int b, enum orr_pass d, bool gathers)
+{
+	int last = orr_jobs_index(t->jobs, s, b, d);
+
+	for (b = 0; gathers && b < t->jobs->pipeline->n_microbatches; b++) {
+		int j = orr_jobs_index(t->jobs, s, b, d);
+
+		last = t->end_ns[j] > t->end_ns[last] ? j : last;
+	}
+	return last;
 }
 
 static void pass_edges(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
@@ -81,10 +100,13 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 	struct orr_job job = orr_jobs_at(jobs, j);
 	const struct orr_stage *stage = &p->stages[job.s];
 
-	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++)
+	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++) {
+		int after = orr_stage_after(p, job.s, i);
+
 		pass_on(changes, t, rank_of, j,
-			orr_jobs_index(jobs, orr_stage_after(p, job.s, i), job.b, job.d),
+			last_reader(t, after, job.b, job.d, p->stages[after].gather),
 			orr_pipeline_edge_bytes(p, stage->out[i], job.b, false));
+	}
 	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++) {
 		int before = orr_stage_before(p, job.s, i);
 
@@ -101,8 +123,10 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
-	size_t most =
-		4 * ((size_t)jobs->n_jobs + 2 * (size_t)p->n_edges * (size_t)p->n_microbatches) + 1;
+	size_t most = 4 * (size_t)jobs->most_at *
+			      ((size_t)jobs->n_jobs +
+			       2 * (size_t)p->n_edges * (size_t)p->n_microbatches) +
+		      1;
 	struct changes changes = {.at = malloc(most * sizeof(*changes.at))};
 	int64_t held = 0;
 
@@ -133,12 +157,14 @@ static int rank_at(const int *rank_of, int w)
 	return rank_of ? rank_of[w] : w;
 }
 
-/* What job j has of another rank's parameters. last: it makes their gradient, too. */
-static int64_t foreign_bytes(const struct orr_jobs *jobs, const int *rank_of, int j, bool last)
+/* What worker w has of another rank's parameters for job j. last: it makes their gradient, too. */
+static int64_t foreign_bytes(const struct orr_jobs *jobs, const int *rank_of, int w, int j,
+			     bool last)
 {
 	struct orr_job job = orr_jobs_at(jobs, j);
 
-	if (rank_at(rank_of, jobs->weights[j]) == rank_at(rank_of, jobs->compute[j]) ||
+	if (jobs->compute[j] != w ||
+	    rank_at(rank_of, jobs->weights[j]) == rank_at(rank_of, jobs->compute[j]) ||
 	    (last && !orr_jobs_makes_gradient(jobs, j)))
 		return 0;
 	return last ? orr_stage_trained_bytes(&jobs->pipeline->stages[job.s])
@@ -154,12 +180,12 @@ static int64_t most_foreign(const struct orr_jobs *jobs, const int *rank_of, int
 	int64_t held = 0, most = 0;
 
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		int64_t bytes = foreign_bytes(jobs, rank_of, jobs->by_worker[i], last);
+		int64_t bytes = foreign_bytes(jobs, rank_of, w, jobs->by_worker[i], last);
 
 		held += bytes;
 		n_held += bytes > 0;
 		for (; n_held > n; behind++) {
-			bytes = foreign_bytes(jobs, rank_of, jobs->by_worker[behind], last);
+			bytes = foreign_bytes(jobs, rank_of, w, jobs->by_worker[behind], last);
 			held -= bytes;
 			n_held -= bytes > 0;
 		}
@@ -206,12 +232,15 @@ static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jo
 	const struct orr_pipeline *p = jobs->pipeline;
 
 	for (int s = 0; s < p->n_stages; s++) {
-		int64_t bytes = p->stages[s].parameter_bytes;
-		int64_t trained = orr_stage_trained_bytes(&p->stages[s]);
+		int64_t bytes = orr_pipeline_share(p, s, p->stages[s].parameter_bytes);
+		int64_t trained = orr_pipeline_share(p, s, orr_stage_trained_bytes(&p->stages[s]));
+		int n_at = orr_pipeline_n_at(p, s);
 		bool spread = is_spread(jobs, rank_of, s);
 
-		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
-			struct orr_footprint *f = &footprint[rank_at(rank_of, jobs->owners[i])];
+		for (int i = jobs->first_owner[s] * n_at; i < jobs->first_owner[s + 1] * n_at;
+		     i++) {
+			int w = orr_pipeline_at(p, s, jobs->owners[i / n_at], i % n_at);
+			struct orr_footprint *f = &footprint[rank_at(rank_of, w)];
 
 			f->owned += orr_parameters_owned(&p->numerics, bytes, trained);
 			f->ring += spread ? trained : 0;
@@ -236,8 +265,9 @@ static void add_rounded(struct orr_footprint *footprint, int *computed, const st
 			if (computed[s] == w)
 				continue;
 			computed[s] = w;
-			footprint[rank_at(rank_of, w)].rounded +=
-				orr_parameters_rounded(&p->numerics, p->stages[s].parameter_bytes);
+			footprint[rank_at(rank_of, w)].rounded += orr_parameters_rounded(
+				&p->numerics,
+				orr_pipeline_share(p, s, p->stages[s].parameter_bytes));
 		}
 }
 

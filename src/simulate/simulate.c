@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
+#include "moves.h"
 #include "network.h"
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
@@ -20,7 +21,7 @@ enum event {
 #define N_EVENTS 4
 
 struct worker {
-	int running; /* a job, n_jobs + an update, or -1 */
+	int running; /* a job, n_jobs + an update, or -1; a job on several workers on all of them */
 	int next;    /* STRICT: place in by_worker */
 	bool touched;
 	struct orr_heap ready; /* GREEDY: jobs */
@@ -46,6 +47,9 @@ struct simulation {
 	int *readers, *first_reader;
 	struct worker *workers;
 	int *touched_workers, n_touched_workers;
+	/* [n_stages * n_workers] where stages gather: Bs of it that have yet to add to the
+	 * worker's sum of gradients */
+	int *unsummed;
 	int *around; /* room for predecessors and successors */
 };
 
@@ -94,38 +98,40 @@ static bool needs_parameters(const struct simulation *sim, int j)
 
 static int request_parameters(struct simulation *sim, int j)
 {
-	const struct orr_jobs *jobs = sim->jobs;
-
-	if (!needs_parameters(sim, j))
-		return 0;
-	return request(
-		sim,
-		(struct orr_transfer){
-			.kind = ORR_TRANSFER_PARAMETER,
-			.producer = -1,
-			.consumer = j,
-			.from = jobs->weights[j],
-			.to = jobs->compute[j],
-			.bytes = jobs->pipeline->stages[orr_jobs_at(jobs, j).s].parameter_bytes});
+	return needs_parameters(sim, j) ? request(sim, orr_moves_parameters(sim->jobs, j)) : 0;
 }
 
 /* ---- jobs ---- */
 
+static void touch_all(struct simulation *sim, int j)
+{
+	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j); i++)
+		touch(sim, orr_jobs_worker(sim->jobs, j, i));
+}
+
+/* GREEDY: j may start as soon as its workers are free. */
+static int make_ready(struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	int code = 0;
+
+	for (int i = 0; i < orr_jobs_n_at(jobs, j) && !code; i++)
+		code = orr_heap_push(&sim->workers[orr_jobs_worker(jobs, j, i)].ready,
+				     jobs->priority[j], 0, j, sim->err);
+	return code;
+}
+
 /* One thing less for job j to wait for. */
 static int deliver(struct simulation *sim, int j)
 {
-	int w = sim->jobs->compute[j], waits = --sim->waits[j], code;
+	bool greedy = sim->jobs->order == ORR_ORDER_GREEDY;
+	int waits = --sim->waits[j];
 
 	if (waits == 0) {
-		touch(sim, w);
-		if (sim->jobs->order == ORR_ORDER_GREEDY)
-			return orr_heap_push(&sim->workers[w].ready, sim->jobs->priority[j], 0, j,
-					     sim->err);
-	} else if (waits == 1 && sim->jobs->order == ORR_ORDER_GREEDY &&
-		   (code = request_parameters(sim, j))) {
-		return code;
+		touch_all(sim, j);
+		return greedy ? make_ready(sim, j) : 0;
 	}
-	return 0;
+	return waits == 1 && greedy ? request_parameters(sim, j) : 0;
 }
 
 /* The update, by the first owner, that job j's gradient goes into. */
@@ -150,24 +156,6 @@ static int release_updates(struct simulation *sim, int s, int first)
 	return code;
 }
 
-/* The ring of the update that includes job j's gradient. */
-static struct orr_transfer ring(const struct simulation *sim, int j)
-{
-	const struct orr_jobs *jobs = sim->jobs;
-	struct orr_job job = orr_jobs_at(jobs, j);
-	const int *owners = jobs->owners + jobs->first_owner[job.s];
-	int every = jobs->versions ? jobs->versions->every[job.s] : jobs->pipeline->n_microbatches;
-	int last = job.b / every * every + every - 1;
-
-	return (struct orr_transfer){
-		.kind = ORR_TRANSFER_ALL_REDUCE,
-		.producer = orr_jobs_index(jobs, job.s, last, job.d),
-		.consumer = -1,
-		.from = owners[0],
-		.to = owners[1],
-		.bytes = orr_stage_trained_bytes(&jobs->pipeline->stages[job.s])};
-}
-
 /* The gradient of job j is with its owner; after the last one the replicas all-reduce. */
 static int deliver_gradient(struct simulation *sim, int j)
 {
@@ -178,54 +166,51 @@ static int deliver_gradient(struct simulation *sim, int j)
 	if (--sim->gradients[first] > 0)
 		return 0;
 	if (r > 1 && !sim->network.is_free && orr_stage_trained_bytes(&jobs->pipeline->stages[s]))
-		return request(sim, ring(sim, j));
+		return request(sim, orr_moves_ring(jobs, j));
 	return release_updates(sim, s, first);
 }
 
-/* What moves from job j to job k, and whether it has to. */
-static bool moves(const struct simulation *sim, int j, int k, struct orr_transfer *transfer)
+/* What j has made sets out to k, or is there. */
+static int pass_on(struct simulation *sim, int j, int k)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+	struct orr_transfer transfer;
+	bool any = false;
+	int code = 0;
 
-	*transfer = (struct orr_transfer){
-		.producer = j, .consumer = k, .from = jobs->compute[j], .to = jobs->compute[k]};
-	if (sim->network.is_free || transfer->from == transfer->to || from.b != to.b)
-		return false; /* an edge from another microbatch is a cap: nothing moves */
-	if (from.s == to.s) {
-		transfer->kind = ORR_TRANSFER_STASH;
-		transfer->bytes = orr_jobs_stash_bytes(jobs, j);
-		return true;
+	for (int i = 0; !sim->network.is_free && i < orr_jobs_n_at(jobs, k) && !code; i++) {
+		any = any || orr_moves_awaited(jobs, j, k, i);
+		if (orr_moves(&transfer, jobs, j, k, i))
+			code = request(sim, transfer);
 	}
-	transfer->kind = from.d == ORR_PASS_F ? ORR_TRANSFER_ACTIVATION : ORR_TRANSFER_GRADIENT;
-	transfer->bytes = orr_jobs_edge_bytes(jobs, j, k);
-	return true;
+	return code || any ? code : deliver(sim, k);
+}
+
+/* Do the gradients that j has made wait for others that its worker adds to them? */
+static bool holds_back(struct simulation *sim, int j)
+{
+	struct orr_job job = orr_jobs_at(sim->jobs, j);
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+
+	return p->stages[job.s].gather && job.d == ORR_PASS_B && !sim->network.is_free &&
+	       --sim->unsummed[job.s * p->n_workers + sim->jobs->compute[j]];
 }
 
 static int end_job(struct simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	struct orr_job job = orr_jobs_at(jobs, j);
-	struct orr_transfer transfer;
+	bool held_back = holds_back(sim, j);
 	int n = orr_jobs_successors(jobs, j, sim->around), code;
 
-	for (int i = 0; i < n; i++) {
-		int k = sim->around[i];
-
-		if ((code = moves(sim, j, k, &transfer) ? request(sim, transfer) : deliver(sim, k)))
+	for (int i = 0; i < n; i++)
+		if ((!held_back || !orr_moves_gradients(jobs, j, sim->around[i])) &&
+		    (code = pass_on(sim, j, sim->around[i])))
 			return code;
-	}
 	if (!sim->with_updates || !orr_jobs_makes_gradient(jobs, j))
 		return 0;
 	if (sim->network.is_free || jobs->weights[j] == jobs->compute[j])
 		return deliver_gradient(sim, j);
-	return request(sim, (struct orr_transfer){.kind = ORR_TRANSFER_WEIGHT_GRADIENT,
-						  .producer = j,
-						  .consumer = -1,
-						  .from = jobs->compute[j],
-						  .to = jobs->weights[j],
-						  .bytes = orr_stage_trained_bytes(
-							  &jobs->pipeline->stages[job.s])});
+	return request(sim, orr_moves_weight_gradient(jobs, j));
 }
 
 /* The passes that read the new version may start. */
@@ -250,47 +235,95 @@ static int start_update(struct simulation *sim, int w)
 	return push_event(sim, t->updates[u].end_ns, EVENT_END, w);
 }
 
-/* The job that worker w would start now, or -1. */
-static int pick(struct simulation *sim, int w)
+/* The job that worker w starts next, if it may now; or -1. */
+static int pick(const struct simulation *sim, int w)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const struct worker *worker = &sim->workers[w];
+
+	if (jobs->order == ORR_ORDER_GREEDY)
+		return worker->ready.n ? (int)worker->ready.entries[0].value : -1;
+	if (worker->next == jobs->first[w + 1] || sim->waits[jobs->by_worker[worker->next]])
+		return -1;
+	return jobs->by_worker[worker->next];
+}
+
+/* Are all workers of job j free, and is it next on each? The one of least n of those that are
+ * ready is, once what runs has ended. */
+static bool has_workers(const struct simulation *sim, int j)
+{
+	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j); i++) {
+		int w = orr_jobs_worker(sim->jobs, j, i);
+		const struct worker *worker = &sim->workers[w];
+
+		if (worker->running >= 0 || worker->updates.n || pick(sim, w) != j)
+			return false;
+	}
+	return true;
+}
+
+/* Worker w is one of those of j, which starts. */
+static int take_worker(struct simulation *sim, int w, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 	struct worker *worker = &sim->workers[w];
 
-	if (jobs->order == ORR_ORDER_GREEDY)
-		return worker->ready.n ? (int)orr_heap_pop(&worker->ready).value : -1;
-	if (worker->next == jobs->first[w + 1] || sim->waits[jobs->by_worker[worker->next]])
-		return -1;
-	return jobs->by_worker[worker->next++];
+	worker->running = j;
+	if (jobs->order == ORR_ORDER_GREEDY) {
+		(void)orr_heap_pop(&worker->ready);
+		return 0;
+	}
+	if (++worker->next == jobs->first[w + 1])
+		return 0;
+	j = jobs->by_worker[worker->next];
+	return jobs->compute[j] == w ? request_parameters(sim, j) : 0;
 }
 
 static int start(struct simulation *sim, int w)
 {
-	struct worker *worker = &sim->workers[w];
-	int j, code;
+	int j, code = 0;
 
-	if (worker->running >= 0)
+	if (sim->workers[w].running >= 0)
 		return 0;
-	if (worker->updates.n)
+	if (sim->workers[w].updates.n)
 		return start_update(sim, w);
-	if ((j = pick(sim, w)) < 0)
+	if ((j = pick(sim, w)) < 0 || !has_workers(sim, j))
 		return 0;
-	worker->running = j;
 	sim->timeline->start_ns[j] = sim->now;
 	sim->timeline->end_ns[j] = sim->now + sim->jobs->duration_ns[j];
-	if (sim->jobs->order == ORR_ORDER_STRICT && worker->next < sim->jobs->first[w + 1] &&
-	    (code = request_parameters(sim, sim->jobs->by_worker[worker->next])))
-		return code;
-	return push_event(sim, sim->timeline->end_ns[j], EVENT_END, w);
+	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j) && !code; i++)
+		code = take_worker(sim, orr_jobs_worker(sim->jobs, j, i), j);
+	return code ? code
+		    : push_event(sim, sim->timeline->end_ns[j], EVENT_END, sim->jobs->compute[j]);
 }
 
 /* ---- the clock ---- */
+
+/* A gathered activation is for all jobs of the stage on that worker. */
+static int arrive_at(struct simulation *sim, const struct orr_transfer *transfer)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	struct orr_job to = orr_jobs_at(jobs, transfer->consumer);
+	int code = 0;
+
+	if (transfer->producer < 0 ||
+	    !orr_moves_activations(jobs, transfer->producer, transfer->consumer))
+		return deliver(sim, transfer->consumer);
+	for (int b = 0; b < jobs->pipeline->n_microbatches && !code; b++) {
+		int k = orr_jobs_index(jobs, to.s, b, to.d);
+
+		if (orr_jobs_number_at(jobs, k, transfer->to) >= 0)
+			code = deliver(sim, k);
+	}
+	return code;
+}
 
 static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 {
 	int j = transfer->producer;
 
 	if (transfer->consumer >= 0)
-		return deliver(sim, transfer->consumer);
+		return arrive_at(sim, transfer);
 	if (transfer->kind == ORR_TRANSFER_ALL_REDUCE)
 		return release_updates(sim, orr_jobs_at(sim->jobs, j).s, update_of(sim, j));
 	return deliver_gradient(sim, j);
@@ -305,8 +338,12 @@ static int handle(struct simulation *sim, enum event event, int id)
 		j = sim->workers[id].running;
 		sim->workers[id].running = -1;
 		touch(sim, id);
-		return j < sim->jobs->n_jobs ? end_job(sim, j)
-					     : end_update(sim, j - sim->jobs->n_jobs);
+		if (j >= sim->jobs->n_jobs)
+			return end_update(sim, j - sim->jobs->n_jobs);
+		for (int i = 1; i < orr_jobs_n_at(sim->jobs, j); i++)
+			sim->workers[orr_jobs_worker(sim->jobs, j, i)].running = -1;
+		touch_all(sim, j);
+		return end_job(sim, j);
 	case EVENT_FREE:
 		orr_network_release(&sim->network, id);
 		return 0;
@@ -343,11 +380,15 @@ static int begin(struct simulation *sim)
 		if (!orr_jobs_has(jobs, j))
 			continue;
 		/* prepare() has counted the updates that it waits for */
-		sim->waits[j] +=
-			orr_jobs_predecessors(jobs, j, sim->around) + needs_parameters(sim, j);
+		sim->waits[j] += needs_parameters(sim, j);
+		for (int i = orr_jobs_predecessors(jobs, j, sim->around) - 1; i >= 0; i--)
+			sim->waits[j] +=
+				sim->network.is_free ? 1 : orr_moves_count(jobs, sim->around[i], j);
+		if (sim->unsummed)
+			sim->unsummed[orr_jobs_at(jobs, j).s * jobs->pipeline->n_workers +
+				      jobs->compute[j]] += orr_jobs_at(jobs, j).d == ORR_PASS_B;
 		if (jobs->order == ORR_ORDER_GREEDY && !sim->waits[j] &&
-		    (code = orr_heap_push(&sim->workers[jobs->compute[j]].ready, jobs->priority[j],
-					  0, j, sim->err)))
+		    (code = make_ready(sim, j)))
 			return code;
 		if (jobs->order == ORR_ORDER_GREEDY && sim->waits[j] == 1 &&
 		    (code = request_parameters(sim, j)))
@@ -358,6 +399,7 @@ static int begin(struct simulation *sim)
 		sim->workers[w].next = jobs->first[w];
 		touch(sim, w);
 		if (jobs->order == ORR_ORDER_STRICT && jobs->first[w] < jobs->first[w + 1] &&
+		    jobs->compute[jobs->by_worker[jobs->first[w]]] == w &&
 		    (code = request_parameters(sim, jobs->by_worker[jobs->first[w]])))
 			return code;
 	}
@@ -480,9 +522,12 @@ static int prepare(struct simulation *sim)
 	sim->first_update = calloc((size_t)p->n_stages + 1, sizeof(*sim->first_update));
 	sim->workers = calloc(n_workers, sizeof(*sim->workers));
 	sim->touched_workers = calloc(n_workers, sizeof(*sim->touched_workers));
-	sim->around = calloc((size_t)p->n_stages + 2, sizeof(*sim->around));
-	if (!sim->waits || !sim->first_update || !sim->workers || !sim->touched_workers ||
-	    !sim->around)
+	sim->around = calloc(orr_jobs_most_around(p), sizeof(*sim->around));
+	sim->unsummed = orr_pipeline_gathers(p)
+				? calloc((size_t)p->n_stages * n_workers, sizeof(*sim->unsummed))
+				: NULL;
+	if (!sim->waits || !sim->first_update || (orr_pipeline_gathers(p) && !sim->unsummed) ||
+	    !sim->workers || !sim->touched_workers || !sim->around)
 		return orr_fail(sim->err, ORR_E_NOMEM,
 				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
 				p->n_workers);
@@ -506,6 +551,7 @@ static void finish(struct simulation *sim)
 	free(sim->first_reader);
 	free(sim->workers);
 	free(sim->touched_workers);
+	free(sim->unsummed);
 	free(sim->around);
 }
 

@@ -224,8 +224,7 @@ static int check_memory(const struct orr_timeline *t, struct orr_error *err)
 
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err)
 {
-	size_t n_stages = (size_t)t->jobs->pipeline->n_stages;
-	int *around = calloc(n_stages + 2, sizeof(*around));
+	int *around = calloc(orr_jobs_most_around(t->jobs->pipeline), sizeof(*around));
 	struct orr_keyed *keyed =
 		calloc((size_t)t->jobs->n_jobs + (size_t)t->n_updates, sizeof(*keyed));
 	int code;
@@ -264,7 +263,7 @@ static int collect_changes(const struct orr_timeline *t, int w, struct orr_keyed
 		struct orr_job job = orr_jobs_at(jobs, j);
 
 		if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F ||
-		    (next >= 0 && jobs->compute[next] == w))
+		    (next >= 0 && orr_jobs_number_at(jobs, next, w) >= 0))
 			continue;
 		keyed[n] = (struct orr_keyed){next < 0 ? t->end_ns[j] : t->start_ns[next], n};
 		changes[n++] = (struct change){-1, -orr_jobs_stash_bytes(jobs, j)};
@@ -273,7 +272,7 @@ static int collect_changes(const struct orr_timeline *t, int w, struct orr_keyed
 		int j = jobs->by_worker[i], before = orr_jobs_pass_before(jobs, j);
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int64_t bytes = orr_jobs_stash_bytes(jobs, j);
-		bool here = before >= 0 && jobs->compute[before] == w;
+		bool here = before >= 0 && orr_jobs_number_at(jobs, before, w) >= 0;
 
 		if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F)
 			continue;

@@ -1,0 +1,108 @@
+#include "moves.h"
+
+#include "orrery/versions.h"
+
+bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k)
+{
+	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+
+	return from.s != to.s && from.d == ORR_PASS_F && jobs->pipeline->stages[to.s].gather;
+}
+
+bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k)
+{
+	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+
+	return from.s != to.s && from.d != ORR_PASS_F && jobs->pipeline->stages[from.s].gather;
+}
+
+/* Of the jobs whose gradients make one sum on j's worker the one that stands for all, the first. */
+static int first_of_sum(const struct orr_jobs *jobs, int j)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int b = 0;
+
+	while (jobs->compute[orr_jobs_index(jobs, job.s, b, job.d)] != jobs->compute[j])
+		b++;
+	return orr_jobs_index(jobs, job.s, b, job.d);
+}
+
+bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int k, int i)
+{
+	int producer = orr_moves_gradients(jobs, j, k) ? first_of_sum(jobs, j) : j,
+	    sender = orr_jobs_sender(jobs, producer, k, i);
+	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+
+	if (sender < 0)
+		return false;
+	*out = (struct orr_transfer){.kind = from.s == to.s         ? ORR_TRANSFER_STASH
+					     : from.d == ORR_PASS_F ? ORR_TRANSFER_ACTIVATION
+								    : ORR_TRANSFER_GRADIENT,
+				     .producer = j,
+				     .consumer = k,
+				     .from = sender,
+				     .to = orr_jobs_worker(jobs, k, i),
+				     .bytes = from.s == to.s ? orr_jobs_stash_bytes(jobs, j)
+							     : orr_jobs_edge_bytes(jobs, j, k)};
+	return true;
+}
+
+bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int i)
+{
+	struct orr_transfer transfer;
+
+	return orr_moves_activations(jobs, j, k)
+		       ? orr_jobs_number_at(jobs, j, orr_jobs_worker(jobs, k, i)) < 0
+		       : orr_moves(&transfer, jobs, j, k, i);
+}
+
+int orr_moves_count(const struct orr_jobs *jobs, int j, int k)
+{
+	int n = 0;
+
+	if (orr_moves_gradients(jobs, j, k) && first_of_sum(jobs, j) != j)
+		return 0;
+	for (int i = 0; i < orr_jobs_n_at(jobs, k); i++)
+		n += orr_moves_awaited(jobs, j, k, i);
+	return n ? n : 1;
+}
+
+struct orr_transfer orr_moves_parameters(const struct orr_jobs *jobs, int j)
+{
+	const struct orr_stage *stage = &jobs->pipeline->stages[orr_jobs_at(jobs, j).s];
+
+	return (struct orr_transfer){.kind = ORR_TRANSFER_PARAMETER,
+				     .producer = -1,
+				     .consumer = j,
+				     .from = jobs->weights[j],
+				     .to = jobs->compute[j],
+				     .bytes = stage->parameter_bytes};
+}
+
+struct orr_transfer orr_moves_weight_gradient(const struct orr_jobs *jobs, int j)
+{
+	const struct orr_stage *stage = &jobs->pipeline->stages[orr_jobs_at(jobs, j).s];
+
+	return (struct orr_transfer){.kind = ORR_TRANSFER_WEIGHT_GRADIENT,
+				     .producer = j,
+				     .consumer = -1,
+				     .from = jobs->compute[j],
+				     .to = jobs->weights[j],
+				     .bytes = orr_stage_trained_bytes(stage)};
+}
+
+struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int j)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	const int *owners = jobs->owners + jobs->first_owner[job.s];
+	int every = jobs->versions ? jobs->versions->every[job.s] : jobs->pipeline->n_microbatches;
+	int last = job.b / every * every + every - 1;
+
+	return (struct orr_transfer){
+		.kind = ORR_TRANSFER_ALL_REDUCE,
+		.producer = orr_jobs_index(jobs, job.s, last, job.d),
+		.consumer = -1,
+		.from = owners[0],
+		.to = owners[1],
+		.bytes = orr_stage_trained_bytes(&jobs->pipeline->stages[job.s])};
+}

@@ -1,0 +1,28 @@
+#ifndef ORR_MOVES_H
+#define ORR_MOVES_H
+/* What moves where links are not free, from a job to one that waits for it, and what that one waits
+ * for. A stage that gathers reads the activations of a whole minibatch, which move to each of its
+ * workers once, and sends back for each of them the sum of the gradients that its jobs have made on
+ * a worker, after the last of them. */
+#include <stdbool.h>
+#include "orrery/jobs.h"
+#include "orrery/timeline.h"
+
+/* Is the edge from j to k one of activations, or of gradients, of a whole minibatch? */
+bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k);
+bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k);
+/* Does anything move to number i of k's workers at the end of j; of a sum, of its last job j? */
+bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int k, int i);
+/* Does number i of k's workers wait for a transfer of what j makes, with whichever microbatch? */
+bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int i);
+/* The transfers that k waits for because of j, or 1 for its end; 0: those of another job of a sum.
+ */
+int orr_moves_count(const struct orr_jobs *jobs, int j, int k);
+
+/* The parameters that j fetches, the gradient that it sends to their owner, and the ring of the
+ * owners after the last job whose gradient is in it; of a job on several workers all of it from and
+ * to the first. */
+struct orr_transfer orr_moves_parameters(const struct orr_jobs *jobs, int j);
+struct orr_transfer orr_moves_weight_gradient(const struct orr_jobs *jobs, int j);
+struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int j);
+#endif
