@@ -77,6 +77,8 @@ bool oracle_reaches(const struct oracle_step *t, int s)
 {
 	bool sink = true;
 
+	if (t->loss[s])
+		return true;
 	for (int o = 0; o < t->n_stages; o++) {
 		sink = sink && !t->edge[s][o];
 		if (t->edge[s][o] && !t->detached[s][o] && oracle_reaches(t, o))

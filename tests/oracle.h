@@ -25,7 +25,8 @@ struct oracle_step {
 	int n_at[ORACLE_STAGES]; /* workers of a job: compute and those after it, or the set */
 	bool has_set[ORACLE_STAGES];
 	int set[ORACLE_STAGES][ORACLE_WORKERS];
-	int cap[ORACLE_STAGES]; /* 0: none */
+	bool loss[ORACLE_STAGES]; /* gradients start there, whatever reads it */
+	int cap[ORACLE_STAGES];   /* 0: none */
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
 	int64_t n[ORACLE_JOBS]; /* no two are equal */
 	int64_t latency;

@@ -407,6 +407,12 @@ static void check_same(const struct orr_graph *a, const struct orr_graph *b)
 		ck_assert_str_eq(x->name, y->name);
 		ck_assert_int_eq(x->n_inputs, y->n_inputs);
 		ck_assert_mem_eq(x->inputs, y->inputs, (size_t)x->n_inputs * sizeof(*x->inputs));
+		ck_assert_msg(!x->reads == !y->reads, "%s: %s: what is said of its edges", a->name,
+			      x->name);
+		for (k = 0; x->reads && k < x->n_inputs; k++)
+			ck_assert(x->reads[k].bytes == y->reads[k].bytes &&
+				  x->reads[k].gradient_bytes == y->reads[k].gradient_bytes &&
+				  x->reads[k].detached == y->reads[k].detached);
 		ck_assert(x->scale == y->scale);
 		ck_assert_pstr_eq(x->label, y->label);
 		if (x->columns)
@@ -426,6 +432,9 @@ static const char *const round_trips[] = {
 	"[label=\"one\\ntwo \\\\\", stash=\"3GB\"]; "
 	"a -> \"b \\\"x\\\" \\\\\" }",
 	"digraph { a [forward=\"0ms\"] }",
+	"digraph { node [forward=1]; a -> b -> c [bytes=\"4MB\", color=red]; a -> c "
+	"[gradient=false]; b -> d [gradient_bytes=0]; c -> d [gradient=true]; d -> e [bytes=7, "
+	"gradient_bytes=9] }",
 	"digraph { a [forward=0] }",
 	"digraph { subgraph x { a; } subgraph y { b } subgraph x { c } node [forward=1] d; a "
 	"[forward=2] b [forward=2] "
@@ -542,6 +551,10 @@ static const struct {
 	{", parameters=\"8kB\"", "", true},
 	{", parameters=\"8kB\"", ", parameters=\"8kB\", frozen=true", true},
 	{"overhead=\"1us\"", "overhead=\"2us\"", true},
+	{"y -> l;", "y -> l [gradient=false];", true},
+	{"c -> l;", "c -> l [bytes=1];", true},
+	{"c -> l;", "c -> l [gradient_bytes=1];", true},
+	{"c -> l;", "c -> l [color=red, gradient=true];", false},
 	{"data=\"d.csv\"", "data=\"e.csv\"", false},
 	{"label=\"A\"", "label=\"B\"", false},
 	{"cluster_e", "cluster_f", false},

@@ -78,9 +78,8 @@ static const struct {
 	 "m.dot:2: node ab: neither an op nor costs: give it op=... (" OPS
 	 "), or forward=... and backward=... for a study"},
 	{"digraph { node [forward=1]\n subgraph s { a } [forward=2] }",
-	 "m.dot:2: forward is no attribute of an edge: use only what Graphviz draws with (sizes "
-	 "are "
-	 "the operators': activation)"},
+	 "m.dot:2: forward is no attribute of an edge: use bytes, gradient_bytes and gradient, or "
+	 "what Graphviz draws with"},
 	{"digraph { frozen=true; a [forward=1] }", "m.dot:1: frozen: the whole graph cannot be "
 						   "frozen: put what is not trained in a subgraph"},
 	{"digraph {\n node [forward=1]; a [share=w]; a -> b }",
@@ -247,12 +246,30 @@ static const struct {
 	{"digraph { " STUDY " subgraph cluster_a { b } \n subgraph a { c } }",
 	 "m.dot:2: subgraph a: another one is encoder a already (cluster_ does not "
 	 "count): rename one"},
-	{"digraph { " STUDY " a -> b [bytes=3] }",
-	 "m.dot:1: bytes is no attribute of an edge: use only what Graphviz draws with "
-	 "(sizes are the operators': activation)"},
-	{"digraph { " STUDY " edge [\nbytes=3] a -> b }",
-	 "m.dot:2: bytes is no attribute of an edge: use only what Graphviz draws with "
-	 "(sizes are the operators': activation)"},
+	{"digraph { " STUDY " a -> b [byte=3] }",
+	 "m.dot:1: byte (did you mean bytes?) is no attribute of an edge: use bytes, "
+	 "gradient_bytes and gradient, or what Graphviz draws with"},
+	{"digraph { " STUDY " edge [\nwidth=3] a -> b }",
+	 "m.dot:2: width is no attribute of an edge: use bytes, gradient_bytes and gradient, or "
+	 "what Graphviz draws with"},
+	{"digraph { " STUDY "\n a -> b [\nbytes=\"3x\"] }",
+	 "m.dot:3: edge a -> b: bytes: 3x is no size: say 12MB (B, kB, MB, GB, TB, KiB, MiB, GiB "
+	 "or TiB) or a plain "
+	 "number of bytes"},
+	{"digraph { " STUDY "\n a -> b [gradient_bytes=\"-1\"] }",
+	 "m.dot:2: edge a -> b: gradient_bytes: -1 is negative: say 0 or more"},
+	{"digraph { " STUDY "\n edge [gradient=0] subgraph s { a -> b } }",
+	 "m.dot:2: edge a -> b: gradient: '0': give true or false"},
+	{"digraph { " STUDY "\n a -> b [gradient_bytes=1, gradient=false] }",
+	 "m.dot:2: edge a -> b: gradient: gradient=false says that it has none: take one of them "
+	 "away"},
+	{"digraph { " STUDY "\n a [backward=2]; a -> b [gradient=false] }",
+	 "m.dot:2: node a: it is trained, and no gradient reaches it, since edges after it say "
+	 "gradient=false: make it frozen=true, or let a gradient through"},
+	{"digraph { node [forward=1, parameters=4]\n a -> b -> c; b -> d [gradient=false]; edge "
+	 "[gradient=false] c -> e; d -> e }",
+	 "m.dot:2: node d: it is trained, and no gradient reaches it, since edges after it say "
+	 "gradient=false: make it frozen=true, or let a gradient through"},
 	{"digraph { " STUDY " a; subgraph s { data=\"x\"; a } }",
 	 "m.dot:1: data: a model has one file of data: say so outside the subgraphs"},
 	{"digraph { " STUDY " \"a\nb\" }",

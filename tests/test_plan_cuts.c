@@ -21,12 +21,40 @@ struct model {
 	bool straight;
 	int work[MOST], update[MOST], parameters[MOST], activation[MOST];
 	bool reads[MOST][MOST]; /* [reader][maker] */
+	/* of an edge; -1: as the activation, and as bytes; detached: 0 */
+	int bytes[MOST][MOST], gradient_bytes[MOST][MOST];
+	bool detached[MOST][MOST];
 };
 
 static unsigned draw(unsigned *state, unsigned n)
 {
 	*state = *state * 1664525u + 1013904223u;
 	return (*state >> 8) % n;
+}
+
+/* A gradient that no other edge carries stays, so that all is trained as it was. */
+static bool may_detach(const struct model *a, int reader, int maker)
+{
+	int readers = 0, makers = 0;
+
+	for (int i = 0; i < a->n; i++) {
+		readers += a->reads[i][maker] && !a->detached[i][maker];
+		makers += a->reads[reader][i] && !a->detached[reader][i];
+	}
+	return readers > 1 && makers > 1;
+}
+
+static void draw_edges(struct model *a, unsigned *x)
+{
+	for (int i = 0; i < a->n; i++)
+		for (int k = 0; k < i; k++) {
+			a->bytes[i][k] = draw(x, 2) ? (int)draw(x, 250) : -1;
+			a->gradient_bytes[i][k] = draw(x, 2) ? (int)draw(x, 250) : -1;
+			if (!a->reads[i][k] || draw(x, 3) || !may_detach(a, i, k))
+				continue;
+			a->detached[i][k] = true;
+			a->gradient_bytes[i][k] = -1;
+		}
 }
 
 static struct model draw_model(unsigned seed)
@@ -46,13 +74,44 @@ static struct model draw_model(unsigned seed)
 		a.update[i] = is_free || draw(&x, 3) ? 0 : 1 + (int)draw(&x, 20);
 		a.parameters[i] = is_free || draw(&x, 2) ? 0 : 1 + (int)draw(&x, 500);
 		a.activation[i] = is_free ? 0 : (int)draw(&x, 250);
-		for (int k = 0; k < i; k++)
+		for (int k = 0; k < i; k++) {
 			a.reads[i][k] = draw(&x, 4) < dense;
+			a.bytes[i][k] = a.gradient_bytes[i][k] = -1;
+		}
 	}
+	if (seed % 2)
+		draw_edges(&a, &x);
 	return a;
 }
 
 /* ---- by brute force ---- */
+
+static int bytes_of(const struct model *a, int reader, int maker)
+{
+	return a->bytes[reader][maker] < 0 ? a->activation[maker] : a->bytes[reader][maker];
+}
+
+static int gradient_of(const struct model *a, int reader, int maker)
+{
+	if (a->detached[reader][maker])
+		return 0;
+	return a->gradient_bytes[reader][maker] < 0 ? bytes_of(a, reader, maker)
+						    : a->gradient_bytes[reader][maker];
+}
+
+/* What operator i sends to stage `to` and gets back from it: the most that one there reads. */
+static int sent_to(const struct model *a, const int *stage_of, int i, int to)
+{
+	int bytes = 0, gradient = 0;
+
+	for (int k = i + 1; k < a->n; k++) {
+		if (stage_of[k] != to || !a->reads[k][i])
+			continue;
+		bytes = bytes_of(a, k, i) > bytes ? bytes_of(a, k, i) : bytes;
+		gradient = gradient_of(a, k, i) > gradient ? gradient_of(a, k, i) : gradient;
+	}
+	return bytes + gradient;
+}
 
 static int meet(int a, int b)
 {
@@ -85,15 +144,9 @@ static double slowest(const struct model *a, const int *stage_of, const int *rep
 		for (int to = s + 1; to < n_stages && a->kilobytes_per_ms; to++) {
 			double bytes = 0;
 
-			for (int i = 0; i < a->n; i++) {
-				bool sent = false;
-
-				for (int k2 = i + 1; k2 < a->n; k2++)
-					sent = sent || (stage_of[i] == s && stage_of[k2] == to &&
-							a->reads[k2][i]);
-				bytes += sent ? a->activation[i] : 0;
-			}
-			time = 2 * bytes / a->kilobytes_per_ms / meet(r, replicas[to]);
+			for (int i = 0; i < a->n; i++)
+				bytes += stage_of[i] == s ? sent_to(a, stage_of, i, to) : 0;
+			time = bytes / a->kilobytes_per_ms / meet(r, replicas[to]);
 			worst = time > worst ? time : worst;
 		}
 	}
@@ -164,7 +217,7 @@ static struct orr_graph *make_graph(const struct model *a)
 {
 	struct orr_graph *g = NULL;
 	struct orr_error err = {""};
-	char text[4000];
+	char text[6000];
 	size_t n = (size_t)snprintf(text, sizeof(text), "digraph {\n");
 
 	for (int i = 0; i < a->n; i++)
@@ -174,10 +227,20 @@ static struct orr_graph *make_graph(const struct model *a)
 				      i, a->work[i] / 2, a->work[i] - a->work[i] / 2, a->update[i],
 				      a->parameters[i], a->activation[i]);
 	for (int i = 0; i < a->n; i++)
-		for (int k = 0; k < i; k++)
-			if (a->reads[i][k])
-				n += (size_t)snprintf(text + n, sizeof(text) - n, "n%d -> n%d;\n",
-						      k, i);
+		for (int k = 0; k < i; k++) {
+			if (!a->reads[i][k])
+				continue;
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "n%d -> n%d [gradient=%s",
+					      k, i, a->detached[i][k] ? "false" : "true");
+			if (a->bytes[i][k] >= 0)
+				n += (size_t)snprintf(text + n, sizeof(text) - n,
+						      ", bytes=\"%dkB\"", a->bytes[i][k]);
+			if (a->gradient_bytes[i][k] >= 0)
+				n += (size_t)snprintf(text + n, sizeof(text) - n,
+						      ", gradient_bytes=\"%dkB\"",
+						      a->gradient_bytes[i][k]);
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "];\n");
+		}
 	(void)snprintf(text + n, sizeof(text) - n, "}\n");
 	ck_assert_msg(orr_graph_parse(&g, "random.dot", text, &err) == 0, "%s: %s", err.msg, text);
 	return g;

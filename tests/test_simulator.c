@@ -69,6 +69,7 @@ static void draw_frozen(struct oracle_step *t)
 
 	for (int s = 0; s < t->n_stages; s++) {
 		t->frozen[s] = frozen && draw(2);
+		t->loss[s] = detached && draw(3) == 0;
 		for (int o = 0; o < s; o++)
 			t->detached[o][s] = t->edge[o][s] && detached && draw(3) == 0;
 	}
@@ -210,6 +211,7 @@ static struct orr_pipeline *make(const struct oracle_step *t, const struct given
 			.update_ns = t->update[s],
 			.stash_bytes = t->stash[s],
 			.parameter_bytes = t->parameters[s],
+			.has_loss = t->loss[s],
 			.frozen = t->frozen[s],
 			.gather = t->gather[s],
 			.gang = {.n = t->n_at[s] > 1 || t->has_set[s] ? t->n_at[s] : 0,

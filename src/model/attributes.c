@@ -75,9 +75,8 @@ static const char graph_drawing[] =
 	"searchsize sep showboxes size smoothing sortv splines start style stylesheet "
 	"target tooltip truecolor viewport voro_margin xdotversion ";
 
-bool orr_attribute_draws(char kind, const char *name)
+static bool is_listed(const char *list, const char *name)
 {
-	const char *list = kind == 'n' ? node_drawing : kind == 'e' ? edge_drawing : graph_drawing;
 	size_t length = strlen(name);
 
 	if (length == 0 || strchr(name, ' '))
@@ -86,6 +85,14 @@ bool orr_attribute_draws(char kind, const char *name)
 		if (list[-1] == ' ' && list[length] == ' ')
 			return true;
 	return false;
+}
+
+bool orr_attribute_draws(char kind, const char *name)
+{
+	return is_listed(kind == 'n'   ? node_drawing
+			 : kind == 'e' ? edge_drawing
+				       : graph_drawing,
+			 name);
 }
 
 const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name, int op)
@@ -98,6 +105,8 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 			if (attributes[i].op < 0 || attributes[i].op == op)
 				orr_nearest_try(&near, attributes[i].name, NULL);
 	}
+	if (kind == 'e')
+		orr_nearest_try_all(&near, "bytes, gradient_bytes, gradient");
 	if (kind == 'g')
 		orr_nearest_try_all(&near, "data, overhead, samples, repeat, frozen");
 	orr_nearest_try_all(&near, kind == 'n'   ? node_drawing
@@ -182,6 +191,26 @@ static int set_share(struct orr_operator *o, const char *text, const char *what,
 		return 0;
 	o->share = strdup(text);
 	return o->share ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+}
+
+bool orr_attribute_is_edges(const char *name)
+{
+	return is_listed(" bytes gradient_bytes gradient ", name);
+}
+
+int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
+			   const char *what, struct orr_error *err)
+{
+	bool gradient;
+	int code;
+
+	if (strcmp(name, "bytes") == 0)
+		return orr_size_parse(&read->bytes, text, what, err);
+	if (strcmp(name, "gradient_bytes") == 0)
+		return orr_size_parse(&read->gradient_bytes, text, what, err);
+	if (!(code = orr_attribute_truth(&gradient, text, what, err)))
+		read->detached = !gradient;
+	return code;
 }
 
 static int set_special(struct orr_draft_operator *o, const char *name, const char *text,

@@ -140,13 +140,55 @@ static int read_nodes(struct reader *r)
 	return 0;
 }
 
+/* What the edge's attributes say, as reads[*n], or -1: nothing but for drawings. */
+static int read_edge(struct reader *r, const struct orr_dot_edge *edge, int *n, int *read)
+{
+	const struct orr_dot_attributes *of = &r->dot.of_edges[edge->attributes];
+	struct orr_read says = {-1, -1, false};
+	char what[320];
+
+	for (int i = 0; i < of->n; i++) {
+		const struct orr_dot_attribute *a = &of->list[i];
+		int code;
+
+		if ((!*a->text && !a->stated) || orr_attribute_draws('e', a->name))
+			continue;
+		(void)snprintf(what, sizeof(what), "%.100s:%d: edge %.60s -> %.60s: %.20s",
+			       r->draft->name, a->line, r->dot.nodes[edge->from].name,
+			       r->dot.nodes[edge->to].name, a->name);
+		if ((code = orr_attribute_set_edge(&says, a->name, a->text, what, r->err)))
+			return code;
+		if (says.detached && says.gradient_bytes >= 0)
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s: gradient=false says that it has none: take one of "
+					"them away",
+					what);
+	}
+	*read = says.bytes < 0 && says.gradient_bytes < 0 && !says.detached ? -1 : *n;
+	if (*read >= 0)
+		r->draft->reads[(*n)++] = says;
+	return 0;
+}
+
 static int read_edges(struct reader *r)
 {
-	int code = 0;
+	size_t n_lists = (size_t)r->dot.n_of_edges + 1;
+	int *read = calloc(n_lists, sizeof(*read)), n = 0,
+	    code = 0; /* of a list, plus 2; 0: not yet */
 
-	for (int e = 0; e < r->dot.n_edges && !code; e++)
-		code = orr_draft_add_edge(r->draft, r->dot.edges[e].from, r->dot.edges[e].to,
-					  r->err);
+	r->draft->reads = calloc(n_lists, sizeof(*r->draft->reads));
+	if (!read || !r->draft->reads)
+		code = orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for its edges", r->draft->name);
+	for (int e = 0; e < r->dot.n_edges && !code; e++) {
+		const struct orr_dot_edge *edge = &r->dot.edges[e];
+		int found = read[edge->attributes] - 2;
+
+		if (found < -1 && !(code = read_edge(r, edge, &n, &found)))
+			read[edge->attributes] = found + 2;
+		if (!code)
+			code = orr_draft_add_edge(r->draft, edge->from, edge->to, found, r->err);
+	}
+	free(read);
 	return code;
 }
 
@@ -197,24 +239,33 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 	return 0;
 }
 
-static int check_drawing(const struct reader *r)
+static int check_edges(const struct reader *r, const struct orr_dot_attributes *of)
 {
 	char hint[ORR_HINT];
-	int code = 0;
 
-	for (int i = 0; i < r->dot.of_edges.n; i++) {
-		const struct orr_dot_attribute *a = &r->dot.of_edges.list[i];
+	for (int i = 0; i < of->n; i++) {
+		const struct orr_dot_attribute *a = &of->list[i];
 
-		if (!orr_attribute_draws('e', a->name))
+		if (!orr_attribute_is_edges(a->name) && !orr_attribute_draws('e', a->name))
 			return orr_fail(
 				r->err, ORR_E_INPUT,
-				"%s:%d: %.60s%s is no attribute of an edge: use only what "
-				"Graphviz draws with (sizes are the operators': activation)",
+				"%s:%d: %.60s%s is no attribute of an edge: use " ORR_EDGES_ALLOWED
+				", or what Graphviz draws with",
 				r->draft->name, a->line, a->name,
 				orr_attribute_hint(hint, 'e', a->name, -1));
 	}
+	return 0;
+}
+
+static int check_attributes(const struct reader *r)
+{
+	int code = 0;
+
+	for (int i = 0; i < r->dot.n_of_edges && !code; i++)
+		code = check_edges(r, &r->dot.of_edges[i]);
 	for (int s = 0; s < r->dot.n_subgraphs && !code; s++)
-		code = check_subgraph(r, &r->dot.subgraphs[s]);
+		if (!(code = check_edges(r, &r->dot.subgraphs[s].edge_defaults)))
+			code = check_subgraph(r, &r->dot.subgraphs[s]);
 	return code;
 }
 
@@ -407,9 +458,10 @@ int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *er
 	struct reader r = {.draft = draft, .err = err};
 	int code;
 
-	if ((code = orr_dot_parse(&r.dot, draft->name, text, err)) || (code = check_drawing(&r)) ||
-	    (code = read_data(&r)) || (code = read_overhead(&r)) || (code = read_samples(&r)) ||
-	    (code = read_nodes(&r)) || (code = read_edges(&r)) || (code = read_subgraphs(&r)))
+	if ((code = orr_dot_parse(&r.dot, draft->name, text, err)) ||
+	    (code = check_attributes(&r)) || (code = read_data(&r)) || (code = read_overhead(&r)) ||
+	    (code = read_samples(&r)) || (code = read_nodes(&r)) || (code = read_edges(&r)) ||
+	    (code = read_subgraphs(&r)))
 		goto out;
 	if (draft->n_operators == 0)
 		code = orr_fail(err, ORR_E_INPUT,

@@ -18,6 +18,11 @@ struct orr_dot_durations {
 int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,
 		      const char *file, int line, const char *name, const char *text,
 		      struct orr_error *err);
+/* The same of an edge; what is its place. */
+#define ORR_EDGES_ALLOWED "bytes, gradient_bytes and gradient"
+bool orr_attribute_is_edges(const char *name);
+int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
+			   const char *what, struct orr_error *err);
 /* A duration; what and line locate it in messages. A graph's durations are all in units, or none
  * is. */
 int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, const char *what,

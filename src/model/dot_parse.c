@@ -82,7 +82,8 @@ static const int *nodes_of(const struct parser *p, const struct chain *chain,
 	return subgraph->nodes;
 }
 
-static int add_edges(struct parser *p, const struct chain *chain)
+/* attributes: their list. */
+static int add_edges(struct parser *p, const struct chain *chain, int attributes)
 {
 	int code = 0;
 
@@ -92,7 +93,8 @@ static int add_edges(struct parser *p, const struct chain *chain)
 		const int *to = nodes_of(p, chain, &chain->sides[i + 1], &n_to);
 
 		for (int64_t k = 0; k < (int64_t)n_from * n_to && !code; k++)
-			code = orr_dot_edge(p->dot, from[k / n_to], to[k % n_to], p->err);
+			code = orr_dot_edge(p->dot, from[k / n_to], to[k % n_to], attributes,
+					    p->err);
 	}
 	return code;
 }
@@ -158,8 +160,9 @@ static int read_value(struct parser *p, const char *name, char **text)
 
 /* Whose attributes are read: nodes of a chain, or one list. */
 struct owner {
-	const struct chain *chain;
+	const struct chain *chain; /* where there is no list */
 	struct orr_dot_attributes *list;
+	bool stated; /* and no defaults */
 };
 
 static int set_owned(const struct parser *p, const struct owner *owner, const char *name,
@@ -168,7 +171,7 @@ static int set_owned(const struct parser *p, const struct owner *owner, const ch
 	int code = 0;
 
 	if (owner->list)
-		return orr_dot_set(owner->list, name, text, line, false, p->err);
+		return orr_dot_set(owner->list, name, text, line, owner->stated, p->err);
 	for (int i = 0; i < owner->chain->n_nodes && !code; i++)
 		code = orr_dot_set(&p->dot->nodes[owner->chain->nodes[i]].attributes, name, text,
 				   line, true, p->err);
@@ -283,6 +286,18 @@ static int read_side(struct parser *p, int s, struct chain *chain, char *first, 
 	return code;
 }
 
+/* Those of a chain's edges, which are added then. */
+static int read_edge_attributes(struct parser *p, int s, const struct chain *chain)
+{
+	int list = 0,
+	    code = orr_dot_edge_list(p->dot, s, orr_token_is(p->token, '['), &list, p->err);
+
+	if (!code)
+		code = read_attributes(
+			p, &(struct owner){.list = &p->dot->of_edges[list], .stated = true});
+	return code ? code : add_edges(p, chain, list);
+}
+
 /* Nodes, or edges, or a subgraph, and their attributes. */
 static int read_chain(struct parser *p, int s, char *first, int line)
 {
@@ -292,13 +307,10 @@ static int read_chain(struct parser *p, int s, char *first, int line)
 	while (!code && p->token->kind == ORR_TOKEN_ARROW)
 		if (!(code = next_token(p)))
 			code = read_side(p, s, &chain, NULL, 0);
-	if (!code) {
-		bool nodes = chain.n_sides == 1 && chain.sides[0].subgraph < 0;
-		struct owner owner = {&chain, nodes ? NULL : &p->dot->of_edges};
-
-		if (!(code = add_edges(p, &chain)))
-			code = read_attributes(p, &owner);
-	}
+	if (!code && chain.n_sides == 1 && chain.sides[0].subgraph < 0)
+		code = read_attributes(p, &(struct owner){.chain = &chain});
+	else if (!code)
+		code = read_edge_attributes(p, s, &chain);
 	free(chain.sides);
 	free(chain.nodes);
 	return code;
@@ -307,7 +319,7 @@ static int read_chain(struct parser *p, int s, char *first, int line)
 /* What begins with a name: the graph's own attribute, or a chain. */
 static int read_named(struct parser *p, int s)
 {
-	struct owner own = {NULL, &p->dot->subgraphs[s].attributes};
+	struct owner own = {.list = &p->dot->subgraphs[s].attributes};
 	char *name = NULL, *text = NULL;
 	int line = p->token->line, code = read_text(p, &name);
 
@@ -324,10 +336,12 @@ static int read_named(struct parser *p, int s)
 static int read_defaults(struct parser *p, int s)
 {
 	struct orr_dot_subgraph *subgraph = &p->dot->subgraphs[s];
-	struct owner owner = {NULL, is_word(p->token, "graph")  ? &subgraph->attributes
-				    : is_word(p->token, "node") ? &subgraph->node_defaults
-								: &p->dot->of_edges};
+	struct owner owner = {.list = is_word(p->token, "graph")  ? &subgraph->attributes
+				      : is_word(p->token, "node") ? &subgraph->node_defaults
+								  : &subgraph->edge_defaults};
 	int code = next_token(p);
+
+	p->dot->defaults = 0;
 
 	if (!code && !orr_token_is(p->token, '['))
 		code = fail_syntax(p);

@@ -67,8 +67,9 @@ static int table_grow(struct orr_dot_table *t, struct orr_error *err)
 	return 0;
 }
 
-/* Add the pair; *is_new: it was not there. */
-static int add_pair(struct orr_dot_table *t, int x, int y, bool *is_new, struct orr_error *err)
+/* Add the pair with a number, or find the number that it has. *is_new: it was not there. */
+static int add_pair(struct orr_dot_table *t, int x, int y, int *number, bool *is_new,
+		    struct orr_error *err)
 {
 	uint64_t key = (uint64_t)(unsigned)x << 32 | (unsigned)y;
 	int code = table_grow(t, err);
@@ -80,7 +81,7 @@ static int add_pair(struct orr_dot_table *t, int x, int y, bool *is_new, struct 
 	*is_new = !t->values[i];
 	t->n += *is_new;
 	t->keys[i] = key;
-	t->values[i] = 1;
+	t->values[i] = *number = *is_new ? *number : t->values[i];
 	return 0;
 }
 
@@ -127,16 +128,17 @@ int orr_dot_set(struct orr_dot_attributes *of, const char *name, const char *tex
 	return 0;
 }
 
-/* A node that is first named in subgraph s has the defaults so far of s and those around it. */
-static int set_defaults(const struct orr_dot *dot, struct orr_dot_node *node, int s,
+/* The defaults so far of subgraph s and those around it. */
+static int set_defaults(const struct orr_dot *dot, struct orr_dot_attributes *of, int s, bool edges,
 			struct orr_error *err)
 {
-	const struct orr_dot_attributes *defaults = &dot->subgraphs[s].node_defaults;
-	int code = s ? set_defaults(dot, node, dot->subgraphs[s].parent, err) : 0;
+	const struct orr_dot_attributes *defaults =
+		edges ? &dot->subgraphs[s].edge_defaults : &dot->subgraphs[s].node_defaults;
+	int code = s ? set_defaults(dot, of, dot->subgraphs[s].parent, edges, err) : 0;
 
 	for (int i = 0; i < defaults->n && !code; i++)
-		code = orr_dot_set(&node->attributes, defaults->list[i].name,
-				   defaults->list[i].text, defaults->list[i].line, false, err);
+		code = orr_dot_set(of, defaults->list[i].name, defaults->list[i].text,
+				   defaults->list[i].line, false, err);
 	return code;
 }
 
@@ -146,6 +148,7 @@ int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *no
 	uint64_t key = orr_hash(ORR_HASH, name, strlen(name));
 	int code = table_grow(&dot->names, err);
 	bool is_new = false;
+	int member = 1;
 	size_t i;
 
 	if (code)
@@ -162,14 +165,15 @@ int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *no
 		dot->names.keys[i] = key;
 		dot->names.values[i] = dot->n_nodes;
 		dot->names.n++;
-		if ((code = set_defaults(dot, &dot->nodes[dot->n_nodes - 1], s, err)))
+		if ((code = set_defaults(dot, &dot->nodes[dot->n_nodes - 1].attributes, s, false,
+					 err)))
 			return code;
 	}
 	*node = dot->names.values[i] - 1;
 	for (; s > 0; s = dot->subgraphs[s].parent) { /* the whole graph has all of them */
 		struct orr_dot_subgraph *subgraph = &dot->subgraphs[s];
 
-		if ((code = add_pair(&dot->members, s, *node, &is_new, err)) || !is_new)
+		if ((code = add_pair(&dot->members, s, *node, &member, &is_new, err)) || !is_new)
 			return code;
 		if ((code = orr_dot_grow(&subgraph->nodes, subgraph->n_nodes, &subgraph->room,
 					 sizeof(*subgraph->nodes), err)))
@@ -198,17 +202,76 @@ int orr_dot_subgraph(struct orr_dot *dot, const char *name, int line, int parent
 	return dot->subgraphs[*found].name ? 0 : no_memory(err);
 }
 
-int orr_dot_edge(struct orr_dot *dot, int from, int to, struct orr_error *err)
+static int add_list(struct orr_dot *dot, int *list, struct orr_error *err)
+{
+	int code = orr_dot_grow(&dot->of_edges, dot->n_of_edges, &dot->of_edges_room,
+				sizeof(*dot->of_edges), err);
+
+	if (code)
+		return code;
+	*list = dot->n_of_edges;
+	dot->of_edges[dot->n_of_edges++] = (struct orr_dot_attributes){0};
+	return 0;
+}
+
+int orr_dot_edge_list(struct orr_dot *dot, int s, bool own, int *list, struct orr_error *err)
+{
+	int code = 0;
+
+	if (!dot->n_of_edges && (code = add_list(dot, list, err)))
+		return code;
+	if (!own && dot->defaults && dot->defaults_of == s) {
+		*list = dot->defaults;
+		return 0;
+	}
+	if ((code = add_list(dot, list, err)) ||
+	    (code = set_defaults(dot, &dot->of_edges[*list], s, true, err)))
+		return code;
+	if (own)
+		return 0;
+	if (!dot->of_edges[*list].n) {
+		dot->n_of_edges--;
+		*list = 0;
+	}
+	dot->defaults = *list;
+	dot->defaults_of = s;
+	return 0;
+}
+
+/* Set what list `with` states over what list `on` has, as a new list. */
+static int merge_lists(struct orr_dot *dot, int on, int with, int *merged, struct orr_error *err)
+{
+	int code = add_list(dot, merged, err);
+
+	for (int pass = 0; pass < 2 && !code; pass++) {
+		const struct orr_dot_attributes *from = &dot->of_edges[pass ? with : on];
+
+		for (int i = 0; i < from->n && !code; i++)
+			if (!pass || from->list[i].stated)
+				code = orr_dot_set(&dot->of_edges[*merged], from->list[i].name,
+						   from->list[i].text, from->list[i].line,
+						   from->list[i].stated, err);
+	}
+	return code;
+}
+
+int orr_dot_edge(struct orr_dot *dot, int from, int to, int attributes, struct orr_error *err)
 {
 	bool is_new = true;
-	int code = dot->strict ? add_pair(&dot->joined, from, to, &is_new, err) : 0;
+	int number = dot->n_edges + 1,
+	    code = dot->strict ? add_pair(&dot->joined, from, to, &number, &is_new, err) : 0;
 
-	if (code || !is_new)
+	if (code)
 		return code;
+	if (!is_new && !attributes)
+		return 0;
+	if (!is_new)
+		return merge_lists(dot, dot->edges[number - 1].attributes, attributes,
+				   &dot->edges[number - 1].attributes, err);
 	if ((code = orr_dot_grow(&dot->edges, dot->n_edges, &dot->edge_room, sizeof(*dot->edges),
 				 err)))
 		return code;
-	dot->edges[dot->n_edges++] = (struct orr_dot_edge){from, to};
+	dot->edges[dot->n_edges++] = (struct orr_dot_edge){from, to, attributes};
 	return 0;
 }
 
@@ -245,8 +308,11 @@ void orr_dot_fini(struct orr_dot *dot)
 		free(dot->subgraphs[s].nodes);
 		attributes_fini(&dot->subgraphs[s].attributes);
 		attributes_fini(&dot->subgraphs[s].node_defaults);
+		attributes_fini(&dot->subgraphs[s].edge_defaults);
 	}
-	attributes_fini(&dot->of_edges);
+	for (int i = 0; i < dot->n_of_edges; i++)
+		attributes_fini(&dot->of_edges[i]);
+	free(dot->of_edges);
 	table_fini(&dot->names);
 	table_fini(&dot->members);
 	table_fini(&dot->joined);

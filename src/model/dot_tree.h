@@ -32,16 +32,17 @@ struct orr_dot_node {
 };
 
 struct orr_dot_edge {
-	int from, to; /* nodes */
+	int from, to;   /* nodes */
+	int attributes; /* of_edges[attributes], which edges may share; 0: it has none */
 };
 
 struct orr_dot_subgraph {
 	char *name; /* owned; "" if it has none */
 	int line, parent;
 	struct orr_dot_attributes attributes; /* its own */
-	struct orr_dot_attributes
-		node_defaults; /* of nodes that are first named in it from here on */
-	int *nodes;            /* owned; those in it or in its subgraphs, ascending */
+	/* of nodes that are first named in it from here on, and of edges that stand in it */
+	struct orr_dot_attributes node_defaults, edge_defaults;
+	int *nodes; /* owned; those in it or in its subgraphs, ascending */
 	int n_nodes, room;
 };
 
@@ -52,7 +53,10 @@ struct orr_dot {
 	int n_edges, edge_room;
 	struct orr_dot_subgraph *subgraphs; /* owned; 0: the whole graph; parents come first */
 	int n_subgraphs, subgraph_room;
-	struct orr_dot_attributes of_edges; /* whichever edge has them */
+	struct orr_dot_attributes *of_edges; /* owned; lists; 0 is empty */
+	int n_of_edges, of_edges_room;
+	int defaults_of, defaults; /* the last subgraph whose edges' defaults made a list, which it
+				      is; 0: none since they changed */
 	/* while it is made: nodes by name; pairs of a subgraph and a node in it; of nodes with an
 	 * edge, of which a strict graph has one */
 	struct orr_dot_table names, members, joined;
@@ -73,7 +77,11 @@ int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *no
 /* The subgraph of that name in parent, or a new one; one without a name is new. */
 int orr_dot_subgraph(struct orr_dot *dot, const char *name, int line, int parent, int *s,
 		     struct orr_error *err);
-int orr_dot_edge(struct orr_dot *dot, int from, int to, struct orr_error *err);
+/* A list with the defaults of edges in subgraph s; own: for attributes of its own to be set, and
+ * else 0 where there are no defaults. */
+int orr_dot_edge_list(struct orr_dot *dot, int s, bool own, int *list, struct orr_error *err);
+/* attributes: their list. One that is there in a strict graph gets what is stated. */
+int orr_dot_edge(struct orr_dot *dot, int from, int to, int attributes, struct orr_error *err);
 
 /* Room for one more than n of size bytes in *list. */
 int orr_dot_grow(void *list, int n, int *room, size_t size, struct orr_error *err);

@@ -150,9 +150,26 @@ static int write_operators(FILE *file, const struct orr_graph *g, struct orr_err
 	return 0;
 }
 
+static void write_edge(FILE *file, const struct orr_graph *g, const struct orr_operator *o, int k)
+{
+	const struct orr_read *read = o->reads ? &o->reads[k] : NULL;
+
+	(void)fputc('\t', file);
+	write_text(file, g->operators[o->inputs[k]].name);
+	(void)fputs(" -> ", file);
+	write_text(file, o->name);
+	if (read && (read->bytes >= 0 || read->gradient_bytes >= 0 || read->detached)) {
+		(void)fprintf(file, " [gradient=%s", read->detached ? "false" : "true");
+		write_size(file, "bytes", read->bytes, false);
+		write_size(file, "gradient_bytes", read->gradient_bytes, false);
+		(void)fputc(']', file);
+	}
+	(void)fputs(";\n", file);
+}
+
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err)
 {
-	int i, k, code;
+	int code;
 
 	(void)fputs("digraph {\n\tnode [shape=box];\n", file);
 	if (g->data) {
@@ -173,15 +190,9 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 		(void)fprintf(file, "\tsamples=%lld;\n", (long long)g->samples);
 	if ((code = write_operators(file, g, err)))
 		return code;
-	for (i = 0; i < g->n_operators; i++) {
-		for (k = 0; k < g->operators[i].n_inputs; k++) {
-			(void)fputc('\t', file);
-			write_text(file, g->operators[g->operators[i].inputs[k]].name);
-			(void)fputs(" -> ", file);
-			write_text(file, g->operators[i].name);
-			(void)fputs(";\n", file);
-		}
-	}
+	for (int i = 0; i < g->n_operators; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++)
+			write_edge(file, g, &g->operators[i], k);
 	(void)fputs("}\n", file);
 	if (fflush(file) || ferror(file))
 		return orr_fail(err, ORR_E_IO, "%s: its DOT could not be written: is there room?",

@@ -28,6 +28,7 @@ void orr_draft_fini(struct orr_draft *draft)
 	free(draft->data);
 	free(draft->operators);
 	free(draft->edges);
+	free(draft->reads);
 	free(draft->blocks);
 	free(draft->encoders);
 	*draft = (struct orr_draft){0};
@@ -81,7 +82,7 @@ int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr
 	return 0;
 }
 
-int orr_draft_add_edge(struct orr_draft *draft, int from, int to, struct orr_error *err)
+int orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read, struct orr_error *err)
 {
 	int n = draft->n_edges;
 	struct orr_draft_edge *edges;
@@ -93,7 +94,7 @@ int orr_draft_add_edge(struct orr_draft *draft, int from, int to, struct orr_err
 	if (!edges)
 		return no_memory(draft, err);
 	draft->edges = edges;
-	edges[n] = (struct orr_draft_edge){from, to};
+	edges[n] = (struct orr_draft_edge){from, to, read};
 	draft->n_edges++;
 	return 0;
 }

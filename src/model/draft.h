@@ -29,6 +29,7 @@ struct orr_draft_operator {
 
 struct orr_draft_edge {
 	int from, to;
+	int read; /* reads[read] is what the file says of it, which edges may share; -1: nothing */
 };
 
 struct orr_draft {
@@ -40,6 +41,7 @@ struct orr_draft {
 	int n_operators, operator_room;
 	struct orr_draft_edge *edges; /* owned */
 	int n_edges, edge_room;
+	struct orr_read *reads;         /* owned; number of them: the reader's */
 	struct orr_draft_block *blocks; /* owned */
 	int n_blocks, block_room;
 	char **encoders; /* owned */
@@ -52,7 +54,7 @@ void orr_draft_fini(struct orr_draft *draft);
 /* Each adds one, copying its strings; its number is the previous n_.... An operator comes as a
  * study operator without costs (forward, backward and sizes 0, weight -1), in no block. */
 int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr_error *err);
-int orr_draft_add_edge(struct orr_draft *draft, int from, int to, struct orr_error *err);
+int orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read, struct orr_error *err);
 int orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
 			struct orr_error *err);
 int orr_draft_add_encoder(struct orr_draft *draft, const char *name, struct orr_error *err);

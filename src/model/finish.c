@@ -11,7 +11,7 @@ struct numbering {
 	const struct orr_draft *draft;
 	int *first_out,
 		*out; /* heads of the edges out of i: out[first_out[i]] to out[first_out[i+1]-1] */
-	int *first_in, *in;    /* tails of the edges into i, in the order of the file */
+	int *first_in, *in;    /* numbers of the edges into i, in the order of the file */
 	int *missing;          /* edges into i from operators without a number */
 	struct orr_heap ready; /* operators with nothing missing, the first of the file on top */
 	int *number;           /* of each operator, -1: none yet */
@@ -60,7 +60,7 @@ static int numbering_init(struct numbering *x, const struct orr_draft *draft, st
 	}
 	for (i = 0; i < draft->n_edges; i++) {
 		x->out[x->first_out[draft->edges[i].from + 1]++] = draft->edges[i].to;
-		x->in[x->first_in[draft->edges[i].to + 1]++] = draft->edges[i].from;
+		x->in[x->first_in[draft->edges[i].to + 1]++] = i;
 	}
 	for (i = 0; i < draft->n_operators; i++) {
 		x->number[i] = -1;
@@ -93,9 +93,9 @@ static int unnumbered_input(const struct numbering *x, int i)
 {
 	int k = x->first_in[i];
 
-	while (x->number[x->in[k]] >= 0)
+	while (x->number[x->draft->edges[x->in[k]].from] >= 0)
 		k++;
-	return x->in[k];
+	return x->draft->edges[x->in[k]].from;
 }
 
 /* Name the operators of a cycle in the order of the data, from the first of the file on. */
@@ -165,39 +165,64 @@ static int check_names(const struct orr_draft *draft, struct orr_error *err)
 	return code;
 }
 
+static int no_memory_for_edges(const struct numbering *x, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its edges", x->draft->name);
+}
+
+/* What the file says of each input, where it says anything of one. in: the edges. */
+static int fill_reads(struct orr_operator *o, const struct numbering *x, const int *in,
+		      struct orr_error *err)
+{
+	for (int k = 0; k < o->n_inputs; k++) {
+		int read = x->draft->edges[in[k]].read;
+
+		if (read < 0)
+			continue;
+		if (!o->reads) {
+			if (!(o->reads = calloc((size_t)o->n_inputs, sizeof(*o->reads))))
+				return no_memory_for_edges(x, err);
+			for (int i = 0; i < o->n_inputs; i++)
+				o->reads[i] = (struct orr_read){-1, -1, false};
+		}
+		o->reads[k] = x->draft->reads[read];
+	}
+	return 0;
+}
+
+/* seen: of each operator, the last one that read it, plus 1. */
+static int fill_inputs_of(struct orr_graph *g, int i, const struct numbering *x, int *seen,
+			  struct orr_error *err)
+{
+	struct orr_operator *o = &g->operators[i];
+	const int *in = &x->in[x->first_in[x->order[i]]];
+	char place[256];
+
+	o->n_inputs = x->first_in[x->order[i] + 1] - x->first_in[x->order[i]];
+	o->inputs = calloc((size_t)o->n_inputs + 1, sizeof(*o->inputs));
+	if (!o->inputs)
+		return no_memory_for_edges(x, err);
+	for (int k = 0; k < o->n_inputs; k++) {
+		o->inputs[k] = x->number[x->draft->edges[in[k]].from];
+		if (seen[o->inputs[k]] == i + 1)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: the edge %.60s -> %.60s is there twice: take one away",
+					orr_location(place, sizeof(place), x->draft->name, o->line,
+						     o->name),
+					g->operators[o->inputs[k]].name, o->name);
+		seen[o->inputs[k]] = i + 1;
+	}
+	return fill_reads(o, x, in, err);
+}
+
 static int fill_inputs(struct orr_graph *g, const struct numbering *x, struct orr_error *err)
 {
-	const char *file = x->draft->name;
-	char place[256];
-	int i, k, *seen;
-	int code = 0;
+	int *seen = calloc((size_t)g->n_operators + 1, sizeof(*seen)), code = 0;
 
-	seen = calloc((size_t)g->n_operators + 1,
-		      sizeof(*seen)); /* the last one that read it, plus 1 */
 	if (!seen)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its edges", file);
-	for (i = 0; i < g->n_operators && !code; i++) {
-		struct orr_operator *o = &g->operators[i];
-		const int *in = &x->in[x->first_in[x->order[i]]];
-
-		o->n_inputs = x->first_in[x->order[i] + 1] - x->first_in[x->order[i]];
-		o->inputs = calloc((size_t)o->n_inputs + 1, sizeof(*o->inputs));
-		if (!o->inputs) {
-			code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its edges", file);
-			break;
-		}
-		for (k = 0; k < o->n_inputs && !code; k++) {
-			o->inputs[k] = x->number[in[k]];
-			if (seen[o->inputs[k]] == i + 1)
-				code = orr_fail(
-					err, ORR_E_INPUT,
-					"%s: the edge %.60s -> %.60s is there twice: "
-					"take one away",
-					orr_location(place, sizeof(place), file, o->line, o->name),
-					g->operators[o->inputs[k]].name, o->name);
-			seen[o->inputs[k]] = i + 1;
-		}
-	}
+		return no_memory_for_edges(x, err);
+	for (int i = 0; i < g->n_operators && !code; i++)
+		code = fill_inputs_of(g, i, x, seen, err);
 	free(seen);
 	return code;
 }

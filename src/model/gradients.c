@@ -1,34 +1,51 @@
-/* Which gradients a backward computes where operators are frozen. */
+/* Which gradients a backward computes where operators are frozen or edges have no gradient. */
 #include <stdlib.h>
 
+#include "draft.h"
 #include "orrery/graph.h"
 
-/* Does a gradient that arrives here have somewhere to go: is anything trained, here or before?
- * Where nothing before is frozen, every operator counts, also one without parameters. */
-struct upstream {
-	bool trained, frozen;
+struct found {
+	/* Does a gradient that arrives here have somewhere to go: is anything trained, here or
+	 * before? Where nothing before is frozen or detached, every operator counts, also one
+	 * without parameters. */
+	bool trained, cut;
+	bool read;    /* by any */
+	bool reached; /* a gradient arrives: it is an end of the model, or a reader of it is reached
+		       */
 };
 
-static struct upstream look_up(struct orr_operator *o, const struct upstream *found,
-			       const struct orr_operator *operators)
+/* Its readers have been looked at: from the ends up. */
+static void look_down(const struct orr_operator *o, struct found *found, struct found *own)
 {
-	struct upstream up = {false, o->frozen};
+	own->reached = own->reached || !own->read;
+	for (int k = 0; k < o->n_inputs; k++) {
+		found[o->inputs[k]].read = true;
+		if (own->reached && !orr_operator_is_detached(o, k))
+			found[o->inputs[k]].reached = true;
+	}
+}
+
+static void look_up(struct orr_operator *o, const struct found *found, struct found *own,
+		    const struct orr_operator *operators)
+{
+	bool above = false, trains = !o->frozen && own->reached && o->op != ORR_OP_INPUT;
 	int n_read = 0;
 
-	o->has_input_gradient = false;
-	for (int i = 0; i < o->n_inputs; i++) {
-		if (operators[o->inputs[i]].op == ORR_OP_INPUT)
+	own->cut = o->frozen;
+	for (int k = 0; k < o->n_inputs; k++) {
+		const struct found *input = &found[o->inputs[k]];
+
+		if (operators[o->inputs[k]].op == ORR_OP_INPUT)
 			continue;
 		n_read++;
-		up.frozen = up.frozen || found[o->inputs[i]].frozen;
-		o->has_input_gradient = o->has_input_gradient || found[o->inputs[i]].trained;
+		own->cut = own->cut || input->cut || orr_operator_is_detached(o, k);
+		above = above || (input->trained && !orr_operator_is_detached(o, k));
 	}
 	/* what reads data alone has an input gradient as far as its costs say so */
-	o->has_input_gradient = o->has_input_gradient || (!n_read && !o->frozen);
-	up.trained = o->has_input_gradient || (!o->frozen && orr_operator_has_parameters(o)) ||
-		     !up.frozen;
-	o->has_weight_gradient = !o->frozen && up.trained;
-	return up;
+	above = above || (!n_read && trains);
+	o->has_input_gradient = above && own->reached;
+	o->has_weight_gradient = trains && (orr_operator_has_parameters(o) || !own->cut);
+	own->trained = o->has_input_gradient || o->has_weight_gradient;
 }
 
 /* The halves that a split backward would have, so that either can go. */
@@ -40,30 +57,60 @@ static void split_backward(struct orr_operator *o)
 	o->backward_ns -= o->weight_ns;
 }
 
+/* Does it say that it is trained? */
+static bool wants_gradient(const struct orr_operator *o)
+{
+	return !o->frozen && (o->n_parameters > 0 || o->parameter_bytes > 0 || o->weight_ns > 0 ||
+			      (o->op == ORR_OP_COST && o->backward_ns > 0));
+}
+
+static int refuse(const struct orr_graph *g, const struct orr_operator *o, struct orr_error *err)
+{
+	char place[256];
+
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: it is trained, and no gradient reaches it, since edges after it say "
+			"gradient=false: make it frozen=true, or let a gradient through",
+			orr_location(place, sizeof(place), g->name, o->line, o->name));
+}
+
+bool orr_graph_has_gradient(const struct orr_graph *g, int i, int k)
+{
+	const struct orr_operator *o = &g->operators[i], *x = &g->operators[o->inputs[k]];
+
+	return o->has_input_gradient && !orr_operator_is_detached(o, k) &&
+	       (x->has_input_gradient || x->has_weight_gradient);
+}
+
 int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 {
-	struct upstream *found = calloc((size_t)g->n_operators, sizeof(*found));
-	bool frozen = false, trained = false;
+	struct found *found = calloc((size_t)g->n_operators, sizeof(*found));
+	bool cut = false, trained = false;
+	int code = 0;
 
 	if (!found)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d operators", g->name,
 				g->n_operators);
+	for (int i = g->n_operators - 1; i >= 0 && !code; i--) {
+		look_down(&g->operators[i], found, &found[i]);
+		if (!found[i].reached && wants_gradient(&g->operators[i]))
+			code = refuse(g, &g->operators[i], err);
+	}
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_operator *o = &g->operators[i];
 
-		found[i] = look_up(o, found, g->operators);
-		frozen = frozen || o->frozen;
-		trained = trained ||
-			  (o->op != ORR_OP_INPUT && !o->frozen && orr_operator_has_parameters(o));
+		look_up(o, found, &found[i], g->operators);
+		cut = cut || found[i].cut;
+		trained = trained || (o->has_weight_gradient && orr_operator_has_parameters(o));
 	}
-	for (int i = 0; i < g->n_operators && frozen; i++)
+	for (int i = 0; i < g->n_operators && cut; i++)
 		split_backward(&g->operators[i]);
 	free(found);
-	if (frozen && !trained)
-		return orr_fail(
+	if (!code && cut && !trained)
+		code = orr_fail(
 			err, ORR_E_INPUT,
 			"%s: all of its parameters are frozen, and there is nothing to train: "
 			"take a frozen=true away",
 			g->name);
-	return 0;
+	return code;
 }

@@ -31,6 +31,7 @@ void orr_operator_fini(struct orr_operator *o)
 	free(o->share);
 	free(o->columns);
 	free(o->inputs);
+	free(o->reads);
 	*o = (struct orr_operator){0};
 }
 
@@ -66,6 +67,12 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 		hash = orr_hash(hash, o->name, strlen(o->name) + 1);
 		hash = orr_hash(hash, numbers, sizeof(numbers));
 		hash = orr_hash(hash, o->inputs, (size_t)o->n_inputs * sizeof(*o->inputs));
+		for (int k = 0; o->reads && k < o->n_inputs; k++) {
+			const int64_t read[] = {o->reads[k].bytes, o->reads[k].gradient_bytes,
+						o->reads[k].detached};
+
+			hash = orr_hash(hash, read, sizeof(read));
+		}
 		if (o->frozen) /* as before there was such a thing where nothing is */
 			hash = orr_hash(hash, &o->frozen, sizeof(o->frozen));
 		if (o->tied >= 0)

@@ -201,7 +201,7 @@ static int read_edge(struct orr_draft *draft, const struct names *names, char *l
 	if (!a || !b)
 		return orr_fail(err, ORR_E_INPUT, "%s:%d: no operator is called %.80s", draft->name,
 				number, a ? to.name : from.name);
-	return orr_draft_add_edge(draft, a->operator, b->operator, err);
+	return orr_draft_add_edge(draft, a->operator, b->operator, - 1, err);
 }
 
 int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_error *err)

@@ -174,12 +174,22 @@ static bool adds_up(const struct orr_operator *o, int64_t *sum)
 		if (sum[i + 1] > SUM_MOST)
 			return false;
 	}
+	for (i = 0; o->reads && i < o->n_inputs; i++) {
+		const struct orr_read *read = &o->reads[i];
+
+		if (read->bytes > SUM_MOST || read->gradient_bytes > SUM_MOST)
+			return false;
+		sum[N_COSTS + 1] += read->bytes > 0 ? read->bytes : 0;
+		sum[N_COSTS + 1] += read->gradient_bytes > 0 ? read->gradient_bytes : 0;
+		if (sum[N_COSTS + 1] > SUM_MOST)
+			return false;
+	}
 	return true;
 }
 
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 {
-	int64_t sum[N_COSTS + 1] = {0};
+	int64_t sum[N_COSTS + 2] = {0};
 	int i;
 
 	for (i = 0; i < g->n_operators; i++)

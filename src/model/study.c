@@ -37,7 +37,7 @@ static int add_row(struct orr_draft *draft, const char *name, int64_t n, int blo
 		o = &draft->operators[*last];
 		o->block = block;
 		o->is.forward_ns = o->is.backward_ns = ORR_UNIT_NS;
-		if (i > 0 && (code = orr_draft_add_edge(draft, *last - 1, *last, err)))
+		if (i > 0 && (code = orr_draft_add_edge(draft, *last - 1, *last, -1, err)))
 			return code;
 	}
 	return 0;
@@ -95,7 +95,7 @@ static int read_towers(struct orr_draft *draft, char *text, struct orr_error *er
 	    (code = add_row(draft, "trunk", trunk, -1, &end, err)))
 		goto out;
 	for (i = 0; i < n_towers && !code; i++)
-		code = orr_draft_add_edge(draft, last[i], first_trunk, err);
+		code = orr_draft_add_edge(draft, last[i], first_trunk, -1, err);
 out:
 	free(last);
 	return code;

@@ -257,7 +257,7 @@ static int copy_edge(struct unfold *u, const struct orr_draft_edge *edge, struct
 	for (copy = 0; copy < common && !code; copy++)
 		code = orr_draft_add_edge(u->out,
 					  (int)(u->first[edge->from] + (copy + 1) * from - 1),
-					  (int)(u->first[edge->to] + copy * to), err);
+					  (int)(u->first[edge->to] + copy * to), edge->read, err);
 	return code;
 }
 
@@ -271,7 +271,7 @@ static int link_copies(struct unfold *u, int entry, int exit, int64_t copies, in
 	for (copy = 1; copy < copies && !code; copy++)
 		if (copy % repeat != 0)
 			code = orr_draft_add_edge(u->out, (int)(u->first[exit] + copy * from - 1),
-						  (int)(u->first[entry] + copy * to), err);
+						  (int)(u->first[entry] + copy * to), -1, err);
 	return code;
 }
 
@@ -333,7 +333,9 @@ int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 	out.overhead_ns = draft->overhead_ns;
 	out.samples = draft->samples;
 	out.data = draft->data;
+	out.reads = draft->reads;
 	draft->data = NULL;
+	draft->reads = NULL;
 	orr_draft_fini(draft);
 	*draft = out;
 	out = (struct orr_draft){0};

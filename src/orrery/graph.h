@@ -28,6 +28,14 @@ enum orr_op {
 
 const char *orr_op_name(enum orr_op op); /* "linear" */
 
+/* What the file says of an edge, by which an operator reads another. A size is of one microbatch;
+ * -1: not said. */
+struct orr_read {
+	int64_t bytes;          /* of the activation, in place of activation_bytes or the shape's */
+	int64_t gradient_bytes; /* of its gradient; not said: as the activation */
+	bool detached;          /* no gradient flows back */
+};
+
 struct orr_operator {
 	char *name;  /* owned; unique in the graph; with repeat=3: "layer.0" to "layer.2" */
 	char *label; /* owned; what a drawing or a profile calls it, or NULL */
@@ -37,9 +45,10 @@ struct orr_operator {
 	int stage;   /* the stage that the file pins it to, or -1 */
 	int *inputs; /* owned; operators that it reads, in the order of the file's edges */
 	int n_inputs;
-	bool frozen; /* its parameters are not trained */
-	char *share; /* owned: the name of its set of tied parameters, or NULL */
-	int tied;    /* the first operator of that set; -1: its parameters are its own */
+	struct orr_read *reads; /* owned; of each input; NULL where the file says nothing of them */
+	bool frozen;            /* its parameters are not trained */
+	char *share;            /* owned: the name of its set of tied parameters, or NULL */
+	int tied;               /* the first operator of that set; -1: its parameters are its own */
 
 	/* What its backward computes, found by orr_graph_find_gradients(): with neither, it has
 	 * none and keeps nothing for one. */
@@ -95,6 +104,12 @@ static inline bool orr_operator_counts(const struct orr_operator *o, int number)
 	return o->tied < 0 || o->tied == number;
 }
 
+/* Does its edge from input k say that no gradient flows back? */
+static inline bool orr_operator_is_detached(const struct orr_operator *o, int k)
+{
+	return o->reads && o->reads[k].detached;
+}
+
 struct orr_graph {
 	char *name;   /* owned: the file's path, as UTF-8, or the study's text */
 	char *folder; /* owned: where the file is; NULL: it is none */
@@ -127,10 +142,14 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24]);
  * others. */
 int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err);
 
-/* Find every operator's has_..._gradient from what is frozen. Readers have done so; call it after a
- * change of `frozen`. Where anything is frozen, a measured whole backward counts as half input and
- * half weight gradient. Refuses a graph in which nothing is trained. */
+/* Find every operator's has_..._gradient from what is frozen and from the edges without a gradient.
+ * Readers have done so; call it after a change of either. Where there is any, a measured whole
+ * backward counts as half input and half weight gradient. Refuses a graph in which nothing is
+ * trained, and an operator that is trained and that no gradient reaches. */
 int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err);
+
+/* Does a gradient flow back from operator i to its input k? */
+bool orr_graph_has_gradient(const struct orr_graph *g, int i, int k);
 
 /* Write g as DOT that reads back to the same graph. */
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err);

@@ -14,15 +14,16 @@ struct orr_pipeline;
 /* Cut g into stages. The file's pins decide where there are any (then all but inputs must be
  * pinned); otherwise n_stages > 0 asks for that many connected stages of balanced cost along a
  * topological order, and n_stages 0 takes every study operator as a stage of its own, or one stage
- * a worker. An input goes where the first operator that reads it is. Stages without pins are
+ * a worker. Every stage that reads an input has its data, and no stage
+ * sends it: in stage_of it is its first reader's. Stages without pins are
  * numbered topologically, in the order of their first operators. samples: of one microbatch, for
  * sizes and for operators without measured costs. *out borrows g, and has a copy of the machine. */
 int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int n_stages, int64_t samples,
 		  struct orr_error *err);
 
-/* The same with the stage of every operator given, -1 for an input that is to go to its first
- * reader. Refuses an edge that goes back and a stage without operators. */
+/* The same with the stage of every operator given, and that of inputs not read. Refuses an edge
+ * that goes back and a stage without operators. */
 int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 		     const struct orr_machine *machine, const int *stage_of, int n_stages,
 		     int64_t samples, struct orr_error *err);

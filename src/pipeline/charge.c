@@ -110,6 +110,18 @@ void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t s
 	stage->stash_bytes += stash_of(o, samples);
 	stage->parameter_bytes += parameter_bytes;
 	stage->frozen_bytes += o->frozen ? parameter_bytes : 0;
-	if (o->op == ORR_OP_INPUT)
-		stage->input_bytes += orr_operator_output_bytes(o, samples);
+}
+
+struct orr_sent orr_sent_over(const struct orr_graph *g, int i, int k, int64_t samples)
+{
+	const struct orr_operator *o = &g->operators[i];
+	struct orr_sent sent = {orr_operator_output_bytes(&g->operators[o->inputs[k]], samples), 0};
+
+	if (o->reads && o->reads[k].bytes >= 0)
+		sent.bytes = o->reads[k].bytes;
+	if (orr_graph_has_gradient(g, i, k))
+		sent.gradient_bytes = o->reads && o->reads[k].gradient_bytes >= 0
+					      ? o->reads[k].gradient_bytes
+					      : sent.bytes;
+	return sent;
 }

@@ -14,6 +14,12 @@ struct orr_stage;
 int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
 		     struct orr_error *err);
 
+/* What goes over the edge by which operator i reads its input k, per microbatch. */
+struct orr_sent {
+	int64_t bytes, gradient_bytes; /* gradient_bytes: 0 where no gradient flows back */
+};
+struct orr_sent orr_sent_over(const struct orr_graph *g, int i, int k, int64_t samples);
+
 /* Add the costs of one operator to a stage's. */
 void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
 		const struct orr_machine *machine);

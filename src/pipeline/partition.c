@@ -37,8 +37,10 @@ static int take_pins(const struct orr_graph *g, int *stage_of, int *n_stages, st
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		stage_of[i] = o->stage;
-		if (o->stage < 0 && o->op != ORR_OP_INPUT)
+		stage_of[i] = o->op == ORR_OP_INPUT ? -1 : o->stage;
+		if (o->op == ORR_OP_INPUT)
+			continue;
+		if (o->stage < 0)
 			return refuse_operator(
 				g, i, err,
 				"no stage, and other nodes have one: pin all (stage=0) "
@@ -80,15 +82,17 @@ static int check_none_empty(const struct orr_graph *g, const int *stage_of, int 
 	return code;
 }
 
-/* Inputs without a pin go where their first reader is. */
+/* Every stage that reads an input has its data; it counts as its first reader's. */
 static void place_inputs(const struct orr_graph *g, int *stage_of)
 {
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].op == ORR_OP_INPUT)
+			stage_of[i] = -1;
 	for (int i = g->n_operators - 1; i >= 0; i--)
 		for (int k = 0; k < g->operators[i].n_inputs; k++) {
 			int input = g->operators[i].inputs[k];
 
-			if (g->operators[input].op != ORR_OP_INPUT ||
-			    g->operators[input].stage >= 0)
+			if (g->operators[input].op != ORR_OP_INPUT)
 				continue;
 			if (stage_of[input] < 0 || stage_of[i] < stage_of[input])
 				stage_of[input] = stage_of[i];
@@ -121,37 +125,30 @@ static size_t count_inputs(const struct orr_graph *g)
 	return n;
 }
 
-static int64_t gradient_of(const struct orr_edge *edge)
+/* Stage `to`, which the edge goes to, has another operator that reads the tensor: the larger of
+ * what they read is sent. */
+static void add_reader(struct orr_edge *edge, const struct orr_graph *g, int i, int k,
+		       int64_t samples)
 {
-	return edge->gradient_bytes == ORR_NO_BYTES ? 0
-	       : edge->gradient_bytes               ? edge->gradient_bytes
-						    : edge->bytes;
+	struct orr_sent sent = orr_sent_over(g, i, k, samples);
+
+	if (sent.bytes > edge->bytes)
+		edge->bytes = sent.bytes;
+	if (sent.gradient_bytes > edge->gradient_bytes)
+		edge->gradient_bytes = sent.gradient_bytes;
+	edge->detached = edge->detached && !orr_graph_has_gradient(g, i, k);
 }
 
-/* What goes over an edge where stage `to` reads x; data has no gradient, but counts as if it had
- * where nothing is frozen. */
-static struct orr_edge edge_of(const struct orr_operator *x, int from, int to, int64_t samples)
-{
-	bool gradient = x->has_input_gradient || x->has_weight_gradient;
-
-	return (struct orr_edge){.from = from,
-				 .to = to,
-				 .bytes = orr_operator_output_bytes(x, samples),
-				 .gradient_bytes = gradient ? 0 : ORR_NO_BYTES,
-				 .detached = !gradient};
-}
-
-/* Every output of one stage that another reads, each once. */
+/* Every output of one stage that another reads, each once. Data comes from no stage: from -1. */
 static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_graph *g,
 			 const int *stage_of, int64_t samples, struct orr_error *err)
 {
-	int *read_by =
-		malloc((size_t)g->n_operators * sizeof(*read_by)); /* the last stage that did */
+	int *last = malloc((size_t)g->n_operators * sizeof(*last)); /* edge that carries it; -1 */
 	struct orr_edge *edges = calloc(count_inputs(g) + 1, sizeof(*edges));
 	struct orr_keyed *keyed = NULL;
 	int n = 0, code = 0;
 
-	if (!read_by || !edges) {
+	if (!last || !edges) {
 		code = orr_fail(err, ORR_E_NOMEM,
 				"partition: no memory for the edges of %d operators",
 				g->n_operators);
@@ -159,25 +156,31 @@ static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_g
 	}
 	if ((code = sort_by_stage(&keyed, g, stage_of, err)))
 		goto out;
-	memset(read_by, 0xff, (size_t)g->n_operators * sizeof(*read_by)); /* -1 */
+	memset(last, 0xff, (size_t)g->n_operators * sizeof(*last));
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[keyed[i].value];
 		int to = stage_of[keyed[i].value];
 
 		for (int k = 0; k < o->n_inputs; k++) {
-			const struct orr_operator *x = &g->operators[o->inputs[k]];
+			int x = o->inputs[k];
+			bool data = g->operators[x].op == ORR_OP_INPUT;
 
-			if (stage_of[o->inputs[k]] == to || read_by[o->inputs[k]] == to)
+			if (stage_of[x] == to && !data)
 				continue;
-			read_by[o->inputs[k]] = to;
-			edges[n++] = edge_of(x, stage_of[o->inputs[k]], to, samples);
+			if (last[x] < 0 || edges[last[x]].to != to) {
+				last[x] = n;
+				edges[n++] = (struct orr_edge){.from = data ? -1 : stage_of[x],
+							       .to = to,
+							       .detached = true};
+			}
+			add_reader(&edges[last[x]], g, keyed[i].value, k, samples);
 		}
 	}
 	*out = edges;
 	*n_edges = n;
 	edges = NULL;
 out:
-	free(read_by);
+	free(last);
 	free(edges);
 	free(keyed);
 	return code;
@@ -192,34 +195,34 @@ static int compare_edges(const void *a, const void *b)
 	return (x->to > y->to) - (x->to < y->to);
 }
 
-/* Both tensors go over one edge, the gradients of those that have one back. */
-static void add_edge(struct orr_edge *sum, const struct orr_edge *edge)
-{
-	int64_t gradient =
-		(sum->detached ? 0 : gradient_of(sum)) + (edge->detached ? 0 : gradient_of(edge));
-
-	sum->bytes += edge->bytes;
-	sum->gradient_bytes = gradient ? gradient : sum->bytes ? ORR_NO_BYTES : 0;
-	sum->detached = sum->detached && edge->detached;
-}
-
-static int merge_edges(struct orr_edge *edges, int n)
+/* All that one stage sends to another goes over one edge; data is what the stage reads itself. */
+static int merge_edges(struct orr_edge *edges, int n, struct orr_stage *stages)
 {
 	int merged = 0;
 
 	qsort(edges, (size_t)n, sizeof(*edges), compare_edges);
 	for (int e = 0; e < n; e++) {
-		if (!merged || compare_edges(&edges[merged - 1], &edges[e])) {
+		struct orr_edge *sum = merged ? &edges[merged - 1] : NULL;
+
+		if (edges[e].from < 0) {
+			stages[edges[e].to].input_bytes += edges[e].bytes;
+		} else if (!sum || compare_edges(sum, &edges[e])) {
 			edges[merged++] = edges[e];
-			continue;
+		} else {
+			sum->bytes += edges[e].bytes;
+			sum->gradient_bytes += edges[e].gradient_bytes;
+			sum->detached = sum->detached && edges[e].detached;
 		}
-		add_edge(&edges[merged - 1], &edges[e]);
 	}
+	for (int e = 0; e < merged; e++)
+		if (!edges[e].gradient_bytes)
+			edges[e].gradient_bytes = ORR_NO_BYTES;
 	return merged;
 }
 
-/* Gradients start at what nobody reads. */
-static int mark_losses(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
+/* A stage is frozen where one of its operators is not trained and none with parameters is.
+ * Gradients start at what no operator reads. */
+static int mark_stages(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
 		       struct orr_error *err)
 {
 	bool *read = calloc((size_t)g->n_operators + 1, sizeof(*read));
@@ -227,31 +230,38 @@ static int mark_losses(struct orr_stage *stages, const struct orr_graph *g, cons
 	if (!read)
 		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
 				g->n_operators);
-	for (int i = 0; i < g->n_operators; i++)
-		for (int k = 0; k < g->operators[i].n_inputs; k++)
-			read[g->operators[i].inputs[k]] = true;
+	for (int i = g->n_operators - 1; i >= 0; i--) {
+		const struct orr_operator *o = &g->operators[i];
+		struct orr_stage *stage = &stages[stage_of[i]];
+
+		for (int k = 0; k < o->n_inputs; k++)
+			read[o->inputs[k]] = true;
+		if (o->op == ORR_OP_INPUT)
+			continue;
+		stage->frozen = stage->frozen || !o->has_weight_gradient;
+		stage->has_loss = stage->has_loss ||
+				  (!read[i] && (o->has_input_gradient || o->has_weight_gradient));
+	}
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		if (!read[i] && (o->has_input_gradient || o->has_weight_gradient))
-			stages[stage_of[i]].has_loss = true;
+		if (o->has_weight_gradient && orr_operator_has_parameters(o))
+			stages[stage_of[i]].frozen = false;
 	}
 	free(read);
 	return 0;
 }
 
-/* A stage is frozen if nothing is trained in it and an operator is frozen, or without parameters
- * and after nothing else. */
-static void mark_frozen(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of)
+/* Gradients inside a stage that sends none back are its weights' own. */
+static void fold_inner_gradients(struct orr_pipeline *p)
 {
-	for (int i = 0; i < g->n_operators; i++)
-		stages[stage_of[i]].frozen =
-			stages[stage_of[i]].frozen || !g->operators[i].has_weight_gradient;
-	for (int i = 0; i < g->n_operators; i++) {
-		const struct orr_operator *o = &g->operators[i];
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_stage *stage = &p->stages[s];
 
-		if (!o->frozen && orr_operator_has_parameters(o))
-			stages[stage_of[i]].frozen = false;
+		if (!stage->has_weight_gradient || stage->has_input_gradient)
+			continue;
+		stage->weight_ns += stage->backward_ns;
+		stage->backward_ns = 0;
 	}
 }
 
@@ -270,15 +280,16 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	}
 	for (int i = 0; i < g->n_operators; i++)
 		orr_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
-	mark_frozen(stages, g, stage_of);
-	if ((code = mark_losses(stages, g, stage_of, err)) ||
+	if ((code = mark_stages(stages, g, stage_of, err)) ||
 	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
 	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;
 	if (n_edges)
-		n_edges = merge_edges(edges, n_edges);
-	if (!(code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err)) &&
-	    (code = orr_pipeline_tie(*out, tied, n_tied, err))) {
+		n_edges = merge_edges(edges, n_edges, stages);
+	if ((code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err)))
+		goto out;
+	fold_inner_gradients(*out);
+	if ((code = orr_pipeline_tie(*out, tied, n_tied, err))) {
 		orr_pipeline_destroy(*out);
 		*out = NULL;
 	}

@@ -96,8 +96,7 @@ static void find_what_counts(struct search *s)
 		for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
 			bytes += (double)t->bytes[t->live[l]];
 		for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
-			if (2 * bytes / s->problem->bytes_per_s >
-			    *beyond(s, 0, s->problem->n_workers))
+			if (bytes / s->problem->bytes_per_s > *beyond(s, 0, s->problem->n_workers))
 				s->counts[t->live[l]] = true;
 	}
 }
@@ -138,7 +137,7 @@ static double link_s(const struct search *s, const struct label *label, int j, i
 			    orr_tensors_read(t, t->live[m], label->ideal, j))
 				bytes += (double)t->bytes[t->live[m]];
 		}
-		slowest = larger(slowest, 2 * bytes / s->problem->bytes_per_s /
+		slowest = larger(slowest, bytes / s->problem->bytes_per_s /
 						  least_common_multiple(s->labels[maker].r, r));
 	}
 	return slowest;

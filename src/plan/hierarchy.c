@@ -3,7 +3,7 @@
  *   t = max(inner / r + (update + ring) / m, transfer),
  *   inner     what the stage takes on one component: on a worker its forward and backward, on a
  * group of workers the slowest stage of the best pipeline inside, found one level further in; ring
- * 2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches; transfer  2 bytes /
+ * 2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches; transfer  bytes /
  * (B r), activations forward and gradients back, of the tensors that it reads from other stages of
  *             its level. What it passes on to later ones goes there directly.
  *
@@ -117,7 +117,7 @@ static double transfer_s(const struct search *s, int level, int base, int i, int
 	double rate = s->options->levels.bytes_per_s[level];
 
 	return rate > 0 && s->options->activations
-		       ? 2 * (double)orr_tensors_bytes(s->tensors, base, i, j) / (rate * r)
+		       ? (double)orr_tensors_bytes(s->tensors, base, i, j) / (rate * r)
 		       : 0;
 }
 

@@ -17,6 +17,7 @@ struct units {
 	int *readers, *inputs; /* [n_operators] of every leader, how many units */
 	int *reader, *input;   /* one of them */
 	int64_t *work_ns;      /* of every leader's unit */
+	bool *sends;           /* [n_operators] an edge says that something is sent */
 	int *number;           /* leader -> unit */
 	int *operators;        /* unit -> leader */
 	int n;
@@ -28,6 +29,7 @@ static void units_fini(struct units *u)
 	free(u->leader);
 	free(u->readers);
 	free(u->inputs);
+	free(u->sends);
 	free(u->reader);
 	free(u->input);
 	free(u->work_ns);
@@ -48,7 +50,19 @@ static bool is_free(const struct units *u, int i)
 			return false;
 	return o->op == ORR_OP_COST && !costs->forward_ns && !costs->backward_ns &&
 	       !costs->weight_ns && !costs->update_ns && !costs->parameter_bytes &&
-	       !costs->stash_bytes && o->activation_bytes <= 0;
+	       !costs->stash_bytes && o->activation_bytes <= 0 && !u->sends[i];
+}
+
+/* Which have an edge out of them that says that something is sent. */
+static void note_sent(struct units *u)
+{
+	for (int i = 0; i < u->g->n_operators; i++) {
+		const struct orr_operator *o = &u->g->operators[i];
+
+		for (int k = 0; o->reads && k < o->n_inputs; k++)
+			if (o->reads[k].bytes > 0 || o->reads[k].gradient_bytes > 0)
+				u->sends[o->inputs[k]] = true;
+	}
 }
 
 static int units_init(struct units *u, const struct orr_graph *g, const struct orr_machine *machine,
@@ -59,6 +73,7 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 	*u = (struct units){.g = g};
 	u->costs = calloc(n, sizeof(*u->costs));
 	u->leader = calloc(n, sizeof(int));
+	u->sends = calloc(n, sizeof(*u->sends));
 	u->readers = calloc(n, sizeof(int));
 	u->inputs = calloc(n, sizeof(int));
 	u->reader = calloc(n, sizeof(int));
@@ -66,10 +81,11 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 	u->work_ns = calloc(n, sizeof(*u->work_ns));
 	u->number = calloc(n, sizeof(int));
 	u->operators = calloc(n, sizeof(int));
-	if (!u->costs || !u->leader || !u->readers || !u->inputs || !u->reader || !u->input ||
-	    !u->work_ns || !u->number || !u->operators)
+	if (!u->costs || !u->leader || !u->sends || !u->readers || !u->inputs || !u->reader ||
+	    !u->input || !u->work_ns || !u->number || !u->operators)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
 				g->n_operators);
+	note_sent(u);
 	for (int i = 0; i < g->n_operators; i++) {
 		orr_charge(&u->costs[i], &g->operators[i], samples, machine);
 		u->leader[i] = is_free(u, i) ? -1 : i;

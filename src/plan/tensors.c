@@ -5,60 +5,136 @@
 
 #include "orrery/graph.h"
 #include "ideals.h"
-#include "orrery/partition.h"
+#include "pipeline/charge.h"
 
-/* The units that read each operator: through free operators too, which are where they are read.
- * Operators are numbered along the edges. */
-static void note_readers(uint64_t *readers, const struct orr_ideals *x, const struct orr_graph *g)
+/* A reader of an operator's output, outside its unit. */
+struct reader {
+	int unit;
+	struct orr_sent sent;
+};
+
+/* Every reader of every operator: list[first[i]] to list[first[i + 1] - 1]. Data is sent by none.
+ */
+struct readers {
+	struct reader *list;
+	int *first;
+};
+
+static bool is_sent(const struct orr_ideals *x, int from, int to)
 {
-	size_t row = (size_t)x->n_words;
-
-	for (int to = g->n_operators - 1; to >= 0; to--)
-		for (int k = 0; k < g->operators[to].n_inputs; k++) {
-			uint64_t *of = readers + (size_t)g->operators[to].inputs[k] * row;
-
-			if (x->unit_of[to] >= 0)
-				of[x->unit_of[to] / 64] |= UINT64_C(1) << (x->unit_of[to] % 64);
-			for (size_t w = 0; w < row && x->unit_of[to] < 0; w++)
-				of[w] |= readers[(size_t)to * row + w];
-		}
+	return x->unit_of[from] >= 0 && x->unit_of[from] != x->unit_of[to];
 }
 
-/* The operator i, with its readers, becomes the next tensor if its output is ever sent. */
-static void add_tensor(struct orr_tensors *t, const struct orr_ideals *x, int i, int64_t bytes)
+static int list_readers(struct readers *r, const struct orr_ideals *x, const struct orr_graph *g,
+			int64_t samples, struct orr_error *err)
 {
-	size_t row = (size_t)x->n_words;
-	uint64_t *makers = t->makers + (size_t)t->n * row,
-		 *readers = t->readers + (size_t)t->n * row;
-	int unit = x->unit_of[i];
-	bool sent = false;
+	int *next, n = 0;
 
-	memmove(readers, t->readers + (size_t)i * row, row * sizeof(*readers));
-	if (unit < 0) { /* an input is where its first reader is */
-		memcpy(makers, readers, row * sizeof(*makers));
-	} else {
-		makers[unit / 64] |= UINT64_C(1) << (unit % 64);
-		readers[unit / 64] &= ~makers[unit / 64];
+	if (!(r->first = calloc((size_t)g->n_operators + 2, sizeof(*r->first))))
+		goto no_memory;
+	next = r->first + 1;
+	for (int pass = 0; pass < 2; pass++) {
+		for (int to = 0; to < g->n_operators; to++)
+			for (int k = 0; k < g->operators[to].n_inputs; k++) {
+				int from = g->operators[to].inputs[k];
+
+				if (!is_sent(x, from, to))
+					continue;
+				if (pass)
+					r->list[next[from]++] = (struct reader){
+						x->unit_of[to], orr_sent_over(g, to, k, samples)};
+				else
+					next[from + 1]++;
+				n += !pass;
+			}
+		if (pass)
+			break;
+		for (int i = 0; i < g->n_operators; i++)
+			next[i + 1] += next[i];
+		if (!(r->list = calloc((size_t)n + 1, sizeof(*r->list))))
+			goto no_memory;
 	}
-	for (size_t w = 0; w < row; w++)
-		sent = sent || (bytes > 0 && readers[w]);
-	if (!sent) {
-		memset(makers, 0, row * sizeof(*makers));
-		return;
+	return 0;
+no_memory:
+	return orr_fail(err, ORR_E_NOMEM, "plan: no memory for the edges of %d operators",
+			g->n_operators);
+}
+
+static int64_t bytes_of(const struct reader *reader, bool gradient)
+{
+	return gradient ? reader->sent.gradient_bytes : reader->sent.bytes;
+}
+
+/* The least that a reader reads beyond `above`; INT64_MAX: nothing. */
+static int64_t next_size(const struct reader *list, int n, bool gradient, int64_t above)
+{
+	int64_t least = INT64_MAX;
+
+	for (int k = 0; k < n; k++)
+		if (bytes_of(&list[k], gradient) > above && bytes_of(&list[k], gradient) < least)
+			least = bytes_of(&list[k], gradient);
+	return least;
+}
+
+static int grow(struct orr_tensors *t, struct orr_error *err)
+{
+	size_t row = (size_t)t->ideals->n_words, n = 2 * (size_t)t->n + 64;
+	int64_t *bytes;
+	int *makers;
+	uint64_t *readers;
+
+	if (t->n < t->room)
+		return 0;
+	if ((bytes = realloc(t->bytes, n * sizeof(*bytes))))
+		t->bytes = bytes;
+	if ((makers = realloc(t->makers, n * sizeof(*makers))))
+		t->makers = makers;
+	if ((readers = realloc(t->readers, n * row * sizeof(*readers))))
+		t->readers = readers;
+	if (!bytes || !makers || !readers)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", t->n);
+	t->room = (int)n;
+	return 0;
+}
+
+/* The output of an operator in the unit, or its gradient. A stage reads the most that one of its
+ * operators does: a tensor for each size that one reads, of what it is more than the size before.
+ */
+static int add_tensors(struct orr_tensors *t, int unit, const struct reader *list, int n,
+		       struct orr_error *err)
+{
+	size_t row = (size_t)t->ideals->n_words;
+	int first = t->n, code;
+
+	for (int gradient = 0; gradient < 2; gradient++) {
+		int64_t size, before = 0;
+
+		for (; (size = next_size(list, n, gradient, before)) < INT64_MAX; before = size) {
+			uint64_t *readers;
+			int i = first;
+
+			if ((code = grow(t, err)))
+				return code;
+			readers = t->readers + (size_t)t->n * row;
+			memset(readers, 0, row * sizeof(*readers));
+			for (int k = 0; k < n; k++)
+				if (bytes_of(&list[k], gradient) >= size)
+					readers[list[k].unit / 64] |= UINT64_C(1)
+								      << (list[k].unit % 64);
+			while (i < t->n && memcmp(t->readers + (size_t)i * row, readers,
+						  row * sizeof(*readers)) != 0)
+				i++;
+			t->makers[i] = unit;
+			t->bytes[i] = (i < t->n ? t->bytes[i] : 0) + size - before;
+			t->n += i == t->n;
+		}
 	}
-	t->bytes[t->n++] = bytes;
+	return 0;
 }
 
 static bool is_there(const struct orr_tensors *t, int i, int a)
 {
-	const struct orr_ideals *x = t->ideals;
-	const uint64_t *inside = x->bits + (size_t)a * (size_t)x->n_words;
-	const uint64_t *makers = t->makers + (size_t)i * (size_t)x->n_words;
-
-	for (int w = 0; w < x->n_words; w++)
-		if (inside[w] & makers[w])
-			return true;
-	return false;
+	return orr_ideals_has(t->ideals, a, t->makers[i]);
 }
 
 bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b)
@@ -113,26 +189,26 @@ static int list_live(struct orr_tensors *t, struct orr_error *err)
 int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x,
 		       const struct orr_graph *g, int64_t samples, struct orr_error *err)
 {
-	size_t n = (size_t)g->n_operators + 1, row = (size_t)x->n_words;
 	struct orr_tensors *t = calloc(1, sizeof(*t));
+	struct readers r = {0};
 	int code;
 
-	if (!t || !(t->bytes = calloc(n, sizeof(*t->bytes))) ||
-	    !(t->makers = calloc(n * row, sizeof(*t->makers))) ||
-	    !(t->readers = calloc(n * row, sizeof(*t->readers))) ||
-	    !(t->first_live = calloc((size_t)x->n + 1, sizeof(*t->first_live)))) {
+	if (!t || !(t->first_live = calloc((size_t)x->n + 1, sizeof(*t->first_live)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", g->n_operators);
 		goto out;
 	}
 	t->ideals = x;
-	note_readers(t->readers, x, g);
-	for (int i = 0; i < g->n_operators; i++)
-		add_tensor(t, x, i, orr_operator_output_bytes(&g->operators[i], samples));
-	if ((code = list_live(t, err)))
+	code = list_readers(&r, x, g, samples, err);
+	for (int i = 0; i < g->n_operators && !code; i++)
+		code = add_tensors(t, x->unit_of[i], r.list + r.first[i],
+				   r.first[i + 1] - r.first[i], err);
+	if (code || (code = list_live(t, err)))
 		goto out;
 	*out = t;
 	t = NULL;
 out:
+	free(r.list);
+	free(r.first);
 	orr_tensors_destroy(t);
 	return code;
 }

@@ -1,8 +1,8 @@
 #ifndef ORR_TENSORS_H
 #define ORR_TENSORS_H
 /* What operators send to each other, as the cuts of a graph see it: a tensor is there once the
- * operator that makes it is before the cut (an input: once an operator that reads it is), and
- * crosses to each stage that reads it, directly and once. Its gradient comes back the same way. */
+ * operator that makes it is before the cut, and crosses to each stage that reads it, directly and
+ * once. Its gradient, if it has one, comes back the same way. Data crosses no cut. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
@@ -12,11 +12,10 @@ struct orr_ideals;
 
 struct orr_tensors {
 	const struct orr_ideals *ideals; /* borrowed */
-	int n;
-	int64_t *bytes;   /* [n] per microbatch, above 0 */
-	uint64_t *makers; /* [n * n_words of the ideals] units before the cut of which one is enough
-			   */
-	uint64_t *readers;      /* the same: units that read it */
+	int n, room;
+	int64_t *bytes;         /* [n] there and back, per microbatch, above 0 */
+	int *makers;            /* [n] the unit that makes it */
+	uint64_t *readers;      /* [n * n_words of the ideals] units that read it */
 	int *live, *first_live; /* ideal a: tensors live[first_live[a]] on are there and read
 				   outside, ascending */
 };
@@ -28,6 +27,6 @@ void orr_tensors_destroy(struct orr_tensors *t); /* NULL is fine */
 
 /* Does a unit between the ideals a and b, a inside b, read tensor i? */
 bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b);
-/* What the stage between a and b reads from stages between base and a. */
+/* What the stage between a and b reads from stages between base and a, and its gradients. */
 int64_t orr_tensors_bytes(const struct orr_tensors *t, int base, int a, int b);
 #endif

@@ -10,10 +10,12 @@
 
 /* What is known of an operator while its stage is compiled. */
 struct note {
-	bool learns;  /* it or something before it has parameters that are trained */
-	bool matters; /* a loss comes after it */
+	bool learns;  /* it or something before it has parameters that are trained with it */
+	bool matters; /* a loss comes after it, from which a gradient comes back */
+	bool data;    /* an input that the stage reads */
 	bool read;    /* by the stage at hand or, of its own operators, by the edge at hand */
 	bool stashed; /* the backward of this stage reads its output */
+	bool returns; /* a gradient of it comes back over the edge at hand */
 	int reader;   /* the last operator there whose gradient comes back, or -1 */
 	bool written; /* a turn before has written its gradient */
 	int layer;    /* its layer, or -1 */
@@ -92,8 +94,15 @@ static int study_graph(struct compiler *c, struct orr_error *err)
 		if ((code = orr_program_check_operator(g, k, err)))
 			return code;
 		c->notes[k].learns = is_trained(o);
-		for (int i = 0; i < o->n_inputs; i++)
-			c->notes[k].learns = c->notes[k].learns || c->notes[o->inputs[i]].learns;
+		for (int i = 0; i < o->n_inputs; i++) {
+			struct note *input = &c->notes[o->inputs[i]];
+
+			c->notes[k].learns = c->notes[k].learns ||
+					     (input->learns && !orr_operator_is_detached(o, i));
+			input->data =
+				input->data ||
+				(is_here(c, k) && g->operators[o->inputs[i]].op == ORR_OP_INPUT);
+		}
 		c->notes[k].layer = -1;
 	}
 	for (int k = g->n_operators - 1; k >= 0; k--) {
@@ -101,30 +110,33 @@ static int study_graph(struct compiler *c, struct orr_error *err)
 
 		c->notes[k].matters = c->notes[k].matters || is_loss(o->op);
 		for (int i = 0; i < o->n_inputs; i++)
-			if (c->notes[k].matters)
+			if (c->notes[k].matters && !orr_operator_is_detached(o, i))
 				c->notes[o->inputs[i]].matters = true;
 	}
 	return 0;
 }
 
-/* Mark the outputs of stage `from` that stage `to` reads. */
+/* Mark the outputs of stage `from` that stage `to` reads. Gradients go back as the pipeline says:
+ * zeros where nothing before has parameters. */
 static void mark_edge(struct compiler *c, int from, int to)
 {
 	const struct orr_graph *g = c->graph;
 	const int *stage_of = c->pipeline->stage_of;
 
 	for (int k = 0; k < g->n_operators; k++) {
-		c->notes[k].read = false;
+		c->notes[k].read = c->notes[k].returns = false;
 		c->notes[k].reader = -1;
 	}
 	for (int k = 0; k < g->n_operators; k++)
 		for (int i = 0; i < g->operators[k].n_inputs && stage_of[k] == to; i++) {
 			struct note *note = &c->notes[g->operators[k].inputs[i]];
 
-			if (stage_of[g->operators[k].inputs[i]] != from)
+			if (stage_of[g->operators[k].inputs[i]] != from ||
+			    g->operators[g->operators[k].inputs[i]].op == ORR_OP_INPUT)
 				continue;
 			note->read = true;
-			if (c->notes[k].matters)
+			note->returns = note->returns || orr_graph_has_gradient(g, k, i);
+			if (c->notes[k].matters && !orr_operator_is_detached(&g->operators[k], i))
 				note->reader = k;
 		}
 }
@@ -138,7 +150,7 @@ static int allocate(struct compiler *c, struct orr_error *err)
 	size_t n_layers = 0, n_inputs = 0, n_moves = (size_t)g->n_operators, n_all = n_moves;
 
 	for (int k = 0; k < g->n_operators; k++) {
-		n_inputs += is_here(c, k) && g->operators[k].op == ORR_OP_INPUT;
+		n_inputs += c->notes[k].data;
 		n_layers += is_here(c, k) && g->operators[k].op != ORR_OP_INPUT;
 	}
 	n_all *= (size_t)stage->n_out + 1;
@@ -182,15 +194,6 @@ static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t
 	return t;
 }
 
-/* Does a gradient of operator k go back over the edge? Zeros do where it has none of its own, so
- * that what moves is what the pipeline says. */
-static bool has_gradient(const struct compiler *c, const struct orr_edge *edge, int k)
-{
-	const struct orr_operator *o = &c->graph->operators[k];
-
-	return !edge->detached && (o->has_input_gradient || o->has_weight_gradient);
-}
-
 /* What comes in: over the edges as it lies there, or copied to the stash where the backward reads
  * it; gradients go back over the same edges. */
 static void place_received(struct compiler *c)
@@ -210,7 +213,7 @@ static void place_received(struct compiler *c)
 				continue;
 			note->value = place(ORR_STORAGE_RECEIVED, &p->in[e].columns, width);
 			note->value.edge = e;
-			if (has_gradient(c, edge, k)) {
+			if (note->returns) {
 				note->gradient =
 					place(ORR_STORAGE_SENT, &p->in[e].gradients, width);
 				note->gradient.edge = e;
@@ -241,7 +244,7 @@ static int place_data(struct compiler *c, struct orr_error *err)
 		struct orr_program_input *input = &p->inputs[p->n_inputs];
 		size_t bytes = (size_t)o->width * sizeof(*input->columns);
 
-		if (!is_here(c, k) || o->op != ORR_OP_INPUT)
+		if (!note->data)
 			continue;
 		if (!(input->columns = malloc(bytes)))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the columns of %s",
@@ -290,7 +293,7 @@ static void place_sent(struct compiler *c, bool copies)
 				continue;
 			if (note->value.storage != ORR_STORAGE_SENT || note->value.edge != e)
 				p->after[p->n_after++] = (struct orr_move){note->value, to, 1.0f};
-			if (!has_gradient(c, edge, k))
+			if (!note->returns)
 				continue;
 			to = place(ORR_STORAGE_RECEIVED, &p->out[e].gradients, width);
 			to.edge = e;
@@ -406,7 +409,7 @@ static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 	for (int i = 0; i < o->n_inputs; i++) {
 		struct note *note = &c->notes[o->inputs[i]];
 
-		if (!note->learns || !note->gradient.storage)
+		if (!note->learns || !note->gradient.storage || orr_operator_is_detached(o, i))
 			continue;
 		layer->ports[i].gradient = note->gradient;
 		layer->ports[i].accumulate = note->written;

@@ -17,6 +17,16 @@ static bool runs_here(const struct orr_jobs *jobs, const int *rank_of, int s)
 	return rank_of[jobs->owners[jobs->first_owner[s]]] == rank;
 }
 
+/* Does a stage that runs here read operator k? */
+static bool is_read_here(const struct orr_pipeline *p, const bool *here, int k)
+{
+	for (int i = k + 1; i < p->graph->n_operators; i++)
+		for (int j = 0; j < p->graph->operators[i].n_inputs; j++)
+			if (p->graph->operators[i].inputs[j] == k && here[p->stage_of[i]])
+				return true;
+	return false;
+}
+
 /* Append those of the inputs of the stages that run here, or, without a place for them, count them.
  */
 static int64_t collect(int64_t *to, const struct orr_pipeline *p, const bool *here)
@@ -26,7 +36,7 @@ static int64_t collect(int64_t *to, const struct orr_pipeline *p, const bool *he
 	for (int k = 0; k < p->graph->n_operators; k++) {
 		const struct orr_operator *o = &p->graph->operators[k];
 
-		if (o->op != ORR_OP_INPUT || p->stage_of[k] < 0 || !here[p->stage_of[k]])
+		if (o->op != ORR_OP_INPUT || !is_read_here(p, here, k))
 			continue;
 		for (int64_t i = 0; to && i < o->width; i++)
 			to[n + i] = o->columns[i];
