@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 GB = 10 ** 9
+MB = 10 ** 6
 
 
 def chain(kinds, more='', first=0):
@@ -29,15 +30,22 @@ def number(text):
     return int(float(text)) if float(text).is_integer() else float(text)
 
 
+def per(size, values):
+    """Bytes in larger units, which must be whole numbers of them."""
+    return [value // size if value % size == 0 else value / size for value in values]
+
+
 class Step:
-    """What simulate says of a graph: a file, or the inside of a digraph."""
-    def __init__(self, orrery, graph, words):
-        with tempfile.NamedTemporaryFile('w', suffix='.dot') as file:
-            file.write(f'digraph {{ {graph} }}')
-            file.flush()
-            path = graph if graph.endswith('.dot') else file.name
-            self.report = json.loads(subprocess.run([orrery, 'simulate', path, *words.split(), '--json'], check=True,
-                                                    stdout=subprocess.PIPE).stdout, parse_float=number)
+    """What simulate says of a graph: a file of the source, or the inside of a digraph. Other files lie beside it."""
+    def __init__(self, orrery, graph, words, files):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {'graph.dot': f'digraph {{ {graph} }}', **files}.items():
+                with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
+                    file.write(text)
+            path = os.path.abspath(graph) if graph.endswith('.dot') else 'graph.dot'
+            said = subprocess.run([orrery, 'simulate', path, *words.split(), '--json'], cwd=folder, check=True,
+                                  stdout=subprocess.PIPE).stdout
+        self.report = json.loads(said, parse_float=number)
         self.makespan = self.report['makespan']
         # stage by its first operator's name: file order and stage order may differ
         self.stage_of = {stage['operators'][0]: stage for stage in self.report['stages']}
@@ -53,8 +61,8 @@ ROWS = []
 
 
 def row(text, *sizes):
-    """A row: its function takes each of the sizes and gives the graph, the options, and the figures: for each its name, its
-    formula, what that gives, and how it is read from a step."""
+    """A row: its function takes each of the sizes and gives the graph, the options, the figures (for each its name, its
+    formula, what that gives, and how it is read from a step), and other files where the options name some."""
     return lambda function: ROWS.append((text, sizes, function))
 
 
@@ -65,8 +73,8 @@ def _(m):
     # 7 for two microbatches, more than the 6 that s3 works on them. So pairs start every 7, after the fill 3 (1 + L) = 6;
     # of the last pair s3 takes 6, and L and W follow.
     return 'graphs/studies/frozen.dot', f'-m {m} --latency 1', [
-        ('gradients received', 'm 100 MB', m * GB // 10, lambda step: sum(step.each('recv_gradient_bytes'))),
-        ('memory, GB', '1, 1, 4 + 2, 4 + 1', [GB, GB, 6 * GB, 5 * GB], lambda step: step.each('memory_bytes')),
+        ('gradients received, MB', '0, 0, 100m, 0', [0, 0, 100 * m, 0], lambda step: per(MB, step.each('recv_gradient_bytes'))),
+        ('memory, GB', '1, 1, 4 + 2, 4 + 1', [1, 1, 6, 5], lambda step: per(GB, step.each('memory_bytes'))),
         ('stashes on each worker', '0, 0, 2, 1', [0, 0, 2, 1], lambda step: step.each('peak_stash')),
         ('makespan', '6 + 7 (m/2 - 1) + 6 + 2', 6 + 7 * (m // 2 - 1) + 6 + 2, lambda step: step.makespan)]
 
@@ -97,7 +105,7 @@ def _(m):
     return chain('tft', ', stash="1GB", parameters="1GB"'), f'-m {m}', [
         ('makespan', '2 + 3m + 1 + 2', 2 + 3 * m + 3, lambda step: step.makespan),
         ('busy', '3m, 2m, 3m', [3 * m, 2 * m, 3 * m], lambda step: step.each('busy')),
-        ('memory, GB', '4 + 3, 1 + 2, 4 + 1', [7 * GB, 3 * GB, 5 * GB], lambda step: step.each('memory_bytes'))]
+        ('memory, GB', '4 + 3, 1 + 2, 4 + 1', [7, 3, 5], lambda step: per(GB, step.each('memory_bytes')))]
 
 
 @row('a frozen stage, then three trained under zb-h1, F = B = W = 1; m = {}', 4, 8, 32)
@@ -131,8 +139,8 @@ def _(w):
     # A ring for the gradients of what trains. A replica's memory: 1 + 1 GB frozen; 4 + 4 of what adamw trains, and with
     # replicas as much again as the parameters for the running sum of the gradients.
     return chain('fftt', ', parameters="1GB"'), f'-w {w} -m {w} --schedule ddp', [
-        ('all-reduced', '2 (w - 1)/w 2 GB a worker', 2 * (w - 1) * 2 * GB, lambda step: sum(step.each('all_reduce_bytes'))),
-        ('memory, GB', '2 + 8 + 2', [(10 + (2 if w > 1 else 0)) * GB] * w, lambda step: step.each('memory_bytes'))]
+        ('all-reduced, GB', '2 (w - 1)/w 2 each', [2 * (w - 1) / w * 2] * w, lambda step: per(GB, step.each('all_reduce_bytes'))),
+        ('memory, GB', '2 + 8 + 2', [10 + (2 if w > 1 else 0)] * w, lambda step: per(GB, step.each('memory_bytes')))]
 
 
 @row('an update of 5 on every stage: trained, frozen, trained; m = {}', 3, 8)
@@ -160,8 +168,8 @@ def main(orrery, source):
     for text, sizes, function in ROWS:
         for size in sizes:
             size = size if isinstance(size, tuple) else (size,)
-            graph, words, figures = function(*size)
-            step = Step(orrery, graph, words)
+            graph, words, figures, *files = function(*size)
+            step = Step(orrery, graph, words, *files or [{}])
             for name, formula, by_hand, read in figures:
                 simulated = read(step)
                 holds = simulated == by_hand
