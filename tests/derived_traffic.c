@@ -74,7 +74,7 @@ static void derive_ring(struct orr_traffic *traffic, const struct orr_jobs *jobs
 void derive_traffic(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
 		    int n_ranks)
 {
-	int *before = calloc(orr_jobs_most_around(jobs->pipeline), sizeof(*before));
+	int *before = calloc(orr_jobs_most_around(jobs), sizeof(*before));
 
 	if (!before)
 		abort();

@@ -29,6 +29,16 @@ refuse 'schedule lpp: G is there twice' simulate chain:8 -w 6 --schedule lpp:G=2
 refuse 'set --workers 8' simulate chain:8 -w 6 --schedule lpp:G=2,R=4
 refuse 'give --stages 4 or fewer' simulate chain:4 --stages 5
 refuse "'0,4': give all, none, or stages from 0 to 3" simulate chain:4 --recompute 0,4
+refuse "--jitter: 'foo': write lognormal:SIGMA, uniform:WIDTH or normal:SIGMA, such as lognormal:0.2" simulate chain:4 --jitter foo
+refuse '--jitter: -0.2 is out of range: say 0 to 2' simulate chain:4 --jitter lognormal:-0.2
+refuse '--samples: 0 is out of range' simulate chain:4 --jitter uniform:0.1 --samples 0
+refuse '--samples: of noise, and there is none: give --jitter lognormal:0.2, or leave it out' simulate chain:4 --samples 5
+refuse '--rank: by a figure of noise, and there is none: give --jitter lognormal:0.2, or leave it out' compare chain:4 --rank p95
+refuse "--rank: no 'p96'" compare chain:4 --jitter uniform:0.1 --rank p96
+refuse "--order: no 'lazy': there are strict and greedy" simulate chain:4 --order lazy
+refuse 'schedule pipedream never flushes, and its order says which version of the parameters a job reads: leave --order out, or take one that flushes' \
+	simulate chain:4 --schedule pipedream --order greedy
+refuse '--order is nothing for a plan' plan chain:4 -w 2 --order greedy
 refuse 'cannot write it' simulate chain:4 --svg "$work/no/such/folder/x.svg"
 
 refuse 'more than can be counted in nanoseconds' simulate chain:3 --latency 9e9

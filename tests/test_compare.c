@@ -16,8 +16,8 @@ static struct orr_comparison *compare(struct orr_pipeline *p, int n_workers, int
 
 	p->machine.memory_bytes = memory_bytes;
 	ck_assert_msg(!orr_pipeline_set_step(p, n_workers, n_microbatches, &err), "%s", err.msg);
-	ck_assert_msg(!orr_compare(&c, &(struct orr_entry){p, NULL, NULL, NULL}, 1, false, &err),
-		      "%s", err.msg);
+	ck_assert_msg(!orr_compare(&c, &(struct orr_entry){.pipeline = p}, 1, false, &err), "%s",
+		      err.msg);
 	return c;
 }
 
@@ -150,10 +150,11 @@ START_TEST(one_of_your_own_is_compared_as_well)
 	ck_assert_int_eq(orr_pipeline_set_step(p, 4, 8, &err), 0);
 	ck_assert_int_eq(orr_choice_init(&choice, "gpipe", &err), 0);
 	mine = choice.schedule; /* called as a built-in one, as a copy of it is that was changed */
-	ck_assert_int_eq(
-		orr_compare(&c, (struct orr_entry[]){{p, &mine, NULL, NULL}, {p, NULL, NULL, NULL}},
-			    2, false, &err),
-		0);
+	ck_assert_int_eq(orr_compare(&c,
+				     (struct orr_entry[]){{.pipeline = p, .schedule = &mine},
+							  {.pipeline = p}},
+				     2, false, &err),
+			 0);
 	ck_assert_int_eq(c->n, count_schedules() + 1);
 	for (int i = 0; i < c->n_fitting; i++)
 		seen += !strcmp(c->contenders[i].schedule, "gpipe");
@@ -176,9 +177,11 @@ static struct orr_comparison *compare_cuts(struct orr_pipeline *cuts[2], bool ev
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(orr_pipeline_set_step(cuts[i], 4, 8, &err), 0);
 	ck_assert_int_eq(orr_compare(&c,
-				     (struct orr_entry[]){{cuts[0], NULL, NULL, NULL},
-							  {cuts[1], NULL, NULL, NULL},
-							  {cuts[0], &none, NULL, "there is none"}},
+				     (struct orr_entry[]){{.pipeline = cuts[0]},
+							  {.pipeline = cuts[1]},
+							  {.pipeline = cuts[0],
+							   .schedule = &none,
+							   .refused = "there is none"}},
 				     3, every_cut, &err),
 			 0);
 	ck_assert(c->several_cuts);

@@ -8,6 +8,7 @@
 #include "options.h"
 #include "orrery/compare.h"
 #include "comparison.h"
+#include "jitter.h"
 #include "orrery/table.h"
 #include "orrery/graph.h"
 #include "output.h"
@@ -15,7 +16,7 @@
 #include "plugin.h"
 #include "work.h"
 
-enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES };
+enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES, KEY_RANK };
 
 #define MOST_LISTED 16
 
@@ -27,7 +28,9 @@ struct list {
 struct arguments {
 	struct work_options work;
 	struct output_options output;
+	struct jitter_options jitter;
 	struct list stages, microbatches;
+	enum orr_rank rank;
 	bool plan;
 };
 
@@ -40,10 +43,33 @@ static const struct argp_option options[] = {
 	 "a worker, with a row for the better)",
 	 4},
 	{"plan", KEY_PLAN, NULL, 0, "what `orrery plan --makespan` finds, as a row of its own", 4},
+	{"rank", KEY_RANK, "FIGURE", 0,
+	 "with --jitter, rows in the order of the strict median, p95 or worst, or of "
+	 "greedy-median, "
+	 "greedy-p95 or greedy-worst (makespan)",
+	 4},
 	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 5},
 	{"csv", KEY_CSV, "FILE", 0, "all rows as CSV", 5},
 	{0},
 };
+
+static enum orr_rank parse_rank(const char *text)
+{
+	static const char *const names[] = {[ORR_RANK_MAKESPAN] = "makespan",
+					    [ORR_RANK_MEDIAN] = "median",
+					    [ORR_RANK_P95] = "p95",
+					    [ORR_RANK_WORST] = "worst",
+					    [ORR_RANK_GREEDY_MEDIAN] = "greedy-median",
+					    [ORR_RANK_GREEDY_P95] = "greedy-p95",
+					    [ORR_RANK_GREEDY_WORST] = "greedy-worst"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(text, names[i]))
+			return (enum orr_rank)i;
+	options_refuse("--rank: no '%.40s': there are makespan, median, p95, worst, greedy-median, "
+		       "greedy-p95 and greedy-worst",
+		       text);
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -54,6 +80,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &a->work;
 		state->child_inputs[1] = &a->output;
 		state->child_inputs[2] = &a->work.timeout_s;
+		state->child_inputs[3] = &a->jitter;
 		return 0;
 	case 'm':
 		a->microbatches.n =
@@ -67,6 +94,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PLAN:
 		a->plan = true;
+		return 0;
+	case KEY_RANK:
+		a->rank = parse_rank(arg);
 		return 0;
 	case KEY_SVG:
 		a->output.svg = arg;
@@ -202,16 +232,25 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 		return code;
 	for (int i = 0; i < c->n_cuts; i++) {
 		if (o->schedule)
-			entries[n++] = (struct orr_entry){
-				c->cuts[i], &own, work->choice.table ? NULL : c->home, NULL};
-		entries[n++] = (struct orr_entry){c->cuts[i], NULL, c->home, NULL};
+			entries[n++] =
+				(struct orr_entry){.pipeline = c->cuts[i],
+						   .schedule = &own,
+						   .home = work->choice.table ? NULL : c->home};
+		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i], .home = c->home};
 	}
 	if (a->plan)
 		entries[n++] =
-			(struct orr_entry){c->plan ? c->plan->pipeline : c->cuts[0], &c->planned,
-					   NULL, c->plan ? NULL : c->no_plan.msg};
+			(struct orr_entry){.pipeline = c->plan ? c->plan->pipeline : c->cuts[0],
+					   .schedule = &c->planned,
+					   .refused = c->plan ? NULL : c->no_plan.msg};
+	for (int i = 0; i < n; i++) {
+		entries[i].order = o->order;
+		entries[i].noise = jitter_noise(&a->jitter);
+	}
 	if ((code = orr_compare(&c->result.rows, entries, n, a->stages.n > 1, err)))
 		return code;
+	orr_comparison_rank(c->result.rows, a->rank);
+	c->result.noise = jitter_noise(&a->jitter);
 	for (int i = c->result.rows->n_fitting; i < c->result.rows->n; i++)
 		command_name_options(c->result.rows->contenders[i].reason);
 	return 0;
@@ -309,6 +348,7 @@ int cmd_compare(int argc, char **argv)
 	const struct argp_child children[] = {{&shared, 0, NULL, 0},
 					      {&output_json_argp, 0, NULL, 0},
 					      {&plugin_argp, 0, NULL, 0},
+					      {&jitter_argp, 0, NULL, 0},
 					      {0}};
 	const struct argp argp = {options,
 				  parse,
@@ -327,7 +367,11 @@ int cmd_compare(int argc, char **argv)
 
 	a.work.schedule = NULL;
 	options_parse(&argp, argc, argv, &a);
-	if (a.output.svg && a.microbatches.n > 1)
+	if (a.rank != ORR_RANK_MAKESPAN && !a.jitter.jitter)
+		code = orr_fail(&err, ORR_E_INPUT,
+				"--rank: by a figure of noise, and there is none: give --jitter "
+				"lognormal:0.2, or leave it out");
+	else if (a.output.svg && a.microbatches.n > 1)
 		code = orr_fail(&err, ORR_E_INPUT,
 				"--svg draws one number of microbatches: give one -m");
 	else if (!(code = output_check(&a.output, &err)) &&

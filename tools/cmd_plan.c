@@ -112,6 +112,8 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 		 "it finds the order itself: leave it out, and simulate the plan with another one"},
 		{a->work.n_stages > 0, "--stages",
 		 "it finds how many: leave it out, or pin them (stage=)"},
+		{a->work.order != ORR_RUN_AS_SCHEDULED, "--order",
+		 "give it to simulate or train with the plan"},
 		{a->work.recompute, "--recompute", "give it to simulate or train with the plan"},
 		{a->work.versions, a->work.versions, "give it to simulate or train with the plan"},
 		{a->work.machine.latency_ns > 0, "--latency", "give it to simulate with the plan"},
@@ -384,7 +386,7 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 int cmd_plan(int argc, char **argv)
 {
 	const struct argp shared = work_argp_without(
-		"schedule workers stages recompute sync accumulate latency bandwidth ");
+		"schedule workers stages order recompute sync accumulate latency bandwidth ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	const struct argp argp = {

@@ -178,11 +178,12 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 				"%s: has costs and nothing to compute: profile a model whose nodes "
 				"have an op",
 				g->name);
-	if (a->work.given.schedule || a->work.n_stages || a->work.recompute || a->work.versions)
+	if (a->work.given.schedule || a->work.n_stages || a->work.recompute || a->work.versions ||
+	    a->work.order)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"profile measures operators, which no schedule and no cut changes: leave "
-			"out --schedule, --stages, --recompute, --sync and --accumulate");
+			"out --schedule, --stages, --order, --recompute, --sync and --accumulate");
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
 		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -235,9 +236,9 @@ out:
 
 int cmd_profile(int argc, char **argv)
 {
-	const struct argp shared =
-		work_argp_without("schedule stages recompute sync accumulate costs activation "
-				  "stash parameters latency bandwidth memory flops ");
+	const struct argp shared = work_argp_without(
+		"schedule stages order recompute sync accumulate costs activation "
+		"stash parameters latency bandwidth memory flops ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	const struct argp argp = {options,

@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "options.h"
+#include "jitter.h"
 #include "orrery/diagram.h"
 #include "export.h"
 #include "orrery/figures.h"
@@ -22,6 +23,7 @@
 struct arguments {
 	struct work_options work;
 	struct output_options output;
+	struct jitter_options jitter;
 	const char *plan; /* NULL: not wanted */
 };
 
@@ -42,6 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &a->work;
 		state->child_inputs[1] = &a->output;
 		state->child_inputs[2] = &a->work.timeout_s;
+		state->child_inputs[3] = &a->jitter;
 		return 0;
 	case 'o':
 		a->plan = arg;
@@ -115,18 +118,37 @@ static void print_samples(const struct arguments *a, const struct work *work)
 		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);
 }
 
+static int add_noise(json_t *json, const struct orr_noise *noise, const struct orr_noisy *noisy,
+		     struct orr_error *err)
+{
+	json_t *own = jitter_json(noise), *spreads = jitter_spreads_json(noisy);
+	int failed = !own || !spreads || json_object_update(own, spreads);
+
+	json_decref(spreads);
+	if (failed)
+		json_decref(own);
+	return failed || json_object_set_new(json, "noise", own)
+		       ? orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the report")
+		       : 0;
+}
+
 static int print(const struct arguments *a, const struct work *work, struct orr_error *err)
 {
 	const struct orr_timeline *t = work->tried.timeline;
 	const struct orr_figures *f = work->tried.figures;
+	const struct orr_noise *noise = jitter_noise(&a->jitter);
 	struct orr_untested untested[ORR_MOST_UNTESTED];
+	struct orr_noisy noisy;
 	int n = orr_untested_find(untested, t->jobs), code;
 	char text[256];
 	json_t *json;
 
+	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
+		return code;
 	if (a->output.json) {
 		if ((json = orr_report_json(t, f, err)) &&
-		    (code = orr_untested_report(json, untested, n, err))) {
+		    ((code = orr_untested_report(json, untested, n, err)) ||
+		     (noise && (code = add_noise(json, noise, &noisy, err))))) {
 			json_decref(json);
 			return code;
 		}
@@ -136,6 +158,8 @@ static int print(const struct arguments *a, const struct work *work, struct orr_
 		return code;
 	printf("\n");
 	code = output_report(t, f, err);
+	if (!code && noise)
+		jitter_print(noise, &noisy, work->pipeline->units);
 	if (!code) {
 		print_uneven(work, f);
 		print_samples(a, work);
@@ -170,6 +194,7 @@ int cmd_simulate(int argc, char **argv)
 	static const struct argp_child children[] = {{&work_argp, 0, NULL, 0},
 						     {&output_argp, 0, NULL, 0},
 						     {&plugin_argp, 0, NULL, 0},
+						     {&jitter_argp, 0, NULL, 0},
 						     {0}};
 	static const struct argp argp = {
 		options,

@@ -17,6 +17,7 @@ static const struct {
 	{"[link]", "--link"},
 	{"[memory]", "--memory"},
 	{"[microbatches]", "-m"},
+	{"[order]", "--order"},
 	{"[pieces]", "--pieces"},
 	{"[ranks-workers]", "--ranks-workers"},
 	{"[recompute]", "--recompute"},

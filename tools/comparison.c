@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jitter.h"
 #include "orrery/compare.h"
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
@@ -23,6 +24,10 @@ enum {
 	RECEIVED,
 	LOWER_BOUND,
 	ABOVE,
+	MEDIAN,
+	P95,
+	GREEDY_MEDIAN,
+	GREEDY_P95,
 	NOT_TESTED,
 	N_COLUMNS
 };
@@ -70,6 +75,21 @@ static void fill_stash(char cell[CELL], const struct orr_comparison *c,
 			       orr_size_print(size, sizeof(size), x->peak_stash_bytes));
 }
 
+/* A schedule that has no greedy run has a dash in its place. */
+static void fill_noise(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
+		       const struct orr_contender *x)
+{
+	const struct orr_noisy *noisy = &x->noisy;
+	const int64_t ns[] = {noisy->strict.median_ns, noisy->strict.p95_ns,
+			      noisy->greedy.median_ns, noisy->greedy.p95_ns};
+
+	for (int i = 0; i < 4 && c->noisy; i++)
+		if (i < 2 || noisy->has_greedy)
+			jitter_duration(row[MEDIAN + i], CELL, ns[i], c->units);
+		else
+			(void)snprintf(row[MEDIAN + i], CELL, "-");
+}
+
 static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
 		     const struct orr_contender *x)
 {
@@ -92,6 +112,7 @@ static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
 	else if (x->lower_bound_ns)
 		(void)snprintf(row[ABOVE], CELL, "+%.1f%%",
 			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
+	fill_noise(row, c, x);
 	fill_not_tested(row[NOT_TESTED], c, x);
 }
 
@@ -128,9 +149,10 @@ static void print_not_tested(const struct orr_comparison *c)
 		printf("%s\n", orr_untested_print(text, sizeof(text), all, n));
 }
 
-static void print_legend(const struct orr_comparison *c, const int *width)
+static void print_legend(const struct comparison *comparison, const int *width)
 {
-	char cost[96];
+	const struct orr_comparison *c = comparison->rows;
+	char cost[96], title[JITTER_TITLE];
 
 	printf("\n*: nothing is both faster and smaller.\n"
 	       "per micro-batch: step after step; pipedream does not flush between them.\n"
@@ -140,17 +162,22 @@ static void print_legend(const struct orr_comparison *c, const int *width)
 	       width[RECEIVED] ? "received: by all workers in a step.\n" : "");
 	if (width[MEMORY])
 		printf("memory: %s.\n", orr_parameter_cost_print(cost, sizeof(cost), &c->numerics));
+	if (comparison->noise)
+		printf("%s: of makespans.\n", jitter_title(title, comparison->noise));
 	print_not_tested(c);
 	printf("`orrery simulate --help` defines the other figures.\n");
 }
 
 /* Columns that have nothing to say are left out. */
-static void print_table(const struct orr_comparison *c)
+static void print_table(const struct comparison *comparison)
 {
+	const struct orr_comparison *c = comparison->rows;
 	char heading[2][N_COLUMNS][CELL] = {
 		{"  schedule", "stages", "makespan", "per micro-", "bubble", "span", "peak",
-		 "memory", "received", "lower", "above", "not"},
-		{"", "", "", "batch", "", "bubble", "stash", "", "", "bound", "it", "tested"}};
+		 "memory", "received", "lower", "above", "strict", "strict", "greedy", "greedy",
+		 "not"},
+		{"", "", "", "batch", "", "bubble", "stash", "", "", "bound", "it", "median", "p95",
+		 "median", "p95", "tested"}};
 	char row[N_COLUMNS][CELL];
 	int width[N_COLUMNS] = {0};
 	bool memory = false, received = false, untested = false;
@@ -176,6 +203,8 @@ static void print_table(const struct orr_comparison *c)
 	width[STAGES] = c->several_cuts ? width[STAGES] : 0;
 	width[MEMORY] = memory ? width[MEMORY] : 0;
 	width[RECEIVED] = received ? width[RECEIVED] : 0;
+	for (int k = MEDIAN; k <= GREEDY_P95; k++)
+		width[k] = c->noisy ? width[k] : 0;
 	for (int i = 0; i < 2; i++) {
 		if (!untested)
 			*heading[i][NOT_TESTED] = '\0';
@@ -185,7 +214,7 @@ static void print_table(const struct orr_comparison *c)
 		fill_row(row, c, &c->contenders[i]);
 		print_row(row, width);
 	}
-	print_legend(c, width);
+	print_legend(comparison, width);
 }
 
 void comparison_print(const struct comparison *comparison)
@@ -195,7 +224,7 @@ void comparison_print(const struct comparison *comparison)
 
 	printf("%s\n\n", comparison->title);
 	if (c->n_fitting)
-		print_table(c);
+		print_table(comparison);
 	for (int i = c->n_fitting; i < c->n; i++)
 		width = (int)strlen(c->contenders[i].schedule) > width
 				? (int)strlen(c->contenders[i].schedule)
@@ -217,9 +246,10 @@ static bool find_period(double *seconds, const struct orr_contender *x)
 	return true;
 }
 
-static json_t *contender_json(const struct orr_contender *x, int n_microbatches,
+static json_t *contender_json(const struct orr_contender *x, const struct comparison *of,
 			      struct orr_error *err)
 {
+	int n_microbatches = of->n_microbatches;
 	double period;
 	json_t *json;
 
@@ -235,7 +265,9 @@ static json_t *contender_json(const struct orr_contender *x, int n_microbatches,
 			 (json_int_t)x->memory_bytes, "received_bytes",
 			 (json_int_t)x->received_bytes, "on_front", x->on_front, "per_microbatch",
 			 find_period(&period, x) ? json_real(period) : json_null());
-	if (json && orr_untested_report(json, x->untested, x->n_untested, err)) {
+	if (json &&
+	    ((of->noise && json_object_set_new(json, "noise", jitter_spreads_json(&x->noisy))) ||
+	     orr_untested_report(json, x->untested, x->n_untested, err))) {
 		json_decref(json);
 		return NULL;
 	}
@@ -264,7 +296,7 @@ json_t *comparison_json(const struct comparison *tables, int n, const char *grap
 		for (int i = 0; i < c->n && ok; i++)
 			ok = !json_array_append_new(
 				i < c->n_fitting ? fitting : refused,
-				contender_json(&c->contenders[i], tables[t].n_microbatches, err));
+				contender_json(&c->contenders[i], &tables[t], err));
 	}
 	if (ok)
 		json = json_pack("{s:s, s:s, s:i, s:o, s:o, s:f, s:O, s:O, s:O}", "graph", graph,
@@ -277,7 +309,9 @@ json_t *comparison_json(const struct comparison *tables, int n, const char *grap
 	json_decref(fitting);
 	json_decref(refused);
 	json_decref(microbatches);
-	if (json && orr_parameter_cost_json(json, &tables[0].rows->numerics)) {
+	if (json && ((tables[0].noise &&
+		      json_object_set_new(json, "noise", jitter_json(tables[0].noise))) ||
+		     orr_parameter_cost_json(json, &tables[0].rows->numerics))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -296,16 +330,30 @@ static void write_text(FILE *file, const char *text)
 	fputc('"', file);
 }
 
-static void write_row(FILE *file, const struct orr_contender *x, int n_microbatches, int n_workers)
+static void write_noise(FILE *file, const struct orr_noisy *noisy)
+{
+	const struct orr_spread *spreads[] = {&noisy->strict, &noisy->greedy};
+
+	for (int i = 0; i < 2; i++)
+		if (i && !noisy->has_greedy)
+			fputs(",,,", file);
+		else
+			fprintf(file, ",%.12g,%.12g,%.12g", (double)spreads[i]->median_ns / 1e9,
+				(double)spreads[i]->p95_ns / 1e9,
+				(double)spreads[i]->worst_ns / 1e9);
+}
+
+static void write_row(FILE *file, const struct orr_contender *x, const struct comparison *of,
+		      int n_workers)
 {
 	double period;
 
 	write_text(file, x->schedule);
-	fprintf(file, ",%d,%d,%d,", x->n_stages, n_workers, n_microbatches);
+	fprintf(file, ",%d,%d,%d,", x->n_stages, n_workers, of->n_microbatches);
 	if (x->reason) {
 		fputs(",,,,,,,,,,,", file);
 		write_text(file, x->reason);
-		fputc('\n', file);
+		fputs(of->noise ? ",,,,,,\n" : "\n", file);
 		return;
 	}
 	fprintf(file, "%.12g,", (double)x->makespan_ns / 1e9);
@@ -316,7 +364,10 @@ static void write_row(FILE *file, const struct orr_contender *x, int n_microbatc
 		(long long)x->received_bytes, (double)x->lower_bound_ns / 1e9, x->on_front);
 	for (int i = 0; i < x->n_untested; i++)
 		fprintf(file, "%s%s", i ? ", " : "", x->untested[i].what);
-	fputs("\",\n", file);
+	fputs("\",", file);
+	if (of->noise)
+		write_noise(file, &x->noisy);
+	fputc('\n', file);
 }
 
 int comparison_write_csv(FILE *file, const void *what, struct orr_error *err)
@@ -325,11 +376,16 @@ int comparison_write_csv(FILE *file, const void *what, struct orr_error *err)
 
 	fputs("schedule,stages,workers,microbatches,makespan,per_microbatch,bubble,span_bubble,"
 	      "peak_stash,peak_stash_bytes,memory_bytes,received_bytes,lower_bound,on_front,"
-	      "not_tested,reason\n",
+	      "not_tested,reason",
+	      file);
+	fputs(csv->n && csv->tables[0].noise
+		      ? ",strict_median,strict_p95,strict_worst,greedy_median,greedy_p95,"
+			"greedy_worst\n"
+		      : "\n",
 	      file);
 	for (int t = 0; t < csv->n; t++)
 		for (int i = 0; i < csv->tables[t].rows->n; i++)
-			write_row(file, &csv->tables[t].rows->contenders[i],
-				  csv->tables[t].n_microbatches, csv->n_workers);
+			write_row(file, &csv->tables[t].rows->contenders[i], &csv->tables[t],
+				  csv->n_workers);
 	return ferror(file) ? orr_fail(err, ORR_E_IO, "compare: the CSV could not be written") : 0;
 }

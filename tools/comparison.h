@@ -7,10 +7,12 @@
 
 struct orr_comparison;
 struct orr_machine;
+struct orr_noise;
 
 /* All that was tried with one number of microbatches. */
 struct comparison {
-	struct orr_comparison *rows; /* owned */
+	struct orr_comparison *rows;   /* owned */
+	const struct orr_noise *noise; /* borrowed; NULL: none */
 	int n_microbatches;
 	char title[256];
 };

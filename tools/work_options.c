@@ -22,6 +22,7 @@ enum {
 	KEY_MEMORY,
 	KEY_FLOPS,
 	KEY_RECOMPUTE,
+	KEY_ORDER,
 	KEY_SYNC,
 	KEY_ACCUMULATE,
 	KEY_OPTIMIZER,
@@ -40,6 +41,11 @@ static const struct argp_option options[] = {
 	{"recompute", KEY_RECOMPUTE, "all|none|0,3,5", 0,
 	 "stages whose B runs F again, keeping their input alone until then (none but what the "
 	 "schedule asks for)",
+	 1},
+	{"order", KEY_ORDER, "strict|greedy", 0,
+	 "a worker waits for the next job of its order, or takes the first one that is ready, "
+	 "never "
+	 "holding more stashes than it would in strict order (as the schedule says)",
 	 1},
 	{"sync", KEY_SYNC, "WAY", 0,
 	 "versions of the parameters under a schedule that never flushes, such as pipedream: "
@@ -177,6 +183,15 @@ static error_t parse_machine(struct work_options *o, int key, const char *arg)
 	return 0;
 }
 
+static enum orr_run_order parse_order(const char *text)
+{
+	if (!strcmp(text, "strict"))
+		return ORR_RUN_STRICT;
+	if (!strcmp(text, "greedy"))
+		return ORR_RUN_GREEDY;
+	options_refuse("--order: no '%.40s': there are strict and greedy", text);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct work_options *o = state->input;
@@ -198,6 +213,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_RECOMPUTE:
 		o->recompute = arg;
+		break;
+	case KEY_ORDER:
+		o->order = parse_order(arg);
 		break;
 	case KEY_SYNC:
 		o->versions = "--sync";

@@ -6,6 +6,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
+#include "orrery/try.h"
 
 struct work_options {
 	const char *source;           /* the graph, or a plan, which names it */
@@ -18,6 +19,7 @@ struct work_options {
 	int n_stages;                 /* 0: not given */
 	int batch;                    /* samples in a minibatch */
 	struct orr_numerics numerics; /* of training: memory of a parameter */
+	enum orr_run_order order;     /* in which the schedule is run */
 	enum orr_sync sync;           /* asynchronous schedules, as is: */
 	int accumulate;               /* microbatches on each replica in an update */
 	const char *versions;         /* the option of these two that was given; NULL: none */

@@ -79,10 +79,12 @@ static int check_schedule(const struct orr_schedule *schedule, const char *path,
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: a schedule's name is printable ASCII: change it",
 					path);
-	if (schedule->order != ORR_ORDER_STRICT && schedule->order != ORR_ORDER_GREEDY)
+	if (schedule->order != ORR_ORDER_STRICT && schedule->order != ORR_ORDER_GREEDY &&
+	    schedule->order != ORR_ORDER_BOUNDED)
 		return orr_fail(
 			err, ORR_E_INPUT,
-			"%s: order is neither ORR_ORDER_STRICT nor ORR_ORDER_GREEDY: set it", path);
+			"%s: order is none of ORR_ORDER_STRICT, _GREEDY and _BOUNDED: set it",
+			path);
 	for (int i = 0; !code && schedule->parameters && schedule->parameters[i].key; i++)
 		code = check_parameter(&schedule->parameters[i], i, path, err);
 	return code;

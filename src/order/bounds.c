@@ -340,7 +340,7 @@ static int64_t bound_memory(struct finder *f, int w)
 static int find_all(struct finder *f, struct orr_bounds *out)
 {
 	struct orr_keyed *keyed = malloc((size_t)f->n_jobs * sizeof(*keyed));
-	int *list = calloc(orr_jobs_most_around(f->p) + 3, sizeof(*list)), code = 0;
+	int *list = calloc(orr_jobs_most_around(&f->timed->jobs) + 3, sizeof(*list)), code = 0;
 	struct orr_heap heap = {0};
 
 	if (!keyed || !list) {

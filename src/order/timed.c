@@ -84,14 +84,15 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 		     int n_microbatches, int n_passes, bool exact, struct orr_error *err)
 {
 	struct orr_timed *t = calloc(1, sizeof(*t));
-	int *around = calloc(orr_jobs_most_around(p), sizeof(*around)), code, n_jobs;
+	int *around = NULL, code, n_jobs;
 
-	if (!t || !around) {
+	if (t)
+		t->jobs.pipeline = p;
+	if (!t || !(around = calloc(orr_jobs_most_around(&t->jobs), sizeof(*around)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "no memory for an order");
 		goto out;
 	}
 	t->exact = exact;
-	t->jobs.pipeline = p;
 	t->jobs.n_passes = n_passes;
 	t->jobs.n_jobs = n_jobs = p->n_stages * p->n_microbatches * n_passes;
 	if ((code = allocate(t, err)))

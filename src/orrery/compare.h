@@ -5,8 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "numerics.h"
 #include "error.h"
+#include "noise.h"
+#include "numerics.h"
+#include "try.h"
 #include "untested.h"
 
 ORR_BEGIN
@@ -19,8 +21,10 @@ struct orr_entry {
 	const struct orr_pipeline *
 		pipeline; /* its step must be set, and have as many microbatches as every other's */
 	const struct orr_schedule
-		*schedule;   /* NULL: every built-in one, with its parameters' defaults */
-	const int *home;     /* (optional) where a plan has the stages, see orr_jobs_create_at() */
+		*schedule; /* NULL: every built-in one, with its parameters' defaults */
+	const int *home;   /* (optional) where a plan has the stages, see orr_jobs_create_at() */
+	enum orr_run_order order;      /* see orr_try_init_in() */
+	const struct orr_noise *noise; /* (optional) what it meets, see orr_noise_run() */
 	const char *refused; /* (optional) the reason why it is not tried, listed under the
 				schedule's name */
 };
@@ -41,6 +45,7 @@ struct orr_contender {
 	int64_t memory_bytes;     /* of that worker: parameters, everything kept for them, and peak
 				     stash */
 	int64_t received_bytes;   /* by all workers in a step, whatever it is */
+	struct orr_noisy noisy;   /* with the entry's noise; else zeros */
 	bool on_front;            /* no other is both faster and smaller */
 	int n_untested;
 	struct orr_untested untested[ORR_MOST_UNTESTED];
@@ -49,6 +54,7 @@ struct orr_contender {
 struct orr_comparison {
 	bool units; /* times are units */
 	bool bytes; /* memory is in bytes; false: no sizes were given, and it is in stage stashes */
+	bool noisy; /* there was noise */
 	bool several_cuts; /* those that fit have pipelines of different numbers of stages */
 	struct orr_numerics numerics; /* what a parameter costs of it */
 	int n, n_fitting;
@@ -61,6 +67,17 @@ struct orr_comparison {
  * names. */
 int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
 		struct orr_error *err);
+/* Those that fit by a makespan of theirs, one that has none of it last. */
+enum orr_rank {
+	ORR_RANK_MAKESPAN, /* without noise */
+	ORR_RANK_MEDIAN,   /* in strict order */
+	ORR_RANK_P95,
+	ORR_RANK_WORST,
+	ORR_RANK_GREEDY_MEDIAN,
+	ORR_RANK_GREEDY_P95,
+	ORR_RANK_GREEDY_WORST
+};
+void orr_comparison_rank(struct orr_comparison *c, enum orr_rank by);
 void orr_comparison_destroy(struct orr_comparison *c); /* NULL is fine */
 
 /* Memory of the fullest worker, for comparison: bytes, or stage stashes; with several cuts, stashes

@@ -13,6 +13,7 @@
 ORR_BEGIN
 
 struct orr_async;
+struct orr_room;
 struct orr_versions;
 
 struct orr_job {
@@ -20,24 +21,33 @@ struct orr_job {
 	enum orr_pass d;
 };
 
+/* Job j waits for before[first_before[j]] to before[first_before[j+1]-1] until there is room for
+ * its stash (room.h), jobs on a worker of its own; `after` is the same, read the other way. */
+struct orr_room {
+	int *before, *first_before; /* first_...: [n_jobs + 1] */
+	int *after, *first_after;
+	int most; /* to either side of a job */
+};
+
 struct orr_jobs {
 	const struct orr_pipeline *pipeline; /* borrowed */
 	const char *schedule;                /* borrowed: its name */
-	enum orr_order order;
-	int n_passes; /* 2, or 3 with a split backward */
+	enum orr_order order;                /* BOUNDED has become GREEDY, with room */
+	int n_passes;                        /* 2, or 3 with a split backward */
 	int n_jobs;   /* n_stages * n_microbatches * n_passes: numbers of jobs, also of those that
 			 do not exist (orr_jobs_has), which are in no worker's order */
 	int *compute; /* [n_jobs] w_compute: of a job on several workers the first, see
 			 orr_jobs_worker() */
 	int *weights; /* [n_jobs] w_weights; the same array as compute where the schedule has none
 		       */
-	int64_t *priority; /* [n_jobs] n */
-	int *cap;          /* [n_stages] in-flight cap, 0: none, as of every stage without a
-			      backward; NULL: none at all */
-	int64_t bound_ns;  /* proven by the schedule, for the costs it was made for: no order within
-			      its limits is shorter; 0: none */
-	bool *recompute;   /* [n_stages] the backward, if there is one, runs F again: the user asks
-			      for it, or the schedule */
+	int64_t *priority;     /* [n_jobs] n */
+	int *cap;              /* [n_stages] in-flight cap, 0: none, as of every stage without a
+				  backward; NULL: none at all */
+	struct orr_room *room; /* BOUNDED; else NULL */
+	int64_t bound_ns; /* proven by the schedule, for the costs it was made for: no order within
+			     its limits is shorter; 0: none */
+	bool *recompute;  /* [n_stages] the backward, if there is one, runs F again: the user asks
+			     for it, or the schedule */
 	int64_t *duration_ns; /* [n_jobs] of microbatch b on its worker; 0 of a job that does not
 				 exist */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1]; a job
@@ -173,24 +183,24 @@ int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i);
  * F(s,b) and B(c,b) of every successor stage c that sends a gradient; W(s,b) after B(s,b), or where
  * there is none after what that would wait for [Rahimi25]. A cap says nothing of a stage without a
  * backward. Where s gathers, F(s,b) is after F(p,b') of every b', and B(p,b) after every B(s,b').
+ * In BOUNDED order a job that keeps a stash waits for those that make room for it (room.h).
  * The arrays hold orr_jobs_most_around(). */
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors);
-/* Does j wait for k, one of its predecessors, only because of a cap? */
-static inline bool orr_jobs_is_cap(const struct orr_jobs *jobs, int k, int j)
-{
-	struct orr_job from = orr_jobs_at(jobs, k), to = orr_jobs_at(jobs, j);
-
-	return from.s == to.s && from.b != to.b;
-}
+/* Does j wait for k, one of its predecessors, only because of a cap or for room? Nothing moves. */
+bool orr_jobs_is_cap(const struct orr_jobs *jobs, int k, int j);
 /* The jobs that wait for j. */
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors);
-static inline size_t orr_jobs_most_around(const struct orr_pipeline *p)
+static inline size_t orr_jobs_most_around(const struct orr_jobs *jobs)
 {
-	return (size_t)p->n_stages * (orr_pipeline_gathers(p) ? (size_t)p->n_microbatches : 1) + 2;
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	return (size_t)p->n_stages * (orr_pipeline_gathers(p) ? (size_t)p->n_microbatches : 1) + 2 +
+	       (size_t)(jobs->room ? jobs->room->most : 0);
 }
+/* Those of them for room: *n that j waits for, or with `after` that wait for j. */
+const int *orr_jobs_room(int *n, const struct orr_jobs *jobs, int j, bool after);
 /* An order that extends every dependency and, in STRICT, every worker's order. order holds n_jobs.
  */
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err);
-
 ORR_END
 #endif

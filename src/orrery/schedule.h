@@ -13,8 +13,10 @@
 
 enum orr_order {
 	ORR_ORDER_STRICT, /* a worker runs its jobs in the order of n and waits for the next one */
-	ORR_ORDER_GREEDY  /* a free worker takes, of its jobs that are ready, the one of lowest n
+	ORR_ORDER_GREEDY, /* a free worker takes, of its jobs that are ready, the one of lowest n
 			     [Rahimi25] */
+	ORR_ORDER_BOUNDED /* greedy, in the memory of the strict order: no worker ever holds more
+			     stashes, or more bytes of them, than the strict order makes it hold */
 };
 
 /* ---- parameters, NAME:key=value,key=value ---- */

@@ -23,6 +23,12 @@ struct orr_try {
  * what there is. */
 int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
 		 const struct orr_schedule *schedule, const int *home, struct orr_error *err);
+/* The same, run in another order than the schedule's own: strictly, a greedy one as it runs
+ * (orr_jobs_fix), or greedily, a strict one in its memory (orr_jobs_free). */
+enum orr_run_order { ORR_RUN_AS_SCHEDULED, ORR_RUN_STRICT, ORR_RUN_GREEDY };
+int orr_try_init_in(struct orr_try *x, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, const int *home, enum orr_run_order order,
+		    struct orr_error *err);
 /* Their timeline, and no more: for a search that looks at nothing but times. */
 int orr_try_time(struct orr_try *x, struct orr_error *err);
 /* Their timeline, checked, and its figures. */

@@ -3,11 +3,10 @@
  * worker[]  order: ["0F0", "1F0@2"], with @ if another worker owns the parameters;
  *           n: [0, 1], ascending, which also decides between transfers that are requested at one
  *           moment; without it, the place in the order
- * order     "strict" (the default) or "greedy"
- * stages[]  in_flight: the cap of F; recompute: B runs F again
- * stream    asynchronous schedules: period, the growth of n in a round; sync; accumulate
- * bound     ns: no order within the schedule's limits is shorter; of: the pipeline that this was
- *           proved for */
+ * order     "strict" (the default), "greedy", or "bounded": greedy in the memory of the strict
+ * order stages[]  in_flight: the cap of F; recompute: B runs F again stream    asynchronous
+ * schedules: period, the growth of n in a round; sync; accumulate bound     ns: no order within the
+ * schedule's limits is shorter; of: the pipeline that this was proved for */
 #include "plan_jobs.h"
 
 #include <inttypes.h>
@@ -49,6 +48,14 @@ int orr_plan_order_json(json_t *worker, const struct orr_jobs *jobs, int w)
 	return failed | json_object_set_new(worker, "n", n);
 }
 
+#define N_ORDERS 3
+static const char *const orders[N_ORDERS] = {"strict", "greedy", "bounded"};
+
+static enum orr_order order_of(const struct orr_jobs *jobs)
+{
+	return jobs->room ? ORR_ORDER_BOUNDED : jobs->order;
+}
+
 static int set_stages(json_t *stages, const struct orr_jobs *jobs)
 {
 	json_t *stage;
@@ -73,8 +80,7 @@ int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs)
 	int failed = set_stages(json_object_get(plan, "stages"), jobs);
 	char of[24];
 
-	failed |= json_object_set_new(
-		plan, "order", json_string(jobs->order == ORR_ORDER_GREEDY ? "greedy" : "strict"));
+	failed |= json_object_set_new(plan, "order", json_string(orders[order_of(jobs)]));
 	if (jobs->async) {
 		if (!stream && !(failed |= json_object_set_new(plan, "stream", json_object())))
 			stream = json_object_get(plan, "stream");
@@ -353,14 +359,17 @@ int orr_plan_jobs_read(struct orr_plan_file *file, const json_t *json, int n_mic
 		     *bound = json_object_get(json, "bound");
 	const char *order = json_string_value(json_object_get(json, "order"));
 	int code = read_orders(file, json_object_get(json, "worker"), n_microbatches, err);
+	bool known = false;
 
 	if (code || (code = read_stages(file, err)))
 		return code;
-	if (json_object_get(json, "order") &&
-	    (!order || (strcmp(order, "strict") && strcmp(order, "greedy"))))
-		return refuse(file, err, "order: strict or greedy");
-	if (order && !strcmp(order, "greedy"))
-		file->table->order = ORR_ORDER_GREEDY;
+	for (int i = 0; order && i < N_ORDERS; i++)
+		if (!strcmp(order, orders[i])) {
+			file->table->order = (enum orr_order)i;
+			known = true;
+		}
+	if (json_object_get(json, "order") && !known)
+		return refuse(file, err, "order: strict, greedy or bounded");
 	if (stream && (code = read_stream(file, stream, err)))
 		return code;
 	return bound ? read_bound(file, bound, err) : 0;

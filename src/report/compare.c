@@ -55,11 +55,14 @@ static int simulate(struct orr_contender *x, const struct orr_entry *entry,
 	struct orr_try tried;
 	int code;
 
-	if (!(code = orr_try_init(&tried, entry->pipeline, schedule, entry->home, err)) &&
+	if (!(code = orr_try_init_in(&tried, entry->pipeline, schedule, entry->home, entry->order,
+				     err)) &&
 	    !(code = orr_try_run(&tried, err)) &&
 	    !(code = orr_figures_check_memory(tried.figures, &entry->pipeline->machine, err))) {
 		take_figures(x, tried.figures, tried.jobs);
 		x->n_untested = orr_untested_find(x->untested, tried.jobs);
+		if (entry->noise)
+			code = orr_noise_run(&x->noisy, tried.jobs, entry->noise, err);
 	}
 	x->laid_out = tried.jobs;
 	orr_try_fini(&tried);
@@ -210,6 +213,7 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 		return orr_fail(err, ORR_E_NOMEM, "compare: no memory");
 	c->units = entries[0].pipeline->units;
 	c->numerics = entries[0].pipeline->numerics;
+	c->noisy = entries[0].noise != NULL;
 	for (int i = 0; i < n && !code; i++) {
 		c->contenders[c->n].is = entries[i].schedule;
 		code = entries[i].schedule ? try_schedule(&c->contenders[c->n++], &entries[i],
@@ -223,6 +227,41 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	sum_up(c, every_cut);
 	*out = c;
 	return 0;
+}
+
+static int64_t ranked_ns(const struct orr_contender *x, enum orr_rank by)
+{
+	const struct orr_noisy *noisy = &x->noisy;
+
+	switch (by) {
+	case ORR_RANK_MAKESPAN:
+		return x->makespan_ns;
+	case ORR_RANK_MEDIAN:
+		return noisy->strict.median_ns;
+	case ORR_RANK_P95:
+		return noisy->strict.p95_ns;
+	case ORR_RANK_WORST:
+		return noisy->strict.worst_ns;
+	case ORR_RANK_GREEDY_MEDIAN:
+		return noisy->has_greedy ? noisy->greedy.median_ns : INT64_MAX;
+	case ORR_RANK_GREEDY_P95:
+		return noisy->has_greedy ? noisy->greedy.p95_ns : INT64_MAX;
+	case ORR_RANK_GREEDY_WORST:
+		return noisy->has_greedy ? noisy->greedy.worst_ns : INT64_MAX;
+	}
+	return 0;
+}
+
+void orr_comparison_rank(struct orr_comparison *c, enum orr_rank by)
+{
+	for (int i = 1; i < c->n_fitting; i++) {
+		struct orr_contender x = c->contenders[i];
+		int k = i;
+
+		for (; k > 0 && ranked_ns(&c->contenders[k - 1], by) > ranked_ns(&x, by); k--)
+			c->contenders[k] = c->contenders[k - 1];
+		c->contenders[k] = x;
+	}
 }
 
 const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct orr_comparison *c,

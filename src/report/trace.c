@@ -133,7 +133,7 @@ static const char *moved(struct orr_job from, struct orr_job to)
 static int derive_transfers(struct trace *trace, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = trace->layout->timeline->jobs;
-	int *predecessors = malloc(orr_jobs_most_around(jobs->pipeline) * sizeof(*predecessors));
+	int *predecessors = malloc(orr_jobs_most_around(jobs) * sizeof(*predecessors));
 
 	if (!predecessors)
 		return orr_fail(err, ORR_E_NOMEM, "trace: no memory for %d stages",

@@ -57,7 +57,7 @@ static int check_period(const struct orr_async *async, const struct orr_jobs *jo
 /* Within a microbatch; between two of them n grows with b. */
 static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err)
 {
-	int *around = calloc(orr_jobs_most_around(jobs->pipeline), sizeof(*around));
+	int *around = calloc(orr_jobs_most_around(jobs), sizeof(*around));
 	int code = 0;
 
 	if (!around)

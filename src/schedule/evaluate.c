@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "gangs.h"
 #include "orrery/async.h"
+#include "orrery/room.h"
 #include "orrery/versions.h"
 
 static int refuse_worker(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int j,
@@ -454,7 +455,7 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
 	jobs->pipeline = p;
 	jobs->schedule = schedule->name;
-	jobs->order = schedule->order;
+	jobs->order = schedule->order == ORR_ORDER_GREEDY ? ORR_ORDER_GREEDY : ORR_ORDER_STRICT;
 	jobs->n_passes = schedule->split_backward ? 3 : 2;
 	jobs->most_at = 1;
 	jobs->n_jobs = p->n_stages * p->n_microbatches * jobs->n_passes;
@@ -474,6 +475,8 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	if (schedule->asynchronous &&
 	    ((code = orr_async_create(&jobs->async, jobs, schedule, err)) ||
 	     (code = orr_versions_create(&jobs->versions, jobs, err))))
+		goto out;
+	if (schedule->order == ORR_ORDER_BOUNDED && (code = orr_jobs_free(jobs, err)))
 		goto out;
 	if (orr_pipeline_has_gangs(p))
 		evaluate_durations(jobs); /* on other workers now */
@@ -500,6 +503,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->duration_ns);
 	free(jobs->owners);
 	free(jobs->first_owner);
+	orr_room_destroy(jobs->room);
 	orr_async_destroy(jobs->async);
 	orr_versions_destroy(jobs->versions);
 	free(jobs);

@@ -10,7 +10,7 @@ int orr_gangs_order(int64_t *n, const struct orr_jobs *jobs, struct orr_error *e
 {
 	size_t n_jobs = (size_t)jobs->n_jobs;
 	int *order = malloc(n_jobs * sizeof(*order));
-	int *around = malloc((orr_jobs_most_around(jobs->pipeline) + 1) * sizeof(*around));
+	int *around = malloc((orr_jobs_most_around(jobs) + 1) * sizeof(*around));
 	int64_t *start = calloc(n_jobs, sizeof(*start));
 	struct orr_keyed *keyed = malloc(n_jobs * sizeof(*keyed));
 	int code;

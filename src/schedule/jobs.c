@@ -37,6 +37,26 @@ int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k)
 				       gradient);
 }
 
+const int *orr_jobs_room(int *n, const struct orr_jobs *jobs, int j, bool after)
+{
+	const struct orr_room *room = jobs->room;
+	const int *first = !room ? NULL : after ? room->first_after : room->first_before;
+
+	*n = first ? first[j + 1] - first[j] : 0;
+	return first ? (after ? room->after : room->before) + first[j] : NULL;
+}
+
+bool orr_jobs_is_cap(const struct orr_jobs *jobs, int k, int j)
+{
+	int n, from = orr_jobs_at(jobs, k).s, to = orr_jobs_at(jobs, j).s;
+	const int *room = orr_jobs_room(&n, jobs, j, false);
+
+	for (int i = 0; i < n; i++)
+		if (room[i] == k)
+			return true;
+	return from == to && orr_jobs_at(jobs, k).b != orr_jobs_at(jobs, j).b;
+}
+
 int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -44,7 +64,7 @@ int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
 	int w = orr_jobs_worker(jobs, k, i), n = orr_jobs_n_at(jobs, j),
 	    v = orr_jobs_worker(jobs, j, i % n);
 
-	if (orr_jobs_number_at(jobs, j, w) >= 0 || (from.s == to.s && from.b != to.b))
+	if (orr_jobs_number_at(jobs, j, w) >= 0 || orr_jobs_is_cap(jobs, j, k))
 		return -1;
 	if (from.s == to.s)
 		return v;
@@ -88,6 +108,17 @@ static int add_jobs(const struct orr_jobs *jobs, int *list, int n, int s, int b,
 	return n;
 }
 
+/* list holds n; returns the number with those for room. */
+static int add_room(const struct orr_jobs *jobs, int j, bool after, int *list, int n)
+{
+	int n_room;
+	const int *room = orr_jobs_room(&n_room, jobs, j, after);
+
+	for (int i = 0; i < n_room; i++)
+		list[n++] = room[i];
+	return n;
+}
+
 int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -104,7 +135,7 @@ int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors)
 		if (cap && job.b >= cap)
 			predecessors[n++] = orr_jobs_index(jobs, job.s, job.b - cap,
 							   orr_jobs_last_pass(jobs, job.s));
-		return n;
+		return add_room(jobs, j, false, predecessors, n);
 	}
 	predecessors[n++] = orr_jobs_pass_before(jobs, j);
 	for (int i = 0; i < stage->n_out && job.d == orr_jobs_first_backward(jobs, job.s); i++) {
@@ -114,7 +145,7 @@ int orr_jobs_predecessors(const struct orr_jobs *jobs, int j, int *predecessors)
 			n = add_jobs(jobs, predecessors, n, after, job.b, ORR_PASS_B,
 				     p->stages[after].gather);
 	}
-	return n;
+	return add_room(jobs, j, false, predecessors, n);
 }
 
 int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors)
@@ -143,5 +174,5 @@ int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors)
 		successors[n++] = next;
 	if (cap && job.d == orr_jobs_last_pass(jobs, job.s) && job.b < p->n_microbatches - cap)
 		successors[n++] = orr_jobs_index(jobs, job.s, job.b + cap, ORR_PASS_F);
-	return n;
+	return add_room(jobs, j, true, successors, n);
 }

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "orrery/jobs.h"
+#include "orrery/room.h"
 
 /* What j waits for in the orders of its workers; with step 1, what waits for it. */
 static int on_workers(const struct orr_jobs *jobs, int j, int step, int *list)
@@ -110,7 +112,7 @@ static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *arou
 
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err)
 {
-	size_t n_around = orr_jobs_most_around(jobs->pipeline) + (size_t)jobs->most_at;
+	size_t n_around = orr_jobs_most_around(jobs) + (size_t)jobs->most_at;
 	int *queue = malloc((size_t)jobs->n_jobs *
 			    sizeof(*queue)); /* first in, first out: breadth first */
 	int *waits =
@@ -143,5 +145,43 @@ out:
 	free(queue);
 	free(waits);
 	free(around);
+	return code;
+}
+
+int orr_jobs_fix(struct orr_jobs *jobs, const int64_t *start_ns, struct orr_error *err)
+{
+	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
+	int *order = malloc((size_t)jobs->n_jobs * sizeof(*order)), *next = NULL, code;
+
+	if (!keyed || !order ||
+	    !(next = calloc((size_t)jobs->pipeline->n_workers, sizeof(*next)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
+		goto out;
+	}
+	/* jobs of no length that start together stay in an order of their dependencies */
+	if ((code = orr_jobs_sequence(jobs, order, err)))
+		goto out;
+	for (int i = 0; i < jobs->n_jobs; i++)
+		keyed[i] = (struct orr_keyed){start_ns[order[i]], order[i]};
+	if ((code = orr_sort(keyed, jobs->n_jobs, err)))
+		goto out;
+	for (int i = 0; i < jobs->n_jobs; i++) {
+		int j = keyed[i].value;
+
+		jobs->priority[j] = i;
+		for (int k = 0; k < orr_jobs_n_at(jobs, j) && orr_jobs_has(jobs, j); k++) {
+			int w = orr_jobs_worker(jobs, j, k), place = next[w]++;
+
+			jobs->position[j * jobs->most_at + k] = place;
+			jobs->by_worker[jobs->first[w] + place] = j;
+		}
+	}
+	orr_room_destroy(jobs->room);
+	jobs->room = NULL;
+	jobs->order = ORR_ORDER_STRICT;
+out:
+	free(keyed);
+	free(order);
+	free(next);
 	return code;
 }

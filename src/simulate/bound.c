@@ -107,7 +107,7 @@ int orr_bound_find(struct orr_bound *out, const struct orr_jobs *jobs, struct or
 
 	*out = (struct orr_bound){0};
 	finder.head = calloc(2 * n + (size_t)p->n_stages, sizeof(*finder.head));
-	finder.order = calloc(n + orr_jobs_most_around(p), sizeof(*finder.order));
+	finder.order = calloc(n + orr_jobs_most_around(jobs), sizeof(*finder.order));
 	if (!finder.head || !finder.order) {
 		code = orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d jobs", jobs->n_jobs);
 		goto out;

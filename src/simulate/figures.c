@@ -111,7 +111,7 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	int *around = calloc(orr_jobs_most_around(p), sizeof(*around));
+	int *around = calloc(orr_jobs_most_around(jobs), sizeof(*around));
 
 	if (!around)
 		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);

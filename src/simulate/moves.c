@@ -13,7 +13,8 @@ bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k)
 {
 	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
 
-	return from.s != to.s && from.d != ORR_PASS_F && jobs->pipeline->stages[from.s].gather;
+	return from.s != to.s && from.d != ORR_PASS_F && jobs->pipeline->stages[from.s].gather &&
+	       !orr_jobs_is_cap(jobs, j, k);
 }
 
 /* Of the jobs whose gradients make one sum on j's worker the one that stands for all, the first. */

@@ -522,7 +522,7 @@ static int prepare(struct simulation *sim)
 	sim->first_update = calloc((size_t)p->n_stages + 1, sizeof(*sim->first_update));
 	sim->workers = calloc(n_workers, sizeof(*sim->workers));
 	sim->touched_workers = calloc(n_workers, sizeof(*sim->touched_workers));
-	sim->around = calloc(orr_jobs_most_around(p), sizeof(*sim->around));
+	sim->around = calloc(orr_jobs_most_around(jobs), sizeof(*sim->around));
 	sim->unsummed = orr_pipeline_gathers(p)
 				? calloc((size_t)p->n_stages * n_workers, sizeof(*sim->unsummed))
 				: NULL;

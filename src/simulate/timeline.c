@@ -224,7 +224,7 @@ static int check_memory(const struct orr_timeline *t, struct orr_error *err)
 
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err)
 {
-	int *around = calloc(orr_jobs_most_around(t->jobs->pipeline), sizeof(*around));
+	int *around = calloc(orr_jobs_most_around(t->jobs), sizeof(*around));
 	struct orr_keyed *keyed =
 		calloc((size_t)t->jobs->n_jobs + (size_t)t->n_updates, sizeof(*keyed));
 	int code;

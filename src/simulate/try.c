@@ -4,6 +4,7 @@
 
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
+#include "orrery/room.h"
 #include "orrery/simulate.h"
 #include "steady.h"
 #include "orrery/timeline.h"
@@ -13,6 +14,28 @@ int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
 {
 	*x = (struct orr_try){0};
 	return orr_jobs_create_at(&x->jobs, p, schedule, home, err);
+}
+
+int orr_try_init_in(struct orr_try *x, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, const int *home, enum orr_run_order order,
+		    struct orr_error *err)
+{
+	struct orr_schedule in = *schedule;
+	struct orr_timeline *t = NULL;
+	int code;
+
+	if (order == ORR_RUN_STRICT && schedule->order == ORR_ORDER_BOUNDED)
+		in.order = ORR_ORDER_STRICT;
+	if ((code = orr_try_init(x, p, &in, home, err)))
+		return code;
+	if (order == ORR_RUN_GREEDY && x->jobs->order == ORR_ORDER_STRICT)
+		return orr_jobs_free(x->jobs, err);
+	if (order != ORR_RUN_STRICT || x->jobs->order != ORR_ORDER_GREEDY)
+		return 0;
+	if (!(code = orr_simulate(&t, x->jobs, err)))
+		code = orr_jobs_fix(x->jobs, t->start_ns, err);
+	orr_timeline_destroy(t);
+	return code;
 }
 
 int orr_try_time(struct orr_try *x, struct orr_error *err)

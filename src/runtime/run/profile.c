@@ -204,7 +204,7 @@ static int profiling_init(struct profiling *x, struct orr_run *run, const struct
 	*x = (struct profiling){.run = run, .jobs = jobs};
 	x->passes = calloc(2 * n_stages, sizeof(*x->passes));
 	x->updates = calloc(n_stages, sizeof(*x->updates));
-	x->around = calloc(orr_jobs_most_around(x->jobs->pipeline), sizeof(*x->around));
+	x->around = calloc(orr_jobs_most_around(x->jobs), sizeof(*x->around));
 	if (!x->passes || !x->updates || !x->around)
 		code = ORR_E_NOMEM;
 	for (size_t s = 0; s < n_stages && !code; s++)

@@ -28,6 +28,28 @@ static void add_credits(struct orr_buffers *buffers, const struct orr_cross *cro
 		orr_buffers_add(buffers, leaving, STARPU_RW);
 }
 
+/* The number of buffers that add_room() adds. */
+static int count_room(const struct orr_jobs *jobs, int j)
+{
+	int n;
+
+	(void)orr_jobs_room(&n, jobs, j, false);
+	return n + 1;
+}
+
+/* Job j starts when those that make room for what it keeps have ended, and may make room itself. */
+static void add_room(struct orr_buffers *buffers, const struct orr_jobs *jobs,
+		     const struct orr_data *data, int j)
+{
+	int n;
+	const int *before = orr_jobs_room(&n, jobs, j, false);
+
+	for (int i = 0; i < n; i++)
+		orr_buffers_add(buffers, data->ended[before[i]], STARPU_R);
+	if (data->ended[j])
+		orr_buffers_add(buffers, data->ended[j], STARPU_W);
+}
+
 static void drop_fetched(const struct orr_data *data, int j)
 {
 	if (data->fetched[j])
@@ -68,7 +90,8 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	struct orr_task *t = &slot->jobs[j];
 	struct orr_buffers buffers;
 
-	if ((code = orr_buffers_init(&buffers, ORR_CODELET_FORWARD, stage->n_in + stage->n_out + 6,
+	if ((code = orr_buffers_init(&buffers, ORR_CODELET_FORWARD,
+				     stage->n_in + stage->n_out + 6 + count_room(work->jobs, j),
 				     err)))
 		return code;
 	if (t->arg.has_parameters)
@@ -83,6 +106,7 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 		orr_buffers_add(&buffers, data->token[s * n + b % cap], STARPU_W);
 	if (orr_work_gates(work, s, b))
 		orr_buffers_add(&buffers, data->gate[s * n + b], STARPU_R);
+	add_room(&buffers, work->jobs, data, j);
 	add_credits(&buffers, &run->cross, j);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
@@ -122,7 +146,8 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	starpu_data_handle_t stash = data->stash[job.s * n + job.b],
 			     whole = data->whole[job.s * n + job.b];
 
-	if ((code = orr_buffers_init(&buffers, ORR_CODELET_BACKWARD, n_in + n_out + 8, err)))
+	if ((code = orr_buffers_init(&buffers, ORR_CODELET_BACKWARD,
+				     n_in + n_out + 8 + count_room(work->jobs, j), err)))
 		return code;
 	if (t->arg.has_parameters)
 		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
@@ -137,6 +162,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 		orr_buffers_add(&buffers, data->token[job.s * n + job.b % cap], STARPU_W);
 	if (last && cap && job.b + cap < n && orr_work_gates(work, job.s, job.b + cap))
 		orr_buffers_add(&buffers, data->gate[job.s * n + job.b + cap], STARPU_W);
+	add_room(&buffers, work->jobs, data, j);
 	add_credits(&buffers, &run->cross, j);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;

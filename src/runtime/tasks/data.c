@@ -280,6 +280,14 @@ static int make_temporaries(struct orr_data *data, int s, int b, struct orr_erro
 		    !orr_work_has(work, jobs->weights[j]))
 			code = orr_data_make_temporary(data, &data->fetched[j], n, err);
 	}
+	for (int d = 0; !code && d < jobs->n_passes; d++) {
+		int n_waiting;
+
+		j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
+		(void)orr_jobs_room(&n_waiting, jobs, j, true);
+		if (n_waiting && orr_work_computes(work, j))
+			starpu_void_data_register(&data->ended[j]);
+	}
 	if (!code && b < cap)
 		starpu_void_data_register(&data->token[at]);
 	/* A message without any data is none; the job that opens the gate is b - cap's last. */
@@ -308,6 +316,7 @@ int orr_data_init(struct orr_data *data, const struct orr_work *work,
 	    (code = orr_data_make_handles(&data->partial, stages, err)) ||
 	    (code = orr_data_make_handles(&data->token, stages, err)) ||
 	    (code = orr_data_make_handles(&data->gate, stages, err)) ||
+	    (code = orr_data_make_handles(&data->ended, (size_t)work->jobs->n_jobs, err)) ||
 	    (code = orr_data_make_handles(&data->fetched, (size_t)work->jobs->n_jobs, err)))
 		return code;
 	for (int i = 0; i < data->n_owned; i++)
@@ -336,6 +345,7 @@ void orr_data_fini(struct orr_data *data)
 	orr_data_forget_handles(data->partial, stages);
 	orr_data_forget_handles(data->token, stages);
 	orr_data_forget_handles(data->gate, stages);
+	orr_data_forget_handles(data->ended, (size_t)work->jobs->n_jobs);
 	orr_data_forget_handles(data->fetched, (size_t)work->jobs->n_jobs);
 	for (int i = 0; data->owned && i < data->n_owned; i++) {
 		struct orr_owned *o = &data->owned[i];

@@ -58,6 +58,7 @@ struct orr_data {
 					  computed elsewhere */
 	starpu_data_handle_t *token;   /* cap[s] of them for a stage with a cap */
 	starpu_data_handle_t *gate;    /* where orr_work_gates */
+	starpu_data_handle_t *ended;   /* [n_jobs] of a job that others wait for to have room */
 	starpu_data_handle_t *fetched; /* [n_jobs] parameters that come from another rank */
 	/* of a step: activations, gradients, stashes, partial gradients; they stay allocated from
 	 * step to step where all are at most keep_bytes */

@@ -1,0 +1,206 @@
+#include "orrery/room.h"
+
+#include <stdlib.h>
+
+#include "orrery/jobs.h"
+
+struct held {
+	int64_t stashes, bytes;
+};
+
+/* What job j keeps from its start on. */
+static struct held keeps(const struct orr_jobs *jobs, int j)
+{
+	int before = orr_jobs_pass_before(jobs, j);
+
+	if (orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s) == ORR_PASS_F)
+		return (struct held){0, 0};
+	return (struct held){before < 0,
+			     orr_jobs_stash_bytes(jobs, j) -
+				     (before < 0 ? 0 : orr_jobs_stash_bytes(jobs, before))};
+}
+
+static bool frees(const struct orr_jobs *jobs, int j)
+{
+	return orr_jobs_at(jobs, j).d != ORR_PASS_F && orr_jobs_next_pass(jobs, j) < 0;
+}
+
+static void add(struct held *held, struct held more)
+{
+	held->stashes += more.stashes;
+	held->bytes += more.bytes;
+}
+
+static void release(struct held *held, const struct orr_jobs *jobs, int j)
+{
+	add(held, (struct held){-1, -orr_jobs_stash_bytes(jobs, j)});
+}
+
+/* The most that worker w holds at once in the strict order. */
+static struct held find_most(const struct orr_jobs *jobs, int w)
+{
+	struct held held = {0, 0}, most = {0, 0};
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		int j = jobs->by_worker[i];
+
+		add(&held, keeps(jobs, j));
+		most.stashes = held.stashes > most.stashes ? held.stashes : most.stashes;
+		most.bytes = held.bytes > most.bytes ? held.bytes : most.bytes;
+		if (frees(jobs, j))
+			release(&held, jobs, j);
+	}
+	return most;
+}
+
+/* ---- edges ---- */
+
+/* Of jobs: on each worker one frees once at most, and waits for one gate at most. */
+struct pairs {
+	const struct orr_jobs *jobs;
+	int *around; /* [orr_jobs_most_around(jobs)] */
+	int *before, *after, n;
+};
+
+/* Unless it is a dependency anyway. */
+static void pair(struct pairs *pairs, int before, int after)
+{
+	for (int i = orr_jobs_predecessors(pairs->jobs, after, pairs->around) - 1; i >= 0; i--)
+		if (pairs->around[i] == before)
+			return;
+	pairs->before[pairs->n] = before;
+	pairs->after[pairs->n++] = after;
+}
+
+/* A job that waits for more than those before it did is a gate: later ones wait for it, and with it
+ * for all that it waited for. */
+static void find_worker(struct pairs *pairs, int w)
+{
+	const struct orr_jobs *jobs = pairs->jobs;
+	struct held most = find_most(jobs, w), held = {0, 0};
+	int freeing = jobs->first[w], gate = -1;
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		int j = jobs->by_worker[i], before = freeing;
+		struct held more = keeps(jobs, j);
+
+		if (!more.stashes && !more.bytes)
+			continue;
+		if (gate >= 0)
+			pair(pairs, gate, j);
+		add(&held, more);
+		for (; held.stashes > most.stashes || held.bytes > most.bytes; freeing++) {
+			if (!frees(jobs, jobs->by_worker[freeing]))
+				continue;
+			release(&held, jobs, jobs->by_worker[freeing]);
+			pair(pairs, jobs->by_worker[freeing], j);
+		}
+		gate = freeing > before ? j : gate;
+	}
+}
+
+/* to[first[k]] to to[first[k+1]-1]: what is paired with key k. */
+static void group(int *to, int *first, int n_jobs, const int *key, const int *value, int n)
+{
+	for (int i = 0; i < n; i++)
+		first[key[i] + 1]++;
+	for (int j = 0; j < n_jobs; j++)
+		first[j + 1] += first[j];
+	for (int i = n - 1; i >= 0; i--)
+		to[--first[key[i] + 1]] = value[i];
+	for (int j = 0; j < n_jobs; j++) /* each was moved to its beginning, one place later */
+		first[j] = first[j + 1];
+	first[n_jobs] = n;
+}
+
+static int refuse_moved(const struct orr_jobs *jobs, int j, int next, struct orr_error *err)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"schedule %s: the stash of stage %d, microbatch %d, moves from worker %d to "
+		"%d, and in greedy order memory is bounded only where stashes stay: leave "
+		"[order] out",
+		jobs->schedule, job.s, job.b, jobs->compute[j], jobs->compute[next]);
+}
+
+static int check_moved(const struct orr_jobs *jobs, struct orr_error *err)
+{
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		int next = orr_jobs_has(jobs, j) ? orr_jobs_next_pass(jobs, j) : -1;
+
+		if (next >= 0 && jobs->compute[next] != jobs->compute[j])
+			return refuse_moved(jobs, j, next, err);
+	}
+	return 0;
+}
+
+/* The most that any job has; first: [n_jobs + 1]. */
+static int find_widest(const int *first, int n_jobs, int most)
+{
+	for (int j = 0; j < n_jobs; j++)
+		most = first[j + 1] - first[j] > most ? first[j + 1] - first[j] : most;
+	return most;
+}
+
+static int create(struct orr_room **out, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	size_t n_jobs = (size_t)jobs->n_jobs;
+	size_t n = 2 * (size_t)jobs->first[jobs->pipeline->n_workers] + 1;
+	struct orr_room *room = calloc(1, sizeof(*room));
+	struct pairs pairs = {jobs, calloc(orr_jobs_most_around(jobs), sizeof(int)),
+			      calloc(n, sizeof(int)), calloc(n, sizeof(int)), 0};
+	int code = check_moved(jobs, err);
+
+	if (code)
+		goto out;
+	if (!room || !pairs.around || !pairs.before || !pairs.after ||
+	    !(room->before = calloc(n, sizeof(int))) || !(room->after = calloc(n, sizeof(int))) ||
+	    !(room->first_before = calloc(n_jobs + 1, sizeof(int))) ||
+	    !(room->first_after = calloc(n_jobs + 1, sizeof(int)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d jobs", jobs->n_jobs);
+		goto out;
+	}
+	for (int w = 0; w < jobs->pipeline->n_workers; w++)
+		find_worker(&pairs, w);
+	group(room->before, room->first_before, jobs->n_jobs, pairs.after, pairs.before, pairs.n);
+	group(room->after, room->first_after, jobs->n_jobs, pairs.before, pairs.after, pairs.n);
+	room->most = find_widest(room->first_after, jobs->n_jobs,
+				 find_widest(room->first_before, jobs->n_jobs, 0));
+	*out = room;
+	room = NULL;
+out:
+	free(pairs.around);
+	free(pairs.before);
+	free(pairs.after);
+	orr_room_destroy(room);
+	return code;
+}
+
+int orr_jobs_free(struct orr_jobs *jobs, struct orr_error *err)
+{
+	int code;
+
+	if (jobs->async)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"schedule %s never flushes, and its order says which version of the "
+			"parameters a job reads: leave [order] out, or take one that flushes",
+			jobs->schedule);
+	if ((code = create(&jobs->room, jobs, err)))
+		return code;
+	jobs->order = ORR_ORDER_GREEDY;
+	return 0;
+}
+
+void orr_room_destroy(struct orr_room *room)
+{
+	if (!room)
+		return;
+	free(room->before);
+	free(room->after);
+	free(room->first_before);
+	free(room->first_after);
+	free(room);
+}
