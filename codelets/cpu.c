@@ -30,8 +30,7 @@ static const float *rounded(const struct orr_device *d, int64_t count, const flo
 
 	if (d->precision != ORR_PRECISION_BF16)
 		return x;
-	for (int64_t i = 0; i < count; i++)
-		to[i] = orr_bf16_float(orr_bf16_of(x[i]));
+	orr_round(count, x, to);
 	*at += count;
 	return to;
 }
@@ -86,8 +85,7 @@ static void scale(struct orr_device *d, int64_t count, float factor, const float
 static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	(void)d;
-	for (int64_t i = 0; i < count; i++)
-		y[i] = a[i] + b[i];
+	orr_sum(count, a, b, y);
 }
 
 static void columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,

@@ -3,44 +3,57 @@
 #include <string.h>
 
 #include "elements.h"
+#include "vector.h"
 
-void orr_relu_forward(int64_t count, const float *x, float *y)
+ORR_VECTOR void orr_relu_forward(int64_t count, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = orr_relu_of(x[i]);
 }
 
-void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx)
+ORR_VECTOR void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx)
 {
 	for (int64_t i = 0; i < count; i++)
 		dx[i] = orr_relu_slope(y[i], dy[i]);
 }
 
-void orr_gelu_forward(int64_t count, const float *x, float *y)
+ORR_VECTOR void orr_gelu_forward(int64_t count, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = orr_gelu_of(x[i]);
 }
 
-void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
+ORR_VECTOR void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
 {
 	for (int64_t i = 0; i < count; i++)
 		dx[i] = orr_gelu_slope(x[i], dy[i]);
 }
 
-void orr_scale(int64_t count, float factor, const float *x, float *y)
+ORR_VECTOR void orr_scale(int64_t count, float factor, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = factor * x[i];
 }
 
-void orr_add(int64_t count, const float *x, float *sum)
+ORR_VECTOR void orr_add(int64_t count, const float *x, float *sum)
 {
 	for (int64_t i = 0; i < count; i++)
 		sum[i] += x[i];
 }
 
-int64_t orr_first_wild(int64_t count, const float *x)
+ORR_VECTOR void orr_sum(int64_t count, const float *a, const float *b, float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = a[i] + b[i];
+}
+
+ORR_VECTOR void orr_round(int64_t count, const float *x, float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_bf16_float(orr_bf16_of(x[i]));
+}
+
+ORR_VECTOR int64_t orr_first_wild(int64_t count, const float *x)
 {
 	enum { PART = 4096 }; /* which stays in the cache for a second look */
 

@@ -27,6 +27,8 @@ void orr_gelu_forward(int64_t count, const float *x, float *y);
 void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx);
 void orr_scale(int64_t count, float factor, const float *x, float *y); /* y = factor x */
 void orr_add(int64_t count, const float *x, float *sum);               /* sum += x */
+void orr_sum(int64_t count, const float *a, const float *b, float *y); /* y = a + b */
+void orr_round(int64_t count, const float *x, float *y);               /* to bf16 */
 
 /* The first that is not finite, or whose square is not; or -1. */
 int64_t orr_first_wild(int64_t count, const float *x);

@@ -3,7 +3,98 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums along a row are kept in double: a row is short, and float would lose digits for nothing. */
+#include "vector.h"
+
+/* Sums along a row are kept in double: a row is short, and float would lose digits for nothing. A
+ * row is added up in LANES sums, element i in sum i % LANES, and these from the first to the last.
+ */
+#define LANES 16
+
+static inline double total(const double *lanes)
+{
+	double sum = 0;
+
+	for (int k = 0; k < LANES; k++)
+		sum += lanes[k];
+	return sum;
+}
+
+/* Of the differences of a row from its mean, squared. */
+ORR_VECTOR static double sum_squares(int64_t width, const float *x, double mean)
+{
+	double lanes[LANES] = {0};
+	int64_t i = 0;
+
+	for (; i + LANES <= width; i += LANES)
+		for (int k = 0; k < LANES; k++)
+			lanes[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
+	for (int k = 0; i + k < width; k++)
+		lanes[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
+	return total(lanes);
+}
+
+ORR_VECTOR static double sum_row(int64_t width, const float *x)
+{
+	double lanes[LANES] = {0};
+	int64_t i = 0;
+
+	for (; i + LANES <= width; i += LANES)
+		for (int k = 0; k < LANES; k++)
+			lanes[k] += (double)x[i + k];
+	for (int k = 0; i + k < width; k++)
+		lanes[k] += (double)x[i + k];
+	return total(lanes);
+}
+
+/* Of dy times gain, and of that along the normal row. */
+ORR_VECTOR static void sum_slopes(int64_t width, const float *dy, const float *gain,
+				  const float *normal, double *sum, double *along)
+{
+	double lanes[LANES] = {0}, along_lanes[LANES] = {0};
+	int64_t i = 0;
+
+	for (; i + LANES <= width; i += LANES)
+		for (int k = 0; k < LANES; k++) {
+			double g = (double)dy[i + k] * (double)gain[i + k];
+
+			lanes[k] += g;
+			along_lanes[k] += g * (double)normal[i + k];
+		}
+	for (int k = 0; i + k < width; k++) {
+		double g = (double)dy[i + k] * (double)gain[i + k];
+
+		lanes[k] += g;
+		along_lanes[k] += g * (double)normal[i + k];
+	}
+	*sum = total(lanes);
+	*along = total(along_lanes);
+}
+
+ORR_VECTOR static void normalise(int64_t width, const float *restrict x, double mean, double factor,
+				 const float *restrict gain, const float *restrict bias,
+				 float *restrict y, float *restrict normal)
+{
+	for (int64_t i = 0; i < width; i++) {
+		normal[i] = (float)(((double)x[i] - mean) * factor);
+		y[i] = normal[i] * gain[i] + bias[i];
+	}
+}
+
+ORR_VECTOR static void input_slopes(int64_t width, const float *restrict dy,
+				    const float *restrict gain, const float *restrict normal,
+				    double factor, double mean, double along, float *restrict dx)
+{
+	for (int64_t i = 0; i < width; i++)
+		dx[i] = (float)(factor * ((double)dy[i] * (double)gain[i] - mean -
+					  (double)normal[i] * along));
+}
+
+ORR_VECTOR static void add_products(int64_t width, const float *restrict a, const float *restrict b,
+				    float *restrict sum)
+{
+	for (int64_t i = 0; i < width; i++)
+		sum[i] += a[i] * b[i];
+}
 
 void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float *gain,
 			   const float *bias, float *y, float *normal)
@@ -11,19 +102,12 @@ void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float
 	float *factors = normal + n * width;
 
 	for (int64_t r = 0; r < n; r++, x += width, y += width, normal += width) {
-		double mean = 0, variance = 0, factor;
+		double mean = sum_row(width, x) / (double)width;
+		double variance = sum_squares(width, x, mean) / (double)width;
+		double factor = 1.0 / sqrt(variance + 1e-5);
 
-		for (int64_t i = 0; i < width; i++)
-			mean += (double)x[i];
-		mean /= (double)width;
-		for (int64_t i = 0; i < width; i++)
-			variance += ((double)x[i] - mean) * ((double)x[i] - mean);
-		factor = 1.0 / sqrt(variance / (double)width + 1e-5);
 		factors[r] = (float)factor;
-		for (int64_t i = 0; i < width; i++) {
-			normal[i] = (float)(((double)x[i] - mean) * factor);
-			y[i] = normal[i] * gain[i] + bias[i];
-		}
+		normalise(width, x, mean, factor, gain, bias, y, normal);
 	}
 }
 
@@ -33,21 +117,11 @@ void orr_layernorm_input(int64_t n, int64_t width, const float *normal, const fl
 	const float *factors = normal + n * width;
 
 	for (int64_t r = 0; r < n; r++, dy += width, dx += width, normal += width) {
-		double sum = 0, along = 0; /* of the gradient, and of it along the normal row */
+		double sum, along;
 
-		for (int64_t i = 0; i < width; i++) {
-			double g = (double)dy[i] * (double)gain[i];
-
-			sum += g;
-			along += g * (double)normal[i];
-		}
-		sum /= (double)width;
-		along /= (double)width;
-		for (int64_t i = 0; i < width; i++) {
-			double g = (double)dy[i] * (double)gain[i];
-
-			dx[i] = (float)((double)factors[r] * (g - sum - (double)normal[i] * along));
-		}
+		sum_slopes(width, dy, gain, normal, &sum, &along);
+		input_slopes(width, dy, gain, normal, (double)factors[r], sum / (double)width,
+			     along / (double)width, dx);
 	}
 }
 
@@ -60,8 +134,7 @@ void orr_layernorm_weight(int64_t n, int64_t width, const float *normal, const f
 	for (int64_t r = 1; r < n; r++) {
 		dy += width;
 		normal += width;
-		for (int64_t i = 0; i < width; i++)
-			dgain[i] += dy[i] * normal[i];
+		add_products(width, dy, normal, dgain);
 		orr_add(width, dy, dbias);
 	}
 }

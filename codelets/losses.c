@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "elements.h"
+
 /* One row, made stable by taking the largest score off all of them. */
 static double cross_entropy(int64_t width, const float *scores, float class, float *slope,
 			    bool *hit)
@@ -21,7 +23,7 @@ static double cross_entropy(int64_t width, const float *scores, float class, flo
 	}
 	own = (int64_t) class;
 	for (int64_t i = 0; i < width; i++) {
-		slope[i] = expf(scores[i] - scores[best]);
+		slope[i] = orr_exp_of(scores[i] - scores[best]);
 		sum += (double)slope[i];
 	}
 	for (int64_t i = 0; i < width;

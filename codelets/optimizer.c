@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "kernels.h"
+#include "vector.h"
 
 /* Where the gradient comes from, see orr_rule_step. */
 struct source {
@@ -12,17 +13,24 @@ struct source {
 	bool summed; /* blocks are chunks of the sum */
 };
 
-/* Element i, which is in chunk c. */
-static inline float gradient_at(const struct source *from, int c, int64_t i, int64_t begin)
+/* Elements whose gradients are added up at a time: they stay in the cache. */
+#define PART 1024
+
+/* Gradients of n elements from i on, which are in chunk c, as one array; part has room for them. */
+ORR_VECTOR static const float *gather(const struct source *from, int c, int64_t i, int64_t begin,
+				      int64_t n, float *part)
 {
-	float sum;
+	const float *first, *second;
 
 	if (from->summed)
-		return from->blocks[c][i - begin];
-	sum = from->blocks[(c + 1) % from->n][i];
-	for (int k = c + 2; k <= c + from->n; k++)
-		sum += from->blocks[k % from->n][i];
-	return sum;
+		return from->blocks[c] + (i - begin);
+	first = from->blocks[(c + 1) % from->n] + i;
+	second = from->blocks[(c + 2) % from->n] + i;
+	for (int64_t k = 0; k < n; k++)
+		part[k] = first[k] + second[k];
+	for (int b = c + 3; b <= c + from->n; b++)
+		orr_add(n, from->blocks[b % from->n] + i, part);
+	return part;
 }
 
 /* Times 1 changes no bit. */
@@ -55,66 +63,72 @@ struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
 	};
 }
 
-static void step_sgd(const struct orr_rule *rule, int64_t n, float *parameters,
-		     const struct source *from)
+ORR_VECTOR static void sgd(const struct orr_sgd *r, int64_t n, const float *restrict gradient,
+			   float *restrict p)
 {
-	const struct orr_sgd sgd = orr_rule_sgd(rule);
-
-	for (int c = 0; c < from->n; c++) {
-		int64_t begin = orr_rule_chunk(n, from->n, c);
-		int64_t end = orr_rule_chunk(n, from->n, c + 1);
-
-		for (int64_t i = begin; i < end; i++)
-			orr_sgd_element(&sgd, gradient_at(from, c, i, begin), &parameters[i]);
-	}
+	for (int64_t i = 0; i < n; i++)
+		orr_sgd_element(r, gradient[i], &p[i]);
 }
 
-static void step_momentum(const struct orr_rule *rule, int64_t n, float *parameters,
-			  float *velocity, const struct source *from)
+ORR_VECTOR static void momentum(const struct orr_sgd *r, int64_t n, const float *restrict gradient,
+				float *restrict p, float *restrict velocity)
 {
-	const struct orr_sgd sgd = orr_rule_sgd(rule);
-
-	for (int c = 0; c < from->n; c++) {
-		int64_t begin = orr_rule_chunk(n, from->n, c);
-		int64_t end = orr_rule_chunk(n, from->n, c + 1);
-
-		for (int64_t i = begin; i < end; i++)
-			orr_momentum_element(&sgd, gradient_at(from, c, i, begin), &parameters[i],
-					     &velocity[i]);
-	}
+	for (int64_t i = 0; i < n; i++)
+		orr_momentum_element(r, gradient[i], &p[i], &velocity[i]);
 }
 
-static void step_adam(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-		      float *state, const struct source *from)
+ORR_VECTOR static void adam(const struct orr_adam *r, int64_t n, const float *restrict gradient,
+			    float *restrict p, float *restrict first, float *restrict second)
 {
-	const struct orr_adam adam = orr_rule_adam(rule, step);
+	for (int64_t i = 0; i < n; i++)
+		orr_adam_element(r, gradient[i], &p[i], &first[i], &second[i]);
+}
 
-	for (int c = 0; c < from->n; c++) {
-		int64_t begin = orr_rule_chunk(n, from->n, c);
-		int64_t end = orr_rule_chunk(n, from->n, c + 1);
+/* What a step has beside its gradients: n floats of parameters and their state. */
+struct block {
+	const struct orr_rule *rule;
+	struct orr_sgd sgd;
+	struct orr_adam adam;
+	int64_t n;
+	float *parameters, *state;
+};
 
-		for (int64_t i = begin; i < end; i++)
-			orr_adam_element(&adam, gradient_at(from, c, i, begin), &parameters[i],
-					 &state[i], &state[n + i]);
+static void step_part(const struct block *b, int64_t i, int64_t n, const float *gradient)
+{
+	float *p = b->parameters + i;
+
+	switch (b->rule->optimizer) {
+	case ORR_OPTIMIZER_ADAMW:
+	case ORR_OPTIMIZER_ADAM:
+		adam(&b->adam, n, gradient, p, b->state + i, b->state + b->n + i);
+		break;
+	case ORR_OPTIMIZER_MOMENTUM:
+		momentum(&b->sgd, n, gradient, p, b->state + i);
+		break;
+	case ORR_OPTIMIZER_SGD:
+		sgd(&b->sgd, n, gradient, p);
+		break;
+	case ORR_OPTIMIZER_NONE:
+		break;
 	}
 }
 
 static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
 		      float *state, const struct source *from)
 {
-	switch (rule->optimizer) {
-	case ORR_OPTIMIZER_ADAMW:
-	case ORR_OPTIMIZER_ADAM:
-		step_adam(rule, step, n, parameters, state, from);
-		break;
-	case ORR_OPTIMIZER_MOMENTUM:
-		step_momentum(rule, n, parameters, state, from);
-		break;
-	case ORR_OPTIMIZER_SGD:
-		step_sgd(rule, n, parameters, from);
-		break;
-	case ORR_OPTIMIZER_NONE:
-		break;
+	const struct block block = {rule, orr_rule_sgd(rule), orr_rule_adam(rule, step),
+				    n,    parameters,         state};
+	float part[PART];
+
+	for (int c = 0; c < from->n; c++) {
+		int64_t begin = orr_rule_chunk(n, from->n, c);
+		int64_t end = orr_rule_chunk(n, from->n, c + 1);
+
+		for (int64_t i = begin; i < end; i += PART) {
+			int64_t count = end - i < PART ? end - i : PART;
+
+			step_part(&block, i, count, gather(from, c, i, begin, count, part));
+		}
 	}
 }
 

@@ -1,0 +1,109 @@
+/* Every kernel that is compiled for several widths of vectors gives the bits of the plain text:
+ * this file is compiled twice, with the kernels as they are and with their sources without
+ * ORR_VECTOR, and prints a digest of each. Compared by test_vector.sh. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/kernels.h"
+#include "codelets/optimizer.h"
+
+#define N 3
+#define WIDTH 1037 /* no multiple of any vector */
+#define COUNT (N * WIDTH)
+
+static float a[COUNT], b[COUNT], gain[WIDTH], bias[WIDTH], y[COUNT], z[COUNT + N];
+
+static void fill(float *x, int n, uint32_t seed)
+{
+	for (int i = 0; i < n; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		x[i] = ((float)(seed >> 8) / 16777216.0f - 0.5f) * (i % 7 == 0 ? 40.0f : 4.0f);
+	}
+}
+
+static void print(const char *name, const float *x, int n)
+{
+	uint64_t hash = 14695981039346656037u;
+
+	for (int i = 0; i < n; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, &x[i], sizeof(bits));
+		hash = (hash ^ (isnan(x[i]) ? 0x7fc00000u : bits)) * 1099511628211u;
+	}
+	printf("%s %016llx\n", name, (unsigned long long)hash);
+}
+
+static void elementwise(void)
+{
+	int64_t wild;
+
+	orr_relu_forward(COUNT, a, y), print("relu", y, COUNT);
+	orr_relu_backward(COUNT, y, b, z), print("relu backward", z, COUNT);
+	orr_gelu_forward(COUNT, a, y), print("gelu", y, COUNT);
+	orr_gelu_backward(COUNT, a, b, y), print("gelu backward", y, COUNT);
+	orr_scale(COUNT, 0.3f, a, y), print("scale", y, COUNT);
+	orr_add(COUNT, b, y), print("add", y, COUNT);
+	orr_sum(COUNT, a, b, y), print("sum", y, COUNT);
+	orr_round(COUNT, a, y), print("round", y, COUNT);
+	a[COUNT - 5] = NAN;
+	wild = orr_first_wild(COUNT, a);
+	printf("first wild %lld\n", (long long)wild);
+	orr_gelu_forward(COUNT, a, y), print("gelu of NaN", y, COUNT);
+	fill(a, COUNT, 1);
+}
+
+static void rows(void)
+{
+	float classes[N] = {0, 5, WIDTH - 1};
+	int64_t correct;
+	double loss;
+
+	orr_layernorm_forward(N, WIDTH, a, gain, bias, y, z);
+	print("layernorm", y, COUNT), print("layernorm's rows", z, COUNT + N);
+	orr_layernorm_input(N, WIDTH, z, gain, b, y), print("layernorm input", y, COUNT);
+	orr_layernorm_weight(N, WIDTH, z, b, y, y + WIDTH);
+	print("layernorm weight", y, 2 * WIDTH);
+	loss = orr_softmax_cross_entropy(N, WIDTH, a, classes, y, &correct);
+	print("cross entropy", y, COUNT);
+	printf("its loss %a, %lld correct\n", loss, (long long)correct);
+	loss = orr_mse(N, WIDTH, a, b, y);
+	print("mse", y, COUNT);
+	printf("its loss %a\n", loss);
+}
+
+static void optimizers(void)
+{
+	const float *const gradients[] = {a, b, z};
+	struct orr_rule rule = {.learning_rate = 0.01,
+				.momentum = 0.9,
+				.beta1 = 0.9,
+				.beta2 = 0.99,
+				.epsilon = 1e-8,
+				.weight_decay = 0.1,
+				.n_averaged = 3};
+
+	for (int optimizer = 0; optimizer < ORR_OPTIMIZER_NONE; optimizer++)
+		for (int n = 1; n <= 3; n++) {
+			float parameters[COUNT], state[2 * COUNT] = {0};
+			char name[32];
+
+			rule.optimizer = (enum orr_optimizer)optimizer;
+			memcpy(parameters, b, sizeof(parameters));
+			for (int step = 1; step <= 3; step++)
+				orr_rule_step(&rule, step, COUNT, parameters, state, gradients, n);
+			(void)snprintf(name, sizeof(name), "optimizer %d of %d", optimizer, n);
+			print(name, parameters, COUNT), print(name, state, 2 * COUNT);
+		}
+}
+
+int main(void)
+{
+	fill(a, COUNT, 1), fill(b, COUNT, 2), fill(gain, WIDTH, 3), fill(bias, WIDTH, 4);
+	elementwise();
+	rows();
+	optimizers();
+	return 0;
+}
