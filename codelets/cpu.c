@@ -30,7 +30,7 @@ static const float *rounded(const struct orr_device *d, int64_t count, const flo
 
 	if (d->precision != ORR_PRECISION_BF16)
 		return x;
-	orr_round(count, x, to);
+	orr_round_bf16(count, x, to);
 	*at += count;
 	return to;
 }

@@ -5,64 +5,102 @@
 #include "elements.h"
 #include "vector.h"
 
-ORR_VECTOR void orr_relu_forward(int64_t count, const float *x, float *y)
+ORR_VECTOR static void relu_forward(int64_t count, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = orr_relu_of(x[i]);
 }
+void orr_relu_forward(int64_t count, const float *x, float *y)
+{
+	relu_forward(count, x, y);
+}
 
-ORR_VECTOR void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx)
+ORR_VECTOR static void relu_backward(int64_t count, const float *y, const float *dy, float *dx)
 {
 	for (int64_t i = 0; i < count; i++)
 		dx[i] = orr_relu_slope(y[i], dy[i]);
 }
+void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx)
+{
+	relu_backward(count, y, dy, dx);
+}
 
-ORR_VECTOR void orr_gelu_forward(int64_t count, const float *x, float *y)
+ORR_VECTOR static void gelu_forward(int64_t count, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = orr_gelu_of(x[i]);
 }
+void orr_gelu_forward(int64_t count, const float *x, float *y)
+{
+	gelu_forward(count, x, y);
+}
 
-ORR_VECTOR void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
+ORR_VECTOR static void gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
 {
 	for (int64_t i = 0; i < count; i++)
 		dx[i] = orr_gelu_slope(x[i], dy[i]);
 }
+void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
+{
+	gelu_backward(count, x, dy, dx);
+}
 
-ORR_VECTOR void orr_scale(int64_t count, float factor, const float *x, float *y)
+ORR_VECTOR static void scale(int64_t count, float factor, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = factor * x[i];
 }
+void orr_scale(int64_t count, float factor, const float *x, float *y)
+{
+	scale(count, factor, x, y);
+}
 
-ORR_VECTOR void orr_add(int64_t count, const float *x, float *sum)
+ORR_VECTOR static void add(int64_t count, const float *x, float *sum)
 {
 	for (int64_t i = 0; i < count; i++)
 		sum[i] += x[i];
 }
+void orr_add(int64_t count, const float *x, float *sum)
+{
+	add(count, x, sum);
+}
 
-ORR_VECTOR void orr_sum(int64_t count, const float *a, const float *b, float *y)
+ORR_VECTOR static void sum(int64_t count, const float *a, const float *b, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = a[i] + b[i];
 }
+void orr_sum(int64_t count, const float *a, const float *b, float *y)
+{
+	sum(count, a, b, y);
+}
 
-ORR_VECTOR void orr_round(int64_t count, const float *x, float *y)
+ORR_VECTOR static void round_bf16(int64_t count, const float *x, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = orr_bf16_float(orr_bf16_of(x[i]));
 }
+void orr_round_bf16(int64_t count, const float *x, float *y)
+{
+	round_bf16(count, x, y);
+}
 
-ORR_VECTOR int64_t orr_first_wild(int64_t count, const float *x)
+ORR_VECTOR static int count_wild(int64_t count, const float *x)
+{
+	int n = 0;
+
+	for (int64_t i = 0; i < count; i++)
+		n += orr_is_wild(x[i]);
+	return n;
+}
+int64_t orr_first_wild(int64_t count, const float *x)
 {
 	enum { PART = 4096 }; /* which stays in the cache for a second look */
 
 	for (int64_t begin = 0; begin < count; begin += PART) {
 		int64_t end = count - begin < PART ? count : begin + PART;
-		int n_wild = 0;
+		int n_wild = count_wild(end - begin, x + begin);
 
-		for (int64_t i = begin; i < end; i++)
-			n_wild += orr_is_wild(x[i]);
 		for (int64_t i = begin; n_wild && i < end; i++)
 			if (orr_is_wild(x[i]))
 				return i;

@@ -6,10 +6,6 @@
  * go in sample order. */
 #include <stdint.h>
 
-/* Call once before the first product. One thread each: workers already keep every core busy, and a
- * product split over a varying number of threads would not give the same bits twice. */
-void orr_gemm_init(void);
-
 /* y = x w^T + bias; w is [out][in], row after row. */
 void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
 			const float *bias, float *y);
@@ -28,7 +24,7 @@ void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx
 void orr_scale(int64_t count, float factor, const float *x, float *y); /* y = factor x */
 void orr_add(int64_t count, const float *x, float *sum);               /* sum += x */
 void orr_sum(int64_t count, const float *a, const float *b, float *y); /* y = a + b */
-void orr_round(int64_t count, const float *x, float *y);               /* to bf16 */
+void orr_round_bf16(int64_t count, const float *x, float *y);          /* to bf16 */
 
 /* The first that is not finite, or whose square is not; or -1. */
 int64_t orr_first_wild(int64_t count, const float *x);

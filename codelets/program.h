@@ -20,8 +20,8 @@
  * A device (device.h) computes it; the buffers lie where that can reach them, and everything is
  * float32 in every precision.
  *
- * Call orr_gemm_init (kernels.h) once before. A program is never written to: any number of threads
- * may run it at once. Nothing here allocates. */
+ * A program is never written to: any number of threads may run it at once. Nothing here
+ * allocates. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

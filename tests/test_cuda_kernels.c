@@ -501,7 +501,6 @@ int main(void)
 		printf("SKIP: no CUDA device\n");
 		return 77;
 	}
-	orr_gemm_init();
 	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
 	failed = suite_run("cuda-kernels", tests, N_OF(tests));
 	fini_devices();

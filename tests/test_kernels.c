@@ -458,6 +458,5 @@ int main(void)
 		ONCE(chunks_cover_a_block_evenly),
 	};
 
-	orr_gemm_init();
 	return suite_run("kernels", tests, N_OF(tests));
 }

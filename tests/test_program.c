@@ -645,6 +645,5 @@ int main(void)
 		EACH(data_that_fits_is_accepted, N_OF(models)),
 	};
 
-	orr_gemm_init();
 	return suite_run("program", tests, N_OF(tests));
 }

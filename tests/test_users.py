@@ -37,7 +37,7 @@ for path in sorted(path for path in files if path.endswith('.h') and not path.st
         if any(count[other][name] for other in files if other not in own):
             continue
         within = any(count[other][name] > 1 for other in own)
-        if not within or not (name in tested or re.search(rf'\binline\b[^;:{{}}=()]*\b{name}\(', files[path])):
+        if not within or not (name in tested or re.search(rf'\b(?:inline|ORR_ELEMENT)\b[^;:{{}}=()]*\b{name}\(', files[path])):
             faults += 1
             print(f'FAILED: {path}: {name} is used', 'by its own file alone: make it static' if within else
                   'by tests alone: move it to tests/' if name in tested else 'nowhere')

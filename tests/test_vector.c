@@ -47,7 +47,7 @@ static void elementwise(void)
 	orr_scale(COUNT, 0.3f, a, y), print("scale", y, COUNT);
 	orr_add(COUNT, b, y), print("add", y, COUNT);
 	orr_sum(COUNT, a, b, y), print("sum", y, COUNT);
-	orr_round(COUNT, a, y), print("round", y, COUNT);
+	orr_round_bf16(COUNT, a, y), print("round", y, COUNT);
 	a[COUNT - 5] = NAN;
 	wild = orr_first_wild(COUNT, a);
 	printf("first wild %lld\n", (long long)wild);

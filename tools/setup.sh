@@ -67,6 +67,11 @@ try_install() {
 	apt_install "$@" >"$tree/build-logs/optional.log" 2>&1 </dev/null
 }
 
+# It has no module for pkg-config.
+have_onednn() {
+	echo '#include <oneapi/dnnl/dnnl.h>' | gcc -E -o /dev/null - 2>/dev/null
+}
+
 # Adds to `missing` the packages that bring what this machine lacks.
 find_missing() {
 	missing=()
@@ -78,7 +83,7 @@ find_missing() {
 	have dot || missing+=(graphviz)
 	have_library jansson || missing+=(libjansson-dev)
 	have_library libxxhash || missing+=(libxxhash-dev)
-	have_library openblas || missing+=(libopenblas-dev)
+	have_onednn || missing+=(libdnnl-dev)
 	have_library hwloc || missing+=(libhwloc-dev)
 	have_library check || missing+=(check)
 	have_library ompi || have_library mpich || missing+=(libopenmpi-dev openmpi-bin)
@@ -119,7 +124,7 @@ use_starpu() {
 
 set_up() {
 	local other='a C compiler, make, meson 1.0, ninja, pkg-config, graphviz, jansson,'
-	other+=' xxhash, openblas, hwloc, check 0.15, Open MPI and StarPU, each with its headers'
+	other+=' xxhash, oneDNN, hwloc, check 0.15, Open MPI and StarPU, each with its headers'
 
 	say 'looking for what the build needs'
 	find_missing

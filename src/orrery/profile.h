@@ -1,7 +1,7 @@
 #ifndef ORR_PROFILE_H
 #define ORR_PROFILE_H
 /* Durations of operators on this machine: alone, or while the whole model runs. Without StarPU and
- * OpenBLAS both return ORR_E_UNSUPPORTED. */
+ * oneDNN both return ORR_E_UNSUPPORTED. */
 #include <stdint.h>
 #include "run.h"
 #include "declare.h"

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "codelets/device.h"
-#include "codelets/kernels.h"
 #include "orrery/pipeline.h"
 #include "base/sort.h"
 #include "runtime/devices/compile.h"
@@ -209,7 +208,6 @@ int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *option
 	if (samples < 1)
 		return orr_fail(err, ORR_E_INPUT, "measure: a batch of %d; it must be 1 at least",
 				options->batch);
-	orr_gemm_init();
 	for (int s = 0; s < p->n_stages && !code; s++) {
 		if (options->tell)
 			options->tell("measuring", s, p->n_stages);

@@ -4,11 +4,11 @@
 
 #include <stddef.h>
 
-/* A build without StarPU (or OpenBLAS): simulate and draw, but not train. */
+/* A build without StarPU (or oneDNN): simulate and draw, but not train. */
 static int refuse(struct orr_error *err)
 {
 	return orr_fail(err, ORR_E_UNSUPPORTED,
-			"this build cannot train: StarPU and OpenBLAS were not found when "
+			"this build cannot train: StarPU and oneDNN were not found when "
 			"it was configured; install them and build again");
 }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "codelets/kernels.h"
 #include "codelets/workspace.h"
 #include "options.h"
 #include "runtime/devices/hardware.h"
@@ -109,7 +108,6 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 				"STARPU_NCPU in the environment?");
 	starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
 	session->idle_hook = starpu_idle_hook_register(give_way, NULL);
-	orr_gemm_init();
 	return 0;
 }
 
