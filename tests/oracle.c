@@ -28,6 +28,7 @@ struct state {
 	int unsummed[ORACLE_STAGES][ORACLE_WORKERS]; /* Bs that a worker has yet to add up */
 	/* asked for, or there: what a job makes, at a worker, for a stage that gathers */
 	bool asked[ORACLE_JOBS][ORACLE_WORKERS][ORACLE_STAGES];
+	int sums[ORACLE_STAGES]; /* that its update waits for */
 	bool update_due[ORACLE_STAGES][ORACLE_WORKERS];
 };
 
@@ -208,6 +209,48 @@ static int owners_of(const struct oracle_step *t, int s, int *owners)
 	return n;
 }
 
+/* Number n_stages + i is shared set i, a smaller one what a stage has alone. */
+static int holders_of(const struct oracle_step *t, int set, int *owners)
+{
+	int n = 0, of_stage[ORACLE_WORKERS];
+
+	if (set < t->n_stages)
+		return owners_of(t, set, owners);
+	for (int s = 0; s < t->n_stages; s++)
+		for (int k = 0, r = t->shares[set - t->n_stages][s] ? owners_of(t, s, of_stage) : 0;
+		     k < r; k++) {
+			int i = 0;
+
+			while (i < n && owners[i] != of_stage[k])
+				i++;
+			owners[i] = of_stage[k];
+			n = i == n ? n + 1 : n;
+		}
+	return n;
+}
+
+static int64_t size_of(const struct oracle_step *t, int set)
+{
+	int64_t bytes;
+
+	if (set >= t->n_stages)
+		return t->shared[set - t->n_stages];
+	bytes = t->parameters[set];
+	for (int i = 0; i < t->n_sets; i++)
+		bytes -= t->shares[i][set] ? t->shared[i] : 0;
+	return bytes;
+}
+
+/* The last stage that has it. */
+static int last_of(const struct oracle_step *t, int set)
+{
+	int s = t->n_stages - 1;
+
+	while (set >= t->n_stages && !t->shares[set - t->n_stages][s])
+		s--;
+	return set < t->n_stages ? set : s;
+}
+
 static int64_t wire(const struct oracle_step *t, int from, int to, int64_t bytes)
 {
 	return bytes * t->ns_per_byte[from / t->group != to / t->group];
@@ -256,17 +299,45 @@ static void make_updates_due(struct state *x, int s)
 		x->update_due[s][owners[i]] = true;
 }
 
+static void end_sum(struct state *x, int set)
+{
+	const struct oracle_step *t = x->step;
+
+	for (int s = 0; s < t->n_stages; s++)
+		if ((set < t->n_stages ? s == set : t->shares[set - t->n_stages][s]) &&
+		    --x->sums[s] == 0)
+			make_updates_due(x, s);
+}
+
+static void sum(struct state *x, int set)
+{
+	const struct oracle_step *t = x->step;
+	int owners[ORACLE_WORKERS];
+
+	if (!has_links(t) || !size_of(t, set) || holders_of(t, set, owners) < 2) {
+		end_sum(x, set);
+		return;
+	}
+	ask(x, RING, job(t, last_of(t, set), t->n_microbatches - 1, t->n_passes - 1), -1, -1, -1,
+	    size_of(t, set));
+	x->messages[x->n_messages - 1].s = set;
+}
+
 static void deliver_gradient(struct state *x, int s)
 {
-	int owners[ORACLE_WORKERS];
+	const struct oracle_step *t = x->step;
 
 	if (--x->gradients[s])
 		return;
-	if (has_links(x->step) && x->step->parameters[s] && owners_of(x->step, s, owners) > 1)
-		ask(x, RING, job(x->step, s, x->step->n_microbatches - 1, x->step->n_passes - 1),
-		    -1, -1, -1, x->step->parameters[s]);
-	else
-		make_updates_due(x, s);
+	sum(x, s);
+	for (int i = 0; i < t->n_sets; i++) {
+		bool all = t->shares[i][s];
+
+		for (int o = 0; o < t->n_stages; o++)
+			all = all && (!t->shares[i][o] || !x->gradients[o]);
+		if (all)
+			sum(x, t->n_stages + i);
+	}
 }
 
 /* From job j to the workers of k that are not in j: how many messages? */
@@ -364,7 +435,7 @@ static bool end_all(struct state *x)
 			continue;
 		m->arrived = any = true;
 		if (m->what == RING)
-			make_updates_due(x, m->s);
+			end_sum(x, m->s);
 		else if (m->consumer >= 0)
 			arrive(x, m);
 		else
@@ -440,7 +511,7 @@ static bool start_worker(struct state *x, int w)
 static void links_of(const struct oracle_step *t, const struct message *m,
 		     bool taken[][ORACLE_WORKERS])
 {
-	int owners[ORACLE_WORKERS], k = m->what == RING ? owners_of(t, m->s, owners) : 0;
+	int owners[ORACLE_WORKERS], k = m->what == RING ? holders_of(t, m->s, owners) : 0;
 
 	if (!k)
 		taken[m->from][m->to] = taken[m->to][m->from] = true;
@@ -492,7 +563,7 @@ static bool start_message(struct state *x, struct message *m)
 	if (m->what != RING) {
 		m->free = x->now + wire(t, m->from, m->to, m->bytes);
 	} else {
-		k = owners_of(t, m->s, owners);
+		k = holders_of(t, m->s, owners);
 		for (int i = 0; i < k; i++)
 			if (wire(t, owners[i], owners[(i + 1) % k], 1) > slowest)
 				slowest = wire(t, owners[i], owners[(i + 1) % k], 1);
@@ -619,10 +690,19 @@ static void count_bytes(struct state *x)
 		if (learns(t, j))
 			x->answer->worker[t->compute[j]].weight_gradients += t->parameters[s];
 	}
-	for (int s = 0; s < t->n_stages; s++)
-		for (int i = 0, k = owners_of(t, s, owners); i < k; i++)
+	for (int set = 0; set < t->n_stages + t->n_sets; set++)
+		for (int i = 0, k = holders_of(t, set, owners); i < k; i++) {
+			for (int at = 0, n = set < t->n_stages ? t->n_at[set] : 1; at < n; at++) {
+				int w = set < t->n_stages && t->has_set[set]
+						? t->set[set][at]
+						: (owners[i] + at) % t->n_workers;
+
+				x->answer->worker[w].owned += (size_of(t, set) + n - 1) / n;
+			}
 			x->answer->worker[owners[i]].reduced +=
-				t->frozen[s] ? 0 : 2 * (k - 1) * (t->parameters[s] / k);
+				t->frozen[last_of(t, set)] ? 0
+							   : 2 * (k - 1) * (size_of(t, set) / k);
+		}
 }
 
 /* From each job before it its end, or what it sends; sums of gradients once for each sender. */
@@ -664,8 +744,12 @@ static void begin(struct state *x)
 	for (int w = 0; !t->greedy && w < t->n_workers; w++)
 		if (next_job(x, w) >= 0 && t->compute[next_job(x, w)] == w)
 			fetch(x, next_job(x, w));
-	for (int s = 0; s < t->n_stages; s++)
+	for (int s = 0; s < t->n_stages; s++) {
 		x->gradients[s] = t->n_microbatches;
+		x->sums[s] = 1;
+		for (int i = 0; i < t->n_sets; i++)
+			x->sums[s] += t->shares[i][s];
+	}
 }
 
 void oracle_simulate(const struct oracle_step *step, struct oracle_answer *answer)

@@ -9,6 +9,7 @@
 #define ORACLE_WORKERS 6
 #define ORACLE_MICROBATCHES 6
 #define ORACLE_PASSES 3
+#define ORACLE_SETS 3
 #define ORACLE_JOBS (ORACLE_STAGES * ORACLE_MICROBATCHES * ORACLE_PASSES)
 
 /* Job (s,b,d) is number (b * n_stages + s) * n_passes + d. */
@@ -26,7 +27,11 @@ struct oracle_step {
 	bool has_set[ORACLE_STAGES];
 	int set[ORACLE_STAGES][ORACLE_WORKERS];
 	bool loss[ORACLE_STAGES]; /* gradients start there, whatever reads it */
-	int cap[ORACLE_STAGES];   /* 0: none */
+	int n_sets; /* of parameters that stages have in common, all frozen or none; a stage counts
+		       them as its own */
+	bool shares[ORACLE_SETS][ORACLE_STAGES];
+	int64_t shared[ORACLE_SETS]; /* bytes */
+	int cap[ORACLE_STAGES];      /* 0: none */
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
 	int64_t n[ORACLE_JOBS]; /* no two are equal */
 	int64_t latency;
@@ -37,7 +42,8 @@ struct oracle_step {
 struct oracle_worker {
 	int peak_stash;
 	int64_t peak_stash_bytes, busy;
-	int64_t activations, gradients, stashes, fetched, weight_gradients, reduced; /* bytes */
+	int64_t activations, gradients, stashes, fetched, weight_gradients, reduced,
+		owned; /* bytes */
 };
 
 struct oracle_answer {

@@ -1,6 +1,6 @@
 /* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes,
- * replicas, owners elsewhere, gangs, gathered minibatches, links by level, latency, caps, strict
- * and greedy orders, updates. */
+ * replicas, owners elsewhere, tied parameters, gangs, gathered minibatches, links by level,
+ * latency, caps, strict and greedy orders, updates. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +75,35 @@ static void draw_frozen(struct oracle_step *t)
 	}
 	for (int s = 0; s < t->n_stages; s++)
 		t->frozen[s] = t->frozen[s] || !oracle_reaches(t, s);
+}
+
+/* Some stages have parameters in common. */
+static void draw_sets(struct oracle_step *t)
+{
+	int64_t left[ORACLE_STAGES];
+
+	memcpy(left, t->parameters, sizeof(left));
+	for (int tries = (int)draw(2 * ORACLE_SETS); tries > 0 && t->n_sets < ORACLE_SETS;
+	     tries--) {
+		bool frozen = draw(4) == 0, *shares = t->shares[t->n_sets];
+		int64_t least = INT64_MAX;
+		int n = 0;
+
+		for (int s = 0; s < t->n_stages; s++) {
+			shares[s] = t->frozen[s] == frozen && t->n_at[s] == 1 && draw(2);
+			n += shares[s];
+			if (shares[s] && left[s] < least)
+				least = left[s];
+		}
+		if (n < 2) {
+			memset(shares, 0, sizeof(t->shares[0]));
+			continue;
+		}
+		t->shared[t->n_sets] = 60 * draw(least / 60 + 1);
+		for (int s = 0; s < t->n_stages; s++)
+			left[s] -= shares[s] ? t->shared[t->n_sets] : 0;
+		t->n_sets++;
+	}
 }
 
 static void draw_placement(struct oracle_step *t)
@@ -195,6 +224,23 @@ static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 	return ((const struct given *)data)->step->cap[s];
 }
 
+static void tie(struct orr_pipeline *p, const struct oracle_step *t)
+{
+	struct orr_tied tied[ORACLE_SETS];
+	int stages[ORACLE_SETS][ORACLE_STAGES];
+	struct orr_error err = {""};
+
+	for (int i = 0; i < t->n_sets; i++) {
+		int n = 0;
+
+		for (int s = 0; s < t->n_stages; s++)
+			if (t->shares[i][s])
+				stages[i][n++] = s;
+		tied[i] = (struct orr_tied){t->shared[i], t->frozen[stages[i][0]], n, stages[i]};
+	}
+	ck_assert_msg(!orr_pipeline_tie(p, tied, t->n_sets, &err), "%s", err.msg);
+}
+
 static struct orr_pipeline *make(const struct oracle_step *t, const struct given *given)
 {
 	struct orr_stage stages[ORACLE_STAGES] = {{0}};
@@ -230,6 +276,7 @@ static struct orr_pipeline *make(const struct oracle_step *t, const struct given
 			      !orr_pipeline_set_step(p, t->n_workers, t->n_microbatches, &err),
 		      "%s", err.msg);
 	p->has_weight = t->n_passes == 3;
+	tie(p, t);
 	return p;
 }
 
@@ -264,6 +311,7 @@ static void compare_workers(const struct orr_figures *f, const struct oracle_ans
 			{is->recv_parameter_bytes, want->fetched},
 			{is->sent_weight_gradient_bytes, want->weight_gradients},
 			{is->all_reduce_bytes, want->reduced},
+			{is->parameter_bytes, want->owned},
 		};
 
 		for (int i = 0; i < N_OF(pairs); i++)
@@ -317,7 +365,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 {
 	static struct oracle_step t;
 	static struct given given = {.step = &t};
-	int with_rings = 0, with_fetches = 0;
+	int with_rings = 0, with_fetches = 0, with_sets = 0;
 
 	for (int step = 0; step < N_STEPS; step++) {
 		random_state = (uint64_t)step;
@@ -327,8 +375,11 @@ START_TEST(random_steps_are_those_of_another_simulator)
 		draw_frozen(&t);
 		draw_placement(&t);
 		draw_gangs(&t, &given);
+		draw_sets(&t);
 		draw_order(&t);
 		compare(&t, &given, step);
+		for (int i = 0; i < t.n_sets; i++)
+			with_sets += t.shared[i] && (t.ns_per_byte[0] || t.latency);
 		if (t.ns_per_byte[0] || t.latency)
 			for (int j = 0; j < t.n_stages * t.n_microbatches * t.n_passes; j++) {
 				int s = j / t.n_passes % t.n_stages;
@@ -340,6 +391,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 	}
 	ck_assert_int_gt(with_rings, N_STEPS);
 	ck_assert_int_gt(with_fetches, N_STEPS);
+	ck_assert_int_gt(with_sets, N_STEPS / 4);
 }
 END_TEST
 

@@ -338,7 +338,8 @@ static void find_room(struct place *x)
 	for (int s = 0; s < p->n_stages && o->options->memory_bytes; s++)
 		x->timed->most[x->worker[s]].bytes -=
 			orr_parameters_kept(&p->numerics, p->stages[s].parameter_bytes,
-					    orr_stage_trained_bytes(&p->stages[s]), 1);
+					    orr_stage_trained_bytes(&p->stages[s]), 1) +
+			p->stages[s].tied_trained_bytes; /* of a ring's */
 }
 
 /* Stages shared out evenly, wherever they are in the graph. */

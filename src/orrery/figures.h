@@ -31,8 +31,9 @@ struct orr_worker_figures {
 	int64_t recv_activations, recv_gradients, recv_stashes, recv_parameters; /* counts */
 	int64_t recv_activation_bytes, recv_gradient_bytes, recv_stash_bytes, recv_parameter_bytes;
 	int64_t sent_weight_gradients, sent_weight_gradient_bytes; /* to an owner elsewhere */
-	int64_t all_reduce_bytes; /* received in a ring among the replicas: 2 (r-1)/r of the
-				     gradient, over all workers 2 (r-1) of it */
+	int64_t all_reduce_bytes; /* received in rings among replicas, and among the r owners of
+				     tied parameters: 2 (r-1)/r of the gradient, over all workers
+				     2 (r-1) of it */
 };
 
 /* Steady-state speed of an asynchronous schedule: simulated until the timeline repeats, so the

@@ -60,7 +60,8 @@ struct orr_jobs {
 	/* the owners of stage s, each once, in the order of the first microbatch that they serve:
 	 * owners[first_owner[s]] to owners[first_owner[s+1]-1]; more than one: replicas */
 	int *owners;
-	int *first_owner; /* [n_stages + 1] */
+	int *first_owner; /* [sets + 1] behind the stages the owners of tied parameters, those of
+			     all of their stages: of set n_stages + t, see orr_pipeline_n_sets() */
 	/* both NULL where the schedule flushes; else the step is a round of it */
 	struct orr_async *async;
 	struct orr_versions *versions;

@@ -73,8 +73,9 @@ struct orr_stage {
 	int64_t parameter_bytes;
 	int64_t frozen_bytes; /* those of them that are not trained, in a stage that is not frozen
 			       */
-	int64_t tied_bytes;   /* those that are trained and tied to other stages';
-				 orr_pipeline_tie() fills it in */
+	int64_t tied_bytes, tied_trained_bytes; /* those that other stages have as well, and of
+						   these the trained ones; orr_pipeline_tie() fills
+						   them in */
 };
 
 /* Bytes of the parameters that are trained, and so of a gradient of them. */
@@ -135,6 +136,27 @@ void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
  * that is larger than a stage of it, or of fewer stages than two. */
 int orr_pipeline_tie(struct orr_pipeline *p, const struct orr_tied *tied, int n_tied,
 		     struct orr_error *err);
+
+/* Parameters by what owns them: set s is what stage s has alone, set n_stages + t is tied[t]. */
+static inline int orr_pipeline_n_sets(const struct orr_pipeline *p)
+{
+	return p->n_stages + p->n_tied;
+}
+static inline int64_t orr_set_bytes(const struct orr_pipeline *p, int set)
+{
+	return set < p->n_stages ? p->stages[set].parameter_bytes - p->stages[set].tied_bytes
+				 : p->tied[set - p->n_stages].bytes;
+}
+static inline int64_t orr_set_trained_bytes(const struct orr_pipeline *p, int set)
+{
+	const struct orr_tied *tied = &p->tied[set - p->n_stages];
+
+	if (set >= p->n_stages)
+		return tied->frozen ? 0 : tied->bytes;
+	return orr_stage_trained_bytes(&p->stages[set]) - p->stages[set].tied_trained_bytes;
+}
+/* The sets that stage s has parameters of: s first, then the one after set; -1: no other. */
+int orr_set_after(const struct orr_pipeline *p, int s, int set);
 
 /* Set the size of the step: at least one worker, of the machine too, and one microbatch, and all
  * workers that gangs need. */
@@ -218,6 +240,20 @@ static inline int64_t orr_pipeline_share(const struct orr_pipeline *p, int s, in
 	int n = orr_pipeline_n_at(p, s);
 
 	return bytes / n + (bytes % n > 0);
+}
+
+/* The same of a set of parameters: tied ones are whole, of stages on one worker each. */
+static inline int orr_set_n_at(const struct orr_pipeline *p, int set)
+{
+	return set < p->n_stages ? orr_pipeline_n_at(p, set) : 1;
+}
+static inline int orr_set_at(const struct orr_pipeline *p, int set, int w, int i)
+{
+	return set < p->n_stages ? orr_pipeline_at(p, set, w, i) : w;
+}
+static inline int64_t orr_set_share(const struct orr_pipeline *p, int set, int64_t bytes)
+{
+	return set < p->n_stages ? orr_pipeline_share(p, set, bytes) : bytes;
 }
 
 /* Is any stage not on the one worker that a schedule gives it? And does any gather? */

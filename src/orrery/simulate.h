@@ -15,7 +15,9 @@ struct orr_timeline;
  * order, when the rest of what it needs is there).
  *
  * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with several
- * owners that have parameters, a ring over them has all-reduced them. It goes before the worker's
+ * owners that have parameters, a ring over them has all-reduced them; where it shares parameters
+ * with other stages, these have theirs and a ring over the owners of all has reduced the shared
+ * ones. It goes before the worker's
  * next job. Updates that take no time on free links leave no trace. *out borrows jobs. */
 int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err);
 

@@ -11,13 +11,16 @@ ORR_BEGIN
 struct orr_jobs;
 struct orr_pipeline;
 
-/* One row per stage; the middle of a long list is left out. */
+/* One row per stage, and what stages share; the middle of a long list is left out. */
 int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err);
 /* An array of objects: operators, worker (null where several compute it), workers, owners, frozen,
  * recompute, forward, backward, weight (null where it is no pass of its own), update,
  * parameter_bytes. Times are those of a pass under this schedule, in seconds or units. New
  * reference; NULL with err filled. */
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err);
+/* An array of objects, one for each set of parameters that stages have in common: stages, owners,
+ * bytes, frozen. New reference; NULL: no memory. */
+json_t *orr_tied_json(const struct orr_jobs *jobs);
 /* "units" or "seconds". */
 const char *orr_stages_unit(const struct orr_pipeline *p);
 

@@ -14,7 +14,8 @@ struct orr_jobs;
 struct orr_transfer {
 	enum orr_transfer_kind kind;
 	int producer, consumer; /* jobs; producer -1: parameters; consumer -1: the update. Of a
-				   ring: the last job of its stage whose gradient is in it */
+				   ring: the last job, by number, whose gradient is in it */
+	int set;                /* of a ring: a stage, or tied parameters, see jobs->first_owner */
 	int from, to;           /* workers; of a ring: its first two owners */
 	int64_t bytes;          /* of a ring: the gradient of one owner */
 	int64_t start_ns, end_ns;

@@ -11,7 +11,7 @@ enum orr_transfer_kind {
 	ORR_TRANSFER_STASH,           /* of stage s, from where F ran to where B runs */
 	ORR_TRANSFER_PARAMETER,       /* of stage s, from its owner to where a pass runs */
 	ORR_TRANSFER_WEIGHT_GRADIENT, /* of stage s, from where it was computed to its owner */
-	ORR_TRANSFER_ALL_REDUCE       /* of stage s, a ring over all of its owners */
+	ORR_TRANSFER_ALL_REDUCE       /* of stage s or of tied parameters, a ring over all owners */
 };
 #define ORR_TRANSFER_KINDS 6
 const char *orr_transfer_name(enum orr_transfer_kind kind); /* "weight_gradient" */

@@ -125,3 +125,13 @@ struct orr_sent orr_sent_over(const struct orr_graph *g, int i, int k, int64_t s
 					      : sent.bytes;
 	return sent;
 }
+
+void orr_charge_least(struct orr_stage *stage, const struct orr_graph *g, int i, int64_t samples,
+		      const struct orr_machine *machine)
+{
+	int64_t update_ns = stage->update_ns;
+
+	orr_charge(stage, &g->operators[i], samples, machine);
+	if (!orr_operator_counts(&g->operators[i], i))
+		stage->update_ns = update_ns;
+}

@@ -23,4 +23,9 @@ struct orr_sent orr_sent_over(const struct orr_graph *g, int i, int k, int64_t s
 /* Add the costs of one operator to a stage's. */
 void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
 		const struct orr_machine *machine);
+
+/* What operator i costs wherever it is, for a bound: as orr_charge(), but the update of parameters
+ * that several operators share counts with the first one alone. */
+void orr_charge_least(struct orr_stage *stage, const struct orr_graph *g, int i, int64_t samples,
+		      const struct orr_machine *machine);
 #endif

@@ -105,9 +105,9 @@ static int check(const struct orr_pipeline *p, const struct orr_tied *tied, stru
 					"to %d, ascending",
 					s, p->n_stages - 1);
 		stage = &p->stages[s];
-		if (tied->bytes >
-		    (tied->frozen ? stage->parameter_bytes : orr_stage_trained_bytes(stage)) -
-			    stage->tied_bytes)
+		if (tied->bytes > stage->parameter_bytes - stage->tied_bytes ||
+		    (!tied->frozen &&
+		     tied->bytes > orr_stage_trained_bytes(stage) - stage->tied_trained_bytes))
 			return orr_fail(err, ORR_E_INPUT,
 					"pipeline: %lld bytes of tied parameters in stage %d, "
 					"which has fewer %s ones: count them in its "
@@ -132,15 +132,17 @@ int orr_pipeline_tie(struct orr_pipeline *p, const struct orr_tied *tied, int n_
 		return orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for tied parameters");
 	numbers = (int *)(copy + n_tied);
 	for (int s = 0; s < p->n_stages; s++)
-		p->stages[s].tied_bytes = 0;
+		p->stages[s].tied_bytes = p->stages[s].tied_trained_bytes = 0;
 	for (int t = 0; t < n_tied && !code; t++) {
 		code = check(p, &tied[t], err);
 		copy[t] = tied[t];
 		copy[t].stages = numbers;
 		for (int i = 0; i < tied[t].n_stages && !code; i++) {
+			struct orr_stage *stage = &p->stages[tied[t].stages[i]];
+
 			*numbers++ = tied[t].stages[i];
-			p->stages[tied[t].stages[i]].tied_bytes +=
-				tied[t].frozen ? 0 : tied[t].bytes;
+			stage->tied_bytes += tied[t].bytes;
+			stage->tied_trained_bytes += tied[t].frozen ? 0 : tied[t].bytes;
 		}
 	}
 	if (code) {
@@ -151,4 +153,16 @@ int orr_pipeline_tie(struct orr_pipeline *p, const struct orr_tied *tied, int n_
 	p->tied = copy;
 	p->n_tied = n_tied;
 	return 0;
+}
+
+int orr_set_after(const struct orr_pipeline *p, int s, int set)
+{
+	for (set = set < p->n_stages ? p->n_stages : set + 1; set < orr_pipeline_n_sets(p); set++) {
+		const struct orr_tied *tied = &p->tied[set - p->n_stages];
+
+		for (int i = 0; i < tied->n_stages; i++)
+			if (tied->stages[i] == s)
+				return set;
+	}
+	return -1;
 }

@@ -94,8 +94,7 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_stage cost = {0};
 
-		orr_charge(&cost, &g->operators[i], plan->options.samples,
-			   &plan->pipeline->machine);
+		orr_charge_least(&cost, g, i, plan->options.samples, &plan->pipeline->machine);
 		work[i] = cost.forward_ns + cost.backward_ns + cost.weight_ns +
 			  cost.update_ns / plan->options.n_microbatches;
 		largest = work[i] > largest ? work[i] : largest;

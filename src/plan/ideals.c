@@ -87,7 +87,7 @@ static int units_init(struct units *u, const struct orr_graph *g, const struct o
 				g->n_operators);
 	note_sent(u);
 	for (int i = 0; i < g->n_operators; i++) {
-		orr_charge(&u->costs[i], &g->operators[i], samples, machine);
+		orr_charge_least(&u->costs[i], g, i, samples, machine);
 		u->leader[i] = is_free(u, i) ? -1 : i;
 		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns +
 				u->costs[i].weight_ns + u->costs[i].update_ns / n_microbatches;

@@ -21,7 +21,46 @@ static double ring_s(const struct orr_plan *plan, const struct orr_machine *mach
 	int m = plan->pipeline->n_microbatches, k = plan->replicas[s] < m ? plan->replicas[s] : m;
 
 	return seconds(orr_machine_ring_ns(machine, plan->workers + plan->first[s], k,
-					   orr_stage_trained_bytes(&plan->pipeline->stages[s])));
+					   orr_set_trained_bytes(plan->pipeline, s)));
+}
+
+/* How many workers own tied parameters, those that the first n of its stages have. */
+static int list_owners(const struct orr_plan *plan, const struct orr_tied *tied, int n, int *owners)
+{
+	int k = 0;
+
+	for (int i = 0; i < n; i++) {
+		int s = tied->stages[i], m = plan->pipeline->n_microbatches;
+
+		for (int r = 0; r < plan->replicas[s] && r < m; r++) {
+			int w = plan->workers[plan->first[s] + r], at = 0;
+
+			while (at < k && owners[at] != w)
+				at++;
+			owners[at] = w;
+			k += at == k;
+		}
+	}
+	return k;
+}
+
+/* The rings of tied parameters, each once on every worker; owners: room for all. */
+static void charge_tied(struct orr_plan *plan, const struct orr_machine *machine, int *owners)
+{
+	const struct orr_pipeline *p = plan->pipeline;
+
+	for (int t = 0; t < p->n_tied; t++) {
+		const struct orr_tied *tied = &p->tied[t];
+		int k = list_owners(plan, tied, tied->n_stages, owners);
+		int64_t ns = orr_machine_ring_ns(machine, owners, k,
+						 orr_set_trained_bytes(p, p->n_stages + t));
+
+		for (int i = 0; i < tied->n_stages && k > 1; i++)
+			if (list_owners(plan, tied, i + 1, owners) >
+			    list_owners(plan, tied, i, owners))
+				plan->costs[tied->stages[i]].communication_s +=
+					seconds(ns) / p->n_microbatches;
+	}
 }
 
 static bool same_link(const struct orr_plan *plan, const struct orr_edge *a,
@@ -81,10 +120,13 @@ static double charge_worker(struct orr_plan *plan, int s)
 	return link > busy ? link : busy;
 }
 
-void orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine)
+int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
-	int m = p->n_microbatches;
+	int m = p->n_microbatches, *owners = calloc((size_t)p->n_workers, sizeof(*owners));
+
+	if (!owners)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", p->n_workers);
 
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
@@ -96,6 +138,8 @@ void orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine)
 					       .communication_s = ring_s(plan, machine, s) / m};
 		plan->one_worker_s += seconds(work_ns) + seconds(stage->update_ns) / m;
 	}
+	charge_tied(plan, machine, owners);
+	free(owners);
 	for (int e = 0; e < p->n_edges && plan->options.activations; e++) {
 		double link = link_s(plan, machine, e);
 		double *from = &plan->costs[p->edges[e].from].link_s,
@@ -109,4 +153,5 @@ void orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine)
 
 		plan->slowest_s = time > plan->slowest_s ? time : plan->slowest_s;
 	}
+	return 0;
 }

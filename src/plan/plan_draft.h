@@ -61,5 +61,5 @@ int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
  * the file pins keep their numbers. */
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err);
 /* Fill costs, slowest_s and one_worker_s of a plan whose stages have their workers. */
-void orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine);
+int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, struct orr_error *err);
 #endif

@@ -75,7 +75,8 @@ void orr_assignment_fit(struct orr_assignment *x, const struct orr_pipeline *p,
 				continue;
 			fixed += orr_parameters_kept(&p->numerics, p->stages[t].parameter_bytes,
 						     orr_stage_trained_bytes(&p->stages[t]),
-						     x->replicas[t]);
+						     x->replicas[t]) +
+				 p->stages[t].tied_trained_bytes; /* of a ring's */
 			stash += p->stages[t].stash_bytes;
 			wanted += p->stages[t].stash_bytes *
 				  ((x->cap[t] + x->replicas[t] - 1) / x->replicas[t]);

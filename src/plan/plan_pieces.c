@@ -55,7 +55,7 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_stage *c = &x->costs[i];
 
-		orr_charge(c, &g->operators[i], o->samples, machine);
+		orr_charge_least(c, g, i, o->samples, machine);
 		x->left[i] = g->operators[i].n_inputs;
 		x->layer[i] = -1;
 		if (g->operators[i].op == ORR_OP_INPUT)

@@ -148,8 +148,8 @@ int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
 	if ((code = orr_pipeline_set_step(plan->pipeline, machine.n_workers, o->n_microbatches,
 					  err)))
 		goto out;
-	orr_plan_cost(plan, &links);
-	if ((code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) ||
+	if ((code = orr_plan_cost(plan, &links, err)) ||
+	    (code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) ||
 	    (code = simulate(plan, table, err)))
 		goto out;
 	plan->in_pieces = d->worker != NULL;

@@ -394,6 +394,10 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 		json_decref(report);
 		report = NULL;
 	}
+	if (report && p->n_tied && json_object_set_new(report, "tied", orr_tied_json(t->jobs))) {
+		json_decref(report);
+		report = NULL;
+	}
 	if (report && t->jobs->async && json_object_set_new(report, "stream", stream_json(t, f))) {
 		json_decref(report);
 		report = NULL;

@@ -245,6 +245,28 @@ static void write_table(FILE *file, struct list *x)
 		fputs("*: and the forward again before it (recomputed)\n", file);
 }
 
+static void write_tied(FILE *file, const struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	char stages[CELL], owners[CELL], size[32];
+
+	for (int t = 0; t < p->n_tied && t < MOST_ROWS; t++) {
+		const struct orr_tied *tied = &p->tied[t];
+		int first = jobs->first_owner[p->n_stages + t];
+		int n = jobs->first_owner[p->n_stages + t + 1] - first;
+
+		fprintf(file, "s%s share %s of %sparameters: %s on worker%s %s%s\n",
+			orr_workers_print(stages, CELL / 3, tied->stages, tied->n_stages),
+			orr_size_print(size, sizeof(size), tied->bytes),
+			tied->frozen ? "frozen " : "", n == 1 ? "one copy" : "a copy each",
+			n == 1 ? "" : "s",
+			orr_workers_print(owners, CELL / 3, jobs->owners + first, n),
+			n == 1 || tied->frozen ? "" : ", which add up its gradients");
+	}
+	if (p->n_tied > MOST_ROWS)
+		fprintf(file, "... %d more\n", p->n_tied - MOST_ROWS);
+}
+
 static int list_init(struct list *x, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	size_t n_workers = (size_t)jobs->pipeline->n_workers;
@@ -273,8 +295,10 @@ int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *
 	struct list x;
 	int code = list_init(&x, jobs, err);
 
-	if (!code)
+	if (!code) {
 		write_table(file, &x);
+		write_tied(file, jobs);
+	}
 	list_fini(&x);
 	return code;
 }
@@ -346,6 +370,28 @@ json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 		return array;
 	json_decref(array);
 	return NULL;
+}
+
+json_t *orr_tied_json(const struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	json_t *array = json_array();
+
+	for (int t = 0; t < p->n_tied; t++) {
+		const struct orr_tied *tied = &p->tied[t];
+		const int *first = &jobs->first_owner[p->n_stages + t];
+
+		if (json_array_append_new(
+			    array,
+			    json_pack("{s:o, s:o, s:I, s:b}", "stages",
+				      numbers_json(tied->stages, tied->n_stages), "owners",
+				      numbers_json(jobs->owners + first[0], first[1] - first[0]),
+				      "bytes", (json_int_t)tied->bytes, "frozen", tied->frozen))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
 }
 
 const char *orr_stages_unit(const struct orr_pipeline *p)

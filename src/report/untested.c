@@ -54,8 +54,8 @@ static bool sends_activations(const struct orr_jobs *jobs)
 /* What goes between workers for the sake of parameters; NULL: nothing. */
 static const char *name_collective(const struct orr_jobs *jobs)
 {
-	for (int s = 0; s < jobs->pipeline->n_stages; s++)
-		if (jobs->first_owner[s + 1] - jobs->first_owner[s] > 1)
+	for (int set = 0; set < orr_pipeline_n_sets(jobs->pipeline); set++)
+		if (jobs->first_owner[set + 1] - jobs->first_owner[set] > 1)
 			return "all-reduce";
 	for (int j = 0; j < jobs->n_jobs; j++)
 		if (orr_jobs_has(jobs, j) && jobs->weights[j] != jobs->compute[j])

@@ -312,41 +312,89 @@ out:
 	return code;
 }
 
-/* Every owner once, in the order of the first microbatch that it serves. */
+/* Owners as they are found, each once for a set of parameters. */
+struct owners {
+	struct orr_jobs *jobs;
+	int *seen; /* [n_workers] the last set that counted it, + 1 */
+	int n, room;
+};
+
+static int add_owner(struct owners *x, int set, int w, struct orr_error *err)
+{
+	int *grown;
+
+	if (x->seen[w] == set + 1)
+		return 0;
+	x->seen[w] = set + 1;
+	if (x->n == x->room) {
+		x->room = 2 * x->room + 8;
+		grown = realloc(x->jobs->owners, (size_t)x->room * sizeof(*grown));
+		if (!grown)
+			return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for the owners");
+		x->jobs->owners = grown;
+	}
+	x->jobs->owners[x->n++] = w;
+	return 0;
+}
+
+/* Of a stage in the order of the first microbatch that they serve, of tied parameters stage by
+ * stage. */
 static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	int *seen = calloc((size_t)p->n_workers,
-			   sizeof(*seen)); /* the last stage that counted it, + 1 */
-	int n = 0, room = 0;
+	struct owners x = {jobs, calloc((size_t)p->n_workers, sizeof(*x.seen)), 0, 0};
+	int code = 0;
 
-	if (!seen)
+	if (!x.seen)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d workers", p->n_workers);
 	for (int s = 0; s < p->n_stages; s++) {
-		jobs->first_owner[s] = n;
-		for (int i = 0; i < p->n_microbatches * jobs->n_passes; i++) {
+		jobs->first_owner[s] = x.n;
+		for (int i = 0; i < p->n_microbatches * jobs->n_passes && !code; i++) {
 			int b = i / jobs->n_passes, d = i % jobs->n_passes;
-			int owner = jobs->weights[orr_jobs_index(jobs, s, b, (enum orr_pass)d)];
 
-			if (seen[owner] == s + 1)
-				continue;
-			seen[owner] = s + 1;
-			if (n == room) {
-				int *grown = realloc(jobs->owners, (size_t)(room = 2 * room + 8) *
-									   sizeof(*grown));
-
-				if (!grown) {
-					free(seen);
-					return orr_fail(err, ORR_E_NOMEM,
-							"jobs: no memory for the owners");
-				}
-				jobs->owners = grown;
-			}
-			jobs->owners[n++] = owner;
+			code = add_owner(
+				&x, s, jobs->weights[orr_jobs_index(jobs, s, b, (enum orr_pass)d)],
+				err);
 		}
 	}
-	jobs->first_owner[p->n_stages] = n;
-	free(seen);
+	jobs->first_owner[p->n_stages] = x.n;
+	for (int t = 0; t < p->n_tied; t++) {
+		const struct orr_tied *tied = &p->tied[t];
+
+		for (int i = 0; i < tied->n_stages; i++)
+			for (int k = jobs->first_owner[tied->stages[i]];
+			     k < jobs->first_owner[tied->stages[i] + 1] && !code; k++)
+				code = add_owner(&x, p->n_stages + t, jobs->owners[k], err);
+		jobs->first_owner[p->n_stages + t + 1] = x.n;
+	}
+	free(x.seen);
+	return code;
+}
+
+/* Without a flush their versions would be those of several stages at once; a gang has them in
+ * parts.
+ */
+static int check_tied(const struct orr_jobs *jobs, const struct orr_schedule *schedule,
+		      struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int t = 0; t < p->n_tied; t++) {
+		const struct orr_tied *tied = &p->tied[t];
+
+		for (int i = 0; i < tied->n_stages; i++)
+			if (orr_pipeline_n_at(p, tied->stages[i]) > 1)
+				return orr_fail(err, ORR_E_INPUT,
+						"stages %d and %d share parameters, and stage %d "
+						"is split over a gang: take gang= or share= away",
+						tied->stages[0], tied->stages[1], tied->stages[i]);
+		if (!tied->frozen && schedule->asynchronous)
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule %s never flushes, and stages %d and %d share "
+					"parameters, of which they would read different versions: "
+					"take a schedule that flushes, or put both into one stage",
+					schedule->name, tied->stages[0], tied->stages[1]);
+	}
 	return 0;
 }
 
@@ -424,7 +472,7 @@ static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *e
 	jobs->position = calloc(n, sizeof(*jobs->position));
 	jobs->duration_ns = calloc(n, sizeof(*jobs->duration_ns));
 	jobs->first = calloc((size_t)p->n_workers + 1, sizeof(*jobs->first));
-	jobs->first_owner = calloc((size_t)p->n_stages + 1, sizeof(*jobs->first_owner));
+	jobs->first_owner = calloc((size_t)orr_pipeline_n_sets(p) + 1, sizeof(*jobs->first_owner));
 	if (!jobs->compute || !jobs->weights || !jobs->priority || !jobs->by_worker ||
 	    !jobs->position || !jobs->duration_ns || !jobs->first || !jobs->first_owner)
 		return orr_fail(
@@ -465,7 +513,8 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	    (home && (code = take_homes(jobs, home, err))) ||
 	    (code = evaluate_order(jobs, schedule, NULL, err)) ||
 	    (code = evaluate_caps(jobs, schedule, err)) ||
-	    (code = orr_gathers_check(jobs, schedule, err)))
+	    (code = orr_gathers_check(jobs, schedule, err)) ||
+	    (code = check_tied(jobs, schedule, err)))
 		goto out;
 	evaluate_durations(jobs);
 	if (orr_pipeline_has_gangs(p) && (code = take_gangs(jobs, schedule, err)))

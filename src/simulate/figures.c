@@ -119,20 +119,21 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 		if (orr_jobs_has(jobs, j))
 			count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
 	free(around);
-	for (int s = 0; s < p->n_stages; s++) {
-		int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
-		int64_t trained = orr_stage_trained_bytes(&p->stages[s]);
+	for (int set = 0; set < orr_pipeline_n_sets(p); set++) {
+		int r = jobs->first_owner[set + 1] - jobs->first_owner[set];
+		int64_t trained = orr_set_trained_bytes(p, set);
+		int n_updates = set < p->n_stages ? orr_jobs_n_updates(jobs, set) : 1;
 
-		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
+		for (int i = jobs->first_owner[set]; i < jobs->first_owner[set + 1]; i++) {
 			f->worker[jobs->owners[i]].all_reduce_bytes +=
-				orr_jobs_n_updates(jobs, s) *
+				n_updates *
 				(2 * (r - 1) * (trained / r) + 2 * (r - 1) * (trained % r) / r);
-			for (int k = 0; k < orr_pipeline_n_at(p, s); k++) {
-				int w = orr_pipeline_at(p, s, jobs->owners[i], k);
+			for (int k = 0; k < orr_set_n_at(p, set); k++) {
+				int w = orr_set_at(p, set, jobs->owners[i], k);
 
 				f->worker[w].parameter_bytes +=
-					orr_pipeline_share(p, s, p->stages[s].parameter_bytes);
-				f->worker[w].trained_bytes += orr_pipeline_share(p, s, trained);
+					orr_set_share(p, set, orr_set_bytes(p, set));
+				f->worker[w].trained_bytes += orr_set_share(p, set, trained);
 			}
 		}
 	}

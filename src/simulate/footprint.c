@@ -218,9 +218,10 @@ static void add_incoming(struct orr_footprint *footprint, int64_t *from_others, 
 
 /* ---- data that a rank owns ---- */
 
-static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int s)
+/* A set of parameters: of a stage, or tied ones. */
+static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int set)
 {
-	for (int i = jobs->first_owner[s] + 1; i < jobs->first_owner[s + 1]; i++)
+	for (int i = jobs->first_owner[set] + 1; i < jobs->first_owner[set + 1]; i++)
 		if (rank_at(rank_of, jobs->owners[i]) != rank_at(rank_of, jobs->owners[i - 1]))
 			return true;
 	return false;
@@ -231,43 +232,49 @@ static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jo
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	for (int s = 0; s < p->n_stages; s++) {
-		int64_t bytes = orr_pipeline_share(p, s, p->stages[s].parameter_bytes);
-		int64_t trained = orr_pipeline_share(p, s, orr_stage_trained_bytes(&p->stages[s]));
-		int n_at = orr_pipeline_n_at(p, s);
-		bool spread = is_spread(jobs, rank_of, s);
+	for (int set = 0; set < orr_pipeline_n_sets(p); set++) {
+		int64_t bytes = orr_set_share(p, set, orr_set_bytes(p, set));
+		int64_t trained = orr_set_share(p, set, orr_set_trained_bytes(p, set));
+		int n_at = orr_set_n_at(p, set);
+		bool spread = is_spread(jobs, rank_of, set);
+		/* what is tied is not trained where there are versions */
+		int n_versions =
+			jobs->versions && set < p->n_stages ? jobs->versions->peak[set] : 1;
 
-		for (int i = jobs->first_owner[s] * n_at; i < jobs->first_owner[s + 1] * n_at;
+		for (int i = jobs->first_owner[set] * n_at; i < jobs->first_owner[set + 1] * n_at;
 		     i++) {
-			int w = orr_pipeline_at(p, s, jobs->owners[i / n_at], i % n_at);
+			int w = orr_set_at(p, set, jobs->owners[i / n_at], i % n_at);
 			struct orr_footprint *f = &footprint[rank_at(rank_of, w)];
 
 			f->owned += orr_parameters_owned(&p->numerics, bytes, trained);
 			f->ring += spread ? trained : 0;
-			f->versions += jobs->versions ? (jobs->versions->peak[s] - 1) * bytes : 0;
+			f->versions += (n_versions - 1) * bytes;
 		}
 	}
 }
 
-/* Every worker rounds the parameters that it computes with, once for all passes. computed:
- * [n_stages], the last worker found with it. */
+/* Every worker rounds the parameters that it computes with, once for all passes. computed: [sets],
+ * the last worker found with it. */
 static void add_rounded(struct orr_footprint *footprint, int *computed, const struct orr_jobs *jobs,
 			const int *rank_of)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	for (int s = 0; s < p->n_stages; s++)
-		computed[s] = -1;
+	for (int set = 0; set < orr_pipeline_n_sets(p); set++)
+		computed[set] = -1;
 	for (int w = 0; w < p->n_workers; w++)
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 			int s = orr_jobs_at(jobs, jobs->by_worker[i]).s;
 
 			if (computed[s] == w)
 				continue;
-			computed[s] = w;
-			footprint[rank_at(rank_of, w)].rounded += orr_parameters_rounded(
-				&p->numerics,
-				orr_pipeline_share(p, s, p->stages[s].parameter_bytes));
+			for (int set = s; set >= 0; set = orr_set_after(p, s, set)) {
+				if (computed[set] == w)
+					continue;
+				computed[set] = w;
+				footprint[rank_at(rank_of, w)].rounded += orr_parameters_rounded(
+					&p->numerics, orr_set_share(p, set, orr_set_bytes(p, set)));
+			}
 		}
 }
 
@@ -284,7 +291,7 @@ int orr_footprint_keep(struct orr_footprint *footprint, const struct orr_jobs *j
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	int64_t *incoming = calloc(2 * (size_t)n_ranks, sizeof(*incoming));
-	int *computed = calloc((size_t)p->n_stages, sizeof(*computed));
+	int *computed = calloc((size_t)orr_pipeline_n_sets(p), sizeof(*computed));
 	int code = 0;
 
 	memset(footprint, 0, (size_t)n_ranks * sizeof(*footprint));

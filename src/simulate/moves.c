@@ -92,18 +92,21 @@ struct orr_transfer orr_moves_weight_gradient(const struct orr_jobs *jobs, int j
 				     .bytes = orr_stage_trained_bytes(stage)};
 }
 
-struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int j)
+struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j)
 {
-	struct orr_job job = orr_jobs_at(jobs, j);
-	const int *owners = jobs->owners + jobs->first_owner[job.s];
-	int every = jobs->versions ? jobs->versions->every[job.s] : jobs->pipeline->n_microbatches;
-	int last = job.b / every * every + every - 1;
+	const struct orr_pipeline *p = jobs->pipeline;
+	const struct orr_tied *tied = set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
+	int s = tied ? tied->stages[tied->n_stages - 1] : set;
+	int every = jobs->versions ? jobs->versions->every[s] : p->n_microbatches;
+	int last = orr_jobs_at(jobs, j).b / every * every + every - 1;
+	const int *owners = jobs->owners + jobs->first_owner[set];
 
 	return (struct orr_transfer){
 		.kind = ORR_TRANSFER_ALL_REDUCE,
-		.producer = orr_jobs_index(jobs, job.s, last, job.d),
+		.producer = orr_jobs_index(jobs, s, last, orr_jobs_last_pass(jobs, s)),
 		.consumer = -1,
+		.set = set,
 		.from = owners[0],
 		.to = owners[1],
-		.bytes = orr_stage_trained_bytes(&jobs->pipeline->stages[job.s])};
+		.bytes = orr_set_trained_bytes(p, set)};
 }

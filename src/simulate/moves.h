@@ -20,9 +20,10 @@ bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int i);
 int orr_moves_count(const struct orr_jobs *jobs, int j, int k);
 
 /* The parameters that j fetches, the gradient that it sends to their owner, and the ring of the
- * owners after the last job whose gradient is in it; of a job on several workers all of it from and
- * to the first. */
+ * owners of a set of parameters, for the update that j's gradient is in; of a job on several
+ * workers all of it from and to the first. A ring comes after the last job whose gradient is in it,
+ * of tied parameters that of their last stage. */
 struct orr_transfer orr_moves_parameters(const struct orr_jobs *jobs, int j);
 struct orr_transfer orr_moves_weight_gradient(const struct orr_jobs *jobs, int j);
-struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int j);
+struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j);
 #endif

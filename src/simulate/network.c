@@ -18,13 +18,11 @@ static int ring_of(const struct orr_network *net, const struct orr_transfer *tra
 		   const int **owners)
 {
 	const struct orr_jobs *jobs = net->timeline->jobs;
-	int s;
 
 	if (transfer->kind != ORR_TRANSFER_ALL_REDUCE)
 		return 0;
-	s = orr_jobs_at(jobs, transfer->producer).s;
-	*owners = jobs->owners + jobs->first_owner[s];
-	return jobs->first_owner[s + 1] - jobs->first_owner[s];
+	*owners = jobs->owners + jobs->first_owner[transfer->set];
+	return jobs->first_owner[transfer->set + 1] - jobs->first_owner[transfer->set];
 }
 
 static int count_links(const struct orr_network *net, const struct orr_transfer *transfer)
@@ -211,6 +209,8 @@ static int check_clock(const struct orr_machine *machine, const struct orr_jobs 
 			(double)p->stages[s].stash_bytes + 6 * (double)p->stages[s].parameter_bytes;
 		n += 8 + 4 * (double)(jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	}
+	for (int set = p->n_stages; set < orr_pipeline_n_sets(p); set++)
+		n += 4 * (double)(jobs->first_owner[set + 1] - jobs->first_owner[set]);
 	for (int e = 0; e < p->n_edges; e++)
 		bytes += (double)p->edges[e].bytes + (double)p->edges[e].gradient_bytes;
 	ns = (n + 2 * p->n_edges) * (double)machine->latency_ns;

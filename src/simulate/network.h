@@ -4,14 +4,13 @@
  * order in which things were asked for; of those asked for at one instant the lowest n comes first,
  * then the lowest job. A thing is
  * - a transfer: it holds its link for bytes/bandwidth and arrives the latency later;
- * - a ring over the k owners of a stage (in the order of jobs->owners), which all-reduce its
- * gradient: it starts when its turn has come on every link between neighbours and these are free,
- * and holds all of them for 2 (k - 1) steps of 1/k of the gradient. Two owners have one link, which
- * both directions of a step share. So rings that share a link follow one another, as do rings and
- * transfers.
- * On a machine with ports these take the place of links: a worker has one to send and one to
- * receive, a transfer holds a port of each of its two workers, and a ring both ports of every
- * owner.
+ * - a ring over the k owners of a stage, or of tied parameters (in the order of jobs->owners),
+ * which all-reduce its gradient: it starts when its turn has come on every link between neighbours
+ * and these are free, and holds all of them for 2 (k - 1) steps of 1/k of the gradient. Two owners
+ * have one link, which both directions of a step share. So rings that share a link follow one
+ * another, as do rings and transfers. On a machine with ports these take the place of links: a
+ * worker has one to send and one to receive, a transfer holds a port of each of its two workers,
+ * and a ring both ports of every owner.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
 #include "moves.h"
 #include "network.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "updates.h"
 
 enum event {
 	EVENT_END,     /* the job or update on worker `id` ends */
@@ -38,13 +38,7 @@ struct simulation {
 	int64_t now;
 	struct orr_heap events;
 	int *waits; /* [n_jobs] things that a job still waits for */
-	/* The updates of stage s are numbers first_update[s] on, r of its owners for every version
-	 */
-	int *first_update; /* [n_stages + 1] */
-	int *gradients;    /* [n updates], at the first owner: weight gradients not yet with them */
-	/* without a flush, the jobs that read the version of update u: readers[first_reader[u]] on
-	 */
-	int *readers, *first_reader;
+	struct orr_updates updates;
 	struct worker *workers;
 	int *touched_workers, n_touched_workers;
 	/* [n_stages * n_workers] where stages gather: Bs of it that have yet to add to the
@@ -134,17 +128,6 @@ static int deliver(struct simulation *sim, int j)
 	return waits == 1 && greedy ? request_parameters(sim, j) : 0;
 }
 
-/* The update, by the first owner, that job j's gradient goes into. */
-static int update_of(const struct simulation *sim, int j)
-{
-	const struct orr_jobs *jobs = sim->jobs;
-	struct orr_job job = orr_jobs_at(jobs, j);
-	int r = jobs->first_owner[job.s + 1] - jobs->first_owner[job.s];
-
-	return sim->first_update[job.s] +
-	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
-}
-
 /* All gradients have arrived for update `first` and those of the stage's other owners. */
 static int release_updates(struct simulation *sim, int s, int first)
 {
@@ -156,18 +139,50 @@ static int release_updates(struct simulation *sim, int s, int first)
 	return code;
 }
 
-/* The gradient of job j is with its owner; after the last one the replicas all-reduce. */
+/* The owners of a set have its sum, of which j made a part. */
+static int end_sum(struct simulation *sim, int set, int j)
+{
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+	const struct orr_tied *tied = set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
+	int code = 0;
+
+	for (int i = 0; i < (tied ? tied->n_stages : 1) && !code; i++) {
+		int s = tied ? tied->stages[i] : set;
+
+		if (orr_updates_sum(&sim->updates, s))
+			code = release_updates(sim, s,
+					       tied ? sim->updates.first[s]
+						    : orr_updates_of(&sim->updates, j));
+	}
+	return code;
+}
+
+/* One more stage has all gradients of a set for the update of job j. */
+static int sum(struct simulation *sim, int set, int j)
+{
+	const int *first = &sim->jobs->first_owner[set];
+
+	if (!orr_updates_complete(&sim->updates, set))
+		return 0;
+	if (first[1] - first[0] > 1 && !sim->network.is_free &&
+	    orr_set_trained_bytes(sim->jobs->pipeline, set))
+		return request(sim, orr_moves_ring(sim->jobs, set, j));
+	return end_sum(sim, set, j);
+}
+
+/* The gradient of job j is with its owner; after the last one they are added up. */
 static int deliver_gradient(struct simulation *sim, int j)
 {
-	const struct orr_jobs *jobs = sim->jobs;
-	int s = orr_jobs_at(jobs, j).s, first = update_of(sim, j);
-	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+	int s = orr_jobs_at(sim->jobs, j).s, code;
 
-	if (--sim->gradients[first] > 0)
+	if (--sim->updates.gradients[orr_updates_of(&sim->updates, j)] > 0)
 		return 0;
-	if (r > 1 && !sim->network.is_free && orr_stage_trained_bytes(&jobs->pipeline->stages[s]))
-		return request(sim, orr_moves_ring(jobs, j));
-	return release_updates(sim, s, first);
+	code = sum(sim, s, j);
+	for (int set = orr_set_after(p, s, s); set >= 0 && !code; set = orr_set_after(p, s, set))
+		if (!p->tied[set - p->n_stages].frozen)
+			code = sum(sim, set, j);
+	return code;
 }
 
 /* What j has made sets out to k, or is there. */
@@ -218,8 +233,9 @@ static int end_update(struct simulation *sim, int u)
 {
 	int code = 0;
 
-	for (int i = sim->first_reader[u]; !code && i < sim->first_reader[u + 1]; i++)
-		code = deliver(sim, sim->readers[i]);
+	for (int i = sim->updates.first_reader[u]; !code && i < sim->updates.first_reader[u + 1];
+	     i++)
+		code = deliver(sim, sim->updates.readers[i]);
 	return code;
 }
 
@@ -325,7 +341,7 @@ static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 	if (transfer->consumer >= 0)
 		return arrive_at(sim, transfer);
 	if (transfer->kind == ORR_TRANSFER_ALL_REDUCE)
-		return release_updates(sim, orr_jobs_at(sim->jobs, j).s, update_of(sim, j));
+		return end_sum(sim, transfer->set, j);
 	return deliver_gradient(sim, j);
 }
 
@@ -379,8 +395,8 @@ static int begin(struct simulation *sim)
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		if (!orr_jobs_has(jobs, j))
 			continue;
-		/* prepare() has counted the updates that it waits for */
-		sim->waits[j] += needs_parameters(sim, j);
+		sim->waits[j] = needs_parameters(sim, j) +
+				(sim->with_updates && orr_updates_read(&sim->updates, j) >= 0);
 		for (int i = orr_jobs_predecessors(jobs, j, sim->around) - 1; i >= 0; i--)
 			sim->waits[j] +=
 				sim->network.is_free ? 1 : orr_moves_count(jobs, sim->around[i], j);
@@ -438,76 +454,6 @@ static bool has_updates(const struct simulation *sim, bool *last)
 	return *last || (sim->jobs->async && replicas);
 }
 
-/* The update, by the owner that computes j, that makes the version that j reads; -1: none has. */
-static int update_read(const struct simulation *sim, int j)
-{
-	const struct orr_jobs *jobs = sim->jobs;
-	struct orr_job job = orr_jobs_at(jobs, j);
-	int first = jobs->first_owner[job.s], r = jobs->first_owner[job.s + 1] - first, i = 0;
-	int64_t version = orr_versions_read(jobs->versions, job.s, job.b, job.d);
-
-	if (!version || !orr_jobs_has(jobs, j))
-		return -1;
-	while (jobs->owners[first + i] != jobs->compute[j])
-		i++;
-	return sim->first_update[job.s] + (int)(version - 1) * r + i;
-}
-
-/* Without a flush: jobs by the update that they wait for. */
-static int find_readers(struct simulation *sim, int n_updates)
-{
-	int n_jobs = sim->jobs->n_jobs;
-
-	sim->readers = calloc((size_t)n_jobs, sizeof(*sim->readers));
-	if (!sim->readers)
-		return orr_fail(sim->err, ORR_E_NOMEM, "simulate: no memory for %d jobs", n_jobs);
-	for (int j = 0; j < n_jobs; j++) {
-		int u = update_read(sim, j);
-
-		sim->waits[j] = u >= 0;
-		if (u >= 0)
-			sim->first_reader[u + 2]++;
-	}
-	for (int u = 1; u <= n_updates; u++)
-		sim->first_reader[u + 1] += sim->first_reader[u];
-	for (int j = 0; j < n_jobs; j++) {
-		int u = update_read(sim, j);
-
-		if (u >= 0)
-			sim->readers[sim->first_reader[u + 1]++] = j;
-	}
-	return 0;
-}
-
-/* Every update of every owner, and how many gradients it waits for. */
-static int prepare_updates(struct simulation *sim)
-{
-	const struct orr_jobs *jobs = sim->jobs;
-	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_timeline *t = sim->timeline;
-	int n = 0;
-
-	for (int s = 0; s < p->n_stages; s++) {
-		sim->first_update[s] = n;
-		n += orr_jobs_n_updates(jobs, s) *
-		     (jobs->first_owner[s + 1] - jobs->first_owner[s]);
-	}
-	t->updates = calloc((size_t)n, sizeof(*t->updates));
-	sim->gradients = calloc((size_t)n, sizeof(*sim->gradients));
-	sim->first_reader = calloc((size_t)n + 2, sizeof(*sim->first_reader));
-	if (!t->updates || !sim->gradients || !sim->first_reader)
-		return orr_fail(sim->err, ORR_E_NOMEM, "simulate: no memory for %d updates", n);
-	t->n_updates = n;
-	for (int s = 0, u = 0; s < p->n_stages; s++)
-		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++) {
-			sim->gradients[u] = p->n_microbatches / orr_jobs_n_updates(jobs, s);
-			for (int k = jobs->first_owner[s]; k < jobs->first_owner[s + 1]; k++)
-				t->updates[u++] =
-					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
-		}
-	return jobs->async ? find_readers(sim, n) : 0;
-}
-
 static int prepare(struct simulation *sim)
 {
 	const struct orr_jobs *jobs = sim->jobs;
@@ -519,19 +465,18 @@ static int prepare(struct simulation *sim)
 		return code;
 	sim->with_updates = has_updates(sim, &sim->keeps_updates);
 	sim->waits = calloc((size_t)jobs->n_jobs, sizeof(*sim->waits));
-	sim->first_update = calloc((size_t)p->n_stages + 1, sizeof(*sim->first_update));
 	sim->workers = calloc(n_workers, sizeof(*sim->workers));
 	sim->touched_workers = calloc(n_workers, sizeof(*sim->touched_workers));
 	sim->around = calloc(orr_jobs_most_around(jobs), sizeof(*sim->around));
 	sim->unsummed = orr_pipeline_gathers(p)
 				? calloc((size_t)p->n_stages * n_workers, sizeof(*sim->unsummed))
 				: NULL;
-	if (!sim->waits || !sim->first_update || (orr_pipeline_gathers(p) && !sim->unsummed) ||
-	    !sim->workers || !sim->touched_workers || !sim->around)
+	if (!sim->waits || (orr_pipeline_gathers(p) && !sim->unsummed) || !sim->workers ||
+	    !sim->touched_workers || !sim->around)
 		return orr_fail(sim->err, ORR_E_NOMEM,
 				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
 				p->n_workers);
-	return sim->with_updates ? prepare_updates(sim) : 0;
+	return sim->with_updates ? orr_updates_init(&sim->updates, sim->timeline, sim->err) : 0;
 }
 
 static void finish(struct simulation *sim)
@@ -545,10 +490,7 @@ static void finish(struct simulation *sim)
 	orr_network_fini(&sim->network);
 	orr_heap_fini(&sim->events);
 	free(sim->waits);
-	free(sim->first_update);
-	free(sim->gradients);
-	free(sim->readers);
-	free(sim->first_reader);
+	orr_updates_fini(&sim->updates);
 	free(sim->workers);
 	free(sim->touched_workers);
 	free(sim->unsummed);

@@ -134,25 +134,59 @@ static int check_version(const struct orr_timeline *t, const struct orr_update *
 	return 0;
 }
 
-static int check_updates(const struct orr_timeline *t, struct orr_error *err)
+static int check_gradients(const struct orr_timeline *t, const struct orr_update *u, int s,
+			   struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
+
+	for (int b = 0; b < jobs->pipeline->n_microbatches; b++) {
+		int j = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s));
+
+		if (u->start_ns < t->end_ns[j])
+			return refuse_update(t, u, j, false, err);
+	}
+	return 0;
+}
+
+static int check_rings(const struct orr_timeline *t, const struct orr_update *u, int set,
+		       struct orr_error *err)
+{
+	for (int i = 0; i < t->n_transfers; i++)
+		if (t->transfers[i].kind == ORR_TRANSFER_ALL_REDUCE && t->transfers[i].set == set &&
+		    u->start_ns < t->transfers[i].end_ns)
+			return orr_fail(err, ORR_E_RUNTIME,
+					"timeline: the update of stage %d on worker %d starts "
+					"before its gradients are added up",
+					u->s, u->w);
+	return 0;
+}
+
+/* With a flush: after its own gradients and those of the stages that share trained parameters with
+ * it, and after the rings of both. */
+static int check_sums(const struct orr_timeline *t, const struct orr_update *u,
+		      struct orr_error *err)
+{
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	int code = check_gradients(t, u, u->s, err);
+
+	for (int set = u->s; set >= 0 && !code; set = orr_set_after(p, u->s, set)) {
+		const struct orr_tied *tied =
+			set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
+
+		code = check_rings(t, u, set, err);
+		for (int i = 0; tied && !tied->frozen && i < tied->n_stages && !code; i++)
+			code = check_gradients(t, u, tied->stages[i], err);
+	}
+	return code;
+}
+
+static int check_updates(const struct orr_timeline *t, struct orr_error *err)
+{
 	int code = 0;
 
-	for (int i = 0; !code && i < t->n_updates; i++) {
-		const struct orr_update *u = &t->updates[i];
-
-		if (jobs->versions) {
-			code = check_version(t, u, err);
-			continue;
-		}
-		for (int b = 0; !code && b < jobs->pipeline->n_microbatches; b++) {
-			int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs, u->s));
-
-			if (u->start_ns < t->end_ns[j])
-				code = refuse_update(t, u, j, false, err);
-		}
-	}
+	for (int i = 0; !code && i < t->n_updates; i++)
+		code = t->jobs->versions ? check_version(t, &t->updates[i], err)
+					 : check_sums(t, &t->updates[i], err);
 	return code;
 }
 

@@ -1,0 +1,138 @@
+#include "updates.h"
+
+#include <stdlib.h>
+
+#include "orrery/jobs.h"
+#include "orrery/timeline.h"
+#include "orrery/versions.h"
+
+int orr_updates_of(const struct orr_updates *updates, int j)
+{
+	const struct orr_jobs *jobs = updates->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int r = jobs->first_owner[job.s + 1] - jobs->first_owner[job.s];
+
+	return updates->first[job.s] +
+	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
+}
+
+int orr_updates_read(const struct orr_updates *updates, int j)
+{
+	const struct orr_jobs *jobs = updates->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int first = jobs->first_owner[job.s], r = jobs->first_owner[job.s + 1] - first, i = 0;
+	int64_t version =
+		jobs->versions ? orr_versions_read(jobs->versions, job.s, job.b, job.d) : 0;
+
+	if (!version || !orr_jobs_has(jobs, j))
+		return -1;
+	while (jobs->owners[first + i] != jobs->compute[j])
+		i++;
+	return updates->first[job.s] + (int)(version - 1) * r + i;
+}
+
+/* Without a flush: jobs by the update that they wait for. */
+static int find_readers(struct orr_updates *x, int n_updates, struct orr_error *err)
+{
+	int n_jobs = x->jobs->n_jobs;
+
+	x->readers = calloc((size_t)n_jobs, sizeof(*x->readers));
+	if (!x->readers)
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d jobs", n_jobs);
+	for (int j = 0; j < n_jobs; j++) {
+		int u = orr_updates_read(x, j);
+
+		if (u >= 0)
+			x->first_reader[u + 2]++;
+	}
+	for (int u = 1; u <= n_updates; u++)
+		x->first_reader[u + 1] += x->first_reader[u];
+	for (int j = 0; j < n_jobs; j++) {
+		int u = orr_updates_read(x, j);
+
+		if (u >= 0)
+			x->readers[x->first_reader[u + 1]++] = j;
+	}
+	return 0;
+}
+
+/* Every set that is trained is summed up, when all of its stages have their gradients. */
+static void count_sums(struct orr_updates *x)
+{
+	const struct orr_pipeline *p = x->jobs->pipeline;
+
+	for (int s = 0; s < p->n_stages; s++)
+		x->sums[s] = x->incomplete[s] = 1;
+	for (int t = 0; t < p->n_tied; t++)
+		for (int i = 0; i < p->tied[t].n_stages && !p->tied[t].frozen; i++) {
+			x->incomplete[p->n_stages + t]++;
+			x->sums[p->tied[t].stages[i]]++;
+		}
+}
+
+bool orr_updates_complete(struct orr_updates *updates, int set)
+{
+	if (--updates->incomplete[set])
+		return false;
+	updates->incomplete[set] = 1; /* of a stage's own, for its next version */
+	return true;
+}
+
+bool orr_updates_sum(struct orr_updates *updates, int s)
+{
+	if (--updates->sums[s])
+		return false;
+	updates->sums[s] = 1;
+	return true;
+}
+
+static void lay_out(struct orr_updates *x, struct orr_timeline *t)
+{
+	const struct orr_jobs *jobs = x->jobs;
+
+	for (int s = 0, u = 0; s < jobs->pipeline->n_stages; s++)
+		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++) {
+			x->gradients[u] =
+				jobs->pipeline->n_microbatches / orr_jobs_n_updates(jobs, s);
+			for (int k = jobs->first_owner[s]; k < jobs->first_owner[s + 1]; k++)
+				t->updates[u++] =
+					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
+		}
+}
+
+int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	int n = 0;
+
+	x->jobs = jobs;
+	if (!(x->first = calloc((size_t)p->n_stages + 1, sizeof(*x->first))))
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d stages", p->n_stages);
+	for (int s = 0; s < p->n_stages; s++) {
+		x->first[s] = n;
+		n += orr_jobs_n_updates(jobs, s) *
+		     (jobs->first_owner[s + 1] - jobs->first_owner[s]);
+	}
+	t->updates = calloc((size_t)n, sizeof(*t->updates));
+	x->gradients = calloc((size_t)n, sizeof(*x->gradients));
+	x->incomplete = calloc((size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
+	x->sums = calloc((size_t)p->n_stages, sizeof(*x->sums));
+	x->first_reader = calloc((size_t)n + 2, sizeof(*x->first_reader));
+	if (!t->updates || !x->gradients || !x->incomplete || !x->sums || !x->first_reader)
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d updates", n);
+	t->n_updates = n;
+	count_sums(x);
+	lay_out(x, t);
+	return jobs->async ? find_readers(x, n, err) : 0;
+}
+
+void orr_updates_fini(struct orr_updates *x)
+{
+	free(x->first);
+	free(x->gradients);
+	free(x->incomplete);
+	free(x->sums);
+	free(x->readers);
+	free(x->first_reader);
+}

@@ -1,0 +1,37 @@
+#ifndef ORR_UPDATES_H
+#define ORR_UPDATES_H
+/* The updates of a simulation: which there are, what they wait for, and what waits for them.
+ * Private to simulate.c. */
+#include <stdbool.h>
+
+#include "orrery/error.h"
+
+struct orr_jobs;
+struct orr_timeline;
+
+struct orr_updates {
+	const struct orr_jobs *jobs; /* borrowed */
+	/* those of stage s are numbers first[s] on, r of its owners for every version */
+	int *first;      /* [n_stages + 1] */
+	int *gradients;  /* [n], at the first owner: weight gradients not yet with them */
+	int *incomplete; /* [sets of parameters] stages whose gradients are not all with owners */
+	int *sums;       /* [n_stages] sets whose sum its next update waits for */
+	/* without a flush, the jobs that read the version of update u: readers[first_reader[u]] on
+	 */
+	int *readers, *first_reader;
+};
+
+/* Lays out t->updates. Zeros are finished with, too. */
+int orr_updates_init(struct orr_updates *updates, struct orr_timeline *t, struct orr_error *err);
+void orr_updates_fini(struct orr_updates *updates);
+
+/* The update, by the first owner, that job j's gradient goes into. */
+int orr_updates_of(const struct orr_updates *updates, int j);
+/* The update, by the owner that computes j, that makes the version that j reads; -1: none has. */
+int orr_updates_read(const struct orr_updates *updates, int j);
+
+/* A stage has all its gradients of a set of parameters: do all of its stages? */
+bool orr_updates_complete(struct orr_updates *updates, int set);
+/* One more sum of gradients is with the owners of stage s: may they update? */
+bool orr_updates_sum(struct orr_updates *updates, int s);
+#endif
