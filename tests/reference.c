@@ -351,8 +351,7 @@ int reference_train(const struct orr_graph *g, const float *values, int64_t n_co
 		    const int64_t *rows, int64_t batch, int64_t steps,
 		    const struct reference_rule *rule, double *parameters, double *losses)
 {
-	int64_t n = reference_n_parameters(g);
-	double *state = calloc(2 * (size_t)n + 1, sizeof(*state));
+	double *state = calloc(2 * (size_t)reference_n_parameters(g) + 1, sizeof(*state));
 	int code = state ? 0 : -1;
 
 	for (int64_t step = 0; step < steps && !code; step++) {
@@ -364,7 +363,11 @@ int reference_train(const struct orr_graph *g, const float *values, int64_t n_co
 			break;
 		if (losses)
 			losses[step] = pass->loss;
-		reference_update(rule, step + 1, n, parameters, state, pass->gradient);
+		for (int64_t k = 0, at = 0; k < g->n_operators; at += n_parameters(g, (int)k++))
+			if (!g->operators[k].frozen)
+				reference_update(rule, step + 1, n_parameters(g, (int)k),
+						 parameters + at, state + 2 * at,
+						 pass->gradient + at);
 		reference_pass_destroy(pass);
 	}
 	free(state);

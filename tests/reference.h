@@ -45,8 +45,8 @@ struct reference_rule {
 void reference_update(const struct reference_rule *rule, int64_t step, int64_t n,
 		      double *parameters, double *state, const double *gradient);
 
-/* Train: rows holds steps * batch row numbers. parameters: in, initial; out, trained. losses (may
- * be NULL): of every step, before its update. 0, or -1 without memory. */
+/* Train what is not frozen: rows holds steps * batch row numbers. parameters: in, initial; out,
+ * trained. losses (may be NULL): of every step, before its update. 0, or -1 without memory. */
 int reference_train(const struct orr_graph *g, const float *values, int64_t n_columns,
 		    const int64_t *rows, int64_t batch, int64_t steps,
 		    const struct reference_rule *rule, double *parameters, double *losses);

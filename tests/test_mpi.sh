@@ -16,15 +16,15 @@ check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
 # shellcheck source=tests/mpi.sh
 . "$source/tests/mpi.sh"
 
-# bits WORKERS MICROBATCHES BATCH RANKS [SCHEDULE...]
+# bits WORKERS MICROBATCHES BATCH FROZEN RANKS [SCHEDULE...]
 bits() {
-	sizes="$1 $2 $3" counts=$4
-	shift 4
+	sizes="$1 $2 $3" frozen=$4 counts=$5
+	shift 5
 	# shellcheck disable=SC2086
-	"$train" "$work/alone" $sizes "$@" >"$work/names" || fail "$sizes $*: one process"
+	"$train" "$work/alone" $sizes "$frozen" "$@" >"$work/names" || fail "$sizes $*: one process"
 	for n in $counts; do
 		# shellcheck disable=SC2086
-		ranks "$n" "$train" "$work/ranks" $sizes "$@" >"$work/log" 2>&1 ||
+		ranks "$n" "$train" "$work/ranks" $sizes "$frozen" "$@" >"$work/log" 2>&1 ||
 			fail "$sizes on $n ranks: $(grep -a FAILED "$work/log" | head -n 5)"
 		cmp "$work/alone" "$work/ranks" || fail "$sizes on $n ranks differ"
 	done
@@ -244,14 +244,18 @@ bound)
 	bound
 	;;
 bits)
-	bits 4 8 24 '2 3' ddp fsdp fslpp v-half
-	bits 4 8 24 '4' ddp fsdp gpipe lpp:G=2,R=2 fslpp:G=2,R=2 1f1b v-half
-	bits 4 8 27 '4' ddp fsdp gpipe lpp:G=2,R=2 fslpp:G=2,R=2 1f1b v-half
-	bits 5 8 19 '3' lpp:G=5,R=1 1f1b
-	bits 8 8 19 '3' gems chimera
+	bits 4 8 24 '' '2 3' ddp fsdp fslpp v-half
+	bits 4 8 24 '' '4' ddp fsdp gpipe lpp:G=2,R=2 fslpp:G=2,R=2 1f1b v-half
+	bits 4 8 27 '' '4' ddp fsdp gpipe lpp:G=2,R=2 fslpp:G=2,R=2 1f1b v-half
+	bits 5 8 19 '' '3' lpp:G=5,R=1 1f1b
+	bits 8 8 19 '' '3' gems chimera
+	# a tower, a part of a stage, and a stage in the middle of the chain, under every schedule
+	bits 4 8 24 ' r1 t2 t4 ' '4'
+	bits 8 8 24 ' r1 t2 t4 ' '8' 1f1b zb-h1
 	;;
 all)
-	bits 4 8 24 '2 3 4'
+	bits 4 8 24 '' '2 3 4'
+	bits 4 8 24 ' l1 r1 t1 t5 ' '2 3 4'
 	;;
 kill)
 	waiting= # what is mostly that

@@ -12,6 +12,7 @@
 #include "schedules/one_f_one_b.h"
 #include "order/split_one_f_one_b.h"
 #include "derived_traffic.h"
+#include "frozen.h"
 #include "training.h"
 #include "orrery/ranks.h"
 #include "suite.h"
@@ -104,7 +105,14 @@ static const struct {
 	int prefetch;
 	int64_t keep_bytes;
 	int link_delay_us;
-} ways[] = {{"none", 2, 64 << 20, 0}, {"all", 0, 0, 300}};
+	const char *frozen; /* frozen.h */
+} ways[] = {
+	{"none", 2, 64 << 20, 0, NULL},
+	{"all", 0, 0, 300, NULL},
+	/* a tower, a part of a stage, and a stage through which gradients pass */
+	{"none", 2, 64 << 20, 0, " r1 t2 "},
+	{"all", 0, 0, 300, " l1 t1 t2 "},
+};
 
 static void check_traffic(const struct training *t, const char *name)
 {
@@ -136,9 +144,9 @@ static void check_traffic(const struct training *t, const char *name)
 START_TEST(the_same_bits_on_any_number_of_ranks)
 {
 	const struct orr_schedule *schedule = &schedules[_i / N_OF(ways)];
-	struct training t = {0};
+	struct training t = {.frozen = ways[_i % N_OF(ways)].frozen};
 	struct orr_pipeline *p;
-	float *parameters;
+	float *parameters, *drawn;
 	int64_t n;
 
 	training_prepare(&t, training_model, schedule, N_WORKERS, N_MICROBATCHES);
@@ -153,15 +161,19 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	t.hooks.link_delay_us = ways[_i % N_OF(ways)].link_delay_us;
 	t.options.timeout_s = 120;
 	training_start(&t);
+	n = orr_run_n_parameters(t.run);
+	parameters = calloc((size_t)n, sizeof(*parameters));
+	drawn = calloc((size_t)n, sizeof(*drawn));
+	ck_assert(parameters && drawn && !orr_run_parameters(t.run, drawn, &t.err));
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name,
 		      t.err.msg);
 	check_traffic(&t, schedule->name);
-	n = orr_run_n_parameters(t.run);
-	parameters = calloc((size_t)n, sizeof(*parameters));
-	ck_assert(parameters && !orr_run_parameters(t.run, parameters, &t.err));
+	ck_assert(!orr_run_parameters(t.run, parameters, &t.err));
+	ck_assert(orr_ranks_rank() || !find_thawed(t.graph, drawn, parameters));
 	if (out)
 		ck_assert(fwrite(parameters, sizeof(*parameters), (size_t)n, out) == (size_t)n);
 	free(parameters);
+	free(drawn);
 	training_fini(&t);
 }
 END_TEST

@@ -3,8 +3,9 @@
  * files can be compared byte by byte. Checks that what crossed between the ranks is what the jobs
  * imply, and that something crossed; where the batch is no multiple of the microbatches, their
  * samples differ and only what does not depend on them has the bytes implied, and everything of a
- * step is freed as soon as it has been read. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH
- * [SCHEDULE...] */
+ * step is freed as soon as it has been read. With a rank for every worker, it is also what simulate
+ * says of the workers. FROZEN: names of operators, with spaces around them; they must stay as they
+ * are. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH FROZEN [SCHEDULE...] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,15 @@
 #include "orrery/pipeline.h"
 #include "orrery/timeline.h"
 #include "derived_traffic.h"
+#include "frozen.h"
+#include "orrery/figures.h"
+#include "orrery/simulate.h"
 #include "orrery/versions.h"
 #include "orrery/ranks.h"
 #include "orrery/run.h"
 
 #define N_ROWS 97
 #define N_COLUMNS 24
-#define N_STEPS 30
 #define MOST_RANKS 64
 
 /* Two encoders, a skip over the trunk, a stage without parameters, two losses. */
@@ -57,6 +60,7 @@ static const char model[] =
 
 static FILE *out;
 static int n_failed;
+static int n_steps = 30; /* of every training */
 
 static void say(const char *message)
 {
@@ -155,7 +159,35 @@ static void check_kinds(const struct orr_traffic *traffic, int n_ranks, const ch
 	}
 }
 
-/* Of each rank and kind: what was counted is N_STEPS times what the jobs imply. */
+/* What this rank has received is what simulate says of its only worker; without a backward no
+ * gradient. */
+static void check_figures(const struct orr_jobs *jobs, const struct orr_traffic *counted,
+			  const char *name)
+{
+	struct orr_timeline *t = NULL;
+	struct orr_figures *f = NULL;
+	const struct orr_worker_figures *worker;
+	const int64_t *bytes = counted->received_bytes;
+	struct orr_error err = {""};
+	int w = orr_ranks_rank();
+	bool backward = false;
+
+	check(orr_simulate(&t, jobs, &err) || orr_figures_create(&f, t, &err), name, &err);
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
+		backward = backward || orr_jobs_at(jobs, jobs->by_worker[i]).d != ORR_PASS_F;
+	worker = &f->worker[w];
+	if (bytes[ORR_TRANSFER_ACTIVATION] != n_steps * worker->recv_activation_bytes ||
+	    bytes[ORR_TRANSFER_GRADIENT] != n_steps * worker->recv_gradient_bytes ||
+	    bytes[ORR_TRANSFER_PARAMETER] != n_steps * worker->recv_parameter_bytes ||
+	    (!backward && (bytes[ORR_TRANSFER_GRADIENT] || bytes[ORR_TRANSFER_STASH]))) {
+		n_failed++;
+		fprintf(stderr, "FAILED: %s, rank %d: other bytes than simulate says\n", name, w);
+	}
+	orr_figures_destroy(f);
+	orr_timeline_destroy(t);
+}
+
+/* Of each rank and kind: what was counted is n_steps times what the jobs imply. */
 static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, const char *name,
 			  bool divides)
 {
@@ -169,16 +201,18 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 	      &err);
 	derive_traffic(derived, jobs, rank_of, n_ranks);
 	orr_run_traffic(run, &counted);
-	if (n_ranks == 4 && jobs->pipeline->n_workers == 4)
+	if (n_ranks == 4 && jobs->pipeline->n_workers == 4 && !jobs->pipeline->stages[1].frozen)
 		check_kinds(derived, n_ranks, name);
+	if (divides && n_ranks == jobs->pipeline->n_workers && !jobs->versions)
+		check_figures(jobs, &counted, name);
 	for (int i = 0; i < ORR_TRANSFER_KINDS; i++) {
 		const struct orr_traffic *d = &derived[k];
 
-		if (counted.sent[i] == N_STEPS * d->sent[i] &&
-		    counted.received[i] == N_STEPS * d->received[i] &&
+		if (counted.sent[i] == n_steps * d->sent[i] &&
+		    counted.received[i] == n_steps * d->received[i] &&
 		    ((!divides && PER_SAMPLE & 1 << i) ||
-		     (counted.sent_bytes[i] == N_STEPS * d->sent_bytes[i] &&
-		      counted.received_bytes[i] == N_STEPS * d->received_bytes[i])))
+		     (counted.sent_bytes[i] == n_steps * d->sent_bytes[i] &&
+		      counted.received_bytes[i] == n_steps * d->received_bytes[i])))
 			continue;
 		n_failed++;
 		fprintf(stderr,
@@ -188,7 +222,7 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 			name, k, n_ranks, orr_transfer_name((enum orr_transfer_kind)i),
 			(long long)counted.sent[i], (long long)counted.sent_bytes[i],
 			(long long)counted.received[i], (long long)counted.received_bytes[i],
-			N_STEPS, (long long)d->sent[i], (long long)d->sent_bytes[i],
+			n_steps, (long long)d->sent[i], (long long)d->sent_bytes[i],
 			(long long)d->received[i], (long long)d->received_bytes[i]);
 	}
 	free(rank_of);
@@ -201,33 +235,43 @@ static void train(const struct orr_jobs *jobs, const struct orr_dataset *data, c
 	struct orr_error err = {""};
 	struct orr_run *run = NULL;
 	double loss, accuracy;
-	float *parameters;
+	float *parameters, *drawn;
+	size_t n;
 
 	options.batch = batch;
 	if (!keep)
 		options.keep_bytes = 0;
 	check(orr_run_create(&run, jobs, data, &options, &err), name, &err);
+	n = (size_t)orr_run_n_parameters(run);
+	parameters = calloc(n, sizeof(*parameters));
+	drawn = calloc(n, sizeof(*drawn));
+	check(!parameters || !drawn || orr_run_parameters(run, drawn, &err), name, &err);
 	/* what is derived is of a round, of which an asynchronous step is a part */
 	check(orr_run_train(run,
-			    jobs->versions ? N_STEPS * jobs->pipeline->n_microbatches /
+			    jobs->versions ? n_steps * jobs->pipeline->n_microbatches /
 						     orr_versions_step(jobs->versions)
-					   : N_STEPS,
+					   : n_steps,
 			    visit, run, &err),
 	      name, &err);
 	check_traffic(jobs, run, name, batch % jobs->pipeline->n_microbatches == 0);
 	check(orr_run_evaluate(run, true, &loss, &accuracy, &err), name, &err);
 	write_out(&loss, sizeof(loss), 1);
 	write_out(&accuracy, sizeof(accuracy), 1);
-	parameters = calloc((size_t)orr_run_n_parameters(run), sizeof(*parameters));
-	check(!parameters, name, &err);
 	check(orr_run_parameters(run, parameters, &err), name, &err);
-	write_out(parameters, sizeof(*parameters), (size_t)orr_run_n_parameters(run));
+	if (!orr_ranks_rank() && find_thawed(jobs->pipeline->graph, drawn, parameters)) {
+		n_failed++;
+		fprintf(stderr, "FAILED: %s: %s is frozen, and has changed\n", name,
+			find_thawed(jobs->pipeline->graph, drawn, parameters));
+	}
+	write_out(parameters, sizeof(*parameters), n);
 	free(parameters);
+	free(drawn);
 	orr_run_destroy(run);
 }
 
 /* False: the schedule does not serve these sizes. */
-static bool train_under(const char *name, int n_workers, int n_microbatches, int batch)
+static bool train_under(const char *name, int n_workers, int n_microbatches, int batch,
+			const char *frozen)
 {
 	struct orr_machine machine = orr_machine_default(n_workers);
 	struct orr_graph *graph = NULL;
@@ -241,6 +285,7 @@ static bool train_under(const char *name, int n_workers, int n_microbatches, int
 
 	check(orr_choice_init(&choice, name, &err), name, &err);
 	check(orr_graph_parse(&graph, "model.dot", model, &err), name, &err);
+	check(freeze(graph, frozen, &err), name, &err);
 	check(orr_partition(&pipeline, graph, &machine, 0, samples, &err), name, &err);
 	check(orr_pipeline_set_step(pipeline, n_workers, n_microbatches, &err), name, &err);
 	check(make_data(&data), name, &err);
@@ -265,14 +310,17 @@ int main(int argc, char **argv)
 	struct orr_error err = {""};
 	int n_trained = 0;
 
-	if (argc < 5)
+	if (argc < 6)
 		return 2;
 	check(orr_ranks_start(say, &err), "start", &err);
+	if (*argv[5]) /* every kind of message has come twice in a slot */
+		n_steps = 6;
 	out = orr_ranks_rank() ? NULL : fopen(argv[1], "wb");
 	check(!out && !orr_ranks_rank(), argv[1], &err);
-	if (argc > 5)
-		for (int i = 5; i < argc; i++) {
-			if (train_under(argv[i], atoi(argv[2]), atoi(argv[3]), atoi(argv[4])))
+	if (argc > 6)
+		for (int i = 6; i < argc; i++) {
+			if (train_under(argv[i], atoi(argv[2]), atoi(argv[3]), atoi(argv[4]),
+					argv[5]))
 				n_trained++;
 			else
 				n_failed++,
@@ -282,7 +330,7 @@ int main(int argc, char **argv)
 	else
 		for (int i = 0; orr_schedules[i]; i++)
 			n_trained += train_under(orr_schedules[i]->name, atoi(argv[2]),
-						 atoi(argv[3]), atoi(argv[4]));
+						 atoi(argv[3]), atoi(argv[4]), argv[5]);
 	if (out && fclose(out))
 		n_failed++;
 	orr_ranks_stop();

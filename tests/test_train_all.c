@@ -1,7 +1,8 @@
 /* Every built-in schedule trains: a chain and two towers, on StarPU, with and without
- * recomputation. The parameters are those of 1f1b to the bit where a stage has one owner, those of
- * every other schedule with the same owners elsewhere, and the textbook's within 1e-5; the measured
- * order is the simulated one. */
+ * recomputation, all of them trained or some of their operators frozen. The parameters are those of
+ * one worker to the bit where a stage has one owner, those of every other schedule with the same
+ * owners elsewhere, and the textbook's within 1e-5; those that are frozen are as they were drawn;
+ * the measured order is the simulated one. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include "orrery/room.h"
 #include "../src/schedules/one_f_one_b.h"
 #include "by_start.h"
+#include "frozen.h"
 #include "suite.h"
 
 #define N_ROWS 60
@@ -78,7 +80,16 @@ static const char towers[] =
 	"  class -> loss\n"
 	"}\n";
 
-static const char *const models[] = {chain, towers};
+static const struct {
+	const char *name, *text, *frozen; /* frozen.h */
+} models[] = {
+	{"chain", chain, ""},
+	{"towers", towers, ""},
+	/* stages 0, 2 and 6, through which gradients pass or not, and a part of stage 5 */
+	{"chain, frozen in places", chain, " a0 a2 b5 a6 "},
+	/* one from its start, with what has no parameters between, and one at its end */
+	{"towers, one frozen", towers, " l0 m1 l2 r2 "},
+};
 static const char *const recomputing[] = {"none", "0,3,5", "all"};
 
 /* ---- schedules of one's own ---- */
@@ -139,18 +150,21 @@ struct bench {
 	struct orr_dataset data;
 	struct orr_run_options options;
 	int64_t n_parameters;
-	double *expected; /* by the textbook; NULL before the first training */
+	float *initial;   /* NULL before the first training */
+	double *expected; /* by the textbook; NULL until then, too */
 	struct found found[64];
 	int n_found, n_trained;
 };
 
-static void bench_init(struct bench *t, const char *text)
+static void bench_init(struct bench *t, int model)
 {
 	uint64_t state = 99;
 	struct orr_error err = {""};
 
 	memset(t, 0, sizeof(*t));
-	ck_assert_msg(!orr_graph_parse(&t->graph, "model.dot", text, &err), "%s", err.msg);
+	ck_assert_msg(!orr_graph_parse(&t->graph, "model.dot", models[model].text, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!freeze(t->graph, models[model].frozen, &err), "%s", err.msg);
 	t->data.n_rows = t->data.n_train = N_ROWS;
 	t->data.n_columns = N_COLUMNS;
 	t->data.values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
@@ -176,13 +190,14 @@ static void bench_fini(struct bench *t)
 {
 	for (int i = 0; i < t->n_found; i++)
 		free(t->found[i].parameters);
+	free(t->initial);
 	free(t->expected);
 	free(t->data.values);
 	free(t->data.train);
 	orr_graph_destroy(t->graph);
 }
 
-static void train_by_the_book(struct bench *t, const float *initial)
+static void train_by_the_book(struct bench *t)
 {
 	struct reference_rule rule = {.kind = REFERENCE_MOMENTUM,
 				      .learning_rate = t->options.learning_rate,
@@ -192,7 +207,7 @@ static void train_by_the_book(struct bench *t, const float *initial)
 	t->expected = calloc((size_t)t->n_parameters, sizeof(*t->expected));
 	ck_assert_ptr_nonnull(t->expected);
 	for (int64_t i = 0; i < t->n_parameters; i++)
-		t->expected[i] = (double)initial[i];
+		t->expected[i] = (double)t->initial[i];
 	ck_assert_int_eq(
 		orr_dataset_rows(&t->data, t->options.seed, 0, N_STEPS * BATCH, rows, NULL), 0);
 	ck_assert_int_eq(reference_train(t->graph, t->data.values, N_COLUMNS, rows, BATCH, N_STEPS,
@@ -212,7 +227,7 @@ static void check_close(const struct bench *t, const char *name, const float *pa
 		      largest);
 }
 
-/* Which replica takes each gradient. */
+/* Which replica takes each gradient; where there is none, any. */
 static void sign(int *signature, const struct orr_jobs *jobs)
 {
 	for (int s = 0; s < N_STAGES; s++)
@@ -223,7 +238,8 @@ static void sign(int *signature, const struct orr_jobs *jobs)
 
 			while (jobs->owners[jobs->first_owner[s] + i] != w)
 				i++;
-			signature[s * N_MICROBATCHES + b] = i;
+			signature[s * N_MICROBATCHES + b] =
+				jobs->pipeline->stages[s].frozen ? 0 : i;
 		}
 }
 
@@ -299,8 +315,10 @@ static void train(struct bench *t, const char *name, const struct orr_jobs *jobs
 		      err.msg);
 	ck_assert_int_eq(orr_run_n_parameters(run), t->n_parameters);
 	if (!t->expected) {
-		ck_assert_int_eq(orr_run_parameters(run, parameters, &err), 0);
-		train_by_the_book(t, parameters);
+		t->initial = calloc((size_t)t->n_parameters, sizeof(*t->initial));
+		ck_assert_ptr_nonnull(t->initial);
+		ck_assert_int_eq(orr_run_parameters(run, t->initial, &err), 0);
+		train_by_the_book(t);
 	}
 	watch.run = run;
 	watch.predicted = predicted;
@@ -309,6 +327,8 @@ static void train(struct bench *t, const char *name, const struct orr_jobs *jobs
 	ck_assert_int_eq(watch.n, N_STEPS);
 	ck_assert_msg(!orr_run_parameters(run, parameters, &err), "%s: %s", name, err.msg);
 	check_close(t, name, parameters);
+	ck_assert_msg(!find_thawed(t->graph, t->initial, parameters), "%s: %s is frozen", name,
+		      find_thawed(t->graph, t->initial, parameters));
 	check_same(t, name, jobs, parameters);
 	orr_run_destroy(run);
 	orr_timeline_destroy(predicted);
@@ -366,9 +386,13 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 {
 	static const int n_workers[] = {4, 8, 2};
 	int n_served = 0, n_refused = 0;
+	struct orr_choice alone;
 	struct bench t;
 
-	bench_init(&t, models[_i]);
+	bench_init(&t, _i);
+	ck_assert_int_eq(orr_choice_init(&alone, "ddp", NULL), 0);
+	ck_assert_int_eq(train_under(&t, &alone.schedule, 1, &(struct orr_error){""}), 0);
+	orr_choice_fini(&alone);
 	for (int i = 0; i < N_OF(own); i++)
 		for (int k = 0; k < 3; k++) {
 			struct orr_error err = {""};
@@ -389,14 +413,15 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 			code = train_under(&t, &choice.schedule, n_workers[k], k ? &err : &first);
 		if (code)
 			printf("%s does not train the %s: %s\n", choice.schedule.name,
-			       _i ? "towers" : "chain", first.msg);
+			       models[_i].name, first.msg);
 		n_served += !code;
 		n_refused += code != 0;
 		orr_choice_fini(&choice);
 	}
-	printf("%d schedules train the %s\n", n_served, _i ? "towers" : "chain");
+	printf("%d schedules train the %s\n", n_served, models[_i].name);
 	ck_assert_int_ge(n_served, 20);
-	ck_assert_int_eq(n_refused, _i ? 2 : 0); /* 1f1b-star and k-periodic serve chains alone */
+	/* 1f1b-star and k-periodic serve chains alone */
+	ck_assert_int_eq(n_refused, models[_i].text == towers ? 2 : 0);
 	bench_fini(&t);
 }
 END_TEST
@@ -410,7 +435,7 @@ START_TEST(inputs_take_the_bytes_that_the_pipeline_says)
 	struct orr_error err = {""};
 	struct bench t;
 
-	bench_init(&t, models[_i]);
+	bench_init(&t, _i);
 	ck_assert_msg(!orr_partition(&p, t.graph, &machine, 0, 6, &err), "%s", err.msg);
 	for (int s = 0; s < p->n_stages; s++) {
 		ck_assert_msg(!orr_program_create(&program, p, s, &err), "%s", err.msg);
@@ -426,8 +451,8 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		EACH(inputs_take_the_bytes_that_the_pipeline_says, 2),
-		EACH(every_schedule_trains_to_the_same_parameters, 2),
+		EACH(inputs_take_the_bytes_that_the_pipeline_says, N_OF(models)),
+		EACH(every_schedule_trains_to_the_same_parameters, N_OF(models)),
 	};
 
 	return suite_run("train-all", tests, N_OF(tests));

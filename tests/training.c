@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frozen.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
@@ -67,6 +68,8 @@ void training_prepare(struct training *t, const char *text, const struct orr_sch
 	struct orr_error *err = &t->err;
 
 	ck_assert_msg(!orr_graph_parse(&t->graph, "model.dot", text, err), "%s", err->msg);
+	if (t->frozen)
+		ck_assert_msg(!freeze(t->graph, t->frozen, err), "%s", err->msg);
 	ck_assert_msg(!orr_partition(&t->pipeline, t->graph, &machine, 0, 4, err), "%s", err->msg);
 	ck_assert_msg(!orr_pipeline_set_step(t->pipeline, n_workers, n_microbatches, err), "%s",
 		      err->msg);

@@ -16,6 +16,7 @@
 extern const char training_model[];
 
 struct training {
+	const char *frozen; /* operators that are (frozen.h); NULL: none */
 	struct orr_graph *graph;
 	struct orr_pipeline *pipeline;
 	struct orr_choice choice;
@@ -27,7 +28,8 @@ struct training {
 	struct orr_error err;
 };
 
-/* Everything before the run; options may be changed after. t is zero, but for its choice. */
+/* Everything before the run; options may be changed after. t is zero, but for its choice
+ * and what is frozen. */
 void training_prepare(struct training *t, const char *text, const struct orr_schedule *schedule,
 		      int n_workers, int n_microbatches);
 /* The model above under a schedule by its name. */
