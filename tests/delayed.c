@@ -12,10 +12,10 @@
 
 struct stage {
 	struct orr_program *program;
-	int64_t n;          /* parameters */
-	int every;          /* microbatches in an update */
-	float **versions;   /* [n_versions + 1], all there ever were */
-	int64_t n_versions; /* updates so far */
+	int64_t n, n_trained; /* parameters */
+	int every;            /* microbatches in an update */
+	float **versions;     /* [n_versions + 1], all there ever were */
+	int64_t n_versions;   /* updates so far */
 	float *state, *stash, *scratch;
 	float **gradients; /* [replicas] */
 };
@@ -49,14 +49,28 @@ static int64_t gone_before(const struct delayed *t, int s, int64_t b)
 	return gone > 0 ? gone : 0;
 }
 
+/* Is stage s trained, and nothing before it? Of stages without parameters those count that read the
+ * data alone. */
+static bool begins(const struct delayed *t, int s)
+{
+	const struct orr_stage *stage = &t->p->stages[s];
+
+	for (int i = 0; i < stage->n_in; i++)
+		if (!t->p->edges[stage->in[i]].detached)
+			return false;
+	return !stage->frozen;
+}
+
 static int64_t forward_version(const struct delayed *t, int s, int64_t b)
 {
 	int64_t least = INT64_MAX;
 
+	if (!t->stages[s].n_trained)
+		return 0;
 	if (t->options->sync != DELAYED_VERTICAL)
 		return gone_before(t, s, b) / t->stages[s].every;
 	for (int k = 0; k < t->p->n_stages; k++)
-		if (!t->p->stages[k].n_in) {
+		if (begins(t, k)) {
 			int64_t every = t->stages[k].every,
 				seen = gone_before(t, k, b) / every * every;
 
@@ -67,7 +81,9 @@ static int64_t forward_version(const struct delayed *t, int s, int64_t b)
 
 static int64_t backward_version(const struct delayed *t, int s, int64_t b)
 {
-	return t->options->sync == DELAYED_NONE ? b / t->stages[s].every : forward_version(t, s, b);
+	return t->options->sync == DELAYED_NONE && t->stages[s].n_trained
+		       ? b / t->stages[s].every
+		       : forward_version(t, s, b);
 }
 
 /* ---- one microbatch ---- */
@@ -106,8 +122,10 @@ static double forward(struct delayed *t, int s, int64_t b)
 	orr_program_forward(own->program, &t->device, t->options->samples,
 			    own->versions[forward_version(t, s, b)], data, in, out, own->stash,
 			    own->scratch, &metrics);
-	for (int i = 0; i < stage->n_in; i++)
+	for (int i = 0; i < stage->n_in; i++) {
 		free(t->edges[stage->in[i]]);
+		t->edges[stage->in[i]] = NULL;
+	}
 	free(data);
 	return metrics.loss;
 }
@@ -120,11 +138,14 @@ static void backward(struct delayed *t, int s, int64_t b)
 	const float *from[16] = {NULL};
 	float *to[16] = {NULL};
 
+	if (orr_pipeline_last_pass(t->p, s, false) == ORR_PASS_F)
+		return;
 	for (int i = 0; i < stage->n_out; i++)
 		from[i] = t->edges[stage->out[i]];
 	for (int i = 0; i < stage->n_in; i++)
-		to[i] = t->edges[stage->in[i]] =
-			floats(orr_program_in_floats(own->program, i, t->options->samples));
+		if (!t->p->edges[stage->in[i]].detached)
+			to[i] = t->edges[stage->in[i]] = floats(orr_program_in_gradient_floats(
+				own->program, i, t->options->samples));
 	orr_program_backward(own->program, &t->device, ORR_PART_BOTH, t->options->samples,
 			     1.0f / (float)(t->options->samples * t->options->accumulate),
 			     own->versions[backward_version(t, s, b)], own->stash, from, to,
@@ -143,7 +164,7 @@ static void update(struct delayed *t, int s)
 
 	rule.n_averaged = t->options->replicas[s];
 	memcpy(next, own->versions[own->n_versions], (size_t)own->n * sizeof(*next));
-	orr_rule_step(&rule, own->n_versions + 1, own->n, next, own->state,
+	orr_rule_step(&rule, own->n_versions + 1, own->n_trained, next, own->state,
 		      (const float *const *)own->gradients, t->options->replicas[s]);
 	own->versions[++own->n_versions] = next;
 }
@@ -157,15 +178,16 @@ static void stage_init(struct delayed *t, int s, int64_t n_microbatches)
 
 	ck_assert_int_eq(orr_program_create(&own->program, t->p, s, NULL), 0);
 	own->n = orr_program_n_parameters(own->program);
+	own->n_trained = orr_program_n_trained(own->program);
 	own->every = o->accumulate * o->replicas[s];
 	own->versions = calloc((size_t)(n_microbatches / own->every) + 1, sizeof(float *));
 	own->gradients = calloc((size_t)o->replicas[s], sizeof(float *));
 	ck_assert(own->versions && own->gradients);
 	for (int k = 0; k < o->replicas[s]; k++)
-		own->gradients[k] = floats(own->n);
+		own->gradients[k] = floats(own->n_trained);
 	own->versions[0] = floats(own->n);
 	orr_program_init(own->program, o->seed, own->versions[0]);
-	own->state = floats(own->n * orr_optimizer_floats(o->rule.optimizer));
+	own->state = floats(own->n_trained * orr_optimizer_floats(o->rule.optimizer));
 	own->stash = floats(orr_program_stash_floats(own->program, o->samples, false));
 	own->scratch = floats(orr_program_scratch_floats(own->program, o->samples));
 }
@@ -197,11 +219,10 @@ static void collect(const struct delayed *t, float *parameters)
 
 		for (int k = 0; k < g->n_operators; k++) {
 			int64_t n = g->operators[k].n_parameters;
+			int64_t first = orr_program_first_parameter(t->stages[s].program, k);
 
-			if (t->p->stage_of[k] == s) {
-				memcpy(to, from, (size_t)n * sizeof(*to));
-				from += n;
-			}
+			if (first >= 0)
+				memcpy(to, from + first, (size_t)n * sizeof(*to));
 			to += n;
 		}
 	}
@@ -233,7 +254,7 @@ void delayed_train(const struct orr_pipeline *p, const struct orr_dataset *data,
 		for (int s = p->n_stages - 1; s >= 0; s--)
 			backward(&t, s, b);
 		for (int s = 0; s < p->n_stages; s++)
-			if ((b + 1) % t.stages[s].every == 0 && t.stages[s].n)
+			if ((b + 1) % t.stages[s].every == 0 && t.stages[s].n_trained)
 				update(&t, s);
 		if (losses)
 			losses[b] = loss / options->samples;

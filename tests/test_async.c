@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "delayed.h"
+#include "frozen.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
@@ -59,12 +60,13 @@ static void write_chain(char *text, size_t size, int n_stages)
 	(void)snprintf(text + n, size - (size_t)n, " -> loss\ny -> loss\n}\n");
 }
 
-static void setting_init(struct setting *x, const struct training_case *c)
+static void setting_init(struct setting *x, const struct training_case *c, const char *frozen)
 {
 	struct training *t = &x->t;
 	char text[2048];
 
 	memset(x, 0, sizeof(*x));
+	t->frozen = frozen;
 	write_chain(text, sizeof(text), c->n_stages);
 	ck_assert_msg(!orr_choice_init(&t->choice, c->schedule, &err), "%s", err.msg);
 	training_prepare(t, c->model ? c->model : text, &t->choice.schedule, c->n_workers,
@@ -236,6 +238,11 @@ static void check_versions(struct setting *x, const struct training_case *c)
 			continue;
 		orr_versions_steady(v, s, &least, &most);
 		ck_assert_int_eq(m->n_wrong, 0);
+		if (v->every[s] == ORR_NEVER) {
+			ck_assert_int_eq(m->least, -1);
+			ck_assert_int_eq(m->held, 1);
+			continue;
+		}
 		ck_assert_int_eq(m->least, least);
 		ck_assert_int_eq(m->most, most);
 		ck_assert_int_eq(m->held, v->peak[s]);
@@ -254,26 +261,28 @@ static void check_versions(struct setting *x, const struct training_case *c)
 	}
 }
 
-START_TEST(two_hundred_updates_are_those_of_delayed_training)
+/* Two hundred updates. */
+static void check_case(const struct training_case *c, const char *frozen, int delay_us)
 {
-	const struct training_case *c = &cases[_i];
 	struct setting x;
 	struct record record = {.n = 0};
 	struct delayed_options delayed;
-	float *parameters, *expected;
+	float *parameters, *expected, *drawn;
 	double *losses;
 	int64_t n;
 	int in_step;
 
-	setting_init(&x, c);
-	x.t.hooks.delay_us = _i % 3 ? 0 : 100;
+	setting_init(&x, c, frozen);
+	x.t.hooks.delay_us = delay_us;
 	in_step = orr_versions_step(x.t.jobs->versions);
 	record.samples = (int64_t)in_step * SAMPLES;
 	ck_assert_int_eq(orr_run_step_samples(x.t.jobs, &x.t.options), record.samples);
 	training_start(&x.t);
+	n = orr_run_n_parameters(x.t.run);
+	drawn = calloc((size_t)n, sizeof(*drawn));
+	ck_assert(drawn && !orr_run_parameters(x.t.run, drawn, &err));
 	ck_assert_msg(!orr_run_train(x.t.run, N_UPDATES, note_loss, &record, &err), "%s", err.msg);
 	ck_assert_int_eq(record.n, N_UPDATES);
-	n = orr_run_n_parameters(x.t.run);
 	parameters = calloc((size_t)n, sizeof(*parameters));
 	expected = calloc((size_t)n, sizeof(*expected));
 	losses = calloc((size_t)(N_UPDATES * in_step), sizeof(*losses));
@@ -292,12 +301,81 @@ START_TEST(two_hundred_updates_are_those_of_delayed_training)
 		ck_assert_msg(!memcmp(&parameters[i], &expected[i], sizeof(float)),
 			      "parameter %lld is %.9g instead of %.9g", (long long)i,
 			      (double)parameters[i], (double)expected[i]);
+	ck_assert_ptr_null(find_thawed(x.t.graph, drawn, parameters));
 	check_losses(&record, losses, in_step);
 	check_versions(&x, c);
+	free(drawn);
 	free(parameters);
 	free(expected);
 	free(losses);
 	setting_fini(&x);
+}
+
+START_TEST(two_hundred_updates_are_those_of_delayed_training)
+{
+	check_case(&cases[_i], NULL, _i % 3 ? 0 : 100);
+}
+END_TEST
+
+/* At the start, in the middle, a part of a stage; one tower of two; all inputs. */
+static const struct {
+	struct training_case c;
+	const char *frozen;
+} frozen_cases[] = {
+	{{.schedule = "pipedream",
+	  .n_stages = 4,
+	  .n_workers = 4,
+	  .accumulate = 1,
+	  .optimizer = ORR_OPTIMIZER_ADAM},
+	 " a0 b0 a2 "},
+	{{.schedule = "pipedream",
+	  .n_stages = 4,
+	  .n_workers = 2,
+	  .sync = ORR_SYNC_VERTICAL,
+	  .accumulate = 2,
+	  .optimizer = ORR_OPTIMIZER_MOMENTUM},
+	 " a0 b0 b2 "},
+	{{.schedule = "pipedream",
+	  .n_stages = 5,
+	  .n_workers = 5,
+	  .sync = ORR_SYNC_NONE,
+	  .accumulate = 1,
+	  .optimizer = ORR_OPTIMIZER_ADAMW},
+	 " a1 a2 b2 "},
+	{{.schedule = "pipedream",
+	  .model = training_model,
+	  .n_workers = 6,
+	  .accumulate = 1,
+	  .optimizer = ORR_OPTIMIZER_ADAM},
+	 " r1 t1 "},
+	{{.schedule = "pipedream",
+	  .model = training_model,
+	  .n_workers = 6,
+	  .sync = ORR_SYNC_VERTICAL,
+	  .accumulate = 1,
+	  .optimizer = ORR_OPTIMIZER_MOMENTUM},
+	 " l1 r1 "},
+	{{.schedule = "pipedream:replicas=2-1",
+	  .n_stages = 2,
+	  .n_workers = 3,
+	  .accumulate = 1,
+	  .optimizer = ORR_OPTIMIZER_MOMENTUM,
+	  .replicas = {2, 1},
+	  .ahead = {2, 1}},
+	 " a0 b0 "},
+	{{.schedule = "pipedream:replicas=2-1",
+	  .n_stages = 2,
+	  .n_workers = 3,
+	  .accumulate = 2,
+	  .optimizer = ORR_OPTIMIZER_ADAM,
+	  .replicas = {2, 1},
+	  .ahead = {2, 1}},
+	 " a0 a1 "},
+};
+
+START_TEST(frozen_operators_stay_and_the_others_are_those_of_delayed_training)
+{
+	check_case(&frozen_cases[_i].c, frozen_cases[_i].frozen, _i % 2 ? 0 : 100);
 }
 END_TEST
 
@@ -305,6 +383,8 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(two_hundred_updates_are_those_of_delayed_training, N_OF(cases)),
+		EACH(frozen_operators_stay_and_the_others_are_those_of_delayed_training,
+		     N_OF(frozen_cases)),
 	};
 
 	return suite_run("async", tests, N_OF(tests));

@@ -13,7 +13,8 @@
  *
  *   stashing  F reads the latest version, B and W read the one that F read
  *   vertical  all stages read the version that the microbatch met at the input: the one of as many
- * microbatches (of several input stages, the one that has seen fewest) none      every pass reads
+ * microbatches (of several input stages, the one that has seen fewest; after frozen ones, the first
+ * that are trained) none      every pass reads
  * the latest version, so B may differ from F: no valid gradient, and another one where F is
  * recomputed, by the version of B
  *

@@ -73,7 +73,8 @@ static int behind_latest(const struct orr_versions *v, const struct orr_jobs *jo
 	return (int)(job.b / u - floor_div(ended, u));
 }
 
-/* Microbatches that the version has seen that b meets at the input. */
+/* Microbatches that the version has seen that b meets at the input: at the stages that are trained
+ * and before which nothing is. */
 static int64_t seen_at_input(const struct orr_versions *v, const struct orr_jobs *jobs, int b)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -82,7 +83,8 @@ static int64_t seen_at_input(const struct orr_versions *v, const struct orr_jobs
 	for (int s = 0; s < p->n_stages; s++) {
 		int64_t seen;
 
-		if (p->stages[s].n_in || v->every[s] == ORR_NEVER)
+		if ((p->stages[s].n_in && p->stages[s].has_input_gradient) ||
+		    v->every[s] == ORR_NEVER)
 			continue;
 		seen = v->every[s] *
 		       ((int64_t)b / v->every[s] -
