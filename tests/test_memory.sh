@@ -1,7 +1,7 @@
 #!/bin/sh
 # Peak resident memory of a rank, fully sharded and data parallel, beside the prediction.
 # Usage: test_memory.sh small|whole ORRERY SOURCE
-# small: a quarter of graphs/shard_towers.dot, also in bf16 and with plain SGD. Exit code 77: there is no mpirun, or the
+# small: a quarter of graphs/shard_towers.dot, also in bf16, with plain SGD and with frozen towers. Exit code 77: there is no mpirun, or the
 # build has no MPI.
 size=$1 orrery=$(realpath "$2") source=$3
 command -v mpirun >/dev/null || { echo 'SKIP: there is no mpirun' && exit 77; }
@@ -60,4 +60,14 @@ compare() {
 }
 
 compare 0.6 || exit 1
-[ "$size" = whole ] || { compare 0.6 --precision bf16 && compare 0.75 --optimizer sgd; }
+[ "$size" = whole ] && exit
+compare 0.6 --precision bf16 && compare 0.75 --optimizer sgd || exit 1
+# of what is frozen there are the parameters alone
+sed 's/subgraph cluster_[a-z]* {/& frozen=true;/' "$graph" >"$work/frozen.dot"
+all=$(awk '{ sum += $2 } END { print sum }' "$work/ddp")
+graph=$work/frozen.dot
+compare 0.8 --optimizer sgd || exit 1
+awk -v all="$all" '{ sum += $2 } END { exit !(sum < 0.9 * all) }' "$work/ddp" || {
+	echo 'FAILED: frozen towers are predicted to take as much as trained ones'
+	exit 1
+}

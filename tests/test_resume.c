@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
+#include "frozen.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -291,6 +292,35 @@ START_TEST(every_optimizer_goes_on_to_the_bit)
 }
 END_TEST
 
+/* Stages and parts of stages, as they are cut here or there. */
+START_TEST(frozen_operators_are_there_and_the_others_go_on_to_the_bit)
+{
+	static const struct {
+		const char *schedule;
+		int n_workers, n_stages;
+	} ways[] = {
+		{"1f1b", 3, 8}, {"gpipe", 1, 1}, {"zb-h1", 4, 4}, {"fsdp", 4, 8}, {"v-half", 4, 8}};
+	float values[9 * 12];
+	struct orr_named_tensor there = {"a0.weight", 2, {9, 12}, values},
+				absent = {"a0.weight.momentum", 2, {9, 12}, values};
+	struct orr_checkpoint *c = NULL;
+	struct training shared;
+
+	ck_assert_int_eq(freeze(graph, " a0 a2 b5 a6 ", &err), 0);
+	ck_assert_int_eq(undisturbed(&shared, "1f1b", 2, 5), 0);
+	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!orr_checkpoint_read(c, &there, &err), "%s", err.msg);
+	ck_assert_mem_eq(values, shared.parameters, sizeof(values)); /* as they still are */
+	ck_assert_int_ne(orr_checkpoint_read(c, &absent, &err), 0);
+	orr_checkpoint_close(c);
+	for (int i = 0; i < N_OF(ways); i++)
+		ck_assert_msg(!resume_under(ways[i].schedule, ways[i].n_workers, ways[i].n_stages,
+					    &shared),
+			      "%s: %s", ways[i].schedule, err.msg);
+	free(shared.parameters);
+}
+END_TEST
+
 START_TEST(tensors_are_named_after_operators)
 {
 	static const struct orr_named_tensor shapes[] = {
@@ -334,7 +364,8 @@ static const char *const refusals[] = {
 	"batch is 19 there and 20 here",
 	"seed is 1 there and 2 here",
 	"data training_rows is 60 there and 59 here",
-	"graph a7 is \"linear 5 of a6\" there and \"linear 6 of a6\" here"};
+	"graph a7 is \"linear 5 of a6\" there and \"linear 6 of a6\" here",
+	"graph a2 is \"linear 8 of b1\" there and \"linear 8 of b1, frozen\" here"};
 
 START_TEST(another_training_is_refused)
 {
@@ -356,6 +387,8 @@ START_TEST(another_training_is_refused)
 		ck_assert_int_eq(orr_graph_parse(&graph, "model.dot", text, &err), 0);
 		free(text);
 	}
+	if (_i == 6)
+		ck_assert_int_eq(freeze(graph, " a2 ", &err), 0);
 	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
 	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
 	ck_assert_int_eq(orr_run_load(t.run, c, NULL, &err), ORR_E_INPUT);
@@ -389,8 +422,9 @@ int main(void)
 		ONCE(workers_and_cut_may_change),
 		EACH(replicas_go_on_to_the_bit, 4),
 		EACH(every_optimizer_goes_on_to_the_bit, ORR_N_OPTIMIZERS),
+		ONCE(frozen_operators_are_there_and_the_others_go_on_to_the_bit),
 		ONCE(tensors_are_named_after_operators),
-		EACH(another_training_is_refused, 6),
+		EACH(another_training_is_refused, N_OF(refusals)),
 		ONCE(a_checkpoint_that_cannot_be_written_stops_nothing),
 	};
 
