@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The examples of every page (*.md), run as they stand there, in a copy of the tree's graphs: indented lines that begin with
-the command, with mpirun, python3 or a compiler, and commands in backquotes that begin with build/tools/orrery. Those with `...`
+the command, with mpirun, python3, sed or a compiler, and commands in backquotes that begin with build/tools/orrery. Those with `...`
 are for a cluster. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
 the last two yes or no."""
 import glob
@@ -14,7 +14,7 @@ import time
 
 orrery, source = (os.path.realpath(path) for path in sys.argv[1:3])
 can_train, can_mpi = (word == 'yes' for word in sys.argv[3:5])
-EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|python3|cc) .*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
+EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|python3|cc|sed) .*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
                      re.MULTILINE)
 
 
