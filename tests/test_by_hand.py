@@ -160,6 +160,15 @@ def _(m):
         ('gradients sent to owners', '3m/4 (0 + 0 + 1 + 1)', 3 * m // 4 * 2, lambda step: sum(step.each('sent_weight_gradients')))]
 
 
+@row('noise of no width; s = {} stages, m = 8', 1, 4)
+def _(s):
+    # Every sample is the step itself, in strict order and in greedy order alike.
+    makespan = 3 * (8 + s - 1)
+    return chain('t' * s), '-m 8 --jitter lognormal:0 --samples 20', [
+        ('median, p95 and worst, strict and greedy', '3 (m + s - 1)', [makespan] * 6,
+         lambda step: [step.report['noise'][order][key] for order in ('strict', 'greedy') for key in ('median', 'p95', 'worst')])]
+
+
 def main(orrery, source):
     orrery = os.path.abspath(orrery)
     os.chdir(source)
