@@ -169,6 +169,18 @@ def _(s):
          lambda step: [step.report['noise'][order][key] for order in ('strict', 'greedy') for key in ('median', 'p95', 'worst')])]
 
 
+@row('an edge without a gradient, and one with half as much: a -> b, a -> c, b and c -> d; m = {}', 4, 16)
+def _(m):
+    # Nothing comes back from c to a, so c's B is W, 1. Activations: 4 + 1 + 1 + 1 MB; gradients: of a -> b half of 4 MB, 1 MB
+    # from d to b and to c each. d works without a pause after 2 forwards; then come the backwards of b and a, 2 + 2.
+    graph = ('node [forward=1, backward=2, activation="1MB"]; a -> b [bytes="4MB", gradient_bytes="2MB"]; '
+             'a -> c [gradient=false]; {b; c} -> d')
+    return graph, f'-m {m}', [
+        ('activations received, MB', 'm (4 + 1 + 1 + 1)', 7 * m, lambda step: sum(per(MB, step.each('recv_activation_bytes')))),
+        ('gradients received, MB', 'm (2 + 1 + 1)', 4 * m, lambda step: sum(per(MB, step.each('recv_gradient_bytes')))),
+        ('makespan', '2 + 3m + 4', 2 + 3 * m + 4, lambda step: step.makespan)]
+
+
 def main(orrery, source):
     orrery = os.path.abspath(orrery)
     os.chdir(source)
