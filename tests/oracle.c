@@ -133,6 +133,8 @@ static int64_t length_of(const struct oracle_step *t, int j)
 	int s = stage_of(t, j), d = j % t->n_passes;
 	int64_t half = t->length[s][1] / 2; /* of a whole backward is the weight gradient */
 
+	if (t->lengths)
+		return t->lengths[j];
 	if (d != 1 || t->n_passes == 3)
 		return t->length[s][d];
 	return (has_input_gradient(t, s) ? t->length[s][1] - half : 0) + (t->frozen[s] ? 0 : half);

@@ -17,6 +17,7 @@ struct oracle_step {
 	int n_stages, n_workers, n_microbatches, n_passes;
 	bool greedy;
 	int64_t length[ORACLE_STAGES][ORACLE_PASSES], update[ORACLE_STAGES];
+	const int64_t *lengths; /* of each job, in place of length; NULL: none */
 	int64_t parameters[ORACLE_STAGES], stash[ORACLE_STAGES]; /* bytes */
 	bool edge[ORACLE_STAGES][ORACLE_STAGES];
 	int64_t bytes[ORACLE_STAGES][ORACLE_STAGES], gradient_bytes[ORACLE_STAGES][ORACLE_STAGES];

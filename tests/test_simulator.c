@@ -2,13 +2,17 @@
  * replicas, owners elsewhere, tied parameters, gangs, gathered minibatches, links by level,
  * latency, caps, strict and greedy orders, updates. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/choice.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "oracle.h"
+#include "orrery/noise.h"
+#include "orrery/room.h"
 #include "orrery/simulate.h"
 #include "orrery/timeline.h"
 #include "suite.h"
@@ -321,9 +325,34 @@ static void compare_workers(const struct orr_figures *f, const struct oracle_ans
 	}
 }
 
-static void compare(const struct oracle_step *t, const struct given *given, int step)
+/* The jobs that are of t, against the independent simulator; label: for messages. */
+static void compare_jobs(const struct orr_jobs *jobs, const struct oracle_step *t, int step,
+			 const char *label)
 {
 	static struct oracle_answer answer;
+	struct orr_timeline *timeline = NULL;
+	struct orr_figures *f = NULL;
+	struct orr_error err = {""};
+
+	oracle_simulate(t, &answer);
+	ck_assert_msg(!orr_simulate(&timeline, jobs, &err) && !orr_timeline_check(timeline, &err) &&
+			      !orr_figures_create(&f, timeline, &err),
+		      "step %d%s: %s", step, label, err.msg);
+	for (int j = 0; j < jobs->n_jobs; j++)
+		ck_assert_msg(timeline->start_ns[j] == answer.start[j] &&
+				      timeline->end_ns[j] == answer.end[j],
+			      "step %d%s, job %d: %lld to %lld, not %lld to %lld", step, label, j,
+			      (long long)timeline->start_ns[j], (long long)timeline->end_ns[j],
+			      (long long)answer.start[j], (long long)answer.end[j]);
+	ck_assert_msg(f->makespan_ns == answer.makespan, "step %d%s: makespan %lld, not %lld", step,
+		      label, (long long)f->makespan_ns, (long long)answer.makespan);
+	compare_workers(f, &answer, step);
+	orr_figures_destroy(f);
+	orr_timeline_destroy(timeline);
+}
+
+static void compare(const struct oracle_step *t, const struct given *given, int step)
+{
 	struct orr_schedule schedule = {.name = "random",
 					.order = t->greedy ? ORR_ORDER_GREEDY : ORR_ORDER_STRICT,
 					.split_backward = t->n_passes == 3,
@@ -339,22 +368,13 @@ static void compare(const struct oracle_step *t, const struct given *given, int 
 	struct orr_error err = {""};
 
 	p->machine = make_machine(t);
-	oracle_simulate(t, &answer);
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &schedule, &err) &&
 			      !orr_simulate(&timeline, jobs, &err) &&
 			      !orr_timeline_check(timeline, &err) &&
 			      !orr_figures_create(&f, timeline, &err),
 		      "step %d: %s", step, err.msg);
-	for (int j = 0; j < jobs->n_jobs; j++)
-		ck_assert_msg(timeline->start_ns[j] == answer.start[j] &&
-				      timeline->end_ns[j] == answer.end[j],
-			      "step %d, job %d: %lld to %lld, not %lld to %lld", step, j,
-			      (long long)timeline->start_ns[j], (long long)timeline->end_ns[j],
-			      (long long)answer.start[j], (long long)answer.end[j]);
-	ck_assert_msg(f->makespan_ns == answer.makespan, "step %d: makespan %lld, not %lld", step,
-		      (long long)f->makespan_ns, (long long)answer.makespan);
 	ck_assert_int_le(f->lower_bound_ns, f->makespan_ns);
-	compare_workers(f, &answer, step);
+	compare_jobs(jobs, t, step, "");
 	orr_figures_destroy(f);
 	orr_timeline_destroy(timeline);
 	orr_jobs_destroy(jobs);
@@ -395,10 +415,144 @@ START_TEST(random_steps_are_those_of_another_simulator)
 }
 END_TEST
 
+/* ---- every schedule, on models as they are ---- */
+
+#define N_MODELS 300
+
+/* What schedule made of the model, written as plain tables. */
+static void note(struct oracle_step *t, const struct orr_jobs *jobs)
+{
+	t->n_passes = jobs->n_passes;
+	t->greedy = jobs->order == ORR_ORDER_GREEDY;
+	t->lengths = jobs->duration_ns;
+	for (int s = 0; s < t->n_stages; s++)
+		t->cap[s] = jobs->cap ? jobs->cap[s] : 0;
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		t->compute[j] = jobs->compute[j];
+		t->weights[j] = jobs->weights[j];
+		t->n[j] = jobs->priority[j];
+	}
+}
+
+/* No worker may hold more than it did in strict order. */
+static void check_freed(struct orr_jobs *jobs, const char *label)
+{
+	struct orr_figures *f[2] = {NULL, NULL};
+	struct orr_error err = {""};
+
+	for (int i = 0; i < 2; i++) {
+		struct orr_timeline *timeline = NULL;
+
+		if (i)
+			ck_assert_msg(!orr_jobs_free(jobs, &err), "%s: %s", label, err.msg);
+		ck_assert_msg(!orr_simulate(&timeline, jobs, &err) &&
+				      !orr_timeline_check(timeline, &err) &&
+				      !orr_figures_create(&f[i], timeline, &err),
+			      "%s, freed %d: %s", label, i, err.msg);
+		orr_timeline_destroy(timeline);
+	}
+	for (int w = 0; w < f[0]->n_workers; w++)
+		ck_assert_msg(f[1]->worker[w].peak_stash <= f[0]->worker[w].peak_stash &&
+				      f[1]->worker[w].peak_stash_bytes <=
+					      f[0]->worker[w].peak_stash_bytes,
+			      "%s: greedy, worker %d holds more", label, w);
+	orr_figures_destroy(f[0]);
+	orr_figures_destroy(f[1]);
+}
+
+/* Its own durations, then drawn ones, against the independent simulator; then greedily. That one
+ * knows no versions, and of what is run again no bytes: those timelines are checked. */
+static void try_model(struct orr_jobs *jobs, const struct oracle_step *model, int step,
+		      const char *label)
+{
+	const struct orr_noise noise = {ORR_NOISE_LOGNORMAL, 0.4, 1, 1};
+	struct oracle_step t = *model;
+	struct orr_sample sample;
+	struct orr_error err = {""};
+	bool alone = jobs->async;
+
+	for (int s = 0; s < t.n_stages; s++)
+		alone = alone || jobs->recompute[s];
+	note(&t, jobs);
+	if (!alone)
+		compare_jobs(jobs, &t, step, label);
+	ck_assert_int_eq(orr_sample_init(&sample, jobs, &err), 0);
+	ck_assert_int_eq(orr_sample_draw(&sample, &noise, step, &err), 0);
+	t.lengths = sample.jobs.duration_ns;
+	for (int s = 0; s < t.n_stages; s++)
+		t.update[s] = sample.pipeline.stages[s].update_ns;
+	if (!alone)
+		compare_jobs(&sample.jobs, &t, step, label);
+	orr_sample_fini(&sample);
+	if (jobs->order == ORR_ORDER_STRICT && !jobs->async)
+		check_freed(jobs, label);
+}
+
+static int try_schedule(const struct orr_schedule *built_in, const struct orr_pipeline *p,
+			const struct oracle_step *t, int step)
+{
+	/* a search costs as much as all others together */
+	const char *name = !strcmp(built_in->name, "auto") ? "auto:effort=0" : built_in->name;
+	struct orr_choice choice;
+	struct orr_jobs *jobs = NULL;
+	struct orr_error err = {""};
+	char label[64];
+	int code;
+
+	(void)snprintf(label, sizeof(label), ", %s", name);
+	ck_assert_msg(!orr_choice_init(&choice, name, &err), "%s", err.msg);
+	if (!(code = orr_jobs_create(&jobs, p, &choice.schedule, &err)))
+		try_model(jobs, t, step, label);
+	else
+		ck_assert_msg(code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED, "step %d%s: %s",
+			      step, label, err.msg);
+	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
+	return !code;
+}
+
+START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
+{
+	static struct oracle_step t;
+	static struct given given = {.step = &t};
+	int n_served[64] = {0}, n_tied = 0, n_schedules = 0;
+
+	while (orr_schedules[n_schedules])
+		n_schedules++;
+	for (int step = 0; step < N_MODELS; step++) {
+		struct orr_pipeline *p;
+
+		random_state = 1000000 + (uint64_t)step;
+		draw(2);
+		memset(&t, 0, sizeof(t));
+		draw_pipeline(&t);
+		t.n_passes = 3;
+		draw_frozen(&t);
+		draw_placement(&t);
+		draw_gangs(&t, &given);
+		draw_sets(&t);
+		memset(t.gather, 0, sizeof(t.gather)); /* blocks of one microbatch cannot have it */
+		p = make(&t, &given);
+		p->machine = make_machine(&t);
+		n_tied += t.n_sets > 0;
+		for (int i = 0; i < n_schedules; i++)
+			n_served[i] += try_schedule(orr_schedules[i], p, &t, step);
+		orr_pipeline_destroy(p);
+	}
+	ck_assert_int_gt(n_tied, N_MODELS / 10);
+	for (int i = 0; orr_schedules[i]; i++)
+		printf("%s: %d of %d models\n", orr_schedules[i]->name, n_served[i], N_MODELS);
+	for (int i = 0; orr_schedules[i]; i++)
+		ck_assert_msg(n_served[i] > N_MODELS / 40, "%s: %d", orr_schedules[i]->name,
+			      n_served[i]);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		ONCE(random_steps_are_those_of_another_simulator),
+		ONCE(every_schedule_on_random_models_is_that_of_another_simulator),
 	};
 
 	return suite_run("simulator", tests, N_OF(tests));

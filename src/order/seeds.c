@@ -64,18 +64,20 @@ static int number(int64_t *n, const struct orr_jobs *jobs, const struct orr_time
 	bool strict = jobs->order == ORR_ORDER_STRICT;
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
 	int64_t at = -2;
-	int code;
+	int n_keyed = 0, code;
 
 	if (!keyed)
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", jobs->n_jobs);
-	for (int i = 0; i < jobs->n_jobs; i++) {
-		int j = jobs->by_worker[i];
+	for (int w = 0; w < jobs->pipeline->n_workers; w++)
+		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+			int j = jobs->by_worker[i];
 
-		keyed[i] =
-			(struct orr_keyed){strict ? jobs->priority[j] : timeline->start_ns[j], j};
-	}
-	code = orr_sort(keyed, jobs->n_jobs, err);
-	for (int i = 0; !code && i < jobs->n_jobs; i++) {
+			if (jobs->compute[j] == w) /* of a gang once */
+				keyed[n_keyed++] = (struct orr_keyed){
+					strict ? jobs->priority[j] : timeline->start_ns[j], j};
+		}
+	code = orr_sort(keyed, n_keyed, err);
+	for (int i = 0; !code && i < n_keyed; i++) {
 		struct orr_job job = orr_jobs_at(jobs, keyed[i].value);
 		int64_t j = ((int64_t)job.b * jobs->pipeline->n_stages + job.s) * ORR_N_PASSES +
 			    (int)job.d;
@@ -86,6 +88,11 @@ static int number(int64_t *n, const struct orr_jobs *jobs, const struct orr_time
 		if (jobs->n_passes == 2 && job.d == ORR_PASS_B)
 			n[j + 1] = at + 1;
 	}
+	for (int64_t i = 0;
+	     i < (int64_t)jobs->pipeline->n_stages * jobs->pipeline->n_microbatches * ORR_N_PASSES;
+	     i++)
+		if (n[i] < 0) /* there is no such job: as F, and then, if anybody looks */
+			n[i] = n[i - i % ORR_N_PASSES];
 	free(keyed);
 	return code;
 }
@@ -121,6 +128,8 @@ static int add(const struct orr_seeds *seeds, const struct orr_jobs *jobs,
 	}
 	if (!suits(jobs))
 		goto out;
+	for (size_t i = 0; i < n_jobs; i++)
+		n[i] = -1;
 	for (int s = 0; s < p->n_stages; s++)
 		worker[s] = jobs->compute[s * jobs->n_passes];
 	if (!(code = orr_seeds_rename(worker, worker, p, err)) &&

@@ -11,7 +11,9 @@ static int allocate(struct orr_timed *t, struct orr_error *err)
 	const struct orr_pipeline *p = t->jobs.pipeline;
 	size_t n = (size_t)t->jobs.n_jobs, n_stages = (size_t)p->n_stages,
 	       n_workers = (size_t)p->n_workers, n_loads = n_stages * (size_t)t->jobs.n_passes,
-	       n_edges = (size_t)p->n_microbatches * (size_t)(2 * p->n_edges + 2 * p->n_stages);
+	       most = orr_pipeline_gathers(p) ? (size_t)p->n_microbatches : 1,
+	       n_edges = (size_t)p->n_microbatches *
+			 (2 * (size_t)p->n_edges * most + 2 * (size_t)p->n_stages);
 
 	t->jobs.compute = calloc(n, sizeof(*t->jobs.compute));
 	t->jobs.by_worker = calloc(n, sizeof(*t->jobs.by_worker));

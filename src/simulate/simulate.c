@@ -320,7 +320,7 @@ static int arrive_at(struct simulation *sim, const struct orr_transfer *transfer
 {
 	const struct orr_jobs *jobs = sim->jobs;
 	struct orr_job to = orr_jobs_at(jobs, transfer->consumer);
-	int code = 0;
+	int w = transfer->to, code = 0; /* deliver() may ask for more, which moves *transfer */
 
 	if (transfer->producer < 0 ||
 	    !orr_moves_activations(jobs, transfer->producer, transfer->consumer))
@@ -328,7 +328,7 @@ static int arrive_at(struct simulation *sim, const struct orr_transfer *transfer
 	for (int b = 0; b < jobs->pipeline->n_microbatches && !code; b++) {
 		int k = orr_jobs_index(jobs, to.s, b, to.d);
 
-		if (orr_jobs_number_at(jobs, k, transfer->to) >= 0)
+		if (orr_jobs_number_at(jobs, k, w) >= 0)
 			code = deliver(sim, k);
 	}
 	return code;
