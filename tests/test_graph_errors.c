@@ -17,8 +17,8 @@
 /* What many of the messages say. */
 #define OPS "input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 #define ALLOWED \
-	"stage, repeat, frozen, share, forward, backward, weight, update, activation, stash, " \
-	"parameters, or " \
+	"stage, repeat, frozen, share, gather, gang, with, forward, backward, weight, update, " \
+	"activation, stash, parameters, or " \
 	"what " \
 	"Graphviz " \
 	"draws with"
@@ -156,11 +156,19 @@ static const struct {
 	{"digraph { a [op=input, columns=\"\"] }",
 	 "m.dot:1: node a: columns: '' is no whole number: say one from 0 to "
 	 "10000000"},
+	{"digraph { a [forward=1, gang=0] }",
+	 "m.dot:1: node a: gang: 0 is out of range: say 1 to 1048576"},
+	{"digraph { a [forward=1, gang=\"3:3\"] }",
+	 "m.dot:1: node a: gang: 3:3 is empty: the second number is the first one that is not "
+	 "taken, "
+	 "0:16 is 16 workers"},
+	{"digraph { a [forward=1, gather=step] }",
+	 "m.dot:1: node a: gather: 'step': give minibatch, or leave it out"},
 	{"digraph { a [op=input, columns=\"4:4\"] }",
-	 "m.dot:1: node a: columns: 4:4 is empty: the second number is the first column "
+	 "m.dot:1: node a: columns: 4:4 is empty: the second number is the first one "
 	 "that is not taken, 0:16 is 16 columns"},
 	{"digraph { a [op=input, columns=\"4:2\"] }",
-	 "m.dot:1: node a: columns: 4:2 is empty: the second number is the first column "
+	 "m.dot:1: node a: columns: 4:2 is empty: the second number is the first one "
 	 "that is not taken, 0:16 is 16 columns"},
 	{"digraph { a [op=input, columns=\"0:4,,5\"] }",
 	 "m.dot:1: node a: columns: '' is no whole number: say one from 0 to "

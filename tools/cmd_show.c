@@ -220,6 +220,14 @@ static void print_inputs(const struct orr_graph *g, const struct orr_operator *o
 		printf("  frozen");
 	if (o->share)
 		printf("  share=%s", o->share);
+	if (o->gather)
+		printf("  gather=minibatch");
+	if (o->n_gang)
+		printf("  gang=%d", o->n_gang);
+	for (k = 0; o->gang && k < o->n_gang; k++)
+		printf("%s%d", k ? "," : " on ", o->gang[k]);
+	if (o->with)
+		printf("  with=%s", o->with);
 	if (o->label) {
 		printf("  (");
 		for (c = o->label; *c; c++)
@@ -341,6 +349,19 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 	set(object, "frozen", json_boolean(o->frozen), failed);
 	if (o->share)
 		set(object, "share", json_string(o->share), failed);
+	if (o->gather)
+		set(object, "gather", json_string("minibatch"), failed);
+	if (o->n_gang)
+		set(object, "gang", json_integer(o->n_gang), failed);
+	if (o->gang) {
+		json_t *workers = json_array();
+
+		for (k = 0; k < o->n_gang; k++)
+			*failed |= json_array_append_new(workers, json_integer(o->gang[k])) != 0;
+		set(object, "gang_workers", workers, failed);
+	}
+	if (o->with)
+		set(object, "with", json_string(o->with), failed);
 	if (o->op == ORR_OP_COST)
 		return object;
 	set(object, "columns", json_integer(o->width), failed);

@@ -8,6 +8,8 @@
 #include "orrery/nearest.h"
 #include "orrery/quantity.h"
 
+#define MOST_WORKERS (1 << 20) /* that a gang may name */
+
 struct place {
 	const char *file, *name;
 	int line;
@@ -31,6 +33,9 @@ static const struct attribute attributes[] = {
 	{"repeat", -1, SPECIAL, 0},
 	{"frozen", -1, SPECIAL, 0},
 	{"share", -1, SPECIAL, 0},
+	{"gather", -1, SPECIAL, 0},
+	{"gang", -1, SPECIAL, 0},
+	{"with", -1, SPECIAL, 0},
 	{"forward", -1, DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", -1, DURATION, offsetof(struct orr_operator, backward_ns)},
 	{"weight", -1, DURATION, offsetof(struct orr_operator, weight_ns)},
@@ -41,8 +46,8 @@ static const struct attribute attributes[] = {
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 #define EVERYWHERE \
-	"stage, repeat, frozen, share, forward, backward, weight, update, activation, stash, " \
-	"parameters"
+	"stage, repeat, frozen, share, gather, gang, with, forward, backward, weight, update, " \
+	"activation, stash, parameters"
 
 /* From Graphviz's own list, attributes of single layouts included. Separated by blanks. */
 static const char node_drawing[] =
@@ -125,12 +130,12 @@ bool orr_attribute_is_cost(const char *name)
 	return false;
 }
 
-/* "0:4,8:12,20": half-open ranges and single columns. */
-static int set_columns(struct orr_operator *o, const char *text, const char *what,
-		       struct orr_error *err)
+/* "0:4,8:12,20": half-open ranges and single numbers of columns or of workers, `things`. */
+static int read_ranges(int64_t **out, int64_t *n, const char *text, int64_t most,
+		       const char *things, const char *what, struct orr_error *err)
 {
 	char *copy = strdup(text), *next = copy, *range, *colon;
-	int64_t low, high, count = 0, *columns = NULL, *more;
+	int64_t low, high, count = 0, *numbers = NULL, *more;
 	int code = 0;
 
 	if (!copy)
@@ -139,39 +144,72 @@ static int set_columns(struct orr_operator *o, const char *text, const char *wha
 		colon = strchr(range, ':');
 		if (colon)
 			*colon = '\0';
-		if ((code = orr_count_parse(&low, range, 0, ORR_MOST_COLUMNS, what, err)))
+		if ((code = orr_count_parse(&low, range, 0, most, what, err)))
 			break;
 		high = low + 1;
-		if (colon &&
-		    (code = orr_count_parse(&high, colon + 1, 0, ORR_MOST_COLUMNS, what, err)))
+		if (colon && (code = orr_count_parse(&high, colon + 1, 0, most, what, err)))
 			break;
-		if (high <= low || count + high - low > ORR_MOST_COLUMNS) {
+		if (high <= low || count + high - low > most) {
 			code = orr_fail(err, ORR_E_INPUT,
 					high <= low ? "%s: %lld:%lld is empty: the second number "
-						      "is the first column that is not taken, 0:16 "
-						      "is 16 columns"
-						    : "%s: %lld:%lld makes too many columns",
-					what, (long long)low, (long long)high);
+						      "is the first one that is not taken, "
+						      "0:16 is 16 %s"
+						    : "%s: %lld:%lld makes too many %s",
+					what, (long long)low, (long long)high, things);
 			break;
 		}
-		more = realloc(columns, (size_t)(count + high - low) * sizeof(*columns));
+		more = realloc(numbers, (size_t)(count + high - low) * sizeof(*numbers));
 		if (!more) {
-			code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its columns", what);
+			code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its %s", what, things);
 			break;
 		}
-		columns = more;
+		numbers = more;
 		while (low < high)
-			columns[count++] = low++;
+			numbers[count++] = low++;
 	}
 	free(copy);
 	if (code) {
-		free(columns);
+		free(numbers);
 		return code;
 	}
+	*out = numbers;
+	*n = count;
+	return 0;
+}
+
+static int set_columns(struct orr_operator *o, const char *text, const char *what,
+		       struct orr_error *err)
+{
+	int64_t *columns;
+	int code = read_ranges(&columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what, err);
+
+	if (code)
+		return code;
 	free(o->columns);
 	o->columns = columns;
-	o->width = count;
 	return 0;
+}
+
+/* "4", so many, or a set of them, "0:4" or "0,2,3". */
+static int set_gang(struct orr_operator *o, const char *text, const char *what,
+		    struct orr_error *err)
+{
+	int64_t n = 0, *workers = NULL;
+	int code = strpbrk(text, ":,")
+			   ? read_ranges(&workers, &n, text, MOST_WORKERS, "workers", what, err)
+			   : orr_count_parse(&n, text, 1, MOST_WORKERS, what, err);
+
+	if (code)
+		return code;
+	free(o->gang);
+	o->gang = NULL;
+	o->n_gang = (int)n;
+	if (workers && !(o->gang = malloc((size_t)n * sizeof(*o->gang))))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+	for (int64_t i = 0; i < n && o->gang; i++)
+		o->gang[i] = (int)workers[i];
+	free(workers);
+	return code;
 }
 
 int orr_attribute_truth(bool *truth, const char *text, const char *what, struct orr_error *err)
@@ -182,15 +220,24 @@ int orr_attribute_truth(bool *truth, const char *text, const char *what, struct 
 	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give true or false", what, text);
 }
 
-static int set_share(struct orr_operator *o, const char *text, const char *what,
-		     struct orr_error *err)
+static int set_name(char **name, const char *text, const char *what, struct orr_error *err)
 {
-	free(o->share);
-	o->share = NULL;
+	free(*name);
+	*name = NULL;
 	if (!*text) /* takes back a default */
 		return 0;
-	o->share = strdup(text);
-	return o->share ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+	*name = strdup(text);
+	return *name ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+}
+
+static int set_gather(struct orr_operator *o, const char *text, const char *what,
+		      struct orr_error *err)
+{
+	o->gather = strcmp(text, "minibatch") == 0;
+	if (o->gather || !*text)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give minibatch, or leave it out", what,
+			text);
 }
 
 bool orr_attribute_is_edges(const char *name)
@@ -228,7 +275,13 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 	if (strcmp(name, "frozen") == 0)
 		return orr_attribute_truth(&o->is.frozen, text, what, err);
 	if (strcmp(name, "share") == 0)
-		return set_share(&o->is, text, what, err);
+		return set_name(&o->is.share, text, what, err);
+	if (strcmp(name, "with") == 0)
+		return set_name(&o->is.with, text, what, err);
+	if (strcmp(name, "gather") == 0)
+		return set_gather(&o->is, text, what, err);
+	if (strcmp(name, "gang") == 0)
+		return set_gang(&o->is, text, what, err);
 	if (strcmp(name, "repeat") == 0)
 		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, what, err);
 	code = orr_count_parse(&value, text, 0, ORR_MOST_OPERATORS - 1, what, err);

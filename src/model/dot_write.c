@@ -109,6 +109,20 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		(void)fputs(", share=", file);
 		write_text(file, o->share);
 	}
+	if (o->gather)
+		(void)fputs(", gather=minibatch", file);
+	if (o->n_gang && !o->gang)
+		(void)fprintf(file, ", gang=%d", o->n_gang);
+	for (int i = 0, k = 0; o->gang && i < o->n_gang; i = k) {
+		for (k = i + 1; k < o->n_gang && o->gang[k] == o->gang[k - 1] + 1;)
+			k++;
+		(void)fprintf(file, "%s%d:%d%s", i ? "," : ", gang=\"", o->gang[i],
+			      o->gang[k - 1] + 1, k < o->n_gang ? "" : "\"");
+	}
+	if (o->with) {
+		(void)fputs(", with=", file);
+		write_text(file, o->with);
+	}
 	if (o->stage >= 0)
 		(void)fprintf(file, ", stage=%d", o->stage);
 	if (o->label) {

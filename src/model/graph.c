@@ -29,6 +29,8 @@ void orr_operator_fini(struct orr_operator *o)
 	free(o->name);
 	free(o->label);
 	free(o->share);
+	free(o->gang);
+	free(o->with);
 	free(o->columns);
 	free(o->inputs);
 	free(o->reads);
@@ -75,6 +77,14 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 		}
 		if (o->frozen) /* as before there was such a thing where nothing is */
 			hash = orr_hash(hash, &o->frozen, sizeof(o->frozen));
+		if (o->gather)
+			hash = orr_hash(hash, "gather", sizeof("gather"));
+		if (o->n_gang)
+			hash = orr_hash(hash, &o->n_gang, sizeof(o->n_gang));
+		if (o->gang)
+			hash = orr_hash(hash, o->gang, (size_t)o->n_gang * sizeof(*o->gang));
+		if (o->with)
+			hash = orr_hash(hash, o->with, strlen(o->with) + 1);
 		if (o->tied >= 0)
 			hash = orr_hash(hash, &o->tied, sizeof(o->tied));
 		if (!o->columns)

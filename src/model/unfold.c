@@ -210,6 +210,25 @@ static void print_copy(const struct unfold *u, int operator, int64_t copy, char 
 					   (long long)digits[--n]);
 }
 
+/* What `to` must not share with `from`. */
+static int copy_texts(const struct unfold *u, struct orr_operator *to,
+		      const struct orr_operator *from, struct orr_error *err)
+{
+	size_t n_gang = (size_t)from->n_gang * sizeof(*from->gang);
+
+	to->label = from->label ? strdup(from->label) : NULL;
+	to->share = from->share ? strdup(from->share) : NULL;
+	to->with = from->with ? strdup(from->with) : NULL;
+	to->gang = from->gang ? malloc(n_gang) : NULL;
+	if ((from->label && !to->label) || (from->share && !to->share) ||
+	    (from->with && !to->with) || (from->gang && !to->gang))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a copy of %s", u->draft->name,
+				from->name);
+	if (to->gang)
+		memcpy(to->gang, from->gang, n_gang);
+	return 0;
+}
+
 static int copy_operator(struct unfold *u, int operator, struct orr_error * err)
 {
 	struct orr_draft_operator *from = &u->draft->operators[operator], *to;
@@ -231,12 +250,9 @@ static int copy_operator(struct unfold *u, int operator, struct orr_error * err)
 		to->is = from->is;
 		to->is.name = name;
 		to->is.columns = NULL;
-		to->is.label = from->is.label ? strdup(from->is.label) : NULL;
-		to->is.share = from->is.share ? strdup(from->is.share) : NULL;
 		to->block = from->block;
-		if ((from->is.label && !to->is.label) || (from->is.share && !to->is.share))
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a label",
-					u->draft->name);
+		if ((code = copy_texts(u, &to->is, &from->is, err)))
+			return code;
 		/* an input has no second copy */
 		to->is.columns = from->is.columns;
 		from->is.columns = NULL;

@@ -42,6 +42,12 @@ static int smaller_of(int64_t x, int64_t y, int most)
 	return (int)(least < 1 ? 1 : least < most ? least : most);
 }
 
+/* Is worker w one of those of j? */
+static bool is_on(const struct finder *f, int j, int w)
+{
+	return orr_jobs_number_at(&f->timed->jobs, j, w) >= 0;
+}
+
 static int worker_of(const struct finder *f, int j)
 {
 	return f->timed->jobs.compute[j];
@@ -57,7 +63,9 @@ static int64_t between(const struct finder *f, int j, int k)
 {
 	int v = worker_of(f, j), w = worker_of(f, k);
 
-	return v == w ? 0 : orr_machine_link(&f->p->machine, v, w).latency_ns;
+	if (v == w || f->timed->jobs.most_at > 1) /* there they may share one */
+		return 0;
+	return orr_machine_link(&f->p->machine, v, w).latency_ns;
 }
 
 /* Is there a way from stage s to stage t, that a gradient takes back? */
@@ -107,10 +115,31 @@ static int find_caps(struct finder *f)
 	return 0;
 }
 
+/* The same where a minibatch is gathered: stage by stage. Where F of a later microbatch must follow
+ * a backward, this is no order, and what is found no more than it is from the jobs met so far. */
+static void fill_by_stage(struct finder *f)
+{
+	int n = 0, n_stages = f->p->n_stages;
+
+	for (int s = 0; s < n_stages; s++)
+		for (int b = 0; b < f->p->n_microbatches; b++)
+			f->sequence[n++] = job(f, s, b, ORR_PASS_F);
+	for (int s = n_stages - 1; s >= 0; s--)
+		for (int b = 0; b < f->p->n_microbatches; b++) {
+			f->sequence[n++] = job(f, s, b, ORR_PASS_B);
+			f->sequence[n++] = job(f, s, b, ORR_PASS_W);
+		}
+}
+
 /* An order of all jobs: microbatch by microbatch, F down the stages, B and W up. */
 static void fill_sequence(struct finder *f)
 {
 	int n = 0, n_stages = f->p->n_stages;
+
+	if (orr_pipeline_gathers(f->p)) {
+		fill_by_stage(f);
+		return;
+	}
 
 	for (int b = 0; b < f->p->n_microbatches; b++) {
 		for (int s = 0; s < n_stages; s++)
@@ -169,12 +198,16 @@ static int64_t wait_for_load(const struct finder *f, int j, const int64_t *side)
 
 static void insert(struct finder *f, int j, const int64_t *side)
 {
-	int w = worker_of(f, j), *sorted = f->sorted + f->timed->jobs.first[w],
-	    i = f->n_sorted[w]++;
+	const struct orr_jobs *jobs = &f->timed->jobs;
 
-	for (; i > 0 && side[sorted[i - 1]] > side[j]; i--)
-		sorted[i] = sorted[i - 1];
-	sorted[i] = j;
+	for (int k = 0; k < orr_jobs_n_at(jobs, j); k++) {
+		int w = orr_jobs_worker(jobs, j, k), *sorted = f->sorted + jobs->first[w],
+		    i = f->n_sorted[w]++;
+
+		for (; i > 0 && side[sorted[i - 1]] > side[j]; i--)
+			sorted[i] = sorted[i - 1];
+		sorted[i] = j;
+	}
 }
 
 static void merge(struct finder *f, int j, int k)
@@ -224,7 +257,7 @@ static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct
 	int64_t now = 0;
 
 	for (int j = 0; j < f->n_jobs; j++)
-		if (worker_of(f, j) == w)
+		if (is_on(f, j, w))
 			keyed[n++] = (struct orr_keyed){f->head[j], j};
 	if (n && (code = orr_sort(keyed, n, f->err)))
 		return code;
@@ -311,7 +344,7 @@ static int64_t bound_memory(struct finder *f, int w)
 		    k = job(f, s, f->p->n_microbatches - 1, ORR_PASS_W);
 		int64_t life, weighed;
 
-		if (worker_of(f, j) != w || !t->up[j].stashes)
+		if (!is_on(f, j, w) || !t->up[j].stashes)
 			continue;
 		life = shortest_life(f, s);
 		n += m;
@@ -388,7 +421,7 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	f.head = calloc(n, sizeof(*f.head));
 	f.tail = calloc(n, sizeof(*f.tail));
 	f.sequence = calloc(n, sizeof(*f.sequence));
-	f.sorted = calloc(n, sizeof(*f.sorted));
+	f.sorted = calloc((size_t)timed->jobs.first[p->n_workers], sizeof(*f.sorted));
 	f.n_sorted = calloc((size_t)p->n_workers, sizeof(*f.n_sorted));
 	f.own = calloc(n_stages, sizeof(*f.own));
 	f.flight = calloc(n_stages, sizeof(*f.flight));

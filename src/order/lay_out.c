@@ -47,7 +47,8 @@ int orr_block_lay_out_within(struct orr_block *block, int64_t stashes, int64_t *
 			t->most[w] = (struct orr_load){stashes, INT64_MAX};
 	if ((code = orr_block_reorder(t, block, err)))
 		goto out;
-	orr_timed_number(t, n);
+	if ((code = orr_timed_number(t, n, err)))
+		goto out;
 	if (makespan_ns)
 		*makespan_ns = t->makespan_ns;
 out:

@@ -11,17 +11,25 @@
 #define FINE 2    /* jobs that hold too much cost so much of a job each */
 #define LONGEST 6 /* moves go up to 2^5 places */
 
+/* The job at place `from` of w's order goes to place `to`; excess: of w then. */
+struct shifted {
+	int w, from, to, excess;
+};
+
 struct mover {
 	struct orr_local_search *search;
 	struct orr_timed *timed;
-	int *path, n_path;   /* a critical path of the order that is kept */
-	int *kept_order;     /* [n_jobs] best order, as by_worker */
-	int64_t *kept_start; /* [n_jobs] of the order that was timed before */
-	int *excess;         /* [n_workers] jobs that start in more memory than there is */
-	int n_excess;        /* of all workers */
-	int64_t fine;        /* for each of those */
-	int64_t cost;        /* of the order that is kept */
-	int code;            /* of found() */
+	int *path, n_path;       /* a critical path of the order that is kept */
+	int *kept_order;         /* best order, as by_worker */
+	size_t n_listed;         /* in that */
+	int64_t *kept_start;     /* [n_jobs] of the order that was timed before */
+	int *excess;             /* [n_workers] jobs that start in more memory than there is */
+	int n_excess;            /* of all workers */
+	int64_t fine;            /* for each of those */
+	int64_t cost;            /* of the order that is kept */
+	struct shifted *shifted; /* [most_at] of the move at hand */
+	int n_shifted;
+	int code; /* of found() */
 };
 
 /* xorshift64*; range at least 1 */
@@ -51,19 +59,29 @@ static int64_t end_of(const struct orr_timed *t, int j)
 	return t->start[j] + t->duration[j];
 }
 
+/* Number i of what j waits for: what comes before it on its workers, then its predecessors. -1:
+ * that worker has nothing before it. *end: until when. */
+static int awaited(const struct mover *m, int j, int i, int64_t *end)
+{
+	const struct orr_timed *t = m->timed;
+	int n_at = orr_jobs_n_at(&t->jobs, j),
+	    k = i < n_at ? orr_jobs_beside(&t->jobs, j, i, -1)
+			 : t->before[t->first_before[j] + i - n_at];
+
+	*end = k < 0 ? -1 : end_of(t, k) + (i < n_at ? 0 : orr_timed_delay(t, k, j));
+	return k;
+}
+
 /* What j waited for to the last, one of them at random; -1: nothing. */
 static int cause(struct mover *m, int j)
 {
 	const struct orr_timed *t = m->timed;
-	int w = t->jobs.compute[j], found = -1, n = 0;
-	int64_t latest = 0;
+	int n_awaited = orr_jobs_n_at(&t->jobs, j) + t->first_before[j + 1] - t->first_before[j];
+	int found = -1, n = 0;
+	int64_t latest = 0, end;
 
-	for (int i = t->first_before[j] - (t->jobs.position[j] > 0); i < t->first_before[j + 1];
-	     i++) {
-		bool here = i < t->first_before[j];
-		int k = here ? t->jobs.by_worker[t->jobs.first[w] + t->jobs.position[j] - 1]
-			     : t->before[i];
-		int64_t end = end_of(t, k) + (here ? 0 : orr_timed_delay(t, k, j));
+	for (int i = 0; i < n_awaited; i++) {
+		int k = awaited(m, j, i, &end);
 
 		if (end < latest)
 			continue;
@@ -101,15 +119,12 @@ static void find_path(struct mover *m)
 /* Take the job at place `from` of w's order to place `to`; those between move by one. */
 static void shift(struct orr_timed *t, int w, int from, int to)
 {
-	int *order = t->jobs.by_worker + t->jobs.first[w], j = order[from],
-	    step = from < to ? 1 : -1;
+	const int *order = t->jobs.by_worker + t->jobs.first[w];
+	int j = order[from], step = from < to ? 1 : -1;
 
-	for (int i = from; i != to; i += step) {
-		order[i] = order[i + step];
-		t->jobs.position[order[i]] = i;
-	}
-	order[to] = j;
-	t->jobs.position[j] = to;
+	for (int i = from; i != to; i += step)
+		orr_timed_put(t, w, i, order[i + step]);
+	orr_timed_put(t, w, to, j);
 }
 
 /* May x come right after y although it came before? Not if y needs x, nor among equals: they keep
@@ -135,20 +150,51 @@ static int reach(const struct orr_timed *t, int w, int from, int to)
 }
 
 /* A move about a job of the critical path: itself, or another one past it. */
-static bool propose(struct mover *m, int *w, int *from, int *to)
+static bool propose(struct mover *m, struct shifted *s)
 {
 	const struct orr_timed *t = m->timed;
-	int j = m->path[draw(m, m->n_path)], place = t->jobs.position[j], n;
+	int j = m->path[draw(m, m->n_path)], n_at = orr_jobs_n_at(&t->jobs, j), i, place, n;
 	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST));
 	bool back = draw(m, 2), other = draw(m, 2);
 
-	*w = t->jobs.compute[j];
-	n = t->jobs.first[*w + 1] - t->jobs.first[*w];
-	*from = other ? place + (back ? distance : -distance) : place;
-	if (*from < 0 || *from >= n)
+	i = n_at > 1 ? (int)draw(m, n_at) : 0;
+	place = orr_jobs_position(&t->jobs, j, i);
+	s->w = orr_jobs_worker(&t->jobs, j, i);
+	n = t->jobs.first[s->w + 1] - t->jobs.first[s->w];
+	s->from = other ? place + (back ? distance : -distance) : place;
+	if (s->from < 0 || s->from >= n)
 		return false;
-	*to = reach(t, *w, *from, other ? place : place + (back ? -distance : distance));
-	return *to != *from && (!other || *to == place);
+	s->to = reach(t, s->w, s->from, other ? place : place + (back ? -distance : distance));
+	return s->to != s->from && (!other || s->to == place);
+}
+
+/* The job that s moves is on worker w as well: there it goes past those that start before, or
+ * after, the one whose place it takes. */
+static struct shifted follow(const struct orr_timed *t, const struct shifted *s, int w)
+{
+	int j = t->jobs.by_worker[t->jobs.first[s->w] + s->from];
+	int64_t start = t->start[t->jobs.by_worker[t->jobs.first[s->w] + s->to]];
+	const int *order = t->jobs.by_worker + t->jobs.first[w];
+	int n = t->jobs.first[w + 1] - t->jobs.first[w], step = s->from < s->to ? 1 : -1,
+	    from = orr_jobs_position(&t->jobs, j, orr_jobs_number_at(&t->jobs, j, w)), to = from;
+
+	while (to + step >= 0 && to + step < n &&
+	       (step > 0 ? t->start[order[to + 1]] <= start : t->start[order[to - 1]] >= start))
+		to += step;
+	return (struct shifted){w, from, reach(t, w, from, to), 0};
+}
+
+/* All shifts of a move: the one that is proposed, and of a job on several workers the others. */
+static void add_shifts(struct mover *m)
+{
+	const struct orr_timed *t = m->timed;
+	int j = t->jobs.by_worker[t->jobs.first[m->shifted[0].w] + m->shifted[0].from];
+
+	m->n_shifted = 1;
+	for (int i = 0; i < orr_jobs_n_at(&t->jobs, j); i++)
+		if (orr_jobs_worker(&t->jobs, j, i) != m->shifted[0].w)
+			m->shifted[m->n_shifted++] =
+				follow(t, &m->shifted[0], orr_jobs_worker(&t->jobs, j, i));
 }
 
 static void keep(struct mover *m)
@@ -157,7 +203,7 @@ static void keep(struct mover *m)
 	struct orr_local_search *search = m->search;
 
 	search->best_ns = t->makespan_ns;
-	memcpy(m->kept_order, t->jobs.by_worker, (size_t)t->jobs.n_jobs * sizeof(*m->kept_order));
+	memcpy(m->kept_order, t->jobs.by_worker, m->n_listed * sizeof(*m->kept_order));
 	m->code = search->found(search->user);
 }
 
@@ -165,7 +211,7 @@ static void restore(struct mover *m)
 {
 	struct orr_timed *t = m->timed;
 
-	memcpy(t->jobs.by_worker, m->kept_order, (size_t)t->jobs.n_jobs * sizeof(*m->kept_order));
+	memcpy(t->jobs.by_worker, m->kept_order, m->n_listed * sizeof(*m->kept_order));
 	orr_timed_renumber(t);
 	memset(m->excess, 0, (size_t)t->jobs.pipeline->n_workers * sizeof(*m->excess));
 	m->n_excess = 0;
@@ -182,29 +228,48 @@ static void swap_starts(struct mover *m)
 	m->kept_start = start;
 }
 
+static void shift_all(struct mover *m)
+{
+	for (int i = 0; i < m->n_shifted; i++) {
+		struct shifted *s = &m->shifted[i];
+
+		shift(m->timed, s->w, s->from, s->to);
+		s->excess = orr_timed_excess(m->timed, s->w);
+		m->n_excess += s->excess - m->excess[s->w];
+	}
+}
+
+static void shift_back(struct mover *m)
+{
+	for (int i = 0; i < m->n_shifted; i++) {
+		const struct shifted *s = &m->shifted[i];
+
+		shift(m->timed, s->w, s->to, s->from);
+		m->n_excess -= s->excess - m->excess[s->w];
+	}
+}
+
 /* One move, taken if it costs no more than `worse`. */
 static void move(struct mover *m, int64_t worse)
 {
 	struct orr_timed *t = m->timed;
-	int w, from, to, excess;
 
-	if (!propose(m, &w, &from, &to))
+	if (!propose(m, &m->shifted[0]))
 		return;
-	shift(t, w, from, to);
-	excess = orr_timed_excess(t, w);
-	m->n_excess += excess - m->excess[w];
+	add_shifts(m);
+	shift_all(m);
 	swap_starts(m);
 	if (orr_timed_time(t) && cost_of(m) <= m->cost + (worse ? draw(m, worse) : 0)) {
 		m->cost = cost_of(m);
-		m->excess[w] = excess;
+		for (int i = 0; i < m->n_shifted; i++)
+			m->excess[m->shifted[i].w] = m->shifted[i].excess;
 		if (!m->n_excess && t->makespan_ns < m->search->best_ns)
 			keep(m);
 		find_path(m);
 		return;
 	}
 	swap_starts(m);
-	m->n_excess -= excess - m->excess[w];
-	shift(t, w, to, from);
+	shift_back(m);
 }
 
 static bool is_late(const struct orr_local_search *search)
@@ -262,13 +327,15 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 
 	m.path = calloc(n, sizeof(*m.path));
 	m.excess = calloc((size_t)t->jobs.pipeline->n_workers, sizeof(*m.excess));
-	m.kept_order = calloc(n, sizeof(*m.kept_order));
+	m.n_listed = (size_t)t->jobs.first[t->jobs.pipeline->n_workers];
+	m.kept_order = calloc(m.n_listed, sizeof(*m.kept_order));
+	m.shifted = calloc((size_t)t->jobs.most_at, sizeof(*m.shifted));
 	m.kept_start = calloc(n, sizeof(*m.kept_start));
-	if (!m.path || !m.excess || !m.kept_order || !m.kept_start) {
+	if (!m.path || !m.excess || !m.kept_order || !m.kept_start || !m.shifted) {
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
 		goto out;
 	}
-	memcpy(m.kept_order, t->jobs.by_worker, n * sizeof(*m.kept_order));
+	memcpy(m.kept_order, t->jobs.by_worker, m.n_listed * sizeof(*m.kept_order));
 	run(&m);
 	code = m.code;
 out:
@@ -276,5 +343,6 @@ out:
 	free(m.excess);
 	free(m.kept_order);
 	free(m.kept_start);
+	free(m.shifted);
 	return code;
 }

@@ -210,8 +210,7 @@ static int reorder(struct search *search, bool own)
 		return 0;
 	search->makespan = timed->makespan_ns;
 	search->span = timed->span_ns;
-	orr_timed_number(timed, search->n);
-	return 0;
+	return orr_timed_number(timed, search->n, search->err);
 }
 
 static int try_published(struct search *search, void (*cells)(int64_t P, int64_t i, int64_t *cell))

@@ -310,6 +310,11 @@ int orr_reorder(struct orr_timed *timed, int n_alike, struct orr_error *err)
 		       best = {.order = calloc(n_jobs, sizeof(int))};
 	int code;
 
+	if (timed->jobs.most_at > 1) { /* a gap of one worker is none of a job on several */
+		free(squeezed.order);
+		free(best.order);
+		return 0;
+	}
 	f.head = calloc(n, sizeof(*f.head));
 	f.next = calloc(n_jobs, sizeof(*f.next));
 	f.running = calloc(n, sizeof(*f.running));

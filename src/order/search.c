@@ -269,8 +269,8 @@ static int note_found(void *user)
 	int64_t makespan_ns;
 	int code;
 
-	orr_timed_number(x->timed, o->tried);
-	if (!(code = time_exactly(x, &makespan_ns)) && makespan_ns < x->found.makespan_ns)
+	if (!(code = orr_timed_number(x->timed, o->tried, o->err)) &&
+	    !(code = time_exactly(x, &makespan_ns)) && makespan_ns < x->found.makespan_ns)
 		take(x, makespan_ns);
 	return code;
 }
@@ -335,11 +335,16 @@ static void find_room(struct place *x)
 			x->timed->most[w].bytes = o->options->memory_bytes;
 		else if (o->options->room_bytes)
 			x->timed->most[w].bytes = o->options->room_bytes[w];
-	for (int s = 0; s < p->n_stages && o->options->memory_bytes; s++)
+	for (int s = 0; s < p->n_stages && o->options->memory_bytes; s++) {
+		int64_t kept = orr_parameters_kept(
+			&p->numerics, orr_pipeline_share(p, s, p->stages[s].parameter_bytes),
+			orr_pipeline_share(p, s, orr_stage_trained_bytes(&p->stages[s])), 1);
+
+		for (int i = 0; i < orr_pipeline_n_at(p, s); i++)
+			x->timed->most[orr_pipeline_at(p, s, x->worker[s], i)].bytes -= kept;
 		x->timed->most[x->worker[s]].bytes -=
-			orr_parameters_kept(&p->numerics, p->stages[s].parameter_bytes,
-					    orr_stage_trained_bytes(&p->stages[s]), 1) +
-			p->stages[s].tied_trained_bytes; /* of a ring's */
+			p->stages[s].tied_trained_bytes; /* a ring's */
+	}
 }
 
 /* Stages shared out evenly, wherever they are in the graph. */
@@ -388,6 +393,27 @@ static void close_place(struct place *x)
 	memset(x, 0, sizeof(*x));
 }
 
+/* All microbatches at once: where a minibatch is gathered, they are all held before a backward. */
+static int open_gathering(struct place *x, struct orr_starts *starts, bool *fits)
+{
+	struct searcher *o = x->searcher;
+	int64_t most = INT64_MIN;
+	int code = orr_starts_waves(starts, fits);
+
+	for (int w = 0; w < o->p->n_workers && !code && !*fits; w++) {
+		struct orr_load peak = orr_timed_peak(x->timed, w), limit = x->timed->most[w];
+		int64_t stashes = peak.stashes - limit.stashes, bytes = peak.bytes - limit.bytes,
+			excess = limit.stashes < INT64_MAX ? stashes : bytes;
+
+		most = excess > most ? excess : most;
+	}
+	if (!*fits) {
+		o->excess = most < o->excess ? most : o->excess;
+		o->exact = false;
+	}
+	return code;
+}
+
 /* Its limits, bounds and first order; false in *fits: there is none. */
 static int open_place(struct place *x, bool *fits)
 {
@@ -412,6 +438,8 @@ static int open_place(struct place *x, bool *fits)
 					     .found = note_found,
 					     .watch = show_life,
 					     .user = x};
+	if (orr_pipeline_gathers(o->p))
+		return open_gathering(x, &starts, fits);
 	if ((code = orr_smallest_find(&smallest, x->timed, o->err)))
 		return code;
 	if (!(code = orr_starts_one_by_one(&starts, smallest.n, fits)) && !*fits) {
@@ -438,8 +466,10 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
 	if (!x->worker || !x->alike || !x->n)
 		code = orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
-	else if (!(code = place(o, x->worker, placement)))
+	else if (!(code = place(o, x->worker, placement))) {
+		orr_pipeline_settle(p, x->worker);
 		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
+	}
 	if (!code && placement != ORR_PLACEMENT_GIVEN) /* whose workers may differ */
 		memcpy(x->worker, x->alike, n_stages * sizeof(*x->worker));
 	for (int i = 0; i < o->n_places && !code && fits; i++)
@@ -469,6 +499,12 @@ static int refuse(const struct searcher *o)
 	long long stashes = (long long)options->stashes + o->excess;
 	char size[32];
 
+	if (orr_pipeline_gathers(o->p))
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: a minibatch is gathered (gather=), so the %d microbatches "
+				"before that are held at once, and do not fit %s: give more memory "
+				"or fewer microbatches ([microbatches])",
+				o->p->n_microbatches, where);
 	if (options->stashes && !options->stash_bytes && !options->memory_bytes)
 		return orr_fail(
 			o->err, ORR_E_INPUT,

@@ -101,10 +101,13 @@ int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p
 		     struct orr_error *err)
 {
 	int *name = calloc((size_t)p->n_workers, sizeof(*name)), n = 0; /* + 1 */
+	bool named = orr_pipeline_has_gangs(p); /* by the model: then they differ */
 
 	if (!name)
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d workers", p->n_workers);
-	for (int s = 0; s < p->n_stages; s++) {
+	for (int s = 0; s < p->n_stages && named; s++)
+		alike[s] = worker[s];
+	for (int s = 0; s < p->n_stages && !named; s++) {
 		if (!name[worker[s]])
 			name[worker[s]] = ++n;
 		alike[s] = name[worker[s]] - 1;
@@ -177,7 +180,8 @@ static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule
 		return 0;
 	if (!(worker = malloc((size_t)p->n_stages * sizeof(*worker))))
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
-	if (has_one_owner(&with, p, worker) && !(code = orr_seeds_rename(worker, worker, p, err)) &&
+	if (has_one_owner(&with, p, worker) && (orr_pipeline_settle(p, worker), true) &&
+	    !(code = orr_seeds_rename(worker, worker, p, err)) &&
 	    seeds->wanted(seeds->user, worker))
 		code = orr_seeds_lay_out(seeds, &with, err);
 	free(worker);

@@ -45,11 +45,6 @@ static void set_done(uint64_t *done, int s, enum orr_pass d)
 	done[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-static int worker_of(const struct finder *f, int s)
-{
-	return f->timed->jobs.compute[s * ORR_N_PASSES];
-}
-
 /* The memory of worker w above its limit. */
 static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
 {
@@ -63,25 +58,38 @@ static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
 	return stashes > bytes ? stashes : bytes;
 }
 
-/* Worker w's excess while job (s, d) runs on it. */
+/* The excess of the fullest worker of job (s, d) while it runs. */
 static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
 {
+	const struct orr_jobs *jobs = &f->timed->jobs;
 	const struct orr_load *up = &f->timed->up[s * ORR_N_PASSES + (int)d];
-	struct orr_load load = f->load[worker_of(f, s)];
+	int64_t most = INT64_MIN;
 
-	load.stashes += up->stashes;
-	load.bytes += up->bytes;
-	return excess_of(f, worker_of(f, s), load);
+	for (int i = 0; i < orr_jobs_n_at(jobs, s * ORR_N_PASSES); i++) {
+		int w = orr_jobs_worker(jobs, s * ORR_N_PASSES, i);
+		struct orr_load load = f->load[w];
+		int64_t excess;
+
+		load.stashes += up->stashes;
+		load.bytes += up->bytes;
+		excess = excess_of(f, w, load);
+		most = excess > most ? excess : most;
+	}
+	return most;
 }
 
 static void run(struct finder *f, int s, enum orr_pass d)
 {
-	struct orr_load *load = &f->load[worker_of(f, s)];
+	const struct orr_jobs *jobs = &f->timed->jobs;
 	const struct orr_load *up = &f->timed->up[s * ORR_N_PASSES + (int)d],
 			      *down = &f->timed->down[s * ORR_N_PASSES + ORR_PASS_W];
 
-	load->stashes += up->stashes - (d == ORR_PASS_B ? down->stashes : 0);
-	load->bytes += up->bytes - (d == ORR_PASS_B ? down->bytes : 0);
+	for (int i = 0; i < orr_jobs_n_at(jobs, s * ORR_N_PASSES); i++) {
+		struct orr_load *load = &f->load[orr_jobs_worker(jobs, s * ORR_N_PASSES, i)];
+
+		load->stashes += up->stashes - (d == ORR_PASS_B ? down->stashes : 0);
+		load->bytes += up->bytes - (d == ORR_PASS_B ? down->bytes : 0);
+	}
 }
 
 static void clear(struct finder *f)

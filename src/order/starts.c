@@ -20,6 +20,25 @@ int orr_starts_one_by_one(struct orr_starts *starts, const int64_t *smallest, bo
 	return starts->visit(starts->user, fits);
 }
 
+int orr_starts_waves(struct orr_starts *starts, bool *fits)
+{
+	const struct orr_pipeline *p = starts->p;
+	int64_t each = 2 * p->n_stages, wave = each * p->n_microbatches, most = 0;
+
+	for (int s = 0; s < p->n_stages; s++)
+		most = p->stages[s].n_gathers > most ? p->stages[s].n_gathers : most;
+	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
+		int d = j % ORR_N_PASSES, s = j / ORR_N_PASSES % p->n_stages,
+		    b = j / ORR_N_PASSES / p->n_stages, n = p->stages[s].n_gathers;
+
+		starts->n[j] = b * each + (d == ORR_PASS_F ? n * wave + s
+							   : (2 * most + 1 - n) * wave +
+								     2 * (p->n_stages - 1 - s) +
+								     (d == ORR_PASS_W));
+	}
+	return starts->visit(starts->user, fits);
+}
+
 /* `ahead` microbatches at once: their forwards, their backwards, their weight gradients. */
 static int visit_turns(struct orr_starts *starts, int64_t ahead, bool *fits)
 {

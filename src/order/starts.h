@@ -18,6 +18,9 @@ struct orr_starts {
 
 /* Microbatch after microbatch, each in the order of `smallest` (see smallest.h). */
 int orr_starts_one_by_one(struct orr_starts *starts, const int64_t *smallest, bool *fits);
+/* All forwards, then all backwards: stage after stage that gathers a minibatch what comes before
+ * it, and back. */
+int orr_starts_waves(struct orr_starts *starts, bool *fits);
 /* All others. */
 int orr_starts_visit(struct orr_starts *starts, struct orr_error *err);
 #endif

@@ -6,18 +6,26 @@
 
 #include "base/sort.h"
 
-static int allocate(struct orr_timed *t, struct orr_error *err)
+/* Predecessors of all jobs together. */
+static size_t count_edges(const struct orr_timed *t, int *around)
+{
+	size_t n = 1;
+
+	for (int j = 0; j < t->jobs.n_jobs; j++)
+		n += (size_t)orr_jobs_predecessors(&t->jobs, j, around);
+	return n;
+}
+
+static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs.pipeline;
 	size_t n = (size_t)t->jobs.n_jobs, n_stages = (size_t)p->n_stages,
 	       n_workers = (size_t)p->n_workers, n_loads = n_stages * (size_t)t->jobs.n_passes,
-	       most = orr_pipeline_gathers(p) ? (size_t)p->n_microbatches : 1,
-	       n_edges = (size_t)p->n_microbatches *
-			 (2 * (size_t)p->n_edges * most + 2 * (size_t)p->n_stages);
+	       n_edges = count_edges(t, around), most_at = (size_t)t->jobs.most_at;
 
 	t->jobs.compute = calloc(n, sizeof(*t->jobs.compute));
-	t->jobs.by_worker = calloc(n, sizeof(*t->jobs.by_worker));
-	t->jobs.position = calloc(n, sizeof(*t->jobs.position));
+	t->jobs.by_worker = calloc(n * most_at, sizeof(*t->jobs.by_worker));
+	t->jobs.position = calloc(n * most_at, sizeof(*t->jobs.position));
 	t->jobs.first = calloc(n_workers + 1, sizeof(*t->jobs.first));
 	t->duration = calloc(n, sizeof(*t->duration));
 	t->up = calloc(n_loads, sizeof(*t->up));
@@ -48,7 +56,7 @@ static int allocate(struct orr_timed *t, struct orr_error *err)
 static void weigh(struct orr_timed *t, int s)
 {
 	const struct orr_stage *stage = &t->jobs.pipeline->stages[s];
-	int64_t early = stage->stash_bytes, all = early;
+	int64_t early = orr_pipeline_share(t->jobs.pipeline, s, stage->stash_bytes), all = early;
 	bool split = t->jobs.n_passes == 3;
 	enum orr_pass backward = orr_pipeline_first_backward(t->jobs.pipeline, s, split),
 		      last = orr_pipeline_last_pass(t->jobs.pipeline, s, split);
@@ -57,7 +65,7 @@ static void weigh(struct orr_timed *t, int s)
 	if (last == ORR_PASS_F)
 		return; /* it keeps nothing */
 	if (stage->recompute) {
-		early = stage->input_bytes;
+		early = orr_pipeline_share(t->jobs.pipeline, s, stage->input_bytes);
 		all = early > all ? early : all;
 	}
 	t->up[first + ORR_PASS_F] = (struct orr_load){1, early};
@@ -65,7 +73,7 @@ static void weigh(struct orr_timed *t, int s)
 	t->down[first + (int)last] = (struct orr_load){1, all};
 }
 
-/* Job j on worker w, after those below it. */
+/* Job j, first on worker w, after those below it. */
 static void add_job(struct orr_timed *t, int j, int w, int *around)
 {
 	struct orr_jobs *jobs = &t->jobs;
@@ -73,36 +81,59 @@ static void add_job(struct orr_timed *t, int j, int w, int *around)
 	int n = orr_jobs_predecessors(jobs, j, around);
 
 	jobs->compute[j] = w;
-	jobs->first[w + 1]++;
-	t->duration[j] =
-		orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, job.d, w, jobs->n_passes == 3);
+	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
+		int v = orr_jobs_worker(jobs, j, i);
+		int64_t ns = orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, job.d, v,
+						 jobs->n_passes == 3);
+
+		jobs->first[v + 1]++;
+		t->duration[j] = ns > t->duration[j] ? ns : t->duration[j];
+	}
 	memcpy(t->before + t->first_before[j], around, (size_t)n * sizeof(*around));
 	t->first_before[j + 1] = t->first_before[j] + n;
 	n = orr_jobs_successors(jobs, j, t->after + t->first_after[j]);
 	t->first_after[j + 1] = t->first_after[j] + n;
 }
 
+/* Workers of all stages of the microbatches, settled; NULL: no memory. */
+static int *settle(const struct orr_pipeline *p, const int *worker, int n_microbatches)
+{
+	size_t n = (size_t)n_microbatches * (size_t)p->n_stages;
+	int *settled = malloc(n * sizeof(*settled));
+
+	if (!settled)
+		return NULL;
+	memcpy(settled, worker, n * sizeof(*settled));
+	for (int b = 0; b < n_microbatches; b++)
+		orr_pipeline_settle(p, settled + b * p->n_stages);
+	return settled;
+}
+
 int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const int *worker,
 		     int n_microbatches, int n_passes, bool exact, struct orr_error *err)
 {
 	struct orr_timed *t = calloc(1, sizeof(*t));
-	int *around = NULL, code, n_jobs;
+	int *settled = settle(p, worker, n_microbatches), *around = NULL, code, n_jobs;
 
 	if (t)
 		t->jobs.pipeline = p;
-	if (!t || !(around = calloc(orr_jobs_most_around(&t->jobs), sizeof(*around)))) {
+	if (!t || !settled || !(around = calloc(orr_jobs_most_around(&t->jobs), sizeof(*around)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "no memory for an order");
 		goto out;
 	}
 	t->exact = exact;
 	t->jobs.n_passes = n_passes;
 	t->jobs.n_jobs = n_jobs = p->n_stages * p->n_microbatches * n_passes;
-	if ((code = allocate(t, err)))
+	t->jobs.most_at = 1;
+	for (int s = 0; s < p->n_stages; s++)
+		if (t->jobs.most_at < orr_pipeline_n_at(p, s))
+			t->jobs.most_at = orr_pipeline_n_at(p, s);
+	if ((code = allocate(t, around, err)))
 		goto out;
 	for (int s = 0; s < p->n_stages; s++)
 		weigh(t, s);
 	for (int j = 0; j < n_jobs; j++)
-		add_job(t, j, worker[j / n_passes % (n_microbatches * p->n_stages)], around);
+		add_job(t, j, settled[j / n_passes % (n_microbatches * p->n_stages)], around);
 	for (int j = 0; exact && j < n_jobs; j++)
 		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
 			t->delay[k] = orr_timed_delay(t, j, t->after[k]);
@@ -112,6 +143,7 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 	t = NULL;
 out:
 	free(around);
+	free(settled);
 	orr_timed_destroy(t);
 	return code;
 }
@@ -154,7 +186,8 @@ int orr_timed_order(struct orr_timed *t, const int64_t *n, struct orr_error *err
 		for (int i = 0; i < jobs->n_jobs; i++) {
 			int j = keyed[i].value;
 
-			jobs->by_worker[jobs->first[jobs->compute[j]]++] = j;
+			for (int k = 0; k < orr_jobs_n_at(jobs, j); k++)
+				jobs->by_worker[jobs->first[orr_jobs_worker(jobs, j, k)]++] = j;
 		}
 		for (int w = jobs->pipeline->n_workers; w > 0; w--)
 			jobs->first[w] = jobs->first[w - 1];
@@ -165,29 +198,63 @@ int orr_timed_order(struct orr_timed *t, const int64_t *n, struct orr_error *err
 	return code;
 }
 
-void orr_timed_renumber(struct orr_timed *t)
+void orr_timed_put(struct orr_timed *t, int w, int place, int j)
 {
 	struct orr_jobs *jobs = &t->jobs;
+	int i = jobs->most_at > 1 ? orr_jobs_number_at(jobs, j, w) : 0;
+
+	jobs->by_worker[jobs->first[w] + place] = j;
+	jobs->position[j * jobs->most_at + i] = place;
+}
+
+void orr_timed_renumber(struct orr_timed *t)
+{
+	const struct orr_jobs *jobs = &t->jobs;
 
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
-			jobs->position[jobs->by_worker[i]] = i - jobs->first[w];
+			orr_timed_put(t, w, i - jobs->first[w], jobs->by_worker[i]);
 }
 
-void orr_timed_number(const struct orr_timed *t, int64_t *n)
+int orr_timed_number(const struct orr_timed *t, int64_t *n, struct orr_error *err)
 {
-	for (int j = 0; j < t->jobs.n_jobs; j++)
-		n[j] = t->jobs.position[j];
+	int n_jobs = t->jobs.n_jobs, code;
+	struct orr_keyed *keyed;
+
+	for (int j = 0; j < n_jobs; j++)
+		n[j] = t->jobs.position[j * t->jobs.most_at];
+	if (t->jobs.most_at == 1)
+		return 0;
+	if (!(keyed = malloc((size_t)n_jobs * sizeof(*keyed))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory to order %d jobs", n_jobs);
+	for (int i = 0; i < n_jobs; i++) /* the queue extends the order, of jobs of no length too */
+		keyed[i] = (struct orr_keyed){t->start[t->queue[i]], t->queue[i]};
+	if (!(code = orr_sort(keyed, n_jobs, err)))
+		for (int i = 0; i < n_jobs; i++)
+			n[keyed[i].value] = i;
+	free(keyed);
+	return code;
 }
 
 int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
 {
-	const struct orr_pipeline *p = t->jobs.pipeline;
+	const struct orr_jobs *jobs = &t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	int64_t most = 0;
 
-	if (t->jobs.compute[j] == t->jobs.compute[k])
+	if (orr_jobs_at(jobs, j).s == orr_jobs_at(jobs, k).s)
 		return 0;
-	return orr_machine_transfer_ns(&p->machine, t->jobs.compute[j], t->jobs.compute[k],
-				       orr_jobs_edge_bytes(&t->jobs, j, k));
+	for (int i = 0; i < orr_jobs_n_at(jobs, k); i++) {
+		int w = orr_jobs_worker(jobs, k, i),
+		    v = orr_jobs_worker(jobs, j, i % orr_jobs_n_at(jobs, j));
+		int64_t ns = orr_jobs_number_at(jobs, j, w) >= 0
+				     ? 0
+				     : orr_machine_transfer_ns(&p->machine, v, w,
+							       orr_jobs_edge_bytes(jobs, j, k));
+
+		most = ns > most ? ns : most;
+	}
+	return most;
 }
 
 /* When the worker is free again: the update of a stage runs right after its last weight gradient.
@@ -213,7 +280,9 @@ static int begin(struct orr_timed *t)
 		t->left[s] = jobs->pipeline->n_microbatches;
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		t->start[j] = 0;
-		t->waits[j] = t->first_before[j + 1] - t->first_before[j] + (jobs->position[j] > 0);
+		t->waits[j] = t->first_before[j + 1] - t->first_before[j];
+		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
+			t->waits[j] += orr_jobs_position(jobs, j, i) > 0;
 		if (!t->waits[j])
 			t->queue[n_ready++] = j;
 	}
@@ -236,16 +305,18 @@ bool orr_timed_time(struct orr_timed *t)
 
 	t->n_timed += jobs->n_jobs;
 	for (int i = 0; i < n_ready; i++) {
-		int j = t->queue[i], w = jobs->compute[j],
-		    place = jobs->first[w] + jobs->position[j] + 1;
-		int64_t end = t->start[j] + t->duration[j];
+		int j = t->queue[i], n_at = orr_jobs_n_at(jobs, j);
+		int64_t end = t->start[j] + t->duration[j], free = end_on_worker(t, j, end);
 
 		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
 			n_ready =
 				arrive(t, t->after[k], end + (t->exact ? t->delay[k] : 0), n_ready);
-		end = end_on_worker(t, j, end);
-		if (place < jobs->first[w + 1])
-			n_ready = arrive(t, jobs->by_worker[place], end, n_ready);
+		for (int k = 0; k < n_at; k++) {
+			int next = orr_jobs_beside(jobs, j, k, 1);
+
+			if (next >= 0)
+				n_ready = arrive(t, next, k ? end : free, n_ready);
+		}
 	}
 	orr_timed_measure(t);
 	return n_ready == jobs->n_jobs;
@@ -265,7 +336,8 @@ void orr_timed_measure(struct orr_timed *t)
 		first = jobs->by_worker[jobs->first[w]];
 		last = jobs->by_worker[jobs->first[w + 1] - 1];
 		end = t->start[last] + t->duration[last];
-		if (t->exact) /* it is the last weight gradient of its stage */
+		if (t->exact &&
+		    jobs->compute[last] == w) /* the last weight gradient of its stage */
 			end += orr_pipeline_update_ns(jobs->pipeline, orr_jobs_at(jobs, last).s, w);
 		t->ends_ns += end;
 		if (t->makespan_ns < end)

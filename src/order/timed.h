@@ -58,8 +58,11 @@ void orr_timed_destroy(struct orr_timed *t); /* NULL is fine */
 int orr_timed_order(struct orr_timed *t, const int64_t *n, struct orr_error *err);
 /* by_worker has changed. */
 void orr_timed_renumber(struct orr_timed *t);
-/* n of every job: its place in its worker's order. */
-void orr_timed_number(const struct orr_timed *t, int64_t *n);
+/* Job j at a place, from 0, in w's order. */
+void orr_timed_put(struct orr_timed *t, int w, int place, int j);
+/* n of every job: its place in its worker's order, or where jobs have several workers its place
+ * among all by their starts, as they were timed. */
+int orr_timed_number(const struct orr_timed *t, int64_t *n, struct orr_error *err);
 /* The longest path: every job as early as the order lets it start. Fills start and what
  * orr_timed_measure() does. false: the order deadlocks, and they are void. */
 bool orr_timed_time(struct orr_timed *t);

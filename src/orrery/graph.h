@@ -49,6 +49,10 @@ struct orr_operator {
 	bool frozen;            /* its parameters are not trained */
 	char *share;            /* owned: the name of its set of tied parameters, or NULL */
 	int tied;               /* the first operator of that set; -1: its parameters are its own */
+	/* Of the stage that it is in, see struct orr_gang: */
+	bool gather;       /* it reads a whole minibatch */
+	int n_gang, *gang; /* workers of a job, 0: not said; which, owned, or NULL */
+	char *with;        /* owned: an operator or an encoder, with whose stage it is; or NULL */
 
 	/* What its backward computes, found by orr_graph_find_gradients(): with neither, it has
 	 * none and keeps nothing for one. */

@@ -106,7 +106,9 @@ int orr_jobs_count(const struct orr_jobs *jobs);
 /* The workers that job j holds: how many, and number i of them, 0 the one that computes. */
 static inline int orr_jobs_n_at(const struct orr_jobs *jobs, int j)
 {
-	return jobs->most_at > 1 ? orr_pipeline_n_at(jobs->pipeline, orr_jobs_at(jobs, j).s) : 1;
+	return jobs->most_at > 1 && orr_jobs_has(jobs, j)
+		       ? orr_pipeline_n_at(jobs->pipeline, orr_jobs_at(jobs, j).s)
+		       : 1;
 }
 static inline int orr_jobs_worker(const struct orr_jobs *jobs, int j, int i)
 {

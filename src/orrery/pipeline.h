@@ -44,8 +44,9 @@ struct orr_stage {
 	bool frozen; /* its parameters are not trained: no weight gradient, no update, no memory for
 			either */
 	struct orr_gang gang;
-	bool gather; /* it reads a whole minibatch: F waits for every microbatch of the stages
-			before it, which wait in their backwards for every microbatch of its own */
+	bool gather;   /* it reads a whole minibatch: F waits for every microbatch of the stages
+			  before it, which wait in their backwards for every microbatch of its own */
+	int n_gathers; /* filled in: stages that gather on a way to it, the most, itself included */
 	/* filled in by orr_pipeline_create: what its backward computes. B exists where one of them
 	 * does, or with a split backward for the input gradient alone; W only for the weight
 	 * gradient. A stage with neither keeps no stash. A source that is trained has an input

@@ -7,6 +7,7 @@
 #include "orrery/cut.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
+#include "gangs.h"
 #include "numbering.h"
 #include "orrery/pipeline.h"
 #include "base/sort.h"
@@ -280,7 +281,8 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	}
 	for (int i = 0; i < g->n_operators; i++)
 		orr_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
-	if ((code = mark_stages(stages, g, stage_of, err)) ||
+	if ((code = orr_partition_gangs(stages, g, stage_of, err)) ||
+	    (code = mark_stages(stages, g, stage_of, err)) ||
 	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
 	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;

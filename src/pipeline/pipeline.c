@@ -41,6 +41,16 @@ static int compare_edges(const void *a, const void *b)
 
 static void measure_depth(struct orr_pipeline *p)
 {
+	for (int s = 0; s < p->n_stages; s++) {
+		int above = 0;
+
+		for (int i = 0; i < p->stages[s].n_in; i++) {
+			int n = p->stages[orr_stage_before(p, s, i)].n_gathers;
+
+			above = n > above ? n : above;
+		}
+		p->stages[s].n_gathers = above + p->stages[s].gather;
+	}
 	for (int s = p->n_stages - 1; s >= 0; s--) {
 		int below = 0;
 

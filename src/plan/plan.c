@@ -436,11 +436,33 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 			orr_size_exact(fits, sizeof(fits), f->worker[worst].memory_bytes), cure);
 }
 
+/* A plan gives stages to workers of its own choice, and lets gradients go back before a minibatch
+ * is whole. */
+static int check_gangs(const struct orr_graph *g, struct orr_error *err)
+{
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+		const char *says = o->n_gang ? "gang" : o->with ? "with" : "gather";
+
+		if (o->n_gang || o->with || o->gather)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s:%d: node %s: %s: plan places stages itself, each on "
+					"workers of its own, and overlaps a minibatch with its "
+					"backwards: take %s= away, or simulate it under auto",
+					g->name, o->line, o->name, says, says);
+	}
+	return 0;
+}
+
 int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
 		    const struct orr_plan_options *o, struct orr_error *err)
 {
 	struct orr_plan *least = NULL;
-	int code = search(out, &least, g, o, err);
+	int code = check_gangs(g, err);
+
+	if (code)
+		return code;
+	code = search(out, &least, g, o, err);
 
 	if (code == ORR_E_INPUT && least)
 		code = refuse(least, g, o, err);

@@ -40,6 +40,8 @@ int orr_plan_order_json(json_t *worker, const struct orr_jobs *jobs, int w)
 	int failed = 0;
 
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+		if (jobs->compute[jobs->by_worker[i]] != w)
+			continue; /* of a job on several workers n says its place on the others */
 		failed |= json_array_append_new(order, job_json(jobs, jobs->by_worker[i]));
 		failed |=
 			json_array_append_new(n, json_integer(jobs->priority[jobs->by_worker[i]]));

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "orrery/jobs.h"
 #include "layout.h"
@@ -62,7 +63,8 @@ static int compare_entries(const void *a, const void *b)
 static int order_jobs(struct entry **out, const struct orr_timeline *t, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	struct entry *entries = malloc((size_t)jobs->n_jobs * sizeof(*entries));
+	struct entry *entries =
+		malloc((size_t)(jobs->first[jobs->pipeline->n_workers] + 1) * sizeof(*entries));
 	int *sequence = malloc((size_t)jobs->n_jobs * sizeof(*sequence));
 	int *place = malloc((size_t)jobs->n_jobs * sizeof(*place));
 	int code = 0;
@@ -93,6 +95,28 @@ out:
 	return code;
 }
 
+/* The place of every job in one order of all, by start. */
+static int place_all(int **out, const struct entry *entries, const struct orr_jobs *jobs,
+		     struct orr_error *err)
+{
+	size_t n = (size_t)jobs->first[jobs->pipeline->n_workers];
+	struct entry *sorted = malloc(n * sizeof(*sorted));
+	int *place = malloc((size_t)jobs->n_jobs * sizeof(*place));
+
+	if (!sorted || !place) {
+		free(sorted);
+		free(place);
+		return orr_fail(err, ORR_E_NOMEM, "schedule: no memory to order %zu jobs", n);
+	}
+	memcpy(sorted, entries, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), compare_entries);
+	for (size_t i = 0; i < n; i++)
+		place[sorted[i].j] = (int)i;
+	free(sorted);
+	*out = place;
+	return 0;
+}
+
 static void write_job(FILE *file, const struct orr_jobs *jobs, int j)
 {
 	struct orr_job job = orr_jobs_at(jobs, j);
@@ -101,15 +125,22 @@ static void write_job(FILE *file, const struct orr_jobs *jobs, int j)
 	fprintf(file, "%d%c%d", job.s, letter == 'B' && jobs->n_passes == 3 ? 'I' : letter, job.b);
 }
 
-/* n_cells: in a row, where cells are steps. */
-static void write_row(FILE *file, const struct orr_jobs *jobs, const struct entry *entry, int n,
-		      int64_t first_ns, int64_t step_ns, int64_t n_cells)
+/* A job on several workers is in the row of the first. place: the cells where one order of all jobs
+ * says it for the others; or NULL. n_cells: in a row, where cells are steps. */
+static void write_row(FILE *file, const struct orr_jobs *jobs, const struct entry *entry, int w,
+		      const int *place, int64_t first_ns, int64_t step_ns, int64_t n_cells)
 {
 	int64_t at = 0; /* cells that have been begun */
+	int n = 0;
 
-	for (int i = 0; i < n; i++) {
-		int64_t cell = step_ns ? (entry[i].start_ns - first_ns) / step_ns : i;
+	for (int i = 0; i < jobs->first[w + 1] - jobs->first[w]; i++) {
+		int64_t cell = step_ns ? (entry[i].start_ns - first_ns) / step_ns
+			       : place ? place[entry[i].j]
+				       : n;
 
+		if (jobs->compute[entry[i].j] != w)
+			continue;
+		n++;
 		for (; at < cell + 1; at++)
 			if (at)
 				fputc(',', file);
@@ -127,7 +158,7 @@ int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_erro
 	const struct orr_jobs *jobs = t->jobs;
 	int64_t first_ns = INT64_MAX, last_ns = 0, step_ns, n_cells = 0;
 	struct entry *entries = NULL;
-	int code;
+	int *place = NULL, code;
 
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		if (!orr_jobs_has(jobs, j))
@@ -140,9 +171,15 @@ int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_erro
 	step_ns = find_step_ns(t, first_ns);
 	if (step_ns)
 		n_cells = (last_ns - first_ns) / step_ns;
+	if (orr_pipeline_has_gangs(jobs->pipeline) &&
+	    (code = place_all(&place, entries, jobs, err)))
+		goto out;
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)
-		write_row(file, jobs, entries + jobs->first[w], jobs->first[w + 1] - jobs->first[w],
-			  first_ns, step_ns, n_cells);
+		write_row(file, jobs, entries + jobs->first[w], w, place, first_ns, step_ns,
+			  n_cells);
+	code = orr_layout_finish(file, "schedule", err);
+out:
+	free(place);
 	free(entries);
-	return orr_layout_finish(file, "schedule", err);
+	return code;
 }

@@ -100,10 +100,12 @@ static int count_capped(const struct orr_jobs *jobs)
 void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *jobs)
 {
 	int recomputing = count_recomputing(jobs), apart = count_apart(jobs);
-	int replicated = count_replicated(jobs), capped = count_capped(jobs);
+	int replicated = count_replicated(jobs), capped = count_capped(jobs), ganged = 0;
 	char text[32];
 
 	losses->n = 0;
+	for (int s = 0; s < jobs->pipeline->n_stages; s++)
+		ganged += orr_pipeline_n_at(jobs->pipeline, s) > 1;
 	if (!is_chain(jobs->pipeline))
 		add(losses, "the graph of the stages, which PyTorch takes for a chain");
 	if (recomputing)
@@ -113,6 +115,9 @@ void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *job
 	if (replicated)
 		add(losses, "that %s %s several workers, where PyTorch wants one",
 		    count(text, replicated), replicated == 1 ? "has" : "have");
+	if (ganged)
+		add(losses, "%s on several workers at once, each in the row of the first",
+		    count(text, ganged));
 	if (apart)
 		add(losses, "who owns the parameters of %s", count(text, apart));
 	if (capped)

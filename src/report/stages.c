@@ -111,24 +111,38 @@ static int find_workers(int *workers, bool *seen, const struct orr_jobs *jobs, i
 
 	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
 		for (int d = 0; d < jobs->n_passes; d++) {
-			int w = jobs->compute[orr_jobs_index(jobs, s, b, (enum orr_pass)d)];
+			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
 
-			if (!seen[w])
-				workers[n++] = w;
-			seen[w] = true;
+			for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
+				int w = orr_jobs_worker(jobs, j, i);
+
+				if (!seen[w])
+					workers[n++] = w;
+				seen[w] = true;
+			}
 		}
 	for (int i = 0; i < n; i++)
 		seen[workers[i]] = false;
 	return n;
 }
 
-/* Owners elsewhere than where a stage is computed. */
+/* Owners elsewhere than where a stage is computed. Of a job on several workers they are named by
+ * the first. */
 static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, int n)
 {
 	const int *owners = jobs->owners + jobs->first_owner[s];
 
-	return n != jobs->first_owner[s + 1] - jobs->first_owner[s] ||
-	       memcmp(owners, workers, (size_t)n * sizeof(*workers));
+	if (orr_pipeline_n_at(jobs->pipeline, s) == 1)
+		return n != jobs->first_owner[s + 1] - jobs->first_owner[s] ||
+		       memcmp(owners, workers, (size_t)n * sizeof(*workers));
+	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++) {
+			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
+
+			if (jobs->weights[j] != jobs->compute[j])
+				return true;
+		}
+	return false;
 }
 
 static int64_t duration_ns(const struct orr_jobs *jobs, int s, enum orr_pass d)

@@ -8,13 +8,15 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	return s % p->n_workers;
 }
 
-/* Two wavefronts: when each job would start if every one took a unit of time. */
+/* Two wavefronts: when each job would start if every one took a unit of time. Where a minibatch is
+ * gathered, another one begins. */
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			const void *data)
 {
 	int64_t depth = p->stages[s].depth;
-	int64_t n =
-		d == ORR_PASS_F ? b + p->depth - depth : p->n_microbatches + p->depth + b + depth;
+	int64_t wave = p->n_microbatches + p->depth + 1, gathers = p->stages[s].n_gathers;
+	int64_t n = d == ORR_PASS_F ? gathers * wave + b + p->depth - depth
+				    : (2 * p->n_stages + 1 - gathers) * wave + b + depth;
 
 	(void)data;
 	return n * p->n_stages + s;

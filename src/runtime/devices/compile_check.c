@@ -16,6 +16,11 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 				"%s:%d: %s shares its parameters, which simulate, compare and plan "
 				"know, and train and profile do not yet: take share=%s away",
 				g->name, o->line, o->name, o->share);
+	if (o->n_gang > 1)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: %s is on %d workers at once, which simulate, compare and "
+				"auto know, and train and profile do not: take gang= away",
+				g->name, o->line, o->name, o->n_gang);
 	if (o->op == ORR_OP_COST)
 		return orr_fail(
 			err, ORR_E_INPUT,
