@@ -53,8 +53,8 @@ struct orr_codelet_arg {
 			   W after B, which has the whole stash */
 	enum orr_part part;
 	float loss_scale;
-	struct orr_metrics
-		*metrics; /* in memory that every device can write; NULL without a loss */
+	struct orr_metrics *metrics; /* of the microbatch, by loss, in memory that every device can
+					write; NULL without a loss */
 	/* backward and add: the first contribution overwrites the buffer */
 	bool overwrite;
 	/* reduce; cuda/collective.h. NULL: the owner is alone, on a CPU */

@@ -190,34 +190,26 @@ static void layernorm_weight(struct orr_device *d, int64_t n, int64_t width, con
 	}
 }
 
-static void see(struct orr_metrics *metrics, bool first, struct orr_metrics seen)
-{
-	if (!metrics)
-		return;
-	if (first)
-		*metrics = (struct orr_metrics){0};
-	metrics->loss += seen.loss;
-	metrics->correct += seen.correct;
-	metrics->classified += seen.classified;
-}
-
 static void softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
 				  const float *scores, const float *classes, float *slope,
-				  struct orr_metrics *metrics, bool first)
+				  struct orr_metrics *metrics)
 {
 	struct orr_metrics seen = {.classified = n};
 
 	(void)d;
 	seen.loss = orr_softmax_cross_entropy(n, width, scores, classes, slope, &seen.correct);
-	see(metrics, first, seen);
+	if (metrics)
+		*metrics = seen;
 }
 
 static void mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
-		const float *target, float *slope, struct orr_metrics *metrics, bool first)
+		const float *target, float *slope, struct orr_metrics *metrics)
 {
+	double loss = orr_mse(n, width, prediction, target, slope);
+
 	(void)d;
-	see(metrics, first,
-	    (struct orr_metrics){.loss = orr_mse(n, width, prediction, target, slope)});
+	if (metrics)
+		*metrics = (struct orr_metrics){.loss = loss};
 }
 
 static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,

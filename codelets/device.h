@@ -80,13 +80,12 @@ struct orr_kernels {
 				 const float *normal, const float *dy, float *apart, float *dgain,
 				 float *dbias);
 
-	/* metrics, where the device can write: NULL, nobody asks; written over by the first loss of
-	 * a program, added to by the others */
+	/* metrics, where the device can write: NULL, nobody asks */
 	void (*softmax_cross_entropy)(struct orr_device *d, int64_t n, int64_t width,
 				      const float *scores, const float *classes, float *slope,
-				      struct orr_metrics *metrics, bool first);
+				      struct orr_metrics *metrics);
 	void (*mse)(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
-		    const float *target, float *slope, struct orr_metrics *metrics, bool first);
+		    const float *target, float *slope, struct orr_metrics *metrics);
 
 	/* *first, where the device can write, becomes the least `at + i` of an x[i] whose square
 	 * is not finite, if that is less than what it is */

@@ -143,9 +143,9 @@ int64_t orr_program_input_width(const struct orr_program *p, int i)
 	return p->inputs[i].width;
 }
 
-bool orr_program_has_loss(const struct orr_program *p)
+int orr_program_n_losses(const struct orr_program *p)
 {
-	return p->has_loss;
+	return p->n_losses;
 }
 
 /* splitmix64 (Sebastiano Vigna, public domain) */
@@ -273,13 +273,14 @@ static const void *rounded_of(const struct buffers *f, const struct orr_layer *l
 }
 
 static void layer_forward(const struct buffers *f, const struct orr_layer *layer,
-			  const float *parameters, struct orr_metrics *metrics, bool first)
+			  const float *parameters, struct orr_metrics *metrics)
 {
 	const struct orr_kernels *kernels = f->kernels;
 	const float *own = parameters ? parameters + layer->first_parameter : NULL;
 	const float *x = read_at(f, &layer->ports[0].value);
 	int64_t n = f->n, in = layer->ports[0].value.width, out = layer->output.width;
 
+	metrics = metrics ? &metrics[layer->loss] : NULL;
 	switch (layer->kernel) {
 	case ORR_KERNEL_LINEAR:
 		kernels->linear_forward(f->device, n, in, out, x, own, rounded_of(f, layer),
@@ -304,18 +305,13 @@ static void layer_forward(const struct buffers *f, const struct orr_layer *layer
 	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
 		kernels->softmax_cross_entropy(f->device, n, in, x,
 					       read_at(f, &layer->ports[1].value),
-					       write_at(f, &layer->saved), metrics, first);
+					       write_at(f, &layer->saved), metrics);
 		break;
 	case ORR_KERNEL_MSE:
 		kernels->mse(f->device, n, in, x, read_at(f, &layer->ports[1].value),
-			     write_at(f, &layer->saved), metrics, first);
+			     write_at(f, &layer->saved), metrics);
 		break;
 	}
-}
-
-static bool is_loss(const struct orr_layer *layer)
-{
-	return layer->kernel == ORR_KERNEL_SOFTMAX_CROSS_ENTROPY || layer->kernel == ORR_KERNEL_MSE;
 }
 
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
@@ -324,16 +320,10 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 struct orr_metrics *metrics)
 {
 	struct buffers f = {device, device->kernels, n, data, in, out, stash, NULL, scratch};
-	bool first = true;
-
-	if (metrics && !p->has_loss)
-		*metrics = (struct orr_metrics){0};
 
 	copy_all(&f, p->before, p->n_before);
-	for (int k = 0; k < p->n_layers; k++) {
-		layer_forward(&f, &p->layers[k], parameters, metrics, first);
-		first = first && !is_loss(&p->layers[k]);
-	}
+	for (int k = 0; k < p->n_layers; k++)
+		layer_forward(&f, &p->layers[k], parameters, metrics);
 	copy_all(&f, p->after, p->n_after);
 }
 
@@ -423,7 +413,8 @@ static void port_backward(const struct buffers *f, const struct orr_layer *layer
 		break;
 	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
 	case ORR_KERNEL_MSE: /* the target's gradient is the prediction's with the other sign */
-		kernels->scale(f->device, n * width, i == 0 ? loss_scale : -loss_scale, saved, dx);
+		kernels->scale(f->device, n * width,
+			       (i == 0 ? loss_scale : -loss_scale) * layer->weight, saved, dx);
 		break;
 	}
 }

@@ -54,7 +54,8 @@ int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int6
 int orr_program_n_inputs(const struct orr_program *p);
 const int64_t *orr_program_input_columns(const struct orr_program *p, int i); /* [input_width] */
 int64_t orr_program_input_width(const struct orr_program *p, int i);
-bool orr_program_has_loss(const struct orr_program *p);
+/* Losses of the graph up to the last one in the program; 0: it has none. */
+int orr_program_n_losses(const struct orr_program *p);
 
 /* What the device's workspace must hold for blocks of n samples and less. */
 size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr_device *device,
@@ -70,7 +71,7 @@ size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_d
 void orr_program_round(const struct orr_program *p, struct orr_device *device,
 		       const float *parameters, void *to);
 
-/* What the losses of a block saw. */
+/* What a loss saw of a block. */
 struct orr_metrics {
 	double loss;        /* summed over the samples (not the mean) */
 	int64_t correct;    /* samples classified correctly */
@@ -82,8 +83,9 @@ struct orr_metrics {
  * the same model. */
 void orr_program_init(const struct orr_program *p, uint64_t seed, float *parameters);
 
-/* F: reads parameters, data and every in-edge; writes every out-edge, the stash and metrics (over
- * what was there; may be NULL). in and data may be reused afterwards. */
+/* F: reads parameters, data and every in-edge; writes every out-edge, the stash and metrics, of
+ * its own losses by their number in the graph (over what was there; may be NULL). in and data may
+ * be reused afterwards. */
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
 			 const float *parameters, const float *data, const float *const *in,
 			 float *const *out, float *stash, float *scratch,

@@ -45,6 +45,8 @@ struct orr_layer {
 	int number;   /* of the operator in its graph */
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
+	int loss;     /* of a loss: its number among those of the graph, and its weight */
+	float weight;
 	int n_ports;
 	struct orr_port *ports; /* owned */
 	struct orr_tensor output;
@@ -96,6 +98,6 @@ struct orr_program {
 	int64_t stash_columns, kept_columns;
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */
 	int64_t widest; /* largest tensor that is computed apart before it is added */
-	bool has_loss;
+	int n_losses;   /* of the graph up to the last one here; 0: none is here */
 };
 #endif

@@ -111,7 +111,8 @@ static double forward(struct delayed *t, int s, int64_t b)
 	struct stage *own = &t->stages[s];
 	const float *in[16] = {NULL};
 	float *out[16] = {NULL}, *data = columns(t, own->program);
-	struct orr_metrics metrics = {0};
+	struct orr_metrics metrics[8] = {{0}};
+	double loss = 0;
 
 	ck_assert(stage->n_in <= 16 && stage->n_out <= 16);
 	for (int i = 0; i < stage->n_in; i++)
@@ -121,13 +122,15 @@ static double forward(struct delayed *t, int s, int64_t b)
 			floats(orr_program_out_floats(own->program, i, t->options->samples));
 	orr_program_forward(own->program, &t->device, t->options->samples,
 			    own->versions[forward_version(t, s, b)], data, in, out, own->stash,
-			    own->scratch, &metrics);
+			    own->scratch, metrics);
 	for (int i = 0; i < stage->n_in; i++) {
 		free(t->edges[stage->in[i]]);
 		t->edges[stage->in[i]] = NULL;
 	}
 	free(data);
-	return metrics.loss;
+	for (int l = 0; l < orr_program_n_losses(own->program); l++)
+		loss += metrics[l].loss; /* of weight 1 */
+	return loss;
 }
 
 static void backward(struct delayed *t, int s, int64_t b)

@@ -33,6 +33,7 @@ struct sample {
 	const struct orr_operator *o;
 	const double *p;
 	double *dp, **outputs, **slopes;
+	double *lost; /* where gradients go that do not flow back: as wide as anything */
 	int64_t r;
 	double share; /* of this sample in the mean */
 };
@@ -49,6 +50,8 @@ static double *x_of(const struct sample *t, int i)
 
 static double *dx_of(const struct sample *t, int i)
 {
+	if (t->o->reads && t->o->reads[i].detached)
+		return t->lost;
 	return t->slopes[t->o->inputs[i]] + t->r * width_of(t, i);
 }
 
@@ -138,10 +141,10 @@ static void loss(const struct sample *t, struct reference_pass *pass)
 
 	if (t->o->op == ORR_OP_MSE) {
 		for (int64_t i = 0; i < n; i++)
-			pass->loss += t->share * pow(x[i] - target[i], 2) / (double)n;
+			pass->loss += t->o->scale * t->share * pow(x[i] - target[i], 2) / (double)n;
 		return;
 	}
-	pass->loss -= t->share * log(probability(x, n, (int64_t)target[0]));
+	pass->loss -= t->o->scale * t->share * log(probability(x, n, (int64_t)target[0]));
 	for (int64_t i = 0; i < n; i++)
 		if (x[i] > x[best])
 			best = i;
@@ -160,9 +163,9 @@ static void loss_back(const struct sample *t)
 				? 2.0 * (x[i] - target[i]) / (double)n
 				: probability(x, n, i) - (i == (int64_t)target[0] ? 1.0 : 0.0);
 
-		dx_of(t, 0)[i] += t->share * slope;
+		dx_of(t, 0)[i] += t->o->scale * t->share * slope;
 		if (t->o->op == ORR_OP_MSE)
-			dx_of(t, 1)[i] -= t->share * slope;
+			dx_of(t, 1)[i] -= t->o->scale * t->share * slope;
 	}
 }
 
@@ -280,7 +283,7 @@ int reference_pass_create(struct reference_pass **out, const struct orr_graph *g
 
 	for (size_t k = 0; k < n_operators; k++)
 		columns += (size_t)g->operators[k].width;
-	if (!pass || !(cells = calloc(2 * columns * (size_t)n, sizeof(*cells))) ||
+	if (!pass || !(cells = calloc(2 * columns * (size_t)n + columns, sizeof(*cells))) ||
 	    !(pass->gradient = calloc((size_t)reference_n_parameters(g) + 1, sizeof(double))) ||
 	    !(pass->outputs = calloc(n_operators, sizeof(*pass->outputs))) ||
 	    !(pass->slopes = calloc(n_operators, sizeof(*pass->slopes)))) {
@@ -297,6 +300,7 @@ int reference_pass_create(struct reference_pass **out, const struct orr_graph *g
 		struct sample t = {.g = g,
 				   .outputs = pass->outputs,
 				   .slopes = pass->slopes,
+				   .lost = cells + 2 * columns * (size_t)n,
 				   .r = r,
 				   .share = 1.0 / (double)n};
 

@@ -25,6 +25,7 @@ static int append(struct small_model *m, enum orr_op op, int64_t width)
 	o->name = m->names[k];
 	o->op = op;
 	o->line = k + 1;
+	o->scale = 1;
 	o->encoder = o->stage = o->tied = -1;
 	o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
 	o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
@@ -64,6 +65,17 @@ int small_model_add(struct small_model *m, enum orr_op op, int64_t width, int a,
 	else if (op == ORR_OP_LAYERNORM)
 		o->n_parameters = 2 * o->width;
 	return k;
+}
+
+void small_model_detach(struct small_model *m, int k, int i)
+{
+	struct orr_operator *o = &m->operators[k];
+
+	if (!o->reads)
+		for (int j = 0; j < 4; j++)
+			m->reads[k][j] = (struct orr_read){-1, -1, false};
+	o->reads = m->reads[k];
+	o->reads[i].detached = true;
 }
 
 struct orr_pipeline *small_model_cut(const struct small_model *m, const int *stage_of)

@@ -14,6 +14,7 @@ struct small_model {
 	struct orr_operator operators[SMALL_MODEL_MAX];
 	char names[SMALL_MODEL_MAX][16];
 	int inputs[SMALL_MODEL_MAX][4];
+	struct orr_read reads[SMALL_MODEL_MAX][4];
 	int64_t columns[SMALL_MODEL_MAX][SMALL_MODEL_WIDTH];
 };
 
@@ -22,6 +23,9 @@ void small_model_init(struct small_model *m, char *name);
 int small_model_input(struct small_model *m, int64_t first, int64_t width, double scale);
 /* width: of a linear; the others find theirs. b: second input, or -1. */
 int small_model_add(struct small_model *m, enum orr_op op, int64_t width, int a, int b);
+
+/* No gradient flows back from operator k to its input i. */
+void small_model_detach(struct small_model *m, int k, int i);
 
 #define SMALL_MODEL_CLASS 39 /* the column of the classes */
 /* input -> linear -> op -> linear -> loss: the first linear's weights show op's input gradient. */

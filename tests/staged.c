@@ -28,10 +28,12 @@ static void check_written(const float *x, int64_t n, const char *what, int s)
 			      (long long)i, what);
 }
 
+#define MOST_LOSSES 8 /* of a graph */
+
 struct stage {
 	struct orr_program *program;
 	float *parameters, *gradient, *stash;
-	struct orr_metrics metrics;
+	struct orr_metrics metrics[MOST_LOSSES];
 };
 
 /* Between the order of the graph and that of a stage's n first parameters. */
@@ -98,7 +100,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 			poison(orr_program_out_floats(own->program, i, t->n));
 	own->stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
 	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out,
-			    own->stash, scratch, &own->metrics);
+			    own->stash, scratch, own->metrics);
 	for (int i = 0; i < stage->n_out; i++)
 		check_written(out[i], orr_program_out_floats(own->program, i, t->n), "activations",
 			      s);
@@ -240,6 +242,24 @@ static void destroy_stages(struct staged *t)
 	free(t->edges);
 }
 
+/* Those of stage s, each times its weight. */
+static void add_losses(const struct staged *t, int s, struct orr_metrics *sum)
+{
+	const struct orr_graph *g = t->p->graph;
+	const struct orr_metrics *own = t->stages[s].metrics;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		if (!orr_op_is_loss(g->operators[k].op))
+			continue;
+		if (t->p->stage_of[k] == s) {
+			sum->loss += g->operators[k].scale * own->loss;
+			sum->correct += own->correct;
+			sum->classified += own->classified;
+		}
+		own++;
+	}
+}
+
 void staged_step(const struct orr_pipeline *p, const struct staged_options *options,
 		 const float *values, int64_t n_columns, const float *parameters, float *gradient,
 		 struct orr_metrics *metrics)
@@ -251,12 +271,8 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 	create_stages(&t, parameters);
 	for (int b = 0; b < options->n_microbatches; b++) {
 		for (int s = 0; s < p->n_stages; s++) {
-			const struct stage *own = &t.stages[s];
-
 			forward(&t, s, values + b * t.n * n_columns, n_columns);
-			metrics->loss += own->metrics.loss;
-			metrics->correct += own->metrics.correct;
-			metrics->classified += own->metrics.classified;
+			add_losses(&t, s, metrics);
 		}
 		for (int s = p->n_stages - 1; s >= 0; s--)
 			backward(&t, s, b);

@@ -205,7 +205,7 @@ static void note_loss(void *user, const struct orr_step *step)
 	ck_assert_int_lt(step->step, N_UPDATES);
 	ck_assert_int_eq(step->step, record->n++);
 	ck_assert_int_eq(step->samples, record->n * record->samples);
-	record->losses[step->step] = step->loss;
+	record->losses[step->step] = step->scores.loss;
 }
 
 static void check_losses(const struct record *record, const double *losses, int in_step)

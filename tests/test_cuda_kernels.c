@@ -355,22 +355,18 @@ static void losses_of(int64_t n, int64_t width, int bad, int64_t shift)
 			      cudaMemcpyHostToDevice));
 	CHECK_CUDA(cudaMemcpy(scores->on_cuda, scores->on_cpu, (size_t)(n * width) * sizeof(float),
 			      cudaMemcpyHostToDevice));
-	for (int turn = 0; turn < 2; turn++) { /* written over, then added to */
-		cpu.kernels->softmax_cross_entropy(&cpu, n, width, scores->on_cpu, classes->on_cpu,
-						   slope->on_cpu, &right, !turn);
-		cuda.kernels->softmax_cross_entropy(&cuda, n, width, scores->on_cuda,
-						    classes->on_cuda, slope->on_cuda, seen, !turn);
-		check_metrics(seen, &right);
-	}
+	cpu.kernels->softmax_cross_entropy(&cpu, n, width, scores->on_cpu, classes->on_cpu,
+					   slope->on_cpu, &right);
+	cuda.kernels->softmax_cross_entropy(&cuda, n, width, scores->on_cuda, classes->on_cuda,
+					    slope->on_cuda, seen);
+	check_metrics(seen, &right);
 	check_close(slope, width == 1 ? 0 : 1e-5, "slope of softmax_cross_entropy");
-	cpu.kernels->mse(&cpu, n, width, scores->on_cpu, target->on_cpu, other->on_cpu, &right,
-			 false);
-	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda, seen,
-			  false);
+	cpu.kernels->mse(&cpu, n, width, scores->on_cpu, target->on_cpu, other->on_cpu, &right);
+	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda, seen);
 	check_metrics(seen, &right);
 	check_close(other, 1e-6, "slope of mse");
-	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda, NULL,
-			  true); /* nobody asks */
+	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda,
+			  NULL); /* nobody asks */
 	check_metrics(seen, &right);
 	CHECK_CUDA(cudaFreeHost(seen));
 	free_tensors();

@@ -64,7 +64,7 @@ static void see(void *user, const struct orr_step *step)
 	struct seen *seen = user;
 
 	ck_assert_int_lt(seen->n, N_STEPS);
-	seen->wild[seen->n] = !isfinite(step->loss);
+	seen->wild[seen->n] = !isfinite(step->scores.loss);
 	seen->skipped[seen->n++] = step->skipped;
 	if (seen->n == seen->stop_at)
 		orr_run_stop(seen->t->run);

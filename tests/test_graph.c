@@ -432,6 +432,8 @@ static const char *const round_trips[] = {
 	"[label=\"one\\ntwo \\\\\", stash=\"3GB\"]; "
 	"a -> \"b \\\"x\\\" \\\\\" }",
 	"digraph { a [forward=\"0ms\"] }",
+	"digraph { x [op=input, columns=0]; y [op=input, columns=1]; f [op=linear, features=1]; "
+	"a [op=mse, weight=0.3, backward=3]; b [op=mse]; x -> f -> a; y -> a; f -> b; y -> b }",
 	"digraph { node [forward=1]; a -> b -> c [bytes=\"4MB\", color=red]; a -> c "
 	"[gradient=false]; b -> d [gradient_bytes=0]; c -> d [gradient=true]; d -> e [bytes=7, "
 	"gradient_bytes=9] }",
@@ -551,6 +553,8 @@ static const struct {
 	{", parameters=\"8kB\"", "", true},
 	{", parameters=\"8kB\"", ", parameters=\"8kB\", frozen=true", true},
 	{"overhead=\"1us\"", "overhead=\"2us\"", true},
+	{"l [op=mse,", "l [op=mse, weight=0.3,", true},
+	{"l [op=mse,", "l [op=mse, weight=1,", false},
 	{"y -> l;", "y -> l [gradient=false];", true},
 	{"c -> l;", "c -> l [bytes=1];", true},
 	{"c -> l;", "c -> l [gradient_bytes=1];", true},

@@ -254,6 +254,10 @@ static const struct {
 	{"digraph { " STUDY " subgraph cluster_a { b } \n subgraph a { c } }",
 	 "m.dot:2: subgraph a: another one is encoder a already (cluster_ does not "
 	 "count): rename one"},
+	{"digraph { l [op=mse, weight=\"-1\"] }",
+	 "m.dot:1: node l: weight: -1 is out of range: say 0 to 1e+09"},
+	{"digraph { l [op=mse,\n weight=\"3ms\"] }",
+	 "m.dot:2: node l: weight: 3ms is no number: say one from 0 to 1e+09"},
 	{"digraph { " STUDY " a -> b [byte=3] }",
 	 "m.dot:1: byte (did you mean bytes?) is no attribute of an edge: use bytes, "
 	 "gradient_bytes and gradient, or what Graphviz draws with"},

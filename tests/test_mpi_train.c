@@ -30,7 +30,8 @@
 #define N_COLUMNS 24
 #define MOST_RANKS 64
 
-/* Two encoders, a skip over the trunk, a stage without parameters, two losses. */
+/* Two encoders, a skip over the trunk, a stage without parameters, two losses of different weight,
+ * an edge without a gradient and data that is read at both ends. */
 static const char model[] =
 	"digraph model {\n"
 	"  left [op=input columns=\"0:8\" stage=0]\n"
@@ -50,11 +51,14 @@ static const char model[] =
 	"  loss [op=softmax_cross_entropy stage=6]\n"
 	"  guess [op=linear features=3 stage=7]\n"
 	"  target [op=input columns=\"21:24\" stage=7]\n"
-	"  error [op=mse stage=7]\n"
+	"  error [op=mse weight=0.25 stage=7]\n"
+	"  sum [op=concat stage=7]\n"
 	"  left -> l1 -> l2 -> join -> t1 -> t2 -> t3 -> t4 -> t5 -> scores -> loss\n"
 	"  right -> r1 -> r2 -> join\n"
 	"  class -> loss\n"
-	"  l2 -> guess -> error\n"
+	"  l2 -> sum -> guess -> error\n"
+	"  t3 -> sum [gradient=false]\n"
+	"  left -> sum\n"
 	"  target -> error\n"
 	"}\n";
 
@@ -118,7 +122,7 @@ static void visit(void *user, const struct orr_step *step)
 	struct orr_error err = {""};
 	const struct orr_run *run = user;
 
-	write_out(&step->loss, sizeof(step->loss), 1);
+	write_out(&step->scores.loss, sizeof(step->scores.loss), 1);
 	if (!orr_ranks_rank())
 		check(orr_timeline_check(orr_run_timeline(run), &err), "timeline", &err);
 }
@@ -234,7 +238,7 @@ static void train(const struct orr_jobs *jobs, const struct orr_dataset *data, c
 	struct orr_run_options options = orr_run_options_default();
 	struct orr_error err = {""};
 	struct orr_run *run = NULL;
-	double loss, accuracy;
+	struct orr_scores scores;
 	float *parameters, *drawn;
 	size_t n;
 
@@ -254,9 +258,11 @@ static void train(const struct orr_jobs *jobs, const struct orr_dataset *data, c
 			    visit, run, &err),
 	      name, &err);
 	check_traffic(jobs, run, name, batch % jobs->pipeline->n_microbatches == 0);
-	check(orr_run_evaluate(run, true, &loss, &accuracy, &err), name, &err);
-	write_out(&loss, sizeof(loss), 1);
-	write_out(&accuracy, sizeof(accuracy), 1);
+	check(orr_run_evaluate(run, true, &scores, &err), name, &err);
+	write_out(&scores.loss, sizeof(scores.loss), 1);
+	write_out(&scores.accuracy, sizeof(scores.accuracy), 1);
+	for (int l = 0; l < scores.n_losses; l++)
+		write_out(&scores.losses[l].loss, sizeof(double), 2); /* and its accuracy */
 	check(orr_run_parameters(run, parameters, &err), name, &err);
 	if (!orr_ranks_rank() && find_thawed(jobs->pipeline->graph, drawn, parameters)) {
 		n_failed++;

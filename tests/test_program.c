@@ -40,7 +40,30 @@ static const struct {
 	{"one class", ORR_OP_SOFTMAX_CROSS_ENTROPY, 3, 0, 1},
 	{"mse", ORR_OP_MSE, 0, 0, 0},
 	{"towers", ORR_OP_COST, 0, 0, 0},
+	{"towers, losses of weight 0.3, 2, 0 and 1", ORR_OP_COST, 1, 0, 0},
+	{"towers, edges without a gradient", ORR_OP_COST, 2, 0, 0},
 };
+#define TOWERS 12
+#define DETACHED 14
+
+/* Every operator keeps a reader that trains it. */
+static void detach(struct small_model *m)
+{
+	small_model_detach(m, 7, 0);  /* left, in the sum of both towers */
+	small_model_detach(m, 8, 1);  /* right, beside that sum */
+	small_model_detach(m, 11, 1); /* a tensor that is added to itself */
+}
+
+static void weigh(struct small_model *m)
+{
+	static const double weights[] = {0.3, 2, 0, 1};
+	int n = 0;
+
+	for (int k = 0; k < m->graph.n_operators; k++)
+		if (orr_op_is_loss(m->operators[k].op))
+			m->operators[k].scale = weights[n++];
+	ck_assert_int_eq(n, 4);
+}
 
 static void build(struct small_model *m, int i)
 {
@@ -53,6 +76,10 @@ static void build(struct small_model *m, int i)
 		small_model_around(m, ORR_OP_RELU, 2, 3, 13);
 	else
 		small_model_around(m, models[i].op, models[i].in, models[i].width, models[i].out);
+	if (models[i].op == ORR_OP_COST && models[i].in == 1)
+		weigh(m);
+	else if (models[i].op == ORR_OP_COST && models[i].in == 2)
+		detach(m);
 }
 
 /* Cut 0 is one stage; cut c has c operators a stage, inputs where their first reader is. */
@@ -172,6 +199,51 @@ START_TEST(reference_agrees_with_finite_differences)
 	}
 	reference_pass_destroy(pass);
 	teardown(&f);
+}
+END_TEST
+
+/* A gradient that is stopped is that of a loss in which the tensor is data: by differences, in
+ * which the readers that it is stopped for see it as it was. */
+START_TEST(what_is_stopped_counts_as_data)
+{
+	struct small_model m;
+	float values[N_SAMPLES * N_COLUMNS];
+	struct reference_pass *pass, *apart;
+	double parameters[200];
+	int64_t rows[N_SAMPLES], n;
+	int x, hidden, target, skip;
+
+	small_model_init(&m, model_name);
+	x = small_model_input(&m, 0, 3, 1.0);
+	target = small_model_input(&m, 20, 3, 1.0);
+	hidden = small_model_add(&m, ORR_OP_LINEAR, 3, x, -1);
+	skip = small_model_add(&m, ORR_OP_LINEAR, 3, hidden, -1);
+	small_model_add(&m, ORR_OP_MSE, 0, small_model_add(&m, ORR_OP_ADD, 0, skip, hidden),
+			target);
+	small_data(values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN, 2, 4);
+	n = reference_n_parameters(&m.graph);
+	for (int64_t k = 0; k < n; k++)
+		parameters[k] = sin((double)k);
+	for (int64_t r = 0; r < N_SAMPLES; r++)
+		rows[r] = r;
+	small_model_detach(&m, 4, 1);
+	ck_assert_int_eq(reference_pass_create(&pass, &m.graph, values, N_COLUMNS, rows, N_SAMPLES,
+					       parameters),
+			 0);
+	/* hidden beside the skip as a target, with the other sign: (skip + h - t) = skip - (t - h)
+	 */
+	for (int64_t r = 0; r < N_SAMPLES; r++)
+		for (int64_t i = 0; i < 3; i++)
+			values[r * N_COLUMNS + 20 + i] -= (float)pass->outputs[hidden][r * 3 + i];
+	small_model_detach(&m, 4, 0);
+	m.operators[5].inputs[0] = skip;
+	ck_assert_int_eq(reference_pass_create(&apart, &m.graph, values, N_COLUMNS, rows, N_SAMPLES,
+					       parameters),
+			 0);
+	for (int64_t k = 0; k < n; k++)
+		ck_assert_double_eq_tol(pass->gradient[k], apart->gradient[k], 1e-6);
+	reference_pass_destroy(pass);
+	reference_pass_destroy(apart);
 }
 END_TEST
 
@@ -299,7 +371,7 @@ START_TEST(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others)
 	float *expected, *gradient;
 	int n = 0;
 
-	setup(&f, N_OF(models) - 1);
+	setup(&f, TOWERS);
 	expected = run_staged(&f, 0, options, NULL);
 	gradient = malloc((size_t)f.n_parameters * sizeof(*gradient));
 	ck_assert_ptr_nonnull(gradient);
@@ -392,7 +464,7 @@ START_TEST(thirty_steps_of_training_agree_with_the_reference)
 	struct fixture f;
 	float *state;
 
-	setup(&f, N_OF(models) - 1);
+	setup(&f, TOWERS);
 	state = calloc(2 * (size_t)f.n_parameters, sizeof(*state));
 	ck_assert_ptr_nonnull(state);
 	for (int i = 0; i < 30 * N_SAMPLES; i++)
@@ -422,7 +494,7 @@ START_TEST(parameters_are_drawn_from_the_seed_whatever_the_cut)
 	struct fixture f;
 	float *drawn[3];
 
-	setup(&f, N_OF(models) - 1);
+	setup(&f, TOWERS);
 	for (int i = 0; i < 3; i++) {
 		struct orr_pipeline *p = cut(&f.model, i == 1 ? 2 : 0);
 
@@ -519,7 +591,7 @@ START_TEST(the_stash_holds_what_the_backward_reads_and_no_more)
 	ck_assert_int_eq(orr_program_n_inputs(program), 2);
 	ck_assert_int_eq(orr_program_input_width(program, 1), 2);
 	ck_assert_int_eq(orr_program_input_columns(program, 1)[1], 21);
-	ck_assert(orr_program_has_loss(program));
+	ck_assert(orr_program_n_losses(program) > 0);
 	orr_program_destroy(program);
 	orr_program_destroy(NULL);
 	orr_pipeline_destroy(p);
@@ -631,7 +703,8 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		EACH(reference_agrees_with_finite_differences, N_OF(models)),
+		EACH(reference_agrees_with_finite_differences, DETACHED),
+		ONCE(what_is_stopped_counts_as_data),
 		EACH(programs_agree_with_the_reference_under_every_cut, N_OF(models) * N_CUTS),
 		EACH(cut_split_partial_sums_and_recomputation_leave_every_bit, N_OF(models)),
 		EACH(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others, 8),

@@ -145,7 +145,7 @@ static void note_loss(void *user, const struct orr_step *step)
 	struct training *t = user;
 
 	ck_assert_int_lt(step->step, N_STEPS);
-	t->losses[step->step] = step->loss;
+	t->losses[step->step] = step->scores.loss;
 }
 
 static void train(struct training *t, int64_t n)

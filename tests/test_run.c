@@ -360,7 +360,8 @@ static void note_told(const char *what, int64_t done, int64_t all)
 START_TEST(evaluation_agrees_with_the_textbook)
 {
 	struct reference_pass *pass = NULL;
-	double loss, accuracy, *expected;
+	struct orr_scores scores;
+	double *expected;
 	float *parameters;
 	struct training t;
 	int64_t n;
@@ -376,15 +377,15 @@ START_TEST(evaluation_agrees_with_the_textbook)
 	for (int64_t i = 0; i < n; i++)
 		expected[i] = (double)parameters[i];
 	for (int test = 0; test < 2; test++) {
-		ck_assert_int_eq(orr_run_evaluate(t.run, test, &loss, &accuracy, &t.err), 0);
+		ck_assert_int_eq(orr_run_evaluate(t.run, test, &scores, &t.err), 0);
 		ck_assert_int_eq(reference_pass_create(&pass, t.graph, t.data.values, N_COLUMNS,
 						       test ? t.data.test : t.data.train,
 						       test ? t.data.n_test : t.data.n_train,
 						       expected),
 				 0);
-		ck_assert_msg(fabs(loss - pass->loss) < 1e-5 * pass->loss, "%g, expected %g", loss,
-			      pass->loss);
-		ck_assert(fabs(accuracy - (double)pass->correct / (double)pass->classified) <
+		ck_assert_msg(fabs(scores.loss - pass->loss) < 1e-5 * pass->loss, "%g, expected %g",
+			      scores.loss, pass->loss);
+		ck_assert(fabs(scores.accuracy - (double)pass->correct / (double)pass->classified) <
 			  1e-12);
 		reference_pass_destroy(pass);
 	}

@@ -117,7 +117,7 @@ void training_check_step(void *user, const struct orr_step *step)
 	ck_assert_int_gt(t->n_updates, 0);
 	ck_assert_msg(step->step == record->n, "%s", record->name);
 	ck_assert(step->seconds > 0);
-	record->losses[record->n++] = step->loss;
+	record->losses[record->n++] = step->scores.loss;
 }
 
 /* Train N_STEPS steps and return the parameters. */

@@ -158,7 +158,8 @@ static int train(struct training *t, struct orr_error *err)
 
 	if (first >= end) /* the checkpoint has them all */
 		return 0;
-	if ((code = progress_init(&t->progress, t->run, end, t->session.rank > 0, err)))
+	if ((code = progress_init(&t->progress, t->run, t->work.graph, end, t->session.rank > 0,
+				  err)))
 		return code;
 	if (t->old_rate != o->run.learning_rate)
 		session_say(&t->session,
@@ -221,9 +222,9 @@ static int report(struct training *t, struct orr_error *err)
 	struct trained *r = &t->result;
 	int code;
 
-	if ((code = orr_run_evaluate(t->run, true, &r->loss, &r->accuracy, err)) ||
+	if ((code = orr_run_evaluate(t->run, true, &r->scores, err)) ||
 	    (r->first < r->steps && (code = gather(t, err))) || t->session.rank ||
-	    (code = check_loss(r->loss, err)))
+	    (code = check_loss(r->scores.loss, err)))
 		return code;
 	return r->measured ? trained_print(r, err) : trained_print_short(r, err);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "orrery/graph.h"
 #include "orrery/quantity.h"
 #include "orrery/run.h"
 #include "orrery/search.h"
@@ -16,12 +17,13 @@
 #define BAR 40
 #define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
 
-int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, bool silent,
-		  struct orr_error *err)
+int progress_init(struct progress *p, const struct orr_run *run, const struct orr_graph *graph,
+		  int64_t n_steps, bool silent, struct orr_error *err)
 {
 	int64_t room = n_steps < MOST_STEPS ? n_steps : MOST_STEPS, first = orr_run_step(run);
 
 	*p = (struct progress){.run = run,
+			       .graph = graph,
 			       .n_steps = n_steps - first,
 			       .first = first,
 			       .terminal = !silent && isatty(STDERR_FILENO),
@@ -32,13 +34,34 @@ int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps
 	return 0;
 }
 
+/* A column's name, quoted as CSV wants it. */
+static void write_name(FILE *file, const char *name)
+{
+	(void)fputs(",\"", file);
+	for (; *name; name++) {
+		if (*name == '"')
+			(void)fputc('"', file);
+		(void)fputc(*name, file);
+	}
+	(void)fputc('"', file);
+}
+
 int progress_write(struct progress *p, const char *path, struct orr_error *err)
 {
+	const struct orr_graph *g = p->graph;
+	int n = 0;
+
+	for (int k = 0; k < g->n_operators; k++)
+		n += orr_op_is_loss(g->operators[k].op);
 	if (!path || p->silent)
 		return 0;
 	if (output_open(&p->losses, path, err)) /* it could be, before */
 		return ORR_E_IO;
-	p->losses_failed = fputs("step,samples,loss\n", p->losses.file) < 0;
+	p->losses_failed = fputs("step,samples,loss", p->losses.file) < 0;
+	for (int k = 0; k < g->n_operators && n > 1; k++)
+		if (orr_op_is_loss(g->operators[k].op))
+			write_name(p->losses.file, g->operators[k].name);
+	p->losses_failed = fputc('\n', p->losses.file) < 0 || p->losses_failed;
 	return 0;
 }
 
@@ -68,6 +91,29 @@ static void keep(struct progress *p, const struct orr_step *step)
 		p->kept_seconds[place] = step->seconds;
 }
 
+static void write_losses(struct progress *p, const struct orr_step *step)
+{
+	const struct orr_scores *scores = &step->scores;
+
+	(void)fprintf(p->losses.file, "%lld,%lld,%.9g", (long long)step->step + 1,
+		      (long long)step->samples, scores->loss);
+	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
+		(void)fprintf(p->losses.file, ",%.9g", scores->losses[l].loss);
+	if (fputc('\n', p->losses.file) < 0 || ferror(p->losses.file))
+		p->losses_failed = true;
+}
+
+/* After the sum. */
+static void print_each(const struct progress *p, const struct orr_scores *scores)
+{
+	const struct orr_operator *operators = p->graph->operators;
+
+	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
+		fprintf(stderr, "%s%s %.4g%s", l ? ", " : " (",
+			operators[scores->losses[l].operator].name, scores->losses[l].loss,
+			l + 1 < scores->n_losses ? "" : ")");
+}
+
 void progress_visit(void *progress, const struct orr_step *step)
 {
 	struct progress *p = progress;
@@ -75,21 +121,20 @@ void progress_visit(void *progress, const struct orr_step *step)
 
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
 		keep(p, step);
-	if (p->losses.file && !step->skipped &&
-	    fprintf(p->losses.file, "%lld,%lld,%.9g\n", (long long)step->step + 1,
-		    (long long)step->samples, step->loss) < 0)
-		p->losses_failed = true;
+	if (p->losses.file && !step->skipped)
+		write_losses(p, step);
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
 	if (!step->skipped)
-		p->loss = p->n_seen++ ? 0.9 * p->loss + 0.1 * step->loss : step->loss;
+		p->loss = p->n_seen++ ? 0.9 * p->loss + 0.1 * step->scores.loss : step->scores.loss;
 	p->n_done++;
 	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
 		draw_steps(p);
 	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
 		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)p->first + p->n_done,
-			(long long)p->first + p->n_steps, step->loss);
-		if (!isnan(step->accuracy))
-			fprintf(stderr, ", accuracy %.1f%%", 100 * step->accuracy);
+			(long long)p->first + p->n_steps, step->scores.loss);
+		print_each(p, &step->scores);
+		if (!isnan(step->scores.accuracy))
+			fprintf(stderr, ", accuracy %.1f%%", 100 * step->scores.accuracy);
 		fprintf(stderr, step->skipped ? ", left out\n" : "\n");
 	}
 }

@@ -15,7 +15,8 @@ struct orr_timeline;
 #define PROGRESS_KEPT 15
 
 struct progress {
-	const struct orr_run *run; /* borrowed */
+	const struct orr_run *run;     /* borrowed */
+	const struct orr_graph *graph; /* borrowed */
 	struct orr_timeline *kept[PROGRESS_KEPT];
 	double kept_seconds[PROGRESS_KEPT];
 	int64_t first, n_steps,
@@ -30,10 +31,11 @@ struct progress {
 };
 
 /* n_steps: from the start of training. */
-int progress_init(struct progress *p, const struct orr_run *run, int64_t n_steps, bool silent,
-		  struct orr_error *err);
+int progress_init(struct progress *p, const struct orr_run *run, const struct orr_graph *graph,
+		  int64_t n_steps, bool silent, struct orr_error *err);
 /* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
- * of training and this step included, and the loss. Skipped steps have no row. NULL: no file. */
+ * of training and this step included, and the loss; of several losses, their
+ * sum and then each, without its weight. Skipped steps have no row. NULL: no file. */
 int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
 /* Fails where the losses could not be written. */

@@ -8,7 +8,9 @@
 #include "across.h"
 #include "orrery/diagram.h"
 #include "orrery/figures.h"
+#include "orrery/graph.h"
 #include "orrery/jobs.h"
+#include "orrery/pipeline.h"
 #include "output.h"
 #include "orrery/quantity.h"
 #include "orrery/report.h"
@@ -32,6 +34,33 @@ static json_t *number_or_null(double x)
 	return isfinite(x) ? json_real(x) : json_null();
 }
 
+static const char *name_of(const struct trained *r, const struct orr_loss *loss)
+{
+	return r->jobs->pipeline->graph->operators[loss->operator].name;
+}
+
+/* NULL: no memory. */
+static json_t *losses_json(const struct trained *r)
+{
+	json_t *losses = json_array();
+
+	for (int l = 0; losses && l < r->scores.n_losses; l++) {
+		const struct orr_loss *loss = &r->scores.losses[l];
+
+		json_array_append_new(
+			losses, json_pack("{s:s,s:f,s:o,s:o}", "name", name_of(r, loss), "weight",
+					  loss->weight, "loss", number_or_null(loss->loss),
+					  "accuracy", number_or_null(loss->accuracy)));
+	}
+	return losses;
+}
+
+/* Where there are several. */
+static int set_losses(json_t *json, const struct trained *r)
+{
+	return r->scores.n_losses > 1 ? json_object_set_new(json, "losses", losses_json(r)) : 0;
+}
+
 static int print_json(const struct trained *r, const struct figures *f, struct orr_error *err)
 {
 	json_t *json = orr_report_json(r->measured, f->measured, err), *own;
@@ -40,12 +69,12 @@ static int print_json(const struct trained *r, const struct figures *f, struct o
 		return ORR_E_NOMEM;
 	/* no operator that classifies, no accuracy: null */
 	own = json_pack("{s:I,s:o,s:o,s:I,s:f,s:f,s:f,s:f}", "steps", (json_int_t)r->steps, "loss",
-			number_or_null(r->loss), "accuracy", number_or_null(r->accuracy),
-			"skipped_steps", (json_int_t)r->skipped, "step_seconds", r->step_seconds,
-			"samples_per_second", r->step_samples / r->step_seconds, "job_seconds",
-			(double)f->job_ns / 1e9, "predicted_makespan",
-			(double)f->predicted->makespan_ns / 1e9);
-	if (json_object_update_new(json, own) ||
+			number_or_null(r->scores.loss), "accuracy",
+			number_or_null(r->scores.accuracy), "skipped_steps", (json_int_t)r->skipped,
+			"step_seconds", r->step_seconds, "samples_per_second",
+			r->step_samples / r->step_seconds, "job_seconds", (double)f->job_ns / 1e9,
+			"predicted_makespan", (double)f->predicted->makespan_ns / 1e9);
+	if (json_object_update_new(json, own) || set_losses(json, r) ||
 	    (r->n_ranks > 1 &&
 	     json_object_set_new(json, "traffic", across_json(r->ranks, r->n_ranks))) ||
 	    (r->versions &&
@@ -59,10 +88,18 @@ static int print_json(const struct trained *r, const struct figures *f, struct o
 
 static void print_loss(const struct trained *r)
 {
-	printf("Test loss %.4g", r->loss);
-	if (!isnan(r->accuracy))
-		printf(", test accuracy %.2f%%", 100 * r->accuracy);
+	printf("Test loss %.4g", r->scores.loss);
+	if (!isnan(r->scores.accuracy))
+		printf(", test accuracy %.2f%%", 100 * r->scores.accuracy);
 	printf("\n");
+	for (int l = 0; l < r->scores.n_losses && r->scores.n_losses > 1; l++) {
+		const struct orr_loss *loss = &r->scores.losses[l];
+
+		printf("  %s: loss %.4g, weight %g", name_of(r, loss), loss->loss, loss->weight);
+		if (!isnan(loss->accuracy))
+			printf(", accuracy %.2f%%", 100 * loss->accuracy);
+		printf("\n");
+	}
 }
 
 /* Where they are not those that simulate takes. */
@@ -123,10 +160,10 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 static int print_short_json(const struct trained *r, int64_t step, struct orr_error *err)
 {
 	json_t *json = json_pack("{s:I,s:I,s:o,s:o}", "steps", (json_int_t)step, "skipped_steps",
-				 (json_int_t)r->skipped, "loss", number_or_null(r->loss),
-				 "accuracy", number_or_null(r->accuracy));
+				 (json_int_t)r->skipped, "loss", number_or_null(r->scores.loss),
+				 "accuracy", number_or_null(r->scores.accuracy));
 
-	if (!json ||
+	if (!json || set_losses(json, r) ||
 	    (step > r->first &&
 	     (json_object_set_new(json, "step_seconds", json_real(r->step_seconds)) ||
 	      json_object_set_new(json, "samples_per_second",

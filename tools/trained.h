@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include "orrery/error.h"
 #include "hardware.h"
+#include "orrery/run.h"
 
 struct across_rank;
 struct orr_figures;
@@ -15,10 +16,10 @@ struct orr_try;
 struct output_options;
 
 struct trained {
-	int64_t steps, first;  /* first: those before a checkpoint */
-	double loss, accuracy; /* on the test rows */
-	double step_seconds;   /* median */
-	int64_t skipped;       /* steps whose update was left out */
+	int64_t steps, first;     /* first: those before a checkpoint */
+	struct orr_scores scores; /* on the test rows */
+	double step_seconds;      /* median */
+	int64_t skipped;          /* steps whose update was left out */
 	int step_samples;
 	const char *workers; /* "one a core": the reason for their number; NULL: it was given */
 	const struct orr_jobs *jobs;

@@ -100,9 +100,9 @@ void orr_cuda_layernorm_input(struct orr_device *d, int64_t n, int64_t width, co
 			      const float *gain, const float *dy, float *dx);
 void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
 				    const float *scores, const float *classes, float *slope,
-				    struct orr_metrics *metrics, bool first);
+				    struct orr_metrics *metrics);
 void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
-		  const float *target, float *slope, struct orr_metrics *metrics, bool first);
+		  const float *target, float *slope, struct orr_metrics *metrics);
 
 /* ---- step.cu ---- */
 void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,

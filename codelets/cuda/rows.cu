@@ -337,8 +337,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 /* One block: metrics are in the host's memory, and nobody else writes them. */
 __global__ void __launch_bounds__(ORR_BLOCK)
-	count(int64_t n, int64_t classified, const struct seen *seen, bool first,
-	      struct orr_metrics *metrics)
+	count(int64_t n, int64_t classified, const struct seen *seen, struct orr_metrics *metrics)
 {
 	double loss = 0, hits = 0;
 
@@ -350,41 +349,41 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	hits = row_sum<ORR_BLOCK>(hits);
 	if (threadIdx.x)
 		return;
-	metrics->loss = first ? loss : metrics->loss + loss;
-	metrics->correct = first ? (int64_t)hits : metrics->correct + (int64_t)hits;
-	metrics->classified = first ? classified : metrics->classified + classified;
+	metrics->loss = loss;
+	metrics->correct = (int64_t)hits;
+	metrics->classified = classified;
 }
 
-static void count_rows(struct orr_device *d, int64_t n, int64_t classified, bool first,
+static void count_rows(struct orr_device *d, int64_t n, int64_t classified,
 		       struct orr_metrics *metrics)
 {
 	const struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
 
 	if (!metrics)
 		return;
-	ORR_LAUNCH(count, 1, ORR_BLOCK, 0, d->cuda->stream, n, classified, seen, first, metrics);
+	ORR_LAUNCH(count, 1, ORR_BLOCK, 0, d->cuda->stream, n, classified, seen, metrics);
 	orr_cuda_ok(d, cudaGetLastError(), "metrics");
 }
 
 void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
 				    const float *scores, const float *classes, float *slope,
-				    struct orr_metrics *metrics, bool first)
+				    struct orr_metrics *metrics)
 {
 	struct shape s = shape_of(n, width, whole(width));
 	struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
 
 	START(d, "softmax_cross_entropy", s, orr_address(scores) | orr_address(slope), width,
 	      cross_entropy, n, width, s.kept, scores, classes, slope, seen);
-	count_rows(d, n, n, first, metrics);
+	count_rows(d, n, n, metrics);
 }
 
 void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
-		  const float *target, float *slope, struct orr_metrics *metrics, bool first)
+		  const float *target, float *slope, struct orr_metrics *metrics)
 {
 	struct shape s = shape_of(n, width, 0);
 	struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
 
 	START(d, "mse", s, orr_address(prediction) | orr_address(target) | orr_address(slope),
 	      width, squares, n, width, prediction, target, slope, seen);
-	count_rows(d, n, 0, first, metrics);
+	count_rows(d, n, 0, metrics);
 }

@@ -347,6 +347,8 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 
 	(void)snprintf(place.text, sizeof(place.text), "%s: %.60s",
 		       orr_location(start, sizeof(start), file, line, o->is.name), name);
+	if (orr_op_is_loss(o->is.op) && strcmp(name, "weight") == 0)
+		return orr_real_parse(&o->is.scale, text, 0, 1e9, place.text, err);
 	for (i = 0; i < N_ATTRIBUTES; i++) {
 		const struct attribute *a = &attributes[i];
 		int64_t *field = (int64_t *)(void *)((char *)&o->is + a->offset);

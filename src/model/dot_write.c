@@ -93,8 +93,15 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		(void)fprintf(file, " [op=%s", orr_op_name(o->op));
 		write_duration(file, "forward", o->forward_ns, g->units);
 	}
-	write_duration(file, "backward", o->backward_ns, g->units);
-	write_duration(file, "weight", o->weight_ns, g->units);
+	if (orr_op_is_loss(o->op)) { /* it has no weight gradient */
+		write_duration(file, "backward",
+			       o->backward_ns + (o->weight_ns > 0 ? o->weight_ns : 0), g->units);
+		if (o->scale != 1)
+			(void)fprintf(file, ", weight=\"%.17g\"", o->scale);
+	} else {
+		write_duration(file, "backward", o->backward_ns, g->units);
+		write_duration(file, "weight", o->weight_ns, g->units);
+	}
 	write_duration(file, "update", o->update_ns, g->units);
 	write_size(file, "activation", o->activation_bytes, study);
 	write_size(file, "stash", o->stash_bytes, study);

@@ -51,8 +51,8 @@ static void look_up(struct orr_operator *o, const struct found *found, struct fo
 /* The halves that a split backward would have, so that either can go. */
 static void split_backward(struct orr_operator *o)
 {
-	if (o->backward_ns < 0 || o->weight_ns >= 0)
-		return;
+	if (o->backward_ns < 0 || o->weight_ns >= 0 || orr_op_is_loss(o->op))
+		return; /* a loss has no parameters */
 	o->weight_ns = o->backward_ns / 2;
 	o->backward_ns -= o->weight_ns;
 }

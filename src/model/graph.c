@@ -87,6 +87,8 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 			hash = orr_hash(hash, o->with, strlen(o->with) + 1);
 		if (o->tied >= 0)
 			hash = orr_hash(hash, &o->tied, sizeof(o->tied));
+		if (orr_op_is_loss(o->op) && o->scale != 1)
+			hash = orr_hash(hash, &o->scale, sizeof(o->scale));
 		if (!o->columns)
 			continue;
 		hash = orr_hash(hash, o->columns, (size_t)o->width * sizeof(*o->columns));

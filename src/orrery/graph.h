@@ -28,6 +28,11 @@ enum orr_op {
 
 const char *orr_op_name(enum orr_op op); /* "linear" */
 
+static inline bool orr_op_is_loss(enum orr_op op)
+{
+	return op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE;
+}
+
 /* What the file says of an edge, by which an operator reads another. A size is of one microbatch;
  * -1: not said. */
 struct orr_read {
@@ -63,7 +68,8 @@ struct orr_operator {
 	/* Shapes, inferred and checked along every edge; 0 for ORR_OP_COST. */
 	int64_t width;    /* columns of its output; 1 for a loss */
 	int64_t *columns; /* ORR_OP_INPUT: owned; columns of the data, width of them; else NULL */
-	double scale;     /* ORR_OP_INPUT: what they are multiplied by, 1 if not said */
+	double scale;     /* 1 if not said; ORR_OP_INPUT: what they are multiplied by; a loss: what
+			     it and its gradient are, in the sum of losses that is trained */
 
 	/* From the shapes; per sample for what grows with the minibatch. */
 	int64_t n_parameters;   /* floats */

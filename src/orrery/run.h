@@ -57,14 +57,30 @@ struct orr_run_options orr_run_options_default(void);
 int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err);
 
+/* What a loss of the graph saw: means over samples. */
+struct orr_loss {
+	int operator;
+	double weight;   /* in the sum that is trained */
+	double loss;     /* without its weight */
+	double accuracy; /* NaN: it does not classify */
+};
+
+/* What the losses saw together: on rank 0; NaN elsewhere. */
+struct orr_scores {
+	double loss;     /* their sum, each times its weight */
+	double accuracy; /* over all that classify; NaN: none does */
+	int n_losses;
+	const struct orr_loss *losses; /* in the order of the graph; borrowed, up to the next step
+					  or evaluation */
+};
+
 /* A step that has ended. */
 struct orr_step {
-	int64_t step;    /* from 0 */
-	int64_t samples; /* since the start of training, this step included */
-	double loss;     /* mean over the minibatch; on rank 0, elsewhere NaN */
-	double accuracy; /* mean over the minibatch, on rank 0; NaN where no operator classifies */
-	bool skipped;    /* its update was left out */
-	double seconds;  /* since the end of the step before, or the start */
+	int64_t step;             /* from 0 */
+	int64_t samples;          /* since the start of training, this step included */
+	struct orr_scores scores; /* of the minibatch */
+	bool skipped;             /* its update was left out */
+	double seconds;           /* since the end of the step before, or the start */
 };
 
 /* Start StarPU and draw the parameters from the seed: equal seeds give equal parameters, however
@@ -118,9 +134,9 @@ int orr_run_step_samples(const struct orr_jobs *jobs, const struct orr_run_optio
  * orr_run_train. NULL before the first step. */
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run);
 
-/* Mean loss, and accuracy (NaN where no operator classifies), on the test rows or the training
- * rows, with the parameters as they are. All ranks call it together. */
-int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
+/* The scores on the test rows or the training rows, with the parameters as they are, on every rank
+ * alike. All ranks call it together. */
+int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
 		     struct orr_error *err);
 
 /* The number of parameters, and a copy of them in the order of the graph's operators: on rank 0;

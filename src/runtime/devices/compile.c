@@ -38,11 +38,6 @@ struct compiler {
 	int n_arrivals;
 };
 
-static bool is_loss(enum orr_op op)
-{
-	return op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE;
-}
-
 static bool is_here(const struct compiler *c, int k)
 {
 	return c->pipeline->stage_of[k] == c->s;
@@ -108,7 +103,7 @@ static int study_graph(struct compiler *c, struct orr_error *err)
 	for (int k = g->n_operators - 1; k >= 0; k--) {
 		const struct orr_operator *o = &g->operators[k];
 
-		c->notes[k].matters = c->notes[k].matters || is_loss(o->op);
+		c->notes[k].matters = c->notes[k].matters || orr_op_is_loss(o->op);
 		for (int i = 0; i < o->n_inputs; i++)
 			if (c->notes[k].matters && !orr_operator_is_detached(o, i))
 				c->notes[o->inputs[i]].matters = true;
@@ -321,7 +316,7 @@ static void place_outputs(struct compiler *c)
 	for (int k = 0; k < c->graph->n_operators; k++) {
 		const struct orr_operator *o = &c->graph->operators[k];
 
-		if (is_here(c, k) && !c->notes[k].value.storage && !is_loss(o->op))
+		if (is_here(c, k) && !c->notes[k].value.storage && !orr_op_is_loss(o->op))
 			c->notes[k].value =
 				place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width);
 	}
@@ -359,11 +354,20 @@ static struct orr_tensor place_saved(struct compiler *c, int k)
 		return c->notes[k].value;
 	if (active && (o->op == ORR_OP_GELU || (o->op == ORR_OP_LINEAR && !o->frozen)))
 		return c->notes[o->inputs[0]].value;
-	if (o->op != ORR_OP_LAYERNORM && !is_loss(o->op))
+	if (o->op != ORR_OP_LAYERNORM && !orr_op_is_loss(o->op))
 		return (struct orr_tensor){0};
 	width += o->op == ORR_OP_LAYERNORM; /* a factor for each row */
 	return active ? place(ORR_STORAGE_STASH, &p->stash_columns, width)
 		      : place(ORR_STORAGE_SCRATCH, &p->forward_columns, width);
+}
+
+static int number_of_loss(const struct orr_graph *g, int k)
+{
+	int n = 0;
+
+	for (int i = 0; i < k; i++)
+		n += orr_op_is_loss(g->operators[i].op);
+	return n;
 }
 
 static int add_layer(struct compiler *c, int k, struct orr_error *err)
@@ -393,10 +397,14 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 		p->most_parameters = layer->n_parameters;
 	if (layer->active && layer->trained)
 		note->gradient = place(ORR_STORAGE_KEPT, &p->kept_columns, o->width);
-	else if (layer->active && !is_loss(o->op))
+	else if (layer->active && !orr_op_is_loss(o->op))
 		note->gradient = place(ORR_STORAGE_SCRATCH, &p->backward_columns, o->width);
 	layer->gradient = note->gradient;
-	p->has_loss = p->has_loss || is_loss(o->op);
+	if (orr_op_is_loss(o->op)) {
+		layer->loss = number_of_loss(c->graph, k);
+		layer->weight = (float)o->scale;
+		p->n_losses = layer->loss + 1;
+	}
 	note->layer = p->n_layers++;
 	return 0;
 }

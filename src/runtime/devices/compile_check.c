@@ -32,7 +32,7 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_operator *input = &g->operators[o->inputs[i]];
 
-		if (input->op == ORR_OP_SOFTMAX_CROSS_ENTROPY || input->op == ORR_OP_MSE)
+		if (orr_op_is_loss(input->op))
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"%s:%d: %s reads the loss %s; losses are summed by themselves, "

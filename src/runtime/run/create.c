@@ -106,6 +106,7 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 	if ((code = orr_session_take(&run->session, err)) ||
 	    (code = orr_work_init(&run->work, jobs, options->batch, orr_ranks_rank(),
 				  orr_ranks_count(), options->ranks_workers, err)) ||
+	    (code = orr_scoring_init(&run->scoring, &run->work, err)) ||
 	    (code = orr_session_start(&run->session, &run->work, options, hooks, err)))
 		goto out;
 	malloc_trim(0); /* free memory shall not count as resident before */
@@ -138,6 +139,7 @@ void orr_run_destroy(struct orr_run *run)
 		left_behind = run;
 		return;
 	}
+	orr_scoring_fini(&run->scoring);
 	orr_gather_fini(&run->gather);
 	orr_ring_fini(&run->ring);
 	orr_reduce_fini(&run->reduce);

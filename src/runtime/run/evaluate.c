@@ -26,6 +26,7 @@ struct buffers {
 	const float **in;
 	float **out;
 	float *scratch;
+	struct orr_metrics *metrics; /* [n_losses] */
 	struct orr_device device;
 	int64_t n_done, n_all; /* stages, over all chunks */
 };
@@ -47,6 +48,7 @@ static void buffers_fini(const struct orr_run *run, struct buffers *buffers)
 	free(buffers->in);
 	free(buffers->out);
 	free(buffers->scratch);
+	free(buffers->metrics);
 	free(buffers->device.workspace);
 }
 
@@ -71,8 +73,9 @@ static int buffers_init(const struct orr_run *run, struct buffers *buffers, stru
 	buffers->data = calloc(n_stages, sizeof(float *));
 	buffers->in = calloc(n_edges, sizeof(const float *));
 	buffers->out = calloc(n_edges, sizeof(float *));
-	fits = buffers->parameters && buffers->edges && buffers->stash && buffers->data &&
-	       buffers->in && buffers->out;
+	buffers->metrics = calloc((size_t)run->work.n_losses + 1, sizeof(*buffers->metrics));
+	fits = buffers->metrics && buffers->parameters && buffers->edges && buffers->stash &&
+	       buffers->data && buffers->in && buffers->out;
 	for (int s = 0; fits && s < p->n_stages; s++) {
 		const struct orr_program *program = run->work.programs[s];
 		int64_t columns = 0, floats = orr_program_scratch_floats(program, CHUNK);
@@ -143,14 +146,13 @@ static void tell(const struct orr_run *run, struct buffers *buffers)
 }
 
 static int forward(const struct orr_run *run, struct buffers *buffers, const int64_t *rows,
-		   int64_t n, double *sums, struct orr_error *err)
+		   int64_t n, struct orr_sums *sums, struct orr_error *err)
 {
 	const struct orr_pipeline *p = run->work.pipeline;
 	int code;
 
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_program *program = run->work.programs[s];
-		struct orr_metrics metrics = {0};
 
 		tell(run, buffers);
 		if (rank_of_stage(run, s) != run->work.rank)
@@ -164,10 +166,12 @@ static int forward(const struct orr_run *run, struct buffers *buffers, const int
 			buffers->out[i] = buffers->edges[p->stages[s].out[i]];
 		orr_program_forward(program, &buffers->device, n, buffers->parameters[s],
 				    buffers->data[s], buffers->in, buffers->out, buffers->stash[s],
-				    buffers->scratch, &metrics);
-		sums[3 * s] = metrics.loss;
-		sums[3 * s + 1] = (double)metrics.correct;
-		sums[3 * s + 2] = (double)metrics.classified;
+				    buffers->scratch, buffers->metrics);
+		for (int l = 0; l < run->work.n_losses; l++)
+			if (p->stage_of[run->work.losses[l]] == s)
+				sums[l] = (struct orr_sums){buffers->metrics[l].loss,
+							    (double)buffers->metrics[l].correct,
+							    (double)buffers->metrics[l].classified};
 		if ((code = send_edges(run, buffers, s, n, err)))
 			return code;
 	}
@@ -204,15 +208,15 @@ static int refuse_failed(const struct orr_run *run, struct orr_error *err)
 			"run: it has failed before; its parameters are not whole");
 }
 
-int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
+int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
 		     struct orr_error *err)
 {
 	const struct orr_dataset *data = run->dataset;
 	const int64_t *rows = on_test ? data->test : data->train;
 	int64_t n_rows = on_test ? data->n_test : data->n_train;
-	int n_chunks = (int)((n_rows + CHUNK - 1) / CHUNK), n = 3 * run->work.pipeline->n_stages;
-	/* loss, correct and classified, of every chunk and stage: added up in one order */
-	double *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums)), sum[3] = {0};
+	int n_chunks = (int)((n_rows + CHUNK - 1) / CHUNK), n = run->work.n_losses;
+	/* of every chunk and loss: added up in one order */
+	struct orr_sums *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums));
 	struct buffers buffers = {0};
 	int n_acquired = 0, code;
 
@@ -231,13 +235,20 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *ac
 				    c + 1 < n_chunks ? CHUNK : n_rows - (int64_t)c * CHUNK,
 				    sums + (int64_t)c * n, err)))
 			goto out;
-	if ((code = orr_ranks_sum(sums, n_chunks * n, err)))
+	if ((code = orr_ranks_sum(&sums->loss, 3 * n_chunks * n, err)))
 		goto out;
 	tell(run, &buffers);
-	for (int i = 0; i < n_chunks * n; i++)
-		sum[i % 3] += sums[i];
-	*loss = n_rows ? sum[0] / (double)n_rows : NAN;
-	*accuracy = sum[2] > 0 ? sum[1] / sum[2] : NAN;
+	for (int l = 0; l < n; l++) {
+		struct orr_sums *sum = &run->scoring.sums[l];
+
+		*sum = (struct orr_sums){0};
+		for (int c = 0; c < n_chunks; c++) {
+			sum->loss += sums[c * n + l].loss;
+			sum->correct += sums[c * n + l].correct;
+			sum->classified += sums[c * n + l].classified;
+		}
+	}
+	*scores = orr_scores_of(&run->scoring, n_rows);
 out:
 	while (n_acquired > 0)
 		release(run, --n_acquired);

@@ -27,21 +27,6 @@ static int step_of(const struct orr_work *work, int b)
 	return work->jobs->async ? b / orr_versions_step(work->jobs->versions) : 0;
 }
 
-static bool is_loss(enum orr_op op)
-{
-	return op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE;
-}
-
-static int loss_of(const struct orr_work *work, int s)
-{
-	const struct orr_graph *g = work->pipeline->graph;
-	int k = 0;
-
-	while (work->pipeline->stage_of[k] != s || !is_loss(g->operators[k].op))
-		k++;
-	return k;
-}
-
 static void note(int64_t *first, int64_t number)
 {
 	*first = number < *first ? number : *first;
@@ -54,10 +39,11 @@ static void find_here(const struct orr_data *data, const struct orr_slot *slot,
 	int m = work->pipeline->n_microbatches, n = data->n_owned;
 
 	found[LOSS] = found[GRADIENT] = NONE;
-	for (int i = 0; i < work->pipeline->n_stages * m; i++)
-		if (!isfinite(slot->metrics[i].loss))
-			note(&found[LOSS],
-			     number_of(work, step_of(work, i % m), loss_of(work, i / m)));
+	for (int b = 0; b < m; b++)
+		for (int l = 0; l < work->n_losses; l++)
+			if (!isfinite(slot->metrics[orr_work_loss_at(work, l, b)].loss))
+				note(&found[LOSS],
+				     number_of(work, step_of(work, b), work->losses[l]));
 	for (int i = 0; i < n * work->n_updates; i++) {
 		int s = data->owned[i % n].s;
 		int every = work->jobs->async ? work->jobs->versions->every[s] : 1;

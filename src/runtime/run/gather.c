@@ -22,13 +22,21 @@ static size_t times(const struct orr_data *data, int rank)
 	return n;
 }
 
+/* The rank that computes it. */
+static int rank_of_loss(const struct orr_work *work, int l, int b)
+{
+	int s = work->pipeline->stage_of[work->losses[l]];
+
+	return work->rank_of[work->jobs->compute[orr_jobs_index(work->jobs, s, b, ORR_PASS_F)]];
+}
+
 static size_t metrics(const struct orr_work *work, int rank)
 {
 	size_t n = 0;
 
-	for (int j = 0; j < work->jobs->n_jobs; j += work->jobs->n_passes)
-		n += work->rank_of[work->jobs->compute[j]] == rank &&
-		     orr_program_has_loss(work->programs[orr_jobs_at(work->jobs, j).s]);
+	for (int b = 0; b < work->pipeline->n_microbatches; b++)
+		for (int l = 0; l < work->n_losses; l++)
+			n += rank_of_loss(work, l, b) == rank;
 	return n;
 }
 
@@ -126,16 +134,16 @@ static void exchange(struct orr_gather *gather, struct orr_slot *slot, int rank,
 		copy_time(&at, &t->updates[u].end_ns, out, gather->clock_ns);
 	}
 	rest = (char *)at;
-	for (int j = 0; j < jobs->n_jobs; j += jobs->n_passes) {
-		struct orr_job job = orr_jobs_at(jobs, j);
-		struct orr_metrics *m = &slot->metrics[orr_work_at(work, job.s, job.b)];
+	for (int b = 0; b < work->pipeline->n_microbatches; b++)
+		for (int l = 0; l < work->n_losses; l++) {
+			struct orr_metrics *m = &slot->metrics[orr_work_loss_at(work, l, b)];
 
-		if (work->rank_of[jobs->compute[j]] != rank ||
-		    !orr_program_has_loss(work->programs[job.s]))
-			continue;
-		memcpy(out ? (void *)rest : (void *)m, out ? (void *)m : (void *)rest, sizeof(*m));
-		rest += sizeof(*m);
-	}
+			if (rank_of_loss(work, l, b) != rank)
+				continue;
+			memcpy(out ? (void *)rest : (void *)m, out ? (void *)m : (void *)rest,
+			       sizeof(*m));
+			rest += sizeof(*m);
+		}
 }
 
 /* Rank 0's own times, to the clock that all share. */

@@ -25,6 +25,7 @@ struct bench {
 	int64_t n, n_parameters, n_trained; /* samples; floats */
 	struct orr_rule rule;
 	float *parameters, *state, *gradient, *data, *stash, *scratch;
+	struct orr_metrics *metrics;
 	float **in, **out; /* [n_in], [n_out] tensors; gradients have the same shapes */
 };
 
@@ -61,10 +62,11 @@ static bool make_tensors(struct bench *t)
 	t->stash = block(orr_program_stash_floats(p, t->n, true));
 	t->scratch = block(orr_program_scratch_floats(p, t->n));
 	t->device.workspace = malloc(orr_program_workspace_bytes(p, &t->device, t->n) + 1);
+	t->metrics = calloc((size_t)orr_program_n_losses(p) + 1, sizeof(*t->metrics));
 	t->in = calloc((size_t)orr_program_n_in(p) + 1, sizeof(float *));
 	t->out = calloc((size_t)orr_program_n_out(p) + 1, sizeof(float *));
 	if (!t->device.workspace || !t->parameters || !t->gradient || !t->state || !t->data ||
-	    !t->stash || !t->scratch || !t->in || !t->out)
+	    !t->stash || !t->scratch || !t->metrics || !t->in || !t->out)
 		return false;
 	for (int i = 0; i < orr_program_n_in(p); i++)
 		if (!(t->in[i] = tensor(orr_program_in_floats(p, i, t->n))))
@@ -89,6 +91,7 @@ static void bench_fini(struct bench *t)
 	free(t->data);
 	free(t->stash);
 	free(t->scratch);
+	free(t->metrics);
 	free(t->device.workspace);
 	orr_program_destroy(t->program);
 }
@@ -103,13 +106,12 @@ static void run_backward(struct bench *t, enum orr_part part)
 static void run_part(struct bench *t, enum part part)
 {
 	const float *gradient = t->gradient;
-	struct orr_metrics metrics;
 
 	switch (part) {
 	case FORWARD:
 		orr_program_forward(t->program, &t->device, t->n, t->parameters, t->data,
 				    (const float *const *)t->in, t->out, t->stash, t->scratch,
-				    &metrics);
+				    t->metrics);
 		break;
 	case INPUT:
 		run_backward(t, ORR_PART_INPUT);

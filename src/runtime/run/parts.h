@@ -10,6 +10,7 @@
 #include "runtime/peers/ring.h"
 #include "runtime/tasks/prefetch.h"
 #include "runtime/tasks/slots.h"
+#include "scores.h"
 #include "start.h"
 #include "trained.h"
 #include "version_buffers.h"
@@ -30,6 +31,7 @@ struct orr_run {
 	struct orr_version_buffers versions;
 	struct orr_gather gather;
 	struct orr_trained trained;
+	struct orr_scoring scoring;
 	struct orr_copies copies;               /* between memories, while it trained */
 	int64_t resident_before, resident_peak; /* bytes of this process; -1: not known */
 };

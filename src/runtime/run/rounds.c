@@ -99,23 +99,12 @@ static struct orr_step step_of(const struct rounds *x, const struct orr_slot *sl
 	const struct orr_work *work = &x->run->work;
 	int in_step = orr_versions_step(work->jobs->versions);
 	int samples = orr_run_step_samples(work->jobs, &x->run->options);
-	struct orr_metrics sum = {0};
 
-	for (int s = 0; s < work->pipeline->n_stages; s++)
-		for (int b = k * in_step; b < (k + 1) * in_step; b++) {
-			const struct orr_metrics *m = &slot->metrics[orr_work_at(work, s, b)];
-
-			sum.loss += m->loss;
-			sum.correct += m->correct;
-			sum.classified += m->classified;
-		}
 	return (struct orr_step){
 		.step = x->n_told,
 		.samples = (x->n_told + 1) * samples,
-		.loss = work->rank ? NAN : sum.loss / samples,
-		.accuracy = sum.classified && !work->rank
-				    ? (double)sum.correct / (double)sum.classified
-				    : NAN,
+		.scores = orr_scores_of_slot(&x->run->scoring, slot, k * in_step, (k + 1) * in_step,
+					     samples),
 	};
 }
 

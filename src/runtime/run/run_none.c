@@ -85,13 +85,12 @@ int orr_run_skipped_last(const struct orr_run *run)
 	return 0;
 }
 
-int orr_run_evaluate(struct orr_run *run, bool on_test, double *loss, double *accuracy,
+int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
 		     struct orr_error *err)
 {
 	(void)run;
 	(void)on_test;
-	(void)loss;
-	(void)accuracy;
+	(void)scores;
 	return refuse(err);
 }
 

@@ -12,26 +12,17 @@ static int finish_step(struct orr_run *run, struct orr_slot *slot, struct orr_st
 		       struct orr_error *err)
 {
 	struct orr_trained *trained = &run->trained;
-	int n = orr_work_at(&run->work, run->work.pipeline->n_stages, 0);
-	struct orr_metrics sum = {0};
 	int code = orr_gather_end(&run->gather, slot, true, err);
 
 	if (code)
 		return code;
-	for (int i = 0; i < n; i++) {
-		sum.loss += slot->metrics[i].loss;
-		sum.correct += slot->metrics[i].correct;
-		sum.classified += slot->metrics[i].classified;
-	}
 	trained->n_steps++;
 	trained->n_skipped_last = slot->skipped ? trained->n_skipped_last + 1 : 0;
 	*step = (struct orr_step){
 		.step = slot->flight.step,
 		.samples = (slot->flight.step + 1) * run->work.batch,
-		.loss = run->work.rank ? NAN : sum.loss / run->work.batch,
-		.accuracy = sum.classified && !run->work.rank
-				    ? (double)sum.correct / (double)sum.classified
-				    : NAN,
+		.scores = orr_scores_of_slot(&run->scoring, slot, 0,
+					     run->work.pipeline->n_microbatches, run->work.batch),
 		.skipped = slot->skipped,
 		.seconds = (double)(slot->flight.end_ns - trained->last_end_ns) * 1e-9,
 	};

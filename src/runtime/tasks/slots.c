@@ -44,8 +44,8 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 								   work->pipeline->accumulate
 							 : work->batch),
 	};
-	if (job.d == ORR_PASS_F && orr_program_has_loss(program))
-		t->arg.metrics = &slot->metrics[orr_work_at(work, job.s, job.b)];
+	if (job.d == ORR_PASS_F && orr_program_n_losses(program))
+		t->arg.metrics = &slot->metrics[orr_work_loss_at(work, 0, job.b)];
 	if (t->arg.has_gradient) {
 		const struct orr_owned *o = &slots->data->owned[slots->data->owned_of[j]];
 
@@ -106,7 +106,7 @@ static int allocate(struct orr_slot *slot, const struct orr_data *data, struct o
 	const struct orr_work *work = data->work;
 	size_t n_jobs = (size_t)work->jobs->n_jobs, n_stages = (size_t)work->pipeline->n_stages;
 	size_t n_owned = (size_t)data->n_owned, n_updates = n_owned * (size_t)work->n_updates;
-	size_t n_metrics = n_stages * (size_t)work->pipeline->n_microbatches;
+	size_t n_metrics = (size_t)orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
 
 	slot->jobs = calloc(n_jobs, sizeof(*slot->jobs));
 	slot->adds = calloc(n_jobs, sizeof(*slot->adds));
@@ -164,7 +164,7 @@ int orr_slots_init(struct orr_slots *slots, struct orr_error *err)
 static void slot_fini(struct orr_slot *slot, const struct orr_data *data)
 {
 	const struct orr_work *work = data->work;
-	size_t n_metrics = (size_t)orr_work_at(work, work->pipeline->n_stages, 0);
+	size_t n_metrics = (size_t)orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
 	size_t n_updates = (size_t)data->n_owned * (size_t)work->n_updates;
 
 	if (slot->metrics)
@@ -202,7 +202,7 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 {
 	const struct orr_work *work = slots->data->work;
 	size_t n_stages = (size_t)work->pipeline->n_stages;
-	size_t n_metrics = n_stages * (size_t)work->pipeline->n_microbatches;
+	size_t n_metrics = (size_t)orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
 	int code;
 
 	for (int i = 0; i < work->n_sequence; i++) {

@@ -18,7 +18,7 @@ struct orr_slot {
 	 * from, where that is still held */
 	struct orr_task *updates, *copies;
 	struct orr_task *checks;     /* [n_owned] of gradients, where a step may be left out */
-	struct orr_metrics *metrics; /* [n_stages * n_microbatches], in pinned memory */
+	struct orr_metrics *metrics; /* [n_losses * n_microbatches], in pinned memory */
 	int64_t *wild; /* [n_owned * n_updates] the same: the first float of the gradient whose
 			  square is not finite, or INT64_MAX */
 	bool skipped;  /* its updates were left out */

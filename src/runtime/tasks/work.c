@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include "orrery/async.h"
+#include "orrery/graph.h"
 #include "orrery/traffic.h"
 #include "runtime/devices/compile.h"
 
@@ -13,7 +14,8 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 	work->sequence = calloc((size_t)work->jobs->n_jobs, sizeof(*work->sequence));
 	work->n_readers = calloc((size_t)p->n_stages, sizeof(*work->n_readers));
 	work->rank_of = calloc((size_t)p->n_workers, sizeof(*work->rank_of));
-	if (work->programs && work->sequence && work->n_readers && work->rank_of)
+	work->losses = calloc((size_t)p->graph->n_operators, sizeof(*work->losses));
+	if (work->losses && work->programs && work->sequence && work->n_readers && work->rank_of)
 		return 0;
 	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", work->jobs->n_jobs);
 }
@@ -64,6 +66,9 @@ int orr_work_init(struct orr_work *work, const struct orr_jobs *jobs, int batch,
 	if ((code = orr_jobs_sequence(jobs, work->sequence, err)))
 		return code;
 	select_jobs(work);
+	for (int k = 0; k < p->graph->n_operators; k++)
+		if (orr_op_is_loss(p->graph->operators[k].op))
+			work->losses[work->n_losses++] = k;
 	return 0;
 }
 
@@ -72,6 +77,7 @@ void orr_work_fini(struct orr_work *work)
 	for (int s = 0; work->programs && s < work->pipeline->n_stages; s++)
 		orr_program_destroy(work->programs[s]);
 	free(work->programs);
+	free(work->losses);
 	free(work->sequence);
 	free(work->n_readers);
 	free(work->rank_of);

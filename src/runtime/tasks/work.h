@@ -17,6 +17,8 @@ struct orr_work {
 	const struct orr_pipeline *pipeline;
 	struct orr_program **programs; /* [n_stages] */
 	int batch;                     /* samples of a minibatch */
+	int *losses;                   /* [n_losses] operators */
+	int n_losses;
 	int rank, n_ranks;
 	int *rank_of;  /* [n_workers] */
 	int *sequence; /* [n_sequence] jobs that are computed here, or read parameters owned here */
@@ -90,6 +92,11 @@ bool orr_work_is_spread(const struct orr_work *work, int s);
 static inline int orr_work_at(const struct orr_work *work, int s, int b)
 {
 	return s * work->pipeline->n_microbatches + b;
+}
+/* That of a loss and a microbatch. */
+static inline int orr_work_loss_at(const struct orr_work *work, int l, int b)
+{
+	return b * work->n_losses + l;
 }
 /* That of an edge and a microbatch. */
 static inline int64_t orr_work_edge_at(const struct orr_work *work, int e, int b)

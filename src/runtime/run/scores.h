@@ -1,0 +1,27 @@
+#ifndef ORR_SCORES_H
+#define ORR_SCORES_H
+/* From what losses saw to the scores that are told. */
+#include "orrery/run.h"
+#include "runtime/tasks/slots.h"
+
+/* Over the samples that are scored; whole numbers but for the loss, so that ranks add doubles. */
+struct orr_sums {
+	double loss, correct, classified;
+};
+
+struct orr_scoring {
+	const struct orr_work *work;
+	struct orr_sums *sums;   /* [n_losses]; owned */
+	struct orr_loss *losses; /* [n_losses] what scores lend; owned */
+};
+
+int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct orr_error *err);
+void orr_scoring_fini(struct orr_scoring *x);
+
+/* From the sums over n samples. */
+struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n);
+/* Of the microbatches from `first` up to before `end` of a slot, n samples, on rank 0; NaN
+ * elsewhere. */
+struct orr_scores orr_scores_of_slot(struct orr_scoring *x, const struct orr_slot *slot, int first,
+				     int end, int64_t n);
+#endif
