@@ -100,7 +100,7 @@ static void note_sizes(struct orr_graph *g, int64_t samples)
 
 		if (o->op == ORR_OP_INPUT)
 			continue;
-		o->stash_bytes = o->stash_floats * samples * (int64_t)sizeof(float);
+		o->stash_bytes = orr_operator_stash_floats(o) * samples * (int64_t)sizeof(float);
 		o->activation_bytes = orr_operator_output_bytes(o, samples);
 	}
 }

@@ -94,7 +94,7 @@ static struct totals sum_up(const struct orr_graph *g, int encoder)
 		t.n_parameters += orr_operator_counts(o, i) ? o->n_parameters : 0;
 		t.parameter_bytes +=
 			orr_operator_counts(o, i) ? orr_operator_parameter_bytes(o) : 0;
-		t.stash_floats += o->stash_floats;
+		t.stash_floats += orr_operator_stash_floats(o);
 		t.forward_flops += o->forward_flops;
 		t.backward_flops += input_flops(o);
 		t.weight_flops += weight_flops(o);
@@ -261,7 +261,7 @@ static void print_model(const struct orr_graph *g)
 		printf("  %7lld  %10lld  %10s  %10s  %9s  ", (long long)o->width,
 		       (long long)o->n_parameters, flops(a, sizeof(a), o->forward_flops),
 		       flops(b, sizeof(b), input_flops(o) + weight_flops(o)),
-		       orr_size_print(c, sizeof(c), 4 * o->stash_floats));
+		       orr_size_print(c, sizeof(c), 4 * orr_operator_stash_floats(o)));
 		print_inputs(g, o);
 	}
 }
@@ -369,7 +369,8 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 	set(object, "forward_flop", json_integer(o->forward_flops), failed);
 	set(object, "backward_flop", json_integer(o->backward_flops), failed);
 	set(object, "weight_flop", json_integer(o->weight_flops), failed);
-	set(object, "stash_bytes_per_sample", json_integer(4 * o->stash_floats), failed);
+	set(object, "stash_bytes_per_sample", json_integer(4 * orr_operator_stash_floats(o)),
+	    failed);
 	return object;
 }
 

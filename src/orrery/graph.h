@@ -76,7 +76,7 @@ struct orr_operator {
 	int64_t forward_flops;  /* per sample */
 	int64_t backward_flops; /* per sample: the input gradient */
 	int64_t weight_flops;   /* per sample: the weight gradient */
-	int64_t stash_floats;   /* per sample: what the backward reads of the forward */
+	int64_t stash_floats;   /* per sample: what a whole backward reads of the forward */
 
 	/* As the file gives them, of one microbatch; -1 where it does not. For ORR_OP_COST always
 	 * given (default 0). backward_ns is the whole backward unless weight_ns is given: then it
@@ -118,6 +118,15 @@ static inline bool orr_operator_counts(const struct orr_operator *o, int number)
 static inline bool orr_operator_is_detached(const struct orr_operator *o, int k)
 {
 	return o->reads && o->reads[k].detached;
+}
+
+/* What its backward reads of the forward, per sample. A matrix product reads its input for the
+ * gradient of its weights alone. */
+static inline int64_t orr_operator_stash_floats(const struct orr_operator *o)
+{
+	return o->has_weight_gradient || (o->has_input_gradient && o->op != ORR_OP_LINEAR)
+		       ? o->stash_floats
+		       : 0;
 }
 
 struct orr_graph {

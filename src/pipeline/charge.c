@@ -84,15 +84,12 @@ static int64_t weigh(int64_t given_bytes, int64_t floats)
 	return given_bytes >= 0 ? given_bytes : floats * (int64_t)sizeof(float);
 }
 
-/* What the backward of o keeps of the forward. A matrix product reads its input for the gradient of
- * its weights alone. */
+/* What the backward of o keeps of the forward. */
 static int64_t stash_of(const struct orr_operator *o, int64_t samples)
 {
 	if (!o->has_input_gradient && !o->has_weight_gradient)
 		return 0;
-	if (o->op == ORR_OP_LINEAR && o->stash_bytes < 0 && !o->has_weight_gradient)
-		return 0;
-	return weigh(o->stash_bytes, o->stash_floats * samples);
+	return weigh(o->stash_bytes, orr_operator_stash_floats(o) * samples);
 }
 
 void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
