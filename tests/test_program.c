@@ -375,7 +375,7 @@ START_TEST(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others)
 	expected = run_staged(&f, 0, options, NULL);
 	gradient = malloc((size_t)f.n_parameters * sizeof(*gradient));
 	ck_assert_ptr_nonnull(gradient);
-	for (int bits = 1 + _i; bits < 1 << 9; bits += 8)
+	for (int bits = 1 + _i; bits < 1 << 9; bits += 40)
 		for (int c = 0; c < N_CUTS && freeze(&f.model, bits); c++, n++) {
 			struct orr_pipeline *p = cut(&f.model, c);
 
@@ -389,7 +389,7 @@ START_TEST(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others)
 			check_frozen(&f, gradient, expected, 12345.0f);
 			orr_pipeline_destroy(p);
 		}
-	ck_assert_int_ge(n, 63 * N_CUTS);
+	ck_assert_int_ge(n, 12 * N_CUTS);
 	free(gradient);
 	free(expected);
 	teardown(&f);
