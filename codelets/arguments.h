@@ -66,7 +66,8 @@ struct orr_codelet_arg {
 	int own; /* of update: which of several gradients is the owner's */
 	/* add, update, reduce and check */
 	int64_t n_floats;
-	int64_t offset;  /* of add: where in the partial gradient it starts */
+	int64_t offset;  /* of add: where in the partial gradient it starts, */
+	int64_t to;      /* and in the sum */
 	int n_gradients; /* or the chunks that have floats */
 	int n_averaged;  /* of update: see orr_rule */
 	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */

@@ -115,7 +115,7 @@ static void add(void *buffers[], void *cl_arg)
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_device *device = &arg->common->workspaces[starpu_worker_get_id()].device;
 	const float *partial = floats(buffers[0]) + arg->offset;
-	float *sum = floats(buffers[1]);
+	float *sum = floats(buffers[1]) + arg->to;
 
 	if (!begin(arg))
 		return;

@@ -179,7 +179,7 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 		uint64_t state = seed;
 
 		/* mixed twice: seed 1 of operator 2 is not seed 2 of operator 1 */
-		state = draw(&state) + (uint64_t)layer->number;
+		state = draw(&state) + (uint64_t)layer->drawn;
 		state = draw(&state);
 		if (layer->kernel == ORR_KERNEL_LINEAR) {
 			init_linear(state, layer->ports[0].value.width, layer->output.width, own);

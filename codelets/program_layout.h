@@ -42,7 +42,9 @@ struct orr_port {
 
 struct orr_layer {
 	enum orr_kernel kernel;
-	int number;   /* of the operator in its graph */
+	int number; /* of the operator in its graph */
+	int drawn;  /* the operator as which its parameters are drawn: itself, or the first of those
+		       that share them */
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */

@@ -379,6 +379,7 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 
 	layer->kernel = kernel_of(o->op);
 	layer->number = k;
+	layer->drawn = o->tied >= 0 ? o->tied : k;
 	layer->active = is_active(c, k);
 	layer->n_ports = o->n_inputs;
 	layer->ports = calloc((size_t)o->n_inputs, sizeof(*layer->ports));

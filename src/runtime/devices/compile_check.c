@@ -11,11 +11,6 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 {
 	const struct orr_operator *o = &g->operators[k];
 
-	if (o->tied >= 0)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s:%d: %s shares its parameters, which simulate, compare and plan "
-				"know, and train and profile do not yet: take share=%s away",
-				g->name, o->line, o->name, o->share);
 	if (o->n_gang > 1)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: %s is on %d workers at once, which simulate, compare and "

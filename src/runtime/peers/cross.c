@@ -12,6 +12,7 @@ struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, in
 		.handle = handle,
 		.kind = tag < ORR_TRANSFER_KINDS ? tag
 			: tag == ORR_TAG_WHOLE   ? ORR_TRANSFER_STASH
+			: tag == ORR_TAG_TIED    ? ORR_TRANSFER_ALL_REDUCE
 						 : ORR_RANKS_ORDER,
 		.other = other,
 		.tag = slot * cross->n_tags + cross->first_tag[tag] + at,
@@ -37,6 +38,7 @@ static void number_tags(struct orr_cross *cross)
 		[ORR_TAG_GATE] = stages,
 		[ORR_TRANSFER_ALL_REDUCE] = 2 * cross->most_owners * n_updates,
 		[ORR_TAG_READY] = work->n_ranks * n_updates,
+		[ORR_TAG_TIED] = (int64_t)orr_work_n_ties(work) * work->n_ranks * work->n_updates,
 	};
 
 	for (int k = 0; k < ORR_TAGS; k++) {

@@ -9,9 +9,10 @@
 enum {
 	ORR_TAG_WHOLE = ORR_TRANSFER_KINDS, /* all that B left of a stash, where W is elsewhere */
 	ORR_TAG_GATE,                       /* no data: orders jobs */
-	ORR_TAG_READY                       /* no data: orders rings */
+	ORR_TAG_READY,                      /* no data: orders rings */
+	ORR_TAG_TIED                        /* gradients of shared parameters */
 };
-#define ORR_TAGS (ORR_TRANSFER_KINDS + 3)
+#define ORR_TAGS (ORR_TRANSFER_KINDS + 4)
 
 /* Weight gradients that come to an owner: two handles in turn, so that one can come while the other
  * is added. */

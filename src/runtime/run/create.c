@@ -82,7 +82,8 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	    (code = orr_cross_init(&run->cross, &run->data, options->prefetch, err)) ||
 	    (code = orr_reduce_init(&run->reduce, &run->slots, &run->cross,
 				    hooks->policy ? NULL : policy, hooks->reduce_alone, err)) ||
-	    (code = orr_ring_init(&run->ring, &run->slots, &run->cross, &run->reduce, err)))
+	    (code = orr_ring_init(&run->ring, &run->slots, &run->cross, &run->reduce, err)) ||
+	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)))
 		return code;
 	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
 	return orr_gather_init(&run->gather, &run->slots, err);
@@ -141,6 +142,7 @@ void orr_run_destroy(struct orr_run *run)
 	}
 	orr_scoring_fini(&run->scoring);
 	orr_gather_fini(&run->gather);
+	orr_ties_fini(&run->ties);
 	orr_ring_fini(&run->ring);
 	orr_reduce_fini(&run->reduce);
 	orr_cross_fini(&run->cross);

@@ -8,6 +8,7 @@
 #include "runtime/peers/cross.h"
 #include "runtime/peers/reduce.h"
 #include "runtime/peers/ring.h"
+#include "runtime/peers/ties.h"
 #include "runtime/tasks/prefetch.h"
 #include "runtime/tasks/slots.h"
 #include "scores.h"
@@ -28,6 +29,7 @@ struct orr_run {
 	struct orr_cross cross;
 	struct orr_reduce reduce;
 	struct orr_ring ring;
+	struct orr_ties ties;
 	struct orr_version_buffers versions;
 	struct orr_gather gather;
 	struct orr_trained trained;

@@ -69,6 +69,8 @@ static json_t *about_operator(const struct orr_graph *g, int k)
 		fprintf(file, "%s%s", i ? ", " : " of ", g->operators[o->inputs[i]].name);
 	if (o->frozen && o->n_parameters)
 		(void)fputs(", frozen", file);
+	if (o->share)
+		(void)fprintf(file, ", share %s", o->share);
 	if (o->op == ORR_OP_INPUT) {
 		orr_checksum(checksum, o->columns, (size_t)o->width * sizeof(*o->columns));
 		fprintf(file, ", columns %.16s, scale %.17g", checksum, o->scale);

@@ -259,7 +259,8 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
 			return code;
 	}
-	return --slot->n_left[s] || run->reduce.members[i].joins || run->slots.skips
+	return --slot->n_left[s] || run->reduce.members[i].joins || run->slots.skips ||
+			       run->ties.spans[s]
 		       ? 0
 		       : orr_step_submit_updates(run, slot, s, 0, err);
 }
@@ -268,8 +269,10 @@ int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, i
 			    struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;
-	int first = jobs->first_owner[s], code = 0;
+	int first = jobs->first_owner[s], code = orr_ties_submit(&run->ties, slot, s, q, err);
 
+	if (code)
+		return code;
 	if (run->reduce.members[first].joins)
 		code = orr_reduce_submit(&run->reduce, slot, s, q, err);
 	else if (run->ring.rings[first])
@@ -301,14 +304,15 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
 }
 
 /* Sums that NCCL makes come in one order on all ranks (peers/reduce.c), whichever job is a rank's
- * last; and all updates do where the step could have been left out. */
+ * last; and all updates do where the step could have been left out, and those of stages that share
+ * parameters, which wait for the gradients of one another. */
 static int submit_late_updates(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
-	int code = 0;
+	int code = orr_ties_submit(&run->ties, slot, -1, 0, err);
 
 	for (int s = run->work.pipeline->n_stages - 1; s >= 0 && !code; s--)
 		if (run->reduce.members[run->work.jobs->first_owner[s]].joins ||
-		    (run->slots.skips && orr_work_n_trained(&run->work, s)))
+		    run->ties.spans[s] || (run->slots.skips && orr_work_n_trained(&run->work, s)))
 			code = orr_step_submit_updates(run, slot, s, 0, err);
 	return code;
 }

@@ -118,3 +118,14 @@ bool orr_work_is_spread(const struct orr_work *work, int s)
 			return true;
 	return false;
 }
+
+int orr_work_n_ties(const struct orr_work *work)
+{
+	const struct orr_graph *g = work->pipeline->graph;
+	int n = 0;
+
+	for (int k = 0; k < g->n_operators; k++)
+		if (g->operators[k].tied >= 0 && !g->operators[k].frozen)
+			n += orr_work_replicas(work, work->pipeline->stage_of[k]);
+	return n;
+}

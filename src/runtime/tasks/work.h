@@ -86,6 +86,8 @@ static inline int orr_work_replicas(const struct orr_work *work, int s)
 {
 	return work->jobs->first_owner[s + 1] - work->jobs->first_owner[s];
 }
+/* Gradients of operators that share parameters, of every owner one each. */
+int orr_work_n_ties(const struct orr_work *work);
 /* Are they on more than one rank? */
 bool orr_work_is_spread(const struct orr_work *work, int s);
 /* The index of a stage and a microbatch in arrays of them. */
