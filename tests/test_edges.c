@@ -10,6 +10,7 @@
 #include "orrery/orrery.h"
 #include "orrery/partition.h"
 #include "orrery/plan.h"
+#include "orrery/schedules.h"
 #include "pipelines.h"
 #include "suite.h"
 
@@ -239,6 +240,45 @@ START_TEST(every_stage_reads_its_data_itself)
 }
 END_TEST
 
+/* Ends of a model on several stages, with and without gradients between them. */
+static const char *const ends[] = {
+	"a -> b -> c -> d -> e -> f -> g -> h; c -> i; f -> j",
+	"a -> b -> c -> d -> e -> f -> g -> h; c -> i; f -> j; c -> d [gradient=false]",
+	"a -> b -> c -> d; b -> e -> f; b -> g -> h; a -> i [gradient=false]; i -> j",
+};
+
+START_TEST(every_schedule_serves_several_ends_or_says_why_not)
+{
+	static const int n_workers[] = {10, 5, 2};
+	int n_served = 0;
+	char text[400];
+	struct orr_graph *g;
+
+	snprintf(text, sizeof(text), "strict digraph { node [forward=1, backward=2]; %s }",
+		 ends[_i]);
+	g = parse_graph(text);
+	for (int i = 0; i < count_schedules(); i++) {
+		bool served = false;
+
+		for (int k = 0; k < N_OF(n_workers) && !served; k++) {
+			struct orr_pipeline *p = cut(g, 0, 1);
+			struct way way;
+
+			served = way_try(&way, p, orr_schedules[i]->name, n_workers[k], M);
+			if (served) {
+				ck_assert_int_ge(way.tried.figures->makespan_ns,
+						 way.tried.figures->lower_bound_ns);
+				way_fini(&way);
+			}
+			orr_pipeline_destroy(p);
+		}
+		n_served += served;
+	}
+	ck_assert_int_ge(n_served, 24);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -248,6 +288,7 @@ int main(void)
 		ONCE(a_stage_keeps_the_gradients_inside_it),
 		EACH(a_plan_counts_what_moves, 4),
 		ONCE(every_stage_reads_its_data_itself),
+		EACH(every_schedule_serves_several_ends_or_says_why_not, N_OF(ends)),
 	};
 
 	return suite_run("edges", tests, N_OF(tests));

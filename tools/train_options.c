@@ -44,7 +44,9 @@ static const struct argp_option options[] = {
 	 "which all updates wait for the last gradient; 10 such steps in a row stop it, too (stop)",
 	 4},
 	{"loss", KEY_LOSS, "FILE", 0,
-	 "every step's loss as CSV: step, samples seen, loss; with --resume, from there on", 4},
+	 "every step's loss as CSV: step, samples seen, loss, and each of several; with --resume, "
+	 "from there on",
+	 4},
 	{0},
 };
 
