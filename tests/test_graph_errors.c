@@ -18,7 +18,7 @@
 #define OPS "input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 #define ALLOWED \
 	"stage, repeat, frozen, share, gather, gang, with, forward, backward, weight, update, " \
-	"activation, stash, parameters, or " \
+	"activation, stash, parameters, length_exponent, or " \
 	"what " \
 	"Graphviz " \
 	"draws with"
@@ -223,7 +223,12 @@ static const struct {
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
 	 "m.dot:2: repeats (did you mean repeat?) is no attribute of a graph or a subgraph: use "
 	 "data, overhead and samples, on "
-	 "the graph, repeat and frozen, on a subgraph, or what Graphviz draws with"},
+	 "the graph, repeat, frozen and length_exponent, on a subgraph, or what Graphviz draws "
+	 "with"},
+	{"digraph { " STUDY " subgraph s {\n length_exponent=-1; a } }",
+	 "m.dot:2: subgraph s: length_exponent: -1 is out of range: say 0 to 10"},
+	{"digraph {\n length_exponent=many; " STUDY " a }",
+	 "m.dot:2: length_exponent: many is no number: say one from 0 to 10"},
 	{"digraph { samples=0; " STUDY " a }",
 	 "m.dot:1: samples: 0 is out of range: say 1 to 1073741824"},
 	{"digraph { samples=x; " STUDY " a }",

@@ -204,8 +204,13 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 		.samples = work_samples(o),
 		.flops_per_s = o->machine.flops_per_s,
 	};
-	int code = orr_plan_create(&c->plan, work->graph, &plan_options, &c->no_plan);
+	int code;
 
+	if (o->microbatch_costs)
+		return orr_fail(err, ORR_E_INPUT,
+				"--plan makes stages of its own, and --microbatch-costs names "
+				"those of this cut: leave one of them out, or give --lengths");
+	code = orr_plan_create(&c->plan, work->graph, &plan_options, &c->no_plan);
 	if (code && code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
 		return orr_fail(err, code, "%s", c->no_plan.msg);
 	if (!code) {

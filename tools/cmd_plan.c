@@ -6,6 +6,7 @@
 
 #include "orrery/advice.h"
 #include "command.h"
+#include "lengths.h"
 #include "options.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
@@ -116,6 +117,9 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 		 "give it to simulate or train with the plan"},
 		{a->work.recompute, "--recompute", "give it to simulate or train with the plan"},
 		{a->work.versions, a->work.versions, "give it to simulate or train with the plan"},
+		{a->work.microbatch_costs, "--microbatch-costs",
+		 "its stages are not known before: give --lengths, or give the file to simulate "
+		 "with the plan"},
 		{a->work.machine.latency_ns > 0, "--latency", "give it to simulate with the plan"},
 		{a->work.machine.bandwidth_bytes_per_s > 0, "--bandwidth",
 		 "links are level by level: --link"},
@@ -145,9 +149,11 @@ static int keep_samples(const struct arguments *a, const struct orr_graph *g,
 	return 0;
 }
 
-static int read_options(struct arguments *a, struct orr_plan_options *o, struct orr_error *err)
+static int read_options(struct arguments *a, const struct orr_graph *g, struct orr_plan_options *o,
+			struct orr_error *err)
 {
-	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
+	if (!a->work.n_microbatches)
+		a->work.n_microbatches = g->n_lengths ? g->n_lengths : 8;
 	*o = (struct orr_plan_options){
 		.activations = !a->free_activations,
 		.straight = a->straight,
@@ -386,7 +392,8 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 int cmd_plan(int argc, char **argv)
 {
 	const struct argp shared = work_argp_without(
-		"schedule workers stages order recompute sync accumulate latency bandwidth ");
+		"schedule workers stages order recompute sync accumulate latency bandwidth "
+		"microbatch-costs ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	const struct argp argp = {
@@ -405,12 +412,13 @@ int cmd_plan(int argc, char **argv)
 	int code;
 
 	options_parse(&argp, argc, argv, &a);
-	if ((code = refuse_given(&a, &err)) || (code = read_options(&a, &plan_options, &err)) ||
-	    (code = output_check_file("-o", a.out, &err)) ||
+	if ((code = refuse_given(&a, &err)) || (code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) ||
 	    (code = output_protect(a.work.source, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
 	    (code = output_protect(graph->data, &err)) ||
+	    (a.work.lengths && (code = lengths_set(graph, a.work.lengths, &err))) ||
+	    (code = read_options(&a, graph, &plan_options, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))

@@ -184,6 +184,10 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 			err, ORR_E_INPUT,
 			"profile measures operators, which no schedule and no cut changes: leave "
 			"out --schedule, --stages, --order, --recompute, --sync and --accumulate");
+	if (a->work.lengths || a->work.microbatch_costs)
+		return orr_fail(err, ORR_E_INPUT,
+				"profile measures microbatches of as many samples each: leave out "
+				"--lengths and --microbatch-costs");
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
 		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -236,9 +240,10 @@ out:
 
 int cmd_profile(int argc, char **argv)
 {
-	const struct argp shared = work_argp_without(
-		"schedule stages order recompute sync accumulate costs activation "
-		"stash parameters latency bandwidth memory flops ");
+	const struct argp shared =
+		work_argp_without("schedule stages order recompute sync accumulate lengths "
+				  "microbatch-costs costs activation stash parameters latency "
+				  "bandwidth memory flops ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	const struct argp argp = {options,

@@ -14,6 +14,7 @@ static const struct {
 	{"[data]", "--data"},
 	{"[flops]", "--flops"},
 	{"[latency]", "--latency"},
+	{"[lengths]", "--lengths"},
 	{"[link]", "--link"},
 	{"[memory]", "--memory"},
 	{"[microbatches]", "-m"},

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "orrery/figures.h"
+#include "orrery/microbatches.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/partition.h"
 #include "orrery/plan.h"
 #include "plugin.h"
 #include "output_file.h"
+#include "lengths.h"
 #include "progress.h"
 #include "orrery/table.h"
 
@@ -63,7 +65,9 @@ static void settle(const struct work *work, struct work_options *o, int default_
 	const struct orr_table *table = table_of(work);
 
 	if (!o->n_microbatches)
-		o->n_microbatches = table ? table->n_microbatches : 8;
+		o->n_microbatches = work->graph->n_lengths ? work->graph->n_lengths
+				    : table                ? table->n_microbatches
+							   : 8;
 	if (plan && !o->given.batch && plan->samples <= (1 << 30) / o->n_microbatches)
 		o->batch = plan->batch && o->n_microbatches == plan->table->n_microbatches
 				   ? plan->batch
@@ -163,7 +167,8 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||
 	    (code = orr_pipeline_set_step(p,
 					  o->machine.n_workers ? o->machine.n_workers : p->n_stages,
-					  o->n_microbatches, err))) {
+					  o->n_microbatches, err)) ||
+	    (o->microbatch_costs && (code = orr_microbatches_read(p, o->microbatch_costs, err)))) {
 		orr_pipeline_destroy(p);
 		return code;
 	}
@@ -230,6 +235,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (work->plan && (code = orr_choice_set_replicas(&work->choice, work->plan, err))) ||
 	    (code = read_graph(work, o, err)) ||
 	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
+	    (o->lengths && (code = lengths_set(work->graph, o->lengths, err))) ||
 	    (code = check_latency(work->graph, o, err)))
 		return code;
 	settle(work, o, default_workers);

@@ -13,6 +13,8 @@
 enum {
 	KEY_STAGES = 256,
 	KEY_BATCH,
+	KEY_LENGTHS,
+	KEY_MICROBATCH_COSTS,
 	KEY_COSTS,
 	KEY_ACTIVATION,
 	KEY_STASH,
@@ -55,6 +57,15 @@ static const struct argp_option options[] = {
 	{"accumulate", KEY_ACCUMULATE, "K", 0,
 	 "microbatches on each replica in an update, of a schedule that never flushes (1)", 1},
 	{"batch", KEY_BATCH, "N", 0, "samples in a minibatch (96)", 1},
+	{"lengths", KEY_LENGTHS, "N,N,...|FILE", 0,
+	 "lengths of the microbatches, one each: costs grow with them, as length_exponent in the "
+	 "graph says (all alike; train: for the order alone)",
+	 1},
+	{"microbatch-costs", KEY_MICROBATCH_COSTS, "FILE.csv", 0,
+	 "what single jobs cost, with the columns stage, microbatch, pass, duration, bytes and "
+	 "stash "
+	 "(as the stage; train: for the order alone)",
+	 1},
 	{NULL, 0, NULL, 0, "Studies (chain:8, towers:3,3/2, nodes without op):", 2},
 	{"costs", KEY_COSTS, "F,B[,W]", 0,
 	 "durations of a stage's passes: units, or 12.96ms (1,1); with W, B is the input gradient",
@@ -228,6 +239,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_BATCH:
 		o->batch = (int)options_count("--batch", arg, 1, 1 << 30);
 		o->given.batch = true;
+		break;
+	case KEY_LENGTHS:
+		o->lengths = arg;
+		break;
+	case KEY_MICROBATCH_COSTS:
+		o->microbatch_costs = arg;
 		break;
 	case ARGP_KEY_ARG:
 		if (o->source)

@@ -18,6 +18,8 @@ struct work_options {
 	int n_microbatches;           /* 0: not given */
 	int n_stages;                 /* 0: not given */
 	int batch;                    /* samples in a minibatch */
+	const char *lengths;          /* of microbatches: a list or a file; NULL: all alike */
+	const char *microbatch_costs; /* a file; NULL: none */
 	struct orr_numerics numerics; /* of training: memory of a parameter */
 	enum orr_run_order order;     /* in which the schedule is run */
 	enum orr_sync sync;           /* asynchronous schedules, as is: */

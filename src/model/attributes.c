@@ -36,6 +36,7 @@ static const struct attribute attributes[] = {
 	{"gather", -1, SPECIAL, 0},
 	{"gang", -1, SPECIAL, 0},
 	{"with", -1, SPECIAL, 0},
+	{"length_exponent", -1, SPECIAL, 0},
 	{"forward", -1, DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", -1, DURATION, offsetof(struct orr_operator, backward_ns)},
 	{"weight", -1, DURATION, offsetof(struct orr_operator, weight_ns)},
@@ -47,7 +48,7 @@ static const struct attribute attributes[] = {
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 #define EVERYWHERE \
 	"stage, repeat, frozen, share, gather, gang, with, forward, backward, weight, update, " \
-	"activation, stash, parameters"
+	"activation, stash, parameters, length_exponent"
 
 /* From Graphviz's own list, attributes of single layouts included. Separated by blanks. */
 static const char node_drawing[] =
@@ -113,7 +114,8 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 	if (kind == 'e')
 		orr_nearest_try_all(&near, "bytes, gradient_bytes, gradient");
 	if (kind == 'g')
-		orr_nearest_try_all(&near, "data, overhead, samples, repeat, frozen");
+		orr_nearest_try_all(&near,
+				    "data, overhead, samples, repeat, frozen, length_exponent");
 	orr_nearest_try_all(&near, kind == 'n'   ? node_drawing
 				   : kind == 'e' ? edge_drawing
 						 : graph_drawing);
@@ -282,12 +284,20 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 		return set_gather(&o->is, text, what, err);
 	if (strcmp(name, "gang") == 0)
 		return set_gang(&o->is, text, what, err);
+	if (strcmp(name, "length_exponent") == 0)
+		return orr_attribute_exponent(&o->is.length_exponent, text, what, err);
 	if (strcmp(name, "repeat") == 0)
 		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, what, err);
 	code = orr_count_parse(&value, text, 0, ORR_MOST_OPERATORS - 1, what, err);
 	if (!code)
 		o->is.stage = (int)value;
 	return code;
+}
+
+int orr_attribute_exponent(double *exponent, const char *text, const char *what,
+			   struct orr_error *err)
+{
+	return orr_real_parse(exponent, text, 0, 10, what, err);
 }
 
 int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, const char *what,

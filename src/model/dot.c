@@ -195,7 +195,8 @@ static int read_edges(struct reader *r)
 /* Of the graph or of a subgraph. */
 static bool is_ours(const char *name)
 {
-	static const char *const ours[] = {"repeat", "frozen", "data", "overhead", "samples"};
+	static const char *const ours[] = {"repeat", "frozen",   "length_exponent",
+					   "data",   "overhead", "samples"};
 
 	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
 		if (strcmp(name, ours[i]) == 0)
@@ -216,8 +217,9 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 		if (!is_ours(a->name))
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
-					"use data, overhead and samples, on the graph, repeat and "
-					"frozen, on a subgraph, or what Graphviz draws with",
+					"use data, overhead and samples, on the graph, repeat, "
+					"frozen and length_exponent, on a subgraph, or what "
+					"Graphviz draws with",
 					file, a->line, a->name,
 					orr_attribute_hint(hint, 'g', a->name, -1));
 	}
@@ -336,7 +338,10 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 	struct orr_draft *draft = r->draft;
 	const char *name = subgraph->name;
 	bool encoder = !in_encoder(draft, parent) && is_encoder(subgraph), frozen = false;
+	const struct orr_dot_attribute *exponent_says =
+		orr_dot_find(&subgraph->attributes, "length_exponent");
 	int64_t repeat = 1;
+	double exponent = -1;
 	char place[256];
 	int i, code;
 
@@ -349,7 +354,11 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 	    (code = orr_count_parse(&repeat, repeat_says->text, 1, ORR_MOST_OPERATORS,
 				    print_place(place, r, subgraph, repeat_says), r->err)))
 		return code;
-	if (!encoder && repeat == 1 && !frozen)
+	if (exponent_says &&
+	    (code = orr_attribute_exponent(&exponent, exponent_says->text,
+					   print_place(place, r, subgraph, exponent_says), r->err)))
+		return code;
+	if (!encoder && repeat == 1 && !frozen && !exponent_says)
 		return 0;
 	if (!plain_name(name))
 		return orr_fail(r->err, ORR_E_INPUT,
@@ -361,6 +370,7 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 	*block = draft->n_blocks - 1;
 	draft->blocks[*block].repeat = repeat;
 	draft->blocks[*block].frozen = frozen;
+	draft->blocks[*block].length_exponent = exponent;
 	draft->blocks[*block].line = subgraph->line;
 	if (encoder) {
 		for (i = 0; i < draft->n_encoders; i++)
@@ -453,6 +463,19 @@ static int read_samples(struct reader *r)
 	return orr_count_parse(&r->draft->samples, says->text, 1, 1 << 30, what, r->err);
 }
 
+static int read_exponent(struct reader *r)
+{
+	const struct orr_dot_attribute *says =
+		orr_dot_find(&r->dot.subgraphs[0].attributes, "length_exponent");
+	char what[200];
+
+	if (!says)
+		return 0;
+	(void)snprintf(what, sizeof(what), "%.150s:%d: length_exponent", r->draft->name,
+		       says->line);
+	return orr_attribute_exponent(&r->draft->length_exponent, says->text, what, r->err);
+}
+
 int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *err)
 {
 	struct reader r = {.draft = draft, .err = err};
@@ -460,8 +483,8 @@ int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *er
 
 	if ((code = orr_dot_parse(&r.dot, draft->name, text, err)) ||
 	    (code = check_attributes(&r)) || (code = read_data(&r)) || (code = read_overhead(&r)) ||
-	    (code = read_samples(&r)) || (code = read_nodes(&r)) || (code = read_edges(&r)) ||
-	    (code = read_subgraphs(&r)))
+	    (code = read_samples(&r)) || (code = read_exponent(&r)) || (code = read_nodes(&r)) ||
+	    (code = read_edges(&r)) || (code = read_subgraphs(&r)))
 		goto out;
 	if (draft->n_operators == 0)
 		code = orr_fail(err, ORR_E_INPUT,

@@ -29,6 +29,9 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 			   int line, const char *text, struct orr_error *err);
 /* "true" or "false"; what is its place. */
 int orr_attribute_truth(bool *truth, const char *text, const char *what, struct orr_error *err);
+/* A length_exponent. */
+int orr_attribute_exponent(double *exponent, const char *text, const char *what,
+			   struct orr_error *err);
 /* One of the plain costs. */
 bool orr_attribute_is_cost(const char *name);
 /* Every op, for a message: "input, linear, ..." */

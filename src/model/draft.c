@@ -8,7 +8,7 @@
 
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
-	*draft = (struct orr_draft){.name = strdup(name)};
+	*draft = (struct orr_draft){.name = strdup(name), .length_exponent = -1};
 	if (!draft->name)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", name);
 	return 0;
@@ -76,6 +76,8 @@ int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr
 						.stage = -1,
 						.tied = -1,
 						.scale = 1,
+						.length_exponent = -1,
+						.mean_growth = 1,
 						.weight_ns = -1,
 						.update_ns = -1};
 	draft->n_operators++;
@@ -114,7 +116,7 @@ int orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
 	if (!copy)
 		return no_memory(draft, err);
 	blocks[n] = (struct orr_draft_block){
-		.name = copy, .parent = parent, .encoder = -1, .repeat = 1};
+		.name = copy, .parent = parent, .encoder = -1, .repeat = 1, .length_exponent = -1};
 	draft->n_blocks++;
 	return 0;
 }

@@ -18,6 +18,7 @@ struct orr_draft_block {
 	int encoder; /* number of the encoder that it is, or -1 */
 	int64_t repeat;
 	bool frozen;
+	double length_exponent; /* -1: not said; an operator's and the graph's likewise */
 };
 
 struct orr_draft_operator {
@@ -36,6 +37,7 @@ struct orr_draft {
 	char *name;                   /* owned; of the graph */
 	char *data;                   /* owned; path of its data, or NULL */
 	int64_t overhead_ns, samples; /* see graph.h */
+	double length_exponent;       /* of the whole graph */
 	bool units;
 	struct orr_draft_operator *operators; /* owned */
 	int n_operators, operator_room;

@@ -266,6 +266,20 @@ static void freeze_blocks(struct orr_graph *g, const struct orr_draft *draft, co
 				g->operators[i].frozen = true;
 }
 
+/* The innermost that says it. */
+static void find_exponents(struct orr_graph *g, const struct orr_draft *draft, const int *order)
+{
+	for (int i = 0; i < g->n_operators; i++) {
+		double *exponent = &g->operators[i].length_exponent;
+
+		for (int block = draft->operators[order[i]].block; block >= 0 && *exponent < 0;
+		     block = draft->blocks[block].parent)
+			*exponent = draft->blocks[block].length_exponent;
+		if (*exponent < 0)
+			*exponent = draft->length_exponent < 0 ? 1 : draft->length_exponent;
+	}
+}
+
 int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr_error *err)
 {
 	struct orr_graph *g = NULL;
@@ -302,6 +316,7 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 	g->data = draft->data;
 	draft->name = draft->data = NULL;
 	freeze_blocks(g, draft, x.order);
+	find_exponents(g, draft, x.order);
 	if ((code = orr_graph_infer(g, err)) || (code = orr_graph_tie(g, err)) ||
 	    (code = orr_graph_find_gradients(g, err)))
 		goto out;

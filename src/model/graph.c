@@ -52,6 +52,7 @@ void orr_graph_destroy(struct orr_graph *g)
 	free(g->data);
 	free(g->operators);
 	free(g->encoders);
+	free(g->lengths);
 	free(g);
 }
 
@@ -89,6 +90,8 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 			hash = orr_hash(hash, &o->tied, sizeof(o->tied));
 		if (orr_op_is_loss(o->op) && o->scale != 1)
 			hash = orr_hash(hash, &o->scale, sizeof(o->scale));
+		if (o->length_exponent != 1) /* likewise */
+			hash = orr_hash(hash, &o->length_exponent, sizeof(o->length_exponent));
 		if (!o->columns)
 			continue;
 		hash = orr_hash(hash, o->columns, (size_t)o->width * sizeof(*o->columns));

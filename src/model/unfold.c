@@ -314,6 +314,7 @@ static int unfold(struct unfold *u, struct orr_error *err)
 			break;
 		u->out->blocks[i].encoder = draft->blocks[i].encoder;
 		u->out->blocks[i].frozen = draft->blocks[i].frozen;
+		u->out->blocks[i].length_exponent = draft->blocks[i].length_exponent;
 	}
 	for (i = 0; i < draft->n_encoders && !code; i++)
 		code = orr_draft_add_encoder(u->out, draft->encoders[i], err);
@@ -348,6 +349,7 @@ int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 	out.units = draft->units;
 	out.overhead_ns = draft->overhead_ns;
 	out.samples = draft->samples;
+	out.length_exponent = draft->length_exponent;
 	out.data = draft->data;
 	out.reads = draft->reads;
 	draft->data = NULL;

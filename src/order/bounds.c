@@ -3,7 +3,8 @@
  * for, since the k-th F of a stage can only start when k are done of every stage before it, and so
  * on; times and loads stay as they are. So a bound on orders in which every stage takes its
  * microbatches in turn holds for all. And a backward that is not split is a split one whose W
- * follows at once, and need not be started: so W counts without what starting it takes. */
+ * follows at once, and need not be started: so W counts without what starting it takes.
+ * Microbatches that differ cannot change places: then bounds hold for any order of them. */
 #include "bounds.h"
 
 #include <stdbool.h>
@@ -95,8 +96,8 @@ static int find_caps(struct finder *f)
 		struct orr_load one = f->timed->up[j], others = {0, 0};
 
 		f->own[s] = f->flight[s] = m;
-		if (!one.stashes)
-			continue; /* no backward, and nothing to hold */
+		if (!one.stashes || f->p->microbatches)
+			continue; /* no backward, and nothing to hold; or no turns */
 		for (int t = 0; t < s; t++) {
 			int k = job(f, t, 0, ORR_PASS_F);
 
@@ -160,6 +161,8 @@ static int around(const struct finder *f, int j, bool after, int *list)
 	int step = after ? 1 : -1, m = f->p->n_microbatches, n;
 
 	n = after ? orr_jobs_successors(jobs, j, list) : orr_jobs_predecessors(jobs, j, list);
+	if (f->p->microbatches)
+		return n;
 	if (at.b + step >= 0 && at.b + step < m)
 		list[n++] = job(f, at.s, at.b + step, at.d);
 	if (after && at.d == ORR_PASS_W && at.b + f->own[at.s] < m)
@@ -286,8 +289,9 @@ static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct
 	return 0;
 }
 
-/* The shortest time from the start of F(s) to the end of W(s): down every way from s, and back. */
-static int64_t shortest_life(struct finder *f, int s)
+/* The shortest time from the start of F(s,b) to the end of W(s,b): down every way from s, and back.
+ */
+static int64_t shortest_life(struct finder *f, int s, int b)
 {
 	const struct orr_pipeline *p = f->p;
 	int n = p->n_stages;
@@ -296,17 +300,17 @@ static int64_t shortest_life(struct finder *f, int s)
 
 	for (int t = 0; t < n; t++)
 		down[t] = up[t] = -1;
-	down[s] = duration[job(f, s, 0, ORR_PASS_F)];
+	down[s] = duration[job(f, s, b, ORR_PASS_F)];
 	for (int t = s; t < n; t++)
 		for (int i = 0; down[t] >= 0 && i < p->stages[t].n_out; i++) {
-			int x = orr_stage_after(p, t, i), j = job(f, x, 0, ORR_PASS_F);
+			int x = orr_stage_after(p, t, i), j = job(f, x, b, ORR_PASS_F);
 
 			down[x] =
-				larger(down[x], down[t] + between(f, j, job(f, t, 0, ORR_PASS_F)) +
+				larger(down[x], down[t] + between(f, j, job(f, t, b, ORR_PASS_F)) +
 							duration[j]);
 		}
 	for (int t = n - 1; t >= s; t--) {
-		int j = job(f, t, 0, ORR_PASS_B);
+		int j = job(f, t, b, ORR_PASS_B);
 		int64_t from = down[t];
 
 		if (from < 0)
@@ -316,11 +320,11 @@ static int64_t shortest_life(struct finder *f, int s)
 
 			if (!p->edges[p->stages[t].out[i]].detached)
 				from = larger(from,
-					      up[x] + between(f, j, job(f, x, 0, ORR_PASS_B)));
+					      up[x] + between(f, j, job(f, x, b, ORR_PASS_B)));
 		}
 		up[t] = from + duration[j];
 	}
-	return up[s] + duration[job(f, s, 0, ORR_PASS_W)];
+	return up[s] + duration[job(f, s, b, ORR_PASS_W)];
 }
 
 static int64_t smaller(int64_t x, int64_t y)
@@ -335,27 +339,32 @@ static int64_t bound_memory(struct finder *f, int w)
 {
 	const struct orr_timed *t = f->timed;
 	struct orr_load limit = orr_timed_limit(t);
-	int64_t m = f->p->n_microbatches, lives = 0, bytes = 0, n = 0, first = INT64_MAX,
-		last = INT64_MAX;
+	int64_t lives = 0, bytes = 0, n = 0, first = INT64_MAX, last = INT64_MAX;
 	int64_t forward = INT64_MAX, weight = INT64_MAX, room = limit.stashes, flat, ramps = 0;
+	bool countable = true; /* the bytes, else they bound nothing */
 
 	for (int s = 0; s < f->p->n_stages; s++) {
-		int j = job(f, s, 0, ORR_PASS_F),
-		    k = job(f, s, f->p->n_microbatches - 1, ORR_PASS_W);
-		int64_t life, weighed;
+		int64_t life = 0;
 
-		if (!is_on(f, j, w) || !t->up[j].stashes)
+		if (!is_on(f, job(f, s, 0, ORR_PASS_F), w) ||
+		    !t->up[job(f, s, 0, ORR_PASS_F)].stashes)
 			continue;
-		life = shortest_life(f, s);
-		n += m;
-		lives += m * life;
-		if (__builtin_mul_overflow(life, m * t->up[j].bytes, &weighed) ||
-		    __builtin_add_overflow(bytes, weighed, &bytes))
-			bytes = 0; /* too large to count: no bound from bytes */
-		first = smaller(first, f->head[j]);
-		last = smaller(last, f->tail[k]);
-		forward = smaller(forward, f->duration[j]);
-		weight = smaller(weight, f->duration[k]);
+		for (int b = 0; b < f->p->n_microbatches; b++) {
+			int j = job(f, s, b, ORR_PASS_F), k = job(f, s, b, ORR_PASS_W);
+			int64_t weighed;
+
+			if (!b || f->p->microbatches)
+				life = shortest_life(f, s, b);
+			n++;
+			lives += life;
+			if (__builtin_mul_overflow(life, t->up[j].bytes, &weighed) ||
+			    __builtin_add_overflow(bytes, weighed, &bytes))
+				countable = false;
+			first = smaller(first, f->head[j]);
+			last = smaller(last, f->tail[k]);
+			forward = smaller(forward, f->duration[j]);
+			weight = smaller(weight, f->duration[k]);
+		}
 	}
 	if (!n)
 		return 0;
@@ -365,7 +374,7 @@ static int64_t bound_memory(struct finder *f, int w)
 		ramps = (room - 1) * (forward + weight);
 	/* either the ramps meet, or each costs a triangle */
 	flat = larger(flat, smaller(ramps, flat + ramps / 2));
-	if (limit.bytes < INT64_MAX)
+	if (limit.bytes < INT64_MAX && countable)
 		flat = larger(flat, bytes / limit.bytes);
 	return first + flat + last;
 }

@@ -126,8 +126,7 @@ int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const 
 			    !orr_jobs_has(jobs, j + (int)ORR_PASS_W))
 				return 0; /* then there is work that nothing of this holds back */
 			e.n++;
-			least = orr_timed_up(timed, j).bytes < least ? orr_timed_up(timed, j).bytes
-								     : least;
+			least = timed->up[j].bytes < least ? timed->up[j].bytes : least;
 		}
 	if (!e.n)
 		return 0;

@@ -53,7 +53,7 @@ static int start(struct filler *f, int w, int j, int before)
 	timed->jobs.by_worker[f->filled[w]++] = j;
 	f->running[w] = j;
 	f->n_ready[w]--;
-	orr_load_add(&f->held[w], &peak, orr_timed_up(timed, j), orr_timed_down(timed, j));
+	orr_load_add(&f->held[w], &peak, timed->up[j], timed->down[j]);
 	return orr_heap_push(&f->ends, f->now + timed->duration[j], 0, w, f->err);
 }
 
@@ -81,7 +81,7 @@ static int fill_gap(struct filler *f, int w)
 		return 0;
 	f->n_scans++;
 	for (int j = first; n_kinds && j >= 0; before = j, j = f->next[j]) {
-		struct orr_load up = orr_timed_up(timed, j), down = orr_timed_down(timed, j);
+		struct orr_load up = timed->up[j], down = timed->down[j];
 		int *met = &f->met[j % f->n_alike];
 
 		if (*met != f->n_scans) { /* where the first of a kind may not, those behind it may
@@ -177,7 +177,7 @@ static int fill_gaps(struct filler *f)
 
 static bool adds(const struct orr_timed *timed, int j)
 {
-	struct orr_load up = orr_timed_up(timed, j);
+	struct orr_load up = timed->up[j];
 
 	return up.stashes > 0 || up.bytes > 0;
 }

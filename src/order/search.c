@@ -206,8 +206,9 @@ static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
 		seeds->least_stashes = seeds->most_stashes = o->options->stashes;
 		return;
 	}
-	for (int s = 0; s < p->n_stages; s++) {
-		int64_t stash = p->stages[s].stash_bytes;
+	for (int64_t i = 0; i < all; i++) {
+		int64_t stash =
+			orr_pipeline_stash_bytes(p, (int)(i % p->n_stages), (int)(i / p->n_stages));
 
 		most = stash > most ? stash : most;
 		least = stash > 0 && stash < least ? stash : least;

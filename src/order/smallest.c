@@ -1,4 +1,5 @@
-/* All forwards before any backward hold most, and fit as a rule. Where they do not, a shortest path
+/* For a microbatch as large as the largest on every stage. All forwards before any backward hold
+ * most, and fit as a rule. Where they do not, a shortest path
  * is looked for: its nodes are the sets of jobs that are done, its length the fullest that any
  * worker was. W follows its B at once. */
 #include "smallest.h"
@@ -28,6 +29,8 @@ struct finder {
 	uint64_t *done;        /* [MOST_STATES * n_words] a bit a job; B stands for W too */
 	int *table;            /* [2 * MOST_STATES] states by the set of jobs done, + 1 */
 	struct orr_load *load; /* [n_workers] of the state at hand */
+	/* [n_stages * ORR_N_PASSES] the largest of all microbatches */
+	struct orr_load *up, *down;
 	struct orr_heap open;
 };
 
@@ -62,7 +65,7 @@ static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
 static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
 {
 	const struct orr_jobs *jobs = &f->timed->jobs;
-	const struct orr_load *up = &f->timed->up[s * ORR_N_PASSES + (int)d];
+	const struct orr_load *up = &f->up[s * ORR_N_PASSES + (int)d];
 	int64_t most = INT64_MIN;
 
 	for (int i = 0; i < orr_jobs_n_at(jobs, s * ORR_N_PASSES); i++) {
@@ -81,8 +84,8 @@ static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
 static void run(struct finder *f, int s, enum orr_pass d)
 {
 	const struct orr_jobs *jobs = &f->timed->jobs;
-	const struct orr_load *up = &f->timed->up[s * ORR_N_PASSES + (int)d],
-			      *down = &f->timed->down[s * ORR_N_PASSES + ORR_PASS_W];
+	const struct orr_load *up = &f->up[s * ORR_N_PASSES + (int)d],
+			      *down = &f->down[s * ORR_N_PASSES + ORR_PASS_W];
 
 	for (int i = 0; i < orr_jobs_n_at(jobs, s * ORR_N_PASSES); i++) {
 		struct orr_load *load = &f->load[orr_jobs_worker(jobs, s * ORR_N_PASSES, i)];
@@ -323,20 +326,34 @@ static int search(struct finder *f, struct orr_smallest *out)
 	return code;
 }
 
+static void find_largest(struct finder *f)
+{
+	int n_kinds = f->p->n_stages * ORR_N_PASSES;
+
+	for (int j = 0; j < f->timed->jobs.n_jobs; j++) {
+		orr_load_raise(&f->up[j % n_kinds], f->timed->up[j]);
+		orr_load_raise(&f->down[j % n_kinds], f->timed->down[j]);
+	}
+}
+
 int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 		      struct orr_error *err)
 {
 	const struct orr_pipeline *p = timed->jobs.pipeline;
 	struct finder f = {.timed = timed, .p = p, .err = err};
 	bool *leads = calloc((size_t)p->n_stages, sizeof(*leads));
+	size_t n_kinds = (size_t)p->n_stages * ORR_N_PASSES;
 	int code = 0;
 
 	f.load = calloc((size_t)p->n_workers, sizeof(*f.load));
-	out->n = calloc((size_t)p->n_stages * ORR_N_PASSES, sizeof(*out->n));
-	if (!leads || !f.load || !out->n) {
+	f.up = calloc(2 * n_kinds, sizeof(*f.up));
+	out->n = calloc(n_kinds, sizeof(*out->n));
+	if (!leads || !f.load || !f.up || !out->n) {
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
 		goto out;
 	}
+	f.down = f.up + n_kinds;
+	find_largest(&f);
 	out->excess = try_plain(&f, out->n);
 	out->exact = out->excess <= 0;
 	if (out->exact)
@@ -345,9 +362,12 @@ int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 	out->exact = out->excess == f.least;
 	if (!out->exact && p->n_stages <= MOST_STAGES)
 		code = search(&f, out);
+	/* an order that suits no largest microbatch may suit each of those there are */
+	out->exact = out->exact && (out->excess <= 0 || !p->microbatches);
 out:
 	free(leads);
 	free(f.load);
+	free(f.up);
 	if (code)
 		orr_smallest_fini(out);
 	return code;

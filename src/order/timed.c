@@ -20,16 +20,16 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs.pipeline;
 	size_t n = (size_t)t->jobs.n_jobs, n_stages = (size_t)p->n_stages,
-	       n_workers = (size_t)p->n_workers, n_loads = n_stages * (size_t)t->jobs.n_passes,
-	       n_edges = count_edges(t, around), most_at = (size_t)t->jobs.most_at;
+	       n_workers = (size_t)p->n_workers, n_edges = count_edges(t, around),
+	       most_at = (size_t)t->jobs.most_at;
 
 	t->jobs.compute = calloc(n, sizeof(*t->jobs.compute));
 	t->jobs.by_worker = calloc(n * most_at, sizeof(*t->jobs.by_worker));
 	t->jobs.position = calloc(n * most_at, sizeof(*t->jobs.position));
 	t->jobs.first = calloc(n_workers + 1, sizeof(*t->jobs.first));
 	t->duration = calloc(n, sizeof(*t->duration));
-	t->up = calloc(n_loads, sizeof(*t->up));
-	t->down = calloc(n_loads, sizeof(*t->down));
+	t->up = calloc(n, sizeof(*t->up));
+	t->down = calloc(n, sizeof(*t->down));
 	t->most = calloc(n_workers, sizeof(*t->most));
 	t->before = calloc(n_edges, sizeof(*t->before));
 	t->after = calloc(n_edges, sizeof(*t->after));
@@ -51,26 +51,28 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	return 0;
 }
 
-/* What the passes of a stage do to its worker's load. A stash that is recomputed is the input until
- * B starts. */
-static void weigh(struct orr_timed *t, int s)
+/* What job j does to its worker's load. A stash that is recomputed is the input until B starts. */
+static void weigh(struct orr_timed *t, int j)
 {
-	const struct orr_stage *stage = &t->jobs.pipeline->stages[s];
-	int64_t early = orr_pipeline_share(t->jobs.pipeline, s, stage->stash_bytes), all = early;
+	const struct orr_pipeline *p = t->jobs.pipeline;
+	struct orr_job job = orr_jobs_at(&t->jobs, j);
+	int64_t early = orr_pipeline_share(p, job.s, orr_pipeline_stash_bytes(p, job.s, job.b)),
+		all = early;
 	bool split = t->jobs.n_passes == 3;
-	enum orr_pass backward = orr_pipeline_first_backward(t->jobs.pipeline, s, split),
-		      last = orr_pipeline_last_pass(t->jobs.pipeline, s, split);
-	int first = s * t->jobs.n_passes;
+	enum orr_pass last = orr_pipeline_last_pass(p, job.s, split);
 
 	if (last == ORR_PASS_F)
 		return; /* it keeps nothing */
-	if (stage->recompute) {
-		early = orr_pipeline_share(t->jobs.pipeline, s, stage->input_bytes);
+	if (p->stages[job.s].recompute) {
+		early = orr_pipeline_share(p, job.s, orr_pipeline_input_bytes(p, job.s, job.b));
 		all = early > all ? early : all;
 	}
-	t->up[first + ORR_PASS_F] = (struct orr_load){1, early};
-	t->up[first + (int)backward] = (struct orr_load){0, all - early};
-	t->down[first + (int)last] = (struct orr_load){1, all};
+	if (job.d == ORR_PASS_F)
+		t->up[j] = (struct orr_load){1, early};
+	else if (job.d == orr_pipeline_first_backward(p, job.s, split))
+		t->up[j] = (struct orr_load){0, all - early};
+	if (job.d == last)
+		t->down[j] = (struct orr_load){1, all};
 }
 
 /* Job j, first on worker w, after those below it. */
@@ -130,8 +132,8 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 			t->jobs.most_at = orr_pipeline_n_at(p, s);
 	if ((code = allocate(t, around, err)))
 		goto out;
-	for (int s = 0; s < p->n_stages; s++)
-		weigh(t, s);
+	for (int j = 0; j < n_jobs; j++)
+		weigh(t, j);
 	for (int j = 0; j < n_jobs; j++)
 		add_job(t, j, settled[j / n_passes % (n_microbatches * p->n_stages)], around);
 	for (int j = 0; exact && j < n_jobs; j++)
@@ -354,7 +356,7 @@ struct orr_load orr_timed_peak(const struct orr_timed *t, int w)
 	for (int i = t->jobs.first[w]; i < t->jobs.first[w + 1]; i++) {
 		int j = t->jobs.by_worker[i];
 
-		orr_load_add(&load, &peak, orr_timed_up(t, j), orr_timed_down(t, j));
+		orr_load_add(&load, &peak, t->up[j], t->down[j]);
 	}
 	return peak;
 }
@@ -368,7 +370,7 @@ int orr_timed_excess(const struct orr_timed *t, int w)
 		int j = t->jobs.by_worker[i];
 		struct orr_load peak = {0, 0};
 
-		orr_load_add(&load, &peak, orr_timed_up(t, j), orr_timed_down(t, j));
+		orr_load_add(&load, &peak, t->up[j], t->down[j]);
 		excess += peak.stashes > most.stashes || peak.bytes > most.bytes;
 	}
 	return excess;

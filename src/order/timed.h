@@ -13,16 +13,21 @@ struct orr_load {
 	int64_t stashes, bytes;
 };
 
+static inline void orr_load_raise(struct orr_load *peak, struct orr_load load)
+{
+	if (peak->stashes < load.stashes)
+		peak->stashes = load.stashes;
+	if (peak->bytes < load.bytes)
+		peak->bytes = load.bytes;
+}
+
 /* A job adds `up` as it starts and takes `down` away as it ends; peak follows. */
 static inline void orr_load_add(struct orr_load *load, struct orr_load *peak, struct orr_load up,
 				struct orr_load down)
 {
 	load->stashes += up.stashes;
 	load->bytes += up.bytes;
-	if (peak->stashes < load->stashes)
-		peak->stashes = load->stashes;
-	if (peak->bytes < load->bytes)
-		peak->bytes = load->bytes;
+	orr_load_raise(peak, *load);
 	load->stashes -= down.stashes;
 	load->bytes -= down.bytes;
 }
@@ -33,8 +38,7 @@ struct orr_timed {
 	bool exact; /* transfers and updates take their time, as they do in the simulator where no
 		       transfer waits for another one on its link; else jobs alone do */
 	int64_t *duration; /* [n_jobs] */
-	/* [n_stages * n_passes] what a pass of a stage adds to its worker's load as it starts, and
-	 * takes away as it ends: see orr_timed_up() */
+	/* [n_jobs] what a job adds to its worker's load as it starts, and takes away as it ends */
 	struct orr_load *up, *down;
 	struct orr_load *most; /* [n_workers] the limit of each */
 	/* the DAG: predecessors of j are before[first_before[j]] to before[first_before[j+1]-1] */
@@ -71,14 +75,6 @@ void orr_timed_measure(struct orr_timed *t);
 /* From the end of j until what it leaves is with k, which waits for it. */
 int64_t orr_timed_delay(const struct orr_timed *t, int j, int k);
 
-static inline struct orr_load orr_timed_up(const struct orr_timed *t, int j)
-{
-	return t->up[j % (t->jobs.pipeline->n_stages * t->jobs.n_passes)];
-}
-static inline struct orr_load orr_timed_down(const struct orr_timed *t, int j)
-{
-	return t->down[j % (t->jobs.pipeline->n_stages * t->jobs.n_passes)];
-}
 /* What worker w holds at most, by its order. */
 struct orr_load orr_timed_peak(const struct orr_timed *t, int w);
 /* Jobs of worker w that start while it holds more than it may; 0: its order fits. */

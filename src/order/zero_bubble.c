@@ -85,7 +85,8 @@ static int64_t arrival(const struct search *o, int s, int b, enum orr_pass d)
 static void put(struct search *o, int s, enum orr_pass d)
 {
 	int w = worker_of(o, s), b = o->done[s][d]++;
-	int64_t start = larger(o->free[w], arrival(o, s, b, d)), end = start + duration(o, s, d);
+	int64_t start = larger(o->free[w], arrival(o, s, b, d)),
+		end = start + orr_pipeline_job_ns(o->p, s, b, d, w, true);
 	int64_t place = (int64_t)b * o->p->n_stages + s;
 
 	assert(b < o->m);

@@ -58,6 +58,10 @@ struct orr_operator {
 	bool gather;       /* it reads a whole minibatch */
 	int n_gang, *gang; /* workers of a job, 0: not said; which, owned, or NULL */
 	char *with;        /* owned: an operator or an encoder, with whose stage it is; or NULL */
+	/* Its durations grow with the length of a microbatch to this power, its bytes with the
+	 * length itself; neither with 0. 1 unless the file says. */
+	double length_exponent;
+	double mean_growth; /* of its durations, over the lengths of the graph; 1: it has none */
 
 	/* What its backward computes, found by orr_graph_find_gradients(): with neither, it has
 	 * none and keeps nothing for one. */
@@ -138,6 +142,8 @@ struct orr_graph {
 	struct orr_operator *operators; /* owned */
 	int n_encoders;
 	char **encoders;     /* owned: names, "" never; in the order of their first operators */
+	double *lengths;     /* [n_lengths] owned; of the microbatches of a step, by their mean */
+	int n_lengths;       /* 0: all alike */
 	int64_t overhead_ns; /* of starting a job, beside what its operators take; 0: none */
 	int64_t samples;     /* of the microbatch that was measured; 0: not said */
 	bool units;          /* the durations were plain numbers: one unit is one second */
@@ -183,6 +189,14 @@ struct orr_study_costs {
 };
 int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs,
 			struct orr_error *err);
+
+/* The microbatches of a step have these lengths, and the costs in g are those of their mean: one of
+ * length l takes (l / mean) ^ length_exponent of an operator's durations and l / mean of its bytes.
+ * Pipelines cut from g from here on have such a step. Refuses a length that is not above 0. */
+int orr_graph_set_lengths(struct orr_graph *g, const double *lengths, int n, struct orr_error *err);
+/* What operator o's durations, or its bytes, are multiplied by for microbatch b. */
+double orr_operator_growth(const struct orr_graph *g, const struct orr_operator *o, int b);
+double orr_operator_size_growth(const struct orr_graph *g, const struct orr_operator *o, int b);
 
 ORR_END
 #endif

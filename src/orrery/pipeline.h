@@ -13,6 +13,7 @@
 ORR_BEGIN
 
 struct orr_graph;
+struct orr_microbatches;
 
 /* Which version of the parameters the passes of a microbatch read under an asynchronous schedule:
  * see versions.h. */
@@ -119,6 +120,9 @@ struct orr_pipeline {
 				added to W apart */
 	struct orr_machine machine; /* that the step runs on; free links and no limit of memory
 				       unless set */
+	struct orr_microbatches *microbatches; /* (optional, owned) those of the step differ, see
+						  cost.h: then the stages' durations are
+						  means, and sizes the largest */
 	/* where it came from; NULL for a pipeline without a graph */
 	const struct orr_graph *graph; /* borrowed */
 	int *stage_of;                 /* operator -> stage */
@@ -131,7 +135,8 @@ struct orr_pipeline {
  * go from a smaller stage to a larger one, and gangs that name a worker twice or each other. */
 int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stages, int n_stages,
 			const struct orr_edge *edges, int n_edges, struct orr_error *err);
-void orr_pipeline_destroy(struct orr_pipeline *p); /* NULL is fine */
+void orr_pipeline_destroy(struct orr_pipeline *p);               /* NULL is fine */
+void orr_pipeline_free_microbatches(struct orr_microbatches *x); /* the same */
 
 /* Which parameters stages have in common, in place of what was said before; copied. Refuses a set
  * that is larger than a stage of it, or of fewer stages than two. */
@@ -159,8 +164,8 @@ static inline int64_t orr_set_trained_bytes(const struct orr_pipeline *p, int se
 /* The sets that stage s has parameters of: s first, then the one after set; -1: no other. */
 int orr_set_after(const struct orr_pipeline *p, int s, int set);
 
-/* Set the size of the step: at least one worker, of the machine too, and one microbatch, and all
- * workers that gangs need. */
+/* Set the size of the step: at least one worker, of the machine too, and one microbatch, all
+ * workers that gangs need, and as many microbatches as have costs of their own, if they have. */
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
 			  struct orr_error *err);
 
@@ -173,7 +178,7 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 /* How long a pass of stage s takes, 0 for one that it has not; the first pass of the backward of a
  * stage that recomputes takes F again as well. split: B is
  * the input gradient alone; where the costs do not tell it from the weight gradient, B and W take
- * half of the backward each. */
+ * half of the backward each. Where microbatches differ, of the mean one. */
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split);
 /* The same for microbatch b on worker w: what one job takes. What starting it takes (overhead_ns)
  * is the same on every worker, the rest is divided by the worker's speed. */

@@ -1,6 +1,7 @@
 #include "charge.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "orrery/graph.h"
 #include "orrery/machine.h"
@@ -92,16 +93,25 @@ static int64_t stash_of(const struct orr_operator *o, int64_t samples)
 	return weigh(o->stash_bytes, orr_operator_stash_floats(o) * samples);
 }
 
+static int64_t grow(int64_t cost, double growth)
+{
+	return growth == 1 ? cost : llround((double)cost * growth);
+}
+
 void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
 		const struct orr_machine *machine)
 {
 	int64_t parameter_bytes = orr_operator_parameter_bytes(o);
 
-	stage->forward_ns += charge(o->forward_ns, o->forward_flops, samples, machine);
+	stage->forward_ns +=
+		grow(charge(o->forward_ns, o->forward_flops, samples, machine), o->mean_growth);
 	if (o->has_input_gradient)
-		stage->backward_ns += charge(o->backward_ns, o->backward_flops, samples, machine);
+		stage->backward_ns +=
+			grow(charge(o->backward_ns, o->backward_flops, samples, machine),
+			     o->mean_growth);
 	if (o->has_weight_gradient) {
-		stage->weight_ns += charge(o->weight_ns, weight_flops(o), samples, machine);
+		stage->weight_ns += grow(charge(o->weight_ns, weight_flops(o), samples, machine),
+					 o->mean_growth);
 		stage->update_ns += o->update_ns > 0 ? o->update_ns : 0;
 	}
 	stage->stash_bytes += stash_of(o, samples);
@@ -131,4 +141,62 @@ void orr_charge_least(struct orr_stage *stage, const struct orr_graph *g, int i,
 	orr_charge(stage, &g->operators[i], samples, machine);
 	if (!orr_operator_counts(&g->operators[i], i))
 		stage->update_ns = update_ns;
+}
+
+static void grow_operator(struct orr_operator *o, double growth, double size, int64_t samples,
+			  const struct orr_machine *machine)
+{
+	int64_t weight_ns = charge(o->weight_ns, weight_flops(o), samples, machine),
+		backward_ns = charge(o->backward_ns, o->backward_flops, samples, machine);
+
+	o->forward_ns = grow(charge(o->forward_ns, o->forward_flops, samples, machine), growth);
+	o->backward_ns = grow(backward_ns, growth);
+	o->weight_ns = grow(weight_ns, growth);
+	o->stash_bytes = grow(stash_of(o, samples), size);
+	o->activation_bytes = grow(orr_operator_output_bytes(o, samples), size);
+	o->mean_growth = 1;
+}
+
+/* What o reads, into reads. */
+static void grow_reads(struct orr_read *reads, const struct orr_graph *g,
+		       const struct orr_operator *o, int b)
+{
+	for (int k = 0; k < o->n_inputs; k++) {
+		double size = orr_operator_size_growth(g, &g->operators[o->inputs[k]], b);
+
+		reads[k] = o->reads[k];
+		if (reads[k].bytes >= 0)
+			reads[k].bytes = grow(reads[k].bytes, size);
+		if (reads[k].gradient_bytes >= 0)
+			reads[k].gradient_bytes = grow(reads[k].gradient_bytes, size);
+	}
+}
+
+int orr_charge_grow(struct orr_graph *out, const struct orr_graph *g, int b, int64_t samples,
+		    const struct orr_machine *machine, struct orr_error *err)
+{
+	size_t n = (size_t)g->n_operators, n_reads = 0;
+	struct orr_read *reads;
+
+	for (int i = 0; i < g->n_operators; i++)
+		n_reads += g->operators[i].reads ? (size_t)g->operators[i].n_inputs : 0;
+	*out = *g;
+	out->operators = malloc(n * sizeof(*out->operators) + n_reads * sizeof(*reads));
+	if (!out->operators)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	reads = (struct orr_read *)(void *)(out->operators + n);
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		out->operators[i] = *o;
+		grow_operator(&out->operators[i], orr_operator_growth(g, o, b),
+			      orr_operator_size_growth(g, o, b), samples, machine);
+		if (!o->reads)
+			continue;
+		grow_reads(reads, g, o, b);
+		out->operators[i].reads = reads;
+		reads += o->n_inputs;
+	}
+	return 0;
 }

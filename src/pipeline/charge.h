@@ -20,7 +20,7 @@ struct orr_sent {
 };
 struct orr_sent orr_sent_over(const struct orr_graph *g, int i, int k, int64_t samples);
 
-/* Add the costs of one operator to a stage's. */
+/* Add the costs of one operator to a stage's; where microbatches differ in length, the means. */
 void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t samples,
 		const struct orr_machine *machine);
 
@@ -28,4 +28,8 @@ void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t s
  * that several operators share counts with the first one alone. */
 void orr_charge_least(struct orr_stage *stage, const struct orr_graph *g, int i, int64_t samples,
 		      const struct orr_machine *machine);
+/* The same graph with the costs of its microbatch b, measured all of them. Its operators are the
+ * caller's to free, and all else is g's. */
+int orr_charge_grow(struct orr_graph *out, const struct orr_graph *g, int b, int64_t samples,
+		    const struct orr_machine *machine, struct orr_error *err);
 #endif

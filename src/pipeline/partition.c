@@ -8,6 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "gangs.h"
+#include "orrery/microbatches.h"
 #include "numbering.h"
 #include "orrery/pipeline.h"
 #include "base/sort.h"
@@ -341,6 +342,36 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 	return orr_number_stages(g, stage_of, *n_chosen, err);
 }
 
+/* The costs of p's microbatch b, from a graph that costs as much. */
+static int vary(struct orr_pipeline *p, int b, int64_t samples, struct orr_error *err)
+{
+	struct orr_pipeline *q = NULL;
+	struct orr_graph g;
+	int code = orr_charge_grow(&g, p->graph, b, samples, &p->machine, err);
+
+	if (code)
+		return code;
+	if (!(code = orr_charge_check(&g, &p->machine, samples, err)) &&
+	    !(code = build(&q, &g, &p->machine, p->stage_of, p->n_stages, samples, err))) {
+		orr_pipeline_set_overhead(q, p->overhead_ns);
+		orr_microbatches_set(p, b, q);
+	}
+	orr_pipeline_destroy(q);
+	free(g.operators);
+	return code;
+}
+
+static int vary_all(struct orr_pipeline *p, int64_t samples, struct orr_error *err)
+{
+	int n = p->graph->n_lengths, code = n ? orr_microbatches_create(p, n, err) : 0;
+
+	for (int b = 0; b < n && !code; b++)
+		code = vary(p, b, samples, err);
+	if (n && !code)
+		orr_microbatches_settle(p);
+	return code;
+}
+
 /* stage_of is the pipeline's from here on, or freed. */
 static int finish(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int *stage_of, int n_stages, int64_t samples,
@@ -360,7 +391,11 @@ static int finish(struct orr_pipeline **out, const struct orr_graph *g,
 	for (int i = 0; i < g->n_operators; i++) /* a given 0 is a cost as well */
 		(*out)->has_weight = (*out)->has_weight || g->operators[i].weight_ns >= 0;
 	(*out)->stage_of = stage_of;
-	return 0;
+	if ((code = vary_all(*out, samples, err))) {
+		orr_pipeline_destroy(*out);
+		*out = NULL;
+	}
+	return code;
 }
 
 int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,

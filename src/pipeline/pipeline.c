@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "orrery/cost.h"
 #include "orrery/quantity.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
@@ -223,6 +224,16 @@ out:
 	return code;
 }
 
+void orr_pipeline_free_microbatches(struct orr_microbatches *x)
+{
+	if (!x)
+		return;
+	free(x->costs);
+	free(x->bytes);
+	free(x->gradient_bytes);
+	free(x);
+}
+
 void orr_pipeline_destroy(struct orr_pipeline *p)
 {
 	if (!p)
@@ -232,6 +243,7 @@ void orr_pipeline_destroy(struct orr_pipeline *p)
 	free(p->numbers);
 	free(p->tied);
 	free(p->stage_of);
+	orr_pipeline_free_microbatches(p->microbatches);
 	free(p);
 }
 
@@ -268,6 +280,11 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 		return orr_fail(err, ORR_E_INPUT,
 				"%d microbatches: give at least 1 ([microbatches])",
 				n_microbatches);
+	if (p->microbatches && p->microbatches->n != n_microbatches)
+		return orr_fail(err, ORR_E_INPUT,
+				"%d microbatches, and %d have lengths or costs of their own: leave "
+				"[microbatches] out, or give as many",
+				n_microbatches, p->microbatches->n);
 	/* jobs are numbered in an int: F, B and W of every stage and microbatch */
 	if ((int64_t)p->n_stages * n_microbatches > INT32_MAX / ORR_N_PASSES)
 		return orr_fail(err, ORR_E_INPUT,
@@ -316,25 +333,36 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 	return 0;
 }
 
-int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split)
+static int64_t pass_ns(const struct orr_pipeline *p, int s, const struct orr_cost *cost,
+		       enum orr_pass d, bool split)
 {
 	const struct orr_stage *stage = &p->stages[s];
 	int64_t weight_ns =
-		p->has_weight ? stage->weight_ns : (stage->backward_ns - p->overhead_ns) / 2;
-	int64_t input_ns = stage->backward_ns - (p->has_weight ? 0 : weight_ns);
+		p->has_weight ? cost->weight_ns : (cost->backward_ns - p->overhead_ns) / 2;
+	int64_t input_ns = cost->backward_ns - (p->has_weight ? 0 : weight_ns);
 	int64_t again_ns = stage->recompute && d == orr_pipeline_first_backward(p, s, split)
-				   ? stage->forward_ns
+				   ? cost->forward_ns
 				   : 0;
 
 	if (!orr_pipeline_has_pass(p, s, d, split))
 		return 0;
 	if (d == ORR_PASS_F)
-		return stage->forward_ns;
+		return cost->forward_ns;
 	if (d == ORR_PASS_W) /* a job of its own */
 		return again_ns + weight_ns + p->overhead_ns;
 	if (!stage->has_input_gradient)
 		input_ns = p->overhead_ns;
 	return again_ns + input_ns + (split || !stage->has_weight_gradient ? 0 : weight_ns);
+}
+
+int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split)
+{
+	const struct orr_stage *stage = &p->stages[s];
+	struct orr_cost cost = {.forward_ns = stage->forward_ns,
+				.backward_ns = stage->backward_ns,
+				.weight_ns = stage->weight_ns};
+
+	return pass_ns(p, s, &cost, d, split);
 }
 
 /* Jobs that are started `starts` times: that is as long on every worker. */
@@ -345,14 +373,24 @@ static int64_t on_worker(const struct orr_pipeline *p, int w, int64_t ns, int st
 	return ns ? start_ns + orr_machine_work_ns(&p->machine, w, ns - start_ns) : 0;
 }
 
+/* Of microbatch b; NULL: as the stage. Rounds repeat the microbatches of a step. */
+static const struct orr_cost *cost_of(const struct orr_pipeline *p, int s, int b)
+{
+	const struct orr_microbatches *x = p->microbatches;
+
+	return x ? &x->costs[(int64_t)(b % x->n) * p->n_stages + s] : NULL;
+}
+
 int64_t orr_pipeline_job_ns(const struct orr_pipeline *p, int s, int b, enum orr_pass d, int w,
 			    bool split)
 {
+	const struct orr_cost *cost = cost_of(p, s, b);
 	bool again = p->stages[s].recompute && d == orr_pipeline_first_backward(p, s, split) &&
 		     d != ORR_PASS_F;
+	int64_t ns =
+		cost ? pass_ns(p, s, cost, d, split) : orr_pipeline_duration_ns(p, s, d, split);
 
-	(void)b; /* microbatches are alike */
-	return on_worker(p, w, orr_pipeline_duration_ns(p, s, d, split), 1 + again);
+	return on_worker(p, w, ns, 1 + again);
 }
 
 int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w)
@@ -362,20 +400,25 @@ int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w)
 
 int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b)
 {
-	(void)b;
-	return p->stages[s].stash_bytes;
+	const struct orr_cost *cost = cost_of(p, s, b);
+
+	return cost ? cost->stash_bytes : p->stages[s].stash_bytes;
 }
 
 int64_t orr_pipeline_input_bytes(const struct orr_pipeline *p, int s, int b)
 {
-	(void)b;
-	return p->stages[s].input_bytes;
+	const struct orr_cost *cost = cost_of(p, s, b);
+
+	return cost ? cost->input_bytes : p->stages[s].input_bytes;
 }
 
 int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool gradient)
 {
-	(void)b;
-	return gradient ? p->edges[e].gradient_bytes : p->edges[e].bytes;
+	const struct orr_microbatches *x = p->microbatches;
+
+	if (!x)
+		return gradient ? p->edges[e].gradient_bytes : p->edges[e].bytes;
+	return (gradient ? x->gradient_bytes : x->bytes)[(int64_t)(b % x->n) * p->n_edges + e];
 }
 
 bool orr_pipeline_has_gangs(const struct orr_pipeline *p)
@@ -437,6 +480,17 @@ static uint64_t hash_stage(uint64_t hash, const struct orr_stage *s)
 	return orr_hash(hash, gang, sizeof(gang));
 }
 
+static uint64_t hash_microbatches(uint64_t hash, const struct orr_pipeline *p,
+				  const struct orr_microbatches *x)
+{
+	size_t n_stages = (size_t)x->n * (size_t)p->n_stages,
+	       n_edges = (size_t)x->n * (size_t)p->n_edges;
+
+	hash = orr_hash(hash, x->costs, n_stages * sizeof(*x->costs));
+	hash = orr_hash(hash, x->bytes, n_edges * sizeof(*x->bytes));
+	return orr_hash(hash, x->gradient_bytes, n_edges * sizeof(*x->gradient_bytes));
+}
+
 void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 {
 	const int64_t size[] = {p->n_stages,   p->n_workers,   p->n_microbatches,
@@ -460,5 +514,7 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 		hash = orr_hash(hash, p->tied[t].stages,
 				(size_t)p->tied[t].n_stages * sizeof(*p->tied[t].stages));
 	}
+	if (p->microbatches)
+		hash = hash_microbatches(hash, p, p->microbatches);
 	orr_hash_print(text, hash);
 }

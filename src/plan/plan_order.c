@@ -5,6 +5,7 @@
 
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
+#include "orrery/microbatches.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "orrery/try.h"
@@ -224,6 +225,7 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 	(*out)->numerics = p->numerics;
 	(*out)->machine = p->machine;
 	if ((code = orr_pipeline_tie(*out, p->tied, p->n_tied, err)) ||
+	    (p->microbatches && (code = orr_microbatches_copy(*out, p, err))) ||
 	    (code = orr_pipeline_set_step(*out, p->n_workers, p->n_microbatches, err))) {
 		orr_pipeline_destroy(*out);
 		*out = NULL;

@@ -384,6 +384,8 @@ void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p)
 		else if (t->jobs->recompute[s])
 			stage->backward_ns = 0;
 	}
+	orr_pipeline_free_microbatches(p->microbatches); /* all are as the mean */
+	p->microbatches = NULL;
 	p->has_weight = true;
 	p->units = false;
 }

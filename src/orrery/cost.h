@@ -1,0 +1,17 @@
+#ifndef ORR_COST_H
+#define ORR_COST_H
+/* What microbatches cost where they differ: the table is made by microbatches.h. */
+#include <stdint.h>
+
+/* Of one microbatch on one stage; the fields are those of struct orr_stage. */
+struct orr_cost {
+	int64_t forward_ns, backward_ns, weight_ns;
+	int64_t stash_bytes, input_bytes;
+};
+
+struct orr_microbatches {
+	int n;                           /* microbatches of the step */
+	struct orr_cost *costs;          /* [n * n_stages] of (s,b): costs[b * n_stages + s] */
+	int64_t *bytes, *gradient_bytes; /* [n * n_edges] of edge e: bytes[b * n_edges + e] */
+};
+#endif

@@ -1,0 +1,122 @@
+#include "orrery/microbatches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/cost.h"
+#include "orrery/pipeline.h"
+
+static int create(struct orr_microbatches **out, const struct orr_pipeline *p, int n,
+		  struct orr_error *err)
+{
+	struct orr_microbatches *x = calloc(1, sizeof(*x));
+	size_t n_costs = (size_t)n * (size_t)p->n_stages, n_edges = (size_t)n * (size_t)p->n_edges;
+
+	if (!x || !(x->costs = calloc(n_costs, sizeof(*x->costs))) ||
+	    !(x->bytes = calloc(n_edges + 1, sizeof(*x->bytes))) ||
+	    !(x->gradient_bytes = calloc(n_edges + 1, sizeof(*x->gradient_bytes)))) {
+		orr_pipeline_free_microbatches(x);
+		return orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for %d microbatches", n);
+	}
+	x->n = n;
+	*out = x;
+	return 0;
+}
+
+void orr_microbatches_set(struct orr_pipeline *p, int b, const struct orr_pipeline *q)
+{
+	struct orr_microbatches *x = p->microbatches;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		const struct orr_stage *stage = &q->stages[s];
+
+		x->costs[b * p->n_stages + s] =
+			(struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
+					  stage->stash_bytes, stage->input_bytes};
+	}
+	for (int e = 0; e < p->n_edges; e++) {
+		x->bytes[b * p->n_edges + e] = q->edges[e].bytes;
+		x->gradient_bytes[b * p->n_edges + e] = q->edges[e].gradient_bytes;
+	}
+}
+
+int orr_microbatches_create(struct orr_pipeline *p, int n, struct orr_error *err)
+{
+	struct orr_microbatches *x = NULL;
+	int code = create(&x, p, n, err);
+
+	if (code)
+		return code;
+	orr_pipeline_free_microbatches(p->microbatches);
+	p->microbatches = x;
+	for (int b = 0; b < n; b++)
+		orr_microbatches_set(p, b, p);
+	return 0;
+}
+
+int orr_microbatches_copy(struct orr_pipeline *p, const struct orr_pipeline *like,
+			  struct orr_error *err)
+{
+	const struct orr_microbatches *from = like->microbatches;
+	int code = orr_microbatches_create(p, from->n, err);
+
+	if (code)
+		return code;
+	memcpy(p->microbatches->costs, from->costs,
+	       (size_t)from->n * (size_t)p->n_stages * sizeof(*from->costs));
+	for (int e = 0; e < like->n_edges; e++) {
+		int to = (int)(orr_pipeline_edge(p, like->edges[e].from, like->edges[e].to) -
+			       p->edges);
+
+		for (int b = 0; b < from->n; b++) {
+			p->microbatches->bytes[b * p->n_edges + to] =
+				from->bytes[b * like->n_edges + e];
+			p->microbatches->gradient_bytes[b * p->n_edges + to] =
+				from->gradient_bytes[b * like->n_edges + e];
+		}
+	}
+	orr_microbatches_settle(p);
+	return 0;
+}
+
+static int64_t mean(double sum, int n)
+{
+	return (int64_t)(sum / n + 0.5);
+}
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+void orr_microbatches_settle(struct orr_pipeline *p)
+{
+	const struct orr_microbatches *x = p->microbatches;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_stage *stage = &p->stages[s];
+		double forward = 0, backward = 0, weight = 0;
+
+		stage->stash_bytes = stage->input_bytes = 0;
+		for (int b = 0; b < x->n; b++) {
+			const struct orr_cost *cost = &x->costs[b * p->n_stages + s];
+
+			forward += (double)cost->forward_ns;
+			backward += (double)cost->backward_ns;
+			weight += (double)cost->weight_ns;
+			stage->stash_bytes = larger(stage->stash_bytes, cost->stash_bytes);
+			stage->input_bytes = larger(stage->input_bytes, cost->input_bytes);
+		}
+		stage->forward_ns = mean(forward, x->n);
+		stage->backward_ns = mean(backward, x->n);
+		stage->weight_ns = mean(weight, x->n);
+	}
+	for (int e = 0; e < p->n_edges; e++) {
+		p->edges[e].bytes = p->edges[e].gradient_bytes = 0;
+		for (int b = 0; b < x->n; b++) {
+			p->edges[e].bytes = larger(p->edges[e].bytes, x->bytes[b * p->n_edges + e]);
+			p->edges[e].gradient_bytes = larger(p->edges[e].gradient_bytes,
+							    x->gradient_bytes[b * p->n_edges + e]);
+		}
+	}
+}

@@ -1,0 +1,87 @@
+#include "lengths.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/quantity.h"
+
+#define MOST 1e15
+
+struct list {
+	double *lengths; /* owned */
+	int n, room;
+};
+
+static int add(struct list *list, const char *word, const char *what, struct orr_error *err)
+{
+	if (list->n == list->room) {
+		int room = list->room ? 2 * list->room : 64;
+		double *more = realloc(list->lengths, (size_t)room * sizeof(*more));
+
+		if (!more)
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d lengths", what,
+					room);
+		list->lengths = more;
+		list->room = room;
+	}
+	return orr_real_parse(&list->lengths[list->n++], word, 0, MOST, what, err);
+}
+
+static int add_words(struct list *list, char *words, const char *what, struct orr_error *err)
+{
+	int code = 0;
+
+	for (char *word; !code && (word = strsep(&words, ", \t\r\n"));)
+		if (*word)
+			code = add(list, word, what, err);
+	return code;
+}
+
+static int read_list(struct list *list, const char *text, struct orr_error *err)
+{
+	char *copy = strdup(text);
+	int code = copy ? add_words(list, copy, "--lengths", err)
+			: orr_fail(err, ORR_E_NOMEM, "--lengths: no memory");
+
+	free(copy);
+	return code;
+}
+
+static int read_file(struct list *list, const char *path, struct orr_error *err)
+{
+	FILE *file = fopen(path, "r");
+	char *line = NULL, what[256];
+	size_t room = 0;
+	int code = 0;
+
+	if (!file)
+		return orr_fail(err, ORR_E_INPUT,
+				"--lengths: %.200s: %s: give numbers, such as 512,1024, or a file "
+				"with one a line",
+				path, strerror(errno));
+	for (int n = 1; !code && getline(&line, &room, file) >= 0; n++) {
+		(void)snprintf(what, sizeof(what), "%.200s:%d", path, n);
+		code = add_words(list, line, what, err);
+	}
+	if (!code && ferror(file))
+		code = orr_fail(err, ORR_E_INPUT, "--lengths: %.200s: %s", path, strerror(errno));
+	(void)fclose(file);
+	free(line);
+	return code;
+}
+
+int lengths_set(struct orr_graph *g, const char *text, struct orr_error *err)
+{
+	struct list list = {NULL, 0, 0};
+	int code = strspn(text, "0123456789.,eE+- ") == strlen(text) ? read_list(&list, text, err)
+								     : read_file(&list, text, err);
+
+	if (!code && !list.n)
+		code = orr_fail(err, ORR_E_INPUT, "--lengths: %.200s: no number in it", text);
+	if (!code)
+		code = orr_graph_set_lengths(g, list.lengths, list.n, err);
+	free(list.lengths);
+	return code;
+}
