@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/cost.h"
+#include "orrery/microbatches.h"
+
 struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward,
 				   int64_t backward, int64_t weight, int64_t stash_bytes,
 				   int64_t parameter_bytes, int64_t edge_bytes)
@@ -54,6 +57,26 @@ struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, 
 		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", total + k,
 			 total + k + 1);
 	return make_pipeline(total + trunk, edges, forward, backward, 0, 1, 0, 0);
+}
+
+struct orr_pipeline *make_differ(struct orr_pipeline *p, const int *times, int n)
+{
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_microbatches_create(p, n, &err), "%s", err.msg);
+	for (int b = 0; b < n; b++) {
+		for (int s = 0; s < p->n_stages; s++) {
+			struct orr_cost *cost = &p->microbatches->costs[b * p->n_stages + s];
+
+			cost->forward_ns = cost->backward_ns = times[b] * ORR_UNIT_NS;
+			cost->stash_bytes = 10 * times[b];
+		}
+		for (int e = 0; e < p->n_edges; e++)
+			p->microbatches->bytes[b * p->n_edges + e] =
+				p->microbatches->gradient_bytes[b * p->n_edges + e] = times[b];
+	}
+	orr_microbatches_settle(p);
+	return p;
 }
 
 void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,

@@ -22,6 +22,10 @@ struct orr_pipeline *make_chain(int n_stages, int64_t forward, int64_t backward)
 /* Towers of the given lengths (ends with 0), joined by a trunk. */
 struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, int64_t backward);
 
+/* The same pipeline with n microbatches that differ: number b takes times[b] units for F and as
+ * many for B on every stage; its stash has ten bytes a unit, and what it sends one. */
+struct orr_pipeline *make_differ(struct orr_pipeline *p, const int *times, int n);
+
 /* A schedule as text, and the try of it. */
 struct way {
 	struct orr_choice choice;

@@ -15,28 +15,6 @@
 
 /* ---- by hand ---- */
 
-/* Microbatch b takes times[b] units for F and as many for B on every stage; its stash has ten bytes
- * a unit, and what it sends one. */
-static struct orr_pipeline *vary(struct orr_pipeline *p, const int *times, int n)
-{
-	struct orr_error err = {""};
-
-	ck_assert_msg(!orr_microbatches_create(p, n, &err), "%s", err.msg);
-	for (int b = 0; b < n; b++) {
-		for (int s = 0; s < p->n_stages; s++) {
-			struct orr_cost *cost = &p->microbatches->costs[b * p->n_stages + s];
-
-			cost->forward_ns = cost->backward_ns = times[b] * ORR_UNIT_NS;
-			cost->stash_bytes = 10 * times[b];
-		}
-		for (int e = 0; e < p->n_edges; e++)
-			p->microbatches->bytes[b * p->n_edges + e] =
-				p->microbatches->gradient_bytes[b * p->n_edges + e] = times[b];
-	}
-	orr_microbatches_settle(p);
-	return p;
-}
-
 static const struct {
 	const char *schedule;
 	int n_stages, n_workers, n, times[5], makespan, peak[2];
@@ -59,7 +37,7 @@ static const struct {
 START_TEST(steps_are_as_by_hand)
 {
 	struct orr_pipeline *p =
-		vary(make_chain(steps[_i].n_stages, 1, 1), steps[_i].times, steps[_i].n);
+		make_differ(make_chain(steps[_i].n_stages, 1, 1), steps[_i].times, steps[_i].n);
 	struct way way;
 
 	way_init(&way, p, steps[_i].schedule, steps[_i].n_workers, steps[_i].n);
@@ -73,7 +51,7 @@ END_TEST
 
 START_TEST(stages_have_the_means_and_the_largest_sizes)
 {
-	struct orr_pipeline *p = vary(make_chain(2, 1, 1), (const int[]){1, 6, 2}, 3);
+	struct orr_pipeline *p = make_differ(make_chain(2, 1, 1), (const int[]){1, 6, 2}, 3);
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(units(p->stages[0].forward_ns), 3);
@@ -89,7 +67,7 @@ END_TEST
 /* What is sent takes its own time: 1 byte/s, so that a microbatch of 3 is 3 units on its way. */
 START_TEST(transfers_are_those_of_their_microbatch)
 {
-	struct orr_pipeline *p = vary(make_chain(2, 1, 1), (const int[]){1, 3}, 2);
+	struct orr_pipeline *p = make_differ(make_chain(2, 1, 1), (const int[]){1, 3}, 2);
 	struct orr_machine machine = orr_machine_default(2);
 	struct way way;
 
@@ -124,7 +102,7 @@ START_TEST(every_schedule_runs_microbatches_that_differ)
 			times[b] = 1 + (int)(random >> 33) % 9;
 			work += times[b];
 		}
-		vary(p, times, 8);
+		make_differ(p, times, 8);
 		if (way_try_on(&way, p, name, &machine, 8)) {
 			int64_t busy = 0;
 

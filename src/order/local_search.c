@@ -10,6 +10,7 @@
 #define HOTTEST 4 /* mean durations that a move may cost at first; half in each round after it */
 #define FINE 2    /* jobs that hold too much cost so much of a job each */
 #define LONGEST 6 /* moves go up to 2^5 places */
+#define SWAPS 4   /* one move in so many is of microbatches, where they change places */
 
 /* The job at place `from` of w's order goes to place `to`; excess: of w then. */
 struct shifted {
@@ -24,6 +25,7 @@ struct mover {
 	size_t n_listed;         /* in that */
 	int64_t *kept_start;     /* [n_jobs] of the order that was timed before */
 	int *excess;             /* [n_workers] jobs that start in more memory than there is */
+	int *kept_excess;        /* [n_workers] the same, of the order before a swap */
 	int n_excess;            /* of all workers */
 	int64_t fine;            /* for each of those */
 	int64_t cost;            /* of the order that is kept */
@@ -128,23 +130,25 @@ static void shift(struct orr_timed *t, int w, int from, int to)
 }
 
 /* May x come right after y although it came before? Not if y needs x, nor among equals: they keep
- * the order of microbatches. */
-static bool must_precede(const struct orr_timed *t, int x, int y)
+ * the order of microbatches, unless that is looked for as well. */
+static bool must_precede(const struct mover *m, int x, int y)
 {
-	struct orr_job a = orr_jobs_at(&t->jobs, x), b = orr_jobs_at(&t->jobs, y);
+	const struct orr_jobs *jobs = &m->timed->jobs;
+	struct orr_job a = orr_jobs_at(jobs, x), b = orr_jobs_at(jobs, y);
 
-	return a.s == b.s && ((a.d == b.d) || (a.b == b.b && a.d < b.d));
+	return a.s == b.s && ((a.d == b.d && !m->search->reorder) || (a.b == b.b && a.d < b.d));
 }
 
 /* Which place the job at `from` can reach on its way to `to`. */
-static int reach(const struct orr_timed *t, int w, int from, int to)
+static int reach(const struct mover *m, int w, int from, int to)
 {
+	const struct orr_timed *t = m->timed;
 	const int *order = t->jobs.by_worker + t->jobs.first[w];
 	int n = t->jobs.first[w + 1] - t->jobs.first[w], at = from, step = from < to ? 1 : -1;
 
 	to = to < 0 ? 0 : to >= n ? n - 1 : to;
-	while (at != to && (step > 0 ? !must_precede(t, order[from], order[at + 1])
-				     : !must_precede(t, order[at - 1], order[from])))
+	while (at != to && (step > 0 ? !must_precede(m, order[from], order[at + 1])
+				     : !must_precede(m, order[at - 1], order[from])))
 		at += step;
 	return at;
 }
@@ -164,14 +168,15 @@ static bool propose(struct mover *m, struct shifted *s)
 	s->from = other ? place + (back ? distance : -distance) : place;
 	if (s->from < 0 || s->from >= n)
 		return false;
-	s->to = reach(t, s->w, s->from, other ? place : place + (back ? -distance : distance));
+	s->to = reach(m, s->w, s->from, other ? place : place + (back ? -distance : distance));
 	return s->to != s->from && (!other || s->to == place);
 }
 
 /* The job that s moves is on worker w as well: there it goes past those that start before, or
  * after, the one whose place it takes. */
-static struct shifted follow(const struct orr_timed *t, const struct shifted *s, int w)
+static struct shifted follow(const struct mover *m, const struct shifted *s, int w)
 {
+	const struct orr_timed *t = m->timed;
 	int j = t->jobs.by_worker[t->jobs.first[s->w] + s->from];
 	int64_t start = t->start[t->jobs.by_worker[t->jobs.first[s->w] + s->to]];
 	const int *order = t->jobs.by_worker + t->jobs.first[w];
@@ -181,7 +186,7 @@ static struct shifted follow(const struct orr_timed *t, const struct shifted *s,
 	while (to + step >= 0 && to + step < n &&
 	       (step > 0 ? t->start[order[to + 1]] <= start : t->start[order[to - 1]] >= start))
 		to += step;
-	return (struct shifted){w, from, reach(t, w, from, to), 0};
+	return (struct shifted){w, from, reach(m, w, from, to), 0};
 }
 
 /* All shifts of a move: the one that is proposed, and of a job on several workers the others. */
@@ -194,7 +199,7 @@ static void add_shifts(struct mover *m)
 	for (int i = 0; i < orr_jobs_n_at(&t->jobs, j); i++)
 		if (orr_jobs_worker(&t->jobs, j, i) != m->shifted[0].w)
 			m->shifted[m->n_shifted++] =
-				follow(t, &m->shifted[0], orr_jobs_worker(&t->jobs, j, i));
+				follow(m, &m->shifted[0], orr_jobs_worker(&t->jobs, j, i));
 }
 
 static void keep(struct mover *m)
@@ -249,23 +254,77 @@ static void shift_back(struct mover *m)
 	}
 }
 
-/* One move, taken if it costs no more than `worse`. */
-static void move(struct mover *m, int64_t worse)
+/* The order as it is now: kept if it costs no more than `worse`. */
+static bool accept(struct mover *m, int64_t worse)
 {
 	struct orr_timed *t = m->timed;
 
+	if (!orr_timed_time(t) || cost_of(m) > m->cost + (worse ? draw(m, worse) : 0))
+		return false;
+	m->cost = cost_of(m);
+	if (!m->n_excess && t->makespan_ns < m->search->best_ns)
+		keep(m);
+	find_path(m);
+	return true;
+}
+
+/* Microbatches a and b change places, in the orders of all workers. */
+static void swap(struct orr_timed *t, int a, int b)
+{
+	const struct orr_jobs *jobs = &t->jobs;
+	int each = jobs->pipeline->n_stages * jobs->n_passes;
+
+	for (int e = 0; e < each; e++) {
+		int j = a * each + e, k = b * each + e;
+
+		for (int i = 0; orr_jobs_has(jobs, j) && i < orr_jobs_n_at(jobs, j); i++) {
+			int w = orr_jobs_worker(jobs, j, i), place = orr_jobs_position(jobs, j, i);
+
+			orr_timed_put(t, w, orr_jobs_position(jobs, k, i), j);
+			orr_timed_put(t, w, place, k);
+		}
+	}
+}
+
+/* One microbatch of the critical path and any other one. */
+static void move_microbatch(struct mover *m, int64_t worse)
+{
+	struct orr_timed *t = m->timed;
+	int n_workers = t->jobs.pipeline->n_workers, n_excess = m->n_excess;
+	int a = orr_jobs_at(&t->jobs, m->path[draw(m, m->n_path)]).b,
+	    b = (int)draw(m, t->jobs.pipeline->n_microbatches);
+
+	if (a == b)
+		return;
+	swap(t, a, b);
+	memcpy(m->kept_excess, m->excess, (size_t)n_workers * sizeof(*m->excess));
+	m->n_excess = 0;
+	for (int w = 0; w < n_workers; w++)
+		m->n_excess += m->excess[w] = orr_timed_excess(t, w);
+	swap_starts(m);
+	if (accept(m, worse))
+		return;
+	swap_starts(m);
+	swap(t, a, b);
+	memcpy(m->excess, m->kept_excess, (size_t)n_workers * sizeof(*m->excess));
+	m->n_excess = n_excess;
+}
+
+/* One move, taken if it costs no more than `worse`. */
+static void move(struct mover *m, int64_t worse)
+{
+	if (m->search->reorder && !draw(m, SWAPS)) {
+		move_microbatch(m, worse);
+		return;
+	}
 	if (!propose(m, &m->shifted[0]))
 		return;
 	add_shifts(m);
 	shift_all(m);
 	swap_starts(m);
-	if (orr_timed_time(t) && cost_of(m) <= m->cost + (worse ? draw(m, worse) : 0)) {
-		m->cost = cost_of(m);
+	if (accept(m, worse)) {
 		for (int i = 0; i < m->n_shifted; i++)
 			m->excess[m->shifted[i].w] = m->shifted[i].excess;
-		if (!m->n_excess && t->makespan_ns < m->search->best_ns)
-			keep(m);
-		find_path(m);
 		return;
 	}
 	swap_starts(m);
@@ -327,11 +386,13 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 
 	m.path = calloc(n, sizeof(*m.path));
 	m.excess = calloc((size_t)t->jobs.pipeline->n_workers, sizeof(*m.excess));
+	m.kept_excess = calloc((size_t)t->jobs.pipeline->n_workers, sizeof(*m.kept_excess));
 	m.n_listed = (size_t)t->jobs.first[t->jobs.pipeline->n_workers];
 	m.kept_order = calloc(m.n_listed, sizeof(*m.kept_order));
 	m.shifted = calloc((size_t)t->jobs.most_at, sizeof(*m.shifted));
 	m.kept_start = calloc(n, sizeof(*m.kept_start));
-	if (!m.path || !m.excess || !m.kept_order || !m.kept_start || !m.shifted) {
+	if (!m.path || !m.excess || !m.kept_excess || !m.kept_order || !m.kept_start ||
+	    !m.shifted) {
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
 		goto out;
 	}
@@ -341,6 +402,7 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 out:
 	free(m.path);
 	free(m.excess);
+	free(m.kept_excess);
 	free(m.kept_order);
 	free(m.kept_start);
 	free(m.shifted);

@@ -1,6 +1,7 @@
 #ifndef ORR_LOCAL_SEARCH_H
 #define ORR_LOCAL_SEARCH_H
 /* An order made better by many small moves, each timed exactly. Private to the search. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "timed.h"
 
@@ -13,6 +14,7 @@ struct orr_local_search {
 	int64_t stop;     /* stop after this many of them, as if it went on: no more than n_timed */
 	int64_t until_ns; /* of the monotonic clock; 0: no limit */
 	uint64_t random;  /* state of the generator; not 0 */
+	bool reorder;     /* microbatches change places, all their jobs or single ones */
 	int (*found)(
 		void *user); /* trial is in the best order so far; an error code ends the search */
 	void (*watch)(void *user); /* (optional) now and then, with until_ns */

@@ -8,18 +8,16 @@
 
 #include "bounds.h"
 #include "local_search.h"
+#include "exact.h"
+#include "permuted.h"
+#include "place.h"
 #include "seeds.h"
 #include "smallest.h"
 #include "starts.h"
 #include "timed.h"
-#include "orrery/table.h"
 #include "orrery/parameter_cost.h"
-#include "allocate.h"
-#include "orrery/try.h"
-#include "orrery/timeline.h"
 
-#define ALLOCATE_STEPS 200000 /* of branch and bound */
-#define MOST_PLACEMENTS 4
+#define MOST_PLACEMENTS 8 /* half of them twins */
 #define MILLION INT64_C(1000000)
 #define EXACTLY 16 /* jobs timed in the time of one that is simulated, about */
 
@@ -32,7 +30,9 @@ struct place {
 	int64_t *n; /* [n_jobs] */
 	struct orr_search_result found;
 	struct orr_local_search local;
-	int64_t left; /* jobs that may still be timed */
+	int64_t left;             /* jobs that may still be timed */
+	const struct place *twin; /* with the same workers, where this one is for microbatches that
+				     change places; else NULL */
 };
 
 struct searcher {
@@ -43,7 +43,8 @@ struct searcher {
 	struct place places[MOST_PLACEMENTS];
 	int n_places, n_jobs;
 	int64_t until_ns;
-	int64_t *tried; /* [n_jobs] an order */
+	int64_t *tried;       /* [n_jobs] an order */
+	int64_t most_stashes; /* that a worker may hold, about */
 	bool sweeping;
 	/* of the placements on which nothing fits */
 	int64_t excess; /* the least */
@@ -91,44 +92,16 @@ static void take(struct place *x, int64_t makespan_ns)
 		tell(o, makespan_ns);
 }
 
-static int64_t end_of(const struct orr_timeline *t)
-{
-	int64_t end = 0;
-
-	for (int j = 0; j < t->jobs->n_jobs; j++)
-		end = t->end_ns[j] > end ? t->end_ns[j] : end;
-	for (int u = 0; u < t->n_updates; u++)
-		end = t->updates[u].end_ns > end ? t->updates[u].end_ns : end;
-	return end;
-}
-
 /* The order tried[], which the trial has timed, as the simulator runs it: transfers share links. */
 static int time_exactly(const struct place *x, int64_t *makespan_ns)
 {
 	const struct searcher *o = x->searcher;
-	const struct orr_pipeline *p = o->p;
-	static char name[] = "search";
-	struct orr_table table = {.name = name,
-				  .n_stages = p->n_stages,
-				  .n_workers = p->n_workers,
-				  .n_microbatches = p->n_microbatches,
-				  .split_backward = true,
-				  .compute = x->timed->jobs.compute,
-				  .priority = o->tried};
-	struct orr_schedule schedule;
-	struct orr_try tried;
-	int code;
 
 	*makespan_ns = x->timed->makespan_ns;
-	if (!(p->machine.bandwidth_bytes_per_s > 0))
+	if (!(o->p->machine.bandwidth_bytes_per_s > 0))
 		return 0; /* the trial is exact */
 	x->timed->n_timed += EXACTLY * o->n_jobs;
-	orr_table_schedule(&schedule, &table);
-	if (!(code = orr_try_init(&tried, p, &schedule, NULL, o->err)) &&
-	    !(code = orr_try_time(&tried, o->err)))
-		*makespan_ns = end_of(tried.timeline);
-	orr_try_fini(&tried);
-	return code;
+	return orr_timed_simulate(x->timed, o->tried, makespan_ns, o->err);
 }
 
 /* tried[] as an order: take it if it fits and is shorter. */
@@ -182,7 +155,7 @@ static int visit_seed(void *user, const int *alike, const int64_t *n)
 	int code = 0;
 
 	for (int i = 0; i < o->n_places && !code; i++)
-		if (is_alike(&o->places[i], alike)) {
+		if (!o->places[i].twin && is_alike(&o->places[i], alike)) {
 			memcpy(o->tried, n, (size_t)o->n_jobs * sizeof(*n));
 			code = consider(&o->places[i], true, &fits);
 		}
@@ -194,34 +167,22 @@ static int visit_start(void *user, bool *fits)
 	return consider(user, false, fits);
 }
 
-/* Stage stashes that a worker may hold, where their bytes are what is limited: as many of the
- * largest, and of the smallest. */
+/* Stage stashes that a worker may hold, where their bytes are what is limited. */
 static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
 {
-	const struct orr_pipeline *p = o->p;
-	int64_t bytes = o->options->stash_bytes, least = INT64_MAX, most = 1,
-		all = (int64_t)p->n_stages * p->n_microbatches;
+	int64_t bytes = o->options->stash_bytes;
 
 	if (o->options->stashes) {
 		seeds->least_stashes = seeds->most_stashes = o->options->stashes;
 		return;
-	}
-	for (int64_t i = 0; i < all; i++) {
-		int64_t stash =
-			orr_pipeline_stash_bytes(p, (int)(i % p->n_stages), (int)(i / p->n_stages));
-
-		most = stash > most ? stash : most;
-		least = stash > 0 && stash < least ? stash : least;
 	}
 	for (int i = 0; i < o->n_places && o->options->memory_bytes; i++) {
 		int64_t room = orr_timed_limit(o->places[i].timed).bytes;
 
 		bytes = room > bytes ? room : bytes;
 	}
-	if (!bytes || least == INT64_MAX)
-		return;
-	seeds->least_stashes = bytes / most < 1 ? 1 : bytes / most > all ? all : bytes / most;
-	seeds->most_stashes = bytes / least < 1 ? 1 : bytes / least > all ? all : bytes / least;
+	if (bytes)
+		orr_seeds_limit(seeds, bytes);
 }
 
 static int start(struct searcher *o)
@@ -237,15 +198,17 @@ static int start(struct searcher *o)
 	if ((code = orr_seeds_named(&seeds, o->err)) ||
 	    (o->options->from && (code = orr_seeds_add(&seeds, o->options->from, o->err))))
 		return code;
+	o->most_stashes = seeds.most_stashes ? seeds.most_stashes : INT64_MAX;
 	for (int i = 0; i < o->n_places && !code; i++) {
 		struct orr_starts starts = {.p = o->p,
 					    .worker = o->places[i].worker,
 					    .n = o->tried,
-					    .stashes = seeds.most_stashes ? seeds.most_stashes
-									  : INT64_MAX,
+					    .stashes = o->most_stashes,
 					    .visit = visit_start,
 					    .user = &o->places[i]};
 
+		if (o->places[i].twin)
+			break; /* and all after it */
 		code = orr_starts_visit(&starts, o->err);
 	}
 	o->sweeping = true;
@@ -322,6 +285,62 @@ static int improve_all(struct searcher *o)
 	return code;
 }
 
+/* ---- microbatches in another order ---- */
+
+struct permuting {
+	struct place *place;
+	const struct orr_permuted *permuted;
+	int64_t *n; /* [n_jobs] of the jobs of the permuted pipeline */
+};
+
+static int visit_permuted(void *user, bool *fits)
+{
+	const struct permuting *x = user;
+
+	orr_permuted_back(x->permuted, x->place->searcher->tried, x->n, ORR_N_PASSES);
+	return consider(x->place, false, fits);
+}
+
+static int permute(struct place *x, int64_t *n, int permutation)
+{
+	struct searcher *o = x->searcher;
+	struct orr_permuted permuted;
+	struct permuting permuting = {x, &permuted, n};
+	int code = orr_permuted_init(&permuted, o->p, permutation, o->err);
+
+	if (!code) {
+		struct orr_starts starts = {.p = &permuted.pipeline,
+					    .worker = x->worker,
+					    .n = n,
+					    .stashes = o->most_stashes,
+					    .visit = visit_permuted,
+					    .user = &permuting};
+
+		code = orr_starts_visit(&starts, o->err);
+		orr_permuted_fini(&permuted);
+	}
+	return code;
+}
+
+/* From the best order with the microbatches as they are, and from others. */
+static int start_reordered(struct place *x)
+{
+	struct searcher *o = x->searcher;
+	int64_t *n = calloc((size_t)o->n_jobs, sizeof(*n));
+	bool fits;
+	int code;
+
+	if (!n)
+		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
+	memcpy(o->tried, x->twin->n, (size_t)o->n_jobs * sizeof(*n));
+	x->found.start_ns = x->twin->found.start_ns;
+	code = consider(x, false, &fits);
+	for (int k = 0; k < ORR_N_PERMUTATIONS && !code && is_open(x) && !is_late(o); k++)
+		code = permute(x, n, k);
+	free(n);
+	return code;
+}
+
 /* ---- placements ---- */
 
 /* What parameters leave of the memory on each worker. */
@@ -348,32 +367,12 @@ static void find_room(struct place *x)
 	}
 }
 
-/* Stages shared out evenly, wherever they are in the graph. */
-static int place_evenly(const struct searcher *o, int *worker)
-{
-	const struct orr_pipeline *p = o->p;
-	int64_t *work = calloc((size_t)p->n_stages, sizeof(*work));
-	struct orr_layers layers = {p->n_stages, work, NULL};
-	struct orr_allocation found;
-	int code;
-
-	if (!work)
-		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages",
-				p->n_stages);
-	for (int s = 0; s < p->n_stages; s++)
-		work[s] =
-			p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
-	code = orr_allocate_any(&found, worker, &layers, p->n_workers, 0, ALLOCATE_STEPS, o->err);
-	free(work);
-	return code;
-}
-
 static int place(const struct searcher *o, int *worker, enum orr_placement placement)
 {
 	int n_workers = o->p->n_workers;
 
 	if (placement == ORR_PLACEMENT_PLAN)
-		return place_evenly(o, worker);
+		return orr_place_evenly(worker, o->p, o->err);
 	if (placement == ORR_PLACEMENT_GIVEN) {
 		memcpy(worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*worker));
 		return 0;
@@ -451,6 +450,19 @@ static int open_place(struct place *x, bool *fits)
 	return code;
 }
 
+static int place_init(struct place *x)
+{
+	const struct searcher *o = x->searcher;
+	size_t n_stages = (size_t)o->p->n_stages;
+
+	x->worker = calloc(n_stages, sizeof(*x->worker));
+	x->alike = calloc(n_stages, sizeof(*x->alike));
+	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
+	return x->worker && x->alike && x->n
+		       ? 0
+		       : orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
+}
+
 /* A placement more, unless one is there that differs from it only in the workers' names, or nothing
  * fits it. */
 static int add_place(struct searcher *o, enum orr_placement placement)
@@ -462,12 +474,7 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 	int code;
 
 	x->searcher = o;
-	x->worker = calloc(n_stages, sizeof(*x->worker));
-	x->alike = calloc(n_stages, sizeof(*x->alike));
-	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
-	if (!x->worker || !x->alike || !x->n)
-		code = orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
-	else if (!(code = place(o, x->worker, placement))) {
+	if (!(code = place_init(x)) && !(code = place(o, x->worker, placement))) {
 		orr_pipeline_settle(p, x->worker);
 		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
 	}
@@ -484,6 +491,26 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 		close_place(x);
 	else
 		o->n_places++;
+	return code;
+}
+
+/* The same placement, with microbatches that change places. */
+static int add_reordered(struct searcher *o, const struct place *twin)
+{
+	struct place *x = &o->places[o->n_places];
+	size_t n_stages = (size_t)o->p->n_stages;
+	bool fits;
+	int code;
+
+	x->searcher = o;
+	x->twin = twin;
+	if ((code = place_init(x)))
+		return code;
+	memcpy(x->worker, twin->worker, n_stages * sizeof(*x->worker));
+	memcpy(x->alike, twin->alike, n_stages * sizeof(*x->alike));
+	o->n_places++;
+	code = open_place(x, &fits);
+	x->local.reorder = true;
 	return code;
 }
 
@@ -537,7 +564,15 @@ static int search_all(struct searcher *o, const struct place **best)
 			code = add_place(o, (enum orr_placement)i);
 	if (!code && !o->n_places)
 		code = refuse(o);
-	if (code || (code = start(o)) || (code = improve_all(o)))
+	for (int i = 0, n = o->n_places;
+	     o->options->reorder && o->p->microbatches && i < n && !code; i++)
+		code = add_reordered(o, &o->places[i]);
+	if (!code)
+		code = start(o);
+	for (int i = 0; i < o->n_places && !code; i++)
+		if (o->places[i].twin)
+			code = start_reordered(&o->places[i]);
+	if (code || (code = improve_all(o)))
 		return code;
 	*best = &o->places[0];
 	for (int i = 1; i < o->n_places; i++)

@@ -97,6 +97,24 @@ static int number(int64_t *n, const struct orr_jobs *jobs, const struct orr_time
 	return code;
 }
 
+void orr_seeds_limit(struct orr_seeds *seeds, int64_t bytes)
+{
+	const struct orr_pipeline *p = seeds->p;
+	int64_t least = INT64_MAX, most = 1, all = (int64_t)p->n_stages * p->n_microbatches;
+
+	for (int64_t i = 0; i < all; i++) {
+		int64_t stash =
+			orr_pipeline_stash_bytes(p, (int)(i % p->n_stages), (int)(i / p->n_stages));
+
+		most = stash > most ? stash : most;
+		least = stash > 0 && stash < least ? stash : least;
+	}
+	if (least == INT64_MAX)
+		return;
+	seeds->least_stashes = bytes / most < 1 ? 1 : bytes / most > all ? all : bytes / most;
+	seeds->most_stashes = bytes / least < 1 ? 1 : bytes / least > all ? all : bytes / least;
+}
+
 int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p,
 		     struct orr_error *err)
 {

@@ -6,7 +6,10 @@
  * of those. Of these jobs, that is: a backward that is not split is a split one whose W follows at
  * once, which takes the overhead of one job more, and on links its gradient leaves before W. Times
  * are the simulator's with the machine's latency_ns and bandwidth_bytes_per_s; while it looks
- * around, transfers do not wait for each other. More effort never finds a longer order. */
+ * around, transfers do not wait for each other. More effort never finds a longer order. Every
+ * stage takes the microbatches in the order of their numbers, unless they differ and it is asked
+ * for another one. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
 #include "pipeline.h"
@@ -40,6 +43,8 @@ struct orr_search_options {
 	int64_t seconds; /* stop after this time; 0: the effort alone decides, and every run finds
 			    the same */
 	int64_t seed;
+	bool reorder; /* microbatches that differ may change places too; first the order is found in
+			 which they do not, so that this is never longer */
 	/* (optional) called with every better order and, with seconds, now and then as well;
 	 * without it, the watcher of orr_search_watch is */
 	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns);

@@ -28,6 +28,8 @@ static const struct orr_parameter parameters[] = {
 	 ORR_PARAMETER_INTEGER, 0, 1 << 20, 0, NULL},
 	{"seed", "of the random numbers: another one finds another order", ORR_PARAMETER_INTEGER, 0,
 	 1 << 30, 1, NULL},
+	{"reorder", "1: where microbatches differ, choose the order of them too",
+	 ORR_PARAMETER_INTEGER, 0, 1, 0, NULL},
 	{0},
 };
 
@@ -57,6 +59,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 		.effort = value[2].integer,
 		.seconds = value[3].integer,
 		.seed = value[4].integer,
+		.reorder = value[5].integer,
 	};
 	struct orr_search_result result;
 	int code = orr_search(out->worker, out->n, &result, p, &options, err);
