@@ -131,13 +131,14 @@ bool oracle_has(const struct oracle_step *t, int j)
 static int64_t length_of(const struct oracle_step *t, int j)
 {
 	int s = stage_of(t, j), d = j % t->n_passes;
-	int64_t half = t->length[s][1] / 2; /* of a whole backward is the weight gradient */
+	const int64_t *length = t->length[microbatch_of(t, j)][s];
+	int64_t half = length[1] / 2; /* of a whole backward is the weight gradient */
 
 	if (t->lengths)
 		return t->lengths[j];
 	if (d != 1 || t->n_passes == 3)
-		return t->length[s][d];
-	return (has_input_gradient(t, s) ? t->length[s][1] - half : 0) + (t->frozen[s] ? 0 : half);
+		return length[d];
+	return (has_input_gradient(t, s) ? length[1] - half : 0) + (t->frozen[s] ? 0 : half);
 }
 
 /* The pass of its stage and microbatch before job j, or the one after it; -1: none. */
@@ -369,13 +370,13 @@ static void pass_on(struct state *x, int j, int k)
 	int s = stage_of(t, j), o = stage_of(t, k), d = j % t->n_passes, n = 0;
 
 	if (has_links(t) && o == s && microbatch_of(t, k) == microbatch_of(t, j))
-		n = send(x, STASH, j, k, share(t, s, t->stash[s]), false);
+		n = send(x, STASH, j, k, share(t, s, t->stash[microbatch_of(t, j)][s]), false);
 	else if (has_links(t) && o != s && d == 0)
-		n = send(x, ACTIVATION, j, k, t->bytes[s][o], t->gather[o]);
+		n = send(x, ACTIVATION, j, k, t->bytes[microbatch_of(t, j)][s][o], t->gather[o]);
 	else if (has_links(t) && o != s && t->gather[s] && x->unsummed[s][t->compute[j]] > 0)
 		return;
 	else if (has_links(t) && o != s)
-		n = send(x, GRADIENT, j, k, t->gradient_bytes[o][s], false);
+		n = send(x, GRADIENT, j, k, t->gradient_bytes[microbatch_of(t, k)][o][s], false);
 	if (!n)
 		deliver(x, k);
 }
@@ -637,7 +638,7 @@ static void find_peaks(struct state *x)
 					int held = holds(x, w, s, b, x->answer->start[at]);
 
 					count += held;
-					bytes += held * share(t, s, t->stash[s]);
+					bytes += held * share(t, s, t->stash[b][s]);
 				}
 			if (count > x->answer->worker[w].peak_stash)
 				x->answer->worker[w].peak_stash = count;
@@ -652,20 +653,20 @@ static void count_edge(struct state *x, int from, int j, int w,
 {
 	const struct oracle_step *t = x->step;
 	struct oracle_worker *worker = &x->answer->worker[w];
-	int s = stage_of(t, j), o = stage_of(t, from);
+	int s = stage_of(t, j), o = stage_of(t, from), b = microbatch_of(t, from);
 
 	if (is_on(t, from, w) || (o == s && microbatch_of(t, from) != microbatch_of(t, j)))
 		return;
 	if (o == s) {
-		worker->stashes += share(t, s, t->stash[s]);
+		worker->stashes += share(t, s, t->stash[b][s]);
 	} else if (t->edge[o][s]) {
 		if (!t->gather[s] || !seen[from][w][s])
-			worker->activations += t->bytes[o][s];
+			worker->activations += t->bytes[b][o][s];
 		seen[from][w][s] = true;
 	} else {
 		/* one sum from each worker that computes */
 		if (!t->gather[o] || !seen[j][t->compute[from]][o])
-			worker->gradients += t->gradient_bytes[s][o];
+			worker->gradients += t->gradient_bytes[microbatch_of(t, j)][s][o];
 	}
 }
 

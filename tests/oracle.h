@@ -16,11 +16,15 @@
 struct oracle_step {
 	int n_stages, n_workers, n_microbatches, n_passes;
 	bool greedy;
-	int64_t length[ORACLE_STAGES][ORACLE_PASSES], update[ORACLE_STAGES];
+	/* by microbatch */
+	int64_t length[ORACLE_MICROBATCHES][ORACLE_STAGES][ORACLE_PASSES];
+	int64_t stash[ORACLE_MICROBATCHES][ORACLE_STAGES]; /* bytes, as is all of these */
+	int64_t bytes[ORACLE_MICROBATCHES][ORACLE_STAGES][ORACLE_STAGES];
+	int64_t gradient_bytes[ORACLE_MICROBATCHES][ORACLE_STAGES][ORACLE_STAGES];
+	int64_t update[ORACLE_STAGES], parameters[ORACLE_STAGES];
 	const int64_t *lengths; /* of each job, in place of length; NULL: none */
-	int64_t parameters[ORACLE_STAGES], stash[ORACLE_STAGES]; /* bytes */
 	bool edge[ORACLE_STAGES][ORACLE_STAGES];
-	int64_t bytes[ORACLE_STAGES][ORACLE_STAGES], gradient_bytes[ORACLE_STAGES][ORACLE_STAGES];
+	bool differ; /* microbatches do; else all are as the first */
 	bool detached[ORACLE_STAGES][ORACLE_STAGES]; /* no gradient comes back over this edge */
 	bool frozen[ORACLE_STAGES];
 	bool gather[ORACLE_STAGES];

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "orrery/choice.h"
+#include "orrery/cost.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
+#include "orrery/microbatches.h"
 #include "oracle.h"
 #include "orrery/noise.h"
 #include "orrery/room.h"
@@ -35,6 +37,33 @@ static int64_t draw(int64_t n)
 	return (int64_t)((random_state >> 33) % (uint64_t)n);
 }
 
+/* Microbatches as the first, and half of the time with costs of their own here and there. */
+static void draw_microbatches(struct oracle_step *t)
+{
+	uint64_t kept = random_state; /* what is drawn after this stays what it was */
+
+	t->differ = draw(2);
+	for (int b = 1; b < t->n_microbatches; b++) {
+		memcpy(t->length[b], t->length[0], sizeof(t->length[0]));
+		memcpy(t->stash[b], t->stash[0], sizeof(t->stash[0]));
+		memcpy(t->bytes[b], t->bytes[0], sizeof(t->bytes[0]));
+		memcpy(t->gradient_bytes[b], t->gradient_bytes[0], sizeof(t->gradient_bytes[0]));
+		for (int s = 0; s < t->n_stages && t->differ; s++) {
+			for (int d = 0; d < ORACLE_PASSES; d++)
+				if (draw(3))
+					t->length[b][s][d] = 1 + draw(1000000);
+			if (draw(2))
+				t->stash[b][s] = draw(1000000);
+			for (int o = 0; o < s; o++)
+				if (t->edge[o][s] && draw(2)) {
+					t->bytes[b][o][s] = draw(500000);
+					t->gradient_bytes[b][o][s] = draw(500000);
+				}
+		}
+	}
+	random_state = kept;
+}
+
 static void draw_pipeline(struct oracle_step *t)
 {
 	bool updates = draw(3) > 0, parameters = draw(4) > 0;
@@ -46,16 +75,17 @@ static void draw_pipeline(struct oracle_step *t)
 	t->greedy = draw(2);
 	for (int s = 0; s < t->n_stages; s++) {
 		for (int d = 0; d < ORACLE_PASSES; d++)
-			t->length[s][d] = 1 + draw(1000000);
+			t->length[0][s][d] = 1 + draw(1000000);
 		t->update[s] = updates ? draw(300000) : 0;
 		/* every ring has whole parts */
 		t->parameters[s] = parameters && draw(5) ? 60 * draw(20000) : 0;
-		t->stash[s] = draw(1000000);
+		t->stash[0][s] = draw(1000000);
 		for (int o = 0; o < s; o++) {
 			t->edge[o][s] = o == s - 1 ? draw(5) > 0 : draw(4) == 0;
-			t->bytes[o][s] = t->edge[o][s] ? draw(500000) : 0;
-			t->gradient_bytes[o][s] =
-				t->bytes[o][s] && !draw(3) ? 1 + draw(500000) : t->bytes[o][s];
+			t->bytes[0][o][s] = t->edge[o][s] ? draw(500000) : 0;
+			t->gradient_bytes[0][o][s] = t->bytes[0][o][s] && !draw(3)
+							     ? 1 + draw(500000)
+							     : t->bytes[0][o][s];
 		}
 	}
 	t->latency = draw(2) ? draw(100000) : 0;
@@ -245,6 +275,31 @@ static void tie(struct orr_pipeline *p, const struct oracle_step *t)
 	ck_assert_msg(!orr_pipeline_tie(p, tied, t->n_sets, &err), "%s", err.msg);
 }
 
+static void differ(struct orr_pipeline *p, const struct oracle_step *t)
+{
+	struct orr_microbatches *x;
+
+	if (!t->differ)
+		return;
+	ck_assert_int_eq(orr_microbatches_create(p, t->n_microbatches, NULL), 0);
+	x = p->microbatches;
+	for (int b = 0; b < t->n_microbatches; b++) {
+		for (int s = 0; s < t->n_stages; s++)
+			x->costs[b * t->n_stages + s] =
+				(struct orr_cost){.forward_ns = t->length[b][s][0],
+						  .backward_ns = t->length[b][s][1],
+						  .weight_ns = t->length[b][s][2],
+						  .stash_bytes = t->stash[b][s]};
+		for (int e = 0; e < p->n_edges; e++) {
+			int from = p->edges[e].from, to = p->edges[e].to;
+
+			x->bytes[b * p->n_edges + e] = t->bytes[b][from][to];
+			x->gradient_bytes[b * p->n_edges + e] = t->gradient_bytes[b][from][to];
+		}
+	}
+	orr_microbatches_settle(p);
+}
+
 static struct orr_pipeline *make(const struct oracle_step *t, const struct given *given)
 {
 	struct orr_stage stages[ORACLE_STAGES] = {{0}};
@@ -255,11 +310,11 @@ static struct orr_pipeline *make(const struct oracle_step *t, const struct given
 
 	for (int s = 0; s < t->n_stages; s++) {
 		stages[s] = (struct orr_stage){
-			.forward_ns = t->length[s][0],
-			.backward_ns = t->length[s][1],
-			.weight_ns = t->n_passes == 3 ? t->length[s][2] : 0,
+			.forward_ns = t->length[0][s][0],
+			.backward_ns = t->length[0][s][1],
+			.weight_ns = t->n_passes == 3 ? t->length[0][s][2] : 0,
 			.update_ns = t->update[s],
-			.stash_bytes = t->stash[s],
+			.stash_bytes = t->stash[0][s],
 			.parameter_bytes = t->parameters[s],
 			.has_loss = t->loss[s],
 			.frozen = t->frozen[s],
@@ -269,18 +324,19 @@ static struct orr_pipeline *make(const struct oracle_step *t, const struct given
 				 .with = given->with[s]}};
 		for (int o = 0; o < s; o++)
 			if (t->edge[o][s])
-				edges[n_edges++] =
-					(struct orr_edge){.from = o,
-							  .to = s,
-							  .bytes = t->bytes[o][s],
-							  .gradient_bytes = t->gradient_bytes[o][s],
-							  .detached = t->detached[o][s]};
+				edges[n_edges++] = (struct orr_edge){
+					.from = o,
+					.to = s,
+					.bytes = t->bytes[0][o][s],
+					.gradient_bytes = t->gradient_bytes[0][o][s],
+					.detached = t->detached[o][s]};
 	}
 	ck_assert_msg(!orr_pipeline_create(&p, stages, t->n_stages, edges, n_edges, &err) &&
 			      !orr_pipeline_set_step(p, t->n_workers, t->n_microbatches, &err),
 		      "%s", err.msg);
 	p->has_weight = t->n_passes == 3;
 	tie(p, t);
+	differ(p, t);
 	return p;
 }
 
@@ -392,6 +448,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 		draw(2);
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
+		draw_microbatches(&t);
 		draw_frozen(&t);
 		draw_placement(&t);
 		draw_gangs(&t, &given);
@@ -526,6 +583,7 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 		draw(2);
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
+		draw_microbatches(&t);
 		t.n_passes = 3;
 		draw_frozen(&t);
 		draw_placement(&t);
