@@ -145,9 +145,15 @@ static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, in
 	return false;
 }
 
+/* Of the first microbatch; where they differ, the mean. */
 static int64_t duration_ns(const struct orr_jobs *jobs, int s, enum orr_pass d)
 {
-	return jobs->duration_ns[orr_jobs_index(jobs, s, 0, d)];
+	int n = jobs->pipeline->microbatches ? jobs->pipeline->n_microbatches : 1;
+	double sum = 0;
+
+	for (int b = 0; b < n; b++)
+		sum += (double)jobs->duration_ns[orr_jobs_index(jobs, s, b, d)];
+	return (int64_t)(sum / n + 0.5);
 }
 
 /* ---- text ---- */
