@@ -9,6 +9,7 @@
 #include "bounds.h"
 #include "local_search.h"
 #include "exact.h"
+#include "packed.h"
 #include "permuted.h"
 #include "place.h"
 #include "seeds.h"
@@ -210,6 +211,8 @@ static int start(struct searcher *o)
 		if (o->places[i].twin)
 			break; /* and all after it */
 		code = orr_starts_visit(&starts, o->err);
+		if (!code && o->places[i].timed->jobs.most_at > 1)
+			code = orr_packed_visit(&starts, o->places[i].timed, o->err);
 	}
 	o->sweeping = true;
 	return code ? code : orr_seeds_swept(&seeds, o->err);

@@ -62,7 +62,15 @@ static int visit_turns(struct orr_starts *starts, int64_t ahead, bool *fits)
 struct capped {
 	const int *worker;
 	int most;
+	bool apart; /* gangs before all others that keep nothing: at first, and at last */
 };
+
+/* Jobs of such a stage hold up all of its workers, and no memory while they wait. */
+static bool is_apart(const struct orr_pipeline *p, int s, const struct capped *capped)
+{
+	return capped->apart && !p->stages[s].n_in && !p->stages[s].stash_bytes &&
+	       orr_pipeline_n_at(p, s) > 1;
+}
 
 static int compute_capped(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			  const void *data)
@@ -74,18 +82,20 @@ static int compute_capped(const struct orr_pipeline *p, int s, int b, enum orr_p
 static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			      const void *data)
 {
-	int64_t n = (int64_t)b * p->n_stages;
+	int64_t n = (int64_t)b * p->n_stages, all = (int64_t)p->n_stages * p->n_microbatches;
 
-	(void)data;
-	return d == ORR_PASS_F ? (int64_t)p->n_stages * p->n_microbatches + n + s
-			       : n + p->n_stages - 1 - s;
+	if (is_apart(p, s, data))
+		return d == ORR_PASS_F ? n + s - all : (2 + (int64_t)d) * all + n + s;
+	return d == ORR_PASS_F   ? all + n + s
+	       : d == ORR_PASS_B ? n + p->n_stages - 1 - s
+				 : 2 * all + n + s;
 }
 
 static int in_flight_capped(const struct orr_pipeline *p, int s, const void *data)
 {
 	int most = ((const struct capped *)data)->most, depth = p->stages[s].depth;
 
-	return depth < most ? depth : most;
+	return is_apart(p, s, data) ? 0 : depth < most ? depth : most;
 }
 
 static int take_seed(void *user, const int *worker, const int64_t *n)
@@ -100,12 +110,14 @@ static int take_seed(void *user, const int *worker, const int64_t *n)
 	return starts->visit(starts->user, &fits);
 }
 
-static int visit_capped(struct orr_starts *starts, int most, struct orr_error *err)
+static int visit_capped(struct orr_starts *starts, int most, bool split, bool apart,
+			struct orr_error *err)
 {
-	struct capped capped = {starts->worker, most};
+	struct capped capped = {starts->worker, most, apart};
 	struct orr_schedule schedule = {.name = "capped",
 					.summary = "",
 					.order = ORR_ORDER_GREEDY,
+					.split_backward = split,
 					.compute = compute_capped,
 					.priority = backward_first,
 					.in_flight = in_flight_capped,
@@ -186,13 +198,14 @@ int orr_starts_visit(struct orr_starts *starts, struct orr_error *err)
 {
 	const struct orr_pipeline *p = starts->p;
 	int most = p->depth < p->n_microbatches ? p->depth : p->n_microbatches, code = 0;
-	bool fits = true;
+	bool fits = true, gangs = orr_pipeline_has_gangs(p);
 
 	for (int64_t ahead = 2; fits && ahead <= p->n_microbatches; ahead *= 2)
 		if ((code = visit_turns(starts, ahead, &fits)))
 			return code;
 	for (int k = most; k > 0 && !code; k = k > 4 ? k * 3 / 4 : k - 1)
-		code = visit_capped(starts, k, err);
+		for (int i = 0; i < (gangs ? 4 : 1) && !code; i++)
+			code = visit_capped(starts, k, i & 1, i & 2, err);
 	if (code || (code = visit_zero_bubble(starts, err)))
 		return code;
 	return visit_all_spaced(starts, err);

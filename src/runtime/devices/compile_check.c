@@ -11,6 +11,12 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 {
 	const struct orr_operator *o = &g->operators[k];
 
+	if (o->gather)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: %s gathers a minibatch, which simulate, compare and auto "
+				"know, and no operator that train and profile compute: each reads "
+				"its own microbatch; take gather= away",
+				g->name, o->line, o->name);
 	if (o->n_gang > 1)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: %s is on %d workers at once, which simulate, compare and "
