@@ -71,7 +71,17 @@ static int64_t share(const struct oracle_step *t, int s, int64_t bytes)
 
 static bool has_links(const struct oracle_step *t)
 {
-	return t->latency || t->ns_per_byte[0] || t->ns_per_byte[1];
+	for (int v = 0; v < t->n_workers; v++)
+		for (int w = 0; w < v; w++)
+			if (t->latency[v][w] || t->ns_per_byte[v][w])
+				return true;
+	return false;
+}
+
+/* Rounded once, a half up. */
+static int64_t on_worker(const struct oracle_step *t, int w, int64_t ns)
+{
+	return (2 * ns * t->speed[w][1] + t->speed[w][0]) / (2 * t->speed[w][0]);
 }
 
 bool oracle_reaches(const struct oracle_step *t, int s)
@@ -131,14 +141,19 @@ bool oracle_has(const struct oracle_step *t, int j)
 static int64_t length_of(const struct oracle_step *t, int j)
 {
 	int s = stage_of(t, j), d = j % t->n_passes;
-	const int64_t *length = t->length[microbatch_of(t, j)][s];
-	int64_t half = length[1] / 2; /* of a whole backward is the weight gradient */
+	int64_t half = t->length[microbatch_of(t, j)][s][1] / 2; /* the weight gradient's part */
+	int64_t length = t->length[microbatch_of(t, j)][s][d], longest = 0;
 
 	if (t->lengths)
 		return t->lengths[j];
-	if (d != 1 || t->n_passes == 3)
-		return length[d];
-	return (has_input_gradient(t, s) ? length[1] - half : 0) + (t->frozen[s] ? 0 : half);
+	if (d == 1 && t->n_passes == 2)
+		length = (has_input_gradient(t, s) ? length - half : 0) + (t->frozen[s] ? 0 : half);
+	for (int i = 0; i < t->n_at[s]; i++) {
+		int64_t here = on_worker(t, oracle_worker(t, j, i), length);
+
+		longest = here > longest ? here : longest;
+	}
+	return longest;
 }
 
 /* The pass of its stage and microbatch before job j, or the one after it; -1: none. */
@@ -256,7 +271,7 @@ static int last_of(const struct oracle_step *t, int set)
 
 static int64_t wire(const struct oracle_step *t, int from, int to, int64_t bytes)
 {
-	return bytes * t->ns_per_byte[from / t->group != to / t->group];
+	return bytes * t->ns_per_byte[from][to];
 }
 
 static bool fetches(const struct oracle_step *t, int j)
@@ -487,8 +502,8 @@ static bool start_worker(struct state *x, int w)
 		if (x->update_due[s][w]) {
 			x->update_due[s][w] = false;
 			x->running[w] = true;
-			x->until[w] = x->now + t->update[s];
-			x->answer->worker[w].busy += t->update[s];
+			x->until[w] = x->now + on_worker(t, w, t->update[s]);
+			x->answer->worker[w].busy += x->until[w] - x->now;
 			x->last_update =
 				x->until[w] > x->last_update ? x->until[w] : x->last_update;
 			return true;
@@ -510,12 +525,19 @@ static bool start_worker(struct state *x, int w)
 	return true;
 }
 
-/* Marks the links that m takes. */
+/* Marks the links that m takes; on a worker with ports, rows are for sending to anybody and
+ * receiving from anybody. */
 static void links_of(const struct oracle_step *t, const struct message *m,
 		     bool taken[][ORACLE_WORKERS])
 {
 	int owners[ORACLE_WORKERS], k = m->what == RING ? holders_of(t, m->s, owners) : 0;
 
+	for (int i = 0; i < k && t->ports; i++)
+		taken[0][owners[i]] = taken[1][owners[i]] = true;
+	if (t->ports && !k)
+		taken[0][m->from] = taken[1][m->to] = true;
+	if (t->ports)
+		return;
 	if (!k)
 		taken[m->from][m->to] = taken[m->to][m->from] = true;
 	for (int i = 0; i < k; i++)
@@ -531,8 +553,8 @@ static bool share_a_link(const struct oracle_step *t, const struct message *a,
 
 	links_of(t, a, of_a);
 	links_of(t, b, of_b);
-	for (int v = 0; v < t->n_workers; v++)
-		for (int w = 0; w < t->n_workers; w++)
+	for (int v = 0; v < ORACLE_WORKERS; v++)
+		for (int w = 0; w < ORACLE_WORKERS; w++)
 			if (of_a[v][w] && of_b[v][w])
 				return true;
 	return false;
@@ -552,7 +574,7 @@ static bool start_message(struct state *x, struct message *m)
 {
 	const struct oracle_step *t = x->step;
 	int owners[ORACLE_WORKERS], k;
-	int64_t slowest = 0;
+	int64_t slowest = 0, least = INT64_MAX;
 
 	if (m->arrival >= 0)
 		return false;
@@ -565,14 +587,19 @@ static bool start_message(struct state *x, struct message *m)
 	}
 	if (m->what != RING) {
 		m->free = x->now + wire(t, m->from, m->to, m->bytes);
-	} else {
-		k = holders_of(t, m->s, owners);
-		for (int i = 0; i < k; i++)
-			if (wire(t, owners[i], owners[(i + 1) % k], 1) > slowest)
-				slowest = wire(t, owners[i], owners[(i + 1) % k], 1);
-		m->free = x->now + 2 * (k - 1) * (t->latency + m->bytes / k * slowest) - t->latency;
+		m->arrival = m->free + t->latency[m->from][m->to];
+		return true;
 	}
-	m->arrival = m->free + t->latency;
+	k = holders_of(t, m->s, owners);
+	for (int i = 0; i < k; i++) {
+		int v = owners[i], w = owners[(i + 1) % k];
+		int64_t step = t->latency[v][w] + wire(t, v, w, m->bytes / k);
+
+		slowest = step > slowest ? step : slowest;
+		least = t->latency[v][w] < least ? t->latency[v][w] : least;
+	}
+	m->arrival = x->now + 2 * (k - 1) * slowest;
+	m->free = m->arrival - least;
 	return true;
 }
 

@@ -38,10 +38,12 @@ struct oracle_step {
 	int64_t shared[ORACLE_SETS]; /* bytes */
 	int cap[ORACLE_STAGES];      /* 0: none */
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
-	int64_t n[ORACLE_JOBS]; /* no two are equal */
-	int64_t latency;
-	int group;              /* workers in a group */
-	int64_t ns_per_byte[2]; /* inside of a group, and between groups */
+	int64_t n[ORACLE_JOBS];       /* no two are equal */
+	int speed[ORACLE_WORKERS][2]; /* a worker's, as a fraction */
+	/* between two workers, either way */
+	int64_t latency[ORACLE_WORKERS][ORACLE_WORKERS];
+	int64_t ns_per_byte[ORACLE_WORKERS][ORACLE_WORKERS];
+	bool ports; /* of a worker, one to send and one to receive, instead of a link a pair */
 };
 
 struct oracle_worker {

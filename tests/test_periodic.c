@@ -226,7 +226,7 @@ END_TEST
 static int64_t contiguous(const int64_t *work, const int64_t *bytes, int n, int n_workers,
 			  int64_t memory)
 {
-	struct orr_layers layers = {n, work, bytes};
+	struct orr_layers layers = {n, work, bytes, NULL};
 	struct orr_allocation a;
 
 	ck_assert_int_eq(orr_allocate_contiguous(&a, NULL, &layers, n_workers, memory, NULL), 0);
@@ -237,7 +237,7 @@ static int64_t contiguous(const int64_t *work, const int64_t *bytes, int n, int 
 static int64_t anyhow(const int64_t *work, const int64_t *bytes, int n, int n_workers,
 		      int64_t memory)
 {
-	struct orr_layers layers = {n, work, bytes};
+	struct orr_layers layers = {n, work, bytes, NULL};
 	int64_t load[16] = {0}, held[16] = {0}, most = 0;
 	struct orr_allocation a;
 	int worker_of[64];

@@ -1,6 +1,6 @@
 /* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes,
- * replicas, owners elsewhere, tied parameters, gangs, gathered minibatches, links by level,
- * latency, caps, strict and greedy orders, updates. */
+ * replicas, owners elsewhere, tied parameters, gangs, gathered minibatches, links by level and by
+ * pair, ports, latency, workers of other speeds, caps, strict and greedy orders, updates. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "orrery/timeline.h"
 #include "suite.h"
 
-#define N_STEPS 1000
+#define N_STEPS 2000
 
 static uint64_t random_state;
 
@@ -28,6 +28,7 @@ struct given {
 	struct oracle_step *step;
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
 	int with[ORACLE_STAGES]; /* 1 + a stage, or 0 */
+	struct orr_machine machine;
 };
 
 /* In [0, n). */
@@ -88,11 +89,78 @@ static void draw_pipeline(struct oracle_step *t)
 							     : t->bytes[0][o][s];
 		}
 	}
-	t->latency = draw(2) ? draw(100000) : 0;
-	t->group = 1 + (int)draw(t->n_workers);
-	t->n_workers = t->n_workers / t->group * t->group;
-	t->ns_per_byte[0] = draw(3);
-	t->ns_per_byte[1] = t->ns_per_byte[0] * (1 + draw(2));
+}
+
+/* Workers that are alike, with links by level. */
+static void draw_levels(struct oracle_step *t, struct orr_machine *machine)
+{
+	int64_t latency = draw(2) ? draw(100000) : 0, ns_per_byte[2];
+	int group = 1 + (int)draw(t->n_workers);
+
+	t->n_workers = t->n_workers / group * group;
+	ns_per_byte[0] = draw(3);
+	ns_per_byte[1] = ns_per_byte[0] * (1 + draw(2));
+	for (int v = 0; v < t->n_workers; v++) {
+		t->speed[v][0] = t->speed[v][1] = 1;
+		for (int w = 0; w < t->n_workers; w++) {
+			t->latency[v][w] = latency;
+			t->ns_per_byte[v][w] = ns_per_byte[v / group != w / group];
+		}
+	}
+	*machine = orr_machine_default(t->n_workers);
+	machine->latency_ns = latency;
+	if (!ns_per_byte[0])
+		return;
+	machine->bandwidth_bytes_per_s = 1e9 / (double)ns_per_byte[1];
+	machine->levels = (struct orr_levels){
+		.n = 2,
+		.workers = {group, t->n_workers / group},
+		.bytes_per_s = {1e9 / (double)ns_per_byte[0], 1e9 / (double)ns_per_byte[1]}};
+}
+
+/* Workers that differ, with links by pair, or ports. */
+static void draw_cluster(struct oracle_step *t, struct orr_machine *machine)
+{
+	static struct orr_cluster_worker workers[ORACLE_WORKERS];
+	static struct orr_cluster_pair pairs[ORACLE_WORKERS * ORACLE_WORKERS];
+	static struct orr_cluster_group groups[1];
+	static struct orr_cluster cluster;
+	bool speeds = draw(4) > 0, latencies = draw(3) > 0, rates = draw(4) > 0;
+	int n = 0;
+
+	t->ports = draw(2);
+	for (int v = 0; v < t->n_workers; v++) {
+		t->speed[v][0] = speeds ? 1 + (int)draw(4) : 1;
+		t->speed[v][1] = speeds ? 1 + (int)draw(3) : 1;
+		workers[v].speed = (double)t->speed[v][0] / t->speed[v][1];
+	}
+	for (int v = 0; v < t->n_workers; v++)
+		for (int w = v + 1; w < t->n_workers; w++) {
+			int64_t latency = latencies ? draw(3) * draw(50000) : 0,
+				each = rates ? draw(4) : 0;
+
+			t->latency[v][w] = t->latency[w][v] = latency;
+			t->ns_per_byte[v][w] = t->ns_per_byte[w][v] = each;
+			pairs[n++] = (struct orr_cluster_pair){
+				v, w, {latency, each ? 1e9 / (double)each : 0}};
+		}
+	groups[0] = (struct orr_cluster_group){.parent = -1};
+	cluster = (struct orr_cluster){.n_workers = t->n_workers,
+				       .n_groups = 1,
+				       .n_pairs = n,
+				       .ports = t->ports,
+				       .workers = workers,
+				       .groups = groups,
+				       .pairs = pairs};
+	*machine = orr_machine_of(&cluster, 0);
+}
+
+static void draw_machine(struct oracle_step *t, struct orr_machine *machine)
+{
+	if (draw(2))
+		draw_levels(t, machine);
+	else
+		draw_cluster(t, machine);
 }
 
 /* Some stages, and some edges without a gradient; what the loss does not reach cannot be trained.
@@ -337,22 +405,8 @@ static struct orr_pipeline *make(const struct oracle_step *t, const struct given
 	p->has_weight = t->n_passes == 3;
 	tie(p, t);
 	differ(p, t);
+	p->machine = given->machine;
 	return p;
-}
-
-static struct orr_machine make_machine(const struct oracle_step *t)
-{
-	struct orr_machine machine = orr_machine_default(t->n_workers);
-
-	machine.latency_ns = t->latency;
-	if (!t->ns_per_byte[0])
-		return machine;
-	machine.bandwidth_bytes_per_s = 1e9 / (double)t->ns_per_byte[1];
-	machine.levels = (struct orr_levels){
-		.n = 2,
-		.workers = {t->group, t->n_workers / t->group},
-		.bytes_per_s = {1e9 / (double)t->ns_per_byte[0], 1e9 / (double)t->ns_per_byte[1]}};
-	return machine;
 }
 
 static void compare_workers(const struct orr_figures *f, const struct oracle_answer *answer,
@@ -423,7 +477,6 @@ static void compare(const struct oracle_step *t, const struct given *given, int 
 	struct orr_jobs *jobs = NULL;
 	struct orr_error err = {""};
 
-	p->machine = make_machine(t);
 	ck_assert_msg(!orr_jobs_create(&jobs, p, &schedule, &err) &&
 			      !orr_simulate(&timeline, jobs, &err) &&
 			      !orr_timeline_check(timeline, &err) &&
@@ -442,6 +495,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 	static struct oracle_step t;
 	static struct given given = {.step = &t};
 	int with_rings = 0, with_fetches = 0, with_sets = 0;
+	bool links;
 
 	for (int step = 0; step < N_STEPS; step++) {
 		random_state = (uint64_t)step;
@@ -449,15 +503,17 @@ START_TEST(random_steps_are_those_of_another_simulator)
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
 		draw_microbatches(&t);
+		draw_machine(&t, &given.machine);
 		draw_frozen(&t);
 		draw_placement(&t);
 		draw_gangs(&t, &given);
 		draw_sets(&t);
 		draw_order(&t);
 		compare(&t, &given, step);
+		links = given.machine.bandwidth_bytes_per_s > 0 || given.machine.latency_ns;
 		for (int i = 0; i < t.n_sets; i++)
-			with_sets += t.shared[i] && (t.ns_per_byte[0] || t.latency);
-		if (t.ns_per_byte[0] || t.latency)
+			with_sets += t.shared[i] && links;
+		if (links)
 			for (int j = 0; j < t.n_stages * t.n_microbatches * t.n_passes; j++) {
 				int s = j / t.n_passes % t.n_stages;
 
@@ -468,7 +524,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 	}
 	ck_assert_int_gt(with_rings, N_STEPS);
 	ck_assert_int_gt(with_fetches, N_STEPS);
-	ck_assert_int_gt(with_sets, N_STEPS / 4);
+	ck_assert_int_gt(with_sets, N_STEPS / 5);
 }
 END_TEST
 
@@ -584,6 +640,7 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
 		draw_microbatches(&t);
+		draw_machine(&t, &given.machine);
 		t.n_passes = 3;
 		draw_frozen(&t);
 		draw_placement(&t);
@@ -591,7 +648,6 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 		draw_sets(&t);
 		memset(t.gather, 0, sizeof(t.gather)); /* blocks of one microbatch cannot have it */
 		p = make(&t, &given);
-		p->machine = make_machine(&t);
 		n_tied += t.n_sets > 0;
 		for (int i = 0; i < n_schedules; i++)
 			n_served[i] += try_schedule(orr_schedules[i], p, &t, step);

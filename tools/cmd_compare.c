@@ -196,6 +196,7 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 				  : (struct orr_levels){1,
 							{o->machine.n_workers},
 							{o->machine.bandwidth_bytes_per_s}},
+		.cluster = o->machine.cluster,
 		.activations = true,
 		.by_makespan = true,
 		.memory_bytes = o->machine.memory_bytes,

@@ -27,6 +27,7 @@ enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIE
 struct arguments {
 	struct work_options work;
 	const char *workers, *links, *out;
+	struct orr_cluster *cluster; /* owned; of --machine, or NULL */
 	struct output_options output;
 	bool straight, free_activations, by_makespan, pieces, unpin, search;
 	int64_t seconds; /* of searching; 0: not by time */
@@ -120,7 +121,7 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 		{a->work.microbatch_costs, "--microbatch-costs",
 		 "its stages are not known before: give --lengths, or give the file to simulate "
 		 "with the plan"},
-		{a->work.machine.latency_ns > 0, "--latency", "give it to simulate with the plan"},
+		{a->work.given.latency, "--latency", "give it to simulate with the plan"},
 		{a->work.machine.bandwidth_bytes_per_s > 0, "--bandwidth",
 		 "links are level by level: --link"},
 	};
@@ -149,6 +150,29 @@ static int keep_samples(const struct arguments *a, const struct orr_graph *g,
 	return 0;
 }
 
+/* Workers that differ: one level of them. */
+static int read_machine(struct arguments *a, struct orr_plan_options *o, struct orr_error *err)
+{
+	int code;
+
+	if (a->links || a->free_activations)
+		return orr_fail(err, ORR_E_INPUT, "%s: the machine %s says that: change it there",
+				a->links ? "--link" : "--free-activations", a->work.machine_file);
+	if (a->workers && (code = orr_levels_parse(&o->levels, a->workers, NULL, err)))
+		return code;
+	if (a->workers && o->levels.n > 1)
+		return orr_fail(err, ORR_E_INPUT,
+				"--workers %s: the machine %s has the groups: say how many workers",
+				a->workers, a->work.machine_file);
+	a->work.machine.n_workers = a->workers ? o->levels.workers[0] : 0;
+	if ((code = work_read_machine(&a->cluster, &a->work, NULL, err)))
+		return code;
+	o->cluster = a->cluster;
+	o->memory_bytes = a->work.machine.memory_bytes;
+	o->levels = (struct orr_levels){.n = 1, .workers = {a->work.machine.n_workers}};
+	return 0;
+}
+
 static int read_options(struct arguments *a, const struct orr_graph *g, struct orr_plan_options *o,
 			struct orr_error *err)
 {
@@ -166,9 +190,12 @@ static int read_options(struct arguments *a, const struct orr_graph *g, struct o
 		.samples = work_samples(&a->work),
 		.flops_per_s = a->work.machine.flops_per_s,
 	};
+	if (a->work.machine_file)
+		return read_machine(a, o, err);
 	if (!a->workers)
 		return orr_fail(err, ORR_E_INPUT,
-				"no --workers: say how many, such as 4, or 4x2 for 2 groups of 4");
+				"no --workers: say how many, such as 4, or 4x2 for 2 groups of 4, "
+				"or give a --machine");
 	return orr_levels_parse(&o->levels, a->workers, a->links, err);
 }
 
@@ -421,6 +448,7 @@ int cmd_plan(int argc, char **argv)
 	    (code = read_options(&a, graph, &plan_options, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
+	    (code = work_check_latency(graph, &a.work, &err)) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;
 	if (a.search) {
@@ -436,5 +464,6 @@ int cmd_plan(int argc, char **argv)
 out:
 	orr_plan_destroy(plan);
 	orr_graph_destroy(graph);
+	orr_cluster_destroy(a.cluster);
 	return command_end(code, &err);
 }

@@ -59,7 +59,7 @@ static int check_bound(struct work *work, struct orr_error *err)
 static int open_work(struct training *t, struct orr_error *err)
 {
 	struct train_options *o = &t->options;
-	bool given = o->work.machine.n_workers > 0;
+	bool given = o->work.machine.n_workers > 0 || o->work.machine_file;
 	int code;
 
 	if ((code = train_options_check(o, err)) ||

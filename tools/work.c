@@ -47,7 +47,7 @@ bool work_has_table(const struct work *work)
  * schedule. */
 static void settle_as_planned(const struct orr_plan_file *plan, bool order, struct work_options *o)
 {
-	if (!o->given.latency)
+	if (!o->given.latency && !o->machine.cluster)
 		o->machine.latency_ns = plan->latency_ns;
 	if (!o->given.flops && plan->flops_per_s > 0)
 		o->machine.flops_per_s = plan->flops_per_s;
@@ -55,6 +55,50 @@ static void settle_as_planned(const struct orr_plan_file *plan, bool order, stru
 		o->sync = plan->sync;
 		o->accumulate = plan->accumulate;
 	}
+}
+
+/* What the file says, no option says too. */
+static int refuse_beside_machine(const struct work_options *o, const char *path, const char *cure,
+				 struct orr_error *err)
+{
+	const char *option = o->given.latency                       ? "--latency"
+			     : o->machine.bandwidth_bytes_per_s > 0 ? "--bandwidth"
+			     : o->machine.memory_bytes              ? "--memory"
+								    : NULL;
+
+	return option ? orr_fail(err, ORR_E_INPUT, "%s: the machine %s says that: %s", option, path,
+				 cure)
+		      : 0;
+}
+
+int work_read_machine(struct orr_cluster **out, struct work_options *o,
+		      const struct orr_plan_file *plan, struct orr_error *err)
+{
+	const char *path = o->machine_file;
+	double flops_per_s = o->machine.flops_per_s;
+	int n = o->machine.n_workers, code;
+
+	*out = NULL;
+	if (!path && (!plan || !plan->machine))
+		return 0;
+	if ((code = refuse_beside_machine(o, path ? path : plan->machine,
+					  path ? "change it there" : "give another one (--machine)",
+					  err)) ||
+	    (path && (code = output_protect(path, err))) ||
+	    (code = path ? orr_cluster_read(out, path, err)
+			 : orr_cluster_parse(out, plan->machine, plan->machine_text, err)))
+		return code;
+	if (n > (*out)->n_workers)
+		return orr_fail(err, ORR_E_INPUT,
+				"--workers %d: the machine %s has %d: give that, fewer, or leave "
+				"it out",
+				n, (*out)->name, (*out)->n_workers);
+	if (!n && plan && plan->table->n_workers <= (*out)->n_workers)
+		n = plan->table->n_workers;
+	o->machine = orr_machine_of(*out, n);
+	o->machine.flops_per_s = flops_per_s;
+	o->latency_units = (*out)->units;
+	return 0;
 }
 
 /* The size of the step: what the options say, what the schedule's file lays out, or the defaults.
@@ -74,7 +118,7 @@ static void settle(const struct work *work, struct work_options *o, int default_
 				   : (int)plan->samples * o->n_microbatches;
 	if (plan)
 		settle_as_planned(plan, plan == work->choice.plan, o);
-	if (plan && o->machine.bandwidth_bytes_per_s <= 0) {
+	if (plan && o->machine.bandwidth_bytes_per_s <= 0 && !o->machine.cluster) {
 		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
 		o->machine.levels = plan->levels;
 	}
@@ -120,12 +164,19 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 	return code ? code : output_protect(work->graph->data, err);
 }
 
-/* A unit is a second to the engine, and to nobody else. */
-static int check_latency(const struct orr_graph *g, const struct work_options *o,
-			 struct orr_error *err)
+int work_check_latency(const struct orr_graph *g, const struct work_options *o,
+		       struct orr_error *err)
 {
 	if (!o->machine.latency_ns || o->latency_units == g->units)
 		return 0;
+	if (o->machine.cluster)
+		return orr_fail(err, ORR_E_INPUT,
+				g->units
+					? "%s: its latencies have a unit, and the durations of %s "
+					  "have none: give plain numbers, or --costs 1ms,2ms"
+					: "%s: its latencies have no unit, and the durations of %s "
+					  "have: say 5us",
+				o->machine.cluster->name, g->name);
 	return g->units ? orr_fail(err, ORR_E_INPUT,
 				   "--latency has a unit, and the durations of %s have none: give "
 				   "a plain number, or --costs 1ms,2ms",
@@ -236,7 +287,8 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (code = read_graph(work, o, err)) ||
 	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
 	    (o->lengths && (code = lengths_set(work->graph, o->lengths, err))) ||
-	    (code = check_latency(work->graph, o, err)))
+	    (code = work_read_machine(&work->cluster, o, plan_of(work), err)) ||
+	    (code = work_check_latency(work->graph, o, err)))
 		return code;
 	settle(work, o, default_workers);
 	if ((code = work_check_batch(o, work->graph, err)) ||
@@ -321,5 +373,6 @@ void work_fini(struct work *work)
 	orr_plan_file_destroy(work->plan);
 	orr_pipeline_destroy(work->pipeline);
 	orr_graph_destroy(work->graph);
+	orr_cluster_destroy(work->cluster);
 	memset(work, 0, sizeof(*work));
 }

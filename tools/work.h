@@ -13,6 +13,7 @@
 struct work {
 	struct orr_graph *graph;
 	struct orr_pipeline *pipeline;
+	struct orr_cluster *cluster; /* owned; of --machine, or NULL */
 	struct orr_choice choice;
 	struct orr_try tried; /* its jobs, by work_init() */
 	int *home; /* owned; where the plan has the stages, and another schedule is to run them;
@@ -38,6 +39,15 @@ int work_init(struct work *work, struct work_options *options, int default_worke
  * else NULL. The caller's to free. */
 int work_homes(int **out, const struct work *work, const struct work_options *options,
 	       struct orr_error *err);
+/* The machine of --machine, or of a plan where no option says otherwise: its first workers, as many
+ * as the options say, or all. *out, NULL where there is none, is the caller's to destroy after
+ * whatever has a copy of options->machine. */
+int work_read_machine(struct orr_cluster **out, struct work_options *options,
+		      const struct orr_plan_file *plan, struct orr_error *err);
+/* Refuse a latency in units where durations have none, and the other way round: a unit is a second
+ * to the engine, and to nobody else. */
+int work_check_latency(const struct orr_graph *graph, const struct work_options *options,
+		       struct orr_error *err);
 /* Does a file lay out every job, and with that say how many workers there are? */
 bool work_has_table(const struct work *work);
 void work_fini(struct work *work);

@@ -22,6 +22,7 @@ enum {
 	KEY_LATENCY,
 	KEY_BANDWIDTH,
 	KEY_MEMORY,
+	KEY_MACHINE,
 	KEY_FLOPS,
 	KEY_RECOMPUTE,
 	KEY_ORDER,
@@ -74,6 +75,10 @@ static const struct argp_option options[] = {
 	{"stash", KEY_STASH, "SIZE", 0, "what a stage keeps of a microbatch (0)", 2},
 	{"parameters", KEY_PARAMETERS, "SIZE", 0, "parameters of a stage (0)", 2},
 	{NULL, 0, NULL, 0, "Machine:", 3},
+	{"machine", KEY_MACHINE, "FILE.dot", 0,
+	 "workers with their speed and memory, and the links between them, instead of --latency, "
+	 "--bandwidth and --memory (workers and links that are alike)",
+	 3},
 	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
 	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
 	{"memory", KEY_MEMORY, "SIZE", 0,
@@ -170,6 +175,9 @@ static error_t parse_machine(struct work_options *o, int key, const char *arg)
 	case KEY_BANDWIDTH:
 		o->machine.bandwidth_bytes_per_s = options_rate("--bandwidth", arg);
 		refuse_zero(o->machine.bandwidth_bytes_per_s <= 0, "--bandwidth");
+		break;
+	case KEY_MACHINE:
+		o->machine_file = arg;
 		break;
 	case KEY_MEMORY:
 		o->machine.memory_bytes = parse_memory(arg);

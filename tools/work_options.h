@@ -14,6 +14,7 @@ struct work_options {
 	const char *schedule;         /* NULL: none */
 	const char *recompute;        /* which stages; NULL: not given */
 	struct orr_machine machine;   /* n_workers 0: not given */
+	const char *machine_file;     /* that has workers and links instead; NULL: not given */
 	bool latency_units;           /* its latency was a plain number */
 	int n_microbatches;           /* 0: not given */
 	int n_stages;                 /* 0: not given */

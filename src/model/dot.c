@@ -481,7 +481,7 @@ int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *er
 	struct reader r = {.draft = draft, .err = err};
 	int code;
 
-	if ((code = orr_dot_parse(&r.dot, draft->name, text, err)) ||
+	if ((code = orr_dot_parse(&r.dot, draft->name, text, true, err)) ||
 	    (code = check_attributes(&r)) || (code = read_data(&r)) || (code = read_overhead(&r)) ||
 	    (code = read_samples(&r)) || (code = read_exponent(&r)) || (code = read_nodes(&r)) ||
 	    (code = read_edges(&r)) || (code = read_subgraphs(&r)))

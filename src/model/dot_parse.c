@@ -29,6 +29,7 @@ struct parser {
 	struct orr_dot *dot;
 	struct orr_tokens tokens;
 	const struct orr_token *token; /* the one at hand: of tokens */
+	bool model;
 	int depth;
 	struct orr_error *err;
 };
@@ -41,7 +42,14 @@ static int no_memory(const struct parser *p)
 
 static int next_token(struct parser *p)
 {
-	return orr_tokens_next(&p->tokens, p->err);
+	int code = orr_tokens_next(&p->tokens, p->err);
+
+	if (code || p->token->kind != ORR_TOKEN_ARROW || p->model == (p->token->other == '>'))
+		return code;
+	return orr_fail(p->err, ORR_E_INPUT,
+			p->model ? "%s:%d: an edge has a direction here: write -> for --"
+				 : "%s:%d: a link has no direction: write -- for ->",
+			p->tokens.file, p->token->line);
 }
 
 static int fail_syntax(const struct parser *p)
@@ -59,7 +67,7 @@ static int fail_syntax(const struct parser *p)
 			p->tokens.file, token->line,
 			token->kind == ORR_TOKEN_ID      ? token->text
 			: token->kind == ORR_TOKEN_HTML  ? "<"
-			: token->kind == ORR_TOKEN_ARROW ? "->"
+			: token->kind == ORR_TOKEN_ARROW ? p->model ? "->" : "--"
 							 : other);
 }
 
@@ -286,6 +294,14 @@ static int read_side(struct parser *p, int s, struct chain *chain, char *first, 
 	return code;
 }
 
+/* Nodes that have a statement of their own, and their attributes. */
+static int read_nodes(struct parser *p, const struct chain *chain)
+{
+	for (int i = 0; i < chain->n_nodes; i++)
+		p->dot->nodes[chain->nodes[i]].stated = true;
+	return read_attributes(p, &(struct owner){.chain = chain});
+}
+
 /* Those of a chain's edges, which are added then. */
 static int read_edge_attributes(struct parser *p, int s, const struct chain *chain)
 {
@@ -308,7 +324,7 @@ static int read_chain(struct parser *p, int s, char *first, int line)
 		if (!(code = next_token(p)))
 			code = read_side(p, s, &chain, NULL, 0);
 	if (!code && chain.n_sides == 1 && chain.sides[0].subgraph < 0)
-		code = read_attributes(p, &(struct owner){.chain = &chain});
+		code = read_nodes(p, &chain);
 	else if (!code)
 		code = read_edge_attributes(p, s, &chain);
 	free(chain.sides);
@@ -367,7 +383,7 @@ static int read_statements(struct parser *p, int s)
 	return code;
 }
 
-/* [strict] digraph [NAME] { */
+/* [strict] digraph [NAME] {, or graph */
 static int read_head(struct parser *p)
 {
 	char *name = NULL;
@@ -375,15 +391,22 @@ static int read_head(struct parser *p)
 
 	if (!code && p->token->kind == ORR_TOKEN_END)
 		return orr_fail(p->err, ORR_E_INPUT,
-				"%s: an empty file: a model is digraph { ... }", p->tokens.file);
+				p->model ? "%s: an empty file: a model is digraph { ... }"
+					 : "%s: an empty file: a machine is graph { ... }",
+				p->tokens.file);
 	if (!code && (p->dot->strict = is_word(p->token, "strict")))
 		code = next_token(p);
-	if (!code && is_word(p->token, "graph"))
+	if (!code && !p->model && !is_word(p->token, "graph"))
+		return orr_fail(p->err, ORR_E_INPUT,
+				"%s:%d: no machine: a machine file begins with graph {, and its "
+				"links are --",
+				p->tokens.file, p->token->line);
+	if (!code && p->model && is_word(p->token, "graph"))
 		return orr_fail(p->err, ORR_E_INPUT,
 				"%s:%d: an undirected graph: write digraph for graph, and "
 				"-> for --",
 				p->tokens.file, p->token->line);
-	if (!code && !is_word(p->token, "digraph"))
+	if (!code && p->model && !is_word(p->token, "digraph"))
 		return orr_fail(p->err, ORR_E_INPUT,
 				"%s:%d: no model: a DOT file begins with digraph {, and a "
 				"PipeDream profile with an operator",
@@ -392,16 +415,17 @@ static int read_head(struct parser *p)
 		code = read_text(p, &name);
 	free(name);
 	if (!code && !orr_token_is(p->token, '{'))
-		return orr_fail(p->err, ORR_E_INPUT, "%s:%d: digraph wants { next", p->tokens.file,
-				p->token->line);
+		return orr_fail(p->err, ORR_E_INPUT, "%s:%d: %s wants { next", p->tokens.file,
+				p->token->line, p->model ? "digraph" : "graph");
 	if (!code && !(code = orr_dot_subgraph(p->dot, "", p->token->line, 0, &s, p->err)))
 		code = next_token(p);
 	return code;
 }
 
-int orr_dot_parse(struct orr_dot *dot, const char *file, const char *text, struct orr_error *err)
+int orr_dot_parse(struct orr_dot *dot, const char *file, const char *text, bool model,
+		  struct orr_error *err)
 {
-	struct parser p = {.dot = dot, .err = err};
+	struct parser p = {.dot = dot, .model = model, .err = err};
 	int code;
 
 	*dot = (struct orr_dot){0};

@@ -26,8 +26,9 @@ struct orr_dot_attributes {
 };
 
 struct orr_dot_node {
-	char *name; /* owned */
-	int line;   /* where it is first named */
+	char *name;  /* owned */
+	int line;    /* where it is first named */
+	bool stated; /* in a statement of its own, and not by edges alone */
 	struct orr_dot_attributes attributes;
 };
 

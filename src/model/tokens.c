@@ -163,15 +163,12 @@ int orr_tokens_next(struct orr_tokens *t, struct orr_error *err)
 		return read_string(t, err);
 	if (*t->at == '<')
 		return read_html(t, err);
-	if (t->at[0] == '-' && t->at[1] == '>') {
+	if (t->at[0] == '-' && (t->at[1] == '>' || t->at[1] == '-')) {
 		t->token.kind = ORR_TOKEN_ARROW;
+		t->token.other = t->at[1];
 		t->at += 2;
 		return 0;
 	}
-	if (t->at[0] == '-' && t->at[1] == '-')
-		return orr_fail(err, ORR_E_INPUT,
-				"%s:%d: an edge has a direction here: write -> for --", t->file,
-				t->line);
 	if (in_name(*t->at) || *t->at == '-' || *t->at == '.')
 		return read_word(t, err);
 	if (!strchr("{}[];,:=+", *t->at))

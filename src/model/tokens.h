@@ -9,7 +9,7 @@ enum orr_token_kind {
 	ORR_TOKEN_END,
 	ORR_TOKEN_ID,    /* a name, a number or a string; text is its value, unquoted */
 	ORR_TOKEN_HTML,  /* <...>, not looked into */
-	ORR_TOKEN_ARROW, /* -> */
+	ORR_TOKEN_ARROW, /* -> or --: other is its second character */
 	ORR_TOKEN_OTHER  /* one of { } [ ] ; , : = + */
 };
 

@@ -1,11 +1,51 @@
 #include "allocate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sort.h"
 
 #define A_LIGHT_PART 50 /* of a worker: lighter layers fill the remaining space */
+
+static bool differ(const struct orr_layers *l)
+{
+	return l->machine && l->machine->cluster;
+}
+
+/* What so much work takes worker w. */
+static int64_t time_on(const struct orr_layers *l, int w, int64_t work_ns)
+{
+	return differ(l) ? orr_machine_work_ns(l->machine, w, work_ns) : work_ns;
+}
+
+static bool fits(const struct orr_layers *l, int w, int64_t bytes, int64_t memory_bytes)
+{
+	int64_t limit = differ(l) ? orr_machine_memory(l->machine, w) : memory_bytes;
+
+	return !limit || bytes <= limit;
+}
+
+/* Workers that can take each other's place. */
+static bool are_alike(const struct orr_layers *l, int v, int w)
+{
+	return !differ(l) ||
+	       (orr_machine_speed(l->machine, v) == orr_machine_speed(l->machine, w) &&
+		orr_machine_memory(l->machine, v) == orr_machine_memory(l->machine, w));
+}
+
+/* Times are rounded, and may be half a nanosecond less than they are. */
+static int64_t bound_of_speeds(const struct orr_layers *l, int n_workers, int64_t sum,
+			       int64_t largest)
+{
+	struct orr_machine workers = *l->machine;
+	double ns;
+
+	workers.n_workers = n_workers;
+	ns = fmax((double)sum / orr_machine_speeds(&workers),
+		  (double)largest / orr_machine_fastest(&workers));
+	return (int64_t)(ns * (1 - 1e-12) - 0.5);
+}
 
 static int64_t bound_of(const struct orr_layers *l, int n_workers)
 {
@@ -15,6 +55,8 @@ static int64_t bound_of(const struct orr_layers *l, int n_workers)
 		sum += l->work_ns[i];
 		largest = l->work_ns[i] > largest ? l->work_ns[i] : largest;
 	}
+	if (differ(l))
+		return bound_of_speeds(l, n_workers, sum, largest);
 	sum = (sum + n_workers - 1) / n_workers;
 	return sum > largest ? sum : largest;
 }
@@ -37,7 +79,8 @@ int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const st
 		best[i] = i % row ? INT64_MAX : 0;
 	for (int w = 1; w <= n_workers; w++)
 		for (int i = 1; i <= l->n; i++) {
-			int64_t *here = &best[(size_t)w * row + (size_t)i], work = 0, bytes = 0;
+			int64_t *here = &best[(size_t)w * row + (size_t)i], work = 0, bytes = 0,
+				time;
 
 			*here = best[(size_t)(w - 1) * row + (size_t)i];
 			from[(size_t)w * row + (size_t)i] = i; /* nothing on this worker */
@@ -46,9 +89,10 @@ int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const st
 
 				work += l->work_ns[k];
 				bytes += l->bytes ? l->bytes[k] : 0;
-				if ((memory_bytes && bytes > memory_bytes) || work >= *here)
+				time = time_on(l, w - 1, work);
+				if (!fits(l, w - 1, bytes, memory_bytes) || time >= *here)
 					break;
-				before = before > work ? before : work;
+				before = before > time ? before : time;
 				if (before < *here) {
 					*here = before;
 					from[(size_t)w * row + (size_t)i] = k;
@@ -56,7 +100,7 @@ int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const st
 			}
 		}
 	*out = (struct orr_allocation){best[cells - 1] == INT64_MAX ? -1 : best[cells - 1],
-				       bound_of(l, n_workers), true};
+				       bound_of(l, n_workers), !differ(l)};
 	for (int w = n_workers; w > 0 && worker_of && out->period_ns >= 0; w--) {
 		int begin = from[(size_t)w * row + (size_t)end];
 
@@ -79,13 +123,29 @@ struct branching {
 	int *worker_of, *best_of;      /* [n] by layer; best_ns -1: none yet */
 };
 
-static int busiest_of(const struct branching *b)
+static int64_t period_of(const struct branching *b)
 {
-	int w = 0;
+	int64_t most = 0;
 
-	for (int k = 1; k < b->n_workers; k++)
-		w = b->work_ns[k] > b->work_ns[w] ? k : w;
-	return w;
+	for (int k = 0; k < b->n_workers; k++) {
+		int64_t time = time_on(b->layers, k, b->work_ns[k]);
+
+		most = time > most ? time : most;
+	}
+	return most;
+}
+
+/* Worker w's time with layer i as well. */
+static int64_t time_with(const struct branching *b, int w, int i)
+{
+	return time_on(b->layers, w, b->work_ns[w] + b->layers->work_ns[i]);
+}
+
+static bool has_room(const struct branching *b, int w, int i)
+{
+	int64_t bytes = b->layers->bytes ? b->layers->bytes[i] : 0;
+
+	return fits(b->layers, w, b->bytes[w] + bytes, b->memory_bytes);
 }
 
 /* Layer i of the order and all after it, each to the least busy worker that has room; kept if it is
@@ -100,8 +160,8 @@ static void spread(struct branching *b, int i)
 		int64_t bytes = l->bytes ? l->bytes[layer] : 0;
 
 		for (int k = 0; k < b->n_workers; k++)
-			if ((!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes) &&
-			    (w < 0 || b->work_ns[k] < b->work_ns[w]))
+			if (has_room(b, k, layer) &&
+			    (w < 0 || time_with(b, k, layer) < time_with(b, w, layer)))
 				w = k;
 		if (w < 0)
 			break; /* branching may find room */
@@ -109,8 +169,8 @@ static void spread(struct branching *b, int i)
 		b->bytes[w] += bytes;
 		b->worker_of[layer] = w;
 	}
-	if (n == l->n && (b->best_ns < 0 || b->work_ns[busiest_of(b)] < b->best_ns)) {
-		b->best_ns = b->work_ns[busiest_of(b)];
+	if (n == l->n && (b->best_ns < 0 || period_of(b) < b->best_ns)) {
+		b->best_ns = period_of(b);
 		memcpy(b->best_of, b->worker_of, (size_t)n * sizeof(*b->best_of));
 	}
 	while (n-- > i) {
@@ -142,11 +202,9 @@ static void branch(struct branching *b, int i)
 		for (int k = 0; k < b->n_workers; k++) {
 			/* distinct loads are told apart by work, then memory */
 			int64_t key = b->work_ns[k];
-			bool fits =
-				(b->best_ns < 0 || key + b->layers->work_ns[layer] < b->best_ns) &&
-				(!b->memory_bytes || b->bytes[k] + bytes <= b->memory_bytes);
 
-			if (fits && key < below && key > most) {
+			if ((b->best_ns < 0 || time_with(b, k, layer) < b->best_ns) &&
+			    has_room(b, k, layer) && key < below && key > most) {
 				most = key;
 				w = k;
 			}
@@ -155,13 +213,12 @@ static void branch(struct branching *b, int i)
 			return;
 		below = most;
 		for (int k = w; k < b->n_workers; k++) {
-			bool seen = b->work_ns[k] != most ||
-				    (b->memory_bytes && b->bytes[k] + bytes > b->memory_bytes);
+			bool seen = b->work_ns[k] != most || !has_room(b, k, layer);
 
 			for (int e = w; e < k && !seen; e++)
-				seen = b->work_ns[e] == most && b->bytes[e] == b->bytes[k];
-			if (seen ||
-			    (b->best_ns >= 0 && most + b->layers->work_ns[layer] >= b->best_ns))
+				seen = b->work_ns[e] == most && b->bytes[e] == b->bytes[k] &&
+				       are_alike(b->layers, e, k);
+			if (seen || (b->best_ns >= 0 && time_with(b, k, layer) >= b->best_ns))
 				continue;
 			b->work_ns[k] += b->layers->work_ns[layer];
 			b->bytes[k] += bytes;

@@ -5,11 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
+#include "orrery/machine.h"
 
 struct orr_layers {
 	int n;
-	const int64_t *work_ns; /* [n] F + B of a microbatch */
-	const int64_t *bytes;   /* [n] NULL: nothing */
+	const int64_t *work_ns;            /* [n] F + B of a microbatch */
+	const int64_t *bytes;              /* [n] NULL: nothing */
+	const struct orr_machine *machine; /* (optional) whose workers may differ in speed and
+					      memory */
 };
 
 struct orr_allocation {
@@ -18,7 +21,9 @@ struct orr_allocation {
 	bool proven;       /* the best there is */
 };
 
-/* The best pieces, exact. worker_of [n] may be NULL. memory_bytes 0: no limit. */
+/* The best pieces, exact: of workers that differ, for pieces in the order of the workers.
+ * worker_of [n] may be NULL. memory_bytes 0: no limit; of a machine with workers that differ, they
+ * have limits of their own. */
 int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of,
 			    const struct orr_layers *layers, int n_workers, int64_t memory_bytes,
 			    struct orr_error *err);

@@ -9,7 +9,7 @@
 int orr_place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error *err)
 {
 	int64_t *work = calloc((size_t)p->n_stages, sizeof(*work));
-	struct orr_layers layers = {p->n_stages, work, NULL};
+	struct orr_layers layers = {p->n_stages, work, NULL, &p->machine};
 	struct orr_allocation found;
 	int code;
 

@@ -180,7 +180,8 @@ static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
 	for (int i = 0; i < o->n_places && o->options->memory_bytes; i++) {
 		int64_t room = orr_timed_limit(o->places[i].timed).bytes;
 
-		bytes = room > bytes ? room : bytes;
+		if (room < INT64_MAX)
+			bytes = room > bytes ? room : bytes;
 	}
 	if (bytes)
 		orr_seeds_limit(seeds, bytes);
@@ -346,6 +347,23 @@ static int start_reordered(struct place *x)
 
 /* ---- placements ---- */
 
+/* Of worker w, where they differ its own. */
+static int64_t limit_of(const struct searcher *o, int w)
+{
+	int64_t own = orr_machine_memory(&o->p->machine, w);
+
+	if (!o->p->machine.cluster)
+		return o->options->memory_bytes;
+	return own ? own : INT64_MAX;
+}
+
+/* No limit stays none. */
+static void take_room(struct place *x, int w, int64_t bytes)
+{
+	if (x->timed->most[w].bytes < INT64_MAX)
+		x->timed->most[w].bytes -= bytes;
+}
+
 /* What parameters leave of the memory on each worker. */
 static void find_room(struct place *x)
 {
@@ -355,7 +373,7 @@ static void find_room(struct place *x)
 	orr_timed_set_limit(x->timed, o->limit);
 	for (int w = 0; w < p->n_workers; w++)
 		if (o->options->memory_bytes)
-			x->timed->most[w].bytes = o->options->memory_bytes;
+			x->timed->most[w].bytes = limit_of(o, w);
 		else if (o->options->room_bytes)
 			x->timed->most[w].bytes = o->options->room_bytes[w];
 	for (int s = 0; s < p->n_stages && o->options->memory_bytes; s++) {
@@ -364,9 +382,8 @@ static void find_room(struct place *x)
 			orr_pipeline_share(p, s, orr_stage_trained_bytes(&p->stages[s])), 1);
 
 		for (int i = 0; i < orr_pipeline_n_at(p, s); i++)
-			x->timed->most[orr_pipeline_at(p, s, x->worker[s], i)].bytes -= kept;
-		x->timed->most[x->worker[s]].bytes -=
-			p->stages[s].tied_trained_bytes; /* a ring's */
+			take_room(x, orr_pipeline_at(p, s, x->worker[s], i), kept);
+		take_room(x, x->worker[s], p->stages[s].tied_trained_bytes); /* a ring's */
 	}
 }
 
@@ -544,6 +561,11 @@ static int refuse(const struct searcher *o)
 			o->exact ? "nothing fits" : "no order was found that fits",
 			(long long)options->stashes, o->exact ? "" : "at most ", stashes, where,
 			stashes);
+	if (options->memory_bytes && o->p->machine.cluster)
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s in the workers' memory beside parameters, gradients and "
+				"optimizer %s: %s",
+				why, where, more);
 	if (options->memory_bytes)
 		return orr_fail(o->err, ORR_E_INPUT,
 				"auto: %s [memory] %s beside parameters, gradients and optimizer "

@@ -127,7 +127,7 @@ int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p
 		alike[s] = worker[s];
 	for (int s = 0; s < p->n_stages && !named; s++) {
 		if (!name[worker[s]])
-			name[worker[s]] = ++n;
+			name[worker[s]] = p->machine.cluster ? worker[s] + 1 : ++n;
 		alike[s] = name[worker[s]] - 1;
 	}
 	free(name);

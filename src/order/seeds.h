@@ -42,7 +42,7 @@ int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_timeline *time
 void orr_seeds_limit(struct orr_seeds *seeds, int64_t bytes);
 
 /* Workers by other names: 0 is that of stage 0, 1 the next one that comes, and so on. Fills
- * alike[n_stages]. */
+ * alike[n_stages]. Workers that differ keep their names. */
 int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p,
 		     struct orr_error *err);
 #endif

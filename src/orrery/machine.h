@@ -32,6 +32,7 @@ struct orr_link_cost {
 /* Workers and links that differ, as a machine file has them: see orr_cluster_read(). */
 struct orr_cluster {
 	char *name, *text; /* owned: of the file, and all of it */
+	bool units;        /* its latencies are units, see orrery.h */
 	int n_workers, n_groups, n_pairs;
 	bool ports; /* a worker sends one thing at a time and receives one, whatever the peers; else
 		       each link carries one */
@@ -69,16 +70,30 @@ struct orr_machine {
 struct orr_machine orr_machine_default(int n_workers);
 /* The first n workers of the cluster; 0: all. */
 struct orr_machine orr_machine_of(const struct orr_cluster *cluster, int n);
+/* A machine file, see src/plan/README.md; or its text, of that name. Refuses with file and line. */
+int orr_cluster_read(struct orr_cluster **out, const char *path, struct orr_error *err);
+int orr_cluster_parse(struct orr_cluster **out, const char *name, const char *text,
+		      struct orr_error *err);
 void orr_cluster_destroy(struct orr_cluster *cluster); /* NULL is fine */
+
+/* Workers and links that differ go into a hash (base/hash.h); nothing where they are alike. */
+uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash);
 
 /* Of worker w: 1 unless a cluster says otherwise; 0: no limit. */
 double orr_machine_speed(const struct orr_machine *m, int w);
+double orr_machine_speeds(const struct orr_machine *m); /* of all workers together */
+double orr_machine_fastest(const struct orr_machine *m);
 int64_t orr_machine_memory(const struct orr_machine *m, int w);
 /* Work of ns on a worker of speed 1, rounded once. */
 int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
 
 /* Between two workers that differ. */
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to);
+
+/* Which of k workers serves each of n microbatches: in turns, and where their speeds differ so that
+ * each is busy for as long: the next one goes to whoever ends it first. turns holds n + k; after
+ * the n it says how many each of them serves. */
+void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, int *turns, int n);
 
 /* Duration of a transfer, for which the link is busy; 0 within a worker. */
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes);

@@ -19,9 +19,11 @@ struct orr_star_point;
 
 struct orr_plan_options {
 	struct orr_levels levels;
-	bool activations;     /* count what is sent between stages */
-	bool straight;        /* no replicas */
-	bool unpin;           /* cut anew where the file pins stages */
+	const struct orr_cluster *cluster; /* (optional) workers that differ, borrowed: as many as
+					      the levels have; memory_bytes is then their largest */
+	bool activations;                  /* count what is sent between stages */
+	bool straight;                     /* no replicas */
+	bool unpin;                        /* cut anew where the file pins stages */
 	bool pieces;          /* also stages that share a worker without being neighbours */
 	bool by_makespan;     /* of the plans that are tried, fewer stages too, the one with the
 				 shortest simulated step,     instead of the fastest slowest stage */
@@ -56,7 +58,8 @@ struct orr_plan {
 	const struct orr_graph *graph; /* borrowed */
 	struct orr_pipeline *pipeline;
 	/* [n_stages] */
-	int *first, *replicas; /* microbatch b is on worker workers[first + b mod replicas] */
+	int *first, *replicas; /* microbatch b is on worker workers[first + b mod replicas]; of
+				  workers that differ, see orr_machine_turns() */
 	int *workers;
 	struct orr_plan_cost *costs; /* [n_stages] */
 	double slowest_s; /* of a worker, the largest sum of computing and communication: m
@@ -115,6 +118,7 @@ struct orr_plan_file {
 	double bandwidth_bytes_per_s;
 	struct orr_numerics numerics; /* that it was made for */
 	struct orr_levels levels;     /* n 0: links are alike */
+	char *machine, *machine_text; /* owned: of a machine file, and all of it; or NULL */
 	struct orr_table *table;      /* owned */
 	/* what `simulate` says besides: */
 	int batch; /* samples of a minibatch; 0: samples times microbatches */
@@ -139,10 +143,11 @@ int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_micro
 			struct orr_error *err);
 /* How many workers the plan gives stage s. */
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
-/* Parts of a plan's JSON; new references, NULL where there is no memory. The graph as DOT, in a
- * string; links by level. */
+/* Parts of a plan's JSON. The graph as DOT, in a string: a new reference, NULL where there is no
+ * memory. */
 json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err);
-json_t *orr_levels_json(const struct orr_levels *levels);
+/* Set where links or workers differ; 0, or -1: no memory. */
+int orr_machine_json(json_t *plan, const struct orr_machine *machine);
 
 ORR_END
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "orrery/quantity.h"
 
 static void drop_single(struct orr_levels *levels)
@@ -131,6 +132,24 @@ double orr_machine_speed(const struct orr_machine *m, int w)
 	return m->cluster ? m->cluster->workers[w].speed : 1;
 }
 
+double orr_machine_speeds(const struct orr_machine *m)
+{
+	double sum = 0;
+
+	for (int w = 0; w < m->n_workers; w++)
+		sum += orr_machine_speed(m, w);
+	return sum;
+}
+
+double orr_machine_fastest(const struct orr_machine *m)
+{
+	double fastest = 0;
+
+	for (int w = 0; w < m->n_workers; w++)
+		fastest = fmax(fastest, orr_machine_speed(m, w));
+	return fastest;
+}
+
 int64_t orr_machine_memory(const struct orr_machine *m, int w)
 {
 	return m->cluster ? m->cluster->workers[w].memory_bytes : m->memory_bytes;
@@ -141,6 +160,29 @@ int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns)
 	double speed = orr_machine_speed(m, w);
 
 	return speed == 1 ? ns : llround((double)ns / speed);
+}
+
+void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, int *turns, int n)
+{
+	int *serves = turns + n;
+
+	for (int i = 0; i < k; i++)
+		serves[i] = 0;
+	for (int b = 0; b < n; b++) {
+		int next = b % k;
+		double earliest = HUGE_VAL;
+
+		for (int i = 0; i < k && m->cluster; i++) {
+			double end = (serves[i] + 1) / orr_machine_speed(m, workers[i]);
+
+			if (end < earliest * (1 - 1e-12)) {
+				earliest = end;
+				next = i;
+			}
+		}
+		turns[b] = next;
+		serves[next]++;
+	}
 }
 
 static int compare_pairs(const void *a, const void *b)
@@ -171,6 +213,23 @@ static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, 
 		else
 			b = c->groups[b].parent;
 	return c->groups[a].link;
+}
+
+uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
+{
+	const struct orr_cluster *c = m->cluster;
+
+	for (int w = 0; c && w < m->n_workers; w++) {
+		hash = orr_hash(hash, &c->workers[w].speed, sizeof(c->workers[w].speed));
+		hash = orr_hash(hash, &c->ports, sizeof(c->ports));
+		for (int v = 0; v < w; v++) {
+			struct orr_link_cost link = orr_machine_link(m, v, w);
+
+			hash = orr_hash(hash, &link.latency_ns, sizeof(link.latency_ns));
+			hash = orr_hash(hash, &link.bytes_per_s, sizeof(link.bytes_per_s));
+		}
+	}
+	return hash;
 }
 
 /* Of the innermost level that joins the two. */

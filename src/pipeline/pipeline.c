@@ -370,6 +370,8 @@ static int64_t on_worker(const struct orr_pipeline *p, int w, int64_t ns, int st
 {
 	int64_t start_ns = starts * p->overhead_ns;
 
+	if (start_ns > ns) /* a cost that was given for one microbatch */
+		start_ns = ns;
 	return ns ? start_ns + orr_machine_work_ns(&p->machine, w, ns - start_ns) : 0;
 }
 
@@ -499,6 +501,7 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 
 	hash = orr_hash(hash, &p->machine.bandwidth_bytes_per_s,
 			sizeof(p->machine.bandwidth_bytes_per_s));
+	hash = orr_machine_hash(&p->machine, hash);
 	for (int s = 0; s < p->n_stages; s++)
 		hash = hash_stage(hash, &p->stages[s]);
 	for (int e = 0; e < p->n_edges; e++) {

@@ -46,7 +46,7 @@ static void advise_replicas(const struct advising *a)
 	for (int s = 0; s < a->plan->pipeline->n_stages; s++) {
 		int m = a->plan->pipeline->n_microbatches, r = a->plan->replicas[s], rest = m % r;
 
-		if (!rest)
+		if (!rest || a->plan->pipeline->machine.cluster) /* shared by speed */
 			continue;
 		(void)snprintf(line, sizeof(line),
 			       "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of "
@@ -85,7 +85,7 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 {
 	const struct orr_graph *g = plan->graph;
 	int64_t *work = calloc((size_t)g->n_operators, sizeof(*work)), largest = 0;
-	struct orr_layers layers = {g->n_operators, work, NULL};
+	struct orr_layers layers = {g->n_operators, work, NULL, &plan->pipeline->machine};
 	int code = 0;
 
 	if (!work)
@@ -100,7 +100,7 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 		largest = work[i] > largest ? work[i] : largest;
 	}
 	code = orr_allocate_any(best, NULL, &layers, plan->pipeline->n_workers, 0, MOST_STEPS, err);
-	*largest_s = (double)largest * 1e-9;
+	*largest_s = (double)largest * 1e-9 / orr_machine_fastest(&plan->pipeline->machine);
 	free(work);
 	return code;
 }
@@ -136,7 +136,8 @@ static void advise_placement(const struct advising *a, const struct orr_allocati
 static int advise_balance(const struct advising *a, struct orr_error *err)
 {
 	const struct orr_plan *plan = a->plan;
-	double even = plan->one_worker_s / plan->pipeline->n_workers, largest = 0, busiest;
+	double even = plan->one_worker_s / orr_machine_speeds(&plan->pipeline->machine),
+	       largest = 0, busiest;
 	struct orr_allocation best = {0};
 	char line[300];
 	int slowest = 0, code;
@@ -189,7 +190,8 @@ static void advise_memory(const struct advising *a)
 	}
 	for (int w = 1; w < f->n_workers; w++)
 		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
-	if (!limit || f->worker[worst].memory_bytes < limit - limit / 10)
+	if (!limit || a->plan->pipeline->machine.cluster ||
+	    f->worker[worst].memory_bytes < limit - limit / 10)
 		return;
 	(void)snprintf(line, sizeof(line),
 		       "worker %d uses %.0f%% of [memory], %.0f%% of it stashes: simulate with "

@@ -34,6 +34,7 @@
 #include "ideals.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
+#include "shares.h"
 #include "tensors.h"
 
 /* The best pipeline between two ideals with at most this number of components: its last stage
@@ -121,20 +122,60 @@ static double transfer_s(const struct search *s, int level, int base, int i, int
 		       : 0;
 }
 
+/* Where workers differ: those of a stage on r of them, with left for it and all after it. */
+static const int *workers_of(const struct search *s, int left)
+{
+	return s->options->order + s->options->levels.workers[0] - left;
+}
+
+/* The least memory of them; 0: they have no limit. */
+static int64_t memory_of(const struct search *s, int r, int left)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	int64_t least = 0;
+
+	if (!o->order)
+		return o->memory_bytes;
+	for (int i = 0; i < r; i++) {
+		int64_t bytes = orr_machine_memory(o->machine, workers_of(s, left)[i]);
+
+		least = bytes && (!least || bytes < least) ? bytes : least;
+	}
+	return least;
+}
+
 static bool fits(const struct search *s, int i, int j, int r, int left)
 {
 	const struct orr_hierarchy_options *o = s->options;
+	int64_t memory_bytes = memory_of(s, r, left);
 	int flight = o->least_in_flight;
 
 	if (o->levels.n == 1 && (left + r - 1) / r > flight)
 		flight = (left + r - 1) / r;
 	if (o->most_in_flight && flight > o->most_in_flight)
 		flight = o->most_in_flight;
-	return orr_parameters_kept(&o->numerics,
+	return !memory_bytes ||
+	       orr_parameters_kept(&o->numerics,
 				   s->x->parameter_bytes[j] - s->x->parameter_bytes[i],
 				   s->x->trained_bytes[j] - s->x->trained_bytes[i], r) +
-		       (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight <=
-	       o->memory_bytes;
+			       (s->x->stash_bytes[j] - s->x->stash_bytes[i]) * flight <=
+		       memory_bytes;
+}
+
+/* On workers that differ: microbatches are shared by speed. */
+static double busy_of_shares_s(const struct search *s, int i, int j, int r, int left)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	const int *workers = workers_of(s, left);
+	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j);
+	const struct orr_share share = {inner_best(s, 0, i, j).time_s, 2 * start_s, update,
+					update > 0 ? start_s : 0, o->n_microbatches};
+	int k = r < o->n_microbatches ? r : o->n_microbatches;
+	int64_t ring_ns = orr_machine_ring_ns(o->machine, workers, k,
+					      s->x->trained_bytes[j] - s->x->trained_bytes[i]);
+
+	return orr_share_s(&share, o->machine, workers, r) +
+	       (double)ring_ns * 1e-9 / o->n_microbatches;
 }
 
 /* Without transfers; DBL_MAX where it may not be. left: components for this stage and all after it.
@@ -150,6 +191,8 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 		return DBL_MAX;
 	if (o->memory_bytes && level == 0 && !fits(s, i, j, r, left))
 		return DBL_MAX;
+	if (o->order)
+		return busy_of_shares_s(s, i, j, r, left);
 	if (!o->n_microbatches)
 		return (inner.time_s + (level ? 0 : update) + exchange_s(s, level, i, j, r)) / r;
 	update *= level ? 1 - 1.0 / r : 1; /* inner levels count it, and replicas do not share it */
@@ -182,26 +225,41 @@ static void fill_single(const struct search *s, int level, int i, int j)
 	}
 }
 
+/* By the link that joins the first of a stage's workers, number `first` of the order, to the one
+ * before: neighbours of the order are neighbours in the graph as a rule. */
+static double transfer_to_s(const struct search *s, int first, int base, int i, int j)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	double rate =
+		orr_machine_link(o->machine, o->order[first - 1], o->order[first]).bytes_per_s;
+
+	return rate > 0 && o->activations
+		       ? 2 * (double)orr_tensors_bytes(s->tensors, base, i, j) / rate
+		       : 0;
+}
+
 static void try_cut(const struct search *s, int level, int i, int k, int j)
 {
 	const struct table *t = &s->level[level];
 	struct cell *here = cell_at(t, s->x->n, i, j, 0);
 	const struct cell *before = cell_at(t, s->x->n, i, k, 0);
 	int64_t trained_bytes = inner_best(s, level, k, j).trained_bytes;
+	bool differ = s->options->order;
 	double transfer = -1;
 
 	for (int r = 1; r < t->m; r++) {
-		double lowest = busy_s(s, level, k, j, r, r);
+		double lowest = differ ? 0 : busy_s(s, level, k, j, r, r);
 
 		if (lowest >= here[r + 1].time_s) /* here gets no slower with more components */
 			continue;
-		transfer = transfer < 0 ? transfer_s(s, level, i, k, j, 1) : transfer;
+		transfer = transfer < 0 && !differ ? transfer_s(s, level, i, k, j, 1) : transfer;
 		for (int m = r + 1; m <= t->m; m++) {
-			double time = s->options->memory_bytes
+			double time = differ || s->options->memory_bytes
 					      ? busy_s(s, level, k, j, r, t->m - (m - r))
 					      : lowest;
 			int64_t bytes = before[m - r].trained_bytes;
 
+			transfer = differ ? transfer_to_s(s, m - r, i, k, j) : transfer;
 			time = transfer / r > time ? transfer / r : time;
 			time = before[m - r].time_s > time ? before[m - r].time_s : time;
 			bytes = trained_bytes > bytes ? trained_bytes : bytes;
@@ -269,6 +327,8 @@ static int expand(struct orr_hierarchy *h, const struct search *s, int level, in
 	if (cell->cut >= 0 &&
 	    (code = expand(h, s, level, i, cell->cut, cell->before, outer, &frame.first, err)))
 		return code;
+	if (s->options->order) /* a place in it, and not the next one that is free */
+		frame.first = cell->cut >= 0 ? cell->before : 0;
 	*n_used = frame.first + cell->r;
 	if (level > 0)
 		return expand(h, s, level - 1, begin, j, s->level[level - 1].m, &frame, &n_inner,
@@ -382,8 +442,10 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 		goto out;
 	h->slowest_s = cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m)->time_s;
 	if ((code = expand(h, &s, last, 0, x->n - 1, s.level[last].m, NULL, &n_used, err)) ||
-	    (!last && (code = go_directly(h, &s, err))))
+	    (!last && !options->order && (code = go_directly(h, &s, err))))
 		goto out;
+	h->proven = h->proven || (options->order && !options->machine->latency_ns &&
+				  options->machine->bandwidth_bytes_per_s <= 0);
 	*out = h;
 	h = NULL;
 out:

@@ -13,9 +13,12 @@ struct orr_tensors;
 
 struct orr_hierarchy_options {
 	struct orr_levels levels;
-	bool activations;   /* count the traffic between stages */
-	bool connected;     /* only stages that hang together */
-	bool straight;      /* no replicas */
+	const struct orr_machine *machine; /* (optional) of workers that differ, with one level: */
+	const int *order; /* stage after stage takes the next ones of order[], as many as the level
+			     has */
+	bool activations; /* count the traffic between stages */
+	bool connected;   /* only stages that hang together */
+	bool straight;    /* no replicas */
 	int least_replicas; /* of a stage at each level, or all that the level has; 0: 1 */
 	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update;
 			       0: as PipeDream's published optimizer counts, see hierarchy.c */

@@ -14,6 +14,7 @@
 #include "orrery/pipeline.h"
 #include "plan_draft.h"
 #include "plan_order.h"
+#include "plan_orders.h"
 #include "orrery/quantity.h"
 #include "orrery/schedule.h"
 #include "orrery/table.h"
@@ -23,6 +24,8 @@
 
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */
+#define MOST_PLACES 4000   /* ideals times workers that differ */
+#define LEAST_IDEALS 40
 
 /* ---- choosing ---- */
 
@@ -34,6 +37,7 @@ struct choosing {
 	const struct orr_plan_options *o;
 	const struct orr_ideals *x;
 	const struct orr_tensors *tensors;
+	struct orr_plan_orders orders;   /* of workers that differ; n 0: they are alike */
 	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
 	double pieces_bound_s;           /* no allocation in pieces has a less busy worker */
 	double fastest_s; /* no cut has a faster slowest stage than this; 0: the search does not
@@ -117,18 +121,35 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 						.numerics = c->o->numerics,
 						.least_in_flight = least,
 						.most_in_flight = most};
-	struct orr_hierarchy *h = NULL;
-	struct orr_plan_draft d = {0};
-	int code = orr_hierarchy_create(&h, c->tensors, &options, err);
+	struct orr_machine machine = orr_plan_machine(c->o);
+	bool all =
+		!is_limited(c) && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened;
+	double fastest = 0;
+	int code = 0;
 
-	*found = !code && h;
-	if (*found && h->proven && !is_limited(c) && !connected && !memory_bytes && !c->x->coarse &&
-	    !c->x->flattened)
-		c->fastest_s = h->slowest_s;
-	if (*found && !(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, err)))
-		code = consider(c, &d, fits, err);
-	orr_plan_draft_fini(&d);
-	orr_hierarchy_destroy(h);
+	*found = false;
+	for (int i = 0; i < (c->orders.n ? c->orders.n : 1) && !code; i++) {
+		struct orr_hierarchy *h = NULL;
+		struct orr_plan_draft d = {0};
+
+		if (c->orders.n) {
+			options.machine = &machine;
+			options.order = c->orders.list + (size_t)i * (size_t)machine.n_workers;
+			all = all && c->orders.all;
+		}
+		if ((code = orr_hierarchy_create(&h, c->tensors, &options, err)) || !h)
+			continue;
+		*found = true;
+		all = all && h->proven;
+		fastest = !i || h->slowest_s < fastest ? h->slowest_s : fastest;
+		if (!(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, options.order,
+						 err)))
+			code = consider(c, &d, fits, err);
+		orr_plan_draft_fini(&d);
+		orr_hierarchy_destroy(h);
+	}
+	if (*found && all)
+		c->fastest_s = fastest;
 	return code;
 }
 
@@ -193,7 +214,8 @@ static int consider_least(struct choosing *c, struct orr_error *err)
 	int code = consider_cut(c, false, 0, 1, 1, &found, &fits, err);
 	int64_t low = c->o->memory_bytes, high = c->least ? world_of(c->least)->memory_bytes : low;
 
-	for (int i = 0; i < NARROWINGS && !code && high - low > 1; i++) {
+	/* workers that differ have limits of their own */
+	for (int i = 0; i < NARROWINGS && !code && high - low > 1 && !c->orders.n; i++) {
 		int64_t middle = low + (high - low) / 2;
 
 		code = consider_cut(c, false, middle, 1, 1, &found, &fits, err);
@@ -216,7 +238,8 @@ static int consider_branches(struct choosing *c, struct orr_error *err)
 		n += c->g->operators[i].op != ORR_OP_INPUT;
 	n = machine.n_workers < n ? machine.n_workers : n;
 	/* one that cannot be cut so is no candidate */
-	if (!orr_plan_draft_cut(&d, c->g, &machine, c->o->samples, n, NULL))
+	if (!orr_plan_draft_cut(&d, c->g, &machine, c->o->samples, n, NULL) &&
+	    !(code = orr_plan_draft_spread(&d, c->g, &machine, c->o->samples, err)))
 		code = consider(c, &d, &fits, err);
 	orr_plan_draft_fini(&d);
 	return code;
@@ -251,6 +274,8 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 	int code = orr_plan_draft_pins(&d, c->g, c->o, &machine, err);
 
 	if (code || d.n_stages) { /* somebody has cut it */
+		if (!code && !d.worker)
+			code = orr_plan_draft_spread(&d, c->g, &machine, c->o->samples, err);
 		if (!code)
 			code = consider(c, &d, &fits, err);
 		orr_plan_draft_fini(&d);
@@ -284,10 +309,15 @@ static int consider_both(struct choosing *c, bool explain, struct orr_error *err
  * work; without replicas, the largest operator. */
 static double fastest_s(const struct choosing *c)
 {
+	struct orr_machine machine = orr_plan_machine(c->o);
 	double share_s =
-		(double)c->x->compute_ns[c->x->n - 1] * 1e-9 / orr_levels_workers(&c->o->levels);
-	double largest_s =
-		(double)(c->o->straight ? c->x->largest_ns + 2 * c->x->overhead_ns : 0) * 1e-9;
+		       (double)c->x->compute_ns[c->x->n - 1] * 1e-9 / orr_machine_speeds(&machine),
+	       largest_s = 0;
+
+	if (c->o->straight)
+		largest_s = ((double)c->x->largest_ns / orr_machine_fastest(&machine) +
+			     2 * (double)c->x->overhead_ns) *
+			    1e-9;
 
 	return c->fastest_s > 0 ? c->fastest_s : share_s > largest_s ? share_s : largest_s;
 }
@@ -361,6 +391,18 @@ static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x,
 				  g->name, flight);
 }
 
+/* How many the search can work with: it looks at every pair and, where workers differ, at every
+ * place in their order. */
+static int most_ideals(const struct orr_plan_options *o)
+{
+	int most = o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS;
+
+	if (!o->cluster || o->levels.workers[0] < MOST_PLACES / most)
+		return most;
+	most = MOST_PLACES / o->levels.workers[0];
+	return most > LEAST_IDEALS ? most : LEAST_IDEALS;
+}
+
 /* least: (optional) where nothing fits, the plan that needs least. */
 static int search(struct orr_plan **out, struct orr_plan **least, const struct orr_graph *g,
 		  const struct orr_plan_options *o, struct orr_error *err)
@@ -371,9 +413,11 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 	struct orr_ideals *x = NULL;
 	int code = check_costs(g, err);
 
+	if (!code && o->cluster)
+		code = orr_plan_orders_find(&c.orders, &machine, err);
 	if (!code && !(code = orr_charge_check(g, &machine, o->samples, err)))
 		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
-					 o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS, err);
+					 most_ideals(o), err);
 	if (!code)
 		code = orr_tensors_create(&tensors, x, g, o->samples, err);
 	c.x = x;
@@ -396,9 +440,22 @@ out:
 	for (int i = 0; i < N_WORLDS; i++)
 		orr_plan_destroy(c.best[i]);
 	orr_plan_destroy(c.least);
+	orr_plan_orders_fini(&c.orders);
 	orr_tensors_destroy(tensors);
 	orr_ideals_destroy(x);
 	return code;
+}
+
+/* Of workers that differ, the first that lacks memory. */
+static int refuse_workers(const struct orr_plan *least, const struct orr_graph *g,
+			  struct orr_error *err)
+{
+	struct orr_error why = {""};
+	int code = orr_figures_check_memory(least->tried.figures, &least->pipeline->machine, &why);
+
+	return orr_fail(err, code,
+			"%s: no plan fits the machine %s: in the one that needs least, %s", g->name,
+			least->options.cluster->name, why.msg);
 }
 
 /* Which worker lacks how much, and with how many it would fit. */
@@ -410,6 +467,8 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 	char need[32], limit[32], lack[32], fits[32], cost[96], cure[64] = "";
 	int worst = 0;
 
+	if (o->cluster)
+		return refuse_workers(least, g, err);
 	for (int w = 0; w < f->n_workers; w++)
 		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
 	for (int k = 0; k < 3 && !*cure; k++) {
@@ -480,7 +539,7 @@ int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points
 	*points = NULL;
 	*n = 0;
 	if (plan->in_pieces || plan->pipeline->machine.bandwidth_bytes_per_s > 0 ||
-	    !orr_star_serves(plan->pipeline))
+	    plan->pipeline->machine.cluster || !orr_star_serves(plan->pipeline))
 		return 0;
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		if (plan->replicas[s] != 1)

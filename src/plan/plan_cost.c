@@ -9,10 +9,25 @@
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "plan_draft.h"
+#include "shares.h"
 
 static double seconds(int64_t ns)
 {
 	return (double)ns / 1e9;
+}
+
+/* Of the worker or, with replicas that differ, all of them together. */
+static double compute_s(const struct orr_plan *plan, int s, double work_s, double update_s)
+{
+	const struct orr_pipeline *p = plan->pipeline;
+	double start_s = seconds(p->overhead_ns);
+	const struct orr_share share = {work_s, work_s > 0 ? 2 * start_s : 0, update_s,
+					update_s > 0 ? start_s : 0, p->n_microbatches};
+
+	if (p->machine.cluster)
+		return orr_share_s(&share, &p->machine, plan->workers + plan->first[s],
+				   plan->replicas[s]);
+	return work_s / plan->replicas[s] + update_s / p->n_microbatches;
 }
 
 /* What the replicas of stage s take to all-reduce; those without a microbatch have nothing to. */
@@ -73,6 +88,45 @@ static bool same_link(const struct orr_plan *plan, const struct orr_edge *a,
 	return (from == other_from && to == other_to) || (from == other_to && to == other_from);
 }
 
+/* How long a transfer keeps its link busy. */
+static int64_t busy_ns(const struct orr_machine *machine, int from, int to, int64_t bytes)
+{
+	return from == to ? 0
+			  : orr_machine_transfer_ns(machine, from, to, bytes) -
+				    orr_machine_link(machine, from, to).latency_ns;
+}
+
+/* The same of replicas that do not take turns: each pair's link is busy for the microbatches that
+ * both serve. */
+static double link_of_shares_s(const struct orr_plan *plan, const struct orr_machine *machine,
+			       const struct orr_edge *edge, int64_t bytes, int64_t gradient_bytes)
+{
+	int m = plan->pipeline->n_microbatches, n_to = plan->replicas[edge->to],
+	    n_from = plan->replicas[edge->from];
+	const int *from = plan->workers + plan->first[edge->from],
+		  *to = plan->workers + plan->first[edge->to];
+	int *turns = calloc(2 * (size_t)m + (size_t)n_from + (size_t)n_to, sizeof(*turns));
+	int64_t slowest_ns = 0;
+
+	if (!turns)
+		return 0;
+	orr_machine_turns(machine, from, n_from, turns, m);
+	orr_machine_turns(machine, to, n_to, turns + m, m);
+	for (int pair = 0; pair < n_from * n_to; pair++) {
+		int a = pair / n_to, b = pair % n_to;
+		int64_t ns = 0,
+			each = busy_ns(machine, from[a], to[b], bytes) +
+			       (edge->detached ? 0
+					       : busy_ns(machine, from[a], to[b], gradient_bytes));
+
+		for (int i = 0; i < m; i++)
+			ns += turns[i] == a && turns[m + i] == b ? each : 0;
+		slowest_ns = ns > slowest_ns ? ns : slowest_ns;
+	}
+	free(turns);
+	return seconds(slowest_ns) / m;
+}
+
 /* How long the busiest link between the replicas of two stages is busy, per microbatch. Only stages
  * of one worker each share one with others. */
 static double link_s(const struct orr_plan *plan, const struct orr_machine *machine, int e)
@@ -89,12 +143,12 @@ static double link_s(const struct orr_plan *plan, const struct orr_machine *mach
 			bytes += p->edges[i].bytes;
 			gradient_bytes += p->edges[i].gradient_bytes;
 		}
+	if (machine->cluster)
+		return link_of_shares_s(plan, machine, edge, bytes, gradient_bytes);
 	do { /* microbatch after microbatch, until the same two meet again */
 		int a = from[pairs % n_from], b = to[pairs % n_to];
-		int64_t ns = orr_machine_transfer_ns(machine, a, b, bytes);
-
-		if (!edge->detached)
-			ns += orr_machine_transfer_ns(machine, a, b, gradient_bytes);
+		int64_t ns = busy_ns(machine, a, b, bytes) +
+			     (edge->detached ? 0 : busy_ns(machine, a, b, gradient_bytes));
 
 		slowest_ns = ns > slowest_ns ? ns : slowest_ns;
 		pairs++;
@@ -133,8 +187,8 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 		int64_t work_ns = stage->forward_ns + stage->backward_ns + stage->weight_ns;
 
 		plan->costs[s] =
-			(struct orr_plan_cost){.compute_s = seconds(work_ns) / plan->replicas[s] +
-							    seconds(stage->update_ns) / m,
+			(struct orr_plan_cost){.compute_s = compute_s(plan, s, seconds(work_ns),
+								      seconds(stage->update_ns)),
 					       .communication_s = ring_s(plan, machine, s) / m};
 		plan->one_worker_s += seconds(work_ns) + seconds(stage->update_ns) / m;
 	}

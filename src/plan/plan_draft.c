@@ -7,6 +7,8 @@
 #include "hierarchy.h"
 #include "ideals.h"
 #include "orrery/machine.h"
+#include "orrery/pipeline.h"
+#include "pipeline/charge.h"
 
 void orr_plan_draft_fini(struct orr_plan_draft *d)
 {
@@ -33,7 +35,7 @@ int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int
 
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 			const struct orr_ideals *x, const struct orr_hierarchy *h,
-			const struct orr_levels *levels, struct orr_error *err)
+			const struct orr_levels *levels, const int *order, struct orr_error *err)
 {
 	int code = orr_plan_draft_init(d, g, h->n_stages, err), k = 0;
 
@@ -43,8 +45,11 @@ int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 	}
 	for (int s = 0; !code && s < h->n_stages; s++) {
 		d->replicas[s] = h->stages[s].workers;
-		for (int i = 0; i < h->stages[s].workers; i++)
-			d->workers[k++] = orr_hierarchy_worker(&h->stages[s], levels, i);
+		for (int i = 0; i < h->stages[s].workers; i++) {
+			int w = orr_hierarchy_worker(&h->stages[s], levels, i);
+
+			d->workers[k++] = order ? order[w] : w;
+		}
 	}
 	for (int i = 0; !code && i < g->n_operators; i++) {
 		int s = 0;
@@ -80,4 +85,55 @@ int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g,
 	for (int s = 0; !code && s < n_stages; s++)
 		d->replicas[s] = 1;
 	return code ? code : orr_cut(g, machine, samples, n_stages, d->stage_of, &n_chosen, err);
+}
+
+/* The one with most that is left, or -1. */
+static int largest_of(const double *sizes, const bool *taken, int n)
+{
+	int largest = -1;
+
+	for (int i = 0; i < n; i++)
+		if (!taken[i] && (largest < 0 || sizes[i] > sizes[largest]))
+			largest = i;
+	return largest;
+}
+
+int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
+			  const struct orr_machine *machine, int64_t samples, struct orr_error *err)
+{
+	size_t n = (size_t)d->n_stages, n_workers = (size_t)machine->n_workers;
+	double *work, *speed;
+	bool *taken;
+
+	if (!machine->cluster)
+		return 0;
+	work = calloc(n + n_workers, sizeof(*work));
+	taken = calloc(n + n_workers, sizeof(*taken));
+	d->workers = calloc(n, sizeof(*d->workers));
+	if (!work || !taken || !d->workers) {
+		free(work);
+		free(taken);
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu stages", n);
+	}
+	speed = work + n;
+	for (size_t w = 0; w < n_workers; w++)
+		speed[w] = orr_machine_speed(machine, (int)w);
+	for (int i = 0; i < g->n_operators; i++) {
+		struct orr_stage cost = {0};
+
+		orr_charge(&cost, &g->operators[i], samples, machine);
+		if (d->stage_of[i] >= 0)
+			work[d->stage_of[i]] +=
+				(double)(cost.forward_ns + cost.backward_ns + cost.weight_ns);
+	}
+	for (size_t k = 0; k < n; k++) {
+		int s = largest_of(work, taken, (int)n),
+		    w = largest_of(speed, taken + n, (int)n_workers);
+
+		d->workers[s] = w;
+		taken[s] = taken[(int)n + w] = true;
+	}
+	free(work);
+	free(taken);
+	return 0;
 }

@@ -25,14 +25,19 @@ int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int
 			struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
 
-/* What the dynamic program found. */
+/* What the dynamic program found; order: (optional) of the workers, see hierarchy.h. */
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 			const struct orr_ideals *x, const struct orr_hierarchy *h,
-			const struct orr_levels *levels, struct orr_error *err);
+			const struct orr_levels *levels, const int *order, struct orr_error *err);
 /* Every branch cut by itself, one worker a stage. */
 int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g,
 		       const struct orr_machine *machine, int64_t samples, int n_stages,
 		       struct orr_error *err);
+/* One worker a stage: those that differ take the stages by their work, the fastest the largest; as
+ * they are numbered, otherwise. */
+int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
+			  const struct orr_machine *machine, int64_t samples,
+			  struct orr_error *err);
 /* Operators on the workers that share the work best, neighbours or not [Beaumont21, section 6]: a
  * stage is a run of operators of one worker, so a worker can have several. Each worker's memory
  * holds in_flight microbatches. n_stages 0: nothing fits. *bound_s: no allocation has a worker that

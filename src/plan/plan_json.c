@@ -49,14 +49,24 @@ static json_t *worker_json(const struct orr_plan *plan, int w)
 	return NULL;
 }
 
-json_t *orr_levels_json(const struct orr_levels *levels)
+int orr_machine_json(json_t *plan, const struct orr_machine *machine)
 {
-	json_t *json = json_array();
+	const struct orr_levels *levels = &machine->levels;
+	json_t *json;
 
+	if (machine->cluster)
+		return json_object_set_new(plan, "machine", json_string(machine->cluster->name)) ||
+				       json_object_set_new(plan, "machine_text",
+							   json_string(machine->cluster->text))
+			       ? -1
+			       : 0;
+	if (!levels->n)
+		return 0;
+	json = json_array();
 	for (int l = 0; l < levels->n; l++)
 		json_array_append_new(json, json_pack("{s:i, s:f}", "workers", levels->workers[l],
 						      "bandwidth", levels->bytes_per_s[l]));
-	return json;
+	return json_object_set_new(plan, "levels", json);
 }
 
 static json_t *world_json(const struct orr_plan_world *world)
@@ -147,8 +157,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
-	if (json && plan->pipeline->machine.levels.n &&
-	    json_object_set_new(json, "levels", orr_levels_json(&plan->pipeline->machine.levels))) {
+	if (json && orr_machine_json(json, &plan->pipeline->machine)) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -229,6 +238,23 @@ static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 		code = check_stage(file, s, stage_of, err);
 	free(stage_of);
 	return code;
+}
+
+/* Where workers differ: as simulate and plan write it. */
+static int read_machine(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+{
+	const json_t *name = json_object_get(json, "machine"),
+		     *text = json_object_get(json, "machine_text");
+
+	if (!text)
+		return 0;
+	if (!json_is_string(name) || !json_is_string(text))
+		return refuse(file, err, "machine_text: no text of a machine with a name");
+	file->machine = strdup(json_string_value(name));
+	file->machine_text = strdup(json_string_value(text));
+	return file->machine && file->machine_text
+		       ? 0
+		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 }
 
 /* Where links differ. */
@@ -339,6 +365,8 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	if ((code = orr_plan_jobs_read(file, json, (int)microbatches, err)) ||
 	    (code = read_options(file, json, err)) || (code = check_stages(file, err)))
 		return code;
+	if ((code = read_machine(file, json, err)))
+		return code;
 	return read_levels(file, json_object_get(json, "levels"), err);
 }
 
@@ -379,6 +407,8 @@ void orr_plan_file_destroy(struct orr_plan_file *file)
 	free(file->path);
 	free(file->graph);
 	free(file->text);
+	free(file->machine);
+	free(file->machine_text);
 	free(file);
 }
 
@@ -449,11 +479,17 @@ int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_micro
 	for (int s = 0; s < file->n_stages; s++) {
 		const json_t *workers =
 			json_object_get(json_array_get(file->stages, (size_t)s), "workers");
+		const struct orr_table *t = file->table;
 		size_t n = json_array_size(workers);
 
+		/* workers that differ do not take turns */
 		for (int b = 0; b < n_microbatches; b++)
 			home[b * file->n_stages + s] =
-				(int)json_integer_value(json_array_get(workers, (size_t)b % n));
+				file->machine_text
+					? t->compute[(b % t->n_microbatches * t->n_stages + s) *
+						     (t->split_backward ? 3 : 2)]
+					: (int)json_integer_value(
+						  json_array_get(workers, (size_t)b % n));
 	}
 	*out = home;
 	return 0;

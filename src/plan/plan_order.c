@@ -17,8 +17,8 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 {
 	const struct orr_assignment *x = data;
 
-	(void)p, (void)d;
-	return x->workers[x->first[s] + b % x->replicas[s]];
+	(void)d;
+	return x->workers[x->first[s] + x->turns[s * p->n_microbatches + b]];
 }
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
@@ -63,13 +63,26 @@ void orr_assignment_cap(struct orr_assignment *x, const struct orr_pipeline *p)
 	}
 }
 
-void orr_assignment_fit(struct orr_assignment *x, const struct orr_pipeline *p,
-			int64_t memory_bytes)
+/* The least memory of a worker of stage s; 0: none is limited. */
+static int64_t least_memory(const struct orr_assignment *x, const struct orr_pipeline *p, int s)
+{
+	int64_t least = 0;
+
+	for (int i = 0; i < x->replicas[s]; i++) {
+		int64_t bytes = orr_machine_memory(&p->machine, x->workers[x->first[s] + i]);
+
+		least = bytes && (!least || bytes < least) ? bytes : least;
+	}
+	return least;
+}
+
+void orr_assignment_fit(struct orr_assignment *x, const struct orr_pipeline *p)
 {
 	x->tight = false;
 	x->wanted_bytes = 0;
 	for (int s = 0; s < p->n_stages; s++) {
-		int64_t fixed = 0, stash = 0, wanted = 0, room;
+		int64_t fixed = 0, stash = 0, wanted = 0, room,
+			memory_bytes = least_memory(x, p, s);
 
 		for (int t = 0; t < p->n_stages; t++) { /* of one worker */
 			if (x->workers[x->first[t]] != x->workers[x->first[s]])
@@ -86,7 +99,7 @@ void orr_assignment_fit(struct orr_assignment *x, const struct orr_pipeline *p,
 			fixed + wanted > x->wanted_bytes ? fixed + wanted : x->wanted_bytes;
 		room = stash > 0 ? (memory_bytes - fixed) / stash : p->n_microbatches;
 		room = room < 1 ? 1 : room;
-		if (fixed + wanted <= memory_bytes ||
+		if (!memory_bytes || fixed + wanted <= memory_bytes ||
 		    room >= (x->cap[s] + x->replicas[s] - 1) / x->replicas[s])
 			continue;
 		x->cap[s] = (int)room * x->replicas[s];

@@ -81,9 +81,10 @@ static bool are_linked(const struct orr_graph *g, int before, int after)
 
 /* Move layers to a neighbour's worker where that needs no more than the period and the memory:
  * fewer pieces. */
-static void join(struct pieces *x, int n_workers, int64_t period_ns, int64_t memory_bytes,
+static void join(struct pieces *x, const struct orr_machine *machine, int64_t period_ns,
 		 int64_t *load, int64_t *held)
 {
+	int n_workers = machine->n_workers;
 	bool moved = true;
 
 	for (int w = 0; w < n_workers; w++)
@@ -107,8 +108,11 @@ static void join(struct pieces *x, int n_workers, int64_t period_ns, int64_t mem
 					to = to < 0 ? x->worker[k] : to;
 				}
 			}
-			if (ties <= kept || load[to] + x->work_ns[l] > period_ns ||
-			    (memory_bytes && held[to] + x->bytes[l] > memory_bytes))
+			if (ties <= kept ||
+			    orr_machine_work_ns(machine, to, load[to] + x->work_ns[l]) > period_ns)
+				continue;
+			if (orr_machine_memory(machine, to) &&
+			    held[to] + x->bytes[l] > orr_machine_memory(machine, to))
 				continue;
 			load[here] -= x->work_ns[l];
 			held[here] -= x->bytes[l];
@@ -171,7 +175,7 @@ static int share(struct orr_plan_draft *d, const struct orr_pipeline *p, int n_w
 		 struct orr_error *err)
 {
 	int64_t *work_ns = calloc((size_t)p->n_stages, sizeof(*work_ns));
-	struct orr_layers layers = {p->n_stages, work_ns, NULL};
+	struct orr_layers layers = {p->n_stages, work_ns, NULL, &p->machine};
 	struct orr_allocation found;
 	int code;
 
@@ -240,7 +244,7 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 	}
 	if ((code = pieces_init(&x, g, o, machine, in_flight, err)))
 		goto out;
-	layers = (struct orr_layers){x.n_layers, x.work_ns, x.bytes};
+	layers = (struct orr_layers){x.n_layers, x.work_ns, x.bytes, machine};
 	if ((code = orr_allocate_any(&found, x.worker, &layers, n_workers, o->memory_bytes,
 				     MOST_STEPS, err)))
 		goto out;
@@ -249,7 +253,7 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 		(double)(found.proven && !o->memory_bytes ? found.period_ns : found.bound_ns) / 1e9;
 	if (found.period_ns < 0)
 		goto out;
-	join(&x, n_workers, found.period_ns, o->memory_bytes, sums, sums + n_workers);
+	join(&x, machine, found.period_ns, sums, sums + n_workers);
 	if ((code = orr_plan_draft_init(d, g, x.n_layers, err)))
 		goto out;
 	if (!(d->worker = calloc((size_t)x.n_layers + 1, sizeof(*d->worker)))) {

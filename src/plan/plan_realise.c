@@ -28,8 +28,6 @@ static int simulate(struct orr_plan *plan, struct orr_table *table, struct orr_e
 
 static void note_world(struct orr_plan_world *world, const struct orr_plan *plan)
 {
-	int64_t limit = plan->options.memory_bytes;
-
 	*world = (struct orr_plan_world){.n_stages = plan->pipeline->n_stages,
 					 .slowest_s = plan->slowest_s,
 					 .makespan_ns = plan->tried.figures->makespan_ns};
@@ -43,7 +41,8 @@ static void note_world(struct orr_plan_world *world, const struct orr_plan *plan
 		world->peak_stash =
 			f->peak_stash > world->peak_stash ? f->peak_stash : world->peak_stash;
 	}
-	world->fits = !limit || world->memory_bytes <= limit;
+	world->fits =
+		!orr_figures_check_memory(plan->tried.figures, &plan->pipeline->machine, NULL);
 }
 
 /* links: whether they take time. */
@@ -51,6 +50,11 @@ static struct orr_machine machine_with(const struct orr_plan_options *o, bool li
 {
 	struct orr_machine machine = orr_machine_default(orr_levels_workers(&o->levels));
 
+	if (o->cluster) {
+		machine = orr_machine_of(o->cluster, machine.n_workers);
+		machine.flops_per_s = o->flops_per_s;
+		return machine;
+	}
 	machine.memory_bytes = o->memory_bytes;
 	machine.flops_per_s = o->flops_per_s;
 	for (int l = 0; l < o->levels.n && links; l++)
@@ -94,15 +98,23 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 	struct orr_assignment x = {.workers = plan->workers,
 				   .first = plan->first,
 				   .replicas = plan->replicas,
+				   .turns = calloc((size_t)p->n_stages * (size_t)p->n_microbatches +
+							   (size_t)p->n_workers,
+						   sizeof(int)),
 				   .cap = calloc((size_t)p->n_stages, sizeof(int))};
-	int code = x.cap ? 0
-			 : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
+	int code = x.cap && x.turns ? 0
+				    : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages",
+					       p->n_stages);
 
 	if (code || (!side_by_side && (code = orr_pipeline_flatten(&chain, p, err))))
 		goto out;
+	for (int s = 0; s < p->n_stages; s++)
+		orr_machine_turns(&p->machine, x.workers + x.first[s], x.replicas[s],
+				  x.turns + (size_t)s * (size_t)p->n_microbatches,
+				  p->n_microbatches);
 	orr_assignment_cap(&x, chain ? chain : p);
 	if (tight)
-		orr_assignment_fit(&x, p, plan->options.memory_bytes);
+		orr_assignment_fit(&x, p);
 	plan->wanted_bytes = x.tight ? x.wanted_bytes : 0;
 	for (int s = 0; s < p->n_stages; s++) {
 		int each = (x.cap[s] + x.replicas[s] - 1) / x.replicas[s];
@@ -114,6 +126,7 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 out:
 	orr_pipeline_destroy(chain);
 	free(x.cap);
+	free(x.turns);
 	return code;
 }
 

@@ -20,6 +20,7 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 		     struct orr_error *err)
 {
 	const struct orr_figures *f = plan->tried.figures;
+	const struct orr_machine *machine = &plan->pipeline->machine;
 	int64_t limit = plan->options.memory_bytes, stashes = 0;
 
 	for (int w = 0; w < f->n_workers; w++)
@@ -33,7 +34,10 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 	for (int w = 0; w < f->n_workers && !plan->options.memory_bytes; w++)
 		limit = f->worker[w].memory_bytes > limit ? f->worker[w].memory_bytes : limit;
 	for (int w = 0; w < f->n_workers; w++) {
-		room[w] = limit - (f->worker[w].memory_bytes - f->worker[w].peak_stash_bytes);
+		int64_t own = orr_machine_memory(machine, w);
+
+		room[w] = (own ? own : limit) -
+			  (f->worker[w].memory_bytes - f->worker[w].peak_stash_bytes);
 		o->stash_bytes = room[w] > o->stash_bytes ? room[w] : o->stash_bytes;
 	}
 	o->room_bytes = room;

@@ -29,9 +29,7 @@ static int set_machine(json_t *plan, const struct orr_machine *machine)
 
 	failed |= json_object_set_new(plan, "bandwidth", json_real(machine->bandwidth_bytes_per_s));
 	failed |= json_object_set_new(plan, "flops", json_real(machine->flops_per_s));
-	if (machine->levels.n)
-		failed |= json_object_set_new(plan, "levels", orr_levels_json(&machine->levels));
-	return failed;
+	return failed | orr_machine_json(plan, machine);
 }
 
 json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f,

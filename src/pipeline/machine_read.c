@@ -1,0 +1,474 @@
+/* A machine file: an undirected graph in DOT. A node is a worker, a subgraph a group of workers, an
+ * edge a link of two that is not as their group's. */
+#include "orrery/machine.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/dot.h"
+#include "model/dot_parse.h"
+#include "model/text.h"
+#include "orrery/quantity.h"
+
+#define MOST_WORKERS 4096
+#define MOST_NAME 200
+#define MOST_PLACE 320
+
+#define WORKERS_ALLOWED "speed, memory and repeat"
+#define LINKS_ALLOWED "latency and bandwidth"
+
+struct reader {
+	struct orr_cluster *cluster;
+	struct orr_dot dot;
+	const char *file;
+	int *inside;  /* [dot.n_nodes] the innermost group, a subgraph */
+	int *source;  /* [MOST_WORKERS] node of each worker */
+	bool *linked; /* [n_workers * n_workers] which have a link of their own */
+	int pair_room;
+	bool plain, unit; /* latencies seen; a plain 0 is neither */
+	struct orr_error *err;
+};
+
+/* ---- attributes ---- */
+
+static int refuse_attribute(const struct reader *r, const struct orr_dot_attribute *a,
+			    const char *owner, const char *allowed)
+{
+	struct orr_nearest near = orr_nearest_to(a->name);
+	char hint[ORR_HINT];
+
+	orr_nearest_try_all(&near, allowed);
+	return orr_fail(r->err, ORR_E_INPUT,
+			"%s:%d: %.60s%s is no attribute of %s: use %s, or what Graphviz draws with",
+			r->file, a->line, a->name, orr_nearest_hint(hint, &near), owner, allowed);
+}
+
+/* "cluster.dot:3: gpu: speed" */
+static void print_place(char what[MOST_PLACE], const struct reader *r,
+			const struct orr_dot_attribute *a, const char *owner)
+{
+	(void)snprintf(what, MOST_PLACE, "%.100s:%d: %.80s: %s", r->file, a->line, owner, a->name);
+}
+
+static int refuse_zero(const struct reader *r, bool zero, const char *what, const char *means)
+{
+	return zero ? orr_fail(r->err, ORR_E_INPUT, "%s: 0: leave it out for %s", what, means) : 0;
+}
+
+static int read_memory(const struct reader *r, int64_t *bytes, const char *text, const char *what)
+{
+	int code = orr_size_parse(bytes, text, what, r->err);
+
+	if (!code && *text && isdigit((unsigned char)text[strlen(text) - 1]) && *bytes)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s: %.40s has no unit: say \"%.40sGB\", or \"%.40sB\"", what, text,
+				text, text);
+	return code ? code : refuse_zero(r, !*bytes, what, "no limit");
+}
+
+static int read_worker(const struct reader *r, const struct orr_dot_node *node,
+		       struct orr_cluster_worker *worker, int64_t *repeat)
+{
+	int code = 0;
+
+	*worker = (struct orr_cluster_worker){.speed = 1};
+	*repeat = 1;
+	for (int i = 0; i < node->attributes.n && !code; i++) {
+		const struct orr_dot_attribute *a = &node->attributes.list[i];
+		char what[MOST_PLACE];
+
+		print_place(what, r, a, node->name);
+		if (!strcmp(a->name, "speed"))
+			code = orr_real_parse(&worker->speed, a->text, 1e-3, 1e3, what, r->err);
+		else if (!strcmp(a->name, "memory"))
+			code = read_memory(r, &worker->memory_bytes, a->text, what);
+		else if (!strcmp(a->name, "repeat"))
+			code = orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
+		else if (!orr_attribute_draws('n', a->name))
+			code = refuse_attribute(r, a, "a worker", WORKERS_ALLOWED);
+	}
+	return code;
+}
+
+/* "latency" or "bandwidth", if a is one of them. */
+static int read_link(struct reader *r, const struct orr_dot_attribute *a, const char *owner,
+		     struct orr_link_cost *link, bool *is_one)
+{
+	char what[MOST_PLACE];
+	bool units = false;
+	int code;
+
+	print_place(what, r, a, owner);
+	*is_one = true;
+	if (!strcmp(a->name, "bandwidth")) {
+		code = orr_rate_parse(&link->bytes_per_s, a->text, what, r->err);
+		return code ? code
+			    : refuse_zero(r, link->bytes_per_s <= 0, what, "an infinite one");
+	}
+	if ((*is_one = !strcmp(a->name, "latency"))) {
+		if ((code = orr_duration_parse(&link->latency_ns, &units, a->text, what, r->err)))
+			return code;
+		r->plain = r->plain || (units && link->latency_ns);
+		r->unit = r->unit || !units;
+		if (r->plain && r->unit)
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s: a plain number is units, and others have a unit of "
+					"time: give all the same",
+					what);
+	}
+	return 0;
+}
+
+/* Of a subgraph, or the whole machine. */
+static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64_t *repeat)
+{
+	const struct orr_dot_subgraph *subgraph = &r->dot.subgraphs[s];
+	int code = 0;
+
+	*repeat = 1;
+	for (int i = 0; i < subgraph->attributes.n && !code; i++) {
+		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
+		const char *owner = s ? subgraph->name : "the machine";
+		char what[MOST_PLACE];
+		bool is_link;
+
+		print_place(what, r, a, owner);
+		if ((code = read_link(r, a, owner, link, &is_link)) || is_link)
+			continue;
+		if (s && !strcmp(a->name, "repeat"))
+			code = orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
+		else if (!s && !strcmp(a->name, "ports"))
+			code = orr_attribute_truth(&r->cluster->ports, a->text, what, r->err);
+		else if (!orr_attribute_draws('g', a->name))
+			code = refuse_attribute(r, a, s ? "a group of workers" : "a machine",
+						s ? "latency, bandwidth and repeat"
+						  : "latency, bandwidth and ports");
+	}
+	return code;
+}
+
+/* ---- workers and groups ---- */
+
+static int no_memory(const struct reader *r)
+{
+	return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for its workers", r->file);
+}
+
+/* A name that Graphviz draws a box for, without what makes it do so; copies are numbered. */
+static char *name_of(const char *name, const char *copy)
+{
+	static const char prefix[] = "cluster_";
+	char text[MOST_NAME];
+
+	if (!strncmp(name, prefix, strlen(prefix)) && name[strlen(prefix)])
+		name += strlen(prefix);
+	(void)snprintf(text, sizeof(text), "%.100s%s", name, copy);
+	return strdup(text);
+}
+
+static int add_workers(struct reader *r, int node, int group, const char *copy)
+{
+	struct orr_cluster *c = r->cluster;
+	struct orr_cluster_worker worker;
+	int64_t repeat;
+	int code = read_worker(r, &r->dot.nodes[node], &worker, &repeat);
+
+	for (int i = 0; i < repeat && !code; i++) {
+		char own[MOST_NAME];
+
+		if (c->n_workers == MOST_WORKERS)
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: more than %d workers: take fewer", r->file,
+					r->dot.nodes[node].line, MOST_WORKERS);
+		(void)snprintf(own, sizeof(own), repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
+		r->source[c->n_workers] = node;
+		worker.group = group;
+		if (!(worker.name = name_of(r->dot.nodes[node].name, own)))
+			return no_memory(r);
+		c->workers[c->n_workers++] = worker;
+	}
+	return code;
+}
+
+static bool is_group(const struct orr_dot_subgraph *subgraph)
+{
+	return *subgraph->name || subgraph->attributes.n;
+}
+
+/* The subgraph right inside s that has the node; s itself: it is in none; -1: it is not in s. */
+static int child_with(const struct reader *r, int s, int node)
+{
+	int at = r->inside[node], child = s;
+
+	while (at > s) {
+		child = at;
+		do
+			at = r->dot.subgraphs[at].parent;
+		while (at > s && !is_group(&r->dot.subgraphs[at]));
+	}
+	return at == s ? child : -1;
+}
+
+static int add_group(struct reader *r, int s, int parent, const char *copy);
+
+/* The workers of s, and of the groups in it, in the order of the file. */
+static int fill_group(struct reader *r, int s, int group, const char *copy)
+{
+	int code = 0;
+
+	for (int node = 0; node < r->dot.n_nodes && !code; node++) {
+		int child = child_with(r, s, node);
+
+		if (child == s)
+			code = add_workers(r, node, group, copy);
+		else if (child > s && r->dot.subgraphs[child].nodes[0] == node)
+			code = add_group(r, child, group, copy);
+	}
+	return code;
+}
+
+/* As often as it repeats; recursion is as deep as subgraphs nest. */
+static int add_group(struct reader *r, int s, int parent, const char *copy)
+{
+	struct orr_cluster *c = r->cluster;
+	struct orr_link_cost link = parent < 0 ? (struct orr_link_cost){0} : c->groups[parent].link;
+	int64_t repeat;
+	int code = read_group(r, s, &link, &repeat);
+
+	if (!code && s && !*r->dot.subgraphs[s].name)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s:%d: a group of workers needs a name: say subgraph NAME {",
+				r->file, r->dot.subgraphs[s].line);
+	for (int i = 0; i < repeat && !code; i++) {
+		struct orr_cluster_group *grown =
+			realloc(c->groups, ((size_t)c->n_groups + 1) * sizeof(*grown));
+		char own[MOST_NAME];
+
+		if (!grown)
+			return no_memory(r);
+		c->groups = grown;
+		(void)snprintf(own, sizeof(own), repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
+		grown[c->n_groups] = (struct orr_cluster_group){
+			name_of(s ? r->dot.subgraphs[s].name : "", own), parent, link};
+		if (!grown[c->n_groups++].name)
+			return no_memory(r);
+		code = fill_group(r, s, c->n_groups - 1, own);
+	}
+	return code;
+}
+
+/* Every worker is in one innermost group. */
+static int find_groups(struct reader *r)
+{
+	for (int s = 1; s < r->dot.n_subgraphs; s++) {
+		const struct orr_dot_subgraph *subgraph = &r->dot.subgraphs[s];
+		int around = subgraph->parent;
+
+		while (around && !is_group(&r->dot.subgraphs[around]))
+			around = r->dot.subgraphs[around].parent;
+		for (int i = 0; i < subgraph->n_nodes && is_group(subgraph); i++) {
+			int node = subgraph->nodes[i];
+
+			if (r->inside[node] != around)
+				return orr_fail(
+					r->err, ORR_E_INPUT,
+					"%s:%d: worker %.60s is in two groups, %.60s and %.60s: "
+					"leave it in one (a link inside a subgraph puts both "
+					"its ends there: write it outside)",
+					r->file, r->dot.nodes[node].line, r->dot.nodes[node].name,
+					r->dot.subgraphs[r->inside[node]].name, subgraph->name);
+			r->inside[node] = s;
+		}
+	}
+	return 0;
+}
+
+/* ---- links of two ---- */
+
+static int check_end(const struct reader *r, int node)
+{
+	const struct orr_dot_node *end = &r->dot.nodes[node];
+	struct orr_nearest near = orr_nearest_to(end->name);
+	char hint[ORR_HINT];
+
+	for (int s = r->inside[node]; s; s = r->dot.subgraphs[s].parent)
+		if (orr_dot_find(&r->dot.subgraphs[s].attributes, "repeat"))
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: a link of worker %.60s, whose group %.60s repeats: "
+					"give the group a bandwidth, or write its copies out",
+					r->file, end->line, end->name, r->dot.subgraphs[s].name);
+	if (end->stated)
+		return 0;
+	for (int i = 0; i < r->dot.n_nodes; i++)
+		if (r->dot.nodes[i].stated)
+			orr_nearest_try(&near, r->dot.nodes[i].name, NULL);
+	return orr_fail(r->err, ORR_E_INPUT,
+			"%s:%d: a link of %.60s%s, which is no worker: name it first, in a line of "
+			"its own",
+			r->file, end->line, end->name, orr_nearest_hint(hint, &near));
+}
+
+/* Attributes of a link, which may be shared by several. */
+static int read_pair(struct reader *r, const struct orr_dot_attributes *of, const char *owner,
+		     struct orr_link_cost *link, int *line)
+{
+	bool is_link, any = false;
+	int code;
+
+	for (int i = 0; i < of->n; i++) {
+		const struct orr_dot_attribute *a = &of->list[i];
+
+		if ((code = read_link(r, a, owner, link, &is_link)))
+			return code;
+		if (!is_link && !orr_attribute_draws('e', a->name))
+			return refuse_attribute(r, a, "a link", LINKS_ALLOWED);
+		any = any || is_link;
+		*line = a->line;
+	}
+	if (any)
+		return 0;
+	return orr_fail(r->err, ORR_E_INPUT,
+			"%s: link %s says nothing: give it a latency or a bandwidth", r->file,
+			owner);
+}
+
+/* Of workers v < w; what it does not say is their group's. */
+static int add_pair(struct reader *r, int v, int w, const struct orr_dot_attributes *of,
+		    const char *owner)
+{
+	struct orr_cluster *c = r->cluster;
+	struct orr_machine m = {.cluster = c};
+	struct orr_cluster_pair pair = {v, w, {0}}, *grown;
+	size_t at = (size_t)v * (size_t)c->n_workers + (size_t)w;
+	int code, line = 0, n = c->n_pairs;
+
+	c->n_pairs = 0;
+	pair.link = orr_machine_link(&m, v, w);
+	c->n_pairs = n;
+	if ((code = read_pair(r, of, owner, &pair.link, &line)))
+		return code;
+	if (r->linked[at])
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s:%d: a second link of %.60s and %.60s: leave one out", r->file,
+				line, c->workers[v].name, c->workers[w].name);
+	r->linked[at] = true;
+	if (n == r->pair_room) {
+		r->pair_room = 2 * n + 16;
+		if (!(grown = realloc(c->pairs, (size_t)r->pair_room * sizeof(*grown))))
+			return no_memory(r);
+		c->pairs = grown;
+	}
+	c->pairs[c->n_pairs++] = pair;
+	return 0;
+}
+
+/* Of each worker that one end stands for with each of the other's. */
+static int add_edge(struct reader *r, const struct orr_dot_edge *edge)
+{
+	const struct orr_dot_attributes *of = &r->dot.of_edges[edge->attributes];
+	const struct orr_cluster *c = r->cluster;
+	char owner[MOST_PLACE];
+	int code, n = 0;
+
+	(void)snprintf(owner, sizeof(owner), "%.80s -- %.80s", r->dot.nodes[edge->from].name,
+		       r->dot.nodes[edge->to].name);
+	if ((code = check_end(r, edge->from)) || (code = check_end(r, edge->to)))
+		return code;
+	for (int v = 0; v < c->n_workers; v++)
+		for (int w = v + 1; w < c->n_workers && !code; w++)
+			if ((r->source[v] == edge->from && r->source[w] == edge->to) ||
+			    (r->source[v] == edge->to && r->source[w] == edge->from)) {
+				code = add_pair(r, v, w, of, owner);
+				n++;
+			}
+	if (!code && !n)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s:%d: a link of %.60s with itself: leave it out", r->file,
+				r->dot.nodes[edge->from].line, r->dot.nodes[edge->from].name);
+	return code;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const struct orr_cluster_pair *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to > y->to) - (x->to < y->to);
+}
+
+static int add_edges(struct reader *r)
+{
+	struct orr_cluster *c = r->cluster;
+	size_t n = (size_t)c->n_workers;
+	int code = 0;
+
+	if (r->dot.n_edges && !(r->linked = calloc(n * n, sizeof(*r->linked))))
+		return no_memory(r);
+	for (int e = 0; e < r->dot.n_edges && !code; e++)
+		code = add_edge(r, &r->dot.edges[e]);
+	if (c->n_pairs)
+		qsort(c->pairs, (size_t)c->n_pairs, sizeof(*c->pairs), compare_pairs);
+	return code;
+}
+
+/* ---- the file ---- */
+
+static int read_all(struct reader *r, const char *text)
+{
+	struct orr_cluster *c = r->cluster;
+	int code;
+
+	if (!(c->name = strdup(r->file)) || !(c->text = strdup(text)) ||
+	    !(c->workers = calloc(MOST_WORKERS, sizeof(*c->workers))) ||
+	    !(r->source = calloc(MOST_WORKERS, sizeof(*r->source))))
+		return no_memory(r);
+	if ((code = orr_text_check(&text, r->file, r->err)) ||
+	    (code = orr_dot_parse(&r->dot, r->file, text, false, r->err)))
+		return code;
+	if (!(r->inside = calloc((size_t)r->dot.n_nodes + 1, sizeof(*r->inside))))
+		return no_memory(r);
+	if ((code = find_groups(r)) || (code = add_group(r, 0, -1, "")) || (code = add_edges(r)))
+		return code;
+	c->units = r->plain;
+	return c->n_workers ? 0
+			    : orr_fail(r->err, ORR_E_INPUT,
+				       "%s: a machine without workers: a worker is a node, such as "
+				       "gpu0 [speed=2, memory=\"16GB\"]",
+				       r->file);
+}
+
+int orr_cluster_parse(struct orr_cluster **out, const char *name, const char *text,
+		      struct orr_error *err)
+{
+	struct orr_error unheard;
+	struct reader r = {.file = name, .err = err ? err : &unheard};
+	int code;
+
+	if (!(r.cluster = calloc(1, sizeof(*r.cluster))))
+		return no_memory(&r);
+	if ((code = read_all(&r, text)))
+		orr_cluster_destroy(r.cluster);
+	else
+		*out = r.cluster;
+	orr_dot_fini(&r.dot);
+	free(r.inside);
+	free(r.source);
+	free(r.linked);
+	return orr_text_fail(code, r.err);
+}
+
+int orr_cluster_read(struct orr_cluster **out, const char *path, struct orr_error *err)
+{
+	char *text;
+	int code = orr_text_read(&text, path, "a machine file: src/plan/README.md has one",
+				 "a machine file is text, DOT", err);
+
+	if (code)
+		return code;
+	code = orr_cluster_parse(out, path, text, err);
+	free(text);
+	return code;
+}

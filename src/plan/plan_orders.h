@@ -1,0 +1,18 @@
+#ifndef ORR_PLAN_ORDERS_H
+#define ORR_PLAN_ORDERS_H
+/* Workers that differ, in the orders in which the stages of a cut may take them. Private to the
+ * planner. */
+#include <stdbool.h>
+#include "orrery/error.h"
+
+struct orr_machine;
+
+struct orr_plan_orders {
+	int n, *list; /* owned: [n * n_workers] */
+	bool all;     /* every other order is one of these but for workers that are alike */
+};
+
+int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine *machine,
+			 struct orr_error *err);
+void orr_plan_orders_fini(struct orr_plan_orders *orders);
+#endif
