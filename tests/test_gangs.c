@@ -195,6 +195,31 @@ START_TEST(every_schedule_serves_gangs)
 }
 END_TEST
 
+/* What gathers may share a worker with what it waits for. */
+START_TEST(gpipe_and_auto_serve_what_gathers)
+{
+	static const char *const schedules[] = {"gpipe", "auto:effort=0"};
+	static const char *const graph =
+		"digraph { " NODES "a -> b -> c -> d -> e; c [gather=minibatch, gang=2]; "
+		"e [gather=minibatch] }";
+	struct orr_error err = {""};
+
+	for (int i = 0; i < 2 * N_OF(schedules); i++) {
+		struct orr_machine machine = orr_machine_default(2 + i / N_OF(schedules));
+		struct orr_graph *g;
+		struct orr_pipeline *p = read_pipeline(&g, graph);
+		struct way way;
+
+		machine.latency_ns = ORR_UNIT_NS;
+		way_init_on(&way, p, schedules[i % N_OF(schedules)], &machine, 6);
+		ck_assert_msg(!orr_timeline_check(way.tried.timeline, &err), "%s", err.msg);
+		way_fini(&way);
+		orr_pipeline_destroy(p);
+		orr_graph_destroy(g);
+	}
+}
+END_TEST
+
 /* ---- files ---- */
 
 /* What a file says of the order is all of it, although a gang is in the row of its first worker. */
@@ -239,6 +264,14 @@ END_TEST
 static const struct {
 	const char *graph, *schedule, *message;
 } refusals[] = {
+	{NODES "a [stage=0]; b [stage=0, gather=minibatch]; c [stage=1]; a -> b -> c", "",
+	 "test.dot:1: node b: gather: what it reads is made in its own stage, which has one "
+	 "microbatch "
+	 "at a time: cut before it (stage=, or more [stages])"},
+	{NODES "a; b [gather=minibatch]; a -> b", "auto:memory=3",
+	 "auto: a minibatch is gathered (gather=), so the 4 microbatches before that are held at "
+	 "once, "
+	 "and do not fit on the placements that it tries: give more memory"},
 	{NODES "a; b; c [gather=minibatch]; a -> b -> c", "1f1b",
 	 "schedule 1f1b deadlocks: stage 2 gathers the minibatch (gather=), and stage 0 before it "
 	 "may "
@@ -301,6 +334,7 @@ int main(void)
 	const struct suite_test tests[] = {
 		EACH(figures_are_those_by_hand, N_OF(cases)),
 		ONCE(every_schedule_serves_gangs),
+		ONCE(gpipe_and_auto_serve_what_gathers),
 		ONCE(orders_survive_a_csv),
 		EACH(what_cannot_be_served_is_refused, N_OF(refusals)),
 	};

@@ -60,6 +60,15 @@ int orr_partition_gangs(struct orr_stage *stages, const struct orr_graph *g, con
 		if (o->op == ORR_OP_INPUT) /* it is with whatever reads it */
 			continue;
 		stage->gather = stage->gather || o->gather;
+		for (int k = 0; k < o->n_inputs && o->gather; k++)
+			if (g->operators[o->inputs[k]].op != ORR_OP_INPUT &&
+			    stage_of[o->inputs[k]] == stage_of[i])
+				return refuse(
+					g, o, "gather",
+					"what it reads is made in its own stage, which has one "
+					"microbatch at a time: cut before it (stage=, or more "
+					"[stages])",
+					err);
 		if (o->n_gang && gang->n &&
 		    (o->n_gang != gang->n || !o->gang != !gang->workers ||
 		     (o->gang && memcmp(o->gang, gang->workers,

@@ -13,8 +13,7 @@ static const struct orr_schedule *const starts[] = {ORR_DIRECT_SCHEDULES(LIST) N
 static const struct orr_parameter parameters[] = {
 	{"memory",
 	 "stage stashes that a worker may hold, or their bytes; 0: what [memory] leaves, or else "
-	 "as "
-	 "many as there are stages",
+	 "as many as there are stages, for each microbatch where a minibatch is gathered",
 	 ORR_PARAMETER_MEMORY, 0, 1 << 30, 0, NULL},
 	{"placement",
 	 "of stages: s mod P, the V fold, an even share of the work, or the best of those",
@@ -51,8 +50,9 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 	int64_t memory_bytes = given ? 0 : p->machine.memory_bytes;
 	struct orr_search_options options = {
 		.schedules = starts,
-		.stashes =
-			given || (memory_bytes && has_stashes(p)) ? memory->integer : p->n_stages,
+		.stashes = given || (memory_bytes && has_stashes(p)) ? memory->integer
+			   : orr_pipeline_gathers(p) ? (int64_t)p->n_stages * p->n_microbatches
+						     : p->n_stages,
 		.stash_bytes = memory->bytes,
 		.memory_bytes = memory_bytes,
 		.placement = (enum orr_placement)value[1].integer,
