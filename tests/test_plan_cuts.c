@@ -9,6 +9,7 @@
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "orrery/machine.h"
 #include "orrery/plan.h"
 #include "suite.h"
 
@@ -289,6 +290,139 @@ START_TEST(no_cut_is_faster_than_the_plan)
 }
 END_TEST
 
+/* ---- workers that differ ---- */
+
+#define MOST_DIFFERENT 4
+
+struct workers {
+	int n, m;
+	double speed[MOST_DIFFERENT];
+	int stage[MOST_DIFFERENT]; /* -1: idle */
+};
+
+/* Microbatches and updates of the workers of a stage end at once; links are free. */
+static double slowest_of_workers(const struct model *a, const struct workers *x,
+				 const int *stage_of, int n_stages)
+{
+	double worst = 0;
+
+	for (int s = 0; s < n_stages; s++) {
+		double work = 0, update = 0, speeds = 0, time;
+		int k = 0;
+
+		for (int i = 0; i < a->n; i++)
+			if (stage_of[i] == s) {
+				work += a->work[i];
+				update += a->update[i];
+			}
+		for (int w = 0; w < x->n; w++)
+			if (x->stage[w] == s) {
+				speeds += x->speed[w];
+				k++;
+			}
+		if (!k || (a->straight && k > 1))
+			return 1e30;
+		time = work / speeds + k * update / speeds / a->m;
+		worst = time > worst ? time : worst;
+	}
+	return worst;
+}
+
+/* Give worker w and those after it all stages, or none. */
+static double try_workers(const struct model *a, struct workers *x, const int *stage_of,
+			  int n_stages, int w)
+{
+	double best = 1e30;
+
+	if (w == x->n)
+		return slowest_of_workers(a, x, stage_of, n_stages);
+	for (x->stage[w] = -1; x->stage[w] < n_stages; x->stage[w]++) {
+		double time = try_workers(a, x, stage_of, n_stages, w + 1);
+
+		best = time < best ? time : best;
+	}
+	return best;
+}
+
+/* All stages, as try_stages(). */
+static double try_cuts(const struct model *a, struct workers *x, int *stage_of, int i, int n_stages)
+{
+	double best = 1e30;
+	int first = 0;
+
+	if (i == a->n || i == MOST)
+		return try_workers(a, x, stage_of, n_stages, 0);
+	for (int k = 0; k < i; k++)
+		if (a->reads[i][k] && stage_of[k] > first)
+			first = stage_of[k];
+	for (int s = first; s < n_stages; s++) {
+		double time;
+
+		stage_of[i] = s;
+		time = try_cuts(a, x, stage_of, i + 1, n_stages);
+		best = time < best ? time : best;
+	}
+	return best;
+}
+
+static struct orr_cluster *draw_workers(struct workers *x, unsigned seed)
+{
+	static const double speeds[] = {1, 1, 1.5, 2, 3, 0.75};
+	struct orr_cluster *cluster = NULL;
+	unsigned state = seed * 2654435761u + 7;
+	char text[300] = "graph {";
+	size_t n = strlen(text);
+
+	x->n = 2 + (int)draw(&state, MOST_DIFFERENT - 1);
+	for (int w = 0; w < x->n; w++) {
+		x->speed[w] = speeds[draw(&state, N_OF(speeds))];
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " w%d [speed=%g];", w,
+				      x->speed[w]);
+	}
+	(void)snprintf(text + n, sizeof(text) - n, " }");
+	ck_assert(!orr_cluster_parse(&cluster, "random.dot", text, NULL));
+	return cluster;
+}
+
+START_TEST(no_cut_is_faster_on_workers_that_differ)
+{
+	struct model a = draw_model((unsigned)_i);
+	struct workers x;
+	struct orr_cluster *cluster = draw_workers(&x, (unsigned)_i);
+	struct orr_plan_options o = {
+		.cluster = cluster, .activations = true, .samples = 1, .flops_per_s = 1};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	struct orr_graph *g;
+	double best = 1e30;
+	int stage_of[MOST];
+
+	a.n = a.n < 5 ? a.n : 5;
+	memset(a.detached, 0, sizeof(a.detached)); /* links are free */
+	g = make_graph(&a);
+	for (int n_stages = 1; n_stages <= a.n && n_stages <= x.n; n_stages++) {
+		double time = try_cuts(&a, &x, stage_of, 0, n_stages) * 1e-3;
+
+		best = time < best ? time : best;
+	}
+	o.levels = (struct orr_levels){.n = 1, .workers = {x.n}};
+	o.straight = a.straight;
+	o.n_microbatches = a.m;
+	if (best > 0) {
+		ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+		ck_assert_msg(plan->slowest_s > best * (1 - 1e-6) &&
+				      plan->slowest_s < best * (1 + 1e-6),
+			      "case %d: %.9f s, and %.9f s is possible", _i, plan->slowest_s, best);
+		ck_assert(plan->fastest);
+		ck_assert_double_ge((double)plan->tried.figures->makespan_ns * 1e-9,
+				    plan->slowest_s * a.m * (1 - 1e-6));
+	}
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
 /* On groups of workers the search is not exact; what a plan is said to take still is no more than
  * the simulator finds. */
 START_TEST(no_step_is_faster_than_its_slowest_stage)
@@ -314,6 +448,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(no_cut_is_faster_than_the_plan, N_CASES),
+		EACH(no_cut_is_faster_on_workers_that_differ, N_CASES),
 		EACH(no_step_is_faster_than_its_slowest_stage, N_CASES),
 	};
 

@@ -10,6 +10,7 @@
 #include "options.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "orrery/machine_text.h"
 #include "output.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/pipeline.h"
@@ -346,6 +347,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	char slowest[32], one[32], makespan[32], bound[32], cost[96];
 	bool any = false;
 
+	orr_machine_write(stdout, &plan->pipeline->machine, "machine ");
 	printf("stage  workers      compute communication      link  parameters  operators\n");
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		print_stage(plan, s);

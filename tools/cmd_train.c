@@ -99,19 +99,33 @@ static int find_data(struct training *t, struct orr_error *err)
 	return code;
 }
 
+/* Of a device: data beyond it moves to main memory. 0: no limit. */
+static int64_t least_memory(const struct orr_pipeline *p)
+{
+	int64_t least = 0;
+
+	for (int w = 0; w < p->n_workers; w++) {
+		int64_t bytes = orr_machine_memory(&p->machine, w);
+
+		least = bytes && (!least || bytes < least) ? bytes : least;
+	}
+	return least;
+}
+
 /* On CPU cores: each stage's times are measured on one, alone, by rank 0. --memory holds for what
  * the simulator counts, before anything is allocated. */
 static int predict(struct training *t, struct orr_error *err)
 {
 	int code;
 
-	t->options.run.memory_bytes =
-		t->options.work.machine
-			.memory_bytes; /* of a device; data beyond it moves to main memory */
+	t->options.run.memory_bytes = least_memory(t->work.pipeline);
+	work_measured(&t->work);
 	if (t->session.rank || t->n_devices)
 		return 0;
-	if ((code = orr_run_measure(t->work.pipeline, &t->options.run, err)) ||
-	    (code = orr_try_run(&t->work.tried, err)))
+	if ((code = orr_run_measure(t->work.pipeline, &t->options.run, err)))
+		return code;
+	orr_jobs_renew(t->work.tried.jobs);
+	if ((code = orr_try_run(&t->work.tried, err)))
 		return code;
 	return work_check_memory(&t->work, err);
 }
@@ -182,6 +196,7 @@ static int predict_after(struct training *t, const struct orr_timeline *measured
 	if (!t->n_devices || t->session.rank || !measured)
 		return 0;
 	orr_timeline_costs(measured, t->work.pipeline);
+	orr_jobs_renew(t->work.tried.jobs);
 	return orr_try_run(&t->work.tried, err);
 }
 

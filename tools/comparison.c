@@ -309,6 +309,11 @@ json_t *comparison_json(const struct comparison *tables, int n, const char *grap
 	json_decref(fitting);
 	json_decref(refused);
 	json_decref(microbatches);
+	if (json && machine->cluster &&
+	    json_object_set_new(json, "machine", json_string(machine->cluster->name))) {
+		json_decref(json);
+		json = NULL;
+	}
 	if (json && ((tables[0].noise &&
 		      json_object_set_new(json, "noise", jitter_json(tables[0].noise))) ||
 		     orr_parameter_cost_json(json, &tables[0].rows->numerics))) {

@@ -164,6 +164,12 @@ static int read_graph(struct work *work, const struct work_options *o, struct or
 	return code ? code : output_protect(work->graph->data, err);
 }
 
+void work_measured(struct work *work)
+{
+	for (int w = 0; work->cluster && w < work->cluster->n_workers; w++)
+		work->cluster->workers[w].speed = 1;
+}
+
 int work_check_latency(const struct orr_graph *g, const struct work_options *o,
 		       struct orr_error *err)
 {

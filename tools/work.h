@@ -44,6 +44,9 @@ int work_homes(int **out, const struct work *work, const struct work_options *op
  * whatever has a copy of options->machine. */
 int work_read_machine(struct orr_cluster **out, struct work_options *options,
 		      const struct orr_plan_file *plan, struct orr_error *err);
+/* From here on costs are measured where the jobs run: the speeds of --machine have had their say.
+ */
+void work_measured(struct work *work);
 /* Refuse a latency in units where durations have none, and the other way round: a unit is a second
  * to the engine, and to nobody else. */
 int work_check_latency(const struct orr_graph *graph, const struct work_options *options,

@@ -82,6 +82,8 @@ int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err);
 void orr_jobs_destroy(struct orr_jobs *jobs); /* NULL is fine */
+/* The costs of the pipeline have changed: durations anew. */
+void orr_jobs_renew(struct orr_jobs *jobs);
 
 static inline int orr_jobs_index(const struct orr_jobs *jobs, int s, int b, enum orr_pass d)
 {

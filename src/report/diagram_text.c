@@ -1,3 +1,6 @@
+#include "orrery/jobs.h"
+#include "orrery/machine_text.h"
+#include "orrery/timeline.h"
 #include "orrery/diagram.h"
 
 #include <stdlib.h>
@@ -136,16 +139,38 @@ static void paint(struct canvas *c, const struct orr_cell *cell)
 	c->labelled = true;
 }
 
+static const struct orr_machine *machine_of(const struct orr_layout *layout)
+{
+	return &layout->timeline->jobs->pipeline->machine;
+}
+
+/* Columns for the workers' numbers and, where they differ, names and speeds. */
+static int choose_margin(const struct orr_layout *layout)
+{
+	char is[ORR_WORKER_TEXT];
+	int most = 0;
+
+	for (int w = 0; w < layout->n_workers; w++) {
+		int n = (int)strlen(orr_worker_print(is, sizeof(is), machine_of(layout), w));
+
+		most = n > most ? n : most;
+	}
+	return 3 + snprintf(NULL, 0, "%d", layout->n_workers - 1) + most;
+}
+
 static void write_row(struct canvas *c, int w)
 {
 	const struct orr_layout *layout = c->layout;
+	char name[ORR_WORKER_TEXT + 16], is[ORR_WORKER_TEXT];
 	int style = STYLE_IDLE;
 
 	memset(c->row, '.', (size_t)c->width);
 	memset(c->style, STYLE_IDLE, (size_t)c->width);
 	for (int i = layout->first[w]; i < layout->first[w + 1]; i++)
 		paint(c, &layout->cells[i]);
-	fprintf(c->file, "w%-*d", c->margin - 1, w);
+	(void)snprintf(name, sizeof(name), "w%d%s", w,
+		       orr_worker_print(is, sizeof(is), machine_of(layout), w));
+	fprintf(c->file, "%-*s", c->margin, name);
 	for (int x = 0; x < c->width; x++) {
 		if (c->style[x] != style)
 			start_style(c, style = c->style[x]);
@@ -239,7 +264,7 @@ int orr_diagram_text(FILE *file, const struct orr_timeline *t, int columns, bool
 	if ((code = orr_layout_create(&layout, t, err)))
 		return code;
 	c.layout = layout;
-	c.margin = 3 + snprintf(NULL, 0, "%d", layout->n_workers - 1);
+	c.margin = choose_margin(layout);
 	c.width = choose_width(layout, columns - c.margin);
 	if (!(c.row = malloc((size_t)c.width)) || !(c.style = malloc((size_t)c.width))) {
 		code = orr_fail(err, ORR_E_NOMEM, "diagram: no memory for %d columns", c.width);

@@ -7,6 +7,7 @@
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "orrery/machine_text.h"
 #include "orrery/jobs.h"
 #include "layout.h"
 #include "orrery/parameter_cost.h"
@@ -207,6 +208,7 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 		fputc('\n', file);
 	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
 	write_memory(file, f);
+	orr_machine_write(file, &p->machine, "machine      ");
 	fputc('\n', file);
 }
 
@@ -378,6 +380,8 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	for (int w = 0; w < f->n_workers; w++)
 		if (json_array_append_new(workers, worker_json(&f->worker[w])))
 			goto out;
+	if (orr_workers_json(workers, &p->machine))
+		goto out;
 	report = json_pack(
 		"{s:s, s:s?, s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}",
 		"schedule", t->jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
@@ -395,6 +399,11 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 		report = NULL;
 	}
 	if (report && p->n_tied && json_object_set_new(report, "tied", orr_tied_json(t->jobs))) {
+		json_decref(report);
+		report = NULL;
+	}
+	if (report && p->machine.cluster &&
+	    json_object_set_new(report, "machine", json_string(p->machine.cluster->name))) {
 		json_decref(report);
 		report = NULL;
 	}

@@ -5,6 +5,8 @@
 #include "orrery/figures.h"
 #include "layout.h"
 #include "orrery/quantity.h"
+#include "orrery/jobs.h"
+#include "orrery/machine_text.h"
 #include "orrery/timeline.h"
 #include "orrery/utf8.h"
 
@@ -78,6 +80,19 @@ static int label_step(double pitch, double font)
 	return step;
 }
 
+/* Its name and speed, where workers differ, for who points at it. */
+static void write_worker(const struct svg *svg, int w)
+{
+	const struct orr_machine *machine = &svg->layout->timeline->jobs->pipeline->machine;
+	char is[ORR_WORKER_TEXT];
+
+	if (!*orr_worker_print(is, sizeof(is), machine, w))
+		return;
+	fputs("<title>", svg->file);
+	orr_svg_write_escaped(svg->file, is + 1);
+	fputs("</title>", svg->file);
+}
+
 void orr_svg_write_rows(const struct svg *svg, double top, double pitch, double height)
 {
 	double font = pitch < 11 ? 9 : 12;
@@ -89,9 +104,12 @@ void orr_svg_write_rows(const struct svg *svg, double top, double pitch, double 
 			height, svg->width);
 	fputs("\"/>\n", svg->file);
 	fprintf(svg->file, "<g font-size=\"%.0f\" text-anchor=\"end\">\n", font);
-	for (int w = 0; w < n; w += step)
-		fprintf(svg->file, "<text x=\"%d\" y=\"%.1f\">w%d</text>\n", LEFT - 6,
+	for (int w = 0; w < n; w += step) {
+		fprintf(svg->file, "<text x=\"%d\" y=\"%.1f\">w%d", LEFT - 6,
 			top + w * pitch + height / 2 + font * 0.35, w);
+		write_worker(svg, w);
+		fputs("</text>\n", svg->file);
+	}
 	fputs("</g>\n", svg->file);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "orrery/jobs.h"
+#include "orrery/machine_text.h"
 #include "layout.h"
 #include "orrery/timeline.h"
 
@@ -41,6 +42,8 @@ static void write_string(FILE *file, const char *text)
 
 static void write_names(struct trace *trace, const char *name)
 {
+	const struct orr_machine *machine = &trace->layout->timeline->jobs->pipeline->machine;
+
 	start_event(trace, 'M', 0, 0);
 	fprintf(trace->file, ",\"name\":\"process_name\",\"args\":{\"name\":");
 	write_string(trace->file, name);
@@ -49,8 +52,14 @@ static void write_names(struct trace *trace, const char *name)
 	fprintf(trace->file, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
 		trace->process);
 	for (int w = 0; w < trace->layout->n_workers; w++) {
+		char is[ORR_WORKER_TEXT], text[ORR_WORKER_TEXT + 16];
+
+		(void)snprintf(text, sizeof(text), "w%d%s", w,
+			       orr_worker_print(is, sizeof(is), machine, w));
 		start_event(trace, 'M', w, 0);
-		fprintf(trace->file, ",\"name\":\"thread_name\",\"args\":{\"name\":\"w%d\"}}", w);
+		fprintf(trace->file, ",\"name\":\"thread_name\",\"args\":{\"name\":");
+		write_string(trace->file, text);
+		fprintf(trace->file, "}}");
 		start_event(trace, 'M', w, 0);
 		fprintf(trace->file,
 			",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", w);

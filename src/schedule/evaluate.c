@@ -266,7 +266,7 @@ static int64_t longest(const struct orr_jobs *jobs, int j, enum orr_pass d)
 	return most;
 }
 
-static void evaluate_durations(struct orr_jobs *jobs)
+void orr_jobs_renew(struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
@@ -516,7 +516,7 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	    (code = orr_gathers_check(jobs, schedule, err)) ||
 	    (code = check_tied(jobs, schedule, err)))
 		goto out;
-	evaluate_durations(jobs);
+	orr_jobs_renew(jobs);
 	if (orr_pipeline_has_gangs(p) && (code = take_gangs(jobs, schedule, err)))
 		goto out;
 	if ((code = find_owners(jobs, err)) || (code = orr_jobs_sequence(jobs, NULL, err)))
@@ -528,7 +528,7 @@ int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 	if (schedule->order == ORR_ORDER_BOUNDED && (code = orr_jobs_free(jobs, err)))
 		goto out;
 	if (orr_pipeline_has_gangs(p))
-		evaluate_durations(jobs); /* on other workers now */
+		orr_jobs_renew(jobs); /* on other workers now */
 	*out = jobs;
 	jobs = NULL;
 out:

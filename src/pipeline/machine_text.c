@@ -1,0 +1,73 @@
+#include "orrery/machine_text.h"
+
+#include "orrery/machine.h"
+#include "orrery/quantity.h"
+
+const char *orr_worker_print(char *text, size_t size, const struct orr_machine *m, int w)
+{
+	const struct orr_cluster *c = m->cluster;
+
+	text[0] = '\0';
+	if (c)
+		(void)snprintf(text, size, " %.20s x%g", c->workers[w].name, c->workers[w].speed);
+	return text;
+}
+
+/* Of one node, speed and memory. */
+static bool are_alike(const struct orr_cluster *c, int v, int w)
+{
+	const struct orr_cluster_worker *x = &c->workers[v], *y = &c->workers[w];
+
+	return x->group == y->group && x->speed == y->speed && x->memory_bytes == y->memory_bytes;
+}
+
+/* "w0-1 new x2 80 GB": runs of workers that are alike. */
+static void write_run(FILE *file, const struct orr_cluster *c, int first, int last)
+{
+	const struct orr_cluster_worker *worker = &c->workers[first];
+	const char *node = c->groups[worker->group].name;
+	char size[32], range[32] = "";
+
+	if (last > first)
+		(void)snprintf(range, sizeof(range), "-%d", last);
+	fprintf(file, "%s w%d%s%s%s x%g", first ? "," : ":", first, range, *node ? " " : "", node,
+		worker->speed);
+	if (worker->memory_bytes)
+		fprintf(file, " %s", orr_size_print(size, sizeof(size), worker->memory_bytes));
+}
+
+void orr_machine_write(FILE *file, const struct orr_machine *m, const char *heading)
+{
+	const struct orr_cluster *c = m->cluster;
+
+	if (!c)
+		return;
+	fprintf(file, "%s%s, %s", heading, c->name, c->ports ? "ports" : "links");
+	for (int w = 0, first = 0; w < m->n_workers; w++)
+		if (w + 1 == m->n_workers || !are_alike(c, first, w + 1)) {
+			write_run(file, c, first, w);
+			first = w + 1;
+		}
+	fputc('\n', file);
+}
+
+int orr_workers_json(json_t *workers, const struct orr_machine *m)
+{
+	json_t *worker;
+	size_t w;
+
+	json_array_foreach(m->cluster ? workers : NULL, w, worker)
+	{
+		const struct orr_cluster_worker *is = &m->cluster->workers[w];
+
+		if (json_object_set_new(worker, "name", json_string(is->name)) ||
+		    json_object_set_new(worker, "node",
+					json_string(m->cluster->groups[is->group].name)) ||
+		    json_object_set_new(worker, "speed", json_real(is->speed)) ||
+		    json_object_set_new(worker, "memory",
+					is->memory_bytes ? json_integer(is->memory_bytes)
+							 : json_null()))
+			return -1;
+	}
+	return 0;
+}

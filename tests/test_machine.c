@@ -1,0 +1,225 @@
+/* Workers and links that differ: what jobs, updates and transfers take in closed form, machine
+ * files that are read and that are refused. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/machine.h"
+#include "pipelines.h"
+#include "suite.h"
+
+static struct orr_cluster *parse(const char *text)
+{
+	struct orr_cluster *cluster = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
+	return cluster;
+}
+
+/* F = B = 1 unit, 5 bytes on every edge; half units. */
+static const struct {
+	const char *name, *machine, *schedule, *edges;
+	int n_stages, n_microbatches, halves;
+} steps[] = {
+	{"one worker, twice as fast", "a [speed=2]", "gpipe", "", 1, 8, 8 * 2},
+	{"a half as fast", "a [speed=0.5]", "gpipe", "", 1, 8, 8 * 8},
+	/* the slow one never waits: the other's F and B take as long as one job of its own */
+	{"slow, fast", "a; b [speed=2]", "1f1b", " 0>1", 2, 2, 2 * 4},
+	{"slow, fast, many", "a; b [speed=2]", "1f1b", " 0>1", 2, 16, 2 * 32},
+	/* and here it waits for the first F, and is waited for by the last B */
+	{"fast, slow", "a [speed=2]; b", "1f1b", " 0>1", 2, 1, 2 * 3},
+	{"fast, slow, many", "a [speed=2]; b", "1f1b", " 0>1", 2, 16, 2 * 33},
+	{"links by pair, there and back", "a; b; c; a -- b [latency=1]; b -- c [latency=3]",
+	 "gpipe", " 0>1 1>2", 3, 1, 2 * (6 + 2 * (1 + 3))},
+	{"the link of a group", "latency=3; subgraph x { latency=1; a; b } c", "gpipe", " 0>1 1>2",
+	 3, 1, 2 * (6 + 2 * (1 + 3))},
+	/* one sends to two: at once, or one after the other */
+	{"links", "bandwidth=\"5B/s\"; a [repeat=3]", "gpipe", " 0>1 0>2", 3, 1, 2 * 6},
+	{"ports", "bandwidth=\"5B/s\"; ports=true; a [repeat=3]", "gpipe", " 0>1 0>2", 3, 1, 2 * 7},
+	/* two send to one, which sends to both */
+	{"links to one", "bandwidth=\"5B/s\"; a [repeat=3]", "gpipe", " 0>2 1>2", 3, 1, 2 * 6},
+	{"ports to one", "bandwidth=\"5B/s\"; ports=true; a [repeat=3]", "gpipe", " 0>2 1>2", 3, 1,
+	 2 * 8},
+};
+
+START_TEST(steps_take_what_their_workers_and_links_take)
+{
+	struct orr_pipeline *p =
+		make_pipeline(steps[_i].n_stages, steps[_i].edges, 1, 1, 0, 0, 0, 5);
+	struct orr_cluster *cluster;
+	struct orr_machine machine;
+	struct way way;
+	char text[300];
+
+	(void)snprintf(text, sizeof(text), "graph { %s }", steps[_i].machine);
+	cluster = parse(text);
+	machine = orr_machine_of(cluster, 0);
+	way_init_on(&way, p, steps[_i].schedule, &machine, steps[_i].n_microbatches);
+	ck_assert_msg(way.tried.figures->makespan_ns == steps[_i].halves * ORR_UNIT_NS / 2,
+		      "%s: %g instead of %g", steps[_i].name,
+		      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS,
+		      steps[_i].halves / 2.0);
+	ck_assert_int_le(way.tried.figures->lower_bound_ns, way.tried.figures->makespan_ns);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
+/* What starting a job takes is the same on every worker; of a B that runs F again there are two. */
+START_TEST(only_work_goes_by_speed)
+{
+	struct orr_cluster *cluster = parse("graph { a [speed=4]; b; c [speed=3] }");
+	struct orr_pipeline *p = make_chain(1, 8, 16);
+	struct orr_error err = {""};
+
+	p->stages[0].update_ns = 4 * ORR_UNIT_NS;
+	orr_pipeline_set_overhead(p, ORR_UNIT_NS);
+	p->machine = orr_machine_of(cluster, 0);
+	ck_assert_msg(!orr_pipeline_set_step(p, 3, 1, &err), "%s", err.msg);
+	ck_assert_int_eq(units(orr_pipeline_job_ns(p, 0, 0, ORR_PASS_F, 0, false)), 1 + 2);
+	ck_assert_int_eq(units(orr_pipeline_job_ns(p, 0, 0, ORR_PASS_F, 1, false)), 1 + 8);
+	ck_assert_int_eq(units(orr_pipeline_job_ns(p, 0, 0, ORR_PASS_B, 0, false)), 1 + 4);
+	ck_assert_int_eq(units(orr_pipeline_update_ns(p, 0, 0)), 1 + 1);
+	ck_assert_int_eq(orr_pipeline_job_ns(p, 0, 0, ORR_PASS_F, 2, false),
+			 ORR_UNIT_NS + 2666666667);
+	p->stages[0].recompute = true;
+	ck_assert_int_eq(units(orr_pipeline_job_ns(p, 0, 0, ORR_PASS_B, 0, false)), 1 + 2 + 1 + 4);
+	ck_assert_int_eq(orr_pipeline_set_step(p, 4, 1, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, "4 workers, and the machine m.dot has 3: take fewer ([workers])");
+	orr_pipeline_destroy(p);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
+START_TEST(microbatches_are_shared_by_speed)
+{
+	struct orr_cluster *cluster = parse("graph { a [speed=2]; b; c [repeat=2, speed=1.5] }");
+	struct orr_machine machine = orr_machine_of(cluster, 0), alike = orr_machine_default(4);
+	static const int workers[] = {1, 0, 2, 3};
+	int turns[12 + 4];
+
+	orr_machine_turns(&machine, workers, 2, turns, 9); /* speeds 1 and 2 */
+	ck_assert_int_eq(turns[9], 3);
+	ck_assert_int_eq(turns[10], 6);
+	for (int b = 0; b < 9; b++)
+		ck_assert_int_eq(turns[b], b % 3 != 1);
+	orr_machine_turns(&machine, workers, 4, turns, 12); /* 1, 2, 1.5, 1.5 */
+	ck_assert_int_eq(turns[12], 2);
+	ck_assert_int_eq(turns[13], 4);
+	ck_assert_int_eq(turns[14], 3);
+	ck_assert_int_eq(turns[15], 3);
+	orr_machine_turns(&alike, workers, 4, turns, 12);
+	for (int b = 0; b < 12; b++)
+		ck_assert_int_eq(turns[b], b % 4);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
+START_TEST(a_file_is_read)
+{
+	struct orr_cluster *c =
+		parse("graph {\n"
+		      "  bandwidth=\"1GB/s\"; latency=\"3us\"; node [memory=\"8GB\", shape=box]\n"
+		      "  host\n"
+		      "  subgraph cluster_n { repeat=2; bandwidth=\"4GB/s\"\n"
+		      "    gpu [repeat=2, speed=2]; cpu [memory=\"1GB\"] }\n"
+		      "  spare; host -- spare [latency=\"1us\"]\n"
+		      "}\n");
+	static const char *const names[] = {"host",    "gpu.0.0", "gpu.0.1", "cpu.0",
+					    "gpu.1.0", "gpu.1.1", "cpu.1",   "spare"};
+	struct orr_machine m = orr_machine_of(c, 0);
+	struct orr_link_cost own = orr_machine_link(&m, 7, 0), inner = orr_machine_link(&m, 4, 6),
+			     outer = orr_machine_link(&m, 1, 4);
+
+	ck_assert_int_eq(c->n_workers, 8);
+	for (int w = 0; w < 8; w++)
+		ck_assert_str_eq(c->workers[w].name, names[w]);
+	ck_assert_str_eq(c->groups[c->workers[5].group].name, "n.1");
+	ck_assert_double_eq(orr_machine_speed(&m, 4), 2);
+	ck_assert_int_eq(orr_machine_memory(&m, 6), 1000000000);
+	ck_assert_int_eq(orr_machine_memory(&m, 7), 8000000000);
+	ck_assert(own.latency_ns == 1000 && own.bytes_per_s == 1e9);
+	ck_assert(inner.latency_ns == 3000 && inner.bytes_per_s == 4e9);
+	ck_assert(outer.latency_ns == 3000 && outer.bytes_per_s == 1e9);
+	/* the slowest, and of the first workers alone */
+	ck_assert(m.latency_ns == 3000 && m.bandwidth_bytes_per_s == 1e9);
+	m = orr_machine_of(c, 1);
+	ck_assert(m.n_workers == 1 && !m.latency_ns && m.memory_bytes == 8000000000);
+	orr_cluster_destroy(c);
+}
+END_TEST
+
+static const struct {
+	const char *text, *refused;
+} wrong[] = {
+	{"graph { a [speed=0] }", "m.dot:1: a: speed: 0 is out of range: say 0.001 to 1000"},
+	{"graph {\n a; b\n a -- c [latency=1] }",
+	 "m.dot:3: a link of c, which is no worker: name it first, in a line of its own"},
+	{"graph { gpu0; gpu1; gpu0 -- gpu2 [latency=1] }",
+	 "m.dot:1: a link of gpu2 (did you mean gpu0?), which is no worker: name it first, in a "
+	 "line "
+	 "of its own"},
+	{"graph { a [memory=\"-1GB\"] }", "m.dot:1: a: memory: -1GB is negative: say 0 or more"},
+	{"graph { a [memory=16] }", "m.dot:1: a: memory: 16 has no unit: say \"16GB\", or \"16B\""},
+	{"graph { a [memory=0] }", "m.dot:1: a: memory: 0: leave it out for no limit"},
+	{"graph { bandwidth=\"0B/s\"; a }",
+	 "m.dot:1: the machine: bandwidth: 0: leave it out for an infinite one"},
+	{"graph { a; b; a -- b [latency=1]\n b -- a [latency=2] }",
+	 "m.dot:2: a second link of a and b: leave one out"},
+	{"graph { a; a -- a [latency=1] }", "m.dot:1: a link of a with itself: leave it out"},
+	{"graph { a; b; a -- b }",
+	 "m.dot: link a -- b says nothing: give it a latency or a bandwidth"},
+	{"graph { a [sped=2] }",
+	 "m.dot:1: sped (did you mean speed?) is no attribute of a worker: use speed, memory and "
+	 "repeat, or what Graphviz draws with"},
+	{"graph { a; b; a -- b [speed=2, latency=1] }",
+	 "m.dot:1: speed is no attribute of a link: use latency and bandwidth, or what Graphviz "
+	 "draws with"},
+	{"graph { latency=1; a; b; a -- b [latency=\"1ms\"] }",
+	 "m.dot:1: a -- b: latency: a plain number is units, and others have a unit of time: give "
+	 "all the same"},
+	{"graph { subgraph x { a } subgraph y { a } }",
+	 "m.dot:1: worker a is in two groups, x and y: leave it in one (a link inside a subgraph "
+	 "puts both its ends there: write it outside)"},
+	{"graph { subgraph x { repeat=2; a } b; a -- b [latency=1] }",
+	 "m.dot:1: a link of worker a, whose group x repeats: give the group a bandwidth, or write "
+	 "its copies out"},
+	{"graph { { latency=1; a } }",
+	 "m.dot:1: a group of workers needs a name: say subgraph NAME {"},
+	{"graph { a [repeat=4096]; b }", "m.dot:1: more than 4096 workers: take fewer"},
+	{"graph { ports=maybe; a }", "m.dot:1: the machine: ports: 'maybe': give true or false"},
+	{"graph { }",
+	 "m.dot: a machine without workers: a worker is a node, such as gpu0 [speed=2, "
+	 "memory=\"16GB\"]"},
+	{"graph { a; b; a -> b }", "m.dot:1: a link has no direction: write -- for ->"},
+	{"digraph { a }",
+	 "m.dot:1: no machine: a machine file begins with graph {, and its links are --"},
+	{"", "m.dot: an empty file: a machine is graph { ... }"},
+};
+
+START_TEST(a_wrong_file_is_refused)
+{
+	struct orr_cluster *cluster = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_int_eq(orr_cluster_parse(&cluster, "m.dot", wrong[_i].text, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, wrong[_i].refused);
+	ck_assert_ptr_null(cluster);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_test tests[] = {
+		EACH(steps_take_what_their_workers_and_links_take, N_OF(steps)),
+		ONCE(only_work_goes_by_speed),
+		ONCE(microbatches_are_shared_by_speed),
+		ONCE(a_file_is_read),
+		EACH(a_wrong_file_is_refused, N_OF(wrong)),
+	};
+
+	return suite_run("machine", tests, N_OF(tests));
+}
