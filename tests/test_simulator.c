@@ -41,7 +41,6 @@ static int64_t draw(int64_t n)
 /* Microbatches as the first, and half of the time with costs of their own here and there. */
 static void draw_microbatches(struct oracle_step *t)
 {
-	uint64_t kept = random_state; /* what is drawn after this stays what it was */
 
 	t->differ = draw(2);
 	for (int b = 1; b < t->n_microbatches; b++) {
@@ -62,7 +61,6 @@ static void draw_microbatches(struct oracle_step *t)
 				}
 		}
 	}
-	random_state = kept;
 }
 
 static void draw_pipeline(struct oracle_step *t)

@@ -351,10 +351,10 @@ static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 		jobs->first_owner[s] = x.n;
 		for (int i = 0; i < p->n_microbatches * jobs->n_passes && !code; i++) {
 			int b = i / jobs->n_passes, d = i % jobs->n_passes;
+			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
 
-			code = add_owner(
-				&x, s, jobs->weights[orr_jobs_index(jobs, s, b, (enum orr_pass)d)],
-				err);
+			if (orr_jobs_has(jobs, j))
+				code = add_owner(&x, s, jobs->weights[j], err);
 		}
 	}
 	jobs->first_owner[p->n_stages] = x.n;
