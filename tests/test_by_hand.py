@@ -181,6 +181,71 @@ def _(m):
         ('makespan', '2 + 3m + 4', 2 + 3 * m + 4, lambda step: step.makespan)]
 
 
+@row('the first and the last of s = {} stages share 1 GB; m = 8, links of 1 GB/s', 2, 3, 6)
+def _(s):
+    # Two owners add up their gradients in a ring of two, each sent 2 (1/2) 1 GB, after the last backward of all, the first
+    # stage's. Each keeps 1 GB for the sum beside 4 of adamw.
+    names = [f's{i}' for i in range(s)]
+    graph = ('node [forward="1s", backward="2s", parameters="1GB"]; ' + ' -> '.join(names)
+             + f'; s0 [share=embedding]; s{s - 1} [share=embedding];')
+    return graph, '-m 8 --bandwidth 1GB/s', [
+        ('makespan, s', '3 (m + s - 1) + 1', 3 * (8 + s - 1) + 1, lambda step: step.makespan),
+        ('all-reduced, GB', '1, 0, ..., 0, 1', [1] + [0] * (s - 2) + [1], lambda step: per(GB, step.each('all_reduce_bytes'))),
+        ('memory, GB', '4 + 1, 4, ..., 4, 4 + 1', [5] + [4] * (s - 2) + [5], lambda step: per(GB, step.each('memory_bytes')))]
+
+
+@row('the same on one worker, where there is one set; s = {}', 2, 6)
+def _(s):
+    names = [f's{i}' for i in range(s)]
+    graph = ('node [forward="1s", backward="2s", parameters="1GB"]; ' + ' -> '.join(names)
+             + f'; s0 [share=embedding]; s{s - 1} [share=embedding];')
+    return graph, f'-m 8 -w 1 --stages {s} --schedule ddp --bandwidth 1GB/s', [
+        ('makespan, s', '3ms', 3 * 8 * s, lambda step: step.makespan),
+        ('memory, GB', '4 (s - 1)', [4 * (s - 1)], lambda step: per(GB, step.each('memory_bytes')))]
+
+
+@row('two workers, the second r = {} times as fast: F = 4, B = 8 at speed 1; m = 16, L = 1', 2, 4)
+def _(r):
+    # The second stage takes 12/r a microbatch. The first works 12m, but for once: after two forwards it waits for its first
+    # gradient, which comes when the second stage is through with F and B and both transfers, 4 + 1 + 12/r + 1; it has worked
+    # 8 by then. From there on a gradient lies ready whenever it wants one.
+    graph = chain('tt').replace('forward=1, backward=2', 'forward=4, backward=8')
+    return graph, '-m 16 --machine machine.dot', [
+        ('makespan', '12m + (6 + 12/r) - 8', 12 * 16 + 6 + 12 // r - 8, lambda step: step.makespan)], {
+            'machine.dot': f'graph {{ latency=1; slow; fast [speed={r}] }}'}
+
+
+@row('microbatches of lengths 1, 3, 2, 2 through s = {} stages under gpipe', 1, 3, 8)
+def _(s):
+    # Costs are those of the mean length, so F takes 0.5, 1.5, 1 and 1. Stages that are alike are a flow shop: its length is
+    # the sum over microbatches and the longest once more for each further stage; forwards first, then backwards, twice as long.
+    graph = 'length_exponent=1; ' + chain('t' * s)
+    return graph, '-m 4 --lengths 1,3,2,2 --schedule gpipe', [
+        ('makespan', '3 (4 + 1.5 (s - 1))', 3 * (4 + 1.5 * (s - 1)), lambda step: step.makespan)]
+
+
+@row('two towers of k = {} stages, then a loss over all pairs (gather=minibatch); m = 8, gpipe', 1, 3)
+def _(k):
+    # The loss waits for the last forward, which leaves the towers after k - 1 + m; it takes 3m. The first backward waits for
+    # the last one of the loss, and leaves the towers after 2 (k - 1) + 2m. So every tower stage holds the whole minibatch.
+    graph = (chain('t' * k) + chain('t' * k, first=k) + f' loss [gather=minibatch]; {{s{k - 1}; s{2 * k - 1}}} -> loss')
+    return graph, '-m 8 --schedule gpipe', [
+        ('makespan', '3 (k - 1) + 6m', 3 * (k - 1) + 6 * 8, lambda step: step.makespan),
+        ('stashes of the towers', 'm', [8] * 2 * k, lambda step: [step.on(f's{i}', 'peak_stash') for i in range(2 * k)])]
+
+
+@row('one stage, then one on both workers at once (gang=2); m = {}, gpipe', 4, 9)
+def _(m):
+    # The first worker computes all of both stages and is never idle: 3m and 3m. The second has its half of the second stage,
+    # and half of its 8 GB of parameters, four times over in training.
+    graph = chain('tt') + ' node [parameters="8GB"]; s1 [gang=2, parameters="8GB"];'
+    return graph, f'-m {m} -w 2 --schedule gpipe', [
+        ('makespan', '6m', 6 * m, lambda step: step.makespan),
+        ('busy', '6m, 3m', [6 * m, 3 * m], lambda step: step.each('busy')),
+        ('parameters, GB', '4, 4', [4, 4], lambda step: per(GB, step.each('parameter_bytes')))]
+
+
+
 def main(orrery, source):
     orrery = os.path.abspath(orrery)
     os.chdir(source)

@@ -176,7 +176,7 @@ def check_python(heft):
 def check_sizes():
     """A plug-in whose headers have another size of any struct that it reads, or another version, is refused in a line."""
     sizes = re.findall(r'ORR_SIZE_OF\(struct (\w+)\)', read(os.path.join(os.path.dirname(headers[0]), 'schedule.h')))
-    check(len(sizes) == 9, f'{sizes}')
+    check(len(sizes) == 10, f'{sizes}')
     changes = [(rf'^struct {name} {{$', f'struct {name} {{ double more_;', f'struct {name} has ') for name in sizes]
     changes.append((r'(ORR_SCHEDULE_VERSION) (\d+)$', r'\1 7', 'made for version 7 of schedule.h, this is version 8'))
     for pattern, text, message in changes:

@@ -110,7 +110,7 @@ static void print_each(const struct progress *p, const struct orr_scores *scores
 
 	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
 		fprintf(stderr, "%s%s %.4g%s", l ? ", " : " (",
-			operators[scores->losses[l].operator].name, scores->losses[l].loss,
+			operators[scores->losses[l].index].name, scores->losses[l].loss,
 			l + 1 < scores->n_losses ? "" : ")");
 }
 

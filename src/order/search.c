@@ -16,7 +16,6 @@
 #include "smallest.h"
 #include "starts.h"
 #include "timed.h"
-#include "orrery/parameter_cost.h"
 
 #define MOST_PLACEMENTS 8 /* half of them twins */
 #define MILLION INT64_C(1000000)
@@ -347,63 +346,6 @@ static int start_reordered(struct place *x)
 
 /* ---- placements ---- */
 
-/* Of worker w, where they differ its own. */
-static int64_t limit_of(const struct searcher *o, int w)
-{
-	int64_t own = orr_machine_memory(&o->p->machine, w);
-
-	if (!o->p->machine.cluster)
-		return o->options->memory_bytes;
-	return own ? own : INT64_MAX;
-}
-
-/* No limit stays none. */
-static void take_room(struct place *x, int w, int64_t bytes)
-{
-	if (x->timed->most[w].bytes < INT64_MAX)
-		x->timed->most[w].bytes -= bytes;
-}
-
-/* What parameters leave of the memory on each worker. */
-static void find_room(struct place *x)
-{
-	const struct searcher *o = x->searcher;
-	const struct orr_pipeline *p = o->p;
-
-	orr_timed_set_limit(x->timed, o->limit);
-	for (int w = 0; w < p->n_workers; w++)
-		if (o->options->memory_bytes)
-			x->timed->most[w].bytes = limit_of(o, w);
-		else if (o->options->room_bytes)
-			x->timed->most[w].bytes = o->options->room_bytes[w];
-	for (int s = 0; s < p->n_stages && o->options->memory_bytes; s++) {
-		int64_t kept = orr_parameters_kept(
-			&p->numerics, orr_pipeline_share(p, s, p->stages[s].parameter_bytes),
-			orr_pipeline_share(p, s, orr_stage_trained_bytes(&p->stages[s])), 1);
-
-		for (int i = 0; i < orr_pipeline_n_at(p, s); i++)
-			take_room(x, orr_pipeline_at(p, s, x->worker[s], i), kept);
-		take_room(x, x->worker[s], p->stages[s].tied_trained_bytes); /* a ring's */
-	}
-}
-
-static int place(const struct searcher *o, int *worker, enum orr_placement placement)
-{
-	int n_workers = o->p->n_workers;
-
-	if (placement == ORR_PLACEMENT_PLAN)
-		return orr_place_evenly(worker, o->p, o->err);
-	if (placement == ORR_PLACEMENT_GIVEN) {
-		memcpy(worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*worker));
-		return 0;
-	}
-	for (int s = 0; s < o->p->n_stages; s++)
-		worker[s] = placement == ORR_PLACEMENT_FOLD && s / n_workers % 2
-				    ? n_workers - 1 - s % n_workers
-				    : s % n_workers;
-	return 0;
-}
-
 static void close_place(struct place *x)
 {
 	orr_timed_destroy(x->timed);
@@ -446,7 +388,7 @@ static int open_place(struct place *x, bool *fits)
 
 	if ((code = orr_timed_create(&x->timed, o->p, x->worker, 1, ORR_N_PASSES, true, o->err)))
 		return code;
-	find_room(x);
+	orr_place_limit(x->timed, x->worker, o->options, o->limit);
 	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
 		return code;
 	x->found.bound_ns = bounds.largest_ns;
@@ -494,7 +436,8 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 	int code;
 
 	x->searcher = o;
-	if (!(code = place_init(x)) && !(code = place(o, x->worker, placement))) {
+	if (!(code = place_init(x)) &&
+	    !(code = orr_place(x->worker, o->p, o->options, placement, o->err))) {
 		orr_pipeline_settle(p, x->worker);
 		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
 	}

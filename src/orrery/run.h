@@ -59,7 +59,7 @@ int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
 
 /* What a loss of the graph saw: means over samples. */
 struct orr_loss {
-	int operator;
+	int index;       /* of the loss among the operators of the graph */
 	double weight;   /* in the sum that is trained */
 	double loss;     /* without its weight */
 	double accuracy; /* NaN: it does not classify */

@@ -34,7 +34,7 @@ struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n)
 		double weight = work->pipeline->graph->operators[work->losses[l]].scale;
 
 		x->losses[l] = (struct orr_loss){
-			.operator= work->losses[l],
+			.index = work->losses[l],
 			.weight = weight,
 			.loss = n ? sum->loss / (double)n : NAN,
 			.accuracy = sum->classified > 0 ? sum->correct / sum->classified : NAN};
