@@ -7,6 +7,7 @@
 
 #include "orrery/quantity.h"
 
+#define LEAST 1e-9
 #define MOST 1e15
 
 struct list {
@@ -26,7 +27,7 @@ static int add(struct list *list, const char *word, const char *what, struct orr
 		list->lengths = more;
 		list->room = room;
 	}
-	return orr_real_parse(&list->lengths[list->n++], word, 0, MOST, what, err);
+	return orr_real_parse(&list->lengths[list->n++], word, LEAST, MOST, what, err);
 }
 
 static int add_words(struct list *list, char *words, const char *what, struct orr_error *err)
@@ -41,9 +42,11 @@ static int add_words(struct list *list, char *words, const char *what, struct or
 
 static int read_list(struct list *list, const char *text, struct orr_error *err)
 {
-	char *copy = strdup(text);
-	int code = copy ? add_words(list, copy, "--lengths", err)
-			: orr_fail(err, ORR_E_NOMEM, "--lengths: no memory");
+	char *copy = strdup(text), *words = copy;
+	int code = copy ? 0 : orr_fail(err, ORR_E_NOMEM, "--lengths: no memory");
+
+	for (char *word; !code && (word = strsep(&words, ","));)
+		code = add(list, word + strspn(word, " "), "--lengths", err);
 
 	free(copy);
 	return code;
@@ -66,7 +69,9 @@ static int read_file(struct list *list, const char *path, struct orr_error *err)
 		code = add_words(list, line, what, err);
 	}
 	if (!code && ferror(file))
-		code = orr_fail(err, ORR_E_INPUT, "--lengths: %.200s: %s", path, strerror(errno));
+		code = orr_fail(err, ORR_E_INPUT,
+				"--lengths: %.200s: %s: name a file with one number a line", path,
+				strerror(errno));
 	(void)fclose(file);
 	free(line);
 	return code;

@@ -123,8 +123,12 @@ static int read_pass(const struct reading *r, const char *cell, struct row *row)
 	if (row->d == ORR_PASS_W ? !stage->has_weight_gradient
 				 : row->d == ORR_PASS_B && !stage->has_input_gradient &&
 					   (r->p->has_weight || !stage->has_weight_gradient))
-		return refuse(r, "the stage has no such pass, since it is frozen or nothing before "
-				 "it is trained: leave the row out");
+		return refuse(r,
+			      stage->has_weight_gradient && row->d == ORR_PASS_B
+				      ? "nothing before the stage is trained, so it has no input "
+					"gradient: its backward is W"
+				      : "the stage has no such pass, since it is frozen or "
+					"nothing before it is trained: leave the row out");
 	return 0;
 }
 
@@ -262,7 +266,8 @@ static int read_rows(struct reading *r, FILE *file, bool forward)
 			code = take(r, &row);
 	}
 	if (!code && ferror(file))
-		code = orr_fail(r->err, ORR_E_INPUT, "%s: %s", r->path, strerror(errno));
+		code = orr_fail(r->err, ORR_E_INPUT, "%s: %s: name a CSV of jobs", r->path,
+				strerror(errno));
 	if (!code && !r->line)
 		code = orr_fail(r->err, ORR_E_INPUT, "%s: empty: write a heading and rows",
 				r->path);
@@ -282,7 +287,8 @@ int orr_microbatches_read(struct orr_pipeline *p, const char *path, struct orr_e
 	if (!(r.seen = calloc(n_jobs, sizeof(*r.seen))))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for %zu jobs", path, n_jobs);
 	else if (!(file = fopen(path, "r")))
-		code = orr_fail(err, ORR_E_INPUT, "%s: %s", path, strerror(errno));
+		code = orr_fail(err, ORR_E_INPUT, "%s: %s: name a CSV of jobs", path,
+				strerror(errno));
 	else if (!(code = read_rows(&r, file, true)) && !(code = read_rows(&r, file, false)))
 		orr_microbatches_settle(p);
 	if (file)

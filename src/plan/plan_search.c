@@ -106,8 +106,12 @@ int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *er
 				     true, err)) ||
 	    (code = orr_search(worker, table->priority, &result, p, &options, err)))
 		goto out;
-	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++)
-		table->compute[j] = worker[j / ORR_N_PASSES % p->n_stages];
+	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
+		int s = j / ORR_N_PASSES % p->n_stages;
+		enum orr_pass d = (enum orr_pass)(j % ORR_N_PASSES);
+
+		table->compute[j] = orr_pipeline_has_pass(p, s, d, true) ? worker[s] : -1;
+	}
 	plan->searched_from_ns = plan->tried.figures->makespan_ns;
 	code = take(plan, &table, result.bound_ns, err);
 out:
