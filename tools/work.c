@@ -225,6 +225,8 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 	    (code = orr_pipeline_set_step(p,
 					  o->machine.n_workers ? o->machine.n_workers : p->n_stages,
 					  o->n_microbatches, err)) ||
+	    (plan_of(work) && !o->lengths &&
+	     (code = orr_plan_file_microbatches(plan_of(work), p, err))) ||
 	    (o->microbatch_costs && (code = orr_microbatches_read(p, o->microbatch_costs, err)))) {
 		orr_pipeline_destroy(p);
 		return code;

@@ -1,15 +1,13 @@
 #include "place.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "allocate.h"
 #include "orrery/parameter_cost.h"
 
 #define ALLOCATE_STEPS 200000 /* of branch and bound */
 
-/* Stages shared out evenly, wherever they are in the graph. */
-static int place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error *err)
+int orr_place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error *err)
 {
 	int64_t *work = calloc((size_t)p->n_stages, sizeof(*work));
 	struct orr_layers layers = {p->n_stages, work, NULL, &p->machine};
@@ -26,32 +24,22 @@ static int place_evenly(int *worker, const struct orr_pipeline *p, struct orr_er
 	return code;
 }
 
-int orr_place(int *worker, const struct orr_pipeline *p, const struct orr_search_options *options,
-	      enum orr_placement placement, struct orr_error *err)
+void orr_place_in_turn(int *worker, const struct orr_pipeline *p, bool fold)
 {
 	int n_workers = p->n_workers;
 
-	if (placement == ORR_PLACEMENT_PLAN)
-		return place_evenly(worker, p, err);
-	if (placement == ORR_PLACEMENT_GIVEN) {
-		memcpy(worker, options->worker, (size_t)p->n_stages * sizeof(*worker));
-		return 0;
-	}
 	for (int s = 0; s < p->n_stages; s++)
-		worker[s] = placement == ORR_PLACEMENT_FOLD && s / n_workers % 2
-				    ? n_workers - 1 - s % n_workers
-				    : s % n_workers;
-	return 0;
+		worker[s] =
+			fold && s / n_workers % 2 ? n_workers - 1 - s % n_workers : s % n_workers;
 }
 
 /* Of worker w, where they differ its own. */
-static int64_t memory_of(const struct orr_pipeline *p, const struct orr_search_options *options,
-			 int w)
+static int64_t memory_of(const struct orr_pipeline *p, int64_t memory_bytes, int w)
 {
 	int64_t own = orr_machine_memory(&p->machine, w);
 
 	if (!p->machine.cluster)
-		return options->memory_bytes;
+		return memory_bytes;
 	return own ? own : INT64_MAX;
 }
 
@@ -62,18 +50,18 @@ static void take_room(struct orr_timed *t, int w, int64_t bytes)
 		t->most[w].bytes -= bytes;
 }
 
-void orr_place_limit(struct orr_timed *t, const int *worker,
-		     const struct orr_search_options *options, struct orr_load limit)
+void orr_place_limit(struct orr_timed *t, const int *worker, struct orr_load limit,
+		     int64_t memory_bytes, const int64_t *room_bytes)
 {
 	const struct orr_pipeline *p = t->jobs.pipeline;
 
 	orr_timed_set_limit(t, limit);
 	for (int w = 0; w < p->n_workers; w++)
-		if (options->memory_bytes)
-			t->most[w].bytes = memory_of(p, options, w);
-		else if (options->room_bytes)
-			t->most[w].bytes = options->room_bytes[w];
-	for (int s = 0; s < p->n_stages && options->memory_bytes; s++) {
+		if (memory_bytes)
+			t->most[w].bytes = memory_of(p, memory_bytes, w);
+		else if (room_bytes)
+			t->most[w].bytes = room_bytes[w];
+	for (int s = 0; s < p->n_stages && memory_bytes; s++) {
 		int64_t kept = orr_parameters_kept(
 			&p->numerics, orr_pipeline_share(p, s, p->stages[s].parameter_bytes),
 			orr_pipeline_share(p, s, orr_stage_trained_bytes(&p->stages[s])), 1);

@@ -1,16 +1,19 @@
 #ifndef ORR_PLACE_H
 #define ORR_PLACE_H
 /* Private to the search: on which workers stages are, and the room that this leaves there. */
+#include <stdbool.h>
 #include "orrery/error.h"
 #include "orrery/pipeline.h"
-#include "orrery/search.h"
 #include "timed.h"
 
-/* Fills worker[n_stages] by any placement but ORR_PLACEMENT_ANY. */
-int orr_place(int *worker, const struct orr_pipeline *p, const struct orr_search_options *options,
-	      enum orr_placement placement, struct orr_error *err);
+/* Stages shared out evenly, wherever they are in the graph: fills worker[n_stages]. */
+int orr_place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error *err);
+/* In turn, or with fold down and up again. */
+void orr_place_in_turn(int *worker, const struct orr_pipeline *p, bool fold);
 
-/* Sets what orders on t may hold of each worker: limit, and what parameters leave of its memory. */
-void orr_place_limit(struct orr_timed *t, const int *worker,
-		     const struct orr_search_options *options, struct orr_load limit);
+/* Sets what orders on t may hold of each worker. memory_bytes: of a worker whose machine says no
+ * other, for everything, of which parameters leave the rest to stashes; 0: no limit. room_bytes:
+ * (optional) [n_workers] for stashes. */
+void orr_place_limit(struct orr_timed *t, const int *worker, struct orr_load limit,
+		     int64_t memory_bytes, const int64_t *room_bytes);
 #endif

@@ -346,6 +346,17 @@ static int start_reordered(struct place *x)
 
 /* ---- placements ---- */
 
+static int place(const struct searcher *o, int *worker, enum orr_placement placement)
+{
+	if (placement == ORR_PLACEMENT_PLAN)
+		return orr_place_evenly(worker, o->p, o->err);
+	if (placement == ORR_PLACEMENT_GIVEN)
+		memcpy(worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*worker));
+	else
+		orr_place_in_turn(worker, o->p, placement == ORR_PLACEMENT_FOLD);
+	return 0;
+}
+
 static void close_place(struct place *x)
 {
 	orr_timed_destroy(x->timed);
@@ -388,7 +399,8 @@ static int open_place(struct place *x, bool *fits)
 
 	if ((code = orr_timed_create(&x->timed, o->p, x->worker, 1, ORR_N_PASSES, true, o->err)))
 		return code;
-	orr_place_limit(x->timed, x->worker, o->options, o->limit);
+	orr_place_limit(x->timed, x->worker, o->limit, o->options->memory_bytes,
+			o->options->room_bytes);
 	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
 		return code;
 	x->found.bound_ns = bounds.largest_ns;
@@ -436,8 +448,7 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 	int code;
 
 	x->searcher = o;
-	if (!(code = place_init(x)) &&
-	    !(code = orr_place(x->worker, o->p, o->options, placement, o->err))) {
+	if (!(code = place_init(x)) && !(code = place(o, x->worker, placement))) {
 		orr_pipeline_settle(p, x->worker);
 		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
 	}

@@ -112,7 +112,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 struct orr_plan_file {
 	char *path, *graph, *text; /* owned; text: the graph itself, or NULL: read it */
 	char fingerprint[24];
-	json_t *stages; /* owned */
+	json_t *stages;           /* owned */
+	json_t *microbatch_costs; /* owned, as it stands there; NULL: microbatches are alike */
 	int n_stages;
 	int64_t samples; /* of a microbatch */
 	double bandwidth_bytes_per_s;
@@ -148,6 +149,12 @@ int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
 json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err);
 /* Set where links or workers differ; 0, or -1: no memory. */
 int orr_machine_json(json_t *plan, const struct orr_machine *machine);
+/* "microbatch_costs" of a plan's JSON, where p's microbatches differ; not 0: there is no memory.
+ * And back: into a pipeline of the plan's stages whose step is set; microbatches beyond the plan's
+ * are its first ones again. Refuses costs that are not those of such a pipeline. */
+int orr_microbatches_json(json_t *plan, const struct orr_pipeline *p);
+int orr_plan_file_microbatches(const struct orr_plan_file *file, struct orr_pipeline *p,
+			       struct orr_error *err);
 
 ORR_END
 #endif

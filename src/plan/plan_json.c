@@ -157,7 +157,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json_decref(json);
 		json = NULL;
 	}
-	if (json && orr_machine_json(json, &plan->pipeline->machine)) {
+	if (json && (orr_machine_json(json, &plan->pipeline->machine) ||
+		     orr_microbatches_json(json, plan->pipeline))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -335,6 +336,7 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	int code;
 
 	file->stages = json_incref(json_object_get(json, "stages"));
+	file->microbatch_costs = json_incref(json_object_get(json, "microbatch_costs"));
 	if (!json_is_array(file->stages) || !json_array_size(file->stages) ||
 	    json_array_size(file->stages) > 1000000)
 		return refuse(file, err, "no stages in it");
@@ -404,6 +406,7 @@ void orr_plan_file_destroy(struct orr_plan_file *file)
 		return;
 	orr_table_destroy(file->table);
 	json_decref(file->stages);
+	json_decref(file->microbatch_costs);
 	free(file->path);
 	free(file->graph);
 	free(file->text);

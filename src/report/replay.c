@@ -46,6 +46,7 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 	failed |= json_object_set_new(plan, "samples", json_integer(options->samples));
 	failed |= json_object_set_new(plan, "batch", json_integer(options->batch));
 	failed |= orr_plan_rules_json(plan, t->jobs);
+	failed |= orr_microbatches_json(plan, t->jobs->pipeline);
 	json_array_foreach(json_object_get(plan, "worker"), w, worker) failed |=
 		orr_plan_order_json(worker, t->jobs, (int)w);
 	if (!failed)

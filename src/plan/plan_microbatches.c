@@ -1,0 +1,106 @@
+/* Microbatches that differ, in a plan's file: "microbatch_costs" has one object each, with the
+ * numbers of every stage and every edge in the order of the pipeline. */
+#include "orrery/plan.h"
+
+#include "orrery/cost.h"
+#include "orrery/microbatches.h"
+#include "orrery/pipeline.h"
+
+enum { N_COSTS = 5, N_SIZES = 2 };
+
+int orr_microbatches_json(json_t *plan, const struct orr_pipeline *p)
+{
+	const struct orr_microbatches *x = p->microbatches;
+	json_t *list;
+	int failed;
+
+	if (!x)
+		return 0;
+	list = json_array();
+	failed = json_object_set_new(plan, "microbatch_costs", list);
+	for (int b = 0; b < x->n; b++) {
+		json_t *stages = json_array(), *edges = json_array();
+
+		for (int s = 0; s < p->n_stages; s++) {
+			const struct orr_cost *c = &x->costs[b * p->n_stages + s];
+
+			failed |= json_array_append_new(
+				stages,
+				json_pack("[IIIII]", (json_int_t)c->forward_ns,
+					  (json_int_t)c->backward_ns, (json_int_t)c->weight_ns,
+					  (json_int_t)c->stash_bytes, (json_int_t)c->input_bytes));
+		}
+		for (int e = 0; e < p->n_edges; e++)
+			failed |= json_array_append_new(
+				edges,
+				json_pack("[II]", (json_int_t)x->bytes[b * p->n_edges + e],
+					  (json_int_t)x->gradient_bytes[b * p->n_edges + e]));
+		failed |= json_array_append_new(
+			list, json_pack("{s:o, s:o}", "stages", stages, "edges", edges));
+	}
+	return failed;
+}
+
+/* Row i of a list as n numbers that are not negative, and small enough for sums of them. */
+static bool read_row(const json_t *list, int i, int n, int64_t *numbers)
+{
+	const json_t *row = json_array_get(list, (size_t)i);
+
+	for (int k = 0; k < n; k++) {
+		const json_t *cell = json_array_get(row, (size_t)k);
+
+		numbers[k] = json_integer_value(cell);
+		if (!json_is_integer(cell) || numbers[k] < 0 || numbers[k] > INT64_C(1) << 60)
+			return false;
+	}
+	return true;
+}
+
+static bool read_microbatch(struct orr_pipeline *p, int b, const json_t *from)
+{
+	const json_t *stages = json_object_get(from, "stages"),
+		     *edges = json_object_get(from, "edges");
+	struct orr_microbatches *x = p->microbatches;
+	int64_t n[N_COSTS];
+
+	if (json_array_size(stages) != (size_t)p->n_stages ||
+	    json_array_size(edges) != (size_t)p->n_edges)
+		return false;
+	for (int s = 0; s < p->n_stages; s++) {
+		if (!read_row(stages, s, N_COSTS, n))
+			return false;
+		x->costs[b * p->n_stages + s] = (struct orr_cost){n[0], n[1], n[2], n[3], n[4]};
+	}
+	for (int e = 0; e < p->n_edges; e++) {
+		if (!read_row(edges, e, N_SIZES, n))
+			return false;
+		x->bytes[b * p->n_edges + e] = n[0];
+		x->gradient_bytes[b * p->n_edges + e] = n[1];
+	}
+	return true;
+}
+
+int orr_plan_file_microbatches(const struct orr_plan_file *file, struct orr_pipeline *p,
+			       struct orr_error *err)
+{
+	size_t n = json_array_size(file->microbatch_costs);
+	int code;
+
+	if (!file->microbatch_costs)
+		return 0;
+	if (n < 1 || n > 1000000)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: microbatch_costs: a list with every microbatch is wanted: "
+				"make the plan anew",
+				file->path);
+	if ((code = orr_microbatches_create(p, p->n_microbatches, err)))
+		return code;
+	for (int b = 0; b < p->n_microbatches; b++)
+		if (!read_microbatch(p, b, json_array_get(file->microbatch_costs, (size_t)b % n)))
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: microbatch_costs: microbatch %zu has not the costs of "
+					"%d stages and the sizes of %d edges: make the plan anew",
+					file->path, (size_t)b % n, p->n_stages, p->n_edges);
+	orr_microbatches_settle(p);
+	return 0;
+}
