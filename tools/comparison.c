@@ -26,8 +26,10 @@ enum {
 	ABOVE,
 	MEDIAN,
 	P95,
+	WORST,
 	GREEDY_MEDIAN,
 	GREEDY_P95,
+	GREEDY_WORST,
 	NOT_TESTED,
 	N_COLUMNS
 };
@@ -81,10 +83,11 @@ static void fill_noise(char row[N_COLUMNS][CELL], const struct orr_comparison *c
 {
 	const struct orr_noisy *noisy = &x->noisy;
 	const int64_t ns[] = {noisy->strict.median_ns, noisy->strict.p95_ns,
-			      noisy->greedy.median_ns, noisy->greedy.p95_ns};
+			      noisy->strict.worst_ns,  noisy->greedy.median_ns,
+			      noisy->greedy.p95_ns,    noisy->greedy.worst_ns};
 
-	for (int i = 0; i < 4 && c->noisy; i++)
-		if (i < 2 || noisy->has_greedy)
+	for (int i = 0; i < 6 && c->noisy; i++)
+		if (i < 3 || noisy->has_greedy)
 			jitter_duration(row[MEDIAN + i], CELL, ns[i], c->units);
 		else
 			(void)snprintf(row[MEDIAN + i], CELL, "-");
@@ -174,10 +177,10 @@ static void print_table(const struct comparison *comparison)
 	const struct orr_comparison *c = comparison->rows;
 	char heading[2][N_COLUMNS][CELL] = {
 		{"  schedule", "stages", "makespan", "per micro-", "bubble", "span", "peak",
-		 "memory", "received", "lower", "above", "strict", "strict", "greedy", "greedy",
-		 "not"},
+		 "memory", "received", "lower", "above", "strict", "strict", "strict", "greedy",
+		 "greedy", "greedy", "not"},
 		{"", "", "", "batch", "", "bubble", "stash", "", "", "bound", "it", "median", "p95",
-		 "median", "p95", "tested"}};
+		 "worst", "median", "p95", "worst", "tested"}};
 	char row[N_COLUMNS][CELL];
 	int width[N_COLUMNS] = {0};
 	bool memory = false, received = false, untested = false;
@@ -203,7 +206,7 @@ static void print_table(const struct comparison *comparison)
 	width[STAGES] = c->several_cuts ? width[STAGES] : 0;
 	width[MEMORY] = memory ? width[MEMORY] : 0;
 	width[RECEIVED] = received ? width[RECEIVED] : 0;
-	for (int k = MEDIAN; k <= GREEDY_P95; k++)
+	for (int k = MEDIAN; k <= GREEDY_WORST; k++)
 		width[k] = c->noisy ? width[k] : 0;
 	for (int i = 0; i < 2; i++) {
 		if (!untested)
