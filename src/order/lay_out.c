@@ -24,7 +24,11 @@ int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct 
 		return code;
 	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
 		t->most[w] = orr_timed_peak(t, w);
-	(void)orr_timed_time(t); /* the block was checked: it cannot deadlock */
+	/* the block was checked: only what waits for a whole minibatch can deadlock */
+	if (!orr_timed_time(t))
+		return orr_fail(err, ORR_E_INPUT,
+				"an order that repeats deadlocks where a stage gathers the "
+				"minibatch (gather=): take gpipe or auto");
 	return 0;
 }
 
