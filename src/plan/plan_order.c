@@ -228,8 +228,13 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 			stages[s].input_bytes -= p->edges[p->stages[s].in[i]].bytes;
 		for (int i = 0; i < p->stages[s].n_out && !linked; i++)
 			linked = orr_stage_after(p, s, i) == s + 1;
-		if (!linked)
-			edges[n++] = (struct orr_edge){.from = s, .to = s + 1};
+		if (!linked) /* stages keep the passes that they have */
+			edges[n++] = (struct orr_edge){
+				.from = s,
+				.to = s + 1,
+				.detached = !p->stages[s + 1].has_input_gradient ||
+					    (!p->stages[s].has_input_gradient &&
+					     !p->stages[s].has_weight_gradient)};
 	}
 	if ((code = orr_pipeline_create(out, stages, p->n_stages, edges, n, err)))
 		goto out;
