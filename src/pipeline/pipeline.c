@@ -139,8 +139,9 @@ static int take_gangs(struct orr_pipeline *p, struct orr_error *err)
 			for (int k = 0; k < i; k++)
 				if (gang->workers[i] == gang->workers[k])
 					return orr_fail(err, ORR_E_INPUT,
-							"stage %d: gang= names worker %d twice", s,
-							gang->workers[i]);
+							"stage %d: gang= names worker %d twice: "
+							"name each once",
+							s, gang->workers[i]);
 		if (n && other)
 			return orr_fail(err, ORR_E_INPUT,
 					"stage %d: gang= names its workers, and with= those of "
