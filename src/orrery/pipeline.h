@@ -155,10 +155,8 @@ static inline int64_t orr_set_bytes(const struct orr_pipeline *p, int set)
 }
 static inline int64_t orr_set_trained_bytes(const struct orr_pipeline *p, int set)
 {
-	const struct orr_tied *tied = &p->tied[set - p->n_stages];
-
 	if (set >= p->n_stages)
-		return tied->frozen ? 0 : tied->bytes;
+		return p->tied[set - p->n_stages].frozen ? 0 : p->tied[set - p->n_stages].bytes;
 	return orr_stage_trained_bytes(&p->stages[set]) - p->stages[set].tied_trained_bytes;
 }
 /* The sets that stage s has parameters of: s first, then the one after set; -1: no other. */

@@ -164,7 +164,7 @@ static char *name_of(const char *name, const char *copy)
 
 	if (!strncmp(name, prefix, strlen(prefix)) && name[strlen(prefix)])
 		name += strlen(prefix);
-	(void)snprintf(text, sizeof(text), "%.100s%s", name, copy);
+	(void)snprintf(text, sizeof(text), "%.100s%.90s", name, copy);
 	return strdup(text);
 }
 
