@@ -334,7 +334,7 @@ static double try_workers(const struct model *a, struct workers *x, const int *s
 {
 	double best = 1e30;
 
-	if (w == x->n)
+	if (w >= MOST_DIFFERENT || w == x->n)
 		return slowest_of_workers(a, x, stage_of, n_stages);
 	for (x->stage[w] = -1; x->stage[w] < n_stages; x->stage[w]++) {
 		double time = try_workers(a, x, stage_of, n_stages, w + 1);
