@@ -18,7 +18,7 @@ fi
 "$orrery" train "$graph" --steps 1 -w 2 >out 2>err
 grep -q 'simulate takes' out && exit 1 # it was asked for
 
-"$orrery" train "$graph" --steps 5 -w 2 >short 2>err
+"$orrery" train "$graph" --steps 5 -w 2 -m 16 --batch 16 >short 2>err
 grep -q '^Jobs last .* us (median), .* this bubble is the engine' short
 # a job of milliseconds
 "$orrery" train "$graph" --steps 1 -w 2 -m 2 --batch 60000 >long 2>err
