@@ -19,7 +19,6 @@
 
 #define MOST_PLACEMENTS 8 /* half of them twins */
 #define MILLION INT64_C(1000000)
-#define EXACTLY 16 /* jobs timed in the time of one that is simulated, about */
 
 /* A placement, and the best order that was found on it. */
 struct place {
@@ -92,18 +91,6 @@ static void take(struct place *x, int64_t makespan_ns)
 		tell(o, makespan_ns);
 }
 
-/* The order tried[], which the trial has timed, as the simulator runs it: transfers share links. */
-static int time_exactly(const struct place *x, int64_t *makespan_ns)
-{
-	const struct searcher *o = x->searcher;
-
-	*makespan_ns = x->timed->makespan_ns;
-	if (!(o->p->machine.bandwidth_bytes_per_s > 0))
-		return 0; /* the trial is exact */
-	x->timed->n_timed += EXACTLY * o->n_jobs;
-	return orr_timed_simulate(x->timed, o->tried, makespan_ns, o->err);
-}
-
 /* tried[] as an order: take it if it fits and is shorter. */
 static int consider(struct place *x, bool named, bool *fits)
 {
@@ -122,7 +109,7 @@ static int consider(struct place *x, bool named, bool *fits)
 	*fits = true;
 	if (!named && x->found.makespan_ns && x->timed->makespan_ns >= x->found.makespan_ns)
 		return 0;
-	if ((code = time_exactly(x, &makespan_ns)))
+	if ((code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)))
 		return code;
 	if (named && (!x->found.start_ns || makespan_ns < x->found.start_ns))
 		x->found.start_ns = makespan_ns;
@@ -237,7 +224,8 @@ static int note_found(void *user)
 	int code;
 
 	if (!(code = orr_timed_number(x->timed, o->tried, o->err)) &&
-	    !(code = time_exactly(x, &makespan_ns)) && makespan_ns < x->found.makespan_ns)
+	    !(code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)) &&
+	    makespan_ns < x->found.makespan_ns)
 		take(x, makespan_ns);
 	return code;
 }
@@ -449,7 +437,7 @@ static int add_place(struct searcher *o, enum orr_placement placement)
 
 	x->searcher = o;
 	if (!(code = place_init(x)) && !(code = place(o, x->worker, placement))) {
-		orr_pipeline_settle(p, x->worker);
+		orr_pipeline_settle(p, x->worker, 1);
 		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
 	}
 	if (!code && placement != ORR_PLACEMENT_GIVEN) /* whose workers may differ */

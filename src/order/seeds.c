@@ -198,7 +198,7 @@ static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule
 		return 0;
 	if (!(worker = malloc((size_t)p->n_stages * sizeof(*worker))))
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
-	if (has_one_owner(&with, p, worker) && (orr_pipeline_settle(p, worker), true) &&
+	if (has_one_owner(&with, p, worker) && (orr_pipeline_settle(p, worker, 1), true) &&
 	    !(code = orr_seeds_rename(worker, worker, p, err)) &&
 	    seeds->wanted(seeds->user, worker))
 		code = orr_seeds_lay_out(seeds, &with, err);

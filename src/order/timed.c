@@ -107,7 +107,7 @@ static int *settle(const struct orr_pipeline *p, const int *worker, int n_microb
 		return NULL;
 	memcpy(settled, worker, n * sizeof(*settled));
 	for (int b = 0; b < n_microbatches; b++)
-		orr_pipeline_settle(p, settled + b * p->n_stages);
+		orr_pipeline_settle(p, settled + b * p->n_stages, 1);
 	return settled;
 }
 

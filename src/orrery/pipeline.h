@@ -263,8 +263,8 @@ static inline int64_t orr_set_share(const struct orr_pipeline *p, int set, int64
 /* Is any stage not on the one worker that a schedule gives it? And does any gather? */
 bool orr_pipeline_has_gangs(const struct orr_pipeline *p);
 bool orr_pipeline_gathers(const struct orr_pipeline *p);
-/* The first worker of every stage's jobs, where a schedule gives stage s worker[s]. */
-void orr_pipeline_settle(const struct orr_pipeline *p, int *worker);
+/* The first worker of every stage's jobs, where a schedule gives stage s worker[s * step]. */
+void orr_pipeline_settle(const struct orr_pipeline *p, int *worker, int step);
 
 /* The edge between two stages; NULL where there is none. */
 const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to);

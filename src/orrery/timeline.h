@@ -51,6 +51,9 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
  * gradient, in STRICT every worker in the order of n, and memory back to zero. */
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err);
 
+/* From the first start of a job to the last end of a job or an update. */
+int64_t orr_timeline_makespan(const struct orr_timeline *t);
+
 /* Write the mean durations of passes and updates into the stages of p, the pipeline of t's jobs. */
 struct orr_pipeline;
 void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "cluster.h"
 #include "orrery/quantity.h"
 
 static void drop_single(struct orr_levels *levels)
@@ -185,7 +186,7 @@ void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, i
 	}
 }
 
-static int compare_pairs(const void *a, const void *b)
+int orr_cluster_compare(const void *a, const void *b)
 {
 	const struct orr_cluster_pair *x = a, *y = b;
 
@@ -201,7 +202,7 @@ static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, 
 					     .to = from < to ? to : from},
 				      *own = c->n_pairs
 						     ? bsearch(&key, c->pairs, (size_t)c->n_pairs,
-							       sizeof(key), compare_pairs)
+							       sizeof(key), orr_cluster_compare)
 						     : NULL;
 	int a = c->workers[from].group, b = c->workers[to].group;
 

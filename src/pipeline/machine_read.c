@@ -10,6 +10,7 @@
 #include "model/dot.h"
 #include "model/dot_parse.h"
 #include "model/text.h"
+#include "cluster.h"
 #include "orrery/quantity.h"
 
 #define MOST_WORKERS 4096
@@ -390,15 +391,6 @@ static int add_edge(struct reader *r, const struct orr_dot_edge *edge)
 	return code;
 }
 
-static int compare_pairs(const void *a, const void *b)
-{
-	const struct orr_cluster_pair *x = a, *y = b;
-
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return (x->to > y->to) - (x->to < y->to);
-}
-
 static int add_edges(struct reader *r)
 {
 	struct orr_cluster *c = r->cluster;
@@ -410,7 +402,7 @@ static int add_edges(struct reader *r)
 	for (int e = 0; e < r->dot.n_edges && !code; e++)
 		code = add_edge(r, &r->dot.edges[e]);
 	if (c->n_pairs)
-		qsort(c->pairs, (size_t)c->n_pairs, sizeof(*c->pairs), compare_pairs);
+		qsort(c->pairs, (size_t)c->n_pairs, sizeof(*c->pairs), orr_cluster_compare);
 	return code;
 }
 

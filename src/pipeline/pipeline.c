@@ -440,14 +440,14 @@ bool orr_pipeline_gathers(const struct orr_pipeline *p)
 	return false;
 }
 
-void orr_pipeline_settle(const struct orr_pipeline *p, int *worker)
+void orr_pipeline_settle(const struct orr_pipeline *p, int *worker, int step)
 {
 	for (int s = 0; s < p->n_stages; s++)
 		if (p->stages[s].gang.workers)
-			worker[s] = p->stages[s].gang.workers[0];
+			worker[s * step] = p->stages[s].gang.workers[0];
 	for (int s = 0; s < p->n_stages; s++)
 		if (p->stages[s].gang.with)
-			worker[s] = worker[p->stages[s].gang.with - 1];
+			worker[s * step] = worker[(p->stages[s].gang.with - 1) * step];
 }
 
 const struct orr_edge *orr_pipeline_edge(const struct orr_pipeline *p, int from, int to)

@@ -47,21 +47,15 @@ out:
 }
 
 /* Where the pipeline has each stage, whatever the schedule says. */
-static void settle(const struct orr_pipeline *p, int *worker, int n_passes)
+static void settle(const struct orr_jobs *jobs, int *worker)
 {
-	int each = p->n_stages * n_passes;
+	const struct orr_pipeline *p = jobs->pipeline;
 
-	for (int j = 0; j < each * p->n_microbatches; j++) {
-		const struct orr_gang *gang = &p->stages[j / n_passes % p->n_stages].gang;
-
-		worker[j] = gang->workers ? gang->workers[0] : worker[j];
-	}
-	for (int j = 0; j < each * p->n_microbatches; j++) {
-		int other = p->stages[j / n_passes % p->n_stages].gang.with - 1;
-
-		if (other >= 0)
-			worker[j] = worker[j / each * each + other * n_passes + j % n_passes];
-	}
+	for (int b = 0; b < p->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++)
+			orr_pipeline_settle(p,
+					    worker + orr_jobs_index(jobs, 0, b, (enum orr_pass)d),
+					    jobs->n_passes);
 }
 
 int orr_gangs_settle(struct orr_jobs *jobs, struct orr_error *err)
@@ -81,9 +75,9 @@ int orr_gangs_settle(struct orr_jobs *jobs, struct orr_error *err)
 	jobs->position = calloc(n * (size_t)jobs->most_at, sizeof(*jobs->position));
 	if (!jobs->by_worker || !jobs->position)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %zu jobs", n_listed);
-	settle(p, jobs->compute, jobs->n_passes);
+	settle(jobs, jobs->compute);
 	if (jobs->weights != jobs->compute)
-		settle(p, jobs->weights, jobs->n_passes);
+		settle(jobs, jobs->weights);
 	return 0;
 }
 

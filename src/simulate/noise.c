@@ -210,28 +210,13 @@ int orr_sample_draw(struct orr_sample *sample, const struct orr_noise *noise, in
 
 /* ---- many of them ---- */
 
-static int64_t makespan_of(const struct orr_timeline *t)
-{
-	int64_t first = INT64_MAX, last = 0;
-
-	for (int j = 0; j < t->jobs->n_jobs; j++) {
-		if (!orr_jobs_has(t->jobs, j))
-			continue;
-		first = t->start_ns[j] < first ? t->start_ns[j] : first;
-		last = t->end_ns[j] > last ? t->end_ns[j] : last;
-	}
-	for (int u = 0; u < t->n_updates; u++)
-		last = t->updates[u].end_ns > last ? t->updates[u].end_ns : last;
-	return last - first;
-}
-
 static int time_once(int64_t *makespan_ns, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	struct orr_timeline *t = NULL;
 	int code = orr_simulate(&t, jobs, err);
 
 	if (!code)
-		*makespan_ns = makespan_of(t);
+		*makespan_ns = orr_timeline_makespan(t);
 	orr_timeline_destroy(t);
 	return code;
 }

@@ -354,6 +354,21 @@ static int64_t mean(int64_t sum, int n)
 	return n ? sum / n : 0;
 }
 
+int64_t orr_timeline_makespan(const struct orr_timeline *t)
+{
+	int64_t first = INT64_MAX, last = 0;
+
+	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		if (!orr_jobs_has(t->jobs, j))
+			continue;
+		first = t->start_ns[j] < first ? t->start_ns[j] : first;
+		last = t->end_ns[j] > last ? t->end_ns[j] : last;
+	}
+	for (int u = 0; u < t->n_updates; u++)
+		last = t->updates[u].end_ns > last ? t->updates[u].end_ns : last;
+	return last - first;
+}
+
 void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++) {
