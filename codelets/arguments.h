@@ -48,6 +48,10 @@ struct orr_codelet_arg {
 	/* forward and backward */
 	const struct orr_program *program;
 	int64_t n; /* samples */
+	/* forward: those of the minibatch, and its own number among the microbatches that it has of
+	 * each in-edge; 0 of 1 unless the stage gathers */
+	int64_t n_minibatch;
+	int microbatch, n_microbatches;
 	bool has_parameters, has_data, has_stash, has_gradient;
 	bool recompute; /* F keeps its inputs, the first job of the backward runs F again; false for
 			   W after B, which has the whole stash */

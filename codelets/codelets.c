@@ -61,8 +61,10 @@ static void forward(void *buffers[], void *cl_arg)
 		return;
 	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
 	data = arg->has_data ? floats(buffers[i++]) : NULL;
-	for (int e = 0; e < n_in; e++)
+	for (int e = 0; e < n_in * arg->n_microbatches; e++)
 		own->in[e] = floats(buffers[i++]);
+	for (int e = 0; e < n_in; e++)
+		own->in[e] = own->in[e * arg->n_microbatches + arg->microbatch];
 	for (int e = 0; e < n_out; e++)
 		own->out[e] = floats(buffers[i++]);
 	stash = arg->has_stash ? floats(buffers[i]) : NULL;
@@ -189,7 +191,7 @@ static void reduce(void *buffers[], void *cl_arg)
 	end(arg, device);
 }
 
-struct starpu_codelet orr_codelets[6] = {
+struct starpu_codelet orr_codelets[7] = {
 	[ORR_CODELET_FORWARD] =
 		{
 			.name = "forward",
@@ -228,6 +230,12 @@ struct starpu_codelet orr_codelets[6] = {
 			.cpu_funcs = {reduce},
 			.cuda_funcs = {reduce},
 			.cuda_flags = {STARPU_CUDA_ASYNC},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+	[ORR_CODELET_JOIN] =
+		{
+			.name = "join",
+			.where = STARPU_NOWHERE,
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},
 	[ORR_CODELET_CHECK] =

@@ -75,6 +75,68 @@ START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 }
 END_TEST
 
+/* Two encoders into a stage that gathers, or not. */
+#define JOINED \
+	"digraph model {\n" \
+	"  left [op=input columns=\"0:8\" stage=0]\n" \
+	"  l1 [op=linear features=12 stage=0]\n" \
+	"  right [op=input columns=\"8:16\" stage=1]\n" \
+	"  r1 [op=linear features=10 stage=1]\n" \
+	"  join [op=concat stage=2%s]\n" \
+	"  scores [op=linear features=5 stage=2]\n" \
+	"  class [op=input columns=\"20\" stage=2]\n" \
+	"  loss [op=softmax_cross_entropy stage=2]\n" \
+	"  left -> l1 -> join -> scores -> loss\n" \
+	"  right -> r1 -> join\n" \
+	"  class -> loss\n" \
+	"}\n"
+
+/* What waits for a whole minibatch computes what it computes without. Operators that read one are
+ * the stage's alone here: these do not know. */
+START_TEST(a_stage_that_gathers_waits_for_every_microbatch)
+{
+	double losses[2][N_STEPS];
+
+	for (int gathers = 0; gathers < 2; gathers++) {
+		struct training t = {0};
+		struct training_record record;
+		char text[1000];
+
+		(void)snprintf(text, sizeof(text), JOINED, gathers ? " gather=minibatch" : "");
+		ck_assert_int_eq(orr_choice_init(&t.choice, "gpipe", &t.err), 0);
+		training_prepare(&t, text, &t.choice.schedule, _i + 1, 5);
+		ck_assert(t.pipeline->stages[2].gather == gathers);
+		for (int k = 0; k < t.graph->n_operators; k++)
+			t.graph->operators[k].gather = false;
+		t.hooks.delay_us = 300;
+		t.options.keep_bytes = _i ? INT64_MAX : 0;
+		free(training_run(&t, "gathered", &record)); /* which checks who waited for whom */
+		memcpy(losses[gathers], record.losses, sizeof(losses[0]));
+		training_fini(&t);
+	}
+	ck_assert_mem_eq(losses[0], losses[1], sizeof(losses[0]));
+}
+END_TEST
+
+START_TEST(replicas_of_a_stage_that_gathers_are_refused)
+{
+	struct training t = {0};
+	char text[1000];
+
+	(void)snprintf(text, sizeof(text), JOINED, " gather=minibatch");
+	ck_assert_int_eq(orr_choice_init(&t.choice, "ddp", &t.err), 0);
+	training_prepare(&t, text, &t.choice.schedule, 2, 2);
+	for (int k = 0; k < t.graph->n_operators; k++)
+		t.graph->operators[k].gather = false;
+	ck_assert_int_eq(orr_run_create(&t.run, t.jobs, &t.data, &t.options, &t.err), ORR_E_INPUT);
+	ck_assert_str_eq(t.err.msg,
+			 "schedule ddp: workers 0 and 1 both compute stage 2, which gathers the "
+			 "minibatch (gather=), and train has one worker for it: take gpipe or "
+			 "auto");
+	training_fini(&t);
+}
+END_TEST
+
 /* ---- sizes ---- */
 
 START_TEST(a_step_larger_than_what_starpu_is_given_at_once_runs)
@@ -267,6 +329,8 @@ int main(int argc, char **argv)
 	const struct suite_test stuck = ONCE(a_job_that_never_ends_does_not_hold_the_process);
 	const struct suite_test tests[] = {
 		EACH(strict_order_is_the_simulated_one_in_200_steps_of_200, 4),
+		EACH(a_stage_that_gathers_waits_for_every_microbatch, 3),
+		ONCE(replicas_of_a_stage_that_gathers_are_refused),
 		ONCE(a_step_larger_than_what_starpu_is_given_at_once_runs),
 		ONCE(a_stage_with_many_edges_and_owners_trains),
 		ONCE(what_cannot_run_is_refused_in_one_line),

@@ -170,7 +170,8 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 /* Every job takes so much longer: for stages that have only what their operators take. */
 void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns);
 
-/* Which stages recompute: "all", "none" or their numbers, "0,3,5". Refuses anything else. */
+/* Which stages recompute: "all", "none" or their numbers, "0,3,5". Refuses anything else. One that
+ * gathers never does: what it would read again is a whole minibatch. */
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err);
 
 /* How long a pass of stage s takes, 0 for one that it has not; the first pass of the backward of a

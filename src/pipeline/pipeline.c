@@ -323,12 +323,18 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 	int64_t number = 0;
 
 	for (int s = 0; s < p->n_stages; s++)
-		p->stages[s].recompute = all;
+		p->stages[s].recompute = all && !p->stages[s].gather;
 	if (all || !strcmp(text, "none"))
 		return 0;
 	for (const char *rest = text; rest;) {
 		if (orr_count_next(&number, &rest, ',', 0, p->n_stages - 1, "", NULL))
 			return refuse_recompute(p, text, err);
+		if (p->stages[number].gather)
+			return orr_fail(err, ORR_E_INPUT,
+					"[recompute]: '%.60s': stage %lld gathers the minibatch "
+					"(gather=), of which it keeps less than it reads: leave it "
+					"out",
+					text, (long long)number);
 		p->stages[number].recompute = true;
 	}
 	return 0;

@@ -244,8 +244,9 @@ static int evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *
 	if (!(jobs->recompute = calloc((size_t)p->n_stages, sizeof(*jobs->recompute))))
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
 	for (int s = 0; s < p->n_stages; s++)
+		/* one that gathers would read the whole minibatch again: it keeps less */
 		jobs->recompute[s] =
-			orr_jobs_last_pass(jobs, s) != ORR_PASS_F &&
+			orr_jobs_last_pass(jobs, s) != ORR_PASS_F && !p->stages[s].gather &&
 			(p->stages[s].recompute ||
 			 (schedule->recompute && schedule->recompute(p, s, schedule->data)));
 	return 0;

@@ -152,6 +152,20 @@ static void send_partial(struct crossing *x, int j, int64_t at, int to)
 	orr_data_drop(x->cross->data, partial);
 }
 
+static void receive_activations(struct crossing *x, int b)
+{
+	const struct orr_work *work = x->work;
+	const struct orr_pipeline *p = work->pipeline;
+	int s = x->job.s;
+
+	for (int i = 0; i < p->stages[s].n_in; i++) {
+		int64_t e = orr_work_edge_at(work, p->stages[s].in[i], b);
+
+		receive(x, ORR_TRANSFER_ACTIVATION, e, x->cross->data->activation[e],
+			rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_F));
+	}
+}
+
 /* What job F takes: its inputs, and the go where a cap holds it back. */
 static void receive_forward(struct crossing *x)
 {
@@ -161,12 +175,11 @@ static void receive_forward(struct crossing *x)
 	const struct orr_data *data = x->cross->data;
 	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
 
-	for (int i = 0; i < p->stages[s].n_in; i++) {
-		int64_t e = orr_work_edge_at(work, p->stages[s].in[i], b);
-
-		receive(x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
-			rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_F));
-	}
+	if (!p->stages[s].gather)
+		receive_activations(x, b);
+	else if (orr_work_is_first(work, orr_jobs_index(jobs, s, b, ORR_PASS_F)))
+		for (int k = 0; k < p->n_microbatches; k++)
+			receive_activations(x, k);
 	if (orr_work_gates(work, s, b))
 		receive(x, ORR_TAG_GATE, at, data->gate[at],
 			rank_of_job(work, s, b - jobs->cap[s], orr_jobs_last_pass(jobs, s)));
@@ -252,12 +265,12 @@ static void send_forward(struct crossing *x)
 			     rank_of_job(work, s, b, orr_jobs_first_backward(work->jobs, s)));
 }
 
-static void send_backward(struct crossing *x)
+static void send_gradients(struct crossing *x, int b)
 {
 	const struct orr_work *work = x->work;
 	const struct orr_pipeline *p = work->pipeline;
 	const struct orr_data *data = x->cross->data;
-	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
+	int s = x->job.s;
 
 	for (int i = 0; i < p->stages[s].n_in; i++) {
 		int64_t e = orr_work_edge_at(work, p->stages[s].in[i], b);
@@ -268,6 +281,21 @@ static void send_backward(struct crossing *x)
 				     rank_of_job(work, before, b,
 						 orr_jobs_first_backward(work->jobs, before)));
 	}
+}
+
+/* A stage that gathers sends all gradients after its last B. */
+static void send_backward(struct crossing *x)
+{
+	const struct orr_work *work = x->work;
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_data *data = x->cross->data;
+	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
+
+	if (!p->stages[s].gather)
+		send_gradients(x, b);
+	else if (orr_work_is_last(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_B)))
+		for (int k = 0; k < p->n_microbatches; k++)
+			send_gradients(x, k);
 	if (orr_work_splits(work, s))
 		send_last_of(x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
 			     rank_of_job(work, s, b, ORR_PASS_W));

@@ -13,6 +13,28 @@
 /* A run whose jobs did not end: StarPU keeps it, and no other can start. */
 static struct orr_run *left_behind;
 
+/* A stage that gathers has one worker for all its Fs, which has the minibatch, and one for its Bs,
+ * which send it back. */
+static int check_gathers(const struct orr_jobs *jobs, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int first = orr_jobs_index(jobs, job.s, 0, job.d);
+
+		if (p->stages[job.s].gather && job.d != ORR_PASS_W && orr_jobs_has(jobs, j) &&
+		    jobs->compute[j] != jobs->compute[first])
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule %s: workers %d and %d both compute stage %d, "
+					"which gathers the minibatch (gather=), and train has one "
+					"worker for it: take gpipe or auto",
+					jobs->schedule, jobs->compute[first], jobs->compute[j],
+					job.s);
+	}
+	return 0;
+}
+
 static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *data,
 			 const struct orr_run_options *options, struct orr_error *err)
 {
@@ -35,7 +57,8 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 	if (!(options->timeout_s > 0))
 		return orr_fail(err, ORR_E_INPUT, "run: a timeout of %g s; it must be above 0",
 				options->timeout_s);
-	if ((code = orr_rounds_check(jobs, options->batch, err)))
+	if ((code = check_gathers(jobs, err)) ||
+	    (code = orr_rounds_check(jobs, options->batch, err)))
 		return code;
 	return orr_program_check_data(p->graph, data, err);
 }

@@ -138,8 +138,8 @@ static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 				larger(sizes.stash, orr_program_stash_floats(program, most, false));
 			sizes.again = larger(sizes.again, orr_program_again_floats(program, most));
 		}
-		n = larger(n,
-			   larger(larger(stage->n_in, stage->n_out), orr_work_replicas(work, s)));
+		n = larger(n, larger(larger(stage->n_in * orr_work_n_read(work, s), stage->n_out),
+				     orr_work_replicas(work, s)));
 	}
 	sizes.n_pointers = (int)n;
 	return sizes;

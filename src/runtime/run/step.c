@@ -80,6 +80,33 @@ static void drop_edges(const struct orr_data *data, const starpu_data_handle_t *
 	}
 }
 
+/* What F of (s,b) reads: of every edge its microbatch, or all of them, one after the other. */
+static void add_inputs(struct orr_buffers *buffers, const struct orr_data *data, int s, int b)
+{
+	const struct orr_work *work = data->work;
+	const struct orr_stage *stage = &work->pipeline->stages[s];
+	int n = orr_work_n_read(work, s);
+
+	for (int i = 0; i < stage->n_in; i++)
+		for (int k = 0; k < n; k++)
+			add_edges(buffers, work, data->activation, &stage->in[i], 1, n > 1 ? k : b,
+				  STARPU_R);
+}
+
+/* What is gathered goes with its last reader. */
+static void drop_inputs(const struct orr_data *data, int j)
+{
+	const struct orr_work *work = data->work;
+	struct orr_job job = orr_jobs_at(work->jobs, j);
+	const struct orr_stage *stage = &work->pipeline->stages[job.s];
+
+	if (!stage->gather)
+		drop_edges(data, data->activation, stage->in, stage->n_in, job.b);
+	for (int b = 0;
+	     stage->gather && orr_work_is_last(work, j) && b < work->pipeline->n_microbatches; b++)
+		drop_edges(data, data->activation, stage->in, stage->n_in, b);
+}
+
 static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = &run->work;
@@ -91,14 +118,15 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	struct orr_buffers buffers;
 
 	if ((code = orr_buffers_init(&buffers, ORR_CODELET_FORWARD,
-				     stage->n_in + stage->n_out + 6 + count_room(work->jobs, j),
+				     stage->n_in * orr_work_n_read(work, s) + stage->n_out + 6 +
+					     count_room(work->jobs, j),
 				     err)))
 		return code;
 	if (t->arg.has_parameters)
 		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
 	if (t->arg.has_data)
 		orr_buffers_add(&buffers, slot->samples.block[s * n + b], STARPU_R);
-	add_edges(&buffers, work, data->activation, stage->in, stage->n_in, b, STARPU_R);
+	add_inputs(&buffers, data, s, b);
 	add_edges(&buffers, work, data->activation, stage->out, stage->n_out, b, STARPU_W);
 	if (t->arg.has_stash)
 		orr_buffers_add(&buffers, data->stash[s * n + b], STARPU_W);
@@ -110,7 +138,7 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	add_credits(&buffers, &run->cross, j);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
-	drop_edges(data, data->activation, stage->in, stage->n_in, b);
+	drop_inputs(data, j);
 	drop_fetched(data, j);
 	return 0;
 }
@@ -173,6 +201,23 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 		orr_data_drop(data, whole);
 	drop_fetched(data, j);
 	return 0;
+}
+
+/* Of a stage that gathers all Bs have been submitted: what it sends back waits for all of them. */
+static int submit_join(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err)
+{
+	const struct orr_pipeline *p = run->work.pipeline;
+	const struct orr_stage *stage = &p->stages[s];
+	struct orr_buffers buffers;
+	int code =
+		orr_buffers_init(&buffers, ORR_CODELET_JOIN, stage->n_in * p->n_microbatches, err);
+
+	if (code)
+		return code;
+	for (int b = 0; b < p->n_microbatches; b++)
+		add_edges(&buffers, &run->work, run->data.gradient, stage->in, stage->n_in, b,
+			  STARPU_RW);
+	return orr_task_submit(&run->submitter, &slot->joins[s], &buffers, err);
 }
 
 /* ---- gradients and updates ---- */
@@ -289,6 +334,7 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
 			struct orr_error *err)
 {
 	struct orr_task *t = &slot->jobs[j];
+	struct orr_job job = orr_jobs_at(run->work.jobs, j);
 	int code;
 
 	if ((code = orr_cross_receive(&run->cross, slot->number, j, err)))
@@ -296,8 +342,11 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
 	t->queued.turn = turn;
 	t->start_ns = &slot->timeline->start_ns[j];
 	t->end_ns = &slot->timeline->end_ns[j];
-	code = orr_jobs_at(run->work.jobs, j).d == ORR_PASS_F ? submit_forward(run, slot, j, err)
-							      : submit_backward(run, slot, j, err);
+	code = job.d == ORR_PASS_F ? submit_forward(run, slot, j, err)
+				   : submit_backward(run, slot, j, err);
+	if (!code && job.d == ORR_PASS_B && run->work.pipeline->stages[job.s].gather &&
+	    orr_work_is_last(&run->work, j))
+		code = submit_join(run, slot, job.s, err);
 	if (code || (code = orr_cross_send(&run->cross, slot->number, j, err)))
 		return code;
 	return orr_stall_throttle(&run->slots, err);

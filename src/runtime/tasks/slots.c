@@ -31,6 +31,9 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 		.job = j,
 		.program = program,
 		.n = orr_work_samples(work, job.b),
+		.n_minibatch = work->batch,
+		.microbatch = orr_work_n_read(work, job.s) > 1 ? job.b : 0,
+		.n_microbatches = orr_work_n_read(work, job.s),
 		.has_parameters = orr_work_reads(work, j),
 		.has_data = job.d == ORR_PASS_F && orr_program_n_inputs(program) > 0,
 		.has_stash = orr_work_has_backward(work, job.s),
@@ -110,14 +113,15 @@ static int allocate(struct orr_slot *slot, const struct orr_data *data, struct o
 
 	slot->jobs = calloc(n_jobs, sizeof(*slot->jobs));
 	slot->adds = calloc(n_jobs, sizeof(*slot->adds));
+	slot->joins = calloc(n_stages, sizeof(*slot->joins));
 	slot->updates = calloc(n_updates, sizeof(*slot->updates));
 	slot->copies = calloc(n_updates, sizeof(*slot->copies));
 	slot->checks = calloc(n_owned, sizeof(*slot->checks));
 	slot->submitted = calloc(n_jobs, sizeof(*slot->submitted));
 	slot->n_added = calloc(n_owned, sizeof(*slot->n_added));
 	slot->n_left = calloc(n_stages, sizeof(*slot->n_left));
-	if (!slot->jobs || !slot->adds || !slot->updates || !slot->copies || !slot->checks ||
-	    !slot->submitted || !slot->n_added || !slot->n_left ||
+	if (!slot->jobs || !slot->adds || !slot->joins || !slot->updates || !slot->copies ||
+	    !slot->checks || !slot->submitted || !slot->n_added || !slot->n_left ||
 	    starpu_malloc_flags((void **)&slot->metrics, n_metrics * sizeof(*slot->metrics),
 				STARPU_MALLOC_PINNED) ||
 	    starpu_malloc_flags((void **)&slot->wild, n_updates * sizeof(*slot->wild),
@@ -138,6 +142,8 @@ static int slot_init(const struct orr_slots *slots, struct orr_slot *slot, struc
 		return code;
 	for (int i = 0; i < work->n_sequence; i++)
 		lay_out_job(slots, slot, work->sequence[i]);
+	for (int s = 0; s < work->pipeline->n_stages; s++)
+		orr_task_init(&slot->joins[s], slots->submitter, &slot->flight, 0);
 	for (int i = 0; i < slots->data->n_owned * work->n_updates; i++)
 		lay_out_update(slots, slot, i);
 	return 0;
@@ -177,6 +183,7 @@ static void slot_fini(struct orr_slot *slot, const struct orr_data *data)
 	orr_timeline_destroy(slot->timeline);
 	free(slot->jobs);
 	free(slot->adds);
+	free(slot->joins);
 	free(slot->updates);
 	free(slot->copies);
 	free(slot->checks);

@@ -12,8 +12,9 @@ struct orr_slot {
 	struct orr_flight flight;
 	int64_t round; /* without a flush, since the pipeline was last empty */
 	struct orr_samples samples;
-	struct orr_task *jobs; /* [n_jobs] */
-	struct orr_task *adds; /* [n_jobs], of the jobs with a partial gradient */
+	struct orr_task *jobs;  /* [n_jobs] */
+	struct orr_task *adds;  /* [n_jobs], of the jobs with a partial gradient */
+	struct orr_task *joins; /* [n_stages] of those that gather: after all Bs of a stage */
 	/* [n_owned * n_updates] update q of owner i at q * n_owned + i; copies: of what it starts
 	 * from, where that is still held */
 	struct orr_task *updates, *copies;

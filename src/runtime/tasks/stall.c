@@ -41,7 +41,7 @@ static void report_worker(struct text *text, const struct orr_work *work,
 			  const struct orr_slot *slot, int w)
 {
 	const struct orr_jobs *jobs = work->jobs;
-	int predecessors[64], n = 0, j = -1, n_waits = 0, n_room;
+	int predecessors[64], n = 0, j = -1, n_waits = 0, n_room, most;
 
 	if (!orr_work_has(work, w))
 		return;
@@ -58,8 +58,9 @@ static void report_worker(struct text *text, const struct orr_work *work,
 	write_text(text, "; worker %d waits to run", w);
 	write_job(text, work, j);
 	(void)orr_jobs_room(&n_room, jobs, j, false);
-	if (work->pipeline->stages[orr_jobs_at(jobs, j).s].n_in + 2 + n_room <= 64 &&
-	    work->pipeline->stages[orr_jobs_at(jobs, j).s].n_out + 2 + n_room <= 64)
+	most = orr_pipeline_gathers(work->pipeline) ? work->pipeline->n_microbatches : 1;
+	if (work->pipeline->stages[orr_jobs_at(jobs, j).s].n_in * most + 2 + n_room <= 64 &&
+	    work->pipeline->stages[orr_jobs_at(jobs, j).s].n_out * most + 2 + n_room <= 64)
 		n = orr_jobs_predecessors(jobs, j, predecessors);
 	for (int i = 0; i < n; i++)
 		if (atomic_load(&slot->jobs[predecessors[i]].state) != ORR_STATE_DONE) {

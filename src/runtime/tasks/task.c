@@ -88,7 +88,7 @@ int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
 	task->sched_data = &t->queued;
 	task->callback_func = finished;
 	task->callback_arg = t;
-	if (submitter->pinned) {
+	if (submitter->pinned && task->cl->where != STARPU_NOWHERE) {
 		int worker = orr_policy_worker(submitter->policy, t->queued.w);
 
 		task->execute_on_a_specific_worker = 1;

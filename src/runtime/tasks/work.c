@@ -9,13 +9,19 @@
 static int allocate(struct orr_work *work, struct orr_error *err)
 {
 	const struct orr_pipeline *p = work->pipeline;
+	size_t n = (size_t)p->n_stages * (size_t)work->jobs->n_passes;
 
+	work->first_of = malloc(n * sizeof(*work->first_of));
+	work->last_of = malloc(n * sizeof(*work->last_of));
+	for (size_t i = 0; work->first_of && work->last_of && i < n; i++)
+		work->first_of[i] = work->last_of[i] = -1;
 	work->programs = calloc((size_t)p->n_stages, sizeof(struct orr_program *));
 	work->sequence = calloc((size_t)work->jobs->n_jobs, sizeof(*work->sequence));
 	work->n_readers = calloc((size_t)p->n_stages, sizeof(*work->n_readers));
 	work->rank_of = calloc((size_t)p->n_workers, sizeof(*work->rank_of));
 	work->losses = calloc((size_t)p->graph->n_operators, sizeof(*work->losses));
-	if (work->losses && work->programs && work->sequence && work->n_readers && work->rank_of)
+	if (work->losses && work->programs && work->sequence && work->n_readers && work->rank_of &&
+	    work->first_of && work->last_of)
 		return 0;
 	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", work->jobs->n_jobs);
 }
@@ -24,6 +30,7 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 static void select_jobs(struct orr_work *work)
 {
 	const struct orr_jobs *jobs = work->jobs;
+	int n_passes = work->pipeline->n_stages * jobs->n_passes;
 
 	for (int i = 0; i < jobs->n_jobs; i++) {
 		int j = work->sequence[i], s = orr_jobs_at(jobs, j).s;
@@ -32,6 +39,11 @@ static void select_jobs(struct orr_work *work)
 		if (!orr_jobs_has(jobs, j))
 			continue;
 		work->n_readers[s] += owns && orr_work_n_trained(work, s);
+		if (orr_work_computes(work, j)) {
+			work->last_of[j % n_passes] = j;
+			if (work->first_of[j % n_passes] < 0)
+				work->first_of[j % n_passes] = j;
+		}
 		if (owns || orr_work_computes(work, j))
 			work->sequence[work->n_sequence++] = j;
 	}
@@ -81,6 +93,8 @@ void orr_work_fini(struct orr_work *work)
 	free(work->sequence);
 	free(work->n_readers);
 	free(work->rank_of);
+	free(work->first_of);
+	free(work->last_of);
 }
 
 int orr_work_samples(const struct orr_work *work, int b)

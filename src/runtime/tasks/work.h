@@ -25,8 +25,11 @@ struct orr_work {
 	int n_sequence;
 	int *n_readers; /* [n_stages] jobs that read parameters owned here, of a stage that is
 			   trained */
-	int n_updates;  /* of a stage in a step or round, at most; 1 with a flush */
-	int window;     /* steps in flight: the next one is submitted while this one runs */
+	/* [n_stages * n_passes] of the jobs of a stage and pass that are computed here the one that
+	 * is submitted first, and last; -1: none is */
+	int *first_of, *last_of;
+	int n_updates; /* of a stage in a step or round, at most; 1 with a flush */
+	int window;    /* steps in flight: the next one is submitted while this one runs */
 };
 
 /* ranks_workers as in orr_run_options. */
@@ -70,6 +73,20 @@ static inline bool orr_work_makes_gradient(const struct orr_work *work, int j)
 {
 	return orr_jobs_makes_gradient(work->jobs, j) &&
 	       orr_work_n_trained(work, orr_jobs_at(work->jobs, j).s) > 0;
+}
+/* Is job j, computed here, the first of its stage and pass to be submitted? And the last? */
+static inline bool orr_work_is_first(const struct orr_work *work, int j)
+{
+	return work->first_of[j % (work->pipeline->n_stages * work->jobs->n_passes)] == j;
+}
+static inline bool orr_work_is_last(const struct orr_work *work, int j)
+{
+	return work->last_of[j % (work->pipeline->n_stages * work->jobs->n_passes)] == j;
+}
+/* Microbatches whose activations F of stage s reads. */
+static inline int orr_work_n_read(const struct orr_work *work, int s)
+{
+	return work->pipeline->stages[s].gather ? work->pipeline->n_microbatches : 1;
 }
 /* Has stage s a backward? Else F keeps nothing. */
 static inline bool orr_work_has_backward(const struct orr_work *work, int s)
