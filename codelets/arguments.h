@@ -68,12 +68,19 @@ struct orr_codelet_arg {
 	 * there is one; in memory that every device can write. NULL: nobody asks */
 	int64_t *wild;
 	int own; /* of update: which of several gradients is the owner's */
-	/* add, update, reduce and check */
+	/* add, update, reduce, check and norm */
 	int64_t n_floats;
 	int64_t offset;  /* of add: where in the partial gradient it starts, */
 	int64_t to;      /* and in the sum */
 	int n_gradients; /* or the chunks that have floats */
 	int n_averaged;  /* of update: see orr_rule */
 	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
+	double rate;     /* of update: the step's learning rate, */
+	double scale;    /* and the factor of its gradient; 0: 1 */
+	/* norm: the tensors in the gradient, and where the sums of their squares go, in memory that
+	 * every device can write */
+	const struct orr_extent *tensors;
+	int n_tensors;
+	double *squares;
 };
 #endif

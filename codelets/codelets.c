@@ -163,6 +163,8 @@ static void update(void *buffers[], void *cl_arg)
 	if (!begin(arg))
 		return;
 	rule.n_averaged = arg->n_averaged;
+	rule.learning_rate = arg->rate;
+	rule.scale = arg->scale;
 	for (int i = 0; i < arg->n_gradients; i++)
 		own->in[i] = floats(buffers[2 + i]);
 	if (arg->wild)
@@ -170,6 +172,21 @@ static void update(void *buffers[], void *cl_arg)
 	own->device.kernels->step(&own->device, &rule, arg->step + 1, arg->n_floats,
 				  floats(buffers[0]), floats(buffers[1]), own->in,
 				  arg->n_chunks ? arg->n_chunks : arg->n_gradients, arg->n_chunks);
+	end(arg, &own->device);
+}
+
+static void norm(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
+
+	if (!begin(arg))
+		return;
+	for (int i = 0; i < arg->n_gradients; i++)
+		own->in[i] = floats(buffers[i]);
+	own->device.kernels->squares(&own->device, arg->n_floats, own->in,
+				     arg->n_chunks ? arg->n_chunks : arg->n_gradients,
+				     arg->n_chunks, arg->tensors, arg->n_tensors, arg->squares);
 	end(arg, &own->device);
 }
 
@@ -191,7 +208,7 @@ static void reduce(void *buffers[], void *cl_arg)
 	end(arg, device);
 }
 
-struct starpu_codelet orr_codelets[7] = {
+struct starpu_codelet orr_codelets[8] = {
 	[ORR_CODELET_FORWARD] =
 		{
 			.name = "forward",
@@ -243,6 +260,14 @@ struct starpu_codelet orr_codelets[7] = {
 			.name = "check",
 			.cpu_funcs = {check},
 			.cuda_funcs = {check},
+			.cuda_flags = {STARPU_CUDA_ASYNC},
+			.nbuffers = STARPU_VARIABLE_NBUFFERS,
+		},
+	[ORR_CODELET_NORM] =
+		{
+			.name = "norm",
+			.cpu_funcs = {norm},
+			.cuda_funcs = {norm},
 			.cuda_flags = {STARPU_CUDA_ASYNC},
 			.nbuffers = STARPU_VARIABLE_NBUFFERS,
 		},

@@ -13,6 +13,7 @@
  *   reduce    gradient, sum over the owners
  *   check     gradient
  *   join      gradients: computes nothing, and orders tasks
+ *   norm      a gradient per owner (or the chunks of their sum, or all of it)
  * Where a stage gathers a minibatch, forward has of each in-edge a tensor per microbatch.
  * Where F is recomputed, its stash is the inputs alone, and B makes the whole stash: for W in a
  * buffer of its own after the inputs, else in the worker's memory. W after B has no edges. What
@@ -26,7 +27,8 @@ enum orr_codelet {
 	ORR_CODELET_UPDATE,
 	ORR_CODELET_REDUCE,
 	ORR_CODELET_CHECK,
-	ORR_CODELET_JOIN
+	ORR_CODELET_JOIN,
+	ORR_CODELET_NORM
 };
-extern struct starpu_codelet orr_codelets[7];
+extern struct starpu_codelet orr_codelets[8];
 #endif

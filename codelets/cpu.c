@@ -233,6 +233,13 @@ static void find_wild(struct orr_device *d, int64_t count, const float *x, int64
 		*first = at + i;
 }
 
+static void squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+		    bool summed, const struct orr_extent *tensors, int n_tensors, double *sums)
+{
+	(void)d;
+	orr_gradient_squares(n, blocks, n_blocks, summed, tensors, n_tensors, sums);
+}
+
 const struct orr_kernels orr_kernels_cpu = {
 	.name = "cpu",
 	.workspace_bytes = workspace_bytes,
@@ -257,4 +264,5 @@ const struct orr_kernels orr_kernels_cpu = {
 	.mse = mse,
 	.find_wild = find_wild,
 	.step = step,
+	.squares = squares,
 };

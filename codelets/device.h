@@ -95,6 +95,11 @@ struct orr_kernels {
 	void (*step)(struct orr_device *d, const struct orr_rule *rule, int64_t step, int64_t n,
 		     float *parameters, float *state, const float *const *blocks, int n_blocks,
 		     bool summed);
+	/* sums, where the device can write; of the gradient that step() takes: see
+	 * orr_gradient_squares, whose order of additions a device need not keep, but one of its
+	 * own */
+	void (*squares)(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+			bool summed, const struct orr_extent *tensors, int n_tensors, double *sums);
 };
 extern const struct orr_kernels orr_kernels_cpu;
 

@@ -36,7 +36,9 @@ ORR_VECTOR static const float *gather(const struct source *from, int c, int64_t 
 /* Times 1 changes no bit. */
 static float share(const struct orr_rule *rule)
 {
-	return rule->n_averaged > 1 ? 1.0f / (float)rule->n_averaged : 1.0f;
+	float share = rule->n_averaged > 1 ? 1.0f / (float)rule->n_averaged : 1.0f;
+
+	return rule->scale > 0 ? (float)rule->scale * share : share;
 }
 
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule)
@@ -146,4 +148,66 @@ void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, 
 	struct source from = {chunks, n_chunks, true};
 
 	step_from(rule, step, n, parameters, state, &from);
+}
+
+/* ---- the norm of a gradient ---- */
+
+#define LANES 16
+
+/* Squares of n elements, the first of which is number `at` of its tensor. */
+ORR_VECTOR static void add_squares(int64_t at, int64_t n, const float *restrict x,
+				   double *restrict lanes)
+{
+	int64_t i = 0;
+
+	for (; i < n && (at + i) % LANES; i++)
+		lanes[(at + i) % LANES] += (double)x[i] * (double)x[i];
+	for (; i + LANES <= n; i += LANES)
+		for (int k = 0; k < LANES; k++)
+			lanes[k] += (double)x[i + k] * (double)x[i + k];
+	for (; i < n; i++)
+		lanes[(at + i) % LANES] += (double)x[i] * (double)x[i];
+}
+
+/* Their sum; they are zero afterwards. */
+static double sum_lanes(double *lanes)
+{
+	double sum = 0;
+
+	for (int k = 0; k < LANES; k++) {
+		sum += lanes[k];
+		lanes[k] = 0;
+	}
+	return sum;
+}
+
+void orr_gradient_squares(int64_t n, const float *const *blocks, int n_blocks, bool summed,
+			  const struct orr_extent *tensors, int n_tensors, double *sums)
+{
+	const struct source from = {blocks, n_blocks, summed || n_blocks == 1};
+	double lanes[LANES] = {0};
+	float part[PART];
+	int t = 0;
+
+	for (int c = 0; c < n_blocks; c++) {
+		int64_t begin = orr_rule_chunk(n, n_blocks, c);
+		int64_t end = orr_rule_chunk(n, n_blocks, c + 1), next;
+
+		for (int64_t i = begin; i < end; i = next) {
+			const float *x;
+
+			next = end - i < PART ? end : i + PART;
+			x = gather(&from, c, i, begin, next - i, part);
+			for (; t < n_tensors && tensors[t].first < next; t++) {
+				const struct orr_extent *e = &tensors[t];
+				int64_t at = e->first > i ? e->first : i;
+
+				add_squares(at - e->first, (e->end < next ? e->end : next) - at,
+					    x + (at - i), lanes);
+				if (e->end > next)
+					break;
+				sums[t] = sum_lanes(lanes);
+			}
+		}
+	}
 }

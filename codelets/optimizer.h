@@ -3,6 +3,7 @@
 /* One step of an optimizer on a block of parameters. Weight decay is L2 in SGD, with momentum or
  * without, and in Adam (added to the gradient) and decoupled in AdamW (p -= learning_rate *
  * weight_decay * p). Adam's moments are corrected for their start at zero. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "elements.h"
 #include "orrery/numerics.h"
@@ -16,6 +17,12 @@ struct orr_rule {
 		optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
 	int n_averaged; /* divisor of the sum of the gradients; 0 means 1 */
+	double scale;   /* factor of the gradient, after clipping; 0 means 1 */
+};
+
+/* Floats of a block from the first up to before the end. */
+struct orr_extent {
+	int64_t first, end;
 };
 
 /* Chunk c of n floats in n_chunks: where it begins; chunk n_chunks begins at n. */
@@ -31,6 +38,13 @@ void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *
 /* The same where the sums are there: chunks[c] is chunk c alone. */
 void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
 			  float *state, const float *const *chunks, int n_chunks);
+
+/* sums[t] becomes the sum of the squares of tensor t of that gradient, in double: of 16 sums, each
+ * over every 16th element in order, from the tensor's first one on, so that neither the place of a
+ * tensor in its block nor the number of chunks shows in the bits. The tensors come in the order of
+ * their places. summed: the blocks are chunks of the sum. */
+void orr_gradient_squares(int64_t n, const float *const *blocks, int n_blocks, bool summed,
+			  const struct orr_extent *tensors, int n_tensors, double *sums);
 
 /* What all elements of a step share. */
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule);

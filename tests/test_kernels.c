@@ -197,14 +197,14 @@ START_TEST(mse_is_the_mean_over_the_width_of_each_sample)
 END_TEST
 
 static const struct orr_rule rules[] = {
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0, 0, 0, 0, 0, 0},
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 1},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.8, 0.99, 1e-3, 0.1, 3},
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 3},
-	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0},
-	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3},
-	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0, 0, 0, 0, 0, 0, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 1, 0},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.8, 0.99, 1e-3, 0.1, 3, 0.25},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 3, 0},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0.7},
+	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5},
+	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0},
 };
 
 START_TEST(optimizers_follow_their_formulas)
@@ -233,7 +233,8 @@ START_TEST(optimizers_follow_their_formulas)
 			b[i] = (float)small_random(&seed);
 			c[i] = (float)small_random(&seed);
 			g[i] = ((double)a[i] + (double)b[i] + (double)c[i]) /
-			       (r->n_averaged > 1 ? r->n_averaged : 1);
+			       (r->n_averaged > 1 ? r->n_averaged : 1) *
+			       (r->scale > 0 ? r->scale : 1);
 		}
 		orr_rule_step(r, step, 7, p, state, gradients, 3);
 		reference_update(&exact, step, 7, q, exact_state, g);
@@ -274,6 +275,47 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 END_TEST
 
 /* ---- bfloat16 ---- */
+
+/* However a block is cut into chunks, and wherever a tensor lies in it. */
+START_TEST(squares_are_added_up_in_one_order)
+{
+	enum { N = 5000 };
+	static const struct orr_extent tensors[] = {{3, 20}, {20, 21}, {40, 3333}, {3333, N}};
+	static float x[N + 3], zeros[N];
+	double expected[4], sums[4], exact;
+	uint64_t seed = 5;
+
+	for (int i = 0; i < N; i++)
+		x[i] = (float)small_random(&seed);
+	orr_gradient_squares(N, (const float *[]){x}, 1, false, tensors, 4, expected);
+	for (int t = 0; t < 4; t++) {
+		exact = 0;
+		for (int64_t i = tensors[t].first; i < tensors[t].end; i++)
+			exact += (double)x[i] * (double)x[i];
+		ck_assert(exact > 0 && fabs(expected[t] - exact) <= 1e-13 * exact);
+	}
+	for (int n = 2; n <= 7; n++) {
+		const float *blocks[7], *chunks[7];
+
+		for (int c = 0; c < n; c++) {
+			blocks[c] = c == n / 2 ? x : zeros;
+			chunks[c] = x + orr_rule_chunk(N, n, c);
+		}
+		orr_gradient_squares(N, chunks, n, true, tensors, 4, sums);
+		ck_assert_mem_eq(sums, expected, sizeof(sums));
+		orr_gradient_squares(N, blocks, n, false, tensors, 4, sums);
+		ck_assert_mem_eq(sums, expected, sizeof(sums));
+	}
+	for (int shift = 1; shift <= 3; shift++) { /* the same tensor elsewhere */
+		memmove(x + shift, x + shift - 1, N * sizeof(*x));
+		orr_gradient_squares(
+			N, (const float *[]){x}, 1, false,
+			&(struct orr_extent){tensors[2].first + shift, tensors[2].end + shift}, 1,
+			sums);
+		ck_assert_mem_eq(sums, &expected[2], sizeof(*sums));
+	}
+}
+END_TEST
 
 /* From the definition: 8 significant bits, to nearest, ties to even; below 2^-126 steps of 2^-133.
  */
@@ -451,6 +493,7 @@ int main(void)
 		ONCE(mse_is_the_mean_over_the_width_of_each_sample),
 		EACH(optimizers_follow_their_formulas, N_OF(rules)),
 		EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
+		ONCE(squares_are_added_up_in_one_order),
 		ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
 		EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),
 		ONCE(spans_have_every_float_once),

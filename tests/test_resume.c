@@ -292,6 +292,34 @@ START_TEST(every_optimizer_goes_on_to_the_bit)
 }
 END_TEST
 
+/* The second step, after which it goes on, is in the warm-up, in the fall, or past it. */
+static const struct {
+	int warmup, decay_steps;
+	enum orr_decay decay;
+} courses[] = {{4, 0, ORR_DECAY_NONE},
+	       {3, 6, ORR_DECAY_COSINE},
+	       {1, 5, ORR_DECAY_LINEAR},
+	       {0, 2, ORR_DECAY_COSINE}};
+
+START_TEST(the_rate_and_clipping_go_on_to_the_bit)
+{
+	struct training expected, t;
+
+	options.warmup = courses[_i].warmup;
+	options.decay_steps = courses[_i].decay_steps;
+	options.decay = courses[_i].decay;
+	options.final_rate = 1e-3;
+	options.clip = 0.1;
+	ck_assert_int_eq(undisturbed(&expected, "1f1b", 2, 4), 0);
+	ck_assert_int_eq(training_init(&t, "gpipe", 3, 3), 0);
+	load(&t);
+	train(&t, N_STEPS - N_BEFORE);
+	check_same(&t, &expected, "1f1b");
+	training_fini(&t);
+	free(expected.parameters);
+}
+END_TEST
+
 /* Stages and parts of stages, as they are cut here or there. */
 START_TEST(frozen_operators_are_there_and_the_others_go_on_to_the_bit)
 {
@@ -365,7 +393,10 @@ static const char *const refusals[] = {
 	"seed is 1 there and 2 here",
 	"data training_rows is 60 there and 59 here",
 	"graph a7 is \"linear 5 of a6\" there and \"linear 6 of a6\" here",
-	"graph a2 is \"linear 8 of b1\" there and \"linear 8 of b1, frozen\" here"};
+	"graph a2 is \"linear 8 of b1\" there and \"linear 8 of b1, frozen\" here",
+	"optimizer warmup is missing there and 3 here",
+	"optimizer decay is missing there and \"cosine\" here",
+	"optimizer clip is missing there and 0.5 here"};
 
 START_TEST(another_training_is_refused)
 {
@@ -389,6 +420,10 @@ START_TEST(another_training_is_refused)
 	}
 	if (_i == 6)
 		ck_assert_int_eq(freeze(graph, " a2 ", &err), 0);
+	options.warmup = _i == 7 ? 3 : 0;
+	options.decay = _i == 8 ? ORR_DECAY_COSINE : ORR_DECAY_NONE;
+	options.decay_steps = 9;
+	options.clip = _i == 9 ? 0.5 : 0;
 	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
 	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
 	ck_assert_int_eq(orr_run_load(t.run, c, NULL, &err), ORR_E_INPUT);
@@ -422,6 +457,7 @@ int main(void)
 		ONCE(workers_and_cut_may_change),
 		EACH(replicas_go_on_to_the_bit, 4),
 		EACH(every_optimizer_goes_on_to_the_bit, ORR_N_OPTIMIZERS),
+		EACH(the_rate_and_clipping_go_on_to_the_bit, N_OF(courses)),
 		ONCE(frozen_operators_are_there_and_the_others_go_on_to_the_bit),
 		ONCE(tensors_are_named_after_operators),
 		EACH(another_training_is_refused, N_OF(refusals)),

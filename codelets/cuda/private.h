@@ -33,6 +33,7 @@ struct orr_cuda {
 	cublasHandle_t blas;
 	char message[200];
 	struct orr_product products[ORR_PRODUCTS]; /* a hash table */
+	double *partial;                           /* [ORR_SLICES] on the device: of squares() */
 };
 
 /* (failure.c) Note the first failure; true: there is none. */
@@ -108,6 +109,10 @@ void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *p
 void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
 		   float *parameters, float *state, const float *const *blocks, int n_blocks,
 		   bool summed);
+/* A sum of squares is that of so many slices. */
+#define ORR_SLICES 128
+void orr_cuda_squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+		      bool summed, const struct orr_extent *tensors, int n_tensors, double *sums);
 
 #ifdef __cplusplus
 }

@@ -129,25 +129,106 @@ static void step_chunk(struct orr_device *d, const struct orr_rule *rule, int64_
 	}
 }
 
-/* Chunk by chunk, since each adds the blocks in an order of its own (orr_rule_step). */
+/* The blocks whose sum is chunk c, in its order (orr_rule_step); they begin where it does. */
+static struct blocks blocks_of(int64_t begin, const float *const *blocks, int n_blocks, bool summed,
+			       int c)
+{
+	struct blocks from = {summed ? 1 : n_blocks, {}};
+
+	for (int b = 0; b < from.n; b++)
+		from.at[b] = summed ? blocks[c] : blocks[(c + 1 + b) % n_blocks] + begin;
+	return from;
+}
+
+static bool fit(struct orr_device *d, int n_blocks, bool summed)
+{
+	if (summed || n_blocks <= MOST_BLOCKS)
+		return true;
+	orr_cuda_ok(d, cudaErrorInvalidValue, "update of more than 256 replicas");
+	return false;
+}
+
 void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
 		   float *parameters, float *state, const float *const *blocks, int n_blocks,
 		   bool summed)
 {
-	if (n_blocks > MOST_BLOCKS && !summed) {
-		orr_cuda_ok(d, cudaErrorInvalidValue, "update of more than 256 replicas");
+	if (!fit(d, n_blocks, summed))
 		return;
-	}
 	for (int c = 0; c < n_blocks; c++) {
 		int64_t begin = orr_rule_chunk(n, n_blocks, c);
 		int64_t count = orr_rule_chunk(n, n_blocks, c + 1) - begin;
-		struct blocks from = {1, {}};
 
-		if (!count)
-			continue;
-		from.n = summed ? 1 : n_blocks;
-		for (int b = 0; b < from.n; b++)
-			from.at[b] = summed ? blocks[c] : blocks[(c + 1 + b) % n_blocks] + begin;
-		step_chunk(d, rule, number, count, from, parameters + begin, state + begin, n);
+		if (count)
+			step_chunk(d, rule, number, count,
+				   blocks_of(begin, blocks, n_blocks, summed, c),
+				   parameters + begin, state + begin, n);
+	}
+}
+
+/* ---- the norm of a gradient ---- */
+
+/* A slice of count floats from `at` on: every thread adds up its own, and the first those. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	squares(int64_t at, int64_t count, const __grid_constant__ struct blocks from,
+		double *partial)
+{
+	__shared__ double sums[ORR_BLOCK];
+	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
+	double sum = 0;
+
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < count; i += stride) {
+		float g[1];
+
+		gradient<1>(g, from, at + i);
+		sum += (double)g[0] * (double)g[0];
+	}
+	sums[threadIdx.x] = sum;
+	__syncthreads();
+	if (threadIdx.x)
+		return;
+	for (int k = 1; k < ORR_BLOCK; k++)
+		sum += sums[k];
+	partial[blockIdx.x] = sum;
+}
+
+__global__ void add_slices(int n, const double *partial, bool first, double *to)
+{
+	double sum = first ? 0 : *to;
+
+	for (int k = 0; k < n; k++)
+		sum += partial[k];
+	*to = sum;
+}
+
+/* What chunk c, from `begin` on, has of a tensor. */
+static void add_squares(struct orr_device *d, int64_t begin, int64_t end, struct blocks from,
+			const struct orr_extent *tensor, double *sum)
+{
+	int64_t at = tensor->first > begin ? tensor->first : begin;
+	int64_t count = (tensor->end < end ? tensor->end : end) - at;
+	int64_t slices = orr_ceil(count, ORR_BLOCK);
+	unsigned grid = (unsigned)(slices < ORR_SLICES ? slices : ORR_SLICES);
+
+	if (count <= 0)
+		return;
+	ORR_LAUNCH(squares, grid, ORR_BLOCK, 0, d->cuda->stream, at - begin, count, from,
+		   d->cuda->partial);
+	ORR_LAUNCH(add_slices, 1, 1, 0, d->cuda->stream, (int)grid, d->cuda->partial,
+		   at == tensor->first, sum);
+	orr_cuda_ok(d, cudaGetLastError(), "norm");
+}
+
+void orr_cuda_squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+		      bool summed, const struct orr_extent *tensors, int n_tensors, double *sums)
+{
+	if (!fit(d, n_blocks, summed))
+		return;
+	for (int c = 0; c < n_blocks; c++) {
+		int64_t begin = orr_rule_chunk(n, n_blocks, c);
+		int64_t end = orr_rule_chunk(n, n_blocks, c + 1);
+
+		for (int t = 0; t < n_tensors && begin < end; t++)
+			add_squares(d, begin, end, blocks_of(begin, blocks, n_blocks, summed, c),
+				    &tensors[t], &sums[t]);
 	}
 }

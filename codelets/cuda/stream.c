@@ -50,6 +50,7 @@ const struct orr_kernels orr_kernels_cuda = {
 	.mse = orr_cuda_mse,
 	.find_wild = orr_cuda_find_wild,
 	.step = orr_cuda_step,
+	.squares = orr_cuda_squares,
 };
 
 int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision, void *stream,
@@ -64,6 +65,11 @@ int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision
 		return -1;
 	}
 	cuda->stream = stream;
+	if (cudaMalloc((void **)&cuda->partial, ORR_SLICES * sizeof(*cuda->partial))) {
+		snprintf(why, size, "no memory on the device");
+		orr_cuda_stream_fini(device);
+		return -1;
+	}
 	if ((code = cublasLtCreate(&cuda->lt)) || (code = cublasCreate(&cuda->blas))) {
 		snprintf(why, size, "cuBLAS does not start: %s", cublasGetStatusString(code));
 		orr_cuda_stream_fini(device);
@@ -82,6 +88,7 @@ void orr_cuda_stream_fini(struct orr_device *device)
 		cublasDestroy(cuda->blas);
 	if (cuda->lt)
 		cublasLtDestroy(cuda->lt);
+	cudaFree(cuda->partial);
 	free(cuda);
 	device->cuda = NULL;
 }

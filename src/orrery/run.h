@@ -26,10 +26,22 @@ struct orr_traffic;
  * so a schedule without a flush cannot. */
 enum orr_on_nan { ORR_ON_NAN_STOP, ORR_ON_NAN_SKIP };
 
+/* How the learning rate falls after the warm-up. */
+enum orr_decay { ORR_DECAY_NONE, ORR_DECAY_COSINE, ORR_DECAY_LINEAR };
+
 struct orr_run_options {
 	int batch; /* samples in a minibatch, at least one per microbatch */
 	enum orr_optimizer optimizer;
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+	/* The rate of step k, from 0: learning_rate * (k + 1) / warmup up to step `warmup`, then
+	 * from learning_rate to final_rate, which step decay_steps would have, by half a cosine or
+	 * a line. */
+	int64_t warmup, decay_steps;
+	enum orr_decay decay;
+	double final_rate;
+	/* The norm of all gradients of a step together, above which they are scaled down to it; 0:
+	 * no limit. All updates wait for all gradients, so a schedule without a flush has none. */
+	double clip;
 	enum orr_precision precision; /* of matrix products */
 	uint64_t seed;                /* of the parameters and of the order of samples */
 	enum orr_on_nan on_nan;
@@ -80,7 +92,8 @@ struct orr_step {
 	int64_t samples;          /* since the start of training, this step included */
 	struct orr_scores scores; /* of the minibatch */
 	bool skipped;             /* its update was left out */
-	double seconds;           /* since the end of the step before, or the start */
+	double norm; /* of its gradients before clipping; NaN: none was wanted, or it was skipped */
+	double seconds; /* since the end of the step before, or the start */
 };
 
 /* Start StarPU and draw the parameters from the seed: equal seeds give equal parameters, however

@@ -25,8 +25,8 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 
 /* Go on from checkpoint c, which is borrowed for the call. ORR_E_INPUT: it is of another graph,
  * data set, batch, seed or optimizer, and the run is as it was; after any other failure only
- * orr_run_destroy may follow. rate NULL: the learning rates must be equal; else they may differ,
- * and *rate becomes the checkpoint's. */
+ * orr_run_destroy may follow. rate NULL: the learning rate and its course must be the same;
+ * else they may differ, and *rate becomes the checkpoint's. */
 int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
 		 struct orr_error *err);
 

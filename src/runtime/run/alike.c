@@ -54,6 +54,11 @@ static double digest_options(const struct orr_run_options *o)
 			    o->epsilon,
 			    o->weight_decay,
 			    (double)o->precision,
+			    (double)o->warmup,
+			    (double)o->decay_steps,
+			    (double)o->decay,
+			    o->final_rate,
+			    o->clip,
 			    o->prefetch,
 			    (double)o->seed,
 			    (double)o->on_nan};

@@ -35,6 +35,21 @@ static int check_gathers(const struct orr_jobs *jobs, struct orr_error *err)
 	return 0;
 }
 
+static int check_rate(const struct orr_run_options *o, struct orr_error *err)
+{
+	if (o->warmup < 0 || !(o->final_rate >= 0) || !(o->clip >= 0))
+		return orr_fail(err, ORR_E_INPUT,
+				"run: a warm-up of %lld steps, a final rate of %g, gradients "
+				"clipped to %g: none can be below 0",
+				(long long)o->warmup, o->final_rate, o->clip);
+	if (o->decay != ORR_DECAY_NONE && o->decay_steps <= o->warmup)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: the learning rate falls after a warm-up of %lld steps, and "
+				"there are only %lld steps: take a shorter warm-up or no decay",
+				(long long)o->warmup, (long long)o->decay_steps);
+	return 0;
+}
+
 static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *data,
 			 const struct orr_run_options *options, struct orr_error *err)
 {
@@ -53,6 +68,13 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 	if (jobs->async && options->on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(err, ORR_E_INPUT,
 				"run: schedule %s never flushes, so no step can be left out",
+				jobs->schedule);
+	if ((code = check_rate(options, err)))
+		return code;
+	if (jobs->async && options->clip > 0)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: schedule %s never flushes, so there is no norm of a step's "
+				"gradients to clip",
 				jobs->schedule);
 	if (!(options->timeout_s > 0))
 		return orr_fail(err, ORR_E_INPUT, "run: a timeout of %g s; it must be above 0",
@@ -106,7 +128,8 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	    (code = orr_reduce_init(&run->reduce, &run->slots, &run->cross,
 				    hooks->policy ? NULL : policy, hooks->reduce_alone, err)) ||
 	    (code = orr_ring_init(&run->ring, &run->slots, &run->cross, &run->reduce, err)) ||
-	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)))
+	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)) ||
+	    (code = orr_clip_init(&run->clip, &run->slots, options->clip, err)))
 		return code;
 	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
 	return orr_gather_init(&run->gather, &run->slots, err);
@@ -165,6 +188,7 @@ void orr_run_destroy(struct orr_run *run)
 	}
 	orr_scoring_fini(&run->scoring);
 	orr_gather_fini(&run->gather);
+	orr_clip_fini(&run->clip);
 	orr_ties_fini(&run->ties);
 	orr_ring_fini(&run->ring);
 	orr_reduce_fini(&run->reduce);

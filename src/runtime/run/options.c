@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <math.h>
+
 #include "orrery/jobs.h"
 #include "orrery/versions.h"
 
@@ -33,6 +35,23 @@ struct orr_rule orr_run_rule(const struct orr_run_options *options)
 		.epsilon = options->epsilon,
 		.weight_decay = options->weight_decay,
 	};
+}
+
+/* M_PI is not in C11. */
+#define PI 3.14159265358979323846
+
+double orr_run_rate(const struct orr_run_options *o, int64_t step)
+{
+	double all = (double)(o->decay_steps - o->warmup), done = (double)(step - o->warmup), left;
+
+	if (step < o->warmup)
+		return o->learning_rate * (double)(step + 1) / (double)o->warmup;
+	if (o->decay == ORR_DECAY_NONE)
+		return o->learning_rate;
+	if (done >= all)
+		return o->final_rate;
+	left = o->decay == ORR_DECAY_LINEAR ? 1 - done / all : (1 + cos(PI * done / all)) / 2;
+	return o->final_rate + (o->learning_rate - o->final_rate) * left;
 }
 
 int orr_run_step_samples(const struct orr_jobs *jobs, const struct orr_run_options *options)

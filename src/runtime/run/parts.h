@@ -2,6 +2,7 @@
 #define ORR_PARTS_H
 /* (private to this room and to tests) The parts of a run; each belongs to the file of its header.
  */
+#include "clip.h"
 #include "gather.h"
 #include "hooks.h"
 #include "runtime/devices/hardware.h"
@@ -30,6 +31,7 @@ struct orr_run {
 	struct orr_reduce reduce;
 	struct orr_ring ring;
 	struct orr_ties ties;
+	struct orr_clip clip;
 	struct orr_version_buffers versions;
 	struct orr_gather gather;
 	struct orr_trained trained;

@@ -105,6 +105,7 @@ static struct orr_step step_of(const struct rounds *x, const struct orr_slot *sl
 		.samples = (x->n_told + 1) * samples,
 		.scores = orr_scores_of_slot(&x->run->scoring, slot, k * in_step, (k + 1) * in_step,
 					     samples),
+		.norm = NAN,
 	};
 }
 

@@ -38,18 +38,44 @@ static json_t *about_rule(const struct orr_run_options *o)
 	return json_object();
 }
 
+/* How the learning rate goes and what clips gradients, as far as something does: what was saved
+ * before these were there goes on. */
+static json_t *about_course(const struct orr_run_options *o)
+{
+	static const char *const decays[] = {
+		[ORR_DECAY_COSINE] = "cosine", [ORR_DECAY_LINEAR] = "linear"};
+	json_t *course = json_object();
+	int failed = !course;
+
+	if (o->warmup)
+		failed |= json_object_set_new(course, "warmup", json_integer(o->warmup));
+	if (o->decay != ORR_DECAY_NONE)
+		failed |=
+			json_object_set_new(course, "decay", json_string(decays[o->decay])) ||
+			json_object_set_new(course, "decay_steps", json_integer(o->decay_steps)) ||
+			json_object_set_new(course, "final_rate", json_real(o->final_rate));
+	if (o->clip > 0)
+		failed |= json_object_set_new(course, "clip", json_real(o->clip));
+	if (!failed)
+		return course;
+	json_decref(course);
+	return NULL;
+}
+
 static json_t *about_optimizer(const struct orr_run_options *o)
 {
 	json_t *rule =
 		json_pack("{s:s,s:f,s:f}", "name", orr_optimizer_name(o->optimizer),
 			  "learning_rate", o->learning_rate, "weight_decay", o->weight_decay);
-	json_t *own = about_rule(o);
+	json_t *own = about_rule(o), *course = about_course(o);
 
-	if (!rule || !own || json_object_update(rule, own)) {
+	if (!rule || !own || !course || json_object_update(rule, own) ||
+	    json_object_update(rule, course)) {
 		json_decref(rule);
 		rule = NULL;
 	}
 	json_decref(own);
+	json_decref(course);
 	return rule;
 }
 
@@ -348,19 +374,27 @@ static int check_step(const struct orr_run *run, int64_t step, struct orr_error 
 			(long long)step);
 }
 
-/* The learning rate is no difference: about has that of the checkpoint, as *rate, where it has one.
- */
+/* The learning rate and its course are no difference: about has those of the checkpoint, the rate
+ * as *rate, where it has one. */
 static int accept_rate(json_t *about, const struct orr_checkpoint *c, double *rate,
 		       struct orr_error *err)
 {
-	json_t *there = json_object_get(json_object_get(orr_checkpoint_about(c), "optimizer"),
-					"learning_rate");
+	static const char *const course[] = {"learning_rate", "warmup", "decay", "decay_steps",
+					     "final_rate"};
+	const json_t *there = json_object_get(orr_checkpoint_about(c), "optimizer");
+	json_t *here = json_object_get(about, "optimizer");
 
-	if (!json_is_number(there)) /* a difference, then */
+	if (!json_is_number(json_object_get(there, *course))) /* a difference, then */
 		return 0;
-	*rate = json_number_value(there);
-	if (json_object_set(json_object_get(about, "optimizer"), "learning_rate", there))
-		return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory to compare it");
+	*rate = json_number_value(json_object_get(there, *course));
+	for (size_t i = 0; i < sizeof(course) / sizeof(*course); i++) {
+		json_t *value = json_object_get(there, course[i]);
+
+		if (!value)
+			json_object_del(here, course[i]);
+		else if (json_object_set(here, course[i], value))
+			return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory to compare it");
+	}
 	return 0;
 }
 

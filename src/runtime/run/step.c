@@ -1,6 +1,8 @@
 #include "step.h"
 
 #include "finite.h"
+#include "options.h"
+#include "orrery/versions.h"
 #include "runtime/tasks/stall.h"
 
 /* ---- the tasks of a job ---- */
@@ -266,6 +268,21 @@ static void drop_gradients(const struct orr_run *run, int i)
 		orr_data_drop(&run->data, run->reduce.members[i].summed);
 }
 
+/* That of the step which owner i's update belongs to. */
+static double rate_of(const struct orr_run *run, const struct orr_slot *slot, int i, int q)
+{
+	const struct orr_jobs *jobs = run->work.jobs;
+	int64_t step = slot->flight.step;
+
+	if (jobs->async) {
+		const struct orr_task *t = &slot->updates[q * run->data.n_owned + i];
+
+		step = t->arg.step * jobs->versions->every[run->data.owned[i].s] /
+		       orr_versions_step(jobs->versions);
+	}
+	return orr_run_rate(&run->options, step);
+}
+
 static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int q,
 			 struct orr_error *err)
 {
@@ -284,10 +301,18 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int 
 	add_gradients(&buffers, run, i);
 	t->arg.n_gradients = buffers.n - 2;
 	t->arg.n_chunks = run->ring.chunks[i] ? r : 0;
+	t->arg.rate = rate_of(run, slot, i, q);
+	t->arg.scale = slot->scale;
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
 	drop_gradients(run, i);
 	return 0;
+}
+
+/* For the gradients of all other stages. */
+static bool updates_wait(const struct orr_run *run)
+{
+	return run->slots.skips || run->clip.limit > 0;
 }
 
 /* Job j has read parameters that are owned here, and its gradient, if it has one, is on its way:
@@ -304,24 +329,33 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
 			return code;
 	}
-	return --slot->n_left[s] || run->reduce.members[i].joins || run->slots.skips ||
+	return --slot->n_left[s] || run->reduce.members[i].joins || updates_wait(run) ||
 			       run->ties.spans[s]
 		       ? 0
 		       : orr_step_submit_updates(run, slot, s, 0, err);
+}
+
+/* The gradients of the owners of s become their sum, as far as the updates do not add them up. */
+static int submit_sums(struct orr_run *run, struct orr_slot *slot, int s, int q,
+		       struct orr_error *err)
+{
+	int first = run->work.jobs->first_owner[s],
+	    code = orr_ties_submit(&run->ties, slot, s, q, err);
+
+	if (!code && run->reduce.members[first].joins)
+		code = orr_reduce_submit(&run->reduce, slot, s, q, err);
+	else if (!code && run->ring.rings[first])
+		code = orr_ring_submit(&run->ring, slot, s, q, err);
+	return code;
 }
 
 int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
 			    struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;
-	int first = jobs->first_owner[s], code = orr_ties_submit(&run->ties, slot, s, q, err);
+	int first = jobs->first_owner[s],
+	    code = run->clip.limit > 0 ? 0 : submit_sums(run, slot, s, q, err);
 
-	if (code)
-		return code;
-	if (run->reduce.members[first].joins)
-		code = orr_reduce_submit(&run->reduce, slot, s, q, err);
-	else if (run->ring.rings[first])
-		code = orr_ring_submit(&run->ring, slot, s, q, err);
 	for (int i = first; i < jobs->first_owner[s + 1] && !code; i++)
 		if (orr_work_has(&run->work, run->data.owned[i].w) &&
 		    (!jobs->async ||
@@ -357,11 +391,11 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
  * parameters, which wait for the gradients of one another. */
 static int submit_late_updates(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
-	int code = orr_ties_submit(&run->ties, slot, -1, 0, err);
+	int code = run->clip.limit > 0 ? 0 : orr_ties_submit(&run->ties, slot, -1, 0, err);
 
 	for (int s = run->work.pipeline->n_stages - 1; s >= 0 && !code; s--)
 		if (run->reduce.members[run->work.jobs->first_owner[s]].joins ||
-		    run->ties.spans[s] || (run->slots.skips && orr_work_n_trained(&run->work, s)))
+		    run->ties.spans[s] || (updates_wait(run) && orr_work_n_trained(&run->work, s)))
 			code = orr_step_submit_updates(run, slot, s, 0, err);
 	return code;
 }
@@ -375,6 +409,41 @@ static int submit_check(struct orr_run *run, struct orr_slot *slot, int i, struc
 		return code;
 	orr_buffers_add(&buffers, run->data.owned[i].gradient.handle, STARPU_R);
 	return orr_task_submit(&run->submitter, &slot->checks[i], &buffers, err);
+}
+
+/* The squares of the gradient of stage s, summed where its first owner is. */
+static int submit_norm(struct orr_run *run, const struct orr_slot *slot, int s,
+		       struct orr_error *err)
+{
+	int i = run->work.jobs->first_owner[s], r = orr_work_replicas(&run->work, s), code;
+	struct orr_task *t = orr_clip_task(&run->clip, slot, s);
+	struct orr_buffers buffers;
+
+	if ((code = orr_buffers_init(&buffers, ORR_CODELET_NORM, r, err)))
+		return code;
+	add_gradients(&buffers, run, i);
+	t->arg.n_gradients = buffers.n;
+	t->arg.n_chunks = run->ring.chunks[i] ? r : 0;
+	return orr_task_submit(&run->submitter, t, &buffers, err);
+}
+
+/* Updates by gradients that are scaled by the norm of all of them, for which this thread waits. */
+static int submit_clipped(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	int code;
+
+	if (!(run->clip.limit > 0))
+		return submit_late_updates(run, slot, err);
+	code = orr_ties_submit(&run->ties, slot, -1, 0, err);
+	for (int s = run->work.pipeline->n_stages - 1; s >= 0 && !code; s--)
+		if (orr_work_n_trained(&run->work, s) &&
+		    !(code = submit_sums(run, slot, s, 0, err)) && orr_clip_counts(&run->clip, s))
+			code = submit_norm(run, slot, s, err);
+	/* all but the submission itself */
+	if (code || (code = orr_stall_wait(&run->slots, NULL, run->watch.n_tasks - 1, err)) ||
+	    (code = orr_clip_judge(&run->clip, &slot->norm, &slot->scale, err)))
+		return code;
+	return submit_late_updates(run, slot, err);
 }
 
 /* All gradients are looked at before any of them is applied, so that no owner, here or on another
@@ -392,7 +461,7 @@ static int submit_if_finite(struct orr_run *run, struct orr_slot *slot, struct o
 	    (code = orr_finite_judge(&run->slots, slot, &finite, err)))
 		return code;
 	if (finite)
-		return submit_late_updates(run, slot, err);
+		return submit_clipped(run, slot, err);
 	slot->skipped = true;
 	run->trained.n_skipped++;
 	for (int i = 0; i < run->data.n_owned; i++) /* as the update would */
@@ -422,8 +491,7 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 		    (code = submit_gradient(run, slot, j, err)))
 			return code;
 	}
-	return run->slots.skips ? submit_if_finite(run, slot, err)
-				: submit_late_updates(run, slot, err);
+	return run->slots.skips ? submit_if_finite(run, slot, err) : submit_clipped(run, slot, err);
 }
 
 int orr_step_submit(struct orr_run *run, struct orr_error *err)

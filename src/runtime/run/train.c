@@ -24,6 +24,7 @@ static int finish_step(struct orr_run *run, struct orr_slot *slot, struct orr_st
 		.scores = orr_scores_of_slot(&run->scoring, slot, 0,
 					     run->work.pipeline->n_microbatches, run->work.batch),
 		.skipped = slot->skipped,
+		.norm = slot->norm,
 		.seconds = (double)(slot->flight.end_ns - trained->last_end_ns) * 1e-9,
 	};
 	trained->last_end_ns = slot->flight.end_ns;

@@ -1,5 +1,6 @@
 #include "slots.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,8 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 	for (int i = 0; i < slots->data->n_owned * work->n_updates; i++)
 		slot->wild[i] = INT64_MAX;
 	slot->skipped = false;
+	slot->norm = NAN;
+	slot->scale = 1;
 	memcpy(slot->n_left, work->n_readers, n_stages * sizeof(*slot->n_left));
 	if ((code = orr_samples_gather(&slot->samples, work, slots->dataset, slots->seed,
 				       slots->rows, err)))

@@ -20,9 +20,10 @@ struct orr_slot {
 	struct orr_task *updates, *copies;
 	struct orr_task *checks;     /* [n_owned] of gradients, where a step may be left out */
 	struct orr_metrics *metrics; /* [n_losses * n_microbatches], in pinned memory */
-	int64_t *wild; /* [n_owned * n_updates] the same: the first float of the gradient whose
-			  square is not finite, or INT64_MAX */
-	bool skipped;  /* its updates were left out */
+	int64_t *wild;      /* [n_owned * n_updates] the same: the first float of the gradient whose
+			       square is not finite, or INT64_MAX */
+	bool skipped;       /* its updates were left out */
+	double norm, scale; /* of its gradients, where they are clipped; NaN and 1 elsewhere */
 	struct orr_timeline *timeline;
 	bool *submitted; /* [n_jobs] */
 	int *n_added;    /* [n_owned] contributors whose adding has been submitted */
