@@ -33,6 +33,7 @@ struct training {
 	struct progress progress;
 	struct trained result;
 	struct checkpoints_end end;
+	int64_t steps;   /* of all of the training */
 	double old_rate; /* the learning rate of the checkpoint */
 	int n_devices;
 };
@@ -73,6 +74,26 @@ static int open_work(struct training *t, struct orr_error *err)
 	return check_bound(&t->work, err);
 }
 
+/* The steps, which the learning rate goes by. */
+static int settle_steps(struct training *t, struct orr_error *err)
+{
+	struct train_options *o = &t->options;
+	int samples = orr_run_step_samples(t->work.tried.jobs, &o->run);
+
+	t->steps = o->steps ? o->steps
+			    : ((o->epochs ? o->epochs : 10) * t->data->n_train + samples - 1) /
+				      samples;
+	if (o->run.decay == ORR_DECAY_NONE)
+		return 0;
+	o->run.decay_steps = t->steps;
+	if (o->run.warmup < t->steps)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"--warmup %lld: there are %lld steps, and none is left for --decay: take a "
+			"shorter warm-up, or more steps",
+			(long long)o->run.warmup, (long long)t->steps);
+}
+
 /* As much of the data as this rank reads. */
 static int find_data(struct training *t, struct orr_error *err)
 {
@@ -96,7 +117,7 @@ static int find_data(struct training *t, struct orr_error *err)
 		return code;
 	code = orr_dataset_read(&t->data, path, columns, n, err);
 	free(columns);
-	return code;
+	return code ? code : settle_steps(t, err);
 }
 
 /* Of a device: data beyond it moves to main memory. 0: no limit. */
@@ -130,14 +151,6 @@ static int predict(struct training *t, struct orr_error *err)
 	return work_check_memory(&t->work, err);
 }
 
-static int64_t count_steps(const struct train_options *o, const struct orr_dataset *data,
-			   int samples)
-{
-	if (o->steps)
-		return o->steps;
-	return ((o->epochs ? o->epochs : 10) * data->n_train + samples - 1) / samples;
-}
-
 /* Go on from the checkpoint, if there is one. What does not fit, fits on no rank. */
 static int resume(struct training *t, struct orr_error *err)
 {
@@ -157,7 +170,7 @@ static int resume(struct training *t, struct orr_error *err)
 		.step_samples = samples,
 		.jobs = t->work.tried.jobs,
 		.predicted = &t->work.tried,
-		.steps = count_steps(o, t->data, samples),
+		.steps = t->steps,
 		.first = orr_run_step(t->run),
 		.on_devices = t->n_devices > 0,
 	};
@@ -179,6 +192,7 @@ static int train(struct training *t, struct orr_error *err)
 		session_say(&t->session,
 			    "--lr %.15g from step %lld on; the checkpoint is of --lr %.15g",
 			    o->run.learning_rate, (long long)first + 1, t->old_rate);
+	t->progress.norms = o->run.clip > 0;
 	if ((code = progress_write(&t->progress, o->losses, err)))
 		return code;
 	code = checkpoints_train(&o->keep, t->run, end, &t->progress, &t->end, &t->session);

@@ -61,6 +61,8 @@ int progress_write(struct progress *p, const char *path, struct orr_error *err)
 	for (int k = 0; k < g->n_operators && n > 1; k++)
 		if (orr_op_is_loss(g->operators[k].op))
 			write_name(p->losses.file, g->operators[k].name);
+	if (p->norms)
+		(void)fputs(",norm", p->losses.file);
 	p->losses_failed = fputc('\n', p->losses.file) < 0 || p->losses_failed;
 	return 0;
 }
@@ -99,6 +101,8 @@ static void write_losses(struct progress *p, const struct orr_step *step)
 		      (long long)step->samples, scores->loss);
 	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
 		(void)fprintf(p->losses.file, ",%.9g", scores->losses[l].loss);
+	if (p->norms)
+		(void)fprintf(p->losses.file, ",%.9g", step->norm);
 	if (fputc('\n', p->losses.file) < 0 || ferror(p->losses.file))
 		p->losses_failed = true;
 }

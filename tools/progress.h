@@ -27,6 +27,7 @@ struct progress {
 	double loss;                 /* running mean of those that were not left out */
 	int64_t n_seen;              /* steps that were not left out */
 	struct output_stream losses; /* where every step's loss goes, if anywhere */
+	bool norms;                  /* steps tell the norm of their gradients */
 	bool losses_failed;
 };
 
@@ -35,7 +36,8 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 		  int64_t n_steps, bool silent, struct orr_error *err);
 /* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
  * of training and this step included, and the loss; of several losses, their
- * sum and then each, without its weight. Skipped steps have no row. NULL: no file. */
+ * sum and then each, without its weight; where gradients are clipped, their norm before. Skipped
+ * steps have no row. NULL: no file. */
 int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
 /* Fails where the losses could not be written. */

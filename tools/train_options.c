@@ -18,7 +18,11 @@ enum {
 	KEY_DATA,
 	KEY_LR,
 	KEY_MOMENTUM,
+	KEY_WARMUP,
 	KEY_DECAY,
+	KEY_FINAL_RATE,
+	KEY_CLIP,
+	KEY_WEIGHT_DECAY,
 	KEY_SEED,
 	KEY_PREFETCH,
 	KEY_RANKS,
@@ -34,7 +38,18 @@ static const struct argp_option options[] = {
 	 "CSV of numbers, a sample a row (what the model's file names)", 4},
 	{"lr", KEY_LR, "X", 0, "learning rate (momentum and sgd 0.1, others 0.002)", 4},
 	{"momentum", KEY_MOMENTUM, "X", 0, "of --optimizer momentum (0.9)", 4},
-	{"weight-decay", KEY_DECAY, "X", 0, "(0)", 4},
+	{"warmup", KEY_WARMUP, "STEPS", 0,
+	 "the learning rate grows linearly to --lr in the first steps, step k of N having k/N of "
+	 "it (0)",
+	 4},
+	{"decay", KEY_DECAY, "cosine|linear|none", 0,
+	 "and then falls to --final-rate at the end of training (none)", 4},
+	{"final-rate", KEY_FINAL_RATE, "X", 0, "learning rate at the end of --decay (0)", 4},
+	{"clip", KEY_CLIP, "NORM", 0,
+	 "gradients of a step whose norm, of all of them together, is larger are scaled down to "
+	 "it; all updates wait for the last gradient (no clipping)",
+	 4},
+	{"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "(0)", 4},
 	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
 	{"prefetch", KEY_PREFETCH, "N", 0, "jobs ahead for which parameters are fetched (2)", 4},
 	{"ranks-workers", KEY_RANKS, "N,N,...", 0,
@@ -57,6 +72,18 @@ static enum orr_on_nan parse_on_nan(const char *text)
 	if (!strcmp(text, "skip"))
 		return ORR_ON_NAN_SKIP;
 	options_refuse("--on-nan: no '%s': there are stop and skip", text);
+}
+
+static enum orr_decay parse_decay(const char *text)
+{
+	static const char *const names[] = {[ORR_DECAY_NONE] = "none",
+					    [ORR_DECAY_COSINE] = "cosine",
+					    [ORR_DECAY_LINEAR] = "linear"};
+
+	for (int i = 0; i < (int)(sizeof(names) / sizeof(*names)); i++)
+		if (!strcmp(text, names[i]))
+			return (enum orr_decay)i;
+	options_refuse("--decay: no '%s': there are cosine, linear and none", text);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -88,7 +115,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->run.momentum = options_real("--momentum", arg, 0, 1);
 		a->has_momentum = true;
 		break;
+	case KEY_WARMUP:
+		a->run.warmup = options_count("--warmup", arg, 0, INT64_C(1000000000000));
+		break;
 	case KEY_DECAY:
+		a->run.decay = parse_decay(arg);
+		break;
+	case KEY_FINAL_RATE:
+		a->run.final_rate = options_real("--final-rate", arg, 0, 1e6);
+		a->has_final_rate = true;
+		break;
+	case KEY_CLIP:
+		a->run.clip = options_real("--clip", arg, 0, 1e30);
+		break;
+	case KEY_WEIGHT_DECAY:
 		a->run.weight_decay = options_real("--weight-decay", arg, 0, 1e6);
 		break;
 	case KEY_SEED:
@@ -136,6 +176,10 @@ int train_options_check(struct train_options *a, struct orr_error *err)
 	if (a->steps && a->epochs)
 		return orr_fail(err, ORR_E_INPUT,
 				"--steps and --epochs say the same thing: give one of them");
+	if (a->has_final_rate && a->run.decay == ORR_DECAY_NONE)
+		return orr_fail(err, ORR_E_INPUT,
+				"--final-rate: the learning rate stays: say how it falls, with "
+				"--decay cosine or linear");
 	a->run.timeout_s = a->work.timeout_s;
 	if ((code = output_check_file("--loss", a->losses, err)) ||
 	    (code = output_check(&a->output, err)) || (code = output_protect(a->data, err)))
@@ -190,6 +234,13 @@ int train_options_settle(struct train_options *a, struct work *work, struct orr_
 			err, ORR_E_INPUT,
 			"--momentum: %s has none: leave it out, or take --optimizer momentum",
 			orr_optimizer_name(optimizer));
+	if (work->tried.jobs->async && a->run.clip > 0)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--clip: schedule %s never flushes, so the gradients of a step are never "
+			"all there before its first update: leave it out, or take a schedule that "
+			"flushes",
+			work->tried.jobs->schedule);
 	if (work->tried.jobs->async && a->run.on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(
 			err, ORR_E_INPUT,

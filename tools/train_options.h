@@ -17,7 +17,7 @@ struct train_options {
 	struct checkpoints_options keep;
 	struct output_options output;
 	int64_t steps, epochs; /* 0: not given */
-	bool has_lr, has_momentum;
+	bool has_lr, has_momentum, has_final_rate;
 	const char *data, *losses;
 	const char *workers; /* the reason for their number; NULL: an option or a file gives it */
 };
