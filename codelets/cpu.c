@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "contrastive.h"
 #include "elements.h"
 #include "kernels.h"
 #include "program.h"
@@ -212,6 +213,42 @@ static void mse(struct orr_device *d, int64_t n, int64_t width, const float *pre
 		*metrics = (struct orr_metrics){.loss = loss};
 }
 
+static void contrastive_normalise(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+				  int64_t first, const float *t, const float *scores,
+				  const struct orr_largest *rows, const struct orr_largest *columns,
+				  float *room)
+{
+	(void)d;
+	orr_contrastive_normalise(n_rows, n_columns, first, *t, scores, rows, columns, room);
+}
+
+static void contrastive_slopes(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+			       int64_t first, const float *t, float *scores,
+			       const struct orr_largest *rows, const struct orr_largest *columns,
+			       float *room, struct orr_contrast *seen, bool again)
+{
+	(void)d;
+	orr_contrastive_slopes(n_rows, n_columns, first, *t, scores, rows, columns, room, seen,
+			       again);
+}
+
+static void contrastive_count(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
+			      float *slope, struct orr_metrics *metrics)
+{
+	struct orr_metrics all = {.classified = n};
+	double along = 0;
+
+	(void)d;
+	for (int64_t r = 0; r < n; r++) {
+		all.loss += seen[r].loss;
+		all.correct += seen[r].hit > 0;
+		along += seen[r].slope;
+	}
+	*slope = (float)along;
+	if (metrics)
+		*metrics = all;
+}
+
 static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
 		 float *parameters, float *state, const float *const *blocks, int n_blocks,
 		 bool summed)
@@ -262,6 +299,9 @@ const struct orr_kernels orr_kernels_cpu = {
 	.layernorm_weight = layernorm_weight,
 	.softmax_cross_entropy = softmax_cross_entropy,
 	.mse = mse,
+	.contrastive_normalise = contrastive_normalise,
+	.contrastive_slopes = contrastive_slopes,
+	.contrastive_count = contrastive_count,
 	.find_wild = find_wild,
 	.step = step,
 	.squares = squares,

@@ -12,7 +12,9 @@
 extern "C" {
 #endif
 
+struct orr_contrast;
 struct orr_kernels;
+struct orr_largest;
 struct orr_metrics;
 
 /* One at a time may use it. On a CUDA device all pointers that kernels are given, metrics apart,
@@ -86,6 +88,20 @@ struct orr_kernels {
 				      struct orr_metrics *metrics);
 	void (*mse)(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
 		    const float *target, float *slope, struct orr_metrics *metrics);
+
+	/* contrastive.h: by tiles of the minibatch's scores; t is a parameter. Then what n samples
+	 * have seen, added up: into metrics, and the derivative by t to slope */
+	void (*contrastive_normalise)(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+				      int64_t first, const float *t, const float *scores,
+				      const struct orr_largest *rows,
+				      const struct orr_largest *columns, float *room);
+	void (*contrastive_slopes)(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+				   int64_t first, const float *t, float *scores,
+				   const struct orr_largest *rows,
+				   const struct orr_largest *columns, float *room,
+				   struct orr_contrast *seen, bool again);
+	void (*contrastive_count)(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
+				  float *slope, struct orr_metrics *metrics);
 
 	/* *first, where the device can write, becomes the least `at + i` of an x[i] whose square
 	 * is not finite, if that is less than what it is */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../codelets/contrastive.h"
 #include "both_devices.h"
 #include "small_model.h"
 #include "../codelets/cuda/geometry.h"
@@ -29,6 +30,8 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->layernorm_forward && k[i]->layernorm_input);
 		ck_assert(k[i]->layernorm_weight && k[i]->softmax_cross_entropy && k[i]->mse);
 		ck_assert(k[i]->step && k[i]->find_wild);
+		ck_assert(k[i]->contrastive_normalise && k[i]->contrastive_slopes);
+		ck_assert(k[i]->contrastive_count);
 	}
 	ck_assert(orr_kernels_cuda.round && orr_kernels_cuda.prepare);
 }
@@ -382,6 +385,66 @@ START_TEST(losses_and_what_they_count_agree)
 }
 END_TEST
 
+/* Doubles take two floats. */
+static struct orr_largest largest_of(const struct tensor *most, const struct tensor *sum,
+				     bool on_cuda)
+{
+	return (struct orr_largest){on_cuda ? most->on_cuda : most->on_cpu,
+				    (double *)(on_cuda ? sum->on_cuda : sum->on_cpu)};
+}
+
+/* Of n samples the scores by tiles, then the slopes of `own` of them from `first` on. */
+static void contrast_of(int64_t n, int64_t tile, int64_t first, int64_t own, int64_t shift)
+{
+	struct tensor *scores = filled(n * n, shift, 1), *t = filled(1, 0, 2), *room = empty(n, 0);
+	struct tensor *most[2] = {empty(n, 0), empty(n, 1)},
+		      *sum[2] = {empty(2 * n, 0), empty(2 * n, 0)};
+	struct tensor *seen = empty(6 * own, 0), *slope = empty(1, 0),
+		      *slopes = empty(own * n, shift);
+	struct orr_metrics right, *metrics;
+
+	start(ORR_PRECISION_FP32, 1, 1, 1);
+	CHECK_CUDA(cudaHostAlloc((void **)&metrics, sizeof(*metrics), cudaHostAllocDefault));
+	for (int k = 0; k < 2; k++) {
+		struct orr_device *d = k ? &cuda : &cpu;
+		struct orr_largest of_rows = largest_of(most[0], sum[0], k),
+				   columns = largest_of(most[1], sum[1], k);
+		float *at = k ? scores->on_cuda : scores->on_cpu,
+		      *to = k ? slopes->on_cuda : slopes->on_cpu;
+		const float *by = k ? t->on_cuda : t->on_cpu;
+		float *space = k ? room->on_cuda : room->on_cpu,
+		      *sums = k ? slope->on_cuda : slope->on_cpu;
+		struct orr_contrast *all =
+			(struct orr_contrast *)(k ? seen->on_cuda : seen->on_cpu);
+
+		for (int64_t r = 0; r < n; r += tile)
+			d->kernels->contrastive_normalise(d, n - r < tile ? n - r : tile, n, r, by,
+							  at + r * n, &of_rows, &columns, space);
+		d->kernels->copy(d, own * n, at + first * n, to);
+		d->kernels->contrastive_slopes(d, own, n, first, by, to, &of_rows, &columns, space,
+					       all, false);
+		d->kernels->copy(d, own * n, at + first * n, to);
+		d->kernels->contrastive_slopes(d, own, n, first, by, to, &of_rows, &columns, space,
+					       all, true);
+		d->kernels->contrastive_count(d, own, all, sums, k ? metrics : &right);
+	}
+	check_metrics(metrics, &right);
+	check_close(slopes, 1e-5, "slopes of contrastive");
+	check_close(slope, 1e-5, "its slope by the temperature");
+	CHECK_CUDA(cudaFreeHost(metrics));
+	free_tensors();
+	stop();
+}
+
+START_TEST(contrasts_agree)
+{
+	contrast_of(1, 1, 0, 1, 0);
+	contrast_of(5, 2, 1, 3, 1);
+	contrast_of(64, 16, 48, 16, 0);
+	contrast_of(301, 128, 7, 30, 3);
+}
+END_TEST
+
 /* ---- updates ---- */
 
 static const struct orr_rule rules[] = {
@@ -520,6 +583,7 @@ int main(void)
 		EACH(a_gradient_added_has_the_bits_of_one_computed_apart, 3),
 		ONCE(columns_go_where_they_belong),
 		EACH(layernorm_agrees, N_OF(rows)),
+		ONCE(contrasts_agree),
 		EACH(losses_and_what_they_count_agree, N_OF(rows)),
 		EACH(updates_agree_for_every_number_of_replicas, 5),
 		EACH(replicas_are_added_in_the_order_of_a_ring, 3),

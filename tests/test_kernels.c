@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../codelets/contrastive.h"
 #include "../codelets/cuda/geometry.h"
 #include "../codelets/device.h"
 #include "../codelets/kernels.h"
@@ -159,6 +160,103 @@ START_TEST(cross_entropy_stays_finite_at_any_score)
 	ck_assert_int_eq(correct, 1);
 	for (int i = 0; i < 6; i++)
 		check_near((double)slope[i], expected[i], 1, "slope", i);
+}
+END_TEST
+
+/* ---- the contrastive loss ---- */
+
+#define PAIRS 37
+#define TILE 16
+
+/* As the textbook has it: the mean of two cross-entropies, summed over the samples. */
+static double contrast(const float *scores, double t, int64_t at, double change)
+{
+	double loss = 0;
+
+	for (int i = 0; i < 2 * PAIRS; i++) {
+		double sum = 0, own = 0;
+
+		for (int k = 0; k < PAIRS; k++) {
+			int place = i < PAIRS ? i * PAIRS + k : k * PAIRS + i % PAIRS;
+			double score =
+				exp(t) * ((double)scores[place] + (place == at ? change : 0));
+
+			sum += exp(score);
+			own = k == i % PAIRS ? score : own;
+		}
+		loss += 0.5 * (log(sum) - own);
+	}
+	return loss;
+}
+
+/* scores: over them their slopes; of scores the other way round, `again`. */
+static void run_contrastive(float *scores, float t, bool again, struct orr_contrast *seen)
+{
+	float most[2][PAIRS], room[PAIRS];
+	double sum[2][PAIRS];
+	struct orr_largest rows = {most[0], sum[0]}, columns = {most[1], sum[1]};
+
+	for (int64_t r = 0; r < PAIRS; r += TILE)
+		orr_contrastive_normalise(PAIRS - r < TILE ? PAIRS - r : TILE, PAIRS, r, t,
+					  scores + r * PAIRS, &rows, &columns, room);
+	for (int64_t r = 0; r < PAIRS; r += TILE)
+		orr_contrastive_slopes(PAIRS - r < TILE ? PAIRS - r : TILE, PAIRS, r, t,
+				       scores + r * PAIRS, &rows, &columns, room, seen + r, again);
+}
+
+START_TEST(contrastive_slopes_are_finite_differences_of_the_textbook)
+{
+	static const float temperatures[] = {-0.5f, 0, 1.25f};
+	float t = temperatures[_i], *scores = filled(PAIRS * PAIRS, 3), *slopes, *turned;
+	struct orr_contrast seen[PAIRS];
+	double loss = 0, slope = 0, step = 1e-4;
+
+	slopes = filled(PAIRS * PAIRS, 3);
+	turned = filled(PAIRS * PAIRS, 0);
+	scores[5 * PAIRS + 5] = slopes[5 * PAIRS + 5] = 9; /* it wins */
+	for (int i = 0; i < PAIRS * PAIRS; i++)
+		turned[i] = scores[i % PAIRS * PAIRS + i / PAIRS];
+	run_contrastive(slopes, t, false, seen);
+	ck_assert(seen[5].hit > 0);
+	run_contrastive(turned, t, true, seen);
+	for (int i = 0; i < PAIRS; i++) {
+		loss += seen[i].loss;
+		slope += seen[i].slope;
+	}
+	check_near(loss, contrast(scores, (double)t, -1, 0), PAIRS, "loss", 0);
+	check_near(slope,
+		   (contrast(scores, (double)t + step, -1, 0) -
+		    contrast(scores, (double)t - step, -1, 0)) /
+			   (2 * step),
+		   10 * PAIRS, "slope by t", 0);
+	for (int64_t i = 0; i < PAIRS * PAIRS; i++) {
+		double right = (contrast(scores, (double)t, i, step) -
+				contrast(scores, (double)t, i, -step)) /
+			       (2 * step);
+
+		check_near((double)slopes[i], right, 10, "slope", i);
+		check_near((double)turned[i % PAIRS * PAIRS + i / PAIRS], right, 10, "turned", i);
+	}
+	free(scores), free(slopes), free(turned);
+}
+END_TEST
+
+/* However large the scores: where each is far above the others, nothing is lost, and nothing
+ * learnt. */
+START_TEST(contrastive_stays_finite_at_any_score)
+{
+	float scores[PAIRS * PAIRS];
+	struct orr_contrast seen[PAIRS];
+
+	for (int i = 0; i < PAIRS * PAIRS; i++)
+		scores[i] = i % (PAIRS + 1) ? -3e4f : 3e4f;
+	run_contrastive(scores, 2, false, seen);
+	for (int i = 0; i < PAIRS * PAIRS; i++)
+		check_near((double)scores[i], 0, 1, "slope", i);
+	for (int i = 0; i < PAIRS; i++) {
+		check_near(seen[i].loss, 0, 1, "loss", i);
+		ck_assert(seen[i].hit > 0);
+	}
 }
 END_TEST
 
@@ -488,6 +586,8 @@ int main(void)
 		ONCE(relu_lets_nan_through_and_is_flat_at_zero),
 		ONCE(layernorm_of_equal_columns_is_the_bias),
 		ONCE(cross_entropy_stays_finite_at_any_score),
+		EACH(contrastive_slopes_are_finite_differences_of_the_textbook, 3),
+		ONCE(contrastive_stays_finite_at_any_score),
 		ONCE(of_equal_scores_the_first_one_is_the_answer),
 		EACH(a_class_that_is_none_makes_the_loss_nan, 7),
 		ONCE(mse_is_the_mean_over_the_width_of_each_sample),

@@ -105,6 +105,18 @@ void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t wid
 void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
 		  const float *target, float *slope, struct orr_metrics *metrics);
 
+/* ---- contrastive.cu ---- */
+void orr_cuda_contrastive_normalise(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+				    int64_t first, const float *t, const float *scores,
+				    const struct orr_largest *rows,
+				    const struct orr_largest *columns, float *room);
+void orr_cuda_contrastive_slopes(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+				 int64_t first, const float *t, float *scores,
+				 const struct orr_largest *rows, const struct orr_largest *columns,
+				 float *room, struct orr_contrast *seen, bool again);
+void orr_cuda_contrastive_count(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
+				float *slope, struct orr_metrics *metrics);
+
 /* ---- step.cu ---- */
 void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
 		   float *parameters, float *state, const float *const *blocks, int n_blocks,
