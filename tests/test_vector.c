@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/contrastive.h"
 #include "codelets/kernels.h"
 #include "codelets/optimizer.h"
 
@@ -74,6 +75,23 @@ static void rows(void)
 	printf("its loss %a\n", loss);
 }
 
+static void contrasts(void)
+{
+	static float most[WIDTH], row[N];
+	static double sum[WIDTH], row_sum[N];
+	struct orr_largest rows = {row, row_sum}, columns = {most, sum};
+	struct orr_contrast seen[N];
+
+	memcpy(y, a, sizeof(y));
+	orr_contrastive_normalise(N, WIDTH, 0, 0.3f, y, &rows, &columns, z);
+	for (int i = 0; i < WIDTH; i++)
+		z[i] = (float)sum[i];
+	print("largest of columns", most, WIDTH), print("their sums", z, WIDTH);
+	orr_contrastive_slopes(N, WIDTH, 0, 0.3f, y, &rows, &columns, z, seen, false);
+	print("contrastive", y, COUNT);
+	printf("its loss %a, slope %a\n", seen[0].loss, seen[1].slope);
+}
+
 static void optimizers(void)
 {
 	const float *const gradients[] = {a, b, z};
@@ -104,6 +122,7 @@ int main(void)
 	fill(a, COUNT, 1), fill(b, COUNT, 2), fill(gain, WIDTH, 3), fill(bias, WIDTH, 4);
 	elementwise();
 	rows();
+	contrasts();
 	optimizers();
 	return 0;
 }
