@@ -1,0 +1,83 @@
+"""The command `orrery`, run beside PyTorch."""
+
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensors import load_safetensors
+from torch import Tensor
+
+ROOT = Path(__file__).resolve().parents[2]
+ORRERY = os.environ.get("ORRERY", str(ROOT / "build/tools/orrery"))
+
+
+def run(*words: Any) -> str:
+    """What it writes; a failure tells its own line."""
+    done = subprocess.run([ORRERY, *map(str, words)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"orrery {shlex.join(map(str, words))}:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def interim(graph: dict[str, Any], path: Path | str) -> None:
+    text = run("show", "--dot", path)
+    graph["data"] = re.search(r'data="(.*)";', text)[1]
+    shapes: dict[str, int] = {}
+    for o in graph["operators"]:
+        line = re.search(rf'"{re.escape(o["name"])}" \[(.*)\];', text)[1]
+        pairs = re.findall(r'(\w+)=("[^"]*"|[^,]*)', line)
+        o["attributes"] = {
+            k: float(v.strip('"')) if k in ("scale", "weight", "features") else v.strip('"')
+            for k, v in pairs
+        }
+        o["shape"] = [1, o["columns"]]
+        shapes[o["name"]] = o["columns"]
+        n = o["columns"]
+        o["parameters"] = {
+            "linear": lambda: [
+                {"name": "weight", "shape": [n, shapes[o["inputs"][0]]]},
+                {"name": "bias", "shape": [n]},
+            ],
+            "layernorm": lambda: [{"name": "gain", "shape": [n]}, {"name": "bias", "shape": [n]}],
+        }.get(o["op"], list)()
+
+
+def read_graph(path: Path | str) -> dict[str, Any]:
+    """What `orrery show --json` says of it."""
+    graph = json.loads(run("show", "--json", path))
+    interim(graph, path)
+    return graph
+
+
+@dataclass
+class Trained:
+    losses: list[float]  # of each step
+    report: dict[str, Any]
+    tensors: dict[str, Tensor]  # when it ended, the optimizer's among them
+
+
+def train(path: Path | str, words: list[str]) -> Trained:
+    with tempfile.TemporaryDirectory() as folder:
+        kept, losses = Path(folder, "kept"), Path(folder, "losses.csv")
+        report = run(
+            "train", path, *words, "--json", "--checkpoint", kept, "--keep", 1, "--loss", losses
+        )
+        with losses.open() as file:
+            rows = list(csv.DictReader(file))
+        tensors: dict[str, Tensor] = {}
+        for shard in kept.glob("step-*/*.safetensors"):
+            tensors |= load_safetensors(shard)
+        return Trained([float(row["loss"]) for row in rows], json.loads(report), tensors)
+
+
+def shipped(path: Path) -> list[str]:
+    """The options of the command that the graph's own comment trains it by."""
+    found = re.search(r"^//\s+orrery train \S+(.*)$", path.read_text(), re.MULTILINE)
+    return shlex.split(found[1]) if found else []

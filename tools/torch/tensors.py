@@ -1,0 +1,95 @@
+"""Tensors in files, by the standard library and torch alone: safetensors, .npy and CSV."""
+
+import ast
+import ctypes
+import json
+import struct
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+SAFETENSORS = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+NPY = {
+    "f8": torch.float64,
+    "f4": torch.float32,
+    "f2": torch.float16,
+    "i8": torch.int64,
+    "i4": torch.int32,
+    "i2": torch.int16,
+    "i1": torch.int8,
+    "u1": torch.uint8,
+}
+
+
+def _tensor(data: bytearray, dtype: torch.dtype, shape: list[int], at: int = 0) -> Tensor:
+    count = 1
+    for size in shape:
+        count *= size
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(data, dtype=dtype, count=count, offset=at).reshape(shape)
+
+
+def load_safetensors(path: Path) -> dict[str, Tensor]:
+    data = bytearray(path.read_bytes())
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    body = data[8 + length :]
+    return {
+        name: _tensor(body, SAFETENSORS[t["dtype"]], t["shape"], t["data_offsets"][0])
+        for name, t in header.items()
+    }
+
+
+def save_safetensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    names = {dtype: name for name, dtype in SAFETENSORS.items()}
+    header, bodies, at = {}, [], 0
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        body = ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+        header[name] = {
+            "dtype": names[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [at, at + len(body)],
+        }
+        bodies.append(body)
+        at += len(body)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.writelines(bodies)
+
+
+def load_npy(path: Path) -> Tensor:
+    data = bytearray(path.read_bytes())
+    if data[:6] != b"\x93NUMPY":
+        raise ValueError(f"{path}: no .npy file")
+    form, begin = ("<H", 10) if data[6] == 1 else ("<I", 12)
+    (length,) = struct.unpack_from(form, data, 8)
+    fields = ast.literal_eval(data[begin : begin + length].decode())
+    if fields["fortran_order"]:
+        raise ValueError(f"{path}: in Fortran's order")
+    return _tensor(data, NPY[fields["descr"].lstrip("<|=")], list(fields["shape"]), begin + length)
+
+
+def load_csv(path: Path) -> Tensor:
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    try:
+        float(lines[0].split(",")[0])
+    except ValueError:
+        del lines[0]  # the heading
+    return torch.tensor([[float(cell) for cell in line.split(",")] for line in lines if line])

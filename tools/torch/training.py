@@ -1,0 +1,146 @@
+"""Training as `orrery train` does it: its options, its order of rows, its optimizers."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from draws import permutation
+from model import Model
+from tensors import load_csv, load_npy, load_safetensors
+from torch import Tensor
+
+KINDS = {"steps": int, "epochs": int, "lr": float}
+
+
+@dataclass
+class Options:
+    """Those of `orrery train` that decide what is computed."""
+
+    batch: int = 96
+    microbatches: int = 8
+    steps: int | None = None
+    epochs: int | None = None
+    optimizer: str = "adamw"
+    lr: float | None = None
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    seed: int = 1
+    data: str | None = None
+
+    def rate(self) -> float:
+        plain = self.optimizer in ("momentum", "sgd")
+        return self.lr if self.lr is not None else 0.1 if plain else 0.002
+
+    def words(self) -> list[str]:
+        values = {k: v for k, v in vars(self).items() if v is not None}
+        if self.optimizer != "momentum":
+            del values["momentum"]
+        return [w for k, v in values.items() for w in ("--" + k.replace("_", "-"), str(v))]
+
+
+def parse(words: list[str]) -> tuple[Options, list[str]]:
+    """Options, and the words that are none of them."""
+    p = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    for name, value in vars(Options()).items():
+        names = ["--" + name.replace("_", "-")] + ["-m"] * (name == "microbatches")
+        kind = type(value) if value is not None else KINDS.get(name, str)
+        p.add_argument(*names, type=kind, default=value)
+    return p.parse_known_args(words, Options())
+
+
+# ---- rows ----
+
+
+class Data:
+    """The columns of each input, and the rows to train and to test."""
+
+    def __init__(self, graph: dict[str, Any], path: str) -> None:
+        file = Path(path)
+        if file.suffix == ".safetensors":
+            tables = load_safetensors(file)
+        else:
+            tables = {"": load_npy(file) if file.suffix == ".npy" else load_csv(file)}
+        self.columns = {
+            o["name"]: self._read(tables, o["attributes"])
+            for o in graph["operators"]
+            if o["op"] == "input"
+        }
+        rows = torch.arange(len(next(iter(self.columns.values()))))
+        self.test, self.train = rows[rows % 5 == 0], rows[rows % 5 != 0]
+
+    @staticmethod
+    def _read(tables: dict[str, Tensor], attributes: dict[str, Any]) -> Tensor:
+        x = tables[attributes.get("tensor", "")].flatten(1).float()
+        if "columns" in attributes:
+            x = x[:, ranges(str(attributes["columns"]))]
+        return x * attributes.get("scale", 1.0)
+
+    def batch(self, rows: Tensor) -> dict[str, Tensor]:
+        return {name: x[rows] for name, x in self.columns.items()}
+
+    def batches(self, size: int, seed: int) -> Iterator[dict[str, Tensor]]:
+        epoch, rows = 0, torch.empty(0, dtype=torch.int64)
+        while True:
+            while len(rows) < size:
+                order = permutation(len(self.train), seed, epoch)
+                rows, epoch = torch.cat([rows, self.train[order]]), epoch + 1
+            yield self.batch(rows[:size])
+            rows = rows[size:]
+
+
+def ranges(text: str) -> list[int]:
+    """ "0:4,8" -> 0, 1, 2, 3, 8"""
+    columns: list[int] = []
+    for part in text.split(","):
+        begin, _, end = part.partition(":")
+        columns += range(int(begin), int(end) if end else int(begin) + 1)
+    return columns
+
+
+# ---- PyTorch ----
+
+
+def optimizer_of(model: Model, o: Options) -> torch.optim.Optimizer:
+    groups: list[dict[str, Any]] = [
+        {"params": list(params), "weight_decay": o.weight_decay if decays else 0.0}
+        for decays, params in model.trained().items()
+        if params
+    ]
+    if o.optimizer in ("adam", "adamw"):
+        kind = torch.optim.Adam if o.optimizer == "adam" else torch.optim.AdamW
+        return kind(groups, lr=o.rate(), betas=(0.9, 0.999), eps=1e-8)
+    return torch.optim.SGD(
+        groups, lr=o.rate(), momentum=o.momentum if o.optimizer == "momentum" else 0
+    )
+
+
+def steps_of(o: Options, data: Data) -> int:
+    return o.steps or -(-(o.epochs or 10) * len(data.train) // o.batch)
+
+
+def train(model: Model, data: Data, o: Options, steps: int) -> list[float]:
+    """The loss of every step; gradients of the last stay."""
+    optimizer = optimizer_of(model, o)
+    losses = []
+    batches = data.batches(o.batch, o.seed)
+    for step in range(steps):
+        model.begin(training=True, step=step, microbatches=o.microbatches, seed=o.seed)
+        optimizer.zero_grad()
+        loss = model.total(model(next(batches)))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@torch.no_grad()
+def evaluate(model: Model, data: Data) -> tuple[float, float | None]:
+    """The loss on the test rows, and the accuracy, None where nothing is classified."""
+    model.begin(training=False)
+    losses = model(data.batch(data.test))
+    right = [model.is_right(o) for o in model.losses() if o.op == "softmax_cross_entropy"]
+    accuracy = torch.cat(right).float().mean().item() if right else None
+    return model.total(losses).item(), accuracy
