@@ -58,9 +58,10 @@ class Model(nn.Module):
 
     def forward(self, columns: dict[str, Tensor]) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
+        dtype = next(self.parameters()).dtype
         for o in self.operators:
             if o.op == "input":
-                x = columns[o.name]
+                x = columns[o.name].to(dtype)
                 values[o.name] = x.reshape(len(x), *o.shape)
                 continue
             inputs = [

@@ -1,6 +1,7 @@
 """Training as `orrery train` does it: its options, its order of rows, its optimizers."""
 
 import argparse
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,15 @@ from model import Model
 from tensors import load_csv, load_npy, load_safetensors
 from torch import Tensor
 
-KINDS = {"steps": int, "epochs": int, "lr": float}
+KINDS = {
+    "steps": int,
+    "epochs": int,
+    "lr": float,
+    "weight_decay": float,
+    "warmup": int,
+    "final_rate": float,
+    "clip": float,
+}
 
 
 @dataclass
@@ -26,13 +35,34 @@ class Options:
     optimizer: str = "adamw"
     lr: float | None = None
     momentum: float = 0.9
-    weight_decay: float = 0.0
+    weight_decay: float | None = None
+    warmup: int | None = None
+    decay: str | None = None
+    final_rate: float | None = None
+    clip: float | None = None
     seed: int = 1
     data: str | None = None
 
     def rate(self) -> float:
         plain = self.optimizer in ("momentum", "sgd")
         return self.lr if self.lr is not None else 0.1 if plain else 0.002
+
+    def rate_of(self, step: int) -> float:
+        """As orr_run_rate() in src/runtime/run/options.c has it; steps is that of all."""
+        rate, warmup, final = self.rate(), self.warmup or 0, self.final_rate or 0.0
+        if step < warmup:
+            return rate * (step + 1) / warmup
+        if self.decay in (None, "none"):
+            return rate
+        done = (step - warmup) / ((self.steps or 0) - warmup)
+        left = 1 - done if self.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
+        return final + (rate - final) * left
+
+    def still(self) -> "Options":
+        """One step that leaves the weights as they are, and their gradients in the momentum."""
+        return Options(
+            self.batch, self.microbatches, 1, None, "momentum", 0.0, seed=self.seed, data=self.data
+        )
 
     def words(self) -> list[str]:
         values = {k: v for k, v in vars(self).items() if v is not None}
@@ -105,7 +135,7 @@ def ranges(text: str) -> list[int]:
 
 def optimizer_of(model: Model, o: Options) -> torch.optim.Optimizer:
     groups: list[dict[str, Any]] = [
-        {"params": list(params), "weight_decay": o.weight_decay if decays else 0.0}
+        {"params": list(params), "weight_decay": (o.weight_decay or 0.0) if decays else 0.0}
         for decays, params in model.trained().items()
         if params
     ]
@@ -121,16 +151,21 @@ def steps_of(o: Options, data: Data) -> int:
     return o.steps or -(-(o.epochs or 10) * len(data.train) // o.batch)
 
 
-def train(model: Model, data: Data, o: Options, steps: int) -> list[float]:
+def train(model: Model, data: Data, o: Options) -> list[float]:
     """The loss of every step; gradients of the last stay."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = optimizer_of(model, o)
     losses = []
     batches = data.batches(o.batch, o.seed)
-    for step in range(steps):
+    for step in range(o.steps or 0):
         model.begin(training=True, step=step, microbatches=o.microbatches, seed=o.seed)
         optimizer.zero_grad()
         loss = model.total(model(next(batches)))
         loss.backward()
+        if o.clip:
+            torch.nn.utils.clip_grad_norm_(parameters, o.clip)
+        for group in optimizer.param_groups:
+            group["lr"] = o.rate_of(step)
         optimizer.step()
         losses.append(loss.item())
     return losses
