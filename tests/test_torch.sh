@@ -2,7 +2,7 @@
 # Orrery beside PyTorch on small graphs: tools/torch/check. Skipped where no Python has torch: python3, or the one that
 # ORR_TORCH_PYTHON names. Usage: test_torch.sh ORRERY SOURCE
 set -eu
-ORRERY=$1
+ORRERY=$(realpath "$1")
 export ORRERY
 python=${ORR_TORCH_PYTHON:-python3}
 if ! "$python" -W ignore -c 'import torch' 2>/dev/null; then

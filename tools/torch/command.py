@@ -26,7 +26,7 @@ def run(*words: Any) -> str:
     return done.stdout
 
 
-def interim(graph: dict[str, Any], path: Path | str) -> None:
+def complete(graph: dict[str, Any], path: Path | str) -> None:
     text = run("show", "--dot", path)
     graph["data"] = re.search(r'data="(.*)";', text)[1]
     shapes: dict[str, int] = {}
@@ -52,7 +52,7 @@ def interim(graph: dict[str, Any], path: Path | str) -> None:
 def read_graph(path: Path | str) -> dict[str, Any]:
     """What `orrery show --json` says of it."""
     graph = json.loads(run("show", "--json", path))
-    interim(graph, path)
+    complete(graph, path)
     return graph
 
 
