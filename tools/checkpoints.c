@@ -1,5 +1,6 @@
 #include "checkpoints.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +8,14 @@
 
 #include "orrery/checkpoint.h"
 #include "command.h"
+#include "evaluations.h"
 #include "options.h"
 #include "session.h"
 #include "progress.h"
 #include "orrery/run.h"
 #include "orrery/state.h"
 
-enum { KEY_CHECKPOINT = 768, KEY_EVERY, KEY_KEEP, KEY_RESUME };
+enum { KEY_CHECKPOINT = 768, KEY_EVERY, KEY_KEEP, KEY_KEEP_BEST, KEY_RESUME };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Checkpoints:", 6},
@@ -21,6 +23,8 @@ static const struct argp_option options[] = {
 	 "write checkpoints there, the last one when training ends", 6},
 	{"every", KEY_EVERY, "N", 0, "steps from one to the next (100)", 6},
 	{"keep", KEY_KEEP, "K", 0, "checkpoints that stay, the newest; 0: all (3)", 6},
+	{"keep-best", KEY_KEEP_BEST, NULL, 0,
+	 "also keep the one with the lowest test loss of --evaluate-every, in DIR/best", 6},
 	{"resume", KEY_RESUME, NULL, 0,
 	 "go on from the newest one that is whole; --steps and --epochs count from the start of "
 	 "training, and --lr may be another",
@@ -46,12 +50,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->keep = (int)options_count("--keep", arg, 0, 1000000);
 		o->is_set = true;
 		break;
+	case KEY_KEEP_BEST:
+		o->best = o->is_set = true;
+		break;
 	case KEY_RESUME:
 		o->resume = o->is_set = true;
 		break;
 	case ARGP_KEY_END:
 		if (o->is_set && !o->folder)
-			options_refuse("--every, --keep and --resume are of checkpoints: say where "
+			options_refuse("--every, --keep, --keep-best and --resume are of "
+				       "checkpoints: say where "
 				       "with --checkpoint DIR");
 		break;
 	default:
@@ -79,6 +87,7 @@ static void report_damaged(const char *line)
 static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
 		      struct orr_error *err)
 {
+	const char *folder = o->folder;
 	int64_t newest;
 	int code;
 
@@ -87,35 +96,69 @@ static int open_first(struct orr_checkpoint **out, const struct checkpoints_opti
 	if ((code = orr_checkpoint_lock(o->folder, err)) ||
 	    (code = orr_checkpoint_prepare(o->folder, &newest, err)))
 		return code;
+	if (newest < 0 && o->best) {
+		folder = checkpoints_best(o);
+		if ((code = orr_checkpoint_prepare(folder, &newest, err)))
+			return code;
+	}
 	if (newest >= 0 && !o->resume)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has checkpoints, up to step %lld: give --resume to go on from "
 				"them, or another folder",
-				o->folder, (long long)newest);
+				folder, (long long)newest);
 	return 0;
 }
 
-int checkpoints_open(struct orr_checkpoint **out, const struct checkpoints_options *o,
-		     struct session *s)
+/* Of one process, as open_first: the best so far, if there is one. */
+static int open_best(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		     struct orr_error *err)
 {
-	int64_t step = -1; /* of the checkpoint that rank 0 has found */
-	int code = 0;
+	int64_t newest;
+	int code = orr_checkpoint_prepare(checkpoints_best(o), &newest, err);
+
+	if (code || newest < 0 || !o->resume)
+		return code;
+	return orr_checkpoint_open(out, checkpoints_best(o), -1, report_damaged, err);
+}
+
+/* Rank 0 has opened a checkpoint in the folder, or none: the others open the same. */
+static int share(struct orr_checkpoint **out, const char *folder, int code, struct session *s)
+{
+	int64_t step = *out ? orr_checkpoint_step(*out) : -1;
+
+	if ((code = session_agree(s, code)) || (code = session_max(s, &step)))
+		return code;
+	if (s->rank && step >= 0)
+		code = orr_checkpoint_open(out, folder, step, NULL, &s->err);
+	return session_agree(s, code);
+}
+
+const char *checkpoints_best(const struct checkpoints_options *o)
+{
+	static char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/best", o->folder);
+	return path;
+}
+
+int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
+		     const struct checkpoints_options *o, struct session *s)
+{
+	int code;
 
 	if (!o->folder)
 		return 0;
 	/* a limit on the size of files is to be an error of write() as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
-	if (!s->rank && !(code = open_first(out, o, &s->err)) && *out)
-		step = orr_checkpoint_step(*out);
-	if ((code = session_agree(s, code)) || (code = session_max(s, &step)))
+	code = s->rank ? 0 : open_first(out, o, &s->err);
+	if ((code = share(out, o->folder, code, s)) || !o->best)
 		return code;
-	if (s->rank && step >= 0)
-		code = orr_checkpoint_open(out, o->folder, step, NULL, &s->err);
-	return session_agree(s, code);
+	code = s->rank ? 0 : open_best(best, o, &s->err);
+	return share(best, checkpoints_best(o), code, s);
 }
 
 /* The first step after this one at which a checkpoint is due. */
-static int64_t next_stop(const struct checkpoints_options *o, int64_t step, int64_t end)
+static int64_t next_checkpoint(const struct checkpoints_options *o, int64_t step, int64_t end)
 {
 	int64_t stop = step + o->every - step % o->every;
 
@@ -214,20 +257,24 @@ static void explain_divergence(const struct checkpoints_options *o, const struct
 		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
 }
 
-/* Parameters with which the last step was left out may be no good: a checkpoint of them is put off
- * to the first step that is not, but for the end of training; and without an update there is none.
- */
-static int train_to_stop(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
-			 struct progress *progress, bool *put_off, struct orr_error *err)
+/* Train to where a checkpoint or an evaluation is due. */
+static int train_to_stop(struct checkpoints_end *r, const struct checkpoints_options *o,
+			 struct orr_run *run, int64_t end, struct progress *progress,
+			 struct evaluations *e, struct orr_error *err)
 {
-	int64_t step = orr_run_step(run),
-		n = orr_run_skipped_last(run) ? 1 : next_stop(o, step, end) - step;
-	int code = orr_run_train(run, n, progress->silent ? NULL : progress_visit, progress, err);
-	bool at_end = orr_run_stopped(run) || orr_run_step(run) == end;
+	int64_t step = orr_run_step(run), checkpoint = next_checkpoint(o, step, end),
+		evaluation = evaluations_next(e, step, end),
+		stop = r->due                    ? step + 1
+		       : checkpoint < evaluation ? checkpoint
+						 : evaluation;
+	int code = orr_run_train(run, stop - step, progress->silent ? NULL : progress_visit,
+				 progress, err);
 	int n_skipped = orr_run_skipped_last(run);
 
-	*put_off = n_skipped && !at_end;
-	if (!code && at_end && n_skipped && n_skipped == orr_run_step(run) - progress->first)
+	step = orr_run_step(run);
+	r->due = o->folder && (r->due || step == checkpoint || orr_run_stopped(run));
+	if (!code && (orr_run_stopped(run) || step == end) && n_skipped &&
+	    n_skipped == step - progress->first)
 		return orr_fail(err, ORR_E_DIVERGED,
 				"training diverged: the updates of all steps, %d, were left out, "
 				"since losses or gradients were not finite",
@@ -235,24 +282,25 @@ static int train_to_stop(const struct checkpoints_options *o, struct orr_run *ru
 	return code;
 }
 
-/* Train to where the next checkpoint is due, and write it. */
-static int train_on(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
-		    struct progress *progress, struct checkpoints_end *r, struct session *s)
+/* Parameters with which the last step was left out may be no good: a checkpoint of them is put off
+ * to the first step that is not, but for the end of training; and without an update there is none.
+ */
+static int save(struct checkpoints_end *r, const struct checkpoints_options *o, struct orr_run *run,
+		int64_t end, const struct progress *progress, struct session *s)
 {
-	int64_t step;
-	bool put_off;
-	int code = train_to_stop(o, run, end, progress, &put_off, &s->err);
+	int64_t step = orr_run_step(run);
+	bool at_end = orr_run_stopped(run) || step == end;
 
-	if (code || !o->folder || put_off)
-		return code;
-	step = orr_run_step(run);
+	if (!r->due || (orr_run_skipped_last(run) && !at_end))
+		return 0;
+	r->due = false;
 	if (!(r->unsaved = orr_run_save(run, o->folder, o->keep, &r->why)))
 		r->saved = step;
 	if (r->unsaved == ORR_E_DIVERGED) {
 		s->err = r->why;
 		return r->unsaved;
 	}
-	if (r->unsaved && step < end && !orr_run_stopped(run)) {
+	if (r->unsaved && !at_end) {
 		if (progress->terminal)
 			fputc('\n', stderr);
 		session_say(s, "no checkpoint of step %lld: %s; training goes on", (long long)step,
@@ -262,7 +310,8 @@ static int train_on(const struct checkpoints_options *o, struct orr_run *run, in
 }
 
 int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
-		      struct progress *progress, struct checkpoints_end *r, struct session *s)
+		      struct progress *progress, struct evaluations *e, struct checkpoints_end *r,
+		      struct session *s)
 {
 	struct sigaction old[N_SIGNALS];
 	int64_t number;
@@ -270,8 +319,14 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 
 	*r = (struct checkpoints_end){.saved = orr_run_step(run)};
 	catch_signals(run, progress, old);
-	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end)
-		code = train_on(o, run, end, progress, r, s);
+	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end) {
+		if ((code = train_to_stop(r, o, run, end, progress, e, &s->err)))
+			break;
+		if (!orr_run_stopped(run) && evaluations_is_due(e, orr_run_step(run), end))
+			code = evaluations_take(e, run, progress, s);
+		if (!code)
+			code = save(r, o, run, end, progress, s);
+	}
 	number = asked;
 	if (code == ORR_E_DIVERGED)
 		explain_divergence(o, run, r->saved, &s->err);

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "hardware.h"
 #include "checkpoints.h"
+#include "evaluations.h"
 #include "options.h"
 #include "orrery/dataset.h"
 #include "orrery/figures.h"
@@ -29,8 +30,10 @@ struct training {
 	struct work work;
 	struct orr_dataset *data;
 	struct orr_checkpoint *checkpoint; /* to go on from; NULL: there is none */
+	struct orr_checkpoint *best;       /* the best before that; NULL: there is none */
 	struct orr_run *run;
 	struct progress progress;
+	struct evaluations evaluations;
 	struct trained result;
 	struct checkpoints_end end;
 	int64_t steps;   /* of all of the training */
@@ -83,6 +86,8 @@ static int settle_steps(struct training *t, struct orr_error *err)
 	t->steps = o->steps ? o->steps
 			    : ((o->epochs ? o->epochs : 10) * t->data->n_train + samples - 1) /
 				      samples;
+	evaluations_init(&t->evaluations, &o->evaluate, t->data->n_train, samples,
+			 o->keep.best ? checkpoints_best(&o->keep) : NULL);
 	if (o->run.decay == ORR_DECAY_NONE)
 		return 0;
 	o->run.decay_steps = t->steps;
@@ -160,6 +165,9 @@ static int resume(struct training *t, struct orr_error *err)
 	if (!t->session.rank)
 		hardware_tell(&o->run);
 	t->old_rate = o->run.learning_rate;
+	if (t->best && (code = evaluations_resume(&t->evaluations, t->run, t->best,
+						  o->has_lr ? &t->old_rate : NULL, err)))
+		return code;
 	if (t->checkpoint &&
 	    (code = orr_run_load(t->run, t->checkpoint, o->has_lr ? &t->old_rate : NULL, err)))
 		return code;
@@ -173,6 +181,7 @@ static int resume(struct training *t, struct orr_error *err)
 		.steps = t->steps,
 		.first = orr_run_step(t->run),
 		.on_devices = t->n_devices > 0,
+		.evaluations = &t->evaluations,
 	};
 	return 0;
 }
@@ -193,9 +202,11 @@ static int train(struct training *t, struct orr_error *err)
 			    "--lr %.15g from step %lld on; the checkpoint is of --lr %.15g",
 			    o->run.learning_rate, (long long)first + 1, t->old_rate);
 	t->progress.norms = o->run.clip > 0;
+	t->progress.evaluates = t->evaluations.every > 0;
 	if ((code = progress_write(&t->progress, o->losses, err)))
 		return code;
-	code = checkpoints_train(&o->keep, t->run, end, &t->progress, &t->end, &t->session);
+	code = checkpoints_train(&o->keep, t->run, end, &t->progress, &t->evaluations, &t->end,
+				 &t->session);
 	if (code && code != ORR_E_DIVERGED)
 		return code;
 	ended = progress_end(&t->progress, code ? NULL : err); /* losses are kept up to there */
@@ -262,8 +273,10 @@ static void training_fini(struct training *t)
 {
 	trained_fini(&t->result);
 	progress_fini(&t->progress);
+	evaluations_fini(&t->evaluations);
 	orr_run_destroy(t->run);
 	orr_checkpoint_close(t->checkpoint);
+	orr_checkpoint_close(t->best);
 	orr_dataset_destroy(t->data);
 	work_fini(&t->work);
 }
@@ -278,7 +291,7 @@ int cmd_train(int argc, char **argv)
 	options_parse(&train_argp, argc, argv, &t.options);
 	if ((code = session_join(s)) || (code = session_agree(s, open_work(&t, err))) ||
 	    (code = session_agree(s, find_data(&t, err))) ||
-	    (code = checkpoints_open(&t.checkpoint, &t.options.keep, s)) ||
+	    (code = checkpoints_open(&t.checkpoint, &t.best, &t.options.keep, s)) ||
 	    (code = session_agree(s, predict(&t, err))) ||
 	    (code = session_check(
 		     s, orr_run_create(&t.run, t.work.tried.jobs, t.data, &t.options.run, err))) ||

@@ -63,6 +63,8 @@ int progress_write(struct progress *p, const char *path, struct orr_error *err)
 			write_name(p->losses.file, g->operators[k].name);
 	if (p->norms)
 		(void)fputs(",norm", p->losses.file);
+	if (p->evaluates)
+		(void)fputs(",test_loss,test_accuracy", p->losses.file);
 	p->losses_failed = fputc('\n', p->losses.file) < 0 || p->losses_failed;
 	return 0;
 }
@@ -93,18 +95,36 @@ static void keep(struct progress *p, const struct orr_step *step)
 		p->kept_seconds[place] = step->seconds;
 }
 
+/* scores NULL: there are none of its step. */
+static void end_row(struct progress *p, const struct orr_scores *scores)
+{
+	if (!p->open_row)
+		return;
+	if (p->evaluates && scores)
+		(void)fprintf(p->losses.file, ",%.9g,", scores->loss);
+	if (p->evaluates && scores && !isnan(scores->accuracy))
+		(void)fprintf(p->losses.file, "%.9g", scores->accuracy);
+	if (p->evaluates && !scores)
+		(void)fputs(",,", p->losses.file);
+	if (fputc('\n', p->losses.file) < 0 || ferror(p->losses.file))
+		p->losses_failed = true;
+	p->open_row = 0;
+}
+
 static void write_losses(struct progress *p, const struct orr_step *step)
 {
 	const struct orr_scores *scores = &step->scores;
 
+	end_row(p, NULL);
+	p->open_row = step->step + 1;
 	(void)fprintf(p->losses.file, "%lld,%lld,%.9g", (long long)step->step + 1,
 		      (long long)step->samples, scores->loss);
 	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
 		(void)fprintf(p->losses.file, ",%.9g", scores->losses[l].loss);
 	if (p->norms)
 		(void)fprintf(p->losses.file, ",%.9g", step->norm);
-	if (fputc('\n', p->losses.file) < 0 || ferror(p->losses.file))
-		p->losses_failed = true;
+	if (!p->evaluates)
+		end_row(p, NULL);
 }
 
 /* After the sum. */
@@ -143,9 +163,38 @@ void progress_visit(void *progress, const struct orr_step *step)
 	}
 }
 
+void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
+			const struct orr_scores *scores, bool best)
+{
+	const struct orr_graph *g = p->graph;
+
+	if (p->silent)
+		return;
+	if (p->losses.file && p->open_row != step) { /* it was left out, and has no row yet */
+		end_row(p, NULL);
+		p->open_row = step;
+		(void)fprintf(p->losses.file, "%lld,%lld,", (long long)step, (long long)samples);
+		for (int k = 0; k < g->n_operators && scores->n_losses > 1; k++)
+			if (orr_op_is_loss(g->operators[k].op))
+				(void)fputc(',', p->losses.file);
+		if (p->norms)
+			(void)fputc(',', p->losses.file);
+	}
+	if (p->losses.file)
+		end_row(p, scores);
+	fprintf(stderr, "%sstep %lld of %lld: test loss %.4g", p->terminal ? "\n" : "",
+		(long long)step, (long long)p->first + p->n_steps, scores->loss);
+	if (!isnan(scores->accuracy))
+		fprintf(stderr, ", test accuracy %.2f%%", 100 * scores->accuracy);
+	fprintf(stderr, best ? ", the best so far\n" : "\n");
+}
+
 int progress_end(struct progress *p, struct orr_error *err)
 {
 	int code = 0;
+
+	if (p->losses.file)
+		end_row(p, NULL);
 
 	if (p->terminal)
 		fprintf(stderr, "\n");

@@ -8,6 +8,7 @@
 #include "output_file.h"
 
 struct orr_run;
+struct orr_scores;
 struct orr_step;
 struct orr_timeline;
 
@@ -27,7 +28,9 @@ struct progress {
 	double loss;                 /* running mean of those that were not left out */
 	int64_t n_seen;              /* steps that were not left out */
 	struct output_stream losses; /* where every step's loss goes, if anywhere */
-	bool norms;                  /* steps tell the norm of their gradients */
+	bool norms;                  /* steps tell the norm of their gradients, */
+	bool evaluates;              /* and some how the model does on the test rows */
+	int64_t open_row;            /* the step of the row that has not ended; 0: none */
 	bool losses_failed;
 };
 
@@ -36,10 +39,14 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 		  int64_t n_steps, bool silent, struct orr_error *err);
 /* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
  * of training and this step included, and the loss; of several losses, their
- * sum and then each, without its weight; where gradients are clipped, their norm before. Skipped
+ * sum and then each, without its weight; where gradients are clipped, their norm before;
+ * where there are evaluations, test loss and accuracy in the rows of their steps. Skipped
  * steps have no row. NULL: no file. */
 int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
+/* The test rows after a step: the lowest loss so far? */
+void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
+			const struct orr_scores *scores, bool best);
 /* Fails where the losses could not be written. */
 int progress_end(struct progress *p, struct orr_error *err);
 /* Of the steps' seconds; the first tenth warms up and does not count. */

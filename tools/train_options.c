@@ -27,6 +27,7 @@ enum {
 	KEY_PREFETCH,
 	KEY_RANKS,
 	KEY_ON_NAN,
+	KEY_EVALUATE,
 	KEY_LOSS
 };
 
@@ -58,9 +59,13 @@ static const struct argp_option options[] = {
 	 "where a loss or a gradient is not finite: stop, or leave that step's update out, for "
 	 "which all updates wait for the last gradient; 10 such steps in a row stop it, too (stop)",
 	 4},
+	{"evaluate-every", KEY_EVALUATE, "N[epochs]", 0,
+	 "steps or epochs from one evaluation on the test rows to the next, and at the end (at the "
+	 "end alone)",
+	 4},
 	{"loss", KEY_LOSS, "FILE", 0,
-	 "every step's loss as CSV: step, samples seen, loss, and each of several; with --resume, "
-	 "from there on",
+	 "every step's loss as CSV: step, samples seen, loss, and each of several; the norm where "
+	 "--clip is given, and test loss and accuracy at evaluations; with --resume, from there on",
 	 4},
 	{0},
 };
@@ -84,6 +89,26 @@ static enum orr_decay parse_decay(const char *text)
 		if (!strcmp(text, names[i]))
 			return (enum orr_decay)i;
 	options_refuse("--decay: no '%s': there are cosine, linear and none", text);
+}
+
+/* "100", "1epoch", "2epochs". */
+static struct evaluations_options parse_every(const char *text)
+{
+	static const char *const units[] = {"epochs", "epoch"};
+	struct evaluations_options o = {0};
+	char *number = strdup(text);
+	size_t n = strlen(text);
+
+	if (!number)
+		options_refuse("--evaluate-every: no memory");
+	for (int i = 0; i < 2 && !o.epochs; i++)
+		if (n > strlen(units[i]) && !strcmp(text + n - strlen(units[i]), units[i])) {
+			o.epochs = true;
+			number[n - strlen(units[i])] = '\0';
+		}
+	o.every = options_count("--evaluate-every", number, 1, 1000000000);
+	free(number);
+	return o;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -143,6 +168,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_ON_NAN:
 		a->run.on_nan = parse_on_nan(arg);
 		break;
+	case KEY_EVALUATE:
+		a->evaluate = parse_every(arg);
+		break;
 	case KEY_LOSS:
 		a->losses = arg;
 		break;
@@ -176,6 +204,10 @@ int train_options_check(struct train_options *a, struct orr_error *err)
 	if (a->steps && a->epochs)
 		return orr_fail(err, ORR_E_INPUT,
 				"--steps and --epochs say the same thing: give one of them");
+	if (a->keep.best && !a->evaluate.every)
+		return orr_fail(err, ORR_E_INPUT,
+				"--keep-best: nothing says when the model is evaluated: give "
+				"--evaluate-every N");
 	if (a->has_final_rate && a->run.decay == ORR_DECAY_NONE)
 		return orr_fail(err, ORR_E_INPUT,
 				"--final-rate: the learning rate stays: say how it falls, with "

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "checkpoints.h"
+#include "evaluations.h"
 #include "orrery/run.h"
 #include "output.h"
 #include "work.h"
@@ -17,6 +18,7 @@ struct train_options {
 	struct checkpoints_options keep;
 	struct output_options output;
 	int64_t steps, epochs; /* 0: not given */
+	struct evaluations_options evaluate;
 	bool has_lr, has_momentum, has_final_rate;
 	const char *data, *losses;
 	const char *workers; /* the reason for their number; NULL: an option or a file gives it */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "across.h"
+#include "evaluations.h"
 #include "orrery/diagram.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
@@ -55,10 +56,14 @@ static json_t *losses_json(const struct trained *r)
 	return losses;
 }
 
-/* Where there are several. */
+/* Several losses, evaluations during training and the best of them, where there are any. */
 static int set_losses(json_t *json, const struct trained *r)
 {
-	return r->scores.n_losses > 1 ? json_object_set_new(json, "losses", losses_json(r)) : 0;
+	const struct evaluations *e = r->evaluations;
+
+	return (r->scores.n_losses > 1 && json_object_set_new(json, "losses", losses_json(r))) ||
+	       (e->every && json_object_set_new(json, "evaluations", evaluations_json(e))) ||
+	       (e->best.step && json_object_set_new(json, "best", evaluation_json(&e->best)));
 }
 
 static int print_json(const struct trained *r, const struct figures *f, struct orr_error *err)
@@ -92,6 +97,9 @@ static void print_loss(const struct trained *r)
 	if (!isnan(r->scores.accuracy))
 		printf(", test accuracy %.2f%%", 100 * r->scores.accuracy);
 	printf("\n");
+	if (r->evaluations->best.step && r->evaluations->best_folder)
+		printf("The lowest, %.4g, was after step %lld: %s\n", r->evaluations->best.loss,
+		       (long long)r->evaluations->best.step, r->evaluations->best_folder);
 	for (int l = 0; l < r->scores.n_losses && r->scores.n_losses > 1; l++) {
 		const struct orr_loss *loss = &r->scores.losses[l];
 

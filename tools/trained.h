@@ -8,6 +8,7 @@
 #include "orrery/run.h"
 
 struct across_rank;
+struct evaluations;
 struct orr_figures;
 struct orr_jobs;
 struct orr_run_versions;
@@ -29,6 +30,7 @@ struct trained {
 	int n_ranks;
 	struct across_rank *ranks; /* [n_ranks]; owned */
 	struct hardware hardware;
+	const struct evaluations *evaluations; /* borrowed */
 	bool on_devices;
 	const struct output_options *output;
 };
