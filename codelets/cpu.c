@@ -138,30 +138,18 @@ static void linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t o
 	}
 }
 
-static void relu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
+static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
+		float *y)
 {
 	(void)d;
-	orr_relu_forward(count, x, y);
+	orr_map(f, count, x, y);
 }
 
-static void relu_backward(struct orr_device *d, int64_t count, const float *y, const float *dy,
-			  float *dx)
+static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *kept,
+		     const float *dy, float *dx)
 {
 	(void)d;
-	orr_relu_backward(count, y, dy, dx);
-}
-
-static void gelu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
-{
-	(void)d;
-	orr_gelu_forward(count, x, y);
-}
-
-static void gelu_backward(struct orr_device *d, int64_t count, const float *x, const float *dy,
-			  float *dx)
-{
-	(void)d;
-	orr_gelu_backward(count, x, dy, dx);
+	orr_map_back(f, count, kept, dy, dx);
 }
 
 static void layernorm_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
@@ -290,10 +278,8 @@ const struct orr_kernels orr_kernels_cpu = {
 	.linear_forward = linear_forward,
 	.linear_input = linear_input,
 	.linear_weight = linear_weight,
-	.relu_forward = relu_forward,
-	.relu_backward = relu_backward,
-	.gelu_forward = gelu_forward,
-	.gelu_backward = gelu_backward,
+	.map = map,
+	.map_back = map_back,
 	.layernorm_forward = layernorm_forward,
 	.layernorm_input = layernorm_input,
 	.layernorm_weight = layernorm_weight,

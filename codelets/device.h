@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formulas.h"
 #include "optimizer.h"
 #include "orrery/numerics.h"
 
@@ -17,6 +18,14 @@ struct orr_kernels;
 struct orr_largest;
 struct orr_metrics;
 
+/* Which samples are computed next, for what depends on them: random numbers, statistics. */
+struct orr_block {
+	uint64_t seed; /* of the run */
+	int64_t step;
+	int64_t first;   /* the number of the first sample in the minibatch */
+	bool evaluation; /* nothing is drawn, and statistics are the running ones */
+};
+
 /* One at a time may use it. On a CUDA device all pointers that kernels are given, metrics apart,
  * are to its memory, kernels return before they have run, and run in the order of the calls. */
 struct orr_device {
@@ -27,6 +36,7 @@ struct orr_device {
 	/* (optional) the rounded copy, by orr_program_round, of the parameters used next; borrowed
 	 */
 	const void *rounded;
+	struct orr_block block;
 	const char
 		*failure; /* why the first kernel that could not be started was not; NULL: none */
 	struct orr_cuda *cuda; /* (private to codelets/cuda) */
@@ -67,12 +77,11 @@ struct orr_kernels {
 			      const float *x, const float *dy, float *apart, float *dw,
 			      float *dbias);
 
-	void (*relu_forward)(struct orr_device *d, int64_t count, const float *x, float *y);
-	void (*relu_backward)(struct orr_device *d, int64_t count, const float *y, const float *dy,
-			      float *dx);
-	void (*gelu_forward)(struct orr_device *d, int64_t count, const float *x, float *y);
-	void (*gelu_backward)(struct orr_device *d, int64_t count, const float *x, const float *dy,
-			      float *dx);
+	/* element by element, by one of formulas.h's; kept: its x, or its y */
+	void (*map)(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
+		    float *y);
+	void (*map_back)(struct orr_device *d, enum orr_elementwise f, int64_t count,
+			 const float *kept, const float *dy, float *dx);
 
 	void (*layernorm_forward)(struct orr_device *d, int64_t n, int64_t width, const float *x,
 				  const float *gain, const float *bias, float *y, float *normal);

@@ -5,44 +5,43 @@
 #include "elements.h"
 #include "vector.h"
 
-ORR_VECTOR static void relu_forward(int64_t count, const float *x, float *y)
+#define ORR_LOOPS(NAME, KEPT, FORWARD, BACKWARD) \
+	ORR_VECTOR static void map_##NAME(int64_t count, const float *x, float *y) \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			y[i] = orr_##NAME##_of(x[i]); \
+	} \
+	ORR_VECTOR static void map_back_##NAME(int64_t count, const float *kept, const float *dy, \
+					       float *dx) \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			dx[i] = orr_##NAME##_slope(kept[i], dy[i]); \
+	}
+ORR_ELEMENTWISE(ORR_LOOPS)
+
+void orr_map(enum orr_elementwise f, int64_t count, const float *x, float *y)
 {
-	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_relu_of(x[i]);
-}
-void orr_relu_forward(int64_t count, const float *x, float *y)
-{
-	relu_forward(count, x, y);
+	switch (f) {
+#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
+	case ORR_ELEMENTWISE_##NAME: \
+		map_##NAME(count, x, y); \
+		break;
+		ORR_ELEMENTWISE(ORR_CASE)
+#undef ORR_CASE
+	}
 }
 
-ORR_VECTOR static void relu_backward(int64_t count, const float *y, const float *dy, float *dx)
+void orr_map_back(enum orr_elementwise f, int64_t count, const float *kept, const float *dy,
+		  float *dx)
 {
-	for (int64_t i = 0; i < count; i++)
-		dx[i] = orr_relu_slope(y[i], dy[i]);
-}
-void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx)
-{
-	relu_backward(count, y, dy, dx);
-}
-
-ORR_VECTOR static void gelu_forward(int64_t count, const float *x, float *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_gelu_of(x[i]);
-}
-void orr_gelu_forward(int64_t count, const float *x, float *y)
-{
-	gelu_forward(count, x, y);
-}
-
-ORR_VECTOR static void gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
-{
-	for (int64_t i = 0; i < count; i++)
-		dx[i] = orr_gelu_slope(x[i], dy[i]);
-}
-void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx)
-{
-	gelu_backward(count, x, dy, dx);
+	switch (f) {
+#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
+	case ORR_ELEMENTWISE_##NAME: \
+		map_back_##NAME(count, kept, dy, dx); \
+		break;
+		ORR_ELEMENTWISE(ORR_CASE)
+#undef ORR_CASE
+	}
 }
 
 ORR_VECTOR static void scale(int64_t count, float factor, const float *x, float *y)

@@ -5,6 +5,7 @@
  * Results come last and are written, never added to, unless the comment says so. Sums over samples
  * go in sample order. */
 #include <stdint.h>
+#include "formulas.h"
 
 /* y = x w^T + bias; w is [out][in], row after row. */
 void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
@@ -16,11 +17,9 @@ void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const
 void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *dbias);
 
 /* Element by element; count: how many. */
-void orr_relu_forward(int64_t count, const float *x, float *y);
-void orr_relu_backward(int64_t count, const float *y, const float *dy, float *dx);
-/* The exact form, x (1 + erf(x / sqrt(2))) / 2, not the tanh approximation. */
-void orr_gelu_forward(int64_t count, const float *x, float *y);
-void orr_gelu_backward(int64_t count, const float *x, const float *dy, float *dx);
+void orr_map(enum orr_elementwise f, int64_t count, const float *x, float *y);
+void orr_map_back(enum orr_elementwise f, int64_t count, const float *kept, const float *dy,
+		  float *dx);
 void orr_scale(int64_t count, float factor, const float *x, float *y); /* y = factor x */
 void orr_add(int64_t count, const float *x, float *sum);               /* sum += x */
 void orr_sum(int64_t count, const float *a, const float *b, float *y); /* y = a + b */

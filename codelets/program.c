@@ -1,11 +1,12 @@
 #include "program.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "device.h"
+#include "call.h"
 #include "program_layout.h"
+
+#define PI 3.14159265358979323846
 
 int64_t orr_program_n_parameters(const struct orr_program *p)
 {
@@ -51,16 +52,23 @@ int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 	return forward > backward ? forward : backward;
 }
 
+static size_t workspace_of(const struct orr_instance *is, const struct orr_device *device,
+			   int64_t n)
+{
+	int64_t rows = n * is->inputs[0].rows, columns = is->inputs[0].columns;
+
+	return is->op->workspace ? is->op->workspace(is, device, n)
+				 : device->kernels->workspace_bytes(device->precision, rows,
+								    columns, columns);
+}
+
 size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr_device *device,
 				   int64_t n)
 {
 	size_t most = 0;
 
 	for (int k = 0; k < p->n_layers; k++) {
-		const struct orr_layer *layer = &p->layers[k];
-		int64_t in = layer->ports[0].value.width, out = layer->output.width;
-		size_t bytes = device->kernels->workspace_bytes(
-			device->precision, n, in, layer->kernel == ORR_KERNEL_LINEAR ? out : in);
+		size_t bytes = workspace_of(&p->layers[k].is, device, n);
 
 		most = bytes > most ? bytes : most;
 	}
@@ -69,12 +77,11 @@ size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr
 
 void orr_program_prepare(const struct orr_program *p, struct orr_device *device, int64_t n)
 {
-	for (int k = 0; k < p->n_layers && device->kernels->prepare; k++) {
-		const struct orr_layer *layer = &p->layers[k];
+	for (int k = 0; k < p->n_layers; k++) {
+		const struct orr_instance *is = &p->layers[k].is;
 
-		if (layer->kernel == ORR_KERNEL_LINEAR)
-			device->kernels->prepare(device, n, layer->ports[0].value.width,
-						 layer->output.width);
+		if (is->op->prepare)
+			is->op->prepare(is, device, n);
 	}
 }
 
@@ -90,11 +97,9 @@ void orr_program_round(const struct orr_program *p, struct orr_device *device,
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 
-		if (layer->kernel == ORR_KERNEL_LINEAR)
-			device->kernels->round(device, layer->ports[0].value.width,
-					       layer->output.width,
-					       parameters + layer->first_parameter,
-					       (uint16_t *)to + layer->first_rounded);
+		if (layer->is.op->round)
+			layer->is.op->round(&layer->is, device, parameters + layer->first_parameter,
+					    (uint16_t *)to + layer->first_rounded);
 	}
 }
 
@@ -158,17 +163,36 @@ static uint64_t draw(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-/* Uniform in +-sqrt(6 / width of the input): keeps the variance through a relu (He 2015). */
-static void init_linear(uint64_t state, int64_t in, int64_t out, float *parameters)
+/* In [0, 1). */
+static float draw_unit(uint64_t *state)
 {
-	float bound = (float)sqrt(6.0 / (double)in);
+	return (float)(draw(state) >> 40) * 0x1p-24f;
+}
 
-	for (int64_t i = 0; i < in * out; i++) {
-		float unit = (float)(draw(&state) >> 40) * 0x1p-24f;
+/* By Box and Muller, a pair of draws each. */
+static float draw_normal(uint64_t *state)
+{
+	double radius = sqrt(-2.0 * log(1.0 - (double)draw_unit(state)));
 
-		parameters[i] = (2.0f * unit - 1.0f) * bound;
-	}
-	memset(parameters + in * out, 0, (size_t)out * sizeof(*parameters));
+	return (float)(radius * cos(2.0 * PI * (double)draw_unit(state)));
+}
+
+static void init_parameter(const struct orr_parameter *parameter, uint64_t *state, float *values)
+{
+	float value = (float)parameter->value;
+
+	for (int64_t i = 0; i < orr_parameter_floats(parameter); i++)
+		switch (parameter->initial) {
+		case ORR_INITIAL_CONSTANT:
+			values[i] = value;
+			break;
+		case ORR_INITIAL_UNIFORM:
+			values[i] = (2.0f * draw_unit(state) - 1.0f) * value;
+			break;
+		case ORR_INITIAL_NORMAL:
+			values[i] = draw_normal(state) * value;
+			break;
+		}
 }
 
 void orr_program_init(const struct orr_program *p, uint64_t seed, float *parameters)
@@ -181,137 +205,37 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 		/* mixed twice: seed 1 of operator 2 is not seed 2 of operator 1 */
 		state = draw(&state) + (uint64_t)layer->drawn;
 		state = draw(&state);
-		if (layer->kernel == ORR_KERNEL_LINEAR) {
-			init_linear(state, layer->ports[0].value.width, layer->output.width, own);
-		} else if (layer->n_parameters) { /* layernorm: gain 1, bias 0 */
-			int64_t width = layer->output.width;
-
-			for (int64_t i = 0; i < width; i++)
-				own[i] = 1.0f;
-			memset(own + width, 0, (size_t)width * sizeof(*own));
+		for (int i = 0; i < layer->is.n_parameters; i++) {
+			init_parameter(&layer->is.parameters[i], &state, own);
+			own += orr_parameter_floats(&layer->is.parameters[i]);
 		}
 	}
 }
 
-/* The buffers of one call. */
-struct buffers {
-	struct orr_device *device;
-	const struct orr_kernels *kernels; /* the device's */
-	int64_t n;
-	const float *data;
-	const float *const *received;
-	float *const *sent;
-	float *stash, *kept, *scratch;
-};
-
-static float *write_at(const struct buffers *f, const struct orr_tensor *t)
-{
-	switch (t->storage) {
-	case ORR_STORAGE_SENT:
-		return f->sent[t->edge] + f->n * t->column;
-	case ORR_STORAGE_STASH:
-		return f->stash + f->n * t->column;
-	case ORR_STORAGE_KEPT:
-		return f->kept + f->n * t->column;
-	case ORR_STORAGE_SCRATCH:
-		return f->scratch + f->n * t->column;
-	case ORR_STORAGE_NONE:
-	case ORR_STORAGE_DATA:
-	case ORR_STORAGE_RECEIVED:
-		break;
-	}
-	assert(false); /* nobody may write there */
-	return NULL;
-}
-
-static const float *read_at(const struct buffers *f, const struct orr_tensor *t)
-{
-	if (t->storage == ORR_STORAGE_DATA)
-		return f->data + f->n * t->column;
-	if (t->storage == ORR_STORAGE_RECEIVED)
-		return f->received[t->edge] + f->n * t->column;
-	return write_at(f, t);
-}
-
-static void copy_all(const struct buffers *f, const struct orr_move *moves, int n_moves)
+static void copy_all(const struct orr_buffers *f, const struct orr_move *moves, int n_moves)
 {
 	for (int i = 0; i < n_moves; i++)
-		f->kernels->scale(f->device, f->n * moves[i].to.width, moves[i].factor,
-				  read_at(f, &moves[i].from), write_at(f, &moves[i].to));
+		f->device->kernels->scale(f->device, f->n * moves[i].to.width, moves[i].factor,
+					  orr_buffers_read(f, &moves[i].from),
+					  orr_buffers_write(f, &moves[i].to));
 }
 
-static void add_ports(const struct buffers *f, const struct orr_layer *layer, float *y)
-{
-	int64_t count = f->n * layer->output.width;
-	const float *sum = read_at(f, &layer->ports[0].value);
-
-	if (layer->n_ports == 1)
-		f->kernels->copy(f->device, count, sum, y);
-	for (int i = 1; i < layer->n_ports; i++, sum = y)
-		f->kernels->sum(f->device, count, sum, read_at(f, &layer->ports[i].value), y);
-}
-
-static void concat_ports(const struct buffers *f, const struct orr_layer *layer, float *y)
-{
-	int64_t first = 0;
-
-	for (int i = 0; i < layer->n_ports; i++) {
-		const struct orr_tensor *x = &layer->ports[i].value;
-
-		f->kernels->columns_put(f->device, f->n, x->width, read_at(f, x),
-					layer->output.width, first, y);
-		first += x->width;
-	}
-}
-
-/* What the device keeps of a linear's weights, rounded; NULL: nothing. */
-static const void *rounded_of(const struct buffers *f, const struct orr_layer *layer)
+/* What an operator's descriptor sees of a pass of its layer. */
+static struct orr_call call_of(const struct orr_buffers *f, const struct orr_layer *layer,
+			       const float *parameters)
 {
 	const uint16_t *rounded = f->device->rounded;
 
-	return rounded ? rounded + layer->first_rounded : NULL;
-}
-
-static void layer_forward(const struct buffers *f, const struct orr_layer *layer,
-			  const float *parameters, struct orr_metrics *metrics)
-{
-	const struct orr_kernels *kernels = f->kernels;
-	const float *own = parameters ? parameters + layer->first_parameter : NULL;
-	const float *x = read_at(f, &layer->ports[0].value);
-	int64_t n = f->n, in = layer->ports[0].value.width, out = layer->output.width;
-
-	metrics = metrics ? &metrics[layer->loss] : NULL;
-	switch (layer->kernel) {
-	case ORR_KERNEL_LINEAR:
-		kernels->linear_forward(f->device, n, in, out, x, own, rounded_of(f, layer),
-					own + in * out, write_at(f, &layer->output));
-		break;
-	case ORR_KERNEL_RELU:
-		kernels->relu_forward(f->device, n * out, x, write_at(f, &layer->output));
-		break;
-	case ORR_KERNEL_GELU:
-		kernels->gelu_forward(f->device, n * out, x, write_at(f, &layer->output));
-		break;
-	case ORR_KERNEL_LAYERNORM:
-		kernels->layernorm_forward(f->device, n, out, x, own, own + out,
-					   write_at(f, &layer->output), write_at(f, &layer->saved));
-		break;
-	case ORR_KERNEL_ADD:
-		add_ports(f, layer, write_at(f, &layer->output));
-		break;
-	case ORR_KERNEL_CONCAT:
-		concat_ports(f, layer, write_at(f, &layer->output));
-		break;
-	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
-		kernels->softmax_cross_entropy(f->device, n, in, x,
-					       read_at(f, &layer->ports[1].value),
-					       write_at(f, &layer->saved), metrics);
-		break;
-	case ORR_KERNEL_MSE:
-		kernels->mse(f->device, n, in, x, read_at(f, &layer->ports[1].value),
-			     write_at(f, &layer->saved), metrics);
-		break;
-	}
+	return (struct orr_call){
+		.buffers = f,
+		.layer = layer,
+		.is = &layer->is,
+		.device = f->device,
+		.kernels = f->device->kernels,
+		.n = f->n,
+		.parameters = parameters ? parameters + layer->first_parameter : NULL,
+		.rounded = rounded ? rounded + layer->first_rounded : NULL,
+	};
 }
 
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
@@ -319,11 +243,16 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 float *const *out, float *stash, float *scratch,
 			 struct orr_metrics *metrics)
 {
-	struct buffers f = {device, device->kernels, n, data, in, out, stash, NULL, scratch};
+	struct orr_buffers f = {device, n, data, in, out, stash, NULL, scratch};
 
 	copy_all(&f, p->before, p->n_before);
-	for (int k = 0; k < p->n_layers; k++)
-		layer_forward(&f, &p->layers[k], parameters, metrics);
+	for (int k = 0; k < p->n_layers; k++) {
+		const struct orr_layer *layer = &p->layers[k];
+		struct orr_call call = call_of(&f, layer, parameters);
+
+		call.metrics = metrics ? &metrics[layer->loss] : NULL;
+		layer->is.op->forward(&call);
+	}
 	copy_all(&f, p->after, p->n_after);
 }
 
@@ -380,72 +309,35 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 	orr_program_forward(p, device, n, parameters, inputs, in, out, stash, scratch, NULL);
 }
 
-/* What the layer adds to the gradient of its input i, written to dx. */
-static void port_backward(const struct buffers *f, const struct orr_layer *layer, int i,
-			  float loss_scale, const float *own, float *dx)
+static void layer_backward(const struct orr_buffers *f, const struct orr_layer *layer,
+			   float loss_scale, const float *parameters, float *apart)
 {
-	const struct orr_tensor *x = &layer->ports[i].value;
-	int64_t n = f->n, width = x->width, out = layer->output.width, first = 0;
-	const float *saved = layer->saved.storage ? read_at(f, &layer->saved) : NULL;
-	const float *dy = layer->gradient.storage ? read_at(f, &layer->gradient) : NULL;
-	const struct orr_kernels *kernels = f->kernels;
+	struct orr_call call = call_of(f, layer, parameters);
 
-	switch (layer->kernel) {
-	case ORR_KERNEL_LINEAR:
-		kernels->linear_input(f->device, n, width, out, dy, own, rounded_of(f, layer), dx);
-		break;
-	case ORR_KERNEL_RELU:
-		kernels->relu_backward(f->device, n * width, saved, dy, dx);
-		break;
-	case ORR_KERNEL_GELU:
-		kernels->gelu_backward(f->device, n * width, saved, dy, dx);
-		break;
-	case ORR_KERNEL_LAYERNORM:
-		kernels->layernorm_input(f->device, n, width, saved, own, dy, dx);
-		break;
-	case ORR_KERNEL_ADD:
-		kernels->copy(f->device, n * width, dy, dx);
-		break;
-	case ORR_KERNEL_CONCAT:
-		for (int before = 0; before < i; before++)
-			first += layer->ports[before].value.width;
-		kernels->columns_take(f->device, n, out, first, dy, width, dx);
-		break;
-	case ORR_KERNEL_SOFTMAX_CROSS_ENTROPY:
-	case ORR_KERNEL_MSE: /* the target's gradient is the prediction's with the other sign */
-		kernels->scale(f->device, n * width,
-			       (i == 0 ? loss_scale : -loss_scale) * layer->weight, saved, dx);
-		break;
-	}
-}
-
-static void layer_backward(const struct buffers *f, const struct orr_layer *layer, float loss_scale,
-			   const float *parameters, float *apart)
-{
-	const float *own = parameters ? parameters + layer->first_parameter : NULL;
-
-	for (int i = 0; i < layer->n_ports; i++) {
+	call.loss_scale = loss_scale * layer->weight;
+	call.apart = apart;
+	layer->is.op->backward(&call);
+	for (int i = 0; i < layer->is.n_inputs; i++) {
 		const struct orr_port *port = &layer->ports[i];
+		float *sum;
 
-		if (!port->gradient.storage)
+		if (!port->gradient.storage || !port->accumulate)
 			continue;
-		if (port->accumulate) {
-			float *sum = write_at(f, &port->gradient);
-
-			port_backward(f, layer, i, loss_scale, own, apart);
-			f->kernels->sum(f->device, f->n * port->gradient.width, sum, apart, sum);
-		} else {
-			port_backward(f, layer, i, loss_scale, own, write_at(f, &port->gradient));
-		}
+		sum = orr_buffers_write(f, &port->gradient);
+		call.kernels->sum(f->device, f->n * port->gradient.width, sum,
+				  apart + f->n * port->apart, sum);
 	}
 }
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
-static void input_part(const struct orr_program *p, const struct buffers *f, float loss_scale,
+static void input_part(const struct orr_program *p, const struct orr_buffers *f, float loss_scale,
 		       const float *parameters, float *apart)
 {
+	const struct orr_kernels *kernels = f->device->kernels;
+
 	for (int i = 0; i < p->n_zeros; i++)
-		f->kernels->zero(f->device, f->n * p->zeros[i].width, write_at(f, &p->zeros[i]));
+		kernels->zero(f->device, f->n * p->zeros[i].width,
+			      orr_buffers_write(f, &p->zeros[i]));
 	for (int i = 0; i < p->n_backward; i++) {
 		const struct orr_backward_step *step = &p->backward[i];
 		int64_t count = f->n * step->to.width;
@@ -456,38 +348,31 @@ static void input_part(const struct orr_program *p, const struct buffers *f, flo
 			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart);
 			continue;
 		}
-		from = read_at(f, &step->from);
-		to = write_at(f, &step->to);
+		from = orr_buffers_read(f, &step->from);
+		to = orr_buffers_write(f, &step->to);
 		if (step->accumulate)
-			f->kernels->sum(f->device, count, to, from, to);
+			kernels->sum(f->device, count, to, from, to);
 		else
-			f->kernels->copy(f->device, count, from, to);
+			kernels->copy(f->device, count, from, to);
 	}
 }
 
-static void weight_part(const struct orr_program *p, const struct buffers *f, float *gradient,
-			bool overwrite, float *apart)
+static void weight_part(const struct orr_program *p, const struct orr_buffers *f, float *gradient,
+			bool overwrite, float loss_scale, const float *parameters, float *apart)
 {
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
-		int64_t in = layer->ports[0].value.width, out = layer->output.width;
-		float *own, *aside = overwrite ? NULL : apart;
+		struct orr_call call = call_of(f, layer, parameters);
+		float *own;
 
 		if (!layer->trained)
 			continue;
 		own = gradient + layer->first_parameter;
-		if (!layer->active) {
-			if (overwrite)
-				f->kernels->zero(f->device, layer->n_parameters, own);
-		} else if (layer->kernel == ORR_KERNEL_LINEAR) {
-			f->kernels->linear_weight(
-				f->device, f->n, in, out, read_at(f, &layer->saved),
-				read_at(f, &layer->gradient), aside, own, own + in * out);
-		} else {
-			f->kernels->layernorm_weight(
-				f->device, f->n, out, read_at(f, &layer->saved),
-				read_at(f, &layer->gradient), aside, own, own + out);
-		}
+		call.loss_scale = loss_scale * layer->weight;
+		if (layer->active)
+			layer->is.op->weight(&call, own, overwrite ? NULL : apart);
+		else if (overwrite)
+			call.kernels->zero(f->device, layer->n_parameters, own);
 	}
 }
 
@@ -498,13 +383,13 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 {
 	float *behind = scratch + n * p->backward_columns;
 	float *apart = behind + n * p->kept_columns;
-	struct buffers f = {device,      device->kernels, n,      NULL,   out_gradient,
-			    in_gradient, stash,           behind, scratch};
+	struct orr_buffers f = {device, n, NULL, out_gradient, in_gradient, stash, behind, scratch};
 
 	if (part != ORR_PART_BOTH)
 		f.kept = stash + n * p->stash_columns;
 	if (part & ORR_PART_INPUT)
 		input_part(p, &f, loss_scale, parameters, apart);
 	if (part & ORR_PART_WEIGHT)
-		weight_part(p, &f, gradient, overwrite, apart + n * p->widest);
+		weight_part(p, &f, gradient, overwrite, loss_scale, parameters,
+			    apart + n * p->widest);
 }

@@ -5,6 +5,7 @@
  * samples it starts n * column floats into the buffer. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "operator.h"
 
 enum orr_storage {
 	ORR_STORAGE_NONE,
@@ -23,40 +24,28 @@ struct orr_tensor {
 	int64_t column, width;
 };
 
-enum orr_kernel {
-	ORR_KERNEL_LINEAR,
-	ORR_KERNEL_RELU,
-	ORR_KERNEL_GELU,
-	ORR_KERNEL_LAYERNORM,
-	ORR_KERNEL_ADD,
-	ORR_KERNEL_CONCAT,
-	ORR_KERNEL_SOFTMAX_CROSS_ENTROPY,
-	ORR_KERNEL_MSE
-};
-
 /* A tensor that a layer reads, and where its gradient goes. */
 struct orr_port {
 	struct orr_tensor value, gradient; /* gradient: ORR_STORAGE_NONE where nobody wants it */
 	bool accumulate;                   /* another layer has written this gradient before */
+	int64_t apart; /* then: columns before it where the layer's are computed apart */
 };
 
 struct orr_layer {
-	enum orr_kernel kernel;
-	int number; /* of the operator in its graph */
-	int drawn;  /* the operator as which its parameters are drawn: itself, or the first of those
-		       that share them */
+	struct orr_instance is; /* its inputs' shapes are owned */
+	int number;             /* of the operator in its graph */
+	int drawn; /* the operator as which its parameters are drawn: itself, or the first of those
+		      that share them */
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */
 	float weight;
-	int n_ports;
-	struct orr_port *ports; /* owned */
+	struct orr_port *ports; /* [is.n_inputs] owned */
 	struct orr_tensor output;
-	struct orr_tensor saved;    /* values of the forward that its backward reads */
+	struct orr_tensor saved;    /* is.saved, what the forward leaves the backward */
 	struct orr_tensor gradient; /* of its output */
 	int64_t first_parameter, n_parameters;
-	int64_t first_rounded; /* of a linear: where its rounded weights lie, see orr_program_round
-				*/
+	int64_t first_rounded; /* where its rounded parameters lie, see orr_program_round */
 };
 
 /* Copy a tensor, times factor. */
@@ -99,7 +88,8 @@ struct orr_program {
 	/* floats per sample */
 	int64_t stash_columns, kept_columns;
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */
-	int64_t widest; /* largest tensor that is computed apart before it is added */
+	int64_t widest; /* of any layer, gradients of inputs that are computed apart and then added
+			 */
 	int n_losses;   /* of the graph up to the last one here; 0: none is here */
 };
 #endif

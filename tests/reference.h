@@ -24,7 +24,7 @@ struct reference_pass {
 /* rows: n row numbers of values, which has n_columns columns. 0, or -1 without memory. */
 int reference_pass_create(struct reference_pass **out, const struct orr_graph *g,
 			  const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
-			  const double *parameters);
+			  double *parameters);
 void reference_pass_destroy(struct reference_pass *pass); /* NULL is fine */
 
 /* In the order of enum orr_optimizer. */

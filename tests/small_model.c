@@ -15,56 +15,92 @@ void small_model_init(struct small_model *m, char *name)
 	m->graph.operators = m->operators;
 }
 
-static int append(struct small_model *m, enum orr_op op, int64_t width)
+static int append(struct small_model *m, const char *op)
 {
 	int k = m->graph.n_operators++;
 	struct orr_operator *o = &m->operators[k];
+	struct orr_instance *is;
 
 	ck_assert_int_lt(k, SMALL_MODEL_MAX);
 	(void)snprintf(m->names[k], sizeof(m->names[k]), "op%d", k);
 	o->name = m->names[k];
-	o->op = op;
 	o->line = k + 1;
-	o->scale = 1;
 	o->encoder = o->stage = o->tied = -1;
 	o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
 	o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
 	o->inputs = m->inputs[k];
-	o->width = width;
+	if (!op)
+		return k;
+	ck_assert_ptr_nonnull(orr_op_find(op));
+	ck_assert_ptr_nonnull(is = orr_instance_create(orr_op_find(op)));
+	m->instances[k] = *is;
+	o->instance = &m->instances[k];
+	o->instance->inputs = m->shapes[k];
+	free(is);
 	return k;
+}
+
+/* As the readers do; a shape that they would refuse is left as it is. */
+static void infer(struct small_model *m, int k)
+{
+	struct orr_operator *o = &m->operators[k];
+	const char *names[4] = {""};
+	char text[320];
+
+	o->instance->n_inputs = o->n_inputs;
+	for (int i = 0; i < o->n_inputs; i++) {
+		o->instance->inputs[i] = m->operators[o->inputs[i]].instance->output;
+		names[i] = m->operators[o->inputs[i]].name;
+	}
+	(void)o->instance->op->infer(o->instance, names, text, sizeof(text));
+	o->width = orr_shape_floats(o->instance->output);
+	o->rows = o->instance->output.rows;
+	o->n_parameters = orr_instance_parameter_floats(o->instance);
 }
 
 int small_model_input(struct small_model *m, int64_t first, int64_t width, double scale)
 {
-	int k = append(m, ORR_OP_INPUT, width);
+	int k = append(m, "input");
+	struct orr_operator *o = &m->operators[k];
 
 	ck_assert_int_le(width, SMALL_MODEL_WIDTH);
 	for (int64_t i = 0; i < width; i++)
 		m->columns[k][i] = first + i;
-	m->operators[k].columns = m->columns[k];
-	m->operators[k].scale = scale;
+	o->columns = m->columns[k];
+	o->instance->output = (struct orr_shape){1, width};
+	o->instance->values[0] = scale;
+	infer(m, k);
 	return k;
 }
 
-int small_model_add(struct small_model *m, enum orr_op op, int64_t width, int a, int b)
+int small_model_add(struct small_model *m, const char *op, int64_t width, int a, int b)
 {
-	int k = append(m, op, width);
+	int k = append(m, op);
 	struct orr_operator *o = &m->operators[k];
 
 	m->inputs[k][o->n_inputs++] = a;
 	if (b >= 0)
 		m->inputs[k][o->n_inputs++] = b;
-	if (op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE)
-		o->width = 1;
-	else if (op != ORR_OP_LINEAR)
-		o->width = m->operators[a].width;
-	if (op == ORR_OP_CONCAT && b >= 0)
-		o->width += m->operators[b].width;
-	if (op == ORR_OP_LINEAR)
-		o->n_parameters = (m->operators[a].width + 1) * width;
-	else if (op == ORR_OP_LAYERNORM)
-		o->n_parameters = 2 * o->width;
+	o->width = width;
+	o->rows = 1;
+	if (op && strcmp(op, "linear") == 0)
+		o->instance->values[0] = (double)width;
+	if (op)
+		infer(m, k);
 	return k;
+}
+
+void small_model_read(struct small_model *m, const char *text)
+{
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_graph_parse(&m->read, m->graph.name, text, &err), "%s", err.msg);
+	m->graph = *m->read;
+}
+
+void small_model_fini(struct small_model *m)
+{
+	orr_graph_destroy(m->read);
 }
 
 void small_model_detach(struct small_model *m, int k, int i)
@@ -115,16 +151,16 @@ void small_data(float *values, int64_t rows, int64_t columns, int64_t class_colu
 	}
 }
 
-void small_model_around(struct small_model *m, enum orr_op op, int64_t in, int64_t width,
+void small_model_around(struct small_model *m, const char *op, int64_t in, int64_t width,
 			int64_t out)
 {
 	int x = small_model_input(m, 0, in, 1.5), target = small_model_input(m, 20, out, 1.0);
-	int a = small_model_add(m, ORR_OP_LINEAR, width, x, -1), b = -1;
+	int a = small_model_add(m, "linear", width, x, -1), b = -1;
 
-	if (op == ORR_OP_ADD || op == ORR_OP_CONCAT)
-		b = small_model_add(m, ORR_OP_LINEAR, width, a, -1);
+	if (strcmp(op, "add") == 0 || strcmp(op, "concat") == 0)
+		b = small_model_add(m, "linear", width, a, -1);
 	a = small_model_add(m, op, width, a, b);
-	small_model_add(m, ORR_OP_MSE, 0, small_model_add(m, ORR_OP_LINEAR, out, a, -1), target);
+	small_model_add(m, "mse", 0, small_model_add(m, "linear", out, a, -1), target);
 }
 
 void small_model_classes(struct small_model *m, int64_t in, int64_t n_classes)
@@ -132,33 +168,31 @@ void small_model_classes(struct small_model *m, int64_t in, int64_t n_classes)
 	int x = small_model_input(m, 0, in, 1.0),
 	    class = small_model_input(m, SMALL_MODEL_CLASS, 1, 1.0);
 
-	x = small_model_add(m, ORR_OP_LINEAR, n_classes, x, -1);
-	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, x, class);
+	x = small_model_add(m, "linear", n_classes, x, -1);
+	small_model_add(m, "softmax_cross_entropy", 0, x, class);
 }
 
 void small_model_towers(struct small_model *m)
 {
 	int a = small_model_input(m, 0, 7, 0.0625), b = small_model_input(m, 8, 5, 1.0);
-	int left =
-		small_model_add(m, ORR_OP_RELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, a, -1), -1);
-	int right =
-		small_model_add(m, ORR_OP_GELU, 0, small_model_add(m, ORR_OP_LINEAR, 9, b, -1), -1);
+	int left = small_model_add(m, "relu", 0, small_model_add(m, "linear", 9, a, -1), -1);
+	int right = small_model_add(m, "gelu", 0, small_model_add(m, "linear", 9, b, -1), -1);
 	int class, target, scores, trunk, other;
 
-	right = small_model_add(m, ORR_OP_LAYERNORM, 0, right, -1);
-	trunk = small_model_add(m, ORR_OP_ADD, 0, left, right);
-	trunk = small_model_add(m, ORR_OP_CONCAT, 0, trunk, right);
-	small_model_add(m, ORR_OP_LINEAR, 4, trunk, -1); /* nobody reads it */
-	trunk = small_model_add(m, ORR_OP_LINEAR, 12, trunk, -1);
-	trunk = small_model_add(m, ORR_OP_ADD, 0, trunk, trunk);
-	trunk = small_model_add(m, ORR_OP_RELU, 0, trunk, -1);
-	scores = small_model_add(m, ORR_OP_LINEAR, 5, trunk, -1);
+	right = small_model_add(m, "layernorm", 0, right, -1);
+	trunk = small_model_add(m, "add", 0, left, right);
+	trunk = small_model_add(m, "concat", 0, trunk, right);
+	small_model_add(m, "linear", 4, trunk, -1); /* nobody reads it */
+	trunk = small_model_add(m, "linear", 12, trunk, -1);
+	trunk = small_model_add(m, "add", 0, trunk, trunk);
+	trunk = small_model_add(m, "relu", 0, trunk, -1);
+	scores = small_model_add(m, "linear", 5, trunk, -1);
 	class = small_model_input(m, SMALL_MODEL_CLASS, 1, 1.0);
-	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, scores, class);
-	other = small_model_add(m, ORR_OP_LINEAR, 3, trunk, -1);
-	small_model_add(m, ORR_OP_MSE, 0, other, small_model_add(m, ORR_OP_LINEAR, 3, left, -1));
-	other = small_model_add(m, ORR_OP_LINEAR, 2, b, -1);
+	small_model_add(m, "softmax_cross_entropy", 0, scores, class);
+	other = small_model_add(m, "linear", 3, trunk, -1);
+	small_model_add(m, "mse", 0, other, small_model_add(m, "linear", 3, left, -1));
+	other = small_model_add(m, "linear", 2, b, -1);
 	target = small_model_input(m, 20, 2, 3.0);
-	small_model_add(m, ORR_OP_MSE, 0, other, target);
-	small_model_add(m, ORR_OP_MSE, 0, target, small_model_input(m, 25, 2, 1.0));
+	small_model_add(m, "mse", 0, other, target);
+	small_model_add(m, "mse", 0, target, small_model_input(m, 25, 2, 1.0));
 }

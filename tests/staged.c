@@ -249,10 +249,10 @@ static void add_losses(const struct staged *t, int s, struct orr_metrics *sum)
 	const struct orr_metrics *own = t->stages[s].metrics;
 
 	for (int k = 0; k < g->n_operators; k++) {
-		if (!orr_op_is_loss(g->operators[k].op))
+		if (!orr_operator_is_loss(&g->operators[k]))
 			continue;
 		if (t->p->stage_of[k] == s) {
-			sum->loss += g->operators[k].scale * own->loss;
+			sum->loss += orr_operator_factor(&g->operators[k]) * own->loss;
 			sum->correct += own->correct;
 			sum->classified += own->classified;
 		}

@@ -25,8 +25,7 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->name && k[i]->workspace_bytes && k[i]->copy && k[i]->zero);
 		ck_assert(k[i]->scale && k[i]->sum && k[i]->columns_put && k[i]->columns_take);
 		ck_assert(k[i]->linear_forward && k[i]->linear_input && k[i]->linear_weight);
-		ck_assert(k[i]->relu_forward && k[i]->relu_backward);
-		ck_assert(k[i]->gelu_forward && k[i]->gelu_backward);
+		ck_assert(k[i]->map && k[i]->map_back);
 		ck_assert(k[i]->layernorm_forward && k[i]->layernorm_input);
 		ck_assert(k[i]->layernorm_weight && k[i]->softmax_cross_entropy && k[i]->mse);
 		ck_assert(k[i]->step && k[i]->find_wild);
@@ -80,12 +79,12 @@ START_TEST(elementwise_kernels_agree)
 		BOTH(zero(d, n, Y), y[1]);
 		BOTH(scale(d, n, 0.3f, A, Y), y[2]);
 		BOTH(sum(d, n, A, B, Y), y[3]);
-		BOTH(relu_forward(d, n, A, Y), y[4]);
-		BOTH(gelu_forward(d, n, A, Y), y[5]);
-		BOTH(relu_backward(d, n, A, B, Y), y[6]);
+		BOTH(map(d, ORR_ELEMENTWISE_relu, n, A, Y), y[4]);
+		BOTH(map(d, ORR_ELEMENTWISE_gelu, n, A, Y), y[5]);
+		BOTH(map_back(d, ORR_ELEMENTWISE_relu, n, A, B, Y), y[6]);
 		for (int k = 0; k < 7; k++)
 			check_close(y[k], k == 5 ? 1e-5 : 0, "an elementwise kernel");
-		BOTH(gelu_backward(d, n, A, B, Y), y[6]);
+		BOTH(map_back(d, ORR_ELEMENTWISE_gelu, n, A, B, Y), y[6]);
 		check_close(y[6], 1e-5, "gelu backward"); /* erfc may be 4 units off */
 		BOTH(sum(d, n, Y, B, Y), y[3]);           /* in place */
 		check_close(y[3], 0, "a sum in place");
@@ -141,7 +140,7 @@ START_TEST(a_relu_on_the_device_lets_nan_through)
 	start(ORR_PRECISION_FP32, 1, 1, 1);
 	x->on_cpu[2] = x->on_cpu[8] = NAN;
 	CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, 9 * sizeof(float), cudaMemcpyHostToDevice));
-	cuda.kernels->relu_forward(&cuda, 9, x->on_cuda, y->on_cuda);
+	cuda.kernels->map(&cuda, ORR_ELEMENTWISE_relu, 9, x->on_cuda, y->on_cuda);
 	seen = fetch(y);
 	ck_assert(isnan(seen[2]) && isnan(seen[8]) && !isnan(seen[3]));
 	free(seen);

@@ -15,7 +15,6 @@
 	" -- forward_compute_time=1, backward_compute_time=1, activation_size=9.0, " \
 	"parameter_size=0.000"
 /* What many of the messages say. */
-#define OPS "input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 #define ALLOWED \
 	"stage, repeat, frozen, share, gather, gang, with, forward, backward, weight, update, " \
 	"activation, stash, parameters, length_exponent, or " \
@@ -24,7 +23,7 @@
 	"draws with"
 #define UNREAD \
 	"nothing reads it: add an edge to what should, or take it away (a model ends in " \
-	"softmax_cross_entropy or mse)"
+	"a loss, such as mse)"
 
 static const struct {
 	const char *text, *message;
@@ -75,7 +74,7 @@ static const struct {
 	{"digraph {\n <a> -> b }",
 	 "m.dot:2: syntax error near '<': see graphs/README.md for what may stand there"},
 	{"digraph {\n \"a\" +\n \"b\" }",
-	 "m.dot:2: node ab: neither an op nor costs: give it op=... (" OPS
+	 "m.dot:2: node ab: neither an op nor costs: give it op=... (show [operators] lists them"
 	 "), or forward=... and backward=... for a study"},
 	{"digraph { node [forward=1]\n subgraph s { a } [forward=2] }",
 	 "m.dot:2: forward is no attribute of an edge: use bytes, gradient_bytes and gradient, or "
@@ -106,8 +105,9 @@ static const struct {
 	 "node [share=w]; a [op=relu]; b [op=relu]; x -> a -> b -> l; t -> l }",
 	 "m.dot:2: node a: share=w: it has no parameters: name nodes that have some, or take share "
 	 "away"},
-	{"digraph { a }", "m.dot:1: node a: neither an op nor costs: give it op=... (" OPS
-			  "), or forward=... and backward=... for a study"},
+	{"digraph { a }",
+	 "m.dot:1: node a: neither an op nor costs: give it op=... (show [operators] lists them"
+	 "), or forward=... and backward=... for a study"},
 	{"digraph {\n" STUDY "\n a -> b;\n b -> c;\n c -> a }",
 	 "m.dot:3: node a: a cycle: a -> b -> c -> a: take one of these edges away"},
 	{"digraph {" STUDY " a -> a }",
@@ -120,16 +120,17 @@ static const struct {
 	 "m.dot:1: node a0: a cycle: a0 -> a1 -> a2 -> a3 -> a4 -> a5 -> a6 -> a7 -> "
 	 "... -> a0: take one of these edges away"},
 	{"digraph {\n a [op=convolution] }",
-	 "m.dot:2: node a: op: convolution is no operator: say " OPS},
-	{"digraph {\n a [op=cost] }", "m.dot:2: node a: op: cost is no operator: say " OPS},
+	 "m.dot:2: node a: op: convolution is no operator: say one that show [operators] lists"},
+	{"digraph {\n a [op=cost] }",
+	 "m.dot:2: node a: op: cost is no operator: say one that show [operators] lists"},
 	{"digraph {\n a [op=\"\"] }",
-	 "m.dot:2: node a: neither an op nor costs: give it op=... (" OPS
+	 "m.dot:2: node a: neither an op nor costs: give it op=... (show [operators] lists them"
 	 "), or forward=... and backward=... for a study"},
 	{"digraph { a [op=relu,\n features=3] }",
 	 "m.dot:2: node a: features is no attribute of op=relu: use op, " ALLOWED},
 	{"digraph { a [op=input, columns=0,\n features=3] }",
-	 "m.dot:2: node a: features is no attribute of op=input: use op, columns, "
-	 "scale, " ALLOWED},
+	 "m.dot:2: node a: features is no attribute of op=input: use op, scale, "
+	 "rows, columns, tensor, " ALLOWED},
 	{"digraph { a [forward=1,\n colums=3] }",
 	 "m.dot:2: node a: colums is no attribute of a study operator: use op, " ALLOWED},
 	{"digraph {\n node [fore=1]\n a [op=linear] }",

@@ -24,24 +24,25 @@ static char model_name[] = "model.dot";
 
 static const struct {
 	const char *name;
-	enum orr_op op; /* ORR_OP_COST: the towers */
+	const char *op; /* NULL: the towers, or the model of a file */
 	int64_t in, width, out;
+	const char *file;
 } models[] = {
-	{"linear, all widths 1", ORR_OP_LINEAR, 1, 1, 1},
-	{"linear", ORR_OP_LINEAR, 13, 17, 5},
-	{"relu", ORR_OP_RELU, 7, 19, 3},
-	{"gelu, width 1", ORR_OP_GELU, 3, 1, 2},
-	{"gelu", ORR_OP_GELU, 11, 23, 1},
-	{"layernorm", ORR_OP_LAYERNORM, 5, 29, 2},
-	{"layernorm, width 3", ORR_OP_LAYERNORM, 2, 3, 7},
-	{"add", ORR_OP_ADD, 3, 31, 11},
-	{"concat", ORR_OP_CONCAT, 17, 13, 3},
-	{"classes", ORR_OP_SOFTMAX_CROSS_ENTROPY, 11, 0, 5},
-	{"one class", ORR_OP_SOFTMAX_CROSS_ENTROPY, 3, 0, 1},
-	{"mse", ORR_OP_MSE, 0, 0, 0},
-	{"towers", ORR_OP_COST, 0, 0, 0},
-	{"towers, losses of weight 0.3, 2, 0 and 1", ORR_OP_COST, 1, 0, 0},
-	{"towers, edges without a gradient", ORR_OP_COST, 2, 0, 0},
+	{"linear, all widths 1", "linear", 1, 1, 1, NULL},
+	{"linear", "linear", 13, 17, 5, NULL},
+	{"relu", "relu", 7, 19, 3, NULL},
+	{"gelu, width 1", "gelu", 3, 1, 2, NULL},
+	{"gelu", "gelu", 11, 23, 1, NULL},
+	{"layernorm", "layernorm", 5, 29, 2, NULL},
+	{"layernorm, width 3", "layernorm", 2, 3, 7, NULL},
+	{"add", "add", 3, 31, 11, NULL},
+	{"concat", "concat", 17, 13, 3, NULL},
+	{"classes", "softmax_cross_entropy", 11, 0, 5, NULL},
+	{"one class", "softmax_cross_entropy", 3, 0, 1, NULL},
+	{"mse", "mse", 0, 0, 0, NULL},
+	{"towers", NULL, 0, 0, 0, NULL},
+	{"towers, losses of weight 0.3, 2, 0 and 1", NULL, 1, 0, 0, NULL},
+	{"towers, edges without a gradient", NULL, 2, 0, 0, NULL},
 };
 #define TOWERS 12
 #define DETACHED 14
@@ -60,25 +61,32 @@ static void weigh(struct small_model *m)
 	int n = 0;
 
 	for (int k = 0; k < m->graph.n_operators; k++)
-		if (orr_op_is_loss(m->operators[k].op))
-			m->operators[k].scale = weights[n++];
+		if (orr_operator_is_loss(&m->operators[k]))
+			m->operators[k].instance->values[0] = weights[n++];
 	ck_assert_int_eq(n, 4);
+}
+
+static bool is_op(int i, const char *op)
+{
+	return models[i].op && strcmp(models[i].op, op) == 0;
 }
 
 static void build(struct small_model *m, int i)
 {
 	small_model_init(m, model_name);
-	if (models[i].op == ORR_OP_COST)
+	if (models[i].file)
+		small_model_read(m, models[i].file);
+	else if (!models[i].op)
 		small_model_towers(m);
-	else if (models[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
+	else if (is_op(i, "softmax_cross_entropy"))
 		small_model_classes(m, models[i].in, models[i].out);
-	else if (models[i].op == ORR_OP_MSE)
-		small_model_around(m, ORR_OP_RELU, 2, 3, 13);
+	else if (is_op(i, "mse"))
+		small_model_around(m, "relu", 2, 3, 13);
 	else
 		small_model_around(m, models[i].op, models[i].in, models[i].width, models[i].out);
-	if (models[i].op == ORR_OP_COST && models[i].in == 1)
+	if (!models[i].op && models[i].in == 1)
 		weigh(m);
-	else if (models[i].op == ORR_OP_COST && models[i].in == 2)
+	else if (!models[i].op && models[i].in == 2)
 		detach(m);
 }
 
@@ -91,7 +99,7 @@ static struct orr_pipeline *cut(const struct small_model *m, int c)
 		const struct orr_operator *o = &m->graph.operators[k];
 
 		stage_of[k] = -1;
-		if (o->op == ORR_OP_INPUT)
+		if (orr_operator_is_input(o))
 			continue;
 		stage_of[k] = c ? at++ / c : 0;
 		for (int i = 0; i < o->n_inputs; i++)
@@ -117,7 +125,7 @@ static void setup(struct fixture *f, int i)
 
 	build(&f->model, i);
 	small_data(f->values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN,
-		   models[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY ? models[i].out : 5, 3);
+		   is_op(i, "softmax_cross_entropy") ? models[i].out : 5, 3);
 	for (int64_t r = 0; r < N_SAMPLES; r++)
 		f->rows[r] = r;
 	f->n_parameters = reference_n_parameters(&f->model.graph);
@@ -137,6 +145,7 @@ static void teardown(struct fixture *f)
 {
 	free(f->parameters);
 	free(f->exact);
+	small_model_fini(&f->model);
 }
 
 static struct reference_pass *run_reference(const struct fixture *f)
@@ -216,10 +225,9 @@ START_TEST(what_is_stopped_counts_as_data)
 	small_model_init(&m, model_name);
 	x = small_model_input(&m, 0, 3, 1.0);
 	target = small_model_input(&m, 20, 3, 1.0);
-	hidden = small_model_add(&m, ORR_OP_LINEAR, 3, x, -1);
-	skip = small_model_add(&m, ORR_OP_LINEAR, 3, hidden, -1);
-	small_model_add(&m, ORR_OP_MSE, 0, small_model_add(&m, ORR_OP_ADD, 0, skip, hidden),
-			target);
+	hidden = small_model_add(&m, "linear", 3, x, -1);
+	skip = small_model_add(&m, "linear", 3, hidden, -1);
+	small_model_add(&m, "mse", 0, small_model_add(&m, "add", 0, skip, hidden), target);
 	small_data(values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN, 2, 4);
 	n = reference_n_parameters(&m.graph);
 	for (int64_t k = 0; k < n; k++)
@@ -255,13 +263,9 @@ static void check_close(const struct fixture *f, const float *x, const double *e
 
 	for (int k = 0; k < f->model.graph.n_operators; k++) {
 		const struct orr_operator *o = &f->model.graph.operators[k];
-		int64_t n = 0;
+		int64_t n = o->n_parameters;
 		double scale;
 
-		if (o->op == ORR_OP_LINEAR)
-			n = o->width * (f->model.graph.operators[o->inputs[0]].width + 1);
-		else if (o->op == ORR_OP_LAYERNORM)
-			n = 2 * o->width;
 		scale = largest(expected + first, n);
 		for (int64_t i = first; i < first + n; i++)
 			ck_assert_msg(
@@ -415,14 +419,14 @@ START_TEST(three_readers_leave_every_bit_in_whatever_stages)
 	small_model_init(&m, model_name);
 	x = small_model_input(&m, 0, 3, 1.0);
 	target = small_model_input(&m, 20, 5, 1.0);
-	x = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
-	a = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
-	b = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
-	c = small_model_add(&m, ORR_OP_LINEAR, 5, x, -1);
-	a = small_model_add(&m, ORR_OP_ADD, 5, a, b);
-	a = small_model_add(&m, ORR_OP_ADD, 5, a, c);
-	a = small_model_add(&m, ORR_OP_RELU, 5, a, -1);
-	small_model_add(&m, ORR_OP_MSE, 0, a, target);
+	x = small_model_add(&m, "linear", 5, x, -1);
+	a = small_model_add(&m, "linear", 5, x, -1);
+	b = small_model_add(&m, "linear", 5, x, -1);
+	c = small_model_add(&m, "linear", 5, x, -1);
+	a = small_model_add(&m, "add", 5, a, b);
+	a = small_model_add(&m, "add", 5, a, c);
+	a = small_model_add(&m, "relu", 5, a, -1);
+	small_model_add(&m, "mse", 0, a, target);
 	small_data(values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN, 2, 9);
 	ck_assert_int_le(reference_n_parameters(&m.graph), 400);
 	for (int i = 0; i < N_OF(cuts); i++) {
@@ -522,7 +526,7 @@ START_TEST(drawn_weights_spread_evenly_over_their_range)
 	double sum = 0, squares = 0, bound = sqrt(6.0 / 64);
 
 	small_model_init(&m, model_name);
-	small_model_add(&m, ORR_OP_LINEAR, 64, small_model_input(&m, 0, 64, 1.0), -1);
+	small_model_add(&m, "linear", 64, small_model_input(&m, 0, 64, 1.0), -1);
 	p = cut(&m, 0);
 	staged_init(p, 3, drawn);
 	for (int i = 0; i < 64 * 64; i++) {
@@ -582,7 +586,7 @@ START_TEST(the_stash_holds_what_the_backward_reads_and_no_more)
 	struct orr_program *program = NULL;
 
 	small_model_init(&m, model_name);
-	small_model_around(&m, ORR_OP_RELU, 3, 5, 2);
+	small_model_around(&m, "relu", 3, 5, 2);
 	p = cut(&m, 0);
 	ck_assert_int_eq(orr_program_create(&program, p, 0, NULL), 0);
 	ck_assert_int_eq(orr_program_stash_floats(program, 7, false), 7 * (3 + 5 + 2));
@@ -600,30 +604,30 @@ END_TEST
 
 static void study(struct small_model *m)
 {
-	small_model_add(m, ORR_OP_COST, 1, small_model_input(m, 0, 3, 1.0), -1);
+	small_model_add(m, NULL, 1, small_model_input(m, 0, 3, 1.0), -1);
 }
 
 static void loss_is_read(struct small_model *m)
 {
 	small_model_classes(m, 3, 2);
-	small_model_add(m, ORR_OP_RELU, 0, m->graph.n_operators - 1, -1);
+	small_model_add(m, "relu", 0, m->graph.n_operators - 1, -1);
 }
 
 static void classes_are_computed(struct small_model *m)
 {
-	int x = small_model_input(m, 0, 3, 1.0), one = small_model_add(m, ORR_OP_LINEAR, 1, x, -1);
+	int x = small_model_input(m, 0, 3, 1.0), one = small_model_add(m, "linear", 1, x, -1);
 
-	small_model_add(m, ORR_OP_SOFTMAX_CROSS_ENTROPY, 0, x, one);
+	small_model_add(m, "softmax_cross_entropy", 0, x, one);
 }
 
 static void wide(struct small_model *m)
 {
-	small_model_add(m, ORR_OP_LINEAR, INT64_C(1) << 31, small_model_input(m, 0, 3, 1.0), -1);
+	small_model_add(m, "linear", INT64_C(1) << 31, small_model_input(m, 0, 3, 1.0), -1);
 }
 
 static void missing_column(struct small_model *m)
 {
-	small_model_add(m, ORR_OP_RELU, 0, small_model_input(m, 38, 3, 1.0), -1);
+	small_model_add(m, "relu", 0, small_model_input(m, 38, 3, 1.0), -1);
 }
 
 static void too_few_scores(struct small_model *m)
@@ -634,7 +638,7 @@ static void too_few_scores(struct small_model *m)
 static void scaled_classes(struct small_model *m)
 {
 	small_model_classes(m, 3, 5);
-	m->operators[1].scale = 0.5;
+	m->operators[1].instance->values[0] = 0.5;
 }
 
 static const struct {

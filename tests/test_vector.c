@@ -41,10 +41,10 @@ static void elementwise(void)
 {
 	int64_t wild;
 
-	orr_relu_forward(COUNT, a, y), print("relu", y, COUNT);
-	orr_relu_backward(COUNT, y, b, z), print("relu backward", z, COUNT);
-	orr_gelu_forward(COUNT, a, y), print("gelu", y, COUNT);
-	orr_gelu_backward(COUNT, a, b, y), print("gelu backward", y, COUNT);
+	orr_map(ORR_ELEMENTWISE_relu, COUNT, a, y), print("relu", y, COUNT);
+	orr_map_back(ORR_ELEMENTWISE_relu, COUNT, y, b, z), print("relu backward", z, COUNT);
+	orr_map(ORR_ELEMENTWISE_gelu, COUNT, a, y), print("gelu", y, COUNT);
+	orr_map_back(ORR_ELEMENTWISE_gelu, COUNT, a, b, y), print("gelu backward", y, COUNT);
 	orr_scale(COUNT, 0.3f, a, y), print("scale", y, COUNT);
 	orr_add(COUNT, b, y), print("add", y, COUNT);
 	orr_sum(COUNT, a, b, y), print("sum", y, COUNT);
@@ -52,7 +52,7 @@ static void elementwise(void)
 	a[COUNT - 5] = NAN;
 	wild = orr_first_wild(COUNT, a);
 	printf("first wild %lld\n", (long long)wild);
-	orr_gelu_forward(COUNT, a, y), print("gelu of NaN", y, COUNT);
+	orr_map(ORR_ELEMENTWISE_gelu, COUNT, a, y), print("gelu of NaN", y, COUNT);
 	fill(a, COUNT, 1);
 }
 

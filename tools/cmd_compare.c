@@ -141,7 +141,7 @@ static int count_free(const struct work *work)
 	for (int i = 0; i < work->graph->n_operators; i++) {
 		if (work->graph->operators[i].stage >= 0)
 			return 0;
-		n += work->graph->operators[i].op != ORR_OP_INPUT;
+		n += !orr_operator_is_input(&work->graph->operators[i]);
 	}
 	return n;
 }

@@ -67,7 +67,7 @@ static int split(struct orr_pipeline **p, const struct orr_graph *g, const struc
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d operators", g->name,
 				g->n_operators);
 	for (int i = 0; i < g->n_operators; i++)
-		stage_of[i] = g->operators[i].op == ORR_OP_INPUT ? -1 : n++;
+		stage_of[i] = orr_operator_is_input(&g->operators[i]) ? -1 : n++;
 	if (!(code = orr_partition_as(p, g, &machine, stage_of, n, samples, err)))
 		code = orr_pipeline_set_step(*p, machine.n_workers, a->work.n_microbatches, err);
 	free(stage_of);
@@ -81,7 +81,7 @@ static void note_times(struct orr_graph *g, const struct orr_pipeline *p)
 		struct orr_operator *o = &g->operators[i];
 		const struct orr_stage *stage = &p->stages[p->stage_of[i]];
 
-		if (o->op == ORR_OP_INPUT) { /* its readers take the time */
+		if (orr_operator_is_input(o)) { /* its readers take the time */
 			o->forward_ns = o->backward_ns = 0;
 			continue;
 		}
@@ -98,7 +98,7 @@ static void note_sizes(struct orr_graph *g, int64_t samples)
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_operator *o = &g->operators[i];
 
-		if (o->op == ORR_OP_INPUT)
+		if (orr_operator_is_input(o))
 			continue;
 		o->stash_bytes = orr_operator_stash_floats(o) * samples * (int64_t)sizeof(float);
 		o->activation_bytes = orr_operator_output_bytes(o, samples);
@@ -150,9 +150,9 @@ static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		if (o->op == ORR_OP_INPUT)
+		if (orr_operator_is_input(o))
 			continue;
-		printf("%-20s %-22s %10s %10s %10s %10s %5d %% %10s\n", o->name, orr_op_name(o->op),
+		printf("%-20s %-22s %10s %10s %10s %10s %5d %% %10s\n", o->name, orr_operator_op(o),
 		       orr_duration_print(f, sizeof(f), o->forward_ns, false),
 		       orr_duration_print(b, sizeof(b), o->backward_ns, false),
 		       orr_duration_print(w, sizeof(w), o->weight_ns, false),
@@ -173,7 +173,7 @@ static int write_graph(FILE *file, const void *graph, struct orr_error *err)
 
 static int check(const struct orr_graph *g, struct arguments *a, struct orr_error *err)
 {
-	if (g->operators[0].op == ORR_OP_COST)
+	if (orr_operator_is_study(&g->operators[0]))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has costs and nothing to compute: profile a model whose nodes "
 				"have an op",

@@ -17,7 +17,7 @@
 
 struct options {
 	const char *source;
-	bool dot, json;
+	bool dot, json, operators;
 };
 
 /* Sums over the operators of a graph, or of one encoder. */
@@ -39,13 +39,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'j':
 		options->json = true;
 		break;
+	case 'o':
+		options->operators = true;
+		break;
 	case ARGP_KEY_ARG:
 		if (options->source)
 			options_refuse("one GRAPH at a time: take one away");
 		options->source = text;
 		break;
 	case ARGP_KEY_END:
-		if (!options->source)
+		if (!options->source && !options->operators)
 			options_refuse("no GRAPH: name a DOT file, a PipeDream profile, or a study "
 				       "such as chain:8 or towers:3,3/2");
 		if (options->dot && options->json)
@@ -65,7 +68,7 @@ static int64_t at_least_0(int64_t value)
 
 static bool is_study(const struct orr_graph *g)
 {
-	return g->operators[0].op == ORR_OP_COST;
+	return orr_operator_is_study(&g->operators[0]);
 }
 
 /* Of the gradients that its backward computes, which depends on what is frozen. */
@@ -256,7 +259,7 @@ static void print_model(const struct orr_graph *g)
 	for (i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		printf("%-*s  %-21s  ", width, o->name, orr_op_name(o->op));
+		printf("%-*s  %-21s  ", width, o->name, orr_operator_op(o));
 		print_stage(o);
 		printf("  %7lld  %10lld  %10s  %10s  %9s  ", (long long)o->width,
 		       (long long)o->n_parameters, flops(a, sizeof(a), o->forward_flops),
@@ -312,6 +315,34 @@ static void set_totals(json_t *object, const struct totals *t, bool study, doubl
 	set(object, "stash_bytes_per_sample", json_integer(4 * t->stash_floats), failed);
 }
 
+/* Attributes as a file says them, the shape of the output and the parameters. */
+static void set_instance(json_t *object, const struct orr_operator *o, bool *failed)
+{
+	json_t *attributes = json_object(), *parameters = json_array();
+	char value[ORR_VALUE];
+	const int64_t *dims;
+	const char *name;
+	int n_dims;
+	bool usual;
+
+	for (int i = 0; (name = orr_operator_attribute(o, i, value, &usual)); i++)
+		set(attributes, name, json_string(value), failed);
+	if (o->tensor)
+		set(attributes, "tensor", json_string(o->tensor), failed);
+	for (int i = 0; (name = orr_operator_parameter(o, i, &n_dims, &dims)); i++) {
+		json_t *parameter = json_pack("{s:s,s:[]}", "name", name, "shape"),
+		       *shape = json_object_get(parameter, "shape");
+
+		for (int k = 0; k < n_dims; k++)
+			*failed |= json_array_append_new(shape, json_integer(dims[k])) != 0;
+		*failed |= json_array_append_new(parameters, parameter) != 0;
+	}
+	set(object, "attributes", attributes, failed);
+	set(object, "shape",
+	    json_pack("[I,I]", (json_int_t)o->rows, (json_int_t)(o->width / o->rows)), failed);
+	set(object, "tensors", parameters, failed);
+}
+
 static json_t *operator_json(const struct orr_graph *g, const struct orr_operator *o, bool *failed)
 {
 	const struct {
@@ -330,7 +361,7 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 	set(object, "name", json_string(o->name), failed);
 	if (o->label)
 		set(object, "label", json_string(o->label), failed);
-	set(object, "op", json_string(orr_op_name(o->op)), failed);
+	set(object, "op", json_string(orr_operator_op(o)), failed);
 	set(object, "encoder", o->encoder >= 0 ? json_string(g->encoders[o->encoder]) : json_null(),
 	    failed);
 	set(object, "stage", o->stage >= 0 ? json_integer(o->stage) : json_null(), failed);
@@ -362,9 +393,10 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 	}
 	if (o->with)
 		set(object, "with", json_string(o->with), failed);
-	if (o->op == ORR_OP_COST)
+	if (orr_operator_is_study(o))
 		return object;
-	set(object, "columns", json_integer(o->width), failed);
+	set_instance(object, o, failed);
+	set(object, "columns", json_integer(o->width / o->rows), failed);
 	set(object, "parameters", json_integer(o->n_parameters), failed);
 	set(object, "forward_flop", json_integer(o->forward_flops), failed);
 	set(object, "backward_flop", json_integer(o->backward_flops), failed);
@@ -411,11 +443,24 @@ static int print_json(const struct orr_graph *g, struct orr_error *err)
 	return code;
 }
 
+/* Each with what it may be told, and the value that it has otherwise. */
+static int list_operators(void)
+{
+	char text[256];
+	const char *op;
+
+	for (int i = 0; (op = orr_graph_op(i, text, sizeof(text))); i++)
+		printf(*text ? "%-22s %s\n" : "%s\n", op, text);
+	return command_end(0, NULL);
+}
+
 int cmd_show(int argc, char **argv)
 {
 	static const struct argp_option table[] = {
 		{"dot", 'd', NULL, 0, "Write the graph as DOT, repeats unfolded", 0},
 		{"json", 'j', NULL, 0, "Write one JSON object", 0},
+		{"operators", 'o', NULL, 0,
+		 "List the operators that a graph may have, with their attributes", 0},
 		{0},
 	};
 	static const struct argp argp = {
@@ -428,12 +473,14 @@ int cmd_show(int argc, char **argv)
 		NULL,
 		NULL,
 		NULL};
-	struct options options = {NULL, false, false};
+	struct options options = {NULL, false, false, false};
 	struct orr_graph *graph = NULL;
 	struct orr_error err = {""};
 	int code;
 
 	options_parse(&argp, argc, argv, &options);
+	if (options.operators)
+		return list_operators();
 	if ((code = orr_graph_read(&graph, options.source, &err)))
 		goto out;
 	if (options.dot) {

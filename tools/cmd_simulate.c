@@ -62,7 +62,7 @@ static bool was_cut(const struct work *work)
 	for (int i = 0; i < work->graph->n_operators; i++) {
 		if (work->graph->operators[i].stage >= 0)
 			return false;
-		n_computing += work->graph->operators[i].op != ORR_OP_INPUT;
+		n_computing += !orr_operator_is_input(&work->graph->operators[i]);
 	}
 	return !work->plan && !work->choice.plan && work->pipeline->n_stages < n_computing;
 }
@@ -112,7 +112,7 @@ static void print_samples(const struct arguments *a, const struct work *work)
 {
 	int batch = a->work.batch, m = a->work.n_microbatches;
 
-	if (work->graph->operators[0].op != ORR_OP_COST && batch % m)
+	if (!orr_operator_is_study(&work->graph->operators[0]) && batch % m)
 		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others "
 		       "%d; here all have %d\n",
 		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);

@@ -107,7 +107,7 @@ static int find_data(struct training *t, struct orr_error *err)
 	int64_t *columns, n;
 	int code;
 
-	if (g->operators[0].op == ORR_OP_COST)
+	if (orr_operator_is_study(&g->operators[0]))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has costs and nothing to compute: simulate it, or train a "
 				"model whose nodes have an op",

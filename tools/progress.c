@@ -52,14 +52,14 @@ int progress_write(struct progress *p, const char *path, struct orr_error *err)
 	int n = 0;
 
 	for (int k = 0; k < g->n_operators; k++)
-		n += orr_op_is_loss(g->operators[k].op);
+		n += orr_operator_is_loss(&g->operators[k]);
 	if (!path || p->silent)
 		return 0;
 	if (output_open(&p->losses, path, err)) /* it could be, before */
 		return ORR_E_IO;
 	p->losses_failed = fputs("step,samples,loss", p->losses.file) < 0;
 	for (int k = 0; k < g->n_operators && n > 1; k++)
-		if (orr_op_is_loss(g->operators[k].op))
+		if (orr_operator_is_loss(&g->operators[k]))
 			write_name(p->losses.file, g->operators[k].name);
 	if (p->norms)
 		(void)fputs(",norm", p->losses.file);

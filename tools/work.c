@@ -20,7 +20,7 @@
 static bool is_cut(const struct orr_graph *g)
 {
 	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].op == ORR_OP_COST || g->operators[i].stage >= 0)
+		if (orr_operator_is_study(&g->operators[i]) || g->operators[i].stage >= 0)
 			return false;
 	return true;
 }
@@ -261,7 +261,7 @@ int64_t work_samples(const struct work_options *o)
 
 static bool has_samples(const struct orr_graph *g)
 {
-	return g->operators[0].op != ORR_OP_COST;
+	return !orr_operator_is_study(&g->operators[0]);
 }
 
 int work_check_batch(const struct work_options *o, const struct orr_graph *g, struct orr_error *err)

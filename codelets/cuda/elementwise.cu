@@ -1,18 +1,17 @@
 /* What goes element by element: each byte moves once, 16 at a time. */
 #include "launch.h"
 
-struct relu {
-	__device__ float operator()(float x, float) const { return orr_relu_of(x); }
-};
-struct relu_slope {
-	__device__ float operator()(float y, float dy) const { return orr_relu_slope(y, dy); }
-};
-struct gelu {
-	__device__ float operator()(float x, float) const { return orr_gelu_of(x); }
-};
-struct gelu_slope {
-	__device__ float operator()(float x, float dy) const { return orr_gelu_slope(x, dy); }
-};
+#define ORR_FUNCTORS(NAME, KEPT, FORWARD, BACKWARD) \
+	struct of_##NAME { \
+		__device__ float operator()(float x, float) const { return orr_##NAME##_of(x); } \
+	}; \
+	struct slope_##NAME { \
+		__device__ float operator()(float kept, float dy) const \
+		{ \
+			return orr_##NAME##_slope(kept, dy); \
+		} \
+	};
+ORR_ELEMENTWISE(ORR_FUNCTORS)
 struct times {
 	float factor;
 	__device__ float operator()(float x, float) const { return factor * x; }
@@ -87,26 +86,30 @@ void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const flo
 	start<true>(d, "sum", count, plus{}, a, b, y);
 }
 
-void orr_cuda_relu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
+void orr_cuda_map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
+		  float *y)
 {
-	start<false>(d, "relu", count, relu{}, x, x, y);
+	switch (f) {
+#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
+	case ORR_ELEMENTWISE_##NAME: \
+		start<false>(d, #NAME, count, of_##NAME{}, x, x, y); \
+		break;
+		ORR_ELEMENTWISE(ORR_CASE)
+#undef ORR_CASE
+	}
 }
 
-void orr_cuda_relu_backward(struct orr_device *d, int64_t count, const float *y, const float *dy,
-			    float *dx)
+void orr_cuda_map_back(struct orr_device *d, enum orr_elementwise f, int64_t count,
+		       const float *kept, const float *dy, float *dx)
 {
-	start<true>(d, "relu backward", count, relu_slope{}, y, dy, dx);
-}
-
-void orr_cuda_gelu_forward(struct orr_device *d, int64_t count, const float *x, float *y)
-{
-	start<false>(d, "gelu", count, gelu{}, x, x, y);
-}
-
-void orr_cuda_gelu_backward(struct orr_device *d, int64_t count, const float *x, const float *dy,
-			    float *dx)
-{
-	start<true>(d, "gelu backward", count, gelu_slope{}, x, dy, dx);
+	switch (f) {
+#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
+	case ORR_ELEMENTWISE_##NAME: \
+		start<true>(d, #NAME " backward", count, slope_##NAME{}, kept, dy, dx); \
+		break;
+		ORR_ELEMENTWISE(ORR_CASE)
+#undef ORR_CASE
+	}
 }
 
 template <int V>

@@ -68,12 +68,10 @@ void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y
 void orr_cuda_zero(struct orr_device *d, int64_t count, float *y);
 void orr_cuda_scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
 void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
-void orr_cuda_relu_forward(struct orr_device *d, int64_t count, const float *x, float *y);
-void orr_cuda_relu_backward(struct orr_device *d, int64_t count, const float *y, const float *dy,
-			    float *dx);
-void orr_cuda_gelu_forward(struct orr_device *d, int64_t count, const float *x, float *y);
-void orr_cuda_gelu_backward(struct orr_device *d, int64_t count, const float *x, const float *dy,
-			    float *dx);
+void orr_cuda_map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
+		  float *y);
+void orr_cuda_map_back(struct orr_device *d, enum orr_elementwise f, int64_t count,
+		       const float *kept, const float *dy, float *dx);
 
 void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
 			int64_t *first);

@@ -39,10 +39,8 @@ const struct orr_kernels orr_kernels_cuda = {
 	.linear_forward = orr_cuda_linear_forward,
 	.linear_input = orr_cuda_linear_input,
 	.linear_weight = orr_cuda_linear_weight,
-	.relu_forward = orr_cuda_relu_forward,
-	.relu_backward = orr_cuda_relu_backward,
-	.gelu_forward = orr_cuda_gelu_forward,
-	.gelu_backward = orr_cuda_gelu_backward,
+	.map = orr_cuda_map,
+	.map_back = orr_cuda_map_back,
 	.layernorm_forward = orr_cuda_layernorm_forward,
 	.layernorm_input = orr_cuda_layernorm_input,
 	.layernorm_weight = layernorm_weight,
@@ -62,7 +60,8 @@ int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision
 	struct orr_cuda *cuda = calloc(1, sizeof(*cuda));
 	cublasStatus_t code;
 
-	*device = (struct orr_device){&orr_kernels_cuda, precision, NULL, NULL, NULL, cuda};
+	*device = (struct orr_device){
+		.kernels = &orr_kernels_cuda, .precision = precision, .cuda = cuda};
 	if (!cuda) {
 		snprintf(why, size, "no memory");
 		return -1;

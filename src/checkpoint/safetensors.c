@@ -27,7 +27,11 @@ struct orr_safetensors {
 
 int64_t orr_named_tensor_floats(const struct orr_named_tensor *tensor)
 {
-	return tensor->shape[0] * (tensor->n_dims == 2 ? tensor->shape[1] : 1);
+	int64_t floats = 1;
+
+	for (int i = 0; i < tensor->n_dims; i++)
+		floats *= tensor->shape[i];
+	return floats;
 }
 
 static int fail_as_wild(const char *path, const char *tensor, int code, struct orr_error *err)
@@ -49,9 +53,14 @@ static bool is_finite(const struct orr_named_tensor *tensor)
 
 static json_t *shape_of(const struct orr_named_tensor *tensor)
 {
-	return tensor->n_dims == 2 ? json_pack("[I,I]", (json_int_t)tensor->shape[0],
-					       (json_int_t)tensor->shape[1])
-				   : json_pack("[I]", (json_int_t)tensor->shape[0]);
+	json_t *shape = json_array();
+
+	for (int i = 0; i < tensor->n_dims; i++)
+		if (json_array_append_new(shape, json_integer(tensor->shape[i]))) {
+			json_decref(shape);
+			return NULL;
+		}
+	return shape;
 }
 
 /* The header as text, or NULL. */

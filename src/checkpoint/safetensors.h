@@ -8,11 +8,11 @@
 #include "orrery/error.h"
 #include "folder.h"
 
-/* A matrix, row after row, or a vector. */
+/* Row-major. */
 struct orr_named_tensor {
 	const char *name;
-	int n_dims; /* 1 or 2 */
-	int64_t shape[2];
+	int n_dims; /* 1 to 4 */
+	int64_t shape[4];
 	float *values; /* borrowed; not written to where the tensor is to be written */
 };
 int64_t orr_named_tensor_floats(const struct orr_named_tensor *tensor);

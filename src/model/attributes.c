@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/operator.h"
 #include "orrery/nearest.h"
 #include "orrery/quantity.h"
 
@@ -16,9 +17,9 @@ struct place {
 	char text[320]; /* "file.dot:12: node fc1: features" */
 };
 
+/* What a node of any op may say; that of one op: its descriptor's. */
 struct attribute {
 	const char *name;
-	int op; /* the only op that knows it, or -1 */
 	/* the field it sets: a duration or a size at this offset of struct orr_operator, or special
 	 */
 	enum { DURATION, SIZE, SPECIAL } kind;
@@ -26,24 +27,21 @@ struct attribute {
 };
 
 static const struct attribute attributes[] = {
-	{"columns", ORR_OP_INPUT, SPECIAL, 0},
-	{"scale", ORR_OP_INPUT, SPECIAL, 0},
-	{"features", ORR_OP_LINEAR, SPECIAL, 0},
-	{"stage", -1, SPECIAL, 0},
-	{"repeat", -1, SPECIAL, 0},
-	{"frozen", -1, SPECIAL, 0},
-	{"share", -1, SPECIAL, 0},
-	{"gather", -1, SPECIAL, 0},
-	{"gang", -1, SPECIAL, 0},
-	{"with", -1, SPECIAL, 0},
-	{"length_exponent", -1, SPECIAL, 0},
-	{"forward", -1, DURATION, offsetof(struct orr_operator, forward_ns)},
-	{"backward", -1, DURATION, offsetof(struct orr_operator, backward_ns)},
-	{"weight", -1, DURATION, offsetof(struct orr_operator, weight_ns)},
-	{"update", -1, DURATION, offsetof(struct orr_operator, update_ns)},
-	{"activation", -1, SIZE, offsetof(struct orr_operator, activation_bytes)},
-	{"stash", -1, SIZE, offsetof(struct orr_operator, stash_bytes)},
-	{"parameters", -1, SIZE, offsetof(struct orr_operator, parameter_bytes)},
+	{"stage", SPECIAL, 0},
+	{"repeat", SPECIAL, 0},
+	{"frozen", SPECIAL, 0},
+	{"share", SPECIAL, 0},
+	{"gather", SPECIAL, 0},
+	{"gang", SPECIAL, 0},
+	{"with", SPECIAL, 0},
+	{"length_exponent", SPECIAL, 0},
+	{"forward", DURATION, offsetof(struct orr_operator, forward_ns)},
+	{"backward", DURATION, offsetof(struct orr_operator, backward_ns)},
+	{"weight", DURATION, offsetof(struct orr_operator, weight_ns)},
+	{"update", DURATION, offsetof(struct orr_operator, update_ns)},
+	{"activation", SIZE, offsetof(struct orr_operator, activation_bytes)},
+	{"stash", SIZE, offsetof(struct orr_operator, stash_bytes)},
+	{"parameters", SIZE, offsetof(struct orr_operator, parameter_bytes)},
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 #define EVERYWHERE \
@@ -101,15 +99,25 @@ bool orr_attribute_draws(char kind, const char *name)
 			 name);
 }
 
-const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name, int op)
+/* The attributes that op alone has; op may be NULL. */
+static const struct orr_attribute *own_of(const struct orr_op *op)
+{
+	static const struct orr_attribute none = {0};
+
+	return op && op->attributes ? op->attributes : &none;
+}
+
+const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
+			       const struct orr_op *op)
 {
 	struct orr_nearest near = orr_nearest_to(name);
 
 	if (kind == 'n') {
 		orr_nearest_try(&near, "op", NULL);
+		for (const struct orr_attribute *a = own_of(op); a->name; a++)
+			orr_nearest_try(&near, a->name, NULL);
 		for (size_t i = 0; i < N_ATTRIBUTES; i++)
-			if (attributes[i].op < 0 || attributes[i].op == op)
-				orr_nearest_try(&near, attributes[i].name, NULL);
+			orr_nearest_try(&near, attributes[i].name, NULL);
 	}
 	if (kind == 'e')
 		orr_nearest_try_all(&near, "bytes, gradient_bytes, gradient");
@@ -192,6 +200,95 @@ static int set_columns(struct orr_operator *o, const char *text, const char *wha
 	return 0;
 }
 
+static int set_name(char **name, const char *text, const char *what, struct orr_error *err)
+{
+	free(*name);
+	*name = NULL;
+	if (!*text) /* takes back a default */
+		return 0;
+	*name = strdup(text);
+	return *name ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+}
+
+static int fail_value(const struct orr_attribute *a, const char *text, const char *what,
+		      struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give %s", what, text,
+			a->form == ORR_ATTRIBUTE_RANGE
+				? "the first number and the one behind the last, as in 0:16"
+				: a->choices);
+}
+
+/* "sum" of "mean, sum": 1. */
+static int set_choice(double *value, const struct orr_attribute *a, const char *text,
+		      const char *what, struct orr_error *err)
+{
+	size_t length = strlen(text);
+	const char *choice = a->choices;
+
+	for (*value = 0; choice; ++*value) {
+		if (length == strcspn(choice, ",") && strncmp(choice, text, length) == 0)
+			return 0;
+		choice = strchr(choice, ' ');
+		choice += choice != NULL;
+	}
+	return fail_value(a, text, what, err);
+}
+
+static int set_range(double *values, const struct orr_attribute *a, const char *text,
+		     const char *what, struct orr_error *err)
+{
+	int64_t *numbers, n;
+	int code = read_ranges(&numbers, &n, text, ORR_MOST_COLUMNS, a->name, what, err);
+
+	if (code)
+		return code;
+	values[0] = (double)numbers[0];
+	values[1] = (double)(numbers[n - 1] + 1);
+	if (numbers[n - 1] + 1 - numbers[0] != n || strchr(text, ','))
+		code = fail_value(a, text, what, err);
+	free(numbers);
+	return code;
+}
+
+/* One of its op's own. */
+static int set_own(struct orr_operator *o, const struct orr_attribute *a, const char *text,
+		   const char *what, struct orr_error *err)
+{
+	double *value = &o->instance->values[orr_op_value(o->instance->op, a)];
+	int64_t count = 0;
+	bool truth = false;
+	int code = 0;
+
+	switch (a->form) {
+	case ORR_ATTRIBUTE_COUNT:
+		code = orr_count_parse(&count, text, (int64_t)a->least, (int64_t)a->most, what,
+				       err);
+		*value = (double)count;
+		break;
+	case ORR_ATTRIBUTE_REAL:
+		code = orr_real_parse(value, text, a->least, a->most, what, err);
+		break;
+	case ORR_ATTRIBUTE_TRUTH:
+		code = orr_attribute_truth(&truth, text, what, err);
+		*value = truth;
+		break;
+	case ORR_ATTRIBUTE_CHOICE:
+		code = set_choice(value, a, text, what, err);
+		break;
+	case ORR_ATTRIBUTE_RANGE:
+		code = set_range(value, a, text, what, err);
+		break;
+	case ORR_ATTRIBUTE_COLUMNS:
+		code = set_columns(o, text, what, err);
+		break;
+	case ORR_ATTRIBUTE_TEXT:
+		code = set_name(&o->tensor, text, what, err);
+		break;
+	}
+	return code;
+}
+
 /* "4", so many, or a set of them, "0:4" or "0,2,3". */
 static int set_gang(struct orr_operator *o, const char *text, const char *what,
 		    struct orr_error *err)
@@ -220,16 +317,6 @@ int orr_attribute_truth(bool *truth, const char *text, const char *what, struct 
 	if (*truth || strcmp(text, "false") == 0)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give true or false", what, text);
-}
-
-static int set_name(char **name, const char *text, const char *what, struct orr_error *err)
-{
-	free(*name);
-	*name = NULL;
-	if (!*text) /* takes back a default */
-		return 0;
-	*name = strdup(text);
-	return *name ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
 }
 
 static int set_gather(struct orr_operator *o, const char *text, const char *what,
@@ -268,12 +355,6 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 	int64_t value;
 	int code;
 
-	if (strcmp(name, "columns") == 0)
-		return set_columns(&o->is, text, what, err);
-	if (strcmp(name, "scale") == 0)
-		return orr_real_parse(&o->is.scale, text, -1e9, 1e9, what, err);
-	if (strcmp(name, "features") == 0)
-		return orr_count_parse(&o->is.width, text, 1, ORR_MOST_COLUMNS, what, err);
 	if (strcmp(name, "frozen") == 0)
 		return orr_attribute_truth(&o->is.frozen, text, what, err);
 	if (strcmp(name, "share") == 0)
@@ -328,23 +409,30 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 	return 0;
 }
 
+static bool is_everywhere(const char *name)
+{
+	for (size_t i = 0; i < N_ATTRIBUTES; i++)
+		if (strcmp(attributes[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 /* Unknown: list the attributes of this op. */
 static int fail_unknown(const struct orr_draft_operator *o, const struct place *place,
 			const char *name, struct orr_error *err)
 {
-	static const char *const own[ORR_N_OPS] = {
-		[ORR_OP_INPUT] = "columns, scale, ",
-		[ORR_OP_LINEAR] = "features, ",
-	};
-	const char *op = orr_op_name(o->is.op);
-	char hint[ORR_HINT];
+	const struct orr_op *op = o->is.instance ? o->is.instance->op : NULL;
+	char hint[ORR_HINT], own[160] = "";
+	size_t used = 0;
 
+	for (const struct orr_attribute *a = own_of(op); a->name; a++)
+		if (!is_everywhere(a->name) && used < sizeof(own))
+			used += (size_t)snprintf(own + used, sizeof(own) - used, "%s, ", a->name);
 	return orr_fail(err, ORR_E_INPUT,
 			"%s%s is no attribute of %s%s: use op, %s" EVERYWHERE ", or what "
 			"Graphviz draws with",
-			place->text, orr_attribute_hint(hint, 'n', name, (int)o->is.op),
-			o->is.op == ORR_OP_COST ? "a study operator" : "op=",
-			o->is.op == ORR_OP_COST ? "" : op, own[o->is.op] ? own[o->is.op] : "");
+			place->text, orr_attribute_hint(hint, 'n', name, op),
+			op ? "op=" : "a study operator", op ? op->name : "", own);
 }
 
 int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,
@@ -352,18 +440,20 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 		      struct orr_error *err)
 {
 	struct place place = {file, o->is.name, line, ""};
+	const struct orr_attribute *own;
 	char start[256];
 	size_t i;
 
 	(void)snprintf(place.text, sizeof(place.text), "%s: %.60s",
 		       orr_location(start, sizeof(start), file, line, o->is.name), name);
-	if (orr_op_is_loss(o->is.op) && strcmp(name, "weight") == 0)
-		return orr_real_parse(&o->is.scale, text, 0, 1e9, place.text, err);
+	for (own = own_of(o->is.instance ? o->is.instance->op : NULL); own->name; own++)
+		if (strcmp(own->name, name) == 0)
+			return set_own(&o->is, own, text, place.text, err);
 	for (i = 0; i < N_ATTRIBUTES; i++) {
 		const struct attribute *a = &attributes[i];
 		int64_t *field = (int64_t *)(void *)((char *)&o->is + a->offset);
 
-		if (strcmp(a->name, name) != 0 || (a->op >= 0 && a->op != (int)o->is.op))
+		if (strcmp(a->name, name) != 0)
 			continue;
 		switch (a->kind) {
 		case DURATION:

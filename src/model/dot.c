@@ -35,48 +35,70 @@ static bool plain_name(const char *name)
 static int fail_no_op(const struct reader *r, const struct orr_dot_node *node)
 {
 	const char *unknown = NULL;
-	char message[320], hint[ORR_HINT];
+	char place[256], hint[ORR_HINT];
 
 	for (int i = 0; i < node->attributes.n && !unknown; i++)
 		if (*node->attributes.list[i].text &&
 		    !orr_attribute_draws('n', node->attributes.list[i].name))
 			unknown = node->attributes.list[i].name;
-	(void)snprintf(message, sizeof(message),
-		       "neither an op nor costs%s%.60s%s: give it op=... (" ORR_OPS_ALLOWED
-		       "), or forward=... and backward=... for a study",
-		       unknown ? ", but " : "", unknown ? unknown : "",
-		       unknown ? orr_attribute_hint(hint, 'n', unknown, -1) : "");
-	return fail_node(r, node->line, node->name, message);
+	return orr_fail(r->err, ORR_E_INPUT,
+			"%s: neither an op nor costs%s%.60s%s: give it op=... (show [operators] "
+			"lists them), or forward=... and backward=... for a study",
+			orr_location(place, sizeof(place), r->draft->name, node->line, node->name),
+			unknown ? ", but " : "", unknown ? unknown : "",
+			unknown ? orr_attribute_hint(hint, 'n', unknown, NULL) : "");
+}
+
+static int fail_op(const struct reader *r, const struct orr_dot_node *node,
+		   const struct orr_dot_attribute *op)
+{
+	struct orr_nearest near = orr_nearest_to(op->text);
+	char place[256], hint[ORR_HINT];
+
+	for (int i = 0; i < orr_n_ops; i++)
+		orr_nearest_try(&near, orr_ops[i]->name, NULL);
+	return orr_fail(r->err, ORR_E_INPUT,
+			"%s: op: %.60s%s is no operator: say one that show [operators] lists",
+			orr_location(place, sizeof(place), r->draft->name, op->line, node->name),
+			op->text, orr_nearest_hint(hint, &near));
 }
 
 static int read_op(const struct reader *r, const struct orr_dot_node *node, struct orr_operator *o)
 {
-	const struct orr_dot_attribute *op = orr_dot_find(&node->attributes, "op");
-	const char *text = op ? op->text : "";
-	struct orr_nearest near = orr_nearest_to(text);
-	int i;
-	char message[320], hint[ORR_HINT];
+	const struct orr_dot_attribute *text = orr_dot_find(&node->attributes, "op");
+	const struct orr_op *op;
 
-	if (!*text) {
-		for (i = 0; i < node->attributes.n; i++)
+	if (!text || !*text->text) {
+		for (int i = 0; i < node->attributes.n; i++)
 			if (*node->attributes.list[i].text &&
 			    orr_attribute_is_cost(node->attributes.list[i].name))
 				return 0; /* a study operator, which it is already */
 		return fail_no_op(r, node);
 	}
-	for (i = 0; i < ORR_N_OPS; i++) {
-		if (i != ORR_OP_COST)
-			orr_nearest_try(&near, orr_op_name((enum orr_op)i), NULL);
-		if (i == ORR_OP_COST || strcmp(text, orr_op_name((enum orr_op)i)) != 0)
-			continue;
-		o->op = (enum orr_op)i;
-		o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
-		o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
-		return 0;
+	if (!(op = orr_op_find(text->text)))
+		return fail_op(r, node, text);
+	if (!(o->instance = orr_instance_create(op)))
+		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %s", r->draft->name,
+				node->name);
+	o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
+	o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
+	return 0;
+}
+
+/* What its op must be told. */
+static int check_said(const struct reader *r, const struct orr_operator *o)
+{
+	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+
+	for (const struct orr_attribute *a = op ? op->attributes : NULL; a && a->name; a++) {
+		bool said = a->form == ORR_ATTRIBUTE_COLUMNS
+				    ? o->columns != NULL
+				    : o->instance->values[orr_op_value(op, a)] > 0;
+
+		if (a->missing && !said)
+			return fail_node(r, o->line, o->name, a->missing);
 	}
-	(void)snprintf(message, sizeof(message), "op: %.60s%s is no operator: say " ORR_OPS_ALLOWED,
-		       text, orr_nearest_hint(hint, &near));
-	return fail_node(r, op->line, node->name, message);
+	return 0;
 }
 
 static int read_attributes(struct reader *r, const struct orr_dot_node *node,
@@ -104,16 +126,7 @@ static int read_attributes(struct reader *r, const struct orr_dot_node *node,
 		if (code)
 			return code;
 	}
-	if (o->is.op == ORR_OP_INPUT && o->is.width == 0)
-		return fail_node(r, o->is.line, o->is.name,
-				 "columns is missing: say which columns of the data "
-				 "it takes, columns=\"0:16\" for the first 16");
-	if (o->is.op == ORR_OP_LINEAR && o->is.width == 0)
-		return fail_node(
-			r, o->is.line, o->is.name,
-			"features is missing: say how many columns its "
-			"output has, features=128 (width is how wide Graphviz draws the box)");
-	return 0;
+	return check_said(r, &o->is);
 }
 
 static int read_nodes(struct reader *r)
@@ -221,7 +234,7 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 					"frozen and length_exponent, on a subgraph, or what "
 					"Graphviz draws with",
 					file, a->line, a->name,
-					orr_attribute_hint(hint, 'g', a->name, -1));
+					orr_attribute_hint(hint, 'g', a->name, NULL));
 	}
 	if (repeat && subgraph == r->dot.subgraphs)
 		return orr_fail(r->err, ORR_E_INPUT,
@@ -254,7 +267,7 @@ static int check_edges(const struct reader *r, const struct orr_dot_attributes *
 				"%s:%d: %.60s%s is no attribute of an edge: use " ORR_EDGES_ALLOWED
 				", or what Graphviz draws with",
 				r->draft->name, a->line, a->name,
-				orr_attribute_hint(hint, 'e', a->name, -1));
+				orr_attribute_hint(hint, 'e', a->name, NULL));
 	}
 	return 0;
 }

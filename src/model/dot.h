@@ -34,12 +34,12 @@ int orr_attribute_exponent(double *exponent, const char *text, const char *what,
 			   struct orr_error *err);
 /* One of the plain costs. */
 bool orr_attribute_is_cost(const char *name);
-/* Every op, for a message: "input, linear, ..." */
-#define ORR_OPS_ALLOWED \
-	"input, linear, relu, gelu, layernorm, add, concat, softmax_cross_entropy or mse"
 
 /* Whether Graphviz draws something with it; kind: 'n'ode, 'e'dge or 'g'raph. */
 bool orr_attribute_draws(char kind, const char *name);
-/* " (did you mean forward?)" for a name that nothing has, or ""; op: of the node, or -1. */
-const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name, int op);
+/* " (did you mean forward?)" for a name that nothing has, or ""; op: of the node, or
+ * NULL. */
+struct orr_op;
+const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
+			       const struct orr_op *op);
 #endif

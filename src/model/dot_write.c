@@ -75,13 +75,29 @@ static void write_columns(FILE *file, const struct orr_operator *o)
 		i = k;
 	}
 	(void)fputc('"', file);
-	if (o->scale != 1) /* 17 digits hold a double */
-		(void)fprintf(file, ", scale=\"%.17g\"", o->scale);
+}
+
+/* What its op alone may have, where it is not what it is anyway. */
+static void write_own(FILE *file, const struct orr_operator *o)
+{
+	char value[ORR_VALUE];
+	const char *name;
+	bool usual;
+
+	if (o->tensor) {
+		(void)fputs(", tensor=", file);
+		write_text(file, o->tensor);
+	}
+	if (o->columns)
+		write_columns(file, o);
+	for (int i = 0; (name = orr_operator_attribute(o, i, value, &usual)); i++)
+		if (!usual)
+			(void)fprintf(file, ", %s=\"%s\"", name, value);
 }
 
 static void write_operator(FILE *file, const struct orr_graph *g, const struct orr_operator *o)
 {
-	bool study = o->op == ORR_OP_COST;
+	bool study = orr_operator_is_study(o);
 
 	write_text(file, o->name);
 	/* forward is written in any case: it makes a study operator one */
@@ -90,14 +106,12 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		write_decimal(file, o->forward_ns, g->units ? ORR_UNIT_NS : 1000000);
 		(void)fputs(g->units ? "\"" : "ms\"", file);
 	} else {
-		(void)fprintf(file, " [op=%s", orr_op_name(o->op));
+		(void)fprintf(file, " [op=%s", orr_operator_op(o));
 		write_duration(file, "forward", o->forward_ns, g->units);
 	}
-	if (orr_op_is_loss(o->op)) { /* it has no weight gradient */
+	if (orr_operator_is_loss(o)) { /* it has no weight gradient */
 		write_duration(file, "backward",
 			       o->backward_ns + (o->weight_ns > 0 ? o->weight_ns : 0), g->units);
-		if (o->scale != 1)
-			(void)fprintf(file, ", weight=\"%.17g\"", o->scale);
 	} else {
 		write_duration(file, "backward", o->backward_ns, g->units);
 		write_duration(file, "weight", o->weight_ns, g->units);
@@ -106,10 +120,7 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 	write_size(file, "activation", o->activation_bytes, study);
 	write_size(file, "stash", o->stash_bytes, study);
 	write_size(file, "parameters", o->parameter_bytes, study);
-	if (o->op == ORR_OP_INPUT)
-		write_columns(file, o);
-	if (o->op == ORR_OP_LINEAR)
-		(void)fprintf(file, ", features=%lld", (long long)o->width);
+	write_own(file, o);
 	if (o->frozen)
 		(void)fputs(", frozen=true", file);
 	if (o->share) {

@@ -71,11 +71,9 @@ int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr
 		return no_memory(draft, err);
 	operators[n] = (struct orr_draft_operator){.block = -1, .repeat = 1};
 	operators[n].is = (struct orr_operator){.name = copy,
-						.op = ORR_OP_COST,
 						.encoder = -1,
 						.stage = -1,
 						.tied = -1,
-						.scale = 1,
 						.length_exponent = -1,
 						.mean_growth = 1,
 						.weight_ns = -1,

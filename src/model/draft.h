@@ -4,11 +4,11 @@
  * unfolded. Private to the readers: they fill drafts, orr_draft_finish makes the graph. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "codelets/operator.h"
 #include "orrery/graph.h"
 
 #define ORR_MOST_OPERATORS 1000000 /* in a graph, repeats unfolded */
 #define ORR_MOST_EDGES 10000000
-#define ORR_MOST_COLUMNS 10000000 /* of a tensor */
 
 /* A subgraph. */
 struct orr_draft_block {
@@ -22,7 +22,7 @@ struct orr_draft_block {
 };
 
 struct orr_draft_operator {
-	/* name, label, line, op, stage, shape attributes and costs; the rest comes later */
+	/* name, label, line, op with its attributes, stage and costs; the rest comes later */
 	struct orr_operator is;
 	int block; /* or -1 */
 	int64_t repeat;

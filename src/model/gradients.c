@@ -28,14 +28,14 @@ static void look_down(const struct orr_operator *o, struct found *found, struct 
 static void look_up(struct orr_operator *o, const struct found *found, struct found *own,
 		    const struct orr_operator *operators)
 {
-	bool above = false, trains = !o->frozen && own->reached && o->op != ORR_OP_INPUT;
+	bool above = false, trains = !o->frozen && own->reached && !orr_operator_is_input(o);
 	int n_read = 0;
 
 	own->cut = o->frozen;
 	for (int k = 0; k < o->n_inputs; k++) {
 		const struct found *input = &found[o->inputs[k]];
 
-		if (operators[o->inputs[k]].op == ORR_OP_INPUT)
+		if (orr_operator_is_input(&operators[o->inputs[k]]))
 			continue;
 		n_read++;
 		own->cut = own->cut || input->cut || orr_operator_is_detached(o, k);
@@ -51,7 +51,7 @@ static void look_up(struct orr_operator *o, const struct found *found, struct fo
 /* The halves that a split backward would have, so that either can go. */
 static void split_backward(struct orr_operator *o)
 {
-	if (o->backward_ns < 0 || o->weight_ns >= 0 || orr_op_is_loss(o->op))
+	if (o->backward_ns < 0 || o->weight_ns >= 0 || orr_operator_is_loss(o))
 		return; /* a loss has no parameters */
 	o->weight_ns = o->backward_ns / 2;
 	o->backward_ns -= o->weight_ns;
@@ -61,7 +61,7 @@ static void split_backward(struct orr_operator *o)
 static bool wants_gradient(const struct orr_operator *o)
 {
 	return !o->frozen && (o->n_parameters > 0 || o->parameter_bytes > 0 || o->weight_ns > 0 ||
-			      (o->op == ORR_OP_COST && o->backward_ns > 0));
+			      (orr_operator_is_study(o) && o->backward_ns > 0));
 }
 
 static int refuse(const struct orr_graph *g, const struct orr_operator *o, struct orr_error *err)

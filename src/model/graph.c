@@ -4,24 +4,103 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "codelets/operator.h"
 #include "operator.h"
 
-static const char *const op_names[ORR_N_OPS] = {
-	[ORR_OP_COST] = "cost",
-	[ORR_OP_INPUT] = "input",
-	[ORR_OP_LINEAR] = "linear",
-	[ORR_OP_RELU] = "relu",
-	[ORR_OP_GELU] = "gelu",
-	[ORR_OP_LAYERNORM] = "layernorm",
-	[ORR_OP_ADD] = "add",
-	[ORR_OP_CONCAT] = "concat",
-	[ORR_OP_SOFTMAX_CROSS_ENTROPY] = "softmax_cross_entropy",
-	[ORR_OP_MSE] = "mse",
-};
-
-const char *orr_op_name(enum orr_op op)
+bool orr_operator_is_input(const struct orr_operator *o)
 {
-	return op_names[op];
+	return o->instance && o->instance->op->input;
+}
+
+bool orr_operator_is_loss(const struct orr_operator *o)
+{
+	return o->instance && o->instance->op->loss;
+}
+
+const char *orr_operator_op(const struct orr_operator *o)
+{
+	return o->instance ? o->instance->op->name : "cost";
+}
+
+double orr_operator_factor(const struct orr_operator *o)
+{
+	return o->instance->values[0];
+}
+
+static void print_value(char value[ORR_VALUE], const struct orr_attribute *a, const double *at)
+{
+	const char *choice = a->choices;
+
+	switch (a->form) {
+	case ORR_ATTRIBUTE_REAL: /* 17 digits hold a double */
+		(void)snprintf(value, ORR_VALUE, "%.17g", *at);
+		break;
+	case ORR_ATTRIBUTE_TRUTH:
+		(void)snprintf(value, ORR_VALUE, "%s", *at > 0 ? "true" : "false");
+		break;
+	case ORR_ATTRIBUTE_CHOICE:
+		for (int i = 0; i < (int)*at; i++)
+			choice = strchr(choice, ' ') + 1;
+		(void)snprintf(value, ORR_VALUE, "%.*s", (int)strcspn(choice, ","), choice);
+		break;
+	case ORR_ATTRIBUTE_RANGE:
+		(void)snprintf(value, ORR_VALUE, "%lld:%lld", (long long)at[0], (long long)at[1]);
+		break;
+	case ORR_ATTRIBUTE_COUNT:
+	case ORR_ATTRIBUTE_COLUMNS:
+	case ORR_ATTRIBUTE_TEXT:
+		(void)snprintf(value, ORR_VALUE, "%lld", (long long)*at);
+		break;
+	}
+}
+
+const char *orr_operator_attribute(const struct orr_operator *o, int i, char value[ORR_VALUE],
+				   bool *usual)
+{
+	const struct orr_attribute *a = o->instance ? o->instance->op->attributes : NULL;
+	const double *at;
+
+	for (int n = 0; a && a->name; a++) {
+		if (a->form == ORR_ATTRIBUTE_COLUMNS || a->form == ORR_ATTRIBUTE_TEXT || n++ < i)
+			continue;
+		at = &o->instance->values[orr_op_value(o->instance->op, a)];
+		print_value(value, a, at);
+		*usual = !a->missing && !(at[0] < a->otherwise || at[0] > a->otherwise);
+		if (a->form == ORR_ATTRIBUTE_RANGE)
+			*usual = at[1] < 0;
+		return a->name;
+	}
+	return NULL;
+}
+
+const char *orr_graph_op(int i, char *text, size_t size)
+{
+	const struct orr_op *op = i < orr_n_ops ? orr_ops[i] : NULL;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (const struct orr_attribute *a = op ? op->attributes : NULL; a && a->name; a++) {
+		bool number = a->form != ORR_ATTRIBUTE_COLUMNS && a->form != ORR_ATTRIBUTE_TEXT &&
+			      a->form != ORR_ATTRIBUTE_RANGE;
+		char value[ORR_VALUE] = "";
+
+		if (number && !a->missing)
+			print_value(value, a, &a->otherwise);
+		if (used < size)
+			used += (size_t)snprintf(text + used, size - used, "%s%s=%s",
+						 used ? ", " : "", a->name, value);
+	}
+	return op ? op->name : NULL;
+}
+
+const char *orr_operator_parameter(const struct orr_operator *o, int i, int *n_dims,
+				   const int64_t **dims)
+{
+	if (!o->instance || i >= o->instance->n_parameters)
+		return NULL;
+	*n_dims = o->instance->parameters[i].n_dims;
+	*dims = o->instance->parameters[i].dims;
+	return o->instance->parameters[i].name;
 }
 
 void orr_operator_fini(struct orr_operator *o)
@@ -32,6 +111,10 @@ void orr_operator_fini(struct orr_operator *o)
 	free(o->gang);
 	free(o->with);
 	free(o->columns);
+	free(o->tensor);
+	if (o->instance)
+		free(o->instance->inputs);
+	free(o->instance);
 	free(o->inputs);
 	free(o->reads);
 	*o = (struct orr_operator){0};
@@ -59,15 +142,25 @@ void orr_graph_destroy(struct orr_graph *g)
 void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 {
 	uint64_t hash = orr_hash(ORR_HASH, &g->overhead_ns, sizeof(g->overhead_ns));
+	char value[ORR_VALUE];
+	const char *name;
+	bool usual;
 
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 		const int64_t numbers[] = {
-			(int64_t)o->op, o->width,          o->n_parameters, o->forward_ns,
+			o->rows,        o->width,          o->n_parameters, o->forward_ns,
 			o->backward_ns, o->weight_ns,      o->update_ns,    o->activation_bytes,
 			o->stash_bytes, o->parameter_bytes};
 
 		hash = orr_hash(hash, o->name, strlen(o->name) + 1);
+		if (!orr_operator_is_study(o))
+			hash = orr_hash(hash, orr_operator_op(o), strlen(orr_operator_op(o)) + 1);
+		for (int k = 0; (name = orr_operator_attribute(o, k, value, &usual)); k++)
+			if (!usual) {
+				hash = orr_hash(hash, name, strlen(name) + 1);
+				hash = orr_hash(hash, value, strlen(value) + 1);
+			}
 		hash = orr_hash(hash, numbers, sizeof(numbers));
 		hash = orr_hash(hash, o->inputs, (size_t)o->n_inputs * sizeof(*o->inputs));
 		for (int k = 0; o->reads && k < o->n_inputs; k++) {
@@ -88,14 +181,12 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 			hash = orr_hash(hash, o->with, strlen(o->with) + 1);
 		if (o->tied >= 0)
 			hash = orr_hash(hash, &o->tied, sizeof(o->tied));
-		if (orr_op_is_loss(o->op) && o->scale != 1)
-			hash = orr_hash(hash, &o->scale, sizeof(o->scale));
 		if (o->length_exponent != 1) /* likewise */
 			hash = orr_hash(hash, &o->length_exponent, sizeof(o->length_exponent));
-		if (!o->columns)
-			continue;
-		hash = orr_hash(hash, o->columns, (size_t)o->width * sizeof(*o->columns));
-		hash = orr_hash(hash, &o->scale, sizeof(o->scale));
+		if (o->tensor)
+			hash = orr_hash(hash, o->tensor, strlen(o->tensor) + 1);
+		if (o->columns)
+			hash = orr_hash(hash, o->columns, (size_t)o->width * sizeof(*o->columns));
 	}
 	orr_hash_print(text, hash);
 }

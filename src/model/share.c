@@ -15,17 +15,31 @@ static int refuse(const struct orr_graph *g, const struct orr_operator *o, const
 			why);
 }
 
+/* Tensors of the same sizes, whatever reads them: an embedding's and a linear's may be tied. */
+static bool alike(const struct orr_instance *a, const struct orr_instance *b)
+{
+	if (!a || !b || a->n_parameters != b->n_parameters)
+		return a == b;
+	for (int i = 0; i < a->n_parameters; i++)
+		if (a->parameters[i].n_dims != b->parameters[i].n_dims ||
+		    memcmp(a->parameters[i].dims, b->parameters[i].dims,
+			   sizeof(a->parameters[i].dims)) != 0)
+			return false;
+	return true;
+}
+
 /* Can o have the parameters of `first`? */
 static int check(const struct orr_graph *g, const struct orr_operator *first,
 		 const struct orr_operator *o, struct orr_error *err)
 {
-	const char *differs =
-		o->op != first->op           ? "are of another op"
-		: o->frozen != first->frozen ? "are frozen here or there alone (frozen=true)"
-		: o->width != first->width || o->n_parameters != first->n_parameters ||
-				o->parameter_bytes != first->parameter_bytes
-			? "have another shape or size"
-			: NULL;
+	bool same = alike(o->instance, first->instance);
+	const char *differs = strcmp(orr_operator_op(o), orr_operator_op(first)) != 0 && !same
+				      ? "are of another op"
+			      : o->frozen != first->frozen
+				      ? "are frozen here or there alone (frozen=true)"
+			      : !same || o->parameter_bytes != first->parameter_bytes
+				      ? "have another shape or size"
+				      : NULL;
 	char why[256];
 
 	if (!differs)

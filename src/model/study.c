@@ -140,7 +140,7 @@ int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs
 {
 	int i, code;
 
-	if (g->operators[0].op != ORR_OP_COST)
+	if (!orr_operator_is_study(&g->operators[0]))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: a model that computes has costs of its own: take the "
 				"costs away, or take a study such as chain:8",

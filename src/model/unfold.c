@@ -100,7 +100,7 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 		u->copies[i] = copies_of_block(u, o->block);
 		if (u->copies[i] <= ORR_MOST_OPERATORS)
 			u->copies[i] *= o->repeat;
-		if (o->is.op == ORR_OP_INPUT && u->copies[i] > 1)
+		if (orr_operator_is_input(&o->is) && u->copies[i] > 1)
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: repeat: an input reads the data and cannot "
 					"follow a copy of itself: take it out of what repeats",
@@ -220,8 +220,12 @@ static int copy_texts(const struct unfold *u, struct orr_operator *to,
 	to->share = from->share ? strdup(from->share) : NULL;
 	to->with = from->with ? strdup(from->with) : NULL;
 	to->gang = from->gang ? malloc(n_gang) : NULL;
+	to->instance = from->instance ? malloc(sizeof(*to->instance)) : NULL;
+	if (to->instance) /* its inputs' shapes come later */
+		*to->instance = *from->instance;
 	if ((from->label && !to->label) || (from->share && !to->share) ||
-	    (from->with && !to->with) || (from->gang && !to->gang))
+	    (from->with && !to->with) || (from->gang && !to->gang) ||
+	    (from->instance && !to->instance))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a copy of %s", u->draft->name,
 				from->name);
 	if (to->gang)
@@ -250,12 +254,15 @@ static int copy_operator(struct unfold *u, int operator, struct orr_error * err)
 		to->is = from->is;
 		to->is.name = name;
 		to->is.columns = NULL;
+		to->is.tensor = NULL;
 		to->block = from->block;
 		if ((code = copy_texts(u, &to->is, &from->is, err)))
 			return code;
 		/* an input has no second copy */
 		to->is.columns = from->is.columns;
 		from->is.columns = NULL;
+		to->is.tensor = from->is.tensor;
+		from->is.tensor = NULL;
 	}
 	return 0;
 }

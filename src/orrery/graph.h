@@ -3,35 +3,14 @@
 /* A graph: the model as its file says it, operators and the tensors between them.
  *
  * Operators are numbered topologically, in the order of the file where that leaves a choice, so a
- * predecessor always has the smaller number. A tensor is a matrix of one row per sample, in
- * float32; `width` is its number of columns. */
+ * predecessor always has the smaller number. A tensor has rows x columns a sample, in float32;
+ * `width` is how many floats that are. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include "error.h"
 
 ORR_BEGIN
-
-enum orr_op {
-	ORR_OP_COST,  /* a study operator: costs and nothing to compute */
-	ORR_OP_INPUT, /* columns of the data */
-	ORR_OP_LINEAR,
-	ORR_OP_RELU,
-	ORR_OP_GELU,
-	ORR_OP_LAYERNORM,
-	ORR_OP_ADD,
-	ORR_OP_CONCAT,
-	ORR_OP_SOFTMAX_CROSS_ENTROPY, /* inputs: scores, class numbers (width 1) */
-	ORR_OP_MSE                    /* inputs: prediction, target */
-};
-#define ORR_N_OPS 10
-
-const char *orr_op_name(enum orr_op op); /* "linear" */
-
-static inline bool orr_op_is_loss(enum orr_op op)
-{
-	return op == ORR_OP_SOFTMAX_CROSS_ENTROPY || op == ORR_OP_MSE;
-}
 
 /* What the file says of an edge, by which an operator reads another. A size is of one microbatch;
  * -1: not said. */
@@ -41,10 +20,14 @@ struct orr_read {
 	bool detached;          /* no gradient flows back */
 };
 
+struct orr_instance;
+
 struct orr_operator {
 	char *name;  /* owned; unique in the graph; with repeat=3: "layer.0" to "layer.2" */
 	char *label; /* owned; what a drawing or a profile calls it, or NULL */
-	enum orr_op op;
+	/* owned: its op with attributes and shapes (codelets/operator.h); NULL: a study operator,
+	 * with costs and nothing to compute */
+	struct orr_instance *instance;
 	int line;    /* of the file, 0 where there is none */
 	int encoder; /* index of its encoder (outermost subgraph), or -1 */
 	int stage;   /* the stage that the file pins it to, or -1 */
@@ -69,22 +52,23 @@ struct orr_operator {
 	bool has_weight_gradient; /* it is trained, or without parameters of its own and after
 				     what is */
 
-	/* Shapes, inferred and checked along every edge; 0 for ORR_OP_COST. */
-	int64_t width;    /* columns of its output; 1 for a loss */
-	int64_t *columns; /* ORR_OP_INPUT: owned; columns of the data, width of them; else NULL */
-	double scale;     /* 1 if not said; ORR_OP_INPUT: what they are multiplied by; a loss: what
-			     it and its gradient are, in the sum of losses that is trained */
+	/* Shapes, inferred and checked along every edge; 0 of a study operator. */
+	int64_t width;    /* floats of its output, over all rows; 1 for a loss */
+	int64_t rows;     /* of its output */
+	int64_t *columns; /* of an input: owned; columns of the data, width of them; else NULL */
+	char *tensor;     /* of an input: owned; the tensor of the data that they are of, or NULL */
 
 	/* From the shapes; per sample for what grows with the minibatch. */
-	int64_t n_parameters;   /* floats */
-	int64_t forward_flops;  /* per sample */
-	int64_t backward_flops; /* per sample: the input gradient */
-	int64_t weight_flops;   /* per sample: the weight gradient */
-	int64_t stash_floats;   /* per sample: what a whole backward reads of the forward */
+	int64_t n_parameters;       /* floats */
+	int64_t forward_flops;      /* per sample */
+	int64_t backward_flops;     /* per sample: the input gradient */
+	int64_t weight_flops;       /* per sample: the weight gradient */
+	int64_t stash_floats;       /* per sample: what a whole backward reads of the forward */
+	int64_t input_stash_floats; /* per sample: what the input gradient alone reads */
 
-	/* As the file gives them, of one microbatch; -1 where it does not. For ORR_OP_COST always
-	 * given (default 0). backward_ns is the whole backward unless weight_ns is given: then it
-	 * is the input gradient. */
+	/* As the file gives them, of one microbatch; -1 where it does not. Of a study operator
+	 * always given (default 0). backward_ns is the whole backward unless weight_ns is given:
+	 * then it is the input gradient. */
 	int64_t forward_ns, backward_ns, weight_ns;
 	int64_t update_ns;        /* of its parameters, once a step */
 	int64_t activation_bytes; /* of the output, along every edge out of it */
@@ -92,10 +76,36 @@ struct orr_operator {
 	int64_t parameter_bytes;
 };
 
+static inline bool orr_operator_is_study(const struct orr_operator *o)
+{
+	return !o->instance;
+}
+bool orr_operator_is_input(const struct orr_operator *o); /* columns of the data */
+bool orr_operator_is_loss(const struct orr_operator *o);
+const char *
+orr_operator_op(const struct orr_operator *o); /* "linear"; of a study operator "cost" */
+
+/* Of a loss: what it and its gradient are multiplied by in the sum of losses that is trained; of
+ * an input: what its columns are multiplied by. */
+double orr_operator_factor(const struct orr_operator *o);
+
+/* Attribute i of its op, in the order of messages: its name, and its value as a file says it.
+ * usual: what it is where the file says nothing. NULL: there is none. */
+#define ORR_VALUE 64
+const char *orr_operator_attribute(const struct orr_operator *o, int i, char value[ORR_VALUE],
+				   bool *usual);
+/* Op i of all that there are: its name, and what it may be told, "features=, bias=true", in text.
+ * NULL: there is none. */
+const char *orr_graph_op(int i, char *text, size_t size);
+/* Parameter i: its name and its dimensions, row-major, as they lie one behind the other. NULL:
+ * there is none. */
+const char *orr_operator_parameter(const struct orr_operator *o, int i, int *n_dims,
+				   const int64_t **dims);
+
 /* Has it any that could be trained? A study operator counts, whatever sizes it gives. */
 static inline bool orr_operator_has_parameters(const struct orr_operator *o)
 {
-	return o->op == ORR_OP_COST || o->n_parameters > 0 || o->parameter_bytes > 0;
+	return orr_operator_is_study(o) || o->n_parameters > 0 || o->parameter_bytes > 0;
 }
 
 /* Bytes of its output for this number of samples; measured ones stay as they are. */
@@ -124,13 +134,12 @@ static inline bool orr_operator_is_detached(const struct orr_operator *o, int k)
 	return o->reads && o->reads[k].detached;
 }
 
-/* What its backward reads of the forward, per sample. A matrix product reads its input for the
- * gradient of its weights alone. */
+/* What its backward reads of the forward, per sample. */
 static inline int64_t orr_operator_stash_floats(const struct orr_operator *o)
 {
-	return o->has_weight_gradient || (o->has_input_gradient && o->op != ORR_OP_LINEAR)
-		       ? o->stash_floats
-		       : 0;
+	return o->has_weight_gradient  ? o->stash_floats
+	       : o->has_input_gradient ? o->input_stash_floats
+				       : 0;
 }
 
 struct orr_graph {

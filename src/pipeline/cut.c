@@ -73,7 +73,7 @@ static int order_operators(struct cutting *c, struct orr_error *err)
 				continue;
 			}
 			c->place[i] = -1;
-			if (g->operators[i].op != ORR_OP_INPUT) {
+			if (!orr_operator_is_input(&g->operators[i])) {
 				c->place[i] = c->n;
 				c->order[c->n++] = i;
 			}

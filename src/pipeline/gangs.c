@@ -15,10 +15,10 @@ static int refuse(const struct orr_graph *g, const struct orr_operator *o, const
 static int find_stage(const struct orr_graph *g, const int *stage_of, const char *name)
 {
 	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].op != ORR_OP_INPUT && !strcmp(g->operators[i].name, name))
+		if (!orr_operator_is_input(&g->operators[i]) && !strcmp(g->operators[i].name, name))
 			return stage_of[i] + 1;
 	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].op != ORR_OP_INPUT && g->operators[i].encoder >= 0 &&
+		if (!orr_operator_is_input(&g->operators[i]) && g->operators[i].encoder >= 0 &&
 		    !strcmp(g->encoders[g->operators[i].encoder], name))
 			return stage_of[i] + 1;
 	return 0;
@@ -57,11 +57,11 @@ int orr_partition_gangs(struct orr_stage *stages, const struct orr_graph *g, con
 		struct orr_stage *stage = &stages[stage_of[i]];
 		struct orr_gang *gang = &stage->gang;
 
-		if (o->op == ORR_OP_INPUT) /* it is with whatever reads it */
+		if (orr_operator_is_input(o)) /* it is with whatever reads it */
 			continue;
 		stage->gather = stage->gather || o->gather;
 		for (int k = 0; k < o->n_inputs && o->gather; k++)
-			if (g->operators[o->inputs[k]].op != ORR_OP_INPUT &&
+			if (!orr_operator_is_input(&g->operators[o->inputs[k]]) &&
 			    stage_of[o->inputs[k]] == stage_of[i])
 				return refuse(
 					g, o, "gather",

@@ -52,7 +52,7 @@ static int connect(struct numbering *x, struct orr_error *err)
 				x->n_stages);
 	visit_tensors(x, add);
 	for (int i = x->g->n_operators - 1; i >= 0; i--)
-		if (x->stage_of[i] >= 0 && x->g->operators[i].op != ORR_OP_INPUT)
+		if (x->stage_of[i] >= 0 && !orr_operator_is_input(&x->g->operators[i]))
 			x->leader[x->stage_of[i]] = i;
 	return 0;
 }

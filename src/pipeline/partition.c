@@ -39,8 +39,8 @@ static int take_pins(const struct orr_graph *g, int *stage_of, int *n_stages, st
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		stage_of[i] = o->op == ORR_OP_INPUT ? -1 : o->stage;
-		if (o->op == ORR_OP_INPUT)
+		stage_of[i] = orr_operator_is_input(o) ? -1 : o->stage;
+		if (orr_operator_is_input(o))
 			continue;
 		if (o->stage < 0)
 			return refuse_operator(
@@ -88,13 +88,13 @@ static int check_none_empty(const struct orr_graph *g, const int *stage_of, int 
 static void place_inputs(const struct orr_graph *g, int *stage_of)
 {
 	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].op == ORR_OP_INPUT)
+		if (orr_operator_is_input(&g->operators[i]))
 			stage_of[i] = -1;
 	for (int i = g->n_operators - 1; i >= 0; i--)
 		for (int k = 0; k < g->operators[i].n_inputs; k++) {
 			int input = g->operators[i].inputs[k];
 
-			if (g->operators[input].op != ORR_OP_INPUT)
+			if (!orr_operator_is_input(&g->operators[input]))
 				continue;
 			if (stage_of[input] < 0 || stage_of[i] < stage_of[input])
 				stage_of[input] = stage_of[i];
@@ -165,7 +165,7 @@ static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_g
 
 		for (int k = 0; k < o->n_inputs; k++) {
 			int x = o->inputs[k];
-			bool data = g->operators[x].op == ORR_OP_INPUT;
+			bool data = orr_operator_is_input(&g->operators[x]);
 
 			if (stage_of[x] == to && !data)
 				continue;
@@ -238,7 +238,7 @@ static int mark_stages(struct orr_stage *stages, const struct orr_graph *g, cons
 
 		for (int k = 0; k < o->n_inputs; k++)
 			read[o->inputs[k]] = true;
-		if (o->op == ORR_OP_INPUT)
+		if (orr_operator_is_input(o))
 			continue;
 		stage->frozen = stage->frozen || !o->has_weight_gradient;
 		stage->has_loss = stage->has_loss ||
@@ -310,7 +310,7 @@ static int count_computing(const struct orr_graph *g)
 	int n = 0;
 
 	for (int i = 0; i < g->n_operators; i++)
-		n += g->operators[i].op != ORR_OP_INPUT;
+		n += !orr_operator_is_input(&g->operators[i]);
 	return n;
 }
 
@@ -334,7 +334,7 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: %d stages from %d operators: give [stages] %d or fewer",
 				g->name, n_stages, n_computing, n_computing);
-	if (!n_stages && g->operators[0].op == ORR_OP_COST)
+	if (!n_stages && orr_operator_is_study(&g->operators[0]))
 		n_stages = n_computing; /* a study: every operator is a stage */
 	*n_chosen = n_stages;
 	if ((code = orr_cut(g, machine, samples, n_stages, stage_of, n_chosen, err)))

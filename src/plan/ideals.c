@@ -43,12 +43,12 @@ static bool is_free(const struct units *u, int i)
 	const struct orr_operator *o = &u->g->operators[i];
 	const struct orr_stage *costs = &u->costs[i];
 
-	if (o->op == ORR_OP_INPUT)
+	if (orr_operator_is_input(o))
 		return true;
 	for (int k = 0; k < o->n_inputs; k++)
 		if (u->leader[o->inputs[k]] >= 0)
 			return false;
-	return o->op == ORR_OP_COST && !costs->forward_ns && !costs->backward_ns &&
+	return orr_operator_is_study(o) && !costs->forward_ns && !costs->backward_ns &&
 	       !costs->weight_ns && !costs->update_ns && !costs->parameter_bytes &&
 	       !costs->stash_bytes && o->activation_bytes <= 0 && !u->sends[i];
 }

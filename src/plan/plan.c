@@ -235,7 +235,7 @@ static int consider_branches(struct choosing *c, struct orr_error *err)
 	bool fits = false;
 
 	for (int i = 0; i < c->g->n_operators; i++)
-		n += c->g->operators[i].op != ORR_OP_INPUT;
+		n += !orr_operator_is_input(&c->g->operators[i]);
 	n = machine.n_workers < n ? machine.n_workers : n;
 	/* one that cannot be cut so is no candidate */
 	if (!orr_plan_draft_cut(&d, c->g, &machine, c->o->samples, n, NULL) &&
@@ -358,7 +358,7 @@ static int check_costs(const struct orr_graph *g, struct orr_error *err)
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		if (o->op == ORR_OP_INPUT || o->op == ORR_OP_COST)
+		if (orr_operator_is_input(o) || orr_operator_is_study(o))
 			continue;
 		if (o->forward_ns >= 0 || o->backward_ns >= 0)
 			measured = o;

@@ -459,7 +459,7 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 		}
 	}
 	for (int i = 0; i < g->n_operators; i++)
-		if (stage_of[i] < 0 && g->operators[i].op != ORR_OP_INPUT)
+		if (stage_of[i] < 0 && !orr_operator_is_input(&g->operators[i]))
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: operator %s has no stage: give it one", file->path,
 					g->operators[i].name);

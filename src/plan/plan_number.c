@@ -28,7 +28,8 @@ static int find_numbers(int *stage_of, int *old, const struct orr_plan *plan, st
 	int code;
 
 	for (int i = 0; i < g->n_operators; i++)
-		stage_of[i] = g->operators[i].op == ORR_OP_INPUT ? -1 : plan->pipeline->stage_of[i];
+		stage_of[i] =
+			orr_operator_is_input(&g->operators[i]) ? -1 : plan->pipeline->stage_of[i];
 	if ((code = orr_number_stages(g, stage_of, plan->pipeline->n_stages, err)))
 		return code;
 	for (int i = 0; i < g->n_operators; i++)

@@ -58,7 +58,7 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 		orr_charge_least(c, g, i, o->samples, machine);
 		x->left[i] = g->operators[i].n_inputs;
 		x->layer[i] = -1;
-		if (g->operators[i].op == ORR_OP_INPUT)
+		if (orr_operator_is_input(&g->operators[i]))
 			continue;
 		x->layer[i] = x->n_layers;
 		x->of[x->n_layers] = i;

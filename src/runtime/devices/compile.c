@@ -53,29 +53,13 @@ static bool is_trained(const struct orr_operator *o)
 	return o->n_parameters > 0 && !o->frozen;
 }
 
-static enum orr_kernel kernel_of(enum orr_op op)
+/* What operator k's backward reads of its forward besides what it saves. */
+static unsigned reads_of(const struct compiler *c, int k)
 {
-	switch (op) {
-	case ORR_OP_RELU:
-		return ORR_KERNEL_RELU;
-	case ORR_OP_GELU:
-		return ORR_KERNEL_GELU;
-	case ORR_OP_LAYERNORM:
-		return ORR_KERNEL_LAYERNORM;
-	case ORR_OP_ADD:
-		return ORR_KERNEL_ADD;
-	case ORR_OP_CONCAT:
-		return ORR_KERNEL_CONCAT;
-	case ORR_OP_SOFTMAX_CROSS_ENTROPY:
-		return ORR_KERNEL_SOFTMAX_CROSS_ENTROPY;
-	case ORR_OP_MSE:
-		return ORR_KERNEL_MSE;
-	case ORR_OP_LINEAR:
-	case ORR_OP_COST:
-	case ORR_OP_INPUT:
-		break;
-	}
-	return ORR_KERNEL_LINEAR;
+	const struct orr_operator *o = &c->graph->operators[k];
+	const struct orr_op *op = o->instance->op;
+
+	return is_active(c, k) ? op->backward_reads | (is_trained(o) ? op->weight_reads : 0) : 0;
 }
 
 static int study_graph(struct compiler *c, struct orr_error *err)
@@ -95,15 +79,15 @@ static int study_graph(struct compiler *c, struct orr_error *err)
 			c->notes[k].learns = c->notes[k].learns ||
 					     (input->learns && !orr_operator_is_detached(o, i));
 			input->data =
-				input->data ||
-				(is_here(c, k) && g->operators[o->inputs[i]].op == ORR_OP_INPUT);
+				input->data || (is_here(c, k) &&
+						orr_operator_is_input(&g->operators[o->inputs[i]]));
 		}
 		c->notes[k].layer = -1;
 	}
 	for (int k = g->n_operators - 1; k >= 0; k--) {
 		const struct orr_operator *o = &g->operators[k];
 
-		c->notes[k].matters = c->notes[k].matters || orr_op_is_loss(o->op);
+		c->notes[k].matters = c->notes[k].matters || orr_operator_is_loss(o);
 		for (int i = 0; i < o->n_inputs; i++)
 			if (c->notes[k].matters && !orr_operator_is_detached(o, i))
 				c->notes[o->inputs[i]].matters = true;
@@ -127,7 +111,7 @@ static void mark_edge(struct compiler *c, int from, int to)
 			struct note *note = &c->notes[g->operators[k].inputs[i]];
 
 			if (stage_of[g->operators[k].inputs[i]] != from ||
-			    g->operators[g->operators[k].inputs[i]].op == ORR_OP_INPUT)
+			    orr_operator_is_input(&g->operators[g->operators[k].inputs[i]]))
 				continue;
 			note->read = true;
 			note->returns = note->returns || orr_graph_has_gradient(g, k, i);
@@ -146,7 +130,7 @@ static int allocate(struct compiler *c, struct orr_error *err)
 
 	for (int k = 0; k < g->n_operators; k++) {
 		n_inputs += c->notes[k].data;
-		n_layers += is_here(c, k) && g->operators[k].op != ORR_OP_INPUT;
+		n_layers += is_here(c, k) && !orr_operator_is_input(&g->operators[k]);
 	}
 	n_all *= (size_t)stage->n_out + 1;
 	if (!(p->in = calloc((size_t)stage->n_in + 1, sizeof(*p->in))) ||
@@ -165,18 +149,16 @@ static int allocate(struct compiler *c, struct orr_error *err)
 	return 0;
 }
 
-/* Which outputs the backward reads. A matrix product reads its input for the gradient of its
- * weights alone. */
+/* Which outputs the backward reads. */
 static void choose_stashed(struct compiler *c)
 {
 	for (int k = 0; k < c->graph->n_operators; k++) {
 		const struct orr_operator *o = &c->graph->operators[k];
+		unsigned reads = is_here(c, k) ? reads_of(c, k) : 0;
 
-		if (!is_here(c, k) || !is_active(c, k))
-			continue;
-		if (o->op == ORR_OP_GELU || (o->op == ORR_OP_LINEAR && !o->frozen))
-			c->notes[o->inputs[0]].stashed = true;
-		else if (o->op == ORR_OP_RELU)
+		for (int i = 0; i < o->n_inputs && (reads & ORR_READS_INPUTS); i++)
+			c->notes[o->inputs[i]].stashed = true;
+		if (reads & ORR_READS_OUTPUT)
 			c->notes[k].stashed = true;
 	}
 }
@@ -238,9 +220,11 @@ static int place_data(struct compiler *c, struct orr_error *err)
 		struct note *note = &c->notes[k];
 		struct orr_program_input *input = &p->inputs[p->n_inputs];
 		size_t bytes = (size_t)o->width * sizeof(*input->columns);
+		double factor;
 
 		if (!note->data)
 			continue;
+		factor = orr_operator_factor(o);
 		if (!(input->columns = malloc(bytes)))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the columns of %s",
 					g->name, o->name);
@@ -248,7 +232,7 @@ static int place_data(struct compiler *c, struct orr_error *err)
 		input->width = o->width;
 		p->n_inputs++;
 		note->value = place(ORR_STORAGE_DATA, &columns, o->width);
-		if (note->stashed || o->scale < 1.0 || o->scale > 1.0) {
+		if (note->stashed || factor < 1.0 || factor > 1.0) {
 			struct orr_tensor from = note->value;
 
 			note->value =
@@ -256,7 +240,7 @@ static int place_data(struct compiler *c, struct orr_error *err)
 					? place(ORR_STORAGE_STASH, &p->stash_columns, o->width)
 					: place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width);
 			p->before[p->n_before++] =
-				(struct orr_move){from, note->value, (float)o->scale};
+				(struct orr_move){from, note->value, (float)factor};
 		}
 	}
 	return 0;
@@ -309,14 +293,14 @@ static void place_outputs(struct compiler *c)
 		const struct orr_operator *o = &c->graph->operators[k];
 		struct note *note = &c->notes[k];
 
-		if (is_here(c, k) && o->op != ORR_OP_INPUT && note->stashed)
+		if (is_here(c, k) && !orr_operator_is_input(o) && note->stashed)
 			note->value = place(ORR_STORAGE_STASH, &p->stash_columns, o->width);
 	}
 	place_sent(c, false);
 	for (int k = 0; k < c->graph->n_operators; k++) {
 		const struct orr_operator *o = &c->graph->operators[k];
 
-		if (is_here(c, k) && !c->notes[k].value.storage && !orr_op_is_loss(o->op))
+		if (is_here(c, k) && !c->notes[k].value.storage && !orr_operator_is_loss(o))
 			c->notes[k].value =
 				place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width);
 	}
@@ -341,24 +325,16 @@ static void place_parameters(struct compiler *c)
 		}
 }
 
-/* What the layer's backward reads of its forward: a tensor that is stashed anyway, or one of its
- * own. */
+/* What the layer's forward leaves its backward of its own. */
 static struct orr_tensor place_saved(struct compiler *c, int k)
 {
-	const struct orr_operator *o = &c->graph->operators[k];
+	int64_t floats = c->graph->operators[k].instance->saved;
 	struct orr_program *p = c->program;
-	bool active = is_active(c, k);
-	int64_t width = c->graph->operators[o->inputs[0]].width;
 
-	if (active && o->op == ORR_OP_RELU)
-		return c->notes[k].value;
-	if (active && (o->op == ORR_OP_GELU || (o->op == ORR_OP_LINEAR && !o->frozen)))
-		return c->notes[o->inputs[0]].value;
-	if (o->op != ORR_OP_LAYERNORM && !orr_op_is_loss(o->op))
+	if (!floats)
 		return (struct orr_tensor){0};
-	width += o->op == ORR_OP_LAYERNORM; /* a factor for each row */
-	return active ? place(ORR_STORAGE_STASH, &p->stash_columns, width)
-		      : place(ORR_STORAGE_SCRATCH, &p->forward_columns, width);
+	return is_active(c, k) ? place(ORR_STORAGE_STASH, &p->stash_columns, floats)
+			       : place(ORR_STORAGE_SCRATCH, &p->forward_columns, floats);
 }
 
 static int number_of_loss(const struct orr_graph *g, int k)
@@ -366,47 +342,65 @@ static int number_of_loss(const struct orr_graph *g, int k)
 	int n = 0;
 
 	for (int i = 0; i < k; i++)
-		n += orr_op_is_loss(g->operators[i].op);
+		n += orr_operator_is_loss(&g->operators[i]);
 	return n;
+}
+
+/* Its op with attributes and shapes; what it shares begins as the first of those that share it. */
+static int add_instance(struct compiler *c, struct orr_layer *layer, struct orr_error *err)
+{
+	const struct orr_operator *o = &c->graph->operators[layer->number],
+				  *drawn = &c->graph->operators[layer->drawn];
+
+	layer->ports = calloc((size_t)o->n_inputs + 1, sizeof(*layer->ports));
+	if (!layer->ports || !orr_instance_copy(&layer->is, o->instance))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
+	memcpy(layer->is.parameters, drawn->instance->parameters, sizeof(layer->is.parameters));
+	for (int i = 0; i < o->n_inputs; i++)
+		layer->ports[i].value = c->notes[o->inputs[i]].value;
+	return 0;
+}
+
+/* Where its output's gradient lies; a loss has none. */
+static struct orr_tensor place_gradient(struct compiler *c, const struct orr_layer *layer)
+{
+	int64_t width = c->graph->operators[layer->number].width;
+	struct orr_program *p = c->program;
+
+	if (!layer->active || layer->is.op->loss)
+		return c->notes[layer->number].gradient;
+	return layer->trained ? place(ORR_STORAGE_KEPT, &p->kept_columns, width)
+			      : place(ORR_STORAGE_SCRATCH, &p->backward_columns, width);
 }
 
 static int add_layer(struct compiler *c, int k, struct orr_error *err)
 {
 	const struct orr_operator *o = &c->graph->operators[k];
 	struct orr_program *p = c->program;
-	struct orr_layer *layer = &p->layers[p->n_layers];
+	struct orr_layer *layer = &p->layers[p->n_layers++];
 	struct note *note = &c->notes[k];
+	int code;
 
-	layer->kernel = kernel_of(o->op);
 	layer->number = k;
 	layer->drawn = o->tied >= 0 ? o->tied : k;
 	layer->active = is_active(c, k);
-	layer->n_ports = o->n_inputs;
-	layer->ports = calloc((size_t)o->n_inputs, sizeof(*layer->ports));
-	if (!layer->ports)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
-	for (int i = 0; i < o->n_inputs; i++)
-		layer->ports[i].value = c->notes[o->inputs[i]].value;
+	if ((code = add_instance(c, layer, err)))
+		return code;
 	layer->output = note->value;
 	layer->saved = place_saved(c, k);
 	layer->n_parameters = o->n_parameters;
 	layer->trained = is_trained(o);
 	layer->first_rounded = p->n_rounded;
-	if (o->op == ORR_OP_LINEAR)
-		p->n_rounded += o->width * orr_rounded_columns(layer->ports[0].value.width);
+	p->n_rounded += layer->is.rounded;
 	if (layer->trained && layer->n_parameters > p->most_parameters)
 		p->most_parameters = layer->n_parameters;
-	if (layer->active && layer->trained)
-		note->gradient = place(ORR_STORAGE_KEPT, &p->kept_columns, o->width);
-	else if (layer->active && !orr_op_is_loss(o->op))
-		note->gradient = place(ORR_STORAGE_SCRATCH, &p->backward_columns, o->width);
-	layer->gradient = note->gradient;
-	if (orr_op_is_loss(o->op)) {
+	layer->gradient = note->gradient = place_gradient(c, layer);
+	if (layer->is.op->loss) {
 		layer->loss = number_of_loss(c->graph, k);
-		layer->weight = (float)o->scale;
+		layer->weight = (float)orr_operator_factor(o);
 		p->n_losses = layer->loss + 1;
 	}
-	note->layer = p->n_layers++;
+	note->layer = p->n_layers - 1;
 	return 0;
 }
 
@@ -414,6 +408,8 @@ static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 	struct orr_program *p = c->program;
+	int64_t apart = 0;
+	bool wanted = false;
 
 	for (int i = 0; i < o->n_inputs; i++) {
 		struct note *note = &c->notes[o->inputs[i]];
@@ -422,10 +418,13 @@ static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 			continue;
 		layer->ports[i].gradient = note->gradient;
 		layer->ports[i].accumulate = note->written;
-		if (note->written && note->gradient.width > p->widest)
-			p->widest = note->gradient.width;
-		note->written = true;
+		layer->ports[i].apart = apart;
+		apart += note->written ? note->gradient.width : 0;
+		note->written = wanted = true;
 	}
+	if (!wanted)
+		return;
+	p->widest = apart > p->widest ? apart : p->widest;
 	p->backward[p->n_backward++] =
 		(struct orr_backward_step){.layer = (int)(layer - p->layers)};
 }
@@ -477,7 +476,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 		goto out;
 	place_outputs(&c);
 	for (int k = 0; k < c.graph->n_operators; k++)
-		if (is_here(&c, k) && c.graph->operators[k].op != ORR_OP_INPUT)
+		if (is_here(&c, k) && !orr_operator_is_input(&c.graph->operators[k]))
 			if ((code = add_layer(&c, k, err)))
 				goto out;
 	place_parameters(&c);
@@ -498,7 +497,7 @@ void orr_program_destroy(struct orr_program *program)
 	for (int i = 0; i < program->n_inputs; i++)
 		free(program->inputs[i].columns);
 	for (int k = 0; k < program->n_layers; k++)
-		free(program->layers[k].ports);
+		free(program->layers[k].ports), free(program->layers[k].is.inputs);
 	free(program->in);
 	free(program->out);
 	free(program->inputs);

@@ -16,6 +16,10 @@ void orr_program_destroy(struct orr_program *program); /* NULL is fine */
 /* (private to compile.c) Can operator k be computed? */
 int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err);
 
+/* Input i of o holds whole numbers from 0 to this, not included; 0: any numbers. */
+struct orr_operator;
+int64_t orr_program_n_ids(const struct orr_operator *o, int i);
+
 /* Does g fit data? Every column is there, and the classes of every softmax_cross_entropy are
  * whole numbers below the number of its scores. The runtime must ask before it gathers data. */
 int orr_program_check_data(const struct orr_graph *g, const struct orr_dataset *data,

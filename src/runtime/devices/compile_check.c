@@ -3,8 +3,14 @@
 #include <limits.h>
 #include <math.h>
 
+#include "codelets/operator.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
+
+int64_t orr_program_n_ids(const struct orr_operator *o, int i)
+{
+	return o->instance->op->n_ids ? o->instance->op->n_ids(o->instance, i) : 0;
+}
 
 /* What the file reader cannot refuse, because a graph that is only simulated may have it. */
 int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err)
@@ -22,7 +28,7 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 				"%s:%d: %s is on %d workers at once, which simulate, compare and "
 				"auto know, and train and profile do not: take gang= away",
 				g->name, o->line, o->name, o->n_gang);
-	if (o->op == ORR_OP_COST)
+	if (orr_operator_is_study(o))
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"%s:%d: %s has costs and nothing to compute; give it an op to train it",
@@ -33,17 +39,19 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_operator *input = &g->operators[o->inputs[i]];
 
-		if (orr_op_is_loss(input->op))
+		if (orr_operator_is_loss(input))
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"%s:%d: %s reads the loss %s; losses are summed by themselves, "
 				"end the graph there",
 				g->name, o->line, o->name, input->name);
 	}
-	if (o->op == ORR_OP_SOFTMAX_CROSS_ENTROPY && g->operators[o->inputs[1]].op != ORR_OP_INPUT)
-		return orr_fail(err, ORR_E_INPUT,
+	for (int i = 0; i < o->n_inputs; i++)
+		if (orr_program_n_ids(o, i) && !orr_operator_is_input(&g->operators[o->inputs[i]]))
+			return orr_fail(
+				err, ORR_E_INPUT,
 				"%s:%d: %s takes its classes from %s; they must come from an input",
-				g->name, o->line, o->name, g->operators[o->inputs[1]].name);
+				g->name, o->line, o->name, g->operators[o->inputs[i]].name);
 	return 0;
 }
 
@@ -61,28 +69,44 @@ static int check_columns(const struct orr_graph *g, const struct orr_operator *o
 	return 0;
 }
 
-static int check_classes(const struct orr_graph *g, const struct orr_operator *loss,
+/* Column `column` of the data, which `reader` reads as numbers of n classes. */
+static int check_classes(const struct orr_graph *g, const struct orr_operator *reader,
+			 const struct orr_operator *input, int64_t column, int64_t n,
 			 const struct orr_dataset *data, struct orr_error *err)
 {
-	const struct orr_operator *input = &g->operators[loss->inputs[1]];
-	int64_t n_classes = g->operators[loss->inputs[0]].width;
-	int64_t place = orr_dataset_index(data, input->columns[0]);
+	int64_t place = orr_dataset_index(data, column);
 
 	if (place < 0)
 		return 0; /* the rank that has it looks */
 	for (int64_t r = 0; r < data->n_rows; r++) {
 		/* as the program computes it */
-		float class = (float)input->scale * orr_dataset_row(data, r)[place];
+		float class = (float)orr_operator_factor(input) * orr_dataset_row(data, r)[place];
 
-		if (!(class >= 0.0f && class < (float)n_classes && class == floorf(class)))
+		if (!(class >= 0.0f && class < (float)n && class == floorf(class)))
 			return orr_fail(err, ORR_E_INPUT,
 					"row %lld of the data (from 0) has class %g in %s; %s "
 					"(%s:%d) needs "
 					"whole numbers from 0 to %lld",
-					(long long)r, (double)class, input->name, loss->name,
-					g->name, loss->line, (long long)n_classes - 1);
+					(long long)r, (double)class, input->name, reader->name,
+					g->name, reader->line, (long long)n - 1);
 	}
 	return 0;
+}
+
+/* All of o's inputs that hold such numbers. */
+static int check_ids(const struct orr_graph *g, const struct orr_operator *o,
+		     const struct orr_dataset *data, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int i = 0; i < o->n_inputs; i++) {
+		const struct orr_operator *input = &g->operators[o->inputs[i]];
+		int64_t n = orr_program_n_ids(o, i);
+
+		for (int64_t k = 0; k < input->width && n && !code; k++)
+			code = check_classes(g, o, input, input->columns[k], n, data, err);
+	}
+	return code;
 }
 
 int orr_program_check_data(const struct orr_graph *g, const struct orr_dataset *data,
@@ -94,10 +118,9 @@ int orr_program_check_data(const struct orr_graph *g, const struct orr_dataset *
 	for (int k = 0; k < g->n_operators && !code; k++)
 		code = orr_program_check_operator(g, k, err);
 	for (int k = 0; k < g->n_operators && !code; k++)
-		if (g->operators[k].op == ORR_OP_INPUT)
+		if (orr_operator_is_input(&g->operators[k]))
 			code = check_columns(g, &g->operators[k], data, err);
 	for (int k = 0; k < g->n_operators && !code; k++)
-		if (g->operators[k].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
-			code = check_classes(g, &g->operators[k], data, err);
+		code = check_ids(g, &g->operators[k], data, err);
 	return code;
 }

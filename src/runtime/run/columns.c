@@ -36,7 +36,7 @@ static int64_t collect(int64_t *to, const struct orr_pipeline *p, const bool *he
 	for (int k = 0; k < p->graph->n_operators; k++) {
 		const struct orr_operator *o = &p->graph->operators[k];
 
-		if (o->op != ORR_OP_INPUT || !is_read_here(p, here, k))
+		if (!orr_operator_is_input(o) || !is_read_here(p, here, k))
 			continue;
 		for (int64_t i = 0; to && i < o->width; i++)
 			to[n + i] = o->columns[i];

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/devices/compile.h"
 #include "orrery/dataset.h"
 #include "orrery/table.h"
 #include "orrery/graph.h"
@@ -141,7 +142,7 @@ static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
 	for (int i = 0; i < operators->graph->n_operators; i++) {
 		int s = operators->stage_of[i], block = blocks->stage_of[i];
 
-		if (operators->graph->operators[i].op == ORR_OP_INPUT)
+		if (orr_operator_is_input(&operators->graph->operators[i]))
 			continue;
 		for (int b = 0; b < m; b++)
 			for (int d = 0; d < 2; d++)
@@ -151,6 +152,14 @@ out:
 	orr_jobs_destroy(jobs);
 	orr_choice_fini(&choice);
 	return code;
+}
+
+/* The first of the numbers that they hold. */
+static void clear_columns(struct orr_dataset *data, const struct orr_operator *input)
+{
+	for (int64_t r = 0; r < data->n_rows; r++)
+		for (int64_t k = 0; k < input->width; k++)
+			data->values[r * data->n_columns + input->columns[k]] = 0;
 }
 
 /* Numbers of both signs, so that what depends on them takes its usual time; classes are all 0. */
@@ -179,11 +188,9 @@ static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct
 	for (int r = 0; r < N_ROWS; r++)
 		data->train[r] = r;
 	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].op == ORR_OP_SOFTMAX_CROSS_ENTROPY)
-			for (int64_t r = 0; r < N_ROWS; r++)
-				data->values[r * n +
-					     g->operators[g->operators[i].inputs[1]].columns[0]] =
-					0;
+		for (int k = 0; k < g->operators[i].n_inputs; k++)
+			if (orr_program_n_ids(&g->operators[i], k))
+				clear_columns(data, &g->operators[g->operators[i].inputs[k]]);
 	*out = data;
 	return 0;
 }

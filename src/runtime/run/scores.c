@@ -31,7 +31,8 @@ struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n)
 
 	for (int l = 0; l < work->n_losses; l++) {
 		const struct orr_sums *sum = &x->sums[l];
-		double weight = work->pipeline->graph->operators[work->losses[l]].scale;
+		double weight =
+			orr_operator_factor(&work->pipeline->graph->operators[work->losses[l]]);
 
 		x->losses[l] = (struct orr_loss){
 			.index = work->losses[l],

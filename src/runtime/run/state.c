@@ -11,8 +11,7 @@
 #include "orrery/ranks.h"
 #include "parts.h"
 
-/* An operator has two tensors at most, each with two of the optimizer's at most. */
-#define MOST_TENSORS 6
+#define MOST_TENSORS (3 * ORR_MOST_PARAMETERS) /* an optimizer has two of each at most */
 
 int64_t orr_run_step(const struct orr_run *run)
 {
@@ -79,28 +78,43 @@ static json_t *about_optimizer(const struct orr_run_options *o)
 	return rule;
 }
 
+/* Has the text about an operator said it already? */
+static bool says_the_shape(const struct orr_operator *o, const char *attribute)
+{
+	return strcmp(attribute, "features") == 0 || strcmp(attribute, "rows") == 0 ||
+	       (o->columns && strcmp(attribute, "scale") == 0);
+}
+
 /* "linear 64 of left, right": what it computes, and of what. */
 static json_t *about_operator(const struct orr_graph *g, int k)
 {
 	const struct orr_operator *o = &g->operators[k];
-	char *text = NULL, checksum[ORR_CHECKSUM];
+	char *text = NULL, checksum[ORR_CHECKSUM], value[ORR_VALUE];
+	const char *name;
+	bool usual;
 	size_t length;
 	FILE *file = open_memstream(&text, &length);
 	json_t *about = NULL;
 
 	if (!file)
 		return NULL;
-	fprintf(file, "%s %lld", orr_op_name(o->op), (long long)o->width);
+	fprintf(file, "%s ", orr_operator_op(o));
+	if (o->rows > 1)
+		fprintf(file, "%lld x ", (long long)o->rows);
+	fprintf(file, "%lld", (long long)(o->width / o->rows));
 	for (int i = 0; i < o->n_inputs; i++)
 		fprintf(file, "%s%s", i ? ", " : " of ", g->operators[o->inputs[i]].name);
 	if (o->frozen && o->n_parameters)
 		(void)fputs(", frozen", file);
 	if (o->share)
 		(void)fprintf(file, ", share %s", o->share);
-	if (o->op == ORR_OP_INPUT) {
+	if (o->columns) {
 		orr_checksum(checksum, o->columns, (size_t)o->width * sizeof(*o->columns));
-		fprintf(file, ", columns %.16s, scale %.17g", checksum, o->scale);
+		fprintf(file, ", columns %.16s, scale %.17g", checksum, orr_operator_factor(o));
 	}
+	for (int i = 0; (name = orr_operator_attribute(o, i, value, &usual)); i++)
+		if (!usual && !says_the_shape(o, name))
+			fprintf(file, ", %s %s", name, value);
 	if (!fclose(file))
 		about = json_string(text);
 	free(text);
@@ -187,7 +201,7 @@ static void drop_names(struct orr_named_tensor *tensors, int n)
  * no memory. */
 static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *run,
 		      const struct block *block, const struct orr_operator *o, const char *what,
-		      int64_t at, int n_dims, int64_t rows, int64_t columns)
+		      int64_t at, int n_dims, const int64_t *dims)
 {
 	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment",
 								       "second_moment"};
@@ -205,9 +219,19 @@ static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *ru
 			drop_names(tensors, i);
 			return -1;
 		}
-		tensors[i] = (struct orr_named_tensor){name, n_dims, {rows, columns}, values + at};
+		tensors[i] = (struct orr_named_tensor){name, n_dims, {0}, values + at};
+		memcpy(tensors[i].shape, dims, (size_t)n_dims * sizeof(*dims));
 	}
 	return n_state + 1;
+}
+
+static int64_t count(int n_dims, const int64_t *dims)
+{
+	int64_t floats = 1;
+
+	for (int i = 0; i < n_dims; i++)
+		floats *= dims[i];
+	return floats;
 }
 
 /* All of operator k, of the block's stage; how many, or -1: no memory. */
@@ -215,23 +239,24 @@ static int add_operator(struct orr_named_tensor *tensors, const struct orr_run *
 			const struct block *block, int k)
 {
 	const struct orr_operator *o = &run->work.pipeline->graph->operators[k];
-	bool linear = o->op == ORR_OP_LINEAR;
 	int64_t at = orr_program_first_parameter(block->program, k);
-	int n, m;
+	const int64_t *dims;
+	const char *name;
+	int n = 0, n_dims;
 
 	if (!block->owned || at < 0)
 		return 0;
-	n = linear ? add_tensor(tensors, run, block, o, "weight", at, 2, o->width,
-				o->n_parameters / o->width - 1)
-		   : add_tensor(tensors, run, block, o, "gain", at, 1, o->width, 1);
-	if (n < 0)
-		return n;
-	at += o->n_parameters - o->width;
-	if ((m = add_tensor(tensors + n, run, block, o, "bias", at, 1, o->width, 1)) < 0) {
-		drop_names(tensors, n);
-		return m;
+	for (int i = 0; (name = orr_operator_parameter(o, i, &n_dims, &dims)); i++) {
+		int added = add_tensor(tensors + n, run, block, o, name, at, n_dims, dims);
+
+		if (added < 0) {
+			drop_names(tensors, n);
+			return -1;
+		}
+		n += added;
+		at += count(n_dims, dims);
 	}
-	return n + m;
+	return n;
 }
 
 static int no_memory(struct orr_error *err)

@@ -79,7 +79,7 @@ int orr_work_init(struct orr_work *work, const struct orr_jobs *jobs, int batch,
 		return code;
 	select_jobs(work);
 	for (int k = 0; k < p->graph->n_operators; k++)
-		if (orr_op_is_loss(p->graph->operators[k].op))
+		if (orr_operator_is_loss(&p->graph->operators[k]))
 			work->losses[work->n_losses++] = k;
 	return 0;
 }

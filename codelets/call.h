@@ -1,0 +1,56 @@
+#ifndef ORR_CALL_H
+#define ORR_CALL_H
+/* One pass of one operator over a block of samples, as its descriptor sees it. */
+#include <stddef.h>
+#include "device.h"
+#include "operator.h"
+#include "program_layout.h"
+
+/* The buffers of a program's pass. */
+struct orr_buffers {
+	struct orr_device *device;
+	int64_t n; /* samples */
+	const float *data;
+	const float *const *received;
+	float *const *sent;
+	float *stash, *kept, *scratch;
+};
+
+struct orr_call {
+	const struct orr_buffers *buffers;
+	const struct orr_layer *layer;
+	const struct orr_instance *is;
+	struct orr_device *device;
+	const struct orr_kernels *kernels; /* the device's */
+	int64_t n;                         /* samples */
+	const float *parameters;           /* its own; NULL: it has none */
+	const void *rounded;               /* them, by round(); NULL: nothing is kept */
+	float loss_scale;                  /* of a loss: its gradient's factor, weight included */
+	struct orr_metrics *metrics;       /* of a loss; NULL: nobody asks */
+	float *apart; /* room for gradients of inputs that are added afterwards */
+};
+
+/* Where a tensor lies, to be written or to be read. */
+float *orr_buffers_write(const struct orr_buffers *f, const struct orr_tensor *t);
+const float *orr_buffers_read(const struct orr_buffers *f, const struct orr_tensor *t);
+
+/* Input i: in the forward any, in the backward where the op reads inputs. */
+const float *orr_call_input(const struct orr_call *c, int i);
+/* The output: to be written by the forward, read by a backward that reads it. NULL for a loss. */
+float *orr_call_output(const struct orr_call *c);
+float *orr_call_saved(const struct orr_call *c);
+/* Of the output; NULL for a loss. */
+const float *orr_call_gradient(const struct orr_call *c);
+/* Where that of input i goes, which is to be written over; NULL: nobody wants it. */
+float *orr_call_input_gradient(const struct orr_call *c, int i);
+
+/* Rows of input i, and of the output, in the block. */
+static inline int64_t orr_call_rows(const struct orr_call *c, int i)
+{
+	return c->n * c->is->inputs[i].rows;
+}
+static inline int64_t orr_call_output_rows(const struct orr_call *c)
+{
+	return c->n * c->is->output.rows;
+}
+#endif

@@ -1,0 +1,121 @@
+#include "operator.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int orr_op_value(const struct orr_op *op, const struct orr_attribute *a)
+{
+	int at = 0;
+
+	for (const struct orr_attribute *before = op->attributes; before < a; before++)
+		at += before->form == ORR_ATTRIBUTE_RANGE ? 2 : 1;
+	return at;
+}
+
+struct orr_instance *orr_instance_create(const struct orr_op *op)
+{
+	struct orr_instance *is = calloc(1, sizeof(*is));
+
+	if (!is)
+		return NULL;
+	is->op = op;
+	for (const struct orr_attribute *a = op->attributes; a && a->name; a++) {
+		double *at = &is->values[orr_op_value(op, a)];
+
+		*at = a->otherwise;
+		if (a->form == ORR_ATTRIBUTE_RANGE)
+			at[1] = -1;
+	}
+	return is;
+}
+
+bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from)
+{
+	size_t bytes = (size_t)from->n_inputs * sizeof(*from->inputs);
+
+	*to = *from;
+	if (!from->inputs)
+		return true;
+	if ((to->inputs = malloc(bytes + 1)))
+		memcpy(to->inputs, from->inputs, bytes);
+	return to->inputs != NULL;
+}
+
+int64_t orr_parameter_floats(const struct orr_parameter *p)
+{
+	int64_t floats = 1;
+
+	for (int i = 0; i < p->n_dims; i++)
+		floats *= p->dims[i];
+	return floats;
+}
+
+int64_t orr_instance_parameter_floats(const struct orr_instance *is)
+{
+	int64_t floats = 0;
+
+	for (int i = 0; i < is->n_parameters; i++)
+		floats += orr_parameter_floats(&is->parameters[i]);
+	return floats;
+}
+
+int64_t orr_instance_stash(const struct orr_instance *is, bool whole)
+{
+	unsigned reads = is->op->backward_reads | (whole ? is->op->weight_reads : 0);
+	int64_t floats = is->saved;
+
+	for (int i = 0; i < is->n_inputs && (reads & ORR_READS_INPUTS); i++)
+		floats += orr_shape_floats(is->inputs[i]);
+	return floats + (reads & ORR_READS_OUTPUT ? orr_shape_floats(is->output) : 0);
+}
+
+struct orr_parameter orr_parameter_vector(const char *name, int64_t count, double value)
+{
+	return (struct orr_parameter){name, ORR_ROLE_SPARED, ORR_INITIAL_CONSTANT, value,
+				      1,    {count}};
+}
+
+void orr_instance_add(struct orr_instance *is, struct orr_parameter parameter)
+{
+	assert(is->n_parameters < ORR_MOST_PARAMETERS);
+	is->parameters[is->n_parameters++] = parameter;
+}
+
+void orr_instance_count(struct orr_instance *is, int64_t forward, int64_t backward, int64_t weight)
+{
+	int64_t floats = orr_shape_floats(is->inputs[0]);
+
+	is->forward_flops = forward * floats;
+	is->backward_flops = backward * floats;
+	is->weight_flops = weight * floats;
+}
+
+bool orr_instance_alike(const struct orr_instance *is, const char *const *inputs, char *text,
+			size_t size)
+{
+	const struct orr_shape *a = &is->inputs[0];
+
+	for (int i = 1; i < is->n_inputs; i++) {
+		const struct orr_shape *b = &is->inputs[i];
+
+		if (a->rows == b->rows && a->columns == b->columns)
+			continue;
+		if (a->rows == b->rows)
+			(void)snprintf(text, size,
+				       "%s reads equal widths, and %.60s has %lld columns and "
+				       "%.60s %lld: make them equal",
+				       is->op->name, inputs[0], (long long)a->columns, inputs[i],
+				       (long long)b->columns);
+		else
+			(void)snprintf(text, size,
+				       "%s reads equal shapes, and %.60s is %lld x %lld and %.60s "
+				       "%lld x %lld: make them equal",
+				       is->op->name, inputs[0], (long long)a->rows,
+				       (long long)a->columns, inputs[i], (long long)b->rows,
+				       (long long)b->columns);
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,156 @@
+#ifndef ORR_CODELETS_OPERATOR_H
+#define ORR_CODELETS_OPERATOR_H
+/* What an operator is: a descriptor, in a file of its own in operators/. Readers, compiler,
+ * programs, profiles, checkpoints and planners walk descriptors, and none of them has a case for
+ * one of them.
+ *
+ * A tensor has rows x columns a sample, and a sample's rows lie one after the other: n samples are
+ * a matrix of n * rows rows, row-major. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct orr_call;   /* call.h */
+struct orr_device; /* device.h */
+struct orr_op;
+
+#define ORR_MOST_COLUMNS 10000000 /* of a sample's tensor, over all rows */
+
+struct orr_shape {
+	int64_t rows, columns;
+};
+
+static inline int64_t orr_shape_floats(struct orr_shape s)
+{
+	return s.rows * s.columns;
+}
+
+/* What a file may say of an operator besides what it may say of any. */
+enum orr_attribute_form {
+	ORR_ATTRIBUTE_COUNT,   /* a whole number from least to most */
+	ORR_ATTRIBUTE_REAL,    /* a number from least to most */
+	ORR_ATTRIBUTE_TRUTH,   /* true or false: 1 or 0 */
+	ORR_ATTRIBUTE_CHOICE,  /* its place among the choices */
+	ORR_ATTRIBUTE_RANGE,   /* "2:6": two values, the first and the one behind the last, which is
+				  -1 where the file says nothing */
+	ORR_ATTRIBUTE_COLUMNS, /* "0:4,8": columns of the data, kept by the graph; no value */
+	ORR_ATTRIBUTE_TEXT     /* kept by the graph; no value */
+};
+
+struct orr_attribute {
+	const char *name;
+	enum orr_attribute_form form;
+	double least, most;
+	double otherwise;    /* where the file says nothing */
+	const char *choices; /* "sum, mean" */
+	const char *missing; /* the message where it must be said, above 0; NULL: it need not */
+};
+
+/* The first attribute of every loss. */
+#define ORR_LOSS_WEIGHT \
+	{ \
+		.name = "weight", .form = ORR_ATTRIBUTE_REAL, .most = 1e9, .otherwise = 1 \
+	}
+
+/* How its values begin, and how an update treats them. */
+enum orr_initial { ORR_INITIAL_CONSTANT, ORR_INITIAL_UNIFORM, ORR_INITIAL_NORMAL };
+enum orr_role {
+	ORR_ROLE_WEIGHT,  /* trained, and decays */
+	ORR_ROLE_SPARED,  /* trained, and weight decay spares it: a bias, a gain */
+	ORR_ROLE_AVERAGED /* a running mean of what W leaves in place of its gradient */
+};
+
+struct orr_parameter {
+	const char *name; /* "weight"; in checkpoints "operator.weight" */
+	enum orr_role role;
+	enum orr_initial initial;
+	double value; /* CONSTANT: it; UNIFORM: in +-value; NORMAL: its deviation */
+	int n_dims;   /* of the tensor, row-major */
+	int64_t dims[4];
+};
+
+#define ORR_MOST_VALUES 8
+#define ORR_MOST_PARAMETERS 4
+
+/* An op with its attributes and shapes: the op, its values and its inputs' shapes are given, the
+ * rest is what infer() makes of them; of what grows with the minibatch it is a sample's. */
+struct orr_instance {
+	const struct orr_op *op;
+	double values[ORR_MOST_VALUES]; /* see orr_op_value() */
+	int n_inputs;
+	struct orr_shape *inputs; /* [n_inputs] owned */
+
+	struct orr_shape output; /* 1 x 1 for a loss */
+	int n_parameters;
+	struct orr_parameter parameters[ORR_MOST_PARAMETERS]; /* one behind the other in memory */
+	int64_t saved;   /* floats of its own that the forward leaves to the backward */
+	int64_t rounded; /* bfloat16 that round() makes of its parameters */
+	int64_t forward_flops, backward_flops, weight_flops;
+};
+
+/* What a backward reads of the forward besides `saved`. */
+#define ORR_READS_INPUTS 1u
+#define ORR_READS_OUTPUT 2u
+
+struct orr_op {
+	const char *name; /* "linear"; in a file op=linear */
+	/* columns of the data: it computes nothing, and its first attribute is their scale */
+	bool input;
+	bool loss;            /* ends a model; its first attribute is its weight */
+	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
+	int least_inputs, most_inputs; /* most 0: no limit */
+	const char *inputs; /* of several that differ: "first the scores and then the class" */
+	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */
+	unsigned backward_reads, weight_reads;  /* for the input gradients, for the weights' */
+
+	/* Fill in `is` from its values and inputs. Refuses by a message in text, which says what is
+	 * wrong and the cure, inputs[] being the names of what it reads; true: it is right. */
+	bool (*infer)(struct orr_instance *is, const char *const *inputs, char *text, size_t size);
+
+	/* A call's passes; NULL where there is nothing to do. F writes the output and `saved`;
+	 * backward writes the gradient of every input that has a place for it, which one has;
+	 * weight the gradient of the parameters, from `gradient` on: added to what is there, with
+	 * the bits of one that is computed in `apart` and then added; over it where apart is NULL.
+	 */
+	void (*forward)(const struct orr_call *c);
+	void (*backward)(const struct orr_call *c);
+	void (*weight)(const struct orr_call *c, float *gradient, float *apart);
+
+	/* (optional) Input i holds whole numbers from 0 to this, not included, and comes from the
+	 * data; 0: any numbers, from anywhere. */
+	int64_t (*n_ids)(const struct orr_instance *is, int i);
+	/* (optional) Memory that its passes need on n samples, where that is more than what a
+	 * device wants for rows of its input; parameters rounded once a version for products in
+	 * BF16; and making ready for n samples. */
+	size_t (*workspace)(const struct orr_instance *is, const struct orr_device *d, int64_t n);
+	void (*round)(const struct orr_instance *is, struct orr_device *d, const float *parameters,
+		      void *to);
+	void (*prepare)(const struct orr_instance *is, struct orr_device *d, int64_t n);
+};
+
+/* (operators/list.c) All of them, and how many; by name, NULL: there is none. */
+extern const struct orr_op *const orr_ops[];
+extern const int orr_n_ops;
+const struct orr_op *orr_op_find(const char *name);
+/* Where the value of its attribute a is: in their order, a range taking two places. */
+int orr_op_value(const struct orr_op *op, const struct orr_attribute *a);
+
+int64_t orr_parameter_floats(const struct orr_parameter *p);
+int64_t orr_instance_parameter_floats(const struct orr_instance *is);
+/* An instance of op with nothing said; the caller frees it with its inputs. NULL: no memory. */
+struct orr_instance *orr_instance_create(const struct orr_op *op);
+/* A copy, which owns its inputs; false: no memory. */
+bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
+/* Floats that the backward reads of the forward; whole: for the gradient of the weights, too. */
+int64_t orr_instance_stash(const struct orr_instance *is, bool whole);
+
+/* ---- for infer() ---- */
+/* A parameter of one dimension, spared by weight decay: a bias of 0, a gain of 1. */
+struct orr_parameter orr_parameter_vector(const char *name, int64_t count, double value);
+void orr_instance_add(struct orr_instance *is, struct orr_parameter parameter);
+/* Operations a float of the first input. */
+void orr_instance_count(struct orr_instance *is, int64_t forward, int64_t backward, int64_t weight);
+/* Are all inputs alike? Refuses if not. */
+bool orr_instance_alike(const struct orr_instance *is, const char *const *inputs, char *text,
+			size_t size);
+#endif

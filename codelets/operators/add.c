@@ -1,0 +1,39 @@
+/* add: the sum of all inputs, from the first to the last. */
+#include "list.h"
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	is->output = is->inputs[0];
+	orr_instance_count(is, is->n_inputs - 1, 0, 0);
+	return orr_instance_alike(is, inputs, text, size);
+}
+
+static void forward(const struct orr_call *c)
+{
+	int64_t count = c->n * orr_shape_floats(c->is->output);
+	const float *sum = orr_call_input(c, 0);
+	float *y = orr_call_output(c);
+
+	for (int i = 1; i < c->is->n_inputs; i++, sum = y)
+		c->kernels->sum(c->device, count, sum, orr_call_input(c, i), y);
+}
+
+static void backward(const struct orr_call *c)
+{
+	int64_t count = c->n * orr_shape_floats(c->is->output);
+
+	for (int i = 0; i < c->is->n_inputs; i++) {
+		float *dx = orr_call_input_gradient(c, i);
+
+		if (dx)
+			c->kernels->copy(c->device, count, orr_call_gradient(c), dx);
+	}
+}
+
+const struct orr_op orr_op_add = {
+	.name = "add",
+	.least_inputs = 2,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+};

@@ -1,0 +1,40 @@
+/* The descriptors of all that go element by element; their formulas: formulas.h. */
+#include "../formulas.h"
+#include "list.h"
+
+static int64_t count(const struct orr_call *c)
+{
+	return c->n * orr_shape_floats(c->is->output);
+}
+
+#define ORR_DESCRIBE(NAME, KEPT, FORWARD, BACKWARD) \
+	static bool NAME##_infer(struct orr_instance *is, const char *const *inputs, char *text, \
+				 size_t size) \
+	{ \
+		(void)inputs, (void)text, (void)size; \
+		is->output = is->inputs[0]; \
+		orr_instance_count(is, FORWARD, BACKWARD, 0); \
+		return true; \
+	} \
+	static void NAME##_forward(const struct orr_call *c) \
+	{ \
+		c->kernels->map(c->device, ORR_ELEMENTWISE_##NAME, count(c), orr_call_input(c, 0), \
+				orr_call_output(c)); \
+	} \
+	static void NAME##_backward(const struct orr_call *c) \
+	{ \
+		c->kernels->map_back(c->device, ORR_ELEMENTWISE_##NAME, count(c), \
+				     ORR_READS_##KEPT == ORR_READS_OUTPUT ? orr_call_output(c) \
+									  : orr_call_input(c, 0), \
+				     orr_call_gradient(c), orr_call_input_gradient(c, 0)); \
+	} \
+	const struct orr_op orr_op_##NAME = { \
+		.name = #NAME, \
+		.least_inputs = 1, \
+		.most_inputs = 1, \
+		.backward_reads = ORR_READS_##KEPT, \
+		.infer = NAME##_infer, \
+		.forward = NAME##_forward, \
+		.backward = NAME##_backward, \
+	};
+ORR_ELEMENTWISE(ORR_DESCRIBE)

@@ -1,0 +1,49 @@
+/* input: columns of the data. It computes nothing: whoever reads it gathers them. */
+#include <stdio.h>
+
+#include "list.h"
+
+enum { SCALE, ROWS, COLUMNS, TENSOR };
+static const struct orr_attribute attributes[] = {
+	[SCALE] = {.name = "scale",
+		   .form = ORR_ATTRIBUTE_REAL,
+		   .least = -1e9,
+		   .most = 1e9,
+		   .otherwise = 1},
+	[ROWS] = {.name = "rows",
+		  .form = ORR_ATTRIBUTE_COUNT,
+		  .least = 1,
+		  .most = ORR_MOST_COLUMNS,
+		  .otherwise = 1},
+	[COLUMNS] = {.name = "columns",
+		     .form = ORR_ATTRIBUTE_COLUMNS,
+		     .missing = "columns is missing: say which columns of the data it takes, "
+				"columns=\"0:16\" for the first 16"},
+	[TENSOR] = {.name = "tensor", .form = ORR_ATTRIBUTE_TEXT},
+	{0},
+};
+
+/* Its output comes with the number of columns, in one row. */
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	int64_t rows = (int64_t)is->values[ROWS], columns = orr_shape_floats(is->output);
+
+	(void)inputs;
+	if (columns % rows) {
+		(void)snprintf(text, size,
+			       "rows: %lld columns are not %lld rows of as many each: give a "
+			       "divisor of them",
+			       (long long)columns, (long long)rows);
+		return false;
+	}
+	is->output = (struct orr_shape){rows, columns / rows};
+	is->forward_flops = columns; /* the scale */
+	return true;
+}
+
+const struct orr_op orr_op_input = {
+	.name = "input",
+	.input = true,
+	.attributes = attributes,
+	.infer = infer,
+};

@@ -1,0 +1,92 @@
+/* linear: y = x w^T + bias, each row of x for itself; w is [features][columns of x]. */
+#include <math.h>
+
+#include "list.h"
+
+enum { FEATURES };
+static const struct orr_attribute attributes[] = {
+	[FEATURES] = {.name = "features",
+		      .form = ORR_ATTRIBUTE_COUNT,
+		      .least = 1,
+		      .most = ORR_MOST_COLUMNS,
+		      .missing = "features is missing: say how many columns its output has, "
+				 "features=128 (width is how wide Graphviz draws the box)"},
+	{0},
+};
+
+/* Uniform in +-sqrt(6 / width of the input): keeps the variance through a relu (He 2015). */
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	int64_t in = is->inputs[0].columns, out = (int64_t)is->values[FEATURES];
+	int64_t products = 2 * is->inputs[0].rows * in * out;
+
+	(void)inputs, (void)text, (void)size;
+	is->output = (struct orr_shape){is->inputs[0].rows, out};
+	orr_instance_add(is, (struct orr_parameter){.name = "weight",
+						    .initial = ORR_INITIAL_UNIFORM,
+						    .value = sqrt(6.0 / (double)in),
+						    .n_dims = 2,
+						    .dims = {out, in}});
+	orr_instance_add(is, orr_parameter_vector("bias", out, 0));
+	is->rounded = out * orr_rounded_columns(in);
+	is->forward_flops = is->backward_flops = is->weight_flops = products;
+	return true;
+}
+
+static void forward(const struct orr_call *c)
+{
+	int64_t in = c->is->inputs[0].columns, out = c->is->output.columns;
+
+	c->kernels->linear_forward(c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0),
+				   c->parameters, c->rounded, c->parameters + in * out,
+				   orr_call_output(c));
+}
+
+static void backward(const struct orr_call *c)
+{
+	c->kernels->linear_input(c->device, orr_call_rows(c, 0), c->is->inputs[0].columns,
+				 c->is->output.columns, orr_call_gradient(c), c->parameters,
+				 c->rounded, orr_call_input_gradient(c, 0));
+}
+
+static void weight(const struct orr_call *c, float *gradient, float *apart)
+{
+	int64_t in = c->is->inputs[0].columns, out = c->is->output.columns;
+
+	c->kernels->linear_weight(c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0),
+				  orr_call_gradient(c), apart, gradient, gradient + in * out);
+}
+
+static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
+{
+	return d->kernels->workspace_bytes(d->precision, n * is->inputs[0].rows,
+					   is->inputs[0].columns, is->output.columns);
+}
+
+static void round_weights(const struct orr_instance *is, struct orr_device *d,
+			  const float *parameters, void *to)
+{
+	d->kernels->round(d, is->inputs[0].columns, is->output.columns, parameters, to);
+}
+
+static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
+{
+	if (d->kernels->prepare)
+		d->kernels->prepare(d, n * is->inputs[0].rows, is->inputs[0].columns,
+				    is->output.columns);
+}
+
+const struct orr_op orr_op_linear = {
+	.name = "linear",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.attributes = attributes,
+	.weight_reads = ORR_READS_INPUTS,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+	.weight = weight,
+	.workspace = workspace,
+	.round = round_weights,
+	.prepare = prepare,
+};

@@ -1,0 +1,23 @@
+#ifndef ORR_OPERATORS_LIST_H
+#define ORR_OPERATORS_LIST_H
+/* Every operator, in the order of messages and lists; those that go element by element are in
+ * ../formulas.h. */
+#include "../call.h"
+#include "../formulas.h"
+
+#define ORR_OPERATORS(X) \
+	X(input) \
+	X(linear) \
+	X(layernorm) \
+	X(add) \
+	X(concat) \
+	X(softmax_cross_entropy) \
+	X(mse)
+
+#define ORR_DECLARE(name) extern const struct orr_op orr_op_##name;
+#define ORR_DECLARE_ELEMENTWISE(name, kept, forward, backward) ORR_DECLARE(name)
+ORR_OPERATORS(ORR_DECLARE)
+ORR_ELEMENTWISE(ORR_DECLARE_ELEMENTWISE)
+#undef ORR_DECLARE
+#undef ORR_DECLARE_ELEMENTWISE
+#endif

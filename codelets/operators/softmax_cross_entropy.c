@@ -1,0 +1,62 @@
+/* softmax_cross_entropy: -log softmax(scores)[class]. It keeps the gradient of its scores. */
+#include <stdio.h>
+
+#include "list.h"
+
+enum { WEIGHT };
+static const struct orr_attribute attributes[] = {
+	[WEIGHT] = ORR_LOSS_WEIGHT,
+	{0},
+};
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	const struct orr_shape *scores = &is->inputs[0], *classes = &is->inputs[1];
+
+	is->output = (struct orr_shape){1, 1};
+	is->saved = orr_shape_floats(*scores);
+	/* maximum, difference, exp, sum and quotient */
+	orr_instance_count(is, 5, 2, 0);
+	if (scores->columns >= 2 && classes->columns == 1 && scores->rows == classes->rows)
+		return true;
+	(void)snprintf(text, size,
+		       "softmax_cross_entropy reads 2 columns of scores or more and 1 column of "
+		       "class numbers, in this order, and %.60s has %lld and %.60s %lld",
+		       inputs[0], (long long)scores->columns, inputs[1],
+		       (long long)classes->columns);
+	return false;
+}
+
+static int64_t n_ids(const struct orr_instance *is, int i)
+{
+	return i == 1 ? is->inputs[0].columns : 0;
+}
+
+static void forward(const struct orr_call *c)
+{
+	c->kernels->softmax_cross_entropy(c->device, orr_call_rows(c, 0), c->is->inputs[0].columns,
+					  orr_call_input(c, 0), orr_call_input(c, 1),
+					  orr_call_saved(c), c->metrics);
+}
+
+static void backward(const struct orr_call *c)
+{
+	float *dx = orr_call_input_gradient(c, 0);
+
+	if (dx)
+		c->kernels->scale(c->device, c->n * orr_shape_floats(c->is->inputs[0]),
+				  c->loss_scale, orr_call_saved(c), dx);
+}
+
+const struct orr_op orr_op_softmax_cross_entropy = {
+	.name = "softmax_cross_entropy",
+	.loss = true,
+	.least_inputs = 2,
+	.most_inputs = 2,
+	.inputs = "first the scores and then the class",
+	.attributes = attributes,
+	.infer = infer,
+	.n_ids = n_ids,
+	.forward = forward,
+	.backward = backward,
+};
