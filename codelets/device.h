@@ -19,7 +19,7 @@ struct orr_largest;
 struct orr_metrics;
 
 /* Which samples are computed next, for what depends on them: random numbers, statistics. */
-struct orr_block {
+struct orr_microbatch {
 	uint64_t seed; /* of the run */
 	int64_t step;
 	int64_t first;   /* the number of the first sample in the minibatch */
@@ -36,7 +36,7 @@ struct orr_device {
 	/* (optional) the rounded copy, by orr_program_round, of the parameters used next; borrowed
 	 */
 	const void *rounded;
-	struct orr_block block;
+	struct orr_microbatch microbatch;
 	const char
 		*failure; /* why the first kernel that could not be started was not; NULL: none */
 	struct orr_cuda *cuda; /* (private to codelets/cuda) */
