@@ -175,7 +175,7 @@ void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
 		p->open_row = step;
 		(void)fprintf(p->losses.file, "%lld,%lld,", (long long)step, (long long)samples);
 		for (int k = 0; k < g->n_operators && scores->n_losses > 1; k++)
-			if (orr_op_is_loss(g->operators[k].op))
+			if (orr_operator_is_loss(&g->operators[k]))
 				(void)fputc(',', p->losses.file);
 		if (p->norms)
 			(void)fputc(',', p->losses.file);
