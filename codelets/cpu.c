@@ -6,6 +6,7 @@
 #include "contrastive.h"
 #include "elements.h"
 #include "kernels.h"
+#include "matmul.h"
 #include "program.h"
 
 struct orr_device orr_device_cpu(enum orr_precision precision)
@@ -13,14 +14,28 @@ struct orr_device orr_device_cpu(enum orr_precision precision)
 	return (struct orr_device){.kernels = &orr_kernels_cpu, .precision = precision};
 }
 
-/* For a product in BF16: rounded copies of its inputs, as floats. */
+/* Floats of a product's inputs in bfloat16, rounded up to where the next may lie. */
+static int64_t halves(int64_t count)
+{
+	return (count + 31) / 32 * 16;
+}
+
+/* Does the processor read bfloat16? If not, its products in BF16 read rounded floats. */
+static bool is_native(enum orr_precision precision)
+{
+	return precision == ORR_PRECISION_BF16 && orr_matmul_has_bf16();
+}
+
+/* In BF16, rounded copies of what a product reads; and what orr_linear_forward asks for. */
 static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
 {
-	int64_t forward = n * in + in * out, input = n * out + in * out, weight = n * (in + out);
+	bool native = is_native(precision), rounds = precision == ORR_PRECISION_BF16;
+	int64_t x = native ? halves(n * in) : n * in, dy = native ? halves(n * out) : n * out;
+	int64_t w = native ? halves(out * orr_rounded_columns(in)) : in * out;
+	int64_t forward = (rounds ? x + w : 0) + (native ? 0 : n * out);
+	int64_t input = rounds ? dy + w : 0, weight = rounds ? x + dy : 0;
 	int64_t most = forward > input ? forward : input;
 
-	if (precision != ORR_PRECISION_BF16)
-		return 0;
 	return (size_t)(most > weight ? most : weight) * sizeof(float);
 }
 
@@ -36,18 +51,29 @@ static const float *rounded(const struct orr_device *d, int64_t count, const flo
 	return to;
 }
 
+/* The same in bfloat16. */
+static const uint16_t *halved(int64_t count, const float *x, float **at)
+{
+	uint16_t *to = (uint16_t *)*at;
+
+	orr_to_bf16(count, x, to);
+	*at += halves(count);
+	return to;
+}
+
 static void round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to)
 {
 	int64_t columns = orr_rounded_columns(in);
 	uint16_t *row = to;
 
 	(void)d;
-	for (int64_t o = 0; o < out; o++, w += in, row += columns)
-		for (int64_t i = 0; i < columns; i++)
-			row[i] = i < in ? orr_bf16_of(w[i]) : 0;
+	for (int64_t o = 0; o < out; o++, w += in, row += columns) {
+		orr_to_bf16(in, w, row);
+		memset(row + in, 0, (size_t)(columns - in) * sizeof(*row));
+	}
 }
 
-/* The same for weights: kept is the result of round_weights for w, or NULL. */
+/* Weights: kept is the result of round_weights for w, or NULL. */
 static const float *weights(const struct orr_device *d, int64_t in, int64_t out, const float *w,
 			    const void *kept, float **at)
 {
@@ -62,6 +88,18 @@ static const float *weights(const struct orr_device *d, int64_t in, int64_t out,
 			to[i] = orr_bf16_float(row[i]);
 	to = *at;
 	*at += in * out;
+	return to;
+}
+
+static const uint16_t *halved_weights(struct orr_device *d, int64_t in, int64_t out, const float *w,
+				      const void *kept, float **at)
+{
+	void *to = *at;
+
+	if (kept)
+		return kept;
+	round_weights(d, in, out, w, to);
+	*at += halves(out * orr_rounded_columns(in));
 	return to;
 }
 
@@ -103,14 +141,28 @@ static void columns_take(struct orr_device *d, int64_t n, int64_t total, int64_t
 	orr_columns_take(n, total, first, y, width, x);
 }
 
+static void check(struct orr_device *d, bool computed)
+{
+	if (!computed)
+		d->failure = "oneDNN has no memory for a product in bfloat16";
+}
+
 static void linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 			   const float *w, const void *kept, const float *bias, float *y)
 {
 	float *at = d->workspace;
 
+	if (is_native(d->precision)) {
+		const uint16_t *half = halved(n * in, x, &at);
+
+		check(d,
+		      orr_linear_forward_bf16(n, in, out, half,
+					      halved_weights(d, in, out, w, kept, &at), bias, y));
+		return;
+	}
 	x = rounded(d, n * in, x, &at);
 	w = weights(d, in, out, w, kept, &at);
-	orr_linear_forward(n, in, out, x, w, bias, y);
+	orr_linear_forward(n, in, out, x, w, bias, y, at);
 }
 
 static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
@@ -118,6 +170,13 @@ static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t ou
 {
 	float *at = d->workspace;
 
+	if (is_native(d->precision)) {
+		const uint16_t *half = halved(n * out, dy, &at);
+
+		check(d, orr_linear_input_bf16(n, in, out, half,
+					       halved_weights(d, in, out, w, kept, &at), dx));
+		return;
+	}
 	dy = rounded(d, n * out, dy, &at);
 	w = weights(d, in, out, w, kept, &at);
 	orr_linear_input(n, in, out, dy, w, dx);
@@ -127,15 +186,18 @@ static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t ou
 static void linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 			  const float *dy, float *apart, float *dw, float *dbias)
 {
-	float *at = d->workspace, *to = apart ? apart : dw,
-	      *to_bias = apart ? apart + in * out : dbias;
+	float *at = d->workspace;
 
-	orr_linear_weight(n, in, out, rounded(d, n * in, x, &at), rounded(d, n * out, dy, &at), to);
-	orr_linear_bias(n, out, dy, to_bias);
-	if (apart) {
-		orr_add(in * out, to, dw);
-		orr_add(out, to_bias, dbias);
+	orr_linear_bias(n, out, dy, apart, dbias);
+	if (is_native(d->precision)) {
+		const uint16_t *half = halved(n * in, x, &at);
+
+		check(d, orr_linear_weight_bf16(n, in, out, half, halved(n * out, dy, &at), apart,
+						dw));
+		return;
 	}
+	x = rounded(d, n * in, x, &at);
+	orr_linear_weight(n, in, out, x, rounded(d, n * out, dy, &at), apart, dw);
 }
 
 static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,

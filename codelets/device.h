@@ -42,7 +42,7 @@ struct orr_device {
 	struct orr_cuda *cuda; /* (private to codelets/cuda) */
 };
 
-/* A CPU core; a CUDA device is made by cuda/stream.h. In FP32 and TF32 it needs no workspace. */
+/* A CPU core; a CUDA device is made by cuda/stream.h. */
 struct orr_device orr_device_cpu(enum orr_precision precision);
 
 /* Shapes and results are those of kernels.h. */

@@ -84,6 +84,16 @@ void orr_round_bf16(int64_t count, const float *x, float *y)
 	round_bf16(count, x, y);
 }
 
+ORR_VECTOR static void to_bf16(int64_t count, const float *x, uint16_t *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_bf16_of(x[i]);
+}
+void orr_to_bf16(int64_t count, const float *x, uint16_t *y)
+{
+	to_bf16(count, x, y);
+}
+
 ORR_VECTOR static int count_wild(int64_t count, const float *x)
 {
 	int n = 0;

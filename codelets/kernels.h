@@ -4,17 +4,29 @@
  * allocation, one thread. A matrix is row-major with a row per sample; n is its number of rows.
  * Results come last and are written, never added to, unless the comment says so. Sums over samples
  * go in sample order. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "formulas.h"
 
-/* y = x w^T + bias; w is [out][in], row after row. */
+/* y = x w^T + bias; w is [out][in], row after row; across: room for as much as y. */
 void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
-			const float *bias, float *y);
+			const float *bias, float *y, float *across);
 void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,
 		      float *dx);
+/* apart: room for as much as the result, which is added then, with the bits of one that is written
+ * and added afterwards; NULL: it is written */
 void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const float *dy,
-		       float *dw);
-void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *dbias);
+		       float *apart, float *dw);
+void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *apart, float *dbias);
+
+/* The same of bfloat16, where orr_matmul_has_bf16; w has rows of orr_rounded_columns(in). False:
+ * there is no memory for it. */
+bool orr_linear_forward_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
+			     const uint16_t *w, const float *bias, float *y);
+bool orr_linear_input_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *dy,
+			   const uint16_t *w, float *dx);
+bool orr_linear_weight_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
+			    const uint16_t *dy, float *apart, float *dw);
 
 /* Element by element; count: how many. */
 void orr_map(enum orr_elementwise f, int64_t count, const float *x, float *y);
@@ -24,6 +36,7 @@ void orr_scale(int64_t count, float factor, const float *x, float *y); /* y = fa
 void orr_add(int64_t count, const float *x, float *sum);               /* sum += x */
 void orr_sum(int64_t count, const float *a, const float *b, float *y); /* y = a + b */
 void orr_round_bf16(int64_t count, const float *x, float *y);          /* to bf16 */
+void orr_to_bf16(int64_t count, const float *x, uint16_t *y);          /* the same bits, in half */
 
 /* The first that is not finite, or whose square is not; or -1. */
 int64_t orr_first_wild(int64_t count, const float *x);

@@ -42,12 +42,12 @@ START_TEST(linear_agrees_with_plain_loops)
 	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
 	float *x = filled(n * in, 1), *w = filled(out * in, 2), *bias = filled(out, 3);
 	float *dy = filled(n * out, 4), *y = filled(n * out, 0), *dx = filled(n * in, 0);
-	float *dw = filled(out * in, 0), *dbias = filled(out, 0);
+	float *dw = filled(out * in, 0), *dbias = filled(out, 0), *across = filled(n * out, 0);
 
-	orr_linear_forward(n, in, out, x, w, bias, y);
+	orr_linear_forward(n, in, out, x, w, bias, y, across);
 	orr_linear_input(n, in, out, dy, w, dx);
-	orr_linear_weight(n, in, out, x, dy, dw);
-	orr_linear_bias(n, out, dy, dbias);
+	orr_linear_weight(n, in, out, x, dy, NULL, dw);
+	orr_linear_bias(n, out, dy, NULL, dbias);
 	for (int64_t i = 0; i < n * out; i++) {
 		double sum = (double)bias[i % out];
 
@@ -77,6 +77,7 @@ START_TEST(linear_agrees_with_plain_loops)
 		check_near((double)dbias[i], sum, (double)n, "dbias", i);
 	}
 	free(x), free(w), free(bias), free(dy), free(y), free(dx), free(dw), free(dbias);
+	free(across);
 }
 END_TEST
 
@@ -85,23 +86,24 @@ START_TEST(a_product_has_the_same_bits_at_any_address)
 {
 	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
 	float *x = filled(n * in, 5), *w = filled(out * in, 6), *bias = filled(out, 7);
-	float *y = filled(n * out, 0), *dw = filled(out * in, 0);
+	float *y = filled(n * out, 0), *dw = filled(out * in, 0), *across = filled(n * out, 0);
 
-	orr_linear_forward(n, in, out, x, w, bias, y);
-	orr_linear_weight(n, in, out, x, y, dw);
+	orr_linear_forward(n, in, out, x, w, bias, y, across);
+	orr_linear_weight(n, in, out, x, y, NULL, dw);
 	for (int64_t shift = 1; shift < 16; shift += 3) {
 		float *at[4] = {filled(n * in + shift, 0), filled(out * in + shift, 0),
 				filled(n * out + shift, 0), filled(out * in + shift, 0)};
 
 		memcpy(at[0] + shift, x, (size_t)(n * in) * sizeof(*x));
 		memcpy(at[1] + shift, w, (size_t)(out * in) * sizeof(*w));
-		orr_linear_forward(n, in, out, at[0] + shift, at[1] + shift, bias, at[2] + shift);
+		orr_linear_forward(n, in, out, at[0] + shift, at[1] + shift, bias, at[2] + shift,
+				   across);
 		ck_assert_mem_eq(at[2] + shift, y, (size_t)(n * out) * sizeof(*y));
-		orr_linear_weight(n, in, out, at[0] + shift, at[2] + shift, at[3] + shift);
+		orr_linear_weight(n, in, out, at[0] + shift, at[2] + shift, NULL, at[3] + shift);
 		ck_assert_mem_eq(at[3] + shift, dw, (size_t)(out * in) * sizeof(*dw));
 		free(at[0]), free(at[1]), free(at[2]), free(at[3]);
 	}
-	free(x), free(w), free(bias), free(y), free(dw);
+	free(x), free(w), free(bias), free(y), free(dw), free(across);
 }
 END_TEST
 

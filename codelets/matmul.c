@@ -1,0 +1,229 @@
+#include "matmul.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gemm.h"
+
+enum { N_KEPT = 256 };
+
+/* A shape's primitive, and its operands, which are told their addresses at each product. */
+struct made {
+	struct orr_matmul shape;
+	dnnl_primitive_t primitive; /* NULL: there is none */
+	dnnl_memory_t a, b, c;
+	char name[48];
+};
+
+/* A thread's; oneDNN wants a primitive to run where it was made. */
+struct own {
+	dnnl_engine_t engine;
+	dnnl_stream_t stream;
+	int n_made, next; /* next: the place of the shape after N_KEPT others */
+	struct made made[N_KEPT];
+};
+
+static _Thread_local struct own *own;
+
+/* ---- what differs between oneDNN 2 and 3 ---- */
+
+#if DNNL_VERSION_MAJOR >= 3
+#define GIVEN(description) (description)
+
+static dnnl_status_t describe(dnnl_memory_desc_t *d, dnnl_data_type_t type, const dnnl_dims_t dims,
+			      const dnnl_dims_t strides)
+{
+	return dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides);
+}
+
+static dnnl_status_t choose(dnnl_primitive_desc_t *to, dnnl_memory_desc_t d[3])
+{
+	return dnnl_matmul_primitive_desc_create(to, own->engine, d[0], d[1], NULL, d[2], NULL);
+}
+
+static void forget(dnnl_memory_desc_t d[3])
+{
+	for (int i = 0; i < 3; i++)
+		dnnl_memory_desc_destroy(d[i]);
+}
+#else
+#define GIVEN(description) (&(description))
+
+static dnnl_status_t describe(dnnl_memory_desc_t *d, dnnl_data_type_t type, const dnnl_dims_t dims,
+			      const dnnl_dims_t strides)
+{
+	return dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides);
+}
+
+static dnnl_status_t choose(dnnl_primitive_desc_t *to, dnnl_memory_desc_t d[3])
+{
+	dnnl_matmul_desc_t matmul;
+	dnnl_status_t status = dnnl_matmul_desc_init(&matmul, &d[0], &d[1], NULL, &d[2]);
+
+	return status ? status : dnnl_primitive_desc_create(to, &matmul, NULL, own->engine, NULL);
+}
+
+static void forget(dnnl_memory_desc_t d[3])
+{
+	(void)d;
+}
+#endif
+
+/* ---- a thread's primitives ---- */
+
+static void unmake(struct made *m)
+{
+	dnnl_primitive_destroy(m->primitive);
+	dnnl_memory_destroy(m->a);
+	dnnl_memory_destroy(m->b);
+	dnnl_memory_destroy(m->c);
+	*m = (struct made){.shape = m->shape};
+}
+
+static void end_thread(void *ended)
+{
+	struct own *o = ended;
+
+	for (int i = 0; i < o->n_made; i++)
+		unmake(&o->made[i]);
+	dnnl_stream_destroy(o->stream);
+	dnnl_engine_destroy(o->engine);
+	free(o);
+}
+
+static pthread_key_t ending;
+static bool has_ending;
+
+static void make_ending(void)
+{
+	has_ending = !pthread_key_create(&ending, end_thread);
+}
+
+static bool begin_thread(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (own)
+		return true;
+	pthread_once(&once, make_ending);
+	if (!has_ending || !(own = calloc(1, sizeof(*own))))
+		return false;
+	if (!dnnl_engine_create(&own->engine, dnnl_cpu, 0) &&
+	    !dnnl_stream_create(&own->stream, own->engine, dnnl_stream_default_flags) &&
+	    !pthread_setspecific(ending, own))
+		return true;
+	end_thread(own);
+	own = NULL;
+	return false;
+}
+
+static void operand(dnnl_dims_t dims, dnnl_dims_t strides, char form, int64_t rows, int64_t columns,
+		    int64_t row)
+{
+	dims[0] = rows;
+	dims[1] = columns;
+	strides[0] = form == 'N' ? row : 1;
+	strides[1] = form == 'N' ? 1 : row;
+}
+
+/* The reference is a plain loop: in float32 gemm.h is faster. */
+static bool is_wanted(const_dnnl_primitive_desc_t chosen, struct made *m)
+{
+	const char *info = NULL;
+
+	if (dnnl_primitive_desc_query(chosen, dnnl_query_impl_info_str, 0, &info) || !info ||
+	    (!m->shape.bf16 && !strncmp(info, "ref", 3)))
+		return false;
+	strncpy(m->name, info, sizeof(m->name) - 1);
+	return true;
+}
+
+static void make(struct made *m)
+{
+	const struct orr_matmul *s = &m->shape;
+	dnnl_data_type_t type = s->bf16 ? dnnl_bf16 : dnnl_f32;
+	dnnl_dims_t dims[3] = {{0}}, strides[3] = {{0}};
+	dnnl_memory_desc_t d[3] = {0};
+	dnnl_primitive_desc_t chosen = NULL;
+
+	operand(dims[0], strides[0], s->a_form, s->rows, s->inner, s->a_row);
+	operand(dims[1], strides[1], s->b_form, s->inner, s->columns, s->b_row);
+	operand(dims[2], strides[2], 'N', s->rows, s->columns, s->columns);
+	if (describe(&d[0], type, dims[0], strides[0]) ||
+	    describe(&d[1], type, dims[1], strides[1]) ||
+	    describe(&d[2], dnnl_f32, dims[2], strides[2]) || choose(&chosen, d) ||
+	    !is_wanted(chosen, m) ||
+	    dnnl_memory_create(&m->a, GIVEN(d[0]), own->engine, DNNL_MEMORY_NONE) ||
+	    dnnl_memory_create(&m->b, GIVEN(d[1]), own->engine, DNNL_MEMORY_NONE) ||
+	    dnnl_memory_create(&m->c, GIVEN(d[2]), own->engine, DNNL_MEMORY_NONE) ||
+	    dnnl_primitive_create(&m->primitive, chosen))
+		unmake(m);
+	dnnl_primitive_desc_destroy(chosen);
+	forget(d);
+}
+
+static bool alike(const struct orr_matmul *a, const struct orr_matmul *b)
+{
+	return a->rows == b->rows && a->columns == b->columns && a->inner == b->inner &&
+	       a->a_row == b->a_row && a->b_row == b->b_row && a->a_form == b->a_form &&
+	       a->b_form == b->b_form && a->bf16 == b->bf16;
+}
+
+/* Between begin and end of gemm.h: a primitive is made for so many threads as there are. */
+static struct made *find(const struct orr_matmul *shape)
+{
+	struct made *m;
+
+	if (!begin_thread())
+		return NULL;
+	for (int i = 0; i < own->n_made; i++)
+		if (alike(&own->made[i].shape, shape))
+			return &own->made[i];
+	if (own->n_made < N_KEPT) {
+		m = &own->made[own->n_made++];
+	} else {
+		m = &own->made[own->next++ % N_KEPT];
+		unmake(m);
+	}
+	m->shape = *shape;
+	make(m);
+	return m;
+}
+
+bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, float *c)
+{
+	int n_threads = orr_gemm_begin();
+	struct made *m = find(shape);
+	bool computed = false;
+
+	if (m && m->primitive) {
+		/* oneDNN writes to none but c */
+		const dnnl_exec_arg_t arguments[] = {
+			{DNNL_ARG_SRC, m->a}, {DNNL_ARG_WEIGHTS, m->b}, {DNNL_ARG_DST, m->c}};
+
+		computed = !dnnl_memory_set_data_handle(m->a, (void *)(uintptr_t)a) &&
+			   !dnnl_memory_set_data_handle(m->b, (void *)(uintptr_t)b) &&
+			   !dnnl_memory_set_data_handle(m->c, c) &&
+			   !dnnl_primitive_execute(m->primitive, own->stream, 3, arguments) &&
+			   !dnnl_stream_wait(own->stream);
+	}
+	orr_gemm_end(n_threads);
+	return computed;
+}
+
+const char *orr_matmul_prepare(const struct orr_matmul *shape)
+{
+	int n_threads = orr_gemm_begin();
+	struct made *m = find(shape);
+
+	orr_gemm_end(n_threads);
+	return m && m->primitive ? m->name : NULL;
+}
+
+bool orr_matmul_has_bf16(void)
+{
+	return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
+	       dnnl_cpu_isa_avx512_core_bf16;
+}

@@ -1,0 +1,26 @@
+#ifndef ORR_MATMUL_H
+#define ORR_MATMUL_H
+/* Products by oneDNN's primitives, which are made for a shape: faster than gemm.h where few rows
+ * meet a large matrix, and the only ones in bfloat16. A thread makes the primitive of a shape
+ * before its first product, or at orr_matmul_prepare, and keeps it until it ends. */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* c [rows][columns] = a b, with inner columns of a, added up in float32; form 'T': given
+ * transposed. Rows as they lie in memory are a_row and b_row elements apart; those of c follow one
+ * another. */
+struct orr_matmul {
+	bool bf16; /* a and b are bfloat16, else float */
+	char a_form, b_form;
+	int64_t rows, columns, inner, a_row, b_row;
+};
+
+/* False: oneDNN has none for it, and nothing is computed. */
+bool orr_matmul(const struct orr_matmul *m, const void *a, const void *b, float *c);
+
+/* The same for the primitive alone; its name, such as "brg:avx512_core", or NULL: there is none. */
+const char *orr_matmul_prepare(const struct orr_matmul *m);
+
+/* Does the processor multiply bfloat16? If not, float32 is faster. */
+bool orr_matmul_has_bf16(void);
+#endif
