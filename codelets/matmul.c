@@ -2,6 +2,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,4 +227,37 @@ bool orr_matmul_has_bf16(void)
 {
 	return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
 	       dnnl_cpu_isa_avx512_core_bf16;
+}
+
+const char *orr_matmul_instructions(bool *slow)
+{
+	static const struct {
+		int isa;
+		const char *name;
+		bool slow;
+	} known[] = {
+		{dnnl_cpu_isa_avx512_core_amx, "AVX-512 with AMX", false},
+		{dnnl_cpu_isa_avx512_core_bf16, "AVX-512 with bfloat16", false},
+		{dnnl_cpu_isa_avx512_core, "AVX-512", false},
+		{dnnl_cpu_isa_avx2, "AVX2", false},
+		{dnnl_cpu_isa_avx, "AVX", true},
+		{dnnl_cpu_isa_sse41, "SSE4.1", true},
+	};
+	int isa = (int)dnnl_get_effective_cpu_isa();
+
+	*slow = false;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if ((isa & known[i].isa) == known[i].isa) {
+			*slow = known[i].slow;
+			return known[i].name;
+		}
+	return "what it has";
+}
+
+void orr_matmul_library(char *name, size_t size)
+{
+	const dnnl_version_t *version = dnnl_version();
+
+	(void)snprintf(name, size, "oneDNN %d.%d.%d", version->major, version->minor,
+		       version->patch);
 }

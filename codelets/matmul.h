@@ -4,6 +4,7 @@
  * meet a large matrix, and the only ones in bfloat16. A thread makes the primitive of a shape
  * before its first product, or at orr_matmul_prepare, and keeps it until it ends. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* c [rows][columns] = a b, with inner columns of a, added up in float32; form 'T': given
@@ -23,4 +24,11 @@ const char *orr_matmul_prepare(const struct orr_matmul *m);
 
 /* Does the processor multiply bfloat16? If not, float32 is faster. */
 bool orr_matmul_has_bf16(void);
+
+/* What oneDNN takes the processor for, such as "AVX-512 with bfloat16"; slow: an x86 one below
+ * AVX2.
+ */
+const char *orr_matmul_instructions(bool *slow);
+/* "oneDNN 2.6.3", as it was loaded. */
+void orr_matmul_library(char *name, size_t size);
 #endif

@@ -9,4 +9,16 @@
 #else
 #define ORR_VECTOR
 #endif
+
+/* The width that is chosen here. */
+static inline const char *orr_vector_instructions(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+	return __builtin_cpu_supports("avx512f") ? "AVX-512"
+	       : __builtin_cpu_supports("avx2")  ? "AVX2"
+						 : "SSE2";
+#else
+	return "what the compiler was told";
+#endif
+}
 #endif

@@ -33,8 +33,9 @@ static void check_near(double value, double expected, double scale, const char *
 static const struct {
 	int64_t n, in, out;
 } shapes[] = {
-	{1, 1, 1},   {1, 7, 1},   {7, 1, 3},    {1, 13, 17},  {5, 3, 2},     {17, 31, 13},
-	{2, 64, 10}, {61, 19, 1}, {3, 127, 67}, {64, 64, 64}, {33, 129, 65},
+	{1, 1, 1},     {1, 7, 1},      {7, 1, 3},   {1, 13, 17},  {5, 3, 2},
+	{17, 31, 13},  {2, 64, 10},    {61, 19, 1}, {3, 127, 67}, {64, 64, 64},
+	{33, 129, 65}, {3, 1025, 600}, /* its weights are more than one slice */
 };
 
 START_TEST(linear_agrees_with_plain_loops)
@@ -419,6 +420,33 @@ END_TEST
 
 /* From the definition: 8 significant bits, to nearest, ties to even; below 2^-126 steps of 2^-133.
  */
+/* A slice at a time, and yet as if all of it had been computed apart. */
+START_TEST(a_weight_gradient_is_added_with_the_bits_of_one_written)
+{
+	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out, count = out * in;
+	float *x = filled(n * in, 1), *dy = filled(n * out, 2), *dw = filled(count, 0);
+	float *sum = filled(count, 3), *before = filled(count, 3), *apart = filled(count + out, 0);
+	float *dbias = filled(out, 0), *bias_sum = filled(out, 4), *bias_before = filled(out, 4);
+
+	for (int precision = 0; precision < ORR_N_PRECISIONS; precision++) {
+		struct orr_device d = orr_device_cpu((enum orr_precision)precision);
+
+		d.workspace = malloc(d.kernels->workspace_bytes(d.precision, n, in, out) + 1);
+		memcpy(sum, before, (size_t)count * sizeof(*sum));
+		memcpy(bias_sum, bias_before, (size_t)out * sizeof(*sum));
+		d.kernels->linear_weight(&d, n, in, out, x, dy, NULL, dw, dbias);
+		d.kernels->linear_weight(&d, n, in, out, x, dy, apart, sum, bias_sum);
+		for (int64_t i = 0; i < count; i++)
+			ck_assert(sum[i] == before[i] + dw[i]);
+		for (int64_t i = 0; i < out; i++)
+			ck_assert(bias_sum[i] == bias_before[i] + dbias[i]);
+		free(d.workspace);
+	}
+	free(x), free(dy), free(dw), free(sum), free(before), free(apart);
+	free(dbias), free(bias_sum), free(bias_before);
+}
+END_TEST
+
 static double round_to_bf16(double x)
 {
 	double step;
@@ -597,6 +625,7 @@ int main(void)
 		EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
 		ONCE(squares_are_added_up_in_one_order),
 		ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
+		EACH(a_weight_gradient_is_added_with_the_bits_of_one_written, N_OF(shapes)),
 		EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),
 		ONCE(spans_have_every_float_once),
 		ONCE(strips_have_every_row_once_and_are_few),

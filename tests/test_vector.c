@@ -49,6 +49,7 @@ static void elementwise(void)
 	orr_add(COUNT, b, y), print("add", y, COUNT);
 	orr_sum(COUNT, a, b, y), print("sum", y, COUNT);
 	orr_round_bf16(COUNT, a, y), print("round", y, COUNT);
+	orr_to_bf16(COUNT, a, (uint16_t *)y), print("bfloat16", y, COUNT / 2);
 	a[COUNT - 5] = NAN;
 	wild = orr_first_wild(COUNT, a);
 	printf("first wild %lld\n", (long long)wild);

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "options.h"
 #include "orrery/cut.h"
+#include "orrery/devices.h"
 #include "orrery/graph.h"
 #include "links.h"
 #include "output.h"
@@ -166,6 +167,41 @@ static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 	       orr_duration_print(f, sizeof(f), profile->overhead_ns, false));
 }
 
+/* GFLOP/s; FLOP per nanosecond. "-": it has no such pass. */
+static const char *rate(char text[16], int64_t flops, int64_t samples, int64_t ns)
+{
+	if (flops && ns)
+		(void)snprintf(text, 16, "%.1f", (double)flops * (double)samples / (double)ns);
+	else
+		(void)snprintf(text, 16, "-");
+	return text;
+}
+
+/* Which kernels computed, and how fast the matrix products were. */
+static void print_kernels(const struct orr_graph *g, int64_t samples)
+{
+	struct orr_core core;
+	char f[16], b[16], w[16];
+
+	if (!orr_run_core(&core))
+		return;
+	printf("\nProducts: %s for %s; other kernels: %s.\n", core.library, core.products,
+	       core.loops);
+	printf("%-20s %10s %10s %10s   GFLOP/s\n", "product", "F", "B", "W");
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (o->forward_flops >=
+		    16 * o->width) /* 16 operations and more a float of output */
+			printf("%-20s %10s %10s %10s\n", o->name,
+			       rate(f, o->forward_flops, samples, o->forward_ns),
+			       rate(b, orr_graph_has_gradient(g, i, 0) ? o->backward_flops : 0,
+				    samples, o->backward_ns),
+			       rate(w, o->has_weight_gradient ? o->weight_flops : 0, samples,
+				    o->weight_ns));
+	}
+}
+
 static int write_graph(FILE *file, const void *graph, struct orr_error *err)
 {
 	return orr_graph_write_dot(graph, file, err);
@@ -230,6 +266,7 @@ static int profile(struct arguments *a, struct orr_error *err)
 	    (code = measure(&profile, graph, pipeline, a, samples, err)))
 		goto out;
 	print(graph, pipeline, &profile);
+	print_kernels(graph, samples);
 	code = output_file(a->out, write_graph, graph, err);
 out:
 	orr_profile_fini(&profile);

@@ -76,9 +76,25 @@ int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_er
 void hardware_tell(const struct orr_run_options *o)
 {
 	char why[160] = "";
+	struct orr_core core;
 
 	if (o->hardware == ORR_HARDWARE_AUTO && orr_run_devices(why, sizeof(why)) == 0)
 		fprintf(stderr, "found no CUDA device: %s; CPU cores compute\n", why);
+	if (o->hardware != ORR_HARDWARE_CPU && orr_run_devices(NULL, 0) > 0)
+		return;
+	if (!orr_run_core(&core))
+		return;
+	if (core.slow)
+		fprintf(stderr,
+			"products by %s for %s alone: this processor has no AVX2, or "
+			"ONEDNN_MAX_CPU_ISA keeps it from being used; steps take several times as "
+			"long\n",
+			core.library, core.products);
+	if (o->precision == ORR_PRECISION_BF16 && !core.bf16)
+		fprintf(stderr,
+			"bf16: this processor (%s) does not multiply it; rounded floats are "
+			"multiplied, which takes longer than fp32\n",
+			core.products);
 }
 
 int hardware_init(struct hardware *h, struct orr_run *run, int n_workers, struct orr_error *err)

@@ -1,6 +1,7 @@
 #ifndef ORR_DEVICES_H
 #define ORR_DEVICES_H
 /* The CPU cores and CUDA devices that serve the workers of a run. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "error.h"
@@ -16,6 +17,17 @@ enum orr_hardware { ORR_HARDWARE_AUTO, ORR_HARDWARE_CPU, ORR_HARDWARE_CUDA };
  * gets the reason in a few words; -1: this build is for CPU cores alone, and why gets what it
  * lacks. why may be NULL. */
 int orr_run_devices(char *why, size_t size);
+
+/* What computes on a CPU core, chosen by what the processor can do. */
+struct orr_core {
+	char library[32];     /* of products: "oneDNN 2.6.3" */
+	const char *products; /* its instructions: "AVX-512 with bfloat16" */
+	const char *loops;    /* those of everything else: "AVX-512" */
+	bool slow;            /* an x86 processor without AVX2, or one that is told so */
+	bool bf16;            /* it multiplies bfloat16; if not, BF16 is no faster than FP32 */
+};
+/* False: this build has no kernels. */
+bool orr_run_core(struct orr_core *core);
 
 /* What serves a worker of the schedule. */
 struct orr_mapping {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "codelets/matmul.h"
+#include "codelets/vector.h"
 #include "host.h"
 
 #ifdef ORR_CUDA
@@ -44,6 +46,15 @@ int orr_run_devices(char *why, size_t size)
 			 "(tools/build-starpu)");
 	return -1;
 #endif
+}
+
+bool orr_run_core(struct orr_core *core)
+{
+	orr_matmul_library(core->library, sizeof(core->library));
+	core->products = orr_matmul_instructions(&core->slow);
+	core->loops = orr_vector_instructions();
+	core->bf16 = orr_matmul_has_bf16();
+	return true;
 }
 
 /* CUDA's number of the i-th device of orr_run_devices. */

@@ -173,6 +173,12 @@ int orr_run_devices(char *why, size_t size)
 	return -1;
 }
 
+bool orr_run_core(struct orr_core *core)
+{
+	(void)core;
+	return false;
+}
+
 int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_error *err)
 {
 	(void)run;
