@@ -1,0 +1,115 @@
+#include "kernels.h"
+
+#include <string.h>
+
+#include "device.h"
+#include "gemm.h"
+#include "matmul.h"
+#include "vector.h"
+
+/* y [n][out] = across [out][n], transposed, + bias; in squares that stay in the first cache. */
+ORR_VECTOR static void turn(int64_t n, int64_t out, const float *restrict across,
+			    const float *restrict bias, float *restrict y)
+{
+	enum { SIDE = 16 };
+
+	for (int64_t o = 0; o < out; o += SIDE)
+		for (int64_t r = 0; r < n; r++) {
+			const float *from = across + o * n + r;
+			float *to = y + r * out + o;
+
+			for (int64_t k = 0; k < SIDE && o + k < out; k++)
+				to[k] = from[k * n] + bias[o + k];
+		}
+}
+
+/* As w x^T: a large matrix is read where it lies, and the small one is laid out for the product. */
+void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
+			const float *bias, float *y, float *across)
+{
+	const struct orr_matmul product = {false, 'N', 'T', out, n, in, in, in};
+
+	if (!orr_matmul(&product, w, x, across))
+		orr_gemm('N', 'T', out, n, in, 1, w, in, x, in, 0, across, n);
+	turn(n, out, across, bias, y);
+}
+
+void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,
+		      float *dx)
+{
+	orr_gemm('N', 'N', n, in, out, 1, dy, out, w, in, 0, dx, in);
+}
+
+/* Rows of w at a time, so that they stay in the cache until they are added: 2 MiB. */
+static int64_t slice_rows(int64_t in, int64_t out)
+{
+	int64_t rows = ((1 << 19) / in + 63) / 64 * 64;
+
+	return rows < out ? rows : out;
+}
+
+/* dw, or what is added to it by way of apart; x and dy are bfloat16 or floats. */
+static bool weight(bool bf16, int64_t n, int64_t in, int64_t out, const void *x, const void *dy,
+		   float *apart, float *dw)
+{
+	int64_t rows = slice_rows(in, out);
+	bool computed = true;
+
+	for (int64_t o = 0; o < out; o += rows, dw += rows * in) {
+		int64_t count = out - o < rows ? out - o : rows;
+		const struct orr_matmul product = {true, 'T', 'N', count, in, n, out, in};
+		float *to = apart ? apart : dw;
+
+		if (bf16)
+			computed &= orr_matmul(&product, (const uint16_t *)dy + o, x, to);
+		else
+			orr_gemm('T', 'N', count, in, n, 1, (const float *)dy + o, out, x, in, 0,
+				 to, in);
+		if (apart)
+			orr_add(count * in, apart, dw);
+	}
+	return computed;
+}
+
+void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const float *dy,
+		       float *apart, float *dw)
+{
+	(void)weight(false, n, in, out, x, dy, apart, dw);
+}
+
+void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *apart, float *dbias)
+{
+	float *to = apart ? apart : dbias;
+
+	memcpy(to, dy, (size_t)out * sizeof(*to));
+	for (int64_t r = 1; r < n; r++)
+		orr_add(out, dy + r * out, to);
+	if (apart)
+		orr_add(out, apart, dbias);
+}
+
+bool orr_linear_forward_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
+			     const uint16_t *w, const float *bias, float *y)
+{
+	const struct orr_matmul product = {true, 'N', 'T', n, out, in, in, orr_rounded_columns(in)};
+	bool computed = orr_matmul(&product, x, w, y);
+
+	for (int64_t r = 0; r < n; r++)
+		orr_add(out, bias, y + r * out);
+	return computed;
+}
+
+bool orr_linear_input_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *dy,
+			   const uint16_t *w, float *dx)
+{
+	const struct orr_matmul product = {true, 'N', 'N', n,
+					   in,   out, out, orr_rounded_columns(in)};
+
+	return orr_matmul(&product, dy, w, dx);
+}
+
+bool orr_linear_weight_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
+			    const uint16_t *dy, float *apart, float *dw)
+{
+	return weight(true, n, in, out, x, dy, apart, dw);
+}
