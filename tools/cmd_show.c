@@ -315,32 +315,71 @@ static void set_totals(json_t *object, const struct totals *t, bool study, doubl
 	set(object, "stash_bytes_per_sample", json_integer(4 * t->stash_floats), failed);
 }
 
-/* Attributes as a file says them, the shape of the output and the parameters. */
-static void set_instance(json_t *object, const struct orr_operator *o, bool *failed)
+static json_t *columns_json(const struct orr_operator *o)
 {
-	json_t *attributes = json_object(), *parameters = json_array();
+	char *text = NULL;
+	size_t length;
+	FILE *file = open_memstream(&text, &length);
+	json_t *columns = NULL;
+
+	if (!file)
+		return NULL;
+	orr_operator_write_columns(o, file);
+	if (!fclose(file))
+		columns = json_string(text);
+	free(text);
+	return columns;
+}
+
+/* Attributes as a file says them. */
+static json_t *attributes_json(const struct orr_operator *o, bool *failed)
+{
+	json_t *attributes = json_object();
 	char value[ORR_VALUE];
-	const int64_t *dims;
 	const char *name;
-	int n_dims;
 	bool usual;
 
 	for (int i = 0; (name = orr_operator_attribute(o, i, value, &usual)); i++)
 		set(attributes, name, json_string(value), failed);
+	if (o->columns)
+		set(attributes, "columns", columns_json(o), failed);
 	if (o->tensor)
 		set(attributes, "tensor", json_string(o->tensor), failed);
+	return attributes;
+}
+
+/* Its parameters, one behind the other. */
+static json_t *tensors_json(const struct orr_operator *o, bool *failed)
+{
+	json_t *tensors = json_array();
+	const int64_t *dims;
+	const char *name;
+	int n_dims;
+
 	for (int i = 0; (name = orr_operator_parameter(o, i, &n_dims, &dims)); i++) {
-		json_t *parameter = json_pack("{s:s,s:[]}", "name", name, "shape"),
-		       *shape = json_object_get(parameter, "shape");
+		json_t *shape = json_array();
 
 		for (int k = 0; k < n_dims; k++)
 			*failed |= json_array_append_new(shape, json_integer(dims[k])) != 0;
-		*failed |= json_array_append_new(parameters, parameter) != 0;
+		*failed |= json_array_append_new(tensors,
+						 json_pack("{s:s,s:s,s:o}", "name", name, "role",
+							   orr_operator_parameter_role(o, i),
+							   "shape", shape)) != 0;
 	}
-	set(object, "attributes", attributes, failed);
-	set(object, "shape",
-	    json_pack("[I,I]", (json_int_t)o->rows, (json_int_t)(o->width / o->rows)), failed);
-	set(object, "tensors", parameters, failed);
+	return tensors;
+}
+
+/* The inputs to which no gradient goes back. */
+static json_t *detached_json(const struct orr_graph *g, const struct orr_operator *o, bool *failed)
+{
+	json_t *detached = json_array();
+
+	for (int k = 0; k < o->n_inputs; k++)
+		if (orr_operator_is_detached(o, k))
+			*failed |= json_array_append_new(
+					   detached,
+					   json_string(g->operators[o->inputs[k]].name)) != 0;
+	return detached;
 }
 
 static json_t *operator_json(const struct orr_graph *g, const struct orr_operator *o, bool *failed)
@@ -395,7 +434,12 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 		set(object, "with", json_string(o->with), failed);
 	if (orr_operator_is_study(o))
 		return object;
-	set_instance(object, o, failed);
+	set(object, "attributes", attributes_json(o, failed), failed);
+	set(object, "shape",
+	    json_pack("[I,I]", (json_int_t)o->rows, (json_int_t)(o->width / o->rows)), failed);
+	set(object, "tensors", tensors_json(o, failed), failed);
+	if (o->reads)
+		set(object, "detached", detached_json(g, o, failed), failed);
 	set(object, "columns", json_integer(o->width / o->rows), failed);
 	set(object, "parameters", json_integer(o->n_parameters), failed);
 	set(object, "forward_flop", json_integer(o->forward_flops), failed);
@@ -415,6 +459,7 @@ static int print_json(const struct orr_graph *g, struct orr_error *err)
 	int i, code = 0;
 
 	set(root, "graph", json_string(g->name), &failed);
+	set(root, "data", g->data ? json_string(g->data) : json_null(), &failed);
 	set(root, "units", json_boolean(g->units), &failed);
 	set(root, "stages", n_stages(g) ? json_integer(n_stages(g)) : json_null(), &failed);
 	set_totals(root, &t, is_study(g), unit, &failed);

@@ -62,11 +62,10 @@ static void write_size(FILE *file, const char *name, int64_t bytes, bool study)
 	}
 }
 
-static void write_columns(FILE *file, const struct orr_operator *o)
+void orr_operator_write_columns(const struct orr_operator *o, FILE *file)
 {
 	int64_t i = 0, k;
 
-	(void)fputs(", columns=\"", file);
 	while (i < o->width) {
 		for (k = i + 1; k < o->width && o->columns[k] == o->columns[k - 1] + 1; k++)
 			;
@@ -74,7 +73,6 @@ static void write_columns(FILE *file, const struct orr_operator *o)
 			      (long long)o->columns[k - 1] + 1);
 		i = k;
 	}
-	(void)fputc('"', file);
 }
 
 /* What its op alone may have, where it is not what it is anyway. */
@@ -88,8 +86,11 @@ static void write_own(FILE *file, const struct orr_operator *o)
 		(void)fputs(", tensor=", file);
 		write_text(file, o->tensor);
 	}
-	if (o->columns)
-		write_columns(file, o);
+	if (o->columns) {
+		(void)fputs(", columns=\"", file);
+		orr_operator_write_columns(o, file);
+		(void)fputc('"', file);
+	}
 	for (int i = 0; (name = orr_operator_attribute(o, i, value, &usual)); i++)
 		if (!usual)
 			(void)fprintf(file, ", %s=\"%s\"", name, value);

@@ -103,6 +103,15 @@ const char *orr_operator_parameter(const struct orr_operator *o, int i, int *n_d
 	return o->instance->parameters[i].name;
 }
 
+const char *orr_operator_parameter_role(const struct orr_operator *o, int i)
+{
+	static const char *const names[] = {[ORR_ROLE_WEIGHT] = "weight",
+					    [ORR_ROLE_SPARED] = "spared",
+					    [ORR_ROLE_AVERAGED] = "averaged"};
+
+	return names[o->instance->parameters[i].role];
+}
+
 void orr_operator_fini(struct orr_operator *o)
 {
 	free(o->name);

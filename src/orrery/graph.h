@@ -101,6 +101,8 @@ const char *orr_graph_op(int i, char *text, size_t size);
  * there is none. */
 const char *orr_operator_parameter(const struct orr_operator *o, int i, int *n_dims,
 				   const int64_t **dims);
+/* How it is updated: "weight", "spared" by weight decay, or "averaged", a running mean. */
+const char *orr_operator_parameter_role(const struct orr_operator *o, int i);
 
 /* Has it any that could be trained? A study operator counts, whatever sizes it gives. */
 static inline bool orr_operator_has_parameters(const struct orr_operator *o)
@@ -187,6 +189,8 @@ bool orr_graph_has_gradient(const struct orr_graph *g, int i, int k);
 
 /* Write g as DOT that reads back to the same graph. */
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err);
+/* The columns of an input, as a file says them: 0:4,8:12 */
+void orr_operator_write_columns(const struct orr_operator *o, FILE *file);
 
 /* Set every study operator's costs. A negative field leaves what is there, but a backward without a
  * weight is the whole backward.

@@ -26,33 +26,18 @@ def run(*words: Any) -> str:
     return done.stdout
 
 
-def complete(graph: dict[str, Any], path: Path | str) -> None:
-    text = run("show", "--dot", path)
-    graph["data"] = re.search(r'data="(.*)";', text)[1]
-    shapes: dict[str, int] = {}
-    for o in graph["operators"]:
-        line = re.search(rf'"{re.escape(o["name"])}" \[(.*)\];', text)[1]
-        pairs = re.findall(r'(\w+)=("[^"]*"|[^,]*)', line)
-        o["attributes"] = {
-            k: float(v.strip('"')) if k in ("scale", "weight", "features") else v.strip('"')
-            for k, v in pairs
-        }
-        o["shape"] = [1, o["columns"]]
-        shapes[o["name"]] = o["columns"]
-        n = o["columns"]
-        o["parameters"] = {
-            "linear": lambda: [
-                {"name": "weight", "shape": [n, shapes[o["inputs"][0]]]},
-                {"name": "bias", "shape": [n]},
-            ],
-            "layernorm": lambda: [{"name": "gain", "shape": [n]}, {"name": "bias", "shape": [n]}],
-        }.get(o["op"], list)()
+def value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def read_graph(path: Path | str) -> dict[str, Any]:
-    """What `orrery show --json` says of it."""
+    """What `orrery show --json` says of it, attributes as numbers, truths and words."""
     graph = json.loads(run("show", "--json", path))
-    complete(graph, path)
+    for o in graph["operators"]:
+        o["attributes"] = {key: value(text) for key, text in o["attributes"].items()}
     return graph
 
 

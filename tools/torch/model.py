@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from operators import COMPUTE, LOSSES, Operator, Pass, classes_of
+from operators import COMPUTE, LOSSES, Operator, Pass, right
 from torch import Tensor, nn
 
 
@@ -20,7 +20,7 @@ class Model(nn.Module):
         shared: dict[str, nn.Module] = {}
         for number, o in enumerate(graph["operators"]):
             holder = shared.setdefault(o.get("share", o["name"]), nn.Module())
-            if o["parameters"]:
+            if o["tensors"]:
                 self._hold(holder, o)
             shapes[o["name"]] = tuple(o["shape"])
             self.operators.append(
@@ -39,7 +39,7 @@ class Model(nn.Module):
 
     def _hold(self, holder: nn.Module, o: dict[str, Any]) -> None:
         """Its parameters and running means, all 0, where the operator's name says."""
-        for p in o["parameters"]:
+        for p in o["tensors"]:
             if p["name"] in holder._parameters or p["name"] in holder._buffers:
                 continue  # of an operator before, which shares them
             value = torch.zeros(p["shape"])
@@ -90,10 +90,8 @@ class Model(nn.Module):
                 groups[name in self.decays].append(parameter)
         return groups
 
-    def is_right(self, loss: Operator) -> Tensor:
-        """After a pass: of each row with a class, whether its highest score is that class's."""
-        scores, target = (self.values[name] for name in loss.inputs)
-        classes = classes_of(target)
-        right = scores.argmax(2) == classes
-        ignore = loss.attributes.get("ignore")
-        return right.flatten() if ignore is None else right[classes != int(ignore)]
+    def right(self) -> Tensor:
+        """After a pass: of everything that the losses classified, whether it was right."""
+        return torch.cat(
+            [right(o, *(self.values[name] for name in o.inputs)) for o in self.losses()]
+        )

@@ -222,10 +222,10 @@ def classes_of(target: Tensor) -> Tensor:
 def softmax_cross_entropy(o: Operator, p: Pass, scores: Tensor, target: Tensor) -> Tensor:
     classes = classes_of(target)
     ignore = o.attributes.get("ignore")
-    there = torch.ones_like(classes) if ignore is None else classes != int(ignore)
+    there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
     losses = F.cross_entropy(
         scores.transpose(1, 2),
-        classes.where(there.bool(), -100),
+        classes.where(there, -100),
         reduction="none",
         label_smoothing=o.attributes.get("smoothing", 0.0),
     )
@@ -244,6 +244,19 @@ def contrastive(o: Operator, p: Pass, x: Tensor, y: Tensor) -> Tensor:
     scores = x.squeeze(1) @ y.squeeze(1).T * o.own["temperature"].exp()
     pairs = torch.arange(len(scores), device=scores.device)
     return (F.cross_entropy(scores, pairs) + F.cross_entropy(scores.T, pairs)) / 2
+
+
+def right(o: Operator, x: Tensor, y: Tensor) -> Tensor:
+    """What a loss has classified: of each, whether it is right; mse classifies nothing."""
+    if o.op == "softmax_cross_entropy":
+        classes, ignore = classes_of(y), o.attributes.get("ignore")
+        there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
+        return (x.argmax(2) == classes)[there]
+    if o.op == "bce":
+        return ((x > 0) == (y > 0.5)).flatten()
+    if o.op == "contrastive":
+        return (x.squeeze(1) @ y.squeeze(1).T).argmax(1) == torch.arange(len(x), device=x.device)
+    return torch.empty(0, dtype=torch.bool)
 
 
 LOSSES = {

@@ -103,7 +103,7 @@ class Data:
 
     @staticmethod
     def _read(tables: dict[str, Tensor], attributes: dict[str, Any]) -> Tensor:
-        x = tables[attributes.get("tensor", "")].flatten(1).float()
+        x = tables[str(attributes.get("tensor", ""))].flatten(1).float()
         if "columns" in attributes:
             x = x[:, ranges(str(attributes["columns"]))]
         return x * attributes.get("scale", 1.0)
@@ -176,6 +176,5 @@ def evaluate(model: Model, data: Data) -> tuple[float, float | None]:
     """The loss on the test rows, and the accuracy, None where nothing is classified."""
     model.begin(training=False)
     losses = model(data.batch(data.test))
-    right = [model.is_right(o) for o in model.losses() if o.op == "softmax_cross_entropy"]
-    accuracy = torch.cat(right).float().mean().item() if right else None
-    return model.total(losses).item(), accuracy
+    right = model.right()
+    return model.total(losses).item(), right.float().mean().item() if len(right) else None
