@@ -165,6 +165,8 @@ static void update(void *buffers[], void *cl_arg)
 	rule.n_averaged = arg->n_averaged;
 	rule.learning_rate = arg->rate;
 	rule.scale = arg->scale;
+	rule.spared = arg->spared;
+	rule.n_spared = arg->n_spared;
 	for (int i = 0; i < arg->n_gradients; i++)
 		own->in[i] = floats(buffers[2 + i]);
 	if (arg->wild)

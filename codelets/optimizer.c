@@ -118,18 +118,26 @@ static void step_part(const struct block *b, int64_t i, int64_t n, const float *
 static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
 		      float *state, const struct source *from)
 {
-	const struct block block = {rule, orr_rule_sgd(rule), orr_rule_adam(rule, step),
-				    n,    parameters,         state};
+	struct orr_rule bare = *rule;
+	struct block block = {rule, orr_rule_sgd(rule), orr_rule_adam(rule, step),
+			      n,    parameters,         state},
+		     spared = block;
 	float part[PART];
 
+	bare.weight_decay = 0;
+	spared.sgd = orr_rule_sgd(&bare);
+	spared.adam = orr_rule_adam(&bare, step);
 	for (int c = 0; c < from->n; c++) {
-		int64_t begin = orr_rule_chunk(n, from->n, c);
+		int64_t begin = orr_rule_chunk(n, from->n, c), next;
 		int64_t end = orr_rule_chunk(n, from->n, c + 1);
 
-		for (int64_t i = begin; i < end; i += PART) {
-			int64_t count = end - i < PART ? end - i : PART;
+		for (int64_t i = begin; i < end; i = next) {
+			bool is_spared;
 
-			step_part(&block, i, count, gather(from, c, i, begin, count, part));
+			next = orr_rule_border(rule, i, i + PART < end ? i + PART : end,
+					       &is_spared);
+			step_part(is_spared ? &spared : &block, i, next - i,
+				  gather(from, c, i, begin, next - i, part));
 		}
 	}
 }

@@ -12,18 +12,37 @@
 extern "C" {
 #endif
 
-struct orr_rule {
-	enum orr_optimizer
-		optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
-	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
-	int n_averaged; /* divisor of the sum of the gradients; 0 means 1 */
-	double scale;   /* factor of the gradient, after clipping; 0 means 1 */
-};
-
 /* Floats of a block from the first up to before the end. */
 struct orr_extent {
 	int64_t first, end;
 };
+
+struct orr_rule {
+	enum orr_optimizer
+		optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
+	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+	int n_averaged;                  /* divisor of the sum of the gradients; 0 means 1 */
+	double scale;                    /* factor of the gradient, after clipping; 0 means 1 */
+	const struct orr_extent *spared; /* [n_spared] in order: they do not decay; borrowed */
+	int n_spared;
+};
+
+/* From i up to the end, or to where sparing begins or ends before that. *spared: is i in it? */
+static inline int64_t orr_rule_border(const struct orr_rule *rule, int64_t i, int64_t end,
+				      bool *spared)
+{
+	int k = 0;
+
+	while (k < rule->n_spared && rule->spared[k].end <= i)
+		k++;
+	*spared = k < rule->n_spared && rule->spared[k].first <= i;
+	if (k < rule->n_spared) {
+		int64_t border = *spared ? rule->spared[k].end : rule->spared[k].first;
+
+		end = border < end ? border : end;
+	}
+	return end;
+}
 
 /* Chunk c of n floats in n_chunks: where it begins; chunk n_chunks begins at n. */
 static inline int64_t orr_rule_chunk(int64_t n, int n_chunks, int c)

@@ -26,6 +26,27 @@ int64_t orr_program_first_parameter(const struct orr_program *p, int number)
 	return -1;
 }
 
+bool orr_program_parameter(const struct orr_program *p, int number, int i,
+			   struct orr_parameter_place *parameter)
+{
+	const struct orr_layer *layer = p->layers;
+	const struct orr_parameter *is;
+	int64_t first;
+
+	while (layer < p->layers + p->n_layers && layer->number != number)
+		layer++;
+	if (layer == p->layers + p->n_layers || i >= layer->is.n_parameters)
+		return false;
+	first = layer->first_parameter;
+	is = layer->is.parameters;
+	for (int k = 0; k < i; k++)
+		first += orr_parameter_floats(is++);
+	*parameter = (struct orr_parameter_place){first, first + orr_parameter_floats(is),
+						  is->role == ORR_ROLE_AVERAGED,
+						  is->role == ORR_ROLE_WEIGHT};
+	return true;
+}
+
 int orr_program_operator_at(const struct orr_program *p, int64_t at)
 {
 	int k = 0;

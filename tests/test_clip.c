@@ -313,6 +313,56 @@ START_TEST(a_limit_that_is_not_reached_changes_nothing)
 }
 END_TEST
 
+/* ---- weight decay ---- */
+
+/* The parameters after a step, where nothing decays, all of it, or all but what is spared. */
+static float *decay(struct training *t, double weight_decay, bool spare)
+{
+	training_init(t, "1f1b", 3, 6);
+	t->options = plain(0.1);
+	t->options.weight_decay = weight_decay;
+	t->options.spare = spare;
+	training_start(t);
+	ck_assert_msg(!orr_run_train(t->run, 1, NULL, NULL, &t->err), "%s", t->err.msg);
+	return parameters_of(t);
+}
+
+START_TEST(biases_and_norms_can_be_spared)
+{
+	struct training t;
+	float *none = decay(&t, 0, true), *all, *some;
+	int64_t at = 0, n_gains = 0;
+	const char *name;
+	const int64_t *dims;
+	int n_dims;
+
+	training_fini(&t);
+	all = decay(&t, 0.5, false);
+	training_fini(&t);
+	some = decay(&t, 0.5, true);
+	for (int k = 0; k < t.graph->n_operators; k++)
+		for (int i = 0;
+		     (name = orr_operator_parameter(&t.graph->operators[k], i, &n_dims, &dims));
+		     i++) {
+			bool weight = !strcmp(name, "weight");
+			size_t n = (size_t)(dims[0] * (weight ? dims[1] : 1));
+
+			ck_assert(weight || !strcmp(name, "bias") || !strcmp(name, "gain"));
+			ck_assert_mem_eq(some + at, (weight ? all : none) + at, n * sizeof(*some));
+			if (strcmp(name, "bias") != 0) /* which begin with 0 */
+				ck_assert_mem_ne(all + at, none + at, n * sizeof(*some));
+			n_gains += !strcmp(name, "gain");
+			at += (int64_t)n;
+		}
+	ck_assert_int_eq(n_gains, 1);
+	ck_assert_int_eq(at, orr_run_n_parameters(t.run));
+	training_fini(&t);
+	free(none);
+	free(all);
+	free(some);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 static const struct {
@@ -361,6 +411,7 @@ int main(void)
 		ONCE(bits_do_not_depend_on_schedule_and_cut),
 		EACH(replicas_have_the_norm_of_their_sum, 3),
 		ONCE(a_limit_that_is_not_reached_changes_nothing),
+		ONCE(biases_and_norms_can_be_spared),
 		EACH(what_makes_no_sense_is_refused, N_OF(refused)),
 	};
 

@@ -298,14 +298,14 @@ START_TEST(mse_is_the_mean_over_the_width_of_each_sample)
 END_TEST
 
 static const struct orr_rule rules[] = {
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0, 0, 0, 0, 0, 0, 0},
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 1, 0},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.8, 0.99, 1e-3, 0.1, 3, 0.25},
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 3, 0},
-	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0.7},
-	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5},
-	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0, 0, 0, 0, 0, 0, 0, NULL, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 1, 0, NULL, 0},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, NULL, 0},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.8, 0.99, 1e-3, 0.1, 3, 0.25, NULL, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 3, 0, NULL, 0},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0.7, NULL, 0},
+	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5, NULL, 0},
+	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0, NULL, 0},
 };
 
 START_TEST(optimizers_follow_their_formulas)
@@ -376,6 +376,49 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 END_TEST
 
 /* ---- bfloat16 ---- */
+
+/* As without decay where it is spared, as with it elsewhere; extents do not meet those of parts and
+ * chunks. */
+START_TEST(what_is_spared_does_not_decay)
+{
+	enum { N = 3000 };
+	static const struct orr_extent spared[] = {{0, 5}, {5, 7}, {900, 1999}, {2999, N}};
+	static float a[N], b[N], with[3][N], state[3][2 * N];
+	struct orr_rule rule = {
+		(enum orr_optimizer)_i, 0.01, 0.9, 0.9, 0.99, 1e-8, 0.3, 0, 0, NULL, 0};
+	const float *gradients[3] = {a, b, a};
+	uint64_t seed = 3;
+
+	for (int replicas = 1; replicas <= 3; replicas++) {
+		int n_spared = 0;
+
+		memset(state, 0, sizeof(state));
+		for (int i = 0; i < N; i++) {
+			a[i] = (float)small_random(&seed);
+			b[i] = (float)small_random(&seed);
+			with[0][i] = with[1][i] = with[2][i] = (float)small_random(&seed);
+		}
+		for (int k = 0; k < 3; k++) { /* all decay, none does, some do */
+			rule.weight_decay = k == 1 ? 0 : 0.3;
+			rule.spared = k == 2 ? spared : NULL;
+			rule.n_spared = k == 2 ? 4 : 0;
+			for (int step = 1; step <= 3; step++)
+				orr_rule_step(&rule, step, N, with[k], state[k], gradients,
+					      replicas);
+		}
+		for (int i = 0; i < N; i++) {
+			bool is_spared = i < 7 || (i >= 900 && i < 1999) || i == 2999;
+
+			n_spared += is_spared;
+			ck_assert_msg(!memcmp(&with[2][i], &with[is_spared][i], sizeof(float)),
+				      "parameter %d of %d replicas", i, replicas);
+			ck_assert(memcmp(&with[0][i], &with[1][i], sizeof(float)) != 0 ||
+				  rule.optimizer == ORR_OPTIMIZER_NONE);
+		}
+		ck_assert_int_eq(n_spared, 1107);
+	}
+}
+END_TEST
 
 /* However a block is cut into chunks, and wherever a tensor lies in it. */
 START_TEST(squares_are_added_up_in_one_order)
@@ -624,6 +667,7 @@ int main(void)
 		EACH(optimizers_follow_their_formulas, N_OF(rules)),
 		EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
 		ONCE(squares_are_added_up_in_one_order),
+		EACH(what_is_spared_does_not_decay, ORR_N_OPTIMIZERS),
 		ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
 		EACH(a_weight_gradient_is_added_with_the_bits_of_one_written, N_OF(shapes)),
 		EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),

@@ -23,6 +23,7 @@ enum {
 	KEY_FINAL_RATE,
 	KEY_CLIP,
 	KEY_WEIGHT_DECAY,
+	KEY_SPARE,
 	KEY_SEED,
 	KEY_PREFETCH,
 	KEY_RANKS,
@@ -51,6 +52,8 @@ static const struct argp_option options[] = {
 	 "it; all updates wait for the last gradient (no clipping)",
 	 4},
 	{"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "(0)", 4},
+	{"spare", KEY_SPARE, NULL, 0,
+	 "weight decay spares biases and what norms learn (all parameters decay)", 4},
 	{"seed", KEY_SEED, "N", 0, "of parameters and shuffling (1)", 4},
 	{"prefetch", KEY_PREFETCH, "N", 0, "jobs ahead for which parameters are fetched (2)", 4},
 	{"ranks-workers", KEY_RANKS, "N,N,...", 0,
@@ -155,6 +158,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_WEIGHT_DECAY:
 		a->run.weight_decay = options_real("--weight-decay", arg, 0, 1e6);
+		break;
+	case KEY_SPARE:
+		a->run.spare = true;
 		break;
 	case KEY_SEED:
 		a->run.seed = (uint64_t)options_count("--seed", arg, 0, INT64_MAX);

@@ -129,14 +129,15 @@ static void step_chunk(struct orr_device *d, const struct orr_rule *rule, int64_
 	}
 }
 
-/* The blocks whose sum is chunk c, in its order (orr_rule_step); they begin where it does. */
-static struct blocks blocks_of(int64_t begin, const float *const *blocks, int n_blocks, bool summed,
-			       int c)
+/* The blocks whose sum is chunk c, in its order (orr_rule_step), from i on; the chunk begins at
+ * `begin`. */
+static struct blocks blocks_of(int64_t begin, int64_t i, const float *const *blocks, int n_blocks,
+			       bool summed, int c)
 {
 	struct blocks from = {summed ? 1 : n_blocks, {}};
 
 	for (int b = 0; b < from.n; b++)
-		from.at[b] = summed ? blocks[c] : blocks[(c + 1 + b) % n_blocks] + begin;
+		from.at[b] = summed ? blocks[c] + (i - begin) : blocks[(c + 1 + b) % n_blocks] + i;
 	return from;
 }
 
@@ -152,16 +153,23 @@ void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t nu
 		   float *parameters, float *state, const float *const *blocks, int n_blocks,
 		   bool summed)
 {
+	struct orr_rule bare = *rule;
+
+	bare.weight_decay = 0;
 	if (!fit(d, n_blocks, summed))
 		return;
 	for (int c = 0; c < n_blocks; c++) {
-		int64_t begin = orr_rule_chunk(n, n_blocks, c);
-		int64_t count = orr_rule_chunk(n, n_blocks, c + 1) - begin;
+		int64_t begin = orr_rule_chunk(n, n_blocks, c), next;
+		int64_t end = orr_rule_chunk(n, n_blocks, c + 1);
 
-		if (count)
-			step_chunk(d, rule, number, count,
-				   blocks_of(begin, blocks, n_blocks, summed, c),
-				   parameters + begin, state + begin, n);
+		for (int64_t i = begin; i < end; i = next) {
+			bool spared;
+
+			next = orr_rule_border(rule, i, end, &spared);
+			step_chunk(d, spared ? &bare : rule, number, next - i,
+				   blocks_of(begin, i, blocks, n_blocks, summed, c), parameters + i,
+				   state + i, n);
+		}
 	}
 }
 
@@ -228,7 +236,8 @@ void orr_cuda_squares(struct orr_device *d, int64_t n, const float *const *block
 		int64_t end = orr_rule_chunk(n, n_blocks, c + 1);
 
 		for (int t = 0; t < n_tensors && begin < end; t++)
-			add_squares(d, begin, end, blocks_of(begin, blocks, n_blocks, summed, c),
+			add_squares(d, begin, end,
+				    blocks_of(begin, begin, blocks, n_blocks, summed, c),
 				    &tensors[t], &sums[t]);
 	}
 }

@@ -42,6 +42,7 @@ struct orr_run_options {
 	/* The norm of all gradients of a step together, above which they are scaled down to it; 0:
 	 * no limit. All updates wait for all gradients, so a schedule without a flush has none. */
 	double clip;
+	bool spare; /* weight decay leaves biases and what norms learn as they are */
 	enum orr_precision precision; /* of matrix products */
 	uint64_t seed;                /* of the parameters and of the order of samples */
 	enum orr_on_nan on_nan;

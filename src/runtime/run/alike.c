@@ -59,6 +59,7 @@ static double digest_options(const struct orr_run_options *o)
 			    (double)o->decay,
 			    o->final_rate,
 			    o->clip,
+			    o->spare,
 			    o->prefetch,
 			    (double)o->seed,
 			    (double)o->on_nan};

@@ -10,45 +10,39 @@
 /* As PyTorch's clip_grad_norm_ has it. */
 #define EPSILON 1e-6
 
-/* The tensors of one operator; an operator has two. */
-#define MOST_TENSORS 2
-
-static int tensors_of(const struct orr_work *work, int k, struct orr_extent tensors[MOST_TENSORS])
+/* In the order of the graph; each stage has its own together and in the order of their places.
+ * tensors NULL: only their number. */
+static int find_tensors(struct orr_clip *clip, const struct orr_work *work,
+			struct orr_extent *tensors)
 {
-	const struct orr_operator *o = &work->pipeline->graph->operators[k];
-	int64_t at = orr_program_first_parameter(work->programs[work->pipeline->stage_of[k]], k);
-	int64_t bias = at + o->n_parameters - o->width;
+	const struct orr_pipeline *p = work->pipeline;
+	struct orr_parameter_place at;
+	int n = 0;
 
-	if (at < 0 || o->frozen || (o->tied >= 0 && o->tied != k))
-		return 0;
-	tensors[0] = (struct orr_extent){at, bias};
-	tensors[1] = (struct orr_extent){bias, at + o->n_parameters};
-	return 2;
-}
-
-/* In the order of the graph, each stage has its own together and in the order of their places. */
-static void find_tensors(struct orr_clip *clip)
-{
-	const struct orr_work *work = clip->work;
-	const struct orr_graph *g = work->pipeline->graph;
-	struct orr_extent tensors[MOST_TENSORS];
-	int *place = clip->place, n = 0;
-
-	for (int s = 0; s < work->pipeline->n_stages; s++) {
-		int before = 0;
+	for (int s = 0; s < p->n_stages; s++) {
+		int number = 0;
 
 		clip->first[s] = n;
-		for (int k = 0; k < g->n_operators; k++) {
-			int m = tensors_of(work, k, tensors);
+		for (int k = 0; k < p->graph->n_operators; k++) {
+			const struct orr_operator *o = &p->graph->operators[k];
 
-			for (int i = 0; i < m && work->pipeline->stage_of[k] == s; i++) {
-				place[n] = before + i;
-				clip->tensors[n++] = tensors[i];
+			for (int i = 0;
+			     !o->frozen && orr_operator_counts(o, k) &&
+			     orr_program_parameter(work->programs[p->stage_of[k]], k, i, &at);
+			     i++) {
+				if (at.averaged)
+					continue;
+				if (p->stage_of[k] == s && tensors) {
+					clip->place[n] = number;
+					tensors[n] = (struct orr_extent){at.first, at.end};
+				}
+				n += p->stage_of[k] == s;
+				number++;
 			}
-			before += m;
 		}
 	}
-	clip->first[work->pipeline->n_stages] = clip->n = n;
+	clip->first[p->n_stages] = n;
+	return n;
 }
 
 static int make_tasks(struct orr_clip *clip, const struct orr_slots *slots, struct orr_error *err)
@@ -80,31 +74,32 @@ int orr_clip_init(struct orr_clip *clip, const struct orr_slots *slots, double l
 		  struct orr_error *err)
 {
 	const struct orr_work *work = slots->data->work;
-	size_t n_stages = (size_t)work->pipeline->n_stages,
-	       most = (size_t)work->pipeline->graph->n_operators * MOST_TENSORS;
+	size_t n;
 
 	*clip = (struct orr_clip){.work = work, .limit = limit};
 	if (!(limit > 0))
 		return 0;
-	clip->tensors = calloc(most, sizeof(*clip->tensors));
-	clip->place = calloc(most, sizeof(*clip->place));
-	clip->all = calloc(most, sizeof(*clip->all));
-	clip->first = calloc(n_stages + 1, sizeof(*clip->first));
-	if (!clip->tensors || !clip->place || !clip->all || !clip->first ||
-	    starpu_malloc_flags((void **)&clip->squares, most * sizeof(*clip->squares),
+	clip->first = calloc((size_t)work->pipeline->n_stages + 1, sizeof(*clip->first));
+	if (!clip->first)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of gradients");
+	clip->n = find_tensors(clip, work, NULL);
+	n = (size_t)clip->n + 1;
+	clip->tensors = calloc(n, sizeof(*clip->tensors));
+	clip->place = calloc(n, sizeof(*clip->place));
+	clip->all = calloc(n, sizeof(*clip->all));
+	if (!clip->tensors || !clip->place || !clip->all ||
+	    starpu_malloc_flags((void **)&clip->squares, n * sizeof(*clip->squares),
 				STARPU_MALLOC_PINNED))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of %zu tensors",
-				most);
-	find_tensors(clip);
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of %d tensors",
+				clip->n);
+	(void)find_tensors(clip, work, clip->tensors);
 	return make_tasks(clip, slots, err);
 }
 
 void orr_clip_fini(struct orr_clip *clip)
 {
 	if (clip->squares)
-		starpu_free_flags(clip->squares,
-				  (size_t)clip->work->pipeline->graph->n_operators * MOST_TENSORS *
-					  sizeof(*clip->squares),
+		starpu_free_flags(clip->squares, ((size_t)clip->n + 1) * sizeof(*clip->squares),
 				  STARPU_MALLOC_PINNED);
 	free(clip->tensors);
 	free(clip->place);

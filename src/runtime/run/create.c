@@ -129,7 +129,9 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 				    hooks->policy ? NULL : policy, hooks->reduce_alone, err)) ||
 	    (code = orr_ring_init(&run->ring, &run->slots, &run->cross, &run->reduce, err)) ||
 	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)) ||
-	    (code = orr_clip_init(&run->clip, &run->slots, options->clip, err)))
+	    (code = orr_clip_init(&run->clip, &run->slots, options->clip, err)) ||
+	    (code = orr_spared_init(&run->spared, &run->work,
+				    !options->spare || !(options->weight_decay > 0), err)))
 		return code;
 	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
 	return orr_gather_init(&run->gather, &run->slots, err);
@@ -188,6 +190,7 @@ void orr_run_destroy(struct orr_run *run)
 	}
 	orr_scoring_fini(&run->scoring);
 	orr_gather_fini(&run->gather);
+	orr_spared_fini(&run->spared);
 	orr_clip_fini(&run->clip);
 	orr_ties_fini(&run->ties);
 	orr_ring_fini(&run->ring);

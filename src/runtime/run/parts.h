@@ -13,6 +13,7 @@
 #include "runtime/tasks/prefetch.h"
 #include "runtime/tasks/slots.h"
 #include "scores.h"
+#include "spared.h"
 #include "start.h"
 #include "trained.h"
 #include "version_buffers.h"
@@ -32,6 +33,7 @@ struct orr_run {
 	struct orr_ring ring;
 	struct orr_ties ties;
 	struct orr_clip clip;
+	struct orr_spared spared;
 	struct orr_version_buffers versions;
 	struct orr_gather gather;
 	struct orr_trained trained;

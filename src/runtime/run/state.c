@@ -37,8 +37,8 @@ static json_t *about_rule(const struct orr_run_options *o)
 	return json_object();
 }
 
-/* How the learning rate goes and what clips gradients, as far as something does: what was saved
- * before these were there goes on. */
+/* How the learning rate goes, what clips gradients and what does not decay, as far as something
+ * does: what was saved before these were there goes on. */
 static json_t *about_course(const struct orr_run_options *o)
 {
 	static const char *const decays[] = {
@@ -53,6 +53,8 @@ static json_t *about_course(const struct orr_run_options *o)
 			json_object_set_new(course, "decay", json_string(decays[o->decay])) ||
 			json_object_set_new(course, "decay_steps", json_integer(o->decay_steps)) ||
 			json_object_set_new(course, "final_rate", json_real(o->final_rate));
+	if (o->spare && o->weight_decay > 0)
+		failed |= json_object_set_new(course, "spare", json_true());
 	if (o->clip > 0)
 		failed |= json_object_set_new(course, "clip", json_real(o->clip));
 	if (!failed)

@@ -303,6 +303,7 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int 
 	t->arg.n_chunks = run->ring.chunks[i] ? r : 0;
 	t->arg.rate = rate_of(run, slot, i, q);
 	t->arg.scale = slot->scale;
+	t->arg.spared = orr_spared_of(&run->spared, o->s, &t->arg.n_spared);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
 	drop_gradients(run, i);
