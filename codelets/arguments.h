@@ -22,8 +22,9 @@ struct orr_workspace {
 	int n_kept;
 	float *scratch;
 	float *stash, *again; /* for recomputation: a whole stash, and the outputs of F */
-	size_t n_scratch, n_stash, n_again, n_workspace; /* bytes */
-	const float **in;                                /* one per edge on one side of a stage */
+	float *gathered;      /* what is read of a whole minibatch */
+	size_t n_scratch, n_stash, n_again, n_gathered, n_workspace; /* bytes */
+	const float **in; /* one per edge on one side of a stage */
 	float **out;
 };
 
@@ -48,9 +49,9 @@ struct orr_codelet_arg {
 	/* forward and backward */
 	const struct orr_program *program;
 	int64_t n; /* samples */
-	/* forward: those of the minibatch, and its own number among the microbatches that it has of
-	 * each in-edge; 0 of 1 unless the stage gathers */
-	int64_t n_minibatch;
+	/* forward: the minibatch and the first of them in it; its own number among the microbatches
+	 * that it has of each in-edge: 0 of 1 unless the stage gathers */
+	int64_t n_minibatch, first;
 	int microbatch, n_microbatches;
 	bool has_parameters, has_data, has_stash, has_gradient;
 	bool recompute; /* F keeps its inputs, the first job of the backward runs F again; false for

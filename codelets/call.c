@@ -32,8 +32,22 @@ const float *orr_buffers_read(const struct orr_buffers *f, const struct orr_tens
 	return orr_buffers_write(f, t);
 }
 
+int64_t orr_call_minibatch(const struct orr_call *c)
+{
+	return c->device->microbatch.gathered ? c->device->microbatch.n_minibatch : c->n;
+}
+
+int64_t orr_call_first(const struct orr_call *c)
+{
+	return c->device->microbatch.gathered ? c->device->microbatch.first : 0;
+}
+
 const float *orr_call_input(const struct orr_call *c, int i)
 {
+	const struct orr_microbatch *block = &c->device->microbatch;
+
+	if (c->is->op->whole_minibatch && block->gathered)
+		return block->gathered + block->n_minibatch * c->layer->ports[i].gathered;
 	return orr_buffers_read(c->buffers, &c->layer->ports[i].value);
 }
 

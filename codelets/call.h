@@ -34,7 +34,11 @@ struct orr_call {
 float *orr_buffers_write(const struct orr_buffers *f, const struct orr_tensor *t);
 const float *orr_buffers_read(const struct orr_buffers *f, const struct orr_tensor *t);
 
-/* Input i: in the forward any, in the backward where the op reads inputs. */
+/* Of an op that reads a whole minibatch: its samples, and the block's first among them. */
+int64_t orr_call_minibatch(const struct orr_call *c);
+int64_t orr_call_first(const struct orr_call *c);
+/* Input i, there of the whole minibatch: in the forward any, in the backward where the op reads
+ * inputs. */
 const float *orr_call_input(const struct orr_call *c, int i);
 /* The output: to be written by the forward, read by a backward that reads it. NULL for a loss. */
 float *orr_call_output(const struct orr_call *c);

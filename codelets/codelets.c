@@ -49,6 +49,19 @@ static void end(const struct orr_codelet_arg *arg, const struct orr_device *devi
 	atomic_store(&arg->common->cancelled, true);
 }
 
+/* own->in has every microbatch of each in-edge; then that of the task. */
+static void gather(struct orr_workspace *own, const struct orr_codelet_arg *arg)
+{
+	int n = arg->n_microbatches;
+
+	own->device.microbatch.first = arg->first;
+	own->device.microbatch.n_minibatch = arg->n_minibatch;
+	own->device.microbatch.gathered = own->gathered;
+	orr_program_gather(arg->program, &own->device, n, own->in);
+	for (int e = 0; e < orr_program_n_in(arg->program); e++)
+		own->in[e] = own->in[e * n + arg->microbatch];
+}
+
 static void forward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
@@ -63,11 +76,11 @@ static void forward(void *buffers[], void *cl_arg)
 	data = arg->has_data ? floats(buffers[i++]) : NULL;
 	for (int e = 0; e < n_in * arg->n_microbatches; e++)
 		own->in[e] = floats(buffers[i++]);
-	for (int e = 0; e < n_in; e++)
-		own->in[e] = own->in[e * arg->n_microbatches + arg->microbatch];
 	for (int e = 0; e < n_out; e++)
 		own->out[e] = floats(buffers[i++]);
 	stash = arg->has_stash ? floats(buffers[i]) : NULL;
+	if (arg->n_microbatches > 1)
+		gather(own, arg);
 	if (arg->recompute) {
 		orr_program_keep_inputs(arg->program, &own->device, arg->n, data, own->in, stash);
 		stash = own->stash;
@@ -75,6 +88,7 @@ static void forward(void *buffers[], void *cl_arg)
 	orr_workspace_round(own, arg, parameters);
 	orr_program_forward(arg->program, &own->device, arg->n, parameters, data, own->in, own->out,
 			    stash, own->scratch, arg->metrics);
+	own->device.microbatch.gathered = NULL;
 	end(arg, &own->device);
 }
 

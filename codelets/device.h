@@ -24,6 +24,10 @@ struct orr_microbatch {
 	int64_t step;
 	int64_t first;   /* the number of the first sample in the minibatch */
 	bool evaluation; /* nothing is drawn, and statistics are the running ones */
+	/* what operators read of a whole minibatch, by orr_program_gather, and its samples; NULL:
+	 * it is a minibatch of its own */
+	float *gathered;
+	int64_t n_minibatch;
 };
 
 /* One at a time may use it. On a CUDA device all pointers that kernels are given, metrics apart,

@@ -277,6 +277,42 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 	copy_all(&f, p->after, p->n_after);
 }
 
+bool orr_program_gathers(const struct orr_program *p)
+{
+	return p->gathered_columns > 0;
+}
+
+int64_t orr_program_gathered_floats(const struct orr_program *p, int64_t n)
+{
+	return n * p->gathered_columns;
+}
+
+/* One tensor of the minibatch. */
+static void gather_port(const struct orr_port *port, struct orr_device *device, int n_parts,
+			const float *const *parts)
+{
+	const struct orr_tensor *t = &port->value;
+	int64_t all = device->microbatch.n_minibatch;
+	float *to = device->microbatch.gathered + all * port->gathered;
+
+	for (int k = 0; k < n_parts; k++) {
+		int64_t n = all / n_parts + (k < all % n_parts);
+
+		device->kernels->copy(device, n * t->width,
+				      parts[t->edge * n_parts + k] + n * t->column, to);
+		to += n * t->width;
+	}
+}
+
+void orr_program_gather(const struct orr_program *p, struct orr_device *device, int n_parts,
+			const float *const *parts)
+{
+	for (int k = 0; k < p->n_layers; k++)
+		for (int i = 0; i < p->layers[k].is.n_inputs; i++)
+			if (p->layers[k].is.op->whole_minibatch)
+				gather_port(&p->layers[k].ports[i], device, n_parts, parts);
+}
+
 static int64_t data_columns(const struct orr_program *p)
 {
 	int64_t columns = 0;

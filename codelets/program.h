@@ -99,6 +99,15 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 float *const *out, float *stash, float *scratch,
 			 struct orr_metrics *metrics);
 
+/* Does an operator read a whole minibatch? Then F needs all of its in-edges, of n_parts
+ * microbatches, edge by edge; their samples are even, the first ones taking one more where they do
+ * not divide. They are gathered, sample by sample, to device->microbatch.gathered, gathered_floats
+ * of them, for block.n_minibatch samples. The workspace must do for as many. */
+bool orr_program_gathers(const struct orr_program *p);
+int64_t orr_program_gathered_floats(const struct orr_program *p, int64_t n);
+void orr_program_gather(const struct orr_program *p, struct orr_device *device, int n_parts,
+			const float *const *parts);
+
 /* Recomputation: what F leaves is its inputs, a copy of data and every in-edge, input_floats of
  * them; its stash is written to memory that nobody keeps. Before B, F runs again from those inputs,
  * with the same parameters, and leaves the same stash to the bit. again: again_floats for outputs

@@ -28,7 +28,8 @@ struct orr_tensor {
 struct orr_port {
 	struct orr_tensor value, gradient; /* gradient: ORR_STORAGE_NONE where nobody wants it */
 	bool accumulate;                   /* another layer has written this gradient before */
-	int64_t apart; /* then: columns before it where the layer's are computed apart */
+	int64_t apart;    /* then: columns before it where the layer's are computed apart */
+	int64_t gathered; /* of an op that reads a whole minibatch: columns before it there */
 };
 
 struct orr_layer {
@@ -90,6 +91,7 @@ struct orr_program {
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */
 	int64_t widest; /* of any layer, gradients of inputs that are computed apart and then added
 			 */
-	int n_losses;   /* of the graph up to the last one here; 0: none is here */
+	int64_t gathered_columns; /* of what is read of a whole minibatch */
+	int n_losses;             /* of the graph up to the last one here; 0: none is here */
 };
 #endif

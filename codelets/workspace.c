@@ -32,6 +32,13 @@ static void release(unsigned node, void *at, size_t bytes)
 		starpu_free_on_node(node, (uintptr_t)at, bytes / 256 * 256 + 256);
 }
 
+/* That an operator's passes see. */
+static int64_t most_samples(const struct orr_workspace_sizes *sizes,
+			    const struct orr_program *program)
+{
+	return orr_program_gathers(program) ? sizes->n_minibatch : sizes->most_samples;
+}
+
 static size_t workspace_bytes(const struct orr_workspace_sizes *sizes,
 			      const struct orr_device *device)
 {
@@ -39,7 +46,7 @@ static size_t workspace_bytes(const struct orr_workspace_sizes *sizes,
 
 	for (int i = 0; i < sizes->n_programs; i++) {
 		size_t bytes = orr_program_workspace_bytes(sizes->programs[i], device,
-							   sizes->most_samples);
+							   most_samples(sizes, sizes->programs[i]));
 
 		most = bytes > most ? bytes : most;
 	}
@@ -68,24 +75,28 @@ static void make(void *argument)
 	own->n_scratch = (size_t)sizes->scratch * sizeof(float);
 	own->n_stash = (size_t)sizes->stash * sizeof(float);
 	own->n_again = (size_t)sizes->again * sizeof(float);
+	own->n_gathered = (size_t)sizes->gathered * sizeof(float);
 	own->n_workspace = workspace_bytes(sizes, &own->device);
 	own->scratch = allocate(own->node, own->n_scratch);
 	own->stash = allocate(own->node, own->n_stash);
 	own->again = allocate(own->node, own->n_again);
+	own->gathered = allocate(own->node, own->n_gathered);
 	own->device.workspace = allocate(own->node, own->n_workspace);
 	own->in = calloc((size_t)sizes->n_pointers + 1, sizeof(const float *));
 	own->out = calloc((size_t)sizes->n_pointers + 1, sizeof(float *));
 	own->kept = calloc((size_t)sizes->n_programs + 1, sizeof(*own->kept));
-	if (!own->scratch || !own->stash || !own->again || !own->device.workspace || !own->in ||
-	    !own->out || !own->kept) {
+	if (!own->scratch || !own->stash || !own->again || !own->gathered ||
+	    !own->device.workspace || !own->in || !own->out || !own->kept) {
 		m->code = -1;
 		snprintf(m->why, m->size, "no memory for %.1f MiB of scratch",
-			 (double)(own->n_scratch + own->n_stash + own->n_again + own->n_workspace) /
+			 (double)(own->n_scratch + own->n_stash + own->n_again + own->n_gathered +
+				  own->n_workspace) /
 				 (1 << 20));
 		return;
 	}
 	for (int i = 0; i < sizes->n_programs; i++)
-		orr_program_prepare(sizes->programs[i], &own->device, sizes->most_samples);
+		orr_program_prepare(sizes->programs[i], &own->device,
+				    most_samples(sizes, sizes->programs[i]));
 }
 
 /* Where a device is current. */
@@ -116,6 +127,7 @@ static void unmake(void *argument)
 	release(own->node, own->scratch, own->n_scratch);
 	release(own->node, own->stash, own->n_stash);
 	release(own->node, own->again, own->n_again);
+	release(own->node, own->gathered, own->n_gathered);
 	release(own->node, own->device.workspace, own->n_workspace);
 	free(own->in);
 	free(own->out);

@@ -8,9 +8,9 @@ struct orr_workspace_sizes {
 	enum orr_precision precision;
 	const struct orr_program *const *programs; /* all that may run there */
 	int n_programs;
-	int64_t most_samples;          /* in a block */
-	int64_t scratch, stash, again; /* floats */
-	int n_pointers;                /* edges on one side of a stage, at most */
+	int64_t most_samples, n_minibatch;       /* in a block, and in all of them */
+	int64_t scratch, stash, again, gathered; /* floats */
+	int n_pointers;                          /* edges on one side of a stage, at most */
 };
 
 /* Of StarPU's worker `worker`, a CPU core or a CUDA device. Not 0: it could not be made, and why,

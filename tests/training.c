@@ -60,23 +60,31 @@ static void fill_data(struct orr_dataset *data)
 	}
 }
 
+int training_try(struct training *t, const char *text, const struct orr_schedule *schedule,
+		 int n_workers, int n_microbatches, const char *recompute)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+	struct orr_error *err = &t->err;
+	int code;
+
+	fill_data(&t->data);
+	t->options = orr_run_options_default();
+	t->options.batch = 19;
+	if ((code = orr_graph_parse(&t->graph, "model.dot", text, err)) ||
+	    (t->frozen && (code = freeze(t->graph, t->frozen, err))) ||
+	    (code = orr_partition(&t->pipeline, t->graph, &machine, 0, 4, err)) ||
+	    (code = orr_pipeline_set_step(t->pipeline, n_workers, n_microbatches, err)) ||
+	    (code = orr_pipeline_set_recompute(t->pipeline, recompute, err)))
+		return code;
+	return orr_jobs_create(&t->jobs, t->pipeline, schedule, err);
+}
+
 /* Everything before the run; options may be changed after. */
 void training_prepare(struct training *t, const char *text, const struct orr_schedule *schedule,
 		      int n_workers, int n_microbatches)
 {
-	struct orr_machine machine = orr_machine_default(n_workers);
-	struct orr_error *err = &t->err;
-
-	ck_assert_msg(!orr_graph_parse(&t->graph, "model.dot", text, err), "%s", err->msg);
-	if (t->frozen)
-		ck_assert_msg(!freeze(t->graph, t->frozen, err), "%s", err->msg);
-	ck_assert_msg(!orr_partition(&t->pipeline, t->graph, &machine, 0, 4, err), "%s", err->msg);
-	ck_assert_msg(!orr_pipeline_set_step(t->pipeline, n_workers, n_microbatches, err), "%s",
-		      err->msg);
-	ck_assert_msg(!orr_jobs_create(&t->jobs, t->pipeline, schedule, err), "%s", err->msg);
-	fill_data(&t->data);
-	t->options = orr_run_options_default();
-	t->options.batch = 19;
+	ck_assert_msg(!training_try(t, text, schedule, n_workers, n_microbatches, "none"), "%s",
+		      t->err.msg);
 }
 
 void training_init(struct training *t, const char *schedule, int n_workers, int n_microbatches)

@@ -32,6 +32,9 @@ struct training {
  * and what is frozen. */
 void training_prepare(struct training *t, const char *text, const struct orr_schedule *schedule,
 		      int n_workers, int n_microbatches);
+/* The same, for a schedule that need not serve it: its code, and t->err says why. */
+int training_try(struct training *t, const char *text, const struct orr_schedule *schedule,
+		 int n_workers, int n_microbatches, const char *recompute);
 /* The model above under a schedule by its name. */
 void training_init(struct training *t, const char *schedule, int n_workers, int n_microbatches);
 void training_start(struct training *t);

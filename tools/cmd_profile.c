@@ -75,6 +75,21 @@ static int split(struct orr_pipeline **p, const struct orr_graph *g, const struc
 	return code;
 }
 
+/* Which operators go together to a worker: those of a cut; of a model that gathers minibatches, for
+ * which not every cut does, each by itself. */
+static int find_blocks(int *block_of, int *n, const struct orr_graph *g,
+		       const struct orr_pipeline *p, int64_t samples, struct orr_error *err)
+{
+	struct orr_machine machine = orr_machine_default(p->n_workers);
+
+	if (!orr_pipeline_gathers(p))
+		return orr_cut(g, &machine, samples, *n, block_of, n, err);
+	*n = p->n_stages;
+	for (int i = 0; i < g->n_operators; i++)
+		block_of[i] = orr_operator_is_input(&g->operators[i]) ? -1 : p->stage_of[i];
+	return 0;
+}
+
 /* Into the graph. */
 static void note_times(struct orr_graph *g, const struct orr_pipeline *p)
 {
@@ -126,7 +141,7 @@ static int measure(struct orr_profile *profile, struct orr_graph *g, struct orr_
 	if ((code = orr_run_measure(p, &run, err)))
 		goto out;
 	note_times(g, p);
-	if ((code = orr_cut(g, &machine, samples, n, block_of, &n, err)) ||
+	if ((code = find_blocks(block_of, &n, g, p, samples, err)) ||
 	    (code = orr_partition_as(&blocks, g, &machine, block_of, n, samples, err)) ||
 	    (code = orr_pipeline_set_step(blocks, p->n_workers, p->n_microbatches, err)) ||
 	    (code = orr_run_profile(profile, p, blocks, &run, err)))

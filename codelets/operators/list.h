@@ -12,7 +12,8 @@
 	X(add) \
 	X(concat) \
 	X(softmax_cross_entropy) \
-	X(mse)
+	X(mse) \
+	X(contrastive)
 
 #define ORR_DECLARE(name) extern const struct orr_op orr_op_##name;
 #define ORR_DECLARE_ELEMENTWISE(name, kept, forward, backward) ORR_DECLARE(name)

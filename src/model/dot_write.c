@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/operator.h"
 #include "orrery/orrery.h"
 
 /* In quotes, so that it reads back to text. */
@@ -128,7 +129,7 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		(void)fputs(", share=", file);
 		write_text(file, o->share);
 	}
-	if (o->gather)
+	if (o->gather && !(o->instance && o->instance->op->whole_minibatch))
 		(void)fputs(", gather=minibatch", file);
 	if (o->n_gang && !o->gang)
 		(void)fprintf(file, ", gang=%d", o->n_gang);

@@ -91,6 +91,7 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 		return code;
 	if (!is->op->infer(is, names, text, sizeof(text)))
 		return fail_at(g, o, err, text);
+	o->gather = o->gather || is->op->whole_minibatch;
 	o->width = orr_shape_floats(is->output);
 	o->rows = is->output.rows;
 	if (o->width > ORR_MOST_COLUMNS)

@@ -20,6 +20,7 @@ struct note {
 	bool written; /* a turn before has written its gradient */
 	int layer;    /* its layer, or -1 */
 	struct orr_tensor value, gradient;
+	struct orr_tensor received; /* its value, as it comes over an edge */
 };
 
 /* A gradient that comes back over an edge, at its reader's turn. */
@@ -190,6 +191,7 @@ static void place_received(struct compiler *c)
 				continue;
 			note->value = place(ORR_STORAGE_RECEIVED, &p->in[e].columns, width);
 			note->value.edge = e;
+			note->received = note->value;
 			if (note->returns) {
 				note->gradient =
 					place(ORR_STORAGE_SENT, &p->in[e].gradients, width);
@@ -356,8 +358,16 @@ static int add_instance(struct compiler *c, struct orr_layer *layer, struct orr_
 	if (!layer->ports || !orr_instance_copy(&layer->is, o->instance))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
 	memcpy(layer->is.parameters, drawn->instance->parameters, sizeof(layer->is.parameters));
-	for (int i = 0; i < o->n_inputs; i++)
-		layer->ports[i].value = c->notes[o->inputs[i]].value;
+	for (int i = 0; i < o->n_inputs; i++) {
+		const struct note *input = &c->notes[o->inputs[i]];
+
+		layer->ports[i].value = input->value;
+		if (!layer->is.op->whole_minibatch)
+			continue;
+		layer->ports[i].value = input->received;
+		layer->ports[i].gathered = c->program->gathered_columns;
+		c->program->gathered_columns += input->received.width;
+	}
 	return 0;
 }
 

@@ -17,11 +17,11 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 {
 	const struct orr_operator *o = &g->operators[k];
 
-	if (o->gather)
+	if (o->gather && (orr_operator_is_study(o) || !o->instance->op->whole_minibatch))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: %s gathers a minibatch, which simulate, compare and auto "
-				"know, and no operator that train and profile compute: each reads "
-				"its own microbatch; take gather= away",
+				"know of any operator, and train and profile of op=contrastive "
+				"alone: others read their own microbatch; take gather= away",
 				g->name, o->line, o->name);
 	if (o->n_gang > 1)
 		return orr_fail(err, ORR_E_INPUT,
@@ -39,6 +39,11 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_operator *input = &g->operators[o->inputs[i]];
 
+		if (o->gather && orr_operator_is_input(input))
+			return orr_fail(err, ORR_E_INPUT,
+					"%s:%d: %s gathers a minibatch from the stages before it, "
+					"and %s is data: put an operator between them",
+					g->name, o->line, o->name, input->name);
 		if (orr_operator_is_loss(input))
 			return orr_fail(
 				err, ORR_E_INPUT,

@@ -9,8 +9,11 @@
 #include "orrery/ranks.h"
 #include "parts.h"
 
-/* Rows that are computed at once. */
-#define CHUNK 256
+/* Rows that are computed at once. What reads a whole minibatch takes them for one. */
+static int64_t rows_at_once(const struct orr_run *run)
+{
+	return orr_pipeline_gathers(run->work.pipeline) ? 1024 : 256;
+}
 
 /* Each stage is run by the rank of its first owner; activations go from one to the other. */
 static int rank_of_stage(const struct orr_run *run, int s)
@@ -62,7 +65,7 @@ static int buffers_init(const struct orr_run *run, struct buffers *buffers, stru
 {
 	const struct orr_pipeline *p = run->work.pipeline;
 	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges + 1;
-	int64_t scratch = 0;
+	int64_t scratch = 0, n = rows_at_once(run);
 	size_t workspace = 0;
 	bool fits;
 
@@ -78,28 +81,27 @@ static int buffers_init(const struct orr_run *run, struct buffers *buffers, stru
 	       buffers->data && buffers->in && buffers->out;
 	for (int s = 0; fits && s < p->n_stages; s++) {
 		const struct orr_program *program = run->work.programs[s];
-		int64_t columns = 0, floats = orr_program_scratch_floats(program, CHUNK);
-		size_t bytes = orr_program_workspace_bytes(program, &buffers->device, CHUNK);
+		int64_t columns = 0, floats = orr_program_scratch_floats(program, n);
+		size_t bytes = orr_program_workspace_bytes(program, &buffers->device, n);
 		bool here = rank_of_stage(run, s) == run->work.rank;
 
 		for (int i = 0; fits && i < p->stages[s].n_out; i++)
 			if (here || rank_of_stage(run, orr_stage_after(p, s, i)) == run->work.rank)
 				fits = allocate(&buffers->edges[p->stages[s].out[i]],
-						orr_program_out_floats(program, i, CHUNK));
+						orr_program_out_floats(program, i, n));
 		if (!here || !fits)
 			continue;
 		scratch = floats > scratch ? floats : scratch;
 		workspace = bytes > workspace ? bytes : workspace;
 		for (int i = 0; i < orr_program_n_inputs(program); i++)
 			columns += orr_program_input_width(program, i);
-		fits = allocate(&buffers->stash[s],
-				orr_program_stash_floats(program, CHUNK, false)) &&
-		       allocate(&buffers->data[s], columns * CHUNK);
+		fits = allocate(&buffers->stash[s], orr_program_stash_floats(program, n, false)) &&
+		       allocate(&buffers->data[s], columns * n);
 	}
 	if (!fits || !allocate(&buffers->scratch, scratch) ||
 	    !(buffers->device.workspace = malloc(workspace + 1)))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate %d rows at once",
-				CHUNK);
+				(int)n);
 	return 0;
 }
 
@@ -214,7 +216,8 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 	const struct orr_dataset *data = run->dataset;
 	const int64_t *rows = on_test ? data->test : data->train;
 	int64_t n_rows = on_test ? data->n_test : data->n_train;
-	int n_chunks = (int)((n_rows + CHUNK - 1) / CHUNK), n = run->work.n_losses;
+	int64_t at_once = rows_at_once(run);
+	int n_chunks = (int)((n_rows + at_once - 1) / at_once), n = run->work.n_losses;
 	/* of every chunk and loss: added up in one order */
 	struct orr_sums *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums));
 	struct buffers buffers = {0};
@@ -231,8 +234,8 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 			goto out;
 	buffers.n_all = (int64_t)n_chunks * run->work.pipeline->n_stages;
 	for (int c = 0; c < n_chunks; c++)
-		if ((code = forward(run, &buffers, rows + (int64_t)c * CHUNK,
-				    c + 1 < n_chunks ? CHUNK : n_rows - (int64_t)c * CHUNK,
+		if ((code = forward(run, &buffers, rows + (int64_t)c * at_once,
+				    c + 1 < n_chunks ? at_once : n_rows - (int64_t)c * at_once,
 				    sums + (int64_t)c * n, err)))
 			goto out;
 	if ((code = orr_ranks_sum(&sums->loss, 3 * n_chunks * n, err)))

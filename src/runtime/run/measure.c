@@ -23,8 +23,9 @@ struct bench {
 	struct orr_program *program;
 	struct orr_device device;
 	int64_t n, n_parameters, n_trained; /* samples; floats */
+	int64_t n_read;                     /* samples of its in-edges */
 	struct orr_rule rule;
-	float *parameters, *state, *gradient, *data, *stash, *scratch;
+	float *parameters, *state, *gradient, *data, *stash, *scratch, *gathered;
 	struct orr_metrics *metrics;
 	float **in, **out; /* [n_in], [n_out] tensors; gradients have the same shapes */
 };
@@ -61,15 +62,16 @@ static bool make_tensors(struct bench *t)
 	t->data = block(columns * t->n);
 	t->stash = block(orr_program_stash_floats(p, t->n, true));
 	t->scratch = block(orr_program_scratch_floats(p, t->n));
-	t->device.workspace = malloc(orr_program_workspace_bytes(p, &t->device, t->n) + 1);
+	t->gathered = block(orr_program_gathered_floats(p, t->n_read));
+	t->device.workspace = malloc(orr_program_workspace_bytes(p, &t->device, t->n_read) + 1);
 	t->metrics = calloc((size_t)orr_program_n_losses(p) + 1, sizeof(*t->metrics));
 	t->in = calloc((size_t)orr_program_n_in(p) + 1, sizeof(float *));
 	t->out = calloc((size_t)orr_program_n_out(p) + 1, sizeof(float *));
-	if (!t->device.workspace || !t->parameters || !t->gradient || !t->state || !t->data ||
-	    !t->stash || !t->scratch || !t->metrics || !t->in || !t->out)
+	if (!t->gathered || !t->device.workspace || !t->parameters || !t->gradient || !t->state ||
+	    !t->data || !t->stash || !t->scratch || !t->metrics || !t->in || !t->out)
 		return false;
 	for (int i = 0; i < orr_program_n_in(p); i++)
-		if (!(t->in[i] = tensor(orr_program_in_floats(p, i, t->n))))
+		if (!(t->in[i] = tensor(orr_program_in_floats(p, i, t->n_read))))
 			return false;
 	for (int i = 0; i < orr_program_n_out(p); i++)
 		if (!(t->out[i] = tensor(orr_program_out_floats(p, i, t->n))))
@@ -92,6 +94,7 @@ static void bench_fini(struct bench *t)
 	free(t->stash);
 	free(t->scratch);
 	free(t->metrics);
+	free(t->gathered);
 	free(t->device.workspace);
 	orr_program_destroy(t->program);
 }
@@ -109,6 +112,11 @@ static void run_part(struct bench *t, enum part part)
 
 	switch (part) {
 	case FORWARD:
+		if (orr_program_gathers(t->program)) {
+			t->device.microbatch.gathered = t->gathered;
+			t->device.microbatch.n_minibatch = t->n_read;
+			orr_program_gather(t->program, &t->device, 1, (const float *const *)t->in);
+		}
 		orr_program_forward(t->program, &t->device, t->n, t->parameters, t->data,
 				    (const float *const *)t->in, t->out, t->stash, t->scratch,
 				    t->metrics);
@@ -173,6 +181,7 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
 		return code;
 	bench.n_parameters = orr_program_n_parameters(bench.program);
 	bench.n_trained = orr_program_n_trained(bench.program);
+	bench.n_read = orr_program_gathers(bench.program) ? options->batch : samples;
 	if (!make_tensors(&bench)) {
 		code = orr_fail(err, ORR_E_NOMEM,
 				"measure: no memory for stage %d with %lld parameters and %lld "

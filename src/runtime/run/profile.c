@@ -134,7 +134,8 @@ static int lay_out(struct orr_table **out, const struct orr_pipeline *operators,
 	struct orr_choice choice = {0};
 	struct orr_jobs *jobs = NULL;
 
-	if ((code = orr_choice_init(&choice, "1f1b", err)) ||
+	if ((code = orr_choice_init(&choice, orr_pipeline_gathers(blocks) ? "gpipe" : "1f1b",
+				    err)) ||
 	    (code = orr_jobs_create(&jobs, blocks, &choice.schedule, err)) ||
 	    (code = orr_table_create(out, "profile", n_stages, operators->n_workers, m, false,
 				     err)))

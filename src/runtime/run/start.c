@@ -125,6 +125,7 @@ static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 		.programs = (const struct orr_program *const *)work->programs,
 		.n_programs = work->pipeline->n_stages,
 		.most_samples = orr_work_samples(work, 0),
+		.n_minibatch = work->batch,
 	};
 	int64_t most = sizes.most_samples, n = 0;
 
@@ -133,6 +134,8 @@ static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 		const struct orr_program *program = work->programs[s];
 
 		sizes.scratch = larger(sizes.scratch, orr_program_scratch_floats(program, most));
+		sizes.gathered =
+			larger(sizes.gathered, orr_program_gathered_floats(program, work->batch));
 		if (work->jobs->recompute[s]) {
 			sizes.stash =
 				larger(sizes.stash, orr_program_stash_floats(program, most, false));

@@ -33,6 +33,7 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 		.program = program,
 		.n = orr_work_samples(work, job.b),
 		.n_minibatch = work->batch,
+		.first = orr_work_first_sample(work, job.b),
 		.microbatch = orr_work_n_read(work, job.s) > 1 ? job.b : 0,
 		.n_microbatches = orr_work_n_read(work, job.s),
 		.has_parameters = orr_work_reads(work, j),
