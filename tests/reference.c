@@ -30,7 +30,7 @@ struct sample {
 	const struct orr_operator *o;
 	double *p, *dp, **outputs, **slopes;
 	double *lost; /* where gradients go that do not flow back: as wide as anything */
-	int64_t r;
+	int64_t r, n; /* of so many samples */
 	double share; /* of this sample in the mean */
 	int moved;    /* input `moved` is `copy`, where that is not NULL */
 	double *copy;
@@ -144,6 +144,50 @@ static void layernorm_back(const struct sample *t, const double *dy)
 		layernorm_row_back(t, x_of(t, 0) + r * n, dy + r * n, dx_of(t, 0) + r * n);
 }
 
+/* Sample r's row of input i, and where its gradient goes. */
+static struct sample at(struct sample t, int64_t r)
+{
+	t.r = r;
+	return t;
+}
+
+/* Of samples r and k, as contrastive compares them. */
+static double score(const struct sample *t, int64_t r, int64_t k)
+{
+	struct sample left = at(*t, r), right = at(*t, k);
+	double product = 0;
+
+	for (int64_t i = 0; i < width_of(t, 0); i++)
+		product += x_of(&left, 0)[i] * x_of(&right, 1)[i];
+	return product * exp(t->p[0]);
+}
+
+/* The sample's cross-entropy in its row, or in its column, with a half of the weight; or, where
+ * slopes are wanted, what it adds to them. */
+static double contrast(const struct sample *t, bool column, bool slopes, bool *best)
+{
+	double weight = orr_operator_factor(t->o) * t->share / 2, sum = 0;
+	double own = score(t, t->r, t->r);
+
+	*best = true;
+	for (int64_t k = 0; k < t->n; k++)
+		sum += exp(column ? score(t, k, t->r) : score(t, t->r, k));
+	for (int64_t k = 0; k < t->n; k++) {
+		struct sample left = at(*t, column ? k : t->r), right = at(*t, column ? t->r : k);
+		double found = score(t, left.r, right.r);
+		double slope = weight * (exp(found) / sum - (k == t->r ? 1.0 : 0.0));
+
+		*best = *best && (k == t->r || found < own);
+		for (int64_t i = 0; i < width_of(t, 0) && slopes; i++) {
+			dx_of(&left, 0)[i] += slope * exp(t->p[0]) * x_of(&right, 1)[i];
+			dx_of(&right, 1)[i] += slope * exp(t->p[0]) * x_of(&left, 0)[i];
+		}
+		if (slopes)
+			t->dp[0] += slope * found;
+	}
+	return weight * (log(sum) - own);
+}
+
 static double probability(const double *scores, int64_t n, int64_t i)
 {
 	double sum = 0;
@@ -163,7 +207,15 @@ static void loss(const struct sample *t, struct reference_pass *pass)
 	const double *x = x_of(t, 0), *target = x_of(t, 1);
 	double weight = orr_operator_factor(t->o) * t->share;
 	int64_t n = width_of(t, 0), best = 0;
+	bool hit;
 
+	if (is(t, "contrastive")) {
+		pass->loss += contrast(t, true, false, &hit);
+		pass->loss += contrast(t, false, false, &hit);
+		pass->correct += hit;
+		pass->classified++;
+		return;
+	}
 	if (is(t, "mse")) {
 		for (int64_t i = 0; i < n; i++)
 			pass->loss += weight * pow(x[i] - target[i], 2) / (double)n;
@@ -181,8 +233,11 @@ static void loss_back(const struct sample *t)
 {
 	const double *x = x_of(t, 0), *target = x_of(t, 1);
 	double weight = orr_operator_factor(t->o) * t->share;
-	int64_t n = width_of(t, 0);
+	int64_t n = is(t, "contrastive") ? 0 : width_of(t, 0);
+	bool hit;
 
+	for (int column = 0; column < 2 && !n; column++)
+		(void)contrast(t, column, true, &hit);
 	for (int64_t i = 0; i < n; i++) {
 		double slope =
 			is(t, "mse") ? 2.0 * (x[i] - target[i]) / (double)n
@@ -327,23 +382,27 @@ static void backward(const struct sample *t, const double *dy)
 	differences(t, dy, t->p, t->o->n_parameters, t->dp);
 }
 
-static void run_sample(struct sample t, struct reference_pass *pass, const float *row,
-		       double *parameters)
+/* Operator after operator, as one may read all samples. */
+static void run(struct sample t, struct reference_pass *pass, const float *values,
+		int64_t n_columns, const int64_t *rows, double *parameters)
 {
-	int64_t at = 0;
+	int64_t first = 0;
 
 	for (int k = 0; k < t.g->n_operators; k++) {
 		t.o = &t.g->operators[k];
-		t.p = parameters + at;
-		at += n_parameters(t.g, k);
-		forward(&t, row, t.outputs[k] + t.r * t.o->width, pass);
+		t.p = parameters + first;
+		first += n_parameters(t.g, k);
+		for (t.r = 0; t.r < t.n; t.r++)
+			forward(&t, values + rows[t.r] * n_columns, t.outputs[k] + t.r * t.o->width,
+				pass);
 	}
 	for (int k = t.g->n_operators - 1; k >= 0; k--) {
 		t.o = &t.g->operators[k];
-		at -= n_parameters(t.g, k);
-		t.p = parameters + at;
-		t.dp = pass->gradient + at;
-		backward(&t, t.slopes[k] + t.r * t.o->width);
+		first -= n_parameters(t.g, k);
+		t.p = parameters + first;
+		t.dp = pass->gradient + first;
+		for (t.r = 0; t.r < t.n; t.r++)
+			backward(&t, t.slopes[k] + t.r * t.o->width);
 	}
 }
 
@@ -370,16 +429,13 @@ int reference_pass_create(struct reference_pass **out, const struct orr_graph *g
 		pass->slopes[k] = cells + columns * (size_t)n + at;
 		at += (size_t)(g->operators[k].width * n);
 	}
-	for (int64_t r = 0; r < n; r++) {
-		struct sample t = {.g = g,
-				   .outputs = pass->outputs,
-				   .slopes = pass->slopes,
-				   .lost = cells + 2 * columns * (size_t)n,
-				   .r = r,
-				   .share = 1.0 / (double)n};
-
-		run_sample(t, pass, values + rows[r] * n_columns, parameters);
-	}
+	run((struct sample){.g = g,
+			    .outputs = pass->outputs,
+			    .slopes = pass->slopes,
+			    .lost = cells + 2 * columns * (size_t)n,
+			    .n = n,
+			    .share = 1.0 / (double)n},
+	    pass, values, n_columns, rows, parameters);
 	*out = pass;
 	return 0;
 }

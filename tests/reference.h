@@ -1,6 +1,7 @@
 #ifndef ORR_TESTS_REFERENCE_H
 #define ORR_TESTS_REFERENCE_H
-/* Training as the textbook has it: one sample after the other, plain loops, double precision. It
+/* Training as the textbook has it: operator after operator, sample after sample, plain loops,
+ * double precision. It
  * shares no code with codelets/ and src/runtime/, so that both being wrong in the same way takes
  * two mistakes.
  *

@@ -32,7 +32,8 @@ static void check_written(const float *x, int64_t n, const char *what, int s)
 
 struct stage {
 	struct orr_program *program;
-	float *parameters, *gradient, *stash;
+	float *parameters, *gradient;
+	float **stash; /* [n_microbatches] */
 	struct orr_metrics metrics[MOST_LOSSES];
 };
 
@@ -55,8 +56,15 @@ struct staged {
 	int64_t n; /* of a microbatch */
 	struct orr_device device;
 	struct stage *stages;
-	float **edges; /* activations forward, gradients backward */
+	int b;         /* the microbatch at hand */
+	float **edges; /* [n_microbatches * n_edges] activations forward, gradients backward */
 };
+
+/* Over edge e, of the microbatch at hand. */
+static float **edge_of(const struct staged *t, int e)
+{
+	return &t->edges[t->b * t->p->n_edges + e];
+}
 
 static float *gather(const struct orr_program *program, int64_t n, const float *rows,
 		     int64_t n_columns)
@@ -75,6 +83,42 @@ static float *gather(const struct orr_program *program, int64_t n, const float *
 	return data;
 }
 
+/* What the stage reads of the whole minibatch, edge by edge; NULL where the microbatch is all. */
+static float *gather_minibatch(struct staged *t, int s)
+{
+	const struct orr_stage *stage = &t->p->stages[s];
+	const struct orr_program *program = t->stages[s].program;
+	int m = t->options->n_microbatches;
+	const float *parts[32];
+
+	if (m == 1 || !orr_program_gathers(program))
+		return NULL;
+	ck_assert_int_le(stage->n_in * m, 32);
+	for (int i = 0; i < stage->n_in * m; i++)
+		parts[i] = t->edges[i % m * t->p->n_edges + stage->in[i / m]];
+	t->device.microbatch.first = t->b * t->n;
+	t->device.microbatch.n_minibatch = t->options->n;
+	t->device.microbatch.gathered = poison(orr_program_gathered_floats(program, t->options->n));
+	orr_program_gather(program, &t->device, m, parts);
+	return t->device.microbatch.gathered;
+}
+
+/* What gathers is not recomputed. */
+static bool recomputes(const struct staged *t, int s)
+{
+	return t->options->recompute && !orr_program_gathers(t->stages[s].program);
+}
+
+/* The in-edges of stage s have been read, or its out-edges. */
+static void free_edges(struct staged *t, const int *edges, int n, bool all)
+{
+	for (int i = 0; i < n; i++)
+		for (int b = all ? 0 : t->b; b <= t->b; b++) {
+			free(t->edges[b * t->p->n_edges + edges[i]]);
+			t->edges[b * t->p->n_edges + edges[i]] = NULL;
+		}
+}
+
 /* Are B and W of stage s apart? */
 static bool splits(const struct staged *t, int s)
 {
@@ -89,33 +133,35 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	float *data = gather(own->program, t->n, rows, n_columns), *out[32] = {NULL};
 	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
 	const float *in[32] = {NULL};
-	float *inputs;
+	float *inputs, *stash, *gathered = gather_minibatch(t, s);
+	bool gathers = orr_program_gathers(own->program);
 
 	ck_assert_int_eq(orr_program_n_in(own->program), stage->n_in);
 	ck_assert_int_eq(orr_program_n_out(own->program), stage->n_out);
 	for (int i = 0; i < stage->n_in; i++)
-		in[i] = t->edges[stage->in[i]];
+		in[i] = *edge_of(t, stage->in[i]);
 	for (int i = 0; i < stage->n_out; i++)
-		out[i] = t->edges[stage->out[i]] =
+		out[i] = *edge_of(t, stage->out[i]) =
 			poison(orr_program_out_floats(own->program, i, t->n));
-	own->stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
-	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out,
-			    own->stash, scratch, own->metrics);
+	stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
+	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out, stash,
+			    scratch, own->metrics);
+	t->device.microbatch.gathered = NULL;
+	free(gathered);
 	for (int i = 0; i < stage->n_out; i++)
 		check_written(out[i], orr_program_out_floats(own->program, i, t->n), "activations",
 			      s);
-	check_written(own->stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
-	if (t->options->recompute) {
+	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
+	if (recomputes(t, s)) {
 		inputs = poison(orr_program_input_floats(own->program, t->n));
 		orr_program_keep_inputs(own->program, &t->device, t->n, data, in, inputs);
 		check_written(inputs, orr_program_input_floats(own->program, t->n), "inputs", s);
-		free(own->stash);
-		own->stash = inputs;
+		free(stash);
+		stash = inputs;
 	}
-	for (int i = 0; i < stage->n_in; i++) {
-		free(t->edges[stage->in[i]]);
-		t->edges[stage->in[i]] = NULL;
-	}
+	own->stash[t->b] = stash;
+	if (!gathers || t->b + 1 == t->options->n_microbatches)
+		free_edges(t, stage->in, stage->n_in, gathers);
 	free(data);
 	free(scratch);
 }
@@ -130,7 +176,7 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 	bool weight = part != ORR_PART_INPUT;
 
 	orr_program_backward(own->program, &t->device, part, t->n, 1.0f / (float)t->options->n,
-			     own->parameters, own->stash, from, to, weight ? gradient : NULL,
+			     own->parameters, own->stash[b], from, to, weight ? gradient : NULL,
 			     t->options->partials || b == 0, scratch);
 	if (weight && t->options->partials) {
 		if (b == 0)
@@ -152,13 +198,13 @@ static void forward_again(struct staged *t, int s)
 	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
 	const float *in[32];
 
-	orr_program_forward_again(own->program, &t->device, t->n, own->parameters, own->stash, in,
-				  out, again, stash, scratch);
+	orr_program_forward_again(own->program, &t->device, t->n, own->parameters, own->stash[t->b],
+				  in, out, again, stash, scratch);
 	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
-	free(own->stash);
+	free(own->stash[t->b]);
 	free(again);
 	free(scratch);
-	own->stash = stash;
+	own->stash[t->b] = stash;
 }
 
 static void backward(struct staged *t, int s, int b)
@@ -170,49 +216,50 @@ static void backward(struct staged *t, int s, int b)
 
 	if (orr_pipeline_last_pass(t->p, s, t->options->split) == ORR_PASS_F) {
 		ck_assert_int_eq(orr_program_stash_floats(own->program, t->n, true), 0);
-		free(own->stash);
+		free(own->stash[b]);
 		return;
 	}
 	for (int i = 0; i < stage->n_out; i++)
-		from[i] = t->edges[stage->out[i]];
+		from[i] = *edge_of(t, stage->out[i]);
 	for (int i = 0; i < stage->n_in; i++) {
 		int64_t floats = orr_program_in_gradient_floats(own->program, i, t->n);
 
 		if (floats)
-			to[i] = t->edges[stage->in[i]] = poison(floats);
+			to[i] = *edge_of(t, stage->in[i]) = poison(floats);
 		ck_assert_int_eq(floats, t->n * t->p->edges[stage->in[i]].gradient_bytes / 4);
 	}
-	if (t->options->recompute)
+	if (recomputes(t, s))
 		forward_again(t, s);
 	weights(t, s, b, splits(t, s) ? ORR_PART_INPUT : ORR_PART_BOTH, from, to);
 	for (int i = 0; i < stage->n_in; i++)
 		check_written(to[i], orr_program_in_gradient_floats(own->program, i, t->n),
 			      "gradients", s);
-	for (int i = 0; i < stage->n_out; i++) {
-		free(t->edges[stage->out[i]]);
-		t->edges[stage->out[i]] = NULL;
-	}
+	free_edges(t, stage->out, stage->n_out, false);
 	if (splits(t, s))
 		weights(t, s, b, ORR_PART_WEIGHT, NULL, NULL);
-	free(own->stash);
+	free(own->stash[b]);
 }
 
 static void create_stages(struct staged *t, const float *parameters)
 {
 	struct orr_error err;
 	size_t most = 0;
+	int m = t->options ? t->options->n_microbatches : 1;
 
 	t->stages = calloc((size_t)t->p->n_stages, sizeof(*t->stages));
-	t->edges = calloc((size_t)t->p->n_edges + 1, sizeof(*t->edges));
+	t->edges = calloc((size_t)(t->p->n_edges * m) + 1, sizeof(*t->edges));
 	ck_assert(t->stages && t->edges);
 	for (int s = 0; s < t->p->n_stages; s++) {
 		struct stage *own = &t->stages[s];
 
 		ck_assert_msg(!orr_program_create(&own->program, t->p, s, &err), "%s", err.msg);
+		ck_assert_ptr_nonnull(own->stash = calloc((size_t)m, sizeof(*own->stash)));
 		own->parameters = poison(orr_program_n_parameters(own->program));
 		own->gradient = poison(orr_program_n_trained(own->program));
 		if (t->n) { /* exactly as much workspace as the largest asks for */
-			size_t bytes = orr_program_workspace_bytes(own->program, &t->device, t->n);
+			size_t bytes = orr_program_workspace_bytes(
+				own->program, &t->device,
+				orr_program_gathers(own->program) ? t->options->n : t->n);
 
 			most = bytes > most ? bytes : most;
 		}
@@ -235,6 +282,7 @@ static void destroy_stages(struct staged *t)
 		orr_program_destroy(t->stages[s].program);
 		free(t->stages[s].parameters);
 		free(t->stages[s].gradient);
+		free(t->stages[s].stash);
 	}
 	free(t->device.workspace);
 	staged_device_fini(&t->device);
@@ -269,14 +317,14 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 	*metrics = (struct orr_metrics){0};
 	t.device = staged_device(options->precision);
 	create_stages(&t, parameters);
-	for (int b = 0; b < options->n_microbatches; b++) {
-		for (int s = 0; s < p->n_stages; s++) {
-			forward(&t, s, values + b * t.n * n_columns, n_columns);
+	for (int s = 0; s < p->n_stages; s++)
+		for (t.b = 0; t.b < options->n_microbatches; t.b++) {
+			forward(&t, s, values + t.b * t.n * n_columns, n_columns);
 			add_losses(&t, s, metrics);
 		}
-		for (int s = p->n_stages - 1; s >= 0; s--)
-			backward(&t, s, b);
-	}
+	for (int s = p->n_stages - 1; s >= 0; s--)
+		for (t.b = 0; t.b < options->n_microbatches; t.b++)
+			backward(&t, s, t.b);
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct stage *own = &t.stages[s];
 		int64_t n = orr_program_n_trained(own->program);

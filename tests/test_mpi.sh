@@ -3,6 +3,7 @@
 #   bits   the bytes that one process writes for some schedules are those of 2, 3 and 4 ranks, and what crosses is what
 #          the simulator derives, of every rank and kind
 #   all    the same for every schedule
+#   pairs  the same of a model whose loss reads the whole minibatch
 #   kill   a rank that is killed, stopped, or that does not start, ends all of them in time, with a message that says which
 #   resume a run goes on from its checkpoint, on another number of ranks, to the same parameters; no rank holds more
 #          of the data than the columns that its stages read
@@ -16,15 +17,16 @@ check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
 # shellcheck source=tests/mpi.sh
 . "$source/tests/mpi.sh"
 
-# bits WORKERS MICROBATCHES BATCH FROZEN RANKS [SCHEDULE...]
+# bits WORKERS MICROBATCHES BATCH FROZEN RANKS [SCHEDULE...], of $model
+model=
 bits() {
 	sizes="$1 $2 $3" frozen=$4 counts=$5
 	shift 5
 	# shellcheck disable=SC2086
-	"$train" "$work/alone" $sizes "$frozen" "$@" >"$work/names" || fail "$sizes $*: one process"
+	"$train" $model "$work/alone" $sizes "$frozen" "$@" >"$work/names" || fail "$sizes $*: one process"
 	for n in $counts; do
 		# shellcheck disable=SC2086
-		ranks "$n" "$train" "$work/ranks" $sizes "$frozen" "$@" >"$work/log" 2>&1 ||
+		ranks "$n" "$train" $model "$work/ranks" $sizes "$frozen" "$@" >"$work/log" 2>&1 ||
 			fail "$sizes on $n ranks: $(grep -a FAILED "$work/log" | head -n 5)"
 		cmp "$work/alone" "$work/ranks" || fail "$sizes on $n ranks differ"
 	done
@@ -252,6 +254,15 @@ bits)
 	# a tower, a part of a stage, and a stage in the middle of the chain, under every schedule
 	bits 4 8 24 ' r1 t2 t4 ' '4'
 	bits 8 8 24 ' r1 t2 t4 ' '8' 1f1b zb-h1
+	;;
+pairs)
+	model=-pairs
+	bits 4 6 24 '' '2 3 4' gpipe auto:effort=0
+	bits 4 6 27 '' '4' gpipe
+	bits 4 2 24 '' '4' 1f1b zb-h1 zb-2p
+	# a tower, and all but the temperature and the other loss
+	bits 4 6 24 ' l1 l3 ' '3 4' gpipe
+	bits 4 6 24 ' l1 l3 r1 ' '4' gpipe
 	;;
 all)
 	bits 4 8 24 '' '2 3 4'

@@ -5,7 +5,8 @@
  * samples differ and only what does not depend on them has the bytes implied, and everything of a
  * step is freed as soon as it has been read. With a rank for every worker, it is also what simulate
  * says of the workers. FROZEN: names of operators, with spaces around them; they must stay as they
- * are. Usage: test_mpi_train OUT WORKERS MICROBATCHES BATCH FROZEN [SCHEDULE...] */
+ * are. -pairs: the model of a contrastive loss, whose stage gathers the minibatch.
+ * Usage: test_mpi_train [-pairs] OUT WORKERS MICROBATCHES BATCH FROZEN [SCHEDULE...] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,24 @@ static const char model[] =
 	"  target -> error\n"
 	"}\n";
 
+static const char pairs[] = "digraph pairs {\n"
+			    "  left [op=input columns=\"0:8\" stage=0]\n"
+			    "  l1 [op=linear features=12 stage=0]\n"
+			    "  l2 [op=relu stage=0]\n"
+			    "  l3 [op=linear features=6 stage=1]\n"
+			    "  right [op=input columns=\"8:16\" stage=2]\n"
+			    "  r1 [op=linear features=6 stage=2]\n"
+			    "  pairs [op=contrastive temperature=0.8 stage=3]\n"
+			    "  guess [op=linear features=3 stage=3]\n"
+			    "  target [op=input columns=\"21:24\" stage=3]\n"
+			    "  error [op=mse weight=0.25 stage=3]\n"
+			    "  left -> l1 -> l2 -> l3 -> pairs\n"
+			    "  right -> r1 -> pairs\n"
+			    "  r1 -> guess -> error\n"
+			    "  target -> error\n"
+			    "}\n";
+
+static const char *trained = model;
 static FILE *out;
 static int n_failed;
 static int n_steps = 30; /* of every training */
@@ -290,7 +309,7 @@ static bool train_under(const char *name, int n_workers, int n_microbatches, int
 	bool serves;
 
 	check(orr_choice_init(&choice, name, &err), name, &err);
-	check(orr_graph_parse(&graph, "model.dot", model, &err), name, &err);
+	check(orr_graph_parse(&graph, "model.dot", trained, &err), name, &err);
 	check(freeze(graph, frozen, &err), name, &err);
 	check(orr_partition(&pipeline, graph, &machine, 0, samples, &err), name, &err);
 	check(orr_pipeline_set_step(pipeline, n_workers, n_microbatches, &err), name, &err);
@@ -316,6 +335,10 @@ int main(int argc, char **argv)
 	struct orr_error err = {""};
 	int n_trained = 0;
 
+	if (argc > 1 && !strcmp(argv[1], "-pairs")) {
+		trained = pairs;
+		argv++, argc--;
+	}
 	if (argc < 6)
 		return 2;
 	check(orr_ranks_start(say, &err), "start", &err);

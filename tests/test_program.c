@@ -43,6 +43,12 @@ static const struct {
 	{"towers", NULL, 0, 0, 0, NULL},
 	{"towers, losses of weight 0.3, 2, 0 and 1", NULL, 1, 0, 0, NULL},
 	{"towers, edges without a gradient", NULL, 2, 0, 0, NULL},
+	{"pairs of a minibatch", NULL, 0, 0, 0,
+	 "digraph pairs { x [op=input columns=\"0:7\"]; y [op=input columns=\"8:13\"]; "
+	 "z [op=input columns=\"20:29\"]; l [op=linear features=9]; r [op=linear features=9]; "
+	 "n [op=layernorm]; pairs [op=contrastive weight=0.7 temperature=0.5]; "
+	 "guess [op=linear features=9]; e [op=mse]; "
+	 "x -> l -> pairs; y -> r -> n -> pairs; l -> guess -> e; z -> e }"},
 };
 #define TOWERS 12
 #define DETACHED 14
@@ -90,10 +96,11 @@ static void build(struct small_model *m, int i)
 		detach(m);
 }
 
-/* Cut 0 is one stage; cut c has c operators a stage, inputs where their first reader is. */
+/* Cut 0 is one stage; cut c has c operators a stage, inputs where their first reader is. What
+ * gathers begins another one. */
 static struct orr_pipeline *cut(const struct small_model *m, int c)
 {
-	int stage_of[SMALL_MODEL_MAX], at = 0;
+	int stage_of[SMALL_MODEL_MAX], at = 0, first = 0;
 
 	for (int k = 0; k < m->graph.n_operators; k++) {
 		const struct orr_operator *o = &m->graph.operators[k];
@@ -101,7 +108,9 @@ static struct orr_pipeline *cut(const struct small_model *m, int c)
 		stage_of[k] = -1;
 		if (orr_operator_is_input(o))
 			continue;
-		stage_of[k] = c ? at++ / c : 0;
+		first += o->gather;
+		at += o->gather && c ? (c - at % c) % c : 0;
+		stage_of[k] = c ? at++ / c : first;
 		for (int i = 0; i < o->n_inputs; i++)
 			if (stage_of[o->inputs[i]] < 0)
 				stage_of[o->inputs[i]] = stage_of[k];
