@@ -164,6 +164,11 @@ const int64_t *orr_program_input_columns(const struct orr_program *p, int i)
 	return p->inputs[i].columns;
 }
 
+const char *orr_program_input_tensor(const struct orr_program *p, int i)
+{
+	return p->inputs[i].tensor;
+}
+
 int64_t orr_program_input_width(const struct orr_program *p, int i)
 {
 	return p->inputs[i].width;

@@ -62,6 +62,8 @@ int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int6
 int orr_program_n_inputs(const struct orr_program *p);
 const int64_t *orr_program_input_columns(const struct orr_program *p, int i); /* [input_width] */
 int64_t orr_program_input_width(const struct orr_program *p, int i);
+/* NULL: that of data which has no more than one */
+const char *orr_program_input_tensor(const struct orr_program *p, int i);
 /* Losses of the graph up to the last one in the program; 0: it has none. */
 int orr_program_n_losses(const struct orr_program *p);
 

@@ -68,6 +68,7 @@ struct orr_program_edge {
 };
 
 struct orr_program_input {
+	char *tensor;     /* owned, or NULL */
 	int64_t *columns; /* owned */
 	int64_t width;
 };

@@ -99,9 +99,8 @@ static float *columns(const struct delayed *t, const struct orr_program *program
 	for (int i = 0; i < orr_program_n_inputs(program); i++)
 		for (int r = 0; r < t->options->samples; r++)
 			for (int64_t c = 0; c < orr_program_input_width(program, i); c++)
-				x[at++] = orr_dataset_row(
-					t->data,
-					t->rows[r])[orr_program_input_columns(program, i)[c]];
+				x[at++] = t->data->values[t->rows[r] * t->data->n_columns +
+							  orr_program_input_columns(program, i)[c]];
 	return x;
 }
 

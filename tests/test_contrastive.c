@@ -106,7 +106,7 @@ static double loss_of(struct book *b, const double *parameters)
 
 	ck_assert(u && v);
 	for (int r = 0; r < b->n; r++) {
-		const float *row = orr_dataset_row(b->data, b->rows[r]);
+		const float *row = b->data->values + b->rows[r] * b->data->n_columns;
 		double x[16], hidden[12], guess[WIDTH];
 
 		for (int i = 0; i < 16; i++)

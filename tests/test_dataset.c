@@ -167,6 +167,8 @@ START_TEST(columns_that_nobody_wants_take_no_memory)
 	struct orr_dataset *data = NULL;
 	struct orr_error err = {""};
 	const char *name = some[_i].name;
+	struct orr_data_columns wanted = {NULL, some[_i].columns, some[_i].n};
+	struct orr_data_tensor tensor;
 	char text[4096];
 	size_t length = 0;
 
@@ -174,23 +176,25 @@ START_TEST(columns_that_nobody_wants_take_no_memory)
 		length += (size_t)sprintf(text + length, "%d,%d,%d,%d\n", 10 * r, 10 * r + 1,
 					  10 * r + 2, 10 * r + 3);
 	put(text, length);
-	ck_assert_msg(!orr_dataset_read(&data, path, some[_i].columns, some[_i].n, &err), "%s: %s",
-		      name, err.msg);
+	ck_assert_msg(!orr_dataset_read(&data, path, &wanted, 1, &err), "%s: %s", name, err.msg);
 	ck_assert_int_eq(data->n_rows, 100);
 	ck_assert_int_eq(data->n_columns, 4);
 	ck_assert_msg(orr_dataset_bytes(data) == 400 * some[_i].n_kept, "%s: %lld bytes", name,
 		      (long long)orr_dataset_bytes(data));
+	ck_assert(orr_dataset_find(&tensor, data, NULL));
 	for (int64_t c = 0; c < 4; c++) {
-		ck_assert_int_eq(orr_dataset_index(data, c), some[_i].place[c]);
-		for (int64_t r = 0; r < 100 && some[_i].place[c] >= 0; r++)
-			ck_assert(orr_dataset_row(data, r)[some[_i].place[c]] ==
-				  (float)(10 * r + c));
+		ck_assert_int_eq(orr_data_tensor_index(&tensor, c), some[_i].place[c]);
+		for (int64_t r = 0; r < 100 && some[_i].place[c] >= 0; r++) {
+			float value;
+
+			ck_assert(!orr_dataset_gather(data, NULL, &c, 1, &r, 1, &value, &err));
+			ck_assert(value == (float)(10 * r + c));
+		}
 	}
 	orr_dataset_destroy(data);
 	/* and what is wrong with them is refused as ever */
 	put("1,2,3,4\n5,6,x,8\n", 16);
-	ck_assert_int_eq(orr_dataset_read(&data, path, some[_i].columns, some[_i].n, &err),
-			 ORR_E_INPUT);
+	ck_assert_int_eq(orr_dataset_read(&data, path, &wanted, 1, &err), ORR_E_INPUT);
 	ck_assert_ptr_nonnull(strstr(err.msg, ":2: column 3: no number"));
 }
 END_TEST
@@ -203,12 +207,15 @@ START_TEST(missing_files_and_folders_are_refused)
 
 	ck_assert_int_eq(orr_dataset_read(&data, path, NULL, 0, &err), ORR_E_INPUT);
 	(void)snprintf(expected, sizeof(expected),
-		       "%s: cannot open it: No such file or directory: name a CSV file ([data])",
+		       "%s: cannot open it: No such file or directory: name a CSV, .npy or "
+		       ".safetensors file ([data])",
 		       path);
 	ck_assert_str_eq(err.msg, expected);
 	ck_assert_int_eq(orr_dataset_read(&data, folder, NULL, 0, &err), ORR_E_INPUT);
 	(void)snprintf(expected, sizeof(expected),
-		       "%s: cannot read it: Is a directory: name a CSV file ([data])", folder);
+		       "%s: cannot read it: Is a directory: name a CSV, .npy or "
+		       ".safetensors file ([data])",
+		       folder);
 	ck_assert_str_eq(err.msg, expected);
 	ck_assert_ptr_null(data);
 	orr_dataset_destroy(NULL);

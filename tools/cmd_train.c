@@ -104,8 +104,8 @@ static int find_data(struct training *t, struct orr_error *err)
 {
 	const struct orr_graph *g = t->work.graph;
 	const char *given = t->options.data, *path = given ? given : g->data;
-	int64_t *columns, n;
-	int code;
+	struct orr_data_columns *columns;
+	int n, code;
 
 	if (orr_operator_is_study(&g->operators[0]))
 		return orr_fail(err, ORR_E_INPUT,

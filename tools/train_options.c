@@ -37,7 +37,7 @@ static const struct argp_option options[] = {
 	{"epochs", KEY_EPOCHS, "N", 0, "passes over the training set (10)", 4},
 	{"steps", KEY_STEPS, "N", 0, "minibatches, instead of epochs", 4},
 	{"data", KEY_DATA, "FILE", 0,
-	 "CSV of numbers, a sample a row (what the model's file names)", 4},
+	 "CSV, .npy or .safetensors of numbers, a sample a row (what the model's file names)", 4},
 	{"lr", KEY_LR, "X", 0, "learning rate (momentum and sgd 0.1, others 0.002)", 4},
 	{"momentum", KEY_MOMENTUM, "X", 0, "of --optimizer momentum (0.9)", 4},
 	{"warmup", KEY_WARMUP, "STEPS", 0,

@@ -1,6 +1,5 @@
 #include "safetensors.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -9,19 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/element.h"
+#include "base/tensor_header.h"
 #include "sink.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's numbers are little-endian");
-
-/* Limits of the format. */
-#define MOST_HEADER_BYTES 100000000
-#define NOTES "__metadata__"
 #define READ_FLOATS ((size_t)1 << 16)
 
 struct orr_safetensors {
 	int fd;
 	char *path; /* for messages */
-	json_t *header;
+	struct orr_tensor_header header;
 	int64_t data_at, data_bytes;
 };
 
@@ -70,8 +66,8 @@ static char *header_text(const struct orr_named_tensor *tensors, int n, const ch
 	int64_t at = 0;
 	char *text = NULL;
 
-	if (!header ||
-	    (note && json_object_set_new(header, NOTES, json_pack("{s:s}", "about", note))))
+	if (!header || (note && json_object_set_new(header, "__metadata__",
+						    json_pack("{s:s}", "about", note))))
 		goto out;
 	for (int i = 0; i < n; i++) {
 		int64_t end = at + orr_named_tensor_floats(&tensors[i]) * (int64_t)sizeof(float);
@@ -99,7 +95,7 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 	uint64_t header_bytes = length + padding;
 	int code;
 
-	if (!text || header_bytes > MOST_HEADER_BYTES) {
+	if (!text || header_bytes > ORR_TENSOR_MOST_HEADER) {
 		code = orr_fail(err, ORR_E_UNSUPPORTED,
 				"%s/%s: the names of %d tensors do not fit its header, or are "
 				"no UTF-8",
@@ -131,11 +127,6 @@ out:
 
 /* ---- reading ---- */
 
-static int fail_to_read(const char *path, const char *what, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_INPUT, "%s: no whole safetensors file: %s", path, what);
-}
-
 /* All of n bytes from a place in the file. */
 static int read_at(int fd, void *to, size_t n, int64_t at)
 {
@@ -159,18 +150,20 @@ static int read_at(int fd, void *to, size_t n, int64_t at)
 static int read_header(struct orr_safetensors *file, int64_t file_bytes, char **text,
 		       struct orr_error *err)
 {
-	uint64_t header_bytes;
+	int64_t header_bytes;
+	char first[8];
+	int code;
 
-	if (read_at(file->fd, &header_bytes, sizeof(header_bytes), 0))
-		return fail_to_read(file->path, "it is shorter than 8 bytes", err);
-	if (header_bytes > MOST_HEADER_BYTES || (int64_t)header_bytes > file_bytes - 8)
-		return fail_to_read(file->path, "its header is longer than it is", err);
-	file->data_at = 8 + (int64_t)header_bytes;
+	if (read_at(file->fd, first, sizeof(first), 0))
+		return orr_tensor_header_fail(file->path, "it is shorter than 8 bytes", err);
+	if ((code = orr_tensor_header_bytes(&header_bytes, file->path, first, file_bytes, err)))
+		return code;
+	file->data_at = 8 + header_bytes;
 	file->data_bytes = file_bytes - file->data_at;
 	if (!(*text = malloc((size_t)file->data_at)))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its header", file->path);
 	if (read_at(file->fd, *text, (size_t)file->data_at, 0))
-		return fail_to_read(file->path, "its header cannot be read", err);
+		return orr_tensor_header_fail(file->path, "its header cannot be read", err);
 	return 0;
 }
 
@@ -190,7 +183,8 @@ static int read_data(const struct orr_safetensors *file, struct orr_digest *dige
 		       n = left < (int64_t)most ? (size_t)left : most;
 
 		if (read_at(file->fd, floats, n, file->data_at + at))
-			code = fail_to_read(file->path, "it cannot be read to its end", err);
+			code = orr_tensor_header_fail(file->path, "it cannot be read to its end",
+						      err);
 		else
 			orr_digest_add(digest, floats, n);
 		for (size_t i = 0; i < n / sizeof(*floats) && !code && *wild < 0; i++)
@@ -202,83 +196,21 @@ static int read_data(const struct orr_safetensors *file, struct orr_digest *dige
 	return code;
 }
 
-/* Where a tensor lies in the data. */
-struct extent {
-	json_int_t at, end;
-	const char *name;
-};
-
-static int first_first(const void *a, const void *b)
+/* All of F32. wild: where a number is not finite, or -1. */
+static int check_tensors(const struct orr_safetensors *file, int64_t wild, struct orr_error *err)
 {
-	const struct extent *x = a, *y = b;
+	for (int i = 0; i < file->header.n; i++) {
+		const struct orr_tensor_entry *entry = &file->header.entries[i];
 
-	return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
-			      : (x->end > y->end) - (x->end < y->end);
-}
-
-/* From a tensor's entry in the header; false: its name, type, shape and place do not fit. */
-static bool extent_init(struct extent *extent, const char *name, json_t *entry)
-{
-	int64_t n_bytes = sizeof(float);
-	const char *type;
-	json_t *shape;
-
-	if (json_unpack(entry, "{s:s,s:o,s:[I,I!]}", "dtype", &type, "shape", &shape,
-			"data_offsets", &extent->at, &extent->end) ||
-	    strcmp(type, "F32") != 0 || !json_is_array(shape) || extent->at < 0 ||
-	    extent->end < extent->at)
-		return false;
-	for (const char *c = name; *c; c++)
-		if (iscntrl((unsigned char)*c))
-			return false;
-	for (size_t i = 0; i < json_array_size(shape); i++) {
-		json_t *size = json_array_get(shape, i);
-
-		if (!json_is_integer(size) || json_integer_value(size) < 0 ||
-		    __builtin_mul_overflow(n_bytes, json_integer_value(size), &n_bytes))
-			return false;
+		if (entry->element != ORR_ELEMENT_F32)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: the tensor '%s' is of dtype %s, a checkpoint's are "
+					"of F32",
+					file->path, entry->name, orr_element_name(entry->element));
+		if (wild >= entry->at && wild < entry->end)
+			return fail_as_wild(file->path, entry->name, ORR_E_INPUT, err);
 	}
-	extent->name = name;
-	return extent->end - extent->at == n_bytes;
-}
-
-/* The tensors fill the data, one after the other. wild: where a number is not finite, or -1. */
-static int check_layout(const struct orr_safetensors *file, int64_t wild, struct orr_error *err)
-{
-	struct extent *extents = calloc(json_object_size(file->header) + 1, sizeof(*extents));
-	int64_t end = 0;
-	const char *key, *diverged = NULL;
-	bool fits = true;
-	json_t *entry;
-	int n = 0, code = 0;
-
-	if (!extents)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
-	json_object_foreach(file->header, key, entry)
-	{
-		if (!strcmp(key, NOTES))
-			continue;
-		if (!extent_init(&extents[n++], key, entry)) {
-			code = fail_to_read(
-				file->path,
-				"a tensor's name, dtype, shape or data_offsets do not fit", err);
-			goto out;
-		}
-	}
-	qsort(extents, (size_t)n, sizeof(*extents), first_first);
-	for (int i = 0; i < n && fits; i++) {
-		fits = extents[i].at == end;
-		end = extents[i].end;
-		if (wild >= extents[i].at && wild < end)
-			diverged = extents[i].name;
-	}
-	if (!fits || end != file->data_bytes)
-		code = fail_to_read(file->path, "its tensors overlap or leave gaps", err);
-	else if (diverged)
-		code = fail_as_wild(file->path, diverged, ORR_E_INPUT, err);
-out:
-	free(extents);
-	return code;
+	return 0;
 }
 
 static int read_through(struct orr_safetensors *file, int64_t file_bytes, const char *checksum,
@@ -304,11 +236,9 @@ static int read_through(struct orr_safetensors *file, int64_t file_bytes, const 
 				file->path);
 		goto out;
 	}
-	file->header =
-		json_loadb(text + 8, (size_t)file->data_at - 8, JSON_REJECT_DUPLICATES, NULL);
-	code = json_is_object(file->header)
-		       ? check_layout(file, wild, err)
-		       : fail_to_read(file->path, "its header is no JSON object", err);
+	if (!(code = orr_tensor_header_read(&file->header, file->path, text + 8,
+					    (size_t)file->data_at - 8, file->data_bytes, err)))
+		code = check_tensors(file, wild, err);
 out:
 	orr_digest_destroy(digest);
 	free(text);
@@ -345,49 +275,45 @@ void orr_safetensors_close(struct orr_safetensors *file)
 		return;
 	if (file->fd >= 0)
 		close(file->fd);
-	json_decref(file->header);
+	orr_tensor_header_fini(&file->header);
 	free(file->path);
 	free(file);
 }
 
 int orr_safetensors_has(const struct orr_safetensors *file, const char *tensor)
 {
-	return strcmp(tensor, NOTES) != 0 && json_object_get(file->header, tensor) != NULL;
+	return orr_tensor_header_find(&file->header, tensor) != NULL;
 }
 
 const char *orr_safetensors_shared(const struct orr_safetensors *file,
 				   const struct orr_safetensors *other)
 {
-	const char *key;
-	json_t *entry;
-
-	json_object_foreach(file->header, key, entry)
-	{
-		if (orr_safetensors_has(other, key))
-			return key;
-	}
+	for (int i = 0; i < file->header.n; i++)
+		if (orr_safetensors_has(other, file->header.entries[i].name))
+			return file->header.entries[i].name;
 	return NULL;
+}
+
+static bool has_shape(const struct orr_tensor_entry *entry, const struct orr_named_tensor *tensor)
+{
+	return entry->n_dims == tensor->n_dims &&
+	       !memcmp(entry->dims, tensor->shape, (size_t)tensor->n_dims * sizeof(*entry->dims));
 }
 
 int orr_safetensors_read(const struct orr_safetensors *file, const struct orr_named_tensor *tensor,
 			 struct orr_error *err)
 {
-	json_t *entry = json_object_get(file->header, tensor->name), *shape = shape_of(tensor);
-	struct extent extent = {0, 0, NULL};
-	int code = 0;
+	const struct orr_tensor_entry *entry = orr_tensor_header_find(&file->header, tensor->name);
 
-	if (!shape)
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
-	else if (!entry || !extent_init(&extent, tensor->name, entry))
-		code = orr_fail(err, ORR_E_INPUT, "%s: has no tensor '%s'", file->path,
+	if (!entry)
+		return orr_fail(err, ORR_E_INPUT, "%s: has no tensor '%s'", file->path,
 				tensor->name);
-	else if (!json_equal(json_object_get(entry, "shape"), shape))
-		code = orr_fail(err, ORR_E_INPUT,
+	if (!has_shape(entry, tensor))
+		return orr_fail(err, ORR_E_INPUT,
 				"%s: the tensor '%s' has another shape than the model's",
 				file->path, tensor->name);
-	else if (read_at(file->fd, tensor->values, (size_t)(extent.end - extent.at),
-			 file->data_at + extent.at))
-		code = fail_to_read(file->path, "it cannot be read to its end", err);
-	json_decref(shape);
-	return code;
+	if (read_at(file->fd, tensor->values, (size_t)(entry->end - entry->at),
+		    file->data_at + entry->at))
+		return orr_tensor_header_fail(file->path, "it cannot be read to its end", err);
+	return 0;
 }

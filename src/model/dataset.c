@@ -1,301 +1,14 @@
 #include "orrery/dataset.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <unistd.h>
-#include <xxhash.h>
 
-/* What is read so far. */
-struct reader {
-	const char *path;
-	int64_t line;
-	struct orr_dataset *data;
-	const int64_t *wanted; /* columns to keep; NULL: all */
-	int64_t n_wanted;
-	int64_t capacity; /* of data->values, in floats */
-	bool heading;     /* the first line has been passed over */
-	int64_t blank;    /* the first of the blank lines just read, or 0 */
-};
-
-#define FIRST_ROOM 65536
-#define MOST_LINE_BYTES (1 << 28)
-#define MOST_GIB 64 /* of a file, of which the columns that are wanted are kept in memory */
-
-enum cell { CELL_NUMBER, CELL_EMPTY, CELL_WORD, CELL_NOT_FINITE };
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-/* Whole numbers of up to seven digits, which float holds exactly: the common case in tables. */
-static bool read_small(const char *begin, const char *end, float *value)
-{
-	int sum = 0;
-
-	if (end - begin > 7)
-		return false;
-	for (; begin < end; begin++) {
-		if (*begin < '0' || *begin > '9')
-			return false;
-		sum = sum * 10 + (*begin - '0');
-	}
-	*value = (float)sum;
-	return true;
-}
-
-/* One cell, from begin up to end. The text ends in a zero somewhere behind it. */
-static enum cell read_cell(const char *begin, const char *end, float *value)
-{
-	char *stop;
-
-	while (begin < end && is_blank(*begin))
-		begin++;
-	while (begin < end && is_blank(end[-1]))
-		end--;
-	if (begin == end)
-		return CELL_EMPTY;
-	if (read_small(begin, end, value))
-		return CELL_NUMBER;
-	/* strtof would pass over other white space, and knows hexadecimal. */
-	if (!strchr("+-.0123456789iInN", *begin) || memchr(begin, 'x', (size_t)(end - begin)) ||
-	    memchr(begin, 'X', (size_t)(end - begin)))
-		return CELL_WORD;
-	*value = strtof(begin, &stop);
-	if (stop != end)
-		return CELL_WORD;
-	return isfinite(*value) ? CELL_NUMBER : CELL_NOT_FINITE;
-}
-
-/* Without quoting the file: the user may not be allowed to read it. */
-static int bad_cell(const struct reader *in, int64_t column, enum cell cell, struct orr_error *err)
-{
-	static const char *const why[] = {
-		[CELL_EMPTY] = "the cell is empty",
-		[CELL_WORD] = "no number",
-		[CELL_NOT_FINITE] = "a number that is not finite, or too large for a float",
-	};
-
-	return orr_fail(err, ORR_E_INPUT, "%s:%lld: column %lld: %s", in->path, (long long)in->line,
-			(long long)column, why[cell]);
-}
-
-static const char *cell_end(const char *begin, const char *end)
-{
-	const char *comma = memchr(begin, ',', (size_t)(end - begin));
-
-	return comma ? comma : end;
-}
-
-/* A heading: words and empty cells, no number. */
-static bool is_heading(const char *line, const char *end)
-{
-	const char *begin = line, *stop;
-	float value;
-
-	for (;; begin = stop + 1) {
-		enum cell cell;
-
-		stop = cell_end(begin, end);
-		cell = read_cell(begin, stop, &value);
-		if (cell == CELL_NUMBER || cell == CELL_NOT_FINITE)
-			return false;
-		if (stop == end)
-			return true;
-	}
-}
-
-/* Room for n more floats. */
-static int reserve(struct reader *in, int64_t n, struct orr_error *err)
-{
-	struct orr_dataset *data = in->data;
-	int64_t used = data->n_rows * data->n_kept, wanted = used + n;
-	float *values;
-
-	if (wanted <= in->capacity)
-		return 0;
-	if (wanted < 2 * in->capacity)
-		wanted = 2 * in->capacity;
-	values = realloc(data->values, (size_t)wanted * sizeof(*values));
-	if (!values)
-		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for %lld numbers", in->path,
-				(long long)in->line, (long long)wanted);
-	data->values = values;
-	in->capacity = wanted;
-	return 0;
-}
-
-/* The first row says how many columns there are; of those that are wanted, each gets its place. */
-static int count_columns(struct reader *in, const char *line, const char *end,
-			 struct orr_error *err)
-{
-	struct orr_dataset *data = in->data;
-
-	data->n_columns = 1;
-	for (const char *c = line; c < end; c++)
-		data->n_columns += *c == ',';
-	data->n_kept = data->n_columns;
-	if (!in->wanted)
-		return 0;
-	if (!(data->index_of = calloc((size_t)data->n_columns, sizeof(*data->index_of))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld columns", in->path,
-				(long long)data->n_columns);
-	for (int64_t i = 0; i < in->n_wanted; i++)
-		if (in->wanted[i] >= 0 && in->wanted[i] < data->n_columns)
-			data->index_of[in->wanted[i]] = 1;
-	data->n_kept = 0;
-	for (int64_t c = 0; c < data->n_columns; c++)
-		data->index_of[c] = data->index_of[c] ? data->n_kept++ : -1;
-	return 0;
-}
-
-static int read_row(struct reader *in, const char *line, const char *end, struct orr_error *err)
-{
-	struct orr_dataset *data = in->data;
-	const char *begin = line, *stop;
-	int64_t n = 0;
-	float *row;
-	int code;
-
-	if ((data->n_rows == 0 && (code = count_columns(in, line, end, err))) ||
-	    (code = reserve(in, data->n_kept, err)))
-		return code;
-	row = data->values ? data->values + data->n_rows * data->n_kept : NULL;
-	for (begin = line;; begin = stop + 1) {
-		float value = 0;
-		enum cell cell;
-
-		stop = cell_end(begin, end);
-		cell = read_cell(begin, stop, &value);
-		if (cell != CELL_NUMBER)
-			return bad_cell(in, n + 1, cell, err);
-		if (n < data->n_columns && orr_dataset_index(data, n) >= 0)
-			row[orr_dataset_index(data, n)] = value;
-		n++;
-		if (stop == end)
-			break;
-	}
-	if (n != data->n_columns)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s:%lld: this line has %lld cells, the lines before have %lld",
-				in->path, (long long)in->line, (long long)n,
-				(long long)data->n_columns);
-	data->checksum = XXH3_64bits_withSeed(line, (size_t)(end - line), data->checksum);
-	data->n_rows++;
-	return 0;
-}
-
-static int read_line(struct reader *in, const char *line, size_t length, struct orr_error *err)
-{
-	const char *end = line + length, *c = line;
-
-	in->line++;
-	if (in->line == 1 && length >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
-		c = line += 3; /* the mark that some programs put before UTF-8 */
-	if (end > line && end[-1] == '\n')
-		end--;
-	if (end > line && end[-1] == '\r')
-		end--;
-	while (c < end && is_blank(*c))
-		c++;
-	if (c == end) {
-		in->blank = in->blank ? in->blank : in->line;
-		return 0;
-	}
-	if (in->blank)
-		return orr_fail(err, ORR_E_INPUT, "%s:%lld: the line is blank; take it out",
-				in->path, (long long)in->blank);
-	if (in->line == 1 && is_heading(line, end)) {
-		in->heading = true;
-		return 0;
-	}
-	return read_row(in, line, end, err);
-}
-
-static int cannot_read(const char *path, int why, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name a CSV file ([data])", path,
-			strerror(why));
-}
-
-/* A line at a time, in a buffer that holds the longest so far. */
-struct buffer {
-	char *text; /* owned; zero-terminated */
-	size_t room, begin, end;
-};
-
-static int grow(struct reader *in, struct buffer *b, struct orr_error *err)
-{
-	size_t room = b->room ? 2 * b->room : FIRST_ROOM;
-	char *text;
-
-	if (b->room >= MOST_LINE_BYTES)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s:%lld: a line of more than %d MiB: no row is that long",
-				in->path, (long long)in->line + 1, MOST_LINE_BYTES >> 20);
-	if (!(text = realloc(b->text, room + 1)))
-		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for a line", in->path,
-				(long long)in->line + 1);
-	b->text = text;
-	b->room = room;
-	return 0;
-}
-
-/* Append more of the file; *more false: the end was reached. */
-static int fill(struct reader *in, struct buffer *b, FILE *file, bool *more, struct orr_error *err)
-{
-	size_t n;
-	int code;
-
-	if (b->begin) {
-		memmove(b->text, b->text + b->begin, b->end - b->begin);
-		b->end -= b->begin;
-		b->begin = 0;
-	}
-	if (b->end == b->room && (code = grow(in, b, err)))
-		return code;
-	errno = 0;
-	n = fread(b->text + b->end, 1, b->room - b->end, file);
-	if (ferror(file))
-		return cannot_read(in->path, errno, err);
-	b->end += n;
-	b->text[b->end] = '\0';
-	*more = n > 0;
-	return 0;
-}
-
-static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
-{
-	struct buffer b = {0};
-	bool more = true;
-	size_t seen = 0; /* of the line, without an end */
-	int code = 0;
-
-	while (!code && (more || b.begin < b.end)) {
-		size_t there = b.end - b.begin;
-		char *line = b.text ? b.text + b.begin : NULL;
-		char *end = there > seen ? memchr(line + seen, '\n', there - seen) : NULL;
-
-		if (!end && more) {
-			seen = there;
-			code = fill(in, &b, file, &more, err);
-			continue;
-		}
-		there = end ? (size_t)(end - line) + 1 : there;
-		code = read_line(in, line, there, err);
-		b.begin += there;
-		seen = 0;
-	}
-	free(b.text);
-	return code;
-}
+#include "base/element.h"
+#include "data_file.h"
 
 /* Every fifth row, from row 0, is for testing. */
 static int split(struct orr_dataset *data, const char *path, struct orr_error *err)
@@ -316,79 +29,28 @@ static int split(struct orr_dataset *data, const char *path, struct orr_error *e
 	return 0;
 }
 
-/* It must be a file: a FIFO would be waited for, and a device never ends. */
-static int open_file(FILE **file, const char *path, struct orr_error *err)
+int orr_dataset_read(struct orr_dataset **out, const char *path,
+		     const struct orr_data_columns *columns, int n, struct orr_error *err)
 {
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), code;
-	struct stat status;
-
-	if (fd < 0)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: cannot open it: %s: name a CSV file ([data])", path,
-				strerror(errno));
-	if (fstat(fd, &status))
-		code = cannot_read(path, errno, err);
-	else if (S_ISDIR(status.st_mode))
-		code = cannot_read(path, EISDIR, err);
-	else if (!S_ISREG(status.st_mode))
-		code = orr_fail(err, ORR_E_INPUT,
-				"%s: no file but a FIFO or a device: name a CSV file ([data])",
-				path);
-	else if (status.st_size >> 30 >= MOST_GIB)
-		code = orr_fail(err, ORR_E_INPUT,
-				"%s: %d GiB or more: take a part of it, or fewer columns", path,
-				MOST_GIB);
-	else if ((*file = fdopen(fd, "r")))
-		return 0;
-	else
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-	(void)close(fd);
-	return code;
-}
-
-/* Reading has doubled the capacity; give back the unused part. */
-static void trim(struct orr_dataset *data)
-{
-	size_t bytes = (size_t)(data->n_rows * data->n_kept) * sizeof(float);
-	float *values = bytes ? realloc(data->values, bytes) : NULL;
-
-	if (values)
-		data->values = values;
-}
-
-int orr_dataset_read(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
-		     struct orr_error *err)
-{
-	struct reader in = {.path = path, .wanted = columns, .n_wanted = n};
-	FILE *file;
+	struct orr_data_file file;
+	struct orr_dataset *data;
 	int code;
 
-	if ((code = open_file(&file, path, err)))
+	if ((code = orr_data_open(&file, path, err)))
 		return code;
-	in.data = calloc(1, sizeof(*in.data));
-	if (!in.data) {
+	if (!(data = calloc(1, sizeof(*data))) || !(data->path = strdup(path))) {
+		(void)close(file.fd);
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for a dataset", path);
 		goto out;
 	}
-	if ((code = read_lines(&in, file, err)))
+	code = orr_mapped_is(&file) ? orr_mapped_read(data, &file, columns, n, err)
+				    : orr_csv_read(data, &file, columns, n, err);
+	if (code || (code = split(data, path, err)))
 		goto out;
-	if (in.data->n_rows < 2) {
-		const char *what =
-			in.heading ? "there is nothing after the heading" : "the file is empty";
-
-		code = orr_fail(err, ORR_E_INPUT,
-				"%s: %s; it needs two rows, one to test and one to train", path,
-				in.data->n_rows ? "there is one row of numbers" : what);
-		goto out;
-	}
-	trim(in.data);
-	if ((code = split(in.data, path, err)))
-		goto out;
-	*out = in.data;
-	in.data = NULL;
+	*out = data;
+	data = NULL;
 out:
-	(void)fclose(file);
-	orr_dataset_destroy(in.data);
+	orr_dataset_destroy(data);
 	return code;
 }
 
@@ -396,12 +58,99 @@ void orr_dataset_destroy(struct orr_dataset *data)
 {
 	if (!data)
 		return;
+	for (int i = 0; i < data->n_tensors; i++) {
+		free(data->tensors[i].name);
+		free(data->tensors[i].index_of);
+	}
+	if (data->map)
+		(void)munmap(data->map, data->map_bytes);
+	free(data->tensors);
+	free(data->path);
 	free(data->index_of);
 	free(data->values);
 	free(data->train);
 	free(data->test);
 	free(data);
 }
+
+/* ---- its tensors ---- */
+
+static struct orr_data_tensor tensor_at(const struct orr_dataset *data, int i)
+{
+	int64_t n_kept = data->index_of ? data->n_kept : data->n_columns;
+
+	if (data->n_tensors)
+		return data->tensors[i];
+	return (struct orr_data_tensor){
+		.n_columns = data->n_columns,
+		.index_of = data->index_of,
+		.n_kept = n_kept,
+		.stride = n_kept,
+		.elements = data->values,
+	};
+}
+
+bool orr_dataset_find(struct orr_data_tensor *out, const struct orr_dataset *data, const char *name)
+{
+	int n = data->n_tensors ? data->n_tensors : 1;
+
+	for (int i = 0; i < n; i++) {
+		*out = tensor_at(data, i);
+		if (name ? out->name && !strcmp(out->name, name) : n == 1)
+			return true;
+	}
+	return false;
+}
+
+int64_t orr_dataset_bytes(const struct orr_dataset *data)
+{
+	int64_t n_bytes = 0;
+
+	for (int i = 0; i == 0 || i < data->n_tensors; i++) {
+		struct orr_data_tensor tensor = tensor_at(data, i);
+
+		n_bytes += data->n_rows * tensor.n_kept * orr_element_bytes(tensor.element);
+	}
+	return n_bytes;
+}
+
+/* A CSV's numbers were checked when it was read. */
+static int check_finite(const struct orr_dataset *data, const struct orr_data_tensor *tensor,
+			const int64_t *columns, int64_t n, int64_t row, const float *values,
+			struct orr_error *err)
+{
+	for (int64_t i = 0; data->n_tensors && i < n; i++)
+		if (!isfinite(values[i]))
+			return orr_fail(
+				err, ORR_E_RUNTIME,
+				"%s: row %lld, column %lld (both from 0)%s%.80s is not finite, or "
+				"too large for a float: leave the row out of the file",
+				data->path ? data->path : "the data", (long long)row,
+				(long long)columns[i], tensor->name ? " of the tensor " : "",
+				tensor->name ? tensor->name : "");
+	return 0;
+}
+
+int orr_dataset_gather(const struct orr_dataset *data, const char *name, const int64_t *columns,
+		       int64_t n_columns, const int64_t *rows, int64_t n, float *to,
+		       struct orr_error *err)
+{
+	struct orr_data_tensor tensor;
+	bool found = orr_dataset_find(&tensor, data, name);
+	int code = 0;
+
+	assert(found); /* orr_program_check_data */
+	for (int64_t r = 0; found && r < n && !code; r++, to += n_columns) {
+		const char *row = tensor.elements;
+
+		row += rows[r] * tensor.stride * orr_element_bytes(tensor.element);
+		orr_element_gather(tensor.element, row, tensor.index_of, columns, n_columns, to);
+		code = check_finite(data, &tensor, columns, n_columns, rows[r], to, err);
+	}
+	return code;
+}
+
+/* ---- its rows ---- */
 
 /* A well mixed word (the finalizer of splitmix64). */
 static uint64_t mix(uint64_t x)

@@ -32,7 +32,8 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
 
 	if (g->data && !data)
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: data: %s: cannot open it: %s: name a CSV file ([data])",
+				"%s: data: %s: cannot open it: %s: name a CSV, .npy or "
+				".safetensors file ([data])",
 				g->name, g->data, strerror(errno));
 	else if (g->data && !inside)
 		code = orr_fail(

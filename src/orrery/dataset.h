@@ -1,50 +1,80 @@
 #ifndef ORR_DATASET_H
 #define ORR_DATASET_H
-/* A dataset: a CSV file of numbers, a sample a row, and the seeded order in which training sees it.
- */
+/* A data set: rows of numbers, a sample a row, and the seeded order in which training sees them. It
+ * is a CSV file, whose columns are kept in memory, or a .npy or .safetensors file, which is mapped:
+ * its rows become floats as they are gathered. */
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include "element.h"
 #include "error.h"
 
 ORR_BEGIN
 
+/* A tensor of the data: its first dimension is the rows, the others are a row's columns. */
+struct orr_data_tensor {
+	char *name; /* NULL: it has none, and is the only one */
+	enum orr_element element;
+	int64_t n_columns;
+	int64_t *index_of; /* [n_columns] place of a column among a row's elements, -1: not kept;
+			      NULL: all are, in order */
+	int64_t n_kept;    /* columns kept, those that are read here */
+	int64_t stride;    /* elements from a row to the next */
+	const void *elements;
+};
+
+/* Columns to keep. */
+struct orr_data_columns {
+	const char *tensor; /* NULL: the only one */
+	const int64_t *columns;
+	int64_t n;
+};
+
 struct orr_dataset {
-	int64_t n_rows, n_columns; /* of the file */
-	uint64_t checksum; /* XXH3 of all rows of the file, line by line, columns that are not kept
-			      included */
-	int64_t *index_of; /* owned; [n_columns] index of a column among a row's values, -1: not
-			   kept; NULL: all columns are kept, in order */
-	int64_t n_kept;    /* columns kept */
-	float *values;     /* owned; row by row */
+	char *path;                /* owned; for messages; NULL: of no file */
+	int64_t n_rows, n_columns; /* of the file, all its tensors together */
+	uint64_t checksum;         /* XXH3 of the file, columns that are not kept included: of all
+				      rows of a CSV, line by line; of a mapped file see mapped.c */
+	/* Of a CSV: as of its only tensor. */
+	int64_t *index_of; /* owned */
+	int64_t n_kept;
+	float *values; /* owned; row by row */
+	/* Of a mapped file: */
+	int n_tensors;
+	struct orr_data_tensor *tensors; /* owned, names and index_of, too */
+	void *map;                       /* owned */
+	size_t map_bytes;
+
 	int64_t n_train, n_test;
 	int64_t *train,
 		*test; /* owned; row numbers. Every fifth row (0, 5, 10, ...) is the test set */
 };
 
 /* Read a CSV file of numbers (a first line without any number is a heading and is skipped), of less
- * than 64 GiB and lines of 256 MiB at most. Errors name file, line and column, and never quote the
- * file. With columns (else NULL and 0), only the n listed are kept; those that the file lacks are
- * ignored. The rest of a line is checked and dropped, so the whole file is never in memory. */
-int orr_dataset_read(struct orr_dataset **out, const char *path, const int64_t *columns, int64_t n,
-		     struct orr_error *err);
+ * than 64 GiB and lines of 256 MiB at most, or map a .npy or .safetensors file, told by its content
+ * or its ending. Errors name file, line and column or tensor, and never quote a CSV. With columns
+ * (else NULL and 0), only those of the n lists are kept; those that the file lacks are ignored. The
+ * rest of a CSV's line is checked and dropped, so the whole file is never in memory; of a mapped
+ * file nothing else is looked at. */
+int orr_dataset_read(struct orr_dataset **out, const char *path,
+		     const struct orr_data_columns *columns, int n, struct orr_error *err);
 void orr_dataset_destroy(struct orr_dataset *data); /* NULL is fine */
 
-/* Index of a column among a row's values; -1: it is not kept. */
-static inline int64_t orr_dataset_index(const struct orr_dataset *data, int64_t column)
+/* The tensor of that name, or, without a name, the only one there is. What it points to is the data
+ * set's. false: there is none. */
+bool orr_dataset_find(struct orr_data_tensor *out, const struct orr_dataset *data,
+		      const char *name);
+/* Columns, which are kept, of n rows as floats, row by row. ORR_E_RUNTIME: a number is not finite
+ * as a float, which of a mapped file nobody has seen before. */
+int orr_dataset_gather(const struct orr_dataset *data, const char *tensor, const int64_t *columns,
+		       int64_t n_columns, const int64_t *rows, int64_t n, float *to,
+		       struct orr_error *err);
+/* Size of the columns kept. */
+int64_t orr_dataset_bytes(const struct orr_dataset *data);
+
+static inline int64_t orr_data_tensor_index(const struct orr_data_tensor *tensor, int64_t column)
 {
-	return data->index_of ? data->index_of[column] : column;
-}
-static inline int64_t orr_dataset_kept(const struct orr_dataset *data)
-{
-	return data->index_of ? data->n_kept : data->n_columns;
-}
-static inline const float *orr_dataset_row(const struct orr_dataset *data, int64_t row)
-{
-	return data->values + row * orr_dataset_kept(data);
-}
-/* Size of the values kept. */
-static inline int64_t orr_dataset_bytes(const struct orr_dataset *data)
-{
-	return data->n_rows * orr_dataset_kept(data) * (int64_t)sizeof(float);
+	return tensor->index_of ? tensor->index_of[column] : column;
 }
 
 /* The rows that training sees, one after the other, are permutations of the training set, one an

@@ -15,6 +15,7 @@
 
 ORR_BEGIN
 
+struct orr_data_columns;
 struct orr_dataset;
 struct orr_jobs;
 struct orr_run;
@@ -66,8 +67,8 @@ struct orr_run_options {
 struct orr_run_options orr_run_options_default(void);
 
 /* The columns of the data that this rank reads, in training or to evaluate: the argument of
- * orr_dataset_read. *columns, of *n, is the caller's to free. */
-int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
+ * orr_dataset_read. *columns, of *n, is the caller's to free; what it points to is the graph's. */
+int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err);
 
 /* What a loss of the graph saw: means over samples. */

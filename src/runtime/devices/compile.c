@@ -226,13 +226,14 @@ static int place_data(struct compiler *c, struct orr_error *err)
 
 		if (!note->data)
 			continue;
+		p->n_inputs++;
 		factor = orr_operator_factor(o);
-		if (!(input->columns = malloc(bytes)))
+		if (!(input->columns = malloc(bytes)) ||
+		    (o->tensor && !(input->tensor = strdup(o->tensor))))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the columns of %s",
 					g->name, o->name);
 		memcpy(input->columns, o->columns, bytes);
 		input->width = o->width;
-		p->n_inputs++;
 		note->value = place(ORR_STORAGE_DATA, &columns, o->width);
 		if (note->stashed || factor < 1.0 || factor > 1.0) {
 			struct orr_tensor from = note->value;
@@ -504,8 +505,10 @@ void orr_program_destroy(struct orr_program *program)
 {
 	if (!program)
 		return;
-	for (int i = 0; i < program->n_inputs; i++)
+	for (int i = 0; i < program->n_inputs; i++) {
+		free(program->inputs[i].tensor);
 		free(program->inputs[i].columns);
+	}
 	for (int k = 0; k < program->n_layers; k++)
 		free(program->layers[k].ports), free(program->layers[k].is.inputs);
 	free(program->in);

@@ -2,10 +2,12 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "codelets/operator.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
+#include "orrery/nearest.h"
 
 int64_t orr_program_n_ids(const struct orr_operator *o, int i)
 {
@@ -60,33 +62,83 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	return 0;
 }
 
+/* The names of the data's tensors, as many as there is room for. */
+static const char *name_tensors(char text[128], const struct orr_dataset *data)
+{
+	int n = 0;
+
+	*text = '\0';
+	for (int i = 0; i < data->n_tensors && n < 64; i++)
+		n += snprintf(text + n, 64, "%s%.50s", i ? ", " : "",
+			      data->tensors[i].name ? data->tensors[i].name : "");
+	return text;
+}
+
+static int fail_tensor(const struct orr_graph *g, const struct orr_operator *o,
+		       const struct orr_dataset *data, struct orr_error *err)
+{
+	struct orr_nearest near = orr_nearest_to(o->tensor ? o->tensor : "");
+	char names[128], hint[ORR_HINT];
+
+	if (!o->tensor)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: node %s: the data has several tensors: say which one, "
+				"tensor=\"%.60s\"",
+				g->name, o->line, o->name, data->tensors[0].name);
+	if (data->n_tensors == 0 || !data->tensors[0].name)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s:%d: node %s: takes the tensor '%.60s', and the data has columns "
+			"without a name: take tensor= away, or name a .safetensors file "
+			"([data])",
+			g->name, o->line, o->name, o->tensor);
+	for (int i = 0; i < data->n_tensors; i++)
+		orr_nearest_try(&near, data->tensors[i].name, NULL);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s:%d: node %s: takes the tensor '%.60s'%s, and the data has %s: correct "
+			"tensor=, or name other data ([data])",
+			g->name, o->line, o->name, o->tensor, orr_nearest_hint(hint, &near),
+			name_tensors(names, data));
+}
+
 static int check_columns(const struct orr_graph *g, const struct orr_operator *o,
 			 const struct orr_dataset *data, struct orr_error *err)
 {
+	struct orr_data_tensor tensor;
+
+	if (!orr_dataset_find(&tensor, data, o->tensor))
+		return fail_tensor(g, o, data, err);
 	for (int64_t i = 0; i < o->width; i++)
-		if (o->columns[i] < 0 || o->columns[i] >= data->n_columns)
+		if (o->columns[i] < 0 || o->columns[i] >= tensor.n_columns)
 			return orr_fail(
 				err, ORR_E_INPUT,
-				"%s:%d: node %s: takes column %lld, and the data has columns 0 to "
+				"%s:%d: node %s: takes column %lld, and %s%.60s has columns 0 to "
 				"%lld: correct columns=, or name other data ([data])",
 				g->name, o->line, o->name, (long long)o->columns[i],
-				(long long)data->n_columns - 1);
+				tensor.name ? "the tensor " : "the data",
+				tensor.name ? tensor.name : "", (long long)tensor.n_columns - 1);
 	return 0;
 }
 
-/* Column `column` of the data, which `reader` reads as numbers of n classes. */
+/* Columns of the data that `reader` reads as numbers of n classes. */
 static int check_classes(const struct orr_graph *g, const struct orr_operator *reader,
-			 const struct orr_operator *input, int64_t column, int64_t n,
+			 const struct orr_operator *input, int64_t n,
 			 const struct orr_dataset *data, struct orr_error *err)
 {
-	int64_t place = orr_dataset_index(data, column);
+	struct orr_data_tensor tensor;
+	float row[64], factor = (float)orr_operator_factor(input);
 
-	if (place < 0)
+	if (!orr_dataset_find(&tensor, data, input->tensor) ||
+	    orr_data_tensor_index(&tensor, input->columns[0]) < 0)
 		return 0; /* the rank that has it looks */
-	for (int64_t r = 0; r < data->n_rows; r++) {
-		/* as the program computes it */
-		float class = (float)orr_operator_factor(input) * orr_dataset_row(data, r)[place];
+	for (int64_t i = 0; i < data->n_rows * input->width; i++) {
+		int64_t r = i / input->width, k = i % input->width, left = input->width - k;
+		float class;
 
+		if (k % 64 == 0 && orr_dataset_gather(data, input->tensor, input->columns + k,
+						      left < 64 ? left : 64, &r, 1, row, err))
+			return ORR_E_INPUT;
+		class = factor * row[k % 64]; /* as the program computes it */
 		if (!(class >= 0.0f && class < (float)n && class == floorf(class)))
 			return orr_fail(err, ORR_E_INPUT,
 					"row %lld of the data (from 0) has class %g in %s; %s "
@@ -104,12 +156,11 @@ static int check_ids(const struct orr_graph *g, const struct orr_operator *o,
 {
 	int code = 0;
 
-	for (int i = 0; i < o->n_inputs; i++) {
-		const struct orr_operator *input = &g->operators[o->inputs[i]];
+	for (int i = 0; i < o->n_inputs && !code; i++) {
 		int64_t n = orr_program_n_ids(o, i);
 
-		for (int64_t k = 0; k < input->width && n && !code; k++)
-			code = check_classes(g, o, input, input->columns[k], n, data, err);
+		if (n)
+			code = check_classes(g, o, &g->operators[o->inputs[i]], n, data, err);
 	}
 	return code;
 }

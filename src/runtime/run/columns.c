@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/ranks.h"
@@ -27,49 +28,38 @@ static bool is_read_here(const struct orr_pipeline *p, const bool *here, int k)
 	return false;
 }
 
-/* Append those of the inputs of the stages that run here, or, without a place for them, count them.
- */
-static int64_t collect(int64_t *to, const struct orr_pipeline *p, const bool *here)
-{
-	int64_t n = 0;
-
-	for (int k = 0; k < p->graph->n_operators; k++) {
-		const struct orr_operator *o = &p->graph->operators[k];
-
-		if (!orr_operator_is_input(o) || !is_read_here(p, here, k))
-			continue;
-		for (int64_t i = 0; to && i < o->width; i++)
-			to[n + i] = o->columns[i];
-		n += o->width;
-	}
-	return n;
-}
-
-int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
+int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	int *rank_of = calloc((size_t)p->n_workers, sizeof(*rank_of));
 	bool *here = calloc((size_t)p->n_stages, sizeof(*here));
-	int code = ORR_E_NOMEM;
+	int code;
 
-	*columns = NULL;
-	if (!rank_of || !here)
-		goto no_memory;
+	*columns = calloc((size_t)p->graph->n_operators + 1, sizeof(**columns));
+	*n = 0;
+	if (!rank_of || !here || !*columns) {
+		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for the columns of %d stages",
+				p->n_stages);
+		goto out;
+	}
 	if ((code = orr_ranks_of_workers(rank_of, p->n_workers, orr_ranks_count(),
 					 options->ranks_workers, err)))
 		goto out;
 	for (int s = 0; s < p->n_stages; s++)
 		here[s] = runs_here(jobs, rank_of, s);
-	*n = collect(NULL, p, here);
-	if ((*columns = calloc((size_t)*n + 1, sizeof(**columns)))) {
-		collect(*columns, p, here);
-		goto out;
+	for (int k = 0; k < p->graph->n_operators; k++) {
+		const struct orr_operator *o = &p->graph->operators[k];
+
+		if (orr_operator_is_input(o) && is_read_here(p, here, k))
+			(*columns)[(*n)++] =
+				(struct orr_data_columns){o->tensor, o->columns, o->width};
 	}
-no_memory:
-	code = orr_fail(err, ORR_E_NOMEM, "run: no memory for the columns of %d stages",
-			p->n_stages);
 out:
+	if (code) {
+		free(*columns);
+		*columns = NULL;
+	}
 	free(rank_of);
 	free(here);
 	return code;

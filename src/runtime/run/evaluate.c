@@ -159,9 +159,10 @@ static int forward(const struct orr_run *run, struct buffers *buffers, const int
 		tell(run, buffers);
 		if (rank_of_stage(run, s) != run->work.rank)
 			continue;
-		if ((code = receive_edges(run, buffers, s, n, err)))
+		if ((code = receive_edges(run, buffers, s, n, err)) ||
+		    (code = orr_samples_copy(run->dataset, program, rows, n, buffers->data[s],
+					     err)))
 			return code;
-		orr_samples_copy(run->dataset, program, rows, n, buffers->data[s]);
 		for (int i = 0; i < p->stages[s].n_in; i++)
 			buffers->in[i] = buffers->edges[p->stages[s].in[i]];
 		for (int i = 0; i < p->stages[s].n_out; i++)

@@ -1,6 +1,7 @@
 #include "orrery/profile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/devices/compile.h"
 #include "orrery/dataset.h"
@@ -163,6 +164,28 @@ static void clear_columns(struct orr_dataset *data, const struct orr_operator *i
 			data->values[r * data->n_columns + input->columns[k]] = 0;
 }
 
+/* Every tensor that the graph names has all the columns there are. */
+static int name_tensors(struct orr_dataset *data, const struct orr_graph *g)
+{
+	struct orr_data_tensor found, all = {.n_columns = data->n_columns,
+					     .n_kept = data->n_columns,
+					     .stride = data->n_columns,
+					     .elements = data->values};
+
+	if (!(data->tensors = calloc((size_t)g->n_operators, sizeof(*data->tensors))))
+		return -1;
+	for (int i = 0; i < g->n_operators; i++) {
+		const char *name = g->operators[i].tensor;
+
+		if (!name || orr_dataset_find(&found, data, name))
+			continue;
+		if (!(all.name = strdup(name)))
+			return -1;
+		data->tensors[data->n_tensors++] = all;
+	}
+	return 0;
+}
+
 /* Numbers of both signs, so that what depends on them takes its usual time; classes are all 0. */
 static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct orr_error *err)
 {
@@ -179,7 +202,7 @@ static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct
 		data->train = calloc(N_ROWS, sizeof(*data->train));
 		data->test = calloc(1, sizeof(*data->test));
 	}
-	if (!data || !data->values || !data->train || !data->test) {
+	if (!data || !data->values || !data->train || !data->test || name_tensors(data, g)) {
 		orr_dataset_destroy(data);
 		return orr_fail(err, ORR_E_NOMEM, "profile: no memory for %lld columns",
 				(long long)n);

@@ -12,7 +12,7 @@ static int refuse(struct orr_error *err)
 			"it was configured; install them and build again");
 }
 
-int orr_run_columns(int64_t **columns, int64_t *n, const struct orr_jobs *jobs,
+int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err)
 {
 	(void)columns;

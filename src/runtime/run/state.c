@@ -113,6 +113,8 @@ static json_t *about_operator(const struct orr_graph *g, int k)
 	if (o->columns) {
 		orr_checksum(checksum, o->columns, (size_t)o->width * sizeof(*o->columns));
 		fprintf(file, ", columns %.16s, scale %.17g", checksum, orr_operator_factor(o));
+		if (o->tensor)
+			(void)fprintf(file, ", tensor %s", o->tensor);
 	}
 	for (int i = 0; (name = orr_operator_attribute(o, i, value, &usual)); i++)
 		if (!usual && !says_the_shape(o, name))

@@ -1,6 +1,5 @@
 #include "samples.h"
 
-#include <assert.h>
 #include "data.h"
 
 static int64_t row_floats(const struct orr_program *program)
@@ -61,24 +60,20 @@ void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work)
 		starpu_free_flags(samples->columns, samples->bytes, STARPU_MALLOC_PINNED);
 }
 
-void orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
-		      const int64_t *rows, int64_t n, float *to)
+int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
+		     const int64_t *rows, int64_t n, float *to, struct orr_error *err)
 {
-	for (int i = 0; i < orr_program_n_inputs(program); i++) {
-		const int64_t *columns = orr_program_input_columns(program, i);
+	int code = 0;
+
+	for (int i = 0; i < orr_program_n_inputs(program) && !code; i++) {
 		int64_t width = orr_program_input_width(program, i);
 
-		for (int64_t r = 0; r < n; r++) {
-			const float *row = orr_dataset_row(dataset, rows[r]);
-
-			for (int64_t c = 0; c < width; c++) {
-				int64_t place = orr_dataset_index(dataset, columns[c]);
-
-				assert(place >= 0);
-				*to++ = row[place];
-			}
-		}
+		code = orr_dataset_gather(dataset, orr_program_input_tensor(program, i),
+					  orr_program_input_columns(program, i), width, rows, n, to,
+					  err);
+		to += n * width;
 	}
+	return code;
 }
 
 int orr_samples_gather(const struct orr_samples *samples, const struct orr_work *work,
@@ -99,10 +94,12 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 		/* nothing reads it any more, so this does not wait */
 		if ((code = orr_data_acquire(block, STARPU_W, &floats, err)))
 			return code;
-		orr_samples_copy(dataset, work->programs[job.s],
-				 rows + orr_work_first_sample(work, job.b),
-				 orr_work_samples(work, job.b), floats);
+		code = orr_samples_copy(dataset, work->programs[job.s],
+					rows + orr_work_first_sample(work, job.b),
+					orr_work_samples(work, job.b), floats, err);
 		orr_data_release(block);
+		if (code)
+			return code;
 	}
 	return 0;
 }

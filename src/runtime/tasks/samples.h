@@ -25,6 +25,6 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 		       struct orr_error *err);
 
 /* The columns that a stage reads of n rows, input after input. */
-void orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
-		      const int64_t *rows, int64_t n, float *to);
+int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
+		     const int64_t *rows, int64_t n, float *to, struct orr_error *err);
 #endif

@@ -1,0 +1,327 @@
+/* A CSV file of numbers. */
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "data_file.h"
+#include "orrery/dataset.h"
+
+/* What is read so far. */
+struct reader {
+	const char *path;
+	int64_t line;
+	struct orr_dataset *data;
+	const struct orr_data_columns *wanted; /* NULL: all */
+	int n_wanted;
+	int64_t capacity; /* of data->values, in floats */
+	bool heading;     /* the first line has been passed over */
+	int64_t blank;    /* the first of the blank lines just read, or 0 */
+};
+
+#define FIRST_ROOM 65536
+#define MOST_LINE_BYTES (1 << 28)
+#define MOST_GIB 64 /* of a file, of which the columns that are read are kept in memory */
+
+enum cell { CELL_NUMBER, CELL_EMPTY, CELL_WORD, CELL_NOT_FINITE };
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* Whole numbers of up to seven digits, which float holds exactly: the common case in tables. */
+static bool read_small(const char *begin, const char *end, float *value)
+{
+	int sum = 0;
+
+	if (end - begin > 7)
+		return false;
+	for (; begin < end; begin++) {
+		if (*begin < '0' || *begin > '9')
+			return false;
+		sum = sum * 10 + (*begin - '0');
+	}
+	*value = (float)sum;
+	return true;
+}
+
+/* One cell, from begin up to end. The text ends in a zero somewhere behind it. */
+static enum cell read_cell(const char *begin, const char *end, float *value)
+{
+	char *stop;
+
+	while (begin < end && is_blank(*begin))
+		begin++;
+	while (begin < end && is_blank(end[-1]))
+		end--;
+	if (begin == end)
+		return CELL_EMPTY;
+	if (read_small(begin, end, value))
+		return CELL_NUMBER;
+	/* strtof would pass over other white space, and knows hexadecimal. */
+	if (!strchr("+-.0123456789iInN", *begin) || memchr(begin, 'x', (size_t)(end - begin)) ||
+	    memchr(begin, 'X', (size_t)(end - begin)))
+		return CELL_WORD;
+	*value = strtof(begin, &stop);
+	if (stop != end)
+		return CELL_WORD;
+	return isfinite(*value) ? CELL_NUMBER : CELL_NOT_FINITE;
+}
+
+/* Without quoting the file: the user may not be allowed to read it. */
+static int bad_cell(const struct reader *in, int64_t column, enum cell cell, struct orr_error *err)
+{
+	static const char *const why[] = {
+		[CELL_EMPTY] = "the cell is empty",
+		[CELL_WORD] = "no number",
+		[CELL_NOT_FINITE] = "a number that is not finite, or too large for a float",
+	};
+
+	return orr_fail(err, ORR_E_INPUT, "%s:%lld: column %lld: %s", in->path, (long long)in->line,
+			(long long)column, why[cell]);
+}
+
+static const char *cell_end(const char *begin, const char *end)
+{
+	const char *comma = memchr(begin, ',', (size_t)(end - begin));
+
+	return comma ? comma : end;
+}
+
+/* A heading: words and empty cells, no number. */
+static bool is_heading(const char *line, const char *end)
+{
+	const char *begin = line, *stop;
+	float value;
+
+	for (;; begin = stop + 1) {
+		enum cell cell;
+
+		stop = cell_end(begin, end);
+		cell = read_cell(begin, stop, &value);
+		if (cell == CELL_NUMBER || cell == CELL_NOT_FINITE)
+			return false;
+		if (stop == end)
+			return true;
+	}
+}
+
+/* Room for n more floats. */
+static int reserve(struct reader *in, int64_t n, struct orr_error *err)
+{
+	struct orr_dataset *data = in->data;
+	int64_t used = data->n_rows * data->n_kept, wanted = used + n;
+	float *values;
+
+	if (wanted <= in->capacity)
+		return 0;
+	if (wanted < 2 * in->capacity)
+		wanted = 2 * in->capacity;
+	values = realloc(data->values, (size_t)wanted * sizeof(*values));
+	if (!values)
+		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for %lld numbers", in->path,
+				(long long)in->line, (long long)wanted);
+	data->values = values;
+	in->capacity = wanted;
+	return 0;
+}
+
+/* The first row says how many columns there are. */
+static int count_columns(struct reader *in, const char *line, const char *end,
+			 struct orr_error *err)
+{
+	struct orr_dataset *data = in->data;
+
+	data->n_columns = 1;
+	for (const char *c = line; c < end; c++)
+		data->n_columns += *c == ',';
+	return orr_data_keep(&data->index_of, &data->n_kept, data->n_columns, NULL, in->wanted,
+			     in->n_wanted)
+		       ? orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld columns", in->path,
+				  (long long)data->n_columns)
+		       : 0;
+}
+
+static int read_row(struct reader *in, const char *line, const char *end, struct orr_error *err)
+{
+	struct orr_dataset *data = in->data;
+	const char *begin = line, *stop;
+	int64_t n = 0;
+	float *row;
+	int code;
+
+	if ((data->n_rows == 0 && (code = count_columns(in, line, end, err))) ||
+	    (code = reserve(in, data->n_kept, err)))
+		return code;
+	row = data->values ? data->values + data->n_rows * data->n_kept : NULL;
+	for (begin = line;; begin = stop + 1) {
+		float value = 0;
+		enum cell cell;
+		int64_t place;
+
+		stop = cell_end(begin, end);
+		cell = read_cell(begin, stop, &value);
+		if (cell != CELL_NUMBER)
+			return bad_cell(in, n + 1, cell, err);
+		place = n >= data->n_columns ? -1 : data->index_of ? data->index_of[n] : n;
+		if (place >= 0)
+			row[place] = value;
+		n++;
+		if (stop == end)
+			break;
+	}
+	if (n != data->n_columns)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%lld: this line has %lld cells, the lines before have %lld",
+				in->path, (long long)in->line, (long long)n,
+				(long long)data->n_columns);
+	data->checksum = XXH3_64bits_withSeed(line, (size_t)(end - line), data->checksum);
+	data->n_rows++;
+	return 0;
+}
+
+static int read_line(struct reader *in, const char *line, size_t length, struct orr_error *err)
+{
+	const char *end = line + length, *c = line;
+
+	in->line++;
+	if (in->line == 1 && length >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
+		c = line += 3; /* the mark that some programs put before UTF-8 */
+	if (end > line && end[-1] == '\n')
+		end--;
+	if (end > line && end[-1] == '\r')
+		end--;
+	while (c < end && is_blank(*c))
+		c++;
+	if (c == end) {
+		in->blank = in->blank ? in->blank : in->line;
+		return 0;
+	}
+	if (in->blank)
+		return orr_fail(err, ORR_E_INPUT, "%s:%lld: the line is blank; take it out",
+				in->path, (long long)in->blank);
+	if (in->line == 1 && is_heading(line, end)) {
+		in->heading = true;
+		return 0;
+	}
+	return read_row(in, line, end, err);
+}
+
+/* A line at a time, in a buffer that holds the longest so far. */
+struct buffer {
+	char *text; /* owned; zero-terminated */
+	size_t room, begin, end;
+};
+
+static int grow(struct reader *in, struct buffer *b, struct orr_error *err)
+{
+	size_t room = b->room ? 2 * b->room : FIRST_ROOM;
+	char *text;
+
+	if (b->room >= MOST_LINE_BYTES)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%lld: a line of more than %d MiB: no row is that long",
+				in->path, (long long)in->line + 1, MOST_LINE_BYTES >> 20);
+	if (!(text = realloc(b->text, room + 1)))
+		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for a line", in->path,
+				(long long)in->line + 1);
+	b->text = text;
+	b->room = room;
+	return 0;
+}
+
+/* Append more of the file; *more false: the end was reached. */
+static int fill(struct reader *in, struct buffer *b, FILE *file, bool *more, struct orr_error *err)
+{
+	size_t n;
+	int code;
+
+	if (b->begin) {
+		memmove(b->text, b->text + b->begin, b->end - b->begin);
+		b->end -= b->begin;
+		b->begin = 0;
+	}
+	if (b->end == b->room && (code = grow(in, b, err)))
+		return code;
+	errno = 0;
+	n = fread(b->text + b->end, 1, b->room - b->end, file);
+	if (ferror(file))
+		return orr_data_cannot_read(in->path, errno, err);
+	b->end += n;
+	b->text[b->end] = '\0';
+	*more = n > 0;
+	return 0;
+}
+
+static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
+{
+	struct buffer b = {0};
+	bool more = true;
+	size_t seen = 0; /* of the line, without an end */
+	int code = 0;
+
+	while (!code && (more || b.begin < b.end)) {
+		size_t there = b.end - b.begin;
+		char *line = b.text ? b.text + b.begin : NULL;
+		char *end = there > seen ? memchr(line + seen, '\n', there - seen) : NULL;
+
+		if (!end && more) {
+			seen = there;
+			code = fill(in, &b, file, &more, err);
+			continue;
+		}
+		there = end ? (size_t)(end - line) + 1 : there;
+		code = read_line(in, line, there, err);
+		b.begin += there;
+		seen = 0;
+	}
+	free(b.text);
+	return code;
+}
+
+/* Reading has doubled the capacity; give back the unused part. */
+static void trim(struct orr_dataset *data)
+{
+	size_t bytes = (size_t)(data->n_rows * data->n_kept) * sizeof(float);
+	float *values = bytes ? realloc(data->values, bytes) : NULL;
+
+	if (values)
+		data->values = values;
+}
+
+int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in,
+		 const struct orr_data_columns *columns, int n, struct orr_error *err)
+{
+	struct reader r = {.path = in->path, .data = data, .wanted = columns, .n_wanted = n};
+	FILE *file;
+	int code;
+
+	if (in->n_bytes >> 30 >= MOST_GIB) {
+		(void)close(in->fd);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: %d GiB or more: make a .safetensors or .npy file of it, which "
+				"is mapped, or take a part of it",
+				in->path, MOST_GIB);
+	}
+	if (!(file = fdopen(in->fd, "r"))) {
+		(void)close(in->fd);
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", in->path);
+	}
+	if (!(code = read_lines(&r, file, err)) && data->n_rows < 2) {
+		const char *what =
+			r.heading ? "there is nothing after the heading" : "the file is empty";
+
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: %s; it needs two rows, one to test and one to train", in->path,
+				data->n_rows ? "there is one row of numbers" : what);
+	}
+	if (!code)
+		trim(data);
+	(void)fclose(file);
+	return code;
+}

@@ -1,0 +1,64 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data_file.h"
+#include "orrery/dataset.h"
+
+#define KINDS "name a CSV, .npy or .safetensors file ([data])"
+
+int orr_data_cannot_read(const char *path, int why, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: " KINDS, path, strerror(why));
+}
+
+int orr_data_keep(int64_t **index_of, int64_t *n_kept, int64_t n_columns, const char *name,
+		  const struct orr_data_columns *wanted, int n)
+{
+	*n_kept = n_columns;
+	if (!wanted)
+		return 0;
+	if (!(*index_of = calloc((size_t)n_columns, sizeof(**index_of))))
+		return -1;
+	for (int i = 0; i < n; i++)
+		for (int64_t k = 0; k < wanted[i].n; k++) {
+			int64_t c = wanted[i].columns[k];
+
+			if ((!wanted[i].tensor || (name && !strcmp(wanted[i].tensor, name))) &&
+			    c >= 0 && c < n_columns)
+				(*index_of)[c] = 1;
+		}
+	*n_kept = 0;
+	for (int64_t c = 0; c < n_columns; c++)
+		(*index_of)[c] = (*index_of)[c] ? (*n_kept)++ : -1;
+	return 0;
+}
+
+/* It must be a file: a FIFO would be waited for, and a device never ends. */
+int orr_data_open(struct orr_data_file *file, const char *path, struct orr_error *err)
+{
+	struct stat status;
+	int code;
+
+	*file = (struct orr_data_file){.path = path,
+				       .fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+	if (file->fd < 0)
+		return orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s: " KINDS, path,
+				strerror(errno));
+	if (fstat(file->fd, &status))
+		code = orr_data_cannot_read(path, errno, err);
+	else if (S_ISDIR(status.st_mode))
+		code = orr_data_cannot_read(path, EISDIR, err);
+	else if (!S_ISREG(status.st_mode))
+		code = orr_fail(err, ORR_E_INPUT, "%s: no file but a FIFO or a device: " KINDS,
+				path);
+	else {
+		file->n_bytes = status.st_size;
+		return 0;
+	}
+	(void)close(file->fd);
+	return code;
+}

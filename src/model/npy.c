@@ -1,0 +1,201 @@
+/* The header of a .npy file: "\x93NUMPY", a version, the length of a text and the text, a
+ * dictionary as Python writes it, {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 784)}.
+ * The array follows. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/element.h"
+#include "data_file.h"
+
+#define MAGIC "\x93NUMPY"
+#define MAGIC_BYTES 6
+#define MOST_DIGITS 18 /* of a dimension, which an int64_t has room for */
+
+/* The text that is left. */
+struct text {
+	const char *at, *end;
+};
+
+bool orr_npy_is(const char *text, int64_t n_bytes)
+{
+	return n_bytes >= MAGIC_BYTES && !memcmp(text, MAGIC, MAGIC_BYTES);
+}
+
+static int fail(const char *path, const char *what, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: no whole .npy file: %s", path, what);
+}
+
+static void skip_blanks(struct text *t)
+{
+	while (t->at < t->end && isspace((unsigned char)*t->at))
+		t->at++;
+}
+
+/* Take this word, if it is next. */
+static bool take(struct text *t, const char *word)
+{
+	size_t n = strlen(word);
+
+	skip_blanks(t);
+	if ((size_t)(t->end - t->at) < n || memcmp(t->at, word, n) != 0)
+		return false;
+	t->at += n;
+	return true;
+}
+
+/* 'text' or "text", without backslashes. */
+static bool take_string(struct text *t, char *to, size_t size)
+{
+	char quote;
+	size_t n = 0;
+
+	skip_blanks(t);
+	if (t->at == t->end || (*t->at != '\'' && *t->at != '"'))
+		return false;
+	for (quote = *t->at++; t->at < t->end && *t->at != quote && n + 1 < size; t->at++)
+		to[n++] = *t->at;
+	to[n] = '\0';
+	return t->at < t->end && *t->at++ == quote;
+}
+
+static bool take_count(struct text *t, int64_t *count)
+{
+	int n = 0;
+
+	skip_blanks(t);
+	for (*count = 0; t->at < t->end && isdigit((unsigned char)*t->at); t->at++, n++)
+		if (n < MOST_DIGITS)
+			*count = *count * 10 + (*t->at - '0');
+	return n > 0 && n <= MOST_DIGITS;
+}
+
+/* The comma between two, or the end. */
+static bool take_comma(struct text *t, char end)
+{
+	return take(t, ",") || (t->at < t->end && *t->at == end);
+}
+
+/* (), (3,) or (3, 4) */
+static bool take_shape(struct text *t, struct orr_tensor_entry *entry)
+{
+	if (!take(t, "("))
+		return false;
+	for (entry->n_dims = 0; !take(t, ")"); entry->n_dims++)
+		if (entry->n_dims == ORR_TENSOR_MOST_DIMS ||
+		    !take_count(t, &entry->dims[entry->n_dims]) || !take_comma(t, ')'))
+			return false;
+	return true;
+}
+
+/* "<f4": order, kind and bytes. A single byte has no order. */
+static int element_of(const char *type)
+{
+	static const struct {
+		const char *type;
+		enum orr_element element;
+	} types[] = {
+		{"<f4", ORR_ELEMENT_F32}, {"<f2", ORR_ELEMENT_F16}, {"<f8", ORR_ELEMENT_F64},
+		{"|i1", ORR_ELEMENT_I8},  {"<i2", ORR_ELEMENT_I16}, {"<i4", ORR_ELEMENT_I32},
+		{"<i8", ORR_ELEMENT_I64}, {"|u1", ORR_ELEMENT_U8},  {"<u2", ORR_ELEMENT_U16},
+		{"<u4", ORR_ELEMENT_U32}, {"<u8", ORR_ELEMENT_U64}, {"|b1", ORR_ELEMENT_BOOL},
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strcmp(types[i].type, type))
+			return (int)types[i].element;
+	return -1;
+}
+
+static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *element, const char *path,
+		     struct orr_error *err)
+{
+	char key[16], type[16];
+
+	if (!take_string(t, key, sizeof(key)) || !take(t, ":"))
+		return fail(path, "its header is no dictionary", err);
+	if (!strcmp(key, "shape"))
+		return take_shape(t, entry)
+			       ? 0
+			       : fail(path, "its shape is none of up to 8 dimensions", err);
+	if (!strcmp(key, "fortran_order")) {
+		if (take(t, "False"))
+			return 0;
+		return fail(path,
+			    "it lies column by column (fortran_order); save "
+			    "numpy.ascontiguousarray() of it",
+			    err);
+	}
+	if (strcmp(key, "descr") != 0)
+		return fail(path, "its header has another key than descr, fortran_order and shape",
+			    err);
+	if (!take_string(t, type, sizeof(type)) || (*element = element_of(type)) < 0)
+		return fail(path,
+			    "its type (descr) is none of f2, f4, f8, i1 to i8, u1 to u8 and b1, "
+			    "little-endian; save .astype('<f4') of it",
+			    err);
+	return 0;
+}
+
+static int read_dictionary(struct orr_tensor_entry *entry, struct text t, const char *path,
+			   struct orr_error *err)
+{
+	int element = -1, n = 0, code;
+
+	if (!take(&t, "{"))
+		return fail(path, "its header is no dictionary", err);
+	for (; !take(&t, "}"); n++) {
+		if (n == 3)
+			break;
+		if ((code = read_pair(entry, &t, &element, path, err)))
+			return code;
+		if (!take_comma(&t, '}'))
+			return fail(path, "its header is no dictionary", err);
+	}
+	if (n != 3 || element < 0)
+		return fail(path, "its header is not of descr, fortran_order and shape", err);
+	entry->element = (enum orr_element)element;
+	return 0;
+}
+
+/* Bytes of the array; -1: more than there can be. */
+static int64_t array_bytes(const struct orr_tensor_entry *entry)
+{
+	int64_t n_bytes = orr_element_bytes(entry->element);
+
+	for (int i = 0; i < entry->n_dims; i++)
+		if (__builtin_mul_overflow(n_bytes, entry->dims[i], &n_bytes))
+			return -1;
+	return n_bytes;
+}
+
+int orr_npy_read(struct orr_tensor_header *header, int64_t *data_at, const char *path,
+		 const char *text, int64_t n_bytes, struct orr_error *err)
+{
+	int64_t before = MAGIC_BYTES + 2, length = 0;
+	struct orr_tensor_entry *entry;
+	int code;
+
+	if (n_bytes < before + 4 || !orr_npy_is(text, n_bytes))
+		return fail(path, "it does not begin as one does", err);
+	/* version 1.0 has two bytes of length, 2.0 and 3.0 four */
+	for (int i = text[MAGIC_BYTES] == 1 ? 1 : 3; i >= 0; i--)
+		length = length << 8 | (unsigned char)text[before + i];
+	before += text[MAGIC_BYTES] == 1 ? 2 : 4;
+	if (length > n_bytes - before)
+		return fail(path, "its header is longer than it is", err);
+	*data_at = before + length;
+	if (!(entry = calloc(1, sizeof(*entry))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+	*header = (struct orr_tensor_header){.n = 1, .entries = entry};
+	if ((code = read_dictionary(entry, (struct text){text + before, text + *data_at}, path,
+				    err)))
+		return code;
+	if (array_bytes(entry) != n_bytes - *data_at)
+		return fail(path,
+			    "its array is not as long as its shape and type say; save it again",
+			    err);
+	entry->end = n_bytes - *data_at;
+	return 0;
+}
