@@ -284,6 +284,32 @@ START_TEST(every_schedule_that_serves_it_trains_to_the_same_bits)
 }
 END_TEST
 
+/* What gathers is cut from what it reads, into as few stages as that takes or as many as asked. */
+START_TEST(any_cut_trains_to_the_same_bits)
+{
+	float expected[MOST] = {0}, found[MOST] = {0};
+	char text[sizeof(model)];
+
+	ck_assert(train("gpipe", 1, 5, "none", expected));
+	memcpy(text, model, sizeof(text));
+	for (char *at = text; (at = strstr(at, " stage="));)
+		memset(at, ' ', strlen(" stage=0"));
+	for (int w = 1; w <= 6; w++) {
+		struct training t = {0};
+
+		ck_assert_int_eq(orr_choice_init(&t.choice, "gpipe", &t.err), 0);
+		training_prepare(&t, text, &t.choice.schedule, w, 5);
+		ck_assert_int_eq(t.pipeline->n_stages, w < 4 ? 4 : w);
+		training_start(&t);
+		ck_assert_msg(!orr_run_train(t.run, STEPS, check_step, &t, &t.err), "%s",
+			      t.err.msg);
+		read_parameters(&t, found);
+		ck_assert_msg(!memcmp(expected, found, sizeof(found)), "other parameters on %d", w);
+		training_fini(&t);
+	}
+}
+END_TEST
+
 static const struct {
 	const char *from, *to, *schedule, *why; /* of the model a part, and what takes its place */
 } refused[] = {
@@ -328,6 +354,7 @@ int main(void)
 		EACH(a_step_is_that_of_the_textbook, 3),
 		ONCE(an_evaluation_compares_the_rows_of_a_block),
 		EACH(every_schedule_that_serves_it_trains_to_the_same_bits, 2),
+		ONCE(any_cut_trains_to_the_same_bits),
 		EACH(what_cannot_gather_is_refused, N_OF(refused)),
 	};
 

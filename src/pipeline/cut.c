@@ -151,6 +151,16 @@ static int list_readers(const struct cutting *c, int **readers, int **first_read
 	return 0;
 }
 
+/* Does a stage [begin, end) make what it gathers? Not in that which begins behind begin. */
+static bool feeds_gather(const struct cutting *c, const int *readers, const int *first_reader,
+			 int begin, int end)
+{
+	for (int k = first_reader[begin]; k < first_reader[begin + 1]; k++)
+		if (readers[k] < end && c->g->operators[c->order[readers[k]]].gather)
+			return true;
+	return false;
+}
+
 /* best[k][i] over all stages [begin, i) that are connected; those dearer than limit are passed
  * over. */
 static void search(struct cutting *c, const int *readers, const int *first_reader, int n_stages,
@@ -167,7 +177,7 @@ static void search(struct cutting *c, const int *readers, const int *first_reade
 		for (int begin = end - 1; begin >= 0; begin--) {
 			double cost = c->sum[end] - c->sum[begin];
 
-			if (cost > limit)
+			if (cost > limit || feeds_gather(c, readers, first_reader, begin, end))
 				break;
 			pieces = join(c, readers, first_reader, begin, end, pieces);
 			for (int k = 1; pieces == 1 && k <= n_stages && k <= end; k++) {
@@ -241,6 +251,19 @@ static int find(struct cutting *c, int n_stages, bool exactly, int *stage_of, in
 	return code;
 }
 
+/* What gathers is apart from all that it reads and from other losses, which it alone may connect.
+ */
+static int least_stages(const struct orr_graph *g)
+{
+	int n = 0, n_losses = 0;
+
+	for (int i = 0; i < g->n_operators; i++) {
+		n += g->operators[i].gather ? g->operators[i].n_inputs : 0;
+		n_losses += orr_operator_is_loss(&g->operators[i]);
+	}
+	return n ? n + n_losses : 1;
+}
+
 int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
 	    int n_stages, int *stage_of, int *n_chosen, struct orr_error *err)
 {
@@ -273,8 +296,10 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 				c.n);
 		goto out;
 	}
-	if (!exactly)
+	if (!exactly) {
 		n_stages = machine->n_workers ? machine->n_workers : UNASKED_STAGES;
+		n_stages = least_stages(g) > n_stages ? least_stages(g) : n_stages;
+	}
 	if (n_stages > c.n)
 		n_stages = c.n;
 	for (int i = 0; i < c.n; i++)
