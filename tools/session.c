@@ -8,6 +8,16 @@
 #include "command.h"
 #include "orrery/ranks.h"
 
+/* What a step frees is there for the next one, which would fault it in again page by page. One
+ * arena, since the others have no blocks above 64 MiB. */
+static void keep_freed_memory(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, -1);
+	mallopt(M_TOP_PAD, 64 << 20);
+}
+
 int session_join(struct session *s)
 {
 	int code = orr_ranks_start(command_say, &s->err);
@@ -18,6 +28,8 @@ int session_join(struct session *s)
 	 * itself sees to for a while only. */
 	if (s->n_ranks > 1)
 		mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	else
+		keep_freed_memory();
 	return code;
 }
 
