@@ -83,11 +83,13 @@ static int settle_steps(struct training *t, struct orr_error *err)
 	struct train_options *o = &t->options;
 	int samples = orr_run_step_samples(t->work.tried.jobs, &o->run);
 
-	t->steps = o->steps ? o->steps
-			    : ((o->epochs ? o->epochs : 10) * t->data->n_train + samples - 1) /
-				      samples;
+	t->steps = o->steps >= 0 ? o->steps
+				 : ((o->epochs ? o->epochs : 10) * t->data->n_train + samples - 1) /
+					   samples;
 	evaluations_init(&t->evaluations, &o->evaluate, t->data->n_train, samples,
 			 o->keep.best ? checkpoints_best(&o->keep) : NULL);
+	if (!t->steps)
+		o->run.decay = ORR_DECAY_NONE;
 	if (o->run.decay == ORR_DECAY_NONE)
 		return 0;
 	o->run.decay_steps = t->steps;
@@ -156,6 +158,21 @@ static int predict(struct training *t, struct orr_error *err)
 	return work_check_memory(&t->work, err);
 }
 
+/* With the weights of a file. */
+static int begin(struct training *t, struct orr_error *err)
+{
+	const struct train_options *o = &t->options;
+	char text[512];
+	int code;
+
+	if (!o->init)
+		return 0;
+	code = orr_run_begin(t->run, o->init, o->init_partly, text, sizeof(text), err);
+	if (!code && *text)
+		session_say(&t->session, "%s", text);
+	return code;
+}
+
 /* Go on from the checkpoint, if there is one. What does not fit, fits on no rank. */
 static int resume(struct training *t, struct orr_error *err)
 {
@@ -164,6 +181,8 @@ static int resume(struct training *t, struct orr_error *err)
 
 	if (!t->session.rank)
 		hardware_tell(&o->run);
+	if ((code = begin(t, err)))
+		return code;
 	t->old_rate = o->run.learning_rate;
 	if (t->best && (code = evaluations_resume(&t->evaluations, t->run, t->best,
 						  o->has_lr ? &t->old_rate : NULL, err)))
@@ -245,6 +264,40 @@ static int gather(struct training *t, struct orr_error *err)
 	return across_predict(r->ranks, r->n_ranks, r->predicted->timeline, &t->options.run, err);
 }
 
+/* What is written of a model. */
+struct weights {
+	const struct orr_graph *graph;
+	const float *parameters;
+};
+
+static int write_weights(FILE *file, const void *what, struct orr_error *err)
+{
+	const struct weights *w = what;
+
+	return orr_weights_write(file, w->graph, w->parameters, err);
+}
+
+/* Gathered from all ranks by rank 0. */
+static int save_weights(struct training *t, struct orr_error *err)
+{
+	struct weights w = {.graph = t->work.graph};
+	float *parameters = NULL;
+	int64_t n = orr_run_n_parameters(t->run);
+	int code = 0;
+
+	if (!t->options.weights)
+		return 0;
+	if (!t->session.rank && !(parameters = malloc((size_t)(n + 1) * sizeof(*parameters))))
+		code = orr_fail(err, ORR_E_NOMEM, "no memory for %lld parameters", (long long)n);
+	if (!(code = session_agree(&t->session, code)) &&
+	    !(code = orr_run_parameters(t->run, parameters, err)) && !t->session.rank) {
+		w.parameters = parameters;
+		code = output_file(t->options.weights, write_weights, &w, err);
+	}
+	free(parameters);
+	return code;
+}
+
 /* What diverged is no model, and says so. */
 static int check_loss(double loss, struct orr_error *err)
 {
@@ -296,6 +349,7 @@ int cmd_train(int argc, char **argv)
 	    (code = session_check(
 		     s, orr_run_create(&t.run, t.work.tried.jobs, t.data, &t.options.run, err))) ||
 	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||
+	    (code = session_check(s, save_weights(&t, err))) ||
 	    (code = session_check(s, report(&t, err))))
 		goto out;
 	code = checkpoints_check(&t.end, err);

@@ -29,13 +29,17 @@ enum {
 	KEY_RANKS,
 	KEY_ON_NAN,
 	KEY_EVALUATE,
+	KEY_INIT,
+	KEY_INIT_PARTLY,
+	KEY_SAVE_WEIGHTS,
 	KEY_LOSS
 };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Training:", 4},
 	{"epochs", KEY_EPOCHS, "N", 0, "passes over the training set (10)", 4},
-	{"steps", KEY_STEPS, "N", 0, "minibatches, instead of epochs", 4},
+	{"steps", KEY_STEPS, "N", 0,
+	 "minibatches, instead of epochs; 0: evaluate the model as it is", 4},
 	{"data", KEY_DATA, "FILE", 0,
 	 "CSV, .npy or .safetensors of numbers, a sample a row (what the model's file names)", 4},
 	{"lr", KEY_LR, "X", 0, "learning rate (momentum and sgd 0.1, others 0.002)", 4},
@@ -66,6 +70,15 @@ static const struct argp_option options[] = {
 	 "steps or epochs from one evaluation on the test rows to the next, and at the end (at the "
 	 "end alone)",
 	 4},
+	{"init", KEY_INIT, "FILE", 0,
+	 "initial weights, a .safetensors file with tensors \"operator.weight\" of F32, F16, BF16 "
+	 "or "
+	 "F64 (drawn from the seed)",
+	 4},
+	{"init-partly", KEY_INIT_PARTLY, NULL, 0,
+	 "it may lack tensors, which are then drawn, and have others, which are left", 4},
+	{"save-weights", KEY_SAVE_WEIGHTS, "FILE", 0,
+	 "write the weights to one .safetensors file when training ends", 4},
 	{"loss", KEY_LOSS, "FILE", 0,
 	 "every step's loss as CSV: step, samples seen, loss, and each of several; the norm where "
 	 "--clip is given, and test loss and accuracy at evaluations; with --resume, from there on",
@@ -130,7 +143,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->epochs = options_count("--epochs", arg, 1, 1000000000);
 		break;
 	case KEY_STEPS:
-		a->steps = options_count("--steps", arg, 1, INT64_C(1000000000000));
+		a->steps = options_count("--steps", arg, 0, INT64_C(1000000000000));
 		break;
 	case KEY_DATA:
 		a->data = arg;
@@ -177,6 +190,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_EVALUATE:
 		a->evaluate = parse_every(arg);
 		break;
+	case KEY_INIT:
+		a->init = arg;
+		break;
+	case KEY_INIT_PARTLY:
+		a->init_partly = true;
+		break;
+	case KEY_SAVE_WEIGHTS:
+		a->weights = arg;
+		break;
 	case KEY_LOSS:
 		a->losses = arg;
 		break;
@@ -196,6 +218,7 @@ const struct argp train_argp = {
 struct train_options train_options_default(void)
 {
 	struct train_options o = {.work = work_options_default(),
+				  .steps = -1,
 				  .run = orr_run_options_default(),
 				  .keep = checkpoints_options_default()};
 
@@ -207,19 +230,28 @@ int train_options_check(struct train_options *a, struct orr_error *err)
 {
 	int code;
 
-	if (a->steps && a->epochs)
+	if (a->steps >= 0 && a->epochs)
 		return orr_fail(err, ORR_E_INPUT,
 				"--steps and --epochs say the same thing: give one of them");
 	if (a->keep.best && !a->evaluate.every)
 		return orr_fail(err, ORR_E_INPUT,
 				"--keep-best: nothing says when the model is evaluated: give "
 				"--evaluate-every N");
+	if (a->init && a->keep.resume)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--init gives the weights that a training begins with, and --resume "
+			"those of a checkpoint: leave one of them out");
+	if (a->init_partly && !a->init)
+		return orr_fail(err, ORR_E_INPUT, "--init-partly: with what? give --init FILE");
 	if (a->has_final_rate && a->run.decay == ORR_DECAY_NONE)
 		return orr_fail(err, ORR_E_INPUT,
 				"--final-rate: the learning rate stays: say how it falls, with "
 				"--decay cosine or linear");
 	a->run.timeout_s = a->work.timeout_s;
-	if ((code = output_check_file("--loss", a->losses, err)) ||
+	if ((code = output_protect(a->init, err)) ||
+	    (code = output_check_file("--loss", a->losses, err)) ||
+	    (code = output_check_file("--save-weights", a->weights, err)) ||
 	    (code = output_check(&a->output, err)) || (code = output_protect(a->data, err)))
 		return code;
 	return output_protect_checkpoints(a->keep.folder, err);

@@ -17,10 +17,12 @@ struct train_options {
 	struct orr_run_options run;
 	struct checkpoints_options keep;
 	struct output_options output;
-	int64_t steps, epochs; /* 0: not given */
+	int64_t steps, epochs; /* -1 and 0: not given */
 	struct evaluations_options evaluate;
 	bool has_lr, has_momentum, has_final_rate;
 	const char *data, *losses;
+	const char *init, *weights; /* files of weights, to begin with and at the end; or NULL */
+	bool init_partly;
 	const char *workers; /* the reason for their number; NULL: an option or a file gives it */
 };
 

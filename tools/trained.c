@@ -195,7 +195,9 @@ int trained_print_short(const struct trained *r, struct orr_error *err)
 	if (o->json)
 		return print_short_json(r, step, err);
 	if (step == r->first)
-		printf("Nothing to train: the checkpoint is of step %lld.\n", (long long)step);
+		printf(step ? "Nothing to train: the checkpoint is of step %lld.\n"
+			    : "Nothing to train: %lld steps.\n",
+		       (long long)step);
 	else
 		printf("Trained to step %lld. No round of -m %d microbatches was whole, so there "
 		       "is no timeline (--steps, --every).\n",

@@ -125,6 +125,36 @@ out:
 	return code;
 }
 
+int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, int n,
+			  const char *note, struct orr_error *err)
+{
+	char *text = header_text(tensors, n, note);
+	size_t length = text ? strlen(text) : 0, padding = (8 - length % 8) % 8;
+	uint64_t header_bytes = length + padding;
+	int code = 0;
+
+	if (!text || header_bytes > ORR_TENSOR_MOST_HEADER)
+		code = orr_fail(err, ORR_E_UNSUPPORTED,
+				"weights: the names of %d tensors do not fit a header, or are no "
+				"UTF-8",
+				n);
+	for (int i = 0; i < n && !code; i++)
+		if (!is_finite(&tensors[i]))
+			code = fail_as_wild("weights", tensors[i].name, ORR_E_DIVERGED, err);
+	if (!code)
+		(void)fwrite(&header_bytes, sizeof(header_bytes), 1, file);
+	if (!code)
+		(void)fprintf(file, "%s%*s", text, (int)padding, "");
+	for (int i = 0; i < n && !code; i++)
+		(void)fwrite(tensors[i].values, sizeof(float),
+			     (size_t)orr_named_tensor_floats(&tensors[i]), file);
+	if (!code && ferror(file))
+		code = orr_fail(err, ORR_E_IO,
+				"weights: the file cannot be written: is there room?");
+	free(text);
+	return code;
+}
+
 /* ---- reading ---- */
 
 /* All of n bytes from a place in the file. */

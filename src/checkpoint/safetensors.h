@@ -4,6 +4,7 @@
  * header in 8 bytes, little-endian; the header, which gives every tensor's dtype, shape and place;
  * the data. */
 #include <stdint.h>
+#include <stdio.h>
 #include "checksum.h"
 #include "orrery/error.h"
 #include "folder.h"
@@ -22,6 +23,10 @@ int64_t orr_named_tensor_floats(const struct orr_named_tensor *tensor);
 int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 			  const struct orr_named_tensor *tensors, int n, const char *note,
 			  int64_t *n_bytes, char checksum[ORR_CHECKSUM], struct orr_error *err);
+
+/* The same to a stream. */
+int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, int n,
+			  const char *note, struct orr_error *err);
 
 struct orr_safetensors; /* a file that is open to be read */
 

@@ -13,10 +13,12 @@
  * that is a link removes the link alone, and a link in place of a step, shard, manifest or lock to
  * be read is refused. */
 #include <stdint.h>
+#include <stdio.h>
 #include "error.h"
 
 ORR_BEGIN
 
+struct orr_graph;
 struct orr_checkpoint; /* an open checkpoint: complete, with the right checksums, and every number
 			  finite */
 
@@ -34,6 +36,11 @@ int orr_checkpoint_open(struct orr_checkpoint **out, const char *folder, int64_t
 			void (*report)(const char *line), struct orr_error *err);
 void orr_checkpoint_close(struct orr_checkpoint *c); /* NULL is fine */
 int64_t orr_checkpoint_step(const struct orr_checkpoint *c);
+
+/* Write a model's weights, in the order of orr_run_parameters, as one safetensors file; the tensors
+ * are named as in checkpoints. ORR_E_DIVERGED: a number is not finite. */
+int orr_weights_write(FILE *file, const struct orr_graph *g, const float *parameters,
+		      struct orr_error *err);
 
 ORR_END
 #endif

@@ -121,6 +121,17 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 	return refuse(err);
 }
 
+int orr_run_begin(struct orr_run *run, const char *path, bool partly, char *text, size_t size,
+		  struct orr_error *err)
+{
+	(void)run;
+	(void)path;
+	(void)partly;
+	(void)text;
+	(void)size;
+	return refuse(err);
+}
+
 int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
 		 struct orr_error *err)
 {

@@ -1,0 +1,376 @@
+#include "weights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/element.h"
+#include "base/tensor_header.h"
+#include "orrery/checkpoint.h"
+#include "orrery/graph.h"
+#include "safetensors.h"
+
+#define NAME 512     /* room for a tensor's name */
+#define PIECE 16384  /* numbers that are read at once */
+#define MOST_NAMES 3 /* of those that a message lists */
+
+struct orr_weights {
+	int fd;
+	char *path; /* for messages */
+	struct orr_tensor_header header;
+	int64_t data_at;
+};
+
+/* ---- the file ---- */
+
+static int read_at(const struct orr_weights *w, void *to, size_t n, int64_t at,
+		   struct orr_error *err)
+{
+	char *rest = to;
+
+	while (n > 0) {
+		ssize_t got = pread(w->fd, rest, n, at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", w->path,
+					strerror(errno));
+		if (!got)
+			return orr_tensor_header_fail(w->path, "it is cut off", err);
+		rest += got;
+		at += got;
+		n -= (size_t)got;
+	}
+	return 0;
+}
+
+static int open_file(struct orr_weights *w, int64_t *n_bytes, struct orr_error *err)
+{
+	struct stat about;
+
+	if ((w->fd = open(w->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(w->fd, &about))
+		return orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s", w->path,
+				strerror(errno));
+	if (!S_ISREG(about.st_mode))
+		return orr_fail(err, ORR_E_INPUT, "%s: is no plain file: name one of safetensors",
+				w->path);
+	*n_bytes = about.st_size;
+	return 0;
+}
+
+static int read_header(struct orr_weights *w, struct orr_error *err)
+{
+	int64_t file_bytes = 0, n;
+	char first[8], *text;
+	int code = open_file(w, &file_bytes, err);
+
+	if (code)
+		return code;
+	if (file_bytes < 8)
+		return orr_tensor_header_fail(w->path, "it is shorter than 8 bytes", err);
+	if ((code = read_at(w, first, sizeof(first), 0, err)) ||
+	    (code = orr_tensor_header_bytes(&n, w->path, first, file_bytes, err)))
+		return code;
+	w->data_at = 8 + n;
+	if (!(text = malloc((size_t)n + 1)))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its header", w->path);
+	if (!(code = read_at(w, text, (size_t)n, 8, err)))
+		code = orr_tensor_header_read(&w->header, w->path, text, (size_t)n,
+					      file_bytes - w->data_at, err);
+	free(text);
+	return code;
+}
+
+/* ---- its tensors and the model's ---- */
+
+static bool is_shared(const struct orr_graph *g, int k, int other)
+{
+	return k == other ||
+	       (g->operators[k].tied >= 0 && g->operators[k].tied == g->operators[other].tied);
+}
+
+/* Parameter i of operator k, or of the first that shares it; NULL: it is not there. */
+static const struct orr_tensor_entry *find(const struct orr_weights *w, const struct orr_graph *g,
+					   int k, const char *parameter)
+{
+	const struct orr_tensor_entry *entry = NULL;
+	char name[NAME];
+
+	for (int other = 0; other < g->n_operators && !entry; other++) {
+		if (!is_shared(g, k, other))
+			continue;
+		(void)snprintf(name, sizeof(name), "%s.%s", g->operators[other].name, parameter);
+		entry = orr_tensor_header_find(&w->header, name);
+	}
+	return entry;
+}
+
+static void print_shape(char text[80], const int64_t *dims, int n_dims)
+{
+	size_t n = 0;
+
+	(void)snprintf(text, 80, "a number");
+	for (int i = 0; i < n_dims && n < 60; i++)
+		n += (size_t)snprintf(text + n, 80 - n, "%s%lld", i ? " x " : "",
+				      (long long)dims[i]);
+}
+
+static int check_entry(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+		       const int64_t *dims, int n_dims, struct orr_error *err)
+{
+	char there[80], here[80];
+
+	if (entry->element > ORR_ELEMENT_F64)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: the numbers of '%.80s' are %s, and weights are F32, F16, BF16 "
+				"or F64",
+				w->path, entry->name, orr_element_name(entry->element));
+	if (entry->n_dims == n_dims && !memcmp(entry->dims, dims, (size_t)n_dims * sizeof(*dims)))
+		return 0;
+	print_shape(there, entry->dims, entry->n_dims);
+	print_shape(here, dims, n_dims);
+	return orr_fail(err, ORR_E_INPUT, "%s: '%.80s' is %s there and %s in the model", w->path,
+			entry->name, there, here);
+}
+
+/* The first of some names, "a.weight, a.bias and 4 more". */
+struct names {
+	int n;
+	char text[160];
+};
+
+static void add_name(struct names *names, const char *name)
+{
+	size_t n = strlen(names->text);
+
+	if (names->n++ < MOST_NAMES)
+		(void)snprintf(names->text + n, sizeof(names->text) - n, "%s%.40s", n ? ", " : "",
+			       name);
+}
+
+static const char *end_names(struct names *names)
+{
+	size_t n = strlen(names->text);
+
+	if (names->n > MOST_NAMES)
+		(void)snprintf(names->text + n, sizeof(names->text) - n, " and %d more",
+			       names->n - MOST_NAMES);
+	return names->text;
+}
+
+static int check_model(const struct orr_weights *w, const struct orr_graph *g,
+		       struct names *missing, struct orr_error *err)
+{
+	const char *parameter;
+	const int64_t *dims;
+	int n_dims, code = 0;
+
+	for (int k = 0; k < g->n_operators; k++)
+		for (int i = 0;
+		     (parameter = orr_operator_parameter(&g->operators[k], i, &n_dims, &dims));
+		     i++) {
+			const struct orr_tensor_entry *entry = find(w, g, k, parameter);
+			char name[NAME];
+
+			(void)snprintf(name, sizeof(name), "%s.%s", g->operators[k].name,
+				       parameter);
+			if (!entry && orr_operator_counts(&g->operators[k], k))
+				add_name(missing, name);
+			if (entry && (code = check_entry(w, entry, dims, n_dims, err)))
+				return code;
+		}
+	return 0;
+}
+
+/* Is it a parameter's name, perhaps with what an optimizer keeps of it behind? */
+static bool is_known(const struct orr_graph *g, const char *name)
+{
+	static const char *const ends[] = {"", ".momentum", ".first_moment", ".second_moment"};
+	const char *parameter;
+	const int64_t *dims;
+	int n_dims;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		const struct orr_operator *o = &g->operators[k];
+		size_t n = strlen(o->name), m;
+
+		if (strncmp(name, o->name, n) != 0 || name[n] != '.')
+			continue;
+		for (int i = 0; (parameter = orr_operator_parameter(o, i, &n_dims, &dims)); i++) {
+			m = strlen(parameter);
+			for (int e = 0; e < 4 && !strncmp(name + n + 1, parameter, m); e++)
+				if (!strcmp(name + n + 1 + m, ends[e]))
+					return true;
+		}
+	}
+	return false;
+}
+
+static int compare(const struct orr_weights *w, const struct orr_graph *g, bool partly, char *text,
+		   size_t size, struct orr_error *err)
+{
+	struct names missing = {0}, left = {0};
+	int code = check_model(w, g, &missing, err);
+
+	if (code)
+		return code;
+	for (int i = 0; i < w->header.n; i++)
+		if (!is_known(g, w->header.entries[i].name))
+			add_name(&left, w->header.entries[i].name);
+	end_names(&missing);
+	end_names(&left);
+	if (size)
+		*text = '\0';
+	if (partly && missing.n)
+		(void)snprintf(
+			text, size,
+			"%s: lacks %d of the model's tensors (%s), which begin as they would "
+			"without it%s",
+			w->path, missing.n, missing.text, left.n ? "; " : "");
+	if (partly && left.n)
+		(void)snprintf(text + strlen(text), size - strlen(text), "%s%s%d left over (%s)",
+			       missing.n ? "" : w->path, missing.n ? "" : ": ", left.n, left.text);
+	if (partly || (!missing.n && !left.n))
+		return 0;
+	if (missing.n)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%.100s: lacks %d of the model's tensors (%s): give [init-partly] to "
+			"begin with what is there",
+			w->path, missing.n, missing.text);
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%.100s: %d left over that the model has not (%s): give [init-partly] to leave "
+		"them",
+		w->path, left.n, left.text);
+}
+
+int orr_weights_open(struct orr_weights **out, const char *path, const struct orr_graph *g,
+		     bool partly, char *text, size_t size, struct orr_error *err)
+{
+	struct orr_weights *w = calloc(1, sizeof(*w));
+	int code;
+
+	if (w)
+		w->fd = -1;
+	if (!w || !(w->path = strdup(path))) {
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+		goto out;
+	}
+	if ((code = read_header(w, err)) || (code = compare(w, g, partly, text, size, err)))
+		goto out;
+	*out = w;
+	w = NULL;
+out:
+	orr_weights_close(w);
+	return code;
+}
+
+void orr_weights_close(struct orr_weights *w)
+{
+	if (!w)
+		return;
+	if (w->fd >= 0)
+		close(w->fd);
+	orr_tensor_header_fini(&w->header);
+	free(w->path);
+	free(w);
+}
+
+int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int k, int i,
+		     int64_t n, float *to, struct orr_error *err)
+{
+	int n_dims, code = 0;
+	const int64_t *dims;
+	const struct orr_tensor_entry *entry =
+		find(w, g, k, orr_operator_parameter(&g->operators[k], i, &n_dims, &dims));
+	int64_t bytes = entry ? orr_element_bytes(entry->element) : 0, *columns;
+	char *piece;
+
+	if (!entry)
+		return 0;
+	piece = malloc((size_t)(PIECE * bytes));
+	columns = malloc(PIECE * sizeof(*columns));
+	if (!piece || !columns)
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
+	for (int64_t c = 0; c < PIECE && columns; c++)
+		columns[c] = c;
+	for (int64_t at = 0; at < n && !code; at += PIECE) {
+		int64_t m = n - at < PIECE ? n - at : PIECE;
+
+		if ((code = read_at(w, piece, (size_t)(m * bytes),
+				    w->data_at + entry->at + at * bytes, err)))
+			break;
+		orr_element_gather(entry->element, piece, NULL, columns, m, to + at);
+		for (int64_t x = 0; x < m && !code; x++)
+			if (!isfinite(to[at + x]))
+				code = orr_fail(err, ORR_E_INPUT,
+						"%s: a number of '%.80s' is not finite as a "
+						"float32: it is no model",
+						w->path, entry->name);
+	}
+	free(piece);
+	free(columns);
+	return code;
+}
+
+/* ---- writing ---- */
+
+static int count_tensors(const struct orr_graph *g)
+{
+	const int64_t *dims;
+	int n = 0, n_dims;
+
+	for (int k = 0; k < g->n_operators; k++)
+		for (int i = 0; orr_operator_parameter(&g->operators[k], i, &n_dims, &dims); i++)
+			n++;
+	return n;
+}
+
+/* With names that are the caller's to free; false: no memory. */
+static bool name_tensors(struct orr_named_tensor *tensors, const struct orr_graph *g,
+			 const float *parameters)
+{
+	const char *parameter;
+	const int64_t *dims;
+	int n_dims;
+
+	for (int k = 0; k < g->n_operators; k++)
+		for (int i = 0;
+		     (parameter = orr_operator_parameter(&g->operators[k], i, &n_dims, &dims));
+		     i++, tensors++) {
+			char *name;
+
+			if (asprintf(&name, "%s.%s", g->operators[k].name, parameter) < 0)
+				return false;
+			*tensors =
+				(struct orr_named_tensor){.name = name,
+							  .n_dims = n_dims,
+							  .values = (float *)(uintptr_t)parameters};
+			memcpy(tensors->shape, dims, (size_t)n_dims * sizeof(*dims));
+			parameters += orr_named_tensor_floats(tensors);
+		}
+	return true;
+}
+
+int orr_weights_write(FILE *file, const struct orr_graph *g, const float *parameters,
+		      struct orr_error *err)
+{
+	int n = count_tensors(g), code;
+	struct orr_named_tensor *tensors = calloc((size_t)n + 1, sizeof(*tensors));
+
+	if (!tensors || !name_tensors(tensors, g, parameters))
+		code = orr_fail(err, ORR_E_NOMEM, "weights: no memory for the names of tensors");
+	else
+		code = orr_safetensors_print(file, tensors, n, "orrery, weights", err);
+	for (int i = 0; i < n && tensors; i++)
+		free((char *)(uintptr_t)tensors[i].name);
+	free(tensors);
+	return code;
+}

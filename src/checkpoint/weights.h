@@ -1,0 +1,26 @@
+#ifndef ORR_CHECKPOINT_WEIGHTS_H
+#define ORR_CHECKPOINT_WEIGHTS_H
+/* The weights of a model as one safetensors file, so that a model that was begun elsewhere goes on
+ * here, and back. Tensors have the names of checkpoints, "operator.weight". */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "orrery/error.h"
+
+struct orr_graph;
+struct orr_weights; /* a file that is open to be read */
+
+/* Open a file for graph g: its tensors have the model's shapes, and numbers that are floats.
+ * partly: it may lack tensors, and have some that are none of the model's; text[size] then becomes
+ * a line about these, or "" where there are none. Of operators that share parameters it has those
+ * of one at least. What optimizers leave in checkpoints ("operator.weight.momentum") does not
+ * count. */
+int orr_weights_open(struct orr_weights **out, const char *path, const struct orr_graph *g,
+		     bool partly, char *text, size_t size, struct orr_error *err);
+void orr_weights_close(struct orr_weights *w); /* NULL is fine */
+
+/* Read parameter i of operator k, n floats: the nearest to the file's. *to stays what it is where
+ * the file lacks it. */
+int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int k, int i,
+		     int64_t n, float *to, struct orr_error *err);
+#endif

@@ -1,0 +1,41 @@
+#include "orrery/state.h"
+
+#include "checkpoint/weights.h"
+#include "orrery/graph.h"
+#include "orrery/ranks.h"
+#include "parts.h"
+
+/* One owner's parameters, as far as the file has them; replicas each read their own. */
+static int read_owned(struct orr_run *run, const struct orr_owned *o, const struct orr_weights *w,
+		      struct orr_error *err)
+{
+	const struct orr_graph *g = run->work.pipeline->graph;
+	struct orr_parameter_place at;
+	float *parameters;
+	int code;
+
+	if (!o->parameters.handle)
+		return 0;
+	if ((code = orr_data_acquire(o->parameters.handle, STARPU_RW, &parameters, err)))
+		return code;
+	for (int k = 0; k < g->n_operators; k++)
+		for (int i = 0; !code && orr_program_parameter(run->work.programs[o->s], k, i, &at);
+		     i++)
+			code = orr_weights_read(w, g, k, i, at.end - at.first,
+						parameters + at.first, err);
+	orr_data_release(o->parameters.handle);
+	return code;
+}
+
+int orr_run_begin(struct orr_run *run, const char *path, bool partly, char *text, size_t size,
+		  struct orr_error *err)
+{
+	struct orr_weights *w = NULL;
+	int code = orr_weights_open(&w, path, run->work.pipeline->graph, partly, text, size, err);
+
+	code = orr_ranks_agree(code, err);
+	for (int i = 0; i < run->data.n_owned && !code; i++)
+		code = read_owned(run, &run->data.owned[i], w, err);
+	orr_weights_close(w);
+	return orr_ranks_agree(code, err);
+}
