@@ -27,8 +27,10 @@ def run(*words: Any) -> str:
 
 
 def value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
     try:
-        return json.loads(text)
+        return float(text)
     except ValueError:
         return text
 
@@ -37,7 +39,9 @@ def read_graph(path: Path | str) -> dict[str, Any]:
     """What `orrery show --json` says of it, attributes as numbers, truths and words."""
     graph = json.loads(run("show", "--json", path))
     for o in graph["operators"]:
-        o["attributes"] = {key: value(text) for key, text in o["attributes"].items()}
+        o["attributes"] = {
+            key: text if key == "tensor" else value(text) for key, text in o["attributes"].items()
+        }
     return graph
 
 

@@ -166,11 +166,8 @@ def dropout(o: Operator, p: Pass, x: Tensor) -> Tensor:
 
 
 def cut(o: Operator, p: Pass, x: Tensor) -> Tensor:
-    def part(key: str, size: int) -> slice:
-        ends = str(o.attributes.get(key) or f"0:{size}").split(":")
-        return slice(int(ends[0]), int(ends[1]))
-
-    return x[:, part("rows", x.shape[1]), part("columns", x.shape[2])]
+    row, column = (int(str(o.attributes[key]).split(":")[0] or 0) for key in ("rows", "columns"))
+    return x[:, row : row + o.shape[0], column : column + o.shape[1]]
 
 
 def concat(o: Operator, p: Pass, *xs: Tensor) -> Tensor:
@@ -198,7 +195,7 @@ def conv2d(o: Operator, p: Pass, x: Tensor) -> Tensor:
 
 def window(o: Operator) -> tuple[int, int, int]:
     kernel = int(o.attributes["kernel"])
-    return kernel, int(o.attributes.get("stride") or kernel), int(o.attributes.get("padding", 0))
+    return kernel, int(o.attributes["stride"]) or kernel, int(o.attributes["padding"])
 
 
 def max_pool(o: Operator, p: Pass, x: Tensor) -> Tensor:

@@ -18,6 +18,9 @@ SAFETENSORS = {
     "I32": torch.int32,
     "I16": torch.int16,
     "I8": torch.int8,
+    "U64": torch.uint64,
+    "U32": torch.uint32,
+    "U16": torch.uint16,
     "U8": torch.uint8,
     "BOOL": torch.bool,
 }
@@ -29,6 +32,9 @@ NPY = {
     "i4": torch.int32,
     "i2": torch.int16,
     "i1": torch.int8,
+    "u8": torch.uint64,
+    "u4": torch.uint32,
+    "u2": torch.uint16,
     "u1": torch.uint8,
 }
 
@@ -76,8 +82,6 @@ def save_safetensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 def load_npy(path: Path) -> Tensor:
     data = bytearray(path.read_bytes())
-    if data[:6] != b"\x93NUMPY":
-        raise ValueError(f"{path}: no .npy file")
     form, begin = ("<H", 10) if data[6] == 1 else ("<I", 12)
     (length,) = struct.unpack_from(form, data, 8)
     fields = ast.literal_eval(data[begin : begin + length].decode())
@@ -93,3 +97,12 @@ def load_csv(path: Path) -> Tensor:
     except ValueError:
         del lines[0]  # the heading
     return torch.tensor([[float(cell) for cell in line.split(",")] for line in lines if line])
+
+
+def load_data(path: Path) -> dict[str, Tensor]:
+    """A data set: its tensors by their names, the only one of a .npy or a CSV as ""."""
+    with path.open("rb") as file:
+        magic = file.read(6)
+    if magic == b"\x93NUMPY":
+        return {"": load_npy(path)}
+    return load_safetensors(path) if path.suffix == ".safetensors" else {"": load_csv(path)}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from draws import permutation
 from model import Model
-from tensors import load_csv, load_npy, load_safetensors
+from tensors import load_data
 from torch import Tensor
 
 KINDS = {
@@ -40,6 +40,7 @@ class Options:
     decay: str | None = None
     final_rate: float | None = None
     clip: float | None = None
+    spare: bool = False
     seed: int = 1
     data: str | None = None
 
@@ -65,10 +66,14 @@ class Options:
         )
 
     def words(self) -> list[str]:
-        values = {k: v for k, v in vars(self).items() if v is not None}
+        values = {k: v for k, v in vars(self).items() if v is not None and v is not False}
         if self.optimizer != "momentum":
             del values["momentum"]
-        return [w for k, v in values.items() for w in ("--" + k.replace("_", "-"), str(v))]
+        words = []
+        for name, value in values.items():
+            words.append("--" + name.replace("_", "-"))
+            words += [] if value is True else [str(value)]
+        return words
 
 
 def parse(words: list[str]) -> tuple[Options, list[str]]:
@@ -76,8 +81,11 @@ def parse(words: list[str]) -> tuple[Options, list[str]]:
     p = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     for name, value in vars(Options()).items():
         names = ["--" + name.replace("_", "-")] + ["-m"] * (name == "microbatches")
-        kind = type(value) if value is not None else KINDS.get(name, str)
-        p.add_argument(*names, type=kind, default=value)
+        if value is False:
+            p.add_argument(*names, action="store_true")
+        else:
+            kind = type(value) if value is not None else KINDS.get(name, str)
+            p.add_argument(*names, type=kind, default=value)
     return p.parse_known_args(words, Options())
 
 
@@ -88,11 +96,7 @@ class Data:
     """The columns of each input, and the rows to train and to test."""
 
     def __init__(self, graph: dict[str, Any], path: str) -> None:
-        file = Path(path)
-        if file.suffix == ".safetensors":
-            tables = load_safetensors(file)
-        else:
-            tables = {"": load_npy(file) if file.suffix == ".npy" else load_csv(file)}
+        tables = load_data(Path(path))
         self.columns = {
             o["name"]: self._read(tables, o["attributes"])
             for o in graph["operators"]
@@ -103,7 +107,8 @@ class Data:
 
     @staticmethod
     def _read(tables: dict[str, Tensor], attributes: dict[str, Any]) -> Tensor:
-        x = tables[str(attributes.get("tensor", ""))].flatten(1).float()
+        only = next(iter(tables))
+        x = tables[str(attributes.get("tensor", only))].flatten(1).float()
         if "columns" in attributes:
             x = x[:, ranges(str(attributes["columns"]))]
         return x * attributes.get("scale", 1.0)
@@ -135,7 +140,10 @@ def ranges(text: str) -> list[int]:
 
 def optimizer_of(model: Model, o: Options) -> torch.optim.Optimizer:
     groups: list[dict[str, Any]] = [
-        {"params": list(params), "weight_decay": (o.weight_decay or 0.0) if decays else 0.0}
+        {
+            "params": list(params),
+            "weight_decay": 0.0 if o.spare and not decays else o.weight_decay or 0.0,
+        }
         for decays, params in model.trained().items()
         if params
     ]
