@@ -59,11 +59,11 @@ def train(path: Path | str, words: list[str]) -> Trained:
             "train", path, *words, "--json", "--checkpoint", kept, "--keep", 1, "--loss", losses
         )
         with losses.open() as file:
-            rows = list(csv.DictReader(file))
+            _, *rows = csv.reader(file)  # step, samples, loss; an operator may be called so, too
         tensors: dict[str, Tensor] = {}
         for shard in kept.glob("step-*/*.safetensors"):
             tensors |= load_safetensors(shard)
-        return Trained([float(row["loss"]) for row in rows], json.loads(report), tensors)
+        return Trained([float(row[2]) for row in rows], json.loads(report), tensors)
 
 
 def shipped(path: Path) -> list[str]:
