@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensors import load_safetensors
+from tensors import load_safetensors, save_safetensors
 from torch import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,15 +52,29 @@ class Trained:
     tensors: dict[str, Tensor]  # when it ended, the optimizer's among them
 
 
-def train(path: Path | str, words: list[str]) -> Trained:
+def train(path: Path | str, words: list[str], init: dict[str, Tensor] | None = None) -> Trained:
+    """From the weights that the seed draws, or from these."""
     with tempfile.TemporaryDirectory() as folder:
-        kept, losses = Path(folder, "kept"), Path(folder, "losses.csv")
-        report = run(
-            "train", path, *words, "--json", "--checkpoint", kept, "--keep", 1, "--loss", losses
+        begin, kept, losses, end = (
+            Path(folder, name) for name in ("begin", "kept", "losses", "end")
         )
-        with losses.open() as file:
-            _, *rows = csv.reader(file)  # step, samples, loss; an operator may be called so, too
-        tensors: dict[str, Tensor] = {}
+        more: list[Any] = [
+            "--checkpoint",
+            kept,
+            "--keep",
+            1,
+            "--loss",
+            losses,
+            "--save-weights",
+            end,
+        ]
+        if init is not None:
+            save_safetensors(begin, init)
+            more += ["--init", begin]
+        report = run("train", path, *words, "--json", *more)
+        # step, samples, loss, and each of several, which may be called loss, too; none of 0 steps
+        rows = list(csv.reader(losses.open()))[1:] if losses.exists() else []
+        tensors = load_safetensors(end)
         for shard in kept.glob("step-*/*.safetensors"):
             tensors |= load_safetensors(shard)
         return Trained([float(row[2]) for row in rows], json.loads(report), tensors)

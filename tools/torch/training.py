@@ -59,10 +59,17 @@ class Options:
         left = 1 - done if self.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
         return final + (rate - final) * left
 
-    def still(self) -> "Options":
-        """One step that leaves the weights as they are, and their gradients in the momentum."""
+    def still(self, steps: int) -> "Options":
+        """Leaves the weights as they are; with a step, the momentum is their gradient."""
         return Options(
-            self.batch, self.microbatches, 1, None, "momentum", 0.0, seed=self.seed, data=self.data
+            self.batch,
+            self.microbatches,
+            steps,
+            None,
+            "momentum",
+            0.0,
+            seed=self.seed,
+            data=self.data,
         )
 
     def words(self) -> list[str]:
