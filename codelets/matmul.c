@@ -15,7 +15,6 @@ struct made {
 	struct orr_matmul shape;
 	dnnl_primitive_t primitive; /* NULL: there is none */
 	dnnl_memory_t a, b, c;
-	char name[48];
 };
 
 /* A thread's; oneDNN wants a primitive to run where it was made. */
@@ -130,15 +129,12 @@ static void operand(dnnl_dims_t dims, dnnl_dims_t strides, char form, int64_t ro
 }
 
 /* The reference is a plain loop: in float32 gemm.h is faster. */
-static bool is_wanted(const_dnnl_primitive_desc_t chosen, struct made *m)
+static bool is_wanted(const_dnnl_primitive_desc_t chosen, bool bf16)
 {
 	const char *info = NULL;
 
-	if (dnnl_primitive_desc_query(chosen, dnnl_query_impl_info_str, 0, &info) || !info ||
-	    (!m->shape.bf16 && !strncmp(info, "ref", 3)))
-		return false;
-	strncpy(m->name, info, sizeof(m->name) - 1);
-	return true;
+	return !dnnl_primitive_desc_query(chosen, dnnl_query_impl_info_str, 0, &info) && info &&
+	       (bf16 || strncmp(info, "ref", 3) != 0);
 }
 
 static void make(struct made *m)
@@ -155,7 +151,7 @@ static void make(struct made *m)
 	if (describe(&d[0], type, dims[0], strides[0]) ||
 	    describe(&d[1], type, dims[1], strides[1]) ||
 	    describe(&d[2], dnnl_f32, dims[2], strides[2]) || choose(&chosen, d) ||
-	    !is_wanted(chosen, m) ||
+	    !is_wanted(chosen, s->bf16) ||
 	    dnnl_memory_create(&m->a, GIVEN(d[0]), own->engine, DNNL_MEMORY_NONE) ||
 	    dnnl_memory_create(&m->b, GIVEN(d[1]), own->engine, DNNL_MEMORY_NONE) ||
 	    dnnl_memory_create(&m->c, GIVEN(d[2]), own->engine, DNNL_MEMORY_NONE) ||
@@ -212,15 +208,6 @@ bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, fl
 	}
 	orr_gemm_end(n_threads);
 	return computed;
-}
-
-const char *orr_matmul_prepare(const struct orr_matmul *shape)
-{
-	int n_threads = orr_gemm_begin();
-	struct made *m = find(shape);
-
-	orr_gemm_end(n_threads);
-	return m && m->primitive ? m->name : NULL;
 }
 
 bool orr_matmul_has_bf16(void)

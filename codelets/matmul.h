@@ -2,7 +2,7 @@
 #define ORR_MATMUL_H
 /* Products by oneDNN's primitives, which are made for a shape: faster than gemm.h where few rows
  * meet a large matrix, and the only ones in bfloat16. A thread makes the primitive of a shape
- * before its first product, or at orr_matmul_prepare, and keeps it until it ends. */
+ * before its first product and keeps it until it ends. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +18,6 @@ struct orr_matmul {
 
 /* False: oneDNN has none for it, and nothing is computed. */
 bool orr_matmul(const struct orr_matmul *m, const void *a, const void *b, float *c);
-
-/* The same for the primitive alone; its name, such as "brg:avx512_core", or NULL: there is none. */
-const char *orr_matmul_prepare(const struct orr_matmul *m);
 
 /* Does the processor multiply bfloat16? If not, float32 is faster. */
 bool orr_matmul_has_bf16(void);
