@@ -188,7 +188,8 @@ static void linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t o
 {
 	float *at = d->workspace;
 
-	orr_linear_bias(n, out, dy, apart, dbias);
+	if (dbias)
+		orr_linear_bias(n, out, dy, apart, dbias);
 	if (is_native(d->precision)) {
 		const uint16_t *half = halved(n * in, x, &at);
 

@@ -69,7 +69,8 @@ struct orr_kernels {
 
 	/* w of a linear for its products in BF16, at `to` as orr_rounded_columns says */
 	void (*round)(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
-	/* rounded: the result of round for w, or NULL: the kernel rounds w itself */
+	/* rounded: the result of round for w, or NULL: the kernel rounds w itself; bias and dbias
+	 * NULL: there is none */
 	void (*linear_forward)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			       const float *x, const float *w, const void *rounded,
 			       const float *bias, float *y);

@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include "formulas.h"
 
-/* y = x w^T + bias; w is [out][in], row after row; across: room for as much as y. */
+/* y = x w^T + bias; w is [out][in], row after row; bias NULL: none; across: room for as much as y.
+ */
 void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
 			const float *bias, float *y, float *across);
 void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,

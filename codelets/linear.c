@@ -12,15 +12,19 @@ ORR_VECTOR static void turn(int64_t n, int64_t out, const float *restrict across
 			    const float *restrict bias, float *restrict y)
 {
 	enum { SIDE = 16 };
+	static const float zero[SIDE];
 
-	for (int64_t o = 0; o < out; o += SIDE)
+	for (int64_t o = 0; o < out; o += SIDE) {
+		const float *add = bias ? bias + o : zero;
+
 		for (int64_t r = 0; r < n; r++) {
 			const float *from = across + o * n + r;
 			float *to = y + r * out + o;
 
 			for (int64_t k = 0; k < SIDE && o + k < out; k++)
-				to[k] = from[k * n] + bias[o + k];
+				to[k] = from[k * n] + add[k];
 		}
+	}
 }
 
 /* As w x^T: a large matrix is read where it lies, and the small one is laid out for the product. */
@@ -94,7 +98,7 @@ bool orr_linear_forward_bf16(int64_t n, int64_t in, int64_t out, const uint16_t 
 	const struct orr_matmul product = {true, 'N', 'T', n, out, in, in, orr_rounded_columns(in)};
 	bool computed = orr_matmul(&product, x, w, y);
 
-	for (int64_t r = 0; r < n; r++)
+	for (int64_t r = 0; r < n && bias; r++)
 		orr_add(out, bias, y + r * out);
 	return computed;
 }

@@ -61,6 +61,11 @@ static struct orr_shape shape_of(const struct sample *t, int i)
 	return t->o->instance->inputs[i];
 }
 
+static bool has_bias(const struct sample *t)
+{
+	return t->o->instance->n_parameters == 2;
+}
+
 static void linear(const struct sample *t, double *y)
 {
 	int64_t in = shape_of(t, 0).columns, out = t->o->instance->output.columns;
@@ -68,7 +73,7 @@ static void linear(const struct sample *t, double *y)
 
 	for (int64_t r = 0; r < shape_of(t, 0).rows; r++, x += in, y += out)
 		for (int64_t j = 0; j < out; j++) {
-			y[j] = t->p[out * in + j];
+			y[j] = has_bias(t) ? t->p[out * in + j] : 0;
 			for (int64_t i = 0; i < in; i++)
 				y[j] += t->p[j * in + i] * x[i];
 		}
@@ -81,7 +86,8 @@ static void linear_back(const struct sample *t, const double *dy)
 
 	for (int64_t r = 0; r < shape_of(t, 0).rows; r++, x += in, dx += in, dy += out)
 		for (int64_t j = 0; j < out; j++) {
-			t->dp[out * in + j] += dy[j];
+			if (has_bias(t))
+				t->dp[out * in + j] += dy[j];
 			for (int64_t i = 0; i < in; i++) {
 				t->dp[j * in + i] += dy[j] * x[i];
 				dx[i] += dy[j] * t->p[j * in + i];

@@ -49,6 +49,12 @@ static const struct {
 	 "n [op=layernorm]; pairs [op=contrastive weight=0.7 temperature=0.5]; "
 	 "guess [op=linear features=9]; e [op=mse]; "
 	 "x -> l -> pairs; y -> r -> n -> pairs; l -> guess -> e; z -> e }"},
+	{"linear of rows, without a bias", NULL, 0, 0, 0,
+	 "digraph { x [op=input, columns=\"0:12\", rows=3]; t [op=input, columns=\"20:26\", "
+	 "rows=3]; "
+	 "a [op=linear, features=5, bias=false]; g [op=gelu]; n [op=layernorm]; c [op=concat]; "
+	 "b [op=linear, features=2]; l [op=mse]; x -> a -> g -> n -> c; g -> c -> b -> l; t -> l "
+	 "}"},
 };
 #define TOWERS 12
 #define DETACHED 14

@@ -267,7 +267,8 @@ void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t
 	p.a = operand(d, x, NULL, n, in, false, &space);
 	p.b = operand(d, dy, NULL, n, out, true, &space);
 	multiply(d, PASS_WEIGHT, n, in, out, &p);
-	orr_cuda_column_sums(d, n, out, dy, NULL, apart, NULL, dbias);
+	if (dbias)
+		orr_cuda_column_sums(d, n, out, dy, NULL, apart, NULL, dbias);
 }
 
 /* Choose the algorithms, for tensors at multiples of 16 bytes, where nearly all of them are. */

@@ -1,9 +1,10 @@
-/* linear: y = x w^T + bias, each row of x for itself; w is [features][columns of x]. */
+/* linear: y = x w^T + bias, or without it, each row of x for itself; w is [features][columns of x].
+ */
 #include <math.h>
 
 #include "list.h"
 
-enum { FEATURES };
+enum { FEATURES, BIAS };
 static const struct orr_attribute attributes[] = {
 	[FEATURES] = {.name = "features",
 		      .form = ORR_ATTRIBUTE_COUNT,
@@ -11,6 +12,7 @@ static const struct orr_attribute attributes[] = {
 		      .most = ORR_MOST_COLUMNS,
 		      .missing = "features is missing: say how many columns its output has, "
 				 "features=128 (width is how wide Graphviz draws the box)"},
+	[BIAS] = {.name = "bias", .form = ORR_ATTRIBUTE_TRUTH, .otherwise = 1},
 	{0},
 };
 
@@ -27,19 +29,25 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 						    .value = sqrt(6.0 / (double)in),
 						    .n_dims = 2,
 						    .dims = {out, in}});
-	orr_instance_add(is, orr_parameter_vector("bias", out, 0));
+	if (is->values[BIAS] > 0)
+		orr_instance_add(is, orr_parameter_vector("bias", out, 0));
 	is->rounded = out * orr_rounded_columns(in);
 	is->forward_flops = is->backward_flops = is->weight_flops = products;
 	return true;
+}
+
+static bool has_bias(const struct orr_call *c)
+{
+	return c->is->values[BIAS] > 0;
 }
 
 static void forward(const struct orr_call *c)
 {
 	int64_t in = c->is->inputs[0].columns, out = c->is->output.columns;
 
-	c->kernels->linear_forward(c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0),
-				   c->parameters, c->rounded, c->parameters + in * out,
-				   orr_call_output(c));
+	c->kernels->linear_forward(
+		c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0), c->parameters,
+		c->rounded, has_bias(c) ? c->parameters + in * out : NULL, orr_call_output(c));
 }
 
 static void backward(const struct orr_call *c)
@@ -54,7 +62,8 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 	int64_t in = c->is->inputs[0].columns, out = c->is->output.columns;
 
 	c->kernels->linear_weight(c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0),
-				  orr_call_gradient(c), apart, gradient, gradient + in * out);
+				  orr_call_gradient(c), apart, gradient,
+				  has_bias(c) ? gradient + in * out : NULL);
 }
 
 static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
