@@ -134,7 +134,7 @@ static const struct {
 	{"digraph { a [forward=1,\n colums=3] }",
 	 "m.dot:2: node a: colums is no attribute of a study operator: use op, " ALLOWED},
 	{"digraph {\n node [fore=1]\n a [op=linear] }",
-	 "m.dot:2: node a: fore is no attribute of op=linear: use op, features, " ALLOWED},
+	 "m.dot:2: node a: fore is no attribute of op=linear: use op, features, bias, " ALLOWED},
 	{"digraph { a [op=linear] }",
 	 "m.dot:1: node a: features is missing: say how many columns its output has, "
 	 "features=128 (width is how wide Graphviz draws the box)"},
