@@ -238,13 +238,21 @@ void delayed_train(const struct orr_pipeline *p, const struct orr_dataset *data,
 			    .data = data,
 			    .options = options,
 			    .device = orr_device_cpu(ORR_PRECISION_FP32)};
+	size_t workspace = 0;
 
 	t.stages = calloc((size_t)p->n_stages, sizeof(*t.stages));
 	t.edges = calloc((size_t)p->n_edges + 1, sizeof(*t.edges));
 	t.rows = calloc((size_t)options->samples, sizeof(*t.rows));
 	ck_assert(t.stages && t.edges && t.rows);
-	for (int s = 0; s < p->n_stages; s++)
+	for (int s = 0; s < p->n_stages; s++) {
+		size_t bytes;
+
 		stage_init(&t, s, n_microbatches);
+		bytes = orr_program_workspace_bytes(t.stages[s].program, &t.device,
+						    options->samples);
+		workspace = bytes > workspace ? bytes : workspace;
+	}
+	ck_assert_ptr_nonnull(t.device.workspace = malloc(workspace + 1));
 	for (int64_t b = 0; b < n_microbatches; b++) {
 		double loss = 0;
 
@@ -264,6 +272,7 @@ void delayed_train(const struct orr_pipeline *p, const struct orr_dataset *data,
 	collect(&t, parameters);
 	for (int s = 0; s < p->n_stages; s++)
 		stage_fini(&t, s);
+	free(t.device.workspace);
 	free(t.stages);
 	free(t.edges);
 	free(t.rows);
