@@ -52,11 +52,10 @@ def scrambled(x: Tensor) -> Tensor:
     return x ^ x >> 16
 
 
-def kept(seed: int, step: int, number: int, samples: int, count: int, rate: float) -> Tensor:
+def kept(seed: int, number: int, samples: Tensor, count: int, rate: float) -> Tensor:
     """Of count elements of each sample: those that dropout keeps, as orr_dropped() does."""
-    key = torch.tensor(signed(seed))
-    for word in (step, number, torch.arange(samples)):
-        key = mix(key + GOLDEN) + word
-    key = mix(key + GOLDEN)[:, None]
+    key = mix(torch.tensor(signed(seed)) + GOLDEN)
+    key = mix(key + number + GOLDEN)
+    key = mix(key + samples + GOLDEN)[:, None]
     a, b = key & LOW, shifted(key, 32)
     return scrambled(scrambled((torch.arange(count) + a) & LOW) ^ b) >= int(rate * 2**32)

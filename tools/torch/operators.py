@@ -161,7 +161,8 @@ def dropout(o: Operator, p: Pass, x: Tensor) -> Tensor:
     rate = o.attributes["rate"]
     if not p.training or rate == 0:
         return x
-    mask = kept(p.seed, p.step, o.number, len(x), x[0].numel(), rate).view_as(x)
+    samples = torch.arange(len(x)) + p.step * len(x)  # since training began
+    mask = kept(p.seed, o.number, samples, x[0].numel(), rate).view_as(x)
     return x * mask * (1 / (1 - rate))
 
 
