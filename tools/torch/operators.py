@@ -83,7 +83,9 @@ def batchnorm(o: Operator, p: Pass, x: Tensor) -> Tensor:
     for part in parts:
         variance, mean = torch.var_mean(part, dim=(0, 1), correction=0)
         outputs.append((part - mean) * torch.rsqrt(variance + epsilon) * gain + bias)
-        for total, value in zip(sums, (mean.detach(), variance.detach())):
+        rows = part.shape[0] * part.shape[1]
+        unbiased = variance.detach() * (rows / max(rows - 1, 1))
+        for total, value in zip(sums, (mean.detach(), unbiased)):
             total += value * (part.shape[0] / x.shape[0])
     for average, total in zip(running, sums):
         average.lerp_(total, momentum)

@@ -103,6 +103,8 @@ class Data:
     """The columns of each input, and the rows to train and to test."""
 
     def __init__(self, graph: dict[str, Any], path: str) -> None:
+        if not Path(path).exists():
+            raise SystemExit(f"{path}: no such file: `graphs/data/make graphs/data/made`?")
         tables = load_data(Path(path))
         self.columns = {
             o["name"]: self._read(tables, o["attributes"])
