@@ -1,0 +1,208 @@
+#include "sequence.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "elements.h"
+#include "kernels.h"
+#include "rows.h"
+#include "vector.h"
+
+void orr_move(const struct orr_box *b, const float *x, float *y)
+{
+	for (int64_t s = 0; s < b->n; s++)
+		for (int64_t r = 0; r < b->rows; r++)
+			memcpy(y + s * b->to_sample + r * b->to_row,
+			       x + s * b->from_sample + r * b->from_row,
+			       (size_t)b->width * sizeof(*y));
+}
+
+ORR_VECTOR static void multiply(int64_t count, const float *a, const float *b, float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = a[i] * b[i];
+}
+
+void orr_multiply(int64_t count, const float *a, const float *b, float *y)
+{
+	multiply(count, a, b, y);
+}
+
+/* ---- rows of a sample ---- */
+
+void orr_add_row(int64_t n, int64_t width, const float *x, const float *w, float *y)
+{
+	for (int64_t r = 0; r < n; r++)
+		orr_sum(width, x + r * width, w, y + r * width);
+}
+
+void orr_mean_forward(int64_t n, int64_t rows, int64_t width, const float *x, float *y)
+{
+	for (int64_t s = 0; s < n; s++, y += width) {
+		memcpy(y, x, (size_t)width * sizeof(*y));
+		x += width;
+		for (int64_t r = 1; r < rows; r++, x += width)
+			orr_add(width, x, y);
+		orr_scale(width, 1.0f / (float)rows, y, y);
+	}
+}
+
+void orr_mean_input(int64_t n, int64_t rows, int64_t width, const float *dy, float *dx)
+{
+	for (int64_t s = 0; s < n; s++, dy += width)
+		for (int64_t r = 0; r < rows; r++, dx += width)
+			orr_scale(width, 1.0f / (float)rows, dy, dx);
+}
+
+/* ---- ids ---- */
+
+void orr_bag_forward(const struct orr_bag *b, const float *ids, const float *w, float *y)
+{
+	for (int64_t s = 0; s < b->n; s++, ids += b->ids, y += b->features) {
+		float each = orr_bag_share(b, ids);
+
+		memset(y, 0, (size_t)b->features * sizeof(*y));
+		for (int64_t i = 0; i < b->ids; i++) {
+			int64_t id = orr_id_of(b, ids[i]);
+
+			if (id >= 0)
+				orr_row_add(b->features, each, w + id * b->features, y);
+			for (int64_t k = 0; id == ORR_ID_WRONG && k < b->features; k++)
+				y[k] = NAN;
+		}
+	}
+}
+
+/* Rows of dy to those of their ids, in order; rows that are written for the first time must be
+ * zero. */
+static void scatter(const struct orr_bag *b, const float *ids, const float *dy, float *dw)
+{
+	for (int64_t s = 0; s < b->n; s++, ids += b->ids, dy += b->features) {
+		float each = orr_bag_share(b, ids);
+
+		for (int64_t i = 0; i < b->ids; i++) {
+			int64_t id = orr_id_of(b, ids[i]);
+
+			if (id >= 0)
+				orr_row_add(b->features, each, dy, dw + id * b->features);
+		}
+	}
+}
+
+void orr_bag_weight(const struct orr_bag *b, const float *ids, const float *dy, float *apart,
+		    float *dw)
+{
+	size_t row = (size_t)b->features * sizeof(*dw);
+
+	if (!apart) {
+		memset(dw, 0, (size_t)b->vocabulary * row);
+		scatter(b, ids, dy, dw);
+		return;
+	}
+	/* only rows that occur: a sum that began at zero is never -0, so adding zero changes no bit
+	 */
+	for (int64_t i = 0; i < b->n * b->ids; i++) {
+		int64_t id = orr_id_of(b, ids[i]);
+
+		if (id >= 0)
+			memset(apart + id * b->features, 0, row);
+	}
+	scatter(b, ids, dy, apart);
+	for (int64_t i = 0; i < b->n * b->ids; i++) {
+		int64_t id = orr_id_of(b, ids[i]);
+
+		if (id < 0)
+			continue;
+		orr_add(b->features, apart + id * b->features, dw + id * b->features);
+		memset(apart + id * b->features, 0, row); /* it may occur again */
+	}
+}
+
+/* ---- rotary ---- */
+
+size_t orr_rotary_bytes(const struct orr_rotary *t)
+{
+	return (size_t)(t->width / 2) * (4 * sizeof(double) + 2 * sizeof(float));
+}
+
+/* Angles of a row follow those of the row before by a turn, in double. */
+static void turn(int64_t half, const double *by, double *at, float *cosine, float *sine)
+{
+	for (int64_t i = 0; i < half; i++) {
+		double c = at[i], s = at[half + i];
+
+		cosine[i] = (float)c;
+		sine[i] = (float)s;
+		at[i] = c * by[i] - s * by[half + i];
+		at[half + i] = s * by[i] + c * by[half + i];
+	}
+}
+
+ORR_VECTOR static void rotate(int64_t half, const float *restrict cosine,
+			      const float *restrict sine, const float *restrict x,
+			      float *restrict y)
+{
+	for (int64_t i = 0; i < half; i++) {
+		y[i] = x[i] * cosine[i] - x[half + i] * sine[i];
+		y[half + i] = x[half + i] * cosine[i] + x[i] * sine[i];
+	}
+}
+
+void orr_rotary(const struct orr_rotary *t, const float *x, void *room, float *y)
+{
+	int64_t half = t->width / 2, row = t->heads * t->width;
+	double *by = room, *at = by + 2 * half;
+	float *cosine = (float *)(at + 2 * half), *sine = cosine + half;
+
+	for (int64_t i = 0; i < half; i++) {
+		double angle = orr_rotary_angle(t, i);
+
+		by[i] = cos(angle), by[half + i] = sin(angle);
+		at[i] = 1, at[half + i] = 0;
+	}
+	for (int64_t r = 0; r < t->rows; r++) {
+		turn(half, by, at, cosine, sine);
+		for (int64_t s = 0; s < t->n; s++)
+			for (int64_t h = 0; h < t->heads; h++) {
+				int64_t to = (s * t->rows + r) * row + h * t->width;
+
+				rotate(half, cosine, sine, x + to, y + to);
+			}
+	}
+}
+
+/* ---- dot products of all pairs ---- */
+
+void orr_interaction_forward(int64_t n, int64_t count, int64_t width, const float *x, float *y)
+{
+	for (int64_t s = 0; s < n; s++, x += count * width)
+		for (int64_t i = 1; i < count; i++)
+			for (int64_t j = 0; j < i; j++)
+				*y++ = orr_row_dot(width, x + i * width, x + j * width);
+}
+
+void orr_interaction_input(int64_t n, int64_t count, int64_t width, const float *x, const float *dy,
+			   float *dx)
+{
+	memset(dx, 0, (size_t)(n * count * width) * sizeof(*dx));
+	for (int64_t s = 0; s < n; s++, x += count * width, dx += count * width)
+		for (int64_t i = 1; i < count; i++)
+			for (int64_t j = 0; j < i; j++, dy++) {
+				orr_row_add(width, *dy, x + j * width, dx + i * width);
+				orr_row_add(width, *dy, x + i * width, dx + j * width);
+			}
+}
+
+/* ---- dropout ---- */
+
+ORR_VECTOR static void drop(int64_t count, struct orr_drop_key key, const float *x, float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_dropped(key, (uint32_t)i, x[i]);
+}
+
+void orr_dropout(const struct orr_drop *d, int64_t n, int64_t count, const float *x, float *y)
+{
+	for (int64_t s = 0; s < n; s++)
+		drop(count, orr_drop_key_of(d, s), x + s * count, y + s * count);
+}

@@ -1,0 +1,129 @@
+#ifndef ORR_SIZES_H
+#define ORR_SIZES_H
+/* What the kernels of sequences are told, and what they share: one text for C and CUDA. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "elements.h"
+
+/* A part of each sample: rows of width floats, so far apart where it comes from and where it goes
+ * to. */
+struct orr_box {
+	int64_t n, rows, width;
+	int64_t from_sample, from_row, to_sample, to_row;
+};
+
+/* q and the output: rows of heads x width floats; k and v: rows of kv_heads x width, of which head
+ * h reads number h / (heads / kv_heads). */
+struct orr_attention {
+	int64_t n, queries, keys; /* samples; rows of q, and of k and v, a sample */
+	int64_t heads, kv_heads, width;
+	bool causal;  /* query i sees keys 0 to i */
+	bool rounded; /* products read bfloat16 */
+};
+
+/* Keys of a sample that any query sees; length: those that count (NULL: all). What is no number of
+ * keys is taken for the nearest that is one. */
+ORR_ELEMENT int64_t orr_attention_keys(const struct orr_attention *a, const float *length)
+{
+	int64_t keys = a->causal && a->queries < a->keys ? a->queries : a->keys;
+
+	if (!length || *length >= (float)keys)
+		return keys;
+	return *length >= 1.0f ? (int64_t)*length : 0;
+}
+
+/* ids of each of n samples, of rows that are added up: all, or their mean. */
+struct orr_bag {
+	int64_t n, ids, vocabulary, features;
+	bool padding; /* an id below 0 is none */
+	bool mean;
+};
+
+#define ORR_ID_PADDING (-1)
+#define ORR_ID_WRONG (-2) /* there is no such row: the result is NaN */
+
+ORR_ELEMENT int64_t orr_id_of(const struct orr_bag *b, float id)
+{
+	if (b->padding && id < 0.0f)
+		return ORR_ID_PADDING;
+	if (!(id >= 0.0f && id < (float)b->vocabulary && id == floorf(id)))
+		return ORR_ID_WRONG;
+	return (int64_t)id;
+}
+
+/* What each row of a bag counts. */
+ORR_ELEMENT float orr_bag_share(const struct orr_bag *b, const float *ids)
+{
+	int64_t n = 0;
+
+	for (int64_t i = 0; i < b->ids; i++)
+		n += !(ids[i] < 0.0f);
+	return b->mean && n ? 1.0f / (float)n : 1.0f;
+}
+
+/* In each head of width floats, float i and float i + width / 2 of row r turn by r angles. */
+struct orr_rotary {
+	int64_t n, rows, heads, width;
+	double base;
+	bool back; /* by the negative angles: the backward */
+};
+
+ORR_ELEMENT double orr_rotary_angle(const struct orr_rotary *t, int64_t i)
+{
+	double angle = pow(t->base, -2.0 * (double)i / (double)t->width);
+
+	return t->back ? -angle : angle;
+}
+
+/* Which floats a dropout drops is a hash of all of this and the float's place in the sample. */
+struct orr_drop {
+	uint64_t seed;
+	int64_t step, operator_number, first; /* first: the first sample's place in the minibatch */
+	double rate;
+};
+
+/* Of a sample. */
+struct orr_drop_key {
+	uint32_t a, b, least; /* a float is kept where its hash is least or more, */
+	float factor;         /* and then scaled, so that its mean stays */
+};
+
+/* (splitmix64; Sebastiano Vigna, public domain) */
+ORR_ELEMENT uint64_t orr_mixed(uint64_t state)
+{
+	uint64_t z = state + 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+ORR_ELEMENT struct orr_drop_key orr_drop_key_of(const struct orr_drop *d, int64_t sample)
+{
+	uint64_t key = orr_mixed(d->seed);
+	struct orr_drop_key k;
+
+	key = orr_mixed(key + (uint64_t)d->step);
+	key = orr_mixed(key + (uint64_t)d->operator_number);
+	key = orr_mixed(key + (uint64_t)(d->first + sample));
+	k.a = (uint32_t)key;
+	k.b = (uint32_t)(key >> 32);
+	k.least = (uint32_t)(d->rate * 0x1p32);
+	k.factor = (float)(1.0 / (1.0 - d->rate));
+	return k;
+}
+
+/* (lowbias32; Chris Wellons, public domain) */
+ORR_ELEMENT uint32_t orr_scrambled(uint32_t x)
+{
+	x = (x ^ x >> 16) * 0x7feb352du;
+	x = (x ^ x >> 15) * 0x846ca68bu;
+	return x ^ x >> 16;
+}
+
+ORR_ELEMENT float orr_dropped(struct orr_drop_key k, uint32_t i, float x)
+{
+	return orr_scrambled(orr_scrambled(i + k.a) ^ k.b) >= k.least ? x * k.factor : 0.0f;
+}
+#endif
