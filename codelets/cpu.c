@@ -351,6 +351,7 @@ const struct orr_kernels orr_kernels_cpu = {
 	.contrastive_normalise = contrastive_normalise,
 	.contrastive_slopes = contrastive_slopes,
 	.contrastive_count = contrastive_count,
+	.sequence = &orr_sequence_kernels_cpu,
 	.find_wild = find_wild,
 	.step = step,
 	.squares = squares,

@@ -8,6 +8,7 @@
 #include "formulas.h"
 #include "optimizer.h"
 #include "orrery/numerics.h"
+#include "sequence_kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -116,6 +117,8 @@ struct orr_kernels {
 				   struct orr_contrast *seen, bool again);
 	void (*contrastive_count)(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
 				  float *slope, struct orr_metrics *metrics);
+
+	const struct orr_sequence_kernels *sequence;
 
 	/* *first, where the device can write, becomes the least `at + i` of an x[i] whose square
 	 * is not finite, if that is less than what it is */

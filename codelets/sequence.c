@@ -36,6 +36,17 @@ void orr_add_row(int64_t n, int64_t width, const float *x, const float *w, float
 		orr_sum(width, x + r * width, w, y + r * width);
 }
 
+void orr_sum_rows(int64_t n, int64_t width, const float *dy, float *apart, float *dw)
+{
+	float *sum = apart ? apart : dw;
+
+	memcpy(sum, dy, (size_t)width * sizeof(*sum));
+	for (int64_t r = 1; r < n; r++)
+		orr_add(width, dy + r * width, sum);
+	if (apart)
+		orr_add(width, apart, dw);
+}
+
 void orr_mean_forward(int64_t n, int64_t rows, int64_t width, const float *x, float *y)
 {
 	for (int64_t s = 0; s < n; s++, y += width) {
@@ -181,16 +192,16 @@ void orr_interaction_forward(int64_t n, int64_t count, int64_t width, const floa
 				*y++ = orr_row_dot(width, x + i * width, x + j * width);
 }
 
-void orr_interaction_input(int64_t n, int64_t count, int64_t width, const float *x, const float *dy,
-			   float *dx)
+void orr_interaction_input(int64_t n, int64_t count, int64_t width, int64_t first, int64_t rows,
+			   const float *x, const float *dy, float *dx)
 {
-	memset(dx, 0, (size_t)(n * count * width) * sizeof(*dx));
-	for (int64_t s = 0; s < n; s++, x += count * width, dx += count * width)
-		for (int64_t i = 1; i < count; i++)
-			for (int64_t j = 0; j < i; j++, dy++) {
-				orr_row_add(width, *dy, x + j * width, dx + i * width);
-				orr_row_add(width, *dy, x + i * width, dx + j * width);
-			}
+	for (int64_t s = 0; s < n; s++, x += count * width, dy += count * (count - 1) / 2)
+		for (int64_t i = first; i < first + rows; i++, dx += width) {
+			memset(dx, 0, (size_t)width * sizeof(*dx));
+			for (int64_t j = 0; j < count; j++)
+				if (j != i)
+					orr_row_add(width, dy[orr_pair(i, j)], x + j * width, dx);
+		}
 }
 
 /* ---- dropout ---- */

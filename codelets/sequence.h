@@ -13,6 +13,8 @@ void orr_multiply(int64_t count, const float *a, const float *b, float *y); /* y
 
 /* The same row w to each of n. */
 void orr_add_row(int64_t n, int64_t width, const float *x, const float *w, float *y);
+/* The sum of n rows, in order; apart as of orr_bag_weight. */
+void orr_sum_rows(int64_t n, int64_t width, const float *dy, float *apart, float *dw);
 /* The mean of each sample's rows. */
 void orr_mean_forward(int64_t n, int64_t rows, int64_t width, const float *x, float *y);
 void orr_mean_input(int64_t n, int64_t rows, int64_t width, const float *dy, float *dx);
@@ -36,10 +38,11 @@ void orr_bag_weight(const struct orr_bag *b, const float *ids, const float *dy, 
 size_t orr_rotary_bytes(const struct orr_rotary *t);
 void orr_rotary(const struct orr_rotary *t, const float *x, void *room, float *y);
 
-/* Of each sample's count rows, the dot products of row i with rows 0 to i - 1, for every i. */
+/* Of each sample's count rows, the dot products of row i with rows 0 to i - 1, for every i. dx: of
+ * `rows` rows of each sample, from the first. */
 void orr_interaction_forward(int64_t n, int64_t count, int64_t width, const float *x, float *y);
-void orr_interaction_input(int64_t n, int64_t count, int64_t width, const float *x, const float *dy,
-			   float *dx);
+void orr_interaction_input(int64_t n, int64_t count, int64_t width, int64_t first, int64_t rows,
+			   const float *x, const float *dy, float *dx);
 
 void orr_dropout(const struct orr_drop *d, int64_t n, int64_t count, const float *x, float *y);
 

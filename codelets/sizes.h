@@ -22,6 +22,9 @@ struct orr_attention {
 	bool rounded; /* products read bfloat16 */
 };
 
+/* What fits a CUDA device's shared memory, of a backward's smallest tile. */
+#define ORR_MOST_HEAD_WIDTH 512
+
 /* Keys of a sample that any query sees; length: those that count (NULL: all). What is no number of
  * keys is taken for the nearest that is one. */
 ORR_ELEMENT int64_t orr_attention_keys(const struct orr_attention *a, const float *length)
@@ -74,6 +77,12 @@ ORR_ELEMENT double orr_rotary_angle(const struct orr_rotary *t, int64_t i)
 	double angle = pow(t->base, -2.0 * (double)i / (double)t->width);
 
 	return t->back ? -angle : angle;
+}
+
+/* Of all pairs of rows, those of row 1 before those of row 2: the place of rows i and j. */
+ORR_ELEMENT int64_t orr_pair(int64_t i, int64_t j)
+{
+	return i > j ? i * (i - 1) / 2 + j : j * (j - 1) / 2 + i;
 }
 
 /* Which floats a dropout drops is a hash of all of this and the float's place in the sample. */

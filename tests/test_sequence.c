@@ -416,7 +416,7 @@ START_TEST(interaction_is_that_of_the_textbook)
 	struct point p = rows_point(r, r->n * r->rows * (r->rows - 1) / 2, pairs);
 
 	orr_interaction_forward(r->n, r->rows, r->width, p.x[0], p.y);
-	orr_interaction_input(r->n, r->rows, r->width, p.x[0], p.dy, p.dx[0]);
+	orr_interaction_input(r->n, r->rows, r->width, 0, r->rows, p.x[0], p.dy, p.dx[0]);
 	check_point(&p, 2e-6);
 	point_free(&p);
 }

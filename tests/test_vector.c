@@ -9,6 +9,8 @@
 #include "codelets/contrastive.h"
 #include "codelets/kernels.h"
 #include "codelets/optimizer.h"
+#include "codelets/rows.h"
+#include "codelets/sequence.h"
 
 #define N 3
 #define WIDTH 1037 /* no multiple of any vector */
@@ -93,6 +95,32 @@ static void contrasts(void)
 	printf("its loss %a, slope %a\n", seen[0].loss, seen[1].slope);
 }
 
+static void sequences(void)
+{
+	struct orr_bag bag = {N, 5, N * 5, 200, true, true};
+	struct orr_rotary rotary = {1, N, 1, WIDTH - 1, 10000, false};
+	struct orr_drop drop = {1, 2, 3, 4, 0.3};
+	static double room[4 * WIDTH];
+	static float x[COUNT];
+
+	orr_softmax_forward(N, WIDTH, a, y), print("softmax", y, COUNT);
+	orr_softmax_input(N, WIDTH, y, b, z), print("softmax input", z, COUNT);
+	orr_normalise_forward(N, WIDTH, 1e-12f, a, y, z), print("normalise", y, COUNT);
+	orr_normalise_input(N, WIDTH, 1e-12f, y, z, b, x), print("normalise input", x, COUNT);
+	memcpy(y, a, sizeof(y)), memcpy(z, b, COUNT * sizeof(*z));
+	orr_row_slopes(COUNT, 30, 0.7f, 0.3f, y, z), print("slopes of scores", z, COUNT);
+	orr_multiply(COUNT, a, b, y), print("multiply", y, COUNT);
+	orr_mean_forward(1, N, WIDTH, a, y), print("mean", y, WIDTH);
+	for (int i = 0; i < N * 5; i++)
+		z[i] = (float)(i % 4 - 1);
+	orr_bag_forward(&bag, z, a, y), print("bag", y, N * 200);
+	orr_bag_weight(&bag, z, b, NULL, y), print("bag weight", y, N * 5 * 200);
+	orr_rotary(&rotary, a, room, y), print("rotary", y, N * (WIDTH - 1));
+	orr_interaction_forward(1, N, WIDTH, a, y), print("interaction", y, 3);
+	orr_interaction_input(1, N, WIDTH, 1, 2, a, b, y), print("interaction input", y, WIDTH);
+	orr_dropout(&drop, N, WIDTH, a, y), print("dropout", y, COUNT);
+}
+
 static void optimizers(void)
 {
 	const float *const gradients[] = {a, b, z};
@@ -124,6 +152,7 @@ int main(void)
 	elementwise();
 	rows();
 	contrasts();
+	sequences();
 	optimizers();
 	return 0;
 }

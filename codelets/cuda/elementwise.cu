@@ -19,6 +19,9 @@ struct times {
 struct plus {
 	__device__ float operator()(float a, float b) const { return a + b; }
 };
+struct product {
+	__device__ float operator()(float a, float b) const { return a * b; }
+};
 
 /* V floats from `at` on; without b its place is taken by zeros. y may be a or b. */
 template <int V, bool B, class F>
@@ -84,6 +87,12 @@ void orr_cuda_scale(struct orr_device *d, int64_t count, float factor, const flo
 void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	start<true>(d, "sum", count, plus{}, a, b, y);
+}
+
+void orr_cuda_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
+		       float *y)
+{
+	start<true>(d, "multiply", count, product{}, a, b, y);
 }
 
 void orr_cuda_map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,

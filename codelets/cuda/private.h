@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "../device.h"
 #include "../program.h"
+#include "../sizes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -76,6 +77,9 @@ void orr_cuda_map_back(struct orr_device *d, enum orr_elementwise f, int64_t cou
 void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
 			int64_t *first);
 
+void orr_cuda_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
+		       float *y);
+
 /* ---- matrix.cu ---- */
 void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			  int64_t total, int64_t first, float *y);
@@ -97,6 +101,14 @@ void orr_cuda_layernorm_forward(struct orr_device *d, int64_t n, int64_t width, 
 				const float *gain, const float *bias, float *y, float *normal);
 void orr_cuda_layernorm_input(struct orr_device *d, int64_t n, int64_t width, const float *normal,
 			      const float *gain, const float *dy, float *dx);
+void orr_cuda_softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			      float *y);
+void orr_cuda_softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
+			    const float *dy, float *dx);
+void orr_cuda_normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+				const float *x, float *y, float *factors);
+void orr_cuda_normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+			      const float *y, const float *factors, const float *dy, float *dx);
 void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
 				    const float *scores, const float *classes, float *slope,
 				    struct orr_metrics *metrics);
@@ -114,6 +126,37 @@ void orr_cuda_contrastive_slopes(struct orr_device *d, int64_t n_rows, int64_t n
 				 float *room, struct orr_contrast *seen, bool again);
 void orr_cuda_contrastive_count(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
 				float *slope, struct orr_metrics *metrics);
+/* ---- sequence.cu: as in sequence.h ---- */
+void orr_cuda_move(struct orr_device *d, const struct orr_box *b, const float *x, float *y);
+void orr_cuda_add_row(struct orr_device *d, int64_t n, int64_t width, const float *x,
+		      const float *w, float *y);
+void orr_cuda_sum_rows(struct orr_device *d, int64_t n, int64_t width, const float *dy,
+		       float *apart, float *dw);
+void orr_cuda_mean_forward(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+			   const float *x, float *y);
+void orr_cuda_mean_input(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+			 const float *dy, float *dx);
+void orr_cuda_bag_forward(struct orr_device *d, const struct orr_bag *b, const float *ids,
+			  const float *w, float *y);
+void orr_cuda_bag_weight(struct orr_device *d, const struct orr_bag *b, const float *ids,
+			 const float *dy, float *apart, float *dw);
+void orr_cuda_rotary(struct orr_device *d, const struct orr_rotary *t, const float *x, float *y);
+void orr_cuda_interaction_forward(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+				  const float *x, float *y);
+void orr_cuda_interaction_input(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+				int64_t first, int64_t rows, const float *x, const float *dy,
+				float *dx);
+void orr_cuda_dropout(struct orr_device *d, const struct orr_drop *drop, int64_t n, int64_t count,
+		      const float *x, float *y);
+
+/* ---- attention.cu ---- */
+size_t orr_cuda_attention_bytes(const struct orr_attention *a); /* of the workspace */
+void orr_cuda_attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
+				const float *k, const float *v, const float *lengths, float *y,
+				float *sums);
+void orr_cuda_attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
+			      const float *k, const float *v, const float *lengths, const float *y,
+			      const float *sums, const float *dy, float *dq, float *dk, float *dv);
 
 /* ---- step.cu ---- */
 void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,

@@ -1,5 +1,6 @@
-/* What goes row by row: layer norm and losses. A row is read once, kept in shared memory where it
- * fits, and added up in double as on a CPU. A narrow row is a warp's, a wide one a block's. */
+/* What goes row by row: layer norm, softmax and losses. A row is read once, kept in shared memory
+ * where it fits, and added up in double as on a CPU. A narrow row is a warp's, a wide one a
+ * block's. */
 #include "launch.h"
 
 /* How a kernel is started: T threads a row, rows a block, floats kept of each. */
@@ -238,6 +239,170 @@ void orr_cuda_layernorm_input(struct orr_device *d, int64_t n, int64_t width, co
 
 	START(d, "layernorm backward", s, all, width, layernorm_input, n, width, s.kept, normal,
 	      normal + n * width, gain, dy, dx);
+}
+
+/* ---- softmax and length 1 ---- */
+
+template <int T> __device__ inline float row_most(float v)
+{
+	return row_best<T>(best{v, 0}).score;
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	softmax_forward(int64_t n, int64_t width, const float *x, float *y)
+{
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = x + r * width;
+		float most = row[0], *to = y + r * width;
+		double sum = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			for (int k = 0; k < V; k++)
+				most = v[k] > most ? v[k] : most;
+		});
+		most = row_most<T>(most);
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			for (int k = 0; k < V; k++) {
+				v[k] = orr_exp_of(v[k] - most);
+				sum += (double)v[k];
+			}
+			orr_store<V>(to + i, v);
+		});
+		sum = 1.0 / row_sum<T>(sum);
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, to + i);
+			for (int k = 0; k < V; k++)
+				v[k] = (float)((double)v[k] * sum);
+			orr_store<V>(to + i, v);
+		});
+	});
+}
+
+/* The product of two rows, in all threads of the row. */
+template <int T, int V>
+__device__ inline double row_dot(int64_t width, const float *a, const float *b)
+{
+	double sum = 0;
+
+	each_of<T, V>(width, [&](int64_t i) {
+		float v[V], w[V];
+
+		orr_load<V>(v, a + i);
+		orr_load<V>(w, b + i);
+		for (int k = 0; k < V; k++)
+			sum += (double)v[k] * (double)w[k];
+	});
+	return row_sum<T>(sum);
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	softmax_input(int64_t n, int64_t width, const float *y, const float *dy, float *dx)
+{
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = y + r * width, *row_dy = dy + r * width;
+		float along = (float)row_dot<T, V>(width, row, row_dy);
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V];
+
+			orr_load<V>(v, row + i);
+			orr_load<V>(g, row_dy + i);
+			for (int k = 0; k < V; k++)
+				g[k] = v[k] * (g[k] - along);
+			orr_store<V>(dx + r * width + i, g);
+		});
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	normalise_forward(int64_t n, int64_t width, float epsilon, const float *x, float *y,
+			  float *factors)
+{
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = x + r * width;
+		float length = (float)sqrt(row_dot<T, V>(width, row, row));
+		float factor = 1.0f / (length < epsilon ? epsilon : length);
+
+		if (!place<T>::x())
+			factors[r] = factor;
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			for (int k = 0; k < V; k++)
+				v[k] *= factor;
+			orr_store<V>(y + r * width + i, v);
+		});
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	normalise_input(int64_t n, int64_t width, float epsilon, const float *y,
+			const float *factors, const float *dy, float *dx)
+{
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = y + r * width, *row_dy = dy + r * width;
+		float along = (float)row_dot<T, V>(width, row, row_dy), factor = factors[r];
+
+		along = factor < 1.0f / epsilon ? along : 0.0f;
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V];
+
+			orr_load<V>(v, row + i);
+			orr_load<V>(g, row_dy + i);
+			for (int k = 0; k < V; k++)
+				g[k] = factor * (g[k] - along * v[k]);
+			orr_store<V>(dx + r * width + i, g);
+		});
+	});
+}
+
+void orr_cuda_softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			      float *y)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "softmax", s, orr_address(x) | orr_address(y), width, softmax_forward, n, width, x,
+	      y);
+}
+
+void orr_cuda_softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
+			    const float *dy, float *dx)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "softmax backward", s, orr_address(y) | orr_address(dy) | orr_address(dx), width,
+	      softmax_input, n, width, y, dy, dx);
+}
+
+void orr_cuda_normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+				const float *x, float *y, float *factors)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "normalise", s, orr_address(x) | orr_address(y), width, normalise_forward, n,
+	      width, epsilon, x, y, factors);
+}
+
+void orr_cuda_normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+			      const float *y, const float *factors, const float *dy, float *dx)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "normalise backward", s, orr_address(y) | orr_address(dy) | orr_address(dx), width,
+	      normalise_input, n, width, epsilon, y, factors, dy, dx);
 }
 
 /* ---- losses ---- */

@@ -25,6 +25,40 @@ static void layernorm_weight(struct orr_device *d, int64_t n, int64_t width, con
 	orr_cuda_column_sums(d, n, width, dy, normal, apart, dgain, dbias);
 }
 
+static size_t rotary_bytes(const struct orr_rotary *t)
+{
+	(void)t;
+	return 0;
+}
+
+static size_t attention_bytes(const struct orr_attention *a)
+{
+	return ORR_BLAS_BYTES + orr_cuda_attention_bytes(a);
+}
+
+static const struct orr_sequence_kernels sequence = {
+	.rotary_bytes = rotary_bytes,
+	.attention_bytes = attention_bytes,
+	.move = orr_cuda_move,
+	.multiply = orr_cuda_multiply,
+	.add_row = orr_cuda_add_row,
+	.sum_rows = orr_cuda_sum_rows,
+	.mean_forward = orr_cuda_mean_forward,
+	.mean_input = orr_cuda_mean_input,
+	.softmax_forward = orr_cuda_softmax_forward,
+	.softmax_input = orr_cuda_softmax_input,
+	.normalise_forward = orr_cuda_normalise_forward,
+	.normalise_input = orr_cuda_normalise_input,
+	.bag_forward = orr_cuda_bag_forward,
+	.bag_weight = orr_cuda_bag_weight,
+	.rotary = orr_cuda_rotary,
+	.interaction_forward = orr_cuda_interaction_forward,
+	.interaction_input = orr_cuda_interaction_input,
+	.dropout = orr_cuda_dropout,
+	.attention_forward = orr_cuda_attention_forward,
+	.attention_input = orr_cuda_attention_input,
+};
+
 const struct orr_kernels orr_kernels_cuda = {
 	.name = "cuda",
 	.workspace_bytes = workspace_bytes,
@@ -49,6 +83,7 @@ const struct orr_kernels orr_kernels_cuda = {
 	.contrastive_normalise = orr_cuda_contrastive_normalise,
 	.contrastive_slopes = orr_cuda_contrastive_slopes,
 	.contrastive_count = orr_cuda_contrastive_count,
+	.sequence = &sequence,
 	.find_wild = orr_cuda_find_wild,
 	.step = orr_cuda_step,
 	.squares = orr_cuda_squares,

@@ -1,0 +1,403 @@
+/* Attention in tiles that lie in shared memory. A block has some rows, ORR_EACH of them a warp's;
+ * tiles of others pass by, a lane for each. Forward and dq: the rows are queries and keys pass by;
+ * dk and dv: the other way round. */
+#include "launch.h"
+
+#define ORR_EACH 4   /* rows of a warp */
+#define ORR_LANES 32 /* others at once, at most */
+
+/* Of a block. */
+struct tile {
+	int rows, lanes;
+	int64_t pitch; /* of a tile that lanes read, each a row of it: in different banks */
+	size_t bytes;
+};
+
+/* own, others: arrays of rows and of the others; weights: arrays of rows x lanes. */
+static struct tile tile_of(int64_t width, int own, int others, int weights)
+{
+	struct tile t = {32, ORR_LANES, width + 1, 0};
+
+	for (;;) {
+		t.bytes =
+			sizeof(float) * (size_t)(t.rows * width * own + t.lanes * t.pitch * others +
+						 (int64_t)t.rows * t.lanes * weights);
+		if (t.bytes <= ORR_SHARED || (t.rows == ORR_EACH && t.lanes == 1))
+			return t;
+		if (t.rows > ORR_EACH && t.rows * 2 > t.lanes)
+			t.rows /= 2;
+		else
+			t.lanes /= 2;
+	}
+}
+
+__device__ inline float as_read(const struct orr_attention &a, float x)
+{
+	return a.rounded ? orr_bf16_float(orr_bf16_of(x)) : x;
+}
+
+/* n rows of a head, row_floats apart, to a tile of `rows`; zeros behind them. */
+__device__ inline void fetch(const struct orr_attention &a, int rows, int64_t n, const float *from,
+			     int64_t row_floats, int64_t pitch, float *to)
+{
+	for (int64_t at = threadIdx.x; at < rows * a.width; at += blockDim.x) {
+		int64_t r = at / a.width, e = at % a.width;
+
+		to[r * pitch + e] = r < n ? as_read(a, from[r * row_floats + e]) : 0.0f;
+	}
+}
+
+__device__ inline void clear(int64_t count, float *x)
+{
+	for (int64_t i = threadIdx.x; i < count; i += blockDim.x)
+		x[i] = 0;
+}
+
+/* The products of the warp's rows with the lane's other. */
+__device__ inline void dots(int64_t width, const float *rows, const float *other, float *to)
+{
+	for (int k = 0; k < ORR_EACH; k++)
+		to[k] = 0;
+	for (int64_t e = 0; e < width; e++)
+		for (int k = 0; k < ORR_EACH; k++)
+			to[k] += rows[k * width + e] * other[e];
+}
+
+/* sums, the warp's rows, are scaled and have the others added, by their weights. */
+__device__ inline void add_others(const struct tile &t, int64_t width, const float *weights,
+				  const float *others, const float *scale, float *sums)
+{
+	for (int64_t e = threadIdx.x % 32; e < width; e += 32) {
+		float s[ORR_EACH];
+
+		for (int k = 0; k < ORR_EACH; k++)
+			s[k] = sums[k * width + e] * (scale ? scale[k] : 1.0f);
+		for (int j = 0; j < t.lanes; j++) {
+			float x = others[j * t.pitch + e];
+
+			for (int k = 0; k < ORR_EACH; k++)
+				s[k] += weights[k * t.lanes + j] * x;
+		}
+		for (int k = 0; k < ORR_EACH; k++)
+			sums[k * width + e] = s[k];
+	}
+}
+
+__device__ inline float warp_sum(float v)
+{
+	for (int offset = 16; offset; offset /= 2)
+		v += __shfl_xor_sync(ORR_ALL_LANES, v, offset);
+	return v;
+}
+
+__device__ inline float warp_most(float v)
+{
+	for (int offset = 16; offset; offset /= 2) {
+		float other = __shfl_xor_sync(ORR_ALL_LANES, v, offset);
+
+		v = other > v || isnan(other) ? other : v;
+	}
+	return v;
+}
+
+/* Work item `at` of samples x heads x tiles: which it is. */
+struct item {
+	int64_t sample, head, first;
+	__device__ item(int64_t at, int64_t heads, int64_t n_tiles, int rows)
+	    : sample(at / n_tiles / heads), head(at / n_tiles % heads), first(at % n_tiles * rows)
+	{
+	}
+};
+
+/* ---- forward ---- */
+
+/* The row's scores become exponentials, less the largest so far; *past is what scales the sums
+ * before. */
+__device__ inline float soften(float score, bool seen, float *most, float *total, float *past)
+{
+	float now = warp_most(seen ? score : -INFINITY), p;
+
+	now = now > *most || isnan(now) ? now : *most;
+	if (now == -INFINITY && !isnan(*most)) { /* nothing seen so far */
+		*past = 1;
+		return 0;
+	}
+	p = seen ? orr_exp_of(score - now) : 0.0f;
+	*past = *most == -INFINITY ? 0.0f : orr_exp_of(*most - now);
+	*total = *total * *past + warp_sum(p);
+	*most = now;
+	return p;
+}
+
+/* A row that has added up all keys; a total of 0: there were none. */
+__device__ inline void finish(int64_t width, const float *from, float most, float total, float *to,
+			      float *sum)
+{
+	float part = total > 0 || isnan(total) ? 1.0f / total : 0.0f;
+
+	for (int64_t e = threadIdx.x % 32; e < width; e += 32)
+		to[e] = from[e] * part;
+	if (threadIdx.x % 32 == 0)
+		*sum = part > 0 || isnan(part) ? most + logf(total) : 0.0f;
+}
+
+__global__ void __launch_bounds__(ORR_BLOCK)
+	forward(struct orr_attention a, struct tile t, float factor, const float *q, const float *k,
+		const float *v, const float *lengths, float *y, float *sums)
+{
+	ORR_SHARED_FLOATS(shared);
+	float *queries = shared, *out = queries + t.rows * a.width,
+	      *others = out + t.rows * a.width;
+	float *weights = others + t.lanes * t.pitch;
+	int64_t q_row = a.heads * a.width, k_row = a.kv_heads * a.width;
+	int64_t n_tiles = orr_ceil(a.queries, t.rows), items = a.n * a.heads * n_tiles;
+	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32 * ORR_EACH;
+
+	for (int64_t at = blockIdx.x; at < items; at += gridDim.x) {
+		const item i(at, a.heads, n_tiles, t.rows);
+		int64_t row = i.sample * a.queries + i.first, rest = a.queries - i.first;
+		int64_t from =
+			i.sample * a.keys * k_row + i.head / (a.heads / a.kv_heads) * a.width;
+		int64_t keys = orr_attention_keys(&a, lengths ? lengths + i.sample : NULL);
+		float most[ORR_EACH], total[ORR_EACH], past[ORR_EACH], s[ORR_EACH];
+
+		for (int r = 0; r < ORR_EACH; r++)
+			most[r] = -INFINITY, total[r] = 0;
+		if (a.causal && keys > i.first + t.rows)
+			keys = i.first + t.rows;
+		__syncthreads();
+		fetch(a, t.rows, rest, q + row * q_row + i.head * a.width, q_row, a.width, queries);
+		clear(t.rows * a.width, out);
+		for (int64_t j = 0; j < keys; j += t.lanes) {
+			int64_t there = from + j * k_row;
+
+			__syncthreads();
+			fetch(a, t.lanes, keys - j, k + there, k_row, t.pitch, others);
+			__syncthreads();
+			if (lane < t.lanes)
+				dots(a.width, queries + warp * a.width, others + lane * t.pitch, s);
+			for (int r = 0; r < ORR_EACH; r++) {
+				bool seen = lane < t.lanes && j + lane < keys &&
+					    !(a.causal && j + lane > i.first + warp + r);
+				float p = soften(factor * (seen ? s[r] : 0.0f), seen, &most[r],
+						 &total[r], &past[r]);
+
+				if (lane < t.lanes)
+					weights[(warp + r) * t.lanes + lane] = as_read(a, p);
+			}
+			__syncthreads();
+			fetch(a, t.lanes, keys - j, v + there, k_row, t.pitch, others);
+			__syncthreads();
+			add_others(t, a.width, weights + warp * t.lanes, others, past,
+				   out + warp * a.width);
+		}
+		__syncthreads();
+		for (int r = 0; r < ORR_EACH && warp + r < rest; r++) {
+			float *to = y + (row + warp + r) * q_row + i.head * a.width;
+			int64_t at_sum = (i.sample * a.heads + i.head) * a.queries + i.first;
+
+			finish(a.width, out + (warp + r) * a.width, most[r], keys ? total[r] : 0,
+			       to, sums + at_sum + warp + r);
+		}
+	}
+}
+
+/* ---- backward ---- */
+
+/* along[sample][head][query]: y times dy, both as rows of the head. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	slopes_along(struct orr_attention a, const float *y, const float *dy, float *along)
+{
+	int64_t rows = a.n * a.heads * a.queries, turn = (int64_t)gridDim.x * (ORR_BLOCK / 32);
+	int64_t r = (int64_t)blockIdx.x * (ORR_BLOCK / 32) + threadIdx.x / 32;
+
+	for (; r < rows; r += turn) {
+		int64_t i = r % a.queries, head = r / a.queries % a.heads;
+		int64_t s = r / a.queries / a.heads;
+		int64_t at = ((s * a.queries + i) * a.heads + head) * a.width;
+		float sum = 0;
+
+		for (int64_t e = threadIdx.x % 32; e < a.width; e += 32)
+			sum += y[at + e] * as_read(a, dy[at + e]);
+		sum = warp_sum(sum);
+		if (threadIdx.x % 32 == 0)
+			along[r] = sum;
+	}
+}
+
+/* What a backward reads and writes. */
+struct pass {
+	const float *q, *k, *v, *dy, *lengths, *sums, *along;
+	float *dq, *dk, *dv;
+};
+
+/* Where query i and key j meet in a head whose floats begin at `at` in sums and along: weight and
+ * slope of the score, from score and slope of what it weighs. */
+__device__ inline void meet(const struct orr_attention &a, const struct pass &b, float factor,
+			    int64_t at, int64_t i, int64_t j, int64_t keys, float *p, float *slope)
+{
+	if (i >= a.queries || j >= keys || (a.causal && j > i)) {
+		*p = *slope = 0;
+		return;
+	}
+	*p = orr_exp_of(*p * factor - b.sums[at + i]);
+	*slope = *p * (*slope - b.along[at + i]) * factor;
+}
+
+/* A block's shared memory: rows and what is added up for them; the others; what ties them. */
+struct parts {
+	float *own, *own_slopes, *sum, *sum_v;
+	float *others, *other_slopes, *slopes, *weights;
+	__device__ parts(float *shared, const struct tile &t, int64_t row_floats, bool keys)
+	{
+		int64_t lane_floats = t.lanes * t.pitch;
+
+		own = shared, own_slopes = own + row_floats, sum = own_slopes + row_floats;
+		sum_v = sum + row_floats, others = sum_v + (keys ? row_floats : 0);
+		other_slopes = others + lane_floats, slopes = other_slopes + lane_floats;
+		weights = slopes + t.rows * t.lanes;
+	}
+};
+
+/* A tile of others passes by: numbers j to j + lanes, of which there are `rest`, beginning `there`
+ * floats into their matrices; those of the block begin with number `first`. */
+template <bool KEYS>
+__device__ inline void pass_by(const struct orr_attention &a, const struct tile &t, float factor,
+			       const struct pass &b, const struct parts &m, int64_t first,
+			       int64_t j, int64_t rest, int64_t there, int64_t sums_at,
+			       int64_t keys)
+{
+	int64_t row = (KEYS ? a.heads : a.kv_heads) * a.width;
+	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32 * ORR_EACH;
+	float p[ORR_EACH], s[ORR_EACH];
+
+	__syncthreads();
+	fetch(a, t.lanes, rest, (KEYS ? b.q : b.k) + there, row, t.pitch, m.others);
+	fetch(a, t.lanes, rest, (KEYS ? b.dy : b.v) + there, row, t.pitch, m.other_slopes);
+	__syncthreads();
+	if (lane < t.lanes) {
+		dots(a.width, m.own + warp * a.width, m.others + lane * t.pitch, p);
+		dots(a.width, m.own_slopes + warp * a.width, m.other_slopes + lane * t.pitch, s);
+	}
+	for (int r = 0; r < ORR_EACH && lane < t.lanes; r++) {
+		int64_t mine = first + warp + r, other = j + lane;
+		int at = (warp + r) * t.lanes + lane;
+
+		meet(a, b, factor, sums_at, KEYS ? other : mine, KEYS ? mine : other, keys, &p[r],
+		     &s[r]);
+		m.slopes[at] = as_read(a, s[r]);
+		if (KEYS)
+			m.weights[at] = as_read(a, p[r]);
+	}
+	__syncthreads();
+	add_others(t, a.width, m.slopes + warp * t.lanes, m.others, NULL, m.sum + warp * a.width);
+	if (KEYS)
+		add_others(t, a.width, m.weights + warp * t.lanes, m.other_slopes, NULL,
+			   m.sum_v + warp * a.width);
+}
+
+/* n rows of a tile to those of a matrix, row_floats apart; to NULL: nobody wants them. */
+__device__ inline void leave(int64_t n, int64_t width, const float *from, int64_t row_floats,
+			     float *to)
+{
+	for (int64_t e = threadIdx.x; to && e < n * width; e += blockDim.x)
+		to[e / width * row_floats + e % width] = from[e];
+}
+
+/* KEYS: the rows are keys, and queries of all heads that read them pass by. Else they are queries.
+ */
+template <bool KEYS>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	backward(struct orr_attention a, struct tile t, float factor, struct pass b)
+{
+	ORR_SHARED_FLOATS(shared);
+	const parts m(shared, t, t.rows * a.width, KEYS);
+	int64_t group = a.heads / a.kv_heads, heads = KEYS ? a.kv_heads : a.heads;
+	int64_t n_rows = KEYS ? a.keys : a.queries, n_others = KEYS ? a.queries : a.keys;
+	int64_t row = heads * a.width, other_row = (KEYS ? a.heads : a.kv_heads) * a.width;
+	int64_t n_tiles = orr_ceil(n_rows, t.rows), items = a.n * heads * n_tiles;
+
+	for (int64_t at = blockIdx.x; at < items; at += gridDim.x) {
+		const item i(at, heads, n_tiles, t.rows);
+		int64_t rest = n_rows - i.first, n = rest < t.rows ? rest : t.rows;
+		int64_t from = (i.sample * n_rows + i.first) * row + i.head * a.width;
+		int64_t keys = orr_attention_keys(&a, b.lengths ? b.lengths + i.sample : NULL);
+		int64_t begin = KEYS && a.causal ? i.first / t.lanes * t.lanes : 0;
+		int64_t end = KEYS ? (i.first < keys ? a.queries : 0) : keys;
+
+		if (!KEYS && a.causal && end > i.first + t.rows)
+			end = i.first + t.rows;
+		__syncthreads();
+		fetch(a, t.rows, n, (KEYS ? b.k : b.q) + from, row, a.width, m.own);
+		fetch(a, t.rows, n, (KEYS ? b.v : b.dy) + from, row, a.width, m.own_slopes);
+		clear((KEYS ? 2 : 1) * t.rows * a.width, m.sum);
+		for (int64_t h = 0; h < (KEYS ? group : 1); h++) {
+			int64_t query_head = KEYS ? i.head * group + h : i.head;
+			int64_t other_head = KEYS ? query_head : i.head / group;
+
+			for (int64_t j = begin; j < end; j += t.lanes)
+				pass_by<KEYS>(a, t, factor, b, m, i.first, j, end - j,
+					      (i.sample * n_others + j) * other_row +
+						      other_head * a.width,
+					      (i.sample * a.heads + query_head) * a.queries, keys);
+		}
+		__syncthreads();
+		leave(n, a.width, m.sum, row, KEYS ? (b.dk ? b.dk + from : NULL) : b.dq + from);
+		if (KEYS)
+			leave(n, a.width, m.sum_v, row, b.dv ? b.dv + from : NULL);
+	}
+}
+
+/* ---- from the host ---- */
+
+static float factor_of(const struct orr_attention *a)
+{
+	return (float)(1.0 / sqrt((double)a->width));
+}
+
+static unsigned blocks_of(const struct orr_attention *a, const struct tile &t, bool keys)
+{
+	int64_t heads = keys ? a->kv_heads : a->heads, rows = keys ? a->keys : a->queries;
+
+	return orr_blocks(a->n * heads * orr_ceil(rows, t.rows), 1);
+}
+
+static unsigned threads_of(const struct tile &t)
+{
+	return (unsigned)t.rows / ORR_EACH * 32;
+}
+
+size_t orr_cuda_attention_bytes(const struct orr_attention *a)
+{
+	return orr_cuda_aligned(a->n * a->heads * a->queries, sizeof(float));
+}
+
+void orr_cuda_attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
+				const float *k, const float *v, const float *lengths, float *y,
+				float *sums)
+{
+	struct tile t = tile_of(a->width, 2, 1, 1);
+
+	ORR_LAUNCH(forward, blocks_of(a, t, false), threads_of(t), t.bytes, d->cuda->stream, *a, t,
+		   factor_of(a), q, k, v, lengths, y, sums);
+	orr_cuda_ok(d, cudaGetLastError(), "attention");
+}
+
+void orr_cuda_attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
+			      const float *k, const float *v, const float *lengths, const float *y,
+			      const float *sums, const float *dy, float *dq, float *dk, float *dv)
+{
+	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
+	struct pass b = {q, k, v, dy, lengths, sums, along, dq, dk, dv};
+	struct tile t = tile_of(a->width, 3, 2, 1), keys = tile_of(a->width, 4, 2, 2);
+
+	ORR_LAUNCH(slopes_along, orr_blocks(a->n * a->heads * a->queries, ORR_BLOCK / 32),
+		   ORR_BLOCK, 0, d->cuda->stream, *a, y, dy, along);
+	if (dq)
+		ORR_LAUNCH(backward<false>, blocks_of(a, t, false), threads_of(t), t.bytes,
+			   d->cuda->stream, *a, t, factor_of(a), b);
+	if (dk || dv)
+		ORR_LAUNCH(backward<true>, blocks_of(a, keys, true), threads_of(keys), keys.bytes,
+			   d->cuda->stream, *a, keys, factor_of(a), b);
+	orr_cuda_ok(d, cudaGetLastError(), "attention backward");
+}
