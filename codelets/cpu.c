@@ -215,30 +215,31 @@ static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count
 	orr_map_back(f, count, kept, dy, dx);
 }
 
-static void layernorm_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
 			      const float *gain, const float *bias, float *y, float *normal)
 {
 	(void)d;
-	orr_layernorm_forward(n, width, x, gain, bias, y, normal);
+	orr_layernorm_forward(norm, x, gain, bias, y, normal);
 }
 
-static void layernorm_input(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+static void layernorm_input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
 			    const float *gain, const float *dy, float *dx)
 {
 	(void)d;
-	orr_layernorm_input(n, width, normal, gain, dy, dx);
+	orr_layernorm_input(norm, normal, gain, dy, dx);
 }
 
-static void layernorm_weight(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
 			     const float *dy, float *apart, float *dgain, float *dbias)
 {
-	float *to = apart ? apart : dgain, *to_bias = apart ? apart + width : dbias;
+	float *to = apart ? apart : dgain, *to_bias = apart ? apart + norm->width : dbias;
 
 	(void)d;
-	orr_layernorm_weight(n, width, normal, dy, to, to_bias);
+	orr_layernorm_weight(norm, normal, dy, to, to_bias);
 	if (apart) {
-		orr_add(width, to, dgain);
-		orr_add(width, to_bias, dbias);
+		orr_add(norm->width, to, dgain);
+		if (norm->centred)
+			orr_add(norm->width, to_bias, dbias);
 	}
 }
 

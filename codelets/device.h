@@ -89,11 +89,11 @@ struct orr_kernels {
 	void (*map_back)(struct orr_device *d, enum orr_elementwise f, int64_t count,
 			 const float *kept, const float *dy, float *dx);
 
-	void (*layernorm_forward)(struct orr_device *d, int64_t n, int64_t width, const float *x,
+	void (*layernorm_forward)(struct orr_device *d, const struct orr_norm *norm, const float *x,
 				  const float *gain, const float *bias, float *y, float *normal);
-	void (*layernorm_input)(struct orr_device *d, int64_t n, int64_t width, const float *normal,
-				const float *gain, const float *dy, float *dx);
-	void (*layernorm_weight)(struct orr_device *d, int64_t n, int64_t width,
+	void (*layernorm_input)(struct orr_device *d, const struct orr_norm *norm,
+				const float *normal, const float *gain, const float *dy, float *dx);
+	void (*layernorm_weight)(struct orr_device *d, const struct orr_norm *norm,
 				 const float *normal, const float *dy, float *apart, float *dgain,
 				 float *dbias);
 

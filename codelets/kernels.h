@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "formulas.h"
+#include "sizes.h"
 
 /* y = x w^T + bias; w is [out][in], row after row; bias NULL: none; across: room for as much as y.
  */
@@ -48,14 +49,13 @@ void orr_columns_put(int64_t n, int64_t width, const float *x, int64_t total, in
 void orr_columns_take(int64_t n, int64_t total, int64_t first, const float *y, int64_t width,
 		      float *x);
 
-/* Each row to mean 0 and variance 1 (plus 1e-5), then times gain, plus bias. normal, which the
- * backward reads, holds the n rows before gain and bias and then the n factors 1/sqrt(variance +
- * 1e-5). */
-void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float *gain,
+/* Each row times gain and, where it is centred, plus bias. normal, which the backward reads, holds
+ * the n rows before gain and bias and then the n factors 1/sqrt(variance + epsilon). */
+void orr_layernorm_forward(const struct orr_norm *norm, const float *x, const float *gain,
 			   const float *bias, float *y, float *normal);
-void orr_layernorm_input(int64_t n, int64_t width, const float *normal, const float *gain,
+void orr_layernorm_input(const struct orr_norm *norm, const float *normal, const float *gain,
 			 const float *dy, float *dx);
-void orr_layernorm_weight(int64_t n, int64_t width, const float *normal, const float *dy,
+void orr_layernorm_weight(const struct orr_norm *norm, const float *normal, const float *dy,
 			  float *dgain, float *dbias);
 
 /* Losses return their sum over the samples; slope is its derivative by the first input. */

@@ -80,6 +80,16 @@ ORR_VECTOR static void normalise(int64_t width, const float *restrict x, double 
 	}
 }
 
+/* Neither mean nor bias. */
+ORR_VECTOR static void scale(int64_t width, const float *restrict x, double factor,
+			     const float *restrict gain, float *restrict y, float *restrict normal)
+{
+	for (int64_t i = 0; i < width; i++) {
+		normal[i] = (float)((double)x[i] * factor);
+		y[i] = normal[i] * gain[i];
+	}
+}
+
 ORR_VECTOR static void input_slopes(int64_t width, const float *restrict dy,
 				    const float *restrict gain, const float *restrict normal,
 				    double factor, double mean, double along, float *restrict dx)
@@ -96,45 +106,54 @@ ORR_VECTOR static void add_products(int64_t width, const float *restrict a, cons
 		sum[i] += a[i] * b[i];
 }
 
-void orr_layernorm_forward(int64_t n, int64_t width, const float *x, const float *gain,
+void orr_layernorm_forward(const struct orr_norm *norm, const float *x, const float *gain,
 			   const float *bias, float *y, float *normal)
 {
-	float *factors = normal + n * width;
+	int64_t width = norm->width;
+	float *factors = normal + norm->n * width;
 
-	for (int64_t r = 0; r < n; r++, x += width, y += width, normal += width) {
-		double mean = sum_row(width, x) / (double)width;
+	for (int64_t r = 0; r < norm->n; r++, x += width, y += width, normal += width) {
+		double mean = norm->centred ? sum_row(width, x) / (double)width : 0.0;
 		double variance = sum_squares(width, x, mean) / (double)width;
-		double factor = 1.0 / sqrt(variance + 1e-5);
+		double factor = 1.0 / sqrt(variance + norm->epsilon);
 
 		factors[r] = (float)factor;
-		normalise(width, x, mean, factor, gain, bias, y, normal);
+		if (norm->centred)
+			normalise(width, x, mean, factor, gain, bias, y, normal);
+		else
+			scale(width, x, factor, gain, y, normal);
 	}
 }
 
-void orr_layernorm_input(int64_t n, int64_t width, const float *normal, const float *gain,
+void orr_layernorm_input(const struct orr_norm *norm, const float *normal, const float *gain,
 			 const float *dy, float *dx)
 {
-	const float *factors = normal + n * width;
+	int64_t width = norm->width;
+	const float *factors = normal + norm->n * width;
 
-	for (int64_t r = 0; r < n; r++, dy += width, dx += width, normal += width) {
+	for (int64_t r = 0; r < norm->n; r++, dy += width, dx += width, normal += width) {
 		double sum, along;
 
 		sum_slopes(width, dy, gain, normal, &sum, &along);
-		input_slopes(width, dy, gain, normal, (double)factors[r], sum / (double)width,
-			     along / (double)width, dx);
+		input_slopes(width, dy, gain, normal, (double)factors[r],
+			     norm->centred ? sum / (double)width : 0.0, along / (double)width, dx);
 	}
 }
 
-void orr_layernorm_weight(int64_t n, int64_t width, const float *normal, const float *dy,
+void orr_layernorm_weight(const struct orr_norm *norm, const float *normal, const float *dy,
 			  float *dgain, float *dbias)
 {
+	int64_t width = norm->width;
+
 	for (int64_t i = 0; i < width; i++)
 		dgain[i] = dy[i] * normal[i];
-	memcpy(dbias, dy, (size_t)width * sizeof(*dbias));
-	for (int64_t r = 1; r < n; r++) {
+	if (norm->centred)
+		memcpy(dbias, dy, (size_t)width * sizeof(*dbias));
+	for (int64_t r = 1; r < norm->n; r++) {
 		dy += width;
 		normal += width;
 		add_products(width, dy, normal, dgain);
-		orr_add(width, dy, dbias);
+		if (norm->centred)
+			orr_add(width, dy, dbias);
 	}
 }

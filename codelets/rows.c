@@ -1,11 +1,6 @@
 #include "rows.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "elements.h"
-#include "kernels.h"
-#include "sequence.h"
 #include "vector.h"
 
 #define LANES 16
@@ -97,56 +92,4 @@ ORR_VECTOR static void row_slopes(int64_t n, float sum, float along, float facto
 void orr_row_slopes(int64_t n, float sum, float along, float factor, float *p, float *x)
 {
 	row_slopes(n, sum, along, factor, p, x);
-}
-
-/* ---- softmax and length 1 ---- */
-
-void orr_softmax_forward(int64_t n, int64_t width, const float *x, float *y)
-{
-	memcpy(y, x, (size_t)(n * width) * sizeof(*y));
-	for (int64_t r = 0; r < n; r++, y += width)
-		orr_scale(width,
-			  1.0f / orr_row_exponentials(width, orr_row_largest(width, y, y[0]), y), y,
-			  y);
-}
-
-ORR_VECTOR static void softmax_slopes(int64_t n, float along, const float *restrict y,
-				      const float *restrict dy, float *restrict dx)
-{
-	for (int64_t i = 0; i < n; i++)
-		dx[i] = y[i] * (dy[i] - along);
-}
-
-void orr_softmax_input(int64_t n, int64_t width, const float *y, const float *dy, float *dx)
-{
-	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width)
-		softmax_slopes(width, orr_row_dot(width, y, dy), y, dy, dx);
-}
-
-void orr_normalise_forward(int64_t n, int64_t width, float epsilon, const float *x, float *y,
-			   float *factors)
-{
-	for (int64_t r = 0; r < n; r++, x += width, y += width) {
-		float length = sqrtf(orr_row_dot(width, x, x));
-
-		factors[r] = 1.0f / (length < epsilon ? epsilon : length);
-		orr_scale(width, factors[r], x, y);
-	}
-}
-
-ORR_VECTOR static void length_slopes(int64_t n, float factor, float along, const float *restrict y,
-				     const float *restrict dy, float *restrict dx)
-{
-	for (int64_t i = 0; i < n; i++)
-		dx[i] = factor * (dy[i] - along * y[i]);
-}
-
-/* Shorter rows than epsilon are scaled by a constant, and keep what points along them. */
-void orr_normalise_input(int64_t n, int64_t width, float epsilon, const float *y,
-			 const float *factors, const float *dy, float *dx)
-{
-	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width)
-		length_slopes(width, factors[r],
-			      factors[r] < 1.0f / epsilon ? orr_row_dot(width, y, dy) : 0.0f, y, dy,
-			      dx);
 }

@@ -13,6 +13,13 @@ struct orr_box {
 	int64_t from_sample, from_row, to_sample, to_row;
 };
 
+/* n rows of width floats, to mean 0 (where they are centred) and mean square 1 (plus epsilon). */
+struct orr_norm {
+	int64_t n, width;
+	bool centred;
+	double epsilon;
+};
+
 /* q and the output: rows of heads x width floats; k and v: rows of kv_heads x width, of which head
  * h reads number h / (heads / kv_heads). */
 struct orr_attention {

@@ -56,17 +56,19 @@ static void wild(void)
 {
 	(void)orr_first_wild(COUNT, a);
 }
+static const struct orr_norm rows = {N, WIDTH, true, 1e-5};
+
 static void norm(void)
 {
-	orr_layernorm_forward(N, WIDTH, a, gain, bias, y, z);
+	orr_layernorm_forward(&rows, a, gain, bias, y, z);
 }
 static void norm_input(void)
 {
-	orr_layernorm_input(N, WIDTH, z, gain, b, y);
+	orr_layernorm_input(&rows, z, gain, b, y);
 }
 static void norm_weight(void)
 {
-	orr_layernorm_weight(N, WIDTH, z, b, y, y + WIDTH);
+	orr_layernorm_weight(&rows, z, b, y, y + WIDTH);
 }
 static void cross_entropy(void)
 {

@@ -95,7 +95,7 @@ static void linear_back(const struct sample *t, const double *dy)
 		}
 }
 
-static void moments(const double *x, int64_t n, double *mean, double *deviation)
+static void moments(const double *x, int64_t n, double epsilon, double *mean, double *deviation)
 {
 	double sum = 0, squares = 0;
 
@@ -104,7 +104,7 @@ static void moments(const double *x, int64_t n, double *mean, double *deviation)
 	*mean = sum / (double)n;
 	for (int64_t i = 0; i < n; i++)
 		squares += pow(x[i] - *mean, 2);
-	*deviation = sqrt(squares / (double)n + 1e-5);
+	*deviation = sqrt(squares / (double)n + epsilon);
 }
 
 static void layernorm(const struct sample *t, double *y)
@@ -113,7 +113,7 @@ static void layernorm(const struct sample *t, double *y)
 	int64_t n = shape_of(t, 0).columns;
 
 	for (int64_t r = 0; r < shape_of(t, 0).rows; r++, x += n, y += n) {
-		moments(x, n, &mean, &deviation);
+		moments(x, n, t->o->instance->values[0], &mean, &deviation);
 		for (int64_t i = 0; i < n; i++)
 			y[i] = t->p[i] * (x[i] - mean) / deviation + t->p[n + i];
 	}
@@ -126,7 +126,7 @@ static void layernorm_row_back(const struct sample *t, const double *x, const do
 	double mean, deviation;
 	int64_t n = shape_of(t, 0).columns;
 
-	moments(x, n, &mean, &deviation);
+	moments(x, n, t->o->instance->values[0], &mean, &deviation);
 	for (int64_t j = 0; j < n; j++) {
 		double zj = (x[j] - mean) / deviation;
 
@@ -285,10 +285,223 @@ static void add(const struct sample *t, double *y)
 
 static void concat(const struct sample *t, double *y)
 {
-	for (int64_t r = 0; r < t->o->instance->output.rows; r++)
+	if (t->o->instance->values[0] > 0) /* rows below each other */
+		for (int j = 0; j < t->o->n_inputs; y += width_of(t, j++))
+			memcpy(y, x_of(t, j), (size_t)width_of(t, j) * sizeof(*y));
+	else
+		for (int64_t r = 0; r < t->o->instance->output.rows; r++)
+			for (int j = 0; j < t->o->n_inputs; j++)
+				for (int64_t i = 0; i < shape_of(t, j).columns; i++)
+					*y++ = x_of(t, j)[r * shape_of(t, j).columns + i];
+}
+
+static double value(const struct sample *t, int i)
+{
+	return t->o->instance->values[i];
+}
+
+static void silu(const struct sample *t, double *y)
+{
+	for (int64_t i = 0; i < t->o->width; i++)
+		y[i] = x_of(t, 0)[i] / (1 + exp(-x_of(t, 0)[i]));
+}
+
+static void sigmoid(const struct sample *t, double *y)
+{
+	for (int64_t i = 0; i < t->o->width; i++)
+		y[i] = 1 / (1 + exp(-x_of(t, 0)[i]));
+}
+
+static void hyperbolic(const struct sample *t, double *y)
+{
+	for (int64_t i = 0; i < t->o->width; i++)
+		y[i] = tanh(x_of(t, 0)[i]);
+}
+
+static void gelu_tanh(const struct sample *t, double *y)
+{
+	for (int64_t i = 0; i < t->o->width; i++) {
+		double x = x_of(t, 0)[i];
+
+		y[i] = x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3))));
+	}
+}
+
+static void multiply(const struct sample *t, double *y)
+{
+	for (int64_t i = 0; i < t->o->width; i++) {
+		y[i] = 1;
 		for (int j = 0; j < t->o->n_inputs; j++)
-			for (int64_t i = 0; i < shape_of(t, j).columns; i++)
-				*y++ = x_of(t, j)[r * shape_of(t, j).columns + i];
+			y[i] *= x_of(t, j)[i];
+	}
+}
+
+static void scale(const struct sample *t, double *y)
+{
+	for (int64_t i = 0; i < t->o->width; i++)
+		y[i] = value(t, 0) * x_of(t, 0)[i];
+}
+
+static void slice(const struct sample *t, double *y)
+{
+	int64_t columns = shape_of(t, 0).columns, r, c;
+
+	for (r = (int64_t)value(t, 0);
+	     r < (value(t, 1) < 0 ? (double)shape_of(t, 0).rows : value(t, 1)); r++)
+		for (c = (int64_t)value(t, 2);
+		     c < (value(t, 3) < 0 ? (double)columns : value(t, 3)); c++)
+			*y++ = x_of(t, 0)[r * columns + c];
+}
+
+static void first(const struct sample *t, double *y)
+{
+	memcpy(y, x_of(t, 0), (size_t)t->o->width * sizeof(*y));
+}
+
+static void last(const struct sample *t, double *y)
+{
+	memcpy(y, x_of(t, 0) + width_of(t, 0) - t->o->width, (size_t)t->o->width * sizeof(*y));
+}
+
+static void mean(const struct sample *t, double *y)
+{
+	memset(y, 0, (size_t)t->o->width * sizeof(*y));
+	for (int64_t i = 0; i < width_of(t, 0); i++)
+		y[i % t->o->width] += x_of(t, 0)[i] / (double)shape_of(t, 0).rows;
+}
+
+static void positions(const struct sample *t, double *y)
+{
+	for (int64_t i = 0; i < t->o->width; i++)
+		y[i] = x_of(t, 0)[i] + t->p[i];
+}
+
+static void rmsnorm(const struct sample *t, double *y)
+{
+	int64_t n = shape_of(t, 0).columns;
+
+	for (int64_t i = 0; i < t->o->width; i++) {
+		const double *row = x_of(t, 0) + i / n * n;
+		double squares = 0;
+
+		for (int64_t j = 0; j < n; j++)
+			squares += row[j] * row[j];
+		y[i] = t->p[i % n] * row[i % n] / sqrt(squares / (double)n + value(t, 0));
+	}
+}
+
+/* Also of an embedding, whose rows have one id each. */
+static void bag(const struct sample *t, double *y)
+{
+	int64_t features = t->o->instance->output.columns, ids = shape_of(t, 0).columns;
+
+	for (int64_t r = 0; r < shape_of(t, 0).rows; r++, y += features) {
+		int64_t n = 0;
+
+		memset(y, 0, (size_t)features * sizeof(*y));
+		for (int64_t i = 0; i < ids; i++) {
+			int64_t id = lround(x_of(t, 0)[r * ids + i]);
+
+			n += id >= 0;
+			for (int64_t e = 0; e < features && id >= 0; e++)
+				y[e] += t->p[id * features + e];
+		}
+		for (int64_t e = 0; e < features && is(t, "bag") && value(t, 3) > 0 && n; e++)
+			y[e] /= (double)n;
+	}
+}
+
+static void rotary(const struct sample *t, double *y)
+{
+	int64_t columns = shape_of(t, 0).columns, width = columns / (int64_t)value(t, 0);
+
+	for (int64_t i = 0; i < t->o->width; i++) {
+		int64_t at = i % width, half = width / 2;
+		double angle = (double)(i / columns) /
+			       pow(value(t, 1), 2 * (double)(at % half) / (double)width);
+		const double *x = x_of(t, 0) + i;
+
+		y[i] = x[0] * cos(angle) + (at < half ? -x[half] : x[-half]) * sin(angle);
+	}
+}
+
+static void softmax(const struct sample *t, double *y)
+{
+	int64_t n = shape_of(t, 0).columns;
+
+	for (int64_t i = 0; i < t->o->width; i++)
+		y[i] = probability(x_of(t, 0) + i / n * n, n, i % n);
+}
+
+static void normalise(const struct sample *t, double *y)
+{
+	int64_t n = shape_of(t, 0).columns;
+
+	for (int64_t i = 0; i < t->o->width; i++) {
+		double squares = 0;
+
+		for (int64_t j = 0; j < n; j++)
+			squares += pow(x_of(t, 0)[i / n * n + j], 2);
+		y[i] = x_of(t, 0)[i] / sqrt(squares);
+	}
+}
+
+/* Row r of all inputs, one below the other. */
+static const double *row_of(const struct sample *t, int64_t r)
+{
+	int i = 0;
+
+	for (; r >= shape_of(t, i).rows; i++)
+		r -= shape_of(t, i).rows;
+	return x_of(t, i) + r * shape_of(t, i).columns;
+}
+
+static void interaction(const struct sample *t, double *y)
+{
+	for (int64_t i = 1; i * (i - 1) / 2 < t->o->width; i++)
+		for (int64_t j = 0; j < i; j++, y++) {
+			*y = 0;
+			for (int64_t e = 0; e < shape_of(t, 0).columns; e++)
+				*y += row_of(t, i)[e] * row_of(t, j)[e];
+		}
+}
+
+/* Of query i in head h: the weights of all keys, which it needs not see. */
+static void attend(const struct sample *t, int64_t h, int64_t i, double *y)
+{
+	int64_t columns = shape_of(t, 0).columns, heads = (int64_t)value(t, 0);
+	int64_t width = columns / heads, kv_columns = shape_of(t, 1).columns;
+	int64_t at = h * (kv_columns / width) / heads * width, n = shape_of(t, 1).rows;
+	const double *q = x_of(t, 0) + i * columns + h * width;
+	double total = 0;
+
+	if (t->o->n_inputs == 4)
+		n = lround(fmin(x_of(t, 3)[0], (double)n));
+	if (value(t, 2) > 0 && n > i + 1)
+		n = i + 1;
+	memset(y, 0, (size_t)width * sizeof(*y));
+	for (int64_t j = 0; j < n; j++) {
+		const double *k = x_of(t, 1) + j * kv_columns + at;
+		const double *v = x_of(t, 2) + j * kv_columns + at;
+		double score = 0;
+
+		for (int64_t e = 0; e < width; e++)
+			score += q[e] * k[e] / sqrt((double)width);
+		total += exp(score);
+		for (int64_t e = 0; e < width; e++)
+			y[e] += exp(score) * v[e];
+	}
+	for (int64_t e = 0; e < width && n; e++)
+		y[e] /= total;
+}
+
+static void attention(const struct sample *t, double *y)
+{
+	int64_t columns = shape_of(t, 0).columns, heads = (int64_t)value(t, 0);
+
+	for (int64_t i = 0; i < shape_of(t, 0).rows; i++)
+		for (int64_t h = 0; h < heads; h++)
+			attend(t, h, i, y + i * columns + h * (columns / heads));
 }
 
 /* The textbook, an operator a row. Without a backward it is found from differences of the forward,
@@ -304,6 +517,25 @@ static const struct {
 	{"layernorm", layernorm, layernorm_back},
 	{"add", add, NULL},
 	{"concat", concat, NULL},
+	{"multiply", multiply, NULL},
+	{"scale", scale, NULL},
+	{"slice", slice, NULL},
+	{"first", first, NULL},
+	{"last", last, NULL},
+	{"mean", mean, NULL},
+	{"silu", silu, NULL},
+	{"sigmoid", sigmoid, NULL},
+	{"tanh", hyperbolic, NULL},
+	{"gelu_tanh", gelu_tanh, NULL},
+	{"rmsnorm", rmsnorm, NULL},
+	{"softmax", softmax, NULL},
+	{"normalise", normalise, NULL},
+	{"embedding", bag, NULL},
+	{"bag", bag, NULL},
+	{"positions", positions, NULL},
+	{"rotary", rotary, NULL},
+	{"attention", attention, NULL},
+	{"interaction", interaction, NULL},
 };
 #define N_TEXTBOOK (sizeof(textbook) / sizeof(textbook[0]))
 

@@ -287,7 +287,9 @@ START_TEST(layernorm_agrees)
 {
 	int64_t n = rows[_i].n, width = rows[_i].width;
 
-	for (int shift = 0; shift < 2; shift++) {
+	for (int how = 0; how < 4; how++) {
+		int64_t shift = how / 2;
+		const struct orr_norm norm = {n, width, how % 2, 1e-5};
 		struct tensor *x = filled(n * width, shift, 1), *gain = filled(width, 0, 2);
 		struct tensor *bias = filled(width, 0, 3), *dy = filled(n * width, 0, 4);
 		struct tensor *y = empty(n * width, 0), *normal = empty(n * (width + 1), 0);
@@ -295,24 +297,24 @@ START_TEST(layernorm_agrees)
 		struct tensor *apart = empty(2 * width, 0);
 
 		start(ORR_PRECISION_FP32, n, width, width);
-		cpu.kernels->layernorm_forward(&cpu, n, width, x->on_cpu, gain->on_cpu,
-					       bias->on_cpu, y->on_cpu, normal->on_cpu);
-		cuda.kernels->layernorm_forward(&cuda, n, width, x->on_cuda, gain->on_cuda,
+		cpu.kernels->layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu, bias->on_cpu,
+					       y->on_cpu, normal->on_cpu);
+		cuda.kernels->layernorm_forward(&cuda, &norm, x->on_cuda, gain->on_cuda,
 						bias->on_cuda, y->on_cuda, normal->on_cuda);
 		check_close(y, 1e-5, "layernorm");
 		check_close(normal, 1e-5, "its normal rows");
-		cpu.kernels->layernorm_input(&cpu, n, width, normal->on_cpu, gain->on_cpu,
-					     dy->on_cpu, dx->on_cpu);
-		cuda.kernels->layernorm_input(&cuda, n, width, normal->on_cuda, gain->on_cuda,
+		cpu.kernels->layernorm_input(&cpu, &norm, normal->on_cpu, gain->on_cpu, dy->on_cpu,
+					     dx->on_cpu);
+		cuda.kernels->layernorm_input(&cuda, &norm, normal->on_cuda, gain->on_cuda,
 					      dy->on_cuda, dx->on_cuda);
 		check_close(dx, 1e-5 + (width == 1), "its gradient"); /* of width 1: rounding */
 		for (int turn = 0; turn < 3; turn++) {
-			cpu.kernels->layernorm_weight(&cpu, n, width, normal->on_cpu, dy->on_cpu,
+			cpu.kernels->layernorm_weight(&cpu, &norm, normal->on_cpu, dy->on_cpu,
 						      turn ? apart->on_cpu : NULL, sums->on_cpu,
 						      sums->on_cpu + width);
-			cuda.kernels->layernorm_weight(&cuda, n, width, normal->on_cuda,
-						       dy->on_cuda, turn ? apart->on_cuda : NULL,
-						       sums->on_cuda, sums->on_cuda + width);
+			cuda.kernels->layernorm_weight(&cuda, &norm, normal->on_cuda, dy->on_cuda,
+						       turn ? apart->on_cuda : NULL, sums->on_cuda,
+						       sums->on_cuda + width);
 			check_close(sums, 1e-5, "gradients of gain and bias");
 		}
 		free_tensors();

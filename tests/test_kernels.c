@@ -140,12 +140,13 @@ END_TEST
 
 START_TEST(layernorm_of_equal_columns_is_the_bias)
 {
+	const struct orr_norm norm = {1, 3, true, 1e-5};
 	float x[3] = {1e6f, 1e6f, 1e6f}, gain[3] = {2, 3, 4}, bias[3] = {5, 6, 7}, normal[4];
 	float y[3], dy[3] = {1, -2, 4}, dx[3];
 
-	orr_layernorm_forward(1, 3, x, gain, bias, y, normal);
+	orr_layernorm_forward(&norm, x, gain, bias, y, normal);
 	ck_assert_mem_eq(y, bias, sizeof(bias));
-	orr_layernorm_input(1, 3, normal, gain, dy, dx); /* g - mean(g), over sqrt(1e-5) */
+	orr_layernorm_input(&norm, normal, gain, dy, dx); /* g - mean(g), over sqrt(1e-5) */
 	for (int i = 0; i < 3; i++)
 		check_near((double)dx[i], ((double)(dy[i] * gain[i]) - 4) / sqrt(1e-5), 4e3, "dx",
 			   i);

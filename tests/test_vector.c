@@ -61,15 +61,19 @@ static void elementwise(void)
 
 static void rows(void)
 {
+	struct orr_norm norm = {N, WIDTH, true, 1e-5};
 	float classes[N] = {0, 5, WIDTH - 1};
 	int64_t correct;
 	double loss;
 
-	orr_layernorm_forward(N, WIDTH, a, gain, bias, y, z);
+	orr_layernorm_forward(&norm, a, gain, bias, y, z);
 	print("layernorm", y, COUNT), print("layernorm's rows", z, COUNT + N);
-	orr_layernorm_input(N, WIDTH, z, gain, b, y), print("layernorm input", y, COUNT);
-	orr_layernorm_weight(N, WIDTH, z, b, y, y + WIDTH);
+	orr_layernorm_input(&norm, z, gain, b, y), print("layernorm input", y, COUNT);
+	orr_layernorm_weight(&norm, z, b, y, y + WIDTH);
 	print("layernorm weight", y, 2 * WIDTH);
+	norm.centred = false;
+	orr_layernorm_forward(&norm, a, gain, NULL, y, z);
+	print("rmsnorm", y, COUNT), print("rmsnorm's rows", z, COUNT + N);
 	loss = orr_softmax_cross_entropy(N, WIDTH, a, classes, y, &correct);
 	print("cross entropy", y, COUNT);
 	printf("its loss %a, %lld correct\n", loss, (long long)correct);

@@ -125,7 +125,8 @@ __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
 		g = down(g);
 	if (threadIdx.y || c >= width)
 		return;
-	put(sum + blockIdx.y * width + c, add, s);
+	if (sum)
+		put(sum + blockIdx.y * width + c, add, s);
 	if constexpr (GAIN)
 		put(gain + blockIdx.y * width + c, add, g);
 }
@@ -165,7 +166,7 @@ void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const 
 
 	ORR_LAUNCH(kernel, grid, tile(), 0, d->cuda->stream, n, width, rows, dy, normal,
 		   add && !several, gains, sums);
-	if (several)
+	if (several && sum)
 		ORR_LAUNCH(sum_sums, orr_blocks(width, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
 			   strips, width, sums, add, sum);
 	if (several && gain)

@@ -89,7 +89,7 @@ void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64
 void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const float *x, void *to);
 /* y += bias, to every row */
 void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, const float *bias, float *y);
-/* sum[i] is that of column i of dy, gain[i] that of dy times normal (both may be NULL); added to
+/* sum[i] is that of column i of dy, gain[i] that of dy times normal (either may be NULL); added to
  * what is there, or over it. Needs orr_cuda_sums_bytes of the workspace. */
 void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
 			  const float *normal, bool add, float *gain, float *sum);
@@ -97,10 +97,10 @@ size_t orr_cuda_sums_bytes(int64_t n, int64_t width);
 
 /* ---- rows.cu ---- */
 size_t orr_cuda_rows_bytes(int64_t n);
-void orr_cuda_layernorm_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
 				const float *gain, const float *bias, float *y, float *normal);
-void orr_cuda_layernorm_input(struct orr_device *d, int64_t n, int64_t width, const float *normal,
-			      const float *gain, const float *dy, float *dx);
+void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
+			      const float *normal, const float *gain, const float *dy, float *dx);
 void orr_cuda_softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			      float *y);
 void orr_cuda_softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,

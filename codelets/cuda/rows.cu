@@ -106,13 +106,15 @@ __device__ inline void again(float *v, const float *kept, const float *row, int6
 
 template <int T, int V>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	layernorm_forward(int64_t n, int64_t width, int64_t room, const float *x, const float *gain,
+	layernorm_forward(struct orr_norm norm, int64_t room, const float *x, const float *gain,
 			  const float *bias, float *y, float *normal, float *factors)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
 
-	each_row<T>(n, [=](int64_t r) {
+	const int64_t width = norm.width;
+
+	each_row<T>(norm.n, [=](int64_t r) {
 		const float *row = x + r * width;
 		double mean = 0, variance = 0, factor;
 
@@ -125,7 +127,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			for (int k = 0; k < V; k++)
 				mean += (double)v[k];
 		});
-		mean = row_sum<T>(mean) / (double)width;
+		mean = norm.centred ? row_sum<T>(mean) / (double)width : 0.0;
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
 
@@ -133,18 +135,19 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			for (int k = 0; k < V; k++)
 				variance += ((double)v[k] - mean) * ((double)v[k] - mean);
 		});
-		factor = 1.0 / sqrt(row_sum<T>(variance) / (double)width + 1e-5);
+		factor = 1.0 / sqrt(row_sum<T>(variance) / (double)width + norm.epsilon);
 		if (!place<T>::x())
 			factors[r] = (float)factor;
 		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], g[V], b[V];
+			float v[V], g[V], b[V] = {};
 
 			again<V>(v, kept, row, i);
 			orr_load<V>(g, gain + i);
-			orr_load<V>(b, bias + i);
+			if (norm.centred)
+				orr_load<V>(b, bias + i);
 			for (int k = 0; k < V; k++) {
 				v[k] = (float)(((double)v[k] - mean) * factor);
-				b[k] = v[k] * g[k] + b[k];
+				b[k] = norm.centred ? v[k] * g[k] + b[k] : v[k] * g[k];
 			}
 			orr_store<V>(normal + r * width + i, v);
 			orr_store<V>(y + r * width + i, b);
@@ -154,14 +157,16 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 template <int T, int V>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	layernorm_input(int64_t n, int64_t width, int64_t room, const float *normal,
+	layernorm_input(struct orr_norm norm, int64_t room, const float *normal,
 			const float *factors, const float *gain, const float *dy, float *dx)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
 	float *kept_dy = room ? kept + room / 2 : NULL;
 
-	each_row<T>(n, [=](int64_t r) {
+	const int64_t width = norm.width;
+
+	each_row<T>(norm.n, [=](int64_t r) {
 		const float *row = normal + r * width, *row_dy = dy + r * width;
 		double sum = 0, along = 0; /* of the gradient, and of it along the normal row */
 		double factor = (double)factors[r];
@@ -183,7 +188,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 				along += slope * (double)v[k];
 			}
 		});
-		sum = row_sum<T>(sum) / (double)width;
+		sum = norm.centred ? row_sum<T>(sum) / (double)width : 0.0;
 		along = row_sum<T>(along) / (double)width;
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V], g[V], w[V];
@@ -220,25 +225,28 @@ static int64_t whole(int64_t width)
 	return orr_ceil(width, 4) * 4;
 }
 
-void orr_cuda_layernorm_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
 				const float *gain, const float *bias, float *y, float *normal)
 {
-	struct shape s = shape_of(n, width, whole(width));
-	uintptr_t all = orr_address(x) | orr_address(gain) | orr_address(bias) | orr_address(y) |
+	int64_t width = norm->width;
+	struct shape s = shape_of(norm->n, width, whole(width));
+	uintptr_t all = orr_address(x) | orr_address(gain) |
+			(norm->centred ? orr_address(bias) : 0) | orr_address(y) |
 			orr_address(normal);
 
-	START(d, "layernorm", s, all, width, layernorm_forward, n, width, s.kept, x, gain, bias, y,
-	      normal, normal + n * width);
+	START(d, "layernorm", s, all, width, layernorm_forward, *norm, s.kept, x, gain, bias, y,
+	      normal, normal + norm->n * width);
 }
 
-void orr_cuda_layernorm_input(struct orr_device *d, int64_t n, int64_t width, const float *normal,
-			      const float *gain, const float *dy, float *dx)
+void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
+			      const float *normal, const float *gain, const float *dy, float *dx)
 {
-	struct shape s = shape_of(n, width, 2 * whole(width));
+	int64_t width = norm->width;
+	struct shape s = shape_of(norm->n, width, 2 * whole(width));
 	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
 
-	START(d, "layernorm backward", s, all, width, layernorm_input, n, width, s.kept, normal,
-	      normal + n * width, gain, dy, dx);
+	START(d, "layernorm backward", s, all, width, layernorm_input, *norm, s.kept, normal,
+	      normal + norm->n * width, gain, dy, dx);
 }
 
 /* ---- softmax and length 1 ---- */

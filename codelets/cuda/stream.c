@@ -19,10 +19,11 @@ static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t i
 	return ORR_BLAS_BYTES + larger(bytes, orr_cuda_rows_bytes(n));
 }
 
-static void layernorm_weight(struct orr_device *d, int64_t n, int64_t width, const float *normal,
+static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
 			     const float *dy, float *apart, float *dgain, float *dbias)
 {
-	orr_cuda_column_sums(d, n, width, dy, normal, apart, dgain, dbias);
+	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
+			     norm->centred ? dbias : NULL);
 }
 
 static size_t rotary_bytes(const struct orr_rotary *t)

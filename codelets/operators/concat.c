@@ -1,56 +1,85 @@
-/* concat: the columns of all inputs beside each other, row by row. */
+/* concat: the columns of all inputs beside each other, row by row; or their rows below each other.
+ */
 #include <stdio.h>
 
 #include "list.h"
 
+enum { AXIS };
+static const struct orr_attribute attributes[] = {
+	[AXIS] = {.name = "axis", .form = ORR_ATTRIBUTE_CHOICE, .choices = "columns, rows"},
+	{0},
+};
+
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
+	bool rows = is->values[AXIS] > 0;
+
 	is->output = is->inputs[0];
 	for (int i = 1; i < is->n_inputs; i++) {
-		if (is->inputs[i].rows != is->output.rows) {
+		const struct orr_shape *x = &is->inputs[i], *first = &is->inputs[0];
+
+		if (rows ? x->columns != first->columns : x->rows != first->rows) {
 			(void)snprintf(text, size,
-				       "concat reads equal rows, and %.60s has %lld and %.60s "
+				       "concat reads equal %s, and %.60s has %lld and %.60s "
 				       "%lld: make them equal",
-				       inputs[0], (long long)is->output.rows, inputs[i],
-				       (long long)is->inputs[i].rows);
+				       rows ? "columns" : "rows", inputs[0],
+				       (long long)(rows ? first->columns : first->rows), inputs[i],
+				       (long long)(rows ? x->columns : x->rows));
 			return false;
 		}
-		is->output.columns += is->inputs[i].columns;
+		if (rows)
+			is->output.rows += x->rows;
+		else
+			is->output.columns += x->columns;
 	}
 	return true;
 }
 
+/* What of the output belongs to each input: columns of a matrix, whose rows are samples where rows
+ * are below each other. */
+struct part {
+	int64_t n, total, first, width;
+};
+
+static struct part part_of(const struct orr_call *c, int i)
+{
+	bool rows = c->is->values[AXIS] > 0;
+	struct part p = {.n = rows ? c->n : orr_call_output_rows(c),
+			 .total = rows ? orr_shape_floats(c->is->output) : c->is->output.columns};
+
+	for (int k = 0; k <= i; k++) {
+		p.first += p.width;
+		p.width = rows ? orr_shape_floats(c->is->inputs[k]) : c->is->inputs[k].columns;
+	}
+	return p;
+}
+
 static void forward(const struct orr_call *c)
 {
-	int64_t first = 0, total = c->is->output.columns;
-
 	for (int i = 0; i < c->is->n_inputs; i++) {
-		int64_t columns = c->is->inputs[i].columns;
+		struct part p = part_of(c, i);
 
-		c->kernels->columns_put(c->device, orr_call_rows(c, i), columns,
-					orr_call_input(c, i), total, first, orr_call_output(c));
-		first += columns;
+		c->kernels->columns_put(c->device, p.n, p.width, orr_call_input(c, i), p.total,
+					p.first, orr_call_output(c));
 	}
 }
 
 static void backward(const struct orr_call *c)
 {
-	int64_t first = 0, total = c->is->output.columns;
-
 	for (int i = 0; i < c->is->n_inputs; i++) {
-		int64_t columns = c->is->inputs[i].columns;
+		struct part p = part_of(c, i);
 		float *dx = orr_call_input_gradient(c, i);
 
 		if (dx)
-			c->kernels->columns_take(c->device, orr_call_rows(c, i), total, first,
-						 orr_call_gradient(c), columns, dx);
-		first += columns;
+			c->kernels->columns_take(c->device, p.n, p.total, p.first,
+						 orr_call_gradient(c), p.width, dx);
 	}
 }
 
 const struct orr_op orr_op_concat = {
 	.name = "concat",
 	.least_inputs = 2,
+	.attributes = attributes,
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

@@ -1,49 +1,84 @@
-/* layernorm: each row to mean 0 and variance 1, times gain, plus bias. It keeps the rows before
- * gain and bias, and a factor for each row. */
+/* layernorm: each row to mean 0 and variance 1, times gain, plus bias; rmsnorm: to a mean square of
+ * 1, times gain. They keep the rows before gain and bias, and a factor for each row. */
 #include "list.h"
+
+enum { EPSILON };
+static const struct orr_attribute attributes[] = {
+	[EPSILON] = {.name = "epsilon",
+		     .form = ORR_ATTRIBUTE_REAL,
+		     .least = 1e-30,
+		     .most = 1,
+		     .otherwise = 1e-5},
+	{0},
+};
+
+extern const struct orr_op orr_op_layernorm;
+
+static struct orr_norm sizes(const struct orr_call *c)
+{
+	return (struct orr_norm){.n = orr_call_rows(c, 0),
+				 .width = c->is->output.columns,
+				 .centred = c->is->op == &orr_op_layernorm,
+				 .epsilon = c->is->values[EPSILON]};
+}
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	int64_t columns = is->inputs[0].columns;
+	bool centred = is->op == &orr_op_layernorm;
 
 	(void)inputs, (void)text, (void)size;
 	is->output = is->inputs[0];
-	orr_instance_add(is, orr_parameter_vector("gain", columns, 1));
-	orr_instance_add(is, orr_parameter_vector("bias", columns, 0));
+	orr_instance_add(is, orr_parameter_vector("gain", is->output.columns, 1));
+	if (centred)
+		orr_instance_add(is, orr_parameter_vector("bias", is->output.columns, 0));
 	is->saved = orr_shape_floats(is->output) + is->output.rows;
-	/* mean 1, variance 3, normalise 2, gain and bias 2 */
-	orr_instance_count(is, 8, 9, 3);
+	if (centred) /* mean 1, variance 3, normalise 2, gain and bias 2 */
+		orr_instance_count(is, 8, 9, 3);
+	else /* squares 2, normalise 1, gain 1 */
+		orr_instance_count(is, 4, 7, 2);
 	return true;
 }
 
 static void forward(const struct orr_call *c)
 {
-	int64_t columns = c->is->output.columns;
+	struct orr_norm norm = sizes(c);
 
-	c->kernels->layernorm_forward(c->device, orr_call_rows(c, 0), columns, orr_call_input(c, 0),
-				      c->parameters, c->parameters + columns, orr_call_output(c),
+	c->kernels->layernorm_forward(c->device, &norm, orr_call_input(c, 0), c->parameters,
+				      c->parameters + norm.width, orr_call_output(c),
 				      orr_call_saved(c));
 }
 
 static void backward(const struct orr_call *c)
 {
-	c->kernels->layernorm_input(c->device, orr_call_rows(c, 0), c->is->output.columns,
-				    orr_call_saved(c), c->parameters, orr_call_gradient(c),
-				    orr_call_input_gradient(c, 0));
+	struct orr_norm norm = sizes(c);
+
+	c->kernels->layernorm_input(c->device, &norm, orr_call_saved(c), c->parameters,
+				    orr_call_gradient(c), orr_call_input_gradient(c, 0));
 }
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
-	int64_t columns = c->is->output.columns;
+	struct orr_norm norm = sizes(c);
 
-	c->kernels->layernorm_weight(c->device, orr_call_rows(c, 0), columns, orr_call_saved(c),
-				     orr_call_gradient(c), apart, gradient, gradient + columns);
+	c->kernels->layernorm_weight(c->device, &norm, orr_call_saved(c), orr_call_gradient(c),
+				     apart, gradient, gradient + norm.width);
 }
 
 const struct orr_op orr_op_layernorm = {
 	.name = "layernorm",
 	.least_inputs = 1,
 	.most_inputs = 1,
+	.attributes = attributes,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+	.weight = weight,
+};
+const struct orr_op orr_op_rmsnorm = {
+	.name = "rmsnorm",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.attributes = attributes,
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

@@ -9,8 +9,23 @@
 	X(input) \
 	X(linear) \
 	X(layernorm) \
+	X(rmsnorm) \
 	X(add) \
 	X(concat) \
+	X(multiply) \
+	X(scale) \
+	X(slice) \
+	X(first) \
+	X(last) \
+	X(mean) \
+	X(softmax) \
+	X(normalise) \
+	X(embedding) \
+	X(bag) \
+	X(positions) \
+	X(rotary) \
+	X(attention) \
+	X(interaction) \
 	X(softmax_cross_entropy) \
 	X(mse) \
 	X(contrastive)

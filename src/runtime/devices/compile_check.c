@@ -54,7 +54,8 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 				g->name, o->line, o->name, input->name);
 	}
 	for (int i = 0; i < o->n_inputs; i++)
-		if (orr_program_n_ids(o, i) && !orr_operator_is_input(&g->operators[o->inputs[i]]))
+		if (orr_operator_is_loss(o) && orr_program_n_ids(o, i) &&
+		    !orr_operator_is_input(&g->operators[o->inputs[i]]))
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"%s:%d: %s takes its classes from %s; they must come from an input",
@@ -120,32 +121,36 @@ static int check_columns(const struct orr_graph *g, const struct orr_operator *o
 	return 0;
 }
 
-/* Columns of the data that `reader` reads as numbers of n classes. */
-static int check_classes(const struct orr_graph *g, const struct orr_operator *reader,
+/* Columns of the data that `reader` reads as numbers below n: of classes, or of what else there are
+ * n of. */
+static int check_numbers(const struct orr_graph *g, const struct orr_operator *reader,
 			 const struct orr_operator *input, int64_t n,
 			 const struct orr_dataset *data, struct orr_error *err)
 {
 	struct orr_data_tensor tensor;
 	float row[64], factor = (float)orr_operator_factor(input);
+	bool padded = reader->instance->op->padded;
 
 	if (!orr_dataset_find(&tensor, data, input->tensor) ||
 	    orr_data_tensor_index(&tensor, input->columns[0]) < 0)
 		return 0; /* the rank that has it looks */
 	for (int64_t i = 0; i < data->n_rows * input->width; i++) {
 		int64_t r = i / input->width, k = i % input->width, left = input->width - k;
-		float class;
+		float number;
 
 		if (k % 64 == 0 && orr_dataset_gather(data, input->tensor, input->columns + k,
 						      left < 64 ? left : 64, &r, 1, row, err))
 			return ORR_E_INPUT;
-		class = factor * row[k % 64]; /* as the program computes it */
-		if (!(class >= 0.0f && class < (float)n && class == floorf(class)))
-			return orr_fail(err, ORR_E_INPUT,
-					"row %lld of the data (from 0) has class %g in %s; %s "
-					"(%s:%d) needs "
-					"whole numbers from 0 to %lld",
-					(long long)r, (double)class, input->name, reader->name,
-					g->name, reader->line, (long long)n - 1);
+		number = factor * row[k % 64]; /* as the program computes it */
+		if (!(number >= 0.0f && number < (float)n && number == floorf(number)) &&
+		    !(padded && number < 0.0f))
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"row %lld of the data (from 0) has %s %g in %s; %s (%s:%d) "
+				"needs whole numbers from 0 to %lld%s",
+				(long long)r, orr_operator_is_loss(reader) ? "class" : "the number",
+				(double)number, input->name, reader->name, g->name, reader->line,
+				(long long)n - 1, padded ? ", or any below 0 for none" : "");
 	}
 	return 0;
 }
@@ -159,8 +164,8 @@ static int check_ids(const struct orr_graph *g, const struct orr_operator *o,
 	for (int i = 0; i < o->n_inputs && !code; i++) {
 		int64_t n = orr_program_n_ids(o, i);
 
-		if (n)
-			code = check_classes(g, o, &g->operators[o->inputs[i]], n, data, err);
+		if (n && orr_operator_is_input(&g->operators[o->inputs[i]]))
+			code = check_numbers(g, o, &g->operators[o->inputs[i]], n, data, err);
 	}
 	return code;
 }

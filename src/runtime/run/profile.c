@@ -156,12 +156,16 @@ out:
 	return code;
 }
 
-/* The first of the numbers that they hold. */
-static void clear_columns(struct orr_dataset *data, const struct orr_operator *input)
+/* The last of the n numbers that they hold, as of keys that all count; the first where they are
+ * scaled. */
+static void set_numbers(struct orr_dataset *data, const struct orr_operator *input, int64_t n)
 {
+	double factor = orr_operator_factor(input);
+
 	for (int64_t r = 0; r < data->n_rows; r++)
 		for (int64_t k = 0; k < input->width; k++)
-			data->values[r * data->n_columns + input->columns[k]] = 0;
+			data->values[r * data->n_columns + input->columns[k]] =
+				factor < 1 || factor > 1 ? 0 : (float)(n - 1);
 }
 
 /* Every tensor that the graph names has all the columns there are. */
@@ -186,7 +190,7 @@ static int name_tensors(struct orr_dataset *data, const struct orr_graph *g)
 	return 0;
 }
 
-/* Numbers of both signs, so that what depends on them takes its usual time; classes are all 0. */
+/* Numbers of both signs, so that what depends on them takes its usual time; and ids. */
 static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct orr_error *err)
 {
 	struct orr_dataset *data = calloc(1, sizeof(*data));
@@ -212,9 +216,13 @@ static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct
 	for (int r = 0; r < N_ROWS; r++)
 		data->train[r] = r;
 	for (int i = 0; i < g->n_operators; i++)
-		for (int k = 0; k < g->operators[i].n_inputs; k++)
-			if (orr_program_n_ids(&g->operators[i], k))
-				clear_columns(data, &g->operators[g->operators[i].inputs[k]]);
+		for (int k = 0; k < g->operators[i].n_inputs; k++) {
+			const struct orr_operator *input = &g->operators[g->operators[i].inputs[k]];
+			int64_t n_ids = orr_program_n_ids(&g->operators[i], k);
+
+			if (n_ids && orr_operator_is_input(input))
+				set_numbers(data, input, n_ids);
+		}
 	*out = data;
 	return 0;
 }

@@ -1,0 +1,33 @@
+/* mean: of each sample's rows. */
+#include "list.h"
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	(void)inputs, (void)text, (void)size;
+	is->output = (struct orr_shape){1, is->inputs[0].columns};
+	orr_instance_count(is, 1, 1, 0);
+	return true;
+}
+
+static void forward(const struct orr_call *c)
+{
+	c->kernels->sequence->mean_forward(c->device, c->n, c->is->inputs[0].rows,
+					   c->is->output.columns, orr_call_input(c, 0),
+					   orr_call_output(c));
+}
+
+static void backward(const struct orr_call *c)
+{
+	c->kernels->sequence->mean_input(c->device, c->n, c->is->inputs[0].rows,
+					 c->is->output.columns, orr_call_gradient(c),
+					 orr_call_input_gradient(c, 0));
+}
+
+const struct orr_op orr_op_mean = {
+	.name = "mean",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+};

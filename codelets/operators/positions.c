@@ -1,0 +1,53 @@
+/* positions: adds a learned vector to each row, the same ones to every sample. */
+#include "list.h"
+
+enum { DEVIATION };
+static const struct orr_attribute attributes[] = {
+	[DEVIATION] = {.name = "deviation",
+		       .form = ORR_ATTRIBUTE_REAL,
+		       .most = 1e9,
+		       .otherwise = 0.02},
+	{0},
+};
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	(void)inputs, (void)text, (void)size;
+	is->output = is->inputs[0];
+	orr_instance_add(is, (struct orr_parameter){.name = "weight",
+						    .initial = ORR_INITIAL_NORMAL,
+						    .value = is->values[DEVIATION],
+						    .n_dims = 2,
+						    .dims = {is->output.rows, is->output.columns}});
+	orr_instance_count(is, 1, 0, 1);
+	return true;
+}
+
+static void forward(const struct orr_call *c)
+{
+	c->kernels->sequence->add_row(c->device, c->n, orr_shape_floats(c->is->output),
+				      orr_call_input(c, 0), c->parameters, orr_call_output(c));
+}
+
+static void backward(const struct orr_call *c)
+{
+	c->kernels->copy(c->device, c->n * orr_shape_floats(c->is->output), orr_call_gradient(c),
+			 orr_call_input_gradient(c, 0));
+}
+
+static void weight(const struct orr_call *c, float *gradient, float *apart)
+{
+	c->kernels->sequence->sum_rows(c->device, c->n, orr_shape_floats(c->is->output),
+				       orr_call_gradient(c), apart, gradient);
+}
+
+const struct orr_op orr_op_positions = {
+	.name = "positions",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.attributes = attributes,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+	.weight = weight,
+};
