@@ -34,7 +34,8 @@ struct orr_codelet_common {
 	_Atomic(const char *) failure; /* why a kernel could not be started; then cancelled, too */
 	struct orr_workspace workspaces[STARPU_NMAXWORKERS];
 	struct orr_rule rule;
-	int delay_us; /* (tests) sleep so long at most, drawn from seed, step and job */
+	uint64_t seed; /* of what is drawn in a pass */
+	int delay_us;  /* (tests) sleep so long at most, drawn from seed, step and job */
 	uint64_t delay_seed;
 };
 
@@ -48,7 +49,8 @@ struct orr_codelet_arg {
 	int job;               /* number, for the delay; -1: none */
 	/* forward and backward */
 	const struct orr_program *program;
-	int64_t n; /* samples */
+	int64_t n;      /* samples */
+	int64_t sample; /* the first of them, counted from the first step on */
 	/* forward: the minibatch and the first of them in it; its own number among the microbatches
 	 * that it has of each in-edge: 0 of 1 unless the stage gathers */
 	int64_t n_minibatch, first;

@@ -49,6 +49,13 @@ static void end(const struct orr_codelet_arg *arg, const struct orr_device *devi
 	atomic_store(&arg->common->cancelled, true);
 }
 
+/* What is computed next, for what depends on it. */
+static void tell(struct orr_workspace *own, const struct orr_codelet_arg *arg)
+{
+	own->device.microbatch.seed = arg->common->seed;
+	own->device.microbatch.sample = arg->sample;
+}
+
 /* own->in has every microbatch of each in-edge; then that of the task. */
 static void gather(struct orr_workspace *own, const struct orr_codelet_arg *arg)
 {
@@ -72,6 +79,7 @@ static void forward(void *buffers[], void *cl_arg)
 
 	if (!begin(arg))
 		return;
+	tell(own, arg);
 	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
 	data = arg->has_data ? floats(buffers[i++]) : NULL;
 	for (int e = 0; e < n_in * arg->n_microbatches; e++)
@@ -103,6 +111,7 @@ static void backward(void *buffers[], void *cl_arg)
 
 	if (!begin(arg))
 		return;
+	tell(own, arg);
 	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
 	stash = floats(buffers[i++]);
 	orr_workspace_round(own, arg, parameters);

@@ -21,9 +21,9 @@ struct orr_metrics;
 
 /* Which samples are computed next, for what depends on them: random numbers, statistics. */
 struct orr_microbatch {
-	uint64_t seed; /* of the run */
-	int64_t step;
-	int64_t first;   /* the number of the first sample in the minibatch */
+	uint64_t seed;   /* of the run */
+	int64_t sample;  /* the number of the first sample, counted from the first step on */
+	int64_t first;   /* its number in the minibatch */
 	bool evaluation; /* nothing is drawn, and statistics are the running ones */
 	/* what operators read of a whole minibatch, by orr_program_gather, and its samples; NULL:
 	 * it is a minibatch of its own */

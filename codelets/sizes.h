@@ -95,7 +95,7 @@ ORR_ELEMENT int64_t orr_pair(int64_t i, int64_t j)
 /* Which floats a dropout drops is a hash of all of this and the float's place in the sample. */
 struct orr_drop {
 	uint64_t seed;
-	int64_t step, operator_number, first; /* first: the first sample's place in the minibatch */
+	int64_t sample, operator_number; /* of the first sample; of the operator in its graph */
 	double rate;
 };
 
@@ -120,9 +120,8 @@ ORR_ELEMENT struct orr_drop_key orr_drop_key_of(const struct orr_drop *d, int64_
 	uint64_t key = orr_mixed(d->seed);
 	struct orr_drop_key k;
 
-	key = orr_mixed(key + (uint64_t)d->step);
 	key = orr_mixed(key + (uint64_t)d->operator_number);
-	key = orr_mixed(key + (uint64_t)(d->first + sample));
+	key = orr_mixed(key + (uint64_t)(d->sample + sample));
 	k.a = (uint32_t)key;
 	k.b = (uint32_t)(key >> 32);
 	k.least = (uint32_t)(d->rate * 0x1p32);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/operator.h"
+#include "codelets/sizes.h"
 #include "orrery/graph.h"
 
 static int64_t n_parameters(const struct orr_graph *g, int k)
@@ -295,6 +296,8 @@ static void concat(const struct sample *t, double *y)
 					*y++ = x_of(t, j)[r * shape_of(t, j).columns + i];
 }
 
+struct reference_draws reference_draws;
+
 static double value(const struct sample *t, int i)
 {
 	return t->o->instance->values[i];
@@ -456,6 +459,18 @@ static const double *row_of(const struct sample *t, int64_t r)
 	return x_of(t, i) + r * shape_of(t, i).columns;
 }
 
+/* What is drawn is no matter of a textbook: a hash, of which test_sequence.c sees that it draws. */
+static void dropout(const struct sample *t, double *y)
+{
+	struct orr_drop d = {reference_draws.seed, reference_draws.first + t->r,
+			     t->o - t->g->operators, value(t, 0)};
+
+	for (int64_t i = 0; i < t->o->width; i++)
+		y[i] = orr_dropped(orr_drop_key_of(&d, 0), (uint32_t)i, 1) > 0
+			       ? x_of(t, 0)[i] / (1 - value(t, 0))
+			       : 0;
+}
+
 static void interaction(const struct sample *t, double *y)
 {
 	for (int64_t i = 1; i * (i - 1) / 2 < t->o->width; i++)
@@ -536,6 +551,7 @@ static const struct {
 	{"rotary", rotary, NULL},
 	{"attention", attention, NULL},
 	{"interaction", interaction, NULL},
+	{"dropout", dropout, NULL},
 };
 #define N_TEXTBOOK (sizeof(textbook) / sizeof(textbook[0]))
 
@@ -729,6 +745,7 @@ int reference_train(const struct orr_graph *g, const float *values, int64_t n_co
 	for (int64_t step = 0; step < steps && !code; step++) {
 		struct reference_pass *pass = NULL;
 
+		reference_draws.first = step * batch;
 		code = reference_pass_create(&pass, g, values, n_columns, rows + step * batch,
 					     batch, parameters);
 		if (code)
@@ -742,6 +759,7 @@ int reference_train(const struct orr_graph *g, const float *values, int64_t n_co
 						 pass->gradient + at);
 		reference_pass_destroy(pass);
 	}
+	reference_draws.first = 0;
 	free(state);
 	return code;
 }

@@ -13,6 +13,13 @@ struct orr_graph;
 
 int64_t reference_n_parameters(const struct orr_graph *g);
 
+/* What is drawn in a pass: from which seed, and the number of its first sample, counted from the
+ * first step on, which reference_train counts. */
+extern struct reference_draws {
+	uint64_t seed;
+	int64_t first;
+} reference_draws;
+
 /* One forward and backward. */
 struct reference_pass {
 	double loss;

@@ -37,8 +37,8 @@
 		AROUND("rmsnorm", "op=rmsnorm"), \
 		AROUND("rmsnorm, epsilon", "op=rmsnorm, epsilon=0.3"), \
 		AROUND("layernorm of rows", "op=layernorm, epsilon=0.3"), \
-		AROUND("positions", "op=positions"), AROUND("softmax", "op=softmax"), \
-		AROUND("normalise", "op=normalise"), \
+		AROUND("dropout", "op=dropout, rate=0.4"), AROUND("positions", "op=positions"), \
+		AROUND("softmax", "op=softmax"), AROUND("normalise", "op=normalise"), \
 		AROUND("rotary", "op=rotary, heads=3, base=10"), \
 		AROUND("slice of columns", "op=slice, columns=\"2:5\""), \
 		ONE_ROW("slice of a row", "op=slice, rows=\"2:3\""), \

@@ -126,6 +126,12 @@ static bool splits(const struct staged *t, int s)
 	       orr_pipeline_last_pass(t->p, s, t->options->split);
 }
 
+/* The samples of the microbatch at hand. */
+static void tell(struct staged *t)
+{
+	t->device.microbatch.sample = t->b * t->n;
+}
+
 static void forward(struct staged *t, int s, const float *rows, int64_t n_columns)
 {
 	const struct orr_stage *stage = &t->p->stages[s];
@@ -136,6 +142,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	float *inputs, *stash, *gathered = gather_minibatch(t, s);
 	bool gathers = orr_program_gathers(own->program);
 
+	tell(t);
 	ck_assert_int_eq(orr_program_n_in(own->program), stage->n_in);
 	ck_assert_int_eq(orr_program_n_out(own->program), stage->n_out);
 	for (int i = 0; i < stage->n_in; i++)
@@ -219,6 +226,7 @@ static void backward(struct staged *t, int s, int b)
 		free(own->stash[b]);
 		return;
 	}
+	tell(t);
 	for (int i = 0; i < stage->n_out; i++)
 		from[i] = *edge_of(t, stage->out[i]);
 	for (int i = 0; i < stage->n_in; i++) {

@@ -560,7 +560,7 @@ END_TEST
 START_TEST(dropout_keeps_its_share_and_the_mean)
 {
 	static const double rates[] = {0, 0.1, 0.5, 0.99};
-	struct orr_drop d = {1, 2, 3, 4, rates[_i]};
+	struct orr_drop d = {1, 2, 3, rates[_i]};
 	float *x = floats(N_DRAWN, 1), *y = floats(N_DRAWN, 2);
 	int64_t n = 0;
 
@@ -591,17 +591,17 @@ static double alike(struct orr_drop a, struct orr_drop b)
 	return (double)n / N_DRAWN;
 }
 
-START_TEST(draws_follow_seed_step_operator_and_sample_alone)
+START_TEST(draws_follow_seed_operator_and_sample_alone)
 {
-	struct orr_drop d = {1, 2, 3, 400, 0.5}, other[4] = {d, d, d, d};
+	struct orr_drop d = {1, 400, 3, 0.5}, other[3] = {d, d, d};
 	float *x = floats(7 * 11, 1), *whole = floats(7 * 11, 2), *parts = floats(7 * 11, 3);
 
-	other[0].seed = 2, other[1].step = 1, other[2].operator_number = 4, other[3].first = 399;
+	other[0].seed = 2, other[1].sample = 399, other[2].operator_number = 4;
 	ck_assert_double_ge(alike(d, d), 1);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 3; i++)
 		ck_assert_double_eq_tol(alike(d, other[i]), 0.5, 0.01); /* sigma is 0.0016 */
 	orr_dropout(&d, 7, 11, x, whole);
-	for (int s = 0; s < 7; s++, d.first++)
+	for (int s = 0; s < 7; s++, d.sample++)
 		orr_dropout(&d, 1, 11, x + 11 * s, parts + 11 * s);
 	ck_assert_mem_eq(whole, parts, 7 * 11 * sizeof(float));
 	free(x), free(whole), free(parts);
@@ -640,7 +640,7 @@ int main(void)
 		EACH(a_bag_adds_a_gradient_as_if_it_were_computed_apart, N_OF(bags)),
 		EACH(a_wrong_id_makes_its_row_nan_and_reads_nothing, 8),
 		EACH(dropout_keeps_its_share_and_the_mean, 4),
-		ONCE(draws_follow_seed_step_operator_and_sample_alone),
+		ONCE(draws_follow_seed_operator_and_sample_alone),
 		ONCE(a_box_moves_its_part_and_no_more),
 	};
 

@@ -26,6 +26,7 @@
 	X(rotary) \
 	X(attention) \
 	X(interaction) \
+	X(dropout) \
 	X(softmax_cross_entropy) \
 	X(mse) \
 	X(contrastive)

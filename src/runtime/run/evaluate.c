@@ -70,6 +70,7 @@ static int buffers_init(const struct orr_run *run, struct buffers *buffers, stru
 	bool fits;
 
 	buffers->device = orr_device_cpu(run->options.precision);
+	buffers->device.microbatch.evaluation = true;
 	buffers->parameters = calloc(n_stages, sizeof(float *));
 	buffers->edges = calloc(n_edges, sizeof(float *));
 	buffers->stash = calloc(n_stages, sizeof(float *));

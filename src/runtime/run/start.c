@@ -178,6 +178,7 @@ int orr_session_start(struct orr_session *session, const struct orr_work *work,
 	int code;
 
 	session->common.rule = orr_run_rule(options);
+	session->common.seed = options->seed;
 	session->common.delay_us = hooks->delay_us;
 	session->common.delay_seed = hooks->delay_seed;
 	if ((code = create_policy(session, work, err)) ||

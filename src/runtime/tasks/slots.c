@@ -233,6 +233,7 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 	if ((code = orr_samples_gather(&slot->samples, work, slots->dataset, slots->seed,
 				       slots->rows, err)))
 		return code;
+	slot->flight.sample = slot->samples.first;
 	orr_watch_begin(&slot->flight, slots->n_submitted++);
 	return 0;
 }

@@ -99,6 +99,7 @@ int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
 		task->prologue_callback_pop_func = note_version;
 		task->prologue_callback_pop_arg = t;
 	}
+	t->arg.sample = t->flight->sample + t->arg.first;
 	if (submitter->flushes)
 		t->arg.step = t->arg.version = t->flight->step;
 	atomic_store_explicit(&t->state, ORR_STATE_WAITING, memory_order_relaxed);

@@ -18,6 +18,7 @@ struct orr_watch {
 struct orr_flight {
 	struct orr_watch *watch; /* borrowed */
 	int64_t step;
+	int64_t sample;       /* the number of its first sample, counted from the first step on */
 	atomic_int n_running; /* tasks that have not finished */
 	int64_t end_ns;       /* of orr_now_ns */
 	bool ended;           /* guarded by the watch's mutex */

@@ -1,0 +1,53 @@
+/* dropout: drops floats of this share and scales the others, so that the mean stays. Which it drops
+ * is a function of the run's seed, the operator and the sample: the backward draws them again, as
+ * does every schedule. Nothing is dropped where a model is only evaluated. */
+#include "list.h"
+
+enum { RATE };
+static const struct orr_attribute attributes[] = {
+	[RATE] = {.name = "rate",
+		  .form = ORR_ATTRIBUTE_REAL,
+		  .most = 0.999999,
+		  .missing = "rate is missing: say which share of the floats it drops, rate=0.1"},
+	{0},
+};
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	(void)inputs, (void)text, (void)size;
+	is->output = is->inputs[0];
+	orr_instance_count(is, 1, 1, 0);
+	return true;
+}
+
+static void drop(const struct orr_call *c, const float *x, float *y)
+{
+	const struct orr_microbatch *m = &c->device->microbatch;
+	int64_t floats = orr_shape_floats(c->is->output);
+	struct orr_drop d = {m->seed, m->sample, c->layer->number, c->is->values[RATE]};
+
+	if (m->evaluation)
+		c->kernels->copy(c->device, c->n * floats, x, y);
+	else
+		c->kernels->sequence->dropout(c->device, &d, c->n, floats, x, y);
+}
+
+static void forward(const struct orr_call *c)
+{
+	drop(c, orr_call_input(c, 0), orr_call_output(c));
+}
+
+static void backward(const struct orr_call *c)
+{
+	drop(c, orr_call_gradient(c), orr_call_input_gradient(c, 0));
+}
+
+const struct orr_op orr_op_dropout = {
+	.name = "dropout",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.attributes = attributes,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+};
