@@ -69,7 +69,7 @@ class Model(nn.Module):
                 for name, detached in zip(o.inputs, o.detached)
             ]
             values[o.name] = COMPUTE[o.op](o, self.moment, *inputs)
-        self.values = values
+        self.__dict__["values"] = values  # not by nn.Module: an operator may be called so
         return {o.name: values[o.name] for o in self.losses()}
 
     def losses(self) -> list[Operator]:
@@ -80,7 +80,7 @@ class Model(nn.Module):
 
     def begin(self, **moment: Any) -> None:
         """What holds for the passes from here on, see Pass."""
-        self.moment = Pass(**moment)
+        self.__dict__["moment"] = Pass(**moment)
 
     def trained(self) -> dict[bool, list[nn.Parameter]]:
         """Parameters that are trained: those that weight decay spares, and the others."""
