@@ -9,6 +9,11 @@
 #include "formulas.h"
 #include "sizes.h"
 
+struct orr_classes; /* shapes.h */
+struct orr_groups;
+struct orr_metrics; /* program.h */
+struct orr_window;
+
 /* y = x w^T + bias; w is [out][in], row after row; bias NULL: none; across: room for as much as y.
  */
 void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
@@ -58,12 +63,59 @@ void orr_layernorm_input(const struct orr_norm *norm, const float *normal, const
 void orr_layernorm_weight(const struct orr_norm *norm, const float *normal, const float *dy,
 			  float *dgain, float *dbias);
 
-/* Losses return their sum over the samples; slope is its derivative by the first input. */
-/* classes holds whole numbers in [0, width); any other makes loss and slope NaN. *correct: samples
- * whose largest score, the first of equal ones, is their class. */
-double orr_softmax_cross_entropy(int64_t n, int64_t width, const float *scores,
-				 const float *classes, float *slope, int64_t *correct);
-/* Of a sample: the mean over its width of the squared differences. */
+/* ---- images; n: samples ---- */
+
+/* What the window sees at each of its places, a row of the matrix each: pixel by pixel, zeros
+ * outside of the image. And back: each pixel is the sum of what rows say of it, from the first row
+ * to the last. Channels that the window does not see stay as they are. */
+void orr_unfold(int64_t n, const struct orr_window *w, const float *x, float *rows);
+void orr_fold(int64_t n, const struct orr_window *w, const float *rows, float *x);
+/* y = x transposed, n matrices of rows x columns one after the other */
+void orr_turn(int64_t n, int64_t rows, int64_t columns, const float *x, float *y);
+
+/* Of all channels. at: for the backward, which pixel of the window is the largest, NaN being larger
+ * than all and the first of equal ones; outside of the image there is none. */
+void orr_max_pool_forward(int64_t n, const struct orr_window *w, const float *x, float *y,
+			  float *at);
+void orr_max_pool_backward(int64_t n, const struct orr_window *w, const float *at, const float *dy,
+			   float *dx);
+/* Over side * side pixels everywhere, those outside of the image being 0. */
+void orr_mean_pool_forward(int64_t n, const struct orr_window *w, const float *x, float *y);
+void orr_mean_pool_backward(int64_t n, const struct orr_window *w, const float *dy, float *dx);
+
+/* Each group of columns of each sample to mean 0 and variance 1 (plus epsilon), then times gain,
+ * plus bias, which are a column's each. normal: the rows before gain and bias, then n * groups
+ * factors. Gradients of gain and bias: orr_layernorm_weight on n * rows rows. */
+void orr_groupnorm_forward(int64_t n, const struct orr_groups *g, const float *x, const float *gain,
+			   const float *bias, float *y, float *normal);
+void orr_groupnorm_input(int64_t n, const struct orr_groups *g, const float *normal,
+			 const float *gain, const float *dy, float *dx);
+
+/* Each column over all of n rows; moments: the columns' means and then their variances, divided by
+ * n. evaluate: by moments that are given. Gradients of gain and bias: orr_layernorm_weight. */
+void orr_batchnorm_forward(int64_t n, int64_t width, double epsilon, const float *x,
+			   const float *gain, const float *bias, float *y, float *normal,
+			   float *moments);
+void orr_batchnorm_evaluate(int64_t n, int64_t width, double epsilon, const float *x,
+			    const float *gain, const float *bias, const float *moments, float *y);
+void orr_batchnorm_input(int64_t n, int64_t width, double epsilon, const float *normal,
+			 const float *moments, const float *gain, const float *dy, float *dx);
+
+/* ---- losses; n: samples ---- */
+
+/* metrics: their sum over the samples, and what was counted (NULL: nobody asks). slope: the
+ * derivative by the first input. */
+/* Of a sample: the mean over its rows that are not ignored, 0 if there is none. classes holds whole
+ * numbers in [0, width); any other makes loss and slope NaN. Counted are rows that are not ignored;
+ * correct: those whose largest score, the first of equal ones, is their class. */
+void orr_softmax_cross_entropy(int64_t n, const struct orr_classes *k, const float *scores,
+			       const float *classes, float *slope, struct orr_metrics *metrics);
+/* Of a sample: the mean over its width of the squared differences. Returns the sum. */
 double orr_mse(int64_t n, int64_t width, const float *prediction, const float *target,
 	       float *slope);
+/* Of a sample: the mean over its width of -log of the probability 1 / (1 + exp(-score)) of targets
+ * 1, and of the rest to 1 of targets 0. Counted are scores; correct: those on the side of their
+ * target, 0 and below being the side of targets up to 0.5. */
+void orr_bce(int64_t n, int64_t width, const float *scores, const float *target, float *slope,
+	     struct orr_metrics *metrics);
 #endif

@@ -1,52 +1,99 @@
 #include "kernels.h"
 
 #include <math.h>
-#include <stdbool.h>
+#include <string.h>
 
 #include "elements.h"
+#include "program.h"
+#include "shapes.h"
+#include "vector.h"
 
-/* One row, made stable by taking the largest score off all of them. */
-static double cross_entropy(int64_t width, const float *scores, float class, float *slope,
-			    bool *hit)
+/* y = exp(x - top) */
+ORR_VECTOR static void exponentials(int64_t width, const float *restrict x, float top,
+				    float *restrict y)
 {
-	int64_t best = 0, own;
-	double sum = 0;
+	for (int64_t i = 0; i < width; i++)
+		y[i] = orr_exp_of(x[i] - top);
+}
+
+/* p - target in double: near 1 a float keeps nothing of it. e: sum times p, and then the slope. */
+ORR_VECTOR static void slopes(int64_t width, double target, double sum, double share, float *e)
+{
+	for (int64_t i = 0; i < width; i++)
+		e[i] = (float)(((double)e[i] - target * sum) / sum * share);
+}
+
+static int64_t largest(int64_t width, const float *scores)
+{
+	int64_t best = 0;
 
 	for (int64_t i = 1; i < width; i++)
 		if (scores[i] > scores[best])
 			best = i;
-	if (!(class >= 0.0f && class < (float)width && class == floorf(class))) {
-		for (int64_t i = 0; i < width; i++)
-			slope[i] = NAN;
-		*hit = false;
-		return NAN;
-	}
-	own = (int64_t) class;
-	for (int64_t i = 0; i < width; i++) {
-		slope[i] = orr_exp_of(scores[i] - scores[best]);
-		sum += (double)slope[i];
-	}
-	for (int64_t i = 0; i < width;
-	     i++) /* p - 1 in double: near 1 a float keeps nothing of it */
-		slope[i] = (float)(((double)slope[i] - (i == own ? sum : 0.0)) / sum);
-	*hit = best == own;
-	return log(sum) - ((double)scores[own] - (double)scores[best]);
+	return best;
 }
 
-double orr_softmax_cross_entropy(int64_t n, int64_t width, const float *scores,
-				 const float *classes, float *slope, int64_t *correct)
+/* One row, made stable by taking the largest score off all of them; share: of the row in its
+ * sample. Its class, which is one, has the target `whole`, the others `rest`. */
+static double cross_entropy(const struct orr_classes *k, const float *scores, int64_t own,
+			    double share, float *slope, struct orr_metrics *seen)
 {
+	double rest = k->smoothing / (double)k->width, whole = 1.0 - k->smoothing + rest;
+	int64_t best = largest(k->width, scores);
+	double top = (double)scores[best], sum = 0, others = 0;
+	float hit;
+
+	exponentials(k->width, scores, scores[best], slope);
+	for (int64_t i = 0; i < k->width; i++)
+		sum += (double)slope[i];
+	for (int64_t i = 0; i < k->width && rest > 0; i++)
+		others += i == own ? 0.0 : (double)scores[i] - top;
+	hit = slope[own];
+	slopes(k->width, rest, sum, share, slope);
+	slope[own] = (float)(((double)hit - whole * sum) / sum * share);
+	seen->correct += best == own;
+	return share * (log(sum) - whole * ((double)scores[own] - top) - rest * others);
+}
+
+static double sample_entropy(const struct orr_classes *k, const float *scores, const float *classes,
+			     float *slope, struct orr_metrics *seen)
+{
+	int64_t counted = 0;
 	double loss = 0;
 
-	*correct = 0;
-	for (int64_t r = 0; r < n; r++) {
-		bool hit;
+	for (int64_t r = 0; r < k->rows; r++)
+		counted += !(classes[r] >= k->ignored && classes[r] <= k->ignored);
+	seen->classified += counted;
+	for (int64_t r = 0; r < k->rows; r++, scores += k->width, slope += k->width) {
+		float class = classes[r];
 
-		loss += cross_entropy(width, scores + r * width, classes[r], slope + r * width,
-				      &hit);
-		*correct += hit;
+		if (class >= k->ignored && class <= k->ignored) {
+			memset(slope, 0, (size_t)k->width * sizeof(*slope));
+		} else if (!(class >= 0.0f && class < (float)k->width && class == floorf(class))) {
+			for (int64_t i = 0; i < k->width; i++)
+				slope[i] = NAN;
+			loss = NAN;
+		} else {
+			loss += cross_entropy(k, scores, (int64_t) class, 1.0 / (double)counted,
+					      slope, seen);
+		}
 	}
 	return loss;
+}
+
+void orr_softmax_cross_entropy(int64_t n, const struct orr_classes *k, const float *scores,
+			       const float *classes, float *slope, struct orr_metrics *metrics)
+{
+	struct orr_metrics seen = {0};
+
+	for (int64_t s = 0; s < n; s++) {
+		seen.loss += sample_entropy(k, scores, classes, slope, &seen);
+		scores += k->rows * k->width;
+		slope += k->rows * k->width;
+		classes += k->rows;
+	}
+	if (metrics)
+		*metrics = seen;
 }
 
 double orr_mse(int64_t n, int64_t width, const float *prediction, const float *target, float *slope)
@@ -65,4 +112,26 @@ double orr_mse(int64_t n, int64_t width, const float *prediction, const float *t
 		loss += sum / (double)width;
 	}
 	return loss;
+}
+
+void orr_bce(int64_t n, int64_t width, const float *scores, const float *target, float *slope,
+	     struct orr_metrics *metrics)
+{
+	struct orr_metrics seen = {.classified = n * width};
+
+	for (int64_t r = 0; r < n; r++, scores += width, target += width, slope += width) {
+		double sum = 0;
+
+		for (int64_t i = 0; i < width; i++) {
+			double x = (double)scores[i], t = (double)target[i], e = exp(-fabs(x));
+
+			sum += (x > 0 ? x - x * t : -x * t) + log1p(e);
+			slope[i] = (float)(((x > 0 ? 1.0 / (1.0 + e) : e / (1.0 + e)) - t) /
+					   (double)width);
+			seen.correct += (x > 0) == (t > 0.5);
+		}
+		seen.loss += sum / (double)width;
+	}
+	if (metrics)
+		*metrics = seen;
 }

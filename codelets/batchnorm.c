@@ -1,0 +1,270 @@
+/* Normalisation down the columns: of a batch over all of its rows, and of each sample in groups of
+ * columns. Sums are kept in double, from the first row to the last. */
+#include "kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "shapes.h"
+#include "vector.h"
+
+/* Columns that are added up at a time, each in a sum of its own. */
+#define BLOCK 64
+
+/* Of `count` columns, at most BLOCK, of n rows that lie `stride` floats apart. */
+ORR_VECTOR static void sum_columns(int64_t n, int64_t stride, int64_t count,
+				   const float *restrict x, double *restrict sums)
+{
+	for (int64_t c = 0; c < count; c++)
+		sums[c] = 0;
+	for (int64_t r = 0; r < n; r++, x += stride)
+		for (int64_t c = 0; c < count; c++)
+			sums[c] += (double)x[c];
+}
+
+ORR_VECTOR static void sum_squares(int64_t n, int64_t stride, int64_t count,
+				   const float *restrict x, const double *restrict means,
+				   double *restrict sums)
+{
+	for (int64_t c = 0; c < count; c++)
+		sums[c] = 0;
+	for (int64_t r = 0; r < n; r++, x += stride)
+		for (int64_t c = 0; c < count; c++) {
+			double difference = (double)x[c] - means[c];
+
+			sums[c] += difference * difference;
+		}
+}
+
+/* Of dy, and of dy along the normal rows. */
+ORR_VECTOR static void sum_slopes(int64_t n, int64_t stride, int64_t count,
+				  const float *restrict dy, const float *restrict normal,
+				  double *restrict sums, double *restrict along)
+{
+	for (int64_t c = 0; c < count; c++)
+		sums[c] = along[c] = 0;
+	for (int64_t r = 0; r < n; r++, dy += stride, normal += stride)
+		for (int64_t c = 0; c < count; c++) {
+			sums[c] += (double)dy[c];
+			along[c] += (double)dy[c] * (double)normal[c];
+		}
+}
+
+ORR_VECTOR static void normalise(int64_t n, int64_t stride, int64_t count, const float *restrict x,
+				 const double *restrict means, const double *restrict factors,
+				 const float *restrict gain, const float *restrict bias,
+				 float *restrict y, float *restrict normal)
+{
+	for (int64_t r = 0; r < n; r++, x += stride, y += stride, normal += stride)
+		for (int64_t c = 0; c < count; c++) {
+			normal[c] = (float)(((double)x[c] - means[c]) * factors[c]);
+			y[c] = normal[c] * gain[c] + bias[c];
+		}
+}
+
+/* dx = factor (gain dy - mean - normal along), each of its column. */
+ORR_VECTOR static void input_slopes(int64_t n, int64_t stride, int64_t count,
+				    const float *restrict dy, const float *restrict normal,
+				    const float *restrict gain, const double *restrict factors,
+				    const double *restrict means, const double *restrict along,
+				    float *restrict dx)
+{
+	for (int64_t r = 0; r < n; r++, dy += stride, normal += stride, dx += stride)
+		for (int64_t c = 0; c < count; c++)
+			dx[c] = (float)(factors[c] * ((double)gain[c] * (double)dy[c] - means[c] -
+						      (double)normal[c] * along[c]));
+}
+
+static int64_t block_of(int64_t count, int64_t first)
+{
+	return count - first < BLOCK ? count - first : BLOCK;
+}
+
+static void fill(double *to, double value)
+{
+	for (int c = 0; c < BLOCK; c++)
+		to[c] = value;
+}
+
+/* ---- of a batch ---- */
+
+void orr_batchnorm_forward(int64_t n, int64_t width, double epsilon, const float *x,
+			   const float *gain, const float *bias, float *y, float *normal,
+			   float *moments)
+{
+	for (int64_t first = 0; first < width; first += BLOCK) {
+		double means[BLOCK], factors[BLOCK];
+		int64_t count = block_of(width, first);
+
+		sum_columns(n, width, count, x + first, means);
+		for (int64_t c = 0; c < count; c++)
+			means[c] /= (double)n;
+		sum_squares(n, width, count, x + first, means, factors);
+		for (int64_t c = 0; c < count; c++) {
+			double variance = factors[c] / (double)n;
+
+			moments[first + c] = (float)means[c];
+			moments[width + first + c] = (float)variance;
+			factors[c] = 1.0 / sqrt(variance + epsilon);
+		}
+		normalise(n, width, count, x + first, means, factors, gain + first, bias + first,
+			  y + first, normal + first);
+	}
+}
+
+ORR_VECTOR static void evaluate(int64_t n, int64_t stride, int64_t count, const float *restrict x,
+				const float *restrict means, const double *restrict factors,
+				const float *restrict bias, float *restrict y)
+{
+	for (int64_t r = 0; r < n; r++, x += stride, y += stride)
+		for (int64_t c = 0; c < count; c++)
+			y[c] = (float)(((double)x[c] - (double)means[c]) * factors[c] +
+				       (double)bias[c]);
+}
+
+void orr_batchnorm_evaluate(int64_t n, int64_t width, double epsilon, const float *x,
+			    const float *gain, const float *bias, const float *moments, float *y)
+{
+	for (int64_t first = 0; first < width; first += BLOCK) {
+		double factors[BLOCK];
+		int64_t count = block_of(width, first);
+
+		for (int64_t c = 0; c < count; c++)
+			factors[c] = (double)gain[first + c] /
+				     sqrt((double)moments[width + first + c] + epsilon);
+		evaluate(n, width, count, x + first, moments + first, factors, bias + first,
+			 y + first);
+	}
+}
+
+void orr_batchnorm_input(int64_t n, int64_t width, double epsilon, const float *normal,
+			 const float *moments, const float *gain, const float *dy, float *dx)
+{
+	for (int64_t first = 0; first < width; first += BLOCK) {
+		double means[BLOCK], along[BLOCK], factors[BLOCK];
+		int64_t count = block_of(width, first);
+
+		sum_slopes(n, width, count, dy + first, normal + first, means, along);
+		for (int64_t c = 0; c < count; c++) {
+			means[c] *= (double)gain[first + c] / (double)n;
+			along[c] *= (double)gain[first + c] / (double)n;
+			factors[c] = 1.0 / sqrt((double)moments[width + first + c] + epsilon);
+		}
+		input_slopes(n, width, count, dy + first, normal + first, gain + first, factors,
+			     means, along, dx + first);
+	}
+}
+
+/* ---- of a sample's groups ---- */
+
+/* The columns of a group of one sample; `first` is the first of them among those of the sample. */
+struct group {
+	int64_t first, count;
+	double cells; /* rows times columns */
+};
+
+static struct group group_of(const struct orr_groups *g, int64_t k)
+{
+	int64_t count = g->width / g->groups;
+
+	return (struct group){k * count, count, (double)(g->rows * count)};
+}
+
+static double mean_of(const struct orr_groups *g, const struct group *group, const float *x)
+{
+	double sums[BLOCK], sum = 0;
+
+	for (int64_t at = 0; at < group->count; at += BLOCK) {
+		int64_t count = block_of(group->count, at);
+
+		sum_columns(g->rows, g->width, count, x + group->first + at, sums);
+		for (int64_t c = 0; c < count; c++)
+			sum += sums[c];
+	}
+	return sum / group->cells;
+}
+
+static double variance_of(const struct orr_groups *g, const struct group *group, const float *x,
+			  double mean)
+{
+	double sums[BLOCK], means[BLOCK], sum = 0;
+
+	fill(means, mean);
+	for (int64_t at = 0; at < group->count; at += BLOCK) {
+		int64_t count = block_of(group->count, at);
+
+		sum_squares(g->rows, g->width, count, x + group->first + at, means, sums);
+		for (int64_t c = 0; c < count; c++)
+			sum += sums[c];
+	}
+	return sum / group->cells;
+}
+
+void orr_groupnorm_forward(int64_t n, const struct orr_groups *g, const float *x, const float *gain,
+			   const float *bias, float *y, float *normal)
+{
+	int64_t floats = g->rows * g->width;
+	float *kept = normal + n * floats;
+
+	for (int64_t s = 0; s < n; s++, x += floats, y += floats, normal += floats)
+		for (int64_t k = 0; k < g->groups; k++) {
+			struct group group = group_of(g, k);
+			double mean = mean_of(g, &group, x);
+			double factor = 1.0 / sqrt(variance_of(g, &group, x, mean) + g->epsilon);
+			double means[BLOCK], factors[BLOCK];
+
+			*kept++ = (float)factor;
+			fill(means, mean), fill(factors, factor);
+			for (int64_t i = 0; i < group.count; i += BLOCK) {
+				int64_t at = group.first + i;
+
+				normalise(g->rows, g->width, block_of(group.count, i), x + at,
+					  means, factors, gain + at, bias + at, y + at,
+					  normal + at);
+			}
+		}
+}
+
+/* The means over a group of gain times dy, and of that along the normal rows. */
+static void mean_slopes(const struct orr_groups *g, const struct group *group, const float *normal,
+			const float *gain, const float *dy, double *mean, double *along)
+{
+	double sums[BLOCK], along_sums[BLOCK];
+
+	*mean = *along = 0;
+	for (int64_t i = 0; i < group->count; i += BLOCK) {
+		int64_t at = group->first + i, count = block_of(group->count, i);
+
+		sum_slopes(g->rows, g->width, count, dy + at, normal + at, sums, along_sums);
+		for (int64_t c = 0; c < count; c++) {
+			*mean += (double)gain[at + c] * sums[c];
+			*along += (double)gain[at + c] * along_sums[c];
+		}
+	}
+	*mean /= group->cells;
+	*along /= group->cells;
+}
+
+void orr_groupnorm_input(int64_t n, const struct orr_groups *g, const float *normal,
+			 const float *gain, const float *dy, float *dx)
+{
+	int64_t floats = g->rows * g->width;
+	const float *kept = normal + n * floats;
+
+	for (int64_t s = 0; s < n; s++, normal += floats, dy += floats, dx += floats)
+		for (int64_t k = 0; k < g->groups; k++) {
+			struct group group = group_of(g, k);
+			double means[BLOCK], along[BLOCK], factors[BLOCK];
+
+			fill(factors, (double)*kept++);
+			mean_slopes(g, &group, normal, gain, dy, &means[0], &along[0]);
+			fill(means, means[0]), fill(along, along[0]);
+			for (int64_t i = 0; i < group.count; i += BLOCK) {
+				int64_t at = group.first + i;
+
+				input_slopes(g->rows, g->width, block_of(group.count, i), dy + at,
+					     normal + at, gain + at, factors, means, along,
+					     dx + at);
+			}
+		}
+}
