@@ -139,6 +139,38 @@ static void sequences(void)
 	orr_dropout(&drop, N, WIDTH, a, y), print("dropout", y, COUNT);
 }
 
+/* a: 13 channels of 17 x 14 pixels */
+static void images(void)
+{
+	const struct orr_window w = {17, 14, 13, 3, 2, 1, 0, 13}, few = {17, 14, 13, 3, 2, 1, 2, 9};
+	const struct orr_groups groups = {2, WIDTH, 17, 1e-5};
+	const struct orr_classes k = {3, WIDTH, 1, 0.1};
+	int64_t n = orr_window_places(&w) * 13;
+	static float rows[COUNT * 9], at[COUNT], moments[2 * WIDTH];
+	const float classes[3] = {4, 1, 9};
+	struct orr_metrics metrics;
+
+	orr_unfold(1, &w, a, rows), print("unfold", rows, (int)orr_window_places(&w) * 117);
+	memset(y, 0, sizeof(y));
+	orr_fold(1, &few, rows, y), print("fold", y, 17 * 14 * 13);
+	orr_fold(1, &w, rows, y), print("fold all", y, 17 * 14 * 13);
+	orr_max_pool_forward(1, &w, a, y, at), print("max pool", y, (int)n),
+		print("at", at, (int)n);
+	orr_max_pool_backward(1, &w, at, b, y), print("max pool backward", y, 17 * 14 * 13);
+	orr_mean_pool_forward(1, &w, a, y), print("mean pool", y, (int)n);
+	orr_mean_pool_backward(1, &w, b, y), print("mean pool backward", y, 17 * 14 * 13);
+	orr_groupnorm_forward(1, &groups, a, gain, bias, y, z), print("groupnorm", y, 2 * WIDTH);
+	orr_groupnorm_input(1, &groups, z, gain, b, y), print("groupnorm input", y, 2 * WIDTH);
+	orr_batchnorm_forward(N, WIDTH, 1e-5, a, gain, bias, y, z, moments);
+	print("batchnorm", y, COUNT), print("its moments", moments, 2 * WIDTH);
+	orr_batchnorm_input(N, WIDTH, 1e-5, z, moments, gain, b, y), print("its slope", y, COUNT);
+	orr_batchnorm_evaluate(N, WIDTH, 1e-5, a, gain, bias, moments, y);
+	print("batchnorm evaluated", y, COUNT);
+	orr_softmax_cross_entropy(1, &k, a, classes, y, &metrics), print("rows", y, COUNT);
+	orr_bce(N, WIDTH, a, b, z, &metrics), print("bce", z, COUNT);
+	printf("their losses %a\n", metrics.loss);
+}
+
 static void optimizers(void)
 {
 	const float *const gradients[] = {a, b, z};
@@ -171,6 +203,7 @@ int main(void)
 	rows();
 	contrasts();
 	sequences();
+	images();
 	optimizers();
 	return 0;
 }
