@@ -8,7 +8,6 @@
 #include "kernels.h"
 #include "matmul.h"
 #include "program.h"
-#include "shapes.h"
 
 struct orr_device orr_device_cpu(enum orr_precision precision)
 {
@@ -244,14 +243,100 @@ static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, 
 	}
 }
 
-static void softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
+static void unfold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
+		   float *rows)
+{
+	(void)d;
+	orr_unfold(n, w, x, rows);
+}
+
+static void fold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *rows,
+		 float *x)
+{
+	(void)d;
+	orr_fold(n, w, rows, x);
+}
+
+static void turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
+		 float *y)
+{
+	(void)d;
+	orr_turn(n, rows, columns, x, y);
+}
+
+static void max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			     const float *x, float *y, float *at)
+{
+	(void)d;
+	orr_max_pool_forward(n, w, x, y, at);
+}
+
+static void max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			      const float *at, const float *dy, float *dx)
+{
+	(void)d;
+	orr_max_pool_backward(n, w, at, dy, dx);
+}
+
+static void mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			      const float *x, float *y)
+{
+	(void)d;
+	orr_mean_pool_forward(n, w, x, y);
+}
+
+static void mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			       const float *dy, float *dx)
+{
+	(void)d;
+	orr_mean_pool_backward(n, w, dy, dx);
+}
+
+static void groupnorm_forward(struct orr_device *d, int64_t n, const struct orr_groups *g,
+			      const float *x, const float *gain, const float *bias, float *y,
+			      float *normal)
+{
+	(void)d;
+	orr_groupnorm_forward(n, g, x, gain, bias, y, normal);
+}
+
+static void groupnorm_input(struct orr_device *d, int64_t n, const struct orr_groups *g,
+			    const float *normal, const float *gain, const float *dy, float *dx)
+{
+	(void)d;
+	orr_groupnorm_input(n, g, normal, gain, dy, dx);
+}
+
+static void batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			      const float *x, const float *gain, const float *bias, float *y,
+			      float *normal, float *moments)
+{
+	(void)d;
+	orr_batchnorm_forward(n, width, epsilon, x, gain, bias, y, normal, moments);
+}
+
+static void batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			       const float *x, const float *gain, const float *bias,
+			       const float *moments, float *y)
+{
+	(void)d;
+	orr_batchnorm_evaluate(n, width, epsilon, x, gain, bias, moments, y);
+}
+
+static void batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			    const float *normal, const float *moments, const float *gain,
+			    const float *dy, float *dx)
+{
+	(void)d;
+	orr_batchnorm_input(n, width, epsilon, normal, moments, gain, dy, dx);
+}
+
+static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
 				  const float *scores, const float *classes, float *slope,
 				  struct orr_metrics *metrics)
 {
-	struct orr_classes k = {1, width, NAN, 0};
-
 	(void)d;
-	orr_softmax_cross_entropy(n, &k, scores, classes, slope, metrics);
+	orr_softmax_cross_entropy(n, k, scores, classes, slope, metrics);
 }
 
 static void mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
@@ -300,6 +385,13 @@ static void contrastive_count(struct orr_device *d, int64_t n, const struct orr_
 		*metrics = all;
 }
 
+static void bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
+		const float *target, float *slope, struct orr_metrics *metrics)
+{
+	(void)d;
+	orr_bce(n, width, scores, target, slope, metrics);
+}
+
 static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
 		 float *parameters, float *state, const float *const *blocks, int n_blocks,
 		 bool summed)
@@ -346,11 +438,24 @@ const struct orr_kernels orr_kernels_cpu = {
 	.layernorm_forward = layernorm_forward,
 	.layernorm_input = layernorm_input,
 	.layernorm_weight = layernorm_weight,
+	.unfold = unfold,
+	.fold = fold,
+	.turn = turn,
+	.max_pool_forward = max_pool_forward,
+	.max_pool_backward = max_pool_backward,
+	.mean_pool_forward = mean_pool_forward,
+	.mean_pool_backward = mean_pool_backward,
+	.groupnorm_forward = groupnorm_forward,
+	.groupnorm_input = groupnorm_input,
+	.batchnorm_forward = batchnorm_forward,
+	.batchnorm_evaluate = batchnorm_evaluate,
+	.batchnorm_input = batchnorm_input,
 	.softmax_cross_entropy = softmax_cross_entropy,
 	.mse = mse,
 	.contrastive_normalise = contrastive_normalise,
 	.contrastive_slopes = contrastive_slopes,
 	.contrastive_count = contrastive_count,
+	.bce = bce,
 	.sequence = &orr_sequence_kernels_cpu,
 	.find_wild = find_wild,
 	.step = step,

@@ -14,10 +14,13 @@
 extern "C" {
 #endif
 
+struct orr_classes; /* shapes.h */
+struct orr_groups;
 struct orr_contrast;
 struct orr_kernels;
 struct orr_largest;
 struct orr_metrics;
+struct orr_window;
 
 /* Which samples are computed next, for what depends on them: random numbers, statistics. */
 struct orr_microbatch {
@@ -97,11 +100,42 @@ struct orr_kernels {
 				 const float *normal, const float *dy, float *apart, float *dgain,
 				 float *dbias);
 
+	void (*unfold)(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
+		       float *rows);
+	void (*fold)(struct orr_device *d, int64_t n, const struct orr_window *w, const float *rows,
+		     float *x);
+	void (*turn)(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
+		     float *y);
+	void (*max_pool_forward)(struct orr_device *d, int64_t n, const struct orr_window *w,
+				 const float *x, float *y, float *at);
+	void (*max_pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
+				  const float *at, const float *dy, float *dx);
+	void (*mean_pool_forward)(struct orr_device *d, int64_t n, const struct orr_window *w,
+				  const float *x, float *y);
+	void (*mean_pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
+				   const float *dy, float *dx);
+	void (*groupnorm_forward)(struct orr_device *d, int64_t n, const struct orr_groups *g,
+				  const float *x, const float *gain, const float *bias, float *y,
+				  float *normal);
+	void (*groupnorm_input)(struct orr_device *d, int64_t n, const struct orr_groups *g,
+				const float *normal, const float *gain, const float *dy, float *dx);
+	void (*batchnorm_forward)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				  const float *x, const float *gain, const float *bias, float *y,
+				  float *normal, float *moments);
+	void (*batchnorm_evaluate)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				   const float *x, const float *gain, const float *bias,
+				   const float *moments, float *y);
+	void (*batchnorm_input)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				const float *normal, const float *moments, const float *gain,
+				const float *dy, float *dx);
+
 	/* metrics, where the device can write: NULL, nobody asks */
-	void (*softmax_cross_entropy)(struct orr_device *d, int64_t n, int64_t width,
+	void (*softmax_cross_entropy)(struct orr_device *d, int64_t n, const struct orr_classes *k,
 				      const float *scores, const float *classes, float *slope,
 				      struct orr_metrics *metrics);
 	void (*mse)(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		    const float *target, float *slope, struct orr_metrics *metrics);
+	void (*bce)(struct orr_device *d, int64_t n, int64_t width, const float *scores,
 		    const float *target, float *slope, struct orr_metrics *metrics);
 
 	/* contrastive.h: by tiles of the minibatch's scores; t is a parameter. Then what n samples

@@ -7,6 +7,7 @@
 #include "small_model.h"
 #include "../codelets/cuda/stream.h"
 #include "../codelets/kernels.h"
+#include "../codelets/program.h"
 
 struct orr_device cpu, cuda;
 cudaStream_t stream;
@@ -100,6 +101,17 @@ void check_close(const struct tensor *t, double most, const char *what)
 		      sqrt(difference), sqrt(norm), (long long)t->n);
 	ck_assert_msg(x[t->n] > 12344 && x[t->n] < 12346, "%s: written behind its end", what);
 	free(x);
+}
+
+void check_metrics(const struct orr_metrics *seen, const struct orr_metrics *right)
+{
+	CHECK_CUDA(cudaStreamSynchronize(stream));
+	ck_assert_msg(fabs(seen->loss - right->loss) <=
+				      1e-9 * fabs(right->loss) + 1e-6 * fabs(right->loss) ||
+			      (isnan(seen->loss) && isnan(right->loss)),
+		      "loss %.9g, should be %.9g", seen->loss, right->loss);
+	ck_assert_int_eq(seen->correct, right->correct);
+	ck_assert_int_eq(seen->classified, right->classified);
 }
 
 void free_tensors(void)

@@ -9,6 +9,8 @@
 	ck_assert_msg((call) == cudaSuccess, "%s: %s", #call, \
 		      cudaGetErrorString(cudaGetLastError()))
 
+struct orr_metrics;
+
 /* cuBLAS takes its time to start: once for a precision. */
 extern struct orr_device cpu, cuda;
 extern cudaStream_t stream;
@@ -29,6 +31,7 @@ struct tensor *filled(int64_t n, int64_t shift, uint64_t seed);
 float *fetch(const struct tensor *t); /* from the device; the caller's */
 /* They differ by `most` of the norm, and nothing was written behind the end. */
 void check_close(const struct tensor *t, double most, const char *what);
+void check_metrics(const struct orr_metrics *seen, const struct orr_metrics *right);
 void free_tensors(void);
 
 /* Of the reference's norm. A bfloat16 product adds up in float32 on both, of the same factors. */

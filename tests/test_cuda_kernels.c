@@ -15,6 +15,7 @@
 #include "../codelets/cuda/stream.h"
 #include "../codelets/kernels.h"
 #include "../codelets/program.h"
+#include "../codelets/shapes.h"
 #include "suite.h"
 
 START_TEST(both_tables_are_complete)
@@ -28,7 +29,13 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->map && k[i]->map_back);
 		ck_assert(k[i]->layernorm_forward && k[i]->layernorm_input);
 		ck_assert(k[i]->layernorm_weight && k[i]->softmax_cross_entropy && k[i]->mse);
-		ck_assert(k[i]->step && k[i]->find_wild);
+		ck_assert(k[i]->step && k[i]->find_wild && k[i]->bce);
+		ck_assert(k[i]->unfold && k[i]->fold && k[i]->turn);
+		ck_assert(k[i]->max_pool_forward && k[i]->max_pool_backward);
+		ck_assert(k[i]->mean_pool_forward && k[i]->mean_pool_backward);
+		ck_assert(k[i]->groupnorm_forward && k[i]->groupnorm_input);
+		ck_assert(k[i]->batchnorm_forward && k[i]->batchnorm_evaluate);
+		ck_assert(k[i]->batchnorm_input);
 		ck_assert(k[i]->contrastive_normalise && k[i]->contrastive_slopes);
 		ck_assert(k[i]->contrastive_count);
 	}
@@ -323,23 +330,13 @@ START_TEST(layernorm_agrees)
 }
 END_TEST
 
-static void check_metrics(const struct orr_metrics *seen, const struct orr_metrics *right)
-{
-	CHECK_CUDA(cudaStreamSynchronize(stream));
-	ck_assert_msg(fabs(seen->loss - right->loss) <=
-				      1e-9 * fabs(right->loss) + 1e-6 * fabs(right->loss) ||
-			      (isnan(seen->loss) && isnan(right->loss)),
-		      "loss %.9g, should be %.9g", seen->loss, right->loss);
-	ck_assert_int_eq(seen->correct, right->correct);
-	ck_assert_int_eq(seen->classified, right->classified);
-}
-
 /* bad: 1: a class that is none; 2: a score that is NaN; 3: the first score is NaN */
 static void losses_of(int64_t n, int64_t width, int bad, int64_t shift)
 {
 	struct tensor *scores = filled(n * width, shift, 1), *classes = filled(n, 0, 2);
 	struct tensor *target = filled(n * width, shift, 3), *slope = empty(n * width, shift);
 	struct tensor *other = empty(n * width, shift);
+	struct orr_classes k = {1, width, NAN, 0};
 	struct orr_metrics right = {7, 7, 7}, *seen;
 
 	start(ORR_PRECISION_FP32, n, width, width);
@@ -359,9 +356,9 @@ static void losses_of(int64_t n, int64_t width, int bad, int64_t shift)
 			      cudaMemcpyHostToDevice));
 	CHECK_CUDA(cudaMemcpy(scores->on_cuda, scores->on_cpu, (size_t)(n * width) * sizeof(float),
 			      cudaMemcpyHostToDevice));
-	cpu.kernels->softmax_cross_entropy(&cpu, n, width, scores->on_cpu, classes->on_cpu,
+	cpu.kernels->softmax_cross_entropy(&cpu, n, &k, scores->on_cpu, classes->on_cpu,
 					   slope->on_cpu, &right);
-	cuda.kernels->softmax_cross_entropy(&cuda, n, width, scores->on_cuda, classes->on_cuda,
+	cuda.kernels->softmax_cross_entropy(&cuda, n, &k, scores->on_cuda, classes->on_cuda,
 					    slope->on_cuda, seen);
 	check_metrics(seen, &right);
 	check_close(slope, width == 1 ? 0 : 1e-5, "slope of softmax_cross_entropy");

@@ -109,11 +109,46 @@ void orr_cuda_normalise_forward(struct orr_device *d, int64_t n, int64_t width, 
 				const float *x, float *y, float *factors);
 void orr_cuda_normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
 			      const float *y, const float *factors, const float *dy, float *dx);
-void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
+void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
 				    const float *scores, const float *classes, float *slope,
 				    struct orr_metrics *metrics);
 void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
 		  const float *target, float *slope, struct orr_metrics *metrics);
+void orr_cuda_bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
+		  const float *target, float *slope, struct orr_metrics *metrics);
+
+/* ---- images.cu ---- */
+void orr_cuda_unfold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
+		     float *rows);
+void orr_cuda_fold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *rows,
+		   float *x);
+void orr_cuda_turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
+		   float *y);
+void orr_cuda_max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			       const float *x, float *y, float *at);
+void orr_cuda_max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				const float *at, const float *dy, float *dx);
+void orr_cuda_mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				const float *x, float *y);
+void orr_cuda_mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				 const float *dy, float *dx);
+
+/* ---- batchnorm.cu ---- */
+size_t orr_cuda_batchnorm_bytes(int64_t n, int64_t width);
+void orr_cuda_groupnorm_forward(struct orr_device *d, int64_t n, const struct orr_groups *g,
+				const float *x, const float *gain, const float *bias, float *y,
+				float *normal);
+void orr_cuda_groupnorm_input(struct orr_device *d, int64_t n, const struct orr_groups *g,
+			      const float *normal, const float *gain, const float *dy, float *dx);
+void orr_cuda_batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				const float *x, const float *gain, const float *bias, float *y,
+				float *normal, float *moments);
+void orr_cuda_batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				 const float *x, const float *gain, const float *bias,
+				 const float *moments, float *y);
+void orr_cuda_batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			      const float *normal, const float *moments, const float *gain,
+			      const float *dy, float *dx);
 
 /* ---- contrastive.cu ---- */
 void orr_cuda_contrastive_normalise(struct orr_device *d, int64_t n_rows, int64_t n_columns,

@@ -1,7 +1,9 @@
 /* What goes row by row: layer norm, softmax and losses. A row is read once, kept in shared memory
  * where it fits, and added up in double as on a CPU. A narrow row is a warp's, a wide one a
  * block's. */
-#include "launch.h"
+#include "rows.h"
+
+#include "../shapes.h"
 
 /* How a kernel is started: T threads a row, rows a block, floats kept of each. */
 struct shape {
@@ -22,32 +24,6 @@ static struct shape shape_of(int64_t n, int64_t width, int64_t kept)
 	if (s.shared > ORR_SHARED - 1024) /* the sums have some, too */
 		s.kept = 0, s.shared = 0;
 	return s;
-}
-
-/* A thread's place: element V * x of a row, and every T V from there; row y of the block. */
-template <int T> struct place {
-	__device__ static unsigned rows() { return ORR_BLOCK / T; }
-	__device__ static unsigned x() { return threadIdx.x % T; }
-	__device__ static unsigned y() { return threadIdx.x / T; }
-};
-
-/* The same sum in all threads of a row; their values are added in one order. */
-template <int T> __device__ inline double row_sum(double v)
-{
-	for (int offset = 16; offset; offset /= 2)
-		v += __shfl_xor_sync(ORR_ALL_LANES, v, offset);
-	if constexpr (T > 32) {
-		__shared__ double warps[T / 32];
-
-		__syncthreads();
-		if (threadIdx.x % 32 == 0)
-			warps[threadIdx.x / 32] = v;
-		__syncthreads();
-		v = 0;
-		for (int k = 0; k < T / 32; k++)
-			v += warps[k];
-	}
-	return v;
 }
 
 /* A score and where it is. */
@@ -415,9 +391,9 @@ void orr_cuda_normalise_input(struct orr_device *d, int64_t n, int64_t width, fl
 
 /* ---- losses ---- */
 
-/* What a row adds to the metrics; hit: 0 or 1. */
+/* What a row adds to the metrics: of a loss of classes, whether it counts and is right. */
 struct seen {
-	double loss, hit;
+	double loss, counted, correct;
 };
 
 size_t orr_cuda_rows_bytes(int64_t n)
@@ -425,21 +401,36 @@ size_t orr_cuda_rows_bytes(int64_t n)
 	return orr_cuda_aligned(n, sizeof(struct seen));
 }
 
+/* The share of a row in its sample: of those that are not ignored. */
+template <int T>
+__device__ inline double share_of(const struct orr_classes &k, const float *classes)
+{
+	double counted = 0;
+
+	for (int64_t i = place<T>::x(); i < k.rows; i += T)
+		counted += classes[i] == k.ignored ? 0.0 : 1.0;
+	return 1.0 / row_sum<T>(counted);
+}
+
 template <int T, int V>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	cross_entropy(int64_t n, int64_t width, int64_t room, const float *scores,
-		      const float *classes, float *slope, struct seen *seen)
+	cross_entropy(int64_t n, const __grid_constant__ struct orr_classes k, int64_t room,
+		      const float *scores, const float *classes, float *slope, struct seen *seen)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
+	int64_t width = k.width;
+	double rest = k.smoothing / (double)width, whole = 1.0 - k.smoothing + rest;
 
 	each_row<T>(n, [=](int64_t r) {
 		const float *row = scores + r * width;
 		float *to = slope + r * width, own = classes[r];
+		bool ignored = own == k.ignored;
 		bool is_class = own >= 0.0f && own < (float)width && own == floorf(own);
 		int64_t at = is_class ? (int64_t)own : 0;
+		double share = share_of<T>(k, classes + r / k.rows * k.rows);
 		best top = {-INFINITY, width};
-		double sum = 0;
+		double sum = 0, others = 0;
 
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
@@ -447,8 +438,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			orr_load<V>(v, row + i);
 			if (kept)
 				orr_store<V>(kept + i, v);
-			for (int k = 0; k < V; k++)
-				top = better(top, best{orr_score(v[k], i + k), i + k});
+			for (int j = 0; j < V; j++)
+				top = better(top, best{orr_score(v[j], i + j), i + j});
 		});
 		top = row_best<T>(top);
 		/* the slope's memory holds the exponentials until their sum is known */
@@ -456,26 +447,36 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			float v[V];
 
 			again<V>(v, kept, row, i);
-			for (int k = 0; k < V; k++) {
-				v[k] = expf(v[k] - top.score);
-				sum += (double)v[k];
+			for (int j = 0; j < V; j++) {
+				if (rest > 0 && i + j != at)
+					others += (double)v[j] - (double)top.score;
+				v[j] = expf(v[j] - top.score);
+				sum += (double)v[j];
 			}
 			orr_store<V>(kept ? kept + i : to + i, v);
 		});
 		sum = row_sum<T>(sum);
-		if (!place<T>::x())
-			seen[r] = {is_class ? log(sum) - ((double)row[at] - (double)top.score)
-					    : (double)NAN,
-				   is_class && top.at == at ? 1.0 : 0.0};
+		others = row_sum<T>(others);
+		if (!place<T>::x()) {
+			double loss = log(sum) - whole * ((double)row[at] - (double)top.score) -
+				      rest * others;
+
+			seen[r].loss = ignored ? 0.0 : is_class ? share * loss : (double)NAN;
+			seen[r].counted = ignored ? 0.0 : 1.0;
+			seen[r].correct = is_class && !ignored && top.at == at ? 1.0 : 0.0;
+		}
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
 
 			again<V>(v, kept, to, i);
-			for (int k = 0; k < V; k++)
-				v[k] = is_class ? (float)(((double)v[k] -
-							   (i + k == at ? sum : 0.0)) /
-							  sum)
-						: NAN;
+			for (int j = 0; j < V; j++) {
+				double target = i + j == at ? whole : rest;
+
+				v[j] = ignored    ? 0.0f
+				       : is_class ? (float)(((double)v[j] - target * sum) / sum *
+							    share)
+						  : NAN;
+			}
 			orr_store<V>(to + i, v);
 		});
 	});
@@ -504,59 +505,102 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		});
 		sum = row_sum<T>(sum);
 		if (!place<T>::x())
-			seen[r] = {sum / (double)width, 0};
+			seen[r] = {sum / (double)width, 0, 0};
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	binary_entropy(int64_t n, int64_t width, const float *scores, const float *target,
+		       float *slope, struct seen *seen)
+{
+	each_row<T>(n, [=](int64_t r) {
+		double sum = 0, correct = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V];
+
+			orr_load<V>(v, scores + r * width + i);
+			orr_load<V>(g, target + r * width + i);
+			for (int k = 0; k < V; k++) {
+				double x = (double)v[k], t = (double)g[k], e = exp(-fabs(x));
+
+				sum += (x > 0 ? x - x * t : -x * t) + log1p(e);
+				correct += (x > 0) == (t > 0.5) ? 1.0 : 0.0;
+				v[k] = (float)(((x > 0 ? 1.0 / (1.0 + e) : e / (1.0 + e)) - t) /
+					       (double)width);
+			}
+			orr_store<V>(slope + r * width + i, v);
+		});
+		sum = row_sum<T>(sum);
+		correct = row_sum<T>(correct);
+		if (!place<T>::x())
+			seen[r] = {sum / (double)width, (double)width, correct};
 	});
 }
 
 /* One block: metrics are in the host's memory, and nobody else writes them. */
 __global__ void __launch_bounds__(ORR_BLOCK)
-	count(int64_t n, int64_t classified, const struct seen *seen, struct orr_metrics *metrics)
+	count(int64_t n, const struct seen *seen, struct orr_metrics *metrics)
 {
-	double loss = 0, hits = 0;
+	double loss = 0, counted = 0, correct = 0;
 
 	for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK) {
 		loss += seen[r].loss;
-		hits += seen[r].hit;
+		counted += seen[r].counted;
+		correct += seen[r].correct;
 	}
 	loss = row_sum<ORR_BLOCK>(loss);
-	hits = row_sum<ORR_BLOCK>(hits);
+	counted = row_sum<ORR_BLOCK>(counted);
+	correct = row_sum<ORR_BLOCK>(correct);
 	if (threadIdx.x)
 		return;
 	metrics->loss = loss;
-	metrics->correct = (int64_t)hits;
-	metrics->classified = classified;
+	metrics->correct = (int64_t)correct;
+	metrics->classified = (int64_t)counted;
 }
 
-static void count_rows(struct orr_device *d, int64_t n, int64_t classified,
-		       struct orr_metrics *metrics)
+static struct seen *seen_of(const struct orr_device *d)
 {
-	const struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+	return reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+}
 
+static void count_rows(struct orr_device *d, int64_t n, struct orr_metrics *metrics)
+{
 	if (!metrics)
 		return;
-	ORR_LAUNCH(count, 1, ORR_BLOCK, 0, d->cuda->stream, n, classified, seen, metrics);
+	ORR_LAUNCH(count, 1, ORR_BLOCK, 0, d->cuda->stream, n, seen_of(d), metrics);
 	orr_cuda_ok(d, cudaGetLastError(), "metrics");
 }
 
-void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, int64_t width,
+void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
 				    const float *scores, const float *classes, float *slope,
 				    struct orr_metrics *metrics)
 {
-	struct shape s = shape_of(n, width, whole(width));
-	struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+	int64_t rows = n * k->rows, width = k->width;
+	struct shape s = shape_of(rows, width, whole(width));
 
 	START(d, "softmax_cross_entropy", s, orr_address(scores) | orr_address(slope), width,
-	      cross_entropy, n, width, s.kept, scores, classes, slope, seen);
-	count_rows(d, n, n, metrics);
+	      cross_entropy, rows, *k, s.kept, scores, classes, slope, seen_of(d));
+	count_rows(d, rows, metrics);
 }
 
 void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
 		  const float *target, float *slope, struct orr_metrics *metrics)
 {
 	struct shape s = shape_of(n, width, 0);
-	struct seen *seen = reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
 
 	START(d, "mse", s, orr_address(prediction) | orr_address(target) | orr_address(slope),
-	      width, squares, n, width, prediction, target, slope, seen);
-	count_rows(d, n, 0, metrics);
+	      width, squares, n, width, prediction, target, slope, seen_of(d));
+	count_rows(d, n, metrics);
+}
+
+void orr_cuda_bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
+		  const float *target, float *slope, struct orr_metrics *metrics)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "bce", s, orr_address(scores) | orr_address(target) | orr_address(slope), width,
+	      binary_entropy, n, width, scores, target, slope, seen_of(d));
+	count_rows(d, n, metrics);
 }

@@ -16,6 +16,7 @@ static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t i
 	size_t bytes = orr_cuda_product_bytes(precision, n, in, out);
 
 	bytes = larger(bytes, orr_cuda_sums_bytes(n, in > out ? in : out));
+	bytes = larger(bytes, orr_cuda_batchnorm_bytes(n, in));
 	return ORR_BLAS_BYTES + larger(bytes, orr_cuda_rows_bytes(n));
 }
 
@@ -79,11 +80,24 @@ const struct orr_kernels orr_kernels_cuda = {
 	.layernorm_forward = orr_cuda_layernorm_forward,
 	.layernorm_input = orr_cuda_layernorm_input,
 	.layernorm_weight = layernorm_weight,
+	.unfold = orr_cuda_unfold,
+	.fold = orr_cuda_fold,
+	.turn = orr_cuda_turn,
+	.max_pool_forward = orr_cuda_max_pool_forward,
+	.max_pool_backward = orr_cuda_max_pool_backward,
+	.mean_pool_forward = orr_cuda_mean_pool_forward,
+	.mean_pool_backward = orr_cuda_mean_pool_backward,
+	.groupnorm_forward = orr_cuda_groupnorm_forward,
+	.groupnorm_input = orr_cuda_groupnorm_input,
+	.batchnorm_forward = orr_cuda_batchnorm_forward,
+	.batchnorm_evaluate = orr_cuda_batchnorm_evaluate,
+	.batchnorm_input = orr_cuda_batchnorm_input,
 	.softmax_cross_entropy = orr_cuda_softmax_cross_entropy,
 	.mse = orr_cuda_mse,
 	.contrastive_normalise = orr_cuda_contrastive_normalise,
 	.contrastive_slopes = orr_cuda_contrastive_slopes,
 	.contrastive_count = orr_cuda_contrastive_count,
+	.bce = orr_cuda_bce,
 	.sequence = &sequence,
 	.find_wild = orr_cuda_find_wild,
 	.step = orr_cuda_step,

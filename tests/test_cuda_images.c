@@ -1,0 +1,164 @@
+/* Kernels of images and losses of rows: the CUDA table against the CPU's. Built twice, as
+ * test_cuda_kernels.c is. */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "both_devices.h"
+#include "../codelets/program.h"
+#include "../codelets/shapes.h"
+#include "suite.h"
+
+static const struct orr_window windows[] = {
+	{1, 1, 1, 1, 1, 0, 0, 1},   {5, 7, 2, 3, 1, 1, 0, 2},   {6, 5, 4, 3, 2, 1, 0, 4},
+	{7, 4, 5, 4, 3, 2, 0, 5},   {3, 8, 17, 3, 1, 1, 0, 17}, {9, 9, 1, 5, 4, 0, 0, 1},
+	{8, 8, 33, 8, 8, 0, 0, 33}, {5, 5, 2, 2, 3, 0, 0, 2},   {40, 30, 8, 3, 1, 1, 0, 8},
+};
+
+#define BOTH_DEVICES(call) \
+	do { \
+		for (int on_cuda = 0; on_cuda < 2; on_cuda++) { \
+			struct orr_device *d = on_cuda ? &cuda : &cpu; \
+\
+			d->kernels->call; \
+		} \
+	} while (0)
+#define AT(t) (on_cuda ? (t)->on_cuda : (t)->on_cpu)
+
+START_TEST(windows_and_pools_agree)
+{
+	struct orr_window w = windows[_i / 2];
+	int64_t n = 3, image = n * orr_window_image(&w), all, out;
+	struct tensor *x = filled(image, 0, 1), *rows, *sum = filled(image, 0, 2), *y, *at, *dy,
+		      *dx;
+
+	if (_i % 2 && w.channels > 1) /* some of the channels, others untouched */
+		w.first = w.channels / 2, w.count = w.channels - w.first;
+	all = n * orr_window_places(&w) * orr_window_seen(&w);
+	out = n * orr_window_places(&w) * w.channels;
+	rows = empty(all, 0);
+	start(ORR_PRECISION_FP32, 1, 1, 1);
+	BOTH_DEVICES(unfold(d, n, &w, AT(x), AT(rows)));
+	check_close(rows, 0, "unfold");
+	BOTH_DEVICES(fold(d, n, &w, AT(rows), AT(sum)));
+	check_close(sum, 0, "fold");
+	y = empty(out, 0), at = empty(out, 0), dy = filled(out, 0, 3), dx = empty(image, 0);
+	if (w.padding <= w.side / 2) {
+		BOTH_DEVICES(max_pool_forward(d, n, &w, AT(x), AT(y), AT(at)));
+		check_close(y, 0, "max_pool");
+		check_close(at, 0, "where it is");
+		BOTH_DEVICES(max_pool_backward(d, n, &w, AT(at), AT(dy), AT(dx)));
+		check_close(dx, 0, "max_pool backward");
+		BOTH_DEVICES(mean_pool_forward(d, n, &w, AT(x), AT(y)));
+		check_close(y, 1e-6, "mean_pool");
+		BOTH_DEVICES(mean_pool_backward(d, n, &w, AT(dy), AT(dx)));
+		check_close(dx, 1e-6, "mean_pool backward");
+	}
+	y = empty(image, 0);
+	BOTH_DEVICES(turn(d, n, w.height * w.width, w.channels, AT(x), AT(y)));
+	check_close(y, 0, "turn");
+	free_tensors();
+	stop();
+}
+END_TEST
+
+static const struct {
+	int64_t n;
+	struct orr_groups groups;
+} norms[] = {
+	{1, {1, 1, 1, 1e-5}},    {3, {5, 6, 2, 1e-5}},   {2, {3, 7, 7, 1e-3}},
+	{5, {1, 130, 1, 1e-2}},  {4, {64, 32, 4, 1e-5}}, {2, {150, 36, 3, 1e-5}},
+	{30, {300, 5, 1, 1e-5}},
+};
+
+START_TEST(norms_of_images_agree)
+{
+	const struct orr_groups *g = &norms[_i].groups;
+	int64_t n = norms[_i].n, rows = n * g->rows, width = g->width, cells = rows * width;
+	struct tensor *x = filled(cells, 0, 1), *gain = filled(width, 0, 2);
+	struct tensor *bias = filled(width, 0, 3), *dy = filled(cells, 0, 4), *y = empty(cells, 0);
+	struct tensor *dx = empty(cells, 0), *normal = empty(cells + n * g->groups, 0);
+	struct tensor *alone = empty(cells, 0), *moments = empty(2 * width, 0);
+	double flat = rows == 1 || cells == 1 ? 1 : 0; /* of one cell: rounding is all there is */
+
+	start(ORR_PRECISION_FP32, rows, width, width);
+	BOTH_DEVICES(groupnorm_forward(d, n, g, AT(x), AT(gain), AT(bias), AT(y), AT(normal)));
+	check_close(y, 1e-5, "groupnorm");
+	check_close(normal, 1e-5, "its normal rows");
+	BOTH_DEVICES(groupnorm_input(d, n, g, AT(normal), AT(gain), AT(dy), AT(dx)));
+	check_close(dx, 1e-5 + flat, "groupnorm backward");
+	BOTH_DEVICES(batchnorm_forward(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias), AT(y),
+				       AT(alone), AT(moments)));
+	check_close(y, 1e-5, "batchnorm");
+	check_close(alone, 1e-5, "its normal rows");
+	check_close(moments, 1e-6, "its moments");
+	BOTH_DEVICES(batchnorm_input(d, rows, width, g->epsilon, AT(alone), AT(moments), AT(gain),
+				     AT(dy), AT(dx)));
+	check_close(dx, 1e-5 + flat, "batchnorm backward");
+	BOTH_DEVICES(batchnorm_evaluate(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias),
+					AT(moments), AT(y)));
+	check_close(y, 1e-5, "batchnorm evaluated");
+	free_tensors();
+	stop();
+}
+END_TEST
+
+static const struct {
+	int64_t n;
+	struct orr_classes classes;
+} entropies[] = {
+	{3, {4, 5, NAN, 0}},   {2, {3, 700, NAN, 0.1}}, {3, {40, 5, 0, 0}},
+	{2, {5, 6, -1, 0.25}}, {1, {300, 600, 9, 0.5}},
+};
+
+START_TEST(losses_of_rows_agree)
+{
+	const struct orr_classes *k = &entropies[_i].classes;
+	int64_t n = entropies[_i].n, rows = n * k->rows, cells = rows * k->width;
+	struct tensor *x = filled(cells, 0, 1), *classes = filled(rows, 0, 2);
+	struct tensor *target = filled(cells, 0, 3), *slope = empty(cells, 0);
+	struct orr_metrics right, *seen;
+
+	start(ORR_PRECISION_FP32, rows, k->width, k->width);
+	CHECK_CUDA(cudaHostAlloc((void **)&seen, sizeof(*seen), cudaHostAllocDefault));
+	for (int64_t r = 0; r < rows; r++) {
+		classes->on_cpu[r] = floorf((classes->on_cpu[r] + 1) / 2 * (float)k->width);
+		if (!isnan(k->ignored) && (r % 3 == 1 || r < k->rows))
+			classes->on_cpu[r] = k->ignored; /* and all of the first sample's */
+	}
+	CHECK_CUDA(cudaMemcpy(classes->on_cuda, classes->on_cpu, (size_t)rows * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	BOTH_DEVICES(softmax_cross_entropy(d, n, k, AT(x), AT(classes), AT(slope),
+					   on_cuda ? seen : &right));
+	check_metrics(seen, &right);
+	check_close(slope, 1e-5, "slope of softmax_cross_entropy");
+	BOTH_DEVICES(bce(d, n, k->rows * k->width, AT(x), AT(target), AT(slope),
+			 on_cuda ? seen : &right));
+	check_metrics(seen, &right);
+	check_close(slope, 1e-5, "slope of bce");
+	CHECK_CUDA(cudaFreeHost(seen));
+	free_tensors();
+	stop();
+}
+END_TEST
+
+int main(void)
+{
+	int failed, n = 0;
+	const struct suite_test tests[] = {
+		EACH(windows_and_pools_agree, 2 * N_OF(windows)),
+		EACH(norms_of_images_agree, N_OF(norms)),
+		EACH(losses_of_rows_agree, N_OF(entropies)),
+	};
+
+	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
+		printf("SKIP: no CUDA device\n");
+		return 77;
+	}
+	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
+	failed = suite_run("cuda-images", tests, N_OF(tests));
+	fini_devices();
+	return failed;
+}
