@@ -422,6 +422,7 @@ static void squares(struct orr_device *d, int64_t n, const float *const *blocks,
 
 const struct orr_kernels orr_kernels_cpu = {
 	.name = "cpu",
+	.unfolded = 1 << 18, /* they stay in a cache */
 	.workspace_bytes = workspace_bytes,
 	.copy = copy,
 	.zero = zero,

@@ -56,6 +56,7 @@ struct orr_device orr_device_cpu(enum orr_precision precision);
 /* Shapes and results are those of kernels.h. */
 struct orr_kernels {
 	const char *name;
+	int64_t unfolded; /* floats of images that a convolution unfolds at a time */
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
 	/* (optional) Prepare products of these sizes, before the first of them. */

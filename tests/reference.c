@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/operator.h"
 #include "codelets/sizes.h"
-#include "orrery/graph.h"
+#include "textbook.h"
 
 static int64_t n_parameters(const struct orr_graph *g, int k)
 {
@@ -22,44 +21,6 @@ int64_t reference_n_parameters(const struct orr_graph *g)
 	for (int k = 0; k < g->n_operators; k++)
 		sum += n_parameters(g, k);
 	return sum;
-}
-
-/* One sample: x[i] and dx[i] are the rows of operator k's inputs, y and dy those of its output, p
- * its parameters and dp their gradient. */
-struct sample {
-	const struct orr_graph *g;
-	const struct orr_operator *o;
-	double *p, *dp, **outputs, **slopes;
-	double *lost; /* where gradients go that do not flow back: as wide as anything */
-	int64_t r, n; /* of so many samples */
-	double share; /* of this sample in the mean */
-	int moved;    /* input `moved` is `copy`, where that is not NULL */
-	double *copy;
-};
-
-static int64_t width_of(const struct sample *t, int i)
-{
-	return t->g->operators[t->o->inputs[i]].width;
-}
-
-static double *x_of(const struct sample *t, int i)
-{
-	if (t->copy && i == t->moved)
-		return t->copy;
-	return t->outputs[t->o->inputs[i]] + t->r * width_of(t, i);
-}
-
-static double *dx_of(const struct sample *t, int i)
-{
-	if (t->o->reads && t->o->reads[i].detached)
-		return t->lost;
-	return t->slopes[t->o->inputs[i]] + t->r * width_of(t, i);
-}
-
-/* Rows and columns of input i. */
-static struct orr_shape shape_of(const struct sample *t, int i)
-{
-	return t->o->instance->inputs[i];
 }
 
 static bool has_bias(const struct sample *t)
@@ -169,11 +130,11 @@ static double score(const struct sample *t, int64_t r, int64_t k)
 	return product * exp(t->p[0]);
 }
 
-/* The sample's cross-entropy in its row, or in its column, with a half of the weight; or, where
- * slopes are wanted, what it adds to them. */
-static double contrast(const struct sample *t, bool column, bool slopes, bool *best)
+/* The sample's cross-entropy in its row, or in its column, times weight; or, where slopes are
+ * wanted, what it adds to them. */
+static double contrast(const struct sample *t, bool column, double weight, bool slopes, bool *best)
 {
-	double weight = orr_operator_factor(t->o) * t->share / 2, sum = 0;
+	double sum = 0;
 	double own = score(t, t->r, t->r);
 
 	*best = true;
@@ -195,6 +156,30 @@ static double contrast(const struct sample *t, bool column, bool slopes, bool *b
 	return weight * (log(sum) - own);
 }
 
+static void contrastive(const struct sample *t, double *y)
+{
+	bool hit;
+
+	*y = contrast(t, true, 0.5, false, &hit) + contrast(t, false, 0.5, false, &hit);
+}
+
+static void contrastive_back(const struct sample *t, const double *dy)
+{
+	bool hit;
+
+	(void)contrast(t, true, *dy / 2, true, &hit);
+	(void)contrast(t, false, *dy / 2, true, &hit);
+}
+
+static void count_pairs(const struct sample *t, struct reference_pass *pass)
+{
+	bool hit;
+
+	(void)contrast(t, false, 1, false, &hit);
+	pass->correct += hit;
+	pass->classified++;
+}
+
 static double probability(const double *scores, int64_t n, int64_t i)
 {
 	double sum = 0;
@@ -204,55 +189,71 @@ static double probability(const double *scores, int64_t n, int64_t i)
 	return 1.0 / sum;
 }
 
-static bool is(const struct sample *t, const char *op)
+static bool counts(const struct sample *t, int64_t r)
 {
-	return strcmp(orr_operator_op(t->o), op) == 0;
+	return fabs(x_of(t, 1)[r] - said(t, "ignore")) > 0.5;
 }
 
-static void loss(const struct sample *t, struct reference_pass *pass)
+static void cross_entropy(const struct sample *t, double *y)
 {
-	const double *x = x_of(t, 0), *target = x_of(t, 1);
-	double weight = orr_operator_factor(t->o) * t->share;
-	int64_t n = width_of(t, 0), best = 0;
-	bool hit;
+	int64_t n = shape_of(t, 0).columns, rows = shape_of(t, 0).rows, n_counted = 0;
+	double smoothing = said(t, "smoothing"), sum = 0;
 
-	if (is(t, "contrastive")) {
-		pass->loss += contrast(t, true, false, &hit);
-		pass->loss += contrast(t, false, false, &hit);
-		pass->correct += hit;
-		pass->classified++;
-		return;
+	for (int64_t r = 0; r < rows; r++) {
+		if (!counts(t, r))
+			continue;
+		n_counted++;
+		for (int64_t i = 0; i < n; i++) {
+			double target = smoothing / (double)n +
+					(i == (int64_t)x_of(t, 1)[r] ? 1 - smoothing : 0);
+
+			sum -= target * log(probability(x_of(t, 0) + r * n, n, i));
+		}
 	}
-	if (is(t, "mse")) {
+	*y = n_counted ? sum / (double)n_counted : 0;
+}
+
+static void count_classes(const struct sample *t, struct reference_pass *pass)
+{
+	int64_t n = shape_of(t, 0).columns;
+
+	for (int64_t r = 0; r < shape_of(t, 0).rows; r++) {
+		const double *x = x_of(t, 0) + r * n;
+		int64_t best = 0;
+
 		for (int64_t i = 0; i < n; i++)
-			pass->loss += weight * pow(x[i] - target[i], 2) / (double)n;
-		return;
+			best = x[i] > x[best] ? i : best;
+		pass->classified += counts(t, r);
+		pass->correct += counts(t, r) && best == (int64_t)x_of(t, 1)[r];
 	}
-	pass->loss -= weight * log(probability(x, n, (int64_t)target[0]));
-	for (int64_t i = 0; i < n; i++)
-		if (x[i] > x[best])
-			best = i;
-	pass->correct += best == (int64_t)target[0];
-	pass->classified++;
 }
 
-static void loss_back(const struct sample *t)
+static void mse(const struct sample *t, double *y)
 {
-	const double *x = x_of(t, 0), *target = x_of(t, 1);
-	double weight = orr_operator_factor(t->o) * t->share;
-	int64_t n = is(t, "contrastive") ? 0 : width_of(t, 0);
-	bool hit;
+	int64_t n = width_of(t, 0);
 
-	for (int column = 0; column < 2 && !n; column++)
-		(void)contrast(t, column, true, &hit);
+	*y = 0;
+	for (int64_t i = 0; i < n; i++)
+		*y += pow(x_of(t, 0)[i] - x_of(t, 1)[i], 2) / (double)n;
+}
+
+static void bce(const struct sample *t, double *y)
+{
+	int64_t n = width_of(t, 0);
+
+	*y = 0;
 	for (int64_t i = 0; i < n; i++) {
-		double slope =
-			is(t, "mse") ? 2.0 * (x[i] - target[i]) / (double)n
-				     : probability(x, n, i) - (i == (int64_t)target[0] ? 1.0 : 0.0);
+		double p = 1 / (1 + exp(-x_of(t, 0)[i])), target = x_of(t, 1)[i];
 
-		dx_of(t, 0)[i] += weight * slope;
-		if (is(t, "mse"))
-			dx_of(t, 1)[i] -= weight * slope;
+		*y -= (target * log(p) + (1 - target) * log(1 - p)) / (double)n;
+	}
+}
+
+static void count_sides(const struct sample *t, struct reference_pass *pass)
+{
+	for (int64_t i = 0; i < width_of(t, 0); i++) {
+		pass->classified++;
+		pass->correct += (x_of(t, 0)[i] > 0) == (x_of(t, 1)[i] > 0.5);
 	}
 }
 
@@ -525,33 +526,43 @@ static const struct {
 	const char *op;
 	void (*forward)(const struct sample *t, double *y);
 	void (*backward)(const struct sample *t, const double *dy);
+	void (*count)(const struct sample *t, struct reference_pass *pass); /* of a loss */
 } textbook[] = {
-	{"linear", linear, linear_back},
-	{"relu", relu, relu_back},
-	{"gelu", gelu, NULL},
-	{"layernorm", layernorm, layernorm_back},
-	{"add", add, NULL},
-	{"concat", concat, NULL},
-	{"multiply", multiply, NULL},
-	{"scale", scale, NULL},
-	{"slice", slice, NULL},
-	{"first", first, NULL},
-	{"last", last, NULL},
-	{"mean", mean, NULL},
-	{"silu", silu, NULL},
-	{"sigmoid", sigmoid, NULL},
-	{"tanh", hyperbolic, NULL},
-	{"gelu_tanh", gelu_tanh, NULL},
-	{"rmsnorm", rmsnorm, NULL},
-	{"softmax", softmax, NULL},
-	{"normalise", normalise, NULL},
-	{"embedding", bag, NULL},
-	{"bag", bag, NULL},
-	{"positions", positions, NULL},
-	{"rotary", rotary, NULL},
-	{"attention", attention, NULL},
-	{"interaction", interaction, NULL},
-	{"dropout", dropout, NULL},
+	{"linear", linear, linear_back, NULL},
+	{"relu", relu, relu_back, NULL},
+	{"gelu", gelu, NULL, NULL},
+	{"layernorm", layernorm, layernorm_back, NULL},
+	{"add", add, NULL, NULL},
+	{"concat", concat, NULL, NULL},
+	{"multiply", multiply, NULL, NULL},
+	{"scale", scale, NULL, NULL},
+	{"slice", slice, NULL, NULL},
+	{"first", first, NULL, NULL},
+	{"last", last, NULL, NULL},
+	{"mean", mean, NULL, NULL},
+	{"silu", silu, NULL, NULL},
+	{"sigmoid", sigmoid, NULL, NULL},
+	{"tanh", hyperbolic, NULL, NULL},
+	{"gelu_tanh", gelu_tanh, NULL, NULL},
+	{"rmsnorm", rmsnorm, NULL, NULL},
+	{"softmax", softmax, NULL, NULL},
+	{"normalise", normalise, NULL, NULL},
+	{"embedding", bag, NULL, NULL},
+	{"bag", bag, NULL, NULL},
+	{"positions", positions, NULL, NULL},
+	{"rotary", rotary, NULL, NULL},
+	{"attention", attention, NULL, NULL},
+	{"interaction", interaction, NULL, NULL},
+	{"dropout", dropout, NULL, NULL},
+	{"conv2d", textbook_conv2d, NULL, NULL},
+	{"max_pool", textbook_pool, NULL, NULL},
+	{"mean_pool", textbook_pool, NULL, NULL},
+	{"patches", textbook_patches, NULL, NULL},
+	{"groupnorm", textbook_groupnorm, NULL, NULL},
+	{"softmax_cross_entropy", cross_entropy, NULL, count_classes},
+	{"mse", mse, NULL, NULL},
+	{"bce", bce, NULL, count_sides},
+	{"contrastive", contrastive, contrastive_back, count_pairs},
 };
 #define N_TEXTBOOK (sizeof(textbook) / sizeof(textbook[0]))
 
@@ -572,13 +583,15 @@ static size_t find(const struct sample *t)
 static void forward(const struct sample *t, const float *row, double *y,
 		    struct reference_pass *pass)
 {
+	for (int64_t i = 0; orr_operator_is_input(t->o) && i < t->o->width; i++)
+		y[i] = (double)row[t->o->columns[i]] * orr_operator_factor(t->o);
 	if (orr_operator_is_input(t->o))
-		for (int64_t i = 0; i < t->o->width; i++)
-			y[i] = (double)row[t->o->columns[i]] * orr_operator_factor(t->o);
-	else if (orr_operator_is_loss(t->o))
-		loss(t, pass);
-	else
-		textbook[find(t)].forward(t, y);
+		return;
+	textbook[find(t)].forward(t, y);
+	if (orr_operator_is_loss(t->o))
+		pass->loss += orr_operator_factor(t->o) * t->share * *y;
+	if (textbook[find(t)].count)
+		textbook[find(t)].count(t, pass);
 }
 
 /* d (dy . y) / d x[i] for n numbers x that the forward reads, added to dx. */
@@ -620,11 +633,13 @@ static void input_differences(struct sample t, const double *dy, int i)
 
 static void backward(const struct sample *t, const double *dy)
 {
+	double weight;
+
 	if (orr_operator_is_input(t->o))
 		return;
 	if (orr_operator_is_loss(t->o)) {
-		loss_back(t);
-		return;
+		weight = orr_operator_factor(t->o) * t->share;
+		dy = &weight;
 	}
 	if (textbook[find(t)].backward) {
 		textbook[find(t)].backward(t, dy);

@@ -321,9 +321,13 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 		 struct orr_metrics *metrics)
 {
 	struct staged t = {.p = p, .options = options, .n = options->n / options->n_microbatches};
+	struct orr_kernels kernels;
 
 	*metrics = (struct orr_metrics){0};
 	t.device = staged_device(options->precision);
+	kernels = *t.device.kernels;
+	kernels.unfolded = 1000; /* so that convolutions take their turns */
+	t.device.kernels = &kernels;
 	create_stages(&t, parameters);
 	for (int s = 0; s < p->n_stages; s++)
 		for (t.b = 0; t.b < options->n_microbatches; t.b++) {

@@ -23,6 +23,22 @@
 
 static char model_name[] = "model.dot";
 
+/* Three rows of two columns, three of one that are not classes, and three classes below 5. */
+#define ROWS \
+	"digraph { x [op=input, columns=\"0:6\", rows=3]; u [op=input, columns=\"6:9\", rows=3]; " \
+	"c [op=input, columns=\"39,39,39\", rows=3]; h [op=linear, features=5]; x -> h; "
+#define JOINED \
+	"h -> loss; c -> loss; u -> d; d [op=linear, features=5]; e [op=mse]; h -> e; d -> e }"
+
+/* An image of 5 x 4 pixels with 1 channel, of which a 1 x 1 convolution makes `channels`; what
+ * comes then ends in an image of 3 channels and as many pixels as rows are said. */
+#define IMAGE(channels) \
+	"digraph { x [op=input, columns=\"0:20\", rows=20]; " \
+	"h [op=conv2d, features=" #channels ", kernel=1, image_height=5]; x -> h -> op; "
+#define TARGET(rows, columns) \
+	"t [op=input, columns=\"" columns "\", rows=" #rows "]; l [op=linear, features=3]; " \
+	"t -> l; loss [op=mse]; end [op=linear, features=3]; op -> end -> loss; l -> loss }"
+
 static const struct {
 	const char *name;
 	const char *op; /* NULL: the towers, or the model of a file */
@@ -57,6 +73,35 @@ static const struct {
 	 "a [op=linear, features=5, bias=false]; g [op=gelu]; n [op=layernorm]; c [op=concat]; "
 	 "b [op=linear, features=2]; l [op=mse]; x -> a -> g -> n -> c; g -> c -> b -> l; t -> l "
 	 "}"},
+	{"classes of rows", NULL, 0, 0, 0, ROWS "loss [op=softmax_cross_entropy]; " JOINED},
+	{"classes of rows, smoothed and some ignored", NULL, 0, 0, 0,
+	 ROWS "loss [op=softmax_cross_entropy, ignore=2, smoothing=0.1]; " JOINED},
+	{"mse of rows", NULL, 0, 0, 0,
+	 ROWS "loss [op=mse]; t [op=linear, features=5]; u -> t; h -> loss; t -> loss; "
+	      "w [op=mse, weight=0]; c -> m; m [op=linear, features=5]; m -> w; h -> w }"},
+	{"binary classes", NULL, 0, 0, 0,
+	 ROWS "loss [op=bce]; b [op=linear, features=1]; c -> loss2; loss2 [op=mse, weight=0]; "
+	      "h -> b -> loss; u -> loss; b -> loss2 }"},
+	{"conv2d", NULL, 0, 0, 0,
+	 IMAGE(3) "op [op=conv2d, features=4, kernel=3, padding=1, image_height=5]; " TARGET(
+		 20, "17:37")},
+	{"conv2d in groups, strides and without bias", NULL, 0, 0, 0,
+	 IMAGE(4) "op [op=conv2d, features=6, kernel=2, stride=2, padding=1, groups=2, "
+		  "bias=false, image_height=5]; " TARGET(9, "20:29")},
+	{"conv2d channel by channel", NULL, 0, 0, 0,
+	 IMAGE(3) "op [op=conv2d, features=3, kernel=3, groups=3, image_height=5]; " TARGET(
+		 6, "20:26")},
+	{"max_pool", NULL, 0, 0, 0,
+	 IMAGE(2) "op [op=max_pool, kernel=3, stride=2, padding=1, image_height=5]; " TARGET(
+		 6, "20:26")},
+	{"mean_pool", NULL, 0, 0, 0,
+	 IMAGE(2) "op [op=mean_pool, kernel=2, stride=1, padding=1, image_height=5]; " TARGET(
+		 30, "9:39")},
+	{"patches", NULL, 0, 0, 0,
+	 "digraph { x [op=input, columns=\"0:16\", rows=16]; h [op=linear, features=3]; "
+	 "x -> h -> op; op [op=patches, size=2]; " TARGET(4, "20:24")},
+	{"groupnorm", NULL, 0, 0, 0,
+	 IMAGE(6) "op [op=groupnorm, groups=2, epsilon=0.01]; " TARGET(20, "17:37")},
 };
 #define TOWERS 12
 #define DETACHED 14

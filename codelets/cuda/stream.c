@@ -63,6 +63,7 @@ static const struct orr_sequence_kernels sequence = {
 
 const struct orr_kernels orr_kernels_cuda = {
 	.name = "cuda",
+	.unfolded = 1 << 24,
 	.workspace_bytes = workspace_bytes,
 	.prepare = orr_cuda_prepare,
 	.copy = orr_cuda_copy,

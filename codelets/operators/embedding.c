@@ -96,6 +96,12 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 					 apart, gradient);
 }
 
+static bool is_none(const struct orr_instance *is, int i, double id)
+{
+	(void)is, (void)i;
+	return id < 0;
+}
+
 const struct orr_op orr_op_embedding = {
 	.name = "embedding",
 	.least_inputs = 1,
@@ -116,7 +122,7 @@ const struct orr_op orr_op_bag = {
 	.weight_reads = ORR_READS_INPUTS,
 	.infer = infer,
 	.n_ids = n_ids,
-	.padded = true,
+	.is_none = is_none,
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,

@@ -27,8 +27,14 @@
 	X(attention) \
 	X(interaction) \
 	X(dropout) \
+	X(conv2d) \
+	X(max_pool) \
+	X(mean_pool) \
+	X(patches) \
+	X(groupnorm) \
 	X(softmax_cross_entropy) \
 	X(mse) \
+	X(bce) \
 	X(contrastive)
 
 #define ORR_DECLARE(name) extern const struct orr_op orr_op_##name;

@@ -1,13 +1,30 @@
-/* softmax_cross_entropy: -log softmax(scores)[class]. It keeps the gradient of its scores. */
+/* softmax_cross_entropy: -log softmax(scores)[class], of a sample the mean over its rows that are
+ * not ignored. It keeps the gradient of its scores. */
+#include <math.h>
 #include <stdio.h>
 
+#include "../shapes.h"
 #include "list.h"
 
-enum { WEIGHT };
+enum { WEIGHT, SMOOTHING, IGNORE };
 static const struct orr_attribute attributes[] = {
 	[WEIGHT] = ORR_LOSS_WEIGHT,
+	[SMOOTHING] = {.name = "smoothing", .form = ORR_ATTRIBUTE_REAL, .most = 1},
+	[IGNORE] = {.name = "ignore",
+		    .form = ORR_ATTRIBUTE_REAL,
+		    .least = -1e6,
+		    .most = 1e6,
+		    .otherwise = -INFINITY}, /* none */
 	{0},
 };
+
+static struct orr_classes classes_of(const struct orr_instance *is)
+{
+	double ignored = is->values[IGNORE];
+
+	return (struct orr_classes){is->inputs[0].rows, is->inputs[0].columns,
+				    isinf(ignored) ? NAN : (float)ignored, is->values[SMOOTHING]};
+}
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
@@ -17,13 +34,21 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	is->saved = orr_shape_floats(*scores);
 	/* maximum, difference, exp, sum and quotient */
 	orr_instance_count(is, 5, 2, 0);
-	if (scores->columns >= 2 && classes->columns == 1 && scores->rows == classes->rows)
+	if (scores->columns < 2 || classes->columns != 1)
+		(void)snprintf(text, size,
+			       "softmax_cross_entropy reads 2 columns of scores or more and 1 "
+			       "column of class numbers, in this order, and %.60s has %lld and "
+			       "%.60s %lld",
+			       inputs[0], (long long)scores->columns, inputs[1],
+			       (long long)classes->columns);
+	else if (scores->rows != classes->rows)
+		(void)snprintf(text, size,
+			       "softmax_cross_entropy reads a class for each row of scores, and "
+			       "%.60s has %lld rows and %.60s %lld: make them equal",
+			       inputs[0], (long long)scores->rows, inputs[1],
+			       (long long)classes->rows);
+	else
 		return true;
-	(void)snprintf(text, size,
-		       "softmax_cross_entropy reads 2 columns of scores or more and 1 column of "
-		       "class numbers, in this order, and %.60s has %lld and %.60s %lld",
-		       inputs[0], (long long)scores->columns, inputs[1],
-		       (long long)classes->columns);
 	return false;
 }
 
@@ -32,11 +57,19 @@ static int64_t n_ids(const struct orr_instance *is, int i)
 	return i == 1 ? is->inputs[0].columns : 0;
 }
 
+static bool is_none(const struct orr_instance *is, int i, double id)
+{
+	double ignored = is->values[IGNORE];
+
+	return i == 1 && id >= ignored && id <= ignored;
+}
+
 static void forward(const struct orr_call *c)
 {
-	c->kernels->softmax_cross_entropy(c->device, orr_call_rows(c, 0), c->is->inputs[0].columns,
-					  orr_call_input(c, 0), orr_call_input(c, 1),
-					  orr_call_saved(c), c->metrics);
+	struct orr_classes k = classes_of(c->is);
+
+	c->kernels->softmax_cross_entropy(c->device, c->n, &k, orr_call_input(c, 0),
+					  orr_call_input(c, 1), orr_call_saved(c), c->metrics);
 }
 
 static void backward(const struct orr_call *c)
@@ -57,6 +90,7 @@ const struct orr_op orr_op_softmax_cross_entropy = {
 	.attributes = attributes,
 	.infer = infer,
 	.n_ids = n_ids,
+	.is_none = is_none,
 	.forward = forward,
 	.backward = backward,
 };

@@ -121,15 +121,15 @@ static int check_columns(const struct orr_graph *g, const struct orr_operator *o
 	return 0;
 }
 
-/* Columns of the data that `reader` reads as numbers below n: of classes, or of what else there are
- * n of. */
-static int check_numbers(const struct orr_graph *g, const struct orr_operator *reader,
-			 const struct orr_operator *input, int64_t n,
-			 const struct orr_dataset *data, struct orr_error *err)
+/* Columns of the data that `reader` reads as numbers below n: input `at`, of classes, or of what
+ * else there are n of. */
+static int check_numbers(const struct orr_graph *g, const struct orr_operator *reader, int at,
+			 int64_t n, const struct orr_dataset *data, struct orr_error *err)
 {
+	const struct orr_operator *input = &g->operators[reader->inputs[at]];
+	const struct orr_op *op = reader->instance->op;
 	struct orr_data_tensor tensor;
 	float row[64], factor = (float)orr_operator_factor(input);
-	bool padded = reader->instance->op->padded;
 
 	if (!orr_dataset_find(&tensor, data, input->tensor) ||
 	    orr_data_tensor_index(&tensor, input->columns[0]) < 0)
@@ -143,14 +143,15 @@ static int check_numbers(const struct orr_graph *g, const struct orr_operator *r
 			return ORR_E_INPUT;
 		number = factor * row[k % 64]; /* as the program computes it */
 		if (!(number >= 0.0f && number < (float)n && number == floorf(number)) &&
-		    !(padded && number < 0.0f))
+		    !(op->is_none && op->is_none(reader->instance, at, (double)number)))
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"row %lld of the data (from 0) has %s %g in %s; %s (%s:%d) "
 				"needs whole numbers from 0 to %lld%s",
 				(long long)r, orr_operator_is_loss(reader) ? "class" : "the number",
 				(double)number, input->name, reader->name, g->name, reader->line,
-				(long long)n - 1, padded ? ", or any below 0 for none" : "");
+				(long long)n - 1,
+				op->is_none ? ", or one that stands for none" : "");
 	}
 	return 0;
 }
@@ -165,7 +166,7 @@ static int check_ids(const struct orr_graph *g, const struct orr_operator *o,
 		int64_t n = orr_program_n_ids(o, i);
 
 		if (n && orr_operator_is_input(&g->operators[o->inputs[i]]))
-			code = check_numbers(g, o, &g->operators[o->inputs[i]], n, data, err);
+			code = check_numbers(g, o, i, n, data, err);
 	}
 	return code;
 }

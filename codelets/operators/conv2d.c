@@ -1,0 +1,304 @@
+/* conv2d: each feature at each place is the product of what the window sees there, of the channels
+ * of the feature's group, and its weights [channels][row][column]. What the window sees is unfolded
+ * into the rows of a matrix, for a few samples at a time, and the rest is linear's products; the
+ * weights are turned for them, so that a pixel's channels lie beside each other. */
+#include <math.h>
+#include <stdio.h>
+
+#include "image.h"
+#include "list.h"
+
+enum { FEATURES, KERNEL, STRIDE, PADDING, GROUPS, BIAS, HEIGHT };
+static const struct orr_attribute attributes[] = {
+	[FEATURES] = {.name = "features",
+		      .form = ORR_ATTRIBUTE_COUNT,
+		      .least = 1,
+		      .most = ORR_MOST_COLUMNS,
+		      .missing = "features is missing: say how many columns its output has, "
+				 "features=64"},
+	[KERNEL] = {.name = "kernel",
+		    .form = ORR_ATTRIBUTE_COUNT,
+		    .least = 1,
+		    .most = 10000,
+		    .missing = "kernel is missing: say how many pixels wide and high the window "
+			       "is, kernel=3"},
+	[STRIDE] = {.name = "stride",
+		    .form = ORR_ATTRIBUTE_COUNT,
+		    .least = 1,
+		    .most = 10000,
+		    .otherwise = 1},
+	[PADDING] = ORR_IMAGE_PADDING,
+	[GROUPS] = {.name = "groups",
+		    .form = ORR_ATTRIBUTE_COUNT,
+		    .least = 1,
+		    .most = ORR_MOST_COLUMNS,
+		    .otherwise = 1},
+	[BIAS] = {.name = "bias", .form = ORR_ATTRIBUTE_TRUTH, .otherwise = 1},
+	[HEIGHT] = ORR_IMAGE_HEIGHT,
+	{0},
+};
+
+/* Of a group: the window, what it sees at a place, and features; and how many groups there are. */
+struct shape {
+	struct orr_window window;
+	int64_t places, seen, features, groups;
+};
+
+static struct shape shape_of(const struct orr_instance *is)
+{
+	const double *v = is->values;
+	struct shape s = {
+		.window = orr_image_window(is, v[HEIGHT], v[KERNEL], v[STRIDE], v[PADDING]),
+		.groups = (int64_t)v[GROUPS],
+	};
+
+	s.window.count = s.window.channels / s.groups;
+	s.places = orr_window_places(&s.window);
+	s.seen = orr_window_seen(&s.window);
+	s.features = (int64_t)v[FEATURES] / s.groups;
+	return s;
+}
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	const double *v = is->values;
+	int64_t channels = is->inputs[0].columns, features = (int64_t)v[FEATURES];
+	int64_t groups = (int64_t)v[GROUPS], kernel = (int64_t)v[KERNEL];
+	struct shape s;
+
+	if (!orr_image_check(is, v[HEIGHT], v[KERNEL], v[STRIDE], v[PADDING], inputs[0], text,
+			     size))
+		return false;
+	if (channels % groups || features % groups) {
+		(void)snprintf(text, size,
+			       "conv2d: groups=%lld must divide the %lld channels of %.60s and the "
+			       "%lld features",
+			       (long long)groups, (long long)channels, inputs[0],
+			       (long long)features);
+		return false;
+	}
+	s = shape_of(is);
+	is->output = (struct orr_shape){s.places, features};
+	orr_instance_add(
+		is, (struct orr_parameter){.name = "weight",
+					   .initial = ORR_INITIAL_UNIFORM,
+					   .value = sqrt(6.0 / (double)s.seen),
+					   .n_dims = 4,
+					   .dims = {features, channels / groups, kernel, kernel}});
+	if (v[BIAS] > 0)
+		orr_instance_add(is, orr_parameter_vector("bias", features, 0));
+	is->forward_flops = 2 * s.places * features * s.seen;
+	is->backward_flops = is->weight_flops = is->forward_flops;
+	return true;
+}
+
+/* Samples that are unfolded at a time. */
+static int64_t share_of(const struct shape *s, const struct orr_device *d, int64_t n)
+{
+	int64_t most = d->kernels->unfolded / (s->places * s->seen);
+
+	most = most < n ? most : n;
+	return most > 1 ? most : 1;
+}
+
+/* The workspace: that of the products, then these, each at a multiple of 16 bytes. */
+struct room {
+	float *unfolded; /* of a share of the samples */
+	float *features; /* of a group, and of a share */
+	float *weights;  /* turned, or their gradient */
+	float *apart;    /* gradient of a group */
+};
+
+static int64_t quads(int64_t floats)
+{
+	return (floats + 3) / 4 * 4;
+}
+
+static size_t product_bytes(const struct shape *s, const struct orr_device *d, int64_t share)
+{
+	size_t bytes =
+		d->kernels->workspace_bytes(d->precision, share * s->places, s->seen, s->features);
+
+	return (bytes + 255) / 256 * 256;
+}
+
+static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
+{
+	struct shape s = shape_of(is);
+	int64_t share = share_of(&s, d, n), weights = s.features * s.seen;
+	int64_t floats = quads(share * s.places * s.seen) + quads(share * s.places * s.features) +
+			 quads(s.groups * weights) + weights + s.features;
+
+	return product_bytes(&s, d, share) + (size_t)floats * sizeof(float);
+}
+
+static struct room room_of(const struct orr_call *c, const struct shape *s, int64_t share)
+{
+	char *at = (char *)c->device->workspace + product_bytes(s, c->device, share);
+	struct room room = {.unfolded = (float *)(void *)at};
+
+	room.features = room.unfolded + quads(share * s->places * s->seen);
+	room.weights = room.features + quads(share * s->places * s->features);
+	room.apart = room.weights + quads(s->groups * s->features * s->seen);
+	return room;
+}
+
+static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
+{
+	struct shape s = shape_of(is);
+
+	if (d->kernels->prepare)
+		d->kernels->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features);
+}
+
+/* A window of one pixel at a time that sees all channels: the image itself is the matrix. */
+static bool is_plain(const struct shape *s)
+{
+	const struct orr_window *w = &s->window;
+
+	return w->side == 1 && w->stride == 1 && !w->padding && s->groups == 1;
+}
+
+/* Group g of a share of n samples, from sample `first` on. */
+struct part {
+	int64_t first, n, g;
+};
+
+/* What the window sees. */
+static const float *unfold(const struct orr_call *c, const struct shape *s, struct part p,
+			   const struct room *room)
+{
+	struct orr_window w = s->window;
+	const float *x = orr_call_input(c, 0) + p.first * orr_window_image(&w);
+
+	if (is_plain(s))
+		return x;
+	w.first = p.g * w.count;
+	c->kernels->unfold(c->device, p.n, &w, x, room->unfolded);
+	return room->unfolded;
+}
+
+/* The features' gradient. */
+static const float *gradient_of(const struct orr_call *c, const struct shape *s, struct part p,
+				const struct room *room)
+{
+	int64_t all = s->groups * s->features;
+	const float *dy = orr_call_gradient(c) + p.first * s->places * all;
+
+	if (s->groups == 1)
+		return dy;
+	c->kernels->columns_take(c->device, p.n * s->places, all, p.g * s->features, dy,
+				 s->features, room->features);
+	return room->features;
+}
+
+static void part_forward(const struct orr_call *c, const struct shape *s, struct part p,
+			 const struct room *room)
+{
+	int64_t rows = p.n * s->places, all = s->groups * s->features, weights = all * s->seen;
+	const float *bias = c->is->n_parameters > 1 ? c->parameters + weights : NULL;
+	float *y = orr_call_output(c) + p.first * s->places * all;
+
+	c->kernels->linear_forward(c->device, rows, s->seen, s->features, unfold(c, s, p, room),
+				   room->weights + p.g * s->features * s->seen, NULL,
+				   bias ? bias + p.g * s->features : NULL,
+				   s->groups == 1 ? y : room->features);
+	if (s->groups > 1)
+		c->kernels->columns_put(c->device, rows, s->features, room->features, all,
+					p.g * s->features, y);
+}
+
+static void part_backward(const struct orr_call *c, const struct shape *s, struct part p,
+			  const struct room *room)
+{
+	struct orr_window w = s->window;
+	float *dx = orr_call_input_gradient(c, 0) + p.first * orr_window_image(&w);
+
+	c->kernels->linear_input(c->device, p.n * s->places, s->seen, s->features,
+				 gradient_of(c, s, p, room),
+				 room->weights + p.g * s->features * s->seen, NULL,
+				 is_plain(s) ? dx : room->unfolded);
+	w.first = p.g * w.count;
+	if (!is_plain(s))
+		c->kernels->fold(c->device, p.n, &w, room->unfolded, dx);
+}
+
+/* Weights and their gradient turn from [channels][pixels] to [pixels][channels] and back. */
+static void turn(const struct orr_call *c, const struct shape *s, bool back, const float *from,
+		 float *to)
+{
+	int64_t pixels = s->window.side * s->window.side, channels = s->window.count;
+
+	c->kernels->turn(c->device, s->groups * s->features, back ? pixels : channels,
+			 back ? channels : pixels, from, to);
+}
+
+static void each_part(const struct orr_call *c, const struct shape *s, const struct room *room,
+		      int64_t share,
+		      void (*f)(const struct orr_call *, const struct shape *, struct part,
+				const struct room *))
+{
+	turn(c, s, false, c->parameters, room->weights);
+	for (int64_t first = 0; first < c->n; first += share)
+		for (int64_t g = 0; g < s->groups; g++)
+			f(c, s,
+			  (struct part){first, c->n - first < share ? c->n - first : share, g},
+			  room);
+}
+
+static void forward(const struct orr_call *c)
+{
+	struct shape s = shape_of(c->is);
+	int64_t share = share_of(&s, c->device, c->n);
+	struct room room = room_of(c, &s, share);
+
+	each_part(c, &s, &room, share, part_forward);
+}
+
+static void backward(const struct orr_call *c)
+{
+	struct shape s = shape_of(c->is);
+	int64_t share = share_of(&s, c->device, c->n);
+	struct room room = room_of(c, &s, share);
+
+	each_part(c, &s, &room, share, part_backward);
+}
+
+/* The shares' gradients are added up in their order, and then turned. */
+static void weight(const struct orr_call *c, float *gradient, float *apart)
+{
+	struct shape s = shape_of(c->is);
+	int64_t share = share_of(&s, c->device, c->n), weights = s.groups * s.features * s.seen;
+	int64_t all = orr_instance_parameter_floats(c->is);
+	struct room room = room_of(c, &s, share);
+	float *to = apart ? apart : gradient;
+
+	for (int64_t first = 0; first < c->n; first += share)
+		for (int64_t g = 0; g < s.groups; g++) {
+			struct part p = {first, c->n - first < share ? c->n - first : share, g};
+			const float *x = unfold(c, &s, p, &room);
+			float *bias = all > weights ? to + weights + g * s.features : NULL;
+
+			c->kernels->linear_weight(c->device, p.n * s.places, s.seen, s.features, x,
+						  gradient_of(c, &s, p, &room),
+						  first ? room.apart : NULL,
+						  room.weights + g * s.features * s.seen, bias);
+		}
+	turn(c, &s, true, room.weights, to);
+	if (apart)
+		c->kernels->sum(c->device, all, gradient, apart, gradient);
+}
+
+const struct orr_op orr_op_conv2d = {
+	.name = "conv2d",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.attributes = attributes,
+	.weight_reads = ORR_READS_INPUTS,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+	.weight = weight,
+	.workspace = workspace,
+	.prepare = prepare,
+};

@@ -1,0 +1,78 @@
+/* groupnorm: each group of columns of each sample, over all of its rows, to mean 0 and variance 1,
+ * times gain, plus bias. It keeps the rows before gain and bias, and a factor for each group. */
+#include <stdio.h>
+
+#include "../shapes.h"
+#include "list.h"
+
+enum { GROUPS, EPSILON };
+static const struct orr_attribute attributes[] = {
+	[GROUPS] = {.name = "groups",
+		    .form = ORR_ATTRIBUTE_COUNT,
+		    .least = 1,
+		    .most = ORR_MOST_COLUMNS,
+		    .missing = "groups is missing: say into how many groups its columns are "
+			       "divided, groups=8"},
+	[EPSILON] = {.name = "epsilon", .form = ORR_ATTRIBUTE_REAL, .most = 1, .otherwise = 1e-5},
+	{0},
+};
+
+static struct orr_groups groups_of(const struct orr_instance *is)
+{
+	return (struct orr_groups){is->inputs[0].rows, is->inputs[0].columns,
+				   (int64_t)is->values[GROUPS], is->values[EPSILON]};
+}
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	struct orr_groups g = groups_of(is);
+
+	if (g.width % g.groups) {
+		(void)snprintf(text, size,
+			       "groupnorm: groups=%lld must divide the %lld columns of %.60s",
+			       (long long)g.groups, (long long)g.width, inputs[0]);
+		return false;
+	}
+	is->output = is->inputs[0];
+	orr_instance_add(is, orr_parameter_vector("gain", g.width, 1));
+	orr_instance_add(is, orr_parameter_vector("bias", g.width, 0));
+	is->saved = g.rows * g.width + g.groups;
+	orr_instance_count(is, 8, 9, 3); /* as layernorm */
+	return true;
+}
+
+static void forward(const struct orr_call *c)
+{
+	struct orr_groups g = groups_of(c->is);
+
+	c->kernels->groupnorm_forward(c->device, c->n, &g, orr_call_input(c, 0), c->parameters,
+				      c->parameters + g.width, orr_call_output(c),
+				      orr_call_saved(c));
+}
+
+static void backward(const struct orr_call *c)
+{
+	struct orr_groups g = groups_of(c->is);
+
+	c->kernels->groupnorm_input(c->device, c->n, &g, orr_call_saved(c), c->parameters,
+				    orr_call_gradient(c), orr_call_input_gradient(c, 0));
+}
+
+static void weight(const struct orr_call *c, float *gradient, float *apart)
+{
+	struct orr_norm norm = {orr_call_rows(c, 0), c->is->output.columns, true, 0};
+
+	c->kernels->layernorm_weight(c->device, &norm, orr_call_saved(c), orr_call_gradient(c),
+				     apart, gradient, gradient + norm.width);
+}
+
+const struct orr_op orr_op_groupnorm = {
+	.name = "groupnorm",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.attributes = attributes,
+	.infer = infer,
+	.forward = forward,
+	.backward = backward,
+	.weight = weight,
+};

@@ -1,0 +1,107 @@
+/* Operators of images: rows are pixels, columns channels. */
+#include "textbook.h"
+
+#include <math.h>
+
+/* Pixel (y, x), channel c of input 0; outside: `outside`. */
+static double pixel(const struct sample *t, int64_t height, int64_t y, int64_t x, int64_t c,
+		    double outside)
+{
+	int64_t width = shape_of(t, 0).rows / height;
+
+	if (y < 0 || y >= height || x < 0 || x >= width)
+		return outside;
+	return x_of(t, 0)[(y * width + x) * shape_of(t, 0).columns + c];
+}
+
+static int64_t height_of(const struct sample *t)
+{
+	double height = said(t, "image_height");
+
+	return (int64_t)(height > 0 ? height : sqrt((double)shape_of(t, 0).rows) + 0.5);
+}
+
+/* Places of a window beside each other. */
+static int64_t places_of(const struct sample *t, int64_t side, int64_t stride, int64_t padding)
+{
+	int64_t width = shape_of(t, 0).rows / height_of(t);
+
+	return (width + 2 * padding - side) / stride + 1;
+}
+
+/* [feature][channel of its group][row][column], then the bias */
+void textbook_conv2d(const struct sample *t, double *y)
+{
+	int64_t side = (int64_t)said(t, "kernel"), stride = (int64_t)said(t, "stride");
+	int64_t padding = (int64_t)said(t, "padding"), features = (int64_t)said(t, "features");
+	int64_t groups = (int64_t)said(t, "groups"), count = shape_of(t, 0).columns / groups;
+	int64_t beside = places_of(t, side, stride, padding), seen = count * side * side;
+
+	for (int64_t p = 0; p < t->o->instance->output.rows; p++)
+		for (int64_t f = 0; f < features; f++, y++) {
+			const double *w = t->p + f * seen;
+
+			*y = said(t, "bias") > 0 ? t->p[features * seen + f] : 0;
+			for (int64_t i = 0; i < seen; i++)
+				*y += w[i] *
+				      pixel(t, height_of(t),
+					    p / beside * stride - padding + i / side % side,
+					    p % beside * stride - padding + i % side,
+					    f / (features / groups) * count + i / side / side, 0);
+		}
+}
+
+void textbook_pool(const struct sample *t, double *y)
+{
+	int64_t side = (int64_t)said(t, "kernel"), padding = (int64_t)said(t, "padding");
+	int64_t stride = said(t, "stride") > 0 ? (int64_t)said(t, "stride") : side;
+	int64_t beside = places_of(t, side, stride, padding);
+	bool max = is(t, "max_pool");
+
+	for (int64_t p = 0; p < t->o->instance->output.rows; p++)
+		for (int64_t c = 0; c < shape_of(t, 0).columns; c++, y++) {
+			*y = max ? -INFINITY : 0;
+			for (int64_t i = 0; i < side * side; i++) {
+				double x = pixel(t, height_of(t),
+						 p / beside * stride - padding + i / side,
+						 p % beside * stride - padding + i % side, c,
+						 max ? -INFINITY : 0);
+
+				*y = max ? fmax(*y, x) : *y + x / (double)(side * side);
+			}
+		}
+}
+
+void textbook_patches(const struct sample *t, double *y)
+{
+	int64_t side = (int64_t)said(t, "size"), beside = places_of(t, side, side, 0);
+
+	for (int64_t p = 0; p < t->o->instance->output.rows; p++)
+		for (int64_t i = 0; i < side * side; i++)
+			for (int64_t c = 0; c < shape_of(t, 0).columns; c++)
+				*y++ = pixel(t, height_of(t), p / beside * side + i / side,
+					     p % beside * side + i % side, c, NAN);
+}
+
+void textbook_groupnorm(const struct sample *t, double *y)
+{
+	int64_t rows = shape_of(t, 0).rows, n = shape_of(t, 0).columns;
+	int64_t count = n / (int64_t)said(t, "groups");
+	const double *x = x_of(t, 0);
+
+	for (int64_t first = 0; first < n; first += count) {
+		double sum = 0, squares = 0, cells = (double)(rows * count);
+
+		for (int64_t i = 0; i < rows * count; i++)
+			sum += x[i / count * n + first + i % count];
+		for (int64_t i = 0; i < rows * count; i++)
+			squares += pow(x[i / count * n + first + i % count] - sum / cells, 2);
+		for (int64_t i = 0; i < rows * count; i++) {
+			int64_t c = first + i % count, at = i / count * n + c;
+
+			y[at] = t->p[c] * (x[at] - sum / cells) /
+					sqrt(squares / cells + said(t, "epsilon")) +
+				t->p[n + c];
+		}
+	}
+}
