@@ -80,7 +80,7 @@ struct orr_codelet_arg {
 	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
 	double rate;     /* of update: the step's learning rate, */
 	double scale;    /* the factor of its gradient; 0: 1, */
-	const struct orr_extent *spared; /* and what does not decay */
+	const struct orr_exempt *spared; /* and what does not decay */
 	int n_spared;
 	/* norm: the tensors in the gradient, and where the sums of their squares go, in memory that
 	 * every device can write */

@@ -26,6 +26,7 @@ struct orr_call {
 	const float *parameters;           /* its own; NULL: it has none */
 	const void *rounded;               /* them, by round(); NULL: nothing is kept */
 	float loss_scale;                  /* of a loss: its gradient's factor, weight included */
+	float share;                       /* of a sample in the minibatch; in weight() */
 	struct orr_metrics *metrics;       /* of a loss; NULL: nobody asks */
 	float *apart; /* room for gradients of inputs that are added afterwards */
 };

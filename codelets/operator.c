@@ -73,8 +73,8 @@ int64_t orr_instance_stash(const struct orr_instance *is, bool whole)
 
 struct orr_parameter orr_parameter_vector(const char *name, int64_t count, double value)
 {
-	return (struct orr_parameter){name, ORR_ROLE_SPARED, ORR_INITIAL_CONSTANT, value,
-				      1,    {count}};
+	return (struct orr_parameter){
+		name, ORR_ROLE_SPARED, ORR_INITIAL_CONSTANT, value, 1, {count}, 0};
 }
 
 void orr_instance_add(struct orr_instance *is, struct orr_parameter parameter)

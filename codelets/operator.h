@@ -67,6 +67,7 @@ struct orr_parameter {
 	double value; /* CONSTANT: it; UNIFORM: in +-value; NORMAL: its deviation */
 	int n_dims;   /* of the tensor, row-major */
 	int64_t dims[4];
+	double momentum; /* AVERAGED: the part that a step's mean has, above 0 */
 };
 
 #define ORR_MOST_VALUES 8

@@ -47,6 +47,14 @@ struct orr_sgd orr_rule_sgd(const struct orr_rule *rule)
 				(float)rule->weight_decay};
 }
 
+/* p -= momentum * (p - mean) */
+struct orr_sgd orr_rule_average(const struct orr_rule *rule, double momentum)
+{
+	struct orr_rule plain = {.n_averaged = rule->n_averaged};
+
+	return (struct orr_sgd){-share(&plain), (float)momentum, 0.0f, 1.0f};
+}
+
 struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step)
 {
 	bool decoupled = rule->optimizer == ORR_OPTIMIZER_ADAMW;
@@ -115,6 +123,14 @@ static void step_part(const struct block *b, int64_t i, int64_t n, const float *
 	}
 }
 
+static void average(const struct orr_rule *rule, double momentum, int64_t n, const float *mean,
+		    float *p)
+{
+	struct orr_sgd as_sgd = orr_rule_average(rule, momentum);
+
+	sgd(&as_sgd, n, mean, p);
+}
+
 static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
 		      float *state, const struct source *from)
 {
@@ -132,12 +148,15 @@ static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, floa
 		int64_t end = orr_rule_chunk(n, from->n, c + 1);
 
 		for (int64_t i = begin; i < end; i = next) {
-			bool is_spared;
+			const struct orr_exempt *exempt;
+			const float *gradient;
 
-			next = orr_rule_border(rule, i, i + PART < end ? i + PART : end,
-					       &is_spared);
-			step_part(is_spared ? &spared : &block, i, next - i,
-				  gather(from, c, i, begin, next - i, part));
+			next = orr_rule_border(rule, i, i + PART < end ? i + PART : end, &exempt);
+			gradient = gather(from, c, i, begin, next - i, part);
+			if (exempt && exempt->momentum > 0)
+				average(rule, exempt->momentum, next - i, gradient, parameters + i);
+			else
+				step_part(exempt ? &spared : &block, i, next - i, gradient);
 		}
 	}
 }

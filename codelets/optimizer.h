@@ -4,6 +4,7 @@
  * without, and in Adam (added to the gradient) and decoupled in AdamW (p -= learning_rate *
  * weight_decay * p). Adam's moments are corrected for their start at zero. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "elements.h"
 #include "orrery/numerics.h"
@@ -17,31 +18,39 @@ struct orr_extent {
 	int64_t first, end;
 };
 
+/* Parameters that do not decay, or, with a momentum above 0, running means: in place of a gradient
+ * they have a mean, and p += momentum * (mean - p) by any optimizer. */
+struct orr_exempt {
+	int64_t first, end;
+	double momentum;
+};
+
 struct orr_rule {
 	enum orr_optimizer
 		optimizer; /* its state (orr_optimizer_floats) is all zero before the first step */
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
 	int n_averaged;                  /* divisor of the sum of the gradients; 0 means 1 */
 	double scale;                    /* factor of the gradient, after clipping; 0 means 1 */
-	const struct orr_extent *spared; /* [n_spared] in order: they do not decay; borrowed */
+	const struct orr_exempt *spared; /* [n_spared] in order; borrowed */
 	int n_spared;
 };
 
-/* From i up to the end, or to where sparing begins or ends before that. *spared: is i in it? */
+/* From i up to the end, or to where an exemption begins or ends before that. *spared: that which i
+ * is in, or NULL. */
 static inline int64_t orr_rule_border(const struct orr_rule *rule, int64_t i, int64_t end,
-				      bool *spared)
+				      const struct orr_exempt **spared)
 {
-	int k = 0;
+	const struct orr_exempt *next = rule->spared, *last = next + rule->n_spared;
 
-	while (k < rule->n_spared && rule->spared[k].end <= i)
-		k++;
-	*spared = k < rule->n_spared && rule->spared[k].first <= i;
-	if (k < rule->n_spared) {
-		int64_t border = *spared ? rule->spared[k].end : rule->spared[k].first;
-
-		end = border < end ? border : end;
-	}
-	return end;
+	*spared = NULL;
+	while (next < last && next->end <= i)
+		next++;
+	if (next == last)
+		return end;
+	if (next->first > i)
+		return next->first < end ? next->first : end;
+	*spared = next;
+	return next->end < end ? next->end : end;
 }
 
 /* Chunk c of n floats in n_chunks: where it begins; chunk n_chunks begins at n. */
@@ -68,6 +77,8 @@ void orr_gradient_squares(int64_t n, const float *const *blocks, int n_blocks, b
 /* What all elements of a step share. */
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule);
 struct orr_adam orr_rule_adam(const struct orr_rule *rule, int64_t step);
+/* A running mean as a step of SGD, which is not clipped. */
+struct orr_sgd orr_rule_average(const struct orr_rule *rule, double momentum);
 
 #ifdef __cplusplus
 }

@@ -43,7 +43,7 @@ bool orr_program_parameter(const struct orr_program *p, int number, int i,
 		first += orr_parameter_floats(is++);
 	*parameter = (struct orr_parameter_place){first, first + orr_parameter_floats(is),
 						  is->role == ORR_ROLE_AVERAGED,
-						  is->role == ORR_ROLE_WEIGHT};
+						  is->role == ORR_ROLE_WEIGHT, is->momentum};
 	return true;
 }
 
@@ -431,6 +431,7 @@ static void weight_part(const struct orr_program *p, const struct orr_buffers *f
 			continue;
 		own = gradient + layer->first_parameter;
 		call.loss_scale = loss_scale * layer->weight;
+		call.share = loss_scale;
 		if (layer->active)
 			layer->is.op->weight(&call, own, overwrite ? NULL : apart);
 		else if (overwrite)

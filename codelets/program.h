@@ -37,11 +37,13 @@ int64_t orr_program_n_trained(const struct orr_program *p);
  * none. And the operator whose parameter lies at `at`. */
 int64_t orr_program_first_parameter(const struct orr_program *p, int number);
 int orr_program_operator_at(const struct orr_program *p, int64_t at);
-/* Where parameter i of an operator lies; false: there is none. averaged: it has no gradient;
+/* Where parameter i of an operator lies; false: there is none. averaged: it has no gradient, but a
+ * mean that becomes a part of it, momentum;
  * decays: weight decay is meant for it, and not for biases and what norms learn. */
 struct orr_parameter_place {
 	int64_t first, end;
 	bool averaged, decays;
+	double momentum;
 };
 bool orr_program_parameter(const struct orr_program *p, int number, int i,
 			   struct orr_parameter_place *parameter);

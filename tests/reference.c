@@ -559,6 +559,7 @@ static const struct {
 	{"mean_pool", textbook_pool, NULL, NULL},
 	{"patches", textbook_patches, NULL, NULL},
 	{"groupnorm", textbook_groupnorm, NULL, NULL},
+	{"batchnorm", textbook_batchnorm, textbook_batchnorm_back, NULL},
 	{"softmax_cross_entropy", cross_entropy, NULL, count_classes},
 	{"mse", mse, NULL, NULL},
 	{"bce", bce, NULL, count_sides},

@@ -446,13 +446,13 @@ END_TEST
 /* ---- updates ---- */
 
 /* A few in the first and in the last of those that are tested. */
-static const struct orr_extent spared[] = {{1, 2}, {13, 300}};
+static const struct orr_exempt spared[] = {{1, 2, 0}, {5, 9, 0.25}, {13, 300, 0}, {400, 700, 0.1}};
 static const struct orr_rule rules[] = {
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 0, 0, spared, 2},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 3, 0.25, spared, 2},
-	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0, spared, 2},
-	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5, spared, 2},
-	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0, spared, 2},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 0, 0, spared, 4},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 3, 0.25, spared, 4},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0, spared, 4},
+	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5, spared, 4},
+	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0, spared, 4},
 };
 
 START_TEST(updates_agree_for_every_number_of_replicas)

@@ -397,7 +397,8 @@ END_TEST
 START_TEST(what_is_spared_does_not_decay)
 {
 	enum { N = 3000 };
-	static const struct orr_extent spared[] = {{0, 5}, {5, 7}, {900, 1999}, {2999, N}};
+	static const struct orr_exempt spared[] = {
+		{0, 5, 0}, {5, 7, 0}, {900, 1999, 0}, {2999, N, 0}};
 	static float a[N], b[N], with[3][N], state[3][2 * N];
 	struct orr_rule rule = {
 		(enum orr_optimizer)_i, 0.01, 0.9, 0.9, 0.99, 1e-8, 0.3, 0, 0, NULL, 0};
@@ -432,6 +433,43 @@ START_TEST(what_is_spared_does_not_decay)
 		}
 		ck_assert_int_eq(n_spared, 1107);
 	}
+}
+END_TEST
+
+/* By any optimizer, with decay and a gradient that is clipped; the others do not notice. */
+START_TEST(running_means_take_their_part_of_the_mean)
+{
+	enum { N = 50 };
+	static const struct orr_exempt running[] = {{3, 10, 0.25}, {10, 20, 0.5}};
+	struct orr_rule rule = {
+		(enum orr_optimizer)_i, 0.01, 0.9, 0.9, 0.99, 1e-8, 0.3, 3, 0.125, NULL, 0};
+	float p[2][N], state[2][2 * N] = {{0}}, g[3][N];
+	const float *gradients[3] = {g[0], g[1], g[2]};
+	double right[N];
+	uint64_t seed = 5;
+
+	for (int i = 0; i < N; i++)
+		right[i] = (double)(p[0][i] = p[1][i] = (float)small_random(&seed));
+	for (int step = 1; step <= 4; step++) {
+		for (int i = 0; i < N; i++) {
+			double momentum = i < 10 ? 0.25 : 0.5, mean = 0;
+
+			for (int b = 0; b < 3; b++) {
+				g[b][i] = (float)small_random(&seed);
+				mean += (double)g[b][i] / 3;
+			}
+			right[i] = (1 - momentum) * right[i] + momentum * mean;
+		}
+		rule.spared = NULL, rule.n_spared = 0;
+		orr_rule_step(&rule, step, N, p[0], state[0], gradients, 3);
+		rule.spared = running, rule.n_spared = 2;
+		orr_rule_step(&rule, step, N, p[1], state[1], gradients, 3);
+	}
+	for (int i = 0; i < N; i++)
+		if (i >= 3 && i < 20)
+			check_near((double)p[1][i], right[i], 1, "running mean", i);
+		else
+			ck_assert_mem_eq(&p[1][i], &p[0][i], sizeof(float));
 }
 END_TEST
 
@@ -683,6 +721,7 @@ int main(void)
 		EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
 		ONCE(squares_are_added_up_in_one_order),
 		EACH(what_is_spared_does_not_decay, ORR_N_OPTIMIZERS),
+		EACH(running_means_take_their_part_of_the_mean, ORR_N_OPTIMIZERS),
 		ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
 		EACH(a_weight_gradient_is_added_with_the_bits_of_one_written, N_OF(shapes)),
 		EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),

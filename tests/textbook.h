@@ -66,4 +66,6 @@ void textbook_conv2d(const struct sample *t, double *y);
 void textbook_pool(const struct sample *t, double *y);
 void textbook_patches(const struct sample *t, double *y);
 void textbook_groupnorm(const struct sample *t, double *y);
+void textbook_batchnorm(const struct sample *t, double *y);
+void textbook_batchnorm_back(const struct sample *t, const double *dy);
 #endif

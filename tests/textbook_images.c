@@ -105,3 +105,75 @@ void textbook_groupnorm(const struct sample *t, double *y)
 		}
 	}
 }
+
+/* Row r of those of all samples, of input 0 or, where `slopes`, of its gradient. */
+static double *row_of(struct sample t, int64_t r, bool slopes)
+{
+	int64_t rows = shape_of(&t, 0).rows;
+
+	t.r = r / rows;
+	return (slopes ? dx_of(&t, 0) : x_of(&t, 0)) + r % rows * shape_of(&t, 0).columns;
+}
+
+/* Mean of column c over all rows of all samples. *squares: the sum of the squared differences. */
+static double mean_of(const struct sample *t, int64_t c, double *squares)
+{
+	int64_t rows = t->n * shape_of(t, 0).rows;
+	double mean = 0;
+
+	for (int64_t r = 0; r < rows; r++)
+		mean += row_of(*t, r, false)[c] / (double)rows;
+	*squares = 0;
+	for (int64_t r = 0; r < rows; r++)
+		*squares += pow(row_of(*t, r, false)[c] - mean, 2);
+	return mean;
+}
+
+void textbook_batchnorm(const struct sample *t, double *y)
+{
+	int64_t n = shape_of(t, 0).columns, rows = shape_of(t, 0).rows;
+
+	for (int64_t c = 0; c < n; c++) {
+		double squares, mean = mean_of(t, c, &squares);
+		double variance = squares / (double)(t->n * rows);
+
+		for (int64_t r = 0; r < rows; r++)
+			y[r * n + c] = t->p[c] * (x_of(t, 0)[r * n + c] - mean) /
+					       sqrt(variance + said(t, "epsilon")) +
+				       t->p[n + c];
+	}
+}
+
+/* Of the sample's rows j to all rows i, entry by entry of the Jacobian, as of a layernorm: d z_j /
+ * d x_i = ((i == j) - 1/m - z_i z_j / m) / deviation of m rows. */
+static void column_back(const struct sample *t, int64_t c, const double *dy)
+{
+	int64_t n = shape_of(t, 0).columns, rows = shape_of(t, 0).rows, all = t->n * rows;
+	double squares, mean = mean_of(t, c, &squares), m = (double)all;
+	double deviation = sqrt(squares / m + said(t, "epsilon"));
+
+	for (int64_t j = t->r * rows; j < (t->r + 1) * rows; j++) {
+		double zj = (row_of(*t, j, false)[c] - mean) / deviation;
+		double slope = dy[(j - t->r * rows) * n + c];
+
+		t->dp[c] += slope * zj;
+		t->dp[n + c] += slope;
+		for (int64_t i = 0; i < all; i++) {
+			double zi = (row_of(*t, i, false)[c] - mean) / deviation;
+
+			row_of(*t, i, true)[c] += slope * t->p[c] *
+						  ((i == j ? 1.0 : 0.0) - 1 / m - zi * zj / m) /
+						  deviation;
+		}
+	}
+	if (t->r == 0) { /* in place of a gradient */
+		t->dp[2 * n + c] += mean;
+		t->dp[3 * n + c] += squares / (m - 1);
+	}
+}
+
+void textbook_batchnorm_back(const struct sample *t, const double *dy)
+{
+	for (int64_t c = 0; c < shape_of(t, 0).columns; c++)
+		column_back(t, c, dy);
+}

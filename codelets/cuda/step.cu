@@ -163,12 +163,16 @@ void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t nu
 		int64_t end = orr_rule_chunk(n, n_blocks, c + 1);
 
 		for (int64_t i = begin; i < end; i = next) {
-			bool spared;
+			const struct orr_exempt *exempt;
+			struct blocks from = blocks_of(begin, i, blocks, n_blocks, summed, c);
 
-			next = orr_rule_border(rule, i, end, &spared);
-			step_chunk(d, spared ? &bare : rule, number, next - i,
-				   blocks_of(begin, i, blocks, n_blocks, summed, c), parameters + i,
-				   state + i, n);
+			next = orr_rule_border(rule, i, end, &exempt);
+			if (exempt && exempt->momentum > 0)
+				start(d, next - i, sgd{orr_rule_average(rule, exempt->momentum)},
+				      from, parameters + i, 0);
+			else
+				step_chunk(d, exempt ? &bare : rule, number, next - i, from,
+					   parameters + i, state + i, n);
 		}
 	}
 }

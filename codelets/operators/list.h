@@ -32,6 +32,7 @@
 	X(mean_pool) \
 	X(patches) \
 	X(groupnorm) \
+	X(batchnorm) \
 	X(softmax_cross_entropy) \
 	X(mse) \
 	X(bce) \

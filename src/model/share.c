@@ -42,6 +42,9 @@ static int check(const struct orr_graph *g, const struct orr_operator *first,
 				      : NULL;
 	char why[256];
 
+	for (int i = 0; o->instance && i < o->instance->n_parameters; i++)
+		if (o->instance->parameters[i].role == ORR_ROLE_AVERAGED)
+			return refuse(g, o, "its running means are of one operator alone", err);
 	if (!differs)
 		return 0;
 	(void)snprintf(why, sizeof(why),

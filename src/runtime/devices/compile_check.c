@@ -144,14 +144,14 @@ static int check_numbers(const struct orr_graph *g, const struct orr_operator *r
 		number = factor * row[k % 64]; /* as the program computes it */
 		if (!(number >= 0.0f && number < (float)n && number == floorf(number)) &&
 		    !(op->is_none && op->is_none(reader->instance, at, (double)number)))
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"row %lld of the data (from 0) has %s %g in %s; %s (%s:%d) "
-				"needs whole numbers from 0 to %lld%s",
-				(long long)r, orr_operator_is_loss(reader) ? "class" : "the number",
-				(double)number, input->name, reader->name, g->name, reader->line,
-				(long long)n - 1,
-				op->is_none ? ", or one that stands for none" : "");
+			return orr_fail(err, ORR_E_INPUT,
+					"row %lld of the data (from 0) has %s %g in %s; %s (%s:%d) "
+					"needs whole numbers from 0 to %lld%s",
+					(long long)r,
+					orr_operator_is_loss(reader) ? "class" : "the number",
+					(double)number, input->name, reader->name, g->name,
+					reader->line, (long long)n - 1,
+					op->is_none ? ", or one that stands for none" : "");
 	}
 	return 0;
 }

@@ -5,7 +5,8 @@
 #include "orrery/graph.h"
 
 /* Of all stages; extents NULL: only their number. Frozen ones lie behind the others. */
-static int find(struct orr_spared *spared, const struct orr_work *work, struct orr_extent *extents)
+static int find(struct orr_spared *spared, const struct orr_work *work, bool none,
+		struct orr_exempt *extents)
 {
 	const struct orr_pipeline *p = work->pipeline;
 	struct orr_parameter_place at;
@@ -17,9 +18,12 @@ static int find(struct orr_spared *spared, const struct orr_work *work, struct o
 			for (int i = 0; !p->graph->operators[k].frozen &&
 					orr_program_parameter(work->programs[s], k, i, &at);
 			     i++) {
-				if (extents && !at.decays)
-					extents[n] = (struct orr_extent){at.first, at.end};
-				n += !at.decays;
+				if (none ? !at.averaged : at.decays)
+					continue;
+				if (extents)
+					extents[n] =
+						(struct orr_exempt){at.first, at.end, at.momentum};
+				n++;
 			}
 	}
 	spared->first[p->n_stages] = n;
@@ -32,13 +36,11 @@ int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool
 	size_t n_stages = (size_t)work->pipeline->n_stages;
 
 	*spared = (struct orr_spared){0};
-	if (none)
-		return 0;
 	if (!(spared->first = calloc(n_stages + 1, sizeof(*spared->first))) ||
 	    !(spared->extents =
-		      calloc((size_t)find(spared, work, NULL) + 1, sizeof(*spared->extents))))
+		      calloc((size_t)find(spared, work, none, NULL) + 1, sizeof(*spared->extents))))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for what does not decay");
-	(void)find(spared, work, spared->extents);
+	(void)find(spared, work, none, spared->extents);
 	return 0;
 }
 
@@ -48,8 +50,8 @@ void orr_spared_fini(struct orr_spared *spared)
 	free(spared->first);
 }
 
-const struct orr_extent *orr_spared_of(const struct orr_spared *spared, int s, int *n)
+const struct orr_exempt *orr_spared_of(const struct orr_spared *spared, int s, int *n)
 {
-	*n = spared->first ? spared->first[s + 1] - spared->first[s] : 0;
+	*n = spared->first[s + 1] - spared->first[s];
 	return *n ? spared->extents + spared->first[s] : NULL;
 }

@@ -1,18 +1,18 @@
 #ifndef ORR_SPARED_H
 #define ORR_SPARED_H
-/* The parameters that weight decay leaves alone: biases, and what norms learn. */
+/* The parameters that weight decay leaves alone: biases and what norms learn; and running means. */
 #include "codelets/optimizer.h"
 #include "runtime/tasks/work.h"
 
 struct orr_spared {
-	struct orr_extent *extents; /* of stage s from first[s] up to first[s + 1] */
-	int *first;                 /* [n_stages + 1]; NULL: all decay */
+	struct orr_exempt *extents; /* of stage s from first[s] up to first[s + 1] */
+	int *first;                 /* [n_stages + 1] */
 };
 
-/* none: all decay. */
+/* none: all decay but running means. */
 int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool none,
 		    struct orr_error *err);
 void orr_spared_fini(struct orr_spared *spared);
 /* Those of stage s. */
-const struct orr_extent *orr_spared_of(const struct orr_spared *spared, int s, int *n);
+const struct orr_exempt *orr_spared_of(const struct orr_spared *spared, int s, int *n);
 #endif
