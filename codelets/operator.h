@@ -120,8 +120,9 @@ struct orr_op {
 	/* (optional) Input i holds whole numbers from 0 to this, not included; 0: any numbers. What
 	 * comes from the data is looked at before it is used, and a loss's must come from there. */
 	int64_t (*n_ids)(const struct orr_instance *is, int i);
-	/* (optional) Does this stand for none of them? */
+	/* (optional) Does this stand for none of them? none: which do so always, for messages */
 	bool (*is_none)(const struct orr_instance *is, int i, double id);
+	const char *none;
 	/* (optional) Memory that its passes need on n samples, where that is more than what a
 	 * device wants for rows of its input; parameters rounded once a version for products in
 	 * BF16; and making ready for n samples. */

@@ -123,6 +123,7 @@ const struct orr_op orr_op_bag = {
 	.infer = infer,
 	.n_ids = n_ids,
 	.is_none = is_none,
+	.none = "any below 0",
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,

@@ -146,12 +146,12 @@ static int check_numbers(const struct orr_graph *g, const struct orr_operator *r
 		    !(op->is_none && op->is_none(reader->instance, at, (double)number)))
 			return orr_fail(err, ORR_E_INPUT,
 					"row %lld of the data (from 0) has %s %g in %s; %s (%s:%d) "
-					"needs whole numbers from 0 to %lld%s",
+					"needs whole numbers from 0 to %lld%s%s%s",
 					(long long)r,
 					orr_operator_is_loss(reader) ? "class" : "the number",
 					(double)number, input->name, reader->name, g->name,
-					reader->line, (long long)n - 1,
-					op->is_none ? ", or one that stands for none" : "");
+					reader->line, (long long)n - 1, op->none ? ", or " : "",
+					op->none ? op->none : "", op->none ? " for none" : "");
 	}
 	return 0;
 }
