@@ -206,8 +206,8 @@ static void print_kernels(const struct orr_graph *g, int64_t samples)
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		if (o->forward_flops >=
-		    16 * o->width) /* 16 operations and more a float of output */
+		/* 16 operations and more a float of output */
+		if (!orr_operator_is_loss(o) && o->forward_flops >= 16 * o->width)
 			printf("%-20s %10s %10s %10s\n", o->name,
 			       rate(f, o->forward_flops, samples, o->forward_ns),
 			       rate(b, orr_graph_has_gradient(g, i, 0) ? o->backward_flops : 0,
