@@ -28,6 +28,7 @@ static const struct {
 	int n_served;
 } models[] = {
 	{"candle_uno", ORR_MADE "/growth.csv", 20},
+	{"vit", NULL, 20},
 	{"mmt", NULL, 20},
 	{"clip", NULL, 1}, /* what sends a gradient back before the last forward does not */
 };
