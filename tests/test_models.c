@@ -29,6 +29,10 @@ static const struct {
 } models[] = {
 	{"candle_uno", ORR_MADE "/growth.csv", 20},
 	{"vit", NULL, 20},
+	{"gpt", NULL, 20},
+	{"encoder_decoder", ORR_MADE "/names.csv", 20},
+	{"resnet", NULL, 20},
+	{"dlrm", ORR_MADE "/clicks.csv", 20},
 	{"mmt", NULL, 20},
 	{"clip", NULL, 1}, /* what sends a gradient back before the last forward does not */
 };
