@@ -666,7 +666,7 @@ static void run(struct sample t, struct reference_pass *pass, const float *value
 			forward(&t, values + rows[t.r] * n_columns, t.outputs[k] + t.r * t.o->width,
 				pass);
 	}
-	for (int k = t.g->n_operators - 1; k >= 0; k--) {
+	for (int k = t.g->n_operators - 1; k >= 0 && pass->gradient; k--) {
 		t.o = &t.g->operators[k];
 		first -= n_parameters(t.g, k);
 		t.p = parameters + first;
@@ -676,9 +676,10 @@ static void run(struct sample t, struct reference_pass *pass, const float *value
 	}
 }
 
-int reference_pass_create(struct reference_pass **out, const struct orr_graph *g,
-			  const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
-			  double *parameters)
+/* backward: with the gradient. */
+static int create(struct reference_pass **out, const struct orr_graph *g, const float *values,
+		  int64_t n_columns, const int64_t *rows, int64_t n, double *parameters,
+		  bool backward)
 {
 	struct reference_pass *pass = calloc(1, sizeof(*pass));
 	size_t columns = 0, at = 0, n_operators = (size_t)g->n_operators;
@@ -687,7 +688,8 @@ int reference_pass_create(struct reference_pass **out, const struct orr_graph *g
 	for (size_t k = 0; k < n_operators; k++)
 		columns += (size_t)g->operators[k].width;
 	if (!pass || !(cells = calloc(2 * columns * (size_t)n + columns, sizeof(*cells))) ||
-	    !(pass->gradient = calloc((size_t)reference_n_parameters(g) + 1, sizeof(double))) ||
+	    (backward &&
+	     !(pass->gradient = calloc((size_t)reference_n_parameters(g) + 1, sizeof(double)))) ||
 	    !(pass->outputs = calloc(n_operators, sizeof(*pass->outputs))) ||
 	    !(pass->slopes = calloc(n_operators, sizeof(*pass->slopes)))) {
 		free(cells);
@@ -708,6 +710,24 @@ int reference_pass_create(struct reference_pass **out, const struct orr_graph *g
 	    pass, values, n_columns, rows, parameters);
 	*out = pass;
 	return 0;
+}
+
+int reference_pass_create(struct reference_pass **out, const struct orr_graph *g,
+			  const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
+			  double *parameters)
+{
+	return create(out, g, values, n_columns, rows, n, parameters, true);
+}
+
+double reference_loss(const struct orr_graph *g, const float *values, int64_t n_columns,
+		      const int64_t *rows, int64_t n, double *parameters)
+{
+	struct reference_pass *pass = NULL;
+	int code = create(&pass, g, values, n_columns, rows, n, parameters, false);
+	double loss = code ? NAN : pass->loss;
+
+	reference_pass_destroy(pass);
+	return loss;
 }
 
 void reference_pass_destroy(struct reference_pass *pass)

@@ -33,6 +33,9 @@ struct reference_pass {
 int reference_pass_create(struct reference_pass **out, const struct orr_graph *g,
 			  const float *values, int64_t n_columns, const int64_t *rows, int64_t n,
 			  double *parameters);
+/* Its loss alone; NaN: no memory. */
+double reference_loss(const struct orr_graph *g, const float *values, int64_t n_columns,
+		      const int64_t *rows, int64_t n, double *parameters);
 void reference_pass_destroy(struct reference_pass *pass); /* NULL is fine */
 
 /* In the order of enum orr_optimizer. */
