@@ -144,28 +144,26 @@ void textbook_batchnorm(const struct sample *t, double *y)
 	}
 }
 
-/* Of the sample's rows j to all rows i, entry by entry of the Jacobian, as of a layernorm: d z_j /
- * d x_i = ((i == j) - 1/m - z_i z_j / m) / deviation of m rows. */
+/* What the sample's rows j add to all rows i: d z_j / d x_i = ((i == j) - 1/m - z_i z_j / m) /
+ * deviation of m rows, summed over j. */
 static void column_back(const struct sample *t, int64_t c, const double *dy)
 {
 	int64_t n = shape_of(t, 0).columns, rows = shape_of(t, 0).rows, all = t->n * rows;
-	double squares, mean = mean_of(t, c, &squares), m = (double)all;
+	double squares, mean = mean_of(t, c, &squares), m = (double)all, sum = 0, along = 0;
 	double deviation = sqrt(squares / m + said(t, "epsilon"));
 
-	for (int64_t j = t->r * rows; j < (t->r + 1) * rows; j++) {
-		double zj = (row_of(*t, j, false)[c] - mean) / deviation;
-		double slope = dy[(j - t->r * rows) * n + c];
-
-		t->dp[c] += slope * zj;
-		t->dp[n + c] += slope;
-		for (int64_t i = 0; i < all; i++) {
-			double zi = (row_of(*t, i, false)[c] - mean) / deviation;
-
-			row_of(*t, i, true)[c] += slope * t->p[c] *
-						  ((i == j ? 1.0 : 0.0) - 1 / m - zi * zj / m) /
-						  deviation;
-		}
+	for (int64_t j = 0; j < rows; j++) {
+		sum += dy[j * n + c];
+		along += dy[j * n + c] * (x_of(t, 0)[j * n + c] - mean) / deviation;
+		dx_of(t, 0)[j * n + c] += t->p[c] * dy[j * n + c] / deviation;
 	}
+	for (int64_t i = 0; i < all; i++) {
+		double zi = (row_of(*t, i, false)[c] - mean) / deviation;
+
+		row_of(*t, i, true)[c] -= t->p[c] * (sum + zi * along) / m / deviation;
+	}
+	t->dp[c] += along;
+	t->dp[n + c] += sum;
 	if (t->r == 0) { /* in place of a gradient */
 		t->dp[2 * n + c] += mean;
 		t->dp[3 * n + c] += squares / (m - 1);
