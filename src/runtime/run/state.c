@@ -83,8 +83,8 @@ static json_t *about_optimizer(const struct orr_run_options *o)
 /* Has the text about an operator said it already? */
 static bool says_the_shape(const struct orr_operator *o, const char *attribute)
 {
-	return strcmp(attribute, "features") == 0 || strcmp(attribute, "rows") == 0 ||
-	       (o->columns && strcmp(attribute, "scale") == 0);
+	return strcmp(attribute, "features") == 0 ||
+	       (o->columns && (strcmp(attribute, "rows") == 0 || strcmp(attribute, "scale") == 0));
 }
 
 /* "linear 64 of left, right": what it computes, and of what. */
