@@ -22,9 +22,9 @@ ORR_VECTOR static void sum_columns(int64_t n, int64_t stride, int64_t count,
 			sums[c] += (double)x[c];
 }
 
-ORR_VECTOR static void sum_squares(int64_t n, int64_t stride, int64_t count,
-				   const float *restrict x, const double *restrict means,
-				   double *restrict sums)
+ORR_VECTOR static void column_squares(int64_t n, int64_t stride, int64_t count,
+				      const float *restrict x, const double *restrict means,
+				      double *restrict sums)
 {
 	for (int64_t c = 0; c < count; c++)
 		sums[c] = 0;
@@ -37,9 +37,9 @@ ORR_VECTOR static void sum_squares(int64_t n, int64_t stride, int64_t count,
 }
 
 /* Of dy, and of dy along the normal rows. */
-ORR_VECTOR static void sum_slopes(int64_t n, int64_t stride, int64_t count,
-				  const float *restrict dy, const float *restrict normal,
-				  double *restrict sums, double *restrict along)
+ORR_VECTOR static void column_slopes(int64_t n, int64_t stride, int64_t count,
+				     const float *restrict dy, const float *restrict normal,
+				     double *restrict sums, double *restrict along)
 {
 	for (int64_t c = 0; c < count; c++)
 		sums[c] = along[c] = 0;
@@ -50,10 +50,11 @@ ORR_VECTOR static void sum_slopes(int64_t n, int64_t stride, int64_t count,
 		}
 }
 
-ORR_VECTOR static void normalise(int64_t n, int64_t stride, int64_t count, const float *restrict x,
-				 const double *restrict means, const double *restrict factors,
-				 const float *restrict gain, const float *restrict bias,
-				 float *restrict y, float *restrict normal)
+ORR_VECTOR static void normalise_columns(int64_t n, int64_t stride, int64_t count,
+					 const float *restrict x, const double *restrict means,
+					 const double *restrict factors, const float *restrict gain,
+					 const float *restrict bias, float *restrict y,
+					 float *restrict normal)
 {
 	for (int64_t r = 0; r < n; r++, x += stride, y += stride, normal += stride)
 		for (int64_t c = 0; c < count; c++) {
@@ -63,11 +64,12 @@ ORR_VECTOR static void normalise(int64_t n, int64_t stride, int64_t count, const
 }
 
 /* dx = factor (gain dy - mean - normal along), each of its column. */
-ORR_VECTOR static void input_slopes(int64_t n, int64_t stride, int64_t count,
-				    const float *restrict dy, const float *restrict normal,
-				    const float *restrict gain, const double *restrict factors,
-				    const double *restrict means, const double *restrict along,
-				    float *restrict dx)
+ORR_VECTOR static void column_input_slopes(int64_t n, int64_t stride, int64_t count,
+					   const float *restrict dy, const float *restrict normal,
+					   const float *restrict gain,
+					   const double *restrict factors,
+					   const double *restrict means,
+					   const double *restrict along, float *restrict dx)
 {
 	for (int64_t r = 0; r < n; r++, dy += stride, normal += stride, dx += stride)
 		for (int64_t c = 0; c < count; c++)
@@ -99,7 +101,7 @@ void orr_batchnorm_forward(int64_t n, int64_t width, double epsilon, const float
 		sum_columns(n, width, count, x + first, means);
 		for (int64_t c = 0; c < count; c++)
 			means[c] /= (double)n;
-		sum_squares(n, width, count, x + first, means, factors);
+		column_squares(n, width, count, x + first, means, factors);
 		for (int64_t c = 0; c < count; c++) {
 			double variance = factors[c] / (double)n;
 
@@ -107,8 +109,8 @@ void orr_batchnorm_forward(int64_t n, int64_t width, double epsilon, const float
 			moments[width + first + c] = (float)variance;
 			factors[c] = 1.0 / sqrt(variance + epsilon);
 		}
-		normalise(n, width, count, x + first, means, factors, gain + first, bias + first,
-			  y + first, normal + first);
+		normalise_columns(n, width, count, x + first, means, factors, gain + first,
+				  bias + first, y + first, normal + first);
 	}
 }
 
@@ -144,14 +146,14 @@ void orr_batchnorm_input(int64_t n, int64_t width, double epsilon, const float *
 		double means[BLOCK], along[BLOCK], factors[BLOCK];
 		int64_t count = block_of(width, first);
 
-		sum_slopes(n, width, count, dy + first, normal + first, means, along);
+		column_slopes(n, width, count, dy + first, normal + first, means, along);
 		for (int64_t c = 0; c < count; c++) {
 			means[c] *= (double)gain[first + c] / (double)n;
 			along[c] *= (double)gain[first + c] / (double)n;
 			factors[c] = 1.0 / sqrt((double)moments[width + first + c] + epsilon);
 		}
-		input_slopes(n, width, count, dy + first, normal + first, gain + first, factors,
-			     means, along, dx + first);
+		column_input_slopes(n, width, count, dy + first, normal + first, gain + first,
+				    factors, means, along, dx + first);
 	}
 }
 
@@ -193,7 +195,7 @@ static double variance_of(const struct orr_groups *g, const struct group *group,
 	for (int64_t at = 0; at < group->count; at += BLOCK) {
 		int64_t count = block_of(group->count, at);
 
-		sum_squares(g->rows, g->width, count, x + group->first + at, means, sums);
+		column_squares(g->rows, g->width, count, x + group->first + at, means, sums);
 		for (int64_t c = 0; c < count; c++)
 			sum += sums[c];
 	}
@@ -218,9 +220,9 @@ void orr_groupnorm_forward(int64_t n, const struct orr_groups *g, const float *x
 			for (int64_t i = 0; i < group.count; i += BLOCK) {
 				int64_t at = group.first + i;
 
-				normalise(g->rows, g->width, block_of(group.count, i), x + at,
-					  means, factors, gain + at, bias + at, y + at,
-					  normal + at);
+				normalise_columns(g->rows, g->width, block_of(group.count, i),
+						  x + at, means, factors, gain + at, bias + at,
+						  y + at, normal + at);
 			}
 		}
 }
@@ -235,7 +237,7 @@ static void mean_slopes(const struct orr_groups *g, const struct group *group, c
 	for (int64_t i = 0; i < group->count; i += BLOCK) {
 		int64_t at = group->first + i, count = block_of(group->count, i);
 
-		sum_slopes(g->rows, g->width, count, dy + at, normal + at, sums, along_sums);
+		column_slopes(g->rows, g->width, count, dy + at, normal + at, sums, along_sums);
 		for (int64_t c = 0; c < count; c++) {
 			*mean += (double)gain[at + c] * sums[c];
 			*along += (double)gain[at + c] * along_sums[c];
@@ -262,9 +264,9 @@ void orr_groupnorm_input(int64_t n, const struct orr_groups *g, const float *nor
 			for (int64_t i = 0; i < group.count; i += BLOCK) {
 				int64_t at = group.first + i;
 
-				input_slopes(g->rows, g->width, block_of(group.count, i), dy + at,
-					     normal + at, gain + at, factors, means, along,
-					     dx + at);
+				column_input_slopes(g->rows, g->width, block_of(group.count, i),
+						    dy + at, normal + at, gain + at, factors, means,
+						    along, dx + at);
 			}
 		}
 }

@@ -81,8 +81,9 @@ ORR_VECTOR static void normalise(int64_t width, const float *restrict x, double 
 }
 
 /* Neither mean nor bias. */
-ORR_VECTOR static void scale(int64_t width, const float *restrict x, double factor,
-			     const float *restrict gain, float *restrict y, float *restrict normal)
+ORR_VECTOR static void scale_row(int64_t width, const float *restrict x, double factor,
+				 const float *restrict gain, float *restrict y,
+				 float *restrict normal)
 {
 	for (int64_t i = 0; i < width; i++) {
 		normal[i] = (float)((double)x[i] * factor);
@@ -121,7 +122,7 @@ void orr_layernorm_forward(const struct orr_norm *norm, const float *x, const fl
 		if (norm->centred)
 			normalise(width, x, mean, factor, gain, bias, y, normal);
 		else
-			scale(width, x, factor, gain, y, normal);
+			scale_row(width, x, factor, gain, y, normal);
 	}
 }
 

@@ -9,15 +9,16 @@
 #include "vector.h"
 
 /* y = exp(x - top) */
-ORR_VECTOR static void exponentials(int64_t width, const float *restrict x, float top,
-				    float *restrict y)
+ORR_VECTOR static void class_exponentials(int64_t width, const float *restrict x, float top,
+					  float *restrict y)
 {
 	for (int64_t i = 0; i < width; i++)
 		y[i] = orr_exp_of(x[i] - top);
 }
 
 /* p - target in double: near 1 a float keeps nothing of it. e: sum times p, and then the slope. */
-ORR_VECTOR static void slopes(int64_t width, double target, double sum, double share, float *e)
+ORR_VECTOR static void class_slopes(int64_t width, double target, double sum, double share,
+				    float *e)
 {
 	for (int64_t i = 0; i < width; i++)
 		e[i] = (float)(((double)e[i] - target * sum) / sum * share);
@@ -43,13 +44,13 @@ static double cross_entropy(const struct orr_classes *k, const float *scores, in
 	double top = (double)scores[best], sum = 0, others = 0;
 	float hit;
 
-	exponentials(k->width, scores, scores[best], slope);
+	class_exponentials(k->width, scores, scores[best], slope);
 	for (int64_t i = 0; i < k->width; i++)
 		sum += (double)slope[i];
 	for (int64_t i = 0; i < k->width && rest > 0; i++)
 		others += i == own ? 0.0 : (double)scores[i] - top;
 	hit = slope[own];
-	slopes(k->width, rest, sum, share, slope);
+	class_slopes(k->width, rest, sum, share, slope);
 	slope[own] = (float)(((double)hit - whole * sum) / sum * share);
 	seen->correct += best == own;
 	return share * (log(sum) - whole * ((double)scores[own] - top) - rest * others);

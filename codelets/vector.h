@@ -3,7 +3,8 @@
 /* Marks a static function of elementwise loops: compiled once for each width of vectors, and chosen
  * by what the processor can do when the program starts. Every width gives the same bits: no loop
  * that is marked adds up in another order, and products and sums are not fused
- * (-ffp-contract=off). Static, because compilers give what others call no hidden visibility. */
+ * (-ffp-contract=off). Static, because compilers give what others call no hidden visibility; of a
+ * name that no other file gives one, because clang 14 makes the function that chooses global. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ORR_PLAIN)
 #define ORR_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

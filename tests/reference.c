@@ -348,13 +348,13 @@ static void scale(const struct sample *t, double *y)
 
 static void slice(const struct sample *t, double *y)
 {
-	int64_t columns = shape_of(t, 0).columns, r, c;
+	struct orr_shape whole = shape_of(t, 0);
+	int64_t last_row = value(t, 1) < 0 ? whole.rows : (int64_t)value(t, 1);
+	int64_t last_column = value(t, 3) < 0 ? whole.columns : (int64_t)value(t, 3);
 
-	for (r = (int64_t)value(t, 0);
-	     r < (value(t, 1) < 0 ? (double)shape_of(t, 0).rows : value(t, 1)); r++)
-		for (c = (int64_t)value(t, 2);
-		     c < (value(t, 3) < 0 ? (double)columns : value(t, 3)); c++)
-			*y++ = x_of(t, 0)[r * columns + c];
+	for (int64_t r = (int64_t)value(t, 0); r < last_row; r++)
+		for (int64_t c = (int64_t)value(t, 2); c < last_column; c++)
+			*y++ = x_of(t, 0)[r * whole.columns + c];
 }
 
 static void first(const struct sample *t, double *y)

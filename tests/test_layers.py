@@ -114,6 +114,16 @@ def wrong_words():
     yield from (f'{name} in src and in the table of tools/command.c are not the same' for name in used ^ table)
 
 
+def vector_twins():
+    """Clang 14 gives the chooser of a function of several vector widths a global name: two alike do not link."""
+    home = {}
+    for path in sorted(p for p in files if p.startswith('codelets/')):
+        with open(os.path.join(root, path), encoding='utf-8') as file:
+            for name in re.findall(r'\bORR_VECTOR\s+static[^(;#]*?(\w+)\(', file.read()):
+                if home.setdefault(name, path) != path:
+                    yield f'{path} and {home[name]} both have an ORR_VECTOR function {name}()'
+
+
 def objects():
     """(source, object) of every file that the build has compiled for the libraries and the command."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as commands:
@@ -161,6 +171,7 @@ for path in sorted(files):
 unknown, n_citations = uncited()
 faults += unknown
 faults += wrong_words()
+faults += vector_twins()
 found = circles(graph)
 faults += ['a circle: ' + ' '.join(sorted(circle)) for circle in found]
 
