@@ -32,7 +32,7 @@ static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t i
 	bool native = is_native(precision), rounds = precision == ORR_PRECISION_BF16;
 	int64_t x = native ? halves(n * in) : n * in, dy = native ? halves(n * out) : n * out;
 	int64_t w = native ? halves(out * orr_rounded_columns(in)) : in * out;
-	int64_t forward = (rounds ? x + w : 0) + (native ? 0 : n * out);
+	int64_t forward = (rounds ? x + w : 0) + n * out;
 	int64_t input = rounds ? dy + w : 0, weight = rounds ? x + dy : 0;
 	int64_t most = forward > input ? forward : input;
 
@@ -154,10 +154,9 @@ static void linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t 
 
 	if (is_native(d->precision)) {
 		const uint16_t *half = halved(n * in, x, &at);
+		const uint16_t *read = halved_weights(d, in, out, w, kept, &at);
 
-		check(d,
-		      orr_linear_forward_bf16(n, in, out, half,
-					      halved_weights(d, in, out, w, kept, &at), bias, y));
+		check(d, orr_linear_forward_bf16(n, in, out, half, read, bias, y, at));
 		return;
 	}
 	x = rounded(d, n * in, x, &at);

@@ -29,7 +29,7 @@ void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *apart, floa
 /* The same of bfloat16, where orr_matmul_has_bf16; w has rows of orr_rounded_columns(in). False:
  * there is no memory for it. */
 bool orr_linear_forward_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
-			     const uint16_t *w, const float *bias, float *y);
+			     const uint16_t *w, const float *bias, float *y, float *across);
 bool orr_linear_input_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *dy,
 			   const uint16_t *w, float *dx);
 bool orr_linear_weight_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,

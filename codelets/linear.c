@@ -27,15 +27,37 @@ ORR_VECTOR static void turn(int64_t n, int64_t out, const float *restrict across
 	}
 }
 
-/* As w x^T: a large matrix is read where it lies, and the small one is laid out for the product. */
+/* A matrix that is larger than the other is read where it lies, and the other laid out for the
+ * product: few rows are computed as w x^T. False: oneDNN has no primitive for it. */
+static bool forward(bool bf16, int64_t n, int64_t in, int64_t out, const void *x, const void *w,
+		    int64_t w_row, const float *bias, float *y, float *across)
+{
+	const struct orr_matmul few = {bf16, 'N', 'T', out, n, in, w_row, in};
+	const struct orr_matmul many = {bf16, 'N', 'T', n, out, in, in, w_row};
+
+	if (n < out) {
+		if (!orr_matmul(&few, w, x, across)) {
+			if (bf16)
+				return false;
+			orr_gemm('N', 'T', out, n, in, 1, w, w_row, x, in, 0, across, n);
+		}
+		turn(n, out, across, bias, y);
+		return true;
+	}
+	if (!orr_matmul(&many, x, w, y)) {
+		if (bf16)
+			return false;
+		orr_gemm('N', 'T', n, out, in, 1, x, in, w, w_row, 0, y, out);
+	}
+	for (int64_t r = 0; r < n && bias; r++)
+		orr_add(out, bias, y + r * out);
+	return true;
+}
+
 void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
 			const float *bias, float *y, float *across)
 {
-	const struct orr_matmul product = {false, 'N', 'T', out, n, in, in, in};
-
-	if (!orr_matmul(&product, w, x, across))
-		orr_gemm('N', 'T', out, n, in, 1, w, in, x, in, 0, across, n);
-	turn(n, out, across, bias, y);
+	(void)forward(false, n, in, out, x, w, in, bias, y, across);
 }
 
 void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,
@@ -44,10 +66,10 @@ void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const
 	orr_gemm('N', 'N', n, in, out, 1, dy, out, w, in, 0, dx, in);
 }
 
-/* Rows of w at a time, so that they stay in the cache until they are added: 2 MiB. */
+/* Rows of w at a time, so that they stay in the cache until they are added: half a MiB. */
 static int64_t slice_rows(int64_t in, int64_t out)
 {
-	int64_t rows = ((1 << 19) / in + 63) / 64 * 64;
+	int64_t rows = ((1 << 17) / in + 63) / 64 * 64;
 
 	return rows < out ? rows : out;
 }
@@ -93,14 +115,9 @@ void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *apart, floa
 }
 
 bool orr_linear_forward_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
-			     const uint16_t *w, const float *bias, float *y)
+			     const uint16_t *w, const float *bias, float *y, float *across)
 {
-	const struct orr_matmul product = {true, 'N', 'T', n, out, in, in, orr_rounded_columns(in)};
-	bool computed = orr_matmul(&product, x, w, y);
-
-	for (int64_t r = 0; r < n && bias; r++)
-		orr_add(out, bias, y + r * out);
-	return computed;
+	return forward(true, n, in, out, x, w, orr_rounded_columns(in), bias, y, across);
 }
 
 bool orr_linear_input_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *dy,

@@ -43,7 +43,7 @@ bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from)
 	return to->inputs != NULL;
 }
 
-int64_t orr_parameter_floats(const struct orr_parameter *p)
+int64_t orr_parameter_floats(const struct orr_parameter_tensor *p)
 {
 	int64_t floats = 1;
 
@@ -71,15 +71,15 @@ int64_t orr_instance_stash(const struct orr_instance *is, bool whole)
 	return floats + (reads & ORR_READS_OUTPUT ? orr_shape_floats(is->output) : 0);
 }
 
-struct orr_parameter orr_parameter_vector(const char *name, int64_t count, double value)
+struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value)
 {
-	return (struct orr_parameter){
+	return (struct orr_parameter_tensor){
 		name, ORR_ROLE_SPARED, ORR_INITIAL_CONSTANT, value, 1, {count}, 0};
 }
 
-void orr_instance_add(struct orr_instance *is, struct orr_parameter parameter)
+void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor parameter)
 {
-	assert(is->n_parameters < ORR_MOST_PARAMETERS);
+	assert(is->n_parameters < ORR_MOST_PARAMETER_TENSORS);
 	is->parameters[is->n_parameters++] = parameter;
 }
 

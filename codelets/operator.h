@@ -60,7 +60,7 @@ enum orr_role {
 	ORR_ROLE_AVERAGED /* a running mean of what W leaves in place of its gradient */
 };
 
-struct orr_parameter {
+struct orr_parameter_tensor {
 	const char *name; /* "weight"; in checkpoints "operator.weight" */
 	enum orr_role role;
 	enum orr_initial initial;
@@ -71,7 +71,7 @@ struct orr_parameter {
 };
 
 #define ORR_MOST_VALUES 8
-#define ORR_MOST_PARAMETERS 4
+#define ORR_MOST_PARAMETER_TENSORS 4
 
 /* An op with its attributes and shapes: the op, its values and its inputs' shapes are given, the
  * rest is what infer() makes of them; of what grows with the minibatch it is a sample's. */
@@ -83,7 +83,8 @@ struct orr_instance {
 
 	struct orr_shape output; /* 1 x 1 for a loss */
 	int n_parameters;
-	struct orr_parameter parameters[ORR_MOST_PARAMETERS]; /* one behind the other in memory */
+	struct orr_parameter_tensor
+		parameters[ORR_MOST_PARAMETER_TENSORS]; /* one behind the other in memory */
 	int64_t saved;   /* floats of its own that the forward leaves to the backward */
 	int64_t rounded; /* bfloat16 that round() makes of its parameters */
 	int64_t forward_flops, backward_flops, weight_flops;
@@ -139,7 +140,7 @@ const struct orr_op *orr_op_find(const char *name);
 /* Where the value of its attribute a is: in their order, a range taking two places. */
 int orr_op_value(const struct orr_op *op, const struct orr_attribute *a);
 
-int64_t orr_parameter_floats(const struct orr_parameter *p);
+int64_t orr_parameter_floats(const struct orr_parameter_tensor *p);
 int64_t orr_instance_parameter_floats(const struct orr_instance *is);
 /* An instance of op with nothing said; the caller frees it with its inputs. NULL: no memory. */
 struct orr_instance *orr_instance_create(const struct orr_op *op);
@@ -150,8 +151,8 @@ int64_t orr_instance_stash(const struct orr_instance *is, bool whole);
 
 /* ---- for infer() ---- */
 /* A parameter of one dimension, spared by weight decay: a bias of 0, a gain of 1. */
-struct orr_parameter orr_parameter_vector(const char *name, int64_t count, double value);
-void orr_instance_add(struct orr_instance *is, struct orr_parameter parameter);
+struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value);
+void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor parameter);
 /* Operations a float of the first input. */
 void orr_instance_count(struct orr_instance *is, int64_t forward, int64_t backward, int64_t weight);
 /* Are all inputs alike? Refuses if not. */

@@ -6,8 +6,6 @@
 #include "call.h"
 #include "program_layout.h"
 
-#define PI 3.14159265358979323846
-
 int64_t orr_program_n_parameters(const struct orr_program *p)
 {
 	return p->n_parameters;
@@ -30,7 +28,7 @@ bool orr_program_parameter(const struct orr_program *p, int number, int i,
 			   struct orr_parameter_place *parameter)
 {
 	const struct orr_layer *layer = p->layers;
-	const struct orr_parameter *is;
+	const struct orr_parameter_tensor *is;
 	int64_t first;
 
 	while (layer < p->layers + p->n_layers && layer->number != number)
@@ -200,10 +198,11 @@ static float draw_normal(uint64_t *state)
 {
 	double radius = sqrt(-2.0 * log(1.0 - (double)draw_unit(state)));
 
-	return (float)(radius * cos(2.0 * PI * (double)draw_unit(state)));
+	return (float)(radius * cos(2.0 * M_PI * (double)draw_unit(state)));
 }
 
-static void init_parameter(const struct orr_parameter *parameter, uint64_t *state, float *values)
+static void init_parameter(const struct orr_parameter_tensor *parameter, uint64_t *state,
+			   float *values)
 {
 	float value = (float)parameter->value;
 

@@ -5,7 +5,11 @@
 
 enum { EPSILON, MOMENTUM };
 static const struct orr_attribute attributes[] = {
-	[EPSILON] = {.name = "epsilon", .form = ORR_ATTRIBUTE_REAL, .most = 1, .otherwise = 1e-5},
+	[EPSILON] = {.name = "epsilon",
+		     .form = ORR_ATTRIBUTE_REAL,
+		     .least = 1e-30,
+		     .most = 1,
+		     .otherwise = 1e-5},
 	[MOMENTUM] = {.name = "momentum",
 		      .form = ORR_ATTRIBUTE_REAL,
 		      .least = 1e-6,
@@ -14,9 +18,11 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
-static struct orr_parameter running(const struct orr_instance *is, const char *name, double value)
+static struct orr_parameter_tensor running(const struct orr_instance *is, const char *name,
+					   double value)
 {
-	struct orr_parameter parameter = orr_parameter_vector(name, is->inputs[0].columns, value);
+	struct orr_parameter_tensor parameter =
+		orr_parameter_vector(name, is->inputs[0].columns, value);
 
 	parameter.role = ORR_ROLE_AVERAGED;
 	parameter.momentum = is->values[MOMENTUM];

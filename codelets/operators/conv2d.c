@@ -79,12 +79,12 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	}
 	s = shape_of(is);
 	is->output = (struct orr_shape){s.places, features};
-	orr_instance_add(
-		is, (struct orr_parameter){.name = "weight",
-					   .initial = ORR_INITIAL_UNIFORM,
-					   .value = sqrt(6.0 / (double)s.seen),
-					   .n_dims = 4,
-					   .dims = {features, channels / groups, kernel, kernel}});
+	orr_instance_add(is, (struct orr_parameter_tensor){
+				     .name = "weight",
+				     .initial = ORR_INITIAL_UNIFORM,
+				     .value = sqrt(6.0 / (double)s.seen),
+				     .n_dims = 4,
+				     .dims = {features, channels / groups, kernel, kernel}});
 	if (v[BIAS] > 0)
 		orr_instance_add(is, orr_parameter_vector("bias", features, 0));
 	is->forward_flops = 2 * s.places * features * s.seen;

@@ -51,11 +51,11 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	struct orr_bag b = sizes(is, 1);
 
 	is->output = (struct orr_shape){ids->rows, b.features};
-	orr_instance_add(is, (struct orr_parameter){.name = "weight",
-						    .initial = ORR_INITIAL_NORMAL,
-						    .value = is->values[DEVIATION],
-						    .n_dims = 2,
-						    .dims = {b.vocabulary, b.features}});
+	orr_instance_add(is, (struct orr_parameter_tensor){.name = "weight",
+							   .initial = ORR_INITIAL_NORMAL,
+							   .value = is->values[DEVIATION],
+							   .n_dims = 2,
+							   .dims = {b.vocabulary, b.features}});
 	is->forward_flops = is->weight_flops = orr_shape_floats(*ids) * b.features;
 	if (b.padding ? ids->rows == 1 : ids->columns == 1)
 		return true;

@@ -13,7 +13,11 @@ static const struct orr_attribute attributes[] = {
 		    .most = ORR_MOST_COLUMNS,
 		    .missing = "groups is missing: say into how many groups its columns are "
 			       "divided, groups=8"},
-	[EPSILON] = {.name = "epsilon", .form = ORR_ATTRIBUTE_REAL, .most = 1, .otherwise = 1e-5},
+	[EPSILON] = {.name = "epsilon",
+		     .form = ORR_ATTRIBUTE_REAL,
+		     .least = 1e-30,
+		     .most = 1,
+		     .otherwise = 1e-5},
 	{0},
 };
 

@@ -24,11 +24,11 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 	(void)inputs, (void)text, (void)size;
 	is->output = (struct orr_shape){is->inputs[0].rows, out};
-	orr_instance_add(is, (struct orr_parameter){.name = "weight",
-						    .initial = ORR_INITIAL_UNIFORM,
-						    .value = sqrt(6.0 / (double)in),
-						    .n_dims = 2,
-						    .dims = {out, in}});
+	orr_instance_add(is, (struct orr_parameter_tensor){.name = "weight",
+							   .initial = ORR_INITIAL_UNIFORM,
+							   .value = sqrt(6.0 / (double)in),
+							   .n_dims = 2,
+							   .dims = {out, in}});
 	if (is->values[BIAS] > 0)
 		orr_instance_add(is, orr_parameter_vector("bias", out, 0));
 	is->rounded = out * orr_rounded_columns(in);

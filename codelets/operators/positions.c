@@ -14,11 +14,12 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	(void)inputs, (void)text, (void)size;
 	is->output = is->inputs[0];
-	orr_instance_add(is, (struct orr_parameter){.name = "weight",
-						    .initial = ORR_INITIAL_NORMAL,
-						    .value = is->values[DEVIATION],
-						    .n_dims = 2,
-						    .dims = {is->output.rows, is->output.columns}});
+	orr_instance_add(
+		is, (struct orr_parameter_tensor){.name = "weight",
+						  .initial = ORR_INITIAL_NORMAL,
+						  .value = is->values[DEVIATION],
+						  .n_dims = 2,
+						  .dims = {is->output.rows, is->output.columns}});
 	orr_instance_count(is, 1, 0, 1);
 	return true;
 }

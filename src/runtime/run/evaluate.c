@@ -9,10 +9,20 @@
 #include "orrery/ranks.h"
 #include "parts.h"
 
-/* Rows that are computed at once. What reads a whole minibatch takes them for one. */
-static int64_t rows_at_once(const struct orr_run *run)
+/* Rows that are computed at once, of n_rows; what reads a whole minibatch takes them for one.
+ * Outputs of all operators take half a GiB at most, by the graph alone: every cut gives the same
+ * figures. */
+static int64_t rows_at_once(const struct orr_run *run, int64_t n_rows)
 {
-	return orr_pipeline_gathers(run->work.pipeline) ? 1024 : 256;
+	const struct orr_graph *g = run->work.pipeline->graph;
+	int64_t most = orr_pipeline_gathers(run->work.pipeline) ? 1024 : 256, floats = 1;
+
+	for (int k = 0; k < g->n_operators; k++)
+		floats += g->operators[k].width;
+	if (most > (1 << 27) / floats)
+		most = (1 << 27) / floats;
+	most = most < n_rows ? most : n_rows;
+	return most > 1 ? most : 1;
 }
 
 /* Each stage is run by the rank of its first owner; activations go from one to the other. */
@@ -61,11 +71,13 @@ static bool allocate(float **floats, int64_t n)
 	return *floats;
 }
 
-static int buffers_init(const struct orr_run *run, struct buffers *buffers, struct orr_error *err)
+/* For chunks of n rows. */
+static int buffers_init(const struct orr_run *run, int64_t n, struct buffers *buffers,
+			struct orr_error *err)
 {
 	const struct orr_pipeline *p = run->work.pipeline;
 	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges + 1;
-	int64_t scratch = 0, n = rows_at_once(run);
+	int64_t scratch = 0;
 	size_t workspace = 0;
 	bool fits;
 
@@ -218,7 +230,7 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 	const struct orr_dataset *data = run->dataset;
 	const int64_t *rows = on_test ? data->test : data->train;
 	int64_t n_rows = on_test ? data->n_test : data->n_train;
-	int64_t at_once = rows_at_once(run);
+	int64_t at_once = rows_at_once(run, n_rows);
 	int n_chunks = (int)((n_rows + at_once - 1) / at_once), n = run->work.n_losses;
 	/* of every chunk and loss: added up in one order */
 	struct orr_sums *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums));
@@ -229,7 +241,7 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 		code = orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
 		goto out;
 	}
-	if ((code = refuse_failed(run, err)) || (code = buffers_init(run, &buffers, err)))
+	if ((code = refuse_failed(run, err)) || (code = buffers_init(run, at_once, &buffers, err)))
 		goto out;
 	for (; n_acquired < run->work.pipeline->n_stages; n_acquired++)
 		if ((code = acquire(run, n_acquired, &buffers.parameters[n_acquired], err)))

@@ -37,9 +37,6 @@ struct orr_rule orr_run_rule(const struct orr_run_options *options)
 	};
 }
 
-/* M_PI is not in C11. */
-#define PI 3.14159265358979323846
-
 double orr_run_rate(const struct orr_run_options *o, int64_t step)
 {
 	double all = (double)(o->decay_steps - o->warmup), done = (double)(step - o->warmup), left;
@@ -50,7 +47,7 @@ double orr_run_rate(const struct orr_run_options *o, int64_t step)
 		return o->learning_rate;
 	if (done >= all)
 		return o->final_rate;
-	left = o->decay == ORR_DECAY_LINEAR ? 1 - done / all : (1 + cos(PI * done / all)) / 2;
+	left = o->decay == ORR_DECAY_LINEAR ? 1 - done / all : (1 + cos(M_PI * done / all)) / 2;
 	return o->final_rate + (o->learning_rate - o->final_rate) * left;
 }
 

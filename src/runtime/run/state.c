@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include "checkpoint/checkpoint.h"
+#include "codelets/operator.h"
 #include "orrery/graph.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/dataset.h"
 #include "orrery/ranks.h"
 #include "parts.h"
 
-#define MOST_TENSORS (3 * ORR_MOST_PARAMETERS) /* an optimizer has two of each at most */
+#define MOST_TENSORS (3 * ORR_MOST_PARAMETER_TENSORS) /* an optimizer has two of each at most */
 
 int64_t orr_run_step(const struct orr_run *run)
 {
