@@ -373,7 +373,7 @@ static const struct {
 } refused[] = {
 	{"pipedream", 1, 0, 0, 0,
 	 "run: schedule pipedream never flushes, so there is no norm of a step's gradients to "
-	 "clip"},
+	 "clip; take one that flushes, or clip nothing"},
 	{"1f1b", -1, 0, 0, 0,
 	 "run: a warm-up of 0 steps, a final rate of 0, gradients clipped to -1: none can be "
 	 "below 0"},

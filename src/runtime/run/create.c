@@ -74,7 +74,7 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 	if (jobs->async && options->clip > 0)
 		return orr_fail(err, ORR_E_INPUT,
 				"run: schedule %s never flushes, so there is no norm of a step's "
-				"gradients to clip",
+				"gradients to clip; take one that flushes, or clip nothing",
 				jobs->schedule);
 	if (!(options->timeout_s > 0))
 		return orr_fail(err, ORR_E_INPUT, "run: a timeout of %g s; it must be above 0",
