@@ -86,16 +86,24 @@ static bool is_same(const struct known *a, const struct known *b)
 	return !strcmp(a->real, b->real);
 }
 
-/* Checkpoints are folders step-... and .step-...; the lock is a file beside them. The folder itself
- * may be yet to be made. */
+/* What of the path is behind this folder, with the slash; NULL: it is not there. */
+static const char *behind(const char *path, const char *folder)
+{
+	size_t length = strlen(folder);
+
+	return starts(path, folder) && (!path[length] || path[length] == '/') ? path + length
+									      : NULL;
+}
+
+/* Checkpoints are folders step-... and .step-..., there and in best; the lock is a file beside
+ * them. The folders themselves may be yet to be made. */
 static bool is_in_checkpoint(const struct known *file, const struct known *folder)
 {
-	size_t length = strlen(folder->real);
+	const char *rest = behind(file->real, folder->real);
+	const char *of_best = rest ? behind(rest, "/best") : NULL;
 
-	if (!starts(file->real, folder->real) || (file->real[length] && file->real[length] != '/'))
-		return false;
-	return !file->real[length] || file->real[length + 1] == '.' ||
-	       starts(file->real + length + 1, "step-");
+	rest = of_best ? of_best : rest;
+	return rest && (!*rest || rest[1] == '.' || starts(rest + 1, "step-"));
 }
 
 static int compare(const struct known *a, const struct known *b, struct orr_error *err)

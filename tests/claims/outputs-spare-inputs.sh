@@ -56,7 +56,8 @@ refused 'would overwrite' train in.dot --steps 1 --loss d.csv
 refused 'would overwrite' train in.dot --steps 1 --data losses.csv --loss losses.csv
 "$orrery" train in.dot --steps 2 --batch 8 -m 2 --checkpoint run >/dev/null 2>&1
 find run -type f -exec sha256sum {} + >>before
-for file in run/.lock run/step-00000002/manifest.json here/run/step-00000002/new; do
+mkdir -p run/best/step-00000002
+for file in run/.lock run/step-00000002/manifest.json here/run/step-00000002/new run/best/step-00000002/new; do
 	refused 'would overwrite' train in.dot --steps 4 --batch 8 -m 2 --checkpoint run --resume --loss "$file"
 done
 sha256sum --quiet -c before
