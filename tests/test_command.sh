@@ -82,6 +82,17 @@ digraph {
 }
 END
 refuse 'attribute.dot:3: node y' show "$work/attribute.dot"
+write dropout.dot <<'END'
+digraph {
+	x [op=input columns="0:4"]
+	t [op=input columns="4:8"]
+	y [op=dropout rate=0]
+	l [op=mse]
+	x -> y -> l
+	t -> l
+}
+END
+accept 'dropout' show "$work/dropout.dot"
 write unit.dot <<'END'
 digraph {
 	a [forward="3parsec"]

@@ -8,6 +8,7 @@ static const struct orr_attribute attributes[] = {
 	[RATE] = {.name = "rate",
 		  .form = ORR_ATTRIBUTE_REAL,
 		  .most = 0.999999,
+		  .otherwise = -1,
 		  .missing = "rate is missing: say which share of the floats it drops, rate=0.1"},
 	{0},
 };

@@ -93,7 +93,7 @@ static int check_said(const struct reader *r, const struct orr_operator *o)
 	for (const struct orr_attribute *a = op ? op->attributes : NULL; a && a->name; a++) {
 		bool said = a->form == ORR_ATTRIBUTE_COLUMNS
 				    ? o->columns != NULL
-				    : o->instance->values[orr_op_value(op, a)] > 0;
+				    : o->instance->values[orr_op_value(op, a)] >= a->least;
 
 		if (a->missing && !said)
 			return fail_node(r, o->line, o->name, a->missing);
