@@ -178,17 +178,17 @@ static int resume(struct training *t, struct orr_error *err)
 {
 	const struct train_options *o = &t->options;
 	int samples = orr_run_step_samples(t->work.tried.jobs, &o->run), code;
+	/* to evaluate it, no learning rate is needed */
+	double *rate = o->has_lr || !t->steps ? &t->old_rate : NULL;
 
 	if (!t->session.rank)
 		hardware_tell(&o->run);
 	if ((code = begin(t, err)))
 		return code;
 	t->old_rate = o->run.learning_rate;
-	if (t->best && (code = evaluations_resume(&t->evaluations, t->run, t->best,
-						  o->has_lr ? &t->old_rate : NULL, err)))
+	if (t->best && (code = evaluations_resume(&t->evaluations, t->run, t->best, rate, err)))
 		return code;
-	if (t->checkpoint &&
-	    (code = orr_run_load(t->run, t->checkpoint, o->has_lr ? &t->old_rate : NULL, err)))
+	if (t->checkpoint && (code = orr_run_load(t->run, t->checkpoint, rate, err)))
 		return code;
 	t->result = (struct trained){
 		.output = &o->output,

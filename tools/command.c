@@ -23,6 +23,7 @@ static const struct {
 	{"[order]", "--order"},
 	{"[pieces]", "--pieces"},
 	{"[ranks-workers]", "--ranks-workers"},
+	{"[rate]", "--lr"},
 	{"[recompute]", "--recompute"},
 	{"[resume]", "--resume"},
 	{"[search]", "--search"},

@@ -17,6 +17,7 @@ refuse() {
 	grep -qF "$text" err
 }
 refuse 'optimizer learning_rate is 30 there and 0.1 here: ' --momentum 0
+refuse ', or give --lr: then the learning rate may go another way' --momentum 0 --decay cosine
 refuse 'optimizer momentum is 0 there and 0.9 here: ' --lr 0.1
 refuse 'optimizer weight_decay is 0 there and 0.1 here: ' --lr 0.1 --momentum 0 --weight-decay 0.1
 refuse 'seed is 1 there and 2 here: ' --lr 0.1 --momentum 0 --seed 2
@@ -28,3 +29,4 @@ python3 -c 'import json; assert 0 < json.load(open("json"))["loss"] < 100'
 grep -q '"learning_rate": *0\.01' ck/step-00000020/manifest.json # what is kept is of the new one
 train --momentum 0 --lr 0.01 --resume >json 2>err
 if grep -q -- '--lr' err; then exit 1; fi
+train --momentum 0 --decay cosine --steps 0 --resume >json 2>err # evaluated, whatever its rate was

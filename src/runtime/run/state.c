@@ -428,6 +428,17 @@ static int accept_rate(json_t *about, const struct orr_checkpoint *c, double *ra
 	return 0;
 }
 
+/* Where only the learning rate goes another way, the message says how to go on. */
+static void explain_course(json_t *about, const struct orr_checkpoint *c, struct orr_error *err)
+{
+	double rate;
+	size_t length = err ? strlen(err->msg) : 0;
+
+	if (err && !accept_rate(about, c, &rate, NULL) && !orr_checkpoint_check(c, about, NULL))
+		(void)snprintf(err->msg + length, sizeof(err->msg) - length,
+			       ", or give [rate]: then the learning rate may go another way");
+}
+
 /* Refuses before it changes anything. */
 static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c, double *rate,
 		      struct orr_error *err)
@@ -441,6 +452,8 @@ static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
 		return ORR_E_NOMEM;
 	if (!rate || !(code = accept_rate(about, c, rate, err)))
 		code = orr_checkpoint_check(c, about, err);
+	if (code && !rate)
+		explain_course(about, c, err);
 	json_decref(about);
 	return code;
 }
