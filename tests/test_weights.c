@@ -260,6 +260,8 @@ START_TEST(a_part_may_do_where_it_is_said)
 }
 END_TEST
 
+#define EQUAL ": make them equal, or take it out of the file and give [init-partly]"
+
 static const struct {
 	struct tensor tensors[5];
 	int n;
@@ -270,19 +272,20 @@ static const struct {
 	 "1 left over that the model has not (c.gain): give [init-partly] to leave them"},
 	{{A_WEIGHT, A_BIAS, {"b.weight", "F32", "9", 9, 4, 0}, B_BIAS},
 	 4,
-	 "'b.weight' is 9 there and 3 x 3 in the model"},
+	 "'b.weight' is 9 there and 3 x 3 in the model" EQUAL},
 	{{{"a.weight", "F32", "2,3", 6, 4, 0}, A_BIAS, B_WEIGHT, B_BIAS},
 	 4,
-	 "'a.weight' is 2 x 3 there and 3 x 2 in the model"},
+	 "'a.weight' is 2 x 3 there and 3 x 2 in the model" EQUAL},
 	{{A_WEIGHT, A_BIAS, B_WEIGHT, {"b.bias", "I64", "3", 3, 8, 0}},
 	 4,
-	 "the numbers of 'b.bias' are I64, and weights are F32, F16, BF16 or F64"},
+	 "the numbers of 'b.bias' are I64, and weights are F32, F16, BF16 or F64: write it as one "
+	 "of them"},
 	{{A_WEIGHT, A_BIAS, B_WEIGHT, {"b.bias", "F32", "3", 3, 4, NAN}},
 	 4,
-	 "a number of 'b.bias' is not finite as a float32: it is no model"},
+	 "a number of 'b.bias' is not finite as a float32: it is no model: name another file"},
 	{{A_WEIGHT, A_BIAS, B_WEIGHT, {"b.bias", "F64", "3", 3, 8, 1e300}},
 	 4,
-	 "a number of 'b.bias' is not finite as a float32: it is no model"},
+	 "a number of 'b.bias' is not finite as a float32: it is no model: name another file"},
 };
 
 START_TEST(what_does_not_fit_is_refused)
@@ -312,7 +315,9 @@ START_TEST(what_is_no_such_file_is_refused)
 	ck_assert_int_eq(orr_run_begin(t.run, ".", false, NULL, 0, &t.err), ORR_E_INPUT);
 	ck_assert_str_eq(t.err.msg, ".: is no plain file: name one of safetensors");
 	ck_assert_int_eq(orr_run_begin(t.run, "none", false, NULL, 0, &t.err), ORR_E_INPUT);
-	ck_assert_str_eq(t.err.msg, "none: cannot open it: No such file or directory");
+	ck_assert_str_eq(
+		t.err.msg,
+		"none: cannot open it: No such file or directory: name a file of safetensors");
 	training_fini(&t);
 }
 END_TEST

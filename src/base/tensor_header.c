@@ -10,7 +10,8 @@
 
 int orr_tensor_header_fail(const char *path, const char *what, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: no whole safetensors file: %s", path, what);
+	return orr_fail(err, ORR_E_INPUT, "%s: no whole safetensors file: %s; write it again", path,
+			what);
 }
 
 int orr_tensor_header_bytes(int64_t *n_bytes, const char *path, const void *first,

@@ -55,7 +55,8 @@ static int open_file(struct orr_weights *w, int64_t *n_bytes, struct orr_error *
 	struct stat about;
 
 	if ((w->fd = open(w->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(w->fd, &about))
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s", w->path,
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: cannot open it: %s: name a file of safetensors", w->path,
 				strerror(errno));
 	if (!S_ISREG(about.st_mode))
 		return orr_fail(err, ORR_E_INPUT, "%s: is no plain file: name one of safetensors",
@@ -129,14 +130,17 @@ static int check_entry(const struct orr_weights *w, const struct orr_tensor_entr
 	if (entry->element > ORR_ELEMENT_F64)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: the numbers of '%.80s' are %s, and weights are F32, F16, BF16 "
-				"or F64",
+				"or F64: write it as one of them",
 				w->path, entry->name, orr_element_name(entry->element));
 	if (entry->n_dims == n_dims && !memcmp(entry->dims, dims, (size_t)n_dims * sizeof(*dims)))
 		return 0;
 	print_shape(there, entry->dims, entry->n_dims);
 	print_shape(here, dims, n_dims);
-	return orr_fail(err, ORR_E_INPUT, "%s: '%.80s' is %s there and %s in the model", w->path,
-			entry->name, there, here);
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%s: '%.80s' is %s there and %s in the model: make them equal, or take it out of "
+		"the file and give [init-partly]",
+		w->path, entry->name, there, here);
 }
 
 /* The first of some names, "a.weight, a.bias and 4 more". */
@@ -312,7 +316,7 @@ int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int
 			if (!isfinite(to[at + x]))
 				code = orr_fail(err, ORR_E_INPUT,
 						"%s: a number of '%.80s' is not finite as a "
-						"float32: it is no model",
+						"float32: it is no model: name another file",
 						w->path, entry->name);
 	}
 	free(piece);

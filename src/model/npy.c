@@ -24,7 +24,8 @@ bool orr_npy_is(const char *text, int64_t n_bytes)
 
 static int fail(const char *path, const char *what, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: no whole .npy file: %s", path, what);
+	return orr_fail(err, ORR_E_INPUT, "%s: no whole .npy file: %s%s", path, what,
+			strstr(what, "; save ") ? "" : "; save it again");
 }
 
 static void skip_blanks(struct text *t)
@@ -108,18 +109,32 @@ static int element_of(const char *type)
 	return -1;
 }
 
-static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *element, const char *path,
-		     struct orr_error *err)
+/* Its keys, as bits. */
+enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
+
+static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *element, int *keys,
+		     const char *path, struct orr_error *err)
 {
 	char key[16], type[16];
+	int bit;
 
 	if (!take_string(t, key, sizeof(key)) || !take(t, ":"))
 		return fail(path, "its header is no dictionary", err);
-	if (!strcmp(key, "shape"))
+	bit = !strcmp(key, "descr")           ? DESCR
+	      : !strcmp(key, "fortran_order") ? ORDER
+	      : !strcmp(key, "shape")         ? SHAPE
+					      : 0;
+	if (!bit)
+		return fail(path, "its header has another key than descr, fortran_order and shape",
+			    err);
+	if (*keys & bit)
+		return fail(path, "its header is not of descr, fortran_order and shape", err);
+	*keys |= bit;
+	if (bit == SHAPE)
 		return take_shape(t, entry)
 			       ? 0
 			       : fail(path, "its shape is none of up to 8 dimensions", err);
-	if (!strcmp(key, "fortran_order")) {
+	if (bit == ORDER) {
 		if (take(t, "False"))
 			return 0;
 		return fail(path,
@@ -127,9 +142,6 @@ static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *elemen
 			    "numpy.ascontiguousarray() of it",
 			    err);
 	}
-	if (strcmp(key, "descr") != 0)
-		return fail(path, "its header has another key than descr, fortran_order and shape",
-			    err);
 	if (!take_string(t, type, sizeof(type)) || (*element = element_of(type)) < 0)
 		return fail(path,
 			    "its type (descr) is none of f2, f4, f8, i1 to i8, u1 to u8 and b1, "
@@ -141,19 +153,17 @@ static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *elemen
 static int read_dictionary(struct orr_tensor_entry *entry, struct text t, const char *path,
 			   struct orr_error *err)
 {
-	int element = -1, n = 0, code;
+	int element = -1, keys = 0, code;
 
 	if (!take(&t, "{"))
 		return fail(path, "its header is no dictionary", err);
-	for (; !take(&t, "}"); n++) {
-		if (n == 3)
-			break;
-		if ((code = read_pair(entry, &t, &element, path, err)))
+	while (!take(&t, "}")) {
+		if ((code = read_pair(entry, &t, &element, &keys, path, err)))
 			return code;
 		if (!take_comma(&t, '}'))
 			return fail(path, "its header is no dictionary", err);
 	}
-	if (n != 3 || element < 0)
+	if (keys != ALL)
 		return fail(path, "its header is not of descr, fortran_order and shape", err);
 	entry->element = (enum orr_element)element;
 	return 0;
@@ -193,9 +203,7 @@ int orr_npy_read(struct orr_tensor_header *header, int64_t *data_at, const char 
 				    err)))
 		return code;
 	if (array_bytes(entry) != n_bytes - *data_at)
-		return fail(path,
-			    "its array is not as long as its shape and type say; save it again",
-			    err);
+		return fail(path, "its array is not as long as its shape and type say", err);
 	entry->end = n_bytes - *data_at;
 	return 0;
 }

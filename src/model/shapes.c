@@ -74,7 +74,7 @@ static int give_inputs(const struct orr_graph *g, struct orr_operator *o, const 
 	if (o->columns)
 		is->output = (struct orr_shape){1, o->width};
 	if (floats > ORR_MOST_COLUMNS && o->n_inputs > 1)
-		return fail_at(g, o, err, "more than 10000000 columns");
+		return fail_at(g, o, err, "more than 10000000 columns: make it smaller");
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 	o->width = orr_shape_floats(is->output);
 	o->rows = is->output.rows;
 	if (o->width > ORR_MOST_COLUMNS)
-		return fail_at(g, o, err, "more than 10000000 columns");
+		return fail_at(g, o, err, "more than 10000000 columns: make it smaller");
 	o->n_parameters = orr_instance_parameter_floats(is);
 	o->forward_flops = is->forward_flops;
 	o->backward_flops = is->backward_flops;
