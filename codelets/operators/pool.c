@@ -6,7 +6,7 @@ const struct orr_attribute orr_pool_attributes[] = {
 	[ORR_POOL_KERNEL] = {.name = "kernel",
 			     .form = ORR_ATTRIBUTE_COUNT,
 			     .least = 1,
-			     .most = 10000,
+			     .most = ORR_POOL_MOST,
 			     .missing = "kernel is missing: say how many pixels wide and high the "
 					"window is, kernel=2"},
 	[ORR_POOL_STRIDE] = {.name = "stride", .form = ORR_ATTRIBUTE_COUNT, .most = 10000},

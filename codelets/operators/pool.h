@@ -3,6 +3,9 @@
 /* The attributes of pools, and what they say. */
 #include "image.h"
 
+/* Of a kernel: a float, which max_pool keeps, holds every place in its window. */
+#define ORR_POOL_MOST 4096
+
 enum { ORR_POOL_KERNEL, ORR_POOL_STRIDE, ORR_POOL_PADDING, ORR_POOL_HEIGHT };
 extern const struct orr_attribute orr_pool_attributes[];
 
