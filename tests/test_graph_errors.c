@@ -151,6 +151,13 @@ static const struct {
 	{"digraph { a [op=linear, features=99999999999999999999] }",
 	 "m.dot:1: node a: features: 99999999999999999999 is out of range: say 1 to "
 	 "10000000"},
+	{"digraph { x [op=input, columns=\"0:1000000\"]; y [op=input, columns=4]; l [op=mse]; "
+	 "a [op=conv2d, features=1000000, kernel=10000, padding=9999, stride=10000, "
+	 "image_height=1]; x -> a -> l; y -> l }",
+	 "m.dot:1: node a: conv2d: more operations than can be counted: make kernel=10000 or "
+	 "features=1000000 smaller"},
+	{"digraph { a [op=max_pool, kernel=5000] }",
+	 "m.dot:1: node a: kernel: 5000 is out of range: say 1 to 4096"},
 	{"digraph { a [op=input] }",
 	 "m.dot:1: node a: columns is missing: say which columns of the data it takes, "
 	 "columns=\"0:16\" for the first 16"},

@@ -38,6 +38,9 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
+/* More than any machine computes; what a graph adds up fits an int64_t. */
+#define MOST_OPERATIONS 0x1p60
+
 /* Of a group: the window, what it sees at a place, and features; and how many groups there are. */
 struct shape {
 	struct orr_window window;
@@ -78,6 +81,13 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 		return false;
 	}
 	s = shape_of(is);
+	if (2.0 * (double)s.places * (double)s.seen * (double)features > MOST_OPERATIONS) {
+		(void)snprintf(text, size,
+			       "conv2d: more operations than can be counted: make kernel=%lld or "
+			       "features=%lld smaller",
+			       (long long)kernel, (long long)features);
+		return false;
+	}
 	is->output = (struct orr_shape){s.places, features};
 	orr_instance_add(is, (struct orr_parameter_tensor){
 				     .name = "weight",
