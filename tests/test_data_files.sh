@@ -81,6 +81,7 @@ pack classes.safetensors image=0:64/U8 label=20/F32
 refused 'needs whole numbers from 0 to 9' named.dot --data classes.safetensors
 printf '300,1\n2,3\n' >large.csv # no heading, though its first line does not fit
 if "$source/tools/pack-data" large.csv large.npy 0/U8 2>err; then fail 'a number that no byte holds was dropped'; else pass; fi
+if "$source/tools/pack-data" large.csv ./large.csv a=0:2 2>err || [ "$(head -n 1 large.csv)" != 300,1 ]; then fail 'the CSV was overwritten'; else pass; fi
 head -c 5000 data/named.safetensors >cut.safetensors
 refused 'cut.safetensors: no whole safetensors file' named.dot --data cut.safetensors
 head -c 5000 all.npy >cut.npy

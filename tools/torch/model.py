@@ -36,6 +36,7 @@ class Model(nn.Module):
                     detached=[name in o.get("detached", []) for name in o["inputs"]],
                     number=number,
                     holder=holder,
+                    frozen=o.get("frozen", False),
                 )
             )
 

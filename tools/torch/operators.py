@@ -26,6 +26,7 @@ class Operator:
     detached: list[bool]  # of each input: no gradient goes back
     number: int  # among the operators of the graph
     holder: nn.Module  # of its parameters and running means
+    frozen: bool
 
     @property
     def own(self) -> dict[str, Any]:
@@ -88,7 +89,8 @@ def batchnorm(o: Operator, p: Pass, x: Tensor) -> Tensor:
         for total, value in zip(sums, (mean.detach(), unbiased)):
             total += value * (part.shape[0] / x.shape[0])
     for average, total in zip(running, sums):
-        average.lerp_(total, momentum)
+        if not o.frozen:
+            average.lerp_(total, momentum)
     return torch.cat(outputs)
 
 
