@@ -83,11 +83,25 @@ static void report_damaged(const char *line)
 	command_say(text);
 }
 
+/* Where there is no other checkpoint: is the best one of a training that has ended early? */
+static int check_best(const struct checkpoints_options *o, struct orr_error *err)
+{
+	const char *best = checkpoints_best(o);
+	int64_t newest;
+	int code = orr_checkpoint_prepare(best, &newest, err);
+
+	if (code || newest < 0)
+		return code;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: has the best of another training, of step %lld: give --checkpoint "
+			"%.120s --resume to go on from it, or another folder",
+			best, (long long)newest, best);
+}
+
 /* Called on one process; the result is shared with all ranks. */
 static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
 		      struct orr_error *err)
 {
-	const char *folder = o->folder;
 	int64_t newest;
 	int code;
 
@@ -96,17 +110,12 @@ static int open_first(struct orr_checkpoint **out, const struct checkpoints_opti
 	if ((code = orr_checkpoint_lock(o->folder, err)) ||
 	    (code = orr_checkpoint_prepare(o->folder, &newest, err)))
 		return code;
-	if (newest < 0 && o->best) {
-		folder = checkpoints_best(o);
-		if ((code = orr_checkpoint_prepare(folder, &newest, err)))
-			return code;
-	}
 	if (newest >= 0 && !o->resume)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has checkpoints, up to step %lld: give --resume to go on from "
 				"them, or another folder",
-				folder, (long long)newest);
-	return 0;
+				o->folder, (long long)newest);
+	return newest >= 0 || !o->best ? 0 : check_best(o, err);
 }
 
 /* Of one process, as open_first: the best so far, if there is one. */

@@ -58,5 +58,5 @@ refuse() {
 }
 message='--keep-best: nothing says when' && "$orrery" train "$graph" --steps 5 --checkpoint c --keep-best 2>err >out && exit 1
 grep -q -- "$message" err
-message='parts/best: has checkpoints' && rm -rf parts/step-* && refuse --steps 5 --checkpoint parts --keep-best
+message='parts/best: has the best of another training, of step .*: give --checkpoint parts/best --resume' && rm -rf parts/step-* && refuse --steps 5 --checkpoint parts --keep-best
 message='--evaluate-every: ' && refuse --steps 5 --evaluate-every 1hour
