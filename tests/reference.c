@@ -420,9 +420,9 @@ static void rotary(const struct sample *t, double *y)
 	int64_t columns = shape_of(t, 0).columns, width = columns / (int64_t)value(t, 0);
 
 	for (int64_t i = 0; i < t->o->width; i++) {
-		int64_t at = i % width, half = width / 2;
-		double angle = (double)(i / columns) /
-			       pow(value(t, 1), 2 * (double)(at % half) / (double)width);
+		int64_t at = i % width, half = width / 2, row = i / columns;
+		double angle =
+			(double)row / pow(value(t, 1), 2 * (double)(at % half) / (double)width);
 		const double *x = x_of(t, 0) + i;
 
 		y[i] = x[0] * cos(angle) + (at < half ? -x[half] : x[-half]) * sin(angle);

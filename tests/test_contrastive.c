@@ -82,7 +82,7 @@ static double cross_entropy(const double *scores, int n, int step, int own_at, b
 
 static double contrast(struct book *b, const double *u, const double *v, double t)
 {
-	double *scores = calloc((size_t)(b->n * b->n), sizeof(*scores)), loss = 0;
+	double *scores = calloc((size_t)b->n * (size_t)b->n, sizeof(*scores)), loss = 0;
 	bool hit;
 
 	ck_assert_ptr_nonnull(scores);

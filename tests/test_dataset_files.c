@@ -50,7 +50,7 @@ static void put_safetensors(const char *path, const char *header, int64_t length
 	int64_t said = length < 0 ? (int64_t)n_header : length;
 
 	memcpy(first, &said, sizeof(said));
-	memcpy(first + 8, header, n_header);
+	memcpy(first + 8, header, n_header); /* NOLINT(bugprone-not-null-terminated-result) */
 	put(path, first, 8 + n_header, data, n);
 }
 

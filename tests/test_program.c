@@ -197,9 +197,11 @@ static void setup(struct fixture *f, int i)
 	small_data(f->values, N_SAMPLES, N_COLUMNS, CLASS_COLUMN,
 		   is_op(i, "softmax_cross_entropy") ? models[i].out : 5, 3);
 	for (int64_t r = 0; r < N_SAMPLES; r++)
-		for (int64_t c = 34; c < CLASS_COLUMN && models[i].file; c++) /* ids */
-			f->values[r * N_COLUMNS + c] =
-				(float)((r * 7 + c * 3 + r / 5) % (c < 37 ? 5 : 6) - c / 37);
+		for (int64_t c = 34; c < CLASS_COLUMN && models[i].file; c++) { /* ids */
+			int64_t id = (r * 7 + c * 3 + r / 5) % (c < 37 ? 5 : 6) - c / 37;
+
+			f->values[r * N_COLUMNS + c] = (float)id;
+		}
 	for (int64_t r = 0; r < N_SAMPLES; r++)
 		f->rows[r] = r;
 	f->n_parameters = reference_n_parameters(&f->model.graph);

@@ -43,7 +43,7 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 		       "rotary turns pairs of columns in each of %lld heads, and %.60s has %lld "
 		       "columns: give it a multiple of %lld, or other heads=",
 		       (long long)heads, inputs[0], (long long)is->output.columns,
-		       (long long)(2 * heads));
+		       2 * (long long)heads);
 	return false;
 }
 
