@@ -32,8 +32,12 @@ static void print_value(char value[ORR_VALUE], const struct orr_attribute *a, co
 	const char *choice = a->choices;
 
 	switch (a->form) {
-	case ORR_ATTRIBUTE_REAL: /* 17 digits hold a double */
-		(void)snprintf(value, ORR_VALUE, "%.17g", *at);
+	case ORR_ATTRIBUTE_REAL: /* the fewest digits that are this double; 17 always are */
+		for (int digits = 6; digits <= 17; digits++) {
+			(void)snprintf(value, ORR_VALUE, "%.*g", digits, *at);
+			if (strtod(value, NULL) <= *at && strtod(value, NULL) >= *at)
+				break;
+		}
 		break;
 	case ORR_ATTRIBUTE_TRUTH:
 		(void)snprintf(value, ORR_VALUE, "%s", *at > 0 ? "true" : "false");
@@ -80,8 +84,11 @@ const char *orr_graph_op(int i, char *text, size_t size)
 
 	text[0] = '\0';
 	for (const struct orr_attribute *a = op ? op->attributes : NULL; a && a->name; a++) {
-		bool number = a->form != ORR_ATTRIBUTE_COLUMNS && a->form != ORR_ATTRIBUTE_TEXT &&
-			      a->form != ORR_ATTRIBUTE_RANGE;
+		/* not one that only says that nothing was said: ignore=-inf */
+		bool number =
+			a->form == ORR_ATTRIBUTE_REAL || a->form == ORR_ATTRIBUTE_COUNT
+				? a->otherwise >= a->least && a->otherwise <= a->most
+				: a->form == ORR_ATTRIBUTE_TRUTH || a->form == ORR_ATTRIBUTE_CHOICE;
 		char value[ORR_VALUE] = "";
 
 		if (number && !a->missing)

@@ -502,13 +502,16 @@ static int check_gangs(const struct orr_graph *g, struct orr_error *err)
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 		const char *says = o->n_gang ? "gang" : o->with ? "with" : "gather";
+		/* an operator that computes gathers by what it is */
+		bool asked = o->n_gang || o->with || orr_operator_is_study(o);
 
 		if (o->n_gang || o->with || o->gather)
 			return orr_fail(err, ORR_E_INPUT,
 					"%s:%d: node %s: %s: plan places stages itself, each on "
 					"workers of its own, and overlaps a minibatch with its "
-					"backwards: take %s= away, or simulate it under auto",
-					g->name, o->line, o->name, says, says);
+					"backwards: %s%s%ssimulate it under auto",
+					g->name, o->line, o->name, says, asked ? "take " : "",
+					asked ? says : "", asked ? "= away, or " : "");
 	}
 	return 0;
 }
