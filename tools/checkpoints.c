@@ -127,7 +127,13 @@ static int open_best(struct orr_checkpoint **out, const struct checkpoints_optio
 
 	if (code || newest < 0 || !o->resume)
 		return code;
-	return orr_checkpoint_open(out, checkpoints_best(o), -1, report_damaged, err);
+	code = orr_checkpoint_open(out, checkpoints_best(o), -1, report_damaged, err);
+	if (code != ORR_E_INPUT)
+		return code;
+	return orr_fail(err, code,
+			"%s: no checkpoint there is whole: move that folder away, and --resume "
+			"keeps the best from here on",
+			checkpoints_best(o));
 }
 
 /* Rank 0 has opened a checkpoint in the folder, or none: the others open the same. */
