@@ -31,7 +31,8 @@ accept() {
 	shift
 	if ! "$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null; then
 		fail "orrery $*: $(cat "$work/err")"
-	elif grep -v -e '^step ' -e '^search: ' -e '^found no CUDA device: ' "$work/err" | grep -q .; then
+	elif grep -v -e '^step ' -e '^search: ' -e '^found no CUDA device: ' \
+		-e ': [0-9]* of [0-9]*$' "$work/err" | grep -q .; then
 		fail "orrery $*: on standard error: $(cat "$work/err")"
 	elif ! grep -qF -- "$text" "$work/out"; then
 		fail "orrery $*: '$text' is not in the output"
