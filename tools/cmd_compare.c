@@ -11,12 +11,13 @@
 #include "jitter.h"
 #include "orrery/table.h"
 #include "orrery/graph.h"
+#include "orrery/html.h"
 #include "output.h"
 #include "orrery/plan.h"
 #include "plugin.h"
 #include "work.h"
 
-enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES, KEY_RANK };
+enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES, KEY_RANK, KEY_HTML };
 
 #define MOST_LISTED 16
 
@@ -50,6 +51,7 @@ static const struct argp_option options[] = {
 	 4},
 	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 5},
 	{"csv", KEY_CSV, "FILE", 0, "all rows as CSV", 5},
+	{"html", KEY_HTML, "FILE", 0, "all rows as a page to look at, sorted by any column", 5},
 	{0},
 };
 
@@ -103,6 +105,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_CSV:
 		a->output.csv = arg;
+		return 0;
+	case KEY_HTML:
+		a->output.html = arg;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -297,11 +302,14 @@ static int print(const struct arguments *a, const struct comparison *tables, int
 		 const struct work *work, const struct work_options *o, struct orr_error *err)
 {
 	const struct comparison_csv csv = {tables, n, o->machine.n_workers};
+	struct orr_page page = {.command = "compare"};
 	int code = 0;
 
+	if ((a->output.json || a->output.html) &&
+	    !(page.report = comparison_json(tables, n, work->graph->name, &o->machine, err)))
+		return ORR_E_NOMEM;
 	if (a->output.json)
-		code = output_json(comparison_json(tables, n, work->graph->name, &o->machine, err),
-				   err);
+		code = output_json(json_incref(page.report), err);
 	for (int i = 0; i < n && !a->output.json; i++) {
 		printf("%s", i ? "\n" : "");
 		comparison_print(&tables[i]);
@@ -310,7 +318,12 @@ static int print(const struct arguments *a, const struct comparison *tables, int
 		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
 	if (!code)
 		code = output_file(a->output.svg, write_scatter, &tables[0], err);
-	return code ? code : output_file(a->output.csv, comparison_write_csv, &csv, err);
+	if (!code)
+		code = output_file(a->output.csv, comparison_write_csv, &csv, err);
+	if (!code)
+		code = output_html(&a->output, &page, err);
+	json_decref(page.report);
+	return code;
 }
 
 static int check_any_fits(const struct comparison *tables, int n, struct orr_error *err)

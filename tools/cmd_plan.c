@@ -10,6 +10,7 @@
 #include "options.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "orrery/html.h"
 #include "orrery/machine_text.h"
 #include "output.h"
 #include "orrery/parameter_cost.h"
@@ -23,7 +24,16 @@
 #include "orrery/utf8.h"
 #include "work.h"
 
-enum { KEY_LINK = 512, KEY_STRAIGHT, KEY_FREE, KEY_MAKESPAN, KEY_SEARCH, KEY_PIECES, KEY_UNPIN };
+enum {
+	KEY_LINK = 512,
+	KEY_STRAIGHT,
+	KEY_FREE,
+	KEY_MAKESPAN,
+	KEY_SEARCH,
+	KEY_PIECES,
+	KEY_UNPIN,
+	KEY_HTML
+};
 
 struct arguments {
 	struct work_options work;
@@ -56,6 +66,7 @@ static const struct argp_option options[] = {
 	 "auto), split backward and one worker a stage; for so long, or so that every run finds "
 	 "the same",
 	 4},
+	{"html", KEY_HTML, "FILE", 0, "the plan and its simulated step as a page to look at", 5},
 	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train; - is standard output",
 	 5},
 	{0},
@@ -95,6 +106,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->search = true;
 		if (arg)
 			a->seconds = options_count("--search", arg, 1, 1 << 20);
+		return 0;
+	case KEY_HTML:
+		a->output.html = arg;
 		return 0;
 	case 'o':
 		a->out = arg;
@@ -399,6 +413,20 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 
+static int write_page(const struct output_options *o, const struct orr_plan *plan, json_t *report,
+		      struct orr_error *err)
+{
+	const struct orr_page page = {
+		.command = "plan",
+		.report = report,
+		.timelines = (const struct orr_timeline *const[]){plan->tried.timeline},
+		.names = (const char *const[]){"plan"},
+		.n_timelines = 1,
+	};
+
+	return output_html(o, &page, err);
+}
+
 static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
@@ -412,6 +440,8 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 		return ORR_E_NOMEM;
 	if (!(code = orr_untested_report(json, untested, n, err)))
 		code = output_file(a->out, output_write_json, json, err);
+	if (!code)
+		code = write_page(&a->output, plan, json, err);
 	if (!code && a->output.json)
 		return output_json(json, err);
 	json_decref(json);

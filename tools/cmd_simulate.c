@@ -9,6 +9,7 @@
 #include "export.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "orrery/html.h"
 #include "output.h"
 #include "orrery/pipeline.h"
 #include "plugin.h"
@@ -132,7 +133,9 @@ static int add_noise(json_t *json, const struct orr_noise *noise, const struct o
 		       : 0;
 }
 
-static int print(const struct arguments *a, const struct work *work, struct orr_error *err)
+/* *report: the JSON object, where an output has it. */
+static int print(json_t **report, const struct arguments *a, const struct work *work,
+		 struct orr_error *err)
 {
 	const struct orr_timeline *t = work->tried.timeline;
 	const struct orr_figures *f = work->tried.figures;
@@ -145,15 +148,19 @@ static int print(const struct arguments *a, const struct work *work, struct orr_
 
 	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
 		return code;
-	if (a->output.json) {
+	if (a->output.json || a->output.html) {
 		if ((json = orr_report_json(t, f, err)) &&
 		    ((code = orr_untested_report(json, untested, n, err)) ||
 		     (noise && (code = add_noise(json, noise, &noisy, err))))) {
 			json_decref(json);
 			return code;
 		}
-		return output_json(json, err);
+		if (!json)
+			return ORR_E_NOMEM;
+		*report = json;
 	}
+	if (a->output.json)
+		return output_json(json_incref(*report), err);
 	if ((code = orr_diagram_text(stdout, t, output_columns(), output_wants_colour(), err)))
 		return code;
 	printf("\n");
@@ -187,6 +194,21 @@ static int write_plan(const struct arguments *a, const struct work *work, struct
 	code = output_file(a->plan, output_write_json, json, err);
 	json_decref(json);
 	return code;
+}
+
+static int write_timelines(const struct output_options *o, const struct orr_try *tried,
+			   json_t *report, struct orr_error *err)
+{
+	const struct orr_timeline *const timelines[] = {tried->timeline};
+	const char *const names[] = {tried->jobs->schedule};
+	const struct orr_page page = {.command = "simulate",
+				      .report = report,
+				      .timelines = timelines,
+				      .names = names,
+				      .n_timelines = 1};
+	int code = output_timelines(o, timelines, names, 1, err);
+
+	return code ? code : output_html(o, &page, err);
 }
 
 int cmd_simulate(int argc, char **argv)
@@ -223,6 +245,7 @@ int cmd_simulate(int argc, char **argv)
 	struct arguments a = {.work = work_options_default()};
 	struct work work = {0};
 	struct orr_error err = {""};
+	json_t *report = NULL;
 	int code;
 
 	options_parse(&argp, argc, argv, &a);
@@ -232,12 +255,11 @@ int cmd_simulate(int argc, char **argv)
 	    (code = orr_try_run(&work.tried, &err)) || (code = work_check_memory(&work, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, work.tried.timeline,
 					  &err)) ||
-	    (code = print(&a, &work, &err)) || (code = write_plan(&a, &work, &err)))
+	    (code = print(&report, &a, &work, &err)) || (code = write_plan(&a, &work, &err)))
 		goto out;
-	code = output_timelines(&a.output,
-				(const struct orr_timeline *const[]){work.tried.timeline},
-				(const char *const[]){work.tried.jobs->schedule}, 1, &err);
+	code = write_timelines(&a.output, &work.tried, report, &err);
 out:
+	json_decref(report);
 	work_fini(&work);
 	return command_end(code, &err);
 }

@@ -222,6 +222,7 @@ static int train(struct training *t, struct orr_error *err)
 			    o->run.learning_rate, (long long)first + 1, t->old_rate);
 	t->progress.norms = o->run.clip > 0;
 	t->progress.evaluates = t->evaluations.every > 0;
+	t->progress.history.wanted = o->output.html && !t->session.rank;
 	if ((code = progress_write(&t->progress, o->losses, err)))
 		return code;
 	code = checkpoints_train(&o->keep, t->run, end, &t->progress, &t->evaluations, &t->end,
@@ -251,6 +252,7 @@ static int gather(struct training *t, struct orr_error *err)
 	int code;
 
 	r->skipped = orr_run_skipped(t->run);
+	r->losses = t->progress.history.losses;
 	r->step_seconds = t->session.rank ? 0 : progress_median(&t->progress);
 	if (!(r->measured = progress_timeline(&t->progress)))
 		r->measured = orr_run_timeline(t->run);

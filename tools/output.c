@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include "orrery/diagram.h"
+#include "orrery/html.h"
 #include "orrery/report.h"
 #include "export.h"
 
-enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_STRICT_CSV, KEY_TRACE };
+enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_STRICT_CSV, KEY_TRACE, KEY_HTML };
 
 #define GROUP 5
 
@@ -32,6 +33,10 @@ static const struct argp_option file_options[] = {
 	 GROUP},
 	{"trace", KEY_TRACE, "FILE", 0,
 	 "the timeline as Chrome trace JSON, for Perfetto; of a training, with the prediction",
+	 GROUP},
+	{"html", KEY_HTML, "FILE", 0,
+	 "all of it as a page to look at, in one file; of a training, with the prediction and the "
+	 "losses",
 	 GROUP},
 	{0},
 };
@@ -60,6 +65,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_TRACE:
 		o->trace = arg;
 		return 0;
+	case KEY_HTML:
+		o->html = arg;
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -78,6 +86,8 @@ int output_check(const struct output_options *o, struct orr_error *err)
 		code = export_check(o->csv, o->strict_csv, err);
 	if (!code)
 		code = output_check_file("--trace", o->trace, err);
+	if (!code)
+		code = output_check_file("--html", o->html, err);
 	return code || !o->json ? code : output_check_json(err);
 }
 
@@ -103,6 +113,16 @@ static int write_trace(FILE *file, const void *all, struct orr_error *err)
 	const struct timelines *t = all;
 
 	return orr_diagram_trace(file, t->timelines, t->names, t->n, err);
+}
+
+static int write_page(FILE *file, const void *page, struct orr_error *err)
+{
+	return orr_html_write(file, page, err);
+}
+
+int output_html(const struct output_options *o, const struct orr_page *page, struct orr_error *err)
+{
+	return output_file(o->html, write_page, page, err);
 }
 
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,

@@ -9,11 +9,12 @@
 #include "output_file.h"
 
 struct orr_figures;
+struct orr_page;
 struct orr_timeline;
 
 struct output_options {
 	bool json;
-	const char *svg, *csv, *trace; /* NULL: not wanted */
+	const char *svg, *csv, *trace, *html; /* NULL: not wanted */
 	bool strict_csv; /* refuse a schedule that a CSV cannot express, see export.h */
 };
 
@@ -32,6 +33,8 @@ int output_check_jobs(const struct output_options *o, const struct orr_jobs *job
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err);
+/* The page of o. */
+int output_html(const struct output_options *o, const struct orr_page *page, struct orr_error *err);
 /* The report for people, on standard output. */
 int output_report(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err);
 /* One object on standard output; takes the reference. NULL: there was no memory, err says so. */

@@ -147,6 +147,8 @@ void progress_visit(void *progress, const struct orr_step *step)
 		keep(p, step);
 	if (p->losses.file && !step->skipped)
 		write_losses(p, step);
+	if (!step->skipped)
+		history_add(&p->history, step->step + 1, step->scores.loss);
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
 	if (!step->skipped)
 		p->loss = p->n_seen++ ? 0.9 * p->loss + 0.1 * step->scores.loss : step->scores.loss;
@@ -170,6 +172,7 @@ void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
 
 	if (p->silent)
 		return;
+	history_add_test(&p->history, step, scores->loss);
 	if (p->losses.file && p->open_row != step) { /* it was left out, and has no row yet */
 		end_row(p, NULL);
 		p->open_row = step;
@@ -246,6 +249,7 @@ void progress_fini(struct progress *p)
 		orr_timeline_destroy(p->kept[i]);
 	free(p->seconds);
 	p->seconds = NULL;
+	history_fini(&p->history);
 	/* the losses of a training that failed tell why */
 	(void)output_close(&p->losses, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
 }

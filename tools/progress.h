@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "orrery/error.h"
+#include "history.h"
 #include "output_file.h"
 
 struct orr_run;
@@ -32,6 +33,7 @@ struct progress {
 	bool evaluates;              /* and some how the model does on the test rows */
 	int64_t open_row;            /* the step of the row that has not ended; 0: none */
 	bool losses_failed;
+	struct history history; /* of losses, for the page, where it is wanted */
 };
 
 /* n_steps: from the start of training. */

@@ -10,6 +10,7 @@
 #include "orrery/diagram.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "orrery/html.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "output.h"
@@ -66,12 +67,13 @@ static int set_losses(json_t *json, const struct trained *r)
 	       (e->best.step && json_object_set_new(json, "best", evaluation_json(&e->best)));
 }
 
-static int print_json(const struct trained *r, const struct figures *f, struct orr_error *err)
+/* NULL: err says why. */
+static json_t *report_json(const struct trained *r, const struct figures *f, struct orr_error *err)
 {
 	json_t *json = orr_report_json(r->measured, f->measured, err), *own;
 
 	if (!json)
-		return ORR_E_NOMEM;
+		return NULL;
 	/* no operator that classifies, no accuracy: null */
 	own = json_pack("{s:I,s:o,s:o,s:I,s:f,s:f,s:f,s:f}", "steps", (json_int_t)r->steps, "loss",
 			number_or_null(r->scores.loss), "accuracy",
@@ -86,9 +88,10 @@ static int print_json(const struct trained *r, const struct figures *f, struct o
 	     json_object_set_new(json, "measured_versions", versions_json(r->jobs, r->versions))) ||
 	    hardware_json(&r->hardware, json)) {
 		json_decref(json);
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+		return NULL;
 	}
-	return output_json(json, err);
+	return json;
 }
 
 static void print_loss(const struct trained *r)
@@ -165,7 +168,7 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 	return 0;
 }
 
-static int print_short_json(const struct trained *r, int64_t step, struct orr_error *err)
+static json_t *short_json(const struct trained *r, int64_t step, struct orr_error *err)
 {
 	json_t *json = json_pack("{s:I,s:I,s:o,s:o}", "steps", (json_int_t)step, "skipped_steps",
 				 (json_int_t)r->skipped, "loss", number_or_null(r->scores.loss),
@@ -179,21 +182,30 @@ static int print_short_json(const struct trained *r, int64_t step, struct orr_er
 	    (r->versions &&
 	     json_object_set_new(json, "measured_versions", versions_json(r->jobs, r->versions)))) {
 		json_decref(json);
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+		return NULL;
 	}
-	return output_json(json, err);
+	return json;
 }
 
-int trained_print_short(const struct trained *r, struct orr_error *err)
-{
-	const struct output_options *o = r->output;
-	int64_t step = r->steps > r->first ? r->steps : r->first;
+#define N_TIMELINES 2
+static const char *const names[N_TIMELINES] = {"predicted", "measured"};
 
-	if (o->svg || o->trace || o->csv)
-		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
-			r->jobs->async ? "round of -m microbatches" : "step");
-	if (o->json)
-		return print_short_json(r, step, err);
+static int write_page(const struct trained *r, json_t *report,
+		      const struct orr_timeline *const *timelines, int n, struct orr_error *err)
+{
+	const struct orr_page page = {.command = "train",
+				      .report = report,
+				      .timelines = timelines,
+				      .names = names,
+				      .n_timelines = n,
+				      .losses = r->losses};
+
+	return output_html(r->output, &page, err);
+}
+
+static void print_short(const struct trained *r, int64_t step)
+{
 	if (step == r->first)
 		printf(step ? "Nothing to train: the checkpoint is of step %lld.\n"
 			    : "Nothing to train: %lld steps.\n",
@@ -205,7 +217,28 @@ int trained_print_short(const struct trained *r, struct orr_error *err)
 	if (r->versions)
 		versions_print(r->jobs, r->versions);
 	print_loss(r);
-	return 0;
+}
+
+int trained_print_short(const struct trained *r, struct orr_error *err)
+{
+	const struct output_options *o = r->output;
+	int64_t step = r->steps > r->first ? r->steps : r->first;
+	json_t *json = NULL;
+	int code = 0;
+
+	if ((o->json || o->html) && !(json = short_json(r, step, err)))
+		return ORR_E_NOMEM;
+	if (o->svg || o->trace || o->csv)
+		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
+			r->jobs->async ? "round of -m microbatches" : "step");
+	if (o->json)
+		code = output_json(json_incref(json), err);
+	else
+		print_short(r, step);
+	if (!code)
+		code = write_page(r, json, NULL, 0, err);
+	json_decref(json);
+	return code;
 }
 
 static int by_duration(const void *a, const void *b)
@@ -232,19 +265,27 @@ static int find_median_job(int64_t *median_ns, const struct orr_timeline *t, str
 
 int trained_print(const struct trained *r, struct orr_error *err)
 {
+	const struct orr_timeline *const timelines[N_TIMELINES] = {r->predicted->timeline,
+								   r->measured};
+	const struct output_options *o = r->output;
 	struct figures f = {.predicted = r->predicted->figures};
+	json_t *json = NULL;
 	int code;
 
 	if ((code = orr_timeline_check(r->measured, err)) ||
 	    (code = orr_figures_create(&f.measured, r->measured, err)) ||
-	    (code = find_median_job(&f.job_ns, r->measured, err)) ||
-	    (code = r->output->json ? print_json(r, &f, err) : print_text(r, &f, err)))
+	    (code = find_median_job(&f.job_ns, r->measured, err)))
 		goto out;
-	code = output_timelines(
-		r->output,
-		(const struct orr_timeline *const[]){r->predicted->timeline, r->measured},
-		(const char *const[]){"predicted", "measured"}, 2, err);
+	if ((o->json || o->html) && !(json = report_json(r, &f, err))) {
+		code = ORR_E_NOMEM;
+		goto out;
+	}
+	if ((code = o->json ? output_json(json_incref(json), err) : print_text(r, &f, err)) ||
+	    (code = output_timelines(o, timelines, names, N_TIMELINES, err)))
+		goto out;
+	code = write_page(r, json, timelines, N_TIMELINES, err);
 out:
+	json_decref(json);
 	orr_figures_destroy(f.measured);
 	return code;
 }

@@ -1,6 +1,7 @@
 #ifndef ORR_TRAINED_H
 #define ORR_TRAINED_H
 /* The report of a training, as text or as JSON. */
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/error.h"
@@ -31,6 +32,7 @@ struct trained {
 	struct across_rank *ranks; /* [n_ranks]; owned */
 	struct hardware hardware;
 	const struct evaluations *evaluations; /* borrowed */
+	json_t *losses;                        /* of the steps, for the page; borrowed, or NULL */
 	bool on_devices;
 	const struct output_options *output;
 };

@@ -1,0 +1,281 @@
+#include "orrery/html.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout.h"
+#include "orrery/jobs.h"
+#include "orrery/machine_text.h"
+#include "orrery/stages.h"
+#include "orrery/timeline.h"
+#include "orrery/transfer.h"
+#include "page.h"
+#include "simulate/idle.h"
+
+/* page.html, with the data in place of its mark: one JSON object in a script that is none. What has
+ * a number of entries that grows with the jobs is written as it is found, and never held. Times are
+ * nanoseconds from the first start. */
+#define MARK "{{data}}"
+
+struct html {
+	FILE *file;
+	const struct orr_timeline *timeline;
+	const struct orr_idle *idle;
+	bool first; /* of a list */
+};
+
+/* ---- JSON in HTML ---- */
+
+/* Within JSON, < stands in strings alone; as an escape it ends no script and opens no comment. */
+static int write_escaped(const char *text, size_t size, void *user)
+{
+	FILE *file = user;
+
+	for (size_t i = 0; i < size; i++)
+		if (text[i] == '<')
+			(void)fputs("\\u003c", file);
+		else
+			(void)fputc(text[i], file);
+	return 0;
+}
+
+/* Numbers as they are meant, as --json has them: 0.1. */
+static int write_json(FILE *file, const json_t *json, struct orr_error *err)
+{
+	if (json_dump_callback(json, write_escaped, file,
+			       JSON_REAL_PRECISION(15) | JSON_COMPACT | JSON_ENCODE_ANY))
+		return orr_fail(err, ORR_E_NOMEM, "html: no memory for the data");
+	return 0;
+}
+
+/* Takes the reference. */
+static int write_key(FILE *file, const char *key, json_t *value, struct orr_error *err)
+{
+	int code;
+
+	if (!value)
+		return orr_fail(err, ORR_E_NOMEM, "html: no memory for %s", key);
+	(void)fprintf(file, "\"%s\":", key);
+	code = write_json(file, value, err);
+	(void)fputs(",\n", file);
+	json_decref(value);
+	return code;
+}
+
+/* ---- a timeline ---- */
+
+static int64_t since(const struct html *html, int64_t time_ns)
+{
+	return time_ns - html->idle->start_ns;
+}
+
+static json_t *workers_json(const struct orr_timeline *t)
+{
+	const struct orr_machine *machine = &t->jobs->pipeline->machine;
+	json_t *workers = json_array();
+	char is[ORR_WORKER_TEXT], text[ORR_WORKER_TEXT + 16];
+
+	for (int w = 0; w < t->jobs->pipeline->n_workers; w++) {
+		(void)snprintf(text, sizeof(text), "w%d%s", w,
+			       orr_worker_print(is, sizeof(is), machine, w));
+		json_array_append_new(workers, json_string(text));
+	}
+	return workers;
+}
+
+static json_t *causes_json(const struct orr_idle *idle)
+{
+	json_t *workers = json_array();
+
+	for (int w = 0; w < idle->n_workers; w++) {
+		json_t *causes = json_object();
+
+		for (int c = 0; c < ORR_CAUSES; c++)
+			json_object_set_new(causes, orr_cause_name((enum orr_cause)c),
+					    json_integer(idle->causes[w][c]));
+		json_array_append_new(workers, causes);
+	}
+	return workers;
+}
+
+static const char *separate(struct html *html)
+{
+	const char *text = html->first ? "" : ",";
+
+	html->first = false;
+	return text;
+}
+
+/* [stage, microbatch, pass, start, end, idle since], and of what was awaited to the last [...,
+ * transfer or null, its stage, microbatch, pass and worker, when it was made, when it was there];
+ * an update has pass "U", and its version in place of a microbatch. */
+static void write_item(struct html *html, const struct orr_item *item)
+{
+	const struct orr_timeline *t = html->timeline;
+	FILE *file = html->file;
+
+	if (item->job >= 0) {
+		struct orr_job job = orr_jobs_at(t->jobs, item->job);
+
+		(void)fprintf(file, "%s[%d,%d,\"%c\"", separate(html), job.s, job.b,
+			      orr_pass_letter(job.d));
+	} else {
+		(void)fprintf(file, "%s[%d,%d,\"U\"", separate(html), t->updates[item->update].s,
+			      t->updates[item->update].version);
+	}
+	(void)fprintf(file, ",%lld,%lld,%lld", (long long)since(html, item->start_ns),
+		      (long long)since(html, item->end_ns), (long long)since(html, item->free_ns));
+	if (item->from >= 0 || item->transfer >= 0) {
+		const struct orr_transfer *x =
+			item->transfer >= 0 ? &t->transfers[item->transfer] : NULL;
+
+		if (x)
+			(void)fprintf(file, ",\"%s\"", orr_transfer_name(x->kind));
+		else
+			(void)fputs(item->came_ns > item->made_ns ? ",\"data\"" : ",null", file);
+		if (item->from >= 0) {
+			struct orr_job from = orr_jobs_at(t->jobs, item->from);
+
+			(void)fprintf(file, ",%d,%d,\"%c\",%d", from.s, from.b,
+				      orr_pass_letter(from.d), t->jobs->compute[item->from]);
+		} else {
+			(void)fprintf(file, ",null,null,null,%d", x->from);
+		}
+		(void)fprintf(file, ",%lld,%lld", (long long)since(html, item->made_ns),
+			      (long long)since(html, item->came_ns));
+	}
+	(void)fputs("]", file);
+}
+
+static void write_items(struct html *html)
+{
+	const struct orr_idle *idle = html->idle;
+
+	(void)fputs("\"jobs\":[", html->file);
+	for (int w = 0; w < idle->n_workers; w++) {
+		(void)fputs(w ? "],\n[" : "[", html->file);
+		html->first = true;
+		for (int i = idle->first[w]; i < idle->first[w + 1]; i++)
+			write_item(html, &idle->items[i]);
+	}
+	(void)fputs("]],\n\"idle\":[", html->file);
+	html->first = true;
+	for (int i = 0; i < idle->n_gaps; i++)
+		(void)fprintf(html->file, "%s[%d,\"%s\",%lld,%lld]", separate(html),
+			      idle->gaps[i].w, orr_cause_name(idle->gaps[i].phase),
+			      (long long)since(html, idle->gaps[i].start_ns),
+			      (long long)since(html, idle->gaps[i].end_ns));
+	(void)fputs("],\n", html->file);
+}
+
+static void write_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
+{
+	struct html *html = user;
+
+	(void)fprintf(html->file, "%s[%lld,%d,%lld]", separate(html),
+		      (long long)since(html, time_ns), stashes, (long long)bytes);
+}
+
+/* [time, stashes, bytes] of every worker. */
+static int write_memory(struct html *html, struct orr_error *err)
+{
+	int code = 0;
+
+	(void)fputs("\"stash\":[", html->file);
+	for (int w = 0; w < html->idle->n_workers && !code; w++) {
+		(void)fputs(w ? "],\n[" : "[", html->file);
+		html->first = true;
+		code = orr_timeline_stash(html->timeline, w, write_point, html, err);
+	}
+	(void)fputs("]],\n", html->file);
+	return code;
+}
+
+/* [worker, start, end, number of the job on it], of a transfer [worker, start, end, null, kind]. */
+static int write_path(struct html *html, struct orr_error *err)
+{
+	struct orr_path_part *parts = NULL;
+	int n = 0, code = orr_idle_path(&parts, &n, html->idle, err);
+
+	(void)fputs("\"path\":[", html->file);
+	html->first = true;
+	for (int i = 0; i < n; i++) {
+		const struct orr_path_part *x = &parts[i];
+
+		(void)fprintf(html->file, "%s[%d,%lld,%lld,", separate(html), x->w,
+			      (long long)since(html, x->start_ns),
+			      (long long)since(html, x->end_ns));
+		if (x->item >= 0)
+			(void)fprintf(html->file, "%d]", x->item - html->idle->first[x->w]);
+		else
+			(void)fprintf(
+				html->file, "null,\"%s\"]",
+				x->transfer < 0
+					? "data"
+					: orr_transfer_name(
+						  html->timeline->transfers[x->transfer].kind));
+	}
+	(void)fputs("]", html->file);
+	free(parts);
+	return code;
+}
+
+static int write_timeline(struct html *html, const char *name, struct orr_error *err)
+{
+	const struct orr_timeline *t = html->timeline;
+	struct orr_idle *idle = NULL;
+	int code = orr_idle_create(&idle, t, err);
+
+	if (code)
+		return code;
+	html->idle = idle;
+	(void)fprintf(html->file, "{\"makespan\":%lld,\n", (long long)since(html, idle->end_ns));
+	if (!(code = write_key(html->file, "name", json_string(name), err)) &&
+	    !(code = write_key(html->file, "units", json_boolean(t->jobs->pipeline->units), err)) &&
+	    !(code = write_key(html->file, "schedule", json_string(t->jobs->schedule), err)) &&
+	    !(code = write_key(html->file, "workers", workers_json(t), err)) &&
+	    !(code = write_key(html->file, "stages", orr_stages_json(t->jobs, err), err)) &&
+	    !(code = write_key(html->file, "causes", causes_json(idle), err))) {
+		write_items(html);
+		if (!(code = write_memory(html, err)))
+			code = write_path(html, err);
+	}
+	(void)fputs("}", html->file);
+	orr_idle_destroy(idle);
+	return code;
+}
+
+/* ---- the page ---- */
+
+static int write_data(FILE *file, const struct orr_page *page, struct orr_error *err)
+{
+	struct html html = {.file = file};
+	int code;
+
+	(void)fputs("{", file);
+	if ((code = write_key(file, "command", json_string(page->command), err)) ||
+	    (code = write_key(file, "report", json_incref(page->report), err)) ||
+	    (code = write_key(file, "losses",
+			      page->losses ? json_incref(page->losses) : json_array(), err)))
+		return code;
+	(void)fputs("\"timelines\":[", file);
+	for (int i = 0; i < page->n_timelines && !code; i++) {
+		(void)fputs(i ? ",\n" : "", file);
+		html.timeline = page->timelines[i];
+		code = write_timeline(&html, page->names[i], err);
+	}
+	(void)fputs("]}", file);
+	return code;
+}
+
+int orr_html_write(FILE *file, const struct orr_page *page, struct orr_error *err)
+{
+	const char *mark = strstr(orr_page_html, MARK);
+	int code;
+
+	(void)fwrite(orr_page_html, 1, (size_t)(mark - orr_page_html), file);
+	if ((code = write_data(file, page, err)))
+		return code;
+	(void)fputs(mark + strlen(MARK), file);
+	return orr_layout_finish(file, "html", err);
+}
