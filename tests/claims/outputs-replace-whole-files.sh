@@ -3,7 +3,7 @@
 echo old >old.svg
 chmod 640 old.svg
 cp -p old.svg copy
-for option in --svg --csv --trace; do
+for option in --svg --csv --trace --html; do
 	code=0
 	(ulimit -f 1 && trap '' XFSZ && "$orrery" simulate chain:16 -m 64 $option old.svg >/dev/null) 2>err || code=$?
 	[ $code -eq 1 ]
