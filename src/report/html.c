@@ -83,6 +83,17 @@ static json_t *workers_json(const struct orr_timeline *t)
 	return workers;
 }
 
+/* Of memory; 0: none. */
+static json_t *limits_json(const struct orr_timeline *t)
+{
+	json_t *workers = json_array();
+
+	for (int w = 0; w < t->jobs->pipeline->n_workers; w++)
+		json_array_append_new(
+			workers, json_integer(orr_machine_memory(&t->jobs->pipeline->machine, w)));
+	return workers;
+}
+
 static json_t *causes_json(const struct orr_idle *idle)
 {
 	json_t *workers = json_array();
@@ -234,6 +245,7 @@ static int write_timeline(struct html *html, const char *name, struct orr_error 
 	    !(code = write_key(html->file, "units", json_boolean(t->jobs->pipeline->units), err)) &&
 	    !(code = write_key(html->file, "schedule", json_string(t->jobs->schedule), err)) &&
 	    !(code = write_key(html->file, "workers", workers_json(t), err)) &&
+	    !(code = write_key(html->file, "limits", limits_json(t), err)) &&
 	    !(code = write_key(html->file, "stages", orr_stages_json(t->jobs, err), err)) &&
 	    !(code = write_key(html->file, "causes", causes_json(idle), err))) {
 		write_items(html);
