@@ -144,6 +144,60 @@ START_TEST(what_is_on_its_way_is_a_transfer)
 }
 END_TEST
 
+START_TEST(a_worker_without_a_job_is_imbalance)
+{
+	struct orr_pipeline *p = make_chain(2, 1, 1);
+	struct orr_idle *idle;
+	struct way way;
+
+	way_init(&way, p, "1f1b", 3, 4);
+	idle = find(&way);
+	ck_assert_int_eq(cause(idle, 2, ORR_CAUSE_IMBALANCE), 10);
+	ck_assert_int_eq(cause(idle, 0, ORR_CAUSE_IMBALANCE), 0);
+	check_sums(idle, &way);
+	orr_idle_destroy(idle);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* A run: one unit from 0F0 to 1F0, and one from the first backward to the next; 1F1 was made long
+ * before, while its worker was busy. */
+START_TEST(a_hand_over_in_a_run_is_a_transfer)
+{
+	static const int64_t start[2][4] = {{0, 1, 8, 9}, {2, 5, 6, 7}};
+	static const int64_t end[2][4] = {{1, 2, 9, 10}, {5, 6, 7, 8}};
+	struct orr_pipeline *p = make_chain(2, 1, 1);
+	struct orr_path_part *parts = NULL;
+	struct orr_idle *idle;
+	struct way way;
+	int n = 0;
+
+	way_init(&way, p, "gpipe", 2, 2);
+	way.tried.timeline->measured = true;
+	for (int w = 0; w < 2; w++)
+		for (int i = 0; i < 4; i++) {
+			int j = way.tried.jobs->by_worker[way.tried.jobs->first[w] + i];
+
+			way.tried.timeline->start_ns[j] = start[w][i] * ORR_UNIT_NS;
+			way.tried.timeline->end_ns[j] = end[w][i] * ORR_UNIT_NS;
+		}
+	ck_assert(!orr_timeline_check(way.tried.timeline, NULL));
+	idle = find(&way);
+	for (int w = 0; w < 2; w++)
+		ck_assert_int_eq(cause(idle, w, ORR_CAUSE_TRANSFER), 1);
+	check_path(idle, &way);
+	ck_assert(!orr_idle_path(&parts, &n, idle, NULL));
+	ck_assert_int_eq(n, 8);
+	for (int i = 0; i < n; i++)
+		ck_assert_int_eq(parts[i].item < 0, i == 1 || i == 5);
+	free(parts);
+	orr_idle_destroy(idle);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* The way of the last microbatch of GPipe through an even chain: m + p - 1 forwards, as many
  * backwards. */
 START_TEST(the_path_through_an_even_chain_has_one_job_a_unit)
@@ -202,6 +256,8 @@ int main(void)
 		EACH(equal_stages_wait_for_warm_up_and_drain_alone, 6),
 		EACH(a_slow_stage_is_imbalance, 4),
 		ONCE(what_is_on_its_way_is_a_transfer),
+		ONCE(a_worker_without_a_job_is_imbalance),
+		ONCE(a_hand_over_in_a_run_is_a_transfer),
 		ONCE(the_path_through_an_even_chain_has_one_job_a_unit),
 		EACH(sums_and_paths_hold_for_every_schedule, 2 * count_schedules()),
 	};

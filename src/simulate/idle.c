@@ -154,8 +154,9 @@ static void find_awaited(const struct search *x, struct orr_item *item, int w)
 		consider_arrivals(x, item, orr_jobs_index(jobs, job.s, b, job.d), w);
 	for (int k = 0; k < n; k++)
 		consider_end(x, item, x->around[k]);
-	/* a run records no transfers: what was made elsewhere is on its way until the job starts */
-	if (x->t->measured && item->from >= 0 &&
+	/* a run records no transfers: what was made elsewhere while the worker was idle is on its
+	 * way until the job starts */
+	if (x->t->measured && item->from >= 0 && item->made_ns >= item->free_ns &&
 	    orr_jobs_sender(jobs, item->from, item->job, i) >= 0)
 		item->came_ns = item->start_ns;
 }
@@ -216,13 +217,13 @@ struct phases {
 	int64_t filled_ns, drains_ns; /* until when it fills, and from when on it drains */
 };
 
-/* A worker without a backward fills until its first job. */
+/* A worker without a backward fills until its first job; one without a job does neither. */
 static struct phases find_phases(const struct orr_idle *idle, int w, int64_t first_backward_ns)
 {
 	const struct orr_item *items = idle->items + idle->first[w];
 	int n = idle->first[w + 1] - idle->first[w];
 	struct phases x = {n ? items[0].start_ns : idle->start_ns,
-			   n ? items[n - 1].end_ns : idle->start_ns};
+			   n ? items[n - 1].end_ns : idle->end_ns};
 	bool backward = false, forward = false;
 
 	for (int i = 0; i < n; i++) {
@@ -348,6 +349,8 @@ static void find_imbalance(struct orr_idle *idle)
 		int64_t *causes = idle->causes[w], want = busiest - busy_ns(idle, w), taken, late;
 		int64_t *fill = &causes[ORR_CAUSE_WARM_UP], *drain = &causes[ORR_CAUSE_DRAIN];
 
+		if (idle->first[w] == idle->first[w + 1])
+			want = idle->end_ns - idle->start_ns;
 		taken = take(&causes[ORR_CAUSE_ORDER], want);
 		want = least(want - taken, *fill + *drain);
 		late = want ? (int64_t)((double)want * ((double)*drain / (double)(*fill + *drain)))

@@ -12,7 +12,7 @@
  * The causes add up to a worker's idle time. Imbalance is how much less it has to do than the
  * busiest worker, as far as it is idle for that: it would be so in any order. It is taken from what
  * was in between, and then evenly from filling and draining. What is left of these three is the
- * pipeline's: warm-up, drain, and the order of jobs. */
+ * pipeline's: warm-up, drain, and the order of jobs. Of a worker without a job all is imbalance. */
 #include <stdint.h>
 #include "orrery/error.h"
 
