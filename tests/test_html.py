@@ -184,6 +184,7 @@ try {
 		results.names = click(table, 'schedule');
 		results.up = click(table, 'makespan');
 		results.down = click(table, 'makespan');
+		results.headings = [...table.querySelectorAll('th')].map(x => x.textContent);
 		results.sorted = table.querySelector('[aria-sort]').getAttribute('aria-sort');
 	}
 	if (data.losses.length) {
@@ -250,6 +251,8 @@ def check_compared(results, told):
     check(units == sorted(round(row['makespan'], 3) for row in told['schedules']), f'makespans upwards: {units}')
     check(results['down'] == results['up'][::-1] or [float(x.split()[0]) for x in results['down']] == units[::-1], 'and downwards')
     check(sorted(results['names']) == sorted(row['schedule'] for row in told['schedules']), f'names: {results["names"]}')
+    check({'per microbatch', 'peak stash', 'strict median', 'greedy p95', 'not tested'} <= set(results['headings']),
+          f'headings: {results["headings"]}')
     check(results['sorted'] == 'descending', 'a second click does not turn the order')
 
 
@@ -263,7 +266,8 @@ def check_browser(browser):
             if results:
                 check_simulated(results)
     check(len(backgrounds) == 2, f'light and dark: {backgrounds}')
-    path, _, told = write('compare', 'compare', 'chain:8', '-w', '4', '-m', '8', '--costs', '1,1,1')
+    path, _, told = write('compare', 'compare', 'chain:8', '-w', '4', '-m', '8', '--costs', '1,1,1', '--jitter', 'uniform:0.1',
+                          '--samples', '5')
     for width in 1400, 500:
         check_compared(look(browser, path, width, False), told)
     path, _, _ = write('plan', 'plan', os.path.join(source, 'graphs/studies/vision_language.dot'), '-w', '4')
