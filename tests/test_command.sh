@@ -191,7 +191,7 @@ accept 'one.csv' compare chain:4 -m 6 --schedule "$work/one.csv"
 accept 'These do not fit' compare chain:4 --stash 1GB --memory 3GB
 accept '4 or 8 stages on 4 workers' compare chain:19 -w 4 -m 8 --plan
 accept '16 microbatches' compare chain:8 -w 4 -m 8,16 --stages 4,8 --csv "$work/rows.csv"
-if [ "$(head -n 1 "$work/rows.csv" | tr ',' '\n' | wc -l)" -eq 16 ] && grep -q '^"1f1b",4,4,16,' "$work/rows.csv"; then
+if [ "$(head -n 1 "$work/rows.csv" | tr ',' '\n' | wc -l)" -eq 17 ] && grep -q '^"1f1b",4,4,16,,' "$work/rows.csv"; then
 	pass
 else
 	fail "rows.csv: $(head -n 2 "$work/rows.csv")"
@@ -199,6 +199,14 @@ fi
 accept '"lpp:order=breadth"' compare chain:8 -w 4 --schedule lpp:order=breadth --json
 refuse '--svg draws one number of microbatches' compare chain:4 -m 8,16 --svg "$work/several.svg"
 refuse '-m: x is no whole number' compare chain:4 -m 8,x
+refuse '--svg draws one number of microbatches and one memory' compare chain:4 --memory 1GB,2GB --svg "$work/several.svg"
+refuse '-m: value 3 is value 1 again: leave one of them out' compare chain:4 -m 8,16,8
+refuse '--memory: value 2 is value 1 again' compare chain:4 --memory 1GB,1000MB
+refuse '--memory: 16 has no unit: say 16GB, or 16B' compare chain:4 --memory 8GB,16
+refuse '--memory: at most 16 values' compare chain:4 --memory 1GB,2GB,3GB,4GB,5GB,6GB,7GB,8GB,9GB,10GB,11GB,12GB,13GB,14GB,15GB,16GB,17GB
+refuse '-m 8,16: lists are for `orrery compare`, which shows all values side by side: give one' simulate chain:4 -m 8,16
+refuse '--stages 2,4: lists are for `orrery compare`' train chain:4 --stages 2,4
+refuse '--memory 8GB,16GB: lists are for `orrery compare`' plan chain:4 -w 2 --memory 8GB,16GB
 refuse 'give --stages 4 or fewer' compare chain:4 --stages 2,5
 refuse 'no GRAPH' compare
 

@@ -228,8 +228,11 @@ START_TEST(every_cut_has_a_row_where_it_is_asked_for)
 
 	ck_assert_int_eq(find_contender(c, "1f1b", 4)->makespan_ns, 44 * ORR_UNIT_NS);
 	ck_assert_int_lt(find_contender(c, "1f1b", 8)->makespan_ns, 44 * ORR_UNIT_NS);
-	ck_assert_ptr_null(find_contender(c, "v-zb", 4)); /* it fits elsewhere */
-	ck_assert_ptr_nonnull(find_contender(c, "v-zb", 8));
+	ck_assert_ptr_nonnull(strstr(find_contender(c, "v-zb", 4)->reason, "4 stages need 2 "));
+	ck_assert_ptr_null(find_contender(c, "v-zb", 8)->reason);
+	ck_assert_ptr_eq(find_contender(c, "v-zb", 4)->pipeline, cuts[0]);
+	ck_assert_ptr_null(find_contender(c, "none", 0)->pipeline);
+	ck_assert_int_eq(c->n, 2 * count_schedules() + 1);
 	ck_assert_ptr_nonnull(find_contender(c, "none", 0)->reason);
 	/* all of the stages are as much of the model whatever it was cut into */
 	ck_assert(orr_contender_memory(c, find_contender(c, "ddp", 4)) ==

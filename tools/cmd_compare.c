@@ -14,23 +14,25 @@
 #include "orrery/html.h"
 #include "output.h"
 #include "orrery/plan.h"
+#include "orrery/quantity.h"
 #include "plugin.h"
 #include "work.h"
 
-enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES, KEY_RANK, KEY_HTML };
+enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES, KEY_MEMORY, KEY_RANK, KEY_HTML };
 
 #define MOST_LISTED 16
 
 /* "8,16,32" */
 struct list {
-	int n, values[MOST_LISTED];
+	int n;
+	int64_t values[MOST_LISTED];
 };
 
 struct arguments {
 	struct work_options work;
 	struct output_options output;
 	struct jitter_options jitter;
-	struct list stages, microbatches;
+	struct list stages, microbatches, memories;
 	enum orr_rank rank;
 	bool plan;
 };
@@ -42,6 +44,10 @@ static const struct argp_option options[] = {
 	{"stages", KEY_STAGES, "N,..", 0,
 	 "stages to cut a model without pins into, a row for every number (one and two "
 	 "a worker, with a row for the better)",
+	 4},
+	{"memory", KEY_MEMORY, "SIZE,..", 0,
+	 "of a worker, such as 16GB or 8GB,16GB, a table for each; what does not fit is refused "
+	 "(no limit)",
 	 4},
 	{"plan", KEY_PLAN, NULL, 0, "what `orrery plan --makespan` finds, as a row of its own", 4},
 	{"rank", KEY_RANK, "FIGURE", 0,
@@ -87,12 +93,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'm':
 		a->microbatches.n =
 			options_counts(a->microbatches.values, MOST_LISTED, "-m", arg, 1 << 30);
-		a->work.n_microbatches = a->microbatches.values[0];
+		a->work.n_microbatches = (int)a->microbatches.values[0];
 		return 0;
 	case KEY_STAGES:
 		a->stages.n =
 			options_counts(a->stages.values, MOST_LISTED, "--stages", arg, 1 << 20);
-		a->work.n_stages = a->stages.values[0];
+		a->work.n_stages = (int)a->stages.values[0];
+		return 0;
+	case KEY_MEMORY:
+		a->memories.n = options_memories(a->memories.values, MOST_LISTED, "--memory", arg);
+		a->work.machine.memory_bytes = a->memories.values[0];
 		return 0;
 	case KEY_PLAN:
 		a->plan = true;
@@ -116,7 +126,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* ---- the entries ---- */
 
-/* All that is tried with one number of microbatches. */
+/* All that is tried with one number of microbatches and one memory. */
 struct contest {
 	struct orr_pipeline *cuts[MOST_LISTED]; /* owned */
 	int n_cuts;
@@ -184,7 +194,7 @@ static int make_cuts(struct contest *c, const struct arguments *a, const struct 
 				"--stages: the plan has its own: leave it out, or compare the "
 				"graph with --plan");
 	for (int i = 0; i < a->stages.n && !code; i++) {
-		code = work_cut(&c->cuts[i], work, o, a->stages.values[i], err);
+		code = work_cut(&c->cuts[i], work, o, (int)a->stages.values[i], err);
 		c->n_cuts += !code;
 	}
 	return code;
@@ -267,9 +277,12 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 	return 0;
 }
 
-/* "chain:8: 4 or 8 stages on 4 workers, 8 microbatches" */
+/* "chain:8: 4 or 8 stages on 4 workers of 16 GB, 8 microbatches" */
 static void give_title(struct contest *c, const struct work_options *o)
 {
+	/* of --memory: workers of --machine have their own */
+	bool limited = o->machine.memory_bytes > 0 && !o->machine.cluster;
+	char memory[32] = "";
 	char *title = c->result.title;
 	size_t room = sizeof(c->result.title), used;
 
@@ -280,13 +293,15 @@ static void give_title(struct contest *c, const struct work_options *o)
 					 : i + 1 == c->n_cuts ? " or "
 							      : ", ",
 					 c->cuts[i]->n_stages);
+	if (limited)
+		orr_size_print(memory, sizeof(memory), o->machine.memory_bytes);
 	if (used < room)
 		(void)snprintf(title + used, room - used,
-			       " stage%s on %d worker%s, %d microbatch%s",
+			       " stage%s on %d worker%s%s%s, %d microbatch%s",
 			       c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
 			       o->machine.n_workers, o->machine.n_workers == 1 ? "" : "s",
-			       o->n_microbatches, o->n_microbatches == 1 ? "" : "es");
-	c->result.n_microbatches = o->n_microbatches;
+			       limited ? " of " : "", memory, o->n_microbatches,
+			       o->n_microbatches == 1 ? "" : "es");
 }
 
 /* ---- the result ---- */
@@ -337,33 +352,70 @@ static int check_any_fits(const struct comparison *tables, int n, struct orr_err
 			first->reason);
 }
 
-/* One contest for each number of microbatches. */
-static int compare(const struct arguments *a, struct contest *contests, struct comparison *tables,
-		   const struct work *work, struct work_options *o, struct orr_error *err)
+/* One contest, with the options as they are now. */
+static int hold_titled(struct contest *c, const struct arguments *a, const struct work *work,
+		       const struct work_options *o, struct orr_error *err)
 {
-	int n = a->microbatches.n ? a->microbatches.n : 1, code = 0;
-	int64_t samples = work_samples(o);
+	int code;
 
-	for (int i = 0; i < n && !code; i++) {
+	if ((code = work_check_batch(o, work->graph, err)) || (code = hold(c, a, work, o, err)))
+		return code;
+	give_title(c, o);
+	c->result.n_microbatches = o->n_microbatches;
+	c->result.limit_bytes = o->machine.memory_bytes;
+	return 0;
+}
+
+/* One contest for each number of microbatches and each memory. */
+static int hold_all(struct contest *contests, const struct arguments *a, const struct work *work,
+		    struct work_options *o, struct orr_error *err)
+{
+	int64_t samples = work_samples(o);
+	int code = 0;
+
+	for (int i = 0; i < (a->microbatches.n ? a->microbatches.n : 1); i++) {
 		if (a->microbatches.n)
-			o->n_microbatches = a->microbatches.values[i];
+			o->n_microbatches = (int)a->microbatches.values[i];
 		/* a plan is for microbatches of its own size */
 		if (i && (work->plan || work->choice.plan) && !o->given.batch &&
 		    samples <= (1 << 30) / o->n_microbatches)
 			o->batch = (int)(samples * o->n_microbatches);
-		if (!(code = work_check_batch(o, work->graph, err)) &&
-		    !(code = hold(&contests[i], a, work, o, err)))
-			give_title(&contests[i], o);
-		tables[i] = contests[i].result;
+		for (int k = 0; k < (a->memories.n ? a->memories.n : 1); k++) {
+			if (a->memories.n)
+				o->machine.memory_bytes = a->memories.values[k];
+			if ((code = hold_titled(contests++, a, work, o, err)))
+				return code;
+		}
 	}
-	if (!code)
-		code = print(a, tables, n, work, o, err);
-	return code ? code : check_any_fits(tables, n, err);
+	return 0;
+}
+
+static int compare(const struct arguments *a, const struct work *work, struct work_options *o,
+		   struct orr_error *err)
+{
+	int n = (a->microbatches.n ? a->microbatches.n : 1) * (a->memories.n ? a->memories.n : 1);
+	struct contest *contests = calloc((size_t)n, sizeof(*contests));
+	struct comparison *tables = calloc((size_t)n, sizeof(*tables));
+	int code;
+
+	if (!contests || !tables)
+		code = orr_fail(err, ORR_E_NOMEM, "compare: no memory for %d tables", n);
+	else if (!(code = hold_all(contests, a, work, o, err))) {
+		for (int i = 0; i < n; i++)
+			tables[i] = contests[i].result;
+		if (!(code = print(a, tables, n, work, o, err)))
+			code = check_any_fits(tables, n, err);
+	}
+	for (int i = 0; contests && i < n; i++)
+		contest_fini(&contests[i]);
+	free(contests);
+	free(tables);
+	return code;
 }
 
 int cmd_compare(int argc, char **argv)
 {
-	const struct argp shared = work_argp_without("microbatches stages ");
+	const struct argp shared = work_argp_without("microbatches stages memory ");
 	const struct argp_child children[] = {{&shared, 0, NULL, 0},
 					      {&output_json_argp, 0, NULL, 0},
 					      {&plugin_argp, 0, NULL, 0},
@@ -378,8 +430,6 @@ int cmd_compare(int argc, char **argv)
 				  NULL,
 				  NULL};
 	struct arguments a = {.work = work_options_default()};
-	struct contest contests[MOST_LISTED] = {0};
-	struct comparison tables[MOST_LISTED];
 	struct work work = {0};
 	struct orr_error err = {""};
 	int code;
@@ -390,14 +440,13 @@ int cmd_compare(int argc, char **argv)
 		code = orr_fail(&err, ORR_E_INPUT,
 				"--rank: by a figure of noise, and there is none: give --jitter "
 				"lognormal:0.2, or leave it out");
-	else if (a.output.svg && a.microbatches.n > 1)
+	else if (a.output.svg && (a.microbatches.n > 1 || a.memories.n > 1))
 		code = orr_fail(&err, ORR_E_INPUT,
-				"--svg draws one number of microbatches: give one -m");
+				"--svg draws one number of microbatches and one memory: give one "
+				"-m and one --memory");
 	else if (!(code = output_check(&a.output, &err)) &&
 		 !(code = work_open(&work, &a.work, 0, &err)))
-		code = compare(&a, contests, tables, &work, &a.work, &err);
-	for (int i = 0; i < MOST_LISTED; i++)
-		contest_fini(&contests[i]);
+		code = compare(&a, &work, &a.work, &err);
 	work_fini(&work);
 	return command_end(code, &err);
 }

@@ -8,6 +8,7 @@
 #include "orrery/machine.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
+#include "orrery/stages.h"
 
 /* ---- text ---- */
 
@@ -223,19 +224,22 @@ static void print_table(const struct comparison *comparison)
 void comparison_print(const struct comparison *comparison)
 {
 	const struct orr_comparison *c = comparison->rows;
+	char name[ORR_CONTENDER_NAME];
 	int width = 0;
 
 	printf("%s\n\n", comparison->title);
 	if (c->n_fitting)
 		print_table(comparison);
-	for (int i = c->n_fitting; i < c->n; i++)
-		width = (int)strlen(c->contenders[i].schedule) > width
-				? (int)strlen(c->contenders[i].schedule)
-				: width;
+	for (int i = c->n_fitting; i < c->n; i++) {
+		int length = (int)strlen(orr_contender_print(name, c, &c->contenders[i]));
+
+		width = length > width ? length : width;
+	}
 	if (width)
 		printf("%sThese do not fit:\n", c->n_fitting ? "\n" : "");
 	for (int i = c->n_fitting; i < c->n; i++)
-		printf("  %-*s  %s\n", width, c->contenders[i].schedule, c->contenders[i].reason);
+		printf("  %-*s  %s\n", width, orr_contender_print(name, c, &c->contenders[i]),
+		       c->contenders[i].reason);
 }
 
 /* ---- JSON ---- */
@@ -249,32 +253,24 @@ static bool find_period(double *seconds, const struct orr_contender *x)
 	return true;
 }
 
-static json_t *contender_json(const struct orr_contender *x, const struct comparison *of,
-			      struct orr_error *err)
+static int add_figures(json_t *json, const struct orr_contender *x, const struct comparison *of,
+		       struct orr_error *err)
 {
-	int n_microbatches = of->n_microbatches;
 	double period;
-	json_t *json;
+	json_t *figures = json_pack(
+		"{s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b, s:o}", "makespan",
+		(double)x->makespan_ns / 1e9, "bubble", x->bubble, "span_bubble", x->span_bubble,
+		"lower_bound", (double)x->lower_bound_ns / 1e9, "peak_stash", x->peak_stash,
+		"peak_stash_bytes", (json_int_t)x->peak_stash_bytes, "memory_bytes",
+		(json_int_t)x->memory_bytes, "received_bytes", (json_int_t)x->received_bytes,
+		"on_front", x->on_front, "per_microbatch",
+		find_period(&period, x) ? json_real(period) : json_null());
+	int failed = !figures || json_object_update(json, figures);
 
-	if (x->reason)
-		return json_pack("{s:s, s:i, s:i, s:s}", "schedule", x->schedule, "stages",
-				 x->n_stages, "microbatches", n_microbatches, "reason", x->reason);
-	json = json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b, s:o}",
-			 "schedule", x->schedule, "stages", x->n_stages, "microbatches",
-			 n_microbatches, "makespan", (double)x->makespan_ns / 1e9, "bubble",
-			 x->bubble, "span_bubble", x->span_bubble, "lower_bound",
-			 (double)x->lower_bound_ns / 1e9, "peak_stash", x->peak_stash,
-			 "peak_stash_bytes", (json_int_t)x->peak_stash_bytes, "memory_bytes",
-			 (json_int_t)x->memory_bytes, "received_bytes",
-			 (json_int_t)x->received_bytes, "on_front", x->on_front, "per_microbatch",
-			 find_period(&period, x) ? json_real(period) : json_null());
-	if (json &&
-	    ((of->noise && json_object_set_new(json, "noise", jitter_spreads_json(&x->noisy))) ||
-	     orr_untested_report(json, x->untested, x->n_untested, err))) {
-		json_decref(json);
-		return NULL;
-	}
-	return json;
+	json_decref(figures);
+	return failed ||
+	       (of->noise && json_object_set_new(json, "noise", jitter_spreads_json(&x->noisy))) ||
+	       orr_untested_report(json, x->untested, x->n_untested, err);
 }
 
 /* null: no limit. */
@@ -285,46 +281,117 @@ static json_t *limit_json(double limit, bool whole)
 			  : json_real(limit);
 }
 
+/* Where it is in the array, at the end if it was not there; takes the reference. -1: no memory. */
+static int find_or_append(json_t *array, json_t *value)
+{
+	int n = (int)json_array_size(array), i = 0;
+
+	while (i < n && !json_equal(json_array_get(array, (size_t)i), value))
+		i++;
+	if (i < n)
+		json_decref(value);
+	else if (json_array_append_new(array, value))
+		return -1;
+	return i;
+}
+
+/* What the rows are of, each once; and the rows. */
+struct lists {
+	json_t *microbatches, *memories, *cuts, *fitting, *refused;
+};
+
+/* The number of the cut that row i was tried on, -1 for none; cut[] has those before it. */
+static int find_cut(int *cut, int i, const struct lists *lists, const struct orr_comparison *c,
+		    struct orr_error *err)
+{
+	const struct orr_pipeline *pipeline = c->contenders[i].pipeline;
+	json_t *stages;
+
+	cut[i] = -1;
+	if (!pipeline)
+		return 0;
+	for (int k = 0; k < i; k++)
+		if (c->contenders[k].pipeline == pipeline) {
+			cut[i] = cut[k];
+			return 0;
+		}
+	if ((stages = orr_stages_cut_json(pipeline, err)))
+		cut[i] = find_or_append(lists->cuts, json_pack("{s:o}", "stages", stages));
+	return cut[i] < 0 ? ORR_E_NOMEM : 0;
+}
+
+static int add_row(const struct lists *lists, const struct orr_contender *x,
+		   const struct comparison *of, int cut, struct orr_error *err)
+{
+	json_t *json =
+		json_pack("{s:s, s:o, s:o, s:i, s:o}", "schedule", x->schedule, "stages",
+			  x->pipeline ? json_integer(x->n_stages) : json_null(), "cut",
+			  x->pipeline ? json_integer(cut) : json_null(), "microbatches",
+			  of->n_microbatches, "memory", limit_json((double)of->limit_bytes, true));
+
+	if (json && (x->reason ? json_object_set_new(json, "reason", json_string(x->reason))
+			       : add_figures(json, x, of, err))) {
+		json_decref(json);
+		return ORR_E_NOMEM;
+	}
+	return json_array_append_new(x->reason ? lists->refused : lists->fitting, json);
+}
+
+static int add_table(const struct lists *lists, const struct comparison *table,
+		     struct orr_error *err)
+{
+	const struct orr_comparison *c = table->rows;
+	int *cut = calloc((size_t)c->n, sizeof(*cut)), code = 0;
+
+	if (!cut || find_or_append(lists->microbatches, json_integer(table->n_microbatches)) < 0 ||
+	    find_or_append(lists->memories, limit_json((double)table->limit_bytes, true)) < 0)
+		code = ORR_E_NOMEM;
+	for (int i = 0; i < c->n && !code; i++)
+		if (!(code = find_cut(cut, i, lists, c, err)))
+			code = add_row(lists, &c->contenders[i], table, cut[i], err);
+	free(cut);
+	return code;
+}
+
+/* What holds for all rows. */
+static json_t *common_json(const struct lists *lists, const struct comparison *table,
+			   const char *graph, const struct orr_machine *machine)
+{
+	json_t *json = json_pack(
+		"{s:s, s:s, s:s, s:i, s:s?, s:O, s:o, s:f, s:O, s:O, s:O, s:O}", "graph", graph,
+		"model", graph, "unit", table->rows->units ? "units" : "seconds", "workers",
+		machine->n_workers, "machine", machine->cluster ? machine->cluster->name : NULL,
+		"memory", lists->memories, "bandwidth",
+		limit_json(machine->bandwidth_bytes_per_s, false), "latency",
+		(double)machine->latency_ns / 1e9, "microbatches", lists->microbatches, "cuts",
+		lists->cuts, "schedules", lists->fitting, "refused", lists->refused);
+
+	if (json &&
+	    ((table->noise && json_object_set_new(json, "noise", jitter_json(table->noise))) ||
+	     orr_parameter_cost_json(json, &table->rows->numerics))) {
+		json_decref(json);
+		return NULL;
+	}
+	return json;
+}
+
 json_t *comparison_json(const struct comparison *tables, int n, const char *graph,
 			const struct orr_machine *machine, struct orr_error *err)
 {
-	json_t *fitting = json_array(), *refused = json_array(), *microbatches = json_array();
+	struct lists lists = {json_array(), json_array(), json_array(), json_array(), json_array()};
 	json_t *json = NULL;
-	bool ok = true;
+	int code = 0;
 
-	for (int t = 0; t < n && ok; t++) {
-		const struct orr_comparison *c = tables[t].rows;
-
-		ok = !json_array_append_new(microbatches, json_integer(tables[t].n_microbatches));
-		for (int i = 0; i < c->n && ok; i++)
-			ok = !json_array_append_new(
-				i < c->n_fitting ? fitting : refused,
-				contender_json(&c->contenders[i], &tables[t], err));
-	}
-	if (ok)
-		json = json_pack("{s:s, s:s, s:i, s:o, s:o, s:f, s:O, s:O, s:O}", "graph", graph,
-				 "unit", tables[0].rows->units ? "units" : "seconds", "workers",
-				 machine->n_workers, "memory",
-				 limit_json((double)machine->memory_bytes, true), "bandwidth",
-				 limit_json(machine->bandwidth_bytes_per_s, false), "latency",
-				 (double)machine->latency_ns / 1e9, "microbatches", microbatches,
-				 "schedules", fitting, "refused", refused);
-	json_decref(fitting);
-	json_decref(refused);
-	json_decref(microbatches);
-	if (json && machine->cluster &&
-	    json_object_set_new(json, "machine", json_string(machine->cluster->name))) {
-		json_decref(json);
-		json = NULL;
-	}
-	if (json && ((tables[0].noise &&
-		      json_object_set_new(json, "noise", jitter_json(tables[0].noise))) ||
-		     orr_parameter_cost_json(json, &tables[0].rows->numerics))) {
-		json_decref(json);
-		json = NULL;
-	}
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
+	(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
+	for (int t = 0; t < n && !code; t++)
+		code = add_table(&lists, &tables[t], err);
+	if (!code)
+		json = common_json(&lists, &tables[0], graph, machine);
+	json_decref(lists.microbatches);
+	json_decref(lists.memories);
+	json_decref(lists.cuts);
+	json_decref(lists.fitting);
+	json_decref(lists.refused);
 	return json;
 }
 
@@ -357,7 +424,13 @@ static void write_row(FILE *file, const struct orr_contender *x, const struct co
 	double period;
 
 	write_text(file, x->schedule);
-	fprintf(file, ",%d,%d,%d,", x->n_stages, n_workers, of->n_microbatches);
+	if (x->n_stages)
+		fprintf(file, ",%d,%d,%d,", x->n_stages, n_workers, of->n_microbatches);
+	else
+		fprintf(file, ",,%d,%d,", n_workers, of->n_microbatches);
+	if (of->limit_bytes > 0)
+		fprintf(file, "%lld", (long long)of->limit_bytes);
+	fputc(',', file);
 	if (x->reason) {
 		fputs(",,,,,,,,,,,", file);
 		write_text(file, x->reason);
@@ -382,7 +455,8 @@ int comparison_write_csv(FILE *file, const void *what, struct orr_error *err)
 {
 	const struct comparison_csv *csv = what;
 
-	fputs("schedule,stages,workers,microbatches,makespan,per_microbatch,bubble,span_bubble,"
+	fputs("schedule,stages,workers,microbatches,memory,makespan,per_microbatch,bubble,span_"
+	      "bubble,"
 	      "peak_stash,peak_stash_bytes,memory_bytes,received_bytes,lower_bound,on_front,"
 	      "not_tested,reason",
 	      file);

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,19 +131,51 @@ int64_t options_count(const char *option, const char *text, int64_t low, int64_t
 	return value;
 }
 
-int options_counts(int *counts, int most, const char *option, const char *text, int64_t high)
+/* One more value of a list; how many there are now. */
+static int append(int64_t *values, int n, int most, int64_t value, const char *option)
+{
+	if (n == most)
+		options_refuse("%s: at most %d values", option, most);
+	for (int i = 0; i < n; i++)
+		if (values[i] == value)
+			options_refuse("%s: value %d is value %d again: leave one of them out",
+				       option, n + 1, i + 1);
+	values[n] = value;
+	return n + 1;
+}
+
+int options_counts(int64_t *counts, int most, const char *option, const char *text, int64_t high)
 {
 	struct orr_error err;
 	int64_t value = 0;
 	int n = 0;
 
 	while (text) {
-		if (n == most)
-			options_refuse("%s: at most %d numbers", option, most);
 		options_check(orr_count_next(&value, &text, ',', 1, high, option, &err), &err);
-		counts[n++] = (int)value;
+		n = append(counts, n, most, value, option);
 	}
 	return n;
+}
+
+int options_memories(int64_t *bytes, int most, const char *option, const char *text)
+{
+	char *copy = strdup(text), *rest = copy, *part;
+	int n = 0;
+
+	if (!copy)
+		options_refuse("%s: no memory", option);
+	while ((part = strsep(&rest, ",")))
+		n = append(bytes, n, most, options_memory(option, part), option);
+	free(copy);
+	return n;
+}
+
+void options_refuse_list(const char *option, const char *text)
+{
+	if (strchr(text, ','))
+		options_refuse("%s %.60s: lists are for `orrery compare`, which shows all values "
+			       "side by side: give one",
+			       option, text);
 }
 
 double options_real(const char *option, const char *text, double low, double high)
@@ -160,6 +193,20 @@ int64_t options_size(const char *option, const char *text)
 	int64_t bytes = 0;
 
 	options_check(orr_size_parse(&bytes, text, option, &err), &err);
+	return bytes;
+}
+
+/* The library takes 0 for no limit, but a user who writes 0 does not mean that; and 16 would be 16
+ * bytes, which no user means either. */
+int64_t options_memory(const char *option, const char *text)
+{
+	int64_t bytes = options_size(option, text);
+
+	if (!bytes)
+		options_refuse("%s: 0: leave it out for no limit", option);
+	if (isdigit((unsigned char)text[strlen(text) - 1]))
+		options_refuse("%s: %.40s has no unit: say %.40sGB, or %.40sB", option, text, text,
+			       text);
 	return bytes;
 }
 

@@ -12,8 +12,13 @@ void options_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 /* Values, by the option's name, as it is in the message: "--steps". */
 int64_t options_count(const char *option, const char *text, int64_t low, int64_t high);
-/* "8,16,32": counts from 1; how many there are. */
-int options_counts(int *counts, int most, const char *option, const char *text, int64_t high);
+/* Memory of a worker: "8GB". */
+int64_t options_memory(const char *option, const char *text);
+/* "8,16,32" and "8GB,16GB": counts from 1 and memories, none twice; how many there are. */
+int options_counts(int64_t *counts, int most, const char *option, const char *text, int64_t high);
+int options_memories(int64_t *bytes, int most, const char *option, const char *text);
+/* For a command that takes one value: refuse a list. */
+void options_refuse_list(const char *option, const char *text);
 double options_real(const char *option, const char *text, double low, double high);
 int64_t options_size(const char *option, const char *text);
 /* Bytes per second. */

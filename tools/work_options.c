@@ -1,6 +1,5 @@
 #include "work_options.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,25 +95,6 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* The library takes 0 for no limit, but a user who writes 0 does not mean that. */
-static void refuse_zero(bool zero, const char *option)
-{
-	if (zero)
-		options_refuse("%s: 0: leave it out for no limit", option);
-}
-
-/* 16 would be 16 bytes, which no user means. */
-static int64_t parse_memory(const char *text)
-{
-	int64_t bytes = options_size("--memory", text);
-
-	refuse_zero(!bytes, "--memory");
-	if (isdigit((unsigned char)text[strlen(text) - 1]))
-		options_refuse("--memory: %.40s has no unit: say %.40sGB, or %.40sB", text, text,
-			       text);
-	return bytes;
-}
-
 /* F,B[,W], all in units or none. */
 static void parse_costs(struct work_options *o, const char *text)
 {
@@ -174,13 +154,16 @@ static error_t parse_machine(struct work_options *o, int key, const char *arg)
 		break;
 	case KEY_BANDWIDTH:
 		o->machine.bandwidth_bytes_per_s = options_rate("--bandwidth", arg);
-		refuse_zero(o->machine.bandwidth_bytes_per_s <= 0, "--bandwidth");
+		/* the library takes 0 for no limit, but a user who writes 0 does not mean that */
+		if (o->machine.bandwidth_bytes_per_s <= 0)
+			options_refuse("--bandwidth: 0: leave it out for no limit");
 		break;
 	case KEY_MACHINE:
 		o->machine_file = arg;
 		break;
 	case KEY_MEMORY:
-		o->machine.memory_bytes = parse_memory(arg);
+		options_refuse_list("--memory", arg);
+		o->machine.memory_bytes = options_memory("--memory", arg);
 		break;
 	case KEY_OPTIMIZER:
 		o->given.optimizer = true;
@@ -225,9 +208,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->machine.n_workers = (int)options_count("--workers", arg, 1, 1 << 20);
 		break;
 	case 'm':
+		options_refuse_list("-m", arg);
 		o->n_microbatches = (int)options_count("-m", arg, 1, 1 << 30);
 		break;
 	case KEY_STAGES:
+		options_refuse_list("--stages", arg);
 		o->n_stages = (int)options_count("--stages", arg, 1, 1 << 20);
 		break;
 	case KEY_RECOMPUTE:

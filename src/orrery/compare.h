@@ -34,7 +34,8 @@ struct orr_contender {
 	const struct orr_schedule *is; /* (private) which, whatever its name */
 	char *reason;  /* owned; why it does not fit; NULL: it does, and the rest is filled in */
 	bool laid_out; /* it has an order of these stages, and is refused for something else */
-	int n_stages;  /* of the pipeline that it was tried on */
+	const struct orr_pipeline *pipeline; /* borrowed; that it was tried on; NULL: on none */
+	int n_stages;                        /* of that pipeline; 0: there is none */
 	int64_t makespan_ns, lower_bound_ns;
 	/* training takes period_ns for period_microbatches, step after step: with a flush, the
 	 * makespan of a step; without, the steady state; 0 and 0: not found */
@@ -55,16 +56,17 @@ struct orr_comparison {
 	bool units; /* times are units */
 	bool bytes; /* memory is in bytes; false: no sizes were given, and it is in stage stashes */
 	bool noisy; /* there was noise */
-	bool several_cuts; /* those that fit have pipelines of different numbers of stages */
+	bool several_cuts; /* rows have pipelines of different numbers of stages: with every_cut all
+			      rows, else those that fit */
 	struct orr_numerics numerics; /* what a parameter costs of it */
 	int n, n_fitting;
 	/* owned; those that fit first, by makespan, then by memory */
 	struct orr_contender *contenders;
 };
 
-/* Try all n entries. A schedule that fits on several pipelines keeps all rows with every_cut, else
- * the first in their order; one that fits on none keeps one reason. *out borrows the schedules'
- * names. */
+/* Try all n entries. With every_cut a schedule has a row for each pipeline that it was tried on;
+ * without, that on which it comes first, or where it fits on none, one reason. *out borrows the
+ * schedules' names, and the pipelines. */
 int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
 		struct orr_error *err);
 /* Those that fit by a makespan of theirs, one that has none of it last. */

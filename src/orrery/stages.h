@@ -18,6 +18,10 @@ int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *
  * parameter_bytes. Times are those of a pass under this schedule, in seconds or units. New
  * reference; NULL with err filled. */
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err);
+/* The same of a cut that no schedule has dealt out: operators, frozen, forward, backward, weight
+ * (null where the costs do not tell it apart: backward is then both), update, parameter_bytes,
+ * stash_bytes; times and stash are a microbatch's, the first one's where they differ. New reference; NULL with err filled. */
+json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err);
 /* An array of objects, one for each set of parameters that stages have in common: stages, owners,
  * bytes, frozen. New reference; NULL: no memory. */
 json_t *orr_tied_json(const struct orr_jobs *jobs);

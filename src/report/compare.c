@@ -77,7 +77,10 @@ static int try_schedule(struct orr_contender *x, const struct orr_entry *entry,
 				  : simulate(x, entry, schedule, &why);
 
 	x->schedule = schedule->name;
-	x->n_stages = entry->pipeline->n_stages;
+	if (!entry->refused) {
+		x->pipeline = entry->pipeline;
+		x->n_stages = entry->pipeline->n_stages;
+	}
 	if (!code)
 		return 0;
 	if (code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
@@ -137,8 +140,8 @@ static void find_front(struct orr_comparison *c)
 	}
 }
 
-/* Once they are sorted. */
-static void drop_the_rest(struct orr_comparison *c, bool every_cut)
+/* But the first row of every schedule; once they are sorted. */
+static void drop_the_rest(struct orr_comparison *c)
 {
 	int n = 0;
 
@@ -148,7 +151,7 @@ static void drop_the_rest(struct orr_comparison *c, bool every_cut)
 
 		for (int k = 0; k < n && !seen; k++)
 			seen = c->contenders[k].is == x->is;
-		if (seen && (x->reason || !every_cut)) {
+		if (seen) {
 			free(x->reason);
 			continue;
 		}
@@ -159,13 +162,22 @@ static void drop_the_rest(struct orr_comparison *c, bool every_cut)
 
 static void sum_up(struct orr_comparison *c, bool every_cut)
 {
+	int n_stages = 0;
+
 	sort(c->contenders, c->n);
-	drop_the_rest(c, every_cut);
-	for (int i = 0; i < c->n && !c->contenders[i].reason; i++) {
-		c->n_fitting++;
-		c->bytes = c->bytes || c->contenders[i].memory_bytes > 0;
-		c->several_cuts =
-			c->several_cuts || c->contenders[i].n_stages != c->contenders[0].n_stages;
+	if (!every_cut)
+		drop_the_rest(c);
+	for (int i = 0; i < c->n; i++) {
+		const struct orr_contender *x = &c->contenders[i];
+
+		if (!x->reason) {
+			c->n_fitting++;
+			c->bytes = c->bytes || x->memory_bytes > 0;
+		}
+		if (!x->n_stages || (x->reason && !every_cut))
+			continue;
+		c->several_cuts = c->several_cuts || (n_stages && x->n_stages != n_stages);
+		n_stages = x->n_stages;
 	}
 	find_front(c);
 }
@@ -267,7 +279,7 @@ void orr_comparison_rank(struct orr_comparison *c, enum orr_rank by)
 const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct orr_comparison *c,
 				const struct orr_contender *x)
 {
-	if (c->several_cuts)
+	if (c->several_cuts && x->n_stages)
 		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.80s, %d stage%s", x->schedule,
 			       x->n_stages, x->n_stages == 1 ? "" : "s");
 	else

@@ -392,6 +392,36 @@ json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 	return NULL;
 }
 
+json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
+{
+	json_t *array = json_array();
+	struct orr_members m;
+	bool ok = !orr_members_init(&m, p, err);
+
+	for (int s = 0; s < p->n_stages && ok; s++) {
+		const struct orr_stage *stage = &p->stages[s];
+		json_t *weight = p->has_weight ? time_json(stage->weight_ns) : json_null();
+
+		if (json_array_append_new(
+			    array, json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I}",
+					     "operators", operators_json(&m, s), "frozen",
+					     stage->frozen, "forward", time_json(stage->forward_ns),
+					     "backward", time_json(stage->backward_ns), "weight",
+					     weight, "update", time_json(stage->update_ns),
+					     "parameter_bytes", (json_int_t)stage->parameter_bytes,
+					     "stash_bytes", (json_int_t)stage->stash_bytes))) {
+			(void)orr_fail(err, ORR_E_NOMEM,
+				       "stages: no JSON: no memory, or a name that is no UTF-8");
+			ok = false;
+		}
+	}
+	orr_members_fini(&m);
+	if (ok)
+		return array;
+	json_decref(array);
+	return NULL;
+}
+
 json_t *orr_tied_json(const struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;

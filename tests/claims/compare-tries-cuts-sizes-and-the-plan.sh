@@ -13,7 +13,7 @@ python3 - <<'END'
 import csv, json
 found = json.load(open('json'))
 assert (found['graph'], found['unit'], found['workers'], found['memory'], found['bandwidth']) == \
-    ('m.dot', 'seconds', 2, 10**10, 1e9), found
+    ('m.dot', 'seconds', 2, [10**10], 1e9), found
 rows = {(row['schedule'], row['stages'], row['microbatches']): row for row in found['schedules']}
 for m in 4, 8:
     assert ('1f1b', 2, m) in rows and ('1f1b', 4, m) in rows and ('v-zb', 4, m) in rows
