@@ -34,4 +34,4 @@ row, = [row for row in json.load(open('json'))['schedules'] if row['schedule'] =
 assert row['makespan'] == json.load(open('one'))['makespan'], row
 END
 "$orrery" "$@" >text
-grep -q '^m.dot: 2 or 4 stages on 2 workers, 8 microbatches' text
+grep -q '^m.dot: 2 or 4 stages on 2 workers of 10 GB, 8 microbatches' text
