@@ -98,6 +98,8 @@ struct orr_op {
 	const char *name; /* "linear"; in a file op=linear */
 	/* columns of the data: it computes nothing, and its first attribute is their scale */
 	bool input;
+	/* costs and nothing to compute: of any size, not trained, and it may end a model */
+	bool opaque;
 	bool loss;            /* ends a model; its first attribute is its weight */
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
 	int least_inputs, most_inputs; /* most 0: no limit */

@@ -36,7 +36,8 @@
 	X(softmax_cross_entropy) \
 	X(mse) \
 	X(bce) \
-	X(contrastive)
+	X(contrastive) \
+	X(opaque)
 
 #define ORR_DECLARE(name) extern const struct orr_op orr_op_##name;
 #define ORR_DECLARE_ELEMENTWISE(name, kept, forward, backward) ORR_DECLARE(name)

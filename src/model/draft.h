@@ -72,6 +72,8 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *err);
 bool orr_pipedream_is(const char *text);
 int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_error *err);
+/* A model in ONNX; bytes. (onnx/none.c: refuses, where the build has no protobuf-c) */
+int orr_onnx_read(struct orr_draft *draft, const void *bytes, size_t n, struct orr_error *err);
 bool orr_study_is(const char *text);
 int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *err);
 

@@ -46,6 +46,35 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
 	return code;
 }
 
+#define CURE \
+	"a DOT file, a model in ONNX, a PipeDream profile, or a study such as chain:8 or " \
+	"towers:3,3/2"
+
+static bool is_onnx(const char *path)
+{
+	size_t length = strlen(path);
+
+	return length > 5 && !strcmp(path + length - 5, ".onnx");
+}
+
+static int read_onnx(struct orr_graph **out, const char *path, struct orr_error *err)
+{
+	struct orr_draft draft = {0};
+	struct orr_error unheard;
+	char *bytes = NULL;
+	size_t n;
+	int code;
+
+	err = err ? err : &unheard;
+	if (!(code = orr_bytes_read(&bytes, &n, path, CURE, err)) &&
+	    !(code = orr_draft_init(&draft, path, err)) &&
+	    !(code = orr_onnx_read(&draft, bytes, n, err)))
+		code = orr_draft_finish(out, &draft, err);
+	orr_draft_fini(&draft);
+	free(bytes);
+	return orr_text_fail(code, err);
+}
+
 int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error *err)
 {
 	struct orr_draft draft = {0};
@@ -60,12 +89,15 @@ int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error 
 		orr_draft_fini(&draft);
 		return code;
 	}
-	if ((code = orr_text_read(&text, source,
-				  "a DOT file, a PipeDream profile, or a study such as chain:8 or "
-				  "towers:3,3/2",
-				  "a graph is text, DOT or a PipeDream profile", err)))
-		return code;
-	if (!(code = orr_graph_parse(&g, source, text, err)))
+	if (is_onnx(source))
+		code = read_onnx(&g, source, err);
+	else if (!(code = orr_text_read(
+			   &text, source, CURE,
+			   "a graph is text, DOT or a PipeDream profile, or its name ends "
+			   "in .onnx",
+			   err)))
+		code = orr_graph_parse(&g, source, text, err);
+	if (!code)
 		code = note_path(g, source, err);
 	free(text);
 	if (code)

@@ -73,7 +73,7 @@ static int give_inputs(const struct orr_graph *g, struct orr_operator *o, const 
 	}
 	if (o->columns)
 		is->output = (struct orr_shape){1, o->width};
-	if (floats > ORR_MOST_COLUMNS && o->n_inputs > 1)
+	if (floats > ORR_MOST_COLUMNS && o->n_inputs > 1 && !is->op->opaque)
 		return fail_at(g, o, err, "more than 10000000 columns: make it smaller");
 	return 0;
 }
@@ -94,7 +94,7 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 	o->gather = o->gather || is->op->whole_minibatch;
 	o->width = orr_shape_floats(is->output);
 	o->rows = is->output.rows;
-	if (o->width > ORR_MOST_COLUMNS)
+	if (o->width > ORR_MOST_COLUMNS && !is->op->opaque)
 		return fail_at(g, o, err, "more than 10000000 columns: make it smaller");
 	o->n_parameters = orr_instance_parameter_floats(is);
 	o->forward_flops = is->forward_flops;
@@ -178,11 +178,12 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 	for (i = 0; i < g->n_operators && !study; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		loss = loss || orr_operator_is_loss(o);
+		loss = loss || orr_operator_is_loss(o) ||
+		       (o->instance->op->opaque && n_readers[i] == 0);
 		if (orr_operator_is_loss(o) && n_readers[i] > 0)
 			return fail_at(g, o, err,
 				       "a loss ends the model: take the edges out of it away");
-		if (!orr_operator_is_loss(o) && n_readers[i] == 0)
+		if (!orr_operator_is_loss(o) && !o->instance->op->opaque && n_readers[i] == 0)
 			return fail_at(g, o, err,
 				       "nothing reads it: add an edge to what should, or take it "
 				       "away (a model ends in a loss, such as mse)");

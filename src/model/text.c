@@ -49,12 +49,11 @@ out:
 	return code;
 }
 
-int orr_text_read(char **text, const char *path, const char *cure, const char *is,
-		  struct orr_error *err)
+int orr_bytes_read(char **bytes, size_t *length, const char *path, const char *cure,
+		   struct orr_error *err)
 {
 	FILE *file = fopen(path, "rb");
 	struct stat status;
-	size_t length = 0;
 	int code;
 
 	if (!file)
@@ -62,8 +61,17 @@ int orr_text_read(char **text, const char *path, const char *cure, const char *i
 	if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode))
 		code = orr_fail(err, ORR_E_INPUT, "%s: a directory: name a file in it", path);
 	else
-		code = read_all(text, &length, file, path, err);
+		code = read_all(bytes, length, file, path, err);
 	(void)fclose(file);
+	return code;
+}
+
+int orr_text_read(char **text, const char *path, const char *cure, const char *is,
+		  struct orr_error *err)
+{
+	size_t length = 0;
+	int code = orr_bytes_read(text, &length, path, cure, err);
+
 	if (!code && memchr(*text, '\0', length)) {
 		free(*text);
 		code = orr_fail(err, ORR_E_INPUT, "%s: a binary file: %s", path, is);

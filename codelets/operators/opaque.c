@@ -1,0 +1,61 @@
+/* opaque: an operator of which only sizes and costs are known, such as one that a model from
+ * elsewhere has and that has no like here. It is simulated, planned and drawn, and not trained; it
+ * may end a model. */
+#include <stdio.h>
+
+#include "list.h"
+
+enum { ROWS, COLUMNS, FLOP, BACKWARD_FLOP, WEIGHT_FLOP, WEIGHTS, KEPT, COUNTED };
+#define MOST 1e15
+#define FLOPS(NAME) \
+	{ \
+		.name = NAME, .form = ORR_ATTRIBUTE_COUNT, .most = MOST \
+	}
+static const struct orr_attribute attributes[] = {
+	[ROWS] = {.name = "rows",
+		  .form = ORR_ATTRIBUTE_COUNT,
+		  .least = 1,
+		  .most = MOST,
+		  .otherwise = 1},
+	[COLUMNS] = {.name = "columns",
+		     .form = ORR_ATTRIBUTE_COUNT,
+		     .least = 1,
+		     .most = MOST,
+		     .otherwise = 1},
+	[FLOP] = FLOPS("flop"),
+	[BACKWARD_FLOP] = FLOPS("backward_flop"),
+	[WEIGHT_FLOP] = FLOPS("weight_flop"),
+	[WEIGHTS] = FLOPS("weights"),
+	[KEPT] = FLOPS("kept"),
+	[COUNTED] = {.name = "counted", .form = ORR_ATTRIBUTE_TRUTH, .otherwise = 1},
+	{0},
+};
+
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	const double *v = is->values;
+
+	(void)inputs;
+	if (v[ROWS] * v[COLUMNS] > MOST) {
+		(void)snprintf(text, size, "opaque: more than 10^15 floats: make it smaller");
+		return false;
+	}
+	is->output = (struct orr_shape){(int64_t)v[ROWS], (int64_t)v[COLUMNS]};
+	is->saved = (int64_t)v[KEPT];
+	is->forward_flops = (int64_t)v[FLOP];
+	is->backward_flops = (int64_t)v[BACKWARD_FLOP];
+	is->weight_flops = (int64_t)v[WEIGHT_FLOP];
+	if (v[WEIGHTS] > 0)
+		orr_instance_add(is, (struct orr_parameter_tensor){.name = "weights",
+								   .n_dims = 1,
+								   .dims = {(int64_t)v[WEIGHTS]}});
+	return true;
+}
+
+const struct orr_op orr_op_opaque = {
+	.name = "opaque",
+	.opaque = true,
+	.least_inputs = 1,
+	.attributes = attributes,
+	.infer = infer,
+};

@@ -1,0 +1,120 @@
+/* Operators of the draft. */
+#include "onnx.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/utf8.h"
+
+int orr_onnx_no_memory(const struct orr_onnx *x, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its nodes", x->draft->name);
+}
+
+/* A name without what files and terminals trip over. */
+static char *clean(const char *text, const char *otherwise)
+{
+	char *name = orr_utf8_copy(text && *text ? text : otherwise);
+
+	for (char *c = name; c && *c; c++)
+		if (iscntrl((unsigned char)*c) || strchr(" \"\\", *c))
+			*c = '_';
+	return name;
+}
+
+void orr_onnx_set(struct orr_operator *o, const char *name, double value)
+{
+	for (const struct orr_attribute *a = o->instance->op->attributes; a && a->name; a++)
+		if (!strcmp(a->name, name))
+			o->instance->values[orr_op_value(o->instance->op, a)] =
+				value > a->most && a->most > 0 ? a->most : value;
+}
+
+/* A new operator of the draft, the last one; NULL with err filled. */
+struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char *name,
+				  const char *label, int line, struct orr_error *err)
+{
+	char *own = clean(name, "node");
+	struct orr_operator *o;
+	int code = own ? orr_draft_add_operator(x->draft, own, err) : orr_onnx_no_memory(x, err);
+
+	free(own);
+	if (code)
+		return NULL;
+	o = &x->draft->operators[x->draft->n_operators - 1].is;
+	o->line = line;
+	o->label = label ? clean(label, "node") : NULL;
+	o->instance = orr_instance_create(orr_op_find(op));
+	if (!o->instance || (label && !o->label)) {
+		(void)orr_onnx_no_memory(x, err);
+		return NULL;
+	}
+	o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
+	o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
+	return o;
+}
+
+/* From the operators of what a node reads, each once, to the last operator. */
+int orr_onnx_add_edges(struct orr_onnx *x, const struct orr_onnx_node *n, struct orr_error *err)
+{
+	int to = x->draft->n_operators - 1, code = 0;
+
+	for (int i = 0; i < n->n_in && !code; i++) {
+		bool again = false;
+
+		for (int k = 0; k < i; k++)
+			again = again || (n->in[k] && n->in[i] && n->in[k]->is == n->in[i]->is);
+		if (n->in[i] && n->in[i]->is >= 0 && !again)
+			code = orr_draft_add_edge(x->draft, n->in[i]->is, to, -1, err);
+	}
+	return code;
+}
+
+static int compare_operators(const void *a, const void *b)
+{
+	const struct orr_operator *const *x = a, *const *y = b;
+	int order = strcmp((*x)->name, (*y)->name);
+
+	return order ? order : *x < *y ? -1 : *x > *y;
+}
+
+/* Names of nodes need not be unique, or differ from those of tensors: the later ones get a number.
+ */
+int orr_onnx_name_apart(struct orr_onnx *x, struct orr_error *err)
+{
+	int n = x->draft->n_operators, code = 0;
+	struct orr_operator **sorted = calloc((size_t)n + 1, sizeof(*sorted));
+	bool again = true;
+
+	for (int round = 0; sorted && again && !code; round++) {
+		const char *last = "";
+
+		again = false;
+		for (int i = 0; i < n; i++)
+			sorted[i] = &x->draft->operators[i].is;
+		qsort(sorted, (size_t)n, sizeof(*sorted), compare_operators);
+		for (int i = 0; i < n && !code; i++) {
+			char *name = NULL;
+
+			if (strcmp(sorted[i]->name, last) != 0) {
+				last = sorted[i]->name;
+				continue;
+			}
+			again = true;
+			if (asprintf(&name, "%s.%d", last,
+				     (int)((struct orr_draft_operator *)(void *)sorted[i] -
+					   x->draft->operators) +
+					     round * n) < 0) {
+				code = orr_onnx_no_memory(x, err);
+				break;
+			}
+			free(sorted[i]->name);
+			sorted[i]->name = name;
+		}
+	}
+	if (!sorted)
+		code = orr_onnx_no_memory(x, err);
+	free(sorted);
+	return code;
+}

@@ -1,0 +1,159 @@
+#ifndef ORR_ONNX_H
+#define ORR_ONNX_H
+/* What reading a model in ONNX keeps besides the draft. Private to the reader.
+ *
+ * A tensor's dimensions are ONNX's, the batch first. Of a batch without a number one sample is
+ * read; costs are divided by the samples that a file fixes. */
+#include <onnx.pb-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "model/draft.h"
+
+#define ORR_ONNX_MOST_DIMS 8
+#define ORR_ONNX_MOST_VALUES 4096            /* of a tensor whose values matter, such as a shape */
+#define ORR_ONNX_MOST_FLOATS 1000000000000ll /* of a tensor */
+
+/* How ONNX's dimensions lie as rows and columns. */
+enum orr_onnx_layout {
+	ORR_ONNX_PLAIN,    /* columns are the last dimension, rows the others but the batch */
+	ORR_ONNX_CHANNELS, /* columns are the second dimension, rows the pixels behind it */
+	ORR_ONNX_IDS       /* an input of whole numbers: a row each */
+};
+
+struct orr_onnx_tensor {
+	const char *name; /* borrowed, of the model */
+	bool known;       /* its shape */
+	int n_dims;
+	int64_t dims[ORR_ONNX_MOST_DIMS];
+	bool real;       /* floating-point numbers */
+	bool constant;   /* no input of the model changes it */
+	int64_t *values; /* owned: all its whole numbers, where they are few and known; else NULL */
+	/* of a constant of real numbers in the file: itself; of one that is made of it alone, such
+	 * as its transpose, that one: parameters */
+	struct orr_onnx_tensor *weight;
+	bool counted;  /* as parameters of an operator */
+	bool live;     /* an output of the model needs it */
+	int n_readers; /* live nodes, and outputs of the model */
+	int made_by;   /* the node, or -1 */
+	int is;        /* the operator of the draft that it is, or -1 */
+	enum orr_onnx_layout layout;
+};
+
+struct orr_onnx_op;
+
+struct orr_onnx {
+	struct orr_draft *draft;         /* borrowed */
+	const Onnx__GraphProto *graph;   /* borrowed */
+	int64_t version;                 /* of the set of operators */
+	int64_t samples;                 /* of the batch */
+	int64_t n_columns;               /* of the data, that inputs have so far */
+	struct orr_onnx_tensor *tensors; /* owned; sorted by name */
+	int n_tensors;
+	const Onnx__ValueInfoProto **types; /* owned; shapes that the file gives, sorted by name */
+	int n_types;
+	bool *done; /* owned; [n_node] nodes that an operator before them includes */
+};
+
+/* ---- wire.c: bytes -> message ---- */
+int orr_onnx_unpack(Onnx__ModelProto **out, const char *name, const void *bytes, size_t n,
+		    struct orr_error *err);
+void orr_onnx_free(Onnx__ModelProto *model); /* NULL is fine */
+
+/* ---- tensors.c: the tensors by name ---- */
+int orr_onnx_tensors_init(struct orr_onnx *x, struct orr_error *err);
+void orr_onnx_tensors_fini(struct orr_onnx *x);
+/* NULL: there is none, or no name. */
+struct orr_onnx_tensor *orr_onnx_find(const struct orr_onnx *x, const char *name);
+int64_t orr_onnx_floats(const struct orr_onnx_tensor *t); /* all of it, as real numbers that fit */
+bool orr_onnx_set_values(struct orr_onnx_tensor *t, const int64_t *values, int64_t n);
+/* The numbers of a TensorProto, as far as they are whole, few and in the file. */
+void orr_onnx_take_values(struct orr_onnx_tensor *t, const Onnx__TensorProto *from);
+/* Shape and kind of a TensorProto; false: it has none that could be. */
+bool orr_onnx_take_shape(struct orr_onnx_tensor *t, const Onnx__TensorProto *from);
+/* The type that the file gives it; false: not all its dimensions are known. */
+bool orr_onnx_take_type(struct orr_onnx *x, struct orr_onnx_tensor *t,
+			const Onnx__ValueInfoProto *from);
+
+/* ---- node.c: a node, with what it reads and writes ---- */
+#define ORR_ONNX_MOST_READ 128 /* of a node's inputs, and of its outputs */
+struct orr_onnx_node {
+	const Onnx__NodeProto *proto;
+	int number;
+	const struct orr_onnx_op *op;                   /* NULL: not known */
+	struct orr_onnx_tensor *in[ORR_ONNX_MOST_READ]; /* NULL: left out */
+	struct orr_onnx_tensor *out[ORR_ONNX_MOST_READ];
+	int n_in, n_out;
+};
+void orr_onnx_node(struct orr_onnx_node *n, const struct orr_onnx *x, int number);
+int64_t orr_onnx_int(const struct orr_onnx_node *n, const char *name, int64_t otherwise);
+double orr_onnx_real(const struct orr_onnx_node *n, const char *name, double otherwise);
+bool orr_onnx_is_text(const struct orr_onnx_node *n, const char *name, const char *text);
+/* Whole numbers of an attribute; how many, 0 where it has none. */
+int orr_onnx_ints(const struct orr_onnx_node *n, const char *name, const int64_t **ints);
+const Onnx__AttributeProto *orr_onnx_attribute(const struct orr_onnx_node *n, const char *name);
+/* The axis, from 0, of one that may be counted from the end; -1: there is no such. */
+int orr_onnx_axis(int64_t axis, int n_dims);
+
+/* ---- operators.c: what is known of ONNX's operators ---- */
+struct orr_onnx_op {
+	const char *name;
+	/* Shapes, and values where they are whole numbers, of the outputs from the inputs; false:
+	 * it cannot be said. */
+	bool (*infer)(struct orr_onnx_node *n);
+	enum orr_onnx_measure {
+		ORR_ONNX_OUTPUT, /* so many operations a float of the output */
+		ORR_ONNX_INPUT,  /* a float of the input */
+		ORR_ONNX_WINDOW, /* a float of the output and a pixel that the window sees */
+		ORR_ONNX_MATMUL, /* products */
+		ORR_ONNX_GEMM,
+		ORR_ONNX_CONV,
+		ORR_ONNX_CONV_BACK,
+		ORR_ONNX_RECURRENT
+	} measure;
+	double forward, backward;
+	enum { ORR_ONNX_NOTHING, ORR_ONNX_INPUTS, ORR_ONNX_ITSELF } keeps; /* for the backward */
+};
+const struct orr_onnx_op *orr_onnx_op_find(const Onnx__NodeProto *node);
+
+/* ---- cost.c: operations of all samples ---- */
+struct orr_onnx_cost {
+	double forward, backward,
+		weight; /* operations: of F, of the input gradient, of the weights' */
+	double kept;    /* floats that the backward reads */
+};
+struct orr_onnx_cost orr_onnx_cost(const struct orr_onnx_node *n);
+
+/* ---- add.c: operators of the draft ---- */
+/* A new one, the last; NULL with err filled. label: NULL: none. line: the node's number from 1, or
+ * 0. */
+struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char *name,
+				  const char *label, int line, struct orr_error *err);
+void orr_onnx_set(struct orr_operator *o, const char *attribute, double value);
+/* From the operators of what a node reads, each once, to the last one. */
+int orr_onnx_add_edges(struct orr_onnx *x, const struct orr_onnx_node *n, struct orr_error *err);
+int orr_onnx_no_memory(const struct orr_onnx *x, struct orr_error *err);
+/* Names of nodes need not be unique, or differ from those of tensors: later ones get a number. */
+int orr_onnx_name_apart(struct orr_onnx *x, struct orr_error *err);
+
+/* ---- inputs.c: the batch, and an operator for each input that an output needs ---- */
+int orr_onnx_add_inputs(struct orr_onnx *x, struct orr_error *err);
+
+/* ---- like.c: operators that have their like here ---- */
+/* What a node is here: an op and its values; NULL: it has no like. */
+struct orr_onnx_like {
+	const char *op;
+	struct {
+		const char *name;
+		double value;
+	} values[8];
+	int n_values;
+	enum orr_onnx_layout layout; /* of its output */
+	bool view;                   /* no operator: its output is its input */
+	int also;                    /* a node that it includes, or -1 */
+};
+bool orr_onnx_like(struct orr_onnx_like *like, const struct orr_onnx *x,
+		   const struct orr_onnx_node *n);
+/* Rows and columns of a sample; false: the batch does not divide it. */
+bool orr_onnx_shape(const struct orr_onnx *x, const struct orr_onnx_tensor *t, int64_t *rows,
+		    int64_t *columns);
+#endif

@@ -1,0 +1,376 @@
+/* A model in ONNX as a draft: an operator for every node that computes or moves what an input of
+ * the model changes. A node that has its like here is that, so that a model of them trains; any
+ * other is opaque, of which the costs are known. */
+#include "infer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is there before the nodes ---- */
+
+static int compare_types(const void *a, const void *b)
+{
+	return strcmp((*(const Onnx__ValueInfoProto *const *)a)->name,
+		      (*(const Onnx__ValueInfoProto *const *)b)->name);
+}
+
+static const Onnx__ValueInfoProto *find_type(const struct orr_onnx *x, const char *name)
+{
+	Onnx__ValueInfoProto key = {.name = (char *)(uintptr_t)name};
+	const Onnx__ValueInfoProto *at = &key, **found;
+
+	found = x->n_types ? bsearch(&at, x->types, (size_t)x->n_types, sizeof(at), compare_types)
+			   : NULL;
+	return found ? *found : NULL;
+}
+
+static int take_types(struct orr_onnx *x, struct orr_error *err)
+{
+	const Onnx__GraphProto *g = x->graph;
+
+	if (!(x->types = calloc(g->n_value_info + g->n_output + 1, sizeof(*x->types))))
+		return orr_onnx_no_memory(x, err);
+	for (size_t i = 0; i < g->n_value_info + g->n_output; i++) {
+		const Onnx__ValueInfoProto *type =
+			i < g->n_value_info ? g->value_info[i] : g->output[i - g->n_value_info];
+
+		if (type->name)
+			x->types[x->n_types++] = type;
+	}
+	qsort(x->types, (size_t)x->n_types, sizeof(*x->types), compare_types);
+	return 0;
+}
+
+static int take_constants(struct orr_onnx *x, struct orr_error *err)
+{
+	for (size_t i = 0; i < x->graph->n_initializer; i++) {
+		const Onnx__TensorProto *from = x->graph->initializer[i];
+		struct orr_onnx_tensor *t = orr_onnx_find(x, from->name);
+
+		if (!t)
+			continue;
+		t->constant = true;
+		if (!orr_onnx_take_shape(t, from))
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: constant %.80s: no such shape: a damaged model, or one "
+				"of more than %d dimensions",
+				x->draft->name, t->name, ORR_ONNX_MOST_DIMS);
+		orr_onnx_take_values(t, from);
+		t->weight = t->real && t->n_dims ? t : NULL;
+	}
+	return 0;
+}
+
+/* What the outputs need, from the last node to the first. */
+static void mark_live(struct orr_onnx *x)
+{
+	for (size_t i = 0; i < x->graph->n_output; i++) {
+		struct orr_onnx_tensor *t = orr_onnx_find(x, x->graph->output[i]->name);
+
+		if (t) {
+			t->live = true;
+			t->n_readers++;
+		}
+	}
+	for (size_t i = x->graph->n_node; i-- > 0;) {
+		const Onnx__NodeProto *node = x->graph->node[i];
+		bool live = false;
+
+		for (size_t k = 0; k < node->n_output; k++) {
+			const struct orr_onnx_tensor *t = orr_onnx_find(x, node->output[k]);
+
+			live = live || (t && t->live);
+		}
+		x->done[i] = !live;
+		for (size_t k = 0; k < node->n_input && live; k++) {
+			struct orr_onnx_tensor *t = orr_onnx_find(x, node->input[k]);
+
+			if (t) {
+				t->live = true;
+				t->n_readers++;
+			}
+		}
+	}
+}
+
+/* ---- nodes ---- */
+
+static const char *kind_of(const Onnx__NodeProto *node)
+{
+	return node->op_type && *node->op_type ? node->op_type : "?";
+}
+
+static const char *name_of(const Onnx__NodeProto *node)
+{
+	return node->name && *node->name ? node->name : node->n_output ? node->output[0] : "?";
+}
+
+static int check_inputs(const struct orr_onnx *x, const struct orr_onnx_node *n,
+			struct orr_error *err)
+{
+	const Onnx__NodeProto *p = n->proto;
+
+	if (p->n_input > ORR_ONNX_MOST_READ || p->n_output > ORR_ONNX_MOST_READ)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: node %.80s reads or writes more than %d tensors",
+				x->draft->name, n->number + 1, name_of(p), ORR_ONNX_MOST_READ);
+	for (int i = 0; i < n->n_in; i++) {
+		const struct orr_onnx_tensor *t = n->in[i];
+
+		if (!*p->input[i] ||
+		    (t && (t->constant || (t->made_by < n->number && (t->is >= 0 || t->known)))))
+			continue;
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: node %.60s reads %.60s, which nothing before it makes: a "
+				"damaged model, export it again",
+				x->draft->name, n->number + 1, name_of(p), p->input[i]);
+	}
+	return 0;
+}
+
+static bool is_sound(struct orr_onnx_tensor *t)
+{
+	double floats = 1;
+
+	for (int i = 0; i < t->n_dims && t->known; i++) {
+		t->known = t->dims[i] >= 0;
+		floats *= (double)(t->dims[i] > 0 ? t->dims[i] : 1);
+	}
+	t->known = t->known && floats <= (double)ORR_ONNX_MOST_FLOATS;
+	return t->known;
+}
+
+/* The shapes of what it writes, by its rule, or else as the file says. */
+static int find_shapes(struct orr_onnx *x, struct orr_onnx_node *n, struct orr_error *err)
+{
+	bool ruled = n->op && n->op->infer(n);
+
+	for (int i = 0; i < n->n_out; i++) {
+		struct orr_onnx_tensor *t = n->out[i];
+		const Onnx__ValueInfoProto *type;
+
+		if (!t || !t->live || (ruled && is_sound(t)))
+			continue;
+		if ((type = find_type(x, t->name)) && orr_onnx_take_type(x, t, type))
+			continue;
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s:%d: node %.60s: %s%.40s%s, and the file has no shape for %.60s: "
+			"run onnx.shape_inference on it, or export it with its shapes",
+			x->draft->name, n->number + 1, name_of(n->proto),
+			n->op ? "the shapes of this " : "operator ", kind_of(n->proto),
+			n->op ? " cannot be told" : " is not known here", t->name);
+	}
+	if (ruled)
+		orr_onnx_fold(n);
+	return 0;
+}
+
+/* What no input changes needs no operator; nor does a shape of numbers that are known. */
+static bool is_constant(struct orr_onnx_node *n)
+{
+	struct orr_onnx_tensor *weight = NULL;
+	int n_weights = 0;
+	bool constant = true;
+
+	for (int i = 0; i < n->n_in; i++) {
+		constant = constant && (!n->in[i] || n->in[i]->constant);
+		if (n->in[i] && n->in[i]->weight) {
+			weight = n->in[i]->weight;
+			n_weights++;
+		}
+	}
+	constant = constant || (n->n_out && n->out[0] && n->out[0]->values);
+	for (int i = 0; i < n->n_out && constant; i++)
+		if (n->out[i]) {
+			n->out[i]->constant = true;
+			if (n_weights == 1 && n->out[i]->known && n->out[i]->real)
+				n->out[i]->weight = weight;
+		}
+	return constant;
+}
+
+/* Parameters that it is the first to read. */
+static double count_weights(const struct orr_onnx_node *n)
+{
+	double floats = 0;
+
+	for (int i = 0; i < n->n_in; i++) {
+		struct orr_onnx_tensor *weight = n->in[i] ? n->in[i]->weight : NULL;
+
+		if (weight && !weight->counted)
+			floats += (double)orr_onnx_floats(weight);
+		if (weight)
+			weight->counted = true;
+	}
+	return floats;
+}
+
+static void set_shape(const struct orr_onnx *x, struct orr_operator *o, struct orr_onnx_tensor *t)
+{
+	double floats = t->known ? (double)orr_onnx_floats(t) / (double)x->samples : 1;
+	int64_t rows, columns;
+
+	t->layout = ORR_ONNX_PLAIN;
+	if (!t->known || !orr_onnx_shape(x, t, &rows, &columns)) {
+		rows = 1; /* not a sample's */
+		columns = floats < 1 ? 1 : (int64_t)floats;
+	}
+	orr_onnx_set(o, "rows", (double)rows);
+	orr_onnx_set(o, "columns", (double)columns);
+}
+
+/* An operator of the costs of a node; output k > 0 is a part of the first that costs nothing. */
+static int add_opaque(struct orr_onnx *x, struct orr_onnx_node *n, int k, struct orr_error *err)
+{
+	bool part = k > 0 && n->out[0] && n->out[0]->live;
+	bool apart = n->op && !strcmp(n->op->name, "Split");
+	struct orr_onnx_cost cost = orr_onnx_cost(n);
+	double samples = (double)x->samples;
+	struct orr_operator *o =
+		orr_onnx_add(x, "opaque", k ? n->proto->output[k] : name_of(n->proto),
+			     kind_of(n->proto), n->number + 1, err);
+
+	if (!o)
+		return ORR_E_NOMEM;
+	n->out[k]->is = x->draft->n_operators - 1;
+	set_shape(x, o, n->out[k]);
+	orr_onnx_set(o, "counted", n->op ? 1 : 0);
+	if (part && !apart)
+		return orr_draft_add_edge(x->draft, n->out[0]->is, n->out[k]->is, -1, err);
+	orr_onnx_set(o, "flop", cost.forward / samples);
+	orr_onnx_set(o, "backward_flop", cost.backward / samples);
+	orr_onnx_set(o, "weight_flop", cost.weight / samples);
+	orr_onnx_set(o, "weights", count_weights(n));
+	orr_onnx_set(o, "kept", cost.kept / samples);
+	return orr_onnx_add_edges(x, n, err);
+}
+
+static int add_like(struct orr_onnx *x, struct orr_onnx_node *n, const struct orr_onnx_like *like,
+		    struct orr_error *err)
+{
+	struct orr_onnx_tensor *out = n->out[0];
+	struct orr_operator *o;
+
+	if (like->view) {
+		out->is = n->in[0]->is;
+		out->layout = like->layout;
+		return 0;
+	}
+	if (!(o = orr_onnx_add(x, like->op, name_of(n->proto), kind_of(n->proto), n->number + 1,
+			       err)))
+		return ORR_E_NOMEM;
+	for (int i = 0; i < like->n_values; i++)
+		orr_onnx_set(o, like->values[i].name, like->values[i].value);
+	(void)count_weights(n);
+	out->is = x->draft->n_operators - 1;
+	out->layout = like->layout;
+	if (like->also >= 0) {
+		struct orr_onnx_node also;
+
+		orr_onnx_node(&also, x, like->also);
+		(void)count_weights(&also);
+		x->done[like->also] = true;
+		orr_onnx_give(&also, 0, out->n_dims, out->dims, true);
+		also.out[0]->is = out->is;
+		also.out[0]->layout = out->layout;
+	}
+	return orr_onnx_add_edges(x, n, err);
+}
+
+static int add_node(struct orr_onnx *x, int number, struct orr_error *err)
+{
+	struct orr_onnx_like like;
+	struct orr_onnx_node n;
+	int code;
+
+	orr_onnx_node(&n, x, number);
+	if ((code = check_inputs(x, &n, err)) || (code = find_shapes(x, &n, err)) ||
+	    is_constant(&n))
+		return code;
+	if (orr_onnx_like(&like, x, &n))
+		return add_like(x, &n, &like, err);
+	for (int k = 0; k < n.n_out && !code; k++)
+		if (n.out[k] && n.out[k]->live)
+			code = add_opaque(x, &n, k, err);
+	return code;
+}
+
+/* ---- the whole ---- */
+
+/* An output of what computes needs a loss that the file does not have. */
+static int end_output(struct orr_onnx *x, const struct orr_onnx_tensor *t, bool *read,
+		      struct orr_error *err)
+{
+	const struct orr_op *op = x->draft->operators[t->is].is.instance->op;
+
+	if (read[t->is] || op->loss || op->opaque)
+		return 0;
+	read[t->is] = true;
+	if (!orr_onnx_add(x, "opaque", t->name, "an output: it needs a loss", 0, err))
+		return ORR_E_NOMEM;
+	return orr_draft_add_edge(x->draft, t->is, x->draft->n_operators - 1, -1, err);
+}
+
+static int end_outputs(struct orr_onnx *x, struct orr_error *err)
+{
+	bool *read = calloc((size_t)x->draft->n_operators + 1, sizeof(*read));
+	int code = read ? 0 : orr_onnx_no_memory(x, err);
+
+	for (int i = 0; i < x->draft->n_edges && !code; i++)
+		read[x->draft->edges[i].from] = true;
+	for (size_t i = 0; i < x->graph->n_output && !code; i++) {
+		const struct orr_onnx_tensor *t = orr_onnx_find(x, x->graph->output[i]->name);
+
+		if (!t)
+			code = orr_fail(
+				err, ORR_E_INPUT,
+				"%s: output %.80s is made by no node: a damaged model, export "
+				"it again",
+				x->draft->name, x->graph->output[i]->name);
+		else if (t->is >= 0)
+			code = end_output(x, t, read, err);
+	}
+	free(read);
+	return code;
+}
+
+static int read_model(struct orr_onnx *x, struct orr_error *err)
+{
+	int code;
+
+	if (!(x->done = calloc(x->graph->n_node + 1, sizeof(*x->done))))
+		return orr_onnx_no_memory(x, err);
+	if ((code = orr_onnx_tensors_init(x, err)) || (code = take_types(x, err)) ||
+	    (code = take_constants(x, err)))
+		return code;
+	mark_live(x);
+	code = orr_onnx_add_inputs(x, err);
+	for (int i = 0; i < (int)x->graph->n_node && !code; i++)
+		if (!x->done[i])
+			code = add_node(x, i, err);
+	if (code || (code = end_outputs(x, err)))
+		return code;
+	return orr_onnx_name_apart(x, err);
+}
+
+int orr_onnx_read(struct orr_draft *draft, const void *bytes, size_t n, struct orr_error *err)
+{
+	struct orr_onnx x = {.draft = draft};
+	Onnx__ModelProto *model = NULL;
+	int code;
+
+	if ((code = orr_onnx_unpack(&model, draft->name, bytes, n, err)))
+		return code;
+	x.graph = model->graph;
+	for (size_t i = 0; i < model->n_opset_import; i++)
+		if (!model->opset_import[i]->domain || !*model->opset_import[i]->domain)
+			x.version = model->opset_import[i]->version;
+	code = read_model(&x, err);
+	orr_onnx_tensors_fini(&x);
+	free(x.types);
+	free(x.done);
+	orr_onnx_free(model);
+	return code;
+}
