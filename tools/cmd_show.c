@@ -158,6 +158,23 @@ static const char *flops(char *buffer, size_t size, int64_t n)
 	return buffer;
 }
 
+/* Operators of a kind that is not known. */
+static void print_not_counted(const struct orr_graph *g)
+{
+	int n = 0;
+
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (orr_operator_is_counted(o))
+			continue;
+		printf("%s%s%s%s%s", n++ ? ", " : "not known, counted as 0 FLOP: ", o->name,
+		       o->label ? " (" : "", o->label ? o->label : "", o->label ? ")" : "");
+	}
+	if (n)
+		printf("\n");
+}
+
 static void print_head(const struct orr_graph *g)
 {
 	struct totals t = sum_up(g, -1);
@@ -188,6 +205,7 @@ static void print_head(const struct orr_graph *g)
 			       duration(c, sizeof(c), g, t.weight_ns));
 		printf("\n");
 	}
+	print_not_counted(g);
 	for (i = 0; i < g->n_encoders; i++) {
 		struct totals e = sum_up(g, i);
 

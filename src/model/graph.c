@@ -17,6 +17,17 @@ bool orr_operator_is_loss(const struct orr_operator *o)
 	return o->instance && o->instance->op->loss;
 }
 
+bool orr_operator_is_counted(const struct orr_operator *o)
+{
+	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+
+	for (const struct orr_attribute *a = op && op->opaque ? op->attributes : NULL; a && a->name;
+	     a++)
+		if (!strcmp(a->name, "counted"))
+			return o->instance->values[orr_op_value(op, a)] > 0;
+	return true;
+}
+
 const char *orr_operator_op(const struct orr_operator *o)
 {
 	return o->instance ? o->instance->op->name : "cost";

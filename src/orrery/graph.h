@@ -85,6 +85,9 @@ bool orr_operator_is_loss(const struct orr_operator *o);
 const char *
 orr_operator_op(const struct orr_operator *o); /* "linear"; of a study operator "cost" */
 
+/* Are its operations known? Else it counts as none. */
+bool orr_operator_is_counted(const struct orr_operator *o);
+
 /* Of a loss: what it and its gradient are multiplied by in the sum of losses that is trained; of
  * an input: what its columns are multiplied by. */
 double orr_operator_factor(const struct orr_operator *o);

@@ -12,10 +12,10 @@ struct orr_jobs;
 
 struct orr_untested {
 	const char *what; /* "memory", "stashes in memory", "parameters in memory", "links",
-			     "activations on links", "all-reduce" or "all-gather" */
+			     "activations on links", "all-reduce", "all-gather" or "some operators" */
 	const char *why;  /* "no operator has a size" */
 };
-#define ORR_MOST_UNTESTED 3
+#define ORR_MOST_UNTESTED 4
 /* Fills list and returns how many there are. Memory and links count where the machine limits them;
  * the all-reduce of replicas, or the all-gather of parameters that are kept elsewhere, always. */
 int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs);

@@ -63,6 +63,15 @@ static const char *name_collective(const struct orr_jobs *jobs)
 	return NULL;
 }
 
+/* Has it operators of which nothing is known? */
+static bool leaves_out_operators(const struct orr_pipeline *p)
+{
+	for (int i = 0; p->graph && i < p->graph->n_operators; i++)
+		if (!orr_operator_is_counted(&p->graph->operators[i]))
+			return true;
+	return false;
+}
+
 int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs)
 {
 	const struct orr_machine *machine = &jobs->pipeline->machine;
@@ -72,6 +81,9 @@ int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct 
 	const char *collective = name_collective(jobs), *none = "no operator has a size";
 	int n = 0;
 
+	if (leaves_out_operators(jobs->pipeline))
+		list[n++] = (struct orr_untested){"some operators", "they are not known and count "
+								    "as 0 FLOP: show names them"};
 	if (machine->memory_bytes && !sizes.stash && !sizes.parameters)
 		list[n++] = (struct orr_untested){
 			"memory", any ? "no operator has a stash or parameters" : none};

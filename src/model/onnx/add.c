@@ -12,15 +12,15 @@ int orr_onnx_no_memory(const struct orr_onnx *x, struct orr_error *err)
 	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its nodes", x->draft->name);
 }
 
-/* A name without what files and terminals trip over. */
-static char *clean(const char *text, const char *otherwise)
+/* A text without the characters that files and terminals trip over. */
+static char *clean(const char *text, const char *bad)
 {
-	char *name = orr_utf8_copy(text && *text ? text : otherwise);
+	char *copy = orr_utf8_copy(text);
 
-	for (char *c = name; c && *c; c++)
-		if (iscntrl((unsigned char)*c) || strchr(" \"\\", *c))
+	for (char *c = copy; c && *c; c++)
+		if (iscntrl((unsigned char)*c) || strchr(bad, *c))
 			*c = '_';
-	return name;
+	return copy;
 }
 
 void orr_onnx_set(struct orr_operator *o, const char *name, double value)
@@ -35,7 +35,7 @@ void orr_onnx_set(struct orr_operator *o, const char *name, double value)
 struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char *name,
 				  const char *label, int line, struct orr_error *err)
 {
-	char *own = clean(name, "node");
+	char *own = clean(name && *name ? name : "node", " \"\\");
 	struct orr_operator *o;
 	int code = own ? orr_draft_add_operator(x->draft, own, err) : orr_onnx_no_memory(x, err);
 
@@ -44,7 +44,7 @@ struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char
 		return NULL;
 	o = &x->draft->operators[x->draft->n_operators - 1].is;
 	o->line = line;
-	o->label = label ? clean(label, "node") : NULL;
+	o->label = label ? clean(label, "\\") : NULL;
 	o->instance = orr_instance_create(orr_op_find(op));
 	if (!o->instance || (label && !o->label)) {
 		(void)orr_onnx_no_memory(x, err);

@@ -109,6 +109,14 @@ static bool combine(int64_t *out, const char *op, int64_t a, int64_t b)
 		*out = a / b;
 		return true;
 	}
+	if (!strcmp(op, "Mod") && b > 0) {
+		*out = a % b + (a % b < 0 ? b : 0);
+		return true;
+	}
+	if (!strcmp(op, "Max") || !strcmp(op, "Min")) {
+		*out = (a > b) == (op[1] == 'a') ? a : b;
+		return true;
+	}
 	if (!strcmp(op, "Equal")) {
 		*out = a == b;
 		return true;

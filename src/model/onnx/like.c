@@ -120,6 +120,11 @@ static bool like_linear(struct orr_onnx_like *like, const struct orr_onnx *x,
 	return true;
 }
 
+static bool pads_itself(const struct orr_onnx_node *n)
+{
+	return orr_onnx_attribute(n, "auto_pad") && !orr_onnx_is_text(n, "auto_pad", "NOTSET");
+}
+
 static bool like_window(struct orr_onnx_like *like, const struct orr_onnx *x,
 			const struct orr_onnx_node *n)
 {
@@ -131,7 +136,7 @@ static bool like_window(struct orr_onnx_like *like, const struct orr_onnx *x,
 	    !is_even(n, "kernel_shape", conv && w && w->n_dims == 4 ? w->dims[2] : 0, &side) ||
 	    !is_even(n, "strides", 1, &stride) || !is_even(n, "pads", 0, &padding) ||
 	    !is_even(n, "dilations", 1, &dilation) || dilation != 1 || padding >= side ||
-	    orr_onnx_attribute(n, "auto_pad") || orr_onnx_int(n, "ceil_mode", 0))
+	    pads_itself(n) || orr_onnx_int(n, "ceil_mode", 0))
 		return false;
 	if (conv) {
 		bool bias = n->n_in > 2 && n->in[2];

@@ -1,0 +1,449 @@
+/* Models in ONNX: what is read of them, and what is refused. Their files, of a few hundred bytes,
+ * are those of onnx/make; a test that needs another changes the messages. */
+#include <check.h>
+#include <onnx.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/draft.h"
+#include "suite.h"
+
+#define MOST_BYTES 65536
+
+struct file {
+	uint8_t bytes[MOST_BYTES];
+	size_t n;
+};
+
+static void load(struct file *f, const char *name)
+{
+	char path[4096];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/tests/onnx/%s.onnx", ORR_SOURCE, name);
+	ck_assert_msg((file = fopen(path, "rb")) != NULL, "%s", path);
+	f->n = fread(f->bytes, 1, sizeof(f->bytes), file);
+	(void)fclose(file);
+	ck_assert_uint_gt(f->n, 0);
+}
+
+static int read_bytes(struct orr_graph **g, const void *bytes, size_t n, struct orr_error *err)
+{
+	struct orr_draft draft = {0};
+	int code;
+
+	*g = NULL;
+	if (!(code = orr_draft_init(&draft, "m.onnx", err)) &&
+	    !(code = orr_onnx_read(&draft, bytes, n, err)))
+		code = orr_draft_finish(g, &draft, err);
+	orr_draft_fini(&draft);
+	return code;
+}
+
+static struct orr_graph *read_file(const char *name)
+{
+	struct orr_error err = {""};
+	struct orr_graph *g;
+	struct file f;
+
+	load(&f, name);
+	ck_assert_msg(!read_bytes(&g, f.bytes, f.n, &err), "%s", err.msg);
+	return g;
+}
+
+static const struct orr_operator *find(const struct orr_graph *g, const char *name)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		if (!strcmp(g->operators[i].name, name))
+			return &g->operators[i];
+	ck_abort_msg("no operator is called %s", name);
+	return NULL;
+}
+
+/* ---- what is read ---- */
+
+static const struct {
+	const char *file, *name, *op;
+	int64_t rows, width, forward, weights;
+} operators[] = {
+	{"mlp", "x", "input", 1, 64, 64, 0},
+	{"mlp", "fc1", "linear", 1, 128, 2 * 64 * 128, 64 * 128 + 128},
+	{"mlp", "act", "relu", 1, 128, 128, 0},
+	{"mlp", "fc2", "linear", 1, 10, 2 * 128 * 10, 128 * 10 + 10}, /* with the Add behind it */
+	{"mlp", "loss", "softmax_cross_entropy", 1, 1, 5 * 10, 0},
+	{"cnn", "x", "input", 64, 64, 64, 0},
+	{"cnn", "conv", "conv2d", 64, 64 * 16, 2 * 64 * 16 * 9, 16 * 9 + 16},
+	{"cnn", "bn", "batchnorm", 64, 64 * 16, 8 * 64 * 16, 4 * 16},
+	{"cnn", "conv2", "conv2d", 64, 64 * 16, 2 * 64 * 16 * 16 * 9, 16 * 16 * 9},
+	{"cnn", "sum", "add", 64, 64 * 16, 64 * 16, 0},
+	{"cnn", "pool", "max_pool", 16, 16 * 16, 4 * 16 * 16, 0},
+	{"cnn", "gap", "mean", 1, 16, 16 * 16, 0},
+	{"cnn", "fc", "linear", 1, 10, 2 * 16 * 10, 16 * 10 + 10},
+	/* its table is read by the last product as well, where it does not count again */
+	{"block", "embed", "opaque", 16, 16 * 32, 0, 100 * 32},
+	{"block", "head", "opaque", 16, 16 * 100, 2 * 16 * 32 * 100, 0},
+	{"block", "places", "positions", 16, 16 * 32, 16 * 32, 16 * 32},
+	{"block", "q", "linear", 16, 16 * 32, 2 * 16 * 32 * 32, 32 * 32 + 32},
+	/* of shapes that nodes compute of shapes: 4 heads of 8 columns */
+	{"block", "heads", "opaque", 16 * 4, 16 * 32, 0, 0},
+	{"block", "scores", "opaque", 4 * 16, 4 * 16 * 16, 2 * 4 * 16 * 16 * 8, 0},
+	{"block", "soft", "softmax", 4 * 16, 4 * 16 * 16, 5 * 4 * 16 * 16, 0},
+	{"block", "gate", "opaque", 16, 16 * 32, 0, 0},
+};
+
+START_TEST(operators_have_the_sizes_and_operations_of_their_closed_forms)
+{
+	struct orr_graph *g = read_file(operators[_i].file);
+	const struct orr_operator *o = find(g, operators[_i].name);
+
+	ck_assert_str_eq(orr_operator_op(o), operators[_i].op);
+	ck_assert_int_eq(o->rows, operators[_i].rows);
+	ck_assert_int_eq(o->width, operators[_i].width);
+	ck_assert_int_eq(o->forward_flops, operators[_i].forward);
+	ck_assert_int_eq(o->n_parameters, operators[_i].weights);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(an_opaque_product_counts_its_gradients_operand_by_operand)
+{
+	struct orr_graph *g = read_file("block");
+	const struct orr_operator *scores = find(g, "scores"), *head = find(g, "head"),
+				  *embed = find(g, "embed");
+
+	/* of two activations, both of which its backward reads */
+	ck_assert_int_eq(scores->backward_flops, 2 * scores->forward_flops);
+	ck_assert_int_eq(scores->weight_flops, 0);
+	ck_assert_int_eq(scores->stash_floats, 2 * 16 * 32);
+	/* of an activation and parameters */
+	ck_assert_int_eq(head->backward_flops, head->forward_flops);
+	ck_assert_int_eq(head->weight_flops, head->forward_flops);
+	ck_assert_int_eq(head->stash_floats, 16 * 32);
+	ck_assert_int_eq(embed->backward_flops, 0);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(an_operator_that_is_not_known_is_named_and_counts_as_nothing)
+{
+	struct orr_graph *g = read_file("block");
+	const struct orr_operator *gate = find(g, "gate");
+
+	ck_assert(!orr_operator_is_counted(gate));
+	ck_assert_str_eq(gate->label, "FancyGate");
+	ck_assert_int_eq(gate->forward_flops + gate->backward_flops + gate->weight_flops, 0);
+	for (int i = 0; i < g->n_operators; i++)
+		ck_assert(orr_operator_is_counted(&g->operators[i]) == (&g->operators[i] != gate));
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(the_data_has_the_columns_of_the_inputs_beside_each_other)
+{
+	struct orr_graph *g = read_file("cnn");
+	const struct orr_operator *x = find(g, "x"), *y = find(g, "y");
+
+	for (int64_t i = 0; i < 64; i++)
+		ck_assert_int_eq(x->columns[i], i);
+	ck_assert_int_eq(y->width, 1);
+	ck_assert_int_eq(y->columns[0], 64);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* ---- models that are changed ---- */
+
+static Onnx__ModelProto *unpack(const char *name)
+{
+	struct file f;
+	Onnx__ModelProto *m;
+
+	load(&f, name);
+	m = onnx__model_proto__unpack(NULL, f.n, f.bytes);
+	ck_assert_ptr_nonnull(m);
+	return m;
+}
+
+/* Packs m, frees it and reads what was packed. */
+static int read_model(struct orr_graph **g, Onnx__ModelProto *m, struct orr_error *err)
+{
+	size_t n = onnx__model_proto__get_packed_size(m);
+	uint8_t *bytes = malloc(n + 1);
+	int code;
+
+	ck_assert_ptr_nonnull(bytes);
+	ck_assert_uint_eq(onnx__model_proto__pack(m, bytes), n);
+	onnx__model_proto__free_unpacked(m, NULL);
+	code = read_bytes(g, bytes, n, err);
+	free(bytes);
+	return code;
+}
+
+static Onnx__TensorShapeProto__Dimension *dimension(Onnx__ModelProto *m, int input, int i)
+{
+	return m->graph->input[input]->type->tensor_type->shape->dim[i];
+}
+
+static void set_number(Onnx__TensorShapeProto__Dimension *dim, int64_t number)
+{
+	if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
+		free(dim->dim_param);
+	dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+	dim->dim_value = number;
+}
+
+static void set_text(char **text, const char *to)
+{
+	free(*text);
+	*text = strdup(to);
+	ck_assert_ptr_nonnull(*text);
+}
+
+static Onnx__NodeProto *node(Onnx__ModelProto *m, const char *name)
+{
+	for (size_t i = 0; i < m->graph->n_node; i++)
+		if (m->graph->node[i]->name && !strcmp(m->graph->node[i]->name, name))
+			return m->graph->node[i];
+	ck_abort_msg("no node is called %s", name);
+	return NULL;
+}
+
+START_TEST(a_batch_that_the_file_fixes_is_so_many_samples)
+{
+	static const char *const files[] = {"mlp", "cnn", "block"};
+	struct orr_graph *one = read_file(files[_i]), *many;
+	Onnx__ModelProto *m = unpack(files[_i]);
+	struct orr_error err = {""};
+
+	for (size_t i = 0; i < m->graph->n_input; i++)
+		set_number(dimension(m, (int)i, 0), 12);
+	for (size_t i = 0; i < m->graph->n_value_info; i++)
+		set_number(m->graph->value_info[i]->type->tensor_type->shape->dim[0], 12);
+	ck_assert_msg(!read_model(&many, m, &err), "%s", err.msg);
+	ck_assert_int_eq(many->n_operators, one->n_operators);
+	for (int i = 0; i < one->n_operators; i++) {
+		const struct orr_operator *a = &one->operators[i], *b = &many->operators[i];
+
+		ck_assert_str_eq(a->name, b->name);
+		ck_assert_str_eq(orr_operator_op(a), orr_operator_op(b));
+		ck_assert_int_eq(a->width, b->width);
+		ck_assert_int_eq(a->rows, b->rows);
+		ck_assert_int_eq(a->forward_flops, b->forward_flops);
+		ck_assert_int_eq(a->backward_flops, b->backward_flops);
+		ck_assert_int_eq(a->weight_flops, b->weight_flops);
+		ck_assert_int_eq(a->n_parameters, b->n_parameters);
+		ck_assert_int_eq(a->stash_floats, b->stash_floats);
+	}
+	orr_graph_destroy(one);
+	orr_graph_destroy(many);
+}
+END_TEST
+
+START_TEST(a_model_without_a_loss_ends_where_its_outputs_are)
+{
+	Onnx__ModelProto *m = unpack("mlp");
+	struct orr_error err = {""};
+	struct orr_graph *g;
+
+	set_text(&m->graph->output[0]->name, "logits");
+	ck_assert_msg(!read_model(&g, m, &err), "%s", err.msg);
+	ck_assert_str_eq(orr_operator_op(find(g, "logits")), "opaque");
+	ck_assert_str_eq(find(g, "logits")->label, "an output: it needs a loss");
+	ck_assert_int_eq(g->n_operators, 5); /* x, fc1, act, fc2: no label is read */
+	orr_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(parameters_that_two_nodes_read_count_once)
+{
+	Onnx__ModelProto *m = unpack("cnn");
+	struct orr_error err = {""};
+	int64_t n_parameters = 0;
+	struct orr_graph *g;
+
+	/* of both kinds of sums that batch normalisation has */
+	set_text(&node(m, "bn")->input[2], "g");
+	ck_assert_msg(!read_model(&g, m, &err), "%s", err.msg);
+	ck_assert_str_eq(orr_operator_op(find(g, "bn")), "opaque");
+	for (int i = 0; i < g->n_operators; i++)
+		n_parameters += g->operators[i].n_parameters;
+	ck_assert_int_eq(n_parameters, 160 + 3 * 16 + 2304 + 170);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+static void have_no_number(Onnx__ModelProto *m)
+{
+	set_number(dimension(m, 0, 1), 1);
+	dimension(m, 0, 1)->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+	dimension(m, 0, 1)->dim_param = strdup("tokens");
+}
+
+static void have_two_batches(Onnx__ModelProto *m)
+{
+	set_number(dimension(m, 0, 0), 4);
+	set_number(dimension(m, 1, 0), 8);
+}
+
+static void be_unknown(Onnx__ModelProto *m)
+{
+	set_text(&node(m, "act")->op_type, "Activate");
+}
+
+static void read_nothing(Onnx__ModelProto *m)
+{
+	set_text(&node(m, "act")->input[0], "nowhere");
+}
+
+static void read_what_comes_later(Onnx__ModelProto *m)
+{
+	set_text(&node(m, "fc1")->input[0], "r");
+}
+
+static void write_twice(Onnx__ModelProto *m)
+{
+	set_text(&node(m, "act")->output[0], "h");
+}
+
+static void not_fit(Onnx__ModelProto *m)
+{
+	m->graph->initializer[0]->dims[1] = 63;
+}
+
+static void be_huge(Onnx__ModelProto *m)
+{
+	m->graph->initializer[0]->dims[1] = INT64_MAX;
+}
+
+static void give_nothing(Onnx__ModelProto *m)
+{
+	set_text(&m->graph->output[0]->name, "nothing");
+}
+
+static void give_a_constant(Onnx__ModelProto *m)
+{
+	set_text(&m->graph->output[0]->name, "w1");
+}
+
+static const struct {
+	void (*change)(Onnx__ModelProto *m);
+	const char *message;
+} refusals[] = {
+	{have_no_number,
+	 "m.onnx: input x: dimension 1 (tokens) has no number, as the batch alone may: "
+	 "export the model with it fixed"},
+	{have_two_batches,
+	 "m.onnx: input y: its first dimension must be the batch, the same for every "
+	 "input: export the model so"},
+	{be_unknown, "m.onnx:2: node act: operator Activate is not known here, and the file has no "
+		     "shape for r: run onnx.shape_inference on it, or export it with its shapes"},
+	{read_nothing, "m.onnx:2: node act reads nowhere, which nothing before it makes: a damaged "
+		       "model, export it again"},
+	{read_what_comes_later,
+	 "m.onnx:1: node fc1 reads r, which nothing before it makes: a damaged "
+	 "model, export it again"},
+	{write_twice, "m.onnx: tensor h is made twice: a damaged model, export it again"},
+	{not_fit, "m.onnx:1: node fc1: the shapes of this Gemm cannot be told, and the file has no "
+		  "shape for h: run onnx.shape_inference on it, or export it with its shapes"},
+	{be_huge, "m.onnx: constant w1: no such shape: a damaged model, or one of more than 8 "
+		  "dimensions"},
+	{give_nothing, "m.onnx: no input changes its outputs: nothing to do"},
+	{give_a_constant, "m.onnx: no input changes its outputs: nothing to do"},
+};
+
+START_TEST(what_is_wrong_is_refused_in_a_line_that_names_it)
+{
+	Onnx__ModelProto *m = unpack("mlp");
+	struct orr_error err = {""};
+	struct orr_graph *g;
+
+	refusals[_i].change(m);
+	ck_assert_int_eq(read_model(&g, m, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, refusals[_i].message);
+}
+END_TEST
+
+/* Read, or refused in a line. */
+static int try_bytes(const uint8_t *bytes, size_t n)
+{
+	uint8_t *copy = malloc(n + !n); /* its own, so that reading past its end is noticed */
+	struct orr_error err = {""};
+	struct orr_graph *g;
+	int code;
+
+	ck_assert_ptr_nonnull(copy);
+	memcpy(copy, bytes, n);
+	code = read_bytes(&g, copy, n, &err);
+	ck_assert(!code == (g != NULL));
+	ck_assert(!code || *err.msg);
+	orr_graph_destroy(g);
+	free(copy);
+	return code;
+}
+
+START_TEST(no_damage_does_harm)
+{
+	static const char *const files[] = {"mlp", "cnn", "block"};
+	int n_refused = 0;
+	struct file f;
+
+	load(&f, files[_i]);
+	for (size_t n = 0; n < f.n; n++)
+		n_refused += try_bytes(f.bytes, n) != 0;
+	/* what is cut off is refused; the last field, the version, can be missing */
+	ck_assert_int_ge(n_refused, (int)f.n - 12);
+	for (size_t i = 0; i < f.n; i++)
+		for (int bit = 0; bit < 8; bit++) {
+			f.bytes[i] ^= (uint8_t)(1 << bit);
+			(void)try_bytes(f.bytes, f.n);
+			f.bytes[i] ^= (uint8_t)(1 << bit);
+		}
+	ck_assert_int_eq(try_bytes(f.bytes, f.n), 0);
+}
+END_TEST
+
+/* A message of a field within one of another, depth times, from the inside. */
+START_TEST(what_nests_too_deep_is_refused)
+{
+	static const uint8_t keys[] = {0x32, 0x2a, 0x0a}; /* a graph, an attribute, a node */
+	enum { DEPTH = 30001 };
+	uint8_t *bytes = malloc(6 * DEPTH), *at = bytes + (size_t)6 * DEPTH;
+	struct orr_error err = {""};
+	struct orr_graph *g;
+	size_t n = 0;
+
+	ck_assert_ptr_nonnull(bytes);
+	for (int i = 0; i < DEPTH; i++) {
+		for (size_t left = n, k = 0; k < 4; k++)
+			at[(int)k - 4] = (uint8_t)((left >> (7 * k) & 0x7f) | (k < 3 ? 0x80 : 0));
+		at -= 5;
+		*at = i + 1 == DEPTH ? 0x3a : keys[i % 3];
+		n += 5;
+	}
+	ck_assert_int_eq(read_bytes(&g, at, n, &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, "m.onnx: no ONNX model, or a damaged one: export it again");
+	free(bytes);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_test tests[] = {
+		EACH(operators_have_the_sizes_and_operations_of_their_closed_forms,
+		     N_OF(operators)),
+		ONCE(an_opaque_product_counts_its_gradients_operand_by_operand),
+		ONCE(an_operator_that_is_not_known_is_named_and_counts_as_nothing),
+		ONCE(the_data_has_the_columns_of_the_inputs_beside_each_other),
+		EACH(a_batch_that_the_file_fixes_is_so_many_samples, 3),
+		ONCE(a_model_without_a_loss_ends_where_its_outputs_are),
+		ONCE(parameters_that_two_nodes_read_count_once),
+		EACH(what_is_wrong_is_refused_in_a_line_that_names_it, N_OF(refusals)),
+		EACH(no_damage_does_harm, 3),
+		ONCE(what_nests_too_deep_is_refused),
+	};
+
+	return suite_run("onnx", tests, N_OF(tests));
+}
