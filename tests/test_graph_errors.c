@@ -406,8 +406,8 @@ static const struct {
 	{"towers:3,3/1/1", "towers:3,3/1/1: 1/1 is no whole number: say one from 1 to 1000000"},
 	{"towers:600000,600000/1", "towers:600000,600000/1: more than 1000000 operators"},
 	{"no/such.dot",
-	 "no/such.dot: No such file or directory: name a DOT file, a PipeDream profile, or a "
-	 "study such as chain:8 or towers:3,3/2"},
+	 "no/such.dot: No such file or directory: name a DOT file, a model in ONNX, a "
+	 "PipeDream profile, or a study such as chain:8 or towers:3,3/2"},
 	{".", ".: a directory: name a file in it"},
 	{"/dev/null", "/dev/null: an empty file: a model is digraph { ... }"},
 };
@@ -438,7 +438,9 @@ START_TEST(a_binary_file_is_refused)
 	unlink(path);
 	ck_assert_int_eq(code, ORR_E_INPUT);
 	(void)snprintf(message, sizeof(message),
-		       "%s: a binary file: a graph is text, DOT or a PipeDream profile", path);
+		       "%s: a binary file: a graph is text, DOT or a PipeDream profile, or "
+		       "its name ends in .onnx",
+		       path);
 	ck_assert_str_eq(err.msg, message);
 }
 END_TEST

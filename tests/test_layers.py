@@ -132,8 +132,9 @@ def objects():
         pairs.append((os.path.join(root, os.path.relpath(path, build)[:-2]), os.path.relpath(path, build)))
     for source, path in pairs:
         path = os.path.join(build, path)
-        made = os.path.realpath(source).startswith(os.path.realpath(build) + os.sep)  # page.c, of src/report/page.html
-        if not made and not os.path.relpath(path, build).startswith('tests/') and os.path.exists(path):
+        if os.path.realpath(source).startswith(os.path.realpath(build) + os.sep):
+            continue  # generated: the messages of ONNX, the page of --html
+        if not os.path.relpath(path, build).startswith('tests/') and os.path.exists(path):
             yield os.path.relpath(os.path.realpath(source), os.path.realpath(root)), path
 
 

@@ -72,7 +72,7 @@ static int read_onnx(struct orr_graph **out, const char *path, struct orr_error 
 		code = orr_draft_finish(out, &draft, err);
 	orr_draft_fini(&draft);
 	free(bytes);
-	return orr_text_fail(code, err);
+	return code;
 }
 
 int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error *err)

@@ -74,6 +74,7 @@ int orr_text_read(char **text, const char *path, const char *cure, const char *i
 
 	if (!code && memchr(*text, '\0', length)) {
 		free(*text);
+		*text = NULL;
 		code = orr_fail(err, ORR_E_INPUT, "%s: a binary file: %s", path, is);
 	}
 	return code;

@@ -1,25 +1,7 @@
-/* A node: its tensors and attributes. */
+/* What a node says: its attributes. */
 #include "onnx.h"
 
 #include <string.h>
-
-static void find_all(struct orr_onnx_tensor **out, int *n, const struct orr_onnx *x,
-		     char *const *names, size_t n_names)
-{
-	*n = n_names < ORR_ONNX_MOST_READ ? (int)n_names : ORR_ONNX_MOST_READ;
-	for (int i = 0; i < *n; i++)
-		out[i] = orr_onnx_find(x, names[i]);
-}
-
-void orr_onnx_node(struct orr_onnx_node *n, const struct orr_onnx *x, int number)
-{
-	const Onnx__NodeProto *proto = x->graph->node[number];
-
-	*n = (struct orr_onnx_node){
-		.proto = proto, .number = number, .op = orr_onnx_op_find(proto)};
-	find_all(n->in, &n->n_in, x, proto->input, proto->n_input);
-	find_all(n->out, &n->n_out, x, proto->output, proto->n_output);
-}
 
 const Onnx__AttributeProto *orr_onnx_attribute(const struct orr_onnx_node *n, const char *name)
 {

@@ -74,7 +74,7 @@ bool orr_onnx_take_shape(struct orr_onnx_tensor *t, const Onnx__TensorProto *fro
 bool orr_onnx_take_type(struct orr_onnx *x, struct orr_onnx_tensor *t,
 			const Onnx__ValueInfoProto *from);
 
-/* ---- node.c: a node, with what it reads and writes ---- */
+/* ---- node.c: a node, with what it reads and writes; its attributes ---- */
 #define ORR_ONNX_MOST_READ 128 /* of a node's inputs, and of its outputs */
 struct orr_onnx_node {
 	const Onnx__NodeProto *proto;
@@ -84,7 +84,6 @@ struct orr_onnx_node {
 	struct orr_onnx_tensor *out[ORR_ONNX_MOST_READ];
 	int n_in, n_out;
 };
-void orr_onnx_node(struct orr_onnx_node *n, const struct orr_onnx *x, int number);
 int64_t orr_onnx_int(const struct orr_onnx_node *n, const char *name, int64_t otherwise);
 double orr_onnx_real(const struct orr_onnx_node *n, const char *name, double otherwise);
 bool orr_onnx_is_text(const struct orr_onnx_node *n, const char *name, const char *text);
@@ -113,7 +112,8 @@ struct orr_onnx_op {
 	double forward, backward;
 	enum { ORR_ONNX_NOTHING, ORR_ONNX_INPUTS, ORR_ONNX_ITSELF } keeps; /* for the backward */
 };
-const struct orr_onnx_op *orr_onnx_op_find(const Onnx__NodeProto *node);
+/* Node `number`, with its tensors. */
+void orr_onnx_node(struct orr_onnx_node *n, const struct orr_onnx *x, int number);
 
 /* ---- cost.c: operations of all samples ---- */
 struct orr_onnx_cost {

@@ -154,7 +154,7 @@ static int compare(const void *name, const void *op)
 	return strcmp(name, ((const struct orr_onnx_op *)op)->name);
 }
 
-const struct orr_onnx_op *orr_onnx_op_find(const Onnx__NodeProto *node)
+static const struct orr_onnx_op *find_operator(const Onnx__NodeProto *node)
 {
 	const char *domain = node->domain ? node->domain : "";
 
@@ -162,4 +162,21 @@ const struct orr_onnx_op *orr_onnx_op_find(const Onnx__NodeProto *node)
 		return NULL;
 	return bsearch(node->op_type, operators, sizeof(operators) / sizeof(*operators),
 		       sizeof(*operators), compare);
+}
+
+static void find_all(struct orr_onnx_tensor **out, int *n, const struct orr_onnx *x,
+		     char *const *names, size_t n_names)
+{
+	*n = n_names < ORR_ONNX_MOST_READ ? (int)n_names : ORR_ONNX_MOST_READ;
+	for (int i = 0; i < *n; i++)
+		out[i] = orr_onnx_find(x, names[i]);
+}
+
+void orr_onnx_node(struct orr_onnx_node *n, const struct orr_onnx *x, int number)
+{
+	const Onnx__NodeProto *proto = x->graph->node[number];
+
+	*n = (struct orr_onnx_node){.proto = proto, .number = number, .op = find_operator(proto)};
+	find_all(n->in, &n->n_in, x, proto->input, proto->n_input);
+	find_all(n->out, &n->n_out, x, proto->output, proto->n_output);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/text.h"
+
 /* ---- what is there before the nodes ---- */
 
 static int compare_types(const void *a, const void *b)
@@ -372,5 +374,5 @@ int orr_onnx_read(struct orr_draft *draft, const void *bytes, size_t n, struct o
 	free(x.types);
 	free(x.done);
 	orr_onnx_free(model);
-	return code;
+	return orr_text_fail(code, err); /* names may hold anything */
 }

@@ -38,8 +38,7 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	if (o->instance->op->opaque)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: %s (%.80s) is opaque: it has costs and nothing to compute; "
-				"write the graph as DOT (orrery show --dot) and give it an op to "
-				"train it",
+				"write the graph as DOT and give it an op to train it",
 				g->name, o->line, o->name, o->label ? o->label : "no label");
 	if (o->width < 1 || o->width > INT_MAX)
 		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %d",
