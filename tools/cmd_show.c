@@ -49,7 +49,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		if (!options->source && !options->operators)
-			options_refuse("no GRAPH: name a DOT file, a PipeDream profile, or a study "
+			options_refuse("no GRAPH: name a DOT file, a model in ONNX, a PipeDream "
+				       "profile, or a study "
 				       "such as chain:8 or towers:3,3/2");
 		if (options->dot && options->json)
 			options_refuse(
@@ -531,7 +532,8 @@ int cmd_show(int argc, char **argv)
 		parse,
 		"GRAPH",
 		"Show the operators of a model, its encoders, parameters, operations (FLOP) and "
-		"sizes. GRAPH is a DOT file, a PipeDream profile, or a study such as chain:8 or "
+		"sizes. GRAPH is a DOT file, a model in ONNX, a PipeDream profile, or a study such "
+		"as chain:8 or "
 		"towers:3,3/2.",
 		NULL,
 		NULL,
