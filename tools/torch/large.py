@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tensors import save_safetensors
+from orrery_torch.tensors import save_safetensors
 
 LAYERS, WIDTH, TOKENS, VOCABULARY = 8, 512, 256, 8192
 HEADS = 8

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensors import load_safetensors, save_safetensors
 from torch import Tensor
 
-ROOT = Path(__file__).resolve().parents[2]
-ORRERY = os.environ.get("ORRERY", str(ROOT / "build/tools/orrery"))
+from .tensors import load_safetensors, save_safetensors
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent  # of the source, where this runs there
+BUILT = ROOT / "build/tools/orrery"
+ORRERY = os.environ.get("ORRERY") or (str(BUILT) if BUILT.exists() else "orrery")
 
 
 def run(*words: Any) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from draws import kept
 from torch import Tensor, nn
+
+from .draws import kept
 
 
 @dataclass

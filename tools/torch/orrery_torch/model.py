@@ -3,8 +3,9 @@
 from typing import Any
 
 import torch
-from operators import COMPUTE, LOSSES, Operator, Pass, right
 from torch import Tensor, nn
+
+from .operators import COMPUTE, LOSSES, Operator, Pass, right
 
 
 class Model(nn.Module):

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from draws import permutation
-from model import Model
-from tensors import load_data
 from torch import Tensor
+
+from .draws import permutation
+from .model import Model
+from .tensors import load_data
 
 KINDS = {
     "steps": int,

@@ -1,0 +1,1 @@
+"""PyTorch models as graphs of Orrery, and back."""
