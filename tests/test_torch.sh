@@ -14,3 +14,10 @@ cd "$2"
 	graphs/frozen_towers.dot
 # every operator once
 "$python" tools/torch/check tests/torch/*.dot --data graphs/data/digits.csv
+
+# the package: pytest has its tests
+if "$python" -W ignore -c 'import pytest' 2>/dev/null; then
+	"$python" -m pytest -q -p no:cacheprovider tools/torch
+else
+	echo "tools/torch/tests are left out: $python has no pytest"
+fi

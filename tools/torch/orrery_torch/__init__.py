@@ -1,1 +1,5 @@
 """PyTorch models as graphs of Orrery, and back."""
+
+from .study import Graph, graph
+
+__all__ = ["Graph", "graph"]

@@ -1,0 +1,122 @@
+"""A module as the list of its calls, in the order in which they run: torch.export, else torch.fx."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
+
+VIEWS = frozenset(
+    """alias chunk contiguous detach expand expand_as flatten getitem permute reshape select size
+    slice split split_with_sizes squeeze t transpose unbind unflatten unsqueeze view
+    view_as""".split()
+)
+
+
+def words(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and named arguments of forward()."""
+    if isinstance(inputs, Tensor):
+        return (inputs,), {}
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return tuple(inputs), {}
+
+
+def say(text: str) -> None:
+    """A message, on standard error unless a filter of `warnings` says otherwise."""
+    warnings.warn(f"orrery_torch: {text}", stacklevel=2)
+
+
+@dataclass
+class Trace:
+    """The calls of a module, on the module's own parameters."""
+
+    model: nn.Module
+    module: fx.GraphModule
+    exported: bool
+    tied: dict[str, str] = field(default_factory=dict)  # each parameter: the first of its names
+
+    def __post_init__(self) -> None:
+        first: dict[int, str] = {}
+        for name, p in self.model.named_parameters(remove_duplicate=False):
+            self.tied[name] = first.setdefault(id(p), name)
+
+    @property
+    def calls(self) -> list[fx.Node]:
+        return [n for n in self.module.graph.nodes if n.op.startswith("call_")]
+
+    @property
+    def inputs(self) -> list[fx.Node]:
+        return [n for n in self.module.graph.nodes if n.op == "placeholder"]
+
+    @property
+    def results(self) -> list[fx.Node]:
+        return self.module.graph.output_node().all_input_nodes
+
+    def stack(self, node: fx.Node) -> list[tuple[str, type[nn.Module]]]:
+        """The calls of modules that it is in, the outermost first: a path, with @1 if it is the
+        second call of that module, and the module's type."""
+        if node.op == "call_module":
+            return [(str(node.target), type(self.model.get_submodule(str(node.target))))]
+        found = []
+        for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
+            again = key.partition("@")[2]
+            if path:
+                kind = type(self.model.get_submodule(path))
+                found.append((f"{path}@{again}" if again else path, kind))
+        return found
+
+    def owned(self, node: fx.Node) -> dict[str, Tensor]:
+        """Parameters and buffers that it reads, by the first of their names."""
+        if node.op == "call_module":
+            held = self.module.get_submodule(str(node.target))
+            tensors = {
+                f"{node.target}.{name}": t
+                for name, t in [*held.named_parameters(), *held.named_buffers()]
+            }
+        else:
+            tensors = {
+                str(n.target): attribute(self.module, str(n.target))
+                for n in node.all_input_nodes
+                if n.op == "get_attr"
+            }
+        return {self.tied.get(n, n): t for n, t in tensors.items() if isinstance(t, Tensor)}
+
+    def only_looks(self, node: fx.Node) -> bool:
+        """Does it give what it reads in another shape, computing nothing?"""
+        if node.op == "call_module" or not node.all_input_nodes:
+            return False
+        return function_of(node) in VIEWS
+
+
+def attribute(module: nn.Module, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def function_of(node: fx.Node) -> str:
+    """The name of what it calls: linear of aten.linear.default and of torch.nn.functional.linear."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.name.partition("::")[2]
+    if isinstance(node.target, str):
+        return node.target.rpartition(".")[2]
+    return getattr(node.target, "__name__", str(node.target))
+
+
+def trace(model: nn.Module, inputs: Inputs) -> Trace:
+    """Its calls for inputs of these sizes. What torch.export refuses goes to torch.fx, which knows
+    modules and functions as they are called and not what is in them; a message says so."""
+    args, kwargs = words(inputs)
+    try:
+        exported = torch.export.export(model, args, kwargs)
+        return Trace(model, exported.module(check_guards=False), True)
+    except Exception as refused:  # noqa: BLE001 of any kind, as the model's own code runs under it
+        reason = str(refused).strip().partition("\n")[0] or type(refused).__name__
+        say(f"torch.export refuses the model ({reason}): torch.fx instead")
+    return Trace(model, fx.symbolic_trace(model), False)

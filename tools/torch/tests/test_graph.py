@@ -1,0 +1,193 @@
+"""A model as a graph of costs: names, sizes and FLOP, and that the command takes it."""
+
+import json
+from pathlib import Path
+
+import orrery_torch
+import pytest
+import torch
+from models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
+from orrery_torch import command
+from orrery_torch.costs import Calls
+from torch import Tensor, nn
+
+CASES = {
+    "mlp": (MLP, digits),
+    "gpt": (lambda: GPT(tied=True), tokens),
+    "towers": (Towers, towers),
+}
+
+
+def still(model: nn.Module, inputs: tuple[Tensor, ...], **options) -> orrery_torch.Graph:
+    return orrery_torch.graph(model, inputs, measured=False, **options)
+
+
+def shown(graph: orrery_torch.Graph, folder: Path) -> dict:
+    return json.loads(command.run("show", "--json", graph.write(folder / "model.dot")))
+
+
+def saved(model: nn.Module, inputs: tuple[Tensor, ...]) -> int:
+    """Bytes that autograd keeps for the backward of the whole model."""
+    own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
+    kept: dict[int, Tensor] = {}
+
+    def pack(t: Tensor) -> Tensor:
+        kept.setdefault(t.untyped_storage().data_ptr(), t)
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        loss = model(*inputs)
+    assert loss.requires_grad
+    return sum(t.untyped_storage().nbytes() for key, t in kept.items() if key not in own)
+
+
+@pytest.mark.parametrize("level", ["module", "aten"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_command_shows_plans_and_simulates_it(case: str, level: str, tmp_path: Path) -> None:
+    make, inputs = CASES[case]
+    path = still(make(), inputs(), level=level).write(tmp_path / "model.dot")
+    plan = tmp_path / "plan.json"
+    assert json.loads(command.run("show", "--json", path))["operators"]
+    command.run("plan", path, "-w", 2, "-m", 4, "-o", plan)
+    told = json.loads(command.run("simulate", path, "-s", plan, "--json"))
+    assert told["makespan"] > 0 and told["stages"]
+    split = json.loads(command.run("simulate", path, "-w", 2, "-m", 4, "-s", "zb-h1", "--json"))
+    assert split["makespan"] > 0
+
+
+def test_operators_are_named_as_the_modules(tmp_path: Path) -> None:
+    graph = still(GPT(), tokens())
+    names = {p.name for p in graph.parts}
+    assert {"wte", "wpe", "h.0.norm1", "h.1.qkv", "h.0.mlp.0", "h.0.mlp.1", "norm", "head"} <= names
+    told = shown(graph, tmp_path)
+    assert [e["name"] for e in told["encoders"]] == ["h"]
+    readers = {o["name"]: o["inputs"] for o in told["operators"]}
+    assert readers["h.0.mlp.1"] == ["h.0.mlp.0"]
+    assert readers["h.0.qkv"] == ["h.0.norm1"]
+
+
+def test_whole_modules_are_one_operator() -> None:
+    graph = still(GPT(), tokens(), whole=(Block,))
+    assert [p.name for p in graph.parts if p.owner.startswith("h.")] == ["h.0", "h.1"]
+
+
+def test_a_call_is_an_operator_at_the_level_of_calls() -> None:
+    names = [p.name for p in still(MLP(), digits(), level="aten").parts]
+    assert names == [
+        "encoder.0.linear",
+        "encoder.1.relu",
+        "encoder.2.layer_norm",
+        "trunk.0.linear",
+        "trunk.1.gelu",
+        "trunk.2.linear",
+        "cross_entropy_loss",
+    ]
+
+
+@pytest.mark.parametrize("level", ["module", "aten"])
+@pytest.mark.parametrize("case", CASES)
+def test_stashes_add_up_to_what_autograd_keeps(case: str, level: str) -> None:
+    make, inputs = CASES[case]
+    model = make()
+    graph = still(model, inputs(), level=level)
+    assert sum(c.stash for c in graph.costs) == saved(model, inputs()) > 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parameters_count_once(case: str, tmp_path: Path) -> None:
+    make, inputs = CASES[case]
+    model = make()
+    told = shown(still(model, inputs()), tmp_path)
+    assert told["parameter_bytes"] == sum(4 * p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_operators_in_turn_are_the_model(case: str) -> None:
+    make, inputs = CASES[case]
+    model, given = make(), inputs()
+    graph = still(model, given)
+    calls = Calls(graph.trace)
+    values = calls.given(given)
+    for part in graph.parts:
+        calls.run(part, values)
+    (result,) = graph.trace.results
+    assert torch.equal(values[result], model(*given))
+
+
+def test_flop_are_counted() -> None:
+    graph = still(MLP(), digits(6))
+    flop = {p.name: c.flop for p, c in zip(graph.parts, graph.costs)}
+    assert flop["encoder.0"] == {"F": 2 * 6 * 64 * 48, "B": 0, "W": 2 * 6 * 64 * 48}
+    assert flop["trunk.0"] == dict.fromkeys("FBW", 2 * 6 * 48 * 32)
+    assert flop["encoder.1"] == {"F": 6 * 48, "B": 6 * 48, "W": 0}
+
+
+def test_what_is_frozen_and_shared_says_so(tmp_path: Path) -> None:
+    told = {o["name"]: o for o in shown(still(Towers(), towers()), tmp_path)["operators"]}
+    assert told["fixed.0"]["frozen"] and not told["head"]["frozen"]
+    assert told["encoder.0"]["share"] == told["encoder.0@1"]["share"]
+    assert "share" not in told["head"]
+    tied = {o["name"]: o for o in shown(still(GPT(tied=True), tokens()), tmp_path)["operators"]}
+    assert tied["wte"]["share"] == tied["head"]["share"] == "wte.weight"
+
+
+def test_a_detached_edge_has_no_gradient(tmp_path: Path) -> None:
+    class Watched(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.a(x)
+            return (self.b(y) + self.c(y.detach())).square().mean()
+
+    graph = still(Watched(), (torch.randn(2, 8),))
+    back = {(e.source.name, e.target.name): e.gradient_bytes for e in graph.edges}
+    assert back["a", "b"] == 64 and back["a", "c"] == 0
+    assert shown(graph, tmp_path)["operators"]
+
+
+def test_what_no_gradient_reaches_is_frozen_with_a_message() -> None:
+    class Lost(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.b(self.a(x).detach()).sum()
+
+    with pytest.warns(UserWarning, match="a: no gradient comes back"):
+        graph = still(Lost(), (torch.randn(2, 8),))
+    assert graph.frozen == {"a"}
+
+
+def test_the_same_model_gives_the_same_bytes() -> None:
+    assert still(GPT(), tokens()).dot() == still(GPT(), tokens()).dot()
+
+
+def test_measured_durations_are_of_what_computes() -> None:
+    graph = orrery_torch.graph(Towers(), towers(), warmup=1, repeats=3)
+    took = {p.name: c.seconds for p, c in zip(graph.parts, graph.costs)}
+    assert took["head"]["F"] > 0 and took["head"]["B"] > 0
+    assert took["fixed.0"]["F"] > 0 and took["fixed.0"]["B"] == took["fixed.0"]["W"] == 0
+    assert took["encoder.0"]["B"] == 0 < took["encoder.0"]["W"]  # its input is data
+
+
+def test_the_model_stays_as_it_was() -> None:
+    model = Towers()
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    orrery_torch.graph(model, towers(), warmup=1, repeats=1)
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_what_export_refuses_goes_through_fx(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="torch.fx instead"):
+        graph = still(OfObjects(), (Batch(torch.randn(2, 8)),))
+    assert [p.name for p in graph.parts] == ["fc", "relu", "sum"]
+    assert shown(graph, tmp_path)["parameter_bytes"] == 4 * (64 + 8)
+
+
+def test_a_level_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="one of module, aten"):
+        still(MLP(), digits(), level="layers")
