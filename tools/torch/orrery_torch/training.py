@@ -118,7 +118,8 @@ class Data:
     @staticmethod
     def _read(tables: dict[str, Tensor], attributes: dict[str, Any]) -> Tensor:
         only = next(iter(tables))
-        x = tables[str(attributes.get("tensor", only))].flatten(1).float()
+        x = tables[str(attributes.get("tensor", only))].float()
+        x = x.reshape(len(x), -1)
         if "columns" in attributes:
             x = x[:, ranges(str(attributes["columns"]))]
         return x * attributes.get("scale", 1.0)

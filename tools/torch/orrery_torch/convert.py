@@ -1,0 +1,247 @@
+"""A PyTorch model as a graph that computes: `orrery train` goes on with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from .costs import Calls
+from .layout import Axes, Unlike, atom
+from .likes import LIKES, constant
+from .study import quoted
+from .tensors import save_safetensors
+from .trace import Inputs, Trace, function_of, trace, words
+from .values import Held, Loss, Node, Rows, Unknown
+
+
+def laid_out(t: Tensor) -> tuple[int, int, Axes]:
+    """Rows, columns and dimensions of an input. Whole numbers are ids or classes, a row each."""
+    n, sizes = atom("n", len(t)), list(t.shape[1:])
+    if t.dim() == 4:  # an image: a row a pixel, a column a channel
+        channels, height, width = sizes
+        axes = (n, atom("c", channels), atom("r", height, 0, 0), atom("r", width, 0, 1))
+        return height * width, channels, axes
+    if t.dim() > 3 or (t.dim() == 3 and not t.is_floating_point()):
+        raise Unlike(f"an input of {t.dim()} dimensions")
+    if not sizes:
+        return 1, 1, (n,)
+    if len(sizes) == 1:
+        ids = not t.is_floating_point()
+        kinds = ("r", sizes[0], 1) if ids else ("c", 1, sizes[0])
+        return kinds[1], kinds[2], (n, atom(kinds[0], sizes[0]))
+    return sizes[0], sizes[1], (n, atom("r", sizes[0]), atom("c", sizes[1]))
+
+
+@dataclass
+class Program:
+    """A graph that computes, and the weights it begins with."""
+
+    name: str
+    nodes: list[Node]
+    weights: dict[str, Tensor]
+    losses: dict[str, float]
+    inputs: dict[str, tuple[str, Tensor]] = field(default_factory=dict)  # node: name, example
+
+    def write(self, path: Path | str, data: str | None = None) -> Path:
+        """The graph, for data in a file of its folder."""
+        Path(path).write_text(self.dot(data))
+        return Path(path)
+
+    def dot(self, data: str | None = None) -> str:
+        lines = [f"digraph {quoted(self.name)} {{", "\tnode [shape=box];"]
+        lines += [f"\tdata={quoted(data)};"] if data else []
+        for node in self.nodes:
+            says = "".join(f", {key}={quoted(str(v))}" for key, v in node.attributes.items())
+            lines.append(f"\t{quoted(node.name)} [op={node.op}{says}];")
+        for node in self.nodes:
+            lines += [f"\t{quoted(i)} -> {quoted(node.name)};" for i in node.inputs]
+        return "\n".join([*lines, "}"]) + "\n"
+
+    def save_weights(self, path: Path | str) -> Path:
+        save_safetensors(Path(path), {name: t.detach().float() for name, t in self.weights.items()})
+        return Path(path)
+
+    def save_data(self, path: Path | str, samples: Mapping[str, Tensor]) -> Path:
+        """Samples for the inputs of forward(), by their names, as the graph reads them. Rows 0, 5,
+        10, ... are those that `orrery train` tests with."""
+        missing = [name for name, _ in self.inputs.values() if name not in samples]
+        if missing:
+            raise ValueError(f"samples: nothing for {', '.join(missing)}")
+        tensors = {}
+        for name, example in self.inputs.values():
+            t = samples[name]
+            if t.shape[1:] != example.shape[1:]:
+                raise ValueError(
+                    f"samples: {name} is {list(t.shape[1:])} a sample; the model was converted "
+                    f"for {list(example.shape[1:])}"
+                )
+            t = t.permute(0, 2, 3, 1) if t.dim() == 4 else t
+            tensors[name] = t.float() if t.is_floating_point() else t.to(torch.int32)
+        save_safetensors(Path(path), tensors)
+        return Path(path)
+
+
+class Converter:
+    """Goes through the calls; each gives operators, or what lies how of the output of one."""
+
+    def __init__(self, traced: Trace, inputs: Inputs) -> None:
+        self.trace = traced
+        self.nodes: list[Node] = []
+        self.inputs: dict[str, tuple[str, Tensor]] = {}
+        self.refused: list[str] = []
+        self.modules = {name for name, _ in traced.model.named_modules()}
+        self.taken: set[str] = set()
+        self.own: dict[str, Tensor] = dict(traced.model.named_parameters(remove_duplicate=False))
+        self.own |= dict(traced.model.named_buffers(remove_duplicate=False))
+        self.values: dict[fx.Node, Any] = {}
+        given = Calls(traced).given(inputs)
+        for n, value in given.items():
+            self.values[n] = self._input(str(n.target), value) if n.op == "placeholder" else value
+            if n.op == "get_attr" and str(n.target) in self.own:
+                self.values[n] = Held(str(n.target), value)
+
+    def _input(self, name: str, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        rows, columns, axes = laid_out(value)
+        numbers = value[0].numel()
+        node = name + "_" if name in self.modules or name in self.own else name
+        self.taken.add(node)
+        self.inputs[node] = (name, value)
+        says = {"tensor": name, "columns": f"0:{numbers}", "rows": rows}
+        self.nodes.append(Node(node, "input", [], says))
+        return Rows(node, axes, rows, columns)
+
+    # ---- for LIKES ----
+
+    def emit(
+        self,
+        node: fx.Node,
+        op: str,
+        inputs: list[Rows],
+        tensors: dict[str, Held] | None = None,
+        **attributes: Any,
+    ) -> str:
+        """Adds an operator and tells its name."""
+        names = [i.name for i in inputs]
+        if len(set(names)) < len(names):
+            raise Unlike("a tensor that is read twice by one operator")
+        held = tensors or {}
+        trained = {t.tensor.requires_grad for t in held.values()} if op != "batchnorm" else set()
+        if op == "batchnorm":
+            trained = {held["gain"].tensor.requires_grad, held["bias"].tensor.requires_grad}
+        if len(trained) > 1:
+            raise Unlike("parameters of which some are frozen and some are trained")
+        if trained == {False}:
+            attributes["frozen"] = "true"
+        name = self._name(node, next(iter(held.values()), None))
+        self.nodes.append(Node(name, op, names, attributes, held))
+        return name
+
+    def _name(self, node: fx.Node, held: Held | None) -> str:
+        """That of the parameters, so that load() finds them; else that of the module or the call."""
+        if held:
+            base, separator = held_name(held), "@"
+        else:
+            stack = self.trace.stack(node)
+            base, separator = (stack[-1][0] if stack else ""), "_"
+            module = self.trace.model.get_submodule(base.partition("@")[0])
+            if not base or any(module.children()) or base in self.taken:
+                base = ".".join(filter(None, [base, function_of(node).rstrip("_")]))
+                base += "_" if base in self.modules else ""
+        name, again = base, 1 if held else 2
+        while name in self.taken:
+            name, again = f"{base}{separator}{again}", again + 1
+        self.taken.add(name)
+        return name
+
+    # ---- all calls ----
+
+    def run(self) -> None:
+        for node in self.trace.calls:
+            args = fx.node.map_arg(node.args, self.values.__getitem__)
+            kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
+            try:
+                self.values[node] = self._call(node, args, kwargs)
+            except Unlike as why:
+                stack = self.trace.stack(node)
+                at = f"{stack[-1][0]}: " if stack else ""
+                self.refused.append(f"{at}{function_of(node)}: {why}")
+                self.values[node] = Unknown()
+
+    def _call(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        read = [self.values[n] for n in node.all_input_nodes]
+        if any(isinstance(v, Unknown) for v in read):
+            return Unknown()
+        known = [v for v in read if not isinstance(v, (Tensor, Held))]
+        if not known:
+            return constant(node, args, kwargs)
+        like = LIKES.get(function_of(node).rstrip("_"))
+        if like is None:
+            raise Unlike("no operator of Orrery is like it")
+        return like(self, node, *args, **kwargs)
+
+    def result(self) -> dict[str, float]:
+        """The losses that the model gives, with their weights."""
+        for n in self.trace.results:
+            value = self.values[n]
+            if not isinstance(value, (Loss, Unknown)):
+                self.refused.append(f"the result {n.name}: no loss; forward() has to end in one")
+        if self.refused:
+            raise ValueError(
+                "nothing in Orrery is like this of the model:\n  " + "\n  ".join(self.refused)
+            )
+        losses: dict[str, float] = {}
+        for n in self.trace.results:
+            for name, weight in self.values[n].terms:
+                losses[name] = losses.get(name, 0.0) + weight
+        return losses
+
+    def share(self) -> dict[str, Tensor]:
+        """Says share= on operators with the same parameters, and returns all tensors by name."""
+        sets: dict[tuple[str, ...], list[Node]] = {}
+        weights: dict[str, Tensor] = {}
+        for node in self.nodes:
+            held = node.tensors.values()
+            key = tuple(f"{self.trace.tied.get(h.name, h.name)}{h.rows or ''}" for h in held)
+            if key:
+                sets.setdefault(key, []).append(node)
+            weights |= {f"{node.name}.{name}": h.tensor for name, h in node.tensors.items()}
+        for nodes in sets.values():
+            if len(nodes) > 1:
+                for node in nodes:
+                    node.attributes["share"] = nodes[0].name
+        return weights
+
+
+def held_name(held: Held) -> str:
+    path, _, last = held.name.rpartition(".")
+    base = path if last == "weight" and path else held.name.removesuffix("_weight")
+    return f"{base}.{held.rows[0]}-{held.rows[1]}" if held.rows else base
+
+
+def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None) -> Program:
+    """The model as a graph that computes. forward() gets data, of two samples or more here, and
+    returns a loss or several. ValueError says all of it that has nothing like it in Orrery."""
+    args, kwargs = words(example_inputs)
+    if any(
+        isinstance(v, Tensor) and (not v.dim() or len(v) < 2) for v in [*args, *kwargs.values()]
+    ):
+        raise ValueError("example_inputs: two samples or more, to tell samples from the rest")
+    traced = trace(model, example_inputs)
+    if not traced.exported:
+        raise ValueError("torch.export refuses the model: only what it takes can be converted")
+    converter = Converter(traced, example_inputs)
+    converter.run()
+    losses = converter.result()
+    for node in converter.nodes:
+        if node.name in losses:
+            node.attributes["weight"] = losses[node.name]
+    read = {i for node in converter.nodes for i in node.inputs}
+    nodes = [n for n in converter.nodes if n.name in read or n.name in losses]
+    converter.nodes = nodes
+    inputs = {n: v for n, v in converter.inputs.items() if n in read}
+    return Program(name or type(model).__name__, nodes, converter.share(), losses, inputs)

@@ -1,0 +1,51 @@
+"""Weights back from Orrery."""
+
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from .tensors import load_safetensors
+from .values import CONSTANT
+
+PYTORCH = {"gain": "weight", "mean": "running_mean", "variance": "running_var"}
+
+
+def place(model: nn.Module, name: str) -> Tensor | None:
+    """What a tensor of Orrery is in the model, named as convert() names its operators: a parameter
+    or a buffer, or some of its rows."""
+    own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    own |= dict(model.named_buffers(remove_duplicate=False))
+    op, _, tensor = name.rpartition(".")
+    rows = slice(None)
+    if found := re.fullmatch(r"(.+)\.(\d+)-(\d+)", op):
+        op, rows = found[1], slice(int(found[2]), int(found[3]))
+    for candidate in (f"{op}.{PYTORCH.get(tensor, tensor)}", f"{op}_{tensor}", op):
+        if candidate in own:
+            return own[candidate][rows] if own[candidate].dim() else own[candidate]
+    return None
+
+
+@torch.no_grad()
+def load(model: nn.Module, file: Path | str) -> None:
+    """Weights that `orrery train --save-weights` has written, into the model that convert() made the
+    graph of."""
+    tensors = {
+        name: t
+        for name, t in load_safetensors(Path(file)).items()
+        if "@" not in name and not name.startswith(CONSTANT + ".")  # said before; no parameter
+    }
+    places = {name: place(model, name) for name in tensors}
+    unknown = [name for name, p in places.items() if p is None]
+    if unknown:
+        raise ValueError(f"{file}: {', '.join(unknown)}: nothing in the model is called so")
+    for name, target in places.items():
+        assert target is not None
+        if target.numel() != tensors[name].numel():
+            raise ValueError(
+                f"{file}: {name} is {list(tensors[name].shape)}, in the model {list(target.shape)}"
+            )
+    for name, target in places.items():
+        assert target is not None
+        target.copy_(tensors[name].reshape(target.shape))
