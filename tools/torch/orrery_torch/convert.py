@@ -161,7 +161,7 @@ class Converter:
     # ---- all calls ----
 
     def run(self) -> None:
-        for node in self.trace.calls:
+        for node in self.trace.all_calls:
             args = fx.node.map_arg(node.args, self.values.__getitem__)
             kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
             try:

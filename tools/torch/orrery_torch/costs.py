@@ -55,7 +55,8 @@ class Calls:
         }
 
     def given(self, inputs: Inputs) -> Values:
-        """The values of the model's inputs, by the names and the order of forward()."""
+        """The values of the model's inputs, by the names and the order of forward(), and of what is
+        data like them."""
         args, kwargs = words(inputs)
         values, rest = dict(self.constants), iter(args)
         for n in self.trace.inputs:
@@ -64,10 +65,11 @@ class Calls:
                 values[n] = kwargs[name]
             else:
                 values[n] = next(rest, n.args[0] if n.args else None)
+        self.run(self.trace.data, values)
         return values
 
-    def run(self, part: Part, values: Values) -> None:
-        for node in part.calls:
+    def run(self, nodes: Iterable[fx.Node], values: Values) -> None:
+        for node in nodes:
             args = fx.node.map_arg(node.args, values.__getitem__)
             kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
             if node.op == "call_module":
@@ -123,7 +125,7 @@ class Alone:
         values = dict(self.values)
         if self.changes:  # its input, which a leaf forbids
             values |= {n: changed(torch.clone, self.values[n]) for n in self.part.reads}
-        self.calls.run(self.part, values)
+        self.calls.run(self.part.calls, values)
         given = tensors_in([values[n] for n in self.part.gives])
         self.outputs = [t for t in given if t.requires_grad]
 
@@ -175,7 +177,7 @@ class Meter:
             return t
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            self.calls.run(part, self.values)
+            self.calls.run(part.calls, self.values)
         return sum(t.untyped_storage().nbytes() for t in added)
 
     def sizes(self, part: Part) -> Cost:

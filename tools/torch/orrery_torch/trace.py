@@ -45,9 +45,19 @@ class Trace:
         for name, p in self.model.named_parameters(remove_duplicate=False):
             self.tied[name] = first.setdefault(id(p), name)
 
-    @property
-    def calls(self) -> list[fx.Node]:
-        return [n for n in self.module.graph.nodes if n.op.startswith("call_")]
+        self.all_calls = [n for n in self.module.graph.nodes if n.op.startswith("call_")]
+        self.data: dict[fx.Node, None] = {}  # what is data as it comes or the same every time
+        for node in self.all_calls:
+            if self._is_data(node):
+                self.data[node] = None
+        self.calls = [n for n in self.all_calls if n not in self.data]
+
+    def _is_data(self, node: fx.Node) -> bool:
+        if node.op == "call_module" or "rand" in function_of(node):
+            return False
+        if any(n.op != "placeholder" and n not in self.data for n in node.all_input_nodes):
+            return False
+        return self.only_looks(node) or not node.all_input_nodes
 
     @property
     def inputs(self) -> list[fx.Node]:
