@@ -93,6 +93,16 @@ class Cost:
     gives: list[list[int]] = field(default_factory=list)
 
 
+def changes_input(trace: Trace, part: Part) -> bool:
+    """Does a call change what it reads, which autograd forbids of a leaf?"""
+    return any(
+        bool(getattr(trace.module.get_submodule(str(n.target)), "inplace", False))
+        if n.op == "call_module"
+        else function_of(n).endswith("_")
+        for n in part.calls
+    )
+
+
 class Alone:
     """One operator by itself: F on inputs as they were, B for their gradients, W for those of its
     parameters."""
@@ -107,19 +117,13 @@ class Alone:
             t for t in part.tensors.values() if isinstance(t, nn.Parameter) and t.requires_grad
         ]
         self.outputs: list[Tensor] = []
-        self.changes = any(self._in_place(n) for n in part.calls)
+        self.changes = changes_input(calls.trace, part)
 
     def _leaf(self, t: Tensor) -> Tensor:
         if not t.requires_grad:
             return t
         self.leaves.append(t.detach().requires_grad_())
         return self.leaves[-1]
-
-    def _in_place(self, node: fx.Node) -> bool:
-        if node.op == "call_module":
-            module = self.calls.trace.module.get_submodule(str(node.target))
-            return bool(getattr(module, "inplace", False))
-        return function_of(node).endswith("_")
 
     def forward(self) -> None:
         values = dict(self.values)

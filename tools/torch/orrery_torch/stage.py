@@ -1,0 +1,122 @@
+"""One stage of a model and one microbatch: F, B and W on the user's own modules."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, fx, nn
+
+from .costs import Calls, Values, changes_input, tensors_in
+from .parts import Part
+from .plan import Stage
+
+
+@dataclass
+class Link:
+    """A part that has run: what it read and gave, and the gradients of that for W."""
+
+    part: Part
+    leaves: dict[fx.Node, Tensor]
+    outputs: list[tuple[fx.Node, Tensor]]
+    incoming: list[Tensor] = field(default_factory=list)
+    reached: list[Tensor] = field(default_factory=list)
+
+
+class Pass:
+    """What F of a stage keeps for B and W. Every part of it is a graph of autograd of its own, so
+    that W computes the gradients of parameters and nothing again that B has computed."""
+
+    def __init__(self, calls: Calls, stage: Stage, given: Values, inputs: Values) -> None:
+        self.calls, self.stage = calls, stage
+        self.given, self.inputs = given, inputs  # data, and what comes from other stages
+        self.links: list[Link] = []
+        self.outputs: dict[fx.Node, Tensor] = {}
+        self.random = torch.get_rng_state() if stage.recompute else None
+
+    def forward(self) -> None:
+        values = {**self.given, **self.inputs}
+        for part in self.stage.parts:
+            for buffer, moved in self._run(part, values):
+                buffer.data.copy_(moved)
+        self.outputs = {n: values[n] for n in self.stage.gives}
+        if self.stage.recompute:
+            self.links = []
+
+    def again(self) -> None:
+        """F once more, with the random numbers that it had; running means stay as they are."""
+        assert self.random is not None
+        now = torch.get_rng_state()
+        torch.set_rng_state(self.random)
+        values = {**self.given, **self.inputs}
+        for part in self.stage.parts:
+            self._run(part, values)
+        torch.set_rng_state(now)
+
+    def _run(self, part: Part, values: Values) -> list[tuple[Tensor, Tensor]]:
+        """Its buffers, and copies of them that it has moved: autograd may keep such a copy, while
+        other microbatches move the buffer."""
+        leaves = {
+            n: values[n].detach().requires_grad_()
+            for n in part.reads
+            if isinstance(values[n], Tensor) and values[n].requires_grad
+        }
+        for n in part.reads:
+            if n not in leaves and any(t.requires_grad for t in tensors_in(values[n])):
+                raise ValueError(
+                    f"{part.name} reads {n.name}, several tensors at once: name a module "
+                    "around both in whole="
+                )
+        copies = {n: t.clone() for n, t in self._buffers(part).items()}
+        own = {**values, **leaves, **copies}
+        if changes_input(self.calls.trace, part):
+            own |= {n: own[n].clone() for n in part.reads if isinstance(own[n], Tensor)}
+        self.calls.run(part.calls, own)
+        given = [(n, own[n]) for n in part.gives]
+        self.links.append(Link(part, leaves, [(n, t) for n, t in given if t.requires_grad]))
+        values |= dict(given)
+        return [(t, copies[n]) for n, t in self._buffers(part).items()]
+
+    def _buffers(self, part: Part) -> dict[fx.Node, Tensor]:
+        read = dict.fromkeys(n for call in part.calls for n in call.all_input_nodes)
+        held = {n: self.calls.constants[n] for n in read if n.op == "get_attr"}
+        return {
+            n: t
+            for n, t in held.items()
+            if isinstance(t, Tensor) and not isinstance(t, nn.Parameter)
+        }
+
+    def backward(self, gradients: dict[fx.Node, Tensor], split: bool) -> dict[fx.Node, Tensor]:
+        """From the gradients of its outputs to those of what it read, and, unless W does that, into
+        the parameters."""
+        for link in reversed(self.links):
+            reached = [(t, gradients[n]) for n, t in link.outputs if n in gradients]
+            link.reached = [t for t, _ in reached]
+            link.incoming = [g for _, g in reached]
+            trained = [] if split else trained_of(link.part)
+            wanted = [*link.leaves.values(), *trained]
+            if not reached or not wanted:
+                continue
+            found = torch.autograd.grad(
+                link.reached, wanted, link.incoming, retain_graph=split, allow_unused=True
+            )
+            for n, g in zip(link.leaves, found):
+                if g is not None:
+                    gradients[n] = gradients[n] + g if n in gradients else g
+            accumulate(trained, found[len(link.leaves) :])
+        return {n: gradients[n] for n in self.stage.reads if n in gradients}
+
+    def weights(self) -> None:
+        for link in self.links:
+            trained = trained_of(link.part)
+            if link.reached and trained:
+                found = torch.autograd.grad(link.reached, trained, link.incoming, allow_unused=True)
+                accumulate(trained, found)
+
+
+def trained_of(part: Part) -> list[Tensor]:
+    return [t for t in part.tensors.values() if isinstance(t, nn.Parameter) and t.requires_grad]
+
+
+def accumulate(parameters: list[Tensor], gradients: tuple[Tensor | None, ...]) -> None:
+    for p, g in zip(parameters, gradients):
+        if g is not None:
+            p.grad = g.clone() if p.grad is None else p.grad.add_(g)

@@ -1,0 +1,166 @@
+"""A plan of Orrery over processes: the loss and the gradients of the model in one piece."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orrery_torch
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from models import GPT, MLP, Towers, digits, tokens, towers
+from orrery_torch import command
+from orrery_torch.parts import split
+from orrery_torch.plan import read_plan
+from orrery_torch.runner import cut
+from orrery_torch.trace import trace
+from torch import Tensor, nn
+
+SAMPLES, STEPS = 3, 2
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], tuple[Tensor, ...]]]] = {
+    "mlp": (MLP, digits),
+    "gpt": (GPT, tokens),
+    "tied": (lambda: GPT(tied=True), tokens),
+    "towers": (Towers, towers),
+}
+# a model, microbatches, and the rest of the options of `orrery simulate`
+PLANS: dict[int, list[tuple[str, int, str]]] = {
+    1: [("mlp", 2, "-s gpipe --stages 2")],
+    2: [
+        ("gpt", 4, "-s zb-h1 --stages 2"),
+        ("gpt", 4, "-s v-half --stages 4"),
+        ("gpt", 2, "-s 1f1b --stages 2 --recompute all"),
+        ("gpt", 4, "-s chimera --stages 2"),
+        ("gpt", 4, "-s ddp --stages 2"),
+        ("tied", 4, "-s zb-h1 --stages 2"),
+        ("towers", 4, "-s zb-h1 --stages 4"),
+        ("towers", 2, "-s 1f1b --stages 4 --recompute all"),
+    ],
+    4: [
+        ("gpt", 8, "-s 1f1b --stages 4"),
+        ("towers", 4, "-s auto"),
+        ("tied", 4, "-s v-half --stages 8"),
+    ],
+}
+
+
+def built(name: str, m: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    torch.manual_seed(7)
+    make, inputs = MODELS[name]
+    return make(), inputs(SAMPLES * m)
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    named = model.named_parameters()
+    return {name: p.grad.clone() for name, p in named if p.grad is not None}
+
+
+def stepped(parameters: list[nn.Parameter]) -> None:
+    with torch.no_grad():
+        for p in parameters:
+            if p.grad is not None:
+                p -= 0.1 * p.grad
+                p.grad = None
+
+
+def worker(rank: int, n: int, folder: str, cases: list[tuple[str, int, str]]) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+    for i, (name, m, _) in enumerate(cases):
+        model, batch = built(name, m)
+        runner = orrery_torch.Runner(f"{folder}/plan{i}.json", model, cut(batch, m)[0])
+        told: list[Any] = []
+        for _ in range(STEPS):
+            loss = runner.step(batch)
+            told.append((loss, gradients(model)))
+            stepped(runner.parameters())
+        runner.collect()
+        order = [job for job, _, _ in runner.timeline]
+        torch.save((told, model.state_dict(), order), f"{folder}/told{i}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def reference(name: str, m: int) -> tuple[list[tuple[float, dict[str, Tensor]]], nn.Module]:
+    model, batch = built(name, m)
+    told = []
+    for _ in range(STEPS):
+        losses = []
+        for part in cut(batch, m):
+            loss = model(*part) / m
+            loss.backward()
+            losses.append(loss.item())
+        told.append((sum(losses), gradients(model)))
+        stepped(list(model.parameters()))
+    return told, model
+
+
+@pytest.mark.parametrize("n", PLANS)
+def test_gradients_are_those_of_the_whole_model(n: int, tmp_path: Path) -> None:
+    for i, (name, m, words) in enumerate(PLANS[n]):
+        model, batch = built(name, m)
+        graph = orrery_torch.graph(model, cut(batch, m)[0], measured=False)
+        dot, plan = graph.write(tmp_path / f"model{i}.dot"), tmp_path / f"plan{i}.json"
+        command.run("simulate", dot, "-w", n, "-m", m, *words.split(), "-o", plan)
+    mp.spawn(worker, (n, str(tmp_path), PLANS[n]), nprocs=n)
+    for i, (name, m, words) in enumerate(PLANS[n]):
+        told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(n)]
+        orders = [
+            w["order"] for w in json.loads((tmp_path / f"plan{i}.json").read_text())["worker"]
+        ]
+        assert [t[2] for t in told] == orders, (name, words)
+        expected, model = reference(name, m)
+        for step, (loss, whole) in enumerate(expected):
+            found: dict[str, Tensor] = {}
+            for t in told:
+                assert abs(t[0][step][0] - loss) < 1e-6, (name, words)
+                found |= t[0][step][1]
+            assert found.keys() == whole.keys(), (name, words)
+            for key, g in whole.items():
+                torch.testing.assert_close(
+                    found[key], g, rtol=1e-5, atol=1e-6, msg=lambda s: f"{name} {words} {key}: {s}"
+                )  # noqa: B023
+        for _, state, _ in told:  # collect() has brought all of it everywhere
+            for key, t in model.state_dict().items():
+                torch.testing.assert_close(state[key], t, rtol=1e-5, atol=1e-6)
+
+
+def parts_of(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Any, Any]:
+    traced = trace(model, inputs)
+    return traced, split(traced)
+
+
+def planned(folder: Path, *words: object) -> dict[str, Any]:
+    graph = orrery_torch.graph(MLP(), digits(), measured=False).write(folder / "model.dot")
+    command.run(
+        "simulate", graph, "-m", 2, "-w", 2, "--stages", 2, *words, "-o", folder / "plan.json"
+    )
+    return json.loads((folder / "plan.json").read_text())
+
+
+def test_parameters_that_are_elsewhere_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="job 1F0@1: only F, B and W on the worker that owns"):
+        read_plan(planned(tmp_path, "-s", "fsdp"), *parts_of(MLP(), digits()))
+
+
+def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not both in the plan and in the model"):
+        read_plan(planned(tmp_path, "-s", "1f1b"), *parts_of(GPT(), tokens()))
+
+
+def test_what_f_keeps_stays_where_it_is(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "-s", "1f1b")
+    first, second = (w["order"] for w in plan["worker"])
+    first.remove("0B1")
+    second.append("0B1")
+    with pytest.raises(ValueError, match="0B1 is on worker 1, F of it on 0"):
+        read_plan(plan, *parts_of(MLP(), digits()))
+
+
+def test_a_minibatch_is_cut_into_equal_parts() -> None:
+    parts = cut({"x": torch.arange(6), "scale": 2.0}, 3)
+    assert [p["x"].tolist() for p in parts] == [[0, 1], [2, 3], [4, 5]]
+    assert all(p["scale"] == 2.0 for p in parts)
+    with pytest.raises(ValueError, match="not cut into 4 equal"):
+        cut(torch.arange(6), 4)
