@@ -7,10 +7,11 @@ import orrery_torch
 import pytest
 import torch
 import torch.nn.functional as F
-from models import GPT, MLP, digits, tokens
+from models import EXAMPLES
 from orrery_torch import command
 from orrery_torch.tensors import save_safetensors
 from orrery_torch.training import Data, Options
+from small_models import GPT, MLP, digits, tokens
 from torch import Tensor, nn
 
 STEPS, ROWS = 20, 60
@@ -65,7 +66,7 @@ class Beside:
 
 
 def worst(losses: list[float], others: list[float]) -> float:
-    assert len(losses) == len(others) == STEPS
+    assert len(losses) == len(others) >= STEPS
     return max(abs(a - b) / abs(b) for a, b in zip(losses, others))
 
 
@@ -164,21 +165,29 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[str], Callable[[], tuple[Te
     "clip": (Clip, ["image", "text"], lambda: randoms(floats(24), whole(17, 6))),
     "mixed": (Mixed, ["x", "y", "z"], lambda: randoms(floats(5, 6), floats(3), lambda g: torch.rand(ROWS, 4, generator=g))),
 }  # fmt: skip
-OPTIONS = {"resnet": 1, "clip": 2}
-MORE = {"clip": ["--schedule", "gpipe"]}
+# those of examples/, too
+LARGER = {
+    "example-" + name: (e.make, list(e.data), lambda e=e: tuple(e.batch(ROWS).values()))
+    for name, e in EXAMPLES.items()
+}
+MICROBATCHES = {"resnet": 1, "clip": 2}  # a batch norm is of a microbatch
+MORE = {"clip": ["--schedule", "gpipe"]}  # its loss waits for the whole minibatch
 
 
 def started(case: str, folder: Path, optimizer: str) -> tuple[Beside, Options, list[float]]:
     """Trained by Orrery; what the model is in PyTorch is as it was."""
-    make, names, samples = CASES[case]
+    make, names, samples = (CASES | LARGER)[case]
+    larger, case = case in LARGER, case.removeprefix("example-")
     beside = Beside(make(), names, samples(), folder)
-    microbatches = OPTIONS.get(case, 4)
-    rate = 0.1 if optimizer == "sgd" else 0.01
+    microbatches = MICROBATCHES.get(case, 4)
+    rate = 0.1 if optimizer == "sgd" else 0.001 if larger else 0.01
+    if larger and case == "resnet":
+        rate /= 10  # at 0.001 PyTorch's own runs go apart, if they differ by a rounding
     own = Options(16, microbatches, STEPS, optimizer=optimizer, lr=rate)
     return beside, own, beside.orrery(own, *MORE.get(case, []))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES | LARGER)
 def test_losses_are_those_of_pytorch(case: str, tmp_path: Path) -> None:
     beside, own, theirs = started(case, tmp_path, "adamw")
     assert worst(theirs, beside.pytorch(own)) < 1e-4

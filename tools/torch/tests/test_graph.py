@@ -6,9 +6,9 @@ from pathlib import Path
 import orrery_torch
 import pytest
 import torch
-from models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
 from orrery_torch import command
 from orrery_torch.costs import Calls
+from small_models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
 from torch import Tensor, nn
 
 CASES = {

@@ -10,12 +10,12 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from models import GPT, MLP, Towers, digits, tokens, towers
 from orrery_torch import command
 from orrery_torch.parts import split
 from orrery_torch.plan import read_plan
 from orrery_torch.runner import cut
 from orrery_torch.trace import trace
+from small_models import GPT, MLP, Towers, digits, tokens, towers
 from torch import Tensor, nn
 
 SAMPLES, STEPS = 3, 2

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""An example under a plan, a process a worker, beside the same model in one piece: the loss of each
+step, and how far it and the gradients are from those. Exit code 1: by more than 1e-6.
+Usage: torchrun --nproc-per-node N run.py NAME PLAN.json [STEPS]"""
+
+import json
+import sys
+
+import orrery_torch
+import torch
+import torch.distributed as dist
+from models import EXAMPLES
+from orrery_torch.runner import cut
+from torch import Tensor, nn
+
+RATE, BOUND = 0.1, 1e-6
+
+
+def whole_step(model: nn.Module, batch: dict[str, Tensor], m: int) -> float:
+    """The mean loss of the microbatches, and its gradients, without a pipeline."""
+    total = 0.0
+    for part in cut(batch, m):
+        loss = model(**part) / m
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def apart(mine: list[nn.Parameter], whole: list[nn.Parameter]) -> float:
+    """The largest difference of a gradient, over the largest of its tensor or 1."""
+    worst = 0.0
+    for p, q in zip(mine, whole):
+        if p.requires_grad:
+            assert p.grad is not None and q.grad is not None
+            size = max(1.0, q.grad.abs().max().item())
+            worst = max(worst, (p.grad - q.grad).abs().max().item() / size)
+    return worst
+
+
+def main() -> int:
+    name, plan, *more = sys.argv[1:]
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    told = json.load(open(plan))
+    m, samples = told["microbatches"], told["samples"]
+    example = EXAMPLES[name]
+    model, whole = example.model(), example.model()
+    runner = orrery_torch.Runner(plan, model, example.batch(samples))
+    position = {id(p): i for i, p in enumerate(model.parameters())}
+    own = runner.parameters()
+    counterparts = [list(whole.parameters())[position[id(p)]] for p in own]
+    worst = 0.0
+    for step in range(int(more[0]) if more else 10):
+        batch = example.batch(samples * m, seed=step)
+        loss, expected = runner.step(batch), whole_step(whole, batch, m)
+        difference = torch.tensor([apart(own, counterparts), abs(loss - expected)])
+        dist.all_reduce(difference, dist.ReduceOp.MAX)
+        worst = max(worst, difference.max().item())
+        if dist.get_rank() == 0:
+            print(
+                f"step {step}: loss {loss:.6f}, {difference[1]:.1e} off, gradients {difference[0]:.1e}"
+            )
+        for p in [*model.parameters(), *whole.parameters()]:
+            if p.grad is not None:
+                p.data -= RATE * p.grad
+                p.grad = None
+    dist.destroy_process_group()
+    return int(worst > BOUND)
+
+
+sys.exit(main())
