@@ -7,9 +7,9 @@
 
 enum { ROWS, COLUMNS, FLOP, BACKWARD_FLOP, WEIGHT_FLOP, WEIGHTS, KEPT, COUNTED };
 #define MOST 1e15
-#define FLOPS(NAME) \
+#define UP_TO_MOST(text) \
 	{ \
-		.name = NAME, .form = ORR_ATTRIBUTE_COUNT, .most = MOST \
+		.name = (text), .form = ORR_ATTRIBUTE_COUNT, .most = MOST \
 	}
 static const struct orr_attribute attributes[] = {
 	[ROWS] = {.name = "rows",
@@ -22,11 +22,11 @@ static const struct orr_attribute attributes[] = {
 		     .least = 1,
 		     .most = MOST,
 		     .otherwise = 1},
-	[FLOP] = FLOPS("flop"),
-	[BACKWARD_FLOP] = FLOPS("backward_flop"),
-	[WEIGHT_FLOP] = FLOPS("weight_flop"),
-	[WEIGHTS] = FLOPS("weights"),
-	[KEPT] = FLOPS("kept"),
+	[FLOP] = UP_TO_MOST("flop"),
+	[BACKWARD_FLOP] = UP_TO_MOST("backward_flop"),
+	[WEIGHT_FLOP] = UP_TO_MOST("weight_flop"),
+	[WEIGHTS] = UP_TO_MOST("weights"),
+	[KEPT] = UP_TO_MOST("kept"),
 	[COUNTED] = {.name = "counted", .form = ORR_ATTRIBUTE_TRUTH, .otherwise = 1},
 	{0},
 };
