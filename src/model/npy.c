@@ -22,10 +22,14 @@ bool orr_npy_is(const char *text, int64_t n_bytes)
 	return n_bytes >= MAGIC_BYTES && !memcmp(text, MAGIC, MAGIC_BYTES);
 }
 
+static int fail_with(const char *path, const char *what, const char *cure, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT, "%s: no whole .npy file: %s; %s", path, what, cure);
+}
+
 static int fail(const char *path, const char *what, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: no whole .npy file: %s%s", path, what,
-			strstr(what, "; save ") ? "" : "; save it again");
+	return fail_with(path, what, "save it again", err);
 }
 
 static void skip_blanks(struct text *t)
@@ -137,16 +141,14 @@ static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *elemen
 	if (bit == ORDER) {
 		if (take(t, "False"))
 			return 0;
-		return fail(path,
-			    "it lies column by column (fortran_order); save "
-			    "numpy.ascontiguousarray() of it",
-			    err);
+		return fail_with(path, "it lies column by column (fortran_order)",
+				 "save numpy.ascontiguousarray() of it", err);
 	}
 	if (!take_string(t, type, sizeof(type)) || (*element = element_of(type)) < 0)
-		return fail(path,
-			    "its type (descr) is none of f2, f4, f8, i1 to i8, u1 to u8 and b1, "
-			    "little-endian; save .astype('<f4') of it",
-			    err);
+		return fail_with(path,
+				 "its type (descr) is none of f2, f4, f8, i1 to i8, u1 to u8 and "
+				 "b1, little-endian",
+				 "save .astype('<f4') of it", err);
 	return 0;
 }
 
