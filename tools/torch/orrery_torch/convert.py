@@ -1,20 +1,22 @@
 """A PyTorch model as a graph that computes: `orrery train` goes on with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
+from .attention import Mask, Scores
 from .costs import Calls
 from .layout import Axes, Unlike, atom
-from .likes import LIKES, constant
+from .likes import ATTENTION, LIKES, constant
 from .study import quoted
 from .tensors import save_safetensors
+from .weights import BESIDE, TURNED, place
 from .trace import Inputs, Trace, function_of, trace, words
-from .values import Held, Loss, Node, Rows, Unknown
+from .values import CONSTANT, Held, Loss, Node, Rows, Unknown, shape_of, tensor_of
 
 
 def laid_out(t: Tensor) -> tuple[int, int, Axes]:
@@ -95,8 +97,10 @@ class Converter:
         self.modules = {name for name, _ in traced.model.named_modules()}
         self.taken: set[str] = set()
         self.own: dict[str, Tensor] = dict(traced.model.named_parameters(remove_duplicate=False))
+        self.parameters = set(self.own)
         self.own |= dict(traced.model.named_buffers(remove_duplicate=False))
         self.values: dict[fx.Node, Any] = {}
+        self.samples = 0
         given = Calls(traced).given(inputs)
         for n, value in given.items():
             self.values[n] = self._input(str(n.target), value) if n.op == "placeholder" else value
@@ -107,6 +111,7 @@ class Converter:
         if not isinstance(value, Tensor):
             return value
         rows, columns, axes = laid_out(value)
+        self.samples = len(value)
         numbers = value[0].numel()
         node = name + "_" if name in self.modules or name in self.own else name
         self.taken.add(node)
@@ -126,9 +131,9 @@ class Converter:
         **attributes: Any,
     ) -> str:
         """Adds an operator and tells its name."""
-        names = [i.name for i in inputs]
-        if len(set(names)) < len(names):
-            raise Unlike("a tensor that is read twice by one operator")
+        names: list[str] = []
+        for i in inputs:  # an operator reads no tensor twice, but copies of it
+            names.append(self.emit(node, "scale", [i], factor=1) if i.name in names else i.name)
         held = tensors or {}
         trained = {t.tensor.requires_grad for t in held.values()} if op != "batchnorm" else set()
         if op == "batchnorm":
@@ -137,14 +142,17 @@ class Converter:
             raise Unlike("parameters of which some are frozen and some are trained")
         if trained == {False}:
             attributes["frozen"] = "true"
-        name = self._name(node, next(iter(held.values()), None))
+        name = self._name(node, held)
         self.nodes.append(Node(name, op, names, attributes, held))
         return name
 
-    def _name(self, node: fx.Node, held: Held | None) -> str:
+    def _name(self, node: fx.Node, held: dict[str, Held]) -> str:
         """That of the parameters, so that load() finds them; else that of the module or the call."""
         if held:
-            base, separator = held_name(held), "@"
+            names = [held_name(h) for h in held.values()]
+            base, separator = names[0], "@"
+            if any(not self._finds(f"{base}.{tensor}", h) for tensor, h in held.items()):
+                base = BESIDE.join(names)
         else:
             stack = self.trace.stack(node)
             base, separator = (stack[-1][0] if stack else ""), "_"
@@ -158,6 +166,66 @@ class Converter:
         self.taken.add(name)
         return name
 
+    def _finds(self, name: str, held: Held) -> bool:
+        found = place(self.trace.model, name) if held.name != CONSTANT else held.tensor
+        return found is not None and found.data_ptr() == held.tensor.data_ptr()
+
+    def each_sample(self, t: Tensor) -> Tensor:
+        """Of a tensor that is the same for all samples: one of them."""
+        if not torch.equal(t, t[:1].expand_as(t)):
+            raise Unlike("a constant that samples differ in")
+        return t[:1]
+
+    def constant(self, node: fx.Node, held: Held | None, t: Tensor) -> Rows:
+        """1 x columns, 1 x rows x columns, or 1 x rows of ids, for every sample: what is added to
+        zeros, which are data times 0."""
+        if t.dim() not in (2, 3):
+            raise Unlike("a constant of such dimensions")
+        ids = t.dim() == 2 and not t.is_floating_point()
+        rows = 1 if t.dim() == 2 and not ids else t.shape[1]
+        columns = 1 if ids else t.shape[-1]
+        tensor = t.reshape(rows, columns)
+        tensors = {"weight": replace(held, tensor=tensor) if held else Held(CONSTANT, tensor)}
+        zeros = self._zeros(rows, columns)
+        name = self.emit(node, "positions", [zeros], tensors)
+        kinds = "r" if ids else "rc" if t.dim() == 3 else "c"
+        inner = tuple(atom(k, rows if k == "r" else columns) for k in kinds)
+        return Rows(name, (atom("n", self.samples), *inner), rows, columns)
+
+    def beside(self, node: fx.Node, value: Any) -> Rows:
+        """What is no data, put together with data."""
+        t = tensor_of(value)
+        if not isinstance(t, Tensor) or not t.dim() or len(t) not in (1, self.samples):
+            raise Unlike("a parameter or a constant beside data")
+        held = value if isinstance(value, Held) and value.name in self.parameters else None
+        return self.constant(node, held, self.each_sample(t))
+
+    def _zeros(self, rows: int, columns: int) -> Rows:
+        source, (tensor, example) = next(iter(self.inputs.items()))
+        name, count = f"zeros.{rows}x{columns}", rows * columns
+        zeros = Rows(name, (), rows, columns)
+        if name not in self.taken:
+            there = example[0].numel()
+            pieces = [f"0:{there}"] * (count // there)
+            pieces += [f"0:{count % there}"] if count % there else []
+            says = {"tensor": tensor, "columns": ",".join(pieces), "rows": rows, "scale": 0}
+            self.nodes.append(Node(name, "input", [], says))
+            self.taken.add(name)
+        return zeros
+
+    def reads_constant(self, name: str, number: float) -> bool:
+        """Are some of its rows this number, in every sample?"""
+        node = next(n for n in self.nodes if n.name == name)
+        if node.op in ("slice", "concat"):
+            return any(self.reads_constant(i, number) for i in node.inputs)
+        held = node.tensors.get("weight")
+        return held is not None and held.name == CONSTANT and bool((held.tensor == number).all())
+
+    def shape_before(self, node: fx.Node) -> list[int]:
+        read = node.args[0]
+        assert isinstance(read, fx.Node)
+        return shape_of(read)
+
     # ---- all calls ----
 
     def run(self) -> None:
@@ -167,10 +235,12 @@ class Converter:
             try:
                 self.values[node] = self._call(node, args, kwargs)
             except Unlike as why:
+                self.values[node] = Unknown()
+                if not node.users:
+                    continue
                 stack = self.trace.stack(node)
                 at = f"{stack[-1][0]}: " if stack else ""
                 self.refused.append(f"{at}{function_of(node)}: {why}")
-                self.values[node] = Unknown()
 
     def _call(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         read = [self.values[n] for n in node.all_input_nodes]
@@ -178,10 +248,13 @@ class Converter:
             return Unknown()
         known = [v for v in read if not isinstance(v, (Tensor, Held))]
         if not known:
-            return constant(node, args, kwargs)
-        like = LIKES.get(function_of(node).rstrip("_"))
+            return constant(self, node, args, kwargs)
+        name = function_of(node).rstrip("_")
+        like = LIKES.get(name)
         if like is None:
             raise Unlike("no operator of Orrery is like it")
+        if name not in ATTENTION and any(isinstance(v, (Mask, Scores)) for v in known):
+            raise Unlike("of masks, or of attention's products, where Orrery has attention alone")
         return like(self, node, *args, **kwargs)
 
     def result(self) -> dict[str, float]:
@@ -200,26 +273,59 @@ class Converter:
                 losses[name] = losses.get(name, 0.0) + weight
         return losses
 
+    def keep(self, read: set[str]) -> None:
+        """Only those nodes, and what they read."""
+        kept = []
+        for node in reversed(self.nodes):
+            if node.name in read:
+                read.update(node.inputs)
+                kept.append(node)
+        self.nodes = kept[::-1]
+
     def share(self) -> dict[str, Tensor]:
         """Says share= on operators with the same parameters, and returns all tensors by name."""
         sets: dict[tuple[str, ...], list[Node]] = {}
         weights: dict[str, Tensor] = {}
+        uses: dict[str, set[tuple[str, ...]]] = {}
         for node in self.nodes:
-            held = node.tensors.values()
-            key = tuple(f"{self.trace.tied.get(h.name, h.name)}{h.rows or ''}" for h in held)
+            held = [h for h in node.tensors.values() if h.name != CONSTANT]
+            key = tuple(self._use(h) for h in held)
             if key:
                 sets.setdefault(key, []).append(node)
+            for h in held:
+                uses.setdefault(self.trace.tied.get(h.name, h.name), set()).add(key)
             weights |= {f"{node.name}.{name}": h.tensor for name, h in node.tensors.items()}
+        self._agree(uses)
         for nodes in sets.values():
             if len(nodes) > 1:
                 for node in nodes:
                     node.attributes["share"] = nodes[0].name
         return weights
 
+    def _use(self, held: Held) -> str:
+        turned = TURNED if held.turned else ""
+        return f"{self.trace.tied.get(held.name, held.name)}{held.rows or ''}{turned}"
+
+    def _agree(self, uses: dict[str, set[tuple[str, ...]]]) -> None:
+        """A trained parameter that operators use in different ways, which would train apart."""
+        for name, keys in uses.items():
+            if len(keys) < 2 or not self.own[name].requires_grad:
+                continue
+            held = [h for n in self.nodes for h in n.tensors.values()]
+            parts = {h.rows for h in held if self.trace.tied.get(h.name, h.name) == name}
+            taken = [r for begin, end in filter(None, parts) for r in range(begin, end)]
+            if None in parts or len(set(taken)) < len(taken):
+                raise ValueError(
+                    f"{name}: several operators read it, with other parameters beside it or in "
+                    "another shape; Orrery shares all parameters of an operator or none"
+                )
+
 
 def held_name(held: Held) -> str:
     path, _, last = held.name.rpartition(".")
     base = path if last == "weight" and path else held.name.removesuffix("_weight")
+    if held.turned:
+        return f"{base}.{TURNED}"
     return f"{base}.{held.rows[0]}-{held.rows[1]}" if held.rows else base
 
 
@@ -240,8 +346,7 @@ def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None
     for node in converter.nodes:
         if node.name in losses:
             node.attributes["weight"] = losses[node.name]
-    read = {i for node in converter.nodes for i in node.inputs}
-    nodes = [n for n in converter.nodes if n.name in read or n.name in losses]
-    converter.nodes = nodes
-    inputs = {n: v for n, v in converter.inputs.items() if n in read}
-    return Program(name or type(model).__name__, nodes, converter.share(), losses, inputs)
+    converter.keep(set(losses))
+    given = {str(n.attributes["tensor"]) for n in converter.nodes if n.op == "input"}
+    inputs = {n: v for n, v in converter.inputs.items() if v[0] in given}
+    return Program(name or type(model).__name__, converter.nodes, converter.share(), losses, inputs)

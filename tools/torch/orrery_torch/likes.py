@@ -8,29 +8,46 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, fx
 
+from .attention import (
+    Mask,
+    Scores,
+    added,
+    attention,
+    both,
+    chosen,
+    compared_with_range,
+    filled,
+    inverted,
+    products,
+    softmax,
+    times,
+)
 from .layout import Axes, Unlike, atom, joined, of_kind, ordered, reshaped, sizes, whole
+from .losses import compared, contrastive, cross_entropy, pairs
 from .trace import function_of
-from .values import CONSTANT, Exp, Half, Held, Length, Loss, Pairs, Rows, is_range
+from .values import (
+    CONSTANT,
+    Exp,
+    Half,
+    Held,
+    Length,
+    Like,
+    Loss,
+    Pairs,
+    Rows,
+    moved,
+    range_of,
+    require,
+    shape_of,
+    tensor_of,
+)
 
 if TYPE_CHECKING:
     from .convert import Converter
 
-Like = Callable[..., Any]
 CUTS = {"chunk", "split", "split_with_sizes", "slice", "getitem"}
+TURNS = {"t", "transpose", "permute", "numpy_T"}
 SHAPES = {"view", "reshape", "unsqueeze", "squeeze", "contiguous", "expand", "detach", "alias"}
-
-
-def shape_of(node: fx.Node) -> list[int]:
-    return [int(size) for size in node.meta["val"].shape]
-
-
-def require(truth: bool, what: str) -> None:
-    if not truth:
-        raise Unlike(what)
-
-
-def tensor_of(value: Any) -> Any:
-    return value.tensor if isinstance(value, Held) else value
 
 
 # ---- of parameters and constants alone ----
@@ -46,34 +63,73 @@ def pieces(held: Held, tensors: Any) -> list[Held]:
     return parts
 
 
-def constant(node: fx.Node, args: Any, kwargs: Any) -> Any:
-    """A value that no data is in; parameters may be cut, seen in another shape, or looked up."""
-    name = function_of(node)
-    if name == "getitem":
-        return args[0][args[1]]
-    plain = fx.node.map_aggregate(args, tensor_of)
-    held = next((a for a in args if isinstance(a, Held) and a.tensor.requires_grad), None)
-    value = node.target(*plain, **fx.node.map_aggregate(kwargs, tensor_of))  # type: ignore[operator]
-    if held is None:
-        return value
+def of_parameter(c: "Converter", node: fx.Node, held: Held, args: Any, value: Any) -> Any:
+    """A parameter that is cut, seen in another shape, looked up, or put beside every sample; None
+    is something else."""
+    name, t = function_of(node), held.tensor
     if name == "exp":
         return Exp(held)
-    if name in SHAPES and value.numel() == held.tensor.numel():
-        return Held(held.name, value, held.rows)
+    if name in TURNS and t.dim() == 2 and torch.equal(value, t.t()):
+        return held.turn()
+    if name in (*SHAPES, "to", "view_as") and value.numel() == t.numel() and not held.turned:
+        return replace(held, tensor=value)
+    if name in ("expand", "expand_as", "repeat") and len(value) == c.samples:
+        return c.constant(node, held, c.each_sample(value))
     if name in ("chunk", "split", "split_with_sizes"):
         return pieces(held, value)
+    if name == "slice" and value.shape == t.shape:
+        return held
     if name == "slice" and len(args) > 2 and args[1] == 0 and (args[4:] or (1,))[0] == 1:
         return held.cut(args[2] or 0, (args[2] or 0) + len(value), value)
-    if name == "embedding" and is_range(plain[1]):
-        whole_table = len(plain[1]) == len(held.tensor)
-        return Held(held.name, value) if whole_table else held.cut(0, len(value), value)
-    raise Unlike("an operation on a parameter")
+    if name == "select" and t.dim() and args[1] == 0:
+        at = args[2] % len(t)
+        return held.cut(at, at + 1, value)
+    if name == "embedding":
+        return looked_up(c, node, held, tensor_of(args[1]), value)
+    return None
+
+
+def looked_up(c: "Converter", node: fx.Node, held: Held, ids: Tensor, value: Tensor) -> Any:
+    """By ids that are the same for all samples."""
+    once = c.each_sample(ids) if ids.dim() == 2 else ids
+    found = range_of(once.reshape(-1))
+    if not found:
+        return embedding(c, node, held, c.constant(node, None, once))
+    value = value[: len(once)] if ids.dim() == 2 else value
+    everything = found == (0, len(held.tensor))
+    return replace(held, tensor=value) if everything else held.cut(*found, value)
+
+
+def constant(c: "Converter", node: fx.Node, args: Any, kwargs: Any) -> Any:
+    """A value that no data is in."""
+    if function_of(node) == "getitem":
+        return args[0][args[1]]
+    plain = fx.node.map_aggregate(args, tensor_of)
+    value = node.target(*plain, **fx.node.map_aggregate(kwargs, tensor_of))  # type: ignore[operator]
+    held = next((a for a in args if isinstance(a, Held) and a.name in c.parameters), None)
+    if held is None:
+        return value
+    found = of_parameter(c, node, held, args, value)
+    require(found is not None or not held.tensor.requires_grad, "an operation on a parameter")
+    return value if found is None else found
+
+
+def filled_alike(c: "Converter", node: fx.Node, x: Any, *more: Any, **_: Any) -> Tensor:
+    """Of the data that it reads, the shape alone."""
+    name, says = function_of(node), node.meta["val"]
+    fill = more[-1] if "full" in name else float("ones" in name)
+    return torch.full(shape_of(node), fill, dtype=says.dtype)
 
 
 # ---- shapes ----
 
 
-def view(c: "Converter", node: fx.Node, x: Rows, *_: Any, **__: Any) -> Rows:
+def view(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
+    if isinstance(x, Scores):
+        return x  # samples and heads apart, or together
+    if isinstance(x, Mask):
+        require(shape_of(node)[-1] == x.keys, "a mask in another shape")
+        return x
     return x.laid(reshaped(x.axes, shape_of(node)))
 
 
@@ -81,13 +137,16 @@ def same(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
     return x
 
 
+def expand(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
+    if isinstance(x, Rows):
+        require(shape_of(node) == c.shape_before(node), "data that is repeated")
+        return x
+    return view(c, node, x)
+
+
 def broadcast(c: "Converter", node: fx.Node, parts: list[Any]) -> list[Any]:
     require(all(isinstance(p, Rows) and p.axes == parts[0].axes for p in parts), "other shapes")
     return parts
-
-
-def moved(x: Rows, order: list[int]) -> Rows:
-    return x.laid(tuple(x.axes[i] for i in order))
 
 
 def transpose(c: "Converter", node: fx.Node, x: Any, a: int = 0, b: int = 1) -> Any:
@@ -142,7 +201,10 @@ def slice_(
     begin: Any = None,
     end: Any = None,
     step: int = 1,
-) -> Rows:
+) -> Any:
+    if isinstance(x, (Scores, Mask)):
+        require(shape_of(node) == c.shape_before(node), "a part of a mask")
+        return x
     require(step == 1, "a slice with a step")
     size = sizes(x.axes)[dim]
     first, last, _ = slice(begin, end).indices(size)
@@ -175,7 +237,7 @@ def getitem(c: "Converter", node: fx.Node, values: Any, index: int) -> Any:
 
 
 def concat(c: "Converter", node: fx.Node, parts: list[Any], dim: int = 0) -> Rows:
-    require(all(isinstance(p, Rows) for p in parts), "a parameter or a constant beside data")
+    parts = [p if isinstance(p, Rows) else c.beside(node, p) for p in parts]
     first = parts[0]
     kind = "c" if all(whole(p.axes[dim], "c") for p in parts) else "r"
     total = sum(sizes(p.axes)[dim] for p in parts)
@@ -203,9 +265,28 @@ def gelu(c: "Converter", node: fx.Node, x: Rows, approximate: str = "none") -> R
     return replace(x, name=c.emit(node, "gelu" if approximate == "none" else "gelu_tanh", [x]))
 
 
-def dropout(c: "Converter", node: fx.Node, x: Rows, rate: float, training: bool) -> Rows:
+def padded(
+    c: "Converter", node: fx.Node, x: Rows, pad: list[int], mode: Any = "constant", value: Any = 0
+) -> Rows:
+    """With rows before and behind it."""
+    dim = len(x.axes) - (len(pad) + 1) // 2
+    require(mode == "constant" and not any(pad[:-2]), "a padding of other than rows")
+    require(x.axes[dim] == atom("r", x.rows) and min(pad) >= 0, "a padding of other than rows")
+    parts = [
+        c.constant(node, None, torch.full((1, n, x.columns), float(value or 0)))
+        for n in pad[-2:]
+        if n
+    ]
+    parts.insert(pad[-2] and 1, x)
+    rows = sum(p.rows for p in parts)
+    axes = tuple(atom("r", rows) if i == dim else axis for i, axis in enumerate(x.axes))
+    return Rows(c.emit(node, "concat", parts, axis="rows"), axes, rows, x.columns)
+
+
+def dropout(c: "Converter", node: fx.Node, x: Any, rate: float, training: bool) -> Any:
     if not training or rate == 0:
         return x
+    require(isinstance(x, Rows), "dropout of attention")
     return replace(x, name=c.emit(node, "dropout", [x], rate=rate))
 
 
@@ -217,6 +298,8 @@ def add(c: "Converter", node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
         return Loss(x.terms + y.terms)
     if isinstance(y, Rows) and not isinstance(x, Rows):
         x, y = y, x
+    if any(isinstance(v, (Scores, Mask)) for v in (x, y)):
+        return added(c, node, x, y)
     require(isinstance(x, Rows), "a sum of this kind")
     if isinstance(y, (Held, Tensor)):
         return positions(c, node, x, y)
@@ -234,7 +317,7 @@ def positions(c: "Converter", node: fx.Node, x: Rows, y: Any) -> Rows:
 
 
 def multiply(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
-    if not isinstance(x, (Rows, Loss, Pairs, Half)):
+    if not isinstance(x, (Rows, Loss, Pairs, Half, Scores, Mask)):
         x, y = y, x
     number = tensor_of(y)
     if isinstance(number, Tensor) and number.numel() == 1 and not number.requires_grad:
@@ -249,9 +332,17 @@ def multiply(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
     return replace(x, name=c.emit(node, "multiply", [x, y]))
 
 
+def power(c: "Converter", node: fx.Node, x: Rows, exponent: Any = 2) -> Rows:
+    require(exponent in (2, 3), "a power other than 2 and 3")
+    square = multiply(c, node, x, x)
+    return square if exponent == 2 else multiply(c, node, square, x)
+
+
 def scaled(c: "Converter", node: fx.Node, x: Any, factor: float) -> Any:
     if isinstance(x, Loss):
         return x.times(factor)
+    if isinstance(x, (Scores, Mask)):
+        return times(x, factor)
     require(isinstance(x, Rows), "a factor here")
     return replace(x, name=c.emit(node, "scale", [x], factor=factor))
 
@@ -260,8 +351,25 @@ def divide(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
     if isinstance(y, Length):
         require(isinstance(x, Rows) and x == y.of, "a division by another's length")
         return replace(x, name=c.emit(node, "normalise", [x], epsilon=y.epsilon))
+    y = tensor_of(y)
+    if isinstance(y, Tensor) and y.numel() == 1 and not y.requires_grad:
+        y = y.item()
     require(isinstance(y, (int, float)), "a division by data")
     return scaled(c, node, x, 1 / y)
+
+
+def subtract(c: "Converter", node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
+    if isinstance(y, Mask) and alpha == 1 and tensor_of(x) == 1:
+        return inverted(c, node, y)
+    require(isinstance(x, Rows) and alpha == 1, "a difference of this kind")
+    if isinstance(y, Rows):
+        return add(c, node, x, scaled(c, node, y, -1.0))
+    require(isinstance(y, Tensor), "a difference of this kind")
+    return add(c, node, x, -y)
+
+
+def subtracted(c: "Converter", node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
+    return subtract(c, node, y, x, alpha)
 
 
 def length(
@@ -286,14 +394,36 @@ def at_least(c: "Converter", node: fx.Node, x: Length, epsilon: float) -> Length
 # ---- with parameters ----
 
 
-def linear(c: "Converter", node: fx.Node, x: Rows, weight: Held, bias: Held | None = None) -> Rows:
-    require(isinstance(weight, Held), "weights that are data")
+def linear(c: "Converter", node: fx.Node, x: Rows, weight: Any, bias: Any = None) -> Rows:
+    require(isinstance(x, Rows) and isinstance(weight, Held), "weights that are data")
+    require(bias is None or isinstance(bias, Held), "a bias that is data")
     x.columns_last()
     features = weight.tensor.shape[0]
     tensors = {"weight": weight} | ({"bias": bias} if bias else {})
     says = {"features": features} | ({} if bias else {"bias": "false"})
     name = c.emit(node, "linear", [x], tensors, **says)
     return Rows(name, (*x.axes[:-1], atom("c", features)), x.rows, features)
+
+
+def product(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
+    if isinstance(y, Held) and isinstance(x, Rows):
+        return linear(c, node, x, y.turn())
+    if isinstance(x, Rows) and isinstance(y, Rows) and len(x.axes) == len(y.axes) == 2:
+        return pairs(c, x, y)
+    require(isinstance(x, (Rows, Scores)) and isinstance(y, Rows), "a product of this kind")
+    return products(c, node, x, y)
+
+
+def added_product(
+    c: "Converter", node: fx.Node, bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1
+) -> Any:
+    """beta bias + alpha x @ y."""
+    if isinstance(y, Held):
+        require(beta == alpha == 1, "a factor in a sum")
+        return linear(c, node, x, y.turn(), bias)
+    found = product(c, node, x, y)
+    found = times(found, alpha) if isinstance(found, Scores) else found
+    return found if beta == 0 else add(c, node, found, bias)
 
 
 def embedding(
@@ -318,7 +448,10 @@ def layer_norm(
     eps: float = 1e-5,
     *_: Any,
 ) -> Rows:
-    require(weight is not None and bias is not None, "a layer norm without gain and bias")
+    require(
+        isinstance(x, Rows) and weight is not None and bias is not None,
+        "a layer norm without gain and bias",
+    )
     require(len(shape) == 1, "a layer norm of several dimensions")
     x.columns_last()
     return replace(
@@ -450,110 +583,21 @@ def mean(
     return Rows(c.emit(node, "mean", [x]), axes, 1, x.columns)
 
 
-# ---- attention ----
-
-
-def heads_of(x: Rows) -> int:
-    require(len(x.axes) == 4, "attention on other than samples, heads, rows, columns")
-    _, head, rows, columns = x.axes
-    require(joined(head + columns) == of_kind(x.axes, "c") == atom("c", x.columns), "such heads")
-    require(rows == atom("r", x.rows), "attention over other than rows")
-    return head[0].size if head else 1
-
-
-def is_causal(mask: Any) -> bool:
-    """Does it show row i the keys 0 to i, and no others?"""
-    if not isinstance(mask, Tensor):
-        return False
-    mask = mask.reshape(mask.shape[-2:]) if mask.numel() == math.prod(mask.shape[-2:]) else mask
-    lower = torch.ones(mask.shape, dtype=torch.bool).tril()
-    if mask.dtype == torch.bool:
-        return torch.equal(mask, lower)
-    return bool((mask[lower] == 0).all()) and bool(mask[~lower].isneginf().all())
-
-
-def attention(
-    c: "Converter", node: fx.Node, q: Rows, k: Rows, v: Rows, mask: Any = None, rate: float = 0.0,
-    causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-) -> Rows:  # fmt: skip
-    require(rate == 0, "dropout of attention")
-    require(mask is None or is_causal(tensor_of(mask)), "a mask other than the causal one")
-    heads, kv_heads = heads_of(q), heads_of(k)
-    require(heads_of(v) == kv_heads and (heads == kv_heads or enable_gqa), "heads of this kind")
-    width = q.columns // heads
-    if scale is not None and not math.isclose(scale, width**-0.5):
-        q = replace(q, name=c.emit(node, "scale", [q], factor=scale * width**0.5))
-    says: dict[str, Any] = {"heads": heads} | ({"kv_heads": kv_heads} if kv_heads != heads else {})
-    says |= {"causal": "true"} if causal or mask is not None else {}
-    name = c.emit(node, "attention", [q, k, v], **says)
-    return replace(q, name=name)
-
-
-def softmax(c: "Converter", node: fx.Node, x: Rows, dim: int, *_: Any) -> Rows:
-    require(dim % len(x.axes) == len(x.axes) - 1, "a softmax of other than rows")
-    x.columns_last()
-    return replace(x, name=c.emit(node, "softmax", [x]))
-
-
-def matmul(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
-    require(isinstance(x, Rows) and isinstance(y, Rows), "a product of this kind")
-    require(len(x.axes) == 2 and len(y.axes) == 2, "a product of data with data")
-    x.columns_last()
-    right = moved(y, [1, 0])
-    right.columns_last()
-    require(x.rows == right.rows == 1, "products of more than one row a sample")
-    return Pairs(x, right)
-
-
-# ---- losses ----
-
-
-def cross_entropy(
-    c: "Converter", node: fx.Node, x: Any, y: Any, weight: Any = None, reduction: int = 1,
-    ignore: int = -100, smoothing: float = 0.0,
-) -> Any:  # fmt: skip
-    require(
-        weight is None and reduction == 1, "weighted classes, or another reduction than the mean"
-    )
-    if isinstance(x, Pairs):
-        require(is_range(tensor_of(y)) and smoothing == 0, "pairs other than those of one sample")
-        return Half(x)
-    require(ignore < 0, "ignore_index, whose mean is over all samples together")
-    require(isinstance(y, Rows), "targets that are no data")
-    at = x.axis("c")
-    require(at >= 0 and sizes(x.axes)[at] == x.columns, "classes that are not columns")
-    rest = tuple(axis for i, axis in enumerate(x.axes) if i != at)
-    require(rest == y.axes and at == min(1, len(x.axes) - 1), "targets that lie otherwise")
-    says: dict[str, Any] = {"smoothing": smoothing} if smoothing else {}
-    return Loss(((c.emit(node, "softmax_cross_entropy", [x, y], **says), 1.0),))
-
-
-def contrastive(c: "Converter", node: fx.Node, x: Half, y: Half) -> Loss:
-    one_way, other = x.pairs, y.pairs
-    pairs = other if one_way.turned else one_way
-    require(replace(one_way, turned=not one_way.turned) == other, "two losses of other products")
-    require(pairs.scale is not None, "pairs without a trained temperature, exp() of a parameter")
-    assert pairs.scale is not None
-    held = replace(pairs.scale, tensor=pairs.scale.tensor.reshape(1))
-    name = c.emit(
-        node, "contrastive", [pairs.left, pairs.right], {"temperature": held}, gather="minibatch"
-    )
-    return Loss(((name, 2.0),))  # Orrery's is the mean of the two
-
-
-def compared(op: str) -> Like:
-    def like(c: "Converter", node: fx.Node, x: Rows, y: Any, *more: Any, **_: Any) -> Loss:
-        require(all(m in (None, 1) for m in more), "weights, or another reduction than the mean")
-        require(isinstance(y, Rows) and x.axes == y.axes, "targets that lie otherwise")
-        return Loss(((c.emit(node, op, [x, y]), 1.0),))
-
-    return like
-
-
+# those that masks and attention's products go through
+ATTENTION = set(
+    """view reshape flatten unflatten unsqueeze squeeze contiguous clone alias to _to_copy type_as
+    expand expand_as slice getitem matmul bmm baddbmm add sub rsub mul div masked_fill where softmax
+    dropout logical_not bitwise_not logical_and bitwise_and __and__ zeros_like
+    scaled_dot_product_attention""".split()
+)
 LIKES: dict[str, Like] = {
     **dict.fromkeys(["view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze"], view),
-    **dict.fromkeys(["contiguous", "clone", "alias", "to", "expand_as"], same),
+    **dict.fromkeys(
+        ["contiguous", "clone", "alias", "to", "_to_copy", "type_as", "lift_fresh_copy"], same
+    ),
+    **dict.fromkeys(["expand", "expand_as"], expand),
     **dict.fromkeys(["transpose", "t", "numpy_T"], transpose),
+    **dict.fromkeys(["mT", "adjoint", "matrix_H"], lambda c, node, x: transpose(c, node, x, -2, -1)),
     **dict.fromkeys(["chunk", "split", "split_with_sizes"], split),
     **{op: unary(op) for op in ("relu", "silu", "sigmoid", "tanh")},
     "broadcast_tensors": broadcast,
@@ -583,8 +627,21 @@ LIKES: dict[str, Like] = {
     "mean": mean,
     "scaled_dot_product_attention": attention,
     "softmax": softmax,
-    "matmul": matmul,
-    "mm": matmul,
+    **dict.fromkeys(["matmul", "mm", "bmm"], product),
+    **dict.fromkeys(["addmm", "baddbmm"], added_product),
+    "constant_pad_nd": padded,
+    "pad": padded,
+    "neg": lambda c, node, x: scaled(c, node, x, -1.0),
+    **dict.fromkeys(["pow", "square"], power),
+    "sub": subtract,
+    "rsub": subtracted,
+    **dict.fromkeys(["lt", "le", "gt", "ge"], compared_with_range),
+    **dict.fromkeys(["logical_not", "bitwise_not"], inverted),
+    **dict.fromkeys(["logical_and", "bitwise_and", "__and__"], both),
+    **dict.fromkeys(["zeros_like", "ones_like", "full_like"], filled_alike),
+    **dict.fromkeys(["new_zeros", "new_ones", "new_full"], filled_alike),
+    "where": chosen,
+    "masked_fill": filled,
     "cross_entropy_loss": cross_entropy,
     "mse_loss": compared("mse"),
     "binary_cross_entropy_with_logits": compared("bce"),

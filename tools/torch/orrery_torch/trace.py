@@ -45,7 +45,11 @@ class Trace:
         for name, p in self.model.named_parameters(remove_duplicate=False):
             self.tied[name] = first.setdefault(id(p), name)
 
-        self.all_calls = [n for n in self.module.graph.nodes if n.op.startswith("call_")]
+        self.all_calls = [
+            n
+            for n in self.module.graph.nodes
+            if n.op.startswith("call_") and not function_of(n).startswith("_assert")
+        ]
         self.data: dict[fx.Node, None] = {}  # what is data as it comes or the same every time
         for node in self.all_calls:
             if self._is_data(node):

@@ -128,13 +128,18 @@ class Data:
         return {name: x[rows] for name, x in self.columns.items()}
 
     def batches(self, size: int, seed: int) -> Iterator[dict[str, Tensor]]:
-        epoch, rows = 0, torch.empty(0, dtype=torch.int64)
-        while True:
-            while len(rows) < size:
-                order = permutation(len(self.train), seed, epoch)
-                rows, epoch = torch.cat([rows, self.train[order]]), epoch + 1
-            yield self.batch(rows[:size])
-            rows = rows[size:]
+        return map(self.batch, batches(self.train, size, seed))
+
+
+def batches(among: Tensor, size: int, seed: int) -> Iterator[Tensor]:
+    """The rows of each step, among those to train with."""
+    epoch, rows = 0, torch.empty(0, dtype=torch.int64)
+    while True:
+        while len(rows) < size:
+            order = permutation(len(among), seed, epoch)
+            rows, epoch = torch.cat([rows, among[order]]), epoch + 1
+        yield rows[:size]
+        rows = rows[size:]
 
 
 def ranges(text: str) -> list[int]:

@@ -1,13 +1,15 @@
 """What the calls of a model give, while they are turned into operators of Orrery."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from .layout import Axes, Unlike, of_kind, whole
 
+Like = Callable[..., Any]
 CONSTANT = "constant"  # the name of what is no parameter and no buffer
 
 
@@ -44,10 +46,18 @@ class Held:
     name: str
     tensor: Tensor
     rows: tuple[int, int] | None = None  # of the first dimension; all
+    turned: bool = False  # its two dimensions changed places
 
     def cut(self, begin: int, end: int, tensor: Tensor) -> "Held":
+        if self.turned:
+            raise Unlike("a part of a parameter that is transposed")
         at = self.rows[0] if self.rows else 0
         return Held(self.name, tensor, (at + begin, at + end))
+
+    def turn(self) -> "Held":
+        if self.tensor.dim() != 2:
+            raise Unlike("a parameter whose dimensions change places")
+        return replace(self, tensor=self.tensor.t(), turned=not self.turned)
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,30 @@ class Node:
 
 
 def is_range(t: Any) -> bool:
-    if not isinstance(t, Tensor) or t.dim() != 1 or t.is_floating_point():
-        return False
-    return torch.equal(t, torch.arange(len(t), device=t.device))
+    return range_of(t) is not None and bool(t[0] == 0)
+
+
+def range_of(t: Any) -> tuple[int, int] | None:
+    """The first and the one behind the last, where it is whole numbers one after the other."""
+    if not isinstance(t, Tensor) or t.dim() != 1 or t.is_floating_point() or not len(t):
+        return None
+    first = int(t[0])
+    same = torch.equal(t, torch.arange(first, first + len(t), device=t.device, dtype=t.dtype))
+    return (first, first + len(t)) if same else None
+
+
+def shape_of(node: fx.Node) -> list[int]:
+    return [int(size) for size in node.meta["val"].shape]
+
+
+def require(truth: bool, what: str) -> None:
+    if not truth:
+        raise Unlike(what)
+
+
+def moved(x: Rows, order: list[int]) -> Rows:
+    return x.laid(tuple(x.axes[i] for i in order))
+
+
+def tensor_of(value: Any) -> Any:
+    return value.tensor if isinstance(value, Held) else value

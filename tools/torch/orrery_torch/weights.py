@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from .tensors import load_safetensors
 from .values import CONSTANT
 
+TURNED = "transposed"  # behind the name of a linear whose weights PyTorch has the other way round
+BESIDE = "+"  # between the names of parameters of one operator that no module has together
+ORDER = ["weight", "bias", "mean", "variance"]
 PYTORCH = {"gain": "weight", "mean": "running_mean", "variance": "running_var"}
 
 
@@ -18,6 +21,14 @@ def place(model: nn.Module, name: str) -> Tensor | None:
     own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
     own |= dict(model.named_buffers(remove_duplicate=False))
     op, _, tensor = name.rpartition(".")
+    if BESIDE in op:
+        each = op.split(BESIDE)
+        at = 0 if tensor in ("weight", "gain") else min(ORDER.index(tensor), len(each) - 1)
+        return place(model, f"{each[at]}.{tensor}")
+    if op.endswith("." + TURNED) and tensor == "weight":
+        other = place(model, op.removesuffix("." + TURNED) + ".weight")
+        return None if other is None else other.t()
+    op = op.removesuffix("." + TURNED)
     rows = slice(None)
     if found := re.fullmatch(r"(.+)\.(\d+)-(\d+)", op):
         op, rows = found[1], slice(int(found[2]), int(found[3]))

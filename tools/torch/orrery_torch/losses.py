@@ -1,0 +1,70 @@
+"""Losses, and the products of all pairs that a contrastive one is made of."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from torch import fx
+
+from .layout import sizes
+from .values import Half, Like, Loss, Pairs, Rows, is_range, moved, require, tensor_of
+
+if TYPE_CHECKING:
+    from .convert import Converter
+
+
+def pairs(c: "Converter", x: Rows, y: Rows) -> Pairs:
+    """Every sample of the one with every sample of the other."""
+    x.columns_last()
+    right = moved(y, [1, 0])
+    right.columns_last()
+    require(x.rows == right.rows == 1, "products of more than one row a sample")
+    return Pairs(x, right)
+
+
+ALIKE = (
+    "an ignore_index that data may have: PyTorch's mean is over the rows of all samples together, "
+    "Orrery's over those of each sample"
+)
+
+
+def cross_entropy(
+    c: "Converter", node: fx.Node, x: Any, y: Any, weight: Any = None, reduction: int = 1,
+    ignore: int = -100, smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    require(
+        weight is None and reduction == 1, "weighted classes, or another reduction than the mean"
+    )
+    if isinstance(x, Pairs):
+        require(is_range(tensor_of(y)) and smoothing == 0, "pairs other than those of one sample")
+        return Half(x)
+    require(ignore < 0, ALIKE)
+    require(isinstance(y, Rows), "targets that are no data")
+    at = x.axis("c")
+    require(at >= 0 and sizes(x.axes)[at] == x.columns, "classes that are not columns")
+    rest = tuple(axis for i, axis in enumerate(x.axes) if i != at)
+    require(rest == y.axes and at == min(1, len(x.axes) - 1), "targets that lie otherwise")
+    says: dict[str, Any] = {"smoothing": smoothing} if smoothing else {}
+    says |= {"ignore": ignore} if c.reads_constant(y.name, ignore) else {}
+    return Loss(((c.emit(node, "softmax_cross_entropy", [x, y], **says), 1.0),))
+
+
+def contrastive(c: "Converter", node: fx.Node, x: Half, y: Half) -> Loss:
+    one_way, other = x.pairs, y.pairs
+    pairs = other if one_way.turned else one_way
+    require(replace(one_way, turned=not one_way.turned) == other, "two losses of other products")
+    require(pairs.scale is not None, "pairs without a trained temperature, exp() of a parameter")
+    assert pairs.scale is not None
+    held = replace(pairs.scale, tensor=pairs.scale.tensor.reshape(1))
+    name = c.emit(
+        node, "contrastive", [pairs.left, pairs.right], {"temperature": held}, gather="minibatch"
+    )
+    return Loss(((name, 2.0),))  # Orrery's is the mean of the two
+
+
+def compared(op: str) -> Like:
+    def like(c: "Converter", node: fx.Node, x: Rows, y: Any, *more: Any, **_: Any) -> Loss:
+        require(all(m in (None, 1) for m in more), "weights, or another reduction than the mean")
+        require(isinstance(y, Rows) and x.axes == y.axes, "targets that lie otherwise")
+        return Loss(((c.emit(node, op, [x, y]), 1.0),))
+
+    return like
