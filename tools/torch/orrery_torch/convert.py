@@ -10,13 +10,14 @@ from torch import Tensor, fx, nn
 
 from .attention import Mask, Scores
 from .costs import Calls
+from .formulas import Formula, Formulas
 from .layout import Axes, Unlike, atom
-from .likes import ATTENTION, LIKES, constant
+from .likes import ALIKE, ATTENTION, LIKES, constant, filled_alike, spelt
 from .study import quoted
 from .tensors import save_safetensors
-from .weights import BESIDE, TURNED, place
 from .trace import Inputs, Trace, function_of, trace, words
 from .values import CONSTANT, Held, Loss, Node, Rows, Unknown, shape_of, tensor_of
+from .weights import BESIDE, TURNED, place
 
 
 def laid_out(t: Tensor) -> tuple[int, int, Axes]:
@@ -101,11 +102,11 @@ class Converter:
         self.own |= dict(traced.model.named_buffers(remove_duplicate=False))
         self.values: dict[fx.Node, Any] = {}
         self.samples = 0
-        given = Calls(traced).given(inputs)
-        for n, value in given.items():
-            self.values[n] = self._input(str(n.target), value) if n.op == "placeholder" else value
-            if n.op == "get_attr" and str(n.target) in self.own:
-                self.values[n] = Held(str(n.target), value)
+        for n, value in Calls(traced).given(inputs).items():
+            if n.op == "placeholder":
+                self.values[n] = self._input(str(n.target), value)
+            elif n.op == "get_attr":
+                self.values[n] = Held(str(n.target), value) if str(n.target) in self.own else value
 
     def _input(self, name: str, value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -229,11 +230,14 @@ class Converter:
     # ---- all calls ----
 
     def run(self) -> None:
+        with torch.no_grad():
+            constants = self._constants()
+        formulas = Formulas(self.trace.all_calls, constants)
         for node in self.trace.all_calls:
-            args = fx.node.map_arg(node.args, self.values.__getitem__)
-            kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
+            if node in self.values or node in formulas.inside:
+                continue
             try:
-                self.values[node] = self._call(node, args, kwargs)
+                self.values[node] = self._value(node, formulas.found.get(node))
             except Unlike as why:
                 self.values[node] = Unknown()
                 if not node.users:
@@ -242,11 +246,43 @@ class Converter:
                 at = f"{stack[-1][0]}: " if stack else ""
                 self.refused.append(f"{at}{function_of(node)}: {why}")
 
+    def _constants(self) -> dict[fx.Node, Any]:
+        """What is known without data; parameters among them, but none that is computed with."""
+        known = {n: v for n, v in self.values.items() if n.op == "get_attr"}
+        for node in self.trace.all_calls:
+            alike = function_of(node) in ALIKE
+            if node in self.values or (
+                not alike and any(n not in known for n in node.all_input_nodes)
+            ):
+                continue
+            args, kwargs = (fx.node.map_arg(a, known.get) for a in (node.args, node.kwargs))
+            held = [a for a in fx.node.map_aggregate(args, tensor_of) if isinstance(a, Tensor)]
+            if any(t.requires_grad for t in held):
+                continue
+            try:
+                found = (
+                    constant(self, node, args, kwargs) if not alike else filled_alike(node, *args)
+                )
+            except Unlike:
+                continue
+            if not isinstance(found, Rows):
+                known[node] = self.values[node] = found
+        return known
+
+    def _value(self, node: fx.Node, formula: Formula | None) -> Any:
+        if formula:
+            x = self.values[formula.source]
+            return spelt(self, node, formula, x) if isinstance(x, Rows) else Unknown()
+        args, kwargs = (
+            fx.node.map_arg(a, self.values.__getitem__) for a in (node.args, node.kwargs)
+        )
+        return self._call(node, args, kwargs)
+
     def _call(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         read = [self.values[n] for n in node.all_input_nodes]
         if any(isinstance(v, Unknown) for v in read):
             return Unknown()
-        known = [v for v in read if not isinstance(v, (Tensor, Held))]
+        known = [v for v in read if not isinstance(v, (Tensor, Held, nn.Module))]
         if not known:
             return constant(self, node, args, kwargs)
         name = function_of(node).rstrip("_")

@@ -1,7 +1,6 @@
 """Calls of ATen, and the operators of Orrery that are like them."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +16,16 @@ from .attention import (
     chosen,
     compared_with_range,
     filled,
+    heads_of,
     inverted,
     products,
     softmax,
     times,
 )
-from .layout import Axes, Unlike, atom, joined, of_kind, ordered, reshaped, sizes, whole
+from .formulas import Formula
+from .layout import Axes, atom, joined, of_kind, ordered, reshaped, sizes, whole
 from .losses import compared, contrastive, cross_entropy, pairs
-from .trace import function_of
+from .trace import function_of, say
 from .values import (
     CONSTANT,
     Exp,
@@ -114,11 +115,26 @@ def constant(c: "Converter", node: fx.Node, args: Any, kwargs: Any) -> Any:
     return value if found is None else found
 
 
-def filled_alike(c: "Converter", node: fx.Node, x: Any, *more: Any, **_: Any) -> Tensor:
+ALIKE = {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"}
+
+
+def filled_alike(node: fx.Node, *args: Any) -> Tensor:
     """Of the data that it reads, the shape alone."""
-    name, says = function_of(node), node.meta["val"]
-    fill = more[-1] if "full" in name else float("ones" in name)
-    return torch.full(shape_of(node), fill, dtype=says.dtype)
+    name = function_of(node)
+    fill = args[-1] if "full" in name else float("ones" in name)
+    return torch.full(shape_of(node), fill, dtype=node.meta["val"].dtype)
+
+
+# ---- functions that are spelt out ----
+
+
+def spelt(c: "Converter", node: fx.Node, f: Formula, x: Rows) -> Rows:
+    if f.op == "rotary":
+        heads = heads_of(x)
+        return replace(x, name=c.emit(node, "rotary", [x], heads=heads, **f.says))
+    if f.op in ("rmsnorm", "normalise"):
+        x.columns_last()
+    return replace(x, name=c.emit(node, f.op, [x], f.tensors, **f.says))
 
 
 # ---- shapes ----
@@ -301,6 +317,8 @@ def add(c: "Converter", node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
     if any(isinstance(v, (Scores, Mask)) for v in (x, y)):
         return added(c, node, x, y)
     require(isinstance(x, Rows), "a sum of this kind")
+    if isinstance(y, (int, float)):
+        y = torch.full((1, *sizes(x.axes)[1:]), float(y))
     if isinstance(y, (Held, Tensor)):
         return positions(c, node, x, y)
     require(isinstance(y, Rows) and x.axes == y.axes, "a sum of tensors that lie otherwise")
@@ -310,8 +328,12 @@ def add(c: "Converter", node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
 def positions(c: "Converter", node: fx.Node, x: Rows, y: Any) -> Rows:
     t = tensor_of(y)
     require(t.dim() > 0 and ordered(x.axes), "a sum with a constant")
+    if not t.requires_grad and not t.any():
+        return x
+    if not t.requires_grad and t.numel() == x.columns and t.dim() <= len(x.axes):
+        t = t.reshape(x.columns).expand(x.rows, x.columns)
     require(t.numel() == x.rows * x.columns, "a sum with a parameter that all rows share")
-    held = y if isinstance(y, Held) else Held(CONSTANT, t)
+    held = y if isinstance(y, Held) and y.tensor.numel() == t.numel() else Held(CONSTANT, t)
     held = replace(held, tensor=t.reshape(x.rows, x.columns))
     return replace(x, name=c.emit(node, "positions", [x], {"weight": held}))
 
@@ -364,7 +386,7 @@ def subtract(c: "Converter", node: fx.Node, x: Any, y: Any, alpha: float = 1) ->
     require(isinstance(x, Rows) and alpha == 1, "a difference of this kind")
     if isinstance(y, Rows):
         return add(c, node, x, scaled(c, node, y, -1.0))
-    require(isinstance(y, Tensor), "a difference of this kind")
+    require(isinstance(y, (int, float, Tensor)), "a difference of this kind")
     return add(c, node, x, -y)
 
 
@@ -430,7 +452,8 @@ def embedding(
     c: "Converter", node: fx.Node, weight: Any, x: Any, padding: int = -1, *_: Any
 ) -> Rows:
     require(isinstance(weight, Held) and isinstance(x, Rows), "a look-up of this kind")
-    require(padding < 0, "an embedding with a padding_idx")
+    if padding >= 0 and weight.tensor.requires_grad:
+        say(f"{weight.name}: Orrery trains the row of padding_idx={padding} like any other")
     require(x.columns == 1, "ids that are not one in a row")
     vocabulary, features = weight.tensor.shape
     says = {"vocabulary": vocabulary, "features": features}
@@ -587,7 +610,7 @@ def mean(
 ATTENTION = set(
     """view reshape flatten unflatten unsqueeze squeeze contiguous clone alias to _to_copy type_as
     expand expand_as slice getitem matmul bmm baddbmm add sub rsub mul div masked_fill where softmax
-    dropout logical_not bitwise_not logical_and bitwise_and __and__ zeros_like
+    dropout logical_not bitwise_not logical_and bitwise_and __and__
     scaled_dot_product_attention""".split()
 )
 LIKES: dict[str, Like] = {
@@ -597,7 +620,9 @@ LIKES: dict[str, Like] = {
     ),
     **dict.fromkeys(["expand", "expand_as"], expand),
     **dict.fromkeys(["transpose", "t", "numpy_T"], transpose),
-    **dict.fromkeys(["mT", "adjoint", "matrix_H"], lambda c, node, x: transpose(c, node, x, -2, -1)),
+    **dict.fromkeys(
+        ["mT", "adjoint", "matrix_H"], lambda c, node, x: transpose(c, node, x, -2, -1)
+    ),
     **dict.fromkeys(["chunk", "split", "split_with_sizes"], split),
     **{op: unary(op) for op in ("relu", "silu", "sigmoid", "tanh")},
     "broadcast_tensors": broadcast,
@@ -638,8 +663,6 @@ LIKES: dict[str, Like] = {
     **dict.fromkeys(["lt", "le", "gt", "ge"], compared_with_range),
     **dict.fromkeys(["logical_not", "bitwise_not"], inverted),
     **dict.fromkeys(["logical_and", "bitwise_and", "__and__"], both),
-    **dict.fromkeys(["zeros_like", "ones_like", "full_like"], filled_alike),
-    **dict.fromkeys(["new_zeros", "new_ones", "new_full"], filled_alike),
     "where": chosen,
     "masked_fill": filled,
     "cross_entropy_loss": cross_entropy,

@@ -45,11 +45,10 @@ class Trace:
         for name, p in self.model.named_parameters(remove_duplicate=False):
             self.tied[name] = first.setdefault(id(p), name)
 
-        self.all_calls = [
-            n
-            for n in self.module.graph.nodes
-            if n.op.startswith("call_") and not function_of(n).startswith("_assert")
-        ]
+        for n in reversed(self.module.graph.nodes):  # checks of what export assumed
+            if n.op == "call_function" and function_of(n).startswith("_assert") and not n.users:
+                self.module.graph.erase_node(n)
+        self.all_calls = [n for n in self.module.graph.nodes if n.op.startswith("call_")]
         self.data: dict[fx.Node, None] = {}  # what is data as it comes or the same every time
         for node in self.all_calls:
             if self._is_data(node):
