@@ -18,7 +18,7 @@ from orrery_torch.training import Options, batches
 from torch import Tensor, nn
 
 STEPS, ROWS, BATCH, BOUND = 50, 80, 16, 1e-4
-RATES = {"adamw": 0.001, "sgd": 0.05}
+RATES = {"adamw": 0.001, "sgd": 0.01}
 MICROBATCHES = {"clip": 2, "resnet": 1}  # a batch norm is of a microbatch
 MORE = {"clip": ["--schedule", "gpipe"]}  # its loss waits for the whole minibatch
 SLOWER = {"resnet": 0.1}  # where PyTorch's own runs go apart, if they differ by a rounding

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, fx
 
-from .layout import atom, joined, of_kind
+from .layout import REPEATED, atom, joined, of_kind
 from .trace import function_of
 from .values import Rows, require, tensor_of
 
@@ -59,9 +59,16 @@ def of_heads(x: Rows, keys: bool = False) -> Rows:
 def heads_of(x: Rows) -> int:
     require(len(x.axes) == 4, "attention on other than samples, heads, rows, columns")
     _, head, rows, columns = x.axes
+    head = head[:-1] if repeats(x) > 1 else head
     require(joined(head + columns) == of_kind(x.axes, "c") == atom("c", x.columns), "such heads")
     require(rows == atom("r", x.rows), "attention over other than rows")
     return head[0].size if head else 1
+
+
+def repeats(x: Rows) -> int:
+    """Heads of queries for each of these heads."""
+    last = x.axes[1][-1:]
+    return last[0].size if last and last[0].kind == REPEATED else 1
 
 
 # ---- masks ----
@@ -223,7 +230,9 @@ def attend(
 ) -> Rows:
     q, k = s.queries, s.keys
     heads, kv_heads = heads_of(q), heads_of(k)
-    require(heads_of(v) == kv_heads and (heads == kv_heads or grouped), "heads of this kind")
+    grouped = grouped or heads == kv_heads * repeats(k)
+    require(heads_of(v) == kv_heads and repeats(q) == 1, "heads of this kind")
+    require(repeats(k) == repeats(v) and (heads == kv_heads or grouped), "heads of this kind")
     width = q.columns // heads
     if factor is not None and not math.isclose(factor, width**-0.5, rel_tol=1e-6):
         q = replace(q, name=c.emit(node, "scale", [q], factor=factor * width**0.5))

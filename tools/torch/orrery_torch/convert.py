@@ -1,5 +1,6 @@
 """A PyTorch model as a graph that computes: `orrery train` goes on with it."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,6 +86,12 @@ class Program:
             tensors[name] = t.float() if t.is_floating_point() else t.to(torch.int32)
         save_safetensors(Path(path), tensors)
         return Path(path)
+
+
+INSTEAD = dict.fromkeys(
+    ["argmax", "index", "gather", "take_along_dim"],
+    "rows or classes that data chooses; of rows, Orrery has the first and the last",
+) | {"cumsum": "no operator of Orrery is like it; positions that count from 0 are arange"}
 
 
 class Converter:
@@ -201,26 +208,65 @@ class Converter:
         held = value if isinstance(value, Held) and value.name in self.parameters else None
         return self.constant(node, held, self.each_sample(t))
 
-    def _zeros(self, rows: int, columns: int) -> Rows:
-        source, (tensor, example) = next(iter(self.inputs.items()))
-        name, count = f"zeros.{rows}x{columns}", rows * columns
-        zeros = Rows(name, (), rows, columns)
-        if name not in self.taken:
-            there = example[0].numel()
-            pieces = [f"0:{there}"] * (count // there)
-            pieces += [f"0:{count % there}"] if count % there else []
-            says = {"tensor": tensor, "columns": ",".join(pieces), "rows": rows, "scale": 0}
-            self.nodes.append(Node(name, "input", [], says))
-            self.taken.add(name)
-        return zeros
+    def every_row(self, node: fx.Node, held: Held, rows: int) -> Rows:
+        """The same learned vector in every row: ones, times it."""
+        vector = replace(held, tensor=held.tensor.reshape(-1, 1))
+        says = {"features": vector.tensor.numel(), "bias": "false"}
+        ones = self.constant(node, None, torch.ones(1, rows, 1))
+        name = self.emit(node, "linear", [ones], {"weight": vector}, **says)
+        axes = (atom("n", self.samples), atom("r", rows), atom("c", vector.tensor.numel()))
+        return Rows(name, axes, rows, vector.tensor.numel())
 
-    def reads_constant(self, name: str, number: float) -> bool:
-        """Are some of its rows this number, in every sample?"""
+    def alone(self, held: Held) -> bool:
+        """Do all calls that read this parameter read the same others?"""
+        tied = self.trace.tied
+        sets = set()
+        for node in self.trace.all_calls:
+            read = {str(n.target) for n in node.all_input_nodes if n.op == "get_attr"}
+            names = frozenset(tied[n] for n in read if n in tied)
+            if tied[held.name] in names:
+                sets.add(names)
+        return len(sets) < 2
+
+    def _zeros(self, rows: int, columns: int) -> Rows:
+        tensor, example = next(iter(self.inputs.values()))
+        every = itertools.islice(itertools.cycle(range(example[0].numel())), rows * columns)
+        return self.more_data(tensor, list(every), rows, scale=0)
+
+    def more_data(self, tensor: str, columns: list[int], rows: int, **says: Any) -> Rows:
+        """Columns of an input of the model, as rows of their own."""
+        says = {"tensor": tensor, "columns": ranges(columns), "rows": rows} | says
+        for node in self.nodes:
+            if node.op == "input" and node.attributes == says:
+                break
+        else:
+            name = next(
+                f"{tensor}.{i}" for i in itertools.count(1) if f"{tensor}.{i}" not in self.taken
+            )
+            node = Node(name, "input", [], says)
+            self.nodes.append(node)
+            self.taken.add(name)
+        return Rows(node.name, (), rows, len(columns) // rows)
+
+    def is_input(self, name: str) -> bool:
+        return any(n.name == name and n.op == "input" for n in self.nodes)
+
+    def columns_of(self, name: str) -> list[tuple[str, float]] | None:
+        """Of rows of one column: the input and the column that each comes from, or "" and a
+        constant; None if they are computed."""
         node = next(n for n in self.nodes if n.name == name)
-        if node.op in ("slice", "concat"):
-            return any(self.reads_constant(i, number) for i in node.inputs)
+        parts = [self.columns_of(i) for i in node.inputs]
+        if node.op == "input" and "scale" not in node.attributes:
+            return [(str(node.attributes["tensor"]), i) for i in range(node.attributes["rows"])]
+        if node.op == "slice" and parts[0]:
+            begin, end = map(int, node.attributes["rows"].split(":"))
+            return parts[0][begin:end]
+        if node.op == "concat" and all(parts):
+            return [column for part in parts if part for column in part]
         held = node.tensors.get("weight")
-        return held is not None and held.name == CONSTANT and bool((held.tensor == number).all())
+        if node.op == "positions" and held and held.name == CONSTANT:
+            return [("", float(x)) for x in held.tensor.flatten()]
+        return None
 
     def shape_before(self, node: fx.Node) -> list[int]:
         read = node.args[0]
@@ -288,7 +334,7 @@ class Converter:
         name = function_of(node).rstrip("_")
         like = LIKES.get(name)
         if like is None:
-            raise Unlike("no operator of Orrery is like it")
+            raise Unlike(INSTEAD.get(name, "no operator of Orrery is like it"))
         if name not in ATTENTION and any(isinstance(v, (Mask, Scores)) for v in known):
             raise Unlike("of masks, or of attention's products, where Orrery has attention alone")
         return like(self, node, *args, **kwargs)
@@ -355,6 +401,16 @@ class Converter:
                     f"{name}: several operators read it, with other parameters beside it or in "
                     "another shape; Orrery shares all parameters of an operator or none"
                 )
+
+
+def ranges(columns: list[int]) -> str:
+    """0, 1, 2, 3, 8 -> "0:4,8:9" """
+    text, begin = [], 0
+    for i in range(1, len(columns) + 1):
+        if i == len(columns) or columns[i] != columns[i - 1] + 1:
+            text.append(f"{columns[begin]}:{columns[i - 1] + 1}")
+            begin = i
+    return ",".join(text)
 
 
 def held_name(held: Held) -> str:

@@ -9,8 +9,11 @@ from math import prod
 from typing import NamedTuple
 
 
+REPEATED = "x"  # a kind of atom: the same again
+
+
 class Atom(NamedTuple):
-    kind: str  # n, r or c
+    kind: str  # n, r, c or x
     key: tuple[int, ...]
     size: int
 

@@ -23,7 +23,7 @@ from .attention import (
     times,
 )
 from .formulas import Formula
-from .layout import Axes, atom, joined, of_kind, ordered, reshaped, sizes, whole
+from .layout import REPEATED, Axes, atom, joined, of_kind, ordered, reshaped, sizes, whole
 from .losses import compared, contrastive, cross_entropy, pairs
 from .trace import function_of, say
 from .values import (
@@ -155,8 +155,11 @@ def same(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
 
 def expand(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
     if isinstance(x, Rows):
-        require(shape_of(node) == c.shape_before(node), "data that is repeated")
-        return x
+        before, after = c.shape_before(node), shape_of(node)
+        require(len(before) == len(after) == 5 or before == after, "data that is repeated")
+        pairs = zip(x.axes, before, after)
+        axes = tuple(a if old == new else atom(REPEATED, new) for a, old, new in pairs)
+        return x.laid(axes)  # heads of keys and values, for as many of queries
     return view(c, node, x)
 
 
@@ -332,7 +335,10 @@ def positions(c: "Converter", node: fx.Node, x: Rows, y: Any) -> Rows:
         return x
     if not t.requires_grad and t.numel() == x.columns and t.dim() <= len(x.axes):
         t = t.reshape(x.columns).expand(x.rows, x.columns)
-    require(t.numel() == x.rows * x.columns, "a sum with a parameter that all rows share")
+    if isinstance(y, Held) and t.numel() == x.columns < x.rows * x.columns:
+        shared = c.every_row(node, y, x.rows)
+        return replace(x, name=c.emit(node, "add", [x, shared]))
+    require(t.numel() == x.rows * x.columns, "a sum with such a parameter")
     held = y if isinstance(y, Held) and y.tensor.numel() == t.numel() else Held(CONSTANT, t)
     held = replace(held, tensor=t.reshape(x.rows, x.columns))
     return replace(x, name=c.emit(node, "positions", [x], {"weight": held}))
@@ -349,9 +355,23 @@ def multiply(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
     if isinstance(x, Pairs) and isinstance(y, Exp):
         require(x.scale is None and y.of.tensor.numel() == 1, "more than one temperature")
         return replace(x, scale=y.of)
+    if isinstance(x, Rows) and isinstance(y, (Held, Tensor)):
+        y = factors(c, node, x, y).laid(x.axes)
     require(isinstance(x, Rows) and isinstance(y, Rows), "a product of this kind")
     require(x.axes == y.axes, "a product of tensors that lie otherwise")
     return replace(x, name=c.emit(node, "multiply", [x, y]))
+
+
+def factors(c: "Converter", node: fx.Node, x: Rows, y: Any) -> Rows:
+    """A parameter or a constant that every sample is multiplied by, for each column or float."""
+    t = tensor_of(y)
+    require(ordered(x.axes), "a factor here")
+    if isinstance(y, Held) and t.numel() == x.columns and x.rows > 1:
+        return c.every_row(node, y, x.rows)
+    t = t.reshape(1, 1, -1).expand(1, x.rows, -1) if t.numel() == x.columns else t
+    require(t.numel() == x.rows * x.columns, "factors of this shape")
+    held = y if isinstance(y, Held) else None
+    return c.constant(node, held, t.reshape(1, x.rows, x.columns).float())
 
 
 def power(c: "Converter", node: fx.Node, x: Rows, exponent: Any = 2) -> Rows:
@@ -421,6 +441,8 @@ def linear(c: "Converter", node: fx.Node, x: Rows, weight: Any, bias: Any = None
     require(bias is None or isinstance(bias, Held), "a bias that is data")
     x.columns_last()
     features = weight.tensor.shape[0]
+    if bias and not c.alone(weight):  # the one is shared, the other is not
+        return positions(c, node, linear(c, node, x, weight), bias)
     tensors = {"weight": weight} | ({"bias": bias} if bias else {})
     says = {"features": features} | ({} if bias else {"bias": "false"})
     name = c.emit(node, "linear", [x], tensors, **says)

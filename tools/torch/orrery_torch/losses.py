@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
-from .layout import sizes
+from .layout import Unlike, sizes
 from .values import Half, Like, Loss, Pairs, Rows, is_range, moved, require, tensor_of
 
 if TYPE_CHECKING:
@@ -44,8 +44,27 @@ def cross_entropy(
     rest = tuple(axis for i, axis in enumerate(x.axes) if i != at)
     require(rest == y.axes and at == min(1, len(x.axes) - 1), "targets that lie otherwise")
     says: dict[str, Any] = {"smoothing": smoothing} if smoothing else {}
-    says |= {"ignore": ignore} if c.reads_constant(y.name, ignore) else {}
+    x, y = counted(c, node, x, y, ignore)
     return Loss(((c.emit(node, "softmax_cross_entropy", [x, y], **says), 1.0),))
+
+
+def counted(c: "Converter", node: fx.Node, x: Rows, y: Rows, ignore: float) -> tuple[Rows, Rows]:
+    """Scores and classes of the rows that count, where the model has shifted its data or put rows
+    to ignore beside it: classes come straight from data."""
+    columns = c.columns_of(y.name)
+    if columns is None:
+        raise Unlike("classes that are computed: give them to forward()")
+    if c.is_input(y.name):
+        return x, y
+    rows = [i for i, column in enumerate(columns) if column != ("", ignore)]
+    tensors = {tensor for tensor, _ in columns} - {""}
+    begin, end = rows[0], rows[-1] + 1
+    require(len(rows) == end - begin and len(tensors) == 1, "such classes")
+    require("" not in {columns[i][0] for i in rows}, "such classes")
+    if len(rows) < x.rows:
+        says: dict[str, Any] = {"rows": f"{begin}:{end}", "columns": f"0:{x.columns}"}
+        x = replace(x, name=c.emit(node, "slice", [x], **says), rows=len(rows))
+    return x, c.more_data(tensors.pop(), [int(columns[i][1]) for i in rows], len(rows))
 
 
 def contrastive(c: "Converter", node: fx.Node, x: Half, y: Half) -> Loss:
