@@ -104,8 +104,10 @@ def check(name: str, optimizer: str) -> bool:
 
 def main() -> int:
     torch.set_num_threads(1)
-    print(f"{'':<16} {'':<9} {'':<7} {'loss':>8} {'':>8} {'apart':>8} {'back':>8}")
-    print(f"{'example':<16} {'optimizer':<9} {'rate':<7} {'first':>8} {'last':>8}")
+    print(
+        f"{'example':<16} {'optimizer':<9} {'rate':<7} {'first':>8} {'last':>8} {'apart':>8} "
+        f"{'back':>8}"
+    )
     names = sys.argv[1:] or EXAMPLES
     return 0 if all([check(name, kind) for name in names for kind in RATES]) else 1
 

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, fx, nn
 
 from .attention import Mask, Scores
+from .constants import ALIKE, constant, filled_alike
 from .costs import Calls
 from .formulas import Formula, Formulas
 from .layout import Axes, Unlike, atom
-from .likes import ALIKE, ATTENTION, LIKES, constant, filled_alike, spelt
+from .likes import ATTENTION, LIKES, spelt
 from .study import quoted
 from .tensors import save_safetensors
 from .trace import Inputs, Trace, function_of, trace, words
@@ -181,7 +182,7 @@ class Converter:
     def each_sample(self, t: Tensor) -> Tensor:
         """Of a tensor that is the same for all samples: one of them."""
         if not torch.equal(t, t[:1].expand_as(t)):
-            raise Unlike("a constant that samples differ in")
+            raise Unlike("constants in which samples differ, or more than one id for a row")
         return t[:1]
 
     def constant(self, node: fx.Node, held: Held | None, t: Tensor) -> Rows:
@@ -224,7 +225,7 @@ class Converter:
         for node in self.trace.all_calls:
             read = {str(n.target) for n in node.all_input_nodes if n.op == "get_attr"}
             names = frozenset(tied[n] for n in read if n in tied)
-            if tied[held.name] in names:
+            if tied.get(held.name, held.name) in names:
                 sets.add(names)
         return len(sets) < 2
 
@@ -255,9 +256,9 @@ class Converter:
         """Of rows of one column: the input and the column that each comes from, or "" and a
         constant; None if they are computed."""
         node = next(n for n in self.nodes if n.name == name)
-        parts = [self.columns_of(i) for i in node.inputs]
-        if node.op == "input" and "scale" not in node.attributes:
-            return [(str(node.attributes["tensor"]), i) for i in range(node.attributes["rows"])]
+        if name in self.inputs:
+            return [(self.inputs[name][0], i) for i in range(node.attributes["rows"])]
+        parts = [self.columns_of(i) for i in node.inputs if node.op in ("slice", "concat")]
         if node.op == "slice" and parts[0]:
             begin, end = map(int, node.attributes["rows"].split(":"))
             return parts[0][begin:end]

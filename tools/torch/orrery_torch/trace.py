@@ -131,5 +131,9 @@ def trace(model: nn.Module, inputs: Inputs) -> Trace:
         return Trace(model, exported.module(check_guards=False), True)
     except Exception as refused:  # noqa: BLE001 of any kind, as the model's own code runs under it
         reason = str(refused).strip().partition("\n")[0] or type(refused).__name__
-        say(f"torch.export refuses the model ({reason}): torch.fx instead")
-    return Trace(model, fx.symbolic_trace(model), False)
+    try:
+        traced = Trace(model, fx.symbolic_trace(model), False)
+    except Exception as also:  # noqa: BLE001
+        raise ValueError(f"torch.export refuses the model ({reason}), and torch.fx does") from also
+    say(f"torch.export refuses the model ({reason}): torch.fx instead")
+    return traced

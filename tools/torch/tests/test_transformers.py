@@ -1,0 +1,126 @@
+"""Models of the package transformers, where it is: small configurations, with random weights."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orrery_torch
+import pytest
+import torch
+import torch.nn.functional as F
+from orrery_torch.training import Options
+from torch import Tensor, nn
+from train import Beside, apart
+
+hf = pytest.importorskip("transformers")
+
+STEPS, ROWS = 10, 60
+SIZE = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+WIDE = {"intermediate_size": 64, "max_position_embeddings": 16}
+STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+class Own(nn.Module):
+    """The loss is the model's own."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
+        return self.model(input_ids, labels=labels).loss
+
+
+class Scored(nn.Module):
+    """A loss of scores."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, given: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(self.model(given).logits.flatten(0, -2), labels.flatten())
+
+
+class Both(nn.Module):
+    """An encoder and a decoder."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, target: Tensor, labels: Tensor) -> Tensor:
+        scores = self.model(input_ids=source, decoder_input_ids=target).logits
+        return F.cross_entropy(scores.flatten(0, 1), labels.flatten())
+
+
+def gpt2(how: str) -> nn.Module:
+    sizes = {"vocab_size": 61, "n_positions": 16, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    still = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": False}
+    config = hf.GPT2Config(**sizes, **still, attn_implementation=how)
+    return Own(hf.GPT2LMHeadModel(config))
+
+
+def llama(how: str) -> nn.Module:
+    more = {"num_key_value_heads": 2, "use_cache": False, "attn_implementation": how}
+    return Own(hf.LlamaForCausalLM(hf.LlamaConfig(**SIZE, **WIDE, **more)))
+
+
+def bert(how: str) -> nn.Module:
+    config = hf.BertConfig(**SIZE, **WIDE, **STILL, attn_implementation=how)
+    return Scored(hf.BertForMaskedLM(config))
+
+
+def vit(how: str) -> nn.Module:
+    size = {k: v for k, v in SIZE.items() if k != "vocab_size"}
+    image = {"intermediate_size": 64, "image_size": 16, "patch_size": 4, "num_labels": 7}
+    config = hf.ViTConfig(**size, **image, **STILL, attn_implementation=how)
+    return Scored(hf.ViTForImageClassification(config))
+
+
+def bart(how: str) -> nn.Module:
+    parts = {f"{p}_{k}": v for p in ("encoder", "decoder") for k, v in
+             (("ffn_dim", 64), ("layers", 2), ("attention_heads", 4))}  # fmt: skip
+    more = {"d_model": 32, "vocab_size": 61, "dropout": 0.0, "max_position_embeddings": 16}
+    config = hf.BartConfig(**parts, **more, use_cache=False, attn_implementation=how)
+    return Both(hf.BartForConditionalGeneration(config))
+
+
+def words(*names: str) -> dict[str, Tensor]:
+    g = torch.Generator().manual_seed(1)
+    return {name: torch.randint(3, 61, (ROWS, 12), generator=g) for name in names}
+
+
+def pictures() -> dict[str, Tensor]:
+    g = torch.Generator().manual_seed(1)
+    labels = torch.randint(7, (ROWS,), generator=g)
+    return {"given": torch.randn(ROWS, 3, 16, 16, generator=g), "labels": labels}
+
+
+CASES: dict[str, tuple[Callable[[str], nn.Module], Callable[[], dict[str, Tensor]]]] = {
+    "gpt2": (gpt2, lambda: words("input_ids", "labels")),
+    "llama": (llama, lambda: words("input_ids", "labels")),
+    "bert": (bert, lambda: words("given", "labels")),
+    "vit": (vit, pictures),
+    "bart": (bart, lambda: words("source", "target", "labels")),
+}
+
+
+@pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
+@pytest.mark.parametrize("how", ["sdpa", "eager"])
+@pytest.mark.parametrize("case", CASES)
+def test_losses_are_those_of_pytorch(case: str, how: str, tmp_path: Path) -> None:
+    make, data = CASES[case]
+    beside = Beside(make(how).train(), data(), tmp_path)
+    own = Options(16, 4, STEPS, optimizer="adamw", lr=0.001)
+    losses, test = beside.orrery(own)
+    assert max(map(apart, losses, beside.pytorch(own))) < 1e-4 and len(losses) == STEPS
+    assert apart(beside.evaluated(), test) < 1e-4
+
+
+def test_what_has_no_like_is_named() -> None:
+    size: dict[str, Any] = {"vocab_size": 61, "d_model": 32, "d_kv": 8, "d_ff": 64}
+    config = hf.T5Config(**size, num_layers=2, num_heads=4, dropout_rate=0.0, use_cache=False)
+    given = {name: t[:4] for name, t in words("source", "target", "labels").items()}
+    with pytest.raises(ValueError, match="encoder.*relative_attention_bias"):
+        orrery_torch.convert(Both(hf.T5ForConditionalGeneration(config)), given)
