@@ -122,6 +122,10 @@ def function_of(node: fx.Node) -> str:
     return getattr(node.target, "__name__", str(node.target))
 
 
+def first_line(why: Exception) -> str:
+    return str(why).strip().partition("\n")[0] or type(why).__name__
+
+
 def trace(model: nn.Module, inputs: Inputs) -> Trace:
     """Its calls for inputs of these sizes. What torch.export refuses goes to torch.fx, which knows
     modules and functions as they are called and not what is in them; a message says so."""
@@ -130,10 +134,12 @@ def trace(model: nn.Module, inputs: Inputs) -> Trace:
         exported = torch.export.export(model, args, kwargs)
         return Trace(model, exported.module(check_guards=False), True)
     except Exception as refused:  # noqa: BLE001 of any kind, as the model's own code runs under it
-        reason = str(refused).strip().partition("\n")[0] or type(refused).__name__
+        reason = first_line(refused)
     try:
         traced = Trace(model, fx.symbolic_trace(model), False)
     except Exception as also:  # noqa: BLE001
-        raise ValueError(f"torch.export refuses the model ({reason}), and torch.fx does") from also
+        raise ValueError(
+            f"torch.export refuses the model ({reason}), and torch.fx: {first_line(also)}"
+        ) from also
     say(f"torch.export refuses the model ({reason}): torch.fx instead")
     return traced

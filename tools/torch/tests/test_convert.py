@@ -223,6 +223,14 @@ REFUSED: dict[str, tuple[Callable[..., Tensor], str]] = {
     ),
     "between": (scores, "Orrery has attention alone"),
     "power": (lambda m, x, ids, y: F.cross_entropy(x**1.5, y), "a power other than 2 and 3"),
+    "noise": (
+        lambda m, x, ids, y: F.cross_entropy(x + torch.rand(6), y),
+        "random numbers of its own",
+    ),
+    "whole": (
+        lambda m, x, ids, y: F.cross_entropy(x.long().float(), y),
+        "floats cut to whole numbers",
+    ),
     "apart": (
         lambda m, x, ids, y: F.cross_entropy(x @ m.fc.weight, y),
         "fc.weight: several operators read it",
@@ -251,6 +259,23 @@ def test_all_that_nothing_is_like_is_said() -> None:
     given = (torch.randn(4, 5, 4), torch.randint(3, (4,)))
     with pytest.raises(ValueError, match="(?s)rnn: gru.*cumsum"):
         orrery_torch.convert(Odd(), given)
+
+
+def test_a_row_that_pytorch_would_not_train_is_said() -> None:
+    model = GPT()
+    model.wte.padding_idx = 0
+    with pytest.warns(UserWarning, match="wte.weight: Orrery trains the row of padding_idx=0"):
+        orrery_torch.convert(model, tokens())
+
+
+def test_a_plan_trains_what_is_written_out_to_the_same_weights(tmp_path: Path) -> None:
+    make, names, samples = CASES["llama-by-hand"]
+    beside = Beside(make(), dict(zip(names, samples())), tmp_path)
+    own = Options(16, 4, 3)
+    beside.orrery(own)
+    whole = beside.after.read_bytes()
+    beside.orrery(own, "--stages", 4, "--workers", 2, "--schedule", "zb-h1")
+    assert beside.after.read_bytes() == whole
 
 
 def test_a_model_without_a_loss_is_refused() -> None:

@@ -162,6 +162,27 @@ def test_what_no_gradient_reaches_is_frozen_with_a_message() -> None:
     assert graph.frozen == {"a"}
 
 
+def test_checks_of_export_are_no_operators() -> None:
+    class Cast(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fc(x).to(torch.float32).sum()
+
+    assert [p.name for p in still(Cast(), (torch.randn(2, 8),)).parts] == ["fc", "to", "sum"]
+
+
+def test_a_model_that_nothing_traces_is_refused_with_the_reason() -> None:
+    class Choosing(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(ValueError, match="torch.export refuses .*, and torch.fx: "):
+        orrery_torch.convert(Choosing(), (torch.randn(2, 8),))
+
+
 def test_the_same_model_gives_the_same_bytes() -> None:
     assert still(GPT(), tokens()).dot() == still(GPT(), tokens()).dot()
 
