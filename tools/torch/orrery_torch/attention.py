@@ -247,7 +247,7 @@ def attention(
     c: "Converter", node: fx.Node, q: Rows, k: Rows, v: Rows, mask: Any = None, rate: float = 0.0,
     causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Rows:  # fmt: skip
-    require(rate == 0, "dropout of attention")
+    require(rate == 0, "dropout of attention: its rate has to be 0")
     scores = Scores(q, k, causal=causal)
     scores = scores if mask is None else masked(scores, mask)
     return attend(c, node, scores, v, scale, enable_gqa)

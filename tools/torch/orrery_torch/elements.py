@@ -16,7 +16,7 @@ from .attention import (
     times,
 )
 from .layout import REPEATED, Axes, atom, of_kind, ordered, reshaped, sizes, whole
-from .losses import contrastive
+from .losses import Counts, EachRow, contrastive, only, per_row
 from .values import (
     CONSTANT,
     Exp,
@@ -55,6 +55,8 @@ def same(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
 
 def converted(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
     """To another type of numbers; all of Orrery's are floats."""
+    if isinstance(x, Counts):
+        return x
     before, after = node.args[0].meta["val"].dtype, node.meta["val"].dtype  # type: ignore[union-attr]
     require(isinstance(x, Mask) or after != torch.bool or before == torch.bool, WRITE)
     require(not before.is_floating_point or after.is_floating_point, "floats cut to whole numbers")
@@ -213,7 +215,7 @@ def padded(
 def dropout(c: "Converter", node: fx.Node, x: Any, rate: float, training: bool) -> Any:
     if not training or rate == 0:
         return x
-    require(isinstance(x, Rows), "dropout of attention")
+    require(isinstance(x, Rows), "dropout of attention: its rate has to be 0")
     return replace(x, name=c.emit(node, "dropout", [x], rate=rate))
 
 
@@ -253,6 +255,8 @@ def positions(c: "Converter", node: fx.Node, x: Rows, y: Any) -> Rows:
 
 
 def multiply(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
+    if isinstance(x, EachRow) and isinstance(y, Counts):
+        return only(x, y)
     if not isinstance(x, (Rows, Loss, Pairs, Half, Scores, Mask)):
         x, y = y, x
     number = tensor_of(y)
@@ -298,6 +302,8 @@ def scaled(c: "Converter", node: fx.Node, x: Any, factor: float) -> Any:
 
 
 def divide(c: "Converter", node: fx.Node, x: Any, y: Any) -> Any:
+    if isinstance(x, EachRow):
+        return per_row(x, y)
     if isinstance(y, Length):
         require(isinstance(x, Rows) and x == y.of, "a division by another's length")
         return replace(x, name=c.emit(node, "normalise", [x], epsilon=y.epsilon))
@@ -337,5 +343,9 @@ def length(
     return Length(x)
 
 
-def at_least(c: "Converter", node: fx.Node, x: Length, epsilon: float) -> Length:
+def at_least(c: "Converter", node: fx.Node, x: Any, epsilon: Any = None, most: Any = None) -> Any:
+    if isinstance(x, Counts):
+        require(x.summed and epsilon == 1 and most is None, "a bound of data")
+        return x
+    require(isinstance(x, Length) and most is None, "a bound of data")
     return replace(x, epsilon=epsilon)

@@ -13,7 +13,7 @@ from .attention import (
 )
 from .elements import add, positions
 from .layout import atom, joined, of_kind, reshaped, sizes, whole
-from .losses import pairs
+from .losses import EachRow, mean_of_rows, pairs
 from .trace import say
 from .values import (
     Held,
@@ -205,8 +205,11 @@ def mean_of_all(c: "Converter", node: fx.Node, x: Rows, size: Any) -> Rows:
 
 
 def mean(
-    c: "Converter", node: fx.Node, x: Rows, dims: Any = None, keep: bool = False, **_: Any
-) -> Rows:
+    c: "Converter", node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any
+) -> Any:
+    if isinstance(x, EachRow):
+        require(dims is None, "a mean of other than all")
+        return mean_of_rows(c, node, x)
     require(dims is not None, "a mean over samples")
     over = sorted(d % len(x.axes) for d in dims)
     read = joined(sum((x.axes[d] for d in over), ()))

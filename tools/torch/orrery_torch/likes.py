@@ -58,7 +58,7 @@ from .layers import (
     product,
     rms_norm,
 )
-from .losses import compared, cross_entropy
+from .losses import compared, cross_entropy, differs, summed
 from .values import (
     Like,
     Rows,
@@ -108,7 +108,9 @@ LIKES: dict[str, Like] = {
     "mul": multiply,
     "div": divide,
     "linalg_vector_norm": length,
-    "clamp_min": at_least,
+    **dict.fromkeys(["clamp_min", "clamp"], at_least),
+    **dict.fromkeys(["ne", "not_equal"], differs),
+    "sum": summed,
     "linear": linear,
     "embedding": embedding,
     "layer_norm": layer_norm,

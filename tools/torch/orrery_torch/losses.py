@@ -1,6 +1,6 @@
 """Losses, and the products of all pairs that a contrastive one is made of."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
@@ -23,29 +23,83 @@ def pairs(c: "Converter", x: Rows, y: Rows) -> Pairs:
 
 ALIKE = (
     "an ignore_index that data may have: PyTorch's mean is over the rows of all samples together, "
-    "Orrery's over those of each sample"
+    "Orrery's over those of each sample, which is (cross_entropy(..., ignore_index=i, "
+    "reduction='none').sum(1) / (y != i).sum(1)).mean()"
 )
+
+
+@dataclass(frozen=True)
+class EachRow:
+    """The cross-entropy of each row; then the sum, and the mean, of those of a sample that count."""
+
+    scores: Rows
+    classes: Rows
+    ignore: float
+    smoothing: float
+    over: str = "rows"  # then sum, then mean
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The rows whose class is another than `ignore`; then their number in each sample."""
+
+    classes: Rows
+    ignore: float
+    summed: bool = False
 
 
 def cross_entropy(
     c: "Converter", node: fx.Node, x: Any, y: Any, weight: Any = None, reduction: int = 1,
     ignore: int = -100, smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
-    require(
-        weight is None and reduction == 1, "weighted classes, or another reduction than the mean"
-    )
+    require(weight is None and reduction < 2, "weighted classes, or a sum in place of the mean")
     if isinstance(x, Pairs):
         require(is_range(tensor_of(y)) and smoothing == 0, "pairs other than those of one sample")
+        require(reduction == 1, "another reduction than the mean")
         return Half(x)
-    require(ignore < 0, ALIKE)
     require(isinstance(y, Rows), "targets that are no data")
     at = x.axis("c")
     require(at >= 0 and sizes(x.axes)[at] == x.columns, "classes that are not columns")
     rest = tuple(axis for i, axis in enumerate(x.axes) if i != at)
     require(rest == y.axes and at == min(1, len(x.axes) - 1), "targets that lie otherwise")
-    says: dict[str, Any] = {"smoothing": smoothing} if smoothing else {}
-    x, y = counted(c, node, x, y, ignore)
+    each = EachRow(x, y, ignore, smoothing)
+    if reduction == 0:
+        return each
+    require(ignore < 0, ALIKE)
+    return mean_of_rows(c, node, each)
+
+
+def mean_of_rows(c: "Converter", node: fx.Node, each: EachRow) -> Loss:
+    says: dict[str, Any] = {"smoothing": each.smoothing} if each.smoothing else {}
+    says |= {"ignore": each.ignore} if each.over == "mean" else {}
+    require(each.over != "sum" and (each.ignore < 0 or each.over == "mean"), ALIKE)
+    x, y = counted(c, node, each.scores, each.classes, each.ignore)
     return Loss(((c.emit(node, "softmax_cross_entropy", [x, y], **says), 1.0),))
+
+
+def differs(c: "Converter", node: fx.Node, x: Any, y: Any) -> Counts:
+    require(isinstance(x, Rows) and isinstance(y, (int, float)), "a comparison of data")
+    return Counts(x, y)
+
+
+def summed(c: "Converter", node: fx.Node, x: Any, dims: Any = None, keep: bool = False) -> Any:
+    require(isinstance(x, (EachRow, Counts)), "a sum of this kind: a mean times a factor has it")
+    last = dims is not None and [d % len(x.classes.axes) for d in dims] == [1]
+    require(last and len(x.classes.axes) == 2 and not keep, "a sum of other than a sample's rows")
+    return replace(x, summed=True) if isinstance(x, Counts) else replace(x, over="sum")
+
+
+def only(x: EachRow, counts: Counts) -> EachRow:
+    """Times 0 for rows that do not count."""
+    require(x.over == "rows" and not counts.summed and x.classes == counts.classes, "such a factor")
+    require(x.ignore in (counts.ignore, -100), "two classes that are ignored")
+    return replace(x, ignore=counts.ignore)
+
+
+def per_row(x: EachRow, counts: Any) -> EachRow:
+    require(isinstance(counts, Counts) and counts.summed and x.over == "sum", "such a division")
+    require(counts == Counts(x.classes, x.ignore, True), "a division by the number of other rows")
+    return replace(x, over="mean")
 
 
 def counted(c: "Converter", node: fx.Node, x: Rows, y: Rows, ignore: float) -> tuple[Rows, Rows]:

@@ -15,7 +15,7 @@ from orrery_torch.training import Options
 from small_models import GPT, MLP, digits, tokens
 from torch import Tensor, nn
 from train import Beside, apart
-from written_out import GPT2, LENGTH, VOCABULARY, ClassToken, Llama, Padded
+from written_out import GPT2, LENGTH, VOCABULARY, ClassToken, Ignored, Llama, Padded
 
 STEPS, ROWS = 20, 60
 
@@ -126,6 +126,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[str], Callable[[], tuple[Te
     "class-token": (ClassToken, ["x", "y"], lambda: randoms(floats(3, 8, 8), whole(10))),
     "gpt2-by-hand": (GPT2, ["x"], lambda: randoms(whole(VOCABULARY, LENGTH))),
     "llama-by-hand": (Llama, ["x", "y"], lambda: randoms(whole(VOCABULARY, LENGTH), whole(VOCABULARY, LENGTH))),
+    "ignored": (Ignored, ["x", "y"], lambda: randoms(whole(17, 7), whole(4, 7))),
     **{
         f"padded-{how}": (partial(Padded, how), ["x", "lengths", "y"], padded)
         for how in ("module", "products", "call", "sums")
