@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Examples trained by `orrery train` beside PyTorch, from the same weights and on the same rows: the
+"""Examples trained by `orrery train` beside PyTorch, from the same weights, on the same rows: the
 largest relative difference of a loss over 50 steps, and that of the test loss which PyTorch finds
 for the weights that Orrery has trained. Exit code 1: by more than 1e-4.
 Usage: train.py [NAME...]"""

@@ -156,7 +156,7 @@ class Converter:
         return name
 
     def _name(self, node: fx.Node, held: dict[str, Held]) -> str:
-        """That of the parameters, so that load() finds them; else that of the module or the call."""
+        """That of the parameters, so that load() finds them; else that of the module or call."""
         if held:
             names = [held_name(h) for h in held.values()]
             base, separator = names[0], "@"
@@ -297,15 +297,13 @@ class Converter:
         """What is known without data; parameters among them, but none that is computed with."""
         known = {n: v for n, v in self.values.items() if n.op == "get_attr"}
         for node in self.trace.all_calls:
-            alike = function_of(node) in ALIKE
-            if node in self.values or (
-                not alike and any(n not in known for n in node.all_input_nodes)
-            ):
+            alike, read = function_of(node) in ALIKE, node.all_input_nodes
+            if node in self.values or (not alike and any(n not in known for n in read)):
+                continue
+            held = [v for v in map(known.get, read) if isinstance(v, Held)]
+            if any(h.name in self.parameters for h in held):
                 continue
             args, kwargs = (fx.node.map_arg(a, known.get) for a in (node.args, node.kwargs))
-            held = [a for a in fx.node.map_aggregate(args, tensor_of) if isinstance(a, Tensor)]
-            if any(t.requires_grad for t in held):
-                continue
             try:
                 found = (
                     constant(self, node, args, kwargs) if not alike else filled_alike(node, *args)

@@ -30,7 +30,7 @@ ALIKE = (
 
 @dataclass(frozen=True)
 class EachRow:
-    """The cross-entropy of each row; then the sum, and the mean, of those of a sample that count."""
+    """The cross-entropy of each row; then the sum, and the mean, of a sample's that count."""
 
     scores: Rows
     classes: Rows

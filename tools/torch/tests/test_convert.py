@@ -269,6 +269,19 @@ def test_a_row_that_pytorch_would_not_train_is_said() -> None:
         orrery_torch.convert(model, tokens())
 
 
+def test_a_class_token_that_is_frozen_keeps_its_name(tmp_path: Path) -> None:
+    model = ClassToken()
+    model.token.requires_grad_(False)
+    _, names, samples = CASES["class-token"]
+    beside = Beside(model, dict(zip(names, samples())), tmp_path)
+    token = next(n for n in beside.program.nodes if n.name == "token")
+    assert token.attributes["frozen"] == "true"
+    beside.orrery(Options(16, 4, 2))
+    before = model.token.clone()
+    beside.evaluated()
+    assert torch.equal(model.token, before)
+
+
 def test_a_plan_trains_what_is_written_out_to_the_same_weights(tmp_path: Path) -> None:
     make, names, samples = CASES["llama-by-hand"]
     beside = Beside(make(), dict(zip(names, samples())), tmp_path)

@@ -1,4 +1,4 @@
-"""Models as people write them without PyTorch's modules for it: masks, softmax and norms by hand."""
+"""Models as people write them without PyTorch's modules: masks, softmax and norms by hand."""
 
 import math
 
