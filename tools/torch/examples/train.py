@@ -15,6 +15,7 @@ import torch
 from models import EXAMPLES
 from orrery_torch import command
 from orrery_torch.training import Options, batches
+from orrery_torch.values import CONSTANT
 from torch import Tensor, nn
 
 STEPS, ROWS, BATCH, BOUND = 50, 80, 16, 1e-4
@@ -72,7 +73,9 @@ class Beside:
     @torch.no_grad()
     def evaluated(self) -> float:
         """The test loss of Orrery's weights, in PyTorch."""
-        for t in [*self.model.parameters(), *self.program.weights.values()]:
+        named = self.program.weights.items()
+        own = [t for name, t in named if not name.startswith(CONSTANT)]  # running means, too
+        for t in [*self.model.parameters(), *own]:
             t.zero_()
         orrery_torch.load(self.model, self.after)
         loss = self.model.eval()(**self.rows(self.test)).item()

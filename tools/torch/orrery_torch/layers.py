@@ -11,11 +11,12 @@ from .attention import (
     products,
     times,
 )
-from .elements import add, positions
+from .elements import add, multiply, positions
 from .layout import atom, joined, of_kind, reshaped, sizes, whole
 from .losses import EachRow, mean_of_rows, pairs
 from .trace import say
 from .values import (
+    CONSTANT,
     Held,
     Like,
     Rows,
@@ -84,22 +85,27 @@ def layer_norm(
     eps: float = 1e-5,
     *_: Any,
 ) -> Rows:
-    require(
-        isinstance(x, Rows) and weight is not None and bias is not None,
-        "a layer norm without gain and bias",
-    )
-    require(len(shape) == 1, "a layer norm of several dimensions")
+    require(isinstance(x, Rows) and len(shape) == 1, "a layer norm of several dimensions")
     x.columns_last()
+    if weight is None or bias is None:  # a norm that learns nothing, and what is learned of it
+        plain = {"gain": of_ones(x), "bias": Held(CONSTANT, torch.zeros(x.columns))}
+        y = replace(x, name=c.emit(node, "layernorm", [x], plain, epsilon=eps))
+        return y if weight is None else multiply(c, node, y, weight)
     return replace(
         x, name=c.emit(node, "layernorm", [x], {"gain": weight, "bias": bias}, epsilon=eps)
     )
 
 
+def of_ones(x: Rows) -> Held:
+    return Held(CONSTANT, torch.ones(x.columns))
+
+
 def rms_norm(
     c: "Converter", node: fx.Node, x: Rows, shape: Any, weight: Any = None, eps: Any = None
 ) -> Rows:
-    require(weight is not None and len(shape) == 1, "an rms norm without gain")
+    require(isinstance(x, Rows) and len(shape) == 1, "an rms norm of several dimensions")
     x.columns_last()
+    weight = of_ones(x) if weight is None else weight
     epsilon = torch.finfo(torch.float32).eps if eps is None else eps
     return replace(x, name=c.emit(node, "rmsnorm", [x], {"gain": weight}, epsilon=epsilon))
 

@@ -73,6 +73,7 @@ class Llama(nn.Module):
         self.embed, self.gain = nn.Embedding(VOCABULARY, WIDTH), nn.Parameter(torch.ones(WIDTH))
         self.q, self.kv = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH, bias=False)
         self.gate, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, VOCABULARY)
+        self.norm = nn.LayerNorm(WIDTH, bias=False)
 
     @staticmethod
     def turned(x: Tensor) -> Tensor:
@@ -96,6 +97,7 @@ class Llama(nn.Module):
         x = x + together(torch.softmax(q @ k.mT / 2 + lower, dim=-1) @ v)
         gate = self.gate(x)
         x = x + gate * torch.sigmoid(gate)
+        x = F.rms_norm(F.layer_norm(self.norm(x), (WIDTH,)), (WIDTH,))
         return F.cross_entropy(self.head(x).transpose(1, 2), y)
 
 
