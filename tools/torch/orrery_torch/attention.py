@@ -123,7 +123,8 @@ def compared_with_range(c: "Converter", node: fx.Node, x: Any, y: Any) -> Mask:
     turned = isinstance(x, Rows)
     lengths, keys = (x, tensor_of(y)) if turned else (y, tensor_of(x))
     require(isinstance(keys, Tensor) and isinstance(lengths, Rows), "a comparison of data")
-    require(lengths.rows * lengths.columns == 1, "a comparison of data")
+    single = lengths.rows * lengths.columns == 1 and lengths.axes[-1] == ()
+    require(single, "a comparison of data")
     count = keys.shape[-1] if keys.dim() else 0
     require(
         torch.equal(keys.flatten(), torch.arange(count, device=keys.device)), "such a comparison"

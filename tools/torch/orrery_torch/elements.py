@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 
 def view(c: "Converter", node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
-    if isinstance(x, Scores):
-        return x  # samples and heads apart, or together
+    if isinstance(x, Scores):  # samples and heads apart, or together
+        require(shape_of(node)[-2:] == c.shape_before(node)[-2:], "attention's products reshaped")
+        return x
     if isinstance(x, Mask):
         require(shape_of(node)[-1] == x.keys, "a mask in another shape")
         return x
@@ -170,7 +171,10 @@ def concat(c: "Converter", node: fx.Node, parts: list[Any], dim: int = 0) -> Row
     first = parts[0]
     kind = "c" if all(whole(p.axes[dim], "c") for p in parts) else "r"
     total = sum(sizes(p.axes)[dim] for p in parts)
+    dim %= len(first.axes)
     for p in parts:
+        same = [a == b for a, b in zip(without(p, dim).axes, without(first, dim).axes)]
+        require(all(same), "parts that lie otherwise")
         require(whole(p.axes[dim], kind), "neither rows nor columns")
         require(sizes(p.axes)[dim] == (p.columns if kind == "c" else p.rows), "parts of rows")
     name = c.emit(node, "concat", parts, axis="columns" if kind == "c" else "rows")

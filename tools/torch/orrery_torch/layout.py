@@ -67,7 +67,7 @@ def reshaped(axes: Axes, shape: Sequence[int]) -> Axes:
             if size % a.size == 0:
                 axis.append(a)
                 size //= a.size
-            elif a.size % size == 0 and a.kind != "n":
+            elif a.size % size == 0 and a.kind in "rc":
                 first, second = halves(a, size)
                 axis.append(first)
                 rest.insert(0, second)

@@ -222,8 +222,17 @@ REFUSED: dict[str, tuple[Callable[..., Tensor], str]] = {
         lambda m, x, ids, y: F.cross_entropy(m.embed(ids)[torch.arange(4), ids.argmax(1)], y),
         "the first and the last",
     ),
-    "between": (scores, "Orrery has attention alone"),
+    "between": (scores, "attention.s products"),
     "power": (lambda m, x, ids, y: F.cross_entropy(x**1.5, y), "a power other than 2 and 3"),
+    "samples": (  # as many keys as samples
+        lambda m, x, ids, y: F.cross_entropy(
+            F.scaled_dot_product_attention(
+                *[m.embed(ids[:, :4])] * 3, attn_mask=(torch.arange(4) < y)[None, None]
+            )[:, 0],
+            y,
+        ),
+        "lt: a comparison of data",
+    ),
     "noise": (
         lambda m, x, ids, y: F.cross_entropy(x + torch.rand(6), y),
         "random numbers of its own",
