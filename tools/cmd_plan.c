@@ -14,6 +14,7 @@
 #include "orrery/machine_text.h"
 #include "output.h"
 #include "orrery/parameter_cost.h"
+#include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/periodic.h"
 #include "orrery/plan.h"
@@ -480,7 +481,8 @@ int cmd_plan(int argc, char **argv)
 	    (code = read_options(&a, graph, &plan_options, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
-	    (code = work_check_latency(graph, &a.work, &err)) ||
+	    (code = orr_partition_check_latency(graph, &a.work.machine, a.work.latency_units,
+						&err)) ||
 	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
 		goto out;
 	if (a.search) {

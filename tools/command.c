@@ -11,6 +11,7 @@ static const struct {
 	{"[accumulate]", "--accumulate"},
 	{"[bandwidth]", "--bandwidth"},
 	{"[batch]", "--batch"},
+	{"[costs]", "--costs"},
 	{"[data]", "--data"},
 	{"[flops]", "--flops"},
 	{"[init-partly]", "--init-partly"},

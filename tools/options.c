@@ -196,17 +196,12 @@ int64_t options_size(const char *option, const char *text)
 	return bytes;
 }
 
-/* The library takes 0 for no limit, but a user who writes 0 does not mean that; and 16 would be 16
- * bytes, which no user means either. */
 int64_t options_memory(const char *option, const char *text)
 {
-	int64_t bytes = options_size(option, text);
+	struct orr_error err;
+	int64_t bytes = 0;
 
-	if (!bytes)
-		options_refuse("%s: 0: leave it out for no limit", option);
-	if (isdigit((unsigned char)text[strlen(text) - 1]))
-		options_refuse("%s: %.40s has no unit: say %.40sGB, or %.40sB", option, text, text,
-			       text);
+	options_check(orr_memory_parse(&bytes, text, option, &err), &err);
 	return bytes;
 }
 

@@ -97,7 +97,6 @@ int work_read_machine(struct orr_cluster **out, struct work_options *o,
 		n = plan->table->n_workers;
 	o->machine = orr_machine_of(*out, n);
 	o->machine.flops_per_s = flops_per_s;
-	o->latency_units = (*out)->units;
 	return 0;
 }
 
@@ -168,28 +167,6 @@ void work_measured(struct work *work)
 {
 	for (int w = 0; work->cluster && w < work->cluster->n_workers; w++)
 		work->cluster->workers[w].speed = 1;
-}
-
-int work_check_latency(const struct orr_graph *g, const struct work_options *o,
-		       struct orr_error *err)
-{
-	if (!o->machine.latency_ns || o->latency_units == g->units)
-		return 0;
-	if (o->machine.cluster)
-		return orr_fail(err, ORR_E_INPUT,
-				g->units
-					? "%s: its latencies have a unit, and the durations of %s "
-					  "have none: give plain numbers, or --costs 1ms,2ms"
-					: "%s: its latencies have no unit, and the durations of %s "
-					  "have: say 5us",
-				o->machine.cluster->name, g->name);
-	return g->units ? orr_fail(err, ORR_E_INPUT,
-				   "--latency has a unit, and the durations of %s have none: give "
-				   "a plain number, or --costs 1ms,2ms",
-				   g->name)
-			: orr_fail(err, ORR_E_INPUT,
-				   "--latency has no unit, and the durations of %s have: say 5us",
-				   g->name);
 }
 
 static int cut(struct orr_pipeline **out, const struct work *work, const struct work_options *o,
@@ -296,7 +273,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
 	    (o->lengths && (code = lengths_set(work->graph, o->lengths, err))) ||
 	    (code = work_read_machine(&work->cluster, o, plan_of(work), err)) ||
-	    (code = work_check_latency(work->graph, o, err)))
+	    (code = orr_partition_check_latency(work->graph, &o->machine, o->latency_units, err)))
 		return code;
 	settle(work, o, default_workers);
 	if ((code = work_check_batch(o, work->graph, err)) ||

@@ -47,10 +47,6 @@ int work_read_machine(struct orr_cluster **out, struct work_options *options,
 /* From here on costs are measured where the jobs run: the speeds of --machine have had their say.
  */
 void work_measured(struct work *work);
-/* Refuse a latency in units where durations have none, and the other way round: a unit is a second
- * to the engine, and to nobody else. */
-int work_check_latency(const struct orr_graph *graph, const struct work_options *options,
-		       struct orr_error *err);
 /* Does a file lay out every job, and with that say how many workers there are? */
 bool work_has_table(const struct work *work);
 void work_fini(struct work *work);

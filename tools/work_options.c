@@ -95,37 +95,13 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* F,B[,W], all in units or none. */
-static void parse_costs(struct work_options *o, const char *text)
-{
-	int64_t *const fields[] = {&o->costs.forward_ns, &o->costs.backward_ns,
-				   &o->costs.weight_ns};
-	char *copy = strdup(text), *rest = copy, *part;
-	bool units[3] = {false, false, false};
-	int n = 0;
-
-	if (!copy)
-		options_refuse("--costs: no memory");
-	for (; (part = strsep(&rest, ",")); n++) {
-		if (n == 3)
-			options_refuse("--costs: '%s': write F,B or F,B,W", text);
-		*fields[n] = options_duration(&units[n], "--costs", part);
-		if (units[n] != units[0])
-			options_refuse("--costs: '%s' mixes plain numbers and units: give all the "
-				       "same unit",
-				       text);
-	}
-	if (n < 2)
-		options_refuse("--costs: '%s': write F,B or F,B,W", text);
-	o->costs.units = units[0];
-	free(copy);
-}
-
 static error_t parse_study(struct work_options *o, int key, const char *arg)
 {
+	struct orr_error err;
+
 	switch (key) {
 	case KEY_COSTS:
-		parse_costs(o, arg);
+		options_check(orr_study_costs_parse(&o->costs, arg, "--costs", &err), &err);
 		break;
 	case KEY_ACTIVATION:
 		o->costs.activation_bytes = options_size("--activation", arg);

@@ -183,6 +183,22 @@ int orr_size_parse(int64_t *bytes, const char *text, const char *what, struct or
 	return to_int64(bytes, &number, unit->factor, text, what, err);
 }
 
+/* 0 is no limit to the library, but a user who writes it does not mean that; and 16 would be 16
+ * bytes, which no user means either. */
+int orr_memory_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err)
+{
+	int code = orr_size_parse(bytes, text, what, err);
+
+	if (code)
+		return code;
+	if (!*bytes)
+		return orr_fail(err, ORR_E_INPUT, "%s: 0: leave it out for no limit", what);
+	if (isdigit((unsigned char)text[strlen(text) - 1]))
+		return orr_fail(err, ORR_E_INPUT, "%s: %.40s has no unit: say %.40sGB, or %.40sB",
+				what, text, text, text);
+	return 0;
+}
+
 int orr_rate_parse(double *bytes_per_s, const char *text, const char *what, struct orr_error *err)
 {
 	struct decimal number;

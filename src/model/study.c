@@ -117,6 +117,30 @@ int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *
 	return code;
 }
 
+int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const char *what,
+			  struct orr_error *err)
+{
+	int64_t *const fields[] = {&costs->forward_ns, &costs->backward_ns, &costs->weight_ns};
+	char *copy = strdup(text), *rest = copy, *part;
+	bool units[3] = {false, false, false};
+	int n = 0, code = 0;
+
+	if (!copy)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory", what);
+	for (; !code && n < 3 && (part = strsep(&rest, ",")); n++)
+		if (!(code = orr_duration_parse(fields[n], &units[n], part, what, err)) &&
+		    units[n] != units[0])
+			code = orr_fail(err, ORR_E_INPUT,
+					"%s: '%s' mixes plain numbers and units: give all the same "
+					"unit",
+					what, text);
+	if (!code && (n < 2 || rest))
+		code = orr_fail(err, ORR_E_INPUT, "%s: '%s': write F,B or F,B,W", what, text);
+	costs->units = units[0];
+	free(copy);
+	return code;
+}
+
 static void set_costs(struct orr_operator *o, const struct orr_study_costs *costs)
 {
 	if (costs->forward_ns >= 0)

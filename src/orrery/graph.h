@@ -195,14 +195,19 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 /* The columns of an input, as a file says them: 0:4,8:12 */
 void orr_operator_write_columns(const struct orr_operator *o, FILE *file);
 
-/* Set every study operator's costs. A negative field leaves what is there, but a backward without a
- * weight is the whole backward.
- * Refuses a graph without study operators, and costs whose sum over the graph does not fit. */
+/* What every operator of a study costs. */
 struct orr_study_costs {
 	int64_t forward_ns, backward_ns, weight_ns;
 	int64_t activation_bytes, stash_bytes, parameter_bytes;
 	bool units;
 };
+/* "F,B" or "F,B,W" into the durations and units: all plain numbers or all with a unit. what begins
+ * the message. */
+int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const char *what,
+			  struct orr_error *err);
+/* Set every study operator's costs. A negative field leaves what is there, but a backward without a
+ * weight is the whole backward.
+ * Refuses a graph without study operators, and costs whose sum over the graph does not fit. */
 int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs,
 			struct orr_error *err);
 

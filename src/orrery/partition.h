@@ -1,6 +1,7 @@
 #ifndef ORR_PARTITION_H
 #define ORR_PARTITION_H
 /* From operators to stages: which operator belongs to which stage, and what each stage costs. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "error.h"
 
@@ -27,6 +28,12 @@ int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
 int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 		     const struct orr_machine *machine, const int *stage_of, int n_stages,
 		     int64_t samples, struct orr_error *err);
+
+/* Refuse a latency in units where durations have none, and the other way round: a unit is a second
+ * to the engine, and to nobody else. units: that of the machine was a plain number; its cluster
+ * knows. */
+int orr_partition_check_latency(const struct orr_graph *g, const struct orr_machine *machine,
+				bool units, struct orr_error *err);
 
 ORR_END
 #endif

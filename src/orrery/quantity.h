@@ -17,6 +17,8 @@ int orr_duration_parse(int64_t *ns, bool *units, const char *text, const char *w
 		       struct orr_error *err);
 /* A plain number is bytes. */
 int orr_size_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err);
+/* The memory of a worker: a size above 0, with its unit. */
+int orr_memory_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err);
 /* Bytes per second: "25GB/s". */
 int orr_rate_parse(double *bytes_per_s, const char *text, const char *what, struct orr_error *err);
 /* A whole number in [low, high]. */

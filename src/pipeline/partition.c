@@ -449,3 +449,24 @@ out:
 	free(copy);
 	return code;
 }
+
+int orr_partition_check_latency(const struct orr_graph *g, const struct orr_machine *machine,
+				bool units, struct orr_error *err)
+{
+	const struct orr_cluster *cluster = machine->cluster;
+
+	if (!machine->latency_ns || (cluster ? cluster->units : units) == g->units)
+		return 0;
+	if (cluster)
+		return orr_fail(err, ORR_E_INPUT,
+				g->units ? "%s: its latencies have a unit, and the durations of %s "
+					   "have none: give plain numbers, or [costs] 1ms,2ms"
+					 : "%s: its latencies have no unit, and the durations of "
+					   "%s have: say 5us",
+				cluster->name, g->name);
+	return orr_fail(err, ORR_E_INPUT,
+			g->units ? "[latency] has a unit, and the durations of %s have none: give "
+				   "a plain number, or [costs] 1ms,2ms"
+				 : "[latency] has no unit, and the durations of %s have: say 5us",
+			g->name);
+}
