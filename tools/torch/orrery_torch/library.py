@@ -180,6 +180,10 @@ class ReplayOptions(ctypes.Structure):
     _fields_ = [("batch", c_int), ("samples", c_int64), ("embed", c_bool)]
 
 
+class Try(ctypes.Structure):
+    _fields_ = [("jobs", c_void_p), ("timeline", c_void_p), ("figures", c_void_p)]
+
+
 class Untested(ctypes.Structure):
     _fields_ = [("what", c_char_p), ("why", c_char_p)]
 
@@ -188,7 +192,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "orr_" + re.sub("(?<=[a-z])([A-Z])", r"_\1", struct.__name__).lower(): struct
     for struct in (
         *(Edge, Error, Gang, Levels, Machine, Numerics, Pipeline, Placed),
-        *(ReplayOptions, Schedule, Stage, StudyCosts, Untested),
+        *(ReplayOptions, Schedule, Stage, StudyCosts, Try, Untested),
     )
 }
 GIVE = {  # functions that give something else than a code
@@ -243,14 +247,15 @@ class Library:
         return kind(guarded)
 
     def create(self, name: str, *words: Any) -> c_void_p:
-        """orr_graph_read, orr_jobs_create, orr_partition: into a pointer of the noun's."""
-        noun = {"orr_partition": "orr_pipeline", "orr_simulate": "orr_timeline"}.get(name)
+        """Of orr_graph_read() the graph, and so on."""
+        noun = "orr_pipeline" if name == "orr_partition" else name.rpartition("_")[0]
         out = c_void_p()
         self.call(name, byref(out), *words)
-        self.made.callback(self.c[f"{noun or name.rpartition('_')[0]}_destroy"], out)
+        self.made.callback(self.c[f"{noun}_destroy"], out)
         return out
 
     def json(self, name: str, *words: Any) -> c_void_p:
+        """A document of jansson's."""
         err = Error()
         out = c_void_p(getattr(self.c, name)(*words, byref(err)))
         if not out:
@@ -259,6 +264,7 @@ class Library:
         return out
 
     def text(self, document: c_void_p) -> Any:
+        """What it says, read."""
         text = c_void_p(self.c.json_dumps(document, c_size_t(INDENT_AND_DIGITS)))
         if not text:
             raise MemoryError

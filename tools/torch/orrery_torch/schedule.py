@@ -22,6 +22,7 @@ from .library import (
     ReplayOptions,
     Schedule,
     StudyCosts,
+    Try,
     Untested,
     library,
 )
@@ -102,8 +103,7 @@ class Options:
 
 def read_graph(orr: Library, graph: Graph | Path | str, o: Options) -> c_void_p:
     if isinstance(graph, Graph):
-        words = os.fsencode(graph.name), graph.dot().encode()
-        g = orr.create("orr_graph_parse", *words)
+        g = orr.create("orr_graph_parse", graph.name.encode(), graph.dot().encode())
     else:
         g = orr.create("orr_graph_read", os.fsencode(graph))
     if o.costs:
@@ -224,7 +224,7 @@ class Python:
         n, last = -1, None
         passes = 3 if self.split else 2
         for (s, b, d), key in sorted(self.keys.items(), key=lambda job: job[1]):
-            n += n < 0 or key != last
+            n += 1 if n < 0 or key != last else 0
             last = key
             placed.n[(b * len(self.costs.stages) + s) * passes + d] = n
         return 0
@@ -235,10 +235,9 @@ def worker(w: Any) -> int:
     return max(-MOST_INT, min(operator.index(w), MOST_INT))
 
 
-def outcome(orr: Library, jobs: c_void_p, p: c_void_p, o: Options, embed: bool) -> Simulated:
-    t = orr.create("orr_simulate", jobs)
-    orr.call("orr_timeline_check", t)
-    f = orr.create("orr_figures_create", t)
+def outcome(orr: Library, x: Try, p: c_void_p, o: Options, embed: bool) -> Simulated:
+    orr.call("orr_try_run", byref(x))
+    jobs, t, f = c_void_p(x.jobs), c_void_p(x.timeline), c_void_p(x.figures)
     orr.call("orr_figures_check_memory", f, byref(cast(p, POINTER(Pipeline)).contents.machine))
     report, untested = orr.json("orr_report_json", t, f), (Untested * MOST_UNTESTED)()
     n = orr.c.orr_untested_find(untested, jobs)
@@ -303,7 +302,7 @@ def schedule(
         seen = costs_of(orr, p, split)
         mine = Python(seen, split, policy, {})
         c = Schedule(
-            name=os.fsencode(getattr(policy, "__name__", "policy")),
+            name=getattr(policy, "__name__", "policy").encode(),
             order=ORDERS.index(order),
             split_backward=split,
             compute=orr.guard(COMPUTE, 0, mine.compute),
@@ -317,5 +316,7 @@ def schedule(
             c.in_flight = orr.guard(IN_FLIGHT, 0, lambda s, _: worker(in_flight(seen, s)))
         if recompute:
             c.recompute = orr.guard(RECOMPUTE, 0, lambda s, _: bool(recompute(seen, s)))
-        jobs = orr.create("orr_jobs_create", p, byref(c))
-        return outcome(orr, jobs, p, o, bool(of_study) or isinstance(graph, Graph))
+        x = Try()
+        orr.made.callback(orr.c.orr_try_fini, byref(x))
+        orr.call("orr_try_init", byref(x), p, byref(c), None)
+        return outcome(orr, x, p, o, bool(of_study) or isinstance(graph, Graph))

@@ -7,6 +7,7 @@ import re
 import resource
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,17 @@ def test_lengths_machines_and_tables_of_costs(tmp_path: Path) -> None:
     assert len({found.makespan for found, _ in runs}) == 3
 
 
+def test_the_page_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (command.ROOT / "tools/torch/README.md").read_text()
+    [part] = re.findall(r"^## A schedule in Python\n\n((?:    .*\n|\n)*)", page, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"orrery_torch": orrery_torch, "graph": "chain:16"}
+    exec(textwrap.dedent(part), names)  # noqa: S102
+    expected = built_in("chain:16", "1f1b", "-w", 4, "-m", 8, "--stages", 8)
+    assert names["found"].figures["bubble"] == expected["bubble"]
+    check_replayed(names["found"], tmp_path)
+
+
 def test_an_order_that_deadlocks_is_refused_with_its_cycle() -> None:
     def backwards(p: Costs, s: int, b: int, d: str) -> tuple[int, Any]:
         return s % p.workers, (d == "F", b, s)
@@ -366,7 +378,10 @@ def test_a_library_with_other_structs_is_refused(monkeypatch: pytest.MonkeyPatch
     [
         ({"ORRERY_LIB": "/nowhere/lib.so"}, "/nowhere/lib.so: cannot be loaded: .*ORRERY_LIB"),
         ({"ORRERY_LIB": "libm.so.6"}, "libm.so.6: no orr_sizes in it, .*: install"),
-        ({"ORRERY": "/nowhere/orrery"}, "no liborrery.so.0 beside the command /nowhere/orrery"),
+        (
+            {"ORRERY": "/nowhere/orrery", "ORRERY_LIB": ""},
+            "no liborrery.so.0 beside the command /nowhere/orrery",
+        ),
     ],
 )
 def test_where_the_library_is_not(environment: dict[str, str], line: str) -> None:
@@ -392,10 +407,10 @@ def test_nothing_is_left_behind() -> None:
 
     def run(n: int) -> int:
         for _ in range(n):
-            orrery_torch.schedule(gpipe, "chain:8", workers=8, microbatches=16)
+            orrery_torch.schedule(gpipe, "chain:8", workers=8, microbatches=64)
             with pytest.raises(ValueError, match="same priority"):
                 orrery_torch.schedule(
-                    lambda p, s, b, d: (s, 0), "chain:8", workers=8, microbatches=16
+                    lambda p, s, b, d: (s, 0), "chain:8", workers=8, microbatches=64
                 )
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
