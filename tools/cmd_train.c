@@ -158,18 +158,22 @@ static int predict(struct training *t, struct orr_error *err)
 	return work_check_memory(&t->work, err);
 }
 
-/* With the weights of a file. */
+/* With the weights of a file: the one that is named, or of a new training the model's own. */
 static int begin(struct training *t, struct orr_error *err)
 {
 	const struct train_options *o = &t->options;
+	const char *own = t->checkpoint || t->best ? NULL : t->work.graph->weights;
 	char text[512];
 	int code;
 
-	if (!o->init)
+	if (!o->init && !own)
 		return 0;
-	code = orr_run_begin(t->run, o->init, o->init_partly, text, sizeof(text), err);
+	code = orr_run_begin(t->run, o->init ? o->init : own, o->init_partly, text, sizeof(text),
+			     err);
 	if (!code && *text)
 		session_say(&t->session, "%s", text);
+	if (!code && !o->init)
+		session_say(&t->session, "begins with the weights of %s", t->work.graph->name);
 	return code;
 }
 

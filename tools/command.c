@@ -14,6 +14,7 @@ static const struct {
 	{"[costs]", "--costs"},
 	{"[data]", "--data"},
 	{"[flops]", "--flops"},
+	{"[init]", "--init"},
 	{"[init-partly]", "--init-partly"},
 	{"[latency]", "--latency"},
 	{"[lengths]", "--lengths"},

@@ -12,6 +12,7 @@
 #include "base/element.h"
 #include "base/tensor_header.h"
 #include "orrery/checkpoint.h"
+#include "model/onnx_weights.h"
 #include "orrery/graph.h"
 #include "safetensors.h"
 
@@ -24,6 +25,8 @@ struct orr_weights {
 	char *path; /* for messages */
 	struct orr_tensor_header header;
 	int64_t data_at;
+	struct orr_onnx_weights *onnx; /* a model in ONNX, which has entry i as its weight i; or
+					  NULL */
 };
 
 /* ---- the file ---- */
@@ -86,6 +89,40 @@ static int read_header(struct orr_weights *w, struct orr_error *err)
 					      file_bytes - w->data_at, err);
 	free(text);
 	return code;
+}
+
+/* ---- a model in ONNX ---- */
+
+static bool is_onnx(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n > 5 && !strcmp(path + n - 5, ".onnx");
+}
+
+/* Its weights as entries of a header. */
+static int read_onnx(struct orr_weights *w, struct orr_error *err)
+{
+	int code = orr_onnx_weights_open(&w->onnx, w->path, err), n;
+
+	if (code)
+		return code;
+	n = orr_onnx_weights_count(w->onnx);
+	w->header.json = json_object();
+	w->header.entries = calloc((size_t)n + 1, sizeof(*w->header.entries));
+	if (!w->header.json || !w->header.entries)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
+	for (int i = 0; i < n; i++) {
+		struct orr_tensor_entry *entry = &w->header.entries[w->header.n++];
+		const int64_t *dims;
+
+		entry->element = ORR_ELEMENT_F32;
+		entry->name = orr_onnx_weights_entry(w->onnx, i, &entry->n_dims, &dims);
+		memcpy(entry->dims, dims, (size_t)entry->n_dims * sizeof(*dims));
+		if (json_object_set_new(w->header.json, entry->name, json_integer(i)))
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
+	}
+	return 0;
 }
 
 /* ---- its tensors and the model's ---- */
@@ -267,7 +304,8 @@ int orr_weights_open(struct orr_weights **out, const char *path, const struct or
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
 		goto out;
 	}
-	if ((code = read_header(w, err)) || (code = compare(w, g, partly, text, size, err)))
+	if ((code = is_onnx(path) ? read_onnx(w, err) : read_header(w, err)) ||
+	    (code = compare(w, g, partly, text, size, err)))
 		goto out;
 	*out = w;
 	w = NULL;
@@ -283,23 +321,30 @@ void orr_weights_close(struct orr_weights *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	orr_tensor_header_fini(&w->header);
+	orr_onnx_weights_close(w->onnx);
 	free(w->path);
 	free(w);
 }
 
-int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int k, int i,
-		     int64_t n, float *to, struct orr_error *err)
+static int check_finite(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+			const float *numbers, int64_t n, struct orr_error *err)
 {
-	int n_dims, code = 0;
-	const int64_t *dims;
-	const struct orr_tensor_entry *entry =
-		find(w, g, k, orr_operator_parameter(&g->operators[k], i, &n_dims, &dims));
-	int64_t bytes = entry ? orr_element_bytes(entry->element) : 0, *columns;
-	char *piece;
+	for (int64_t i = 0; i < n; i++)
+		if (!isfinite(numbers[i]))
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: a number of '%.80s' is not finite as a float32: it is "
+					"no model: name another file",
+					w->path, entry->name);
+	return 0;
+}
 
-	if (!entry)
-		return 0;
-	piece = malloc((size_t)(PIECE * bytes));
+static int read_entry(const struct orr_weights *w, const struct orr_tensor_entry *entry, int64_t n,
+		      float *to, struct orr_error *err)
+{
+	int64_t bytes = orr_element_bytes(entry->element), *columns;
+	char *piece = malloc((size_t)(PIECE * bytes));
+	int code = 0;
+
 	columns = malloc(PIECE * sizeof(*columns));
 	if (!piece || !columns)
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
@@ -312,16 +357,25 @@ int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int
 				    w->data_at + entry->at + at * bytes, err)))
 			break;
 		orr_element_gather(entry->element, piece, NULL, columns, m, to + at);
-		for (int64_t x = 0; x < m && !code; x++)
-			if (!isfinite(to[at + x]))
-				code = orr_fail(err, ORR_E_INPUT,
-						"%s: a number of '%.80s' is not finite as a "
-						"float32: it is no model: name another file",
-						w->path, entry->name);
 	}
 	free(piece);
 	free(columns);
 	return code;
+}
+
+int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int k, int i,
+		     int64_t n, float *to, struct orr_error *err)
+{
+	int n_dims, code;
+	const int64_t *dims;
+	const struct orr_tensor_entry *entry =
+		find(w, g, k, orr_operator_parameter(&g->operators[k], i, &n_dims, &dims));
+
+	if (!entry)
+		return 0;
+	code = w->onnx ? orr_onnx_weights_read(w->onnx, (int)(entry - w->header.entries), to, err)
+		       : read_entry(w, entry, n, to, err);
+	return code ? code : check_finite(w, entry, to, n, err);
 }
 
 /* ---- writing ---- */

@@ -160,6 +160,7 @@ void orr_graph_destroy(struct orr_graph *g)
 	free(g->name);
 	free(g->folder);
 	free(g->data);
+	free(g->weights);
 	free(g->operators);
 	free(g->encoders);
 	free(g->lengths);

@@ -70,6 +70,8 @@ static int read_onnx(struct orr_graph **out, const char *path, struct orr_error 
 	    !(code = orr_draft_init(&draft, path, err)) &&
 	    !(code = orr_onnx_read(&draft, bytes, n, err)))
 		code = orr_draft_finish(out, &draft, err);
+	if (!code && !((*out)->weights = strdup(path)))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
 	orr_draft_fini(&draft);
 	free(bytes);
 	return code;

@@ -148,10 +148,12 @@ static inline int64_t orr_operator_stash_floats(const struct orr_operator *o)
 }
 
 struct orr_graph {
-	char *name;   /* owned: the file's path, as UTF-8, or the study's text */
-	char *folder; /* owned: where the file is; NULL: it is none */
-	char *data;   /* owned: path of the data that the file names with data="...", relative to
-			 itself there and to the working directory here; or NULL */
+	char *name;    /* owned: the file's path, as UTF-8, or the study's text */
+	char *folder;  /* owned: where the file is; NULL: it is none */
+	char *data;    /* owned: path of the data that the file names with data="...", relative to
+			  itself there and to the working directory here; or NULL */
+	char *weights; /* owned: path of the file that has its weights, a model in ONNX: itself; or
+			  NULL */
 	int n_operators;
 	struct orr_operator *operators; /* owned */
 	int n_encoders;

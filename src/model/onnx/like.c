@@ -18,11 +18,23 @@ bool orr_onnx_shape(const struct orr_onnx *x, const struct orr_onnx_tensor *t, i
 
 /* ---- what a rule asks ---- */
 
-/* Parameters of that many floats, which nothing else reads. */
+/* Parameters of that many floats, which nothing else reads; but of biases and gains, of which
+ * exporters write equal ones once, every reader has its own. */
 static bool is_weight(const struct orr_onnx_tensor *t, int n_dims, int64_t floats)
 {
-	return t && t->weight == t && t->n_readers == 1 && t->n_dims == n_dims &&
-	       orr_onnx_floats(t) == floats;
+	const struct orr_onnx_tensor *w = t ? t->weight : NULL;
+
+	return w && (t->same || t->turned) && t->n_dims == n_dims && orr_onnx_floats(t) == floats &&
+	       (w->n_dims == 1 || (t->n_readers == 1 && w->n_readers == 1));
+}
+
+/* The next parameter of the operator is this one. */
+static void take(struct orr_onnx_like *like, const char *name, const struct orr_onnx_tensor *t,
+		 int n_dims)
+{
+	like->weights[like->n_weights].name = name;
+	like->weights[like->n_weights].tensor = t;
+	like->weights[like->n_weights++].n_dims = n_dims;
 }
 
 /* Is input i an activation, the batch first, of a layout, and small enough to be computed? */
@@ -73,7 +85,8 @@ static bool is_even(const struct orr_onnx_node *n, const char *name, int64_t oth
 /* ---- rules ---- */
 
 /* The one live node that reads it, an Add of a bias; -1: there is none. */
-static int find_bias(const struct orr_onnx *x, const struct orr_onnx_node *n, int64_t features)
+static int find_bias(const struct orr_onnx *x, const struct orr_onnx_node *n, int64_t features,
+		     const struct orr_onnx_tensor **bias)
 {
 	const struct orr_onnx_tensor *out = n->out[0];
 
@@ -88,8 +101,10 @@ static int find_bias(const struct orr_onnx *x, const struct orr_onnx_node *n, in
 		if (!add.op || !is_op(&add, "Add") || add.n_in != 2)
 			continue;
 		own = add.in[0] == out ? 0 : add.in[1] == out ? 1 : -1;
-		if (own >= 0)
-			return is_weight(add.in[!own], 1, features) ? i : -1;
+		if (own >= 0) {
+			*bias = add.in[!own];
+			return is_weight(*bias, 1, features) ? i : -1;
+		}
 	}
 	return -1;
 }
@@ -97,23 +112,28 @@ static int find_bias(const struct orr_onnx *x, const struct orr_onnx_node *n, in
 static bool like_linear(struct orr_onnx_like *like, const struct orr_onnx *x,
 			const struct orr_onnx_node *n)
 {
-	const struct orr_onnx_tensor *w = orr_onnx_in(n, 1);
+	const struct orr_onnx_tensor *w = orr_onnx_in(n, 1), *added = NULL;
 	bool gemm = is_op(n, "Gemm"), bias = false;
 	int64_t features;
 
 	if (!reads(x, n, 0, ORR_ONNX_PLAIN) || n->in[0]->n_dims < 2 || !w || w->n_dims != 2 ||
 	    !is_weight(w, 2, orr_onnx_floats(w)))
 		return false;
-	features = w->dims[gemm && orr_onnx_int(n, "transB", 0) ? 0 : 1];
+	like->turned = !gemm || !orr_onnx_int(n, "transB", 0);
+	features = w->dims[like->turned];
+	take(like, "weight", w, 2);
 	if (gemm) {
 		bias = n->n_in > 2 && n->in[2];
+		added = bias ? n->in[2] : NULL;
 		if (orr_onnx_int(n, "transA", 0) || orr_onnx_real(n, "alpha", 1) != 1 ||
 		    orr_onnx_real(n, "beta", 1) != 1 || (bias && !is_weight(n->in[2], 1, features)))
 			return false;
 	} else {
-		like->also = find_bias(x, n, features);
+		like->also = find_bias(x, n, features, &added);
 		bias = like->also >= 0;
 	}
+	if (bias)
+		take(like, "bias", added, 1);
 	like->op = "linear";
 	say(like, "features", (double)features);
 	say(like, "bias", bias);
@@ -148,6 +168,9 @@ static bool like_window(struct orr_onnx_like *like, const struct orr_onnx *x,
 		say(like, "features", (double)w->dims[0]);
 		say(like, "groups", (double)orr_onnx_int(n, "group", 1));
 		say(like, "bias", bias);
+		take(like, "weight", w, 4);
+		if (bias)
+			take(like, "bias", n->in[2], 1);
 	} else if ((most && n->n_out > 1 && n->out[1]) ||
 		   (!most && padding && !orr_onnx_int(n, "count_include_pad", 0))) {
 		return false;
@@ -164,6 +187,7 @@ static bool like_window(struct orr_onnx_like *like, const struct orr_onnx *x,
 static bool like_norm(struct orr_onnx_like *like, const struct orr_onnx *x,
 		      const struct orr_onnx_node *n)
 {
+	static const char *const names[] = {"gain", "bias", "mean", "variance"};
 	bool batch = is_op(n, "BatchNormalization");
 	int last = n->in[0] ? n->in[0]->n_dims - 1 : 0;
 	double epsilon = orr_onnx_real(n, "epsilon", 1e-5);
@@ -173,9 +197,11 @@ static bool like_norm(struct orr_onnx_like *like, const struct orr_onnx *x,
 	    epsilon > 1 || !orr_onnx_shape(x, n->in[0], &rows, &columns) ||
 	    (!batch && orr_onnx_axis(orr_onnx_int(n, "axis", -1), last + 1) != last))
 		return false;
-	for (int i = 1; i < (batch ? 5 : 3); i++)
+	for (int i = 1; i < (batch ? 5 : 3); i++) {
 		if (i >= n->n_in || !is_weight(n->in[i], 1, columns))
 			return false;
+		take(like, names[i - 1], n->in[i], 1);
+	}
 	like->op = batch ? "batchnorm" : "layernorm";
 	like->layout = n->in[0]->layout;
 	say(like, "epsilon", epsilon);
@@ -208,6 +234,7 @@ static bool like_wise(struct orr_onnx_like *like, const struct orr_onnx *x,
 	    is_weight(b, b->n_dims, a->dims[1] * a->dims[2]) && b->n_dims >= 2 &&
 	    b->dims[b->n_dims - 1] == a->dims[2] && b->dims[b->n_dims - 2] == a->dims[1]) {
 		like->op = "positions";
+		take(like, "weight", b, 2);
 		return true;
 	}
 	if (!reads_any(x, n, 0) || !reads_any(x, n, 1) || !are_equal(a, b) || a->is == b->is)
@@ -248,6 +275,7 @@ static bool like_embedding(struct orr_onnx_like *like, const struct orr_onnx_nod
 	    w->dims[0] < 1 || w->dims[0] > 1 << 24 || orr_onnx_floats(n->out[0]) > ORR_MOST_COLUMNS)
 		return false;
 	like->op = "embedding";
+	take(like, "weight", w, 2);
 	say(like, "vocabulary", (double)w->dims[0]);
 	say(like, "features", (double)w->dims[1]);
 	return true;

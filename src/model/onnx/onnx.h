@@ -31,15 +31,29 @@ struct orr_onnx_tensor {
 	/* of a constant of real numbers in the file: itself; of one that is made of it alone, such
 	 * as its transpose, that one: parameters */
 	struct orr_onnx_tensor *weight;
-	bool counted;  /* as parameters of an operator */
-	bool live;     /* an output of the model needs it */
-	int n_readers; /* live nodes, and outputs of the model */
-	int made_by;   /* the node, or -1 */
-	int is;        /* the operator of the draft that it is, or -1 */
+	bool same;                      /* of a constant: the numbers of `weight` in their order */
+	bool turned;                    /* likewise, but of two dimensions rows are columns */
+	const Onnx__TensorProto *proto; /* of a weight: borrowed, of the file */
+	bool counted;                   /* as parameters of an operator */
+	bool live;                      /* an output of the model needs it */
+	int n_readers;                  /* live nodes, and outputs of the model */
+	int made_by;                    /* the node, or -1 */
+	int is;                         /* the operator of the draft that it is, or -1 */
 	enum orr_onnx_layout layout;
 };
 
 struct orr_onnx_op;
+
+/* A parameter of an operator, and what it is of the file. */
+struct orr_onnx_source {
+	char *name;                     /* owned, once operators have their names; or NULL */
+	int is;                         /* the operator of the draft */
+	const char *parameter;          /* of it, "weight" */
+	const Onnx__TensorProto *proto; /* borrowed, of the model */
+	bool turned;                    /* its rows are the columns there */
+	int n_dims;
+	int64_t dims[4]; /* here */
+};
 
 struct orr_onnx {
 	struct orr_draft *draft;         /* borrowed */
@@ -51,6 +65,8 @@ struct orr_onnx {
 	int n_tensors;
 	const Onnx__ValueInfoProto **types; /* owned; shapes that the file gives, sorted by name */
 	int n_types;
+	struct orr_onnx_source *sources; /* owned; of the operators so far */
+	int n_sources;
 	bool *done; /* owned; [n_node] nodes that an operator before them includes */
 };
 
@@ -58,6 +74,11 @@ struct orr_onnx {
 int orr_onnx_unpack(Onnx__ModelProto **out, const char *name, const void *bytes, size_t n,
 		    struct orr_error *err);
 void orr_onnx_free(Onnx__ModelProto *model); /* NULL is fine */
+
+/* ---- read.c: message -> draft ---- */
+/* *sources, where it is asked for: the caller's to free. */
+int orr_onnx_read_model(struct orr_draft *draft, const Onnx__ModelProto *model,
+			struct orr_onnx_source **sources, int *n_sources, struct orr_error *err);
 
 /* ---- tensors.c: the tensors by name ---- */
 int orr_onnx_tensors_init(struct orr_onnx *x, struct orr_error *err);
@@ -150,10 +171,22 @@ struct orr_onnx_like {
 	enum orr_onnx_layout layout; /* of its output */
 	bool view;                   /* no operator: its output is its input */
 	int also;                    /* a node that it includes, or -1 */
+	struct {
+		const char *name; /* of the parameter that it becomes */
+		const struct orr_onnx_tensor *tensor;
+		int n_dims; /* here: ONNX may have dimensions of 1 before them */
+	} weights[4];
+	int n_weights;
+	bool turned; /* the first, of which ONNX has columns as rows */
 };
 bool orr_onnx_like(struct orr_onnx_like *like, const struct orr_onnx *x,
 		   const struct orr_onnx_node *n);
 /* Rows and columns of a sample; false: the batch does not divide it. */
 bool orr_onnx_shape(const struct orr_onnx *x, const struct orr_onnx_tensor *t, int64_t *rows,
 		    int64_t *columns);
+
+/* ---- weights.c ---- */
+/* Those of the last operator, of which like is what it is. */
+int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
+			 struct orr_error *err);
 #endif

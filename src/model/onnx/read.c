@@ -60,6 +60,8 @@ static int take_constants(struct orr_onnx *x, struct orr_error *err)
 				x->draft->name, t->name, ORR_ONNX_MOST_DIMS);
 		orr_onnx_take_values(t, from);
 		t->weight = t->real && t->n_dims ? t : NULL;
+		t->same = true;
+		t->proto = from;
 	}
 	return 0;
 }
@@ -169,6 +171,32 @@ static int find_shapes(struct orr_onnx *x, struct orr_onnx_node *n, struct orr_e
 	return 0;
 }
 
+/* Does it change rows and columns of a weight of two dimensions? */
+static bool is_turn(const struct orr_onnx_node *n, const struct orr_onnx_tensor *from)
+{
+	const int64_t *order;
+	int count = orr_onnx_ints(n, "perm", &order);
+
+	return !strcmp(n->op->name, "Transpose") && from->n_dims == 2 &&
+	       from->weight->n_dims == 2 && (!count || order[0] == 1);
+}
+
+/* What is made of a weight: the same numbers, or their transpose, or others. */
+static void derive(struct orr_onnx_tensor *t, const struct orr_onnx_node *n,
+		   struct orr_onnx_tensor *weight)
+{
+	static const char *const same[] = {"Identity",  "Reshape", "Squeeze",
+					   "Unsqueeze", "Flatten", NULL};
+	const struct orr_onnx_tensor *from = n->in[0];
+
+	t->weight = weight;
+	if (!n->op || !from || from->weight != weight || !from->same)
+		return;
+	for (int i = 0; same[i]; i++)
+		t->same = t->same || !strcmp(n->op->name, same[i]);
+	t->turned = is_turn(n, from);
+}
+
 /* What no input changes needs no operator; nor does a shape of numbers that are known. */
 static bool is_constant(struct orr_onnx_node *n)
 {
@@ -188,7 +216,7 @@ static bool is_constant(struct orr_onnx_node *n)
 		if (n->out[i]) {
 			n->out[i]->constant = true;
 			if (n_weights == 1 && n->out[i]->known && n->out[i]->real)
-				n->out[i]->weight = weight;
+				derive(n->out[i], n, weight);
 		}
 	return constant;
 }
@@ -254,6 +282,7 @@ static int add_like(struct orr_onnx *x, struct orr_onnx_node *n, const struct or
 {
 	struct orr_onnx_tensor *out = n->out[0];
 	struct orr_operator *o;
+	int code;
 
 	if (like->view) {
 		out->is = n->in[0]->is;
@@ -278,6 +307,8 @@ static int add_like(struct orr_onnx *x, struct orr_onnx_node *n, const struct or
 		also.out[0]->is = out->is;
 		also.out[0]->layout = out->layout;
 	}
+	if ((code = orr_onnx_add_sources(x, like, err)))
+		return code;
 	return orr_onnx_add_edges(x, n, err);
 }
 
@@ -338,7 +369,7 @@ static int end_outputs(struct orr_onnx *x, struct orr_error *err)
 	return code;
 }
 
-static int read_model(struct orr_onnx *x, struct orr_error *err)
+static int read_graph(struct orr_onnx *x, struct orr_error *err)
 {
 	int code;
 
@@ -357,22 +388,35 @@ static int read_model(struct orr_onnx *x, struct orr_error *err)
 	return orr_onnx_name_apart(x, err);
 }
 
-int orr_onnx_read(struct orr_draft *draft, const void *bytes, size_t n, struct orr_error *err)
+int orr_onnx_read_model(struct orr_draft *draft, const Onnx__ModelProto *model,
+			struct orr_onnx_source **sources, int *n_sources, struct orr_error *err)
 {
-	struct orr_onnx x = {.draft = draft};
-	Onnx__ModelProto *model = NULL;
+	struct orr_onnx x = {.draft = draft, .graph = model->graph};
 	int code;
 
-	if ((code = orr_onnx_unpack(&model, draft->name, bytes, n, err)))
-		return code;
-	x.graph = model->graph;
 	for (size_t i = 0; i < model->n_opset_import; i++)
 		if (!model->opset_import[i]->domain || !*model->opset_import[i]->domain)
 			x.version = model->opset_import[i]->version;
-	code = read_model(&x, err);
+	code = read_graph(&x, err);
 	orr_onnx_tensors_fini(&x);
 	free(x.types);
 	free(x.done);
+	if (sources && !code) {
+		*sources = x.sources;
+		*n_sources = x.n_sources;
+	} else {
+		free(x.sources);
+	}
+	return code;
+}
+
+int orr_onnx_read(struct orr_draft *draft, const void *bytes, size_t n, struct orr_error *err)
+{
+	Onnx__ModelProto *model = NULL;
+	int code = orr_onnx_unpack(&model, draft->name, bytes, n, err);
+
+	if (!code)
+		code = orr_onnx_read_model(draft, model, NULL, NULL, err);
 	orr_onnx_free(model);
 	return orr_text_fail(code, err); /* names may hold anything */
 }

@@ -1,0 +1,335 @@
+/* Weights: which parameter of which operator a tensor of the file becomes, and its numbers, which
+ * lie in the file or in one beside it. */
+#include "onnx.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/element.h"
+#include "model/onnx_weights.h"
+#include "model/text.h"
+
+#define PIECE 16384 /* numbers that are turned into floats at once */
+
+struct orr_onnx_weights {
+	char *path;
+	Onnx__ModelProto *model;
+	struct orr_onnx_source *sources; /* owned, with their names */
+	int n_sources;
+};
+
+/* ---- which they are ---- */
+
+int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
+			 struct orr_error *err)
+{
+	for (int i = 0; i < like->n_weights; i++) {
+		const struct orr_onnx_tensor *t = like->weights[i].tensor;
+		bool turned = !i && like->turned;
+		struct orr_onnx_source *more, *s;
+		int n_dims = like->weights[i].n_dims;
+
+		if (!(x->n_sources & (x->n_sources - 1))) { /* the room is a power of 2 */
+			size_t room = x->n_sources ? 2 * (size_t)x->n_sources : 1;
+
+			if (!(more = realloc(x->sources, room * sizeof(*more))))
+				return orr_onnx_no_memory(x, err);
+			x->sources = more;
+		}
+		s = &x->sources[x->n_sources++];
+		*s = (struct orr_onnx_source){.is = x->draft->n_operators - 1,
+					      .parameter = like->weights[i].name,
+					      .proto = t->weight->proto,
+					      .turned = turned != t->turned,
+					      .n_dims = n_dims};
+		for (int k = 0; k < n_dims; k++)
+			s->dims[k] = t->dims[turned ? n_dims - 1 - k : t->n_dims - n_dims + k];
+	}
+	return 0;
+}
+
+static int read_names(struct orr_onnx_weights *w, const char *bytes, size_t n,
+		      struct orr_error *err)
+{
+	struct orr_draft draft = {0};
+	int code;
+
+	if ((code = orr_onnx_unpack(&w->model, w->path, bytes, n, err)) ||
+	    (code = orr_draft_init(&draft, w->path, err)))
+		return code;
+	code = orr_onnx_read_model(&draft, w->model, &w->sources, &w->n_sources, err);
+	for (int i = 0; i < w->n_sources && !code; i++)
+		if (asprintf(&w->sources[i].name, "%s.%s",
+			     draft.operators[w->sources[i].is].is.name,
+			     w->sources[i].parameter) < 0) {
+			w->sources[i].name = NULL;
+			code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its names", w->path);
+		}
+	orr_draft_fini(&draft);
+	return orr_text_fail(code, err);
+}
+
+int orr_onnx_weights_open(struct orr_onnx_weights **out, const char *path, struct orr_error *err)
+{
+	struct orr_onnx_weights *w = calloc(1, sizeof(*w));
+	struct orr_error unheard;
+	char *bytes = NULL;
+	size_t n;
+	int code;
+
+	err = err ? err : &unheard;
+	if (!w || !(w->path = strdup(path)))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+	else if (!(code = orr_bytes_read(&bytes, &n, path, "a model in ONNX", err)) &&
+		 !(code = read_names(w, bytes, n, err))) {
+		*out = w;
+		w = NULL;
+	}
+	free(bytes);
+	orr_onnx_weights_close(w);
+	return code;
+}
+
+void orr_onnx_weights_close(struct orr_onnx_weights *w)
+{
+	if (!w)
+		return;
+	for (int i = 0; i < w->n_sources; i++)
+		free(w->sources[i].name);
+	free(w->sources);
+	orr_onnx_free(w->model);
+	free(w->path);
+	free(w);
+}
+
+int orr_onnx_weights_count(const struct orr_onnx_weights *w)
+{
+	return w->n_sources;
+}
+
+const char *orr_onnx_weights_entry(const struct orr_onnx_weights *w, int i, int *n_dims,
+				   const int64_t **dims)
+{
+	*n_dims = w->sources[i].n_dims;
+	*dims = w->sources[i].dims;
+	return w->sources[i].name;
+}
+
+/* ---- data beside the model ---- */
+
+static int fail(const struct orr_onnx_weights *w, const Onnx__TensorProto *t, const char *what,
+		struct orr_error *err)
+{
+	(void)orr_fail(err, ORR_E_INPUT, "%.120s: weights %.60s: %s", w->path, t->name, what);
+	return orr_text_fail(ORR_E_INPUT, err);
+}
+
+static const char *find_entry(const Onnx__TensorProto *t, const char *key)
+{
+	for (size_t i = 0; i < t->n_external_data; i++)
+		if (t->external_data[i]->key && t->external_data[i]->value &&
+		    !strcmp(t->external_data[i]->key, key))
+			return t->external_data[i]->value;
+	return NULL;
+}
+
+/* A number of bytes; false: it is none. */
+static bool find_bytes(const Onnx__TensorProto *t, const char *key, int64_t *bytes)
+{
+	const char *text = find_entry(t, key);
+	char *end;
+
+	if (!text)
+		return true;
+	errno = 0;
+	*bytes = strtoll(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && !errno;
+}
+
+/* In the folder of the model or below, and by no way out of it. */
+static bool is_inside(const char *location)
+{
+	for (const char *at = location; at; at = strchr(at, '/')) {
+		at += *at == '/';
+		if (!strncmp(at, "..", 2) && (!at[2] || at[2] == '/'))
+			return false;
+	}
+	return *location && *location != '/';
+}
+
+static int open_beside(int *fd, const struct orr_onnx_weights *w, const Onnx__TensorProto *t,
+		       const char *location, struct orr_error *err)
+{
+	const char *slash = strrchr(w->path, '/');
+	char *path;
+
+	if (asprintf(&path, "%.*s%s", slash ? (int)(slash - w->path) + 1 : 0, w->path, location) <
+	    0)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	free(path);
+	if (*fd >= 0)
+		return 0;
+	(void)orr_fail(err, ORR_E_INPUT,
+		       "%.100s: weights %.50s lie in %.60s beside it: %s: put that file there, or "
+		       "name other weights ([init])",
+		       w->path, t->name, location,
+		       errno == ELOOP ? "a link, which is not followed" : strerror(errno));
+	return orr_text_fail(ORR_E_INPUT, err);
+}
+
+static int read_whole(int fd, void *to, int64_t n, int64_t at)
+{
+	char *rest = to;
+
+	while (n > 0) {
+		ssize_t got = pread(fd, rest, (size_t)n, at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return -1;
+		rest += got;
+		at += got;
+		n -= got;
+	}
+	return 0;
+}
+
+/* *bytes: the caller's to free. */
+static int read_beside(void **bytes, int64_t n, const struct orr_onnx_weights *w,
+		       const Onnx__TensorProto *t, struct orr_error *err)
+{
+	const char *location = find_entry(t, "location");
+	int64_t at = 0, length = n;
+	struct stat about;
+	int fd = -1, code;
+
+	if (!location || !is_inside(location))
+		return fail(w, t,
+			    "lie in a file that is not in the folder of the model: put it "
+			    "there, and export the model so",
+			    err);
+	if (!find_bytes(t, "offset", &at) || !find_bytes(t, "length", &length) || length != n)
+		return fail(w, t,
+			    "lie in a file beside it, at no place of their size: export the "
+			    "model again",
+			    err);
+	if ((code = open_beside(&fd, w, t, location, err)))
+		return code;
+	if (fstat(fd, &about) || !S_ISREG(about.st_mode))
+		code = fail(w, t, "lie in what is no plain file: export the model again", err);
+	else if (at > about.st_size || n > about.st_size - at)
+		code = fail(w, t,
+			    "lie beyond the end of the file beside it: it is cut off, copy "
+			    "it again",
+			    err);
+	else if (!(*bytes = malloc((size_t)n + 1)))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
+	else if (read_whole(fd, *bytes, n, at))
+		code = fail(w, t, "cannot be read from the file beside it", err);
+	(void)close(fd);
+	return code;
+}
+
+/* ---- numbers ---- */
+
+static bool find_element(const Onnx__TensorProto *t, enum orr_element *element)
+{
+	switch (t->data_type) {
+	case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
+		*element = ORR_ELEMENT_F32;
+		return true;
+	case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16:
+		*element = ORR_ELEMENT_F16;
+		return true;
+	case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
+		*element = ORR_ELEMENT_BF16;
+		return true;
+	case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
+		*element = ORR_ELEMENT_F64;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Where its n numbers lie as bytes; NULL: not all of them are there. A half in a field of whole
+ * numbers is the low half of one, *step bytes from the next. */
+static const void *find_numbers(const Onnx__TensorProto *t, enum orr_element element, int64_t n,
+				int64_t *step)
+{
+	*step = orr_element_bytes(element);
+	if (t->has_raw_data && t->raw_data.len)
+		return (int64_t)t->raw_data.len == n * *step ? t->raw_data.data : NULL;
+	if (element == ORR_ELEMENT_F32)
+		return (int64_t)t->n_float_data == n ? t->float_data : NULL;
+	if (element == ORR_ELEMENT_F64)
+		return (int64_t)t->n_double_data == n ? t->double_data : NULL;
+	*step = sizeof(*t->int32_data);
+	return (int64_t)t->n_int32_data == n ? t->int32_data : NULL;
+}
+
+static int to_floats(enum orr_element element, const void *from, int64_t step, int64_t n, float *to)
+{
+	int64_t *columns = malloc(PIECE * sizeof(*columns));
+
+	for (int64_t i = 0; i < PIECE && columns; i++)
+		columns[i] = i * (step / orr_element_bytes(element));
+	for (int64_t at = 0; at < n && columns; at += PIECE)
+		orr_element_gather(element, (const char *)from + at * step, NULL, columns,
+				   n - at < PIECE ? n - at : PIECE, to + at);
+	free(columns);
+	return columns ? 0 : -1;
+}
+
+/* dims: as they are wanted; the file has columns of them as rows. */
+static int turn(float *numbers, const int64_t *dims, int64_t n)
+{
+	float *copy = malloc((size_t)n * sizeof(*copy) + 1);
+
+	if (!copy)
+		return -1;
+	memcpy(copy, numbers, (size_t)n * sizeof(*copy));
+	for (int64_t r = 0; r < dims[0]; r++)
+		for (int64_t c = 0; c < dims[1]; c++)
+			numbers[r * dims[1] + c] = copy[c * dims[0] + r];
+	free(copy);
+	return 0;
+}
+
+int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, struct orr_error *err)
+{
+	const struct orr_onnx_source *s = &w->sources[i];
+	const Onnx__TensorProto *t = s->proto;
+	enum orr_element element;
+	const void *numbers;
+	void *beside = NULL;
+	int64_t n = 1, step;
+	struct orr_error unheard;
+	int code = 0;
+
+	err = err ? err : &unheard;
+	for (int k = 0; k < s->n_dims; k++)
+		n *= s->dims[k];
+	if (!find_element(t, &element))
+		return fail(w, t, "are no floats: export the model as float32", err);
+	step = orr_element_bytes(element);
+	if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+		if ((code = read_beside(&beside, n * step, w, t, err)))
+			goto out;
+		numbers = beside;
+	} else if (!(numbers = find_numbers(t, element, n, &step))) {
+		code = fail(w, t, "are not all there: a damaged model, export it again", err);
+		goto out;
+	}
+	if (to_floats(element, numbers, step, n, to) || (s->turned && turn(to, s->dims, n)))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
+out:
+	free(beside);
+	return code;
+}
