@@ -1,5 +1,5 @@
 /* Operators of the draft. */
-#include "onnx.h"
+#include "rules.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -53,6 +53,42 @@ struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char
 	o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
 	o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
 	return o;
+}
+
+const char *orr_onnx_kind(const Onnx__NodeProto *node)
+{
+	return node->op_type && *node->op_type ? node->op_type : "?";
+}
+
+const char *orr_onnx_name(const Onnx__NodeProto *node)
+{
+	return node->name && *node->name ? node->name : node->n_output ? node->output[0] : "?";
+}
+
+static void set_range(struct orr_operator *o, const char *name, int64_t first, int64_t count)
+{
+	for (const struct orr_attribute *a = o->instance->op->attributes; a && a->name; a++)
+		if (!strcmp(a->name, name)) {
+			double *range = &o->instance->values[orr_op_value(o->instance->op, a)];
+
+			range[0] = (double)first;
+			range[1] = (double)(first + count);
+		}
+}
+
+int orr_onnx_cut(struct orr_onnx *x, struct orr_onnx_tensor *t, const struct orr_onnx_box *box,
+		 struct orr_error *err)
+{
+	struct orr_onnx_tensor from = *t;
+	struct orr_operator *o = orr_onnx_add(x, "slice", t->name, NULL, t->made_by + 1, err);
+
+	if (!o)
+		return ORR_E_NOMEM;
+	set_range(o, "rows", box->row, box->rows);
+	set_range(o, "columns", box->column, box->columns);
+	t->is = x->draft->n_operators - 1;
+	orr_onnx_lay_as(t, &from, box->rows, box->columns);
+	return orr_draft_add_edge(x->draft, from.is, t->is, -1, err);
 }
 
 /* From the operators of what a node reads, each once, to the last operator. */

@@ -1,5 +1,5 @@
 /* The inputs of a model: columns of the data, a sample a row. */
-#include "onnx.h"
+#include "rules.h"
 
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 static bool set_columns(struct orr_onnx *x, struct orr_operator *o, const struct orr_onnx_tensor *t,
 			int64_t rows, int64_t columns)
 {
-	bool turned = t->layout == ORR_ONNX_CHANNELS;
+	bool turned = t->real && t->n_dims == 4;
 
 	o->width = rows * columns;
 	if (!(o->columns = malloc((size_t)o->width * sizeof(*o->columns))))
@@ -25,11 +25,11 @@ static int add_input(struct orr_onnx *x, struct orr_onnx_tensor *t, struct orr_e
 	int64_t rows, columns;
 	struct orr_operator *o;
 
-	t->layout = !t->real && t->n_dims == 2  ? ORR_ONNX_IDS
-		    : t->real && t->n_dims == 4 ? ORR_ONNX_CHANNELS
-						: ORR_ONNX_PLAIN;
-	if (!orr_onnx_shape(x, t, &rows, &columns) ||
-	    x->n_columns + rows * columns > ORR_MOST_COLUMNS)
+	bool image = t->real && t->n_dims == 4;
+
+	columns = !t->real || t->n_dims < 2 ? 1 : t->dims[image ? 1 : t->n_dims - 1];
+	rows = columns > 0 ? orr_onnx_floats(t) / x->samples / columns : 0;
+	if (rows < 1 || x->n_columns + rows * columns > ORR_MOST_COLUMNS)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: input %.80s: no numbers in it, or more than %d with the "
 				"inputs before it",
@@ -37,6 +37,10 @@ static int add_input(struct orr_onnx *x, struct orr_onnx_tensor *t, struct orr_e
 	if (!(o = orr_onnx_add(x, "input", t->name, NULL, 0, err)))
 		return ORR_E_NOMEM;
 	t->is = x->draft->n_operators - 1;
+	if (image)
+		orr_onnx_lay_channels(t, rows, columns);
+	else
+		orr_onnx_lay(t, rows, columns);
 	orr_onnx_set(o, "rows", (double)rows);
 	return set_columns(x, o, t, rows, columns) ? 0 : orr_onnx_no_memory(x, err);
 }

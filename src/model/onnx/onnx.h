@@ -2,23 +2,19 @@
 #define ORR_ONNX_H
 /* What reading a model in ONNX keeps besides the draft. Private to the reader.
  *
- * A tensor's dimensions are ONNX's, the batch first. Of a batch without a number one sample is
- * read; costs are divided by the samples that a file fixes. */
+ * A tensor's dimensions are ONNX's. Of a batch without a number one sample is read; costs are
+ * divided by the samples that a file fixes. An activation is a view of what an operator of the
+ * draft writes, samples of rows of columns: element (i, k, ...) lies at
+ * at + i * strides[0] + k * strides[1] + ... of it. */
 #include <onnx.pb-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "model/draft.h"
+#include "orrery/element.h"
 
 #define ORR_ONNX_MOST_DIMS 8
 #define ORR_ONNX_MOST_VALUES 4096            /* of a tensor whose values matter, such as a shape */
 #define ORR_ONNX_MOST_FLOATS 1000000000000ll /* of a tensor */
-
-/* How ONNX's dimensions lie as rows and columns. */
-enum orr_onnx_layout {
-	ORR_ONNX_PLAIN,    /* columns are the last dimension, rows the others but the batch */
-	ORR_ONNX_CHANNELS, /* columns are the second dimension, rows the pixels behind it */
-	ORR_ONNX_IDS       /* an input of whole numbers: a row each */
-};
 
 struct orr_onnx_tensor {
 	const char *name; /* borrowed, of the model */
@@ -31,18 +27,20 @@ struct orr_onnx_tensor {
 	/* of a constant of real numbers in the file: itself; of one that is made of it alone, such
 	 * as its transpose, that one: parameters */
 	struct orr_onnx_tensor *weight;
-	bool same;                      /* of a constant: the numbers of `weight` in their order */
-	bool turned;                    /* likewise, but of two dimensions rows are columns */
-	const Onnx__TensorProto *proto; /* of a weight: borrowed, of the file */
+	bool same; /* of a constant: the numbers of `weight` in their order, or the first of them */
+	bool turned;                    /* likewise all of them, but its rows are columns there */
+	const Onnx__TensorProto *proto; /* of a constant in the file: borrowed, that */
 	bool counted;                   /* as parameters of an operator */
 	bool live;                      /* an output of the model needs it */
 	int n_readers;                  /* live nodes, and outputs of the model */
 	int made_by;                    /* the node, or -1 */
-	int is;                         /* the operator of the draft that it is, or -1 */
-	enum orr_onnx_layout layout;
+	int is;                         /* the operator of which it is a view, or -1 */
+	int64_t rows, columns;          /* of that, a sample */
+	int64_t at, strides[ORR_ONNX_MOST_DIMS];
 };
 
 struct orr_onnx_op;
+struct orr_onnx_pattern;
 
 /* A parameter of an operator, and what it is of the file. */
 struct orr_onnx_source {
@@ -67,7 +65,11 @@ struct orr_onnx {
 	int n_types;
 	struct orr_onnx_source *sources; /* owned; of the operators so far */
 	int n_sources;
-	bool *done; /* owned; [n_node] nodes that an operator before them includes */
+	bool *done;    /* owned; [n_node] nodes that need no operator of their own */
+	bool *claimed; /* owned; [n_node] nodes that are parts of a pattern, before its last one */
+	struct orr_onnx_pattern *patterns; /* owned; the last of the file first */
+	int n_patterns;
+	int64_t budget; /* of numbers that may still be worked out */
 };
 
 /* ---- wire.c: bytes -> message ---- */
@@ -150,6 +152,9 @@ struct orr_onnx_cost orr_onnx_cost(const struct orr_onnx_node *n);
 struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char *name,
 				  const char *label, int line, struct orr_error *err);
 void orr_onnx_set(struct orr_operator *o, const char *attribute, double value);
+/* What a node is called: its name, or its output. */
+const char *orr_onnx_name(const Onnx__NodeProto *node);
+const char *orr_onnx_kind(const Onnx__NodeProto *node);
 /* From the operators of what a node reads, each once, to the last one. */
 int orr_onnx_add_edges(struct orr_onnx *x, const struct orr_onnx_node *n, struct orr_error *err);
 int orr_onnx_no_memory(const struct orr_onnx *x, struct orr_error *err);
@@ -159,34 +164,10 @@ int orr_onnx_name_apart(struct orr_onnx *x, struct orr_error *err);
 /* ---- inputs.c: the batch, and an operator for each input that an output needs ---- */
 int orr_onnx_add_inputs(struct orr_onnx *x, struct orr_error *err);
 
-/* ---- like.c: operators that have their like here ---- */
-/* What a node is here: an op and its values; NULL: it has no like. */
-struct orr_onnx_like {
-	const char *op;
-	struct {
-		const char *name;
-		double value;
-	} values[8];
-	int n_values;
-	enum orr_onnx_layout layout; /* of its output */
-	bool view;                   /* no operator: its output is its input */
-	int also;                    /* a node that it includes, or -1 */
-	struct {
-		const char *name; /* of the parameter that it becomes */
-		const struct orr_onnx_tensor *tensor;
-		int n_dims; /* here: ONNX may have dimensions of 1 before them */
-	} weights[4];
-	int n_weights;
-	bool turned; /* the first, of which ONNX has columns as rows */
-};
-bool orr_onnx_like(struct orr_onnx_like *like, const struct orr_onnx *x,
-		   const struct orr_onnx_node *n);
-/* Rows and columns of a sample; false: the batch does not divide it. */
-bool orr_onnx_shape(const struct orr_onnx *x, const struct orr_onnx_tensor *t, int64_t *rows,
-		    int64_t *columns);
-
 /* ---- weights.c ---- */
-/* Those of the last operator, of which like is what it is. */
-int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
-			 struct orr_error *err);
+/* What the numbers of a tensor of the file are, and where its n numbers lie as bytes, *step from
+ * one to the next; NULL: not all of them are there. */
+bool orr_onnx_element(const Onnx__TensorProto *t, enum orr_element *element);
+const void *orr_onnx_numbers(const Onnx__TensorProto *t, enum orr_element element, int64_t n,
+			     int64_t *step);
 #endif

@@ -1,12 +1,14 @@
 /* A model in ONNX as a draft: an operator for every node that computes or moves what an input of
  * the model changes. A node that has its like here is that, so that a model of them trains; any
  * other is opaque, of which the costs are known. */
-#include "infer.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/text.h"
+
+#define MOST_WORKED_OUT (INT64_C(1) << 28) /* numbers of constants */
 
 /* ---- what is there before the nodes ---- */
 
@@ -100,25 +102,15 @@ static void mark_live(struct orr_onnx *x)
 
 /* ---- nodes ---- */
 
-static const char *kind_of(const Onnx__NodeProto *node)
-{
-	return node->op_type && *node->op_type ? node->op_type : "?";
-}
-
-static const char *name_of(const Onnx__NodeProto *node)
-{
-	return node->name && *node->name ? node->name : node->n_output ? node->output[0] : "?";
-}
-
 static int check_inputs(const struct orr_onnx *x, const struct orr_onnx_node *n,
 			struct orr_error *err)
 {
 	const Onnx__NodeProto *p = n->proto;
 
 	if (p->n_input > ORR_ONNX_MOST_READ || p->n_output > ORR_ONNX_MOST_READ)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s:%d: node %.80s reads or writes more than %d tensors",
-				x->draft->name, n->number + 1, name_of(p), ORR_ONNX_MOST_READ);
+		return orr_fail(
+			err, ORR_E_INPUT, "%s:%d: node %.80s reads or writes more than %d tensors",
+			x->draft->name, n->number + 1, orr_onnx_name(p), ORR_ONNX_MOST_READ);
 	for (int i = 0; i < n->n_in; i++) {
 		const struct orr_onnx_tensor *t = n->in[i];
 
@@ -128,7 +120,7 @@ static int check_inputs(const struct orr_onnx *x, const struct orr_onnx_node *n,
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: node %.60s reads %.60s, which nothing before it makes: a "
 				"damaged model, export it again",
-				x->draft->name, n->number + 1, name_of(p), p->input[i]);
+				x->draft->name, n->number + 1, orr_onnx_name(p), p->input[i]);
 	}
 	return 0;
 }
@@ -162,8 +154,8 @@ static int find_shapes(struct orr_onnx *x, struct orr_onnx_node *n, struct orr_e
 			err, ORR_E_INPUT,
 			"%s:%d: node %.60s: %s%.40s%s, and the file has no shape for %.60s: "
 			"run onnx.shape_inference on it, or export it with its shapes",
-			x->draft->name, n->number + 1, name_of(n->proto),
-			n->op ? "the shapes of this " : "operator ", kind_of(n->proto),
+			x->draft->name, n->number + 1, orr_onnx_name(n->proto),
+			n->op ? "the shapes of this " : "operator ", orr_onnx_kind(n->proto),
 			n->op ? " cannot be told" : " is not known here", t->name);
 	}
 	if (ruled)
@@ -178,7 +170,23 @@ static bool is_turn(const struct orr_onnx_node *n, const struct orr_onnx_tensor 
 	int count = orr_onnx_ints(n, "perm", &order);
 
 	return !strcmp(n->op->name, "Transpose") && from->n_dims == 2 &&
-	       from->weight->n_dims == 2 && (!count || order[0] == 1);
+	       from->weight->n_dims == 2 && (!count || order[0] == 1) &&
+	       orr_onnx_floats(from) == orr_onnx_floats(from->weight);
+}
+
+/* The first rows of a table, in their order. */
+static bool is_first(const struct orr_onnx_node *n, const struct orr_onnx_tensor *from)
+{
+	const struct orr_onnx_tensor *ids = orr_onnx_in(n, 1);
+	int64_t count = ids && ids->values ? orr_onnx_floats(ids) : 0;
+
+	if (strcmp(n->op->name, "Gather") != 0 || orr_onnx_int(n, "axis", 0) || !from->n_dims ||
+	    count < 1 || count > from->dims[0])
+		return false;
+	for (int64_t i = 0; i < count; i++)
+		if (ids->values[i] != i)
+			return false;
+	return true;
 }
 
 /* What is made of a weight: the same numbers, or their transpose, or others. */
@@ -187,13 +195,14 @@ static void derive(struct orr_onnx_tensor *t, const struct orr_onnx_node *n,
 {
 	static const char *const same[] = {"Identity",  "Reshape", "Squeeze",
 					   "Unsqueeze", "Flatten", NULL};
-	const struct orr_onnx_tensor *from = n->in[0];
+	const struct orr_onnx_tensor *from = n->n_in ? n->in[0] : NULL;
 
 	t->weight = weight;
 	if (!n->op || !from || from->weight != weight || !from->same)
 		return;
 	for (int i = 0; same[i]; i++)
 		t->same = t->same || !strcmp(n->op->name, same[i]);
+	t->same = t->same || is_first(n, from);
 	t->turned = is_turn(n, from);
 }
 
@@ -239,14 +248,15 @@ static double count_weights(const struct orr_onnx_node *n)
 
 static void set_shape(const struct orr_onnx *x, struct orr_operator *o, struct orr_onnx_tensor *t)
 {
-	double floats = t->known ? (double)orr_onnx_floats(t) / (double)x->samples : 1;
-	int64_t rows, columns;
+	int64_t floats = t->known ? orr_onnx_floats(t) : 1;
+	int64_t columns = t->known && t->n_dims > 1 ? t->dims[t->n_dims - 1] : 1;
+	int64_t rows = columns > 0 ? floats / x->samples / columns : 0;
 
-	t->layout = ORR_ONNX_PLAIN;
-	if (!t->known || !orr_onnx_shape(x, t, &rows, &columns)) {
-		rows = 1; /* not a sample's */
-		columns = floats < 1 ? 1 : (int64_t)floats;
+	if (rows < 1 || rows * columns * x->samples != floats) { /* not a sample's */
+		rows = 1;
+		columns = floats / x->samples < 1 ? 1 : floats / x->samples;
 	}
+	orr_onnx_lay(t, rows, columns);
 	orr_onnx_set(o, "rows", (double)rows);
 	orr_onnx_set(o, "columns", (double)columns);
 }
@@ -259,8 +269,8 @@ static int add_opaque(struct orr_onnx *x, struct orr_onnx_node *n, int k, struct
 	struct orr_onnx_cost cost = orr_onnx_cost(n);
 	double samples = (double)x->samples;
 	struct orr_operator *o =
-		orr_onnx_add(x, "opaque", k ? n->proto->output[k] : name_of(n->proto),
-			     kind_of(n->proto), n->number + 1, err);
+		orr_onnx_add(x, "opaque", k ? n->proto->output[k] : orr_onnx_name(n->proto),
+			     orr_onnx_kind(n->proto), n->number + 1, err);
 
 	if (!o)
 		return ORR_E_NOMEM;
@@ -277,57 +287,151 @@ static int add_opaque(struct orr_onnx *x, struct orr_onnx_node *n, int k, struct
 	return orr_onnx_add_edges(x, n, err);
 }
 
+static void lay(struct orr_onnx_tensor *t, const struct orr_onnx_like *like)
+{
+	if (like->as)
+		orr_onnx_lay_as(t, like->as, like->rows, like->columns);
+	else if (like->channels)
+		orr_onnx_lay_channels(t, like->rows, like->columns);
+	else
+		orr_onnx_lay(t, like->rows, like->columns);
+}
+
 static int add_like(struct orr_onnx *x, struct orr_onnx_node *n, const struct orr_onnx_like *like,
 		    struct orr_error *err)
 {
-	struct orr_onnx_tensor *out = n->out[0];
-	struct orr_operator *o;
-	int code;
+	struct orr_operator *o = orr_onnx_add(x, like->op, orr_onnx_name(n->proto),
+					      orr_onnx_kind(n->proto), n->number + 1, err);
+	int is = x->draft->n_operators - 1, code;
 
-	if (like->view) {
-		out->is = n->in[0]->is;
-		out->layout = like->layout;
-		return 0;
-	}
-	if (!(o = orr_onnx_add(x, like->op, name_of(n->proto), kind_of(n->proto), n->number + 1,
-			       err)))
+	if (!o)
 		return ORR_E_NOMEM;
 	for (int i = 0; i < like->n_values; i++)
 		orr_onnx_set(o, like->values[i].name, like->values[i].value);
 	(void)count_weights(n);
-	out->is = x->draft->n_operators - 1;
-	out->layout = like->layout;
+	lay(n->out[0], like);
+	n->out[0]->is = is;
 	if (like->also >= 0) {
 		struct orr_onnx_node also;
 
 		orr_onnx_node(&also, x, like->also);
 		(void)count_weights(&also);
 		x->done[like->also] = true;
-		orr_onnx_give(&also, 0, out->n_dims, out->dims, true);
-		also.out[0]->is = out->is;
-		also.out[0]->layout = out->layout;
+		lay(also.out[0], like);
+		also.out[0]->is = is;
 	}
 	if ((code = orr_onnx_add_sources(x, like, err)))
 		return code;
 	return orr_onnx_add_edges(x, n, err);
 }
 
-static int add_node(struct orr_onnx *x, int number, struct orr_error *err)
+/* An operator, several or none, of which all before it are there. */
+static int add_node(struct orr_onnx *x, struct orr_onnx_node *n, struct orr_error *err)
 {
 	struct orr_onnx_like like;
+	struct orr_onnx_box box;
+	bool view = n->op && n->n_in && n->in[0] && n->in[0]->is >= 0 && n->n_out > 0;
+	int code = 0;
+
+	for (int k = 0; k < n->n_out && view; k++)
+		view = !n->out[k] || !n->out[k]->live ||
+		       (n->out[k]->known && orr_onnx_view(n->out[k], n->in[0], n, k));
+	if (view)
+		return 0;
+	for (int i = 0; i < n->n_in && !code; i++)
+		if (n->in[i] && n->in[i]->is >= 0 && n->in[i]->real && n->in[i]->known &&
+		    !orr_onnx_is_whole(x, n->in[i]) && orr_onnx_is_box(x, n->in[i], &box))
+			code = orr_onnx_cut(x, n->in[i], &box, err);
+	if (code)
+		return code;
+	if (orr_onnx_like(&like, x, n))
+		return add_like(x, n, &like, err);
+	for (int k = 0; k < n->n_out && !code; k++)
+		if (n->out[k] && n->out[k]->live)
+			code = add_opaque(x, n, k, err);
+	return code;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* The last node of a pattern: one operator for all of them, or else each of them. */
+static int add_pattern(struct orr_onnx *x, struct orr_onnx_pattern *p, struct orr_error *err)
+{
+	struct orr_onnx_node n;
+	bool added = false;
+	int code;
+
+	orr_onnx_node(&n, x, p->last);
+	if ((code = orr_onnx_add_pattern(x, &n, p, &added, err)) || added)
+		return code;
+	qsort(p->inner, (size_t)p->n_inner, sizeof(*p->inner), compare_numbers);
+	for (int i = 0; i < p->n_inner && !code; i++) {
+		x->claimed[p->inner[i]] = false;
+		orr_onnx_node(&n, x, p->inner[i]);
+		code = x->done[p->inner[i]] ? 0 : add_node(x, &n, err);
+	}
+	orr_onnx_node(&n, x, p->last);
+	return code || x->done[p->last] ? code : add_node(x, &n, err);
+}
+
+/* In the order of the file, but for parts of patterns, which are added with their last one. */
+static int add_nodes(struct orr_onnx *x, struct orr_error *err)
+{
+	int left = x->n_patterns, code = 0;
+
+	for (int i = 0; i < (int)x->graph->n_node && !code; i++) {
+		bool last = left && x->patterns[left - 1].last == i;
+		struct orr_onnx_node n;
+
+		left -= last;
+		if (x->done[i] || x->claimed[i])
+			continue;
+		orr_onnx_node(&n, x, i);
+		code = last ? add_pattern(x, &x->patterns[left], err) : add_node(x, &n, err);
+	}
+	return code;
+}
+
+/* From the last node of the file, so that what is found is whole. */
+static int find_patterns(struct orr_onnx *x, struct orr_error *err)
+{
+	struct orr_onnx_pattern p, *more;
+	struct orr_onnx_node n;
+
+	for (int i = (int)x->graph->n_node - 1; i >= 0; i--) {
+		if (x->done[i] || x->claimed[i])
+			continue;
+		orr_onnx_node(&n, x, i);
+		if (!orr_onnx_find_pattern(&p, x, &n))
+			continue;
+		if (!(x->n_patterns & (x->n_patterns - 1))) { /* the room is a power of 2 */
+			size_t room = x->n_patterns ? 2 * (size_t)x->n_patterns : 1;
+
+			if (!(more = realloc(x->patterns, room * sizeof(*more))))
+				return orr_onnx_no_memory(x, err);
+			x->patterns = more;
+		}
+		x->patterns[x->n_patterns++] = p;
+		for (int k = 0; k < p.n_inner; k++)
+			x->claimed[p.inner[k]] = true;
+	}
+	return 0;
+}
+
+/* Shapes, and what is constant. */
+static int look_at(struct orr_onnx *x, int number, struct orr_error *err)
+{
 	struct orr_onnx_node n;
 	int code;
 
 	orr_onnx_node(&n, x, number);
-	if ((code = check_inputs(x, &n, err)) || (code = find_shapes(x, &n, err)) ||
-	    is_constant(&n))
+	if ((code = check_inputs(x, &n, err)) || (code = find_shapes(x, &n, err)))
 		return code;
-	if (orr_onnx_like(&like, x, &n))
-		return add_like(x, &n, &like, err);
-	for (int k = 0; k < n.n_out && !code; k++)
-		if (n.out[k] && n.out[k]->live)
-			code = add_opaque(x, &n, k, err);
-	return code;
+	x->done[number] = is_constant(&n);
+	return 0;
 }
 
 /* ---- the whole ---- */
@@ -373,7 +477,9 @@ static int read_graph(struct orr_onnx *x, struct orr_error *err)
 {
 	int code;
 
-	if (!(x->done = calloc(x->graph->n_node + 1, sizeof(*x->done))))
+	x->done = calloc(x->graph->n_node + 1, sizeof(*x->done));
+	x->claimed = calloc(x->graph->n_node + 1, sizeof(*x->claimed));
+	if (!x->done || !x->claimed)
 		return orr_onnx_no_memory(x, err);
 	if ((code = orr_onnx_tensors_init(x, err)) || (code = take_types(x, err)) ||
 	    (code = take_constants(x, err)))
@@ -382,8 +488,10 @@ static int read_graph(struct orr_onnx *x, struct orr_error *err)
 	code = orr_onnx_add_inputs(x, err);
 	for (int i = 0; i < (int)x->graph->n_node && !code; i++)
 		if (!x->done[i])
-			code = add_node(x, i, err);
-	if (code || (code = end_outputs(x, err)))
+			code = look_at(x, i, err);
+	if (code || (code = find_patterns(x, err)) || (code = add_nodes(x, err)))
+		return code;
+	if ((code = end_outputs(x, err)))
 		return code;
 	return orr_onnx_name_apart(x, err);
 }
@@ -391,7 +499,7 @@ static int read_graph(struct orr_onnx *x, struct orr_error *err)
 int orr_onnx_read_model(struct orr_draft *draft, const Onnx__ModelProto *model,
 			struct orr_onnx_source **sources, int *n_sources, struct orr_error *err)
 {
-	struct orr_onnx x = {.draft = draft, .graph = model->graph};
+	struct orr_onnx x = {.draft = draft, .graph = model->graph, .budget = MOST_WORKED_OUT};
 	int code;
 
 	for (size_t i = 0; i < model->n_opset_import; i++)
@@ -401,6 +509,8 @@ int orr_onnx_read_model(struct orr_draft *draft, const Onnx__ModelProto *model,
 	orr_onnx_tensors_fini(&x);
 	free(x.types);
 	free(x.done);
+	free(x.claimed);
+	free(x.patterns);
 	if (sources && !code) {
 		*sources = x.sources;
 		*n_sources = x.n_sources;

@@ -1,6 +1,6 @@
 /* Weights: which parameter of which operator a tensor of the file becomes, and its numbers, which
  * lie in the file or in one beside it. */
-#include "onnx.h"
+#include "rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -238,7 +238,7 @@ static int read_beside(void **bytes, int64_t n, const struct orr_onnx_weights *w
 
 /* ---- numbers ---- */
 
-static bool find_element(const Onnx__TensorProto *t, enum orr_element *element)
+bool orr_onnx_element(const Onnx__TensorProto *t, enum orr_element *element)
 {
 	switch (t->data_type) {
 	case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
@@ -258,10 +258,9 @@ static bool find_element(const Onnx__TensorProto *t, enum orr_element *element)
 	}
 }
 
-/* Where its n numbers lie as bytes; NULL: not all of them are there. A half in a field of whole
- * numbers is the low half of one, *step bytes from the next. */
-static const void *find_numbers(const Onnx__TensorProto *t, enum orr_element element, int64_t n,
-				int64_t *step)
+/* A half in a field of whole numbers is the low half of one. */
+const void *orr_onnx_numbers(const Onnx__TensorProto *t, enum orr_element element, int64_t n,
+			     int64_t *step)
 {
 	*step = orr_element_bytes(element);
 	if (t->has_raw_data && t->raw_data.len)
@@ -309,21 +308,26 @@ int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, st
 	enum orr_element element;
 	const void *numbers;
 	void *beside = NULL;
-	int64_t n = 1, step;
+	int64_t n = 1, all = 1, step;
 	struct orr_error unheard;
 	int code = 0;
 
 	err = err ? err : &unheard;
 	for (int k = 0; k < s->n_dims; k++)
 		n *= s->dims[k];
-	if (!find_element(t, &element))
+	for (size_t k = 0; k < t->n_dims; k++) /* which fits: its shape was looked at */
+		all *= t->dims[k];
+	if (n > all || (s->turned && n < all))
+		return fail(w, t, "are fewer than they must be: a damaged model, export it again",
+			    err);
+	if (!orr_onnx_element(t, &element))
 		return fail(w, t, "are no floats: export the model as float32", err);
 	step = orr_element_bytes(element);
 	if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
-		if ((code = read_beside(&beside, n * step, w, t, err)))
+		if ((code = read_beside(&beside, all * step, w, t, err)))
 			goto out;
 		numbers = beside;
-	} else if (!(numbers = find_numbers(t, element, n, &step))) {
+	} else if (!(numbers = orr_onnx_numbers(t, element, all, &step))) {
 		code = fail(w, t, "are not all there: a damaged model, export it again", err);
 		goto out;
 	}
