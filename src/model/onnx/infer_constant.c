@@ -33,6 +33,20 @@ bool orr_onnx_infer_constant(struct orr_onnx_node *n)
 	return t->known;
 }
 
+/* Whole numbers that are all the same, where they are few. */
+static void fill(struct orr_onnx_tensor *t, int64_t value)
+{
+	int64_t values[ORR_ONNX_MOST_VALUES], floats = 1;
+
+	for (int i = 0; i < t->n_dims; i++)
+		if (t->dims[i] < 0 || t->dims[i] > ORR_ONNX_MOST_VALUES ||
+		    (floats *= t->dims[i]) > ORR_ONNX_MOST_VALUES)
+			return;
+	for (int64_t i = 0; i < floats; i++)
+		values[i] = value;
+	(void)orr_onnx_set_values(t, values, floats);
+}
+
 bool orr_onnx_infer_filled(struct orr_onnx_node *n)
 {
 	const struct orr_onnx_tensor *shape = orr_onnx_in(n, 0);
@@ -45,6 +59,8 @@ bool orr_onnx_infer_filled(struct orr_onnx_node *n)
 	if (value && value->t && orr_onnx_take_shape(&one, value->t))
 		orr_onnx_take_values(&one, value->t);
 	orr_onnx_give(n, 0, (int)orr_onnx_floats(shape), shape->values, one.real);
+	if (one.values && n->n_out && n->out[0] && orr_onnx_floats(&one) == 1)
+		fill(n->out[0], one.values[0]);
 	free(one.values);
 	return true;
 }

@@ -5,15 +5,15 @@
 
 /* ---- what a rule asks ---- */
 
-/* Nothing else reads it; but of biases and gains, of which exporters write equal ones once, every
- * reader has its own. */
+/* Nothing else reads it, or the other parts of it; but of biases and gains, of which exporters
+ * write equal ones once, every reader has its own. */
 bool orr_onnx_is_weight(const struct orr_onnx_tensor *t, int n_dims, int64_t floats)
 {
 	const struct orr_onnx_tensor *w = t ? t->weight : NULL;
 
-	return w && w->proto && (t->same || t->turned) && t->n_dims == n_dims &&
+	return w && w->proto && t->part && t->known && t->n_dims == n_dims &&
 	       orr_onnx_floats(t) == floats &&
-	       (w->n_dims == 1 || (t->n_readers == 1 && w->n_readers == 1));
+	       (w->n_dims == 1 || (t->n_readers == 1 && (t->apart || w->n_readers == 1)));
 }
 
 void orr_onnx_take(struct orr_onnx_like *like, const char *name, const struct orr_onnx_tensor *t,
@@ -268,8 +268,7 @@ static bool like_wise(struct orr_onnx_like *like, struct orr_onnx *x, const stru
 	b = n->in[n->in[0]->is >= 0];
 	if (is_op(n, "Add") && reads_tokens(x, n, a == n->in[1]) &&
 	    orr_onnx_is_weight(b, b->n_dims, a->rows * a->columns) && b->n_dims >= 2 &&
-	    b->dims[b->n_dims - 1] == a->columns && b->dims[b->n_dims - 2] == a->rows &&
-	    !b->turned) {
+	    b->dims[b->n_dims - 1] == a->columns && b->dims[b->n_dims - 2] == a->rows) {
 		like->op = "positions";
 		lies_as(like, n, a == n->in[1], a->columns);
 		orr_onnx_take(like, "weight", b, 2);
@@ -317,7 +316,7 @@ static bool like_embedding(struct orr_onnx_like *like, const struct orr_onnx *x,
 {
 	const struct orr_onnx_tensor *w = orr_onnx_in(n, 0), *ids = orr_onnx_in(n, 1);
 
-	if (!w || w->n_dims != 2 || w->turned || !orr_onnx_is_weight(w, 2, orr_onnx_floats(w)) ||
+	if (!w || w->n_dims != 2 || !orr_onnx_is_weight(w, 2, orr_onnx_floats(w)) ||
 	    orr_onnx_int(n, "axis", 0) || !is_data(x, ids) || w->dims[0] < 1 ||
 	    w->dims[0] > 1 << 24 || ids->rows * w->dims[1] > ORR_MOST_COLUMNS)
 		return false;

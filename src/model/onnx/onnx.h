@@ -27,8 +27,8 @@ struct orr_onnx_tensor {
 	/* of a constant of real numbers in the file: itself; of one that is made of it alone, such
 	 * as its transpose, that one: parameters */
 	struct orr_onnx_tensor *weight;
-	bool same; /* of a constant: the numbers of `weight` in their order, or the first of them */
-	bool turned;                    /* likewise all of them, but its rows are columns there */
+	bool part;  /* of such a constant: a view of `weight`, by `at` and `strides` */
+	bool apart; /* and cut off it */
 	const Onnx__TensorProto *proto; /* of a constant in the file: borrowed, that */
 	bool counted;                   /* as parameters of an operator */
 	bool live;                      /* an output of the model needs it */
@@ -48,9 +48,8 @@ struct orr_onnx_source {
 	int is;                         /* the operator of the draft */
 	const char *parameter;          /* of it, "weight" */
 	const Onnx__TensorProto *proto; /* borrowed, of the model */
-	bool turned;                    /* its rows are the columns there */
 	int n_dims;
-	int64_t dims[4]; /* here */
+	int64_t dims[4], at, strides[4]; /* here, and where each of them lies there */
 };
 
 struct orr_onnx {

@@ -62,8 +62,9 @@ static int take_constants(struct orr_onnx *x, struct orr_error *err)
 				x->draft->name, t->name, ORR_ONNX_MOST_DIMS);
 		orr_onnx_take_values(t, from);
 		t->weight = t->real && t->n_dims ? t : NULL;
-		t->same = true;
+		t->part = true;
 		t->proto = from;
+		orr_onnx_lay(t, 1, orr_onnx_floats(t));
 	}
 	return 0;
 }
@@ -163,17 +164,6 @@ static int find_shapes(struct orr_onnx *x, struct orr_onnx_node *n, struct orr_e
 	return 0;
 }
 
-/* Does it change rows and columns of a weight of two dimensions? */
-static bool is_turn(const struct orr_onnx_node *n, const struct orr_onnx_tensor *from)
-{
-	const int64_t *order;
-	int count = orr_onnx_ints(n, "perm", &order);
-
-	return !strcmp(n->op->name, "Transpose") && from->n_dims == 2 &&
-	       from->weight->n_dims == 2 && (!count || order[0] == 1) &&
-	       orr_onnx_floats(from) == orr_onnx_floats(from->weight);
-}
-
 /* The first rows of a table, in their order. */
 static bool is_first(const struct orr_onnx_node *n, const struct orr_onnx_tensor *from)
 {
@@ -189,21 +179,24 @@ static bool is_first(const struct orr_onnx_node *n, const struct orr_onnx_tensor
 	return true;
 }
 
-/* What is made of a weight: the same numbers, or their transpose, or others. */
-static void derive(struct orr_onnx_tensor *t, const struct orr_onnx_node *n,
-		   struct orr_onnx_tensor *weight)
+/* What is made of a weight: a part of it, perhaps turned, or other numbers. */
+static void derive(struct orr_onnx_node *n, int k, struct orr_onnx_tensor *weight)
 {
-	static const char *const same[] = {"Identity",  "Reshape", "Squeeze",
-					   "Unsqueeze", "Flatten", NULL};
 	const struct orr_onnx_tensor *from = n->n_in ? n->in[0] : NULL;
+	struct orr_onnx_tensor *t = n->out[k];
 
 	t->weight = weight;
-	if (!n->op || !from || from->weight != weight || !from->same)
+	if (!n->op || !from || from->weight != weight || !from->part || !from->known)
 		return;
-	for (int i = 0; same[i]; i++)
-		t->same = t->same || !strcmp(n->op->name, same[i]);
-	t->same = t->same || is_first(n, from);
-	t->turned = is_turn(n, from);
+	if (is_first(n, from) && orr_onnx_is_plain_part(from)) {
+		orr_onnx_lay(t, 1, orr_onnx_floats(weight));
+		t->at = from->at;
+		t->part = true;
+		t->apart = from->apart;
+		return;
+	}
+	t->part = orr_onnx_view(t, from, n, k);
+	t->apart = from->apart || !strcmp(n->op->name, "Slice") || !strcmp(n->op->name, "Split");
 }
 
 /* What no input changes needs no operator; nor does a shape of numbers that are known. */
@@ -225,7 +218,7 @@ static bool is_constant(struct orr_onnx_node *n)
 		if (n->out[i]) {
 			n->out[i]->constant = true;
 			if (n_weights == 1 && n->out[i]->known && n->out[i]->real)
-				derive(n->out[i], n, weight);
+				derive(n, i, weight);
 		}
 	return constant;
 }

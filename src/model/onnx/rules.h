@@ -23,7 +23,7 @@ struct orr_onnx_like {
 		int n_dims; /* here: ONNX may have dimensions of 1 before them */
 	} weights[4];
 	int n_weights;
-	bool turned; /* the first, of which ONNX has columns as rows */
+	bool turned; /* the first: its columns are the rows of the tensor */
 };
 bool orr_onnx_like(struct orr_onnx_like *like, struct orr_onnx *x, const struct orr_onnx_node *n);
 void orr_onnx_say(struct orr_onnx_like *like, const char *name, double value);
@@ -47,6 +47,8 @@ void orr_onnx_lay_as(struct orr_onnx_tensor *t, const struct orr_onnx_tensor *as
 bool orr_onnx_is_whole(const struct orr_onnx *x, const struct orr_onnx_tensor *t);
 bool orr_onnx_is_plain(const struct orr_onnx *x, const struct orr_onnx_tensor *t);
 bool orr_onnx_is_channels(const struct orr_onnx *x, const struct orr_onnx_tensor *t);
+/* Of a part of a weight: do its numbers lie in their order? */
+bool orr_onnx_is_plain_part(const struct orr_onnx_tensor *t);
 /* Some rows and columns of it? Or heads of attention, of which the last two dimensions are rows
  * and columns, or turned? */
 bool orr_onnx_is_box(const struct orr_onnx *x, const struct orr_onnx_tensor *t,

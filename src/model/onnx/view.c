@@ -101,6 +101,18 @@ bool orr_onnx_is_channels(const struct orr_onnx *x, const struct orr_onnx_tensor
 	return rows == t->rows;
 }
 
+bool orr_onnx_is_plain_part(const struct orr_onnx_tensor *t)
+{
+	int64_t stride = 1;
+
+	for (int i = t->n_dims - 1; i >= 0; i--) {
+		if (t->dims[i] != 1 && t->strides[i] != stride)
+			return false;
+		stride *= t->dims[i];
+	}
+	return true;
+}
+
 bool orr_onnx_is_box(const struct orr_onnx *x, const struct orr_onnx_tensor *t,
 		     struct orr_onnx_box *box)
 {

@@ -13,8 +13,6 @@
 #include "model/onnx_weights.h"
 #include "model/text.h"
 
-#define PIECE 16384 /* numbers that are turned into floats at once */
-
 struct orr_onnx_weights {
 	char *path;
 	Onnx__ModelProto *model;
@@ -29,9 +27,8 @@ int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
 {
 	for (int i = 0; i < like->n_weights; i++) {
 		const struct orr_onnx_tensor *t = like->weights[i].tensor;
-		bool turned = !i && like->turned;
+		int n_dims = like->weights[i].n_dims, first = t->n_dims - n_dims;
 		struct orr_onnx_source *more, *s;
-		int n_dims = like->weights[i].n_dims;
 
 		if (!(x->n_sources & (x->n_sources - 1))) { /* the room is a power of 2 */
 			size_t room = x->n_sources ? 2 * (size_t)x->n_sources : 1;
@@ -44,10 +41,14 @@ int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
 		*s = (struct orr_onnx_source){.is = x->draft->n_operators - 1,
 					      .parameter = like->weights[i].name,
 					      .proto = t->weight->proto,
-					      .turned = turned != t->turned,
-					      .n_dims = n_dims};
-		for (int k = 0; k < n_dims; k++)
-			s->dims[k] = t->dims[turned ? n_dims - 1 - k : t->n_dims - n_dims + k];
+					      .n_dims = n_dims,
+					      .at = t->at};
+		for (int k = 0; k < n_dims; k++) {
+			int from = !i && like->turned ? n_dims - 1 - k : k;
+
+			s->dims[k] = t->dims[first + from];
+			s->strides[k] = t->strides[first + from];
+		}
 	}
 	return 0;
 }
@@ -273,32 +274,38 @@ const void *orr_onnx_numbers(const Onnx__TensorProto *t, enum orr_element elemen
 	return (int64_t)t->n_int32_data == n ? t->int32_data : NULL;
 }
 
-static int to_floats(enum orr_element element, const void *from, int64_t step, int64_t n, float *to)
+/* The rows of the last dimension one after the other, of those before it as they are told. */
+static int to_floats(const struct orr_onnx_source *s, enum orr_element element, const char *from,
+		     int64_t step, float *to)
 {
-	int64_t *columns = malloc(PIECE * sizeof(*columns));
+	int64_t width = s->dims[s->n_dims - 1], rows = 1;
+	int64_t *columns = malloc((size_t)width * sizeof(*columns) + 1);
 
-	for (int64_t i = 0; i < PIECE && columns; i++)
-		columns[i] = i * (step / orr_element_bytes(element));
-	for (int64_t at = 0; at < n && columns; at += PIECE)
-		orr_element_gather(element, (const char *)from + at * step, NULL, columns,
-				   n - at < PIECE ? n - at : PIECE, to + at);
+	for (int64_t i = 0; i < width && columns; i++)
+		columns[i] = i * s->strides[s->n_dims - 1] * (step / orr_element_bytes(element));
+	for (int k = 0; k < s->n_dims - 1; k++)
+		rows *= s->dims[k];
+	for (int64_t r = 0; r < rows && columns; r++) {
+		int64_t at = s->at, rest = r;
+
+		for (int k = s->n_dims - 2; k >= 0; k--) {
+			at += rest % s->dims[k] * s->strides[k];
+			rest /= s->dims[k];
+		}
+		orr_element_gather(element, from + at * step, NULL, columns, width, to + r * width);
+	}
 	free(columns);
 	return columns ? 0 : -1;
 }
 
-/* dims: as they are wanted; the file has columns of them as rows. */
-static int turn(float *numbers, const int64_t *dims, int64_t n)
+/* The place of its last number; what a damaged shape says may be beyond those that there are. */
+static int64_t last_place(const struct orr_onnx_source *s)
 {
-	float *copy = malloc((size_t)n * sizeof(*copy) + 1);
+	int64_t at = s->at;
 
-	if (!copy)
-		return -1;
-	memcpy(copy, numbers, (size_t)n * sizeof(*copy));
-	for (int64_t r = 0; r < dims[0]; r++)
-		for (int64_t c = 0; c < dims[1]; c++)
-			numbers[r * dims[1] + c] = copy[c * dims[0] + r];
-	free(copy);
-	return 0;
+	for (int k = 0; k < s->n_dims; k++)
+		at += (s->dims[k] - 1) * s->strides[k];
+	return at;
 }
 
 int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, struct orr_error *err)
@@ -308,16 +315,14 @@ int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, st
 	enum orr_element element;
 	const void *numbers;
 	void *beside = NULL;
-	int64_t n = 1, all = 1, step;
+	int64_t all = 1, step;
 	struct orr_error unheard;
 	int code = 0;
 
 	err = err ? err : &unheard;
-	for (int k = 0; k < s->n_dims; k++)
-		n *= s->dims[k];
 	for (size_t k = 0; k < t->n_dims; k++) /* which fits: its shape was looked at */
 		all *= t->dims[k];
-	if (n > all || (s->turned && n < all))
+	if (last_place(s) >= all)
 		return fail(w, t, "are fewer than they must be: a damaged model, export it again",
 			    err);
 	if (!orr_onnx_element(t, &element))
@@ -331,7 +336,7 @@ int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, st
 		code = fail(w, t, "are not all there: a damaged model, export it again", err);
 		goto out;
 	}
-	if (to_floats(element, numbers, step, n, to) || (s->turned && turn(to, s->dims, n)))
+	if (to_floats(s, element, numbers, step, to))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
 out:
 	free(beside);
