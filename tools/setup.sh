@@ -122,6 +122,15 @@ use_starpu() {
 	fi
 }
 
+# Good to have: models in ONNX, and a browser for the test of --html. Without them the build leaves the
+# one out, and the test of the other is skipped.
+find_optional() {
+	optional=()
+	{ have protoc-c && have_library libprotobuf-c && [ -f /usr/include/onnx/onnx.proto ]; } ||
+		optional+=(libonnx-dev protobuf-c-compiler libprotobuf-c-dev)
+	have chromium || have chromium-browser || have google-chrome || optional+=(chromium)
+}
+
 set_up() {
 	local other='a C compiler, make, meson 1.0, ninja, pkg-config, graphviz, jansson,'
 	other+=' xxhash, oneDNN, hwloc, check 0.15, Open MPI and StarPU, each with its headers'
@@ -144,6 +153,11 @@ set_up() {
 	0.*) fail "Meson $(meson --version) is too old" 'install 1.0 or later (pip install meson), then start this again.' ;;
 	esac
 	use_starpu
+	find_optional
+	if [ ${#optional[@]} -gt 0 ]; then
+		try_install "${optional[@]}" ||
+			say "SKIP: ${optional[*]}: not here, and cannot be installed: what needs them is left out"
+	fi
 }
 
 # build_tree FOLDER [MESON OPTION]...: configured anew where the options, or StarPU, changed since this
