@@ -41,16 +41,7 @@ struct orr_onnx_tensor {
 
 struct orr_onnx_op;
 struct orr_onnx_pattern;
-
-/* A parameter of an operator, and what it is of the file. */
-struct orr_onnx_source {
-	char *name;                     /* owned, once operators have their names; or NULL */
-	int is;                         /* the operator of the draft */
-	const char *parameter;          /* of it, "weight" */
-	const Onnx__TensorProto *proto; /* borrowed, of the model */
-	int n_dims;
-	int64_t dims[4], at, strides[4]; /* here, and where each of them lies there */
-};
+struct orr_onnx_source;
 
 struct orr_onnx {
 	struct orr_draft *draft;         /* borrowed */
@@ -144,21 +135,6 @@ struct orr_onnx_cost {
 	double kept;    /* floats that the backward reads */
 };
 struct orr_onnx_cost orr_onnx_cost(const struct orr_onnx_node *n);
-
-/* ---- add.c: operators of the draft ---- */
-/* A new one, the last; NULL with err filled. label: NULL: none. line: the node's number from 1, or
- * 0. */
-struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char *name,
-				  const char *label, int line, struct orr_error *err);
-void orr_onnx_set(struct orr_operator *o, const char *attribute, double value);
-/* What a node is called: its name, or its output. */
-const char *orr_onnx_name(const Onnx__NodeProto *node);
-const char *orr_onnx_kind(const Onnx__NodeProto *node);
-/* From the operators of what a node reads, each once, to the last one. */
-int orr_onnx_add_edges(struct orr_onnx *x, const struct orr_onnx_node *n, struct orr_error *err);
-int orr_onnx_no_memory(const struct orr_onnx *x, struct orr_error *err);
-/* Names of nodes need not be unique, or differ from those of tensors: later ones get a number. */
-int orr_onnx_name_apart(struct orr_onnx *x, struct orr_error *err);
 
 /* ---- inputs.c: the batch, and an operator for each input that an output needs ---- */
 int orr_onnx_add_inputs(struct orr_onnx *x, struct orr_error *err);

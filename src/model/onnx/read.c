@@ -223,7 +223,7 @@ static bool is_constant(struct orr_onnx_node *n)
 	return constant;
 }
 
-/* Parameters that it is the first to read. */
+/* Parameters that it is the first to read; a number by itself is none. */
 static double count_weights(const struct orr_onnx_node *n)
 {
 	double floats = 0;
@@ -231,7 +231,7 @@ static double count_weights(const struct orr_onnx_node *n)
 	for (int i = 0; i < n->n_in; i++) {
 		struct orr_onnx_tensor *weight = n->in[i] ? n->in[i]->weight : NULL;
 
-		if (weight && !weight->counted)
+		if (weight && !weight->counted && orr_onnx_floats(weight) > 1)
 			floats += (double)orr_onnx_floats(weight);
 		if (weight)
 			weight->counted = true;

@@ -4,6 +4,21 @@
  * ask of activations and constants. */
 #include "infer.h"
 
+/* ---- add.c: operators of the draft ---- */
+/* A new one, the last; NULL with err filled. label: NULL: none. line: the node's number from 1, or
+ * 0. */
+struct orr_operator *orr_onnx_add(struct orr_onnx *x, const char *op, const char *name,
+				  const char *label, int line, struct orr_error *err);
+void orr_onnx_set(struct orr_operator *o, const char *attribute, double value);
+/* What a node is called: its name, or its output. */
+const char *orr_onnx_name(const Onnx__NodeProto *node);
+const char *orr_onnx_kind(const Onnx__NodeProto *node);
+/* From the operators of what a node reads, each once, to the last one. */
+int orr_onnx_add_edges(struct orr_onnx *x, const struct orr_onnx_node *n, struct orr_error *err);
+int orr_onnx_no_memory(const struct orr_onnx *x, struct orr_error *err);
+/* Names of nodes need not be unique, or differ from those of tensors: later ones get a number. */
+int orr_onnx_name_apart(struct orr_onnx *x, struct orr_error *err);
+
 /* ---- like.c: operators that have their like here ---- */
 /* What a node is here: an op and its values; NULL: it has no like. */
 struct orr_onnx_like {
@@ -106,6 +121,16 @@ int orr_onnx_add_attention(struct orr_onnx *x, struct orr_onnx_node *n,
 			   const struct orr_onnx_pattern *p, bool *added, struct orr_error *err);
 
 /* ---- weights.c ---- */
+/* A parameter of an operator, and what it is of the file. */
+struct orr_onnx_source {
+	char *name;                     /* owned, once operators have their names; or NULL */
+	int is;                         /* the operator of the draft */
+	const char *parameter;          /* of it, "weight" */
+	const Onnx__TensorProto *proto; /* borrowed, of the model */
+	int n_dims;
+	int64_t dims[4], at, strides[4]; /* here, and where each of them lies there */
+};
+
 /* Those of the last operator, of which like is what it is. */
 int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
 			 struct orr_error *err);
