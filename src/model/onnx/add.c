@@ -91,6 +91,37 @@ int orr_onnx_cut(struct orr_onnx *x, struct orr_onnx_tensor *t, const struct orr
 	return orr_draft_add_edge(x->draft, from.is, t->is, -1, err);
 }
 
+int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
+			 struct orr_error *err)
+{
+	for (int i = 0; i < like->n_weights; i++) {
+		const struct orr_onnx_tensor *t = like->weights[i].tensor;
+		int n_dims = like->weights[i].n_dims, first = t->n_dims - n_dims;
+		struct orr_onnx_source *more, *s;
+
+		if (!(x->n_sources & (x->n_sources - 1))) { /* the room is a power of 2 */
+			size_t room = x->n_sources ? 2 * (size_t)x->n_sources : 1;
+
+			if (!(more = realloc(x->sources, room * sizeof(*more))))
+				return orr_onnx_no_memory(x, err);
+			x->sources = more;
+		}
+		s = &x->sources[x->n_sources++];
+		*s = (struct orr_onnx_source){.is = x->draft->n_operators - 1,
+					      .parameter = like->weights[i].name,
+					      .proto = t->weight->proto,
+					      .n_dims = n_dims,
+					      .at = t->at};
+		for (int k = 0; k < n_dims; k++) {
+			int from = !i && like->turned ? n_dims - 1 - k : k;
+
+			s->dims[k] = t->dims[first + from];
+			s->strides[k] = t->strides[first + from];
+		}
+	}
+	return 0;
+}
+
 /* From the operators of what a node reads, each once, to the last operator. */
 int orr_onnx_add_edges(struct orr_onnx *x, const struct orr_onnx_node *n, struct orr_error *err)
 {

@@ -57,7 +57,7 @@ static bool is_data(const struct orr_onnx *x, const struct orr_onnx_tensor *t)
 	       orr_onnx_is_whole(x, t) && x->draft->operators[t->is].is.instance->op->input;
 }
 
-void orr_onnx_say(struct orr_onnx_like *like, const char *name, double value)
+static void say(struct orr_onnx_like *like, const char *name, double value)
 {
 	like->values[like->n_values].name = name;
 	like->values[like->n_values++].value = value;
@@ -146,8 +146,8 @@ static bool like_linear(struct orr_onnx_like *like, const struct orr_onnx *x,
 		orr_onnx_take(like, "bias", added, 1);
 	like->op = "linear";
 	lies_as(like, n, 0, features);
-	orr_onnx_say(like, "features", (double)features);
-	orr_onnx_say(like, "bias", bias);
+	say(like, "features", (double)features);
+	say(like, "bias", bias);
 	return true;
 }
 
@@ -176,9 +176,9 @@ static bool like_window(struct orr_onnx_like *like, const struct orr_onnx *x,
 		    !orr_onnx_is_weight(w, 4, orr_onnx_floats(w)) ||
 		    (bias && !orr_onnx_is_weight(n->in[2], 1, w->dims[0])))
 			return false;
-		orr_onnx_say(like, "features", (double)w->dims[0]);
-		orr_onnx_say(like, "groups", (double)orr_onnx_int(n, "group", 1));
-		orr_onnx_say(like, "bias", bias);
+		say(like, "features", (double)w->dims[0]);
+		say(like, "groups", (double)orr_onnx_int(n, "group", 1));
+		say(like, "bias", bias);
 		orr_onnx_take(like, "weight", w, 4);
 		if (bias)
 			orr_onnx_take(like, "bias", n->in[2], 1);
@@ -186,10 +186,10 @@ static bool like_window(struct orr_onnx_like *like, const struct orr_onnx *x,
 		   (!most && padding && !orr_onnx_int(n, "count_include_pad", 0))) {
 		return false;
 	}
-	orr_onnx_say(like, "kernel", (double)side);
-	orr_onnx_say(like, "stride", (double)stride);
-	orr_onnx_say(like, "padding", (double)padding);
-	orr_onnx_say(like, "image_height", (double)n->in[0]->dims[2]);
+	say(like, "kernel", (double)side);
+	say(like, "stride", (double)stride);
+	say(like, "padding", (double)padding);
+	say(like, "image_height", (double)n->in[0]->dims[2]);
 	like->op = conv ? "conv2d" : most ? "max_pool" : "mean_pool";
 	like->channels = true;
 	like->rows = n->out[0]->dims[2] * n->out[0]->dims[3];
@@ -215,14 +215,11 @@ static bool like_norm(struct orr_onnx_like *like, const struct orr_onnx *x,
 	}
 	like->op = batch ? "batchnorm" : "layernorm";
 	lies_as(like, n, 0, n->in[0]->columns);
-	orr_onnx_say(like, "epsilon", epsilon);
+	say(like, "epsilon", epsilon);
 	if (batch) {
 		double momentum = 1 - orr_onnx_real(n, "momentum", 0.9);
 
-		orr_onnx_say(like, "momentum",
-			     momentum < 1e-6 ? 1e-6
-			     : momentum > 1  ? 1
-					     : momentum);
+		say(like, "momentum", momentum < 1e-6 ? 1e-6 : momentum > 1 ? 1 : momentum);
 	}
 	return true;
 }
@@ -253,7 +250,7 @@ static bool like_scale(struct orr_onnx_like *like, struct orr_onnx *x,
 		return false;
 	like->op = "scale";
 	lies_as(like, n, own, n->in[own]->columns);
-	orr_onnx_say(like, "factor", (double)factor);
+	say(like, "factor", (double)factor);
 	return true;
 }
 
@@ -307,7 +304,7 @@ static bool like_concat(struct orr_onnx_like *like, const struct orr_onnx *x,
 	like->op = "concat";
 	like->channels = image;
 	like->as = columns && !image ? t : NULL;
-	orr_onnx_say(like, "axis", columns ? 0 : 1);
+	say(like, "axis", columns ? 0 : 1);
 	return true;
 }
 
@@ -323,8 +320,8 @@ static bool like_embedding(struct orr_onnx_like *like, const struct orr_onnx *x,
 	like->op = "embedding";
 	orr_onnx_take(like, "weight", w, 2);
 	lies_as(like, n, 1, w->dims[1]);
-	orr_onnx_say(like, "vocabulary", (double)w->dims[0]);
-	orr_onnx_say(like, "features", (double)w->dims[1]);
+	say(like, "vocabulary", (double)w->dims[0]);
+	say(like, "features", (double)w->dims[1]);
 	return true;
 }
 
@@ -364,7 +361,7 @@ static bool like_loss(struct orr_onnx_like *like, const struct orr_onnx *x,
 	like->op = "softmax_cross_entropy";
 	like->rows = like->columns = 1;
 	if (orr_onnx_attribute(n, "ignore_index"))
-		orr_onnx_say(like, "ignore", (double)orr_onnx_int(n, "ignore_index", 0));
+		say(like, "ignore", (double)orr_onnx_int(n, "ignore_index", 0));
 	return true;
 }
 
@@ -393,7 +390,7 @@ static bool like_dropout(struct orr_onnx_like *like, struct orr_onnx *x,
 		return false;
 	like->op = "dropout";
 	lies_as(like, n, 0, n->in[0]->columns);
-	orr_onnx_say(like, "rate", (double)rate);
+	say(like, "rate", (double)rate);
 	return true;
 }
 

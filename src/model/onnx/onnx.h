@@ -139,7 +139,6 @@ struct orr_onnx_cost orr_onnx_cost(const struct orr_onnx_node *n);
 /* ---- inputs.c: the batch, and an operator for each input that an output needs ---- */
 int orr_onnx_add_inputs(struct orr_onnx *x, struct orr_error *err);
 
-/* ---- weights.c ---- */
 /* What the numbers of a tensor of the file are, and where its n numbers lie as bytes, *step from
  * one to the next; NULL: not all of them are there. */
 bool orr_onnx_element(const Onnx__TensorProto *t, enum orr_element *element);

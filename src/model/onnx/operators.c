@@ -1,7 +1,7 @@
 /* ONNX's operators, as far as they are known: shapes, operations, and what the backward reads. Of
  * the elementwise kinds every arithmetic operation and every exp, tanh or root counts as one, as
  * elsewhere (shapes.c). */
-#include "infer.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -179,4 +179,18 @@ void orr_onnx_node(struct orr_onnx_node *n, const struct orr_onnx *x, int number
 	*n = (struct orr_onnx_node){.proto = proto, .number = number, .op = find_operator(proto)};
 	find_all(n->in, &n->n_in, x, proto->input, proto->n_input);
 	find_all(n->out, &n->n_out, x, proto->output, proto->n_output);
+}
+
+bool orr_onnx_made_by(struct orr_onnx_pattern *p, const struct orr_onnx *x,
+		      const struct orr_onnx_tensor *t, const char *kind, struct orr_onnx_node *node)
+{
+	if (!t || t->constant || t->made_by < 0 || x->claimed[t->made_by] || x->done[t->made_by] ||
+	    p->n_inner == ORR_ONNX_MOST_INNER)
+		return false;
+	orr_onnx_node(node, x, t->made_by);
+	if (!node->op || strcmp(node->op->name, kind) != 0 || t->n_readers != 1 ||
+	    node->out[0] != t || node->n_in < 1 || !node->in[0])
+		return false;
+	p->inner[p->n_inner++] = t->made_by;
+	return true;
 }

@@ -5,20 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-bool orr_onnx_made_by(struct orr_onnx_pattern *p, const struct orr_onnx *x,
-		      const struct orr_onnx_tensor *t, const char *kind, struct orr_onnx_node *node)
-{
-	if (!t || t->constant || t->made_by < 0 || x->claimed[t->made_by] || x->done[t->made_by] ||
-	    p->n_inner == ORR_ONNX_MOST_INNER)
-		return false;
-	orr_onnx_node(node, x, t->made_by);
-	if (!node->op || strcmp(node->op->name, kind) != 0 || t->n_readers != 1 ||
-	    node->out[0] != t || node->n_in < 1 || !node->in[0])
-		return false;
-	p->inner[p->n_inner++] = t->made_by;
-	return true;
-}
-
 /* The other of two inputs; NULL: t is none of them. */
 static struct orr_onnx_tensor *other(const struct orr_onnx_node *n, const struct orr_onnx_tensor *t)
 {

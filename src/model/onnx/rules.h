@@ -4,6 +4,8 @@
  * ask of activations and constants. */
 #include "infer.h"
 
+struct orr_onnx_like;
+
 /* ---- add.c: operators of the draft ---- */
 /* A new one, the last; NULL with err filled. label: NULL: none. line: the node's number from 1, or
  * 0. */
@@ -13,6 +15,19 @@ void orr_onnx_set(struct orr_operator *o, const char *attribute, double value);
 /* What a node is called: its name, or its output. */
 const char *orr_onnx_name(const Onnx__NodeProto *node);
 const char *orr_onnx_kind(const Onnx__NodeProto *node);
+/* A parameter of an operator, and what it is of the file. */
+struct orr_onnx_source {
+	char *name;                     /* owned, once operators have their names; or NULL */
+	int is;                         /* the operator of the draft */
+	const char *parameter;          /* of it, "weight" */
+	const Onnx__TensorProto *proto; /* borrowed, of the model */
+	int n_dims;
+	int64_t dims[4], at, strides[4]; /* here, and where each of them lies there */
+};
+
+/* Its weights, of the last operator, are sources. */
+int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
+			 struct orr_error *err);
 /* From the operators of what a node reads, each once, to the last one. */
 int orr_onnx_add_edges(struct orr_onnx *x, const struct orr_onnx_node *n, struct orr_error *err);
 int orr_onnx_no_memory(const struct orr_onnx *x, struct orr_error *err);
@@ -41,7 +56,6 @@ struct orr_onnx_like {
 	bool turned; /* the first: its columns are the rows of the tensor */
 };
 bool orr_onnx_like(struct orr_onnx_like *like, struct orr_onnx *x, const struct orr_onnx_node *n);
-void orr_onnx_say(struct orr_onnx_like *like, const char *name, double value);
 /* The next parameter of the operator is this one, of n_dims dimensions here. */
 void orr_onnx_take(struct orr_onnx_like *like, const char *name, const struct orr_onnx_tensor *t,
 		   int n_dims);
@@ -110,7 +124,8 @@ bool orr_onnx_find_pattern(struct orr_onnx_pattern *p, struct orr_onnx *x,
 /* (attention.c) */
 bool orr_onnx_find_attention(struct orr_onnx_pattern *p, struct orr_onnx *x,
 			     const struct orr_onnx_node *n);
-/* The node that makes t, a `kind` whose output nothing else reads; it becomes an inner one of p. */
+/* (operators.c) The node that makes t, a `kind` whose output nothing else reads; it becomes an
+ * inner one of p. */
 bool orr_onnx_made_by(struct orr_onnx_pattern *p, const struct orr_onnx *x,
 		      const struct orr_onnx_tensor *t, const char *kind,
 		      struct orr_onnx_node *node);
@@ -119,19 +134,4 @@ int orr_onnx_add_pattern(struct orr_onnx *x, struct orr_onnx_node *n,
 			 const struct orr_onnx_pattern *p, bool *added, struct orr_error *err);
 int orr_onnx_add_attention(struct orr_onnx *x, struct orr_onnx_node *n,
 			   const struct orr_onnx_pattern *p, bool *added, struct orr_error *err);
-
-/* ---- weights.c ---- */
-/* A parameter of an operator, and what it is of the file. */
-struct orr_onnx_source {
-	char *name;                     /* owned, once operators have their names; or NULL */
-	int is;                         /* the operator of the draft */
-	const char *parameter;          /* of it, "weight" */
-	const Onnx__TensorProto *proto; /* borrowed, of the model */
-	int n_dims;
-	int64_t dims[4], at, strides[4]; /* here, and where each of them lies there */
-};
-
-/* Those of the last operator, of which like is what it is. */
-int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
-			 struct orr_error *err);
 #endif

@@ -1,8 +1,10 @@
 /* The tensors of a model by name: inputs, constants and what nodes write. */
-#include "onnx.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/element.h"
 
 static int compare_names(const void *a, const void *b)
 {
@@ -114,6 +116,41 @@ void orr_onnx_take_values(struct orr_onnx_tensor *t, const Onnx__TensorProto *fr
 		return;
 	}
 	(void)orr_onnx_set_values(t, values, n);
+}
+
+bool orr_onnx_element(const Onnx__TensorProto *t, enum orr_element *element)
+{
+	switch (t->data_type) {
+	case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
+		*element = ORR_ELEMENT_F32;
+		return true;
+	case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16:
+		*element = ORR_ELEMENT_F16;
+		return true;
+	case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
+		*element = ORR_ELEMENT_BF16;
+		return true;
+	case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
+		*element = ORR_ELEMENT_F64;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A half in a field of whole numbers is the low half of one. */
+const void *orr_onnx_numbers(const Onnx__TensorProto *t, enum orr_element element, int64_t n,
+			     int64_t *step)
+{
+	*step = orr_element_bytes(element);
+	if (t->has_raw_data && t->raw_data.len)
+		return (int64_t)t->raw_data.len == n * *step ? t->raw_data.data : NULL;
+	if (element == ORR_ELEMENT_F32)
+		return (int64_t)t->n_float_data == n ? t->float_data : NULL;
+	if (element == ORR_ELEMENT_F64)
+		return (int64_t)t->n_double_data == n ? t->double_data : NULL;
+	*step = sizeof(*t->int32_data);
+	return (int64_t)t->n_int32_data == n ? t->int32_data : NULL;
 }
 
 bool orr_onnx_take_type(struct orr_onnx *x, struct orr_onnx_tensor *t,

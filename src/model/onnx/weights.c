@@ -22,37 +22,6 @@ struct orr_onnx_weights {
 
 /* ---- which they are ---- */
 
-int orr_onnx_add_sources(struct orr_onnx *x, const struct orr_onnx_like *like,
-			 struct orr_error *err)
-{
-	for (int i = 0; i < like->n_weights; i++) {
-		const struct orr_onnx_tensor *t = like->weights[i].tensor;
-		int n_dims = like->weights[i].n_dims, first = t->n_dims - n_dims;
-		struct orr_onnx_source *more, *s;
-
-		if (!(x->n_sources & (x->n_sources - 1))) { /* the room is a power of 2 */
-			size_t room = x->n_sources ? 2 * (size_t)x->n_sources : 1;
-
-			if (!(more = realloc(x->sources, room * sizeof(*more))))
-				return orr_onnx_no_memory(x, err);
-			x->sources = more;
-		}
-		s = &x->sources[x->n_sources++];
-		*s = (struct orr_onnx_source){.is = x->draft->n_operators - 1,
-					      .parameter = like->weights[i].name,
-					      .proto = t->weight->proto,
-					      .n_dims = n_dims,
-					      .at = t->at};
-		for (int k = 0; k < n_dims; k++) {
-			int from = !i && like->turned ? n_dims - 1 - k : k;
-
-			s->dims[k] = t->dims[first + from];
-			s->strides[k] = t->strides[first + from];
-		}
-	}
-	return 0;
-}
-
 static int read_names(struct orr_onnx_weights *w, const char *bytes, size_t n,
 		      struct orr_error *err)
 {
@@ -238,41 +207,6 @@ static int read_beside(void **bytes, int64_t n, const struct orr_onnx_weights *w
 }
 
 /* ---- numbers ---- */
-
-bool orr_onnx_element(const Onnx__TensorProto *t, enum orr_element *element)
-{
-	switch (t->data_type) {
-	case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
-		*element = ORR_ELEMENT_F32;
-		return true;
-	case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16:
-		*element = ORR_ELEMENT_F16;
-		return true;
-	case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
-		*element = ORR_ELEMENT_BF16;
-		return true;
-	case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
-		*element = ORR_ELEMENT_F64;
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* A half in a field of whole numbers is the low half of one. */
-const void *orr_onnx_numbers(const Onnx__TensorProto *t, enum orr_element element, int64_t n,
-			     int64_t *step)
-{
-	*step = orr_element_bytes(element);
-	if (t->has_raw_data && t->raw_data.len)
-		return (int64_t)t->raw_data.len == n * *step ? t->raw_data.data : NULL;
-	if (element == ORR_ELEMENT_F32)
-		return (int64_t)t->n_float_data == n ? t->float_data : NULL;
-	if (element == ORR_ELEMENT_F64)
-		return (int64_t)t->n_double_data == n ? t->double_data : NULL;
-	*step = sizeof(*t->int32_data);
-	return (int64_t)t->n_int32_data == n ? t->int32_data : NULL;
-}
 
 /* The rows of the last dimension one after the other, of those before it as they are told. */
 static int to_floats(const struct orr_onnx_source *s, enum orr_element element, const char *from,
