@@ -122,14 +122,19 @@ use_starpu() {
 	fi
 }
 
-# Good to have: models in ONNX, and a browser for the test of --html. Without them the build leaves the
-# one out, and the test of the other is skipped.
-find_optional() {
-	optional=()
-	{ have protoc-c && have_library libprotobuf-c && [ -f /usr/include/onnx/onnx.proto ]; } ||
-		optional+=(libonnx-dev protobuf-c-compiler libprotobuf-c-dev)
-	have chromium || have chromium-browser || have google-chrome || optional+=(chromium)
+# optional WHAT PACKAGE...: good to have; where it cannot be had, WHAT is left out, and a line says so.
+optional() {
+	local what=$1
+	shift
+	try_install "$@" || say "SKIP: $what: $* cannot be installed here (build-logs/optional.log, if it was tried)"
 }
+
+have_onnx() {
+	have protoc-c && have_library libprotobuf-c &&
+		{ [ -f /usr/include/onnx/onnx.proto ] || [ -f /usr/local/include/onnx/onnx.proto ]; }
+}
+
+have_browser() { have chromium || have chromium-browser || have google-chrome; }
 
 set_up() {
 	local other='a C compiler, make, meson 1.0, ninja, pkg-config, graphviz, jansson,'
@@ -153,11 +158,7 @@ set_up() {
 	0.*) fail "Meson $(meson --version) is too old" 'install 1.0 or later (pip install meson), then start this again.' ;;
 	esac
 	use_starpu
-	find_optional
-	if [ ${#optional[@]} -gt 0 ]; then
-		try_install "${optional[@]}" ||
-			say "SKIP: ${optional[*]}: not here, and cannot be installed: what needs them is left out"
-	fi
+	have_onnx || optional 'models in ONNX' libonnx-dev protobuf-c-compiler libprotobuf-c-dev
 }
 
 # build_tree FOLDER [MESON OPTION]...: configured anew where the options, or StarPU, changed since this
