@@ -1,5 +1,5 @@
 # A model in ONNX is shown, simulated, compared and planned like a graph; DOT says the same of it; one whose operators all
-# have their like trains, to the bit as that DOT does; and what cannot train says why.
+# have their like trains from its weights, to the bit as that DOT does; and what cannot train says why.
 onnx="$source/tests/onnx"
 refused() { # TEXT ARGUMENTS...
 	code=0
@@ -9,7 +9,7 @@ refused() { # TEXT ARGUMENTS...
 if "$orrery" show "$onnx/mlp.onnx" 2>&1 | grep 'this build reads no ONNX'; then
 	exit 77
 fi
-for model in mlp cnn block; do
+for model in mlp cnn block numbers decoder; do
 	"$orrery" show "$onnx/$model.onnx" --dot >$model.dot
 	"$orrery" show "$onnx/$model.onnx" --json >one
 	"$orrery" show $model.dot --json >two
@@ -39,9 +39,9 @@ refused 'cut.onnx: no ONNX model, or a damaged one: export it again' show cut.on
 refused 'absent.onnx: No such file' simulate absent.onnx
 needs_training
 data="--data $source/graphs/data/digits.csv --steps 4 --batch 32 -m 4 -w 2"
-for model in mlp cnn; do
+for model in numbers decoder; do
 	"$orrery" train "$onnx/$model.onnx" $data --loss $model.onnx.csv >report
-	"$orrery" train $model.dot $data --loss $model.dot.csv >report
+	"$orrery" train $model.dot --init "$onnx/$model.onnx" $data --loss $model.dot.csv >report
 	cmp $model.onnx.csv $model.dot.csv
 	[ "$(wc -l <$model.dot.csv)" -ge 4 ]
 done
