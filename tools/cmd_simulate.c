@@ -10,6 +10,7 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/html.h"
+#include "orrery/measured.h"
 #include "output.h"
 #include "orrery/pipeline.h"
 #include "plugin.h"
@@ -25,13 +26,25 @@ struct arguments {
 	struct work_options work;
 	struct output_options output;
 	struct jitter_options jitter;
-	const char *plan; /* NULL: not wanted */
+	const char *plan, *measured; /* NULL: not wanted */
 };
+
+/* Of a step that ran elsewhere; none without --measured. */
+struct measured {
+	struct orr_timeline *timeline;
+	struct orr_figures *figures;
+};
+
+enum { KEY_MEASURED = 512 };
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE.json", 0,
 	 "all of the schedule, as a plan for simulate and train, which give the same timeline "
 	 "again",
+	 5},
+	{"measured", KEY_MEASURED, "FILE.json", 0,
+	 "a step of this plan as it ran, which orrery_torch's Runner writes: drawn beside the "
+	 "simulated one",
 	 5},
 	{0},
 };
@@ -49,6 +62,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'o':
 		a->plan = arg;
+		return 0;
+	case KEY_MEASURED:
+		a->measured = arg;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -133,9 +149,44 @@ static int add_noise(json_t *json, const struct orr_noise *noise, const struct o
 		       : 0;
 }
 
+static int read_measured(struct measured *m, const char *path, const struct work *work,
+			 struct orr_error *err)
+{
+	int code = path ? orr_measured_read(&m->timeline, work->tried.jobs, path, err) : 0;
+
+	return code || !path ? code : orr_figures_create(&m->figures, m->timeline, err);
+}
+
+static int add_measured(json_t *json, const struct measured *m, struct orr_error *err)
+{
+	json_t *own = orr_report_json(m->timeline, m->figures, err);
+
+	if (!own)
+		return ORR_E_NOMEM;
+	return json_object_set_new(json, "measured", own)
+		       ? orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the report")
+		       : 0;
+}
+
+static int print_measured(const struct measured *m, const struct orr_figures *simulated,
+			  struct orr_error *err)
+{
+	char text[32];
+	int code;
+
+	printf("\nMeasured: %s, %.2f times the simulated makespan.\n",
+	       orr_duration_print(text, sizeof(text), m->figures->makespan_ns, false),
+	       (double)m->figures->makespan_ns / (double)simulated->makespan_ns);
+	if ((code = orr_diagram_text(stdout, m->timeline, output_columns(), output_wants_colour(),
+				     err)))
+		return code;
+	printf("\n");
+	return output_report(m->timeline, m->figures, err);
+}
+
 /* *report: the JSON object, where an output has it. */
 static int print(json_t **report, const struct arguments *a, const struct work *work,
-		 struct orr_error *err)
+		 const struct measured *measured, struct orr_error *err)
 {
 	const struct orr_timeline *t = work->tried.timeline;
 	const struct orr_figures *f = work->tried.figures;
@@ -151,7 +202,8 @@ static int print(json_t **report, const struct arguments *a, const struct work *
 	if (a->output.json || a->output.html) {
 		if ((json = orr_report_json(t, f, err)) &&
 		    ((code = orr_untested_report(json, untested, n, err)) ||
-		     (noise && (code = add_noise(json, noise, &noisy, err))))) {
+		     (noise && (code = add_noise(json, noise, &noisy, err))) ||
+		     (measured->timeline && (code = add_measured(json, measured, err))))) {
 			json_decref(json);
 			return code;
 		}
@@ -172,6 +224,8 @@ static int print(json_t **report, const struct arguments *a, const struct work *
 		print_samples(a, work);
 		print_moved(work);
 	}
+	if (!code && measured->timeline)
+		code = print_measured(measured, f, err);
 	if (!code && n)
 		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
 	return code;
@@ -197,16 +251,18 @@ static int write_plan(const struct arguments *a, const struct work *work, struct
 }
 
 static int write_timelines(const struct output_options *o, const struct orr_try *tried,
-			   json_t *report, struct orr_error *err)
+			   const struct orr_timeline *measured, json_t *report,
+			   struct orr_error *err)
 {
-	const struct orr_timeline *const timelines[] = {tried->timeline};
-	const char *const names[] = {tried->jobs->schedule};
+	const struct orr_timeline *const timelines[] = {tried->timeline, measured};
+	const char *const names[] = {measured ? "predicted" : tried->jobs->schedule, "measured"};
+	int n = measured ? 2 : 1;
 	const struct orr_page page = {.command = "simulate",
 				      .report = report,
 				      .timelines = timelines,
 				      .names = names,
-				      .n_timelines = 1};
-	int code = output_timelines(o, timelines, names, 1, err);
+				      .n_timelines = n};
+	int code = output_timelines(o, timelines, names, n, err);
 
 	return code ? code : output_html(o, &page, err);
 }
@@ -243,6 +299,7 @@ int cmd_simulate(int argc, char **argv)
 		NULL,
 		NULL};
 	struct arguments a = {.work = work_options_default()};
+	struct measured measured = {0};
 	struct work work = {0};
 	struct orr_error err = {""};
 	json_t *report = NULL;
@@ -255,10 +312,14 @@ int cmd_simulate(int argc, char **argv)
 	    (code = orr_try_run(&work.tried, &err)) || (code = work_check_memory(&work, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, work.tried.timeline,
 					  &err)) ||
-	    (code = print(&report, &a, &work, &err)) || (code = write_plan(&a, &work, &err)))
+	    (code = read_measured(&measured, a.measured, &work, &err)) ||
+	    (code = print(&report, &a, &work, &measured, &err)) ||
+	    (code = write_plan(&a, &work, &err)))
 		goto out;
-	code = write_timelines(&a.output, &work.tried, report, &err);
+	code = write_timelines(&a.output, &work.tried, measured.timeline, report, &err);
 out:
+	orr_figures_destroy(measured.figures);
+	orr_timeline_destroy(measured.timeline);
 	json_decref(report);
 	work_fini(&work);
 	return command_end(code, &err);

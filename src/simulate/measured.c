@@ -1,0 +1,127 @@
+#include "orrery/measured.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "orrery/jobs.h"
+#include "orrery/timeline.h"
+
+/* Longer than any step, and short enough that sums of such times stay exact. */
+#define MOST_S 1e8
+
+struct file {
+	const char *path;
+	const struct orr_jobs *jobs;
+	struct orr_timeline *timeline;
+};
+
+static int read_time(int64_t *time_ns, const struct file *file, int w, const char *name,
+		     const json_t *times, size_t i, struct orr_error *err)
+{
+	const json_t *item = json_array_get(times, i);
+	double s = json_number_value(item);
+
+	if (!json_is_number(item) || !(s >= 0 && s <= MOST_S))
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: worker %d, %s %zu: give seconds from 0 to %g, one for each job",
+			file->path, w, name, i, MOST_S);
+	*time_ns = llround(1e9 * s);
+	return 0;
+}
+
+static int read_job(const struct file *file, int w, const json_t *worker, size_t i,
+		    struct orr_error *err)
+{
+	const json_t *order = json_object_get(worker, "order");
+	int j = file->jobs->by_worker[file->jobs->first[w] + (int)i], code;
+	const char *text = json_string_value(json_array_get(order, i));
+	struct orr_job job = orr_jobs_at(file->jobs, j);
+	char expected[48];
+
+	(void)snprintf(expected, sizeof(expected), "%d%c%d", job.s, orr_pass_letter(job.d), job.b);
+	if (!text || strcmp(text, expected) != 0)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: worker %d, job %zu is %.20s, and %s in the schedule: give the "
+				"plan that was run",
+				file->path, w, i, text ? text : "missing", expected);
+	code = read_time(&file->timeline->start_ns[j], file, w, "start",
+			 json_object_get(worker, "start"), i, err);
+	return code ? code
+		    : read_time(&file->timeline->end_ns[j], file, w, "end",
+				json_object_get(worker, "end"), i, err);
+}
+
+static int read_worker(const struct file *file, int w, const json_t *worker, struct orr_error *err)
+{
+	size_t n = (size_t)(file->jobs->first[w + 1] - file->jobs->first[w]),
+	       n_there = json_array_size(json_object_get(worker, "order"));
+	int code = 0;
+
+	if (n_there > n)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: worker %d has %zu jobs, and %zu in the schedule: give the plan "
+			"that was run",
+			file->path, w, n_there, n);
+	for (size_t i = 0; i < n && !code; i++)
+		code = read_job(file, w, worker, i, err);
+	return code;
+}
+
+static int read_workers(const struct file *file, const json_t *json, struct orr_error *err)
+{
+	const json_t *workers = json_object_get(json, "worker");
+	int n = file->jobs->pipeline->n_workers, code = 0;
+	struct orr_error why;
+
+	if (json_array_size(workers) != (size_t)n)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: the times of %zu workers, and the schedule has %d: give the plan "
+			"that was run",
+			file->path, json_array_size(workers), n);
+	for (int w = 0; w < n && !code; w++)
+		code = read_worker(file, w, json_array_get(workers, (size_t)w), err);
+	if (!code && orr_timeline_check(file->timeline, &why))
+		code = orr_fail(err, ORR_E_INPUT, "%s: %.200s", file->path, why.msg);
+	return code;
+}
+
+/* What a file of times cannot say. */
+static int check(const struct orr_jobs *jobs, const char *path, struct orr_error *err)
+{
+	const char *what = jobs->versions          ? "a schedule that never flushes"
+			   : jobs->most_at > 1     ? "jobs on several workers"
+			   : jobs->pipeline->units ? "costs in units: give them in seconds"
+						   : NULL;
+
+	return what ? orr_fail(err, ORR_E_INPUT, "%s: not beside %s", path, what) : 0;
+}
+
+int orr_measured_read(struct orr_timeline **out, const struct orr_jobs *jobs, const char *path,
+		      struct orr_error *err)
+{
+	struct file file = {.path = path, .jobs = jobs};
+	json_error_t why;
+	json_t *json = NULL;
+	int code = check(jobs, path, err);
+
+	if (code || (code = orr_timeline_create(&file.timeline, jobs, err)))
+		return code;
+	file.timeline->measured = true;
+	if (!(json = json_load_file(path, JSON_REJECT_DUPLICATES, &why)))
+		code = why.line > 0 ? orr_fail(err, ORR_E_INPUT, "%s:%d: no times of jobs: %.160s",
+					       path, why.line, why.text)
+				    : orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %.160s", path,
+					       why.text);
+	else if (!(code = read_workers(&file, json, err))) {
+		*out = file.timeline;
+		file.timeline = NULL;
+	}
+	json_decref(json);
+	orr_timeline_destroy(file.timeline);
+	return code;
+}
