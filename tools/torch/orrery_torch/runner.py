@@ -1,7 +1,6 @@
 """A plan of Orrery, run with the user's modules: a process a worker, over torch.distributed."""
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, fx, nn
 
+from .clock import Stopwatch, offset
 from .costs import Calls, Values
 from .parts import split
-from .plan import Job, Message, Plan, read_plan
+from .plan import Job, Message, read_plan
+from .post import Post
 from .stage import Pass, trained_of
 from .trace import Inputs, trace, words
 
@@ -32,60 +33,6 @@ def cut(inputs: Inputs, m: int) -> list[Inputs]:
     if kwargs:
         return [{name: part(v, b) for name, v in kwargs.items()} for b in range(m)]
     return [tuple(part(v, b) for v in args) for b in range(m)]
-
-
-class Post:
-    """Messages of one step. What one worker sends another arrives in the order in which it is made,
-    so both count alike; a send never waits, so nobody waits for one who waits for him."""
-
-    def __init__(self, plan: Plan, shapes: Values, me: int) -> None:
-        self.plan, self.shapes, self.me = plan, shapes, me
-        gradients = {n: t.requires_grad for n, t in shapes.items()}
-        self.sent = {
-            job: list(plan.sends(job, gradients)) for order in plan.orders for job in order
-        }
-        self.number: dict[Message, int] = {}
-        self.queue: dict[int, list[Message]] = {}  # by the worker it comes from
-        counts: dict[tuple[int, int], int] = {}
-        for order in plan.orders:
-            for job in order:
-                for m in self.sent[job]:
-                    pair = (m.source, m.target)
-                    self.number[m] = counts.get(pair, 0)
-                    counts[pair] = self.number[m] + 1
-                    if m.target == me:
-                        self.queue.setdefault(m.source, []).append(m)
-        self.begin()
-
-    def begin(self) -> None:
-        self.posted = dict.fromkeys(self.queue, 0)
-        self.coming: dict[Message, tuple[Tensor, Any]] = {}
-        self.going: list[tuple[Any, Tensor]] = []
-
-    def send(self, m: Message, value: Tensor) -> None:
-        held = value.detach().contiguous()
-        self.going = [(w, t) for w, t in self.going if not w.is_completed()]
-        self.going.append((dist.isend(held, m.target, tag=self.number[m]), held))
-
-    def post(self, m: Message) -> None:
-        """Awaits it, and all that come from the same worker before it."""
-        queue = self.queue[m.source]
-        while self.posted[m.source] <= self.number[m]:
-            each = queue[self.posted[m.source]]
-            room = torch.empty_like(self.shapes[each.node], memory_format=torch.contiguous_format)
-            work = dist.irecv(room, each.source, tag=self.number[each])
-            self.coming[each] = (room.detach(), work)
-            self.posted[m.source] += 1
-
-    def take(self, m: Message) -> Tensor:
-        self.post(m)
-        room, work = self.coming.pop(m)
-        work.wait()
-        return room
-
-    def end(self) -> None:
-        for work, _ in self.going:
-            work.wait()
 
 
 class Runner:
@@ -113,11 +60,14 @@ class Runner:
         self.me, n = dist.get_rank(), len(self.plan.orders)
         if dist.get_world_size() != n:
             raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
-        if dist.get_backend() != "gloo":
-            raise ValueError(f"runs over gloo, not {dist.get_backend()}")
-        self.post = Post(self.plan, self._shapes(example_inputs), self.me)
+        self.device = device_of(model)
+        self.example = sizes_of(example_inputs)
+        self.post = Post(self.plan, self._shapes(example_inputs), self.me, self.device)
         self.groups = self._groups()
-        self.timeline: list[tuple[str, float, float]] = []
+        self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
+        self.reads = self._reads()
+        self.watch = Stopwatch(self.device)
+        self.timeline: list[tuple[str, float, float]] = []  # of this process, by its clock
 
     def _shapes(self, inputs: Inputs) -> Values:
         """What goes over the edges, as it is for an example."""
@@ -181,44 +131,93 @@ class Runner:
             owner = self.plan.where[Job(stage.number, "F", 0)]
             for part in stage.parts:
                 for name in sorted(part.tensors):
-                    dist.broadcast(part.tensors[name].data, owner)
+                    whole = part.tensors[name].data.contiguous()
+                    dist.broadcast(whole, owner)
+                    part.tensors[name].data.copy_(whole)
 
     # ---- a step ----
 
     def step(self, batch: Inputs) -> float:
         """The loss: the mean of those of the microbatches. Gradients are added to those that are
         there."""
-        m = self.plan.microbatches
-        self.given = [self.calls.given(inputs) for inputs in cut(batch, m)]
-        self.done: set[Job] = set()
+        parts = cut(batch, self.plan.microbatches)
+        if sizes_of(parts[0]) != self.example:
+            raise ValueError(
+                f"batch: microbatches of {sizes_of(parts[0])}, and the example was {self.example}"
+            )
+        self.given = [self.calls.given(inputs) for inputs in parts]
         self.passes: dict[tuple[int, int], Pass] = {}
         self.values: dict[tuple[fx.Node, int], Tensor] = {}
         self.gradients: dict[tuple[fx.Node, int, int], Tensor] = {}
-        self.left: dict[tuple[int, int], int] = {}
-        self.loss = torch.zeros((), dtype=torch.float64)
-        self.timeline = []
+        self.unread = dict(self.reads)
+        self.loss = torch.zeros((), dtype=torch.float64, device=self.device)
+        before = [p.grad for p, _ in self.groups]
+        for p, _ in self.groups:
+            p.grad = None
         self.post.begin()
-        order = self.plan.orders[self.me]
-        dist.barrier()
-        start = time.perf_counter()
-        for i, job in enumerate(order):
-            for later in order[i : i + AHEAD]:
-                for message in self._needs(later):
-                    self.post.post(message)
-            self._collect(job)
-            begin = time.perf_counter() - start
-            self._do(job)
-            self.timeline.append((str(job), begin, time.perf_counter() - start))
-        self.post.end()
-        return self._finish()
-
-    def _finish(self) -> float:
-        for p, group in self.groups:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            dist.all_reduce(p.grad, group=group)
-        dist.all_reduce(self.loss)
+        self._meet()
+        self._run_jobs()
+        self._add_up(before)
         del self.passes, self.values, self.gradients, self.given
         return self.loss.item()
+
+    def _meet(self) -> None:
+        """Nobody comes out before all have come in."""
+        all_there = torch.zeros(1, device=self.device)
+        dist.all_reduce(all_there)
+        all_there.item()
+
+    def _run_jobs(self) -> None:
+        order, marks = self.plan.orders[self.me], []
+        self.watch.begin()
+        for i, job in enumerate(order):
+            for later in order[i : i + AHEAD]:
+                self.post.expect(self.needs[later])
+            self._collect(job)
+            marks.append(self.watch.mark())
+            made = self._do(job)
+            marks.append(self.watch.mark())
+            for message in self.post.sent[job]:
+                self.post.send(message, made[message.node])
+        self.post.end()
+        times = self.watch.seconds(marks)
+        self.timeline = list(zip(map(str, order), times[::2], times[1::2]))
+
+    def _add_up(self, before: list[Tensor | None]) -> None:
+        """Gradients of parameters that several workers have, beside what was there; the loss."""
+        for (p, group), there in zip(self.groups, before):
+            g = torch.zeros_like(p) if p.grad is None else p.grad
+            g = g.contiguous()
+            dist.all_reduce(g, group=group)
+            p.grad = g if there is None else there.add_(g)
+        dist.all_reduce(self.loss)
+
+    def measured(self) -> dict[str, Any]:
+        """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
+        draws beside the plan. Every process has to call it."""
+        shift = offset(self._meet)
+        mine = [(job, begin + shift, end + shift) for job, begin, end in self.timeline]
+        told: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(told, mine)
+        first = min((begin for jobs in told for _, begin, _ in jobs), default=0.0)
+        return {
+            "worker": [
+                {
+                    "order": [job for job, _, _ in jobs],
+                    "start": [round(begin - first, 9) for _, begin, _ in jobs],
+                    "end": [round(end - first, 9) for _, _, end in jobs],
+                }
+                for jobs in told
+            ]
+        }
+
+    def write_timeline(self, path: Path | str) -> None:
+        """measured() as a file, by process 0. Every process has to call it."""
+        told = self.measured()
+        if self.me == 0:
+            Path(path).write_text(json.dumps(told))
+
+    # ---- a job ----
 
     def _needs(self, job: Job) -> list[Message]:
         """The messages that a job waits for."""
@@ -250,48 +249,52 @@ class Runner:
                 needs_gradient = self.post.shapes[m.node].requires_grad
                 self.values[m.node, m.b] = self.post.take(m).requires_grad_(needs_gradient)
 
-    def _do(self, job: Job) -> None:
-        stage = self.plan.stages[job.stage]
+    def _do(self, job: Job) -> dict[fx.Node, Tensor]:
+        """What it makes for other stages: values, or gradients."""
         if job.d == "F":
-            self._forward(job)
-        else:
-            run, split_here = self.passes[job.stage, job.b], self.plan.splits(stage)
-            if self.plan.back(stage, job.b) == job:
-                self._backward(job, run, split_here)
-            if job.d == "W":
-                run.weights()
-            if job.d == "W" or not split_here:
-                del self.passes[job.stage, job.b]
+            return self._forward(job)
+        stage = self.plan.stages[job.stage]
+        run, split_here = self.passes[job.stage, job.b], self.plan.splits(stage)
+        made: dict[fx.Node, Tensor] = {}
+        if self.plan.back(stage, job.b) == job:
+            made = self._backward(job, run, split_here)
+        if job.d == "W":
+            run.weights()
+        if job.d == "W" or not split_here:
+            del self.passes[job.stage, job.b]
+        return made
 
-    def _forward(self, job: Job) -> None:
+    def _forward(self, job: Job) -> dict[fx.Node, Tensor]:
         stage, b = self.plan.stages[job.stage], job.b
-        inputs = {n: self.values[n, b] for n in stage.reads}
-        run = Pass(self.calls, stage, self.given[b], inputs)
+        run = Pass(self.calls, stage, self.given[b], {n: self.values[n, b] for n in stage.reads})
         run.forward()
+        for n in stage.reads:
+            self._has_read(n, b)
         for n, t in run.outputs.items():
-            self.values[n, b] = t.detach().requires_grad_(t.requires_grad)
+            if (n, b) in self.unread:
+                self.values[n, b] = t.detach().requires_grad_(t.requires_grad)
             if n in self.losses:
                 self.loss += t.detach().double() / self.plan.microbatches
-        for m in self.post.sent[job]:
-            self.post.send(m, run.outputs[m.node])
+        made = run.outputs
         if self.plan.back(stage, b):
             self.passes[job.stage, b] = run
-        self.done.add(job)
-        self._forget(b)
+        return made
 
-    def _forget(self, b: int) -> None:
-        """Values that no stage of this process has still to read."""
-        for n in self.plan.maker:
-            if (n, b) in self.values and all(
-                self._has_read(r.number, b) for r in self.plan.readers.get(n, [])
-            ):
-                del self.values[n, b]
+    def _reads(self) -> dict[tuple[fx.Node, int], int]:
+        """How often jobs of this process read each value: after that it is forgotten."""
+        counts: dict[tuple[fx.Node, int], int] = {}
+        for job in self.plan.orders[self.me]:
+            if job.d == "F":
+                for n in self.plan.stages[job.stage].reads:
+                    counts[n, job.b] = counts.get((n, job.b), 0) + 1
+        return counts
 
-    def _has_read(self, reader: int, b: int) -> bool:
-        job = Job(reader, "F", b)
-        return self.plan.where[job] != self.me or job in self.done
+    def _has_read(self, n: fx.Node, b: int) -> None:
+        self.unread[n, b] -= 1
+        if not self.unread[n, b]:
+            del self.values[n, b]
 
-    def _backward(self, job: Job, run: Pass, split_here: bool) -> None:
+    def _backward(self, job: Job, run: Pass, split_here: bool) -> dict[fx.Node, Tensor]:
         stage, b = self.plan.stages[job.stage], job.b
         if stage.recompute:
             run.again()
@@ -304,23 +307,38 @@ class Runner:
                 share = torch.full_like(self.post.shapes[n], 1 / self.plan.microbatches)
                 gradients[n] = gradients[n] + share if n in gradients else share
         found = run.backward(gradients, split_here)
-        if job.d == "B":
-            self._pass_on(job, found)
+        return self._pass_on(job, found) if job.d == "B" else {}
 
-    def _pass_on(self, job: Job, found: dict[fx.Node, Tensor]) -> None:
+    def _pass_on(self, job: Job, found: dict[fx.Node, Tensor]) -> dict[fx.Node, Tensor]:
         """Gradients to the stages before, 0 where none comes out, as they are waited for."""
-        sent = {m.node: m for m in self.post.sent[job]}
+        sent = {m.node for m in self.post.sent[job]}
+        made: dict[fx.Node, Tensor] = {}
         for n in self.plan.stages[job.stage].reads:
-            if not self.post.shapes[n].requires_grad or not self.plan.back(
-                self.plan.maker[n], job.b
-            ):
+            back = self.plan.back(self.plan.maker[n], job.b)
+            if not self.post.shapes[n].requires_grad or not back:
                 continue
             g = found.get(n)
-            g = torch.zeros_like(self.post.shapes[n]).detach() if g is None else g
-            if n in sent:
-                self.post.send(sent[n], g)
-            else:
-                self.gradients[n, job.b, job.stage] = g
+            made[n] = torch.zeros_like(self.post.shapes[n]).detach() if g is None else g
+            if n not in sent:
+                self.gradients[n, job.b, job.stage] = made[n]
+        return made
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """That of all of its parameters, which the backend has to serve."""
+    devices = {t.device for t in [*model.parameters(), *model.buffers()]}
+    if len(devices) > 1:
+        raise ValueError(f"the model is on {', '.join(sorted(map(str, devices)))}: one device each")
+    device = devices.pop() if devices else torch.device("cpu")
+    backend = dist.get_backend()
+    if (backend, device.type) in (("gloo", "cuda"), ("nccl", "cpu")):
+        raise ValueError(f"the model is on {device}, whose tensors {backend} does not send")
+    return device
+
+
+def sizes_of(inputs: Inputs) -> list[list[int]]:
+    args, kwargs = words(inputs)
+    return [list(t.shape) for t in [*args, *kwargs.values()] if isinstance(t, Tensor)]
 
 
 def run(

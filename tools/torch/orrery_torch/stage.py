@@ -21,6 +21,19 @@ class Link:
     reached: list[Tensor] = field(default_factory=list)
 
 
+class Random:
+    """Where the generators of random numbers stand."""
+
+    def __init__(self) -> None:
+        self.here = torch.get_rng_state()
+        self.device = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+
+    def again(self) -> None:
+        torch.set_rng_state(self.here)
+        if self.device is not None:
+            torch.cuda.set_rng_state(self.device)
+
+
 class Pass:
     """What F of a stage keeps for B and W. Every part of it is a graph of autograd of its own, so
     that W computes the gradients of parameters and nothing again that B has computed."""
@@ -30,7 +43,7 @@ class Pass:
         self.given, self.inputs = given, inputs  # data, and what comes from other stages
         self.links: list[Link] = []
         self.outputs: dict[fx.Node, Tensor] = {}
-        self.random = torch.get_rng_state() if stage.recompute else None
+        self.random = Random() if stage.recompute else None
 
     def forward(self) -> None:
         values = {**self.given, **self.inputs}
@@ -44,12 +57,12 @@ class Pass:
     def again(self) -> None:
         """F once more, with the random numbers that it had; running means stay as they are."""
         assert self.random is not None
-        now = torch.get_rng_state()
-        torch.set_rng_state(self.random)
+        now = Random()
+        self.random.again()
         values = {**self.given, **self.inputs}
         for part in self.stage.parts:
             self._run(part, values)
-        torch.set_rng_state(now)
+        now.again()
 
     def _run(self, part: Part, values: Values) -> list[tuple[Tensor, Tensor]]:
         """Its buffers, and copies of them that it has moved: autograd may keep such a copy, while
