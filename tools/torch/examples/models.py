@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 WIDTH, HEADS, VOCABULARY, CLASSES = 64, 4, 97, 10
+SAMPLES = 4  # of a microbatch
 
 
 class Block(nn.Module):
@@ -66,11 +67,11 @@ class Words(nn.Module):
 
 
 class CLIP(nn.Module):
-    """Two towers side by side, the text's frozen, in the contrastive loss over the batch."""
+    """Two towers side by side, the text's deep and frozen, in the contrastive loss over the batch."""
 
-    def __init__(self, layers: int = 4, frozen: bool = True) -> None:
+    def __init__(self, layers: int = 4, text_layers: int = 12, frozen: bool = True) -> None:
         super().__init__()
-        self.image, self.text = Patches(layers), Words(layers, 16)
+        self.image, self.text = Patches(layers), Words(text_layers, 16)
         self.image_out = nn.Linear(WIDTH, WIDTH, bias=False)
         self.text_out = nn.Linear(WIDTH, WIDTH, bias=False)
         self.temperature = nn.Parameter(torch.tensor(2.659))

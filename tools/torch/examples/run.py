@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """An example under a plan, a process a worker, beside the same model in one piece: the loss of each
 step, and how far it and the gradients are from those. Exit code 1: by more than 1e-6.
-Usage: torchrun --nproc-per-node N run.py NAME PLAN.json [STEPS]"""
+Usage: torchrun --nproc-per-node N run.py NAME PLAN.json [TIMELINE.json], which is that of the step
+of median makespan, for `orrery simulate --measured`."""
 
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import orrery_torch
 import torch
 import torch.distributed as dist
-from models import EXAMPLES
+from models import EXAMPLES, SAMPLES
 from orrery_torch.runner import cut
 from torch import Tensor, nn
 
-RATE, BOUND = 0.1, 1e-6
+STEPS, RATE, BOUND = 10, 0.1, 1e-6
 
 
 def whole_step(model: nn.Module, batch: dict[str, Tensor], m: int) -> float:
@@ -37,33 +40,41 @@ def apart(mine: list[nn.Parameter], whole: list[nn.Parameter]) -> float:
     return worst
 
 
+def makespan(timeline: dict[str, Any]) -> float:
+    return max(end for worker in timeline["worker"] for end in worker["end"])
+
+
 def main() -> int:
     name, plan, *more = sys.argv[1:]
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
-    told = json.load(open(plan))
-    m, samples = told["microbatches"], told["samples"]
+    m = json.loads(Path(plan).read_text())["microbatches"]
     example = EXAMPLES[name]
     model, whole = example.model(), example.model()
-    runner = orrery_torch.Runner(plan, model, example.batch(samples))
+    runner = orrery_torch.Runner(plan, model, example.batch(SAMPLES))
     position = {id(p): i for i, p in enumerate(model.parameters())}
     own = runner.parameters()
     counterparts = [list(whole.parameters())[position[id(p)]] for p in own]
-    worst = 0.0
-    for step in range(int(more[0]) if more else 10):
-        batch = example.batch(samples * m, seed=step)
+    worst, timelines = 0.0, []
+    for step in range(STEPS):
+        batch = example.batch(SAMPLES * m, seed=step)
         loss, expected = runner.step(batch), whole_step(whole, batch, m)
+        timelines.append(runner.measured())
         difference = torch.tensor([apart(own, counterparts), abs(loss - expected)])
         dist.all_reduce(difference, dist.ReduceOp.MAX)
         worst = max(worst, difference.max().item())
         if dist.get_rank() == 0:
             print(
-                f"step {step}: loss {loss:.6f}, {difference[1]:.1e} off, gradients {difference[0]:.1e}"
+                f"step {step}: loss {loss:.6f}, {difference[1]:.1e} off, "
+                f"gradients {difference[0]:.1e}, {1e3 * makespan(timelines[-1]):.2f} ms"
             )
         for p in [*model.parameters(), *whole.parameters()]:
             if p.grad is not None:
                 p.data -= RATE * p.grad
                 p.grad = None
+    if more and dist.get_rank() == 0:
+        ordinary = sorted(timelines[1:], key=makespan)[(STEPS - 1) // 2]  # the first one warms up
+        Path(more[0]).write_text(json.dumps(ordinary))
     dist.destroy_process_group()
     return int(worst > BOUND)
 

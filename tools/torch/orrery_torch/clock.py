@@ -43,14 +43,24 @@ def between(bounds: list[tuple[float, float]]) -> float:
     return 0.0 if low <= 0 <= high else (low + high) / 2
 
 
-def offset(meet: Callable[[], None]) -> float:
+def gathered(mine: list[float], most: int, device: torch.device) -> list[list[float]]:
+    """The numbers of every process, up to `most` and filled up with 0; pickled objects, which
+    torch.distributed would gather, ask for NumPy."""
+    padded = torch.zeros(most, dtype=torch.float64, device=device)
+    padded[: len(mine)] = torch.tensor(mine, dtype=torch.float64)
+    told = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
+    dist.all_gather(told, padded)
+    return [t.tolist() for t in told]
+
+
+def offset(meet: Callable[[], None], device: torch.device) -> float:
     """What to add to this process's clock for that of process 0. Nobody leaves a meeting before all
     have come, so each is a bound to either side."""
-    times = []
+    came, left = [], []
     for _ in range(ROUNDS):
-        before = time.perf_counter()
+        came.append(time.perf_counter())
         meet()
-        times.append((before, time.perf_counter()))
-    told: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(told, times)
-    return between([(a - d, b - c) for (a, b), (c, d) in zip(told[0], times)])
+        left.append(time.perf_counter())
+    first = gathered([*came, *left], 2 * ROUNDS, device)[0]
+    bounds = zip(first[:ROUNDS], first[ROUNDS:], came, left)
+    return between([(a - d, b - c) for a, b, c, d in bounds])

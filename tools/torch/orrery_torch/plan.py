@@ -109,6 +109,8 @@ def read_job(text: str) -> Job:
 def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Part]) -> Plan:
     """The plan, its operators found among the parts of the model."""
     told = plan if isinstance(plan, Mapping) else json.loads(Path(plan).read_text())
+    if "stream" in told:
+        raise ValueError(f"plan: {told['schedule']} never flushes: only schedules with a flush")
     named = {p.name: p for p in parts}
     planned = [name for s in told["stages"] for name in s["operators"]]
     wrong = sorted(set(planned) ^ set(named))

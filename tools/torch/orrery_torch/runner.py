@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, fx, nn
 
-from .clock import Stopwatch, offset
+from .clock import Stopwatch, gathered, offset
 from .costs import Calls, Values
 from .parts import split
 from .plan import Job, Message, read_plan
@@ -195,19 +195,19 @@ class Runner:
     def measured(self) -> dict[str, Any]:
         """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
         draws beside the plan. Every process has to call it."""
-        shift = offset(self._meet)
-        mine = [(job, begin + shift, end + shift) for job, begin, end in self.timeline]
-        told: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(told, mine)
-        first = min((begin for jobs in told for _, begin, _ in jobs), default=0.0)
+        shift, orders = offset(self._meet, self.device), self.plan.orders
+        mine = [time + shift for _, begin, end in self.timeline for time in (begin, end)]
+        told = gathered(mine, 2 * max(map(len, orders)), self.device)
+        first = min((times[0] for times, order in zip(told, orders) if order), default=0.0)
+        ran = [[round(time - first, 9) for time in times] for times in told]
         return {
             "worker": [
                 {
-                    "order": [job for job, _, _ in jobs],
-                    "start": [round(begin - first, 9) for _, begin, _ in jobs],
-                    "end": [round(end - first, 9) for _, _, end in jobs],
+                    "order": list(map(str, order)),
+                    "start": times[: 2 * len(order) : 2],
+                    "end": times[1 : 2 * len(order) : 2],
                 }
-                for jobs in told
+                for order, times in zip(orders, ran)
             ]
         }
 

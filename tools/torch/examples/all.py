@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""The examples, each imported, planned and run under several schedules beside the model in one
+piece, and the time of a step simulated and measured. Exit code 1: a run is off by more than 1e-6,
+or on 4 workers or more CLIP's towers are not side by side, or the frozen one has a backward.
+Usage: all.py [WORKERS [NAME ...]], 4 and all of them unless said.
+
+simulated: from the costs of the operators, each measured alone. measured: the median of the steps
+after the first. replayed: the same jobs in the durations that they had in that step; what is between
+this and the measured one are messages and what Python does between jobs. Where workers are more than
+cores, or other work keeps the cores busy, jobs take longer than they did alone."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orrery_torch import command
+
+HERE = Path(__file__).resolve().parent
+NAMES = ("clip", "vit", "gpt2", "encoder-decoder", "resnet")
+SCHEDULES = ("1f1b", "zb-h1", "v-half", "auto")
+MICROBATCHES = 8
+JOB = re.compile(r"(\d+)([FBW])(\d+)")
+
+
+@dataclass
+class Files:
+    folder: Path
+    name: str
+    workers: int
+
+    def of(self, what: str) -> Path:
+        return self.folder / f"{self.name}-{what}"
+
+
+def python(*words: Any, processes: int = 0) -> subprocess.CompletedProcess[str]:
+    run = ["-m", "torch.distributed.run", "--nproc-per-node", processes] if processes else []
+    told = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    line = [sys.executable, *map(str, [*run, *words])]
+    return subprocess.run(line, capture_output=True, text=True, env=told, check=False)
+
+
+def planned(files: Files, schedule: str) -> Path:
+    """A fold cuts the graph anew, twice as fine; the others order the stages of `orrery plan`."""
+    graph, cut, plan = files.of("graph.dot"), files.of("cut.json"), files.of(f"{schedule}.json")
+    size = ["-w", files.workers, "-m", MICROBATCHES]
+    if schedule == "v-half":
+        command.run(
+            "simulate", graph, *size, "--stages", 2 * files.workers, "-s", schedule, "-o", plan
+        )
+        return plan
+    if not cut.exists():
+        command.run("plan", graph, *size, "--straight", "--makespan", "-o", cut)
+    command.run("simulate", cut, "-s", schedule, "-o", plan)
+    return plan
+
+
+def towers(plan: dict[str, Any]) -> str:
+    """What is wrong with CLIP's: a stage of both, or a worker where there is one a stage; no stage
+    of the frozen tower alone, or one with a backward."""
+    held: dict[str, set[int]] = {"image": set(), "text": set()}
+    frozen = set()
+    for s, stage in enumerate(plan["stages"]):
+        own = {o.partition(".")[0] for o in stage["operators"]}
+        for tower in own & held.keys():
+            held[tower] |= set(stage["workers"]) if len(plan["stages"]) == plan["workers"] else {s}
+        frozen |= {str(s)} if own == {"text"} else set()
+    jobs = [JOB.fullmatch(job) for worker in plan["worker"] for job in worker["order"]]
+    passes = {job[2] for job in jobs if job and job[1] in frozen}
+    if passes != {"F"}:
+        return f"the frozen tower's own stages have passes {', '.join(sorted(passes)) or 'none'}"
+    both = held["image"] & held["text"]
+    return f"the towers share {', '.join(map(str, sorted(both)))}" if both else ""
+
+
+def replayed(files: Files, plan: Path, timeline: Path) -> tuple[float, float]:
+    """The makespan of the step that ran, and the simulated one of jobs of the same durations."""
+    durations = files.of("durations.csv")
+    lines = ["stage,microbatch,pass,duration"]
+    for worker in json.loads(timeline.read_text())["worker"]:
+        for job, begin, end in zip(worker["order"], worker["start"], worker["end"]):
+            s, d, b = JOB.fullmatch(job).groups()  # type: ignore[union-attr]
+            lines.append(f"{s},{b},{d},{1e9 * (end - begin):.0f}ns")
+    durations.write_text("\n".join(lines) + "\n")
+    told = json.loads(
+        command.run(
+            "simulate", plan, "--microbatch-costs", durations, "--measured", timeline, "--json"
+        )
+    )
+    return told["measured"]["makespan"], told["makespan"]
+
+
+def line(files: Files, schedule: str) -> tuple[str, str]:
+    """A row of the table; what is wrong with it."""
+    plan, timeline = planned(files, schedule), files.of(f"{schedule}-timeline.json")
+    told = json.loads(plan.read_text())
+    run = python(HERE / "run.py", files.name, plan, timeline, processes=files.workers)
+    steps = re.findall(r"loss \S+, (\S+) off, gradients (\S+),", run.stdout)
+    if not timeline.exists():
+        return f"{files.name:16}{schedule:8}", run.stderr[-2000:]
+    loss, gradients = (max(float(step[i]) for step in steps) for i in range(2))
+    wrong = "" if run.returncode == 0 and len(steps) == 10 else "more than 1e-6 off"
+    if files.name == "clip" and files.workers >= 4:
+        wrong = wrong or towers(told)
+    measured, again = replayed(files, plan, timeline)
+    return (
+        f"{files.name:16}{schedule:8}{len(told['stages']):3}{loss:11.1e}{gradients:11.1e}"
+        f"{1e3 * told['makespan']:9.2f} ms{1e3 * measured:9.2f} ms{measured / told['makespan']:7.2f}"
+        f"{1e3 * again:9.2f} ms{measured / again:7.2f}"
+    ), wrong
+
+
+def main() -> int:
+    workers, names = int((sys.argv[1:] or ["4"])[0]), sys.argv[2:] or NAMES
+    print(f"{workers} workers, {MICROBATCHES} microbatches, {os.cpu_count()} cores")
+    print(
+        f"{'model':16}{'schedule':8}{'S':>3}{'loss off':>11}{'gradients':>11}{'simulated':>12}"
+        f"{'measured':>12}{'ratio':>7}{'replayed':>12}{'ratio':>7}"
+    )
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            files = Files(Path(folder), name, workers)
+            imported = python(HERE / "graph.py", name, files.of("graph.dot"))
+            if imported.returncode:
+                print(f"{name}: {imported.stderr[-2000:]}")
+                failed += 1
+                continue
+            for schedule in SCHEDULES:
+                row, wrong = line(files, schedule)
+                print(row + (f"  FAILED: {wrong}" if wrong else ""), flush=True)
+                failed += bool(wrong)
+    print(f"{failed} failed" if failed else "all within 1e-6 of the model in one piece")
+    return int(failed > 0)
+
+
+sys.exit(main())
