@@ -306,7 +306,8 @@ int cmd_simulate(int argc, char **argv)
 	int code;
 
 	options_parse(&argp, argc, argv, &a);
-	if ((code = output_check_file("-o", a.plan, &err)) ||
+	if ((code = output_protect(a.measured, &err)) ||
+	    (code = output_check_file("-o", a.plan, &err)) ||
 	    (code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
 	    (code = output_check_jobs(&a.output, work.tried.jobs, &err)) ||
 	    (code = orr_try_run(&work.tried, &err)) || (code = work_check_memory(&work, &err)) ||

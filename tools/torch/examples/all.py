@@ -61,21 +61,22 @@ def planned(files: Files, schedule: str) -> Path:
 
 
 def towers(plan: dict[str, Any]) -> str:
-    """What is wrong with CLIP's: a stage of both, or a worker where there is one a stage; no stage
-    of the frozen tower alone, or one with a backward."""
-    held: dict[str, set[int]] = {"image": set(), "text": set()}
-    frozen = set()
+    """What is wrong with CLIP's: each has stages of its own, on other workers than the other's but
+    under a fold, and those of the frozen one have no backward."""
+    stages: dict[str, set[str]] = {"image": set(), "text": set()}
+    workers: dict[str, set[int]] = {"image": set(), "text": set()}
     for s, stage in enumerate(plan["stages"]):
         own = {o.partition(".")[0] for o in stage["operators"]}
-        for tower in own & held.keys():
-            held[tower] |= set(stage["workers"]) if len(plan["stages"]) == plan["workers"] else {s}
-        frozen |= {str(s)} if own == {"text"} else set()
+        for tower in own if len(own) == 1 else ():
+            stages[tower].add(str(s))
+            workers[tower] |= set(stage["workers"])
     jobs = [JOB.fullmatch(job) for worker in plan["worker"] for job in worker["order"]]
-    passes = {job[2] for job in jobs if job and job[1] in frozen}
-    if passes != {"F"}:
-        return f"the frozen tower's own stages have passes {', '.join(sorted(passes)) or 'none'}"
-    both = held["image"] & held["text"]
-    return f"the towers share {', '.join(map(str, sorted(both)))}" if both else ""
+    passes = {tower: {j[2] for j in jobs if j and j[1] in own} for tower, own in stages.items()}
+    if passes["text"] != {"F"} or not passes["image"] > {"F"}:
+        return f"passes of the towers' own stages: {passes}"
+    if len(plan["stages"]) == plan["workers"] and workers["image"] & workers["text"]:
+        return f"the towers are on workers {workers}"
+    return ""
 
 
 def replayed(files: Files, plan: Path, timeline: Path) -> tuple[float, float]:
