@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The examples of every page (*.md), run as they stand there, in a copy of the tree's graphs: indented lines that begin with
-the command, with mpirun, python3, sed or a compiler, and commands in backquotes that begin with build/tools/orrery. Those with `...`
-are for a cluster. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
+the command, with mpirun, python3, sed, a compiler or, for tools/torch, torchrun, and commands in backquotes that begin with
+build/tools/orrery. Those with `...` are for a cluster. Those of tools/torch run under python3, or what ORR_TORCH_PYTHON names;
+without torch they are skipped, and what needs their files. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
 the last two yes or no."""
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import time
 
 orrery, source = (os.path.realpath(path) for path in sys.argv[1:3])
 can_train, can_mpi = (word == 'yes' for word in sys.argv[3:5])
-EXAMPLE = re.compile(r'^    ((?:build/tools/orrery|mpirun --oversubscribe|python3|cc|sed) .*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
+EXAMPLE = re.compile(r'^    ((?:(?:build/tools/orrery|mpirun --oversubscribe|python3|cc|sed) |torchrun [^\n]*tools/torch/).*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
                      re.MULTILINE)
 
 
@@ -29,14 +31,35 @@ def examples():
                             yield os.path.relpath(os.path.join(folder, name), source), command
 
 
+def is_of_torch(command):
+    return re.match(r'(?:python3|torchrun [^\n]*) ?tools/torch/', command)
+
+
+def under_torch(command):
+    """The same, by the Python that has it."""
+    return re.sub('^torchrun', 'python3 -m torch.distributed.run', command).replace('python3', shlex.quote(torch_python), 1)
+
+
+def files_of(command):
+    return set(re.findall(r'(?<= )[\w-]+\.\w+(?= |$)', command))
+
+
 def needs_what_is_not_here(command):
+    if (is_of_torch(command) and not has_torch) or files_of(command) & left_out:
+        left_out.update(files_of(command))
+        return True
     trains = ' train ' in command or ' profile ' in command or 'profiled.dot' in command or 'plan.json' in command
     embeds = 'makespan.c' in command  # test_install.py has it
     return embeds or (trains and not can_train) or (command.startswith('mpirun') and not can_mpi)
 
 
 build = os.path.dirname(os.path.dirname(orrery))
-environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+torch_python = os.environ.get('ORR_TORCH_PYTHON', 'python3')
+has_torch = subprocess.run([torch_python, '-W', 'ignore', '-c', 'import torch'], capture_output=True, check=False).returncode == 0
+left_out = set()  # files of commands of this page that were skipped for want of torch
+# the package as it would be installed
+environment = dict(os.environ, PYTHONPATH=os.path.join(source, 'tools/torch'), PYTHONDONTWRITEBYTECODE='1', ORRERY=orrery,
+                   OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
 passed = failed = 0
 with tempfile.TemporaryDirectory() as work:
     os.makedirs(os.path.join(work, 'build/tools'))
@@ -47,13 +70,18 @@ with tempfile.TemporaryDirectory() as work:
     subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', work + '/installed'], check=True)
     [module] = glob.glob(work + '/installed/**/orrery.pc', recursive=True)
     environment['PKG_CONFIG_PATH'] = ':'.join(filter(None, [os.path.dirname(module), os.environ.get('PKG_CONFIG_PATH')]))
+    at = None
     for page, command in examples():
+        if page != at:
+            at = page
+            left_out.clear()
         if needs_what_is_not_here(command):
-            print(f'SKIP: {page}: {command}: the build has no StarPU, or no MPI')
+            print(f'SKIP: {page}: {command}: the build has no StarPU, or no MPI, or {torch_python} no torch')
             continue
         start = time.monotonic()
-        done = subprocess.run(command, shell=True, cwd=work, env=environment, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, errors='replace', check=False)
+        run = under_torch(command) if is_of_torch(command) else command
+        done = subprocess.run(run, shell=True, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, errors='replace', check=False)
         print(f'{time.monotonic() - start:6.1f} s  {page}: {command}', flush=True)
         if done.returncode == 0:
             passed += 1

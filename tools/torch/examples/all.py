@@ -67,7 +67,7 @@ def towers(plan: dict[str, Any]) -> str:
     workers: dict[str, set[int]] = {"image": set(), "text": set()}
     for s, stage in enumerate(plan["stages"]):
         own = {o.partition(".")[0] for o in stage["operators"]}
-        for tower in own if len(own) == 1 else ():
+        for tower in own & stages.keys() if len(own) == 1 else ():
             stages[tower].add(str(s))
             workers[tower] |= set(stage["workers"])
     jobs = [JOB.fullmatch(job) for worker in plan["worker"] for job in worker["order"]]
