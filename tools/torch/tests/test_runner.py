@@ -1,0 +1,258 @@
+"""What a Runner has to keep right beside the sums: random numbers, buffers, gradients that are there,
+several losses, values that several stages read, the order of messages, and clocks."""
+
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orrery_torch
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+from orrery_torch import command, post
+from orrery_torch.clock import between
+from orrery_torch.parts import split
+from orrery_torch.plan import read_plan
+from orrery_torch.runner import cut
+from orrery_torch.trace import trace
+from small_models import MLP, digits
+from torch import Tensor, nn
+
+SAMPLES, M = 2, 4
+
+
+class Odd(nn.Module):
+    """Two losses; a value that three operators read, turned over so that it is not contiguous; ids
+    that are computed in one stage and read in another; a parameter that two of them have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.table, self.head = nn.Embedding(6, 6), nn.Linear(6, 6, bias=False)
+        self.head.weight = self.table.weight
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        turned = self.first(x).transpose(1, 2)
+        ids = turned.argmax(dim=1)
+        z = self.norm(self.second(turned) + self.table(ids))
+        scores = self.head(z + turned)
+        return F.cross_entropy(scores.flatten(0, 1), y.flatten()), 0.1 * (turned * z).mean()
+
+
+class Dropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.drop = nn.Linear(8, 8), nn.Linear(8, 8), nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.drop(self.b(self.drop(self.a(x)).relu())).square().mean()
+
+
+def odd(n: int) -> tuple[Tensor, ...]:
+    g = torch.Generator().manual_seed(5)
+    return torch.randn(n, 6, 6, generator=g), torch.randint(6, (n, 6), generator=g)
+
+
+def dropping(n: int) -> tuple[Tensor, ...]:
+    return (torch.randn(n, 8, generator=torch.Generator().manual_seed(6)),)
+
+
+def planned(
+    folder: Path, make: Callable[[], nn.Module], inputs: tuple[Tensor, ...], words: str
+) -> Path:
+    torch.manual_seed(7)
+    graph = orrery_torch.graph(make(), inputs, measured=False).write(folder / "model.dot")
+    plan = folder / (re.sub(r"\W+", "-", words) + ".json")
+    command.run("simulate", graph, "-m", M, *words.split(), "-o", plan)
+    return plan
+
+
+def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
+    """Gradients of two steps, added up; the timeline; what a batch of another size gives."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+    for i, plan in enumerate(plans):
+        torch.manual_seed(7)
+        model, batch = Odd(), odd(SAMPLES * M)
+        runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
+        losses = [runner.step(batch), runner.step(batch)]
+        found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
+        torch.save((losses, found), f"{folder}/told{i}-{rank}.pt")
+        runner.write_timeline(f"{folder}/ran{i}.json")
+        with pytest.raises(ValueError, match=r"\[1, 6, 6\].*the example was \[\[2, 6, 6\]"):
+            runner.step(odd(M))
+    dist.destroy_process_group()
+
+
+def test_two_steps_add_up_and_their_timeline_is_read(tmp_path: Path) -> None:
+    schedules = ("-s 1f1b", "-s zb-h1", "-s ddp", "-s v-half --stages 4", "-s chimera --stages 2")
+    plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 2 {words}") for words in schedules]
+    mp.spawn(two_steps, (2, str(tmp_path), list(map(str, plans))), nprocs=2)
+    torch.manual_seed(7)
+    model, batch = Odd(), odd(SAMPLES * M)
+    whole = 0.0
+    for _ in range(2):
+        for part in cut(batch, M):
+            loss = sum(model(*part)) / M
+            loss.backward()
+            whole += loss.item()
+    for i, plan in enumerate(plans):
+        told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(2)]
+        found = told[0][1] | told[1][1]
+        assert found.keys() == {k for k, _ in model.named_parameters()}, plan
+        for k, p in model.named_parameters():
+            torch.testing.assert_close(found[k], p.grad, rtol=1e-5, atol=1e-6, msg=f"{plan} {k}")
+        for losses, _ in told:
+            assert abs(sum(losses) - whole) < 1e-5, plan
+        ran = tmp_path / f"ran{i}.json"
+        told_by = json.loads(command.run("simulate", plan, "--measured", ran, "--json"))
+        last = max(e for w in json.loads(ran.read_text())["worker"] for e in w["end"])
+        assert abs(told_by["measured"]["makespan"] - last) < 2e-9, plan
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Any:
+    dist.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def gradients_of(plan: Path, model: nn.Module, batch: tuple[Tensor, ...]) -> list[Tensor]:
+    runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
+    torch.manual_seed(9)
+    runner.step(batch)
+    return [p.grad for p in model.parameters() if p.grad is not None]
+
+
+@pytest.mark.usefixtures("alone")
+def test_recomputation_has_the_masks_of_its_forward(tmp_path: Path) -> None:
+    found = []
+    for recompute in ("none", "all"):
+        words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
+        plan = planned(tmp_path, Dropping, dropping(SAMPLES), words)
+        assert any(s.get("recompute") for s in json.loads(plan.read_text())["stages"]) == (
+            recompute == "all"
+        )
+        torch.manual_seed(7)
+        found.append(gradients_of(plan, Dropping(), dropping(SAMPLES * M)))
+    for kept, again in zip(*found):
+        assert torch.equal(kept, again)
+    torch.manual_seed(7)
+    other = Dropping()
+    torch.manual_seed(10)
+    other(*dropping(SAMPLES * M)).backward()
+    assert not torch.allclose(found[0][0], other.a.weight.grad)
+
+
+@pytest.mark.usefixtures("alone")
+def test_recomputation_moves_running_means_once(tmp_path: Path) -> None:
+    plan = planned(tmp_path, Odd, odd(SAMPLES), "-w 1 -s gpipe --stages 2 --recompute all")
+    torch.manual_seed(7)
+    model, batch = Odd(), odd(SAMPLES * M)
+    orrery_torch.Runner(plan, model, cut(batch, M)[0]).step(batch)
+    torch.manual_seed(7)
+    whole = Odd()
+    for part in cut(batch, M):
+        whole(*part)
+    assert model.norm.num_batches_tracked == M
+    torch.testing.assert_close(model.norm.running_mean, whole.norm.running_mean)
+    torch.testing.assert_close(model.norm.running_var, whole.norm.running_var)
+
+
+def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:
+    plan = planned(tmp_path, MLP, digits(), "-w 2 --stages 2 -s pipedream")
+    traced = trace(MLP(), digits())
+    with pytest.raises(ValueError, match="pipedream never flushes"):
+        read_plan(plan, traced, split(traced))
+
+
+# ---- channels that block, as NCCL's do ----
+
+
+@dataclass
+class Queued:
+    future: Future[Any]
+
+    def wait(self) -> None:
+        self.future.result()
+
+    def is_completed(self) -> bool:
+        return self.future.done()
+
+
+class Blocking:
+    """torch.distributed with the queues of NCCL: in a group one message after the other, and none
+    leaves before the other side has come for it; a message has no tag."""
+
+    def __init__(self) -> None:
+        self.queues: dict[Any, ThreadPoolExecutor] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(dist, name)
+
+    def _queued(self, group: Any, first: Callable[[], Any], then: Callable[[], Any]) -> Queued:
+        queue = self.queues.setdefault(group, ThreadPoolExecutor(1))
+        return Queued(queue.submit(lambda: (first(), then())))
+
+    def isend(self, value: Tensor, to: int, group: Any) -> Queued:
+        met = torch.zeros(1)
+        return self._queued(
+            group,
+            lambda: dist.recv(met, to, group=group),
+            lambda: dist.send(value, to, group=group),
+        )
+
+    def irecv(self, room: Tensor, source: int, group: Any) -> Queued:
+        return self._queued(
+            group,
+            lambda: dist.send(torch.zeros(1), source, group=group),
+            lambda: dist.recv(room, source, group=group),
+        )
+
+
+def through_queues(rank: int, n: int, folder: str, plans: list[str]) -> None:
+    post.dist = Blocking()  # type: ignore[assignment]
+    limit = timedelta(seconds=300)
+    dist.init_process_group("gloo", f"file://{folder}/meet", limit, world_size=n, rank=rank)
+    for plan in plans:
+        torch.manual_seed(7)
+        model, batch = Odd(), odd(SAMPLES * M)
+        orrery_torch.Runner(plan, model, cut(batch, M)[0]).step(batch)
+        found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
+        torch.save(found, f"{plan}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_queues_in_which_messages_wait_for_each_other_do_not_block(tmp_path: Path) -> None:
+    schedules = ("-s 1f1b --stages 3", "-s v-half --stages 6", "-s zb-h1 --stages 3")
+    plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 3 {words}") for words in schedules]
+    mp.spawn(through_queues, (3, str(tmp_path), list(map(str, plans))), nprocs=3)
+    torch.manual_seed(7)
+    model = Odd()
+    for part in cut(odd(SAMPLES * M), M):
+        (sum(model(*part)) / M).backward()
+    for plan in plans:
+        found: dict[str, Tensor] = {}
+        for rank in range(3):
+            found |= torch.load(f"{plan}-{rank}.pt")
+        for k, p in model.named_parameters():
+            torch.testing.assert_close(found[k], p.grad, rtol=1e-5, atol=1e-6, msg=f"{plan} {k}")
+
+
+# ---- clocks ----
+
+
+def test_clocks_of_one_machine_are_left_alone() -> None:
+    assert between([(-2.0, 1.0), (-1.0, 3.0)]) == 0.0
+
+
+def test_a_clock_is_moved_into_what_all_meetings_allow() -> None:
+    assert between([(3.0, 7.0), (4.0, 9.0)]) == 5.5
