@@ -4,9 +4,9 @@ piece, and the time of a step simulated and measured. Exit code 1: a run is off 
 or on 4 workers or more CLIP's towers are not side by side, or the frozen one has a backward.
 Usage: all.py [WORKERS [NAME ...]], 4 and all of them unless said.
 
-simulated: from the costs of the operators, each measured alone. measured: the median of the steps
-after the first. replayed: the same jobs in the durations that they had in that step; what is between
-this and the measured one are messages and what Python does between jobs. Where workers are more than
+simulated: from the costs of the operators, each measured alone. fastest, median: of the steps after
+the first. replayed: simulated with the durations that the jobs of the median step had; what it is
+away from that step are messages and what Python does between jobs. Where workers are more than
 cores, or other work keeps the cores busy, jobs take longer than they did alone."""
 
 import json
@@ -101,27 +101,28 @@ def line(files: Files, schedule: str) -> tuple[str, str]:
     plan, timeline = planned(files, schedule), files.of(f"{schedule}-timeline.json")
     told = json.loads(plan.read_text())
     run = python(HERE / "run.py", files.name, plan, timeline, processes=files.workers)
-    steps = re.findall(r"loss \S+, (\S+) off, gradients (\S+),", run.stdout)
+    steps = re.findall(r"loss \S+, (\S+) off, gradients (\S+), (\S+) ms", run.stdout)
     if not timeline.exists():
         return f"{files.name:16}{schedule:8}", run.stderr[-2000:]
     loss, gradients = (max(float(step[i]) for step in steps) for i in range(2))
     wrong = "" if run.returncode == 0 and len(steps) == 10 else "more than 1e-6 off"
     if files.name == "clip" and files.workers >= 4:
         wrong = wrong or towers(told)
-    measured, again = replayed(files, plan, timeline)
+    median, again = (1e3 * t for t in replayed(files, plan, timeline))
+    simulated, fastest = 1e3 * told["makespan"], min(float(step[2]) for step in steps[1:])
     return (
-        f"{files.name:16}{schedule:8}{len(told['stages']):3}{loss:11.1e}{gradients:11.1e}"
-        f"{1e3 * told['makespan']:9.2f} ms{1e3 * measured:9.2f} ms{measured / told['makespan']:7.2f}"
-        f"{1e3 * again:9.2f} ms{measured / again:7.2f}"
+        f"{files.name:16}{schedule:7}{len(told['stages']):2}{loss:9.1e}{gradients:10.1e}"
+        f"{simulated:11.2f}{fastest:9.2f}{fastest / simulated:7.2f}"
+        f"{again:10.2f}{median:9.2f}{median / again:7.2f}"
     ), wrong
 
 
 def main() -> int:
     workers, names = int((sys.argv[1:] or ["4"])[0]), sys.argv[2:] or NAMES
-    print(f"{workers} workers, {MICROBATCHES} microbatches, {os.cpu_count()} cores")
+    print(f"{workers} workers, {MICROBATCHES} microbatches, {os.cpu_count()} cores; times in ms")
     print(
-        f"{'model':16}{'schedule':8}{'S':>3}{'loss off':>11}{'gradients':>11}{'simulated':>12}"
-        f"{'measured':>12}{'ratio':>7}{'replayed':>12}{'ratio':>7}"
+        "model           schedule S     loss gradients  simulated  fastest  ratio"
+        "  replayed   median  ratio"
     )
     failed = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -38,7 +38,9 @@ class Post:
     def _open(self, pairs: list[tuple[int, int]]) -> None:
         """The first message of a channel of NCCL waits until both are there: here, one channel
         after the other, all processes in one order."""
-        self.channels = {pair: dist.new_group(list(pair)) for pair in pairs}
+        self.channels: dict[tuple[int, int], Any] = {
+            pair: dist.new_group(list(pair)) for pair in pairs
+        }
         nothing = torch.zeros(1, device=self.device)
         for (source, target), group in self.channels.items():
             if self.me == source:
