@@ -44,10 +44,13 @@ def files_of(command):
     return set(re.findall(r'(?<= )[\w-]+\.\w+(?= |$)', command))
 
 
+def lacks_torch(command):
+    lacks = not has_torch and (is_of_torch(command) or files_of(command) & left_out)
+    left_out.update(files_of(command) if lacks else ())
+    return lacks
+
+
 def needs_what_is_not_here(command):
-    if (is_of_torch(command) and not has_torch) or files_of(command) & left_out:
-        left_out.update(files_of(command))
-        return True
     trains = ' train ' in command or ' profile ' in command or 'profiled.dot' in command or 'plan.json' in command
     embeds = 'makespan.c' in command  # test_install.py has it
     return embeds or (trains and not can_train) or (command.startswith('mpirun') and not can_mpi)
@@ -75,8 +78,11 @@ with tempfile.TemporaryDirectory() as work:
         if page != at:
             at = page
             left_out.clear()
+        if lacks_torch(command):
+            print(f'SKIP: {page}: {command}: {torch_python} has no torch: ORR_TORCH_PYTHON names another')
+            continue
         if needs_what_is_not_here(command):
-            print(f'SKIP: {page}: {command}: the build has no StarPU, or no MPI, or {torch_python} no torch')
+            print(f'SKIP: {page}: {command}: the build has no StarPU, or no MPI')
             continue
         start = time.monotonic()
         run = under_torch(command) if is_of_torch(command) else command
