@@ -195,6 +195,8 @@ class Runner:
     def measured(self) -> dict[str, Any]:
         """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
         draws beside the plan. Every process has to call it."""
+        if not self.timeline and self.plan.orders[self.me]:
+            raise ValueError("no step has run: step() comes before its timeline")
         shift, orders = offset(self._meet, self.device), self.plan.orders
         mine = [time + shift for _, begin, end in self.timeline for time in (begin, end)]
         told = gathered(mine, 2 * max(map(len, orders)), self.device)
@@ -242,7 +244,7 @@ class Runner:
         return [r.number for r in readers if Job(r.number, "B", b) in self.plan.where]
 
     def _collect(self, job: Job) -> None:
-        for m in self._needs(job):
+        for m in self.needs[job]:
             if m.reader >= 0:
                 self.gradients[m.node, m.b, m.reader] = self.post.take(m)
             elif (m.node, m.b) not in self.values:
