@@ -6,12 +6,14 @@ Usage: all.py [WORKERS [NAME ...]], 4 and all of them unless said.
 
 simulated: from the costs of the operators, each measured alone. fastest, median: of the steps after
 the first. replayed: simulated with the durations that the jobs of the median step had; what it is
-away from that step are messages and what Python does between jobs. Where workers are more than
-cores, or other work keeps the cores busy, jobs take longer than they did alone."""
+away from that step are messages and what Python does between jobs. work: the time that the cores gave
+all processes in a step (median), over the simulated work of all jobs. Where workers are more than
+cores, or other work keeps the cores busy, steps take longer, and work stays what it is."""
 
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -101,7 +103,9 @@ def line(files: Files, schedule: str) -> tuple[str, str]:
     plan, timeline = planned(files, schedule), files.of(f"{schedule}-timeline.json")
     told = json.loads(plan.read_text())
     run = python(HERE / "run.py", files.name, plan, timeline, processes=files.workers)
-    steps = re.findall(r"loss \S+, (\S+) off, gradients (\S+), (\S+) ms", run.stdout)
+    steps = re.findall(
+        r"loss \S+, (\S+) off, gradients (\S+), (\S+) ms, of all cores (\S+) ms", run.stdout
+    )
     if not timeline.exists():
         return f"{files.name:16}{schedule:8}", run.stderr[-2000:]
     loss, gradients = (max(float(step[i]) for step in steps) for i in range(2))
@@ -110,10 +114,12 @@ def line(files: Files, schedule: str) -> tuple[str, str]:
         wrong = wrong or towers(told)
     median, again = (1e3 * t for t in replayed(files, plan, timeline))
     simulated, fastest = 1e3 * told["makespan"], min(float(step[2]) for step in steps[1:])
+    work = statistics.median(float(step[3]) for step in steps[1:])
+    work /= 1e3 * sum(worker["busy"] for worker in told["worker"])
     return (
         f"{files.name:16}{schedule:7}{len(told['stages']):2}{loss:9.1e}{gradients:10.1e}"
         f"{simulated:11.2f}{fastest:9.2f}{fastest / simulated:7.2f}"
-        f"{again:10.2f}{median:9.2f}{median / again:7.2f}"
+        f"{again:10.2f}{median:9.2f}{median / again:7.2f}{work:7.2f}"
     ), wrong
 
 
@@ -122,7 +128,7 @@ def main() -> int:
     print(f"{workers} workers, {MICROBATCHES} microbatches, {os.cpu_count()} cores; times in ms")
     print(
         "model           schedule S     loss gradients  simulated  fastest  ratio"
-        "  replayed   median  ratio"
+        "  replayed   median  ratio   work"
     )
     failed = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -6,6 +6,7 @@ of median makespan, for `orrery simulate --measured`."""
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,20 @@ def main() -> int:
     worst, timelines = 0.0, []
     for step in range(STEPS):
         batch = example.batch(SAMPLES * m, seed=step)
-        loss, expected = runner.step(batch), whole_step(whole, batch, m)
+        busy = time.process_time()
+        loss = runner.step(batch)
+        work = torch.tensor(time.process_time() - busy)
+        expected = whole_step(whole, batch, m)
         timelines.append(runner.measured())
+        dist.all_reduce(work)
         difference = torch.tensor([apart(own, counterparts), abs(loss - expected)])
         dist.all_reduce(difference, dist.ReduceOp.MAX)
         worst = max(worst, difference.max().item())
         if dist.get_rank() == 0:
             print(
                 f"step {step}: loss {loss:.6f}, {difference[1]:.1e} off, "
-                f"gradients {difference[0]:.1e}, {1e3 * makespan(timelines[-1]):.2f} ms"
+                f"gradients {difference[0]:.1e}, {1e3 * makespan(timelines[-1]):.2f} ms, "
+                f"of all cores {1e3 * work:.2f} ms"
             )
         for p in [*model.parameters(), *whole.parameters()]:
             if p.grad is not None:

@@ -14,7 +14,7 @@ from .costs import Calls, Values
 from .parts import split
 from .plan import Job, Message, read_plan
 from .post import Post
-from .stage import Pass, trained_of
+from .stage import Pass, Ready, trained_of
 from .trace import Inputs, trace, words
 
 AHEAD = 4  # jobs whose messages are awaited before they begin
@@ -66,6 +66,10 @@ class Runner:
         self.groups = self._groups()
         self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
         self.reads = self._reads()
+        own = {job.stage for job in self.plan.orders[self.me]}
+        self.ready = {
+            i: [Ready(self.calls, part) for part in self.plan.stages[i].parts] for i in own
+        }
         self.watch = Stopwatch(self.device)
         self.timeline: list[tuple[str, float, float]] = []  # of this process, by its clock
 
@@ -268,7 +272,8 @@ class Runner:
 
     def _forward(self, job: Job) -> dict[fx.Node, Tensor]:
         stage, b = self.plan.stages[job.stage], job.b
-        run = Pass(self.calls, stage, self.given[b], {n: self.values[n, b] for n in stage.reads})
+        inputs = {n: self.values[n, b] for n in stage.reads}
+        run = Pass(self.calls, stage, self.ready[job.stage], self.given[b], inputs)
         run.forward()
         for n in stage.reads:
             self._has_read(n, b)

@@ -10,11 +10,27 @@ from .parts import Part
 from .plan import Stage
 
 
+class Ready:
+    """A part with what is the same at every run: parameters, buffers and other constants of its
+    calls, and whether one of them changes what it reads."""
+
+    def __init__(self, calls: Calls, part: Part) -> None:
+        self.part, self.trained = part, trained_of(part)
+        read = dict.fromkeys(n for call in part.calls for n in call.all_input_nodes)
+        self.constants = {n: calls.constants[n] for n in read if n.op == "get_attr"}
+        self.buffers = {
+            n: t
+            for n, t in self.constants.items()
+            if isinstance(t, Tensor) and not isinstance(t, nn.Parameter)
+        }
+        self.changes = changes_input(calls.trace, part)
+
+
 @dataclass
 class Link:
     """A part that has run: what it read and gave, and the gradients of that for W."""
 
-    part: Part
+    ready: Ready
     leaves: dict[fx.Node, Tensor]
     outputs: list[tuple[fx.Node, Tensor]]
     incoming: list[Tensor] = field(default_factory=list)
@@ -38,8 +54,10 @@ class Pass:
     """What F of a stage keeps for B and W. Every part of it is a graph of autograd of its own, so
     that W computes the gradients of parameters and nothing again that B has computed."""
 
-    def __init__(self, calls: Calls, stage: Stage, given: Values, inputs: Values) -> None:
-        self.calls, self.stage = calls, stage
+    def __init__(
+        self, calls: Calls, stage: Stage, parts: list[Ready], given: Values, inputs: Values
+    ) -> None:
+        self.calls, self.stage, self.parts = calls, stage, parts
         self.given, self.inputs = given, inputs  # data, and what comes from other stages
         self.links: list[Link] = []
         self.outputs: dict[fx.Node, Tensor] = {}
@@ -47,7 +65,7 @@ class Pass:
 
     def forward(self) -> None:
         values = {**self.given, **self.inputs}
-        for part in self.stage.parts:
+        for part in self.parts:
             for buffer, moved in self._run(part, values):
                 buffer.data.copy_(moved)
         self.outputs = {n: values[n] for n in self.stage.gives}
@@ -60,42 +78,35 @@ class Pass:
         now = Random()
         self.random.again()
         values = {**self.given, **self.inputs}
-        for part in self.stage.parts:
+        for part in self.parts:
             self._run(part, values)
         now.again()
 
-    def _run(self, part: Part, values: Values) -> list[tuple[Tensor, Tensor]]:
+    def _run(self, ready: Ready, values: Values) -> list[tuple[Tensor, Tensor]]:
         """Its buffers, and copies of them that it has moved: autograd may keep such a copy, while
         other microbatches move the buffer."""
+        part = ready.part
+        reads = {n: values[n] for n in part.reads}
         leaves = {
-            n: values[n].detach().requires_grad_()
-            for n in part.reads
-            if isinstance(values[n], Tensor) and values[n].requires_grad
+            n: t.detach().requires_grad_()
+            for n, t in reads.items()
+            if isinstance(t, Tensor) and t.requires_grad
         }
-        for n in part.reads:
-            if n not in leaves and any(t.requires_grad for t in tensors_in(values[n])):
+        for n, value in reads.items():
+            if n not in leaves and any(t.requires_grad for t in tensors_in(value)):
                 raise ValueError(
                     f"{part.name} reads {n.name}, several tensors at once: name a module "
                     "around both in whole="
                 )
-        copies = {n: t.clone() for n, t in self._buffers(part).items()}
-        own = {**values, **leaves, **copies}
-        if changes_input(self.calls.trace, part):
+        copies = {n: t.clone() for n, t in ready.buffers.items()}
+        own = {**reads, **leaves, **ready.constants, **copies}
+        if ready.changes:
             own |= {n: own[n].clone() for n in part.reads if isinstance(own[n], Tensor)}
         self.calls.run(part.calls, own)
         given = [(n, own[n]) for n in part.gives]
-        self.links.append(Link(part, leaves, [(n, t) for n, t in given if t.requires_grad]))
+        self.links.append(Link(ready, leaves, [(n, t) for n, t in given if t.requires_grad]))
         values |= dict(given)
-        return [(t, copies[n]) for n, t in self._buffers(part).items()]
-
-    def _buffers(self, part: Part) -> dict[fx.Node, Tensor]:
-        read = dict.fromkeys(n for call in part.calls for n in call.all_input_nodes)
-        held = {n: self.calls.constants[n] for n in read if n.op == "get_attr"}
-        return {
-            n: t
-            for n, t in held.items()
-            if isinstance(t, Tensor) and not isinstance(t, nn.Parameter)
-        }
+        return [(t, copies[n]) for n, t in ready.buffers.items()]
 
     def backward(self, gradients: dict[fx.Node, Tensor], split: bool) -> dict[fx.Node, Tensor]:
         """From the gradients of its outputs to those of what it read, and, unless W does that, into
@@ -104,7 +115,7 @@ class Pass:
             reached = [(t, gradients[n]) for n, t in link.outputs if n in gradients]
             link.reached = [t for t, _ in reached]
             link.incoming = [g for _, g in reached]
-            trained = [] if split else trained_of(link.part)
+            trained = [] if split else link.ready.trained
             wanted = [*link.leaves.values(), *trained]
             if not reached or not wanted:
                 continue
@@ -119,7 +130,7 @@ class Pass:
 
     def weights(self) -> None:
         for link in self.links:
-            trained = trained_of(link.part)
+            trained = link.ready.trained
             if link.reached and trained:
                 found = torch.autograd.grad(link.reached, trained, link.incoming, allow_unused=True)
                 accumulate(trained, found)
