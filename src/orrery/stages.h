@@ -20,7 +20,8 @@ int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err);
 /* The same of a cut that no schedule has dealt out: operators, frozen, forward, backward, weight
  * (null where the costs do not tell it apart: backward is then both), update, parameter_bytes,
- * stash_bytes; times and stash are a microbatch's, the first one's where they differ. New reference; NULL with err filled. */
+ * stash_bytes; times and stash are a microbatch's, the first one's where they differ. New
+ * reference; NULL with err filled. */
 json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err);
 /* An array of objects, one for each set of parameters that stages have in common: stages, owners,
  * bytes, frozen. New reference; NULL: no memory. */

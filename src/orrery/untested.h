@@ -11,9 +11,10 @@ ORR_BEGIN
 struct orr_jobs;
 
 struct orr_untested {
-	const char *what; /* "memory", "stashes in memory", "parameters in memory", "links",
-			     "activations on links", "all-reduce", "all-gather" or "some operators" */
-	const char *why;  /* "no operator has a size" */
+	const char
+		*what;   /* "memory", "stashes in memory", "parameters in memory", "links",
+			    "activations on links", "all-reduce", "all-gather" or "some operators" */
+	const char *why; /* "no operator has a size" */
 };
 #define ORR_MOST_UNTESTED 4
 /* Fills list and returns how many there are. Memory and links count where the machine limits them;

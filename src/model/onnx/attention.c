@@ -147,7 +147,7 @@ int orr_onnx_add_attention(struct orr_onnx *x, struct orr_onnx_node *n,
 	struct orr_onnx_tensor in[3] = {*p->in[0], *p->in[1], *p->in[2]}, *out = n->out[0];
 	struct orr_onnx_box box[3];
 	struct orr_operator *o;
-	int64_t heads[3];
+	int64_t heads[3], width;
 	int code = 0;
 
 	for (int i = 0; i < 3; i++)
@@ -157,7 +157,8 @@ int orr_onnx_add_attention(struct orr_onnx *x, struct orr_onnx_node *n,
 		    (i == 2 && box[2].rows != box[1].rows) ||
 		    in[i].rows * in[i].columns > ORR_MOST_COLUMNS)
 			return 0;
-	if (out->n_dims < 3 || box[0].columns / heads[0] > ORR_MOST_HEAD_WIDTH ||
+	width = box[0].columns / heads[0]; /* of a head */
+	if (out->n_dims < 3 || width > ORR_MOST_HEAD_WIDTH ||
 	    orr_onnx_floats(out) != x->samples * box[0].rows * box[0].columns)
 		return 0;
 	*added = true;
@@ -165,8 +166,7 @@ int orr_onnx_add_attention(struct orr_onnx *x, struct orr_onnx_node *n,
 		code = join(x, &in[i], &box[i],
 			    (i > 0 && in[i].is == in[0].is) || (i > 1 && in[i].is == in[1].is),
 			    err);
-	if (code ||
-	    (code = rescale(x, &in[0], p->scale * sqrt((double)(box[0].columns / heads[0])), err)))
+	if (code || (code = rescale(x, &in[0], p->scale * sqrt((double)width), err)))
 		return code;
 	if (!(o = orr_onnx_add(x, "attention", orr_onnx_name(n->proto), NULL, n->number + 1, err)))
 		return ORR_E_NOMEM;

@@ -48,29 +48,52 @@ static bool from_constant(float *to, const struct orr_onnx_node *n, int64_t floa
 
 /* ---- elements from elements ---- */
 
-static float combine(const char *op, float a, float b)
-{
-	switch (op[0]) {
-	case 'A':
-		return op[1] == 'd' ? a + b : a != 0 && b != 0;
-	case 'S':
-		return a - b;
-	case 'M':
-		return a * b;
-	case 'D':
-		return a / b;
-	case 'P':
-		return powf(a, b);
-	case 'E':
-		return a == b;
-	case 'O':
-		return a != 0 || b != 0;
-	case 'L':
-		return op[4] ? a <= b : a < b;
-	default: /* Greater, GreaterOrEqual */
-		return op[7] ? a >= b : a > b;
+#define OF_TWO(name, formula) \
+	static float name(float a, float b) \
+	{ \
+		return (float)(formula); \
 	}
-}
+OF_TWO(add, a + b)
+OF_TWO(both, a != 0 && b != 0)
+OF_TWO(ratio, a / b)
+OF_TWO(equal, a == b)
+OF_TWO(greater, a > b)
+OF_TWO(at_least, a >= b)
+OF_TWO(less, a < b)
+OF_TWO(at_most, a <= b)
+OF_TWO(product, a *b)
+OF_TWO(either, a != 0 || b != 0)
+OF_TWO(power, powf(a, b))
+OF_TWO(difference, a - b)
+
+#define OF_ONE(name, formula) \
+	static float name(float a) \
+	{ \
+		return (float)(formula); \
+	}
+OF_ONE(root, sqrtf(a))
+OF_ONE(reciprocal, 1 / a)
+OF_ONE(negative, -a)
+OF_ONE(opposite, a == 0)
+OF_ONE(truth, a != 0)
+
+static const struct {
+	const char *op;
+	float (*of)(float a, float b);
+} of_two[] = {{"Add", add},         {"And", both},
+	      {"Div", ratio},       {"Equal", equal},
+	      {"Greater", greater}, {"GreaterOrEqual", at_least},
+	      {"Less", less},       {"LessOrEqual", at_most},
+	      {"Mul", product},     {"Or", either},
+	      {"Pow", power},       {"Sub", difference},
+	      {"Where", NULL}}; /* of three */
+
+static const struct {
+	const char *op;
+	float (*of)(float a); /* NULL: as they are */
+} of_one[] = {{"Sqrt", root}, {"Reciprocal", reciprocal}, {"Neg", negative}, {"Not", opposite},
+	      {"Cast", NULL}, {"Identity", NULL},         {"Expand", NULL},  {"Trilu", NULL}};
+#define N(table) (int)(sizeof(table) / sizeof((table)[0]))
 
 /* Where output element i of `out` is in t, which is broadcast to it. */
 static int64_t broadcast(const struct orr_onnx_tensor *t, const struct orr_onnx_tensor *out,
@@ -91,13 +114,14 @@ static int64_t broadcast(const struct orr_onnx_tensor *t, const struct orr_onnx_
 	return at;
 }
 
-static bool wise(struct orr_onnx *x, float *to, const struct orr_onnx_node *n, int depth)
+/* of NULL: the second where the first is true, else the third. */
+static bool wise(struct orr_onnx *x, float *to, const struct orr_onnx_node *n,
+		 float (*of)(float a, float b), int depth)
 {
 	const struct orr_onnx_tensor *out = n->out[0];
 	int64_t floats = orr_onnx_floats(out);
-	bool where = !strcmp(n->op->name, "Where");
 	float *in[3] = {NULL, NULL, NULL};
-	bool right = n->n_in == 2 + where;
+	bool right = n->n_in == (of ? 2 : 3);
 
 	for (int k = 0; k < n->n_in && right; k++)
 		right = (in[k] = n->in[k] ? evaluate(x, n->in[k], depth) : NULL) != NULL;
@@ -105,32 +129,24 @@ static bool wise(struct orr_onnx *x, float *to, const struct orr_onnx_node *n, i
 		float a = in[0][broadcast(n->in[0], out, i)],
 		      b = in[1][broadcast(n->in[1], out, i)];
 
-		to[i] = where ? (a != 0 ? b : in[2][broadcast(n->in[2], out, i)])
-			      : combine(n->op->name, a, b);
+		to[i] = of ? of(a, b) : a != 0 ? b : in[2][broadcast(n->in[2], out, i)];
 	}
 	for (int k = 0; k < 3; k++)
 		free(in[k]);
 	return right;
 }
 
-/* Of one: each by itself. */
-static bool single(float *to, const struct orr_onnx_node *n, int64_t floats)
+static float (*cast_to(const struct orr_onnx_node *n))(float a)
 {
-	int64_t cast = orr_onnx_int(n, "to", 1);
-	const char *op = n->op->name;
-
-	for (int64_t i = 0; i < floats; i++)
-		to[i] = !strcmp(op, "Sqrt")         ? sqrtf(to[i])
-			: !strcmp(op, "Reciprocal") ? 1 / to[i]
-			: !strcmp(op, "Neg")        ? -to[i]
-			: !strcmp(op, "Not")        ? to[i] == 0
-			: !strcmp(op, "Cast") && cast == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL
-				? to[i] != 0
-			: !strcmp(op, "Cast") && (cast == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
-						  cast == ONNX__TENSOR_PROTO__DATA_TYPE__INT32)
-				? truncf(to[i])
-				: to[i];
-	return true;
+	switch (orr_onnx_int(n, "to", 1)) {
+	case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
+		return truth;
+	case ONNX__TENSOR_PROTO__DATA_TYPE__INT64:
+	case ONNX__TENSOR_PROTO__DATA_TYPE__INT32:
+		return truncf;
+	default:
+		return NULL;
+	}
 }
 
 static bool triangle(float *to, const struct orr_onnx_node *n)
@@ -177,49 +193,55 @@ static bool moved(struct orr_onnx *x, float *to, struct orr_onnx_node *n, int de
 	return true;
 }
 
-static bool is_one_of(const char *name, const char *const *names)
+static bool filled(float *to, const struct orr_onnx_node *n, int64_t floats)
 {
-	for (int i = 0; names[i]; i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return false;
+	const Onnx__AttributeProto *value = orr_onnx_attribute(n, "value");
+
+	*to = 0;
+	if (value && value->t && !from_file(to, value->t, 1))
+		return false;
+	for (int64_t i = 1; i < floats; i++)
+		to[i] = *to;
+	return true;
+}
+
+/* Of one, broadcast. */
+static bool single(struct orr_onnx *x, float *to, const struct orr_onnx_node *n,
+		   float (*of)(float a), int depth)
+{
+	float *in = evaluate(x, n->in[0], depth);
+
+	if (!in)
+		return false;
+	for (int64_t i = 0, floats = orr_onnx_floats(n->out[0]); i < floats; i++) {
+		float a = in[broadcast(n->in[0], n->out[0], i)];
+
+		to[i] = of ? of(a) : a;
+	}
+	free(in);
+	return true;
 }
 
 static bool from_node(struct orr_onnx *x, float *to, struct orr_onnx_node *n, int depth)
 {
-	static const char *const wises[] = {
-		"Add",         "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",
-		"LessOrEqual", "Mul", "Or",  "Pow",   "Sub",     "Where",          NULL};
-	static const char *const singles[] = {"Sqrt",     "Reciprocal", "Neg",   "Not", "Cast",
-					      "Identity", "Expand",     "Trilu", NULL};
 	const char *op = n->op->name;
 	int64_t floats = orr_onnx_floats(n->out[0]);
-	const Onnx__AttributeProto *value;
-	float *in;
 
 	if (!strcmp(op, "Constant"))
 		return from_constant(to, n, floats);
-	if (!strcmp(op, "ConstantOfShape")) {
-		value = orr_onnx_attribute(n, "value");
-		*to = 0;
-		if (value && value->t && !from_file(to, value->t, 1))
-			return false;
-		for (int64_t i = 1; i < floats; i++)
-			to[i] = *to;
-		return true;
-	}
-	if (is_one_of(op, wises))
-		return wise(x, to, n, depth);
+	if (!strcmp(op, "ConstantOfShape"))
+		return filled(to, n, floats);
+	for (int i = 0; i < N(of_two); i++)
+		if (!strcmp(of_two[i].op, op))
+			return wise(x, to, n, of_two[i].of, depth);
 	if (!n->n_in || !n->in[0] || !n->in[0]->known)
 		return false;
-	if (!is_one_of(op, singles))
-		return moved(x, to, n, depth);
-	if (!(in = evaluate(x, n->in[0], depth)))
-		return false;
-	for (int64_t i = 0; i < floats; i++)
-		to[i] = in[broadcast(n->in[0], n->out[0], i)];
-	free(in);
-	return strcmp(op, "Trilu") ? single(to, n, floats) : triangle(to, n);
+	for (int i = 0; i < N(of_one); i++)
+		if (!strcmp(of_one[i].op, op))
+			return single(x, to, n, strcmp(op, "Cast") ? of_one[i].of : cast_to(n),
+				      depth) &&
+			       (strcmp(op, "Trilu") || triangle(to, n));
+	return moved(x, to, n, depth);
 }
 
 /* All of t, for the caller to free; NULL: it is not known. */
