@@ -16,13 +16,26 @@ from torch import Tensor
 from .tensors import load_safetensors, save_safetensors
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent  # of the source, where this runs there
-BUILT = ROOT / "build/tools/orrery"
-ORRERY = os.environ.get("ORRERY") or (str(BUILT) if BUILT.exists() else "orrery")
+
+
+def find() -> str:
+    """The command as ORRERY names it; that of the tree in which this lies; that of the tree in
+    which one works; else that of PATH."""
+    here = Path.cwd()
+    built = (folder / "build/tools/orrery" for folder in (ROOT, here, *here.parents))
+    found = (str(path) for path in built if path.is_file() and os.access(path, os.X_OK))
+    return os.environ.get("ORRERY") or next(found, "orrery")
+
+
+ORRERY = find()
 
 
 def run(*words: Any) -> str:
     """What it writes; a failure tells its own line."""
-    done = subprocess.run([ORRERY, *map(str, words)], capture_output=True, text=True)
+    try:
+        done = subprocess.run([ORRERY, *map(str, words)], capture_output=True, text=True)
+    except OSError as why:
+        raise SystemExit(f"{ORRERY}: {why.strerror}: name the command in ORRERY") from None
     if done.returncode:
         raise SystemExit(f"orrery {shlex.join(map(str, words))}:\n{done.stderr.strip()}")
     return done.stdout

@@ -13,11 +13,12 @@ from .attention import Mask, Scores
 from .constants import ALIKE, constant, filled_alike
 from .costs import Calls
 from .formulas import Formula, Formulas
+from .inputs import check_inputs
 from .layout import Axes, Unlike, atom
 from .likes import ATTENTION, LIKES, spelt
 from .study import quoted
 from .tensors import save_safetensors
-from .trace import Inputs, Trace, function_of, trace, words
+from .trace import Inputs, Trace, first_line, function_of, trace, words
 from .values import CONSTANT, Held, Loss, Node, Rows, Unknown, shape_of, tensor_of
 from .weights import BESIDE, TURNED, place
 
@@ -420,9 +421,19 @@ def held_name(held: Held) -> str:
     return f"{base}.{held.rows[0]}-{held.rows[1]}" if held.rows else base
 
 
+def refusal(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """What torch.export says of it, asked once more: trace() has gone on without."""
+    try:
+        torch.export.export(model, args, kwargs)
+    except Exception as why:  # noqa: BLE001 of any kind, as the model's own code runs under it
+        return first_line(why)
+    return "at times"
+
+
 def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None) -> Program:
     """The model as a graph that computes. forward() gets data, of two samples or more here, and
     returns a loss or several. ValueError says all of it that has nothing like it in Orrery."""
+    check_inputs(model, example_inputs)
     args, kwargs = words(example_inputs)
     if any(
         isinstance(v, Tensor) and (not v.dim() or len(v) < 2) for v in [*args, *kwargs.values()]
@@ -430,7 +441,10 @@ def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None
         raise ValueError("example_inputs: two samples or more, to tell samples from the rest")
     traced = trace(model, example_inputs)
     if not traced.exported:
-        raise ValueError("torch.export refuses the model: only what it takes can be converted")
+        raise ValueError(
+            f"torch.export refuses the model ({refusal(model, args, kwargs)}): only what it takes "
+            "can be converted"
+        )
     converter = Converter(traced, example_inputs)
     converter.run()
     losses = converter.result()

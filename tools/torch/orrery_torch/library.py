@@ -210,7 +210,8 @@ GIVE = {  # functions that give something else than a code
 def named(message: bytes) -> str:
     """The library puts quantities that the caller chose in brackets: ours have the same names. What
     it knows as functions of the order is here the policy."""
-    text = re.sub(r"\b(place|priority)\(\)", "the policy", message.decode(errors="replace"))
+    text = re.sub(r"\bn of place\(\)", "the policy's places", message.decode(errors="replace"))
+    text = re.sub(r"\b(its )?(place|priority)\(\)", "the policy", text)
     return re.sub(r"(?:^|(?<=[ (]))\[([a-z-]+)\](?=[ ,;:)]|$)", r"\1", text)
 
 
@@ -334,7 +335,7 @@ def loaded() -> ctypes.CDLL:
     if path is None:
         raise ValueError(
             f"no {NAME} beside the command {command.ORRERY} nor where the system looks: "
-            "build Orrery (meson install -C build), or name the library in ORRERY_LIB"
+            "build Orrery, and name its build/tools/orrery in ORRERY or the library in ORRERY_LIB"
         )
     try:
         c = ctypes.CDLL(path)

@@ -1,5 +1,6 @@
 """A schedule of one's own in Python, simulated by the library at once."""
 
+import functools
 import json
 import operator
 import os
@@ -101,6 +102,15 @@ class Options:
     precision: str
 
 
+def read_lengths(lengths: Any) -> list[float]:
+    try:
+        if not isinstance(lengths, str):
+            return [float(length) for length in lengths]
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"lengths: {lengths!r}: give a list of numbers, such as [1, 1.5]")
+
+
 def read_graph(orr: Library, graph: Graph | Path | str, o: Options) -> c_void_p:
     if isinstance(graph, Graph):
         g = orr.create("orr_graph_parse", graph.name.encode(), graph.dot().encode())
@@ -116,8 +126,8 @@ def read_graph(orr: Library, graph: Graph | Path | str, o: Options) -> c_void_p:
                 size = orr.read("size", c_int64, value, key.encode())
                 setattr(costs, {"parameters": "parameter"}.get(key, key) + "_bytes", size)
         orr.call("orr_graph_set_costs", g, byref(costs))
-    if len(o.lengths):
-        lengths = (c_double * len(o.lengths))(*o.lengths)
+    if numbers := read_lengths(o.lengths):
+        lengths = (c_double * len(numbers))(*numbers)
         orr.call("orr_graph_set_lengths", g, lengths, len(lengths))
     return g
 
@@ -211,11 +221,14 @@ class Python:
         found = self.policy(self.costs, s, b, PASSES[d])
         try:
             w, self.keys[s, b, d] = found
-            return worker(w)
+            number = worker(w)
         except (TypeError, ValueError):
-            job = f"{s}{PASSES[d]}{b}"
             what = "give (worker, place in its order)"
-            raise ValueError(f"{job}: the policy gave {found!r}: {what}") from None
+            raise ValueError(f"{s}{PASSES[d]}{b}: the policy gave {found!r}: {what}") from None
+        if not_a_number(self.keys[s, b, d]):
+            what = "a place that is no number has no order"
+            raise ValueError(f"{s}{PASSES[d]}{b}: the policy gave {found!r}: {what}")
+        return number
 
     def place(self, _data: int, out: Any, _err: int) -> int:
         """Numbers in the order of the keys, equal ones for equal keys, which the library refuses
@@ -223,11 +236,49 @@ class Python:
         placed: Placed = out.contents
         n, last = -1, None
         passes = 3 if self.split else 2
-        for (s, b, d), key in sorted(self.keys.items(), key=lambda job: job[1]):
+        for (s, b, d), key in in_order(self.keys):
             n += 1 if n < 0 or key != last else 0
             last = key
             placed.n[(b * len(self.costs.stages) + s) * passes + d] = n
         return 0
+
+
+def not_a_number(key: Any) -> bool:
+    if isinstance(key, (tuple, list)):
+        return any(map(not_a_number, key))
+    return bool(key != key)  # noqa: PLR0124
+
+
+def in_order(keys: dict[tuple[int, int, int], Any]) -> list[tuple[tuple[int, int, int], Any]]:
+    """By their places; the first two that do not compare are refused by name."""
+
+    def before(x: tuple[Any, Any], y: tuple[Any, Any]) -> int:
+        try:
+            return -1 if x[1] < y[1] else 1
+        except TypeError as why:
+            jobs = [f"{s}{PASSES[d]}{b}" for (s, b, d), _ in (x, y)]
+            raise ValueError(
+                f"{jobs[0]} and {jobs[1]}: the policy gave the places {x[1]!r} and {y[1]!r}: {why}"
+            ) from None
+
+    try:
+        return sorted(keys.items(), key=lambda job: job[1])
+    except TypeError:
+        return sorted(keys.items(), key=functools.cmp_to_key(before))
+
+
+def answer(what: str, job: str, given: Any) -> int:
+    """What weights() or in_flight() gave."""
+    try:
+        return worker(given)
+    except TypeError:
+        raise ValueError(f"{job}: {what} gave {given!r}: give a whole number") from None
+
+
+def truth(s: int, given: Any) -> bool:
+    if given not in (True, False):
+        raise ValueError(f"stage {s}: recompute gave {given!r}: give True or False")
+    return bool(given)
 
 
 def worker(w: Any) -> int:
@@ -298,6 +349,10 @@ def schedule(
         *(machine, links, flops, optimizer, precision),
     )
     with library() as orr:
+        functions = given(policy=policy, weights=weights, in_flight=in_flight, recompute=recompute)
+        for word, function in functions.items():
+            if not callable(function):
+                raise ValueError(f"{word}: {function!r} is no function")
         p = cut(orr, graph, o)
         seen = costs_of(orr, p, split)
         mine = Python(seen, split, policy, {})
@@ -310,12 +365,18 @@ def schedule(
         )
         if weights:
             c.weights = orr.guard(
-                COMPUTE, 0, lambda s, b, d, _: worker(weights(seen, s, b, PASSES[d]))
+                COMPUTE,
+                0,
+                lambda s, b, d, _: answer(
+                    "weights", f"{s}{PASSES[d]}{b}", weights(seen, s, b, PASSES[d])
+                ),
             )
         if in_flight:
-            c.in_flight = orr.guard(IN_FLIGHT, 0, lambda s, _: worker(in_flight(seen, s)))
+            c.in_flight = orr.guard(
+                IN_FLIGHT, 0, lambda s, _: answer("in_flight", f"stage {s}", in_flight(seen, s))
+            )
         if recompute:
-            c.recompute = orr.guard(RECOMPUTE, 0, lambda s, _: bool(recompute(seen, s)))
+            c.recompute = orr.guard(RECOMPUTE, 0, lambda s, _: truth(s, recompute(seen, s)))
         x = Try()
         orr.made.callback(orr.c.orr_try_fini, byref(x))
         orr.call("orr_try_init", byref(x), p, byref(c), None)

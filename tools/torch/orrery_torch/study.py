@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from .costs import Cost, Values, bytes_of, measure, tensors_in
+from .inputs import check_inputs
 from .parts import Part, split
 from .trace import Inputs, Trace, say, trace, words
 
@@ -128,21 +129,23 @@ def edges_of(parts: list[Part], values: Values) -> list[Edge]:
 
 
 def frozen_in(parts: list[Part], edges: list[Edge]) -> set[str]:
-    """Operators none of whose parameters is trained. A message where some are, or where they
-    should be and no gradient comes back to them."""
+    """Operators none of whose parameters is trained, and those that no gradient comes back to. A
+    message where some are trained, or where they should be and no gradient comes back to them."""
     sources = {e.source.number for e in edges}
     reached = {p.number for p in parts if p.number not in sources or any_result(p)}
     for e in sorted(edges, key=lambda e: -e.target.number):
         if e.gradient_bytes and e.target.number in reached:
             reached.add(e.source.number)
     frozen = set()
+    trains = any(any(trained(part)) for part in parts)  # else the model just computes
     for part in parts:
         says = trained(part)
-        if not says:
-            continue
-        if any(says) and part.number not in reached:
-            say(f"{part.name}: no gradient comes back to its parameters: frozen in the graph")
+        if part.number not in reached and (says or trains):
+            if any(says):
+                say(f"{part.name}: no gradient comes back to its parameters: frozen in the graph")
             frozen.add(part.name)
+        elif not says:
+            continue
         elif not any(says):
             frozen.add(part.name)
         elif not all(says):
@@ -156,8 +159,9 @@ def any_result(part: Part) -> bool:
     return any(user.op == "output" for n in part.calls for user in n.users)
 
 
-def shared_in(parts: list[Part]) -> dict[str, str]:
-    """The name of the set of parameters of each operator that has it in common with another."""
+def shared_in(parts: list[Part], frozen: set[str]) -> dict[str, str]:
+    """The name of the set of parameters of each operator that has it in common with another. Those
+    that train it and those that do not are apart, since Orrery has one or the other of a set."""
     sets: dict[str, frozenset[str]] = {}
     for part in parts:
         names = frozenset(n for n, t in part.tensors.items() if isinstance(t, nn.Parameter))
@@ -166,8 +170,16 @@ def shared_in(parts: list[Part]) -> dict[str, str]:
     shared: dict[str, str] = {}
     for name, names in sets.items():
         others = {o for o, held in sets.items() if o != name and held & names}
-        if any(sets[o] == names for o in others):
+        same = {o for o in others if sets[o] == names}
+        alike = {o for o in same if (o in frozen) == (name in frozen)}
+        if alike:
             shared[name] = min(names) if len(names) == 1 else min(names).rpartition(".")[0]
+            shared[name] += "@frozen" * (name in frozen and alike != same)
+        if alike != same and name in frozen:
+            say(
+                f"{name}: no gradient comes back to parameters that {min(same - alike)} trains: the "
+                "graph counts them apart"
+            )
         for o in sorted(o for o in others if sets[o] != names and o > name):
             both = ", ".join(sorted(sets[o] & names))
             say(f"{name} and {o} share {both}, but not all parameters: the graph counts them apart")
@@ -178,6 +190,21 @@ def samples_of(inputs: Inputs) -> int:
     args, kwargs = words(inputs)
     first = next((t for t in [*args, *kwargs.values()] if isinstance(t, Tensor) and t.dim()), None)
     return len(first) if first is not None else 1
+
+
+def check_numbers(**words: tuple[int | None, int]) -> None:
+    for word, (number, least) in words.items():
+        if number is not None and (not isinstance(number, int) or number < least):
+            raise ValueError(f"{word}={number!r}: a whole number from {least} on")
+
+
+def check_encoders(model: nn.Module, encoders: Sequence[str] | None) -> None:
+    if isinstance(encoders, str):
+        raise ValueError(f"encoders={encoders!r}: a list of names of submodules")
+    there = {name for name, _ in model.named_modules() if name}
+    unknown = [str(name) for name in encoders or () if name not in there]
+    if unknown:
+        raise ValueError(f"encoders: no submodule is called {', '.join(unknown)}")
 
 
 def graph(
@@ -202,22 +229,28 @@ def graph(
     samples: in the microbatch; the first dimension of the first input.
     warmup, repeats: runs of each operator before those whose median counts. With measured=False
     durations are those of 10 GFLOP a second, and the same every time."""
+    check_inputs(model, example_inputs)
+    check_numbers(samples=(samples, 1), warmup=(warmup, 0), repeats=(repeats, 1))
+    check_encoders(model, encoders)
     traced = trace(model, example_inputs)
     parts = split(traced, level, whole)
+    if not parts:
+        raise ValueError(f"{type(model).__name__}: no operators: it gives its inputs as they are")
     costs, values = measure(traced, parts, example_inputs, warmup, repeats if measured else 0)
     for cost in costs:
         cost.seconds = cost.seconds or {d: flop / FLOPS for d, flop in cost.flop.items()}
     edges = edges_of(parts, values)
+    frozen = frozen_in(parts, edges)
     return Graph(
         name or type(model).__name__,
         traced,
         parts,
         costs,
         edges,
-        samples or samples_of(example_inputs),
+        samples_of(example_inputs) if samples is None else samples,
         {p.module.partition(".")[0] for p in parts if "." in p.module}
         if encoders is None
         else set(encoders),
-        frozen_in(parts, edges),
-        shared_in(parts),
+        frozen,
+        shared_in(parts, frozen),
     )
