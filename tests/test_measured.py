@@ -89,8 +89,14 @@ def check_refusals():
     refused('at once', lambda t: t['worker'][0]['end'].__setitem__(0, 0.0025), 'starts job 0F1 before the one before it')
     refused('another plan', lambda t: None, 'the times of 2 workers, and the schedule has 1', '-w', '1', '-s', 'gpipe')
     refused('rounds', lambda t: None, 'not beside a schedule that never flushes', '-s', 'pipedream')
+    refused('no length', lambda t: [w.update(start=[0] * 4, end=[0] * 4) for w in t['worker']] and None, 'no job took any time')
     os.remove(os.path.join(folder, 'times.json'))
-    check(simulate().returncode == 2, 'no file')
+    done = simulate()
+    check(done.returncode == 2 and done.stderr.startswith('orrery: times.json: No such file or directory: name'), done.stderr)
+    os.mkdir(os.path.join(folder, 'times.json'))
+    done = simulate()
+    check(done.returncode == 2 and done.stderr == 'orrery: times.json: a directory: name a file in it\n', done.stderr)
+    os.rmdir(os.path.join(folder, 'times.json'))
 
 
 with tempfile.TemporaryDirectory() as folder:

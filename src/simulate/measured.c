@@ -3,8 +3,10 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "model/text.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 
@@ -71,6 +73,15 @@ static int read_worker(const struct file *file, int w, const json_t *worker, str
 	return code;
 }
 
+/* A step of no length compares with nothing. */
+static bool took_time(const struct orr_timeline *t)
+{
+	for (int j = 0; j < t->jobs->n_jobs; j++)
+		if (t->end_ns[j] > t->start_ns[j])
+			return true;
+	return false;
+}
+
 static int read_workers(const struct file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *workers = json_object_get(json, "worker");
@@ -87,6 +98,10 @@ static int read_workers(const struct file *file, const json_t *json, struct orr_
 		code = read_worker(file, w, json_array_get(workers, (size_t)w), err);
 	if (!code && orr_timeline_check(file->timeline, &why))
 		code = orr_fail(err, ORR_E_INPUT, "%s: %.200s", file->path, why.msg);
+	if (!code && !took_time(file->timeline))
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: no job took any time: give the seconds of a step that ran",
+				file->path);
 	return code;
 }
 
@@ -107,20 +122,22 @@ int orr_measured_read(struct orr_timeline **out, const struct orr_jobs *jobs, co
 	struct file file = {.path = path, .jobs = jobs};
 	json_error_t why;
 	json_t *json = NULL;
+	char *text = NULL;
 	int code = check(jobs, path, err);
 
 	if (code || (code = orr_timeline_create(&file.timeline, jobs, err)))
 		return code;
 	file.timeline->measured = true;
-	if (!(json = json_load_file(path, JSON_REJECT_DUPLICATES, &why)))
-		code = why.line > 0 ? orr_fail(err, ORR_E_INPUT, "%s:%d: no times of jobs: %.160s",
-					       path, why.line, why.text)
-				    : orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %.160s", path,
-					       why.text);
-	else if (!(code = read_workers(&file, json, err))) {
+	code = orr_text_read(&text, path, "a JSON of times of jobs", "name a JSON of times of jobs",
+			     err);
+	if (!code && !(json = json_loads(text, JSON_REJECT_DUPLICATES, &why)))
+		code = orr_fail(err, ORR_E_INPUT, "%s:%d: no times of jobs: %.160s", path, why.line,
+				why.text);
+	if (!code && !(code = read_workers(&file, json, err))) {
 		*out = file.timeline;
 		file.timeline = NULL;
 	}
+	free(text);
 	json_decref(json);
 	orr_timeline_destroy(file.timeline);
 	return code;

@@ -52,7 +52,7 @@ def value(text: str) -> Any:
 
 def read_graph(path: Path | str) -> dict[str, Any]:
     """What `orrery show --json` says of it, attributes as numbers, truths and words."""
-    graph = json.loads(run("show", "--json", path))
+    graph: dict[str, Any] = json.loads(run("show", "--json", path))
     for o in graph["operators"]:
         o["attributes"] = {
             key: text if key == "tensor" else value(text) for key, text in o["attributes"].items()

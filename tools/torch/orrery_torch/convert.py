@@ -73,11 +73,20 @@ class Program:
     def save_data(self, path: Path | str, samples: Mapping[str, Tensor]) -> Path:
         """Samples for the inputs of forward(), by their names, as the graph reads them. Rows 0, 5,
         10, ... are those that `orrery train` tests with."""
-        missing = [name for name, _ in self.inputs.values() if name not in samples]
-        if missing:
+        read = dict(self.inputs.values())
+        if missing := [name for name in read if name not in samples]:
             raise ValueError(f"samples: nothing for {', '.join(missing)}")
+        if unknown := [name for name in samples if name not in read]:
+            raise ValueError(f"samples: the graph reads no {', '.join(unknown)}")
+        for name in read:
+            if not isinstance(samples[name], Tensor) or not samples[name].dim():
+                raise ValueError(f"samples: {name} is no tensor of samples")
+        numbers = {name: len(samples[name]) for name in read}
+        if len(set(numbers.values())) > 1 or 0 in numbers.values():
+            told = ", ".join(f"{n} of {name}" for name, n in numbers.items())
+            raise ValueError(f"samples: {told}: give as many of each, and one or more")
         tensors = {}
-        for name, example in self.inputs.values():
+        for name, example in read.items():
             t = samples[name]
             if t.shape[1:] != example.shape[1:]:
                 raise ValueError(

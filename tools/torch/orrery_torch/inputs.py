@@ -45,6 +45,8 @@ def check_inputs(model: nn.Module, inputs: Inputs) -> None:
 
 
 def kind(value: Any) -> str:
+    if value is None:
+        return "None"
     word = type(value).__name__
     return f"{'an' if word[0].lower() in 'aeiou' else 'a'} {word}"
 

@@ -257,7 +257,7 @@ def in_order(keys: dict[tuple[int, int, int], Any]) -> list[tuple[tuple[int, int
             return -1 if x[1] < y[1] else 1
         except TypeError as why:
             jobs = [f"{s}{PASSES[d]}{b}" for (s, b, d), _ in (x, y)]
-            raise ValueError(
+            raise TypeError(
                 f"{jobs[0]} and {jobs[1]}: the policy gave the places {x[1]!r} and {y[1]!r}: {why}"
             ) from None
 

@@ -50,10 +50,19 @@ def _tensor(data: bytearray, dtype: torch.dtype, shape: list[int], at: int = 0) 
 
 def load_safetensors(path: Path) -> dict[str, Tensor]:
     data = bytearray(path.read_bytes())
+    try:
+        return _safetensors(data)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error):
+        raise ValueError(f"{path}: no file of safetensors, or the end of it is missing") from None
+
+
+def _safetensors(data: bytearray) -> dict[str, Tensor]:
     (length,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8 : 8 + length])
     header.pop("__metadata__", None)
     body = data[8 + length :]
+    if max((t["data_offsets"][1] for t in header.values()), default=0) > len(body):
+        raise ValueError
     return {
         name: _tensor(body, SAFETENSORS[t["dtype"]], t["shape"], t["data_offsets"][0])
         for name, t in header.items()

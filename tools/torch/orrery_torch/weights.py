@@ -1,6 +1,7 @@
 """Weights back from Orrery."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -38,25 +39,41 @@ def place(model: nn.Module, name: str) -> Tensor | None:
     return None
 
 
+def lacking(model: nn.Module, found: Iterable[Tensor]) -> list[str]:
+    """The model's parameters that are nowhere among these, by the first of their names."""
+    there = {t.untyped_storage().data_ptr() for t in found}
+    named = model.named_parameters()
+    return [name for name, p in named if p.untyped_storage().data_ptr() not in there]
+
+
+def alike(t: Tensor, target: Tensor) -> bool:
+    """Of one shape, but for dimensions of size 1, which Orrery has where the model has none."""
+    return [n for n in t.shape if n != 1] == [n for n in target.shape if n != 1]
+
+
 @torch.no_grad()
-def load(model: nn.Module, file: Path | str) -> None:
+def load(model: nn.Module, file: Path | str, *, strict: bool = True) -> None:
     """Weights that `orrery train --save-weights` has written, into the model that convert() made the
-    graph of."""
+    graph of. With strict=False what the file or the model alone has is left as it is."""
     tensors = {
         name: t
         for name, t in load_safetensors(Path(file)).items()
         if "@" not in name and not name.startswith(CONSTANT + ".")  # said before; no parameter
     }
-    places = {name: place(model, name) for name in tensors}
-    unknown = [name for name, p in places.items() if p is None]
-    if unknown:
+    places = {name: p for name in tensors if (p := place(model, name)) is not None}
+    unknown = [name for name in tensors if name not in places]
+    if unknown and strict:
         raise ValueError(f"{file}: {', '.join(unknown)}: nothing in the model is called so")
     for name, target in places.items():
-        assert target is not None
-        if target.numel() != tensors[name].numel():
+        if not alike(tensors[name], target):
             raise ValueError(
                 f"{file}: {name} is {list(tensors[name].shape)}, in the model {list(target.shape)}"
             )
+    missing = lacking(model, places.values())
+    if missing and strict:
+        raise ValueError(
+            f"{file}: nothing for {', '.join(missing)}: name the file of this model, or say "
+            "strict=False to leave them as they are, such as what forward() does not read"
+        )
     for name, target in places.items():
-        assert target is not None
         target.copy_(tensors[name].reshape(target.shape))

@@ -1,5 +1,6 @@
 """A model as a graph that computes: the same losses, and weights that come back."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ import train
 from models import EXAMPLES
 from orrery_torch.tensors import save_safetensors
 from orrery_torch.training import Options
-from small_models import GPT, MLP, digits, tokens
+from small_models import GPT, MLP, Batch, OfObjects, digits, tokens
 from torch import Tensor, nn
 from train import Beside, apart
 from written_out import GPT2, LENGTH, VOCABULARY, ClassToken, Ignored, Llama, Padded
@@ -174,7 +175,10 @@ def test_trained_weights_come_back(case: str, tmp_path: Path) -> None:
     with torch.no_grad():
         for t in state.values():
             t.zero_()
-    orrery_torch.load(beside.model, beside.after)
+    if unread:
+        with pytest.raises(ValueError, match=f"nothing for {min(unread)}"):
+            orrery_torch.load(beside.model, beside.after)
+    orrery_torch.load(beside.model, beside.after, strict=not unread)
     for name, t in here.items():
         torch.testing.assert_close(state[name].detach(), t, rtol=1e-4, atol=1e-5)
 
@@ -311,8 +315,60 @@ def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     save_safetensors(file, {"encoder.0.weight": torch.zeros(48, 64), "other.gain": torch.zeros(3)})
     with pytest.raises(ValueError, match="other.gain: nothing in the model"):
         orrery_torch.load(MLP(), file)
-    save_safetensors(file, {"encoder.0.weight": torch.zeros(48, 63)})
-    with pytest.raises(
-        ValueError, match=r"encoder.0.weight is \[48, 63\], in the model \[48, 64\]"
+    for shape in ([48, 63], [64, 48]):  # as many numbers are no excuse
+        save_safetensors(file, {"encoder.0.weight": torch.zeros(shape)})
+        told = f"encoder.0.weight is {shape}, in the model [48, 64]"
+        with pytest.raises(ValueError, match=re.escape(told)):
+            orrery_torch.load(MLP(), file, strict=False)
+
+
+def test_a_file_that_lacks_parameters_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
+    file, model = tmp_path / "weights.safetensors", MLP()
+    save_safetensors(file, {"encoder.0.weight": torch.zeros(48, 64)})
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    with pytest.raises(ValueError, match="nothing for encoder.0.bias, encoder.2.weight, .*strict"):
+        orrery_torch.load(model, file)
+    assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
+    orrery_torch.load(model, file, strict=False)
+    changed = [n for n, p in model.named_parameters() if not torch.equal(p, before[n])]
+    assert changed == ["encoder.0.weight"]
+
+
+@pytest.mark.parametrize("kept", ["nothing", "garbage", "the header", "less than all"])
+def test_a_file_that_is_no_safetensors_is_refused(kept: str, tmp_path: Path) -> None:
+    file, model = tmp_path / "weights.safetensors", MLP()
+    save_safetensors(file, dict(model.named_parameters()))
+    whole = file.read_bytes()
+    cut = {"nothing": 0, "the header": 400, "less than all": len(whole) - 1}
+    file.write_bytes(whole[: cut[kept]] if kept in cut else b"neither header nor tensors")
+    with pytest.raises(ValueError, match="^.*weights.safetensors: no file of safetensors") as why:
+        orrery_torch.load(model, file)
+    assert "\n" not in str(why.value)
+
+
+@pytest.mark.parametrize(
+    ("samples", "line"),
+    [
+        ({"x": torch.zeros(5, 64)}, "nothing for y"),
+        ({"x": torch.zeros(5, 64), "y": torch.zeros(4)}, "5 of x, 4 of y: give as many of each"),
+        ({"x": torch.zeros(0, 64), "y": torch.zeros(0)}, "0 of x, 0 of y: .* one or more"),
+        ({"x": torch.zeros(1, 64), "y": torch.zeros(1), "z": torch.zeros(1)}, "reads no z"),
+        ({"x": torch.zeros(1, 64), "y": [1]}, "y is no tensor of samples"),
+        ({"x": torch.zeros(1, 63), "y": torch.zeros(1)}, r"x is \[63\] a sample"),
+    ],
+)
+def test_data_that_the_graph_cannot_read_is_refused(
+    samples: dict, line: str, tmp_path: Path
+) -> None:
+    program = orrery_torch.convert(MLP(), digits())
+    with pytest.raises(ValueError, match=f"^samples: .*{line}"):
+        program.save_data(tmp_path / "data.safetensors", samples)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_export_refuses_is_not_converted_for_its_reason() -> None:
+    with (
+        pytest.warns(UserWarning, match="torch.fx instead"),
+        pytest.raises(ValueError, match=r"torch.export refuses the model \(.*Batch.*\): only"),
     ):
-        orrery_torch.load(MLP(), file)
+        orrery_torch.convert(OfObjects(), (Batch(torch.randn(2, 8)),))

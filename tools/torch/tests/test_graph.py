@@ -213,3 +213,121 @@ def test_what_export_refuses_goes_through_fx(tmp_path: Path) -> None:
 def test_a_level_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="one of module, aten"):
         still(MLP(), digits(), level="layers")
+
+
+def test_what_no_gradient_reaches_is_frozen_without_parameters_too(tmp_path: Path) -> None:
+    class Straight(nn.Module):
+        """Signs whose gradient is that of what they are of."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.a(x)
+            return self.b(z + (z.sign() - z).detach()).square().mean()
+
+    graph = still(Straight(), (torch.randn(2, 8),))
+    assert graph.frozen == {"sign", "sub"}
+    told = {o["name"]: o["frozen"] for o in shown(graph, tmp_path)["operators"]}
+    assert [name for name, frozen in told.items() if frozen] == ["sign", "sub"]
+
+
+def test_a_frozen_tower_takes_costs_of_its_own(tmp_path: Path) -> None:
+    graph = still(Towers(), towers())
+    assert graph.frozen == {"fixed.0", "fixed.1", "fixed.2"}
+    path = graph.write(tmp_path / "model.dot")
+    words = ("-w", 2, "-m", 4, "--costs", "1,1", "--json")
+    assert json.loads(command.run("simulate", path, *words))["makespan"] > 0
+
+
+def test_parameters_that_are_trained_in_one_place_alone_are_apart(tmp_path: Path) -> None:
+    class Compared(nn.Module):
+        def __init__(self, times: int) -> None:
+            super().__init__()
+            self.a, self.b, self.times = nn.Linear(8, 8), nn.Linear(8, 8), times
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.b(self.a(x))
+            for _ in range(self.times):
+                y = y * (self.a(y) > 0)
+            return y.sum()
+
+    model, x = Compared(1), torch.randn(2, 8)
+    with pytest.warns(UserWarning, match="a@1: .* that a trains: the graph counts them apart"):
+        graph = still(model, (x,))
+    assert graph.frozen >= {"a@1"} and not graph.shared
+    assert shown(graph, tmp_path)["parameter_bytes"] == 3 * 4 * (64 + 8)
+    with pytest.warns(UserWarning, match="a@2: .* that a trains"):
+        graph = still(Compared(2), (x,))
+    assert "a" not in graph.shared and graph.shared["a@1"] == graph.shared["a@2"]
+    assert shown(graph, tmp_path)["parameter_bytes"] == 3 * 4 * (64 + 8)
+
+
+class Nested(nn.Module):
+    def forward(self, batch: object, *more: object, **named: object) -> Tensor:
+        raise NotImplementedError
+
+
+X = torch.zeros(2, 8)
+
+
+@pytest.mark.parametrize("take", [orrery_torch.graph, orrery_torch.convert])
+@pytest.mark.parametrize(
+    ("inputs", "line"),
+    [
+        (({"x": X},), "batch of Nested.forward.. is a dict of tensors: give each"),
+        ({"batch": [1, (X,)]}, "batch of Nested.forward.. is a list of tensors"),
+        ((X, X, [X]), r"more\[1\] of Nested.forward.. is a list"),
+        ({"batch": X, "other": (X,)}, r"named\['other'\] of Nested.forward.. is a tuple"),
+        ((), "missing a required argument: 'batch': it is Nested.forward.batch"),
+        (None, "a tensor, several in a tuple, or a dict of them by name, and not None"),
+        ("x", "not a str"),
+    ],
+)
+def test_inputs_that_cannot_be_are_refused_in_a_line(take, inputs, line: str) -> None:
+    with pytest.raises(ValueError, match=f"^inputs: .*{line}") as why:
+        take(Nested(), inputs)
+    assert "\n" not in str(why.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ({"repeats": -1}, "^repeats=-1: a whole number from 1 on"),
+        ({"warmup": -1}, "^warmup=-1: a whole number from 0 on"),
+        ({"samples": 0}, "^samples=0: a whole number from 1 on"),
+        ({"samples": 2.5}, "^samples=2.5: a whole number from 1 on"),
+        ({"encoders": ["trunk", "nope"]}, "^encoders: no submodule is called nope"),
+        ({"encoders": "trunk"}, "^encoders='trunk': a list of names"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(words: dict, line: str) -> None:
+    with pytest.raises(ValueError, match=line):
+        still(MLP(), digits(), **words)
+
+
+def test_a_model_that_computes_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="^Identity: no operators"):
+        still(nn.Identity(), torch.randn(2, 8))
+
+
+def test_the_command_is_that_of_the_tree_where_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ORRERY", raising=False)
+    monkeypatch.setattr(command, "ROOT", tmp_path / "site-packages")
+    built, inner = tmp_path / "tree/build/tools/orrery", tmp_path / "tree/graphs/data"
+    built.parent.mkdir(parents=True)
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    assert command.find() == "orrery"
+    built.write_text("#!/bin/sh")
+    assert command.find() == "orrery"  # nothing that runs
+    built.chmod(0o755)
+    assert command.find() == str(built)
+    monkeypatch.setattr(command, "ROOT", tmp_path / "tree")
+    monkeypatch.chdir("/")
+    assert command.find() == str(built)
+    monkeypatch.setenv("ORRERY", "mine")
+    assert command.find() == "mine"

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import math
 import os
 import re
 import resource
@@ -261,6 +262,11 @@ def test_an_order_that_deadlocks_is_refused_with_its_cycle() -> None:
         (lambda p, s, b, d: None, "0F0: the policy gave None: give .worker, place in its order."),
         (lambda p, s, b, d: (0.5, b), "0F0: the policy gave .0.5, 0.: give"),
         (lambda p, s, b, d: 3, "0F0: the policy gave 3: give"),
+        (lambda p, s, b, d: (7, b), "to 1: correct the policy, or set workers"),
+        (lambda p, s, b, d: (s, 0), "make the policy's places distinct on each worker"),
+        (lambda p, s, b, d: (s, math.nan), "0F0: the policy gave .0, nan.: a place that is no num"),
+        (lambda p, s, b, d: (s, (b, [math.nan])), "0F0: the policy gave .*: a place that is no"),
+        (3, "^policy: 3 is no function"),
     ],
 )
 def test_a_worker_or_a_priority_that_cannot_be_is_refused(policy: Any, line: str) -> None:
@@ -289,6 +295,13 @@ def test_a_worker_or_a_priority_that_cannot_be_is_refused(policy: Any, line: str
         ({"machine": "nowhere.dot"}, "^nowhere.dot: No such file"),
         ({"machine": "nowhere.dot", "latency": "1"}, "^latency: the machine nowhere.dot says that"),
         ({"in_flight": lambda p, s: -1}, "in_flight"),
+        ({"in_flight": lambda p, s: None}, "^stage 0: in_flight gave None: give a whole number"),
+        ({"in_flight": 2}, "^in_flight: 2 is no function"),
+        ({"weights": lambda p, s, b, d: None}, "^0F0: weights gave None: give a whole number"),
+        ({"recompute": lambda p, s: "no"}, "^stage 0: recompute gave 'no': give True or False"),
+        ({"recompute": lambda p, s: None}, "^stage 0: recompute gave None"),
+        ({"lengths": "1,2"}, "^lengths: '1,2': give a list of numbers"),
+        ({"lengths": ["x", "y"]}, "^lengths: ..x', 'y'.: give a list"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(words: dict[str, Any], line: str) -> None:
