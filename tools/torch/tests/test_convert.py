@@ -176,7 +176,7 @@ def test_trained_weights_come_back(case: str, tmp_path: Path) -> None:
         for t in state.values():
             t.zero_()
     if unread:
-        with pytest.raises(ValueError, match=f"nothing for {min(unread)}"):
+        with pytest.raises(ValueError, match=f"nothing for .*{min(unread)}"):
             orrery_torch.load(beside.model, beside.after)
     orrery_torch.load(beside.model, beside.after, strict=not unread)
     for name, t in here.items():
