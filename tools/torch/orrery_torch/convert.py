@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from .attention import Mask, Scores
+from .changes import check_backwards, check_changes
 from .constants import ALIKE, constant, filled_alike
 from .costs import Calls
 from .formulas import Formula, Formulas
@@ -449,6 +450,8 @@ def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None
     ):
         raise ValueError("example_inputs: two samples or more, to tell samples from the rest")
     traced = trace(model, example_inputs)
+    check_changes(traced)
+    check_backwards(traced)
     if not traced.exported:
         raise ValueError(
             f"torch.export refuses the model ({refusal(model, args, kwargs)}): only what it takes "

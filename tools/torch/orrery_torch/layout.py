@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-
 REPEATED = "x"  # a kind of atom: the same again
 
 

@@ -21,7 +21,9 @@ class Model(nn.Module):
         shared: dict[str, nn.Module] = {}
         for number, o in enumerate(graph["operators"]):
             if o["op"] != "input" and o["op"] not in COMPUTE:
-                raise SystemExit(f"{o['name']}: {o['op']} is not in COMPUTE of tools/torch/operators.py")
+                raise SystemExit(
+                    f"{o['name']}: {o['op']} is not in COMPUTE of tools/torch/operators.py"
+                )
             holder = shared.setdefault(o.get("share", o["name"]), nn.Module())
             if o["tensors"]:
                 self._hold(holder, o)

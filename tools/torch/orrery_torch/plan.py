@@ -12,6 +12,8 @@ from torch import fx
 from .parts import Part
 from .trace import Trace
 
+WRITE_AGAIN = "write it again with `orrery plan -o` or `orrery simulate -o`"
+
 
 class Job(NamedTuple):
     stage: int
@@ -87,14 +89,52 @@ class Plan:
                     yield Message(n, job.b, stage.number, here, self.where[back])
 
     def check(self) -> None:
-        """What is not run here is refused; Orrery has proved that the order has no deadlock."""
+        """What is not run here is refused, and a plan that lost jobs; that an order has no deadlock
+        was proved by Orrery."""
+        for stage in self.stages:
+            passes = {d for d in "FBW" if Job(stage.number, d, 0) in self.where}
+            for b in range(self.microbatches):
+                for d in "FBW":
+                    job = Job(stage.number, d, b)
+                    if (job in self.where) != (d in passes | {"F"}):
+                        there = "no" if d in passes | {"F"} else "a"
+                        raise ValueError(f"plan: {there} worker has job {job}: {WRITE_AGAIN}")
+        if sum(map(len, self.orders)) != len(self.where):
+            raise ValueError(f"plan: a job is there twice: {WRITE_AGAIN}")
         for job, worker in self.where.items():
             first = self.where.get(Job(job.stage, "F", job.b))
+            if first is None or job.stage >= len(self.stages) or job.b >= self.microbatches:
+                raise ValueError(
+                    f"plan: job {job}, of {len(self.stages)} stages and {self.microbatches} "
+                    f"microbatches: {WRITE_AGAIN}"
+                )
             if first != worker:
                 raise ValueError(
                     f"plan: {job} is on worker {worker}, F of it on {first}: what F keeps does not "
                     "move between processes; take a schedule with F, B and W of a stage on one worker"
                 )
+
+
+def plan_of(plan: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The plan itself, whose keys are there."""
+    told: Any = plan
+    name = "plan" if isinstance(plan, Mapping) else str(plan)
+    if not isinstance(plan, Mapping):
+        try:
+            told = json.loads(Path(plan).read_text())
+        except OSError as why:
+            raise ValueError(f"{name}: {why.strerror}: {WRITE_AGAIN}") from None
+        except ValueError as why:
+            raise ValueError(f"{name}: no plan: {why}: {WRITE_AGAIN}") from None
+    kinds = {"stages": list, "worker": list, "microbatches": int}
+    for key, kind in kinds.items():
+        if not isinstance(told, Mapping) or not isinstance(told.get(key), kind):
+            raise ValueError(f"{name}: no plan, without {key}: {WRITE_AGAIN}")
+    for key, inside in (("stages", "operators"), ("worker", "order")):
+        for each in told[key]:
+            if not isinstance(each, Mapping) or not isinstance(each.get(inside), list):
+                raise ValueError(f"{name}: no plan, {key} without {inside}: {WRITE_AGAIN}")
+    return dict(told)
 
 
 def read_job(text: str) -> Job:
@@ -108,11 +148,13 @@ def read_job(text: str) -> Job:
 
 def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Part]) -> Plan:
     """The plan, its operators found among the parts of the model."""
-    told = plan if isinstance(plan, Mapping) else json.loads(Path(plan).read_text())
+    told = plan_of(plan)
     if "stream" in told:
         raise ValueError(f"plan: {told['schedule']} never flushes: only schedules with a flush")
     named = {p.name: p for p in parts}
-    planned = [name for s in told["stages"] for name in s["operators"]]
+    planned = [str(name) for s in told["stages"] for name in s["operators"]]
+    if len(planned) != len(set(planned)):
+        raise ValueError(f"plan: an operator is in two stages: {WRITE_AGAIN}")
     wrong = sorted(set(planned) ^ set(named))
     if wrong:
         raise ValueError(
@@ -127,7 +169,7 @@ def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Pa
         )
         for i, s in enumerate(told["stages"])
     ]
-    orders = [[read_job(job) for job in worker["order"]] for worker in told["worker"]]
+    orders = [[read_job(str(job)) for job in worker["order"]] for worker in told["worker"]]
     result = Plan(stages, orders, int(told["microbatches"]))
     result.connect(trace)
     result.check()

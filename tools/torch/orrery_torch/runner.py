@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, fx, nn
 
+from .changes import Moved, check_backwards, check_changes
 from .clock import Stopwatch, gathered, offset
 from .costs import Calls, Values
+from .inputs import check_inputs
 from .parts import split
-from .plan import Job, Message, read_plan
+from .plan import Job, Message, plan_of, read_plan
 from .post import Post
 from .stage import Pass, Ready, trained_of
 from .trace import Inputs, trace, words
@@ -51,17 +54,21 @@ class Runner:
         level: str = "module",
         whole: tuple[type[nn.Module], ...] = (),
     ) -> None:
+        check_inputs(model, example_inputs)
         self.model = model
         self.trace = trace(model, example_inputs)
         self.calls = Calls(self.trace)
         if not self.trace.exported and any(True for _ in model.buffers()):
             raise ValueError("torch.export refuses the model, and it has buffers: not run here")
-        self.plan = read_plan(plan, self.trace, split(self.trace, level, whole))
+        parts = split(self.trace, level, whole)
+        check_changes(self.trace, parts)
+        check_backwards(self.trace)
+        self.plan = read_plan(plan, self.trace, parts)
         self.me, n = dist.get_rank(), len(self.plan.orders)
         if dist.get_world_size() != n:
             raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
         self.device = device_of(model)
-        self.example = sizes_of(example_inputs)
+        self.example, self.modes = kinds_of(example_inputs), modes_of(model)
         self.post = Post(self.plan, self._shapes(example_inputs), self.me, self.device)
         self.groups = self._groups()
         self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
@@ -77,22 +84,26 @@ class Runner:
         """What goes over the edges, as it is for an example."""
         state = [(b, b.clone()) for b in self.model.buffers()]
         values = self.calls.given(inputs)
+        moved = Moved()
         with torch.random.fork_rng(), torch.enable_grad():
             for stage in self.plan.stages:
                 for part in stage.parts:
-                    self.calls.run(part.calls, values)
+                    run = partial(self.calls.run, part.calls, values)
+                    moved.watch(stage.number, part, run)
         with torch.no_grad():
             for buffer, before in state:
                 buffer.copy_(before)
+        moved.check()
         crossing = {n: values[n] for n in self.plan.maker}
         for n, t in crossing.items():
             if not isinstance(t, Tensor):
                 raise ValueError(f"{n.name}: only tensors go from stage to stage, not {type(t)}")
-        self.losses = [
-            n
+        returned = self.trace.returned()
+        self.losses = {
+            n: returned[n]  # times, since their sum is trained
             for n, t in crossing.items()
-            if n in self.trace.results and not t.dim() and t.requires_grad
-        ]
+            if n in returned and t.numel() == 1 and t.requires_grad
+        }
         if not self.losses:
             raise ValueError("forward() has to give a loss, a number that a gradient comes from")
         return {
@@ -145,10 +156,7 @@ class Runner:
         """The loss: the mean of those of the microbatches. Gradients are added to those that are
         there."""
         parts = cut(batch, self.plan.microbatches)
-        if sizes_of(parts[0]) != self.example:
-            raise ValueError(
-                f"batch: microbatches of {sizes_of(parts[0])}, and the example was {self.example}"
-            )
+        self._check(parts[0])
         self.given = [self.calls.given(inputs) for inputs in parts]
         self.passes: dict[tuple[int, int], Pass] = {}
         self.values: dict[tuple[fx.Node, int], Tensor] = {}
@@ -160,10 +168,19 @@ class Runner:
             p.grad = None
         self.post.begin()
         self._meet()
-        self._run_jobs()
+        with torch.enable_grad():
+            self._run_jobs()
         self._add_up(before)
         del self.passes, self.values, self.gradients, self.given
         return self.loss.item()
+
+    def _check(self, microbatch: Inputs) -> None:
+        if kinds_of(microbatch) != self.example:
+            raise ValueError(
+                f"batch: microbatches of {kinds_of(microbatch)}, and the example was {self.example}"
+            )
+        if modes_of(self.model) != self.modes:
+            raise ValueError("train() or eval() was called on the model: make a new Runner")
 
     def _meet(self) -> None:
         """Nobody comes out before all have come in."""
@@ -281,7 +298,8 @@ class Runner:
             if (n, b) in self.unread:
                 self.values[n, b] = t.detach().requires_grad_(t.requires_grad)
             if n in self.losses:
-                self.loss += t.detach().double() / self.plan.microbatches
+                part = self.losses[n] / self.plan.microbatches
+                self.loss += part * t.detach().double().reshape(())
         made = run.outputs
         if self.plan.back(stage, b):
             self.passes[job.stage, b] = run
@@ -311,7 +329,9 @@ class Runner:
                 g = self.gradients.pop((n, b, reader))
                 gradients[n] = gradients[n] + g if n in gradients else g
             if n in self.losses:
-                share = torch.full_like(self.post.shapes[n], 1 / self.plan.microbatches)
+                share = torch.full_like(
+                    self.post.shapes[n], self.losses[n] / self.plan.microbatches
+                )
                 gradients[n] = gradients[n] + share if n in gradients else share
         found = run.backward(gradients, split_here)
         return self._pass_on(job, found) if job.d == "B" else {}
@@ -343,15 +363,22 @@ def device_of(model: nn.Module) -> torch.device:
     return device
 
 
-def sizes_of(inputs: Inputs) -> list[list[int]]:
+def kinds_of(inputs: Inputs) -> dict[str, str]:
+    """Shape and type of each tensor, by its place or its name."""
     args, kwargs = words(inputs)
-    return [list(t.shape) for t in [*args, *kwargs.values()] if isinstance(t, Tensor)]
+    named = {**{str(i): t for i, t in enumerate(args)}, **kwargs}
+    tensors = {name: t for name, t in named.items() if isinstance(t, Tensor)}
+    return {name: f"{list(t.shape)} {t.dtype}" for name, t in tensors.items()}
+
+
+def modes_of(model: nn.Module) -> list[bool]:
+    return [m.training for m in model.modules()]
 
 
 def run(
     plan: Path | str | Mapping[str, Any], model: nn.Module, batch: Inputs, **options: Any
 ) -> float:
     """One step of a Runner: the loss; the gradients are in the parameters of this process."""
-    told = plan if isinstance(plan, Mapping) else json.loads(Path(plan).read_text())
+    told = plan_of(plan)
     example = cut(batch, int(told["microbatches"]))[0]
     return Runner(told, model, example, **options).step(batch)

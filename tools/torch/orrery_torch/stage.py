@@ -26,6 +26,10 @@ class Ready:
         self.changes = changes_input(calls.trace, part)
 
 
+def copies_of(buffers: Values) -> Values:
+    return {n: t.clone() for n, t in buffers.items()}
+
+
 @dataclass
 class Link:
     """A part that has run: what it read and gave, and the gradients of that for W."""
@@ -62,27 +66,30 @@ class Pass:
         self.links: list[Link] = []
         self.outputs: dict[fx.Node, Tensor] = {}
         self.random = Random() if stage.recompute else None
+        self.buffers: list[Values] = []  # as they were, of each part, where F runs again
 
     def forward(self) -> None:
         values = {**self.given, **self.inputs}
         for part in self.parts:
-            for buffer, moved in self._run(part, values):
+            if self.stage.recompute:
+                self.buffers.append(copies_of(part.buffers))
+            for buffer, moved in self._run(part, values, part.buffers):
                 buffer.data.copy_(moved)
         self.outputs = {n: values[n] for n in self.stage.gives}
         if self.stage.recompute:
             self.links = []
 
     def again(self) -> None:
-        """F once more, with the random numbers that it had; running means stay as they are."""
+        """F once more, with the random numbers and the buffers that it had."""
         assert self.random is not None
         now = Random()
         self.random.again()
         values = {**self.given, **self.inputs}
-        for part in self.parts:
-            self._run(part, values)
+        for part, buffers in zip(self.parts, self.buffers):
+            self._run(part, values, buffers)
         now.again()
 
-    def _run(self, ready: Ready, values: Values) -> list[tuple[Tensor, Tensor]]:
+    def _run(self, ready: Ready, values: Values, buffers: Values) -> list[tuple[Tensor, Tensor]]:
         """Its buffers, and copies of them that it has moved: autograd may keep such a copy, while
         other microbatches move the buffer."""
         part = ready.part
@@ -98,13 +105,14 @@ class Pass:
                     f"{part.name} reads {n.name}, several tensors at once: name a module "
                     "around both in whole="
                 )
-        copies = {n: t.clone() for n, t in ready.buffers.items()}
+        copies = copies_of(buffers)
         own = {**reads, **leaves, **ready.constants, **copies}
         if ready.changes:
             own |= {n: own[n].clone() for n in part.reads if isinstance(own[n], Tensor)}
         self.calls.run(part.calls, own)
         given = [(n, own[n]) for n in part.gives]
-        self.links.append(Link(ready, leaves, [(n, t) for n, t in given if t.requires_grad]))
+        outputs = [(n, t) for n, t in given if isinstance(t, Tensor) and t.requires_grad]
+        self.links.append(Link(ready, leaves, outputs))
         values |= dict(given)
         return [(t, copies[n]) for n, t in ready.buffers.items()]
 

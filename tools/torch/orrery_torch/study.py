@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
+from .changes import check_backwards, check_changes
 from .costs import Cost, Values, bytes_of, measure, tensors_in
 from .inputs import check_inputs
 from .parts import Part, split
@@ -236,6 +237,11 @@ def graph(
     parts = split(traced, level, whole)
     if not parts:
         raise ValueError(f"{type(model).__name__}: no operators: it gives its inputs as they are")
+    for check in (lambda: check_changes(traced, parts), lambda: check_backwards(traced)):
+        try:  # its costs are those of the model all the same
+            check()
+        except ValueError as why:
+            say(f"{why}; a Runner refuses it")
     costs, values = measure(traced, parts, example_inputs, warmup, repeats if measured else 0)
     for cost in costs:
         cost.seconds = cost.seconds or {d: flop / FLOPS for d, flop in cost.flop.items()}

@@ -1,12 +1,14 @@
 """A module as the list of its calls, in the order in which they run: torch.export, else torch.fx."""
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.utils._pytree import tree_leaves
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 
@@ -39,6 +41,7 @@ class Trace:
     module: fx.GraphModule
     exported: bool
     tied: dict[str, str] = field(default_factory=dict)  # each parameter: the first of its names
+    own_backwards: list[str] = field(default_factory=list)  # of torch.autograd.Function: lost here
 
     def __post_init__(self) -> None:
         first: dict[int, str] = {}
@@ -69,6 +72,12 @@ class Trace:
     @property
     def results(self) -> list[fx.Node]:
         return self.module.graph.output_node().all_input_nodes
+
+    def returned(self) -> Counter[fx.Node]:
+        """How often forward() returns each value."""
+        counts: Counter[fx.Node] = Counter()
+        fx.node.map_arg(self.module.graph.output_node().args, lambda n: counts.update([n]))
+        return counts
 
     def stack(self, node: fx.Node) -> list[tuple[str, type[nn.Module]]]:
         """The calls of modules that it is in, the outermost first: a path, with @1 if it is the
@@ -126,13 +135,39 @@ def first_line(why: Exception) -> str:
     return str(why).strip().partition("\n")[0] or type(why).__name__
 
 
+def own_backwards(model: nn.Module, inputs: Inputs) -> list[str]:
+    """The user's own torch.autograd.Functions on the way to a result, found by a run: what they
+    compute is traced, how they go back is not."""
+    args, kwargs = words(inputs)
+    state = [(b, b.clone()) for b in model.buffers()]
+    with torch.random.fork_rng(), torch.enable_grad():
+        results = tree_leaves(model(*args, **kwargs))
+    with torch.no_grad():
+        for buffer, before in state:
+            buffer.copy_(before)
+    left = [t.grad_fn for t in results if isinstance(t, Tensor) and t.grad_fn]
+    seen, names = set(left), set()
+    while left:
+        function = left.pop()
+        forward = getattr(type(function), "_forward_cls", None)
+        if forward and not forward.__module__.startswith("torch."):
+            names.add(forward.__name__)
+        for following, _ in function.next_functions:
+            if following and following not in seen:
+                seen.add(following)
+                left.append(following)
+    return sorted(names)
+
+
 def trace(model: nn.Module, inputs: Inputs) -> Trace:
     """Its calls for inputs of these sizes. What torch.export refuses goes to torch.fx, which knows
     modules and functions as they are called and not what is in them; a message says so."""
     args, kwargs = words(inputs)
     try:
         exported = torch.export.export(model, args, kwargs)
-        return Trace(model, exported.module(check_guards=False), True)
+        found = Trace(model, exported.module(check_guards=False), True)
+        found.own_backwards = own_backwards(model, inputs)
+        return found
     except Exception as refused:  # noqa: BLE001 of any kind, as the model's own code runs under it
         reason = first_line(refused)
     try:

@@ -87,7 +87,7 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
         found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
         torch.save((losses, found), f"{folder}/told{i}-{rank}.pt")
         runner.write_timeline(f"{folder}/ran{i}.json")
-        with pytest.raises(ValueError, match=r"\[1, 6, 6\].*the example was \[\[2, 6, 6\]"):
+        with pytest.raises(ValueError, match=r"\[1, 6, 6\].*the example was .*\[2, 6, 6\]"):
             runner.step(odd(M))
     dist.destroy_process_group()
 

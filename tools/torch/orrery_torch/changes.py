@@ -1,0 +1,150 @@
+"""What a model does that is lost where its calls run apart: changes in place that others see, since
+parts have tensors of their own, and backwards of its own."""
+
+import operator
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, fx, nn
+
+from .parts import Part
+from .trace import Trace, function_of
+
+
+def schema_of(node: fx.Node) -> torch.FunctionSchema | None:
+    return node.target._schema if isinstance(node.target, torch._ops.OpOverload) else None
+
+
+def arguments(node: fx.Node) -> Iterator[tuple[torch.Argument, fx.Node]]:
+    """Those of a call of ATen that are nodes."""
+    schema = schema_of(node)
+    for i, a in enumerate(schema.arguments if schema else ()):
+        value = node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
+        for n in value if isinstance(value, (tuple, list)) else [value]:
+            if isinstance(n, fx.Node):
+                yield a, n
+
+
+def written(trace: Trace, node: fx.Node) -> list[fx.Node]:
+    """What a call changes."""
+    if schema_of(node):
+        return [n for a, n in arguments(node) if a.alias_info and a.alias_info.is_write]
+    name = function_of(node)
+    if node.op == "call_module":
+        module = trace.module.get_submodule(str(node.target))
+        changes = bool(getattr(module, "inplace", False))
+    else:
+        changes = (
+            (name.endswith("_") and not name.endswith("__"))
+            or node.target is operator.setitem
+            or bool(node.kwargs.get("inplace"))
+        )
+    return node.all_input_nodes[:1] if changes else []
+
+
+def looks_at(trace: Trace, node: fx.Node) -> fx.Node | None:
+    """The node whose memory its value lies in."""
+    schema = schema_of(node)
+    if schema:
+        sets = [r.alias_info.before_set for r in schema.returns if r.alias_info]
+        shared = [n for a, n in arguments(node) if a.alias_info and a.alias_info.before_set in sets]
+        return shared[0] if shared else None
+    if node.op.startswith("call_") and (
+        trace.only_looks(node) or node.target is operator.getitem or written(trace, node)
+    ):
+        return node.all_input_nodes[0]
+    return None
+
+
+def chain(trace: Trace, node: fx.Node) -> list[fx.Node]:
+    """It, what it looks at, and so on."""
+    found = [node]
+    while (base := looks_at(trace, found[-1])) is not None:
+        found.append(base)
+    return found
+
+
+def missed(trace: Trace) -> Iterator[tuple[fx.Node, fx.Node, fx.Node]]:
+    """A call that changes a tensor, one after it that reads it by another name than the value of
+    that call, and that name."""
+    chains = {n: chain(trace, n) for n in trace.module.graph.nodes}
+    position = {n: i for i, n in enumerate(trace.module.graph.nodes)}
+    for node in trace.calls:
+        for target in written(trace, node):
+            root = chains[target][-1]
+            for name, names in chains.items():
+                if names[-1] is root and root.op != "get_attr" and node not in names:
+                    yield from ((node, u, name) for u in name.users if position[u] > position[node])
+
+
+def check_buffers(trace: Trace, part: Part) -> None:
+    """Refuses a buffer that a part changes through what another has made of it: that is a copy."""
+    for node in part.calls:
+        for target in written(trace, node):
+            names = chain(trace, target)
+            if names[-1].op == "get_attr" and any(n not in part.calls for n in names[:-1]):
+                raise ValueError(
+                    f"{part.name}: {function_of(node)} changes buffer {names[-1].target} in "
+                    "several calls: name a module around them in whole="
+                )
+
+
+def check_changes(trace: Trace, parts: list[Part] | None = None) -> None:
+    """Refuses changes that others than the part around them see; without parts, all that anybody
+    sees."""
+    of = {n: part for part in parts or [] for n in part.calls}
+    for each in parts or []:
+        check_buffers(trace, each)
+
+    def sees(part: Part | None, target: fx.Node, name: fx.Node) -> bool:
+        """Is the change in the value that the part has, or gives, by that name?"""
+        ways = [[n for n in chain(trace, n) if of.get(n) is not part] for n in (target, name)]
+        return part is not None and of.get(name) is part and ways[0][:1] == ways[1][:1]
+
+    for node, reader, name in missed(trace):
+        if any(sees(of.get(node), t, name) for t in written(trace, node)):
+            continue
+        part, data = of.get(node), chain(trace, name)[-1] in trace.data
+        cure = "" if parts is None or data else "name a module around both in whole=, or "
+        raise ValueError(
+            f"{part.name if part else node.name}: {function_of(node)} changes a tensor that "
+            f"{reader.name} reads as {name.name}: {cure}write a new tensor (torch.where, "
+            "torch.cat, x * mask)"
+        )
+
+
+def check_backwards(trace: Trace) -> None:
+    """Refuses what torch.export keeps the forward of alone."""
+    if trace.own_backwards:
+        raise ValueError(
+            f"{', '.join(trace.own_backwards)}: the backward of a torch.autograd.Function is lost "
+            "in torch.export: write its forward in PyTorch's functions alone"
+        )
+
+
+class Moved:
+    """Buffers that parts change while they run."""
+
+    def __init__(self) -> None:
+        self.by: dict[int, tuple[str, str]] = {}  # the part, the buffer's name
+        self.stages: dict[int, set[int]] = {}
+
+    def watch(self, stage: int, part: Part, run: Callable[[], None]) -> None:
+        held = {
+            name: (t, t.clone())
+            for name, t in part.tensors.items()
+            if isinstance(t, Tensor) and not isinstance(t, nn.Parameter)
+        }
+        run()
+        for name, (t, before) in held.items():
+            self.stages.setdefault(id(t), set()).add(stage)
+            if not torch.equal(t, before):
+                self.by.setdefault(id(t), (part.name, name))
+
+    def check(self) -> None:
+        for key, (part, name) in self.by.items():
+            if len(self.stages[key]) > 1:
+                raise ValueError(
+                    f"{part}: buffer {name} is changed here and read in another stage: plan both "
+                    "in one stage, or name a module around both in whole="
+                )

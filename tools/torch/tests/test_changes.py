@@ -1,0 +1,151 @@
+"""What is lost where the calls of a model run apart is refused, and never computed otherwise."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orrery_torch
+import pytest
+import torch
+import torch.nn.functional as F
+from orrery_torch.changes import check_changes
+from orrery_torch.parts import split
+from orrery_torch.plan import plan_of, read_plan
+from orrery_torch.trace import trace
+from torch import Tensor, nn
+
+
+class First(nn.Module):
+    """A product, and a function of it."""
+
+    def __init__(self, then: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.a, self.then = nn.Linear(8, 8), then
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.then(self.a(x))
+
+
+class Between(nn.Module):
+    """Two products, and a function between them."""
+
+    def __init__(self, between: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.b = First(between), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.mse_loss(self.b(self.first(x)), y)
+
+
+def zeroed(h: Tensor) -> Tensor:
+    h[:, 0] = 0
+    return h.tanh()
+
+
+def doubled(h: Tensor) -> Tensor:
+    h[:, :4] *= 2
+    return h
+
+
+def flattened(h: Tensor) -> Tensor:
+    kept = h.tanh()
+    kept.view(-1).mul_(2)
+    return kept
+
+
+def half_filled(h: Tensor) -> Tensor:
+    out = torch.zeros(len(h), 8)
+    out[:, :4] = h[:, :4]
+    return out
+
+
+class Backwards(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:  # type: ignore[override]
+        return -g
+
+
+def batch() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(4, 8, generator=generator), torch.randn(4, 8, generator=generator)
+
+
+@pytest.mark.parametrize("between", [zeroed, doubled, flattened])
+def test_changes_that_others_see_are_refused(between: Callable[[Tensor], Tensor]) -> None:
+    traced = trace(Between(between), batch())
+    with pytest.raises(ValueError, match="changes a tensor that .* whole="):
+        check_changes(traced, split(traced))
+    check_changes(traced, split(traced, whole=(First,)))
+    with pytest.raises(ValueError, match="changes a tensor that"):
+        orrery_torch.convert(Between(between), batch())
+
+
+def test_data_that_is_changed_is_refused() -> None:
+    traced = trace(Between(half_filled), batch())
+    for whole in ((), (First,)):
+        with pytest.raises(ValueError, match="reads as zeros: write a new tensor"):
+            check_changes(traced, split(traced, whole=whole))
+
+
+def chained(h: Tensor) -> Tensor:
+    return h.add_(1).mul_(2).clamp_(-1, 1)
+
+
+def test_changes_that_nobody_misses_are_none() -> None:
+    traced = trace(Between(chained), batch())
+    check_changes(traced, split(traced))
+    check_changes(traced)
+
+
+def test_backwards_of_ones_own_are_refused() -> None:
+    model = Between(Backwards.apply)
+    assert trace(model, batch()).own_backwards == ["Backwards"]
+    with pytest.raises(ValueError, match="Backwards: the backward of a torch.autograd.Function"):
+        orrery_torch.convert(model, batch())
+    with pytest.warns(UserWarning, match="a Runner refuses it"):
+        orrery_torch.graph(model, batch(), measured=False)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> dict[str, Any]:
+    model = orrery_torch.graph(Between(torch.tanh), batch(), measured=False)
+    dot, path = model.write(tmp_path / "model.dot"), tmp_path / "plan.json"
+    orrery_torch.command.run("simulate", dot, "-w", 2, "-m", 2, "--stages", 2, "-o", path)
+    return dict(json.loads(path.read_text()))
+
+
+def refused(plan: dict[str, Any], message: str) -> None:
+    traced = trace(Between(torch.tanh), batch())
+    with pytest.raises(ValueError, match=message):
+        read_plan(plan, traced, split(traced))
+
+
+def test_plans_that_lost_something_are_refused(plan: dict[str, Any]) -> None:
+    orders = [list(w["order"]) for w in plan["worker"]]
+    plan["worker"][1]["order"] = orders[1][:-1]
+    refused(plan, "no worker has job 1B1")
+    plan["worker"][1]["order"] = [*orders[1], orders[1][0]]
+    refused(plan, "a job is there twice")
+    plan["worker"][1]["order"] = [*orders[1], "9F9"]
+    refused(plan, "job 9F9, of 2 stages and 2 microbatches")
+    plan["worker"][1]["order"] = orders[1]
+    plan["microbatches"] = 3
+    refused(plan, "no worker has job 0F2")
+    plan["microbatches"] = 2
+    plan["stages"][1]["operators"].append(plan["stages"][0]["operators"][0])
+    refused(plan, "an operator is in two stages")
+
+
+def test_files_that_are_no_plans_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    with pytest.raises(ValueError, match="plan.json: No such file.*orrery plan -o"):
+        plan_of(path)
+    for text, message in (("", "no plan"), ("[]", "without stages"), ("{}", "without stages")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=f"plan.json: no plan.*{message}|{message}"):
+            plan_of(path)
