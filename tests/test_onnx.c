@@ -319,6 +319,71 @@ START_TEST(a_vector_that_is_read_twice_is_a_parameter_of_each_reader)
 }
 END_TEST
 
+/* A copy, for a model to have as its own. */
+static void *copy(const ProtobufCMessage *from)
+{
+	size_t n = protobuf_c_message_get_packed_size(from);
+	uint8_t *bytes = malloc(n + 1);
+	void *to;
+
+	ck_assert_ptr_nonnull(bytes);
+	ck_assert_uint_eq(protobuf_c_message_pack(from, bytes), n);
+	to = protobuf_c_message_unpack(from->descriptor, NULL, n, bytes);
+	ck_assert_ptr_nonnull(to);
+	free(bytes);
+	return to;
+}
+
+/* The file says that a tensor has so many columns. */
+static void give_shape(Onnx__ModelProto *m, const char *name, int64_t columns)
+{
+	Onnx__ValueInfoProto *info = copy(&m->graph->input[0]->base);
+
+	set_text(&info->name, name);
+	set_number(info->type->tensor_type->shape->dim[1], columns);
+	m->graph->value_info = malloc(sizeof(*m->graph->value_info));
+	ck_assert_ptr_nonnull(m->graph->value_info);
+	m->graph->value_info[m->graph->n_value_info++] = info;
+}
+
+/* A node becomes an If whose condition is a constant, and whose branch is that node. */
+static void branch(Onnx__ModelProto *m, Onnx__NodeProto *n)
+{
+	Onnx__AttributeProto *a = malloc(sizeof(*a));
+	Onnx__GraphProto *g = malloc(sizeof(*g));
+
+	n->attribute = malloc(sizeof(*n->attribute));
+	ck_assert(a && g && n->attribute && !n->n_attribute);
+	onnx__attribute_proto__init(a);
+	onnx__graph_proto__init(g);
+	g->node = malloc(sizeof(*g->node));
+	ck_assert_ptr_nonnull(g->node);
+	g->node[g->n_node++] = copy(&n->base);
+	a->name = strdup("then_branch");
+	a->g = g;
+	n->attribute[n->n_attribute++] = a;
+	set_text(&n->op_type, "If");
+	set_text(&n->input[0], m->graph->initializer[0]->name);
+}
+
+START_TEST(what_a_body_reads_from_outside_is_an_input_of_its_node)
+{
+	Onnx__ModelProto *m = unpack("mlp");
+	struct orr_error err = {""};
+	const struct orr_operator *act;
+	struct orr_graph *g;
+
+	branch(m, node(m, "act"));
+	give_shape(m, "r", 128);
+	ck_assert_msg(!read_model(&g, m, &err), "%s", err.msg);
+	act = find(g, "act");
+	ck_assert_str_eq(act->label, "If");
+	ck_assert_int_eq(act->n_inputs, 1);
+	ck_assert_ptr_eq(&g->operators[act->inputs[0]], find(g, "fc1"));
+	orr_graph_destroy(g);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static void have_no_number(Onnx__ModelProto *m)
@@ -392,8 +457,8 @@ static const struct {
 	 "m.onnx:1: node fc1 reads r, which nothing before it makes: a damaged "
 	 "model, export it again"},
 	{write_twice, "m.onnx: tensor h is made twice: a damaged model, export it again"},
-	{not_fit, "m.onnx:1: node fc1: the shapes of this Gemm cannot be told, and the file has no "
-		  "shape for h: run onnx.shape_inference on it, or export it with its shapes"},
+	{not_fit, "m.onnx:1: node fc1: no such Gemm: its inputs do not fit each other: a damaged "
+		  "model, export it again"},
 	{be_huge, "m.onnx: constant w1: no such shape: a damaged model, or one of more than 8 "
 		  "dimensions"},
 	{give_nothing, "m.onnx: no input changes its outputs: nothing to do"},
@@ -409,6 +474,64 @@ START_TEST(what_is_wrong_is_refused_in_a_line_that_names_it)
 	refusals[_i].change(m);
 	ck_assert_int_eq(read_model(&g, m, &err), ORR_E_INPUT);
 	ck_assert_str_eq(err.msg, refusals[_i].message);
+}
+END_TEST
+
+/* An attribute of these numbers, and the file's own word for the shape of what comes of it. */
+static void set_ints(Onnx__ModelProto *m, Onnx__NodeProto *n, const char *name,
+		     const int64_t *numbers, size_t count)
+{
+	Onnx__AttributeProto *a = malloc(sizeof(*a));
+	Onnx__AttributeProto **all = realloc(n->attribute, (n->n_attribute + 1) * sizeof(*all));
+
+	ck_assert(a && all);
+	onnx__attribute_proto__init(a);
+	a->name = strdup(name);
+	a->has_type = a->has_i = count == 1;
+	a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+	a->i = *numbers;
+	a->n_ints = count;
+	a->ints = malloc(count * sizeof(*a->ints));
+	ck_assert_ptr_nonnull(a->ints);
+	memcpy(a->ints, numbers, count * sizeof(*a->ints));
+	all[n->n_attribute++] = a;
+	n->attribute = all;
+	set_text(&m->graph->output[0]->name, n->output[0]);
+}
+
+static const struct {
+	const char *file, *node, *op, *attribute;
+	int64_t numbers[3];
+	size_t n;
+	const char *why;
+} impossible[] = {
+	{"mlp", "act", "Transpose", "perm", {0, INT32_MAX}, 2, "perm is no order"},
+	{"mlp", "act", "Transpose", "perm", {-1, 0}, 2, "perm is no order"},
+	{"mlp", "act", "Transpose", "perm", {0, 0}, 2, "perm is no order"},
+	{"mlp", "act", "Transpose", "perm", {0, 5000, 1}, 3, "perm has not as many numbers"},
+	{"mlp", "act", "Concat", "axis", {9}, 1, "its inputs have no such axis"},
+	{"mlp", "act", "Flatten", "axis", {9}, 1, "its input has no such axis"},
+	{"mlp", "act", "Squeeze", "axes", {7}, 1, "its input has no such axis"},
+	{"mlp", "act", "Unsqueeze", "axes", {7}, 1, "its output has no such axis"},
+	{"mlp", "act", "Reshape", "shape", {-1, -1}, 2, "a shape has one -1 at most"},
+	{"cnn", "conv", "Conv", "group", {0}, 1, "its groups of channels do not fit"},
+	{"cnn", "conv", "Conv", "group", {2}, 1, "its groups of channels do not fit"},
+	{"cnn", "conv", "Conv", "strides", {0, 0}, 2, "are 1 or more"},
+	{"cnn", "conv", "Conv", "dilations", {9, 9}, 2, "its window is larger than what it reads"},
+};
+
+START_TEST(a_node_that_no_model_can_have_is_refused_whatever_shape_the_file_gives)
+{
+	Onnx__ModelProto *m = unpack(impossible[_i].file);
+	Onnx__NodeProto *n = node(m, impossible[_i].node);
+	struct orr_error err = {""};
+	struct orr_graph *g;
+
+	set_text(&n->op_type, impossible[_i].op);
+	set_ints(m, n, impossible[_i].attribute, impossible[_i].numbers, impossible[_i].n);
+	ck_assert_int_eq(read_model(&g, m, &err), ORR_E_INPUT);
+	ck_assert_msg(strstr(err.msg, impossible[_i].why) != NULL, "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, impossible[_i].node) != NULL, "%s", err.msg);
 }
 END_TEST
 
@@ -520,7 +643,10 @@ int main(void)
 		EACH(a_batch_that_the_file_fixes_is_so_many_samples, 4),
 		ONCE(a_model_without_a_loss_ends_where_its_outputs_are),
 		ONCE(a_vector_that_is_read_twice_is_a_parameter_of_each_reader),
+		ONCE(what_a_body_reads_from_outside_is_an_input_of_its_node),
 		EACH(what_is_wrong_is_refused_in_a_line_that_names_it, N_OF(refusals)),
+		EACH(a_node_that_no_model_can_have_is_refused_whatever_shape_the_file_gives,
+		     N_OF(impossible)),
 		EACH(no_damage_does_harm, 5),
 		ONCE(what_nests_too_deep_is_refused),
 	};

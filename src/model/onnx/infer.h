@@ -11,6 +11,12 @@ static inline const struct orr_onnx_tensor *orr_onnx_in(const struct orr_onnx_no
 {
 	return i < n->n_in && n->in[i] && n->in[i]->known ? n->in[i] : NULL;
 }
+/* No model can have such a node, whatever the file says of its outputs. */
+static inline bool orr_onnx_refuse(struct orr_onnx_node *n, const char *why)
+{
+	n->wrong = why;
+	return false;
+}
 /* Give output i a shape. */
 void orr_onnx_give(struct orr_onnx_node *n, int i, int n_dims, const int64_t *dims, bool real);
 /* Whole numbers of an attribute, or of input i where the attribute became one; -1: neither, or not

@@ -176,6 +176,8 @@ static bool fold_gather(int64_t *out, const struct orr_onnx_node *n, int64_t flo
 {
 	const struct orr_onnx_tensor *t = n->in[0], *ids = n->in[1];
 
+	if (orr_onnx_floats(ids) != floats)
+		return false;
 	for (int64_t i = 0; i < floats; i++) {
 		int64_t id = ids->values[i] + (ids->values[i] < 0 ? t->dims[0] : 0);
 

@@ -75,8 +75,10 @@ static bool infer_broadcast(struct orr_onnx_node *n, bool real)
 	for (int i = 0; i < n->n_in; i++) {
 		const struct orr_onnx_tensor *t = orr_onnx_in(n, i);
 
-		if (!t || !broadcast(dims, &n_dims, t->dims, t->n_dims))
+		if (!t)
 			return false;
+		if (!broadcast(dims, &n_dims, t->dims, t->n_dims))
+			return orr_onnx_refuse(n, "its inputs do not broadcast");
 	}
 	orr_onnx_give(n, 0, n_dims, dims, real);
 	return n->n_in > 0;
@@ -102,13 +104,15 @@ bool orr_onnx_infer_matmul(struct orr_onnx_node *n)
 	int64_t dims[ORR_ONNX_MOST_DIMS];
 	int n_dims;
 
-	if (!a || !b || a->n_dims < 1 || b->n_dims < 1 ||
-	    a->dims[a->n_dims - 1] != b->dims[b->n_dims > 1 ? b->n_dims - 2 : 0])
+	if (!a || !b)
 		return false;
+	if (a->n_dims < 1 || b->n_dims < 1 ||
+	    a->dims[a->n_dims - 1] != b->dims[b->n_dims > 1 ? b->n_dims - 2 : 0])
+		return orr_onnx_refuse(n, "its inputs do not fit each other");
 	n_dims = a->n_dims > 2 ? a->n_dims - 2 : 0;
 	memcpy(dims, a->dims, (size_t)n_dims * sizeof(*dims));
 	if (b->n_dims > 2 && !broadcast(dims, &n_dims, b->dims, b->n_dims - 2))
-		return false;
+		return orr_onnx_refuse(n, "its inputs do not broadcast");
 	if (a->n_dims > 1)
 		dims[n_dims++] = a->dims[a->n_dims - 2];
 	if (b->n_dims > 1)
@@ -122,8 +126,10 @@ bool orr_onnx_infer_gemm(struct orr_onnx_node *n)
 	const struct orr_onnx_tensor *a = orr_onnx_in(n, 0), *b = orr_onnx_in(n, 1);
 	int ta = orr_onnx_int(n, "transA", 0) != 0, tb = orr_onnx_int(n, "transB", 0) != 0;
 
-	if (!a || !b || a->n_dims != 2 || b->n_dims != 2 || a->dims[!ta] != b->dims[tb])
+	if (!a || !b)
 		return false;
+	if (a->n_dims != 2 || b->n_dims != 2 || a->dims[!ta] != b->dims[tb])
+		return orr_onnx_refuse(n, "its inputs do not fit each other");
 	orr_onnx_give(n, 0, 2, (int64_t[]){a->dims[ta], b->dims[!tb]}, true);
 	return true;
 }
@@ -135,7 +141,7 @@ struct window {
 	int64_t side, stride, dilation, before, after;
 };
 
-static bool window_of(struct window *w, const struct orr_onnx_node *n, int i, int n_pixels)
+static bool window_of(struct window *w, struct orr_onnx_node *n, int i, int n_pixels)
 {
 	const struct orr_onnx_tensor *weight = orr_onnx_in(n, 1);
 	const int64_t *sides, *strides, *dilations, *pads;
@@ -152,9 +158,10 @@ static bool window_of(struct window *w, const struct orr_onnx_node *n, int i, in
 		.before = padded ? pads[i] : 0,
 		.after = padded ? pads[n_pixels + i] : 0,
 	};
-	return w->side > 0 && w->stride > 0 && w->dilation > 0 && w->before >= 0 && w->after >= 0 &&
-	       w->side < 1 << 20 && w->stride < 1 << 20 && w->dilation < 1 << 20 &&
-	       w->before < 1 << 20 && w->after < 1 << 20;
+	if (w->side < 1 || w->stride < 1 || w->dilation < 1)
+		return orr_onnx_refuse(n, "sides, strides and dilations are 1 or more");
+	return w->before >= 0 && w->after >= 0 && w->side < 1 << 20 && w->stride < 1 << 20 &&
+	       w->dilation < 1 << 20 && w->before < 1 << 20 && w->after < 1 << 20;
 }
 
 static bool pads_itself(const struct orr_onnx_node *n)
@@ -180,17 +187,22 @@ static int64_t places(const struct orr_onnx_node *n, struct window w, int64_t pi
 bool orr_onnx_infer_conv(struct orr_onnx_node *n)
 {
 	const struct orr_onnx_tensor *t = orr_onnx_in(n, 0), *weight = orr_onnx_in(n, 1);
-	int64_t dims[ORR_ONNX_MOST_DIMS];
+	int64_t dims[ORR_ONNX_MOST_DIMS], groups = orr_onnx_int(n, "group", 1);
 	struct window w;
 
 	if (!t || t->n_dims < 3 || (weight && weight->n_dims != t->n_dims))
 		return false;
+	if (groups < 1 || (weight && (t->dims[1] % groups || weight->dims[0] % groups ||
+				      t->dims[1] / groups != weight->dims[1])))
+		return orr_onnx_refuse(n, "its groups of channels do not fit its weights");
 	dims[0] = t->dims[0];
 	dims[1] = weight ? weight->dims[0] : t->dims[1];
-	for (int i = 2; i < t->n_dims; i++)
-		if (!window_of(&w, n, i - 2, t->n_dims - 2) ||
-		    (dims[i] = places(n, w, t->dims[i])) < 1)
+	for (int i = 2; i < t->n_dims; i++) {
+		if (!window_of(&w, n, i - 2, t->n_dims - 2))
 			return false;
+		if ((dims[i] = places(n, w, t->dims[i])) < 1)
+			return orr_onnx_refuse(n, "its window is larger than what it reads");
+	}
 	orr_onnx_give(n, 0, t->n_dims, dims, true);
 	orr_onnx_give(n, 1, t->n_dims, dims, false);
 	return true;

@@ -16,12 +16,14 @@ bool orr_onnx_infer_reshape(struct orr_onnx_node *n)
 		bool copies = to[i] == 0 && !orr_onnx_int(n, "allowzero", 0);
 
 		if (copies && i >= t->n_dims)
-			return false;
+			return orr_onnx_refuse(n, "its shape copies a dimension that there is not");
 		dims[i] = copies ? t->dims[i] : to[i];
-		if (dims[i] == -1 && open < 0)
+		if (dims[i] < -1 || (dims[i] == -1 && open >= 0))
+			return orr_onnx_refuse(n, "a shape has one -1 at most, and nothing below");
+		if (dims[i] == -1)
 			open = i;
-		else if (dims[i] < 0 || __builtin_mul_overflow(floats, dims[i], &floats))
-			return false;
+		else if (__builtin_mul_overflow(floats, dims[i], &floats))
+			return orr_onnx_refuse(n, "its shape is larger than can be");
 	}
 	if (open >= 0) {
 		if (!floats || orr_onnx_floats(t) % floats)
@@ -40,8 +42,10 @@ bool orr_onnx_infer_flatten(struct orr_onnx_node *n)
 	const struct orr_onnx_tensor *t = orr_onnx_in(n, 0);
 	int64_t axis = orr_onnx_int(n, "axis", 1), dims[2] = {1, 1};
 
-	if (!t || axis > t->n_dims || axis < -t->n_dims)
+	if (!t)
 		return false;
+	if (axis > t->n_dims || axis < -t->n_dims)
+		return orr_onnx_refuse(n, "its input has no such axis");
 	axis += axis < 0 ? t->n_dims : 0;
 	for (int i = 0; i < t->n_dims; i++)
 		dims[i >= axis] *= t->dims[i];
@@ -56,12 +60,19 @@ bool orr_onnx_infer_transpose(struct orr_onnx_node *n)
 	const int64_t *order;
 	int count = orr_onnx_ints(n, "perm", &order);
 
-	if (!t || (count && count != t->n_dims))
+	bool taken[ORR_ONNX_MOST_DIMS] = {false};
+
+	if (!t)
 		return false;
+	if (count && count != t->n_dims)
+		return orr_onnx_refuse(n, "perm has not as many numbers as its input dimensions");
 	for (int i = 0; i < t->n_dims; i++) {
-		if (count && (order[i] < 0 || order[i] >= t->n_dims))
-			return false;
-		dims[i] = t->dims[count ? order[i] : t->n_dims - 1 - i];
+		int64_t from = count ? order[i] : t->n_dims - 1 - i;
+
+		if (from < 0 || from >= t->n_dims || taken[from])
+			return orr_onnx_refuse(n, "perm is no order of its input's dimensions");
+		taken[from] = true;
+		dims[i] = t->dims[from];
 	}
 	orr_onnx_give(n, 0, t->n_dims, dims, t->real);
 	return true;
@@ -89,8 +100,10 @@ bool orr_onnx_infer_squeeze(struct orr_onnx_node *n)
 	const int64_t *axes;
 	int count = orr_onnx_list(n, "axes", 1, &axes), n_dims = 0;
 
-	if (!t || (count < 0 && n->n_in > 1) || !mark_axes(goes, axes, count, t->n_dims))
+	if (!t || (count < 0 && n->n_in > 1))
 		return false;
+	if (!mark_axes(goes, axes, count, t->n_dims))
+		return orr_onnx_refuse(n, "its input has no such axis");
 	for (int i = 0; i < t->n_dims; i++)
 		if (count < 0 ? t->dims[i] != 1 : !goes[i])
 			dims[n_dims++] = t->dims[i];
@@ -106,9 +119,10 @@ bool orr_onnx_infer_unsqueeze(struct orr_onnx_node *n)
 	const int64_t *axes;
 	int count = orr_onnx_list(n, "axes", 1, &axes), from = 0;
 
-	if (!t || count < 0 || t->n_dims + count > ORR_ONNX_MOST_DIMS ||
-	    !mark_axes(comes, axes, count, t->n_dims + count))
+	if (!t || count < 0 || count > ORR_ONNX_MOST_DIMS - t->n_dims)
 		return false;
+	if (!mark_axes(comes, axes, count, t->n_dims + count))
+		return orr_onnx_refuse(n, "its output has no such axis");
 	for (int i = 0; i < t->n_dims + count; i++) {
 		if (!comes[i] && from == t->n_dims)
 			return false;
@@ -124,14 +138,25 @@ bool orr_onnx_infer_concat(struct orr_onnx_node *n)
 	int64_t dims[ORR_ONNX_MOST_DIMS];
 	int axis = t ? orr_onnx_axis(orr_onnx_int(n, "axis", 1), t->n_dims) : -1;
 
-	if (axis < 0)
+	if (!t)
 		return false;
+	if (axis < 0)
+		return orr_onnx_refuse(n, "its inputs have no such axis");
 	memcpy(dims, t->dims, sizeof(dims));
 	for (int i = 1; i < n->n_in; i++) {
 		const struct orr_onnx_tensor *more = orr_onnx_in(n, i);
 
-		if (!more || more->n_dims != t->n_dims)
+		if (!more)
 			return false;
+		for (int k = 0; k < t->n_dims && more->n_dims == t->n_dims; k++)
+			if (k != axis && more->dims[k] != t->dims[k])
+				return k > 0 /* not the batch */
+					       ? orr_onnx_refuse(
+							 n, "its inputs differ along another axis")
+					       : false;
+		if (more->n_dims != t->n_dims)
+			return orr_onnx_refuse(n,
+					       "its inputs differ in their number of dimensions");
 		dims[axis] += more->dims[axis];
 	}
 	orr_onnx_give(n, 0, t->n_dims, dims, t->real);
@@ -141,13 +166,22 @@ bool orr_onnx_infer_concat(struct orr_onnx_node *n)
 bool orr_onnx_infer_split(struct orr_onnx_node *n)
 {
 	const struct orr_onnx_tensor *t = orr_onnx_in(n, 0);
-	int64_t dims[ORR_ONNX_MOST_DIMS], part;
+	int64_t dims[ORR_ONNX_MOST_DIMS], part, sum = 0;
 	int axis = t ? orr_onnx_axis(orr_onnx_int(n, "axis", 0), t->n_dims) : -1;
 	const int64_t *parts;
 	int count = orr_onnx_list(n, "split", 1, &parts);
 
-	if (axis < 0 || (count >= 0 && count < n->n_out) || (count < 0 && n->n_in > 1))
+	if (!t || (count < 0 && n->n_in > 1))
 		return false;
+	if (axis < 0)
+		return orr_onnx_refuse(n, "its input has no such axis");
+	for (int i = 0; i < count; i++)
+		if (parts[i] < 0 || __builtin_add_overflow(sum, parts[i], &sum))
+			return orr_onnx_refuse(n, "parts have a size of 0 or more");
+	if (count >= 0 && (count != n->n_out || sum != t->dims[axis]))
+		return axis > 0 || t->constant /* not the batch, of which one sample may be read */
+			       ? orr_onnx_refuse(n, "its parts do not add up to its input")
+			       : false;
 	part = (t->dims[axis] + n->n_out - 1) / n->n_out;
 	memcpy(dims, t->dims, sizeof(dims));
 	for (int i = 0; i < n->n_out; i++) {
@@ -194,7 +228,10 @@ bool orr_onnx_infer_slice(struct orr_onnx_node *n)
 		int axis = orr_onnx_axis(n_axes >= 0 ? axes[i] : i, t->n_dims);
 		int64_t step = n_steps >= 0 ? steps[i] : 1;
 
-		if (axis < 0 || !step || !orr_onnx_counts(step))
+		if (axis < 0 || !step)
+			return orr_onnx_refuse(n, axis < 0 ? "its input has no such axis"
+							   : "a step of 0 ends nowhere");
+		if (!orr_onnx_counts(step))
 			return false;
 		dims[axis] = sliced(starts[i], ends[i], step, t->dims[axis]);
 	}
@@ -208,8 +245,14 @@ bool orr_onnx_infer_gather(struct orr_onnx_node *n)
 	int64_t dims[2 * ORR_ONNX_MOST_DIMS];
 	int axis = t ? orr_onnx_axis(orr_onnx_int(n, "axis", 0), t->n_dims) : -1, n_dims = 0;
 
-	if (axis < 0 || !ids)
+	if (!t || !ids)
 		return false;
+	if (axis < 0)
+		return orr_onnx_refuse(n, "its input has no such axis");
+	for (int64_t i = 0, all = ids->values ? orr_onnx_floats(ids) : 0; i < all; i++)
+		if ((axis > 0 || t->constant) && /* as above */
+		    (ids->values[i] < -t->dims[axis] || ids->values[i] >= t->dims[axis]))
+			return orr_onnx_refuse(n, "it reads by a number that there is not");
 	for (int i = 0; i < axis; i++)
 		dims[n_dims++] = t->dims[i];
 	for (int i = 0; i < ids->n_dims; i++)
@@ -300,7 +343,7 @@ bool orr_onnx_infer_blocks(struct orr_onnx_node *n)
 	int64_t side = orr_onnx_int(n, "blocksize", 0);
 	bool wider = !strcmp(n->proto->op_type, "DepthToSpace");
 
-	if (!t || t->n_dims != 4 || side < 1 || side > 1 << 20)
+	if (!t || t->n_dims != 4 || side < 1 || side > 1 << 10)
 		return false;
 	orr_onnx_give(n, 0, 4,
 		      wider ? (int64_t[]){t->dims[0], t->dims[1] / (side * side), t->dims[2] * side,

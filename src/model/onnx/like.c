@@ -413,9 +413,8 @@ static bool like_activation(struct orr_onnx_like *like, const struct orr_onnx *x
 	return false;
 }
 
-bool orr_onnx_like(struct orr_onnx_like *like, struct orr_onnx *x, const struct orr_onnx_node *n)
+static bool find_like(struct orr_onnx_like *like, struct orr_onnx *x, const struct orr_onnx_node *n)
 {
-	*like = (struct orr_onnx_like){.also = -1};
 	if (!n->op || !n->n_out || !n->out[0] || !n->out[0]->known)
 		return false;
 	if (is_op(n, "Gemm") || is_op(n, "MatMul"))
@@ -439,4 +438,27 @@ bool orr_onnx_like(struct orr_onnx_like *like, struct orr_onnx *x, const struct 
 	if (is_op(n, "Dropout"))
 		return like_dropout(like, x, n);
 	return like_activation(like, x, n);
+}
+
+/* ONNX may have numbers that no graph can have here. */
+static bool is_in_range(const struct orr_onnx_like *like, int i)
+{
+	double value = like->values[i].value;
+
+	for (const struct orr_attribute *a = orr_op_find(like->op)->attributes; a && a->name; a++)
+		if (!strcmp(a->name, like->values[i].name) &&
+		    (a->form == ORR_ATTRIBUTE_COUNT || a->form == ORR_ATTRIBUTE_REAL))
+			return value >= a->least && value <= a->most;
+	return true;
+}
+
+bool orr_onnx_like(struct orr_onnx_like *like, struct orr_onnx *x, const struct orr_onnx_node *n)
+{
+	*like = (struct orr_onnx_like){.also = -1};
+	if (!find_like(like, x, n))
+		return false;
+	for (int i = 0; i < like->n_values; i++)
+		if (!is_in_range(like, i))
+			return false;
+	return true;
 }

@@ -95,7 +95,9 @@ struct orr_onnx_node {
 	const struct orr_onnx_op *op;                   /* NULL: not known */
 	struct orr_onnx_tensor *in[ORR_ONNX_MOST_READ]; /* NULL: left out */
 	struct orr_onnx_tensor *out[ORR_ONNX_MOST_READ];
-	int n_in, n_out;
+	int n_in, n_out;   /* of its body, if it has one, what that reads from outside comes last */
+	bool more;         /* than that many */
+	const char *wrong; /* why no such node can be, once its rule has seen; NULL: nothing */
 };
 int64_t orr_onnx_int(const struct orr_onnx_node *n, const char *name, int64_t otherwise);
 double orr_onnx_real(const struct orr_onnx_node *n, const char *name, double otherwise);
@@ -103,6 +105,8 @@ bool orr_onnx_is_text(const struct orr_onnx_node *n, const char *name, const cha
 /* Whole numbers of an attribute; how many, 0 where it has none. */
 int orr_onnx_ints(const struct orr_onnx_node *n, const char *name, const int64_t **ints);
 const Onnx__AttributeProto *orr_onnx_attribute(const struct orr_onnx_node *n, const char *name);
+/* What the bodies of If, Loop and Scan read from outside, as further inputs. */
+void orr_onnx_read_bodies(struct orr_onnx_node *n, const struct orr_onnx *x);
 /* The axis, from 0, of one that may be counted from the end; -1: there is no such. */
 int orr_onnx_axis(int64_t axis, int n_dims);
 

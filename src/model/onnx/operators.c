@@ -179,6 +179,8 @@ void orr_onnx_node(struct orr_onnx_node *n, const struct orr_onnx *x, int number
 	*n = (struct orr_onnx_node){.proto = proto, .number = number, .op = find_operator(proto)};
 	find_all(n->in, &n->n_in, x, proto->input, proto->n_input);
 	find_all(n->out, &n->n_out, x, proto->output, proto->n_output);
+	n->more = proto->n_input > ORR_ONNX_MOST_READ || proto->n_output > ORR_ONNX_MOST_READ;
+	orr_onnx_read_bodies(n, x);
 }
 
 bool orr_onnx_made_by(struct orr_onnx_pattern *p, const struct orr_onnx *x,

@@ -81,23 +81,18 @@ static void mark_live(struct orr_onnx *x)
 		}
 	}
 	for (size_t i = x->graph->n_node; i-- > 0;) {
-		const Onnx__NodeProto *node = x->graph->node[i];
+		struct orr_onnx_node n;
 		bool live = false;
 
-		for (size_t k = 0; k < node->n_output; k++) {
-			const struct orr_onnx_tensor *t = orr_onnx_find(x, node->output[k]);
-
-			live = live || (t && t->live);
-		}
+		orr_onnx_node(&n, x, (int)i);
+		for (int k = 0; k < n.n_out; k++)
+			live = live || (n.out[k] && n.out[k]->live);
 		x->done[i] = !live;
-		for (size_t k = 0; k < node->n_input && live; k++) {
-			struct orr_onnx_tensor *t = orr_onnx_find(x, node->input[k]);
-
-			if (t) {
-				t->live = true;
-				t->n_readers++;
+		for (int k = 0; k < n.n_in && live; k++)
+			if (n.in[k]) {
+				n.in[k]->live = true;
+				n.in[k]->n_readers++;
 			}
-		}
 	}
 }
 
@@ -108,20 +103,21 @@ static int check_inputs(const struct orr_onnx *x, const struct orr_onnx_node *n,
 {
 	const Onnx__NodeProto *p = n->proto;
 
-	if (p->n_input > ORR_ONNX_MOST_READ || p->n_output > ORR_ONNX_MOST_READ)
+	if (n->more)
 		return orr_fail(
 			err, ORR_E_INPUT, "%s:%d: node %.80s reads or writes more than %d tensors",
 			x->draft->name, n->number + 1, orr_onnx_name(p), ORR_ONNX_MOST_READ);
 	for (int i = 0; i < n->n_in; i++) {
 		const struct orr_onnx_tensor *t = n->in[i];
+		const char *name = i < (int)p->n_input ? p->input[i] : t->name;
 
-		if (!*p->input[i] ||
+		if (!*name ||
 		    (t && (t->constant || (t->made_by < n->number && (t->is >= 0 || t->known)))))
 			continue;
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: node %.60s reads %.60s, which nothing before it makes: a "
 				"damaged model, export it again",
-				x->draft->name, n->number + 1, orr_onnx_name(p), p->input[i]);
+				x->draft->name, n->number + 1, orr_onnx_name(p), name);
 	}
 	return 0;
 }
@@ -143,6 +139,12 @@ static int find_shapes(struct orr_onnx *x, struct orr_onnx_node *n, struct orr_e
 {
 	bool ruled = n->op && n->op->infer(n);
 
+	if (n->wrong)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: node %.60s: no such %.40s: %s: a damaged model, export it "
+				"again",
+				x->draft->name, n->number + 1, orr_onnx_name(n->proto),
+				orr_onnx_kind(n->proto), n->wrong);
 	for (int i = 0; i < n->n_out; i++) {
 		struct orr_onnx_tensor *t = n->out[i];
 		const Onnx__ValueInfoProto *type;

@@ -233,7 +233,7 @@ static bool view_slice(struct orr_onnx_tensor *out, const struct orr_onnx_tensor
 			return false;
 		start += start < 0 ? in->dims[axis] : 0;
 		start = start < 0 ? 0 : start;
-		if (start + out->dims[axis] > in->dims[axis])
+		if (start > in->dims[axis] - out->dims[axis])
 			return false;
 		out->at += start * in->strides[axis];
 	}
@@ -246,6 +246,8 @@ static bool view_split(struct orr_onnx_tensor *out, const struct orr_onnx_tensor
 	int axis = orr_onnx_axis(orr_onnx_int(n, "axis", 0), in->n_dims);
 	int64_t start = 0;
 
+	if (axis < 0)
+		return false;
 	for (int i = 0; i < k; i++) {
 		if (!n->out[i] || !n->out[i]->known || n->out[i]->n_dims != in->n_dims)
 			return false;
@@ -266,7 +268,7 @@ static bool view_gather(struct orr_onnx_tensor *out, const struct orr_onnx_tenso
 	int64_t index;
 
 	if (!which || !which->values || orr_onnx_floats(which) != 1 || which->n_dims > 1 ||
-	    axis < 0)
+	    axis < 0 || out->n_dims != in->n_dims - 1 + which->n_dims)
 		return false;
 	index = which->values[0] + (which->values[0] < 0 ? in->dims[axis] : 0);
 	if (index < 0 || index >= in->dims[axis])
@@ -284,9 +286,15 @@ static bool view_transpose(struct orr_onnx_tensor *out, const struct orr_onnx_te
 	const int64_t *order;
 	int count = orr_onnx_ints(n, "perm", &order);
 
-	out->at = in->at;
-	for (int i = 0; i < in->n_dims; i++)
-		out->strides[i] = in->strides[count ? order[i] : in->n_dims - 1 - i];
+	if (count && count != in->n_dims)
+		return false;
+	for (int i = 0; i < in->n_dims; i++) {
+		int64_t from = count ? order[i] : in->n_dims - 1 - i;
+
+		if (from < 0 || from >= in->n_dims || out->dims[i] != in->dims[from])
+			return false;
+		out->strides[i] = in->strides[from];
+	}
 	return true;
 }
 
@@ -305,6 +313,9 @@ bool orr_onnx_view(struct orr_onnx_tensor *out, const struct orr_onnx_tensor *in
 	static const char *const regroups[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", NULL};
 	const char *op = n->op->name;
 
+	bool same = orr_onnx_floats(in) == orr_onnx_floats(out);
+
+	/* the shape may be the file's own, and not what the node makes */
 	if (out->real != in->real || !orr_onnx_floats(in) || !orr_onnx_floats(out))
 		return false;
 	out->is = in->is;
@@ -313,20 +324,19 @@ bool orr_onnx_view(struct orr_onnx_tensor *out, const struct orr_onnx_tensor *in
 	out->at = in->at;
 	for (int i = 0; regroups[i]; i++)
 		if (!strcmp(op, regroups[i]))
-			return regroup(out, in);
-	if (!strcmp(op, "Transpose"))
-		return view_transpose(out, in, n);
-	if (!strcmp(op, "Split"))
+			return same && regroup(out, in);
+	if (k == 0 && !strcmp(op, "Gather"))
+		return view_gather(out, in, n);
+	if (out->n_dims == in->n_dims && !strcmp(op, "Split"))
 		return view_split(out, in, n, k);
 	if (k > 0)
 		return false;
-	if (!strcmp(op, "Slice"))
+	if (out->n_dims == in->n_dims && !strcmp(op, "Transpose"))
+		return view_transpose(out, in, n);
+	if (out->n_dims == in->n_dims && !strcmp(op, "Slice"))
 		return view_slice(out, in, n);
-	if (!strcmp(op, "Gather"))
-		return view_gather(out, in, n);
-	if (!strcmp(op, "Identity") || !strcmp(op, "Cast") ||
-	    (!strcmp(op, "Dropout") && drops_nothing(n)) ||
-	    (!strcmp(op, "Expand") && orr_onnx_floats(in) == orr_onnx_floats(out)))
-		return regroup(out, in);
-	return false;
+	return same &&
+	       (!strcmp(op, "Identity") || !strcmp(op, "Cast") || !strcmp(op, "Expand") ||
+		(!strcmp(op, "Dropout") && drops_nothing(n))) &&
+	       regroup(out, in);
 }
