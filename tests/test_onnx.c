@@ -157,6 +157,10 @@ static const struct {
 	{"decoder", "add_places", "positions", 8, 64, 64, 64},          /* of a table of 12 */
 	{"decoder", "attention", "attention", 8, 64, 2 * 8 * 8 * 8, 0}, /* half of it, the mask's */
 	{"decoder", "loss", "softmax_cross_entropy", 1, 1, 5 * 8 * 17, 0},
+	{"written", "norm", "rmsnorm", 1, 12, 4 * 12, 12},
+	{"written", "gelu", "gelu_tanh", 1, 12, 9 * 12, 0},
+	{"written", "loss", "softmax_cross_entropy", 1, 1, 5 * 10,
+	 0}, /* of which -100 is no class */
 };
 
 START_TEST(operators_have_the_sizes_and_operations_of_their_closed_forms)
@@ -254,6 +258,25 @@ START_TEST(the_data_has_the_columns_of_the_inputs_beside_each_other)
 END_TEST
 
 /* ---- models that are changed ---- */
+
+/* ONNX divides by the rows that count, and a loss here by all. */
+START_TEST(a_loss_that_ignores_a_class_has_no_like_and_says_why)
+{
+	Onnx__ModelProto *m = unpack("written");
+	Onnx__NodeProto *n = node(m, "loss");
+	struct orr_error err = {""};
+	struct orr_graph *g;
+
+	ck_assert_str_eq(n->attribute[0]->name, "ignore_index");
+	n->attribute[0]->i = 3;
+	ck_assert_msg(!read_model(&g, m, &err), "%s", err.msg);
+	ck_assert_str_eq(orr_operator_op(find(g, "loss")), "opaque");
+	ck_assert_str_eq(
+		find(g, "loss")->label,
+		"SoftmaxCrossEntropyLoss with ignore_index: a mean over the rows that count");
+	orr_graph_destroy(g);
+}
+END_TEST
 
 START_TEST(a_batch_that_the_file_fixes_is_so_many_samples)
 {
@@ -644,6 +667,7 @@ int main(void)
 		ONCE(a_model_without_a_loss_ends_where_its_outputs_are),
 		ONCE(a_vector_that_is_read_twice_is_a_parameter_of_each_reader),
 		ONCE(what_a_body_reads_from_outside_is_an_input_of_its_node),
+		ONCE(a_loss_that_ignores_a_class_has_no_like_and_says_why),
 		EACH(what_is_wrong_is_refused_in_a_line_that_names_it, N_OF(refusals)),
 		EACH(a_node_that_no_model_can_have_is_refused_whatever_shape_the_file_gives,
 		     N_OF(impossible)),

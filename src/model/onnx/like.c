@@ -347,7 +347,9 @@ static bool like_mean(struct orr_onnx_like *like, const struct orr_onnx *x,
 	return true;
 }
 
-/* Of classes along the second dimension, as images have their channels, or of rows. */
+/* Of classes along the second dimension, as images have their channels, or of rows. The mean is
+ * that of the rows that count there, and of all rows here: a class to ignore has no like. Below 0
+ * it is none, which exporters write always, and labels of it are refused where the data is read. */
 static bool like_loss(struct orr_onnx_like *like, const struct orr_onnx *x,
 		      const struct orr_onnx_node *n)
 {
@@ -358,10 +360,13 @@ static bool like_loss(struct orr_onnx_like *like, const struct orr_onnx *x,
 	    labels->rows != n->in[0]->rows || n->out[0]->n_dims || n->out[0]->n_readers > 1 ||
 	    orr_onnx_is_text(n, "reduction", "sum") || (n->n_out > 1 && n->out[1]))
 		return false;
+	if (orr_onnx_int(n, "ignore_index", -1) >= 0) {
+		like->why = "SoftmaxCrossEntropyLoss with ignore_index: a mean over the rows that "
+			    "count";
+		return false;
+	}
 	like->op = "softmax_cross_entropy";
 	like->rows = like->columns = 1;
-	if (orr_onnx_attribute(n, "ignore_index"))
-		say(like, "ignore", (double)orr_onnx_int(n, "ignore_index", 0));
 	return true;
 }
 

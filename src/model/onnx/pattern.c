@@ -30,6 +30,18 @@ static bool is_near(struct orr_onnx *x, const struct orr_onnx_tensor *t, double 
 	return orr_onnx_number(x, t, &number) && fabs((double)number - value) < 1e-4 * fabs(value);
 }
 
+/* Is it x times x? */
+static bool is_square(struct orr_onnx_pattern *p, const struct orr_onnx_tensor *t,
+		      struct orr_onnx *x, const struct orr_onnx_tensor *of)
+{
+	struct orr_onnx_node square;
+
+	if (orr_onnx_made_by(p, x, t, "Pow", &square))
+		return square.in[0] == of && square.n_in == 2 && is_near(x, square.in[1], 2);
+	return orr_onnx_made_by(p, x, t, "Mul", &square) && square.in[0] == of &&
+	       other(&square, of) == of;
+}
+
 /* ---- layernorm: (x - mean) / sqrt(mean of squares + epsilon) * gain + bias ---- */
 
 static bool is_mean_of_rows(const struct orr_onnx_node *n)
@@ -59,35 +71,81 @@ static bool is_centred(struct orr_onnx_pattern *p, const struct orr_onnx *x,
 	       is_mean_of_rows(&mean);
 }
 
-static bool find_layernorm(struct orr_onnx_pattern *p, struct orr_onnx *x,
-			   const struct orr_onnx_node *n)
+/* Is it the root of the mean of the squares in each row, and epsilon? */
+static bool is_length(struct orr_onnx_pattern *p, const struct orr_onnx_tensor *t,
+		      struct orr_onnx *x, const struct orr_onnx_tensor *of)
 {
-	struct orr_onnx_node mul, div, root, add, mean, square;
+	struct orr_onnx_node root, add, mean;
 	struct orr_onnx_tensor *epsilon;
 	float number;
 
-	p->kind = ORR_ONNX_LAYERNORM;
-	if (!has(p, x, n, "Mul", &mul, &p->bias) || !has(p, x, &mul, "Div", &div, &p->gain) ||
-	    div.n_in != 2 || !orr_onnx_made_by(p, x, div.in[1], "Sqrt", &root) ||
+	if (!orr_onnx_made_by(p, x, t, "Sqrt", &root) ||
 	    !orr_onnx_made_by(p, x, root.in[0], "Add", &add) ||
 	    !has(p, x, &add, "ReduceMean", &mean, &epsilon) || !is_mean_of_rows(&mean) ||
-	    !orr_onnx_number(x, epsilon, &number) || !(number >= 1e-30f) || number > 1 ||
-	    !orr_onnx_made_by(p, x, mean.in[0], "Pow", &square) || square.in[0] != div.in[0] ||
-	    square.n_in != 2 || !is_near(x, square.in[1], 2))
+	    !orr_onnx_number(x, epsilon, &number) || !(number >= 1e-30f) || number > 1)
 		return false;
 	p->epsilon = (double)number;
-	return is_centred(p, x, div.in[0]);
+	return is_square(p, mean.in[0], x, of);
 }
 
-/* ---- gelu: x * (1 + erf(x / sqrt 2)) * 0.5, in any order ---- */
+static bool find_layernorm(struct orr_onnx_pattern *p, struct orr_onnx *x,
+			   const struct orr_onnx_node *n)
+{
+	struct orr_onnx_node mul, div;
 
-/* 1 + erf(x / sqrt 2); *of: x. */
+	p->kind = ORR_ONNX_LAYERNORM;
+	return has(p, x, n, "Mul", &mul, &p->bias) && has(p, x, &mul, "Div", &div, &p->gain) &&
+	       div.n_in == 2 && is_length(p, div.in[1], x, div.in[0]) &&
+	       is_centred(p, x, div.in[0]);
+}
+
+/* ---- rmsnorm: x / sqrt(mean of squares + epsilon) * gain ---- */
+
+static bool find_rmsnorm(struct orr_onnx_pattern *p, struct orr_onnx *x,
+			 const struct orr_onnx_node *n)
+{
+	struct orr_onnx_node by, inverse;
+
+	p->kind = ORR_ONNX_RMSNORM;
+	if (has(p, x, n, "Div", &by, &p->gain)) {
+		p->in[0] = by.in[0];
+		return by.n_in == 2 && !p->in[0]->constant && is_length(p, by.in[1], x, p->in[0]);
+	}
+	return has(p, x, n, "Mul", &by, &p->gain) &&
+	       has(p, x, &by, "Reciprocal", &inverse, &p->in[0]) && p->in[0] &&
+	       !p->in[0]->constant && is_length(p, inverse.in[0], x, p->in[0]);
+}
+
+/* ---- gelu: x * (1 + erf(x / sqrt 2)) * 0.5, in any order; or tanh for erf ---- */
+
+/* sqrt(2 / pi) * (x + 0.044715 * x * x * x); *of: x. */
+static bool is_cubic(struct orr_onnx_pattern *p, struct orr_onnx *x,
+		     const struct orr_onnx_tensor *t, struct orr_onnx_tensor **of)
+{
+	struct orr_onnx_node scaled, sum, term, cube;
+	struct orr_onnx_tensor *root, *factor, *rest;
+
+	if (!orr_onnx_made_by(p, x, t, "Mul", &scaled) || !has(p, x, &scaled, "Add", &sum, &root) ||
+	    !is_near(x, root, M_2_SQRTPI * M_SQRT1_2) || !has(p, x, &sum, "Mul", &term, of))
+		return false;
+	if (has(p, x, &term, "Pow", &cube, &factor))
+		return is_near(x, factor, 0.044715) && cube.in[0] == *of && cube.n_in == 2 &&
+		       is_near(x, cube.in[1], 3);
+	return has(p, x, &term, "Mul", &cube, &factor) && is_near(x, factor, 0.044715) &&
+	       (rest = other(&cube, *of)) && is_square(p, rest, x, *of);
+}
+
+/* 1 + erf(x / sqrt 2), or of tanh; *of: x. */
 static bool is_bell(struct orr_onnx_pattern *p, struct orr_onnx *x, const struct orr_onnx_node *add,
 		    struct orr_onnx_tensor **of)
 {
 	struct orr_onnx_node erf, scaled;
 	struct orr_onnx_tensor *one;
 
+	if (has(p, x, add, "Tanh", &erf, &one)) {
+		p->kind = ORR_ONNX_GELU_TANH;
+		return is_near(x, one, 1) && is_cubic(p, x, erf.in[0], of);
+	}
 	if (!has(p, x, add, "Erf", &erf, &one) || !is_near(x, one, 1))
 		return false;
 	if (orr_onnx_made_by(p, x, erf.in[0], "Div", &scaled)) {
@@ -167,7 +225,8 @@ bool orr_onnx_find_pattern(struct orr_onnx_pattern *p, struct orr_onnx *x,
 	case 'D':
 		return !strcmp(n->op->name, "Div") && try(p, x, n, find_normalise);
 	case 'M':
-		return (!strcmp(n->op->name, "Mul") && try(p, x, n, find_gelu)) ||
+		return (!strcmp(n->op->name, "Mul") &&
+			(try(p, x, n, find_gelu) || try(p, x, n, find_rmsnorm))) ||
 		       (!strcmp(n->op->name, "MatMul") && try(p, x, n, orr_onnx_find_attention));
 	default:
 		return false;
@@ -178,9 +237,12 @@ int orr_onnx_add_pattern(struct orr_onnx *x, struct orr_onnx_node *n,
 			 const struct orr_onnx_pattern *p, bool *added, struct orr_error *err)
 {
 	static const char *const ops[] = {[ORR_ONNX_LAYERNORM] = "layernorm",
+					  [ORR_ONNX_RMSNORM] = "rmsnorm",
 					  [ORR_ONNX_GELU] = "gelu",
+					  [ORR_ONNX_GELU_TANH] = "gelu_tanh",
 					  [ORR_ONNX_NORMALISE] = "normalise"};
 	const struct orr_onnx_tensor *t = p->in[0];
+	bool wise = p->kind == ORR_ONNX_GELU || p->kind == ORR_ONNX_GELU_TANH;
 	struct orr_onnx_like like = {.also = -1};
 	struct orr_operator *o;
 	int code;
@@ -189,15 +251,14 @@ int orr_onnx_add_pattern(struct orr_onnx *x, struct orr_onnx_node *n,
 		return orr_onnx_add_attention(x, n, p, added, err);
 	if (!t->known || !t->real || t->n_dims != n->out[0]->n_dims ||
 	    t->rows * t->columns > ORR_MOST_COLUMNS ||
-	    !(p->kind == ORR_ONNX_GELU ? orr_onnx_is_whole(x, t) : orr_onnx_is_plain(x, t)))
+	    !(wise ? orr_onnx_is_whole(x, t) : orr_onnx_is_plain(x, t)) ||
+	    (p->gain && !orr_onnx_is_weight(p->gain, 1, t->columns)) ||
+	    (p->bias && !orr_onnx_is_weight(p->bias, 1, t->columns)))
 		return 0;
-	if (p->kind == ORR_ONNX_LAYERNORM) {
-		if (!orr_onnx_is_weight(p->gain, 1, t->columns) ||
-		    !orr_onnx_is_weight(p->bias, 1, t->columns))
-			return 0;
+	if (p->gain)
 		orr_onnx_take(&like, "gain", p->gain, 1);
+	if (p->bias)
 		orr_onnx_take(&like, "bias", p->bias, 1);
-	}
 	if (!(o = orr_onnx_add(x, ops[p->kind], orr_onnx_name(n->proto), NULL, n->number + 1, err)))
 		return ORR_E_NOMEM;
 	if (p->epsilon > 0)

@@ -257,7 +257,8 @@ static void set_shape(const struct orr_onnx *x, struct orr_operator *o, struct o
 }
 
 /* An operator of the costs of a node; output k > 0 is a part of the first that costs nothing. */
-static int add_opaque(struct orr_onnx *x, struct orr_onnx_node *n, int k, struct orr_error *err)
+static int add_opaque(struct orr_onnx *x, struct orr_onnx_node *n, int k, const char *why,
+		      struct orr_error *err)
 {
 	bool part = k > 0 && n->out[0] && n->out[0]->live;
 	bool apart = n->op && !strcmp(n->op->name, "Split");
@@ -265,7 +266,7 @@ static int add_opaque(struct orr_onnx *x, struct orr_onnx_node *n, int k, struct
 	double samples = (double)x->samples;
 	struct orr_operator *o =
 		orr_onnx_add(x, "opaque", k ? n->proto->output[k] : orr_onnx_name(n->proto),
-			     orr_onnx_kind(n->proto), n->number + 1, err);
+			     why ? why : orr_onnx_kind(n->proto), n->number + 1, err);
 
 	if (!o)
 		return ORR_E_NOMEM;
@@ -343,7 +344,7 @@ static int add_node(struct orr_onnx *x, struct orr_onnx_node *n, struct orr_erro
 		return add_like(x, n, &like, err);
 	for (int k = 0; k < n->n_out && !code; k++)
 		if (n->out[k] && n->out[k]->live)
-			code = add_opaque(x, n, k, err);
+			code = add_opaque(x, n, k, like.why, err);
 	return code;
 }
 

@@ -38,6 +38,7 @@ int orr_onnx_name_apart(struct orr_onnx *x, struct orr_error *err);
 /* What a node is here: an op and its values; NULL: it has no like. */
 struct orr_onnx_like {
 	const char *op;
+	const char *why; /* it has no like, where its kind alone does not say; or NULL */
 	struct {
 		const char *name;
 		double value;
@@ -106,7 +107,9 @@ struct orr_onnx_pattern {
 	enum orr_onnx_pattern_kind {
 		ORR_ONNX_ATTENTION,
 		ORR_ONNX_LAYERNORM,
+		ORR_ONNX_RMSNORM,
 		ORR_ONNX_GELU,
+		ORR_ONNX_GELU_TANH,
 		ORR_ONNX_NORMALISE
 	} kind;
 	struct orr_onnx_tensor *in[3]; /* what it reads: of attention queries, keys, values */
