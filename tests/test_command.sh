@@ -23,6 +23,7 @@ refuse '--costs: -2 is negative' simulate chain:4 --costs 1,-2
 refuse 'mixes plain numbers and units' simulate chain:4 --costs 1ms,2
 refuse 'write F,B or F,B,W' simulate chain:4 --costs 1
 refuse '1x is no size' simulate chain:4 --memory 1x
+refuse '--memory: foo is no size: say 12MB (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB)$' simulate chain:4 --memory foo
 refuse 'has 1 GB: take more workers' simulate chain:4 --stash 1GB --memory 1GB
 refuse "no schedule '1f2b'" simulate chain:4 --schedule 1f2b
 refuse 'schedule lpp: G is there twice' simulate chain:8 -w 6 --schedule lpp:G=2,G=3
@@ -39,6 +40,7 @@ refuse "--order: no 'lazy': there are strict and greedy" simulate chain:4 --orde
 refuse 'schedule pipedream never flushes, and its order says which version of the parameters a job reads: leave --order out, or take one that flushes' \
 	simulate chain:4 --schedule pipedream --order greedy
 refuse '--order is nothing for a plan' plan chain:4 -w 2 --order greedy
+refuse '--html: no name of a file: give one' simulate chain:4 --html ''
 refuse 'cannot write it' simulate chain:4 --svg "$work/no/such/folder/x.svg"
 
 refuse 'more than can be counted in nanoseconds' simulate chain:3 --latency 9e9

@@ -457,6 +457,16 @@ static void give_nothing(Onnx__ModelProto *m)
 	set_text(&m->graph->output[0]->name, "nothing");
 }
 
+static void be_beyond(Onnx__ModelProto *m)
+{
+	set_number(dimension(m, 0, 1), INT64_C(1) << 62);
+}
+
+static void be_negative(Onnx__ModelProto *m)
+{
+	set_number(dimension(m, 0, 1), -5);
+}
+
 static void give_a_constant(Onnx__ModelProto *m)
 {
 	set_text(&m->graph->output[0]->name, "w1");
@@ -477,14 +487,21 @@ static const struct {
 	{read_nothing, "m.onnx:2: node act reads nowhere, which nothing before it makes: a damaged "
 		       "model, export it again"},
 	{read_what_comes_later,
-	 "m.onnx:1: node fc1 reads r, which nothing before it makes: a damaged "
-	 "model, export it again"},
+	 "m.onnx:1: node fc1 reads r, which node 2 makes: they are in no order, export the model "
+	 "again"},
 	{write_twice, "m.onnx: tensor h is made twice: a damaged model, export it again"},
 	{not_fit, "m.onnx:1: node fc1: no such Gemm: its inputs do not fit each other: a damaged "
 		  "model, export it again"},
 	{be_huge, "m.onnx: constant w1: no such shape: a damaged model, or one of more than 8 "
 		  "dimensions"},
-	{give_nothing, "m.onnx: no input changes its outputs: nothing to do"},
+	{give_nothing,
+	 "m.onnx: output nothing is made by no node: a damaged model, export it again"},
+	{be_beyond,
+	 "m.onnx: input x: dimension 1 is 4611686018427387904: it must be 0 to 10000000: "
+	 "export the model with another"},
+	{be_negative,
+	 "m.onnx: input x: dimension 1 is -5: it must be 0 to 10000000: export the model "
+	 "with another"},
 	{give_a_constant, "m.onnx: no input changes its outputs: nothing to do"},
 };
 

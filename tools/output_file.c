@@ -399,6 +399,8 @@ int output_check_file(const char *option, const char *path, struct orr_error *er
 
 	if (!path)
 		return 0;
+	if (!*path)
+		return orr_fail(err, ORR_E_INPUT, "%s: no name of a file: give one", option);
 	if (is_standard_output(path))
 		return take_standard_output(option, err);
 	if (!stat(path, &status) && S_ISDIR(status.st_mode))

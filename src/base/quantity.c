@@ -169,7 +169,8 @@ int orr_duration_parse(int64_t *ns, bool *units, const char *text, const char *w
 	return to_int64(ns, &number, unit->factor, text, what, err);
 }
 
-int orr_size_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err)
+static int parse_size(int64_t *bytes, const char *text, const char *cure, const char *what,
+		      struct orr_error *err)
 {
 	struct decimal number;
 	const char *rest = read_decimal(text, &number);
@@ -177,17 +178,21 @@ int orr_size_parse(int64_t *bytes, const char *text, const char *what, struct or
 
 	if (!unit)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: %.60s is no size: say 12MB (" SIZE_UNITS
-				") or a plain number of bytes",
-				what, shown(text));
+				"%s: %.60s is no size: say 12MB (" SIZE_UNITS ")%s", what,
+				shown(text), cure);
 	return to_int64(bytes, &number, unit->factor, text, what, err);
+}
+
+int orr_size_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err)
+{
+	return parse_size(bytes, text, " or a plain number of bytes", what, err);
 }
 
 /* 0 is no limit to the library, but a user who writes it does not mean that; and 16 would be 16
  * bytes, which no user means either. */
 int orr_memory_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err)
 {
-	int code = orr_size_parse(bytes, text, what, err);
+	int code = parse_size(bytes, text, "", what, err);
 
 	if (code)
 		return code;

@@ -64,6 +64,18 @@ static int fail_input(const struct orr_onnx *x, const Onnx__ValueInfoProto *inpu
 				x->draft->name, input->name, i,
 				dim->dim_param ? dim->dim_param : "");
 	}
+	for (size_t i = 0; type && type->shape && i < type->shape->n_dim; i++) {
+		const Onnx__TensorShapeProto__Dimension *dim = type->shape->dim[i];
+		bool number =
+			dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+
+		if (number && (dim->dim_value < 0 || dim->dim_value > ORR_MOST_COLUMNS))
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: input %.80s: dimension %zu is %lld: it must be 0 to "
+					"%d: export the model with another",
+					x->draft->name, input->name, i, (long long)dim->dim_value,
+					ORR_MOST_COLUMNS);
+	}
 	return orr_fail(err, ORR_E_INPUT,
 			"%s: input %.80s has no shape of tensors: export the model with its shapes",
 			x->draft->name, input->name);

@@ -96,6 +96,33 @@ static void mark_live(struct orr_onnx *x)
 	}
 }
 
+/* Is there all that the outputs need, and in an order? */
+static int check_order(const struct orr_onnx *x, struct orr_error *err)
+{
+	struct orr_onnx_node n;
+
+	for (size_t i = 0; i < x->graph->n_output; i++)
+		if (!orr_onnx_find(x, x->graph->output[i]->name))
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: output %.80s is made by no node: a damaged model, "
+					"export it again",
+					x->draft->name, x->graph->output[i]->name);
+	for (int i = 0; i < (int)x->graph->n_node; i++) {
+		if (x->done[i])
+			continue;
+		orr_onnx_node(&n, x, i);
+		for (int k = 0; k < n.n_in; k++)
+			if (n.in[k] && n.in[k]->made_by >= i)
+				return orr_fail(
+					err, ORR_E_INPUT,
+					"%s:%d: node %.60s reads %.60s, which node %d makes: they "
+					"are in no order, export the model again",
+					x->draft->name, i + 1, orr_onnx_name(n.proto),
+					n.in[k]->name, n.in[k]->made_by + 1);
+	}
+	return 0;
+}
+
 /* ---- nodes ---- */
 
 static int check_inputs(const struct orr_onnx *x, const struct orr_onnx_node *n,
@@ -456,13 +483,7 @@ static int end_outputs(struct orr_onnx *x, struct orr_error *err)
 	for (size_t i = 0; i < x->graph->n_output && !code; i++) {
 		const struct orr_onnx_tensor *t = orr_onnx_find(x, x->graph->output[i]->name);
 
-		if (!t)
-			code = orr_fail(
-				err, ORR_E_INPUT,
-				"%s: output %.80s is made by no node: a damaged model, export "
-				"it again",
-				x->draft->name, x->graph->output[i]->name);
-		else if (t->is >= 0)
+		if (t->is >= 0)
 			code = end_output(x, t, read, err);
 	}
 	free(read);
@@ -481,7 +502,8 @@ static int read_graph(struct orr_onnx *x, struct orr_error *err)
 	    (code = take_constants(x, err)))
 		return code;
 	mark_live(x);
-	code = orr_onnx_add_inputs(x, err);
+	if (!(code = check_order(x, err)))
+		code = orr_onnx_add_inputs(x, err);
 	for (int i = 0; i < (int)x->graph->n_node && !code; i++)
 		if (!x->done[i])
 			code = look_at(x, i, err);

@@ -14,10 +14,22 @@ int64_t orr_program_n_ids(const struct orr_operator *o, int i)
 	return o->instance->op->n_ids ? o->instance->op->n_ids(o->instance, i) : 0;
 }
 
+/* The operator's file, and its line where it has one: what a reader adds by itself has none. */
+static const char *place_of(char buffer[192], const struct orr_graph *g,
+			    const struct orr_operator *o)
+{
+	if (o->line > 0)
+		(void)snprintf(buffer, 192, "%.150s:%d", g->name, o->line);
+	else
+		(void)snprintf(buffer, 192, "%.150s", g->name);
+	return buffer;
+}
+
 /* What the file reader cannot refuse, because a graph that is only simulated may have it. */
 int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err)
 {
 	const struct orr_operator *o = &g->operators[k];
+	char place[192];
 
 	if (o->gather && (orr_operator_is_study(o) || !o->instance->op->whole_minibatch))
 		return orr_fail(err, ORR_E_INPUT,
@@ -37,9 +49,9 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 			g->name, o->line, o->name);
 	if (o->instance->op->opaque)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s:%d: %s (%.80s) is opaque: it has costs and nothing to compute; "
+				"%s: %s (%.80s) is opaque: it has costs and nothing to compute; "
 				"write the graph as DOT and give it an op to train it",
-				g->name, o->line, o->name, o->label ? o->label : "no label");
+				place_of(place, g, o), o->name, o->label ? o->label : "no label");
 	if (o->width < 1 || o->width > INT_MAX)
 		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %d",
 				g->name, o->line, o->name, (long long)o->width, INT_MAX);
