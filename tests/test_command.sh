@@ -23,7 +23,6 @@ refuse '--costs: -2 is negative' simulate chain:4 --costs 1,-2
 refuse 'mixes plain numbers and units' simulate chain:4 --costs 1ms,2
 refuse 'write F,B or F,B,W' simulate chain:4 --costs 1
 refuse '1x is no size' simulate chain:4 --memory 1x
-refuse '--memory: foo is no size: say 12MB (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB)$' simulate chain:4 --memory foo
 refuse 'has 1 GB: take more workers' simulate chain:4 --stash 1GB --memory 1GB
 refuse "no schedule '1f2b'" simulate chain:4 --schedule 1f2b
 refuse 'schedule lpp: G is there twice' simulate chain:8 -w 6 --schedule lpp:G=2,G=3

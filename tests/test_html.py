@@ -182,6 +182,7 @@ try {
 	} else {
 		const table = document.querySelector('table');
 		results.names = click(table, 'schedule');
+		results.front = click(table, 'on front');
 		results.up = click(table, 'makespan');
 		results.down = click(table, 'makespan');
 		results.headings = [...table.querySelectorAll('th')].map(x => x.textContent);
@@ -251,6 +252,7 @@ def check_compared(results, told):
     check(units == sorted(round(row['makespan'], 3) for row in told['schedules']), f'makespans upwards: {units}')
     check(results['down'] == results['up'][::-1] or [float(x.split()[0]) for x in results['down']] == units[::-1], 'and downwards')
     check(sorted(results['names']) == sorted(row['schedule'] for row in told['schedules']), f'names: {results["names"]}')
+    check(results['front'].count('*') == sum(row['on_front'] for row in told['schedules']) > 0, f'on the front: {results["front"]}')
     check({'per microbatch', 'peak stash', 'strict median', 'greedy p95', 'not tested'} <= set(results['headings']),
           f'headings: {results["headings"]}')
     check(results['sorted'] == 'descending', 'a second click does not turn the order')

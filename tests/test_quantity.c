@@ -73,6 +73,8 @@ static const struct {
 	{'b', "12ms", "x: 12ms" SIZE},
 	{'b', "12Mb", "x: 12Mb" SIZE},
 	{'b', "10000000TB", "x: 10000000TB is too large"},
+	{'m', "foo", "x: foo is no size: say 12MB (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB)"},
+	{'m', "8000000000", "x: 8000000000 has no unit: say 8000000000GB, or 8000000000B"},
 	{'r', "25GB", "x: 25GB" RATE},
 	{'r', "25/s", "x: 25/s" RATE},
 	{'r', "25Gb/s", "x: 25Gb/s" RATE},
@@ -107,6 +109,9 @@ START_TEST(what_is_refused_says_what_was_allowed)
 		break;
 	case 'b':
 		code = orr_size_parse(&value, text, "x", &err);
+		break;
+	case 'm':
+		code = orr_memory_parse(&value, text, "x", &err);
 		break;
 	case 'r':
 		code = orr_rate_parse(&real, text, "x", &err);
