@@ -97,7 +97,7 @@ struct orr_onnx_node {
 	struct orr_onnx_tensor *out[ORR_ONNX_MOST_READ];
 	int n_in, n_out;   /* of its body, if it has one, what that reads from outside comes last */
 	bool more;         /* than that many */
-	const char *wrong; /* why no such node can be, once its rule has seen; NULL: nothing */
+	const char *wrong; /* why there can be no such, by its rule; NULL: nothing */
 };
 int64_t orr_onnx_int(const struct orr_onnx_node *n, const char *name, int64_t otherwise);
 double orr_onnx_real(const struct orr_onnx_node *n, const char *name, double otherwise);
@@ -109,7 +109,6 @@ const Onnx__AttributeProto *orr_onnx_attribute(const struct orr_onnx_node *n, co
 void orr_onnx_read_bodies(struct orr_onnx_node *n, const struct orr_onnx *x);
 /* The axis, from 0, of one that may be counted from the end; -1: there is no such. */
 int orr_onnx_axis(int64_t axis, int n_dims);
-
 /* ---- operators.c: what is known of ONNX's operators ---- */
 struct orr_onnx_op {
 	const char *name;
