@@ -39,7 +39,6 @@ struct orr_onnx_tensor {
 	int64_t at, strides[ORR_ONNX_MOST_DIMS];
 };
 
-struct orr_onnx_op;
 struct orr_onnx_pattern;
 struct orr_onnx_source;
 
@@ -109,6 +108,7 @@ const Onnx__AttributeProto *orr_onnx_attribute(const struct orr_onnx_node *n, co
 void orr_onnx_read_bodies(struct orr_onnx_node *n, const struct orr_onnx *x);
 /* The axis, from 0, of one that may be counted from the end; -1: there is no such. */
 int orr_onnx_axis(int64_t axis, int n_dims);
+
 /* ---- operators.c: what is known of ONNX's operators ---- */
 struct orr_onnx_op {
 	const char *name;
