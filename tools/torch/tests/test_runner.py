@@ -167,6 +167,80 @@ def test_recomputation_moves_running_means_once(tmp_path: Path) -> None:
     torch.testing.assert_close(model.norm.running_var, whole.norm.running_var)
 
 
+class Moving(nn.Module):
+    """Its buffer follows what it reads, and its result the buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean.mul_(0.9)
+        self.mean.add_(x.detach().mean(0) * 0.1)
+        return x * (1 + self.mean)
+
+
+class Follows(nn.Module):
+    """Returns one loss twice, of one number in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.moving, self.b = nn.Linear(6, 6), Moving(), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        loss = F.mse_loss(self.b(self.moving(self.a(x)).tanh()), y).reshape(1)
+        return loss, loss
+
+
+class Variance(nn.Module):
+    """Reads at its end what its batch norm has moved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.a = nn.BatchNorm1d(6), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.mse_loss(self.a(self.norm(x)).tanh() * self.norm.running_var, y)
+
+
+def pairs(n: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(n)
+    return torch.randn(n, 6, generator=generator), torch.randn(n, 6, generator=generator)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("recompute", ["none", "all"])
+def test_buffers_are_those_of_the_forward(tmp_path: Path, recompute: str) -> None:
+    words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
+    plan = planned(tmp_path, Follows, pairs(SAMPLES), words)
+    torch.manual_seed(7)
+    with torch.no_grad():  # gradients are what a step is for
+        found = gradients_of(plan, Follows(), pairs(SAMPLES * M))
+    torch.manual_seed(7)
+    whole = Follows()
+    for part in cut(pairs(SAMPLES * M), M):
+        (sum(whole(*part)) / M).backward()
+    for g, p in zip(found, whole.parameters(), strict=True):
+        torch.testing.assert_close(g, p.grad)
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_buffer_of_two_stages_is_refused(tmp_path: Path) -> None:
+    plan = planned(tmp_path, Variance, pairs(SAMPLES), "-w 1 -s gpipe --stages 3")
+    with pytest.raises(ValueError, match="norm.running_var is changed here and read in another"):
+        orrery_torch.Runner(plan, Variance(), pairs(SAMPLES))
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_model_that_evaluates_now_is_refused(tmp_path: Path) -> None:
+    plan = planned(tmp_path, Follows, pairs(SAMPLES), "-w 1 -s gpipe --stages 2")
+    model = Follows()
+    runner = orrery_torch.Runner(plan, model, pairs(SAMPLES))
+    model.eval()
+    with pytest.raises(ValueError, match="make a new Runner"):
+        runner.step(pairs(SAMPLES * M))
+
+
 def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:
     plan = planned(tmp_path, MLP, digits(), "-w 2 --stages 2 -s pipedream")
     traced = trace(MLP(), digits())
