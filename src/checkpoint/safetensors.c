@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/element.h"
+#include "base/read_at.h"
 #include "base/tensor_header.h"
 #include "sink.h"
 
@@ -157,25 +158,6 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 
 /* ---- reading ---- */
 
-/* All of n bytes from a place in the file. */
-static int read_at(int fd, void *to, size_t n, int64_t at)
-{
-	char *rest = to;
-
-	while (n > 0) {
-		ssize_t got = pread(fd, rest, n, at);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return -1;
-		rest += got;
-		at += got;
-		n -= (size_t)got;
-	}
-	return 0;
-}
-
 /* Its first bytes up to the data, as text that the caller frees. */
 static int read_header(struct orr_safetensors *file, int64_t file_bytes, char **text,
 		       struct orr_error *err)
@@ -184,7 +166,7 @@ static int read_header(struct orr_safetensors *file, int64_t file_bytes, char **
 	char first[8];
 	int code;
 
-	if (read_at(file->fd, first, sizeof(first), 0))
+	if (orr_read_at(file->fd, first, sizeof(first), 0))
 		return orr_tensor_header_fail(file->path, "it is shorter than 8 bytes", err);
 	if ((code = orr_tensor_header_bytes(&header_bytes, file->path, first, file_bytes, err)))
 		return code;
@@ -192,7 +174,7 @@ static int read_header(struct orr_safetensors *file, int64_t file_bytes, char **
 	file->data_bytes = file_bytes - file->data_at;
 	if (!(*text = malloc((size_t)file->data_at)))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its header", file->path);
-	if (read_at(file->fd, *text, (size_t)file->data_at, 0))
+	if (orr_read_at(file->fd, *text, (size_t)file->data_at, 0))
 		return orr_tensor_header_fail(file->path, "its header cannot be read", err);
 	return 0;
 }
@@ -212,7 +194,7 @@ static int read_data(const struct orr_safetensors *file, struct orr_digest *dige
 		size_t most = READ_FLOATS * sizeof(*floats),
 		       n = left < (int64_t)most ? (size_t)left : most;
 
-		if (read_at(file->fd, floats, n, file->data_at + at))
+		if (orr_read_at(file->fd, floats, n, file->data_at + at))
 			code = orr_tensor_header_fail(file->path, "it cannot be read to its end",
 						      err);
 		else
@@ -342,8 +324,8 @@ int orr_safetensors_read(const struct orr_safetensors *file, const struct orr_na
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: the tensor '%s' has another shape than the model's",
 				file->path, tensor->name);
-	if (read_at(file->fd, tensor->values, (size_t)(entry->end - entry->at),
-		    file->data_at + entry->at))
+	if (orr_read_at(file->fd, tensor->values, (size_t)(entry->end - entry->at),
+			file->data_at + entry->at))
 		return orr_tensor_header_fail(file->path, "it cannot be read to its end", err);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/element.h"
+#include "base/read_at.h"
 #include "base/tensor_header.h"
 #include "orrery/checkpoint.h"
 #include "model/onnx_weights.h"
@@ -34,23 +35,14 @@ struct orr_weights {
 static int read_at(const struct orr_weights *w, void *to, size_t n, int64_t at,
 		   struct orr_error *err)
 {
-	char *rest = to;
-
-	while (n > 0) {
-		ssize_t got = pread(w->fd, rest, n, at);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", w->path,
-					strerror(errno));
-		if (!got)
-			return orr_tensor_header_fail(w->path, "it is cut off", err);
-		rest += got;
-		at += got;
-		n -= (size_t)got;
+	switch (orr_read_at(w->fd, to, n, at)) {
+	case 0:
+		return 0;
+	case 1:
+		return orr_tensor_header_fail(w->path, "it is cut off", err);
+	default:
+		return orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", w->path, strerror(errno));
 	}
-	return 0;
 }
 
 static int open_file(struct orr_weights *w, int64_t *n_bytes, struct orr_error *err)

@@ -22,6 +22,8 @@ void orr_onnx_give(struct orr_onnx_node *n, int i, int n_dims, const int64_t *di
 /* Whole numbers of an attribute, or of input i where the attribute became one; -1: neither, or not
  * known. */
 int orr_onnx_list(const struct orr_onnx_node *n, const char *name, int i, const int64_t **list);
+/* Axes of a tensor of n_dims as marks, of ORR_ONNX_MOST_DIMS; false: some axis is none. */
+bool orr_onnx_mark_axes(bool *marks, const int64_t *axes, int n, int n_dims);
 static inline bool orr_onnx_counts(int64_t value)
 {
 	return value > -ORR_ONNX_MOST_COUNT && value < ORR_ONNX_MOST_COUNT;

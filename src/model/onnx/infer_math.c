@@ -29,6 +29,19 @@ int orr_onnx_list(const struct orr_onnx_node *n, const char *name, int i, const 
 	return (int)orr_onnx_floats(t);
 }
 
+bool orr_onnx_mark_axes(bool *marks, const int64_t *axes, int n, int n_dims)
+{
+	memset(marks, 0, ORR_ONNX_MOST_DIMS * sizeof(*marks));
+	for (int i = 0; i < n; i++) {
+		int axis = orr_onnx_axis(axes[i], n_dims);
+
+		if (axis < 0)
+			return false;
+		marks[axis] = true;
+	}
+	return true;
+}
+
 bool orr_onnx_infer_same(struct orr_onnx_node *n)
 {
 	const struct orr_onnx_tensor *t = orr_onnx_in(n, 0);
@@ -269,14 +282,7 @@ static bool find_reduced(bool *goes, const struct orr_onnx_node *n, int n_dims)
 			goes[i] = i == axis;
 		return axis >= 0;
 	}
-	for (int i = 0; i < count; i++) {
-		int axis = orr_onnx_axis(axes[i], n_dims);
-
-		if (axis < 0)
-			return false;
-		goes[axis] = true;
-	}
-	return true;
+	return all || orr_onnx_mark_axes(goes, axes, count, n_dims);
 }
 
 bool orr_onnx_infer_reduce(struct orr_onnx_node *n)

@@ -78,20 +78,6 @@ bool orr_onnx_infer_transpose(struct orr_onnx_node *n)
 	return true;
 }
 
-/* axes of a tensor of n_dims as marks; false: some axis is none. */
-static bool mark_axes(bool *marks, const int64_t *axes, int n, int n_dims)
-{
-	memset(marks, 0, ORR_ONNX_MOST_DIMS * sizeof(*marks));
-	for (int i = 0; i < n; i++) {
-		int axis = orr_onnx_axis(axes[i], n_dims);
-
-		if (axis < 0)
-			return false;
-		marks[axis] = true;
-	}
-	return true;
-}
-
 bool orr_onnx_infer_squeeze(struct orr_onnx_node *n)
 {
 	const struct orr_onnx_tensor *t = orr_onnx_in(n, 0);
@@ -102,7 +88,7 @@ bool orr_onnx_infer_squeeze(struct orr_onnx_node *n)
 
 	if (!t || (count < 0 && n->n_in > 1))
 		return false;
-	if (!mark_axes(goes, axes, count, t->n_dims))
+	if (!orr_onnx_mark_axes(goes, axes, count, t->n_dims))
 		return orr_onnx_refuse(n, "its input has no such axis");
 	for (int i = 0; i < t->n_dims; i++)
 		if (count < 0 ? t->dims[i] != 1 : !goes[i])
@@ -121,7 +107,7 @@ bool orr_onnx_infer_unsqueeze(struct orr_onnx_node *n)
 
 	if (!t || count < 0 || count > ORR_ONNX_MOST_DIMS - t->n_dims)
 		return false;
-	if (!mark_axes(comes, axes, count, t->n_dims + count))
+	if (!orr_onnx_mark_axes(comes, axes, count, t->n_dims + count))
 		return orr_onnx_refuse(n, "its output has no such axis");
 	for (int i = 0; i < t->n_dims + count; i++) {
 		if (!comes[i] && from == t->n_dims)

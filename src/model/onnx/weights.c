@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/element.h"
+#include "base/read_at.h"
 #include "model/onnx_weights.h"
 #include "model/text.h"
 
@@ -152,24 +153,6 @@ static int open_beside(int *fd, const struct orr_onnx_weights *w, const Onnx__Te
 	return orr_text_fail(ORR_E_INPUT, err);
 }
 
-static int read_whole(int fd, void *to, int64_t n, int64_t at)
-{
-	char *rest = to;
-
-	while (n > 0) {
-		ssize_t got = pread(fd, rest, (size_t)n, at);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return -1;
-		rest += got;
-		at += got;
-		n -= got;
-	}
-	return 0;
-}
-
 /* *bytes: the caller's to free. */
 static int read_beside(void **bytes, int64_t n, const struct orr_onnx_weights *w,
 		       const Onnx__TensorProto *t, struct orr_error *err)
@@ -200,7 +183,7 @@ static int read_beside(void **bytes, int64_t n, const struct orr_onnx_weights *w
 			    err);
 	else if (!(*bytes = malloc((size_t)n + 1)))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
-	else if (read_whole(fd, *bytes, n, at))
+	else if (orr_read_at(fd, *bytes, (size_t)n, at))
 		code = fail(w, t, "cannot be read from the file beside it", err);
 	(void)close(fd);
 	return code;
