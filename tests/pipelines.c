@@ -146,6 +146,11 @@ int count_schedules(void)
 	return n;
 }
 
+const char *quick_schedule(int i)
+{
+	return strcmp(orr_schedules[i]->name, "auto") ? orr_schedules[i]->name : "auto:effort=0";
+}
+
 void way_fini(struct way *way)
 {
 	orr_try_fini(&way->tried);

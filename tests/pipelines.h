@@ -44,6 +44,8 @@ bool way_try(struct way *way, struct orr_pipeline *p, const char *schedule, int 
 	     int n_microbatches);
 /* How many schedules are built in. */
 int count_schedules(void);
+/* The i-th of them; auto with what it starts from alone, where the search is not what is tested. */
+const char *quick_schedule(int i);
 /* The jobs of worker w in the order of their starts: "0F0 0F1 0B0 0B1". */
 void way_order(const struct way *way, int w, char *text, size_t size);
 /* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its

@@ -8,6 +8,13 @@
 
 #define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+/* How many of n drawn cases are run: under a sanitizer, which takes ten times as long, some. */
+#ifdef __SANITIZE_ADDRESS__
+#define DRAWN(n) (((n) + 7) / 8)
+#else
+#define DRAWN(n) (n)
+#endif
+
 /* A test is run with _i from first to below end. */
 struct suite_test {
 	const TTest *test;

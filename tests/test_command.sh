@@ -188,6 +188,9 @@ refuse 'deadlocks' simulate chain:1 --schedule "$work/stuck.csv"
 accept 'zb-h1' compare chain:8 -m 16 --costs 1,1,1 --svg "$work/compare.svg"
 if grep -q '</svg>' "$work/compare.svg"; then pass; else fail 'compare.svg is no SVG'; fi
 accept '"schedules"' compare towers:3,3/2 -m 16 --json
+accept 'span         45 units, sought in place of the makespan; no order on these workers within the limits of auto has a shorter one' \
+	simulate chain:4 -m 15 --costs 1,1,1 --schedule auto:memory=8,objective=span
+accept '"span_lower_bound": 45.0' simulate chain:4 -m 15 --costs 1,1,1 --schedule auto:memory=8,objective=span --json
 accept 'one.csv' compare chain:4 -m 6 --schedule "$work/one.csv"
 accept 'These do not fit' compare chain:4 --stash 1GB --memory 3GB
 accept '4 or 8 stages on 4 workers' compare chain:19 -w 4 -m 8 --plan

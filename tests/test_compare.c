@@ -286,6 +286,143 @@ START_TEST(what_was_not_tested_is_listed)
 }
 END_TEST
 
+/* ---- the front ---- */
+
+static struct orr_comparison *find_front(struct orr_pipeline *p, int n_workers, int n_microbatches,
+					 int64_t within_ns)
+{
+	struct orr_comparison *c = NULL;
+	struct orr_error err = {""};
+
+	p->machine.memory_bytes = 0;
+	ck_assert_msg(!orr_pipeline_set_step(p, n_workers, n_microbatches, &err), "%s", err.msg);
+	ck_assert_msg(!orr_compare(&c,
+				   (struct orr_entry[]){
+					   {.pipeline = p},
+					   {.pipeline = p, .front = true, .within_ns = within_ns}},
+				   2, false, &err),
+		      "%s", err.msg);
+	return c;
+}
+
+static struct orr_pipeline *make_split_chain(int n_stages, int64_t stash_bytes)
+{
+	char edges[64] = "";
+
+	for (int s = 1; s < n_stages; s++)
+		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", s - 1, s);
+	return make_pipeline(n_stages, edges, 1, 1, 1, stash_bytes, 0, 0);
+}
+
+/* The shortest that auto is in so many stashes and in fewer. */
+static int64_t find_shortest(struct orr_pipeline *p, int n_workers, int m, int stashes)
+{
+	int64_t shortest = INT64_MAX;
+
+	for (int k = 1; k <= stashes; k++) {
+		struct way way;
+		char name[32];
+
+		snprintf(name, sizeof(name), "auto:memory=%d", k);
+		way_init(&way, p, name, n_workers, m);
+		if (way.tried.figures->makespan_ns < shortest)
+			shortest = way.tried.figures->makespan_ns;
+		way_fini(&way);
+	}
+	return shortest;
+}
+
+/* With one stash a microbatch is down and up again, and W done, before the next one starts; with as
+ * many as there are stages, every worker is busy from its first job on but for the way to it. */
+START_TEST(a_front_goes_from_one_microbatch_at_a_time_to_no_bubble_but_the_way_down)
+{
+	int P = 2 + _i, m = 2 * P, n = 0, held = INT32_MAX;
+	struct orr_pipeline *p = make_split_chain(P, 0);
+	struct orr_comparison *c = find_front(p, P, m, 0);
+	const struct orr_contender *last = NULL;
+
+	for (int i = 0; i < c->n_fitting; i++) {
+		const struct orr_contender *x = &c->contenders[i];
+		struct way way;
+
+		if (!x->in_front)
+			continue;
+		if (!n++)
+			ck_assert_int_eq(x->makespan_ns, (3 * m + P - 1) * ORR_UNIT_NS);
+		ck_assert_msg(x->peak_stash < held, "%s: %d stashes after %d", x->schedule,
+			      x->peak_stash, held);
+		held = x->peak_stash;
+		ck_assert(!last || x->makespan_ns > last->makespan_ns);
+		ck_assert_int_eq(x->makespan_ns, find_shortest(p, P, m, held));
+		way_init(&way, p, x->schedule, P, m);
+		ck_assert_int_eq(way.tried.figures->makespan_ns, x->makespan_ns);
+		ck_assert_int_eq(peak_of(way.tried.figures), x->peak_stash);
+		way_fini(&way);
+		last = x;
+	}
+	ck_assert_int_ge(n, P);
+	ck_assert_int_eq(held, 1);
+	ck_assert_int_eq(last->makespan_ns, m * (2 * P + 1) * ORR_UNIT_NS);
+	orr_comparison_destroy(c);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+START_TEST(a_front_in_bytes_is_that_in_stashes_of_as_many)
+{
+	struct orr_pipeline *p = make_split_chain(4, 0), *sized = make_split_chain(4, 1000);
+	struct orr_comparison *c = find_front(p, 4, 8, 0), *in_bytes = find_front(sized, 4, 8, 0);
+	int n = 0;
+
+	for (int i = 0, k = 0; i < c->n_fitting; i++) {
+		const struct orr_contender *x = &c->contenders[i], *y;
+
+		if (!x->in_front)
+			continue;
+		while (k < in_bytes->n_fitting && !in_bytes->contenders[k].in_front)
+			k++;
+		ck_assert_int_lt(k, in_bytes->n_fitting);
+		y = &in_bytes->contenders[k++];
+		ck_assert_int_eq(y->makespan_ns, x->makespan_ns);
+		ck_assert_int_eq(y->memory_bytes, 1000 * x->peak_stash);
+		ck_assert_int_le(y->memory_bytes, y->limit_bytes);
+		n++;
+	}
+	ck_assert_int_ge(n, 4);
+	orr_comparison_destroy(c);
+	orr_comparison_destroy(in_bytes);
+	orr_pipeline_destroy(p);
+	orr_pipeline_destroy(sized);
+}
+END_TEST
+
+START_TEST(the_least_memory_within_a_makespan_is_that_of_the_whole_front)
+{
+	struct orr_pipeline *p = make_split_chain(4, 0);
+	struct orr_comparison *whole = find_front(p, 4, 8, 0);
+	int n = 0;
+
+	for (int64_t units = 23; units < 80; units += 9) {
+		struct orr_comparison *c = find_front(p, 4, 8, units * ORR_UNIT_NS);
+		const struct orr_contender *x = orr_comparison_within(c, units * ORR_UNIT_NS),
+					   *y = orr_comparison_within(whole, units * ORR_UNIT_NS);
+
+		ck_assert_msg(!x == !y, "%lld units", (long long)units);
+		n += x && x->in_front;
+		if (x) {
+			ck_assert_int_le(x->makespan_ns, units * ORR_UNIT_NS);
+			ck_assert_msg(x->peak_stash == y->peak_stash, "%lld units: %s, not %s",
+				      (long long)units, x->schedule, y->schedule);
+		}
+		orr_comparison_destroy(c);
+	}
+	ck_assert_int_ge(n, 3);
+	ck_assert_ptr_null(orr_comparison_within(whole, 23 * ORR_UNIT_NS));
+	orr_comparison_destroy(whole);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* ---- the scatter ---- */
 
 static char *draw(const struct orr_comparison *c, const char *title)
@@ -399,6 +536,9 @@ int main(void)
 		ONCE(one_of_your_own_is_compared_as_well),
 		ONCE(every_schedule_is_shown_on_the_cut_that_suits_it),
 		ONCE(every_cut_has_a_row_where_it_is_asked_for),
+		EACH(a_front_goes_from_one_microbatch_at_a_time_to_no_bubble_but_the_way_down, 3),
+		ONCE(a_front_in_bytes_is_that_in_stashes_of_as_many),
+		ONCE(the_least_memory_within_a_makespan_is_that_of_the_whole_front),
 		EACH(what_was_not_tested_is_listed, N_OF(untested)),
 		EACH(labels_do_not_collide, N_OF(cases)),
 		EACH(forty_labels_in_a_heap_do_not_collide_either, 10),

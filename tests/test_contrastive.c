@@ -12,6 +12,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/schedules.h"
 #include "orrery/timeline.h"
+#include "pipelines.h"
 #include "suite.h"
 #include "training.h"
 
@@ -264,11 +265,9 @@ START_TEST(every_schedule_that_serves_it_trains_to_the_same_bits)
 
 	ck_assert(train("gpipe", 1, m, "none", expected));
 	for (int i = 0; orr_schedules[i]; i++) {
-		char name[80];
+		const char *name = quick_schedule(i);
 		bool served = false;
 
-		(void)snprintf(name, sizeof(name), "%s%s", orr_schedules[i]->name,
-			       strcmp(orr_schedules[i]->name, "auto") ? "" : ":effort=0");
 		for (int w = 1; w <= 4; w++) {
 			if (!train(name, w, m, w % 2 ? "all" : "none", found))
 				continue;

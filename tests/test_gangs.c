@@ -173,7 +173,7 @@ START_TEST(every_schedule_serves_gangs)
 		for (int round = 0; round < 10; round++) {
 			struct orr_machine machine = orr_machine_default(4);
 			struct orr_error err = {""};
-			char name[80];
+			const char *name = quick_schedule(i);
 			struct orr_pipeline *p;
 			struct way way;
 
@@ -181,8 +181,6 @@ START_TEST(every_schedule_serves_gangs)
 			p = draw_pipeline(4);
 			machine.latency_ns = draw(2) ? ORR_UNIT_NS / 2 : 0;
 			machine.bandwidth_bytes_per_s = draw(2) ? 10 : 0;
-			(void)snprintf(name, sizeof(name), "%s%s", orr_schedules[i]->name,
-				       strcmp(orr_schedules[i]->name, "auto") ? "" : ":effort=0");
 			if (way_try_on(&way, p, name, &machine, 8)) {
 				n_served++;
 				ck_assert_msg(!orr_timeline_check(way.tried.timeline, &err),

@@ -24,7 +24,8 @@ static struct orr_ideals *make_ideals(const struct orr_graph *g, int most)
 	struct orr_ideals *x = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(orr_ideals_create(&x, g, &machine, 1, 1, most, &err) == 0, "%s", err.msg);
+	ck_assert_msg(orr_ideals_create(&x, g, &machine, 1, 1, most, NULL, &err) == 0, "%s",
+		      err.msg);
 	return x;
 }
 
@@ -482,6 +483,57 @@ START_TEST(nothing_that_takes_time_is_refused)
 }
 END_TEST
 
+/* Cut in the middle, a chain is joined at its ends, and stays as it is beside the cut. */
+START_TEST(a_known_cut_is_refined_where_it_is)
+{
+	struct orr_graph *g = read_graph("chain:40");
+	struct orr_machine machine = orr_machine_default(2);
+	struct orr_ideals *x = NULL;
+	struct orr_error err = {""};
+	int stage_of[40];
+
+	set_costs(g, 1, 2, 0, 0);
+	for (int i = 0; i < 40; i++)
+		stage_of[i] = i >= 20;
+	ck_assert_msg(!orr_ideals_create(&x, g, &machine, 1, 1, 12, stage_of, &err), "%s", err.msg);
+	ck_assert(x && x->coarse && x->n <= 12);
+	for (int i = 18; i < 22; i++)
+		ck_assert_int_ne(x->unit_of[i], x->unit_of[i - 1]);
+	ck_assert_int_eq(x->unit_of[0], x->unit_of[8]);
+	ck_assert_int_eq(x->unit_of[39], x->unit_of[31]);
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* Two stages of 12 units, and half a unit there and half a unit back. */
+START_TEST(links_are_overlapped_or_added)
+{
+	static const char four[] =
+		"digraph g { node [forward=2 backward=4 activation=\"50B\"]; a -> b -> c -> d }";
+	struct orr_graph *g = parse_graph(four);
+	struct orr_plan_options o = {.straight = true,
+				     .activations = true,
+				     .added = _i % 2,
+				     .pieces = _i / 2,
+				     .n_microbatches = 8,
+				     .samples = 1,
+				     .flops_per_s = 1};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "100B/s", &err) &&
+			      !orr_plan_create(&plan, g, &o, &err),
+		      "%s", err.msg);
+	ck_assert_double_eq_tol(plan->overlapped_s, 12, 1e-9);
+	ck_assert_double_eq_tol(plan->added_s, 13, 1e-9);
+	ck_assert_double_eq_tol(plan->slowest_s, o.added ? 13 : 12, 1e-9);
+	ck_assert_double_eq_tol(plan->least_s, 12, 1e-9);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -489,6 +541,8 @@ int main(void)
 		EACH(ideals_are_counted, 3),
 		ONCE(what_reads_only_free_operators_makes_no_cuts),
 		ONCE(too_many_ideals_are_made_fewer),
+		ONCE(a_known_cut_is_refined_where_it_is),
+		EACH(links_are_overlapped_or_added, 4),
 		ONCE(memory_forbids_stages),
 		EACH(wrong_levels_are_refused, 8),
 		EACH(branches_side_by_side_beat_the_chain, 5),

@@ -47,7 +47,9 @@ accept '  T 12       2 in flight, at most 40 MB of stashes on a worker' plan cha
 accept ' 3 (60 MB)' simulate periods.json --schedule 1f1b-star
 accept ' 2 (40 MB)' simulate periods.json --schedule 1f1b-star:T=12
 grep -qF ' 3 (60 MB)' out && fail "1f1b-star:T=12 holds as much as with the smallest period: $(cat out)"
-refuse 'give --straight' plan profile.txt --workers 3 --search
+refuse 'give --straight' plan profile.txt --workers 3 --contiguous --search
+accept 'Sought: the shortest step' plan profile.txt --workers 3 --search
+accept 'Sought: the best throughput' plan profile.txt --workers 3
 refuse '--bandwidth is nothing for a plan' plan profile.txt --workers 3 --bandwidth 1GB/s
 refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2
 refuse '--schedule is nothing for a plan' plan profile.txt --workers 3 --schedule gpipe

@@ -65,7 +65,7 @@ START_TEST(profiles_are_cut_no_worse_than_published)
 	struct orr_error err = {""};
 
 	ck_assert_msg(!orr_graph_read(&g, path_of(published[_i].profile), &err), "%s", err.msg);
-	ck_assert_msg(!orr_ideals_create(&x, g, &machine, 1, 1, 600, &err), "%s", err.msg);
+	ck_assert_msg(!orr_ideals_create(&x, g, &machine, 1, 1, 600, NULL, &err), "%s", err.msg);
 	h = search(g, x, _i);
 	ck_assert_msg(h->slowest_s <= published[_i].slowest_s + 5e-10, "%s on %s: %.9f",
 		      published[_i].profile, published[_i].workers, h->slowest_s);

@@ -81,7 +81,7 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 		memory = cases[_i].memory ? cases[_i].memory : most_memory(plan);
 	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_plan_search(plan, 0, &err), "%s", err.msg);
+	ck_assert_msg(!orr_plan_search(plan, 0, 0, &err), "%s", err.msg);
 	ck_assert_int_eq(plan->searched_from_ns, before_ns);
 	ck_assert_int_le(plan->tried.figures->makespan_ns, before_ns);
 	ck_assert_int_ge(plan->tried.figures->makespan_ns, plan->tried.figures->lower_bound_ns);
@@ -93,7 +93,7 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 	else
 		ck_assert_int_lt(plan->tried.figures->makespan_ns, before_ns);
 	/* and the same another time */
-	ck_assert_msg(!orr_plan_search(again, 0, &err), "%s", err.msg);
+	ck_assert_msg(!orr_plan_search(again, 0, 0, &err), "%s", err.msg);
 	ck_assert_int_eq(again->tried.jobs->n_jobs, plan->tried.jobs->n_jobs);
 	ck_assert_mem_eq(again->tried.timeline->start_ns, plan->tried.timeline->start_ns,
 			 (size_t)plan->tried.jobs->n_jobs *
@@ -105,6 +105,50 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 }
 END_TEST
 
+/* The makespan of two towers on three workers in little memory. */
+static int64_t search_towers(int restarts)
+{
+	static const int work[] = {7, 3, 9, 4, 8, 2, 6, 5, 3, 7};
+	struct orr_plan_options o = {.levels = {.n = 1, .workers = {3}},
+				     .straight = true,
+				     .pieces = true,
+				     .by_makespan = true,
+				     .n_microbatches = 3,
+				     .samples = 1,
+				     .flops_per_s = 1,
+				     .memory_bytes = 6};
+	struct orr_study_costs costs = {ORR_UNIT_NS, ORR_UNIT_NS, ORR_UNIT_NS, 0, 1, 0, true};
+	struct orr_graph *g = NULL;
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	int64_t makespan_ns;
+
+	ck_assert(!orr_graph_read(&g, "towers:4,3/3", &err) &&
+		  !orr_graph_set_costs(g, &costs, &err));
+	for (int i = 0; i < g->n_operators; i++) {
+		g->operators[i].forward_ns = work[i] * ORR_UNIT_NS;
+		g->operators[i].backward_ns = work[(i + 3) % 10] * ORR_UNIT_NS;
+	}
+	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err) &&
+			      !orr_plan_search(plan, restarts, 0, &err),
+		      "%s", err.msg);
+	ck_assert_int_eq(plan->restarts, restarts);
+	makespan_ns = plan->tried.figures->makespan_ns;
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+	return makespan_ns;
+}
+
+/* And as many of them find the same. */
+START_TEST(restarts_find_what_one_search_does_not)
+{
+	int64_t once = search_towers(1);
+
+	ck_assert_int_lt(once, search_towers(0));
+	ck_assert_int_eq(once, search_towers(1));
+}
+END_TEST
+
 START_TEST(replicas_are_not_searched)
 {
 	struct orr_graph *g = NULL;
@@ -112,7 +156,7 @@ START_TEST(replicas_are_not_searched)
 				     (struct orr_plan_options){.n_microbatches = 4});
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_plan_search(plan, 0, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_plan_search(plan, 0, 0, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "stage 0 has 2: give [straight]"), "%s", err.msg);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
@@ -198,6 +242,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(a_search_is_never_longer_and_keeps_to_the_memory, 6),
+		ONCE(restarts_find_what_one_search_does_not),
 		ONCE(replicas_are_not_searched),
 		EACH(links_are_respected, 2),
 		ONCE(stages_are_placed_evenly),

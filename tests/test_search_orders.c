@@ -252,49 +252,155 @@ END_TEST
 static const struct {
 	const char *name; /* of the schedule, and the parameter with %d for its value */
 	int stages_per_worker, low, high;
+	int least; /* steps that it serves, of all sizes */
 } swept[] = {
-	{"k-periodic:k=%d", 1, 1, 9},           {"1f1b-star:T=%d", 1, 11, 50},
-	{"zb-1p:kept=%d", 1, 1, 100},           {"zb-2p:kept=%d", 1, 1, 100},
-	{"hanayo:in_flight=%d", 2, 1, 9},       {"adaptive:memory=%d", 2, 7, 12},
-	{"interleaved:order=breadth", 2, 0, 0}, {"lpp:order=depth", 2, 0, 0},
-	{"lpp:order=breadth,G=1", 1, 0, 0},
+	{"k-periodic:k=%d", 1, 1, 9, 36},          {"1f1b-star:T=%d", 1, 11, 50, 24},
+	{"zb-1p:kept=%d", 1, 1, 100, 60},          {"zb-2p:kept=%d", 1, 1, 100, 60},
+	{"hanayo:in_flight=%d", 2, 1, 9, 36},      {"adaptive:memory=%d", 2, 7, 12, 24},
+	{"interleaved:order=breadth", 2, 0, 0, 4}, {"lpp:order=depth", 2, 0, 0, 4},
+	{"lpp:order=breadth,G=1", 1, 0, 0, 4},
 };
+
+/* Auto in their memory is never longer than they are. */
+static void compare_found(const struct way *theirs, const char *name, struct orr_pipeline *p,
+			  bool span)
+{
+	const struct orr_figures *their = theirs->tried.figures, *our;
+	int64_t their_ns, our_ns;
+	struct way ours;
+	char found[64];
+
+	snprintf(found, sizeof(found), "auto:effort=0,memory=%d,objective=%s", peak_of(their),
+		 span ? "span" : "makespan");
+	way_init(&ours, p, found, p->n_workers, p->n_microbatches);
+	our = ours.tried.figures;
+	their_ns = span ? their->span_ns : their->makespan_ns;
+	our_ns = span ? our->span_ns : our->makespan_ns;
+	ck_assert_msg(our_ns <= their_ns, "%s takes %lld, %s %lld", name, (long long)their_ns,
+		      found, (long long)our_ns);
+	ck_assert_int_le(peak_of(our), peak_of(their));
+	ck_assert_int_le(ours.tried.jobs->span_bound_ns, our_ns);
+	ck_assert(span == (ours.tried.jobs->span_bound_ns > 0));
+	way_fini(&ours);
+}
+
+/* On stages that differ; false: the schedule refuses them. */
+static bool compare_swept(int which, int value, int n_workers, int m)
+{
+	static const int64_t costs[][3] = {{3, 4, 2}, {2, 5, 1}, {5, 3, 3}};
+	struct orr_pipeline *p = make_chain(n_workers * swept[which].stages_per_worker, 1, 1);
+	struct way theirs;
+	char name[64];
+	bool any;
+
+	p->has_weight = true;
+	for (int s = 0; s < p->n_stages; s++) {
+		const int64_t *cost = costs[draw(3)];
+
+		p->stages[s].forward_ns = cost[0] * ORR_UNIT_NS;
+		p->stages[s].backward_ns = cost[1] * ORR_UNIT_NS;
+		p->stages[s].weight_ns = cost[2] * ORR_UNIT_NS;
+	}
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(name, sizeof(name), swept[which].name, value);
+#pragma GCC diagnostic pop
+	any = way_try(&theirs, p, name, n_workers, m);
+	if (any) {
+		compare_found(&theirs, name, p, false);
+		compare_found(&theirs, name, p, true);
+		way_fini(&theirs);
+	}
+	orr_pipeline_destroy(p);
+	return any;
+}
+
+static const struct {
+	int n_workers, n_microbatches;
+} steps[] = {{5, 9}, {4, 8}, {6, 13}, {3, 12}};
 
 START_TEST(auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_memory)
 {
-	static const int64_t costs[][3] = {{3, 4, 2}, {2, 5, 1}, {5, 3, 3}};
+	int n = 0;
 
 	random_state = 1;
-	for (int value = swept[_i].low; value <= swept[_i].high;
-	     value += swept[_i].high > 20 ? 7 : 1) {
-		struct orr_pipeline *p = make_chain(5 * swept[_i].stages_per_worker, 1, 1);
-		struct way theirs, ours;
-		char name[64], found[64];
+	for (int i = 0; i < DRAWN(N_OF(steps)); i++)
+		for (int value = swept[_i].low; value <= swept[_i].high;
+		     value += swept[_i].high > 20 ? 7 : 1)
+			n += compare_swept(_i, value, steps[i].n_workers, steps[i].n_microbatches);
+	printf("%s: %d steps\n", swept[_i].name, n);
+	ck_assert_int_ge(n, DRAWN(swept[_i].least));
+}
+END_TEST
 
-		p->has_weight = true;
-		for (int s = 0; s < p->n_stages; s++) {
-			const int64_t *cost = costs[draw(3)];
+/* That of the V of 8 workers, whose passes do not take as long as each other, with the order that
+ * is best where they do; and no fewer than 16 microbatches' work. */
+START_TEST(the_span_of_an_order_for_even_passes_is_reached_where_they_are_not)
+{
+	struct orr_pipeline *p = make_chain(16, 1, 1);
+	struct way way;
 
-			p->stages[s].forward_ns = cost[0] * ORR_UNIT_NS;
-			p->stages[s].backward_ns = cost[1] * ORR_UNIT_NS;
-			p->stages[s].weight_ns = cost[2] * ORR_UNIT_NS;
+	p->has_weight = true;
+	for (int s = 0; s < p->n_stages; s++) {
+		p->stages[s].forward_ns = 1296;
+		p->stages[s].backward_ns = 1322;
+		p->stages[s].weight_ns = 976;
+	}
+	way_init(&way, p, "auto:memory=16,objective=span,effort=0", 8, 16);
+	ck_assert_int_le(way.tried.figures->span_ns, 119852);
+	ck_assert_int_eq(way.tried.jobs->span_bound_ns, 16 * 2 * (1296 + 1322 + 976));
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- effort ---- */
+
+/* What a search of this effort finds, or 0: nothing fits. */
+static int64_t makespan_with(const struct orr_pipeline *p, int stashes, int64_t effort,
+			     int64_t *bound_ns)
+{
+	struct orr_search_options options = {
+		.schedules = orr_schedules, .stashes = stashes, .seed = 1, .effort = effort};
+	struct orr_search_result result;
+	int worker[8];
+	int64_t n[8 * 24 * ORR_N_PASSES];
+
+	if (orr_search(worker, n, &result, p, &options, NULL))
+		return 0;
+	*bound_ns = result.bound_ns;
+	return result.makespan_ns;
+}
+
+/* Efforts that end with a part of the search, and amid one. */
+START_TEST(more_effort_never_finds_a_longer_order)
+{
+	static const int64_t efforts[] = {0, 1, 3};
+	int n_open = 0, n_better = 0;
+
+	random_state = (uint64_t)_i + 7;
+	for (int round = 0; n_open < DRAWN(10); round++) {
+		struct orr_pipeline *p = make_random(4 + draw(4));
+		int n_workers = 2 + draw(3), stashes = 2 + draw(3);
+		int64_t bound_ns = 0, before = INT64_MAX, first;
+
+		ck_assert_int_lt(round, 200);
+		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 6 + draw(18), NULL), 0);
+		first = makespan_with(p, stashes, 0, &bound_ns);
+		for (int i = 0; i < N_OF(efforts) && first > bound_ns; i++) {
+			int64_t now = makespan_with(p, stashes, efforts[i], &bound_ns);
+
+			ck_assert_msg(now <= before, "step %d of %d: effort %lld: %lld, less: %lld",
+				      round, _i, (long long)efforts[i], (long long)now,
+				      (long long)before);
+			before = now;
 		}
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-		snprintf(name, sizeof(name), swept[_i].name, value);
-#pragma GCC diagnostic pop
-		way_init(&theirs, p, name, 5, 9);
-		snprintf(found, sizeof(found), "auto:effort=0,memory=%d",
-			 peak_of(theirs.tried.figures));
-		way_init(&ours, p, found, 5, 9);
-		ck_assert_msg(ours.tried.figures->makespan_ns <= theirs.tried.figures->makespan_ns,
-			      "%s takes %lld, %s %lld", name,
-			      (long long)theirs.tried.figures->makespan_ns, found,
-			      (long long)ours.tried.figures->makespan_ns);
-		way_fini(&ours);
-		way_fini(&theirs);
+		n_open += first > bound_ns;
+		n_better += before < first;
 		orr_pipeline_destroy(p);
 	}
+	printf("%d of %d steps: shorter with more effort\n", n_better, n_open);
+	ck_assert_int_gt(n_better, DRAWN(10) / 3);
 }
 END_TEST
 
@@ -304,8 +410,10 @@ int main(void)
 		ONCE(an_order_takes_as_long_as_the_simulator_says_where_no_transfer_waits_and_no_longer_elsewhere),
 		ONCE(the_order_that_holds_least_is_found),
 		ONCE(a_search_for_the_least_memory_that_was_cut_short_says_so),
+		EACH(more_effort_never_finds_a_longer_order, 2),
 		EACH(auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_memory,
 		     N_OF(swept)),
+		ONCE(the_span_of_an_order_for_even_passes_is_reached_where_they_are_not),
 	};
 
 	return suite_run("search_orders", tests, N_OF(tests));

@@ -18,7 +18,17 @@
 #include "plugin.h"
 #include "work.h"
 
-enum { KEY_SVG = 512, KEY_CSV, KEY_PLAN, KEY_STAGES, KEY_MEMORY, KEY_RANK, KEY_HTML };
+enum {
+	KEY_SVG = 512,
+	KEY_CSV,
+	KEY_PLAN,
+	KEY_STAGES,
+	KEY_MEMORY,
+	KEY_RANK,
+	KEY_HTML,
+	KEY_FRONT,
+	KEY_WITHIN
+};
 
 #define MOST_LISTED 16
 
@@ -34,7 +44,9 @@ struct arguments {
 	struct jitter_options jitter;
 	struct list stages, microbatches, memories;
 	enum orr_rank rank;
-	bool plan;
+	bool plan, front;
+	int64_t within_ns; /* 0: not asked for */
+	bool within_units;
 };
 
 static const struct argp_option options[] = {
@@ -50,14 +62,20 @@ static const struct argp_option options[] = {
 	 "(no limit)",
 	 4},
 	{"plan", KEY_PLAN, NULL, 0, "what `orrery plan --makespan` finds, as a row of its own", 4},
+	{"front", KEY_FRONT, NULL, 0,
+	 "also `auto` in up to 16 memories, from the least in which it finds an order to enough "
+	 "for as many stashes as any schedule holds, without those that gain nothing",
+	 4},
+	{"within", KEY_WITHIN, "TIME", 0,
+	 "with --front, the least memory that was found for a step of this length", 4},
 	{"rank", KEY_RANK, "FIGURE", 0,
 	 "with --jitter, rows in the order of the strict median, p95 or worst, or of "
 	 "greedy-median, "
 	 "greedy-p95 or greedy-worst (makespan)",
-	 4},
-	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 5},
-	{"csv", KEY_CSV, "FILE", 0, "all rows as CSV", 5},
-	{"html", KEY_HTML, "FILE", 0, "all rows as a page to look at, sorted by any column", 5},
+	 5},
+	{"svg", KEY_SVG, "FILE", 0, "memory against makespan as SVG", 6},
+	{"csv", KEY_CSV, "FILE", 0, "all rows as CSV", 6},
+	{"html", KEY_HTML, "FILE", 0, "all rows as a page to look at, sorted by any column", 6},
 	{0},
 };
 
@@ -106,6 +124,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PLAN:
 		a->plan = true;
+		return 0;
+	case KEY_FRONT:
+		a->front = true;
+		return 0;
+	case KEY_WITHIN:
+		a->within_ns = options_duration(&a->within_units, "--within", arg);
+		if (!a->within_ns)
+			options_refuse("--within: a step takes longer than 0");
 		return 0;
 	case KEY_RANK:
 		a->rank = parse_rank(arg);
@@ -240,7 +266,7 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 static int hold(struct contest *c, const struct arguments *a, const struct work *work,
 		const struct work_options *o, struct orr_error *err)
 {
-	struct orr_entry entries[2 * MOST_LISTED + 1];
+	struct orr_entry entries[3 * MOST_LISTED + 1];
 	struct orr_schedule own = work->choice.schedule;
 	int n = 0, code;
 
@@ -264,6 +290,11 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 			(struct orr_entry){.pipeline = c->plan ? c->plan->pipeline : c->cuts[0],
 					   .schedule = &c->planned,
 					   .refused = c->plan ? NULL : c->no_plan.msg};
+	for (int i = 0; i < c->n_cuts && a->front; i++) /* up to the memory of those before */
+		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i],
+						  .front = true,
+						  .within_ns = a->within_ns,
+						  .home = c->home};
 	for (int i = 0; i < n; i++) {
 		entries[i].order = o->order;
 		entries[i].noise = jitter_noise(&a->jitter);
@@ -278,7 +309,7 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 }
 
 /* "chain:8: 4 or 8 stages on 4 workers of 16 GB, 8 microbatches" */
-static void give_title(struct contest *c, const struct work_options *o)
+static void give_title(struct contest *c, const struct arguments *a, const struct work_options *o)
 {
 	/* of --memory: workers of --machine have their own */
 	bool limited = o->machine.memory_bytes > 0 && !o->machine.cluster;
@@ -296,12 +327,15 @@ static void give_title(struct contest *c, const struct work_options *o)
 	if (limited)
 		orr_size_print(memory, sizeof(memory), o->machine.memory_bytes);
 	if (used < room)
-		(void)snprintf(title + used, room - used,
-			       " stage%s on %d worker%s%s%s, %d microbatch%s",
-			       c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
-			       o->machine.n_workers, o->machine.n_workers == 1 ? "" : "s",
-			       limited ? " of " : "", memory, o->n_microbatches,
-			       o->n_microbatches == 1 ? "" : "es");
+		used += (size_t)snprintf(title + used, room - used,
+					 " stage%s on %d worker%s%s%s, %d microbatch%s",
+					 c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
+					 o->machine.n_workers, o->machine.n_workers == 1 ? "" : "s",
+					 limited ? " of " : "", memory, o->n_microbatches,
+					 o->n_microbatches == 1 ? "" : "es");
+	if (used < room && a->front)
+		(void)snprintf(title + used, room - used, "; auto in up to %d memories",
+			       ORR_MOST_FRONT);
 }
 
 /* ---- the result ---- */
@@ -352,17 +386,29 @@ static int check_any_fits(const struct comparison *tables, int n, struct orr_err
 			first->reason);
 }
 
+static int check_within(const struct arguments *a, bool units, struct orr_error *err)
+{
+	if (a->within_ns && a->within_units != units)
+		return orr_fail(err, ORR_E_INPUT, "--within: %s",
+				units ? "the costs are units, so it is a plain number"
+				      : "it has no unit, and the costs are times: say 1.5s");
+	return 0;
+}
+
 /* One contest, with the options as they are now. */
 static int hold_titled(struct contest *c, const struct arguments *a, const struct work *work,
 		       const struct work_options *o, struct orr_error *err)
 {
 	int code;
 
-	if ((code = work_check_batch(o, work->graph, err)) || (code = hold(c, a, work, o, err)))
+	if ((code = work_check_batch(o, work->graph, err)) || (code = hold(c, a, work, o, err)) ||
+	    (code = check_within(a, c->result.rows->units, err)))
 		return code;
-	give_title(c, o);
+	give_title(c, a, o);
 	c->result.n_microbatches = o->n_microbatches;
 	c->result.limit_bytes = o->machine.memory_bytes;
+	c->result.front = a->front;
+	c->result.within_ns = a->within_ns;
 	return 0;
 }
 
@@ -413,6 +459,36 @@ static int compare(const struct arguments *a, const struct work *work, struct wo
 	return code;
 }
 
+/* Options that do not go together. */
+static int check(const struct arguments *a, struct orr_error *err)
+{
+	if (a->rank != ORR_RANK_MAKESPAN && !a->jitter.jitter)
+		return orr_fail(err, ORR_E_INPUT,
+				"--rank: by a figure of noise, and there is none: give --jitter "
+				"lognormal:0.2, or leave it out");
+	if (a->output.svg && (a->microbatches.n > 1 || a->memories.n > 1))
+		return orr_fail(err, ORR_E_INPUT,
+				"--svg draws one number of microbatches and one memory: give one "
+				"-m and one --memory");
+	if (a->within_ns && !a->front)
+		return orr_fail(err, ORR_E_INPUT,
+				"--within: the least memory is looked for along the front: give "
+				"--front too");
+	if (a->front && a->memories.n)
+		return orr_fail(err, ORR_E_INPUT,
+				"--front goes through the memories itself: leave --memory out");
+	return 0;
+}
+
+static int check_front(const struct arguments *a, struct orr_error *err)
+{
+	if (a->front && a->work.machine.memory_bytes)
+		return orr_fail(err, ORR_E_INPUT,
+				"--front goes through the memories itself: leave `memory` out of "
+				"the file of --machine");
+	return 0;
+}
+
 int cmd_compare(int argc, char **argv)
 {
 	const struct argp shared = work_argp_without("microbatches stages memory ");
@@ -436,16 +512,8 @@ int cmd_compare(int argc, char **argv)
 
 	a.work.schedule = NULL;
 	options_parse(&argp, argc, argv, &a);
-	if (a.rank != ORR_RANK_MAKESPAN && !a.jitter.jitter)
-		code = orr_fail(&err, ORR_E_INPUT,
-				"--rank: by a figure of noise, and there is none: give --jitter "
-				"lognormal:0.2, or leave it out");
-	else if (a.output.svg && (a.microbatches.n > 1 || a.memories.n > 1))
-		code = orr_fail(&err, ORR_E_INPUT,
-				"--svg draws one number of microbatches and one memory: give one "
-				"-m and one --memory");
-	else if (!(code = output_check(&a.output, &err)) &&
-		 !(code = work_open(&work, &a.work, 0, &err)))
+	if (!(code = check(&a, &err)) && !(code = output_check(&a.output, &err)) &&
+	    !(code = work_open(&work, &a.work, 0, &err)) && !(code = check_front(&a, &err)))
 		code = compare(&a, &work, &a.work, &err);
 	work_fini(&work);
 	return command_end(code, &err);

@@ -29,8 +29,11 @@ enum {
 	KEY_LINK = 512,
 	KEY_STRAIGHT,
 	KEY_FREE,
+	KEY_TRANSFERS,
 	KEY_MAKESPAN,
 	KEY_SEARCH,
+	KEY_RESTARTS,
+	KEY_CONTIGUOUS,
 	KEY_PIECES,
 	KEY_UNPIN,
 	KEY_HTML
@@ -41,8 +44,9 @@ struct arguments {
 	const char *workers, *links, *out;
 	struct orr_cluster *cluster; /* owned; of --machine, or NULL */
 	struct output_options output;
-	bool straight, free_activations, by_makespan, pieces, unpin, search;
-	int64_t seconds; /* of searching; 0: not by time */
+	bool straight, free_activations, added, by_makespan, contiguous, unpin, search;
+	int restarts;    /* of the search, at least */
+	int64_t seconds; /* and until so many have passed; 0: no more */
 };
 
 static const struct argp_option options[] = {
@@ -52,22 +56,32 @@ static const struct argp_option options[] = {
 	{"link", KEY_LINK, "100GB/s,25GB/s", 0, "links of each level, innermost first (free)", 4},
 	{"straight", KEY_STRAIGHT, NULL, 0, "no replicas: one worker a stage", 4},
 	{"free-activations", KEY_FREE, NULL, 0, "count parameters' traffic only", 4},
+	{"transfers", KEY_TRANSFERS, "added", 0,
+	 "how the time of links counts: overlapped with computing, as it is simulated (the "
+	 "default), or added to it, as older planners do",
+	 4},
 	{"makespan", KEY_MAKESPAN, NULL, 0,
 	 "of the plans that it tries, with fewer stages too, the one whose step of -m microbatches "
 	 "is shortest, instead of the fastest slowest stage",
 	 4},
-	{"pieces", KEY_PIECES, NULL, 0,
-	 "also workers that have several stages, which need not be neighbours, where that shares "
-	 "the work better",
+	{"contiguous", KEY_CONTIGUOUS, NULL, 0,
+	 "stages of neighbours alone, each on workers of its own; else also workers that have "
+	 "several stages, where "
+	 "that shares the work better",
 	 4},
+	{"pieces", KEY_PIECES, NULL, OPTION_HIDDEN, "", 4}, /* what is done anyway */
 	{"unpin", KEY_UNPIN, NULL, 0, "cut anew, whatever stages the model's file pins (stage=)",
 	 4},
 	{"search", KEY_SEARCH, "SECONDS", OPTION_ARG_OPTIONAL,
-	 "then the shortest order of the jobs that a search finds in this memory (as --schedule "
-	 "auto), split backward and one worker a stage; for so long, or so that every run finds "
-	 "the same",
+	 "the shortest step that a search finds in this memory: cuts, workers and the order of the "
+	 "jobs, with a split backward. Every run finds the same; with SECONDS it starts again from "
+	 "other seeds until they have passed, so how often is left to the machine",
 	 4},
-	{"html", KEY_HTML, "FILE", 0, "the plan and its simulated step as a page to look at", 5},
+	{"restarts", KEY_RESTARTS, "N", 0,
+	 "start the search again from N other seeds: the same in every run, and never a longer "
+	 "step",
+	 4},
+	{"html", KEY_HTML, "FILE", 0, "the plan and its simulated step as a page to look at", 6},
 	{"output", 'o', "FILE.json", 0, "the plan, for simulate and train; - is standard output",
 	 5},
 	{0},
@@ -94,11 +108,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_FREE:
 		a->free_activations = true;
 		return 0;
+	case KEY_TRANSFERS:
+		a->added = !strcmp(arg, "added");
+		if (!a->added && strcmp(arg, "overlapped") != 0)
+			options_refuse("--transfers %s: overlapped or added is wanted", arg);
+		return 0;
 	case KEY_MAKESPAN:
 		a->by_makespan = true;
 		return 0;
+	case KEY_CONTIGUOUS:
+		a->contiguous = true;
+		return 0;
 	case KEY_PIECES:
-		a->pieces = true;
 		return 0;
 	case KEY_UNPIN:
 		a->unpin = true;
@@ -107,6 +128,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->search = true;
 		if (arg)
 			a->seconds = options_count("--search", arg, 1, 1 << 20);
+		return 0;
+	case KEY_RESTARTS:
+		a->search = true;
+		a->restarts = (int)options_count("--restarts", arg, 0, 1 << 20);
 		return 0;
 	case KEY_HTML:
 		a->output.html = arg;
@@ -196,9 +221,10 @@ static int read_options(struct arguments *a, const struct orr_graph *g, struct o
 		a->work.n_microbatches = g->n_lengths ? g->n_lengths : 8;
 	*o = (struct orr_plan_options){
 		.activations = !a->free_activations,
+		.added = a->added,
 		.straight = a->straight,
-		.by_makespan = a->by_makespan,
-		.pieces = a->pieces,
+		.by_makespan = a->by_makespan || a->search,
+		.pieces = !a->contiguous,
 		.unpin = a->unpin,
 		.memory_bytes = a->work.machine.memory_bytes,
 		.numerics = a->work.numerics,
@@ -356,6 +382,41 @@ static bool has_parameters(const struct orr_pipeline *p)
 	return false;
 }
 
+/* How good the slowest stage is, and both ways of counting links, where they take time. */
+static void print_least(const struct orr_plan *plan)
+{
+	char least[32], overlapped[32], added[32];
+
+	orr_duration_print(least, sizeof(least), (int64_t)(plan->least_s * 1e9),
+			   plan->graph->units);
+	printf("By the work alone, no plan with these options has less than %s a microbatch.\n",
+	       least);
+	if (plan->added_s <= plan->overlapped_s)
+		return;
+	orr_duration_print(overlapped, sizeof(overlapped),
+			   (int64_t)(plan->overlapped_s * 1e9 + 0.5), plan->graph->units);
+	orr_duration_print(added, sizeof(added), (int64_t)(plan->added_s * 1e9 + 0.5),
+			   plan->graph->units);
+	printf("Links overlapped with computing, as simulated: %s a microbatch; added to it, as "
+	       "older planners count: %s.\n",
+	       overlapped, added);
+}
+
+/* What a search on any workers knows of all placements. */
+static void print_anywhere(const struct orr_plan *plan)
+{
+	char bound[32];
+
+	if (!plan->n_placements)
+		return;
+	printf("Placements, one worker an operator: %s%d tried",
+	       plan->all_placements ? "all that could be shorter, " : "", plan->n_placements);
+	orr_duration_print(bound, sizeof(bound), plan->anywhere_ns, plan->graph->units);
+	if (plan->anywhere_ns)
+		printf("; no placement, tried or not, has a step below %s", bound);
+	printf(".\n");
+}
+
 static int print_text(const struct orr_plan *plan, struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
@@ -375,6 +436,8 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
 	orr_duration_print(makespan, sizeof(makespan), plan->tried.figures->makespan_ns, g->units);
 	orr_duration_print(bound, sizeof(bound), plan->tried.figures->lower_bound_ns, g->units);
+	printf("\nSought: the %s.",
+	       plan->options.by_makespan ? "shortest step" : "best throughput");
 	printf("\n%s: %s a microbatch (times are shared by a stage's replicas); one worker: %s, "
 	       "%.2f times that.\n",
 	       plan->in_pieces ? "Busiest worker" : "Slowest stage", slowest, one,
@@ -385,13 +448,16 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	if (has_parameters(plan->pipeline))
 		printf("Memory: %s.\n",
 		       orr_parameter_cost_print(cost, sizeof(cost), &plan->options.numerics));
+	print_least(plan);
 	if (plan->searched_from_ns) {
 		orr_duration_print(one, sizeof(one), plan->searched_from_ns, g->units);
-		printf("Searched: from %s, %.1f%% above the bound now.\n", one,
+		printf("Searched: from %s, %.1f%% above the bound now, after %d restart%s.\n", one,
 		       100 * ((double)plan->tried.figures->makespan_ns /
 				      (double)plan->tried.figures->lower_bound_ns -
-			      1));
+			      1),
+		       plan->restarts, plan->restarts == 1 ? "" : "s");
 	}
+	print_anywhere(plan);
 	print_idle(plan);
 	if (plan->flattened)
 		printf("Too many branches side by side: they were put one after the other to be "
@@ -400,7 +466,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 		printf("Too many places to cut: the cheapest neighbours among the operators were "
 		       "kept together.\n");
 	printf("\n");
-	if (!plan->in_pieces || plan->options.pieces) { /* else pins leave no choice */
+	if (!plan->in_pieces || !plan->pinned) { /* else pins leave no choice */
 		print_world("side by side", &plan->dag, !plan->in_pieces && plan->side_by_side,
 			    g->units);
 		print_world("as a chain", &plan->chain, !plan->in_pieces && !plan->side_by_side,
@@ -487,7 +553,7 @@ int cmd_plan(int argc, char **argv)
 		goto out;
 	if (a.search) {
 		progress_search(graph->units);
-		code = orr_plan_search(plan, a.seconds, &err);
+		code = orr_plan_search(plan, a.restarts, a.seconds, &err);
 		progress_search_end();
 		if (code)
 			goto out;

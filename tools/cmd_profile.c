@@ -33,7 +33,7 @@ static const struct argp_option options[] = {
 	{"links", KEY_LINKS, NULL, 0,
 	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 4},
 	{"output", 'o', "FILE.dot", 0,
-	 "the graph with what was measured, for plan and the rest; - is standard output", 5},
+	 "the graph with what was measured, for plan and the rest; - is standard output", 6},
 	{0},
 };
 

@@ -283,6 +283,8 @@ int cmd_simulate(int argc, char **argv)
 		"  bubble        1 - time busy / (workers x makespan)\n"
 		"  span bubble   1 - time busy of the busiest worker / longest time from a\n"
 		"                worker's first start to its last end, which may be staggered\n"
+		"  span          that longest time, with its bound, where a schedule seeks the\n"
+		"                shortest one: auto:objective=span\n"
 		"  lower bound   no order of these jobs on these workers is shorter, within the\n"
 		"                schedule's limits where it says so; another placement may be\n"
 		"  throughput    microbatches through a stage per worker in the time of one\n"

@@ -11,6 +11,7 @@ static const struct {
 	{"[accumulate]", "--accumulate"},
 	{"[bandwidth]", "--bandwidth"},
 	{"[batch]", "--batch"},
+	{"[contiguous]", "--contiguous"},
 	{"[costs]", "--costs"},
 	{"[data]", "--data"},
 	{"[flops]", "--flops"},
@@ -23,7 +24,6 @@ static const struct {
 	{"[microbatches]", "-m"},
 	{"[operators]", "--operators"},
 	{"[order]", "--order"},
-	{"[pieces]", "--pieces"},
 	{"[ranks-workers]", "--ranks-workers"},
 	{"[rate]", "--lr"},
 	{"[recompute]", "--recompute"},
@@ -32,6 +32,7 @@ static const struct {
 	{"[stages]", "--stages"},
 	{"[straight]", "--straight"},
 	{"[sync]", "--sync"},
+	{"[unpin]", "--unpin"},
 	{"[workers]", "--workers"},
 };
 #define N_OPTIONS (sizeof(options) / sizeof(*options))

@@ -166,6 +166,12 @@ static void print_legend(const struct comparison *comparison, const int *width)
 	       width[RECEIVED] ? "received: by all workers in a step.\n" : "");
 	if (width[MEMORY])
 		printf("memory: %s.\n", orr_parameter_cost_print(cost, sizeof(cost), &c->numerics));
+	if (comparison->front)
+		printf("auto with a memory: in up to %d of them on a cut, from the least in which "
+		       "it finds an order to\nenough for as many stashes as any schedule holds%s; "
+		       "those that gain nothing are left out.\n",
+		       ORR_MOST_FRONT,
+		       comparison->within_ns ? ", close to where --within is decided" : "");
 	if (comparison->noise)
 		printf("%s: of makespans.\n", jitter_title(title, comparison->noise));
 	print_not_tested(c);
@@ -221,6 +227,34 @@ static void print_table(const struct comparison *comparison)
 	print_legend(comparison, width);
 }
 
+static void print_memory(char cell[CELL], const struct orr_comparison *c,
+			 const struct orr_contender *x)
+{
+	if (c->bytes)
+		orr_size_print(cell, CELL, x->memory_bytes);
+	else
+		(void)snprintf(cell, CELL, "%d stage stash%s", x->peak_stash,
+			       x->peak_stash == 1 ? "" : "es");
+}
+
+static void print_within(const struct comparison *comparison)
+{
+	const struct orr_comparison *c = comparison->rows;
+	const struct orr_contender *x = orr_comparison_within(c, comparison->within_ns);
+	char name[ORR_CONTENDER_NAME], within[CELL], makespan[CELL], memory[CELL];
+	const char *unit = c->units ? " units" : "";
+
+	orr_duration_print(within, CELL, comparison->within_ns, c->units);
+	if (!x) {
+		printf("\nwithin %s%s: nothing\n", within, unit);
+		return;
+	}
+	orr_duration_print(makespan, CELL, x->makespan_ns, c->units);
+	print_memory(memory, c, x);
+	printf("\nwithin %s%s: %s on the worker that needs most, %s%s, %s\n", within, unit, memory,
+	       makespan, unit, orr_contender_print(name, c, x));
+}
+
 void comparison_print(const struct comparison *comparison)
 {
 	const struct orr_comparison *c = comparison->rows;
@@ -230,6 +264,8 @@ void comparison_print(const struct comparison *comparison)
 	printf("%s\n\n", comparison->title);
 	if (c->n_fitting)
 		print_table(comparison);
+	if (comparison->within_ns)
+		print_within(comparison);
 	for (int i = c->n_fitting; i < c->n; i++) {
 		int length = (int)strlen(orr_contender_print(name, c, &c->contenders[i]));
 
@@ -295,9 +331,9 @@ static int find_or_append(json_t *array, json_t *value)
 	return i;
 }
 
-/* What the rows are of, each once; and the rows. */
+/* What the rows are of, each once; and the rows. within: of each table. */
 struct lists {
-	json_t *microbatches, *memories, *cuts, *fitting, *refused;
+	json_t *microbatches, *memories, *cuts, *fitting, *refused, *within;
 };
 
 /* The number of the cut that row i was tried on, -1 for none; cut[] has those before it. */
@@ -320,6 +356,12 @@ static int find_cut(int *cut, int i, const struct lists *lists, const struct orr
 	return cut[i] < 0 ? ORR_E_NOMEM : 0;
 }
 
+/* Memory that x had to fit. */
+static int64_t limit_of(const struct orr_contender *x, const struct comparison *of)
+{
+	return x->limit_bytes ? x->limit_bytes : of->limit_bytes;
+}
+
 static int add_row(const struct lists *lists, const struct orr_contender *x,
 		   const struct comparison *of, int cut, struct orr_error *err)
 {
@@ -327,7 +369,7 @@ static int add_row(const struct lists *lists, const struct orr_contender *x,
 		json_pack("{s:s, s:o, s:o, s:i, s:o}", "schedule", x->schedule, "stages",
 			  x->pipeline ? json_integer(x->n_stages) : json_null(), "cut",
 			  x->pipeline ? json_integer(cut) : json_null(), "microbatches",
-			  of->n_microbatches, "memory", limit_json((double)of->limit_bytes, true));
+			  of->n_microbatches, "memory", limit_json((double)limit_of(x, of), true));
 
 	if (json && (x->reason ? json_object_set_new(json, "reason", json_string(x->reason))
 			       : add_figures(json, x, of, err))) {
@@ -335,6 +377,16 @@ static int add_row(const struct lists *lists, const struct orr_contender *x,
 		return ORR_E_NOMEM;
 	}
 	return json_array_append_new(x->reason ? lists->refused : lists->fitting, json);
+}
+
+/* The number of its row; null where there is none. */
+static int add_within(const struct lists *lists, const struct comparison *table)
+{
+	const struct orr_contender *x = orr_comparison_within(table->rows, table->within_ns);
+	json_int_t row = (json_int_t)json_array_size(lists->fitting) - table->rows->n_fitting;
+
+	return json_array_append_new(
+		lists->within, x ? json_integer(row + (x - table->rows->contenders)) : json_null());
 }
 
 static int add_table(const struct lists *lists, const struct comparison *table,
@@ -349,8 +401,18 @@ static int add_table(const struct lists *lists, const struct comparison *table,
 	for (int i = 0; i < c->n && !code; i++)
 		if (!(code = find_cut(cut, i, lists, c, err)))
 			code = add_row(lists, &c->contenders[i], table, cut[i], err);
+	if (!code && table->within_ns)
+		code = add_within(lists, table);
 	free(cut);
 	return code;
+}
+
+/* How it was found; with a makespan, the rows that hold least within it. */
+static json_t *front_json(const struct comparison *table, const struct lists *lists)
+{
+	return json_pack("{s:i, s:o, s:O}", "most_memories", ORR_MOST_FRONT, "within",
+			 table->within_ns ? json_real((double)table->within_ns / 1e9) : json_null(),
+			 "least_within", lists->within);
 }
 
 /* What holds for all rows. */
@@ -367,7 +429,8 @@ static json_t *common_json(const struct lists *lists, const struct comparison *t
 		lists->cuts, "schedules", lists->fitting, "refused", lists->refused);
 
 	if (json &&
-	    ((table->noise && json_object_set_new(json, "noise", jitter_json(table->noise))) ||
+	    ((table->front && json_object_set_new(json, "front", front_json(table, lists))) ||
+	     (table->noise && json_object_set_new(json, "noise", jitter_json(table->noise))) ||
 	     orr_parameter_cost_json(json, &table->rows->numerics))) {
 		json_decref(json);
 		return NULL;
@@ -378,7 +441,8 @@ static json_t *common_json(const struct lists *lists, const struct comparison *t
 json_t *comparison_json(const struct comparison *tables, int n, const char *graph,
 			const struct orr_machine *machine, struct orr_error *err)
 {
-	struct lists lists = {json_array(), json_array(), json_array(), json_array(), json_array()};
+	struct lists lists = {json_array(), json_array(), json_array(),
+			      json_array(), json_array(), json_array()};
 	json_t *json = NULL;
 	int code = 0;
 
@@ -392,6 +456,7 @@ json_t *comparison_json(const struct comparison *tables, int n, const char *grap
 	json_decref(lists.cuts);
 	json_decref(lists.fitting);
 	json_decref(lists.refused);
+	json_decref(lists.within);
 	return json;
 }
 
@@ -428,8 +493,8 @@ static void write_row(FILE *file, const struct orr_contender *x, const struct co
 		fprintf(file, ",%d,%d,%d,", x->n_stages, n_workers, of->n_microbatches);
 	else
 		fprintf(file, ",,%d,%d,", n_workers, of->n_microbatches);
-	if (of->limit_bytes > 0)
-		fprintf(file, "%lld", (long long)of->limit_bytes);
+	if (limit_of(x, of) > 0)
+		fprintf(file, "%lld", (long long)limit_of(x, of));
 	fputc(',', file);
 	if (x->reason) {
 		fputs(",,,,,,,,,,,", file);

@@ -2,6 +2,8 @@
 #define ORR_COMPARISON_H
 /* What compare writes: a table for people, one JSON object, or a CSV of all rows. */
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include "orrery/error.h"
 
@@ -15,6 +17,8 @@ struct comparison {
 	const struct orr_noise *noise; /* borrowed; NULL: none */
 	int n_microbatches;
 	int64_t limit_bytes; /* memory of a worker; 0: no limit */
+	bool front;          /* with a front's rows */
+	int64_t within_ns;   /* of a front: the least memory for this makespan is said; 0: not */
 	char title[256];
 };
 

@@ -8,14 +8,14 @@
 enum { KEY_JITTER = 768, KEY_SAMPLES, KEY_SEED };
 
 static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Noise:", 4},
+	{NULL, 0, NULL, 0, "Noise:", 5},
 	{"jitter", KEY_JITTER, "KIND:WIDTH", 0,
 	 "durations of jobs and updates times a drawn factor of mean 1: lognormal:0.2 (the "
 	 "standard "
 	 "deviation of its logarithm), uniform:0.1 (0.9 to 1.1) or normal:0.1 (none is below 0)",
-	 4},
-	{"samples", KEY_SAMPLES, "N", 0, "steps drawn (1000)", 4},
-	{"seed", KEY_SEED, "N", 0, "of the draws (1)", 4},
+	 5},
+	{"samples", KEY_SAMPLES, "N", 0, "steps drawn (1000)", 5},
+	{"seed", KEY_SEED, "N", 0, "of the draws (1)", 5},
 	{0},
 };
 

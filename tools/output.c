@@ -11,7 +11,7 @@
 
 enum { KEY_JSON = 768, KEY_SVG, KEY_CSV, KEY_STRICT_CSV, KEY_TRACE, KEY_HTML };
 
-#define GROUP 5
+#define GROUP 6
 
 static const struct argp_option json_options[] = {
 	{NULL, 0, NULL, 0,

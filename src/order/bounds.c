@@ -24,11 +24,14 @@ struct finder {
 	int64_t *duration;    /* [n_jobs] at least */
 	int64_t *head, *tail; /* [n_jobs] at least so much before its start, and after its end */
 	int *sequence;        /* [n_jobs] jobs in an order that extends all edges */
+	int *on;              /* jobs of each worker by number, those of w from jobs.first[w] on */
 	int *own, *flight; /* [n_stages] the W, and the B, of the microbatch this number before must
 			      have ended */
 	uint64_t *reach;   /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
 	int *sorted, *n_sorted; /* jobs of each worker by head (or tail), as they become known */
 	int64_t *longest;       /* [2 * n_stages] */
+	bool *seen;             /* [n_stages] */
+	int *next;              /* [n_stages] of a way, -1: its end */
 };
 
 static int64_t larger(int64_t x, int64_t y)
@@ -70,8 +73,10 @@ static int64_t between(const struct finder *f, int j, int k)
 }
 
 /* Is there a way from stage s to stage t, that a gradient takes back? */
-static bool leads(const struct finder *f, int s, int t, bool *seen)
+static bool leads(const struct finder *f, int s, int t)
 {
+	bool *seen = f->seen;
+
 	memset(seen, 0, (size_t)f->p->n_stages * sizeof(*seen));
 	seen[s] = true;
 	for (int x = s; x <= t; x++)
@@ -83,17 +88,14 @@ static bool leads(const struct finder *f, int s, int t, bool *seen)
 
 /* As F(s,k) starts, s holds all that W has not ended, and every stage before s on the same worker
  * holds at least what B of s has not: both are so many microbatches at most. */
-static int find_caps(struct finder *f)
+static void find_caps(struct finder *f)
 {
-	struct orr_load limit = orr_timed_limit(f->timed);
 	int m = f->p->n_microbatches;
-	bool *seen = calloc((size_t)f->p->n_stages, sizeof(*seen));
 
-	if (!seen)
-		return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory");
 	for (int s = 0; s < f->p->n_stages; s++) {
 		int j = job(f, s, 0, ORR_PASS_F);
-		struct orr_load one = f->timed->up[j], others = {0, 0};
+		struct orr_load one = f->timed->up[j], others = {0, 0},
+				limit = orr_timed_most(f->timed, worker_of(f, j));
 
 		f->own[s] = f->flight[s] = m;
 		if (!one.stashes || f->p->microbatches)
@@ -101,7 +103,7 @@ static int find_caps(struct finder *f)
 		for (int t = 0; t < s; t++) {
 			int k = job(f, t, 0, ORR_PASS_F);
 
-			if (worker_of(f, k) == worker_of(f, j) && leads(f, t, s, seen)) {
+			if (worker_of(f, k) == worker_of(f, j) && leads(f, t, s)) {
 				others.stashes += f->timed->up[k].stashes;
 				others.bytes += f->timed->up[k].bytes;
 			}
@@ -112,8 +114,6 @@ static int find_caps(struct finder *f)
 		f->flight[s] = smaller_of(limit.stashes / (1 + others.stashes),
 					  one.bytes ? limit.bytes / one.bytes : m, m);
 	}
-	free(seen);
-	return 0;
 }
 
 /* The same where a minibatch is gathered: stage by stage. Where F of a later microbatch must follow
@@ -256,12 +256,12 @@ static void find_side(struct finder *f, bool after, int *list)
 static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct orr_heap *heap,
 			int64_t *bound)
 {
+	const int *first = f->timed->jobs.first;
 	int n = 0, i = 0, code;
 	int64_t now = 0;
 
-	for (int j = 0; j < f->n_jobs; j++)
-		if (is_on(f, j, w))
-			keyed[n++] = (struct orr_keyed){f->head[j], j};
+	for (int k = first[w]; k < first[w + 1]; k++)
+		keyed[n++] = (struct orr_keyed){f->head[f->on[k]], f->on[k]};
 	if (n && (code = orr_sort(keyed, n, f->err)))
 		return code;
 	while (i < n || heap->n) {
@@ -338,7 +338,7 @@ static int64_t smaller(int64_t x, int64_t y)
 static int64_t bound_memory(struct finder *f, int w)
 {
 	const struct orr_timed *t = f->timed;
-	struct orr_load limit = orr_timed_limit(t);
+	struct orr_load limit = orr_timed_most(t, w);
 	int64_t lives = 0, bytes = 0, n = 0, first = INT64_MAX, last = INT64_MAX;
 	int64_t forward = INT64_MAX, weight = INT64_MAX, room = limit.stashes, flat, ramps = 0;
 	bool countable = true; /* the bytes, else they bound nothing */
@@ -379,6 +379,128 @@ static int64_t bound_memory(struct finder *f, int w)
 	return first + flat + last;
 }
 
+/* The way down from stage s that takes longest, there and back, over edges that a gradient takes.
+ */
+static void find_way(struct finder *f, int s, struct orr_way *way)
+{
+	const struct orr_pipeline *p = f->p;
+	int64_t *length = f->longest;
+
+	for (int t = p->n_stages - 1; t >= s; t--) {
+		int j = job(f, t, 0, ORR_PASS_F);
+
+		length[t] = 0;
+		f->next[t] = -1;
+		for (int i = 0; i < p->stages[t].n_out; i++) {
+			int x = orr_stage_after(p, t, i), k = job(f, x, 0, ORR_PASS_F);
+			int64_t through = length[x] + between(f, j, k) + between(f, k, j);
+
+			if (!p->edges[p->stages[t].out[i]].detached &&
+			    (f->next[t] < 0 || through > length[t])) {
+				length[t] = through;
+				f->next[t] = x;
+			}
+		}
+		length[t] += f->duration[j] + f->duration[j + (int)ORR_PASS_B];
+	}
+	way->n = 0;
+	for (int t = s, before = -1; t >= 0; before = t, t = f->next[t]) {
+		int j = job(f, t, 0, ORR_PASS_F),
+		    k = before < 0 ? j : job(f, before, 0, ORR_PASS_F);
+
+		way->forward_ns[way->n] = f->duration[j];
+		way->backward_ns[way->n] = f->duration[j + (int)ORR_PASS_B];
+		way->down_ns[way->n] = between(f, k, j);
+		way->up_ns[way->n++] = between(f, j, k);
+	}
+}
+
+/* The k-th microbatch of stage s starts no sooner than this, and no later before the end. */
+static int64_t head_of(const struct finder *f, int s, int k)
+{
+	int first = job(f, s, 0, ORR_PASS_F);
+
+	return larger(f->head[job(f, s, k, ORR_PASS_F)], f->head[first] + k * f->duration[first]);
+}
+
+/* After the k-th B of stage s: all Ws from its own on, at least. */
+static int64_t left_of(const struct finder *f, int s, int k)
+{
+	int m = f->p->n_microbatches, last = job(f, s, m - 1, ORR_PASS_W);
+
+	return larger(f->tail[job(f, s, k, ORR_PASS_B)],
+		      (m - k) * f->duration[last] + f->tail[last]);
+}
+
+/* A microbatch of stage s can start when the c-th before it has been down the longest way, and
+ * back. way has room for all of it; no head or tail is above longest. */
+static int64_t bound_meetings(struct finder *f, int s, struct orr_way *way, int64_t longest)
+{
+	int m = f->p->n_microbatches, first = job(f, s, 0, ORR_PASS_F), far = s;
+	int64_t length = 0;
+
+	if (f->own[s] >= m || f->p->microbatches || orr_pipeline_gathers(f->p) ||
+	    f->timed->jobs.most_at > 1 || !orr_jobs_has(&f->timed->jobs, first + (int)ORR_PASS_B) ||
+	    !orr_jobs_has(&f->timed->jobs, first + (int)ORR_PASS_W))
+		return 0;
+	find_way(f, s, way);
+	while (f->next[far] >= 0)
+		far = f->next[far];
+	for (int x = 0; x < way->n; x++)
+		length +=
+			way->forward_ns[x] + way->backward_ns[x] + way->down_ns[x] + way->up_ns[x];
+	way->weight_ns = f->duration[first + (int)ORR_PASS_W];
+	if (longest > INT64_MAX / 16 / m || length + way->weight_ns > INT64_MAX / 16 / m / m)
+		return 0; /* sums would not fit */
+	way->n_microbatches = m;
+	way->n_at_once = f->own[s];
+	way->far_start_ns = f->head[job(f, far, 0, ORR_PASS_F)];
+	for (int k = 0; k < m; k++) {
+		int j = job(f, s, k, ORR_PASS_F), back = job(f, far, k, ORR_PASS_B);
+		int64_t left = left_of(f, s, k);
+
+		way->far_left_ns[k] = f->duration[back] + f->tail[back];
+		way->start_ns[k + 1] = way->start_ns[k] + head_of(f, s, k);
+		way->left_ns[k + 1] = way->left_ns[k] + left;
+		way->rest_ns[k + 1] =
+			way->rest_ns[k] + larger(f->duration[j] + f->tail[j], length + left);
+	}
+	return orr_bounds_meet(way);
+}
+
+static int bound_all_meetings(struct finder *f, struct orr_bounds *out)
+{
+	size_t n = (size_t)f->p->n_stages, m = (size_t)f->p->n_microbatches + 1;
+	int64_t *x = calloc(4 * n + 4 * m, sizeof(*x)), *y = x + 4 * n;
+	struct orr_way way = {.forward_ns = x,
+			      .backward_ns = x + n,
+			      .down_ns = x + 2 * n,
+			      .up_ns = x + 3 * n,
+			      .start_ns = y,
+			      .left_ns = y + m,
+			      .rest_ns = y + 2 * m,
+			      .far_left_ns = y + 3 * m};
+
+	if (!x)
+		return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %zu stages", n);
+	for (int s = 0; s < f->p->n_stages; s++)
+		out->meet_ns = larger(out->meet_ns, bound_meetings(f, s, &way, out->path_ns));
+	free(x);
+	return 0;
+}
+
+static void list_by_worker(struct finder *f)
+{
+	const struct orr_jobs *jobs = &f->timed->jobs;
+
+	for (int j = 0; j < f->n_jobs; j++)
+		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
+			int w = orr_jobs_worker(jobs, j, i);
+
+			f->on[jobs->first[w] + f->n_sorted[w]++] = j;
+		}
+}
+
 static int find_all(struct finder *f, struct orr_bounds *out)
 {
 	struct orr_keyed *keyed = malloc((size_t)f->n_jobs * sizeof(*keyed));
@@ -394,22 +516,24 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 				 (j % ORR_N_PASSES == ORR_PASS_W && orr_jobs_has(&f->timed->jobs, j)
 					  ? f->p->overhead_ns
 					  : 0);
+	list_by_worker(f);
 	fill_sequence(f);
-	if ((code = find_caps(f)))
-		goto out;
-	find_side(f, false, list);
-	find_side(f, true, list);
+	find_caps(f);
+	for (int after = 0; after < 2 && !f->timed->seeks_span; after++)
+		find_side(f, after, list);
 	for (int j = 0; j < f->n_jobs; j++)
 		out->path_ns = larger(out->path_ns, f->head[j] + f->duration[j] + f->tail[j]);
 	for (int w = 0; !code && w < f->p->n_workers; w++) {
 		code = bound_worker(f, w, keyed, &heap, &out->worker_ns);
 		out->memory_ns = larger(out->memory_ns, bound_memory(f, w));
 		if (!code)
-			code = orr_bounds_room(&out->room_ns, f->timed, w, f->duration, f->head,
-					       f->tail, f->err);
+			code = orr_bounds_room(&out->room_ns, f->timed, w, f->on, f->duration,
+					       f->head, f->tail, f->err);
 	}
-	out->largest_ns =
-		larger(larger(out->path_ns, out->worker_ns), larger(out->memory_ns, out->room_ns));
+	if (!code)
+		code = bound_all_meetings(f, out);
+	out->largest_ns = larger(larger(larger(out->path_ns, out->worker_ns), out->meet_ns),
+				 larger(out->memory_ns, out->room_ns));
 out:
 	orr_heap_fini(&heap);
 	free(keyed);
@@ -431,14 +555,18 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	f.tail = calloc(n, sizeof(*f.tail));
 	f.sequence = calloc(n, sizeof(*f.sequence));
 	f.sorted = calloc((size_t)timed->jobs.first[p->n_workers], sizeof(*f.sorted));
+	f.on = calloc((size_t)timed->jobs.first[p->n_workers], sizeof(*f.on));
 	f.n_sorted = calloc((size_t)p->n_workers, sizeof(*f.n_sorted));
 	f.own = calloc(n_stages, sizeof(*f.own));
 	f.flight = calloc(n_stages, sizeof(*f.flight));
+	f.next = calloc(n_stages, sizeof(*f.next));
+	f.seen = calloc(n_stages, sizeof(*f.seen));
 	f.longest = calloc(2 * n_stages, sizeof(*f.longest));
 	if (f.n_jobs <= DENSE)
 		f.reach = calloc(n * (size_t)f.n_words, sizeof(*f.reach));
-	if (!f.duration || !f.head || !f.tail || !f.sequence || !f.sorted || !f.n_sorted ||
-	    !f.own || !f.flight || !f.longest || (f.n_jobs <= DENSE && !f.reach))
+	if (!f.duration || !f.head || !f.tail || !f.sequence || !f.sorted || !f.n_sorted || !f.on ||
+	    !f.own || !f.flight || !f.longest || !f.seen || !f.next ||
+	    (f.n_jobs <= DENSE && !f.reach))
 		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f.n_jobs);
 	else
 		code = find_all(&f, out);
@@ -447,10 +575,13 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	free(f.tail);
 	free(f.sequence);
 	free(f.sorted);
+	free(f.on);
 	free(f.n_sorted);
 	free(f.own);
 	free(f.flight);
 	free(f.longest);
+	free(f.seen);
+	free(f.next);
 	free(f.reach);
 	return code;
 }

@@ -15,7 +15,9 @@
 
 struct end {
 	const struct orr_timed *timed;
-	int w, n;                    /* jobs of a pass on the worker */
+	int w, n;      /* jobs of a pass on the worker */
+	const int *on; /* [n_on] its jobs */
+	int n_on;
 	int64_t room;                /* stashes that fit */
 	int64_t *most[ORR_N_PASSES]; /* [n + 1] the longest jobs of a pass take so much together */
 	struct orr_keyed *keyed;
@@ -38,9 +40,12 @@ static int sort(struct end *e, enum orr_pass d, const int64_t *value, int sign)
 	const struct orr_jobs *jobs = &e->timed->jobs;
 	int n = 0;
 
-	for (int j = 0; j < jobs->n_jobs; j++)
+	for (int i = 0; i < e->n_on; i++) {
+		int j = e->on[i];
+
 		if (jobs->compute[j] == e->w && j % ORR_N_PASSES == (int)d)
 			e->keyed[n++] = (struct orr_keyed){sign * value[j], j};
+	}
 	return n ? orr_sort(e->keyed, n, e->err) : 0;
 }
 
@@ -88,7 +93,9 @@ static int find(struct end *e, struct orr_keyed *firsts, const int64_t *duration
 	int64_t first = INT64_MAX, last = INT64_MAX, busy = 0;
 	int code;
 
-	for (int j = 0; j < t->jobs.n_jobs; j++) {
+	for (int i = 0; i < e->n_on; i++) {
+		int j = e->on[i];
+
 		if (t->jobs.compute[j] != e->w)
 			continue;
 		busy += duration[j];
@@ -110,24 +117,33 @@ static int find(struct end *e, struct orr_keyed *firsts, const int64_t *duration
 	return 0;
 }
 
-int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const int64_t *duration,
-		    const int64_t *head, const int64_t *tail, struct orr_error *err)
+int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const int *on,
+		    const int64_t *duration, const int64_t *head, const int64_t *tail,
+		    struct orr_error *err)
 {
 	const struct orr_jobs *jobs = &timed->jobs;
-	struct orr_load limit = orr_timed_limit(timed);
-	struct end e = {.timed = timed, .w = w, .room = limit.stashes, .err = err};
+	struct orr_load limit = orr_timed_most(timed, w);
+	struct end e = {.timed = timed,
+			.w = w,
+			.on = on + jobs->first[w],
+			.n_on = jobs->first[w + 1] - jobs->first[w],
+			.room = limit.stashes,
+			.err = err};
 	int64_t least = INT64_MAX;
 	size_t room;
 	int code = 0;
 
-	for (int j = 0; j < jobs->n_jobs; j += ORR_N_PASSES)
-		if (jobs->compute[j] == w) {
+	for (int i = 0; i < e.n_on; i++) {
+		int j = e.on[i];
+
+		if (jobs->compute[j] == w && j % ORR_N_PASSES == ORR_PASS_F) {
 			if (!orr_jobs_has(jobs, j + (int)ORR_PASS_B) ||
 			    !orr_jobs_has(jobs, j + (int)ORR_PASS_W))
 				return 0; /* then there is work that nothing of this holds back */
 			e.n++;
 			least = timed->up[j].bytes < least ? timed->up[j].bytes : least;
 		}
+	}
 	if (!e.n)
 		return 0;
 	if (least > 0 && limit.bytes / least < e.room)

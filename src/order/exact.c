@@ -22,7 +22,7 @@ int orr_timed_simulate(struct orr_timed *timed, int64_t *n, int64_t *makespan_ns
 	struct orr_try tried;
 	int code;
 
-	*makespan_ns = timed->makespan_ns;
+	*makespan_ns = timed->sought_ns;
 	if (!(p->machine.bandwidth_bytes_per_s > 0))
 		return 0; /* the trial is exact */
 	timed->n_timed += EXACTLY * timed->jobs.n_jobs;
@@ -30,7 +30,8 @@ int orr_timed_simulate(struct orr_timed *timed, int64_t *n, int64_t *makespan_ns
 	schedule.check = NULL; /* it has a worker for passes that do not exist, too */
 	if (!(code = orr_try_init(&tried, p, &schedule, NULL, err)) &&
 	    !(code = orr_try_time(&tried, err)))
-		*makespan_ns = orr_timeline_makespan(tried.timeline);
+		*makespan_ns = timed->seeks_span ? orr_timeline_span(tried.timeline)
+						 : orr_timeline_makespan(tried.timeline);
 	orr_try_fini(&tried);
 	return code;
 }

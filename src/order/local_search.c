@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/random.h"
+#include "cyclic.h"
+
 #define ROUNDS 6  /* coolings, each from the best order */
 #define HOTTEST 4 /* mean durations that a move may cost at first; half in each round after it */
 #define FINE 2    /* jobs that hold too much cost so much of a job each */
@@ -20,39 +23,41 @@ struct shifted {
 struct mover {
 	struct orr_local_search *search;
 	struct orr_timed *timed;
-	int *path, n_path;       /* a critical path of the order that is kept */
-	int *kept_order;         /* best order, as by_worker */
-	size_t n_listed;         /* in that */
-	int64_t *kept_start;     /* [n_jobs] of the order that was timed before */
-	int *excess;             /* [n_workers] jobs that start in more memory than there is */
-	int *kept_excess;        /* [n_workers] the same, of the order before a swap */
-	int n_excess;            /* of all workers */
-	int64_t fine;            /* for each of those */
-	int64_t cost;            /* of the order that is kept */
-	struct shifted *shifted; /* [most_at] of the move at hand */
+	int *path, n_path;           /* a critical path of the order that is kept */
+	int *kept_order;             /* best order, as by_worker */
+	size_t n_listed;             /* in that */
+	struct orr_again *kept_list; /* of the best order that repeats */
+	int64_t *kept_start;         /* [n_jobs] of the order that was timed before */
+	int *excess;                 /* [n_workers] jobs that start in more memory than there is */
+	int *kept_excess;            /* [n_workers] the same, of the order before a swap */
+	int n_excess;                /* of all workers */
+	int64_t fine;                /* for each of those */
+	int64_t cost;                /* of the order that is kept */
+	struct shifted *shifted;     /* [most_at] of the move at hand */
 	int n_shifted;
 	int code; /* of found() */
 };
 
-/* xorshift64*; range at least 1 */
+/* range at least 1 */
 static int64_t draw(struct mover *m, int64_t range)
 {
-	uint64_t x = m->search->random;
-
-	x ^= x >> 12;
-	x ^= x << 25;
-	x ^= x >> 27;
-	m->search->random = x;
-	return (int64_t)((x * UINT64_C(2685821657736338717) >> 33) % (uint64_t)range);
+	/* costs in units are far beyond 31 bits */
+	return (int64_t)((orr_random(&m->search->random) >> (range > INT32_MAX ? 1 : 33)) %
+			 (uint64_t)range);
 }
 
-/* The makespan first; of equal ones, that whose workers end early. An order may hold too much on
- * the way to another one that does not. */
+static int64_t sought(const struct mover *m)
+{
+	return m->search->cyclic ? orr_cyclic_estimate(m->search->cyclic) : m->timed->sought_ns;
+}
+
+/* The makespan, or span, first; of equal ones, that whose workers end early. An order may hold too
+ * much on the way to another one that does not. */
 static int64_t cost_of(const struct mover *m)
 {
 	const struct orr_timed *t = m->timed;
 
-	return t->makespan_ns + t->ends_ns / (8 * (int64_t)t->jobs.pipeline->n_workers) +
+	return sought(m) + t->ends_ns / (8 * (int64_t)t->jobs.pipeline->n_workers) +
 	       m->n_excess * m->fine;
 }
 
@@ -102,15 +107,18 @@ static void find_path(struct mover *m)
 	int64_t latest = -1;
 
 	for (int w = 0; w < t->jobs.pipeline->n_workers; w++) {
+		int64_t end;
 		int k;
 
 		if (t->jobs.first[w] == t->jobs.first[w + 1])
 			continue;
 		k = t->jobs.by_worker[t->jobs.first[w + 1] - 1];
-		if (end_of(t, k) < latest)
+		end = end_of(t, k) -
+		      (t->seeks_span ? t->start[t->jobs.by_worker[t->jobs.first[w]]] : 0);
+		if (end < latest)
 			continue;
-		n = end_of(t, k) > latest ? 1 : n + 1;
-		latest = end_of(t, k);
+		n = end > latest ? 1 : n + 1;
+		latest = end;
 		if (n == 1 || draw(m, n) == 0)
 			j = k;
 	}
@@ -172,6 +180,24 @@ static bool propose(struct mover *m, struct shifted *s)
 	return s->to != s->from && (!other || s->to == place);
 }
 
+/* The same on a list: it is done then. Places go on behind the end. */
+static bool propose_again(struct mover *m, struct shifted *s)
+{
+	struct orr_cyclic *c = m->search->cyclic;
+	int j = m->path[draw(m, m->n_path)], place = orr_cyclic_place(c, j);
+	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST)), n, to;
+	bool back = draw(m, 2), other = draw(m, 2);
+
+	s->w = m->timed->jobs.compute[j];
+	n = c->first[s->w + 1] - c->first[s->w];
+	to = place + (back ? -distance : distance);
+	s->from = other ? ((to % n) + n) % n : place;
+	if (other)
+		to = s->from + place - to;
+	s->to = s->from + orr_cyclic_shift(c, s->w, s->from, to - s->from);
+	return s->to != s->from;
+}
+
 /* The job that s moves is on worker w as well: there it goes past those that start before, or
  * after, the one whose place it takes. */
 static struct shifted follow(const struct mover *m, const struct shifted *s, int w)
@@ -207,19 +233,33 @@ static void keep(struct mover *m)
 	const struct orr_timed *t = m->timed;
 	struct orr_local_search *search = m->search;
 
-	search->best_ns = t->makespan_ns;
-	memcpy(m->kept_order, t->jobs.by_worker, m->n_listed * sizeof(*m->kept_order));
+	search->best_ns = sought(m);
+	if (search->cyclic)
+		memcpy(m->kept_list, search->cyclic->list,
+		       (size_t)search->cyclic->n * sizeof(*m->kept_list));
+	else
+		memcpy(m->kept_order, t->jobs.by_worker, m->n_listed * sizeof(*m->kept_order));
 	m->code = search->found(search->user);
+}
+
+static void count_excess(struct mover *m)
+{
+	m->n_excess = 0;
+	for (int w = 0; w < m->timed->jobs.pipeline->n_workers; w++)
+		m->n_excess += m->excess[w] = orr_timed_excess(m->timed, w);
 }
 
 static void restore(struct mover *m)
 {
 	struct orr_timed *t = m->timed;
 
-	memcpy(t->jobs.by_worker, m->kept_order, m->n_listed * sizeof(*m->kept_order));
-	orr_timed_renumber(t);
-	memset(m->excess, 0, (size_t)t->jobs.pipeline->n_workers * sizeof(*m->excess));
-	m->n_excess = 0;
+	if (m->search->cyclic) {
+		orr_cyclic_take(m->search->cyclic, m->kept_list);
+	} else {
+		memcpy(t->jobs.by_worker, m->kept_order, m->n_listed * sizeof(*m->kept_order));
+		orr_timed_renumber(t);
+	}
+	count_excess(m);
 	(void)orr_timed_time(t);
 	m->cost = cost_of(m);
 	find_path(m);
@@ -238,10 +278,19 @@ static void shift_all(struct mover *m)
 	for (int i = 0; i < m->n_shifted; i++) {
 		struct shifted *s = &m->shifted[i];
 
-		shift(m->timed, s->w, s->from, s->to);
+		if (m->search->cyclic)
+			orr_cyclic_run(m->search->cyclic, s->w);
+		else
+			shift(m->timed, s->w, s->from, s->to);
 		s->excess = orr_timed_excess(m->timed, s->w);
 		m->n_excess += s->excess - m->excess[s->w];
 	}
+}
+
+static void shift_list(struct mover *m, int w, int from, int to)
+{
+	(void)orr_cyclic_shift(m->search->cyclic, w, from, to - from);
+	orr_cyclic_run(m->search->cyclic, w);
 }
 
 static void shift_back(struct mover *m)
@@ -249,7 +298,10 @@ static void shift_back(struct mover *m)
 	for (int i = 0; i < m->n_shifted; i++) {
 		const struct shifted *s = &m->shifted[i];
 
-		shift(m->timed, s->w, s->to, s->from);
+		if (m->search->cyclic)
+			shift_list(m, s->w, s->to, s->from);
+		else
+			shift(m->timed, s->w, s->to, s->from);
 		m->n_excess -= s->excess - m->excess[s->w];
 	}
 }
@@ -262,7 +314,7 @@ static bool accept(struct mover *m, int64_t worse)
 	if (!orr_timed_time(t) || cost_of(m) > m->cost + (worse ? draw(m, worse) : 0))
 		return false;
 	m->cost = cost_of(m);
-	if (!m->n_excess && t->makespan_ns < m->search->best_ns)
+	if (!m->n_excess && sought(m) < m->search->best_ns)
 		keep(m);
 	find_path(m);
 	return true;
@@ -298,9 +350,7 @@ static void move_microbatch(struct mover *m, int64_t worse)
 		return;
 	swap(t, a, b);
 	memcpy(m->kept_excess, m->excess, (size_t)n_workers * sizeof(*m->excess));
-	m->n_excess = 0;
-	for (int w = 0; w < n_workers; w++)
-		m->n_excess += m->excess[w] = orr_timed_excess(t, w);
+	count_excess(m);
 	swap_starts(m);
 	if (accept(m, worse))
 		return;
@@ -317,9 +367,15 @@ static void move(struct mover *m, int64_t worse)
 		move_microbatch(m, worse);
 		return;
 	}
-	if (!propose(m, &m->shifted[0]))
-		return;
-	add_shifts(m);
+	if (m->search->cyclic) {
+		if (!propose_again(m, &m->shifted[0]))
+			return;
+		m->n_shifted = 1;
+	} else {
+		if (!propose(m, &m->shifted[0]))
+			return;
+		add_shifts(m);
+	}
 	shift_all(m);
 	swap_starts(m);
 	if (accept(m, worse)) {
@@ -351,6 +407,8 @@ static void run(struct mover *m)
 	for (int j = 0; j < t->jobs.n_jobs; j++)
 		mean += t->duration[j]; /* all of them together can be counted, see evaluate.c */
 	mean = mean / t->jobs.n_jobs + 1;
+	if (search->cyclic) /* a move is made in every repetition */
+		mean = mean * search->cyclic->p->n_microbatches / search->cyclic->k;
 	m->fine = mean / FINE + 1;
 	for (int round = 0; round < ROUNDS && search->best_ns > search->bound_ns; round++) {
 		int64_t first = before + round * part, idle = 0,
@@ -391,12 +449,16 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 	m.kept_order = calloc(m.n_listed, sizeof(*m.kept_order));
 	m.shifted = calloc((size_t)t->jobs.most_at, sizeof(*m.shifted));
 	m.kept_start = calloc(n, sizeof(*m.kept_start));
-	if (!m.path || !m.excess || !m.kept_excess || !m.kept_order || !m.kept_start ||
-	    !m.shifted) {
+	m.kept_list = calloc(search->cyclic ? (size_t)search->cyclic->n : 1, sizeof(*m.kept_list));
+	if (!m.kept_list || !m.path || !m.excess || !m.kept_excess || !m.kept_order ||
+	    !m.kept_start || !m.shifted) {
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
 		goto out;
 	}
 	memcpy(m.kept_order, t->jobs.by_worker, m.n_listed * sizeof(*m.kept_order));
+	if (search->cyclic)
+		memcpy(m.kept_list, search->cyclic->list,
+		       (size_t)search->cyclic->n * sizeof(*m.kept_list));
 	run(&m);
 	code = m.code;
 out:
@@ -405,6 +467,7 @@ out:
 	free(m.kept_excess);
 	free(m.kept_order);
 	free(m.kept_start);
+	free(m.kept_list);
 	free(m.shifted);
 	return code;
 }

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include "timed.h"
 
+struct orr_cyclic;
+
 struct orr_local_search {
 	struct orr_timed
 		*timed;   /* borrowed; in an order that fits and does not deadlock, and timed */
@@ -14,7 +16,8 @@ struct orr_local_search {
 	int64_t stop;     /* stop after this many of them, as if it went on: no more than n_timed */
 	int64_t until_ns; /* of the monotonic clock; 0: no limit */
 	uint64_t random;  /* state of the generator; not 0 */
-	bool reorder;     /* microbatches change places, all their jobs or single ones */
+	struct orr_cyclic *cyclic; /* (optional) move jobs of its lists; timed is its own */
+	bool reorder;              /* microbatches change places, all their jobs or single ones */
 	int (*found)(
 		void *user); /* trial is in the best order so far; an error code ends the search */
 	void (*watch)(void *user); /* (optional) now and then, with until_ns */

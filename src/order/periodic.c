@@ -143,7 +143,7 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 	size_t room = (size_t)p->n_stages * ((size_t)p->n_stages + 1) / 2;
 	struct orr_star_point *list = calloc(room, sizeof(*list));
 	int *before = calloc((size_t)p->n_stages, sizeof(*before)), k = 0, kept = 0, code = 0;
-	int64_t least = 0;
+	int64_t least = 0, last = 0;
 
 	if (!list || !before) {
 		code = orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
@@ -165,6 +165,9 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 		struct orr_star_point point = {.period_ns = list[i].period_ns};
 		struct orr_star *x = NULL;
 
+		if (list[i].period_ns == last)
+			continue;
+		last = point.period_ns;
 		if ((code = orr_star_create(&x, p, point.period_ns, err)))
 			break;
 		for (int s = 0; s < p->n_stages; s++) {

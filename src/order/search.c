@@ -1,4 +1,3 @@
-#include "orrery/quantity.h"
 #include "orrery/search.h"
 
 #include <stdbool.h>
@@ -12,6 +11,9 @@
 #include "packed.h"
 #include "permuted.h"
 #include "place.h"
+#include "refuse.h"
+#include "rigid.h"
+#include "repeating.h"
 #include "seeds.h"
 #include "smallest.h"
 #include "starts.h"
@@ -19,6 +21,10 @@
 
 #define MOST_PLACEMENTS 8 /* half of them twins */
 #define MILLION INT64_C(1000000)
+
+/* Microbatches after which an order repeats, in search after search: one finds its way best from
+ * what those with several have found. */
+static const int repeats_after[] = {2, 4, 1, 2, 3, 6};
 
 /* A placement, and the best order that was found on it. */
 struct place {
@@ -45,6 +51,7 @@ struct searcher {
 	int64_t *tried;       /* [n_jobs] an order */
 	int64_t most_stashes; /* that a worker may hold, about */
 	bool sweeping;
+	bool evened; /* a seed is no schedule's own order */
 	/* of the placements on which nothing fits */
 	int64_t excess; /* the least */
 	bool exact;     /* and none has less */
@@ -107,7 +114,7 @@ static int consider(struct place *x, bool named, bool *fits)
 	if (!orr_timed_time(x->timed))
 		return 0;
 	*fits = true;
-	if (!named && x->found.makespan_ns && x->timed->makespan_ns >= x->found.makespan_ns)
+	if (!named && x->found.makespan_ns && x->timed->sought_ns >= x->found.makespan_ns)
 		return 0;
 	if ((code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)))
 		return code;
@@ -125,13 +132,19 @@ static bool is_alike(const struct place *x, const int *alike)
 	return !memcmp(x->alike, alike, (size_t)x->searcher->p->n_stages * sizeof(*alike));
 }
 
+/* Has a schedule reached the bound? Then no other one is shorter. */
+static bool is_named_best(const struct place *x)
+{
+	return x->found.start_ns && x->found.start_ns == x->found.bound_ns;
+}
+
 static bool seed_wanted(void *user, const int *alike)
 {
 	const struct searcher *o = user;
 
 	for (int i = 0; i < o->n_places; i++)
 		if (is_alike(&o->places[i], alike))
-			return !o->sweeping || is_open(&o->places[i]);
+			return o->sweeping ? is_open(&o->places[i]) : !is_named_best(&o->places[i]);
 	return false;
 }
 
@@ -144,9 +157,14 @@ static int visit_seed(void *user, const int *alike, const int64_t *n)
 	for (int i = 0; i < o->n_places && !code; i++)
 		if (!o->places[i].twin && is_alike(&o->places[i], alike)) {
 			memcpy(o->tried, n, (size_t)o->n_jobs * sizeof(*n));
-			code = consider(&o->places[i], true, &fits);
+			code = consider(&o->places[i], !o->evened, &fits);
 		}
 	return code;
+}
+
+static bool start_wanted(void *user)
+{
+	return is_open(user);
 }
 
 static int visit_start(void *user, bool *fits)
@@ -192,17 +210,26 @@ static int start(struct searcher *o)
 					    .worker = o->places[i].worker,
 					    .n = o->tried,
 					    .stashes = o->most_stashes,
+					    .wanted = start_wanted,
 					    .visit = visit_start,
 					    .user = &o->places[i]};
 
 		if (o->places[i].twin)
 			break; /* and all after it */
 		code = orr_starts_visit(&starts, o->err);
+		if (!code)
+			code = orr_rigid_visit(&starts, o->places[i].timed, o->err);
 		if (!code && o->places[i].timed->jobs.most_at > 1)
 			code = orr_packed_visit(&starts, o->places[i].timed, o->err);
 	}
-	o->sweeping = true;
-	return code ? code : orr_seeds_swept(&seeds, o->err);
+	o->sweeping = o->evened = true;
+	if (!code)
+		code = orr_seeds_evened(&seeds, o->err);
+	o->evened = false;
+	for (int i = 0; i < o->n_places && !code; i++)
+		if (is_open(&o->places[i]))
+			return orr_seeds_swept(&seeds, o->err);
+	return code;
 }
 
 /* ---- from there on ---- */
@@ -237,18 +264,23 @@ static void show_life(void *user)
 	tell(x->searcher, least_makespan(x->searcher));
 }
 
-static int improve(struct place *x, int64_t n_timed)
+/* From x's best order on: orders that repeat after k microbatches, then all. */
+static int improve(struct place *x, int k, int64_t n_timed)
 {
 	struct searcher *o = x->searcher;
+	struct orr_starts starts = {.p = o->p, .n = o->tried, .visit = visit_start, .user = x};
 	struct orr_local_search *local = &x->local;
 	int code = orr_timed_order(x->timed, x->n, o->err);
 
 	if (code || !orr_timed_time(x->timed))
 		return code;
-	local->best_ns = x->timed->makespan_ns;
 	local->n_timed = n_timed;
 	local->stop = n_timed < x->left ? n_timed : x->left;
 	x->left -= local->stop;
+	if ((code = orr_repeating_visit(&starts, local, k, o->err)) || !is_open(x) ||
+	    (code = orr_timed_order(x->timed, x->n, o->err)) || !orr_timed_time(x->timed))
+		return code;
+	local->best_ns = x->timed->sought_ns;
 	return orr_local_search(local, o->err);
 }
 
@@ -258,8 +290,10 @@ static int improve(struct place *x, int64_t n_timed)
 static int improve_all(struct searcher *o)
 {
 	int code = 0;
+	size_t at = 0;
 
 	for (int64_t n_timed = MILLION, sum = 0; !code; sum += n_timed, n_timed = sum) {
+		int k = repeats_after[at++ % (sizeof(repeats_after) / sizeof(*repeats_after))];
 		bool any = false;
 
 		for (int i = 0; i < o->n_places && !code; i++) {
@@ -268,7 +302,7 @@ static int improve_all(struct searcher *o)
 			if (x->left <= 0 || !is_open(x) || is_late(o))
 				continue;
 			any = true;
-			code = improve(x, n_timed);
+			code = improve(x, k, n_timed);
 		}
 		if (!any)
 			break;
@@ -283,6 +317,13 @@ struct permuting {
 	const struct orr_permuted *permuted;
 	int64_t *n; /* [n_jobs] of the jobs of the permuted pipeline */
 };
+
+static bool permuted_wanted(void *user)
+{
+	const struct permuting *x = user;
+
+	return is_open(x->place);
+}
 
 static int visit_permuted(void *user, bool *fits)
 {
@@ -304,6 +345,7 @@ static int permute(struct place *x, int64_t *n, int permutation)
 					    .worker = x->worker,
 					    .n = n,
 					    .stashes = o->most_stashes,
+					    .wanted = permuted_wanted,
 					    .visit = visit_permuted,
 					    .user = &permuting};
 
@@ -387,6 +429,7 @@ static int open_place(struct place *x, bool *fits)
 
 	if ((code = orr_timed_create(&x->timed, o->p, x->worker, 1, ORR_N_PASSES, true, o->err)))
 		return code;
+	x->timed->seeks_span = o->options->objective == ORR_OBJECTIVE_SPAN;
 	orr_place_limit(x->timed, x->worker, o->limit, o->options->memory_bytes,
 			o->options->room_bytes);
 	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
@@ -476,48 +519,6 @@ static int add_reordered(struct searcher *o, const struct place *twin)
 	return code;
 }
 
-static int refuse(const struct searcher *o)
-{
-	const struct orr_search_options *options = o->options;
-	const char *where = options->placement == ORR_PLACEMENT_ANY
-				    ? "on the placements that it tries"
-				    : "on this placement";
-	const char *more =
-		"give more memory, take more workers or more microbatches ([microbatches])";
-	const char *why = o->exact ? "not even one microbatch fits"
-				   : "no order of one microbatch was found that fits";
-	long long stashes = (long long)options->stashes + o->excess;
-	char size[32];
-
-	if (orr_pipeline_gathers(o->p))
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: a minibatch is gathered (gather=), so the %d microbatches "
-				"before that are held at once, and do not fit %s: give more memory "
-				"or fewer microbatches ([microbatches])",
-				o->p->n_microbatches, where);
-	if (options->stashes && !options->stash_bytes && !options->memory_bytes)
-		return orr_fail(
-			o->err, ORR_E_INPUT,
-			"auto: %s %lld stage stashes on a worker, one microbatch alone takes "
-			"%s%lld %s: give memory=%lld or more",
-			o->exact ? "nothing fits" : "no order was found that fits",
-			(long long)options->stashes, o->exact ? "" : "at most ", stashes, where,
-			stashes);
-	if (options->memory_bytes && o->p->machine.cluster)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: %s in the workers' memory beside parameters, gradients and "
-				"optimizer %s: %s",
-				why, where, more);
-	if (options->memory_bytes)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: %s [memory] %s beside parameters, gradients and optimizer "
-				"%s: %s",
-				why, orr_size_exact(size, sizeof(size), options->memory_bytes),
-				where, more);
-	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
-			(long long)o->limit.bytes, where, more);
-}
-
 static int search_all(struct searcher *o, const struct place **best)
 {
 	enum orr_placement asked = o->options->placement;
@@ -530,7 +531,11 @@ static int search_all(struct searcher *o, const struct place **best)
 		     (i != ORR_PLACEMENT_FOLD || folds)))
 			code = add_place(o, (enum orr_placement)i);
 	if (!code && !o->n_places)
-		code = refuse(o);
+		code = orr_search_refuse(
+			&(struct orr_refusal){o->p, asked == ORR_PLACEMENT_ANY, o->options->stashes,
+					      o->options->stash_bytes, o->options->memory_bytes,
+					      o->excess, o->exact},
+			o->err);
 	for (int i = 0, n = o->n_places;
 	     o->options->reorder && o->p->microbatches && i < n && !code; i++)
 		code = add_reordered(o, &o->places[i]);
@@ -586,6 +591,9 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 		memcpy(n, best->n, (size_t)o.n_jobs * sizeof(*n));
 		if (result)
 			*result = best->found;
+	} else if (result) {
+		*result =
+			(struct orr_search_result){.missing = o.excess < INT64_MAX ? o.excess : 0};
 	}
 	for (int i = 0; i < o.n_places; i++)
 		close_place(&o.places[i]);

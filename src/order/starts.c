@@ -138,7 +138,8 @@ static int visit_zero_bubble(struct orr_starts *starts, struct orr_error *err)
 	for (int s = 0; s < p->n_stages; s++)
 		if (starts->worker[s] != s % p->n_workers)
 			return 0;
-	for (int64_t k = most; k > 0 && k >= most / 2; k = k > 4 ? k * 3 / 4 : k - 1) {
+	for (int64_t k = most; k > 0 && k >= most / 2 && starts->wanted(starts->user);
+	     k = k > 4 ? k * 3 / 4 : k - 1) {
 		struct orr_zero_bubble limit = {(int)k, 100};
 		bool fits;
 
@@ -187,7 +188,8 @@ static int visit_all_spaced(struct orr_starts *starts, struct orr_error *err)
 
 	if (k >= p->depth) /* 1f1b and the zero-bubble schedules fit */
 		return 0;
-	for (int64_t more = 0; more <= MOST_WAITS && !code; more += 2)
+	for (int64_t more = 0; more <= MOST_WAITS && !code && starts->wanted(starts->user);
+	     more += 2)
 		code = visit_spaced(starts, (int)k,
 				    (2 * p->depth > 3 * k ? 2 * p->depth : 3 * k + k % 2) + more,
 				    err);
@@ -200,10 +202,12 @@ int orr_starts_visit(struct orr_starts *starts, struct orr_error *err)
 	int most = p->depth < p->n_microbatches ? p->depth : p->n_microbatches, code = 0;
 	bool fits = true, gangs = orr_pipeline_has_gangs(p);
 
-	for (int64_t ahead = 2; fits && ahead <= p->n_microbatches; ahead *= 2)
+	for (int64_t ahead = 2; fits && ahead <= p->n_microbatches && starts->wanted(starts->user);
+	     ahead *= 2)
 		if ((code = visit_turns(starts, ahead, &fits)))
 			return code;
-	for (int k = most; k > 0 && !code; k = k > 4 ? k * 3 / 4 : k - 1)
+	for (int k = most; k > 0 && !code && starts->wanted(starts->user);
+	     k = k > 4 ? k * 3 / 4 : k - 1)
 		for (int i = 0; i < (gangs ? 4 : 1) && !code; i++)
 			code = visit_capped(starts, k, i & 1, i & 2, err);
 	if (code || (code = visit_zero_bubble(starts, err)))

@@ -12,6 +12,7 @@ struct orr_starts {
 	const int *worker; /* [n_stages] */
 	int64_t stashes;   /* stage stashes that a worker may hold, about */
 	int64_t *n;        /* [n_jobs] room to write an order into, as with a split backward */
+	bool (*wanted)(void *user);           /* can another order still be of use? */
 	int (*visit)(void *user, bool *fits); /* an order is in n; *fits: the memory */
 	void *user;
 };

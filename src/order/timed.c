@@ -341,12 +341,13 @@ void orr_timed_measure(struct orr_timed *t)
 		if (t->exact &&
 		    jobs->compute[last] == w) /* the last weight gradient of its stage */
 			end += orr_pipeline_update_ns(jobs->pipeline, orr_jobs_at(jobs, last).s, w);
-		t->ends_ns += end;
+		t->ends_ns += t->seeks_span ? end - t->start[first] : end;
 		if (t->makespan_ns < end)
 			t->makespan_ns = end;
 		if (t->span_ns < end - t->start[first])
 			t->span_ns = end - t->start[first];
 	}
+	t->sought_ns = t->seeks_span ? t->span_ns : t->makespan_ns;
 }
 
 struct orr_load orr_timed_peak(const struct orr_timed *t, int w)
@@ -376,16 +377,20 @@ int orr_timed_excess(const struct orr_timed *t, int w)
 	return excess;
 }
 
+struct orr_load orr_timed_most(const struct orr_timed *t, int w)
+{
+	struct orr_load limit = {1, 1};
+
+	orr_load_raise(&limit, t->most[w]);
+	return limit;
+}
+
 struct orr_load orr_timed_limit(const struct orr_timed *t)
 {
 	struct orr_load limit = {1, 1};
 
-	for (int w = 0; w < t->jobs.pipeline->n_workers; w++) {
-		if (limit.stashes < t->most[w].stashes)
-			limit.stashes = t->most[w].stashes;
-		if (limit.bytes < t->most[w].bytes)
-			limit.bytes = t->most[w].bytes;
-	}
+	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
+		orr_load_raise(&limit, t->most[w]);
 	return limit;
 }
 

@@ -46,7 +46,9 @@ struct orr_timed {
 	int64_t *delay; /* as after: the duration of the transfer; NULL unless exact */
 	int64_t *start; /* [n_jobs], of the order as it was timed last */
 	int64_t makespan_ns, span_ns; /* span: max over workers of last end - first start */
-	int64_t ends_ns;              /* sum over workers of their last ends */
+	bool seeks_span;              /* by the search: steps overlap */
+	int64_t sought_ns;            /* one of the two */
+	int64_t ends_ns;              /* sum over workers of their last ends, or spans */
 	int64_t n_timed;              /* jobs timed so far */
 	int *waits, *queue;           /* [n_jobs] room to work in */
 	int *left;                    /* [n_stages] the same */
@@ -70,7 +72,7 @@ int orr_timed_number(const struct orr_timed *t, int64_t *n, struct orr_error *er
 /* The longest path: every job as early as the order lets it start. Fills start and what
  * orr_timed_measure() does. false: the order deadlocks, and they are void. */
 bool orr_timed_time(struct orr_timed *t);
-/* makespan_ns, span_ns and ends_ns of the starts as they are. */
+/* makespan_ns, span_ns, sought_ns and ends_ns of the starts as they are. */
 void orr_timed_measure(struct orr_timed *t);
 /* From the end of j until what it leaves is with k, which waits for it. */
 int64_t orr_timed_delay(const struct orr_timed *t, int j, int k);
@@ -79,7 +81,9 @@ int64_t orr_timed_delay(const struct orr_timed *t, int j, int k);
 struct orr_load orr_timed_peak(const struct orr_timed *t, int w);
 /* Jobs of worker w that start while it holds more than it may; 0: its order fits. */
 int orr_timed_excess(const struct orr_timed *t, int w);
-/* The largest limit of a worker, at least 1. */
+/* The limit of worker w, at least 1. */
+struct orr_load orr_timed_most(const struct orr_timed *t, int w);
+/* The largest of all. */
 struct orr_load orr_timed_limit(const struct orr_timed *t);
 /* Every worker may hold this. */
 void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit);

@@ -23,6 +23,10 @@ struct orr_entry {
 	const struct orr_schedule
 		*schedule; /* NULL: every built-in one, with its parameters' defaults */
 	const int *home;   /* (optional) where a plan has the stages, see orr_jobs_create_at() */
+	bool front; /* in place of every built-in one: auto in memory after memory, a row each,
+		       see orr_compare(); the pipeline's machine has no limit */
+	int64_t within_ns; /* of these rows, seek the one that holds least and takes no longer; 0:
+			      seek the whole front */
 	enum orr_run_order order;      /* see orr_try_init_in() */
 	const struct orr_noise *noise; /* (optional) what it meets, see orr_noise_run() */
 	const char *refused; /* (optional) the reason why it is not tried, listed under the
@@ -30,8 +34,8 @@ struct orr_entry {
 };
 
 struct orr_contender {
-	const char *schedule;          /* borrowed: its name */
-	const struct orr_schedule *is; /* (private) which, whatever its name */
+	const char *schedule; /* borrowed: its name */
+	const void *is;       /* (private) which, whatever its name */
 	char *reason;  /* owned; why it does not fit; NULL: it does, and the rest is filled in */
 	bool laid_out; /* it has an order of these stages, and is refused for something else */
 	const struct orr_pipeline *pipeline; /* borrowed; that it was tried on; NULL: on none */
@@ -47,10 +51,15 @@ struct orr_contender {
 				     stash */
 	int64_t received_bytes;   /* by all workers in a step, whatever it is */
 	struct orr_noisy noisy;   /* with the entry's noise; else zeros */
-	bool on_front;            /* no other is both faster and smaller */
+	int64_t limit_bytes; /* of a front's row, the memory that the order had to fit; else 0 */
+	bool in_front;       /* (private) a front's row */
+	bool on_front;       /* no other is both faster and smaller */
 	int n_untested;
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 };
+
+#define ORR_MOST_FRONT 16 /* memories of a front that are tried */
+#define ORR_FRONT_NAME 64
 
 struct orr_comparison {
 	bool units; /* times are units */
@@ -62,10 +71,16 @@ struct orr_comparison {
 	int n, n_fitting;
 	/* owned; those that fit first, by makespan, then by memory */
 	struct orr_contender *contenders;
+	char (*names)[ORR_FRONT_NAME]; /* (private) owned; of a front's rows */
+	int n_names;
 };
 
 /* Try all n entries. With every_cut a schedule has a row for each pipeline that it was tried on;
- * without, that on which it comes first, or where it fits on none, one reason. *out borrows the
+ * without, that on which it comes first, or where it fits on none, one reason. A front goes from
+ * the least memory in which auto finds an order to enough for as many stashes as an entry before
+ * it holds on its pipeline, in bytes where stages have stashes of a size on workers alike, else in
+ * stage stashes; the memories in between are those where makespans differ most. An order that is no
+ * shorter than one that holds less has no row, so more memory is never slower. *out borrows the
  * schedules' names, and the pipelines. */
 int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
 		struct orr_error *err);
@@ -79,6 +94,9 @@ enum orr_rank {
 	ORR_RANK_GREEDY_P95,
 	ORR_RANK_GREEDY_WORST
 };
+/* The row that holds least of those that take no longer; NULL: there is none. */
+const struct orr_contender *orr_comparison_within(const struct orr_comparison *c,
+						  int64_t makespan_ns);
 void orr_comparison_rank(struct orr_comparison *c, enum orr_rank by);
 void orr_comparison_destroy(struct orr_comparison *c); /* NULL is fine */
 

@@ -46,8 +46,9 @@ struct orr_jobs {
 	struct orr_room *room; /* BOUNDED; else NULL */
 	int64_t bound_ns; /* proven by the schedule, for the costs it was made for: no order within
 			     its limits is shorter; 0: none */
-	bool *recompute;  /* [n_stages] the backward, if there is one, runs F again: the user asks
-			     for it, or the schedule */
+	int64_t span_bound_ns; /* the same of the span, which the schedule seeks; else 0 */
+	bool *recompute; /* [n_stages] the backward, if there is one, runs F again: the user asks
+			    for it, or the schedule */
 	int64_t *duration_ns; /* [n_jobs] of microbatch b on its worker; 0 of a job that does not
 				 exist */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1]; a job

@@ -22,12 +22,14 @@ struct orr_plan_options {
 	const struct orr_cluster *cluster; /* (optional) workers that differ, borrowed: as many as
 					      the levels have; memory_bytes is then their largest */
 	bool activations;                  /* count what is sent between stages */
-	bool straight;                     /* no replicas */
-	bool unpin;                        /* cut anew where the file pins stages */
-	bool pieces;          /* also stages that share a worker without being neighbours */
-	bool by_makespan;     /* of the plans that are tried, fewer stages too, the one with the
-				 shortest simulated step,     instead of the fastest slowest stage */
-	int64_t memory_bytes; /* of a worker; 0: no limit */
+	bool added;       /* to what a worker computes comes the time of what it sends and reads, as
+			     older planners count; else links are busy beside it, as simulated */
+	bool straight;    /* no replicas */
+	bool unpin;       /* cut anew where the file pins stages */
+	bool pieces;      /* also stages that share a worker without being neighbours */
+	bool by_makespan; /* of the plans that are tried, fewer stages too, the one with the
+			     shortest simulated step, instead of the fastest slowest stage */
+	int64_t memory_bytes;         /* of a worker; 0: no limit */
 	struct orr_numerics numerics; /* what a parameter costs in memory (parameter_cost.h) */
 	int n_microbatches;
 	int64_t samples;    /* of a microbatch */
@@ -64,6 +66,9 @@ struct orr_plan {
 	struct orr_plan_cost *costs; /* [n_stages] */
 	double slowest_s; /* of a worker, the largest sum of computing and communication: m
 			     microbatches take no less than m times that */
+	double overlapped_s, added_s; /* the same, counted the one way and the other: slowest_s is
+					 that of the options */
+	double least_s; /* no plan with these options has a smaller one, by the work alone */
 	bool fastest; /* proven: with these options no cut into stages, each on workers of its own,
 			 has a smaller one */
 	double one_worker_s; /* everything on one worker, per microbatch */
@@ -71,13 +76,20 @@ struct orr_plan {
 			  most of them */
 	int64_t wanted_bytes;   /* the memory at which in_flight would keep all workers busy; 0: it
 				   does */
+	bool pinned;            /* the file says what the stages are */
 	bool coarse, flattened; /* see ideals.h */
 	struct orr_plan_options options;
 	struct orr_table *table;
 	struct orr_try tried;     /* the table, on the machine */
 	int64_t searched_from_ns; /* the makespan that orr_plan_search began with; 0: none was made
 				   */
-	bool side_by_side;        /* which of the two is better, and both: */
+	int restarts;             /* of that search */
+	/* of the search on any workers; 0: there was none */
+	int64_t anywhere_ns; /* no placement of the operators, one worker each, has a shorter step
+			      */
+	int n_placements;    /* that it tried, at most in one restart */
+	bool all_placements; /* every one of them */
+	bool side_by_side;   /* which of the two is better, and both: */
 	struct orr_plan_world chain, dag;
 	bool in_pieces; /* neither: a worker has several stages, which need not be neighbours */
 	double pieces_bound_s; /* no placement of the operators, one worker each, has a less busy
@@ -95,8 +107,11 @@ void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
 
 /* Look for a shorter order of the plan's stages where they are, in the memory of its options, or
  * else in no more than its fullest worker has; see search.h. Its lower bound is then of such
- * orders. seconds 0: so long that every run finds the same. Refuses stages with replicas. */
-int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err);
+ * orders. With pieces, then for operators on any workers, in the memory of its options, or else in
+ * any. And again from other seeds: so many restarts, and then more of them until `seconds` have
+ * passed (0: no more). As many restarts find the same in every run, and more of them nothing that
+ * is longer. Refuses stages with replicas, unless with pieces. */
+int orr_plan_search(struct orr_plan *plan, int restarts, int64_t seconds, struct orr_error *err);
 
 /* What the stages of a straight plan on a chain with free links would hold at longer periods
  * [Beaumont21]: orr_star_points() of periodic.h, which has no transfers. Another plan has none of

@@ -69,6 +69,8 @@ struct orr_placed {
 	int64_t *n;       /* [n_jobs] */
 	int64_t bound_ns; /* a makespan that no order within the schedule's limits can beat; 0: none
 			     is known. One above the makespan of this very order is refused */
+	int64_t span_bound_ns; /* the same of the span, see figures.h, where the schedule seeks the
+				  shortest one; else 0 */
 };
 
 /* Required: name, and compute and priority, or place for what they leave open. A function that

@@ -24,6 +24,12 @@ enum orr_placement {
 	ORR_PLACEMENT_GIVEN     /* worker[] */
 };
 
+enum orr_objective {
+	ORR_OBJECTIVE_MAKESPAN,
+	ORR_OBJECTIVE_SPAN /* the longest time from a worker's first start to its last end: what a
+			      step takes where each worker goes on with the next one at once */
+};
+
 struct orr_schedule;
 struct orr_timeline;
 
@@ -34,12 +40,14 @@ struct orr_search_options {
 	int64_t stash_bytes;  /* bytes of stash that a worker may hold; 0: no limit */
 	int64_t memory_bytes; /* of a worker, for everything; parameters, gradients and optimizer
 				 state leave the rest to stashes; 0: no limit */
+	enum orr_objective objective;
 	enum orr_placement placement;
 	const int *worker;         /* ORR_PLACEMENT_GIVEN: [n_stages] */
 	const int64_t *room_bytes; /* (optional) [n_workers] what each may hold of stash_bytes */
 	const struct orr_timeline *from; /* (optional) an order to start from as well */
-	int64_t effort;  /* million jobs timed by the local search on each placement; with seconds:
-			    no limit */
+	int64_t effort;  /* million jobs timed by the local search on each placement, of whole
+			    steps: of orders that repeat eight times as many; with seconds: no limit
+			  */
 	int64_t seconds; /* stop after this time; 0: the effort alone decides, and every run finds
 			    the same */
 	int64_t seed;
@@ -56,10 +64,14 @@ struct orr_search_options {
 void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user);
 
 struct orr_search_result {
+	/* makespans, or spans where these are the objective */
 	int64_t start_ns;    /* of the best schedule of the list that fits; 0: none fits */
 	int64_t makespan_ns; /* found */
 	int64_t bound_ns; /* no order on these workers in this memory is shorter; on others one may
 			     be */
+	/* where it refuses: the stashes or bytes that the order which lacks least of the limit
+	 * lacks; 0: that is not why */
+	int64_t missing;
 };
 
 /* Fill worker[n_stages] and n of every job, numbered as in orr_placed with 3 passes.

@@ -53,6 +53,8 @@ int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err);
 
 /* From the first start of a job to the last end of a job or an update. */
 int64_t orr_timeline_makespan(const struct orr_timeline *t);
+/* The same of a worker, the longest of all. */
+int64_t orr_timeline_span(const struct orr_timeline *t);
 
 /* Write the mean durations of passes and updates into the stages of p, the pipeline of t's jobs. */
 struct orr_pipeline;

@@ -13,6 +13,7 @@
 #include "pipeline/charge.h"
 
 #define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [Separability] */
+#define MOST_OPERATORS 3000    /* that are placed one by one */
 #define MOST_STEPS 200000      /* of branch and bound */
 
 struct advising {
@@ -21,14 +22,15 @@ struct advising {
 	void *user;
 };
 
-/* Filling and draining takes depth - 1 microbatches' time. */
+/* Filling and draining takes depth - 1 microbatches' time, under 1F1B: an order that was searched
+ * for says itself how far it is from the best. */
 static void advise_microbatches(const struct advising *a)
 {
 	int depth = a->plan->pipeline->depth, m = a->plan->pipeline->n_microbatches;
 	int n_first = a->plan->replicas[0], want = MICROBATCHES_A_STAGE * depth * n_first;
 	char line[300];
 
-	if (depth < 2 || m >= want)
+	if (depth < 2 || m >= want || a->plan->searched_from_ns)
 		return;
 	(void)snprintf(
 		line, sizeof(line),
@@ -113,11 +115,13 @@ static void advise_placement(const struct advising *a, const struct orr_allocati
 	double anyhow_s = (double)best->period_ns * 1e-9;
 	char line[300];
 
-	if (anyhow_s < 0.99 * busiest_s && !a->plan->options.pieces)
+	if (anyhow_s < 0.99 * busiest_s && (a->plan->pinned || !a->plan->options.pieces))
 		(void)snprintf(line, sizeof(line),
 			       "  operators that need not be neighbours could come to %.2f times: "
-			       "[pieces]",
-			       anyhow_s / even_s);
+			       "%s",
+			       anyhow_s / even_s,
+			       a->plan->pinned ? "[unpin], since the model pins its stages"
+					       : "leave [contiguous] out");
 	else if (best->proven && anyhow_s > 0.99 * busiest_s)
 		(void)snprintf(
 			line, sizeof(line),
@@ -145,7 +149,7 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
 		slowest = plan->costs[s].compute_s > plan->costs[slowest].compute_s ? s : slowest;
 	busiest = plan->in_pieces ? plan->slowest_s : plan->costs[slowest].compute_s;
-	if (busiest < 1.1 * even)
+	if (busiest < 1.1 * even || plan->graph->n_operators > MOST_OPERATORS)
 		return 0;
 	if ((code = find_anyhow(plan, &best, &largest, err)))
 		return code;

@@ -12,6 +12,7 @@
 #include "tensors.h"
 
 #define MOST_STEPS 20000000 /* a second or so */
+#define FEW_LIVE 64         /* pairs of tensors over a cut that are looked at in a step */
 #define A_LITTLE 1e-9       /* sums of doubles come out a little apart */
 
 struct label {
@@ -115,11 +116,14 @@ static int least_common_multiple(int a, int b)
 }
 
 /* The slowest link into the stage from the label's ideal to j, on r workers. */
-static double link_s(const struct search *s, const struct label *label, int j, int r)
+static double link_s(struct search *s, const struct label *label, int j, int r)
 {
 	const struct orr_tensors *t = s->problem->tensors;
 	const int *makers = s->makers + label->makers;
+	int64_t n_live = t->first_live[label->ideal + 1] - t->first_live[label->ideal];
 	double slowest = 0;
+
+	s->steps += n_live * n_live / FEW_LIVE;
 
 	/* the sum of each maker, at its first tensor */
 	for (int l = t->first_live[label->ideal], k = 0; l < t->first_live[label->ideal + 1]; l++) {

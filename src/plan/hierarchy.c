@@ -59,6 +59,7 @@ struct search {
 	bool *allowed; /* [n * n] the second lies inside the first, and what lies between may be a
 			  stage */
 	bool *inside;
+	int64_t *sent; /* [n * n] bytes into and out of what lies between, where they are added */
 };
 
 static struct cell *cell_at(const struct table *t, int n, int i, int j, int m)
@@ -117,9 +118,19 @@ static double transfer_s(const struct search *s, int level, int base, int i, int
 {
 	double rate = s->options->levels.bytes_per_s[level];
 
-	return rate > 0 && s->options->activations
+	return rate > 0 && s->options->activations && !s->options->added
 		       ? (double)orr_tensors_bytes(s->tensors, base, i, j) / (rate * r)
 		       : 0;
+}
+
+/* Of everything that a stage sends and reads, where that is added. */
+static double added_s(const struct search *s, int level, int i, int j)
+{
+	double rate = s->options->order ? s->options->machine->bandwidth_bytes_per_s
+					: s->options->levels.bytes_per_s[level];
+
+	return s->sent && rate > 0 ? (double)s->sent[(size_t)j * (size_t)s->x->n + (size_t)i] / rate
+				   : 0;
 }
 
 /* Where workers differ: those of a stage on r of them, with left for it and all after it. */
@@ -192,9 +203,10 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 	if (o->memory_bytes && level == 0 && !fits(s, i, j, r, left))
 		return DBL_MAX;
 	if (o->order)
-		return busy_of_shares_s(s, i, j, r, left);
+		return busy_of_shares_s(s, i, j, r, left) + added_s(s, level, i, j) / r;
 	if (!o->n_microbatches)
 		return (inner.time_s + (level ? 0 : update) + exchange_s(s, level, i, j, r)) / r;
+	inner.time_s += added_s(s, level, i, j);
 	update *= level ? 1 - 1.0 / r : 1; /* inner levels count it, and replicas do not share it */
 	return inner.time_s / r + (update + ring_s(s, level, inner.trained_bytes, r)) / m;
 }
@@ -233,7 +245,7 @@ static double transfer_to_s(const struct search *s, int first, int base, int i, 
 	double rate =
 		orr_machine_link(o->machine, o->order[first - 1], o->order[first]).bytes_per_s;
 
-	return rate > 0 && o->activations
+	return rate > 0 && o->activations && !o->added
 		       ? 2 * (double)orr_tensors_bytes(s->tensors, base, i, j) / rate
 		       : 0;
 }
@@ -347,12 +359,13 @@ static double direct_busy_s(const void *user, int i, int j, int r, int left)
 static int go_directly(struct orr_hierarchy *h, const struct search *s, struct orr_error *err)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	struct orr_direct problem = {.tensors = s->tensors,
-				     .n_workers = o->levels.workers[0],
-				     .bytes_per_s = o->activations ? o->levels.bytes_per_s[0] : 0,
-				     .keeps_room = o->memory_bytes > 0,
-				     .busy_s = direct_busy_s,
-				     .user = s};
+	struct orr_direct problem = {
+		.tensors = s->tensors,
+		.n_workers = o->levels.workers[0],
+		.bytes_per_s = o->activations && !o->added ? o->levels.bytes_per_s[0] : 0,
+		.keeps_room = o->memory_bytes > 0,
+		.busy_s = direct_busy_s,
+		.user = s};
 	struct orr_direct_stage *stages = NULL;
 	int n = 0, first = 0,
 	    code = orr_direct_search(&problem, &stages, &n, &h->slowest_s, &h->proven, err);
@@ -406,6 +419,30 @@ static int find_pairs(struct search *s, struct orr_error *err)
 	return 0;
 }
 
+static int find_sent(struct search *s, struct orr_error *err)
+{
+	const struct orr_ideals *x = s->x;
+	const struct orr_tensors *t = s->tensors;
+	size_t n = (size_t)x->n;
+
+	if (!s->options->added || !s->options->activations)
+		return 0;
+	if (!(s->sent = calloc(n * n, sizeof(*s->sent))))
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
+	for (int j = 0; j < x->n; j++)
+		for (int i = 0; i < j; i++) {
+			int64_t *sent = &s->sent[(size_t)j * n + (size_t)i];
+
+			if (!s->inside[(size_t)j * n + (size_t)i])
+				continue;
+			*sent = orr_tensors_bytes(t, 0, i, j);
+			for (int l = t->first_live[j]; l < t->first_live[j + 1]; l++)
+				if (!orr_ideals_has(x, i, t->makers[t->live[l]]))
+					*sent += t->bytes[t->live[l]];
+		}
+	return 0;
+}
+
 int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
 			 const struct orr_hierarchy_options *options, struct orr_error *err)
 {
@@ -419,7 +456,7 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory");
 		goto out;
 	}
-	if ((code = find_pairs(&s, err)))
+	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
 	for (int l = 0; l <= last; l++) {
 		struct table *t = &s.level[l];
@@ -453,6 +490,7 @@ out:
 		free(s.level[l].cells);
 	free(s.allowed);
 	free(s.inside);
+	free(s.sent);
 	orr_hierarchy_destroy(h);
 	return code;
 }

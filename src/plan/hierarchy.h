@@ -17,6 +17,7 @@ struct orr_hierarchy_options {
 	const int *order; /* stage after stage takes the next ones of order[], as many as the level
 			     has */
 	bool activations; /* count the traffic between stages */
+	bool added;       /* to what a stage computes; else a link is busy beside it */
 	bool connected;   /* only stages that hang together */
 	bool straight;    /* no replicas */
 	int least_replicas; /* of a stage at each level, or all that the level has; 0: 1 */

@@ -7,181 +7,16 @@
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "pipeline/charge.h"
+#include "refine.h"
+#include "units.h"
 
-/* Units and their edges. Numbers stay topological: joined with its only reader, a unit takes the
- * reader's; joined with its only input, the input's. */
-struct units {
-	const struct orr_graph *g;
-	struct orr_stage *costs; /* [n_operators] of every operator */
-	int *leader;           /* [n_operators] the unit's operator that stands for it; -1: free */
-	int *readers, *inputs; /* [n_operators] of every leader, how many units */
-	int *reader, *input;   /* one of them */
-	int64_t *work_ns;      /* of every leader's unit */
-	bool *sends;           /* [n_operators] an edge says that something is sent */
-	int *number;           /* leader -> unit */
-	int *operators;        /* unit -> leader */
-	int n;
-};
-
-static void units_fini(struct units *u)
-{
-	free(u->costs);
-	free(u->leader);
-	free(u->readers);
-	free(u->inputs);
-	free(u->sends);
-	free(u->reader);
-	free(u->input);
-	free(u->work_ns);
-	free(u->number);
-	free(u->operators);
-}
-
-/* Inputs, and operators without cost that read free operators only. */
-static bool is_free(const struct units *u, int i)
-{
-	const struct orr_operator *o = &u->g->operators[i];
-	const struct orr_stage *costs = &u->costs[i];
-
-	if (orr_operator_is_input(o))
-		return true;
-	for (int k = 0; k < o->n_inputs; k++)
-		if (u->leader[o->inputs[k]] >= 0)
-			return false;
-	return orr_operator_is_study(o) && !costs->forward_ns && !costs->backward_ns &&
-	       !costs->weight_ns && !costs->update_ns && !costs->parameter_bytes &&
-	       !costs->stash_bytes && o->activation_bytes <= 0 && !u->sends[i];
-}
-
-/* Which have an edge out of them that says that something is sent. */
-static void note_sent(struct units *u)
-{
-	for (int i = 0; i < u->g->n_operators; i++) {
-		const struct orr_operator *o = &u->g->operators[i];
-
-		for (int k = 0; o->reads && k < o->n_inputs; k++)
-			if (o->reads[k].bytes > 0 || o->reads[k].gradient_bytes > 0)
-				u->sends[o->inputs[k]] = true;
-	}
-}
-
-static int units_init(struct units *u, const struct orr_graph *g, const struct orr_machine *machine,
-		      int64_t samples, int n_microbatches, struct orr_error *err)
-{
-	size_t n = (size_t)g->n_operators + 1;
-
-	*u = (struct units){.g = g};
-	u->costs = calloc(n, sizeof(*u->costs));
-	u->leader = calloc(n, sizeof(int));
-	u->sends = calloc(n, sizeof(*u->sends));
-	u->readers = calloc(n, sizeof(int));
-	u->inputs = calloc(n, sizeof(int));
-	u->reader = calloc(n, sizeof(int));
-	u->input = calloc(n, sizeof(int));
-	u->work_ns = calloc(n, sizeof(*u->work_ns));
-	u->number = calloc(n, sizeof(int));
-	u->operators = calloc(n, sizeof(int));
-	if (!u->costs || !u->leader || !u->sends || !u->readers || !u->inputs || !u->reader ||
-	    !u->input || !u->work_ns || !u->number || !u->operators)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
-				g->n_operators);
-	note_sent(u);
-	for (int i = 0; i < g->n_operators; i++) {
-		orr_charge_least(&u->costs[i], g, i, samples, machine);
-		u->leader[i] = is_free(u, i) ? -1 : i;
-		u->work_ns[i] = u->costs[i].forward_ns + u->costs[i].backward_ns +
-				u->costs[i].weight_ns + u->costs[i].update_ns / n_microbatches;
-	}
-	return 0;
-}
-
-static int leader_of(const struct units *u, int i)
-{
-	while (u->leader[i] >= 0 && u->leader[i] != i)
-		i = u->leader[i];
-	return u->leader[i];
-}
-
-/* Count neighbours between units. Two edges between the same two count twice, which only keeps
- * those from being joined. */
-static void count_units(struct units *u)
-{
-	u->n = 0;
-	for (int i = 0; i < u->g->n_operators; i++) {
-		u->readers[i] = u->inputs[i] = 0;
-		if (u->leader[i] != i)
-			continue;
-		u->operators[u->n] = i;
-		u->number[i] = u->n++;
-	}
-	for (int i = 0; i < u->g->n_operators; i++) {
-		int to = leader_of(u, i);
-
-		for (int k = 0; to >= 0 && k < u->g->operators[i].n_inputs; k++) {
-			int from = leader_of(u, u->g->operators[i].inputs[k]);
-
-			if (from < 0 || from == to)
-				continue;
-			u->readers[from]++;
-			u->reader[from] = to;
-			u->inputs[to]++;
-			u->input[to] = from;
-		}
-	}
-}
-
-/* Join u with v, which reads it. */
-static void join(struct units *u, int from, int to)
-{
-	int stays = u->readers[from] == 1 ? to : from, goes = stays == to ? from : to;
-
-	u->work_ns[stays] += u->work_ns[goes];
-	u->leader[goes] = stays;
-}
-
-/* Join the cheapest two neighbours of which one has no other reader, or no other input: that makes
- * no cycle. false: there are none. */
-static bool join_cheapest(struct units *u)
-{
-	int from = -1, to = -1;
-	int64_t least = INT64_MAX;
-
-	for (int k = 0; k < u->n; k++) {
-		int i = u->operators[k];
-		int ends[2][2] = {{i, u->reader[i]}, {u->input[i], i}};
-		bool may[2] = {u->readers[i] == 1, u->inputs[i] == 1};
-
-		for (int e = 0; e < 2; e++) {
-			if (!may[e] || u->work_ns[ends[e][0]] + u->work_ns[ends[e][1]] >= least)
-				continue;
-			from = ends[e][0];
-			to = ends[e][1];
-			least = u->work_ns[from] + u->work_ns[to];
-		}
-	}
-	if (from < 0)
-		return false;
-	join(u, from, to);
-	return true;
-}
-
-/* A unit without cost and readers joins its input: no cut between the two is better. */
-static void join_free_sinks(struct units *u)
-{
-	for (int i = u->g->n_operators - 1; i >= 0; i--) {
-		if (u->leader[i] == i && !u->readers[i] && u->inputs[i] == 1 && !u->work_ns[i] &&
-		    !u->costs[i].parameter_bytes) {
-			join(u, u->input[i], i);
-			count_units(u);
-		}
-	}
-}
+#define MANY 4000 /* units, which joining one pair after the other takes too long for */
 
 /* ---- listing ---- */
 
 struct listing {
 	struct orr_ideals *x;
-	const struct units *u;
+	const struct orr_units *u;
 	uint64_t *needs;     /* [n_units * n_words] the units that a unit reads */
 	int *table, n_table; /* open addressing over ideals; -1: empty */
 	int most;
@@ -249,7 +84,7 @@ static bool list_ideals(struct listing *l)
 }
 
 /* The prefixes of the one order in which units are numbered. */
-static void list_prefixes(struct orr_ideals *x, const struct units *u)
+static void list_prefixes(struct orr_ideals *x, const struct orr_units *u)
 {
 	size_t row = (size_t)x->n_words;
 
@@ -264,13 +99,13 @@ static void list_prefixes(struct orr_ideals *x, const struct units *u)
 
 static void note_needs(struct listing *l)
 {
-	const struct units *u = l->u;
+	const struct orr_units *u = l->u;
 
 	for (int i = 0; i < u->g->n_operators; i++) {
-		int to = leader_of(u, i);
+		int to = orr_units_leader(u, i);
 
 		for (int k = 0; to >= 0 && k < u->g->operators[i].n_inputs; k++) {
-			int from = leader_of(u, u->g->operators[i].inputs[k]);
+			int from = orr_units_leader(u, u->g->operators[i].inputs[k]);
 
 			if (from >= 0 && from != to)
 				l->needs[(size_t)u->number[to] * (size_t)l->x->n_words +
@@ -281,7 +116,7 @@ static void note_needs(struct listing *l)
 }
 
 /* List the ideals of the units as they are. *fits false: there are more than most. */
-static int try_units(struct orr_ideals *x, const struct units *u, int most, bool flatten,
+static int try_units(struct orr_ideals *x, const struct orr_units *u, int most, bool flatten,
 		     bool *fits, struct orr_error *err)
 {
 	struct listing l = {.x = x, .u = u, .most = most, .n_table = 4 * most + 7};
@@ -309,7 +144,7 @@ out:
 	return code;
 }
 
-static int weigh_ideals(struct orr_ideals *x, const struct units *u, struct orr_error *err)
+static int weigh_ideals(struct orr_ideals *x, const struct orr_units *u, struct orr_error *err)
 {
 	size_t n = (size_t)x->n;
 
@@ -335,7 +170,7 @@ static int weigh_ideals(struct orr_ideals *x, const struct units *u, struct orr_
 	return 0;
 }
 
-static int note_neighbours(struct orr_ideals *x, const struct units *u, struct orr_error *err)
+static int note_neighbours(struct orr_ideals *x, const struct orr_units *u, struct orr_error *err)
 {
 	size_t row = (size_t)x->n_words;
 
@@ -391,37 +226,69 @@ bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *ro
 	return true;
 }
 
-/* Join neighbours until there are few enough ideals, a tenth of the units between two tries. */
-static int reduce(struct orr_ideals *x, struct units *u, int most, struct orr_error *err)
+/* Join neighbours until there are few enough ideals, a tenth of the units between two tries. r:
+ * (optional) inside the stages that it knows. */
+static int join_until(struct orr_ideals *x, struct orr_units *u, struct orr_refining *r, int most,
+		      bool *fits, struct orr_error *err)
 {
+	int code = 0;
+
+	for (*fits = false; !code && !*fits;) {
+		int n = u->n / 10 + 1;
+
+		/* a unit more is an ideal more at least */
+		if (u->n < most && ((code = try_units(x, u, most, false, fits, err)) || *fits))
+			break;
+		if (!(n = r ? orr_refining_join(r, n) : orr_units_join(u, n)))
+			break;
+		x->coarse = true;
+	}
+	return code;
+}
+
+static int reduce(struct orr_ideals *x, struct orr_units *u, int most, struct orr_error *err)
+{
+	bool fits;
+	int code;
+
+	if (u->n > MANY) {
+		x->coarse = true;
+		if ((code = orr_units_join_many(u, most - 1, err)))
+			return code;
+	}
+	if ((code = join_until(x, u, NULL, most, &fits, err)) || fits)
+		return code;
+	/* still too many side by side: one after the other */
+	x->flattened = true;
+	if (u->n > 2 * most)
+		orr_units_flatten(u, most - 1);
+	return try_units(x, u, most, true, &fits, err);
+}
+
+/* Fewer than MANY; x->n is 0 where that leaves too many ideals. */
+static int reduce_inside(struct orr_ideals *x, struct orr_units *u, int most, const int *stage_of,
+			 struct orr_error *err)
+{
+	struct orr_refining *r = NULL;
 	bool fits = false;
 	int code;
 
-	count_units(u);
-	join_free_sinks(u);
-	for (;;) {
-		int joins, j;
-
-		if ((code = try_units(x, u, most, false, &fits, err)) || fits)
-			return code;
-		joins = u->n / 10 + 1;
-		for (j = 0; j < joins && join_cheapest(u); j++)
-			count_units(u);
-		x->coarse = x->coarse || j;
-		if (!j)
-			break;
-	}
-	/* still too many side by side: one after the other */
-	x->flattened = true;
-	return try_units(x, u, most, true, &fits, err);
+	if (u->n > MANY)
+		return 0;
+	if (!(code = orr_refining_create(&r, u, stage_of, err)))
+		code = join_until(x, u, r, most, &fits, err);
+	if (!fits)
+		x->n = 0;
+	orr_refining_destroy(r);
+	return code;
 }
 
 int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 		      const struct orr_machine *machine, int64_t samples, int n_microbatches,
-		      int most, struct orr_error *err)
+		      int most, const int *stage_of, struct orr_error *err)
 {
 	struct orr_ideals *x = calloc(1, sizeof(*x));
-	struct units u = {0};
+	struct orr_units u = {0};
 	int code;
 
 	if (!x || !(x->unit_of = calloc((size_t)g->n_operators + 1, sizeof(*x->unit_of)))) {
@@ -429,8 +296,11 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 				g->n_operators);
 		goto out;
 	}
-	if ((code = units_init(&u, g, machine, samples, n_microbatches, err)) ||
-	    (code = reduce(x, &u, most, err)))
+	*out = NULL;
+	if ((code = orr_units_init(&u, g, machine, samples, n_microbatches, err)) ||
+	    (code = stage_of ? reduce_inside(x, &u, most, stage_of, err)
+			     : reduce(x, &u, most, err)) ||
+	    !x->n)
 		goto out;
 	if (!u.n) {
 		code = orr_fail(
@@ -444,7 +314,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 			u.costs[i].forward_ns + u.costs[i].backward_ns + u.costs[i].weight_ns;
 
 		x->largest_ns = work_ns > x->largest_ns ? work_ns : x->largest_ns;
-		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[leader_of(&u, i)];
+		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[orr_units_leader(&u, i)];
 	}
 	x->overhead_ns = g->overhead_ns;
 	if ((code = weigh_ideals(x, &u, err)) || (code = note_neighbours(x, &u, err)))
@@ -452,7 +322,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 	*out = x;
 	x = NULL;
 out:
-	units_fini(&u);
+	orr_units_fini(&u);
 	orr_ideals_destroy(x);
 	return code;
 }

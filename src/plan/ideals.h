@@ -32,10 +32,12 @@ struct orr_ideals {
 };
 
 /* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition.
- * n_microbatches: they share the update of the parameters where the cheapest are joined. */
+ * n_microbatches: they share the update of the parameters where the cheapest are joined. stage_of:
+ * (optional) [n_operators] of a cut that is known: only operators of one stage are joined, and
+ * those beside its cuts last; where that leaves too many ideals, *out is NULL. */
 int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 		      const struct orr_machine *machine, int64_t samples, int n_microbatches,
-		      int most, struct orr_error *err);
+		      int most, const int *stage_of, struct orr_error *err);
 void orr_ideals_destroy(struct orr_ideals *x); /* NULL is fine */
 
 /* Are the units between a and b, a inside b, connected? room: 2 * n_words. */

@@ -26,6 +26,8 @@
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */
 #define MOST_PLACES 4000   /* ideals times workers that differ */
 #define LEAST_IDEALS 40
+#define MOST_PIECES 3000 /* operators that are placed one by one */
+#define MOST_REFINEMENTS 12
 
 /* ---- choosing ---- */
 
@@ -42,14 +44,16 @@ struct choosing {
 	double pieces_bound_s;           /* no allocation in pieces has a less busy worker */
 	double fastest_s; /* no cut has a faster slowest stage than this; 0: the search does not
 			     know */
+	bool pinned;      /* the file says what the stages are */
 	bool tight;       /* hold no more than there is memory for */
 	struct orr_levels
 		levels;         /* the workers that cuts may take, of those that the options have */
 	int least_replicas;     /* and each of their stages at least */
+	bool straight;          /* no replicas of any, whatever the options allow */
 	struct orr_plan *least; /* where none fits, the one that needs least */
 };
 
-static const struct orr_plan_world *world_of(const struct orr_plan *plan)
+struct orr_plan_world *orr_plan_world_of(struct orr_plan *plan)
 {
 	return plan->in_pieces ? &plan->pieces : plan->side_by_side ? &plan->dag : &plan->chain;
 }
@@ -57,9 +61,9 @@ static const struct orr_plan_world *world_of(const struct orr_plan *plan)
 #define A_LITTLE 1e-6 /* times within it are equal: sums of doubles come out a little apart */
 
 /* Is a better than b? Where memory keeps workers waiting, the slowest stage says little. */
-static bool is_better(const struct orr_plan *a, const struct orr_plan *b)
+static bool is_better(struct orr_plan *a, struct orr_plan *b)
 {
-	const struct orr_plan_world *x = world_of(a), *y = world_of(b);
+	const struct orr_plan_world *x = orr_plan_world_of(a), *y = orr_plan_world_of(b);
 
 	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes &&
 	    (x->slowest_s < y->slowest_s * (1 - A_LITTLE) ||
@@ -83,9 +87,9 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 
 		if ((code = orr_plan_realise(&plan, c->g, c->o, d, world > 0, c->tight, err)))
 			break;
-		if (!world_of(plan)->fits)
-			best = !c->least || world_of(plan)->memory_bytes <
-						       world_of(c->least)->memory_bytes
+		if (!orr_plan_world_of(plan)->fits)
+			best = !c->least || orr_plan_world_of(plan)->memory_bytes <
+						       orr_plan_world_of(c->least)->memory_bytes
 				       ? &c->least
 				       : NULL;
 		else
@@ -113,8 +117,9 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 {
 	struct orr_hierarchy_options options = {.levels = c->levels,
 						.activations = c->o->activations,
+						.added = c->o->added,
 						.connected = connected,
-						.straight = c->o->straight,
+						.straight = c->straight,
 						.least_replicas = c->least_replicas,
 						.n_microbatches = c->o->n_microbatches,
 						.memory_bytes = memory_bytes,
@@ -122,8 +127,8 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 						.least_in_flight = least,
 						.most_in_flight = most};
 	struct orr_machine machine = orr_plan_machine(c->o);
-	bool all =
-		!is_limited(c) && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened;
+	bool all = !is_limited(c) && !connected && !memory_bytes && !c->x->coarse &&
+		   !c->x->flattened && c->straight == c->o->straight;
 	double fastest = 0;
 	int code = 0;
 
@@ -198,7 +203,7 @@ static int consider_fewer_stages(struct choosing *c, struct orr_error *err)
 
 	for (int l = 0; l < all->n; l++)
 		most = all->workers[l] > most ? all->workers[l] : most;
-	for (int replicas = 0; replicas < (c->o->straight ? 1 : 2); replicas++)
+	for (int replicas = 0; replicas < (c->straight ? 1 : 2); replicas++)
 		for (int share = 2; share <= most && !code; share++)
 			if (most / share < most / (share - 1))
 				code = consider_share(c, share, replicas, err);
@@ -212,7 +217,8 @@ static int consider_least(struct choosing *c, struct orr_error *err)
 {
 	bool fits, found;
 	int code = consider_cut(c, false, 0, 1, 1, &found, &fits, err);
-	int64_t low = c->o->memory_bytes, high = c->least ? world_of(c->least)->memory_bytes : low;
+	int64_t low = c->o->memory_bytes,
+		high = c->least ? orr_plan_world_of(c->least)->memory_bytes : low;
 
 	/* workers that differ have limits of their own */
 	for (int i = 0; i < NARROWINGS && !code && high - low > 1 && !c->orders.n; i++) {
@@ -245,6 +251,11 @@ static int consider_branches(struct choosing *c, struct orr_error *err)
 	return code;
 }
 
+static bool any_fits(const struct choosing *c)
+{
+	return c->best[0] || c->best[1] || c->best[IN_PIECES];
+}
+
 /* As with the cuts: stages that can hold more and more microbatches, until one fits. */
 static int consider_pieces(struct choosing *c, struct orr_error *err)
 {
@@ -252,8 +263,9 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 	struct orr_machine machine = orr_plan_machine(c->o);
 	bool fits = false;
 
-	for (int flight = 1; c->o->pieces && flight <= 2 * n_workers && !fits && !code;
-	     flight *= 2) {
+	if (!c->o->pieces || c->g->n_operators > MOST_PIECES)
+		return 0;
+	for (int flight = 1; flight <= 2 * n_workers && !fits && !code; flight *= 2) {
 		struct orr_plan_draft d = {0};
 
 		code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, flight, &c->pieces_bound_s,
@@ -261,7 +273,12 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 		if (code || !d.n_stages)
 			break;
 		code = consider(c, &d, &fits, err);
-		orr_plan_draft_fini(&d);
+	}
+	if (c->tight && !any_fits(c) && !code) { /* whatever the time, in the least memory */
+		struct orr_plan_draft d = {0};
+
+		if (!(code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, 0, NULL, err)))
+			code = consider(c, &d, &fits, err);
 	}
 	return code;
 }
@@ -273,7 +290,8 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 	bool fits = false;
 	int code = orr_plan_draft_pins(&d, c->g, c->o, &machine, err);
 
-	if (code || d.n_stages) { /* somebody has cut it */
+	c->pinned = d.n_stages > 0;
+	if (code || c->pinned) { /* somebody has cut it */
 		if (!code && !d.worker)
 			code = orr_plan_draft_spread(&d, c->g, &machine, c->o->samples, err);
 		if (!code)
@@ -281,16 +299,17 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 		orr_plan_draft_fini(&d);
 		return code;
 	}
-	if ((code = consider_cuts(c, false, err)) || (code = consider_cuts(c, true, err)) ||
-	    (c->o->by_makespan && (code = consider_fewer_stages(c, err))) ||
-	    (code = consider_branches(c, err)))
-		return code;
-	return consider_pieces(c, err);
-}
-
-static bool any_fits(const struct choosing *c)
-{
-	return c->best[0] || c->best[1] || c->best[IN_PIECES];
+	/* replicas shorten the slowest stage, and may lengthen the step */
+	for (int straight = c->o->straight; straight <= (c->o->straight || c->o->by_makespan);
+	     straight++) {
+		c->straight = straight;
+		if ((code = consider_cuts(c, false, err)) || (code = consider_cuts(c, true, err)) ||
+		    (c->o->by_makespan && (code = consider_fewer_stages(c, err))))
+			return code;
+	}
+	c->straight = c->o->straight;
+	code = consider_branches(c, err);
+	return code ? code : consider_pieces(c, err);
 }
 
 /* With a memory limit, also with fewer microbatches in flight. */
@@ -305,9 +324,65 @@ static int consider_both(struct choosing *c, bool explain, struct orr_error *err
 	return code;
 }
 
-/* No cut has a faster slowest stage than this. Where the search does not know: an even share of the
- * work; without replicas, the largest operator. */
-static double fastest_s(const struct choosing *c)
+/* How many the search can work with: it looks at every pair and, where workers differ, at every
+ * place in their order. */
+static int most_ideals(const struct orr_plan_options *o)
+{
+	int most = o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS;
+
+	if (!o->cluster || o->levels.workers[0] < MOST_PLACES / most)
+		return most;
+	most = MOST_PLACES / o->levels.workers[0];
+	return most > LEAST_IDEALS ? most : LEAST_IDEALS;
+}
+
+/* The best cut so far, of stages on workers of their own; NULL: there is none. */
+static struct orr_plan *best_cut(const struct choosing *c)
+{
+	struct orr_plan *chain = c->best[0], *dag = c->best[1];
+
+	return !dag || (chain && is_better(chain, dag)) ? chain : dag;
+}
+
+/* Where neighbours were joined before they were cut: cut again, joining them anew inside the stages
+ * found and far from their cuts, as long as that is better. */
+static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors **tensors,
+		  struct orr_error *err)
+{
+	struct orr_machine machine = orr_plan_machine(c->o);
+	int code = 0;
+
+	for (int i = 0, failed = 0;
+	     i < MOST_REFINEMENTS && failed < 2 && (*x)->coarse && !c->pinned; i++) {
+		const struct orr_plan *best = best_cut(c);
+		int most = most_ideals(c->o) << i % 2; /* another view where one shows nothing */
+		struct orr_ideals *finer = NULL;
+		struct orr_tensors *t = NULL;
+
+		if (!best ||
+		    (code = orr_ideals_create(&finer, c->g, &machine, c->o->samples,
+					      c->o->n_microbatches, most, best->pipeline->stage_of,
+					      err)) ||
+		    !finer)
+			break;
+		if ((code = orr_tensors_create(&t, finer, c->g, c->o->samples, err))) {
+			orr_ideals_destroy(finer);
+			break;
+		}
+		orr_tensors_destroy(*tensors);
+		orr_ideals_destroy(*x);
+		c->x = *x = finer;
+		c->tensors = *tensors = t;
+		if ((code = consider_cuts(c, false, err)))
+			break;
+		failed = best_cut(c) == best ? failed + 1 : 0;
+	}
+	return code;
+}
+
+/* No plan has a faster slowest stage than an even share of the work; without replicas, than the
+ * largest operator. */
+static double least_s(const struct choosing *c)
 {
 	struct orr_machine machine = orr_plan_machine(c->o);
 	double share_s =
@@ -318,8 +393,18 @@ static double fastest_s(const struct choosing *c)
 		largest_s = ((double)c->x->largest_ns / orr_machine_fastest(&machine) +
 			     2 * (double)c->x->overhead_ns) *
 			    1e-9;
+	return share_s > largest_s ? share_s : largest_s;
+}
 
-	return c->fastest_s > 0 ? c->fastest_s : share_s > largest_s ? share_s : largest_s;
+/* No cut has a faster slowest stage than this, where the search knows that. */
+static double fastest_s(const struct choosing *c)
+{
+	return c->fastest_s > 0 ? c->fastest_s : least_s(c);
+}
+
+bool orr_plan_is_proven(const struct orr_plan *plan)
+{
+	return plan->pieces.fits && plan->pieces.slowest_s <= plan->pieces_bound_s * (1 + A_LITTLE);
 }
 
 /* Where two are as good, the one that is simpler to run. */
@@ -341,37 +426,14 @@ static int choose(struct orr_plan **out, struct choosing *c)
 	if (c->best[IN_PIECES])
 		(*out)->pieces = c->best[IN_PIECES]->pieces;
 	(*out)->pieces_bound_s = c->pieces_bound_s;
-	(*out)->proven = (*out)->pieces.fits &&
-			 (*out)->pieces.slowest_s <= c->pieces_bound_s * (1 + A_LITTLE);
+	(*out)->proven = orr_plan_is_proven(*out);
 	(*out)->fastest = wins != IN_PIECES && (*out)->slowest_s <= fastest_s(c) * (1 + A_LITTLE);
-	(*out)->coarse = c->x->coarse;
-	(*out)->flattened = c->x->flattened;
+	(*out)->least_s = least_s(c);
+	(*out)->pinned = c->pinned;
+	(*out)->coarse = c->x->coarse && !c->pinned;
+	(*out)->flattened = c->x->flattened && !c->pinned;
 	c->best[wins] = NULL;
 	return 0;
-}
-
-/* Measured times and guesses from FLOP do not compare: all operators have them, or none. */
-static int check_costs(const struct orr_graph *g, struct orr_error *err)
-{
-	const struct orr_operator *measured = NULL, *guessed = NULL;
-
-	for (int i = 0; i < g->n_operators; i++) {
-		const struct orr_operator *o = &g->operators[i];
-
-		if (orr_operator_is_input(o) || orr_operator_is_study(o))
-			continue;
-		if (o->forward_ns >= 0 || o->backward_ns >= 0)
-			measured = o;
-		if (!guessed && (o->forward_ns < 0 || o->backward_ns < 0))
-			guessed = o;
-	}
-	if (!measured || !guessed)
-		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"%s: node %s: no %s, and others are measured: profile it again (`orrery "
-			"profile`), or "
-			"give one",
-			g->name, guessed->name, guessed->forward_ns < 0 ? "forward" : "backward");
 }
 
 /* What any worker could come to hold is summed up in many places: it must be countable. */
@@ -391,33 +453,22 @@ static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x,
 				  g->name, flight);
 }
 
-/* How many the search can work with: it looks at every pair and, where workers differ, at every
- * place in their order. */
-static int most_ideals(const struct orr_plan_options *o)
-{
-	int most = o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS;
-
-	if (!o->cluster || o->levels.workers[0] < MOST_PLACES / most)
-		return most;
-	most = MOST_PLACES / o->levels.workers[0];
-	return most > LEAST_IDEALS ? most : LEAST_IDEALS;
-}
-
 /* least: (optional) where nothing fits, the plan that needs least. */
 static int search(struct orr_plan **out, struct orr_plan **least, const struct orr_graph *g,
 		  const struct orr_plan_options *o, struct orr_error *err)
 {
-	struct choosing c = {.g = g, .o = o, .levels = o->levels, .least_replicas = 1};
+	struct choosing c = {
+		.g = g, .o = o, .levels = o->levels, .least_replicas = 1, .straight = o->straight};
 	struct orr_machine machine = orr_plan_machine(o);
 	struct orr_tensors *tensors = NULL;
 	struct orr_ideals *x = NULL;
-	int code = check_costs(g, err);
+	int code = orr_plan_check_costs(g, err);
 
 	if (!code && o->cluster)
 		code = orr_plan_orders_find(&c.orders, &machine, err);
 	if (!code && !(code = orr_charge_check(g, &machine, o->samples, err)))
 		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
-					 most_ideals(o), err);
+					 most_ideals(o), NULL, err);
 	if (!code)
 		code = orr_tensors_create(&tensors, x, g, o->samples, err);
 	c.x = x;
@@ -429,7 +480,8 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 				g->name);
 	if (!code)
 		code = check_sizes(g, x, o, err);
-	if (code || (code = consider_both(&c, least != NULL, err)))
+	if (code || (code = consider_both(&c, least != NULL, err)) ||
+	    (code = refine(&c, &x, &tensors, err)))
 		goto out;
 	code = choose(out, &c);
 	if (least) {
@@ -495,32 +547,11 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 			orr_size_exact(fits, sizeof(fits), f->worker[worst].memory_bytes), cure);
 }
 
-/* A plan gives stages to workers of its own choice, and lets gradients go back before a minibatch
- * is whole. */
-static int check_gangs(const struct orr_graph *g, struct orr_error *err)
-{
-	for (int i = 0; i < g->n_operators; i++) {
-		const struct orr_operator *o = &g->operators[i];
-		const char *says = o->n_gang ? "gang" : o->with ? "with" : "gather";
-		/* an operator that computes gathers by what it is */
-		bool asked = o->n_gang || o->with || orr_operator_is_study(o);
-
-		if (o->n_gang || o->with || o->gather)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s:%d: node %s: %s: plan places stages itself, each on "
-					"workers of its own, and overlaps a minibatch with its "
-					"backwards: %s%s%ssimulate it under auto",
-					g->name, o->line, o->name, says, asked ? "take " : "",
-					asked ? says : "", asked ? "= away, or " : "");
-	}
-	return 0;
-}
-
 int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
 		    const struct orr_plan_options *o, struct orr_error *err)
 {
 	struct orr_plan *least = NULL;
-	int code = check_gangs(g, err);
+	int code = orr_plan_check_jobs(g, err);
 
 	if (code)
 		return code;

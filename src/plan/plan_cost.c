@@ -10,6 +10,7 @@
 #include "orrery/pipeline.h"
 #include "plan_draft.h"
 #include "shares.h"
+#include "tensors.h"
 
 static double seconds(int64_t ns)
 {
@@ -174,10 +175,79 @@ static double charge_worker(struct orr_plan *plan, int s)
 	return link > busy ? link : busy;
 }
 
+/* Where all the replicas of a stage are is one place; stages that share a worker share it. */
+static int place_of(const struct orr_plan *plan, int operator)
+{
+	return plan->workers[plan->first[plan->pipeline->stage_of[operator]]];
+}
+
+/* Adds to added_s [n_workers] the transfers of what operator i makes: once where it is sent from,
+ * and at each place that reads it; the gradient comes back the same way. largest [n_workers]: 0. */
+static void add_transfers(const struct orr_plan *plan, const struct orr_machine *machine,
+			  const struct orr_sent_list *sent, int i, double *added_s,
+			  int64_t *largest)
+{
+	const int *stage_of = plan->pipeline->stage_of;
+	int from = place_of(plan, i), first = sent->first[i], end = sent->first[i + 1];
+	double most = 0;
+
+	for (int k = first; k < end; k++) {
+		int64_t *bytes = &largest[place_of(plan, sent->readers[k])];
+
+		*bytes = sent->bytes[k] > *bytes ? sent->bytes[k] : *bytes;
+	}
+	for (int k = first; k < end; k++) {
+		int to = place_of(plan, sent->readers[k]);
+		double time = to == from ? 0 : seconds(busy_ns(machine, from, to, largest[to]));
+
+		largest[to] = 0; /* the others there read it with this one */
+		most = time > most ? time : most;
+		added_s[to] += time / plan->replicas[stage_of[sent->readers[k]]];
+	}
+	added_s[from] += most / plan->replicas[stage_of[i]];
+}
+
+/* The busiest worker, where transfers are added to what it computes. */
+static int cost_added(struct orr_plan *plan, const struct orr_machine *machine,
+		      struct orr_error *err)
+{
+	const struct orr_graph *g = plan->graph;
+	const struct orr_pipeline *p = plan->pipeline;
+	double *added_s = calloc((size_t)p->n_workers, sizeof(*added_s));
+	int *number = calloc((size_t)g->n_operators + 1, sizeof(*number)), code = 0;
+	int64_t *largest = calloc((size_t)p->n_workers, sizeof(*largest));
+	struct orr_sent_list sent = {0};
+
+	if (!added_s || !number || !largest) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
+				g->n_operators);
+		goto out;
+	}
+	for (int i = 0; i < g->n_operators; i++) /* data is sent by none */
+		number[i] = orr_operator_is_input(&g->operators[i]) ? -1 : i;
+	if ((code = orr_sent_list_init(&sent, g, number, g->n_operators, plan->options.samples,
+				       err)))
+		goto out;
+	for (int i = 0; i < g->n_operators && plan->options.activations; i++)
+		if (number[i] >= 0)
+			add_transfers(plan, machine, &sent, i, added_s, largest);
+	for (int s = 0; s < p->n_stages; s++)
+		added_s[plan->workers[plan->first[s]]] +=
+			plan->costs[s].compute_s + plan->costs[s].communication_s;
+	for (int w = 0; w < p->n_workers; w++)
+		plan->added_s = added_s[w] > plan->added_s ? added_s[w] : plan->added_s;
+out:
+	orr_sent_list_fini(&sent);
+	free(added_s);
+	free(number);
+	free(largest);
+	return code;
+}
+
 int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
-	int m = p->n_microbatches, *owners = calloc((size_t)p->n_workers, sizeof(*owners));
+	int m = p->n_microbatches, *owners = calloc((size_t)p->n_workers, sizeof(*owners)), code;
 
 	if (!owners)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", p->n_workers);
@@ -194,6 +264,8 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 	}
 	charge_tied(plan, machine, owners);
 	free(owners);
+	if ((code = cost_added(plan, machine, err)))
+		return code;
 	for (int e = 0; e < p->n_edges && plan->options.activations; e++) {
 		double link = link_s(plan, machine, e);
 		double *from = &plan->costs[p->edges[e].from].link_s,
@@ -205,7 +277,8 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 	for (int s = 0; s < p->n_stages; s++) {
 		double time = charge_worker(plan, s);
 
-		plan->slowest_s = time > plan->slowest_s ? time : plan->slowest_s;
+		plan->overlapped_s = time > plan->overlapped_s ? time : plan->overlapped_s;
 	}
+	plan->slowest_s = plan->options.added ? plan->added_s : plan->overlapped_s;
 	return 0;
 }

@@ -21,6 +21,11 @@ struct orr_plan_draft {
 			 stages */
 };
 
+/* Refuse a graph of which only some operators have measured costs, and jobs that a plan cannot
+ * have. */
+int orr_plan_check_costs(const struct orr_graph *g, struct orr_error *err);
+int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);
+
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
 			struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
@@ -40,8 +45,9 @@ int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
 			  struct orr_error *err);
 /* Operators on the workers that share the work best, neighbours or not [Beaumont21, section 6]: a
  * stage is a run of operators of one worker, so a worker can have several. Each worker's memory
- * holds in_flight microbatches. n_stages 0: nothing fits. *bound_s: no allocation has a worker that
- * is less busy than that, whatever transfers add. */
+ * holds in_flight microbatches; 0: those of which the fullest worker holds least, with one
+ * microbatch in flight, whatever the limit. n_stages 0: nothing fits. *bound_s: no allocation has a
+ * worker that is less busy than that, whatever transfers add. */
 int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 			  const struct orr_plan_options *o, const struct orr_machine *machine,
 			  int in_flight, double *bound_s, struct orr_error *err);
@@ -65,6 +71,13 @@ int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
 /* Number the stages of a plan that is made as numbering.h says, and simulate it again; those that
  * the file pins keep their numbers. */
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err);
+/* How the plan runs, as it was tried. */
+struct orr_plan_world;
+void orr_plan_note(struct orr_plan_world *world, const struct orr_plan *plan);
+/* The one that the plan itself is of. */
+struct orr_plan_world *orr_plan_world_of(struct orr_plan *plan);
+/* No placement has a less busy worker than the plan's pieces. */
+bool orr_plan_is_proven(const struct orr_plan *plan);
 /* Fill costs, slowest_s and one_worker_s of a plan whose stages have their workers. */
 int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, struct orr_error *err);
 #endif

@@ -113,6 +113,42 @@ json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err)
 	return json;
 }
 
+/* What is known of stages that need not be neighbours. Here and below, not 0: there is no memory.
+ */
+static int pieces_json(json_t *json, const struct orr_plan *plan)
+{
+	if (!plan->options.pieces && !plan->in_pieces)
+		return 0;
+	return json_object_set_new(json, "pieces", world_json(&plan->pieces)) |
+	       json_object_set_new(json, "pieces_bound", json_real(plan->pieces_bound_s)) |
+	       json_object_set_new(json, "proven", json_boolean(plan->proven));
+}
+
+/* What the plan is the best for, both ways of counting links, and what a search knows of all
+ * placements. */
+static int sought_json(json_t *json, const struct orr_plan *plan)
+{
+	int failed =
+		json_object_set_new(json, "sought",
+				    json_string(plan->options.by_makespan ? "shortest step"
+									  : "best throughput")) ||
+		json_object_set_new(json, "transfers",
+				    json_string(plan->options.added ? "added" : "overlapped"));
+
+	failed |= json_object_set_new(json, "slowest_stage_overlapped",
+				      json_real(plan->overlapped_s));
+	failed |= json_object_set_new(json, "slowest_stage_bound", json_real(plan->least_s));
+	failed |= json_object_set_new(json, "slowest_stage_added", json_real(plan->added_s));
+	if (plan->searched_from_ns)
+		failed |= json_object_set_new(json, "restarts", json_integer(plan->restarts));
+	if (!plan->n_placements)
+		return failed;
+	failed |= json_object_set_new(json, "placements", json_integer(plan->n_placements));
+	failed |= json_object_set_new(json, "all_placements", json_boolean(plan->all_placements));
+	return failed | json_object_set_new(json, "lower_bound_anywhere",
+					    json_real((double)plan->anywhere_ns / 1e9));
+}
+
 json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err)
 {
 	json_t *stages = json_array(), *workers = json_array(), *json;
@@ -150,14 +186,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 "flattened", plan->flattened, "chain", world_json(&plan->chain),
 			 "side_by_side", world_json(&plan->dag), "bandwidth",
 			 plan->pipeline->machine.bandwidth_bytes_per_s, "worker", workers);
-	if (json && (plan->options.pieces || plan->in_pieces) &&
-	    (json_object_set_new(json, "pieces", world_json(&plan->pieces)) ||
-	     json_object_set_new(json, "pieces_bound", json_real(plan->pieces_bound_s)) ||
-	     json_object_set_new(json, "proven", json_boolean(plan->proven)))) {
-		json_decref(json);
-		json = NULL;
-	}
-	if (json && (orr_machine_json(json, &plan->pipeline->machine) ||
+	if (json && (pieces_json(json, plan) || sought_json(json, plan) ||
+		     orr_machine_json(json, &plan->pipeline->machine) ||
 		     orr_microbatches_json(json, plan->pipeline))) {
 		json_decref(json);
 		json = NULL;

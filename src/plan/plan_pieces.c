@@ -2,6 +2,7 @@
 #include "plan_draft.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "order/allocate.h"
 #include "orrery/graph.h"
@@ -11,6 +12,8 @@
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 #include "pipeline/charge.h"
+#include "spread.h"
+#include "tensors.h"
 
 #define MOST_STEPS 2000000 /* of branch and bound: a second at most */
 
@@ -20,8 +23,9 @@ struct pieces {
 	int *layer, *of;          /* operator -> layer, or -1: free; layer -> operator */
 	int64_t *work_ns, *bytes; /* [n_layers] */
 	int n_layers;
-	int *worker; /* [n_layers] */
-	int *left;   /* [n_operators] inputs that have not come yet; -1: it has come itself */
+	int *worker;               /* [n_layers] */
+	struct orr_sent_list sent; /* of layers */
+	int *left; /* [n_operators] inputs that have not come yet; -1: it has come itself */
 };
 
 static void pieces_fini(struct pieces *x)
@@ -33,6 +37,7 @@ static void pieces_fini(struct pieces *x)
 	free(x->bytes);
 	free(x->worker);
 	free(x->left);
+	orr_sent_list_fini(&x->sent);
 }
 
 static int pieces_init(struct pieces *x, const struct orr_graph *g,
@@ -68,7 +73,7 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 							      orr_stage_trained_bytes(c), 1) +
 					  c->stash_bytes * in_flight;
 	}
-	return 0;
+	return orr_sent_list_init(&x->sent, g, x->layer, x->n_layers, o->samples, err);
 }
 
 static bool are_linked(const struct orr_graph *g, int before, int after)
@@ -227,33 +232,84 @@ out:
 	return code;
 }
 
+/* Where links take time: better with them counted, from there and from the best contiguous pieces.
+ */
+static int count_links(struct pieces *x, const struct orr_plan_options *o,
+		       const struct orr_machine *machine, struct orr_error *err)
+{
+	struct orr_spread spread = {x->n_layers, x->work_ns, x->bytes, &x->sent, machine, o->added};
+	struct orr_layers layers = {x->n_layers, x->work_ns, x->bytes, machine};
+	struct orr_allocation found;
+	int64_t best_ns, other_ns;
+	int *other, code;
+
+	if (!(machine->bandwidth_bytes_per_s > 0))
+		return 0;
+	if (!(other = calloc((size_t)x->n_layers + 1, sizeof(*other))))
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", x->n_layers);
+	if ((code = orr_spread_improve(&spread, x->worker, &best_ns, err)) ||
+	    (code = orr_allocate_contiguous(&found, other, &layers, machine->n_workers,
+					    o->memory_bytes, err)) ||
+	    found.period_ns < 0 || (code = orr_spread_improve(&spread, other, &other_ns, err)))
+		goto out;
+	if (other_ns < best_ns)
+		memcpy(x->worker, other, (size_t)x->n_layers * sizeof(*other));
+out:
+	free(other);
+	return code;
+}
+
+/* The placement whose busiest worker does least; *found false: none fits. */
+static int find_busy(struct pieces *x, const struct orr_plan_options *o,
+		     const struct orr_machine *machine, double *bound_s, bool *found,
+		     struct orr_error *err)
+{
+	size_t n_workers = (size_t)machine->n_workers;
+	int64_t *sums = calloc(2 * n_workers, sizeof(*sums));
+	const struct orr_layers layers = {x->n_layers, x->work_ns, x->bytes, machine};
+	struct orr_allocation best;
+	int code;
+
+	if (!sums)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu workers", n_workers);
+	if ((code = orr_allocate_any(&best, x->worker, &layers, machine->n_workers, o->memory_bytes,
+				     MOST_STEPS, err)))
+		goto out;
+	/* a memory limit is one of in_flight microbatches here, and another one elsewhere */
+	*bound_s = (double)(best.proven && !o->memory_bytes ? best.period_ns : best.bound_ns) / 1e9;
+	*found = best.period_ns >= 0;
+	if (*found) {
+		join(x, machine, best.period_ns, sums, sums + n_workers);
+		code = count_links(x, o, machine, err);
+	}
+out:
+	free(sums);
+	return code;
+}
+
+/* The placement whose fullest worker holds least. */
+static int find_small(struct pieces *x, const struct orr_machine *machine, struct orr_error *err)
+{
+	const struct orr_layers layers = {x->n_layers, x->bytes, NULL, NULL};
+	struct orr_allocation best;
+
+	return orr_allocate_any(&best, x->worker, &layers, machine->n_workers, 0, MOST_STEPS, err);
+}
+
 int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 			  const struct orr_plan_options *o, const struct orr_machine *machine,
 			  int in_flight, double *bound_s, struct orr_error *err)
 {
-	int n_workers = machine->n_workers, code;
-	int64_t *sums = calloc(2 * (size_t)n_workers, sizeof(*sums));
-	struct orr_allocation found = {0};
 	struct pieces x = {0};
-	struct orr_layers layers;
+	bool found = true;
+	int code;
 
 	*d = (struct orr_plan_draft){0};
-	if (!sums) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", n_workers);
+	if ((code = pieces_init(&x, g, o, machine, in_flight ? in_flight : 1, err)) ||
+	    (code = in_flight ? find_busy(&x, o, machine, bound_s, &found, err)
+			      : find_small(&x, machine, err)) ||
+	    !found)
 		goto out;
-	}
-	if ((code = pieces_init(&x, g, o, machine, in_flight, err)))
-		goto out;
-	layers = (struct orr_layers){x.n_layers, x.work_ns, x.bytes, machine};
-	if ((code = orr_allocate_any(&found, x.worker, &layers, n_workers, o->memory_bytes,
-				     MOST_STEPS, err)))
-		goto out;
-	/* a memory limit is one of in_flight microbatches here, and another one elsewhere */
-	*bound_s =
-		(double)(found.proven && !o->memory_bytes ? found.period_ns : found.bound_ns) / 1e9;
-	if (found.period_ns < 0)
-		goto out;
-	join(&x, machine, found.period_ns, sums, sums + n_workers);
 	if ((code = orr_plan_draft_init(d, g, x.n_layers, err)))
 		goto out;
 	if (!(d->worker = calloc((size_t)x.n_layers + 1, sizeof(*d->worker)))) {
@@ -267,6 +323,5 @@ out:
 	if (code)
 		orr_plan_draft_fini(d);
 	pieces_fini(&x);
-	free(sums);
 	return code;
 }

@@ -26,7 +26,7 @@ static int simulate(struct orr_plan *plan, struct orr_table *table, struct orr_e
 	return orr_try_run(&plan->tried, err);
 }
 
-static void note_world(struct orr_plan_world *world, const struct orr_plan *plan)
+void orr_plan_note(struct orr_plan_world *world, const struct orr_plan *plan)
 {
 	*world = (struct orr_plan_world){.n_stages = plan->pipeline->n_stages,
 					 .slowest_s = plan->slowest_s,
@@ -119,6 +119,7 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 	for (int s = 0; s < p->n_stages; s++) {
 		int each = (x.cap[s] + x.replicas[s] - 1) / x.replicas[s];
 
+		each = each < p->n_microbatches ? each : p->n_microbatches;
 		if (p->stages[s].n_in == 0 && each > plan->in_flight)
 			plan->in_flight = each;
 	}
@@ -166,10 +167,10 @@ int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
 	    (code = simulate(plan, table, err)))
 		goto out;
 	plan->in_pieces = d->worker != NULL;
-	note_world(plan->in_pieces ? &plan->pieces
-		   : side_by_side  ? &plan->dag
-				   : &plan->chain,
-		   plan);
+	orr_plan_note(plan->in_pieces ? &plan->pieces
+		      : side_by_side  ? &plan->dag
+				      : &plan->chain,
+		      plan);
 	if (!side_by_side)
 		plan->chain.makespan_ns = makespan_ns;
 	*out = plan;

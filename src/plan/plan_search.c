@@ -1,18 +1,27 @@
-/* The shortest order that a search finds for the stages and workers of a plan as they are. */
+/* The shortest order that a search finds for a plan: of its stages as they are, and of its
+ * operators on any workers. */
 #include "orrery/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "orrery/schedules.h"
 #include "orrery/figures.h"
+#include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "orrery/table.h"
 #include "orrery/search.h"
 #include "orrery/timeline.h"
+#include "orrery/partition.h"
+#include "places.h"
+#include "plan_draft.h"
 
-#define EFFORT 8 /* million jobs timed, as the schedule auto does */
+#define EFFORT 8          /* million jobs timed, as the schedule auto does, */
+#define JOBS_OF_EFFORT 25 /* but one for so many jobs: few have few orders */
+#define MOST_STAGES 64
+#define MOST_STAGES_A_WORKER 4 /* where operators are more than that */
 
 /* Memory left for stashes on each worker: of the limit, or of what the plan needs on its fullest
  * worker. */
@@ -46,8 +55,25 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 					     "plan: the parameters leave no memory for a search");
 }
 
-/* Take the order, unless the one at hand is as short. */
-static int take(struct orr_plan *plan, struct orr_table **table, int64_t bound_ns,
+static int table_for(struct orr_table **out, const struct orr_pipeline *p, struct orr_error *err)
+{
+	return orr_table_create(out, "search", p->n_stages, p->n_workers, p->n_microbatches, true,
+				err);
+}
+
+/* The worker of every job that there is. */
+static void fill_table(struct orr_table *table, const struct orr_pipeline *p, const int *worker)
+{
+	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
+		int s = j / ORR_N_PASSES % p->n_stages;
+		enum orr_pass d = (enum orr_pass)(j % ORR_N_PASSES);
+
+		table->compute[j] = orr_pipeline_has_pass(p, s, d, true) ? worker[s] : -1;
+	}
+}
+
+/* Take the order, unless the one at hand is as short and will do. */
+static int take(struct orr_plan *plan, struct orr_table **table, bool will_do, int64_t bound_ns,
 		struct orr_error *err)
 {
 	struct orr_schedule schedule;
@@ -58,7 +84,7 @@ static int take(struct orr_plan *plan, struct orr_table **table, int64_t bound_n
 	if ((code = orr_try_init(&tried, plan->pipeline, &schedule, NULL, err)) ||
 	    (code = orr_try_run(&tried, err)))
 		goto out;
-	if (tried.figures->makespan_ns < plan->tried.figures->makespan_ns) {
+	if (!will_do || tried.figures->makespan_ns < plan->tried.figures->makespan_ns) {
 		struct orr_plan old = *plan;
 
 		plan->table = *table;
@@ -73,50 +99,234 @@ out:
 	return code;
 }
 
-int orr_plan_search(struct orr_plan *plan, int64_t seconds, struct orr_error *err)
+/* The order of the plan's stages where they are. */
+static int search_order(struct orr_plan *plan, int64_t seed, struct orr_error *err)
 {
 	struct orr_pipeline *p = plan->pipeline;
 	struct orr_search_options options = {.schedules = orr_schedules,
 					     .placement = ORR_PLACEMENT_GIVEN,
 					     .worker = plan->workers,
 					     .from = plan->tried.timeline,
-					     .effort = EFFORT,
-					     .seconds = seconds,
-					     .seed = 1};
+					     .seed = seed};
 	struct orr_search_result result = {0};
 	struct orr_table *table = NULL;
 	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code = 0;
 	int64_t *room = calloc((size_t)p->n_workers, sizeof(*room));
 
+	options.effort = p->n_stages * p->n_microbatches * ORR_N_PASSES / JOBS_OF_EFFORT;
+	options.effort = options.effort < 1 ? 1 : options.effort > EFFORT ? EFFORT : options.effort;
 	if (!worker || !room) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
 		goto out;
 	}
-	for (int s = 0; s < p->n_stages; s++)
-		if (plan->replicas[s] > 1) {
-			code = orr_fail(
-				err, ORR_E_INPUT,
-				"[search] orders the jobs of one worker a stage, and stage %d "
-				"has %d: give [straight] as well",
-				s, plan->replicas[s]);
-			goto out;
-		}
-	if ((code = find_room(&options, room, plan, err)) ||
-	    (code = orr_table_create(&table, "search", p->n_stages, p->n_workers, p->n_microbatches,
-				     true, err)) ||
+	if ((code = find_room(&options, room, plan, err)) || (code = table_for(&table, p, err)) ||
 	    (code = orr_search(worker, table->priority, &result, p, &options, err)))
 		goto out;
-	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
-		int s = j / ORR_N_PASSES % p->n_stages;
-		enum orr_pass d = (enum orr_pass)(j % ORR_N_PASSES);
-
-		table->compute[j] = orr_pipeline_has_pass(p, s, d, true) ? worker[s] : -1;
-	}
-	plan->searched_from_ns = plan->tried.figures->makespan_ns;
-	code = take(plan, &table, result.bound_ns, err);
+	fill_table(table, p, worker);
+	code = take(plan, &table, true, result.bound_ns, err);
 out:
 	orr_table_destroy(table);
 	free(worker);
 	free(room);
+	return code;
+}
+
+/* ---- on any workers ---- */
+
+/* A stage with replicas; -1: there is none. */
+static int find_replicas(const struct orr_plan *plan)
+{
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		if (plan->replicas[s] > 1)
+			return s;
+	return -1;
+}
+
+/* The worker of every one of these stages in the plan; of several, that of the first operator. */
+static void fill_workers(int *worker, const struct orr_plan *plan, const struct orr_pipeline *p)
+{
+	for (int i = plan->graph->n_operators - 1; i >= 0; i--) {
+		int s = plan->pipeline->stage_of[i];
+
+		if (s >= 0 && p->stage_of[i] >= 0)
+			worker[p->stage_of[i]] = plan->workers[plan->first[s]];
+	}
+}
+
+/* Every operator that costs something is a stage; where there are too many of them, stages of
+ * neighbours, more than one a worker. */
+static int list_stages(struct orr_plan_draft *d, const struct orr_plan *plan, int *n_stages,
+		       struct orr_error *err)
+{
+	const struct orr_graph *g = plan->graph;
+	struct orr_machine machine = orr_plan_machine(&plan->options);
+	int n = 0, code;
+
+	if ((code = orr_plan_draft_pins(d, g, &plan->options, &machine, err)) || d->n_stages)
+		goto out;
+	for (int i = 0; i < g->n_operators; i++)
+		n += !orr_operator_is_input(&g->operators[i]);
+	if (n > MOST_STAGES) {
+		code = orr_plan_draft_cut(d, g, &machine, plan->options.samples,
+					  MOST_STAGES_A_WORKER * machine.n_workers, err);
+		goto out;
+	}
+	if ((code = orr_plan_draft_init(d, g, n, err)))
+		return code;
+	n = 0;
+	for (int i = 0; i < g->n_operators; i++)
+		d->stage_of[i] = orr_operator_is_input(&g->operators[i]) ? -1 : n++;
+	for (int s = 0; s < n; s++)
+		d->replicas[s] = 1;
+out:
+	*n_stages = d->n_stages;
+	return code;
+}
+
+/* `now` takes the place of the plan, but for what is known of all plans of this graph. */
+static void replace(struct orr_plan *plan, struct orr_plan *now)
+{
+	struct orr_plan old = *plan;
+
+	*plan = *now;
+	*now = old;
+	plan->pinned = old.pinned;
+	plan->coarse = old.coarse;
+	plan->flattened = old.flattened;
+	plan->chain = old.chain;
+	plan->dag = old.dag;
+	plan->least_s = old.least_s;
+	plan->pieces_bound_s = old.pieces_bound_s;
+	plan->searched_from_ns = old.searched_from_ns;
+	plan->restarts = old.restarts;
+	plan->anywhere_ns = old.anywhere_ns;
+	orr_plan_note(&plan->pieces, plan);
+	plan->proven = orr_plan_is_proven(plan);
+}
+
+/* The plan is that of the draft, in this order, if its step is shorter. */
+static int take_placed(struct orr_plan *plan, const struct orr_plan_draft *d,
+		       struct orr_table **table, struct orr_error *err)
+{
+	struct orr_plan *now = NULL;
+	int code = orr_plan_realise(&now, plan->graph, &plan->options, d, true, false, err);
+
+	if (code || (code = take(now, table, false, 0, err)))
+		goto out;
+	if (!orr_figures_check_memory(now->tried.figures, &now->pipeline->machine, NULL) &&
+	    now->tried.figures->makespan_ns < plan->tried.figures->makespan_ns) {
+		replace(plan, now);
+		code = orr_plan_number(plan, err);
+	}
+out:
+	orr_plan_destroy(now);
+	return code;
+}
+
+static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *err)
+{
+	struct orr_machine machine = orr_plan_machine(&plan->options);
+	struct orr_places places = {.memory_bytes = plan->options.memory_bytes,
+				    .known_ns = plan->tried.figures->makespan_ns,
+				    .seed = seed};
+	struct orr_places_found found;
+	struct orr_pipeline *p = NULL;
+	struct orr_table *table = NULL;
+	struct orr_plan_draft d = {0};
+	int n_stages, n_operators = 0, *from = NULL, code;
+
+	for (int i = 0; i < plan->graph->n_operators; i++)
+		n_operators += !orr_operator_is_input(&plan->graph->operators[i]);
+	if ((code = list_stages(&d, plan, &n_stages, err)))
+		goto out;
+	orr_plan_draft_place_free(&d, plan->graph);
+	free(d.worker);
+	d.worker = calloc((size_t)n_stages, sizeof(*d.worker));
+	from = calloc((size_t)n_stages, sizeof(*from));
+	if (!d.worker || !from) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
+		goto out;
+	}
+	if ((code = orr_partition_as(&p, plan->graph, &machine, d.stage_of, n_stages,
+				     plan->options.samples, err)))
+		goto out;
+	p->numerics = plan->options.numerics;
+	places.p = p;
+	if (find_replicas(plan) < 0) {
+		fill_workers(from, plan, p);
+		places.from = from;
+	}
+	if ((code = orr_pipeline_set_step(p, machine.n_workers, plan->options.n_microbatches,
+					  err)) ||
+	    (code = table_for(&table, p, err)) ||
+	    (code = orr_places_search(d.worker, table->priority, &found, &places, err)))
+		goto out;
+	if (found.makespan_ns) {
+		fill_table(table, p, d.worker);
+		code = take_placed(plan, &d, &table, err);
+	}
+	/* of stages of several operators, others may be shorter, as of jobs that take time to start
+	 */
+	if (n_stages == n_operators && !p->overhead_ns && found.bound_ns > plan->anywhere_ns)
+		plan->anywhere_ns = found.bound_ns;
+	plan->n_placements = found.n_tried;
+	plan->all_placements = found.all;
+out:
+	free(from);
+	orr_plan_draft_fini(&d);
+	orr_table_destroy(table);
+	orr_pipeline_destroy(p);
+	return code;
+}
+
+static int64_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+/* Is it known that there is nothing shorter to find? */
+static bool is_best(const struct orr_plan *plan)
+{
+	const struct orr_figures *f = plan->tried.figures;
+
+	return f->makespan_ns <= (plan->options.pieces ? plan->anywhere_ns : f->lower_bound_ns);
+}
+
+/* Of the stages where they are; then on any workers, and where that helps of those. */
+static int search_once(struct orr_plan *plan, int64_t seed, struct orr_error *err)
+{
+	int64_t before_ns;
+	int code;
+
+	if (find_replicas(plan) < 0 && (code = search_order(plan, seed, err)))
+		return code;
+	if (!plan->options.pieces)
+		return 0;
+	before_ns = plan->tried.figures->makespan_ns;
+	if ((code = search_places(plan, seed, err)))
+		return code;
+	return plan->tried.figures->makespan_ns < before_ns ? search_order(plan, seed, err) : 0;
+}
+
+int orr_plan_search(struct orr_plan *plan, int restarts, int64_t seconds, struct orr_error *err)
+{
+	int replicas = find_replicas(plan), code;
+	int64_t begin_s = now_s();
+
+	if (replicas >= 0 && !plan->options.pieces)
+		return orr_fail(err, ORR_E_INPUT,
+				"[search] orders the jobs of one worker a stage, and stage %d "
+				"has %d: give [straight] as well",
+				replicas, plan->replicas[replicas]);
+	plan->searched_from_ns = plan->tried.figures->makespan_ns;
+	code = search_once(plan, 1, err);
+	while (!code && !is_best(plan) &&
+	       (plan->restarts < restarts || now_s() - begin_s < seconds))
+		code = search_once(plan, ++plan->restarts + 1, err);
+	if (!code) /* the row of the report that it is in */
+		orr_plan_note(orr_plan_world_of(plan), plan);
 	return code;
 }

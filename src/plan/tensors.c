@@ -7,6 +7,49 @@
 #include "ideals.h"
 #include "pipeline/charge.h"
 
+int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const int *number, int n,
+		       int64_t samples, struct orr_error *err)
+{
+	size_t n_edges = 0;
+
+	for (int i = 0; i < g->n_operators; i++)
+		n_edges += (size_t)g->operators[i].n_inputs;
+	x->first = calloc((size_t)n + 3, sizeof(*x->first));
+	x->readers = calloc(n_edges + 1, sizeof(*x->readers));
+	x->bytes = calloc(n_edges + 1, sizeof(*x->bytes));
+	if (!x->first || !x->readers || !x->bytes)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for the edges of %d operators",
+				g->n_operators);
+	/* counted two further on, summed up, and moved on as they are filled in */
+	for (int fill = 0; fill < 2; fill++) {
+		for (int i = 0; i < g->n_operators; i++)
+			for (int k = 0; k < g->operators[i].n_inputs && number[i] >= 0; k++) {
+				int from = number[g->operators[i].inputs[k]], at;
+				struct orr_sent sent;
+
+				if (from < 0)
+					continue;
+				at = x->first[from + 2 - fill]++;
+				if (!fill)
+					continue;
+				sent = orr_sent_over(g, i, k, samples);
+				x->readers[at] = number[i];
+				x->bytes[at] = sent.bytes + sent.gradient_bytes;
+			}
+		for (int i = 0; i < n && !fill; i++)
+			x->first[i + 2] += x->first[i + 1];
+	}
+	return 0;
+}
+
+void orr_sent_list_fini(struct orr_sent_list *x)
+{
+	free(x->first);
+	free(x->readers);
+	free(x->bytes);
+	*x = (struct orr_sent_list){0};
+}
+
 /* A reader of an operator's output, outside its unit. */
 struct reader {
 	int unit;

@@ -10,6 +10,18 @@
 struct orr_graph;
 struct orr_ideals;
 
+/* What each of n operators makes is read by readers[first[i]] to readers[first[i + 1] - 1], in
+ * ascending order, one of them more than once where it reads it more than once. */
+struct orr_sent_list {
+	int *first, *readers;
+	int64_t *bytes; /* there and back, per microbatch */
+};
+
+/* number: of each of g's operators, or -1: left out. */
+int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const int *number, int n,
+		       int64_t samples, struct orr_error *err);
+void orr_sent_list_fini(struct orr_sent_list *x); /* all zeros is fine */
+
 struct orr_tensors {
 	const struct orr_ideals *ideals; /* borrowed */
 	int n, room;

@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "front.h"
 #include "orrery/choice.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
+#include "orrery/pipeline.h"
+#include "orrery/quantity.h"
 #include "orrery/try.h"
 #include "orrery/timeline.h"
 #include "orrery/utf8.h"
@@ -160,6 +163,29 @@ static void drop_the_rest(struct orr_comparison *c)
 	c->n = n;
 }
 
+/* Rows of a front that one before them beats, which is faster, and is no larger: more memory may
+ * lead a search astray, and then the order in less is the one to take. */
+static void drop_beaten(struct orr_comparison *c, bool every_cut)
+{
+	int n = 0;
+
+	for (int i = 0; i < c->n; i++) {
+		const struct orr_contender x = c->contenders[i];
+		bool beaten = false;
+
+		for (int k = 0; k < n && x.in_front && !beaten; k++) {
+			const struct orr_contender *y = &c->contenders[k];
+
+			beaten = y->in_front && (!every_cut || y->pipeline == x.pipeline) &&
+				 orr_contender_memory(c, y) <= orr_contender_memory(c, &x);
+		}
+		if (!beaten)
+			c->contenders[n++] = x;
+	}
+	c->n_fitting -= c->n - n;
+	c->n = n;
+}
+
 static void sum_up(struct orr_comparison *c, bool every_cut)
 {
 	int n_stages = 0;
@@ -179,6 +205,7 @@ static void sum_up(struct orr_comparison *c, bool every_cut)
 		c->several_cuts = c->several_cuts || (n_stages && x->n_stages != n_stages);
 		n_stages = x->n_stages;
 	}
+	drop_beaten(c, every_cut);
 	find_front(c);
 }
 
@@ -202,18 +229,104 @@ static int try_all(struct orr_comparison *c, const struct orr_entry *entry, stru
 static struct orr_comparison *allocate(const struct orr_entry *entries, int n)
 {
 	struct orr_comparison *c = calloc(1, sizeof(*c));
-	int n_schedules = 0, room = 0;
+	int n_schedules = 0, room = 0, n_names = 1;
 
 	while (orr_schedules[n_schedules])
 		n_schedules++;
-	for (int i = 0; i < n; i++)
-		room += entries[i].schedule ? 1 : n_schedules;
-	if (c && !(c->contenders = calloc((size_t)room, sizeof(*c->contenders)))) {
-		free(c);
+	for (int i = 0; i < n; i++) {
+		room += entries[i].front      ? ORR_MOST_FRONT + 1
+			: entries[i].schedule ? 1
+					      : n_schedules;
+		n_names += entries[i].front ? ORR_MOST_FRONT : 0;
+	}
+	if (c && (!(c->contenders = calloc((size_t)room, sizeof(*c->contenders))) ||
+		  !(c->names = calloc((size_t)n_names, sizeof(*c->names))))) {
+		orr_comparison_destroy(c);
 		return NULL;
 	}
 	return c;
 }
+
+/* ---- a front ---- */
+
+struct limits {
+	struct orr_comparison *c;
+	const struct orr_entry *entry;
+};
+
+/* A row of auto, unless it finds no order. */
+static int visit_limit(void *user, bool bytes, int64_t limit, int64_t *held, int64_t *makespan_ns,
+		       struct orr_error *err)
+{
+	const struct limits *limits = user;
+	struct orr_comparison *c = limits->c;
+	struct orr_pipeline limited = *limits->entry->pipeline;
+	struct orr_entry entry = *limits->entry;
+	struct orr_contender *x = &c->contenders[c->n];
+	char *name = c->names[c->n_names], size[32];
+	struct orr_choice choice;
+	int code;
+
+	limited.machine.memory_bytes = bytes ? limit : 0;
+	entry.pipeline = &limited;
+	if (bytes)
+		(void)snprintf(name, ORR_FRONT_NAME, "auto in %s",
+			       orr_size_exact(size, sizeof(size), limit));
+	else
+		(void)snprintf(name, ORR_FRONT_NAME, "auto:memory=%lld", (long long)limit);
+	if ((code = orr_choice_init(&choice, bytes ? "auto" : name, err)))
+		return code;
+	code = try_schedule(x, &entry, &choice.schedule, err);
+	orr_choice_fini(&choice);
+	if (code || x->reason) {
+		free(x->reason);
+		memset(x, 0, sizeof(*x));
+		return code;
+	}
+	x->is = x->schedule = name;
+	x->pipeline = limits->entry->pipeline;
+	x->limit_bytes = limited.machine.memory_bytes;
+	x->in_front = true;
+	*held = bytes ? x->memory_bytes : x->peak_stash;
+	*makespan_ns = x->makespan_ns;
+	c->n++;
+	c->n_names++;
+	return 0;
+}
+
+static int try_front(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
+{
+	struct limits limits = {c, entry};
+	struct orr_front front = {.p = entry->pipeline,
+				  .within_ns = entry->within_ns,
+				  .most = ORR_MOST_FRONT,
+				  .visit = visit_limit,
+				  .user = &limits};
+
+	for (int i = 0; i < c->n; i++) {
+		const struct orr_contender *x = &c->contenders[i];
+
+		if (x->reason || x->pipeline != entry->pipeline)
+			continue;
+		if (x->peak_stash > front.stashes)
+			front.stashes = x->peak_stash;
+		if (x->peak_stash_bytes > front.stash_bytes)
+			front.stash_bytes = x->peak_stash_bytes;
+	}
+	return orr_front_visit(&front, err);
+}
+
+static int try_entry(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
+{
+	if (entry->front)
+		return try_front(c, entry, err);
+	if (!entry->schedule)
+		return try_all(c, entry, err);
+	c->contenders[c->n].is = entry->schedule;
+	return try_schedule(&c->contenders[c->n++], entry, entry->schedule, err);
+}
+
+/* ---- all of them ---- */
 
 int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
 		struct orr_error *err)
@@ -226,12 +339,8 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	c->units = entries[0].pipeline->units;
 	c->numerics = entries[0].pipeline->numerics;
 	c->noisy = entries[0].noise != NULL;
-	for (int i = 0; i < n && !code; i++) {
-		c->contenders[c->n].is = entries[i].schedule;
-		code = entries[i].schedule ? try_schedule(&c->contenders[c->n++], &entries[i],
-							  entries[i].schedule, err)
-					   : try_all(c, &entries[i], err);
-	}
+	for (int i = 0; i < n && !code; i++)
+		code = try_entry(c, &entries[i], err);
 	if (code) {
 		orr_comparison_destroy(c);
 		return code;
@@ -239,6 +348,21 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	sum_up(c, every_cut);
 	*out = c;
 	return 0;
+}
+
+const struct orr_contender *orr_comparison_within(const struct orr_comparison *c,
+						  int64_t makespan_ns)
+{
+	const struct orr_contender *least = NULL;
+
+	for (int i = 0; i < c->n_fitting; i++) {
+		const struct orr_contender *x = &c->contenders[i];
+
+		if (x->makespan_ns <= makespan_ns &&
+		    (!least || orr_contender_memory(c, x) < orr_contender_memory(c, least)))
+			least = x;
+	}
+	return least;
 }
 
 static int64_t ranked_ns(const struct orr_contender *x, enum orr_rank by)
@@ -294,5 +418,6 @@ void orr_comparison_destroy(struct orr_comparison *c)
 	for (int i = 0; i < c->n; i++)
 		free(c->contenders[i].reason);
 	free(c->contenders);
+	free(c->names);
 	free(c);
 }

@@ -177,6 +177,31 @@ static void write_memory(FILE *file, const struct orr_figures *f)
 			orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
 }
 
+/* Where the schedule seeks it. */
+static void write_span(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
+{
+	bool units = t->jobs->pipeline->units;
+	int64_t bound_ns = t->jobs->span_bound_ns;
+	const char *unit = units ? " units" : "";
+	char span[CELL], low[CELL];
+
+	if (!bound_ns)
+		return;
+	orr_duration_print(span, CELL, f->span_ns, units);
+	orr_duration_print(low, CELL, bound_ns, units);
+	fprintf(file, "span         %s%s, sought in place of the makespan; ", span, unit);
+	if (f->span_ns == bound_ns)
+		fprintf(file,
+			"no order on these workers within the limits of %s has a shorter one\n",
+			t->jobs->schedule);
+	else
+		fprintf(file,
+			"%.1f%% above %s%s, its lower bound on these workers within the limits of "
+			"%s\n",
+			100 * ((double)f->span_ns / (double)bound_ns - 1), low, unit,
+			t->jobs->schedule);
+}
+
 static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
@@ -192,6 +217,8 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 		orr_duration_print(makespan, CELL, f->makespan_ns, p->units), unit);
 	fprintf(file, "bubble       %.1f%%\nspan bubble  %.1f%%\n", 100 * f->bubble,
 		100 * f->span_bubble);
+	if (!t->measured)
+		write_span(file, t, f);
 	fprintf(file, "lower bound  %s%s",
 		orr_duration_print(low, CELL, f->lower_bound_ns, p->units), unit);
 	if (f->makespan_ns == f->lower_bound_ns)
@@ -404,6 +431,12 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	}
 	if (report && p->machine.cluster &&
 	    json_object_set_new(report, "machine", json_string(p->machine.cluster->name))) {
+		json_decref(report);
+		report = NULL;
+	}
+	if (report && t->jobs->span_bound_ns &&
+	    json_object_set_new(report, "span_lower_bound",
+				number(seconds(t->jobs->span_bound_ns)))) {
 		json_decref(report);
 		report = NULL;
 	}

@@ -56,13 +56,14 @@ static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *sche
 	int code = schedule->place(jobs->pipeline, schedule->data, &layout, &own);
 
 	jobs->bound_ns = layout.bound_ns;
+	jobs->span_bound_ns = layout.span_bound_ns;
 	if (code)
 		return refuse_for(schedule, code, &own, err);
-	if (jobs->bound_ns < 0)
+	if (jobs->bound_ns < 0 || jobs->span_bound_ns < 0)
 		return orr_fail(err, ORR_E_INPUT,
 				"schedule %s: the lower bound that it gives is negative: correct "
-				"bound_ns in its place(), or leave it 0",
-				schedule->name);
+				"%s in its place(), or leave it 0",
+				schedule->name, jobs->bound_ns < 0 ? "bound_ns" : "span_bound_ns");
 	return 0;
 }
 

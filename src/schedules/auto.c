@@ -29,6 +29,10 @@ static const struct orr_parameter parameters[] = {
 	 1 << 30, 1, NULL},
 	{"reorder", "1: where microbatches differ, choose the order of them too",
 	 ORR_PARAMETER_INTEGER, 0, 1, 0, NULL},
+	{"objective",
+	 "the shortest makespan, or span: from a worker's first start to its last end, for steps "
+	 "that overlap",
+	 ORR_PARAMETER_WORD, 0, 0, ORR_OBJECTIVE_MAKESPAN, "makespan|span"},
 	{0},
 };
 
@@ -60,6 +64,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 		.seconds = value[3].integer,
 		.seed = value[4].integer,
 		.reorder = value[5].integer,
+		.objective = (enum orr_objective)value[6].integer,
 	};
 	struct orr_search_result result;
 	int code = orr_search(out->worker, out->n, &result, p, &options, err);
@@ -68,7 +73,9 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 		return code;
 	for (int j = p->n_stages * p->n_microbatches * ORR_N_PASSES - 1; j >= 0; j--)
 		out->worker[j] = out->worker[j / ORR_N_PASSES % p->n_stages];
-	out->bound_ns = result.bound_ns;
+	out->bound_ns = result.bound_ns; /* no makespan is below its span */
+	if (options.objective == ORR_OBJECTIVE_SPAN)
+		out->span_bound_ns = result.bound_ns;
 	return 0;
 }
 

@@ -152,7 +152,7 @@ int orr_sample_init(struct orr_sample *sample, const struct orr_jobs *jobs, stru
 
 	*sample = (struct orr_sample){.jobs = *jobs, .pipeline = *p, .plain = jobs};
 	sample->jobs.pipeline = &sample->pipeline;
-	sample->jobs.bound_ns = 0; /* holds for the plain costs */
+	sample->jobs.span_bound_ns = sample->jobs.bound_ns = 0; /* holds for the plain costs */
 	sample->jobs.duration_ns = calloc((size_t)jobs->n_jobs, sizeof(int64_t));
 	sample->pipeline.stages = calloc(n_stages, sizeof(*sample->pipeline.stages));
 	if (!sample->jobs.duration_ns || !sample->pipeline.stages) {

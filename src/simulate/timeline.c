@@ -369,6 +369,29 @@ int64_t orr_timeline_makespan(const struct orr_timeline *t)
 	return last - first;
 }
 
+int64_t orr_timeline_span(const struct orr_timeline *t)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int64_t span = 0;
+
+	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
+		int64_t first = INT64_MAX, last = INT64_MIN;
+
+		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+			int j = jobs->by_worker[i];
+
+			first = t->start_ns[j] < first ? t->start_ns[j] : first;
+			last = t->end_ns[j] > last ? t->end_ns[j] : last;
+		}
+		for (int u = 0; u < t->n_updates; u++)
+			if (t->updates[u].w == w && t->updates[u].end_ns > last)
+				last = t->updates[u].end_ns;
+		if (last >= first && last - first > span)
+			span = last - first;
+	}
+	return span;
+}
+
 void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++) {

@@ -25,7 +25,7 @@ says 'order is greedy' chain:8 -w 4 --schedule hanayo
 says 'which transfer goes first' chain:8 -w 4 -m 8 --costs 1,1,1 --schedule interleaved-uniform --activation 1GB --bandwidth 1GB/s
 # nothing lost, nothing said, and it comes back
 n=0
-for schedule in gpipe 1f1b eager-1f1b interleaved zb-h1 zb-2p v-half v-zb v-min dualpipe-v interleaved-uniform auto; do
+for schedule in gpipe 1f1b eager-1f1b interleaved zb-h1 zb-2p v-half v-zb v-min dualpipe-v interleaved-uniform auto:effort=0; do
 	for links in '' '--latency 0.3 --activation 1GB --bandwidth 3GB/s'; do
 		$orrery simulate chain:8 --costs 1,1,1 -w 4 -m 8 $links --schedule $schedule --csv kept.csv --strict-csv --json >a 2>said || continue
 		[ ! -s said ]

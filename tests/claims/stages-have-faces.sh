@@ -6,7 +6,7 @@ $orrery show ord.dot --json >show.json
 $orrery simulate ord.dot -m 2 --json >s.json
 $orrery simulate ord.dot -m 2 -w 2 --schedule ddp --json >ddp.json
 $orrery simulate ord.dot -m 2 --svg s.svg >s.txt
-$orrery plan ord.dot -w 4 --straight --json >plan.json
+$orrery plan ord.dot -w 4 --straight --contiguous --json >plan.json
 grep -qE '^s2 +2 +3 +3 +8 MB +c$' s.txt
 grep -q '<title>2F0, stage 2 (c): 0 to 3 units</title>' s.svg
 python3 - <<'E'

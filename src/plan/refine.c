@@ -1,0 +1,215 @@
+#include "refine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/graph.h"
+#include "units.h"
+
+struct orr_refining {
+	struct orr_units *units;
+	int n, n_words; /* operators */
+	int *stage;
+	int *distance;   /* of an operator, or of the nearest of a unit: edges to the nearest cut */
+	uint64_t *after; /* [n * n_words] of every leader, the leaders that have to wait for it */
+	uint64_t *before; /* the same the other way round */
+};
+
+static uint64_t *row_of(const struct orr_refining *r, uint64_t *matrix, int i)
+{
+	return matrix + (size_t)i * (size_t)r->n_words;
+}
+
+static bool has(const uint64_t *row, int i)
+{
+	return row[i / 64] >> (i % 64) & 1;
+}
+
+static void set(uint64_t *row, int i, bool bit)
+{
+	row[i / 64] &= ~(UINT64_C(1) << (i % 64));
+	row[i / 64] |= (uint64_t)bit << (i % 64);
+}
+
+static void unite(const struct orr_refining *r, uint64_t *row, const uint64_t *with)
+{
+	for (int w = 0; w < r->n_words; w++)
+		row[w] |= with[w];
+}
+
+/* Edges between operators that are not free, as units have them. */
+static bool has_edge(const struct orr_refining *r, int from, int to)
+{
+	return orr_units_leader(r->units, from) >= 0 && orr_units_leader(r->units, to) >= 0;
+}
+
+/* How far every operator is from the nearest edge that is cut: 0 beside it. */
+static void measure(struct orr_refining *r)
+{
+	const struct orr_graph *g = r->units->g;
+	bool changed = true;
+
+	for (int i = 0; i < r->n; i++)
+		r->distance[i] = r->n;
+	for (int i = 0; i < r->n; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++) {
+			int from = g->operators[i].inputs[k];
+
+			if (has_edge(r, from, i) && r->stage[i] != r->stage[from])
+				r->distance[i] = r->distance[from] = 0;
+		}
+	while (changed) {
+		changed = false;
+		for (int e = 0; e < r->n; e++)
+			for (int k = 0; k < g->operators[e].n_inputs; k++) {
+				int *here = &r->distance[e],
+				    *there = &r->distance[g->operators[e].inputs[k]];
+
+				changed = changed || *here > *there + 1 || *there > *here + 1;
+				*here = *here > *there + 1 ? *there + 1 : *here;
+				*there = *there > *here + 1 ? *here + 1 : *there;
+			}
+	}
+}
+
+/* Which leaders wait for which. Operators are in topological order, units of several are sinks. */
+static void close_over(struct orr_refining *r)
+{
+	const struct orr_graph *g = r->units->g;
+
+	for (int i = 0; i < r->n; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++) {
+			int from = orr_units_leader(r->units, g->operators[i].inputs[k]),
+			    to = orr_units_leader(r->units, i);
+
+			if (from < 0 || to < 0 || from == to)
+				continue;
+			set(row_of(r, r->before, to), from, true);
+			unite(r, row_of(r, r->before, to), row_of(r, r->before, from));
+		}
+	for (int to = 0; to < r->n; to++)
+		for (int from = 0; from < r->n; from++)
+			if (has(row_of(r, r->before, to), from))
+				set(row_of(r, r->after, from), to, true);
+}
+
+/* No unit has to come between the two. */
+static bool may_join(const struct orr_refining *r, int from, int to)
+{
+	const uint64_t *after = row_of(r, r->after, from), *before = row_of(r, r->before, to);
+
+	for (int w = 0; w < r->n_words; w++)
+		if (after[w] & before[w])
+			return false;
+	return true;
+}
+
+/* Unit `to` goes into `from`. */
+static void join(struct orr_refining *r, int from, int to)
+{
+	struct orr_units *u = r->units;
+	uint64_t *after = row_of(r, r->after, from), *before = row_of(r, r->before, from);
+
+	u->leader[to] = from;
+	u->work_ns[from] += u->work_ns[to];
+	if (r->distance[to] < r->distance[from])
+		r->distance[from] = r->distance[to];
+	unite(r, after, row_of(r, r->after, to));
+	unite(r, before, row_of(r, r->before, to));
+	for (int i = 0; i < r->n; i++) {
+		set(row_of(r, r->after, i), to, false);
+		set(row_of(r, r->before, i), to, false);
+	}
+	set(after, from, false);
+	set(before, from, false);
+	for (int i = 0; i < r->n; i++) {
+		if (has(before, i)) {
+			unite(r, row_of(r, r->after, i), after);
+			set(row_of(r, r->after, i), from, true);
+		}
+		if (has(after, i)) {
+			unite(r, row_of(r, r->before, i), before);
+			set(row_of(r, r->before, i), from, true);
+		}
+	}
+}
+
+/* Is the edge from unit `from` to `to` the one to join before that of a and b? b -1: there is none.
+ */
+static bool comes_first(const struct orr_refining *r, int from, int to, int a, int b)
+{
+	const int *distance = r->distance;
+	const int64_t *work = r->units->work_ns;
+	int here = distance[from] < distance[to] ? distance[from] : distance[to];
+	int there = b < 0 ? -1 : distance[a] < distance[b] ? distance[a] : distance[b];
+
+	return here > there || (here == there && work[from] + work[to] < work[a] + work[b]);
+}
+
+static bool join_one(struct orr_refining *r)
+{
+	const struct orr_graph *g = r->units->g;
+	int best_from = -1, best_to = -1;
+
+	for (int i = 0; i < r->n; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++) {
+			int from = orr_units_leader(r->units, g->operators[i].inputs[k]),
+			    to = orr_units_leader(r->units, i);
+
+			if (from >= 0 && to >= 0 && from != to && r->stage[from] == r->stage[to] &&
+			    comes_first(r, from, to, best_from, best_to) && may_join(r, from, to)) {
+				best_from = from;
+				best_to = to;
+			}
+		}
+	if (best_from < 0)
+		return false;
+	join(r, best_from, best_to);
+	return true;
+}
+
+int orr_refining_join(struct orr_refining *r, int n)
+{
+	int joined = 0;
+
+	while (joined < n && join_one(r))
+		joined++;
+	orr_units_count(r->units);
+	return joined;
+}
+
+int orr_refining_create(struct orr_refining **out, struct orr_units *u, const int *stage_of,
+			struct orr_error *err)
+{
+	struct orr_refining *r = calloc(1, sizeof(*r));
+	size_t n = (size_t)u->g->n_operators, row = n / 64 + 1;
+
+	if (!r || !(r->stage = calloc(n + 1, sizeof(*r->stage))) ||
+	    !(r->distance = calloc(n + 1, sizeof(*r->distance))) ||
+	    !(r->after = calloc(n * row + 1, sizeof(*r->after))) ||
+	    !(r->before = calloc(n * row + 1, sizeof(*r->before)))) {
+		orr_refining_destroy(r);
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu operators", n);
+	}
+	r->units = u;
+	r->n = (int)n;
+	r->n_words = (int)row;
+	memcpy(r->stage, stage_of, n * sizeof(*r->stage));
+	measure(r);
+	close_over(r);
+	*out = r;
+	return 0;
+}
+
+void orr_refining_destroy(struct orr_refining *r)
+{
+	if (!r)
+		return;
+	free(r->stage);
+	free(r->distance);
+	free(r->after);
+	free(r->before);
+	free(r);
+}

@@ -1,0 +1,30 @@
+#ifndef ORR_TESTS_EXACT_H
+#define ORR_TESTS_EXACT_H
+/* The shortest step of a few jobs, by branch and bound over every start that can matter, and the
+ * least busy workers, by counting on every placement: optima to hold searches and bounds against,
+ * which share no code with them. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EXACT_STAGES 7
+#define EXACT_JOBS 48
+
+struct exact {
+	int n_stages, n_workers, n_microbatches;
+	int64_t duration[EXACT_STAGES][3]; /* F, B, W */
+	int n_edges, from[3 * EXACT_STAGES], to[3 * EXACT_STAGES];
+	int64_t sends[EXACT_STAGES]; /* how long a link takes for what a stage makes, there and
+					back; exact_busiest() alone counts it */
+	int most; /* stashes of stages that a worker holds, from the start of F to the end of W; 0:
+		     any */
+};
+
+/* On these workers, or `known` where nothing is shorter than that. */
+int64_t exact_on(const struct exact *x, const int *worker, int64_t known);
+/* On any. */
+int64_t exact_anywhere(const struct exact *x, int64_t known);
+/* What the busiest worker takes for a microbatch, at least, with no limit of memory. added: to what
+ * it computes comes what it sends, once, and what it reads, each once; else links are busy by
+ * themselves, each between two workers, and the busiest of them counts like a worker. */
+int64_t exact_busiest(const struct exact *x, bool added);
+#endif
