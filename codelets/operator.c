@@ -73,8 +73,12 @@ int64_t orr_instance_stash(const struct orr_instance *is, bool whole)
 
 struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value)
 {
-	return (struct orr_parameter_tensor){
-		name, ORR_ROLE_SPARED, ORR_INITIAL_CONSTANT, value, 1, {count}, 0};
+	return (struct orr_parameter_tensor){.name = name,
+					     .role = ORR_ROLE_SPARED,
+					     .initial = ORR_INITIAL_CONSTANT,
+					     .value = value,
+					     .n_dims = 1,
+					     .dims = {count}};
 }
 
 void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor parameter)

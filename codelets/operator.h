@@ -52,6 +52,13 @@ struct orr_attribute {
 		.name = "weight", .form = ORR_ATTRIBUTE_REAL, .most = 1e9, .otherwise = 1 \
 	}
 
+/* [first, first + its own length) along an axis of something whole, which is `of` long there; of 0:
+ * it is whole itself. */
+struct orr_portion {
+	int axis;
+	int64_t first, of;
+};
+
 /* How its values begin, and how an update treats them. */
 enum orr_initial { ORR_INITIAL_CONSTANT, ORR_INITIAL_UNIFORM, ORR_INITIAL_NORMAL };
 enum orr_role {
@@ -67,7 +74,9 @@ struct orr_parameter_tensor {
 	double value; /* CONSTANT: it; UNIFORM: in +-value; NORMAL: its deviation */
 	int n_dims;   /* of the tensor, row-major */
 	int64_t dims[4];
-	double momentum; /* AVERAGED: the part that a step's mean has, above 0 */
+	double momentum;            /* AVERAGED: the part that a step's mean has, above 0 */
+	struct orr_portion portion; /* of the operator that was split: dims and values are its own,
+				 the initial values those that the whole one has there */
 };
 
 #define ORR_MOST_VALUES 8
@@ -88,6 +97,33 @@ struct orr_instance {
 	int64_t saved;   /* floats of its own that the forward leaves to the backward */
 	int64_t rounded; /* bfloat16 that round() makes of its parameters */
 	int64_t forward_flops, backward_flops, weight_flops;
+	struct orr_portion
+		portion; /* its output, of the operator that was split: 0 rows, 1 columns */
+};
+
+/* How a tensor lies on the workers among which its operator is split [Xu21]. */
+enum orr_sharding {
+	ORR_SHARDING_COPIED,  /* each has all of it */
+	ORR_SHARDING_ROWS,    /* worker i has the i-th part of each sample's rows */
+	ORR_SHARDING_COLUMNS, /* of its columns */
+	ORR_SHARDING_SUM,     /* each has an addend */
+	ORR_SHARDING_NONE     /* the first has it */
+};
+#define ORR_MOST_DIVIDED 4
+#define ORR_DIVISION_COPIED (-1) /* of a parameter: each has all of it, and they are tied */
+#define ORR_DIVISION_FIRST (-2)  /* the first has it */
+
+/* One way to split an operator among workers. Of lists the last said counts for what comes after.
+ */
+struct orr_division {
+	int n_inputs; /* said below */
+	enum orr_sharding inputs[ORR_MOST_DIVIDED];
+	enum orr_sharding output;
+	int axes[ORR_MOST_PARAMETER_TENSORS]; /* of each parameter, along which it is split; or
+						 ORR_DIVISION_... */
+	const char *divided[2];               /* attributes that are split: features, heads */
+	const char *first;                    /* attribute that says where the part begins */
+	const char *once; /* attribute that is false on all but the first: bias */
 };
 
 /* What a backward reads of the forward besides `saved`. */
@@ -133,6 +169,10 @@ struct orr_op {
 	void (*round)(const struct orr_instance *is, struct orr_device *d, const float *parameters,
 		      void *to);
 	void (*prepare)(const struct orr_instance *is, struct orr_device *d, int64_t n);
+	/* (optional) How it may be split, [n_divisions], the best first where they cost the same;
+	 * without any each worker computes all of it, a loss the first. */
+	const struct orr_division *divisions;
+	int n_divisions;
 };
 
 /* (operators/list.c) All of them, and how many; by name, NULL: there is none. */

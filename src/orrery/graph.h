@@ -22,6 +22,14 @@ struct orr_read {
 
 struct orr_instance;
 
+/* Of an operator that a rewrite made: it is a part of a collective among the workers of a split. */
+enum orr_collective {
+	ORR_COLLECTIVE_NONE,
+	ORR_COLLECTIVE_REDUCE_SCATTER, /* each adds up a part of what all have addends of */
+	ORR_COLLECTIVE_ALL_GATHER,     /* each puts together what all have parts of */
+	ORR_COLLECTIVE_ALL_TO_ALL      /* each puts together a part of it, along another axis */
+};
+
 struct orr_operator {
 	char *name;  /* owned; unique in the graph; with repeat=3: "layer.0" to "layer.2" */
 	char *label; /* owned; what a drawing or a profile calls it, or NULL */
@@ -37,6 +45,14 @@ struct orr_operator {
 	bool frozen;            /* its parameters are not trained */
 	char *share;            /* owned: the name of its set of tied parameters, or NULL */
 	int tied;               /* the first operator of that set; -1: its parameters are its own */
+	/* How the file splits it, see rewrite.h: among how many workers, 0: not said; and whether
+	 * what lies between products is copied rather than split by rows. */
+	int split;
+	bool split_copied;
+	/* Of a graph that was split: which worker of its stage's computes it, from 0; the operator
+	 * of `whole` that it is, is a part of, or moves the output of; and what it is a part of. */
+	int shard, origin;
+	enum orr_collective collective;
 	/* Of the stage that it is in, see struct orr_gang: */
 	bool gather;       /* it reads a whole minibatch */
 	int n_gang, *gang; /* workers of a job, 0: not said; which, owned, or NULL */

@@ -97,6 +97,20 @@ struct orr_tied {
 	const int *stages; /* ascending */
 };
 
+/* Of a pipeline whose graph was split (rewrite.h). Schedules see the stages before the split, whose
+ * workers are groups; a stage of the pipeline is what one worker of a group computes of one of
+ * those between two exchanges with the others. */
+struct orr_split {
+	struct orr_pipeline *whole; /* owned: as schedules see it; what is shortest of a stage's
+				       levels together is its duration */
+	int *stage;                 /* [n_stages] owned: of whole */
+	int *shard;                 /* [n_stages] owned: the worker of the group, from 0 */
+	int *level;                 /* [n_stages] owned: how many exchanges are before it in that
+				       stage */
+	int n_levels;               /* the largest level + 1 */
+	int *width;                 /* [whole's n_stages] owned: workers that it wants */
+};
+
 struct orr_pipeline {
 	int n_stages;
 	int n_edges;
@@ -126,6 +140,7 @@ struct orr_pipeline {
 	/* where it came from; NULL for a pipeline without a graph */
 	const struct orr_graph *graph; /* borrowed */
 	int *stage_of;                 /* operator -> stage */
+	struct orr_split *split;       /* (owned) the graph was split; NULL: it was not */
 	int *numbers; /* (private) storage of every stage's in and out, and of the workers of gangs
 		       */
 };
