@@ -194,7 +194,7 @@ bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from)
 /* Floats that the backward reads of the forward; whole: for the gradient of the weights, too. */
 int64_t orr_instance_stash(const struct orr_instance *is, bool whole);
 
-/* (operators/list.c) Of an operator that takes each float for itself. */
+/* Of an operator that takes each float for itself. */
 #define ORR_N_DIVISIONS_ALIKE 3
 extern const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE];
 

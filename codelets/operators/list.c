@@ -4,12 +4,6 @@
 
 #define ORR_POINTER(name) &orr_op_##name,
 #define ORR_POINTER_ELEMENTWISE(name, kept, forward, backward) &orr_op_##name,
-const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE] = {
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
-};
-
 const struct orr_op *const orr_ops[] = {ORR_OPERATORS(ORR_POINTER)
 						ORR_ELEMENTWISE(ORR_POINTER_ELEMENTWISE)};
 const int orr_n_ops = (int)(sizeof(orr_ops) / sizeof(orr_ops[0]));
