@@ -480,6 +480,35 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 
+/* How it was split, the step of the workers, and what else was tried. */
+static void print_split(const struct orr_split_plan *x)
+{
+	char makespan[32], memory[32];
+	bool units = x->plan->graph->units;
+
+	if (!x->graph) {
+		printf("\nSplit: none is shorter.\n");
+		goto tries;
+	}
+	orr_duration_print(makespan, sizeof(makespan), x->tried.figures->makespan_ns, units);
+	printf("\nSplit: %s. The workers above are %d groups of the %d workers; on these a step "
+	       "takes %s.\n",
+	       *x->splits ? x->splits : "as the file says", x->n_groups, x->pipeline->n_workers,
+	       makespan);
+tries:
+	if (x->n_tries < 2)
+		return;
+	printf("\n%-40s %7s %7s %12s %10s\n", "split", "groups", "stages", "step", "memory");
+	for (int i = 0; i < x->n_tries; i++) {
+		const struct orr_split_try *t = &x->tries[i];
+
+		orr_duration_print(makespan, sizeof(makespan), t->makespan_ns, units);
+		orr_size_print(memory, sizeof(memory), t->memory_bytes);
+		printf("%-40s %7d %7d %12s %10s%s\n", t->splits, t->n_groups, t->n_stages, makespan,
+		       memory, strcmp(t->splits, x->splits) ? "" : "  <- shortest");
+	}
+}
+
 static int write_page(const struct output_options *o, const struct orr_plan *plan, json_t *report,
 		      struct orr_error *err)
 {
@@ -494,14 +523,17 @@ static int write_page(const struct output_options *o, const struct orr_plan *pla
 	return output_html(o, &page, err);
 }
 
-static int write_plan(const struct arguments *a, const struct orr_plan *plan, struct orr_error *err)
+/* split: of a plan of groups, else NULL. */
+static int write_plan(const struct arguments *a, const struct orr_plan *plan,
+		      const struct orr_split_plan *split, struct orr_error *err)
 {
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	int n = orr_untested_find(untested, plan->tried.jobs), code;
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
 	const char *path = a->work.source;
 	bool embed = a->work.given.costs || path[orr_utf8_check(path, strlen(path))];
-	json_t *json = orr_plan_json(plan, embed, err);
+	json_t *json =
+		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
 
 	if (!json)
 		return ORR_E_NOMEM;
@@ -513,6 +545,24 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan, st
 		return output_json(json, err);
 	json_decref(json);
 	return code;
+}
+
+static bool says_split(const struct orr_graph *g)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].split > 1)
+			return true;
+	return false;
+}
+
+static int make(struct orr_plan **plan, struct orr_split_plan **split, const struct arguments *a,
+		struct orr_graph *graph, const struct orr_plan_options *o, struct orr_error *err)
+{
+	const char *text = a->work.splits;
+
+	if (text ? strcmp(text, "1") != 0 : says_split(graph))
+		return orr_split_plan_create(split, graph, text, o, err);
+	return orr_plan_create(plan, graph, o, err);
 }
 
 int cmd_plan(int argc, char **argv)
@@ -534,6 +584,7 @@ int cmd_plan(int argc, char **argv)
 	struct orr_plan_options plan_options;
 	struct orr_graph *graph = NULL;
 	struct orr_plan *plan = NULL;
+	struct orr_split_plan *split = NULL;
 	struct orr_error err = {""};
 	int code;
 
@@ -549,8 +600,14 @@ int cmd_plan(int argc, char **argv)
 	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_partition_check_latency(graph, &a.work.machine, a.work.latency_units,
 						&err)) ||
-	    (code = orr_plan_create(&plan, graph, &plan_options, &err)))
+	    (code = make(&plan, &split, &a, graph, &plan_options, &err)))
 		goto out;
+	if (a.search && split) {
+		code = orr_fail(&err, ORR_E_INPUT,
+				"--search and --restarts do not look at splits: leave them or "
+				"--split out");
+		goto out;
+	}
 	if (a.search) {
 		progress_search(graph->units);
 		code = orr_plan_search(plan, a.restarts, a.seconds, &err);
@@ -558,11 +615,14 @@ int cmd_plan(int argc, char **argv)
 		if (code)
 			goto out;
 	}
-	if (!a.output.json && (code = print_text(plan, &err)))
+	if (!a.output.json && (code = print_text(split ? split->plan : plan, &err)))
 		goto out;
-	code = write_plan(&a, plan, &err);
+	if (!a.output.json && split)
+		print_split(split);
+	code = write_plan(&a, split ? split->plan : plan, split, &err);
 out:
 	orr_plan_destroy(plan);
+	orr_split_plan_destroy(split);
 	orr_graph_destroy(graph);
 	orr_cluster_destroy(a.cluster);
 	return command_end(code, &err);

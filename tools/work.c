@@ -134,7 +134,8 @@ static void settle(const struct work *work, struct work_options *o, int default_
 	if (plan && !o->given.precision)
 		o->numerics.precision = plan->numerics.precision;
 	if (!o->machine.n_workers) /* to a schedule workers are groups of them */
-		o->machine.n_workers = table                      ? table->n_workers * widest
+		o->machine.n_workers = plan && plan->splits && !o->splits ? plan->n_workers
+				       : table                    ? table->n_workers * widest
 				       : default_workers > widest ? default_workers
 				       : default_workers          ? widest
 								  : 0;
@@ -269,6 +270,17 @@ bool work_is_embedded(const struct work *work)
 	return plan && plan->text && !strcmp(work->graph->name, plan->graph);
 }
 
+/* As the options say, or a plan that was made so, or else the file. */
+static int split(struct work *work, const struct work_options *o, struct orr_error *err)
+{
+	const struct orr_plan_file *plan = plan_of(work);
+
+	return orr_graph_split(&work->graph, work->graph,
+			       o->splits || !plan || !plan->splits || !*plan->splits ? o->splits
+										     : plan->splits,
+			       err);
+}
+
 int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
 {
 	int code = 0;
@@ -283,7 +295,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (code = read_graph(work, o, err)) ||
 	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
 	    (o->lengths && (code = lengths_set(work->graph, o->lengths, err))) ||
-	    (code = orr_graph_split(&work->graph, work->graph, o->splits, err)) ||
+	    (code = split(work, o, err)) ||
 	    (code = work_read_machine(&work->cluster, o, plan_of(work), err)) ||
 	    (code = orr_partition_check_latency(work->graph, &o->machine, o->latency_units, err)))
 		return code;

@@ -40,8 +40,9 @@ static const struct argp_option options[] = {
 	{"microbatches", 'm', "B", 0,
 	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
 	{"split", KEY_SPLIT, "N", 0,
-	 "split every operator among N workers; trunk=2,image=1 those of encoders; 2:copied not by "
-	 "rows (what the graph says)",
+	 "split every operator among N workers; 2,image=1: those of encoders otherwise; 2:copied: "
+	 "not "
+	 "by rows; plan: any, what is shortest (what the graph says)",
 	 1},
 	{"stages", KEY_STAGES, "N", 0, "stages to cut a model without pins into (one per worker)",
 	 1},

@@ -114,8 +114,9 @@ struct orr_split_try {
 
 /* A plan of a split graph: of groups of workers, and what they are as workers. */
 struct orr_split_plan {
-	char *splits;            /* owned */
-	struct orr_graph *graph; /* owned; its `whole` is borrowed */
+	char *splits;            /* owned; "": as the file says */
+	struct orr_graph *graph; /* owned; its `whole` is borrowed; NULL: not to split was best,
+				    and plan is all there is */
 	struct orr_graph *costs; /* private: the operators at what a group takes */
 	int n_groups;
 	struct orr_plan *plan; /* owned: its workers are groups */
@@ -125,13 +126,15 @@ struct orr_split_plan {
 	int n_tries;
 };
 
-/* The plan with the shortest step of a graph that is split so; splits NULL: of all ways to split
- * encoders, and what is in none, among 1, 2, 4, .. workers of one node (levels.workers[0]); where
- * they are many, from the best in which all are split alike, one encoder after the other. At least
- * one is split: without a split it is orr_plan_create(). *out borrows g. */
+/* The plan with the shortest step of a graph that is split so (rewrite.h); "any": of all ways to
+ * split encoders, and what is in none, among 1, 2, 4, .. workers of one node (levels.workers[0]),
+ * and not to; where they are many, from the best in which all are split alike, one encoder after
+ * the other. *out borrows g. */
 int orr_split_plan_create(struct orr_split_plan **out, struct orr_graph *g, const char *splits,
 			  const struct orr_plan_options *options, struct orr_error *err);
 void orr_split_plan_destroy(struct orr_split_plan *plan); /* NULL is fine */
+/* As orr_plan_json(), of the plan of its groups, with the split and the step of the workers. */
+json_t *orr_split_plan_json(const struct orr_split_plan *plan, bool embed, struct orr_error *err);
 
 /* Look for a shorter order of the plan's stages where they are, in the memory of its options, or
  * else in no more than its fullest worker has; see search.h. Its lower bound is then of such
@@ -157,6 +160,8 @@ struct orr_plan_file {
 	char fingerprint[24];
 	json_t *stages;           /* owned */
 	json_t *microbatch_costs; /* owned, as it stands there; NULL: microbatches are alike */
+	char *splits;             /* owned: see rewrite.h; then its workers are groups; or NULL */
+	int n_workers;            /* that these are; else those of the table */
 	int n_stages;
 	int64_t samples; /* of a microbatch */
 	double bandwidth_bytes_per_s;

@@ -310,9 +310,27 @@ static int read_levels(struct orr_plan_file *file, const json_t *json, struct or
 		n_workers *= workers;
 	}
 	file->levels.n = (int)json_array_size(json);
-	return !json || n_workers == file->table->n_workers
+	return !json || n_workers == file->n_workers
 		       ? 0
 		       : refuse(file, err, "levels: of another number of workers");
+}
+
+/* Of a plan of groups of workers. */
+static int read_split(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+{
+	const json_t *split = json_object_get(json, "split"), *n = json_object_get(json, "workers");
+	json_int_t n_workers = json_integer_value(n);
+
+	file->n_workers = file->table->n_workers;
+	if (!split)
+		return 0;
+	if (!json_is_string(split) || !json_is_integer(n) || n_workers < file->table->n_workers ||
+	    n_workers > 1000000)
+		return refuse(file, err, "split: no text, or fewer workers than groups");
+	file->n_workers = (int)n_workers;
+	file->splits = strdup(json_string_value(split));
+	return file->splits ? 0
+			    : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 }
 
 /* What simulate's options were, where the file says it. */
@@ -395,7 +413,8 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	if ((code = read_numerics(file, json, err)))
 		return code;
 	if ((code = orr_plan_jobs_read(file, json, (int)microbatches, err)) ||
-	    (code = read_options(file, json, err)) || (code = check_stages(file, err)))
+	    (code = read_split(file, json, err)) || (code = read_options(file, json, err)) ||
+	    (code = check_stages(file, err)))
 		return code;
 	if ((code = read_machine(file, json, err)))
 		return code;
@@ -440,6 +459,7 @@ void orr_plan_file_destroy(struct orr_plan_file *file)
 	free(file->path);
 	free(file->graph);
 	free(file->text);
+	free(file->splits);
 	free(file->machine);
 	free(file->machine_text);
 	free(file);

@@ -149,13 +149,20 @@ static int simulate(struct orr_split_plan *x, const struct orr_plan_options *o,
 	return orr_try_run(&x->tried, err);
 }
 
+/* On the workers. */
+static const struct orr_figures *figures_of(const struct orr_split_plan *x)
+{
+	return x->graph ? x->tried.figures : x->plan->tried.figures;
+}
+
 static int64_t most_memory(const struct orr_split_plan *x)
 {
+	const struct orr_figures *f = figures_of(x);
 	int64_t most = 0;
 
-	for (int w = 0; w < x->pipeline->n_workers; w++)
-		if (x->tried.figures->worker[w].memory_bytes > most)
-			most = x->tried.figures->worker[w].memory_bytes;
+	for (int w = 0; w < f->n_workers; w++)
+		if (f->worker[w].memory_bytes > most)
+			most = f->worker[w].memory_bytes;
 	return most;
 }
 
@@ -170,7 +177,7 @@ static int plan_groups(struct orr_split_plan **out, struct seeking *k, const cha
 	int code;
 
 	*out = NULL;
-	if (!x || !(x->splits = strdup(splits))) {
+	if (!x || !(x->splits = strdup(splits ? splits : ""))) {
 		free(x);
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", k->g->name);
 	}
@@ -201,6 +208,57 @@ out:
 	return code;
 }
 
+/* ---- as a file ---- */
+
+static json_t *tries_json(const struct orr_split_plan *plan)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < plan->n_tries; i++) {
+		const struct orr_split_try *t = &plan->tries[i];
+
+		json_array_append_new(list,
+				      json_pack("{s:s, s:i, s:i, s:f, s:I}", "split", t->splits,
+						"groups", t->n_groups, "stages", t->n_stages,
+						"makespan", (double)t->makespan_ns / 1e9,
+						"memory_bytes", (json_int_t)t->memory_bytes));
+	}
+	return list;
+}
+
+json_t *orr_split_plan_json(const struct orr_split_plan *plan, bool embed, struct orr_error *err)
+{
+	json_t *json = orr_plan_json(plan->plan, false, err);
+	char fingerprint[24];
+	int failed = !json;
+
+	if (failed)
+		return NULL;
+	orr_graph_fingerprint(plan->graph->whole, fingerprint);
+	failed |= json_object_set_new(json, "fingerprint", json_string(fingerprint));
+	failed |= json_object_set_new(json, "split", json_string(plan->splits));
+	failed |= json_object_set_new(json, "groups", json_integer(plan->n_groups));
+	failed |= json_object_set_new(json, "workers", json_integer(plan->pipeline->n_workers));
+	failed |= json_object_set_new(json, "group_makespan",
+				      json_incref(json_object_get(json, "makespan")));
+	failed |= json_object_set_new(json, "makespan",
+				      json_real((double)plan->tried.figures->makespan_ns / 1e9));
+	failed |= json_object_set_new(json, "lower_bound",
+				      json_real((double)plan->tried.figures->lower_bound_ns / 1e9));
+	failed |= json_object_set_new(json, "splits", tries_json(plan));
+	failed |= json_object_set_new(json, "bandwidth",
+				      json_real(plan->pipeline->machine.bandwidth_bytes_per_s));
+	failed |= orr_machine_json(json, &plan->pipeline->machine);
+	if (embed)
+		failed |= json_object_set_new(json, "text",
+					      orr_graph_text_json(plan->graph->whole, err));
+	if (!failed)
+		return json;
+	json_decref(json);
+	(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
+	return NULL;
+}
+
 /* ---- all of them ---- */
 
 static int note(struct orr_split_plan *best, const struct orr_split_plan *x, struct orr_error *err)
@@ -214,7 +272,7 @@ static int note(struct orr_split_plan *best, const struct orr_split_plan *x, str
 	grown[best->n_tries] = (struct orr_split_try){
 		.n_groups = x->n_groups,
 		.n_stages = x->plan->pipeline->n_stages,
-		.makespan_ns = x->tried.figures->makespan_ns,
+		.makespan_ns = figures_of(x)->makespan_ns,
 		.memory_bytes = most_memory(x),
 	};
 	(void)snprintf(grown[best->n_tries].splits, sizeof(grown->splits), "%s", x->splits);
@@ -234,7 +292,7 @@ static int keep(struct seeking *k, struct orr_split_plan *x, struct orr_error *e
 	}
 	if ((code = note(best, x, err)))
 		goto out;
-	if (x->tried.figures->makespan_ns < best->tried.figures->makespan_ns) {
+	if (figures_of(x)->makespan_ns < figures_of(best)->makespan_ns) {
 		x->tries = best->tries;
 		x->n_tries = best->n_tries;
 		best->tries = NULL;
@@ -259,10 +317,35 @@ static int try_splits(struct seeking *k, const char *splits, int least, int most
 	return x && !code ? keep(k, x, err) : code;
 }
 
+/* As a plan without a split; *out NULL: none fits. */
+static int plan_whole(struct orr_split_plan **out, struct seeking *k, struct orr_error *err)
+{
+	struct orr_plan_options o = *k->o;
+	struct orr_split_plan *x = calloc(1, sizeof(*x));
+	struct orr_error why = {""};
+	int code = 0;
+
+	*out = NULL;
+	o.by_makespan = true;
+	if (!x || !(x->splits = strdup("1")))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", k->g->name);
+	else if (!(code = orr_plan_create(&x->plan, k->g, &o, &why)))
+		x->n_groups = x->plan->pipeline->n_workers;
+	else
+		code = code == ORR_E_INPUT ? 0 : orr_fail(err, code, "%s", why.msg);
+	if (!code && x->plan) {
+		*out = x;
+		return 0;
+	}
+	orr_split_plan_destroy(x);
+	return code;
+}
+
 /* "2,image=1,text=4" */
 static int try_vector(struct seeking *k, const int *width, struct orr_error *err)
 {
-	int least = width[0], most = width[0];
+	int least = width[0], most = width[0], code;
+	struct orr_split_plan *x = NULL;
 	char text[TEXT];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%d", width[0]);
 
@@ -276,12 +359,16 @@ static int try_vector(struct seeking *k, const int *width, struct orr_error *err
 	if (used >= sizeof(text))
 		return orr_fail(err, ORR_E_INPUT, "%s: the names of its encoders are too long",
 				k->g->name);
-	return most > 1 ? try_splits(k, text, least, most, err) : 0;
+	if (most > 1)
+		return try_splits(k, text, least, most, err);
+	if ((code = plan_whole(&x, k, err)) || !x)
+		return code;
+	return keep(k, x, err);
 }
 
 static int64_t shortest(const struct seeking *k)
 {
-	return k->best ? k->best->tried.figures->makespan_ns : INT64_MAX;
+	return k->best ? figures_of(k->best)->makespan_ns : INT64_MAX;
 }
 
 /* All of them where they are few; else all parts alike, and from the best of those one part after
@@ -350,7 +437,8 @@ int orr_split_plan_create(struct orr_split_plan **out, struct orr_graph *g, cons
 				"[workers] and links, or simulate a split",
 				options->cluster->name);
 	choose_widths(&k);
-	code = splits ? try_splits(&k, splits, 1, n_workers, err) : try_all(&k, err);
+	code = splits && !strcmp(splits, "any") ? try_all(&k, err)
+						: try_splits(&k, splits, 1, n_workers, err);
 	if (!code && !k.best)
 		code = orr_fail(err, ORR_E_INPUT,
 				"%s: no plan fits %d workers%s split so: give more workers, more "
