@@ -226,30 +226,39 @@ static json_t *tries_json(const struct orr_split_plan *plan)
 	return list;
 }
 
-json_t *orr_split_plan_json(const struct orr_split_plan *plan, bool embed, struct orr_error *err)
+/* What differs from the plan of the groups. Not 0: there is no memory. */
+static int set_split(json_t *json, const struct orr_split_plan *plan)
 {
-	json_t *json = orr_plan_json(plan->plan, false, err);
+	const struct orr_figures *f = plan->tried.figures;
+	const struct orr_machine *machine = &plan->pipeline->machine;
 	char fingerprint[24];
-	int failed = !json;
+	int failed;
 
-	if (failed)
-		return NULL;
 	orr_graph_fingerprint(plan->graph->whole, fingerprint);
-	failed |= json_object_set_new(json, "fingerprint", json_string(fingerprint));
+	failed = json_object_set_new(json, "fingerprint", json_string(fingerprint));
 	failed |= json_object_set_new(json, "split", json_string(plan->splits));
 	failed |= json_object_set_new(json, "groups", json_integer(plan->n_groups));
 	failed |= json_object_set_new(json, "workers", json_integer(plan->pipeline->n_workers));
 	failed |= json_object_set_new(json, "group_makespan",
 				      json_incref(json_object_get(json, "makespan")));
-	failed |= json_object_set_new(json, "makespan",
-				      json_real((double)plan->tried.figures->makespan_ns / 1e9));
+	failed |= json_object_set_new(json, "makespan", json_real((double)f->makespan_ns / 1e9));
 	failed |= json_object_set_new(json, "lower_bound",
-				      json_real((double)plan->tried.figures->lower_bound_ns / 1e9));
-	failed |= json_object_set_new(json, "splits", tries_json(plan));
-	failed |= json_object_set_new(json, "bandwidth",
-				      json_real(plan->pipeline->machine.bandwidth_bytes_per_s));
-	failed |= orr_machine_json(json, &plan->pipeline->machine);
-	if (embed)
+				      json_real((double)f->lower_bound_ns / 1e9));
+	failed |= json_object_set_new(json, "bandwidth", json_real(machine->bandwidth_bytes_per_s));
+	return failed | orr_machine_json(json, machine);
+}
+
+json_t *orr_split_plan_json(const struct orr_split_plan *plan, bool embed, struct orr_error *err)
+{
+	json_t *json = orr_plan_json(plan->plan, embed && !plan->graph, err);
+	int failed;
+
+	if (!json)
+		return NULL;
+	failed = json_object_set_new(json, "splits", tries_json(plan));
+	if (plan->graph)
+		failed |= set_split(json, plan);
+	if (plan->graph && embed)
 		failed |= json_object_set_new(json, "text",
 					      orr_graph_text_json(plan->graph->whole, err));
 	if (!failed)
