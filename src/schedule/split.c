@@ -1,8 +1,9 @@
-#include "split.h"
-
+/* Jobs of a pipeline whose graph was split: the schedule, which knows groups of workers, evaluated.
+ */
 #include <stdlib.h>
 #include <string.h>
 
+#include "evaluate.h"
 #include "orrery/jobs.h"
 #include "orrery/schedule.h"
 
@@ -276,8 +277,21 @@ static int check(const struct orr_pipeline *p, const struct orr_schedule *schedu
 	return 0;
 }
 
-int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
-		   const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+/* The schedule is evaluated on the stages before the
+ * split, whose workers are groups, one behind the other: as many as there is room for. A group has
+ * as many workers as the widest stage that the schedule puts there. A job of worker i of a stage is
+ * on number i of its group, and takes the place of the job of the whole stage, forward passes level
+ * by level and backward passes the other way round. home is of the stages before the split, and of
+ * groups.
+ *
+ * A strict order of them cannot deadlock where that of the schedule cannot: take an order of all
+ * jobs of the stages before which extends their dependencies and the order on every group, and put
+ * in place of each job those of its parts, F by ascending level, B by descending level, and W after
+ * any B that is in the same place. Parts of a stage exchange forward from lower to higher levels
+ * and gradients from higher to lower ones, and what else a part waits for is a part of what its
+ * whole waits for. So it extends all dependencies of the parts, and the order on every worker. */
+static int create(struct orr_jobs **out, const struct orr_pipeline *p,
+		  const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
 	struct orr_groups *x = calloc(1, sizeof(*x));
 	const struct orr_schedule parts = {
@@ -303,12 +317,15 @@ int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
 	return code;
 }
 
-void orr_groups_destroy(struct orr_groups *x)
+int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, struct orr_error *err)
 {
-	if (!x)
-		return;
-	orr_jobs_destroy(x->jobs);
-	free_cluster(&x->cluster);
-	free(x->first);
-	free(x);
+	return orr_jobs_create_at(out, p, schedule, NULL, err);
+}
+
+int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
+		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
+	return p->split ? create(out, p, schedule, home, err)
+			: orr_jobs_evaluate(out, p, schedule, home, err);
 }
