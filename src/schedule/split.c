@@ -158,31 +158,33 @@ static int least_width(const struct orr_split *split)
 }
 
 /* The most groups that the workers are enough for. Where all stages are as wide that is a division;
- * else it depends on where the schedule puts which. */
+ * else it depends on where the schedule puts which, and with fewer groups it may refuse less. */
 static int find_groups(struct orr_groups *x, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
-	int most = p->n_workers / least_width(p->split), code = 0, needs = 0;
-	struct orr_error first = {""};
+	int least = least_width(p->split), widest = orr_pipeline_widest(p);
+	int most = p->n_workers / least, needs = 0, code = 0, n = most;
+	struct orr_error first = {""}, why = {""};
 
-	for (int n = most; n > 0; n--) {
-		struct orr_error why = {""};
+	while (n > 0) {
+		int over = 0;
 
-		if ((code = evaluate_groups(x, p, n, schedule, home, &why))) {
-			if (code != ORR_E_INPUT || !*first.msg)
-				first = why;
-			if (code != ORR_E_INPUT)
-				break;
-			continue;
-		}
-		if (x->first[n] <= p->n_workers)
+		if (!(code = evaluate_groups(x, p, n, schedule, home, &why)))
+			over = x->first[n] - p->n_workers;
+		else if (n == most || code != ORR_E_INPUT)
+			first = why;
+		if (!code && over <= 0)
 			return 0;
-		needs = x->first[n];
+		if (!code)
+			needs = x->first[n];
+		if (least == widest || (code && code != ORR_E_INPUT))
+			break;
+		n -= over > widest ? over / widest : 1; /* a group less, at most so many less */
 	}
-	if (!needs)
+	if (!needs || (code && code != ORR_E_INPUT))
 		return orr_fail(err, code,
 				"%s (where a worker is a group of %d, since the graph is split)",
-				first.msg, orr_pipeline_widest(p));
+				first.msg, widest);
 	return orr_fail(err, ORR_E_INPUT,
 			"schedule %s: %d workers, and in groups that are as wide as their stages "
 			"it needs %d: set [workers] %d, or split less (split=)",
