@@ -152,6 +152,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 			const struct orr_edge *edges, int n_edges, struct orr_error *err);
 void orr_pipeline_destroy(struct orr_pipeline *p);               /* NULL is fine */
 void orr_pipeline_free_microbatches(struct orr_microbatches *x); /* the same */
+void orr_pipeline_free_split(struct orr_split *split);           /* the same */
 
 /* Which parameters stages have in common, in place of what was said before; copied. Refuses a set
  * that is larger than a stage of it, or of fewer stages than two. */

@@ -282,6 +282,11 @@ int orr_microbatches_read(struct orr_pipeline *p, const char *path, struct orr_e
 	FILE *file = NULL;
 	int code = 0;
 
+	if (p->split)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: what it says of stages says nothing of their parts, and the "
+				"graph is split among workers: take [lengths], or no split",
+				path);
 	if (!p->microbatches && (code = orr_microbatches_create(p, p->n_microbatches, err)))
 		return code;
 	if (!(r.seen = calloc(n_jobs, sizeof(*r.seen))))

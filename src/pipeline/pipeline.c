@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "orrery/cost.h"
 #include "orrery/quantity.h"
-#include "split.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
 static void connect(struct orr_pipeline *p)
@@ -236,6 +235,18 @@ void orr_pipeline_free_microbatches(struct orr_microbatches *x)
 	free(x);
 }
 
+void orr_pipeline_free_split(struct orr_split *split)
+{
+	if (!split)
+		return;
+	orr_pipeline_destroy(split->whole);
+	free(split->stage);
+	free(split->shard);
+	free(split->level);
+	free(split->width);
+	free(split);
+}
+
 void orr_pipeline_destroy(struct orr_pipeline *p)
 {
 	if (!p)
@@ -246,7 +257,7 @@ void orr_pipeline_destroy(struct orr_pipeline *p)
 	free(p->tied);
 	free(p->stage_of);
 	orr_pipeline_free_microbatches(p->microbatches);
-	orr_split_destroy(p->split);
+	orr_pipeline_free_split(p->split);
 	free(p);
 }
 
@@ -264,6 +275,43 @@ static int check_gangs(const struct orr_pipeline *p, int n_workers, struct orr_e
 					"[workers] %d, or change gang=",
 					s, last + 1, n_workers, last + 1);
 	}
+	return 0;
+}
+
+int orr_pipeline_widest(const struct orr_pipeline *p)
+{
+	int widest = 1;
+
+	for (int S = 0; p->split && S < p->split->whole->n_stages; S++)
+		widest = p->split->width[S] > widest ? p->split->width[S] : widest;
+	return widest;
+}
+
+int orr_pipeline_wants(const struct orr_pipeline *p)
+{
+	int sum = 0;
+
+	for (int S = 0; p->split && S < p->split->whole->n_stages; S++)
+		sum += p->split->width[S];
+	return p->split ? sum : p->n_stages;
+}
+
+/* The groups are set when a schedule is evaluated; until then as if all were as wide. */
+static int set_groups(struct orr_pipeline *p, int n_workers, int n_microbatches,
+		      struct orr_error *err)
+{
+	struct orr_pipeline *whole = p->split ? p->split->whole : NULL;
+	int widest = orr_pipeline_widest(p);
+
+	if (!whole)
+		return 0;
+	if (n_workers < widest)
+		return orr_fail(err, ORR_E_INPUT,
+				"%d worker%s, and a stage is split among %d: set [workers] %d or "
+				"more, or split it less (split=)",
+				n_workers, n_workers == 1 ? "" : "s", widest, widest);
+	whole->n_workers = whole->machine.n_workers = n_workers / widest;
+	whole->n_microbatches = n_microbatches;
 	return 0;
 }
 
@@ -295,7 +343,7 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 				"microbatches ([microbatches])",
 				p->n_stages, n_microbatches, INT32_MAX);
 	if ((code = check_gangs(p, n_workers, err)) ||
-	    (p->split && (code = orr_split_set_step(p, n_workers, n_microbatches, err))))
+	    (code = set_groups(p, n_workers, n_microbatches, err)))
 		return code;
 	p->n_workers = p->machine.n_workers = n_workers;
 	p->n_microbatches = n_microbatches;
@@ -320,13 +368,24 @@ void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns)
 	}
 }
 
+/* The parts of a stage recompute with it. */
+static int set_recompute_before(struct orr_pipeline *p, const char *text, struct orr_error *err)
+{
+	const struct orr_pipeline *whole = p->split->whole;
+	int code = orr_pipeline_set_recompute(p->split->whole, text, err);
+
+	for (int s = 0; s < p->n_stages && !code; s++)
+		p->stages[s].recompute = whole->stages[p->split->stage[s]].recompute;
+	return code;
+}
+
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err)
 {
 	bool all = !strcmp(text, "all");
 	int64_t number = 0;
 
 	if (p->split)
-		return orr_split_set_recompute(p, text, err);
+		return set_recompute_before(p, text, err);
 	for (int s = 0; s < p->n_stages; s++)
 		p->stages[s].recompute = all && !p->stages[s].gather;
 	if (all || !strcmp(text, "none"))

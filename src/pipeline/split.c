@@ -7,7 +7,6 @@
 #include "orrery/cost.h"
 #include "orrery/graph.h"
 #include "orrery/microbatches.h"
-#include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "stages_of.h"
 
@@ -266,18 +265,6 @@ static int cost_stages(struct orr_pipeline *p, struct orr_error *err)
 
 /* ---- the pipeline ---- */
 
-void orr_split_destroy(struct orr_split *split)
-{
-	if (!split)
-		return;
-	orr_pipeline_destroy(split->whole);
-	free(split->stage);
-	free(split->shard);
-	free(split->level);
-	free(split->width);
-	free(split);
-}
-
 /* Both name workers of a job, and a schedule that does so as well would be asked about groups. */
 static int check_gangs(const struct orr_pipeline *whole, const struct orr_graph *g,
 		       struct orr_error *err)
@@ -320,59 +307,6 @@ int orr_split_partition(struct orr_pipeline **out, const struct orr_graph *g,
 	}
 out:
 	free(stage_of);
-	orr_split_destroy(split);
-	return code;
-}
-
-int orr_partition_widest(const struct orr_graph *g)
-{
-	int widest = 1;
-
-	for (int i = 0; g->whole && i < g->n_operators; i++)
-		widest = g->operators[i].shard >= widest ? g->operators[i].shard + 1 : widest;
-	return widest;
-}
-
-int orr_pipeline_widest(const struct orr_pipeline *p)
-{
-	int widest = 1;
-
-	for (int S = 0; p->split && S < p->split->whole->n_stages; S++)
-		widest = p->split->width[S] > widest ? p->split->width[S] : widest;
-	return widest;
-}
-
-int orr_pipeline_wants(const struct orr_pipeline *p)
-{
-	int sum = 0;
-
-	for (int S = 0; p->split && S < p->split->whole->n_stages; S++)
-		sum += p->split->width[S];
-	return p->split ? sum : p->n_stages;
-}
-
-int orr_split_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
-		       struct orr_error *err)
-{
-	struct orr_pipeline *whole = p->split->whole;
-	int widest = orr_pipeline_widest(p);
-
-	if (n_workers < widest)
-		return orr_fail(err, ORR_E_INPUT,
-				"%d worker%s, and a stage is split among %d: set [workers] %d or "
-				"more, or split it less (split=)",
-				n_workers, n_workers == 1 ? "" : "s", widest, widest);
-	whole->n_workers = whole->machine.n_workers = n_workers / widest;
-	whole->n_microbatches = n_microbatches;
-	return 0;
-}
-
-int orr_split_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err)
-{
-	const struct orr_pipeline *whole = p->split->whole;
-	int code = orr_pipeline_set_recompute(p->split->whole, text, err);
-
-	for (int s = 0; s < p->n_stages && !code; s++)
-		p->stages[s].recompute = whole->stages[p->split->stage[s]].recompute;
+	orr_pipeline_free_split(split);
 	return code;
 }

@@ -88,6 +88,11 @@ int orr_plan_file_microbatches(const struct orr_plan_file *file, struct orr_pipe
 
 	if (!file->microbatch_costs)
 		return 0;
+	if (p->split)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: its microbatches differ in what they cost on a stage, and the "
+				"graph is split into parts of stages: take no split",
+				file->path);
 	if (n < 1 || n > 1000000)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: microbatch_costs: a list with every microbatch is wanted: "

@@ -57,6 +57,16 @@ static struct exchanges find_exchanges(const struct orr_pipeline *p)
 	return x;
 }
 
+/* Those that compute. */
+static int count_busy(const struct orr_groups *groups)
+{
+	int n = 0;
+
+	for (int g = 0; g < groups->n; g++)
+		n += groups->jobs->first[g + 1] > groups->jobs->first[g];
+	return n;
+}
+
 static void find_widths(const struct orr_groups *groups, int *least, int *most)
 {
 	*least = *most = groups->first[1];
@@ -73,14 +83,18 @@ void orr_groups_write(FILE *file, const struct orr_jobs *jobs)
 	const struct orr_groups *groups = jobs->groups;
 	struct exchanges x;
 	char size[32];
-	int least, most, n = 0;
+	int least, most, busy, n = 0;
 
 	if (!groups)
 		return;
+	busy = count_busy(groups);
 	x = find_exchanges(jobs->pipeline);
 	find_widths(groups, &least, &most);
-	fprintf(file, "split        %d stage%s on %d group%s of ", groups->pipeline.n_stages,
-		groups->pipeline.n_stages == 1 ? "" : "s", groups->n, groups->n == 1 ? "" : "s");
+	fprintf(file, "split        %d stage%s on ", groups->pipeline.n_stages,
+		groups->pipeline.n_stages == 1 ? "" : "s");
+	if (busy < groups->n)
+		fprintf(file, "%d of ", busy);
+	fprintf(file, "%d group%s of ", groups->n, groups->n == 1 ? "" : "s");
 	if (least < most)
 		fprintf(file, "%d to ", least);
 	fprintf(file, "%d workers; forward of a microbatch ", most);

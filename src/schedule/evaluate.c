@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "evaluate.h"
 #include "gangs.h"
 #include "orrery/async.h"
 #include "orrery/room.h"
 #include "orrery/versions.h"
-#include "split.h"
 
 static int refuse_worker(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int j,
 			 struct orr_error *err)
@@ -485,19 +485,6 @@ static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *e
 	return 0;
 }
 
-int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
-		    const struct orr_schedule *schedule, struct orr_error *err)
-{
-	return orr_jobs_create_at(out, p, schedule, NULL, err);
-}
-
-int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
-		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
-{
-	return p->split ? orr_split_jobs(out, p, schedule, home, err)
-			: orr_jobs_evaluate(out, p, schedule, home, err);
-}
-
 int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 		      const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
@@ -544,6 +531,18 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 out:
 	orr_jobs_destroy(jobs);
 	return code;
+}
+
+void orr_groups_destroy(struct orr_groups *groups)
+{
+	if (!groups)
+		return;
+	orr_jobs_destroy(groups->jobs);
+	free(groups->cluster.workers);
+	free(groups->cluster.groups);
+	free(groups->cluster.pairs);
+	free(groups->first);
+	free(groups);
 }
 
 void orr_jobs_destroy(struct orr_jobs *jobs)

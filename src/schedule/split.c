@@ -1,8 +1,9 @@
-#include "split.h"
-
+/* Jobs of a pipeline whose graph was split: the schedule, which knows groups of workers, evaluated.
+ */
 #include <stdlib.h>
 #include <string.h>
 
+#include "evaluate.h"
 #include "orrery/jobs.h"
 #include "orrery/schedule.h"
 
@@ -157,31 +158,33 @@ static int least_width(const struct orr_split *split)
 }
 
 /* The most groups that the workers are enough for. Where all stages are as wide that is a division;
- * else it depends on where the schedule puts which. */
+ * else it depends on where the schedule puts which, and with fewer groups it may refuse less. */
 static int find_groups(struct orr_groups *x, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
-	int most = p->n_workers / least_width(p->split), code = 0, needs = 0;
-	struct orr_error first = {""};
+	int least = least_width(p->split), widest = orr_pipeline_widest(p);
+	int most = p->n_workers / least, needs = 0, code = 0, n = most;
+	struct orr_error first = {""}, why = {""};
 
-	for (int n = most; n > 0; n--) {
-		struct orr_error why = {""};
+	while (n > 0) {
+		int over = 0;
 
-		if ((code = evaluate_groups(x, p, n, schedule, home, &why))) {
-			if (code != ORR_E_INPUT || !*first.msg)
-				first = why;
-			if (code != ORR_E_INPUT)
-				break;
-			continue;
-		}
-		if (x->first[n] <= p->n_workers)
+		if (!(code = evaluate_groups(x, p, n, schedule, home, &why)))
+			over = x->first[n] - p->n_workers;
+		else if (n == most || code != ORR_E_INPUT)
+			first = why;
+		if (!code && over <= 0)
 			return 0;
-		needs = x->first[n];
+		if (!code)
+			needs = x->first[n];
+		if (least == widest || (code && code != ORR_E_INPUT))
+			break;
+		n -= over > widest ? over / widest : 1; /* a group less, at most so many less */
 	}
-	if (!needs)
+	if (!needs || (code && code != ORR_E_INPUT))
 		return orr_fail(err, code,
 				"%s (where a worker is a group of %d, since the graph is split)",
-				first.msg, orr_pipeline_widest(p));
+				first.msg, widest);
 	return orr_fail(err, ORR_E_INPUT,
 			"schedule %s: %d workers, and in groups that are as wide as their stages "
 			"it needs %d: set [workers] %d, or split less (split=)",
@@ -276,8 +279,21 @@ static int check(const struct orr_pipeline *p, const struct orr_schedule *schedu
 	return 0;
 }
 
-int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
-		   const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+/* The schedule is evaluated on the stages before the
+ * split, whose workers are groups, one behind the other: as many as there is room for. A group has
+ * as many workers as the widest stage that the schedule puts there. A job of worker i of a stage is
+ * on number i of its group, and takes the place of the job of the whole stage, forward passes level
+ * by level and backward passes the other way round. home is of the stages before the split, and of
+ * groups.
+ *
+ * A strict order of them cannot deadlock where that of the schedule cannot: take an order of all
+ * jobs of the stages before which extends their dependencies and the order on every group, and put
+ * in place of each job those of its parts, F by ascending level, B by descending level, and W after
+ * any B that is in the same place. Parts of a stage exchange forward from lower to higher levels
+ * and gradients from higher to lower ones, and what else a part waits for is a part of what its
+ * whole waits for. So it extends all dependencies of the parts, and the order on every worker. */
+static int create(struct orr_jobs **out, const struct orr_pipeline *p,
+		  const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
 	struct orr_groups *x = calloc(1, sizeof(*x));
 	const struct orr_schedule parts = {
@@ -303,12 +319,15 @@ int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
 	return code;
 }
 
-void orr_groups_destroy(struct orr_groups *x)
+int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, struct orr_error *err)
 {
-	if (!x)
-		return;
-	orr_jobs_destroy(x->jobs);
-	free_cluster(&x->cluster);
-	free(x->first);
-	free(x);
+	return orr_jobs_create_at(out, p, schedule, NULL, err);
+}
+
+int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
+		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
+	return p->split ? create(out, p, schedule, home, err)
+			: orr_jobs_evaluate(out, p, schedule, home, err);
 }

@@ -98,7 +98,7 @@ static int group_of(const struct orr_groups *groups, int w)
 /* Which goes first of what is asked for at one time, of one n: the lowest job. What the workers of
  * a group send each other goes round by round, first from each to the next one: so all of them send
  * and receive at once. */
-static int64_t turn_of(const struct orr_network *net, const struct orr_transfer *transfer, int job)
+static int64_t order_of(const struct orr_network *net, const struct orr_transfer *transfer, int job)
 {
 	const struct orr_jobs *jobs = net->timeline->jobs;
 	int group, t;
@@ -116,7 +116,7 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 			int64_t now_ns, int64_t n, int job, struct orr_error *err)
 {
 	struct orr_timeline *t = net->timeline;
-	int64_t turn = turn_of(net, transfer, job);
+	int64_t order = order_of(net, transfer, job);
 	int n_links = count_links(net, transfer), code;
 
 	if ((code = reserve_transfer(net, err)))
@@ -124,8 +124,8 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 	for (int i = 0; i < n_links; i++) {
 		struct orr_link *link = link_at(net, transfer, i);
 
-		/* of equal (time, n) the lowest turn, and within a job the first request */
-		if ((code = orr_heap_push(&link->waiting, now_ns, n, turn << 31 | t->n_transfers,
+		/* of equal (time, n) the lowest order, and within a job the first request */
+		if ((code = orr_heap_push(&link->waiting, now_ns, n, order << 31 | t->n_transfers,
 					  err)))
 			return code;
 		touch(net, link);

@@ -1,0 +1,287 @@
+#include "stages_of.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sort.h"
+#include "charge.h"
+#include "gangs.h"
+#include "orrery/graph.h"
+#include "orrery/machine.h"
+#include "orrery/microbatches.h"
+#include "orrery/pipeline.h"
+#include "tied.h"
+
+void orr_stages_place_inputs(const struct orr_graph *g, int *stage_of)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		if (orr_operator_is_input(&g->operators[i]))
+			stage_of[i] = -1;
+	for (int i = g->n_operators - 1; i >= 0; i--)
+		for (int k = 0; k < g->operators[i].n_inputs; k++) {
+			int input = g->operators[i].inputs[k];
+
+			if (!orr_operator_is_input(&g->operators[input]))
+				continue;
+			if (stage_of[input] < 0 || stage_of[i] < stage_of[input])
+				stage_of[input] = stage_of[i];
+		}
+	for (int i = 0; i < g->n_operators; i++)
+		stage_of[i] = stage_of[i] < 0 ? 0 : stage_of[i]; /* an input that nobody reads */
+}
+
+/* Operators by stage, in their order: reads by one stage are met together. */
+static int sort_by_stage(struct orr_keyed **out, const struct orr_graph *g, const int *stage_of,
+			 struct orr_error *err)
+{
+	struct orr_keyed *keyed = malloc((size_t)g->n_operators * sizeof(*keyed));
+
+	if (!keyed)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	for (int i = 0; i < g->n_operators; i++)
+		keyed[i] = (struct orr_keyed){stage_of[i], i};
+	*out = keyed;
+	return orr_sort(keyed, g->n_operators, err);
+}
+
+static size_t count_inputs(const struct orr_graph *g)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < g->n_operators; i++)
+		n += (size_t)g->operators[i].n_inputs;
+	return n;
+}
+
+/* Stage `to`, which the edge goes to, has another operator that reads the tensor: the larger of
+ * what they read is sent. */
+static void add_reader(struct orr_edge *edge, const struct orr_graph *g, int i, int k,
+		       int64_t samples)
+{
+	struct orr_sent sent = orr_sent_over(g, i, k, samples);
+
+	if (sent.bytes > edge->bytes)
+		edge->bytes = sent.bytes;
+	if (sent.gradient_bytes > edge->gradient_bytes)
+		edge->gradient_bytes = sent.gradient_bytes;
+	edge->detached = edge->detached && !orr_graph_has_gradient(g, i, k);
+}
+
+/* Every output of one stage that another reads, each once. Data comes from no stage: from -1. */
+static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_graph *g,
+			 const int *stage_of, int64_t samples, struct orr_error *err)
+{
+	int *last = malloc((size_t)g->n_operators * sizeof(*last)); /* edge that carries it; -1 */
+	struct orr_edge *edges = calloc(count_inputs(g) + 1, sizeof(*edges));
+	struct orr_keyed *keyed = NULL;
+	int n = 0, code = 0;
+
+	if (!last || !edges) {
+		code = orr_fail(err, ORR_E_NOMEM,
+				"partition: no memory for the edges of %d operators",
+				g->n_operators);
+		goto out;
+	}
+	if ((code = sort_by_stage(&keyed, g, stage_of, err)))
+		goto out;
+	memset(last, 0xff, (size_t)g->n_operators * sizeof(*last));
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[keyed[i].value];
+		int to = stage_of[keyed[i].value];
+
+		for (int k = 0; k < o->n_inputs; k++) {
+			int x = o->inputs[k];
+			bool data = orr_operator_is_input(&g->operators[x]);
+
+			if (stage_of[x] == to && !data)
+				continue;
+			if (last[x] < 0 || edges[last[x]].to != to) {
+				last[x] = n;
+				edges[n++] = (struct orr_edge){.from = data ? -1 : stage_of[x],
+							       .to = to,
+							       .detached = true};
+			}
+			add_reader(&edges[last[x]], g, keyed[i].value, k, samples);
+		}
+	}
+	*out = edges;
+	*n_edges = n;
+	edges = NULL;
+out:
+	free(last);
+	free(edges);
+	free(keyed);
+	return code;
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+	const struct orr_edge *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to > y->to) - (x->to < y->to);
+}
+
+/* All that one stage sends to another goes over one edge; data is what the stage reads itself. */
+static int merge_edges(struct orr_edge *edges, int n, struct orr_stage *stages)
+{
+	int merged = 0;
+
+	qsort(edges, (size_t)n, sizeof(*edges), compare_edges);
+	for (int e = 0; e < n; e++) {
+		struct orr_edge *sum = merged ? &edges[merged - 1] : NULL;
+
+		if (edges[e].from < 0) {
+			stages[edges[e].to].input_bytes += edges[e].bytes;
+		} else if (!sum || compare_edges(sum, &edges[e])) {
+			edges[merged++] = edges[e];
+		} else {
+			sum->bytes += edges[e].bytes;
+			sum->gradient_bytes += edges[e].gradient_bytes;
+			sum->detached = sum->detached && edges[e].detached;
+		}
+	}
+	for (int e = 0; e < merged; e++)
+		if (!edges[e].gradient_bytes)
+			edges[e].gradient_bytes = ORR_NO_BYTES;
+	return merged;
+}
+
+/* A stage is frozen where one of its operators is not trained and none with parameters is.
+ * Gradients start at what no operator reads. */
+static int mark_stages(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
+		       struct orr_error *err)
+{
+	bool *read = calloc((size_t)g->n_operators + 1, sizeof(*read));
+
+	if (!read)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+	for (int i = g->n_operators - 1; i >= 0; i--) {
+		const struct orr_operator *o = &g->operators[i];
+		struct orr_stage *stage = &stages[stage_of[i]];
+
+		for (int k = 0; k < o->n_inputs; k++)
+			read[o->inputs[k]] = true;
+		if (orr_operator_is_input(o))
+			continue;
+		stage->frozen = stage->frozen || !o->has_weight_gradient;
+		stage->has_loss = stage->has_loss ||
+				  (!read[i] && (o->has_input_gradient || o->has_weight_gradient));
+	}
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (o->has_weight_gradient && orr_operator_has_parameters(o))
+			stages[stage_of[i]].frozen = false;
+	}
+	free(read);
+	return 0;
+}
+
+/* Gradients inside a stage that sends none back are its weights' own. */
+static void fold_inner_gradients(struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_stage *stage = &p->stages[s];
+
+		if (!stage->has_weight_gradient || stage->has_input_gradient)
+			continue;
+		stage->weight_ns += stage->backward_ns;
+		stage->backward_ns = 0;
+	}
+}
+
+static int build(struct orr_pipeline **out, const struct orr_graph *g,
+		 const struct orr_machine *machine, const int *stage_of, int n_stages,
+		 int64_t samples, struct orr_error *err)
+{
+	struct orr_stage *stages = calloc((size_t)n_stages, sizeof(*stages));
+	struct orr_edge *edges = NULL;
+	struct orr_tied *tied = NULL;
+	int n_edges = 0, n_tied = 0, code;
+
+	if (!stages) {
+		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
+		goto out;
+	}
+	for (int i = 0; i < g->n_operators; i++)
+		orr_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
+	if ((code = orr_partition_gangs(stages, g, stage_of, err)) ||
+	    (code = mark_stages(stages, g, stage_of, err)) ||
+	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
+	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
+		goto out;
+	if (n_edges)
+		n_edges = merge_edges(edges, n_edges, stages);
+	if ((code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err)))
+		goto out;
+	fold_inner_gradients(*out);
+	if ((code = orr_pipeline_tie(*out, tied, n_tied, err))) {
+		orr_pipeline_destroy(*out);
+		*out = NULL;
+	}
+out:
+	free(stages);
+	free(edges);
+	free(tied);
+	return code;
+}
+
+/* The costs of p's microbatch b, from a graph that costs as much. */
+static int vary(struct orr_pipeline *p, int b, int64_t samples, struct orr_error *err)
+{
+	struct orr_pipeline *q = NULL;
+	struct orr_graph g;
+	int code = orr_charge_grow(&g, p->graph, b, samples, &p->machine, err);
+
+	if (code)
+		return code;
+	if (!(code = orr_charge_check(&g, &p->machine, samples, err)) &&
+	    !(code = build(&q, &g, &p->machine, p->stage_of, p->n_stages, samples, err))) {
+		orr_pipeline_set_overhead(q, p->overhead_ns);
+		orr_microbatches_set(p, b, q);
+	}
+	orr_pipeline_destroy(q);
+	free(g.operators);
+	return code;
+}
+
+static int vary_all(struct orr_pipeline *p, int64_t samples, struct orr_error *err)
+{
+	int n = p->graph->n_lengths, code = n ? orr_microbatches_create(p, n, err) : 0;
+
+	for (int b = 0; b < n && !code; b++)
+		code = vary(p, b, samples, err);
+	if (n && !code)
+		orr_microbatches_settle(p);
+	return code;
+}
+
+int orr_stages_of(struct orr_pipeline **out, const struct orr_graph *g,
+		  const struct orr_machine *machine, int *stage_of, int n_stages, int64_t samples,
+		  struct orr_error *err)
+{
+	int code;
+
+	orr_stages_place_inputs(g, stage_of);
+	if ((code = build(out, g, machine, stage_of, n_stages, samples, err))) {
+		free(stage_of);
+		return code;
+	}
+	(*out)->graph = g;
+	(*out)->machine = *machine;
+	(*out)->units = g->units;
+	orr_pipeline_set_overhead(*out, g->overhead_ns);
+	for (int i = 0; i < g->n_operators; i++) /* a given 0 is a cost as well */
+		(*out)->has_weight = (*out)->has_weight || g->operators[i].weight_ns >= 0;
+	(*out)->stage_of = stage_of;
+	if ((code = vary_all(*out, samples, err))) {
+		orr_pipeline_destroy(*out);
+		*out = NULL;
+	}
+	return code;
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Graphs that are split among workers train across ranks: under every schedule with one owner a stage, in one process
+and on several ranks, to the same losses to the bit; and what the ranks count of their messages is what is simulated.
+Usage: test_mpi_split.py ORRERY SOURCE. Exit code 77: there is no mpirun, or the build has no MPI."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ORRERY, SOURCE = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+STEPS = 3
+# model, its split, workers, and under each group of schedules the same losses
+CASES = [
+    ('gpt', '2', 4, [['1f1b', 'gpipe', 'zb-h1', 'fsdp', '1f1b-r', 'v-half'], ['ddp']]),
+    ('gpt', '4:copied', 4, [['gpipe']]),
+    ('clip', 'left=2', 4, [['gpipe', 'auto']]),
+    ('digits', '2', 4, [['1f1b', 'zb-h2']]),
+]
+
+if not shutil.which('mpirun'):
+    print('SKIP: there is no mpirun')
+    sys.exit(77)
+os.environ.update(OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+work = pathlib.Path(tempfile.mkdtemp())
+
+
+def run(command, n_ranks=0):
+    if n_ranks:
+        command = ['mpirun', '--oversubscribe', '-n', str(n_ranks)] + command
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    if 'was not found when it was configured' in done.stderr:
+        print('SKIP: the build has no MPI')
+        sys.exit(77)
+    assert done.returncode == 0, f'{" ".join(command)}: {done.stderr}'
+    return done.stdout
+
+
+def check_traffic(report, simulated):
+    """Each rank is one worker, and what it receives in all steps as much as is simulated of each."""
+    for rank, worker in zip(report['traffic'], simulated['worker'], strict=True):
+        received = rank['received']
+        for kind in ('activation', 'gradient', 'parameter'):
+            counted = received.get(kind, {'bytes': 0})['bytes']
+            assert counted == STEPS * worker[f'recv_{kind}_bytes'], (kind, received, worker)
+        if any(len(tied['owners']) > 2 for tied in simulated.get('tied', [])):
+            continue  # whose gradients go to each of the others whole, not round a ring
+        counted = received.get('all_reduce', {'bytes': 0})['bytes']
+        assert counted == STEPS * worker['all_reduce_bytes'], (counted, worker)
+
+
+def check(model, split, workers, schedules):
+    losses = set()
+    for schedule in schedules:
+        options = [f'{SOURCE}/graphs/{model}.dot', '--split', split, '-w', str(workers), '-m', '4', '--schedule', schedule]
+        simulated = json.loads(run([ORRERY, 'simulate', *options, '--json']))
+        assert simulated['split']['groups'][0] == 0
+        for n_ranks in (0, 2, workers):
+            csv = work / 'loss.csv'
+            report = json.loads(run([ORRERY, 'train', *options, '--steps', str(STEPS), '--json', '--loss', str(csv)], n_ranks))
+            losses.add(csv.read_text())
+            assert len(losses) == 1, f'{model} split {split}, {schedule} on {n_ranks} ranks: {losses}'
+            if n_ranks == workers:
+                check_traffic(report, simulated)
+    last = [float(line.split(',')[2]) for line in losses.pop().splitlines()[1:]]
+    assert len(last) == STEPS and last[-1] < last[0], last
+
+
+for case in CASES:
+    for group in case[3]:
+        check(*case[:3], group)
+shutil.rmtree(work)
