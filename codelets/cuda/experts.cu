@@ -1,6 +1,6 @@
 /* Rows that go to experts and come back; ../experts.h. */
 #include "../experts.h"
-#include "each_row.h"
+#include "rows.h"
 #include "places.h"
 
 static const struct orr_routed *routed(const float *route)

@@ -1,6 +1,6 @@
 /* Losses, row by row, and what they see of the rows. */
 #include "../shapes.h"
-#include "each_row.h"
+#include "rows.h"
 
 /* What a row adds to the metrics: of a loss of classes, whether it counts and is right. */
 struct seen {

@@ -1,6 +1,6 @@
 /* What goes row by row: layer norm and softmax. A row is read once, kept in shared memory where it
  * fits, and added up in double as on a CPU. */
-#include "each_row.h"
+#include "rows.h"
 
 /* ---- layer norm ---- */
 
