@@ -1,6 +1,7 @@
 #ifndef ORR_CUDA_ROWS_H
 #define ORR_CUDA_ROWS_H
-/* (private to the .cu files) Threads that add up a row: T of them, a warp or a block. */
+/* (private to the .cu files) Threads that add up a row: T of them, a warp or a block; and
+ * kernels that go row by row. */
 #include "launch.h"
 
 /* A thread's place: element V * x of a row, and every T V from there; row y of the block. */
