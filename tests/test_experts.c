@@ -1,6 +1,7 @@
 /* Losses of classes whose scores lie in parts, and rows that go to experts. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,6 +320,36 @@ START_TEST(shapes_that_do_not_fit_are_refused)
 }
 END_TEST
 
+/* A table knows how many ids there are from `of`, or from the table that it is a part of. */
+START_TEST(a_part_of_a_table_takes_the_ids_of_the_whole)
+{
+	static const struct {
+		const char *says;
+		int64_t whole, n_ids;
+	} cases[] = {
+		{"", 0, 4}, {", first=2", 0, 6}, {", first=2, of=9", 0, 9}, {", first=2", 7, 7}};
+	struct orr_graph *g = NULL;
+	struct orr_error err = {""};
+	struct orr_instance *is;
+	char text[300];
+
+	(void)snprintf(text, sizeof(text),
+		       "digraph { e [op=embedding, vocabulary=4, features=2%s]; "
+		       "x [op=input, columns=0]; y [op=input, columns=\"1:3\"]; l [op=mse]; "
+		       "x -> e -> l; y -> l; }",
+		       cases[_i].says);
+	ck_assert_msg(!orr_graph_parse(&g, "model.dot", text, &err), "%s", err.msg);
+	for (int k = 0; k < g->n_operators; k++) {
+		is = g->operators[k].instance;
+		if (strcmp(is->op->name, "embedding") != 0)
+			continue;
+		is->parameters[0].portion.of = cases[_i].whole;
+		ck_assert_int_eq(is->op->n_ids(is, 0), cases[_i].n_ids);
+	}
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -331,6 +362,7 @@ int main(void)
 		ONCE(a_balance_is_least_where_experts_are_chosen_evenly),
 		EACH(choices_that_are_none_go_nowhere, 8),
 		EACH(shapes_that_do_not_fit_are_refused, N_OF(shapes)),
+		EACH(a_part_of_a_table_takes_the_ids_of_the_whole, 4),
 	};
 
 	return suite_run("experts", tests, N_OF(tests));
