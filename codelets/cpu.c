@@ -5,6 +5,7 @@
 
 #include "contrastive.h"
 #include "elements.h"
+#include "experts.h"
 #include "kernels.h"
 #include "matmul.h"
 #include "program.h"
@@ -338,6 +339,29 @@ static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct 
 	orr_softmax_cross_entropy(n, k, scores, classes, slope, metrics);
 }
 
+static void class_part(struct orr_device *d, int64_t n, int64_t first, int64_t width,
+		       const float *scores, const float *classes, float *y, float *exponentials,
+		       float *at)
+{
+	(void)d;
+	orr_class_part(n, first, width, scores, classes, y, exponentials, at);
+}
+
+static void class_part_input(struct orr_device *d, int64_t n, int64_t width,
+			     const float *exponentials, const float *at, const float *dy, float *dx)
+{
+	(void)d;
+	orr_class_part_input(n, width, exponentials, at, dy, dx);
+}
+
+static void class_parts_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				int64_t n_parts, const float *seen, const float *classes,
+				float *slope, struct orr_metrics *metrics)
+{
+	(void)d;
+	orr_class_parts_entropy(n, k, n_parts, seen, classes, slope, metrics);
+}
+
 static void mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
 		const float *target, float *slope, struct orr_metrics *metrics)
 {
@@ -455,8 +479,12 @@ const struct orr_kernels orr_kernels_cpu = {
 	.contrastive_normalise = contrastive_normalise,
 	.contrastive_slopes = contrastive_slopes,
 	.contrastive_count = contrastive_count,
+	.class_part = class_part,
+	.class_part_input = class_part_input,
+	.class_parts_entropy = class_parts_entropy,
 	.bce = bce,
 	.sequence = &orr_sequence_kernels_cpu,
+	.experts = &orr_expert_kernels_cpu,
 	.find_wild = find_wild,
 	.step = step,
 	.squares = squares,

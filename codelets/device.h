@@ -17,6 +17,7 @@ extern "C" {
 struct orr_classes; /* shapes.h */
 struct orr_groups;
 struct orr_contrast;
+struct orr_expert_kernels; /* experts.h */
 struct orr_kernels;
 struct orr_largest;
 struct orr_metrics;
@@ -139,6 +140,17 @@ struct orr_kernels {
 	void (*bce)(struct orr_device *d, int64_t n, int64_t width, const float *scores,
 		    const float *target, float *slope, struct orr_metrics *metrics);
 
+	/* a loss of classes whose scores lie in parts */
+	void (*class_part)(struct orr_device *d, int64_t n, int64_t first, int64_t width,
+			   const float *scores, const float *classes, float *y, float *exponentials,
+			   float *at);
+	void (*class_part_input)(struct orr_device *d, int64_t n, int64_t width,
+				 const float *exponentials, const float *at, const float *dy,
+				 float *dx);
+	void (*class_parts_entropy)(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				    int64_t n_parts, const float *seen, const float *classes,
+				    float *slope, struct orr_metrics *metrics);
+
 	/* contrastive.h: by tiles of the minibatch's scores; t is a parameter. Then what n samples
 	 * have seen, added up: into metrics, and the derivative by t to slope */
 	void (*contrastive_normalise)(struct orr_device *d, int64_t n_rows, int64_t n_columns,
@@ -154,6 +166,7 @@ struct orr_kernels {
 				  float *slope, struct orr_metrics *metrics);
 
 	const struct orr_sequence_kernels *sequence;
+	const struct orr_expert_kernels *experts;
 
 	/* *first, where the device can write, becomes the least `at + i` of an x[i] whose square
 	 * is not finite, if that is less than what it is */

@@ -110,6 +110,19 @@ void orr_batchnorm_input(int64_t n, int64_t width, double epsilon, const float *
  * correct: those whose largest score, the first of equal ones, is their class. */
 void orr_softmax_cross_entropy(int64_t n, const struct orr_classes *k, const float *scores,
 			       const float *classes, float *slope, struct orr_metrics *metrics);
+/* Of n rows with a part of the classes' scores, `width` of them from class `first` on: what the
+ * loss of all needs of each, y: [n] struct orr_class_part; exponentials: those of the scores, and
+ * at: where among them the row's class is, or -1, which the backward reads. dy: slopes of y, of
+ * which those of the largest scores and their places are left out, as they count as constants. */
+void orr_class_part(int64_t n, int64_t first, int64_t width, const float *scores,
+		    const float *classes, float *y, float *exponentials, float *at);
+void orr_class_part_input(int64_t n, int64_t width, const float *exponentials, const float *at,
+			  const float *dy, float *dx);
+/* orr_softmax_cross_entropy() of rows of which each of n_parts parts has seen its own, [n * rows]
+ * [n_parts] struct orr_class_part as is slope; k->width: classes in all. */
+void orr_class_parts_entropy(int64_t n, const struct orr_classes *k, int64_t n_parts,
+			     const float *seen, const float *classes, float *slope,
+			     struct orr_metrics *metrics);
 /* Of a sample: the mean over its width of the squared differences. Returns the sum. */
 double orr_mse(int64_t n, int64_t width, const float *prediction, const float *target,
 	       float *slope);

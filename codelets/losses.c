@@ -97,6 +97,76 @@ void orr_softmax_cross_entropy(int64_t n, const struct orr_classes *k, const flo
 		*metrics = seen;
 }
 
+/* ---- of classes in parts ---- */
+
+void orr_class_part(int64_t n, int64_t first, int64_t width, const float *scores,
+		    const float *classes, float *y, float *exponentials, float *at)
+{
+	struct orr_class_part *to = (struct orr_class_part *)y;
+
+	for (int64_t r = 0; r < n; r++, scores += width, exponentials += width) {
+		int64_t best = largest(width, scores), own = orr_class_at(first, width, classes[r]);
+		double sum = 0, total = 0;
+
+		class_exponentials(width, scores, scores[best], exponentials);
+		for (int64_t i = 0; i < width; i++) {
+			sum += (double)exponentials[i];
+			total += (double)scores[i] - (double)scores[best];
+		}
+		at[r] = (float)own;
+		to[r] = (struct orr_class_part){
+			scores[best], (float)(first + best),        (float)width,
+			(float)sum,   own < 0 ? 0.0f : scores[own], (float)total};
+	}
+}
+
+void orr_class_part_input(int64_t n, int64_t width, const float *exponentials, const float *at,
+			  const float *dy, float *dx)
+{
+	const struct orr_class_part *slopes = (const struct orr_class_part *)dy;
+
+	for (int64_t r = 0; r < n; r++, exponentials += width, dx += width) {
+		for (int64_t i = 0; i < width; i++)
+			dx[i] = slopes[r].sum * exponentials[i] + slopes[r].total;
+		if (at[r] >= 0)
+			dx[(int64_t)at[r]] += slopes[r].own;
+	}
+}
+
+void orr_class_parts_entropy(int64_t n, const struct orr_classes *k, int64_t n_parts,
+			     const float *seen, const float *classes, float *slope,
+			     struct orr_metrics *metrics)
+{
+	const struct orr_class_part *from = (const struct orr_class_part *)seen;
+	struct orr_class_part *to = (struct orr_class_part *)slope;
+	struct orr_metrics all = {0};
+	int64_t counted = 0, best;
+
+	for (int64_t r = 0; r < n * k->rows; r++, from += n_parts, to += n_parts) {
+		float class = classes[r];
+
+		for (int64_t i = 0; r % k->rows == 0 && i < k->rows; i++)
+			counted = (i ? counted : 0) +
+				  !(classes[r + i] >= k->ignored && classes[r + i] <= k->ignored);
+		if (class >= k->ignored && class <= k->ignored) {
+			memset(to, 0, (size_t)n_parts * sizeof(*to));
+			continue;
+		}
+		all.classified++;
+		if (orr_class_at(0, k->width, class) < 0) {
+			for (int64_t i = 0; i < n_parts; i++)
+				to[i] = (struct orr_class_part){NAN, NAN, NAN, NAN, NAN, NAN};
+			all.loss = NAN;
+			continue;
+		}
+		all.loss +=
+			orr_class_parts_loss(k, n_parts, from, 1.0 / (double)counted, to, &best);
+		all.correct += best == (int64_t) class;
+	}
+	if (metrics)
+		*metrics = all;
+}
+
 double orr_mse(int64_t n, int64_t width, const float *prediction, const float *target, float *slope)
 {
 	double loss = 0;

@@ -176,6 +176,15 @@ struct orr_op {
 	 * without any each worker computes all of it, a loss the first. */
 	const struct orr_division *divisions;
 	int n_divisions;
+	/* (optional) Of a loss whose first input lies by columns: what each worker makes of its
+	 * own, and the loss that reads all of these beside each other, with the last input of this
+	 * one. Attributes of one name have one value; `first` is where a worker's columns begin,
+	 * and `classes` how many there are in all. */
+	const struct orr_op *part, *joined;
+	/* The operators from one that begins (its attribute `expert` says which) to one that ends
+	 * are an expert: each worker may have some of them, whole. */
+	bool expert_begins, expert_ends;
+	bool drops; /* a loss that counts, in place of classes, rows that no expert took */
 };
 
 /* (operators/list.c) All of them, and how many; by name, NULL: there is none. */

@@ -88,6 +88,7 @@ struct orr_metrics {
 	double loss;        /* summed over the samples (not the mean) */
 	int64_t correct;    /* samples classified correctly */
 	int64_t classified; /* samples that a classifying loss saw; 0 where none is */
+	/* of a loss that `drops`: choices of experts that found a place, and all of them */
 };
 
 /* Draw the parameters: linear weights uniform in +-sqrt(6/in), gains 1, biases 0. An operator's

@@ -58,6 +58,58 @@ struct orr_classes {
 	double smoothing;    /* the part of the target that all classes share alike */
 };
 
+/* What a row of scores of some classes says to the loss of all, as floats of a tensor. */
+struct orr_class_part {
+	float largest, place; /* of the scores, and which class it is among all */
+	float count;          /* of the scores */
+	float sum;            /* of exp(score - largest) */
+	float own;            /* the score of the row's class; 0: it has that in another part */
+	float total;          /* of score - largest */
+};
+#define ORR_CLASS_PART_COLUMNS ((int64_t)(sizeof(struct orr_class_part) / sizeof(float)))
+
+/* The place of a class in a part of `width` from `first` on; -1: it is elsewhere. */
+ORR_ELEMENT int64_t orr_class_at(int64_t first, int64_t width, float class_)
+{
+	if (!(class_ >= (float)first && class_ < (float)(first + width) &&
+	      class_ == floorf(class_)))
+		return -1;
+	return (int64_t)class_ - first;
+}
+
+/* The loss of a row of which n parts are known, and its slopes: the largest scores count as
+ * constants, as what they add to the logarithm they take from the sums. *at: the class with the
+ * largest score. */
+ORR_ELEMENT double orr_class_parts_loss(const struct orr_classes *k, int64_t n,
+					const struct orr_class_part *parts, double share,
+					struct orr_class_part *slopes, int64_t *at)
+{
+	double rest = k->smoothing / (double)k->width, whole = 1.0 - k->smoothing + rest;
+	double top = (double)parts[0].largest, sum = 0, own = 0, total = 0;
+
+	*at = (int64_t)parts[0].place;
+	for (int64_t i = 1; i < n; i++)
+		if ((double)parts[i].largest > top) {
+			top = (double)parts[i].largest;
+			*at = (int64_t)parts[i].place;
+		}
+	for (int64_t i = 0; i < n; i++) {
+		sum += (double)parts[i].sum * exp((double)parts[i].largest - top);
+		own += (double)parts[i].own;
+		total += (double)parts[i].total +
+			 (double)parts[i].count * ((double)parts[i].largest - top);
+	}
+	for (int64_t i = 0; i < n; i++) {
+		slopes[i].largest = slopes[i].place = slopes[i].count = 0.0f;
+		slopes[i].sum = (float)(exp((double)parts[i].largest - top) / sum * share);
+		slopes[i].own = (float)((rest - whole) * share);
+		slopes[i].total = (float)(-rest * share);
+	}
+	own -= top;
+	total -= own; /* of the other classes */
+	return share * (log(sum) - whole * own - (rest > 0 ? rest * total : 0.0));
+}
+
 /* Columns normalised together: of one sample in so many groups. */
 struct orr_groups {
 	int64_t rows, width, groups;

@@ -48,18 +48,30 @@ struct orr_bag {
 	int64_t n, ids, vocabulary, features;
 	bool padding; /* an id below 0 is none */
 	bool mean;
+	/* The rows are those of the ids from `first` on, of `of` in all; 0: they are all. */
+	int64_t first, of;
 };
 
-#define ORR_ID_PADDING (-1)
-#define ORR_ID_WRONG (-2) /* there is no such row: the result is NaN */
+#define ORR_ID_PADDING (-1) /* none, or in another part of the table */
+#define ORR_ID_WRONG (-2)   /* there is no such row: the result is NaN */
 
+/* How many ids there are. */
+ORR_ELEMENT int64_t orr_bag_all(const struct orr_bag *b)
+{
+	return b->of ? b->of : b->first + b->vocabulary;
+}
+
+/* The row of an id. */
 ORR_ELEMENT int64_t orr_id_of(const struct orr_bag *b, float id)
 {
+	int64_t row;
+
 	if (b->padding && id < 0.0f)
 		return ORR_ID_PADDING;
-	if (!(id >= 0.0f && id < (float)b->vocabulary && id == floorf(id)))
+	if (!(id >= 0.0f && id < (float)orr_bag_all(b) && id == floorf(id)))
 		return ORR_ID_WRONG;
-	return (int64_t)id;
+	row = (int64_t)id - b->first;
+	return row >= 0 && row < b->vocabulary ? row : ORR_ID_PADDING;
 }
 
 /* What each row of a bag counts. */
@@ -70,6 +82,112 @@ ORR_ELEMENT float orr_bag_share(const struct orr_bag *b, const float *ids)
 	for (int64_t i = 0; i < b->ids; i++)
 		n += !(ids[i] < 0.0f);
 	return b->mean && n ? 1.0f / (float)n : 1.0f;
+}
+
+/* Rows that go to experts: of each of n samples `rows` in `groups` groups, and of a group each
+ * expert takes `places` [Lepikhin21]. A row chooses `top` experts, 1 or 2. */
+struct orr_routing {
+	int64_t n, rows, experts, top, groups, places;
+};
+
+/* A choice of a row, as floats of a tensor. */
+struct orr_routed {
+	float expert;
+	float place; /* in the expert's queue of the group; below 0: dropped */
+	float weight;
+};
+
+/* The largest score's number but for that of `not_this`, the first of equal ones. */
+ORR_ELEMENT int64_t orr_routing_best(const struct orr_routing *r, const float *scores,
+				     int64_t not_this)
+{
+	int64_t best = not_this == 0 ? 1 : 0;
+
+	for (int64_t i = best + 1; i < r->experts; i++)
+		if (i != not_this && scores[i] > scores[best])
+			best = i;
+	return best;
+}
+
+/* What a row chooses, without places: of one expert the weight is its probability [Fedus22], of two
+ * their probabilities as if there were no others. */
+ORR_ELEMENT void orr_routing_choose(const struct orr_routing *r, const float *scores,
+				    struct orr_routed *to)
+{
+	int64_t best = orr_routing_best(r, scores, -1), second;
+	float sum = 0;
+
+	to[0].expert = (float)best;
+	to[0].place = -1.0f;
+	if (r->top > 1) {
+		second = orr_routing_best(r, scores, best);
+		sum = orr_exp_of(scores[second] - scores[best]);
+		to[0].weight = 1.0f / (1.0f + sum);
+		to[1].expert = (float)second;
+		to[1].place = -1.0f;
+		to[1].weight = sum / (1.0f + sum);
+		return;
+	}
+	for (int64_t i = 0; i < r->experts; i++)
+		sum += orr_exp_of(scores[i] - scores[best]);
+	to[0].weight = 1.0f / sum;
+}
+
+/* Places for what a group's rows choose of an expert: first choices come before second ones, each
+ * in the order of rows. */
+ORR_ELEMENT void orr_routing_queue(const struct orr_routing *r, int64_t expert,
+				   struct orr_routed *group)
+{
+	int64_t rows = r->rows / r->groups, n = 0;
+
+	for (int64_t j = 0; j < r->top; j++)
+		for (int64_t i = 0; i < rows; i++) {
+			struct orr_routed *c = &group[i * r->top + j];
+
+			if ((int64_t)c->expert == expert)
+				c->place = n < r->places ? (float)n++ : -1.0f;
+		}
+}
+
+/* What a row adds to the share of rows whose first choice an expert is. */
+ORR_ELEMENT float orr_routing_share(const struct orr_routing *r, int64_t expert,
+				    const struct orr_routed *row)
+{
+	return row->expert >= (float)expert && row->expert <= (float)expert ? 1.0f / (float)r->rows
+									    : 0.0f;
+}
+
+/* Slopes of a row's scores from those of its weights. */
+ORR_ELEMENT void orr_routing_slopes(const struct orr_routing *r, const float *scores,
+				    const struct orr_routed *at, const struct orr_routed *slope,
+				    float *dx)
+{
+	int64_t best = (int64_t)at[0].expert;
+	float along = slope[0].weight * at[0].weight;
+
+	for (int64_t i = 0; i < r->experts; i++)
+		dx[i] = r->top > 1 ? 0.0f
+				   : -along * at[0].weight * orr_exp_of(scores[i] - scores[best]);
+	if (r->top > 1) {
+		along = at[0].weight * at[1].weight * (slope[0].weight - slope[1].weight);
+		dx[(int64_t)at[1].expert] = -along;
+		dx[best] = along;
+	} else {
+		dx[best] = along * (1.0f - at[0].weight);
+	}
+}
+
+/* The row of the expert's, in its sample, that a choice of `row` of all has; -1: it is not of this
+ * expert, or was dropped. */
+ORR_ELEMENT int64_t orr_routing_at(const struct orr_routing *r, int64_t expert, int64_t row,
+				   const struct orr_routed *c)
+{
+	int64_t group = row % r->rows / (r->rows / r->groups);
+
+	if (!(c->expert >= (float)expert && c->expert <= (float)expert && c->place >= 0.0f &&
+	      c->place < (float)r->places))
+		return -1;
+	return group * r->places + (int64_t)c->place;
 }
 
 /* In each head of width floats, float i and float i + width / 2 of row r turn by r angles. */

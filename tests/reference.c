@@ -405,12 +405,15 @@ static void bag(const struct sample *t, double *y)
 		memset(y, 0, (size_t)features * sizeof(*y));
 		for (int64_t i = 0; i < ids; i++) {
 			int64_t id = lround(x_of(t, 0)[r * ids + i]);
+			int64_t row = id - (int64_t)said(t, "first");
 
 			n += id >= 0;
-			for (int64_t e = 0; e < features && id >= 0; e++)
-				y[e] += t->p[id * features + e];
+			if (row < 0 || row >= (int64_t)said(t, "vocabulary"))
+				continue; /* none, or of another part of the table */
+			for (int64_t e = 0; e < features; e++)
+				y[e] += t->p[row * features + e];
 		}
-		for (int64_t e = 0; e < features && is(t, "bag") && value(t, 3) > 0 && n; e++)
+		for (int64_t e = 0; e < features && is(t, "bag") && said(t, "mode") > 0 && n; e++)
 			y[e] /= (double)n;
 	}
 }
@@ -564,6 +567,12 @@ static const struct {
 	{"mse", mse, NULL, NULL},
 	{"bce", bce, NULL, count_sides},
 	{"contrastive", contrastive, contrastive_back, count_pairs},
+	{"softmax_part", textbook_softmax_part, NULL, NULL},
+	{"softmax_cross_entropy_parts", textbook_parts_entropy, NULL, textbook_count_parts},
+	{"route", textbook_route, NULL, NULL},
+	{"dispatch", textbook_dispatch, NULL, NULL},
+	{"combine", textbook_combine, NULL, NULL},
+	{"balance", textbook_balance, NULL, textbook_count_choices},
 };
 #define N_TEXTBOOK (sizeof(textbook) / sizeof(textbook[0]))
 

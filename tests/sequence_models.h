@@ -84,6 +84,21 @@
 			"b [op=linear, features=2]; loss [op=mse];" \
 			"t [op=input, columns=\"20:26\", rows=3]; x -> e -> p -> b -> loss;" \
 			"t -> loss;"), \
+		SEQUENCE_MODEL( \
+			"embedding in two parts", \
+			"x [op=input, columns=\"34:37\", rows=3];" \
+			"e [op=embedding, vocabulary=3, features=4, of=5];" \
+			"f [op=embedding, vocabulary=2, features=4, first=3];" \
+			"s [op=add]; p [op=positions]; b [op=linear, features=2]; loss [op=mse];" \
+			"t [op=input, columns=\"20:26\", rows=3]; x -> e -> s; x -> f -> s;" \
+			"s -> p -> b -> loss; t -> loss;"), \
+		SEQUENCE_MODEL("a part of a bag", \
+			       "x [op=input, columns=\"36:39\"]; y [op=input, columns=\"34:39\"];" \
+			       "s [op=bag, vocabulary=2, first=1, of=5, features=3];" \
+			       "m [op=bag, vocabulary=3, first=2, features=2, mode=mean];" \
+			       "c [op=concat]; b [op=linear, features=2]; loss [op=mse];" \
+			       "t [op=input, columns=\"20:22\"];" \
+			       "x -> s -> c; y -> m -> c -> b -> loss; t -> loss;"), \
 		SEQUENCE_MODEL("bags", \
 			       "x [op=input, columns=\"36:39\"]; y [op=input, columns=\"34:39\"];" \
 			       "s [op=bag, vocabulary=5, features=3];" \

@@ -263,6 +263,12 @@ if [ "$can_train" = yes ]; then
 	accept 'test accuracy' train graphs/digits.dot --steps 3 --precision bf16
 	accept 'worker 0' train graphs/digits.dot --steps 3 --workers 3 --device cpu
 	accept '"predicted_makespan"' train graphs/digits.dot --steps 3 --schedule gpipe --json
+	# what is dropped is told apart from what is right, also of several losses that see choices
+	accept '% of the choices of experts dropped' train graphs/moe.dot --steps 3
+	total=$(sed -n 's/^Test loss .*, test accuracy \([0-9.]*%\), [0-9.]*% of .*/\1/p' "$work/out")
+	digits=$(sed -n 's/^  loss: .*, accuracy \([0-9.]*%\)$/\1/p' "$work/out")
+	if [ -n "$total" ] && [ "$total" = "$digits" ]; then pass; else fail "accuracy $total of all losses, $digits of the digits"; fi
+	if [ "$(grep -c '^  b[01]_balance: .*, dropped [0-9.]*%$' "$work/out")" = 2 ]; then pass; else fail 'no losses that drop'; fi
 	accept 'test accuracy' train graphs/digits.dot --steps 3 --schedule "$plugins/plugin_mine.so"
 	accept 'makespan' simulate graphs/deep.dot --workers 3 -m 6 --schedule eager-1f1b --csv "$work/plan.csv"
 	accept 'test accuracy' train graphs/deep.dot --steps 3 --schedule "$work/plan.csv" --csv "$work/ran.csv"

@@ -37,7 +37,8 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->batchnorm_forward && k[i]->batchnorm_evaluate);
 		ck_assert(k[i]->batchnorm_input);
 		ck_assert(k[i]->contrastive_normalise && k[i]->contrastive_slopes);
-		ck_assert(k[i]->contrastive_count);
+		ck_assert(k[i]->contrastive_count && k[i]->class_part);
+		ck_assert(k[i]->class_part_input && k[i]->class_parts_entropy);
 	}
 	ck_assert(orr_kernels_cuda.round && orr_kernels_cuda.prepare);
 }

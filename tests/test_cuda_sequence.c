@@ -144,8 +144,10 @@ static void set_ids(const struct tensor *ids, int64_t vocabulary)
 }
 
 static const struct orr_bag bags[] = {
-	{1, 1, 1, 1, false, false},  {40, 1, 7, 5, false, false}, {64, 1, 1000, 33, false, false},
-	{9, 6, 20, 64, true, false}, {9, 6, 20, 12, true, true},
+	{1, 1, 1, 1, false, false, 0, 0},      {40, 1, 7, 5, false, false, 0, 0},
+	{64, 1, 1000, 33, false, false, 0, 0}, {9, 6, 20, 64, true, false, 0, 0},
+	{9, 6, 20, 12, true, true, 0, 0},      {40, 1, 3, 5, false, false, 2, 7},
+	{9, 6, 8, 12, true, true, 5, 20},
 };
 
 START_TEST(bags_agree)
@@ -157,7 +159,7 @@ START_TEST(bags_agree)
 	struct tensor *dw = empty(w->n, 0), *apart = empty(w->n, 0);
 
 	begin(ORR_PRECISION_FP32, 0, 0);
-	set_ids(ids, b->vocabulary);
+	set_ids(ids, b->of ? b->of : b->vocabulary);
 	BOTH(bag_forward(d, b, ON(ids), ON(w), ON(y)));
 	check_close(y, 1e-6, "bag");
 	BOTH(bag_weight(d, b, ON(ids), ON(dy), NULL, ON(dw)));

@@ -34,6 +34,7 @@ static const struct {
 	{"resnet", NULL, 20},
 	{"dlrm", ORR_MADE "/clicks.csv", 20},
 	{"mmt", NULL, 20},
+	{"moe", NULL, 20},
 	{"clip", NULL, 1}, /* what sends a gradient back before the last forward does not */
 };
 

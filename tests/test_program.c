@@ -41,6 +41,19 @@ static char model_name[] = "model.dot";
 	"t [op=input, columns=\"" columns "\", rows=" #rows "]; l [op=linear, features=3]; " \
 	"t -> l; loss [op=mse]; end [op=linear, features=3]; op -> end -> loss; l -> loss }"
 
+/* Three experts for four rows, of which a few are dropped; a sum keeps those. */
+#define EXPERTS(route, dispatch, combine) \
+	"digraph { x [op=input, columns=\"0:12\", rows=4]; a [op=linear, features=6]; x -> a; " \
+	"s [op=linear, features=3]; r [op=route, experts=3, " route "]; x -> s -> r; " \
+	"node [op=dispatch]; d0 [experts=3, expert=0, " dispatch "]; " \
+	"d1 [experts=3, expert=1, " dispatch "]; d2 [experts=3, expert=2, " dispatch "]; " \
+	"a -> {d0 d1 d2}; r -> {d0 d1 d2}; e0 [op=linear, features=6]; " \
+	"e1 [op=linear, features=6]; e2 [op=linear, features=6]; d0 -> e0; d1 -> e1; d2 -> e2; " \
+	"y [op=combine, " combine "]; r -> y; e0 -> y; e1 -> y; e2 -> y; z [op=add]; " \
+	"k [op=linear, features=6]; x -> k -> z; y -> z; b [op=linear, features=2]; " \
+	"loss [op=mse]; t [op=input, columns=\"20:28\", rows=4]; z -> b -> loss; t -> loss; " \
+	"even [op=balance, weight=0.3]; s -> even; r -> even }"
+
 static const struct {
 	const char *name;
 	const char *op; /* NULL: the towers, or the model of a file */
@@ -110,6 +123,19 @@ static const struct {
 	 "x -> h -> op; " TARGET(1, "20:24")},
 	{"groupnorm", NULL, 0, 0, 0,
 	 IMAGE(6) "op [op=groupnorm, groups=2, epsilon=0.01]; " TARGET(20, "17:37")},
+	{"classes in two parts", NULL, 0, 0, 0,
+	 ROWS "a [op=slice, columns=\"0:2\"]; b [op=slice, columns=\"2:5\"]; h -> a; h -> b; "
+	      "p [op=softmax_part]; q [op=softmax_part, first=2]; j [op=concat]; a -> p; c -> p; "
+	      "b -> q; c -> q; p -> j; q -> j; "
+	      "loss [op=softmax_cross_entropy_parts, classes=5, weight=0.6]; j -> loss; "
+	      "c -> loss; u -> d; d [op=linear, features=5]; e [op=mse]; h -> e; d -> e }"},
+	{"classes in a part, smoothed and some ignored", NULL, 0, 0, 0,
+	 ROWS "p [op=softmax_part]; h -> p; c -> p; loss [op=softmax_cross_entropy_parts, "
+	      "classes=5, ignore=2, smoothing=0.1]; p -> loss; c -> loss; u -> d; "
+	      "d [op=linear, features=5]; e [op=mse]; h -> e; d -> e }"},
+	{"experts", NULL, 0, 0, 0, EXPERTS("top=1, capacity=1", "capacity=1", "groups=1")},
+	{"experts of which two take a row", NULL, 0, 0, 0,
+	 EXPERTS("top=2, capacity=0.8, groups=2", "capacity=0.8, groups=2", "groups=2")},
 };
 #define TOWERS 0
 #define DETACHED 2

@@ -462,8 +462,10 @@ END_TEST
 /* ---- ids ---- */
 
 static const struct orr_bag bags[] = {
-	{1, 1, 1, 1, false, false}, {7, 1, 5, 3, false, false}, {4, 6, 9, 17, true, false},
-	{4, 6, 9, 17, true, true},  {3, 5, 2, 33, true, true},
+	{1, 1, 1, 1, false, false, 0, 0}, {7, 1, 5, 3, false, false, 0, 0},
+	{4, 6, 9, 17, true, false, 0, 0}, {4, 6, 9, 17, true, true, 0, 0},
+	{3, 5, 2, 33, true, true, 0, 0},  {9, 1, 3, 4, false, false, 2, 7},
+	{4, 6, 5, 17, true, true, 4, 0},
 };
 
 /* Every third is padding where that is allowed, and all of the second bag. */
@@ -472,7 +474,7 @@ static float *ids_of(const struct orr_bag *b)
 	float *ids = floats(b->n * b->ids, 1);
 
 	for (int64_t i = 0; i < b->n * b->ids; i++) {
-		ids[i] = (float)((i * 7 + i / 3) % b->vocabulary);
+		ids[i] = (float)((i * 7 + i / 3) % orr_bag_all(b));
 		if (b->padding && (i % 3 == 1 || i / b->ids == 1))
 			ids[i] = -1;
 	}
@@ -495,7 +497,10 @@ static void bag(const void *sizes, const double *const *x, double *y)
 				if (id < 0)
 					continue;
 				n++;
-				y[s * b->features + e] += x[0][(int64_t)id * b->features + e];
+				id -= (float)b->first;
+				if (id >= 0 && id < (float)b->vocabulary)
+					y[s * b->features + e] +=
+						x[0][(int64_t)id * b->features + e];
 			}
 			y[s * b->features + e] /= b->mean && n ? (double)n : 1.0;
 		}
@@ -538,7 +543,7 @@ END_TEST
 START_TEST(a_wrong_id_makes_its_row_nan_and_reads_nothing)
 {
 	static const float wrong[] = {3, 0.5f, 1e20f, NAN, INFINITY, -1, -1e20f, -INFINITY};
-	struct orr_bag b = {2, 1, 3, 2, false, false};
+	struct orr_bag b = {2, 1, 3, 2, false, false, 0, 0};
 	float ids[2] = {1, wrong[_i]}, w[6] = {1, 2, 3, 4, 5, 6}, y[4], dw[6], dy[4] = {1, 2, 3, 4};
 
 	orr_bag_forward(&b, ids, w, y);

@@ -11,7 +11,7 @@ if ! "$python" -W ignore -c 'import torch' 2>/dev/null; then
 fi
 cd "$2"
 "$python" tools/torch/check graphs/digits.dot graphs/two_towers.dot graphs/deep.dot graphs/tied_towers.dot \
-	graphs/frozen_towers.dot
+	graphs/frozen_towers.dot graphs/moe.dot
 # every operator once
 "$python" tools/torch/check tests/torch/*.dot --data graphs/data/digits.csv
 

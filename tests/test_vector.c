@@ -115,7 +115,7 @@ static void contrasts(void)
 
 static void sequences(void)
 {
-	struct orr_bag bag = {N, 5, N * 5, 200, true, true};
+	struct orr_bag bag = {N, 5, N * 5, 200, true, true, 0, 0};
 	struct orr_rotary rotary = {1, N, 1, WIDTH - 1, 10000, false};
 	struct orr_drop drop = {1, 2, 3, 0.3};
 	static double room[4 * WIDTH];

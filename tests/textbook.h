@@ -68,4 +68,15 @@ void textbook_patches(const struct sample *t, double *y);
 void textbook_groupnorm(const struct sample *t, double *y);
 void textbook_batchnorm(const struct sample *t, double *y);
 void textbook_batchnorm_back(const struct sample *t, const double *dy);
+
+/* ---- textbook_experts.c ---- */
+struct reference_pass; /* reference.h */
+void textbook_softmax_part(const struct sample *t, double *y);
+void textbook_parts_entropy(const struct sample *t, double *y);
+void textbook_count_parts(const struct sample *t, struct reference_pass *pass);
+void textbook_route(const struct sample *t, double *y);
+void textbook_dispatch(const struct sample *t, double *y);
+void textbook_combine(const struct sample *t, double *y);
+void textbook_balance(const struct sample *t, double *y);
+void textbook_count_choices(const struct sample *t, struct reference_pass *pass);
 #endif

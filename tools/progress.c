@@ -161,6 +161,8 @@ void progress_visit(void *progress, const struct orr_step *step)
 		print_each(p, &step->scores);
 		if (!isnan(step->scores.accuracy))
 			fprintf(stderr, ", accuracy %.1f%%", 100 * step->scores.accuracy);
+		if (!isnan(step->scores.dropped))
+			fprintf(stderr, ", dropped %.1f%%", 100 * step->scores.dropped);
 		fprintf(stderr, step->skipped ? ", left out\n" : "\n");
 	}
 }
@@ -189,6 +191,8 @@ void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
 		(long long)step, (long long)p->first + p->n_steps, scores->loss);
 	if (!isnan(scores->accuracy))
 		fprintf(stderr, ", test accuracy %.2f%%", 100 * scores->accuracy);
+	if (!isnan(scores->dropped))
+		fprintf(stderr, ", dropped %.2f%%", 100 * scores->dropped);
 	fprintf(stderr, best ? ", the best so far\n" : "\n");
 }
 

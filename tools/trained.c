@@ -49,10 +49,11 @@ static json_t *losses_json(const struct trained *r)
 	for (int l = 0; losses && l < r->scores.n_losses; l++) {
 		const struct orr_loss *loss = &r->scores.losses[l];
 
-		json_array_append_new(
-			losses, json_pack("{s:s,s:f,s:o,s:o}", "name", name_of(r, loss), "weight",
-					  loss->weight, "loss", number_or_null(loss->loss),
-					  "accuracy", number_or_null(loss->accuracy)));
+		json_array_append_new(losses, json_pack("{s:s,s:f,s:o,s:o,s:o}", "name",
+							name_of(r, loss), "weight", loss->weight,
+							"loss", number_or_null(loss->loss),
+							"accuracy", number_or_null(loss->accuracy),
+							"dropped", number_or_null(loss->dropped)));
 	}
 	return losses;
 }
@@ -99,6 +100,8 @@ static void print_loss(const struct trained *r)
 	printf("Test loss %.4g", r->scores.loss);
 	if (!isnan(r->scores.accuracy))
 		printf(", test accuracy %.2f%%", 100 * r->scores.accuracy);
+	if (!isnan(r->scores.dropped))
+		printf(", %.2f%% of the choices of experts dropped", 100 * r->scores.dropped);
 	printf("\n");
 	if (r->evaluations->best.step && r->evaluations->best_folder)
 		printf("The lowest, %.4g, was after step %lld: %s\n", r->evaluations->best.loss,
@@ -109,6 +112,8 @@ static void print_loss(const struct trained *r)
 		printf("  %s: loss %.4g, weight %g", name_of(r, loss), loss->loss, loss->weight);
 		if (!isnan(loss->accuracy))
 			printf(", accuracy %.2f%%", 100 * loss->accuracy);
+		if (!isnan(loss->dropped))
+			printf(", dropped %.2f%%", 100 * loss->dropped);
 		printf("\n");
 	}
 }

@@ -109,6 +109,8 @@ void orr_cuda_normalise_forward(struct orr_device *d, int64_t n, int64_t width, 
 				const float *x, float *y, float *factors);
 void orr_cuda_normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
 			      const float *y, const float *factors, const float *dy, float *dx);
+
+/* ---- losses.cu ---- */
 void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
 				    const float *scores, const float *classes, float *slope,
 				    struct orr_metrics *metrics);
@@ -116,6 +118,33 @@ void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *p
 		  const float *target, float *slope, struct orr_metrics *metrics);
 void orr_cuda_bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
 		  const float *target, float *slope, struct orr_metrics *metrics);
+
+void orr_cuda_class_part(struct orr_device *d, int64_t n, int64_t first, int64_t width,
+			 const float *scores, const float *classes, float *y, float *exponentials,
+			 float *at);
+void orr_cuda_class_part_input(struct orr_device *d, int64_t n, int64_t width,
+			       const float *exponentials, const float *at, const float *dy,
+			       float *dx);
+void orr_cuda_class_parts_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				  int64_t n_parts, const float *seen, const float *classes,
+				  float *slope, struct orr_metrics *metrics);
+void orr_cuda_balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
+		      const float *route, float *slope, float *shares, struct orr_metrics *metrics);
+
+/* ---- experts.cu: as in experts.h ---- */
+void orr_cuda_route(struct orr_device *d, const struct orr_routing *r, const float *scores,
+		    float *route);
+void orr_cuda_route_input(struct orr_device *d, const struct orr_routing *r, const float *scores,
+			  const float *route, const float *slope, float *dx);
+void orr_cuda_dispatch(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+		       int64_t width, const float *x, const float *route, float *y, float *at);
+void orr_cuda_dispatch_input(struct orr_device *d, const struct orr_routing *r, int64_t width,
+			     const float *at, const float *dy, float *dx);
+void orr_cuda_combine(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+		      int64_t width, const float *route, const float *x, float *y);
+void orr_cuda_combine_input(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+			    int64_t width, const float *route, const float *x, const float *dy,
+			    float *dx, float *slope);
 
 /* ---- images.cu ---- */
 void orr_cuda_unfold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,

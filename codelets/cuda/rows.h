@@ -1,6 +1,7 @@
 #ifndef ORR_CUDA_ROWS_H
 #define ORR_CUDA_ROWS_H
-/* (private to the .cu files) Threads that add up a row: T of them, a warp or a block. */
+/* (private to the .cu files) Threads that add up a row: T of them, a warp or a block; and
+ * kernels that go row by row. */
 #include "launch.h"
 
 /* A thread's place: element V * x of a row, and every T V from there; row y of the block. */
@@ -27,5 +28,101 @@ template <int T> __device__ inline double row_sum(double v)
 			v += warps[k];
 	}
 	return v;
+}
+
+/* ---- kernels that go row by row: a narrow row is a warp's, a wide one a block's ---- */
+
+/* How a kernel is started: T threads a row, rows a block, floats kept of each. */
+struct shape {
+	unsigned threads, rows, grid;
+	int64_t kept;
+	size_t shared;
+};
+
+/* kept: floats that a kernel would like to keep of a row */
+static inline struct shape shape_of(int64_t n, int64_t width, int64_t kept)
+{
+	struct shape s = {32, ORR_BLOCK / 32, 0, kept, 0};
+
+	if (width > ORR_NARROW)
+		s.threads = ORR_BLOCK, s.rows = 1;
+	s.grid = orr_blocks(n, s.rows);
+	s.shared = (size_t)s.rows * (size_t)kept * sizeof(float);
+	if (s.shared > ORR_SHARED - 1024) /* the sums have some, too */
+		s.kept = 0, s.shared = 0;
+	return s;
+}
+
+/* A score and where it is. */
+struct best {
+	float score;
+	int64_t at;
+};
+
+__device__ inline best better(best a, best b)
+{
+	return orr_score_wins(b.score, b.at, a.score, a.at) ? b : a;
+}
+
+template <int T> __device__ inline best row_best(best b)
+{
+	for (int offset = 16; offset; offset /= 2)
+		b = better(b, best{__shfl_xor_sync(ORR_ALL_LANES, b.score, offset),
+				   __shfl_xor_sync(ORR_ALL_LANES, b.at, offset)});
+	if constexpr (T > 32) {
+		__shared__ best warps[T / 32];
+
+		__syncthreads();
+		if (threadIdx.x % 32 == 0)
+			warps[threadIdx.x / 32] = b;
+		__syncthreads();
+		b = warps[0];
+		for (int k = 1; k < T / 32; k++)
+			b = better(b, warps[k]);
+	}
+	return b;
+}
+
+/* f(i) for the thread's elements i, i + 1, ..., i + V - 1 of a row. */
+template <int T, int V, class F> __device__ inline void each_of(int64_t width, F f)
+{
+	for (int64_t i = (int64_t)V * place<T>::x(); i < width; i += T * V)
+		f(i);
+}
+
+/* f(r) for the rows of the thread; all threads of a row are in step. */
+template <int T, class F> __device__ inline void each_row(int64_t n, F f)
+{
+	for (int64_t r = (int64_t)blockIdx.x * place<T>::rows() + place<T>::y(); r < n;
+	     r += (int64_t)gridDim.x * place<T>::rows())
+		f(r);
+}
+
+/* V elements from i on: kept ones, if any, else those in memory. */
+template <int V>
+__device__ inline void again(float *v, const float *kept, const float *row, int64_t i)
+{
+	orr_load<V>(v, kept ? kept + i : row + i);
+}
+
+/* Starts kernel<T, V> for the rows of a shape, four columns at once if every row of every pointer
+ * is at a multiple of 16 bytes: `all` is all of them or'ed. */
+#define START(d, name, s, all, width, kernel, ...) \
+	do { \
+		bool quads_ = (width) % 4 == 0 && (all) % 16 == 0; \
+		const auto start_ = \
+			(s).threads == 32 \
+				? (quads_ ? kernel<32, 4> : kernel<32, 1>) \
+				: (quads_ ? kernel<ORR_BLOCK, 4> : kernel<ORR_BLOCK, 1>); \
+\
+		ORR_LAUNCH(start_, (s).grid, ORR_BLOCK, (s).shared, (d)->cuda->stream, \
+			   __VA_ARGS__); \
+		orr_cuda_ok(d, cudaGetLastError(), name); \
+	} while (0)
+
+/* So many floats of a row that the next one is at a multiple of 16 bytes, too. */
+static inline int64_t whole(int64_t width)
+{
+	return orr_ceil(width, 4) * 4;
 }
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../experts.h"
 #include "geometry.h"
 #include "private.h"
 
@@ -61,6 +62,16 @@ static const struct orr_sequence_kernels sequence = {
 	.attention_input = orr_cuda_attention_input,
 };
 
+const struct orr_expert_kernels orr_expert_kernels_cuda = {
+	.route = orr_cuda_route,
+	.route_input = orr_cuda_route_input,
+	.dispatch = orr_cuda_dispatch,
+	.dispatch_input = orr_cuda_dispatch_input,
+	.combine = orr_cuda_combine,
+	.combine_input = orr_cuda_combine_input,
+	.balance = orr_cuda_balance,
+};
+
 const struct orr_kernels orr_kernels_cuda = {
 	.name = "cuda",
 	.unfolded = 1 << 24,
@@ -99,7 +110,11 @@ const struct orr_kernels orr_kernels_cuda = {
 	.contrastive_slopes = orr_cuda_contrastive_slopes,
 	.contrastive_count = orr_cuda_contrastive_count,
 	.bce = orr_cuda_bce,
+	.class_part = orr_cuda_class_part,
+	.class_part_input = orr_cuda_class_part_input,
+	.class_parts_entropy = orr_cuda_class_parts_entropy,
 	.sequence = &sequence,
+	.experts = &orr_expert_kernels_cuda,
 	.find_wild = orr_cuda_find_wild,
 	.step = orr_cuda_step,
 	.squares = orr_cuda_squares,

@@ -1,10 +1,12 @@
 /* embedding: for each row, which is one id, that row of the weights. bag: for each sample, whose
- * columns are ids, the sum or the mean of those rows; ids below 0 are none. */
+ * columns are ids, the sum or the mean of those rows; ids below 0 are none. A table may be a part
+ * of a larger one: what it gives for ids of the other parts is zero, so that the parts' outputs add
+ * up to the whole's [Shoeybi19]. */
 #include <stdio.h>
 
 #include "list.h"
 
-enum { VOCABULARY, FEATURES, DEVIATION, MODE };
+enum { VOCABULARY, FEATURES, DEVIATION, FIRST, OF, MODE };
 #define ORR_TABLE_OF_ROWS \
 	[VOCABULARY] = {.name = "vocabulary", \
 			.form = ORR_ATTRIBUTE_COUNT, \
@@ -18,8 +20,12 @@ enum { VOCABULARY, FEATURES, DEVIATION, MODE };
 		      .most = ORR_MOST_COLUMNS, \
 		      .missing = "features is missing: say how many columns an id becomes, " \
 				 "features=64"}, \
-	[DEVIATION] = { \
-		.name = "deviation", .form = ORR_ATTRIBUTE_REAL, .most = 1e9, .otherwise = 0.02}
+	[DEVIATION] = {.name = "deviation", \
+		       .form = ORR_ATTRIBUTE_REAL, \
+		       .most = 1e9, \
+		       .otherwise = 0.02}, \
+	[FIRST] = {.name = "first", .form = ORR_ATTRIBUTE_COUNT, .most = 1 << 24}, \
+	[OF] = {.name = "of", .form = ORR_ATTRIBUTE_COUNT, .most = 1 << 24}
 
 static const struct orr_attribute attributes[] = {
 	ORR_TABLE_OF_ROWS,
@@ -36,14 +42,29 @@ extern const struct orr_op orr_op_bag;
 static struct orr_bag sizes(const struct orr_instance *is, int64_t n)
 {
 	bool bag = is->op == &orr_op_bag;
+	int64_t of = (int64_t)is->values[OF];
+
+	if (!of && is->n_parameters)
+		of = is->parameters[0].portion.of;
 
 	return (struct orr_bag){.n = n * is->inputs[0].rows,
 				.ids = is->inputs[0].columns,
 				.vocabulary = (int64_t)is->values[VOCABULARY],
 				.features = (int64_t)is->values[FEATURES],
 				.padding = bag,
-				.mean = bag && is->values[MODE] > 0};
+				.mean = bag && is->values[MODE] > 0,
+				.first = (int64_t)is->values[FIRST],
+				.of = of};
 }
+
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COPIED},
+	 .output = ORR_SHARDING_SUM,
+	 .axes = {0},
+	 .divided = {"vocabulary"},
+	 .first = "first"},
+};
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
@@ -57,6 +78,14 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 							   .n_dims = 2,
 							   .dims = {b.vocabulary, b.features}});
 	is->forward_flops = is->weight_flops = orr_shape_floats(*ids) * b.features;
+	if (b.of && b.first + b.vocabulary > b.of) {
+		(void)snprintf(text, size,
+			       "%s has rows for ids from %lld on, %lld of them, and there are %lld "
+			       "in all: correct first=, vocabulary= or of=",
+			       is->op->name, (long long)b.first, (long long)b.vocabulary,
+			       (long long)b.of);
+		return false;
+	}
 	if (b.padding ? ids->rows == 1 : ids->columns == 1)
 		return true;
 	(void)snprintf(text, size,
@@ -69,8 +98,10 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 static int64_t n_ids(const struct orr_instance *is, int i)
 {
+	struct orr_bag b = sizes(is, 1);
+
 	(void)i;
-	return (int64_t)is->values[VOCABULARY];
+	return orr_bag_all(&b);
 }
 
 static void forward(const struct orr_call *c)
@@ -102,14 +133,6 @@ static bool is_none(const struct orr_instance *is, int i, double id)
 	return id < 0;
 }
 
-static const struct orr_division divisions[] = {
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_COPIED},
-	 .output = ORR_SHARDING_COLUMNS,
-	 .axes = {1},
-	 .divided = {"features"}},
-};
-
 const struct orr_op orr_op_embedding = {
 	.name = "embedding",
 	.least_inputs = 1,
@@ -122,7 +145,7 @@ const struct orr_op orr_op_embedding = {
 	.backward = backward,
 	.weight = weight,
 	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	.n_divisions = 1,
 };
 const struct orr_op orr_op_bag = {
 	.name = "bag",
@@ -138,5 +161,5 @@ const struct orr_op orr_op_bag = {
 	.backward = backward,
 	.weight = weight,
 	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	.n_divisions = 1,
 };

@@ -33,10 +33,16 @@
 	X(patches) \
 	X(groupnorm) \
 	X(batchnorm) \
+	X(route) \
+	X(dispatch) \
+	X(combine) \
+	X(softmax_part) \
 	X(softmax_cross_entropy) \
+	X(softmax_cross_entropy_parts) \
 	X(mse) \
 	X(bce) \
 	X(contrastive) \
+	X(balance) \
 	X(opaque)
 
 #define ORR_DECLARE(name) extern const struct orr_op orr_op_##name;

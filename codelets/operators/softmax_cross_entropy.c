@@ -1,20 +1,34 @@
 /* softmax_cross_entropy: -log softmax(scores)[class], of a sample the mean over its rows that are
- * not ignored. It keeps the gradient of its scores. */
+ * not ignored. It keeps the gradient of its scores. softmax_cross_entropy_parts: the same where the
+ * scores lie in parts, by what softmax_part makes of each. */
 #include <math.h>
 #include <stdio.h>
 
 #include "../shapes.h"
 #include "list.h"
 
-enum { WEIGHT, SMOOTHING, IGNORE };
+enum { WEIGHT, SMOOTHING, IGNORE, CLASSES };
+#define ORR_ENTROPY \
+	[WEIGHT] = ORR_LOSS_WEIGHT, \
+	[SMOOTHING] = {.name = "smoothing", .form = ORR_ATTRIBUTE_REAL, .most = 1}, \
+	[IGNORE] = {.name = "ignore", \
+		    .form = ORR_ATTRIBUTE_REAL, \
+		    .least = -1e6, \
+		    .most = 1e6, \
+		    .otherwise = -INFINITY} /* none */
+
 static const struct orr_attribute attributes[] = {
-	[WEIGHT] = ORR_LOSS_WEIGHT,
-	[SMOOTHING] = {.name = "smoothing", .form = ORR_ATTRIBUTE_REAL, .most = 1},
-	[IGNORE] = {.name = "ignore",
-		    .form = ORR_ATTRIBUTE_REAL,
-		    .least = -1e6,
-		    .most = 1e6,
-		    .otherwise = -INFINITY}, /* none */
+	ORR_ENTROPY,
+	{0},
+};
+static const struct orr_attribute parts_attributes[] = {
+	ORR_ENTROPY,
+	[CLASSES] = {.name = "classes",
+		     .form = ORR_ATTRIBUTE_COUNT,
+		     .least = 2,
+		     .most = 1 << 24,
+		     .missing = "classes is missing: say how many there are in all parts, "
+				"classes=1000"},
 	{0},
 };
 
@@ -22,8 +36,26 @@ static struct orr_classes classes_of(const struct orr_instance *is)
 {
 	double ignored = is->values[IGNORE];
 
-	return (struct orr_classes){is->inputs[0].rows, is->inputs[0].columns,
+	return (struct orr_classes){is->inputs[0].rows,
+				    is->op == &orr_op_softmax_cross_entropy_parts
+					    ? (int64_t)is->values[CLASSES]
+					    : is->inputs[0].columns,
 				    isinf(ignored) ? NAN : (float)ignored, is->values[SMOOTHING]};
+}
+
+static bool as_many_rows(const struct orr_instance *is, const char *const *inputs, char *text,
+			 size_t size)
+{
+	const struct orr_shape *scores = &is->inputs[0], *classes = &is->inputs[1];
+
+	if (scores->rows == classes->rows)
+		return true;
+	(void)snprintf(text, size,
+		       "%s reads a class for each row of scores, and %.60s has %lld rows and "
+		       "%.60s %lld: make them equal",
+		       is->op->name, inputs[0], (long long)scores->rows, inputs[1],
+		       (long long)classes->rows);
+	return false;
 }
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
@@ -41,20 +73,32 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 			       "%.60s %lld",
 			       inputs[0], (long long)scores->columns, inputs[1],
 			       (long long)classes->columns);
-	else if (scores->rows != classes->rows)
-		(void)snprintf(text, size,
-			       "softmax_cross_entropy reads a class for each row of scores, and "
-			       "%.60s has %lld rows and %.60s %lld: make them equal",
-			       inputs[0], (long long)scores->rows, inputs[1],
-			       (long long)classes->rows);
 	else
-		return true;
+		return as_many_rows(is, inputs, text, size);
+	return false;
+}
+
+static bool infer_parts(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	const struct orr_shape *seen = &is->inputs[0], *classes = &is->inputs[1];
+
+	is->output = (struct orr_shape){1, 1};
+	is->saved = orr_shape_floats(*seen);
+	orr_instance_count(is, 5, 1, 0);
+	if (seen->columns % ORR_CLASS_PART_COLUMNS == 0 && classes->columns == 1)
+		return as_many_rows(is, inputs, text, size);
+	(void)snprintf(text, size,
+		       "softmax_cross_entropy_parts reads the %d columns of a softmax_part, or of "
+		       "several beside each other, and 1 column of class numbers, in this order, "
+		       "and %.60s has %lld and %.60s %lld",
+		       (int)ORR_CLASS_PART_COLUMNS, inputs[0], (long long)seen->columns, inputs[1],
+		       (long long)classes->columns);
 	return false;
 }
 
 static int64_t n_ids(const struct orr_instance *is, int i)
 {
-	return i == 1 ? is->inputs[0].columns : 0;
+	return i == 1 ? classes_of(is).width : 0;
 }
 
 static bool is_none(const struct orr_instance *is, int i, double id)
@@ -70,6 +114,15 @@ static void forward(const struct orr_call *c)
 
 	c->kernels->softmax_cross_entropy(c->device, c->n, &k, orr_call_input(c, 0),
 					  orr_call_input(c, 1), orr_call_saved(c), c->metrics);
+}
+
+static void forward_parts(const struct orr_call *c)
+{
+	struct orr_classes k = classes_of(c->is);
+
+	c->kernels->class_parts_entropy(
+		c->device, c->n, &k, c->is->inputs[0].columns / ORR_CLASS_PART_COLUMNS,
+		orr_call_input(c, 0), orr_call_input(c, 1), orr_call_saved(c), c->metrics);
 }
 
 static void backward(const struct orr_call *c)
@@ -92,5 +145,20 @@ const struct orr_op orr_op_softmax_cross_entropy = {
 	.n_ids = n_ids,
 	.is_none = is_none,
 	.forward = forward,
+	.backward = backward,
+	.part = &orr_op_softmax_part,
+	.joined = &orr_op_softmax_cross_entropy_parts,
+};
+const struct orr_op orr_op_softmax_cross_entropy_parts = {
+	.name = "softmax_cross_entropy_parts",
+	.loss = true,
+	.least_inputs = 2,
+	.most_inputs = 2,
+	.inputs = "first what parts have seen and then the class",
+	.attributes = parts_attributes,
+	.infer = infer_parts,
+	.n_ids = n_ids,
+	.is_none = is_none,
+	.forward = forward_parts,
 	.backward = backward,
 };

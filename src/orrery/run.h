@@ -77,12 +77,14 @@ struct orr_loss {
 	double weight;   /* in the sum that is trained */
 	double loss;     /* without its weight */
 	double accuracy; /* NaN: it does not classify */
+	double dropped;  /* of the rows' choices of experts; NaN: it sees none */
 };
 
 /* What the losses saw together: on rank 0; NaN elsewhere. */
 struct orr_scores {
 	double loss;     /* their sum, each times its weight */
 	double accuracy; /* over all that classify; NaN: none does */
+	double dropped;  /* over all that see choices of experts; NaN: none does */
 	int n_losses;
 	const struct orr_loss *losses; /* in the order of the graph; borrowed, up to the next step
 					  or evaluation */

@@ -52,17 +52,36 @@ static int take(struct orr_split_choice *choices, const struct orr_graph *g, cha
 	return set(choices, g, equals ? text : NULL, t, copied, err);
 }
 
-/* Where an expert begins, and what lies between there and where its output is used. */
+static double value_of(const struct orr_instance *is, const char *name)
+{
+	for (const struct orr_attribute *a = is->op->attributes; a && a->name; a++)
+		if (!strcmp(a->name, name))
+			return is->values[orr_op_value(is->op, a)];
+	return 0;
+}
+
+/* The worker of the expert that an operator belongs to: as many experts on each as can be. Where it
+ * begins, its rows are chosen where they are; it ends where all of them are put together. */
 static void find_experts(struct orr_split_choice *choices, const struct orr_graph *g)
 {
 	for (int k = 0; k < g->n_operators; k++) {
 		const struct orr_operator *o = &g->operators[k];
+		const struct orr_op *op = o->instance ? o->instance->op : NULL;
 
 		choices[k].expert = -1;
-		for (int i = 0; i < o->n_inputs && choices[k].t > 1; i++)
-			if (choices[o->inputs[i]].t == choices[k].t &&
-			    choices[o->inputs[i]].expert > choices[k].expert)
-				choices[k].expert = choices[o->inputs[i]].expert;
+		for (int i = 0; i < o->n_inputs && choices[k].t > 1 && !op->expert_ends; i++) {
+			const struct orr_operator *from = &g->operators[o->inputs[i]];
+			const struct orr_split_choice *choice = &choices[o->inputs[i]];
+
+			if (choice->t != choices[k].t)
+				continue;
+			if (from->instance->op->expert_begins)
+				choices[k].expert =
+					(int)(value_of(from->instance, "expert") * choice->t /
+					      value_of(from->instance, "experts"));
+			else if (choice->expert > choices[k].expert)
+				choices[k].expert = choice->expert;
+		}
 	}
 }
 

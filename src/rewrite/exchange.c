@@ -118,6 +118,13 @@ static int add_joint(struct orr_rewriting *x, int k, int shard, enum orr_collect
 	return to;
 }
 
+int orr_rewriting_join(struct orr_rewriting *x, int k, int shard, const int *from, int n,
+		       struct orr_error *err)
+{
+	return add_joint(x, k, shard, ORR_COLLECTIVE_ALL_GATHER, "parts", ORR_SHARDING_COLUMNS,
+			 from, n, err);
+}
+
 /* The axis along which addends are added up in parts. */
 static enum orr_sharding axis_of_sums(const struct orr_rewriting *x, int k, int t)
 {

@@ -58,6 +58,11 @@ int orr_rewriting_add(struct orr_rewriting *x, int k, const struct orr_op *op, i
 int orr_rewriting_read(struct orr_rewriting *x, int from, int to, bool detached,
 		       struct orr_error *err);
 
+/* A new operator on worker `shard` that has the columns of n others beside each other. Its number,
+ * or -1. */
+int orr_rewriting_join(struct orr_rewriting *x, int k, int shard, const int *from, int n,
+		       struct orr_error *err);
+
 /* (choose.c) Every operator's choice but the division: what file and text say. */
 int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *g,
 		      const char *splits, struct orr_error *err);

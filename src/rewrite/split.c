@@ -205,6 +205,72 @@ static int add_part(int *made, struct orr_rewriting *x, int k, const struct orr_
 	return 0;
 }
 
+/* ---- a loss of scores that lie in parts ---- */
+
+/* What both have by the same name. */
+static void copy_values(struct orr_instance *to, const struct orr_instance *from)
+{
+	for (const struct orr_attribute *a = from->op->attributes; a && a->name; a++) {
+		double *value = value_of(to, a->name);
+
+		if (value)
+			*value = from->values[orr_op_value(from->op, a)];
+	}
+}
+
+static bool is_loss_of_parts(const struct orr_rewriting *x, int k)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	int t = x->choices[k].t;
+
+	return o->instance && o->instance->op->part && t > 1 && x->spreads[o->inputs[0]].t == t &&
+	       x->spreads[o->inputs[0]].how == ORR_SHARDING_COLUMNS;
+}
+
+/* What each worker sees of its scores, and the loss of all of that on the first. */
+static int split_loss(int *made, struct orr_rewriting *x, int k, struct orr_error *err)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	const struct orr_op *op = o->instance->op;
+	int t = x->choices[k].t, *parts = calloc((size_t)t, sizeof(*parts)), joint, n, code;
+	int64_t columns = o->instance->inputs[0].columns;
+	const int *scores = x->spreads[o->inputs[0]].made, *classes;
+
+	if (!parts)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", x->graph->name);
+	code = orr_exchange(&classes, x, o->inputs[1], t, ORR_SHARDING_COPIED, 0, err);
+	for (int i = 0; i < t && !code; i++) {
+		if ((parts[i] = orr_rewriting_add(x, k, op->part, i, err, ":part/%d", i)) < 0) {
+			code = ORR_E_NOMEM;
+			break;
+		}
+		x->draft.operators[parts[i]].is.moves = true;
+		copy_values(x->draft.operators[parts[i]].is.instance, o->instance);
+		*value_of(x->draft.operators[parts[i]].is.instance, "first") =
+			(double)orr_part_first(columns, t, i);
+		if (!(code = orr_rewriting_read(x, scores[i], parts[i],
+						orr_operator_is_detached(o, 0), err)))
+			code = orr_rewriting_read(x, classes[i], parts[i], false, err);
+	}
+	if (code)
+		goto out;
+	joint = orr_rewriting_join(x, k, 0, parts, t, err);
+	n = joint < 0 ? -1 : orr_rewriting_add(x, k, op->joined, 0, err, "%s", "");
+	if (n < 0) {
+		code = ORR_E_NOMEM;
+		goto out;
+	}
+	copy_values(x->draft.operators[n].is.instance, o->instance);
+	*value_of(x->draft.operators[n].is.instance, "classes") = (double)columns;
+	set_costs(&x->draft.operators[n].is, o, NULL, t);
+	if (!(code = orr_rewriting_read(x, joint, n, false, err)))
+		code = orr_rewriting_read(x, classes[0], n, false, err);
+	*made = n;
+out:
+	free(parts);
+	return code;
+}
+
 static int split_operator(struct orr_rewriting *x, int k, struct orr_error *err)
 {
 	const struct orr_operator *o = &x->graph->operators[k];
@@ -222,6 +288,10 @@ static int split_operator(struct orr_rewriting *x, int k, struct orr_error *err)
 	x->reader = k;
 	if (!reads || !spread->made)
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", x->graph->name);
+	if (!code && is_loss_of_parts(x, k)) {
+		code = split_loss(&spread->made[0], x, k, err);
+		goto out;
+	}
 	for (int i = 0; i < o->n_inputs && !code; i++)
 		code = orr_exchange(&reads[i], x, o->inputs[i], choice->t,
 				    d ? input_of(d, i) : ORR_SHARDING_NONE, spread->at, err);
@@ -229,6 +299,7 @@ static int split_operator(struct orr_rewriting *x, int k, struct orr_error *err)
 		code = add_part(&spread->made[i], x, k, d, choice->t, i, reads, err);
 	for (int i = n_parts; i < choice->t && !code; i++)
 		spread->made[i] = spread->made[0];
+out:
 	free(reads);
 	return code;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "codelets/operator.h"
 #include "orrery/graph.h"
 
 int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct orr_error *err)
@@ -23,28 +24,38 @@ void orr_scoring_fini(struct orr_scoring *x)
 	free(x->losses);
 }
 
+static double share(double n, double of)
+{
+	return of > 0 ? n / of : NAN;
+}
+
 struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n)
 {
 	const struct orr_work *work = x->work;
 	struct orr_scores scores = {.n_losses = work->n_losses, .losses = x->losses};
-	double correct = 0, classified = 0;
+	double correct = 0, classified = 0, placed = 0, chosen = 0;
 
 	for (int l = 0; l < work->n_losses; l++) {
 		const struct orr_sums *sum = &x->sums[l];
-		double weight =
-			orr_operator_factor(&work->pipeline->graph->operators[work->losses[l]]);
+		const struct orr_operator *o = &work->pipeline->graph->operators[work->losses[l]];
+		double weight = orr_operator_factor(o),
+		       right = share(sum->correct, sum->classified);
+		bool drops = o->instance->op->drops;
 
-		x->losses[l] = (struct orr_loss){
-			.index = work->losses[l],
-			.weight = weight,
-			.loss = n ? sum->loss / (double)n : NAN,
-			.accuracy = sum->classified > 0 ? sum->correct / sum->classified : NAN};
+		x->losses[l] = (struct orr_loss){.index = work->losses[l],
+						 .weight = weight,
+						 .loss = n ? sum->loss / (double)n : NAN,
+						 .accuracy = drops ? NAN : right,
+						 .dropped = drops ? 1 - right : NAN};
 		scores.loss += weight * sum->loss;
-		correct += sum->correct;
-		classified += sum->classified;
+		correct += drops ? 0 : sum->correct;
+		classified += drops ? 0 : sum->classified;
+		placed += drops ? sum->correct : 0;
+		chosen += drops ? sum->classified : 0;
 	}
 	scores.loss = n ? scores.loss / (double)n : NAN;
-	scores.accuracy = classified > 0 ? correct / classified : NAN;
+	scores.accuracy = share(correct, classified);
+	scores.dropped = 1 - share(placed, chosen);
 	return scores;
 }
 

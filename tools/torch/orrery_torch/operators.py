@@ -6,7 +6,7 @@ output or, of a loss, the mean over the samples.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import torch
@@ -95,14 +95,20 @@ def batchnorm(o: Operator, p: Pass, x: Tensor) -> Tensor:
     return torch.cat(outputs)
 
 
+def rows_of(o: Operator, ids: Tensor) -> Tensor:
+    """Their rows of the table; of ids that it has not, zeros."""
+    rows = ids.long() - int(o.attributes.get("first", 0))
+    here = (rows >= 0) & (rows < int(o.attributes["vocabulary"]))
+    return F.embedding(rows.where(here, 0), o.own["weight"]) * here.unsqueeze(-1)
+
+
 def embedding(o: Operator, p: Pass, x: Tensor) -> Tensor:
-    return F.embedding(x.squeeze(2).long(), o.own["weight"])
+    return rows_of(o, x.squeeze(2))
 
 
 def bag(o: Operator, p: Pass, x: Tensor) -> Tensor:
     there = (x >= 0).transpose(1, 2)  # samples x ids x 1
-    rows = F.embedding(x.squeeze(1).long().clamp(min=0), o.own["weight"]) * there
-    total = rows.sum(1, keepdim=True)
+    total = rows_of(o, x.squeeze(1).where(there.squeeze(2), -1e9)).sum(1, keepdim=True)
     if o.attributes.get("mode", "sum") == "mean":
         total = total / there.sum(1, keepdim=True).clamp(min=1)
     return total
@@ -235,6 +241,71 @@ def softmax_cross_entropy(o: Operator, p: Pass, scores: Tensor, target: Tensor) 
     return (losses.sum(1) / there.sum(1).clamp(min=1)).mean()
 
 
+def softmax_part(o: Operator, p: Pass, scores: Tensor, target: Tensor) -> Tensor:
+    """Of each row: the largest score, its class, how many there are, the sums of their
+    exponentials, the score of the row's class, and their sum."""
+    first, width = int(o.attributes.get("first", 0)), scores.shape[2]
+    top, at = scores.max(2, keepdim=True)
+    own = target.long() - first
+    here = (own >= 0) & (own < width)
+    own_score = scores.gather(2, own.where(here, 0)) * here
+    less = scores - top
+    rest = (less.exp().sum(2, keepdim=True), own_score, less.sum(2, keepdim=True))
+    return torch.cat([top, at + first, torch.full_like(top, width), *rest], 2)
+
+
+def softmax_cross_entropy_parts(o: Operator, p: Pass, seen: Tensor, target: Tensor) -> Tensor:
+    classes, ignore = classes_of(target), o.attributes.get("ignore")
+    there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
+    top, _, count, sums, own, total = seen.unflatten(2, (-1, 6)).unbind(3)
+    smoothing, rest = o.attributes.get("smoothing", 0.0), int(o.attributes["classes"])
+    losses = torch.logsumexp(top + sums.log(), 2) - (1 - smoothing) * own.sum(2)
+    losses = losses - smoothing / rest * (total + count * top).sum(2)
+    return (losses.where(there, 0.0).sum(1) / there.sum(1).clamp(min=1)).mean()
+
+
+def route(o: Operator, p: Pass, x: Tensor) -> Tensor:
+    """Of each of a row's choices: the expert, the place in its queue or -1, and the weight."""
+    n, top = x.shape[2], int(o.attributes.get("top", 1))
+    groups, capacity = int(o.attributes.get("groups", 1)), o.attributes.get("capacity", 1.25)
+    rows = x.shape[1] // groups
+    most = min(max(ceil(capacity * top * rows / n - 1e-9), 1), rows)
+    scores, experts = x.topk(top, 2)
+    weights = torch.softmax(scores, 2) if top > 1 else torch.softmax(x, 2).gather(2, experts)
+    # of a group in the order of queues: first choices before second ones
+    queue = F.one_hot(experts, n).unflatten(1, (groups, rows)).transpose(2, 3).flatten(2, 3)
+    places = ((queue.cumsum(2) - 1) * queue).sum(3)
+    places = places.unflatten(2, (top, rows)).transpose(2, 3).flatten(1, 2)
+    places = places.where(places < most, -1)
+    return torch.stack([experts.to(x), places.to(x), weights], 3).flatten(2)
+
+
+def taken(o: Operator, route: Tensor, expert: int, rows: int) -> Tensor:
+    """Samples x choices x rows x the expert's rows: 1 where a choice became one of these."""
+    groups = int(o.attributes.get("groups", 1))
+    experts, places, _ = route.unflatten(2, (-1, 3)).unbind(3)
+    group = torch.arange(route.shape[1], device=route.device) // (route.shape[1] // groups)
+    at = places.long() + group[:, None] * (rows // groups)
+    here = (experts == expert) & (places >= 0) & (places < rows // groups)
+    one = F.one_hot(at.where(here, 0), rows) * here.unsqueeze(3)
+    return one.transpose(1, 2).to(route)
+
+
+def dispatch(o: Operator, p: Pass, x: Tensor, route: Tensor) -> Tensor:
+    rows = taken(o, route.detach(), int(o.attributes.get("expert", 0)), o.shape[0]).sum(1)
+    return rows.transpose(1, 2) @ x
+
+
+def combine(o: Operator, p: Pass, route: Tensor, *xs: Tensor) -> Tensor:
+    weights = route.unflatten(2, (-1, 3))[..., 2].transpose(1, 2).unsqueeze(3)
+    return sum((taken(o, route, e, x.shape[1]) * weights).sum(1) @ x for e, x in enumerate(xs))
+
+
+def balance(o: Operator, p: Pass, x: Tensor, route: Tensor) -> Tensor:
+    shares = F.one_hot(route[..., 0].long(), x.shape[2]).to(x).mean(1)
+    return x.shape[2] * (shares * torch.softmax(x, 2).mean(1)).sum(1).mean()
+
+
 def mse(o: Operator, p: Pass, x: Tensor, target: Tensor) -> Tensor:
     return F.mse_loss(x, target)
 
@@ -255,6 +326,12 @@ def right(o: Operator, x: Tensor, y: Tensor) -> Tensor:
         classes, ignore = classes_of(y), o.attributes.get("ignore")
         there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
         return (x.argmax(2) == classes)[there]
+    if o.op == "softmax_cross_entropy_parts":
+        classes, ignore = classes_of(y), o.attributes.get("ignore")
+        there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
+        parts = x.unflatten(2, (-1, 6))
+        best = parts[..., 1].gather(2, parts[..., 0].argmax(2, keepdim=True))
+        return (best.squeeze(2).long() == classes)[there]
     if o.op == "bce":
         return ((x > 0) == (y > 0.5)).flatten()
     if o.op == "contrastive":
@@ -267,6 +344,8 @@ LOSSES = {
     "mse": mse,
     "bce": bce,
     "contrastive": contrastive,
+    "softmax_cross_entropy_parts": softmax_cross_entropy_parts,
+    "balance": balance,
 }
 COMPUTE: dict[str, Callable[..., Tensor]] = {
     "linear": linear,
@@ -301,5 +380,9 @@ COMPUTE: dict[str, Callable[..., Tensor]] = {
     "max_pool": max_pool,
     "mean_pool": mean_pool,
     "patches": patches,
+    "route": route,
+    "dispatch": dispatch,
+    "combine": combine,
+    "softmax_part": softmax_part,
     **LOSSES,
 }

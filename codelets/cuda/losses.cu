@@ -1,0 +1,408 @@
+/* Losses, row by row, and what they see of the rows. */
+#include "../shapes.h"
+#include "rows.h"
+
+/* What a row adds to the metrics: of a loss of classes, whether it counts and is right. */
+struct seen {
+	double loss, counted, correct;
+};
+
+size_t orr_cuda_rows_bytes(int64_t n)
+{
+	return orr_cuda_aligned(n, sizeof(struct seen));
+}
+
+/* The share of a row in its sample: of those that are not ignored. */
+template <int T>
+__device__ inline double share_of(const struct orr_classes &k, const float *classes)
+{
+	double counted = 0;
+
+	for (int64_t i = place<T>::x(); i < k.rows; i += T)
+		counted += classes[i] == k.ignored ? 0.0 : 1.0;
+	return 1.0 / row_sum<T>(counted);
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	cross_entropy(int64_t n, const __grid_constant__ struct orr_classes k, int64_t room,
+		      const float *scores, const float *classes, float *slope, struct seen *seen)
+{
+	ORR_SHARED_FLOATS(shared);
+	float *kept = room ? shared + room * place<T>::y() : NULL;
+	int64_t width = k.width;
+	double rest = k.smoothing / (double)width, whole = 1.0 - k.smoothing + rest;
+
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = scores + r * width;
+		float *to = slope + r * width, own = classes[r];
+		bool ignored = own == k.ignored;
+		bool is_class = own >= 0.0f && own < (float)width && own == floorf(own);
+		int64_t at = is_class ? (int64_t)own : 0;
+		double share = share_of<T>(k, classes + r / k.rows * k.rows);
+		best top = {-INFINITY, width};
+		double sum = 0, others = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			if (kept)
+				orr_store<V>(kept + i, v);
+			for (int j = 0; j < V; j++)
+				top = better(top, best{orr_score(v[j], i + j), i + j});
+		});
+		top = row_best<T>(top);
+		/* the slope's memory holds the exponentials until their sum is known */
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			again<V>(v, kept, row, i);
+			for (int j = 0; j < V; j++) {
+				if (rest > 0 && i + j != at)
+					others += (double)v[j] - (double)top.score;
+				v[j] = expf(v[j] - top.score);
+				sum += (double)v[j];
+			}
+			orr_store<V>(kept ? kept + i : to + i, v);
+		});
+		sum = row_sum<T>(sum);
+		others = row_sum<T>(others);
+		if (!place<T>::x()) {
+			double loss = log(sum) - whole * ((double)row[at] - (double)top.score) -
+				      rest * others;
+
+			seen[r].loss = ignored ? 0.0 : is_class ? share * loss : (double)NAN;
+			seen[r].counted = ignored ? 0.0 : 1.0;
+			seen[r].correct = is_class && !ignored && top.at == at ? 1.0 : 0.0;
+		}
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			again<V>(v, kept, to, i);
+			for (int j = 0; j < V; j++) {
+				double target = i + j == at ? whole : rest;
+
+				v[j] = ignored    ? 0.0f
+				       : is_class ? (float)(((double)v[j] - target * sum) / sum *
+							    share)
+						  : NAN;
+			}
+			orr_store<V>(to + i, v);
+		});
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	squares(int64_t n, int64_t width, const float *prediction, const float *target,
+		float *slope, struct seen *seen)
+{
+	each_row<T>(n, [=](int64_t r) {
+		double sum = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], t[V];
+
+			orr_load<V>(v, prediction + r * width + i);
+			orr_load<V>(t, target + r * width + i);
+			for (int k = 0; k < V; k++) {
+				double difference = (double)v[k] - (double)t[k];
+
+				sum += difference * difference;
+				v[k] = (float)(2.0 * difference / (double)width);
+			}
+			orr_store<V>(slope + r * width + i, v);
+		});
+		sum = row_sum<T>(sum);
+		if (!place<T>::x())
+			seen[r] = {sum / (double)width, 0, 0};
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	binary_entropy(int64_t n, int64_t width, const float *scores, const float *target,
+		       float *slope, struct seen *seen)
+{
+	each_row<T>(n, [=](int64_t r) {
+		double sum = 0, correct = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V];
+
+			orr_load<V>(v, scores + r * width + i);
+			orr_load<V>(g, target + r * width + i);
+			for (int k = 0; k < V; k++) {
+				double x = (double)v[k], t = (double)g[k], e = exp(-fabs(x));
+
+				sum += (x > 0 ? x - x * t : -x * t) + log1p(e);
+				correct += (x > 0) == (t > 0.5) ? 1.0 : 0.0;
+				v[k] = (float)(((x > 0 ? 1.0 / (1.0 + e) : e / (1.0 + e)) - t) /
+					       (double)width);
+			}
+			orr_store<V>(slope + r * width + i, v);
+		});
+		sum = row_sum<T>(sum);
+		correct = row_sum<T>(correct);
+		if (!place<T>::x())
+			seen[r] = {sum / (double)width, (double)width, correct};
+	});
+}
+
+/* One block: metrics are in the host's memory, and nobody else writes them. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	count(int64_t n, const struct seen *seen, struct orr_metrics *metrics)
+{
+	double loss = 0, counted = 0, correct = 0;
+
+	for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK) {
+		loss += seen[r].loss;
+		counted += seen[r].counted;
+		correct += seen[r].correct;
+	}
+	loss = row_sum<ORR_BLOCK>(loss);
+	counted = row_sum<ORR_BLOCK>(counted);
+	correct = row_sum<ORR_BLOCK>(correct);
+	if (threadIdx.x)
+		return;
+	metrics->loss = loss;
+	metrics->correct = (int64_t)correct;
+	metrics->classified = (int64_t)counted;
+}
+
+static struct seen *seen_of(const struct orr_device *d)
+{
+	return reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+}
+
+static void count_rows(struct orr_device *d, int64_t n, struct orr_metrics *metrics)
+{
+	if (!metrics)
+		return;
+	ORR_LAUNCH(count, 1, ORR_BLOCK, 0, d->cuda->stream, n, seen_of(d), metrics);
+	orr_cuda_ok(d, cudaGetLastError(), "metrics");
+}
+
+void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				    const float *scores, const float *classes, float *slope,
+				    struct orr_metrics *metrics)
+{
+	int64_t rows = n * k->rows, width = k->width;
+	struct shape s = shape_of(rows, width, whole(width));
+
+	START(d, "softmax_cross_entropy", s, orr_address(scores) | orr_address(slope), width,
+	      cross_entropy, rows, *k, s.kept, scores, classes, slope, seen_of(d));
+	count_rows(d, rows, metrics);
+}
+
+void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		  const float *target, float *slope, struct orr_metrics *metrics)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "mse", s, orr_address(prediction) | orr_address(target) | orr_address(slope),
+	      width, squares, n, width, prediction, target, slope, seen_of(d));
+	count_rows(d, n, metrics);
+}
+
+void orr_cuda_bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
+		  const float *target, float *slope, struct orr_metrics *metrics)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "bce", s, orr_address(scores) | orr_address(target) | orr_address(slope), width,
+	      binary_entropy, n, width, scores, target, slope, seen_of(d));
+	count_rows(d, n, metrics);
+}
+
+/* ---- of classes in parts ---- */
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	class_part(int64_t n, int64_t first, int64_t width, const float *scores,
+		   const float *classes, struct orr_class_part *y, float *exponentials, float *at)
+{
+	each_row<T>(n, [=](int64_t r) {
+		const float *row = scores + r * width;
+		float *to = exponentials + r * width;
+		best top = {-INFINITY, width};
+		double sum = 0, total = 0;
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			for (int j = 0; j < V; j++)
+				top = better(top, best{orr_score(v[j], i + j), i + j});
+		});
+		top = row_best<T>(top);
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			for (int j = 0; j < V; j++) {
+				total += (double)v[j] - (double)top.score;
+				v[j] = orr_exp_of(v[j] - top.score);
+				sum += (double)v[j];
+			}
+			orr_store<V>(to + i, v);
+		});
+		sum = row_sum<T>(sum);
+		total = row_sum<T>(total);
+		if (!place<T>::x()) {
+			int64_t own = orr_class_at(first, width, classes[r]);
+
+			at[r] = (float)own;
+			y[r].largest = top.score;
+			y[r].place = (float)(first + top.at);
+			y[r].count = (float)width;
+			y[r].sum = (float)sum;
+			y[r].own = own < 0 ? 0.0f : row[own];
+			y[r].total = (float)total;
+		}
+	});
+}
+
+template <int T, int V>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	class_part_input(int64_t n, int64_t width, const float *exponentials, const float *at,
+			 const struct orr_class_part *dy, float *dx)
+{
+	each_row<T>(n, [=](int64_t r) {
+		int64_t own = (int64_t)at[r];
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, exponentials + r * width + i);
+			for (int j = 0; j < V; j++) {
+				v[j] = dy[r].sum * v[j] + dy[r].total;
+				v[j] += i + j == own ? dy[r].own : 0.0f;
+			}
+			orr_store<V>(dx + r * width + i, v);
+		});
+	});
+}
+
+void orr_cuda_class_part(struct orr_device *d, int64_t n, int64_t first, int64_t width,
+			 const float *scores, const float *classes, float *y, float *exponentials,
+			 float *at)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "softmax_part", s, orr_address(scores) | orr_address(exponentials), width,
+	      class_part, n, first, width, scores, classes,
+	      reinterpret_cast<struct orr_class_part *>(y), exponentials, at);
+}
+
+void orr_cuda_class_part_input(struct orr_device *d, int64_t n, int64_t width,
+			       const float *exponentials, const float *at, const float *dy,
+			       float *dx)
+{
+	struct shape s = shape_of(n, width, 0);
+
+	START(d, "softmax_part backward", s, orr_address(exponentials) | orr_address(dx), width,
+	      class_part_input, n, width, exponentials, at,
+	      reinterpret_cast<const struct orr_class_part *>(dy), dx);
+}
+
+/* A warp a row, of which one thread goes through the parts: they are few. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	class_parts_entropy(int64_t n, const __grid_constant__ struct orr_classes k,
+			    int64_t n_parts, const struct orr_class_part *from,
+			    const float *classes, struct orr_class_part *slope, struct seen *seen)
+{
+	each_row<32>(n, [=](int64_t r) {
+		double share = share_of<32>(k, classes + r / k.rows * k.rows), loss;
+		struct orr_class_part *to = slope + r * n_parts;
+		bool ignored = classes[r] == k.ignored;
+		int64_t own = orr_class_at(0, k.width, classes[r]), at;
+
+		if (place<32>::x())
+			return;
+		loss = orr_class_parts_loss(&k, n_parts, from + r * n_parts, share, to, &at);
+		seen[r].loss = ignored ? 0.0 : own < 0 ? (double)NAN : loss;
+		seen[r].counted = ignored ? 0.0 : 1.0;
+		seen[r].correct = !ignored && own >= 0 && at == own ? 1.0 : 0.0;
+		for (int64_t i = 0; i < n_parts && (ignored || own < 0); i++) {
+			float all = ignored ? 0.0f : NAN;
+
+			to[i] = orr_class_part{all, all, all, all, all, all};
+		}
+	});
+}
+
+void orr_cuda_class_parts_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				  int64_t n_parts, const float *seen, const float *classes,
+				  float *slope, struct orr_metrics *metrics)
+{
+	int64_t rows = n * k->rows;
+	struct shape s = shape_of(rows, 1, 0);
+
+	ORR_LAUNCH(class_parts_entropy, s.grid, ORR_BLOCK, 0, d->cuda->stream, rows, *k, n_parts,
+		   reinterpret_cast<const struct orr_class_part *>(seen), classes,
+		   reinterpret_cast<struct orr_class_part *>(slope), seen_of(d));
+	orr_cuda_ok(d, cudaGetLastError(), "softmax_cross_entropy_parts");
+	count_rows(d, rows, metrics);
+}
+
+/* ---- of choices of experts ---- */
+
+/* The shares of experts, by sample and expert. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	balance_shares(const __grid_constant__ struct orr_routing r, const struct orr_routed *route,
+		       float *shares)
+{
+	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
+
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < r.n * r.experts;
+	     i += stride) {
+		const struct orr_routed *row = route + i / r.experts * r.rows * r.top;
+		float sum = 0;
+
+		for (int64_t k = 0; k < r.rows; k++, row += r.top)
+			sum += orr_routing_share(&r, i % r.experts, row);
+		shares[i] = sum;
+	}
+}
+
+/* Probabilities to slopes. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	balance_slopes(const __grid_constant__ struct orr_routing r, const struct orr_routed *route,
+		       const float *shares, float *slope, struct seen *seen)
+{
+	double scale = (double)r.experts / (double)r.rows;
+
+	each_row<32>(r.n * r.rows, [=](int64_t i) {
+		const float *own = shares + i / r.rows * r.experts;
+		float *p = slope + i * r.experts, along;
+		double sum = 0, served = 0;
+
+		each_of<32, 1>(r.experts, [&](int64_t e) { sum += (double)own[e] * (double)p[e]; });
+		sum = row_sum<32>(sum);
+		along = (float)sum;
+		each_of<32, 1>(r.experts,
+			       [&](int64_t e) { p[e] *= (float)scale * (own[e] - along); });
+		for (int64_t j = 0; j < r.top; j++)
+			served += route[i * r.top + j].place >= 0 ? 1.0 : 0.0;
+		if (!place<32>::x())
+			seen[i] = {scale * (double)along, (double)r.top, served};
+	});
+}
+
+void orr_cuda_balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
+		      const float *route, float *slope, float *shares, struct orr_metrics *metrics)
+{
+	int64_t rows = r->n * r->rows;
+	struct shape s = shape_of(rows, 1, 0);
+	const struct orr_routed *from = reinterpret_cast<const struct orr_routed *>(route);
+
+	orr_cuda_softmax_forward(d, rows, r->experts, scores, slope);
+	ORR_LAUNCH(balance_shares, orr_blocks(r->n * r->experts, ORR_BLOCK), ORR_BLOCK, 0,
+		   d->cuda->stream, *r, from, shares);
+	ORR_LAUNCH(balance_slopes, s.grid, ORR_BLOCK, 0, d->cuda->stream, *r, from, shares, slope,
+		   seen_of(d));
+	orr_cuda_ok(d, cudaGetLastError(), "balance");
+	count_rows(d, rows, metrics);
+}

@@ -1,0 +1,364 @@
+/* A mixture of experts: each row goes through those that score best for it [Lepikhin21, Fedus22].
+ * route: from a row's scores to its choices; dispatch: the rows that are an expert's; combine: what
+ * the experts made of them, each at its row, times its weight; balance: a loss, the less the more
+ * evenly experts are chosen. Samples do not share queues, nor do the groups of rows that a sample
+ * may have, so a row's choices do not hang on the microbatch. */
+#include "../experts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "list.h"
+
+#define CHOICE ((int64_t)(sizeof(struct orr_routed) / sizeof(float)))
+
+enum { GROUPS, EXPERTS, CAPACITY, TOP, EXPERT = TOP };
+#define ORR_GROUPS \
+	[GROUPS] = {.name = "groups", \
+		    .form = ORR_ATTRIBUTE_COUNT, \
+		    .least = 1, \
+		    .most = 1 << 24, \
+		    .otherwise = 1}
+#define ORR_QUEUES \
+	ORR_GROUPS, \
+		[EXPERTS] = {.name = "experts", \
+			     .form = ORR_ATTRIBUTE_COUNT, \
+			     .least = 1, \
+			     .most = 1 << 16, \
+			     .missing = "experts is missing: say how many there are, experts=4"}, \
+		[CAPACITY] = {.name = "capacity", \
+			      .form = ORR_ATTRIBUTE_REAL, \
+			      .least = 1e-6, \
+			      .most = 1e6, \
+			      .otherwise = 1.25}
+
+static const struct orr_attribute route_attributes[] = {
+	ORR_QUEUES,
+	[TOP] = {.name = "top", .form = ORR_ATTRIBUTE_COUNT, .least = 1, .most = 2, .otherwise = 1},
+	{0},
+};
+static const struct orr_attribute dispatch_attributes[] = {
+	ORR_QUEUES,
+	[EXPERT] = {.name = "expert", .form = ORR_ATTRIBUTE_COUNT, .most = (1 << 16) - 1},
+	{0},
+};
+static const struct orr_attribute combine_attributes[] = {
+	ORR_GROUPS,
+	{0},
+};
+
+static const struct orr_division route_divisions[] = {
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_ROWS},
+	 .output = ORR_SHARDING_ROWS,
+	 .divided = {"groups"}},
+};
+/* also of combine, whose last inputs are the experts' */
+static const struct orr_division divisions[] = {
+	{.n_inputs = 2,
+	 .inputs = {ORR_SHARDING_ROWS, ORR_SHARDING_ROWS},
+	 .output = ORR_SHARDING_ROWS,
+	 .divided = {"groups"}},
+};
+
+/* Rows of a group that an expert takes: its even share times the capacity, rounded up. */
+static int64_t places_of(double capacity, int64_t top, int64_t rows, int64_t experts)
+{
+	double share = ceil(capacity * (double)(top * rows) / (double)experts - 1e-9);
+
+	return share < 1 ? 1 : share > (double)rows ? rows : (int64_t)share;
+}
+
+static bool groups_fit(const struct orr_instance *is, int64_t rows, const char *of, char *text,
+		       size_t size)
+{
+	int64_t groups = (int64_t)is->values[GROUPS];
+
+	if (rows % groups == 0)
+		return true;
+	(void)snprintf(text, size,
+		       "%s has %lld groups, and %.60s has %lld rows: groups= must divide them",
+		       is->op->name, (long long)groups, of, (long long)rows);
+	return false;
+}
+
+/* ---- route ---- */
+
+static struct orr_routing routing_of(const struct orr_instance *is, int64_t n)
+{
+	struct orr_routing r = {.n = n,
+				.rows = is->inputs[0].rows,
+				.experts = (int64_t)is->values[EXPERTS],
+				.top = (int64_t)is->values[TOP],
+				.groups = (int64_t)is->values[GROUPS]};
+
+	r.places = places_of(is->values[CAPACITY], r.top, r.rows / r.groups, r.experts);
+	return r;
+}
+
+static bool infer_route(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	struct orr_routing r = routing_of(is, 1);
+
+	is->output = (struct orr_shape){r.rows, r.top * CHOICE};
+	/* maximum, difference, exp and sum, and the queue */
+	orr_instance_count(is, 5, 3, 0);
+	if (!groups_fit(is, r.rows, inputs[0], text, size))
+		return false;
+	if (is->inputs[0].columns == r.experts && r.top <= r.experts)
+		return true;
+	if (r.top > r.experts)
+		(void)snprintf(text, size, "route cannot choose %lld of %lld experts: top=1",
+			       (long long)r.top, (long long)r.experts);
+	else
+		(void)snprintf(text, size,
+			       "route reads a score for each of %lld experts, and %.60s has %lld "
+			       "columns: make them equal",
+			       (long long)r.experts, inputs[0], (long long)is->inputs[0].columns);
+	return false;
+}
+
+static void route_forward(const struct orr_call *c)
+{
+	struct orr_routing r = routing_of(c->is, c->n);
+
+	c->kernels->experts->route(c->device, &r, orr_call_input(c, 0), orr_call_output(c));
+}
+
+static void route_backward(const struct orr_call *c)
+{
+	struct orr_routing r = routing_of(c->is, c->n);
+
+	c->kernels->experts->route_input(c->device, &r, orr_call_input(c, 0), orr_call_output(c),
+					 orr_call_gradient(c), orr_call_input_gradient(c, 0));
+}
+
+/* ---- dispatch ---- */
+
+/* Of what reads a route, as input i. */
+static bool is_route(const struct orr_instance *is, int i, int64_t rows, const char *const *inputs,
+		     char *text, size_t size)
+{
+	const struct orr_shape *route = &is->inputs[i];
+
+	if (route->rows == rows && (route->columns == CHOICE || route->columns == 2 * CHOICE))
+		return true;
+	(void)snprintf(text, size,
+		       "%s reads a route of %lld rows, and %.60s has %lld rows of %lld columns",
+		       is->op->name, (long long)rows, inputs[i], (long long)route->rows,
+		       (long long)route->columns);
+	return false;
+}
+
+static struct orr_routing dispatched(const struct orr_instance *is, int64_t n)
+{
+	struct orr_routing r = {.n = n,
+				.rows = is->inputs[0].rows,
+				.experts = (int64_t)is->values[EXPERTS],
+				.top = is->inputs[1].columns / CHOICE,
+				.groups = (int64_t)is->values[GROUPS]};
+
+	r.places = places_of(is->values[CAPACITY], r.top, r.rows / r.groups, r.experts);
+	return r;
+}
+
+static bool infer_dispatch(struct orr_instance *is, const char *const *inputs, char *text,
+			   size_t size)
+{
+	struct orr_routing r = dispatched(is, 1);
+
+	is->output = (struct orr_shape){r.groups * r.places, is->inputs[0].columns};
+	is->saved = r.rows;
+	if (!is_route(is, 1, r.rows, inputs, text, size) ||
+	    !groups_fit(is, r.rows, inputs[0], text, size))
+		return false;
+	if (is->values[EXPERT] < is->values[EXPERTS])
+		return true;
+	(void)snprintf(text, size, "dispatch is to expert %lld, and the experts are 0 to %lld",
+		       (long long)is->values[EXPERT], (long long)r.experts - 1);
+	return false;
+}
+
+static void dispatch_forward(const struct orr_call *c)
+{
+	struct orr_routing r = dispatched(c->is, c->n);
+
+	c->kernels->experts->dispatch(c->device, &r, (int64_t)c->is->values[EXPERT],
+				      c->is->output.columns, orr_call_input(c, 0),
+				      orr_call_input(c, 1), orr_call_output(c), orr_call_saved(c));
+}
+
+/* Where rows go has no gradient. */
+static void dispatch_backward(const struct orr_call *c)
+{
+	struct orr_routing r = dispatched(c->is, c->n);
+	float *dx = orr_call_input_gradient(c, 0), *none = orr_call_input_gradient(c, 1);
+
+	if (dx)
+		c->kernels->experts->dispatch_input(c->device, &r, c->is->output.columns,
+						    orr_call_saved(c), orr_call_gradient(c), dx);
+	if (none)
+		c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[1]), none);
+}
+
+/* ---- combine ---- */
+
+static struct orr_routing combined(const struct orr_instance *is, int64_t n)
+{
+	int64_t groups = (int64_t)is->values[GROUPS];
+
+	return (struct orr_routing){.n = n,
+				    .rows = is->inputs[0].rows,
+				    .experts = is->n_inputs - 1,
+				    .top = is->inputs[0].columns / CHOICE,
+				    .groups = groups,
+				    .places = is->inputs[1].rows / groups};
+}
+
+static bool infer_combine(struct orr_instance *is, const char *const *inputs, char *text,
+			  size_t size)
+{
+	const struct orr_shape *first = &is->inputs[1];
+
+	is->output = (struct orr_shape){is->inputs[0].rows, first->columns};
+	is->forward_flops = 2 * is->inputs[0].columns / CHOICE * orr_shape_floats(is->output);
+	is->backward_flops = 2 * is->forward_flops;
+	if (!is_route(is, 0, is->inputs[0].rows, inputs, text, size) ||
+	    !groups_fit(is, is->inputs[0].rows, inputs[0], text, size) ||
+	    !groups_fit(is, first->rows, inputs[1], text, size))
+		return false;
+	for (int i = 2; i < is->n_inputs; i++)
+		if (is->inputs[i].rows != first->rows || is->inputs[i].columns != first->columns) {
+			(void)snprintf(text, size,
+				       "combine reads experts of equal shapes, and %.60s is %lld x "
+				       "%lld and %.60s %lld x %lld: make them equal",
+				       inputs[1], (long long)first->rows, (long long)first->columns,
+				       inputs[i], (long long)is->inputs[i].rows,
+				       (long long)is->inputs[i].columns);
+			return false;
+		}
+	return true;
+}
+
+static void combine_forward(const struct orr_call *c)
+{
+	struct orr_routing r = combined(c->is, c->n);
+	float *y = orr_call_output(c);
+
+	c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->output), y);
+	for (int64_t e = 0; e < r.experts; e++)
+		c->kernels->experts->combine(c->device, &r, e, c->is->output.columns,
+					     orr_call_input(c, 0), orr_call_input(c, (int)e + 1),
+					     y);
+}
+
+static void combine_backward(const struct orr_call *c)
+{
+	struct orr_routing r = combined(c->is, c->n);
+	float *slope = orr_call_input_gradient(c, 0);
+
+	if (slope)
+		c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[0]), slope);
+	for (int64_t e = 0; e < r.experts; e++)
+		c->kernels->experts->combine_input(
+			c->device, &r, e, c->is->output.columns, orr_call_input(c, 0),
+			orr_call_input(c, (int)e + 1), orr_call_gradient(c),
+			orr_call_input_gradient(c, (int)e + 1), slope);
+}
+
+/* ---- balance ---- */
+
+static const struct orr_attribute balance_attributes[] = {
+	ORR_LOSS_WEIGHT,
+	{0},
+};
+
+static struct orr_routing balanced(const struct orr_instance *is, int64_t n)
+{
+	return (struct orr_routing){.n = n,
+				    .rows = is->inputs[0].rows,
+				    .experts = is->inputs[0].columns,
+				    .top = is->inputs[1].columns / CHOICE,
+				    .groups = 1,
+				    .places = is->inputs[0].rows};
+}
+
+static bool infer_balance(struct orr_instance *is, const char *const *inputs, char *text,
+			  size_t size)
+{
+	is->output = (struct orr_shape){1, 1};
+	is->saved = orr_shape_floats(is->inputs[0]) + is->inputs[0].columns;
+	orr_instance_count(is, 8, 1, 0);
+	return is_route(is, 1, is->inputs[0].rows, inputs, text, size);
+}
+
+static void balance_forward(const struct orr_call *c)
+{
+	struct orr_routing r = balanced(c->is, c->n);
+	float *slope = orr_call_saved(c);
+
+	c->kernels->experts->balance(c->device, &r, orr_call_input(c, 0), orr_call_input(c, 1),
+				     slope, slope + r.n * r.rows * r.experts, c->metrics);
+}
+
+static void balance_backward(const struct orr_call *c)
+{
+	float *dx = orr_call_input_gradient(c, 0), *none = orr_call_input_gradient(c, 1);
+
+	if (dx)
+		c->kernels->scale(c->device, c->n * orr_shape_floats(c->is->inputs[0]),
+				  c->loss_scale, orr_call_saved(c), dx);
+	if (none)
+		c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[1]), none);
+}
+
+const struct orr_op orr_op_route = {
+	.name = "route",
+	.least_inputs = 1,
+	.most_inputs = 1,
+	.attributes = route_attributes,
+	.backward_reads = ORR_READS_INPUTS | ORR_READS_OUTPUT,
+	.infer = infer_route,
+	.forward = route_forward,
+	.backward = route_backward,
+	.divisions = route_divisions,
+	.n_divisions = 1,
+};
+const struct orr_op orr_op_dispatch = {
+	.name = "dispatch",
+	.least_inputs = 2,
+	.most_inputs = 2,
+	.inputs = "first the rows and then the route",
+	.attributes = dispatch_attributes,
+	.infer = infer_dispatch,
+	.forward = dispatch_forward,
+	.backward = dispatch_backward,
+	.divisions = divisions,
+	.n_divisions = 1,
+	.expert_begins = true,
+};
+const struct orr_op orr_op_combine = {
+	.name = "combine",
+	.least_inputs = 2,
+	.inputs = "first the route and then what each expert gives",
+	.attributes = combine_attributes,
+	.backward_reads = ORR_READS_INPUTS,
+	.infer = infer_combine,
+	.forward = combine_forward,
+	.backward = combine_backward,
+	.divisions = divisions,
+	.n_divisions = 1,
+	.expert_ends = true,
+};
+const struct orr_op orr_op_balance = {
+	.name = "balance",
+	.loss = true,
+	.least_inputs = 2,
+	.most_inputs = 2,
+	.inputs = "first the scores and then the route",
+	.attributes = balance_attributes,
+	.infer = infer_balance,
+	.forward = balance_forward,
+	.backward = balance_backward,
+	.drops = true,
+};
