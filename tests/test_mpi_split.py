@@ -14,7 +14,7 @@ ORRERY, SOURCE = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
 STEPS = 3
 # model, its split, workers, and under each group of schedules the same losses
 CASES = [
-    ('gpt', '2', 4, [['1f1b', 'gpipe', 'zb-h1', 'fsdp', '1f1b-r', 'v-half'], ['ddp']]),
+    ('gpt', '2', 4, [['1f1b', 'zb-h1', 'fsdp', 'v-half'], ['ddp']]),
     ('gpt', '4:copied', 4, [['gpipe']]),
     ('clip', 'left=2', 4, [['gpipe', 'auto']]),
     ('digits', '2', 4, [['1f1b', 'zb-h2']]),
@@ -57,7 +57,7 @@ def check(model, split, workers, schedules):
         options = [f'{SOURCE}/graphs/{model}.dot', '--split', split, '-w', str(workers), '-m', '4', '--schedule', schedule]
         simulated = json.loads(run([ORRERY, 'simulate', *options, '--json']))
         assert simulated['split']['groups'][0] == 0
-        for n_ranks in (0, 2, workers):
+        for n_ranks in (0, 2, workers) if schedule == schedules[0] else (0, workers):
             csv = work / 'loss.csv'
             report = json.loads(run([ORRERY, 'train', *options, '--steps', str(STEPS), '--json', '--loss', str(csv)], n_ranks))
             losses.add(csv.read_text())

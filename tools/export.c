@@ -165,7 +165,8 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 				"--strict-csv: %.60s would not say %s, which changes the timeline: "
 				"`simulate -o FILE.json` says it",
 				csv, why);
-	fprintf(stderr, "orrery: %s does not say %s: `simulate -o FILE.json` does\n", csv, why);
+	fprintf(stderr, "orrery: %s does not say %s%s\n", csv, why,
+		t->jobs->groups ? "" : ": `simulate -o FILE.json` does");
 	return 0;
 }
 
@@ -222,8 +223,8 @@ int export_write(const char *csv, const struct orr_timeline *t, struct orr_error
 		code = write_list(list, said(t->jobs), &losses, err);
 	free(list);
 	if (!code && losses.n)
-		fprintf(stderr,
-			"orrery: %s does not say: %s. `simulate -o FILE.json` says all of it\n",
-			csv, print_losses(text, sizeof(text), &losses));
+		fprintf(stderr, "orrery: %s does not say: %s%s\n", csv,
+			print_losses(text, sizeof(text), &losses),
+			t->jobs->groups ? "" : ". `simulate -o FILE.json` says all of it");
 	return code;
 }

@@ -101,8 +101,9 @@ struct orr_tied {
  * workers are groups; a stage of the pipeline is what one worker of a group computes of one of
  * those between two exchanges with the others. */
 struct orr_split {
-	struct orr_pipeline *whole; /* owned: as schedules see it; what is shortest of a stage's
-				       levels together is its duration */
+	struct orr_pipeline *whole; /* owned: as schedules see it. Its passes take as long as the
+				       longest part of each level and the exchanges between them;
+				       stash and parameters are those of the fullest worker */
 	int *stage;                 /* [n_stages] owned: of whole */
 	int *shard;                 /* [n_stages] owned: the worker of the group, from 0 */
 	int *level;                 /* [n_stages] owned: how many exchanges are before it in that
