@@ -329,11 +329,15 @@ START_TEST(frozen_operators_are_there_and_the_others_go_on_to_the_bit)
 	} ways[] = {
 		{"1f1b", 3, 8}, {"gpipe", 1, 1}, {"zb-h1", 4, 4}, {"fsdp", 4, 8}, {"v-half", 4, 8}};
 	float values[9 * 12];
-	struct orr_named_tensor there = {"a0.weight", 2, {9, 12}, values},
-				absent = {"a0.weight.momentum", 2, {9, 12}, values};
+	struct orr_named_tensor there = {.name = "a0.weight",
+					 .n_dims = 2,
+					 .shape = {9, 12},
+					 .values = values},
+				absent = there;
 	struct orr_checkpoint *c = NULL;
 	struct training shared;
 
+	absent.name = "a0.weight.momentum";
 	ck_assert_int_eq(freeze(graph, " a0 a2 b5 a6 ", &err), 0);
 	ck_assert_int_eq(undisturbed(&shared, "1f1b", 2, 5), 0);
 	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
@@ -352,9 +356,12 @@ END_TEST
 START_TEST(tensors_are_named_after_operators)
 {
 	static const struct orr_named_tensor shapes[] = {
-		{"a0.weight", 2, {9, 12}, NULL},          {"a0.bias", 1, {9, 1}, NULL},
-		{"a0.weight.momentum", 2, {9, 12}, NULL}, {"b1.gain", 1, {10, 1}, NULL},
-		{"b1.gain.momentum", 1, {10, 1}, NULL},   {"a7.bias.momentum", 1, {5, 1}, NULL},
+		{.name = "a0.weight", .n_dims = 2, .shape = {9, 12}},
+		{.name = "a0.bias", .n_dims = 1, .shape = {9, 1}},
+		{.name = "a0.weight.momentum", .n_dims = 2, .shape = {9, 12}},
+		{.name = "b1.gain", .n_dims = 1, .shape = {10, 1}},
+		{.name = "b1.gain.momentum", .n_dims = 1, .shape = {10, 1}},
+		{.name = "a7.bias.momentum", .n_dims = 1, .shape = {5, 1}},
 	};
 	float values[9 * 12], expected[9 * 12 + 9];
 	struct orr_checkpoint *c = NULL;

@@ -170,6 +170,7 @@ struct orr_graph {
 			  itself there and to the working directory here; or NULL */
 	char *weights; /* owned: path of the file that has its weights, a model in ONNX: itself; or
 			  NULL */
+	struct orr_graph *whole; /* owned: of a graph that was split, the one before; or NULL */
 	int n_operators;
 	struct orr_operator *operators; /* owned */
 	int n_encoders;
@@ -180,6 +181,17 @@ struct orr_graph {
 	int64_t samples;     /* of the microbatch that was measured; 0: not said */
 	bool units;          /* the durations were plain numbers: one unit is one second */
 };
+
+/* The graph before any split, of which tensors in files have their names; and its operator that
+ * operator k is, or is a part of. */
+static inline const struct orr_graph *orr_graph_whole(const struct orr_graph *g)
+{
+	return g->whole ? g->whole : g;
+}
+static inline int orr_graph_origin(const struct orr_graph *g, int k)
+{
+	return g->whole ? g->operators[k].origin : k;
+}
 
 /* Read a model: a DOT file in UTF-8, a profile of PipeDream's (told by its content), or a study
  * graph such as chain:8 or towers:3,3/2, which needs no file. *out is owned by the caller. */

@@ -73,7 +73,7 @@ int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_
 
 /* What a loss of the graph saw: means over samples. */
 struct orr_loss {
-	int index;       /* of the loss among the operators of the graph */
+	int index;       /* of the loss among the operators of the unsplit graph */
 	double weight;   /* in the sum that is trained */
 	double loss;     /* without its weight */
 	double accuracy; /* NaN: it does not classify */

@@ -35,7 +35,7 @@ struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n)
 			orr_operator_factor(&work->pipeline->graph->operators[work->losses[l]]);
 
 		x->losses[l] = (struct orr_loss){
-			.index = work->losses[l],
+			.index = orr_graph_origin(work->pipeline->graph, work->losses[l]),
 			.weight = weight,
 			.loss = n ? sum->loss / (double)n : NAN,
 			.accuracy = sum->classified > 0 ? sum->correct / sum->classified : NAN};
