@@ -89,6 +89,12 @@ int64_t orr_instance_stash(const struct orr_instance *is, bool whole)
 	return floats + (reads & ORR_READS_OUTPUT ? orr_shape_floats(is->output) : 0);
 }
 
+const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE] = {
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+};
+
 struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value)
 {
 	return (struct orr_parameter_tensor){.name = name,

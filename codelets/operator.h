@@ -127,9 +127,12 @@ struct orr_division {
 	enum orr_sharding output;
 	int axes[ORR_MOST_PARAMETER_TENSORS]; /* of each parameter, along which it is split; or
 						 ORR_DIVISION_... */
-	const char *divided[2];               /* attributes that are split: features, heads */
-	const char *first;                    /* attribute that says where the part begins */
-	const char *once; /* attribute that is false on all but the first: bias */
+	/* attributes: those that are split, features, heads; that says where the part of the first
+	 * of these begins; how long the whole is; that is false on all but the first worker */
+	const char *divided[2], *first, *of, *once;
+	bool evenly;       /* into equal parts alone */
+	const char *where; /* (optional) only where this attribute is above 0, or is not */
+	bool is;
 };
 
 /* What a backward reads of the forward besides `saved`. */
@@ -198,6 +201,10 @@ struct orr_instance *orr_instance_create(const struct orr_op *op);
 bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
 /* Floats that the backward reads of the forward; whole: for the gradient of the weights, too. */
 int64_t orr_instance_stash(const struct orr_instance *is, bool whole);
+
+/* Of an operator that takes each float for itself. */
+#define ORR_N_DIVISIONS_ALIKE 3
+extern const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE];
 
 /* ---- for infer() ---- */
 /* A parameter of one dimension, spared by weight decay: a bias of 0, a gain of 1. */

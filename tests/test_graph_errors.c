@@ -16,7 +16,8 @@
 	"parameter_size=0.000"
 /* What many of the messages say. */
 #define ALLOWED \
-	"stage, repeat, frozen, share, gather, gang, with, forward, backward, weight, update, " \
+	"stage, repeat, frozen, share, gather, gang, with, split, forward, backward, weight, " \
+	"update, " \
 	"activation, stash, parameters, length_exponent, or " \
 	"what " \
 	"Graphviz " \
@@ -231,7 +232,8 @@ static const struct {
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
 	 "m.dot:2: repeats (did you mean repeat?) is no attribute of a graph or a subgraph: use "
 	 "data, overhead and samples, on "
-	 "the graph, repeat, frozen and length_exponent, on a subgraph, or what Graphviz draws "
+	 "the graph, repeat, frozen, split and length_exponent, on a subgraph, or what Graphviz "
+	 "draws "
 	 "with"},
 	{"digraph { " STUDY " subgraph s {\n length_exponent=-1; a } }",
 	 "m.dot:2: subgraph s: length_exponent: -1 is out of range: say 0 to 10"},

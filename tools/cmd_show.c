@@ -14,9 +14,12 @@
 #include "output.h"
 #include "orrery/orrery.h"
 #include "orrery/quantity.h"
+#include "orrery/rewrite.h"
+
+enum { KEY_SPLIT = 256 };
 
 struct options {
-	const char *source;
+	const char *source, *splits;
 	bool dot, json, operators;
 };
 
@@ -41,6 +44,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		break;
 	case 'o':
 		options->operators = true;
+		break;
+	case KEY_SPLIT:
+		options->splits = text;
 		break;
 	case ARGP_KEY_ARG:
 		if (options->source)
@@ -525,6 +531,9 @@ int cmd_show(int argc, char **argv)
 		{"json", 'j', NULL, 0, "Write one JSON object", 0},
 		{"operators", 'o', NULL, 0,
 		 "List the operators that a graph may have, with their attributes", 0},
+		{"split", KEY_SPLIT, "N", 0,
+		 "Show the graph as it is split among N workers, or trunk=2,image=1 by encoders",
+		 0},
 		{0},
 	};
 	static const struct argp argp = {
@@ -538,7 +547,7 @@ int cmd_show(int argc, char **argv)
 		NULL,
 		NULL,
 		NULL};
-	struct options options = {NULL, false, false, false};
+	struct options options = {0};
 	struct orr_graph *graph = NULL;
 	struct orr_error err = {""};
 	int code;
@@ -546,7 +555,8 @@ int cmd_show(int argc, char **argv)
 	options_parse(&argp, argc, argv, &options);
 	if (options.operators)
 		return list_operators();
-	if ((code = orr_graph_read(&graph, options.source, &err)))
+	if ((code = orr_graph_read(&graph, options.source, &err)) ||
+	    (code = orr_graph_split(&graph, graph, options.splits, &err)))
 		goto out;
 	if (options.dot) {
 		code = orr_graph_write_dot(graph, stdout, &err);

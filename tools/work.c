@@ -8,6 +8,7 @@
 #include "orrery/microbatches.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/partition.h"
+#include "orrery/rewrite.h"
 #include "orrery/plan.h"
 #include "plugin.h"
 #include "output_file.h"
@@ -272,6 +273,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (code = read_graph(work, o, err)) ||
 	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
 	    (o->lengths && (code = lengths_set(work->graph, o->lengths, err))) ||
+	    (code = orr_graph_split(&work->graph, work->graph, o->splits, err)) ||
 	    (code = work_read_machine(&work->cluster, o, plan_of(work), err)) ||
 	    (code = orr_partition_check_latency(work->graph, &o->machine, o->latency_units, err)))
 		return code;

@@ -11,6 +11,7 @@
 
 enum {
 	KEY_STAGES = 256,
+	KEY_SPLIT,
 	KEY_BATCH,
 	KEY_LENGTHS,
 	KEY_MICROBATCH_COSTS,
@@ -38,6 +39,10 @@ static const struct argp_option options[] = {
 	{"workers", 'w', "N", 0, "workers (one a stage; train: one a core)", 1},
 	{"microbatches", 'm', "B", 0,
 	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
+	{"split", KEY_SPLIT, "N", 0,
+	 "split every operator among N workers; trunk=2,image=1 those of encoders; 2:copied not by "
+	 "rows (what the graph says)",
+	 1},
 	{"stages", KEY_STAGES, "N", 0, "stages to cut a model without pins into (one per worker)",
 	 1},
 	{"recompute", KEY_RECOMPUTE, "all|none|0,3,5", 0,
@@ -186,6 +191,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'm':
 		options_refuse_list("-m", arg);
 		o->n_microbatches = (int)options_count("-m", arg, 1, 1 << 30);
+		break;
+	case KEY_SPLIT:
+		o->splits = arg;
 		break;
 	case KEY_STAGES:
 		options_refuse_list("--stages", arg);

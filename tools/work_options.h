@@ -17,6 +17,7 @@ struct work_options {
 	const char *machine_file;     /* that has workers and links instead; NULL: not given */
 	bool latency_units;           /* its latency was a plain number */
 	int n_microbatches;           /* 0: not given */
+	const char *splits;           /* see rewrite.h; NULL: what the graph says */
 	int n_stages;                 /* 0: not given */
 	int batch;                    /* samples in a minibatch */
 	const char *lengths;          /* of microbatches: a list or a file; NULL: all alike */

@@ -143,6 +143,15 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 	return d->kernels->sequence->attention_bytes(&a);
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 4,
+	 .inputs = {ORR_SHARDING_COLUMNS, ORR_SHARDING_COLUMNS, ORR_SHARDING_COLUMNS,
+		    ORR_SHARDING_COPIED},
+	 .output = ORR_SHARDING_COLUMNS,
+	 .divided = {"heads", "kv_heads"},
+	 .evenly = true},
+};
+
 const struct orr_op orr_op_attention = {
 	.name = "attention",
 	.least_inputs = 3,
@@ -155,4 +164,6 @@ const struct orr_op orr_op_attention = {
 	.forward = forward,
 	.backward = backward,
 	.workspace = workspace,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

@@ -76,6 +76,20 @@ static void backward(const struct orr_call *c)
 	}
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COLUMNS},
+	 .output = ORR_SHARDING_COLUMNS,
+	 .where = "axis",
+	 .is = true},
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_ROWS},
+	 .output = ORR_SHARDING_ROWS,
+	 .where = "axis",
+	 .is = false},
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+};
+
 const struct orr_op orr_op_concat = {
 	.name = "concat",
 	.least_inputs = 2,
@@ -83,4 +97,6 @@ const struct orr_op orr_op_concat = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

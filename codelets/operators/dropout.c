@@ -55,4 +55,6 @@ const struct orr_op orr_op_dropout = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
+	.divisions = orr_divisions_alike,
+	.n_divisions = ORR_N_DIVISIONS_ALIKE,
 };

@@ -36,5 +36,7 @@ static int64_t count(const struct orr_call *c)
 		.infer = NAME##_infer, \
 		.forward = NAME##_forward, \
 		.backward = NAME##_backward, \
+		.divisions = orr_divisions_alike, \
+		.n_divisions = ORR_N_DIVISIONS_ALIKE, \
 	};
 ORR_ELEMENTWISE(ORR_DESCRIBE)

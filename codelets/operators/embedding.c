@@ -102,6 +102,14 @@ static bool is_none(const struct orr_instance *is, int i, double id)
 	return id < 0;
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COPIED},
+	 .output = ORR_SHARDING_COLUMNS,
+	 .axes = {1},
+	 .divided = {"features"}},
+};
+
 const struct orr_op orr_op_embedding = {
 	.name = "embedding",
 	.least_inputs = 1,
@@ -113,6 +121,8 @@ const struct orr_op orr_op_embedding = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };
 const struct orr_op orr_op_bag = {
 	.name = "bag",
@@ -127,4 +137,6 @@ const struct orr_op orr_op_bag = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

@@ -64,6 +64,17 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 				     apart, gradient, gradient + norm.width);
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_ROWS},
+	 .output = ORR_SHARDING_ROWS,
+	 .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COPIED},
+	 .output = ORR_SHARDING_COPIED,
+	 .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
+};
+
 const struct orr_op orr_op_layernorm = {
 	.name = "layernorm",
 	.least_inputs = 1,
@@ -73,6 +84,8 @@ const struct orr_op orr_op_layernorm = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };
 const struct orr_op orr_op_rmsnorm = {
 	.name = "rmsnorm",
@@ -83,4 +96,6 @@ const struct orr_op orr_op_rmsnorm = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

@@ -85,6 +85,18 @@ static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t
 				    is->output.columns);
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COLUMNS},
+	 .output = ORR_SHARDING_SUM,
+	 .axes = {1, ORR_DIVISION_FIRST},
+	 .once = "bias"},
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COPIED},
+	 .output = ORR_SHARDING_COLUMNS,
+	 .divided = {"features"}},
+};
+
 const struct orr_op orr_op_linear = {
 	.name = "linear",
 	.least_inputs = 1,
@@ -98,4 +110,6 @@ const struct orr_op orr_op_linear = {
 	.workspace = workspace,
 	.round = round_weights,
 	.prepare = prepare,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

@@ -23,6 +23,11 @@ static void backward(const struct orr_call *c)
 					 orr_call_input_gradient(c, 0));
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+};
+
 const struct orr_op orr_op_mean = {
 	.name = "mean",
 	.least_inputs = 1,
@@ -30,4 +35,6 @@ const struct orr_op orr_op_mean = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

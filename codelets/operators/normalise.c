@@ -36,6 +36,11 @@ static void backward(const struct orr_call *c)
 					      orr_call_input_gradient(c, 0));
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+};
+
 const struct orr_op orr_op_normalise = {
 	.name = "normalise",
 	.least_inputs = 1,
@@ -45,4 +50,6 @@ const struct orr_op orr_op_normalise = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

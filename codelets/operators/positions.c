@@ -42,6 +42,18 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 				       orr_call_gradient(c), apart, gradient);
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COLUMNS},
+	 .output = ORR_SHARDING_COLUMNS,
+	 .axes = {1}},
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COPIED},
+	 .output = ORR_SHARDING_COPIED,
+	 .axes = {ORR_DIVISION_COPIED}},
+};
+
 const struct orr_op orr_op_positions = {
 	.name = "positions",
 	.least_inputs = 1,
@@ -51,4 +63,6 @@ const struct orr_op orr_op_positions = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

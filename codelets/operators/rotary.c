@@ -69,6 +69,15 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 	return d->kernels->sequence->rotary_bytes(&t);
 }
 
+static const struct orr_division divisions[] = {
+	{.n_inputs = 1,
+	 .inputs = {ORR_SHARDING_COLUMNS},
+	 .output = ORR_SHARDING_COLUMNS,
+	 .divided = {"heads"},
+	 .evenly = true},
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+};
+
 const struct orr_op orr_op_rotary = {
 	.name = "rotary",
 	.least_inputs = 1,
@@ -78,4 +87,6 @@ const struct orr_op orr_op_rotary = {
 	.forward = forward,
 	.backward = backward,
 	.workspace = workspace,
+	.divisions = divisions,
+	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

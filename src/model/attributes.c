@@ -34,6 +34,7 @@ static const struct attribute attributes[] = {
 	{"gather", SPECIAL, 0},
 	{"gang", SPECIAL, 0},
 	{"with", SPECIAL, 0},
+	{"split", SPECIAL, 0},
 	{"length_exponent", SPECIAL, 0},
 	{"forward", DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", DURATION, offsetof(struct orr_operator, backward_ns)},
@@ -45,7 +46,8 @@ static const struct attribute attributes[] = {
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 #define EVERYWHERE \
-	"stage, repeat, frozen, share, gather, gang, with, forward, backward, weight, update, " \
+	"stage, repeat, frozen, share, gather, gang, with, split, forward, backward, weight, " \
+	"update, " \
 	"activation, stash, parameters, length_exponent"
 
 /* From Graphviz's own list, attributes of single layouts included. Separated by blanks. */
@@ -122,8 +124,8 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 	if (kind == 'e')
 		orr_nearest_try_all(&near, "bytes, gradient_bytes, gradient");
 	if (kind == 'g')
-		orr_nearest_try_all(&near,
-				    "data, overhead, samples, repeat, frozen, length_exponent");
+		orr_nearest_try_all(
+			&near, "data, overhead, samples, repeat, frozen, split, length_exponent");
 	orr_nearest_try_all(&near, kind == 'n'   ? node_drawing
 				   : kind == 'e' ? edge_drawing
 						 : graph_drawing);
@@ -365,6 +367,8 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 		return set_gather(&o->is, text, what, err);
 	if (strcmp(name, "gang") == 0)
 		return set_gang(&o->is, text, what, err);
+	if (strcmp(name, "split") == 0)
+		return orr_attribute_split(&o->is.split, &o->is.split_copied, text, what, err);
 	if (strcmp(name, "length_exponent") == 0)
 		return orr_attribute_exponent(&o->is.length_exponent, text, what, err);
 	if (strcmp(name, "repeat") == 0)
@@ -373,6 +377,27 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 	if (!code)
 		o->is.stage = (int)value;
 	return code;
+}
+
+int orr_attribute_split(int *t, bool *copied, const char *text, const char *what,
+			struct orr_error *err)
+{
+	size_t length = strcspn(text, ":");
+	char number[32] = "";
+	int64_t value;
+	int code;
+
+	if (text[length] && strcmp(text + length, ":copied") != 0)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: '%.60s': give a number of workers, 2, or 2:copied, where what "
+				"lies between products is copied instead of split by rows",
+				what, text);
+	memcpy(number, text, length < sizeof(number) ? length : sizeof(number) - 1);
+	if ((code = orr_count_parse(&value, number, 1, ORR_MOST_SPLIT, what, err)))
+		return code;
+	*t = (int)value;
+	*copied = text[length] != 0;
+	return 0;
 }
 
 int orr_attribute_exponent(double *exponent, const char *text, const char *what,

@@ -208,7 +208,7 @@ static int read_edges(struct reader *r)
 /* Of the graph or of a subgraph. */
 static bool is_ours(const char *name)
 {
-	static const char *const ours[] = {"repeat", "frozen",   "length_exponent",
+	static const char *const ours[] = {"repeat", "frozen",   "split",  "length_exponent",
 					   "data",   "overhead", "samples"};
 
 	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
@@ -221,6 +221,7 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 {
 	const struct orr_dot_attribute *repeat = orr_dot_find(&subgraph->attributes, "repeat");
 	const struct orr_dot_attribute *frozen = orr_dot_find(&subgraph->attributes, "frozen");
+	const struct orr_dot_attribute *split = orr_dot_find(&subgraph->attributes, "split");
 	const char *file = r->draft->name;
 	char hint[ORR_HINT];
 
@@ -231,7 +232,7 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
 					"use data, overhead and samples, on the graph, repeat, "
-					"frozen and length_exponent, on a subgraph, or what "
+					"frozen, split and length_exponent, on a subgraph, or what "
 					"Graphviz draws with",
 					file, a->line, a->name,
 					orr_attribute_hint(hint, 'g', a->name, NULL));
@@ -246,6 +247,11 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 				"%s:%d: frozen: the whole graph cannot be frozen: put what is "
 				"not trained in a subgraph",
 				file, frozen->line);
+	if (split && subgraph == r->dot.subgraphs)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s:%d: split: put what is split in a subgraph, or say so of its "
+				"nodes, node [split=2]",
+				file, split->line);
 	if (repeat && !*subgraph->name)
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s:%d: repeat: a subgraph that repeats needs a name: say "
@@ -353,12 +359,18 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 	bool encoder = !in_encoder(draft, parent) && is_encoder(subgraph), frozen = false;
 	const struct orr_dot_attribute *exponent_says =
 		orr_dot_find(&subgraph->attributes, "length_exponent");
+	const struct orr_dot_attribute *split_says = orr_dot_find(&subgraph->attributes, "split");
 	int64_t repeat = 1;
 	double exponent = -1;
+	bool copied = false;
 	char place[256];
-	int i, code;
+	int i, split = 0, code;
 
 	*block = parent;
+	if (split_says &&
+	    (code = orr_attribute_split(&split, &copied, split_says->text,
+					print_place(place, r, subgraph, split_says), r->err)))
+		return code;
 	if (frozen_says &&
 	    (code = orr_attribute_truth(&frozen, frozen_says->text,
 					print_place(place, r, subgraph, frozen_says), r->err)))
@@ -371,7 +383,7 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 	    (code = orr_attribute_exponent(&exponent, exponent_says->text,
 					   print_place(place, r, subgraph, exponent_says), r->err)))
 		return code;
-	if (!encoder && repeat == 1 && !frozen && !exponent_says)
+	if (!encoder && repeat == 1 && !frozen && !exponent_says && !split_says)
 		return 0;
 	if (!plain_name(name))
 		return orr_fail(r->err, ORR_E_INPUT,
@@ -383,6 +395,8 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 	*block = draft->n_blocks - 1;
 	draft->blocks[*block].repeat = repeat;
 	draft->blocks[*block].frozen = frozen;
+	draft->blocks[*block].split = split;
+	draft->blocks[*block].split_copied = copied;
 	draft->blocks[*block].length_exponent = exponent;
 	draft->blocks[*block].line = subgraph->line;
 	if (encoder) {

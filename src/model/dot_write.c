@@ -143,6 +143,8 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		(void)fputs(", with=", file);
 		write_text(file, o->with);
 	}
+	if (o->split)
+		(void)fprintf(file, ", split=\"%d%s\"", o->split, o->split_copied ? ":copied" : "");
 	if (o->length_exponent != 1)
 		(void)fprintf(file, ", length_exponent=\"%.17g\"", o->length_exponent);
 	if (o->stage >= 0)

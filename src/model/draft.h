@@ -9,6 +9,7 @@
 
 #define ORR_MOST_OPERATORS 1000000 /* in a graph, repeats unfolded */
 #define ORR_MOST_EDGES 10000000
+#define ORR_MOST_SPLIT 1024 /* workers that an operator is split among */
 
 /* A subgraph. */
 struct orr_draft_block {
@@ -18,6 +19,8 @@ struct orr_draft_block {
 	int encoder; /* number of the encoder that it is, or -1 */
 	int64_t repeat;
 	bool frozen;
+	int split; /* of struct orr_operator; the innermost that says it; 0: not said */
+	bool split_copied;
 	double length_exponent; /* -1: not said; an operator's and the graph's likewise */
 };
 
@@ -85,6 +88,9 @@ int orr_graph_tie(struct orr_graph *g, struct orr_error *err);
 /* Refuse costs whose sum over the graph could overflow later. */
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err);
 
+/* "4" or "4:copied", a split; what begins the message. */
+int orr_attribute_split(int *t, bool *copied, const char *text, const char *what,
+			struct orr_error *err);
 /* "file.dot:12: node fc1", the start of a message. Returns buffer. */
 const char *orr_location(char *buffer, size_t size, const char *file, int line,
 			 const char *operator);

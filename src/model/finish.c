@@ -267,6 +267,20 @@ static void freeze_blocks(struct orr_graph *g, const struct orr_draft *draft, co
 }
 
 /* The innermost that says it. */
+static void find_splits(struct orr_graph *g, const struct orr_draft *draft, const int *order)
+{
+	for (int i = 0; i < g->n_operators; i++) {
+		struct orr_operator *o = &g->operators[i];
+
+		for (int block = draft->operators[order[i]].block; block >= 0 && !o->split;
+		     block = draft->blocks[block].parent) {
+			o->split = draft->blocks[block].split;
+			o->split_copied = draft->blocks[block].split_copied;
+		}
+	}
+}
+
+/* The innermost that says it. */
 static void find_exponents(struct orr_graph *g, const struct orr_draft *draft, const int *order)
 {
 	for (int i = 0; i < g->n_operators; i++) {
@@ -316,6 +330,7 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 	g->data = draft->data;
 	draft->name = draft->data = NULL;
 	freeze_blocks(g, draft, x.order);
+	find_splits(g, draft, x.order);
 	find_exponents(g, draft, x.order);
 	if ((code = orr_graph_infer(g, err)) || (code = orr_graph_tie(g, err)) ||
 	    (code = orr_graph_find_gradients(g, err)))

@@ -165,6 +165,7 @@ void orr_graph_destroy(struct orr_graph *g)
 	free(g->operators);
 	free(g->encoders);
 	free(g->lengths);
+	orr_graph_destroy(g->whole);
 	free(g);
 }
 

@@ -321,6 +321,8 @@ static int unfold(struct unfold *u, struct orr_error *err)
 			break;
 		u->out->blocks[i].encoder = draft->blocks[i].encoder;
 		u->out->blocks[i].frozen = draft->blocks[i].frozen;
+		u->out->blocks[i].split = draft->blocks[i].split;
+		u->out->blocks[i].split_copied = draft->blocks[i].split_copied;
 		u->out->blocks[i].length_exponent = draft->blocks[i].length_exponent;
 	}
 	for (i = 0; i < draft->n_encoders && !code; i++)

@@ -50,8 +50,10 @@ struct orr_operator {
 	int split;
 	bool split_copied;
 	/* Of a graph that was split: which worker of its stage's computes it, from 0; the operator
-	 * of `whole` that it is, is a part of, or moves the output of; and what it is a part of. */
+	 * of `whole` that it is or is a part of, or that it only moves something for; and the
+	 * collective that it is a worker's part of. */
 	int shard, origin;
+	bool moves;
 	enum orr_collective collective;
 	/* Of the stage that it is in, see struct orr_gang: */
 	bool gather;       /* it reads a whole minibatch */
@@ -180,6 +182,7 @@ struct orr_graph {
 	int64_t overhead_ns; /* of starting a job, beside what its operators take; 0: none */
 	int64_t samples;     /* of the microbatch that was measured; 0: not said */
 	bool units;          /* the durations were plain numbers: one unit is one second */
+	struct orr_graph *whole; /* owned: before it was split; NULL: it was not */
 };
 
 /* The graph before any split, of which tensors in files have their names; and its operator that

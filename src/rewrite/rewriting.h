@@ -1,0 +1,65 @@
+#ifndef ORR_REWRITING_H
+#define ORR_REWRITING_H
+/* A split under way: the operators before it, and how the output of each lies on workers of the
+ * graph that is being made. Private to rewrite/. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "codelets/operator.h"
+#include "model/draft.h"
+#include "orrery/error.h"
+#include "orrery/graph.h"
+
+/* What the workers of a group of t have of a tensor. */
+struct orr_spread {
+	enum orr_sharding how;
+	int t;
+	int at;    /* NONE: the worker that has it */
+	int *made; /* [t] owned: the operators of the new graph that deliver it, of the draft; NONE:
+		      all of them the one */
+	struct orr_spread *next; /* owned: the same otherwise */
+};
+
+struct orr_split_choice {
+	int t;       /* workers; 1: it is not split */
+	bool copied; /* not by rows */
+	int expert;  /* the worker that has it whole, as a part of an expert; -1: it is of none */
+	const struct orr_division *division; /* NULL: one worker computes all of it */
+};
+
+struct orr_rewriting {
+	const struct orr_graph *graph;    /* before */
+	struct orr_split_choice *choices; /* [n_operators] */
+	struct orr_spread *spreads;       /* [n_operators] of the outputs; made NULL: not yet */
+	int reader;                       /* that asks for what it reads */
+	int owner; /* whose stage the operators are in that move an output; -1: of whose it is */
+	struct orr_draft draft; /* after */
+};
+
+/* Part i of t of something `whole` long: [orr_part_first(.., i), orr_part_first(.., i + 1)). */
+static inline int64_t orr_part_first(int64_t whole, int t, int i)
+{
+	return whole * i / t;
+}
+
+/* The output of operator k as the workers of a group of t want it; NONE: worker `at`. *made, [t],
+ * belongs to x. What that takes is added to the draft. */
+int orr_exchange(const int **made, struct orr_rewriting *x, int k, int t, enum orr_sharding want,
+		 int at, struct orr_error *err);
+/* Floats that a worker of the group sends for it, about, 0 where it has been asked for already; to
+ * choose by. */
+double orr_exchange_floats(const struct orr_rewriting *x, int k, int t, enum orr_sharding want);
+
+/* An operator of the new graph that is operator k, or part of it, or moves its output: on worker
+ * `shard` of the group, named as k with a suffix in the manner of printf. Its number, or -1. */
+int orr_rewriting_add(struct orr_rewriting *x, int k, const struct orr_op *op, int shard,
+		      struct orr_error *err, const char *suffix, ...)
+	__attribute__((format(printf, 6, 7)));
+/* The new operator `to` reads `from`; detached: without a gradient. */
+int orr_rewriting_read(struct orr_rewriting *x, int from, int to, bool detached,
+		       struct orr_error *err);
+
+/* (choose.c) Every operator's choice but the division: what file and text say. */
+int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *g,
+		      const char *splits, struct orr_error *err);
+
+#endif

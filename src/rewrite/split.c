@@ -1,0 +1,465 @@
+#include "orrery/rewrite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/operator.h"
+#include "rewriting.h"
+
+/* ---- how an operator is split ---- */
+
+static enum orr_sharding input_of(const struct orr_division *d, int i)
+{
+	return d->inputs[i < d->n_inputs ? i : d->n_inputs - 1];
+}
+
+static double *value_of(struct orr_instance *is, const char *name)
+{
+	for (const struct orr_attribute *a = name ? is->op->attributes : NULL; a && a->name; a++)
+		if (!strcmp(a->name, name))
+			return &is->values[orr_op_value(is->op, a)];
+	return NULL;
+}
+
+static bool is_long_enough(struct orr_shape shape, enum orr_sharding how, int t)
+{
+	return (how != ORR_SHARDING_ROWS || shape.rows >= t) &&
+	       (how != ORR_SHARDING_COLUMNS || shape.columns >= t);
+}
+
+/* Columns of heads lie together, so that their number must be a multiple; of one number alone any
+ * part will do. */
+static bool fits(const struct orr_division *d, const struct orr_operator *o, int t, bool copied)
+{
+	struct orr_instance *is = o->instance;
+	const double *where = value_of(is, d->where);
+
+	if (where && (*where > 0) != d->is)
+		return false;
+	if (!is_long_enough(is->output, d->output, t) || (copied && d->output == ORR_SHARDING_ROWS))
+		return false;
+	for (int i = 0; i < o->n_inputs; i++)
+		if (!is_long_enough(is->inputs[i], input_of(d, i), t) ||
+		    (copied && input_of(d, i) == ORR_SHARDING_ROWS))
+			return false;
+	for (int i = 0; i < 2 && d->divided[i]; i++) {
+		double value = *value_of(is, d->divided[i]);
+
+		if (value > 0 && (d->evenly ? (int64_t)value % t != 0 : value < t))
+			return false;
+	}
+	return true;
+}
+
+/* Floats that will be sent for its output by whatever reads it: addends must be added up, and where
+ * nothing is split by rows all are to have all in the end. */
+static double floats_after(const struct orr_operator *o, const struct orr_division *d,
+			   const struct orr_split_choice *choice)
+{
+	double parts = (double)orr_shape_floats(o->instance->output) * (choice->t - 1) / choice->t;
+	bool sum = d->output == ORR_SHARDING_SUM, columns = d->output == ORR_SHARDING_COLUMNS;
+
+	return parts * (sum + (choice->copied && (sum || columns)));
+}
+
+/* That for which least moves, or NULL: it cannot be split. */
+static const struct orr_division *choose(const struct orr_rewriting *x, int k)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	const struct orr_split_choice *choice = &x->choices[k];
+	const struct orr_op *op = o->instance->op;
+	const struct orr_division *best = NULL;
+	double least = 0;
+
+	for (int i = 0; i < op->n_divisions && choice->t > 1 && choice->expert < 0; i++) {
+		const struct orr_division *d = &op->divisions[i];
+		double floats;
+
+		if (!fits(d, o, choice->t, choice->copied))
+			continue;
+		floats = floats_after(o, d, choice);
+		for (int n = 0; n < o->n_inputs; n++)
+			floats += orr_exchange_floats(x, o->inputs[n], choice->t, input_of(d, n));
+		if (!best || floats < least) {
+			best = d;
+			least = floats;
+		}
+	}
+	return best;
+}
+
+/* ---- its parts ---- */
+
+static bool splits_parameters(const struct orr_division *d)
+{
+	return d && d->axes[0] != ORR_DIVISION_COPIED;
+}
+
+/* Copies have one set of parameters; parts have sets of their own, which those of others share
+ * where the whole ones do. */
+static int name_set(struct orr_operator *part, const struct orr_operator *o,
+		    const struct orr_division *d, int i, struct orr_error *err)
+{
+	int n = 0;
+
+	if (splits_parameters(d) && o->share)
+		n = asprintf(&part->share, "%s/%d", o->share, i);
+	else if (o->share)
+		n = (part->share = strdup(o->share)) ? 0 : -1;
+	else if (d && d->axes[0] == ORR_DIVISION_COPIED && o->n_parameters > 0)
+		n = asprintf(&part->share, "%s/", o->name);
+	if (n < 0) {
+		part->share = NULL;
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", o->name);
+	}
+	return 0;
+}
+
+static void set_values(struct orr_instance *is, const struct orr_instance *whole,
+		       const struct orr_division *d, int t, int i)
+{
+	double *value;
+
+	memcpy(is->values, whole->values, sizeof(is->values));
+	for (int n = 0; d && n < 2 && (value = value_of(is, d->divided[n])); n++) {
+		int64_t all = (int64_t)*value, first = orr_part_first(all, t, i);
+
+		*value = (double)(orr_part_first(all, t, i + 1) - first);
+		if (n)
+			continue;
+		if ((value = value_of(is, d->first)))
+			*value += (double)first;
+		if ((value = value_of(is, d->of)) && *value <= 0)
+			*value = (double)all;
+	}
+	if (d && i && (value = value_of(is, d->once)))
+		*value = 0;
+}
+
+/* What the file says of its costs, in equal parts. */
+static void set_costs(struct orr_operator *part, const struct orr_operator *o,
+		      const struct orr_division *d, int t)
+{
+	bool parts = d && d->output != ORR_SHARDING_COPIED;
+	bool thinner = d && (d->output == ORR_SHARDING_ROWS || d->output == ORR_SHARDING_COLUMNS);
+	const int64_t *const from[] = {&o->forward_ns,  &o->backward_ns,      &o->weight_ns,
+				       &o->stash_bytes, &o->activation_bytes, &o->parameter_bytes,
+				       &o->update_ns};
+	int64_t *const to[] = {&part->forward_ns,  &part->backward_ns,      &part->weight_ns,
+			       &part->stash_bytes, &part->activation_bytes, &part->parameter_bytes,
+			       &part->update_ns};
+	const bool divided[] = {
+		parts, parts, parts, parts, thinner, splits_parameters(d), splits_parameters(d)};
+
+	for (int n = 0; n < 7; n++)
+		*to[n] = *from[n] > 0 && divided[n] ? (*from[n] + t - 1) / t : *from[n];
+}
+
+static int copy_input(struct orr_operator *to, const struct orr_operator *from,
+		      struct orr_error *err)
+{
+	size_t bytes = (size_t)from->width * sizeof(*from->columns);
+
+	if (!from->columns)
+		return 0;
+	to->columns = malloc(bytes);
+	to->tensor = from->tensor ? strdup(from->tensor) : NULL;
+	if (!to->columns || (from->tensor && !to->tensor))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", from->name);
+	memcpy(to->columns, from->columns, bytes);
+	to->width = from->width;
+	return 0;
+}
+
+/* Operator k, or part i of t of it, which reads made[input][i]. */
+static int add_part(int *made, struct orr_rewriting *x, int k, const struct orr_division *d, int t,
+		    int i, const int *const *reads, struct orr_error *err)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	int shard = d ? i : x->choices[k].expert > 0 ? x->choices[k].expert : 0;
+	int n = d ? orr_rewriting_add(x, k, o->instance ? o->instance->op : NULL, shard, err, "/%d",
+				      i)
+		  : orr_rewriting_add(x, k, o->instance ? o->instance->op : NULL, shard, err, "%s",
+				      "");
+	struct orr_operator *part;
+	int code;
+
+	if (n < 0)
+		return ORR_E_NOMEM;
+	part = &x->draft.operators[n].is;
+	part->frozen = o->frozen;
+	part->gather = o->gather;
+	if (part->instance)
+		set_values(part->instance, o->instance, d, t, i);
+	set_costs(part, o, d, t);
+	if ((o->label && !(part->label = strdup(o->label))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", o->name);
+	if ((code = copy_input(part, o, err)) || (code = name_set(part, o, d, i, err)))
+		return code;
+	for (int in = 0; in < o->n_inputs; in++)
+		if ((code = orr_rewriting_read(x, reads[in][d ? i : shard], n,
+					       orr_operator_is_detached(o, in), err)))
+			return code;
+	*made = n;
+	return 0;
+}
+
+static int split_operator(struct orr_rewriting *x, int k, struct orr_error *err)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	struct orr_split_choice *choice = &x->choices[k];
+	struct orr_spread *spread = &x->spreads[k];
+	const int **reads = calloc((size_t)o->n_inputs + 1, sizeof(*reads));
+	const struct orr_division *d = o->instance ? choose(x, k) : NULL;
+	int n_parts = d ? choice->t : 1, code = 0;
+
+	spread->t = choice->t;
+	spread->how = d ? d->output : ORR_SHARDING_NONE;
+	spread->at = !d && choice->expert > 0 ? choice->expert : 0;
+	spread->made = calloc((size_t)choice->t, sizeof(*spread->made));
+	choice->division = d;
+	x->reader = k;
+	if (!reads || !spread->made)
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", x->graph->name);
+	for (int i = 0; i < o->n_inputs && !code; i++)
+		code = orr_exchange(&reads[i], x, o->inputs[i], choice->t,
+				    d ? input_of(d, i) : ORR_SHARDING_NONE, spread->at, err);
+	for (int i = 0; i < n_parts && !code; i++)
+		code = add_part(&spread->made[i], x, k, d, choice->t, i, reads, err);
+	for (int i = n_parts; i < choice->t && !code; i++)
+		spread->made[i] = spread->made[0];
+	free(reads);
+	return code;
+}
+
+/* ---- the graph ---- */
+
+static int refuse(const struct orr_graph *g, const struct orr_operator *o, const char *why,
+		  struct orr_error *err)
+{
+	char place[256];
+
+	return orr_fail(err, ORR_E_INPUT, "%s: %s",
+			orr_location(place, sizeof(place), g->name, o->line, o->name), why);
+}
+
+static int check(const struct orr_graph *g, const struct orr_split_choice *choices,
+		 struct orr_error *err)
+{
+	for (int k = 0; k < g->n_operators; k++) {
+		const struct orr_operator *o = &g->operators[k];
+
+		if (choices[k].t < 2)
+			continue;
+		if (orr_operator_is_study(o))
+			return refuse(g, o,
+				      "a split needs operators, and only its costs are known: give "
+				      "it an op, or take split= away",
+				      err);
+		if (o->n_gang || o->with)
+			return refuse(g, o,
+				      "it is on several workers by gang= or with=, and split: take "
+				      "one of both away",
+				      err);
+	}
+	return 0;
+}
+
+/* What was not said of a part: of which tensor of the whole operator it has what. */
+static void note_portions(struct orr_operator *part, const struct orr_operator *o, int t)
+{
+	struct orr_instance *is = part->instance;
+
+	for (int i = 0; i < is->n_parameters; i++) {
+		struct orr_parameter_tensor *own = &is->parameters[i];
+		const struct orr_parameter_tensor *whole = o->instance->parameters;
+
+		while (strcmp(whole->name, own->name) != 0)
+			whole++;
+		own->initial = whole->initial;
+		own->value = whole->value;
+		for (int a = 0; a < own->n_dims; a++)
+			if (own->dims[a] != whole->dims[a])
+				own->portion = (struct orr_portion){
+					a, orr_part_first(whole->dims[a], t, part->shard),
+					whole->dims[a]};
+	}
+	if (is->output.rows != o->instance->output.rows)
+		is->portion = (struct orr_portion){
+			0, orr_part_first(o->instance->output.rows, t, part->shard),
+			o->instance->output.rows};
+	else if (is->output.columns != o->instance->output.columns)
+		is->portion = (struct orr_portion){
+			1, orr_part_first(o->instance->output.columns, t, part->shard),
+			o->instance->output.columns};
+}
+
+/* Is it the only one left of those that have the parameters of k? They are added in a row. */
+static bool is_alone(const struct orr_draft *draft, int k)
+{
+	const char *share = draft->operators[k].is.share;
+
+	for (int i = k - 1; i <= k + 1; i += 2)
+		if (i >= 0 && i < draft->n_operators && draft->operators[i].is.share &&
+		    !strcmp(draft->operators[i].is.share, share))
+			return false;
+	return true;
+}
+
+/* read[k]: is operator k read, or an end? The inputs of an operator come before it, and so do its
+ * edges before those of the next. */
+static void find_read(bool *read, const struct orr_draft *draft)
+{
+	int e = draft->n_edges;
+
+	for (int k = draft->n_operators - 1; k >= 0; k--) {
+		const struct orr_instance *is = draft->operators[k].is.instance;
+
+		read[k] = read[k] || !is || is->op->loss || is->op->opaque;
+		for (; e > 0 && draft->edges[e - 1].to == k; e--)
+			if (read[k])
+				read[draft->edges[e - 1].from] = true;
+	}
+}
+
+/* What nothing reads any more, such as a copy where one worker alone goes on, is not computed. */
+static int drop_unread(struct orr_draft *draft, struct orr_error *err)
+{
+	bool *read = calloc((size_t)draft->n_operators + 1, sizeof(*read));
+	int *number = calloc((size_t)draft->n_operators + 1, sizeof(*number));
+	int n = 0, n_edges = 0, code = 0;
+
+	if (!read || !number) {
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", draft->name);
+		goto out;
+	}
+	find_read(read, draft);
+	for (int k = 0; k < draft->n_operators; k++) {
+		number[k] = n;
+		if (read[k])
+			draft->operators[n++] = draft->operators[k];
+		else
+			orr_operator_fini(&draft->operators[k].is);
+	}
+	draft->n_operators = n;
+	for (int e = 0; e < draft->n_edges; e++) {
+		struct orr_draft_edge edge = draft->edges[e];
+
+		if (read[edge.to])
+			draft->edges[n_edges++] = (struct orr_draft_edge){
+				number[edge.from], number[edge.to], edge.read};
+	}
+	draft->n_edges = n_edges;
+	for (int k = 0; k < n; k++) {
+		char *share = draft->operators[k].is.share;
+
+		if (share && share[strlen(share) - 1] == '/' && is_alone(draft, k)) {
+			free(share);
+			draft->operators[k].is.share = NULL;
+		}
+	}
+out:
+	free(read);
+	free(number);
+	return code;
+}
+
+static int finish(struct orr_graph **out, struct orr_rewriting *x, struct orr_graph *g,
+		  struct orr_error *err)
+{
+	struct orr_graph *split = NULL;
+	int code;
+
+	if ((code = drop_unread(&x->draft, err)) ||
+	    (code = orr_draft_finish(&split, &x->draft, err)))
+		return code;
+	for (int k = 0; k < split->n_operators; k++) {
+		struct orr_operator *part = &split->operators[k];
+		const struct orr_operator *o = &g->operators[part->origin];
+
+		if (!part->moves)
+			note_portions(part, o, x->choices[part->origin].t);
+	}
+	if ((g->folder && !(split->folder = strdup(g->folder))) ||
+	    (g->weights && !(split->weights = strdup(g->weights))) ||
+	    (g->n_lengths &&
+	     (code = orr_graph_set_lengths(split, g->lengths, g->n_lengths, err)))) {
+		orr_graph_destroy(split);
+		return code ? code
+			    : orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
+	}
+	split->whole = g;
+	*out = split;
+	return 0;
+}
+
+static int draft_begin(struct orr_rewriting *x, const struct orr_graph *g, struct orr_error *err)
+{
+	int code = orr_draft_init(&x->draft, g->name, err);
+
+	if (code)
+		return code;
+	x->draft.units = g->units;
+	x->draft.overhead_ns = g->overhead_ns;
+	x->draft.samples = g->samples;
+	if ((g->data && !(x->draft.data = strdup(g->data))) ||
+	    !(x->draft.reads = calloc(1, sizeof(*x->draft.reads))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
+	x->draft.reads[0] = (struct orr_read){-1, -1, true};
+	for (int i = 0; i < g->n_encoders && !code; i++) {
+		if ((code = orr_draft_add_encoder(&x->draft, g->encoders[i], err)) ||
+		    (code = orr_draft_add_block(&x->draft, g->encoders[i], -1, err)))
+			return code;
+		x->draft.blocks[i].encoder = i;
+	}
+	return 0;
+}
+
+static void rewriting_fini(struct orr_rewriting *x)
+{
+	for (int k = 0; x->spreads && k < x->graph->n_operators; k++) {
+		for (struct orr_spread *s = x->spreads[k].next, *next; s; s = next) {
+			next = s->next;
+			free(s->made);
+			free(s);
+		}
+		free(x->spreads[k].made);
+	}
+	free(x->spreads);
+	free(x->choices);
+	orr_draft_fini(&x->draft);
+}
+
+int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *splits,
+		    struct orr_error *err)
+{
+	struct orr_rewriting x = {.graph = g, .owner = -1};
+	bool any = false;
+	int code;
+
+	x.choices = calloc((size_t)g->n_operators, sizeof(*x.choices));
+	x.spreads = calloc((size_t)g->n_operators, sizeof(*x.spreads));
+	if (!x.choices || !x.spreads) {
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
+		goto out;
+	}
+	if ((code = orr_splits_choose(x.choices, g, splits, err)) ||
+	    (code = check(g, x.choices, err)))
+		goto out;
+	for (int k = 0; k < g->n_operators; k++)
+		any = any || x.choices[k].t > 1;
+	if (!any) {
+		*out = g;
+		goto out;
+	}
+	if ((code = draft_begin(&x, g, err)))
+		goto out;
+	for (int k = 0; k < g->n_operators && !code; k++)
+		code = split_operator(&x, k, err);
+	if (!code)
+		code = finish(out, &x, g, err);
+out:
+	rewriting_fini(&x);
+	return code;
+}
