@@ -157,7 +157,6 @@ void orr_graph_destroy(struct orr_graph *g)
 		orr_operator_fini(&g->operators[i]);
 	for (i = 0; i < g->n_encoders; i++)
 		free(g->encoders[i]);
-	orr_graph_destroy(g->whole);
 	free(g->name);
 	free(g->folder);
 	free(g->data);

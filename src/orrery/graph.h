@@ -172,7 +172,6 @@ struct orr_graph {
 			  itself there and to the working directory here; or NULL */
 	char *weights; /* owned: path of the file that has its weights, a model in ONNX: itself; or
 			  NULL */
-	struct orr_graph *whole; /* owned: of a graph that was split, the one before; or NULL */
 	int n_operators;
 	struct orr_operator *operators; /* owned */
 	int n_encoders;
