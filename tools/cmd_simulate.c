@@ -110,7 +110,8 @@ static void print_moved(const struct work *work)
 {
 	const struct orr_jobs *jobs = work->tried.jobs;
 
-	for (int j = 0; work->home && j < jobs->n_jobs; j++) {
+	/* of a graph that was split a home is a group's */
+	for (int j = 0; work->home && !jobs->group && j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int planned = work->home[j / jobs->n_passes];
 

@@ -26,6 +26,12 @@ static bool is_cut(const struct orr_graph *g)
 	return true;
 }
 
+/* The graph that is cut into stages. */
+static const struct orr_graph *before_split(const struct work *work)
+{
+	return work->graph->whole ? work->graph->whole : work->graph;
+}
+
 /* The plan that the stages are of, if any. */
 static const struct orr_plan_file *plan_of(const struct work *work)
 {
@@ -107,6 +113,7 @@ static void settle(const struct work *work, struct work_options *o, int default_
 {
 	const struct orr_plan_file *plan = plan_of(work);
 	const struct orr_table *table = table_of(work);
+	int widest = orr_partition_widest(work->graph);
 
 	if (!o->n_microbatches)
 		o->n_microbatches = work->graph->n_lengths ? work->graph->n_lengths
@@ -126,9 +133,12 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->numerics.optimizer = plan->numerics.optimizer;
 	if (plan && !o->given.precision)
 		o->numerics.precision = plan->numerics.precision;
-	if (!o->machine.n_workers)
-		o->machine.n_workers = table ? table->n_workers : default_workers;
-	if (!o->n_stages && table && is_cut(work->graph))
+	if (!o->machine.n_workers) /* to a schedule workers are groups of them */
+		o->machine.n_workers = table                      ? table->n_workers * widest
+				       : default_workers > widest ? default_workers
+				       : default_workers          ? widest
+								  : 0;
+	if (!o->n_stages && table && is_cut(before_split(work)))
 		o->n_stages = table->n_stages;
 }
 
@@ -179,9 +189,9 @@ static int cut(struct orr_pipeline **out, const struct work *work, const struct 
 
 	if (!plan)
 		return orr_partition(out, work->graph, &o->machine, n_stages, samples, err);
-	if (!(stage_of = calloc((size_t)work->graph->n_operators, sizeof(*stage_of))))
+	if (!(stage_of = calloc((size_t)before_split(work)->n_operators, sizeof(*stage_of))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", plan->path);
-	if (!(code = orr_plan_file_stages(plan, work->graph, stage_of, err)))
+	if (!(code = orr_plan_file_stages(plan, before_split(work), stage_of, err)))
 		code = orr_partition_as(out, work->graph, &o->machine, stage_of, plan->n_stages,
 					samples, err);
 	free(stage_of);
@@ -200,9 +210,9 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 	p->sync = o->sync;
 	p->accumulate = o->accumulate;
 	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||
-	    (code = orr_pipeline_set_step(p,
-					  o->machine.n_workers ? o->machine.n_workers : p->n_stages,
-					  o->n_microbatches, err)) ||
+	    (code = orr_pipeline_set_step(
+		     p, o->machine.n_workers ? o->machine.n_workers : orr_pipeline_wants(p),
+		     o->n_microbatches, err)) ||
 	    (plan_of(work) && !o->lengths &&
 	     (code = orr_plan_file_microbatches(plan_of(work), p, err))) ||
 	    (o->microbatch_costs && (code = orr_microbatches_read(p, o->microbatch_costs, err)))) {
@@ -293,7 +303,8 @@ int work_homes(int **out, const struct work *work, const struct work_options *o,
 	const struct orr_plan_file *plan = plan_of(work);
 
 	*out = NULL;
-	return plan && plan->table->n_workers == o->machine.n_workers
+	return plan && plan->table->n_workers * orr_partition_widest(work->graph) ==
+				       o->machine.n_workers
 		       ? orr_plan_file_homes(out, plan, o->n_microbatches, err)
 		       : 0;
 }

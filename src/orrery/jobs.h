@@ -63,6 +63,8 @@ struct orr_jobs {
 	int *owners;
 	int *first_owner; /* [sets + 1] behind the stages the owners of tied parameters, those of
 			     all of their stages: of set n_stages + t, see orr_pipeline_n_sets() */
+	int n_groups;     /* of workers, where the graph was split; else 0 */
+	int *group;       /* [n_groups + 1] owned: group g is workers group[g] to group[g+1] - 1 */
 	/* both NULL where the schedule flushes; else the step is a round of it */
 	struct orr_async *async;
 	struct orr_versions *versions;
@@ -74,12 +76,16 @@ struct orr_jobs {
  * The schedule is evaluated as if each stage were on the one worker that it gives. Jobs that are on
  * others as well, or instead, then take their places there by n, if that orders them without a tie
  * and without a deadlock; else by the time at which they would start in the schedule's own order,
- * which extends it, so it cannot deadlock. n is that order then. */
+ * which extends it, so it cannot deadlock. n is that order then.
+ * Where the graph was split, the schedule is evaluated on the stages before (struct orr_split),
+ * with groups of workers, as many as there is room for, in place of workers; n, then, is that of
+ * the parts of each job in its place. Refuses one without a flush. */
 int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, struct orr_error *err);
 /* The same with a plan's workers: home[b * n_stages + s] is that of microbatch b of stage s. A
  * schedule that groups stages as the plan does, but numbers the workers differently, gets the
- * plan's numbers; any other keeps its own. NULL: no plan. */
+ * plan's numbers; any other keeps its own. NULL: no plan. Where the graph was split, of the stages
+ * before, and groups. */
 int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err);
 void orr_jobs_destroy(struct orr_jobs *jobs); /* NULL is fine */

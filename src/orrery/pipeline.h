@@ -177,16 +177,23 @@ static inline int64_t orr_set_trained_bytes(const struct orr_pipeline *p, int se
 /* The sets that stage s has parameters of: s first, then the one after set; -1: no other. */
 int orr_set_after(const struct orr_pipeline *p, int s, int set);
 
-/* Set the size of the step: at least one worker, of the machine too, and one microbatch, all
+/* Set the size of the step: at least one worker, of the machine too, as many as a stage is split
+ * among, and one microbatch, all
  * workers that gangs need, and as many microbatches as have costs of their own, if they have. */
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
 			  struct orr_error *err);
+
+/* The most workers that a stage is split among; 1 where none is. */
+int orr_pipeline_widest(const struct orr_pipeline *p);
+/* Workers where nobody says how many: one a stage, and as many as a stage that was split wants. */
+int orr_pipeline_wants(const struct orr_pipeline *p);
 
 /* Every job takes so much longer: for stages that have only what their operators take. */
 void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns);
 
 /* Which stages recompute: "all", "none" or their numbers, "0,3,5". Refuses anything else. One that
- * gathers never does: what it would read again is a whole minibatch. */
+ * gathers never does: what it would read again is a whole minibatch. Of a graph that was split the
+ * numbers are those of the stages before. */
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err);
 
 /* How long a pass of stage s takes, 0 for one that it has not; the first pass of the backward of a

@@ -105,6 +105,34 @@ int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
 		    const struct orr_plan_options *options, struct orr_error *err);
 void orr_plan_destroy(struct orr_plan *plan); /* NULL is fine */
 
+/* One way to split that was tried. */
+struct orr_split_try {
+	char splits[256]; /* see rewrite.h */
+	int n_groups, n_stages;
+	int64_t makespan_ns, memory_bytes; /* simulated on the workers; of the fullest */
+};
+
+/* A plan of a split graph: of groups of workers, and what they are as workers. */
+struct orr_split_plan {
+	char *splits;            /* owned */
+	struct orr_graph *graph; /* owned; its `whole` is borrowed */
+	struct orr_graph *costs; /* private: the operators at what a group takes */
+	int n_groups;
+	struct orr_plan *plan; /* owned: its workers are groups */
+	struct orr_pipeline *pipeline;
+	struct orr_try tried;        /* on the workers */
+	struct orr_split_try *tries; /* owned */
+	int n_tries;
+};
+
+/* The plan with the shortest step of a graph that is split so; splits NULL: of all ways to split
+ * encoders, and what is in none, among 1, 2, 4, .. workers of one node (levels.workers[0]); where
+ * they are many, from the best in which all are split alike, one encoder after the other. At least
+ * one is split: without a split it is orr_plan_create(). *out borrows g. */
+int orr_split_plan_create(struct orr_split_plan **out, struct orr_graph *g, const char *splits,
+			  const struct orr_plan_options *options, struct orr_error *err);
+void orr_split_plan_destroy(struct orr_split_plan *plan); /* NULL is fine */
+
 /* Look for a shorter order of the plan's stages where they are, in the memory of its options, or
  * else in no more than its fullest worker has; see search.h. Its lower bound is then of such
  * orders. With pieces, then for operators on any workers, in the memory of its options, or else in

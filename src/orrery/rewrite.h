@@ -17,6 +17,8 @@ struct orr_graph;
  * caller's still. */
 int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *splits,
 		    struct orr_error *err);
+/* Frees split and gives back the graph before. */
+struct orr_graph *orr_graph_unsplit(struct orr_graph *split);
 
 ORR_END
 #endif

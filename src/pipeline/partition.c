@@ -13,6 +13,8 @@
 #include "orrery/pipeline.h"
 #include "base/sort.h"
 #include "charge.h"
+#include "split.h"
+#include "stages_of.h"
 #include "tied.h"
 
 static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *err,
@@ -372,8 +374,7 @@ static int vary_all(struct orr_pipeline *p, int64_t samples, struct orr_error *e
 	return code;
 }
 
-/* stage_of is the pipeline's from here on, or freed. */
-static int finish(struct orr_pipeline **out, const struct orr_graph *g,
+int orr_stages_of(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int *stage_of, int n_stages, int64_t samples,
 		  struct orr_error *err)
 {
@@ -398,9 +399,9 @@ static int finish(struct orr_pipeline **out, const struct orr_graph *g,
 	return code;
 }
 
-int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
-		  const struct orr_machine *machine, int n_stages, int64_t samples,
-		  struct orr_error *err)
+static int partition(struct orr_pipeline **out, const struct orr_graph *g,
+		     const struct orr_machine *machine, int n_stages, int64_t samples,
+		     struct orr_error *err)
 {
 	int *stage_of = malloc((size_t)g->n_operators * sizeof(*stage_of));
 	int n_chosen = 0, code;
@@ -413,12 +414,12 @@ int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
 		free(stage_of);
 		return code;
 	}
-	return finish(out, g, machine, stage_of, n_chosen, samples, err);
+	return orr_stages_of(out, g, machine, stage_of, n_chosen, samples, err);
 }
 
-int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
-		     const struct orr_machine *machine, const int *stage_of, int n_stages,
-		     int64_t samples, struct orr_error *err)
+static int partition_as(struct orr_pipeline **out, const struct orr_graph *g,
+			const struct orr_machine *machine, const int *stage_of, int n_stages,
+			int64_t samples, struct orr_error *err)
 {
 	size_t bytes = (size_t)g->n_operators * sizeof(*stage_of);
 	int *copy = malloc(bytes), code;
@@ -444,10 +445,43 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 	if ((code = check_none_empty(g, copy, n_stages, err)) ||
 	    (code = orr_charge_check(g, machine, samples, err)))
 		goto out;
-	return finish(out, g, machine, copy, n_stages, samples, err);
+	return orr_stages_of(out, g, machine, copy, n_stages, samples, err);
 out:
 	free(copy);
 	return code;
+}
+
+/* The graph before the split is what is cut. */
+int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
+		  const struct orr_machine *machine, int n_stages, int64_t samples,
+		  struct orr_error *err)
+{
+	struct orr_machine groups = *machine;
+	struct orr_pipeline *whole;
+	int widest = orr_partition_widest(g), code;
+
+	if (!g->whole)
+		return partition(out, g, machine, n_stages, samples, err);
+	groups.n_workers = (machine->n_workers + widest - 1) / widest;
+	if ((code = orr_charge_check(g, machine, samples, err)) ||
+	    (code = partition(&whole, g->whole, &groups, n_stages, samples, err)))
+		return code;
+	return orr_split_partition(out, g, machine, whole, samples, err);
+}
+
+int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
+		     const struct orr_machine *machine, const int *stage_of, int n_stages,
+		     int64_t samples, struct orr_error *err)
+{
+	struct orr_pipeline *whole;
+	int code;
+
+	if (!g->whole)
+		return partition_as(out, g, machine, stage_of, n_stages, samples, err);
+	if ((code = orr_charge_check(g, machine, samples, err)) ||
+	    (code = partition_as(&whole, g->whole, machine, stage_of, n_stages, samples, err)))
+		return code;
+	return orr_split_partition(out, g, machine, whole, samples, err);
 }
 
 int orr_partition_check_latency(const struct orr_graph *g, const struct orr_machine *machine,

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "orrery/cost.h"
 #include "orrery/quantity.h"
+#include "split.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
 static void connect(struct orr_pipeline *p)
@@ -245,6 +246,7 @@ void orr_pipeline_destroy(struct orr_pipeline *p)
 	free(p->tied);
 	free(p->stage_of);
 	orr_pipeline_free_microbatches(p->microbatches);
+	orr_split_destroy(p->split);
 	free(p);
 }
 
@@ -292,7 +294,8 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 				"%d stages x %d microbatches: at most %d jobs; take fewer "
 				"microbatches ([microbatches])",
 				p->n_stages, n_microbatches, INT32_MAX);
-	if ((code = check_gangs(p, n_workers, err)))
+	if ((code = check_gangs(p, n_workers, err)) ||
+	    (p->split && (code = orr_split_set_step(p, n_workers, n_microbatches, err))))
 		return code;
 	p->n_workers = p->machine.n_workers = n_workers;
 	p->n_microbatches = n_microbatches;
@@ -322,6 +325,8 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 	bool all = !strcmp(text, "all");
 	int64_t number = 0;
 
+	if (p->split)
+		return orr_split_set_recompute(p, text, err);
 	for (int s = 0; s < p->n_stages; s++)
 		p->stages[s].recompute = all && !p->stages[s].gather;
 	if (all || !strcmp(text, "none"))

@@ -431,6 +431,15 @@ static void rewriting_fini(struct orr_rewriting *x)
 	orr_draft_fini(&x->draft);
 }
 
+struct orr_graph *orr_graph_unsplit(struct orr_graph *split)
+{
+	struct orr_graph *whole = split->whole;
+
+	split->whole = NULL;
+	orr_graph_destroy(split);
+	return whole;
+}
+
 int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *splits,
 		    struct orr_error *err)
 {

@@ -11,6 +11,7 @@
 #include "orrery/async.h"
 #include "orrery/room.h"
 #include "orrery/versions.h"
+#include "split.h"
 
 static int refuse_worker(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int j,
 			 struct orr_error *err)
@@ -493,6 +494,13 @@ int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
+	return p->split ? orr_split_jobs(out, p, schedule, home, err)
+			: orr_jobs_evaluate(out, p, schedule, home, err);
+}
+
+int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
+		      const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
 	struct orr_error own = {""};
 	struct orr_jobs *jobs;
 	int code;
@@ -554,6 +562,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->duration_ns);
 	free(jobs->owners);
 	free(jobs->first_owner);
+	free(jobs->group);
 	orr_room_destroy(jobs->room);
 	orr_async_destroy(jobs->async);
 	orr_versions_destroy(jobs->versions);

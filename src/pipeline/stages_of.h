@@ -1,0 +1,15 @@
+#ifndef ORR_STAGES_OF_H
+#define ORR_STAGES_OF_H
+/* From the stage of every operator to a pipeline. */
+#include <stdint.h>
+#include "orrery/error.h"
+
+struct orr_graph;
+struct orr_machine;
+struct orr_pipeline;
+
+/* stage_of, without that of inputs, is *out's from here on, or freed. */
+int orr_stages_of(struct orr_pipeline **out, const struct orr_graph *g,
+		  const struct orr_machine *machine, int *stage_of, int n_stages, int64_t samples,
+		  struct orr_error *err);
+#endif

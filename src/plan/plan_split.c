@@ -1,0 +1,366 @@
+/* Plans of graphs that are split: how many workers each encoder is split among, and then stages,
+ * replicas and orders of groups of workers as of workers, with what a group takes. Each is
+ * simulated on the workers themselves, and the shortest step is taken. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/figures.h"
+#include "orrery/graph.h"
+#include "orrery/jobs.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
+#include "orrery/plan.h"
+#include "orrery/rewrite.h"
+#include "orrery/schedule.h"
+#include "orrery/table.h"
+#include "plan_draft.h"
+
+#define MOST_WIDTHS 12  /* numbers of workers that are tried */
+#define MOST_VECTORS 40 /* ways to split that are all tried; else one encoder after the other */
+#define TEXT 1024
+
+struct seeking {
+	struct orr_graph *g;
+	const struct orr_plan_options *o;
+	struct orr_split_plan *best;
+	int widths[MOST_WIDTHS], n_widths;
+	int n_parts; /* the operators in no encoder, and the encoders */
+};
+
+/* ---- what a group takes ---- */
+
+/* Every operator a stage: then the stages of the whole pipeline are what groups take for one. */
+static int price(struct orr_pipeline **out, const struct orr_graph *split,
+		 const struct orr_machine *machine, int64_t samples, struct orr_error *err)
+{
+	const struct orr_graph *g = split->whole;
+	int *stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of)), n = 0, code;
+
+	if (!stage_of)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", g->name);
+	for (int k = 0; k < g->n_operators; k++)
+		stage_of[k] = orr_operator_is_input(&g->operators[k]) ? -1 : n++;
+	code = orr_partition_as(out, split, machine, stage_of, n, samples, err);
+	free(stage_of);
+	return code;
+}
+
+/* A graph of the same operators that cost what a group takes for them; it borrows all but them. */
+static int price_groups(struct orr_graph **out, const struct orr_graph *split,
+			const struct orr_plan_options *o, struct orr_error *err)
+{
+	const struct orr_graph *g = split->whole;
+	struct orr_machine machine = orr_plan_machine(o);
+	size_t bytes = (size_t)g->n_operators * sizeof(*g->operators);
+	struct orr_graph *priced = malloc(sizeof(*priced));
+	struct orr_pipeline *p = NULL;
+	int code = price(&p, split, &machine, o->samples, err);
+
+	if (code || !priced)
+		goto out;
+	*priced = *g;
+	priced->operators = malloc(bytes);
+	if (!priced->operators)
+		goto out;
+	memcpy(priced->operators, g->operators, bytes);
+	for (int k = 0; k < g->n_operators; k++) {
+		struct orr_operator *to = &priced->operators[k];
+		int s = p->split->whole->stage_of[k], width = p->split->width[s];
+		const struct orr_stage *stage = &p->split->whole->stages[s];
+
+		if (orr_operator_is_input(to))
+			continue;
+		to->forward_ns = stage->forward_ns;
+		to->backward_ns = stage->backward_ns;
+		to->weight_ns = stage->weight_ns;
+		to->update_ns = stage->update_ns;
+		to->stash_bytes = stage->stash_bytes;
+		to->parameter_bytes = stage->parameter_bytes;
+		/* part by part, over as many links */
+		to->activation_bytes =
+			orr_operator_output_bytes(&g->operators[k], o->samples) / width;
+	}
+	*out = priced;
+	priced = NULL;
+out:
+	if (!code && !*out)
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", g->name);
+	free(priced);
+	orr_pipeline_destroy(p);
+	return code;
+}
+
+static void free_priced(struct orr_graph *priced)
+{
+	if (priced)
+		free(priced->operators);
+	free(priced);
+}
+
+/* ---- one way to split ---- */
+
+void orr_split_plan_destroy(struct orr_split_plan *plan)
+{
+	if (!plan)
+		return;
+	orr_plan_destroy(plan->plan);
+	orr_try_fini(&plan->tried);
+	orr_pipeline_destroy(plan->pipeline);
+	free_priced(plan->costs);
+	if (plan->graph)
+		(void)orr_graph_unsplit(plan->graph); /* which is the caller's */
+	free(plan->tries);
+	free(plan->splits);
+	free(plan);
+}
+
+/* n workers in groups of width, none of which lies in two of the smallest groups of the machine. */
+static void group(struct orr_levels *levels, int n_groups)
+{
+	int rest = n_groups;
+
+	for (int l = 0; l < levels->n; l++) {
+		int of = levels->workers[l] < rest ? levels->workers[l] : rest;
+
+		while (of > 1 && rest % of)
+			of--;
+		levels->workers[l] = l + 1 < levels->n ? of : rest;
+		rest /= of;
+	}
+}
+
+static int simulate(struct orr_split_plan *x, const struct orr_plan_options *o,
+		    struct orr_error *err)
+{
+	struct orr_machine machine = orr_plan_machine(o);
+	struct orr_schedule schedule;
+	int code = orr_partition_as(&x->pipeline, x->graph, &machine, x->plan->pipeline->stage_of,
+				    x->plan->pipeline->n_stages, o->samples, err);
+
+	if (code)
+		return code;
+	x->pipeline->numerics = o->numerics;
+	orr_table_schedule(&schedule, x->plan->table);
+	if ((code = orr_pipeline_set_step(x->pipeline, orr_levels_workers(&o->levels),
+					  o->n_microbatches, err)) ||
+	    (code = orr_try_init(&x->tried, x->pipeline, &schedule, NULL, err)))
+		return code;
+	return orr_try_run(&x->tried, err);
+}
+
+static int64_t most_memory(const struct orr_split_plan *x)
+{
+	int64_t most = 0;
+
+	for (int w = 0; w < x->pipeline->n_workers; w++)
+		if (x->tried.figures->worker[w].memory_bytes > most)
+			most = x->tried.figures->worker[w].memory_bytes;
+	return most;
+}
+
+/* With this number of groups; *out NULL: they do not fit the workers or the memory. */
+static int plan_groups(struct orr_split_plan **out, struct seeking *k, const char *splits,
+		       int n_groups, struct orr_error *err)
+{
+	struct orr_plan_options o = *k->o;
+	struct orr_split_plan *x = calloc(1, sizeof(*x));
+	struct orr_graph *split = NULL;
+	struct orr_error why = {""};
+	int code;
+
+	*out = NULL;
+	if (!x || !(x->splits = strdup(splits))) {
+		free(x);
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", k->g->name);
+	}
+	x->n_groups = n_groups;
+	if ((code = orr_graph_split(&split, k->g, splits, err)))
+		goto out;
+	if (split == k->g) { /* nothing is */
+		code = orr_fail(err, ORR_E_INPUT, "%s: nothing is split", k->g->name);
+		goto out;
+	}
+	x->graph = split;
+	group(&o.levels, n_groups);
+	o.by_makespan = true;
+	if ((code = price_groups(&x->costs, split, k->o, err)))
+		goto out;
+	if ((code = orr_plan_create(&x->plan, x->costs, &o, &why)) ||
+	    (code = simulate(x, k->o, &why))) {
+		/* too many groups, or too little memory */
+		code = code == ORR_E_INPUT ? 0 : orr_fail(err, code, "%s", why.msg);
+		goto out;
+	}
+	if (k->o->memory_bytes && most_memory(x) > k->o->memory_bytes)
+		goto out;
+	*out = x;
+	x = NULL;
+out:
+	orr_split_plan_destroy(x);
+	return code;
+}
+
+/* ---- all of them ---- */
+
+static int note(struct orr_split_plan *best, const struct orr_split_plan *x, struct orr_error *err)
+{
+	struct orr_split_try *grown =
+		realloc(best->tries, (size_t)(best->n_tries + 1) * sizeof(*grown));
+
+	if (!grown)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory to compare splits");
+	best->tries = grown;
+	grown[best->n_tries] = (struct orr_split_try){
+		.n_groups = x->n_groups,
+		.n_stages = x->plan->pipeline->n_stages,
+		.makespan_ns = x->tried.figures->makespan_ns,
+		.memory_bytes = most_memory(x),
+	};
+	(void)snprintf(grown[best->n_tries].splits, sizeof(grown->splits), "%s", x->splits);
+	best->n_tries++;
+	return 0;
+}
+
+/* Keeps x where it has the shorter step; the list of tries goes on with it. */
+static int keep(struct seeking *k, struct orr_split_plan *x, struct orr_error *err)
+{
+	struct orr_split_plan *best = k->best;
+	int code;
+
+	if (!best) {
+		k->best = x;
+		return note(x, x, err);
+	}
+	if ((code = note(best, x, err)))
+		goto out;
+	if (x->tried.figures->makespan_ns < best->tried.figures->makespan_ns) {
+		x->tries = best->tries;
+		x->n_tries = best->n_tries;
+		best->tries = NULL;
+		k->best = x;
+		x = best;
+	}
+out:
+	orr_split_plan_destroy(x);
+	return code;
+}
+
+/* From as many groups as the narrowest allow to as few as the widest need: the most that fit, and
+ * where all are as wide, those. */
+static int try_splits(struct seeking *k, const char *splits, int least, int most,
+		      struct orr_error *err)
+{
+	int n_workers = orr_levels_workers(&k->o->levels), code = 0;
+	struct orr_split_plan *x = NULL;
+
+	for (int n = n_workers / least; n >= 1 && n >= n_workers / most && !x && !code; n--)
+		code = plan_groups(&x, k, splits, n, err);
+	return x && !code ? keep(k, x, err) : code;
+}
+
+/* "2,image=1,text=4" */
+static int try_vector(struct seeking *k, const int *width, struct orr_error *err)
+{
+	int least = width[0], most = width[0];
+	char text[TEXT];
+	size_t used = (size_t)snprintf(text, sizeof(text), "%d", width[0]);
+
+	for (int i = 1; i < k->n_parts; i++) {
+		least = width[i] < least ? width[i] : least;
+		most = width[i] > most ? width[i] : most;
+		if (width[i] != width[0] && used < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, ",%s=%d",
+						 k->g->encoders[i - 1], width[i]);
+	}
+	if (used >= sizeof(text))
+		return orr_fail(err, ORR_E_INPUT, "%s: the names of its encoders are too long",
+				k->g->name);
+	return most > 1 ? try_splits(k, text, least, most, err) : 0;
+}
+
+static int64_t shortest(const struct seeking *k)
+{
+	return k->best ? k->best->tried.figures->makespan_ns : INT64_MAX;
+}
+
+/* All of them where they are few; else all parts alike, and from the best of those one part after
+ * the other. */
+static int try_all(struct seeking *k, struct orr_error *err)
+{
+	int *width = calloc((size_t)k->n_parts, sizeof(*width)), best = 0, code = 0;
+	double n = 1;
+
+	if (!width)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", k->g->name);
+	for (int i = 0; i < k->n_parts; i++)
+		n *= k->n_widths;
+	for (int v = 0; n <= MOST_VECTORS && v < (int)n && !code; v++) {
+		for (int i = 0, rest = v; i < k->n_parts; i++, rest /= k->n_widths)
+			width[i] = k->widths[rest % k->n_widths];
+		code = try_vector(k, width, err);
+	}
+	for (int v = 0; n > MOST_VECTORS && v < k->n_widths && !code; v++) {
+		int64_t before = shortest(k);
+
+		for (int i = 0; i < k->n_parts; i++)
+			width[i] = k->widths[v];
+		code = try_vector(k, width, err);
+		best = shortest(k) < before ? v : best;
+	}
+	for (int i = 0; i < k->n_parts; i++)
+		width[i] = k->widths[best];
+	for (int i = 0; n > MOST_VECTORS && i < k->n_parts && !code; i++) {
+		int kept = width[i];
+
+		for (int v = 0; v < k->n_widths && !code; v++) {
+			int64_t before = shortest(k);
+
+			if (k->widths[v] == kept)
+				continue;
+			width[i] = k->widths[v];
+			code = try_vector(k, width, err);
+			kept = shortest(k) < before ? width[i] : kept;
+		}
+		width[i] = kept;
+	}
+	free(width);
+	return code;
+}
+
+/* Inside the smallest group of the machine, which it divides. */
+static void choose_widths(struct seeking *k)
+{
+	int node = k->o->levels.workers[0];
+
+	for (int t = 1; t <= node && k->n_widths < MOST_WIDTHS; t *= 2)
+		if (node % t == 0)
+			k->widths[k->n_widths++] = t;
+}
+
+int orr_split_plan_create(struct orr_split_plan **out, struct orr_graph *g, const char *splits,
+			  const struct orr_plan_options *options, struct orr_error *err)
+{
+	struct seeking k = {.g = g, .o = options, .n_parts = g->n_encoders + 1};
+	int n_workers = orr_levels_workers(&options->levels), code;
+
+	if (options->cluster)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: its workers differ, and groups of them are not planned: give "
+				"[workers] and links, or simulate a split",
+				options->cluster->name);
+	choose_widths(&k);
+	code = splits ? try_splits(&k, splits, 1, n_workers, err) : try_all(&k, err);
+	if (!code && !k.best)
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: no plan fits %d workers%s split so: give more workers, more "
+				"[memory] or another split",
+				g->name, n_workers,
+				options->memory_bytes ? " and their memory" : "");
+	if (code) {
+		orr_split_plan_destroy(k.best);
+		return code;
+	}
+	*out = k.best;
+	return 0;
+}

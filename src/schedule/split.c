@@ -1,0 +1,314 @@
+#include "split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "orrery/jobs.h"
+#include "orrery/schedule.h"
+
+/* ---- the machine whose workers are groups ---- */
+
+/* Groups of t workers each, as the levels join them; where they do not, as if they did. */
+static void join_levels(struct orr_levels *levels, int t)
+{
+	for (int l = 0; l < levels->n && t > 1; l++) {
+		int n = levels->workers[l];
+
+		levels->workers[l] = n % t == 0 ? n / t : 1;
+		t = n % t == 0 ? 1 : (t + n - 1) / n;
+	}
+}
+
+static int64_t smaller_memory(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+/* A group is as fast and has as much room as the least of its workers, and sends as its first one
+ * does. */
+static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int n_groups,
+			struct orr_error *err)
+{
+	int t = m->n_workers / n_groups, n = 0;
+	size_t n_pairs = (size_t)n_groups * (size_t)(n_groups - 1) / 2;
+
+	c->n_workers = n_groups;
+	c->n_groups = 1;
+	c->n_pairs = (int)n_pairs;
+	c->workers = calloc((size_t)n_groups, sizeof(*c->workers));
+	c->groups = calloc(1, sizeof(*c->groups));
+	c->pairs = calloc(n_pairs + 1, sizeof(*c->pairs));
+	if (!c->workers || !c->groups || !c->pairs)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", n_groups);
+	c->groups[0].parent = -1;
+	for (int g = 0; g < n_groups; g++) {
+		struct orr_cluster_worker *group = &c->workers[g];
+
+		*group = (struct orr_cluster_worker){.speed = orr_machine_speed(m, g * t)};
+		for (int w = g * t; w < (g + 1) * t; w++) {
+			double speed = orr_machine_speed(m, w);
+
+			group->speed = speed < group->speed ? speed : group->speed;
+			group->memory_bytes =
+				smaller_memory(group->memory_bytes, orr_machine_memory(m, w));
+		}
+		for (int h = g + 1; h < n_groups; h++)
+			c->pairs[n++] =
+				(struct orr_cluster_pair){g, h, orr_machine_link(m, g * t, h * t)};
+	}
+	return 0;
+}
+
+/* Of workers that groups of them make; *c is zero, and the caller's to free_cluster(). */
+static int join_machine(struct orr_machine *out, struct orr_cluster *c, const struct orr_machine *m,
+			int n_groups, struct orr_error *err)
+{
+	*out = *m;
+	out->n_workers = n_groups;
+	join_levels(&out->levels, m->n_workers / n_groups);
+	if (!m->cluster)
+		return 0;
+	*c = (struct orr_cluster){.name = m->cluster->name,
+				  .text = m->cluster->text,
+				  .units = m->cluster->units,
+				  .ports = m->cluster->ports};
+	out->cluster = c;
+	return join_cluster(c, m, n_groups, err);
+}
+
+static void free_cluster(struct orr_cluster *c)
+{
+	free(c->workers);
+	free(c->groups);
+	free(c->pairs);
+	*c = (struct orr_cluster){0};
+}
+
+/* ---- the schedule on groups ---- */
+
+struct groups {
+	const struct orr_pipeline *pipeline; /* of the graph that was split */
+	struct orr_pipeline whole;           /* before; its arrays are borrowed */
+	struct orr_cluster cluster;
+	struct orr_jobs *jobs; /* of whole */
+	int *first;            /* [n + 1] worker of every group; owned by the jobs in the end */
+	int n;
+};
+
+static void widen(struct groups *x, int group, int width)
+{
+	x->first[group + 1] = width > x->first[group + 1] ? width : x->first[group + 1];
+}
+
+/* As many workers as the widest stage that the schedule puts there; of one that has none, 1. */
+static int number_workers(struct groups *x, struct orr_error *err)
+{
+	const struct orr_split *split = x->pipeline->split;
+
+	free(x->first);
+	x->first = calloc((size_t)x->n + 1, sizeof(*x->first));
+	if (!x->first)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", x->n);
+	for (int j = 0; j < x->jobs->n_jobs; j++) {
+		int width = split->width[orr_jobs_at(x->jobs, j).s];
+
+		widen(x, x->jobs->compute[j], width);
+		widen(x, x->jobs->weights[j], width);
+	}
+	for (int g = 0; g < x->n; g++) {
+		widen(x, g, 1);
+		x->first[g + 1] += x->first[g];
+	}
+	return 0;
+}
+
+static bool is_home(const int *home, const struct groups *x)
+{
+	const struct orr_pipeline *whole = &x->whole;
+
+	for (int i = 0; home && i < whole->n_stages * whole->n_microbatches; i++)
+		if (home[i] >= x->n)
+			return false;
+	return home != NULL;
+}
+
+static int evaluate_groups(struct groups *x, int n, const struct orr_schedule *schedule,
+			   const int *home, struct orr_error *err)
+{
+	const struct orr_pipeline *p = x->pipeline;
+	struct orr_schedule strict = *schedule;
+	int code;
+
+	if (schedule->order == ORR_ORDER_BOUNDED) /* room is that of the parts */
+		strict.order = ORR_ORDER_STRICT;
+	orr_jobs_destroy(x->jobs);
+	x->jobs = NULL;
+	free_cluster(&x->cluster);
+	x->n = n;
+	x->whole = *p->split->whole;
+	x->whole.n_workers = n;
+	x->whole.n_microbatches = p->n_microbatches;
+	x->whole.numerics = p->numerics;
+	x->whole.prefetch = p->prefetch;
+	if ((code = join_machine(&x->whole.machine, &x->cluster, &p->machine, n, err)) ||
+	    (code = orr_jobs_evaluate(&x->jobs, &x->whole, &strict, is_home(home, x) ? home : NULL,
+				      err)))
+		return code;
+	return number_workers(x, err);
+}
+
+static int least_width(const struct orr_split *split)
+{
+	int least = split->width[0];
+
+	for (int S = 0; S < split->whole->n_stages; S++)
+		least = split->width[S] < least ? split->width[S] : least;
+	return least > 1 ? least : 1;
+}
+
+/* The most groups that the workers are enough for. Where all stages are as wide that is a division;
+ * else it depends on where the schedule puts which. */
+static int find_groups(struct groups *x, const struct orr_schedule *schedule, const int *home,
+		       struct orr_error *err)
+{
+	const struct orr_pipeline *p = x->pipeline;
+	int most = p->n_workers / least_width(p->split), code = 0, needs = 0;
+	struct orr_error first = {""};
+
+	for (int n = most; n > 0; n--) {
+		struct orr_error why = {""};
+
+		if ((code = evaluate_groups(x, n, schedule, home, &why))) {
+			if (code != ORR_E_INPUT || !*first.msg)
+				first = why;
+			if (code != ORR_E_INPUT)
+				break;
+			continue;
+		}
+		if (x->first[n] <= p->n_workers)
+			return 0;
+		needs = x->first[n];
+	}
+	if (!needs)
+		return orr_fail(err, code, "%s", first.msg);
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s: %d workers, and in groups that are as wide as their stages "
+			"it needs %d: set [workers] %d, or split less (split=)",
+			schedule->name, p->n_workers, needs, needs);
+}
+
+/* ---- the jobs of the parts ---- */
+
+/* The job of the stage before that job (s,b,d) takes the place of: its own pass, or that in which
+ * the whole stage does the same. */
+static int whole_job(const struct groups *x, int s, int b, enum orr_pass d)
+{
+	static const enum orr_pass instead[ORR_N_PASSES][ORR_N_PASSES] = {
+		{ORR_PASS_F, ORR_PASS_F, ORR_PASS_F},
+		{ORR_PASS_B, ORR_PASS_W, ORR_PASS_F},
+		{ORR_PASS_W, ORR_PASS_B, ORR_PASS_F}};
+	int S = x->pipeline->split->stage[s];
+
+	for (int i = 0; i < ORR_N_PASSES; i++) {
+		int j = orr_jobs_index(x->jobs, S, b, instead[d][i]);
+
+		if ((int)instead[d][i] < x->jobs->n_passes && orr_jobs_has(x->jobs, j))
+			return j;
+	}
+	return orr_jobs_index(x->jobs, S, b, ORR_PASS_F);
+}
+
+/* Within the place of a whole job: F by level; B against it, and then W. */
+static int64_t place_within(const struct orr_split *split, int s, enum orr_pass d)
+{
+	int back = split->n_levels - 1 - split->level[s];
+
+	return d == ORR_PASS_F ? split->level[s] : d == ORR_PASS_B ? back : split->n_levels + back;
+}
+
+static int place_parts(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		       struct orr_error *err)
+{
+	const struct groups *x = data;
+	const struct orr_split *split = p->split;
+	int n_passes = x->jobs->n_passes, n_jobs = p->n_stages * p->n_microbatches * n_passes;
+
+	(void)err;
+	for (int j = 0; j < n_jobs; j++) {
+		int s = j / n_passes % p->n_stages, b = j / n_passes / p->n_stages;
+		enum orr_pass d = (enum orr_pass)(j % n_passes);
+		int whole = whole_job(x, s, b, d);
+
+		out->worker[j] = x->first[x->jobs->compute[whole]] + split->shard[s];
+		out->n[j] = (int64_t)orr_jobs_position(x->jobs, whole, 0) * 2 * split->n_levels +
+			    place_within(split, s, d);
+	}
+	return 0;
+}
+
+static int weights_of_part(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			   const void *data)
+{
+	const struct groups *x = data;
+
+	return x->first[x->jobs->weights[whole_job(x, s, b, d)]] + p->split->shard[s];
+}
+
+static int in_flight_of_part(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct groups *x = data;
+
+	return orr_jobs_cap(x->jobs, p->split->stage[s]);
+}
+
+static bool recompute_of_part(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct groups *x = data;
+
+	return x->jobs->recompute[p->split->stage[s]];
+}
+
+static int check(const struct orr_pipeline *p, const struct orr_schedule *schedule,
+		 struct orr_error *err)
+{
+	if (schedule->asynchronous)
+		return orr_fail(err, ORR_E_INPUT,
+				"schedule %s never flushes, and the graph is split among workers, "
+				"which would be at different versions: take a schedule that "
+				"flushes, or no split",
+				schedule->name);
+	if (orr_pipeline_has_gangs(p))
+		return orr_fail(err, ORR_E_INPUT,
+				"the graph is split among workers, and gang= or with= place stages "
+				"on workers as well: take one of the two out");
+	return 0;
+}
+
+int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
+		   const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
+	struct groups x = {.pipeline = p};
+	const struct orr_schedule parts = {
+		.name = schedule->name,
+		.order = schedule->order,
+		.split_backward = schedule->split_backward,
+		.place = place_parts,
+		.weights = schedule->weights ? weights_of_part : NULL,
+		.in_flight = schedule->in_flight ? in_flight_of_part : NULL,
+		.recompute = recompute_of_part,
+		.data = &x,
+	};
+	int code;
+
+	if ((code = check(p, schedule, err)) || (code = find_groups(&x, schedule, home, err)) ||
+	    (code = orr_jobs_evaluate(out, p, &parts, NULL, err)))
+		goto out;
+	(*out)->n_groups = x.n;
+	(*out)->group = x.first;
+	x.first = NULL;
+out:
+	orr_jobs_destroy(x.jobs);
+	free_cluster(&x.cluster);
+	free(x.first);
+	return code;
+}
