@@ -576,7 +576,8 @@ START_TEST(a_node_that_no_model_can_have_is_refused_whatever_shape_the_file_give
 }
 END_TEST
 
-/* A part of weight i, which is all behind the first along an axis, has the numbers that lie there. */
+/* A part of weight i, which is all behind the first along an axis, has the numbers that lie there.
+ */
 static void check_part(const struct orr_onnx_weights *w, int i, const float *whole, int axis)
 {
 	struct orr_parameter_tensor part = {.portion = {axis, 1, 0}};
