@@ -154,8 +154,8 @@ const struct orr_timeline *orr_run_timeline(const struct orr_run *run);
 int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
 		     struct orr_error *err);
 
-/* The number of parameters, and a copy of them in the order of the graph's operators: on rank 0;
- * elsewhere parameters may be NULL. All ranks call it together. */
+/* The number of parameters, and a copy of them in the order of the unsplit graph's operators: on
+ * rank 0; elsewhere parameters may be NULL. All ranks call it together. */
 int64_t orr_run_n_parameters(const struct orr_run *run);
 int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err);
 

@@ -6,7 +6,6 @@
 #include "model/whole.h"
 #include "orrery/graph.h"
 #include "orrery/ranks.h"
-#include "orrery/state.h"
 #include "tensors.h"
 
 #define TAG ORR_RANKS_FIRST_TAG
@@ -212,7 +211,7 @@ static int write_all(struct shard *x, const char *folder, struct orr_shard *shar
 		code = orr_ranks_start_send(x->sent[i].rank, TAG, x->sent[i].at,
 					    (size_t)x->sent[i].n_floats * sizeof(float), err);
 	if (!code)
-		code = orr_checkpoint_write(folder, orr_run_step(x->run), x->run->work.rank,
+		code = orr_checkpoint_write(folder, x->run->trained.n_steps, x->run->work.rank,
 					    x->tensors, x->n, shard, err);
 	/* what was sent is received even where it cannot be written */
 	for (int i = x->n_asked; i < x->n && code; i++)
