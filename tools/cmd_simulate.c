@@ -111,7 +111,7 @@ static void print_moved(const struct work *work)
 	const struct orr_jobs *jobs = work->tried.jobs;
 
 	/* of a graph that was split a home is a group's */
-	for (int j = 0; work->home && !jobs->group && j < jobs->n_jobs; j++) {
+	for (int j = 0; work->home && !jobs->groups && j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int planned = work->home[j / jobs->n_passes];
 
@@ -244,6 +244,12 @@ static int write_plan(const struct arguments *a, const struct work *work, struct
 
 	if (!a->plan)
 		return 0;
+	if (work->tried.jobs->groups)
+		return orr_fail(err, ORR_E_INPUT,
+				"-o %s: the graph is split among workers, of which a plan that "
+				"simulate writes says nothing: take --csv, and --split again to "
+				"read it",
+				a->plan);
 	if (!(json = orr_replay_json(work->tried.timeline, work->tried.figures, &replay, err)))
 		return ORR_E_NOMEM;
 	code = output_file(a->plan, output_write_json, json, err);

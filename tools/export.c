@@ -79,6 +79,12 @@ static const char *print_losses(char *text, size_t size, const struct orr_omissi
 	return text;
 }
 
+/* What a schedule says, and so a CSV of it: of a graph that was split, of the stages before. */
+static const struct orr_jobs *said(const struct orr_jobs *jobs)
+{
+	return jobs->groups ? jobs->groups->jobs : jobs;
+}
+
 int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 		      struct orr_error *err)
 {
@@ -87,7 +93,7 @@ int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 
 	if (!csv || !strict)
 		return 0;
-	orr_omissions_find(&losses, jobs);
+	orr_omissions_find(&losses, said(jobs));
 	if (!losses.n)
 		return 0;
 	return orr_fail(
@@ -146,7 +152,7 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 
 	if (!csv)
 		return 0;
-	orr_omissions_find(&losses, t->jobs);
+	orr_omissions_find(&losses, said(t->jobs));
 	if (losses.n) /* said, or refused */
 		return 0;
 	if (!(code = read_back(&table, t, err)))
@@ -210,10 +216,10 @@ int export_write(const char *csv, const struct orr_timeline *t, struct orr_error
 
 	if (!csv)
 		return 0;
-	orr_omissions_find(&losses, t->jobs);
+	orr_omissions_find(&losses, said(t->jobs));
 	if (!(code = output_file(csv, write_csv, t, err)) && !(code = name_list(&list, csv, err)) &&
 	    list)
-		code = write_list(list, t->jobs, &losses, err);
+		code = write_list(list, said(t->jobs), &losses, err);
 	free(list);
 	if (!code && losses.n)
 		fprintf(stderr,

@@ -24,7 +24,8 @@ int orr_exchange_parse(struct orr_table **out, const char *name, const char *tex
 		       struct orr_error *err);
 
 /* Write the order of every worker. If all times are multiples of a common step, and no job takes
- * more than ten steps, a cell is one step and idle steps are empty; else idle time is left out. */
+ * more than ten steps, a cell is one step and idle steps are empty; else idle time is left out. Of
+ * a graph that was split: of the stages before, a row a group, without idle time. */
 int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_error *err);
 
 ORR_END

@@ -29,6 +29,16 @@ struct orr_room {
 	int most; /* to either side of a job */
 };
 
+/* Of a graph that was split: what the schedule says, which sees the stages before (struct
+ * orr_split), and groups of workers as workers. */
+struct orr_groups {
+	int n;
+	int *first;            /* [n + 1] owned: group g is workers first[g] to first[g+1] - 1 */
+	struct orr_jobs *jobs; /* owned: of the stages before, on groups */
+	struct orr_pipeline pipeline; /* theirs; its arrays are borrowed */
+	struct orr_cluster cluster;   /* of its machine, where the machine has one */
+};
+
 struct orr_jobs {
 	const struct orr_pipeline *pipeline; /* borrowed */
 	const char *schedule;                /* borrowed: its name */
@@ -63,8 +73,7 @@ struct orr_jobs {
 	int *owners;
 	int *first_owner; /* [sets + 1] behind the stages the owners of tied parameters, those of
 			     all of their stages: of set n_stages + t, see orr_pipeline_n_sets() */
-	int n_groups;     /* of workers, where the graph was split; else 0 */
-	int *group;       /* [n_groups + 1] owned: group g is workers group[g] to group[g+1] - 1 */
+	struct orr_groups *groups; /* owned: where the graph was split; else NULL */
 	/* both NULL where the schedule flushes; else the step is a round of it */
 	struct orr_async *async;
 	struct orr_versions *versions;

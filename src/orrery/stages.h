@@ -15,7 +15,8 @@ struct orr_pipeline;
 int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err);
 /* An array of objects: operators, worker (null where several compute it), workers, owners, frozen,
  * recompute, forward, backward, weight (null where it is no pass of its own), update,
- * parameter_bytes. Times are those of a pass under this schedule, in seconds or units. New
+ * parameter_bytes; of a graph that was split part, an object: stage, worker, workers, level. Times
+ * are those of a pass under this schedule, in seconds or units. New
  * reference; NULL with err filled. */
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err);
 /* The same of a cut that no schedule has dealt out: operators, frozen, forward, backward, weight

@@ -153,7 +153,7 @@ static void write_row(FILE *file, const struct orr_jobs *jobs, const struct entr
 	fputc('\n', file);
 }
 
-int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_error *err)
+static int write(FILE *file, const struct orr_timeline *t, bool stepped, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
 	int64_t first_ns = INT64_MAX, last_ns = 0, step_ns, n_cells = 0;
@@ -168,7 +168,7 @@ int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_erro
 	}
 	if ((code = order_jobs(&entries, t, err)))
 		return code;
-	step_ns = find_step_ns(t, first_ns);
+	step_ns = stepped ? find_step_ns(t, first_ns) : 0;
 	if (step_ns)
 		n_cells = (last_ns - first_ns) / step_ns;
 	if (orr_pipeline_has_gangs(jobs->pipeline) &&
@@ -182,4 +182,47 @@ out:
 	free(place);
 	free(entries);
 	return code;
+}
+
+/* Of a graph that was split, when the stages before were computed: from the first to the last of
+ * their parts. What a schedule says is the order of those, on groups. */
+static int write_whole(FILE *file, const struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_split *split = t->jobs->pipeline->split;
+	struct orr_jobs whole = *t->jobs->groups->jobs; /* its arrays are borrowed */
+	size_t n = (size_t)whole.n_jobs;
+	struct orr_timeline joined = {.jobs = &whole,
+				      .start_ns = malloc(n * sizeof(int64_t)),
+				      .end_ns = calloc(n, sizeof(int64_t))};
+	int code = ORR_E_NOMEM;
+
+	if (!joined.start_ns || !joined.end_ns) {
+		(void)orr_fail(err, code, "schedule: no memory for %d jobs", whole.n_jobs);
+		goto out;
+	}
+	if (t->jobs->order == ORR_ORDER_GREEDY)
+		whole.order = ORR_ORDER_GREEDY; /* as it ran */
+	for (size_t j = 0; j < n; j++)
+		joined.start_ns[j] = INT64_MAX;
+	for (int j = 0; j < t->jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(t->jobs, j);
+		int k = orr_jobs_index(&whole, split->stage[job.s], job.b, job.d);
+
+		if (!orr_jobs_has(t->jobs, j))
+			continue;
+		joined.start_ns[k] =
+			t->start_ns[j] < joined.start_ns[k] ? t->start_ns[j] : joined.start_ns[k];
+		joined.end_ns[k] =
+			t->end_ns[j] > joined.end_ns[k] ? t->end_ns[j] : joined.end_ns[k];
+	}
+	code = write(file, &joined, false, err);
+out:
+	free(joined.start_ns);
+	free(joined.end_ns);
+	return code;
+}
+
+int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_error *err)
+{
+	return t->jobs->groups ? write_whole(file, t, err) : write(file, t, true, err);
 }

@@ -11,6 +11,7 @@
 #include "orrery/jobs.h"
 #include "layout.h"
 #include "orrery/parameter_cost.h"
+#include "parts.h"
 #include "orrery/quantity.h"
 #include "orrery/stages.h"
 #include "orrery/timeline.h"
@@ -235,6 +236,7 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 		fputc('\n', file);
 	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
 	write_memory(file, f);
+	orr_groups_write(file, t->jobs);
 	orr_machine_write(file, &p->machine, "machine      ");
 	fputc('\n', file);
 }
@@ -431,6 +433,10 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	}
 	if (report && p->machine.cluster &&
 	    json_object_set_new(report, "machine", json_string(p->machine.cluster->name))) {
+		json_decref(report);
+		report = NULL;
+	}
+	if (report && orr_groups_json(report, t->jobs)) {
 		json_decref(report);
 		report = NULL;
 	}

@@ -8,6 +8,7 @@
 #include "orrery/jobs.h"
 #include "orrery/quantity.h"
 #include "members.h"
+#include "parts.h"
 
 #define CELL 72
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */
@@ -158,7 +159,7 @@ static int64_t duration_ns(const struct orr_jobs *jobs, int s, enum orr_pass d)
 
 /* ---- text ---- */
 
-enum { STAGE, WORKER, OWNER, FORWARD, BACKWARD, WEIGHT, PARAMETERS, OPERATORS, N_COLUMNS };
+enum { STAGE, PART, WORKER, OWNER, FORWARD, BACKWARD, WEIGHT, PARAMETERS, OPERATORS, N_COLUMNS };
 
 struct list {
 	const struct orr_jobs *jobs;
@@ -185,6 +186,7 @@ static void fill_row(struct list *x, int s)
 	char *backward = x->cells[BACKWARD];
 
 	(void)snprintf(x->cells[STAGE], CELL, "s%d", s);
+	orr_part_print(x->cells[PART], CELL, p, s);
 	orr_workers_print(x->cells[WORKER], CELL / 3, x->workers, n);
 	orr_workers_print(x->cells[OWNER], CELL / 3, jobs->owners + jobs->first_owner[s],
 			  jobs->first_owner[s + 1] - jobs->first_owner[s]);
@@ -219,21 +221,23 @@ static bool is_elided(const struct orr_jobs *jobs, int s)
 
 static void write_row(FILE *file, const struct list *x)
 {
-	const bool hidden[N_COLUMNS] = {
-		[OWNER] = !x->apart, [WEIGHT] = x->jobs->n_passes < 3, [PARAMETERS] = !x->sized};
+	const bool hidden[N_COLUMNS] = {[PART] = !x->jobs->groups,
+					[OWNER] = !x->apart,
+					[WEIGHT] = x->jobs->n_passes < 3,
+					[PARAMETERS] = !x->sized};
 
 	fprintf(file, "%-7s", x->cells[STAGE]);
-	for (int i = WORKER; i < OPERATORS; i++)
+	for (int i = PART; i < OPERATORS; i++)
 		if (!hidden[i])
-			fprintf(file, "  %*s", x->width[i], x->cells[i]);
+			fprintf(file, "  %*s", i == PART ? -x->width[i] : x->width[i], x->cells[i]);
 	fprintf(file, "%s%s\n", *x->cells[OPERATORS] ? "  " : "", x->cells[OPERATORS]);
 }
 
 static void write_table(FILE *file, struct list *x)
 {
-	static const char *const headings[N_COLUMNS] = {"stage",      "worker",   "owner",
-							"forward",    "backward", "weight",
-							"parameters", "operators"};
+	static const char *const headings[N_COLUMNS] = {"stage",  "part of",    "worker",
+							"owner",  "forward",    "backward",
+							"weight", "parameters", "operators"};
 	int n_stages = x->jobs->pipeline->n_stages;
 
 	for (int s = -1; s < n_stages; s++) {
@@ -358,8 +362,9 @@ static json_t *stage_json(struct list *x, int s)
 	const struct orr_stage *stage = &jobs->pipeline->stages[s];
 	int n = find_workers(x->workers, x->seen, jobs, s);
 	bool split = jobs->n_passes == 3;
+	json_t *json;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:I}", "operators",
+	json = json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:I}", "operators",
 			 operators_json(&x->members, s), "worker",
 			 n == 1 ? json_integer(x->workers[0]) : json_null(), "workers",
 			 numbers_json(x->workers, n), "owners",
@@ -371,6 +376,11 @@ static json_t *stage_json(struct list *x, int s)
 			 split ? time_json(duration_ns(jobs, s, ORR_PASS_W)) : json_null(),
 			 "update", time_json(stage->update_ns), "parameter_bytes",
 			 (json_int_t)stage->parameter_bytes);
+	if (json && orr_part_json(json, jobs->pipeline, s)) {
+		json_decref(json);
+		return NULL;
+	}
+	return json;
 }
 
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)

@@ -5,6 +5,7 @@
 #include "orrery/jobs.h"
 #include "layout.h"
 #include "members.h"
+#include "parts.h"
 #include "orrery/timeline.h"
 
 #define MOST_TITLES 20000 /* of more jobs none is wide enough to be pointed at */
@@ -22,11 +23,14 @@ static void write_times(const struct svg *svg, const struct orr_cell *cell)
 static void write_title(const struct svg *svg, const struct orr_members *members,
 			const struct orr_cell *cell)
 {
-	char name[64], operators[128];
+	const struct orr_pipeline *p = svg->layout->timeline->jobs->pipeline;
+	char name[64], operators[128], part[96];
 
 	orr_members_print(operators, sizeof(operators), members, cell->s);
 	fprintf(svg->file, "<title>%s, stage %d", orr_cell_print(name, sizeof(name), cell),
 		cell->s);
+	if (p->split)
+		fprintf(svg->file, ", part of %s", orr_part_print(part, sizeof(part), p, cell->s));
 	if (*operators) {
 		fputs(" (", svg->file);
 		orr_svg_write_escaped(svg->file, operators);

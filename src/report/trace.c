@@ -6,6 +6,7 @@
 #include "orrery/machine_text.h"
 #include "layout.h"
 #include "orrery/timeline.h"
+#include "parts.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
  * worker. Written as it is found, never held, so that a million jobs take no more memory than their
@@ -69,7 +70,8 @@ static void write_names(struct trace *trace, const char *name)
 static void write_jobs(struct trace *trace)
 {
 	const struct orr_layout *layout = trace->layout;
-	char label[64];
+	const struct orr_pipeline *p = layout->timeline->jobs->pipeline;
+	char label[64], part[96];
 
 	for (int w = 0; w < layout->n_workers; w++)
 		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
@@ -83,6 +85,9 @@ static void write_jobs(struct trace *trace)
 				(long long)(duration / 1000), (int)(duration % 1000),
 				orr_cell_print(label, sizeof(label), cell),
 				cell->kind == ORR_KIND_UPDATE ? "update" : "job", cell->s);
+			if (p->split)
+				fprintf(trace->file, ",\"part of\":\"%s\"",
+					orr_part_print(part, sizeof(part), p, cell->s));
 			if (cell->kind != ORR_KIND_UPDATE)
 				fprintf(trace->file, ",\"microbatch\":%d,\"pass\":\"%c\"", cell->b,
 					orr_pass_letter((enum orr_pass)cell->kind));

@@ -562,7 +562,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->duration_ns);
 	free(jobs->owners);
 	free(jobs->first_owner);
-	free(jobs->group);
+	orr_groups_destroy(jobs->groups);
 	orr_room_destroy(jobs->room);
 	orr_async_destroy(jobs->async);
 	orr_versions_destroy(jobs->versions);

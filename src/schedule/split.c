@@ -86,25 +86,15 @@ static void free_cluster(struct orr_cluster *c)
 
 /* ---- the schedule on groups ---- */
 
-struct groups {
-	const struct orr_pipeline *pipeline; /* of the graph that was split */
-	struct orr_pipeline whole;           /* before; its arrays are borrowed */
-	struct orr_cluster cluster;
-	struct orr_jobs *jobs; /* of whole */
-	int *first;            /* [n + 1] worker of every group; owned by the jobs in the end */
-	int n;
-};
-
-static void widen(struct groups *x, int group, int width)
+static void widen(struct orr_groups *x, int group, int width)
 {
 	x->first[group + 1] = width > x->first[group + 1] ? width : x->first[group + 1];
 }
 
 /* As many workers as the widest stage that the schedule puts there; of one that has none, 1. */
-static int number_workers(struct groups *x, struct orr_error *err)
+static int number_workers(struct orr_groups *x, const struct orr_split *split,
+			  struct orr_error *err)
 {
-	const struct orr_split *split = x->pipeline->split;
-
 	free(x->first);
 	x->first = calloc((size_t)x->n + 1, sizeof(*x->first));
 	if (!x->first)
@@ -122,9 +112,9 @@ static int number_workers(struct groups *x, struct orr_error *err)
 	return 0;
 }
 
-static bool is_home(const int *home, const struct groups *x)
+static bool is_home(const int *home, const struct orr_groups *x)
 {
-	const struct orr_pipeline *whole = &x->whole;
+	const struct orr_pipeline *whole = &x->pipeline;
 
 	for (int i = 0; home && i < whole->n_stages * whole->n_microbatches; i++)
 		if (home[i] >= x->n)
@@ -132,10 +122,10 @@ static bool is_home(const int *home, const struct groups *x)
 	return home != NULL;
 }
 
-static int evaluate_groups(struct groups *x, int n, const struct orr_schedule *schedule,
-			   const int *home, struct orr_error *err)
+static int evaluate_groups(struct orr_groups *x, const struct orr_pipeline *p, int n,
+			   const struct orr_schedule *schedule, const int *home,
+			   struct orr_error *err)
 {
-	const struct orr_pipeline *p = x->pipeline;
 	struct orr_schedule strict = *schedule;
 	int code;
 
@@ -145,16 +135,16 @@ static int evaluate_groups(struct groups *x, int n, const struct orr_schedule *s
 	x->jobs = NULL;
 	free_cluster(&x->cluster);
 	x->n = n;
-	x->whole = *p->split->whole;
-	x->whole.n_workers = n;
-	x->whole.n_microbatches = p->n_microbatches;
-	x->whole.numerics = p->numerics;
-	x->whole.prefetch = p->prefetch;
-	if ((code = join_machine(&x->whole.machine, &x->cluster, &p->machine, n, err)) ||
-	    (code = orr_jobs_evaluate(&x->jobs, &x->whole, &strict, is_home(home, x) ? home : NULL,
-				      err)))
+	x->pipeline = *p->split->whole;
+	x->pipeline.n_workers = n;
+	x->pipeline.n_microbatches = p->n_microbatches;
+	x->pipeline.numerics = p->numerics;
+	x->pipeline.prefetch = p->prefetch;
+	if ((code = join_machine(&x->pipeline.machine, &x->cluster, &p->machine, n, err)) ||
+	    (code = orr_jobs_evaluate(&x->jobs, &x->pipeline, &strict,
+				      is_home(home, x) ? home : NULL, err)))
 		return code;
-	return number_workers(x, err);
+	return number_workers(x, p->split, err);
 }
 
 static int least_width(const struct orr_split *split)
@@ -168,17 +158,16 @@ static int least_width(const struct orr_split *split)
 
 /* The most groups that the workers are enough for. Where all stages are as wide that is a division;
  * else it depends on where the schedule puts which. */
-static int find_groups(struct groups *x, const struct orr_schedule *schedule, const int *home,
-		       struct orr_error *err)
+static int find_groups(struct orr_groups *x, const struct orr_pipeline *p,
+		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
-	const struct orr_pipeline *p = x->pipeline;
 	int most = p->n_workers / least_width(p->split), code = 0, needs = 0;
 	struct orr_error first = {""};
 
 	for (int n = most; n > 0; n--) {
 		struct orr_error why = {""};
 
-		if ((code = evaluate_groups(x, n, schedule, home, &why))) {
+		if ((code = evaluate_groups(x, p, n, schedule, home, &why))) {
 			if (code != ORR_E_INPUT || !*first.msg)
 				first = why;
 			if (code != ORR_E_INPUT)
@@ -190,7 +179,9 @@ static int find_groups(struct groups *x, const struct orr_schedule *schedule, co
 		needs = x->first[n];
 	}
 	if (!needs)
-		return orr_fail(err, code, "%s", first.msg);
+		return orr_fail(err, code,
+				"%s (where a worker is a group of %d, since the graph is split)",
+				first.msg, orr_pipeline_widest(p));
 	return orr_fail(err, ORR_E_INPUT,
 			"schedule %s: %d workers, and in groups that are as wide as their stages "
 			"it needs %d: set [workers] %d, or split less (split=)",
@@ -201,13 +192,14 @@ static int find_groups(struct groups *x, const struct orr_schedule *schedule, co
 
 /* The job of the stage before that job (s,b,d) takes the place of: its own pass, or that in which
  * the whole stage does the same. */
-static int whole_job(const struct groups *x, int s, int b, enum orr_pass d)
+static int whole_job(const struct orr_groups *x, const struct orr_pipeline *p, int s, int b,
+		     enum orr_pass d)
 {
 	static const enum orr_pass instead[ORR_N_PASSES][ORR_N_PASSES] = {
 		{ORR_PASS_F, ORR_PASS_F, ORR_PASS_F},
 		{ORR_PASS_B, ORR_PASS_W, ORR_PASS_F},
 		{ORR_PASS_W, ORR_PASS_B, ORR_PASS_F}};
-	int S = x->pipeline->split->stage[s];
+	int S = p->split->stage[s];
 
 	for (int i = 0; i < ORR_N_PASSES; i++) {
 		int j = orr_jobs_index(x->jobs, S, b, instead[d][i]);
@@ -229,7 +221,7 @@ static int64_t place_within(const struct orr_split *split, int s, enum orr_pass 
 static int place_parts(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		       struct orr_error *err)
 {
-	const struct groups *x = data;
+	const struct orr_groups *x = data;
 	const struct orr_split *split = p->split;
 	int n_passes = x->jobs->n_passes, n_jobs = p->n_stages * p->n_microbatches * n_passes;
 
@@ -237,7 +229,7 @@ static int place_parts(const struct orr_pipeline *p, const void *data, struct or
 	for (int j = 0; j < n_jobs; j++) {
 		int s = j / n_passes % p->n_stages, b = j / n_passes / p->n_stages;
 		enum orr_pass d = (enum orr_pass)(j % n_passes);
-		int whole = whole_job(x, s, b, d);
+		int whole = whole_job(x, p, s, b, d);
 
 		out->worker[j] = x->first[x->jobs->compute[whole]] + split->shard[s];
 		out->n[j] = (int64_t)orr_jobs_position(x->jobs, whole, 0) * 2 * split->n_levels +
@@ -249,21 +241,21 @@ static int place_parts(const struct orr_pipeline *p, const void *data, struct or
 static int weights_of_part(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			   const void *data)
 {
-	const struct groups *x = data;
+	const struct orr_groups *x = data;
 
-	return x->first[x->jobs->weights[whole_job(x, s, b, d)]] + p->split->shard[s];
+	return x->first[x->jobs->weights[whole_job(x, p, s, b, d)]] + p->split->shard[s];
 }
 
 static int in_flight_of_part(const struct orr_pipeline *p, int s, const void *data)
 {
-	const struct groups *x = data;
+	const struct orr_groups *x = data;
 
 	return orr_jobs_cap(x->jobs, p->split->stage[s]);
 }
 
 static bool recompute_of_part(const struct orr_pipeline *p, int s, const void *data)
 {
-	const struct groups *x = data;
+	const struct orr_groups *x = data;
 
 	return x->jobs->recompute[p->split->stage[s]];
 }
@@ -287,7 +279,7 @@ static int check(const struct orr_pipeline *p, const struct orr_schedule *schedu
 int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
 		   const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
-	struct groups x = {.pipeline = p};
+	struct orr_groups *x = calloc(1, sizeof(*x));
 	const struct orr_schedule parts = {
 		.name = schedule->name,
 		.order = schedule->order,
@@ -296,19 +288,27 @@ int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
 		.weights = schedule->weights ? weights_of_part : NULL,
 		.in_flight = schedule->in_flight ? in_flight_of_part : NULL,
 		.recompute = recompute_of_part,
-		.data = &x,
+		.data = x,
 	};
 	int code;
 
-	if ((code = check(p, schedule, err)) || (code = find_groups(&x, schedule, home, err)) ||
-	    (code = orr_jobs_evaluate(out, p, &parts, NULL, err)))
-		goto out;
-	(*out)->n_groups = x.n;
-	(*out)->group = x.first;
-	x.first = NULL;
-out:
-	orr_jobs_destroy(x.jobs);
-	free_cluster(&x.cluster);
-	free(x.first);
+	if (!x)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
+	if (!(code = check(p, schedule, err)) && !(code = find_groups(x, p, schedule, home, err)) &&
+	    !(code = orr_jobs_evaluate(out, p, &parts, NULL, err))) {
+		(*out)->groups = x;
+		x = NULL;
+	}
+	orr_groups_destroy(x);
 	return code;
+}
+
+void orr_groups_destroy(struct orr_groups *x)
+{
+	if (!x)
+		return;
+	orr_jobs_destroy(x->jobs);
+	free_cluster(&x->cluster);
+	free(x->first);
+	free(x);
 }

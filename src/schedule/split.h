@@ -3,6 +3,7 @@
 /* Jobs of a pipeline whose graph was split: a schedule that knows groups of workers, evaluated. */
 #include "orrery/error.h"
 
+struct orr_groups;
 struct orr_jobs;
 struct orr_pipeline;
 struct orr_schedule;
@@ -22,6 +23,8 @@ struct orr_schedule;
  * whole waits for. So it extends all dependencies of the parts, and the order on every worker. */
 int orr_split_jobs(struct orr_jobs **out, const struct orr_pipeline *p,
 		   const struct orr_schedule *schedule, const int *home, struct orr_error *err);
+
+void orr_groups_destroy(struct orr_groups *groups); /* NULL is fine */
 
 /* orr_jobs_create_at() of the pipeline as it is. (evaluate.c) */
 int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,

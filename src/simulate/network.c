@@ -79,10 +79,44 @@ static int reserve_transfer(struct orr_network *net, struct orr_error *err)
 	return 0;
 }
 
+/* The group of worker w. */
+static int group_of(const struct orr_groups *groups, int w)
+{
+	int low = 0, high = groups->n - 1;
+
+	while (low < high) {
+		int middle = (low + high + 1) / 2;
+
+		if (groups->first[middle] <= w)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* Which goes first of what is asked for at one time, of one n: the lowest job. What the workers of
+ * a group send each other goes round by round, first from each to the next one: so all of them send
+ * and receive at once. */
+static int64_t turn_of(const struct orr_network *net, const struct orr_transfer *transfer, int job)
+{
+	const struct orr_jobs *jobs = net->timeline->jobs;
+	int group, t;
+
+	if (!jobs->groups || job < 0 || transfer->kind == ORR_TRANSFER_ALL_REDUCE)
+		return job;
+	group = group_of(jobs->groups, transfer->from);
+	t = jobs->groups->first[group + 1] - jobs->groups->first[group];
+	if (group_of(jobs->groups, transfer->to) != group || jobs->n_jobs > INT32_MAX / t)
+		return job;
+	return (int64_t)((transfer->to - transfer->from + t) % t) * jobs->n_jobs + job;
+}
+
 int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
 			int64_t now_ns, int64_t n, int job, struct orr_error *err)
 {
 	struct orr_timeline *t = net->timeline;
+	int64_t turn = turn_of(net, transfer, job);
 	int n_links = count_links(net, transfer), code;
 
 	if ((code = reserve_transfer(net, err)))
@@ -90,9 +124,9 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 	for (int i = 0; i < n_links; i++) {
 		struct orr_link *link = link_at(net, transfer, i);
 
-		/* of equal (time, n) the lowest job, and within a job the first request */
-		if ((code = orr_heap_push(&link->waiting, now_ns, n,
-					  (int64_t)job << 31 | t->n_transfers, err)))
+		/* of equal (time, n) the lowest turn, and within a job the first request */
+		if ((code = orr_heap_push(&link->waiting, now_ns, n, turn << 31 | t->n_transfers,
+					  err)))
 			return code;
 		touch(net, link);
 	}

@@ -1,0 +1,113 @@
+#include "parts.h"
+
+#include "orrery/graph.h"
+#include "orrery/jobs.h"
+#include "orrery/quantity.h"
+
+const char *orr_part_print(char *buffer, size_t size, const struct orr_pipeline *p, int s)
+{
+	const struct orr_split *split = p->split;
+
+	buffer[0] = '\0';
+	if (split)
+		(void)snprintf(buffer, size, "stage %d, worker %d of %d, level %d", split->stage[s],
+			       split->shard[s], split->width[split->stage[s]], split->level[s]);
+	return buffer;
+}
+
+int orr_part_json(json_t *stage, const struct orr_pipeline *p, int s)
+{
+	const struct orr_split *split = p->split;
+	json_t *part;
+
+	if (!split)
+		return 0;
+	part = json_pack("{s:i, s:i, s:i, s:i}", "stage", split->stage[s], "worker",
+			 split->shard[s], "workers", split->width[split->stage[s]], "level",
+			 split->level[s]);
+	return json_object_set_new(stage, "part", part);
+}
+
+/* ---- exchanges ---- */
+
+#define N_COLLECTIVES (ORR_COLLECTIVE_ALL_TO_ALL + 1)
+static const char *const collectives[N_COLLECTIVES] = {[ORR_COLLECTIVE_REDUCE_SCATTER] =
+							       "reduce-scatter",
+						       [ORR_COLLECTIVE_ALL_GATHER] = "all-gather",
+						       [ORR_COLLECTIVE_ALL_TO_ALL] = "all-to-all"};
+
+struct exchanges {
+	int n[N_COLLECTIVES]; /* forward; each has an operator on the first worker */
+	int64_t bytes;        /* between workers of a group, forward and backward */
+};
+
+static struct exchanges find_exchanges(const struct orr_pipeline *p)
+{
+	struct exchanges x = {{0}, 0};
+
+	for (int i = 0; p->graph && i < p->graph->n_operators; i++)
+		x.n[p->graph->operators[i].collective] += p->graph->operators[i].shard == 0;
+	for (int e = 0; e < p->n_edges; e++) {
+		const struct orr_edge *edge = &p->edges[e];
+
+		if (p->split->stage[edge->from] == p->split->stage[edge->to] &&
+		    p->split->shard[edge->from] != p->split->shard[edge->to])
+			x.bytes += edge->bytes + edge->gradient_bytes;
+	}
+	return x;
+}
+
+static void find_widths(const struct orr_groups *groups, int *least, int *most)
+{
+	*least = *most = groups->first[1];
+	for (int g = 1; g < groups->n; g++) {
+		int width = groups->first[g + 1] - groups->first[g];
+
+		*least = width < *least ? width : *least;
+		*most = width > *most ? width : *most;
+	}
+}
+
+void orr_groups_write(FILE *file, const struct orr_jobs *jobs)
+{
+	const struct orr_groups *groups = jobs->groups;
+	struct exchanges x;
+	char size[32];
+	int least, most, n = 0;
+
+	if (!groups)
+		return;
+	x = find_exchanges(jobs->pipeline);
+	find_widths(groups, &least, &most);
+	fprintf(file, "split        %d stage%s on %d group%s of ", groups->pipeline.n_stages,
+		groups->pipeline.n_stages == 1 ? "" : "s", groups->n, groups->n == 1 ? "" : "s");
+	if (least < most)
+		fprintf(file, "%d to ", least);
+	fprintf(file, "%d workers; forward of a microbatch ", most);
+	for (int c = 0; c < N_COLLECTIVES; c++)
+		if (collectives[c] && x.n[c])
+			fprintf(file, "%s%d %s%s", n++ ? ", " : "", x.n[c], collectives[c],
+				x.n[c] == 1 ? "" : "s");
+	fprintf(file, "%s, %s both ways\n", n ? "" : "no exchange",
+		orr_size_print(size, sizeof(size), x.bytes));
+}
+
+int orr_groups_json(json_t *report, const struct orr_jobs *jobs)
+{
+	const struct orr_groups *groups = jobs->groups;
+	json_t *first, *split;
+	struct exchanges x;
+	int failed = 0;
+
+	if (!groups)
+		return 0;
+	x = find_exchanges(jobs->pipeline);
+	first = json_array();
+	for (int g = 0; g < groups->n; g++)
+		failed |= json_array_append_new(first, json_integer(groups->first[g]));
+	split = json_pack("{s:i, s:o, s:i, s:i, s:i, s:I}", "stages", groups->pipeline.n_stages,
+			  "groups", first, "reduce_scatters", x.n[ORR_COLLECTIVE_REDUCE_SCATTER],
+			  "all_gathers", x.n[ORR_COLLECTIVE_ALL_GATHER], "all_to_alls",
+			  x.n[ORR_COLLECTIVE_ALL_TO_ALL], "bytes", (json_int_t)x.bytes);
+	return failed | json_object_set_new(report, "split", split);
+}

@@ -1,0 +1,490 @@
+/* Jobs of a graph that was split: where they are and in which order under every schedule, what the
+ * workers of a group send each other, and how long that takes. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs.h"
+#include "orrery/exchange.h"
+#include "orrery/partition.h"
+#include "orrery/rewrite.h"
+#include "orrery/room.h"
+#include "orrery/schedules.h"
+#include "orrery/table.h"
+#include "pipelines.h"
+#include "suite.h"
+
+#define SAMPLES 3
+
+struct cut {
+	struct orr_graph *graph;
+	struct orr_pipeline *p;
+};
+
+static struct cut cut(struct orr_graph *g, const char *splits, const struct orr_machine *machine)
+{
+	struct cut c = {0};
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_graph_split(&c.graph, g, splits, &err), "%s", err.msg);
+	ck_assert_msg(!orr_partition(&c.p, c.graph, machine, 0, SAMPLES, &err), "%s", err.msg);
+	return c;
+}
+
+static void cut_fini(struct cut *c)
+{
+	orr_pipeline_destroy(c->p);
+	orr_graph_destroy(c->graph);
+}
+
+static struct cut cut_model(const char *name, const char *splits, int n_workers)
+{
+	struct orr_machine machine = orr_machine_default(n_workers);
+	char path[512];
+
+	(void)snprintf(path, sizeof(path), ORR_SOURCE "/graphs/%s.dot", name);
+	return cut(read_graph(path), splits, &machine);
+}
+
+/* ---- one all-reduce ---- */
+
+#define FEATURES 32
+#define ANSWERS 8
+/* The first norm sends no gradient back. What `down` makes is added up and goes to all, and what
+ * down2 makes to the first alone, which has the loss. */
+#define MLP \
+	"digraph { x [op=input, columns=\"0:32\"]; y [op=input, columns=\"32:40\"]; " \
+	"n [op=layernorm]; up [op=linear, features=64]; r [op=relu]; " \
+	"down [op=linear, features=32]; m [op=layernorm]; up2 [op=linear, features=64]; " \
+	"r2 [op=relu]; down2 [op=linear, features=8]; l [op=mse]; " \
+	"x -> n -> up -> r -> down -> m -> up2 -> r2 -> down2 -> l; y -> l }"
+
+static const int widths[] = {2, 4, 8};
+
+/* As one stage. */
+static struct cut cut_mlp(int t, struct orr_machine machine)
+{
+	char splits[16];
+
+	(void)snprintf(splits, sizeof(splits), "%d:copied", t);
+	machine.n_workers = 1;
+	return cut(parse_graph(MLP), splits, &machine);
+}
+
+/* _i: of widths. Each worker receives 2 (t - 1) / t of a tensor that is added up, and as much of
+ * its gradient. */
+START_TEST(an_all_reduce_moves_as_much_as_a_ring)
+{
+	const int64_t rows = SAMPLES * (int64_t)sizeof(float), m = 3;
+	int t = widths[_i];
+	struct cut c = cut_mlp(t, orr_machine_default(t));
+	int64_t bytes = m * 2 * (t - 1) * rows * FEATURES / t, answers = m * rows * ANSWERS;
+	struct way way;
+
+	ck_assert_int_eq(c.p->split->whole->n_stages, 1);
+	ck_assert_int_eq(c.p->split->n_levels, 4);
+	way_init(&way, c.p, "gpipe", t, (int)m);
+	for (int w = 0; w < t; w++) {
+		const struct orr_worker_figures *f = &way.tried.figures->worker[w];
+
+		ck_assert_int_eq(f->recv_activation_bytes, bytes + (w ? 0 : (t - 1) * answers));
+		ck_assert_int_eq(f->recv_gradient_bytes, bytes + (w ? answers : 0));
+	}
+	way_fini(&way);
+	cut_fini(&c);
+}
+END_TEST
+
+/* A worker that sends one thing at a time takes two latencies and 2 (t - 1) / t of the bytes: a
+ * ring with free latencies, and with one for each of its 2 (t - 1) steps one of two workers. */
+START_TEST(an_all_reduce_takes_as_long_as_a_ring)
+{
+	static const char *const machines[] = {
+		"graph { bandwidth=\"1MB/s\"; ports=true; a [repeat=8] }",
+		"graph { latency=\"7us\"; bandwidth=\"1MB/s\"; ports=true; a [repeat=8] }"};
+	const int workers[] = {0, 1, 2, 3, 4, 5, 6, 7};
+	int t = widths[_i / 2];
+	int64_t bytes = SAMPLES * FEATURES * (int64_t)sizeof(float);
+	struct orr_cluster *cluster = NULL;
+	struct orr_machine machine;
+	struct way way;
+	struct cut c;
+
+	ck_assert(!orr_cluster_parse(&cluster, "m.dot", machines[_i % 2], NULL));
+	machine = orr_machine_of(cluster, t);
+	machine.flops_per_s = 1e24; /* computing is free */
+	c = cut_mlp(t, machine);
+	way_init_on(&way, c.p, "gpipe", &machine, 1);
+	for (int s = 0; s < c.p->n_stages; s++) {
+		int64_t latency_ns = 2 * orr_machine_link(&machine, 0, 1).latency_ns;
+		int64_t ring_ns = orr_machine_ring_ns(&machine, workers, t, bytes);
+
+		if (c.p->split->level[s] != 2)
+			continue;
+		ck_assert_int_eq(way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, s, 0,
+									     ORR_PASS_F)],
+				 ring_ns - (t - 1) * latency_ns + latency_ns);
+	}
+	way_fini(&way);
+	cut_fini(&c);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
+/* ---- every schedule ---- */
+
+/* The job of the stages before whose place job j has: its own pass, or, where the whole stage has
+ * not that, the other one. */
+static int whole_of(const struct orr_jobs *jobs, int j)
+{
+	const struct orr_jobs *whole = jobs->groups->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int S = jobs->pipeline->split->stage[job.s];
+	int k = orr_jobs_index(whole, S, job.b, job.d);
+
+	if (orr_jobs_has(whole, k))
+		return k;
+	return orr_jobs_index(whole, S, job.b, job.d == ORR_PASS_B ? ORR_PASS_W : ORR_PASS_B);
+}
+
+/* Where the group is, number i of it. */
+static void check_places(const struct orr_jobs *jobs)
+{
+	const struct orr_groups *groups = jobs->groups;
+	const struct orr_split *split = jobs->pipeline->split;
+
+	ck_assert_int_le(groups->first[groups->n], jobs->pipeline->n_workers);
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		int s = orr_jobs_at(jobs, j).s, k;
+
+		if (!orr_jobs_has(jobs, j))
+			continue;
+		k = whole_of(jobs, j);
+		ck_assert(orr_jobs_has(groups->jobs, k));
+		ck_assert_int_eq(jobs->compute[j],
+				 groups->first[groups->jobs->compute[k]] + split->shard[s]);
+		ck_assert_int_eq(jobs->weights[j],
+				 groups->first[groups->jobs->weights[k]] + split->shard[s]);
+		ck_assert_int_lt(split->shard[s], groups->first[groups->jobs->compute[k] + 1] -
+							  groups->first[groups->jobs->compute[k]]);
+		ck_assert_int_eq(orr_jobs_cap(jobs, s),
+				 orr_jobs_last_pass(jobs, s) == ORR_PASS_F
+					 ? 0
+					 : orr_jobs_cap(groups->jobs, split->stage[s]));
+	}
+}
+
+/* A worker's order is that of its group, forward by level and backward the other way round. */
+static void check_order(const struct orr_jobs *jobs)
+{
+	const struct orr_jobs *whole = jobs->groups->jobs;
+	const int *level = jobs->pipeline->split->level;
+
+	for (int w = 0; w < jobs->pipeline->n_workers; w++)
+		for (int i = jobs->first[w] + 1; i < jobs->first[w + 1]; i++) {
+			int j = jobs->by_worker[i], before = jobs->by_worker[i - 1];
+			struct orr_job a = orr_jobs_at(jobs, before), b = orr_jobs_at(jobs, j);
+			int k = whole_of(jobs, before), l = whole_of(jobs, j);
+
+			ck_assert_int_le(orr_jobs_position(whole, k, 0),
+					 orr_jobs_position(whole, l, 0));
+			if (k != l || a.d != b.d)
+				ck_assert(k != l || a.d < b.d);
+			else if (a.d == ORR_PASS_F)
+				ck_assert_int_lt(level[a.s], level[b.s]);
+			else
+				ck_assert_int_gt(level[a.s], level[b.s]);
+		}
+}
+
+/* The end of the last job. */
+static int64_t end_of(const struct orr_timeline *t)
+{
+	int64_t last = 0;
+
+	for (int j = 0; j < t->jobs->n_jobs; j++)
+		if (orr_jobs_has(t->jobs, j) && t->end_ns[j] > last)
+			last = t->end_ns[j];
+	return last;
+}
+
+static const struct {
+	const char *model, *splits;
+	int n_workers;
+} served[] = {
+	{"gpt", "2", 4},          {"gpt", "2", 8},           {"gpt", "4:copied", 16},
+	{"clip", "2", 8},         {"digits", "2", 12},       {"digits", "3", 9},
+	{"tied_towers", "2", 10}, {"frozen_towers", "2", 4}, {"deep", "2", 8},
+	{"clip", "left=2", 6},
+};
+#define N_SERVED N_OF(served)
+
+/* _i: of served, under every schedule. The schedule serves parts where it serves the stages before
+ * on as many groups; where a strict order has free links, no part is later than its whole. */
+START_TEST(schedules_place_parts_as_they_place_stages)
+{
+	struct cut c = cut_model(served[_i].model, served[_i].splits, served[_i].n_workers);
+	struct orr_pipeline *p = c.p;
+	int n_tried = 0;
+
+	for (int i = 0; i < count_schedules(); i++) {
+		struct orr_choice choice;
+		struct orr_error err = {""};
+		struct way way, whole;
+
+		ck_assert(!orr_choice_init(&choice, quick_schedule(i), NULL));
+		ck_assert(!orr_pipeline_set_step(p, served[_i].n_workers, 4, NULL));
+		memset(&way, 0, sizeof(way));
+		if (orr_try_init(&way.tried, p, &choice.schedule, NULL, &err)) {
+			ck_assert_msg(*err.msg, "%s", quick_schedule(i));
+			orr_choice_fini(&choice);
+			continue;
+		}
+		n_tried++;
+		ck_assert_msg(!orr_try_run(&way.tried, &err), "%s: %s", quick_schedule(i), err.msg);
+		check_places(way.tried.jobs);
+		check_order(way.tried.jobs);
+		ck_assert_int_le(way.tried.figures->lower_bound_ns, way.tried.figures->makespan_ns);
+		way_init(&whole, p->split->whole, quick_schedule(i), way.tried.jobs->groups->n, 4);
+		if (way.tried.jobs->order == ORR_ORDER_STRICT)
+			ck_assert_msg(end_of(way.tried.timeline) <= end_of(whole.tried.timeline),
+				      "%s: %lld, and the whole %lld", quick_schedule(i),
+				      (long long)end_of(way.tried.timeline),
+				      (long long)end_of(whole.tried.timeline));
+		way_fini(&whole);
+		orr_try_fini(&way.tried);
+		orr_choice_fini(&choice);
+	}
+	ck_assert_int_ge(n_tried, 2);
+	cut_fini(&c);
+}
+END_TEST
+
+/* ---- the size of groups, and of the machine ---- */
+
+static int groups_of(struct cut *c, const char *schedule, int n_workers, char *sizes,
+		     struct orr_error *err)
+{
+	struct orr_jobs *jobs = NULL;
+	struct orr_choice choice;
+	int code;
+
+	ck_assert(!orr_choice_init(&choice, schedule, NULL));
+	if (!(code = orr_pipeline_set_step(c->p, n_workers, 4, err)))
+		code = orr_jobs_create(&jobs, c->p, &choice.schedule, err);
+	for (int g = 0; !code && g < jobs->groups->n; g++)
+		sizes += snprintf(sizes, 8, "%d ",
+				  jobs->groups->first[g + 1] - jobs->groups->first[g]);
+	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
+	return code;
+}
+
+START_TEST(groups_are_as_wide_as_their_stages)
+{
+	static const struct {
+		const char *model, *splits, *schedule;
+		int n_workers;
+		const char *sizes;
+	} rows[] = {
+		{"gpt", "2", "gpipe", 8, "2 2 2 2 "},
+		{"gpt", "2", "gpipe", 5, "2 2 "},
+		{"gpt", "4", "fsdp", 8, "4 4 "},
+		{"clip", "2", "gpipe", 9, "2 2 2 2 1 "},
+		{"clip", "left=2", "gpipe", 7, "2 2 1 1 1 "},
+		{"gpt", "2", "fsdp", 2, "2 "},
+	};
+	struct cut c = cut_model(rows[_i].model, rows[_i].splits, rows[_i].n_workers);
+	struct orr_error err = {""};
+	char sizes[256] = "";
+
+	ck_assert_msg(!groups_of(&c, rows[_i].schedule, rows[_i].n_workers, sizes, &err), "%s",
+		      err.msg);
+	ck_assert_str_eq(sizes, rows[_i].sizes);
+	cut_fini(&c);
+}
+END_TEST
+#define N_SIZES 6
+
+START_TEST(what_does_not_fit_is_refused)
+{
+	static const struct {
+		const char *schedule;
+		int n_workers;
+		const char *says;
+	} rows[] = {
+		{"gpipe", 3,
+		 "3 workers, and a stage is split among 4: set [workers] 4 or more, or split it "
+		 "less (split=)"},
+		{"chimera", 8,
+		 "two-way pipelines need a worker a stage, and there are 4 stages and 2 workers: "
+		 "set [workers] 4 (where a worker is a group of 4, since the graph is split)"},
+		{"pipedream", 16,
+		 "schedule pipedream never flushes, and the graph is split among workers, which "
+		 "would be at different versions: take a schedule that flushes, or no split"},
+	};
+	struct cut c = cut_model("gpt", "4", 16);
+	struct orr_error err = {""};
+	char sizes[256];
+
+	ck_assert_int_eq(groups_of(&c, rows[_i].schedule, rows[_i].n_workers, sizes, &err),
+			 ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, rows[_i].says);
+	cut_fini(&c);
+}
+END_TEST
+
+/* ---- orders, owners, recomputation ---- */
+
+/* Greedy within the memory of the strict order. */
+START_TEST(greedy_parts_stay_in_their_memory)
+{
+	struct cut c = cut_model("gpt", "2", 8);
+	struct way strict, greedy;
+	struct orr_timeline *t = NULL;
+	struct orr_figures *f = NULL;
+	struct orr_error err = {""};
+
+	way_init(&strict, c.p, "1f1b", 8, 6);
+	way_init(&greedy, c.p, "1f1b", 8, 6);
+	ck_assert_msg(!orr_jobs_free(greedy.tried.jobs, &err), "%s", err.msg);
+	ck_assert_msg(!orr_simulate(&t, greedy.tried.jobs, &err) && !orr_timeline_check(t, &err) &&
+			      !orr_figures_create(&f, t, &err),
+		      "%s", err.msg);
+	for (int w = 0; w < 8; w++)
+		ck_assert_int_le(f->worker[w].peak_stash_bytes,
+				 strict.tried.figures->worker[w].peak_stash_bytes);
+	orr_figures_destroy(f);
+	orr_timeline_destroy(t);
+	way_fini(&strict);
+	way_fini(&greedy);
+	cut_fini(&c);
+}
+END_TEST
+
+/* Copies of a norm are on all workers of all groups that have it. */
+START_TEST(copies_are_tied_among_groups)
+{
+	struct cut c = cut_model("gpt", "2", 8);
+	const struct orr_jobs *jobs;
+	struct way way;
+
+	way_init(&way, c.p, "ddp", 8, 8);
+	jobs = way.tried.jobs;
+	ck_assert_int_gt(c.p->n_tied, 0);
+	for (int i = 0; i < c.p->n_tied; i++)
+		ck_assert_int_eq(jobs->first_owner[c.p->n_stages + i + 1] -
+					 jobs->first_owner[c.p->n_stages + i],
+				 8);
+	for (int s = 0; s < c.p->n_stages; s++) {
+		ck_assert_int_eq(jobs->first_owner[s + 1] - jobs->first_owner[s], 4);
+		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
+			ck_assert_int_eq(jobs->owners[i] % 2, c.p->split->shard[s]);
+	}
+	way_fini(&way);
+	cut_fini(&c);
+}
+END_TEST
+
+/* By the numbers of the stages before. */
+START_TEST(parts_recompute_with_their_stage)
+{
+	struct cut c = cut_model("gpt", "2", 8);
+	struct orr_error err = {""};
+	struct way way;
+	int n = 0;
+
+	ck_assert_int_eq(orr_pipeline_set_recompute(c.p, "5", &err), ORR_E_INPUT);
+	ck_assert_str_eq(err.msg, "[recompute]: '5': give all, none, or stages from 0 to 3 with "
+				  "commas between them");
+	ck_assert(!orr_pipeline_set_recompute(c.p, "1,3", &err));
+	way_init(&way, c.p, "gpipe", 8, 2);
+	for (int s = 0; s < c.p->n_stages; s++) {
+		ck_assert(way.tried.jobs->recompute[s] == c.p->split->stage[s] % 2);
+		n += way.tried.jobs->recompute[s];
+	}
+	ck_assert_int_gt(n, 4);
+	way_fini(&way);
+	cut_fini(&c);
+}
+END_TEST
+
+/* A plan of the stages before names groups. */
+START_TEST(homes_are_groups)
+{
+	struct cut c = cut_model("gpt", "2", 8);
+	struct orr_choice choice;
+	struct orr_jobs *jobs = NULL;
+	int home[2 * 4];
+
+	for (int i = 0; i < 2 * 4; i++)
+		home[i] = (i % 4 + 1) % 4;
+	ck_assert(!orr_choice_init(&choice, "gpipe", NULL));
+	ck_assert(!orr_pipeline_set_step(c.p, 8, 2, NULL));
+	ck_assert(!orr_jobs_create_at(&jobs, c.p, &choice.schedule, home, NULL));
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		int s = orr_jobs_at(jobs, j).s;
+
+		ck_assert_int_eq(jobs->compute[j],
+				 2 * home[c.p->split->stage[s]] + c.p->split->shard[s]);
+	}
+	orr_jobs_destroy(jobs);
+	orr_choice_fini(&choice);
+	cut_fini(&c);
+}
+END_TEST
+
+/* What is written of a timeline of parts is the order of the groups, and gives the timeline again.
+ */
+START_TEST(a_csv_is_of_groups)
+{
+	static const char *const schedules[] = {"1f1b", "zb-h1", "hanayo"};
+	struct cut c = cut_model("gpt", "2", _i == 2 ? 4 : 8);
+	struct orr_table *table = NULL;
+	struct orr_schedule schedule;
+	struct orr_error err = {""};
+	struct orr_try again;
+	struct way way;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+
+	way_init(&way, c.p, schedules[_i], _i == 2 ? 4 : 8, 4);
+	ck_assert(!orr_exchange_write(file, way.tried.timeline, &err));
+	(void)fclose(file);
+	ck_assert_msg(!orr_exchange_parse(&table, "csv", text, size, &err), "%s", err.msg);
+	ck_assert_int_eq(table->n_stages, 4);
+	ck_assert_int_eq(table->n_workers, _i == 2 ? 2 : 4);
+	orr_table_schedule(&schedule, table);
+	ck_assert_msg(!orr_try_init(&again, c.p, &schedule, NULL, &err) &&
+			      !orr_try_run(&again, &err),
+		      "%s", err.msg);
+	if (way.tried.jobs->order == ORR_ORDER_STRICT)
+		ck_assert_mem_eq(again.timeline->start_ns, way.tried.timeline->start_ns,
+				 (size_t)again.jobs->n_jobs * sizeof(int64_t));
+	orr_try_fini(&again);
+	orr_table_destroy(table);
+	free(text);
+	way_fini(&way);
+	cut_fini(&c);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_test tests[] = {
+		EACH(an_all_reduce_moves_as_much_as_a_ring, N_OF(widths)),
+		EACH(an_all_reduce_takes_as_long_as_a_ring, 2 * N_OF(widths)),
+		EACH(schedules_place_parts_as_they_place_stages, N_SERVED),
+		EACH(groups_are_as_wide_as_their_stages, N_SIZES),
+		EACH(what_does_not_fit_is_refused, 3),
+		ONCE(greedy_parts_stay_in_their_memory),
+		ONCE(copies_are_tied_among_groups),
+		ONCE(parts_recompute_with_their_stage),
+		ONCE(homes_are_groups),
+		EACH(a_csv_is_of_groups, 3),
+	};
+
+	return suite_run("split_jobs", tests, N_OF(tests));
+}
