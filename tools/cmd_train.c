@@ -286,7 +286,7 @@ static int write_weights(FILE *file, const void *what, struct orr_error *err)
 /* Gathered from all ranks by rank 0. */
 static int save_weights(struct training *t, struct orr_error *err)
 {
-	struct weights w = {.graph = orr_graph_whole(t->work.graph)};
+	struct weights w = {.graph = t->work.graph};
 	float *parameters = NULL;
 	int64_t n = orr_run_n_parameters(t->run);
 	int code = 0;

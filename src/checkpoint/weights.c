@@ -427,10 +427,11 @@ static bool name_tensors(struct orr_named_tensor *tensors, const struct orr_grap
 int orr_weights_write(FILE *file, const struct orr_graph *g, const float *parameters,
 		      struct orr_error *err)
 {
-	int n = count_tensors(g), code;
+	const struct orr_graph *whole = orr_graph_whole(g);
+	int n = count_tensors(whole), code;
 	struct orr_named_tensor *tensors = calloc((size_t)n + 1, sizeof(*tensors));
 
-	if (!tensors || !name_tensors(tensors, g, parameters))
+	if (!tensors || !name_tensors(tensors, whole, parameters))
 		code = orr_fail(err, ORR_E_NOMEM, "weights: no memory for the names of tensors");
 	else
 		code = orr_safetensors_print(file, tensors, n, "orrery, weights", err);
