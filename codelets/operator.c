@@ -52,6 +52,24 @@ int64_t orr_parameter_floats(const struct orr_parameter_tensor *p)
 	return floats;
 }
 
+struct orr_pieces orr_portion_pieces(const struct orr_portion *p, int n_dims, const int64_t *dims)
+{
+	struct orr_pieces pieces = {1, 1, 0, 0};
+	int64_t behind = 1; /* floats of a step along its axis */
+
+	for (int i = 0; i < n_dims; i++) {
+		if (p->of && i < p->axis)
+			pieces.n *= dims[i];
+		else
+			pieces.floats *= dims[i];
+		if (i > p->axis)
+			behind *= dims[i];
+	}
+	pieces.first = p->of ? p->first * behind : 0;
+	pieces.apart = p->of ? p->of * behind : pieces.floats;
+	return pieces;
+}
+
 int64_t orr_instance_parameter_floats(const struct orr_instance *is)
 {
 	int64_t floats = 0;

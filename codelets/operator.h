@@ -59,6 +59,12 @@ struct orr_portion {
 	int64_t first, of;
 };
 
+/* How a part lies in the whole: n pieces of `floats` floats each, which here lie one behind the
+ * other and there begin at first, first + apart and so on. */
+struct orr_pieces {
+	int64_t n, floats, first, apart;
+};
+
 /* How its values begin, and how an update treats them. */
 enum orr_initial { ORR_INITIAL_CONSTANT, ORR_INITIAL_UNIFORM, ORR_INITIAL_NORMAL };
 enum orr_role {
@@ -195,6 +201,8 @@ const struct orr_op *orr_op_find(const char *name);
 int orr_op_value(const struct orr_op *op, const struct orr_attribute *a);
 
 int64_t orr_parameter_floats(const struct orr_parameter_tensor *p);
+/* Of a row-major tensor with these dimensions, which is that part of another. */
+struct orr_pieces orr_portion_pieces(const struct orr_portion *p, int n_dims, const int64_t *dims);
 int64_t orr_instance_parameter_floats(const struct orr_instance *is);
 /* An instance of op with nothing said; the caller frees it with its inputs. NULL: no memory. */
 struct orr_instance *orr_instance_create(const struct orr_op *op);

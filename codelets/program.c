@@ -177,10 +177,16 @@ int orr_program_n_losses(const struct orr_program *p)
 	return p->n_losses;
 }
 
+#define STEP UINT64_C(0x9e3779b97f4a7c15)
+
+/* Of a value. */
+static const int64_t draws[] = {
+	[ORR_INITIAL_CONSTANT] = 0, [ORR_INITIAL_UNIFORM] = 1, [ORR_INITIAL_NORMAL] = 2};
+
 /* splitmix64 (Sebastiano Vigna, public domain) */
 static uint64_t draw(uint64_t *state)
 {
-	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t z = (*state += STEP);
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -201,23 +207,50 @@ static float draw_normal(uint64_t *state)
 	return (float)(radius * cos(2.0 * M_PI * (double)draw_unit(state)));
 }
 
-static void init_parameter(const struct orr_parameter_tensor *parameter, uint64_t *state,
-			   float *values)
+/* The state of this number of draws later. */
+static uint64_t skip(uint64_t state, int64_t n)
 {
-	float value = (float)parameter->value;
+	return state + (uint64_t)n * STEP;
+}
 
-	for (int64_t i = 0; i < orr_parameter_floats(parameter); i++)
-		switch (parameter->initial) {
-		case ORR_INITIAL_CONSTANT:
-			values[i] = value;
-			break;
-		case ORR_INITIAL_UNIFORM:
-			values[i] = (2.0f * draw_unit(state) - 1.0f) * value;
-			break;
-		case ORR_INITIAL_NORMAL:
-			values[i] = draw_normal(state) * value;
-			break;
-		}
+static float draw_value(const struct orr_parameter_tensor *tensor, uint64_t *state)
+{
+	float value = (float)tensor->value;
+
+	switch (tensor->initial) {
+	case ORR_INITIAL_UNIFORM:
+		return (2.0f * draw_unit(state) - 1.0f) * value;
+	case ORR_INITIAL_NORMAL:
+		return draw_normal(state) * value;
+	case ORR_INITIAL_CONSTANT:
+		break;
+	}
+	return value;
+}
+
+/* Of a whole tensor, from state on, the part that `own` is. */
+static void init_part(const struct orr_parameter_tensor *whole,
+		      const struct orr_parameter_tensor *own, uint64_t state, float *values)
+{
+	struct orr_pieces pieces = orr_portion_pieces(&own->portion, own->n_dims, own->dims);
+
+	for (int64_t k = 0; k < pieces.n; k++) {
+		uint64_t at =
+			skip(state, draws[whole->initial] * (pieces.first + k * pieces.apart));
+
+		for (int64_t i = 0; i < pieces.floats; i++)
+			*values++ = draw_value(whole, &at);
+	}
+}
+
+/* Where tensor i lies among those of its layer. */
+static int64_t first_of(const struct orr_instance *is, int i)
+{
+	int64_t first = 0;
+
+	while (i-- > 0)
+		first += orr_parameter_floats(&is->parameters[i]);
+	return first;
 }
 
 void orr_program_init(const struct orr_program *p, uint64_t seed, float *parameters)
@@ -230,9 +263,14 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 		/* mixed twice: seed 1 of operator 2 is not seed 2 of operator 1 */
 		state = draw(&state) + (uint64_t)layer->drawn;
 		state = draw(&state);
-		for (int i = 0; i < layer->is.n_parameters; i++) {
-			init_parameter(&layer->is.parameters[i], &state, own);
-			own += orr_parameter_floats(&layer->is.parameters[i]);
+		for (int j = 0; j < layer->n_drawn; j++) {
+			const struct orr_parameter_tensor *whole = &layer->drawn_tensors[j];
+			int i = layer->part_of[j];
+
+			if (i >= 0)
+				init_part(whole, &layer->is.parameters[i], state,
+					  own + first_of(&layer->is, i));
+			state = skip(state, draws[whole->initial] * orr_parameter_floats(whole));
 		}
 	}
 }

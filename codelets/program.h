@@ -92,8 +92,9 @@ struct orr_metrics {
 };
 
 /* Draw the parameters: linear weights uniform in +-sqrt(6/in), gains 1, biases 0. An operator's
- * values depend on seed and its number in the graph alone, or that of the first operator that
- * shares them, so that every cut of a graph starts from the same model. */
+ * values depend on seed and its number in the unsplit graph alone, or that of the first operator
+ * there that shares them, and a part of an operator has those that the whole one has there: every
+ * cut and split of a graph starts from the same model. */
 void orr_program_init(const struct orr_program *p, uint64_t seed, float *parameters);
 
 /* F: reads parameters, data and every in-edge; writes every out-edge, the stash and metrics, of

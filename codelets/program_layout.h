@@ -35,8 +35,13 @@ struct orr_port {
 struct orr_layer {
 	struct orr_instance is; /* its inputs' shapes are owned */
 	int number;             /* of the operator in its graph */
-	int drawn; /* the operator as which its parameters are drawn: itself, or the first of those
-		      that share them */
+	int origin;             /* the operator of the unsplit graph that it is, or is a part of */
+	int drawn; /* the one there as which its parameters are drawn: its origin, or the first of
+		      those that share them */
+	/* All that are drawn there; is.parameters[part_of[j]] is of drawn_tensors[j], -1: it is of
+	 * another part alone. */
+	int n_drawn, part_of[ORR_MOST_PARAMETER_TENSORS];
+	struct orr_parameter_tensor drawn_tensors[ORR_MOST_PARAMETER_TENSORS];
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */

@@ -258,14 +258,21 @@ void orr_interaction_input(int64_t n, int64_t count, int64_t width, int64_t firs
 
 /* ---- dropout ---- */
 
-ORR_VECTOR static void drop(int64_t count, struct orr_drop_key key, const float *x, float *y)
+ORR_VECTOR static void drop(int64_t count, struct orr_drop_key key, uint32_t first, const float *x,
+			    float *y)
 {
 	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_dropped(key, (uint32_t)i, x[i]);
+		y[i] = orr_dropped(key, first + (uint32_t)i, x[i]);
 }
 
 void orr_dropout(const struct orr_drop *d, int64_t n, int64_t count, const float *x, float *y)
 {
-	for (int64_t s = 0; s < n; s++)
-		drop(count, orr_drop_key_of(d, s), x + s * count, y + s * count);
+	int64_t floats = d->floats ? d->floats : count;
+
+	for (int64_t s = 0; s < n; s++, x += count, y += count) {
+		struct orr_drop_key key = orr_drop_key_of(d, s);
+
+		for (int64_t i = 0; i < count; i += floats)
+			drop(floats, key, orr_drop_place(d, i), x + i, y + i);
+	}
 }

@@ -215,7 +215,15 @@ struct orr_drop {
 	uint64_t seed;
 	int64_t sample, operator_number; /* of the first sample; of the operator in its graph */
 	double rate;
+	/* Of a part: its pieces in the whole sample, see struct orr_pieces; floats 0: it is all. */
+	int64_t floats, first, apart;
 };
+
+/* The place in the whole sample of float i. */
+ORR_ELEMENT uint32_t orr_drop_place(const struct orr_drop *d, int64_t i)
+{
+	return (uint32_t)(d->floats ? d->first + i / d->floats * d->apart + i % d->floats : i);
+}
 
 /* Of a sample. */
 struct orr_drop_key {

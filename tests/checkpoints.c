@@ -24,9 +24,10 @@ static void report(const char *line)
 
 void fill(struct orr_named_tensor *tensors, float *values, int64_t step)
 {
-	static const struct orr_named_tensor shapes[N_TENSORS] = {{"a.weight", 2, {2, 3}, NULL},
-								  {"a.bias", 1, {2, 1}, NULL},
-								  {"b.gain", 1, {9, 1}, NULL}};
+	static const struct orr_named_tensor shapes[N_TENSORS] = {
+		{.name = "a.weight", .n_dims = 2, .shape = {2, 3}},
+		{.name = "a.bias", .n_dims = 1, .shape = {2, 1}},
+		{.name = "b.gain", .n_dims = 1, .shape = {9, 1}}};
 	float *at = values;
 
 	for (int i = 0; i < N_TENSORS; i++) {

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "codelets/operator.h"
 #include "model/draft.h"
 #include "model/onnx_weights.h"
 
@@ -19,6 +20,7 @@ static void read_weights(const uint8_t *data, size_t size)
 	struct orr_onnx_weights *w = NULL;
 	struct orr_error err = {""};
 	const int64_t *dims;
+	const struct orr_parameter_tensor all = {.n_dims = 0};
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -35,7 +37,7 @@ static void read_weights(const uint8_t *data, size_t size)
 			floats *= dims[k];
 		if (floats > MOST_FLOATS || !(to = malloc((size_t)floats * sizeof(*to) + 1)))
 			continue;
-		if (orr_onnx_weights_read(w, i, to, &err))
+		if (orr_onnx_weights_read(w, i, &all, to, &err))
 			fuzz_refusal(&err);
 		free(to);
 	}

@@ -466,8 +466,10 @@ static const double *row_of(const struct sample *t, int64_t r)
 /* What is drawn is no matter of a textbook: a hash, of which test_sequence.c sees that it draws. */
 static void dropout(const struct sample *t, double *y)
 {
-	struct orr_drop d = {reference_draws.seed, reference_draws.first + t->r,
-			     t->o - t->g->operators, value(t, 0)};
+	struct orr_drop d = {.seed = reference_draws.seed,
+			     .sample = reference_draws.first + t->r,
+			     .operator_number = t->o - t->g->operators,
+			     .rate = value(t, 0)};
 
 	for (int64_t i = 0; i < t->o->width; i++)
 		y[i] = orr_dropped(orr_drop_key_of(&d, 0), (uint32_t)i, 1) > 0

@@ -97,7 +97,7 @@ START_TEST(pairs_parts_and_draws_agree)
 	int64_t n = shapes[_i].n, rows = shapes[_i].rows, width = shapes[_i].width;
 	int64_t pairs = rows * (rows - 1) / 2, part = rows > 1 ? rows - 1 : 1;
 	struct orr_box box = {n, part, width, rows * width, width, part * width, width};
-	struct orr_drop drop = {7, 3, 2, 0.3};
+	struct orr_drop drop = {.seed = 7, .sample = 3, .operator_number = 2, .rate = 0.3};
 	struct tensor *x = filled(n * rows * width, 1, 1), *y = empty(n * pairs, 0);
 	struct tensor *dy = filled(n * pairs, 1, 2), *dx = empty(n * part * width, 0);
 	struct tensor *dropped = empty(n * rows * width, 0);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "codelets/operator.h"
 #include "model/draft.h"
 #include "model/onnx_weights.h"
 #include "suite.h"
@@ -575,10 +576,35 @@ START_TEST(a_node_that_no_model_can_have_is_refused_whatever_shape_the_file_give
 }
 END_TEST
 
+/* A part of weight i, which is all behind the first along an axis, has the numbers that lie there.
+ */
+static void check_part(const struct orr_onnx_weights *w, int i, const float *whole, int axis)
+{
+	struct orr_parameter_tensor part = {.portion = {axis, 1, 0}};
+	struct orr_error err = {""};
+	struct orr_pieces pieces;
+	const int64_t *dims;
+	float *to;
+
+	(void)orr_onnx_weights_entry(w, i, &part.n_dims, &dims);
+	memcpy(part.dims, dims, (size_t)part.n_dims * sizeof(*dims));
+	if (part.dims[axis] < 2)
+		return;
+	part.portion.of = part.dims[axis]--;
+	pieces = orr_portion_pieces(&part.portion, part.n_dims, part.dims);
+	ck_assert_ptr_nonnull(to = malloc((size_t)orr_parameter_floats(&part) * sizeof(*to)));
+	ck_assert_msg(!orr_onnx_weights_read(w, i, &part, to, &err), "%s", err.msg);
+	for (int64_t k = 0; k < pieces.n; k++)
+		ck_assert_mem_eq(to + k * pieces.floats, whole + pieces.first + k * pieces.apart,
+				 (size_t)pieces.floats * sizeof(*to));
+	free(to);
+}
+
 /* Its weights, as numbers; from a file that has no name, and none beside it. */
 static void try_weights(const uint8_t *bytes, size_t n)
 {
 	int fd = memfd_create("m.onnx", 0), n_dims;
+	const struct orr_parameter_tensor all = {.n_dims = 0};
 	struct orr_onnx_weights *w = NULL;
 	struct orr_error err = {""};
 	const int64_t *dims;
@@ -599,7 +625,9 @@ static void try_weights(const uint8_t *bytes, size_t n)
 		to = malloc((size_t)floats * sizeof(*to) + 1);
 		ck_assert_ptr_nonnull(to);
 		*err.msg = 0;
-		ck_assert(!orr_onnx_weights_read(w, i, to, &err) == !*err.msg);
+		ck_assert(!orr_onnx_weights_read(w, i, &all, to, &err) == !*err.msg);
+		for (int axis = 0; axis < n_dims && !*err.msg; axis++)
+			check_part(w, i, to, axis);
 		free(to);
 	}
 	orr_onnx_weights_close(w);

@@ -17,6 +17,7 @@
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/choice.h"
+#include "orrery/rewrite.h"
 #include "orrery/run.h"
 #include "orrery/state.h"
 #include "suite.h"
@@ -329,11 +330,15 @@ START_TEST(frozen_operators_are_there_and_the_others_go_on_to_the_bit)
 	} ways[] = {
 		{"1f1b", 3, 8}, {"gpipe", 1, 1}, {"zb-h1", 4, 4}, {"fsdp", 4, 8}, {"v-half", 4, 8}};
 	float values[9 * 12];
-	struct orr_named_tensor there = {"a0.weight", 2, {9, 12}, values},
-				absent = {"a0.weight.momentum", 2, {9, 12}, values};
+	struct orr_named_tensor there = {.name = "a0.weight",
+					 .n_dims = 2,
+					 .shape = {9, 12},
+					 .values = values},
+				absent = there;
 	struct orr_checkpoint *c = NULL;
 	struct training shared;
 
+	absent.name = "a0.weight.momentum";
 	ck_assert_int_eq(freeze(graph, " a0 a2 b5 a6 ", &err), 0);
 	ck_assert_int_eq(undisturbed(&shared, "1f1b", 2, 5), 0);
 	ck_assert_msg(!orr_checkpoint_open(&c, folder, -1, NULL, &err), "%s", err.msg);
@@ -352,9 +357,12 @@ END_TEST
 START_TEST(tensors_are_named_after_operators)
 {
 	static const struct orr_named_tensor shapes[] = {
-		{"a0.weight", 2, {9, 12}, NULL},          {"a0.bias", 1, {9, 1}, NULL},
-		{"a0.weight.momentum", 2, {9, 12}, NULL}, {"b1.gain", 1, {10, 1}, NULL},
-		{"b1.gain.momentum", 1, {10, 1}, NULL},   {"a7.bias.momentum", 1, {5, 1}, NULL},
+		{.name = "a0.weight", .n_dims = 2, .shape = {9, 12}},
+		{.name = "a0.bias", .n_dims = 1, .shape = {9, 1}},
+		{.name = "a0.weight.momentum", .n_dims = 2, .shape = {9, 12}},
+		{.name = "b1.gain", .n_dims = 1, .shape = {10, 1}},
+		{.name = "b1.gain.momentum", .n_dims = 1, .shape = {10, 1}},
+		{.name = "a7.bias.momentum", .n_dims = 1, .shape = {5, 1}},
 	};
 	float values[9 * 12], expected[9 * 12 + 9];
 	struct orr_checkpoint *c = NULL;
@@ -381,6 +389,107 @@ START_TEST(tensors_are_named_after_operators)
 					(size_t)orr_named_tensor_floats(&tensor) * sizeof(float)));
 	}
 	orr_checkpoint_close(c);
+}
+END_TEST
+
+/* ---- splits ---- */
+
+/* Parts that are even and uneven, some of all, in groups of their own, and none. */
+static const char *const splits[] = {"1", "2", "3:copied", "a1=2,a2=2,b1=2:copied,a5=3", "4"};
+
+static void split_graph(const char *text)
+{
+	struct orr_graph *whole = NULL;
+
+	orr_graph_destroy(graph);
+	ck_assert_msg(!orr_graph_parse(&whole, "model.dot", model, &err), "%s", err.msg);
+	ck_assert_msg(!orr_graph_split(&graph, whole, text, &err), "%s: %s", text, err.msg);
+}
+
+/* Tensors of the unsplit model, and of Adam's; each of the size that it has there. */
+static void check_same_tensors(const char *before, const char *after, const char *name)
+{
+	static const char *const ends[] = {"", ".first_moment", ".second_moment"};
+	const struct orr_graph *g = orr_graph_whole(graph);
+	struct orr_checkpoint *c[2] = {NULL, NULL};
+	float values[2][12 * 12];
+	const char *parameter;
+	const int64_t *dims;
+	char text[80];
+	int n = 0, n_dims;
+
+	ck_assert_msg(!orr_checkpoint_open(&c[0], before, -1, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!orr_checkpoint_open(&c[1], after, -1, NULL, &err), "%s", err.msg);
+	for (int k = 0; k < g->n_operators; k++)
+		for (int i = 0;
+		     (parameter = orr_operator_parameter(&g->operators[k], i, &n_dims, &dims)); i++)
+			for (int e = 0; e < 3; e++, n++) {
+				struct orr_named_tensor tensor = {.name = text, .n_dims = n_dims};
+
+				(void)snprintf(text, sizeof(text), "%s.%s%s", g->operators[k].name,
+					       parameter, ends[e]);
+				memcpy(tensor.shape, dims, (size_t)n_dims * sizeof(*dims));
+				for (int f = 0; f < 2; f++) {
+					tensor.values = values[f];
+					ck_assert_msg(!orr_checkpoint_read(c[f], &tensor, &err),
+						      "%s: %s", name, err.msg);
+				}
+				ck_assert_msg(!memcmp(values[0], values[1],
+						      (size_t)orr_named_tensor_floats(&tensor) *
+							      sizeof(float)),
+					      "%s: %s", name, text);
+			}
+	ck_assert_int_eq(n, 3 * 18);
+	orr_checkpoint_close(c[0]);
+	orr_checkpoint_close(c[1]);
+}
+
+/* What is saved under one split is there under another, and is saved as it was. */
+START_TEST(the_split_may_change)
+{
+	int from = _i / N_OF(splits), to = _i % N_OF(splits);
+	struct training before, after;
+	char again[40], command[96];
+
+	(void)snprintf(again, sizeof(again), "%s/again", folder);
+	options.optimizer = ORR_OPTIMIZER_ADAM;
+	split_graph(splits[from]);
+	ck_assert_msg(!training_init(&before, "1f1b", 8, 2), "%s", err.msg);
+	train(&before, N_BEFORE);
+	ck_assert_msg(!orr_run_save(before.run, folder, 1, &err), "%s", err.msg);
+	training_stop(&before);
+	split_graph(splits[to]);
+	ck_assert_msg(!training_init(&after, "gpipe", 12, 3), "%s", err.msg);
+	load(&after);
+	ck_assert_msg(!orr_run_parameters(after.run, after.parameters, &err), "%s", err.msg);
+	ck_assert_int_eq(after.n_parameters, before.n_parameters);
+	ck_assert_mem_eq(after.parameters, before.parameters,
+			 (size_t)after.n_parameters * sizeof(float));
+	(void)snprintf(command, sizeof(command), "mkdir '%s'", again);
+	ck_assert_int_eq(system(command), 0);
+	ck_assert_msg(!orr_run_save(after.run, again, 1, &err), "%s", err.msg);
+	check_same_tensors(folder, again, splits[to]);
+	train(&after, 1);
+	training_fini(&after);
+	free(before.parameters);
+}
+END_TEST
+
+START_TEST(every_split_begins_with_the_same_values)
+{
+	struct training whole, split;
+
+	ck_assert_msg(!training_init(&whole, "1f1b", 2, 2), "%s", err.msg);
+	ck_assert_msg(!orr_run_parameters(whole.run, whole.parameters, &err), "%s", err.msg);
+	training_stop(&whole);
+	split_graph(splits[_i]);
+	ck_assert_msg(!training_init(&split, "1f1b", 8, 2), "%s", err.msg);
+	ck_assert_msg(!orr_run_parameters(split.run, split.parameters, &err), "%s", err.msg);
+	ck_assert_int_eq(split.n_parameters, whole.n_parameters);
+	ck_assert_mem_eq(split.parameters, whole.parameters,
+			 (size_t)whole.n_parameters * sizeof(float));
+	training_fini(&split);
+	free(whole.parameters);
 }
 END_TEST
 
@@ -460,6 +569,8 @@ int main(void)
 		EACH(the_rate_and_clipping_go_on_to_the_bit, N_OF(courses)),
 		ONCE(frozen_operators_are_there_and_the_others_go_on_to_the_bit),
 		ONCE(tensors_are_named_after_operators),
+		EACH(every_split_begins_with_the_same_values, N_OF(splits)),
+		EACH(the_split_may_change, N_OF(splits) * N_OF(splits)),
 		EACH(another_training_is_refused, N_OF(refusals)),
 		ONCE(a_checkpoint_that_cannot_be_written_stops_nothing),
 	};

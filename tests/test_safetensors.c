@@ -129,7 +129,8 @@ START_TEST(a_file_of_tensors_that_lies_is_refused)
 	const char *header = wrong_files[_i].header;
 	uint64_t length = wrong_files[_i].length ? wrong_files[_i].length : strlen(header);
 	float values[2];
-	struct orr_named_tensor tensor = {"a.bias", 1, {2, 1}, values};
+	struct orr_named_tensor tensor = {
+		.name = "a.bias", .n_dims = 1, .shape = {2, 1}, .values = values};
 	struct orr_safetensors *file = NULL;
 	FILE *out = open_stream("w");
 	int code;
@@ -171,9 +172,10 @@ END_TEST
 START_TEST(what_diverged_is_not_read)
 {
 	static float values[200000];
-	const struct orr_named_tensor tensors[] = {{"a", 1, {1, 1}, values},
-						   {"b", 2, {200000 - 2, 1}, values + 1},
-						   {"c", 1, {1, 1}, values + 200000 - 1}};
+	const struct orr_named_tensor tensors[] = {
+		{.name = "a", .n_dims = 1, .shape = {1, 1}, .values = values},
+		{.name = "b", .n_dims = 2, .shape = {200000 - 2, 1}, .values = values + 1},
+		{.name = "c", .n_dims = 1, .shape = {1, 1}, .values = values + 200000 - 1}};
 	static const struct {
 		int64_t at;
 		const char *expected;

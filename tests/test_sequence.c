@@ -565,7 +565,7 @@ END_TEST
 START_TEST(dropout_keeps_its_share_and_the_mean)
 {
 	static const double rates[] = {0, 0.1, 0.5, 0.99};
-	struct orr_drop d = {1, 2, 3, rates[_i]};
+	struct orr_drop d = {.seed = 1, .sample = 2, .operator_number = 3, .rate = rates[_i]};
 	float *x = floats(N_DRAWN, 1), *y = floats(N_DRAWN, 2);
 	int64_t n = 0;
 
@@ -598,7 +598,8 @@ static double alike(struct orr_drop a, struct orr_drop b)
 
 START_TEST(draws_follow_seed_operator_and_sample_alone)
 {
-	struct orr_drop d = {1, 400, 3, 0.5}, other[3] = {d, d, d};
+	struct orr_drop d = {.seed = 1, .sample = 400, .operator_number = 3, .rate = 0.5},
+			other[3] = {d, d, d};
 	float *x = floats(7 * 11, 1), *whole = floats(7 * 11, 2), *parts = floats(7 * 11, 3);
 
 	other[0].seed = 2, other[1].sample = 399, other[2].operator_number = 4;

@@ -117,7 +117,7 @@ static void sequences(void)
 {
 	struct orr_bag bag = {N, 5, N * 5, 200, true, true, 0, 0};
 	struct orr_rotary rotary = {1, N, 1, WIDTH - 1, 10000, false};
-	struct orr_drop drop = {1, 2, 3, 0.3};
+	struct orr_drop drop = {.seed = 1, .sample = 2, .operator_number = 3, .rate = 0.3};
 	static double room[4 * WIDTH];
 	static float x[COUNT];
 

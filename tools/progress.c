@@ -23,7 +23,7 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 	int64_t room = n_steps < MOST_STEPS ? n_steps : MOST_STEPS, first = orr_run_step(run);
 
 	*p = (struct progress){.run = run,
-			       .graph = graph,
+			       .graph = orr_graph_whole(graph),
 			       .n_steps = n_steps - first,
 			       .first = first,
 			       .terminal = !silent && isatty(STDERR_FILENO),

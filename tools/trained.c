@@ -38,7 +38,7 @@ static json_t *number_or_null(double x)
 
 static const char *name_of(const struct trained *r, const struct orr_loss *loss)
 {
-	return r->jobs->pipeline->graph->operators[loss->index].name;
+	return orr_graph_whole(r->jobs->pipeline->graph)->operators[loss->index].name;
 }
 
 /* NULL: no memory. */

@@ -262,8 +262,8 @@ struct drop {
 	float *y;
 	__device__ void operator()(int64_t s, int64_t i) const
 	{
-		y[s * count + i] =
-			orr_dropped(orr_drop_key_of(&d, s), (uint32_t)i, x[s * count + i]);
+		y[s * count + i] = orr_dropped(orr_drop_key_of(&d, s), orr_drop_place(&d, i),
+					       x[s * count + i]);
 	}
 };
 

@@ -1,6 +1,7 @@
 /* dropout: drops floats of this share and scales the others, so that the mean stays. Which it drops
- * is a function of the run's seed, the operator and the sample: the backward draws them again, as
- * does every schedule. Nothing is dropped where a model is only evaluated. */
+ * is a function of the run's seed, the operator, the sample and the place in it: the backward draws
+ * them again, as does every schedule, and a part of a split one drops what the whole one drops
+ * there. Nothing is dropped where a model is only evaluated. */
 #include "list.h"
 
 enum { RATE };
@@ -25,7 +26,10 @@ static void drop(const struct orr_call *c, const float *x, float *y)
 {
 	const struct orr_microbatch *m = &c->device->microbatch;
 	int64_t floats = orr_shape_floats(c->is->output);
-	struct orr_drop d = {m->seed, m->sample, c->layer->number, c->is->values[RATE]};
+	const int64_t dims[] = {c->is->output.rows, c->is->output.columns};
+	struct orr_pieces part = orr_portion_pieces(&c->is->portion, 2, dims);
+	struct orr_drop d = {m->seed,     m->sample,  c->layer->origin, c->is->values[RATE],
+			     part.floats, part.first, part.apart};
 
 	if (m->evaluation)
 		c->kernels->copy(c->device, c->n * floats, x, y);

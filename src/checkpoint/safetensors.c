@@ -40,12 +40,38 @@ static int fail_as_wild(const char *path, const char *tensor, int code, struct o
 
 /* ---- writing ---- */
 
-static bool is_finite(const struct orr_named_tensor *tensor)
+static bool is_finite(const struct orr_named_tensor *tensor, const float *values)
 {
 	for (int64_t i = 0; i < orr_named_tensor_floats(tensor); i++)
-		if (!isfinite(tensor->values[i]))
+		if (!isfinite(values[i]))
 			return false;
 	return true;
+}
+
+/* Of those that are in memory, before anything is written. */
+static int check_finite(const char *path, const struct orr_named_tensor *tensors, int n,
+			struct orr_error *err)
+{
+	for (int i = 0; i < n; i++)
+		if (tensors[i].values && !is_finite(&tensors[i], tensors[i].values))
+			return fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
+	return 0;
+}
+
+static int get_values(const char *path, const struct orr_named_tensor *tensors, int i,
+		      const float **values, struct orr_error *err)
+{
+	const struct orr_tensor_source *source = tensors[i].source;
+	int code;
+
+	*values = tensors[i].values;
+	if (*values)
+		return 0;
+	if ((code = source->get(source->user, i, values, err)))
+		return code;
+	return is_finite(&tensors[i], *values)
+		       ? 0
+		       : fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
 }
 
 static json_t *shape_of(const struct orr_named_tensor *tensor)
@@ -103,20 +129,18 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 				folder->path, name, n);
 		goto out;
 	}
-	for (int i = 0; i < n; i++)
-		if (!is_finite(&tensors[i])) {
-			code = fail_as_wild(folder->path, tensors[i].name, ORR_E_DIVERGED, err);
-			goto out;
-		}
-	if ((code = orr_sink_create(&sink, folder, name, err)) ||
+	if ((code = check_finite(folder->path, tensors, n, err)) ||
+	    (code = orr_sink_create(&sink, folder, name, err)) ||
 	    (code = orr_sink_write(sink, &header_bytes, sizeof(header_bytes), err)) ||
 	    (code = orr_sink_write(sink, text, length, err)) ||
 	    (code = orr_sink_write(sink, "       ", padding, err)))
 		goto out;
 	for (int i = 0; i < n; i++) {
 		size_t bytes = (size_t)orr_named_tensor_floats(&tensors[i]) * sizeof(float);
+		const float *values;
 
-		if ((code = orr_sink_write(sink, tensors[i].values, bytes, err)))
+		if ((code = get_values(folder->path, tensors, i, &values, err)) ||
+		    (code = orr_sink_write(sink, values, bytes, err)))
 			goto out;
 	}
 	code = orr_sink_finish(sink, n_bytes, checksum, err);
@@ -139,9 +163,8 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 				"weights: the names of %d tensors do not fit a header, or are no "
 				"UTF-8",
 				n);
-	for (int i = 0; i < n && !code; i++)
-		if (!is_finite(&tensors[i]))
-			code = fail_as_wild("weights", tensors[i].name, ORR_E_DIVERGED, err);
+	if (!code)
+		code = check_finite("weights", tensors, n, err);
 	if (!code)
 		(void)fwrite(&header_bytes, sizeof(header_bytes), 1, file);
 	if (!code)
@@ -308,14 +331,21 @@ const char *orr_safetensors_shared(const struct orr_safetensors *file,
 
 static bool has_shape(const struct orr_tensor_entry *entry, const struct orr_named_tensor *tensor)
 {
-	return entry->n_dims == tensor->n_dims &&
-	       !memcmp(entry->dims, tensor->shape, (size_t)tensor->n_dims * sizeof(*entry->dims));
+	const struct orr_portion *p = &tensor->portion;
+
+	if (entry->n_dims != tensor->n_dims)
+		return false;
+	for (int i = 0; i < tensor->n_dims; i++)
+		if (entry->dims[i] != (p->of && i == p->axis ? p->of : tensor->shape[i]))
+			return false;
+	return true;
 }
 
 int orr_safetensors_read(const struct orr_safetensors *file, const struct orr_named_tensor *tensor,
 			 struct orr_error *err)
 {
 	const struct orr_tensor_entry *entry = orr_tensor_header_find(&file->header, tensor->name);
+	struct orr_pieces pieces;
 
 	if (!entry)
 		return orr_fail(err, ORR_E_INPUT, "%s: has no tensor '%s'", file->path,
@@ -324,8 +354,15 @@ int orr_safetensors_read(const struct orr_safetensors *file, const struct orr_na
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: the tensor '%s' has another shape than the model's",
 				file->path, tensor->name);
-	if (orr_read_at(file->fd, tensor->values, (size_t)(entry->end - entry->at),
-			file->data_at + entry->at))
-		return orr_tensor_header_fail(file->path, "it cannot be read to its end", err);
+	pieces = orr_portion_pieces(&tensor->portion, tensor->n_dims, tensor->shape);
+	for (int64_t k = 0; k < pieces.n; k++) {
+		int64_t at = (pieces.first + k * pieces.apart) * (int64_t)sizeof(float);
+
+		if (orr_read_at(file->fd, tensor->values + k * pieces.floats,
+				(size_t)pieces.floats * sizeof(float),
+				file->data_at + entry->at + at))
+			return orr_tensor_header_fail(file->path, "it cannot be read to its end",
+						      err);
+	}
 	return 0;
 }

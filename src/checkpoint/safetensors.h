@@ -6,8 +6,16 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "checksum.h"
+#include "codelets/operator.h"
 #include "orrery/error.h"
 #include "folder.h"
+
+/* Has the values of tensors that are to be written and are not in memory. It is asked for tensor i
+ * of those that are written, in their order, once each; they are good until the next one. */
+struct orr_tensor_source {
+	int (*get)(void *user, int i, const float **values, struct orr_error *err);
+	void *user;
+};
 
 /* Row-major. */
 struct orr_named_tensor {
@@ -15,6 +23,10 @@ struct orr_named_tensor {
 	int n_dims; /* 1 to 4 */
 	int64_t shape[4];
 	float *values; /* borrowed; not written to where the tensor is to be written */
+	/* To be written, without values: who has them. */
+	const struct orr_tensor_source *source;
+	/* To be read: it is a part of the one in the file. */
+	struct orr_portion portion;
 };
 int64_t orr_named_tensor_floats(const struct orr_named_tensor *tensor);
 
@@ -24,7 +36,7 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 			  const struct orr_named_tensor *tensors, int n, const char *note,
 			  int64_t *n_bytes, char checksum[ORR_CHECKSUM], struct orr_error *err);
 
-/* The same to a stream. */
+/* The same to a stream, of tensors in memory. */
 int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, int n,
 			  const char *note, struct orr_error *err);
 

@@ -12,6 +12,7 @@
 #include "base/element.h"
 #include "base/read_at.h"
 #include "base/tensor_header.h"
+#include "codelets/operator.h"
 #include "orrery/checkpoint.h"
 #include "model/onnx_weights.h"
 #include "orrery/graph.h"
@@ -330,8 +331,9 @@ static int check_finite(const struct orr_weights *w, const struct orr_tensor_ent
 	return 0;
 }
 
-static int read_entry(const struct orr_weights *w, const struct orr_tensor_entry *entry, int64_t n,
-		      float *to, struct orr_error *err)
+/* From its float `first` on. */
+static int read_floats(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+		       int64_t first, int64_t n, float *to, struct orr_error *err)
 {
 	int64_t bytes = orr_element_bytes(entry->element), *columns;
 	char *piece = malloc((size_t)(PIECE * bytes));
@@ -346,7 +348,7 @@ static int read_entry(const struct orr_weights *w, const struct orr_tensor_entry
 		int64_t m = n - at < PIECE ? n - at : PIECE;
 
 		if ((code = read_at(w, piece, (size_t)(m * bytes),
-				    w->data_at + entry->at + at * bytes, err)))
+				    w->data_at + entry->at + (first + at) * bytes, err)))
 			break;
 		orr_element_gather(entry->element, piece, NULL, columns, m, to + at);
 	}
@@ -355,8 +357,20 @@ static int read_entry(const struct orr_weights *w, const struct orr_tensor_entry
 	return code;
 }
 
+static int read_entry(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+		      const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
+{
+	struct orr_pieces pieces = orr_portion_pieces(&part->portion, part->n_dims, part->dims);
+	int code = 0;
+
+	for (int64_t k = 0; k < pieces.n && !code; k++)
+		code = read_floats(w, entry, pieces.first + k * pieces.apart, pieces.floats,
+				   to + k * pieces.floats, err);
+	return code;
+}
+
 int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int k, int i,
-		     int64_t n, float *to, struct orr_error *err)
+		     const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
 {
 	int n_dims, code;
 	const int64_t *dims;
@@ -365,9 +379,10 @@ int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int
 
 	if (!entry)
 		return 0;
-	code = w->onnx ? orr_onnx_weights_read(w->onnx, (int)(entry - w->header.entries), to, err)
-		       : read_entry(w, entry, n, to, err);
-	return code ? code : check_finite(w, entry, to, n, err);
+	code = w->onnx ? orr_onnx_weights_read(w->onnx, (int)(entry - w->header.entries), part, to,
+					       err)
+		       : read_entry(w, entry, part, to, err);
+	return code ? code : check_finite(w, entry, to, orr_parameter_floats(part), err);
 }
 
 /* ---- writing ---- */
@@ -412,10 +427,11 @@ static bool name_tensors(struct orr_named_tensor *tensors, const struct orr_grap
 int orr_weights_write(FILE *file, const struct orr_graph *g, const float *parameters,
 		      struct orr_error *err)
 {
-	int n = count_tensors(g), code;
+	const struct orr_graph *whole = orr_graph_whole(g);
+	int n = count_tensors(whole), code;
 	struct orr_named_tensor *tensors = calloc((size_t)n + 1, sizeof(*tensors));
 
-	if (!tensors || !name_tensors(tensors, g, parameters))
+	if (!tensors || !name_tensors(tensors, whole, parameters))
 		code = orr_fail(err, ORR_E_NOMEM, "weights: no memory for the names of tensors");
 	else
 		code = orr_safetensors_print(file, tensors, n, "orrery, weights", err);

@@ -8,6 +8,7 @@
 #include "orrery/error.h"
 
 struct orr_graph;
+struct orr_parameter_tensor;
 struct orr_weights; /* a file that is open to be read */
 
 /* Open a file for graph g: its tensors have the model's shapes, and numbers that are floats.
@@ -19,8 +20,8 @@ int orr_weights_open(struct orr_weights **out, const char *path, const struct or
 		     bool partly, char *text, size_t size, struct orr_error *err);
 void orr_weights_close(struct orr_weights *w); /* NULL is fine */
 
-/* Read parameter i of operator k, n floats: the nearest to the file's. *to stays what it is where
- * the file lacks it. */
+/* Read parameter i of operator k, or the part of it that is `part` of what the file has: the
+ * nearest floats to the file's. *to stays what it is where the file lacks it. */
 int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int k, int i,
-		     int64_t n, float *to, struct orr_error *err);
+		     const struct orr_parameter_tensor *part, float *to, struct orr_error *err);
 #endif

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include "orrery/error.h"
 
+struct orr_parameter_tensor;
 struct orr_onnx_weights; /* a file that is open to be read */
 
 /* (onnx/none.c: refuses, where the build has no protobuf-c) */
@@ -14,8 +15,9 @@ int orr_onnx_weights_count(const struct orr_onnx_weights *w);
 /* Weight i: its name, and its dimensions. */
 const char *orr_onnx_weights_entry(const struct orr_onnx_weights *w, int i, int *n_dims,
 				   const int64_t **dims);
-/* All its numbers, each as the nearest float. Data beside the model is read from its folder alone.
- */
-int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to,
+/* The numbers of that part of it, each as the nearest float. Data beside the model is read from its
+ * folder alone. */
+int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i,
+			  const struct orr_parameter_tensor *part, float *to,
 			  struct orr_error *err);
 #endif

@@ -184,6 +184,17 @@ struct orr_graph {
 	struct orr_graph *whole; /* owned: before it was split; NULL: it was not */
 };
 
+/* The graph before any split, of which tensors in files have their names; and its operator that
+ * operator k is, or is a part of. */
+static inline const struct orr_graph *orr_graph_whole(const struct orr_graph *g)
+{
+	return g->whole ? g->whole : g;
+}
+static inline int orr_graph_origin(const struct orr_graph *g, int k)
+{
+	return g->whole ? g->operators[k].origin : k;
+}
+
 /* Read a model: a DOT file in UTF-8, a profile of PipeDream's (told by its content), or a study
  * graph such as chain:8 or towers:3,3/2, which needs no file. *out is owned by the caller. */
 int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error *err);

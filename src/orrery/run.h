@@ -73,7 +73,7 @@ int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_
 
 /* What a loss of the graph saw: means over samples. */
 struct orr_loss {
-	int index;       /* of the loss among the operators of the graph */
+	int index;       /* of the loss among the operators of the unsplit graph */
 	double weight;   /* in the sum that is trained */
 	double loss;     /* without its weight */
 	double accuracy; /* NaN: it does not classify */
@@ -156,8 +156,8 @@ const struct orr_timeline *orr_run_timeline(const struct orr_run *run);
 int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
 		     struct orr_error *err);
 
-/* The number of parameters, and a copy of them in the order of the graph's operators: on rank 0;
- * elsewhere parameters may be NULL. All ranks call it together. */
+/* The number of parameters, and a copy of them in the order of the unsplit graph's operators: on
+ * rank 0; elsewhere parameters may be NULL. All ranks call it together. */
 int64_t orr_run_n_parameters(const struct orr_run *run);
 int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err);
 

@@ -3,8 +3,8 @@
 /* The state of a run between two steps, saved as a checkpoint and loaded again: the number of steps
  * trained, the parameters, and the optimizer's tensors. The order of samples follows from seed and
  * step. Tensors are named after operators (trunk.1.weight, trunk.1.bias, norm.gain,
- * trunk.1.weight.momentum, .first_moment, .second_moment), so a run with another cut, schedule or
- * number of workers can go on from it.
+ * trunk.1.weight.momentum, .first_moment, .second_moment) of the unsplit graph, so a run with
+ * another cut, split, schedule or number of workers can go on from it.
  *
  * Collective: under mpirun all ranks call these together, with the same arguments, and all get the
  * same result. Each rank writes a shard of what it owns, and reads what it owns from any shard. */

@@ -42,8 +42,9 @@ const char *orr_onnx_weights_entry(const struct orr_onnx_weights *w, int i, int 
 	return NULL;
 }
 
-int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, struct orr_error *err)
+int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i,
+			  const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
 {
-	(void)w, (void)i, (void)to;
+	(void)w, (void)i, (void)part, (void)to;
 	return refuse("weights", err);
 }

@@ -225,9 +225,24 @@ static int64_t last_place(const struct orr_onnx_source *s)
 	return at;
 }
 
-int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, struct orr_error *err)
+/* Its dimensions and its first number become those of the part. */
+static struct orr_onnx_source take_part(const struct orr_onnx_source *whole,
+					const struct orr_portion *part, const int64_t *dims)
 {
-	const struct orr_onnx_source *s = &w->sources[i];
+	struct orr_onnx_source s = *whole;
+
+	if (part->of) {
+		s.at += part->first * s.strides[part->axis];
+		s.dims[part->axis] = dims[part->axis];
+	}
+	return s;
+}
+
+int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i,
+			  const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
+{
+	const struct orr_onnx_source own = take_part(&w->sources[i], &part->portion, part->dims),
+				     *s = &w->sources[i];
 	const Onnx__TensorProto *t = s->proto;
 	enum orr_element element;
 	const void *numbers;
@@ -253,7 +268,7 @@ int orr_onnx_weights_read(const struct orr_onnx_weights *w, int i, float *to, st
 		code = fail(w, t, "are not all there: a damaged model, export it again", err);
 		goto out;
 	}
-	if (to_floats(s, element, numbers, step, to))
+	if (to_floats(&own, element, numbers, step, to))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
 out:
 	free(beside);

@@ -5,6 +5,7 @@
 
 #include "codelets/device.h"
 #include "codelets/program_layout.h"
+#include "model/whole.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 
@@ -349,16 +350,41 @@ static int number_of_loss(const struct orr_graph *g, int k)
 	return n;
 }
 
-/* Its op with attributes and shapes; what it shares begins as the first of those that share it. */
+/* What it shares begins, and is updated, as that of the first of those that share it. */
+static void add_drawn(const struct compiler *c, struct orr_layer *layer)
+{
+	const struct orr_graph *whole = orr_graph_whole(c->graph);
+	const struct orr_instance *drawn;
+	int tied;
+
+	layer->origin = orr_graph_origin(c->graph, layer->number);
+	tied = whole->operators[layer->origin].tied;
+	layer->drawn = tied >= 0 ? tied : layer->origin;
+	drawn = whole->operators[layer->drawn].instance;
+	layer->n_drawn = drawn->n_parameters;
+	memcpy(layer->drawn_tensors, drawn->parameters, sizeof(layer->drawn_tensors));
+	for (int j = 0; j < layer->n_drawn; j++)
+		layer->part_of[j] = -1;
+	for (int i = 0; i < layer->is.n_parameters; i++) {
+		struct orr_parameter_tensor *own = &layer->is.parameters[i], part = *own;
+		int j = orr_whole_parameter(c->graph, layer->number, i);
+
+		layer->part_of[j] = i;
+		*own = drawn->parameters[j];
+		memcpy(own->dims, part.dims, sizeof(own->dims));
+		own->portion = part.portion;
+	}
+}
+
+/* Its op with attributes and shapes. */
 static int add_instance(struct compiler *c, struct orr_layer *layer, struct orr_error *err)
 {
-	const struct orr_operator *o = &c->graph->operators[layer->number],
-				  *drawn = &c->graph->operators[layer->drawn];
+	const struct orr_operator *o = &c->graph->operators[layer->number];
 
 	layer->ports = calloc((size_t)o->n_inputs + 1, sizeof(*layer->ports));
 	if (!layer->ports || !orr_instance_copy(&layer->is, o->instance))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
-	memcpy(layer->is.parameters, drawn->instance->parameters, sizeof(layer->is.parameters));
+	add_drawn(c, layer);
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct note *input = &c->notes[o->inputs[i]];
 
@@ -393,7 +419,6 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 	int code;
 
 	layer->number = k;
-	layer->drawn = o->tied >= 0 ? o->tied : k;
 	layer->active = is_active(c, k);
 	if ((code = add_instance(c, layer, err)))
 		return code;

@@ -1,6 +1,7 @@
 #include "orrery/state.h"
 
 #include "checkpoint/weights.h"
+#include "model/whole.h"
 #include "orrery/graph.h"
 #include "orrery/ranks.h"
 #include "parts.h"
@@ -21,7 +22,9 @@ static int read_owned(struct orr_run *run, const struct orr_owned *o, const stru
 	for (int k = 0; k < g->n_operators; k++)
 		for (int i = 0; !code && orr_program_parameter(run->work.programs[o->s], k, i, &at);
 		     i++)
-			code = orr_weights_read(w, g, k, i, at.end - at.first,
+			code = orr_weights_read(w, orr_graph_whole(g), orr_graph_origin(g, k),
+						orr_whole_parameter(g, k, i),
+						&g->operators[k].instance->parameters[i],
 						parameters + at.first, err);
 	orr_data_release(o->parameters.handle);
 	return code;
@@ -31,7 +34,8 @@ int orr_run_begin(struct orr_run *run, const char *path, bool partly, char *text
 		  struct orr_error *err)
 {
 	struct orr_weights *w = NULL;
-	int code = orr_weights_open(&w, path, run->work.pipeline->graph, partly, text, size, err);
+	int code = orr_weights_open(&w, path, orr_graph_whole(run->work.pipeline->graph), partly,
+				    text, size, err);
 
 	code = orr_ranks_agree(code, err);
 	for (int i = 0; i < run->data.n_owned && !code; i++)

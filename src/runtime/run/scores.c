@@ -42,11 +42,12 @@ struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n)
 		       right = share(sum->correct, sum->classified);
 		bool drops = o->instance->op->drops;
 
-		x->losses[l] = (struct orr_loss){.index = work->losses[l],
-						 .weight = weight,
-						 .loss = n ? sum->loss / (double)n : NAN,
-						 .accuracy = drops ? NAN : right,
-						 .dropped = drops ? 1 - right : NAN};
+		x->losses[l] = (struct orr_loss){
+			.index = orr_graph_origin(work->pipeline->graph, work->losses[l]),
+			.weight = weight,
+			.loss = n ? sum->loss / (double)n : NAN,
+			.accuracy = drops ? NAN : right,
+			.dropped = drops ? 1 - right : NAN};
 		scores.loss += weight * sum->loss;
 		correct += drops ? 0 : sum->correct;
 		classified += drops ? 0 : sum->classified;

@@ -6,13 +6,14 @@
 #include <string.h>
 #include "checkpoint/checkpoint.h"
 #include "codelets/operator.h"
+#include "model/whole.h"
 #include "orrery/graph.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/dataset.h"
 #include "orrery/ranks.h"
 #include "parts.h"
-
-#define MOST_TENSORS (3 * ORR_MOST_PARAMETER_TENSORS) /* an optimizer has two of each at most */
+#include "shard.h"
+#include "tensors.h"
 
 int64_t orr_run_step(const struct orr_run *run)
 {
@@ -138,7 +139,7 @@ static json_t *about_graph(const struct orr_graph *g)
 	return about;
 }
 
-/* All that the next steps depend on, but nothing of schedule, workers and cut. */
+/* All that the next steps depend on, but nothing of schedule, workers, cut and split. */
 static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 {
 	const struct orr_dataset *data = run->dataset;
@@ -146,170 +147,20 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 	json_t *about;
 
 	snprintf(checksum, sizeof(checksum), "%016llx", (unsigned long long)data->checksum);
-	about = json_pack(
-		"{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph",
-		about_graph(run->work.pipeline->graph), "data", "rows", (json_int_t)data->n_rows,
-		"columns", (json_int_t)data->n_columns, "training_rows", (json_int_t)data->n_train,
-		"checksum", checksum, "batch", orr_run_step_samples(run->work.jobs, &run->options),
-		"seed", (json_int_t)run->options.seed, "optimizer", about_optimizer(&run->options));
+	about = json_pack("{s:o,s:{s:I,s:I,s:I,s:s},s:i,s:I,s:o}", "graph",
+			  about_graph(orr_graph_whole(run->work.pipeline->graph)), "data", "rows",
+			  (json_int_t)data->n_rows, "columns", (json_int_t)data->n_columns,
+			  "training_rows", (json_int_t)data->n_train, "checksum", checksum, "batch",
+			  orr_run_step_samples(run->work.jobs, &run->options), "seed",
+			  (json_int_t)run->options.seed, "optimizer",
+			  about_optimizer(&run->options));
 	if (!about)
 		orr_fail(err, ORR_E_NOMEM,
 			 "checkpoint: no memory to describe the run, or a name that is no UTF-8");
 	return about;
 }
 
-/* ---- the tensors of an operator ---- */
-
-/* Where an owner's floats lie while they are acquired. */
-struct block {
-	const struct orr_owned *owned; /* NULL: not here */
-	const struct orr_program *program;
-	float *parameters, *state; /* state: NULL where nothing is trained */
-};
-
-static int acquire(struct block *block, const struct orr_run *run, const struct orr_owned *o,
-		   enum starpu_data_access_mode mode, struct orr_error *err)
-{
-	int code;
-
-	*block = (struct block){.program = run->work.programs[o->s]};
-	if (!o->parameters.handle)
-		return 0;
-	if ((code = orr_data_acquire(o->parameters.handle, mode, &block->parameters, err)))
-		return code;
-	if (o->state.handle &&
-	    (code = orr_data_acquire(o->state.handle, mode, &block->state, err))) {
-		orr_data_release(o->parameters.handle);
-		return code;
-	}
-	block->owned = o;
-	return 0;
-}
-
-static void release(struct block *block)
-{
-	if (!block->owned)
-		return;
-	orr_data_release(block->owned->parameters.handle);
-	if (block->owned->state.handle)
-		orr_data_release(block->owned->state.handle);
-	block->owned = NULL;
-}
-
-static void drop_names(struct orr_named_tensor *tensors, int n)
-{
-	for (int i = 0; i < n; i++)
-		free((char *)(uintptr_t)tensors[i].name);
-}
-
-/* One tensor of operator o, which lies at `at`, and the optimizer's of it where it is trained; -1:
- * no memory. */
-static int add_tensor(struct orr_named_tensor *tensors, const struct orr_run *run,
-		      const struct block *block, const struct orr_operator *o, const char *what,
-		      int64_t at, int n_dims, const int64_t *dims)
-{
-	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment",
-								       "second_moment"};
-	int n_state = o->frozen ? 0 : orr_optimizer_floats(run->options.optimizer);
-	int64_t n_trained = orr_program_n_trained(block->program);
-
-	for (int i = 0; i <= n_state; i++) {
-		float *values = i ? block->state + (i - 1) * n_trained : block->parameters;
-		char *name;
-		int n = i ? asprintf(&name, "%s.%s.%s", o->name, what,
-				     n_state == 1 ? one[i - 1] : two[i - 1])
-			  : asprintf(&name, "%s.%s", o->name, what);
-
-		if (n < 0) {
-			drop_names(tensors, i);
-			return -1;
-		}
-		tensors[i] = (struct orr_named_tensor){name, n_dims, {0}, values + at};
-		memcpy(tensors[i].shape, dims, (size_t)n_dims * sizeof(*dims));
-	}
-	return n_state + 1;
-}
-
-static int64_t count(int n_dims, const int64_t *dims)
-{
-	int64_t floats = 1;
-
-	for (int i = 0; i < n_dims; i++)
-		floats *= dims[i];
-	return floats;
-}
-
-/* All of operator k, of the block's stage; how many, or -1: no memory. */
-static int add_operator(struct orr_named_tensor *tensors, const struct orr_run *run,
-			const struct block *block, int k)
-{
-	const struct orr_operator *o = &run->work.pipeline->graph->operators[k];
-	int64_t at = orr_program_first_parameter(block->program, k);
-	const int64_t *dims;
-	const char *name;
-	int n = 0, n_dims;
-
-	if (!block->owned || at < 0)
-		return 0;
-	for (int i = 0; (name = orr_operator_parameter(o, i, &n_dims, &dims)); i++) {
-		int added = add_tensor(tensors + n, run, block, o, name, at, n_dims, dims);
-
-		if (added < 0) {
-			drop_names(tensors, n);
-			return -1;
-		}
-		n += added;
-		at += count(n_dims, dims);
-	}
-	return n;
-}
-
-static int no_memory(struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for the names of the tensors");
-}
-
 /* ---- saving ---- */
-
-/* This process's shard: of every stage whose first owner is here, in the order of the operators. */
-static int write_shard(struct orr_run *run, const char *folder, int number, struct orr_shard *shard,
-		       struct orr_error *err)
-{
-	const struct orr_graph *g = run->work.pipeline->graph;
-	int n_stages = run->work.pipeline->n_stages, n_acquired = 0, n = 0, code = 0;
-	struct block *blocks = calloc((size_t)n_stages, sizeof(*blocks));
-	struct orr_named_tensor *tensors =
-		calloc((size_t)g->n_operators * MOST_TENSORS, sizeof(*tensors));
-
-	if (!blocks || !tensors) {
-		code = no_memory(err);
-		goto out;
-	}
-	for (; n_acquired < n_stages; n_acquired++)
-		if ((code = acquire(&blocks[n_acquired], run,
-				    &run->data.owned[run->work.jobs->first_owner[n_acquired]],
-				    STARPU_R, err)))
-			goto out;
-	for (int k = 0; k < g->n_operators; k++) {
-		int added =
-			add_operator(tensors + n, run, &blocks[run->work.pipeline->stage_of[k]], k);
-
-		if (added < 0) {
-			code = no_memory(err);
-			goto out;
-		}
-		n += added;
-	}
-	code = orr_checkpoint_write(folder, orr_run_step(run), number, tensors, n, shard, err);
-out:
-	while (n_acquired > 0)
-		release(&blocks[--n_acquired]);
-	if (tensors)
-		drop_names(tensors, n);
-	free(tensors);
-	free(blocks);
-	return code;
-}
 
 static int check_whole(const struct orr_run *run, struct orr_error *err)
 {
@@ -332,6 +183,11 @@ static int gather_shards(const struct orr_run *run, struct orr_shard *shards, st
 	return code;
 }
 
+static int no_memory(struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for the names of the tensors");
+}
+
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
 {
 	int64_t step = orr_run_step(run);
@@ -346,8 +202,7 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
-	code = write_shard(run, folder, run->work.rank, &shards[run->work.rank], err);
-	if ((code = orr_ranks_agree(code, err)) ||
+	if ((code = orr_run_write_shard(run, folder, &shards[run->work.rank], err)) ||
 	    (code = orr_ranks_agree(gather_shards(run, shards, err), err)))
 		goto out;
 	if (!run->work.rank)
@@ -364,27 +219,45 @@ out:
 
 /* ---- loading ---- */
 
+/* Parameter i of operator k, and what the optimizer keeps of it: the part that it is of the unsplit
+ * model's. */
+static int read_parameter(const struct orr_run *run, const struct orr_floats *floats, int k, int i,
+			  const struct orr_checkpoint *c, struct orr_error *err)
+{
+	const struct orr_graph *g = run->work.pipeline->graph;
+	const struct orr_parameter_tensor *part = &g->operators[k].instance->parameters[i];
+	struct orr_named_tensor tensors[ORR_MOST_KEPT];
+	float *values[ORR_MOST_KEPT];
+	int n = orr_tensors_name(tensors, orr_graph_whole(g), orr_graph_origin(g, k),
+				 orr_whole_parameter(g, k, i), run->options.optimizer),
+	    code = 0;
+
+	if (n < 0)
+		return no_memory(err);
+	for (int e = 0; e < n && orr_tensors_find(values, n, floats, k, i) && !code; e++) {
+		tensors[e].values = values[e];
+		tensors[e].portion = part->portion;
+		memcpy(tensors[e].shape, part->dims, sizeof(tensors[e].shape));
+		code = orr_checkpoint_read(c, &tensors[e], err);
+	}
+	orr_tensors_drop_names(tensors, n);
+	return code;
+}
+
 /* One owner's parameters and state; replicas each read their own. */
 static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr_checkpoint *c,
 		      struct orr_error *err)
 {
 	const struct orr_graph *g = run->work.pipeline->graph;
-	struct orr_named_tensor tensors[MOST_TENSORS];
-	struct block block;
-	int code = acquire(&block, run, o, STARPU_W, err);
+	struct orr_floats floats;
+	int code = orr_floats_acquire(&floats, &run->work, o, STARPU_W, err);
 
-	for (int k = 0; k < g->n_operators && !code; k++) {
-		int n;
-
-		if (run->work.pipeline->stage_of[k] != o->s)
-			continue;
-		if ((n = add_operator(tensors, run, &block, k)) < 0)
-			code = no_memory(err);
-		for (int i = 0; i < n && !code; i++)
-			code = orr_checkpoint_read(c, &tensors[i], err);
-		drop_names(tensors, n);
-	}
-	release(&block);
+	for (int k = 0; k < g->n_operators && !code; k++)
+		for (int i = 0; run->work.pipeline->stage_of[k] == o->s && !code &&
+				orr_whole_parameter(g, k, i) >= 0;
+		     i++)
+			code = read_parameter(run, &floats, k, i, c, err);
+	orr_floats_release(&floats);
 	return code;
 }
 

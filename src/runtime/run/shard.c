@@ -1,0 +1,245 @@
+#include "shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/whole.h"
+#include "orrery/graph.h"
+#include "orrery/ranks.h"
+#include "tensors.h"
+
+#define TAG ORR_RANKS_FIRST_TAG
+
+/* A part of a tensor. */
+struct piece {
+	int rank;        /* where it is, or where it goes */
+	const float *at; /* NULL: not here */
+	int64_t n_floats;
+	struct orr_pieces where; /* in the whole */
+};
+
+struct shard {
+	const struct orr_run *run;
+	struct orr_whole whole;
+	struct orr_whole_part *parts; /* [whole.most] of the tensor at hand */
+	struct orr_floats *floats;    /* [n_stages] of every stage whose first owner is here */
+	int n_acquired, n_numbered;
+	/* what is written here: pieces[first[i]] up to pieces[first[i + 1]] are put together as
+	 * tensor i; without any it is in memory as it is */
+	struct orr_named_tensor *tensors;
+	struct orr_tensor_source source;
+	struct piece *pieces, *sent;
+	int *first;
+	int n, n_pieces, n_sent, n_asked;
+	int64_t most, most_received;
+	float *together, *received;
+};
+
+static int no_memory(struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for the tensors");
+}
+
+/* Each list for all the tensors and parts that there are. */
+static int allocate(struct shard *x, struct orr_error *err)
+{
+	const struct orr_pipeline *p = x->run->work.pipeline;
+	size_t n = 1;
+	int code = orr_whole_init(&x->whole, p->graph, err);
+
+	if (code)
+		return code;
+	for (int k = 0; k < p->graph->n_operators; k++)
+		for (int i = 0; orr_whole_parameter(p->graph, k, i) >= 0; i++)
+			n += ORR_MOST_KEPT;
+	x->parts = calloc((size_t)x->whole.most + 1, sizeof(*x->parts));
+	x->floats = calloc((size_t)p->n_stages, sizeof(*x->floats));
+	x->tensors = calloc(n, sizeof(*x->tensors));
+	x->pieces = calloc(n, sizeof(*x->pieces));
+	x->sent = calloc(n, sizeof(*x->sent));
+	x->first = calloc(n, sizeof(*x->first));
+	return x->parts && x->floats && x->tensors && x->pieces && x->sent && x->first
+		       ? 0
+		       : no_memory(err);
+}
+
+static int rank_of(const struct shard *x, int k)
+{
+	const struct orr_work *work = &x->run->work;
+
+	return work
+		->rank_of[work->jobs->owners[work->jobs->first_owner[work->pipeline->stage_of[k]]]];
+}
+
+/* Of all stages whose first owner is here. */
+static int acquire(struct shard *x, struct orr_error *err)
+{
+	const struct orr_run *run = x->run;
+	int code = 0;
+
+	while (x->n_acquired < run->work.pipeline->n_stages && !code) {
+		int s = x->n_acquired;
+
+		code = orr_floats_acquire(&x->floats[s], &run->work,
+					  &run->data.owned[run->work.jobs->first_owner[s]],
+					  STARPU_R, err);
+		x->n_acquired += !code;
+	}
+	return code;
+}
+
+static struct piece piece_of(const struct shard *x, const struct orr_whole_part *part, int e, int n)
+{
+	const struct orr_pipeline *p = x->run->work.pipeline;
+	const struct orr_parameter_tensor *tensor =
+		&p->graph->operators[part->k].instance->parameters[part->i];
+	struct piece piece = {.rank = rank_of(x, part->k),
+			      .n_floats = orr_parameter_floats(tensor),
+			      .where = orr_whole_pieces(p->graph, part->k, part->i)};
+	float *values[ORR_MOST_KEPT];
+
+	if (orr_tensors_find(values, n, &x->floats[p->stage_of[part->k]], part->k, part->i))
+		piece.at = values[e];
+	return piece;
+}
+
+/* The last of the tensors, of these parts; e: which of the n that are kept of it. */
+static void add_written(struct shard *x, int n_parts, int e, int n)
+{
+	struct orr_named_tensor *tensor = &x->tensors[x->n];
+	int64_t floats = orr_named_tensor_floats(tensor);
+	struct piece piece = piece_of(x, x->parts, e, n);
+
+	x->first[x->n++] = x->n_pieces;
+	if (n_parts == 1)
+		tensor->values = (float *)(uintptr_t)piece.at;
+	for (int i = 0; i < n_parts && n_parts > 1; i++) {
+		piece = x->pieces[x->n_pieces++] = piece_of(x, &x->parts[i], e, n);
+		if (!piece.at && piece.n_floats > x->most_received)
+			x->most_received = piece.n_floats;
+		tensor->source = &x->source;
+		x->most = floats > x->most ? floats : x->most;
+	}
+}
+
+/* Parts that are here go to the rank that writes them. */
+static void add_sent(struct shard *x, int to, int n_parts, int e, int n)
+{
+	for (int i = 0; i < n_parts; i++) {
+		struct piece piece = piece_of(x, &x->parts[i], e, n);
+
+		piece.rank = to;
+		if (piece.at)
+			x->sent[x->n_sent++] = piece;
+	}
+}
+
+/* Parameter j of operator o of the unsplit graph; ranks that have parts of such take turns. */
+static int add_parameter(struct shard *x, int o, int j, struct orr_error *err)
+{
+	const struct orr_graph *whole = orr_graph_whole(x->run->work.pipeline->graph);
+	int n_parts = orr_whole_parts(&x->whole, o, j, x->parts), writer, n;
+	struct orr_named_tensor named[ORR_MOST_KEPT];
+
+	if (!n_parts)
+		return orr_fail(err, ORR_E_RUNTIME, "checkpoint: no worker has all of %s.%s",
+				whole->operators[o].name,
+				whole->operators[o].instance->parameters[j].name);
+	writer = rank_of(x, x->parts[x->n_numbered % n_parts].k);
+	x->n_numbered += n_parts > 1;
+	if ((n = orr_tensors_name(named, whole, o, j, x->run->options.optimizer)) < 0)
+		return no_memory(err);
+	for (int e = 0; e < n; e++) {
+		if (writer != x->run->work.rank) {
+			add_sent(x, writer, n_parts, e, n);
+			continue;
+		}
+		x->tensors[x->n] = named[e];
+		add_written(x, n_parts, e, n);
+	}
+	if (writer != x->run->work.rank)
+		orr_tensors_drop_names(named, n);
+	return 0;
+}
+
+static int lay_out(struct shard *x, struct orr_error *err)
+{
+	const struct orr_graph *whole = orr_graph_whole(x->run->work.pipeline->graph);
+	int code = allocate(x, err);
+
+	if (code || (code = acquire(x, err)))
+		return code;
+	for (int o = 0; o < whole->n_operators && !code; o++)
+		for (int j = 0; j < whole->operators[o].instance->n_parameters && !code; j++)
+			code = add_parameter(x, o, j, err);
+	x->first[x->n] = x->n_pieces;
+	x->together = malloc((size_t)x->most * sizeof(*x->together) + 1);
+	x->received = malloc((size_t)x->most_received * sizeof(*x->received) + 1);
+	return code || (x->together && x->received) ? code : no_memory(err);
+}
+
+/* Tensor i, put together. */
+static int get(void *user, int i, const float **values, struct orr_error *err)
+{
+	struct shard *x = user;
+	int code = 0;
+
+	x->n_asked = i + 1;
+	*values = x->together;
+	for (int k = x->first[i]; k < x->first[i + 1] && !code; k++) {
+		const struct piece *piece = &x->pieces[k];
+		const float *from = piece->at ? piece->at : x->received;
+
+		if (!piece->at)
+			code = orr_ranks_receive(piece->rank, TAG, x->received,
+						 (size_t)piece->n_floats * sizeof(*from), err);
+		for (int64_t n = 0; n < piece->where.n; n++)
+			memcpy(x->together + piece->where.first + n * piece->where.apart,
+			       from + n * piece->where.floats,
+			       (size_t)piece->where.floats * sizeof(*from));
+	}
+	return code;
+}
+
+static int write_all(struct shard *x, const char *folder, struct orr_shard *shard,
+		     struct orr_error *err)
+{
+	const float *unwanted;
+	int code = 0;
+
+	for (int i = 0; i < x->n_sent && !code; i++)
+		code = orr_ranks_start_send(x->sent[i].rank, TAG, x->sent[i].at,
+					    (size_t)x->sent[i].n_floats * sizeof(float), err);
+	if (!code)
+		code = orr_checkpoint_write(folder, x->run->trained.n_steps, x->run->work.rank,
+					    x->tensors, x->n, shard, err);
+	/* what was sent is received even where it cannot be written */
+	for (int i = x->n_asked; i < x->n && code; i++)
+		(void)get(x, i, &unwanted, NULL);
+	(void)orr_ranks_sent(NULL);
+	return code;
+}
+
+int orr_run_write_shard(struct orr_run *run, const char *folder, struct orr_shard *shard,
+			struct orr_error *err)
+{
+	struct shard x = {.run = run, .source = {get, &x}};
+	int code = orr_ranks_agree(lay_out(&x, err), err);
+
+	if (!code)
+		code = write_all(&x, folder, shard, err);
+	while (x.n_acquired > 0)
+		orr_floats_release(&x.floats[--x.n_acquired]);
+	if (x.tensors)
+		orr_tensors_drop_names(x.tensors, x.n);
+	orr_whole_fini(&x.whole);
+	free(x.parts);
+	free(x.floats);
+	free(x.tensors);
+	free(x.pieces);
+	free(x.sent);
+	free(x.first);
+	free(x.together);
+	free(x.received);
+	return orr_ranks_agree(code, err);
+}
