@@ -125,6 +125,8 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->numerics.optimizer = plan->numerics.optimizer;
 	if (plan && !o->given.precision)
 		o->numerics.precision = plan->numerics.precision;
+	if (plan && !o->given.shard_optimizer)
+		o->numerics.shard_optimizer = plan->numerics.shard_optimizer;
 	if (!o->machine.n_workers)
 		o->machine.n_workers = table ? table->n_workers : default_workers;
 	if (!o->n_stages && table && is_cut(work->graph))

@@ -39,7 +39,7 @@ static void note_interval(struct orr_worker_figures *worker, bool *seen, int64_t
 static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	int64_t first = INT64_MAX, last = INT64_MIN, busy = 0, busiest = 0;
+	int64_t first = INT64_MAX, last = orr_timeline_gathered(t), busy = 0, busiest = 0;
 
 	for (int w = 0; w < f->n_workers; w++) {
 		struct orr_worker_figures *worker = &f->worker[w];
@@ -186,7 +186,6 @@ static int check_bound(const struct orr_figures *f, const struct orr_timeline *t
 /* What each worker keeps besides stashes, as a rank of its own. */
 static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	const struct orr_numerics *numerics = &jobs->pipeline->numerics;
 	struct orr_footprint *footprint = calloc((size_t)f->n_workers, sizeof(*footprint));
 	int code = footprint ? orr_footprint_keep(footprint, jobs, NULL, f->n_workers, err)
 			     : orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers",
@@ -196,8 +195,7 @@ static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct
 		struct orr_worker_figures *worker = &f->worker[w];
 		const struct orr_footprint *keeps = &footprint[w];
 
-		worker->optimizer_bytes =
-			orr_optimizer_floats(numerics->optimizer) * worker->trained_bytes;
+		worker->optimizer_bytes = keeps->state;
 		worker->rounded_bytes = keeps->rounded;
 		worker->copy_bytes = keeps->fetched + keeps->partial + keeps->ring;
 		worker->version_bytes = keeps->versions;

@@ -153,6 +153,7 @@ static int check_rings(const struct orr_timeline *t, const struct orr_update *u,
 {
 	for (int i = 0; i < t->n_transfers; i++)
 		if (t->transfers[i].kind == ORR_TRANSFER_ALL_REDUCE && t->transfers[i].set == set &&
+		    t->transfers[i].ring != ORR_RING_ALL_GATHER &&
 		    u->start_ns < t->transfers[i].end_ns)
 			return orr_fail(err, ORR_E_RUNTIME,
 					"timeline: the update of stage %d on worker %d starts "
@@ -354,9 +355,19 @@ static int64_t mean(int64_t sum, int n)
 	return n ? sum / n : 0;
 }
 
+int64_t orr_timeline_gathered(const struct orr_timeline *t)
+{
+	int64_t last = INT64_MIN;
+
+	for (int i = 0; i < t->n_transfers; i++)
+		if (t->transfers[i].ring == ORR_RING_ALL_GATHER && t->transfers[i].end_ns > last)
+			last = t->transfers[i].end_ns;
+	return last;
+}
+
 int64_t orr_timeline_makespan(const struct orr_timeline *t)
 {
-	int64_t first = INT64_MAX, last = 0;
+	int64_t first = INT64_MAX, last = orr_timeline_gathered(t);
 
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
 		if (!orr_jobs_has(t->jobs, j))

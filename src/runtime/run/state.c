@@ -11,6 +11,7 @@
 #include "orrery/dataset.h"
 #include "orrery/ranks.h"
 #include "parts.h"
+#include "whole_state.h"
 
 #define MOST_TENSORS (3 * ORR_MOST_PARAMETER_TENSORS) /* an optimizer has two of each at most */
 
@@ -165,6 +166,7 @@ struct block {
 	const struct orr_owned *owned; /* NULL: not here */
 	const struct orr_program *program;
 	float *parameters, *state; /* state: NULL where nothing is trained */
+	float *part;               /* what o keeps of it, where it is divided; NULL: all */
 };
 
 static int acquire(struct block *block, const struct orr_run *run, const struct orr_owned *o,
@@ -182,6 +184,7 @@ static int acquire(struct block *block, const struct orr_run *run, const struct 
 		orr_data_release(o->parameters.handle);
 		return code;
 	}
+	block->part = o->sharded ? block->state : NULL;
 	block->owned = o;
 	return 0;
 }
@@ -271,9 +274,10 @@ static int no_memory(struct orr_error *err)
 
 /* ---- saving ---- */
 
-/* This process's shard: of every stage whose first owner is here, in the order of the operators. */
-static int write_shard(struct orr_run *run, const char *folder, int number, struct orr_shard *shard,
-		       struct orr_error *err)
+/* This process's shard: of every stage whose first owner is here, in the order of the operators.
+ * states: of those whose replicas divide it. */
+static int write_shard(struct orr_run *run, const char *folder, int number, float *const *states,
+		       struct orr_shard *shard, struct orr_error *err)
 {
 	const struct orr_graph *g = run->work.pipeline->graph;
 	int n_stages = run->work.pipeline->n_stages, n_acquired = 0, n = 0, code = 0;
@@ -290,6 +294,8 @@ static int write_shard(struct orr_run *run, const char *folder, int number, stru
 				    &run->data.owned[run->work.jobs->first_owner[n_acquired]],
 				    STARPU_R, err)))
 			goto out;
+	for (int s = 0; s < n_stages; s++)
+		blocks[s].state = states[s] ? states[s] : blocks[s].state;
 	for (int k = 0; k < g->n_operators; k++) {
 		int added =
 			add_operator(tensors + n, run, &blocks[run->work.pipeline->stage_of[k]], k);
@@ -336,17 +342,21 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 {
 	int64_t step = orr_run_step(run);
 	int64_t samples = step * orr_run_step_samples(run->work.jobs, &run->options);
+	int n_stages = run->work.pipeline->n_stages;
 	struct orr_shard *shards = calloc((size_t)run->work.n_ranks, sizeof(*shards));
+	float **states = calloc((size_t)n_stages, sizeof(*states));
 	json_t *about = run->work.rank ? NULL : about_run(run, err);
 	int code = check_whole(run, err);
 
-	if (!code && !shards)
+	if (!code && (!shards || !states))
 		code = no_memory(err);
 	if (!code && !run->work.rank)
 		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
-	code = write_shard(run, folder, run->work.rank, &shards[run->work.rank], err);
+	if ((code = orr_whole_state_gather(states, run, err)))
+		goto out;
+	code = write_shard(run, folder, run->work.rank, states, &shards[run->work.rank], err);
 	if ((code = orr_ranks_agree(code, err)) ||
 	    (code = orr_ranks_agree(gather_shards(run, shards, err), err)))
 		goto out;
@@ -358,6 +368,9 @@ out:
 	if (code && !run->work.rank)
 		orr_checkpoint_abandon(folder, step);
 	json_decref(about);
+	for (int s = 0; states && s < n_stages; s++)
+		free(states[s]);
+	free(states);
 	free(shards);
 	return code;
 }
@@ -371,8 +384,11 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	const struct orr_graph *g = run->work.pipeline->graph;
 	struct orr_named_tensor tensors[MOST_TENSORS];
 	struct block block;
+	float *whole = NULL;
 	int code = acquire(&block, run, o, STARPU_W, err);
 
+	if (!code && block.part && !(code = orr_whole_state_room(&whole, run, o, err)))
+		block.state = whole;
 	for (int k = 0; k < g->n_operators && !code; k++) {
 		int n;
 
@@ -384,6 +400,9 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 			code = orr_checkpoint_read(c, &tensors[i], err);
 		drop_names(tensors, n);
 	}
+	if (whole && !code)
+		orr_whole_state_take(block.part, run, o, whole);
+	free(whole);
 	release(&block);
 	return code;
 }
