@@ -1,7 +1,8 @@
 /* All-reduce by a collective that blocks, among owners on several ranks: shared_collective.c takes
  * NCCL's place and cores that of devices. Writes every run's parameters to a file; alone the update
  * adds up, and under mpirun with a worker a rank the collective must give the same bytes, whenever
- * each of them comes. Usage: test_mpi_reduce OUT RANKS, those of mpirun */
+ * each of them comes, and whether each updates all parameters or a part. Usage: test_mpi_reduce OUT
+ * RANKS, those of mpirun */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,11 +61,25 @@ static const struct orr_schedule uneven = {
 static const struct {
 	int n_ranks;
 	const char *schedule, *model;
+	bool shards; /* under mpirun */
+	double clip;
 } cases[] = {
-	{2, "ddp", training_model},         {2, "pipedream:replicas=2-2-2-2", four_stages},
-	{2, "uneven", four_stages},         {4, "ddp", training_model},
-	{4, "lpp:G=2,R=2", training_model}, {4, "uneven", four_stages},
-	{4, "chimera", four_stages},        {4, "pipedream:replicas=2-1-1-2", four_stages},
+	{2, "ddp", training_model, false, 0},
+	{2, "ddp", training_model, true, 0},
+	{2, "pipedream:replicas=2-2-2-2", four_stages, false, 0},
+	{2, "pipedream:replicas=2-2-2-2", four_stages, true, 0},
+	{2, "uneven", four_stages, false, 0},
+	{2, "uneven", four_stages, true, 0},
+	{4, "ddp", training_model, false, 0},
+	{4, "ddp", training_model, true, 0},
+	{4, "ddp", training_model, true, 0.25},
+	{4, "lpp:G=2,R=2", training_model, false, 0},
+	{4, "lpp:G=2,R=2", training_model, true, 0},
+	{4, "uneven", four_stages, false, 0},
+	{4, "chimera", four_stages, false, 0},
+	{4, "chimera", four_stages, true, 0},
+	{4, "pipedream:replicas=2-1-1-2", four_stages, false, 0},
+	{4, "pipedream:replicas=2-1-1-2", four_stages, true, 0},
 };
 
 static FILE *out;
@@ -98,6 +113,8 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 	training_prepare(&t, cases[_i].model, t.choice.schedule.name ? &t.choice.schedule : &uneven,
 			 n_workers, 8);
 	t.options.batch = 24;
+	t.options.clip = cases[_i].clip;
+	t.pipeline->numerics.shard_optimizer = !alone && cases[_i].shards;
 	t.options.timeout_s = 60;
 	t.hooks.reduce_alone = !alone;
 	t.hooks.delay_us = alone ? 0 : 400; /* who comes last is another one each time */

@@ -52,8 +52,9 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
  * gradient, in STRICT every worker in the order of n, and memory back to zero. */
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err);
 
-/* The last end of parameters on their way to other owners; INT64_MIN: none are. */
-int64_t orr_timeline_gathered(const struct orr_timeline *t);
+/* The last end of parameters that owners send one another after their updates, or those of worker w
+ * (-1: of all); INT64_MIN: there are none. */
+int64_t orr_timeline_gathered(const struct orr_timeline *t, int w);
 /* From the first start of a job to the last end of a job or an update, or of parameters that it
  * sends. */
 int64_t orr_timeline_makespan(const struct orr_timeline *t);

@@ -120,10 +120,10 @@ static int begin_at(struct walk *walk)
 	const struct orr_timeline *t = idle->timeline;
 	int last = find_last(idle), item = -1, transfer = 0;
 
-	if (last < 0 || orr_timeline_gathered(t) <= idle->items[last].end_ns)
+	if (last < 0 || orr_timeline_gathered(t, -1) <= idle->items[last].end_ns)
 		return last;
 	while (t->transfers[transfer].ring != ORR_RING_ALL_GATHER ||
-	       t->transfers[transfer].end_ns != orr_timeline_gathered(t))
+	       t->transfers[transfer].end_ns != orr_timeline_gathered(t, -1))
 		transfer++;
 	for (int i = 0; i < idle->first[idle->n_workers]; i++)
 		if (idle->items[i].update >= 0 &&

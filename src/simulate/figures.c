@@ -39,10 +39,11 @@ static void note_interval(struct orr_worker_figures *worker, bool *seen, int64_t
 static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	int64_t first = INT64_MAX, last = orr_timeline_gathered(t), busy = 0, busiest = 0;
+	int64_t first = INT64_MAX, last = orr_timeline_gathered(t, -1), busy = 0, busiest = 0;
 
 	for (int w = 0; w < f->n_workers; w++) {
 		struct orr_worker_figures *worker = &f->worker[w];
+		int64_t end = orr_timeline_gathered(t, w);
 		bool seen = false;
 
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
@@ -58,8 +59,9 @@ static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 			continue;
 		first = worker->first_start_ns < first ? worker->first_start_ns : first;
 		last = worker->last_end_ns > last ? worker->last_end_ns : last;
-		if (worker->last_end_ns - worker->first_start_ns > f->span_ns)
-			f->span_ns = worker->last_end_ns - worker->first_start_ns;
+		end = worker->last_end_ns > end ? worker->last_end_ns : end;
+		if (end - worker->first_start_ns > f->span_ns)
+			f->span_ns = end - worker->first_start_ns;
 	}
 	f->makespan_ns = last - first;
 	for (int w = 0; w < f->n_workers; w++)

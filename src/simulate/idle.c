@@ -99,8 +99,8 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 	for (int w = 0; w < idle->n_workers && !code; w++)
 		code = order_worker(idle, w, keyed, err);
 	free(keyed);
-	if (idle->end_ns < orr_timeline_gathered(idle->timeline))
-		idle->end_ns = orr_timeline_gathered(idle->timeline);
+	if (idle->end_ns < orr_timeline_gathered(idle->timeline, -1))
+		idle->end_ns = orr_timeline_gathered(idle->timeline, -1);
 	if (idle->start_ns > idle->end_ns)
 		idle->start_ns = idle->end_ns = 0;
 	return code;
