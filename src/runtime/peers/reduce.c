@@ -18,7 +18,10 @@
  * collectives in one order, that of their submission, which is the same on all ranks: in a step
  * that of the stages (run/step.c), without a flush that of the jobs, all of which every rank walks
  * along.
- * One thread submits, and each device has a chain handle that its collectives write. */
+ * One thread submits, and each device has a chain handle that its collectives write. They run on a
+ * stream of their own, a StarPU worker that computes no jobs (policy.h): backward passes go on
+ * while gradients that are complete are added up. StarPU starts a task when those that it waits for
+ * have ended, on whichever stream, so that no events are needed between the two. */
 
 static void nothing(void *buffers[], void *cl_arg)
 {
@@ -185,6 +188,7 @@ static void lay_out(struct orr_reduce *r, int i, int member, struct orr_nccl *gr
 		orr_task_init(t, r->slots->submitter, &r->slots->slots[k / n_updates].flight,
 			      data->owned[i].w);
 		*ready = *t;
+		t->queued.apart = true;
 		t->arg.n_floats = orr_work_n_trained(data->work, data->owned[i].s);
 		t->arg.group = group;
 		t->arg.member = member;

@@ -24,8 +24,8 @@ int orr_whole_state_room(float **state, const struct orr_run *run, const struct 
 }
 
 /* Each of the n_state tensors of a part lies after the one before; so do those of the whole. */
-void orr_whole_state_put(float *whole, const struct orr_run *run, const struct orr_owned *o,
-			 const float *part)
+static void put(float *whole, const struct orr_run *run, const struct orr_owned *o,
+		const float *part)
 {
 	int64_t n = orr_work_n_trained(&run->work, o->s);
 
@@ -62,14 +62,14 @@ static int bring(float *whole, const struct orr_run *run, const struct orr_owned
 		code = orr_ranks_receive(work->rank_of[o->w], ORR_RANKS_FIRST_TAG, part, bytes,
 					 err);
 		if (!code)
-			orr_whole_state_put(whole, run, o, part);
+			put(whole, run, o, part);
 		free(part);
 		return code;
 	}
 	if ((code = orr_data_acquire(o->state.handle, STARPU_R, &part, err)))
 		return code;
 	if (work->rank == to)
-		orr_whole_state_put(whole, run, o, part);
+		put(whole, run, o, part);
 	else
 		code = orr_ranks_send(to, ORR_RANKS_FIRST_TAG, part, bytes, err);
 	orr_data_release(o->state.handle);

@@ -14,9 +14,7 @@ int orr_whole_state_gather(float **state, const struct orr_run *run, struct orr_
 /* Room for the state of o's stage. */
 int orr_whole_state_room(float **state, const struct orr_run *run, const struct orr_owned *o,
 			 struct orr_error *err);
-/* Between the whole state and the part that o keeps, at `part`. */
-void orr_whole_state_put(float *whole, const struct orr_run *run, const struct orr_owned *o,
-			 const float *part);
+/* Of the whole state the part that o keeps. */
 void orr_whole_state_take(float *part, const struct orr_run *run, const struct orr_owned *o,
 			  const float *whole);
 #endif
