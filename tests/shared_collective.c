@@ -1,6 +1,8 @@
 /* In the place of codelets/cuda/collective.c: members on CPU cores of processes of one host meet in
  * shared memory. As with NCCL each of them waits for all others, in the worker that it keeps, so
  * that an order that is not the same everywhere hangs. The sum has the order of orr_rule_step. */
+#include "shared_collective.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +18,8 @@
 
 #define MOST 8     /* members */
 #define PIECE 1024 /* floats that are added at a time */
+
+void (*shared_collective_begins)(void);
 
 struct meeting {
 	pthread_mutex_t mutex;
@@ -118,6 +122,8 @@ const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float
 	int r = group->n;
 
 	(void)stream;
+	if (shared_collective_begins)
+		shared_collective_begins();
 	for (int64_t begin = 0; begin < n; begin += PIECE) {
 		int64_t count = n - begin < PIECE ? n - begin : PIECE;
 
