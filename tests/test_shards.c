@@ -64,6 +64,44 @@ START_TEST(a_step_takes_two_halves_of_a_ring_and_a_part_of_the_update)
 }
 END_TEST
 
+/* A ring leaves when the last backward pass of its stage has ended, and earlier stages go back
+ * meanwhile: 8 microbatches on 4 workers, two each, whose last backward goes from stage 3 to 0. */
+START_TEST(rings_are_on_their_way_while_earlier_stages_go_back)
+{
+	struct orr_machine machine = {.n_workers = 4, .bandwidth_bytes_per_s = 6 * RATE};
+	struct orr_pipeline *p = make(4, "0>1 1>2 2>3", 0, _i);
+	const struct orr_timeline *t;
+	struct way way;
+	int n = 0;
+
+	way_init_on(&way, p, "ddp", &machine, 8);
+	t = way.tried.timeline;
+	for (int i = 0; i < t->n_transfers; i++) {
+		const struct orr_transfer *ring = &t->transfers[i];
+		int64_t end = 0, last = 0;
+
+		if (ring->ring == ORR_RING_ALL_GATHER)
+			continue;
+		for (int b = 0; b < 8; b++) {
+			int j = orr_jobs_index(t->jobs, ring->set, b, ORR_PASS_B),
+			    k = orr_jobs_index(t->jobs, 0, b, ORR_PASS_B);
+
+			end = t->end_ns[j] > end ? t->end_ns[j] : end;
+			last = t->end_ns[k] > last ? t->end_ns[k] : last;
+		}
+		/* those before it are through by then */
+		ck_assert_int_eq(ring->start_ns, end);
+		ck_assert_int_eq(units(last - end), 2 * ring->set);
+		n++;
+	}
+	ck_assert_int_eq(n, 4);
+	/* an update of a part waits for the pass that runs, so that one way round is left over */
+	ck_assert_int_eq(units(orr_timeline_makespan(t)), 2 * 4 * 3 + 2 + _i);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* The last way round of version v of stage s. */
 static int64_t gathered(const struct orr_timeline *t, int s, int64_t version)
 {
@@ -145,6 +183,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		ONCE(a_step_takes_two_halves_of_a_ring_and_a_part_of_the_update),
+		EACH(rings_are_on_their_way_while_earlier_stages_go_back, 2),
 		EACH(a_pass_waits_for_all_parts_of_its_version, 2),
 		EACH(under_every_schedule, count_schedules()),
 	};
