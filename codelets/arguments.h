@@ -67,6 +67,7 @@ struct orr_codelet_arg {
 	/* reduce; cuda/collective.h. NULL: the owner is alone, on a CPU */
 	struct orr_nccl *group;
 	int member;
+	bool gathers; /* all parameters, where each member has updated a part */
 	/* update and check: becomes the first float of the gradient whose square is not finite, if
 	 * there is one; in memory that every device can write. NULL: nobody asks */
 	int64_t *wild;
@@ -76,10 +77,14 @@ struct orr_codelet_arg {
 	int64_t offset;  /* of add: where in the partial gradient it starts, */
 	int64_t to;      /* and in the sum */
 	int n_gradients; /* or the chunks that have floats */
-	int n_averaged;  /* of update: see orr_rule */
-	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
-	double rate;     /* of update: the step's learning rate, */
-	double scale;    /* the factor of its gradient; 0: 1, */
+	/* of reduce: of its part alone; of update, where an owner has the optimizer's state of a
+	 * part alone: that part, with the sum of its gradient if there are chunks */
+	bool sharded;
+	struct orr_extent shard;
+	int n_averaged; /* of update: see orr_rule */
+	int n_chunks;   /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
+	double rate;    /* of update: the step's learning rate, */
+	double scale;   /* the factor of its gradient; 0: 1, */
 	const struct orr_exempt *spared; /* and what does not decay */
 	int n_spared;
 	/* norm: the tensors in the gradient, and where the sums of their squares go, in memory that

@@ -154,8 +154,11 @@ static void add(void *buffers[], void *cl_arg)
 /* Of several gradients each is checked by its own owner. */
 static void find_wild(const struct orr_codelet_arg *arg, struct orr_workspace *own)
 {
-	int first = arg->n_gradients == 1 || arg->n_chunks ? 0 : arg->own;
-	int end = arg->n_chunks ? arg->n_gradients : first + 1;
+	bool own_chunk = arg->sharded && arg->n_chunks;
+	int first = !own_chunk && (arg->n_gradients == 1 || arg->n_chunks) ? 0 : arg->own;
+	int end = own_chunk       ? first + arg->n_gradients
+		  : arg->n_chunks ? arg->n_gradients
+				  : first + 1;
 
 	for (int i = first; i < end; i++) {
 		int64_t at = arg->n_chunks ? orr_rule_chunk(arg->n_floats, arg->n_chunks, i) : 0;
@@ -190,8 +193,9 @@ static void update(void *buffers[], void *cl_arg)
 	rule.scale = arg->scale;
 	rule.spared = arg->spared;
 	rule.n_spared = arg->n_spared;
+	rule.part = arg->sharded ? &arg->shard : NULL;
 	for (int i = 0; i < arg->n_gradients; i++)
-		own->in[i] = floats(buffers[2 + i]);
+		own->in[arg->sharded && arg->n_chunks ? arg->own : i] = floats(buffers[2 + i]);
 	if (arg->wild)
 		find_wild(arg, own);
 	own->device.kernels->step(&own->device, &rule, arg->step + 1, arg->n_floats,
@@ -228,7 +232,9 @@ static void reduce(void *buffers[], void *cl_arg)
 	if (!arg->group)
 		device->kernels->copy(device, arg->n_floats, floats(buffers[0]),
 				      floats(buffers[1]));
-	else if ((failure = orr_reduce_cuda(arg, floats(buffers[0]), floats(buffers[1]))))
+	else if ((failure = arg->gathers
+				    ? orr_gather_cuda(arg, floats(buffers[0]))
+				    : orr_reduce_cuda(arg, floats(buffers[0]), floats(buffers[1]))))
 		device->failure = failure;
 	end(arg, device);
 }

@@ -94,26 +94,26 @@ ORR_VECTOR static void adam(const struct orr_adam *r, int64_t n, const float *re
 		orr_adam_element(r, gradient[i], &p[i], &first[i], &second[i]);
 }
 
-/* What a step has beside its gradients: n floats of parameters and their state. */
+/* What a step has beside its gradients: parameters, and the state of a part of them. */
 struct block {
 	const struct orr_rule *rule;
 	struct orr_sgd sgd;
 	struct orr_adam adam;
-	int64_t n;
+	struct orr_extent part;
 	float *parameters, *state;
 };
 
 static void step_part(const struct block *b, int64_t i, int64_t n, const float *gradient)
 {
-	float *p = b->parameters + i;
+	float *p = b->parameters + i, *state = b->state + (i - b->part.first);
 
 	switch (b->rule->optimizer) {
 	case ORR_OPTIMIZER_ADAMW:
 	case ORR_OPTIMIZER_ADAM:
-		adam(&b->adam, n, gradient, p, b->state + i, b->state + b->n + i);
+		adam(&b->adam, n, gradient, p, state, state + (b->part.end - b->part.first));
 		break;
 	case ORR_OPTIMIZER_MOMENTUM:
-		momentum(&b->sgd, n, gradient, p, b->state + i);
+		momentum(&b->sgd, n, gradient, p, state);
 		break;
 	case ORR_OPTIMIZER_SGD:
 		sgd(&b->sgd, n, gradient, p);
@@ -135,8 +135,12 @@ static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, floa
 		      float *state, const struct source *from)
 {
 	struct orr_rule bare = *rule;
-	struct block block = {rule, orr_rule_sgd(rule), orr_rule_adam(rule, step),
-			      n,    parameters,         state},
+	struct block block = {rule,
+			      orr_rule_sgd(rule),
+			      orr_rule_adam(rule, step),
+			      orr_rule_part(rule, n),
+			      parameters,
+			      state},
 		     spared = block;
 	float part[PART];
 
@@ -146,8 +150,10 @@ static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, floa
 	for (int c = 0; c < from->n; c++) {
 		int64_t begin = orr_rule_chunk(n, from->n, c), next;
 		int64_t end = orr_rule_chunk(n, from->n, c + 1);
+		int64_t first = begin > block.part.first ? begin : block.part.first;
 
-		for (int64_t i = begin; i < end; i = next) {
+		end = end < block.part.end ? end : block.part.end;
+		for (int64_t i = first; i < end; i = next) {
 			const struct orr_exempt *exempt;
 			const float *gradient;
 

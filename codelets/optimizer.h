@@ -33,7 +33,17 @@ struct orr_rule {
 	double scale;                    /* factor of the gradient, after clipping; 0 means 1 */
 	const struct orr_exempt *spared; /* [n_spared] in order; borrowed */
 	int n_spared;
+	/* the parameters that change, and that the state is of; NULL: all; borrowed */
+	const struct orr_extent *part;
 };
+
+/* Those of n. */
+static inline struct orr_extent orr_rule_part(const struct orr_rule *rule, int64_t n)
+{
+	struct orr_extent all = {0, n};
+
+	return rule->part ? *rule->part : all;
+}
 
 /* From i up to the end, or to where an exemption begins or ends before that. *spared: that which i
  * is in, or NULL. */
@@ -60,10 +70,12 @@ static inline int64_t orr_rule_chunk(int64_t n, int n_chunks, int c)
 }
 
 /* U; step counts from 1. The gradient is the sum of n_gradients blocks, in the order of a ring: cut
- * into as many chunks, chunk c is the sum that starts with block c+1 and goes round to block c. */
+ * into as many chunks, chunk c is the sum that starts with block c+1 and goes round to block c. Of
+ * a part of the parameters the state is as if there were no others. */
 void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
 		   float *state, const float *const *gradients, int n_gradients);
-/* The same where the sums are there: chunks[c] is chunk c alone. */
+/* The same where the sums are there: chunks[c] is chunk c alone; NULL where it has nothing of the
+ * rule's part. */
 void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
 			  float *state, const float *const *chunks, int n_chunks);
 

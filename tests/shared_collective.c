@@ -1,6 +1,8 @@
 /* In the place of codelets/cuda/collective.c: members on CPU cores of processes of one host meet in
  * shared memory. As with NCCL each of them waits for all others, in the worker that it keeps, so
  * that an order that is not the same everywhere hangs. The sum has the order of orr_rule_step. */
+#include "shared_collective.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +18,8 @@
 
 #define MOST 8     /* members */
 #define PIECE 1024 /* floats that are added at a time */
+
+void (*shared_collective_begins)(void);
 
 struct meeting {
 	pthread_mutex_t mutex;
@@ -118,6 +122,8 @@ const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float
 	int r = group->n;
 
 	(void)stream;
+	if (shared_collective_begins)
+		shared_collective_begins();
 	for (int64_t begin = 0; begin < n; begin += PIECE) {
 		int64_t count = n - begin < PIECE ? n - begin : PIECE;
 
@@ -137,7 +143,47 @@ const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float
 	return NULL;
 }
 
+const char *orr_nccl_sum_part(struct orr_nccl *group, int i, const float *from, float *to,
+			      int64_t n, void *stream)
+{
+	int64_t begin = orr_rule_chunk(n, group->n, i);
+	float *all = malloc((size_t)n * sizeof(*all));
+	const char *failure = all ? orr_nccl_sum(group, i, from, all, n, stream) : "no memory";
+
+	if (!failure)
+		memcpy(to, all + begin,
+		       (size_t)(orr_rule_chunk(n, group->n, i + 1) - begin) * sizeof(float));
+	free(all);
+	return failure;
+}
+
+const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+{
+	struct meeting *m = group->meeting;
+
+	(void)stream;
+	for (int c = 0; c < group->n; c++) {
+		int64_t end = orr_rule_chunk(n, group->n, c + 1), count;
+
+		for (int64_t at = orr_rule_chunk(n, group->n, c); at < end; at += count) {
+			count = end - at < PIECE ? end - at : PIECE;
+			if (i == c)
+				memcpy(m->blocks[c], floats + at, (size_t)count * sizeof(float));
+			come(m, 1, group->n);
+			memcpy(floats + at, m->blocks[c], (size_t)count * sizeof(float));
+			come(m, 1, group->n);
+		}
+	}
+	return NULL;
+}
+
 const char *orr_reduce_cuda(const struct orr_codelet_arg *arg, const float *from, float *to)
 {
-	return orr_nccl_sum(arg->group, arg->member, from, to, arg->n_floats, NULL);
+	return (arg->sharded ? orr_nccl_sum_part : orr_nccl_sum)(arg->group, arg->member, from, to,
+								 arg->n_floats, NULL);
+}
+
+const char *orr_gather_cuda(const struct orr_codelet_arg *arg, float *parameters)
+{
+	return orr_nccl_gather(arg->group, arg->member, parameters, arg->n_floats, NULL);
 }

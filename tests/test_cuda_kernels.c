@@ -449,11 +449,11 @@ END_TEST
 /* A few in the first and in the last of those that are tested. */
 static const struct orr_exempt spared[] = {{1, 2, 0}, {5, 9, 0.25}, {13, 300, 0}, {400, 700, 0.1}};
 static const struct orr_rule rules[] = {
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 0, 0, spared, 4},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 3, 0.25, spared, 4},
-	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0, spared, 4},
-	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5, spared, 4},
-	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0, spared, 4},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 0, 0, spared, 4, NULL},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 3, 0.25, spared, 4, NULL},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0, spared, 4, NULL},
+	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5, spared, 4, NULL},
+	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0, spared, 4, NULL},
 };
 
 START_TEST(updates_agree_for_every_number_of_replicas)
@@ -487,6 +487,46 @@ START_TEST(updates_agree_for_every_number_of_replicas)
 			free_tensors();
 			stop();
 		}
+}
+END_TEST
+
+/* A part of the parameters, with the state of that part alone, from blocks or the chunk that it is.
+ */
+START_TEST(updates_of_a_part_agree)
+{
+	for (int k = 0; k < 8; k++) {
+		int r = 4, c = k % 4;
+		int64_t n = 1234, begin = orr_rule_chunk(n, r, c);
+		const struct orr_extent part = {begin, orr_rule_chunk(n, r, c + 1)};
+		struct orr_rule rule = rules[_i];
+		const float *on_cpu[4] = {NULL}, *on_cuda[4] = {NULL};
+		struct tensor *p, *state;
+
+		start(ORR_PRECISION_FP32, 1, 1, 1);
+		p = filled(n, 0, 1);
+		state = filled(2 * (part.end - begin), 0, 1);
+		cpu.kernels->zero(&cpu, state->n, state->on_cpu);
+		cuda.kernels->zero(&cuda, state->n, state->on_cuda);
+		for (int b = 0; b < r; b++) {
+			struct tensor *g = filled(n, b % 2, (uint64_t)b + 2);
+
+			if (k < 4 || b == c) {
+				on_cpu[b] = g->on_cpu;
+				on_cuda[b] = g->on_cuda;
+			}
+		}
+		rule.part = &part;
+		for (int step = 1; step <= 3; step++) {
+			cpu.kernels->step(&cpu, &rule, step, n, p->on_cpu, state->on_cpu, on_cpu, r,
+					  k >= 4);
+			cuda.kernels->step(&cuda, &rule, step, n, p->on_cuda, state->on_cuda,
+					   on_cuda, r, k >= 4);
+		}
+		check_close(p, 1e-6, "parameters");
+		check_close(state, 1e-6, "state");
+		free_tensors();
+		stop();
+	}
 }
 END_TEST
 
@@ -588,6 +628,7 @@ int main(void)
 		EACH(losses_and_what_they_count_agree, N_OF(rows)),
 		EACH(updates_agree_for_every_number_of_replicas, 5),
 		EACH(replicas_are_added_in_the_order_of_a_ring, 3),
+		EACH(updates_of_a_part_agree, N_OF(rules)),
 		ONCE(squares_of_a_gradient_agree),
 		ONCE(too_many_replicas_are_a_failure_and_not_a_crash),
 	};

@@ -15,13 +15,14 @@
 /* A chain of 8 with stashes and edges of so many bytes, on 4 workers, the optimizer with a float of
  * state for each parameter. */
 static void predict(struct orr_footprint *footprint, const char *schedule, int n_ranks,
-		    int prefetch, int64_t stash, int64_t edge)
+		    int prefetch, int64_t stash, int64_t edge, bool shard)
 {
 	struct orr_pipeline *p = make_pipeline(8, CHAIN, 1, 2, 0, stash, P, edge);
 	int rank_of[N_RANKS];
 	struct way way;
 
 	p->numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
+	p->numerics.shard_optimizer = shard;
 	p->prefetch = prefetch;
 	way_init(&way, p, schedule, N_RANKS, 8);
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_RANKS, n_ranks, NULL, NULL), 0);
@@ -36,7 +37,7 @@ START_TEST(fully_sharded_a_rank_has_its_shard_and_the_window)
 	struct orr_footprint footprint[N_RANKS];
 
 	for (int prefetch = 0; prefetch < 4; prefetch++) {
-		predict(footprint, "fsdp", N_RANKS, prefetch, 0, 0);
+		predict(footprint, "fsdp", N_RANKS, prefetch, 0, 0, false);
 		for (int k = 0; k < N_RANKS; k++) {
 			ck_assert_int_eq(footprint[k].owned, 2 * 3 * P);
 			ck_assert_int_eq(footprint[k].fetched, (prefetch + 1) * P);
@@ -57,7 +58,7 @@ START_TEST(two_workers_a_rank_have_a_window_each)
 {
 	struct orr_footprint footprint[N_RANKS];
 
-	predict(footprint, "fsdp", 2, 1, 0, 0);
+	predict(footprint, "fsdp", 2, 1, 0, 0, false);
 	for (int k = 0; k < 2; k++) {
 		ck_assert_int_eq(footprint[k].owned, 4 * 3 * P);
 		ck_assert_int_eq(footprint[k].fetched, 2 * 2 * P);
@@ -69,14 +70,35 @@ START_TEST(data_parallel_a_rank_has_the_model_and_the_sum_of_gradients)
 {
 	struct orr_footprint footprint[N_RANKS];
 
-	predict(footprint, "ddp", N_RANKS, 2, 0, 0);
+	predict(footprint, "ddp", N_RANKS, 2, 0, 0, false);
 	for (int k = 0; k < N_RANKS; k++) {
 		ck_assert_int_eq(footprint[k].owned, 8 * 3 * P);
 		ck_assert_int_eq(footprint[k].ring, 8 * P);
 		ck_assert_int_eq(footprint[k].all, 8 * 4 * P);
 	}
-	predict(footprint, "ddp", 1, 2, 0, 0); /* replicas in one process add where they are */
+	predict(footprint, "ddp", 1, 2, 0, 0,
+		false); /* replicas in one process add where they are */
 	ck_assert_int_eq(footprint[0].all, N_RANKS * 8 * 3 * P);
+}
+END_TEST
+
+/* 250 floats of a stage have their state in four places: of 63, 63, 62 and 62 of them. */
+START_TEST(replicas_divide_the_state)
+{
+	struct orr_footprint footprint[N_RANKS];
+
+	predict(footprint, "ddp", N_RANKS, 2, 0, 0, true);
+	for (int k = 0; k < N_RANKS; k++) {
+		ck_assert_int_eq(footprint[k].owned, 8 * (2 * P + 4 * (62 + (k < 2))));
+		ck_assert_int_eq(footprint[k].state, 8 * 4 * (62 + (k < 2)));
+		ck_assert_int_eq(footprint[k].ring, 8 * P);
+		ck_assert_int_eq(footprint[k].all, 8 * (3 * P + 4 * (62 + (k < 2))));
+	}
+	predict(footprint, "ddp", 1, 2, 0, 0, true);
+	ck_assert_int_eq(footprint[0].all, 8 * (N_RANKS * 2 * P + P));
+	predict(footprint, "gpipe", N_RANKS, 2, 0, 0, true);
+	for (int k = 0; k < N_RANKS; k++)
+		ck_assert_int_eq(footprint[k].owned, 2 * 3 * P);
 }
 END_TEST
 
@@ -85,13 +107,13 @@ START_TEST(a_pipeline_holds_its_stashes)
 {
 	struct orr_footprint footprint[N_RANKS];
 
-	predict(footprint, "gpipe", N_RANKS, 2, 7, 0);
+	predict(footprint, "gpipe", N_RANKS, 2, 7, 0, false);
 	for (int k = 0; k < N_RANKS; k++) {
 		ck_assert_int_eq(footprint[k].passing, 8 * 2 * 7);
 		ck_assert_int_eq(footprint[k].fetched + footprint[k].partial + footprint[k].ring,
 				 0);
 	}
-	predict(footprint, "gpipe", 1, 2, 7, 0);
+	predict(footprint, "gpipe", 1, 2, 7, 0, false);
 	ck_assert_int_eq(footprint[0].passing, 8 * 8 * 7);
 }
 END_TEST
@@ -147,6 +169,7 @@ int main(void)
 		ONCE(fully_sharded_a_rank_has_its_shard_and_the_window),
 		ONCE(two_workers_a_rank_have_a_window_each),
 		ONCE(data_parallel_a_rank_has_the_model_and_the_sum_of_gradients),
+		ONCE(replicas_divide_the_state),
 		ONCE(a_pipeline_holds_its_stashes),
 		ONCE(one_microbatch_along_a_chain),
 		ONCE(recomputed_stashes_are_whole_for_one_microbatch),

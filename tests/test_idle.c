@@ -250,11 +250,37 @@ START_TEST(sums_and_paths_hold_for_every_schedule)
 }
 END_TEST
 
+/* 6 units of jobs on each of 4 workers, 6 for the sums of the parts, 1 for an update, 6 for the
+ * parameters. */
+START_TEST(parameters_on_their_way_count_as_a_transfer)
+{
+	struct orr_machine machine = {.n_workers = 4,
+				      .bandwidth_bytes_per_s = 500.0 * 1e9 / (double)ORR_UNIT_NS};
+	struct orr_pipeline *p = make_pipeline(1, "", 1, 2, 0, 0, 4000, 0);
+	struct orr_idle *idle;
+	struct way way;
+
+	p->stages[0].update_ns = 4 * ORR_UNIT_NS;
+	p->numerics.shard_optimizer = true;
+	way_init_on(&way, p, "ddp", &machine, 8);
+	idle = find(&way);
+	check_sums(idle, &way);
+	check_path(idle, &way);
+	ck_assert_int_eq(units(idle->end_ns), 6 + 6 + 1 + 6);
+	for (int w = 0; w < 4; w++)
+		ck_assert_int_eq(cause(idle, w, ORR_CAUSE_TRANSFER), 12);
+	orr_idle_destroy(idle);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(equal_stages_wait_for_warm_up_and_drain_alone, 6),
 		EACH(a_slow_stage_is_imbalance, 4),
+		ONCE(parameters_on_their_way_count_as_a_transfer),
 		ONCE(what_is_on_its_way_is_a_transfer),
 		ONCE(a_worker_without_a_job_is_imbalance),
 		ONCE(a_hand_over_in_a_run_is_a_transfer),

@@ -313,14 +313,14 @@ START_TEST(mse_is_the_mean_over_the_width_of_each_sample)
 END_TEST
 
 static const struct orr_rule rules[] = {
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0, 0, 0, 0, 0, 0, 0, NULL, 0},
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 1, 0, NULL, 0},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, NULL, 0},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.8, 0.99, 1e-3, 0.1, 3, 0.25, NULL, 0},
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 3, 0, NULL, 0},
-	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0.7, NULL, 0},
-	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5, NULL, 0},
-	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0, NULL, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 1, 0, NULL, 0, NULL},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, NULL, 0, NULL},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.8, 0.99, 1e-3, 0.1, 3, 0.25, NULL, 0, NULL},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 0.01, 3, 0, NULL, 0, NULL},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.1, 0, 0.7, NULL, 0, NULL},
+	{ORR_OPTIMIZER_SGD, 0.05, 0, 0, 0, 0, 0.01, 3, 0.5, NULL, 0, NULL},
+	{ORR_OPTIMIZER_NONE, 0.05, 0.9, 0.9, 0.999, 1e-8, 0.01, 3, 0, NULL, 0, NULL},
 };
 
 START_TEST(optimizers_follow_their_formulas)
@@ -390,6 +390,44 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 }
 END_TEST
 
+/* Parts, each with its own state, are to the bit what a step of all makes, from blocks and from the
+ * chunk of each part alone; what is spared lies across their border. */
+START_TEST(parts_make_a_step_of_all)
+{
+	enum { N = 50, R = 3 };
+	static const struct orr_exempt spared[] = {{10, 20, 0}, {30, 40, 0.5}};
+	struct orr_rule rule = rules[_i];
+	float p[3][N], state[2 * N] = {0}, part_state[2][R][2 * N] = {{{0}}}, g[R][N], sum[R][N];
+	const float *gradients[R] = {g[0], g[1], g[2]};
+	uint64_t seed = 5;
+
+	rule.spared = spared, rule.n_spared = 2;
+	for (int i = 0; i < N; i++)
+		p[0][i] = p[1][i] = p[2][i] = (float)small_random(&seed);
+	for (int step = 1; step <= 4; step++) {
+		for (int i = 0; i < R * N; i++)
+			g[i / N][i % N] = (float)small_random(&seed);
+		rule.part = NULL;
+		orr_rule_step(&rule, step, N, p[0], state, gradients, R);
+		for (int c = 0; c < R; c++) {
+			struct orr_extent part = {orr_rule_chunk(N, R, c),
+						  orr_rule_chunk(N, R, c + 1)};
+			const float *chunks[R] = {NULL};
+
+			for (int64_t i = part.first; i < part.end; i++)
+				sum[c][i - part.first] =
+					g[(c + 1) % R][i] + g[(c + 2) % R][i] + g[c][i];
+			chunks[c] = sum[c];
+			rule.part = &part;
+			orr_rule_step(&rule, step, N, p[1], part_state[0][c], gradients, R);
+			orr_rule_step_chunks(&rule, step, N, p[2], part_state[1][c], chunks, R);
+		}
+		ck_assert_mem_eq(p[1], p[0], sizeof(p[0]));
+		ck_assert_mem_eq(p[2], p[0], sizeof(p[0]));
+	}
+}
+END_TEST
+
 /* ---- bfloat16 ---- */
 
 /* As without decay where it is spared, as with it elsewhere; extents do not meet those of parts and
@@ -401,7 +439,7 @@ START_TEST(what_is_spared_does_not_decay)
 		{0, 5, 0}, {5, 7, 0}, {900, 1999, 0}, {2999, N, 0}};
 	static float a[N], b[N], with[3][N], state[3][2 * N];
 	struct orr_rule rule = {
-		(enum orr_optimizer)_i, 0.01, 0.9, 0.9, 0.99, 1e-8, 0.3, 0, 0, NULL, 0};
+		(enum orr_optimizer)_i, 0.01, 0.9, 0.9, 0.99, 1e-8, 0.3, 0, 0, NULL, 0, NULL};
 	const float *gradients[3] = {a, b, a};
 	uint64_t seed = 3;
 
@@ -442,7 +480,7 @@ START_TEST(running_means_take_their_part_of_the_mean)
 	enum { N = 50 };
 	static const struct orr_exempt running[] = {{3, 10, 0.25}, {10, 20, 0.5}};
 	struct orr_rule rule = {
-		(enum orr_optimizer)_i, 0.01, 0.9, 0.9, 0.99, 1e-8, 0.3, 3, 0.125, NULL, 0};
+		(enum orr_optimizer)_i, 0.01, 0.9, 0.9, 0.99, 1e-8, 0.3, 3, 0.125, NULL, 0, NULL};
 	float p[2][N], state[2][2 * N] = {{0}}, g[3][N];
 	const float *gradients[3] = {g[0], g[1], g[2]};
 	double right[N];
@@ -719,6 +757,7 @@ int main(void)
 		ONCE(mse_is_the_mean_over_the_width_of_each_sample),
 		EACH(optimizers_follow_their_formulas, N_OF(rules)),
 		EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
+		EACH(parts_make_a_step_of_all, N_OF(rules)),
 		ONCE(squares_are_added_up_in_one_order),
 		EACH(what_is_spared_does_not_decay, ORR_N_OPTIMIZERS),
 		EACH(running_means_take_their_part_of_the_mean, ORR_N_OPTIMIZERS),

@@ -15,12 +15,12 @@ if [ "$size" = small ]; then
 	graph=$work/small.dot stages=8
 fi
 
-# measure SCHEDULE OPTION...: a line a rank, what was resident and what was predicted, in bytes
+# measure SCHEDULE[@NAME] OPTION...: a line a rank, what was resident and what was predicted, in bytes
 measure() {
 	schedule=$1
 	shift
 	timeout 500 mpirun --oversubscribe -n 4 "$orrery" train "$graph" --data "$source/graphs/data/digits.csv" \
-		--schedule "$schedule" --workers 4 --stages "$stages" -m 8 --batch 32 --steps 2 --lr 1e-5 --json "$@" \
+		--schedule "${schedule%@*}" --workers 4 --stages "$stages" -m 8 --batch 32 --steps 2 --lr 1e-5 --json "$@" \
 		>"$work/$schedule.json" 2>"$work/log" || {
 		grep -q 'was not found when it was configured' "$work/log" && echo 'SKIP: the build has no MPI' && exit 77
 		cat "$work/log"
@@ -65,6 +65,29 @@ once() {
 }
 
 compare 0.6 || exit 1
+
+# divided: of the optimizer's state, 8 of 20 bytes of a parameter, each of 4 replicas saves three quarters
+divided() {
+	measure ddp@divided --shard-optimizer
+	paste "$work/ddp" "$work/ddp@divided" | awk -v allowed=12e6 '
+	{
+		printf "rank %d: ddp %.1f MB, predicted %.1f; divided %.1f MB, predicted %.1f\n", NR - 1, $1 / 1e6, $2 / 1e6, $3 / 1e6, $4 / 1e6
+		if ($3 < 0.85 * $4 - allowed || $3 > 1.15 * $4 + allowed) {
+			printf "FAILED: rank %d is not what was predicted\n", NR - 1
+			failed = 1
+		}
+		if ($2 - $4 < 0.28 * $2 || $2 - $4 > 0.31 * $2) {
+			printf "FAILED: rank %d is not predicted to save 6 of 20 bytes\n", NR - 1
+			failed = 1
+		}
+		if ($1 - $3 < 0.7 * ($2 - $4)) {
+			printf "FAILED: rank %d does not save what is predicted\n", NR - 1
+			failed = 1
+		}
+	}
+	END { exit failed }'
+}
+divided || divided || divided || exit 1
 [ "$size" = whole ] && exit
 compare 0.6 --precision bf16 && compare 0.75 --optimizer sgd || exit 1
 # of what is frozen there are the parameters alone

@@ -1,11 +1,14 @@
 /* All-reduce by a collective that blocks, among owners on several ranks: shared_collective.c takes
  * NCCL's place and cores that of devices. Writes every run's parameters to a file; alone the update
  * adds up, and under mpirun with a worker a rank the collective must give the same bytes, whenever
- * each of them comes. Usage: test_mpi_reduce OUT RANKS, those of mpirun */
+ * each of them comes, and whether each updates all parameters or a part. Usage: test_mpi_reduce OUT
+ * RANKS, those of mpirun */
 #include <check.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "orrery/pipeline.h"
 #include "schedules/one_f_one_b.h"
@@ -13,6 +16,8 @@
 #include "training.h"
 #include "runtime/run/parts.h"
 #include "orrery/ranks.h"
+#include "codelets/codelets.h"
+#include "shared_collective.h"
 #include "suite.h"
 
 #define STEPS 12
@@ -60,11 +65,25 @@ static const struct orr_schedule uneven = {
 static const struct {
 	int n_ranks;
 	const char *schedule, *model;
+	bool shards; /* under mpirun */
+	double clip;
 } cases[] = {
-	{2, "ddp", training_model},         {2, "pipedream:replicas=2-2-2-2", four_stages},
-	{2, "uneven", four_stages},         {4, "ddp", training_model},
-	{4, "lpp:G=2,R=2", training_model}, {4, "uneven", four_stages},
-	{4, "chimera", four_stages},        {4, "pipedream:replicas=2-1-1-2", four_stages},
+	{2, "ddp", training_model, false, 0},
+	{2, "ddp", training_model, true, 0},
+	{2, "pipedream:replicas=2-2-2-2", four_stages, false, 0},
+	{2, "pipedream:replicas=2-2-2-2", four_stages, true, 0},
+	{2, "uneven", four_stages, false, 0},
+	{2, "uneven", four_stages, true, 0},
+	{4, "ddp", training_model, false, 0},
+	{4, "ddp", training_model, true, 0},
+	{4, "ddp", training_model, true, 0.25},
+	{4, "lpp:G=2,R=2", training_model, false, 0},
+	{4, "lpp:G=2,R=2", training_model, true, 0},
+	{4, "uneven", four_stages, false, 0},
+	{4, "chimera", four_stages, false, 0},
+	{4, "chimera", four_stages, true, 0},
+	{4, "pipedream:replicas=2-1-1-2", four_stages, false, 0},
+	{4, "pipedream:replicas=2-1-1-2", four_stages, true, 0},
 };
 
 static FILE *out;
@@ -98,6 +117,8 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 	training_prepare(&t, cases[_i].model, t.choice.schedule.name ? &t.choice.schedule : &uneven,
 			 n_workers, 8);
 	t.options.batch = 24;
+	t.options.clip = cases[_i].clip;
+	t.pipeline->numerics.shard_optimizer = !alone && cases[_i].shards;
 	t.options.timeout_s = 60;
 	t.hooks.reduce_alone = !alone;
 	t.hooks.delay_us = alone ? 0 : 400; /* who comes last is another one each time */
@@ -118,10 +139,68 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 }
 END_TEST
 
+/* ---- while jobs run ---- */
+
+static starpu_cpu_func_t backward;
+static atomic_int n_backward, n_begun, n_stuck;
+static int n_sums, n_jobs; /* of a step, here */
+
+static void count_backward(void *buffers[], void *cl_arg)
+{
+	backward(buffers, cl_arg);
+	atomic_fetch_add(&n_backward, 1);
+}
+
+/* The first sum of a step, of the last stage, ends when all backward passes of this rank have: in
+ * the way of those it would wait forever. */
+static void wait_for_backward(void)
+{
+	int step = atomic_fetch_add(&n_begun, 1) / n_sums;
+	const struct timespec pause = {0, 1000000};
+
+	for (int k = 0; atomic_load(&n_backward) < (step + 1) * n_jobs; k++) {
+		if (k == 20000 || atomic_load(&n_stuck)) {
+			atomic_fetch_add(&n_stuck, 1);
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+START_TEST(sums_do_not_keep_jobs_from_running)
+{
+	struct training t = {0};
+
+	if (orr_ranks_count() == 1)
+		return;
+	ck_assert_msg(!orr_choice_init(&t.choice, "ddp", &t.err), "%s", t.err.msg);
+	training_prepare(&t, four_stages, &t.choice.schedule, n_workers, 8);
+	t.options.batch = 24;
+	t.options.timeout_s = 60;
+	t.hooks.reduce_alone = true;
+	t.hooks.delay_us = 400;
+	t.hooks.delay_seed = (uint64_t)orr_ranks_rank() + 1;
+	training_start(&t);
+	n_sums = 4;
+	n_jobs = 4 * 8 / n_workers;
+	backward = orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0];
+	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = count_backward;
+	shared_collective_begins = wait_for_backward;
+	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
+	shared_collective_begins = NULL;
+	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = backward;
+	ck_assert_int_eq(atomic_load(&n_begun), STEPS * n_sums);
+	ck_assert_int_eq(atomic_load(&n_backward), STEPS * n_jobs);
+	ck_assert_int_eq(atomic_load(&n_stuck), 0);
+	training_fini(&t);
+}
+END_TEST
+
 /* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(int argc, char **argv)
 {
-	struct suite_test tests[] = {ONCE(members_on_ranks_of_their_own_change_no_bit)};
+	struct suite_test tests[] = {ONCE(members_on_ranks_of_their_own_change_no_bit),
+				     ONCE(sums_do_not_keep_jobs_from_running)};
 	struct orr_error err = {""};
 	int failed, first = 0, end;
 

@@ -17,43 +17,43 @@ static const struct {
 	int optimizer, rounded; /* bytes; the weights and their gradient take 4 each */
 	const char *text;
 } costs[] = {
-	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_FP32},
+	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_FP32, false},
 	 8,
 	 0,
 	 "16 B a parameter: 4 weights, 4 gradient, 8 adamw"},
-	{{ORR_OPTIMIZER_ADAM, ORR_PRECISION_FP32},
+	{{ORR_OPTIMIZER_ADAM, ORR_PRECISION_FP32, false},
 	 8,
 	 0,
 	 "16 B a parameter: 4 weights, 4 gradient, 8 adam"},
-	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_FP32},
+	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_FP32, false},
 	 4,
 	 0,
 	 "12 B a parameter: 4 weights, 4 gradient, 4 momentum"},
-	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_FP32},
+	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_FP32, false},
 	 0,
 	 0,
 	 "8 B a parameter: 4 weights, 4 gradient, 0 sgd"},
-	{{ORR_OPTIMIZER_NONE, ORR_PRECISION_FP32},
+	{{ORR_OPTIMIZER_NONE, ORR_PRECISION_FP32, false},
 	 0,
 	 0,
 	 "8 B a parameter: 4 weights, 4 gradient, 0 none"},
-	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_TF32},
+	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_TF32, false},
 	 8,
 	 0,
 	 "16 B a parameter: 4 weights, 4 gradient, 8 adamw"},
-	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_TF32},
+	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_TF32, false},
 	 4,
 	 0,
 	 "12 B a parameter: 4 weights, 4 gradient, 4 momentum"},
-	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_BF16},
+	{{ORR_OPTIMIZER_ADAMW, ORR_PRECISION_BF16, false},
 	 8,
 	 2,
 	 "18 B a parameter: 4 weights, 4 gradient, 8 adamw, 2 rounded to bf16"},
-	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_BF16},
+	{{ORR_OPTIMIZER_MOMENTUM, ORR_PRECISION_BF16, false},
 	 4,
 	 2,
 	 "14 B a parameter: 4 weights, 4 gradient, 4 momentum, 2 rounded to bf16"},
-	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_BF16},
+	{{ORR_OPTIMIZER_SGD, ORR_PRECISION_BF16, false},
 	 0,
 	 2,
 	 "10 B a parameter: 4 weights, 4 gradient, 0 sgd, 2 rounded to bf16"},
@@ -72,7 +72,7 @@ START_TEST(a_parameter_costs_what_the_run_keeps_of_it)
 	ck_assert_int_eq(cost.all, 8 + costs[_i].optimizer + costs[_i].rounded);
 	ck_assert_str_eq(orr_parameter_cost_print(text, sizeof(text), numerics), costs[_i].text);
 	/* 1000 parameters */
-	ck_assert_int_eq(orr_parameters_owned(numerics, 4000, 4000),
+	ck_assert_int_eq(orr_parameters_owned(numerics, 4000, 4000, 4000),
 			 8000 + 1000 * costs[_i].optimizer);
 	ck_assert_int_eq(orr_parameters_rounded(numerics, 4000), 1000 * costs[_i].rounded);
 	ck_assert_int_eq(orr_parameters_kept(numerics, 4000, 4000, 1), 1000 * cost.all);
@@ -81,8 +81,33 @@ START_TEST(a_parameter_costs_what_the_run_keeps_of_it)
 	for (int64_t bytes = 0; bytes < 9; bytes++)
 		ck_assert_int_eq(orr_parameters_rounded(numerics, bytes),
 				 (bytes * costs[_i].rounded + 3) / 4);
-	ck_assert_int_eq(orr_parameters_owned(numerics, INT64_C(1) << 60, INT64_C(1) << 60),
+	ck_assert_int_eq(orr_parameters_owned(numerics, INT64_C(1) << 60, INT64_C(1) << 60,
+					      INT64_C(1) << 60),
 			 ((int64_t)8 + costs[_i].optimizer) << 58);
+}
+END_TEST
+
+/* Of 10 floats and of 9 and a half, which a study may have. */
+START_TEST(replicas_divide_the_state_to_the_float)
+{
+	static const int64_t parts[][4] = {{12, 12, 8, 8}, {12, 12, 8, 8}};
+
+	for (int k = 0; k < N_OF(costs); k++) {
+		struct orr_numerics numerics = costs[k].numerics;
+
+		ck_assert_int_eq(orr_parameters_part(&numerics, 40, 4, 1), 40);
+		numerics.shard_optimizer = true;
+		ck_assert_int_eq(orr_parameters_part(&numerics, 40, 1, 0), 40);
+		for (int i = 0; i < 4; i++) {
+			ck_assert_int_eq(orr_parameters_part(&numerics, 40, 4, i), parts[0][i]);
+			ck_assert_int_eq(orr_parameters_part(&numerics, 38, 4, i), parts[1][i]);
+		}
+		ck_assert_int_eq(orr_parameters_part(&numerics, 3, 2, 0), 3);
+		ck_assert_int_eq(orr_parameters_part(&numerics, 3, 2, 1), 0);
+		/* of 1000 parameters, and the sum of gradients */
+		ck_assert_int_eq(orr_parameters_kept(&numerics, 4000, 4000, 4),
+				 12000 + 250 * costs[k].optimizer + 1000 * costs[k].rounded);
+	}
 }
 END_TEST
 
@@ -214,6 +239,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(a_parameter_costs_what_the_run_keeps_of_it, N_OF(costs)),
+		ONCE(replicas_divide_the_state_to_the_float),
 		EACH(figures_count_what_a_worker_keeps, N_OF(kept)),
 		EACH(a_plan_fits_its_limit_and_not_a_byte_less, N_OF(costs)),
 		EACH(a_search_takes_its_limit_and_not_a_byte_less, N_OF(costs)),

@@ -647,9 +647,9 @@ START_TEST(three_readers_leave_every_bit_in_whatever_stages)
 END_TEST
 
 static const struct orr_rule rules[] = {
-	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 1e-3, 0, 0, NULL, 0},
-	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 1e-3, 0, 0, NULL, 0},
-	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.01, 0, 0, NULL, 0},
+	{ORR_OPTIMIZER_MOMENTUM, 0.05, 0.9, 0, 0, 0, 1e-3, 0, 0, NULL, 0, NULL},
+	{ORR_OPTIMIZER_ADAM, 0.01, 0, 0.9, 0.999, 1e-8, 1e-3, 0, 0, NULL, 0, NULL},
+	{ORR_OPTIMIZER_ADAMW, 0.01, 0, 0.9, 0.999, 1e-8, 0.01, 0, 0, NULL, 0, NULL},
 };
 
 START_TEST(thirty_steps_of_training_agree_with_the_reference)

@@ -133,6 +133,8 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->numerics.optimizer = plan->numerics.optimizer;
 	if (plan && !o->given.precision)
 		o->numerics.precision = plan->numerics.precision;
+	if (plan && !o->given.shard_optimizer)
+		o->numerics.shard_optimizer = plan->numerics.shard_optimizer;
 	if (!o->machine.n_workers) /* to a schedule workers are groups of them */
 		o->machine.n_workers = plan && plan->splits && !o->splits ? plan->n_workers
 				       : table                    ? table->n_workers * widest

@@ -29,7 +29,8 @@ enum {
 	KEY_SYNC,
 	KEY_ACCUMULATE,
 	KEY_OPTIMIZER,
-	KEY_PRECISION
+	KEY_PRECISION,
+	KEY_SHARD_OPTIMIZER
 };
 
 static const struct argp_option options[] = {
@@ -92,6 +93,10 @@ static const struct argp_option options[] = {
 	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes "
 	 "it (what a plan was made for, or adamw)",
 	 3},
+	{"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
+	 "the replicas of a stage divide the optimizer's state: each updates its part of the "
+	 "parameters and sends it to the others (as a plan was made)",
+	 3},
 	{"precision", KEY_PRECISION, "NAME", 0,
 	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
 	 "as fp32 (what a plan was made for, or fp32)",
@@ -151,6 +156,9 @@ static error_t parse_machine(struct work_options *o, int key, const char *arg)
 		o->given.optimizer = true;
 		options_check(orr_optimizer_parse(&o->numerics.optimizer, arg, "--optimizer", &err),
 			      &err);
+		break;
+	case KEY_SHARD_OPTIMIZER:
+		o->given.shard_optimizer = o->numerics.shard_optimizer = true;
 		break;
 	case KEY_PRECISION:
 		o->given.precision = true;

@@ -30,7 +30,7 @@ struct work_options {
 	double timeout_s;             /* of a plug-in, see plugin.h */
 	struct orr_study_costs costs;
 	struct {
-		bool schedule, latency, flops, batch, optimizer, precision, costs;
+		bool schedule, latency, flops, batch, optimizer, precision, shard_optimizer, costs;
 	} given; /* by options; else they are the defaults, and a plan may say otherwise */
 };
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../optimizer.h"
+
 struct member {
 	ncclComm_t comm; /* NULL: it is elsewhere */
 	char failure[96];
@@ -88,16 +90,53 @@ void orr_nccl_destroy(struct orr_nccl *group)
 	free(group);
 }
 
+static const char *tell(struct member *m, const char *what, ncclResult_t code)
+{
+	if (code == ncclSuccess)
+		return NULL;
+	snprintf(m->failure, sizeof(m->failure), "NCCL, %s: %s", what, ncclGetErrorString(code));
+	return m->failure;
+}
+
 const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
 			 void *stream)
 {
 	struct member *m = &group->members[i];
-	ncclResult_t code =
-		ncclAllReduce(from, to, (size_t)n, ncclFloat32, ncclSum, m->comm, stream);
+	return tell(m, "sum of gradients",
+		    ncclAllReduce(from, to, (size_t)n, ncclFloat32, ncclSum, m->comm, stream));
+}
 
-	if (code == ncclSuccess)
-		return NULL;
-	snprintf(m->failure, sizeof(m->failure), "NCCL, sum of gradients: %s",
-		 ncclGetErrorString(code));
-	return m->failure;
+/* Chunks differ by a float, so that a collective for each, all at once, takes the place of a
+ * reduce-scatter or an all-gather. */
+const char *orr_nccl_sum_part(struct orr_nccl *group, int i, const float *from, float *to,
+			      int64_t n, void *stream)
+{
+	struct member *m = &group->members[i];
+	ncclResult_t code = ncclGroupStart(), end;
+
+	for (int c = 0; c < group->n && code == ncclSuccess; c++) {
+		int64_t begin = orr_rule_chunk(n, group->n, c);
+		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begin;
+
+		code = ncclReduce(from + begin, to, (size_t)count, ncclFloat32, ncclSum, c, m->comm,
+				  stream);
+	}
+	end = ncclGroupEnd();
+	return tell(m, "sum of a part of the gradients", code == ncclSuccess ? end : code);
+}
+
+const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+{
+	struct member *m = &group->members[i];
+	ncclResult_t code = ncclGroupStart(), end;
+
+	for (int c = 0; c < group->n && code == ncclSuccess; c++) {
+		int64_t begin = orr_rule_chunk(n, group->n, c);
+		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begin;
+
+		code = ncclBroadcast(floats + begin, floats + begin, (size_t)count, ncclFloat32, c,
+				     m->comm, stream);
+	}
+	end = ncclGroupEnd();
+	return tell(m, "gathering of parameters", code == ncclSuccess ? end : code);
 }

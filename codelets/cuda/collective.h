@@ -41,6 +41,12 @@ void orr_nccl_destroy(struct orr_nccl *group);
 const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
 			 void *stream);
 
+/* The same of the i-th of n chunks (optimizer.h), one for each member, to the start of to. */
+const char *orr_nccl_sum_part(struct orr_nccl *group, int i, const float *from, float *to,
+			      int64_t n, void *stream);
+/* Each member has its chunk of n floats in its place, and gets those of the others. */
+const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -153,6 +153,7 @@ void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t nu
 		   float *parameters, float *state, const float *const *blocks, int n_blocks,
 		   bool summed)
 {
+	const struct orr_extent part = orr_rule_part(rule, n);
 	struct orr_rule bare = *rule;
 
 	bare.weight_decay = 0;
@@ -162,7 +163,8 @@ void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t nu
 		int64_t begin = orr_rule_chunk(n, n_blocks, c), next;
 		int64_t end = orr_rule_chunk(n, n_blocks, c + 1);
 
-		for (int64_t i = begin; i < end; i = next) {
+		end = end < part.end ? end : part.end;
+		for (int64_t i = begin > part.first ? begin : part.first; i < end; i = next) {
 			const struct orr_exempt *exempt;
 			struct blocks from = blocks_of(begin, i, blocks, n_blocks, summed, c);
 
@@ -172,7 +174,8 @@ void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t nu
 				      from, parameters + i, 0);
 			else
 				step_chunk(d, exempt ? &bare : rule, number, next - i, from,
-					   parameters + i, state + i, n);
+					   parameters + i, state + (i - part.first),
+					   part.end - part.first);
 		}
 	}
 }

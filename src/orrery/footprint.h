@@ -15,6 +15,7 @@ struct orr_timeline;
 struct orr_footprint {
 	int64_t owned;   /* parameters, their gradients and the optimizer's state (parameter_cost.h)
 			  */
+	int64_t state;   /* of that, the optimizer's state */
 	int64_t rounded; /* BF16 copies of parameters, one per worker that computes with them */
 	int64_t fetched; /* parameters of other owners, for `prefetch` jobs and one more per worker
 			  */

@@ -184,6 +184,10 @@ static inline bool orr_jobs_makes_gradient(const struct orr_jobs *jobs, int j)
 /* Updates of stage s in a step by each of its owners: one; without a flush, those of a round; none
  * of a frozen stage. */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
+/* Its duration on owner w: of its part alone where the optimizer's state is divided. */
+int64_t orr_jobs_update_ns(const struct orr_jobs *jobs, int s, int w);
+/* Do the owners of stage s each update a part, which they send to the others afterwards? */
+bool orr_jobs_shards(const struct orr_jobs *jobs, int s);
 
 /* The stash of job j's stage and microbatch, on each of its workers, from the start of j until the
  * start of the next pass or, for the last pass, until its end. With recomputation it is the input

@@ -2,6 +2,7 @@
 #define ORR_NUMERICS_H
 /* Precisions and optimizers: enums alone, for kernels and for planning; parameter_cost.h has their
  * memory. */
+#include <stdbool.h>
 
 /* Precision of matrix products; everything else is float32, parameters, gradients and stash
  * included. BF16 rounds the inputs of a product to bfloat16 (to nearest, ties to even) and
@@ -40,5 +41,9 @@ static inline int orr_optimizer_floats(enum orr_optimizer optimizer)
 struct orr_numerics {
 	enum orr_optimizer optimizer;
 	enum orr_precision precision;
+	/* Of a stage with k replicas each keeps the optimizer's state of one k-th of the
+	 * parameters, which it alone updates: it gets the sum of their gradients, and sends them to
+	 * the others afterwards. */
+	bool shard_optimizer;
 };
 #endif

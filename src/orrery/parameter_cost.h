@@ -18,10 +18,15 @@ struct orr_parameter_cost {
 };
 struct orr_parameter_cost orr_parameter_cost(const struct orr_numerics *numerics);
 
+/* Of n bytes of trained parameters those whose optimizer's state the i-th of n_replicas keeps: all
+ * of them, or its part in whole floats, of which the first replica has the largest. */
+int64_t orr_parameters_part(const struct orr_numerics *numerics, int64_t n, int n_replicas, int i);
+
 /* The same for parameters that take weight_bytes themselves, at most INT64_MAX / 8, of which
- * trained_bytes are trained and have a gradient and the optimizer's state: what an owner keeps, */
+ * trained_bytes are trained and have a gradient, and state_bytes the optimizer's state: what an
+ * owner keeps, */
 int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes,
-			     int64_t trained_bytes);
+			     int64_t trained_bytes, int64_t state_bytes);
 /* what is rounded where they are computed with, */
 int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weight_bytes);
 /* and everything on each of n_replicas workers that own and compute a stage; with more than one,

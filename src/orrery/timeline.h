@@ -13,11 +13,12 @@ struct orr_jobs;
 
 struct orr_transfer {
 	enum orr_transfer_kind kind;
-	int producer, consumer; /* jobs; producer -1: parameters; consumer -1: the update. Of a
-				   ring: the last job, by number, whose gradient is in it */
-	int set;                /* of a ring: a stage, or tied parameters, see jobs->first_owner */
-	int from, to;           /* workers; of a ring: its first two owners */
-	int64_t bytes;          /* of a ring: the gradient of one owner */
+	int producer, consumer;  /* jobs; producer -1: parameters; consumer -1: the update. Of a
+				    ring: the last job, by number, whose gradient is in it */
+	enum orr_ring_part ring; /* of a ring */
+	int set;                 /* of a ring: a stage, or tied parameters, see jobs->first_owner */
+	int from, to;            /* workers; of a ring: its first two owners */
+	int64_t bytes;           /* of a ring: the gradient of one owner */
 	int64_t start_ns, end_ns;
 };
 
@@ -51,7 +52,11 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
  * gradient, in STRICT every worker in the order of n, and memory back to zero. */
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err);
 
-/* From the first start of a job to the last end of a job or an update. */
+/* The last end of parameters that owners send one another after their updates, or those of worker w
+ * (-1: of all); INT64_MIN: there are none. */
+int64_t orr_timeline_gathered(const struct orr_timeline *t, int w);
+/* From the first start of a job to the last end of a job or an update, or of parameters that it
+ * sends. */
 int64_t orr_timeline_makespan(const struct orr_timeline *t);
 /* The same of a worker, the longest of all. */
 int64_t orr_timeline_span(const struct orr_timeline *t);

@@ -33,13 +33,26 @@ static int64_t scale(int64_t weight_bytes, int bytes)
 	return weight_bytes / 4 * bytes + (weight_bytes % 4 * bytes + 3) / 4;
 }
 
+/* As orr_rule_chunk divides floats, the last of which may be a part of one in a study. */
+int64_t orr_parameters_part(const struct orr_numerics *numerics, int64_t n, int n_replicas, int i)
+{
+	int64_t floats = n / 4 + (n % 4 > 0), share;
+
+	if (!numerics->shard_optimizer || n_replicas < 2)
+		return n;
+	share = 4 * (floats / n_replicas + (i < floats % n_replicas));
+	return share < n ? share : n;
+}
+
 int64_t orr_parameters_owned(const struct orr_numerics *numerics, int64_t weight_bytes,
-			     int64_t trained_bytes)
+			     int64_t trained_bytes, int64_t state_bytes)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
 
 	return scale(weight_bytes, cost.weights) +
-	       scale(trained_bytes, cost.gradient + cost.optimizer);
+	       (state_bytes == trained_bytes
+			? scale(trained_bytes, cost.gradient + cost.optimizer)
+			: scale(trained_bytes, cost.gradient) + scale(state_bytes, cost.optimizer));
 }
 
 int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weight_bytes)
@@ -50,7 +63,8 @@ int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weig
 int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes,
 			    int64_t trained_bytes, int n_replicas)
 {
-	return orr_parameters_owned(numerics, weight_bytes, trained_bytes) +
+	return orr_parameters_owned(numerics, weight_bytes, trained_bytes,
+				    orr_parameters_part(numerics, trained_bytes, n_replicas, 0)) +
 	       orr_parameters_rounded(numerics, weight_bytes) +
 	       (n_replicas > 1 ? trained_bytes : 0);
 }
@@ -58,9 +72,10 @@ int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_
 const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_numerics *numerics)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
-	int n = snprintf(text, size, "%d B a parameter: %d weights, %d gradient, %d %s", cost.all,
+	int n = snprintf(text, size, "%d B a parameter: %d weights, %d gradient, %d %s%s", cost.all,
 			 cost.weights, cost.gradient, cost.optimizer,
-			 optimizers[numerics->optimizer]);
+			 optimizers[numerics->optimizer],
+			 numerics->shard_optimizer ? " among replicas" : "");
 
 	if (cost.rounded && n > 0 && (size_t)n < size)
 		(void)snprintf(text + n, size - (size_t)n, ", %d rounded to %s", cost.rounded,
@@ -72,7 +87,9 @@ int orr_parameter_cost_json(json_t *report, const struct orr_numerics *numerics)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
 
-	return json_object_set_new(report, "optimizer",
+	return (numerics->shard_optimizer &&
+		json_object_set_new(report, "shard_optimizer", json_true())) ||
+	       json_object_set_new(report, "optimizer",
 				   json_string(optimizers[numerics->optimizer])) ||
 	       json_object_set_new(report, "precision",
 				   json_string(precisions[numerics->precision])) ||

@@ -107,11 +107,13 @@ static double ring_s(const struct search *s, int level, int64_t bytes, int r)
 	return rate > 0 && r > 1 ? 2.0 * (k - 1) / k * (double)bytes / rate : 0;
 }
 
-static double update_s(const struct search *s, int i, int j)
+/* Of each of r replicas. */
+static double update_s(const struct search *s, int i, int j, int r)
 {
 	int64_t ns = s->x->update_ns[j] - s->x->update_ns[i];
 
-	return (double)(ns > 0 ? ns + s->x->overhead_ns : 0) * 1e-9;
+	return (double)(ns > 0 ? ns + s->x->overhead_ns : 0) * 1e-9 /
+	       (s->options->numerics.shard_optimizer ? r : 1);
 }
 
 static double transfer_s(const struct search *s, int level, int base, int i, int j, int r)
@@ -178,9 +180,11 @@ static double busy_of_shares_s(const struct search *s, int i, int j, int r, int 
 {
 	const struct orr_hierarchy_options *o = s->options;
 	const int *workers = workers_of(s, left);
-	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j);
+	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j, r);
 	const struct orr_share share = {inner_best(s, 0, i, j).time_s, 2 * start_s, update,
-					update > 0 ? start_s : 0, o->n_microbatches};
+					update > 0 ? start_s / (o->numerics.shard_optimizer ? r : 1)
+						   : 0,
+					o->n_microbatches};
 	int k = r < o->n_microbatches ? r : o->n_microbatches;
 	int64_t ring_ns = orr_machine_ring_ns(o->machine, workers, k,
 					      s->x->trained_bytes[j] - s->x->trained_bytes[i]);
@@ -195,7 +199,7 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 {
 	const struct orr_hierarchy_options *o = s->options;
 	struct cell inner = inner_best(s, level, i, j);
-	double m = o->n_microbatches, update = update_s(s, i, j);
+	double m = o->n_microbatches, update = update_s(s, i, j, r);
 
 	if (inner.time_s >= DBL_MAX || (r > 1 && o->straight) ||
 	    (r < o->least_replicas && r < o->levels.workers[level]))

@@ -359,11 +359,15 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 static int read_numerics(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *optimizer = json_object_get(json, "optimizer"),
-		     *precision = json_object_get(json, "precision");
+		     *precision = json_object_get(json, "precision"),
+		     *shard = json_object_get(json, "shard_optimizer");
 	struct orr_error why;
 
 	if ((optimizer && !json_is_string(optimizer)) || (precision && !json_is_string(precision)))
 		return refuse(file, err, "optimizer, precision: no names");
+	if (shard && !json_is_boolean(shard))
+		return refuse(file, err, "shard_optimizer: neither true nor false");
+	file->numerics.shard_optimizer = json_is_true(shard);
 	if ((optimizer && orr_optimizer_parse(&file->numerics.optimizer,
 					      json_string_value(optimizer), "optimizer", &why)) ||
 	    (precision && orr_precision_parse(&file->numerics.precision,

@@ -34,9 +34,8 @@ static void find_paths(struct finder *f)
 
 		if (orr_jobs_makes_gradient(jobs, j))
 			f->tail[j] =
-				larger(f->tail[j], orr_pipeline_update_ns(jobs->pipeline,
-									  orr_jobs_at(jobs, j).s,
-									  jobs->weights[j]));
+				larger(f->tail[j], orr_jobs_update_ns(jobs, orr_jobs_at(jobs, j).s,
+								      jobs->weights[j]));
 		for (int k = 0; k < n; k++)
 			if (!orr_jobs_is_cap(jobs, f->around[k], j))
 				f->tail[f->around[k]] = larger(f->tail[f->around[k]],

@@ -112,10 +112,35 @@ static int find_last(const struct orr_idle *idle)
 	return last;
 }
 
+/* The last update of the stage whose parameters arrive last, where that is the end; or the last
+ * item. */
+static int begin_at(struct walk *walk)
+{
+	const struct orr_idle *idle = walk->idle;
+	const struct orr_timeline *t = idle->timeline;
+	int last = find_last(idle), item = -1, transfer = 0;
+
+	if (last < 0 || orr_timeline_gathered(t, -1) <= idle->items[last].end_ns)
+		return last;
+	while (t->transfers[transfer].ring != ORR_RING_ALL_GATHER ||
+	       t->transfers[transfer].end_ns != orr_timeline_gathered(t, -1))
+		transfer++;
+	for (int i = 0; i < idle->first[idle->n_workers]; i++)
+		if (idle->items[i].update >= 0 &&
+		    t->updates[idle->items[i].update].s == t->transfers[transfer].set &&
+		    (item < 0 || idle->items[i].end_ns > idle->items[item].end_ns))
+			item = i;
+	if (item < 0)
+		return last;
+	add_part(walk, -1, transfer, t->transfers[transfer].to, idle->items[item].end_ns,
+		 t->transfers[transfer].end_ns);
+	return item;
+}
+
 static void go_back(struct walk *walk)
 {
 	const struct orr_idle *idle = walk->idle;
-	int item = find_last(idle);
+	int item = begin_at(walk);
 	bool skip = false;
 
 	/* no item twice; the count only guards against a timeline that contradicts itself */

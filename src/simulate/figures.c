@@ -39,10 +39,11 @@ static void note_interval(struct orr_worker_figures *worker, bool *seen, int64_t
 static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	int64_t first = INT64_MAX, last = INT64_MIN, busy = 0, busiest = 0;
+	int64_t first = INT64_MAX, last = orr_timeline_gathered(t, -1), busy = 0, busiest = 0;
 
 	for (int w = 0; w < f->n_workers; w++) {
 		struct orr_worker_figures *worker = &f->worker[w];
+		int64_t end = orr_timeline_gathered(t, w);
 		bool seen = false;
 
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
@@ -58,8 +59,9 @@ static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 			continue;
 		first = worker->first_start_ns < first ? worker->first_start_ns : first;
 		last = worker->last_end_ns > last ? worker->last_end_ns : last;
-		if (worker->last_end_ns - worker->first_start_ns > f->span_ns)
-			f->span_ns = worker->last_end_ns - worker->first_start_ns;
+		end = worker->last_end_ns > end ? worker->last_end_ns : end;
+		if (end - worker->first_start_ns > f->span_ns)
+			f->span_ns = end - worker->first_start_ns;
 	}
 	f->makespan_ns = last - first;
 	for (int w = 0; w < f->n_workers; w++)
@@ -186,7 +188,6 @@ static int check_bound(const struct orr_figures *f, const struct orr_timeline *t
 /* What each worker keeps besides stashes, as a rank of its own. */
 static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	const struct orr_numerics *numerics = &jobs->pipeline->numerics;
 	struct orr_footprint *footprint = calloc((size_t)f->n_workers, sizeof(*footprint));
 	int code = footprint ? orr_footprint_keep(footprint, jobs, NULL, f->n_workers, err)
 			     : orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers",
@@ -196,8 +197,7 @@ static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct
 		struct orr_worker_figures *worker = &f->worker[w];
 		const struct orr_footprint *keeps = &footprint[w];
 
-		worker->optimizer_bytes =
-			orr_optimizer_floats(numerics->optimizer) * worker->trained_bytes;
+		worker->optimizer_bytes = keeps->state;
 		worker->rounded_bytes = keeps->rounded;
 		worker->copy_bytes = keeps->fetched + keeps->partial + keeps->ring;
 		worker->version_bytes = keeps->versions;

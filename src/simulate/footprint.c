@@ -227,6 +227,28 @@ static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int set)
 	return false;
 }
 
+/* What worker w, the i-th owner of a set, keeps the optimizer's state of. Tied parameters are
+ * divided among the replicas of each stage that has them. */
+static int64_t state_bytes(const struct orr_jobs *jobs, int set, int i, int w, int64_t trained)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	const int *first = jobs->first_owner;
+	const struct orr_tied *tied = set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
+	int64_t most = 0;
+
+	if (!tied)
+		return orr_parameters_part(&p->numerics, trained, first[set + 1] - first[set], i);
+	for (int k = 0; k < tied->n_stages; k++)
+		for (int at = first[tied->stages[k]]; at < first[tied->stages[k] + 1]; at++) {
+			int r = first[tied->stages[k] + 1] - first[tied->stages[k]];
+			int64_t part = orr_parameters_part(&p->numerics, trained, r,
+							   at - first[tied->stages[k]]);
+
+			most = jobs->owners[at] == w && part > most ? part : most;
+		}
+	return most;
+}
+
 static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jobs,
 		      const int *rank_of)
 {
@@ -245,8 +267,11 @@ static void add_owned(struct orr_footprint *footprint, const struct orr_jobs *jo
 		     i++) {
 			int w = orr_set_at(p, set, jobs->owners[i / n_at], i % n_at);
 			struct orr_footprint *f = &footprint[rank_at(rank_of, w)];
+			int64_t part = state_bytes(jobs, set, i / n_at - jobs->first_owner[set],
+						   jobs->owners[i / n_at], trained);
 
-			f->owned += orr_parameters_owned(&p->numerics, bytes, trained);
+			f->owned += orr_parameters_owned(&p->numerics, bytes, trained, part);
+			f->state += orr_parameters_owned(&p->numerics, 0, 0, part);
 			f->ring += spread ? trained : 0;
 			f->versions += (n_versions - 1) * bytes;
 		}

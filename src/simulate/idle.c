@@ -99,6 +99,8 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 	for (int w = 0; w < idle->n_workers && !code; w++)
 		code = order_worker(idle, w, keyed, err);
 	free(keyed);
+	if (idle->end_ns < orr_timeline_gathered(idle->timeline, -1))
+		idle->end_ns = orr_timeline_gathered(idle->timeline, -1);
 	if (idle->start_ns > idle->end_ns)
 		idle->start_ns = idle->end_ns = 0;
 	return code;
@@ -180,7 +182,8 @@ static void find_gradients(const struct search *x, struct orr_item *item)
 		const struct orr_transfer *transfer = &x->t->transfers[i];
 
 		if (transfer->kind == ORR_TRANSFER_ALL_REDUCE
-			    ? shares(p, u->s, transfer->set)
+			    ? transfer->ring != ORR_RING_ALL_GATHER &&
+				      shares(p, u->s, transfer->set)
 			    : transfer->kind == ORR_TRANSFER_WEIGHT_GRADIENT &&
 				      transfer->to == u->w &&
 				      orr_jobs_at(x->jobs, transfer->producer).s == u->s)
@@ -289,12 +292,15 @@ static void add_gaps(struct orr_idle *idle, int w, const struct phases *x, int64
 	add_gap(idle, w, ORR_CAUSE_DRAIN, largest(start_ns, x->drains_ns), end_ns);
 }
 
-/* At most seven for an item, and three at the end. */
+/* At most seven for an item, and four at the end. */
 #define MOST_GAPS 7
 
 static void find_gaps(struct orr_idle *idle)
 {
-	int64_t first_backward_ns = find_first_backward(idle);
+	int64_t first_backward_ns = find_first_backward(idle), worked_ns = idle->start_ns;
+
+	for (int i = 0; i < idle->first[idle->n_workers]; i++)
+		worked_ns = largest(worked_ns, idle->items[i].end_ns);
 
 	for (int w = 0; w < idle->n_workers; w++) {
 		struct phases x = find_phases(idle, w, first_backward_ns);
@@ -315,7 +321,9 @@ static void find_gaps(struct orr_idle *idle)
 			add_gaps(idle, w, &x, came_ns, item->start_ns);
 			free_ns = item->end_ns;
 		}
-		add_gaps(idle, w, &x, free_ns, idle->end_ns);
+		add_gaps(idle, w, &x, free_ns, worked_ns);
+		/* updated parameters are on their way */
+		add_gap(idle, w, ORR_CAUSE_TRANSFER, worked_ns, idle->end_ns);
 	}
 }
 
@@ -388,7 +396,7 @@ static int allocate(struct search *x, struct orr_error *err)
 		idle->first[w + 1] = idle->first[w] + count_items(x->t, w);
 	n = (size_t)idle->first[n_workers];
 	idle->items = calloc(n + 1, sizeof(*idle->items));
-	idle->gaps = calloc(MOST_GAPS * n + 3 * n_workers, sizeof(*idle->gaps));
+	idle->gaps = calloc(MOST_GAPS * n + 4 * n_workers, sizeof(*idle->gaps));
 	idle->causes = calloc(n_workers, sizeof(*idle->causes));
 	x->around = calloc(orr_jobs_most_around(x->jobs), sizeof(*x->around));
 	x->to_job = calloc((size_t)x->jobs->n_jobs, sizeof(*x->to_job));

@@ -105,8 +105,22 @@ struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j)
 		.kind = ORR_TRANSFER_ALL_REDUCE,
 		.producer = orr_jobs_index(jobs, s, last, orr_jobs_last_pass(jobs, s)),
 		.consumer = -1,
+		.ring = !tied && orr_jobs_shards(jobs, s) ? ORR_RING_REDUCE_SCATTER
+							  : ORR_RING_ALL_REDUCE,
 		.set = set,
 		.from = owners[0],
 		.to = owners[1],
 		.bytes = orr_set_trained_bytes(p, set)};
+}
+
+struct orr_transfer orr_moves_gather(const struct orr_jobs *jobs, int s, int version)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int every = jobs->versions ? jobs->versions->every[s] : p->n_microbatches;
+	struct orr_transfer transfer = orr_moves_ring(
+		jobs, s,
+		orr_jobs_index(jobs, s, (version - 1) * every, orr_jobs_last_pass(jobs, s)));
+
+	transfer.ring = ORR_RING_ALL_GATHER;
+	return transfer;
 }

@@ -26,4 +26,6 @@ int orr_moves_count(const struct orr_jobs *jobs, int j, int k);
 struct orr_transfer orr_moves_parameters(const struct orr_jobs *jobs, int j);
 struct orr_transfer orr_moves_weight_gradient(const struct orr_jobs *jobs, int j);
 struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j);
+/* The parameters of this version, of which each owner of s has updated a part, to all of them. */
+struct orr_transfer orr_moves_gather(const struct orr_jobs *jobs, int s, int version);
 #endif

@@ -163,6 +163,9 @@ static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t
 {
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
+	int64_t ns = k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
+		       : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
+						 transfer->bytes);
 
 	for (int i = 0; i < count_links(net, transfer); i++) {
 		struct orr_link *link = link_at(net, transfer, i);
@@ -171,10 +174,8 @@ static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t
 		link->busy = true;
 	}
 	transfer->start_ns = now_ns;
-	transfer->end_ns =
-		now_ns + (k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
-			    : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
-						      transfer->bytes));
+	/* once round instead of twice */
+	transfer->end_ns = now_ns + (transfer->ring == ORR_RING_ALL_REDUCE ? ns : ns - ns / 2);
 }
 
 /* The end of what leaves its links when the last byte is on its way: of a ring, the least latency

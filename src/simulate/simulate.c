@@ -228,15 +228,37 @@ static int end_job(struct simulation *sim, int j)
 	return request(sim, orr_moves_weight_gradient(jobs, j));
 }
 
-/* The passes that read the new version may start. */
-static int end_update(struct simulation *sim, int u)
+/* The passes that read the new version of n owners from update u on may start. */
+static int end_updates(struct simulation *sim, int u, int n)
 {
 	int code = 0;
 
-	for (int i = sim->updates.first_reader[u]; !code && i < sim->updates.first_reader[u + 1];
+	for (int i = sim->updates.first_reader[u]; !code && i < sim->updates.first_reader[u + n];
 	     i++)
 		code = deliver(sim, sim->updates.readers[i]);
 	return code;
+}
+
+/* All owners of a stage have the new version, of which each has made a part. */
+static int end_gather(struct simulation *sim, int s, int version)
+{
+	int r = sim->jobs->first_owner[s + 1] - sim->jobs->first_owner[s];
+
+	return end_updates(sim, sim->updates.first[s] + (version - 1) * r, r);
+}
+
+static int end_update(struct simulation *sim, int u)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const struct orr_update *update = &sim->timeline->updates[u];
+
+	if (!orr_jobs_shards(jobs, update->s))
+		return end_updates(sim, u, 1);
+	if (!orr_updates_end(&sim->updates, u))
+		return 0;
+	if (!sim->network.is_free && orr_set_trained_bytes(jobs->pipeline, update->s))
+		return request(sim, orr_moves_gather(jobs, update->s, update->version));
+	return end_gather(sim, update->s, update->version);
 }
 
 static int start_update(struct simulation *sim, int w)
@@ -245,8 +267,7 @@ static int start_update(struct simulation *sim, int w)
 	int u = (int)orr_heap_pop(&sim->workers[w].updates).value;
 
 	t->updates[u].start_ns = sim->now;
-	t->updates[u].end_ns =
-		sim->now + orr_pipeline_update_ns(sim->jobs->pipeline, t->updates[u].s, w);
+	t->updates[u].end_ns = sim->now + orr_jobs_update_ns(sim->jobs, t->updates[u].s, w);
 	sim->workers[w].running = sim->jobs->n_jobs + u;
 	return push_event(sim, t->updates[u].end_ns, EVENT_END, w);
 }
@@ -340,6 +361,8 @@ static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 
 	if (transfer->consumer >= 0)
 		return arrive_at(sim, transfer);
+	if (transfer->ring == ORR_RING_ALL_GATHER)
+		return end_gather(sim, transfer->set, orr_updates_version(&sim->updates, j));
 	if (transfer->kind == ORR_TRANSFER_ALL_REDUCE)
 		return end_sum(sim, transfer->set, j);
 	return deliver_gradient(sim, j);

@@ -153,6 +153,7 @@ static int check_rings(const struct orr_timeline *t, const struct orr_update *u,
 {
 	for (int i = 0; i < t->n_transfers; i++)
 		if (t->transfers[i].kind == ORR_TRANSFER_ALL_REDUCE && t->transfers[i].set == set &&
+		    t->transfers[i].ring != ORR_RING_ALL_GATHER &&
 		    u->start_ns < t->transfers[i].end_ns)
 			return orr_fail(err, ORR_E_RUNTIME,
 					"timeline: the update of stage %d on worker %d starts "
@@ -354,9 +355,29 @@ static int64_t mean(int64_t sum, int n)
 	return n ? sum / n : 0;
 }
 
+static bool owns(const struct orr_jobs *jobs, int w, int set)
+{
+	int i = jobs->first_owner[set];
+
+	while (i < jobs->first_owner[set + 1] && jobs->owners[i] != w)
+		i++;
+	return i < jobs->first_owner[set + 1];
+}
+
+int64_t orr_timeline_gathered(const struct orr_timeline *t, int w)
+{
+	int64_t last = INT64_MIN;
+
+	for (int i = 0; i < t->n_transfers && t->jobs->pipeline->numerics.shard_optimizer; i++)
+		if (t->transfers[i].ring == ORR_RING_ALL_GATHER && t->transfers[i].end_ns > last &&
+		    (w < 0 || owns(t->jobs, w, t->transfers[i].set)))
+			last = t->transfers[i].end_ns;
+	return last;
+}
+
 int64_t orr_timeline_makespan(const struct orr_timeline *t)
 {
-	int64_t first = INT64_MAX, last = 0;
+	int64_t first = INT64_MAX, last = orr_timeline_gathered(t, -1);
 
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
 		if (!orr_jobs_has(t->jobs, j))
@@ -375,7 +396,7 @@ int64_t orr_timeline_span(const struct orr_timeline *t)
 	int64_t span = 0;
 
 	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
-		int64_t first = INT64_MAX, last = INT64_MIN;
+		int64_t first = INT64_MAX, last = orr_timeline_gathered(t, w);
 
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 			int j = jobs->by_worker[i];

@@ -6,6 +6,11 @@
 #include "orrery/timeline.h"
 #include "orrery/versions.h"
 
+int orr_updates_version(const struct orr_updates *updates, int j)
+{
+	return updates->timeline->updates[orr_updates_of(updates, j)].version;
+}
+
 int orr_updates_of(const struct orr_updates *updates, int j)
 {
 	const struct orr_jobs *jobs = updates->jobs;
@@ -78,6 +83,15 @@ bool orr_updates_complete(struct orr_updates *updates, int set)
 	return true;
 }
 
+bool orr_updates_end(struct orr_updates *updates, int u)
+{
+	const struct orr_update *at = &updates->timeline->updates[u];
+	const int *first = &updates->jobs->first_owner[at->s];
+
+	return !--updates->running[updates->first[at->s] +
+				   (at->version - 1) * (first[1] - first[0])];
+}
+
 bool orr_updates_sum(struct orr_updates *updates, int s)
 {
 	if (--updates->sums[s])
@@ -94,6 +108,7 @@ static void lay_out(struct orr_updates *x, struct orr_timeline *t)
 		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++) {
 			x->gradients[u] =
 				jobs->pipeline->n_microbatches / orr_jobs_n_updates(jobs, s);
+			x->running[u] = jobs->first_owner[s + 1] - jobs->first_owner[s];
 			for (int k = jobs->first_owner[s]; k < jobs->first_owner[s + 1]; k++)
 				t->updates[u++] =
 					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
@@ -107,6 +122,7 @@ int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_e
 	int n = 0;
 
 	x->jobs = jobs;
+	x->timeline = t;
 	if (!(x->first = calloc((size_t)p->n_stages + 1, sizeof(*x->first))))
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d stages", p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
@@ -116,10 +132,12 @@ int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_e
 	}
 	t->updates = calloc((size_t)n, sizeof(*t->updates));
 	x->gradients = calloc((size_t)n, sizeof(*x->gradients));
+	x->running = calloc((size_t)n, sizeof(*x->running));
 	x->incomplete = calloc((size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
 	x->sums = calloc((size_t)p->n_stages, sizeof(*x->sums));
 	x->first_reader = calloc((size_t)n + 2, sizeof(*x->first_reader));
-	if (!t->updates || !x->gradients || !x->incomplete || !x->sums || !x->first_reader)
+	if (!t->updates || !x->gradients || !x->running || !x->incomplete || !x->sums ||
+	    !x->first_reader)
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d updates", n);
 	t->n_updates = n;
 	count_sums(x);
@@ -131,6 +149,7 @@ void orr_updates_fini(struct orr_updates *x)
 {
 	free(x->first);
 	free(x->gradients);
+	free(x->running);
 	free(x->incomplete);
 	free(x->sums);
 	free(x->readers);

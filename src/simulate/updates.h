@@ -10,11 +10,13 @@ struct orr_jobs;
 struct orr_timeline;
 
 struct orr_updates {
-	const struct orr_jobs *jobs; /* borrowed */
+	const struct orr_jobs *jobs; /* borrowed, as the next */
+	const struct orr_timeline *timeline;
 	/* those of stage s are numbers first[s] on, r of its owners for every version */
 	int *first;      /* [n_stages + 1] */
 	int *gradients;  /* [n], at the first owner: weight gradients not yet with them */
 	int *incomplete; /* [sets of parameters] stages whose gradients are not all with owners */
+	int *running;    /* [n], at the first owner: owners that have not made the version */
 	int *sums;       /* [n_stages] sets whose sum its next update waits for */
 	/* without a flush, the jobs that read the version of update u: readers[first_reader[u]] on
 	 */
@@ -27,11 +29,15 @@ void orr_updates_fini(struct orr_updates *updates);
 
 /* The update, by the first owner, that job j's gradient goes into. */
 int orr_updates_of(const struct orr_updates *updates, int j);
+/* The version that it makes. */
+int orr_updates_version(const struct orr_updates *updates, int j);
 /* The update, by the owner that computes j, that makes the version that j reads; -1: none has. */
 int orr_updates_read(const struct orr_updates *updates, int j);
 
 /* A stage has all its gradients of a set of parameters: do all of its stages? */
 bool orr_updates_complete(struct orr_updates *updates, int set);
+/* Update u has ended: have all owners of its stage made its version? */
+bool orr_updates_end(struct orr_updates *updates, int u);
 /* One more sum of gradients is with the owners of stage s: may they update? */
 bool orr_updates_sum(struct orr_updates *updates, int s);
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "codelets/cuda/collective.h"
 #include "codelets/matmul.h"
 #include "codelets/vector.h"
 #include "host.h"
@@ -171,8 +172,8 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 	return 0;
 }
 
-int orr_hardware_choose(const struct orr_run_options *options, int n_own, struct starpu_conf *conf,
-			struct orr_error *err)
+int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *reserves,
+			bool of_cores, struct starpu_conf *conf, struct orr_error *err)
 {
 	enum orr_hardware wanted = options->hardware;
 	char why[160] = "";
@@ -194,9 +195,12 @@ int orr_hardware_choose(const struct orr_run_options *options, int n_own, struct
 		conf->ncpus = 0;
 		conf->ncuda = n_own < n_devices ? n_own : n_devices;
 		streams = options->streams > 0 ? options->streams : 1;
-		set_number("STARPU_NWORKER_PER_CUDA", streams);
+		*reserves = *reserves && orr_nccl_is_built();
+		set_number("STARPU_NWORKER_PER_CUDA", streams + *reserves);
 		limit_memory(options->memory_bytes, n_own, conf->ncuda);
 	}
+	*reserves = *reserves && (n_devices > 0 || of_cores);
+	conf->ncpus *= *reserves ? 2 : 1;
 	if (n_devices > 0 || n_local > 1)
 		return take_share(conf, n_devices > 0 ? n_devices : 0, rank, n_local,
 				  n_devices > 0 ? conf->ncuda : conf->ncpus, err);

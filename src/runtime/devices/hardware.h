@@ -12,9 +12,10 @@
 int orr_hardware_cores(void);
 
 /* Say in conf, and in the environment variables that StarPU reads, which cores and devices it takes
- * for n_own workers of the schedule. */
-int orr_hardware_choose(const struct orr_run_options *options, int n_own, struct starpu_conf *conf,
-			struct orr_error *err);
+ * for n_own workers of the schedule. *reserves: is there something that NCCL may add up? Then every
+ * device has a stream more (of_cores, for tests: and every core a worker more); false: none has. */
+int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *reserves,
+			bool of_cores, struct starpu_conf *conf, struct orr_error *err);
 
 /* Of the device behind StarPU's worker id, or with `cores` also of a core: equal on any rank where
  * it is the same one. False: it is no device. */

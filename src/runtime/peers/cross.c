@@ -36,8 +36,8 @@ static void number_tags(struct orr_cross *cross)
 		[ORR_TRANSFER_PARAMETER] = work->jobs->n_jobs,
 		[ORR_TRANSFER_WEIGHT_GRADIENT] = stages,
 		[ORR_TAG_GATE] = stages,
-		[ORR_TRANSFER_ALL_REDUCE] = 2 * cross->most_owners * n_updates,
-		[ORR_TAG_READY] = work->n_ranks * n_updates,
+		[ORR_TRANSFER_ALL_REDUCE] = 3 * cross->most_owners * n_updates,
+		[ORR_TAG_READY] = 2 * work->n_ranks * n_updates,
 		[ORR_TAG_TIED] = (int64_t)orr_work_n_ties(work) * work->n_ranks * work->n_updates,
 	};
 

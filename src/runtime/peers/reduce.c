@@ -18,7 +18,10 @@
  * collectives in one order, that of their submission, which is the same on all ranks: in a step
  * that of the stages (run/step.c), without a flush that of the jobs, all of which every rank walks
  * along.
- * One thread submits, and each device has a chain handle that its collectives write. */
+ * One thread submits, and each device has a chain handle that its collectives write. They run on a
+ * stream of their own, a StarPU worker that computes no jobs (policy.h): backward passes go on
+ * while gradients that are complete are added up. StarPU starts a task when those that it waits for
+ * have ended, on whichever stream, so that no events are needed between the two. */
 
 static void nothing(void *buffers[], void *cl_arg)
 {
@@ -164,6 +167,14 @@ static bool speaks(const struct orr_work *work, int i, int s)
 	return k == i;
 }
 
+/* Of a task for a sum the one for the parameters afterwards. */
+static struct orr_task *task_of_gather(const struct orr_reduce *r, struct orr_task *t)
+{
+	const struct orr_data *data = r->slots->data;
+
+	return t + data->work->window * data->work->n_updates * data->n_owned;
+}
+
 /* Member i of the group of an owner that is here. */
 static void lay_out(struct orr_reduce *r, int i, int member, struct orr_nccl *group)
 {
@@ -177,9 +188,14 @@ static void lay_out(struct orr_reduce *r, int i, int member, struct orr_nccl *gr
 		orr_task_init(t, r->slots->submitter, &r->slots->slots[k / n_updates].flight,
 			      data->owned[i].w);
 		*ready = *t;
+		t->queued.apart = true;
 		t->arg.n_floats = orr_work_n_trained(data->work, data->owned[i].s);
 		t->arg.group = group;
 		t->arg.member = member;
+		t->arg.sharded = r->parts && data->owned[i].sharded;
+		task_of_gather(r, ready)[0] = *ready;
+		task_of_gather(r, t)[0] = *t;
+		task_of_gather(r, t)->arg.gathers = true;
 	}
 }
 
@@ -187,14 +203,16 @@ static int join_here(struct orr_reduce *r, int i, int member, int device, struct
 		     struct orr_error *err)
 {
 	struct orr_data *data = r->slots->data;
+	const struct orr_owned *o = &data->owned[i];
 	starpu_data_handle_t *chain = &r->chain[device];
 
 	if (!*chain)
 		starpu_void_data_register(chain);
 	r->members[i].chain = *chain;
 	lay_out(r, i, member, group);
-	return orr_data_make_temporary(data, &r->members[i].summed,
-				       orr_work_n_trained(data->work, data->owned[i].s), err);
+	return orr_data_make_temporary(
+		data, &r->members[i].summed,
+		r->parts ? o->part.end - o->part.first : orr_work_n_trained(data->work, o->s), err);
 }
 
 static int join(struct orr_reduce *r, int s, const int *devices, int n, struct orr_error *err)
@@ -232,8 +250,8 @@ static int allocate(struct orr_reduce *r, struct orr_error *err)
 	r->groups = calloc((size_t)work->pipeline->n_stages, sizeof(*r->groups));
 	r->chain = calloc((size_t)work->pipeline->n_workers, sizeof(starpu_data_handle_t));
 	r->members = calloc(n_owned, sizeof(*r->members));
-	r->tasks = calloc(n_tasks, sizeof(*r->tasks));
-	r->ready = calloc(n_tasks, sizeof(*r->ready));
+	r->tasks = calloc(2 * n_tasks, sizeof(*r->tasks));
+	r->ready = calloc(2 * n_tasks, sizeof(*r->ready));
 	if (r->groups && r->chain && r->members && r->tasks && r->ready)
 		return 0;
 	return orr_fail(err, ORR_E_NOMEM, "run: no memory to add up the gradients of %zu owners",
@@ -241,14 +259,14 @@ static int allocate(struct orr_reduce *r, struct orr_error *err)
 }
 
 int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct orr_cross *cross,
-		    const struct orr_policy *policy, bool alone, struct orr_error *err)
+		    const struct orr_policy *policy, bool clips, bool alone, struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
 	int n_stages = work->pipeline->n_stages, code;
 	int *device_of = calloc((size_t)work->pipeline->n_workers, sizeof(int));
 	int *devices = calloc((size_t)slots->data->n_owned + 1, sizeof(int));
 
-	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy};
+	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy, .parts = !clips};
 	if ((code = allocate(r, err)) || !policy)
 		goto out;
 	if (!device_of || !devices) {
@@ -295,9 +313,18 @@ void orr_reduce_fini(struct orr_reduce *r)
 
 /* ---- a step ---- */
 
-/* The gate of s opens when all gradients are there: those of this rank, or, where the owners are on
- * several, what each of them says. */
-static int submit_gate(const struct orr_reduce *r, int first, int end, struct orr_error *err)
+/* What a member brings to a sum, or has updated a part of. */
+static starpu_data_handle_t brought(const struct orr_reduce *r, int i, bool gathers)
+{
+	const struct orr_owned *o = &r->slots->data->owned[i];
+
+	return gathers ? o->parameters.handle : o->gradient.handle;
+}
+
+/* The gate of s opens when all gradients are there, or all updates have been made: those of this
+ * rank, or, where the owners are on several, what each of them says. */
+static int submit_gate(const struct orr_reduce *r, int first, int end, bool gathers,
+		       struct orr_error *err)
 {
 	const struct orr_data *data = r->slots->data;
 	struct starpu_task *task = starpu_task_create();
@@ -316,7 +343,7 @@ static int submit_gate(const struct orr_reduce *r, int first, int end, struct or
 
 		if (spread && !ready)
 			continue;
-		task->dyn_handles[task->nbuffers] = spread ? ready : data->owned[i].gradient.handle;
+		task->dyn_handles[task->nbuffers] = spread ? ready : brought(r, i, gathers);
 		task->dyn_modes[task->nbuffers++] = STARPU_R;
 	}
 	task->dyn_handles[task->nbuffers] = r->members[first].gate;
@@ -332,16 +359,17 @@ fail:
 
 /* The task of owner i for update q of the slot's step. */
 static struct orr_task *task_of(const struct orr_reduce *r, struct orr_task *tasks,
-				const struct orr_slot *slot, int i, int q)
+				const struct orr_slot *slot, int i, int q, bool gathers)
 {
 	const struct orr_data *data = r->slots->data;
+	struct orr_task *t = &tasks[(slot->number * data->work->n_updates + q) * data->n_owned + i];
 
-	return &tasks[(slot->number * data->work->n_updates + q) * data->n_owned + i];
+	return gathers ? task_of_gather(r, t) : t;
 }
 
 /* The first float of each gradient here, one after the other, to what this rank says. */
 static int say_ready(struct orr_reduce *r, const struct orr_slot *slot, int first, int end, int q,
-		     int *speaker, struct orr_error *err)
+		     bool gathers, int *speaker, struct orr_error *err)
 {
 	const struct orr_data *data = r->slots->data;
 	int code = 0;
@@ -353,20 +381,20 @@ static int say_ready(struct orr_reduce *r, const struct orr_slot *slot, int firs
 		if (!orr_work_has(data->work, data->owned[i].w))
 			continue;
 		*speaker = is_first ? i : *speaker;
-		code = orr_task_submit_add(r->slots->submitter, task_of(r, r->ready, slot, i, q),
-					   data->owned[i].gradient.handle,
-					   r->members[*speaker].ready, is_first, 0, 1, err);
+		code = orr_task_submit_add(
+			r->slots->submitter, task_of(r, r->ready, slot, i, q, gathers),
+			brought(r, i, gathers), r->members[*speaker].ready, is_first, 0, 1, err);
 	}
 	return code;
 }
 
 /* Tell the other ranks that have owners, and hear them. */
 static int meet(struct orr_reduce *r, const struct orr_slot *slot, int first, int end, int q,
-		struct orr_error *err)
+		bool gathers, struct orr_error *err)
 {
 	const struct orr_work *work = r->cross->work;
-	int64_t n = r->slots->data->n_owned;
-	int own, code = say_ready(r, slot, first, end, q, &own, err);
+	int64_t n = r->slots->data->n_owned, at = (2 * q + gathers) * n;
+	int own, code = say_ready(r, slot, first, end, q, gathers, &own, err);
 
 	for (int i = first; i < end && !code; i++) {
 		struct orr_message m;
@@ -375,12 +403,12 @@ static int meet(struct orr_reduce *r, const struct orr_slot *slot, int first, in
 		if (!r->members[i].ready || i == own)
 			continue;
 		m = orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
-				      (q * n + own) * work->n_ranks + other, r->members[own].ready,
+				      (at + own) * work->n_ranks + other, r->members[own].ready,
 				      other);
 		if ((code = orr_ranks_send_data(&m, err)))
 			return code;
 		m = orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
-				      (q * n + i) * work->n_ranks + work->rank, r->members[i].ready,
+				      (at + i) * work->n_ranks + work->rank, r->members[i].ready,
 				      other);
 		code = orr_ranks_receive_data(&m, NULL, NULL, err);
 	}
@@ -403,8 +431,23 @@ static int submit_sum(struct orr_reduce *r, struct orr_task *t, int i, starpu_da
 	return orr_task_submit(r->slots->submitter, t, &buffers, err);
 }
 
-int orr_reduce_submit(struct orr_reduce *r, const struct orr_slot *slot, int s, int q,
-		      struct orr_error *err)
+/* The same of its parameters. */
+static int submit_gather(struct orr_reduce *r, struct orr_task *t, int i, starpu_data_handle_t gate,
+			 struct orr_error *err)
+{
+	struct orr_buffers buffers;
+	int code = orr_buffers_init(&buffers, ORR_CODELET_REDUCE, 3, err);
+
+	if (code)
+		return code;
+	orr_buffers_add(&buffers, brought(r, i, true), STARPU_RW);
+	orr_buffers_add(&buffers, gate, STARPU_R);
+	orr_buffers_add(&buffers, r->members[i].chain, STARPU_RW);
+	return orr_task_submit(r->slots->submitter, t, &buffers, err);
+}
+
+static int submit(struct orr_reduce *r, const struct orr_slot *slot, int s, int q, bool gathers,
+		  struct orr_error *err)
 {
 	const struct orr_work *work = r->cross->work;
 	int first = work->jobs->first_owner[s], end = work->jobs->first_owner[s + 1], code = 0;
@@ -413,11 +456,24 @@ int orr_reduce_submit(struct orr_reduce *r, const struct orr_slot *slot, int s, 
 	if (!gate) /* all owners are elsewhere */
 		return 0;
 	if (orr_work_is_spread(work, s))
-		code = meet(r, slot, first, end, q, err);
+		code = meet(r, slot, first, end, q, gathers, err);
 	if (!code)
-		code = submit_gate(r, first, end, err);
+		code = submit_gate(r, first, end, gathers, err);
 	for (int i = first; i < end && !code; i++)
 		if (orr_work_has(work, r->slots->data->owned[i].w))
-			code = submit_sum(r, task_of(r, r->tasks, slot, i, q), i, gate, err);
+			code = (gathers ? submit_gather : submit_sum)(
+				r, task_of(r, r->tasks, slot, i, q, gathers), i, gate, err);
 	return code;
+}
+
+int orr_reduce_submit(struct orr_reduce *r, const struct orr_slot *slot, int s, int q,
+		      struct orr_error *err)
+{
+	return submit(r, slot, s, q, false, err);
+}
+
+int orr_reduce_gather(struct orr_reduce *r, const struct orr_slot *slot, int s, int q,
+		      struct orr_error *err)
+{
+	return submit(r, slot, s, q, true, err);
 }

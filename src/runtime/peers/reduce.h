@@ -1,6 +1,8 @@
 #ifndef ORR_REDUCE_H
 #define ORR_REDUCE_H
-/* All-reduce of gradients by NCCL, of stages whose owners are each on a CUDA device of its own. */
+/* All-reduce of gradients by NCCL, of stages whose owners are each on a CUDA device of its own; or,
+ * where each of them updates a part of the parameters, the sum of its part, and all parameters
+ * afterwards. */
 #include "cross.h"
 #include "runtime/tasks/slots.h"
 
@@ -22,21 +24,28 @@ struct orr_reduce {
 		struct orr_nccl *nccl;
 	} * groups; /* [n_groups], of n_stages at most */
 	int n_groups;
-	starpu_data_handle_t *chain;    /* [n_workers] at the first worker of a device */
-	struct orr_member *members;     /* [n_owned] */
-	struct orr_task *tasks, *ready; /* [window * n_updates * n_owned] */
+	starpu_data_handle_t *chain; /* [n_workers] at the first worker of a device */
+	struct orr_member *members;  /* [n_owned] */
+	bool parts; /* sharded owners get the sum of their part alone; else all of it */
+	/* [2 * window * n_updates * n_owned] of sums, and then of parameters */
+	struct orr_task *tasks, *ready;
 };
 
-/* policy NULL: StarPU places tasks as it likes, and no stage takes part. alone (tests): a stage
- * with one owner does, and cores count as devices. Collective. */
+/* clips: all of the sums are wanted. policy NULL: StarPU places tasks as it likes, and no stage
+ * takes part. alone (tests): a stage with one owner does, and cores count as devices. Collective.
+ */
 int orr_reduce_init(struct orr_reduce *reduce, struct orr_slots *slots,
-		    const struct orr_cross *cross, const struct orr_policy *policy, bool alone,
-		    struct orr_error *err);
+		    const struct orr_cross *cross, const struct orr_policy *policy, bool clips,
+		    bool alone, struct orr_error *err);
 void orr_reduce_fini(struct orr_reduce *reduce);
 
 /* The gradients of the owners of s, for update q, with those of them that are here; after what has
  * been submitted of them. */
 int orr_reduce_submit(struct orr_reduce *reduce, const struct orr_slot *slot, int s, int q,
+		      struct orr_error *err);
+
+/* The parameters of the owners of s after update q, each of its part: all get all of them. */
+int orr_reduce_gather(struct orr_reduce *reduce, const struct orr_slot *slot, int s, int q,
 		      struct orr_error *err);
 
 /* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; returns their

@@ -7,6 +7,12 @@
  * that are neighbours on one rank copy instead of sending. Without ranks the update adds up the
  * owners' gradients in the same order (orr_rule_step), so the bits do not depend on the place. */
 
+/* Tasks for a chunk at an owner: what it takes in each of three rounds, what it adds, what leaves
+ * its parameters and what comes into them. Sums go round, then what they are; parameters are the
+ * third round. */
+enum { TAKES, ADDS = 3, LEAVES, COMES, N_TASKS };
+enum { SUM, SUMMED, PARAMETERS, N_ROUNDS };
+
 static int64_t chunk_floats(const struct orr_work *work, int s, int c)
 {
 	int64_t n = orr_work_n_trained(work, s);
@@ -21,11 +27,11 @@ static int make_tasks(struct orr_ring *ring, int i, int r, struct orr_error *err
 	int n_updates = data->work->n_updates;
 
 	for (int k = 0; k < data->work->window * n_updates; k++) {
-		struct orr_task *tasks = calloc((size_t)r * 3, sizeof(*tasks));
+		struct orr_task *tasks = calloc((size_t)r * N_TASKS, sizeof(*tasks));
 
 		if (!tasks)
 			return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring of %d", r);
-		for (int c = 0; c < 3 * r; c++)
+		for (int c = 0; c < N_TASKS * r; c++)
 			orr_task_init(&tasks[c], ring->slots->submitter,
 				      &ring->slots->slots[k / n_updates].flight, data->owned[i].w);
 		ring->tasks[k * data->n_owned + i] = tasks;
@@ -114,7 +120,7 @@ static struct orr_task *task_of(const struct at *x, int i, int c, int k)
 	const struct orr_data *data = x->ring->slots->data;
 	int update = x->slot->number * data->work->n_updates + x->q;
 
-	return &x->ring->tasks[update * data->n_owned + i][3 * c + k];
+	return &x->ring->tasks[update * data->n_owned + i][N_TASKS * c + k];
 }
 
 /* The message of chunk c to or from rank `other`, on its way to owner i in this turn of the ring.
@@ -123,7 +129,7 @@ static struct orr_message message_of(const struct at *x, int i, int c, int round
 				     starpu_data_handle_t chunk, int other)
 {
 	int64_t n_owned = x->ring->slots->data->n_owned;
-	int64_t tag = ((x->q * n_owned + i) * x->ring->cross->most_owners + c) * 2 + round;
+	int64_t tag = ((x->q * n_owned + i) * x->ring->cross->most_owners + c) * N_ROUNDS + round;
 
 	return orr_cross_message(x->ring->cross, x->slot->number, ORR_TRANSFER_ALL_REDUCE, tag,
 				 chunk, other);
@@ -140,9 +146,9 @@ static int take(const struct at *x, int i, int c, int round)
 	struct orr_message m;
 
 	if (x->ring->chunks[before])
-		return orr_task_submit_add(x->ring->slots->submitter, task_of(x, i, c, 2 * round),
-					   x->ring->chunks[before][c], chunk, true, 0,
-					   chunk_of(x, i, c), x->err);
+		return orr_task_submit_add(
+			x->ring->slots->submitter, task_of(x, i, c, TAKES + round),
+			x->ring->chunks[before][c], chunk, true, 0, chunk_of(x, i, c), x->err);
 	m = message_of(x, i, c, round, chunk, work->rank_of[owned[before].w]);
 	return orr_ranks_receive_data(&m, NULL, NULL, x->err);
 }
@@ -174,23 +180,51 @@ static int submit_chunk(const struct at *x, int s, int c)
 
 		if (!x->ring->chunks[i])
 			continue;
-		if ((k > 1 && (code = take(x, i, c, 0))) ||
-		    (code = orr_task_submit_add(x->ring->slots->submitter, task_of(x, i, c, 1),
+		if ((k > 1 && (code = take(x, i, c, SUM))) ||
+		    (code = orr_task_submit_add(x->ring->slots->submitter, task_of(x, i, c, ADDS),
 						owned[i].gradient.handle, x->ring->chunks[i][c],
 						k == 1, begin, chunk_of(x, i, c), x->err)))
 			break;
-		code = give(x, i, c, k == r);
-	}
-	for (int k = 1; k < r && !code; k++) {
-		int i = first + (c + k) % r;
-
-		if (x->ring->chunks[i] && !(code = take(x, i, c, 1)) && k < r - 1)
-			code = give(x, i, c, 1);
+		if (k < r)
+			code = give(x, i, c, SUM);
 	}
 	return code;
 }
 
-int orr_ring_submit(struct orr_ring *ring, const struct orr_slot *slot, int s, int q,
+/* Owner c has chunk c, which the others get. */
+static int pass_round(const struct at *x, int s, int c, int round)
+{
+	const struct orr_work *work = x->ring->cross->work;
+	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s), code = 0;
+
+	if (x->ring->chunks[first + c])
+		code = give(x, first + c, c, round);
+	for (int k = 1; k < r && !code; k++) {
+		int i = first + (c + k) % r;
+
+		if (x->ring->chunks[i] && !(code = take(x, i, c, round)) && k < r - 1)
+			code = give(x, i, c, round);
+	}
+	return code;
+}
+
+/* Between chunk c at owner i and its parameters. */
+static int exchange(const struct at *x, int i, int c, bool comes)
+{
+	const struct orr_owned *o = &x->ring->slots->data->owned[i];
+	struct orr_task *t = task_of(x, i, c, comes ? COMES : LEAVES);
+	int64_t begin = orr_rule_chunk(orr_work_n_trained(x->ring->cross->work, o->s),
+				       orr_work_replicas(x->ring->cross->work, o->s), c);
+	starpu_data_handle_t chunk = x->ring->chunks[i][c];
+
+	if (!comes)
+		return orr_task_submit_add(x->ring->slots->submitter, t, o->parameters.handle,
+					   chunk, true, begin, chunk_of(x, i, c), x->err);
+	return orr_task_submit_put(x->ring->slots->submitter, t, chunk, o->parameters.handle, 0,
+				   begin, chunk_of(x, i, c), x->err);
+}
+
+int orr_ring_submit(struct orr_ring *ring, const struct orr_slot *slot, int s, int q, bool parts,
 		    struct orr_error *err)
 {
 	const struct orr_work *work = ring->cross->work;
@@ -198,6 +232,28 @@ int orr_ring_submit(struct orr_ring *ring, const struct orr_slot *slot, int s, i
 	int code = 0;
 
 	for (int c = 0; c < orr_work_replicas(work, s) && !code && chunk_floats(work, s, c); c++)
-		code = submit_chunk(&x, s, c);
+		if (!(code = submit_chunk(&x, s, c)) && !parts)
+			code = pass_round(&x, s, c, SUMMED);
+	return code;
+}
+
+int orr_ring_gather(struct orr_ring *ring, const struct orr_slot *slot, int s, int q,
+		    struct orr_error *err)
+{
+	const struct orr_work *work = ring->cross->work;
+	const struct at x = {ring, slot, q, err};
+	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s), code = 0;
+
+	for (int c = 0; c < r && !code && chunk_floats(work, s, c); c++) {
+		if (ring->chunks[first + c])
+			code = exchange(&x, first + c, c, false);
+		code = code ? code : pass_round(&x, s, c, PARAMETERS);
+		for (int i = first; i < first + r && !code; i++) {
+			if (ring->chunks[i] && i != first + c)
+				code = exchange(&x, i, c, true);
+			if (ring->chunks[i])
+				orr_data_drop(ring->slots->data, ring->chunks[i][c]);
+		}
+	}
 	return code;
 }

@@ -193,20 +193,12 @@ static int put_back(const struct at *x, const struct orr_tie *set, int c)
 	const struct orr_data *data = x->ties->slots->data;
 	const struct orr_owned *o = &data->owned[part->owned];
 	bool first = part->owned == data->work->jobs->first_owner[o->s];
-	struct orr_task *t = task_of(x, c, 2);
-	struct orr_buffers buffers;
-	int code;
 
 	if (!orr_work_has(data->work, o->w))
 		return 0;
-	if ((code = orr_buffers_init(&buffers, ORR_CODELET_ADD, 2, x->err)))
-		return code;
-	t->arg.overwrite = true;
-	t->arg.to = part->at;
-	t->arg.n_floats = set->n_floats;
-	orr_buffers_add(&buffers, first ? set->sum : x->ties->zero, STARPU_R);
-	orr_buffers_add(&buffers, o->gradient.handle, STARPU_RW);
-	return orr_task_submit(x->ties->slots->submitter, t, &buffers, x->err);
+	return orr_task_submit_put(x->ties->slots->submitter, task_of(x, c, 2),
+				   first ? set->sum : x->ties->zero, o->gradient.handle, 0,
+				   part->at, set->n_floats, x->err);
 }
 
 static int submit_set(const struct at *x, const struct orr_tie *set)

@@ -35,7 +35,8 @@ static double digest_schedule(const struct orr_jobs *jobs)
 		       jobs->n_passes,
 		       (int)jobs->order,
 		       (int)jobs->pipeline->sync,
-		       jobs->pipeline->accumulate};
+		       jobs->pipeline->accumulate,
+		       jobs->pipeline->numerics.shard_optimizer};
 
 	return digest(sizes, sizeof(sizes)) + digest(jobs->compute, n * sizeof(*jobs->compute)) +
 	       digest(jobs->weights, n * sizeof(*jobs->weights)) +

@@ -126,8 +126,10 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	    (code = orr_version_buffers_init(&run->versions, &run->slots, err)) ||
 	    (code = orr_cross_init(&run->cross, &run->data, options->prefetch, err)) ||
 	    (code = orr_reduce_init(&run->reduce, &run->slots, &run->cross,
-				    hooks->policy ? NULL : policy, hooks->reduce_alone, err)) ||
+				    hooks->policy ? NULL : policy, options->clip > 0,
+				    hooks->reduce_alone, err)) ||
 	    (code = orr_ring_init(&run->ring, &run->slots, &run->cross, &run->reduce, err)) ||
+	    (code = orr_shards_init(&run->shards, &run->slots, &run->reduce, &run->ring, err)) ||
 	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)) ||
 	    (code = orr_clip_init(&run->clip, &run->slots, options->clip, err)) ||
 	    (code = orr_spared_init(&run->spared, &run->work,
@@ -193,6 +195,7 @@ void orr_run_destroy(struct orr_run *run)
 	orr_spared_fini(&run->spared);
 	orr_clip_fini(&run->clip);
 	orr_ties_fini(&run->ties);
+	orr_shards_fini(&run->shards);
 	orr_ring_fini(&run->ring);
 	orr_reduce_fini(&run->reduce);
 	orr_cross_fini(&run->cross);

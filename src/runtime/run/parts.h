@@ -9,6 +9,7 @@
 #include "runtime/peers/cross.h"
 #include "runtime/peers/reduce.h"
 #include "runtime/peers/ring.h"
+#include "runtime/peers/shards.h"
 #include "runtime/peers/ties.h"
 #include "runtime/tasks/prefetch.h"
 #include "runtime/tasks/slots.h"
@@ -31,6 +32,7 @@ struct orr_run {
 	struct orr_cross cross;
 	struct orr_reduce reduce;
 	struct orr_ring ring;
+	struct orr_shards shards;
 	struct orr_ties ties;
 	struct orr_clip clip;
 	struct orr_spared spared;

@@ -20,6 +20,7 @@ struct piece {
 
 struct shard {
 	const struct orr_run *run;
+	float *const *states;
 	struct orr_whole whole;
 	struct orr_whole_part *parts; /* [whole.most] of the tensor at hand */
 	struct orr_floats *floats;    /* [n_stages] of every stage whose first owner is here */
@@ -83,6 +84,8 @@ static int acquire(struct shard *x, struct orr_error *err)
 		code = orr_floats_acquire(&x->floats[s], &run->work,
 					  &run->data.owned[run->work.jobs->first_owner[s]],
 					  STARPU_R, err);
+		if (!code && x->states[s])
+			x->floats[s].state = x->states[s];
 		x->n_acquired += !code;
 	}
 	return code;
@@ -220,10 +223,10 @@ static int write_all(struct shard *x, const char *folder, struct orr_shard *shar
 	return code;
 }
 
-int orr_run_write_shard(struct orr_run *run, const char *folder, struct orr_shard *shard,
-			struct orr_error *err)
+int orr_run_write_shard(struct orr_run *run, const char *folder, float *const *states,
+			struct orr_shard *shard, struct orr_error *err)
 {
-	struct shard x = {.run = run, .source = {get, &x}};
+	struct shard x = {.run = run, .states = states, .source = {get, &x}};
 	int code = orr_ranks_agree(lay_out(&x, err), err);
 
 	if (!code)

@@ -6,7 +6,8 @@
 #include "checkpoint/checkpoint.h"
 #include "parts.h"
 
-/* Collective. */
-int orr_run_write_shard(struct orr_run *run, const char *folder, struct orr_shard *shard,
-			struct orr_error *err);
+/* Collective. states: of those stages whose replicas divide what the optimizer keeps, see
+ * whole_state.h. */
+int orr_run_write_shard(struct orr_run *run, const char *folder, float *const *states,
+			struct orr_shard *shard, struct orr_error *err);
 #endif

@@ -74,12 +74,22 @@ static int create_policy(struct orr_session *session, const struct orr_work *wor
 	return code;
 }
 
+/* Do replicas add up gradients? With one owner a stage there is nothing to. */
+static bool adds_up(const struct orr_work *work)
+{
+	for (int s = 0; s < work->pipeline->n_stages; s++)
+		if (orr_work_replicas(work, s) > 1 && orr_work_n_trained(work, s))
+			return true;
+	return false;
+}
+
 static int start_starpu(struct orr_session *session, const struct orr_work *work,
 			const struct orr_run_options *options, const struct orr_run_hooks *hooks,
 			struct orr_error *err)
 {
 	const char *other = hooks->policy;
 	struct starpu_conf conf;
+	bool reserves = !other && (adds_up(work) || hooks->reduce_alone);
 	int n_own = 0, code;
 
 	for (int w = 0; w < work->pipeline->n_workers; w++)
@@ -88,8 +98,11 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 	starpu_conf_init(&conf);
 	conf.sched_policy = orr_policy_starpu();
 	conf.sched_policy_name = NULL;
-	if ((code = orr_hardware_choose(options, n_own, &conf, err)))
+	if ((code = orr_hardware_choose(options, n_own, &reserves, hooks->reduce_alone, &conf,
+					err)))
 		return code;
+	if (reserves)
+		orr_policy_reserve(session->policy);
 	conf.catch_signals = 0;
 	setenv("STARPU_SILENT", "1", 0);
 	if (other && strcmp(other, "pinned")) {
@@ -153,11 +166,15 @@ static int create_workspaces(struct orr_session *session, const struct orr_work 
 			     enum orr_precision precision, bool places, struct orr_error *err)
 {
 	struct orr_workspace_sizes sizes = find_sizes(work, precision);
+	struct orr_workspace_sizes none = {.precision = precision, .n_pointers = sizes.n_pointers};
 	struct orr_workspace *workspaces = session->common.workspaces;
 	char why[200];
 
 	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
-		if (orr_workspace_init(&workspaces[i], i, &sizes, why, sizeof(why)))
+		if (orr_workspace_init(&workspaces[i], i,
+				       orr_policy_is_reserved(session->policy, (int)i) ? &none
+										       : &sizes,
+				       why, sizeof(why)))
 			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
 	for (int i = 0; i < work->n_sequence && places; i++) {
 		int j = work->sequence[i];

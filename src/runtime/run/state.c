@@ -14,6 +14,7 @@
 #include "parts.h"
 #include "shard.h"
 #include "tensors.h"
+#include "whole_state.h"
 
 int64_t orr_run_step(const struct orr_run *run)
 {
@@ -192,17 +193,20 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 {
 	int64_t step = orr_run_step(run);
 	int64_t samples = step * orr_run_step_samples(run->work.jobs, &run->options);
+	int n_stages = run->work.pipeline->n_stages;
 	struct orr_shard *shards = calloc((size_t)run->work.n_ranks, sizeof(*shards));
+	float **states = calloc((size_t)n_stages, sizeof(*states));
 	json_t *about = run->work.rank ? NULL : about_run(run, err);
 	int code = check_whole(run, err);
 
-	if (!code && !shards)
+	if (!code && (!shards || !states))
 		code = no_memory(err);
 	if (!code && !run->work.rank)
 		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
-	if ((code = orr_run_write_shard(run, folder, &shards[run->work.rank], err)) ||
+	if ((code = orr_whole_state_gather(states, run, err)) ||
+	    (code = orr_run_write_shard(run, folder, states, &shards[run->work.rank], err)) ||
 	    (code = orr_ranks_agree(gather_shards(run, shards, err), err)))
 		goto out;
 	if (!run->work.rank)
@@ -213,6 +217,9 @@ out:
 	if (code && !run->work.rank)
 		orr_checkpoint_abandon(folder, step);
 	json_decref(about);
+	for (int s = 0; states && s < n_stages; s++)
+		free(states[s]);
+	free(states);
 	free(shards);
 	return code;
 }
@@ -250,13 +257,20 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 {
 	const struct orr_graph *g = run->work.pipeline->graph;
 	struct orr_floats floats;
+	float *whole = NULL, *part;
 	int code = orr_floats_acquire(&floats, &run->work, o, STARPU_W, err);
 
+	part = floats.state;
+	if (!code && part && o->sharded && !(code = orr_whole_state_room(&whole, run, o, err)))
+		floats.state = whole;
 	for (int k = 0; k < g->n_operators && !code; k++)
 		for (int i = 0; run->work.pipeline->stage_of[k] == o->s && !code &&
 				orr_whole_parameter(g, k, i) >= 0;
 		     i++)
 			code = read_parameter(run, &floats, k, i, c, err);
+	if (whole && !code)
+		orr_whole_state_take(part, run, o, whole);
+	free(whole);
 	orr_floats_release(&floats);
 	return code;
 }

@@ -239,8 +239,9 @@ static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, str
 	return 0;
 }
 
-/* The sum of the gradients of o's stage, however it was made: by NCCL, round a ring, or not yet. */
-static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run, int i)
+/* The sum of the gradients of o's stage, however it was made: by NCCL, round a ring, or not yet.
+ * part: of its own part alone, where that is apart. */
+static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run, int i, bool part)
 {
 	int s = run->data.owned[i].s, first = run->work.jobs->first_owner[s];
 	starpu_data_handle_t *chunks = run->ring.chunks[i], summed = run->reduce.members[i].summed;
@@ -252,8 +253,15 @@ static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run
 		if (!chunks)
 			orr_buffers_add(buffers, run->data.owned[first + k].gradient.handle,
 					STARPU_R);
-		else if (chunks[k])
+		else if (chunks[k] && (!part || first + k == i))
 			orr_buffers_add(buffers, chunks[k], STARPU_R);
+}
+
+/* Is what owner i gets of the sum in chunks, or its chunk alone? */
+static bool has_chunks(const struct orr_run *run, int i)
+{
+	return run->ring.chunks[i] ||
+	       (run->data.owned[i].sharded && run->reduce.parts && run->reduce.members[i].summed);
 }
 
 static void drop_gradients(const struct orr_run *run, int i)
@@ -298,9 +306,9 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int 
 	t->end_ns = &update->end_ns;
 	orr_buffers_add(&buffers, o->parameters.handle, STARPU_RW);
 	orr_buffers_add(&buffers, o->state.handle, STARPU_RW);
-	add_gradients(&buffers, run, i);
+	add_gradients(&buffers, run, i, o->sharded);
 	t->arg.n_gradients = buffers.n - 2;
-	t->arg.n_chunks = run->ring.chunks[i] ? r : 0;
+	t->arg.n_chunks = has_chunks(run, i) ? r : 0;
 	t->arg.rate = rate_of(run, slot, i, q);
 	t->arg.scale = slot->scale;
 	t->arg.spared = orr_spared_of(&run->spared, o->s, &t->arg.n_spared);
@@ -346,8 +354,25 @@ static int submit_sums(struct orr_run *run, struct orr_slot *slot, int s, int q,
 	if (!code && run->reduce.members[first].joins)
 		code = orr_reduce_submit(&run->reduce, slot, s, q, err);
 	else if (!code && run->ring.rings[first])
-		code = orr_ring_submit(&run->ring, slot, s, q, err);
+		code = orr_ring_submit(&run->ring, slot, s, q,
+				       run->data.owned[first].sharded && !(run->clip.limit > 0),
+				       err);
 	return code;
+}
+
+/* The owners of s have each updated a part of the parameters: all get all of them. */
+static int submit_gather(struct orr_run *run, struct orr_slot *slot, int s, int q,
+			 struct orr_error *err)
+{
+	int first = run->work.jobs->first_owner[s];
+
+	if (!run->data.owned[first].sharded)
+		return 0;
+	if (run->reduce.members[first].joins)
+		return orr_reduce_gather(&run->reduce, slot, s, q, err);
+	if (run->ring.rings[first])
+		return orr_ring_gather(&run->ring, slot, s, q, err);
+	return orr_shards_gather(&run->shards, slot, s, q, err);
 }
 
 int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
@@ -362,6 +387,8 @@ int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, i
 		    (!jobs->async ||
 		     !(code = orr_version_buffers_advance(&run->versions, slot, i, q, err))))
 			code = submit_update(run, slot, i, q, err);
+	if (!code)
+		code = submit_gather(run, slot, s, q, err);
 	return code ? code : orr_stall_throttle(&run->slots, err);
 }
 
@@ -422,7 +449,7 @@ static int submit_norm(struct orr_run *run, const struct orr_slot *slot, int s,
 
 	if ((code = orr_buffers_init(&buffers, ORR_CODELET_NORM, r, err)))
 		return code;
-	add_gradients(&buffers, run, i);
+	add_gradients(&buffers, run, i, false);
 	t->arg.n_gradients = buffers.n;
 	t->arg.n_chunks = run->ring.chunks[i] ? r : 0;
 	return orr_task_submit(&run->submitter, t, &buffers, err);

@@ -61,9 +61,16 @@ static int init_owned(struct orr_data *data, const struct orr_policy *policy, in
 {
 	const struct orr_work *work = data->work;
 	struct orr_owned *o = &data->owned[i];
-	bool trained = orr_work_n_trained(work, s) > 0;
+	int64_t n_trained = orr_work_n_trained(work, s);
+	int r = orr_work_replicas(work, s), number = i - work->jobs->first_owner[s];
+	bool trained = n_trained > 0;
 
 	o->s = s;
+	o->sharded = trained && orr_jobs_shards(work->jobs, s);
+	o->part = (struct orr_extent){0, n_trained};
+	if (o->sharded)
+		o->part = (struct orr_extent){orr_rule_chunk(n_trained, r, number),
+					      orr_rule_chunk(n_trained, r, number + 1)};
 	o->w = work->jobs->owners[i];
 	o->update = trained ? data->n_updates : -1;
 	data->n_updates += trained ? orr_jobs_n_updates(work->jobs, s) : 0;
@@ -150,7 +157,7 @@ static int make_owned(const struct orr_data *data, struct orr_owned *o, uint64_t
 {
 	const struct orr_program *program = data->work->programs[o->s];
 	int64_t n = orr_program_n_parameters(program), n_trained = orr_program_n_trained(program);
-	int64_t n_state = n_trained * data->n_state;
+	int64_t n_state = orr_data_n_state(data, o);
 	float *floats;
 	int code;
 
@@ -352,7 +359,7 @@ void orr_data_fini(struct orr_data *data)
 		int64_t n_trained = orr_work_n_trained(work, o->s);
 
 		orr_data_drop_block(&o->parameters, o, orr_work_n_parameters(work, o->s));
-		orr_data_drop_block(&o->state, o, n_trained * data->n_state);
+		orr_data_drop_block(&o->state, o, orr_data_n_state(data, o));
 		orr_data_drop_block(&o->gradient, o, n_trained);
 		free(o->contributors);
 	}

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <starpu.h>
+#include "codelets/optimizer.h"
 #include "orrery/error.h"
 #include "policy.h"
 #include "work.h"
@@ -34,6 +35,9 @@ struct orr_owned {
 	/* of a stage that has parameters, and the last two where it is trained; the handle of the
 	 * parameters is that of their latest version (run/version_buffers.h) */
 	struct orr_block parameters, state, gradient;
+	/* its replicas and it each keep the state of a part of what is trained */
+	bool sharded;
+	struct orr_extent part; /* that of its state: all, unless it is sharded */
 	int *contributors; /* the jobs whose weight gradient flows here, ascending by microbatch */
 	int n_contributors;
 	bool in_place; /* they add to gradient themselves; else each has a partial of its own */
@@ -64,6 +68,12 @@ struct orr_data {
 	 * step to step where all are at most keep_bytes */
 	int64_t temporary_bytes, keep_bytes;
 };
+
+/* Floats of the optimizer's state that owner o keeps. */
+static inline int64_t orr_data_n_state(const struct orr_data *data, const struct orr_owned *o)
+{
+	return (o->part.end - o->part.first) * data->n_state;
+}
 
 /* StarPU has started. Parameters are drawn from seed. */
 int orr_data_init(struct orr_data *data, const struct orr_work *work,

@@ -26,8 +26,10 @@ struct server {
 struct orr_policy {
 	int n_workers, n_servers;
 	enum orr_order order;
-	struct queue *queues;              /* [n_workers] */
-	struct server *servers;            /* [n_servers] */
+	struct queue *queues;   /* [n_workers] */
+	struct server *servers; /* [n_servers], and behind them those that are reserved */
+	bool reserves;
+	int n_reserved;
 	int server_of[STARPU_NMAXWORKERS]; /* StarPU's number -> server */
 	bool started, fetches;             /* fetches: not all is in main memory */
 	atomic_bool any_order;
@@ -69,6 +71,17 @@ static struct server *server_of(const struct orr_policy *p, int w)
 	return &p->servers[w % p->n_servers];
 }
 
+/* And which one its collectives. */
+static struct server *reserved_for(const struct orr_policy *p, int w)
+{
+	struct server *v = server_of(p, w), *reserved = &p->servers[p->n_servers];
+
+	for (int k = 0; k < p->n_reserved && p->fetches; k++)
+		if (reserved[k].device == v->device)
+			return &reserved[k];
+	return &reserved[v->first % p->n_reserved];
+}
+
 static void init_sched(unsigned context)
 {
 	starpu_sched_ctx_set_policy_data(context, newest);
@@ -83,6 +96,7 @@ static void deinit_sched(unsigned context)
 static void take_workers(struct orr_policy *p, const int *ids, unsigned n)
 {
 	bool devices = starpu_cuda_worker_get_count() > 0;
+	int n_all;
 
 	for (unsigned i = 0; i < n; i++) {
 		struct server v = {.id = ids[i]};
@@ -101,8 +115,13 @@ static void take_workers(struct orr_policy *p, const int *ids, unsigned n)
 		p->n_servers++;
 		p->fetches |= v.node != STARPU_MAIN_RAM;
 	}
-	for (int i = 0; i < p->n_servers; i++) {
-		p->servers[i].first = p->servers[i].w = i;
+	n_all = p->n_servers;
+	for (int i = 0; i < n_all && p->reserves; i++)
+		p->n_reserved +=
+			devices ? p->servers[i].stream == p->servers[n_all - 1].stream : i % 2;
+	p->n_servers -= p->n_reserved;
+	for (int i = 0; i < n_all; i++) {
+		p->servers[i].first = p->servers[i].w = i < p->n_servers ? i : p->n_workers;
 		starpu_task_list_init(&p->servers[i].ready);
 		p->server_of[p->servers[i].id] = i;
 	}
@@ -121,7 +140,9 @@ static int push_task(struct starpu_task *task)
 	struct orr_policy *p = starpu_sched_ctx_get_policy_data(task->sched_ctx);
 	struct orr_queued *queued = task->sched_data;
 	struct server *v =
-		server_of(p, queued ? queued->w : 0); /* StarPU's own tasks have no place */
+		queued && queued->apart && p->n_reserved
+			? reserved_for(p, queued->w)
+			: server_of(p, queued ? queued->w : 0); /* StarPU's own have no place */
 	int code;
 
 	/* It fetches what it reads while others still run. */
@@ -233,6 +254,19 @@ void orr_policy_destroy(struct orr_policy *p)
 	free(p->queues);
 	free(p->servers);
 	free(p);
+}
+
+void orr_policy_reserve(struct orr_policy *p)
+{
+	p->reserves = true;
+}
+
+bool orr_policy_is_reserved(const struct orr_policy *p, int id)
+{
+	for (int k = p->n_servers; k < p->n_servers + p->n_reserved; k++)
+		if (p->servers[k].id == id)
+			return true;
+	return false;
 }
 
 struct starpu_sched_policy *orr_policy_starpu(void)

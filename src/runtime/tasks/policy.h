@@ -20,6 +20,9 @@ struct orr_queued {
 	/* Its place in w's order, counted from 0 over all steps without a gap; or ORR_NO_TURN: it
 	 * has none, and runs before the others as soon as it is ready. */
 	int64_t turn;
+	/* A collective, without a turn: apart from w's jobs, if StarPU workers are reserved for it
+	 */
+	bool apart;
 	struct starpu_task *task; /* (private) */
 };
 #define ORR_NO_TURN (-1)
@@ -31,6 +34,12 @@ struct orr_policy;
 int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order order,
 		      const int64_t *most_ready, struct orr_error *err);
 void orr_policy_destroy(struct orr_policy *p); /* NULL is fine; after starpu_shutdown */
+
+/* Before StarPU starts: of every device one stream, or of cores the second half, computes no jobs;
+ * collectives have them for themselves, and run while jobs do. */
+void orr_policy_reserve(struct orr_policy *p);
+/* Is StarPU's worker id reserved? */
+bool orr_policy_is_reserved(const struct orr_policy *p, int id);
 
 /* What conf.sched_policy takes. */
 struct starpu_sched_policy *orr_policy_starpu(void);

@@ -70,6 +70,9 @@ static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot,
 
 	orr_task_init(t, slots->submitter, &slot->flight, o->w);
 	t->arg.n_floats = orr_work_n_trained(work, o->s);
+	t->arg.sharded = o->sharded;
+	t->arg.shard = o->part;
+	t->arg.own = owned - work->jobs->first_owner[o->s];
 	/* without a flush each replica has brought a minibatch of its own */
 	t->arg.n_averaged = work->jobs->async ? orr_work_replicas(work, o->s) : 1;
 	slot->copies[i] = *t;
@@ -80,7 +83,6 @@ static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot,
 	if (slots->skips)
 		t = &slot->checks[owned];
 	t->arg.wild = &slot->wild[i];
-	t->arg.own = owned - work->jobs->first_owner[o->s];
 }
 
 int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,

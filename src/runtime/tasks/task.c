@@ -128,3 +128,21 @@ int orr_task_submit_add(struct orr_submitter *submitter, struct orr_task *t,
 	orr_buffers_add(&buffers, sum, overwrite ? STARPU_W : STARPU_RW);
 	return orr_task_submit(submitter, t, &buffers, err);
 }
+
+int orr_task_submit_put(struct orr_submitter *submitter, struct orr_task *t,
+			starpu_data_handle_t block, starpu_data_handle_t into, int64_t from,
+			int64_t to, int64_t n_floats, struct orr_error *err)
+{
+	struct orr_buffers buffers;
+	int code = orr_buffers_init(&buffers, ORR_CODELET_ADD, 2, err);
+
+	if (code)
+		return code;
+	t->arg.overwrite = true;
+	t->arg.offset = from;
+	t->arg.to = to;
+	t->arg.n_floats = n_floats;
+	orr_buffers_add(&buffers, block, STARPU_R);
+	orr_buffers_add(&buffers, into, STARPU_RW);
+	return orr_task_submit(submitter, t, &buffers, err);
+}

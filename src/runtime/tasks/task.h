@@ -63,4 +63,8 @@ int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
 int orr_task_submit_add(struct orr_submitter *submitter, struct orr_task *t,
 			starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
 			int64_t offset, int64_t n_floats, struct orr_error *err);
+/* n_floats of one block, from `from` on, over those of another, from `to` on. */
+int orr_task_submit_put(struct orr_submitter *submitter, struct orr_task *t,
+			starpu_data_handle_t block, starpu_data_handle_t into, int64_t from,
+			int64_t to, int64_t n_floats, struct orr_error *err);
 #endif

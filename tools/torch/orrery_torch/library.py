@@ -102,7 +102,7 @@ class Stage(ctypes.Structure):
 
 
 class Numerics(ctypes.Structure):
-    _fields_ = [("optimizer", c_int), ("precision", c_int)]
+    _fields_ = [("optimizer", c_int), ("precision", c_int), ("shard_optimizer", c_bool)]
 
 
 class Pipeline(ctypes.Structure):
