@@ -348,6 +348,14 @@ static int plan_whole(struct orr_split_plan **out, struct seeking *k, struct orr
 	return code;
 }
 
+static bool was_tried(const struct seeking *k, const char *splits)
+{
+	for (int i = 0; k->best && i < k->best->n_tries; i++)
+		if (!strcmp(k->best->tries[i].splits, splits))
+			return true;
+	return false;
+}
+
 /* "2,image=1,text=4" */
 static int try_vector(struct seeking *k, const int *width, struct orr_error *err)
 {
@@ -366,6 +374,8 @@ static int try_vector(struct seeking *k, const int *width, struct orr_error *err
 	if (used >= sizeof(text))
 		return orr_fail(err, ORR_E_INPUT, "%s: the names of its encoders are too long",
 				k->g->name);
+	if (was_tried(k, text))
+		return 0;
 	if (most > 1)
 		return try_splits(k, text, least, most, err);
 	if ((code = plan_whole(&x, k, err)) || !x)
