@@ -30,8 +30,8 @@ static struct orr_graph *read_split(const char *name, const char *splits)
 	return split(g, splits);
 }
 
-static const char *const models[] = {"gpt",    "clip",   "mmt",  "vit",         "encoder_decoder",
-				     "digits", "resnet", "dlrm", "large_towers"};
+static const char *const models[] = {"gpt",    "clip",   "mmt",  "vit",          "encoder_decoder",
+				     "digits", "resnet", "dlrm", "large_towers", "moe"};
 static const char *const splits[] = {"2", "3", "4", "2:copied", "4:copied"};
 
 /* Floats of parameter n of the whole operator k that its parts have, each counted once. */
@@ -178,6 +178,52 @@ START_TEST(two_products_are_split_by_columns_and_rows)
 }
 END_TEST
 
+/* With more classes than columns before them, the classes are in parts, the table of ids too, and
+ * the loss is of what each worker sees of its part. */
+START_TEST(vocabularies_are_split)
+{
+	struct orr_graph *g = split(
+		parse_graph(
+			"digraph { x [op=input, columns=\"0:4\", rows=4]; y [op=input, "
+			"columns=\"4:8\", rows=4]; e [op=embedding, vocabulary=30, features=8]; "
+			"n [op=layernorm]; s [op=linear, features=30]; "
+			"l [op=softmax_cross_entropy, smoothing=0.1, ignore=-1]; "
+			"x -> e -> n -> s -> l; y -> l }"),
+		"3");
+	const struct orr_operator *part = find_operator(g, "l:part/2"), *l = find_operator(g, "l"),
+				  *table = find_operator(g, "e/2");
+
+	ck_assert_str_eq(orr_operator_op(part), "softmax_part");
+	ck_assert_int_eq(part->shard, 2);
+	ck_assert(part->instance->values[0] > 19 && part->instance->values[0] < 21);
+	ck_assert_str_eq(orr_operator_op(l), "softmax_cross_entropy_parts");
+	ck_assert(l->instance->values[1] > 0.09 && l->instance->values[2] < -0.9);
+	ck_assert_int_eq(table->instance->parameters[0].portion.first, 20);
+	ck_assert_int_eq(table->instance->parameters[0].portion.of, 30);
+	ck_assert_int_eq(find_operator(g, "e:sum/1")->collective, ORR_COLLECTIVE_REDUCE_SCATTER);
+	orr_graph_destroy(g);
+}
+END_TEST
+
+/* Each expert is on one worker, whole; its rows come from all of them, and go back to all. */
+START_TEST(experts_are_on_workers_of_their_own)
+{
+	struct orr_graph *g = read_split("moe", _i ? "4" : "2");
+	int t = _i ? 4 : 2;
+
+	for (int e = 0; e < 4; e++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "b0_up%d", e);
+		ck_assert_int_eq(find_operator(g, name)->shard, e * t / 4);
+		ck_assert_int_eq(find_operator(g, name)->instance->parameters[0].portion.of, 0);
+		(void)snprintf(name, sizeof(name), "b0_down%d", e);
+		ck_assert_int_eq(find_operator(g, name)->shard, e * t / 4);
+	}
+	orr_graph_destroy(g);
+}
+END_TEST
+
 static char *as_dot(const struct orr_graph *g)
 {
 	struct orr_error err = {""};
@@ -261,6 +307,8 @@ int main(void)
 		EACH(products_are_not_computed_twice, N_OF(models) * N_OF(splits)),
 		EACH(blocks_exchange_as_in_the_literature, N_OF(splits)),
 		ONCE(two_products_are_split_by_columns_and_rows),
+		ONCE(vocabularies_are_split),
+		EACH(experts_are_on_workers_of_their_own, 2),
 		ONCE(files_and_texts_say_the_same),
 		EACH(what_cannot_be_split_is_refused, N_OF(refusals)),
 	};

@@ -51,14 +51,16 @@ static const struct orr_division route_divisions[] = {
 	{.n_inputs = 1,
 	 .inputs = {ORR_SHARDING_ROWS},
 	 .output = ORR_SHARDING_ROWS,
-	 .divided = {"groups"}},
+	 .divided = {"groups"},
+	 .evenly = true},
 };
 /* also of combine, whose last inputs are the experts' */
 static const struct orr_division divisions[] = {
 	{.n_inputs = 2,
 	 .inputs = {ORR_SHARDING_ROWS, ORR_SHARDING_ROWS},
 	 .output = ORR_SHARDING_ROWS,
-	 .divided = {"groups"}},
+	 .divided = {"groups"},
+	 .evenly = true},
 };
 
 /* Rows of a group that an expert takes: its even share times the capacity, rounded up. */
