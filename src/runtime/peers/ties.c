@@ -69,8 +69,8 @@ static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_er
 		set->n_chunks = (int)set->n_floats;
 	for (int c = 0; c < set->n_chunks; c++) {
 		set->chunks[c].first = orr_rule_chunk(set->n_floats, set->n_chunks, c);
-		set->chunks[c].n_floats = orr_rule_chunk(set->n_floats, set->n_chunks, c + 1) -
-					  set->chunks[c].first;
+		set->chunks[c].n_floats =
+			orr_rule_chunk(set->n_floats, set->n_chunks, c + 1) - set->chunks[c].first;
 	}
 	return 0;
 }
@@ -234,7 +234,7 @@ static int add(struct at *x, int i, int c, bool first)
 	const struct orr_tie_part *part = &x->ties->parts[i];
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
 	bool here = has(x->ties, part->owned);
-	starpu_data_handle_t from = here    ? x->ties->slots->data->owned[part->owned].gradient.handle
+	starpu_data_handle_t from = here ? x->ties->slots->data->owned[part->owned].gradient.handle
 				    : first ? chunk->sum
 					    : chunk->incoming;
 	int code = 0;
@@ -245,10 +245,9 @@ static int add(struct at *x, int i, int c, bool first)
 		code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
 	}
 	if (!code && from != chunk->sum)
-		code = orr_task_submit_add(x->ties->slots->submitter, take_task(x, chunk->adder),
-					   from, chunk->sum, first,
-					   here ? part->at + chunk->first : 0, chunk->n_floats,
-					   x->err);
+		code = orr_task_submit_add(
+			x->ties->slots->submitter, take_task(x, chunk->adder), from, chunk->sum,
+			first, here ? part->at + chunk->first : 0, chunk->n_floats, x->err);
 	if (!here && from != chunk->sum)
 		orr_data_drop(x->ties->slots->data, from);
 	return code;
