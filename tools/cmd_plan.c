@@ -13,6 +13,7 @@
 #include "orrery/html.h"
 #include "orrery/machine_text.h"
 #include "output.h"
+#include "split.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/partition.h"
 #include "orrery/pipeline.h"
@@ -480,35 +481,6 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	return orr_plan_advise(plan, print_advice, &any, err);
 }
 
-/* How it was split, the step of the workers, and what else was tried. */
-static void print_split(const struct orr_split_plan *x)
-{
-	char makespan[32], memory[32];
-	bool units = x->plan->graph->units;
-
-	if (!x->graph) {
-		printf("\nSplit: none is shorter.\n");
-		goto tries;
-	}
-	orr_duration_print(makespan, sizeof(makespan), x->tried.figures->makespan_ns, units);
-	printf("\nSplit: %s. The workers above are %d groups of the %d workers; on these a step "
-	       "takes %s.\n",
-	       *x->splits ? x->splits : "as the file says", x->n_groups, x->pipeline->n_workers,
-	       makespan);
-tries:
-	if (x->n_tries < 2)
-		return;
-	printf("\n%-40s %7s %7s %12s %10s\n", "split", "groups", "stages", "step", "memory");
-	for (int i = 0; i < x->n_tries; i++) {
-		const struct orr_split_try *t = &x->tries[i];
-
-		orr_duration_print(makespan, sizeof(makespan), t->makespan_ns, units);
-		orr_size_print(memory, sizeof(memory), t->memory_bytes);
-		printf("%-40s %7d %7d %12s %10s%s\n", t->splits, t->n_groups, t->n_stages, makespan,
-		       memory, strcmp(t->splits, x->splits) ? "" : "  <- shortest");
-	}
-}
-
 static int write_page(const struct output_options *o, const struct orr_plan *plan, json_t *report,
 		      struct orr_error *err)
 {
@@ -547,20 +519,12 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan,
 	return code;
 }
 
-static bool says_split(const struct orr_graph *g)
-{
-	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].split > 1)
-			return true;
-	return false;
-}
-
 static int make(struct orr_plan **plan, struct orr_split_plan **split, const struct arguments *a,
 		struct orr_graph *graph, const struct orr_plan_options *o, struct orr_error *err)
 {
 	const char *text = a->work.splits;
 
-	if (text ? strcmp(text, "1") != 0 : says_split(graph))
+	if (text ? strcmp(text, "1") != 0 : split_is_said(graph))
 		return orr_split_plan_create(split, graph, text, o, err);
 	return orr_plan_create(plan, graph, o, err);
 }
@@ -618,7 +582,7 @@ int cmd_plan(int argc, char **argv)
 	if (!a.output.json && (code = print_text(split ? split->plan : plan, &err)))
 		goto out;
 	if (!a.output.json && split)
-		print_split(split);
+		split_print(split);
 	code = write_plan(&a, split ? split->plan : plan, split, &err);
 out:
 	orr_plan_destroy(plan);
