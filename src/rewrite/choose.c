@@ -69,7 +69,8 @@ static void find_experts(struct orr_split_choice *choices, const struct orr_grap
 		const struct orr_op *op = o->instance ? o->instance->op : NULL;
 
 		choices[k].expert = -1;
-		for (int i = 0; i < o->n_inputs && choices[k].t > 1 && !op->expert_ends; i++) {
+		for (int i = 0; i < o->n_inputs && choices[k].t > 1 && op && !op->expert_ends;
+		     i++) {
 			const struct orr_operator *from = &g->operators[o->inputs[i]];
 			const struct orr_split_choice *choice = &choices[o->inputs[i]];
 
