@@ -87,6 +87,26 @@ START_TEST(the_shortest_is_taken)
 }
 END_TEST
 
+/* Where starting a job takes longer than all its work, a group takes what its workers do: one start
+ * for each exchange, and none for each operator. */
+START_TEST(starts_are_counted)
+{
+	struct orr_graph *g = read_model("gpt");
+	struct orr_plan_options o = options_for("4", 4);
+	struct orr_split_plan *x;
+	int64_t groups, workers;
+
+	g->overhead_ns = 10000000;
+	x = seek(g, "2", &o);
+	groups = x->plan->tried.figures->makespan_ns;
+	workers = makespan(x);
+	ck_assert_int_le(groups, workers * 5 / 4);
+	ck_assert_int_ge(groups, workers * 4 / 5);
+	orr_split_plan_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 /* Groups lie inside a node: of two nodes of two no split is among four. */
 START_TEST(splits_stay_inside_a_node)
 {
@@ -199,6 +219,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(the_shortest_is_taken, N_OF(cases)),
+		ONCE(starts_are_counted),
 		ONCE(splits_stay_inside_a_node),
 		ONCE(memory_is_kept),
 		ONCE(a_file_is_the_same_step),

@@ -46,6 +46,17 @@ static int price(struct orr_pipeline **out, const struct orr_graph *split,
 	return code;
 }
 
+/* Every stage's job starts once for each level that it has. The operators of a stage share the
+ * first start, which whoever makes a stage of them counts: what is left is each exchange's. */
+static void leave_first_start(struct orr_operator *to, int64_t overhead_ns)
+{
+	int64_t *backward_ns = to->backward_ns >= overhead_ns ? &to->backward_ns : &to->weight_ns;
+
+	to->forward_ns -= to->forward_ns >= overhead_ns ? overhead_ns : 0;
+	*backward_ns -= *backward_ns >= overhead_ns ? overhead_ns : 0;
+	to->update_ns -= to->update_ns >= overhead_ns ? overhead_ns : 0;
+}
+
 /* A graph of the same operators that cost what a group takes for them; it borrows all but them. */
 static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 			const struct orr_plan_options *o, struct orr_error *err)
@@ -75,6 +86,7 @@ static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 		to->backward_ns = stage->backward_ns;
 		to->weight_ns = stage->weight_ns;
 		to->update_ns = stage->update_ns;
+		leave_first_start(to, g->overhead_ns);
 		to->stash_bytes = stage->stash_bytes;
 		to->parameter_bytes = stage->parameter_bytes;
 		/* part by part, over as many links */
