@@ -128,8 +128,8 @@ struct orr_division {
 	int axes[ORR_MOST_PARAMETER_TENSORS]; /* of each parameter, along which it is split; or
 						 ORR_DIVISION_... */
 	/* attributes: those that are split, features, heads; that says where the part of the first
-	 * of these begins; how long the whole is; that is false on all but the first worker */
-	const char *divided[2], *first, *of, *once;
+	 * of these begins; that is false on all but the first worker */
+	const char *divided[2], *first, *once;
 	bool evenly;       /* into equal parts alone */
 	const char *where; /* (optional) only where this attribute is above 0, or is not */
 	bool is;

@@ -130,8 +130,6 @@ static void set_values(struct orr_instance *is, const struct orr_instance *whole
 			continue;
 		if ((value = value_of(is, d->first)))
 			*value += (double)first;
-		if ((value = value_of(is, d->of)) && *value <= 0)
-			*value = (double)all;
 	}
 	if (d && i && (value = value_of(is, d->once)))
 		*value = 0;
