@@ -65,6 +65,19 @@ for count in 2 3; do
 	train "ranks-$count" $count "$towers" -w 5 --schedule 1f1b --steps 20
 	like $one
 done
+# more than two: whatever is on which rank, one order of addition
+python3 - >"$work/three.dot" <<'PYTHON'
+print('digraph { data="data/digits.csv"; join [op=concat]; scores [op=linear, features=10]; digit [op=input, columns="64"];')
+for k in range(3):
+    print(f't{k} [op=input, columns="{21 * k}:{21 * k + 21}", scale=0.0625]; f{k} [op=linear, features=7, share=f];'
+          f'r{k} [op=relu]; t{k} -> f{k} -> r{k} -> join;')
+print('loss [op=softmax_cross_entropy]; join -> scores -> loss; digit -> loss }')
+PYTHON
+train three 1 "$work/three.dot" -w 1 --stages 1 --schedule gpipe --steps 20
+for count in 1 2 3 4; do
+	train "three-$count" $count "$work/three.dot" -w 4 --stages 4 --schedule 1f1b --steps 20
+	like three
+done
 # replicas add up in an order of their own
 for schedule in ddp fsdp chimera; do
 	graph=$towers options='-w 3'
@@ -115,6 +128,6 @@ else
 	fail 'the gradient is not the sum of both'
 fi
 printf '%d passed\n' $passed
-[ $passed -eq 17 ] && exit $failed
-fail "$passed of 17"
+[ $passed -eq 21 ] && exit $failed
+fail "$passed of 21"
 exit 1

@@ -38,7 +38,8 @@ static void number_tags(struct orr_cross *cross)
 		[ORR_TAG_GATE] = stages,
 		[ORR_TRANSFER_ALL_REDUCE] = 3 * cross->most_owners * n_updates,
 		[ORR_TAG_READY] = 2 * work->n_ranks * n_updates,
-		[ORR_TAG_TIED] = (int64_t)orr_work_n_ties(work) * work->n_ranks * work->n_updates,
+		[ORR_TAG_TIED] = (int64_t)orr_work_n_ties(work) * (p->n_workers + work->n_ranks) *
+				 work->n_updates,
 	};
 
 	for (int k = 0; k < ORR_TAGS; k++) {

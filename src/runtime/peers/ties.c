@@ -13,19 +13,21 @@ static int allocate(struct orr_ties *ties, struct orr_error *err)
 {
 	const struct orr_work *work = ties->cross->work;
 	const struct orr_graph *g = work->pipeline->graph;
-	size_t n_tasks;
 
 	for (int k = 0; k < g->n_operators; k++)
 		ties->n_sets += is_set(g, k);
 	ties->n_parts = orr_work_n_ties(work);
-	n_tasks = (size_t)work->window * (size_t)work->n_updates * (size_t)ties->n_parts;
 	ties->sets = calloc((size_t)ties->n_sets + 1, sizeof(*ties->sets));
 	ties->parts = calloc((size_t)ties->n_parts + 1, sizeof(*ties->parts));
 	ties->spans = calloc((size_t)work->pipeline->n_stages, sizeof(*ties->spans));
-	ties->tasks = calloc(3 * n_tasks + 1, sizeof(*ties->tasks));
-	if (ties->sets && ties->parts && ties->spans && ties->tasks)
+	if (ties->sets && ties->parts && ties->spans)
 		return 0;
 	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d shared gradients", ties->n_parts);
+}
+
+static bool has(const struct orr_ties *ties, int owned)
+{
+	return orr_work_has(ties->cross->work, ties->slots->data->owned[owned].w);
 }
 
 /* Operator k, of every owner of its stage. */
@@ -37,53 +39,88 @@ static void add_parts(struct orr_ties *ties, struct orr_tie *set, int k)
 	for (int i = work->jobs->first_owner[s]; i < work->jobs->first_owner[s + 1]; i++) {
 		ties->parts[set->first + set->n++] = (struct orr_tie_part){
 			.owned = i, .at = orr_program_first_parameter(work->programs[s], k)};
-		if (set->here < 0 && orr_work_has(work, work->jobs->owners[i]))
-			set->here = i;
+		set->here = set->here || has(ties, i);
 	}
 	set->s = set->n && set->s != s ? -1 : s;
 }
 
-static int make_tasks(struct orr_ties *ties, const struct orr_tie *set)
+/* The workers of the set each add up a chunk, as far as there are floats; those of one rank need
+ * none. */
+static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_error *err)
 {
-	const struct orr_data *data = ties->slots->data;
-	int n_updates = data->work->n_updates;
+	const struct orr_owned *owned = ties->slots->data->owned;
+	const int *rank_of = ties->cross->work->rank_of;
+	bool spread = false;
 
-	for (int k = 0; k < data->work->window * n_updates; k++)
-		for (int c = set->first; c < set->first + set->n; c++) {
-			struct orr_task *t = &ties->tasks[3 * (k * ties->n_parts + c)];
-			int w = data->owned[ties->parts[c].owned].w;
+	if (!(set->chunks = calloc((size_t)set->n, sizeof(*set->chunks))))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a shared gradient");
+	for (int i = set->first; i < set->first + set->n; i++) {
+		int w = owned[ties->parts[i].owned].w, c = 0;
 
-			for (int i = 0; i < 3; i++)
-				orr_task_init(&t[i], ties->slots->submitter,
-					      &ties->slots->slots[k / n_updates].flight,
-					      orr_work_has(data->work, w) && i != 1
-						      ? w
-						      : data->owned[set->here].w);
-		}
+		while (c < set->n_chunks && owned[set->chunks[c].adder].w != w)
+			c++;
+		if (c == set->n_chunks)
+			set->chunks[set->n_chunks++].adder = ties->parts[i].owned;
+		spread = spread || rank_of[w] != rank_of[owned[set->chunks[0].adder].w];
+	}
+	if (!spread)
+		set->n_chunks = 1;
+	if (set->n_floats < set->n_chunks)
+		set->n_chunks = (int)set->n_floats;
+	for (int c = 0; c < set->n_chunks; c++) {
+		set->chunks[c].first = orr_rule_chunk(set->n_floats, set->n_chunks, c);
+		set->chunks[c].n_floats =
+			orr_rule_chunk(set->n_floats, set->n_chunks, c + 1) - set->chunks[c].first;
+	}
 	return 0;
+}
+
+static int make_chunk(struct orr_ties *ties, const struct orr_tie *set, struct orr_tie_chunk *chunk,
+		      struct orr_error *err)
+{
+	struct orr_data *data = ties->slots->data;
+	int code = orr_data_make_temporary(data, &chunk->sum, chunk->n_floats, err);
+
+	if (!code && set->n_chunks > 1 && has(ties, chunk->adder))
+		code = orr_data_make_temporary(data, &chunk->incoming, chunk->n_floats, err);
+	return code;
+}
+
+/* A chunk of a part is added or leaves, and comes back. */
+static int make_tasks(struct orr_ties *ties, struct orr_tie *set, struct orr_error *err)
+{
+	const struct orr_work *work = ties->cross->work;
+
+	for (int c = 0; c < set->n_chunks; c++)
+		for (int i = set->first; i < set->first + set->n; i++) {
+			bool here = has(ties, ties->parts[i].owned);
+
+			set->n_tasks += here + (here || has(ties, set->chunks[c].adder));
+		}
+	set->tasks = calloc((size_t)work->window * (size_t)work->n_updates * (size_t)set->n_tasks,
+			    sizeof(*set->tasks));
+	return set->tasks ? 0 : orr_fail(err, ORR_E_NOMEM, "run: no memory for a shared gradient");
 }
 
 static int make_set(struct orr_ties *ties, struct orr_tie *set, int k, struct orr_error *err)
 {
 	const struct orr_graph *g = ties->cross->work->pipeline->graph;
-	struct orr_data *data = ties->slots->data;
-	int code = 0;
+	const struct orr_owned *owned = ties->slots->data->owned;
+	int code;
 
 	set->n_floats = g->operators[k].n_parameters;
-	set->here = -1;
 	set->s = ties->cross->work->pipeline->stage_of[k];
 	for (int i = k; i < g->n_operators; i++)
 		if (g->operators[i].tied == k)
 			add_parts(ties, set, i);
-	for (int c = set->first; c < set->first + set->n && set->s < 0; c++)
-		ties->spans[data->owned[ties->parts[c].owned].s] = true;
-	if (set->here < 0)
+	for (int i = set->first; i < set->first + set->n && set->s < 0; i++)
+		ties->spans[owned[ties->parts[i].owned].s] = true;
+	if (!set->here)
 		return 0;
-	for (int c = set->first; c < set->first + set->n && !code; c++)
-		code = orr_data_make_temporary(data, &ties->parts[c].gradient, set->n_floats, err);
-	if (!code)
-		code = orr_data_make_temporary(data, &set->sum, set->n_floats, err);
-	return code ? code : make_tasks(ties, set);
+	code = find_chunks(ties, set, err);
+	for (int c = 0; c < set->n_chunks && !code; c++)
+		code = make_chunk(ties, set, &set->chunks[c], err);
+	return code ? code : make_tasks(ties, set, err);
 }
 
 int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross,
@@ -116,123 +153,205 @@ int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct o
 
 void orr_ties_fini(struct orr_ties *ties)
 {
-	for (int c = 0; ties->parts && c < ties->n_parts; c++)
-		orr_data_forget(ties->parts[c].gradient);
-	for (int i = 0; ties->sets && i < ties->n_sets; i++)
-		orr_data_forget(ties->sets[i].sum);
+	for (int i = 0; ties->sets && i < ties->n_sets; i++) {
+		for (int c = 0; c < ties->sets[i].n_chunks; c++) {
+			orr_data_forget(ties->sets[i].chunks[c].sum);
+			orr_data_forget(ties->sets[i].chunks[c].incoming);
+		}
+		free(ties->sets[i].chunks);
+		free(ties->sets[i].tasks);
+	}
 	if (ties->zero)
 		starpu_data_unregister(ties->zero);
 	free(ties->zeros);
 	free(ties->sets);
 	free(ties->parts);
 	free(ties->spans);
-	free(ties->tasks);
 }
 
 /* ---- a step ---- */
 
-/* Update q of the slot's step. */
+/* Update q of the slot's step, of a set. */
 struct at {
 	struct orr_ties *ties;
 	const struct orr_slot *slot;
 	int q;
+	const struct orr_tie *set;
+	struct orr_task *next; /* of its tasks */
 	struct orr_error *err;
 };
 
-/* The k-th of the tasks for part c: out of the owner's gradient, into the sum, and back. */
-static struct orr_task *task_of(const struct at *x, int c, int k)
+/* The next task, with a worker of data->owned. */
+static struct orr_task *take_task(struct at *x, int owned)
 {
-	int update = x->slot->number * x->ties->cross->work->n_updates + x->q;
+	const struct orr_slots *slots = x->ties->slots;
 
-	return &x->ties->tasks[3 * (update * x->ties->n_parts + c) + k];
+	orr_task_init(x->next, slots->submitter, &slots->slots[x->slot->number].flight,
+		      slots->data->owned[owned].w);
+	return x->next++;
+}
+
+static int rank_at(const struct at *x, int owned)
+{
+	return x->ties->cross->work->rank_of[x->ties->slots->data->owned[owned].w];
 }
 
 /* Has rank k an owner in the set? */
-static bool takes_part(const struct orr_ties *ties, const struct orr_tie *set, int k)
+static bool takes_part(const struct at *x, int k)
 {
-	const struct orr_work *work = ties->cross->work;
-	int c = 0;
+	int i = 0;
 
-	while (c < set->n &&
-	       work->rank_of[work->jobs->owners[ties->parts[set->first + c].owned]] != k)
-		c++;
-	return c < set->n;
+	while (i < x->set->n && rank_at(x, x->ties->parts[x->set->first + i].owned) != k)
+		i++;
+	return i < x->set->n;
 }
 
-/* Part c comes to all ranks that have owners of the set. */
-static int share(const struct at *x, const struct orr_tie *set, int c)
+/* The message of chunk c of part i. */
+static struct orr_message part_message(const struct at *x, int i, int c,
+				       starpu_data_handle_t handle, int other)
+{
+	int64_t n_workers = x->ties->cross->work->pipeline->n_workers;
+
+	return orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED,
+				 ((int64_t)x->q * x->ties->n_parts + i) * n_workers + c, handle,
+				 other);
+}
+
+/* The message of the sum of chunk c, to rank `to`; there are as many parts as chunks at least. */
+static struct orr_message sum_message(const struct at *x, int c, int to, int other)
 {
 	const struct orr_work *work = x->ties->cross->work;
-	const struct orr_tie_part *part = &x->ties->parts[c];
-	const struct orr_owned *o = &x->ties->slots->data->owned[part->owned];
-	int64_t tag = ((int64_t)x->q * x->ties->n_parts + c) * work->n_ranks;
-	struct orr_message m;
-	int code;
+	int64_t parts = (int64_t)work->n_updates * x->ties->n_parts * work->pipeline->n_workers;
+	int64_t at = (int64_t)x->q * x->ties->n_parts + x->set->first + c;
 
-	if (!orr_work_has(work, o->w)) {
-		m = orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED,
-				      tag + work->rank, part->gradient, work->rank_of[o->w]);
+	return orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED,
+				 parts + at * work->n_ranks + to, x->set->chunks[c].sum, other);
+}
+
+/* Chunk c of part i goes into the sum here: from the gradient, or from another rank. */
+static int add(struct at *x, int i, int c, bool first)
+{
+	const struct orr_tie_part *part = &x->ties->parts[i];
+	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
+	bool here = has(x->ties, part->owned);
+	starpu_data_handle_t from = here ? x->ties->slots->data->owned[part->owned].gradient.handle
+				    : first ? chunk->sum
+					    : chunk->incoming;
+	int code = 0;
+
+	if (!here) {
+		struct orr_message m = part_message(x, i, c, from, rank_at(x, part->owned));
+
+		code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
+	}
+	if (!code && from != chunk->sum)
+		code = orr_task_submit_add(
+			x->ties->slots->submitter, take_task(x, chunk->adder), from, chunk->sum,
+			first, here ? part->at + chunk->first : 0, chunk->n_floats, x->err);
+	if (!here && from != chunk->sum)
+		orr_data_drop(x->ties->slots->data, from);
+	return code;
+}
+
+/* Chunk c of part i, which is here, goes to the rank that adds it up. */
+static int give(struct at *x, int i, int c)
+{
+	const struct orr_tie_part *part = &x->ties->parts[i];
+	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
+	int code = orr_task_submit_add(x->ties->slots->submitter, take_task(x, part->owned),
+				       x->ties->slots->data->owned[part->owned].gradient.handle,
+				       chunk->sum, true, part->at + chunk->first, chunk->n_floats,
+				       x->err);
+	struct orr_message m = part_message(x, i, c, chunk->sum, rank_at(x, chunk->adder));
+
+	return code ? code : orr_ranks_send_data(&m, x->err);
+}
+
+static int add_up(struct at *x, int c)
+{
+	bool adds = has(x->ties, x->set->chunks[c].adder), any = false;
+	int code = 0;
+
+	for (int i = x->set->first; i < x->set->first + x->set->n && !code; i++) {
+		int owned = x->ties->parts[i].owned;
+
+		if (!x->ties->slots->data->owned[owned].n_contributors) /* it has made none */
+			continue;
+		if (adds)
+			code = add(x, i, c, !any);
+		else if (has(x->ties, owned))
+			code = give(x, i, c);
+		any = true;
+	}
+	return code;
+}
+
+/* The sum of chunk c comes to all ranks that have owners of the set. */
+static int share(const struct at *x, int c)
+{
+	const struct orr_work *work = x->ties->cross->work;
+	int from = rank_at(x, x->set->chunks[c].adder), code = 0;
+	struct orr_message m;
+
+	if (from != work->rank) {
+		m = sum_message(x, c, work->rank, from);
 		return orr_ranks_receive_data(&m, NULL, NULL, x->err);
 	}
-	code = orr_task_submit_add(x->ties->slots->submitter, task_of(x, c, 0), o->gradient.handle,
-				   part->gradient, true, part->at, set->n_floats, x->err);
 	for (int k = 0; k < work->n_ranks && !code; k++) {
-		if (k == work->rank || !takes_part(x->ties, set, k))
+		if (k == work->rank || !takes_part(x, k))
 			continue;
-		m = orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED, tag + k,
-				      part->gradient, k);
+		m = sum_message(x, c, k, k);
 		code = orr_ranks_send_data(&m, x->err);
 	}
 	return code;
 }
 
-/* The sum, or zeros, in place of part c. */
-static int put_back(const struct at *x, const struct orr_tie *set, int c)
+/* The sum, or zeros, in place of chunk c of part i, which is here. */
+static int put_back(struct at *x, int i, int c)
 {
-	const struct orr_tie_part *part = &x->ties->parts[c];
+	const struct orr_tie_part *part = &x->ties->parts[i];
+	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
 	const struct orr_data *data = x->ties->slots->data;
 	const struct orr_owned *o = &data->owned[part->owned];
 	bool first = part->owned == data->work->jobs->first_owner[o->s];
 
-	if (!orr_work_has(data->work, o->w))
-		return 0;
-	return orr_task_submit_put(x->ties->slots->submitter, task_of(x, c, 2),
-				   first ? set->sum : x->ties->zero, o->gradient.handle, 0,
-				   part->at, set->n_floats, x->err);
+	return orr_task_submit_put(x->ties->slots->submitter, take_task(x, part->owned),
+				   first ? chunk->sum : x->ties->zero, o->gradient.handle, 0,
+				   part->at + chunk->first, chunk->n_floats, x->err);
 }
 
-static int submit_set(const struct at *x, const struct orr_tie *set)
+/* One loop after the other, so that no chunk waits until another has come back. */
+static int submit_set(struct at *x)
 {
-	const struct orr_data *data = x->ties->slots->data;
-	bool any = false;
+	const struct orr_tie *set = x->set;
 	int code = 0;
 
-	for (int c = set->first; c < set->first + set->n && !code; c++) {
-		const struct orr_tie_part *part = &x->ties->parts[c];
-
-		if (!data->owned[part->owned].n_contributors) /* it has made none */
-			continue;
-		if (!(code = share(x, set, c)))
-			code = orr_task_submit_add(x->ties->slots->submitter, task_of(x, c, 1),
-						   part->gradient, set->sum, !any, 0, set->n_floats,
-						   x->err);
-		orr_data_drop(data, part->gradient);
-		any = true;
-	}
-	for (int c = set->first; c < set->first + set->n && !code; c++)
-		code = put_back(x, set, c);
-	orr_data_drop(data, set->sum);
+	for (int c = 0; c < set->n_chunks && !code; c++)
+		code = add_up(x, c);
+	for (int c = 0; c < set->n_chunks && !code; c++)
+		code = share(x, c);
+	for (int i = set->first; i < set->first + set->n; i++)
+		for (int c = 0; c < set->n_chunks && !code && has(x->ties, x->ties->parts[i].owned);
+		     c++)
+			code = put_back(x, i, c);
+	for (int c = 0; c < set->n_chunks; c++)
+		orr_data_drop(x->ties->slots->data, set->chunks[c].sum);
 	return code;
 }
 
 int orr_ties_submit(struct orr_ties *ties, const struct orr_slot *slot, int s, int q,
 		    struct orr_error *err)
 {
-	const struct at x = {ties, slot, q, err};
-	int code = 0;
+	int update = slot->number * ties->cross->work->n_updates + q, code = 0;
 
-	for (int i = 0; i < ties->n_sets && !code; i++)
-		if (ties->sets[i].here >= 0 && ties->sets[i].s == s)
-			code = submit_set(&x, &ties->sets[i]);
+	for (int i = 0; i < ties->n_sets && !code; i++) {
+		const struct orr_tie *set = &ties->sets[i];
+		struct at x = {ties, slot, q, set, set->tasks, err};
+
+		if (!set->here || set->s != s)
+			continue;
+		x.next += update * set->n_tasks;
+		code = submit_set(&x);
+	}
 	return code;
 }

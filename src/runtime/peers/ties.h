@@ -5,26 +5,38 @@
  * gradient: that of the first operator by its owners, then of the second, and so on, wherever they
  * are. So the bits do not depend on the place.
  *
- * The gradients of all are with all: each goes to every other rank that has an owner. The sum takes
- * their place with the first owner of each stage and zeros with its replicas, for the sum over
- * these that comes after (reduce.h, ring.h). */
+ * A set with workers on several ranks is cut into a chunk for each of its k workers. All others
+ * send chunk c to worker c, which adds it up and sends the sum back: like a ring, each worker gets
+ * 2(k-1)/k of the gradient; unlike round a ring, every chunk is added up in the same order. The sum
+ * takes the place of the gradients with the first owner of each stage and zeros with its replicas,
+ * for the sum over these that comes after (reduce.h, ring.h). */
 #include <stdbool.h>
 #include "cross.h"
 #include "runtime/tasks/slots.h"
 
 /* One owner's gradient of one operator. */
 struct orr_tie_part {
-	int owned;                     /* of data->owned */
-	int64_t at;                    /* where it lies there */
-	starpu_data_handle_t gradient; /* a copy of it; NULL: no worker here owns any of the set */
+	int owned;  /* of data->owned */
+	int64_t at; /* where it lies there */
+};
+
+struct orr_tie_chunk {
+	int adder; /* of data->owned, with the worker that adds it up */
+	int64_t first, n_floats;
+	starpu_data_handle_t sum;      /* NULL: no worker here owns any of the set; elsewhere than
+					  at the adder what leaves before the sum comes */
+	starpu_data_handle_t incoming; /* at the adder alone, of a set on several ranks */
 };
 
 struct orr_tie {
 	int s;            /* the one stage that has all of it; -1: several */
 	int first, n;     /* of parts, by operator and then by owner */
 	int64_t n_floats; /* of an operator */
-	int here;         /* an owner here that adds up, of data->owned; -1: none */
-	starpu_data_handle_t sum;
+	bool here;        /* a worker here owns some of it */
+	struct orr_tie_chunk *chunks;
+	int n_chunks;
+	struct orr_task *tasks; /* [window * n_updates] n_tasks each, in the order of submission */
+	int n_tasks;
 };
 
 struct orr_ties {
@@ -38,7 +50,6 @@ struct orr_ties {
 			 of the step */
 	float *zeros; /* as many as the largest set, in the next */
 	starpu_data_handle_t zero;
-	struct orr_task *tasks; /* [window * n_updates * n_parts] 3 for each part */
 };
 
 int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross,
