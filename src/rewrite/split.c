@@ -63,6 +63,54 @@ static double floats_after(const struct orr_operator *o, const struct orr_divisi
 	return parts * (sum + (choice->copied && (sum || columns)));
 }
 
+/* ---- operators that share parameters ---- */
+
+/* Of a division of o, or none: one worker has all. */
+static bool is_copied(const struct orr_operator *o, const struct orr_division *d)
+{
+	for (int i = 0; d && i < o->instance->n_parameters; i++)
+		if (d->axes[i] != ORR_DIVISION_COPIED)
+			return false;
+	return true;
+}
+
+/* Do both leave o the same parts of its parameters? */
+static bool are_alike(const struct orr_operator *o, const struct orr_division *a,
+		      const struct orr_division *b)
+{
+	if (!a || !b)
+		return is_copied(o, a) && is_copied(o, b);
+	return !memcmp(a->axes, b->axes, (size_t)o->instance->n_parameters * sizeof(*a->axes));
+}
+
+/* Can operator k be split so that its parameters are in such parts, t of them? */
+static bool can_be(const struct orr_rewriting *x, int k, const struct orr_division *d, int t)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	const struct orr_split_choice *choice = &x->choices[k];
+	const struct orr_op *op = o->instance->op;
+
+	for (int i = 0; i < op->n_divisions && choice->t == t && choice->expert < 0; i++)
+		if (are_alike(o, &op->divisions[i], d) &&
+		    fits(&op->divisions[i], o, t, choice->copied))
+			return true;
+	return is_copied(o, d);
+}
+
+/* The first that is chosen of those that share parameters says in which parts all of them have
+ * these, such as all can have; else each has them whole. */
+static bool agrees(const struct orr_rewriting *x, int k, const struct orr_division *d)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+
+	if (o->tied >= 0 && o->tied != k)
+		return are_alike(o, d, x->choices[o->tied].division);
+	for (int i = k + 1; o->tied == k && i < x->graph->n_operators; i++)
+		if (x->graph->operators[i].tied == k && !can_be(x, i, d, x->choices[k].t))
+			return false;
+	return true;
+}
+
 /* That for which least moves, or NULL: it cannot be split. */
 static const struct orr_division *choose(const struct orr_rewriting *x, int k)
 {
@@ -76,7 +124,7 @@ static const struct orr_division *choose(const struct orr_rewriting *x, int k)
 		const struct orr_division *d = &op->divisions[i];
 		double floats;
 
-		if (!fits(d, o, choice->t, choice->copied))
+		if (!fits(d, o, choice->t, choice->copied) || !agrees(x, k, d))
 			continue;
 		floats = floats_after(o, d, choice);
 		for (int n = 0; n < o->n_inputs; n++)
