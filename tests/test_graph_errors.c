@@ -261,7 +261,7 @@ static const struct {
 	 "m.dot:1: node z: repeat: an input reads the data and cannot follow a copy of "
 	 "itself: take it out of what repeats"},
 	{"digraph { " STUDY " \"a.1\"; a [repeat=2] }",
-	 "m.dot:1: node a.1: two operators get this name, one of them from repeat: "
+	 "m.dot:1: node a.1: two operators get this name, one of them from repeat or split: "
 	 "rename one"},
 	{"digraph { " STUDY " subgraph s {\n a -> b } subgraph t { b } }",
 	 "m.dot:2: node b: is in two subgraphs, s and t: leave it in one (an edge "

@@ -30,8 +30,9 @@ static struct orr_graph *read_split(const char *name, const char *splits)
 	return split(g, splits);
 }
 
-static const char *const models[] = {"gpt",    "clip",   "mmt",  "vit",          "encoder_decoder",
-				     "digits", "resnet", "dlrm", "large_towers", "moe"};
+static const char *const models[] = {
+	"gpt",    "clip", "mmt",          "vit", "encoder_decoder", "digits",
+	"resnet", "dlrm", "large_towers", "moe", "tied_towers"};
 static const char *const splits[] = {"2", "3", "4", "2:copied", "4:copied"};
 
 /* Floats of parameter n of the whole operator k that its parts have, each counted once. */
@@ -224,6 +225,70 @@ START_TEST(experts_are_on_workers_of_their_own)
 }
 END_TEST
 
+/* The same weights for words and for their scores; what is between them lies as `norm` leaves it.
+ */
+#define TIED(WORDS, NORM) \
+	"digraph { x [op=input, columns=\"0:6\", rows=6]; y [op=input, columns=\"6:12\", " \
+	"rows=6]; " \
+	"e [op=embedding, vocabulary=" WORDS ", features=32, share=w]; n [" NORM \
+	"]; r [op=relu]; " \
+	"s [op=linear, features=" WORDS ", bias=false, share=w]; " \
+	"l [op=softmax_cross_entropy]; x -> e -> n -> r -> s -> l; y -> l; "
+
+/* n_sets: of tied parameters, of which each is of one worker or of none */
+static const struct {
+	const char *text, *splits;
+	int n_sets;
+} ties[] = {
+	{TIED("16", "op=linear, features=32") "}", "2", 2},
+	{TIED("16", "op=linear, features=32") "}", "3", 3},
+	{TIED("16", "op=linear, features=32") "}", "4", 4},
+	{TIED("16", "op=linear, features=32") "}", "2:copied", 2},
+	{TIED("16", "op=linear, features=32") "}", "3:copied", 3},
+	{TIED("16", "op=linear, features=32") "}", "4:copied", 4},
+	{TIED("16", "op=layernorm") "}", "2", 2},
+	{TIED("16", "op=layernorm") "}", "3", 3},
+	{TIED("16", "op=layernorm") "}", "4", 4},
+	{TIED("16", "op=layernorm") "}", "4:copied", 4},
+	/* too few words for a part each: no way for both */
+	{TIED("3", "op=linear, features=32") "}", "4", 1},
+	{TIED("3", "op=linear, features=32") "}", "4:copied", 1},
+	/* not as many parts of both, or parts of one alone */
+	{TIED("16", "op=linear, features=32") "}", "2,s=4", 1},
+	{TIED("16", "op=linear, features=32") "}", "e=2", 1},
+	{TIED("16", "op=linear, features=32") "}", "s=2", 1},
+};
+
+/* Whatever one of them would rather be, both have the same parts. */
+START_TEST(tied_operators_are_split_alike)
+{
+	struct orr_graph *g = split(parse_graph(ties[_i].text), ties[_i].splits);
+	int n_sets = 0, n_whole = 0;
+
+	for (int k = 0; k < g->n_operators; k++) {
+		const struct orr_operator *o = &g->operators[k], *first;
+		const char *name = g->whole->operators[o->origin].name;
+
+		if (!o->n_parameters || (*name != 'e' && *name != 's'))
+			continue;
+		ck_assert_int_ge(o->tied, 0);
+		first = &g->operators[o->tied];
+		ck_assert_int_eq(o->instance->parameters[0].portion.axis, 0);
+		ck_assert_int_eq(o->instance->parameters[0].portion.first,
+				 first->instance->parameters[0].portion.first);
+		ck_assert_int_eq(o->instance->parameters[0].portion.of,
+				 first->instance->parameters[0].portion.of);
+		n_sets += o == first;
+		n_whole += !o->instance->parameters[0].portion.of;
+		if (ties[_i].n_sets > 1)
+			ck_assert_int_eq(o->shard, first->shard);
+	}
+	ck_assert_int_eq(n_sets, ties[_i].n_sets);
+	ck_assert_int_eq(n_whole, n_sets > 1 ? 0 : 2);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 static char *as_dot(const struct orr_graph *g)
 {
 	struct orr_error err = {""};
@@ -273,9 +338,50 @@ START_TEST(files_and_texts_say_the_same)
 }
 END_TEST
 
+/* One tensor that several read otherwise: by rows and by columns, and in parts of several numbers.
+ */
+START_TEST(exchanges_have_names_of_their_own)
+{
+	static const char *const several[] = {"2", "4", "2,m=2:copied", "a=2,m=4", "a=2,n=3,m=4"};
+
+	for (int i = 0; i < N_OF(several); i++)
+		orr_graph_destroy(split(
+			parse_graph(
+				"digraph { x [op=input, columns=\"0:4\", rows=4]; y [op=input, "
+				"columns=\"4:8\"]; a [op=linear, features=16]; r [op=relu]; "
+				"c [op=linear, features=8]; n [op=layernorm]; m [op=mean]; "
+				"f [op=mean]; s [op=add]; h [op=linear, features=4]; l [op=mse]; "
+				"x -> a -> r -> c; c -> n -> f -> s; c -> m -> s -> h -> l; y -> l "
+				"}"),
+			several[i]));
+}
+END_TEST
+
+/* What the file calls its sets of parameters is not what copies are called. */
+START_TEST(sets_of_parameters_keep_their_names)
+{
+	struct orr_graph *g =
+		split(parse_graph("digraph { x [op=input, columns=\"0:4\", rows=4]; y [op=input, "
+				  "columns=4]; "
+				  "n [op=layernorm, share=\"n/\"]; k [op=layernorm, share=\"n/\"]; "
+				  "m [op=layernorm]; f [op=mean]; l [op=mse]; x -> n -> k -> m -> "
+				  "f -> l; y -> l }"),
+		      "2");
+
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].n_parameters)
+			ck_assert_msg(g->operators[i].tied >= 0, "%s has a set of its own",
+				      g->operators[i].name);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 static const struct {
 	const char *file, *splits, *message;
 } refusals[] = {
+	{TWO "}", "2\n3", "split: a control character"},
+	{TWO "}", "0000000000000000000000000000000000002", "split: '0000"},
+	{"digraph { a [forward=1]; }", "2", "test.dot:1: node a: a split needs operators"},
 	{TWO "}", "0", "split: 0 is out of range: say 1 to 1024"},
 	{TWO "}", "2:rows", "split: '2:rows': give a number of workers, 2, or 2:copied"},
 	{TWO "}", "c=2", "split c: test.dot has no encoder and no operator of that name"},
@@ -309,6 +415,9 @@ int main(void)
 		ONCE(two_products_are_split_by_columns_and_rows),
 		ONCE(vocabularies_are_split),
 		EACH(experts_are_on_workers_of_their_own, 2),
+		EACH(tied_operators_are_split_alike, N_OF(ties)),
+		ONCE(exchanges_have_names_of_their_own),
+		ONCE(sets_of_parameters_keep_their_names),
 		ONCE(files_and_texts_say_the_same),
 		EACH(what_cannot_be_split_is_refused, N_OF(refusals)),
 	};

@@ -39,10 +39,11 @@ void split_print(const struct orr_split_plan *plan)
 	if (plan->graph) {
 		orr_duration_print(makespan, sizeof(makespan), plan->tried.figures->makespan_ns,
 				   plan->graph->units);
-		printf("\nSplit: %s. The workers above are %d groups of the %d workers; on these a "
+		printf("\nSplit: %s. The workers above are %d group%s of the %d workers; on these "
+		       "a "
 		       "step takes %s.\n",
 		       *plan->splits ? plan->splits : "as the file says", plan->n_groups,
-		       plan->pipeline->n_workers, makespan);
+		       plan->n_groups == 1 ? "" : "s", plan->pipeline->n_workers, makespan);
 	} else {
 		printf("\nSplit: none is shorter.\n");
 	}

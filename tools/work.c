@@ -100,8 +100,8 @@ int work_read_machine(struct orr_cluster **out, struct work_options *o,
 				"--workers %d: the machine %s has %d: give that, fewer, or leave "
 				"it out",
 				n, (*out)->name, (*out)->n_workers);
-	if (!n && plan && plan->table->n_workers <= (*out)->n_workers)
-		n = plan->table->n_workers;
+	if (!n && plan && plan->n_workers <= (*out)->n_workers)
+		n = plan->n_workers;
 	o->machine = orr_machine_of(*out, n);
 	o->machine.flops_per_s = flops_per_s;
 	return 0;
@@ -276,11 +276,12 @@ bool work_is_embedded(const struct work *work)
 static int split(struct work *work, const struct work_options *o, struct orr_error *err)
 {
 	const struct orr_plan_file *plan = plan_of(work);
+	bool planned = !o->splits && plan && plan->splits && *plan->splits;
+	struct orr_error why = {""};
+	int code = orr_graph_split(&work->graph, work->graph, planned ? plan->splits : o->splits,
+				   planned ? &why : err);
 
-	return orr_graph_split(&work->graph, work->graph,
-			       o->splits || !plan || !plan->splits || !*plan->splits ? o->splits
-										     : plan->splits,
-			       err);
+	return code && planned ? orr_fail(err, code, "%s: %.200s", plan->path, why.msg) : code;
 }
 
 int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)

@@ -392,7 +392,10 @@ int orr_attribute_split(int *t, bool *copied, const char *text, const char *what
 				"%s: '%.60s': give a number of workers, 2, or 2:copied, where what "
 				"lies between products is copied instead of split by rows",
 				what, text);
-	memcpy(number, text, length < sizeof(number) ? length : sizeof(number) - 1);
+	if (length >= sizeof(number))
+		return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': too long for a number of workers",
+				what, text);
+	memcpy(number, text, length);
 	if ((code = orr_count_parse(&value, number, 1, ORR_MOST_SPLIT, what, err)))
 		return code;
 	*t = (int)value;

@@ -158,7 +158,7 @@ static int check_names(const struct orr_draft *draft, struct orr_error *err)
 		if (strcmp(sorted[i - 1]->is.name, sorted[i]->is.name) == 0)
 			code = orr_fail(err, ORR_E_INPUT,
 					"%s: two operators get this name, one of them from "
-					"repeat: rename one",
+					"repeat or split: rename one",
 					orr_location(place, sizeof(place), draft->name,
 						     sorted[i]->is.line, sorted[i]->is.name));
 	free(sorted);

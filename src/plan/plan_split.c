@@ -465,6 +465,8 @@ int orr_split_plan_create(struct orr_split_plan **out, struct orr_graph *g, cons
 				"%s: its workers differ, and groups of them are not planned: give "
 				"[workers] and links, or simulate a split",
 				options->cluster->name);
+	if ((code = orr_plan_check_jobs(g, err)))
+		return code;
 	choose_widths(&k);
 	code = splits && !strcmp(splits, "any") ? try_all(&k, err)
 						: try_splits(&k, splits, 1, n_workers, err);

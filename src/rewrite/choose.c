@@ -98,6 +98,9 @@ int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *
 		choices[k] = (struct orr_split_choice){
 			.t = o->split ? o->split : 1, .copied = o->split_copied, .expert = -1};
 	}
+	for (const char *c = splits; c && *c; c++)
+		if ((unsigned char)*c < ' ')
+			return orr_fail(err, ORR_E_INPUT, "split: a control character in it");
 	if (splits) {
 		if (!(copy = strdup(splits)))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);

@@ -80,8 +80,12 @@ static int add_slice(struct orr_rewriting *x, int k, int from, int shard, int t,
 	static const char *const letters[] = {
 		[ORR_SHARDING_ROWS] = "rows", [ORR_SHARDING_COLUMNS] = "columns"};
 	int64_t whole = length_of(x, k, how);
-	int n = orr_rewriting_add(x, k, orr_op_find("slice"), shard, err, ":%s%d/%d", letters[how],
-				  j, shard);
+	/* of another number of parts than the tensor itself: they have other names */
+	bool own = t == x->spreads[k].t;
+	int n = own ? orr_rewriting_add(x, k, orr_op_find("slice"), shard, err, ":%s%d/%d",
+					letters[how], j, shard)
+		    : orr_rewriting_add(x, k, orr_op_find("slice"), shard, err, ":%s%d.%d/%d",
+					letters[how], j, t, shard);
 	struct orr_instance *is;
 	double *range;
 
@@ -177,7 +181,10 @@ static int exchange_parts(int *made, struct orr_rewriting *x, int k, const struc
 		}
 		made[j] = add_joint(x, k, j,
 				    sum ? ORR_COLLECTIVE_REDUCE_SCATTER : ORR_COLLECTIVE_ALL_TO_ALL,
-				    sum ? "sum" : "turned", from->how, slices, from->t, err);
+				    !sum                       ? "turned"
+				    : how == ORR_SHARDING_ROWS ? "sum"
+							       : "columns",
+				    from->how, slices, from->t, err);
 		if (made[j] < 0)
 			goto fail;
 	}

@@ -63,6 +63,10 @@ int orr_rewriting_read(struct orr_rewriting *x, int from, int to, bool detached,
 int orr_rewriting_join(struct orr_rewriting *x, int k, int shard, const int *from, int n,
 		       struct orr_error *err);
 
+/* (prune.c) Takes away what nothing reads any more, such as a copy where one worker alone goes on.
+ * g: before. */
+int orr_rewriting_prune(struct orr_draft *draft, const struct orr_graph *g, struct orr_error *err);
+
 /* (choose.c) Every operator's choice but the division: what file and text say. */
 int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *g,
 		      const char *splits, struct orr_error *err);

@@ -63,6 +63,54 @@ static double floats_after(const struct orr_operator *o, const struct orr_divisi
 	return parts * (sum + (choice->copied && (sum || columns)));
 }
 
+/* ---- operators that share parameters ---- */
+
+/* Of a division of o, or none: one worker has all. */
+static bool is_copied(const struct orr_operator *o, const struct orr_division *d)
+{
+	for (int i = 0; d && i < o->instance->n_parameters; i++)
+		if (d->axes[i] != ORR_DIVISION_COPIED)
+			return false;
+	return true;
+}
+
+/* Do both leave o the same parts of its parameters? */
+static bool are_alike(const struct orr_operator *o, const struct orr_division *a,
+		      const struct orr_division *b)
+{
+	if (!a || !b)
+		return is_copied(o, a) && is_copied(o, b);
+	return !memcmp(a->axes, b->axes, (size_t)o->instance->n_parameters * sizeof(*a->axes));
+}
+
+/* Can operator k be split so that its parameters are in such parts, t of them? */
+static bool can_be(const struct orr_rewriting *x, int k, const struct orr_division *d, int t)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	const struct orr_split_choice *choice = &x->choices[k];
+	const struct orr_op *op = o->instance->op;
+
+	for (int i = 0; i < op->n_divisions && choice->t == t && choice->expert < 0; i++)
+		if (are_alike(o, &op->divisions[i], d) &&
+		    fits(&op->divisions[i], o, t, choice->copied))
+			return true;
+	return is_copied(o, d);
+}
+
+/* The first that is chosen of those that share parameters says in which parts all of them have
+ * these, such as all can have; else each has them whole. */
+static bool agrees(const struct orr_rewriting *x, int k, const struct orr_division *d)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+
+	if (o->tied >= 0 && o->tied != k)
+		return are_alike(o, d, x->choices[o->tied].division);
+	for (int i = k + 1; o->tied == k && i < x->graph->n_operators; i++)
+		if (x->graph->operators[i].tied == k && !can_be(x, i, d, x->choices[k].t))
+			return false;
+	return true;
+}
+
 /* That for which least moves, or NULL: it cannot be split. */
 static const struct orr_division *choose(const struct orr_rewriting *x, int k)
 {
@@ -76,7 +124,7 @@ static const struct orr_division *choose(const struct orr_rewriting *x, int k)
 		const struct orr_division *d = &op->divisions[i];
 		double floats;
 
-		if (!fits(d, o, choice->t, choice->copied))
+		if (!fits(d, o, choice->t, choice->copied) || !agrees(x, k, d))
 			continue;
 		floats = floats_after(o, d, choice);
 		for (int n = 0; n < o->n_inputs; n++)
@@ -96,24 +144,44 @@ static bool splits_parameters(const struct orr_division *d)
 	return d && d->axes[0] != ORR_DIVISION_COPIED;
 }
 
+static bool is_shared(const struct orr_graph *g, const char *share)
+{
+	for (int k = 0; k < g->n_operators; k++)
+		if (g->operators[k].share && !strcmp(g->operators[k].share, share))
+			return true;
+	return false;
+}
+
+/* A name of a set of parameters that the file does not have: "share/0", or with more strokes. */
+static char *name_of_set(const struct orr_graph *g, const char *share, int i)
+{
+	static const char strokes[] = "////////////////";
+	char *name = NULL;
+
+	for (int n = 1; n < (int)sizeof(strokes); n++) {
+		free(name);
+		if (asprintf(&name, "%s%.*s%d", share, n, strokes, i) < 0)
+			return NULL;
+		if (!is_shared(g, name))
+			break;
+	}
+	return name;
+}
+
 /* Copies have one set of parameters; parts have sets of their own, which those of others share
  * where the whole ones do. */
-static int name_set(struct orr_operator *part, const struct orr_operator *o,
-		    const struct orr_division *d, int i, struct orr_error *err)
+static int name_set(struct orr_operator *part, const struct orr_graph *g,
+		    const struct orr_operator *o, const struct orr_division *d, int i,
+		    struct orr_error *err)
 {
-	int n = 0;
+	bool copies = d && d->axes[0] == ORR_DIVISION_COPIED && o->n_parameters > 0;
 
-	if (splits_parameters(d) && o->share)
-		n = asprintf(&part->share, "%s/%d", o->share, i);
-	else if (o->share)
-		n = (part->share = strdup(o->share)) ? 0 : -1;
-	else if (d && d->axes[0] == ORR_DIVISION_COPIED && o->n_parameters > 0)
-		n = asprintf(&part->share, "%s/", o->name);
-	if (n < 0) {
-		part->share = NULL;
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", o->name);
-	}
-	return 0;
+	if (!o->share && !copies)
+		return 0;
+	part->share = !o->share              ? name_of_set(g, o->name, 0)
+		      : splits_parameters(d) ? name_of_set(g, o->share, i)
+					     : strdup(o->share);
+	return part->share ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", o->name);
 }
 
 static void set_values(struct orr_instance *is, const struct orr_instance *whole,
@@ -193,7 +261,7 @@ static int add_part(int *made, struct orr_rewriting *x, int k, const struct orr_
 	set_costs(part, o, d, t);
 	if ((o->label && !(part->label = strdup(o->label))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", o->name);
-	if ((code = copy_input(part, o, err)) || (code = name_set(part, o, d, i, err)))
+	if ((code = copy_input(part, o, err)) || (code = name_set(part, x->graph, o, d, i, err)))
 		return code;
 	for (int in = 0; in < o->n_inputs; in++)
 		if ((code = orr_rewriting_read(x, reads[in][d ? i : shard], n,
@@ -364,83 +432,13 @@ static void note_portions(struct orr_operator *part, const struct orr_operator *
 			o->instance->output.columns};
 }
 
-/* Is it the only one left of those that have the parameters of k? They are added in a row. */
-static bool is_alone(const struct orr_draft *draft, int k)
-{
-	const char *share = draft->operators[k].is.share;
-
-	for (int i = k - 1; i <= k + 1; i += 2)
-		if (i >= 0 && i < draft->n_operators && draft->operators[i].is.share &&
-		    !strcmp(draft->operators[i].is.share, share))
-			return false;
-	return true;
-}
-
-/* read[k]: is operator k read, or an end? The inputs of an operator come before it, and so do its
- * edges before those of the next. */
-static void find_read(bool *read, const struct orr_draft *draft)
-{
-	int e = draft->n_edges;
-
-	for (int k = draft->n_operators - 1; k >= 0; k--) {
-		const struct orr_instance *is = draft->operators[k].is.instance;
-
-		read[k] = read[k] || !is || is->op->loss || is->op->opaque;
-		for (; e > 0 && draft->edges[e - 1].to == k; e--)
-			if (read[k])
-				read[draft->edges[e - 1].from] = true;
-	}
-}
-
-/* What nothing reads any more, such as a copy where one worker alone goes on, is not computed. */
-static int drop_unread(struct orr_draft *draft, struct orr_error *err)
-{
-	bool *read = calloc((size_t)draft->n_operators + 1, sizeof(*read));
-	int *number = calloc((size_t)draft->n_operators + 1, sizeof(*number));
-	int n = 0, n_edges = 0, code = 0;
-
-	if (!read || !number) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", draft->name);
-		goto out;
-	}
-	find_read(read, draft);
-	for (int k = 0; k < draft->n_operators; k++) {
-		number[k] = n;
-		if (read[k])
-			draft->operators[n++] = draft->operators[k];
-		else
-			orr_operator_fini(&draft->operators[k].is);
-	}
-	draft->n_operators = n;
-	for (int e = 0; e < draft->n_edges; e++) {
-		struct orr_draft_edge edge = draft->edges[e];
-
-		if (read[edge.to])
-			draft->edges[n_edges++] = (struct orr_draft_edge){
-				number[edge.from], number[edge.to], edge.read};
-	}
-	draft->n_edges = n_edges;
-	for (int k = 0; k < n; k++) {
-		char *share = draft->operators[k].is.share;
-
-		if (share && share[strlen(share) - 1] == '/' && is_alone(draft, k)) {
-			free(share);
-			draft->operators[k].is.share = NULL;
-		}
-	}
-out:
-	free(read);
-	free(number);
-	return code;
-}
-
 static int finish(struct orr_graph **out, struct orr_rewriting *x, struct orr_graph *g,
 		  struct orr_error *err)
 {
 	struct orr_graph *split = NULL;
 	int code;
 
-	if ((code = drop_unread(&x->draft, err)) ||
+	if ((code = orr_rewriting_prune(&x->draft, g, err)) ||
 	    (code = orr_draft_finish(&split, &x->draft, err)))
 		return code;
 	for (int k = 0; k < split->n_operators; k++) {
