@@ -180,8 +180,8 @@ static inline int64_t orr_set_trained_bytes(const struct orr_pipeline *p, int se
 int orr_set_after(const struct orr_pipeline *p, int s, int set);
 
 /* Set the size of the step: at least one worker, of the machine too, as many as a stage is split
- * among, and one microbatch, all
- * workers that gangs need, and as many microbatches as have costs of their own, if they have. */
+ * among, and all that gangs need; at least one microbatch, and as many as have costs of their own,
+ * if they have. */
 int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatches,
 			  struct orr_error *err);
 
