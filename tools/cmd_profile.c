@@ -295,7 +295,7 @@ int cmd_profile(int argc, char **argv)
 	const struct argp shared = work_argp_without(
 		"schedule stages order recompute sync accumulate lengths "
 		"microbatch-costs costs activation stash parameters machine latency "
-		"bandwidth memory flops shard-optimizer ");
+		"bandwidth memory flops shard-optimizer split ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	const struct argp argp = {options,

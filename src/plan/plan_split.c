@@ -462,7 +462,7 @@ int orr_split_plan_create(struct orr_split_plan **out, struct orr_graph *g, cons
 
 	if (options->cluster)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: its workers differ, and groups of them are not planned: give "
+				"%s: groups of a machine's workers are not planned: give "
 				"[workers] and links, or simulate a split",
 				options->cluster->name);
 	if ((code = orr_plan_check_jobs(g, err)))
