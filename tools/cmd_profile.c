@@ -239,6 +239,11 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 		return orr_fail(err, ORR_E_INPUT,
 				"profile measures microbatches of as many samples each: leave out "
 				"--lengths and --microbatch-costs");
+	if (a->work.splits)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"profile measures operators as they are, and splits take their costs "
+			"in parts: give --split to simulate, plan or train with the profile");
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
 		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
