@@ -138,6 +138,19 @@ static int check_columns(const struct orr_graph *g, const struct orr_operator *o
 	return 0;
 }
 
+/* Has this rank all columns of an input? It keeps those that its stages read. */
+static bool is_here(const struct orr_operator *input, const struct orr_dataset *data)
+{
+	struct orr_data_tensor tensor;
+
+	if (!orr_dataset_find(&tensor, data, input->tensor))
+		return false;
+	for (int64_t i = 0; i < input->width; i++)
+		if (orr_data_tensor_index(&tensor, input->columns[i]) < 0)
+			return false;
+	return true;
+}
+
 /* Columns of the data that `reader` reads as numbers below n: input `at`, of classes, or of what
  * else there are n of. */
 static int check_numbers(const struct orr_graph *g, const struct orr_operator *reader, int at,
@@ -145,11 +158,9 @@ static int check_numbers(const struct orr_graph *g, const struct orr_operator *r
 {
 	const struct orr_operator *input = &g->operators[reader->inputs[at]];
 	const struct orr_op *op = reader->instance->op;
-	struct orr_data_tensor tensor;
 	float row[64], factor = (float)orr_operator_factor(input);
 
-	if (!orr_dataset_find(&tensor, data, input->tensor) ||
-	    orr_data_tensor_index(&tensor, input->columns[0]) < 0)
+	if (!is_here(input, data))
 		return 0; /* the rank that has it looks */
 	for (int64_t i = 0; i < data->n_rows * input->width; i++) {
 		int64_t r = i / input->width, k = i % input->width, left = input->width - k;
