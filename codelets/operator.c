@@ -14,6 +14,14 @@ int orr_op_value(const struct orr_op *op, const struct orr_attribute *a)
 	return at;
 }
 
+double *orr_instance_value(struct orr_instance *is, const char *name)
+{
+	for (const struct orr_attribute *a = name ? is->op->attributes : NULL; a && a->name; a++)
+		if (!strcmp(a->name, name))
+			return &is->values[orr_op_value(is->op, a)];
+	return NULL;
+}
+
 struct orr_instance *orr_instance_create(const struct orr_op *op)
 {
 	struct orr_instance *is = calloc(1, sizeof(*is));

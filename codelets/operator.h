@@ -113,7 +113,7 @@ enum orr_sharding {
 	ORR_SHARDING_ROWS,    /* worker i has the i-th part of each sample's rows */
 	ORR_SHARDING_COLUMNS, /* of its columns */
 	ORR_SHARDING_SUM,     /* each has an addend */
-	ORR_SHARDING_NONE     /* the first has it */
+	ORR_SHARDING_NONE     /* one has it, the first unless it is an expert's */
 };
 #define ORR_MOST_DIVIDED 4
 #define ORR_DIVISION_COPIED (-1) /* of a parameter: each has all of it, and they are tied */
@@ -199,6 +199,9 @@ extern const int orr_n_ops;
 const struct orr_op *orr_op_find(const char *name);
 /* Where the value of its attribute a is: in their order, a range taking two places. */
 int orr_op_value(const struct orr_op *op, const struct orr_attribute *a);
+/* The value of its attribute of that name, or the first of two; NULL: it has none, or no name is
+ * given. */
+double *orr_instance_value(struct orr_instance *is, const char *name);
 
 int64_t orr_parameter_floats(const struct orr_parameter_tensor *p);
 /* Of a row-major tensor with these dimensions, which is that part of another. */

@@ -388,9 +388,13 @@ static const struct {
 	{TWO "}", "", "split: ''"},
 	{"digraph { a [forward=1, split=2]; }", NULL,
 	 "test.dot:1: node a: a split needs operators, and only its costs are known"},
+	{"digraph { x [op=input, columns=0]; y [op=input, columns=1]; a [op=linear, features=2, "
+	 "split=2]; b [op=linear, features=1, gang=2]; l [op=mse]; x -> a -> b -> l; y -> l; }",
+	 NULL, "test.dot:1: node b: it says on which workers it is (gang= or with=)"},
 	{"digraph { x [op=input, columns=0]; y [op=input, columns=1]; a [op=linear, features=1, "
 	 "gang=2, split=2]; l [op=mse]; x -> a -> l; y -> l; }",
-	 NULL, "test.dot:1: node a: it is on several workers by gang= or with=, and split"},
+	 NULL,
+	 "test.dot:1: node a: it says on which workers it is (gang= or with=), and the graph"},
 };
 
 START_TEST(what_cannot_be_split_is_refused)

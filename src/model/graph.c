@@ -19,13 +19,11 @@ bool orr_operator_is_loss(const struct orr_operator *o)
 
 bool orr_operator_is_counted(const struct orr_operator *o)
 {
-	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+	const double *counted = o->instance && o->instance->op->opaque
+					? orr_instance_value(o->instance, "counted")
+					: NULL;
 
-	for (const struct orr_attribute *a = op && op->opaque ? op->attributes : NULL; a && a->name;
-	     a++)
-		if (!strcmp(a->name, "counted"))
-			return o->instance->values[orr_op_value(op, a)] > 0;
-	return true;
+	return !counted || *counted > 0;
 }
 
 const char *orr_operator_op(const struct orr_operator *o)

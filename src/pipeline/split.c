@@ -265,18 +265,6 @@ static int cost_stages(struct orr_pipeline *p, struct orr_error *err)
 
 /* ---- the pipeline ---- */
 
-/* Both name workers of a job, and a schedule that does so as well would be asked about groups. */
-static int check_gangs(const struct orr_pipeline *whole, const struct orr_graph *g,
-		       struct orr_error *err)
-{
-	if (!orr_pipeline_has_gangs(whole))
-		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"%s: it is split among workers (split=), and gang= or with= place stages "
-			"on workers as well: take one of the two out",
-			g->name);
-}
-
 int orr_split_partition(struct orr_pipeline **out, const struct orr_graph *g,
 			const struct orr_machine *machine, struct orr_pipeline *whole,
 			int64_t samples, struct orr_error *err)
@@ -292,8 +280,7 @@ int orr_split_partition(struct orr_pipeline **out, const struct orr_graph *g,
 		goto out;
 	}
 	split->whole = whole;
-	if ((code = check_gangs(whole, g, err)) ||
-	    (code = find_stages(split, stage_of, &n_stages, g, err)))
+	if ((code = find_stages(split, stage_of, &n_stages, g, err)))
 		goto out;
 	code = orr_stages_of(out, g, machine, stage_of, n_stages, samples, err);
 	stage_of = NULL;

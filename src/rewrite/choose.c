@@ -52,14 +52,6 @@ static int take(struct orr_split_choice *choices, const struct orr_graph *g, cha
 	return set(choices, g, equals ? text : NULL, t, copied, err);
 }
 
-static double value_of(const struct orr_instance *is, const char *name)
-{
-	for (const struct orr_attribute *a = is->op->attributes; a && a->name; a++)
-		if (!strcmp(a->name, name))
-			return is->values[orr_op_value(is->op, a)];
-	return 0;
-}
-
 /* The worker of the expert that an operator belongs to: as many experts on each as can be. Where it
  * begins, its rows are chosen where they are; it ends where all of them are put together. */
 static void find_experts(struct orr_split_choice *choices, const struct orr_graph *g)
@@ -78,8 +70,9 @@ static void find_experts(struct orr_split_choice *choices, const struct orr_grap
 				continue;
 			if (from->instance->op->expert_begins)
 				choices[k].expert =
-					(int)(value_of(from->instance, "expert") * choice->t /
-					      value_of(from->instance, "experts"));
+					(int)(*orr_instance_value(from->instance, "expert") *
+					      choice->t /
+					      *orr_instance_value(from->instance, "experts"));
 			else if (choice->expert > choices[k].expert)
 				choices[k].expert = choice->expert;
 		}
@@ -100,7 +93,8 @@ int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *
 	}
 	for (const char *c = splits; c && *c; c++)
 		if ((unsigned char)*c < ' ')
-			return orr_fail(err, ORR_E_INPUT, "split: a control character in it");
+			return orr_fail(err, ORR_E_INPUT,
+					"split: a control character in it: take it out");
 	if (splits) {
 		if (!(copy = strdup(splits)))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);

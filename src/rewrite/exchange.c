@@ -60,18 +60,6 @@ static int64_t length_of(const struct orr_rewriting *x, int k, enum orr_sharding
 	return how == ORR_SHARDING_ROWS ? shape_of(x, k).rows : shape_of(x, k).columns;
 }
 
-static double value_named(struct orr_instance *is, const char *name, double value)
-{
-	for (const struct orr_attribute *a = is->op->attributes; a && a->name; a++)
-		if (!strcmp(a->name, name)) {
-			double *at = &is->values[orr_op_value(is->op, a)], before = *at;
-
-			*at = value;
-			return before;
-		}
-	return 0;
-}
-
 /* Part j of t of what the new operator `from` on worker `shard` has, which is all of k's output
  * along the axis of `how`. */
 static int add_slice(struct orr_rewriting *x, int k, int from, int shard, int t, int j,
@@ -86,15 +74,12 @@ static int add_slice(struct orr_rewriting *x, int k, int from, int shard, int t,
 					letters[how], j, shard)
 		    : orr_rewriting_add(x, k, orr_op_find("slice"), shard, err, ":%s%d.%d/%d",
 					letters[how], j, t, shard);
-	struct orr_instance *is;
 	double *range;
 
 	if (n < 0)
 		return -1;
 	x->draft.operators[n].is.moves = true;
-	is = x->draft.operators[n].is.instance;
-	/* rows and columns are ranges, each of which takes two values */
-	range = &is->values[how == ORR_SHARDING_ROWS ? 0 : 2];
+	range = orr_instance_value(x->draft.operators[n].is.instance, letters[how]);
 	range[0] = (double)orr_part_first(whole, t, j);
 	range[1] = (double)orr_part_first(whole, t, j + 1);
 	return orr_rewriting_read(x, from, n, false, err) ? -1 : n;
@@ -115,7 +100,7 @@ static int add_joint(struct orr_rewriting *x, int k, int shard, enum orr_collect
 	x->draft.operators[to].is.moves = true;
 	x->draft.operators[to].is.collective = collective;
 	if (!sum && how == ORR_SHARDING_ROWS)
-		value_named(x->draft.operators[to].is.instance, "axis", 1);
+		*orr_instance_value(x->draft.operators[to].is.instance, "axis") = 1;
 	for (int i = 0; i < n; i++)
 		if (orr_rewriting_read(x, from[i], to, false, err))
 			return -1;

@@ -14,14 +14,6 @@ static enum orr_sharding input_of(const struct orr_division *d, int i)
 	return d->inputs[i < d->n_inputs ? i : d->n_inputs - 1];
 }
 
-static double *value_of(struct orr_instance *is, const char *name)
-{
-	for (const struct orr_attribute *a = name ? is->op->attributes : NULL; a && a->name; a++)
-		if (!strcmp(a->name, name))
-			return &is->values[orr_op_value(is->op, a)];
-	return NULL;
-}
-
 static bool is_long_enough(struct orr_shape shape, enum orr_sharding how, int t)
 {
 	return (how != ORR_SHARDING_ROWS || shape.rows >= t) &&
@@ -33,7 +25,7 @@ static bool is_long_enough(struct orr_shape shape, enum orr_sharding how, int t)
 static bool fits(const struct orr_division *d, const struct orr_operator *o, int t, bool copied)
 {
 	struct orr_instance *is = o->instance;
-	const double *where = value_of(is, d->where);
+	const double *where = orr_instance_value(is, d->where);
 
 	if (where && (*where > 0) != d->is)
 		return false;
@@ -44,7 +36,7 @@ static bool fits(const struct orr_division *d, const struct orr_operator *o, int
 		    (copied && input_of(d, i) == ORR_SHARDING_ROWS))
 			return false;
 	for (int i = 0; i < 2 && d->divided[i]; i++) {
-		double value = *value_of(is, d->divided[i]);
+		double value = *orr_instance_value(is, d->divided[i]);
 
 		if (value > 0 && (d->evenly ? (int64_t)value % t != 0 : value < t))
 			return false;
@@ -190,16 +182,16 @@ static void set_values(struct orr_instance *is, const struct orr_instance *whole
 	double *value;
 
 	memcpy(is->values, whole->values, sizeof(is->values));
-	for (int n = 0; d && n < 2 && (value = value_of(is, d->divided[n])); n++) {
+	for (int n = 0; d && n < 2 && (value = orr_instance_value(is, d->divided[n])); n++) {
 		int64_t all = (int64_t)*value, first = orr_part_first(all, t, i);
 
 		*value = (double)(orr_part_first(all, t, i + 1) - first);
 		if (n)
 			continue;
-		if ((value = value_of(is, d->first)))
+		if ((value = orr_instance_value(is, d->first)))
 			*value += (double)first;
 	}
-	if (d && i && (value = value_of(is, d->once)))
+	if (d && i && (value = orr_instance_value(is, d->once)))
 		*value = 0;
 }
 
@@ -277,7 +269,7 @@ static int add_part(int *made, struct orr_rewriting *x, int k, const struct orr_
 static void copy_values(struct orr_instance *to, const struct orr_instance *from)
 {
 	for (const struct orr_attribute *a = from->op->attributes; a && a->name; a++) {
-		double *value = value_of(to, a->name);
+		double *value = orr_instance_value(to, a->name);
 
 		if (value)
 			*value = from->values[orr_op_value(from->op, a)];
@@ -312,7 +304,7 @@ static int split_loss(int *made, struct orr_rewriting *x, int k, struct orr_erro
 		}
 		x->draft.operators[parts[i]].is.moves = true;
 		copy_values(x->draft.operators[parts[i]].is.instance, o->instance);
-		*value_of(x->draft.operators[parts[i]].is.instance, "first") =
+		*orr_instance_value(x->draft.operators[parts[i]].is.instance, "first") =
 			(double)orr_part_first(columns, t, i);
 		if (!(code = orr_rewriting_read(x, scores[i], parts[i],
 						orr_operator_is_detached(o, 0), err)))
@@ -327,7 +319,7 @@ static int split_loss(int *made, struct orr_rewriting *x, int k, struct orr_erro
 		goto out;
 	}
 	copy_values(x->draft.operators[n].is.instance, o->instance);
-	*value_of(x->draft.operators[n].is.instance, "classes") = (double)columns;
+	*orr_instance_value(x->draft.operators[n].is.instance, "classes") = (double)columns;
 	set_costs(&x->draft.operators[n].is, o, NULL, t);
 	if (!(code = orr_rewriting_read(x, joint, n, false, err)))
 		code = orr_rewriting_read(x, classes[0], n, false, err);
@@ -381,23 +373,22 @@ static int refuse(const struct orr_graph *g, const struct orr_operator *o, const
 			orr_location(place, sizeof(place), g->name, o->line, o->name), why);
 }
 
+/* Of a graph in which something is split. */
 static int check(const struct orr_graph *g, const struct orr_split_choice *choices,
 		 struct orr_error *err)
 {
 	for (int k = 0; k < g->n_operators; k++) {
 		const struct orr_operator *o = &g->operators[k];
 
-		if (choices[k].t < 2)
-			continue;
-		if (orr_operator_is_study(o))
+		if (choices[k].t > 1 && orr_operator_is_study(o))
 			return refuse(g, o,
 				      "a split needs operators, and only its costs are known: give "
 				      "it an op, or take split= away",
 				      err);
 		if (o->n_gang || o->with)
 			return refuse(g, o,
-				      "it is on several workers by gang= or with=, and split: take "
-				      "one of both away",
+				      "it says on which workers it is (gang= or with=), and the "
+				      "graph is split among workers: take one of both away",
 				      err);
 	}
 	return 0;
@@ -520,8 +511,7 @@ int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *spl
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
 		goto out;
 	}
-	if ((code = orr_splits_choose(x.choices, g, splits, err)) ||
-	    (code = check(g, x.choices, err)))
+	if ((code = orr_splits_choose(x.choices, g, splits, err)))
 		goto out;
 	for (int k = 0; k < g->n_operators; k++)
 		any = any || x.choices[k].t > 1;
@@ -529,7 +519,7 @@ int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *spl
 		*out = g;
 		goto out;
 	}
-	if ((code = draft_begin(&x, g, err)))
+	if ((code = check(g, x.choices, err)) || (code = draft_begin(&x, g, err)))
 		goto out;
 	for (int k = 0; k < g->n_operators && !code; k++)
 		code = split_operator(&x, k, err);

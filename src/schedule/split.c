@@ -263,20 +263,14 @@ static bool recompute_of_part(const struct orr_pipeline *p, int s, const void *d
 	return x->jobs->recompute[p->split->stage[s]];
 }
 
-static int check(const struct orr_pipeline *p, const struct orr_schedule *schedule,
-		 struct orr_error *err)
+static int check(const struct orr_schedule *schedule, struct orr_error *err)
 {
-	if (schedule->asynchronous)
-		return orr_fail(err, ORR_E_INPUT,
-				"schedule %s never flushes, and the graph is split among workers, "
-				"which would be at different versions: take a schedule that "
-				"flushes, or no split",
-				schedule->name);
-	if (orr_pipeline_has_gangs(p))
-		return orr_fail(err, ORR_E_INPUT,
-				"the graph is split among workers, and gang= or with= place stages "
-				"on workers as well: take one of the two out");
-	return 0;
+	if (!schedule->asynchronous)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s never flushes, and the graph is split among workers, which "
+			"would be at different versions: take a schedule that flushes, or no split",
+			schedule->name);
 }
 
 /* The schedule is evaluated on the stages before the
@@ -310,7 +304,7 @@ static int create(struct orr_jobs **out, const struct orr_pipeline *p,
 
 	if (!x)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
-	if (!(code = check(p, schedule, err)) && !(code = find_groups(x, p, schedule, home, err)) &&
+	if (!(code = check(schedule, err)) && !(code = find_groups(x, p, schedule, home, err)) &&
 	    !(code = orr_jobs_evaluate(out, p, &parts, NULL, err))) {
 		(*out)->groups = x;
 		x = NULL;

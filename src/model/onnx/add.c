@@ -67,13 +67,10 @@ const char *orr_onnx_name(const Onnx__NodeProto *node)
 
 static void set_range(struct orr_operator *o, const char *name, int64_t first, int64_t count)
 {
-	for (const struct orr_attribute *a = o->instance->op->attributes; a && a->name; a++)
-		if (!strcmp(a->name, name)) {
-			double *range = &o->instance->values[orr_op_value(o->instance->op, a)];
+	double *range = orr_instance_value(o->instance, name);
 
-			range[0] = (double)first;
-			range[1] = (double)(first + count);
-		}
+	range[0] = (double)first;
+	range[1] = (double)(first + count);
 }
 
 int orr_onnx_cut(struct orr_onnx *x, struct orr_onnx_tensor *t, const struct orr_onnx_box *box,
