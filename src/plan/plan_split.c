@@ -18,7 +18,7 @@
 
 #define MOST_WIDTHS 12  /* numbers of workers that are tried */
 #define MOST_VECTORS 40 /* ways to split that are all tried; else one encoder after the other */
-#define TEXT 1024
+#define TEXT 256        /* of struct orr_split_try */
 
 struct seeking {
 	struct orr_graph *g;
@@ -384,8 +384,11 @@ static int try_vector(struct seeking *k, const int *width, struct orr_error *err
 						 k->g->encoders[i - 1], width[i]);
 	}
 	if (used >= sizeof(text))
-		return orr_fail(err, ORR_E_INPUT, "%s: the names of its encoders are too long",
-				k->g->name);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%s: the names of its encoders are too long to try all splits: shorten "
+			"them, or give one split",
+			k->g->name);
 	if (was_tried(k, text))
 		return 0;
 	if (most > 1)
