@@ -128,6 +128,31 @@ static void sum(struct orr_device *d, int64_t count, const float *a, const float
 	orr_sum(count, a, b, y);
 }
 
+static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
+{
+	(void)d;
+	orr_from_bf16(count, x, y);
+}
+
+static void narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		   void *y)
+{
+	uint16_t *to = y;
+
+	(void)d;
+	if (add)
+		orr_add_bf16(count, x, to);
+	else
+		orr_to_bf16(count, x, to);
+	memset(to + count, 0, (size_t)(end - count) * sizeof(*to));
+}
+
+static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
+{
+	(void)d;
+	orr_sum_bf16(count, a, b, y);
+}
+
 static void columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			int64_t total, int64_t first, float *y)
 {
@@ -451,6 +476,9 @@ const struct orr_kernels orr_kernels_cpu = {
 	.zero = zero,
 	.scale = scale,
 	.sum = sum,
+	.widen = widen,
+	.narrow = narrow,
+	.sum_halves = sum_halves,
 	.columns_put = columns_put,
 	.columns_take = columns_take,
 	.round = round_weights,

@@ -68,6 +68,13 @@ struct orr_kernels {
 	void (*scale)(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
 	/* y = a + b; y may be a or b */
 	void (*sum)(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
+	/* bfloat16: its floats; x rounded to it, added to what is there where `add` says so, and
+	 * zeros behind it up to `end` values; y = a + b, each sum rounded */
+	void (*widen)(struct orr_device *d, int64_t count, const void *x, float *y);
+	void (*narrow)(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		       void *y);
+	void (*sum_halves)(struct orr_device *d, int64_t count, const void *a, const void *b,
+			   void *y);
 	void (*columns_put)(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			    int64_t total, int64_t first, float *y);
 	void (*columns_take)(struct orr_device *d, int64_t n, int64_t total, int64_t first,

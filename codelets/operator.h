@@ -25,6 +25,12 @@ static inline int64_t orr_shape_floats(struct orr_shape s)
 	return s.rows * s.columns;
 }
 
+/* The floats whose place this many values take, two bfloat16 in one. */
+static inline int64_t orr_stored_floats(int64_t values, bool half)
+{
+	return half ? (values + 1) / 2 : values;
+}
+
 /* What a file may say of an operator besides what it may say of any. */
 enum orr_attribute_form {
 	ORR_ATTRIBUTE_COUNT,   /* a whole number from least to most */
@@ -147,6 +153,8 @@ struct orr_op {
 	bool opaque;
 	bool loss;            /* ends a model; its first attribute is its weight */
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
+	bool exact; /* its output counts or points at something: float32 in every precision */
+	bool moves; /* its output has values of its inputs as they are: exact if one of them is */
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */
@@ -211,9 +219,6 @@ int64_t orr_instance_parameter_floats(const struct orr_instance *is);
 struct orr_instance *orr_instance_create(const struct orr_op *op);
 /* A copy, which owns its inputs; false: no memory. */
 bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
-/* Floats that the backward reads of the forward; whole: for the gradient of the weights, too. */
-int64_t orr_instance_stash(const struct orr_instance *is, bool whole);
-
 /* Of an operator that takes each float for itself. */
 #define ORR_N_DIVISIONS_ALIKE 3
 extern const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE];

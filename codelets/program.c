@@ -60,13 +60,14 @@ int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool sp
 	return n * (p->stash_columns + (split ? p->kept_columns : 0));
 }
 
-/* Scratch of the backward: gradients, then kept, then a tensor computed apart, then a layer's
- * weights. */
+/* Scratch of the forward: tensors, then a layer's halves as floats. Of the backward: gradients,
+ * then kept, then tensors computed apart, then a layer's halves, then its weights. */
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 {
-	int64_t forward = n * p->forward_columns;
+	int64_t forward = n * (p->forward_columns + p->wide_columns);
 	int64_t backward =
-		n * (p->backward_columns + p->kept_columns + p->widest) + p->most_parameters;
+		n * (p->backward_columns + p->kept_columns + p->widest + p->wide_columns) +
+		p->most_parameters;
 
 	return forward > backward ? forward : backward;
 }
@@ -277,10 +278,18 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 
 static void copy_all(const struct orr_buffers *f, const struct orr_move *moves, int n_moves)
 {
-	for (int i = 0; i < n_moves; i++)
-		f->device->kernels->scale(f->device, f->n * moves[i].to.width, moves[i].factor,
-					  orr_buffers_read(f, &moves[i].from),
-					  orr_buffers_write(f, &moves[i].to));
+	const struct orr_kernels *kernels = f->device->kernels;
+
+	for (int i = 0; i < n_moves; i++) {
+		const float *from = orr_buffers_read(f, &moves[i].from);
+		float *to = orr_buffers_write(f, &moves[i].to);
+		int64_t floats = f->n * orr_tensor_floats(&moves[i].to);
+
+		if (moves[i].to.half)
+			kernels->copy(f->device, floats, from, to);
+		else
+			kernels->scale(f->device, floats, moves[i].factor, from, to);
+	}
 }
 
 /* What an operator's descriptor sees of a pass of its layer. */
@@ -314,7 +323,10 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 		struct orr_call call = call_of(&f, layer, parameters);
 
 		call.metrics = metrics ? &metrics[layer->loss] : NULL;
+		call.wide = scratch + n * p->forward_columns;
+		call.forward = true;
 		layer->is.op->forward(&call);
+		orr_call_keep_output(&call);
 	}
 	copy_all(&f, p->after, p->n_after);
 }
@@ -339,9 +351,12 @@ static void gather_port(const struct orr_port *port, struct orr_device *device, 
 
 	for (int k = 0; k < n_parts; k++) {
 		int64_t n = all / n_parts + (k < all % n_parts);
+		const float *from = parts[t->edge * n_parts + k] + n * t->column;
 
-		device->kernels->copy(device, n * t->width,
-				      parts[t->edge * n_parts + k] + n * t->column, to);
+		if (t->half)
+			device->kernels->widen(device, n * t->width, from, to);
+		else
+			device->kernels->copy(device, n * t->width, from, to);
 		to += n * t->width;
 	}
 }
@@ -409,23 +424,15 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 }
 
 static void layer_backward(const struct orr_buffers *f, const struct orr_layer *layer,
-			   float loss_scale, const float *parameters, float *apart)
+			   float loss_scale, const float *parameters, float *apart, float *wide)
 {
 	struct orr_call call = call_of(f, layer, parameters);
 
 	call.loss_scale = loss_scale * layer->weight;
 	call.apart = apart;
+	call.wide = wide;
 	layer->is.op->backward(&call);
-	for (int i = 0; i < layer->is.n_inputs; i++) {
-		const struct orr_port *port = &layer->ports[i];
-		float *sum;
-
-		if (!port->gradient.storage || !port->accumulate)
-			continue;
-		sum = orr_buffers_write(f, &port->gradient);
-		call.kernels->sum(f->device, f->n * port->gradient.width, sum,
-				  apart + f->n * port->apart, sum);
-	}
+	orr_call_keep_input_gradients(&call);
 }
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
@@ -433,32 +440,38 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 		       const float *parameters, float *apart)
 {
 	const struct orr_kernels *kernels = f->device->kernels;
+	float *wide = apart + f->n * p->widest;
 
 	for (int i = 0; i < p->n_zeros; i++)
-		kernels->zero(f->device, f->n * p->zeros[i].width,
+		kernels->zero(f->device, f->n * orr_tensor_floats(&p->zeros[i]),
 			      orr_buffers_write(f, &p->zeros[i]));
 	for (int i = 0; i < p->n_backward; i++) {
 		const struct orr_backward_step *step = &p->backward[i];
-		int64_t count = f->n * step->to.width;
+		int64_t floats = f->n * orr_tensor_floats(&step->to);
 		const float *from;
 		float *to;
 
 		if (step->layer >= 0) {
-			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart);
+			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart,
+				       wide);
 			continue;
 		}
 		from = orr_buffers_read(f, &step->from);
 		to = orr_buffers_write(f, &step->to);
-		if (step->accumulate)
-			kernels->sum(f->device, count, to, from, to);
+		if (!step->accumulate)
+			kernels->copy(f->device, floats, from, to);
+		else if (step->to.half)
+			kernels->sum_halves(f->device, 2 * floats, to, from, to);
 		else
-			kernels->copy(f->device, count, from, to);
+			kernels->sum(f->device, floats, to, from, to);
 	}
 }
 
 static void weight_part(const struct orr_program *p, const struct orr_buffers *f, float *gradient,
-			bool overwrite, float loss_scale, const float *parameters, float *apart)
+			bool overwrite, float loss_scale, const float *parameters, float *wide)
 {
+	float *apart = wide + f->n * p->wide_columns;
+
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 		struct orr_call call = call_of(f, layer, parameters);
@@ -469,6 +482,7 @@ static void weight_part(const struct orr_program *p, const struct orr_buffers *f
 		own = gradient + layer->first_parameter;
 		call.loss_scale = loss_scale * layer->weight;
 		call.share = loss_scale;
+		call.wide = wide;
 		if (layer->active)
 			layer->is.op->weight(&call, own, overwrite ? NULL : apart);
 		else if (overwrite)

@@ -301,13 +301,15 @@ static struct reference_pass *run_reference(const struct fixture *f)
 	return run_microbatches(f, 1);
 }
 
-static float *run_staged(const struct fixture *f, int c, struct staged_options options,
+static float *run_staged(struct fixture *f, int c, struct staged_options options,
 			 struct orr_metrics *metrics)
 {
-	struct orr_pipeline *p = cut(&f->model, c);
+	struct orr_pipeline *p;
 	float *gradient = malloc((size_t)f->n_parameters * sizeof(*gradient));
 	struct orr_metrics ignored;
 
+	orr_graph_set_precision(&f->model.graph, options.precision);
+	p = cut(&f->model, c);
 	ck_assert_ptr_nonnull(gradient);
 	staged_step(p, &options, f->values, N_COLUMNS, f->parameters, gradient,
 		    metrics ? metrics : &ignored);

@@ -34,6 +34,32 @@ template <int V> __device__ inline void orr_store(float *to, const float *v)
 		*to = v[0];
 }
 
+/* The same of bfloat16, where 4 need a multiple of 8. */
+template <int V> __device__ inline void orr_load(float *v, const uint16_t *from)
+{
+	if constexpr (V == 4) {
+		const ushort4 all = *reinterpret_cast<const ushort4 *>(from);
+
+		v[0] = orr_bf16_float(all.x), v[1] = orr_bf16_float(all.y);
+		v[2] = orr_bf16_float(all.z), v[3] = orr_bf16_float(all.w);
+	} else {
+		v[0] = orr_bf16_float(*from);
+	}
+}
+
+template <int V> __device__ inline void orr_store(uint16_t *to, const float *v)
+{
+	if constexpr (V == 4) {
+		ushort4 all;
+
+		all.x = orr_bf16_of(v[0]), all.y = orr_bf16_of(v[1]);
+		all.z = orr_bf16_of(v[2]), all.w = orr_bf16_of(v[3]);
+		*reinterpret_cast<ushort4 *>(to) = all;
+	} else {
+		*to = orr_bf16_of(v[0]);
+	}
+}
+
 static inline uintptr_t orr_address(const void *p)
 {
 	return reinterpret_cast<uintptr_t>(p);

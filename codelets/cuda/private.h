@@ -80,6 +80,13 @@ void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int
 void orr_cuda_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
 		       float *y);
 
+/* ---- half.cu ---- */
+void orr_cuda_widen(struct orr_device *d, int64_t count, const void *x, float *y);
+void orr_cuda_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		     void *y);
+void orr_cuda_sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
+			 void *y);
+
 /* ---- matrix.cu ---- */
 void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			  int64_t total, int64_t first, float *y);
