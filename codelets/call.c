@@ -93,23 +93,30 @@ static void narrow(const struct orr_call *c, const struct orr_tensor *t, const f
 
 void orr_call_keep_output(const struct orr_call *c)
 {
-	if (c->layer->output.half)
+	if (c->layer->output.half && !c->halves)
 		narrow(c, &c->layer->output, wide_output(c), false);
+}
+
+static void keep_input_gradient(const struct orr_call *c, int i)
+{
+	const struct orr_port *port = &c->layer->ports[i];
+	float *sum = orr_buffers_write(c->buffers, &port->gradient);
+	const float *apart = c->apart + c->n * port->apart;
+	int64_t floats = c->n * orr_tensor_floats(&port->gradient);
+
+	if (port->gradient.half && !c->halves)
+		narrow(c, &port->gradient, wide_input_gradient(c, i), port->accumulate);
+	else if (port->gradient.half && port->accumulate)
+		c->kernels->sum_halves(c->device, 2 * floats, sum, apart, sum);
+	else if (port->accumulate)
+		c->kernels->sum(c->device, floats, sum, apart, sum);
 }
 
 void orr_call_keep_input_gradients(const struct orr_call *c)
 {
-	for (int i = 0; i < c->is->n_inputs; i++) {
-		const struct orr_port *port = &c->layer->ports[i];
-		const struct orr_tensor *t = &port->gradient;
-
-		if (t->storage && t->half)
-			narrow(c, t, wide_input_gradient(c, i), port->accumulate);
-		else if (t->storage && port->accumulate)
-			c->kernels->sum(
-				c->device, c->n * t->width, orr_buffers_write(c->buffers, t),
-				c->apart + c->n * port->apart, orr_buffers_write(c->buffers, t));
-	}
+	for (int i = 0; i < c->is->n_inputs; i++)
+		if (c->layer->ports[i].gradient.storage)
+			keep_input_gradient(c, i);
 }
 
 /* ---- what an operator's passes read and write ---- */
@@ -121,14 +128,15 @@ const float *orr_call_input(const struct orr_call *c, int i)
 
 	if (c->is->op->whole_minibatch && block->gathered)
 		return block->gathered + block->n_minibatch * c->layer->ports[i].gathered;
-	return t->half ? widen(c, t, wide_input(c, i)) : orr_buffers_read(c->buffers, t);
+	return t->half && !c->halves ? widen(c, t, wide_input(c, i))
+				     : orr_buffers_read(c->buffers, t);
 }
 
 float *orr_call_output(const struct orr_call *c)
 {
 	const struct orr_tensor *t = &c->layer->output;
 
-	if (!t->half)
+	if (!t->half || c->halves)
 		return t->storage ? orr_buffers_write(c->buffers, t) : NULL;
 	if (!c->forward)
 		(void)widen(c, t, wide_output(c));
@@ -144,7 +152,7 @@ const float *orr_call_gradient(const struct orr_call *c)
 {
 	const struct orr_tensor *t = &c->layer->gradient;
 
-	if (t->half)
+	if (t->half && !c->halves)
 		return widen(c, t, wide_gradient(c));
 	return t->storage ? orr_buffers_read(c->buffers, t) : NULL;
 }
@@ -155,7 +163,7 @@ float *orr_call_input_gradient(const struct orr_call *c, int i)
 
 	if (!port->gradient.storage)
 		return NULL;
-	if (port->gradient.half)
+	if (port->gradient.half && !c->halves)
 		return wide_input_gradient(c, i);
 	return port->accumulate ? c->apart + c->n * port->apart
 				: orr_buffers_write(c->buffers, &port->gradient);

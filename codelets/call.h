@@ -31,6 +31,7 @@ struct orr_call {
 	float *apart; /* room for gradients of inputs that are added afterwards */
 	/* room for the floats of what is kept as bfloat16: an operator reads and writes floats */
 	float *wide;
+	bool halves;  /* no: the device's kernels take bfloat16, and are given it */
 	bool forward; /* the pass: else what it reads of its output has been written */
 };
 

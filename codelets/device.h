@@ -46,6 +46,8 @@ struct orr_device {
 	 */
 	const void *rounded;
 	struct orr_microbatch microbatch;
+	/* what is computed next has bfloat16 where comments below say activations; else floats */
+	bool halves;
 	const char
 		*failure; /* why the first kernel that could not be started was not; NULL: none */
 	struct orr_cuda *cuda; /* (private to codelets/cuda) */
@@ -57,6 +59,9 @@ struct orr_device orr_device_cpu(enum orr_precision precision);
 /* Shapes and results are those of kernels.h. */
 struct orr_kernels {
 	const char *name;
+	/* It takes activations in bfloat16: x, y, dy and dx of linear, map, layernorm, copy and
+	 * sum, whose rows are then multiples of 8. */
+	bool halves;
 	int64_t unfolded; /* floats of images that a convolution unfolds at a time */
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);

@@ -153,8 +153,9 @@ struct orr_op {
 	bool opaque;
 	bool loss;            /* ends a model; its first attribute is its weight */
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
-	bool exact; /* its output counts or points at something: float32 in every precision */
-	bool moves; /* its output has values of its inputs as they are: exact if one of them is */
+	bool exact;  /* its output counts or points at something: float32 in every precision */
+	bool halves; /* its kernels take bfloat16 where a device does (struct orr_kernels) */
+	bool moves;  /* its output has values of its inputs as they are: exact if one of them is */
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */

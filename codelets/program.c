@@ -307,7 +307,14 @@ static struct orr_call call_of(const struct orr_buffers *f, const struct orr_lay
 		.n = f->n,
 		.parameters = parameters ? parameters + layer->first_parameter : NULL,
 		.rounded = rounded ? rounded + layer->first_rounded : NULL,
+		.halves = layer->halves && f->device->kernels->halves,
 	};
+}
+
+/* Is what its kernels are given bfloat16? */
+static void tell_halves(const struct orr_call *c, bool begins)
+{
+	c->device->halves = begins && c->halves;
 }
 
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
@@ -325,7 +332,9 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 		call.metrics = metrics ? &metrics[layer->loss] : NULL;
 		call.wide = scratch + n * p->forward_columns;
 		call.forward = true;
+		tell_halves(&call, true);
 		layer->is.op->forward(&call);
+		tell_halves(&call, false);
 		orr_call_keep_output(&call);
 	}
 	copy_all(&f, p->after, p->n_after);
@@ -431,7 +440,9 @@ static void layer_backward(const struct orr_buffers *f, const struct orr_layer *
 	call.loss_scale = loss_scale * layer->weight;
 	call.apart = apart;
 	call.wide = wide;
+	tell_halves(&call, true);
 	layer->is.op->backward(&call);
+	tell_halves(&call, false);
 	orr_call_keep_input_gradients(&call);
 }
 
@@ -483,9 +494,11 @@ static void weight_part(const struct orr_program *p, const struct orr_buffers *f
 		call.loss_scale = loss_scale * layer->weight;
 		call.share = loss_scale;
 		call.wide = wide;
+		tell_halves(&call, true);
 		if (layer->active)
 			layer->is.op->weight(&call, own, overwrite ? NULL : apart);
-		else if (overwrite)
+		tell_halves(&call, false);
+		if (!layer->active && overwrite)
 			call.kernels->zero(f->device, layer->n_parameters, own);
 	}
 }

@@ -50,6 +50,7 @@ struct orr_layer {
 	 * another part alone. */
 	int n_drawn, part_of[ORR_MOST_PARAMETER_TENSORS];
 	struct orr_parameter_tensor drawn_tensors[ORR_MOST_PARAMETER_TENSORS];
+	bool halves;  /* all that it reads and writes is, in rows that kernels take */
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */

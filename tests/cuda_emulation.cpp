@@ -299,8 +299,23 @@ static double element(const operand &m, uint64_t r, uint64_t c)
 				     : static_cast<const float *>(m.at)[i];
 }
 
+/* Element i of a result, or of what is added to it. */
+static float result(cudaDataType type, const void *at, uint64_t i)
+{
+	return type == CUDA_R_16BF ? orr_bf16_float(static_cast<const uint16_t *>(at)[i])
+				   : static_cast<const float *>(at)[i];
+}
+
+static void put_result(cudaDataType type, void *at, uint64_t i, float v)
+{
+	if (type == CUDA_R_16BF)
+		static_cast<uint16_t *>(at)[i] = orr_bf16_of(v);
+	else
+		static_cast<float *>(at)[i] = v;
+}
+
 /* A product as it is defined: added up in double, rounded once, then bias and c are added. */
-static bool multiply(operand a, operand b, const float *bias, float beta, float *c, operand d)
+static bool multiply(operand a, operand b, const void *bias, float beta, void *c, operand d)
 {
 	uint64_t rows = a.transposed ? a.columns : a.rows,
 		 inner = a.transposed ? a.rows : a.columns;
@@ -308,17 +323,20 @@ static bool multiply(operand a, operand b, const float *bias, float beta, float 
 
 	if (inner != (b.transposed ? b.columns : b.rows) || rows != d.rows ||
 	    columns != d.columns || a.stride < (int64_t)a.rows || b.stride < (int64_t)b.rows ||
-	    d.stride < (int64_t)d.rows || a.type != b.type || d.type != CUDA_R_32F)
+	    d.stride < (int64_t)d.rows || a.type != b.type ||
+	    (d.type != CUDA_R_32F && d.type != a.type))
 		return false;
 	for (uint64_t j = 0; j < columns; j++)
 		for (uint64_t i = 0; i < rows; i++) {
-			float *to = c + i + j * (uint64_t)d.stride, v;
+			uint64_t to = i + j * (uint64_t)d.stride;
 			double sum = 0;
+			float v;
 
 			for (uint64_t k = 0; k < inner; k++)
 				sum += element(a, i, k) * element(b, k, j);
-			v = (float)sum + (bias ? bias[i] : 0);
-			*to = beta != 0 ? beta * *to + v : v;
+			v = (float)sum + (bias ? result(d.type, bias, i) : 0);
+			v += beta != 0 ? beta * result(d.type, c, to) : 0;
+			put_result(d.type, c, to, v);
 		}
 	return true;
 }
@@ -328,7 +346,7 @@ struct product {
 	cublasComputeType_t type;
 	int32_t a, b;
 	uint32_t epilogue;
-	const float *bias;
+	const void *bias;
 };
 struct layout {
 	cudaDataType type;
@@ -480,8 +498,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 	return multiply({A, a->type, a->rows, a->columns, a->stride, p->a == CUBLAS_OP_T},
 			{B, b->type, b->rows, b->columns, b->stride, p->b == CUBLAS_OP_T},
 			has_bias ? p->bias : NULL, *static_cast<const float *>(beta),
-			static_cast<float *>(D),
-			{D, d->type, d->rows, d->columns, d->stride, false})
+			D, {D, d->type, d->rows, d->columns, d->stride, false})
 		       ? CUBLAS_STATUS_SUCCESS
 		       : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -498,7 +515,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOper
 		return CUBLAS_STATUS_INVALID_VALUE;
 	return multiply({A, a_type, (uint64_t)(a ? k : m), (uint64_t)(a ? m : k), lda, a},
 			{B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, NULL,
-			*static_cast<const float *>(beta), static_cast<float *>(C),
+			*static_cast<const float *>(beta), C,
 			{C, c_type, (uint64_t)m, (uint64_t)n, ldc, false})
 		       ? CUBLAS_STATUS_SUCCESS
 		       : CUBLAS_STATUS_INVALID_VALUE;

@@ -71,16 +71,35 @@ void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const floa
 	orr_cuda_ok(d, cudaGetLastError(), "round");
 }
 
+/* T: float or bfloat16 */
+template <class T>
 __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	add_bias(int64_t n, int64_t width, const float *bias, float *y)
+	add_bias(int64_t n, int64_t width, const T *bias, T *y)
 {
-	each_place(n, width, [=](int64_t r, int64_t c) { y[r * width + c] += bias[c]; });
+	each_place(n, width, [=](int64_t r, int64_t c) {
+		float v, b;
+
+		orr_load<1>(&v, y + r * width + c);
+		orr_load<1>(&b, bias + c);
+		v += b;
+		orr_store<1>(y + r * width + c, &v);
+	});
 }
 
-void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, const float *bias, float *y)
+template <class T>
+static void add_bias_of(struct orr_device *d, int64_t n, int64_t width, const void *bias, void *y)
 {
-	ORR_LAUNCH(add_bias, tiles(width, n), tile(), 0, d->cuda->stream, n, width, bias, y);
+	const auto kernel = add_bias<T>;
+
+	ORR_LAUNCH(kernel, tiles(width, n), tile(), 0, d->cuda->stream, n, width,
+		   static_cast<const T *>(bias), static_cast<T *>(y));
 	orr_cuda_ok(d, cudaGetLastError(), "bias");
+}
+
+void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halves,
+		       const void *bias, void *y)
+{
+	(halves ? add_bias_of<uint16_t> : add_bias_of<float>)(d, n, width, bias, y);
 }
 
 /* ---- sums down the columns ---- */

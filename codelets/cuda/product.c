@@ -24,10 +24,11 @@ struct matrix {
 /* c = b a, or c += b a: a is what cuBLAS takes first. */
 struct problem {
 	struct matrix a, b;
-	float *c;
-	const float *bias; /* to each row of c, or NULL */
+	void *c;
+	const void *bias; /* to each row of c, in numbers like its own; or NULL */
 	int64_t rows, columns, inner;
 	bool add;
+	bool halves; /* c is bfloat16, too */
 };
 
 static cublasComputeType_t compute_type(const struct orr_device *d)
@@ -39,6 +40,11 @@ static cublasComputeType_t compute_type(const struct orr_device *d)
 static cudaDataType_t type_of(const struct orr_device *d)
 {
 	return d->precision == ORR_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static cudaDataType_t result_type(const struct problem *p)
+{
+	return p->halves ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 /* What cuBLASLt is told of a problem. */
@@ -75,8 +81,8 @@ static cublasStatus_t describe(struct described *l, const struct orr_device *d,
 						    &p->bias, sizeof(p->bias)))) ||
 	    (code = layout(&l->a, d, &p->a)) || (code = layout(&l->b, d, &p->b)))
 		return code;
-	return cublasLtMatrixLayoutInit(&l->c, CUDA_R_32F, (uint64_t)p->columns, (uint64_t)p->rows,
-					p->columns);
+	return cublasLtMatrixLayoutInit(&l->c, result_type(p), (uint64_t)p->columns,
+					(uint64_t)p->rows, p->columns);
 }
 
 /* Every operand at a multiple of 16 bytes, which fast algorithms want? */
@@ -133,24 +139,25 @@ static bool choose(struct orr_device *d, struct described l, bool aligned, bool 
 
 /* The table's entry for a shape; where the table is full, the first one's place. */
 static struct orr_product *look_up(struct orr_device *d, const struct described *l, enum pass pass,
-				   int64_t n, int64_t in, int64_t out, bool aligned)
+				   int64_t n, int64_t in, int64_t out, const struct problem *p,
+				   bool aligned)
 {
 	uint64_t hash = ((uint64_t)n * UINT64_C(0x9e3779b97f4a7c15)) ^
 			((uint64_t)in * UINT64_C(0xbf58476d1ce4e5b9)) ^
 			((uint64_t)out * UINT64_C(0x94d049bb133111eb)) ^ ((uint64_t)pass << 33) ^
-			((uint64_t)aligned << 32);
+			((uint64_t)aligned << 32) ^ ((uint64_t)p->halves << 36);
 	struct orr_product *products = d->cuda->products, *entry;
 	size_t first = (size_t)(hash >> 32) % ORR_PRODUCTS, tries = 0;
 
 	do {
 		entry = &products[(first + tries) % ORR_PRODUCTS];
 		if (entry->pass == (int)pass && entry->n == n && entry->in == in &&
-		    entry->out == out && entry->aligned == aligned)
+		    entry->out == out && entry->aligned == aligned && entry->halves == p->halves)
 			return entry;
 	} while (entry->pass && ++tries < ORR_PRODUCTS);
 	if (tries == ORR_PRODUCTS)
 		entry = &products[first];
-	*entry = (struct orr_product){n, in, out, (int)pass, aligned, false, {{0}}};
+	*entry = (struct orr_product){n, in, out, (int)pass, aligned, p->halves, false, {{0}}};
 	entry->found = choose(d, *l, aligned, pass == PASS_FORWARD, &entry->algo);
 	return entry;
 }
@@ -174,9 +181,9 @@ static void multiply_plainly(struct orr_device *d, const struct problem *p)
 			    p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p->columns,
 			    (int)p->rows, (int)p->inner, &one, p->a.at, type_of(d),
 			    (int)p->a.stride, p->b.at, type_of(d), (int)p->b.stride, &beta, p->c,
-			    CUDA_R_32F, (int)p->columns, compute_type(d), CUBLAS_GEMM_DEFAULT);
+			    result_type(p), (int)p->columns, compute_type(d), CUBLAS_GEMM_DEFAULT);
 	if (orr_cuda_blas_ok(d, code, "product") && p->bias)
-		orr_cuda_add_bias(d, p->rows, p->columns, p->bias, p->c);
+		orr_cuda_add_bias(d, p->rows, p->columns, p->halves, p->bias, p->c);
 }
 
 static void multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in, int64_t out,
@@ -188,7 +195,7 @@ static void multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in
 
 	if (d->failure || !orr_cuda_blas_ok(d, describe(&l, d, p), "description"))
 		return;
-	entry = look_up(d, &l, pass, n, in, out, is_aligned(p));
+	entry = look_up(d, &l, pass, n, in, out, p, is_aligned(p));
 	if (!entry->found) {
 		multiply_plainly(d, p);
 		return;
@@ -208,7 +215,8 @@ size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t i
 		return 0;
 	return orr_cuda_aligned(n * orr_rounded_columns(in), sizeof(uint16_t)) +
 	       orr_cuda_aligned(n * orr_rounded_columns(out), sizeof(uint16_t)) +
-	       orr_cuda_aligned(out * orr_rounded_columns(in), sizeof(uint16_t));
+	       orr_cuda_aligned(out * orr_rounded_columns(in), sizeof(uint16_t)) +
+	       orr_cuda_aligned(orr_rounded_columns(out), sizeof(uint16_t));
 }
 
 /* The matrix as products read it: in BF16 a copy at *space, which moves on, or, if there is one,
@@ -230,6 +238,32 @@ static struct matrix operand(struct orr_device *d, const float *x, const void *k
 	return m;
 }
 
+/* Activations as products read them: in BF16, unless they are bfloat16, a copy at *space, which
+ * moves on. */
+static struct matrix activations(struct orr_device *d, const float *x, int64_t rows,
+				 int64_t columns, bool transposed, char **space)
+{
+	struct matrix m = {x, rows, columns, columns, transposed};
+
+	if (d->halves)
+		return m;
+	return operand(d, x, NULL, rows, columns, transposed, space);
+}
+
+/* What y's columns are added, in numbers like its own: rounded behind the weights that are kept. */
+static const void *bias_of(struct orr_device *d, const float *bias, const void *rounded, int64_t in,
+			   int64_t out, char **space)
+{
+	void *to = *space;
+
+	if (!bias || !d->halves)
+		return bias;
+	if (rounded)
+		return (const uint16_t *)rounded + out * orr_rounded_columns(in);
+	orr_cuda_narrow(d, out, out, bias, false, to);
+	*space += orr_cuda_aligned(out, sizeof(uint16_t));
+	return to;
+}
 void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to)
 {
 	orr_cuda_round(d, out, in, w, to);
@@ -240,10 +274,11 @@ void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_
 			     float *y)
 {
 	char *space = orr_cuda_workspace(d);
-	struct problem p = {.c = y, .bias = bias, .rows = n, .columns = out, .inner = in};
+	struct problem p = {.c = y, .rows = n, .columns = out, .inner = in, .halves = d->halves};
 
+	p.bias = bias_of(d, bias, rounded, in, out, &space);
 	p.a = operand(d, w, rounded, out, in, true, &space);
-	p.b = operand(d, x, NULL, n, in, false, &space);
+	p.b = activations(d, x, n, in, false, &space);
 	multiply(d, PASS_FORWARD, n, in, out, &p);
 }
 
@@ -251,10 +286,10 @@ void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t 
 			   const float *dy, const float *w, const void *rounded, float *dx)
 {
 	char *space = orr_cuda_workspace(d);
-	struct problem p = {.c = dx, .rows = n, .columns = in, .inner = out};
+	struct problem p = {.c = dx, .rows = n, .columns = in, .inner = out, .halves = d->halves};
 
 	p.a = operand(d, w, rounded, out, in, false, &space);
-	p.b = operand(d, dy, NULL, n, out, false, &space);
+	p.b = activations(d, dy, n, out, false, &space);
 	multiply(d, PASS_INPUT, n, in, out, &p);
 }
 
@@ -264,8 +299,8 @@ void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t
 	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = dw, .rows = out, .columns = in, .inner = n, .add = apart};
 
-	p.a = operand(d, x, NULL, n, in, false, &space);
-	p.b = operand(d, dy, NULL, n, out, true, &space);
+	p.a = activations(d, x, n, in, false, &space);
+	p.b = activations(d, dy, n, out, true, &space);
 	multiply(d, PASS_WEIGHT, n, in, out, &p);
 	if (dbias)
 		orr_cuda_column_sums(d, n, out, dy, NULL, apart, NULL, dbias);
@@ -281,9 +316,9 @@ void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out)
 	struct matrix w = {at, out, in, in_stride, false}, x = {at, n, in, in_stride, false};
 	struct matrix dy = {at, n, out, out_stride, false}, turned_w = w, turned_dy = dy;
 	struct problem problems[] = {
-		{w, x, (float *)at, (const float *)at, n, out, in, false},
-		{w, dy, (float *)at, NULL, n, in, out, false},
-		{x, dy, (float *)at, NULL, out, in, n, false},
+		{w, x, at, at, n, out, in, false, d->halves},
+		{w, dy, at, NULL, n, in, out, false, d->halves},
+		{x, dy, at, NULL, out, in, n, false, false},
 	};
 
 	turned_w.transposed = turned_dy.transposed = true;
@@ -293,6 +328,7 @@ void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out)
 		struct described l;
 
 		if (orr_cuda_blas_ok(d, describe(&l, d, &problems[i]), "description"))
-			look_up(d, &l, (enum pass)(PASS_FORWARD + i), n, in, out, true);
+			look_up(d, &l, (enum pass)(PASS_FORWARD + i), n, in, out, &problems[i],
+				true);
 	}
 }

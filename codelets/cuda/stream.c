@@ -74,6 +74,7 @@ const struct orr_expert_kernels orr_expert_kernels_cuda = {
 
 const struct orr_kernels orr_kernels_cuda = {
 	.name = "cuda",
+	.halves = true,
 	.unfolded = 1 << 24,
 	.workspace_bytes = workspace_bytes,
 	.prepare = orr_cuda_prepare,

@@ -31,7 +31,8 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 							   .dims = {out, in}});
 	if (is->values[BIAS] > 0)
 		orr_instance_add(is, orr_parameter_vector("bias", out, 0));
-	is->rounded = out * orr_rounded_columns(in);
+	is->rounded = out * orr_rounded_columns(in) +
+		      (is->values[BIAS] > 0 ? orr_rounded_columns(out) : 0);
 	is->forward_flops = is->backward_flops = is->weight_flops = products;
 	return true;
 }
@@ -75,7 +76,12 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 static void round_weights(const struct orr_instance *is, struct orr_device *d,
 			  const float *parameters, void *to)
 {
-	d->kernels->round(d, is->inputs[0].columns, is->output.columns, parameters, to);
+	int64_t in = is->inputs[0].columns, out = is->output.columns;
+
+	d->kernels->round(d, in, out, parameters, to);
+	if (is->values[BIAS] > 0) /* for products that write bfloat16 */
+		d->kernels->narrow(d, out, out, parameters + in * out, false,
+				   (uint16_t *)to + out * orr_rounded_columns(in));
 }
 
 static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)

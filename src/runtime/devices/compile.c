@@ -431,6 +431,19 @@ static int64_t wide_columns(const struct compiler *c, const struct orr_operator 
 	return columns;
 }
 
+/* May kernels that take bfloat16 compute it? */
+static bool has_halves(const struct compiler *c, const struct orr_operator *o)
+{
+	bool halves = o->half && o->width / o->rows % 8 == 0 && o->instance->op->halves;
+
+	for (int i = 0; i < o->n_inputs; i++) {
+		const struct orr_operator *input = &c->graph->operators[o->inputs[i]];
+
+		halves = halves && input->half && input->width / input->rows % 8 == 0;
+	}
+	return halves;
+}
+
 static int add_layer(struct compiler *c, int k, struct orr_error *err)
 {
 	const struct orr_operator *o = &c->graph->operators[k];
@@ -448,6 +461,7 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 	layer->n_parameters = o->n_parameters;
 	layer->trained = is_trained(o);
 	p->wide_columns = larger(p->wide_columns, wide_columns(c, o));
+	layer->halves = has_halves(c, o);
 	layer->first_rounded = p->n_rounded;
 	p->n_rounded += layer->is.rounded;
 	if (layer->trained)
