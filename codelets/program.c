@@ -408,14 +408,44 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 	orr_program_forward(p, device, n, parameters, inputs, in, out, stash, scratch, NULL);
 }
 
+/* Where W puts its gradients. */
+struct weights {
+	float *gradient;
+	bool overwrite;
+	float *apart; /* room for those of a layer */
+};
+
+static float *apart_of(const struct weights *w)
+{
+	return w->overwrite ? NULL : w->apart;
+}
+
+/* Are the gradients of its inputs and of its parameters computed in one pass, where both are
+ * wanted? */
+static bool is_one_pass(const struct orr_layer *layer)
+{
+	bool wanted = false;
+
+	for (int i = 0; i < layer->is.n_inputs; i++)
+		wanted = wanted || layer->ports[i].gradient.storage;
+	return wanted && layer->is.op->both && layer->active && layer->trained;
+}
+
+/* weights: NULL where they have no turn. */
 static void layer_backward(const struct orr_buffers *f, const struct orr_layer *layer,
-			   float loss_scale, const float *parameters, float *apart)
+			   float loss_scale, const float *parameters, float *apart,
+			   const struct weights *weights)
 {
 	struct orr_call call = call_of(f, layer, parameters);
 
 	call.loss_scale = loss_scale * layer->weight;
 	call.apart = apart;
-	layer->is.op->backward(&call);
+	call.share = loss_scale;
+	if (weights && is_one_pass(layer))
+		layer->is.op->both(&call, weights->gradient + layer->first_parameter,
+				   apart_of(weights));
+	else
+		layer->is.op->backward(&call);
 	for (int i = 0; i < layer->is.n_inputs; i++) {
 		const struct orr_port *port = &layer->ports[i];
 		float *sum;
@@ -430,7 +460,7 @@ static void layer_backward(const struct orr_buffers *f, const struct orr_layer *
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
 static void input_part(const struct orr_program *p, const struct orr_buffers *f, float loss_scale,
-		       const float *parameters, float *apart)
+		       const float *parameters, float *apart, const struct weights *weights)
 {
 	const struct orr_kernels *kernels = f->device->kernels;
 
@@ -444,7 +474,8 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 		float *to;
 
 		if (step->layer >= 0) {
-			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart);
+			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart,
+				       weights);
 			continue;
 		}
 		from = orr_buffers_read(f, &step->from);
@@ -456,22 +487,23 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 	}
 }
 
-static void weight_part(const struct orr_program *p, const struct orr_buffers *f, float *gradient,
-			bool overwrite, float loss_scale, const float *parameters, float *apart)
+/* Of the layers that input_part has left. */
+static void weight_part(const struct orr_program *p, const struct orr_buffers *f, float loss_scale,
+			const float *parameters, const struct weights *weights, bool both)
 {
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 		struct orr_call call = call_of(f, layer, parameters);
 		float *own;
 
-		if (!layer->trained)
+		if (!layer->trained || (both && is_one_pass(layer)))
 			continue;
-		own = gradient + layer->first_parameter;
+		own = weights->gradient + layer->first_parameter;
 		call.loss_scale = loss_scale * layer->weight;
 		call.share = loss_scale;
 		if (layer->active)
-			layer->is.op->weight(&call, own, overwrite ? NULL : apart);
-		else if (overwrite)
+			layer->is.op->weight(&call, own, apart_of(weights));
+		else if (weights->overwrite)
 			call.kernels->zero(f->device, layer->n_parameters, own);
 	}
 }
@@ -484,12 +516,13 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 	float *behind = scratch + n * p->backward_columns;
 	float *apart = behind + n * p->kept_columns;
 	struct orr_buffers f = {device, n, NULL, out_gradient, in_gradient, stash, behind, scratch};
+	bool both = part == ORR_PART_BOTH;
+	struct weights weights = {gradient, overwrite, apart + n * p->widest};
 
-	if (part != ORR_PART_BOTH)
+	if (!both)
 		f.kept = stash + n * p->stash_columns;
 	if (part & ORR_PART_INPUT)
-		input_part(p, &f, loss_scale, parameters, apart);
+		input_part(p, &f, loss_scale, parameters, apart, both ? &weights : NULL);
 	if (part & ORR_PART_WEIGHT)
-		weight_part(p, &f, gradient, overwrite, loss_scale, parameters,
-			    apart + n * p->widest);
+		weight_part(p, &f, loss_scale, parameters, &weights, both);
 }

@@ -11,20 +11,35 @@ template <int T> struct place {
 	__device__ static unsigned y() { return threadIdx.x / T; }
 };
 
+/* Two sums at once. */
+struct pair {
+	float a, b;
+	__device__ void operator+=(struct pair other) { a += other.a, b += other.b; }
+};
+
+template <class N> __device__ inline N of_lane(N v, int offset)
+{
+	return __shfl_xor_sync(ORR_ALL_LANES, v, offset);
+}
+template <> __device__ inline struct pair of_lane(struct pair v, int offset)
+{
+	return {of_lane(v.a, offset), of_lane(v.b, offset)};
+}
+
 /* The same sum in all threads of a row; their values are added in one order. */
-template <int T> __device__ inline double row_sum(double v)
+template <int T, class N> __device__ inline N row_sum(N v)
 {
 	for (int offset = 16; offset; offset /= 2)
-		v += __shfl_xor_sync(ORR_ALL_LANES, v, offset);
+		v += of_lane(v, offset);
 	if constexpr (T > 32) {
-		__shared__ double warps[T / 32];
+		__shared__ N warps[T / 32];
 
 		__syncthreads();
 		if (threadIdx.x % 32 == 0)
 			warps[threadIdx.x / 32] = v;
 		__syncthreads();
-		v = 0;
-		for (int k = 0; k < T / 32; k++)
+		v = warps[0];
+		for (int k = 1; k < T / 32; k++)
 			v += warps[k];
 	}
 	return v;

@@ -64,6 +64,15 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 				     apart, gradient, gradient + norm.width);
 }
 
+static void both(const struct orr_call *c, float *gradient, float *apart)
+{
+	struct orr_norm norm = sizes(c);
+
+	c->kernels->layernorm_backward(c->device, &norm, orr_call_saved(c), c->parameters,
+				       orr_call_gradient(c), apart, orr_call_input_gradient(c, 0),
+				       gradient, gradient + norm.width);
+}
+
 static const struct orr_division divisions[] = {
 	{.n_inputs = 1,
 	 .inputs = {ORR_SHARDING_ROWS},
@@ -84,6 +93,7 @@ const struct orr_op orr_op_layernorm = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.both = both,
 	.divisions = divisions,
 	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };
@@ -96,6 +106,7 @@ const struct orr_op orr_op_rmsnorm = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.both = both,
 	.divisions = divisions,
 	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };
