@@ -52,7 +52,7 @@ static float *wide_input(const struct orr_call *c, int i)
 	for (int k = 0; k < i; k++)
 		if (c->layer->ports[k].value.half)
 			columns += c->layer->ports[k].value.width;
-	return c->wide + c->n * columns;
+	return c->buffers->wide + c->n * columns;
 }
 
 static float *wide_output(const struct orr_call *c)

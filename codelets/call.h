@@ -14,6 +14,7 @@ struct orr_buffers {
 	const float *const *received;
 	float *const *sent;
 	float *stash, *kept, *scratch;
+	float *wide; /* room for the floats of a layer's bfloat16 */
 };
 
 struct orr_call {
@@ -29,9 +30,7 @@ struct orr_call {
 	float share;                       /* of a sample in the minibatch; in weight() */
 	struct orr_metrics *metrics;       /* of a loss; NULL: nobody asks */
 	float *apart; /* room for gradients of inputs that are added afterwards */
-	/* room for the floats of what is kept as bfloat16: an operator reads and writes floats */
-	float *wide;
-	bool halves;  /* no: the device's kernels take bfloat16, and are given it */
+	bool halves;  /* its kernels take bfloat16; else it is given floats of what is kept so */
 	bool forward; /* the pass: else what it reads of its output has been written */
 };
 

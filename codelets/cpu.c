@@ -268,6 +268,14 @@ static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, 
 	}
 }
 
+static void layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
+			       const float *normal, const float *gain, const float *dy,
+			       float *apart, float *dx, float *dgain, float *dbias)
+{
+	layernorm_input(d, norm, normal, gain, dy, dx);
+	layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+}
+
 static void unfold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
 		   float *rows)
 {
@@ -490,6 +498,7 @@ const struct orr_kernels orr_kernels_cpu = {
 	.layernorm_forward = layernorm_forward,
 	.layernorm_input = layernorm_input,
 	.layernorm_weight = layernorm_weight,
+	.layernorm_backward = layernorm_backward,
 	.unfold = unfold,
 	.fold = fold,
 	.turn = turn,

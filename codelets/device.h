@@ -113,6 +113,10 @@ struct orr_kernels {
 	void (*layernorm_weight)(struct orr_device *d, const struct orr_norm *norm,
 				 const float *normal, const float *dy, float *apart, float *dgain,
 				 float *dbias);
+	/* both at once, with the bits of each */
+	void (*layernorm_backward)(struct orr_device *d, const struct orr_norm *norm,
+				   const float *normal, const float *gain, const float *dy,
+				   float *apart, float *dx, float *dgain, float *dbias);
 
 	void (*unfold)(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
 		       float *rows);

@@ -173,6 +173,9 @@ struct orr_op {
 	void (*forward)(const struct orr_call *c);
 	void (*backward)(const struct orr_call *c);
 	void (*weight)(const struct orr_call *c, float *gradient, float *apart);
+	/* (optional) What backward and then weight do, with their bits, where one reads what the
+	 * other does. Called in place of the two where both are wanted at the same time. */
+	void (*both)(const struct orr_call *c, float *gradient, float *apart);
 
 	/* (optional) Input i holds whole numbers from 0 to this, not included; 0: any numbers. What
 	 * comes from the data is looked at before it is used, and a loss's must come from there. */

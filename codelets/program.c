@@ -100,8 +100,10 @@ void orr_program_prepare(const struct orr_program *p, struct orr_device *device,
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_instance *is = &p->layers[k].is;
 
+		device->halves = p->layers[k].halves && device->kernels->halves;
 		if (is->op->prepare)
 			is->op->prepare(is, device, n);
+		device->halves = false;
 	}
 }
 
@@ -322,7 +324,8 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 float *const *out, float *stash, float *scratch,
 			 struct orr_metrics *metrics)
 {
-	struct orr_buffers f = {device, n, data, in, out, stash, NULL, scratch};
+	float *wide = scratch + n * p->forward_columns;
+	struct orr_buffers f = {device, n, data, in, out, stash, NULL, scratch, wide};
 
 	copy_all(&f, p->before, p->n_before);
 	for (int k = 0; k < p->n_layers; k++) {
@@ -330,7 +333,6 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 		struct orr_call call = call_of(&f, layer, parameters);
 
 		call.metrics = metrics ? &metrics[layer->loss] : NULL;
-		call.wide = scratch + n * p->forward_columns;
 		call.forward = true;
 		tell_halves(&call, true);
 		layer->is.op->forward(&call);
@@ -432,26 +434,54 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 	orr_program_forward(p, device, n, parameters, inputs, in, out, stash, scratch, NULL);
 }
 
+/* Where W puts its gradients. */
+struct weights {
+	float *gradient;
+	bool overwrite;
+	float *apart; /* room for those of a layer */
+};
+
+static float *apart_of(const struct weights *w)
+{
+	return w->overwrite ? NULL : w->apart;
+}
+
+/* Are the gradients of its inputs and of its parameters computed in one pass, where both are
+ * wanted? */
+static bool is_one_pass(const struct orr_layer *layer)
+{
+	bool wanted = false;
+
+	for (int i = 0; i < layer->is.n_inputs; i++)
+		wanted = wanted || layer->ports[i].gradient.storage;
+	return wanted && layer->is.op->both && layer->active && layer->trained;
+}
+
+/* weights: NULL where they have no turn. */
 static void layer_backward(const struct orr_buffers *f, const struct orr_layer *layer,
-			   float loss_scale, const float *parameters, float *apart, float *wide)
+			   float loss_scale, const float *parameters, float *apart,
+			   const struct weights *weights)
 {
 	struct orr_call call = call_of(f, layer, parameters);
 
 	call.loss_scale = loss_scale * layer->weight;
 	call.apart = apart;
-	call.wide = wide;
+	call.share = loss_scale;
 	tell_halves(&call, true);
-	layer->is.op->backward(&call);
+	if (weights && is_one_pass(layer))
+		layer->is.op->both(&call, weights->gradient + layer->first_parameter,
+				   apart_of(weights));
+	else
+		layer->is.op->backward(&call);
 	tell_halves(&call, false);
 	orr_call_keep_input_gradients(&call);
 }
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
 static void input_part(const struct orr_program *p, const struct orr_buffers *f, float loss_scale,
-		       const float *parameters, float *apart)
+		       const float *parameters, float *apart, const struct weights *weights)
 {
 	const struct orr_kernels *kernels = f->device->kernels;
-	float *wide = apart + f->n * p->widest;
 
 	for (int i = 0; i < p->n_zeros; i++)
 		kernels->zero(f->device, f->n * orr_tensor_floats(&p->zeros[i]),
@@ -464,7 +494,7 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 
 		if (step->layer >= 0) {
 			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart,
-				       wide);
+				       weights);
 			continue;
 		}
 		from = orr_buffers_read(f, &step->from);
@@ -478,27 +508,25 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 	}
 }
 
-static void weight_part(const struct orr_program *p, const struct orr_buffers *f, float *gradient,
-			bool overwrite, float loss_scale, const float *parameters, float *wide)
+/* Of the layers that input_part has left. */
+static void weight_part(const struct orr_program *p, const struct orr_buffers *f, float loss_scale,
+			const float *parameters, const struct weights *weights, bool both)
 {
-	float *apart = wide + f->n * p->wide_columns;
-
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 		struct orr_call call = call_of(f, layer, parameters);
 		float *own;
 
-		if (!layer->trained)
+		if (!layer->trained || (both && is_one_pass(layer)))
 			continue;
-		own = gradient + layer->first_parameter;
+		own = weights->gradient + layer->first_parameter;
 		call.loss_scale = loss_scale * layer->weight;
 		call.share = loss_scale;
-		call.wide = wide;
 		tell_halves(&call, true);
 		if (layer->active)
-			layer->is.op->weight(&call, own, overwrite ? NULL : apart);
+			layer->is.op->weight(&call, own, apart_of(weights));
 		tell_halves(&call, false);
-		if (!layer->active && overwrite)
+		if (!layer->active && weights->overwrite)
 			call.kernels->zero(f->device, layer->n_parameters, own);
 	}
 }
@@ -509,14 +537,16 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 			  float *gradient, bool overwrite, float *scratch)
 {
 	float *behind = scratch + n * p->backward_columns;
-	float *apart = behind + n * p->kept_columns;
-	struct orr_buffers f = {device, n, NULL, out_gradient, in_gradient, stash, behind, scratch};
+	float *apart = behind + n * p->kept_columns, *wide = apart + n * p->widest;
+	struct orr_buffers f = {device, n,      NULL,    out_gradient, in_gradient,
+				stash,  behind, scratch, wide};
+	bool both = part == ORR_PART_BOTH;
+	struct weights weights = {gradient, overwrite, wide + n * p->wide_columns};
 
-	if (part != ORR_PART_BOTH)
+	if (!both)
 		f.kept = stash + n * p->stash_columns;
 	if (part & ORR_PART_INPUT)
-		input_part(p, &f, loss_scale, parameters, apart);
+		input_part(p, &f, loss_scale, parameters, apart, both ? &weights : NULL);
 	if (part & ORR_PART_WEIGHT)
-		weight_part(p, &f, gradient, overwrite, loss_scale, parameters,
-			    apart + n * p->widest);
+		weight_part(p, &f, loss_scale, parameters, &weights, both);
 }

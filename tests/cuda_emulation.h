@@ -38,6 +38,28 @@ static inline long long atomicMin(long long *at, long long value)
 	return before;
 }
 
+static inline unsigned atomicInc(unsigned *at, unsigned most)
+{
+	unsigned before = *at;
+
+	*at = before >= most ? 0 : before + 1;
+	return before;
+}
+
+static inline float __ldcg(const float *at)
+{
+	return *at;
+}
+
+static inline float __fmul_rn(float a, float b)
+{
+	return a * b;
+}
+
+static inline void __threadfence()
+{
+}
+
 #define __syncthreads() emulation_meet(false)
 
 template <class T> static inline T __shfl_xor_sync(unsigned, T value, int offset)

@@ -28,7 +28,8 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->linear_forward && k[i]->linear_input && k[i]->linear_weight);
 		ck_assert(k[i]->map && k[i]->map_back);
 		ck_assert(k[i]->layernorm_forward && k[i]->layernorm_input);
-		ck_assert(k[i]->layernorm_weight && k[i]->softmax_cross_entropy && k[i]->mse);
+		ck_assert(k[i]->layernorm_weight && k[i]->layernorm_backward);
+		ck_assert(k[i]->softmax_cross_entropy && k[i]->mse);
 		ck_assert(k[i]->step && k[i]->find_wild && k[i]->bce);
 		ck_assert(k[i]->unfold && k[i]->fold && k[i]->turn);
 		ck_assert(k[i]->max_pool_forward && k[i]->max_pool_backward);
@@ -291,6 +292,14 @@ static const struct {
 	{2, 516}, {2, 1025}, {150, 36}, {1, 6500}, {2, 12289}, {1, 13000},
 };
 
+/* These besides: several groups of strips, and rows that a thread's registers do not hold. */
+static const struct {
+	int64_t n, width;
+} norms[] = {
+	{1, 1},    {7, 1},    {5, 3},    {33, 129}, {64, 64},  {300, 36},  {17, 512},
+	{40, 513}, {21, 516}, {4200, 5}, {2, 4096}, {2, 4097}, {300, 640},
+};
+
 START_TEST(layernorm_agrees)
 {
 	int64_t n = rows[_i].n, width = rows[_i].width;
@@ -325,6 +334,78 @@ START_TEST(layernorm_agrees)
 						       sums->on_cuda + width);
 			check_close(sums, 1e-5, "gradients of gain and bias");
 		}
+		free_tensors();
+		stop();
+	}
+}
+END_TEST
+
+/* In one pass or in two, written or added: which it is, a schedule decides. */
+static void norm_in_one_pass(const struct orr_norm *norm, int64_t shift)
+{
+	int64_t all = norm->n * norm->width, width = norm->width;
+	struct tensor *normal = filled(all + norm->n, shift, 1), *gain = filled(width, 0, 2);
+	struct tensor *dy = filled(all, 0, 3), *dx[2] = {empty(all, 0), empty(all, 0)};
+	struct tensor *sums[2] = {filled(2 * width, 1, 4), filled(2 * width, 0, 4)};
+	struct tensor *apart = empty(2 * width, 0);
+
+	start(ORR_PRECISION_FP32, norm->n, width, width);
+	for (int turn = 0; turn < 3; turn++) {
+		float *room = turn == 1 ? NULL : apart->on_cuda, *one, *two;
+
+		cuda.kernels->layernorm_backward(&cuda, norm, normal->on_cuda, gain->on_cuda,
+						 dy->on_cuda, room, dx[0]->on_cuda,
+						 sums[0]->on_cuda, sums[0]->on_cuda + width);
+		cuda.kernels->layernorm_input(&cuda, norm, normal->on_cuda, gain->on_cuda,
+					      dy->on_cuda, dx[1]->on_cuda);
+		cuda.kernels->layernorm_weight(&cuda, norm, normal->on_cuda, dy->on_cuda, room,
+					       sums[1]->on_cuda, sums[1]->on_cuda + width);
+		one = fetch(dx[0]), two = fetch(dx[1]);
+		ck_assert_msg(!memcmp(one, two, (size_t)all * sizeof(*one)), "dx of %lld x %lld",
+			      (long long)norm->n, (long long)width);
+		free(one), free(two);
+		one = fetch(sums[0]), two = fetch(sums[1]);
+		ck_assert_msg(!memcmp(one, two, (size_t)(2 * width) * sizeof(*one)),
+			      "sums of %lld x %lld, turn %d", (long long)norm->n, (long long)width,
+			      turn);
+		free(one), free(two);
+	}
+	free_tensors();
+	stop();
+}
+
+START_TEST(a_norm_has_the_same_bits_in_one_pass_and_in_two)
+{
+	for (int how = 0; how < 4; how++) {
+		const struct orr_norm norm = {norms[_i].n, norms[_i].width, how % 2, 1e-5};
+
+		norm_in_one_pass(&norm, how / 2);
+	}
+}
+END_TEST
+
+/* A row far from 0 is as exact as its floats are. */
+START_TEST(a_norm_bears_a_large_mean)
+{
+	static const int64_t widths[] = {36, 500, 1028};
+
+	for (int k = 0; k < N_OF(widths); k++) {
+		int64_t width = widths[k];
+		const struct orr_norm norm = {2, width, true, 1e-5};
+		struct tensor *x = filled(2 * width, 0, 1), *gain = filled(width, 0, 2);
+		struct tensor *bias = filled(width, 0, 3), *y = empty(2 * width, 0);
+		struct tensor *normal = empty(2 * (width + 1), 0);
+
+		start(ORR_PRECISION_FP32, 2, width, width);
+		for (int64_t i = 0; i < 2 * width; i++)
+			x->on_cpu[i] += 5000;
+		CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, (size_t)x->n * sizeof(float),
+				      cudaMemcpyHostToDevice));
+		cpu.kernels->layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu, bias->on_cpu,
+					       y->on_cpu, normal->on_cpu);
+		cuda.kernels->layernorm_forward(&cuda, &norm, x->on_cuda, gain->on_cuda,
+						bias->on_cuda, y->on_cuda, normal->on_cuda);
+		check_close(y, 1e-6, "layernorm far from 0");
 		free_tensors();
 		stop();
 	}
@@ -624,6 +705,8 @@ int main(void)
 		EACH(a_gradient_added_has_the_bits_of_one_computed_apart, 3),
 		ONCE(columns_go_where_they_belong),
 		EACH(layernorm_agrees, N_OF(rows)),
+		EACH(a_norm_has_the_same_bits_in_one_pass_and_in_two, N_OF(norms)),
+		ONCE(a_norm_bears_a_large_mean),
 		ONCE(contrasts_agree),
 		EACH(losses_and_what_they_count_agree, N_OF(rows)),
 		EACH(updates_agree_for_every_number_of_replicas, 5),

@@ -716,7 +716,7 @@ START_TEST(strips_have_every_row_once_and_are_few)
 	for (int64_t n = 1; n < INT64_C(20000000000); n += n / 3 + 1) {
 		int64_t strips = orr_strips(n), rows = orr_strip_rows(n);
 
-		ck_assert(strips >= 1 && strips <= 128);
+		ck_assert(strips >= 1 && strips <= ORR_MOST_STRIPS);
 		ck_assert(strips * rows >= n && (strips - 1) * rows < n);
 	}
 	ck_assert_int_eq(orr_rounded_columns(1), 8);

@@ -56,12 +56,15 @@ ORR_ELEMENT int64_t orr_span_at(struct orr_span s, int64_t i)
 	return i < s.head ? i : i + 4 * s.quads;
 }
 
-/* Sums down the columns: of strips of this number of rows, then over the strips. */
+/* Sums down the columns: of strips of this number of rows, which a block has, then over strips by
+ * groups, then over the groups. */
+#define ORR_MOST_STRIPS 256
+#define ORR_GROUP 16
 ORR_ELEMENT int64_t orr_strip_rows(int64_t n)
 {
-	int64_t rows = orr_ceil(n, 128);
+	int64_t rows = orr_ceil(n, ORR_MOST_STRIPS);
 
-	return rows < 64 ? 64 : rows;
+	return rows < 16 ? 16 : rows;
 }
 
 ORR_ELEMENT int64_t orr_strips(int64_t n)

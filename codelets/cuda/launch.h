@@ -71,6 +71,16 @@ template <int V> __device__ inline void orr_store(uint16_t *to, const float *v)
 	}
 }
 
+/* Activations, where the device is told that they are bfloat16. */
+static inline const uint16_t *orr_halves_of(const float *x)
+{
+	return reinterpret_cast<const uint16_t *>(x);
+}
+static inline uint16_t *orr_halves_of(float *x)
+{
+	return reinterpret_cast<uint16_t *>(x);
+}
+
 static inline uintptr_t orr_address(const void *p)
 {
 	return reinterpret_cast<uintptr_t>(p);

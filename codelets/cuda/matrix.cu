@@ -1,5 +1,6 @@
 /* Matrices in tiles of 32 columns and 8 rows: columns moved, rounded, added up. */
 #include "places.h"
+#include "sums.h"
 
 template <int V>
 __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
@@ -104,64 +105,46 @@ void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halv
 
 /* ---- sums down the columns ---- */
 
-/* The sum of the tile's rows, from the first to the last, in its row 0. */
-__device__ inline float down(float v)
-{
-	__shared__ float all[ORR_TILE_Y][ORR_TILE_X + 1];
-
-	__syncthreads();
-	all[threadIdx.y][threadIdx.x] = v;
-	__syncthreads();
-	for (int k = 1; k < ORR_TILE_Y && !threadIdx.y; k++)
-		v += all[k][threadIdx.x];
-	return v;
-}
-
-__device__ inline void put(float *to, bool add, float v)
-{
-	*to = add ? *to + v : v;
-}
-
-/* Strip blockIdx.y of each column, to row blockIdx.y of gain and sum. */
-template <bool GAIN>
-__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	sum_strips(int64_t n, int64_t width, int64_t rows, const float *dy, const float *normal,
-		   bool add, float *gain, float *sum)
-{
-	int64_t c = (int64_t)blockIdx.x * ORR_TILE_X + threadIdx.x, begin = blockIdx.y * rows;
-	int64_t end = begin + rows < n ? begin + rows : n;
-	float s = 0, g = 0;
-
-	for (int64_t r = begin + threadIdx.y; r < end && c < width; r += ORR_TILE_Y) {
-		float v = dy[r * width + c];
-
-		s += v;
-		if constexpr (GAIN)
-			g += v * normal[r * width + c];
-	}
-	s = down(s);
-	if constexpr (GAIN)
-		g = down(g);
-	if (threadIdx.y || c >= width)
-		return;
-	if (sum)
-		put(sum + blockIdx.y * width + c, add, s);
-	if constexpr (GAIN)
-		put(gain + blockIdx.y * width + c, add, g);
-}
-
-/* The sums of the strips, from the first to the last. */
+/* Strip blockIdx.y of each column, to row blockIdx.y of gains and sums; the last of the strips that
+ * is there adds them up. Y threads go down a column. */
+template <bool GAIN, int Y, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	sum_sums(int64_t strips, int64_t width, const float *sums, bool add, float *to)
+	sum_strips(int64_t n, int64_t width, int64_t rows, const A *dy, const float *normal,
+		   float *gains, float *sums, unsigned *tickets, bool add, float *gain, float *sum)
 {
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
+	constexpr int X = ORR_BLOCK / Y;
+	int64_t begin = blockIdx.y * rows, end = begin + rows < n ? begin + rows : n;
+	int64_t x = threadIdx.x % X, y = threadIdx.x / X, turn = (int64_t)gridDim.x * X;
 
-	for (int64_t c = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; c < width; c += stride) {
-		float s = 0;
+	for (int64_t first = (int64_t)blockIdx.x * X; first < width; first += turn) {
+		int64_t c = first + x, at = blockIdx.y * width + c;
+		float s = 0, g = 0;
 
-		for (int64_t k = 0; k < strips; k++)
-			s += sums[k * width + c];
-		put(to + c, add, s);
+		for (int64_t r = begin + y; r < end && c < width; r += Y) {
+			float v;
+
+			orr_load<1>(&v, dy + r * width + c);
+			s += v;
+			if constexpr (GAIN)
+				g = fmaf(v, normal[r * width + c], g);
+		}
+		s = down<Y>(s);
+		if constexpr (GAIN)
+			g = down<Y>(g);
+		if (y || c >= width)
+			continue;
+		if (sum)
+			sums[at] = s;
+		if constexpr (GAIN)
+			gains[at] = g;
+	}
+	if (!last_of(tickets + blockIdx.x, gridDim.y))
+		return;
+	for (int64_t first = (int64_t)blockIdx.x * X; first < width; first += turn) {
+		if (sum)
+			sum_groups<Y>(gridDim.y, width, first, sums, add, sum);
+		if constexpr (GAIN)
+			sum_groups<Y>(gridDim.y, width, first, gains, add, gain);
 	}
 }
 
@@ -170,26 +153,29 @@ size_t orr_cuda_sums_bytes(int64_t n, int64_t width)
 	return 2 * orr_cuda_aligned(orr_strips(n) * width, sizeof(float));
 }
 
+template <class A>
+static void column_sums(struct orr_device *d, int64_t n, int64_t width, const A *dy,
+			const float *normal, bool add, float *gain, float *sum)
+{
+	bool wide = width > ORR_NARROW;
+	char *room = orr_cuda_workspace(d);
+	float *sums = reinterpret_cast<float *>(room);
+	float *gains = reinterpret_cast<float *>(room + orr_cuda_sums_bytes(n, width) / 2);
+	dim3 grid(orr_blocks(width, wide ? ORR_BLOCK : ORR_TILE_X), (unsigned)orr_strips(n));
+	const auto kernel =
+		gain ? (wide ? sum_strips<true, 1, A> : sum_strips<true, ORR_TILE_Y, A>)
+		     : (wide ? sum_strips<false, 1, A> : sum_strips<false, ORR_TILE_Y, A>);
+
+	ORR_LAUNCH(kernel, grid, ORR_BLOCK, 0, d->cuda->stream, n, width, orr_strip_rows(n), dy,
+		   normal, gains, sums, d->cuda->tickets, add, gain, sum);
+	orr_cuda_ok(d, cudaGetLastError(), "column sums");
+}
+
 void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
 			  const float *normal, bool add, float *gain, float *sum)
 {
-	int64_t strips = orr_strips(n), rows = orr_strip_rows(n);
-	bool several = strips > 1;
-	char *room = orr_cuda_workspace(d);
-	float *sums = several ? reinterpret_cast<float *>(room) : sum;
-	float *gains = several ? reinterpret_cast<float *>(
-					 room + orr_cuda_aligned(strips * width, sizeof(float)))
-			       : gain;
-	dim3 grid((unsigned)orr_ceil(width, ORR_TILE_X), (unsigned)strips);
-	const auto kernel = gain ? sum_strips<true> : sum_strips<false>;
-
-	ORR_LAUNCH(kernel, grid, tile(), 0, d->cuda->stream, n, width, rows, dy, normal,
-		   add && !several, gains, sums);
-	if (several && sum)
-		ORR_LAUNCH(sum_sums, orr_blocks(width, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
-			   strips, width, sums, add, sum);
-	if (several && gain)
-		ORR_LAUNCH(sum_sums, orr_blocks(width, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
-			   strips, width, gains, add, gain);
-	orr_cuda_ok(d, cudaGetLastError(), "column sums");
+	if (d->halves)
+		column_sums(d, n, width, orr_halves_of(dy), normal, add, gain, sum);
+	else
+		column_sums(d, n, width, dy, normal, add, gain, sum);
 }

@@ -28,6 +28,7 @@ struct orr_product {
 	cublasLtMatmulAlgo_t algo;
 };
 #define ORR_PRODUCTS 1024
+#define ORR_TICKETS (ORR_MOST_BLOCKS + ORR_MOST_STRIPS / ORR_GROUP + 1)
 
 struct orr_cuda {
 	cudaStream_t stream;
@@ -36,6 +37,7 @@ struct orr_cuda {
 	char message[200];
 	struct orr_product products[ORR_PRODUCTS]; /* a hash table */
 	double *partial;                           /* [ORR_SLICES] on the device: of squares() */
+	unsigned *tickets; /* [ORR_TICKETS] there: which blocks have ended, 0 between launches */
 };
 
 /* (failure.c) Note the first failure; true: there is none. */
@@ -104,12 +106,19 @@ void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const 
 			  const float *normal, bool add, float *gain, float *sum);
 size_t orr_cuda_sums_bytes(int64_t n, int64_t width);
 
-/* ---- rows.cu ---- */
-size_t orr_cuda_rows_bytes(int64_t n);
+/* ---- norm.cu ---- */
 void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
 				const float *gain, const float *bias, float *y, float *normal);
 void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
 			      const float *normal, const float *gain, const float *dy, float *dx);
+void orr_cuda_layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
+				 const float *normal, const float *gain, const float *dy,
+				 float *apart, float *dx, float *dgain, float *dbias);
+void orr_cuda_layernorm_weight(struct orr_device *d, const struct orr_norm *norm,
+			       const float *normal, const float *dy, float *apart, float *dgain,
+			       float *dbias);
+
+/* ---- rows.cu ---- */
 void orr_cuda_softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			      float *y);
 void orr_cuda_softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
@@ -120,6 +129,7 @@ void orr_cuda_normalise_input(struct orr_device *d, int64_t n, int64_t width, fl
 			      const float *y, const float *factors, const float *dy, float *dx);
 
 /* ---- losses.cu ---- */
+size_t orr_cuda_rows_bytes(int64_t n);
 void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
 				    const float *scores, const float *classes, float *slope,
 				    struct orr_metrics *metrics);

@@ -11,20 +11,35 @@ template <int T> struct place {
 	__device__ static unsigned y() { return threadIdx.x / T; }
 };
 
+/* Two sums at once. */
+struct pair {
+	float a, b;
+	__device__ void operator+=(struct pair other) { a += other.a, b += other.b; }
+};
+
+template <class N> __device__ inline N of_lane(N v, int offset)
+{
+	return __shfl_xor_sync(ORR_ALL_LANES, v, offset);
+}
+template <> __device__ inline struct pair of_lane(struct pair v, int offset)
+{
+	return {of_lane(v.a, offset), of_lane(v.b, offset)};
+}
+
 /* The same sum in all threads of a row; their values are added in one order. */
-template <int T> __device__ inline double row_sum(double v)
+template <int T, class N> __device__ inline N row_sum(N v)
 {
 	for (int offset = 16; offset; offset /= 2)
-		v += __shfl_xor_sync(ORR_ALL_LANES, v, offset);
+		v += of_lane(v, offset);
 	if constexpr (T > 32) {
-		__shared__ double warps[T / 32];
+		__shared__ N warps[T / 32];
 
 		__syncthreads();
 		if (threadIdx.x % 32 == 0)
 			warps[threadIdx.x / 32] = v;
 		__syncthreads();
-		v = 0;
-		for (int k = 0; k < T / 32; k++)
+		v = warps[0];
+		for (int k = 1; k < T / 32; k++)
 			v += warps[k];
 	}
 	return v;
@@ -99,21 +114,29 @@ template <int T, class F> __device__ inline void each_row(int64_t n, F f)
 }
 
 /* V elements from i on: kept ones, if any, else those in memory. */
-template <int V>
-__device__ inline void again(float *v, const float *kept, const float *row, int64_t i)
+template <int V, class A>
+__device__ inline void again(float *v, const float *kept, const A *row, int64_t i)
 {
-	orr_load<V>(v, kept ? kept + i : row + i);
+	if (kept)
+		orr_load<V>(v, kept + i);
+	else
+		orr_load<V>(v, row + i);
 }
 
 /* Starts kernel<T, V> for the rows of a shape, four columns at once if every row of every pointer
  * is at a multiple of 16 bytes: `all` is all of them or'ed. */
 #define START(d, name, s, all, width, kernel, ...) \
+	START_ONE(d, name, s, all, width, (kernel<32, 4>), (kernel<32, 1>), \
+		  (kernel<ORR_BLOCK, 4>), (kernel<ORR_BLOCK, 1>), __VA_ARGS__)
+/* The same of kernel<T, V, A>, whose activations are A. */
+#define START_AS(d, name, s, all, width, kernel, A, ...) \
+	START_ONE(d, name, s, all, width, (kernel<32, 4, A>), (kernel<32, 1, A>), \
+		  (kernel<ORR_BLOCK, 4, A>), (kernel<ORR_BLOCK, 1, A>), __VA_ARGS__)
+#define START_ONE(d, name, s, all, width, warp4, warp1, block4, block1, ...) \
 	do { \
 		bool quads_ = (width) % 4 == 0 && (all) % 16 == 0; \
 		const auto start_ = \
-			(s).threads == 32 \
-				? (quads_ ? kernel<32, 4> : kernel<32, 1>) \
-				: (quads_ ? kernel<ORR_BLOCK, 4> : kernel<ORR_BLOCK, 1>); \
+			(s).threads == 32 ? (quads_ ? warp4 : warp1) : (quads_ ? block4 : block1); \
 \
 		ORR_LAUNCH(start_, (s).grid, ORR_BLOCK, (s).shared, (d)->cuda->stream, \
 			   __VA_ARGS__); \

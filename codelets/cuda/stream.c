@@ -21,13 +21,6 @@ static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t i
 	return ORR_BLAS_BYTES + larger(bytes, orr_cuda_rows_bytes(n));
 }
 
-static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
-			     const float *dy, float *apart, float *dgain, float *dbias)
-{
-	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
-			     norm->centred ? dbias : NULL);
-}
-
 static size_t rotary_bytes(const struct orr_rotary *t)
 {
 	(void)t;
@@ -95,7 +88,8 @@ const struct orr_kernels orr_kernels_cuda = {
 	.map_back = orr_cuda_map_back,
 	.layernorm_forward = orr_cuda_layernorm_forward,
 	.layernorm_input = orr_cuda_layernorm_input,
-	.layernorm_weight = layernorm_weight,
+	.layernorm_weight = orr_cuda_layernorm_weight,
+	.layernorm_backward = orr_cuda_layernorm_backward,
 	.unfold = orr_cuda_unfold,
 	.fold = orr_cuda_fold,
 	.turn = orr_cuda_turn,
@@ -137,7 +131,9 @@ int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision
 		return -1;
 	}
 	cuda->stream = stream;
-	if (cudaMalloc((void **)&cuda->partial, ORR_SLICES * sizeof(*cuda->partial))) {
+	if (cudaMalloc((void **)&cuda->partial, ORR_SLICES * sizeof(*cuda->partial)) ||
+	    cudaMalloc((void **)&cuda->tickets, ORR_TICKETS * sizeof(*cuda->tickets)) ||
+	    cudaMemsetAsync(cuda->tickets, 0, ORR_TICKETS * sizeof(*cuda->tickets), stream)) {
 		snprintf(why, size, "no memory on the device");
 		orr_cuda_stream_fini(device);
 		return -1;
@@ -161,6 +157,7 @@ void orr_cuda_stream_fini(struct orr_device *device)
 	if (cuda->lt)
 		cublasLtDestroy(cuda->lt);
 	cudaFree(cuda->partial);
+	cudaFree(cuda->tickets);
 	free(cuda);
 	device->cuda = NULL;
 }

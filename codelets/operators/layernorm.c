@@ -64,6 +64,15 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 				     apart, gradient, gradient + norm.width);
 }
 
+static void both(const struct orr_call *c, float *gradient, float *apart)
+{
+	struct orr_norm norm = sizes(c);
+
+	c->kernels->layernorm_backward(c->device, &norm, orr_call_saved(c), c->parameters,
+				       orr_call_gradient(c), apart, orr_call_input_gradient(c, 0),
+				       gradient, gradient + norm.width);
+}
+
 static const struct orr_division divisions[] = {
 	{.n_inputs = 1,
 	 .inputs = {ORR_SHARDING_ROWS},
@@ -77,6 +86,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_layernorm = {
 	.name = "layernorm",
+	.halves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,
@@ -84,11 +94,13 @@ const struct orr_op orr_op_layernorm = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.both = both,
 	.divisions = divisions,
 	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };
 const struct orr_op orr_op_rmsnorm = {
 	.name = "rmsnorm",
+	.halves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,
@@ -96,6 +108,7 @@ const struct orr_op orr_op_rmsnorm = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.both = both,
 	.divisions = divisions,
 	.n_divisions = sizeof(divisions) / sizeof(*divisions),
 };

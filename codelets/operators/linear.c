@@ -105,6 +105,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_linear = {
 	.name = "linear",
+	.halves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,

@@ -1,0 +1,334 @@
+/* Layer norm, or the same without mean and bias. Sums are float: of a thread's own elements, which
+ * are few, then by a tree. What a row's mean loses by that the second pass over it finds again. */
+#include "rows.h"
+#include "sums.h"
+
+template <int T, int V, class A>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	layernorm_forward(struct orr_norm norm, int64_t room, const A *x, const float *gain,
+			  const float *bias, A *y, float *normal, float *factors)
+{
+	ORR_SHARED_FLOATS(shared);
+	float *kept = room ? shared + room * place<T>::y() : NULL;
+	const int64_t width = norm.width;
+
+	each_row<T>(norm.n, [=](int64_t r) {
+		const A *row = x + r * width;
+		float mean = 0, variance, factor;
+		struct pair rest = {0, 0}; /* of differences from the mean, and of their squares */
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			orr_load<V>(v, row + i);
+			if (kept)
+				orr_store<V>(kept + i, v);
+			for (int k = 0; k < V; k++)
+				mean += v[k];
+		});
+		mean = norm.centred ? row_sum<T>(mean) / (float)width : 0.0f;
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V];
+
+			again<V>(v, kept, row, i);
+			for (int k = 0; k < V; k++)
+				rest += {v[k] - mean, (v[k] - mean) * (v[k] - mean)};
+		});
+		rest = row_sum<T>(rest);
+		rest.a = norm.centred ? rest.a / (float)width : 0.0f;
+		variance = rest.b / (float)width - rest.a * rest.a;
+		variance = variance < 0.0f ? 0.0f : variance; /* NaN stays */
+		factor = 1.0f / sqrtf(variance + (float)norm.epsilon);
+		if (!place<T>::x())
+			factors[r] = factor;
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V], b[V] = {};
+
+			again<V>(v, kept, row, i);
+			orr_load<V>(g, gain + i);
+			if (norm.centred)
+				orr_load<V>(b, bias + i);
+			for (int k = 0; k < V; k++) {
+				v[k] = (v[k] - mean - rest.a) * factor;
+				b[k] = norm.centred ? v[k] * g[k] + b[k] : v[k] * g[k];
+			}
+			orr_store<V>(normal + r * width + i, v);
+			orr_store<V>(y + r * width + i, b);
+		});
+	});
+}
+
+/* ---- backward ---- */
+
+/* The formulas of a row. Two kernels have them, which must have the same bits: so it is said here
+ * what is one operation of a multiplication and an addition, and what is two. `along`: of the
+ * gradient along the normal row. */
+__device__ inline float slope_of(float dy, float gain, float v, struct pair *sums)
+{
+	float slope = __fmul_rn(dy, gain);
+
+	sums->a += slope;
+	sums->b = fmaf(slope, v, sums->b);
+	return slope;
+}
+
+__device__ inline float dx_of(float factor, float slope, float v, float mean, float along)
+{
+	return __fmul_rn(factor, fmaf(-v, along, slope - mean));
+}
+
+template <int T>
+__device__ inline struct pair row_means(const struct orr_norm &norm, struct pair sums)
+{
+	sums = row_sum<T>(sums);
+	return {norm.centred ? sums.a / (float)norm.width : 0.0f, sums.b / (float)norm.width};
+}
+
+template <int T, int V, class A>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	layernorm_input(struct orr_norm norm, int64_t room, const float *normal,
+			const float *factors, const float *gain, const A *dy, A *dx)
+{
+	ORR_SHARED_FLOATS(shared);
+	float *kept = room ? shared + room * place<T>::y() : NULL;
+	float *kept_dy = room ? kept + room / 2 : NULL;
+	const int64_t width = norm.width;
+
+	each_row<T>(norm.n, [=](int64_t r) {
+		const float *row = normal + r * width;
+		const A *row_dy = dy + r * width;
+		float factor = factors[r];
+		struct pair sums = {0, 0};
+
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V], w[V];
+
+			orr_load<V>(v, row + i);
+			orr_load<V>(g, row_dy + i);
+			orr_load<V>(w, gain + i);
+			if (kept) {
+				orr_store<V>(kept + i, v);
+				orr_store<V>(kept_dy + i, g);
+			}
+			for (int k = 0; k < V; k++)
+				(void)slope_of(g[k], w[k], v[k], &sums);
+		});
+		sums = row_means<T>(norm, sums);
+		each_of<T, V>(width, [&](int64_t i) {
+			float v[V], g[V], w[V];
+
+			again<V>(v, kept, row, i);
+			again<V>(g, kept_dy, row_dy, i);
+			orr_load<V>(w, gain + i);
+			for (int k = 0; k < V; k++)
+				g[k] = dx_of(factor, __fmul_rn(g[k], w[k]), v[k], sums.a, sums.b);
+			orr_store<V>(dx + r * width + i, g);
+		});
+	});
+}
+
+/* Elements of a row that a thread has in registers. */
+#define OWN 16
+
+/* Where the sums of layernorm_backward go. */
+struct gradients {
+	float *gains, *sums; /* of strips */
+	unsigned *tickets;   /* of groups, then of all of them */
+	bool add;
+	float *gain, *bias; /* bias NULL: there is none */
+};
+
+/* The sums of a block's threads, element by element, to a row. */
+template <int T, int V>
+__device__ inline void put_strip(int64_t width, const float (&own)[OWN], float *to)
+{
+	if constexpr (T == 32) {
+		__shared__ float all[ORR_TILE_Y][32 * OWN];
+
+		__syncthreads();
+		for (int e = 0; e < OWN / V; e++)
+			for (int k = 0; k < V; k++)
+				all[place<T>::y()][V * (place<T>::x() + T * e) + k] =
+					own[V * e + k];
+		__syncthreads();
+		for (int64_t c = threadIdx.x; c < width; c += ORR_BLOCK) {
+			float s = all[0][c];
+
+			for (int k = 1; k < ORR_TILE_Y; k++)
+				s += all[k][c];
+			to[c] = s;
+		}
+	} else {
+		for (int e = 0; e < OWN / V; e++)
+			for (int k = 0; k < V; k++) {
+				int64_t i = V * (int64_t)(place<T>::x() + T * e) + k;
+
+				if (i < width)
+					to[i] = own[V * e + k];
+			}
+	}
+}
+
+/* The last block of a group of strips adds them up, and the last one of all the groups. */
+__device__ inline void sum_blocks(int64_t width, const struct gradients &to)
+{
+	int64_t strips = gridDim.x, group = blockIdx.x / ORR_GROUP;
+	int64_t groups = orr_ceil(strips, ORR_GROUP), count = strips_of(strips, group);
+	int64_t first = group * ORR_GROUP * width;
+
+	if (!last_of(to.tickets + group, (unsigned)count))
+		return;
+	for (int64_t c = threadIdx.x; c < width; c += ORR_BLOCK) {
+		to.gains[first + c] = sum_of(count, width, to.gains + first + c);
+		to.sums[first + c] = sum_of(count, width, to.sums + first + c);
+	}
+	if (!last_of(to.tickets + groups, (unsigned)groups))
+		return;
+	for (int64_t c = threadIdx.x; c < width; c += ORR_BLOCK) {
+		put(to.gain + c, to.add, sum_of(groups, ORR_GROUP * width, to.gains + c));
+		if (to.bias)
+			put(to.bias + c, to.add, sum_of(groups, ORR_GROUP * width, to.sums + c));
+	}
+}
+
+/* All of the backward for rows of up to OWN * T elements, which are read once; a block has a strip
+ * of them. With the bits of layernorm_input and column sums. */
+template <int T, int V, class A>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	layernorm_backward(struct orr_norm norm, int64_t rows, const float *normal,
+			   const float *factors, const float *gain, const A *dy, A *dx,
+			   const __grid_constant__ struct gradients to)
+{
+	const int64_t width = norm.width, begin = blockIdx.x * rows;
+	const int64_t end = begin + rows < norm.n ? begin + rows : norm.n;
+	float gains[OWN] = {}, sums[OWN] = {};
+
+	for (int64_t r = begin + place<T>::y(); r < end; r += place<T>::rows()) {
+		float v[OWN], slope[OWN], factor = factors[r];
+		struct pair means = {0, 0};
+
+		for (int e = 0; e < OWN / V; e++) {
+			int64_t i = V * (int64_t)(place<T>::x() + T * e);
+			float g[V], w[V];
+
+			if (i >= width)
+				continue;
+			orr_load<V>(v + V * e, normal + r * width + i);
+			orr_load<V>(g, dy + r * width + i);
+			orr_load<V>(w, gain + i);
+			for (int k = 0; k < V; k++) {
+				int at = V * e + k;
+
+				slope[at] = slope_of(g[k], w[k], v[at], &means);
+				sums[at] += g[k];
+				gains[at] = fmaf(g[k], v[at], gains[at]);
+			}
+		}
+		means = row_means<T>(norm, means);
+		for (int e = 0; e < OWN / V; e++) {
+			int64_t i = V * (int64_t)(place<T>::x() + T * e);
+
+			if (i >= width)
+				continue;
+			for (int k = V * e; k < V * (e + 1); k++)
+				slope[k] = dx_of(factor, slope[k], v[k], means.a, means.b);
+			orr_store<V>(dx + r * width + i, slope + V * e);
+		}
+	}
+	put_strip<T, V>(width, gains, to.gains + blockIdx.x * width);
+	put_strip<T, V>(width, sums, to.sums + blockIdx.x * width);
+	sum_blocks(width, to);
+}
+
+/* ---- A: float, or uint16_t of bfloat16 ---- */
+
+template <class A>
+static void forward(struct orr_device *d, const struct orr_norm *norm, const A *x,
+		    const float *gain, const float *bias, A *y, float *normal)
+{
+	int64_t width = norm->width;
+	struct shape s = shape_of(norm->n, width, whole(width));
+	uintptr_t all = orr_address(x) | orr_address(gain) |
+			(norm->centred ? orr_address(bias) : 0) | orr_address(y) |
+			orr_address(normal);
+
+	START_AS(d, "layernorm", s, all, width, layernorm_forward, A, *norm, s.kept, x, gain, bias,
+		 y, normal, normal + norm->n * width);
+}
+
+void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
+				const float *gain, const float *bias, float *y, float *normal)
+{
+	if (d->halves)
+		forward(d, norm, orr_halves_of(x), gain, bias, orr_halves_of(y), normal);
+	else
+		forward(d, norm, x, gain, bias, y, normal);
+}
+
+template <class A>
+static void input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+		  const float *gain, const A *dy, A *dx)
+{
+	int64_t width = norm->width;
+	struct shape s = shape_of(norm->n, width, 2 * whole(width));
+	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
+
+	START_AS(d, "layernorm backward", s, all, width, layernorm_input, A, *norm, s.kept, normal,
+		 normal + norm->n * width, gain, dy, dx);
+}
+
+void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
+			      const float *normal, const float *gain, const float *dy, float *dx)
+{
+	if (d->halves)
+		input(d, norm, normal, gain, orr_halves_of(dy), orr_halves_of(dx));
+	else
+		input(d, norm, normal, gain, dy, dx);
+}
+
+void orr_cuda_layernorm_weight(struct orr_device *d, const struct orr_norm *norm,
+			       const float *normal, const float *dy, float *apart, float *dgain,
+			       float *dbias)
+{
+	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
+			     norm->centred ? dbias : NULL);
+}
+
+template <class A>
+static void backward(struct orr_device *d, const struct orr_norm *norm, const struct shape *of,
+		     const float *normal, const float *gain, const A *dy, A *dx,
+		     const struct gradients &to)
+{
+	struct shape s = *of;
+	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
+
+	s.grid = (unsigned)orr_strips(norm->n);
+	START_AS(d, "layernorm backward", s, all, norm->width, layernorm_backward, A, *norm,
+		 orr_strip_rows(norm->n), normal, normal + norm->n * norm->width, gain, dy, dx, to);
+}
+
+void orr_cuda_layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
+				 const float *normal, const float *gain, const float *dy,
+				 float *apart, float *dx, float *dgain, float *dbias)
+{
+	int64_t width = norm->width;
+	struct shape s = shape_of(norm->n, width, 0);
+	char *room = orr_cuda_workspace(d);
+	const struct gradients to = {
+		.gains = reinterpret_cast<float *>(room + orr_cuda_sums_bytes(norm->n, width) / 2),
+		.sums = reinterpret_cast<float *>(room),
+		.tickets = d->cuda->tickets,
+		.add = apart != NULL,
+		.gain = dgain,
+		.bias = norm->centred ? dbias : NULL,
+	};
+
+	if (width > (int64_t)OWN * s.threads) {
+		orr_cuda_layernorm_input(d, norm, normal, gain, dy, dx);
+		orr_cuda_layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+	} else if (d->halves) {
+		backward(d, norm, &s, normal, gain, orr_halves_of(dy), orr_halves_of(dx), to);
+	} else {
+		backward(d, norm, &s, normal, gain, dy, dx, to);
+	}
+}
