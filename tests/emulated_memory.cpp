@@ -71,7 +71,8 @@ void emulation_check(const std::string &name, const std::vector<emulation_pointe
 		if (!p.at || (b && !b->freed))
 			continue;
 		emulation_fail(name + ", argument " + std::to_string(p.argument) + ": " +
-			       (b ? "memory that was freed " : "memory of the host ") + when);
+			       (b ? std::string("freed ") + when
+				  : "neither the device's memory nor pinned"));
 	}
 }
 

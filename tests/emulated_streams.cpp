@@ -86,7 +86,7 @@ static void run_first(CUstream_st *s)
 		lost = cudaErrorIllegalAddress;
 		return;
 	}
-	emulation_check(first.what.name, first.what.pointers, "before it ran");
+	emulation_check(first.what.name, first.what.pointers, "before this ran");
 	first.what.run();
 }
 
@@ -159,7 +159,7 @@ static bool push(cudaStream_t stream, queued &&what)
 
 bool emulation_queue(cudaStream_t stream, const emulation_operation &operation)
 {
-	emulation_check(operation.name, operation.pointers, "before it was started");
+	emulation_check(operation.name, operation.pointers, "before this was started");
 	return counts_only || push(stream, {operation, nullptr, nullptr, 0});
 }
 
