@@ -461,7 +461,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOper
 
 	if (*static_cast<const float *>(alpha) != 1)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	return start(stream, "cublasGemmEx",
+	return start(blas_stream, "cublasGemmEx",
 		     {A, a_type, (uint64_t)(a ? k : m), (uint64_t)(a ? m : k), lda, a},
 		     {B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, NULL,
 		     *static_cast<const float *>(beta), C,
