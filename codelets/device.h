@@ -57,6 +57,14 @@ struct orr_device {
 /* A CPU core; a CUDA device is made by cuda/stream.h. */
 struct orr_device orr_device_cpu(enum orr_precision precision);
 
+/* A matrix to bfloat16, in rows of orr_rounded_columns(columns), zero behind the columns. */
+#define ORR_MOST_ROUNDINGS 32 /* at once */
+struct orr_rounding {
+	const float *from;
+	void *to;
+	int64_t rows, columns;
+};
+
 /* Shapes and results are those of kernels.h. */
 struct orr_kernels {
 	const char *name;
@@ -90,8 +98,8 @@ struct orr_kernels {
 	void (*columns_take)(struct orr_device *d, int64_t n, int64_t total, int64_t first,
 			     const float *y, int64_t width, float *x);
 
-	/* w of a linear for its products in BF16, at `to` as orr_rounded_columns says */
-	void (*round)(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
+	/* Matrices for products in BF16. */
+	void (*round)(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces);
 	/* rounded: the result of round for w, or NULL: the kernel rounds w itself; bias and dbias
 	 * NULL: there is none */
 	void (*linear_forward)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
@@ -207,7 +215,7 @@ extern const struct orr_kernels orr_kernels_cpu;
 
 /* The row length of a rounded matrix, in bfloat16, padding included: each row starts where the
  * fastest products want it, at a multiple of 16 bytes. */
-static inline int64_t orr_rounded_columns(int64_t columns)
+ORR_ELEMENT int64_t orr_rounded_columns(int64_t columns)
 {
 	return (columns + 7) / 8 * 8;
 }

@@ -13,6 +13,7 @@
 struct orr_call;   /* call.h */
 struct orr_device; /* device.h */
 struct orr_op;
+struct orr_rounding; /* device.h */
 
 #define ORR_MOST_COLUMNS 10000000 /* of a sample's tensor, over all rows */
 
@@ -187,8 +188,8 @@ struct orr_op {
 	 * device wants for rows of its input; parameters rounded once a version for products in
 	 * BF16; and making ready for n samples. */
 	size_t (*workspace)(const struct orr_instance *is, const struct orr_device *d, int64_t n);
-	void (*round)(const struct orr_instance *is, struct orr_device *d, const float *parameters,
-		      void *to);
+	int (*round)(const struct orr_instance *is, const float *parameters, uint16_t *to,
+		     struct orr_rounding *pieces);
 	void (*prepare)(const struct orr_instance *is, struct orr_device *d, int64_t n);
 	/* (optional) How it may be split, [n_divisions], the best first where they cost the same;
 	 * without any each worker computes all of it, a loss the first. */

@@ -116,13 +116,23 @@ size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_d
 void orr_program_round(const struct orr_program *p, struct orr_device *device,
 		       const float *parameters, void *to)
 {
+	struct orr_rounding pieces[ORR_MOST_ROUNDINGS];
+	int n = 0;
+
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 
-		if (layer->is.op->round)
-			layer->is.op->round(&layer->is, device, parameters + layer->first_parameter,
-					    (uint16_t *)to + layer->first_rounded);
+		if (!layer->is.op->round)
+			continue;
+		if (n > ORR_MOST_ROUNDINGS - ORR_MOST_PARAMETER_TENSORS) {
+			device->kernels->round(device, pieces, n);
+			n = 0;
+		}
+		n += layer->is.op->round(&layer->is, parameters + layer->first_parameter,
+					 (uint16_t *)to + layer->first_rounded, pieces + n);
 	}
+	if (n)
+		device->kernels->round(device, pieces, n);
 }
 
 int orr_program_n_in(const struct orr_program *p)

@@ -39,36 +39,50 @@ void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64
 	move_columns(d, n, width, y + first, total, x, width);
 }
 
-/* Four columns a thread; V: how they are read. */
-template <int V>
-__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	round_rows(int64_t n, int64_t columns, const float *x, int64_t to_columns, uint16_t *to)
-{
-	each_place(n, to_columns / 4, [=](int64_t r, int64_t c) {
-		float v[4] = {};
-		ushort4 half;
+/* What is rounded in one launch, in memory of its own for kernels. */
+struct roundings {
+	struct orr_rounding pieces[ORR_MOST_ROUNDINGS];
+};
 
-		if constexpr (V == 4) {
-			if (4 * c < columns)
-				orr_load<4>(v, x + r * columns + 4 * c);
-		} else {
-			for (int64_t k = 0; k < 4 && 4 * c + k < columns; k++)
-				v[k] = x[r * columns + 4 * c + k];
-		}
-		half.x = orr_bf16_of(v[0]), half.y = orr_bf16_of(v[1]);
-		half.z = orr_bf16_of(v[2]), half.w = orr_bf16_of(v[3]);
-		*reinterpret_cast<ushort4 *>(to + r * to_columns + 4 * c) = half;
-	});
+/* Four columns of a row. */
+__device__ inline void round_four(const struct orr_rounding &p, int64_t r, int64_t c, bool quads)
+{
+	const float *from = p.from + r * p.columns;
+	float v[4] = {};
+
+	if (quads && c < p.columns)
+		orr_load<4>(v, from + c);
+	for (int64_t k = 0; k < 4 && c + k < p.columns && !quads; k++)
+		v[k] = from[c + k];
+	orr_store<4>(static_cast<uint16_t *>(p.to) + r * orr_rounded_columns(p.columns) + c, v);
 }
 
-void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const float *x, void *to)
+/* Piece blockIdx.y. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	round_pieces(const __grid_constant__ struct roundings all)
 {
-	int64_t to_columns = orr_rounded_columns(columns);
-	bool quads = columns % 4 == 0 && orr_address(x) % 16 == 0;
-	const auto kernel = quads ? round_rows<4> : round_rows<1>;
+	const struct orr_rounding &p = all.pieces[blockIdx.y];
+	int64_t fours = orr_rounded_columns(p.columns) / 4, stride = (int64_t)gridDim.x * ORR_BLOCK;
+	bool quads = p.columns % 4 == 0 && reinterpret_cast<uintptr_t>(p.from) % 16 == 0;
 
-	ORR_LAUNCH(kernel, tiles(to_columns / 4, n), tile(), 0, d->cuda->stream, n, columns, x,
-		   to_columns, static_cast<uint16_t *>(to));
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < p.rows * fours;
+	     i += stride)
+		round_four(p, i / fours, i % fours * 4, quads);
+}
+
+void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces)
+{
+	struct roundings all = {};
+	int64_t most = 0;
+
+	for (int i = 0; i < n_pieces; i++) {
+		int64_t fours = pieces[i].rows * orr_rounded_columns(pieces[i].columns) / 4;
+
+		all.pieces[i] = pieces[i];
+		most = fours > most ? fours : most;
+	}
+	ORR_LAUNCH(round_pieces, dim3(orr_blocks(most, ORR_BLOCK), (unsigned)n_pieces), ORR_BLOCK,
+		   0, d->cuda->stream, all);
 	orr_cuda_ok(d, cudaGetLastError(), "round");
 }
 

@@ -65,8 +65,6 @@ void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t 
 			   const float *dy, const float *w, const void *rounded, float *dx);
 void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			    const float *x, const float *dy, float *apart, float *dw, float *dbias);
-void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w,
-			    void *to);
 
 /* ---- elementwise.cu ---- */
 void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y);
@@ -96,8 +94,7 @@ void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const 
 			  int64_t total, int64_t first, float *y);
 void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64_t first,
 			   const float *y, int64_t width, float *x);
-/* x [n][columns] to bfloat16 [n][orr_rounded_columns(columns)], zero behind the columns */
-void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const float *x, void *to);
+void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces);
 /* y += bias, to every row */
 void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halves,
 		       const void *bias, void *y);

@@ -231,7 +231,7 @@ static struct matrix operand(struct orr_device *d, const float *x, const void *k
 	m.stride = orr_rounded_columns(columns);
 	m.at = kept;
 	if (!kept) {
-		orr_cuda_round(d, rows, columns, x, *space);
+		orr_cuda_round(d, &(struct orr_rounding){x, *space, rows, columns}, 1);
 		m.at = *space;
 		*space += orr_cuda_aligned(rows * m.stride, sizeof(uint16_t));
 	}
@@ -264,11 +264,6 @@ static const void *bias_of(struct orr_device *d, const float *bias, const void *
 	*space += orr_cuda_aligned(out, sizeof(uint16_t));
 	return to;
 }
-void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to)
-{
-	orr_cuda_round(d, out, in, w, to);
-}
-
 void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			     const float *x, const float *w, const void *rounded, const float *bias,
 			     float *y)

@@ -73,15 +73,17 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 					   is->inputs[0].columns, is->output.columns);
 }
 
-static void round_weights(const struct orr_instance *is, struct orr_device *d,
-			  const float *parameters, void *to)
+/* The bias is for products that write bfloat16. */
+static int round_weights(const struct orr_instance *is, const float *parameters, uint16_t *to,
+			 struct orr_rounding *pieces)
 {
 	int64_t in = is->inputs[0].columns, out = is->output.columns;
+	bool has = is->values[BIAS] > 0;
 
-	d->kernels->round(d, in, out, parameters, to);
-	if (is->values[BIAS] > 0) /* for products that write bfloat16 */
-		d->kernels->narrow(d, out, out, parameters + in * out, false,
-				   (uint16_t *)to + out * orr_rounded_columns(in));
+	pieces[0] = (struct orr_rounding){parameters, to, out, in};
+	pieces[1] = (struct orr_rounding){parameters + in * out, to + out * orr_rounded_columns(in),
+					  1, out};
+	return has ? 2 : 1;
 }
 
 static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
