@@ -61,7 +61,7 @@ struct orr_kernels {
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
 	/* (optional) Prepare products of these sizes, before the first of them. */
-	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out);
+	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias);
 
 	void (*copy)(struct orr_device *d, int64_t count, const float *x, float *y);
 	void (*zero)(struct orr_device *d, int64_t count, float *y);

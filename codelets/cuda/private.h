@@ -55,7 +55,7 @@ static inline size_t orr_cuda_aligned(int64_t count, size_t size)
 
 /* ---- product.c ---- */
 size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out);
+void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias);
 void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			     const float *x, const float *w, const void *rounded, const float *bias,
 			     float *y);
@@ -65,6 +65,14 @@ void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t
 			    const float *x, const float *dy, float *apart, float *dw, float *dbias);
 void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w,
 			    void *to);
+
+/* ---- trial.cu ---- */
+/* to: floats, or bfloat16 */
+void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halves, void *to);
+/* *first, on the device, becomes the least i where the bits of a[i] and b[i] differ, if that is
+ * less than what it is */
+void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *a, const float *b,
+			      int64_t *first);
 
 /* ---- elementwise.cu ---- */
 void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y);
