@@ -32,6 +32,9 @@ struct orr_workspace {
 struct orr_codelet_common {
 	atomic_bool cancelled;         /* return at once: the run is being drained */
 	_Atomic(const char *) failure; /* why a kernel could not be started; then cancelled, too */
+	/* (optional) A device is lost, for this reason: StarPU's next call to CUDA ends the
+	 * process. In the worker's thread, once. */
+	void (*lost)(const char *failure);
 	struct orr_workspace workspaces[STARPU_NMAXWORKERS];
 	struct orr_rule rule;
 	uint64_t seed; /* of what is drawn in a pass */

@@ -19,34 +19,53 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Note the start, and sleep where a test wants it. False: do nothing, the run was cancelled. */
-static bool begin(const struct orr_codelet_arg *arg)
+static struct orr_device *device_of(const struct orr_codelet_arg *arg)
 {
-	struct orr_codelet_common *common = arg->common;
-
-	if (arg->started)
-		atomic_store_explicit(arg->started, 1, memory_order_relaxed);
-	if (common->delay_us > 0 && arg->job >= 0) {
-		uint64_t draw = mix(mix(mix(common->delay_seed) + (uint64_t)arg->step) +
-				    (uint64_t)arg->job);
-		int64_t us = (int64_t)(draw % ((uint64_t)common->delay_us + 1));
-		struct timespec pause = {us / 1000000, us % 1000000 * 1000};
-
-		if (!atomic_load_explicit(&common->cancelled, memory_order_relaxed))
-			nanosleep(&pause, NULL);
-	}
-	return !atomic_load_explicit(&common->cancelled, memory_order_relaxed);
+	return &arg->common->workspaces[starpu_worker_get_id()].device;
 }
 
 /* After a kernel that could not be started, no later task may use its results. */
 static void end(const struct orr_codelet_arg *arg, const struct orr_device *device)
 {
+	struct orr_codelet_common *common = arg->common;
 	const char *none = NULL;
 
 	if (!device->failure)
 		return;
-	atomic_compare_exchange_strong(&arg->common->failure, &none, device->failure);
-	atomic_store(&arg->common->cancelled, true);
+	if (atomic_compare_exchange_strong(&common->failure, &none, device->failure) &&
+	    device->lost && common->lost)
+		common->lost(device->failure);
+	atomic_store(&common->cancelled, true);
+}
+
+/* Sleep where a test wants it. */
+static void delay(const struct orr_codelet_arg *arg)
+{
+	struct orr_codelet_common *common = arg->common;
+	uint64_t draw =
+		mix(mix(mix(common->delay_seed) + (uint64_t)arg->step) + (uint64_t)arg->job);
+	int64_t us = (int64_t)(draw % ((uint64_t)common->delay_us + 1));
+	struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+
+	if (!atomic_load_explicit(&common->cancelled, memory_order_relaxed))
+		nanosleep(&pause, NULL);
+}
+
+/* Note the start. False: do nothing, the run was cancelled. */
+static bool begin(const struct orr_codelet_arg *arg)
+{
+	struct orr_codelet_common *common = arg->common;
+	struct orr_device *device = device_of(arg);
+
+	if (arg->started)
+		atomic_store_explicit(arg->started, 1, memory_order_relaxed);
+	if (common->delay_us > 0 && arg->job >= 0)
+		delay(arg);
+	if (device->kernels && device->kernels->begin && !device->failure) {
+		device->kernels->begin(device);
+		end(arg, device);
+	}
+	return !atomic_load_explicit(&common->cancelled, memory_order_relaxed);
 }
 
 /* What is computed next, for what depends on it. */
@@ -138,7 +157,7 @@ static void backward(void *buffers[], void *cl_arg)
 static void add(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = &arg->common->workspaces[starpu_worker_get_id()].device;
+	struct orr_device *device = device_of(arg);
 	const float *partial = floats(buffers[0]) + arg->offset;
 	float *sum = floats(buffers[1]) + arg->to;
 
@@ -172,7 +191,7 @@ static void find_wild(const struct orr_codelet_arg *arg, struct orr_workspace *o
 static void check(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = &arg->common->workspaces[starpu_worker_get_id()].device;
+	struct orr_device *device = device_of(arg);
 
 	if (!begin(arg))
 		return;
@@ -222,7 +241,7 @@ static void norm(void *buffers[], void *cl_arg)
 static void reduce(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = &arg->common->workspaces[starpu_worker_get_id()].device;
+	struct orr_device *device = device_of(arg);
 
 	const char *failure;
 

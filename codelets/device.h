@@ -48,6 +48,7 @@ struct orr_device {
 	struct orr_microbatch microbatch;
 	const char
 		*failure; /* why the first kernel that could not be started was not; NULL: none */
+	bool lost; /* kernels failed as they ran: no call of CUDA works in this process any more */
 	struct orr_cuda *cuda; /* (private to codelets/cuda) */
 };
 
@@ -62,6 +63,10 @@ struct orr_kernels {
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
 	/* (optional) Prepare products of these sizes, before the first of them. */
 	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias);
+
+	/* (optional) Before a task's kernels: what others' calls to CUDA left is forgotten, and the
+	 * failure of kernels that ran since is noted. */
+	void (*begin)(struct orr_device *d);
 
 	void (*copy)(struct orr_device *d, int64_t count, const float *x, float *y);
 	void (*zero)(struct orr_device *d, int64_t count, float *y);

@@ -1,5 +1,5 @@
-/* A CUDA device that is this process: kernels as fibers, and of the runtime and of cuBLAS the calls
- * that codelets/cuda makes, by plain loops. It refuses what the real ones need not take. */
+/* Kernels as fibers, and of cuBLAS the calls that codelets/cuda makes, by plain loops. It refuses
+ * what the real one need not take. */
 #include "cuda_emulation.h"
 
 #include <cublasLt.h>
@@ -98,12 +98,6 @@ static void enter(unsigned t)
 	change(scheduler, f.place, first);
 }
 
-static void fail(const char *what)
-{
-	std::fprintf(stderr, "emulated CUDA: %s\n", what);
-	std::abort();
-}
-
 /* All threads of [begin, end) that have not ended wait for each other: let them go on. */
 static bool release(unsigned begin, unsigned end, enum state where)
 {
@@ -141,16 +135,22 @@ static void run_block(unsigned n)
 		if (ended)
 			return;
 		if (!goes_on)
-			fail("threads wait at different barriers");
+			emulation_fail("threads wait at different barriers");
 	}
 }
 
-void emulation_launch(dim3 grid, dim3 block, size_t shared, const std::function<void()> &kernel)
+bool emulation_fits(dim3 grid, dim3 block, size_t shared)
 {
 	unsigned n = block.x * block.y * block.z;
 
-	if (!grid.x || !grid.y || !n || n > 1024 || grid.y > 65535 || grid.z > 1 || shared > 49152)
-		fail("no device takes this grid");
+	return grid.x && grid.y && n && n <= 1024 && grid.y <= 65535 && grid.z == 1 &&
+	       shared <= 49152;
+}
+
+void emulation_run(dim3 grid, dim3 block, size_t shared, const std::function<void()> &kernel)
+{
+	unsigned n = block.x * block.y * block.z;
+
 	gridDim = grid;
 	blockDim = block;
 	running = &kernel;
@@ -164,84 +164,9 @@ void emulation_launch(dim3 grid, dim3 block, size_t shared, const std::function<
 	std::free(block_shared);
 }
 
-/* ---- the runtime ---- */
+/* ---- cuBLAS ---- */
 
 extern "C" {
-
-cudaError_t cudaGetDeviceCount(int *n)
-{
-	*n = 1;
-	return cudaSuccess;
-}
-
-cudaError_t cudaMalloc(void **p, size_t size)
-{
-	/* not a byte more, so that AddressSanitizer sees what is read behind the end */
-	return posix_memalign(p, 256, size) ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-
-cudaError_t cudaFree(void *p)
-{
-	std::free(p);
-	return cudaSuccess;
-}
-
-cudaError_t cudaHostAlloc(void **p, size_t size, unsigned)
-{
-	return cudaMalloc(p, size);
-}
-
-cudaError_t cudaFreeHost(void *p)
-{
-	return cudaFree(p);
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind)
-{
-	std::memcpy(to, from, size);
-	return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind,
-			    cudaStream_t)
-{
-	std::memcpy(to, from, size);
-	return cudaSuccess;
-}
-
-cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t)
-{
-	std::memset(to, value, size);
-	return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreate(cudaStream_t *stream)
-{
-	*stream = NULL;
-	return cudaSuccess;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t)
-{
-	return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t)
-{
-	return cudaSuccess;
-}
-
-cudaError_t cudaGetLastError(void)
-{
-	return cudaSuccess;
-}
-
-const char *cudaGetErrorString(cudaError_t code)
-{
-	return code == cudaSuccess ? "no error" : "emulated error";
-}
-
-/* ---- cuBLAS ---- */
 
 const char *cublasGetStatusString(cublasStatus_t code)
 {
@@ -259,8 +184,11 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t)
+static cudaStream_t blas_stream; /* of all handles: it is set before each product */
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t stream)
 {
+	blas_stream = stream;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -314,10 +242,42 @@ static void sum_columns(const operand &b, float *sums)
 	}
 }
 
-/* A product as it is defined: added up in double, rounded once, then bias and c are added. off: the
- * next float is taken in its place. */
-static bool multiply(operand a, operand b, const float *bias, float beta, float *c, operand d,
-		     bool off)
+static int64_t bytes_of(const operand &m)
+{
+	return (int64_t)(m.rows * m.columns) * (m.type == CUDA_R_16BF ? 2 : 4);
+}
+
+/* What is done beside a product. */
+struct beside {
+	const float *bias;
+	float *sums; /* of the columns of b */
+	bool off;    /* the next float is taken in place of each */
+};
+
+/* A product as it is defined: added up in double, rounded once, then bias and c are added. */
+static void multiply(const operand &a, const operand &b, const beside &also, float beta, float *c,
+		     const operand &d)
+{
+	uint64_t inner = a.transposed ? a.rows : a.columns;
+
+	for (uint64_t j = 0; j < d.columns; j++)
+		for (uint64_t i = 0; i < d.rows; i++) {
+			float *to = c + i + j * (uint64_t)d.stride, v;
+			double sum = 0;
+
+			for (uint64_t k = 0; k < inner; k++)
+				sum += element(a, i, k) * element(b, k, j);
+			v = (float)sum + (also.bias ? also.bias[i] : 0);
+			v = also.off ? std::nextafterf(v, INFINITY) : v;
+			*to = beta != 0 ? beta * *to + v : v;
+		}
+	if (also.sums)
+		sum_columns(b, also.sums);
+}
+
+/* False: they do not fit each other. */
+static bool start(cudaStream_t stream, const char *name, operand a, operand b, beside also,
+		  float beta, float *c, operand d)
 {
 	uint64_t rows = a.transposed ? a.columns : a.rows,
 		 inner = a.transposed ? a.rows : a.columns;
@@ -327,17 +287,12 @@ static bool multiply(operand a, operand b, const float *bias, float beta, float 
 	    columns != d.columns || a.stride < (int64_t)a.rows || b.stride < (int64_t)b.rows ||
 	    d.stride < (int64_t)d.rows || a.type != b.type || d.type != CUDA_R_32F)
 		return false;
-	for (uint64_t j = 0; j < columns; j++)
-		for (uint64_t i = 0; i < rows; i++) {
-			float *to = c + i + j * (uint64_t)d.stride, v;
-			double sum = 0;
-
-			for (uint64_t k = 0; k < inner; k++)
-				sum += element(a, i, k) * element(b, k, j);
-			v = (float)sum + (bias ? bias[i] : 0);
-			v = off ? std::nextafterf(v, INFINITY) : v;
-			*to = beta != 0 ? beta * *to + v : v;
-		}
+	if (!emulation_queue(stream,
+			     {name,
+			      {{a.at, 0}, {b.at, 1}, {c, 2}, {also.bias, 3}, {also.sums, 3}},
+			      [=]() { multiply(a, b, also, beta, c, d); }}))
+		return false;
+	emulation_count_product(bytes_of(a) + bytes_of(b) + (beta != 0 ? 2 : 1) * bytes_of(d));
 	return true;
 }
 
@@ -360,13 +315,11 @@ struct preference {
 struct algorithm {
 	uint64_t rows, columns, inner;
 	uint32_t a, c, vector, epilogue;
-	uint32_t known, number;
+	uint32_t known, number, cost;
 };
 
 /* Algorithm 2 is the fastest, but has other bits; 1 is the next, and 0 what is guessed to be best.
  */
-static const float costs[] = {3, 2, 1};
-static float now;
 int emulation_algorithm = -1; /* the last one that ran */
 
 template <class T, class O> static T *inside(O *opaque)
@@ -451,7 +404,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 	return size == sizeof(*to) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/* Every third shape has no algorithm. */
+/* Every third shape has no algorithm, where they are not just counted. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
 					      cublasLtMatrixLayout_t a_, cublasLtMatrixLayout_t b_,
 					      cublasLtMatrixLayout_t c_, cublasLtMatrixLayout_t,
@@ -470,17 +423,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 			    alignment_of(p->vector),
 			    p->epilogue,
 			    0x0fc0de,
-			    0};
+			    0,
+			    1};
 
 	(void)b_;
 	*n = 0;
 	if (most < 1 || wish->schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE ||
 	    wish->schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	if ((c->rows + c->columns + inner) % 3 == 0)
+	if (emulation_runs() && (c->rows + c->columns + inner) % 3 == 0)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	for (; *n < most && *n < 3; ++*n) {
 		chosen.number = (uint32_t)*n;
+		chosen.cost = most > 1 ? 3 - chosen.number : 1;
 		*inside<algorithm>(&results[*n].algo) = chosen;
 		results[*n].workspaceSize = 0;
 		results[*n].state = CUBLAS_STATUS_SUCCESS;
@@ -488,48 +443,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Products alone take time. */
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-	*event = reinterpret_cast<cudaEvent_t>(new float(0));
-	return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
-{
-	*reinterpret_cast<float *>(event) = now;
-	return cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t)
-{
-	return cudaSuccess;
-}
-
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
-{
-	*ms = *reinterpret_cast<float *>(end) - *reinterpret_cast<float *>(begin);
-	return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-	delete reinterpret_cast<float *>(event);
-	return cudaSuccess;
-}
-
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha,
 			      const void *A, cublasLtMatrixLayout_t a_, const void *B,
 			      cublasLtMatrixLayout_t b_, const void *beta, const void *C,
 			      cublasLtMatrixLayout_t c_, void *D, cublasLtMatrixLayout_t d_,
-			      const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t)
+			      const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t stream)
 {
 	const product *p = inside<product>(desc);
 	const layout *a = inside<layout>(a_), *b = inside<layout>(b_), *d = inside<layout>(d_);
 	const algorithm *chosen = reinterpret_cast<const algorithm *>(algo);
 	bool has_bias = p->epilogue == CUBLASLT_EPILOGUE_BIAS;
 	bool has_sums = p->epilogue == CUBLASLT_EPILOGUE_BGRADB;
-	operand second = {B, b->type, b->rows, b->columns, b->stride, p->b == CUBLAS_OP_T};
 
 	if (chosen->known != 0x0fc0de || chosen->rows != d->rows || chosen->columns != d->columns ||
 	    chosen->inner != (p->a == CUBLAS_OP_T ? a->rows : a->columns) ||
@@ -538,14 +462,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 	    ((has_bias || has_sums) && alignment_of(p->vector) < chosen->vector) || C != D ||
 	    c_ != d_ || *static_cast<const float *>(alpha) != 1)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	now += costs[chosen->number];
+	for (uint32_t i = 1; i < chosen->cost; i++) /* time goes by with every operation */
+		emulation_queue(stream, {"cublasLtMatmul", {}, []() {}});
 	emulation_algorithm = (int)chosen->number;
-	if (has_sums)
-		sum_columns(second, p->vector);
-	return multiply({A, a->type, a->rows, a->columns, a->stride, p->a == CUBLAS_OP_T}, second,
-			has_bias ? p->vector : NULL, *static_cast<const float *>(beta),
-			static_cast<float *>(D),
-			{D, d->type, d->rows, d->columns, d->stride, false}, chosen->number == 2)
+	return start(stream, "cublasLtMatmul",
+		     {A, a->type, a->rows, a->columns, a->stride, p->a == CUBLAS_OP_T},
+		     {B, b->type, b->rows, b->columns, b->stride, p->b == CUBLAS_OP_T},
+		     {has_bias ? p->vector : NULL, has_sums ? p->vector : NULL,
+		      chosen->number == 2},
+		     *static_cast<const float *>(beta), static_cast<float *>(D),
+		     {D, d->type, d->rows, d->columns, d->stride, false})
 		       ? CUBLAS_STATUS_SUCCESS
 		       : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -560,10 +486,11 @@ cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOper
 
 	if (*static_cast<const float *>(alpha) != 1)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	return multiply({A, a_type, (uint64_t)(a ? k : m), (uint64_t)(a ? m : k), lda, a},
-			{B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, NULL,
-			*static_cast<const float *>(beta), static_cast<float *>(C),
-			{C, c_type, (uint64_t)m, (uint64_t)n, ldc, false}, false)
+	return start(blas_stream, "cublasGemmEx",
+		     {A, a_type, (uint64_t)(a ? k : m), (uint64_t)(a ? m : k), lda, a},
+		     {B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, {},
+		     *static_cast<const float *>(beta), static_cast<float *>(C),
+		     {C, c_type, (uint64_t)m, (uint64_t)n, ldc, false})
 		       ? CUBLAS_STATUS_SUCCESS
 		       : CUBLAS_STATUS_INVALID_VALUE;
 }

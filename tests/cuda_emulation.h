@@ -1,8 +1,18 @@
 #ifndef ORR_TESTS_CUDA_EMULATION_H
 #define ORR_TESTS_CUDA_EMULATION_H
-/* Included before a .cu file that a C++ compiler compiles: a kernel runs on the host, a block after
- * the other and every thread of a block as a fiber. Threads meet at barriers and shuffles as on a
- * device; where they cannot meet, the test ends. See cuda_emulation.cpp. */
+/* Included before a .cu file that a C++ compiler compiles: a CUDA device that is this process. A
+ * kernel runs on the host, a block after the other and every thread of a block as a fiber. Threads
+ * meet at barriers and shuffles as on a device; where they cannot meet, the test ends.
+ *
+ * What is started on a stream is queued, and runs when somebody waits for it; until then operations
+ * of several streams run in an order that is drawn, and that keeps to events alone. Memory of the
+ * device is its own: the host cannot touch it, and kernels, copies and products are given nothing
+ * but it and pinned memory. What is freed is gone at once, since pools do not wait as cudaFree
+ * does, and its addresses do not come again. What breaks a rule ends the test, with the name of the
+ * kernel and the argument.
+ *
+ * cuda_emulation.cpp: kernels and cuBLAS. emulated_streams.cpp: queues, events, errors, graphs.
+ * emulated_memory.cpp: address spaces. emulated.h: what tests ask for. */
 #define ORR_CUDA_EMULATION
 #define __global__
 #define __device__
@@ -14,19 +24,103 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 gridDim, blockDim;
 
-void emulation_launch(dim3 grid, dim3 block, size_t shared, const std::function<void()> &kernel);
 float *emulation_shared();      /* of the block, of exactly as many bytes as the launch says */
 void emulation_meet(bool warp); /* wait for the threads of the warp, or of the block */
 extern double emulation_lanes[32][32]; /* [warp][lane] */
 
+/* A pointer that an operation is given, and the number of the argument, from 0. */
+struct emulation_pointer {
+	const void *at;
+	int argument;
+};
+
+/* What is queued on a stream. */
+struct emulation_operation {
+	std::string name;
+	std::vector<emulation_pointer> pointers;
+	std::function<void()> run;
+};
+/* False: the stream takes nothing, and the last error says why. */
+bool emulation_queue(cudaStream_t stream, const emulation_operation &operation);
+cudaError_t emulation_refuse(cudaError_t code); /* becomes the last error, if it is one */
+[[noreturn]] void emulation_fail(const std::string &what);
+
+/* All of `pointers` are memory that the device reaches, or the test ends. */
+void emulation_check(const std::string &name, const std::vector<emulation_pointer> &pointers,
+		     const char *when);
+bool emulation_is_pinned(const void *at);
+void emulation_open(bool open); /* for the device, or for the host */
+/* Might this word of a structure be a pointer? */
+bool emulation_may_point(uintptr_t word);
+
+/* Counted by name; 0 bytes unless it is a product's. */
+void emulation_count_kernel(const std::string &name);
+void emulation_count_product(int64_t bytes);
+bool emulation_runs(); /* or counts alone */
+
+void emulation_run(dim3 grid, dim3 block, size_t shared, const std::function<void()> &kernel);
+bool emulation_fits(dim3 grid, dim3 block, size_t shared);
+
+/* The pointers in an argument: itself, or words of a structure that look like one. */
+template <class T>
+static inline void emulation_look(std::vector<emulation_pointer> &all, int argument, const T &value)
+{
+	if constexpr (std::is_pointer_v<T>) {
+		all.push_back({value, argument});
+	} else if constexpr (std::is_class_v<T>) {
+		T copy = value;
+		const char *bytes = reinterpret_cast<const char *>(&copy);
+		uintptr_t word;
+
+		__builtin_clear_padding(&copy); /* where pointers of others may be left */
+
+		for (size_t i = 0; i + sizeof(word) <= sizeof(T); i += sizeof(word)) {
+			std::memcpy(&word, bytes + i, sizeof(word));
+			if (emulation_may_point(word))
+				all.push_back({reinterpret_cast<const void *>(word), argument});
+		}
+	}
+}
+
+/* name, or what of a template it is. */
+std::string emulation_name(const char *name, const char *function);
+
+template <class... P, class... A>
+static inline void emulation_launch(const char *name, const char *function, dim3 grid, dim3 block,
+				    size_t shared, cudaStream_t stream, void (*kernel)(P...),
+				    const A &...arguments)
+{
+	std::tuple<std::decay_t<P>...> all(arguments...);
+	emulation_operation operation;
+	int i = 0;
+
+	operation.name = emulation_name(name, function);
+	if (!emulation_fits(grid, block, shared)) {
+		emulation_refuse(cudaErrorInvalidConfiguration);
+		return;
+	}
+	std::apply([&](const auto &...a) { (emulation_look(operation.pointers, i++, a), ...); },
+		   all);
+	operation.run = [=]() {
+		emulation_run(grid, block, shared, [&]() { std::apply(kernel, all); });
+	};
+	if (emulation_queue(stream, operation))
+		emulation_count_kernel(operation.name);
+}
+
 #define ORR_LAUNCH(kernel, grid, block, shared, stream, ...) \
-	((void)(stream), emulation_launch(grid, block, shared, [=]() { kernel(__VA_ARGS__); }))
+	emulation_launch(#kernel, __PRETTY_FUNCTION__, grid, block, shared, stream, kernel, \
+			 __VA_ARGS__)
 #define ORR_SHARED_FLOATS(name) float *name = emulation_shared()
 
 /* One thread runs at a time. */

@@ -13,7 +13,7 @@
 
 static float *poison(int64_t n)
 {
-	float *x = malloc((size_t)n * sizeof(*x) + 1);
+	float *x = staged_allocate(16, (size_t)n * sizeof(*x) + 1);
 
 	ck_assert_ptr_nonnull(x);
 	for (int64_t i = 0; i < n; i++)
@@ -37,8 +37,8 @@ static void check_written(const float *x, int64_t n, const char *what, int s)
 struct stage {
 	struct orr_program *program;
 	float *parameters, *gradient;
-	float **stash; /* [n_microbatches] */
-	struct orr_metrics metrics[MOST_LOSSES];
+	float **stash;               /* [n_microbatches] */
+	struct orr_metrics *metrics; /* [MOST_LOSSES] */
 };
 
 /* Between the order of the graph and that of a stage's n first parameters. */
@@ -118,7 +118,7 @@ static void free_edges(struct staged *t, const int *edges, int n, bool all)
 {
 	for (int i = 0; i < n; i++)
 		for (int b = all ? 0 : t->b; b <= t->b; b++) {
-			free(t->edges[b * t->p->n_edges + edges[i]]);
+			staged_free(t->edges[b * t->p->n_edges + edges[i]]);
 			t->edges[b * t->p->n_edges + edges[i]] = NULL;
 		}
 }
@@ -157,8 +157,9 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
 	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out, stash,
 			    scratch, own->metrics);
+	staged_wait(&t->device);
 	t->device.microbatch.gathered = NULL;
-	free(gathered);
+	staged_free(gathered);
 	for (int i = 0; i < stage->n_out; i++)
 		check_written(out[i], orr_program_out_floats(own->program, i, t->n), "activations",
 			      s);
@@ -166,15 +167,16 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	if (recomputes(t, s)) {
 		inputs = poison(orr_program_input_floats(own->program, t->n));
 		orr_program_keep_inputs(own->program, &t->device, t->n, data, in, inputs);
+		staged_wait(&t->device);
 		check_written(inputs, orr_program_input_floats(own->program, t->n), "inputs", s);
-		free(stash);
+		staged_free(stash);
 		stash = inputs;
 	}
 	own->stash[t->b] = stash;
 	if (!gathers || t->b + 1 == t->options->n_microbatches)
 		free_edges(t, stage->in, stage->n_in, gathers);
-	free(data);
-	free(scratch);
+	staged_free(data);
+	staged_free(scratch);
 }
 
 static void weights(struct staged *t, int s, int b, enum orr_part part, const float *const *from,
@@ -189,6 +191,7 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 	orr_program_backward(own->program, &t->device, part, t->n, 1.0f / (float)t->options->n,
 			     own->parameters, own->stash[b], from, to, weight ? gradient : NULL,
 			     t->options->partials || b == 0, scratch);
+	staged_wait(&t->device);
 	if (weight && t->options->partials) {
 		if (b == 0)
 			memcpy(own->gradient, gradient, (size_t)n_trained * sizeof(*gradient));
@@ -196,8 +199,8 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 			orr_add(n_trained, gradient, own->gradient);
 	}
 	if (t->options->partials)
-		free(gradient);
-	free(scratch);
+		staged_free(gradient);
+	staged_free(scratch);
 }
 
 /* From the inputs that F kept to the stash that B reads. */
@@ -211,10 +214,11 @@ static void forward_again(struct staged *t, int s)
 
 	orr_program_forward_again(own->program, &t->device, t->n, own->parameters, own->stash[t->b],
 				  in, out, again, stash, scratch);
+	staged_wait(&t->device);
 	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
-	free(own->stash[t->b]);
-	free(again);
-	free(scratch);
+	staged_free(own->stash[t->b]);
+	staged_free(again);
+	staged_free(scratch);
 	own->stash[t->b] = stash;
 }
 
@@ -227,7 +231,7 @@ static void backward(struct staged *t, int s, int b)
 
 	if (orr_pipeline_last_pass(t->p, s, t->options->split) == ORR_PASS_F) {
 		ck_assert_int_eq(orr_program_stash_floats(own->program, t->n, true), 0);
-		free(own->stash[b]);
+		staged_free(own->stash[b]);
 		return;
 	}
 	tell(t);
@@ -249,7 +253,7 @@ static void backward(struct staged *t, int s, int b)
 	free_edges(t, stage->out, stage->n_out, false);
 	if (splits(t, s))
 		weights(t, s, b, ORR_PART_WEIGHT, NULL, NULL);
-	free(own->stash[b]);
+	staged_free(own->stash[b]);
 }
 
 static void create_stages(struct staged *t, const float *parameters)
@@ -266,6 +270,9 @@ static void create_stages(struct staged *t, const float *parameters)
 
 		ck_assert_msg(!orr_program_create(&own->program, t->p, s, &err), "%s", err.msg);
 		ck_assert_ptr_nonnull(own->stash = calloc((size_t)m, sizeof(*own->stash)));
+		own->metrics = staged_allocate(16, MOST_LOSSES * sizeof(*own->metrics));
+		ck_assert_ptr_nonnull(own->metrics);
+		memset(own->metrics, 0, MOST_LOSSES * sizeof(*own->metrics));
 		own->parameters = poison(orr_program_n_parameters(own->program));
 		own->gradient = poison(orr_program_n_trained(own->program));
 		if (t->n) { /* exactly as much workspace as the largest asks for */
@@ -285,18 +292,19 @@ static void create_stages(struct staged *t, const float *parameters)
 	}
 	if (most)
 		ck_assert_ptr_nonnull(t->device.workspace =
-					      aligned_alloc(256, (most + 255) / 256 * 256));
+					      staged_allocate(256, (most + 255) / 256 * 256));
 }
 
 static void destroy_stages(struct staged *t)
 {
 	for (int s = 0; s < t->p->n_stages; s++) {
 		orr_program_destroy(t->stages[s].program);
-		free(t->stages[s].parameters);
-		free(t->stages[s].gradient);
+		staged_free(t->stages[s].parameters);
+		staged_free(t->stages[s].gradient);
+		staged_free(t->stages[s].metrics);
 		free(t->stages[s].stash);
 	}
-	free(t->device.workspace);
+	staged_free(t->device.workspace);
 	staged_device_fini(&t->device);
 	free(t->stages);
 	free(t->edges);

@@ -23,6 +23,10 @@ struct staged_options {
  * staged_emulated.c. */
 struct orr_device staged_device(enum orr_precision precision);
 void staged_device_fini(struct orr_device *device);
+/* Memory that it and this thread reach; and until what was started has run. */
+void *staged_allocate(size_t alignment, size_t size);
+void staged_free(void *memory);
+void staged_wait(struct orr_device *device);
 
 /* values: row r of the minibatch is row r of values. parameters and gradient are in the order of
  * the operators, whatever the cut, and a gradient that is not computed stays as it is; metrics are

@@ -70,8 +70,8 @@ START_TEST(what_was_not_measured_is_computed_by_the_first)
 	start((enum orr_precision)_i, N, IN, OUT);
 	cuda.kernels->prepare(&cuda, N, IN, OUT, true);
 	(void)passes(N - 3, 0);
-	free_tensors();
 	stop();
+	free_tensors();
 }
 END_TEST
 

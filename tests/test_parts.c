@@ -219,8 +219,8 @@ static void drop(const struct model *m, struct orr_device *d, float *x, float *y
 {
 	int64_t stash_floats = orr_program_stash_floats(m->program, N, false),
 		scratch_floats = orr_program_scratch_floats(m->program, N);
-	float *stash = calloc((size_t)stash_floats + 1, sizeof(*stash));
-	float *scratch = calloc((size_t)scratch_floats + 1, sizeof(*scratch));
+	float *stash = staged_allocate(16, (size_t)(stash_floats + 1) * sizeof(*stash));
+	float *scratch = staged_allocate(16, (size_t)(scratch_floats + 1) * sizeof(*scratch));
 	const float *const in[] = {x};
 	float *const out[] = {y}, *const gradient[] = {dx};
 
@@ -230,8 +230,9 @@ static void drop(const struct model *m, struct orr_device *d, float *x, float *y
 	orr_program_forward(m->program, d, N, NULL, NULL, in, out, stash, scratch, NULL);
 	orr_program_backward(m->program, d, ORR_PART_BOTH, N, 1, NULL, stash, in, gradient, NULL,
 			     true, scratch);
-	free(stash);
-	free(scratch);
+	staged_wait(d);
+	staged_free(stash);
+	staged_free(scratch);
 }
 
 START_TEST(a_part_drops_what_the_whole_drops_there)
@@ -239,7 +240,11 @@ START_TEST(a_part_drops_what_the_whole_drops_there)
 	int64_t rows = drops[_i].rows, columns = drops[_i].columns;
 	const int64_t dims[] = {rows, columns};
 	struct orr_pieces pieces = orr_portion_pieces(&drops[_i].portion, 2, dims);
-	float x[N * 30], y[N * 30], dx[N * 30], own[3][N * 30];
+	size_t bytes = N * 30 * sizeof(float);
+	float *x = staged_allocate(16, bytes), *y = staged_allocate(16, bytes);
+	float *dx = staged_allocate(16, bytes);
+	float *own[3] = {staged_allocate(16, bytes), staged_allocate(16, bytes),
+			 staged_allocate(16, bytes)};
 	struct orr_device device = staged_device(ORR_PRECISION_FP32);
 	struct model w = {0}, p = {0};
 	int n_kept = 0;
@@ -273,6 +278,11 @@ START_TEST(a_part_drops_what_the_whole_drops_there)
 	ck_assert_int_gt(n_kept, 0);
 	ck_assert_int_lt(n_kept, N * rows * columns);
 	staged_device_fini(&device);
+	for (int i = 0; i < 3; i++)
+		staged_free(own[i]);
+	staged_free(x);
+	staged_free(y);
+	staged_free(dx);
 	orr_program_destroy(w.program);
 	orr_pipeline_destroy(w.pipeline);
 	model_fini(&p);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "hardware.h"
 #include "options.h"
 #include "orrery/parameter_cost.h"
@@ -223,6 +224,7 @@ struct train_options train_options_default(void)
 				  .keep = checkpoints_options_default()};
 
 	o.run.tell = progress_tell;
+	o.run.lost = command_say;
 	return o;
 }
 

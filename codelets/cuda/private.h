@@ -42,6 +42,7 @@ struct orr_cuda {
 /* (failure.c) Note the first failure; true: there is none. */
 bool orr_cuda_ok(struct orr_device *d, cudaError_t code, const char *what);
 bool orr_cuda_blas_ok(struct orr_device *d, cublasStatus_t code, const char *what);
+void orr_cuda_begin(struct orr_device *d);
 
 static inline char *orr_cuda_workspace(const struct orr_device *d)
 {

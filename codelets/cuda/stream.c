@@ -70,6 +70,7 @@ const struct orr_kernels orr_kernels_cuda = {
 	.unfolded = 1 << 24,
 	.workspace_bytes = workspace_bytes,
 	.prepare = orr_cuda_prepare,
+	.begin = orr_cuda_begin,
 	.copy = orr_cuda_copy,
 	.zero = orr_cuda_zero,
 	.scale = orr_cuda_scale,

@@ -63,6 +63,9 @@ struct orr_run_options {
 	/* (optional) progress of long work outside steps, "measuring" or "evaluating": done of all
 	 * parts. On rank 0 alone, in the calling thread. */
 	void (*tell)(const char *what, int64_t done, int64_t all);
+	/* (optional) a device is lost, for this reason, and StarPU is about to end the process. In
+	 * a thread of StarPU's, once at most. */
+	void (*lost)(const char *failure);
 };
 struct orr_run_options orr_run_options_default(void);
 

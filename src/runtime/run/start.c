@@ -196,6 +196,7 @@ int orr_session_start(struct orr_session *session, const struct orr_work *work,
 
 	session->common.rule = orr_run_rule(options);
 	session->common.seed = options->seed;
+	session->common.lost = options->lost;
 	session->common.delay_us = hooks->delay_us;
 	session->common.delay_seed = hooks->delay_seed;
 	if ((code = create_policy(session, work, err)) ||
