@@ -147,6 +147,7 @@ struct orr_op {
 	bool opaque;
 	bool loss;            /* ends a model; its first attribute is its weight */
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
+	bool draws;           /* its passes are other ones for other samples: random numbers */
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */

@@ -37,6 +37,7 @@ struct orr_cuda {
 	struct orr_product products[ORR_PRODUCTS]; /* a hash table */
 	double *partial;                           /* [ORR_SLICES] on the device: of squares() */
 	unsigned *tickets; /* [ORR_TICKETS] there: which blocks have ended, 0 between launches */
+	struct orr_graphs *graphs; /* graph.c */
 };
 
 /* (failure.c) Note the first failure; true: there is none. */
@@ -53,6 +54,12 @@ static inline size_t orr_cuda_aligned(int64_t count, size_t size)
 {
 	return ((size_t)count * size + 255) / 256 * 256;
 }
+
+/* ---- graph.c ---- */
+struct orr_graphs *orr_cuda_graphs_create(void); /* NULL: no memory, or no stream */
+void orr_cuda_graphs_destroy(struct orr_graphs *graphs);
+void orr_cuda_replay(struct orr_device *d, const struct orr_key *key,
+		     void (*start)(struct orr_device *d, void *task), void *task);
 
 /* ---- product.c ---- */
 size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
