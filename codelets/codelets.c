@@ -88,69 +88,154 @@ static void gather(struct orr_workspace *own, const struct orr_codelet_arg *arg)
 		own->in[e] = own->in[e * n + arg->microbatch];
 }
 
+/* A pass, to be started, perhaps more than once. */
+struct pass {
+	const struct orr_codelet_arg *arg;
+	struct orr_workspace *own;
+	void **buffers;
+	int n_buffers; /* with floats */
+};
+
+/* Everything that what it starts depends on, beside what all passes of the worker share. */
+static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codelet)
+{
+	const struct orr_codelet_arg *arg = pass->arg;
+	const struct orr_microbatch *block = &pass->own->device.microbatch;
+	union {
+		float scale;
+		uint32_t bits;
+	} scale = {arg->loss_scale};
+	const uint64_t words[] = {
+		codelet,
+		(uint64_t)arg->part,
+		(uintptr_t)arg->program,
+		(uint64_t)arg->n,
+		(uint64_t)arg->n_microbatches << 32 | (uint64_t)arg->microbatch,
+		(uint64_t)arg->first,
+		(uint64_t)arg->n_minibatch,
+		(uint64_t)arg->recompute << 2 | (uint64_t)arg->overwrite << 1 | block->evaluation,
+		scale.bits,
+		(uintptr_t)arg->metrics,
+		(uintptr_t)pass->own->device.rounded,
+	};
+
+	key->n = 0;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		orr_key_add(key, words[i]);
+	for (int i = 0; i < pass->n_buffers; i++)
+		orr_key_add(key, (uintptr_t)floats(pass->buffers[i]));
+}
+
+static void run(struct pass *pass, uint64_t codelet,
+		void (*start)(struct orr_device *device, void *pass))
+{
+	struct orr_device *device = &pass->own->device;
+	struct orr_key key;
+
+	if (!device->kernels->replay || orr_program_draws(pass->arg->program)) {
+		start(device, pass);
+		return;
+	}
+	key_of(&key, pass, codelet);
+	device->kernels->replay(device, &key, start, pass);
+}
+
+static void start_forward(struct orr_device *device, void *pass_)
+{
+	const struct pass *pass = pass_;
+	const struct orr_codelet_arg *arg = pass->arg;
+	struct orr_workspace *own = pass->own;
+	int n_in = orr_program_n_in(arg->program), n_out = orr_program_n_out(arg->program), i = 0;
+	const float *parameters = arg->has_parameters ? floats(pass->buffers[i++]) : NULL;
+	const float *data = arg->has_data ? floats(pass->buffers[i++]) : NULL;
+	float *stash;
+
+	for (int e = 0; e < n_in * arg->n_microbatches; e++)
+		own->in[e] = floats(pass->buffers[i++]);
+	for (int e = 0; e < n_out; e++)
+		own->out[e] = floats(pass->buffers[i++]);
+	stash = arg->has_stash ? floats(pass->buffers[i]) : NULL;
+	if (arg->n_microbatches > 1)
+		gather(own, arg);
+	if (arg->recompute) {
+		orr_program_keep_inputs(arg->program, device, arg->n, data, own->in, stash);
+		stash = own->stash;
+	}
+	orr_program_forward(arg->program, device, arg->n, parameters, data, own->in, own->out,
+			    stash, own->scratch, arg->metrics);
+	device->microbatch.gathered = NULL;
+}
+
 static void forward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
-	int n_in = orr_program_n_in(arg->program), n_out = orr_program_n_out(arg->program), i = 0;
-	const float *parameters, *data;
-	float *stash;
+	struct pass pass = {arg, own, buffers, 0};
 
 	if (!begin(arg))
 		return;
 	tell(own, arg);
-	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
-	data = arg->has_data ? floats(buffers[i++]) : NULL;
-	for (int e = 0; e < n_in * arg->n_microbatches; e++)
-		own->in[e] = floats(buffers[i++]);
-	for (int e = 0; e < n_out; e++)
-		own->out[e] = floats(buffers[i++]);
-	stash = arg->has_stash ? floats(buffers[i]) : NULL;
-	if (arg->n_microbatches > 1)
-		gather(own, arg);
-	if (arg->recompute) {
-		orr_program_keep_inputs(arg->program, &own->device, arg->n, data, own->in, stash);
-		stash = own->stash;
-	}
-	orr_workspace_round(own, arg, parameters);
-	orr_program_forward(arg->program, &own->device, arg->n, parameters, data, own->in, own->out,
-			    stash, own->scratch, arg->metrics);
-	own->device.microbatch.gathered = NULL;
+	pass.n_buffers = arg->has_parameters + arg->has_data +
+			 orr_program_n_in(arg->program) * arg->n_microbatches +
+			 orr_program_n_out(arg->program) + arg->has_stash;
+	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
+	run(&pass, ORR_CODELET_FORWARD, start_forward);
 	end(arg, &own->device);
+}
+
+static void start_backward(struct orr_device *device, void *pass_)
+{
+	const struct pass *pass = pass_;
+	const struct orr_codelet_arg *arg = pass->arg;
+	struct orr_workspace *own = pass->own;
+	int n_in = arg->part & ORR_PART_INPUT ? orr_program_n_in(arg->program) : 0;
+	int n_out = arg->part & ORR_PART_INPUT ? orr_program_n_out(arg->program) : 0, i = 0;
+	const float *parameters = arg->has_parameters ? floats(pass->buffers[i++]) : NULL;
+	float *stash = floats(pass->buffers[i++]), *gradient;
+
+	if (arg->recompute) {
+		const float *inputs = stash;
+
+		stash = arg->part == ORR_PART_BOTH ? own->stash : floats(pass->buffers[i++]);
+		orr_program_forward_again(arg->program, device, arg->n, parameters, inputs, own->in,
+					  own->out, own->again, stash, own->scratch);
+	}
+	for (int e = 0; e < n_out; e++)
+		if (orr_program_out_gradient_floats(arg->program, e, 1))
+			own->in[e] = floats(pass->buffers[i++]);
+	for (int e = 0; e < n_in; e++)
+		if (orr_program_in_gradient_floats(arg->program, e, 1))
+			own->out[e] = floats(pass->buffers[i++]);
+	gradient = arg->has_gradient ? floats(pass->buffers[i]) : NULL;
+	orr_program_backward(arg->program, device, arg->part, arg->n, arg->loss_scale, parameters,
+			     stash, own->in, own->out, gradient, arg->overwrite, own->scratch);
+}
+
+static int n_gradients_of(const struct orr_program *p)
+{
+	int n = 0;
+
+	for (int e = 0; e < orr_program_n_out(p); e++)
+		n += orr_program_out_gradient_floats(p, e, 1) > 0;
+	for (int e = 0; e < orr_program_n_in(p); e++)
+		n += orr_program_in_gradient_floats(p, e, 1) > 0;
+	return n;
 }
 
 static void backward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
-	int n_in = arg->part & ORR_PART_INPUT ? orr_program_n_in(arg->program) : 0;
-	int n_out = arg->part & ORR_PART_INPUT ? orr_program_n_out(arg->program) : 0, i = 0;
-	const float *parameters;
-	float *stash, *gradient;
+	struct pass pass = {arg, own, buffers, 0};
 
 	if (!begin(arg))
 		return;
 	tell(own, arg);
-	parameters = arg->has_parameters ? floats(buffers[i++]) : NULL;
-	stash = floats(buffers[i++]);
-	orr_workspace_round(own, arg, parameters);
-	if (arg->recompute) {
-		const float *inputs = stash;
-
-		stash = arg->part == ORR_PART_BOTH ? own->stash : floats(buffers[i++]);
-		orr_program_forward_again(arg->program, &own->device, arg->n, parameters, inputs,
-					  own->in, own->out, own->again, stash, own->scratch);
-	}
-	for (int e = 0; e < n_out; e++)
-		if (orr_program_out_gradient_floats(arg->program, e, 1))
-			own->in[e] = floats(buffers[i++]);
-	for (int e = 0; e < n_in; e++)
-		if (orr_program_in_gradient_floats(arg->program, e, 1))
-			own->out[e] = floats(buffers[i++]);
-	gradient = arg->has_gradient ? floats(buffers[i]) : NULL;
-	orr_program_backward(arg->program, &own->device, arg->part, arg->n, arg->loss_scale,
-			     parameters, stash, own->in, own->out, gradient, arg->overwrite,
-			     own->scratch);
+	pass.n_buffers = arg->has_parameters + 1 + (arg->recompute && arg->part != ORR_PART_BOTH) +
+			 (arg->part & ORR_PART_INPUT ? n_gradients_of(arg->program) : 0) +
+			 arg->has_gradient;
+	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
+	run(&pass, ORR_CODELET_BACKWARD, start_backward);
 	end(arg, &own->device);
 }
 

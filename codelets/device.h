@@ -35,6 +35,20 @@ struct orr_microbatch {
 	int64_t n_minibatch;
 };
 
+/* What tells a task from others: as long as all of these are the same, so is what it starts. */
+#define ORR_KEY_WORDS 64
+struct orr_key {
+	int n; /* above ORR_KEY_WORDS: more than are kept */
+	uint64_t words[ORR_KEY_WORDS];
+};
+
+static inline void orr_key_add(struct orr_key *key, uint64_t word)
+{
+	if (key->n < ORR_KEY_WORDS)
+		key->words[key->n] = word;
+	key->n++;
+}
+
 /* One at a time may use it. On a CUDA device all pointers that kernels are given, metrics apart,
  * are to its memory, kernels return before they have run, and run in the order of the calls. */
 struct orr_device {
@@ -75,11 +89,15 @@ struct orr_kernels {
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
 	/* (optional) Prepare products of these sizes, before the first of them. */
-	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out);
+	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias);
 
 	/* (optional) Before a task's kernels: what others' calls to CUDA left is forgotten, and the
 	 * failure of kernels that ran since is noted. */
 	void (*begin)(struct orr_device *d);
+	/* (optional) Do what start(d, task) does, which starts kernels and nothing else, and may be
+	 * called twice: at once, where a task with this key was done before. */
+	void (*replay)(struct orr_device *d, const struct orr_key *key,
+		       void (*start)(struct orr_device *d, void *task), void *task);
 
 	void (*copy)(struct orr_device *d, int64_t count, const float *x, float *y);
 	void (*zero)(struct orr_device *d, int64_t count, float *y);

@@ -157,6 +157,7 @@ struct orr_op {
 	bool exact;  /* its output counts or points at something: float32 in every precision */
 	bool halves; /* its kernels take bfloat16 where a device does (struct orr_kernels) */
 	bool moves;  /* its output has values of its inputs as they are: exact if one of them is */
+	bool draws;  /* its passes are other ones for other samples: random numbers */
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */

@@ -72,6 +72,14 @@ int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 	return forward > backward ? forward : backward;
 }
 
+bool orr_program_draws(const struct orr_program *p)
+{
+	for (int k = 0; k < p->n_layers; k++)
+		if (p->layers[k].is.op->draws)
+			return true;
+	return false;
+}
+
 static size_t workspace_of(const struct orr_instance *is, const struct orr_device *device,
 			   int64_t n)
 {

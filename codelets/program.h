@@ -70,6 +70,10 @@ const char *orr_program_input_tensor(const struct orr_program *p, int i);
 /* Losses of the graph up to the last one in the program; 0: it has none. */
 int orr_program_n_losses(const struct orr_program *p);
 
+/* Do its passes depend on which samples they are of (orr_microbatch), beside what they are given?
+ */
+bool orr_program_draws(const struct orr_program *p);
+
 /* What the device's workspace must hold for blocks of n samples and less. */
 size_t orr_program_workspace_bytes(const struct orr_program *p, const struct orr_device *device,
 				   int64_t n);

@@ -135,4 +135,5 @@ void fini_devices(void)
 		orr_cuda_stream_fini(&started[i]);
 	if (stream)
 		(void)cudaStreamDestroy(stream);
+	stream = NULL;
 }

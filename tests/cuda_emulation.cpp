@@ -234,12 +234,28 @@ static float result(cudaDataType type, const void *at, uint64_t i)
 				   : static_cast<const float *>(at)[i];
 }
 
-static void put_result(cudaDataType type, void *at, uint64_t i, float v)
+/* off: the next number in place of v */
+static void put_result(cudaDataType type, void *at, uint64_t i, float v, bool off)
 {
 	if (type == CUDA_R_16BF)
-		static_cast<uint16_t *>(at)[i] = orr_bf16_of(v);
+		static_cast<uint16_t *>(at)[i] = (uint16_t)(orr_bf16_of(v) + off);
 	else
-		static_cast<float *>(at)[i] = v;
+		static_cast<float *>(at)[i] = off ? std::nextafterf(v, INFINITY) : v;
+}
+
+/* Of each column of b. */
+static void sum_columns(const operand &b, float *sums)
+{
+	uint64_t inner = b.transposed ? b.columns : b.rows,
+		 columns = b.transposed ? b.rows : b.columns;
+
+	for (uint64_t j = 0; j < columns; j++) {
+		double sum = 0;
+
+		for (uint64_t k = 0; k < inner; k++)
+			sum += element(b, k, j);
+		sums[j] = (float)sum;
+	}
 }
 
 static int64_t bytes_of(const operand &m)
@@ -247,8 +263,15 @@ static int64_t bytes_of(const operand &m)
 	return (int64_t)(m.rows * m.columns) * (m.type == CUDA_R_16BF ? 2 : 4);
 }
 
+/* What is done beside a product. */
+struct beside {
+	const void *bias;
+	float *sums; /* of the columns of b */
+	bool off;    /* the next float is taken in place of each */
+};
+
 /* A product as it is defined: added up in double, rounded once, then bias and c are added. */
-static void multiply(const operand &a, const operand &b, const void *bias, float beta, void *c,
+static void multiply(const operand &a, const operand &b, const beside &also, float beta, void *c,
 		     const operand &d)
 {
 	uint64_t inner = a.transposed ? a.rows : a.columns;
@@ -261,14 +284,16 @@ static void multiply(const operand &a, const operand &b, const void *bias, float
 
 			for (uint64_t k = 0; k < inner; k++)
 				sum += element(a, i, k) * element(b, k, j);
-			v = (float)sum + (bias ? result(d.type, bias, i) : 0);
+			v = (float)sum + (also.bias ? result(d.type, also.bias, i) : 0);
 			v += beta != 0 ? beta * result(d.type, c, to) : 0;
-			put_result(d.type, c, to, v);
+			put_result(d.type, c, to, v, also.off);
 		}
+	if (also.sums)
+		sum_columns(b, also.sums);
 }
 
 /* False: they do not fit each other. */
-static bool start(cudaStream_t stream, const char *name, operand a, operand b, const void *bias,
+static bool start(cudaStream_t stream, const char *name, operand a, operand b, beside also,
 		  float beta, void *c, operand d)
 {
 	uint64_t rows = a.transposed ? a.columns : a.rows,
@@ -280,9 +305,10 @@ static bool start(cudaStream_t stream, const char *name, operand a, operand b, c
 	    d.stride < (int64_t)d.rows || a.type != b.type ||
 	    (d.type != CUDA_R_32F && d.type != a.type))
 		return false;
-	if (!emulation_queue(stream, {name, {{a.at, 0}, {b.at, 1}, {c, 2}, {bias, 3}}, [=]() {
-					      multiply(a, b, bias, beta, c, d);
-				      }}))
+	if (!emulation_queue(stream,
+			     {name,
+			      {{a.at, 0}, {b.at, 1}, {c, 2}, {also.bias, 3}, {also.sums, 3}},
+			      [=]() { multiply(a, b, also, beta, c, d); }}))
 		return false;
 	emulation_count_product(bytes_of(a) + bytes_of(b) + (beta != 0 ? 2 : 1) * bytes_of(d));
 	return true;
@@ -293,7 +319,7 @@ struct product {
 	cublasComputeType_t type;
 	int32_t a, b;
 	uint32_t epilogue;
-	const void *bias;
+	void *vector; /* bias, or sums */
 };
 struct layout {
 	cudaDataType type;
@@ -306,9 +332,13 @@ struct preference {
 };
 struct algorithm {
 	uint64_t rows, columns, inner;
-	uint32_t a, c, bias;
-	uint32_t known;
+	uint32_t a, c, vector, epilogue;
+	uint32_t known, number, cost;
 };
+
+/* Algorithm 2 is the fastest, but has other bits; 1 is the next, and 0 what is guessed to be best.
+ */
+int emulation_algorithm = -1; /* the last one that ran */
 
 template <class T, class O> static T *inside(O *opaque)
 {
@@ -350,9 +380,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 		return size == sizeof(p->epilogue) ? CUBLAS_STATUS_SUCCESS
 						   : CUBLAS_STATUS_INVALID_VALUE;
 	case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-		std::memcpy(&p->bias, value, size);
-		return size == sizeof(p->bias) ? CUBLAS_STATUS_SUCCESS
-					       : CUBLAS_STATUS_INVALID_VALUE;
+		std::memcpy(&p->vector, value, size);
+		return size == sizeof(p->vector) ? CUBLAS_STATUS_SUCCESS
+						 : CUBLAS_STATUS_INVALID_VALUE;
 	default:
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	}
@@ -408,8 +438,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 			    inner,
 			    wish->a < wish->b ? wish->a : wish->b,
 			    wish->c < wish->d ? wish->c : wish->d,
-			    alignment_of(p->bias),
-			    0x0fc0de};
+			    alignment_of(p->vector),
+			    p->epilogue,
+			    0x0fc0de,
+			    0,
+			    1};
 
 	(void)b_;
 	*n = 0;
@@ -418,10 +451,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (emulation_runs() && (c->rows + c->columns + inner) % 3 == 0)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
-	*inside<algorithm>(&results[0].algo) = chosen;
-	results[0].workspaceSize = 0;
-	results[0].state = CUBLAS_STATUS_SUCCESS;
-	*n = 1;
+	for (; *n < most && *n < 3; ++*n) {
+		chosen.number = (uint32_t)*n;
+		chosen.cost = most > 1 ? 3 - chosen.number : 1;
+		*inside<algorithm>(&results[*n].algo) = chosen;
+		results[*n].workspaceSize = 0;
+		results[*n].state = CUBLAS_STATUS_SUCCESS;
+	}
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -435,17 +471,24 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 	const layout *a = inside<layout>(a_), *b = inside<layout>(b_), *d = inside<layout>(d_);
 	const algorithm *chosen = reinterpret_cast<const algorithm *>(algo);
 	bool has_bias = p->epilogue == CUBLASLT_EPILOGUE_BIAS;
+	bool has_sums = p->epilogue == CUBLASLT_EPILOGUE_BGRADB;
 
 	if (chosen->known != 0x0fc0de || chosen->rows != d->rows || chosen->columns != d->columns ||
 	    chosen->inner != (p->a == CUBLAS_OP_T ? a->rows : a->columns) ||
 	    alignment_of(A) < chosen->a || alignment_of(B) < chosen->a ||
-	    alignment_of(D) < chosen->c || (has_bias && alignment_of(p->bias) < chosen->bias) ||
-	    C != D || c_ != d_ || *static_cast<const float *>(alpha) != 1)
+	    alignment_of(D) < chosen->c || chosen->epilogue != p->epilogue ||
+	    ((has_bias || has_sums) && alignment_of(p->vector) < chosen->vector) || C != D ||
+	    c_ != d_ || *static_cast<const float *>(alpha) != 1)
 		return CUBLAS_STATUS_INVALID_VALUE;
+	for (uint32_t i = 1; i < chosen->cost; i++) /* time goes by with every operation */
+		emulation_queue(stream, {"cublasLtMatmul", {}, []() {}});
+	emulation_algorithm = (int)chosen->number;
 	return start(stream, "cublasLtMatmul",
 		     {A, a->type, a->rows, a->columns, a->stride, p->a == CUBLAS_OP_T},
 		     {B, b->type, b->rows, b->columns, b->stride, p->b == CUBLAS_OP_T},
-		     has_bias ? p->bias : NULL, *static_cast<const float *>(beta), D,
+		     {has_bias ? p->vector : NULL,
+		      has_sums ? static_cast<float *>(p->vector) : NULL, chosen->number == 2},
+		     *static_cast<const float *>(beta), D,
 		     {D, d->type, d->rows, d->columns, d->stride, false})
 		       ? CUBLAS_STATUS_SUCCESS
 		       : CUBLAS_STATUS_INVALID_VALUE;
@@ -463,7 +506,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOper
 		return CUBLAS_STATUS_INVALID_VALUE;
 	return start(blas_stream, "cublasGemmEx",
 		     {A, a_type, (uint64_t)(a ? k : m), (uint64_t)(a ? m : k), lda, a},
-		     {B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, NULL,
+		     {B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, {},
 		     *static_cast<const float *>(beta), C,
 		     {C, c_type, (uint64_t)m, (uint64_t)n, ldc, false})
 		       ? CUBLAS_STATUS_SUCCESS

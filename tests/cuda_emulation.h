@@ -52,6 +52,9 @@ struct emulation_operation {
 };
 /* False: the stream takes nothing, and the last error says why. */
 bool emulation_queue(cudaStream_t stream, const emulation_operation &operation);
+/* True: the stream captures, and what is asked for cannot be recorded; NULL: the default stream. */
+bool emulation_spoils(cudaStream_t stream);
+bool emulation_spoils_all();
 cudaError_t emulation_refuse(cudaError_t code); /* becomes the last error, if it is one */
 [[noreturn]] void emulation_fail(const std::string &what);
 

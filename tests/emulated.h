@@ -34,6 +34,8 @@ void emulated_seed(uint64_t seed);
  * operations from now, whose error is told by all calls that come later. 0: none. */
 void emulated_fail_malloc(int n);
 void emulated_fail_run(int n);
+/* No stream records what is started on it. */
+void emulated_fail_capture(bool fails);
 
 #ifdef __cplusplus
 }

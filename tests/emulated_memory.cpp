@@ -193,6 +193,8 @@ cudaError_t cudaMalloc(void **p, size_t size)
 {
 	bool fails = fails_in > 0 && --fails_in == 0;
 
+	if (emulation_spoils_all())
+		return cudaErrorStreamCaptureUnsupported;
 	if (fails || !add(p, size, DEVICE))
 		return emulation_refuse(cudaErrorMemoryAllocation);
 	return cudaSuccess;

@@ -26,6 +26,15 @@ struct queued {
 struct CUstream_st {
 	bool apart; /* from the default stream */
 	std::deque<queued> queue;
+	bool captures, spoilt; /* what is started is recorded; and cannot be any more */
+	std::vector<emulation_operation> captured;
+};
+
+struct CUgraph_st {
+	std::vector<emulation_operation> operations;
+};
+struct CUgraphExec_st {
+	std::vector<emulation_operation> operations;
 };
 
 static std::set<CUstream_st *> streams;
@@ -38,6 +47,8 @@ static cudaError_t last, lost; /* lost: told by every call from then on */
 static bool counts_only;
 static struct emulated_counts counts;
 static std::map<std::string, int64_t> kernels;
+static bool recorded; /* what was queued last: it is not counted as started */
+static bool fails_capture;
 
 /* ---- errors ---- */
 
@@ -140,6 +151,8 @@ static bool push(cudaStream_t stream, queued &&what)
 {
 	if (emulation_refuse(cudaSuccess))
 		return false;
+	if (emulation_spoils(stream))
+		return false;
 	if (!stream) { /* which waits for the others, and they for it */
 		run_all(false);
 		stream = &default_stream;
@@ -160,7 +173,36 @@ static bool push(cudaStream_t stream, queued &&what)
 bool emulation_queue(cudaStream_t stream, const emulation_operation &operation)
 {
 	emulation_check(operation.name, operation.pointers, "before this was started");
+	recorded = stream && stream->captures;
+	if (recorded) {
+		stream->captured.push_back(operation);
+		return true;
+	}
 	return counts_only || push(stream, {operation, nullptr, nullptr, 0});
+}
+
+/* A call that no stream takes while it captures; none but those that are apart may be capturing
+ * while the default stream is used. */
+bool emulation_spoils(cudaStream_t stream)
+{
+	bool any = false;
+
+	for (CUstream_st *s : streams)
+		if (s->captures && (s == stream || (!stream && !s->apart)))
+			any = s->spoilt = true;
+	if (any)
+		emulation_refuse(cudaErrorStreamCaptureUnsupported);
+	return any;
+}
+
+/* One that none takes. */
+bool emulation_spoils_all()
+{
+	bool any = false;
+
+	for (CUstream_st *s : streams)
+		any = (s->captures && emulation_spoils(s)) || any;
+	return any;
 }
 
 bool emulation_runs()
@@ -172,12 +214,16 @@ bool emulation_runs()
 
 void emulation_count_kernel(const std::string &name)
 {
+	if (recorded)
+		return;
 	counts.launches++;
 	kernels[name]++;
 }
 
 void emulation_count_product(int64_t bytes)
 {
+	if (recorded)
+		return;
 	counts.products++;
 	counts.product_bytes += bytes;
 }
@@ -272,6 +318,8 @@ cudaError_t cudaGetDeviceCount(int *n)
 
 cudaError_t cudaDeviceSynchronize(void)
 {
+	if (emulation_spoils_all())
+		return last;
 	return run_all(true);
 }
 
@@ -279,7 +327,7 @@ cudaError_t cudaDeviceSynchronize(void)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-	*stream = new CUstream_st{(flags & cudaStreamNonBlocking) != 0, {}};
+	*stream = new CUstream_st{(flags & cudaStreamNonBlocking) != 0, {}, false, false, {}};
 	streams.insert(*stream);
 	return emulation_refuse(cudaSuccess);
 }
@@ -291,6 +339,8 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+	if (emulation_spoils(stream))
+		return last;
 	if (!stream)
 		return run_all(false);
 	return run_until([=]() { return stream->queue.empty(); });
@@ -308,6 +358,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
+	if (emulation_spoils(stream))
+		return last;
 	run_some();
 	if (emulation_refuse(cudaSuccess) || !stream || stream->queue.empty())
 		return emulation_refuse(cudaSuccess);
@@ -368,6 +420,63 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 	return emulation_refuse(cudaSuccess);
 }
 
+/* ---- graphs ---- */
+
+void emulated_fail_capture(bool fails)
+{
+	fails_capture = fails;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+{
+	if (!stream || stream->captures)
+		return emulation_refuse(cudaErrorIllegalState);
+	stream->captures = true;
+	stream->spoilt = fails_capture;
+	return emulation_refuse(cudaSuccess);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+	*graph = NULL;
+	if (!stream || !stream->captures)
+		return emulation_refuse(cudaErrorIllegalState);
+	stream->captures = false;
+	if (!stream->spoilt)
+		*graph = new CUgraph_st{stream->captured};
+	stream->captured.clear();
+	return emulation_refuse(*graph ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
+					  unsigned long long)
+{
+	*out = new CUgraphExec_st{graph->operations};
+	return emulation_refuse(cudaSuccess);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
+{
+	for (const emulation_operation &operation : graph->operations)
+		if (!emulation_queue(stream, operation))
+			return emulation_refuse(cudaSuccess);
+	counts.graphs++;
+	return emulation_refuse(cudaSuccess);
+}
+
+/* What is under way has what it needs. */
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+	delete graph;
+	return emulation_refuse(cudaSuccess);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	delete graph;
+	return emulation_refuse(cudaSuccess);
+}
+
 /* ---- copies ---- */
 
 static void add_range(std::vector<emulation_pointer> &all, const void *at, size_t size,
@@ -393,6 +502,8 @@ static cudaError_t copy(const char *name, void *to, const void *from, size_t siz
 		add_range(operation.pointers, from, size, 1);
 	if (!emulation_queue(stream, operation))
 		return emulation_refuse(cudaSuccess);
+	if (recorded)
+		return cudaSuccess;
 	counts.copies++;
 	counts.copied_bytes += (int64_t)size;
 	return waits || now_to || now_from ? cudaStreamSynchronize(stream) : cudaSuccess;
@@ -415,6 +526,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t strea
 					      std::memset(to, value, size);
 				      }}))
 		return emulation_refuse(cudaSuccess);
+	if (recorded)
+		return cudaSuccess;
 	counts.sets++;
 	counts.set_bytes += (int64_t)size;
 	return cudaSuccess;

@@ -1,10 +1,13 @@
-/* Losses, row by row, and what they see of the rows. */
+/* Losses, row by row, and what they see of the rows. A row is added up in float, of what its
+ * threads have by a tree; the rows in double, which is one addition a row. Where two large numbers
+ * would leave a small one, the small one is added up instead: what is left of the probability. */
 #include "../shapes.h"
 #include "rows.h"
 
 /* What a row adds to the metrics: of a loss of classes, whether it counts and is right. */
 struct seen {
-	double loss, counted, correct;
+	float loss;
+	int32_t counted, correct;
 };
 
 size_t orr_cuda_rows_bytes(int64_t n)
@@ -13,25 +16,37 @@ size_t orr_cuda_rows_bytes(int64_t n)
 }
 
 /* The share of a row in its sample: of those that are not ignored. */
-template <int T>
-__device__ inline double share_of(const struct orr_classes &k, const float *classes)
+template <int T> __device__ inline float share_of(const struct orr_classes &k, const float *classes)
 {
-	double counted = 0;
+	int counted = 0;
 
 	for (int64_t i = place<T>::x(); i < k.rows; i += T)
-		counted += classes[i] == k.ignored ? 0.0 : 1.0;
-	return 1.0 / row_sum<T>(counted);
+		counted += classes[i] == k.ignored ? 0 : 1;
+	return 1.0f / (float)row_sum<T>(counted);
+}
+
+/* What a class is to have of the probability where it is none of the row's, and where it is; and
+ * what that lacks of all. */
+struct targets {
+	float rest, whole, lack;
+};
+
+static struct targets targets_of(const struct orr_classes *k)
+{
+	double rest = k->smoothing / (double)k->width, lack = k->smoothing - rest;
+
+	return {(float)rest, (float)(1.0 - lack), (float)lack};
 }
 
 template <int T, int V>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	cross_entropy(int64_t n, const __grid_constant__ struct orr_classes k, int64_t room,
-		      const float *scores, const float *classes, float *slope, struct seen *seen)
+	cross_entropy(int64_t n, const __grid_constant__ struct orr_classes k,
+		      const struct targets target, int64_t room, const float *scores,
+		      const float *classes, float *slope, struct seen *seen)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
-	int64_t width = k.width;
-	double rest = k.smoothing / (double)width, whole = 1.0 - k.smoothing + rest;
+	const int64_t width = k.width;
 
 	each_row<T>(n, [=](int64_t r) {
 		const float *row = scores + r * width;
@@ -39,9 +54,10 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		bool ignored = own == k.ignored;
 		bool is_class = own >= 0.0f && own < (float)width && own == floorf(own);
 		int64_t at = is_class ? (int64_t)own : 0;
-		double share = share_of<T>(k, classes + r / k.rows * k.rows);
+		float share = share_of<T>(k, classes + r / k.rows * k.rows), sum, others;
 		best top = {-INFINITY, width};
-		double sum = 0, others = 0;
+		struct pair sums = {0, 0}; /* exponentials but the largest, which is 1; and what
+					      the scores of other classes lack of it */
 
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
@@ -59,34 +75,33 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 			again<V>(v, kept, row, i);
 			for (int j = 0; j < V; j++) {
-				if (rest > 0 && i + j != at)
-					others += (double)v[j] - (double)top.score;
+				if (target.rest > 0 && i + j != at)
+					sums.b += v[j] - top.score;
 				v[j] = expf(v[j] - top.score);
-				sum += (double)v[j];
+				sums.a += i + j == top.at ? v[j] - 1.0f : v[j];
 			}
 			orr_store<V>(kept ? kept + i : to + i, v);
 		});
-		sum = row_sum<T>(sum);
-		others = row_sum<T>(others);
+		sums = row_sum<T>(sums);
+		sum = 1.0f + sums.a;
 		if (!place<T>::x()) {
-			double loss = log(sum) - whole * ((double)row[at] - (double)top.score) -
-				      rest * others;
+			float loss = log1pf(sums.a) - target.whole * (row[at] - top.score) -
+				     target.rest * sums.b;
 
-			seen[r].loss = ignored ? 0.0 : is_class ? share * loss : (double)NAN;
-			seen[r].counted = ignored ? 0.0 : 1.0;
-			seen[r].correct = is_class && !ignored && top.at == at ? 1.0 : 0.0;
+			seen[r].loss = ignored ? 0.0f : is_class ? share * loss : NAN;
+			seen[r].counted = ignored ? 0 : 1;
+			seen[r].correct = is_class && !ignored && top.at == at ? 1 : 0;
 		}
+		others = top.at == at ? sums.a : sum - expf(row[at] - top.score);
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
 
 			again<V>(v, kept, to, i);
 			for (int j = 0; j < V; j++) {
-				double target = i + j == at ? whole : rest;
-
-				v[j] = ignored    ? 0.0f
-				       : is_class ? (float)(((double)v[j] - target * sum) / sum *
-							    share)
-						  : NAN;
+				v[j] = i + j == at
+					       ? (target.lack * v[j] - target.whole * others) / sum
+					       : v[j] / sum - target.rest;
+				v[j] = ignored ? 0.0f : is_class ? v[j] * share : NAN;
 			}
 			orr_store<V>(to + i, v);
 		});
@@ -99,7 +114,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		float *slope, struct seen *seen)
 {
 	each_row<T>(n, [=](int64_t r) {
-		double sum = 0;
+		float sum = 0;
 
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V], t[V];
@@ -107,16 +122,16 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			orr_load<V>(v, prediction + r * width + i);
 			orr_load<V>(t, target + r * width + i);
 			for (int k = 0; k < V; k++) {
-				double difference = (double)v[k] - (double)t[k];
+				float difference = v[k] - t[k];
 
 				sum += difference * difference;
-				v[k] = (float)(2.0 * difference / (double)width);
+				v[k] = 2.0f * difference / (float)width;
 			}
 			orr_store<V>(slope + r * width + i, v);
 		});
 		sum = row_sum<T>(sum);
 		if (!place<T>::x())
-			seen[r] = {sum / (double)width, 0, 0};
+			seen[r] = {sum / (float)width, 0, 0};
 	});
 }
 
@@ -126,7 +141,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		       float *slope, struct seen *seen)
 {
 	each_row<T>(n, [=](int64_t r) {
-		double sum = 0, correct = 0;
+		float sum = 0;
+		int correct = 0;
 
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V], g[V];
@@ -134,19 +150,18 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			orr_load<V>(v, scores + r * width + i);
 			orr_load<V>(g, target + r * width + i);
 			for (int k = 0; k < V; k++) {
-				double x = (double)v[k], t = (double)g[k], e = exp(-fabs(x));
+				float x = v[k], t = g[k], e = expf(-fabsf(x)), far = e / (1.0f + e);
 
-				sum += (x > 0 ? x - x * t : -x * t) + log1p(e);
-				correct += (x > 0) == (t > 0.5) ? 1.0 : 0.0;
-				v[k] = (float)(((x > 0 ? 1.0 / (1.0 + e) : e / (1.0 + e)) - t) /
-					       (double)width);
+				sum += (x > 0 ? x * (1.0f - t) : -x * t) + log1pf(e);
+				correct += (x > 0) == (t > 0.5f) ? 1 : 0;
+				v[k] = (x > 0 ? (1.0f - t) - far : far - t) / (float)width;
 			}
 			orr_store<V>(slope + r * width + i, v);
 		});
 		sum = row_sum<T>(sum);
 		correct = row_sum<T>(correct);
 		if (!place<T>::x())
-			seen[r] = {sum / (double)width, (double)width, correct};
+			seen[r] = {sum / (float)width, (int32_t)width, correct};
 	});
 }
 
@@ -154,10 +169,11 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 __global__ void __launch_bounds__(ORR_BLOCK)
 	count(int64_t n, const struct seen *seen, struct orr_metrics *metrics)
 {
-	double loss = 0, counted = 0, correct = 0;
+	double loss = 0;
+	int64_t counted = 0, correct = 0;
 
 	for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK) {
-		loss += seen[r].loss;
+		loss += (double)seen[r].loss;
 		counted += seen[r].counted;
 		correct += seen[r].correct;
 	}
@@ -167,8 +183,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	if (threadIdx.x)
 		return;
 	metrics->loss = loss;
-	metrics->correct = (int64_t)correct;
-	metrics->classified = (int64_t)counted;
+	metrics->correct = correct;
+	metrics->classified = counted;
 }
 
 static struct seen *seen_of(const struct orr_device *d)
@@ -192,7 +208,7 @@ void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, const struc
 	struct shape s = shape_of(rows, width, whole(width));
 
 	START(d, "softmax_cross_entropy", s, orr_address(scores) | orr_address(slope), width,
-	      cross_entropy, rows, *k, s.kept, scores, classes, slope, seen_of(d));
+	      cross_entropy, rows, *k, targets_of(k), s.kept, scores, classes, slope, seen_of(d));
 	count_rows(d, rows, metrics);
 }
 
@@ -227,7 +243,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		const float *row = scores + r * width;
 		float *to = exponentials + r * width;
 		best top = {-INFINITY, width};
-		double sum = 0, total = 0;
+		struct pair sums = {0, 0}; /* of exponentials, and of what they are of */
 
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
@@ -242,14 +258,13 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 			orr_load<V>(v, row + i);
 			for (int j = 0; j < V; j++) {
-				total += (double)v[j] - (double)top.score;
+				sums.b += v[j] - top.score;
 				v[j] = orr_exp_of(v[j] - top.score);
-				sum += (double)v[j];
+				sums.a += v[j];
 			}
 			orr_store<V>(to + i, v);
 		});
-		sum = row_sum<T>(sum);
-		total = row_sum<T>(total);
+		sums = row_sum<T>(sums);
 		if (!place<T>::x()) {
 			int64_t own = orr_class_at(first, width, classes[r]);
 
@@ -257,9 +272,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			y[r].largest = top.score;
 			y[r].place = (float)(first + top.at);
 			y[r].count = (float)width;
-			y[r].sum = (float)sum;
+			y[r].sum = sums.a;
 			y[r].own = own < 0 ? 0.0f : row[own];
-			y[r].total = (float)total;
+			y[r].total = sums.b;
 		}
 	});
 }
@@ -307,14 +322,14 @@ void orr_cuda_class_part_input(struct orr_device *d, int64_t n, int64_t width,
 	      reinterpret_cast<const struct orr_class_part *>(dy), dx);
 }
 
-/* A warp a row, of which one thread goes through the parts: they are few. */
+/* A warp a row, of which one thread goes through the parts: they are few, and joined in double. */
 __global__ void __launch_bounds__(ORR_BLOCK)
 	class_parts_entropy(int64_t n, const __grid_constant__ struct orr_classes k,
 			    int64_t n_parts, const struct orr_class_part *from,
 			    const float *classes, struct orr_class_part *slope, struct seen *seen)
 {
 	each_row<32>(n, [=](int64_t r) {
-		double share = share_of<32>(k, classes + r / k.rows * k.rows), loss;
+		double share = (double)share_of<32>(k, classes + r / k.rows * k.rows), loss;
 		struct orr_class_part *to = slope + r * n_parts;
 		bool ignored = classes[r] == k.ignored;
 		int64_t own = orr_class_at(0, k.width, classes[r]), at;
@@ -322,9 +337,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		if (place<32>::x())
 			return;
 		loss = orr_class_parts_loss(&k, n_parts, from + r * n_parts, share, to, &at);
-		seen[r].loss = ignored ? 0.0 : own < 0 ? (double)NAN : loss;
-		seen[r].counted = ignored ? 0.0 : 1.0;
-		seen[r].correct = !ignored && own >= 0 && at == own ? 1.0 : 0.0;
+		seen[r].loss = ignored ? 0.0f : own < 0 ? NAN : (float)loss;
+		seen[r].counted = ignored ? 0 : 1;
+		seen[r].correct = !ignored && own >= 0 && at == own ? 1 : 0;
 		for (int64_t i = 0; i < n_parts && (ignored || own < 0); i++) {
 			float all = ignored ? 0.0f : NAN;
 
@@ -372,22 +387,20 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	balance_slopes(const __grid_constant__ struct orr_routing r, const struct orr_routed *route,
 		       const float *shares, float *slope, struct seen *seen)
 {
-	double scale = (double)r.experts / (double)r.rows;
+	float scale = (float)r.experts / (float)r.rows;
 
 	each_row<32>(r.n * r.rows, [=](int64_t i) {
 		const float *own = shares + i / r.rows * r.experts;
-		float *p = slope + i * r.experts, along;
-		double sum = 0, served = 0;
+		float *p = slope + i * r.experts, along = 0;
+		int served = 0;
 
-		each_of<32, 1>(r.experts, [&](int64_t e) { sum += (double)own[e] * (double)p[e]; });
-		sum = row_sum<32>(sum);
-		along = (float)sum;
-		each_of<32, 1>(r.experts,
-			       [&](int64_t e) { p[e] *= (float)scale * (own[e] - along); });
+		each_of<32, 1>(r.experts, [&](int64_t e) { along = fmaf(own[e], p[e], along); });
+		along = row_sum<32>(along);
+		each_of<32, 1>(r.experts, [&](int64_t e) { p[e] *= scale * (own[e] - along); });
 		for (int64_t j = 0; j < r.top; j++)
-			served += route[i * r.top + j].place >= 0 ? 1.0 : 0.0;
+			served += route[i * r.top + j].place >= 0 ? 1 : 0;
 		if (!place<32>::x())
-			seen[i] = {scale * (double)along, (double)r.top, served};
+			seen[i] = {scale * along, (int32_t)r.top, served};
 	});
 }
 

@@ -23,7 +23,7 @@ struct orr_product {
 	int64_t n, in, out;
 	int pass;    /* of product.c; 0: the entry is free */
 	int aligned; /* at multiples of 16 bytes: see product.c */
-	bool halves; /* the result is bfloat16 */
+	bool halves; /* activations are bfloat16 */
 	bool found;  /* else by cublasGemmEx */
 	cublasLtMatmulAlgo_t algo;
 };
@@ -38,6 +38,7 @@ struct orr_cuda {
 	struct orr_product products[ORR_PRODUCTS]; /* a hash table */
 	double *partial;                           /* [ORR_SLICES] on the device: of squares() */
 	unsigned *tickets; /* [ORR_TICKETS] there: which blocks have ended, 0 between launches */
+	struct orr_graphs *graphs; /* graph.c */
 };
 
 /* (failure.c) Note the first failure; true: there is none. */
@@ -55,9 +56,15 @@ static inline size_t orr_cuda_aligned(int64_t count, size_t size)
 	return ((size_t)count * size + 255) / 256 * 256;
 }
 
+/* ---- graph.c ---- */
+struct orr_graphs *orr_cuda_graphs_create(void); /* NULL: no memory, or no stream */
+void orr_cuda_graphs_destroy(struct orr_graphs *graphs);
+void orr_cuda_replay(struct orr_device *d, const struct orr_key *key,
+		     void (*start)(struct orr_device *d, void *task), void *task);
+
 /* ---- product.c ---- */
 size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out);
+void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias);
 void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			     const float *x, const float *w, const void *rounded, const float *bias,
 			     float *y);
@@ -65,6 +72,14 @@ void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t 
 			   const float *dy, const float *w, const void *rounded, float *dx);
 void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			    const float *x, const float *dy, float *apart, float *dw, float *dbias);
+
+/* ---- trial.cu ---- */
+/* to: floats, or bfloat16 */
+void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halves, void *to);
+/* *first, on the device, becomes the least i where the bits of a[i] and b[i] differ, if that is
+ * less than what it is */
+void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *a, const float *b,
+			      int64_t *first);
 
 /* ---- elementwise.cu ---- */
 void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y);

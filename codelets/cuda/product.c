@@ -1,35 +1,13 @@
-/* Matrix products. cuBLASLt computes them, and adds the bias on the way; the algorithm is chosen
- * once for a shape, whether a gradient is written or added, so that both have the same bits. Its
- * relu is not used, since it need not let NaN through, nor its gelu, which is the tanh form.
- *
- * cuBLAS counts by columns: a matrix here of r rows and c columns is one there of c rows and r
- * columns, so that y = x w^T becomes y' = w'^T x'. */
+/* Matrix products. cuBLASLt computes them, and on the way adds the bias, or adds up the bias's
+ * gradient; the algorithm is chosen once for a shape, whether a gradient is written or added, so
+ * that both have the same bits. Its relu is not used, since it need not let NaN through, nor its
+ * gelu, which is the tanh form. */
+#include "product.h"
+
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "geometry.h"
-#include "private.h"
-
-enum pass { PASS_FREE, PASS_FORWARD, PASS_INPUT, PASS_WEIGHT };
-
-/* One operand as it lies in memory. */
-struct matrix {
-	const void *at;
-	int64_t rows, columns; /* here */
-	int64_t stride;        /* from one row to the next */
-	bool transposed;       /* there */
-};
-
-/* c = b a, or c += b a: a is what cuBLAS takes first. */
-struct problem {
-	struct matrix a, b;
-	void *c;
-	const void *bias; /* to each row of c, in numbers like its own; or NULL */
-	int64_t rows, columns, inner;
-	bool add;
-	bool halves; /* c is bfloat16, too */
-};
 
 static cublasComputeType_t compute_type(const struct orr_device *d)
 {
@@ -37,7 +15,7 @@ static cublasComputeType_t compute_type(const struct orr_device *d)
 						  : CUBLAS_COMPUTE_32F;
 }
 
-static cudaDataType_t type_of(const struct orr_device *d)
+cudaDataType_t orr_product_type(const struct orr_device *d)
 {
 	return d->precision == ORR_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
@@ -47,25 +25,22 @@ static cudaDataType_t result_type(const struct problem *p)
 	return p->halves ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* What cuBLASLt is told of a problem. */
-struct described {
-	cublasLtMatmulDescOpaque_t product;
-	cublasLtMatrixLayoutOpaque_t a, b, c;
-};
-
 static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, const struct orr_device *d,
 			     const struct matrix *m)
 {
-	return cublasLtMatrixLayoutInit(l, type_of(d), (uint64_t)m->columns, (uint64_t)m->rows,
-					m->stride);
+	return cublasLtMatrixLayoutInit(l, orr_product_type(d), (uint64_t)m->columns,
+					(uint64_t)m->rows, m->stride);
 }
 
-static cublasStatus_t describe(struct described *l, const struct orr_device *d,
-			       const struct problem *p)
+cublasStatus_t orr_product_describe(struct described *l, const struct orr_device *d,
+				    const struct problem *p)
 {
 	int32_t a = p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 	int32_t b = p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-	uint32_t epilogue = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+	uint32_t epilogue = p->bias   ? CUBLASLT_EPILOGUE_BIAS
+			    : p->sums ? CUBLASLT_EPILOGUE_BGRADB
+				      : CUBLASLT_EPILOGUE_DEFAULT;
+	const void *vector = p->bias ? p->bias : p->sums;
 	cublasLtMatmulDesc_t product = &l->product;
 	cublasStatus_t code = cublasLtMatmulDescInit(product, compute_type(d), CUDA_R_32F);
 
@@ -76,9 +51,9 @@ static cublasStatus_t describe(struct described *l, const struct orr_device *d,
 						   sizeof(b))) ||
 	    (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE,
 						   &epilogue, sizeof(epilogue))) ||
-	    (p->bias &&
+	    (vector &&
 	     (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-						    &p->bias, sizeof(p->bias)))) ||
+						    &vector, sizeof(vector)))) ||
 	    (code = layout(&l->a, d, &p->a)) || (code = layout(&l->b, d, &p->b)))
 		return code;
 	return cublasLtMatrixLayoutInit(&l->c, result_type(p), (uint64_t)p->columns,
@@ -88,77 +63,55 @@ static cublasStatus_t describe(struct described *l, const struct orr_device *d,
 /* Every operand at a multiple of 16 bytes, which fast algorithms want? */
 static bool is_aligned(const struct problem *p)
 {
-	return ((uintptr_t)p->a.at | (uintptr_t)p->b.at | (uintptr_t)p->c | (uintptr_t)p->bias) %
+	return ((uintptr_t)p->a.at | (uintptr_t)p->b.at | (uintptr_t)p->c | (uintptr_t)p->bias |
+		(uintptr_t)p->sums) %
 		       16 ==
 	       0;
 }
 
-/* The same algorithm each time: cuBLASLt's first choice among those that add up in a fixed order.
- */
-static bool choose(struct orr_device *d, struct described l, bool aligned, bool has_bias,
-		   cublasLtMatmulAlgo_t *algo)
-{
-	uint32_t bytes = aligned ? 16 : 4;
-	uint32_t a_bytes = type_of(d) == CUDA_R_16BF ? 16 : bytes; /* our own copies */
-	uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-	size_t most = ORR_BLAS_BYTES;
-	cublasLtMatmulPreferenceOpaque_t preference;
-	cublasLtMatmulHeuristicResult_t result;
-	const struct {
-		cublasLtMatmulPreferenceAttributes_t name;
-		const void *value;
-		size_t size;
-	} wishes[] = {
-		{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most)},
-		{CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof(schemes)},
-		{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a_bytes, sizeof(a_bytes)},
-		{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &a_bytes, sizeof(a_bytes)},
-		{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &bytes, sizeof(bytes)},
-		{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &bytes, sizeof(bytes)},
-	};
-	/* the algorithm is asked for the least that its operands share */
-	const float *bias = (const float *)(uintptr_t)bytes;
-	int n = 0;
-
-	if (cublasLtMatmulPreferenceInit(&preference) ||
-	    (has_bias &&
-	     cublasLtMatmulDescSetAttribute(&l.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-					    sizeof(bias))))
-		return false;
-	for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++)
-		if (cublasLtMatmulPreferenceSetAttribute(&preference, wishes[i].name,
-							 wishes[i].value, wishes[i].size))
-			return false;
-	if (cublasLtMatmulAlgoGetHeuristic(d->cuda->lt, &l.product, &l.a, &l.b, &l.c, &l.c,
-					   &preference, 1, &result, &n) ||
-	    n < 1 || result.state)
-		return false;
-	*algo = result.algo;
-	return true;
-}
-
-/* The table's entry for a shape; where the table is full, the first one's place. */
-static struct orr_product *look_up(struct orr_device *d, const struct described *l, enum pass pass,
-				   int64_t n, int64_t in, int64_t out, const struct problem *p,
-				   bool aligned)
+/* The table's entry for a shape, which is new if its pass is PASS_FREE; where the table is full,
+ * the first one's place. */
+static struct orr_product *look_up(struct orr_device *d, enum pass pass, int64_t n, int64_t in,
+				   int64_t out, bool aligned)
 {
 	uint64_t hash = ((uint64_t)n * UINT64_C(0x9e3779b97f4a7c15)) ^
 			((uint64_t)in * UINT64_C(0xbf58476d1ce4e5b9)) ^
 			((uint64_t)out * UINT64_C(0x94d049bb133111eb)) ^ ((uint64_t)pass << 33) ^
-			((uint64_t)aligned << 32) ^ ((uint64_t)p->halves << 36);
+			((uint64_t)aligned << 32) ^ ((uint64_t)d->halves << 36);
 	struct orr_product *products = d->cuda->products, *entry;
 	size_t first = (size_t)(hash >> 32) % ORR_PRODUCTS, tries = 0;
 
 	do {
 		entry = &products[(first + tries) % ORR_PRODUCTS];
 		if (entry->pass == (int)pass && entry->n == n && entry->in == in &&
-		    entry->out == out && entry->aligned == aligned && entry->halves == p->halves)
+		    entry->out == out && entry->aligned == aligned && entry->halves == d->halves)
 			return entry;
 	} while (entry->pass && ++tries < ORR_PRODUCTS);
 	if (tries == ORR_PRODUCTS)
 		entry = &products[first];
-	*entry = (struct orr_product){n, in, out, (int)pass, aligned, p->halves, false, {{0}}};
-	entry->found = choose(d, *l, aligned, pass == PASS_FORWARD, &entry->algo);
+	*entry = (struct orr_product){n, in, out, PASS_FREE, aligned, d->halves, false, {{0}}};
+	return entry;
+}
+
+/* How a problem is computed: chosen now where it is new; measured, where there is time to, else
+ * cuBLASLt's first choice, which has the same bits. */
+static const struct orr_product *algorithm_of(struct orr_device *d, enum pass pass, int64_t n,
+					      int64_t in, int64_t out, const struct problem *p,
+					      const struct described *l, bool measured)
+{
+	bool aligned = is_aligned(p);
+	struct orr_product *entry = look_up(d, pass, n, in, out, aligned);
+	cublasLtMatmulAlgo_t algos[ORR_ALGORITHMS];
+	int count, best;
+
+	if (entry->pass != PASS_FREE)
+		return entry;
+	entry->pass = (int)pass;
+	count = orr_product_ask(d, l, p, aligned, measured ? ORR_ALGORITHMS : 1, algos);
+	best = count > 1 ? orr_product_measure(d, p, count, algos) : 0;
+	entry->found = count > 0;
+	if (entry->found)
+		entry->algo = algos[best];
 	return entry;
 }
 
@@ -179,41 +132,50 @@ static void multiply_plainly(struct orr_device *d, const struct problem *p)
 		orr_cuda_blas_ok(d, code, "stream");
 	code = cublasGemmEx(blas, p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
 			    p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p->columns,
-			    (int)p->rows, (int)p->inner, &one, p->a.at, type_of(d),
-			    (int)p->a.stride, p->b.at, type_of(d), (int)p->b.stride, &beta, p->c,
-			    result_type(p), (int)p->columns, compute_type(d), CUBLAS_GEMM_DEFAULT);
+			    (int)p->rows, (int)p->inner, &one, p->a.at, orr_product_type(d),
+			    (int)p->a.stride, p->b.at, orr_product_type(d), (int)p->b.stride, &beta,
+			    p->c, result_type(p), (int)p->columns, compute_type(d),
+			    CUBLAS_GEMM_DEFAULT);
 	if (orr_cuda_blas_ok(d, code, "product") && p->bias)
 		orr_cuda_add_bias(d, p->rows, p->columns, p->halves, p->bias, p->c);
 }
 
-static void multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in, int64_t out,
-		     const struct problem *p)
+cublasStatus_t orr_product_run(struct orr_device *d, struct described *l, const struct problem *p,
+			       const cublasLtMatmulAlgo_t *algo)
 {
 	const float one = 1, beta = p->add ? 1 : 0;
+
+	return cublasLtMatmul(d->cuda->lt, &l->product, &one, p->a.at, &l->a, p->b.at, &l->b, &beta,
+			      p->c, &l->c, p->c, &l->c, algo, d->workspace, ORR_BLAS_BYTES,
+			      d->cuda->stream);
+}
+
+/* False: not with sums, for this shape; nothing is computed. */
+static bool multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in, int64_t out,
+		     const struct problem *p)
+{
 	struct described l;
 	const struct orr_product *entry;
 
-	if (d->failure || !orr_cuda_blas_ok(d, describe(&l, d, p), "description"))
-		return;
-	entry = look_up(d, &l, pass, n, in, out, p, is_aligned(p));
-	if (!entry->found) {
+	if (d->failure || !orr_cuda_blas_ok(d, orr_product_describe(&l, d, p), "description"))
+		return true;
+	entry = algorithm_of(d, pass, n, in, out, p, &l, false);
+	if (entry->found)
+		orr_cuda_blas_ok(d, orr_product_run(d, &l, p, &entry->algo), "product");
+	else if (!p->sums)
 		multiply_plainly(d, p);
-		return;
-	}
-	orr_cuda_blas_ok(d,
-			 cublasLtMatmul(d->cuda->lt, &l.product, &one, p->a.at, &l.a, p->b.at, &l.b,
-					&beta, p->c, &l.c, p->c, &l.c, &entry->algo, d->workspace,
-					ORR_BLAS_BYTES, d->cuda->stream),
-			 "product");
+	return entry->found || !p->sums;
 }
 
 /* ---- what is multiplied ---- */
 
 size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
 {
+	size_t sums = orr_cuda_aligned(out, sizeof(float));
+
 	if (precision != ORR_PRECISION_BF16)
-		return 0;
-	return orr_cuda_aligned(n * orr_rounded_columns(in), sizeof(uint16_t)) +
+		return sums;
+	return sums + orr_cuda_aligned(n * orr_rounded_columns(in), sizeof(uint16_t)) +
 	       orr_cuda_aligned(n * orr_rounded_columns(out), sizeof(uint16_t)) +
 	       orr_cuda_aligned(out * orr_rounded_columns(in), sizeof(uint16_t)) +
 	       orr_cuda_aligned(orr_rounded_columns(out), sizeof(uint16_t));
@@ -264,6 +226,7 @@ static const void *bias_of(struct orr_device *d, const float *bias, const void *
 	*space += orr_cuda_aligned(out, sizeof(uint16_t));
 	return to;
 }
+
 void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			     const float *x, const float *w, const void *rounded, const float *bias,
 			     float *y)
@@ -274,7 +237,7 @@ void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_
 	p.bias = bias_of(d, bias, rounded, in, out, &space);
 	p.a = operand(d, w, rounded, out, in, true, &space);
 	p.b = activations(d, x, n, in, false, &space);
-	multiply(d, PASS_FORWARD, n, in, out, &p);
+	(void)multiply(d, bias ? PASS_FORWARD_BIAS : PASS_FORWARD, n, in, out, &p);
 }
 
 void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out,
@@ -285,7 +248,28 @@ void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t 
 
 	p.a = operand(d, w, rounded, out, in, false, &space);
 	p.b = activations(d, dy, n, out, false, &space);
-	multiply(d, PASS_INPUT, n, in, out, &p);
+	(void)multiply(d, PASS_INPUT, n, in, out, &p);
+}
+
+/* dbias as a sum that cuBLASLt makes on the way, where it does for this shape. That is written
+ * apart where it is added, and where its place is less aligned than that of a sum to be added would
+ * be.
+ */
+static bool weight_with_sums(struct orr_device *d, int64_t n, int64_t in, int64_t out,
+			     struct problem p, float *room, float *dbias)
+{
+	bool apart = p.add || (uintptr_t)dbias % 16, halves = d->halves;
+
+	p.sums = apart ? room : dbias;
+	if (!multiply(d, PASS_WEIGHT_SUMS, n, in, out, &p))
+		return false;
+	d->halves = false; /* these are no activations */
+	if (p.add)
+		orr_cuda_sum(d, out, dbias, room, dbias);
+	else if (apart)
+		orr_cuda_copy(d, out, room, dbias);
+	d->halves = halves;
+	return true;
 }
 
 void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
@@ -296,34 +280,45 @@ void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t
 
 	p.a = activations(d, x, n, in, false, &space);
 	p.b = activations(d, dy, n, out, true, &space);
-	multiply(d, PASS_WEIGHT, n, in, out, &p);
+	if (dbias && weight_with_sums(d, n, in, out, p, (float *)(void *)space, dbias))
+		return;
+	(void)multiply(d, PASS_WEIGHT, n, in, out, &p);
 	if (dbias)
 		orr_cuda_column_sums(d, n, out, dy, NULL, apart, NULL, dbias);
 }
 
 /* Choose the algorithms, for tensors at multiples of 16 bytes, where nearly all of them are. */
-void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out)
+void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias)
 {
 	bool rounds = d->precision == ORR_PRECISION_BF16;
 	int64_t in_stride = rounds ? orr_rounded_columns(in) : in;
 	int64_t out_stride = rounds ? orr_rounded_columns(out) : out;
 	char *at = d->workspace; /* not touched: a place like others */
-	struct matrix w = {at, out, in, in_stride, false}, x = {at, n, in, in_stride, false};
-	struct matrix dy = {at, n, out, out_stride, false}, turned_w = w, turned_dy = dy;
-	struct problem problems[] = {
-		{w, x, at, at, n, out, in, false, d->halves},
-		{w, dy, at, NULL, n, in, out, false, d->halves},
-		{x, dy, at, NULL, out, in, n, false, false},
+	void *vector = bias ? at : NULL;
+	const struct matrix w = {at, out, in, in_stride, false}, x = {at, n, in, in_stride, false};
+	const struct matrix dy = {at, n, out, out_stride, false};
+	const struct {
+		enum pass pass;
+		struct problem p;
+	} all[] = {
+		{bias ? PASS_FORWARD_BIAS : PASS_FORWARD,
+		 {w, x, at, vector, NULL, n, out, in, false, d->halves}},
+		{PASS_INPUT, {w, dy, at, NULL, NULL, n, in, out, false, d->halves}},
+		{bias ? PASS_WEIGHT_SUMS : PASS_WEIGHT,
+		 {x, dy, at, NULL, vector, out, in, n, false, false}},
 	};
 
-	turned_w.transposed = turned_dy.transposed = true;
-	problems[0].a = turned_w;
-	problems[2].b = turned_dy;
 	for (int i = 0; i < 3; i++) {
+		struct problem p = all[i].p;
 		struct described l;
 
-		if (orr_cuda_blas_ok(d, describe(&l, d, &problems[i]), "description"))
-			look_up(d, &l, (enum pass)(PASS_FORWARD + i), n, in, out, &problems[i],
-				true);
+		p.a.transposed = i == 0;
+		p.b.transposed = i == 2;
+		if (!orr_cuda_blas_ok(d, orr_product_describe(&l, d, &p), "description") ||
+		    algorithm_of(d, all[i].pass, n, in, out, &p, &l, true)->found || !p.sums)
+			continue;
+		p.sums = NULL;
+		if (orr_cuda_blas_ok(d, orr_product_describe(&l, d, &p), "description"))
+			(void)algorithm_of(d, PASS_WEIGHT, n, in, out, &p, &l, true);
 	}
 }

@@ -1,4 +1,5 @@
-/* What goes row by row: softmax, and rows of length 1. */
+/* What goes row by row: softmax, and rows of length 1. A row is added up in float: of what a thread
+ * has of it, then by a tree. */
 #include "rows.h"
 
 template <int T> __device__ inline float row_most(float v)
@@ -13,7 +14,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	each_row<T>(n, [=](int64_t r) {
 		const float *row = x + r * width;
 		float most = row[0], *to = y + r * width;
-		double sum = 0;
+		float sum = 0;
 
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
@@ -29,17 +30,17 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			orr_load<V>(v, row + i);
 			for (int k = 0; k < V; k++) {
 				v[k] = orr_exp_of(v[k] - most);
-				sum += (double)v[k];
+				sum += v[k];
 			}
 			orr_store<V>(to + i, v);
 		});
-		sum = 1.0 / row_sum<T>(sum);
+		sum = 1.0f / row_sum<T>(sum);
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
 
 			orr_load<V>(v, to + i);
 			for (int k = 0; k < V; k++)
-				v[k] = (float)((double)v[k] * sum);
+				v[k] *= sum;
 			orr_store<V>(to + i, v);
 		});
 	});
@@ -47,9 +48,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 /* The product of two rows, in all threads of the row. */
 template <int T, int V>
-__device__ inline double row_dot(int64_t width, const float *a, const float *b)
+__device__ inline float row_dot(int64_t width, const float *a, const float *b)
 {
-	double sum = 0;
+	float sum = 0;
 
 	each_of<T, V>(width, [&](int64_t i) {
 		float v[V], w[V];
@@ -57,7 +58,7 @@ __device__ inline double row_dot(int64_t width, const float *a, const float *b)
 		orr_load<V>(v, a + i);
 		orr_load<V>(w, b + i);
 		for (int k = 0; k < V; k++)
-			sum += (double)v[k] * (double)w[k];
+			sum = fmaf(v[k], w[k], sum);
 	});
 	return row_sum<T>(sum);
 }
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 {
 	each_row<T>(n, [=](int64_t r) {
 		const float *row = y + r * width, *row_dy = dy + r * width;
-		float along = (float)row_dot<T, V>(width, row, row_dy);
+		float along = row_dot<T, V>(width, row, row_dy);
 
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V], g[V];
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 {
 	each_row<T>(n, [=](int64_t r) {
 		const float *row = x + r * width;
-		float length = (float)sqrt(row_dot<T, V>(width, row, row));
+		float length = sqrtf(row_dot<T, V>(width, row, row));
 		float factor = 1.0f / (length < epsilon ? epsilon : length);
 
 		if (!place<T>::x())
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 {
 	each_row<T>(n, [=](int64_t r) {
 		const float *row = y + r * width, *row_dy = dy + r * width;
-		float along = (float)row_dot<T, V>(width, row, row_dy), factor = factors[r];
+		float along = row_dot<T, V>(width, row, row_dy), factor = factors[r];
 
 		along = factor < 1.0f / epsilon ? along : 0.0f;
 		each_of<T, V>(width, [&](int64_t i) {

@@ -72,6 +72,7 @@ const struct orr_kernels orr_kernels_cuda = {
 	.workspace_bytes = workspace_bytes,
 	.prepare = orr_cuda_prepare,
 	.begin = orr_cuda_begin,
+	.replay = orr_cuda_replay,
 	.copy = orr_cuda_copy,
 	.zero = orr_cuda_zero,
 	.scale = orr_cuda_scale,
@@ -139,6 +140,11 @@ int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision
 		orr_cuda_stream_fini(device);
 		return -1;
 	}
+	if (!(cuda->graphs = orr_cuda_graphs_create())) {
+		snprintf(why, size, "no memory, or no second stream");
+		orr_cuda_stream_fini(device);
+		return -1;
+	}
 	if ((code = cublasLtCreate(&cuda->lt)) || (code = cublasCreate(&cuda->blas))) {
 		snprintf(why, size, "cuBLAS does not start: %s", cublasGetStatusString(code));
 		orr_cuda_stream_fini(device);
@@ -157,6 +163,7 @@ void orr_cuda_stream_fini(struct orr_device *device)
 		cublasDestroy(cuda->blas);
 	if (cuda->lt)
 		cublasLtDestroy(cuda->lt);
+	orr_cuda_graphs_destroy(cuda->graphs);
 	cudaFree(cuda->partial);
 	cudaFree(cuda->tickets);
 	free(cuda);

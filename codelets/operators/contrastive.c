@@ -89,7 +89,7 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
 {
 	if (d->kernels->prepare)
-		d->kernels->prepare(d, n < TILE ? n : TILE, is->inputs[0].columns, n);
+		d->kernels->prepare(d, n < TILE ? n : TILE, is->inputs[0].columns, n, true);
 }
 
 /* Products of n rows of x with all rows of y. */

@@ -158,7 +158,8 @@ static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t
 	struct shape s = shape_of(is);
 
 	if (d->kernels->prepare)
-		d->kernels->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features);
+		d->kernels->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features,
+				    is->values[BIAS] > 0);
 }
 
 /* A window of one pixel at a time that sees all channels: the image itself is the matrix. */

@@ -49,6 +49,7 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_dropout = {
 	.name = "dropout",
+	.draws = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,

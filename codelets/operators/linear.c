@@ -90,7 +90,7 @@ static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t
 {
 	if (d->kernels->prepare)
 		d->kernels->prepare(d, n * is->inputs[0].rows, is->inputs[0].columns,
-				    is->output.columns);
+				    is->output.columns, is->values[BIAS] > 0);
 }
 
 static const struct orr_division divisions[] = {
