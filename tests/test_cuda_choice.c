@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "both_devices.h"
+#include "emulated.h"
 #include "suite.h"
 
 extern int emulation_algorithm; /* the last one that ran */
@@ -75,11 +76,32 @@ START_TEST(what_was_not_measured_is_computed_by_the_first)
 }
 END_TEST
 
+START_TEST(without_memory_to_measure_in_the_first_computes)
+{
+	struct tensor *x = filled(N * IN, 0, 1), *w = filled(IN * OUT, 0, 2);
+	struct tensor *bias = filled(OUT, 0, 3), *y = empty(N * OUT, 0), *dx = empty(N * IN, 0);
+
+	fini_devices();
+	start((enum orr_precision)_i, N, IN, OUT);
+	emulated_fail_malloc(1); /* the forward's */
+	cuda.kernels->prepare(&cuda, N, IN, OUT, true);
+	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
+	cuda.kernels->linear_forward(&cuda, N, IN, OUT, x->on_cuda, w->on_cuda, NULL, bias->on_cuda,
+				     y->on_cuda);
+	ck_assert_int_eq(emulation_algorithm, 0);
+	cuda.kernels->linear_input(&cuda, N, IN, OUT, y->on_cuda, w->on_cuda, NULL, dx->on_cuda);
+	ck_assert_int_eq(emulation_algorithm, 1);
+	stop();
+	free_tensors();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(the_fastest_algorithm_with_the_bits_of_the_first_is_taken, 3),
 		EACH(what_was_not_measured_is_computed_by_the_first, 3),
+		EACH(without_memory_to_measure_in_the_first_computes, 3),
 	};
 	int failed;
 
