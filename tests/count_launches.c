@@ -40,6 +40,7 @@ static const char *const names[] = {"round", "forward", "backward", "update"};
 
 struct figures {
 	struct emulated_counts of[N_PASSES];
+	int tasks; /* forward and backward, which become a launch each where they come back */
 	int64_t stash, edges, gradients; /* floats */
 };
 
@@ -66,6 +67,8 @@ static void end(struct figures *f, enum pass pass, bool kernels)
 	if (kernels)
 		emulated_each_kernel(tell_kernel, (void *)(uintptr_t)names[pass]);
 	add(&f->of[pass], &seen);
+	f->tasks += (pass == FORWARD || pass == BACKWARD) &&
+		    seen.launches + seen.products + seen.copies + seen.sets > 0;
 	emulated_reset_counts();
 }
 
@@ -152,6 +155,9 @@ static void print(const struct figures *f)
 	       (long long)(sum.launches + sum.products), (long long)sum.copies,
 	       (double)sum.copied_bytes / MiB, (long long)sum.sets, (double)sum.set_bytes / MiB,
 	       (double)sum.product_bytes / MiB);
+	printf("  as graphs: %d forward and backward tasks, %lld other launches = %lld\n", f->tasks,
+	       (long long)(f->of[ROUND].launches + f->of[UPDATE].launches),
+	       (long long)(f->tasks + f->of[ROUND].launches + f->of[UPDATE].launches));
 	printf("  stash %.1f MiB, edges %.1f MiB, their gradients %.1f MiB\n",
 	       (double)f->stash * 4 / MiB, (double)f->edges * 4 / MiB,
 	       (double)f->gradients * 4 / MiB);
