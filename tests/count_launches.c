@@ -40,6 +40,7 @@ static const char *const names[] = {"round", "forward", "backward", "update"};
 
 struct figures {
 	struct emulated_counts of[N_PASSES];
+	int tasks; /* forward and backward, which become a launch each where they come back */
 	int64_t stash, edges, gradients; /* floats */
 };
 
@@ -66,67 +67,106 @@ static void end(struct figures *f, enum pass pass, bool kernels)
 	if (kernels)
 		emulated_each_kernel(tell_kernel, (void *)(uintptr_t)names[pass]);
 	add(&f->of[pass], &seen);
+	f->tasks += (pass == FORWARD || pass == BACKWARD) &&
+		    seen.launches + seen.products + seen.copies + seen.sets > 0;
 	emulated_reset_counts();
 }
 
 /* ---- a stage ---- */
 
-/* Its memory is never touched, and this program ends soon. */
-static void count_stage(struct figures *f, const struct orr_program *p, struct orr_device *d,
-			int64_t n, bool kernels)
+struct buffers {
+	float *parameters, *gradient, *state, *data, *stash, *scratch, *rounded;
+	float *in[MOST_EDGES], *out[MOST_EDGES], *from[MOST_EDGES], *to[MOST_EDGES];
+	struct orr_metrics *metrics;
+	int64_t *wild;
+};
+
+/* Memory that is never touched, and that nobody frees: this program ends soon. */
+static void make(struct buffers *b, struct figures *f, const struct orr_program *p,
+		 struct orr_device *d, int64_t n)
 {
-	int64_t n_parameters = orr_program_n_parameters(p), n_trained = orr_program_n_trained(p);
-	int64_t n_stash = orr_program_stash_floats(p, n, false), columns = 0;
-	float *parameters = floats(n_parameters), *gradient = floats(n_trained);
-	float *stash = floats(n_stash), *scratch = floats(orr_program_scratch_floats(p, n));
-	float *in[MOST_EDGES] = {NULL}, *out[MOST_EDGES] = {NULL}, *from[MOST_EDGES] = {NULL},
-	      *to[MOST_EDGES] = {NULL};
 	size_t rounded = orr_program_rounded_bytes(p, d);
+	int64_t columns = 0;
+
+	*b = (struct buffers){.parameters = floats(orr_program_n_parameters(p)),
+			      .gradient = floats(orr_program_n_trained(p)),
+			      .state = floats(2 * orr_program_n_trained(p)),
+			      .stash = floats(orr_program_stash_floats(p, n, false)),
+			      .scratch = floats(orr_program_scratch_floats(p, n)),
+			      .rounded = rounded ? floats((int64_t)rounded / 4 + 1) : NULL};
+	if (orr_program_gathers(p) || orr_program_n_in(p) > MOST_EDGES ||
+	    orr_program_n_out(p) > MOST_EDGES || cudaMallocHost((void **)&b->metrics, 4096) ||
+	    cudaMallocHost((void **)&b->wild, sizeof(*b->wild)))
+		refuse("a stage that is not for this program");
+	for (int i = 0; i < orr_program_n_inputs(p); i++)
+		columns += orr_program_input_width(p, i);
+	b->data = floats(n * columns);
+	for (int e = 0; e < orr_program_n_in(p); e++) {
+		b->in[e] = floats(orr_program_in_floats(p, e, n));
+		b->to[e] = floats(orr_program_in_gradient_floats(p, e, n));
+		f->edges += orr_program_in_floats(p, e, n);
+		f->gradients += orr_program_in_gradient_floats(p, e, n);
+	}
+	for (int e = 0; e < orr_program_n_out(p); e++) {
+		b->out[e] = floats(orr_program_out_floats(p, e, n));
+		b->from[e] = floats(orr_program_out_gradient_floats(p, e, n));
+	}
+	f->stash += orr_program_stash_floats(p, n, false);
+	d->workspace = floats((int64_t)(orr_program_workspace_bytes(p, d, n) / sizeof(float)));
+	d->rounded = b->rounded;
+}
+
+static void start(const struct buffers *b, const struct orr_program *p, struct orr_device *d,
+		  int64_t n, enum pass pass)
+{
 	const struct orr_rule rule = {.optimizer = ORR_OPTIMIZER_ADAM,
 				      .learning_rate = 1e-3,
 				      .beta1 = 0.9,
 				      .beta2 = 0.999,
 				      .epsilon = 1e-8};
-	struct orr_metrics *metrics = NULL;
-	int64_t *wild = NULL;
+	const float *const gradients[] = {b->gradient};
+	int64_t n_trained = orr_program_n_trained(p);
 
-	if (orr_program_gathers(p) || orr_program_n_in(p) > MOST_EDGES ||
-	    orr_program_n_out(p) > MOST_EDGES || cudaMallocHost((void **)&metrics, 4096) ||
-	    cudaMallocHost((void **)&wild, 8))
-		refuse("a stage that is not for this program");
-	for (int i = 0; i < orr_program_n_inputs(p); i++)
-		columns += orr_program_input_width(p, i);
-	for (int e = 0; e < orr_program_n_in(p); e++) {
-		in[e] = floats(orr_program_in_floats(p, e, n));
-		to[e] = floats(orr_program_in_gradient_floats(p, e, n));
-		f->edges += orr_program_in_floats(p, e, n);
-		f->gradients += orr_program_in_gradient_floats(p, e, n);
+	switch (pass) {
+	case ROUND:
+		if (b->rounded)
+			orr_program_round(p, d, b->parameters, b->rounded);
+		break;
+	case FORWARD:
+		orr_program_forward(p, d, n, b->parameters, b->data, (const float *const *)b->in,
+				    b->out, b->stash, b->scratch, b->metrics);
+		break;
+	case BACKWARD:
+		orr_program_backward(p, d, ORR_PART_BOTH, n, 1.0f / (float)n, b->parameters,
+				     b->stash, (const float *const *)b->from, b->to, b->gradient,
+				     true, b->scratch);
+		break;
+	case UPDATE:
+		if (!n_trained)
+			break;
+		d->kernels->find_wild(d, n_trained, b->gradient, 0, b->wild);
+		d->kernels->step(d, &rule, 1, n_trained, b->parameters, b->state, gradients, 1,
+				 false);
+		break;
+	case N_PASSES:
+		break;
 	}
-	for (int e = 0; e < orr_program_n_out(p); e++) {
-		out[e] = floats(orr_program_out_floats(p, e, n));
-		from[e] = floats(orr_program_out_gradient_floats(p, e, n));
-	}
-	f->stash += n_stash;
-	d->workspace = floats((int64_t)(orr_program_workspace_bytes(p, d, n) / sizeof(float)));
+}
+
+/* The second time, when algorithms of products have been chosen. */
+static void count_stage(struct figures *f, const struct orr_program *p, struct orr_device *d,
+			int64_t n, bool kernels)
+{
+	struct buffers b;
+
+	make(&b, f, p, d, n);
+	for (int pass = 0; pass < N_PASSES; pass++)
+		start(&b, p, d, n, (enum pass)pass);
 	emulated_reset_counts();
-	d->rounded = rounded ? floats((int64_t)(rounded / sizeof(float)) + 1) : NULL;
-	if (rounded)
-		orr_program_round(p, d, parameters, (void *)(uintptr_t)d->rounded);
-	end(f, ROUND, kernels);
-	orr_program_forward(p, d, n, parameters, floats(n * columns), (const float *const *)in, out,
-			    stash, scratch, metrics);
-	end(f, FORWARD, kernels);
-	orr_program_backward(p, d, ORR_PART_BOTH, n, 1.0f / (float)n, parameters, stash,
-			     (const float *const *)from, to, gradient, true, scratch);
-	end(f, BACKWARD, kernels);
-	if (n_trained) {
-		const float *const gradients[] = {gradient};
-
-		d->kernels->find_wild(d, n_trained, gradient, 0, wild);
-		d->kernels->step(d, &rule, 1, n_trained, parameters, floats(2 * n_trained),
-				 gradients, 1, false);
+	for (int pass = 0; pass < N_PASSES; pass++) {
+		start(&b, p, d, n, (enum pass)pass);
+		end(f, (enum pass)pass, kernels);
 	}
-	end(f, UPDATE, kernels);
 }
 
 /* ---- a graph ---- */
@@ -152,6 +192,9 @@ static void print(const struct figures *f)
 	       (long long)(sum.launches + sum.products), (long long)sum.copies,
 	       (double)sum.copied_bytes / MiB, (long long)sum.sets, (double)sum.set_bytes / MiB,
 	       (double)sum.product_bytes / MiB);
+	printf("  as graphs: %d forward and backward tasks, %lld other launches = %lld\n", f->tasks,
+	       (long long)(f->of[ROUND].launches + f->of[UPDATE].launches),
+	       (long long)(f->tasks + f->of[ROUND].launches + f->of[UPDATE].launches));
 	printf("  stash %.1f MiB, edges %.1f MiB, their gradients %.1f MiB\n",
 	       (double)f->stash * 4 / MiB, (double)f->edges * 4 / MiB,
 	       (double)f->gradients * 4 / MiB);

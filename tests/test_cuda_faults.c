@@ -260,6 +260,30 @@ START_TEST(an_allocation_that_others_dealt_with_is_not_ours)
 }
 END_TEST
 
+/* So does StarPU ask whether a task has ended, in the thread that starts the next. */
+START_TEST(what_is_not_ready_is_no_error_of_the_next_task)
+{
+	cudaEvent_t done;
+
+	setup();
+	emulated_seed(5);
+	ck_assert_int_eq(cudaEventCreate(&done), cudaSuccess);
+	for (int begins = 0; begins < 2; begins++) {
+		for (int i = 0; i < 8; i++)
+			device.kernels->sum(&device, N, a, b, c);
+		ck_assert_int_eq(cudaEventRecord(done, stream), cudaSuccess);
+		ck_assert_int_eq(cudaEventQuery(done), cudaErrorNotReady);
+		if (begins)
+			device.kernels->begin(&device);
+		device.kernels->sum(&device, N, a, b, c);
+		ck_assert_int_eq(device.failure == NULL, begins);
+		device.failure = NULL;
+	}
+	ck_assert_int_eq(cudaEventDestroy(done), cudaSuccess);
+	teardown();
+}
+END_TEST
+
 START_TEST(a_kernel_that_cannot_be_started_is_told_once)
 {
 	setup();
@@ -349,6 +373,7 @@ int main(void)
 		ONCE(a_wait_between_streams_that_is_missing_shows_in_what_is_computed),
 		ONCE(what_is_started_runs_when_somebody_waits_for_it),
 		ONCE(an_allocation_that_others_dealt_with_is_not_ours),
+		ONCE(what_is_not_ready_is_no_error_of_the_next_task),
 		ONCE(a_kernel_that_cannot_be_started_is_told_once),
 		ONCE(the_error_of_a_kernel_that_ran_is_told_by_the_next_task),
 		ONCE(the_error_of_a_kernel_that_ran_is_told_by_the_next_one_that_starts),

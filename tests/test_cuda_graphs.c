@@ -445,6 +445,46 @@ START_TEST(a_record_that_fails_leaves_single_launches)
 }
 END_TEST
 
+static void add_one(struct orr_device *d, void *tensors_)
+{
+	float **tensors = tensors_;
+
+	d->kernels->sum(d, 1, tensors[0], tensors[1], tensors[0]);
+}
+
+/* Where addresses change all the time. */
+START_TEST(so_many_are_recorded_and_no_more)
+{
+	enum { KEYS = 2300, MOST_RECORDS = 2048 };
+	float *tensors[2], one = 1, sum = 0;
+	struct orr_device *d;
+	struct worker w;
+
+	start(&w, &ways[0]);
+	d = &w.common->workspaces[0].device;
+	tensors[0] = on_device(1);
+	tensors[1] = on_device(2);
+	ck_assert(!cudaMemcpy(tensors[1], &one, sizeof(one), cudaMemcpyHostToDevice));
+	ck_assert(!cudaMemsetAsync(tensors[0], 0, sizeof(one), stream));
+	emulated_reset_counts();
+	for (uint64_t k = 0; k < 2 * KEYS; k++) {
+		struct orr_key key = {2, {7, k / 2}};
+
+		d->kernels->replay(d, &key, add_one, tensors);
+	}
+	ck_assert_int_eq(emulated_counts().graphs, MOST_RECORDS);
+	ck_assert_int_eq(emulated_counts().launches, 2 * KEYS - MOST_RECORDS);
+	d->kernels->replay(d, &(struct orr_key){2, {7, MOST_RECORDS - 1}}, add_one, tensors);
+	ck_assert_int_eq(emulated_counts().graphs,
+			 MOST_RECORDS + 1); /* those that are there stay */
+	d->kernels->replay(d, &(struct orr_key){ORR_KEY_WORDS + 1, {0}}, add_one, tensors);
+	ck_assert_int_eq(cudaStreamSynchronize(stream), cudaSuccess);
+	ck_assert(!cudaMemcpy(&sum, tensors[0], sizeof(sum), cudaMemcpyDeviceToHost));
+	ck_assert_int_eq((int)sum, 2 * KEYS + 2);
+	end(&w);
+}
+END_TEST
+
 static const char *told;
 
 static void tell(const char *failure)
@@ -481,6 +521,7 @@ int main(void)
 		ONCE(other_addresses_are_another_graph),
 		ONCE(what_is_drawn_is_never_recorded),
 		ONCE(a_record_that_fails_leaves_single_launches),
+		ONCE(so_many_are_recorded_and_no_more),
 		ONCE(a_device_that_is_lost_is_told_before_anything_else_is_started),
 	};
 

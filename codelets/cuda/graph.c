@@ -68,7 +68,8 @@ static bool is_same(const struct orr_key *a, const struct orr_key *b)
 	return a->n == b->n && memcmp(a->words, b->words, (size_t)a->n * sizeof(a->words[0])) == 0;
 }
 
-/* The key's entry, or in place of the one that was not used for longest. */
+/* The key's entry, or one in place of that which was not used for longest. NULL: none is made any
+ * more. */
 static struct entry *look_up(struct orr_device *d, const struct orr_key *key)
 {
 	struct orr_graphs *graphs = d->cuda->graphs;
@@ -83,6 +84,8 @@ static struct entry *look_up(struct orr_device *d, const struct orr_key *key)
 		if (!oldest || e->used < oldest->used)
 			oldest = e;
 	}
+	if (graphs->n_records >= MOST_RECORDS)
+		return NULL;
 	if (oldest->graph) { /* it may be running */
 		orr_cuda_ok(d, cudaStreamSynchronize(d->cuda->stream), "end of a graph");
 		cudaGraphExecDestroy(oldest->graph);
