@@ -86,7 +86,7 @@ static void forward(void *buffers[], void *cl_arg)
 		own->in[e] = floats(buffers[i++]);
 	for (int e = 0; e < n_out; e++)
 		own->out[e] = floats(buffers[i++]);
-	stash = arg->has_stash ? floats(buffers[i]) : NULL;
+	stash = arg->has_stash ? floats(buffers[i]) : own->stash;
 	if (arg->n_microbatches > 1)
 		gather(own, arg);
 	if (arg->recompute) {
