@@ -31,9 +31,9 @@ struct arguments {
 enum { KEY_LINKS = 1024 };
 
 static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Links:", 4},
+	{NULL, 0, NULL, 0, "Links:", 5},
 	{"links", KEY_LINKS, NULL, 0,
-	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 4},
+	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 5},
 	{"output", 'o', "FILE.dot", 0,
 	 "the graph with what was measured, for plan and the rest; - is standard output", 6},
 	{0},
