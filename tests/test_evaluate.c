@@ -5,7 +5,9 @@
 #include <string.h>
 #include <starpu.h>
 
+#include "codelets/device.h"
 #include "orrery/run.h"
+#include "runtime/run/parts.h"
 #include "suite.h"
 #include "training.h"
 
@@ -160,6 +162,31 @@ START_TEST(every_worker_has_its_share)
 }
 END_TEST
 
+static struct orr_kernels broken;
+
+static void refuse(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+		   const float *w, const void *rounded, const float *bias, float *y)
+{
+	(void)n, (void)in, (void)out, (void)x, (void)w, (void)rounded, (void)bias, (void)y;
+	d->failure = "it does not start";
+}
+
+START_TEST(a_kernel_that_cannot_be_started_is_told)
+{
+	struct training t = {0};
+	struct orr_scores scores;
+
+	start(&t, "1f1b", 2, ORR_PRECISION_FP32, NULL);
+	broken = orr_kernels_cpu;
+	broken.linear_forward = refuse;
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
+		t.run->session.common.workspaces[i].device.kernels = &broken;
+	ck_assert_int_eq(orr_run_evaluate(t.run, true, &scores, &t.err), ORR_E_RUNTIME);
+	ck_assert_str_eq(t.err.msg, "run: it does not start");
+	training_fini(&t);
+}
+END_TEST
+
 /* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(void)
 {
@@ -168,6 +195,7 @@ int main(void)
 		ONCE(weights_are_rounded_anew_after_an_update),
 		ONCE(training_goes_on_as_if_nothing_had_been_evaluated),
 		EACH(every_worker_has_its_share, 2),
+		ONCE(a_kernel_that_cannot_be_started_is_told),
 	};
 
 	return suite_run("evaluate", tests, N_OF(tests));

@@ -28,6 +28,24 @@ static struct orr_kernels counting;
 static const struct orr_kernels *real;
 static int n_waits, n_kept, n_rounded_again, n_steps;
 
+/* How many allocations and, unless it is 0, updates there are before one fails. */
+static int allocations_left, updates_left;
+
+static void *allocate(size_t bytes)
+{
+	return allocations_left-- > 0 ? real->allocate(bytes) : NULL;
+}
+
+static void failing_step(struct orr_device *d, const struct orr_rule *rule, int64_t number,
+			 int64_t n, float *parameters, float *state, const float *const *blocks,
+			 int n_blocks, bool summed)
+{
+	if (--updates_left > 0)
+		real->step(d, rule, number, n, parameters, state, blocks, n_blocks, summed);
+	else
+		d->failure = "CUDA, step: unspecified launch failure";
+}
+
 static void wait(struct orr_device *d)
 {
 	n_waits++;
@@ -61,7 +79,8 @@ int orr_alone_init(struct orr_alone *alone, enum orr_hardware hardware,
 	counting = *real;
 	counting.wait = wait;
 	counting.linear_forward = linear_forward;
-	counting.step = step;
+	counting.step = updates_left > 0 ? failing_step : step;
+	counting.allocate = updates_left > 0 ? allocate : real->allocate;
 	alone->device.kernels = &counting;
 	n_waits = n_kept = n_rounded_again = n_steps = 0;
 	return 0;
@@ -70,6 +89,8 @@ int orr_alone_init(struct orr_alone *alone, enum orr_hardware hardware,
 void orr_alone_fini(struct orr_alone *alone)
 {
 	ck_assert_ptr_null(alone->device.workspace);
+	alone->device.failure = NULL; /* of a test's own */
+	updates_left = 0;
 	staged_device_fini(&alone->device);
 }
 
@@ -144,10 +165,41 @@ START_TEST(every_operator_is_measured_on_the_device_and_the_file_says_so)
 }
 END_TEST
 
+START_TEST(what_the_device_refuses_ends_the_measuring)
+{
+	struct orr_run_options options = orr_run_options_default();
+	struct orr_graph *g = parse_graph(text);
+	struct orr_error err = {""};
+	int code = 0, n = 0;
+
+	options.batch = 2 * SAMPLES;
+	options.precision = ORR_PRECISION_BF16;
+	for (; !code && n < 200; n++) {
+		struct orr_pipeline *p = each_apart(g);
+
+		allocations_left = n;
+		updates_left = 20;
+		code = orr_run_measure(p, &options, &err);
+		ck_assert_int_eq(p->profiled.hardware, ORR_HARDWARE_AUTO);
+		if (code == ORR_E_NOMEM) {
+			ck_assert_msg(strstr(err.msg, "measure: no memory for stage") != NULL, "%s",
+				      err.msg);
+			code = 0;
+		}
+		orr_pipeline_destroy(p);
+	}
+	ck_assert_int_gt(n, 12);
+	ck_assert_int_eq(code, ORR_E_RUNTIME);
+	ck_assert_str_eq(err.msg, "measure: CUDA, step: unspecified launch failure");
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(every_operator_is_measured_on_the_device_and_the_file_says_so, N_OF(cases)),
+		ONCE(what_the_device_refuses_ends_the_measuring),
 	};
 
 	return suite_run("measure", tests, N_OF(tests));

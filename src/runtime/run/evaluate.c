@@ -444,8 +444,7 @@ static int run_blocks(struct evaluation *x, struct orr_error *err)
 	while (x->n_ended < x->n_begun)
 		end_block(x);
 	if (!code && atomic_load(&x->common->failure))
-		code = orr_fail(err, ORR_E_RUNTIME, "run: a kernel could not be started: %s",
-				atomic_load(&x->common->failure));
+		code = orr_fail(err, ORR_E_RUNTIME, "run: %s", atomic_load(&x->common->failure));
 	return code;
 }
 
