@@ -86,6 +86,8 @@ if [ "$can_train" = yes ]; then
 	CUDA_VISIBLE_DEVICES='' refuse '--device cuda: no device' profile "$source/graphs/digits.dot" --device cuda
 	refuse 'a CPU core has none' profile "$source/graphs/digits.dot" --device cpu --streams 2
 	sed 's/profiled="cpu, fp32"/profiled="cuda, bf16"/' digits.dot >device.dot
+	accept 'profiled: cuda, bf16' show device.dot
+	accept '"profiled": "cuda, bf16"' show device.dot --json
 	accept 'profiled cuda, bf16' plan device.dot --workers 2 -m 4 --unpin --precision bf16 -o device.json
 	accept '"profiled": "cuda, bf16"' plan device.dot --workers 2 -m 4 --unpin --precision bf16 --json
 	accept 'profiled     cuda, bf16' simulate device.json
