@@ -18,11 +18,13 @@ struct orr_nccl;
 struct orr_workspace {
 	struct orr_device device;
 	unsigned node;         /* where its memory is */
+	bool borrows;          /* its device and the next are another's */
 	struct orr_kept *kept; /* rounded weights of the stages that it computes */
 	int n_kept;
 	float *scratch;
-	float *stash, *again; /* for recomputation: a whole stash, and the outputs of F */
-	float *gathered;      /* what is read of a whole minibatch */
+	/* a whole stash, for recomputation and where nobody reads it; outputs of F run again */
+	float *stash, *again;
+	float *gathered; /* what is read of a whole minibatch */
 	size_t n_scratch, n_stash, n_again, n_gathered, n_workspace; /* bytes */
 	const float **in; /* one per edge on one side of a stage */
 	float **out;

@@ -96,11 +96,12 @@ struct pass {
 	int n_buffers; /* with floats */
 };
 
-/* Everything that what it starts depends on, beside what all passes of the worker share. */
+/* Everything that what it starts depends on, beside what all passes of the device share. */
 static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codelet)
 {
 	const struct orr_codelet_arg *arg = pass->arg;
-	const struct orr_microbatch *block = &pass->own->device.microbatch;
+	const struct orr_workspace *own = pass->own;
+	const struct orr_microbatch *block = &own->device.microbatch;
 	union {
 		float scale;
 		uint32_t bits;
@@ -116,7 +117,11 @@ static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codele
 		(uint64_t)arg->recompute << 2 | (uint64_t)arg->overwrite << 1 | block->evaluation,
 		scale.bits,
 		(uintptr_t)arg->metrics,
-		(uintptr_t)pass->own->device.rounded,
+		(uintptr_t)own->device.rounded,
+		(uintptr_t)own->device.workspace, /* and more that evaluation has of its own */
+		(uintptr_t)own->scratch,
+		(uintptr_t)own->stash,
+		(uintptr_t)own->gathered,
 	};
 
 	key->n = 0;
@@ -154,7 +159,7 @@ static void start_forward(struct orr_device *device, void *pass_)
 		own->in[e] = floats(pass->buffers[i++]);
 	for (int e = 0; e < n_out; e++)
 		own->out[e] = floats(pass->buffers[i++]);
-	stash = arg->has_stash ? floats(pass->buffers[i]) : NULL;
+	stash = arg->has_stash ? floats(pass->buffers[i]) : own->stash;
 	if (arg->n_microbatches > 1)
 		gather(own, arg);
 	if (arg->recompute) {

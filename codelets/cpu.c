@@ -1,6 +1,7 @@
 /* The kernels on a CPU core as a table. */
 #include "device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "contrastive.h"
@@ -483,6 +484,11 @@ static void squares(struct orr_device *d, int64_t n, const float *const *blocks,
 	orr_gradient_squares(n, blocks, n_blocks, summed, tensors, n_tensors, sums);
 }
 
+static void *allocate(size_t bytes)
+{
+	return aligned_alloc(256, (bytes / 256 + 1) * 256);
+}
+
 const struct orr_kernels orr_kernels_cpu = {
 	.name = "cpu",
 	.unfolded = 1 << 18, /* they stay in a cache */
@@ -532,4 +538,7 @@ const struct orr_kernels orr_kernels_cpu = {
 	.find_wild = find_wild,
 	.step = step,
 	.squares = squares,
+	.allocate = allocate,
+	.release = free,
+	.put = copy,
 };

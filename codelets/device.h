@@ -228,6 +228,15 @@ struct orr_kernels {
 	 * own */
 	void (*squares)(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
 			bool summed, const struct orr_extent *tensors, int n_tensors, double *sums);
+
+	/* For what runs apart from StarPU. Memory that the kernels reach, aligned to 256; NULL:
+	 * there is none. put: floats from main memory to it. */
+	void *(*allocate)(size_t bytes);
+	void (*release)(void *at); /* NULL is fine */
+	void (*put)(struct orr_device *d, int64_t count, const float *from, float *to);
+	/* (optional) Until all that was started has run, and any failure of it is known; NULL: that
+	 * is so when a kernel returns. */
+	void (*wait)(struct orr_device *d);
 };
 extern const struct orr_kernels orr_kernels_cpu;
 

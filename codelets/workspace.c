@@ -56,11 +56,38 @@ static size_t workspace_bytes(const struct orr_workspace_sizes *sizes,
 /* What goes to the worker's thread and comes back. */
 struct making {
 	struct orr_workspace *own;
+	const struct orr_workspace *of; /* whose device it is; NULL: one of its own */
 	const struct orr_workspace_sizes *sizes;
 	char *why;
 	size_t size;
 	int code;
 };
+
+/* Its parameters may be others than those that were rounded. */
+static void forget_rounded(const struct orr_workspace *own)
+{
+	for (int i = 0; i < own->n_kept; i++)
+		own->kept[i].version = -1;
+}
+
+static int make_device(struct making *m)
+{
+	struct orr_workspace *own = m->own;
+
+	own->device = orr_device_cpu(m->sizes->precision);
+	if (m->of) {
+		own->borrows = true;
+		own->device = m->of->device;
+		own->device.workspace = NULL; /* that is the other's */
+		own->kept = m->of->kept;
+		own->n_kept = m->of->n_kept;
+		forget_rounded(own);
+	} else if (starpu_node_get_kind(own->node) == STARPU_CUDA_RAM) {
+		m->code =
+			orr_workspace_cuda_init(&own->device, m->sizes->precision, m->why, m->size);
+	}
+	return m->code;
+}
 
 static void make(void *argument)
 {
@@ -68,9 +95,7 @@ static void make(void *argument)
 	struct orr_workspace *own = m->own;
 	const struct orr_workspace_sizes *sizes = m->sizes;
 
-	own->device = orr_device_cpu(sizes->precision);
-	if (starpu_node_get_kind(own->node) == STARPU_CUDA_RAM &&
-	    (m->code = orr_workspace_cuda_init(&own->device, sizes->precision, m->why, m->size)))
+	if (make_device(m))
 		return;
 	own->n_scratch = (size_t)sizes->scratch * sizeof(float);
 	own->n_stash = (size_t)sizes->stash * sizeof(float);
@@ -84,7 +109,8 @@ static void make(void *argument)
 	own->device.workspace = allocate(own->node, own->n_workspace);
 	own->in = calloc((size_t)sizes->n_pointers + 1, sizeof(const float *));
 	own->out = calloc((size_t)sizes->n_pointers + 1, sizeof(float *));
-	own->kept = calloc((size_t)sizes->n_programs + 1, sizeof(*own->kept));
+	if (!m->of)
+		own->kept = calloc((size_t)sizes->n_programs + 1, sizeof(*own->kept));
 	if (!own->scratch || !own->stash || !own->again || !own->gathered ||
 	    !own->device.workspace || !own->in || !own->out || !own->kept) {
 		m->code = -1;
@@ -108,21 +134,36 @@ static void on_worker(unsigned worker, void (*function)(void *), void *argument)
 		function(argument);
 }
 
+static int init(struct making *m, unsigned worker)
+{
+	m->own->node = starpu_worker_get_memory_node(worker);
+	on_worker(worker, make, m);
+	return m->code;
+}
+
 int orr_workspace_init(struct orr_workspace *own, unsigned worker,
 		       const struct orr_workspace_sizes *sizes, char *why, size_t size)
 {
-	struct making making = {own, sizes, why, size, 0};
+	struct making making = {own, NULL, sizes, why, size, 0};
 
-	own->node = starpu_worker_get_memory_node(worker);
-	on_worker(worker, make, &making);
-	return making.code;
+	return init(&making, worker);
+}
+
+int orr_workspace_borrow(struct orr_workspace *own, unsigned worker, const struct orr_workspace *of,
+			 const struct orr_workspace_sizes *sizes, char *why, size_t size)
+{
+	struct making making = {own, of, sizes, why, size, 0};
+
+	return init(&making, worker);
 }
 
 static void unmake(void *argument)
 {
 	struct orr_workspace *own = argument;
 
-	for (int i = 0; i < own->n_kept; i++)
+	if (own->borrows)
+		forget_rounded(own);
+	for (int i = 0; i < own->n_kept && !own->borrows; i++)
 		release(own->node, own->kept[i].at, own->kept[i].bytes);
 	release(own->node, own->scratch, own->n_scratch);
 	release(own->node, own->stash, own->n_stash);
@@ -131,9 +172,11 @@ static void unmake(void *argument)
 	release(own->node, own->device.workspace, own->n_workspace);
 	free(own->in);
 	free(own->out);
-	free(own->kept);
-	if (own->device.cuda)
-		orr_workspace_cuda_fini(&own->device);
+	if (!own->borrows) {
+		free(own->kept);
+		if (own->device.cuda)
+			orr_workspace_cuda_fini(&own->device);
+	}
 	*own = (struct orr_workspace){0};
 }
 

@@ -20,6 +20,12 @@ int orr_workspace_init(struct orr_workspace *own, unsigned worker,
 		       const struct orr_workspace_sizes *sizes, char *why, size_t size);
 void orr_workspace_fini(struct orr_workspace *own, unsigned worker);
 
+/* The same for work between steps, with the device of `of` and the weights that it keeps rounded,
+ * of which every one is rounded anew before it is used, and again after this has ended. Nothing
+ * uses `of` until then. */
+int orr_workspace_borrow(struct orr_workspace *own, unsigned worker, const struct orr_workspace *of,
+			 const struct orr_workspace_sizes *sizes, char *why, size_t size);
+
 /* The worker computes a stage with this program: keep its weights rounded, where the precision has
  * any use for that. Without it they are rounded for each product. Not 0: no memory. */
 int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *program);

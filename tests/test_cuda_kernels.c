@@ -31,6 +31,7 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->layernorm_weight && k[i]->layernorm_backward);
 		ck_assert(k[i]->softmax_cross_entropy && k[i]->mse);
 		ck_assert(k[i]->step && k[i]->find_wild && k[i]->bce);
+		ck_assert(k[i]->allocate && k[i]->release && k[i]->put);
 		ck_assert(k[i]->unfold && k[i]->fold && k[i]->turn);
 		ck_assert(k[i]->max_pool_forward && k[i]->max_pool_backward);
 		ck_assert(k[i]->mean_pool_forward && k[i]->mean_pool_backward);
@@ -41,7 +42,7 @@ START_TEST(both_tables_are_complete)
 		ck_assert(k[i]->contrastive_count && k[i]->class_part);
 		ck_assert(k[i]->class_part_input && k[i]->class_parts_entropy);
 	}
-	ck_assert(orr_kernels_cuda.round && orr_kernels_cuda.prepare);
+	ck_assert(orr_kernels_cuda.round && orr_kernels_cuda.prepare && orr_kernels_cuda.wait);
 }
 END_TEST
 

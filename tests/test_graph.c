@@ -526,7 +526,7 @@ END_TEST
 
 /* A model in which a word is replaced. */
 static const char printed[] =
-	"digraph { overhead=\"1us\"; samples=4; data=\"d.csv\"; "
+	"digraph { overhead=\"1us\"; samples=4; profiled=\"cuda, tf32\"; data=\"d.csv\"; "
 	"x [op=input, columns=\"0:3\", scale=2]; y [op=input, columns=\"3\"]; "
 	"subgraph cluster_e { a [op=linear, features=1, label=\"A\", stage=0, "
 	"forward=\"2ms\", backward=\"3ms\", weight=\"4ms\", update=\"5ms\", activation=\"6kB\", "
@@ -571,6 +571,7 @@ static const struct {
 	{"cluster_e", "cluster_f", false},
 	{"c [op=gelu, stage=1]", "c [op=gelu, stage=0]", false},
 	{"samples=4", "samples=8", false},
+	{"cuda, tf32", "cpu, bf16", false},
 	{"x [", "\n\nx [", false},
 };
 

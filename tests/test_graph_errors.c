@@ -231,7 +231,7 @@ static const struct {
 	 "m.dot:2: subgraph s: repeat: x is no whole number: say one from 1 to 1000000"},
 	{"digraph { " STUDY " subgraph s {\n repeats=3; a } }",
 	 "m.dot:2: repeats (did you mean repeat?) is no attribute of a graph or a subgraph: use "
-	 "data, overhead and samples, on "
+	 "data, overhead, samples and profiled, on "
 	 "the graph, repeat, frozen, split and length_exponent, on a subgraph, or what Graphviz "
 	 "draws "
 	 "with"},
@@ -241,6 +241,14 @@ static const struct {
 	 "m.dot:2: length_exponent: many is no number: say one from 0 to 10"},
 	{"digraph { samples=0; " STUDY " a }",
 	 "m.dot:1: samples: 0 is out of range: say 1 to 1073741824"},
+	{"digraph { profiled=\"cuda\"; " STUDY " a }",
+	 "m.dot:1: profiled: 'cuda' is no device and precision: write \"cuda, bf16\" or \"cpu, "
+	 "fp32\""},
+	{"digraph { profiled=\"gpu, fp32\"; " STUDY " a }",
+	 "m.dot:1: profiled: 'gpu, fp32' is no device and precision: write \"cuda, bf16\" or "
+	 "\"cpu, fp32\""},
+	{"digraph { profiled=\"cpu, fp16\"; " STUDY " a }",
+	 "m.dot:1: profiled: no 'fp16': there are fp32, tf32 and bf16"},
 	{"digraph { samples=x; " STUDY " a }",
 	 "m.dot:1: samples: x is no whole number: say one from 1 to 1073741824"},
 	{"digraph { " STUDY " subgraph s {\n repeat=2; a; b } }",

@@ -78,6 +78,35 @@ refuse '7B0' simulate edited.json
 if [ "$can_train" = yes ]; then
 	accept 'fc3' profile "$source/graphs/digits.dot" -o digits.dot --batch 64 -m 4
 	grep -q 'overhead=' digits.dot && grep -q 'update=' digits.dot && pass || fail 'a profile without overhead or updates'
+	# what it was made for goes along, and is compared with what it is taken for
+	grep -q '^	profiled="cpu, fp32";$' digits.dot && pass || fail 'a profile that does not say what for'
+	accept 'Profiled for cpu, bf16' profile "$source/graphs/digits.dot" -o half.dot --device cpu --precision bf16 -m 4
+	accept 'Profiled for cpu, fp32' profile "$source/graphs/digits.dot" --device auto --precision tf32
+	refuse "--device: no 'gpu' (did you mean cuda?)" profile "$source/graphs/digits.dot" --device gpu
+	CUDA_VISIBLE_DEVICES='' refuse '--device cuda: no device' profile "$source/graphs/digits.dot" --device cuda
+	refuse 'a CPU core has none' profile "$source/graphs/digits.dot" --device cpu --streams 2
+	sed 's/profiled="cpu, fp32"/profiled="cuda, bf16"/' digits.dot >device.dot
+	accept 'profiled: cuda, bf16' show device.dot
+	accept '"profiled": "cuda, bf16"' show device.dot --json
+	accept 'profiled cuda, bf16' plan device.dot --workers 2 -m 4 --unpin --precision bf16 -o device.json
+	accept '"profiled": "cuda, bf16"' plan device.dot --workers 2 -m 4 --unpin --precision bf16 --json
+	accept 'profiled     cuda, bf16' simulate device.json
+	accept '"profiled": "cuda, bf16"' simulate device.json --json
+	told() { # told LINES COMMAND...: it succeeds, with so many notes that the profile is of something else
+		want=$1
+		shift
+		"$orrery" "$@" >out.txt 2>err.txt && [ "$(grep -c '^orrery: .*: its costs were profiled for ' err.txt)" -eq "$want" ] &&
+			pass || fail "$*: $(cat err.txt)"
+	}
+	told 0 plan device.dot --workers 2 -m 4 --unpin --precision bf16
+	told 1 plan device.dot --workers 2 -m 4 --unpin
+	grep -q 'profiled for cuda, bf16, and not for cuda, fp32: profile it again with --device cuda --precision fp32$' err.txt &&
+		pass || fail "plan: $(cat err.txt)"
+	told 1 train device.json --device cpu --data "$source/graphs/data/digits.csv" --steps 1
+	grep -q 'not for cpu, bf16: profile it again with --device cpu --precision bf16$' err.txt && pass || fail "train: $(cat err.txt)"
+	told 0 train half.dot --device cpu --precision bf16 --steps 1 --data "$source/graphs/data/digits.csv"
+	told 1 train half.dot --device cpu --steps 1 --data "$source/graphs/data/digits.csv"
+	told 0 train digits.dot --device cpu --precision tf32 --steps 1 --data "$source/graphs/data/digits.csv"
 	refuse 'measured with 16 samples in a microbatch, and --batch 64 has 8 in each of 8' plan digits.dot --workers 2 --batch 64 -m 8
 	accept '"samples": 16,' plan digits.dot --workers 2 -m 8 --json # and the minibatch grows
 	# where stages go depends on what was measured: what follows holds of any plan

@@ -425,6 +425,33 @@ START_TEST(measuring_gives_every_stage_its_durations)
 }
 END_TEST
 
+/* As on a device: operators keep what they take alone, whatever that is here, and what a job takes
+ * above it lies between two jobs. */
+START_TEST(profiling_apart_keeps_what_operators_take_alone)
+{
+	int64_t alone_ns = _i ? 1000000000 : 0;
+	struct orr_profile profile;
+	struct training t;
+
+	training_init(&t, "gpipe", 2, 4);
+	for (int s = 0; s < t.pipeline->n_stages; s++) {
+		t.pipeline->stages[s].forward_ns = t.pipeline->stages[s].backward_ns = alone_ns;
+		t.pipeline->stages[s].update_ns = alone_ns;
+	}
+	ck_assert_msg(!orr_profile_run(&profile, t.pipeline, t.pipeline, &t.options, true, &t.err),
+		      "%s", t.err.msg);
+	for (int s = 0; s < t.pipeline->n_stages; s++) {
+		ck_assert_int_eq(t.pipeline->stages[s].forward_ns, alone_ns);
+		ck_assert_int_eq(t.pipeline->stages[s].backward_ns, alone_ns);
+		ck_assert_int_eq(t.pipeline->stages[s].update_ns, alone_ns);
+	}
+	ck_assert_int_eq(profile.overhead_ns > 0, !alone_ns);
+	ck_assert_int_gt(profile.n_steps, 0);
+	orr_profile_fini(&profile);
+	training_fini(&t);
+}
+END_TEST
+
 /* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
 int main(void)
 {
@@ -438,6 +465,7 @@ int main(void)
 		ONCE(parameters_from_elsewhere_are_asked_for_ahead),
 		ONCE(evaluation_agrees_with_the_textbook),
 		ONCE(measuring_gives_every_stage_its_durations),
+		EACH(profiling_apart_keeps_what_operators_take_alone, 2),
 	};
 
 	return suite_run("run", tests, N_OF(tests));

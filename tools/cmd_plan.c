@@ -425,6 +425,8 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	bool any = false;
 
 	orr_machine_write(stdout, &plan->pipeline->machine, "machine ");
+	if (g->profiled.hardware)
+		printf("profiled %s\n", orr_profiled_print(one, sizeof(one), &g->profiled));
 	printf("stage  workers      compute communication      link  parameters  operators\n");
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		print_stage(plan, s);
@@ -550,6 +552,7 @@ int cmd_plan(int argc, char **argv)
 	struct orr_plan *plan = NULL;
 	struct orr_split_plan *split = NULL;
 	struct orr_error err = {""};
+	char text[512];
 	int code;
 
 	options_parse(&argp, argc, argv, &a);
@@ -566,6 +569,10 @@ int cmd_plan(int argc, char **argv)
 						&err)) ||
 	    (code = make(&plan, &split, &a, graph, &plan_options, &err)))
 		goto out;
+	/* a plan is for any device */
+	if (work_profiled(text, sizeof(text), graph, graph->profiled.hardware,
+			  a.work.numerics.precision))
+		command_say(text);
 	if (a.search && split) {
 		code = orr_fail(&err, ORR_E_INPUT,
 				"--search and --restarts do not look at splits: leave them or "

@@ -3,9 +3,9 @@
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "command.h"
+#include "hardware.h"
 #include "options.h"
 #include "orrery/cut.h"
 #include "orrery/devices.h"
@@ -22,6 +22,8 @@
 struct arguments {
 	struct work_options work;
 	struct output_options output;
+	struct orr_run_options run;
+	int n_devices;
 	const char *out;
 	bool links;
 };
@@ -29,9 +31,9 @@ struct arguments {
 enum { KEY_LINKS = 1024 };
 
 static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Links:", 4},
+	{NULL, 0, NULL, 0, "Links:", 5},
 	{"links", KEY_LINKS, NULL, 0,
-	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 4},
+	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks", 5},
 	{"output", 'o', "FILE.dot", 0,
 	 "the graph with what was measured, for plan and the rest; - is standard output", 6},
 	{0},
@@ -45,6 +47,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->work;
 		state->child_inputs[1] = &a->output;
+		state->child_inputs[2] = &a->run;
 		return 0;
 	case 'o':
 		a->out = arg;
@@ -90,66 +93,30 @@ static int find_blocks(int *block_of, int *n, const struct orr_graph *g,
 	return 0;
 }
 
-/* Into the graph. */
-static void note_times(struct orr_graph *g, const struct orr_pipeline *p)
-{
-	for (int i = 0; i < g->n_operators; i++) {
-		struct orr_operator *o = &g->operators[i];
-		const struct orr_stage *stage = &p->stages[p->stage_of[i]];
-
-		if (orr_operator_is_input(o)) { /* its readers take the time */
-			o->forward_ns = o->backward_ns = 0;
-			continue;
-		}
-		o->forward_ns = stage->forward_ns;
-		o->backward_ns = stage->backward_ns;
-		o->weight_ns = stage->weight_ns;
-		o->update_ns = stage->update_ns;
-	}
-}
-
-/* They follow from the shapes. */
-static void note_sizes(struct orr_graph *g, int64_t samples)
-{
-	for (int i = 0; i < g->n_operators; i++) {
-		struct orr_operator *o = &g->operators[i];
-
-		if (orr_operator_is_input(o))
-			continue;
-		o->stash_bytes = orr_operator_stash_floats(o) * samples * (int64_t)sizeof(float);
-		o->activation_bytes = orr_operator_output_bytes(o, samples);
-	}
-}
-
 /* Alone first: that tells which operators go together to a worker. Then all of them in a run. */
 static int measure(struct orr_profile *profile, struct orr_graph *g, struct orr_pipeline *p,
 		   const struct arguments *a, int64_t samples, struct orr_error *err)
 {
-	struct orr_run_options run = orr_run_options_default();
+	const struct orr_run_options *run = &a->run;
 	struct orr_machine machine = orr_machine_default(p->n_workers);
 	int n = p->n_workers < p->n_stages ? p->n_workers : p->n_stages, code;
 	int *block_of = calloc((size_t)g->n_operators, sizeof(*block_of));
 	struct orr_pipeline *blocks = NULL;
 
-	run.batch = a->work.batch;
-	run.optimizer = a->work.numerics.optimizer;
-	run.precision = a->work.numerics.precision;
 	if (!block_of) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its profile", g->name);
 		goto out;
 	}
-	if ((code = orr_run_measure(p, &run, err)))
+	if ((code = orr_run_measure(p, run, err)))
 		goto out;
-	note_times(g, p);
+	orr_pipeline_note(p, g, samples);
 	if ((code = find_blocks(block_of, &n, g, p, samples, err)) ||
 	    (code = orr_partition_as(&blocks, g, &machine, block_of, n, samples, err)) ||
 	    (code = orr_pipeline_set_step(blocks, p->n_workers, p->n_microbatches, err)) ||
-	    (code = orr_run_profile(profile, p, blocks, &run, err)))
+	    (code = orr_run_profile(profile, p, blocks, run, err)))
 		goto out;
-	note_times(g, p);
-	note_sizes(g, samples);
+	orr_pipeline_note(p, g, samples);
 	g->overhead_ns = profile->overhead_ns;
-	g->samples = samples;
 out:
 	orr_pipeline_destroy(blocks);
 	free(block_of);
@@ -176,10 +143,17 @@ static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 		       profile->spread_percent[p->stage_of[i]],
 		       orr_size_print(stash, sizeof(stash), o->stash_bytes));
 	}
-	printf("\nMedians of %d steps on %d worker%s at once; the middle half of the F spans the "
-	       "spread. Between two jobs: %s.\n",
-	       profile->n_steps, p->n_workers, p->n_workers == 1 ? "" : "s",
-	       orr_duration_print(f, sizeof(f), profile->overhead_ns, false));
+	printf("\nProfiled for %s. ", orr_profiled_print(u, sizeof(u), &p->profiled));
+	if (p->profiled.hardware == ORR_HARDWARE_CUDA)
+		printf("Medians, alone on the first device; spread and what lies between two jobs "
+		       "from %d steps on %d worker%s at once: %s.\n",
+		       profile->n_steps, p->n_workers, p->n_workers == 1 ? "" : "s",
+		       orr_duration_print(f, sizeof(f), profile->overhead_ns, false));
+	else
+		printf("Medians of %d steps on %d worker%s at once; the middle half of the F spans "
+		       "the spread. Between two jobs: %s.\n",
+		       profile->n_steps, p->n_workers, p->n_workers == 1 ? "" : "s",
+		       orr_duration_print(f, sizeof(f), profile->overhead_ns, false));
 }
 
 /* GFLOP/s; FLOP per nanosecond. "-": it has no such pass. */
@@ -200,8 +174,11 @@ static void print_kernels(const struct orr_graph *g, int64_t samples)
 
 	if (!orr_run_core(&core))
 		return;
-	printf("\nProducts: %s for %s; other kernels: %s.\n", core.library, core.products,
-	       core.loops);
+	if (g->profiled.hardware == ORR_HARDWARE_CUDA)
+		printf("\n");
+	else
+		printf("\nProducts: %s for %s; other kernels: %s.\n", core.library, core.products,
+		       core.loops);
 	printf("%-20s %10s %10s %10s   GFLOP/s\n", "product", "F", "B", "W");
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
@@ -224,6 +201,9 @@ static int write_graph(FILE *file, const void *graph, struct orr_error *err)
 
 static int check(const struct orr_graph *g, struct arguments *a, struct orr_error *err)
 {
+	const char *why;
+	int code;
+
 	if (orr_operator_is_study(&g->operators[0]))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has costs and nothing to compute: profile a model whose nodes "
@@ -246,8 +226,15 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 			"in parts: give --split to simulate, plan or train with the profile");
 	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
 	if (!a->work.machine.n_workers)
-		a->work.machine.n_workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
-	return work_check_batch(&a->work, g, err);
+		a->work.machine.n_workers = hardware_workers(&a->run, &why);
+	a->run.batch = a->work.batch;
+	a->run.optimizer = a->work.numerics.optimizer;
+	a->run.precision = a->work.numerics.precision;
+	if ((code = work_check_batch(&a->work, g, err)) ||
+	    (code = hardware_find(&a->run, &a->n_devices, err)))
+		return code;
+	hardware_tell(&a->run);
+	return 0;
 }
 
 static int check_together(const struct arguments *a, const struct session *s, struct orr_error *err)
@@ -282,6 +269,7 @@ static int profile(struct arguments *a, struct orr_error *err)
 		goto out;
 	samples = work_samples(&a->work);
 	graph->overhead_ns = 0; /* of an earlier profile */
+	graph->profiled = (struct orr_profiled){0};
 	if ((code = split(&pipeline, graph, a, samples, err)) ||
 	    (code = measure(&profile, graph, pipeline, a, samples, err)))
 		goto out;
@@ -301,17 +289,20 @@ int cmd_profile(int argc, char **argv)
 		"schedule stages order recompute sync accumulate lengths "
 		"microbatch-costs costs activation stash parameters machine latency "
 		"bandwidth memory flops shard-optimizer split ");
-	const struct argp_child children[] = {
-		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
-	const struct argp argp = {options,
-				  parse,
-				  "GRAPH\n--links",
-				  "Measure what every operator takes for a microbatch on this "
-				  "machine, with all workers (one a core) at work.",
-				  children,
-				  NULL,
-				  NULL};
-	struct arguments a = {.work = work_options_default()};
+	const struct argp_child children[] = {{&shared, 0, NULL, 0},
+					      {&output_json_argp, 0, NULL, 0},
+					      {&hardware_argp, 0, NULL, 0},
+					      {0}};
+	const struct argp argp = {
+		options,
+		parse,
+		"GRAPH\n--links",
+		"Measure what every operator takes for a microbatch on this "
+		"machine, with all workers (one a CUDA device, or one a core) at work.",
+		children,
+		NULL,
+		NULL};
+	struct arguments a = {.work = work_options_default(), .run = orr_run_options_default()};
 	struct session session = {0};
 	struct orr_error *err = &session.err;
 	int code;

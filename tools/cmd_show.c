@@ -212,6 +212,8 @@ static void print_head(const struct orr_graph *g)
 			       duration(c, sizeof(c), g, t.weight_ns));
 		printf("\n");
 	}
+	if (g->profiled.hardware)
+		printf("profiled: %s\n", orr_profiled_print(a, sizeof(a), &g->profiled));
 	print_not_counted(g);
 	for (i = 0; i < g->n_encoders; i++) {
 		struct totals e = sum_up(g, i);
@@ -481,6 +483,7 @@ static int print_json(const struct orr_graph *g, struct orr_error *err)
 	double unit = (double)ORR_UNIT_NS; /* a second or a unit: the same here */
 	struct totals t = sum_up(g, -1);
 	bool failed = !root || !operators || !encoders;
+	char text[16];
 	int i, code = 0;
 
 	set(root, "graph", json_string(g->name), &failed);
@@ -488,6 +491,9 @@ static int print_json(const struct orr_graph *g, struct orr_error *err)
 	set(root, "units", json_boolean(g->units), &failed);
 	set(root, "stages", n_stages(g) ? json_integer(n_stages(g)) : json_null(), &failed);
 	set_totals(root, &t, is_study(g), unit, &failed);
+	if (g->profiled.hardware)
+		set(root, "profiled",
+		    json_string(orr_profiled_print(text, sizeof(text), &g->profiled)), &failed);
 	for (i = 0; i < g->n_encoders; i++) {
 		t = sum_up(g, i);
 		encoder = json_object();

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options.h"
 #include "orrery/nearest.h"
@@ -71,6 +72,14 @@ int hardware_find(const struct orr_run_options *o, int *n_devices, struct orr_er
 	if (*n_devices < 0)
 		*n_devices = 0;
 	return 0;
+}
+
+int hardware_workers(const struct orr_run_options *o, const char **why)
+{
+	int n = o->hardware == ORR_HARDWARE_CPU ? 0 : orr_run_devices(NULL, 0);
+
+	*why = n > 0 ? o->streams > 1 ? "one a stream of a device" : "one a device" : "one a core";
+	return n > 0 ? n * o->streams : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 void hardware_tell(const struct orr_run_options *o)

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
 #include "hardware.h"
@@ -275,7 +274,6 @@ static int sum_of(const char *list)
 int train_options_workers(struct train_options *a, const struct session *session)
 {
 	const struct orr_run_options *o = &a->run;
-	int n = o->hardware == ORR_HARDWARE_CPU ? 0 : orr_run_devices(NULL, 0);
 
 	if (o->ranks_workers && sum_of(o->ranks_workers)) {
 		a->workers = "as --ranks-workers says";
@@ -285,9 +283,7 @@ int train_options_workers(struct train_options *a, const struct session *session
 		a->workers = "one a rank";
 		return session->n_ranks;
 	}
-	a->workers =
-		n > 0 ? o->streams > 1 ? "one a stream of a device" : "one a device" : "one a core";
-	return n > 0 ? n * o->streams : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	return hardware_workers(o, &a->workers);
 }
 
 int train_options_settle(struct train_options *a, struct work *work, struct orr_error *err)

@@ -360,6 +360,25 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	return code;
 }
 
+const char *work_profiled(char *text, size_t size, const struct orr_graph *g,
+			  enum orr_hardware hardware, enum orr_precision precision)
+{
+	struct orr_profiled wanted = orr_profiled_of(hardware, precision);
+	char seen[16], name[16];
+
+	if (!g->profiled.hardware ||
+	    (g->profiled.hardware == wanted.hardware && g->profiled.precision == wanted.precision))
+		return NULL;
+	orr_profiled_print(seen, sizeof(seen), &g->profiled);
+	orr_profiled_print(name, sizeof(name), &wanted);
+	(void)snprintf(text, size,
+		       "%s: its costs were profiled for %s, and not for %s: profile it again with "
+		       "--device %.*s --precision %s",
+		       g->name, seen, name, (int)strcspn(name, ","), name,
+		       orr_precision_name(wanted.precision));
+	return text;
+}
+
 int work_check_memory(const struct work *work, struct orr_error *err)
 {
 	const struct orr_figures *f = work->tried.figures;

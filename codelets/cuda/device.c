@@ -58,3 +58,24 @@ int orr_cuda_bus(int device, char *text, size_t size)
 {
 	return cudaDeviceGetPCIBusId(text, (int)size, device) != cudaSuccess;
 }
+
+int orr_cuda_take(int device, void **stream, char *why, size_t size)
+{
+	cudaStream_t made = NULL;
+	cudaError_t code = cudaSetDevice(device);
+
+	if (code == cudaSuccess)
+		code = cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+	*stream = made;
+	if (code == cudaSuccess)
+		return 0;
+	(void)cudaGetLastError();
+	snprintf(why, size, "%s", cudaGetErrorString(code));
+	return -1;
+}
+
+void orr_cuda_give_back(void *stream)
+{
+	if (stream)
+		(void)cudaStreamDestroy(stream);
+}

@@ -20,6 +20,11 @@ int orr_cuda_uuid(int device, unsigned char uuid[16]);
 /* Its PCI address, "0000:17:00.0", 13 bytes; 0, or nobody knows. */
 int orr_cuda_bus(int device, char *text, size_t size);
 
+/* CUDA's number `device` becomes the calling thread's, with a stream of its own there. Not 0: why,
+ * of size bytes, says what CUDA says. */
+int orr_cuda_take(int device, void **stream, char *why, size_t size);
+void orr_cuda_give_back(void *stream);
+
 #ifdef __cplusplus
 }
 #endif

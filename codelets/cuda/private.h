@@ -46,6 +46,12 @@ bool orr_cuda_ok(struct orr_device *d, cudaError_t code, const char *what);
 bool orr_cuda_blas_ok(struct orr_device *d, cublasStatus_t code, const char *what);
 void orr_cuda_begin(struct orr_device *d);
 
+/* ---- memory.c ---- */
+void *orr_cuda_allocate(size_t bytes);
+void orr_cuda_release(void *at);
+void orr_cuda_put(struct orr_device *d, int64_t count, const float *from, float *to);
+void orr_cuda_wait(struct orr_device *d);
+
 static inline char *orr_cuda_workspace(const struct orr_device *d)
 {
 	return (char *)d->workspace + ORR_BLAS_BYTES;

@@ -118,6 +118,10 @@ const struct orr_kernels orr_kernels_cuda = {
 	.find_wild = orr_cuda_find_wild,
 	.step = orr_cuda_step,
 	.squares = orr_cuda_squares,
+	.allocate = orr_cuda_allocate,
+	.release = orr_cuda_release,
+	.put = orr_cuda_put,
+	.wait = orr_cuda_wait,
 };
 
 int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision, void *stream,

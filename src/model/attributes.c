@@ -124,8 +124,8 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 	if (kind == 'e')
 		orr_nearest_try_all(&near, "bytes, gradient_bytes, gradient");
 	if (kind == 'g')
-		orr_nearest_try_all(
-			&near, "data, overhead, samples, repeat, frozen, split, length_exponent");
+		orr_nearest_try_all(&near, "data, overhead, samples, profiled, repeat, frozen, "
+					   "split, length_exponent");
 	orr_nearest_try_all(&near, kind == 'n'   ? node_drawing
 				   : kind == 'e' ? edge_drawing
 						 : graph_drawing);

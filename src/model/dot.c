@@ -208,8 +208,8 @@ static int read_edges(struct reader *r)
 /* Of the graph or of a subgraph. */
 static bool is_ours(const char *name)
 {
-	static const char *const ours[] = {"repeat", "frozen",   "split",  "length_exponent",
-					   "data",   "overhead", "samples"};
+	static const char *const ours[] = {"repeat", "frozen",   "split",   "length_exponent",
+					   "data",   "overhead", "samples", "profiled"};
 
 	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
 		if (strcmp(name, ours[i]) == 0)
@@ -229,13 +229,14 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
 
 		if (!is_ours(a->name))
-			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
-					"use data, overhead and samples, on the graph, repeat, "
-					"frozen, split and length_exponent, on a subgraph, or what "
-					"Graphviz draws with",
-					file, a->line, a->name,
-					orr_attribute_hint(hint, 'g', a->name, NULL));
+			return orr_fail(
+				r->err, ORR_E_INPUT,
+				"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
+				"use data, overhead, samples and profiled, on the graph, repeat, "
+				"frozen, split and length_exponent, on a subgraph, or what "
+				"Graphviz draws with",
+				file, a->line, a->name,
+				orr_attribute_hint(hint, 'g', a->name, NULL));
 	}
 	if (repeat && subgraph == r->dot.subgraphs)
 		return orr_fail(r->err, ORR_E_INPUT,
@@ -490,6 +491,18 @@ static int read_samples(struct reader *r)
 	return orr_count_parse(&r->draft->samples, says->text, 1, 1 << 30, what, r->err);
 }
 
+static int read_profiled(struct reader *r)
+{
+	const struct orr_dot_attribute *says;
+	char what[200];
+	int code = read_whole(r, "profiled", &says);
+
+	if (code || !says)
+		return code;
+	(void)snprintf(what, sizeof(what), "%.150s:%d: profiled", r->draft->name, says->line);
+	return orr_profiled_parse(&r->draft->profiled, says->text, what, r->err);
+}
+
 static int read_exponent(struct reader *r)
 {
 	const struct orr_dot_attribute *says =
@@ -510,8 +523,8 @@ int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *er
 
 	if ((code = orr_dot_parse(&r.dot, draft->name, text, true, err)) ||
 	    (code = check_attributes(&r)) || (code = read_data(&r)) || (code = read_overhead(&r)) ||
-	    (code = read_samples(&r)) || (code = read_exponent(&r)) || (code = read_nodes(&r)) ||
-	    (code = read_edges(&r)) || (code = read_subgraphs(&r)))
+	    (code = read_samples(&r)) || (code = read_profiled(&r)) || (code = read_exponent(&r)) ||
+	    (code = read_nodes(&r)) || (code = read_edges(&r)) || (code = read_subgraphs(&r)))
 		goto out;
 	if (draft->n_operators == 0)
 		code = orr_fail(err, ORR_E_INPUT,

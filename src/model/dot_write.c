@@ -207,6 +207,7 @@ static void write_edge(FILE *file, const struct orr_graph *g, const struct orr_o
 
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err)
 {
+	char text[16];
 	int code;
 
 	(void)fputs("digraph {\n\tnode [shape=box];\n", file);
@@ -226,6 +227,9 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 	}
 	if (g->samples > 0)
 		(void)fprintf(file, "\tsamples=%lld;\n", (long long)g->samples);
+	if (g->profiled.hardware)
+		(void)fprintf(file, "\tprofiled=\"%s\";\n",
+			      orr_profiled_print(text, sizeof(text), &g->profiled));
 	if ((code = write_operators(file, g, err)))
 		return code;
 	for (int i = 0; i < g->n_operators; i++)

@@ -40,7 +40,8 @@ struct orr_draft {
 	char *name;                   /* owned; of the graph */
 	char *data;                   /* owned; path of its data, or NULL */
 	int64_t overhead_ns, samples; /* see graph.h */
-	double length_exponent;       /* of the whole graph */
+	struct orr_profiled profiled;
+	double length_exponent; /* of the whole graph */
 	bool units;
 	struct orr_draft_operator *operators; /* owned */
 	int n_operators, operator_room;

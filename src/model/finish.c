@@ -322,6 +322,7 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 	g->units = draft->units;
 	g->overhead_ns = draft->overhead_ns;
 	g->samples = draft->samples;
+	g->profiled = draft->profiled;
 	g->name = draft->name;
 	if ((code = fill_inputs(g, &x, err)) || (code = fill_encoders(g, draft, x.order, err))) {
 		g->name = NULL; /* still the draft's */

@@ -358,6 +358,7 @@ int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 	out.units = draft->units;
 	out.overhead_ns = draft->overhead_ns;
 	out.samples = draft->samples;
+	out.profiled = draft->profiled;
 	out.length_exponent = draft->length_exponent;
 	out.data = draft->data;
 	out.reads = draft->reads;

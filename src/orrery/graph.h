@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include "error.h"
 #include "numerics.h"
+#include "profiled.h"
 
 ORR_BEGIN
 
@@ -191,8 +192,9 @@ struct orr_graph {
 	int n_lengths;       /* 0: all alike */
 	int64_t overhead_ns; /* of starting a job, beside what its operators take; 0: none */
 	int64_t samples;     /* of the microbatch that was measured; 0: not said */
-	bool units;          /* the durations were plain numbers: one unit is one second */
-	struct orr_graph *whole; /* owned: before it was split; NULL: it was not */
+	struct orr_profiled profiled; /* what measured them */
+	bool units;                   /* the durations were plain numbers: one unit is one second */
+	struct orr_graph *whole;      /* owned: before it was split; NULL: it was not */
 };
 
 /* The graph before any split, of which tensors in files have their names; and its operator that

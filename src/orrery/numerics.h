@@ -1,8 +1,10 @@
 #ifndef ORR_NUMERICS_H
 #define ORR_NUMERICS_H
-/* Precisions and optimizers: enums alone, for kernels and for planning; parameter_cost.h has their
- * memory. */
+/* Precisions and optimizers, for kernels and for planning; parameter_cost.h has their memory. */
 #include <stdbool.h>
+#include "error.h"
+
+ORR_BEGIN
 
 /* Precision of matrix products; sums, parameters, their gradients and the optimizer's state are
  * float32. BF16 rounds the inputs of a product to bfloat16 (to nearest, ties to even) and
@@ -47,4 +49,14 @@ struct orr_numerics {
 	 * the others afterwards. */
 	bool shard_optimizer;
 };
+
+/* "adamw", "fp32". Parsing refuses other words; what, a key or an option, begins the message. */
+const char *orr_optimizer_name(enum orr_optimizer optimizer);
+const char *orr_precision_name(enum orr_precision precision);
+int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what,
+			struct orr_error *err);
+int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what,
+			struct orr_error *err);
+
+ORR_END
 #endif

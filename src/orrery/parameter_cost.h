@@ -39,13 +39,5 @@ const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_n
 /* Adds optimizer, precision and bytes_per_parameter to a report; not 0: no memory. */
 int orr_parameter_cost_json(json_t *report, const struct orr_numerics *numerics);
 
-/* "adamw", "fp32". Parsing refuses other words; what, a key or an option, begins the message. */
-const char *orr_optimizer_name(enum orr_optimizer optimizer);
-const char *orr_precision_name(enum orr_precision precision);
-int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what,
-			struct orr_error *err);
-int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what,
-			struct orr_error *err);
-
 ORR_END
 #endif

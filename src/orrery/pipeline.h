@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "numerics.h"
+#include "profiled.h"
 #include "error.h"
 #include "machine.h"
 #include "orrery.h"
@@ -122,6 +123,7 @@ struct orr_pipeline {
 	struct orr_tied *tied; /* owned, with its lists of stages, as one block */
 	bool has_weight;       /* the costs tell the input gradient and the weight gradient apart */
 	bool units;            /* durations are units, see orrery.h */
+	struct orr_profiled profiled; /* what measured them */
 	/* the size of a step */
 	int n_workers, n_microbatches; /* n_workers: the machine's */
 	enum orr_sync sync;            /* asynchronous schedules: stashing unless set */
@@ -303,6 +305,11 @@ static inline int orr_stage_after(const struct orr_pipeline *p, int s, int i)
 {
 	return p->edges[p->stages[s].out[i]].to;
 }
+
+/* Write p's durations, for microbatches of this number of samples, and what measured them into g,
+ * of which every operator that computes is a stage of p; and the sizes that follow from its shapes.
+ */
+void orr_pipeline_note(const struct orr_pipeline *p, struct orr_graph *g, int64_t samples);
 
 ORR_END
 #endif

@@ -152,7 +152,7 @@ static int sought_json(json_t *json, const struct orr_plan *plan)
 json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err)
 {
 	json_t *stages = json_array(), *workers = json_array(), *json;
-	char fingerprint[24];
+	char fingerprint[24], profiled[16];
 	int n_idle = 0;
 	bool ok = stages && workers;
 
@@ -197,6 +197,13 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json = NULL;
 	}
 	if (json && orr_parameter_cost_json(json, &plan->options.numerics)) {
+		json_decref(json);
+		json = NULL;
+	}
+	if (json && plan->graph->profiled.hardware &&
+	    json_object_set_new(json, "profiled",
+				json_string(orr_profiled_print(profiled, sizeof(profiled),
+							       &plan->graph->profiled)))) {
 		json_decref(json);
 		json = NULL;
 	}

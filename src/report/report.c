@@ -238,6 +238,8 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	write_memory(file, f);
 	orr_groups_write(file, t->jobs);
 	orr_machine_write(file, &p->machine, "machine      ");
+	if (p->profiled.hardware && !t->measured)
+		fprintf(file, "profiled     %s\n", orr_profiled_print(low, CELL, &p->profiled));
 	fputc('\n', file);
 }
 
@@ -401,6 +403,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	json_t *workers = json_array(), *stages = orr_stages_json(t->jobs, err), *report = NULL;
+	char text[CELL];
 
 	if (!stages) {
 		json_decref(workers);
@@ -433,6 +436,12 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	}
 	if (report && p->machine.cluster &&
 	    json_object_set_new(report, "machine", json_string(p->machine.cluster->name))) {
+		json_decref(report);
+		report = NULL;
+	}
+	if (report && p->profiled.hardware && !t->measured &&
+	    json_object_set_new(report, "profiled",
+				json_string(orr_profiled_print(text, CELL, &p->profiled)))) {
 		json_decref(report);
 		report = NULL;
 	}

@@ -461,6 +461,7 @@ static int draft_begin(struct orr_rewriting *x, const struct orr_graph *g, struc
 	x->draft.units = g->units;
 	x->draft.overhead_ns = g->overhead_ns;
 	x->draft.samples = g->samples;
+	x->draft.profiled = g->profiled;
 	if ((g->data && !(x->draft.data = strdup(g->data))) ||
 	    !(x->draft.reads = calloc(1, sizeof(*x->draft.reads))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);

@@ -7,7 +7,7 @@
 #include "orrery/traffic.h"
 #include "orrery/run.h"
 
-/* Does a stage run forward here? Evaluation takes the first owner's rank. */
+/* Does a stage run forward here? Evaluation takes every owner's rank. */
 static bool runs_here(const struct orr_jobs *jobs, const int *rank_of, int s)
 {
 	int rank = orr_ranks_rank();
@@ -15,7 +15,10 @@ static bool runs_here(const struct orr_jobs *jobs, const int *rank_of, int s)
 	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
 		if (rank_of[jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)]] == rank)
 			return true;
-	return rank_of[jobs->owners[jobs->first_owner[s]]] == rank;
+	for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
+		if (rank_of[jobs->owners[i]] == rank)
+			return true;
+	return false;
 }
 
 /* Does a stage that runs here read operator k? */

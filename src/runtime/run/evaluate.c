@@ -1,18 +1,49 @@
+/* Rows that are not trained on, block by block through the stages, as tasks that run forward alone.
+ * A stage's tasks run where its parameters are; of replicas each takes its share of the blocks.
+ * Sums are of a block first, then over the blocks in their order: the same on any number of
+ * workers. */
 #include "orrery/run.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "codelets/workspace.h"
 #include "model/whole.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/ranks.h"
 #include "parts.h"
+#include "runtime/peers/messages.h"
 
-/* Rows that are computed at once, of n_rows; what reads a whole minibatch takes them for one.
- * Outputs of all operators take half a GiB at most, by the unsplit graph alone: every cut gives the
- * same figures. */
+/* Of what lies between stages, over all blocks in flight. */
+#define MOST_BYTES (INT64_C(1) << 30)
+
+/* One in flight, with all that its tasks need. */
+struct block {
+	struct orr_flight flight;
+	struct orr_task *tasks;      /* [n_stages] */
+	starpu_data_handle_t *edges; /* [n_edges] NULL: between stages of other ranks */
+	starpu_data_handle_t *data;  /* [n_stages] columns that a stage reads */
+	float *columns;              /* their memory */
+	size_t bytes;                /* of it */
+	bool begun;
+};
+
+struct evaluation {
+	struct orr_run *run;
+	const int64_t *rows;
+	int64_t n_rows, at_once;
+	int n_blocks, n_begun, n_ended;
+	struct block *blocks; /* [window]; block c is number c % window of them */
+	int window;
+	struct orr_metrics *metrics; /* [n_blocks][n_losses], where devices can write */
+	size_t n_metrics;            /* bytes */
+	struct orr_sums *sums;       /* [n_blocks][n_losses] */
+	struct orr_codelet_common *common;
+};
+
+/* Rows of a block, of n_rows; what reads a whole minibatch takes them for one. Outputs of all
+ * operators take half a GiB at most, by the unsplit graph alone: every cut gives the same figures.
+ */
 static int64_t rows_at_once(const struct orr_run *run, int64_t n_rows)
 {
 	const struct orr_graph *g = orr_graph_whole(run->work.pipeline->graph);
@@ -26,346 +57,433 @@ static int64_t rows_at_once(const struct orr_run *run, int64_t n_rows)
 	return most > 1 ? most : 1;
 }
 
-/* Each stage is run by the rank of its first owner; activations go from one to the other. */
-static int rank_of_stage(const struct orr_run *run, int s)
+/* ---- where ---- */
+
+/* The owner of stage s that computes block c. */
+static int owner_of(const struct orr_work *work, int s, int c)
 {
-	return run->work.rank_of[run->work.jobs->owners[run->work.jobs->first_owner[s]]];
+	return work->jobs->first_owner[s] + c % orr_work_replicas(work, s);
 }
 
-/* Memory to run the stages that are here forward over a chunk. */
-struct buffers {
-	float **parameters;    /* [n_stages] borrowed from StarPU */
-	float **edges;         /* [n_edges] */
-	float **stash, **data; /* [n_stages] */
-	const float **in;
-	float **out;
-	float *scratch;
-	struct orr_metrics *metrics; /* [n_losses] */
-	struct orr_device device;
-	int64_t n_done, n_all; /* stages, over all chunks */
-};
-
-static void buffers_fini(const struct orr_run *run, struct buffers *buffers)
+static int rank_of(const struct orr_work *work, int s, int c)
 {
-	for (int e = 0; buffers->edges && e < run->work.pipeline->n_edges; e++)
-		free(buffers->edges[e]);
-	for (int s = 0; s < run->work.pipeline->n_stages; s++) {
-		if (buffers->stash)
-			free(buffers->stash[s]);
-		if (buffers->data)
-			free(buffers->data[s]);
+	return work->rank_of[work->jobs->owners[owner_of(work, s, c)]];
+}
+
+/* Is any owner of s of this rank? */
+static bool may_be_here(const struct orr_work *work, int s)
+{
+	for (int i = 0; i < orr_work_replicas(work, s); i++)
+		if (rank_of(work, s, i) == work->rank)
+			return true;
+	return false;
+}
+
+/* ---- memory ---- */
+
+static int64_t columns_of(const struct orr_program *program)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < orr_program_n_inputs(program); i++)
+		n += orr_program_input_width(program, i);
+	return n;
+}
+
+/* Floats of edge i out of stage s in a block, where it begins or ends here; -1: it does not. */
+static int64_t edge_floats(const struct evaluation *x, int s, int i)
+{
+	const struct orr_work *work = &x->run->work;
+
+	if (!may_be_here(work, s) && !may_be_here(work, orr_stage_after(work->pipeline, s, i)))
+		return -1;
+	return orr_program_out_floats(work->programs[s], i, x->at_once);
+}
+
+/* As many as keep all workers busy and fit. */
+static int find_window(const struct evaluation *x)
+{
+	const struct orr_pipeline *p = x->run->work.pipeline;
+	int64_t floats = 1, n = 2 * (int64_t)p->n_workers;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		floats += columns_of(x->run->work.programs[s]) * x->at_once;
+		for (int i = 0; i < p->stages[s].n_out; i++)
+			floats += orr_program_out_floats(x->run->work.programs[s], i, x->at_once);
 	}
-	free(buffers->parameters);
-	free(buffers->edges);
-	free(buffers->stash);
-	free(buffers->data);
-	free(buffers->in);
-	free(buffers->out);
-	free(buffers->scratch);
-	free(buffers->metrics);
-	free(buffers->device.workspace);
+	if (n > MOST_BYTES / (int64_t)sizeof(float) / floats)
+		n = MOST_BYTES / (int64_t)sizeof(float) / floats;
+	n = n > 2 ? n : 2;
+	return (int)(n < x->n_blocks ? n : x->n_blocks);
 }
 
-static bool allocate(float **floats, int64_t n)
+static int make_edges(const struct evaluation *x, struct block *block, struct orr_error *err)
 {
-	*floats = malloc(((size_t)n + 1) * sizeof(**floats));
-	return *floats;
+	const struct orr_pipeline *p = x->run->work.pipeline;
+	int code = orr_data_make_handles(&block->edges, (size_t)p->n_edges + 1, err);
+
+	for (int s = 0; s < p->n_stages; s++)
+		for (int i = 0; i < p->stages[s].n_out && !code; i++) {
+			int64_t floats = edge_floats(x, s, i);
+
+			if (floats >= 0)
+				code = orr_data_make_loose(&block->edges[p->stages[s].out[i]],
+							   floats, err);
+		}
+	return code;
 }
 
-/* For chunks of n rows. */
-static int buffers_init(const struct orr_run *run, int64_t n, struct buffers *buffers,
-			struct orr_error *err)
+static int make_data(const struct evaluation *x, struct block *block, struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->work.pipeline;
-	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges + 1;
-	int64_t scratch = 0;
-	size_t workspace = 0;
-	bool fits;
+	const struct orr_work *work = &x->run->work;
+	int n_stages = work->pipeline->n_stages,
+	    code = orr_data_make_handles(&block->data, (size_t)n_stages, err);
+	int64_t n = 0;
+	float *at;
 
-	buffers->device = orr_device_cpu(run->options.precision);
-	buffers->device.microbatch.evaluation = true;
-	buffers->parameters = calloc(n_stages, sizeof(float *));
-	buffers->edges = calloc(n_edges, sizeof(float *));
-	buffers->stash = calloc(n_stages, sizeof(float *));
-	buffers->data = calloc(n_stages, sizeof(float *));
-	buffers->in = calloc(n_edges, sizeof(const float *));
-	buffers->out = calloc(n_edges, sizeof(float *));
-	buffers->metrics = calloc((size_t)run->work.n_losses + 1, sizeof(*buffers->metrics));
-	fits = buffers->metrics && buffers->parameters && buffers->edges && buffers->stash &&
-	       buffers->data && buffers->in && buffers->out;
-	for (int s = 0; fits && s < p->n_stages; s++) {
-		const struct orr_program *program = run->work.programs[s];
-		int64_t columns = 0, floats = orr_program_scratch_floats(program, n);
-		size_t bytes = orr_program_workspace_bytes(program, &buffers->device, n);
-		bool here = rank_of_stage(run, s) == run->work.rank;
+	for (int s = 0; s < n_stages; s++)
+		n += may_be_here(work, s) ? columns_of(work->programs[s]) * x->at_once : 0;
+	block->bytes = (size_t)n * sizeof(float);
+	if (!code && n &&
+	    starpu_malloc_flags((void **)&block->columns, block->bytes, STARPU_MALLOC_PINNED)) {
+		block->columns = NULL;
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %lld floats of data",
+				(long long)n);
+	}
+	at = block->columns;
+	for (int s = 0; s < n_stages && !code; s++) {
+		int64_t floats = columns_of(work->programs[s]) * x->at_once;
 
-		for (int i = 0; fits && i < p->stages[s].n_out; i++)
-			if (here || rank_of_stage(run, orr_stage_after(p, s, i)) == run->work.rank)
-				fits = allocate(&buffers->edges[p->stages[s].out[i]],
-						orr_program_out_floats(program, i, n));
-		if (!here || !fits)
+		if (!floats || !may_be_here(work, s))
 			continue;
-		scratch = floats > scratch ? floats : scratch;
-		workspace = bytes > workspace ? bytes : workspace;
-		for (int i = 0; i < orr_program_n_inputs(program); i++)
-			columns += orr_program_input_width(program, i);
-		fits = allocate(&buffers->stash[s], orr_program_stash_floats(program, n, false)) &&
-		       allocate(&buffers->data[s], columns * n);
+		code = orr_data_register(&block->data[s], at, floats, err);
+		at += floats;
 	}
-	if (!fits || !allocate(&buffers->scratch, scratch) ||
-	    !(buffers->device.workspace = malloc(workspace + 1)))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate %d rows at once",
-				(int)n);
+	return code;
+}
+
+static int block_init(const struct evaluation *x, struct block *block, struct orr_error *err)
+{
+	int code;
+
+	block->flight.watch = &x->run->watch;
+	block->tasks = calloc((size_t)x->run->work.pipeline->n_stages, sizeof(*block->tasks));
+	if (!block->tasks)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of an evaluation");
+	if ((code = make_edges(x, block, err)))
+		return code;
+	return make_data(x, block, err);
+}
+
+static void block_fini(const struct evaluation *x, struct block *block)
+{
+	const struct orr_pipeline *p = x->run->work.pipeline;
+
+	orr_data_forget_handles(block->edges, (size_t)p->n_edges + 1);
+	orr_data_forget_handles(block->data, (size_t)p->n_stages);
+	if (block->columns)
+		starpu_free_flags(block->columns, block->bytes, STARPU_MALLOC_PINNED);
+	free(block->tasks);
+}
+
+/* The workers' own devices, with memory for blocks, which are larger than microbatches. */
+static int make_workspaces(struct evaluation *x, struct orr_error *err)
+{
+	const struct orr_work *work = &x->run->work;
+	struct orr_session *session = &x->run->session;
+	struct orr_workspace_sizes sizes = {
+		.precision = x->run->options.precision,
+		.programs = (const struct orr_program *const *)work->programs,
+		.n_programs = work->pipeline->n_stages,
+		.most_samples = x->at_once,
+		.n_minibatch = x->at_once,
+	};
+	char why[200];
+
+	for (int s = 0; s < work->pipeline->n_stages; s++) {
+		const struct orr_program *program = work->programs[s];
+		int64_t scratch = orr_program_scratch_floats(program, x->at_once);
+		int64_t stash = orr_program_stash_floats(program, x->at_once, false);
+		int n = orr_program_n_in(program) + orr_program_n_out(program);
+
+		sizes.scratch = scratch > sizes.scratch ? scratch : sizes.scratch;
+		sizes.stash = stash > sizes.stash ? stash : sizes.stash;
+		sizes.n_pointers = n > sizes.n_pointers ? n : sizes.n_pointers;
+	}
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++) {
+		struct orr_workspace *own = &x->common->workspaces[i];
+
+		if (orr_policy_is_reserved(session->policy, (int)i))
+			continue;
+		if (orr_workspace_borrow(own, i, &session->common.workspaces[i], &sizes, why,
+					 sizeof(why)))
+			return orr_fail(err, ORR_E_NOMEM,
+					"run: to evaluate %d rows at once: worker %u: %s",
+					(int)x->at_once, i, why);
+		own->device.microbatch.evaluation = true;
+	}
 	return 0;
 }
 
-/* Outputs of stage `from` for stage s come from, or go to, another rank. */
-static int receive_edges(const struct orr_run *run, struct buffers *buffers, int s, int64_t n,
+static int evaluation_init(struct evaluation *x, struct orr_run *run, bool on_test,
+			   struct orr_error *err)
+{
+	const struct orr_dataset *data = run->dataset;
+	size_t n_sums;
+	int code;
+
+	*x = (struct evaluation){.run = run,
+				 .rows = on_test ? data->test : data->train,
+				 .n_rows = on_test ? data->n_test : data->n_train};
+	x->at_once = rows_at_once(run, x->n_rows);
+	x->n_blocks = (int)((x->n_rows + x->at_once - 1) / x->at_once);
+	x->window = find_window(x);
+	n_sums = (size_t)x->n_blocks * (size_t)run->work.n_losses + 1;
+	x->n_metrics = n_sums * sizeof(*x->metrics);
+	x->sums = calloc(n_sums, sizeof(*x->sums));
+	x->blocks = calloc((size_t)x->window + 1, sizeof(*x->blocks));
+	x->common = calloc(1, sizeof(*x->common));
+	if (!x->sums || !x->blocks || !x->common ||
+	    starpu_malloc_flags((void **)&x->metrics, x->n_metrics, STARPU_MALLOC_PINNED)) {
+		x->metrics = NULL;
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
+	}
+	for (size_t i = 0; i < n_sums; i++)
+		x->metrics[i] = (struct orr_metrics){0};
+	if ((code = make_workspaces(x, err)))
+		return code;
+	for (int i = 0; i < x->window && !code; i++)
+		code = block_init(x, &x->blocks[i], err);
+	return code;
+}
+
+static void evaluation_fini(struct evaluation *x)
+{
+	for (int i = 0; x->blocks && i < x->window; i++)
+		block_fini(x, &x->blocks[i]);
+	for (unsigned i = 0; x->common && i < starpu_worker_get_count(); i++)
+		orr_workspace_fini(&x->common->workspaces[i], i);
+	if (x->metrics)
+		starpu_free_flags(x->metrics, x->n_metrics, STARPU_MALLOC_PINNED);
+	free(x->blocks);
+	free(x->common);
+	free(x->sums);
+}
+
+/* ---- a block ---- */
+
+/* Over edge e, behind the numbers of all messages of training. */
+static struct orr_message message_of(const struct evaluation *x, const struct block *block, int e,
+				     int other)
+{
+	const struct orr_work *work = &x->run->work;
+
+	return (struct orr_message){
+		.handle = block->edges[e],
+		.kind = ORR_RANKS_ORDER, /* the report counts those of training */
+		.other = other,
+		.tag = work->window * x->run->cross.n_tags +
+		       (block - x->blocks) * work->pipeline->n_edges + e,
+		.waits = true,
+	};
+}
+
+static int receive_edges(const struct evaluation *x, const struct block *block, int s, int c,
 			 struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->work.pipeline;
+	const struct orr_work *work = &x->run->work;
+	const struct orr_pipeline *p = work->pipeline;
 	int code = 0;
 
 	for (int i = 0; i < p->stages[s].n_in && !code; i++) {
-		int e = p->stages[s].in[i], from = rank_of_stage(run, p->edges[e].from);
-		size_t floats = (size_t)orr_program_in_floats(run->work.programs[s], i, n);
+		int from = rank_of(work, orr_stage_before(p, s, i), c);
+		struct orr_message m = message_of(x, block, p->stages[s].in[i], from);
 
-		if (from != run->work.rank)
-			code = orr_ranks_receive(from, ORR_RANKS_FIRST_TAG + e, buffers->edges[e],
-						 floats * sizeof(float), err);
+		if (from != work->rank)
+			code = orr_ranks_receive_data(&m, NULL, NULL, err);
 	}
 	return code;
 }
 
-static int send_edges(const struct orr_run *run, const struct buffers *buffers, int s, int64_t n,
+static int send_edges(const struct evaluation *x, const struct block *block, int s, int c,
 		      struct orr_error *err)
 {
-	const struct orr_pipeline *p = run->work.pipeline;
+	const struct orr_work *work = &x->run->work;
+	const struct orr_pipeline *p = work->pipeline;
 	int code = 0;
 
 	for (int i = 0; i < p->stages[s].n_out && !code; i++) {
-		int e = p->stages[s].out[i], to = rank_of_stage(run, p->edges[e].to);
-		size_t floats = (size_t)orr_program_out_floats(run->work.programs[s], i, n);
+		int to = rank_of(work, orr_stage_after(p, s, i), c);
+		struct orr_message m = message_of(x, block, p->stages[s].out[i], to);
 
-		if (to != run->work.rank)
-			code = orr_ranks_start_send(to, ORR_RANKS_FIRST_TAG + e, buffers->edges[e],
-						    floats * sizeof(float), err);
+		if (to == work->rank)
+			continue;
+		if (!(code = orr_ranks_send_data(&m, err)))
+			starpu_data_invalidate_submit(m.handle);
 	}
 	return code;
 }
 
-static void tell(const struct orr_run *run, struct buffers *buffers)
+static int fill_data(const struct evaluation *x, const struct block *block, int s, int c, int64_t n,
+		     struct orr_error *err)
 {
-	if (run->options.tell && !run->work.rank)
-		run->options.tell("evaluating", buffers->n_done, buffers->n_all);
-	buffers->n_done++;
-}
-
-static int forward(const struct orr_run *run, struct buffers *buffers, const int64_t *rows,
-		   int64_t n, struct orr_sums *sums, struct orr_error *err)
-{
-	const struct orr_pipeline *p = run->work.pipeline;
+	float *floats;
 	int code;
 
-	for (int s = 0; s < p->n_stages; s++) {
-		const struct orr_program *program = run->work.programs[s];
-
-		tell(run, buffers);
-		if (rank_of_stage(run, s) != run->work.rank)
-			continue;
-		if ((code = receive_edges(run, buffers, s, n, err)) ||
-		    (code = orr_samples_copy(run->dataset, program, rows, n, buffers->data[s],
-					     err)))
-			return code;
-		for (int i = 0; i < p->stages[s].n_in; i++)
-			buffers->in[i] = buffers->edges[p->stages[s].in[i]];
-		for (int i = 0; i < p->stages[s].n_out; i++)
-			buffers->out[i] = buffers->edges[p->stages[s].out[i]];
-		orr_program_forward(program, &buffers->device, n, buffers->parameters[s],
-				    buffers->data[s], buffers->in, buffers->out, buffers->stash[s],
-				    buffers->scratch, buffers->metrics);
-		for (int l = 0; l < run->work.n_losses; l++)
-			if (p->stage_of[run->work.losses[l]] == s)
-				sums[l] = (struct orr_sums){buffers->metrics[l].loss,
-							    (double)buffers->metrics[l].correct,
-							    (double)buffers->metrics[l].classified};
-		if ((code = send_edges(run, buffers, s, n, err)))
-			return code;
-	}
-	return orr_ranks_sent(err);
-}
-
-/* The parameters of stage s, from its first owner: replicas are equal. */
-static starpu_data_handle_t parameters_of(const struct orr_run *run, int s)
-{
-	return run->data.owned[run->work.jobs->first_owner[s]].parameters.handle;
-}
-
-static int acquire(const struct orr_run *run, int s, float **parameters, struct orr_error *err)
-{
-	starpu_data_handle_t handle = parameters_of(run, s);
-
-	*parameters = NULL;
-	return handle && rank_of_stage(run, s) == run->work.rank
-		       ? orr_data_acquire(handle, STARPU_R, parameters, err)
-		       : 0;
-}
-
-static void release(const struct orr_run *run, int s)
-{
-	if (parameters_of(run, s) && rank_of_stage(run, s) == run->work.rank)
-		orr_data_release(parameters_of(run, s));
-}
-
-static int refuse_failed(const struct orr_run *run, struct orr_error *err)
-{
-	if (!run->trained.failed)
+	if (!block->data[s])
 		return 0;
-	return orr_fail(err, run->trained.failed,
-			"run: it has failed before; its parameters are not whole");
+	if ((code = orr_data_acquire(block->data[s], STARPU_W, &floats, err)))
+		return code;
+	code = orr_samples_copy(x->run->dataset, x->run->work.programs[s], x->rows + c * x->at_once,
+				n, floats, err);
+	orr_data_release(block->data[s]);
+	return code;
+}
+
+static void lay_out(const struct evaluation *x, struct block *block, int s, int c, int64_t n)
+{
+	const struct orr_work *work = &x->run->work;
+	const struct orr_program *program = work->programs[s];
+	struct orr_task *t = &block->tasks[s];
+
+	orr_task_init(t, &x->run->submitter, &block->flight,
+		      work->jobs->owners[owner_of(work, s, c)]);
+	t->arg = (struct orr_codelet_arg){
+		.common = x->common,
+		.job = -1,
+		.program = program,
+		.n = n,
+		.n_minibatch = n,
+		.n_microbatches = 1, /* nothing is gathered: the block is a minibatch */
+		.has_parameters = orr_work_n_parameters(work, s) > 0,
+		.has_data = block->data[s] != NULL,
+		.metrics = orr_program_n_losses(program) ? &x->metrics[(int64_t)c * work->n_losses]
+							 : NULL,
+	};
+}
+
+static int submit_stage(const struct evaluation *x, struct block *block, int s, int c, int64_t n,
+			struct orr_error *err)
+{
+	struct orr_run *run = x->run;
+	const struct orr_stage *stage = &run->work.pipeline->stages[s];
+	struct orr_buffers buffers;
+	int code;
+
+	lay_out(x, block, s, c, n);
+	if ((code = receive_edges(x, block, s, c, err)) ||
+	    (code = fill_data(x, block, s, c, n, err)) ||
+	    (code = orr_buffers_init(&buffers, ORR_CODELET_FORWARD, stage->n_in + stage->n_out + 2,
+				     err)))
+		return code;
+	if (block->tasks[s].arg.has_parameters)
+		orr_buffers_add(&buffers,
+				run->data.owned[owner_of(&run->work, s, c)].parameters.handle,
+				STARPU_R);
+	if (block->data[s])
+		orr_buffers_add(&buffers, block->data[s], STARPU_R);
+	for (int i = 0; i < stage->n_in; i++)
+		orr_buffers_add(&buffers, block->edges[stage->in[i]], STARPU_R);
+	for (int i = 0; i < stage->n_out; i++)
+		orr_buffers_add(&buffers, block->edges[stage->out[i]], STARPU_W);
+	if ((code = orr_task_submit(&run->submitter, &block->tasks[s], &buffers, err)))
+		return code;
+	for (int i = 0; i < stage->n_in; i++)
+		starpu_data_invalidate_submit(block->edges[stage->in[i]]);
+	return send_edges(x, block, s, c, err);
+}
+
+static int submit_block(struct evaluation *x, int c, struct orr_error *err)
+{
+	const struct orr_work *work = &x->run->work;
+	struct block *block = &x->blocks[c % x->window];
+	int64_t n = c + 1 < x->n_blocks ? x->at_once : x->n_rows - (int64_t)c * x->at_once;
+	int code = 0;
+
+	orr_watch_begin(&block->flight, 0);
+	x->n_begun++;
+	for (int s = 0; s < work->pipeline->n_stages && !code; s++)
+		if (rank_of(work, s, c) == work->rank)
+			code = submit_stage(x, block, s, c, n, err);
+	orr_watch_done(&block->flight);
+	return code;
+}
+
+static void tell(const struct evaluation *x)
+{
+	if (x->run->options.tell && !x->run->work.rank)
+		x->run->options.tell("evaluating", x->n_ended, x->n_blocks);
+}
+
+/* Wait for the oldest block in flight: for as long as it takes, since a block is larger than what
+ * the timeout is meant for. */
+static void end_block(struct evaluation *x)
+{
+	const struct block *block = &x->blocks[x->n_ended % x->window];
+
+	while (!orr_watch_wait(&x->run->watch, &block->flight, 0, x->run->options.timeout_s))
+		;
+	x->n_ended++;
+	tell(x);
+}
+
+/* ---- all of them ---- */
+
+static int run_blocks(struct evaluation *x, struct orr_error *err)
+{
+	int code = 0;
+
+	tell(x);
+	while (!code && x->n_begun < x->n_blocks) {
+		if (x->n_begun == x->n_ended + x->window)
+			end_block(x);
+		code = submit_block(x, x->n_begun, err);
+	}
+	if (code)
+		atomic_store(&x->common->cancelled, true);
+	while (x->n_ended < x->n_begun)
+		end_block(x);
+	if (!code && atomic_load(&x->common->failure))
+		code = orr_fail(err, ORR_E_RUNTIME, "run: %s", atomic_load(&x->common->failure));
+	return code;
+}
+
+/* Of every block and loss, on the rank that computed it; then on all. */
+static int add_up(struct evaluation *x, struct orr_error *err)
+{
+	struct orr_scoring *scoring = &x->run->scoring;
+	int n = x->run->work.n_losses, code;
+
+	for (int64_t i = 0; i < (int64_t)x->n_blocks * n; i++)
+		x->sums[i] = (struct orr_sums){x->metrics[i].loss, (double)x->metrics[i].correct,
+					       (double)x->metrics[i].classified};
+	if ((code = orr_ranks_sum(&x->sums->loss, 3 * x->n_blocks * n, err)))
+		return code;
+	for (int l = 0; l < n; l++) {
+		struct orr_sums *sum = &scoring->sums[l];
+
+		*sum = (struct orr_sums){0};
+		for (int c = 0; c < x->n_blocks; c++) {
+			sum->loss += x->sums[c * n + l].loss;
+			sum->correct += x->sums[c * n + l].correct;
+			sum->classified += x->sums[c * n + l].classified;
+		}
+	}
+	return 0;
 }
 
 int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
 		     struct orr_error *err)
 {
-	const struct orr_dataset *data = run->dataset;
-	const int64_t *rows = on_test ? data->test : data->train;
-	int64_t n_rows = on_test ? data->n_test : data->n_train;
-	int64_t at_once = rows_at_once(run, n_rows);
-	int n_chunks = (int)((n_rows + at_once - 1) / at_once), n = run->work.n_losses;
-	/* of every chunk and loss: added up in one order */
-	struct orr_sums *sums = calloc((size_t)n_chunks * (size_t)n + 1, sizeof(*sums));
-	struct buffers buffers = {0};
-	int n_acquired = 0, code;
-
-	if (!sums) {
-		code = orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
-		goto out;
-	}
-	if ((code = refuse_failed(run, err)) || (code = buffers_init(run, at_once, &buffers, err)))
-		goto out;
-	for (; n_acquired < run->work.pipeline->n_stages; n_acquired++)
-		if ((code = acquire(run, n_acquired, &buffers.parameters[n_acquired], err)))
-			goto out;
-	buffers.n_all = (int64_t)n_chunks * run->work.pipeline->n_stages;
-	for (int c = 0; c < n_chunks; c++)
-		if ((code = forward(run, &buffers, rows + (int64_t)c * at_once,
-				    c + 1 < n_chunks ? at_once : n_rows - (int64_t)c * at_once,
-				    sums + (int64_t)c * n, err)))
-			goto out;
-	if ((code = orr_ranks_sum(&sums->loss, 3 * n_chunks * n, err)))
-		goto out;
-	tell(run, &buffers);
-	for (int l = 0; l < n; l++) {
-		struct orr_sums *sum = &run->scoring.sums[l];
-
-		*sum = (struct orr_sums){0};
-		for (int c = 0; c < n_chunks; c++) {
-			sum->loss += sums[c * n + l].loss;
-			sum->correct += sums[c * n + l].correct;
-			sum->classified += sums[c * n + l].classified;
-		}
-	}
-	*scores = orr_scores_of(&run->scoring, n_rows);
-out:
-	while (n_acquired > 0)
-		release(run, --n_acquired);
-	buffers_fini(run, &buffers);
-	free(sums);
-	return code;
-}
-
-int64_t orr_run_n_parameters(const struct orr_run *run)
-{
-	const struct orr_graph *g = orr_graph_whole(run->work.pipeline->graph);
-	int64_t n = 0;
-
-	for (int k = 0; k < g->n_operators; k++)
-		n += g->operators[k].n_parameters;
-	return n;
-}
-
-/* Where those of every operator of the unsplit graph begin in a copy of all; NULL: no memory. */
-static int64_t *find_firsts(const struct orr_graph *g)
-{
-	int64_t *first = calloc((size_t)g->n_operators + 1, sizeof(*first));
-
-	for (int k = 0; k < g->n_operators && first; k++)
-		first[k + 1] = first[k] + g->operators[k].n_parameters;
-	return first;
-}
-
-/* Parameter i of operator k, to where it lies in a copy of those of its origin. */
-static void scatter_tensor(const struct orr_graph *g, int k, int i, const float *from, float *to)
-{
-	const struct orr_instance *whole =
-		orr_graph_whole(g)->operators[orr_graph_origin(g, k)].instance;
-	struct orr_pieces pieces = orr_whole_pieces(g, k, i);
-
-	for (int j = orr_whole_parameter(g, k, i) - 1; j >= 0; j--)
-		to += orr_parameter_floats(&whole->parameters[j]);
-	for (int64_t n = 0; n < pieces.n; n++)
-		memcpy(to + pieces.first + n * pieces.apart, from + n * pieces.floats,
-		       (size_t)pieces.floats * sizeof(*to));
-}
-
-/* A stage's parameters, to where those of the unsplit model lie; copies over copies. */
-static void scatter(const struct orr_work *work, int s, const int64_t *first, const float *from,
-		    float *to)
-{
-	const struct orr_graph *g = work->pipeline->graph;
-	struct orr_parameter_place at;
-
-	for (int k = 0; k < g->n_operators; k++)
-		for (int i = 0; work->pipeline->stage_of[k] == s &&
-				orr_program_parameter(work->programs[s], k, i, &at);
-		     i++)
-			scatter_tensor(g, k, i, from + at.first,
-				       to + first[orr_graph_origin(g, k)]);
-}
-
-/* Stage s comes from another rank. */
-static int receive_stage(const struct orr_run *run, int s, const int64_t *first, float *parameters,
-			 struct orr_error *err)
-{
-	size_t n = (size_t)orr_work_n_parameters(&run->work, s);
-	float *floats = malloc((n + 1) * sizeof(*floats));
+	struct evaluation x;
 	int code;
 
-	if (!floats)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the parameters of stage %d",
-				s);
-	code = orr_ranks_receive(rank_of_stage(run, s), ORR_RANKS_FIRST_TAG + s, floats,
-				 n * sizeof(*floats), err);
-	if (!code)
-		scatter(&run->work, s, first, floats, parameters);
-	free(floats);
-	return code;
-}
-
-int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
-{
-	const struct orr_pipeline *p = run->work.pipeline;
-	int64_t *first = find_firsts(orr_graph_whole(p->graph));
-	int code = refuse_failed(run, err);
-
-	if (!code && !first)
-		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for a copy of the parameters");
-	for (int s = 0; !code && s < p->n_stages; s++) {
-		size_t bytes = (size_t)orr_work_n_parameters(&run->work, s) * sizeof(float);
-		bool here = rank_of_stage(run, s) == run->work.rank;
-		float *from;
-
-		if (!here && !run->work.rank)
-			code = receive_stage(run, s, first, parameters, err);
-		if (!here || (code = acquire(run, s, &from, err)))
-			continue;
-		if (!run->work.rank)
-			scatter(&run->work, s, first, from, parameters);
-		else
-			code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG + s, from, bytes, err);
-		release(run, s);
-	}
-	free(first);
+	if (run->trained.failed)
+		return orr_fail(err, run->trained.failed,
+				"run: it has failed before; its parameters are not whole");
+	if (!(code = evaluation_init(&x, run, on_test, err)) && !(code = run_blocks(&x, err)) &&
+	    !(code = add_up(&x, err)))
+		*scores = orr_scores_of(&run->scoring, x.n_rows);
+	evaluation_fini(&x);
 	return code;
 }

@@ -22,4 +22,12 @@ struct orr_run_hooks {
 int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 			  const struct orr_dataset *data, const struct orr_run_options *options,
 			  const struct orr_run_hooks *hooks, struct orr_error *err);
+
+struct orr_pipeline;
+struct orr_profile;
+
+/* orr_run_profile; apart: operators keep what they take alone, as on CUDA devices. */
+int orr_profile_run(struct orr_profile *out, struct orr_pipeline *operators,
+		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
+		    bool apart, struct orr_error *err);
 #endif

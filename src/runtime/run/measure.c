@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "codelets/device.h"
 #include "orrery/pipeline.h"
 #include "base/sort.h"
+#include "runtime/devices/alone.h"
 #include "runtime/devices/compile.h"
 #include "options.h"
 
@@ -15,38 +15,70 @@
 #define N_TIMES 15
 #define FEWEST_TIMES 3
 #define ENOUGH_NS INT64_C(300000000)
+/* Where a device is waited for, a part is started several times before, for so long at least: as in
+ * a job of many operators, starting one takes no time while another runs. */
+#define GROUP_NS 1000000
+#define MOST_IN_GROUP 64
 
 enum part { FORWARD, INPUT, WEIGHT, BOTH, UPDATE };
 
-/* One stage, with everything that it reads and writes. */
+/* One stage, with everything that it reads and writes, in the device's memory. */
 struct bench {
 	struct orr_program *program;
-	struct orr_device device;
+	struct orr_device *device;
 	int64_t n, n_parameters, n_trained; /* samples; floats */
 	int64_t n_read;                     /* samples of its in-edges */
 	struct orr_rule rule;
+	uint64_t seed;
 	float *parameters, *state, *gradient, *data, *stash, *scratch, *gathered;
+	void *rounded; /* NULL: products of this precision read the parameters */
 	struct orr_metrics *metrics;
 	float **in, **out; /* [n_in], [n_out] tensors; gradients have the same shapes */
 };
 
-static float *block(int64_t n)
+static float *zeros(const struct bench *t, int64_t n)
 {
-	float *floats = malloc(((size_t)n + 1) * sizeof(*floats));
+	const struct orr_kernels *kernels = t->device->kernels;
+	float *at = kernels->allocate((size_t)(n + 1) * sizeof(*at));
 
-	for (int64_t i = 0; floats && i < n; i++)
-		floats[i] = 0;
-	return floats;
+	if (at)
+		kernels->zero(t->device, n, at);
+	return at;
 }
 
 /* Tensors between stages hold something, data is zero: that is a class too. */
-static float *tensor(int64_t n)
+static float *tensor(const struct bench *t, int64_t n)
 {
-	float *floats = block(n);
+	float *floats = malloc(((size_t)n + 1) * sizeof(*floats)), *at = zeros(t, n);
 
 	for (int64_t i = 0; floats && i < n; i++)
 		floats[i] = (float)((i * 7919 + 104729) % 2000) * 1e-3f - 1;
-	return floats;
+	if (floats && at)
+		t->device->kernels->put(t->device, n, floats, at);
+	free(floats);
+	return floats ? at : NULL;
+}
+
+/* Drawn, and rounded as a worker that computes with them keeps them. */
+static bool make_parameters(struct bench *t)
+{
+	size_t bytes = orr_program_rounded_bytes(t->program, t->device);
+	float *drawn = malloc(((size_t)t->n_parameters + 1) * sizeof(*drawn));
+
+	t->parameters = zeros(t, t->n_parameters);
+	if (bytes)
+		t->rounded = t->device->kernels->allocate(bytes);
+	if (!drawn || !t->parameters || (bytes && !t->rounded)) {
+		free(drawn);
+		return false;
+	}
+	orr_program_init(t->program, t->seed, drawn);
+	t->device->kernels->put(t->device, t->n_parameters, drawn, t->parameters);
+	free(drawn);
+	if (bytes)
+		orr_program_round(t->program, t->device, t->parameters, t->rounded);
+	t->device->rounded = t->rounded;
+	return true;
 }
 
 static bool make_tensors(struct bench *t)
@@ -56,52 +88,59 @@ static bool make_tensors(struct bench *t)
 
 	for (int i = 0; i < orr_program_n_inputs(p); i++)
 		columns += orr_program_input_width(p, i);
-	t->parameters = block(t->n_parameters);
-	t->gradient = block(t->n_trained);
-	t->state = block(t->n_trained * orr_optimizer_floats(t->rule.optimizer));
-	t->data = block(columns * t->n);
-	t->stash = block(orr_program_stash_floats(p, t->n, true));
-	t->scratch = block(orr_program_scratch_floats(p, t->n));
-	t->gathered = block(orr_program_gathered_floats(p, t->n_read));
-	t->device.workspace = malloc(orr_program_workspace_bytes(p, &t->device, t->n_read) + 1);
-	t->metrics = calloc((size_t)orr_program_n_losses(p) + 1, sizeof(*t->metrics));
+	t->gradient = zeros(t, t->n_trained);
+	t->state = zeros(t, t->n_trained * orr_optimizer_floats(t->rule.optimizer));
+	t->data = zeros(t, columns * t->n);
+	t->stash = zeros(t, orr_program_stash_floats(p, t->n, true));
+	t->scratch = zeros(t, orr_program_scratch_floats(p, t->n));
+	t->gathered = zeros(t, orr_program_gathered_floats(p, t->n_read));
+	t->device->workspace =
+		t->device->kernels->allocate(orr_program_workspace_bytes(p, t->device, t->n_read));
+	t->metrics = t->device->kernels->allocate((size_t)(orr_program_n_losses(p) + 1) *
+						  sizeof(*t->metrics));
 	t->in = calloc((size_t)orr_program_n_in(p) + 1, sizeof(float *));
 	t->out = calloc((size_t)orr_program_n_out(p) + 1, sizeof(float *));
-	if (!t->gathered || !t->device.workspace || !t->parameters || !t->gradient || !t->state ||
-	    !t->data || !t->stash || !t->scratch || !t->metrics || !t->in || !t->out)
+	if (!t->gathered || !t->device->workspace || !t->gradient || !t->state || !t->data ||
+	    !t->stash || !t->scratch || !t->metrics || !t->in || !t->out)
 		return false;
 	for (int i = 0; i < orr_program_n_in(p); i++)
-		if (!(t->in[i] = tensor(orr_program_in_floats(p, i, t->n_read))))
+		if (!(t->in[i] = tensor(t, orr_program_in_floats(p, i, t->n_read))))
 			return false;
 	for (int i = 0; i < orr_program_n_out(p); i++)
-		if (!(t->out[i] = tensor(orr_program_out_floats(p, i, t->n))))
+		if (!(t->out[i] = tensor(t, orr_program_out_floats(p, i, t->n))))
 			return false;
-	return true;
+	return make_parameters(t);
 }
 
 static void bench_fini(struct bench *t)
 {
-	for (int i = 0; t->in && t->program && i < orr_program_n_in(t->program); i++)
-		free(t->in[i]);
-	for (int i = 0; t->out && t->program && i < orr_program_n_out(t->program); i++)
-		free(t->out[i]);
+	void (*release)(void *at) = t->device->kernels->release;
+
+	for (int i = 0; t->in && i < orr_program_n_in(t->program); i++)
+		release(t->in[i]);
+	for (int i = 0; t->out && i < orr_program_n_out(t->program); i++)
+		release(t->out[i]);
 	free(t->in);
 	free(t->out);
-	free(t->parameters);
-	free(t->gradient);
-	free(t->state);
-	free(t->data);
-	free(t->stash);
-	free(t->scratch);
-	free(t->metrics);
-	free(t->gathered);
-	free(t->device.workspace);
+	release(t->parameters);
+	release(t->rounded);
+	release(t->gradient);
+	release(t->state);
+	release(t->data);
+	release(t->stash);
+	release(t->scratch);
+	release(t->metrics);
+	release(t->gathered);
+	release(t->device->workspace);
+	t->device->workspace = NULL;
+	t->device->rounded = NULL;
+	t->device->microbatch = (struct orr_microbatch){0};
 	orr_program_destroy(t->program);
 }
 
 static void run_backward(struct bench *t, enum orr_part part)
 {
-	orr_program_backward(t->program, &t->device, part, t->n, 1.0f / (float)t->n, t->parameters,
+	orr_program_backward(t->program, t->device, part, t->n, 1.0f / (float)t->n, t->parameters,
 			     t->stash, (const float *const *)t->out, t->in, t->gradient, true,
 			     t->scratch);
 }
@@ -113,11 +152,11 @@ static void run_part(struct bench *t, enum part part)
 	switch (part) {
 	case FORWARD:
 		if (orr_program_gathers(t->program)) {
-			t->device.microbatch.gathered = t->gathered;
-			t->device.microbatch.n_minibatch = t->n_read;
-			orr_program_gather(t->program, &t->device, 1, (const float *const *)t->in);
+			t->device->microbatch.gathered = t->gathered;
+			t->device->microbatch.n_minibatch = t->n_read;
+			orr_program_gather(t->program, t->device, 1, (const float *const *)t->in);
 		}
-		orr_program_forward(t->program, &t->device, t->n, t->parameters, t->data,
+		orr_program_forward(t->program, t->device, t->n, t->parameters, t->data,
 				    (const float *const *)t->in, t->out, t->stash, t->scratch,
 				    t->metrics);
 		break;
@@ -130,8 +169,11 @@ static void run_part(struct bench *t, enum part part)
 	case BOTH:
 		run_backward(t, ORR_PART_BOTH);
 		break;
-	case UPDATE:
-		orr_rule_step(&t->rule, 1, t->n_trained, t->parameters, t->state, &gradient, 1);
+	case UPDATE: /* which is what makes rounding again necessary */
+		t->device->kernels->step(t->device, &t->rule, 1, t->n_trained, t->parameters,
+					 t->state, &gradient, 1, false);
+		if (t->rounded)
+			orr_program_round(t->program, t->device, t->parameters, t->rounded);
 		break;
 	}
 }
@@ -144,35 +186,57 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* What one of n takes that are started one after the other. */
+static int64_t time_group(struct bench *t, enum part part, int64_t n)
+{
+	int64_t start = now_ns();
+
+	for (int64_t i = 0; i < n; i++)
+		run_part(t, part);
+	if (t->device->kernels->wait)
+		t->device->kernels->wait(t->device);
+	return (now_ns() - start) / n;
+}
+
+static int64_t group_of(const struct bench *t, int64_t one_ns)
+{
+	int64_t n = one_ns > 0 ? GROUP_NS / one_ns + 1 : MOST_IN_GROUP;
+
+	if (!t->device->kernels->wait)
+		return 1;
+	return n < MOST_IN_GROUP ? n : MOST_IN_GROUP;
+}
+
 static int time_part(struct bench *t, enum part part, int64_t *median_ns, struct orr_error *err)
 {
 	struct orr_keyed times[N_TIMES];
-	int64_t begun = now_ns();
+	int64_t begun = now_ns(), one_ns = 0, group;
 	int n = 0, code;
 
 	for (int i = 0; i < N_WARM && (!i || now_ns() - begun < ENOUGH_NS / 4); i++)
-		run_part(t, part);
+		one_ns = time_group(t, part, 1);
+	group = group_of(t, one_ns);
 	begun = now_ns();
 	while (n < FEWEST_TIMES || (n < N_TIMES && now_ns() - begun < ENOUGH_NS)) {
-		int64_t start = now_ns();
-
-		run_part(t, part);
-		times[n] = (struct orr_keyed){now_ns() - start, n};
+		times[n] = (struct orr_keyed){time_group(t, part, group), n};
 		n++;
 	}
+	if (t->device->failure)
+		return orr_fail(err, ORR_E_RUNTIME, "measure: %s", t->device->failure);
 	if ((code = orr_sort(times, n, err)))
 		return code;
 	*median_ns = times[n / 2].key;
 	return 0;
 }
 
-static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
-			 const struct orr_rule *rule, const struct orr_run_options *options,
-			 struct orr_error *err)
+static int measure_stage(struct orr_pipeline *p, int s, int64_t samples, struct orr_device *device,
+			 const struct orr_run_options *options, struct orr_error *err)
 {
 	struct orr_stage *stage = &p->stages[s];
-	struct bench bench = {
-		.device = orr_device_cpu(options->precision), .n = samples, .rule = *rule};
+	struct bench bench = {.device = device,
+			      .n = samples,
+			      .rule = orr_run_rule(options),
+			      .seed = options->seed};
 	bool input_part = stage->has_input_gradient, weight_part = stage->has_weight_gradient;
 	int64_t both = 0, weight = 0, update = 0;
 	int code;
@@ -189,7 +253,7 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples,
 				s, (long long)bench.n_parameters, (long long)samples);
 		goto out;
 	}
-	orr_program_init(bench.program, options->seed, bench.parameters);
+	orr_program_prepare(bench.program, device, bench.n_read);
 	if ((code = time_part(&bench, FORWARD, &stage->forward_ns, err)) ||
 	    ((input_part || weight_part) && (code = time_part(&bench, BOTH, &both, err))))
 		goto out;
@@ -206,30 +270,44 @@ out:
 	return code;
 }
 
-int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
-		    struct orr_error *err)
+static int measure_on(struct orr_pipeline *p, struct orr_device *device,
+		      const struct orr_run_options *options, struct orr_error *err)
 {
 	int n_microbatches = p->n_microbatches > 1 ? p->n_microbatches : 1, code = 0;
 	int64_t samples = (options->batch + n_microbatches - 1) / n_microbatches;
-	struct orr_rule rule = orr_run_rule(options);
 
-	if (!p->graph)
-		return orr_fail(err, ORR_E_INPUT,
-				"measure: these stages have costs and nothing to compute");
-	if (samples < 1)
-		return orr_fail(err, ORR_E_INPUT, "measure: a batch of %d; it must be 1 at least",
-				options->batch);
 	for (int s = 0; s < p->n_stages && !code; s++) {
 		if (options->tell)
 			options->tell("measuring", s, p->n_stages);
-		code = measure_stage(p, s, samples, &rule, options, err);
+		code = measure_stage(p, s, samples, device, options, err);
 	}
 	if (options->tell)
 		options->tell("measuring", p->n_stages, p->n_stages);
 	if (!code) {
 		p->has_weight = true;
 		p->units = false;
+		p->profiled = orr_profiled_of(device->cuda ? ORR_HARDWARE_CUDA : ORR_HARDWARE_CPU,
+					      device->precision);
 		orr_pipeline_set_overhead(p, p->overhead_ns);
 	}
+	return code;
+}
+
+int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
+		    struct orr_error *err)
+{
+	struct orr_alone alone;
+	int code;
+
+	if (!p->graph)
+		return orr_fail(err, ORR_E_INPUT,
+				"measure: these stages have costs and nothing to compute");
+	if (options->batch < 1)
+		return orr_fail(err, ORR_E_INPUT, "measure: a batch of %d; it must be 1 at least",
+				options->batch);
+	if ((code = orr_alone_init(&alone, options->hardware, options->precision, err)))
+		return code;
+	code = measure_on(p, &alone.device, options, err);
+	orr_alone_fini(&alone);
 	return code;
 }

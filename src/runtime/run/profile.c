@@ -11,6 +11,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/choice.h"
 #include "orrery/timeline.h"
+#include "hooks.h"
 
 #define N_ROWS 64
 #define N_WARM 2
@@ -30,8 +31,9 @@ struct profiling {
 	struct times *passes;  /* [n_stages * 2] F and B */
 	struct times *updates; /* [n_stages] */
 	struct times gaps;
-	int *around;    /* room for predecessors */
-	double seconds; /* of the last step */
+	struct times starts; /* what F or B of a stage takes above what it takes alone */
+	int *around;         /* room for predecessors */
+	double seconds;      /* of the last step */
 	bool measuring;
 };
 
@@ -252,8 +254,8 @@ static int profiling_init(struct profiling *x, struct orr_run *run, const struct
 			break;
 		else
 			code = times_init(&x->updates[s], n_steps);
-	if (!code)
-		code = times_init(&x->gaps, n_steps * jobs->n_jobs);
+	if (!code && !(code = times_init(&x->gaps, n_steps * jobs->n_jobs)))
+		code = times_init(&x->starts, 2 * p->n_stages);
 	return code ? orr_fail(err, code, "profile: no memory for the times of %d operators",
 			       p->n_stages)
 		    : 0;
@@ -269,34 +271,59 @@ static void profiling_fini(struct profiling *x)
 	free(x->passes);
 	free(x->updates);
 	free(x->gaps.ns);
+	free(x->starts.ns);
 	free(x->around);
 }
 
 /* ---- what comes out ---- */
 
-/* The halves of the backward keep the proportion that they have alone. */
-static void settle(struct orr_profile *out, struct profiling *x, struct orr_pipeline *p)
+static void note_spread(struct orr_profile *out, struct profiling *x, int s)
 {
-	int64_t gap_ns = percentile(&x->gaps, 50);
+	struct times *forward = &x->passes[2 * s];
+	int64_t median = percentile(forward, 50);
 
-	out->overhead_ns = gap_ns > 0 ? gap_ns : 0;
+	if (median > 0)
+		out->spread_percent[s] =
+			(int)(100 * (percentile(forward, 75) - percentile(forward, 25)) / median);
+}
+
+/* The halves of the backward keep the proportion that they have alone. */
+static void settle_shared(struct profiling *x, struct orr_stage *stage, int s)
+{
+	int64_t alone = stage->backward_ns + stage->weight_ns;
+	int64_t whole = percentile(&x->passes[2 * s + 1], 50);
+
+	stage->forward_ns = percentile(&x->passes[2 * s], 50);
+	stage->weight_ns =
+		alone > 0 ? (int64_t)((double)whole * (double)stage->weight_ns / (double)alone) : 0;
+	stage->backward_ns = whole - stage->weight_ns;
+	stage->update_ns = percentile(&x->updates[s], 50);
+}
+
+static void note_starts(struct profiling *x, const struct orr_stage *stage, int s)
+{
+	const int64_t alone[] = {stage->forward_ns, stage->backward_ns + stage->weight_ns};
+
+	for (int d = 0; d < 2; d++)
+		if (x->passes[2 * s + d].n)
+			x->starts.ns[x->starts.n++] =
+				percentile(&x->passes[2 * s + d], 50) - alone[d];
+}
+
+/* apart: operators keep the durations that they have alone. */
+static void settle(struct orr_profile *out, struct profiling *x, struct orr_pipeline *p, bool apart)
+{
+	int64_t between_ns;
+
 	for (int s = 0; s < p->n_stages; s++) {
-		struct orr_stage *stage = &p->stages[s];
-		struct times *forward = &x->passes[2 * s];
-		int64_t alone = stage->backward_ns + stage->weight_ns;
-		int64_t whole = percentile(&x->passes[2 * s + 1], 50);
-
-		stage->forward_ns = percentile(forward, 50);
-		stage->weight_ns = alone > 0 ? (int64_t)((double)whole * (double)stage->weight_ns /
-							 (double)alone)
-					     : 0;
-		stage->backward_ns = whole - stage->weight_ns;
-		stage->update_ns = percentile(&x->updates[s], 50);
-		if (stage->forward_ns > 0)
-			out->spread_percent[s] =
-				(int)(100 * (percentile(forward, 75) - percentile(forward, 25)) /
-				      stage->forward_ns);
+		note_spread(out, x, s);
+		if (apart)
+			note_starts(x, &p->stages[s], s);
+		else
+			settle_shared(x, &p->stages[s], s);
 	}
+	between_ns = percentile(&x->gaps, 50) + percentile(&x->starts, 50);
+	out->overhead_ns = between_ns > 0 ? between_ns : 0;
 	orr_pipeline_set_overhead(p, 0); /* the stages have what operators take alone */
 }
 
@@ -314,9 +341,9 @@ static int train(struct profiling *x, struct orr_profile *out, struct orr_error 
 	return orr_run_train(x->run, out->n_steps, visit, x, err);
 }
 
-int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
+int orr_profile_run(struct orr_profile *out, struct orr_pipeline *operators,
 		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
-		    struct orr_error *err)
+		    bool apart, struct orr_error *err)
 {
 	struct orr_run_options still = *options;
 	struct orr_table *table = NULL;
@@ -346,7 +373,7 @@ int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
 	x.run = run;
 	if ((code = train(&x, out, err)))
 		goto out;
-	settle(out, &x, operators);
+	settle(out, &x, operators, apart);
 out:
 	if (code)
 		orr_profile_fini(out);
@@ -357,6 +384,15 @@ out:
 	orr_jobs_destroy(jobs);
 	orr_table_destroy(table);
 	return code;
+}
+
+int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
+		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
+		    struct orr_error *err)
+{
+	bool on_devices = options->hardware != ORR_HARDWARE_CPU && orr_run_devices(NULL, 0) > 0;
+
+	return orr_profile_run(out, operators, blocks, options, on_devices, err);
 }
 
 void orr_profile_fini(struct orr_profile *profile)

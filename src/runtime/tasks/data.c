@@ -207,6 +207,11 @@ int orr_data_make_temporary(struct orr_data *data, starpu_data_handle_t *handle,
 	return register_floats(handle, -1, 0, n, err);
 }
 
+int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_error *err)
+{
+	return register_floats(handle, -1, 0, n, err);
+}
+
 void orr_data_drop(const struct orr_data *data, starpu_data_handle_t handle)
 {
 	if (data->temporary_bytes > data->keep_bytes)

@@ -89,6 +89,8 @@ void orr_data_drop_block(struct orr_block *block, const struct orr_owned *o, int
 /* Another temporary, of n floats; orr_data_forget unregisters it where it is not NULL. */
 int orr_data_make_temporary(struct orr_data *data, starpu_data_handle_t *handle, int64_t n,
 			    struct orr_error *err);
+/* The same for somebody who invalidates it after its last reader. */
+int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_error *err);
 void orr_data_forget(starpu_data_handle_t handle);
 /* The last reader of a temporary has been submitted. */
 void orr_data_drop(const struct orr_data *data, starpu_data_handle_t handle);

@@ -1,0 +1,137 @@
+#include "orrery/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/whole.h"
+#include "orrery/graph.h"
+#include "orrery/ranks.h"
+#include "parts.h"
+
+/* The replica whose parameters are asked for: all are equal. */
+static int first_owner(const struct orr_run *run, int s)
+{
+	return run->work.jobs->first_owner[s];
+}
+
+static int rank_of_stage(const struct orr_run *run, int s)
+{
+	return run->work.rank_of[run->work.jobs->owners[first_owner(run, s)]];
+}
+
+static starpu_data_handle_t parameters_of(const struct orr_run *run, int s)
+{
+	return run->data.owned[first_owner(run, s)].parameters.handle;
+}
+
+static int acquire(const struct orr_run *run, int s, float **parameters, struct orr_error *err)
+{
+	*parameters = NULL;
+	return parameters_of(run, s)
+		       ? orr_data_acquire(parameters_of(run, s), STARPU_R, parameters, err)
+		       : 0;
+}
+
+static void release(const struct orr_run *run, int s)
+{
+	if (parameters_of(run, s))
+		orr_data_release(parameters_of(run, s));
+}
+
+int64_t orr_run_n_parameters(const struct orr_run *run)
+{
+	const struct orr_graph *g = orr_graph_whole(run->work.pipeline->graph);
+	int64_t n = 0;
+
+	for (int k = 0; k < g->n_operators; k++)
+		n += g->operators[k].n_parameters;
+	return n;
+}
+
+/* Where those of every operator of the unsplit graph begin in a copy of all; NULL: no memory. */
+static int64_t *find_firsts(const struct orr_graph *g)
+{
+	int64_t *first = calloc((size_t)g->n_operators + 1, sizeof(*first));
+
+	for (int k = 0; k < g->n_operators && first; k++)
+		first[k + 1] = first[k] + g->operators[k].n_parameters;
+	return first;
+}
+
+/* Parameter i of operator k, to where it lies in a copy of those of its origin. */
+static void scatter_tensor(const struct orr_graph *g, int k, int i, const float *from, float *to)
+{
+	const struct orr_instance *whole =
+		orr_graph_whole(g)->operators[orr_graph_origin(g, k)].instance;
+	struct orr_pieces pieces = orr_whole_pieces(g, k, i);
+
+	for (int j = orr_whole_parameter(g, k, i) - 1; j >= 0; j--)
+		to += orr_parameter_floats(&whole->parameters[j]);
+	for (int64_t n = 0; n < pieces.n; n++)
+		memcpy(to + pieces.first + n * pieces.apart, from + n * pieces.floats,
+		       (size_t)pieces.floats * sizeof(*to));
+}
+
+/* A stage's parameters, to where those of the unsplit model lie; copies over copies. */
+static void scatter(const struct orr_work *work, int s, const int64_t *first, const float *from,
+		    float *to)
+{
+	const struct orr_graph *g = work->pipeline->graph;
+	struct orr_parameter_place at;
+
+	for (int k = 0; k < g->n_operators; k++)
+		for (int i = 0; work->pipeline->stage_of[k] == s &&
+				orr_program_parameter(work->programs[s], k, i, &at);
+		     i++)
+			scatter_tensor(g, k, i, from + at.first,
+				       to + first[orr_graph_origin(g, k)]);
+}
+
+/* Stage s comes from another rank. */
+static int receive_stage(const struct orr_run *run, int s, const int64_t *first, float *parameters,
+			 struct orr_error *err)
+{
+	size_t n = (size_t)orr_work_n_parameters(&run->work, s);
+	float *floats = malloc((n + 1) * sizeof(*floats));
+	int code;
+
+	if (!floats)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the parameters of stage %d",
+				s);
+	code = orr_ranks_receive(rank_of_stage(run, s), ORR_RANKS_FIRST_TAG + s, floats,
+				 n * sizeof(*floats), err);
+	if (!code)
+		scatter(&run->work, s, first, floats, parameters);
+	free(floats);
+	return code;
+}
+
+int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
+{
+	const struct orr_pipeline *p = run->work.pipeline;
+	int64_t *first = find_firsts(orr_graph_whole(p->graph));
+	int code = run->trained.failed
+			   ? orr_fail(err, run->trained.failed,
+				      "run: it has failed before; its parameters are not whole")
+			   : 0;
+
+	if (!code && !first)
+		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for a copy of the parameters");
+	for (int s = 0; !code && s < p->n_stages; s++) {
+		size_t bytes = (size_t)orr_work_n_parameters(&run->work, s) * sizeof(float);
+		bool here = rank_of_stage(run, s) == run->work.rank;
+		float *from;
+
+		if (!here && !run->work.rank)
+			code = receive_stage(run, s, first, parameters, err);
+		if (!here || (code = acquire(run, s, &from, err)))
+			continue;
+		if (!run->work.rank)
+			scatter(&run->work, s, first, from, parameters);
+		else
+			code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG + s, from, bytes, err);
+		release(run, s);
+	}
+	free(first);
+	return code;
+}
