@@ -133,9 +133,9 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)) ||
 	    (code = orr_clip_init(&run->clip, &run->slots, options->clip, err)) ||
 	    (code = orr_spared_init(&run->spared, &run->work,
-				    !options->spare || !(options->weight_decay > 0), err)))
+				    !options->spare || !(options->weight_decay > 0), err)) ||
+	    (code = orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch, err)))
 		return code;
-	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
 	return orr_gather_init(&run->gather, &run->slots, err);
 }
 
@@ -192,6 +192,7 @@ void orr_run_destroy(struct orr_run *run)
 	}
 	orr_scoring_fini(&run->scoring);
 	orr_gather_fini(&run->gather);
+	orr_prefetch_fini(&run->prefetch);
 	orr_spared_fini(&run->spared);
 	orr_clip_fini(&run->clip);
 	orr_ties_fini(&run->ties);

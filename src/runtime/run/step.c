@@ -402,6 +402,7 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
 	if ((code = orr_cross_receive(&run->cross, slot->number, j, err)))
 		return code;
 	t->queued.turn = turn;
+	t->queued.ahead = t->arg.has_parameters && !run->data.fetched[j];
 	t->start_ns = &slot->timeline->start_ns[j];
 	t->end_ns = &slot->timeline->end_ns[j];
 	code = job.d == ORR_PASS_F ? submit_forward(run, slot, j, err)

@@ -103,4 +103,8 @@ void orr_data_forget_handles(starpu_data_handle_t *handles, size_t n); /* and fr
 int orr_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode, float **floats,
 		     struct orr_error *err);
 void orr_data_release(starpu_data_handle_t handle);
+
+/* What main memory has been given or shown of what owners keep goes to their own memory, and its
+ * copies go. Nothing is in flight. */
+int orr_data_settle(const struct orr_data *data, struct orr_error *err);
 #endif
