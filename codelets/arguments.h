@@ -20,6 +20,8 @@ struct orr_workspace {
 	unsigned node;         /* where its memory is */
 	struct orr_kept *kept; /* rounded weights of the stages that it computes */
 	int n_kept;
+	int n_own;        /* of them, each of one stage; the others of whichever was last */
+	int64_t n_rounds; /* tasks that have asked for any of them */
 	float *scratch;
 	float *stash, *again; /* for recomputation: a whole stash, and the outputs of F */
 	float *gathered;      /* what is read of a whole minibatch */

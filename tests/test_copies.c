@@ -118,6 +118,41 @@ START_TEST(a_worker_has_copies_for_its_next_jobs_alone)
 }
 END_TEST
 
+/* Rounded weights of stages that others own are as many as copies of their parameters. */
+START_TEST(a_worker_keeps_weights_rounded_for_its_next_jobs_alone)
+{
+	float *parameters[2];
+	int64_t n = 0;
+
+	for (int k = 0; k < 2; k++) {
+		struct training t;
+		int prefetch = _i, n_workers = k ? gives_back() ? 4 : 2 : 1;
+
+		training_init(&t, k ? "fsdp" : "gpipe", n_workers, 8);
+		t.options.precision = ORR_PRECISION_BF16;
+		t.options.prefetch = prefetch;
+		t.options.batch = 24;
+		parameters[k] = training_run(&t, k ? "fsdp" : "gpipe", NULL);
+		n = orr_run_n_parameters(t.run);
+		for (int w = 0; w < n_workers; w++) {
+			int id = orr_policy_worker(t.run->session.policy, w), n_foreign = 0;
+			const struct orr_workspace *own = &t.run->session.common.workspaces[id];
+
+			for (int i = 0; i < t.run->data.n_owned; i++)
+				n_foreign += t.run->data.owned[i].parameters.handle &&
+					     t.run->data.owned[i].w != w;
+			ck_assert_int_eq(own->n_own + n_foreign, 5);
+			ck_assert_int_eq(own->n_kept - own->n_own,
+					 n_foreign < prefetch + 1 ? n_foreign : prefetch + 1);
+		}
+		training_fini(&t);
+	}
+	ck_assert(!memcmp(parameters[0], parameters[1], (size_t)n * sizeof(float)));
+	free(parameters[0]);
+	free(parameters[1]);
+}
+END_TEST
+
 START_TEST(who_computes_with_its_own_parameters_has_no_copies)
 {
 	int most, left, n;
@@ -134,6 +169,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(a_worker_has_copies_for_its_next_jobs_alone, 4),
+		EACH(a_worker_keeps_weights_rounded_for_its_next_jobs_alone, 3),
 		ONCE(who_computes_with_its_own_parameters_has_no_copies),
 	};
 
