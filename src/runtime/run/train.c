@@ -94,6 +94,8 @@ int orr_run_train(struct orr_run *run, int64_t n,
 	if (code) {
 		run->trained.failed = code;
 		drain(run);
+	} else {
+		orr_prefetch_settle(&run->prefetch);
 	}
 	return code;
 }

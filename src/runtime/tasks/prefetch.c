@@ -1,5 +1,6 @@
 #include "prefetch.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include "compat.h"
 
@@ -81,25 +82,49 @@ static bool is_read_soon(const struct orr_prefetch *x, unsigned node, int i)
 	return false;
 }
 
-void orr_prefetch_drop(void *user, const struct orr_queued *queued)
+/* StarPU does not give back what another thread looks at in this moment, which is soon over. */
+static bool give_back(const struct orr_prefetch *x, int i, unsigned node)
 {
-	struct orr_prefetch *x = user;
-	struct orr_copied *copied = &x->copied[queued->w];
-	unsigned node = node_of(x, queued->w);
+	for (int k = 0; k < 20; k++) {
+		if (orr_give_back(x->data->owned[i].parameters.handle, node))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+/* Of what worker w has had copied, what is not read soon. */
+static void drop(struct orr_prefetch *x, int w, bool all)
+{
+	struct orr_copied *copied = &x->copied[w];
+	unsigned node = node_of(x, w);
 	int n = copied->n;
 
-	atomic_store(&x->next[queued->w], queued->turn + 1);
 	copied->n = 0;
 	for (int k = 0; k < n; k++) {
 		int i = copied->owned[k];
 
-		/* what StarPU cannot give back now it may after the next job */
-		if (is_read_soon(x, node, i) ||
-		    !orr_give_back(x->data->owned[i].parameters.handle, node))
+		/* what cannot be given back now may be after the next job */
+		if ((!all && is_read_soon(x, node, i)) || !give_back(x, i, node))
 			copied->owned[copied->n++] = i;
 		else
 			atomic_fetch_add(&x->n_dropped, 1);
 	}
+}
+
+void orr_prefetch_drop(void *user, const struct orr_queued *queued)
+{
+	struct orr_prefetch *x = user;
+
+	atomic_store(&x->next[queued->w], queued->turn + 1);
+	drop(x, queued->w, false);
+}
+
+void orr_prefetch_settle(struct orr_prefetch *x)
+{
+	for (int w = 0; x->copied && w < x->data->work->pipeline->n_workers; w++)
+		if (x->copied[w].n)
+			drop(x, w, true);
 }
 
 int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data,

@@ -28,4 +28,6 @@ void orr_prefetch_fini(struct orr_prefetch *prefetch);
 /* (the policy's; tests call it from a function of their own) A job has ended: give back what the
  * worker's next jobs do not read. */
 void orr_prefetch_drop(void *prefetch, const struct orr_queued *queued);
+/* Nothing is in flight: give back all. */
+void orr_prefetch_settle(struct orr_prefetch *prefetch);
 #endif
