@@ -136,6 +136,10 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 				    !options->spare || !(options->weight_decay > 0), err)) ||
 	    (code = orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch, err)))
 		return code;
+	run->slots.ask = orr_reduce_ask;
+	run->slots.asked = &run->reduce;
+	if (options->memory_bytes > 0 || orr_prefetch_copies(&run->prefetch))
+		orr_reduce_hold(&run->reduce);
 	return orr_gather_init(&run->gather, &run->slots, err);
 }
 

@@ -244,12 +244,14 @@ static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, str
 static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run, int i, bool part)
 {
 	int s = run->data.owned[i].s, first = run->work.jobs->first_owner[s];
-	starpu_data_handle_t *chunks = run->ring.chunks[i], summed = run->reduce.members[i].summed;
+	starpu_data_handle_t *chunks = run->ring.chunks[i];
+	const struct orr_member *member = &run->reduce.members[i];
 
-	if (summed)
-		orr_buffers_add(buffers, summed, STARPU_R);
+	if (member->joins)
+		orr_buffers_add(buffers, run->data.owned[member->speaker].gradient.handle,
+				STARPU_R);
 	/* Every replica sums the same gradients in the same order, so that they stay the same. */
-	for (int k = 0; k < orr_work_replicas(&run->work, s) && !summed; k++)
+	for (int k = 0; k < orr_work_replicas(&run->work, s) && !member->joins; k++)
 		if (!chunks)
 			orr_buffers_add(buffers, run->data.owned[first + k].gradient.handle,
 					STARPU_R);
@@ -257,11 +259,16 @@ static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run
 			orr_buffers_add(buffers, chunks[k], STARPU_R);
 }
 
+/* Is the sum of owner i's part alone in its place in the gradient? */
+static bool sums_part(const struct orr_run *run, int i)
+{
+	return run->data.owned[i].sharded && run->reduce.parts && run->reduce.members[i].joins;
+}
+
 /* Is what owner i gets of the sum in chunks, or its chunk alone? */
 static bool has_chunks(const struct orr_run *run, int i)
 {
-	return run->ring.chunks[i] ||
-	       (run->data.owned[i].sharded && run->reduce.parts && run->reduce.members[i].summed);
+	return run->ring.chunks[i] || sums_part(run, i);
 }
 
 static void drop_gradients(const struct orr_run *run, int i)
@@ -272,8 +279,6 @@ static void drop_gradients(const struct orr_run *run, int i)
 	for (int k = 0; chunks && k < r; k++)
 		if (chunks[k])
 			orr_data_drop(&run->data, chunks[k]);
-	if (run->reduce.members[i].summed)
-		orr_data_drop(&run->data, run->reduce.members[i].summed);
 }
 
 /* That of the step which owner i's update belongs to. */
@@ -309,6 +314,7 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int 
 	add_gradients(&buffers, run, i, o->sharded);
 	t->arg.n_gradients = buffers.n - 2;
 	t->arg.n_chunks = has_chunks(run, i) ? r : 0;
+	t->arg.offset = sums_part(run, i) ? o->part.first : 0;
 	t->arg.rate = rate_of(run, slot, i, q);
 	t->arg.scale = slot->scale;
 	t->arg.spared = orr_spared_of(&run->spared, o->s, &t->arg.n_spared);
@@ -468,8 +474,7 @@ static int submit_clipped(struct orr_run *run, struct orr_slot *slot, struct orr
 		if (orr_work_n_trained(&run->work, s) &&
 		    !(code = submit_sums(run, slot, s, 0, err)) && orr_clip_counts(&run->clip, s))
 			code = submit_norm(run, slot, s, err);
-	/* all but the submission itself */
-	if (code || (code = orr_stall_wait(&run->slots, NULL, run->watch.n_tasks - 1, err)) ||
+	if (code || (code = orr_stall_all(&run->slots, err)) ||
 	    (code = orr_clip_judge(&run->clip, &slot->norm, &slot->scale, err)))
 		return code;
 	return submit_late_updates(run, slot, err);
@@ -485,8 +490,7 @@ static int submit_if_finite(struct orr_run *run, struct orr_slot *slot, struct o
 	for (int i = 0; i < run->data.n_owned && !code; i++)
 		if (run->data.owned[i].gradient.handle)
 			code = submit_check(run, slot, i, err);
-	/* all but the submission itself */
-	if (code || (code = orr_stall_wait(&run->slots, NULL, run->watch.n_tasks - 1, err)) ||
+	if (code || (code = orr_stall_all(&run->slots, err)) ||
 	    (code = orr_finite_judge(&run->slots, slot, &finite, err)))
 		return code;
 	if (finite)
@@ -532,6 +536,6 @@ int orr_step_submit(struct orr_run *run, struct orr_error *err)
 	if ((code = orr_slots_begin(&run->slots, slot, err)))
 		return code;
 	code = submit_jobs(run, slot, err);
-	orr_watch_done(&slot->flight);
+	orr_watch_submitted(&slot->flight);
 	return code;
 }

@@ -152,6 +152,19 @@ int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data
 	return 0;
 }
 
+bool orr_prefetch_copies(const struct orr_prefetch *x)
+{
+	const struct orr_work *work = x->data->work;
+	const struct orr_jobs *jobs = work->jobs;
+
+	for (int w = 0; x->next && w < work->pipeline->n_workers; w++)
+		for (int i = 0; orr_work_has(work, w) && i < jobs->first[w + 1] - jobs->first[w];
+		     i++)
+			if (copied_at(x, w, i, i) >= 0)
+				return true;
+	return false;
+}
+
 void orr_prefetch_fini(struct orr_prefetch *prefetch)
 {
 	for (int w = 0; prefetch->copied && w < prefetch->data->work->pipeline->n_workers; w++)
