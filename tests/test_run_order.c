@@ -15,6 +15,7 @@
 #include "training.h"
 #include "runtime/run/parts.h"
 #include "suite.h"
+#include "codelets/codelets.h"
 
 /* ---- order ---- */
 
@@ -46,6 +47,54 @@ static void compare_orders(void *user, const struct orr_step *step)
 	}
 	orders->n++;
 }
+
+/* ---- one backward pass after the other ---- */
+
+static const char one_stage[] = "digraph one {\n"
+				"  x [op=input columns=\"0:16\" stage=0]\n"
+				"  h [op=linear features=12 stage=0]\n"
+				"  r [op=relu stage=0]\n"
+				"  z [op=linear features=5 stage=0]\n"
+				"  class [op=input columns=\"20\" stage=0]\n"
+				"  loss [op=softmax_cross_entropy stage=0]\n"
+				"  x -> h -> r -> z -> loss\n"
+				"  class -> loss\n"
+				"}\n";
+
+static starpu_cpu_func_t backward;
+static const struct orr_policy *asked;
+static int64_t most_ready;
+
+static void count_ready(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	int64_t n = arg->job && !arg->overwrite ? orr_policy_ready(asked, 0) : 0;
+
+	most_ready = n > most_ready ? n : most_ready;
+	backward(buffers, cl_arg);
+}
+
+/* All jobs of a step are on one worker. While its second backward pass runs, the six others are
+ * ready; under StarPU's order of writers each would be so after the one before. */
+START_TEST(backward_passes_of_a_stage_wait_for_their_turn_alone)
+{
+	struct training t = {0};
+
+	ck_assert_msg(!orr_choice_init(&t.choice, "gpipe", &t.err), "%s", t.err.msg);
+	training_prepare(&t, one_stage, &t.choice.schedule, 1, 8);
+	t.hooks.delay_us = 1000; /* submission is ahead */
+	training_start(&t);
+	ck_assert(t.run->data.owned[0].in_order);
+	asked = t.run->session.policy;
+	most_ready = 0;
+	backward = orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0];
+	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = count_ready;
+	ck_assert_msg(!orr_run_train(t.run, N_STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
+	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = backward;
+	ck_assert_int_eq(most_ready, 6);
+	training_fini(&t);
+}
+END_TEST
 
 START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 {
@@ -329,6 +378,7 @@ int main(int argc, char **argv)
 	const struct suite_test stuck = ONCE(a_job_that_never_ends_does_not_hold_the_process);
 	const struct suite_test tests[] = {
 		EACH(strict_order_is_the_simulated_one_in_200_steps_of_200, 4),
+		ONCE(backward_passes_of_a_stage_wait_for_their_turn_alone),
 		EACH(a_stage_that_gathers_waits_for_every_microbatch, 3),
 		ONCE(replicas_of_a_stage_that_gathers_are_refused),
 		ONCE(a_step_larger_than_what_starpu_is_given_at_once_runs),

@@ -108,6 +108,8 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 		.common = &run->session.common,
 		.policy = policy,
 		.flushes = !run->work.jobs->async,
+		.orders = run->work.jobs->order == ORR_ORDER_STRICT &&
+			  (!hooks->policy || !strcmp(hooks->policy, "pinned")),
 		.pinned = hooks->policy && !strcmp(hooks->policy, "pinned"),
 	};
 	run->slots = (struct orr_slots){

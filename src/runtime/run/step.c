@@ -3,6 +3,7 @@
 #include "finite.h"
 #include "options.h"
 #include "orrery/versions.h"
+#include "runtime/tasks/chain.h"
 #include "runtime/tasks/stall.h"
 
 /* ---- the tasks of a job ---- */
@@ -187,7 +188,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	if (t->arg.has_gradient)
 		orr_buffers_add(&buffers,
 				o->in_place ? o->gradient.handle : data->partial[job.s * n + job.b],
-				t->arg.overwrite ? STARPU_W : STARPU_RW);
+				orr_chain_mode(&run->submitter, o, t));
 	if (last && cap)
 		orr_buffers_add(&buffers, data->token[job.s * n + job.b % cap], STARPU_W);
 	if (last && cap && job.b + cap < n && orr_work_gates(work, job.s, job.b + cap))
@@ -343,6 +344,9 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
 			return code;
+		if (slot->n_added[i] == o->n_contributors &&
+		    (code = orr_chain_close(&run->submitter, o, err)))
+			return code;
 	}
 	return --slot->n_left[s] || run->reduce.members[i].joins || updates_wait(run) ||
 			       run->ties.spans[s]
@@ -385,9 +389,12 @@ int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, i
 			    struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;
-	int first = jobs->first_owner[s],
-	    code = run->clip.limit > 0 ? 0 : submit_sums(run, slot, s, q, err);
+	int first = jobs->first_owner[s], code = 0;
 
+	for (int i = first; i < jobs->first_owner[s + 1] && jobs->async && !code; i++)
+		code = orr_chain_close(&run->submitter, &run->data.owned[i], err);
+	if (!code && !(run->clip.limit > 0))
+		code = submit_sums(run, slot, s, q, err);
 	for (int i = first; i < jobs->first_owner[s + 1] && !code; i++)
 		if (orr_work_has(&run->work, run->data.owned[i].w) &&
 		    (!jobs->async ||

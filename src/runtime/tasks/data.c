@@ -135,8 +135,16 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 		if (orr_work_makes_gradient(data->work, j))
 			data->owned[i].contributors[data->owned[i].n_contributors++] = j;
 	}
-	for (int i = 0; i < data->n_owned; i++)
-		data->owned[i].in_place = adds_in_place(data->work, &data->owned[i]);
+	for (int i = 0; i < data->n_owned; i++) {
+		struct orr_owned *o = &data->owned[i];
+		unsigned worker;
+
+		o->in_place = adds_in_place(data->work, o);
+		if (!o->in_place || !o->n_contributors)
+			continue;
+		worker = (unsigned)orr_policy_worker(policy, jobs->compute[o->contributors[0]]);
+		o->in_order = starpu_worker_get_memory_node(worker) == o->node;
+	}
 	return 0;
 }
 

@@ -41,7 +41,9 @@ struct orr_owned {
 	int *contributors; /* the jobs whose weight gradient flows here, ascending by microbatch */
 	int n_contributors;
 	bool in_place; /* they add to gradient themselves; else each has a partial of its own */
-	int update;    /* its number among the updates of a step, or -1 */
+	/* and one StarPU worker runs them in their order, in the gradient's own memory */
+	bool in_order;
+	int update;           /* its number among the updates of a step, or -1 */
 	atomic_llong version; /* steps whose update has finished */
 };
 
