@@ -1,9 +1,11 @@
 /* Runs on StarPU: the order of every worker, steps of any size, and what happens when a run stops.
  */
 #include <check.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -62,15 +64,23 @@ static const char one_stage[] = "digraph one {\n"
 				"}\n";
 
 static starpu_cpu_func_t backward;
-static const struct orr_policy *asked;
-static int64_t most_ready;
+static const struct orr_run *asked;
+static int n_passes, n_ready[8]; /* the most before each backward pass of a step */
 
+/* The first one waits until all of the step has been submitted: 8 forward passes, as many backward,
+ * an update, and the submission itself. */
 static void count_ready(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	int64_t n = arg->job && !arg->overwrite ? orr_policy_ready(asked, 0) : 0;
+	const struct timespec pause = {0, 1000000};
+	int *most = &n_ready[n_passes++ % 8], n;
 
-	most_ready = n > most_ready ? n : most_ready;
+	for (int k = 0; k < 20000 && arg->overwrite &&
+			atomic_load(&asked->watch.n_tasks) < 18 * (arg->step + 1);
+	     k++)
+		nanosleep(&pause, NULL);
+	n = (int)orr_policy_ready(asked->session.policy, 0);
+	*most = n > *most ? n : *most;
 	backward(buffers, cl_arg);
 }
 
@@ -82,16 +92,39 @@ START_TEST(backward_passes_of_a_stage_wait_for_their_turn_alone)
 
 	ck_assert_msg(!orr_choice_init(&t.choice, "gpipe", &t.err), "%s", t.err.msg);
 	training_prepare(&t, one_stage, &t.choice.schedule, 1, 8);
-	t.hooks.delay_us = 1000; /* submission is ahead */
 	training_start(&t);
 	ck_assert(t.run->data.owned[0].in_order);
-	asked = t.run->session.policy;
-	most_ready = 0;
+	asked = t.run;
 	backward = orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0];
 	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = count_ready;
 	ck_assert_msg(!orr_run_train(t.run, N_STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
 	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = backward;
-	ck_assert_int_eq(most_ready, 6);
+	ck_assert_int_eq(n_passes, 8 * N_STEPS);
+	for (int k = 1; k < 8; k++)
+		ck_assert_int_eq(n_ready[k], 7 - k);
+	training_fini(&t);
+}
+END_TEST
+
+/* What moves for an earlier job goes first, between memories as between ranks. */
+START_TEST(priorities_fall_along_the_order_of_a_worker)
+{
+	struct training t;
+	int before = INT_MAX;
+
+	training_init(&t, "1f1b", 3, 8);
+	training_start(&t);
+	for (int64_t step = 0; step < 3; step++) {
+		t.run->cross.step = step;
+		for (int i = t.jobs->first[1]; i < t.jobs->first[2]; i++) {
+			int priority = orr_cross_priority(&t.run->cross, t.jobs->by_worker[i]);
+
+			ck_assert_int_lt(priority, before);
+			before = priority;
+			ck_assert_int_gt(priority, orr_cross_priority(&t.run->cross, -1));
+		}
+	}
+	ck_assert_int_gt(orr_policy_priority(ORR_NO_TURN), orr_policy_priority(0));
 	training_fini(&t);
 }
 END_TEST
@@ -378,6 +411,7 @@ int main(int argc, char **argv)
 	const struct suite_test stuck = ONCE(a_job_that_never_ends_does_not_hold_the_process);
 	const struct suite_test tests[] = {
 		EACH(strict_order_is_the_simulated_one_in_200_steps_of_200, 4),
+		ONCE(priorities_fall_along_the_order_of_a_worker),
 		ONCE(backward_passes_of_a_stage_wait_for_their_turn_alone),
 		EACH(a_stage_that_gathers_waits_for_every_microbatch, 3),
 		ONCE(replicas_of_a_stage_that_gathers_are_refused),

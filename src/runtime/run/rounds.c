@@ -157,6 +157,7 @@ static int submit_one(struct rounds *x, int64_t round, int j, struct orr_error *
 
 	if (job.b >= in_round(x, round))
 		return 0;
+	run->cross.step = round;
 	if (orr_work_computes(work, j) &&
 	    ((orr_work_reads(work, j) &&
 	      (code = orr_version_buffers_choose(&run->versions, slot, j, err))) ||

@@ -515,6 +515,7 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 	const struct orr_jobs *jobs = work->jobs;
 	int code;
 
+	run->cross.step = slot->flight.step;
 	for (int i = 0; i < work->n_sequence; i++) {
 		int j = work->sequence[i], w = jobs->compute[j];
 		int64_t turn = slot->flight.step * (jobs->first[w + 1] - jobs->first[w]) +

@@ -6,7 +6,12 @@
 
 #if STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION < 4
 #define ORR_POLICY_OF_THIS_VERSION
+/* (starpu_mpi.h) 1.3 has priorities for what is sent alone. */
+#define orr_receive_detached(handle, other, tag, priority, callback, arg) \
+	starpu_mpi_irecv_detached(handle, other, tag, MPI_COMM_WORLD, callback, arg)
 #else
+#define orr_receive_detached(handle, other, tag, priority, callback, arg) \
+	starpu_mpi_irecv_detached_prio(handle, other, tag, priority, MPI_COMM_WORLD, callback, arg)
 /* 1.4 wants to know that the policy asks for data early by itself. */
 #define ORR_POLICY_OF_THIS_VERSION .prefetches = 1,
 #endif
