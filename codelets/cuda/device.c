@@ -58,3 +58,9 @@ int orr_cuda_bus(int device, char *text, size_t size)
 {
 	return cudaDeviceGetPCIBusId(text, (int)size, device) != cudaSuccess;
 }
+
+void orr_cuda_use(int device)
+{
+	(void)cudaSetDevice(device);
+	(void)cudaGetLastError(); /* StarPU meets it again, and says so */
+}

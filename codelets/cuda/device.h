@@ -20,6 +20,10 @@ int orr_cuda_uuid(int device, unsigned char uuid[16]);
 /* Its PCI address, "0000:17:00.0", 13 bytes; 0, or nobody knows. */
 int orr_cuda_bus(int device, char *text, size_t size);
 
+/* What this thread asks of CUDA is for this device; else it would be for the first one, which may
+ * be another process's. */
+void orr_cuda_use(int device);
+
 #ifdef __cplusplus
 }
 #endif

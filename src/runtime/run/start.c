@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include "codelets/workspace.h"
 #include "options.h"
+#include "orrery/ranks.h"
+#include "runtime/devices/calibrate.h"
 #include "runtime/devices/hardware.h"
 #include "runtime/peers/messages.h"
 
@@ -110,7 +112,12 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 		conf.sched_policy_name = other;
 	}
 	orr_ranks_delay_data(hooks->link_delay_us);
-	if ((code = orr_ranks_init_starpu(&conf)))
+	if ((code = orr_ranks_agree(orr_calibrate_first(&conf, err), err)))
+		return code;
+	orr_calibrate_others();
+	code = orr_ranks_init_starpu(&conf);
+	orr_hardware_started();
+	if (code)
 		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
 	session->runs = true;
 	if (conf.sched_policy_name)
