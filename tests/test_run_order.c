@@ -15,6 +15,7 @@
 #include "orrery/timeline.h"
 #include "by_start.h"
 #include "training.h"
+#include "runtime/peers/fits.h"
 #include "runtime/run/parts.h"
 #include "suite.h"
 #include "codelets/codelets.h"
@@ -308,6 +309,57 @@ START_TEST(what_cannot_run_is_refused_in_one_line)
 }
 END_TEST
 
+/* Before any of it is allocated: the second of two workers is another rank, or the same. */
+START_TEST(what_is_too_large_for_a_message_is_refused)
+{
+	static const struct {
+		const char *schedule;
+		int features, more, batch; /* of stage 0 */
+		const char *says;
+	} cases[] = {
+		{"1f1b", 1, 536871, 4000,
+		 "run: a microbatch's activation of stage 0, 2.00 GiB, goes to another rank, and "
+		 "MPI takes less than 2 GiB in a message: take more [microbatches] or a smaller "
+		 "batch"},
+		{"1f1b", 1, 536870, 4000, NULL},
+		{"fsdp", 40000, 15000, 4,
+		 "run: a copy of the parameters of stage 0, 2.24 GiB, goes to another rank, and "
+		 "MPI takes less than 2 GiB in a message: cut the graph into more stages"},
+		{"fsdp", 40000, 13000, 4, NULL},
+	};
+	char text[600];
+
+	(void)snprintf(text, sizeof(text),
+		       "digraph large {\n"
+		       "  x [op=input columns=\"0:8\" stage=0]\n"
+		       "  a [op=linear features=%d stage=0]\n"
+		       "  b [op=linear features=%d stage=0]\n"
+		       "  c [op=linear features=5 stage=1]\n"
+		       "  class [op=input columns=\"20\" stage=1]\n"
+		       "  loss [op=softmax_cross_entropy stage=1]\n"
+		       "  x -> a -> b -> c -> loss\n"
+		       "  class -> loss\n"
+		       "}\n",
+		       cases[_i].features, cases[_i].more);
+	for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
+		bool refused = n_ranks > 1 && cases[_i].says;
+		struct orr_work work = {0};
+		struct training t = {0};
+
+		ck_assert_int_eq(orr_choice_init(&t.choice, cases[_i].schedule, &t.err), 0);
+		training_prepare(&t, text, &t.choice.schedule, 2, 4);
+		ck_assert_msg(
+			!orr_work_init(&work, t.jobs, cases[_i].batch, 0, n_ranks, NULL, &t.err),
+			"%s", t.err.msg);
+		ck_assert_int_eq(orr_fits_check(&work, &t.err), refused ? ORR_E_UNSUPPORTED : 0);
+		if (refused)
+			ck_assert_str_eq(t.err.msg, cases[_i].says);
+		orr_work_fini(&work);
+		training_fini(&t);
+	}
+}
+END_TEST
+
 START_TEST(a_study_graph_is_not_trained)
 {
 	struct training t = {0};
@@ -418,6 +470,7 @@ int main(int argc, char **argv)
 		ONCE(a_step_larger_than_what_starpu_is_given_at_once_runs),
 		ONCE(a_stage_with_many_edges_and_owners_trains),
 		ONCE(what_cannot_run_is_refused_in_one_line),
+		EACH(what_is_too_large_for_a_message_is_refused, 4),
 		ONCE(a_study_graph_is_not_trained),
 		ONCE(a_run_that_stops_says_who_waits_for_what),
 		ONCE(a_kernel_that_does_not_start_ends_the_run_with_its_message),

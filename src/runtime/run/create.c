@@ -9,6 +9,7 @@
 #include "rounds.h"
 #include "runtime/devices/compile.h"
 #include "runtime/devices/resident.h"
+#include "runtime/peers/fits.h"
 
 /* A run whose jobs did not end: StarPU keeps it, and no other can start. */
 static struct orr_run *left_behind;
@@ -163,6 +164,7 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 	if ((code = orr_session_take(&run->session, err)) ||
 	    (code = orr_work_init(&run->work, jobs, options->batch, orr_ranks_rank(),
 				  orr_ranks_count(), options->ranks_workers, err)) ||
+	    (code = orr_fits_check(&run->work, err)) ||
 	    (code = orr_scoring_init(&run->scoring, &run->work, err)) ||
 	    (code = orr_session_start(&run->session, &run->work, options, hooks, err)))
 		goto out;
