@@ -21,6 +21,8 @@ struct orr_workspace {
 	bool borrows;          /* its device and the next are another's */
 	struct orr_kept *kept; /* rounded weights of the stages that it computes */
 	int n_kept;
+	int n_own;        /* of them, each of one stage; the others of whichever was last */
+	int64_t n_rounds; /* tasks that have asked for any of them */
 	float *scratch;
 	/* a whole stash, for recomputation and where nobody reads it; outputs of F run again */
 	float *stash, *again;
@@ -79,8 +81,9 @@ struct orr_codelet_arg {
 	int own; /* of update: which of several gradients is the owner's */
 	/* add, update, reduce, check and norm */
 	int64_t n_floats;
-	int64_t offset;  /* of add: where in the partial gradient it starts, */
-	int64_t to;      /* and in the sum */
+	int64_t offset;  /* of add: where in the partial gradient it starts; of update: where in the
+			    gradient the sum of its part does */
+	int64_t to;      /* of add: the same in the sum */
 	int n_gradients; /* or the chunks that have floats */
 	/* of reduce: of its part alone; of update, where an owner has the optimizer's state of a
 	 * part alone: that part, with the sum of its gradient if there are chunks */

@@ -304,7 +304,8 @@ static void update(void *buffers[], void *cl_arg)
 	rule.n_spared = arg->n_spared;
 	rule.part = arg->sharded ? &arg->shard : NULL;
 	for (int i = 0; i < arg->n_gradients; i++)
-		own->in[arg->sharded && arg->n_chunks ? arg->own : i] = floats(buffers[2 + i]);
+		own->in[arg->sharded && arg->n_chunks ? arg->own : i] =
+			floats(buffers[2 + i]) + arg->offset;
 	if (arg->wild)
 		find_wild(arg, own);
 	own->device.kernels->step(&own->device, &rule, arg->step + 1, arg->n_floats,
@@ -338,12 +339,8 @@ static void reduce(void *buffers[], void *cl_arg)
 	/* Where the run is cancelled, members that have come before still wait for this one. */
 	if (!begin(arg) && !arg->group)
 		return;
-	if (!arg->group)
-		device->kernels->copy(device, arg->n_floats, floats(buffers[0]),
-				      floats(buffers[1]));
-	else if ((failure = arg->gathers
-				    ? orr_gather_cuda(arg, floats(buffers[0]))
-				    : orr_reduce_cuda(arg, floats(buffers[0]), floats(buffers[1]))))
+	if (arg->group && (failure = arg->gathers ? orr_gather_cuda(arg, floats(buffers[0]))
+						  : orr_reduce_cuda(arg, floats(buffers[0]))))
 		device->failure = failure;
 	end(arg, device);
 }

@@ -4,10 +4,10 @@
 
 #include "cuda/collective.h"
 
-const char *orr_reduce_cuda(const struct orr_codelet_arg *arg, const float *from, float *to)
+const char *orr_reduce_cuda(const struct orr_codelet_arg *arg, float *gradient)
 {
 	return (arg->sharded ? orr_nccl_sum_part : orr_nccl_sum)(
-		arg->group, arg->member, from, to, arg->n_floats, starpu_cuda_get_local_stream());
+		arg->group, arg->member, gradient, arg->n_floats, starpu_cuda_get_local_stream());
 }
 
 const char *orr_gather_cuda(const struct orr_codelet_arg *arg, float *parameters)

@@ -10,6 +10,7 @@ struct orr_kept {
 	const struct orr_program *program;
 	const float *parameters; /* those that were rounded, and */
 	int64_t version;         /* their version; -1: none yet */
+	int64_t used;            /* by the workspace's n_rounds-th task last */
 	void *at;
 	size_t bytes;
 };
@@ -186,35 +187,82 @@ void orr_workspace_fini(struct orr_workspace *own, unsigned worker)
 		on_worker(worker, unmake, own);
 }
 
+/* -1: no memory */
+static int add_kept(struct orr_workspace *own, const struct orr_program *program, size_t bytes)
+{
+	void *at = allocate(own->node, bytes);
+
+	if (!at)
+		return -1;
+	own->kept[own->n_kept++] =
+		(struct orr_kept){.program = program, .version = -1, .at = at, .bytes = bytes};
+	return 0;
+}
+
 int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *program)
 {
 	size_t bytes = orr_program_rounded_bytes(program, &own->device);
-	void *at;
 
 	for (int i = 0; i < own->n_kept; i++)
 		if (own->kept[i].program == program)
 			return 0;
-	if (!bytes)
-		return 0;
-	if (!(at = allocate(own->node, bytes)))
-		return -1;
-	own->kept[own->n_kept++] = (struct orr_kept){program, NULL, -1, at, bytes};
+	if (!bytes || add_kept(own, program, bytes))
+		return bytes ? -1 : 0;
+	own->n_own = own->n_kept;
 	return 0;
+}
+
+int orr_workspace_share(struct orr_workspace *own, const struct orr_program *const *programs, int n,
+			int n_blocks)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < n; i++) {
+		size_t bytes = orr_program_rounded_bytes(programs[i], &own->device);
+
+		most = bytes > most ? bytes : most;
+	}
+	for (int i = 0; i < n && i < n_blocks && most; i++)
+		if (add_kept(own, NULL, most))
+			return -1;
+	return 0;
+}
+
+/* Where the weights of a stage are rounded to: its own place, the one that they are in, or the one
+ * of those shared that was used longest ago; NULL: none. */
+static struct orr_kept *find_kept(struct orr_workspace *own, const struct orr_program *program)
+{
+	size_t bytes = orr_program_rounded_bytes(program, &own->device);
+	struct orr_kept *oldest = NULL;
+
+	for (int i = 0; i < own->n_kept; i++) {
+		struct orr_kept *kept = &own->kept[i];
+
+		if (kept->program == program)
+			return kept;
+		if (i >= own->n_own && bytes <= kept->bytes &&
+		    (!oldest || kept->used < oldest->used))
+			oldest = kept;
+	}
+	if (!oldest || !bytes)
+		return NULL;
+	oldest->program = program;
+	oldest->version = -1;
+	return oldest;
 }
 
 void orr_workspace_round(struct orr_workspace *own, const struct orr_codelet_arg *arg,
 			 const float *parameters)
 {
-	own->device.rounded = NULL;
-	for (int i = 0; i < own->n_kept && arg->has_parameters; i++) {
-		struct orr_kept *kept = &own->kept[i];
+	struct orr_kept *kept = arg->has_parameters ? find_kept(own, arg->program) : NULL;
 
-		if (kept->program != arg->program)
-			continue;
-		if (kept->version != arg->version || kept->parameters != parameters)
-			orr_program_round(arg->program, &own->device, parameters, kept->at);
-		kept->version = arg->version;
-		kept->parameters = parameters;
-		own->device.rounded = kept->at;
-	}
+	own->device.rounded = NULL;
+	if (!kept)
+		return;
+	if (kept->version != arg->version || kept->parameters != parameters)
+		orr_program_round(arg->program, &own->device, parameters, kept->at);
+	kept->version = arg->version;
+	kept->parameters = parameters;
+	kept->used = ++own->n_rounds;
+	own->device.rounded = kept->at;
 }

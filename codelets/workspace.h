@@ -29,6 +29,10 @@ int orr_workspace_borrow(struct orr_workspace *own, unsigned worker, const struc
 /* The worker computes a stage with this program: keep its weights rounded, where the precision has
  * any use for that. Without it they are rounded for each product. Not 0: no memory. */
 int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *program);
+/* The same for n stages that it has only copies of the parameters of, for which n_blocks blocks are
+ * enough: they hold the stages that were computed last. Once, after orr_workspace_keep. */
+int orr_workspace_share(struct orr_workspace *own, const struct orr_program *const *programs, int n,
+			int n_blocks);
 
 /* (codelets.c) Before a task's products: round its parameters unless they still are. */
 void orr_workspace_round(struct orr_workspace *own, const struct orr_codelet_arg *arg,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../codelets/cuda/collective.h"
@@ -20,21 +21,30 @@
 #define PIECE 1024 /* floats that are added at a time */
 
 void (*shared_collective_begins)(void);
+int shared_collective_lost;
+bool shared_collective_tells;
+atomic_int shared_collective_n_sums, shared_collective_n_aborted;
 
 struct meeting {
 	pthread_mutex_t mutex;
 	pthread_cond_t all_came;
 	int n_came, turn;
+	bool aborted;
 	float blocks[MOST][PIECE];
 };
 
 struct orr_nccl {
 	int n;
+	atomic_bool lost, aborted;
+	char failure[64];
 	struct meeting *meeting;
 };
 
-static void come(struct meeting *m, int n_more, int n)
+/* False: the group has been aborted. */
+static bool come(struct meeting *m, int n_more, int n)
 {
+	bool met;
+
 	int turn;
 
 	pthread_mutex_lock(&m->mutex);
@@ -45,9 +55,11 @@ static void come(struct meeting *m, int n_more, int n)
 		m->turn++;
 		pthread_cond_broadcast(&m->all_came);
 	}
-	while (turn == m->turn)
+	while (turn == m->turn && !m->aborted)
 		pthread_cond_wait(&m->all_came, &m->mutex);
+	met = turn != m->turn;
 	pthread_mutex_unlock(&m->mutex);
+	return met;
 }
 
 bool orr_nccl_is_built(void)
@@ -102,7 +114,7 @@ int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, 
 		return -1;
 	}
 	group->n = n;
-	come(group->meeting, n_own, n);
+	(void)come(group->meeting, n_own, n);
 	shm_unlink(id->bytes); /* all have it; the first one does it */
 	*out = group;
 	return 0;
@@ -115,8 +127,20 @@ void orr_nccl_destroy(struct orr_nccl *group)
 	free(group);
 }
 
-const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
-			 void *stream)
+/* A member that is lost waits for the abort: NCCL's would in its stream. */
+static bool is_lost(struct orr_nccl *group)
+{
+	const struct timespec pause = {0, 1000000};
+
+	if (atomic_fetch_add(&shared_collective_n_sums, 1) + 1 != shared_collective_lost)
+		return false;
+	atomic_store(&group->lost, true);
+	while (!atomic_load(&group->aborted))
+		nanosleep(&pause, NULL);
+	return true;
+}
+
+const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
 {
 	struct meeting *m = group->meeting;
 	int r = group->n;
@@ -124,36 +148,38 @@ const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float
 	(void)stream;
 	if (shared_collective_begins)
 		shared_collective_begins();
+	if (is_lost(group))
+		return "aborted";
 	for (int64_t begin = 0; begin < n; begin += PIECE) {
 		int64_t count = n - begin < PIECE ? n - begin : PIECE;
 
-		memcpy(m->blocks[i], from + begin, (size_t)count * sizeof(float));
-		come(m, 1, r);
+		memcpy(m->blocks[i], floats + begin, (size_t)count * sizeof(float));
+		if (!come(m, 1, r))
+			return "aborted";
 		for (int64_t k = 0; k < count; k++) {
 			int c = 0;
 
 			while (begin + k >= orr_rule_chunk(n, r, c + 1))
 				c++;
-			to[begin + k] = m->blocks[(c + 1) % r][k];
+			floats[begin + k] = m->blocks[(c + 1) % r][k];
 			for (int b = 1; b < r; b++)
-				to[begin + k] += m->blocks[(c + 1 + b) % r][k];
+				floats[begin + k] += m->blocks[(c + 1 + b) % r][k];
 		}
-		come(m, 1, r);
+		if (!come(m, 1, r))
+			return "aborted";
 	}
 	return NULL;
 }
 
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, const float *from, float *to,
-			      int64_t n, void *stream)
+/* What is not the member's own is left as a mess, as NCCL may. */
+const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
 {
-	int64_t begin = orr_rule_chunk(n, group->n, i);
-	float *all = malloc((size_t)n * sizeof(*all));
-	const char *failure = all ? orr_nccl_sum(group, i, from, all, n, stream) : "no memory";
+	int64_t begin = orr_rule_chunk(n, group->n, i), end = orr_rule_chunk(n, group->n, i + 1);
+	const char *failure = orr_nccl_sum(group, i, floats, n, stream);
 
-	if (!failure)
-		memcpy(to, all + begin,
-		       (size_t)(orr_rule_chunk(n, group->n, i + 1) - begin) * sizeof(float));
-	free(all);
+	for (int64_t k = 0; k < n; k++)
+		if (k < begin || k >= end)
+			floats[k] = -1e30f;
 	return failure;
 }
 
@@ -169,17 +195,40 @@ const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_
 			count = end - at < PIECE ? end - at : PIECE;
 			if (i == c)
 				memcpy(m->blocks[c], floats + at, (size_t)count * sizeof(float));
-			come(m, 1, group->n);
+			if (!come(m, 1, group->n))
+				return "aborted";
 			memcpy(floats + at, m->blocks[c], (size_t)count * sizeof(float));
-			come(m, 1, group->n);
+			if (!come(m, 1, group->n))
+				return "aborted";
 		}
 	}
 	return NULL;
 }
 
-const char *orr_reduce_cuda(const struct orr_codelet_arg *arg, const float *from, float *to)
+const char *orr_nccl_failure(struct orr_nccl *group)
 {
-	return (arg->sharded ? orr_nccl_sum_part : orr_nccl_sum)(arg->group, arg->member, from, to,
+	if (!shared_collective_tells || !atomic_load(&group->lost))
+		return NULL;
+	snprintf(group->failure, sizeof(group->failure), "NCCL, after its start: a member is lost");
+	return group->failure;
+}
+
+/* Of all processes: NCCL's members elsewhere see it in time. */
+void orr_nccl_abort(struct orr_nccl *group)
+{
+	struct meeting *m = group->meeting;
+
+	atomic_store(&group->aborted, true);
+	atomic_fetch_add(&shared_collective_n_aborted, 1);
+	pthread_mutex_lock(&m->mutex);
+	m->aborted = true;
+	pthread_cond_broadcast(&m->all_came);
+	pthread_mutex_unlock(&m->mutex);
+}
+
+const char *orr_reduce_cuda(const struct orr_codelet_arg *arg, float *gradient)
+{
+	return (arg->sharded ? orr_nccl_sum_part : orr_nccl_sum)(arg->group, arg->member, gradient,
 								 arg->n_floats, NULL);
 }
 

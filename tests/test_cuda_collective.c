@@ -25,7 +25,7 @@ struct member {
 	const char *failure;
 	pthread_t thread;
 	cudaStream_t stream;
-	float *from, *to;
+	float *floats;
 };
 
 static float value(int i, int64_t k)
@@ -37,9 +37,8 @@ static int start(struct member *m, int i, int64_t n, const float *host)
 {
 	CHECK(cudaSetDevice(i));
 	CHECK(cudaStreamCreateWithFlags(&m->stream, cudaStreamNonBlocking));
-	CHECK(cudaMalloc((void **)&m->from, (size_t)n * sizeof(float)));
-	CHECK(cudaMalloc((void **)&m->to, (size_t)n * sizeof(float)));
-	CHECK(cudaMemcpy(m->from, host, (size_t)n * sizeof(float), cudaMemcpyHostToDevice));
+	CHECK(cudaMalloc((void **)&m->floats, (size_t)n * sizeof(float)));
+	CHECK(cudaMemcpy(m->floats, host, (size_t)n * sizeof(float), cudaMemcpyHostToDevice));
 	return 0;
 }
 
@@ -49,7 +48,7 @@ static void *sum(void *user)
 	struct member *m = user;
 
 	m->failure = cudaSetDevice(m->i) == cudaSuccess
-			     ? orr_nccl_sum(m->group, m->i, m->from, m->to, m->n, m->stream)
+			     ? orr_nccl_sum(m->group, m->i, m->floats, m->n, m->stream)
 			     : "the device is not there";
 	return NULL;
 }
@@ -58,7 +57,7 @@ static int compare(struct member *m, int i, int n_devices, int64_t n, float *hos
 {
 	CHECK(cudaSetDevice(i));
 	CHECK(cudaStreamSynchronize(m->stream));
-	CHECK(cudaMemcpy(host, m->to, (size_t)n * sizeof(float), cudaMemcpyDeviceToHost));
+	CHECK(cudaMemcpy(host, m->floats, (size_t)n * sizeof(float), cudaMemcpyDeviceToHost));
 	for (int64_t k = 0; k < n; k++) {
 		float sum = 0;
 
@@ -70,8 +69,7 @@ static int compare(struct member *m, int i, int n_devices, int64_t n, float *hos
 			return 1;
 		}
 	}
-	CHECK(cudaFree(m->from));
-	CHECK(cudaFree(m->to));
+	CHECK(cudaFree(m->floats));
 	CHECK(cudaStreamDestroy(m->stream));
 	return 0;
 }
@@ -129,6 +127,10 @@ int main(void)
 	}
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && !code; i++)
 		code = try(group, n_devices, sizes[i]);
+	if (!code && orr_nccl_failure(group)) {
+		printf("%s\n", orr_nccl_failure(group));
+		code = 1;
+	}
 	orr_nccl_destroy(group);
 	printf("%d device%s: %s\n", n_devices, n_devices == 1 ? "" : "s",
 	       code ? "failed" : "passed");

@@ -2,7 +2,9 @@
  * cores of two threads, and one device on the first and two on the second (host.xml). */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "runtime/devices/hardware.h"
 #include "runtime/devices/host.h"
 #include "suite.h"
 
@@ -127,6 +129,28 @@ START_TEST(more_ranks_than_cores_have_one_each)
 }
 END_TEST
 
+/* A limit on the memory of one run's workers is not one on the next run's. */
+START_TEST(a_limit_ends_with_the_start)
+{
+	static const char *const before[] = {NULL, "700"};
+	const char *name = "STARPU_LIMIT_CUDA_MEM", *after;
+
+	(void)unsetenv(name);
+	if (before[_i])
+		ck_assert_int_eq(setenv(name, before[_i], 1), 0);
+	orr_hardware_limit(INT64_C(100) << 20, 3, 2); /* two workers on one of them */
+	ck_assert_str_eq(getenv(name), "200");
+	orr_hardware_started();
+	after = getenv(name);
+	ck_assert(before[_i] ? after && !strcmp(after, before[_i]) : !after);
+	orr_hardware_limit(0, 3, 2);
+	orr_hardware_started();
+	after = getenv(name);
+	ck_assert(before[_i] ? after && !strcmp(after, before[_i]) : !after);
+	(void)unsetenv(name);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -135,6 +159,7 @@ int main(void)
 		ONCE(more_ranks_than_devices_share_them_and_split_their_cores),
 		ONCE(without_devices_every_core_has_one_rank),
 		ONCE(more_ranks_than_cores_have_one_each),
+		EACH(a_limit_ends_with_the_start, 2),
 	};
 
 	return suite_run("host", tests, N_OF(tests));

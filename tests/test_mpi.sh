@@ -12,6 +12,7 @@
 #   refuse what is wrong is said once, whichever ranks see it, with exit code 2; and what is no training is done once
 #   links  what is measured between every two ranks is what simulate takes, and no more than the wire can carry
 #   bound  ranks that mpirun has bound to a core each keep to it, instead of all to the first
+#   measures  of several ranks on a host one measures it, before StarPU starts anywhere, and the others take that
 # Exit code 77: there is no mpirun, or the build has no MPI.
 check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
 # shellcheck source=tests/mpi.sh
@@ -280,6 +281,24 @@ kill)
 	for test in $waiting; do
 		wait "$test" || failed=1
 	done
+	;;
+measures)
+	# two memories, so that there is something to measure, and no two measurements are the same
+	export STARPU_HOME="$work/home" STARPU_HOSTNAME=here STARPU_USE_NUMA=1
+	export HWLOC_SYNTHETIC='pack:2 [numa(memory=1GB)] core:1 pu:1'
+	unset XDG_CACHE_HOME STARPU_PERF_MODEL_DIR
+	cd "$source" || exit 1
+	for again in first again; do
+		ranks 3 "$orrery" train graphs/digits.dot -w 3 --steps 1 >/dev/null 2>"$work/log" || fail "$again: $(cat "$work/log")"
+		for file in "$work"/home/.starpu/sampling/bus/here-rank-0-of-3.*; do
+			cp "$file" "$work/$again.${file##*of-3.}"
+			cmp "$work/first.${file##*of-3.}" "$work/$again.${file##*of-3.}" || fail "$again: measured again"
+			for rank in 1 2; do
+				cmp "$file" "$(echo "$file" | sed "s/rank-0/rank-$rank/")" || fail "$again: rank $rank measured, too"
+			done
+		done
+	done
+	[ -s "$work/first.bandwidth" ] && [ -s "$work/first.config" ] || fail 'nothing was measured'
 	;;
 resume)
 	cd "$source" || exit 1

@@ -16,24 +16,33 @@
 START_TEST(replicas_on_devices_of_their_own_take_part)
 {
 	static const struct {
-		int device_of[4];
-		int n; /* of ddp's four owners; 0: they do not */
+		int device_of[4], rank_of[4];
+		int n; /* devices of ddp's four owners; 0: they do not */
+		int devices[4], member_of[4];
 	} cases[] = {
-		{{0, 1, 2, 3}, 4},     {{3, 1, 0, 2}, 4}, {{0, 1, 0, 1}, 0}, /* two on a device */
-		{{0, 1, 2, -1}, 0},                                          /* one on a core */
-		{{-1, -1, -1, -1}, 0},
+		{{0, 1, 2, 3}, {0}, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
+		{{3, 1, 0, 2}, {0}, 4, {3, 1, 0, 2}, {0, 1, 2, 3}},
+		{{0, 1, 0, 1}, {0}, 2, {0, 1}, {0, 1, 0, 1}}, /* two streams a device */
+		{{2, 2, 0, 0}, {0, 0, 1, 1}, 2, {2, 0}, {0, 0, 1, 1}},
+		{{0, 1, 0, 1}, {0, 0, 1, 1}, 0, {0}, {0}}, /* ranks that share a device */
+		{{1, 1, 1, 1}, {0}, 0, {0}, {0}},          /* on one: the update adds up */
+		{{0, 1, 2, -1}, {0}, 0, {0}, {0}},         /* one on a core */
+		{{-1, -1, -1, -1}, {0}, 0, {0}, {0}},
 	};
 	struct training t;
-	int devices[4];
+	int devices[4], member_of[4];
 
 	training_init(&t, "ddp", 4, 8);
 	for (int i = 0; i < N_OF(cases); i++)
 		for (int s = 0; s < t.pipeline->n_stages; s++) {
-			int n = orr_reduce_devices(t.jobs, s, cases[i].device_of, false, devices);
+			int n = orr_reduce_devices(t.jobs, s, cases[i].device_of, cases[i].rank_of,
+						   false, devices, member_of);
 
 			ck_assert_int_eq(n, cases[i].n);
 			for (int k = 0; k < n; k++)
-				ck_assert_int_eq(devices[k], cases[i].device_of[k]);
+				ck_assert_int_eq(devices[k], cases[i].devices[k]);
+			for (int k = 0; k < 4 && n; k++)
+				ck_assert_int_eq(member_of[k], cases[i].member_of[k]);
 		}
 	training_fini(&t);
 }
@@ -41,14 +50,18 @@ END_TEST
 
 START_TEST(an_owner_alone_has_nobody_to_add_up_with)
 {
-	static const int device_of[2] = {0, 1};
+	static const int device_of[2] = {0, 1}, rank_of[2] = {0, 0};
 	struct training t;
-	int devices[1];
+	int devices[1], member_of[1];
 
 	training_init(&t, "gpipe", 2, 4);
 	for (int s = 0; s < t.pipeline->n_stages; s++) {
-		ck_assert_int_eq(orr_reduce_devices(t.jobs, s, device_of, false, devices), 0);
-		ck_assert_int_eq(orr_reduce_devices(t.jobs, s, device_of, true, devices), 1);
+		ck_assert_int_eq(orr_reduce_devices(t.jobs, s, device_of, rank_of, false, devices,
+						    member_of),
+				 0);
+		ck_assert_int_eq(
+			orr_reduce_devices(t.jobs, s, device_of, rank_of, true, devices, member_of),
+			1);
 		ck_assert_int_eq(devices[0], device_of[s % 2]);
 	}
 	training_fini(&t);
@@ -69,7 +82,7 @@ static float *parameters_of(const char *schedule, bool alone, int delay_us, int6
 	training_start(&t);
 	for (int i = 0; i < t.run->data.n_owned; i++) {
 		n_learning += t.run->data.owned[i].update >= 0;
-		n_summed += t.run->reduce.members[i].summed != NULL;
+		n_summed += t.run->reduce.members[i].joins;
 	}
 	ck_assert_int_gt(n_learning, 2);
 	ck_assert_int_eq(n_summed, alone ? n_learning : 0);

@@ -1,9 +1,11 @@
 /* Runs on StarPU: the order of every worker, steps of any size, and what happens when a run stops.
  */
 #include <check.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -13,8 +15,10 @@
 #include "orrery/timeline.h"
 #include "by_start.h"
 #include "training.h"
+#include "runtime/peers/fits.h"
 #include "runtime/run/parts.h"
 #include "suite.h"
+#include "codelets/codelets.h"
 
 /* ---- order ---- */
 
@@ -46,6 +50,85 @@ static void compare_orders(void *user, const struct orr_step *step)
 	}
 	orders->n++;
 }
+
+/* ---- one backward pass after the other ---- */
+
+static const char one_stage[] = "digraph one {\n"
+				"  x [op=input columns=\"0:16\" stage=0]\n"
+				"  h [op=linear features=12 stage=0]\n"
+				"  r [op=relu stage=0]\n"
+				"  z [op=linear features=5 stage=0]\n"
+				"  class [op=input columns=\"20\" stage=0]\n"
+				"  loss [op=softmax_cross_entropy stage=0]\n"
+				"  x -> h -> r -> z -> loss\n"
+				"  class -> loss\n"
+				"}\n";
+
+static starpu_cpu_func_t backward;
+static const struct orr_run *asked;
+static int n_passes, n_ready[8]; /* the most before each backward pass of a step */
+
+/* The first one waits until all of the step has been submitted: 8 forward passes, as many backward,
+ * an update, and the submission itself. */
+static void count_ready(void *buffers[], void *cl_arg)
+{
+	const struct orr_codelet_arg *arg = cl_arg;
+	const struct timespec pause = {0, 1000000};
+	int *most = &n_ready[n_passes++ % 8], n;
+
+	for (int k = 0; k < 20000 && arg->overwrite &&
+			atomic_load(&asked->watch.n_tasks) < 18 * (arg->step + 1);
+	     k++)
+		nanosleep(&pause, NULL);
+	n = (int)orr_policy_ready(asked->session.policy, 0);
+	*most = n > *most ? n : *most;
+	backward(buffers, cl_arg);
+}
+
+/* All jobs of a step are on one worker. While its second backward pass runs, the six others are
+ * ready; under StarPU's order of writers each would be so after the one before. */
+START_TEST(backward_passes_of_a_stage_wait_for_their_turn_alone)
+{
+	struct training t = {0};
+
+	ck_assert_msg(!orr_choice_init(&t.choice, "gpipe", &t.err), "%s", t.err.msg);
+	training_prepare(&t, one_stage, &t.choice.schedule, 1, 8);
+	training_start(&t);
+	ck_assert(t.run->data.owned[0].in_order);
+	asked = t.run;
+	backward = orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0];
+	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = count_ready;
+	ck_assert_msg(!orr_run_train(t.run, N_STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
+	orr_codelets[ORR_CODELET_BACKWARD].cpu_funcs[0] = backward;
+	ck_assert_int_eq(n_passes, 8 * N_STEPS);
+	for (int k = 1; k < 8; k++)
+		ck_assert_int_eq(n_ready[k], 7 - k);
+	training_fini(&t);
+}
+END_TEST
+
+/* What moves for an earlier job goes first, between memories as between ranks. */
+START_TEST(priorities_fall_along_the_order_of_a_worker)
+{
+	struct training t;
+	int before = INT_MAX;
+
+	training_init(&t, "1f1b", 3, 8);
+	training_start(&t);
+	for (int64_t step = 0; step < 3; step++) {
+		t.run->cross.step = step;
+		for (int i = t.jobs->first[1]; i < t.jobs->first[2]; i++) {
+			int priority = orr_cross_priority(&t.run->cross, t.jobs->by_worker[i]);
+
+			ck_assert_int_lt(priority, before);
+			before = priority;
+			ck_assert_int_gt(priority, orr_cross_priority(&t.run->cross, -1));
+		}
+	}
+	ck_assert_int_gt(orr_policy_priority(ORR_NO_TURN), orr_policy_priority(0));
+	training_fini(&t);
+}
+END_TEST
 
 START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 {
@@ -226,6 +309,57 @@ START_TEST(what_cannot_run_is_refused_in_one_line)
 }
 END_TEST
 
+/* Before any of it is allocated: the second of two workers is another rank, or the same. */
+START_TEST(what_is_too_large_for_a_message_is_refused)
+{
+	static const struct {
+		const char *schedule;
+		int features, more, batch; /* of stage 0 */
+		const char *says;
+	} cases[] = {
+		{"1f1b", 1, 536871, 4000,
+		 "run: a microbatch's activation of stage 0, 2.00 GiB, goes to another rank, and "
+		 "MPI takes less than 2 GiB in a message: take more [microbatches] or a smaller "
+		 "batch"},
+		{"1f1b", 1, 536870, 4000, NULL},
+		{"fsdp", 40000, 15000, 4,
+		 "run: a copy of the parameters of stage 0, 2.24 GiB, goes to another rank, and "
+		 "MPI takes less than 2 GiB in a message: cut the graph into more stages"},
+		{"fsdp", 40000, 13000, 4, NULL},
+	};
+	char text[600];
+
+	(void)snprintf(text, sizeof(text),
+		       "digraph large {\n"
+		       "  x [op=input columns=\"0:8\" stage=0]\n"
+		       "  a [op=linear features=%d stage=0]\n"
+		       "  b [op=linear features=%d stage=0]\n"
+		       "  c [op=linear features=5 stage=1]\n"
+		       "  class [op=input columns=\"20\" stage=1]\n"
+		       "  loss [op=softmax_cross_entropy stage=1]\n"
+		       "  x -> a -> b -> c -> loss\n"
+		       "  class -> loss\n"
+		       "}\n",
+		       cases[_i].features, cases[_i].more);
+	for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
+		bool refused = n_ranks > 1 && cases[_i].says;
+		struct orr_work work = {0};
+		struct training t = {0};
+
+		ck_assert_int_eq(orr_choice_init(&t.choice, cases[_i].schedule, &t.err), 0);
+		training_prepare(&t, text, &t.choice.schedule, 2, 4);
+		ck_assert_msg(
+			!orr_work_init(&work, t.jobs, cases[_i].batch, 0, n_ranks, NULL, &t.err),
+			"%s", t.err.msg);
+		ck_assert_int_eq(orr_fits_check(&work, &t.err), refused ? ORR_E_UNSUPPORTED : 0);
+		if (refused)
+			ck_assert_str_eq(t.err.msg, cases[_i].says);
+		orr_work_fini(&work);
+		training_fini(&t);
+	}
+}
+END_TEST
+
 START_TEST(a_study_graph_is_not_trained)
 {
 	struct training t = {0};
@@ -329,11 +463,14 @@ int main(int argc, char **argv)
 	const struct suite_test stuck = ONCE(a_job_that_never_ends_does_not_hold_the_process);
 	const struct suite_test tests[] = {
 		EACH(strict_order_is_the_simulated_one_in_200_steps_of_200, 4),
+		ONCE(priorities_fall_along_the_order_of_a_worker),
+		ONCE(backward_passes_of_a_stage_wait_for_their_turn_alone),
 		EACH(a_stage_that_gathers_waits_for_every_microbatch, 3),
 		ONCE(replicas_of_a_stage_that_gathers_are_refused),
 		ONCE(a_step_larger_than_what_starpu_is_given_at_once_runs),
 		ONCE(a_stage_with_many_edges_and_owners_trains),
 		ONCE(what_cannot_run_is_refused_in_one_line),
+		EACH(what_is_too_large_for_a_message_is_refused, 4),
 		ONCE(a_study_graph_is_not_trained),
 		ONCE(a_run_that_stops_says_who_waits_for_what),
 		ONCE(a_kernel_that_does_not_start_ends_the_run_with_its_message),

@@ -3,19 +3,25 @@
 #include <assert.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../optimizer.h"
 
 struct member {
-	ncclComm_t comm; /* NULL: it is elsewhere */
-	char failure[96];
+	ncclComm_t comm;               /* NULL: it is elsewhere, or aborted */
+	int device;                    /* CUDA's number */
+	pthread_mutex_t mutex;         /* a call is under way */
+	char failure[160], later[160]; /* of a call, and afterwards */
 };
 
 struct orr_nccl {
 	int n;
+	atomic_bool aborted;
 	struct member members[];
 };
 
@@ -57,6 +63,10 @@ int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, 
 		return -1;
 	}
 	group->n = n;
+	for (int i = 0; i < n; i++)
+		pthread_mutex_init(&group->members[i].mutex, NULL);
+	for (int i = 0; i < n_own; i++)
+		group->members[members[i]].device = devices[i];
 	memcpy(&unique, id, sizeof(unique));
 	/* Members would meet in their first sum, where each waits for the others' threads. */
 	setenv("NCCL_RUNTIME_CONNECT", "0", 0);
@@ -80,63 +90,140 @@ int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, 
 	return 0;
 }
 
+/* One thread ends all members here: in a group, since each waits for the others. */
 void orr_nccl_destroy(struct orr_nccl *group)
 {
 	if (!group)
 		return;
+	(void)ncclGroupStart();
 	for (int i = 0; i < group->n; i++)
 		if (group->members[i].comm)
-			ncclCommDestroy(group->members[i].comm);
+			(void)ncclCommFinalize(group->members[i].comm);
+	(void)ncclGroupEnd();
+	for (int i = 0; i < group->n; i++) {
+		if (group->members[i].comm)
+			(void)ncclCommDestroy(group->members[i].comm);
+		pthread_mutex_destroy(&group->members[i].mutex);
+	}
 	free(group);
 }
 
-static const char *tell(struct member *m, const char *what, ncclResult_t code)
+static const char *tell(const struct orr_nccl *group, struct member *m, char *text,
+			const char *what, ncclResult_t code)
 {
 	if (code == ncclSuccess)
 		return NULL;
-	snprintf(m->failure, sizeof(m->failure), "NCCL, %s: %s", what, ncclGetErrorString(code));
-	return m->failure;
+	snprintf(text, sizeof(m->failure), "NCCL, %s, device %d, %d of %d members: %s", what,
+		 m->device, (int)(m - group->members) + 1, group->n, ncclGetErrorString(code));
+	return text;
 }
 
-const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
-			 void *stream)
+/* A member that calls, unless its group has been aborted: then NULL, and why. */
+static struct member *begin(struct orr_nccl *group, int i, const char **why)
 {
 	struct member *m = &group->members[i];
-	return tell(m, "sum of gradients",
-		    ncclAllReduce(from, to, (size_t)n, ncclFloat32, ncclSum, m->comm, stream));
+
+	pthread_mutex_lock(&m->mutex);
+	if (!atomic_load(&group->aborted))
+		return m;
+	pthread_mutex_unlock(&m->mutex);
+	*why = "NCCL: the group has been aborted";
+	return NULL;
+}
+
+static const char *end(const struct orr_nccl *group, struct member *m, const char *what,
+		       ncclResult_t code)
+{
+	pthread_mutex_unlock(&m->mutex);
+	return tell(group, m, m->failure, what, code);
+}
+
+const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+{
+	const char *why;
+	struct member *m = begin(group, i, &why);
+
+	return m ? end(group, m, "sum of gradients",
+		       ncclAllReduce(floats, floats, (size_t)n, ncclFloat32, ncclSum, m->comm,
+				     stream))
+		 : why;
 }
 
 /* Chunks differ by a float, so that a collective for each, all at once, takes the place of a
  * reduce-scatter or an all-gather. */
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, const float *from, float *to,
-			      int64_t n, void *stream)
+const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
 {
-	struct member *m = &group->members[i];
-	ncclResult_t code = ncclGroupStart(), end;
+	const char *why;
+	struct member *m = begin(group, i, &why);
+	ncclResult_t code, last;
 
+	if (!m)
+		return why;
+	code = ncclGroupStart();
 	for (int c = 0; c < group->n && code == ncclSuccess; c++) {
-		int64_t begin = orr_rule_chunk(n, group->n, c);
-		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begin;
+		int64_t begins = orr_rule_chunk(n, group->n, c);
+		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begins;
 
-		code = ncclReduce(from + begin, to, (size_t)count, ncclFloat32, ncclSum, c, m->comm,
-				  stream);
+		code = ncclReduce(floats + begins, floats + begins, (size_t)count, ncclFloat32,
+				  ncclSum, c, m->comm, stream);
 	}
-	end = ncclGroupEnd();
-	return tell(m, "sum of a part of the gradients", code == ncclSuccess ? end : code);
+	last = ncclGroupEnd();
+	return end(group, m, "sum of a part of the gradients", code == ncclSuccess ? last : code);
 }
 
 const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
 {
-	struct member *m = &group->members[i];
-	ncclResult_t code = ncclGroupStart(), end;
+	const char *why;
+	struct member *m = begin(group, i, &why);
+	ncclResult_t code, last;
 
+	if (!m)
+		return why;
+	code = ncclGroupStart();
 	for (int c = 0; c < group->n && code == ncclSuccess; c++) {
-		int64_t begin = orr_rule_chunk(n, group->n, c);
-		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begin;
+		int64_t begins = orr_rule_chunk(n, group->n, c);
+		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begins;
 
-		code = ncclBroadcast(floats + begin, floats + begin, (size_t)count, ncclFloat32, c,
-				     m->comm, stream);
+		code = ncclBroadcast(floats + begins, floats + begins, (size_t)count, ncclFloat32,
+				     c, m->comm, stream);
 	}
-	end = ncclGroupEnd();
-	return tell(m, "gathering of parameters", code == ncclSuccess ? end : code);
+	last = ncclGroupEnd();
+	return end(group, m, "gathering of parameters", code == ncclSuccess ? last : code);
+}
+
+const char *orr_nccl_failure(struct orr_nccl *group)
+{
+	for (int i = 0; i < group->n && !atomic_load(&group->aborted); i++) {
+		struct member *m = &group->members[i];
+		ncclResult_t seen = ncclSuccess, code;
+
+		if (!m->comm)
+			continue;
+		code = ncclCommGetAsyncError(m->comm, &seen);
+		code = code == ncclSuccess ? seen : code;
+		if (code != ncclSuccess && code != ncclInProgress)
+			return tell(group, m, m->later, "after its start", code);
+	}
+	return NULL;
+}
+
+/* A call that does not come back keeps its mutex: after a second NCCL ends it as well. */
+void orr_nccl_abort(struct orr_nccl *group)
+{
+	atomic_store(&group->aborted, true);
+	for (int i = 0; i < group->n; i++) {
+		struct member *m = &group->members[i];
+		struct timespec until;
+		bool locked;
+
+		if (!m->comm)
+			continue;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec++;
+		locked = !pthread_mutex_timedlock(&m->mutex, &until);
+		(void)ncclCommAbort(m->comm);
+		m->comm = NULL;
+		if (locked)
+			pthread_mutex_unlock(&m->mutex);
+	}
 }

@@ -5,7 +5,7 @@
  * sizes and the links: they are not those of the ring that adds up on CPU cores (optimizer.h).
  *
  * All members of a group must call in one order, and none may wait for what comes after its call:
- * src/runtime/reduce.c sees to both. */
+ * src/runtime/peers/reduce.c sees to both. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,20 +32,25 @@ int orr_nccl_name(struct orr_nccl_id *id, char *why, size_t size);
  * groups. Not 0: why says what NCCL says, and the others wait forever. */
 int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, const int *members,
 		    const int *devices, int n_own, char *why, size_t size);
-/* NULL is fine; nothing may be in flight. */
+/* NULL is fine; nothing may be in flight, unless the group has been aborted. */
 void orr_nccl_destroy(struct orr_nccl *group);
 
-/* Member i's part, where its device is current, in a thread that starts no other member's (StarPU
- * has one a device). Starts on stream, a cudaStream_t of the device, and does not wait. from and to
- * may be the same. NULL, or what NCCL says: the group's, and good as long as that. */
-const char *orr_nccl_sum(struct orr_nccl *group, int i, const float *from, float *to, int64_t n,
-			 void *stream);
+/* Member i's part, in place, where its device is current, in a thread that starts no other member's
+ * (StarPU has one a device). Starts on stream, a cudaStream_t of the device, and does not wait.
+ * NULL, or what NCCL says: the group's, and good as long as that. */
+const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream);
 
-/* The same of the i-th of n chunks (optimizer.h), one for each member, to the start of to. */
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, const float *from, float *to,
-			      int64_t n, void *stream);
+/* The same of the i-th of n chunks (optimizer.h), one for each member, in its place. */
+const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n,
+			      void *stream);
 /* Each member has its chunk of n floats in its place, and gets those of the others. */
 const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream);
+
+/* What has happened to the group since: NULL, nothing, or what NCCL says of the first member here
+ * that it has happened to, the group's. Any thread. */
+const char *orr_nccl_failure(struct orr_nccl *group);
+/* Members here that wait for others end, and every later call fails. Any thread, once. */
+void orr_nccl_abort(struct orr_nccl *group);
 
 #ifdef __cplusplus
 }

@@ -79,3 +79,9 @@ void orr_cuda_give_back(void *stream)
 	if (stream)
 		(void)cudaStreamDestroy(stream);
 }
+
+void orr_cuda_use(int device)
+{
+	(void)cudaSetDevice(device);
+	(void)cudaGetLastError(); /* StarPU meets it again, and says so */
+}

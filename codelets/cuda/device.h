@@ -25,6 +25,10 @@ int orr_cuda_bus(int device, char *text, size_t size);
 int orr_cuda_take(int device, void **stream, char *why, size_t size);
 void orr_cuda_give_back(void *stream);
 
+/* What this thread asks of CUDA is for this device; else it would be for the first one, which may
+ * be another process's. */
+void orr_cuda_use(int device);
+
 #ifdef __cplusplus
 }
 #endif

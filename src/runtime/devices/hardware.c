@@ -9,6 +9,7 @@
 #include "codelets/cuda/collective.h"
 #include "codelets/matmul.h"
 #include "codelets/vector.h"
+#include "calibrate.h"
 #include "host.h"
 
 #ifdef ORR_CUDA
@@ -111,30 +112,42 @@ static void set_number(const char *name, int64_t value)
 	setenv(name, text, 1);
 }
 
-/* What StarPU has measured of a host it keeps in files of the user's, named after the host. Ranks
- * there would write and read them at the same time, whereupon 1.3 aborts: each has its own. */
-static void keep_measurements_apart(int rank, int n_local)
-{
-	static char host[HOST_NAME_MAX + 1];
-	const char *given = getenv("STARPU_HOSTNAME");
-	char name[HOST_NAME_MAX + 40];
+#define LIMIT "STARPU_LIMIT_CUDA_MEM"
 
-	if (!*host && given)
-		snprintf(host, sizeof(host), "%s", given);
-	else if (!*host && gethostname(host, sizeof(host) - 1))
-		return;
-	snprintf(name, sizeof(name), "%s-rank-%d-of-%d", host, rank, n_local);
-	setenv("STARPU_HOSTNAME", name, 1);
-}
+static struct {
+	bool set;
+	char before[64]; /* empty: there was none */
+} limit;
 
-/* StarPU's limit is of a device, in MiB; ours is of a worker. */
-static void limit_memory(int64_t bytes, int n_own, int n_devices)
+void orr_hardware_limit(int64_t bytes, int n_own, int n_devices)
 {
 	int64_t most = (n_own + n_devices - 1) / n_devices;
+	const char *before = getenv(LIMIT);
 
-	if (bytes > 0)
-		set_number("STARPU_LIMIT_CUDA_MEM",
-			   (bytes >> 20) * most > 0 ? (bytes >> 20) * most : 1);
+	if (bytes <= 0)
+		return;
+	snprintf(limit.before, sizeof(limit.before), "%s", before ? before : "");
+	limit.set = true;
+	set_number(LIMIT, (bytes >> 20) * most > 0 ? (bytes >> 20) * most : 1);
+}
+
+void orr_hardware_started(void)
+{
+	if (limit.set && *limit.before)
+		setenv(LIMIT, limit.before, 1);
+	else if (limit.set)
+		unsetenv(LIMIT);
+	limit.set = false;
+}
+
+/* Pinned memory belongs to the device that is current where it is taken: this thread's. */
+static void use_device(unsigned device)
+{
+#ifdef ORR_CUDA
+	orr_cuda_use((int)device);
+#else
+	(void)device;
+#endif
 }
 
 /* This rank's devices, and where several ranks share a host, its cores. */
@@ -178,7 +191,7 @@ int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *
 	enum orr_hardware wanted = options->hardware;
 	char why[160] = "";
 	int n_devices = wanted == ORR_HARDWARE_CPU ? 0 : orr_run_devices(why, sizeof(why));
-	int rank, n_local = count_local(&rank), streams;
+	int rank, n_local = count_local(&rank), streams, code = 0;
 
 	if (wanted == ORR_HARDWARE_CUDA && n_devices <= 0)
 		return orr_fail(err, ORR_E_INPUT, "no CUDA device: %s", why);
@@ -186,7 +199,7 @@ int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *
 	if (is_bound()) /* else StarPU 1.3 takes the host's first cores, in every rank the same */
 		setenv("STARPU_WORKERS_GETBIND", "1", 0);
 	if (n_local > 1)
-		keep_measurements_apart(rank, n_local);
+		orr_calibrate_apart(rank, n_local);
 	conf->nopencl = 0;
 	conf->ncuda = 0;
 	conf->ncpus = count_cpus(n_own, n_local);
@@ -197,14 +210,16 @@ int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *
 		streams = options->streams > 0 ? options->streams : 1;
 		*reserves = *reserves && orr_nccl_is_built();
 		set_number("STARPU_NWORKER_PER_CUDA", streams + *reserves);
-		limit_memory(options->memory_bytes, n_own, conf->ncuda);
+		orr_hardware_limit(options->memory_bytes, n_own, conf->ncuda);
 	}
 	*reserves = *reserves && (n_devices > 0 || of_cores);
 	conf->ncpus *= *reserves ? 2 : 1;
 	if (n_devices > 0 || n_local > 1)
-		return take_share(conf, n_devices > 0 ? n_devices : 0, rank, n_local,
+		code = take_share(conf, n_devices > 0 ? n_devices : 0, rank, n_local,
 				  n_devices > 0 ? conf->ncuda : conf->ncpus, err);
-	return 0;
+	if (!code && n_devices > 0)
+		use_device(conf->workers_cuda_gpuid[0]);
+	return code;
 }
 
 bool orr_hardware_identity(int id, int rank, bool cores, unsigned char identity[16])

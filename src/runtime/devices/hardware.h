@@ -17,6 +17,12 @@ int orr_hardware_cores(void);
 int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *reserves,
 			bool of_cores, struct starpu_conf *conf, struct orr_error *err);
 
+/* StarPU has read these variables: those that would bind a later run of this process are as before.
+ */
+void orr_hardware_started(void);
+/* (orr_hardware_choose and tests) StarPU's limit is of a device, in MiB; ours is of a worker. */
+void orr_hardware_limit(int64_t bytes, int n_own, int n_devices);
+
 /* Of the device behind StarPU's worker id, or with `cores` also of a core: equal on any rank where
  * it is the same one. False: it is no device. */
 bool orr_hardware_identity(int id, int rank, bool cores, unsigned char identity[16]);

@@ -21,6 +21,15 @@ struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, in
 	};
 }
 
+int orr_cross_priority(const struct orr_cross *cross, int reader)
+{
+	const struct orr_jobs *jobs = cross->work->jobs;
+	int w = reader >= 0 ? jobs->compute[reader] : 0;
+	int n = jobs->first[w + 1] - jobs->first[w];
+
+	return orr_policy_priority(cross->step * n + (reader >= 0 ? jobs->position[reader] : n));
+}
+
 static void number_tags(struct orr_cross *cross)
 {
 	const struct orr_work *work = cross->work;
@@ -109,35 +118,46 @@ struct crossing {
 	int slot;
 	struct orr_job job;
 	struct orr_error *err;
-	int code; /* of the first failure; nothing goes after it */
+	int code;   /* of the first failure; nothing goes after it */
+	int reader; /* the job that takes what is received; -1: an update */
 };
+
+static int rank_of(const struct orr_work *work, int j)
+{
+	return work->rank_of[work->jobs->compute[j]];
+}
 
 static int rank_of_job(const struct orr_work *work, int s, int b, enum orr_pass d)
 {
-	return work->rank_of[work->jobs->compute[orr_jobs_index(work->jobs, s, b, d)]];
+	return rank_of(work, orr_jobs_index(work->jobs, s, b, d));
 }
 
 static void receive(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int from)
 {
 	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, from);
 
+	m.priority = orr_cross_priority(x->cross, x->reader);
 	if (!x->code && from != x->work->rank)
 		x->code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
 }
 
-static void send(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int to)
+static void send(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int to,
+		 int reader)
 {
 	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, to);
 
+	m.priority = orr_cross_priority(x->cross, reader);
 	if (!x->code && to != x->work->rank)
 		x->code = orr_ranks_send_data(&m, x->err);
 }
 
 /* Nobody reads it here any more. */
 static void send_last_of(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle,
-			 int to)
+			 int reader)
 {
-	send(x, tag, at, handle, to);
+	int to = rank_of(x->work, reader);
+
+	send(x, tag, at, handle, to, reader);
 	if (!x->code && to != x->work->rank)
 		orr_data_drop(x->cross->data, handle);
 }
@@ -146,7 +166,7 @@ static void send_partial(struct crossing *x, int j, int64_t at, int to)
 {
 	starpu_data_handle_t partial = x->cross->data->partial[at];
 
-	send(x, ORR_TRANSFER_WEIGHT_GRADIENT, at, partial, to);
+	send(x, ORR_TRANSFER_WEIGHT_GRADIENT, at, partial, to, -1);
 	if (x->code || to == x->work->rank)
 		return;
 	x->code = orr_credit_take(&x->cross->leaving, j, partial, STARPU_RW, x->err);
@@ -214,7 +234,7 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 {
 	const struct orr_work *work = cross->work;
 	const struct orr_data *data = cross->data;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
 	int s = x.job.s, b = x.job.b, at = orr_work_at(work, s, b);
 
 	if (data->fetched[j]) {
@@ -244,7 +264,7 @@ static void send_last(struct crossing *x, int j)
 	if (next < work->pipeline->n_microbatches && orr_work_gates(work, s, next)) {
 		at = orr_work_at(work, s, next);
 		send_last_of(x, ORR_TAG_GATE, at, x->cross->data->gate[at],
-			     rank_of_job(work, s, next, ORR_PASS_F));
+			     orr_jobs_index(work->jobs, s, next, ORR_PASS_F));
 	}
 }
 
@@ -259,11 +279,12 @@ static void send_forward(struct crossing *x)
 		int64_t e = orr_work_edge_at(work, p->stages[s].out[i], b);
 
 		send_last_of(x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
-			     rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_F));
+			     orr_jobs_index(work->jobs, orr_stage_after(p, s, i), b, ORR_PASS_F));
 	}
 	if (orr_work_has_backward(work, s))
-		send_last_of(x, ORR_TRANSFER_STASH, at, data->stash[at],
-			     rank_of_job(work, s, b, orr_jobs_first_backward(work->jobs, s)));
+		send_last_of(
+			x, ORR_TRANSFER_STASH, at, data->stash[at],
+			orr_jobs_index(work->jobs, s, b, orr_jobs_first_backward(work->jobs, s)));
 }
 
 static void send_gradients(struct crossing *x, int b)
@@ -279,8 +300,8 @@ static void send_gradients(struct crossing *x, int b)
 
 		if (data->gradient[e])
 			send_last_of(x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
-				     rank_of_job(work, before, b,
-						 orr_jobs_first_backward(work->jobs, before)));
+				     orr_jobs_index(work->jobs, before, b,
+						    orr_jobs_first_backward(work->jobs, before)));
 	}
 }
 
@@ -299,13 +320,13 @@ static void send_backward(struct crossing *x)
 			send_gradients(x, k);
 	if (orr_work_splits(work, s))
 		send_last_of(x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
-			     rank_of_job(work, s, b, ORR_PASS_W));
+			     orr_jobs_index(work->jobs, s, b, ORR_PASS_W));
 }
 
 int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
 
 	if (x.job.d == ORR_PASS_F)
 		send_forward(&x);
@@ -320,10 +341,10 @@ int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *
 {
 	const struct orr_work *work = cross->work;
 	const struct orr_data *data = cross->data;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
 
 	send(&x, ORR_TRANSFER_PARAMETER, j, data->owned[data->owned_of[j]].parameters.handle,
-	     work->rank_of[work->jobs->compute[j]]);
+	     rank_of(work, j), j);
 	return x.code;
 }
 
@@ -331,7 +352,7 @@ int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_hand
 		      struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0};
+	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, -1};
 	struct orr_incoming *incoming = &cross->incoming[cross->data->owned_of[j]];
 	int at = orr_work_at(work, x.job.s, x.job.b);
 

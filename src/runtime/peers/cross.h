@@ -27,7 +27,8 @@ struct orr_cross {
 	struct orr_credits arriving, leaving; /* parameters, and weight gradients for others */
 	struct orr_incoming *incoming;        /* [n_owned] */
 	int most_owners;                      /* of a stage */
-	int64_t first_tag[ORR_TAGS], n_tags;  /* of a slot */
+	int64_t step;                        /* or round, that is being submitted: for priorities */
+	int64_t first_tag[ORR_TAGS], n_tags; /* of a slot */
 };
 
 int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
@@ -45,7 +46,11 @@ int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *
 int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_handle_t *partial,
 		      struct orr_error *err);
 
-/* A message of the slot's step; at: its number among those of the tag. */
+/* A message that job `reader` takes, in the step that is being submitted, goes before those of
+ * later jobs of its worker; -1: after all of the step's, as a gradient for an update may. */
+int orr_cross_priority(const struct orr_cross *cross, int reader);
+
+/* A message of the slot's step, without priority; at: its number among those of the tag. */
 struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, int tag, int64_t at,
 				     starpu_data_handle_t handle, int other);
 #endif

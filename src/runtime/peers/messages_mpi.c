@@ -2,6 +2,7 @@
 
 #include <starpu_mpi.h>
 #include "late.h"
+#include "runtime/tasks/compat.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,8 +114,7 @@ int orr_ranks_receive_data(const struct orr_message *m, void (*arrived)(void *us
 		return refuse(parcel, m, err);
 	parcel->arrived = arrived;
 	parcel->user = user;
-	if (starpu_mpi_irecv_detached(m->handle, m->other, m->tag, MPI_COMM_WORLD, note_received,
-				      parcel))
+	if (orr_receive_detached(m->handle, m->other, m->tag, m->priority, note_received, parcel))
 		return refuse(parcel, m, err);
 	return orr_late_read(m->handle, err);
 }

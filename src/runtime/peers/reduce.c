@@ -6,10 +6,11 @@
 #include "codelets/cuda/collective.h"
 #include "orrery/ranks.h"
 #include "runtime/devices/hardware.h"
+#include "runtime/tasks/stall.h"
 
-/* Where all owners of a stage are on CUDA devices, each on one of its own, of this rank or others,
- * NCCL adds up their gradients; else the update does it (orr_rule_step), or the ring between ranks
- * (ring.c).
+/* Where all owners of a stage are on CUDA devices, of this rank or others, NCCL adds up their
+ * gradients, after those of one device have been added there, in the order of their owners; else
+ * the update does it (orr_rule_step), or the ring between ranks (ring.c).
  *
  * A collective blocks its stream until all members have come, so two things must hold, and hold by
  * construction. No member starts before the gradients of all of them are there: a gate, which each
@@ -21,7 +22,14 @@
  * One thread submits, and each device has a chain handle that its collectives write. They run on a
  * stream of their own, a StarPU worker that computes no jobs (policy.h): backward passes go on
  * while gradients that are complete are added up. StarPU starts a task when those that it waits for
- * have ended, on whichever stream, so that no events are needed between the two. */
+ * have ended, on whichever stream, so that no events are needed between the two.
+ *
+ * While a member waits in a collective, CUDA may keep a thread that takes memory of another device,
+ * or frees it, until the collective has ended, and with it the member that is waited for. All that
+ * a step needs is there after the first steps, one for each slot, whose sums therefore run alone:
+ * nothing else is in flight before them, and nothing is submitted until they have ended. Where
+ * memory comes and goes in every step, because it is limited or copies of parameters are given
+ * back, that holds for all steps. */
 
 static void nothing(void *buffers[], void *cl_arg)
 {
@@ -37,20 +45,30 @@ static struct starpu_codelet gate_codelet = {
 	.nbuffers = STARPU_VARIABLE_NBUFFERS,
 };
 
-int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,
-		       int *devices)
+int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, const int *rank_of,
+		       bool alone, int *devices, int *member_of)
 {
-	int first = jobs->first_owner[s], n = jobs->first_owner[s + 1] - first;
+	int first = jobs->first_owner[s], n_owners = jobs->first_owner[s + 1] - first, n = 0;
+	const int *owners = jobs->owners + first;
 
-	for (int i = 0; i < n; i++) {
-		devices[i] = device_of[jobs->owners[first + i]];
-		if (devices[i] < 0)
+	for (int i = 0; i < n_owners; i++) {
+		int k = 0;
+
+		if (device_of[owners[i]] < 0)
 			return 0;
-		for (int k = 0; k < i; k++)
-			if (devices[k] == devices[i])
+		while (k < n && devices[k] != device_of[owners[i]])
+			k++;
+		member_of[i] = k;
+		devices[k] = device_of[owners[i]];
+		n = k == n ? n + 1 : n;
+		for (int before = 0; before < i; before++)
+			if (member_of[before] == k && rank_of[owners[before]] != rank_of[owners[i]])
 				return 0;
 	}
-	return n > 1 || alone ? n : 0;
+	/* the parts of a sharded stage are as many as its owners */
+	if (n < n_owners && orr_jobs_shards(jobs, s))
+		return 0;
+	return n > 1 || (alone && n_owners == 1) ? n : 0;
 }
 
 /* The device that serves each worker, known by the first worker that it serves; -1: a core. (tests)
@@ -107,23 +125,27 @@ static int share_id(const struct orr_work *work, int s, struct orr_nccl_id *id,
 	return code;
 }
 
-/* What this rank has of the group of the owners of s; NULL: nothing. */
-static int make_group(const struct orr_reduce *r, int s, int n, struct orr_nccl **group,
-		      struct orr_error *err)
+/* What this rank has of the group of n devices of the owners of s; NULL: nothing. */
+static int make_group(const struct orr_reduce *r, int s, int n, const int *member_of,
+		      struct orr_nccl **group, struct orr_error *err)
 {
 	const struct orr_work *work = r->cross->work;
 	struct orr_nccl_id id = {{0}};
-	int *members = calloc((size_t)n * 2, sizeof(int)), *devices = members + n, n_own = 0, code;
+	int *members = calloc((size_t)n * 2, sizeof(int)), *devices = members + n;
+	int first = work->jobs->first_owner[s], next = 0, n_own = 0, code;
 	char why[160];
 
 	if (!members)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d devices", n);
-	for (int i = 0; i < n; i++) {
-		int w = work->jobs->owners[work->jobs->first_owner[s] + i];
+	for (int i = 0; i < orr_work_replicas(work, s); i++) {
+		int w = work->jobs->owners[first + i];
 
+		if (member_of[i] < next)
+			continue; /* another owner is on that device */
+		next++;
 		if (!orr_work_has(work, w))
 			continue;
-		members[n_own] = i;
+		members[n_own] = member_of[i];
 		devices[n_own++] = starpu_worker_get_devid(orr_policy_worker(r->policy, w));
 	}
 	if (!(code = share_id(work, s, &id, err)) && n_own &&
@@ -134,7 +156,7 @@ static int make_group(const struct orr_reduce *r, int s, int n, struct orr_nccl 
 }
 
 /* The group of these devices, made when it is first asked for, by all ranks in the same order. */
-static int find_group(struct orr_reduce *r, int s, const int *devices, int n,
+static int find_group(struct orr_reduce *r, int s, const int *devices, int n, const int *member_of,
 		      struct orr_nccl **group, struct orr_error *err)
 {
 	size_t bytes = (size_t)n * sizeof(int);
@@ -148,8 +170,9 @@ static int find_group(struct orr_reduce *r, int s, const int *devices, int n,
 			return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d devices", n);
 		memcpy(r->groups[k].devices, devices, bytes);
 		r->groups[k].n = n;
+		r->groups[k].s = s;
 		r->n_groups++;
-		if ((code = make_group(r, s, n, &r->groups[k].nccl, err)))
+		if ((code = make_group(r, s, n, member_of, &r->groups[k].nccl, err)))
 			return code;
 	}
 	*group = r->groups[k].nccl;
@@ -188,54 +211,59 @@ static void lay_out(struct orr_reduce *r, int i, int member, struct orr_nccl *gr
 		orr_task_init(t, r->slots->submitter, &r->slots->slots[k / n_updates].flight,
 			      data->owned[i].w);
 		*ready = *t;
+		r->adds[k * data->n_owned + i] = *t;
+		r->adds[k * data->n_owned + i].queued.w = data->owned[r->members[i].speaker].w;
 		t->queued.apart = true;
 		t->arg.n_floats = orr_work_n_trained(data->work, data->owned[i].s);
 		t->arg.group = group;
+		t->arg.started = &t->state;
 		t->arg.member = member;
 		t->arg.sharded = r->parts && data->owned[i].sharded;
 		task_of_gather(r, ready)[0] = *ready;
 		task_of_gather(r, t)[0] = *t;
 		task_of_gather(r, t)->arg.gathers = true;
+		task_of_gather(r, t)->arg.started = &task_of_gather(r, t)->state;
 	}
 }
 
-static int join_here(struct orr_reduce *r, int i, int member, int device, struct orr_nccl *group,
-		     struct orr_error *err)
+static void join_here(struct orr_reduce *r, int i, int member, int device, struct orr_nccl *group)
 {
-	struct orr_data *data = r->slots->data;
-	const struct orr_owned *o = &data->owned[i];
 	starpu_data_handle_t *chain = &r->chain[device];
 
 	if (!*chain)
 		starpu_void_data_register(chain);
 	r->members[i].chain = *chain;
 	lay_out(r, i, member, group);
-	return orr_data_make_temporary(
-		data, &r->members[i].summed,
-		r->parts ? o->part.end - o->part.first : orr_work_n_trained(data->work, o->s), err);
 }
 
-static int join(struct orr_reduce *r, int s, const int *devices, int n, struct orr_error *err)
+static int join(struct orr_reduce *r, int s, const int *devices, int n, const int *member_of,
+		struct orr_error *err)
 {
 	const struct orr_work *work = r->cross->work;
 	struct orr_nccl *group = NULL;
-	int first = work->jobs->first_owner[s], n_own = 0, code = 0;
+	int first = work->jobs->first_owner[s], n_owners = orr_work_replicas(work, s);
+	int n_own = 0, code = 0;
 
 	/* of one core there is no group */
 	if ((n > 1 || starpu_cuda_worker_get_count()) &&
-	    (code = find_group(r, s, devices, n, &group, err)))
+	    (code = find_group(r, s, devices, n, member_of, &group, err)))
 		return code;
-	for (int i = 0; i < n && !code; i++) {
+	for (int i = 0; i < n_owners; i++) {
+		int k = 0;
+
+		while (member_of[k] != member_of[i])
+			k++;
 		r->members[first + i].joins = true;
+		r->members[first + i].speaker = first + k;
 		if (!orr_work_has(work, r->slots->data->owned[first + i].w))
 			continue;
 		n_own++;
-		code = join_here(r, first + i, i, devices[i], group, err);
+		join_here(r, first + i, member_of[i], devices[member_of[i]], group);
 	}
 	if (n_own)
 		starpu_void_data_register(&r->members[first].gate);
 	/* a message without any data is none */
-	for (int i = first; i < first + n && n_own && orr_work_is_spread(work, s); i++)
+	for (int i = first; i < first + n_owners && n_own && orr_work_is_spread(work, s); i++)
 		if (speaks(work, i, s))
 			starpu_vector_data_register(&r->members[i].ready, -1, 0, 1, sizeof(float));
 	return code;
@@ -252,7 +280,8 @@ static int allocate(struct orr_reduce *r, struct orr_error *err)
 	r->members = calloc(n_owned, sizeof(*r->members));
 	r->tasks = calloc(2 * n_tasks, sizeof(*r->tasks));
 	r->ready = calloc(2 * n_tasks, sizeof(*r->ready));
-	if (r->groups && r->chain && r->members && r->tasks && r->ready)
+	r->adds = calloc(n_tasks, sizeof(*r->adds));
+	if (r->groups && r->chain && r->members && r->tasks && r->ready && r->adds)
 		return 0;
 	return orr_fail(err, ORR_E_NOMEM, "run: no memory to add up the gradients of %zu owners",
 			n_owned);
@@ -264,7 +293,8 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 	const struct orr_work *work = cross->work;
 	int n_stages = work->pipeline->n_stages, code;
 	int *device_of = calloc((size_t)work->pipeline->n_workers, sizeof(int));
-	int *devices = calloc((size_t)slots->data->n_owned + 1, sizeof(int));
+	int *devices = calloc(2 * (size_t)slots->data->n_owned + 1, sizeof(int));
+	int *member_of = devices + slots->data->n_owned;
 
 	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy, .parts = !clips};
 	if ((code = allocate(r, err)) || !policy)
@@ -277,11 +307,12 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 	code = find_devices(work, policy, alone, device_of, err);
 	for (int s = 0; s < n_stages && !code; s++) {
 		int n = orr_work_n_trained(work, s)
-				? orr_reduce_devices(work->jobs, s, device_of, alone, devices)
+				? orr_reduce_devices(work->jobs, s, device_of, work->rank_of, alone,
+						     devices, member_of)
 				: 0;
 
 		if (n)
-			code = join(r, s, devices, n, err);
+			code = join(r, s, devices, n, member_of, err);
 	}
 out:
 	free(device_of);
@@ -292,7 +323,6 @@ out:
 void orr_reduce_fini(struct orr_reduce *r)
 {
 	for (int i = 0; r->members && i < r->slots->data->n_owned; i++) {
-		orr_data_forget(r->members[i].summed);
 		orr_data_forget(r->members[i].ready);
 		if (r->members[i].gate)
 			starpu_data_unregister(r->members[i].gate);
@@ -309,6 +339,48 @@ void orr_reduce_fini(struct orr_reduce *r)
 	free(r->members);
 	free(r->tasks);
 	free(r->ready);
+	free(r->adds);
+}
+
+void orr_reduce_hold(struct orr_reduce *r)
+{
+	r->holds = true;
+}
+
+/* The stage that a group adds up at the moment, or the first one that it can. */
+static int stage_of(const struct orr_reduce *r, int k)
+{
+	const struct orr_data *data = r->slots->data;
+	int n = 2 * data->work->window * data->work->n_updates * data->n_owned;
+
+	for (int i = 0; i < n; i++)
+		if (r->tasks[i].arg.group == r->groups[k].nccl &&
+		    atomic_load(&r->tasks[i].state) == ORR_STATE_STARTED)
+			return data->owned[i % data->n_owned].s;
+	return r->groups[k].s;
+}
+
+int orr_reduce_ask(void *user, struct orr_error *err)
+{
+	const struct orr_reduce *r = user;
+	int code = 0;
+
+	for (int k = 0; k < r->n_groups && !code; k++) {
+		const char *what = r->groups[k].nccl ? orr_nccl_failure(r->groups[k].nccl) : NULL;
+
+		if (what)
+			code = orr_fail(err, ORR_E_RUNTIME,
+					"run: gradients of stage %d, rank %d: %s", stage_of(r, k),
+					r->cross->work->rank, what);
+	}
+	return code;
+}
+
+void orr_reduce_abort(struct orr_reduce *r)
+{
+	for (int k = 0; k < r->n_groups; k++)
+		if (r->groups[k].nccl)
+			orr_nccl_abort(r->groups[k].nccl);
 }
 
 /* ---- a step ---- */
@@ -378,7 +450,7 @@ static int say_ready(struct orr_reduce *r, const struct orr_slot *slot, int firs
 	for (int i = first; i < end && !code; i++) {
 		bool is_first = *speaker < 0;
 
-		if (!orr_work_has(data->work, data->owned[i].w))
+		if (!orr_work_has(data->work, data->owned[i].w) || r->members[i].speaker != i)
 			continue;
 		*speaker = is_first ? i : *speaker;
 		code = orr_task_submit_add(
@@ -415,32 +487,27 @@ static int meet(struct orr_reduce *r, const struct orr_slot *slot, int first, in
 	return code;
 }
 
+/* To the gradient of the owner that joins for i: on their device, one after the other. */
+static int submit_add(struct orr_reduce *r, const struct orr_slot *slot, int i, int q,
+		      struct orr_error *err)
+{
+	const struct orr_data *data = r->slots->data;
+
+	return orr_task_submit_add(r->slots->submitter, task_of(r, r->adds, slot, i, q, false),
+				   brought(r, i, false), brought(r, r->members[i].speaker, false),
+				   false, 0, orr_work_n_trained(data->work, data->owned[i].s), err);
+}
+
 /* Owner i's part in the sum, after gate and its device's chain so far. */
 static int submit_sum(struct orr_reduce *r, struct orr_task *t, int i, starpu_data_handle_t gate,
 		      struct orr_error *err)
-{
-	struct orr_buffers buffers;
-	int code = orr_buffers_init(&buffers, ORR_CODELET_REDUCE, 4, err);
-
-	if (code)
-		return code;
-	orr_buffers_add(&buffers, r->slots->data->owned[i].gradient.handle, STARPU_R);
-	orr_buffers_add(&buffers, r->members[i].summed, STARPU_W);
-	orr_buffers_add(&buffers, gate, STARPU_R);
-	orr_buffers_add(&buffers, r->members[i].chain, STARPU_RW);
-	return orr_task_submit(r->slots->submitter, t, &buffers, err);
-}
-
-/* The same of its parameters. */
-static int submit_gather(struct orr_reduce *r, struct orr_task *t, int i, starpu_data_handle_t gate,
-			 struct orr_error *err)
 {
 	struct orr_buffers buffers;
 	int code = orr_buffers_init(&buffers, ORR_CODELET_REDUCE, 3, err);
 
 	if (code)
 		return code;
-	orr_buffers_add(&buffers, brought(r, i, true), STARPU_RW);
+	orr_buffers_add(&buffers, brought(r, i, t->arg.gathers), STARPU_RW);
 	orr_buffers_add(&buffers, gate, STARPU_R);
 	orr_buffers_add(&buffers, r->members[i].chain, STARPU_RW);
 	return orr_task_submit(r->slots->submitter, t, &buffers, err);
@@ -451,19 +518,25 @@ static int submit(struct orr_reduce *r, const struct orr_slot *slot, int s, int 
 {
 	const struct orr_work *work = r->cross->work;
 	int first = work->jobs->first_owner[s], end = work->jobs->first_owner[s + 1], code = 0;
+	bool holds = r->holds || r->slots->n_submitted <= work->window;
 	starpu_data_handle_t gate = r->members[first].gate;
 
 	if (!gate) /* all owners are elsewhere */
 		return 0;
-	if (orr_work_is_spread(work, s))
+	for (int i = first; i < end && !code && !gathers; i++)
+		if (orr_work_has(work, r->slots->data->owned[i].w) && r->members[i].speaker != i)
+			code = submit_add(r, slot, i, q, err);
+	if (!code && holds)
+		code = orr_stall_all(r->slots, err);
+	if (!code && orr_work_is_spread(work, s))
 		code = meet(r, slot, first, end, q, gathers, err);
 	if (!code)
 		code = submit_gate(r, first, end, gathers, err);
 	for (int i = first; i < end && !code; i++)
-		if (orr_work_has(work, r->slots->data->owned[i].w))
-			code = (gathers ? submit_gather : submit_sum)(
-				r, task_of(r, r->tasks, slot, i, q, gathers), i, gate, err);
-	return code;
+		if (orr_work_has(work, r->slots->data->owned[i].w) && r->members[i].speaker == i)
+			code = submit_sum(r, task_of(r, r->tasks, slot, i, q, gathers), i, gate,
+					  err);
+	return code || !holds ? code : orr_stall_all(r->slots, err);
 }
 
 int orr_reduce_submit(struct orr_reduce *r, const struct orr_slot *slot, int s, int q,

@@ -1,7 +1,7 @@
 #ifndef ORR_REDUCE_H
 #define ORR_REDUCE_H
-/* All-reduce of gradients by NCCL, of stages whose owners are each on a CUDA device of its own; or,
- * where each of them updates a part of the parameters, the sum of its part, and all parameters
+/* All-reduce of gradients by NCCL, in place, of stages whose owners are on several CUDA devices;
+ * or, where each of them updates a part of the parameters, the sum of its part, and all parameters
  * afterwards. */
 #include "cross.h"
 #include "runtime/tasks/slots.h"
@@ -10,9 +10,12 @@ struct orr_nccl;
 
 /* An owner's part in it. */
 struct orr_member {
-	bool joins;                                /* its stage takes part */
-	starpu_data_handle_t summed, chain, ready; /* NULL: not, or not here */
-	starpu_data_handle_t gate;                 /* at the stage's first owner */
+	bool joins; /* its stage takes part */
+	/* the owner whose gradient becomes the sum: the first of the stage on its device, which
+	 * joins for the others there */
+	int speaker;
+	starpu_data_handle_t chain, ready; /* NULL: not, or not here */
+	starpu_data_handle_t gate;         /* at the stage's first owner */
 };
 
 struct orr_reduce {
@@ -20,7 +23,7 @@ struct orr_reduce {
 	const struct orr_cross *cross;
 	const struct orr_policy *policy;
 	struct {
-		int n, *devices;
+		int n, *devices, s; /* s: the first stage that it adds up */
 		struct orr_nccl *nccl;
 	} * groups; /* [n_groups], of n_stages at most */
 	int n_groups;
@@ -29,6 +32,10 @@ struct orr_reduce {
 	bool parts; /* sharded owners get the sum of their part alone; else all of it */
 	/* [2 * window * n_updates * n_owned] of sums, and then of parameters */
 	struct orr_task *tasks, *ready;
+	struct orr_task *adds; /* [window * n_updates * n_owned] of owners with a speaker */
+	/* Nothing else may run while members wait for one another, since tasks take or free memory
+	 * of a device: in the first steps, or in all of them (orr_reduce_hold). */
+	bool holds;
 };
 
 /* clips: all of the sums are wanted. policy NULL: StarPU places tasks as it likes, and no stage
@@ -48,8 +55,17 @@ int orr_reduce_submit(struct orr_reduce *reduce, const struct orr_slot *slot, in
 int orr_reduce_gather(struct orr_reduce *reduce, const struct orr_slot *slot, int s, int q,
 		      struct orr_error *err);
 
+/* In every step, not in the first ones alone. */
+void orr_reduce_hold(struct orr_reduce *reduce);
+
+/* For struct orr_slots: has a group failed on its own? */
+int orr_reduce_ask(void *reduce, struct orr_error *err);
+/* The run gives up: end what waits for members that will not come. */
+void orr_reduce_abort(struct orr_reduce *reduce);
+
 /* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; returns their
- * number, or 0: it does not. device_of[w]: -1 where w has none. alone: one owner is enough. */
-int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, bool alone,
-		       int *devices);
+ * number, or 0: it does not. device_of[w]: -1 where w has none. member_of[i]: the device of owner i
+ * among them; several owners on one are of one rank. alone: one owner is enough. */
+int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, const int *rank_of,
+		       bool alone, int *devices, int *member_of);
 #endif

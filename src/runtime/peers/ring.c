@@ -1,6 +1,7 @@
 #include "ring.h"
 
 #include <stdlib.h>
+#include "fits.h"
 
 /* The gradient of a stage with r owners is cut into r chunks. Chunk c starts at owner c+1, goes
  * round to owner c and is added to on the way; then it goes round once more, to all of them. Owners
@@ -47,8 +48,10 @@ static int make_chunks(struct orr_ring *ring, int i, struct orr_error *err)
 	if (!(ring->chunks[i] = calloc((size_t)r, sizeof(starpu_data_handle_t))))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d replicas", r);
 	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !code; c++)
-		code = orr_data_make_temporary(data, &ring->chunks[i][c],
-					       chunk_floats(data->work, s, c), err);
+		if (!(code = orr_fits(chunk_floats(data->work, s, c), "a part of the gradient of",
+				      s, "cut the graph into more stages", err)))
+			code = orr_data_make_temporary(data, &ring->chunks[i][c],
+						       chunk_floats(data->work, s, c), err);
 	return code ? code : make_tasks(ring, i, r, err);
 }
 

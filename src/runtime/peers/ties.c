@@ -1,6 +1,7 @@
 #include "ties.h"
 
 #include <stdlib.h>
+#include "fits.h"
 
 #include "orrery/graph.h"
 
@@ -79,8 +80,14 @@ static int make_chunk(struct orr_ties *ties, const struct orr_tie *set, struct o
 		      struct orr_error *err)
 {
 	struct orr_data *data = ties->slots->data;
-	int code = orr_data_make_temporary(data, &chunk->sum, chunk->n_floats, err);
+	int code = set->n_chunks > 1
+			   ? orr_fits(chunk->n_floats, "a part of a shared gradient of",
+				      data->owned[chunk->adder].s,
+				      "have more workers share the stages that have it", err)
+			   : 0;
 
+	if (!code)
+		code = orr_data_make_temporary(data, &chunk->sum, chunk->n_floats, err);
 	if (!code && set->n_chunks > 1 && has(ties, chunk->adder))
 		code = orr_data_make_temporary(data, &chunk->incoming, chunk->n_floats, err);
 	return code;

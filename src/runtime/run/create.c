@@ -9,6 +9,7 @@
 #include "rounds.h"
 #include "runtime/devices/compile.h"
 #include "runtime/devices/resident.h"
+#include "runtime/peers/fits.h"
 
 /* A run whose jobs did not end: StarPU keeps it, and no other can start. */
 static struct orr_run *left_behind;
@@ -108,6 +109,8 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 		.common = &run->session.common,
 		.policy = policy,
 		.flushes = !run->work.jobs->async,
+		.orders = run->work.jobs->order == ORR_ORDER_STRICT &&
+			  (!hooks->policy || !strcmp(hooks->policy, "pinned")),
 		.pinned = hooks->policy && !strcmp(hooks->policy, "pinned"),
 	};
 	run->slots = (struct orr_slots){
@@ -133,9 +136,13 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)) ||
 	    (code = orr_clip_init(&run->clip, &run->slots, options->clip, err)) ||
 	    (code = orr_spared_init(&run->spared, &run->work,
-				    !options->spare || !(options->weight_decay > 0), err)))
+				    !options->spare || !(options->weight_decay > 0), err)) ||
+	    (code = orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch, err)))
 		return code;
-	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
+	run->slots.ask = orr_reduce_ask;
+	run->slots.asked = &run->reduce;
+	if (options->memory_bytes > 0 || orr_prefetch_copies(&run->prefetch))
+		orr_reduce_hold(&run->reduce);
 	return orr_gather_init(&run->gather, &run->slots, err);
 }
 
@@ -157,6 +164,7 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 	if ((code = orr_session_take(&run->session, err)) ||
 	    (code = orr_work_init(&run->work, jobs, options->batch, orr_ranks_rank(),
 				  orr_ranks_count(), options->ranks_workers, err)) ||
+	    (code = orr_fits_check(&run->work, err)) ||
 	    (code = orr_scoring_init(&run->scoring, &run->work, err)) ||
 	    (code = orr_session_start(&run->session, &run->work, options, hooks, err)))
 		goto out;
@@ -192,6 +200,7 @@ void orr_run_destroy(struct orr_run *run)
 	}
 	orr_scoring_fini(&run->scoring);
 	orr_gather_fini(&run->gather);
+	orr_prefetch_fini(&run->prefetch);
 	orr_spared_fini(&run->spared);
 	orr_clip_fini(&run->clip);
 	orr_ties_fini(&run->ties);

@@ -157,6 +157,7 @@ static int submit_one(struct rounds *x, int64_t round, int j, struct orr_error *
 
 	if (job.b >= in_round(x, round))
 		return 0;
+	run->cross.step = round;
 	if (orr_work_computes(work, j) &&
 	    ((orr_work_reads(work, j) &&
 	      (code = orr_version_buffers_choose(&run->versions, slot, j, err))) ||
@@ -185,7 +186,7 @@ static int submit_wave(struct rounds *x, int64_t wave, struct orr_error *err)
 	}
 	/* all of that round is there */
 	if (!code && wave + 1 >= async->n_waves)
-		orr_watch_done(&slot_of(x, x->n_submitted++)->flight);
+		orr_watch_submitted(&slot_of(x, x->n_submitted++)->flight);
 	return code;
 }
 
@@ -223,7 +224,7 @@ int orr_rounds_train(struct orr_run *run, int64_t n,
 	for (int64_t wave = 0; wave < x.n_rounds + jobs->async->n_waves - 1 && !code; wave++)
 		code = submit_wave(&x, wave, err);
 	while (x.n_submitted < x.n_begun) /* after a failure */
-		orr_watch_done(&slot_of(&x, x.n_submitted++)->flight);
+		orr_watch_submitted(&slot_of(&x, x.n_submitted++)->flight);
 	while (x.n_finished < x.n_rounds && !code)
 		code = finish_round(&x, err);
 	if (!code)

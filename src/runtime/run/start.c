@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include "codelets/workspace.h"
 #include "options.h"
+#include "orrery/ranks.h"
+#include "runtime/devices/calibrate.h"
 #include "runtime/devices/hardware.h"
 #include "runtime/peers/messages.h"
 
@@ -110,7 +112,12 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 		conf.sched_policy_name = other;
 	}
 	orr_ranks_delay_data(hooks->link_delay_us);
-	if ((code = orr_ranks_init_starpu(&conf)))
+	if ((code = orr_ranks_agree(orr_calibrate_first(&conf, err), err)))
+		return code;
+	orr_calibrate_others();
+	code = orr_ranks_init_starpu(&conf);
+	orr_hardware_started();
+	if (code)
 		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
 	session->runs = true;
 	if (conf.sched_policy_name)
@@ -161,14 +168,56 @@ static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 	return sizes;
 }
 
+/* Does job j read a copy of parameters that are in another memory, or on another rank? */
+static bool reads_copy(const struct orr_policy *policy, const struct orr_work *work, int j)
+{
+	int owner = work->jobs->weights[j], w = work->jobs->compute[j];
+
+	return !orr_work_has(work, owner) ||
+	       starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, owner)) !=
+		       starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, w));
+}
+
+/* Rounded weights on StarPU's worker id: a place for each stage whose parameters are there, and of
+ * others for the job that runs and the `prefetch` ones after it, as there are copies of them.
+ * foreign: [n_stages] to work in. -1: no memory. */
+static int keep_rounded(struct orr_session *session, const struct orr_work *work, int id,
+			int prefetch, const struct orr_program **foreign)
+{
+	struct orr_workspace *own = &session->common.workspaces[id];
+	int n = 0, code = 0;
+
+	for (int i = 0; i < work->n_sequence && !code; i++) {
+		int j = work->sequence[i], k = 0;
+		const struct orr_program *program = work->programs[orr_jobs_at(work->jobs, j).s];
+
+		if (!orr_work_computes(work, j) || !orr_work_reads(work, j) ||
+		    orr_policy_worker(session->policy, work->jobs->compute[j]) != id)
+			continue;
+		if (!reads_copy(session->policy, work, j)) {
+			code = orr_workspace_keep(own, program);
+			continue;
+		}
+		while (k < n && foreign[k] != program)
+			k++;
+		foreign[k] = program;
+		n = k == n ? n + 1 : n;
+	}
+	return code ? code : orr_workspace_share(own, foreign, n, prefetch + 1);
+}
+
 /* Every StarPU worker's own device and memory. */
 static int create_workspaces(struct orr_session *session, const struct orr_work *work,
-			     enum orr_precision precision, bool places, struct orr_error *err)
+			     const struct orr_run_options *options, bool places,
+			     struct orr_error *err)
 {
-	struct orr_workspace_sizes sizes = find_sizes(work, precision);
-	struct orr_workspace_sizes none = {.precision = precision, .n_pointers = sizes.n_pointers};
+	struct orr_workspace_sizes sizes = find_sizes(work, options->precision);
+	struct orr_workspace_sizes none = {.precision = options->precision,
+					   .n_pointers = sizes.n_pointers};
 	struct orr_workspace *workspaces = session->common.workspaces;
+	const struct orr_program **foreign;
 	char why[200];
+	int code = 0;
 
 	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
 		if (orr_workspace_init(&workspaces[i], i,
@@ -176,16 +225,13 @@ static int create_workspaces(struct orr_session *session, const struct orr_work 
 										       : &sizes,
 				       why, sizeof(why)))
 			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
-	for (int i = 0; i < work->n_sequence && places; i++) {
-		int j = work->sequence[i];
-
-		if (orr_work_computes(work, j) &&
-		    orr_workspace_keep(
-			    &workspaces[orr_policy_worker(session->policy, work->jobs->compute[j])],
-			    work->programs[orr_jobs_at(work->jobs, j).s]))
-			return orr_fail(err, ORR_E_NOMEM, "run: no memory for rounded weights");
-	}
-	return 0;
+	if (!(foreign = calloc((size_t)work->pipeline->n_stages, sizeof(*foreign))))
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d stages",
+				work->pipeline->n_stages);
+	for (unsigned i = 0; i < starpu_worker_get_count() && places && !code; i++)
+		code = keep_rounded(session, work, (int)i, options->prefetch, foreign);
+	free(foreign);
+	return code ? orr_fail(err, ORR_E_NOMEM, "run: no memory for rounded weights") : 0;
 }
 
 int orr_session_start(struct orr_session *session, const struct orr_work *work,
@@ -202,7 +248,7 @@ int orr_session_start(struct orr_session *session, const struct orr_work *work,
 	if ((code = create_policy(session, work, err)) ||
 	    (code = start_starpu(session, work, options, hooks, err)))
 		return code;
-	return create_workspaces(session, work, options->precision, !hooks->policy, err);
+	return create_workspaces(session, work, options, !hooks->policy, err);
 }
 
 void orr_session_stop(struct orr_session *session)

@@ -3,6 +3,7 @@
 #include "finite.h"
 #include "options.h"
 #include "orrery/versions.h"
+#include "runtime/tasks/chain.h"
 #include "runtime/tasks/stall.h"
 
 /* ---- the tasks of a job ---- */
@@ -187,7 +188,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	if (t->arg.has_gradient)
 		orr_buffers_add(&buffers,
 				o->in_place ? o->gradient.handle : data->partial[job.s * n + job.b],
-				t->arg.overwrite ? STARPU_W : STARPU_RW);
+				orr_chain_mode(&run->submitter, o, t));
 	if (last && cap)
 		orr_buffers_add(&buffers, data->token[job.s * n + job.b % cap], STARPU_W);
 	if (last && cap && job.b + cap < n && orr_work_gates(work, job.s, job.b + cap))
@@ -244,12 +245,14 @@ static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, str
 static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run, int i, bool part)
 {
 	int s = run->data.owned[i].s, first = run->work.jobs->first_owner[s];
-	starpu_data_handle_t *chunks = run->ring.chunks[i], summed = run->reduce.members[i].summed;
+	starpu_data_handle_t *chunks = run->ring.chunks[i];
+	const struct orr_member *member = &run->reduce.members[i];
 
-	if (summed)
-		orr_buffers_add(buffers, summed, STARPU_R);
+	if (member->joins)
+		orr_buffers_add(buffers, run->data.owned[member->speaker].gradient.handle,
+				STARPU_R);
 	/* Every replica sums the same gradients in the same order, so that they stay the same. */
-	for (int k = 0; k < orr_work_replicas(&run->work, s) && !summed; k++)
+	for (int k = 0; k < orr_work_replicas(&run->work, s) && !member->joins; k++)
 		if (!chunks)
 			orr_buffers_add(buffers, run->data.owned[first + k].gradient.handle,
 					STARPU_R);
@@ -257,11 +260,16 @@ static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run
 			orr_buffers_add(buffers, chunks[k], STARPU_R);
 }
 
+/* Is the sum of owner i's part alone in its place in the gradient? */
+static bool sums_part(const struct orr_run *run, int i)
+{
+	return run->data.owned[i].sharded && run->reduce.parts && run->reduce.members[i].joins;
+}
+
 /* Is what owner i gets of the sum in chunks, or its chunk alone? */
 static bool has_chunks(const struct orr_run *run, int i)
 {
-	return run->ring.chunks[i] ||
-	       (run->data.owned[i].sharded && run->reduce.parts && run->reduce.members[i].summed);
+	return run->ring.chunks[i] || sums_part(run, i);
 }
 
 static void drop_gradients(const struct orr_run *run, int i)
@@ -272,8 +280,6 @@ static void drop_gradients(const struct orr_run *run, int i)
 	for (int k = 0; chunks && k < r; k++)
 		if (chunks[k])
 			orr_data_drop(&run->data, chunks[k]);
-	if (run->reduce.members[i].summed)
-		orr_data_drop(&run->data, run->reduce.members[i].summed);
 }
 
 /* That of the step which owner i's update belongs to. */
@@ -309,6 +315,7 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int 
 	add_gradients(&buffers, run, i, o->sharded);
 	t->arg.n_gradients = buffers.n - 2;
 	t->arg.n_chunks = has_chunks(run, i) ? r : 0;
+	t->arg.offset = sums_part(run, i) ? o->part.first : 0;
 	t->arg.rate = rate_of(run, slot, i, q);
 	t->arg.scale = slot->scale;
 	t->arg.spared = orr_spared_of(&run->spared, o->s, &t->arg.n_spared);
@@ -336,6 +343,9 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		int k = o->contributors[slot->n_added[i]++];
 
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
+			return code;
+		if (slot->n_added[i] == o->n_contributors &&
+		    (code = orr_chain_close(&run->submitter, o, err)))
 			return code;
 	}
 	return --slot->n_left[s] || run->reduce.members[i].joins || updates_wait(run) ||
@@ -379,9 +389,12 @@ int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, i
 			    struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;
-	int first = jobs->first_owner[s],
-	    code = run->clip.limit > 0 ? 0 : submit_sums(run, slot, s, q, err);
+	int first = jobs->first_owner[s], code = 0;
 
+	for (int i = first; i < jobs->first_owner[s + 1] && jobs->async && !code; i++)
+		code = orr_chain_close(&run->submitter, &run->data.owned[i], err);
+	if (!code && !(run->clip.limit > 0))
+		code = submit_sums(run, slot, s, q, err);
 	for (int i = first; i < jobs->first_owner[s + 1] && !code; i++)
 		if (orr_work_has(&run->work, run->data.owned[i].w) &&
 		    (!jobs->async ||
@@ -402,6 +415,7 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
 	if ((code = orr_cross_receive(&run->cross, slot->number, j, err)))
 		return code;
 	t->queued.turn = turn;
+	t->queued.ahead = t->arg.has_parameters && !run->data.fetched[j];
 	t->start_ns = &slot->timeline->start_ns[j];
 	t->end_ns = &slot->timeline->end_ns[j];
 	code = job.d == ORR_PASS_F ? submit_forward(run, slot, j, err)
@@ -467,8 +481,7 @@ static int submit_clipped(struct orr_run *run, struct orr_slot *slot, struct orr
 		if (orr_work_n_trained(&run->work, s) &&
 		    !(code = submit_sums(run, slot, s, 0, err)) && orr_clip_counts(&run->clip, s))
 			code = submit_norm(run, slot, s, err);
-	/* all but the submission itself */
-	if (code || (code = orr_stall_wait(&run->slots, NULL, run->watch.n_tasks - 1, err)) ||
+	if (code || (code = orr_stall_all(&run->slots, err)) ||
 	    (code = orr_clip_judge(&run->clip, &slot->norm, &slot->scale, err)))
 		return code;
 	return submit_late_updates(run, slot, err);
@@ -484,8 +497,7 @@ static int submit_if_finite(struct orr_run *run, struct orr_slot *slot, struct o
 	for (int i = 0; i < run->data.n_owned && !code; i++)
 		if (run->data.owned[i].gradient.handle)
 			code = submit_check(run, slot, i, err);
-	/* all but the submission itself */
-	if (code || (code = orr_stall_wait(&run->slots, NULL, run->watch.n_tasks - 1, err)) ||
+	if (code || (code = orr_stall_all(&run->slots, err)) ||
 	    (code = orr_finite_judge(&run->slots, slot, &finite, err)))
 		return code;
 	if (finite)
@@ -503,6 +515,7 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 	const struct orr_jobs *jobs = work->jobs;
 	int code;
 
+	run->cross.step = slot->flight.step;
 	for (int i = 0; i < work->n_sequence; i++) {
 		int j = work->sequence[i], w = jobs->compute[j];
 		int64_t turn = slot->flight.step * (jobs->first[w + 1] - jobs->first[w]) +
@@ -531,6 +544,6 @@ int orr_step_submit(struct orr_run *run, struct orr_error *err)
 	if ((code = orr_slots_begin(&run->slots, slot, err)))
 		return code;
 	code = submit_jobs(run, slot, err);
-	orr_watch_done(&slot->flight);
+	orr_watch_submitted(&slot->flight);
 	return code;
 }

@@ -85,14 +85,18 @@ int orr_run_train(struct orr_run *run, int64_t n,
 	run->trained.last_end_ns = orr_now_ns();
 	orr_hardware_count(&run->copies, false);
 	orr_resident_reset();
-	code = run->work.jobs->async ? orr_rounds_train(run, n, visit, user, err)
-				     : train_steps(run, n, visit, user, err);
+	if (!(code = orr_data_settle(&run->data, err)))
+		code = run->work.jobs->async ? orr_rounds_train(run, n, visit, user, err)
+					     : train_steps(run, n, visit, user, err);
 	orr_hardware_count(&run->copies, true);
 	peak = orr_resident_peak();
 	run->resident_peak = peak > run->resident_peak ? peak : run->resident_peak;
 	if (code) {
 		run->trained.failed = code;
+		orr_reduce_abort(&run->reduce);
 		drain(run);
+	} else {
+		orr_prefetch_settle(&run->prefetch);
 	}
 	return code;
 }

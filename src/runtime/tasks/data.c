@@ -1,6 +1,7 @@
 #include "data.h"
 
 #include <stdlib.h>
+#include "compat.h"
 
 static int register_floats(starpu_data_handle_t *handle, int node, uintptr_t at, int64_t n,
 			   struct orr_error *err)
@@ -34,6 +35,31 @@ int orr_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode m
 void orr_data_release(starpu_data_handle_t handle)
 {
 	starpu_data_release_on_node(handle, STARPU_MAIN_RAM);
+}
+
+static int settle(const struct orr_block *block, const struct orr_owned *o, struct orr_error *err)
+{
+	if (!block->handle)
+		return 0;
+	if (starpu_data_fetch_on_node(block->handle, o->node, 0))
+		return orr_fail(err, ORR_E_RUNTIME,
+				"run: the parameters of stage %d do not go to worker %d", o->s,
+				o->w);
+	(void)orr_give_back(block->handle, STARPU_MAIN_RAM);
+	return 0;
+}
+
+int orr_data_settle(const struct orr_data *data, struct orr_error *err)
+{
+	int code = 0;
+
+	for (int i = 0; i < data->n_owned && !code; i++) {
+		const struct orr_owned *o = &data->owned[i];
+
+		if (o->node != STARPU_MAIN_RAM && !(code = settle(&o->parameters, o, err)))
+			code = settle(&o->state, o, err);
+	}
+	return code;
 }
 
 /* ---- parameters ---- */
@@ -109,8 +135,16 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 		if (orr_work_makes_gradient(data->work, j))
 			data->owned[i].contributors[data->owned[i].n_contributors++] = j;
 	}
-	for (int i = 0; i < data->n_owned; i++)
-		data->owned[i].in_place = adds_in_place(data->work, &data->owned[i]);
+	for (int i = 0; i < data->n_owned; i++) {
+		struct orr_owned *o = &data->owned[i];
+		unsigned worker;
+
+		o->in_place = adds_in_place(data->work, o);
+		if (!o->in_place || !o->n_contributors)
+			continue;
+		worker = (unsigned)orr_policy_worker(policy, jobs->compute[o->contributors[0]]);
+		o->in_order = starpu_worker_get_memory_node(worker) == o->node;
+	}
 	return 0;
 }
 

@@ -41,7 +41,9 @@ struct orr_owned {
 	int *contributors; /* the jobs whose weight gradient flows here, ascending by microbatch */
 	int n_contributors;
 	bool in_place; /* they add to gradient themselves; else each has a partial of its own */
-	int update;    /* its number among the updates of a step, or -1 */
+	/* and one StarPU worker runs them in their order, in the gradient's own memory */
+	bool in_order;
+	int update;           /* its number among the updates of a step, or -1 */
 	atomic_llong version; /* steps whose update has finished */
 };
 
@@ -105,4 +107,8 @@ void orr_data_forget_handles(starpu_data_handle_t *handles, size_t n); /* and fr
 int orr_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode, float **floats,
 		     struct orr_error *err);
 void orr_data_release(starpu_data_handle_t handle);
+
+/* What main memory has been given or shown of what owners keep goes to their own memory, and its
+ * copies go. Nothing is in flight. */
+int orr_data_settle(const struct orr_data *data, struct orr_error *err);
 #endif

@@ -1,5 +1,6 @@
 #include "policy.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,10 @@ struct orr_policy {
 	int server_of[STARPU_NMAXWORKERS]; /* StarPU's number -> server */
 	bool started, fetches;             /* fetches: not all is in main memory */
 	atomic_bool any_order;
+	int depth; /* -1: nothing is fetched ahead */
 	void (*on_start)(void *user, const struct orr_queued *queued);
-	void *user;
+	void (*on_end)(void *user, const struct orr_queued *queued);
+	void *of_start, *of_end;
 };
 
 static struct orr_policy *newest; /* StarPU's init_sched takes no argument of ours */
@@ -135,6 +138,37 @@ static void add_workers(unsigned context, int *ids, unsigned n)
 	p->started = p->n_servers > 0;
 }
 
+/* Is the task among the next ones of its worker, as far as what it needs is fetched ahead? */
+static bool is_near(const struct orr_policy *p, const struct server *v,
+		    const struct orr_queued *queued)
+{
+	int64_t next;
+
+	starpu_worker_lock(v->id);
+	next = p->queues[queued->w].next;
+	starpu_worker_unlock(v->id);
+	return queued->turn <= next + p->depth;
+}
+
+/* What a ready task reads moves to its memory while others run, and that of earlier turns first.
+ * Of what it only writes 1.4.10 would count that it is wanted there, and never take that back, so
+ * that it could not be evicted any more: StarPU sees that as scratch, which it leaves out. */
+static void fetch_inputs(const struct orr_policy *p, const struct server *v,
+			 struct starpu_task *task, const struct orr_queued *queued)
+{
+	int n = (int)STARPU_TASK_GET_NBUFFERS(task);
+	bool far = queued->ahead && p->depth >= 0 && !is_near(p, v, queued);
+	enum starpu_data_access_mode *modes = task->dyn_modes ? task->dyn_modes : task->modes,
+				     first = n ? modes[0] : STARPU_NONE;
+
+	for (int i = 0; i < n; i++)
+		if (modes[i] == STARPU_W || (!i && far))
+			modes[i] |= STARPU_SCRATCH;
+	starpu_prefetch_task_input_on_node_prio(task, v->node, orr_policy_priority(queued->turn));
+	for (int i = 0; i < n; i++)
+		modes[i] = i ? modes[i] & ~(unsigned)STARPU_SCRATCH : first;
+}
+
 static int push_task(struct starpu_task *task)
 {
 	struct orr_policy *p = starpu_sched_ctx_get_policy_data(task->sched_ctx);
@@ -145,9 +179,8 @@ static int push_task(struct starpu_task *task)
 			: server_of(p, queued ? queued->w : 0); /* StarPU's own have no place */
 	int code;
 
-	/* It fetches what it reads while others still run. */
 	if (p->fetches && queued)
-		orr_fetch_inputs(task, v->node);
+		fetch_inputs(p, v, task, queued);
 	starpu_worker_lock(v->id);
 	if (queued && queued->turn != ORR_NO_TURN) {
 		queued->task = task;
@@ -195,7 +228,16 @@ static void pre_exec(struct starpu_task *task, unsigned context)
 	struct orr_queued *queued = task->sched_data;
 
 	if (p->on_start && queued && queued->turn != ORR_NO_TURN)
-		p->on_start(p->user, queued);
+		p->on_start(p->of_start, queued);
+}
+
+static void post_exec(struct starpu_task *task, unsigned context)
+{
+	struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
+	struct orr_queued *queued = task->sched_data;
+
+	if (p->on_end && queued && queued->turn != ORR_NO_TURN)
+		p->on_end(p->of_end, queued);
 }
 
 static struct starpu_sched_policy starpu_policy = {
@@ -205,6 +247,7 @@ static struct starpu_sched_policy starpu_policy = {
 	.push_task = push_task,
 	.pop_task = pop_task,
 	.pre_exec_hook = pre_exec,
+	.post_exec_hook = post_exec,
 	.policy_name = "orrery",
 	.policy_description = "the placement and the order of a schedule",
 	.worker_type = STARPU_WORKER_LIST,
@@ -224,6 +267,7 @@ int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order ord
 	}
 	p->n_workers = n_workers;
 	p->order = order;
+	p->depth = -1;
 	for (int w = 0; w < n_workers; w++) {
 		struct queue *q = &p->queues[w];
 
@@ -296,8 +340,20 @@ int orr_policy_worker(const struct orr_policy *p, int w)
 void orr_policy_on_start(struct orr_policy *p,
 			 void (*started)(void *user, const struct orr_queued *queued), void *user)
 {
-	p->user = user;
+	p->of_start = user;
 	p->on_start = started;
+}
+
+void orr_policy_on_end(struct orr_policy *p,
+		       void (*ended)(void *user, const struct orr_queued *queued), void *user)
+{
+	p->of_end = user;
+	p->on_end = ended;
+}
+
+void orr_policy_look_ahead(struct orr_policy *p, int depth)
+{
+	p->depth = depth;
 }
 
 void orr_policy_begin(struct orr_policy *p, int w, int64_t turn)
@@ -307,6 +363,17 @@ void orr_policy_begin(struct orr_policy *p, int w, int64_t turn)
 	starpu_worker_lock(id);
 	p->queues[w].next = turn;
 	starpu_worker_unlock(id);
+}
+
+int64_t orr_policy_ready(const struct orr_policy *p, int w)
+{
+	int id = server_of(p, w)->id;
+	int64_t n;
+
+	starpu_worker_lock(id);
+	n = p->queues[w].n;
+	starpu_worker_unlock(id);
+	return n;
 }
 
 void orr_policy_release(struct orr_policy *p)

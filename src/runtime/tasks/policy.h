@@ -7,6 +7,7 @@
  * w mod D, and a device with several streams serves its workers in turn on one stream each.
  * Everything that StarPU calls here happens under the lock of that StarPU worker, so the policy has
  * no lock of its own. */
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/schedule.h"
@@ -23,9 +24,17 @@ struct orr_queued {
 	/* A collective, without a turn: apart from w's jobs, if StarPU workers are reserved for it
 	 */
 	bool apart;
+	/* Its first buffer is fetched ahead by worker and turn (prefetch.h), where that is done */
+	bool ahead;
 	struct starpu_task *task; /* (private) */
 };
 #define ORR_NO_TURN (-1)
+
+/* Higher first: of data for a task on its way, by its turn. */
+static inline int orr_policy_priority(int64_t turn)
+{
+	return turn == ORR_NO_TURN ? INT_MAX : INT_MAX - 1 - (int)(turn % (INT_MAX / 2));
+}
 
 struct orr_policy;
 
@@ -55,8 +64,17 @@ int orr_policy_worker(const struct orr_policy *p, int w);
 void orr_policy_on_start(struct orr_policy *p,
 			 void (*started)(void *user, const struct orr_queued *queued), void *user);
 
+/* The same of ended, just after it has run. */
+void orr_policy_on_end(struct orr_policy *p,
+		       void (*ended)(void *user, const struct orr_queued *queued), void *user);
+/* A first buffer that is fetched ahead is so for `depth` jobs after the one that runs. */
+void orr_policy_look_ahead(struct orr_policy *p, int depth);
+
 /* The next turn on worker w is this one; nothing may be in flight. Without a call, 0. */
 void orr_policy_begin(struct orr_policy *p, int w, int64_t turn);
+
+/* (tests) Tasks with a turn that are ready on worker w. */
+int64_t orr_policy_ready(const struct orr_policy *p, int w);
 
 /* Give tasks out in any order from now on, so that what was submitted can drain. */
 void orr_policy_release(struct orr_policy *p);

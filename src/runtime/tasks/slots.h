@@ -38,6 +38,10 @@ struct orr_slots {
 	uint64_t seed;
 	double timeout_s;
 	bool skips; /* steps may be left out */
+	/* (optional) asked every second while the submitting thread waits; not 0: it need not go on
+	 */
+	int (*ask)(void *asked, struct orr_error *err);
+	void *asked;
 	/* set by orr_slots_init */
 	struct orr_slot *slots;          /* [work->window] */
 	int64_t *rows;                   /* [batch] */

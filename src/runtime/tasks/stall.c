@@ -5,6 +5,8 @@
 
 /* Tasks that may be in flight at once. */
 #define MOST_TASKS 20000
+/* Seconds between two questions of slots->ask. */
+#define ASK_S 1.0
 
 struct text {
 	char *at;
@@ -92,15 +94,48 @@ static int report(const struct orr_slots *slots, struct orr_error *err)
 			slots->timeout_s, (long long)slot->flight.step, buffer);
 }
 
+/* Wait as orr_watch_wait does, and ask between. 0: there; 1: no task has ended for the timeout. */
+static int wait_and_ask(const struct orr_slots *slots, const struct orr_flight *flight,
+			int64_t n_done, struct orr_error *err)
+{
+	double idle_s = 0;
+	int code = 0;
+
+	for (;;) {
+		double left_s = slots->timeout_s - idle_s,
+		       slice_s = left_s < ASK_S ? left_s : ASK_S;
+		int64_t seen = atomic_load(&slots->watch->n_done);
+
+		if (orr_watch_wait(slots->watch, flight, n_done, slots->ask ? slice_s : left_s))
+			return 0;
+		if (slots->ask && (code = slots->ask(slots->asked, err)))
+			return code;
+		/* some have ended before none did for a slice */
+		idle_s = (atomic_load(&slots->watch->n_done) != seen ? 0 : idle_s) + slice_s;
+		if (!slots->ask || idle_s >= slots->timeout_s)
+			return 1;
+	}
+}
+
 int orr_stall_wait(const struct orr_slots *slots, const struct orr_slot *slot, int64_t n_done,
 		   struct orr_error *err)
 {
+	int code = wait_and_ask(slots, slot ? &slot->flight : NULL, n_done, err);
 	const char *failure;
 
-	if (!orr_watch_wait(slots->watch, slot ? &slot->flight : NULL, n_done, slots->timeout_s))
-		return report(slots, err);
+	if (code)
+		return code > 0 ? report(slots, err) : code;
 	failure = orr_task_failure(slots->submitter);
 	return failure ? orr_fail(err, ORR_E_RUNTIME, "run: %s", failure) : 0;
+}
+
+int orr_stall_all(const struct orr_slots *slots, struct orr_error *err)
+{
+	int64_t n = atomic_load(&slots->watch->n_tasks);
+
+	for (int k = 0; k < slots->data->work->window; k++)
+		n -= slots->slots[k].flight.open;
+	return orr_stall_wait(slots, NULL, n, err);
 }
 
 int orr_stall_throttle(const struct orr_slots *slots, struct orr_error *err)

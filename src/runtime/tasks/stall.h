@@ -8,6 +8,10 @@
 int orr_stall_wait(const struct orr_slots *slots, const struct orr_slot *slot, int64_t n_done,
 		   struct orr_error *err);
 
+/* The same until all that has been submitted has ended, and each submission that goes on alone is
+ * left. */
+int orr_stall_all(const struct orr_slots *slots, struct orr_error *err);
+
 /* A large step does not lie in memory as a whole: wait while too many tasks are in flight. Those
  * that were submitted can run to their end, since the sequence extends every dependency and every
  * worker's order. */

@@ -31,6 +31,7 @@ struct orr_submitter {
 	struct orr_codelet_common *common; /* borrowed */
 	const struct orr_policy *policy;   /* borrowed */
 	bool flushes;                      /* a task's step and version are those of its flight */
+	bool orders;                       /* workers run their jobs in order, with a turn each */
 	bool pinned;                       /* (tests) StarPU's workerorder in place of our policy */
 	unsigned n_pinned[STARPU_NMAXWORKERS];
 };

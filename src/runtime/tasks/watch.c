@@ -32,6 +32,7 @@ void orr_watch_begin(struct orr_flight *flight, int64_t step)
 {
 	flight->step = step;
 	flight->ended = false;
+	flight->open = true;
 	atomic_store(&flight->n_running, 0);
 	orr_watch_add(flight);
 }
@@ -63,6 +64,12 @@ void orr_watch_done(struct orr_flight *flight)
 		pthread_cond_signal(&watch->changed);
 		pthread_mutex_unlock(&watch->mutex);
 	}
+}
+
+void orr_watch_submitted(struct orr_flight *flight)
+{
+	flight->open = false;
+	orr_watch_done(flight);
 }
 
 static bool reached(const struct orr_watch *watch, const struct orr_flight *flight, int64_t n_done)

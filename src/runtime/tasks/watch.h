@@ -21,6 +21,7 @@ struct orr_flight {
 	int64_t sample;       /* the number of its first sample, counted from the first step on */
 	atomic_int n_running; /* tasks that have not finished */
 	int64_t end_ns;       /* of orr_now_ns */
+	bool open;            /* it is being submitted; the submitting thread's */
 	bool ended;           /* guarded by the watch's mutex */
 };
 
@@ -32,8 +33,10 @@ void orr_watch_begin(struct orr_flight *flight, int64_t step);
 /* A task more; taken back where it could not be submitted. */
 void orr_watch_add(struct orr_flight *flight);
 void orr_watch_take_back(struct orr_flight *flight);
-/* A task, or the submission, has finished. Any thread. */
+/* A task has finished. Any thread. */
 void orr_watch_done(struct orr_flight *flight);
+/* The submission has. */
+void orr_watch_submitted(struct orr_flight *flight);
 
 /* Wait until flight has ended, or, where it is NULL, until n_done tasks have. The deadline moves
  * with every task that ends; false: none did for timeout_s. */

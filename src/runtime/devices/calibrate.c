@@ -1,0 +1,138 @@
+#include "calibrate.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of this process; n: ranks on the host, 0: each StarPU keeps its measurements where it likes. */
+static struct {
+	char host[HOST_NAME_MAX + 1];
+	int rank, n;
+} own;
+
+#define NAME_BYTES (HOST_NAME_MAX + 40)
+
+static void name_of(int rank, char name[NAME_BYTES])
+{
+	snprintf(name, NAME_BYTES, "%s-rank-%d-of-%d", own.host, rank, own.n);
+}
+
+void orr_calibrate_apart(int rank, int n_local)
+{
+	const char *given = getenv("STARPU_HOSTNAME");
+	char name[NAME_BYTES];
+
+	if (!*own.host && given)
+		snprintf(own.host, sizeof(own.host), "%s", given);
+	else if (!*own.host && gethostname(own.host, sizeof(own.host) - 1))
+		return;
+	own.rank = rank;
+	own.n = n_local;
+	name_of(rank, name);
+	setenv("STARPU_HOSTNAME", name, 1);
+}
+
+/* Where StarPU keeps them; false: nobody knows. */
+static bool find_folder(char path[PATH_MAX])
+{
+	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
+	const char *home = getenv("STARPU_PERF_MODEL_DIR");
+	int n = home ? snprintf(path, PATH_MAX, "%s/bus", home) : 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !n; i++)
+		if ((home = getenv(names[i])))
+			n = snprintf(path, PATH_MAX, "%s/.starpu/sampling/bus", home);
+	return n > 0 && n < PATH_MAX;
+}
+
+static bool is_measured(const char *folder, int rank)
+{
+	char name[NAME_BYTES], path[PATH_MAX + NAME_BYTES + 16];
+
+	name_of(rank, name);
+	snprintf(path, sizeof(path), "%s/%s.config", folder, name);
+	return !access(path, R_OK);
+}
+
+int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err)
+{
+	struct starpu_conf alone = *conf;
+	char folder[PATH_MAX];
+	int code;
+
+	if (own.n < 2 || own.rank || !find_folder(folder) || is_measured(folder, 0))
+		return 0;
+	alone.sched_policy = NULL; /* ours is for one start */
+	alone.sched_policy_name = "eager";
+	if ((code = starpu_init(&alone)))
+		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
+	starpu_shutdown();
+	return 0;
+}
+
+/* Under another name first: who sees the file sees all of it. */
+static bool copy(const char *from, const char *to)
+{
+	char draft[2 * PATH_MAX], bytes[4096];
+	FILE *in = fopen(from, "rb"), *out = NULL;
+	bool done = false;
+	size_t n;
+
+	snprintf(draft, sizeof(draft), "%s.%d", to, (int)getpid());
+	if (in && (out = fopen(draft, "wb"))) {
+		while ((n = fread(bytes, 1, sizeof(bytes), in)) > 0 &&
+		       fwrite(bytes, 1, n, out) == n)
+			;
+		done = feof(in) && !ferror(in) && !ferror(out);
+	}
+	if (in)
+		fclose(in);
+	if (out)
+		done = !fclose(out) && done;
+	if (out && (!done || rename(draft, to))) {
+		unlink(draft);
+		return false;
+	}
+	return done;
+}
+
+/* The files of the first rank, or of them the one that says that all are there. */
+static void copy_all(const char *folder, bool last)
+{
+	char first[NAME_BYTES], mine[NAME_BYTES];
+	char from[PATH_MAX + NAME_MAX + 2], to[PATH_MAX + NAME_BYTES + NAME_MAX + 2];
+	DIR *d = opendir(folder);
+	struct dirent *entry;
+	size_t n;
+
+	name_of(0, first);
+	name_of(own.rank, mine);
+	n = strlen(first);
+	while (d && (entry = readdir(d))) {
+		const char *end = entry->d_name + n;
+
+		if (strncmp(entry->d_name, first, n) || *end != '.' ||
+		    last != !strcmp(end, ".config"))
+			continue;
+		snprintf(from, sizeof(from), "%s/%s", folder, entry->d_name);
+		snprintf(to, sizeof(to), "%s/%s%s", folder, mine, end);
+		(void)copy(from, to); /* what is not there StarPU measures */
+	}
+	if (d)
+		closedir(d);
+}
+
+void orr_calibrate_others(void)
+{
+	char folder[PATH_MAX];
+
+	if (own.n < 2 || !own.rank || !find_folder(folder) || !is_measured(folder, 0) ||
+	    is_measured(folder, own.rank))
+		return;
+	copy_all(folder, false);
+	copy_all(folder, true);
+}

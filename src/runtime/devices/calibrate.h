@@ -1,0 +1,18 @@
+#ifndef ORR_CALIBRATE_H
+#define ORR_CALIBRATE_H
+/* What StarPU measures of a host the first time: how fast its memories are for one another. Ranks
+ * on one host would do so at the same time, in each other's way: one does, and the others take
+ * that. */
+#include <starpu.h>
+#include "orrery/error.h"
+
+/* Measurements are kept in files of the user's, named after the host. Ranks would write and read
+ * them at the same time, whereupon 1.3 aborts: rank of n_local on this host has its own. */
+void orr_calibrate_apart(int rank, int n_local);
+
+/* Before StarPU starts with conf, in this order on every rank, each after all have done the one
+ * before: the first rank of every host measures, unless it has; the others copy that, unless they
+ * have their own. Without orr_calibrate_apart both do nothing. */
+int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err);
+void orr_calibrate_others(void);
+#endif
