@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/codelets.h" /* with starpu.h, by which main is run in the simulation */
+#include "codelets/codelets.h"
 #include "orrery/dataset.h"
 #include "orrery/run.h"
 #include "orrery/timeline.h"
@@ -135,6 +135,8 @@ static int read_text(char *text, size_t size, const char *path, struct orr_error
 		fclose(file);
 	return n ? 0 : orr_fail(err, ORR_E_INPUT, "%s cannot be read", path);
 }
+
+int main(int argc, char **argv); /* starpu.h makes starpu_main of it, which StarPU's main calls */
 
 int main(int argc, char **argv)
 {

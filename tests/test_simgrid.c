@@ -45,8 +45,9 @@ static void add_chain(struct text *text, int first, int end, const char *before)
 	add(text, ";\n");
 }
 
-/* Towers of the given lengths (ends with 0), joined by a trunk. */
-static void write_model(struct text *text, const int *towers, int n_stages)
+/* Towers of the given lengths (ends with 0), joined by a trunk; uneven: not all passes take the
+ * same time. */
+static void write_model(struct text *text, const int *towers, int n_stages, int uneven)
 {
 	int s = 0;
 
@@ -54,9 +55,9 @@ static void write_model(struct text *text, const int *towers, int n_stages)
 	add(text, "digraph model {\n");
 	for (int k = 0; k < n_stages; k++)
 		add(text,
-		    "l%d [op=linear features=%d stage=%d forward=\"10ms\" backward=\"10ms\" "
-		    "weight=\"10ms\" update=\"1ms\"];\n",
-		    k, FEATURES, k);
+		    "l%d [op=linear features=%d stage=%d forward=\"%dms\" backward=\"%dms\" "
+		    "weight=\"%dms\" update=\"1ms\"];\n",
+		    k, FEATURES, k, 10 + k * uneven % 5, 10 + k * uneven % 7, 10 - k * uneven % 3);
 	add(text,
 	    "y [op=input columns=\"0:%d\"]; loss [op=mse stage=%d]; l%d -> loss; y -> loss;\n",
 	    FEATURES, n_stages - 1, n_stages - 1);
@@ -142,17 +143,20 @@ static void step_fini(struct step *step)
 
 /* Links on which what moves takes half a millisecond; a pass takes ten. */
 static const struct {
-	int towers[3], n_stages;
+	int towers[3], n_stages, uneven;
 	const char *schedule;
 	double bytes_per_s;
 	int n_microbatches;
 } cases[] = {
-	{{0}, 8, "1f1b", 8e6, 16},         {{0}, 8, "gpipe", 8e6, 16},
-	{{0}, 8, "zb-h1", 8e6, 16},        {{0}, 8, "zb-2p", 8e6, 16},
-	{{0}, 16, "interleaved", 8e6, 16}, {{0}, 8, "fsdp", 5e8, 8},
-	{{0}, 8, "fslpp:G=2,R=4", 5e8, 8}, {{3, 3}, 8, "1f1b", 8e6, 16},
-	{{3, 3}, 8, "zb-h1", 8e6, 16},     {{3, 3}, 8, "gpipe", 8e6, 16},
-	{{4, 2}, 8, "zb-2p", 8e6, 16},
+	{{0}, 8, 0, "1f1b", 8e6, 16},         {{0}, 8, 0, "gpipe", 8e6, 16},
+	{{0}, 8, 0, "zb-h1", 8e6, 16},        {{0}, 8, 0, "zb-2p", 8e6, 16},
+	{{0}, 8, 0, "1f1b-r", 8e6, 16},       {{0}, 8, 1, "1f1b", 8e6, 16},
+	{{0}, 16, 0, "interleaved", 8e6, 16}, {{0}, 16, 3, "interleaved", 8e6, 16},
+	{{0}, 16, 0, "v-half", 8e6, 16},      {{0}, 8, 0, "fsdp", 5e8, 8},
+	{{0}, 8, 2, "fsdp", 5e8, 16},         {{0}, 8, 0, "fslpp:G=2,R=4", 5e8, 8},
+	{{3, 3}, 8, 0, "1f1b", 8e6, 16},      {{3, 3}, 8, 0, "zb-h1", 8e6, 16},
+	{{3, 3}, 8, 0, "gpipe", 8e6, 16},     {{4, 2}, 8, 0, "zb-2p", 8e6, 16},
+	{{4, 2}, 8, 2, "1f1b", 8e6, 16},      {{4, 2}, 8, 3, "zb-h1", 8e6, 16},
 };
 
 /* The job of worker w that starts next at from or later; -1: none. */
@@ -236,7 +240,7 @@ START_TEST(agree)
 	const char *name = cases[_i].schedule;
 	double expected, off;
 
-	write_model(&step.text, cases[_i].towers, cases[_i].n_stages);
+	write_model(&step.text, cases[_i].towers, cases[_i].n_stages, cases[_i].uneven);
 	step_init(&step, name, cases[_i].bytes_per_s, cases[_i].n_microbatches, 2);
 	expected = (double)orr_timeline_makespan(step.expected);
 	off = (double)step.makespan_ns / expected - 1;
@@ -294,7 +298,7 @@ START_TEST(prefetch_overlaps)
 	double bytes_per_s = 1e8, transfer_ns;
 	int n_stages = 8;
 
-	write_model(&with.text, none, n_stages);
+	write_model(&with.text, none, n_stages, 0);
 	memcpy(&without.text, &with.text, sizeof(with.text));
 	step_init(&with, "fsdp", bytes_per_s, SIMULATED_DEVICES, 1);
 	step_init(&without, "fsdp", bytes_per_s, SIMULATED_DEVICES, 0);
