@@ -136,8 +136,8 @@ static void step_fini(struct step *step)
 /* ---- the same order, and nearly the same times ---- */
 
 /* Two simulators of the same links differ in this: StarPU copies to a device one thing at a time,
- * whatever the links, and what a job reads when that job is ready, which a B is only after the B
- * before it that adds to the same gradient. */
+ * whatever the links, and copies what a job reads when nothing else keeps that job from running,
+ * such as a cap or the job before it that adds to the same gradient. */
 #define LATER 0.03
 #define EARLIER 0.0005
 
