@@ -41,6 +41,9 @@ int orr_run_devices(char *why, size_t size)
 {
 #ifdef ORR_CUDA
 	return orr_cuda_devices(why, size);
+#elif defined(STARPU_SIMGRID) /* of them StarPU takes those that its platform file has */
+	(void)why, (void)size;
+	return STARPU_MAXCUDADEVS;
 #else
 	if (why)
 		snprintf(why, size,
@@ -239,10 +242,21 @@ bool orr_hardware_identity(int id, int rank, bool cores, unsigned char identity[
 
 /* ---- for the report ---- */
 
+/* Simulated devices are nowhere. */
+static hwloc_obj_t place_of(int id)
+{
+#ifdef STARPU_SIMGRID
+	(void)id;
+	return NULL;
+#else
+	return starpu_worker_get_hwloc_obj(id);
+#endif
+}
+
 /* host: where StarPU knows less of it, and counts from its first core there; else NULL. */
 static int core_of(int id, hwloc_topology_t host, int *numa)
 {
-	hwloc_obj_t core = starpu_worker_get_hwloc_obj(id), there;
+	hwloc_obj_t core = place_of(id), there;
 
 	*numa = -1;
 	if (!core)

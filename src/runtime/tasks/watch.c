@@ -2,30 +2,23 @@
 
 #include <errno.h>
 #include <time.h>
+#include "simulated.h"
 
 void orr_watch_init(struct orr_watch *watch)
 {
-	pthread_condattr_t attributes;
-
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&watch->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
-	pthread_mutex_init(&watch->mutex, NULL);
+	orr_condition_init(&watch->changed);
+	starpu_pthread_mutex_init(&watch->mutex, NULL);
 }
 
 void orr_watch_fini(struct orr_watch *watch)
 {
-	pthread_mutex_destroy(&watch->mutex);
-	pthread_cond_destroy(&watch->changed);
+	starpu_pthread_mutex_destroy(&watch->mutex);
+	starpu_pthread_cond_destroy(&watch->changed);
 }
 
 int64_t orr_now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return orr_clock_ns();
 }
 
 void orr_watch_begin(struct orr_flight *flight, int64_t step)
@@ -58,11 +51,11 @@ void orr_watch_done(struct orr_flight *flight)
 	if (ended)
 		flight->end_ns = orr_now_ns();
 	if (ended || done == atomic_load(&watch->wake_at)) {
-		pthread_mutex_lock(&watch->mutex);
+		starpu_pthread_mutex_lock(&watch->mutex);
 		if (ended)
 			flight->ended = true;
-		pthread_cond_signal(&watch->changed);
-		pthread_mutex_unlock(&watch->mutex);
+		starpu_pthread_cond_signal(&watch->changed);
+		starpu_pthread_mutex_unlock(&watch->mutex);
 	}
 }
 
@@ -83,20 +76,20 @@ bool orr_watch_wait(struct orr_watch *watch, const struct orr_flight *flight, in
 	long long seen = atomic_load(&watch->n_done);
 	bool there;
 
-	pthread_mutex_lock(&watch->mutex);
+	starpu_pthread_mutex_lock(&watch->mutex);
 	atomic_store(&watch->wake_at, n_done);
 	while (!(there = reached(watch, flight, n_done))) {
 		int64_t deadline_ns = orr_now_ns() + (int64_t)(timeout_s * 1e9);
 		struct timespec deadline = {deadline_ns / 1000000000, deadline_ns % 1000000000};
 		long long now;
 
-		if (pthread_cond_timedwait(&watch->changed, &watch->mutex, &deadline) != ETIMEDOUT)
+		if (orr_condition_wait(&watch->changed, &watch->mutex, &deadline) != ETIMEDOUT)
 			continue;
 		now = atomic_load(&watch->n_done);
 		if (now == seen && !reached(watch, flight, n_done))
 			break;
 		seen = now;
 	}
-	pthread_mutex_unlock(&watch->mutex);
+	starpu_pthread_mutex_unlock(&watch->mutex);
 	return there;
 }

@@ -1,14 +1,14 @@
 #ifndef ORR_WATCH_H
 #define ORR_WATCH_H
 /* Tasks in flight: counted by the threads that run them, waited for by the one that submits. */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <starpu.h>
 
 struct orr_watch {
-	pthread_mutex_t mutex;
-	pthread_cond_t changed;
+	starpu_pthread_mutex_t mutex;
+	starpu_pthread_cond_t changed;
 	atomic_llong n_tasks, n_done; /* submitted and finished, ever */
 	atomic_llong wake_at;         /* n_done at which the waiting thread wants to know */
 };
@@ -43,6 +43,6 @@ void orr_watch_submitted(struct orr_flight *flight);
 bool orr_watch_wait(struct orr_watch *watch, const struct orr_flight *flight, int64_t n_done,
 		    double timeout_s);
 
-/* CLOCK_MONOTONIC. */
+/* CLOCK_MONOTONIC, or where the devices are simulated, the time there. */
 int64_t orr_now_ns(void);
 #endif
