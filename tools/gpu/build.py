@@ -12,7 +12,6 @@ import tarfile
 
 from .check import ENDED, Failure, Skip, last_line
 
-TESTS = r"test_cuda_\w+"
 LIBRARIES = ("cudart", "cublas", "cublasLt", "cusparse", "cusolver", "nvJitLink", "nccl", "cupti")
 
 
@@ -29,6 +28,11 @@ def source_of(tree):
                     with open(path, "rb") as file:
                         told.update(file.read() + b"\0")
     return told.hexdigest()[:16]
+
+
+def tests_in(told):
+    """The programs of the tests that need a device, of what Meson says of all tests; others run on an emulated one."""
+    return sorted({test["cmd"][0] for test in told if any(suite.split(":")[-1] == "cuda" for suite in test["suite"])})
 
 
 class Build:
@@ -128,18 +132,24 @@ class Build:
         if not os.path.isfile(os.path.join(self.folder, "build.ninja")):
             self.check.must(["meson", "setup", self.folder, self.check.tree, "--buildtype=release", "-Dcuda=enabled",
                              "-Dstarpu=enabled", "-Dmpi=disabled"])
-        targets = self.check.must(["ninja", "-C", self.folder, "-t", "targets", "all"])
-        self.check.must(["ninja", "-C", self.folder, "tools/orrery"] + re.findall(rf"(?m)^(tests/{TESTS}):.*LINKER", targets))
-        return os.path.join(self.folder, "tools/orrery"), os.path.join(self.folder, "tests")
+        told = self.check.must(["meson", "introspect", "--tests", self.folder])
+        tests = tests_in(json.loads(told[told.index("["):told.rindex("]") + 1]))
+        self.check.must(["ninja", "-C", self.folder, "tools/orrery"] + [os.path.relpath(t, self.folder) for t in tests])
+        return os.path.join(self.folder, "tools/orrery"), tests
+
+    @staticmethod
+    def beside(orrery):
+        """(it, the tests of kernels in its folder)"""
+        return orrery, [f for f in sorted(glob.glob(os.path.join(os.path.dirname(orrery), "test_cuda_*"))) if os.access(f, os.X_OK)]
 
     def choose(self, part):
-        """(orrery, folder of the tests)"""
+        """(orrery, tests of kernels)"""
         if self.prefix:
             self.unpack()
             why = "--from-source" if self.from_source else self.why_not_packed()
             if not why:
                 part.figures["programs"] = "those that were packed"
-                return os.path.join(self.packed, "built/orrery"), os.path.join(self.packed, "built")
+                return self.beside(os.path.join(self.packed, "built/orrery"))
             part.figures["packed programs"] = f"not taken: {why}"
         part.figures["programs"] = "built here"
         return self.compile()
@@ -149,12 +159,10 @@ class Build:
         self.check.env.update(STARPU_HOME=self.folder, STARPU_SILENT="1")
         self.find_cuda()
         self.find_cuda_libraries()
-        orrery, tests = (self.orrery, os.path.dirname(self.orrery)) if self.orrery else self.choose(part)
+        orrery, tests = self.beside(self.orrery) if self.orrery else self.choose(part)
         text = self.check.must([orrery, "schedules"])
         part.compare("orrery lists no schedules", "gpipe" in text)
-        self.orrery = orrery
-        self.tests = [f for f in sorted(glob.glob(os.path.join(tests, "test_cuda_*")))
-                      if re.fullmatch(TESTS, os.path.basename(f)) and os.access(f, os.X_OK)]
+        self.orrery, self.tests = orrery, tests
         for verb in ("train", "profile"):
             self.options[verb] = set(re.findall(r"--[a-z][a-z-]*", self.check.must([orrery, verb, "--help"])))
         part.figures.update({"cuda": self.cuda or "none", "tests of kernels": len(self.tests)})

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import subprocess
-import threading
+import tempfile
 import time
 
 ENDED = 124  # exit code of what was ended here
@@ -83,7 +83,7 @@ class Check:
         self.end = self.started + seconds
         self.limit = self.end
         self.env = dict(os.environ)
-        self.running, self.lock = set(), threading.Lock()
+        self.running = set()
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(name, self.stop)
 
@@ -107,21 +107,25 @@ class Check:
     def run(self, command, **changes):
         """(exit code, output); what takes longer than there is time is ended, with all that it started"""
         env = {k: v for k, v in dict(self.env, **changes).items() if v is not None}
-        try:
-            process = subprocess.Popen(command, cwd=self.tree, env=env, stdin=subprocess.DEVNULL, start_new_session=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        except OSError as why:
-            self.report.log(command, str(why), 127)
-            return 127, str(why)
-        self.running.add(process)
-        try:
-            text, _ = process.communicate(timeout=self.left())
-            code = process.returncode
-        except subprocess.TimeoutExpired:
-            self.kill(process)
-            text, code = process.communicate()[0], ENDED
-        finally:
-            self.running.discard(process)
+        # a file: what a command leaves behind may keep a pipe open
+        with tempfile.TemporaryFile("w+", errors="replace") as out:
+            try:
+                process = subprocess.Popen(command, cwd=self.tree, env=env, stdin=subprocess.DEVNULL, start_new_session=True,
+                                           stdout=out, stderr=subprocess.STDOUT)
+            except OSError as why:
+                self.report.log(command, str(why), 127)
+                return 127, str(why)
+            self.running.add(process)
+            try:
+                code = process.wait(self.left())
+            except subprocess.TimeoutExpired:
+                self.kill(process)
+                process.wait()
+                code = ENDED
+            finally:
+                self.running.discard(process)
+            out.seek(0)
+            text = out.read()
         self.report.log(command, text, code)
         return code, text
 

@@ -44,7 +44,9 @@ class Speed:
         code, text = self.check.run(
             [self.python, os.path.join(self.check.tree, "tools/gpu-torch"), "--model", model, "--precision", precision,
              "--batch", ",".join(map(str, batches)), "--mode", ",".join(modes), "--device", self.build.device, *steps, *sized]
-            + (["--product"] if precision == "bf16" else []))
+            + (["--product"] if precision == "bf16" else []),
+            # its own libraries, not those of the toolkit
+            **{name: os.environ.get(name) for name in ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CUDA_HOME")})
         told = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         for case in told:
             if "flops" in case:
