@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tools/gpu-check with an orrery, a nvidia-smi and a PyTorch that only say what they are told to: parts, limits, --resume, the
 report, and that no part passes without having compared anything. Usage: test_gpu_check.py SOURCE"""
+import argparse
 import glob
 import json
 import os
@@ -15,6 +16,7 @@ import time
 tree = os.path.abspath(sys.argv[1])
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(tree, 'tools'))
+from gpu.build import Build, source_of, tests_in  # noqa: E402
 from gpu.check import Check, Part  # noqa: E402
 from gpu.report import Report  # noqa: E402
 
@@ -217,6 +219,45 @@ def running():
             pass
 
 
+def check_build():
+    """Whether packed programs are taken, and which tests need a device."""
+    told = [{'cmd': [f'/b/tests/{name}', 'x'], 'suite': suite} for name, suite in (
+        ('one', ['orrery:cuda']), ('two', ['orrery:graphs']), ('three', ['orrery:run', 'orrery:cuda']), ('one', ['orrery:cuda']))]
+    check(tests_in(told) == ['/b/tests/one', '/b/tests/three'], tests_in(told))
+    before = source_of(tree)
+    with tempfile.TemporaryDirectory() as copy:
+        for name in ('codelets', 'src'):
+            shutil.copytree(os.path.join(tree, name), os.path.join(copy, name))
+        first = source_of(copy)
+        for name, is_source in (('src/README.md', False), ('src/meson.build', True), ('codelets/cpu.c', True)):
+            with open(os.path.join(copy, name), 'a', encoding='utf-8') as file:
+                file.write('\n')
+            check((source_of(copy) != first) == is_source, f'a line more in {name}')
+            first = source_of(copy)
+    check(before == source_of(tree), 'one source, one sum')
+
+    write('packed/orrery-prefix/lib/pkgconfig/starpu-1.4.pc', 'cudadir=/nowhere\n')
+    program = write('packed/orrery-prefix/built/orrery', '#!/bin/sh\nexit 0\n')
+    write('packed/orrery-prefix/built/test_cuda_kernels', '')
+    write('packed/orrery-prefix/built/source', 'abc\n')
+    file = os.path.join(folder, 'packed.tar.gz')
+    options = argparse.Namespace(build=os.path.join(folder, 'built'), prefix=file, device='cuda', from_source=False, orrery=None)
+    for change, expected in ((lambda: None, ''), (lambda: write('packed/orrery-prefix/built/source', 'xyz'), 'of another source, xyz'),
+                             (lambda: write('packed/orrery-prefix/built/source', 'abc'), ''),
+                             (lambda: write(program, '#!/bin/sh\necho no libcudart.so; exit 127\n'), 'no libcudart.so'),
+                             (lambda: os.remove(os.path.join(folder, 'packed/orrery-prefix/built/source')), 'has no programs')):
+        change()
+        subprocess.run(['tar', '-C', os.path.join(folder, 'packed'), '-czf', file, 'orrery-prefix'], check=True)
+        os.utime(file, ns=(checks * 10**9, checks * 10**9))  # a file of another time is another file
+        build = Build(Check(tree, Report(os.path.join(folder, 'built-report'), {}, False), 600), options, 'abc')
+        build.unpack()
+        why = build.why_not_packed()
+        check(expected in why and bool(expected) == bool(why), f'{expected!r}: {why!r}')
+        check([os.path.basename(t) for t in build.beside(os.path.join(build.packed, 'built/orrery'))[1]] == ['test_cuda_kernels'], why)
+    for name in ('LIBRARY_PATH', 'LD_LIBRARY_PATH', 'PATH', 'CPATH', 'PKG_CONFIG_LIBDIR'):
+        check(build.check.env[name].startswith(build.packed), f'{name}: {build.check.env[name]}')
+
+
 # ---- all of it ----
 
 def check_good():
@@ -351,7 +392,7 @@ def check_page():
 
 with tempfile.TemporaryDirectory() as folder:
     set_up()
-    for step in (check_status, check_limits, check_page, check_good, check_faults, check_absent, check_parts, check_time):
+    for step in (check_status, check_limits, check_build, check_page, check_good, check_faults, check_absent, check_parts, check_time):
         step()
 for line in failures:
     print('FAILED:', line)

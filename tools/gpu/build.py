@@ -106,6 +106,9 @@ class Build:
         self.check.env.pop("PKG_CONFIG_PATH", None)
         self.put("PATH", os.path.join(folder, "bin"))
         self.put("LD_LIBRARY_PATH", os.path.join(folder, "lib"))
+        # oneDNN has no module for pkg-config
+        self.put("LIBRARY_PATH", os.path.join(folder, "lib"))
+        self.put("CPATH", os.path.join(folder, "include"))
         for file in glob.glob(os.path.join(folder, "lib/pkgconfig/*.pc")):
             with open(file) as pc:
                 text = pc.read()

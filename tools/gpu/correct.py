@@ -30,14 +30,16 @@ class Correct:
         self.build.need()
         if not self.build.tests:
             raise Skip("this build has no tests of CUDA kernels (is Check there?)")
-        passed, skipped = 0, []
+        passed, skipped = 0, {}
         for program in self.build.tests:
             name = os.path.basename(program)
             # StarPU's threads do not survive forks
             code, text = self.check.run([program], **({"CK_FORK": "no"} if name == "test_cuda_reduce" else {}))
             if code == ENDED:
                 raise self.check.time_is_up(name)
-            skipped += re.findall(r"(?m)^SKIP: (.*)$", text) + ([name] if code == 77 else [])
+            why = re.findall(r"(?m)^SKIP: (.*)$", text)
+            if why or code == 77:
+                skipped.setdefault("; ".join(why) or "no word of why", []).append(name)
             checks = [[int(n) for n in found] for found in CHECKS.findall(text)]
             good = sum(n - failed - errors for n, failed, errors in checks) or int(code == 0 and not checks)
             if code != 77:
@@ -45,7 +47,7 @@ class Correct:
                 passed += good
         part.figures.update(programs=len(self.build.tests), passed=passed, skipped=skipped)
         if not passed:
-            raise Skip(f"they say that they need a device: {'; '.join(skipped)[:200]}")
+            raise Skip("; ".join(f"{', '.join(names)}: {why}" for why, names in skipped.items()) or "no test ran")
 
     # ---- losses ----
 
