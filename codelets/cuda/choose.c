@@ -74,6 +74,7 @@ struct trial {
 
 static void trial_fini(struct trial *t)
 {
+	(void)cudaStreamSynchronize(t->device->cuda->stream); /* what uses the memory */
 	if (t->begin)
 		cudaEventDestroy(t->begin);
 	if (t->end)
