@@ -208,14 +208,17 @@ static void start(struct worker *w, const struct way *way)
 
 static void end(struct worker *w)
 {
-	ck_assert_int_eq(cudaStreamSynchronize(stream), cudaSuccess);
+	cudaError_t code =
+		w->common->workspaces[0].device.lost ? cudaErrorIllegalAddress : cudaSuccess;
+
+	ck_assert_int_eq(cudaStreamSynchronize(stream), code);
 	orr_workspace_fini(&w->common->workspaces[0], 0);
 	free(w->common);
 	for (int s = 0; s < S; s++)
 		orr_program_destroy(w->programs[s]);
 	orr_pipeline_destroy(w->pipeline);
 	orr_graph_destroy(w->graph);
-	ck_assert_int_eq(cudaStreamDestroy(stream), cudaSuccess);
+	ck_assert_int_eq(cudaStreamDestroy(stream), code);
 }
 
 /* As StarPU does, on the tensors up to the first that is NULL. */
@@ -510,6 +513,7 @@ START_TEST(a_device_that_is_lost_is_told_before_anything_else_is_started)
 			 "access was encountered");
 	ck_assert(atomic_load(&w.common->cancelled));
 	ck_assert_int_eq(emulated_counts().launches + emulated_counts().graphs, 0);
+	end(&w);
 }
 END_TEST
 
