@@ -74,13 +74,18 @@ static void count_ready(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	const struct timespec pause = {0, 1000000};
-	int *most = &n_ready[n_passes++ % 8], n;
+	int *most = &n_ready[n_passes++ % 8], n = 0;
 
 	for (int k = 0; k < 20000 && arg->overwrite &&
 			atomic_load(&asked->watch.n_tasks) < 18 * (arg->step + 1);
 	     k++)
 		nanosleep(&pause, NULL);
-	n = (int)orr_policy_ready(asked->session.policy, 0);
+	for (int b = arg->job / 2 + 1; b < 8; b++) {
+		const struct orr_slot *slot = orr_slots_at(&asked->slots, arg->step);
+
+		n += slot->jobs[orr_jobs_index(asked->work.jobs, 0, b, ORR_PASS_B)].task->status ==
+		     STARPU_TASK_READY;
+	}
 	*most = n > *most ? n : *most;
 	backward(buffers, cl_arg);
 }

@@ -365,17 +365,6 @@ void orr_policy_begin(struct orr_policy *p, int w, int64_t turn)
 	starpu_worker_unlock(id);
 }
 
-int64_t orr_policy_ready(const struct orr_policy *p, int w)
-{
-	int id = server_of(p, w)->id;
-	int64_t n;
-
-	starpu_worker_lock(id);
-	n = p->queues[w].n;
-	starpu_worker_unlock(id);
-	return n;
-}
-
 void orr_policy_release(struct orr_policy *p)
 {
 	atomic_store(&p->any_order, true);

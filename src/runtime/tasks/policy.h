@@ -73,9 +73,6 @@ void orr_policy_look_ahead(struct orr_policy *p, int depth);
 /* The next turn on worker w is this one; nothing may be in flight. Without a call, 0. */
 void orr_policy_begin(struct orr_policy *p, int w, int64_t turn);
 
-/* (tests) Tasks with a turn that are ready on worker w. */
-int64_t orr_policy_ready(const struct orr_policy *p, int w);
-
 /* Give tasks out in any order from now on, so that what was submitted can drain. */
 void orr_policy_release(struct orr_policy *p);
 #endif
