@@ -16,7 +16,7 @@ import time
 tree = os.path.abspath(sys.argv[1])
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(tree, 'tools'))
-from gpu.build import Build, source_of, tests_in  # noqa: E402
+from gpu.build import Build, counters_in, source_of, tests_in  # noqa: E402
 from gpu.check import Check, Part  # noqa: E402
 from gpu.report import Report  # noqa: E402
 
@@ -224,6 +224,8 @@ def check_build():
     told = [{'cmd': [f'/b/tests/{name}', 'x'], 'suite': suite} for name, suite in (
         ('one', ['orrery:cuda']), ('two', ['orrery:graphs']), ('three', ['orrery:run', 'orrery:cuda']), ('one', ['orrery:cuda']))]
     check(tests_in(told) == ['/b/tests/one', '/b/tests/three'], tests_in(told))
+    told = [{'cmd': ['/b/tests/count_launches', 'x']}, {'cmd': ['/b/tests/bench_train']}]
+    check(counters_in(told) == ['/b/tests/count_launches'] and counters_in(told[1:]) == [], counters_in(told))
     before = source_of(tree)
     with tempfile.TemporaryDirectory() as copy:
         for name in ('codelets', 'src'):
@@ -365,6 +367,12 @@ def check_time():
     check(found['by']['race-bf16']['status'] == 'SKIP' and 'were left' in found['by']['race-bf16']['why'], text)
     _, text, found = run({}, '--resume')
     check(found['by']['race-bf16']['status'] == 'PASS', text)
+    # without a device, what is counted on the emulated one
+    write('bin/count_launches', '#!/bin/sh\necho "16 launches of $1"\n')
+    _, text, found = run({'device': 'none is there'}, '--part', 'launches')
+    part = found['by']['launches']
+    check(part['status'] == 'SKIP' and part['why'] == 'none is there', part)
+    check(part['figures'] == {'on the emulated device': ['16 launches of graphs/large_towers.dot:8:8192']}, part)
     # ended from outside, in the middle: nothing of it stays, and the report says what there was
     process = start({'hang': 'profile'}, '--part', 'simulated')
     process.send_signal(signal.SIGTERM) if wait_for(lambda: 'simulated' in process.stdout.readline()) else None

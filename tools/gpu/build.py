@@ -12,6 +12,7 @@ import tarfile
 
 from .check import ENDED, Failure, Skip, last_line
 
+COUNTER = "count_launches"
 LIBRARIES = ("cudart", "cublas", "cublasLt", "cusparse", "cusolver", "nvJitLink", "nccl", "cupti")
 
 
@@ -33,6 +34,11 @@ def source_of(tree):
 def tests_in(told):
     """The programs of the tests that need a device, of what Meson says of all tests; others run on an emulated one."""
     return sorted({test["cmd"][0] for test in told if any(suite.split(":")[-1] == "cuda" for suite in test["suite"])})
+
+
+def counters_in(told):
+    """Of what Meson says of all benchmarks: the program that counts launches on the emulated device, if there is one."""
+    return sorted({test["cmd"][0] for test in told if os.path.basename(test["cmd"][0]) == COUNTER})
 
 
 class Build:
@@ -129,15 +135,19 @@ class Build:
         code, text = self.check.run([os.path.join(built, "orrery"), "schedules"])
         return f"its programs do not start: {last_line(text)}" if code else ""
 
+    def introspect(self, what):
+        told = self.check.must(["meson", "introspect", what, self.folder])
+        return json.loads(told[told.index("["):told.rindex("]") + 1])
+
     def compile(self):
         if not self.cuda:
             raise Failure("no nvcc: put it in PATH, or set CUDA_HOME")
         if not os.path.isfile(os.path.join(self.folder, "build.ninja")):
             self.check.must(["meson", "setup", self.folder, self.check.tree, "--buildtype=release", "-Dcuda=enabled",
                              "-Dstarpu=enabled", "-Dmpi=disabled"])
-        told = self.check.must(["meson", "introspect", "--tests", self.folder])
-        tests = tests_in(json.loads(told[told.index("["):told.rindex("]") + 1]))
-        self.check.must(["ninja", "-C", self.folder, "tools/orrery"] + [os.path.relpath(t, self.folder) for t in tests])
+        tests, counters = tests_in(self.introspect("--tests")), counters_in(self.introspect("--benchmarks"))
+        self.check.must(["ninja", "-C", self.folder, "tools/orrery"]
+                        + [os.path.relpath(t, self.folder) for t in tests + counters])
         return os.path.join(self.folder, "tools/orrery"), tests
 
     @staticmethod
@@ -183,6 +193,11 @@ class Build:
         part.compare(f"it does not train on the device: {self.why_no_device}", code == 0 or bool(why))
 
     # ---- what the parts ask ----
+
+    def counter(self):
+        """The program that counts launches on the emulated device, or None."""
+        places = [os.path.dirname(self.orrery or ""), os.path.join(self.folder, "tests")]
+        return next((f for f in (os.path.join(p, COUNTER) for p in places) if os.access(f, os.X_OK)), None)
 
     def need(self):
         if not self.orrery or not self.options:

@@ -89,6 +89,9 @@ def lines(figures, indent):
         if isinstance(value, dict):
             yield f"{indent}- {key}\n"
             yield from lines(value, indent + "  ")
+        elif isinstance(value, list) and len(value) > 4:
+            yield f"{indent}- {key}\n"
+            yield from (f"{indent}  - {cell(line)}\n" for line in value)
         elif isinstance(value, list):
             yield f"{indent}- {key}: {'; '.join(str(v) for v in value) or 'none'}\n"
         else:

@@ -1,5 +1,5 @@
-"""The models of tools/gpu-torch are those of the graphs that they race beside: the same losses and gradients from the same
-parameters."""
+"""The models of tools/gpu-torch are those of the graphs that they race beside: the same losses and
+gradients from the same parameters."""
 
 import re
 from importlib.machinery import SourceFileLoader
