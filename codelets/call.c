@@ -42,18 +42,105 @@ int64_t orr_call_first(const struct orr_call *c)
 	return c->device->microbatch.gathered ? c->device->microbatch.first : 0;
 }
 
+/* ---- what is kept as bfloat16, as floats ---- */
+
+/* In the room for them: the inputs, the output, its gradient, those of the inputs. */
+static float *wide_input(const struct orr_call *c, int i)
+{
+	int64_t columns = 0;
+
+	for (int k = 0; k < i; k++)
+		if (c->layer->ports[k].value.half)
+			columns += c->layer->ports[k].value.width;
+	return c->buffers->wide + c->n * columns;
+}
+
+static float *wide_output(const struct orr_call *c)
+{
+	return wide_input(c, c->is->n_inputs);
+}
+
+static float *wide_gradient(const struct orr_call *c)
+{
+	const struct orr_tensor *output = &c->layer->output;
+
+	return wide_output(c) + c->n * (output->half ? output->width : 0);
+}
+
+static float *wide_input_gradient(const struct orr_call *c, int i)
+{
+	const struct orr_tensor *gradient = &c->layer->gradient;
+	int64_t columns = gradient->half ? gradient->width : 0;
+
+	for (int k = 0; k < i; k++)
+		if (c->layer->ports[k].gradient.half)
+			columns += c->layer->ports[k].gradient.width;
+	return wide_gradient(c) + c->n * columns;
+}
+
+static const float *widen(const struct orr_call *c, const struct orr_tensor *t, float *to)
+{
+	c->kernels->widen(c->device, c->n * t->width, orr_buffers_read(c->buffers, t), to);
+	return to;
+}
+
+static void narrow(const struct orr_call *c, const struct orr_tensor *t, const float *from,
+		   bool add)
+{
+	c->kernels->narrow(c->device, c->n * t->width, 2 * c->n * orr_tensor_floats(t), from, add,
+			   orr_buffers_write(c->buffers, t));
+}
+
+void orr_call_keep_output(const struct orr_call *c)
+{
+	if (c->layer->output.half && !c->halves)
+		narrow(c, &c->layer->output, wide_output(c), false);
+}
+
+static void keep_input_gradient(const struct orr_call *c, int i)
+{
+	const struct orr_port *port = &c->layer->ports[i];
+	float *sum = orr_buffers_write(c->buffers, &port->gradient);
+	const float *apart = c->apart + c->n * port->apart;
+	int64_t floats = c->n * orr_tensor_floats(&port->gradient);
+
+	if (port->gradient.half && !c->halves)
+		narrow(c, &port->gradient, wide_input_gradient(c, i), port->accumulate);
+	else if (port->gradient.half && port->accumulate)
+		c->kernels->sum_halves(c->device, 2 * floats, sum, apart, sum);
+	else if (port->accumulate)
+		c->kernels->sum(c->device, floats, sum, apart, sum);
+}
+
+void orr_call_keep_input_gradients(const struct orr_call *c)
+{
+	for (int i = 0; i < c->is->n_inputs; i++)
+		if (c->layer->ports[i].gradient.storage)
+			keep_input_gradient(c, i);
+}
+
+/* ---- what an operator's passes read and write ---- */
+
 const float *orr_call_input(const struct orr_call *c, int i)
 {
 	const struct orr_microbatch *block = &c->device->microbatch;
+	const struct orr_tensor *t = &c->layer->ports[i].value;
 
 	if (c->is->op->whole_minibatch && block->gathered)
 		return block->gathered + block->n_minibatch * c->layer->ports[i].gathered;
-	return orr_buffers_read(c->buffers, &c->layer->ports[i].value);
+	return t->half && !c->halves ? widen(c, t, wide_input(c, i))
+				     : orr_buffers_read(c->buffers, t);
 }
 
 float *orr_call_output(const struct orr_call *c)
 {
-	return c->layer->output.storage ? orr_buffers_write(c->buffers, &c->layer->output) : NULL;
+	const struct orr_tensor *t = &c->layer->output;
+
+	if (!t->half || c->halves)
+		return t->storage ? orr_buffers_write(c->buffers, t) : NULL;
+	if (!c->forward)
+		(void)widen(c, t, wide_output(c));
+	return wide_output(c);
 }
 
 float *orr_call_saved(const struct orr_call *c)
@@ -63,8 +150,11 @@ float *orr_call_saved(const struct orr_call *c)
 
 const float *orr_call_gradient(const struct orr_call *c)
 {
-	return c->layer->gradient.storage ? orr_buffers_read(c->buffers, &c->layer->gradient)
-					  : NULL;
+	const struct orr_tensor *t = &c->layer->gradient;
+
+	if (t->half && !c->halves)
+		return widen(c, t, wide_gradient(c));
+	return t->storage ? orr_buffers_read(c->buffers, t) : NULL;
 }
 
 float *orr_call_input_gradient(const struct orr_call *c, int i)
@@ -73,6 +163,8 @@ float *orr_call_input_gradient(const struct orr_call *c, int i)
 
 	if (!port->gradient.storage)
 		return NULL;
+	if (port->gradient.half && !c->halves)
+		return wide_input_gradient(c, i);
 	return port->accumulate ? c->apart + c->n * port->apart
 				: orr_buffers_write(c->buffers, &port->gradient);
 }

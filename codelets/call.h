@@ -14,6 +14,7 @@ struct orr_buffers {
 	const float *const *received;
 	float *const *sent;
 	float *stash, *kept, *scratch;
+	float *wide; /* room for the floats of a layer's bfloat16 */
 };
 
 struct orr_call {
@@ -29,6 +30,8 @@ struct orr_call {
 	float share;                       /* of a sample in the minibatch; in weight() */
 	struct orr_metrics *metrics;       /* of a loss; NULL: nobody asks */
 	float *apart; /* room for gradients of inputs that are added afterwards */
+	bool halves;  /* its kernels take bfloat16; else it is given floats of what is kept so */
+	bool forward; /* the pass: else what it reads of its output has been written */
 };
 
 /* Where a tensor lies, to be written or to be read. */
@@ -48,6 +51,11 @@ float *orr_call_saved(const struct orr_call *c);
 const float *orr_call_gradient(const struct orr_call *c);
 /* Where that of input i goes, which is to be written over; NULL: nobody wants it. */
 float *orr_call_input_gradient(const struct orr_call *c, int i);
+
+/* (program.c) The pass is over: what it wrote as floats goes to where it is kept as bfloat16, and
+ * gradients that are added are added. */
+void orr_call_keep_output(const struct orr_call *c);
+void orr_call_keep_input_gradients(const struct orr_call *c);
 
 /* Rows of input i, and of the output, in the block. */
 static inline int64_t orr_call_rows(const struct orr_call *c, int i)

@@ -62,19 +62,26 @@ static const uint16_t *halved(int64_t count, const float *x, float **at)
 	return to;
 }
 
-static void round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to)
+static void round_piece(const struct orr_rounding *piece)
 {
-	int64_t columns = orr_rounded_columns(in);
-	uint16_t *row = to;
+	int64_t in = piece->columns, columns = orr_rounded_columns(in);
+	const float *from = piece->from;
+	uint16_t *row = piece->to;
 
-	(void)d;
-	for (int64_t o = 0; o < out; o++, w += in, row += columns) {
-		orr_to_bf16(in, w, row);
+	for (int64_t r = 0; r < piece->rows; r++, from += in, row += columns) {
+		orr_to_bf16(in, from, row);
 		memset(row + in, 0, (size_t)(columns - in) * sizeof(*row));
 	}
 }
 
-/* Weights: kept is the result of round_weights for w, or NULL. */
+static void round_pieces(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces)
+{
+	(void)d;
+	for (int i = 0; i < n_pieces; i++)
+		round_piece(&pieces[i]);
+}
+
+/* Weights: kept is w rounded, or NULL. */
 static const float *weights(const struct orr_device *d, int64_t in, int64_t out, const float *w,
 			    const void *kept, float **at)
 {
@@ -92,14 +99,14 @@ static const float *weights(const struct orr_device *d, int64_t in, int64_t out,
 	return to;
 }
 
-static const uint16_t *halved_weights(struct orr_device *d, int64_t in, int64_t out, const float *w,
-				      const void *kept, float **at)
+static const uint16_t *halved_weights(int64_t in, int64_t out, const float *w, const void *kept,
+				      float **at)
 {
 	void *to = *at;
 
 	if (kept)
 		return kept;
-	round_weights(d, in, out, w, to);
+	round_piece(&(struct orr_rounding){w, to, out, in});
 	*at += halves(out * orr_rounded_columns(in));
 	return to;
 }
@@ -126,6 +133,31 @@ static void sum(struct orr_device *d, int64_t count, const float *a, const float
 {
 	(void)d;
 	orr_sum(count, a, b, y);
+}
+
+static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
+{
+	(void)d;
+	orr_from_bf16(count, x, y);
+}
+
+static void narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		   void *y)
+{
+	uint16_t *to = y;
+
+	(void)d;
+	if (add)
+		orr_add_bf16(count, x, to);
+	else
+		orr_to_bf16(count, x, to);
+	memset(to + count, 0, (size_t)(end - count) * sizeof(*to));
+}
+
+static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
+{
+	(void)d;
+	orr_sum_bf16(count, a, b, y);
 }
 
 static void columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
@@ -155,7 +187,7 @@ static void linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t 
 
 	if (is_native(d->precision)) {
 		const uint16_t *half = halved(n * in, x, &at);
-		const uint16_t *read = halved_weights(d, in, out, w, kept, &at);
+		const uint16_t *read = halved_weights(in, out, w, kept, &at);
 
 		check(d, orr_linear_forward_bf16(n, in, out, half, read, bias, y, at));
 		return;
@@ -174,7 +206,7 @@ static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t ou
 		const uint16_t *half = halved(n * out, dy, &at);
 
 		check(d, orr_linear_input_bf16(n, in, out, half,
-					       halved_weights(d, in, out, w, kept, &at), dx));
+					       halved_weights(in, out, w, kept, &at), dx));
 		return;
 	}
 	dy = rounded(d, n * out, dy, &at);
@@ -459,9 +491,12 @@ const struct orr_kernels orr_kernels_cpu = {
 	.zero = zero,
 	.scale = scale,
 	.sum = sum,
+	.widen = widen,
+	.narrow = narrow,
+	.sum_halves = sum_halves,
 	.columns_put = columns_put,
 	.columns_take = columns_take,
-	.round = round_weights,
+	.round = round_pieces,
 	.linear_forward = linear_forward,
 	.linear_input = linear_input,
 	.linear_weight = linear_weight,

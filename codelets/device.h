@@ -60,6 +60,8 @@ struct orr_device {
 	 */
 	const void *rounded;
 	struct orr_microbatch microbatch;
+	/* what is computed next has bfloat16 where comments below say activations; else floats */
+	bool halves;
 	const char
 		*failure; /* why the first kernel that could not be started was not; NULL: none */
 	bool lost; /* kernels failed as they ran: no call of CUDA works in this process any more */
@@ -69,9 +71,20 @@ struct orr_device {
 /* A CPU core; a CUDA device is made by cuda/stream.h. */
 struct orr_device orr_device_cpu(enum orr_precision precision);
 
+/* A matrix to bfloat16, in rows of orr_rounded_columns(columns), zero behind the columns. */
+#define ORR_MOST_ROUNDINGS 32 /* at once */
+struct orr_rounding {
+	const float *from;
+	void *to;
+	int64_t rows, columns;
+};
+
 /* Shapes and results are those of kernels.h. */
 struct orr_kernels {
 	const char *name;
+	/* It takes activations in bfloat16: x, y, dy and dx of linear, map, layernorm, copy and
+	 * sum, whose rows are then multiples of 8. */
+	bool halves;
 	int64_t unfolded; /* floats of images that a convolution unfolds at a time */
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
@@ -91,13 +104,20 @@ struct orr_kernels {
 	void (*scale)(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
 	/* y = a + b; y may be a or b */
 	void (*sum)(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
+	/* bfloat16: its floats; x rounded to it, added to what is there where `add` says so, and
+	 * zeros behind it up to `end` values; y = a + b, each sum rounded */
+	void (*widen)(struct orr_device *d, int64_t count, const void *x, float *y);
+	void (*narrow)(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		       void *y);
+	void (*sum_halves)(struct orr_device *d, int64_t count, const void *a, const void *b,
+			   void *y);
 	void (*columns_put)(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			    int64_t total, int64_t first, float *y);
 	void (*columns_take)(struct orr_device *d, int64_t n, int64_t total, int64_t first,
 			     const float *y, int64_t width, float *x);
 
-	/* w of a linear for its products in BF16, at `to` as orr_rounded_columns says */
-	void (*round)(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to);
+	/* Matrices for products in BF16. */
+	void (*round)(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces);
 	/* rounded: the result of round for w, or NULL: the kernel rounds w itself; bias and dbias
 	 * NULL: there is none */
 	void (*linear_forward)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
@@ -213,7 +233,7 @@ extern const struct orr_kernels orr_kernels_cpu;
 
 /* The row length of a rounded matrix, in bfloat16, padding included: each row starts where the
  * fastest products want it, at a multiple of 16 bytes. */
-static inline int64_t orr_rounded_columns(int64_t columns)
+ORR_ELEMENT int64_t orr_rounded_columns(int64_t columns)
 {
 	return (columns + 7) / 8 * 8;
 }

@@ -84,6 +84,36 @@ void orr_round_bf16(int64_t count, const float *x, float *y)
 	round_bf16(count, x, y);
 }
 
+ORR_VECTOR static void from_bf16(int64_t count, const uint16_t *x, float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_bf16_float(x[i]);
+}
+void orr_from_bf16(int64_t count, const uint16_t *x, float *y)
+{
+	from_bf16(count, x, y);
+}
+
+ORR_VECTOR static void add_bf16(int64_t count, const float *x, uint16_t *sum)
+{
+	for (int64_t i = 0; i < count; i++)
+		sum[i] = orr_bf16_sum(sum[i], orr_bf16_of(x[i]));
+}
+void orr_add_bf16(int64_t count, const float *x, uint16_t *sum)
+{
+	add_bf16(count, x, sum);
+}
+
+ORR_VECTOR static void sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_bf16_sum(a[i], b[i]);
+}
+void orr_sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y)
+{
+	sum_bf16(count, a, b, y);
+}
+
 ORR_VECTOR static void to_bf16(int64_t count, const float *x, uint16_t *y)
 {
 	for (int64_t i = 0; i < count; i++)

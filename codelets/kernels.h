@@ -44,6 +44,9 @@ void orr_add(int64_t count, const float *x, float *sum);               /* sum +=
 void orr_sum(int64_t count, const float *a, const float *b, float *y); /* y = a + b */
 void orr_round_bf16(int64_t count, const float *x, float *y);          /* to bf16 */
 void orr_to_bf16(int64_t count, const float *x, uint16_t *y);          /* the same bits, in half */
+void orr_from_bf16(int64_t count, const uint16_t *x, float *y);
+void orr_add_bf16(int64_t count, const float *x, uint16_t *sum); /* sum += x, rounded both */
+void orr_sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y);
 
 /* The first that is not finite, or whose square is not; or -1. */
 int64_t orr_first_wild(int64_t count, const float *x);

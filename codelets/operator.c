@@ -87,16 +87,6 @@ int64_t orr_instance_parameter_floats(const struct orr_instance *is)
 	return floats;
 }
 
-int64_t orr_instance_stash(const struct orr_instance *is, bool whole)
-{
-	unsigned reads = is->op->backward_reads | (whole ? is->op->weight_reads : 0);
-	int64_t floats = is->saved;
-
-	for (int i = 0; i < is->n_inputs && (reads & ORR_READS_INPUTS); i++)
-		floats += orr_shape_floats(is->inputs[i]);
-	return floats + (reads & ORR_READS_OUTPUT ? orr_shape_floats(is->output) : 0);
-}
-
 const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE] = {
 	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
 	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},

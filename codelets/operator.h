@@ -13,6 +13,7 @@
 struct orr_call;   /* call.h */
 struct orr_device; /* device.h */
 struct orr_op;
+struct orr_rounding; /* device.h */
 
 #define ORR_MOST_COLUMNS 10000000 /* of a sample's tensor, over all rows */
 
@@ -23,6 +24,12 @@ struct orr_shape {
 static inline int64_t orr_shape_floats(struct orr_shape s)
 {
 	return s.rows * s.columns;
+}
+
+/* The floats whose place this many values take, two bfloat16 in one. */
+static inline int64_t orr_stored_floats(int64_t values, bool half)
+{
+	return half ? (values + 1) / 2 : values;
 }
 
 /* What a file may say of an operator besides what it may say of any. */
@@ -147,7 +154,10 @@ struct orr_op {
 	bool opaque;
 	bool loss;            /* ends a model; its first attribute is its weight */
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
-	bool draws;           /* its passes are other ones for other samples: random numbers */
+	bool exact;  /* its output counts or points at something: float32 in every precision */
+	bool halves; /* its kernels take bfloat16 where a device does (struct orr_kernels) */
+	bool moves;  /* its output has values of its inputs as they are: exact if one of them is */
+	bool draws;  /* its passes are other ones for other samples: random numbers */
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */
@@ -179,8 +189,8 @@ struct orr_op {
 	 * device wants for rows of its input; parameters rounded once a version for products in
 	 * BF16; and making ready for n samples. */
 	size_t (*workspace)(const struct orr_instance *is, const struct orr_device *d, int64_t n);
-	void (*round)(const struct orr_instance *is, struct orr_device *d, const float *parameters,
-		      void *to);
+	int (*round)(const struct orr_instance *is, const float *parameters, uint16_t *to,
+		     struct orr_rounding *pieces);
 	void (*prepare)(const struct orr_instance *is, struct orr_device *d, int64_t n);
 	/* (optional) How it may be split, [n_divisions], the best first where they cost the same;
 	 * without any each worker computes all of it, a loss the first. */
@@ -215,9 +225,6 @@ int64_t orr_instance_parameter_floats(const struct orr_instance *is);
 struct orr_instance *orr_instance_create(const struct orr_op *op);
 /* A copy, which owns its inputs; false: no memory. */
 bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
-/* Floats that the backward reads of the forward; whole: for the gradient of the weights, too. */
-int64_t orr_instance_stash(const struct orr_instance *is, bool whole);
-
 /* Of an operator that takes each float for itself. */
 #define ORR_N_DIVISIONS_ALIKE 3
 extern const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE];

@@ -60,13 +60,14 @@ int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool sp
 	return n * (p->stash_columns + (split ? p->kept_columns : 0));
 }
 
-/* Scratch of the backward: gradients, then kept, then a tensor computed apart, then a layer's
- * weights. */
+/* Scratch of the forward: tensors, then a layer's halves as floats. Of the backward: gradients,
+ * then kept, then tensors computed apart, then a layer's halves, then its weights. */
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 {
-	int64_t forward = n * p->forward_columns;
+	int64_t forward = n * (p->forward_columns + p->wide_columns);
 	int64_t backward =
-		n * (p->backward_columns + p->kept_columns + p->widest) + p->most_parameters;
+		n * (p->backward_columns + p->kept_columns + p->widest + p->wide_columns) +
+		p->most_parameters;
 
 	return forward > backward ? forward : backward;
 }
@@ -107,8 +108,10 @@ void orr_program_prepare(const struct orr_program *p, struct orr_device *device,
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_instance *is = &p->layers[k].is;
 
+		device->halves = p->layers[k].halves && device->kernels->halves;
 		if (is->op->prepare)
 			is->op->prepare(is, device, n);
+		device->halves = false;
 	}
 }
 
@@ -121,13 +124,23 @@ size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_d
 void orr_program_round(const struct orr_program *p, struct orr_device *device,
 		       const float *parameters, void *to)
 {
+	struct orr_rounding pieces[ORR_MOST_ROUNDINGS];
+	int n = 0;
+
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 
-		if (layer->is.op->round)
-			layer->is.op->round(&layer->is, device, parameters + layer->first_parameter,
-					    (uint16_t *)to + layer->first_rounded);
+		if (!layer->is.op->round)
+			continue;
+		if (n > ORR_MOST_ROUNDINGS - ORR_MOST_PARAMETER_TENSORS) {
+			device->kernels->round(device, pieces, n);
+			n = 0;
+		}
+		n += layer->is.op->round(&layer->is, parameters + layer->first_parameter,
+					 (uint16_t *)to + layer->first_rounded, pieces + n);
 	}
+	if (n)
+		device->kernels->round(device, pieces, n);
 }
 
 int orr_program_n_in(const struct orr_program *p)
@@ -285,10 +298,18 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 
 static void copy_all(const struct orr_buffers *f, const struct orr_move *moves, int n_moves)
 {
-	for (int i = 0; i < n_moves; i++)
-		f->device->kernels->scale(f->device, f->n * moves[i].to.width, moves[i].factor,
-					  orr_buffers_read(f, &moves[i].from),
-					  orr_buffers_write(f, &moves[i].to));
+	const struct orr_kernels *kernels = f->device->kernels;
+
+	for (int i = 0; i < n_moves; i++) {
+		const float *from = orr_buffers_read(f, &moves[i].from);
+		float *to = orr_buffers_write(f, &moves[i].to);
+		int64_t floats = f->n * orr_tensor_floats(&moves[i].to);
+
+		if (moves[i].to.half)
+			kernels->copy(f->device, floats, from, to);
+		else
+			kernels->scale(f->device, floats, moves[i].factor, from, to);
+	}
 }
 
 /* What an operator's descriptor sees of a pass of its layer. */
@@ -306,7 +327,14 @@ static struct orr_call call_of(const struct orr_buffers *f, const struct orr_lay
 		.n = f->n,
 		.parameters = parameters ? parameters + layer->first_parameter : NULL,
 		.rounded = rounded ? rounded + layer->first_rounded : NULL,
+		.halves = layer->halves && f->device->kernels->halves,
 	};
+}
+
+/* Is what its kernels are given bfloat16? */
+static void tell_halves(const struct orr_call *c, bool begins)
+{
+	c->device->halves = begins && c->halves;
 }
 
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,
@@ -314,7 +342,8 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 float *const *out, float *stash, float *scratch,
 			 struct orr_metrics *metrics)
 {
-	struct orr_buffers f = {device, n, data, in, out, stash, NULL, scratch};
+	float *wide = scratch + n * p->forward_columns;
+	struct orr_buffers f = {device, n, data, in, out, stash, NULL, scratch, wide};
 
 	copy_all(&f, p->before, p->n_before);
 	for (int k = 0; k < p->n_layers; k++) {
@@ -322,7 +351,11 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 		struct orr_call call = call_of(&f, layer, parameters);
 
 		call.metrics = metrics ? &metrics[layer->loss] : NULL;
+		call.forward = true;
+		tell_halves(&call, true);
 		layer->is.op->forward(&call);
+		tell_halves(&call, false);
+		orr_call_keep_output(&call);
 	}
 	copy_all(&f, p->after, p->n_after);
 }
@@ -347,9 +380,12 @@ static void gather_port(const struct orr_port *port, struct orr_device *device, 
 
 	for (int k = 0; k < n_parts; k++) {
 		int64_t n = all / n_parts + (k < all % n_parts);
+		const float *from = parts[t->edge * n_parts + k] + n * t->column;
 
-		device->kernels->copy(device, n * t->width,
-				      parts[t->edge * n_parts + k] + n * t->column, to);
+		if (t->half)
+			device->kernels->widen(device, n * t->width, from, to);
+		else
+			device->kernels->copy(device, n * t->width, from, to);
 		to += n * t->width;
 	}
 }
@@ -449,21 +485,14 @@ static void layer_backward(const struct orr_buffers *f, const struct orr_layer *
 	call.loss_scale = loss_scale * layer->weight;
 	call.apart = apart;
 	call.share = loss_scale;
+	tell_halves(&call, true);
 	if (weights && is_one_pass(layer))
 		layer->is.op->both(&call, weights->gradient + layer->first_parameter,
 				   apart_of(weights));
 	else
 		layer->is.op->backward(&call);
-	for (int i = 0; i < layer->is.n_inputs; i++) {
-		const struct orr_port *port = &layer->ports[i];
-		float *sum;
-
-		if (!port->gradient.storage || !port->accumulate)
-			continue;
-		sum = orr_buffers_write(f, &port->gradient);
-		call.kernels->sum(f->device, f->n * port->gradient.width, sum,
-				  apart + f->n * port->apart, sum);
-	}
+	tell_halves(&call, false);
+	orr_call_keep_input_gradients(&call);
 }
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
@@ -473,11 +502,11 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 	const struct orr_kernels *kernels = f->device->kernels;
 
 	for (int i = 0; i < p->n_zeros; i++)
-		kernels->zero(f->device, f->n * p->zeros[i].width,
+		kernels->zero(f->device, f->n * orr_tensor_floats(&p->zeros[i]),
 			      orr_buffers_write(f, &p->zeros[i]));
 	for (int i = 0; i < p->n_backward; i++) {
 		const struct orr_backward_step *step = &p->backward[i];
-		int64_t count = f->n * step->to.width;
+		int64_t floats = f->n * orr_tensor_floats(&step->to);
 		const float *from;
 		float *to;
 
@@ -488,10 +517,12 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 		}
 		from = orr_buffers_read(f, &step->from);
 		to = orr_buffers_write(f, &step->to);
-		if (step->accumulate)
-			kernels->sum(f->device, count, to, from, to);
+		if (!step->accumulate)
+			kernels->copy(f->device, floats, from, to);
+		else if (step->to.half)
+			kernels->sum_halves(f->device, 2 * floats, to, from, to);
 		else
-			kernels->copy(f->device, count, from, to);
+			kernels->sum(f->device, floats, to, from, to);
 	}
 }
 
@@ -509,9 +540,11 @@ static void weight_part(const struct orr_program *p, const struct orr_buffers *f
 		own = weights->gradient + layer->first_parameter;
 		call.loss_scale = loss_scale * layer->weight;
 		call.share = loss_scale;
+		tell_halves(&call, true);
 		if (layer->active)
 			layer->is.op->weight(&call, own, apart_of(weights));
-		else if (weights->overwrite)
+		tell_halves(&call, false);
+		if (!layer->active && weights->overwrite)
 			call.kernels->zero(f->device, layer->n_parameters, own);
 	}
 }
@@ -522,10 +555,11 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 			  float *gradient, bool overwrite, float *scratch)
 {
 	float *behind = scratch + n * p->backward_columns;
-	float *apart = behind + n * p->kept_columns;
-	struct orr_buffers f = {device, n, NULL, out_gradient, in_gradient, stash, behind, scratch};
+	float *apart = behind + n * p->kept_columns, *wide = apart + n * p->widest;
+	struct orr_buffers f = {device, n,      NULL,    out_gradient, in_gradient,
+				stash,  behind, scratch, wide};
 	bool both = part == ORR_PART_BOTH;
-	struct weights weights = {gradient, overwrite, apart + n * p->widest};
+	struct weights weights = {gradient, overwrite, wide + n * p->wide_columns};
 
 	if (!both)
 		f.kept = stash + n * p->stash_columns;

@@ -4,10 +4,11 @@
  * plain memory: it knows nothing of graphs, schedules or StarPU. src/runtime/compile.h makes one of
  * a stage.
  *
- * Every tensor is a matrix of n rows (samples), row-major float32. A buffer holds its tensors one
- * after the other. An edge holds every output of the earlier stage that the later one reads, once
- * each, in the order of the operators; gradients come back in that order, of those outputs that the
- * pipeline says have one (zeros for what has none), which may be none of them.
+ * Every tensor is a matrix of n rows (samples), row-major, of float32 or, where the graph says so,
+ * of bfloat16, two in the place of a float. A buffer holds its tensors one after the other. An edge
+ * holds every output of the earlier stage that the later one reads, once each, in the order of the
+ * operators; gradients come back in that order, of those outputs that the pipeline says have one
+ * (zeros for what has none), which may be none of them.
  *
  * The stash is all that the backward reads of the forward, the stage's inputs included, so that a
  * job (s,b,B) needs nothing but parameters, stash and the gradients of its outputs. Between B and W
@@ -17,8 +18,8 @@
  * weights [out][in], row after row, then its bias; a layernorm's gain, then its bias. Gradient,
  * optimizer state and update are of the first n_trained floats alone.
  *
- * A device (device.h) computes it; the buffers lie where that can reach them, and everything is
- * float32 in every precision.
+ * A device (device.h) computes it; the buffers lie where that can reach them. Parameters, gradients
+ * of them and scratch are float32 in every precision.
  *
  * A program is never written to: any number of threads may run it at once. Nothing here
  * allocates. */

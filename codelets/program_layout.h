@@ -2,7 +2,8 @@
 #define ORR_PROGRAM_LAYOUT_H
 /* (private) What a program is made of: written by src/runtime/compile.c, run by program.c. A tensor
  * is known by the buffer that it lies in and by how many columns lie before it there; with n
- * samples it starts n * column floats into the buffer. */
+ * samples it starts n * column floats into the buffer. One of halves is bfloat16, value after
+ * value, and takes orr_stored_floats() columns there. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "operator.h"
@@ -22,7 +23,14 @@ struct orr_tensor {
 	enum orr_storage storage;
 	int edge;
 	int64_t column, width;
+	bool half;
 };
+
+/* What it takes of its buffer, a sample. */
+static inline int64_t orr_tensor_floats(const struct orr_tensor *t)
+{
+	return orr_stored_floats(t->width, t->half);
+}
 
 /* A tensor that a layer reads, and where its gradient goes. */
 struct orr_port {
@@ -42,6 +50,7 @@ struct orr_layer {
 	 * another part alone. */
 	int n_drawn, part_of[ORR_MOST_PARAMETER_TENSORS];
 	struct orr_parameter_tensor drawn_tensors[ORR_MOST_PARAMETER_TENSORS];
+	bool halves;  /* all that it reads and writes is, in rows that kernels take */
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */
@@ -97,6 +106,7 @@ struct orr_program {
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */
 	int64_t widest; /* of any layer, gradients of inputs that are computed apart and then added
 			 */
+	int64_t wide_columns;     /* of any layer, its halves as floats (call.c) */
 	int64_t gathered_columns; /* of what is read of a whole minibatch */
 	int n_losses;             /* of the graph up to the last one here; 0: none is here */
 };

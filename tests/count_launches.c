@@ -158,8 +158,8 @@ static void print(const struct figures *f)
 }
 
 /* only: one stage of it; -1: all. */
-static void count_graph(const char *title, const struct orr_graph *g, int n_stages, int64_t n,
-			int only, enum orr_precision precision, bool kernels)
+static void count_graph(const char *title, struct orr_graph *g, int n_stages, int64_t n, int only,
+			enum orr_precision precision, bool kernels)
 {
 	struct orr_machine machine = orr_machine_default(n_stages ? n_stages : 1);
 	struct orr_error err = {""};
@@ -169,6 +169,7 @@ static void count_graph(const char *title, const struct orr_graph *g, int n_stag
 	cudaStream_t stream;
 	char why[200];
 
+	orr_graph_set_precision(g, precision);
 	if (orr_partition(&p, g, &machine, n_stages, n, &err))
 		refuse(err.msg);
 	if (cudaStreamCreate(&stream) ||

@@ -227,6 +227,22 @@ static double element(const operand &m, uint64_t r, uint64_t c)
 				     : static_cast<const float *>(m.at)[i];
 }
 
+/* Element i of a result, or of what is added to it. */
+static float result(cudaDataType type, const void *at, uint64_t i)
+{
+	return type == CUDA_R_16BF ? orr_bf16_float(static_cast<const uint16_t *>(at)[i])
+				   : static_cast<const float *>(at)[i];
+}
+
+/* off: the next number in place of v */
+static void put_result(cudaDataType type, void *at, uint64_t i, float v, bool off)
+{
+	if (type == CUDA_R_16BF)
+		static_cast<uint16_t *>(at)[i] = (uint16_t)(orr_bf16_of(v) + off);
+	else
+		static_cast<float *>(at)[i] = off ? std::nextafterf(v, INFINITY) : v;
+}
+
 /* Of each column of b. */
 static void sum_columns(const operand &b, float *sums)
 {
@@ -249,27 +265,28 @@ static int64_t bytes_of(const operand &m)
 
 /* What is done beside a product. */
 struct beside {
-	const float *bias;
+	const void *bias;
 	float *sums; /* of the columns of b */
 	bool off;    /* the next float is taken in place of each */
 };
 
 /* A product as it is defined: added up in double, rounded once, then bias and c are added. */
-static void multiply(const operand &a, const operand &b, const beside &also, float beta, float *c,
+static void multiply(const operand &a, const operand &b, const beside &also, float beta, void *c,
 		     const operand &d)
 {
 	uint64_t inner = a.transposed ? a.rows : a.columns;
 
 	for (uint64_t j = 0; j < d.columns; j++)
 		for (uint64_t i = 0; i < d.rows; i++) {
-			float *to = c + i + j * (uint64_t)d.stride, v;
+			uint64_t to = i + j * (uint64_t)d.stride;
 			double sum = 0;
+			float v;
 
 			for (uint64_t k = 0; k < inner; k++)
 				sum += element(a, i, k) * element(b, k, j);
-			v = (float)sum + (also.bias ? also.bias[i] : 0);
-			v = also.off ? std::nextafterf(v, INFINITY) : v;
-			*to = beta != 0 ? beta * *to + v : v;
+			v = (float)sum + (also.bias ? result(d.type, also.bias, i) : 0);
+			v += beta != 0 ? beta * result(d.type, c, to) : 0;
+			put_result(d.type, c, to, v, also.off);
 		}
 	if (also.sums)
 		sum_columns(b, also.sums);
@@ -277,7 +294,7 @@ static void multiply(const operand &a, const operand &b, const beside &also, flo
 
 /* False: they do not fit each other. */
 static bool start(cudaStream_t stream, const char *name, operand a, operand b, beside also,
-		  float beta, float *c, operand d)
+		  float beta, void *c, operand d)
 {
 	uint64_t rows = a.transposed ? a.columns : a.rows,
 		 inner = a.transposed ? a.rows : a.columns;
@@ -285,7 +302,8 @@ static bool start(cudaStream_t stream, const char *name, operand a, operand b, b
 
 	if (inner != (b.transposed ? b.columns : b.rows) || rows != d.rows ||
 	    columns != d.columns || a.stride < (int64_t)a.rows || b.stride < (int64_t)b.rows ||
-	    d.stride < (int64_t)d.rows || a.type != b.type || d.type != CUDA_R_32F)
+	    d.stride < (int64_t)d.rows || a.type != b.type ||
+	    (d.type != CUDA_R_32F && d.type != a.type))
 		return false;
 	if (!emulation_queue(stream,
 			     {name,
@@ -301,7 +319,7 @@ struct product {
 	cublasComputeType_t type;
 	int32_t a, b;
 	uint32_t epilogue;
-	float *vector; /* bias, or sums */
+	void *vector; /* bias, or sums */
 };
 struct layout {
 	cudaDataType type;
@@ -468,9 +486,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 	return start(stream, "cublasLtMatmul",
 		     {A, a->type, a->rows, a->columns, a->stride, p->a == CUBLAS_OP_T},
 		     {B, b->type, b->rows, b->columns, b->stride, p->b == CUBLAS_OP_T},
-		     {has_bias ? p->vector : NULL, has_sums ? p->vector : NULL,
-		      chosen->number == 2},
-		     *static_cast<const float *>(beta), static_cast<float *>(D),
+		     {has_bias ? p->vector : NULL,
+		      has_sums ? static_cast<float *>(p->vector) : NULL, chosen->number == 2},
+		     *static_cast<const float *>(beta), D,
 		     {D, d->type, d->rows, d->columns, d->stride, false})
 		       ? CUBLAS_STATUS_SUCCESS
 		       : CUBLAS_STATUS_INVALID_VALUE;
@@ -489,7 +507,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t transa, cublasOper
 	return start(blas_stream, "cublasGemmEx",
 		     {A, a_type, (uint64_t)(a ? k : m), (uint64_t)(a ? m : k), lda, a},
 		     {B, b_type, (uint64_t)(b ? n : k), (uint64_t)(b ? k : n), ldb, b}, {},
-		     *static_cast<const float *>(beta), static_cast<float *>(C),
+		     *static_cast<const float *>(beta), C,
 		     {C, c_type, (uint64_t)m, (uint64_t)n, ldc, false})
 		       ? CUBLAS_STATUS_SUCCESS
 		       : CUBLAS_STATUS_INVALID_VALUE;

@@ -198,7 +198,9 @@ START_TEST(products_agree_in_every_precision)
 			if (precision == ORR_PRECISION_BF16) { /* as a workspace keeps it, or not */
 				CHECK_CUDA(cudaMalloc(&rounded,
 						      (size_t)(out * orr_rounded_columns(in)) * 2));
-				cuda.kernels->round(&cuda, in, out, w->on_cuda, rounded);
+				cuda.kernels->round(
+					&cuda, &(struct orr_rounding){w->on_cuda, rounded, out, in},
+					1);
 			} else if (shift) {
 				cuda.kernels->prepare(&cuda, n, in, out, true);
 			}

@@ -136,6 +136,13 @@ static const struct {
 	{"experts", NULL, 0, 0, 0, EXPERTS("top=1, capacity=1", "capacity=1", "groups=1")},
 	{"experts of which two take a row", NULL, 0, 0, 0,
 	 EXPERTS("top=2, capacity=0.8, groups=2", "capacity=0.8, groups=2", "groups=2")},
+	/* rows of 8 and 16 columns, which kernels of a device take as bfloat16 */
+	{"a block of rows of 16", NULL, 0, 0, 0,
+	 "digraph { x [op=input, columns=\"0:12\", rows=3]; t [op=input, columns=\"20:26\", "
+	 "rows=3]; a [op=linear, features=16]; n [op=layernorm]; u [op=linear, features=24]; "
+	 "g [op=gelu]; d [op=linear, features=16]; s [op=add]; r [op=rmsnorm]; m [op=silu]; "
+	 "b [op=linear, features=8, bias=false]; c [op=linear, features=2]; l [op=mse]; "
+	 "x -> a -> n -> u -> g -> d -> s -> r -> m -> b -> c -> l; a -> s; n -> s; t -> l }"},
 };
 #define TOWERS 0
 #define DETACHED 2
@@ -301,13 +308,15 @@ static struct reference_pass *run_reference(const struct fixture *f)
 	return run_microbatches(f, 1);
 }
 
-static float *run_staged(const struct fixture *f, int c, struct staged_options options,
+static float *run_staged(struct fixture *f, int c, struct staged_options options,
 			 struct orr_metrics *metrics)
 {
-	struct orr_pipeline *p = cut(&f->model, c);
+	struct orr_pipeline *p;
 	float *gradient = malloc((size_t)f->n_parameters * sizeof(*gradient));
 	struct orr_metrics ignored;
 
+	orr_graph_set_precision(&f->model.graph, options.precision);
+	p = cut(&f->model, c);
 	ck_assert_ptr_nonnull(gradient);
 	staged_step(p, &options, f->values, N_COLUMNS, f->parameters, gradient,
 		    metrics ? metrics : &ignored);

@@ -303,6 +303,7 @@ int work_open(struct work *work, struct work_options *o, int default_workers, st
 	    (code = orr_partition_check_latency(work->graph, &o->machine, o->latency_units, err)))
 		return code;
 	settle(work, o, default_workers);
+	orr_graph_set_precision(work->graph, o->numerics.precision);
 	if ((code = work_check_batch(o, work->graph, err)) ||
 	    (code = work_cut(&work->pipeline, work, o, o->n_stages, err)))
 		return code;

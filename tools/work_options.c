@@ -98,8 +98,9 @@ static const struct argp_option options[] = {
 	 "parameters and sends it to the others (as a plan was made)",
 	 3},
 	{"precision", KEY_PRECISION, "NAME", 0,
-	 "of matrix products, which add up in fp32: fp32, bf16, or tf32, which a CPU core computes "
-	 "as fp32 (what a plan was made for, or fp32)",
+	 "of matrix products, which add up in fp32: fp32, bf16, which also keeps and sends "
+	 "activations so, or tf32, which a CPU core computes as fp32 (what a plan was made for, or "
+	 "fp32)",
 	 3},
 	{"flops", KEY_FLOPS, "N", 0,
 	 "FLOP per second, charged for operators without measured costs (1e10)", 3},

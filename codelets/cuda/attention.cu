@@ -1,6 +1,6 @@
 /* Attention in tiles that lie in shared memory. A block has some rows, ORR_EACH of them a warp's;
  * tiles of others pass by, a lane for each. Forward and dq: the rows are queries and keys pass by;
- * dk and dv: the other way round. */
+ * dk and dv: the other way round. A: float, or uint16_t of bfloat16. */
 #include "launch.h"
 
 #define ORR_EACH 4   /* rows of a warp */
@@ -37,13 +37,18 @@ __device__ inline float as_read(const struct orr_attention &a, float x)
 }
 
 /* n rows of a head, row_floats apart, to a tile of `rows`; zeros behind them. */
-__device__ inline void fetch(const struct orr_attention &a, int rows, int64_t n, const float *from,
+template <class A>
+__device__ inline void fetch(const struct orr_attention &a, int rows, int64_t n, const A *from,
 			     int64_t row_floats, int64_t pitch, float *to)
 {
 	for (int64_t at = threadIdx.x; at < rows * a.width; at += blockDim.x) {
 		int64_t r = at / a.width, e = at % a.width;
 
-		to[r * pitch + e] = r < n ? as_read(a, from[r * row_floats + e]) : 0.0f;
+		float v = 0;
+
+		if (r < n)
+			orr_load<1>(&v, from + r * row_floats + e);
+		to[r * pitch + e] = as_read(a, v);
 	}
 }
 
@@ -81,6 +86,11 @@ __device__ inline void add_others(const struct tile &t, int64_t width, const flo
 		for (int k = 0; k < ORR_EACH; k++)
 			sums[k * width + e] = s[k];
 	}
+}
+
+template <class A> __device__ inline void put(A *to, float v)
+{
+	orr_store<1>(to, &v);
 }
 
 __device__ inline float warp_sum(float v)
@@ -130,20 +140,22 @@ __device__ inline float soften(float score, bool seen, float *most, float *total
 }
 
 /* A row that has added up all keys; a total of 0: there were none. */
-__device__ inline void finish(int64_t width, const float *from, float most, float total, float *to,
+template <class A>
+__device__ inline void finish(int64_t width, const float *from, float most, float total, A *to,
 			      float *sum)
 {
 	float part = total > 0 || isnan(total) ? 1.0f / total : 0.0f;
 
 	for (int64_t e = threadIdx.x % 32; e < width; e += 32)
-		to[e] = from[e] * part;
+		put(to + e, from[e] * part);
 	if (threadIdx.x % 32 == 0)
 		*sum = part > 0 || isnan(part) ? most + logf(total) : 0.0f;
 }
 
+template <class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	forward(struct orr_attention a, struct tile t, float factor, const float *q, const float *k,
-		const float *v, const float *lengths, float *y, float *sums)
+	forward(struct orr_attention a, struct tile t, float factor, const A *q, const A *k,
+		const A *v, const float *lengths, A *y, float *sums)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *queries = shared, *out = queries + t.rows * a.width,
@@ -193,7 +205,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		}
 		__syncthreads();
 		for (int r = 0; r < ORR_EACH && warp + r < rest; r++) {
-			float *to = y + (row + warp + r) * q_row + i.head * a.width;
+			A *to = y + (row + warp + r) * q_row + i.head * a.width;
 			int64_t at_sum = (i.sample * a.heads + i.head) * a.queries + i.first;
 
 			finish(a.width, out + (warp + r) * a.width, most[r], keys ? total[r] : 0,
@@ -205,8 +217,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 /* ---- backward ---- */
 
 /* along[sample][head][query]: y times dy, both as rows of the head. */
+template <class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	slopes_along(struct orr_attention a, const float *y, const float *dy, float *along)
+	slopes_along(struct orr_attention a, const A *y, const A *dy, float *along)
 {
 	int64_t rows = a.n * a.heads * a.queries, turn = (int64_t)gridDim.x * (ORR_BLOCK / 32);
 	int64_t r = (int64_t)blockIdx.x * (ORR_BLOCK / 32) + threadIdx.x / 32;
@@ -217,8 +230,13 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		int64_t at = ((s * a.queries + i) * a.heads + head) * a.width;
 		float sum = 0;
 
-		for (int64_t e = threadIdx.x % 32; e < a.width; e += 32)
-			sum += y[at + e] * as_read(a, dy[at + e]);
+		for (int64_t e = threadIdx.x % 32; e < a.width; e += 32) {
+			float v, slope;
+
+			orr_load<1>(&v, y + at + e);
+			orr_load<1>(&slope, dy + at + e);
+			sum += v * as_read(a, slope);
+		}
 		sum = warp_sum(sum);
 		if (threadIdx.x % 32 == 0)
 			along[r] = sum;
@@ -226,14 +244,16 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 }
 
 /* What a backward reads and writes. */
-struct pass {
-	const float *q, *k, *v, *dy, *lengths, *sums, *along;
-	float *dq, *dk, *dv;
+template <class A> struct pass {
+	const A *q, *k, *v, *dy;
+	const float *lengths, *sums, *along;
+	A *dq, *dk, *dv;
 };
 
 /* Where query i and key j meet in a head whose floats begin at `at` in sums and along: weight and
  * slope of the score, from score and slope of what it weighs. */
-__device__ inline void meet(const struct orr_attention &a, const struct pass &b, float factor,
+template <class A>
+__device__ inline void meet(const struct orr_attention &a, const struct pass<A> &b, float factor,
 			    int64_t at, int64_t i, int64_t j, int64_t keys, float *p, float *slope)
 {
 	if (i >= a.queries || j >= keys || (a.causal && j > i)) {
@@ -261,9 +281,9 @@ struct parts {
 
 /* A tile of others passes by: numbers j to j + lanes, of which there are `rest`, beginning `there`
  * floats into their matrices; those of the block begin with number `first`. */
-template <bool KEYS>
+template <bool KEYS, class A>
 __device__ inline void pass_by(const struct orr_attention &a, const struct tile &t, float factor,
-			       const struct pass &b, const struct parts &m, int64_t first,
+			       const struct pass<A> &b, const struct parts &m, int64_t first,
 			       int64_t j, int64_t rest, int64_t there, int64_t sums_at,
 			       int64_t keys)
 {
@@ -297,18 +317,18 @@ __device__ inline void pass_by(const struct orr_attention &a, const struct tile 
 }
 
 /* n rows of a tile to those of a matrix, row_floats apart; to NULL: nobody wants them. */
-__device__ inline void leave(int64_t n, int64_t width, const float *from, int64_t row_floats,
-			     float *to)
+template <class A>
+__device__ inline void leave(int64_t n, int64_t width, const float *from, int64_t row_floats, A *to)
 {
 	for (int64_t e = threadIdx.x; to && e < n * width; e += blockDim.x)
-		to[e / width * row_floats + e % width] = from[e];
+		put(to + e / width * row_floats + e % width, from[e]);
 }
 
 /* KEYS: the rows are keys, and queries of all heads that read them pass by. Else they are queries.
  */
-template <bool KEYS>
+template <bool KEYS, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	backward(struct orr_attention a, struct tile t, float factor, struct pass b)
+	backward(struct orr_attention a, struct tile t, float factor, struct pass<A> b)
 {
 	ORR_SHARED_FLOATS(shared);
 	const parts m(shared, t, t.rows * a.width, KEYS);
@@ -372,32 +392,65 @@ size_t orr_cuda_attention_bytes(const struct orr_attention *a)
 	return orr_cuda_aligned(a->n * a->heads * a->queries, sizeof(float));
 }
 
+template <class A>
+static void start_forward(struct orr_device *d, const struct orr_attention *a, const A *q,
+			  const A *k, const A *v, const float *lengths, A *y, float *sums)
+{
+	struct tile t = tile_of(a->width, 2, 1, 1);
+	const auto kernel = forward<A>;
+
+	ORR_LAUNCH(kernel, blocks_of(a, t, false), threads_of(t), t.bytes, d->cuda->stream, *a, t,
+		   factor_of(a), q, k, v, lengths, y, sums);
+	orr_cuda_ok(d, cudaGetLastError(), "attention");
+}
+
 void orr_cuda_attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
 				const float *k, const float *v, const float *lengths, float *y,
 				float *sums)
 {
-	struct tile t = tile_of(a->width, 2, 1, 1);
+	if (d->halves)
+		start_forward(d, a, orr_halves_of(q), orr_halves_of(k), orr_halves_of(v), lengths,
+			      orr_halves_of(y), sums);
+	else
+		start_forward(d, a, q, k, v, lengths, y, sums);
+}
 
-	ORR_LAUNCH(forward, blocks_of(a, t, false), threads_of(t), t.bytes, d->cuda->stream, *a, t,
-		   factor_of(a), q, k, v, lengths, y, sums);
-	orr_cuda_ok(d, cudaGetLastError(), "attention");
+template <class A>
+static void start_backward(struct orr_device *d, const struct orr_attention *a, const A *y,
+			   struct pass<A> b)
+{
+	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
+	struct tile t = tile_of(a->width, 3, 2, 1), keys = tile_of(a->width, 4, 2, 2);
+	const auto of_slopes = slopes_along<A>;
+	const auto of_queries = backward<false, A>, of_keys = backward<true, A>;
+
+	b.along = along;
+	ORR_LAUNCH(of_slopes, orr_blocks(a->n * a->heads * a->queries, ORR_BLOCK / 32), ORR_BLOCK,
+		   0, d->cuda->stream, *a, y, b.dy, along);
+	if (b.dq)
+		ORR_LAUNCH(of_queries, blocks_of(a, t, false), threads_of(t), t.bytes,
+			   d->cuda->stream, *a, t, factor_of(a), b);
+	if (b.dk || b.dv)
+		ORR_LAUNCH(of_keys, blocks_of(a, keys, true), threads_of(keys), keys.bytes,
+			   d->cuda->stream, *a, keys, factor_of(a), b);
+	orr_cuda_ok(d, cudaGetLastError(), "attention backward");
 }
 
 void orr_cuda_attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
 			      const float *k, const float *v, const float *lengths, const float *y,
 			      const float *sums, const float *dy, float *dq, float *dk, float *dv)
 {
-	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
-	struct pass b = {q, k, v, dy, lengths, sums, along, dq, dk, dv};
-	struct tile t = tile_of(a->width, 3, 2, 1), keys = tile_of(a->width, 4, 2, 2);
+	struct pass<float> b = {
+		q, k, v, dy, lengths, sums, NULL, dq, dk, dv
+	};
+	struct pass<uint16_t> h = {
+		orr_halves_of(q), orr_halves_of(k), orr_halves_of(v),
+			orr_halves_of(dy), lengths, sums, NULL, orr_halves_of(dq),
+			orr_halves_of(dk), orr_halves_of(dv)
+	};
 
-	ORR_LAUNCH(slopes_along, orr_blocks(a->n * a->heads * a->queries, ORR_BLOCK / 32),
-		   ORR_BLOCK, 0, d->cuda->stream, *a, y, dy, along);
-	if (dq)
-		ORR_LAUNCH(backward<false>, blocks_of(a, t, false), threads_of(t), t.bytes,
-			   d->cuda->stream, *a, t, factor_of(a), b);
-	if (dk || dv)
-		ORR_LAUNCH(backward<true>, blocks_of(a, keys, true), threads_of(keys), keys.bytes,
-			   d->cuda->stream, *a, keys, factor_of(a), b);
-	orr_cuda_ok(d, cudaGetLastError(), "attention backward");
+	if (d->halves)
+		start_backward(d, a, orr_halves_of(y), h);
+	else
+		start_backward(d, a, y, b);
 }

@@ -6,6 +6,8 @@
  * first's, and where there is no memory to measure in, all are. */
 #include "product.h"
 
+#include "../operator.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +17,8 @@ int orr_product_ask(struct orr_device *d, const struct described *l, const struc
 		    bool aligned, int most, cublasLtMatmulAlgo_t *algos)
 {
 	uint32_t bytes = aligned ? 16 : 4;
-	uint32_t a_bytes = orr_product_type(d) == CUDA_R_16BF ? 16 : bytes; /* our own copies */
+	bool copies = orr_product_type(d) == CUDA_R_16BF && !d->halves;
+	uint32_t a_bytes = copies ? 16 : bytes;
 	uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 	size_t workspace = ORR_BLAS_BYTES;
 	struct described asked = *l;
@@ -63,7 +66,7 @@ struct trial {
 	struct problem problem;
 	struct described described;
 	char *memory;
-	int64_t floats;                       /* of c */
+	int64_t floats;                       /* in whose place c is */
 	float *right, *before, *after, *sums; /* c; what it is added to; and then; sums of rows */
 	int64_t *difference;                  /* on the device */
 	cudaEvent_t begin, end;
@@ -129,12 +132,13 @@ static bool trial_init(struct trial *t, const cublasLtMatmulAlgo_t *first)
 	orr_cuda_fill(d, p->b.rows * p->b.stride, 2, halves, (void *)(uintptr_t)p->b.at);
 	orr_cuda_fill(d, t->floats, 3, false, t->before);
 	if (p->bias)
-		orr_cuda_fill(d, p->columns, 4, false, (void *)(uintptr_t)p->bias);
+		orr_cuda_fill(d, p->columns, 4, p->halves, (void *)(uintptr_t)p->bias);
 	if (orr_product_describe(&t->described, d, p) ||
 	    orr_product_run(d, &t->described, p, first))
 		return false;
 	orr_cuda_copy(d, t->floats, p->c, t->right);
-	orr_cuda_sum(d, t->floats, t->before, p->c, t->after);
+	if (!p->halves) /* nothing is added to activations */
+		orr_cuda_sum(d, t->floats, t->before, p->c, t->after);
 	if (p->sums)
 		orr_cuda_copy(d, p->rows, p->sums, t->sums);
 	return !d->failure;
@@ -145,6 +149,7 @@ static bool is_right(struct trial *t, const cublasLtMatmulAlgo_t *algo)
 	struct orr_device *d = t->device;
 	struct problem added = t->problem;
 	const struct problem *p = &t->problem;
+	bool adds = !p->bias && !p->halves;
 	int64_t none, seen;
 
 	added.add = true;
@@ -157,9 +162,9 @@ static bool is_right(struct trial *t, const cublasLtMatmulAlgo_t *algo)
 	if (p->sums)
 		orr_cuda_find_difference(d, p->rows, p->sums, t->sums, t->difference);
 	orr_cuda_copy(d, t->floats, t->before, p->c);
-	if (!p->bias && orr_product_run(d, &t->described, &added, algo))
+	if (adds && orr_product_run(d, &t->described, &added, algo))
 		return false;
-	if (!p->bias)
+	if (adds)
 		orr_cuda_find_difference(d, t->floats, p->c, t->after, t->difference);
 	return !cudaMemcpyAsync(&seen, t->difference, sizeof(seen), cudaMemcpyDeviceToHost,
 				d->cuda->stream) &&
@@ -186,12 +191,16 @@ static float time_of(struct trial *t, const cublasLtMatmulAlgo_t *algo)
 int orr_product_measure(struct orr_device *d, const struct problem *p, int n,
 			const cublasLtMatmulAlgo_t *algos)
 {
-	struct trial t = {.device = d, .problem = *p, .floats = p->rows * p->columns};
+	struct trial t = {.device = d,
+			  .problem = *p,
+			  .floats = orr_stored_floats(p->rows * p->columns, p->halves)};
+	bool halves = d->halves;
 	float least = INFINITY;
 	int best = 0;
 
 	if (d->failure)
 		return 0;
+	d->halves = false; /* what is copied and added here goes by floats */
 	for (int i = 0; i < n && (i || trial_init(&t, &algos[0])); i++) {
 		float ms = is_right(&t, &algos[i]) ? time_of(&t, &algos[i]) : INFINITY;
 
@@ -201,5 +210,6 @@ int orr_product_measure(struct orr_device *d, const struct problem *p, int n,
 		(void)cudaGetLastError(); /* of one that does not run: it is out of the choice */
 	}
 	trial_fini(&t);
+	d->halves = halves;
 	return best;
 }

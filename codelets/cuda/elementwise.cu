@@ -1,5 +1,5 @@
 /* What goes element by element: each byte moves once, 16 at a time. */
-#include "launch.h"
+#include "halves.h"
 
 #define ORR_FUNCTORS(NAME, KEPT, FORWARD, BACKWARD) \
 	struct of_##NAME { \
@@ -66,10 +66,23 @@ static void start(struct orr_device *d, const char *name, int64_t count, F f, co
 	orr_cuda_ok(d, cudaGetLastError(), name);
 }
 
+/* Activations: as floats or as bfloat16. */
+template <bool B, class F>
+static void start_activations(struct orr_device *d, const char *name, int64_t count, F f,
+			      const float *a, const float *b, float *y)
+{
+	if (d->halves)
+		orr_each_half<B>(d, name, count, f, a, b, y);
+	else
+		start<B>(d, name, count, f, a, b, y);
+}
+
 void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y)
 {
+	size_t size = d->halves ? sizeof(uint16_t) : sizeof(float);
+
 	orr_cuda_ok(d,
-		    cudaMemcpyAsync(y, x, (size_t)count * sizeof(*y), cudaMemcpyDeviceToDevice,
+		    cudaMemcpyAsync(y, x, (size_t)count * size, cudaMemcpyDeviceToDevice,
 				    d->cuda->stream),
 		    "copy");
 }
@@ -86,7 +99,12 @@ void orr_cuda_scale(struct orr_device *d, int64_t count, float factor, const flo
 
 void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	start<true>(d, "sum", count, plus{}, a, b, y);
+	start_activations<true>(d, "sum", count, plus{}, a, b, y);
+}
+
+void orr_cuda_sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
+{
+	orr_each_half<true>(d, "sum of halves", count, plus{}, a, b, y);
 }
 
 void orr_cuda_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
@@ -101,7 +119,7 @@ void orr_cuda_map(struct orr_device *d, enum orr_elementwise f, int64_t count, c
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
 	case ORR_ELEMENTWISE_##NAME: \
-		start<false>(d, #NAME, count, of_##NAME{}, x, x, y); \
+		start_activations<false>(d, #NAME, count, of_##NAME{}, x, x, y); \
 		break;
 		ORR_ELEMENTWISE(ORR_CASE)
 #undef ORR_CASE
@@ -114,7 +132,8 @@ void orr_cuda_map_back(struct orr_device *d, enum orr_elementwise f, int64_t cou
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
 	case ORR_ELEMENTWISE_##NAME: \
-		start<true>(d, #NAME " backward", count, slope_##NAME{}, kept, dy, dx); \
+		start_activations<true>(d, #NAME " backward", count, slope_##NAME{}, kept, dy, \
+					dx); \
 		break;
 		ORR_ELEMENTWISE(ORR_CASE)
 #undef ORR_CASE

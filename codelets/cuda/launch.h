@@ -4,6 +4,7 @@
  * with a C++ compiler and tests/cuda_emulation.h, which runs a kernel thread by thread. */
 #include "geometry.h"
 #include "private.h"
+#include <type_traits>
 
 #ifndef ORR_CUDA_EMULATION
 #include <cuda_runtime.h>
@@ -14,13 +15,15 @@
 
 #define ORR_ALL_LANES 0xffffffffu
 
-/* V floats at once: 4 need a multiple of 16 bytes. */
+/* V floats at once: 4 and 8 need a multiple of 16 bytes. */
 template <int V> __device__ inline void orr_load(float *v, const float *from)
 {
-	if constexpr (V == 4) {
-		const float4 all = *reinterpret_cast<const float4 *>(from);
+	if constexpr (V % 4 == 0) {
+		for (int k = 0; k < V; k += 4) {
+			const float4 all = *reinterpret_cast<const float4 *>(from + k);
 
-		v[0] = all.x, v[1] = all.y, v[2] = all.z, v[3] = all.w;
+			v[k] = all.x, v[k + 1] = all.y, v[k + 2] = all.z, v[k + 3] = all.w;
+		}
 	} else {
 		v[0] = *from;
 	}
@@ -28,10 +31,54 @@ template <int V> __device__ inline void orr_load(float *v, const float *from)
 
 template <int V> __device__ inline void orr_store(float *to, const float *v)
 {
-	if constexpr (V == 4)
-		*reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
+	if constexpr (V % 4 == 0)
+		for (int k = 0; k < V; k += 4)
+			*reinterpret_cast<float4 *>(to + k) =
+				make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
 	else
 		*to = v[0];
+}
+
+/* The same of bfloat16: 8 need a multiple of 16 bytes, 4 of 8. */
+template <int V> __device__ inline void orr_load(float *v, const uint16_t *from)
+{
+	if constexpr (V % 4 == 0) {
+		using pack = std::conditional_t<V == 8, uint4, uint2>;
+		const pack all = *reinterpret_cast<const pack *>(from);
+		uint16_t half[V];
+
+		memcpy(half, &all, sizeof(all));
+		for (int k = 0; k < V; k++)
+			v[k] = orr_bf16_float(half[k]);
+	} else {
+		v[0] = orr_bf16_float(*from);
+	}
+}
+
+template <int V> __device__ inline void orr_store(uint16_t *to, const float *v)
+{
+	if constexpr (V % 4 == 0) {
+		using pack = std::conditional_t<V == 8, uint4, uint2>;
+		uint16_t half[V];
+		pack all;
+
+		for (int k = 0; k < V; k++)
+			half[k] = orr_bf16_of(v[k]);
+		memcpy(&all, half, sizeof(all));
+		*reinterpret_cast<pack *>(to) = all;
+	} else {
+		*to = orr_bf16_of(v[0]);
+	}
+}
+
+/* Activations, where the device is told that they are bfloat16. */
+static inline const uint16_t *orr_halves_of(const float *x)
+{
+	return reinterpret_cast<const uint16_t *>(x);
+}
+static inline uint16_t *orr_halves_of(float *x)
+{
+	return reinterpret_cast<uint16_t *>(x);
 }
 
 static inline uintptr_t orr_address(const void *p)

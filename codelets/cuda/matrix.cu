@@ -39,58 +39,91 @@ void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64
 	move_columns(d, n, width, y + first, total, x, width);
 }
 
-/* Four columns a thread; V: how they are read. */
-template <int V>
-__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	round_rows(int64_t n, int64_t columns, const float *x, int64_t to_columns, uint16_t *to)
-{
-	each_place(n, to_columns / 4, [=](int64_t r, int64_t c) {
-		float v[4] = {};
-		ushort4 half;
+/* What is rounded in one launch, in memory of its own for kernels. */
+struct roundings {
+	struct orr_rounding pieces[ORR_MOST_ROUNDINGS];
+};
 
-		if constexpr (V == 4) {
-			if (4 * c < columns)
-				orr_load<4>(v, x + r * columns + 4 * c);
-		} else {
-			for (int64_t k = 0; k < 4 && 4 * c + k < columns; k++)
-				v[k] = x[r * columns + 4 * c + k];
-		}
-		half.x = orr_bf16_of(v[0]), half.y = orr_bf16_of(v[1]);
-		half.z = orr_bf16_of(v[2]), half.w = orr_bf16_of(v[3]);
-		*reinterpret_cast<ushort4 *>(to + r * to_columns + 4 * c) = half;
-	});
+/* Four columns of a row. */
+__device__ inline void round_four(const struct orr_rounding &p, int64_t r, int64_t c, bool quads)
+{
+	const float *from = p.from + r * p.columns;
+	float v[4] = {};
+
+	if (quads && c < p.columns)
+		orr_load<4>(v, from + c);
+	for (int64_t k = 0; k < 4 && c + k < p.columns && !quads; k++)
+		v[k] = from[c + k];
+	orr_store<4>(static_cast<uint16_t *>(p.to) + r * orr_rounded_columns(p.columns) + c, v);
 }
 
-void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const float *x, void *to)
+/* Piece blockIdx.y. */
+__global__ void __launch_bounds__(ORR_BLOCK)
+	round_pieces(const __grid_constant__ struct roundings all)
 {
-	int64_t to_columns = orr_rounded_columns(columns);
-	bool quads = columns % 4 == 0 && orr_address(x) % 16 == 0;
-	const auto kernel = quads ? round_rows<4> : round_rows<1>;
+	const struct orr_rounding &p = all.pieces[blockIdx.y];
+	int64_t fours = orr_rounded_columns(p.columns) / 4, stride = (int64_t)gridDim.x * ORR_BLOCK;
+	bool quads = p.columns % 4 == 0 && reinterpret_cast<uintptr_t>(p.from) % 16 == 0;
 
-	ORR_LAUNCH(kernel, tiles(to_columns / 4, n), tile(), 0, d->cuda->stream, n, columns, x,
-		   to_columns, static_cast<uint16_t *>(to));
+	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < p.rows * fours;
+	     i += stride)
+		round_four(p, i / fours, i % fours * 4, quads);
+}
+
+void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces)
+{
+	struct roundings all = {};
+	int64_t most = 0;
+
+	for (int i = 0; i < n_pieces; i++) {
+		int64_t fours = pieces[i].rows * orr_rounded_columns(pieces[i].columns) / 4;
+
+		all.pieces[i] = pieces[i];
+		most = fours > most ? fours : most;
+	}
+	ORR_LAUNCH(round_pieces, dim3(orr_blocks(most, ORR_BLOCK), (unsigned)n_pieces), ORR_BLOCK,
+		   0, d->cuda->stream, all);
 	orr_cuda_ok(d, cudaGetLastError(), "round");
 }
 
+/* T: float or bfloat16 */
+template <class T>
 __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	add_bias(int64_t n, int64_t width, const float *bias, float *y)
+	add_bias(int64_t n, int64_t width, const T *bias, T *y)
 {
-	each_place(n, width, [=](int64_t r, int64_t c) { y[r * width + c] += bias[c]; });
+	each_place(n, width, [=](int64_t r, int64_t c) {
+		float v, b;
+
+		orr_load<1>(&v, y + r * width + c);
+		orr_load<1>(&b, bias + c);
+		v += b;
+		orr_store<1>(y + r * width + c, &v);
+	});
 }
 
-void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, const float *bias, float *y)
+template <class T>
+static void add_bias_of(struct orr_device *d, int64_t n, int64_t width, const void *bias, void *y)
 {
-	ORR_LAUNCH(add_bias, tiles(width, n), tile(), 0, d->cuda->stream, n, width, bias, y);
+	const auto kernel = add_bias<T>;
+
+	ORR_LAUNCH(kernel, tiles(width, n), tile(), 0, d->cuda->stream, n, width,
+		   static_cast<const T *>(bias), static_cast<T *>(y));
 	orr_cuda_ok(d, cudaGetLastError(), "bias");
+}
+
+void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halves,
+		       const void *bias, void *y)
+{
+	(halves ? add_bias_of<uint16_t> : add_bias_of<float>)(d, n, width, bias, y);
 }
 
 /* ---- sums down the columns ---- */
 
 /* Strip blockIdx.y of each column, to row blockIdx.y of gains and sums; the last of the strips that
  * is there adds them up. Y threads go down a column. */
-template <bool GAIN, int Y>
+template <bool GAIN, int Y, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	sum_strips(int64_t n, int64_t width, int64_t rows, const float *dy, const float *normal,
+	sum_strips(int64_t n, int64_t width, int64_t rows, const A *dy, const float *normal,
 		   float *gains, float *sums, unsigned *tickets, bool add, float *gain, float *sum)
 {
 	constexpr int X = ORR_BLOCK / Y;
@@ -102,8 +135,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		float s = 0, g = 0;
 
 		for (int64_t r = begin + y; r < end && c < width; r += Y) {
-			float v = dy[r * width + c];
+			float v;
 
+			orr_load<1>(&v, dy + r * width + c);
 			s += v;
 			if constexpr (GAIN)
 				g = fmaf(v, normal[r * width + c], g);
@@ -133,18 +167,29 @@ size_t orr_cuda_sums_bytes(int64_t n, int64_t width)
 	return 2 * orr_cuda_aligned(orr_strips(n) * width, sizeof(float));
 }
 
-void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
-			  const float *normal, bool add, float *gain, float *sum)
+template <class A>
+static void column_sums(struct orr_device *d, int64_t n, int64_t width, const A *dy,
+			const float *normal, bool add, float *gain, float *sum)
 {
 	bool wide = width > ORR_NARROW;
 	char *room = orr_cuda_workspace(d);
 	float *sums = reinterpret_cast<float *>(room);
 	float *gains = reinterpret_cast<float *>(room + orr_cuda_sums_bytes(n, width) / 2);
 	dim3 grid(orr_blocks(width, wide ? ORR_BLOCK : ORR_TILE_X), (unsigned)orr_strips(n));
-	const auto kernel = gain ? (wide ? sum_strips<true, 1> : sum_strips<true, ORR_TILE_Y>)
-				 : (wide ? sum_strips<false, 1> : sum_strips<false, ORR_TILE_Y>);
+	const auto kernel =
+		gain ? (wide ? sum_strips<true, 1, A> : sum_strips<true, ORR_TILE_Y, A>)
+		     : (wide ? sum_strips<false, 1, A> : sum_strips<false, ORR_TILE_Y, A>);
 
 	ORR_LAUNCH(kernel, grid, ORR_BLOCK, 0, d->cuda->stream, n, width, orr_strip_rows(n), dy,
 		   normal, gains, sums, d->cuda->tickets, add, gain, sum);
 	orr_cuda_ok(d, cudaGetLastError(), "column sums");
+}
+
+void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
+			  const float *normal, bool add, float *gain, float *sum)
+{
+	if (d->halves)
+		column_sums(d, n, width, orr_halves_of(dy), normal, add, gain, sum);
+	else
+		column_sums(d, n, width, dy, normal, add, gain, sum);
 }

@@ -3,17 +3,17 @@
 #include "rows.h"
 #include "sums.h"
 
-template <int T, int V>
+template <int T, int V, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	layernorm_forward(struct orr_norm norm, int64_t room, const float *x, const float *gain,
-			  const float *bias, float *y, float *normal, float *factors)
+	layernorm_forward(struct orr_norm norm, int64_t room, const A *x, const float *gain,
+			  const float *bias, A *y, float *normal, float *factors)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
 	const int64_t width = norm.width;
 
 	each_row<T>(norm.n, [=](int64_t r) {
-		const float *row = x + r * width;
+		const A *row = x + r * width;
 		float mean = 0, variance, factor;
 		struct pair rest = {0, 0}; /* of differences from the mean, and of their squares */
 
@@ -84,10 +84,10 @@ __device__ inline struct pair row_means(const struct orr_norm &norm, struct pair
 	return {norm.centred ? sums.a / (float)norm.width : 0.0f, sums.b / (float)norm.width};
 }
 
-template <int T, int V>
+template <int T, int V, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	layernorm_input(struct orr_norm norm, int64_t room, const float *normal,
-			const float *factors, const float *gain, const float *dy, float *dx)
+			const float *factors, const float *gain, const A *dy, A *dx)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	const int64_t width = norm.width;
 
 	each_row<T>(norm.n, [=](int64_t r) {
-		const float *row = normal + r * width, *row_dy = dy + r * width;
+		const float *row = normal + r * width;
+		const A *row_dy = dy + r * width;
 		float factor = factors[r];
 		struct pair sums = {0, 0};
 
@@ -192,10 +193,10 @@ __device__ inline void sum_blocks(int64_t width, const struct gradients &to)
 
 /* All of the backward for rows of up to OWN * T elements, which are read once; a block has a strip
  * of them. With the bits of layernorm_input and column sums. */
-template <int T, int V>
+template <int T, int V, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	layernorm_backward(struct orr_norm norm, int64_t rows, const float *normal,
-			   const float *factors, const float *gain, const float *dy, float *dx,
+			   const float *factors, const float *gain, const A *dy, A *dx,
 			   const __grid_constant__ struct gradients to)
 {
 	const int64_t width = norm.width, begin = blockIdx.x * rows;
@@ -239,8 +240,11 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	sum_blocks(width, to);
 }
 
-void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
-				const float *gain, const float *bias, float *y, float *normal)
+/* ---- A: float, or uint16_t of bfloat16 ---- */
+
+template <class A>
+static void forward(struct orr_device *d, const struct orr_norm *norm, const A *x,
+		    const float *gain, const float *bias, A *y, float *normal)
 {
 	int64_t width = norm->width;
 	struct shape s = shape_of(norm->n, width, whole(width));
@@ -248,19 +252,38 @@ void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *nor
 			(norm->centred ? orr_address(bias) : 0) | orr_address(y) |
 			orr_address(normal);
 
-	START(d, "layernorm", s, all, width, layernorm_forward, *norm, s.kept, x, gain, bias, y,
-	      normal, normal + norm->n * width);
+	START_AS(d, "layernorm", s, all, width, layernorm_forward, A, *norm, s.kept, x, gain, bias,
+		 y, normal, normal + norm->n * width);
 }
 
-void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
-			      const float *normal, const float *gain, const float *dy, float *dx)
+void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
+				const float *gain, const float *bias, float *y, float *normal)
+{
+	if (d->halves)
+		forward(d, norm, orr_halves_of(x), gain, bias, orr_halves_of(y), normal);
+	else
+		forward(d, norm, x, gain, bias, y, normal);
+}
+
+template <class A>
+static void input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+		  const float *gain, const A *dy, A *dx)
 {
 	int64_t width = norm->width;
 	struct shape s = shape_of(norm->n, width, 2 * whole(width));
 	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
 
-	START(d, "layernorm backward", s, all, width, layernorm_input, *norm, s.kept, normal,
-	      normal + norm->n * width, gain, dy, dx);
+	START_AS(d, "layernorm backward", s, all, width, layernorm_input, A, *norm, s.kept, normal,
+		 normal + norm->n * width, gain, dy, dx);
+}
+
+void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
+			      const float *normal, const float *gain, const float *dy, float *dx)
+{
+	if (d->halves)
+		input(d, norm, normal, gain, orr_halves_of(dy), orr_halves_of(dx));
+	else
+		input(d, norm, normal, gain, dy, dx);
 }
 
 void orr_cuda_layernorm_weight(struct orr_device *d, const struct orr_norm *norm,
@@ -269,6 +292,19 @@ void orr_cuda_layernorm_weight(struct orr_device *d, const struct orr_norm *norm
 {
 	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
 			     norm->centred ? dbias : NULL);
+}
+
+template <class A>
+static void backward(struct orr_device *d, const struct orr_norm *norm, const struct shape *of,
+		     const float *normal, const float *gain, const A *dy, A *dx,
+		     const struct gradients &to)
+{
+	struct shape s = *of;
+	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
+
+	s.grid = (unsigned)orr_strips(norm->n);
+	START_AS(d, "layernorm backward", s, all, norm->width, layernorm_backward, A, *norm,
+		 orr_strip_rows(norm->n), normal, normal + norm->n * norm->width, gain, dy, dx, to);
 }
 
 void orr_cuda_layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
@@ -286,14 +322,13 @@ void orr_cuda_layernorm_backward(struct orr_device *d, const struct orr_norm *no
 		.gain = dgain,
 		.bias = norm->centred ? dbias : NULL,
 	};
-	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
 
 	if (width > (int64_t)OWN * s.threads) {
 		orr_cuda_layernorm_input(d, norm, normal, gain, dy, dx);
 		orr_cuda_layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
-		return;
+	} else if (d->halves) {
+		backward(d, norm, &s, normal, gain, orr_halves_of(dy), orr_halves_of(dx), to);
+	} else {
+		backward(d, norm, &s, normal, gain, dy, dx, to);
 	}
-	s.grid = (unsigned)orr_strips(norm->n);
-	START(d, "layernorm backward", s, all, width, layernorm_backward, *norm,
-	      orr_strip_rows(norm->n), normal, normal + norm->n * width, gain, dy, dx, to);
 }

@@ -23,6 +23,7 @@ struct orr_product {
 	int64_t n, in, out;
 	int pass;    /* of product.c; 0: the entry is free */
 	int aligned; /* at multiples of 16 bytes: see product.c */
+	bool halves; /* activations are bfloat16 */
 	bool found;  /* else by cublasGemmEx */
 	cublasLtMatmulAlgo_t algo;
 };
@@ -71,8 +72,6 @@ void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t 
 			   const float *dy, const float *w, const void *rounded, float *dx);
 void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			    const float *x, const float *dy, float *apart, float *dw, float *dbias);
-void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w,
-			    void *to);
 
 /* ---- trial.cu ---- */
 /* to: floats, or bfloat16 */
@@ -87,6 +86,8 @@ void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y
 void orr_cuda_zero(struct orr_device *d, int64_t count, float *y);
 void orr_cuda_scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
 void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
+void orr_cuda_sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
+			 void *y);
 void orr_cuda_map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
 		  float *y);
 void orr_cuda_map_back(struct orr_device *d, enum orr_elementwise f, int64_t count,
@@ -98,15 +99,20 @@ void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int
 void orr_cuda_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
 		       float *y);
 
+/* ---- half.cu ---- */
+void orr_cuda_widen(struct orr_device *d, int64_t count, const void *x, float *y);
+void orr_cuda_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		     void *y);
+
 /* ---- matrix.cu ---- */
 void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
 			  int64_t total, int64_t first, float *y);
 void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64_t first,
 			   const float *y, int64_t width, float *x);
-/* x [n][columns] to bfloat16 [n][orr_rounded_columns(columns)], zero behind the columns */
-void orr_cuda_round(struct orr_device *d, int64_t n, int64_t columns, const float *x, void *to);
+void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces);
 /* y += bias, to every row */
-void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, const float *bias, float *y);
+void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halves,
+		       const void *bias, void *y);
 /* sum[i] is that of column i of dy, gain[i] that of dy times normal (either may be NULL); added to
  * what is there, or over it. Needs orr_cuda_sums_bytes of the workspace. */
 void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,

@@ -9,52 +9,6 @@
 
 #include "geometry.h"
 
-static cublasComputeType_t compute_type(const struct orr_device *d)
-{
-	return d->precision == ORR_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-						  : CUBLAS_COMPUTE_32F;
-}
-
-cudaDataType_t orr_product_type(const struct orr_device *d)
-{
-	return d->precision == ORR_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
-static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, const struct orr_device *d,
-			     const struct matrix *m)
-{
-	return cublasLtMatrixLayoutInit(l, orr_product_type(d), (uint64_t)m->columns,
-					(uint64_t)m->rows, m->stride);
-}
-
-cublasStatus_t orr_product_describe(struct described *l, const struct orr_device *d,
-				    const struct problem *p)
-{
-	int32_t a = p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-	int32_t b = p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-	uint32_t epilogue = p->bias   ? CUBLASLT_EPILOGUE_BIAS
-			    : p->sums ? CUBLASLT_EPILOGUE_BGRADB
-				      : CUBLASLT_EPILOGUE_DEFAULT;
-	const float *vector = p->bias ? p->bias : p->sums;
-	cublasLtMatmulDesc_t product = &l->product;
-	cublasStatus_t code = cublasLtMatmulDescInit(product, compute_type(d), CUDA_R_32F);
-
-	if (code ||
-	    (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &a,
-						   sizeof(a))) ||
-	    (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSB, &b,
-						   sizeof(b))) ||
-	    (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE,
-						   &epilogue, sizeof(epilogue))) ||
-	    (vector &&
-	     (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-						    &vector, sizeof(vector)))) ||
-	    (code = layout(&l->a, d, &p->a)) || (code = layout(&l->b, d, &p->b)))
-		return code;
-	return cublasLtMatrixLayoutInit(&l->c, CUDA_R_32F, (uint64_t)p->columns, (uint64_t)p->rows,
-					p->columns);
-}
-
 /* Every operand at a multiple of 16 bytes, which fast algorithms want? */
 static bool is_aligned(const struct problem *p)
 {
@@ -72,19 +26,19 @@ static struct orr_product *look_up(struct orr_device *d, enum pass pass, int64_t
 	uint64_t hash = ((uint64_t)n * UINT64_C(0x9e3779b97f4a7c15)) ^
 			((uint64_t)in * UINT64_C(0xbf58476d1ce4e5b9)) ^
 			((uint64_t)out * UINT64_C(0x94d049bb133111eb)) ^ ((uint64_t)pass << 33) ^
-			((uint64_t)aligned << 32);
+			((uint64_t)aligned << 32) ^ ((uint64_t)d->halves << 36);
 	struct orr_product *products = d->cuda->products, *entry;
 	size_t first = (size_t)(hash >> 32) % ORR_PRODUCTS, tries = 0;
 
 	do {
 		entry = &products[(first + tries) % ORR_PRODUCTS];
 		if (entry->pass == (int)pass && entry->n == n && entry->in == in &&
-		    entry->out == out && entry->aligned == aligned)
+		    entry->out == out && entry->aligned == aligned && entry->halves == d->halves)
 			return entry;
 	} while (entry->pass && ++tries < ORR_PRODUCTS);
 	if (tries == ORR_PRODUCTS)
 		entry = &products[first];
-	*entry = (struct orr_product){n, in, out, PASS_FREE, aligned, false, {{0}}};
+	*entry = (struct orr_product){n, in, out, PASS_FREE, aligned, d->halves, false, {{0}}};
 	return entry;
 }
 
@@ -129,20 +83,10 @@ static void multiply_plainly(struct orr_device *d, const struct problem *p)
 			    p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p->columns,
 			    (int)p->rows, (int)p->inner, &one, p->a.at, orr_product_type(d),
 			    (int)p->a.stride, p->b.at, orr_product_type(d), (int)p->b.stride, &beta,
-			    p->c, CUDA_R_32F, (int)p->columns, compute_type(d),
-			    CUBLAS_GEMM_DEFAULT);
+			    p->c, orr_product_result_type(p), (int)p->columns,
+			    orr_product_sums_type(d), CUBLAS_GEMM_DEFAULT);
 	if (orr_cuda_blas_ok(d, code, "product") && p->bias)
-		orr_cuda_add_bias(d, p->rows, p->columns, p->bias, p->c);
-}
-
-cublasStatus_t orr_product_run(struct orr_device *d, struct described *l, const struct problem *p,
-			       const cublasLtMatmulAlgo_t *algo)
-{
-	const float one = 1, beta = p->add ? 1 : 0;
-
-	return cublasLtMatmul(d->cuda->lt, &l->product, &one, p->a.at, &l->a, p->b.at, &l->b, &beta,
-			      p->c, &l->c, p->c, &l->c, algo, d->workspace, ORR_BLAS_BYTES,
-			      d->cuda->stream);
+		orr_cuda_add_bias(d, p->rows, p->columns, p->halves, p->bias, p->c);
 }
 
 /* False: not with sums, for this shape; nothing is computed. */
@@ -172,7 +116,8 @@ size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t i
 		return sums;
 	return sums + orr_cuda_aligned(n * orr_rounded_columns(in), sizeof(uint16_t)) +
 	       orr_cuda_aligned(n * orr_rounded_columns(out), sizeof(uint16_t)) +
-	       orr_cuda_aligned(out * orr_rounded_columns(in), sizeof(uint16_t));
+	       orr_cuda_aligned(out * orr_rounded_columns(in), sizeof(uint16_t)) +
+	       orr_cuda_aligned(orr_rounded_columns(out), sizeof(uint16_t));
 }
 
 /* The matrix as products read it: in BF16 a copy at *space, which moves on, or, if there is one,
@@ -187,16 +132,38 @@ static struct matrix operand(struct orr_device *d, const float *x, const void *k
 	m.stride = orr_rounded_columns(columns);
 	m.at = kept;
 	if (!kept) {
-		orr_cuda_round(d, rows, columns, x, *space);
+		orr_cuda_round(d, &(struct orr_rounding){x, *space, rows, columns}, 1);
 		m.at = *space;
 		*space += orr_cuda_aligned(rows * m.stride, sizeof(uint16_t));
 	}
 	return m;
 }
 
-void orr_cuda_round_weights(struct orr_device *d, int64_t in, int64_t out, const float *w, void *to)
+/* Activations as products read them: in BF16, unless they are bfloat16, a copy at *space, which
+ * moves on. */
+static struct matrix activations(struct orr_device *d, const float *x, int64_t rows,
+				 int64_t columns, bool transposed, char **space)
 {
-	orr_cuda_round(d, out, in, w, to);
+	struct matrix m = {x, rows, columns, columns, transposed};
+
+	if (d->halves)
+		return m;
+	return operand(d, x, NULL, rows, columns, transposed, space);
+}
+
+/* What y's columns are added, in numbers like its own: rounded behind the weights that are kept. */
+static const void *bias_of(struct orr_device *d, const float *bias, const void *rounded, int64_t in,
+			   int64_t out, char **space)
+{
+	void *to = *space;
+
+	if (!bias || !d->halves)
+		return bias;
+	if (rounded)
+		return (const uint16_t *)rounded + out * orr_rounded_columns(in);
+	orr_cuda_narrow(d, out, out, bias, false, to);
+	*space += orr_cuda_aligned(out, sizeof(uint16_t));
+	return to;
 }
 
 void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
@@ -204,10 +171,11 @@ void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_
 			     float *y)
 {
 	char *space = orr_cuda_workspace(d);
-	struct problem p = {.c = y, .bias = bias, .rows = n, .columns = out, .inner = in};
+	struct problem p = {.c = y, .rows = n, .columns = out, .inner = in, .halves = d->halves};
 
+	p.bias = bias_of(d, bias, rounded, in, out, &space);
 	p.a = operand(d, w, rounded, out, in, true, &space);
-	p.b = operand(d, x, NULL, n, in, false, &space);
+	p.b = activations(d, x, n, in, false, &space);
 	(void)multiply(d, bias ? PASS_FORWARD_BIAS : PASS_FORWARD, n, in, out, &p);
 }
 
@@ -215,10 +183,10 @@ void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t 
 			   const float *dy, const float *w, const void *rounded, float *dx)
 {
 	char *space = orr_cuda_workspace(d);
-	struct problem p = {.c = dx, .rows = n, .columns = in, .inner = out};
+	struct problem p = {.c = dx, .rows = n, .columns = in, .inner = out, .halves = d->halves};
 
 	p.a = operand(d, w, rounded, out, in, false, &space);
-	p.b = operand(d, dy, NULL, n, out, false, &space);
+	p.b = activations(d, dy, n, out, false, &space);
 	(void)multiply(d, PASS_INPUT, n, in, out, &p);
 }
 
@@ -229,15 +197,17 @@ void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t 
 static bool weight_with_sums(struct orr_device *d, int64_t n, int64_t in, int64_t out,
 			     struct problem p, float *room, float *dbias)
 {
-	bool apart = p.add || (uintptr_t)dbias % 16;
+	bool apart = p.add || (uintptr_t)dbias % 16, halves = d->halves;
 
 	p.sums = apart ? room : dbias;
 	if (!multiply(d, PASS_WEIGHT_SUMS, n, in, out, &p))
 		return false;
+	d->halves = false; /* these are no activations */
 	if (p.add)
 		orr_cuda_sum(d, out, dbias, room, dbias);
 	else if (apart)
 		orr_cuda_copy(d, out, room, dbias);
+	d->halves = halves;
 	return true;
 }
 
@@ -247,8 +217,8 @@ void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t
 	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = dw, .rows = out, .columns = in, .inner = n, .add = apart};
 
-	p.a = operand(d, x, NULL, n, in, false, &space);
-	p.b = operand(d, dy, NULL, n, out, true, &space);
+	p.a = activations(d, x, n, in, false, &space);
+	p.b = activations(d, dy, n, out, true, &space);
 	if (dbias && weight_with_sums(d, n, in, out, p, (float *)(void *)space, dbias))
 		return;
 	(void)multiply(d, PASS_WEIGHT, n, in, out, &p);
@@ -263,7 +233,7 @@ void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, 
 	int64_t in_stride = rounds ? orr_rounded_columns(in) : in;
 	int64_t out_stride = rounds ? orr_rounded_columns(out) : out;
 	char *at = d->workspace; /* not touched: a place like others */
-	float *vector = bias ? (float *)(void *)at : NULL;
+	void *vector = bias ? at : NULL;
 	const struct matrix w = {at, out, in, in_stride, false}, x = {at, n, in, in_stride, false};
 	const struct matrix dy = {at, n, out, out_stride, false};
 	const struct {
@@ -271,10 +241,10 @@ void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, 
 		struct problem p;
 	} all[] = {
 		{bias ? PASS_FORWARD_BIAS : PASS_FORWARD,
-		 {w, x, (float *)(void *)at, vector, NULL, n, out, in, false}},
-		{PASS_INPUT, {w, dy, (float *)(void *)at, NULL, NULL, n, in, out, false}},
+		 {w, x, at, vector, NULL, n, out, in, false, d->halves}},
+		{PASS_INPUT, {w, dy, at, NULL, NULL, n, in, out, false, d->halves}},
 		{bias ? PASS_WEIGHT_SUMS : PASS_WEIGHT,
-		 {x, dy, (float *)(void *)at, NULL, vector, out, in, n, false}},
+		 {x, dy, at, NULL, vector, out, in, n, false, false}},
 	};
 
 	for (int i = 0; i < 3; i++) {

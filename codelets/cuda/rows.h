@@ -114,21 +114,29 @@ template <int T, class F> __device__ inline void each_row(int64_t n, F f)
 }
 
 /* V elements from i on: kept ones, if any, else those in memory. */
-template <int V>
-__device__ inline void again(float *v, const float *kept, const float *row, int64_t i)
+template <int V, class A>
+__device__ inline void again(float *v, const float *kept, const A *row, int64_t i)
 {
-	orr_load<V>(v, kept ? kept + i : row + i);
+	if (kept)
+		orr_load<V>(v, kept + i);
+	else
+		orr_load<V>(v, row + i);
 }
 
 /* Starts kernel<T, V> for the rows of a shape, four columns at once if every row of every pointer
  * is at a multiple of 16 bytes: `all` is all of them or'ed. */
 #define START(d, name, s, all, width, kernel, ...) \
+	START_ONE(d, name, s, all, width, (kernel<32, 4>), (kernel<32, 1>), \
+		  (kernel<ORR_BLOCK, 4>), (kernel<ORR_BLOCK, 1>), __VA_ARGS__)
+/* The same of kernel<T, V, A>, whose activations are A. */
+#define START_AS(d, name, s, all, width, kernel, A, ...) \
+	START_ONE(d, name, s, all, width, (kernel<32, 4, A>), (kernel<32, 1, A>), \
+		  (kernel<ORR_BLOCK, 4, A>), (kernel<ORR_BLOCK, 1, A>), __VA_ARGS__)
+#define START_ONE(d, name, s, all, width, warp4, warp1, block4, block1, ...) \
 	do { \
 		bool quads_ = (width) % 4 == 0 && (all) % 16 == 0; \
 		const auto start_ = \
-			(s).threads == 32 \
-				? (quads_ ? kernel<32, 4> : kernel<32, 1>) \
-				: (quads_ ? kernel<ORR_BLOCK, 4> : kernel<ORR_BLOCK, 1>); \
+			(s).threads == 32 ? (quads_ ? warp4 : warp1) : (quads_ ? block4 : block1); \
 \
 		ORR_LAUNCH(start_, (s).grid, ORR_BLOCK, (s).shared, (d)->cuda->stream, \
 			   __VA_ARGS__); \

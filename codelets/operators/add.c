@@ -32,6 +32,7 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_add = {
 	.name = "add",
+	.halves = true,
 	.least_inputs = 2,
 	.infer = infer,
 	.forward = forward,

@@ -154,6 +154,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_attention = {
 	.name = "attention",
+	.halves = true,
 	.least_inputs = 3,
 	.most_inputs = 4,
 	.inputs = "queries, keys and values, and then the number of keys",

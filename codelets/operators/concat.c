@@ -92,6 +92,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_concat = {
 	.name = "concat",
+	.moves = true,
 	.least_inputs = 2,
 	.attributes = attributes,
 	.infer = infer,

@@ -30,6 +30,7 @@ static int64_t count(const struct orr_call *c)
 	} \
 	const struct orr_op orr_op_##NAME = { \
 		.name = #NAME, \
+		.halves = true, \
 		.least_inputs = 1, \
 		.most_inputs = 1, \
 		.backward_reads = ORR_READS_##KEPT, \

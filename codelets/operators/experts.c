@@ -316,6 +316,7 @@ static void balance_backward(const struct orr_call *c)
 
 const struct orr_op orr_op_route = {
 	.name = "route",
+	.exact = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = route_attributes,

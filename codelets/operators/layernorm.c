@@ -86,6 +86,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_layernorm = {
 	.name = "layernorm",
+	.halves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,
@@ -99,6 +100,7 @@ const struct orr_op orr_op_layernorm = {
 };
 const struct orr_op orr_op_rmsnorm = {
 	.name = "rmsnorm",
+	.halves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,

@@ -31,7 +31,8 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 							   .dims = {out, in}});
 	if (is->values[BIAS] > 0)
 		orr_instance_add(is, orr_parameter_vector("bias", out, 0));
-	is->rounded = out * orr_rounded_columns(in);
+	is->rounded = out * orr_rounded_columns(in) +
+		      (is->values[BIAS] > 0 ? orr_rounded_columns(out) : 0);
 	is->forward_flops = is->backward_flops = is->weight_flops = products;
 	return true;
 }
@@ -72,10 +73,17 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 					   is->inputs[0].columns, is->output.columns);
 }
 
-static void round_weights(const struct orr_instance *is, struct orr_device *d,
-			  const float *parameters, void *to)
+/* The bias is for products that write bfloat16. */
+static int round_weights(const struct orr_instance *is, const float *parameters, uint16_t *to,
+			 struct orr_rounding *pieces)
 {
-	d->kernels->round(d, is->inputs[0].columns, is->output.columns, parameters, to);
+	int64_t in = is->inputs[0].columns, out = is->output.columns;
+	bool has = is->values[BIAS] > 0;
+
+	pieces[0] = (struct orr_rounding){parameters, to, out, in};
+	pieces[1] = (struct orr_rounding){parameters + in * out, to + out * orr_rounded_columns(in),
+					  1, out};
+	return has ? 2 : 1;
 }
 
 static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
@@ -99,6 +107,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_linear = {
 	.name = "linear",
+	.halves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,

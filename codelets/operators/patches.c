@@ -58,6 +58,7 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_patches = {
 	.name = "patches",
+	.moves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,

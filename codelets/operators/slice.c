@@ -85,6 +85,7 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_slice = {
 	.name = "slice",
+	.moves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,
@@ -94,6 +95,7 @@ const struct orr_op orr_op_slice = {
 };
 const struct orr_op orr_op_first = {
 	.name = "first",
+	.moves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.infer = infer_row,
@@ -102,6 +104,7 @@ const struct orr_op orr_op_first = {
 };
 const struct orr_op orr_op_last = {
 	.name = "last",
+	.moves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.infer = infer_row,

@@ -57,6 +57,7 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_softmax_part = {
 	.name = "softmax_part",
+	.exact = true,
 	.least_inputs = 2,
 	.most_inputs = 2,
 	.inputs = "first the scores and then the class",

@@ -78,6 +78,26 @@ static int give_inputs(const struct orr_graph *g, struct orr_operator *o, const 
 	return 0;
 }
 
+/* What a pass backward reads of the forward. */
+static int64_t stash_of(const struct orr_graph *g, const struct orr_operator *o, unsigned reads)
+{
+	int64_t floats = o->instance->saved;
+
+	for (int i = 0; i < o->n_inputs && (reads & ORR_READS_INPUTS); i++)
+		floats += orr_operator_output_floats(&g->operators[o->inputs[i]]);
+	return floats + (reads & ORR_READS_OUTPUT ? orr_operator_output_floats(o) : 0);
+}
+
+static void count_stash(const struct orr_graph *g, struct orr_operator *o)
+{
+	const struct orr_op *op = o->instance->op;
+
+	if (op->input)
+		return;
+	o->input_stash_floats = stash_of(g, o, op->backward_reads);
+	o->stash_floats = stash_of(g, o, op->backward_reads | op->weight_reads);
+}
+
 static int infer(const struct orr_graph *g, struct orr_operator *o, const char **names,
 		 struct orr_error *err)
 {
@@ -100,9 +120,35 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 	o->forward_flops = is->forward_flops;
 	o->backward_flops = is->backward_flops;
 	o->weight_flops = is->weight_flops;
-	o->stash_floats = is->op->input ? 0 : orr_instance_stash(is, true);
-	o->input_stash_floats = is->op->input ? 0 : orr_instance_stash(is, false);
+	count_stash(g, o);
 	return 0;
+}
+
+/* Is its output kept as bfloat16 where activations are? */
+static bool is_half(const struct orr_graph *g, const struct orr_operator *o)
+{
+	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+
+	if (!op || op->input || op->loss || op->exact)
+		return false;
+	for (int i = 0; i < o->n_inputs && op->moves; i++)
+		if (!g->operators[o->inputs[i]].half)
+			return false;
+	return true;
+}
+
+void orr_graph_set_precision(struct orr_graph *g, enum orr_precision precision)
+{
+	g->precision = precision;
+	for (int i = 0; i < g->n_operators; i++) {
+		struct orr_operator *o = &g->operators[i];
+
+		o->half = precision == ORR_PRECISION_BF16 && is_half(g, o);
+		if (o->instance)
+			count_stash(g, o);
+	}
+	if (g->whole)
+		orr_graph_set_precision(g->whole, precision);
 }
 
 #define N_COSTS 7

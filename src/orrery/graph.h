@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "error.h"
+#include "numerics.h"
 
 ORR_BEGIN
 
@@ -75,14 +76,16 @@ struct orr_operator {
 	int64_t rows;     /* of its output */
 	int64_t *columns; /* of an input: owned; columns of the data, width of them; else NULL */
 	char *tensor;     /* of an input: owned; the tensor of the data that they are of, or NULL */
+	bool half;        /* its output, and the gradient of it, are kept and sent as bfloat16 */
 
 	/* From the shapes; per sample for what grows with the minibatch. */
-	int64_t n_parameters;       /* floats */
-	int64_t forward_flops;      /* per sample */
-	int64_t backward_flops;     /* per sample: the input gradient */
-	int64_t weight_flops;       /* per sample: the weight gradient */
-	int64_t stash_floats;       /* per sample: what a whole backward reads of the forward */
-	int64_t input_stash_floats; /* per sample: what the input gradient alone reads */
+	int64_t n_parameters;   /* floats */
+	int64_t forward_flops;  /* per sample */
+	int64_t backward_flops; /* per sample: the input gradient */
+	int64_t weight_flops;   /* per sample: the weight gradient */
+	/* per sample: floats that a whole backward reads of the forward, and that the input
+	 * gradient alone reads; two values that are kept as bfloat16 take the place of one */
+	int64_t stash_floats, input_stash_floats;
 
 	/* As the file gives them, of one microbatch; -1 where it does not. Of a study operator
 	 * always given (default 0). backward_ns is the whole backward unless weight_ns is given:
@@ -131,11 +134,18 @@ static inline bool orr_operator_has_parameters(const struct orr_operator *o)
 	return orr_operator_is_study(o) || o->n_parameters > 0 || o->parameter_bytes > 0;
 }
 
+/* Floats in whose place a sample's output is kept. */
+static inline int64_t orr_operator_output_floats(const struct orr_operator *o)
+{
+	return o->half ? (o->width + 1) / 2 : o->width;
+}
+
 /* Bytes of its output for this number of samples; measured ones stay as they are. */
 static inline int64_t orr_operator_output_bytes(const struct orr_operator *o, int64_t samples)
 {
-	return o->activation_bytes >= 0 ? o->activation_bytes
-					: o->width * samples * (int64_t)sizeof(float);
+	return o->activation_bytes >= 0
+		       ? o->activation_bytes
+		       : orr_operator_output_floats(o) * samples * (int64_t)sizeof(float);
 }
 
 /* Of its parameters: as the file says, or else as the shapes make them. */
@@ -172,6 +182,7 @@ struct orr_graph {
 			  itself there and to the working directory here; or NULL */
 	char *weights; /* owned: path of the file that has its weights, a model in ONNX: itself; or
 			  NULL */
+	enum orr_precision precision; /* see orr_graph_set_precision() */
 	int n_operators;
 	struct orr_operator *operators; /* owned */
 	int n_encoders;
@@ -218,6 +229,11 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err);
  * backward counts as half input and half weight gradient. Refuses a graph in which nothing is
  * trained, and an operator that is trained and that no gradient reaches. */
 int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err);
+
+/* What is computed in this precision: in BF16 what operators leave is kept and sent in half, but
+ * for the data, what counts or points (expert numbers) and what an operator keeps of its own. FP32
+ * until it is said; before the graph is cut. A graph that is split of it says the same. */
+void orr_graph_set_precision(struct orr_graph *g, enum orr_precision precision);
 
 /* Does a gradient flow back from operator i to its input k? */
 bool orr_graph_has_gradient(const struct orr_graph *g, int i, int k);

@@ -4,9 +4,10 @@
  * memory. */
 #include <stdbool.h>
 
-/* Precision of matrix products; everything else is float32, parameters, gradients and stash
- * included. BF16 rounds the inputs of a product to bfloat16 (to nearest, ties to even) and
- * accumulates in float32, the same on every device. TF32 lets a CUDA device read 10 bits of the
+/* Precision of matrix products; sums, parameters, their gradients and the optimizer's state are
+ * float32. BF16 rounds the inputs of a product to bfloat16 (to nearest, ties to even) and
+ * accumulates in float32, the same on every device; a graph of this precision
+ * (orr_graph_set_precision) has its activations, stash and edges in bfloat16, too. TF32 lets a CUDA device read 10 bits of the
  * mantissa; a CPU core computes it as FP32. */
 enum orr_precision { ORR_PRECISION_FP32, ORR_PRECISION_TF32, ORR_PRECISION_BF16 };
 #define ORR_N_PRECISIONS 3

@@ -44,7 +44,7 @@ struct orr_run_options {
 	 * no limit. All updates wait for all gradients, so a schedule without a flush has none. */
 	double clip;
 	bool spare; /* weight decay leaves biases and what norms learn as they are */
-	enum orr_precision precision; /* of matrix products */
+	enum orr_precision precision; /* of matrix products; the graph says that of activations */
 	uint64_t seed;                /* of the parameters and of the order of samples */
 	enum orr_on_nan on_nan;
 	int prefetch;     /* jobs ahead, in a worker's order, whose parameters are fetched */

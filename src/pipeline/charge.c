@@ -40,7 +40,7 @@ static void estimate(double costs[N_KINDS], const struct orr_operator *o, int64_
 	costs[1] = estimate_ns(o->backward_ns, o->backward_flops, samples, machine);
 	costs[2] = estimate_ns(o->weight_ns, weight_flops(o), samples, machine);
 	costs[3] = estimate_bytes(o->stash_bytes, o->stash_floats, samples);
-	costs[4] = estimate_bytes(o->activation_bytes, o->width, samples);
+	costs[4] = estimate_bytes(o->activation_bytes, orr_operator_output_floats(o), samples);
 }
 
 int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,

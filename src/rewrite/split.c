@@ -525,6 +525,8 @@ int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *spl
 		code = split_operator(&x, k, err);
 	if (!code)
 		code = finish(out, &x, g, err);
+	if (!code)
+		orr_graph_set_precision(*out, g->precision);
 out:
 	rewriting_fini(&x);
 	return code;

@@ -40,6 +40,11 @@ struct compiler {
 	int n_arrivals;
 };
 
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 static bool is_here(const struct compiler *c, int k)
 {
 	return c->pipeline->stage_of[k] == c->s;
@@ -165,11 +170,11 @@ static void choose_stashed(struct compiler *c)
 	}
 }
 
-static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t width)
+static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t width, bool half)
 {
-	struct orr_tensor t = {where, 0, *columns, width};
+	struct orr_tensor t = {where, 0, *columns, width, half};
 
-	*columns += width;
+	*columns += orr_tensor_floats(&t);
 	return t;
 }
 
@@ -187,22 +192,23 @@ static void place_received(struct compiler *c)
 		for (int k = 0; k < g->n_operators; k++) {
 			struct note *note = &c->notes[k];
 			int64_t width = g->operators[k].width;
+			bool half = g->operators[k].half;
 
 			if (!note->read)
 				continue;
-			note->value = place(ORR_STORAGE_RECEIVED, &p->in[e].columns, width);
+			note->value = place(ORR_STORAGE_RECEIVED, &p->in[e].columns, width, half);
 			note->value.edge = e;
 			note->received = note->value;
 			if (note->returns) {
 				note->gradient =
-					place(ORR_STORAGE_SENT, &p->in[e].gradients, width);
+					place(ORR_STORAGE_SENT, &p->in[e].gradients, width, half);
 				note->gradient.edge = e;
 			}
 			if (note->stashed) {
 				struct orr_tensor from = note->value;
 
 				note->value =
-					place(ORR_STORAGE_STASH, &p->stash_columns, from.width);
+					place(ORR_STORAGE_STASH, &p->stash_columns, width, half);
 				p->before[p->n_before++] =
 					(struct orr_move){from, note->value, 1.0f};
 			}
@@ -235,14 +241,14 @@ static int place_data(struct compiler *c, struct orr_error *err)
 					g->name, o->name);
 		memcpy(input->columns, o->columns, bytes);
 		input->width = o->width;
-		note->value = place(ORR_STORAGE_DATA, &columns, o->width);
+		note->value = place(ORR_STORAGE_DATA, &columns, o->width, false);
 		if (note->stashed || factor < 1.0 || factor > 1.0) {
 			struct orr_tensor from = note->value;
 
-			note->value =
-				note->stashed
-					? place(ORR_STORAGE_STASH, &p->stash_columns, o->width)
-					: place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width);
+			note->value = note->stashed ? place(ORR_STORAGE_STASH, &p->stash_columns,
+							    o->width, false)
+						    : place(ORR_STORAGE_SCRATCH,
+							    &p->forward_columns, o->width, false);
 			p->before[p->n_before++] =
 				(struct orr_move){from, note->value, (float)factor};
 		}
@@ -264,11 +270,12 @@ static void place_sent(struct compiler *c, bool copies)
 		for (int k = 0; k < c->graph->n_operators; k++) {
 			struct note *note = &c->notes[k];
 			int64_t width = c->graph->operators[k].width;
+			bool half = c->graph->operators[k].half;
 			struct orr_tensor to;
 
 			if (!note->read)
 				continue;
-			to = place(ORR_STORAGE_SENT, &p->out[e].columns, width);
+			to = place(ORR_STORAGE_SENT, &p->out[e].columns, width, half);
 			to.edge = e;
 			if (!note->value.storage)
 				note->value = to;
@@ -278,7 +285,7 @@ static void place_sent(struct compiler *c, bool copies)
 				p->after[p->n_after++] = (struct orr_move){note->value, to, 1.0f};
 			if (!note->returns)
 				continue;
-			to = place(ORR_STORAGE_RECEIVED, &p->out[e].gradients, width);
+			to = place(ORR_STORAGE_RECEIVED, &p->out[e].gradients, width, half);
 			to.edge = e;
 			if (note->learns && note->reader >= 0)
 				c->arrivals[c->n_arrivals++] =
@@ -298,7 +305,8 @@ static void place_outputs(struct compiler *c)
 		struct note *note = &c->notes[k];
 
 		if (is_here(c, k) && !orr_operator_is_input(o) && note->stashed)
-			note->value = place(ORR_STORAGE_STASH, &p->stash_columns, o->width);
+			note->value =
+				place(ORR_STORAGE_STASH, &p->stash_columns, o->width, o->half);
 	}
 	place_sent(c, false);
 	for (int k = 0; k < c->graph->n_operators; k++) {
@@ -306,7 +314,7 @@ static void place_outputs(struct compiler *c)
 
 		if (is_here(c, k) && !c->notes[k].value.storage && !orr_operator_is_loss(o))
 			c->notes[k].value =
-				place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width);
+				place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width, o->half);
 	}
 	place_sent(c, true);
 }
@@ -337,8 +345,8 @@ static struct orr_tensor place_saved(struct compiler *c, int k)
 
 	if (!floats)
 		return (struct orr_tensor){0};
-	return is_active(c, k) ? place(ORR_STORAGE_STASH, &p->stash_columns, floats)
-			       : place(ORR_STORAGE_SCRATCH, &p->forward_columns, floats);
+	return is_active(c, k) ? place(ORR_STORAGE_STASH, &p->stash_columns, floats, false)
+			       : place(ORR_STORAGE_SCRATCH, &p->forward_columns, floats, false);
 }
 
 static int number_of_loss(const struct orr_graph *g, int k)
@@ -401,13 +409,39 @@ static int add_instance(struct compiler *c, struct orr_layer *layer, struct orr_
 /* Where its output's gradient lies; a loss has none. */
 static struct orr_tensor place_gradient(struct compiler *c, const struct orr_layer *layer)
 {
-	int64_t width = c->graph->operators[layer->number].width;
+	const struct orr_operator *o = &c->graph->operators[layer->number];
 	struct orr_program *p = c->program;
 
 	if (!layer->active || layer->is.op->loss)
 		return c->notes[layer->number].gradient;
-	return layer->trained ? place(ORR_STORAGE_KEPT, &p->kept_columns, width)
-			      : place(ORR_STORAGE_SCRATCH, &p->backward_columns, width);
+	return layer->trained ? place(ORR_STORAGE_KEPT, &p->kept_columns, o->width, o->half)
+			      : place(ORR_STORAGE_SCRATCH, &p->backward_columns, o->width, o->half);
+}
+
+/* Columns of what its passes read and write as floats of its halves. */
+static int64_t wide_columns(const struct compiler *c, const struct orr_operator *o)
+{
+	int64_t columns = o->half ? 2 * o->width : 0; /* the output and its gradient */
+
+	for (int i = 0; i < o->n_inputs; i++) {
+		const struct orr_operator *input = &c->graph->operators[o->inputs[i]];
+
+		columns += input->half ? 2 * input->width : 0;
+	}
+	return columns;
+}
+
+/* May kernels that take bfloat16 compute it? */
+static bool has_halves(const struct compiler *c, const struct orr_operator *o)
+{
+	bool halves = o->half && o->width / o->rows % 8 == 0 && o->instance->op->halves;
+
+	for (int i = 0; i < o->n_inputs; i++) {
+		const struct orr_operator *input = &c->graph->operators[o->inputs[i]];
+
+		halves = halves && input->half && input->width / input->rows % 8 == 0;
+	}
+	return halves;
 }
 
 static int add_layer(struct compiler *c, int k, struct orr_error *err)
@@ -426,10 +460,12 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 	layer->saved = place_saved(c, k);
 	layer->n_parameters = o->n_parameters;
 	layer->trained = is_trained(o);
+	p->wide_columns = larger(p->wide_columns, wide_columns(c, o));
+	layer->halves = has_halves(c, o);
 	layer->first_rounded = p->n_rounded;
 	p->n_rounded += layer->is.rounded;
-	if (layer->trained && layer->n_parameters > p->most_parameters)
-		p->most_parameters = layer->n_parameters;
+	if (layer->trained)
+		p->most_parameters = larger(p->most_parameters, layer->n_parameters);
 	layer->gradient = note->gradient = place_gradient(c, layer);
 	if (layer->is.op->loss) {
 		layer->loss = number_of_loss(c->graph, k);
@@ -455,12 +491,12 @@ static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 		layer->ports[i].gradient = note->gradient;
 		layer->ports[i].accumulate = note->written;
 		layer->ports[i].apart = apart;
-		apart += note->written ? note->gradient.width : 0;
+		apart += note->written ? orr_tensor_floats(&note->gradient) : 0;
 		note->written = wanted = true;
 	}
 	if (!wanted)
 		return;
-	p->widest = apart > p->widest ? apart : p->widest;
+	p->widest = larger(p->widest, apart);
 	p->backward[p->n_backward++] =
 		(struct orr_backward_step){.layer = (int)(layer - p->layers)};
 }

@@ -1,0 +1,244 @@
+/* What is kept as bfloat16, on a core and on a CUDA device: conversions to the bit; kernels that
+ * take activations so, against the core's of the same numbers as floats, whose results are then
+ * rounded. Built twice, as tests/test_cuda_kernels.c. */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "both_devices.h"
+#include "../codelets/cuda/stream.h"
+#include "../codelets/elements.h"
+#include "../codelets/kernels.h"
+#include "../codelets/sizes.h"
+#include "suite.h"
+
+#define ROUNDED 4e-3 /* of the norm: two roundings, where cuBLAS takes a product that cuBLASLt does not */
+
+/* Of `count` bfloat16 where its floats lie, on both. */
+static struct tensor *halved(const struct tensor *of, int64_t count, int64_t shift)
+{
+	struct tensor *t = empty((count + 1) / 2, shift);
+
+	cpu.kernels->narrow(&cpu, count, 2 * t->n, of->on_cpu, false, t->on_cpu);
+	cuda.kernels->narrow(&cuda, count, 2 * t->n, of->on_cuda, false, t->on_cuda);
+	return t;
+}
+
+/* The floats of what a device left, in the place of its own. */
+static void check_halves(const struct tensor *halves, struct tensor *floats, int64_t count,
+			 const char *what)
+{
+	orr_round_bf16(count, floats->on_cpu, floats->on_cpu);
+	cuda.kernels->widen(&cuda, count, halves->on_cuda, floats->on_cuda);
+	check_close(floats, ROUNDED, what);
+}
+
+static void check_same(const struct tensor *t, const char *what)
+{
+	float *seen = fetch(t);
+
+	ck_assert_msg(memcmp(seen, t->on_cpu, (size_t)t->n * sizeof(*seen)) == 0, "%s", what);
+	free(seen);
+}
+
+START_TEST(conversions_and_sums_have_the_same_bits)
+{
+	static const int64_t counts[] = {1, 2, 7, 8, 9, 31, 64, 257, 5000, 20003};
+	int64_t count = counts[_i], shift = _i % 3;
+	struct tensor *x, *y, *a, *b;
+
+	start(ORR_PRECISION_BF16, 1, 1, 1);
+	x = filled(count, shift, 1);
+	y = filled(count, shift, 2);
+	a = halved(x, count, shift);
+	b = halved(y, count, 0);
+	check_same(a, "rounded");
+	cpu.kernels->narrow(&cpu, count, 2 * a->n, y->on_cpu, true, a->on_cpu);
+	cuda.kernels->narrow(&cuda, count, 2 * a->n, y->on_cuda, true, a->on_cuda);
+	check_same(a, "rounded and added");
+	cpu.kernels->sum_halves(&cpu, 2 * a->n, a->on_cpu, b->on_cpu, b->on_cpu);
+	cuda.kernels->sum_halves(&cuda, 2 * a->n, a->on_cuda, b->on_cuda, b->on_cuda);
+	check_same(b, "summed");
+	cpu.kernels->widen(&cpu, count, b->on_cpu, x->on_cpu);
+	cuda.kernels->widen(&cuda, count, b->on_cuda, x->on_cuda);
+	check_same(x, "widened");
+	free_tensors();
+	stop();
+}
+END_TEST
+
+/* Added to what is there each is rounded for itself: 1 + 2^-8 + 2^-8 stays 1, and 1 + 2^-7 does
+ * not. */
+START_TEST(sums_round_each_addend)
+{
+	uint16_t sum[3] = {0x3f80, 0x3f80, 0x3f80};
+	const float x[3] = {0x1p-8f, 0x1p-7f, 0x1.01p-7f};
+
+	orr_add_bf16(3, x, sum);
+	ck_assert_int_eq(sum[0], 0x3f80);
+	ck_assert_int_eq(sum[1], 0x3f81);
+	ck_assert_int_eq(sum[2], 0x3f81);
+	orr_add_bf16(1, x, sum);
+	ck_assert_int_eq(sum[0], 0x3f80);
+}
+END_TEST
+
+START_TEST(elementwise_kernels_take_them)
+{
+	static const int64_t counts[] = {8, 64, 264, 20000};
+	int64_t count = counts[_i % N_OF(counts)], shift = _i < N_OF(counts) ? 0 : 1;
+
+	start(ORR_PRECISION_BF16, 1, 1, 1);
+	for (int f = ORR_ELEMENTWISE_relu; f <= ORR_ELEMENTWISE_tanh; f++) {
+		struct tensor *x = filled(count, 0, 3), *dy = filled(count, 0, 4);
+		struct tensor *hx = halved(x, count, shift), *hdy = halved(dy, count, shift);
+		struct tensor *hy = empty(count / 2, shift), *y = empty(count, 0);
+
+		orr_round_bf16(count, x->on_cpu, x->on_cpu);
+		orr_round_bf16(count, dy->on_cpu, dy->on_cpu);
+		cuda.halves = true;
+		cuda.kernels->map(&cuda, (enum orr_elementwise)f, count, hx->on_cuda, hy->on_cuda);
+		cuda.halves = false;
+		orr_map((enum orr_elementwise)f, count, x->on_cpu, y->on_cpu);
+		check_halves(hy, y, count, "map");
+		cuda.halves = true;
+		cuda.kernels->map_back(&cuda, (enum orr_elementwise)f, count, hx->on_cuda,
+				       hdy->on_cuda, hy->on_cuda);
+		cuda.halves = false;
+		orr_map_back((enum orr_elementwise)f, count, x->on_cpu, dy->on_cpu, y->on_cpu);
+		check_halves(hy, y, count, "map back");
+		cuda.halves = true;
+		cuda.kernels->copy(&cuda, count, hx->on_cuda, hy->on_cuda);
+		cuda.kernels->sum(&cuda, count, hy->on_cuda, hdy->on_cuda, hy->on_cuda);
+		cuda.halves = false;
+		orr_sum(count, x->on_cpu, dy->on_cpu, y->on_cpu);
+		check_halves(hy, y, count, "sum");
+		free_tensors();
+	}
+	stop();
+}
+END_TEST
+
+static const struct {
+	int64_t n, in, out;
+} shapes[] = {{1, 8, 8}, {5, 16, 24}, {64, 64, 8}, {33, 136, 72}, {130, 8, 2048}, {7, 520, 16}};
+
+START_TEST(products_take_them)
+{
+	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
+	struct tensor *x, *dy, *w, *bias, *y, *dx, *dw, *db, *hx, *hdy, *hy, *hdx, *apart;
+	int64_t rounded = out * orr_rounded_columns(in);
+	uint16_t *kept;
+
+	start(ORR_PRECISION_BF16, n, in, out);
+	x = filled(n * in, 0, 1), dy = filled(n * out, 0, 2), w = filled(in * out, 0, 3);
+	bias = filled(out, 0, 4);
+	y = empty(n * out, 0), dx = empty(n * in, 0), dw = empty(in * out, 0), db = empty(out, 0);
+	hx = halved(x, n * in, 0), hdy = halved(dy, n * out, 0);
+	hy = empty(n * out / 2, 0), hdx = empty(n * in / 2, 0), apart = empty(in * out + out, 0);
+	orr_round_bf16(n * in, x->on_cpu, x->on_cpu);
+	orr_round_bf16(n * out, dy->on_cpu, dy->on_cpu);
+	orr_round_bf16(out, bias->on_cpu, bias->on_cpu); /* as cuBLASLt takes it there */
+	CHECK_CUDA(cudaMalloc((void **)&kept, (size_t)(rounded + out) * sizeof(*kept)));
+	cuda.kernels->round(&cuda,
+			    (struct orr_rounding[]){{w->on_cuda, kept, out, in},
+						    {bias->on_cuda, kept + rounded, 1, out}},
+			    2);
+	for (int i = 0; i < 2; i++) { /* kept or not */
+		cuda.halves = true;
+		cuda.kernels->linear_forward(&cuda, n, in, out, hx->on_cuda, w->on_cuda,
+					     i ? kept : NULL, bias->on_cuda, hy->on_cuda);
+		cuda.kernels->linear_input(&cuda, n, in, out, hdy->on_cuda, w->on_cuda,
+					   i ? kept : NULL, hdx->on_cuda);
+		cuda.halves = false;
+		cpu.kernels->linear_forward(&cpu, n, in, out, x->on_cpu, w->on_cpu, NULL,
+					    bias->on_cpu, y->on_cpu);
+		cpu.kernels->linear_input(&cpu, n, in, out, dy->on_cpu, w->on_cpu, NULL,
+					  dx->on_cpu);
+		check_halves(hy, y, n * out, "y");
+		check_halves(hdx, dx, n * in, "dx");
+	}
+	for (int turn = 0; turn < 2; turn++) { /* written, then added to */
+		cuda.halves = true;
+		cuda.kernels->linear_weight(&cuda, n, in, out, hx->on_cuda, hdy->on_cuda,
+					    turn ? apart->on_cuda : NULL, dw->on_cuda, db->on_cuda);
+		cuda.halves = false;
+		cpu.kernels->linear_weight(&cpu, n, in, out, x->on_cpu, dy->on_cpu,
+					   turn ? apart->on_cpu : NULL, dw->on_cpu, db->on_cpu);
+		check_close(dw, 1e-4, "dw");
+		check_close(db, 1e-5, "dbias");
+	}
+	CHECK_CUDA(cudaFree(kept));
+	free_tensors();
+	stop();
+}
+END_TEST
+
+START_TEST(norms_take_them)
+{
+	int64_t n = shapes[_i / 2].n, width = shapes[_i / 2].in;
+	struct orr_norm norm = {.n = n, .width = width, .centred = _i % 2, .epsilon = 1e-5};
+	struct tensor *x, *dy, *gain, *bias, *y, *dx, *dgain, *dbias, *normal, *hx, *hdy, *hy;
+
+	start(ORR_PRECISION_BF16, n, width, width);
+	x = filled(n * width, 0, 1), dy = filled(n * width, 0, 2), gain = filled(width, 0, 3);
+	bias = filled(width, 0, 4), y = empty(n * width, 0), dx = empty(n * width, 0);
+	dgain = empty(width, 0), dbias = empty(width, 0), normal = empty(n * width + n, 0);
+	hx = halved(x, n * width, 0), hdy = halved(dy, n * width, 0), hy = empty(n * width / 2, 0);
+	orr_round_bf16(n * width, x->on_cpu, x->on_cpu);
+	orr_round_bf16(n * width, dy->on_cpu, dy->on_cpu);
+	cuda.halves = true;
+	cuda.kernels->layernorm_forward(&cuda, &norm, hx->on_cuda, gain->on_cuda, bias->on_cuda,
+					hy->on_cuda, normal->on_cuda);
+	cuda.halves = false;
+	orr_layernorm_forward(&norm, x->on_cpu, gain->on_cpu, bias->on_cpu, y->on_cpu,
+			      normal->on_cpu);
+	check_halves(hy, y, n * width, "y");
+	for (int whole = 0; whole < 2; whole++) {
+		cuda.halves = true;
+		if (whole)
+			cuda.kernels->layernorm_backward(
+				&cuda, &norm, normal->on_cuda, gain->on_cuda, hdy->on_cuda, NULL,
+				hy->on_cuda, dgain->on_cuda, dbias->on_cuda);
+		else
+			cuda.kernels->layernorm_input(&cuda, &norm, normal->on_cuda, gain->on_cuda,
+						      hdy->on_cuda, hy->on_cuda);
+		if (!whole)
+			cuda.kernels->layernorm_weight(&cuda, &norm, normal->on_cuda, hdy->on_cuda,
+						       NULL, dgain->on_cuda, dbias->on_cuda);
+		cuda.halves = false;
+		orr_layernorm_input(&norm, normal->on_cpu, gain->on_cpu, dy->on_cpu, dx->on_cpu);
+		orr_layernorm_weight(&norm, normal->on_cpu, dy->on_cpu, dgain->on_cpu,
+				     dbias->on_cpu);
+		check_halves(hy, dx, n * width, "dx");
+		check_close(dgain, 1e-5, "dgain");
+		if (norm.centred)
+			check_close(dbias, 1e-5, "dbias");
+	}
+	free_tensors();
+	stop();
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_test tests[] = {
+		EACH(conversions_and_sums_have_the_same_bits, 10),
+		ONCE(sums_round_each_addend),
+		EACH(elementwise_kernels_take_them, 8),
+		EACH(products_take_them, N_OF(shapes)),
+		EACH(norms_take_them, 2 * N_OF(shapes)),
+	};
+	int failed, n = 0;
+
+	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
+		printf("SKIP: no CUDA device\n");
+		return 77;
+	}
+	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
+	failed = suite_run("cuda-halves", tests, N_OF(tests));
+	fini_devices();
+	return failed;
+}
