@@ -1,6 +1,7 @@
 #ifndef ORR_CUDA_PRODUCT_H
 #define ORR_CUDA_PRODUCT_H
-/* (private to codelets/cuda) A matrix product as product.c makes it and choose.c chooses it.
+/* (private to codelets/cuda) A matrix product as product.c makes it, describe.c tells cuBLASLt of
+ * it and choose.c chooses how.
  *
  * cuBLAS counts by columns: a matrix here of r rows and c columns is one there of c rows and r
  * columns, so that y = x w^T becomes y' = w'^T x'. */
@@ -34,7 +35,10 @@ struct described {
 	cublasLtMatrixLayoutOpaque_t a, b, c;
 };
 
+/* ---- describe.c ---- */
 cudaDataType_t orr_product_type(const struct orr_device *d); /* of its operands */
+cudaDataType_t orr_product_result_type(const struct problem *p);
+cublasComputeType_t orr_product_sums_type(const struct orr_device *d); /* in which it adds up */
 cublasStatus_t orr_product_describe(struct described *l, const struct orr_device *d,
 				    const struct problem *p);
 cublasStatus_t orr_product_run(struct orr_device *d, struct described *l, const struct problem *p,
