@@ -439,10 +439,9 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
 	orr_duration_print(makespan, sizeof(makespan), plan->tried.figures->makespan_ns, g->units);
 	orr_duration_print(bound, sizeof(bound), plan->tried.figures->lower_bound_ns, g->units);
-	printf("\nSought: the %s.",
-	       plan->options.by_makespan ? "shortest step" : "best throughput");
-	printf("\n%s: %s a microbatch (times are shared by a stage's replicas); one worker: %s, "
-	       "%.2f times that.\n",
+	printf("\nSought: the %s.\n%s: %s a microbatch (times are shared by a stage's replicas); "
+	       "one worker: %s, %.2f times that.\n",
+	       plan->options.by_makespan ? "shortest step" : "best throughput",
 	       plan->in_pieces ? "Busiest worker" : "Slowest stage", slowest, one,
 	       plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
 	printf("A step of %d microbatches: %s simulated; no order of these jobs on these workers "
@@ -552,7 +551,6 @@ int cmd_plan(int argc, char **argv)
 	struct orr_plan *plan = NULL;
 	struct orr_split_plan *split = NULL;
 	struct orr_error err = {""};
-	char text[512];
 	int code;
 
 	options_parse(&argp, argc, argv, &a);
@@ -569,10 +567,7 @@ int cmd_plan(int argc, char **argv)
 						&err)) ||
 	    (code = make(&plan, &split, &a, graph, &plan_options, &err)))
 		goto out;
-	/* a plan is for any device */
-	if (work_profiled(text, sizeof(text), graph, graph->profiled.hardware,
-			  a.work.numerics.precision))
-		command_say(text);
+	work_tell_profiled(graph, graph->profiled.hardware, a.work.numerics.precision);
 	if (a.search && split) {
 		code = orr_fail(&err, ORR_E_INPUT,
 				"--search and --restarts do not look at splits: leave them or "

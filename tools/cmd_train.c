@@ -64,7 +64,6 @@ static int open_work(struct training *t, struct orr_error *err)
 {
 	struct train_options *o = &t->options;
 	bool given = o->work.machine.n_workers > 0 || o->work.machine_file;
-	char text[512];
 	int code;
 
 	if ((code = train_options_check(o, err)) ||
@@ -75,9 +74,10 @@ static int open_work(struct training *t, struct orr_error *err)
 		return code;
 	if (given || work_has_table(&t->work))
 		o->workers = NULL;
-	if (work_profiled(text, sizeof(text), t->work.graph,
-			  t->n_devices ? ORR_HARDWARE_CUDA : ORR_HARDWARE_CPU, o->run.precision))
-		session_say(&t->session, "%s", text);
+	if (!t->session.rank)
+		work_tell_profiled(t->work.graph,
+				   t->n_devices ? ORR_HARDWARE_CUDA : ORR_HARDWARE_CPU,
+				   o->run.precision);
 	return check_bound(&t->work, err);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command.h"
 #include "orrery/figures.h"
 #include "orrery/microbatches.h"
 #include "orrery/parameter_cost.h"
@@ -360,23 +361,23 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	return code;
 }
 
-const char *work_profiled(char *text, size_t size, const struct orr_graph *g,
-			  enum orr_hardware hardware, enum orr_precision precision)
+void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
+			enum orr_precision precision)
 {
 	struct orr_profiled wanted = orr_profiled_of(hardware, precision);
-	char seen[16], name[16];
+	char seen[16], name[16], text[512];
 
 	if (!g->profiled.hardware ||
 	    (g->profiled.hardware == wanted.hardware && g->profiled.precision == wanted.precision))
-		return NULL;
+		return;
 	orr_profiled_print(seen, sizeof(seen), &g->profiled);
 	orr_profiled_print(name, sizeof(name), &wanted);
-	(void)snprintf(text, size,
+	(void)snprintf(text, sizeof(text),
 		       "%s: its costs were profiled for %s, and not for %s: profile it again with "
 		       "--device %.*s --precision %s",
 		       g->name, seen, name, (int)strcspn(name, ","), name,
 		       orr_precision_name(wanted.precision));
-	return text;
+	command_say(text);
 }
 
 int work_check_memory(const struct work *work, struct orr_error *err)

@@ -59,10 +59,10 @@ int work_check_batch(const struct work_options *options, const struct orr_graph 
 /* The graph came out of a plan's own text. */
 bool work_is_embedded(const struct work *work);
 
-/* Where g's costs were profiled for other hardware or another precision than they are wanted for, a
- * line that says so; else NULL. */
-const char *work_profiled(char *text, size_t size, const struct orr_graph *g,
-			  enum orr_hardware hardware, enum orr_precision precision);
+/* A line on standard error where g's costs were profiled for other hardware or another precision
+ * than they are wanted for. */
+void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
+			enum orr_precision precision);
 
 /* Refuse what was tried and does not fit --memory (figures.h). Where a plan was made for another
  * optimizer or precision, the message says so. */

@@ -149,10 +149,20 @@ static int sought_json(json_t *json, const struct orr_plan *plan)
 					    json_real((double)plan->anywhere_ns / 1e9));
 }
 
+/* What the costs are for, where the graph says it. */
+static int profiled_json(json_t *json, const struct orr_profiled *profiled)
+{
+	char text[16];
+
+	return profiled->hardware &&
+	       json_object_set_new(json, "profiled",
+				   json_string(orr_profiled_print(text, sizeof(text), profiled)));
+}
+
 json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err)
 {
 	json_t *stages = json_array(), *workers = json_array(), *json;
-	char fingerprint[24], profiled[16];
+	char fingerprint[24];
 	int n_idle = 0;
 	bool ok = stages && workers;
 
@@ -187,6 +197,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 "side_by_side", world_json(&plan->dag), "bandwidth",
 			 plan->pipeline->machine.bandwidth_bytes_per_s, "worker", workers);
 	if (json && (pieces_json(json, plan) || sought_json(json, plan) ||
+		     profiled_json(json, &plan->graph->profiled) ||
 		     orr_machine_json(json, &plan->pipeline->machine) ||
 		     orr_microbatches_json(json, plan->pipeline))) {
 		json_decref(json);
@@ -197,13 +208,6 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		json = NULL;
 	}
 	if (json && orr_parameter_cost_json(json, &plan->options.numerics)) {
-		json_decref(json);
-		json = NULL;
-	}
-	if (json && plan->graph->profiled.hardware &&
-	    json_object_set_new(json, "profiled",
-				json_string(orr_profiled_print(profiled, sizeof(profiled),
-							       &plan->graph->profiled)))) {
 		json_decref(json);
 		json = NULL;
 	}

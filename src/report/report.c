@@ -398,12 +398,22 @@ static json_t *stream_json(const struct orr_timeline *t, const struct orr_figure
 			 stages);
 }
 
+/* What the costs are for, where the graph says it. */
+static int profiled_json(json_t *report, const struct orr_timeline *t)
+{
+	const struct orr_profiled *profiled = &t->jobs->pipeline->profiled;
+	char text[CELL];
+
+	return profiled->hardware && !t->measured &&
+	       json_object_set_new(report, "profiled",
+				   json_string(orr_profiled_print(text, CELL, profiled)));
+}
+
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
 			struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	json_t *workers = json_array(), *stages = orr_stages_json(t->jobs, err), *report = NULL;
-	char text[CELL];
 
 	if (!stages) {
 		json_decref(workers);
@@ -439,13 +449,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 		json_decref(report);
 		report = NULL;
 	}
-	if (report && p->profiled.hardware && !t->measured &&
-	    json_object_set_new(report, "profiled",
-				json_string(orr_profiled_print(text, CELL, &p->profiled)))) {
-		json_decref(report);
-		report = NULL;
-	}
-	if (report && orr_groups_json(report, t->jobs)) {
+	if (report && (profiled_json(report, t) || orr_groups_json(report, t->jobs))) {
 		json_decref(report);
 		report = NULL;
 	}
