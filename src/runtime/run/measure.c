@@ -116,6 +116,8 @@ static void bench_fini(struct bench *t)
 {
 	void (*release)(void *at) = t->device->kernels->release;
 
+	if (t->device->kernels->wait) /* for what uses that memory */
+		t->device->kernels->wait(t->device);
 	for (int i = 0; t->in && i < orr_program_n_in(t->program); i++)
 		release(t->in[i]);
 	for (int i = 0; t->out && i < orr_program_n_out(t->program); i++)
