@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Graphs that are split among workers train across ranks: under every schedule with one owner a stage, in one process
-and on several ranks, to the same losses to the bit; and what the ranks count of their messages is what is simulated.
+and on several ranks, to the same losses to the bit; and what the ranks count of their messages is what is simulated, in bf16 half as much of
+activations.
 Usage: test_mpi_split.py ORRERY SOURCE. Exit code 77: there is no mpirun, or the build has no MPI."""
 import json
 import os
@@ -12,12 +13,14 @@ import tempfile
 
 ORRERY, SOURCE = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
 STEPS = 3
-# model, its split, workers, and under each group of schedules the same losses
+# model, its split, workers, precision, and under each group of schedules the same losses
 CASES = [
-    ('gpt', '2', 4, [['1f1b', 'zb-h1', 'fsdp', 'v-half'], ['ddp']]),
-    ('gpt', '4:copied', 4, [['gpipe']]),
-    ('clip', 'left=2', 4, [['gpipe', 'auto']]),
-    ('digits', '2', 4, [['1f1b', 'zb-h2']]),
+    ('gpt', '2', 4, 'fp32', [['1f1b', 'zb-h1', 'fsdp', 'v-half'], ['ddp']]),
+    ('gpt', '4:copied', 4, 'bf16', [['gpipe', '1f1b']]),
+    ('gpt', None, 4, 'bf16', [['1f1b', 'zb-h1']]),
+    ('moe', '4', 4, 'bf16', [['1f1b']]),
+    ('clip', 'left=2', 4, 'fp32', [['gpipe', 'auto']]),
+    ('digits', '2', 4, 'fp32', [['1f1b', 'zb-h2']]),
 ]
 
 if not shutil.which('mpirun'):
@@ -51,12 +54,19 @@ def check_traffic(report, simulated):
         assert counted == STEPS * worker['all_reduce_bytes'], (counted, worker)
 
 
-def check(model, split, workers, schedules):
+def check(model, split, workers, precision, schedules):
     losses = set()
     for schedule in schedules:
-        options = [f'{SOURCE}/graphs/{model}.dot', '--split', split, '-w', str(workers), '-m', '4', '--schedule', schedule]
+        options = [f'{SOURCE}/graphs/{model}.dot', '-w', str(workers), '-m', '4', '--schedule', schedule]
+        options += ['--split', split] if split else []
+        wide = json.loads(run([ORRERY, 'simulate', *options, '--json']))
+        options += ['--precision', precision]
         simulated = json.loads(run([ORRERY, 'simulate', *options, '--json']))
-        assert simulated['split']['groups'][0] == 0
+        assert not split or simulated['split']['groups'][0] == 0
+        if not split and precision == 'bf16':  # a split also sends parts of the data and sums of losses, which stay
+            for half, whole in zip(simulated['worker'], wide['worker'], strict=True):
+                for kind in ('activation', 'gradient'):
+                    assert 2 * half[f'recv_{kind}_bytes'] == whole[f'recv_{kind}_bytes'], (half, whole)
         for n_ranks in (0, 2, workers) if schedule == schedules[0] else (0, workers):
             csv = work / 'loss.csv'
             report = json.loads(run([ORRERY, 'train', *options, '--steps', str(STEPS), '--json', '--loss', str(csv)], n_ranks))
@@ -69,6 +79,6 @@ def check(model, split, workers, schedules):
 
 
 for case in CASES:
-    for group in case[3]:
-        check(*case[:3], group)
+    for group in case[4]:
+        check(*case[:4], group)
 shutil.rmtree(work)

@@ -123,7 +123,6 @@ struct orr_pipeline {
 	struct orr_tied *tied; /* owned, with its lists of stages, as one block */
 	bool has_weight;       /* the costs tell the input gradient and the weight gradient apart */
 	bool units;            /* durations are units, see orrery.h */
-	struct orr_profiled profiled; /* what measured them */
 	/* the size of a step */
 	int n_workers, n_microbatches; /* n_workers: the machine's */
 	enum orr_sync sync;            /* asynchronous schedules: stashing unless set */
@@ -144,6 +143,7 @@ struct orr_pipeline {
 	const struct orr_graph *graph; /* borrowed */
 	int *stage_of;                 /* operator -> stage */
 	struct orr_split *split;       /* (owned) the graph was split; NULL: it was not */
+	struct orr_profiled profiled;  /* what measured the durations */
 	int *numbers; /* (private) storage of every stage's in and out, and of the workers of gangs
 		       */
 };

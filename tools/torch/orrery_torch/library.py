@@ -105,6 +105,10 @@ class Numerics(ctypes.Structure):
     _fields_ = [("optimizer", c_int), ("precision", c_int), ("shard_optimizer", c_bool)]
 
 
+class Profiled(ctypes.Structure):
+    _fields_ = [("hardware", c_int), ("precision", c_int)]
+
+
 class Pipeline(ctypes.Structure):
     _fields_ = [
         ("n_stages", c_int),
@@ -127,6 +131,8 @@ class Pipeline(ctypes.Structure):
         ("microbatches", c_void_p),
         ("graph", c_void_p),
         ("stage_of", c_void_p),
+        ("split", c_void_p),
+        ("profiled", Profiled),
         ("numbers", c_void_p),
     ]
 

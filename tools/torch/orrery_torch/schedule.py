@@ -167,10 +167,12 @@ def cut(orr: Library, graph: Graph | Path | str, o: Options) -> c_void_p:
     stages = orr.count(o.stages, 1 << 20, "stages") if o.stages is not None else 0
     g = read_graph(orr, graph, o)
     machine = read_machine(orr, g, o)
+    precision = orr.read("precision", c_int, o.precision, b"precision")
+    orr.c.orr_graph_set_precision(g, c_int(precision))
     p = orr.create("orr_partition", g, byref(machine), stages, c_int64(o.samples))
     numerics = cast(p, POINTER(Pipeline)).contents.numerics
     numerics.optimizer = orr.read("optimizer", c_int, o.optimizer, b"optimizer")
-    numerics.precision = orr.read("precision", c_int, o.precision, b"precision")
+    numerics.precision = precision
     orr.call("orr_pipeline_set_step", p, o.workers, o.microbatches)
     if o.microbatch_costs is not None:
         orr.call("orr_microbatches_read", p, os.fsencode(o.microbatch_costs))
