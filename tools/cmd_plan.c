@@ -564,8 +564,10 @@ int cmd_plan(int argc, char **argv)
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
 	    (code = orr_partition_check_latency(graph, &a.work.machine, a.work.latency_units,
-						&err)) ||
-	    (code = make(&plan, &split, &a, graph, &plan_options, &err)))
+						&err)))
+		goto out;
+	orr_graph_set_precision(graph, a.work.numerics.precision);
+	if ((code = make(&plan, &split, &a, graph, &plan_options, &err)))
 		goto out;
 	work_tell_profiled(graph, graph->profiled.hardware, a.work.numerics.precision);
 	if (a.search && split) {

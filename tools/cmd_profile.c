@@ -268,6 +268,7 @@ static int profile(struct arguments *a, struct orr_error *err)
 	    (code = output_protect(graph->data, err)) || (code = check(graph, a, err)))
 		goto out;
 	samples = work_samples(&a->work);
+	orr_graph_set_precision(graph, a->work.numerics.precision);
 	graph->overhead_ns = 0; /* of an earlier profile */
 	graph->profiled = (struct orr_profiled){0};
 	if ((code = split(&pipeline, graph, a, samples, err)) ||
