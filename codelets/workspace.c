@@ -15,12 +15,17 @@ struct orr_kept {
 	size_t bytes;
 };
 
-/* Memory of a worker's node, aligned to 256. */
-static void *allocate(unsigned node, size_t bytes)
+/* Memory of a worker's node, aligned to 256. StarPU makes room for data alone: what is borrowed may
+ * go beyond a limit, after which data goes. */
+static void *allocate(unsigned node, size_t bytes, bool borrows)
 {
+	int flags = STARPU_MALLOC_PINNED | STARPU_MALLOC_COUNT;
+
+	if (borrows)
+		flags |= STARPU_MEMORY_OVERFLOW;
 	if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
 		return aligned_alloc(256, (bytes / 256 + 1) * 256);
-	return (void *)starpu_malloc_on_node(node, bytes / 256 * 256 + 256);
+	return (void *)starpu_malloc_on_node_flags(node, bytes / 256 * 256 + 256, flags);
 }
 
 static void release(unsigned node, void *at, size_t bytes)
@@ -82,6 +87,8 @@ static int make_device(struct making *m)
 		own->device.workspace = NULL; /* that is the other's */
 		own->kept = m->of->kept;
 		own->n_kept = m->of->n_kept;
+		own->n_own = m->of->n_own;
+		own->n_rounds = m->of->n_rounds;
 		forget_rounded(own);
 	} else if (starpu_node_get_kind(own->node) == STARPU_CUDA_RAM) {
 		m->code =
@@ -103,11 +110,11 @@ static void make(void *argument)
 	own->n_again = (size_t)sizes->again * sizeof(float);
 	own->n_gathered = (size_t)sizes->gathered * sizeof(float);
 	own->n_workspace = workspace_bytes(sizes, &own->device);
-	own->scratch = allocate(own->node, own->n_scratch);
-	own->stash = allocate(own->node, own->n_stash);
-	own->again = allocate(own->node, own->n_again);
-	own->gathered = allocate(own->node, own->n_gathered);
-	own->device.workspace = allocate(own->node, own->n_workspace);
+	own->scratch = allocate(own->node, own->n_scratch, own->borrows);
+	own->stash = allocate(own->node, own->n_stash, own->borrows);
+	own->again = allocate(own->node, own->n_again, own->borrows);
+	own->gathered = allocate(own->node, own->n_gathered, own->borrows);
+	own->device.workspace = allocate(own->node, own->n_workspace, own->borrows);
 	own->in = calloc((size_t)sizes->n_pointers + 1, sizeof(const float *));
 	own->out = calloc((size_t)sizes->n_pointers + 1, sizeof(float *));
 	if (!m->of)
@@ -121,7 +128,8 @@ static void make(void *argument)
 				 (1 << 20));
 		return;
 	}
-	for (int i = 0; i < sizes->n_programs; i++)
+	/* what is borrowed is used for forward passes, and takes what is known */
+	for (int i = 0; i < sizes->n_programs && !m->of; i++)
 		orr_program_prepare(sizes->programs[i], &own->device,
 				    most_samples(sizes, sizes->programs[i]));
 }
@@ -190,7 +198,7 @@ void orr_workspace_fini(struct orr_workspace *own, unsigned worker)
 /* -1: no memory */
 static int add_kept(struct orr_workspace *own, const struct orr_program *program, size_t bytes)
 {
-	void *at = allocate(own->node, bytes);
+	void *at = allocate(own->node, bytes, false);
 
 	if (!at)
 		return -1;

@@ -48,11 +48,11 @@ enum starpu_node_kind starpu_node_get_kind(unsigned node)
 	return STARPU_CUDA_RAM;
 }
 
-uintptr_t starpu_malloc_on_node(unsigned node, size_t size)
+uintptr_t starpu_malloc_on_node_flags(unsigned node, size_t size, int flags)
 {
 	void *p = NULL;
 
-	(void)node;
+	(void)node, (void)flags;
 	return cudaMalloc(&p, size) ? 0 : (uintptr_t)p;
 }
 

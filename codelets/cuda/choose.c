@@ -194,16 +194,18 @@ int orr_product_measure(struct orr_device *d, const struct problem *p, int n,
 	struct trial t = {.device = d,
 			  .problem = *p,
 			  .floats = orr_stored_floats(p->rows * p->columns, p->halves)};
-	bool halves = d->halves;
+	bool halves = d->halves, ran = false, any = false;
 	float least = INFINITY;
 	int best = 0;
 
 	if (d->failure)
 		return 0;
 	d->halves = false; /* what is copied and added here goes by floats */
-	for (int i = 0; i < n && (i || trial_init(&t, &algos[0])); i++) {
-		float ms = is_right(&t, &algos[i]) ? time_of(&t, &algos[i]) : INFINITY;
+	for (int i = 0; i < n && (i || (ran = trial_init(&t, &algos[0]))); i++) {
+		bool right = is_right(&t, &algos[i]);
+		float ms = right ? time_of(&t, &algos[i]) : INFINITY;
 
+		any = any || right;
 		if (ms < least)
 			best = i;
 		least = ms < least ? ms : least;
@@ -211,5 +213,5 @@ int orr_product_measure(struct orr_device *d, const struct problem *p, int n,
 	}
 	trial_fini(&t);
 	d->halves = halves;
-	return best;
+	return ran && !any ? -1 : best;
 }

@@ -44,9 +44,9 @@ static struct orr_product *look_up(struct orr_device *d, enum pass pass, int64_t
 
 /* How a problem is computed: chosen now where it is new; measured, where there is time to, else
  * cuBLASLt's first choice, which has the same bits. */
-static const struct orr_product *algorithm_of(struct orr_device *d, enum pass pass, int64_t n,
-					      int64_t in, int64_t out, const struct problem *p,
-					      const struct described *l, bool measured)
+static struct orr_product *algorithm_of(struct orr_device *d, enum pass pass, int64_t n, int64_t in,
+					int64_t out, const struct problem *p,
+					const struct described *l, bool measured)
 {
 	bool aligned = is_aligned(p);
 	struct orr_product *entry = look_up(d, pass, n, in, out, aligned);
@@ -56,18 +56,19 @@ static const struct orr_product *algorithm_of(struct orr_device *d, enum pass pa
 	if (entry->pass != PASS_FREE)
 		return entry;
 	entry->pass = (int)pass;
-	count = orr_product_ask(d, l, p, aligned, measured ? ORR_ALGORITHMS : 1, algos);
-	best = count > 1 ? orr_product_measure(d, p, count, algos) : 0;
-	entry->found = count > 0;
+	count = orr_product_ask(d, l, p, aligned, ORR_ALGORITHMS, algos);
+	best = count > 0 && measured ? orr_product_measure(d, p, count, algos) : 0;
+	entry->found = count > 0 && (best >= 0 || !p->sums);
 	if (entry->found)
-		entry->algo = algos[best];
+		entry->algo = algos[best > 0 ? best : 0];
 	return entry;
 }
 
 /* By cuBLAS itself, for shapes that cuBLASLt does not take. */
 static void multiply_plainly(struct orr_device *d, const struct problem *p)
 {
-	const float one = 1, beta = p->add ? 1 : 0;
+	bool after = p->bias && !p->halves, before = p->bias && p->halves; /* to round once */
+	const float one = 1, beta = p->add || before ? 1 : 0;
 	cublasHandle_t blas = d->cuda->blas;
 	cublasStatus_t code;
 
@@ -79,14 +80,20 @@ static void multiply_plainly(struct orr_device *d, const struct problem *p)
 	if ((code = cublasSetStream(blas, d->cuda->stream)) ||
 	    (code = cublasSetWorkspace(blas, d->workspace, ORR_BLAS_BYTES)))
 		orr_cuda_blas_ok(d, code, "stream");
+	if (before &&
+	    orr_cuda_ok(d,
+			cudaMemsetAsync(p->c, 0, (size_t)(p->rows * p->columns) * sizeof(uint16_t),
+					d->cuda->stream),
+			"zero"))
+		orr_cuda_add_bias(d, p->rows, p->columns, true, p->bias, p->c);
 	code = cublasGemmEx(blas, p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
 			    p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p->columns,
 			    (int)p->rows, (int)p->inner, &one, p->a.at, orr_product_type(d),
 			    (int)p->a.stride, p->b.at, orr_product_type(d), (int)p->b.stride, &beta,
 			    p->c, orr_product_result_type(p), (int)p->columns,
 			    orr_product_sums_type(d), CUBLAS_GEMM_DEFAULT);
-	if (orr_cuda_blas_ok(d, code, "product") && p->bias)
-		orr_cuda_add_bias(d, p->rows, p->columns, p->halves, p->bias, p->c);
+	if (orr_cuda_blas_ok(d, code, "product") && after)
+		orr_cuda_add_bias(d, p->rows, p->columns, false, p->bias, p->c);
 }
 
 /* False: not with sums, for this shape; nothing is computed. */
@@ -94,13 +101,17 @@ static bool multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in
 		     const struct problem *p)
 {
 	struct described l;
-	const struct orr_product *entry;
+	struct orr_product *entry;
+	cublasStatus_t code;
 
 	if (d->failure || !orr_cuda_blas_ok(d, orr_product_describe(&l, d, p), "description"))
 		return true;
 	entry = algorithm_of(d, pass, n, in, out, p, &l, false);
-	if (entry->found)
-		orr_cuda_blas_ok(d, orr_product_run(d, &l, p, &entry->algo), "product");
+	code = entry->found ? orr_product_run(d, &l, p, &entry->algo) : CUBLAS_STATUS_SUCCESS;
+	if (p->sums && code == CUBLAS_STATUS_NOT_SUPPORTED)
+		entry->found = false;
+	else if (entry->found)
+		orr_cuda_blas_ok(d, code, "product");
 	else if (!p->sums)
 		multiply_plainly(d, p);
 	return entry->found || !p->sums;

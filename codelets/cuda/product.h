@@ -49,7 +49,8 @@ cublasStatus_t orr_product_run(struct orr_device *d, struct described *l, const 
 /* cuBLASLt's algorithms for it, up to `most`, the best first by its own guess. Returns how many. */
 int orr_product_ask(struct orr_device *d, const struct described *l, const struct problem *p,
 		    bool aligned, int most, cublasLtMatmulAlgo_t *algos);
-/* The fastest of n, as measured on operands of its own, with the bits of the first. */
+/* The fastest of n, as measured on operands of its own, with the bits of the first; -1: the first
+ * does not run, or does not add with the bits of what is added afterwards. */
 int orr_product_measure(struct orr_device *d, const struct problem *p, int n,
 			const cublasLtMatmulAlgo_t *algos);
 #endif

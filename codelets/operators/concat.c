@@ -66,13 +66,14 @@ static void forward(const struct orr_call *c)
 
 static void backward(const struct orr_call *c)
 {
+	const float *dy = orr_call_gradient(c);
+
 	for (int i = 0; i < c->is->n_inputs; i++) {
 		struct part p = part_of(c, i);
 		float *dx = orr_call_input_gradient(c, i);
 
 		if (dx)
-			c->kernels->columns_take(c->device, p.n, p.total, p.first,
-						 orr_call_gradient(c), p.width, dx);
+			c->kernels->columns_take(c->device, p.n, p.total, p.first, dy, p.width, dx);
 	}
 }
 

@@ -113,10 +113,11 @@ static int64_t share_of(const struct shape *s, const struct orr_device *d, int64
 
 /* The workspace: that of the products, then these, each at a multiple of 16 bytes. */
 struct room {
-	float *unfolded; /* of a share of the samples */
-	float *features; /* of a group, and of a share */
-	float *weights;  /* turned, or their gradient */
-	float *apart;    /* gradient of a group */
+	const float *x, *dy; /* what is read of them */
+	float *unfolded;     /* of a share of the samples */
+	float *features;     /* of a group, and of a share */
+	float *weights;      /* turned, or their gradient */
+	float *apart;        /* gradient of a group */
 };
 
 static int64_t quads(int64_t floats)
@@ -180,7 +181,7 @@ static const float *unfold(const struct orr_call *c, const struct shape *s, stru
 			   const struct room *room)
 {
 	struct orr_window w = s->window;
-	const float *x = orr_call_input(c, 0) + p.first * orr_window_image(&w);
+	const float *x = room->x + p.first * orr_window_image(&w);
 
 	if (is_plain(s))
 		return x;
@@ -194,7 +195,7 @@ static const float *gradient_of(const struct orr_call *c, const struct shape *s,
 				const struct room *room)
 {
 	int64_t all = s->groups * s->features;
-	const float *dy = orr_call_gradient(c) + p.first * s->places * all;
+	const float *dy = room->dy + p.first * s->places * all;
 
 	if (s->groups == 1)
 		return dy;
@@ -263,6 +264,7 @@ static void forward(const struct orr_call *c)
 	int64_t share = share_of(&s, c->device, c->n);
 	struct room room = room_of(c, &s, share);
 
+	room.x = orr_call_input(c, 0);
 	each_part(c, &s, &room, share, part_forward);
 }
 
@@ -272,6 +274,7 @@ static void backward(const struct orr_call *c)
 	int64_t share = share_of(&s, c->device, c->n);
 	struct room room = room_of(c, &s, share);
 
+	room.dy = orr_call_gradient(c);
 	each_part(c, &s, &room, share, part_backward);
 }
 
@@ -284,6 +287,8 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 	struct room room = room_of(c, &s, share);
 	float *to = apart ? apart : gradient;
 
+	room.x = orr_call_input(c, 0);
+	room.dy = orr_call_gradient(c);
 	for (int64_t first = 0; first < c->n; first += share)
 		for (int64_t g = 0; g < s.groups; g++) {
 			struct part p = {first, c->n - first < share ? c->n - first : share, g};

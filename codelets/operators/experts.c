@@ -258,14 +258,15 @@ static void combine_backward(const struct orr_call *c)
 {
 	struct orr_routing r = combined(c->is, c->n);
 	float *slope = orr_call_input_gradient(c, 0);
+	const float *dy = orr_call_gradient(c);
 
 	if (slope)
 		c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[0]), slope);
 	for (int64_t e = 0; e < r.experts; e++)
-		c->kernels->experts->combine_input(
-			c->device, &r, e, c->is->output.columns, orr_call_input(c, 0),
-			orr_call_input(c, (int)e + 1), orr_call_gradient(c),
-			orr_call_input_gradient(c, (int)e + 1), slope);
+		c->kernels->experts->combine_input(c->device, &r, e, c->is->output.columns,
+						   orr_call_input(c, 0),
+						   orr_call_input(c, (int)e + 1), dy,
+						   orr_call_input_gradient(c, (int)e + 1), slope);
 }
 
 /* ---- balance ---- */

@@ -24,10 +24,10 @@ struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, in
 int orr_cross_priority(const struct orr_cross *cross, int reader)
 {
 	const struct orr_jobs *jobs = cross->work->jobs;
-	int w = reader >= 0 ? jobs->compute[reader] : 0;
-	int n = jobs->first[w + 1] - jobs->first[w];
+	int last = jobs->n_jobs; /* of a step */
 
-	return orr_policy_priority(cross->step * n + (reader >= 0 ? jobs->position[reader] : n));
+	return orr_policy_priority(cross->step * (last + 1) +
+				   (reader >= 0 ? jobs->position[reader] : last));
 }
 
 static void number_tags(struct orr_cross *cross)

@@ -297,6 +297,7 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 	int *member_of = devices + slots->data->n_owned;
 
 	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy, .parts = !clips};
+	orr_reduce_starts_anew(r);
 	if ((code = allocate(r, err)) || !policy)
 		goto out;
 	if (!device_of || !devices) {
@@ -311,6 +312,9 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 						     devices, member_of)
 				: 0;
 
+		/* nothing would empty the gradient of an owner that only lends its parameters */
+		for (int i = work->jobs->first_owner[s]; i < work->jobs->first_owner[s + 1]; i++)
+			n = slots->data->owned[i].n_contributors ? n : 0;
 		if (n)
 			code = join(r, s, devices, n, member_of, err);
 	}
@@ -345,6 +349,12 @@ void orr_reduce_fini(struct orr_reduce *r)
 void orr_reduce_hold(struct orr_reduce *r)
 {
 	r->holds = true;
+}
+
+/* Steps of each slot: one that allocates, and one that records graphs of what it starts. */
+void orr_reduce_starts_anew(struct orr_reduce *r)
+{
+	r->alone_until = r->slots->n_submitted + 2 * r->cross->work->window;
 }
 
 /* The stage that a group adds up at the moment, or the first one that it can. */
@@ -518,7 +528,7 @@ static int submit(struct orr_reduce *r, const struct orr_slot *slot, int s, int 
 {
 	const struct orr_work *work = r->cross->work;
 	int first = work->jobs->first_owner[s], end = work->jobs->first_owner[s + 1], code = 0;
-	bool holds = r->holds || r->slots->n_submitted <= work->window;
+	bool holds = r->holds || r->slots->n_submitted <= r->alone_until;
 	starpu_data_handle_t gate = r->members[first].gate;
 
 	if (!gate) /* all owners are elsewhere */

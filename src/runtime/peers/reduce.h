@@ -36,6 +36,7 @@ struct orr_reduce {
 	/* Nothing else may run while members wait for one another, since tasks take or free memory
 	 * of a device: in the first steps, or in all of them (orr_reduce_hold). */
 	bool holds;
+	int64_t alone_until; /* steps or rounds */
 };
 
 /* clips: all of the sums are wanted. policy NULL: StarPU places tasks as it likes, and no stage
@@ -57,6 +58,8 @@ int orr_reduce_gather(struct orr_reduce *reduce, const struct orr_slot *slot, in
 
 /* In every step, not in the first ones alone. */
 void orr_reduce_hold(struct orr_reduce *reduce);
+/* The next steps are like the first ones: memory was given away. */
+void orr_reduce_starts_anew(struct orr_reduce *reduce);
 
 /* For struct orr_slots: has a group failed on its own? */
 int orr_reduce_ask(void *reduce, struct orr_error *err);

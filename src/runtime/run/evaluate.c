@@ -248,6 +248,7 @@ static int evaluation_init(struct evaluation *x, struct orr_run *run, bool on_te
 		x->metrics = NULL;
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
 	}
+	x->common->lost = run->session.common.lost;
 	for (size_t i = 0; i < n_sums; i++)
 		x->metrics[i] = (struct orr_metrics){0};
 	if ((code = make_workspaces(x, err)))
@@ -484,6 +485,9 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 	if (!(code = evaluation_init(&x, run, on_test, err)) && !(code = run_blocks(&x, err)) &&
 	    !(code = add_up(&x, err)))
 		*scores = orr_scores_of(&run->scoring, x.n_rows);
+	if (code)
+		orr_ranks_fail(err ? err->msg : "evaluation failed"); /* the others wait */
 	evaluation_fini(&x);
+	orr_reduce_starts_anew(&run->reduce);
 	return code;
 }

@@ -1,6 +1,7 @@
 #include "orrery/profile.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "orrery/pipeline.h"
@@ -46,13 +47,24 @@ static float *zeros(const struct bench *t, int64_t n)
 	return at;
 }
 
+/* The same in both halves of a float, so that it is one number as well as two of bfloat16. */
+static float doubled(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	bits = (bits & 0xffff0000u) | bits >> 16;
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
 /* Tensors between stages hold something, data is zero: that is a class too. */
 static float *tensor(const struct bench *t, int64_t n)
 {
 	float *floats = malloc(((size_t)n + 1) * sizeof(*floats)), *at = zeros(t, n);
 
 	for (int64_t i = 0; floats && i < n; i++)
-		floats[i] = (float)((i * 7919 + 104729) % 2000) * 1e-3f - 1;
+		floats[i] = doubled((float)((i * 7919 + 104729) % 2000) * 1e-3f - 1);
 	if (floats && at)
 		t->device->kernels->put(t->device, n, floats, at);
 	free(floats);

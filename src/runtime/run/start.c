@@ -113,8 +113,10 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 		conf.sched_policy_name = other;
 	}
 	orr_ranks_delay_data(hooks->link_delay_us);
-	if ((code = orr_ranks_agree(orr_calibrate_first(&conf, err), err)))
+	if ((code = orr_ranks_agree(orr_calibrate_first(&conf, err), err))) {
+		orr_hardware_started();
 		return code;
+	}
 	orr_calibrate_others();
 	code = orr_ranks_init_starpu(&conf);
 	orr_hardware_started();
