@@ -14,7 +14,8 @@
 #include "../codelets/sizes.h"
 #include "suite.h"
 
-#define ROUNDED 4e-3 /* of the norm: two roundings, where cuBLAS takes a product that cuBLASLt does not */
+#define ROUNDED \
+	4e-3 /* of the norm: two roundings, where cuBLAS takes a product that cuBLASLt does not */
 
 /* Of `count` bfloat16 where its floats lie, on both. */
 static struct tensor *halved(const struct tensor *of, int64_t count, int64_t shift)
