@@ -297,6 +297,7 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 	int *member_of = devices + slots->data->n_owned;
 
 	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy, .parts = !clips};
+	r->n_alone = alone ? 1 : 2; /* cores record no graphs */
 	orr_reduce_starts_anew(r);
 	if ((code = allocate(r, err)) || !policy)
 		goto out;
@@ -354,7 +355,7 @@ void orr_reduce_hold(struct orr_reduce *r)
 /* Steps of each slot: one that allocates, and one that records graphs of what it starts. */
 void orr_reduce_starts_anew(struct orr_reduce *r)
 {
-	r->alone_until = r->slots->n_submitted + 2 * r->cross->work->window;
+	r->alone_until = r->slots->n_submitted + r->n_alone * r->cross->work->window;
 }
 
 /* The stage that a group adds up at the moment, or the first one that it can. */

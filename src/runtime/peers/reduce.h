@@ -37,6 +37,7 @@ struct orr_reduce {
 	 * of a device: in the first steps, or in all of them (orr_reduce_hold). */
 	bool holds;
 	int64_t alone_until; /* steps or rounds */
+	int n_alone;         /* so many of each slot */
 };
 
 /* clips: all of the sums are wanted. policy NULL: StarPU places tasks as it likes, and no stage
