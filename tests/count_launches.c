@@ -174,6 +174,7 @@ static void count_stage(struct figures *f, const struct orr_program *p, struct o
 static void print(const struct figures *f)
 {
 	struct emulated_counts sum = {0};
+	int64_t all, others;
 
 	for (int i = 0; i < N_PASSES; i++) {
 		const struct emulated_counts *c = &f->of[i];
@@ -186,15 +187,15 @@ static void print(const struct figures *f)
 			       (long long)c->copies, (long long)c->sets,
 			       (double)c->product_bytes / MiB);
 	}
+	all = sum.launches + sum.products;
+	others = f->of[ROUND].launches + f->of[UPDATE].launches;
 	printf("  all      %5lld launches + %4lld products = %lld, %lld copies of %.1f MiB, "
 	       "%lld sets of %.1f MiB; products' operands %.1f MiB\n",
-	       (long long)sum.launches, (long long)sum.products,
-	       (long long)(sum.launches + sum.products), (long long)sum.copies,
-	       (double)sum.copied_bytes / MiB, (long long)sum.sets, (double)sum.set_bytes / MiB,
-	       (double)sum.product_bytes / MiB);
+	       (long long)sum.launches, (long long)sum.products, (long long)all,
+	       (long long)sum.copies, (double)sum.copied_bytes / MiB, (long long)sum.sets,
+	       (double)sum.set_bytes / MiB, (double)sum.product_bytes / MiB);
 	printf("  as graphs: %d forward and backward tasks, %lld other launches = %lld\n", f->tasks,
-	       (long long)(f->of[ROUND].launches + f->of[UPDATE].launches),
-	       (long long)(f->tasks + f->of[ROUND].launches + f->of[UPDATE].launches));
+	       (long long)others, (long long)others + f->tasks);
 	printf("  stash %.1f MiB, edges %.1f MiB, their gradients %.1f MiB\n",
 	       (double)f->stash * 4 / MiB, (double)f->edges * 4 / MiB,
 	       (double)f->gradients * 4 / MiB);
