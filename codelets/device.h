@@ -82,8 +82,8 @@ struct orr_rounding {
 /* Shapes and results are those of kernels.h. */
 struct orr_kernels {
 	const char *name;
-	/* It takes activations in bfloat16: x, y, dy and dx of linear, map, layernorm, copy and
-	 * sum, whose rows are then multiples of 8. */
+	/* It takes activations in bfloat16: x, y, dy and dx of linear, attention, map, layernorm,
+	 * copy and sum, whose rows are then multiples of 8. */
 	bool halves;
 	int64_t unfolded; /* floats of images that a convolution unfolds at a time */
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */

@@ -186,8 +186,9 @@ struct orr_op {
 	bool (*is_none)(const struct orr_instance *is, int i, double id);
 	const char *none;
 	/* (optional) Memory that its passes need on n samples, where that is more than what a
-	 * device wants for rows of its input; parameters rounded once a version for products in
-	 * BF16; and making ready for n samples. */
+	 * device wants for rows of its input; the matrices of its parameters that are rounded once
+	 * a version for products in BF16, to `to` one behind the other, and how many they are; and
+	 * making ready for n samples. */
 	size_t (*workspace)(const struct orr_instance *is, const struct orr_device *d, int64_t n);
 	int (*round)(const struct orr_instance *is, const float *parameters, uint16_t *to,
 		     struct orr_rounding *pieces);
@@ -225,6 +226,7 @@ int64_t orr_instance_parameter_floats(const struct orr_instance *is);
 struct orr_instance *orr_instance_create(const struct orr_op *op);
 /* A copy, which owns its inputs; false: no memory. */
 bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
+
 /* Of an operator that takes each float for itself. */
 #define ORR_N_DIVISIONS_ALIKE 3
 extern const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE];
