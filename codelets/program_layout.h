@@ -96,8 +96,8 @@ struct orr_program {
 	struct orr_move *before;  /* the forward: first these, then the layers, then these after */
 	struct orr_move *after;
 	struct orr_tensor *zeros;           /* gradients to send that no layer writes */
-	struct orr_backward_step *backward; /* the backward, by reader, from the last operator of
-				   the graph to    the first */
+	struct orr_backward_step *backward; /* by reader, from the graph's last operator to its
+					       first */
 	int64_t n_parameters, n_trained;    /* of the stage; of them, those that come first */
 	int64_t most_parameters;            /* of its largest layer that is trained */
 	int64_t n_rounded;                  /* bfloat16 of rounded weights */
