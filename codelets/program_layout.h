@@ -1,8 +1,8 @@
 #ifndef ORR_PROGRAM_LAYOUT_H
 #define ORR_PROGRAM_LAYOUT_H
-/* (private) What a program is made of: written by src/runtime/compile.c, run by program.c. A tensor
- * is known by the buffer that it lies in and by how many columns lie before it there; with n
- * samples it starts n * column floats into the buffer. One of halves is bfloat16, value after
+/* (private) What a program is made of: written by src/runtime/devices/compile.c, run by program.c.
+ * A tensor is known by the buffer that it lies in and by how many columns lie before it there; with
+ * n samples it starts n * column floats into the buffer. One of halves is bfloat16, value after
  * value, and takes orr_stored_floats() columns there. */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,7 @@
 #ifndef ORR_PIPELINE_H
 #define ORR_PIPELINE_H
 /* A pipeline: the DAG of stages with its costs, and the size of the step that runs on it. It is
- * what a schedule sees, so a plug-in needs this header and schedule.h and no function of the
- * library. */
+ * what a schedule sees: a plug-in needs this header and schedule.h. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "numerics.h"
