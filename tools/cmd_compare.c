@@ -270,15 +270,15 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 	struct orr_schedule own = work->choice.schedule;
 	int n = 0, code;
 
-	/* a built-in one, with its parameters if any; else it has a name of its own */
-	if (o->schedule && (strchr(o->schedule, ':') || !strchr(o->schedule, '.')))
+	/* as it was asked for, with its parameters if any; a file has a name of its own */
+	if (own.name && !work->choice.table && (!work->choice.module || strchr(o->schedule, ':')))
 		own.name = o->schedule;
 
 	if ((code = make_cuts(c, a, work, o, err)) || (code = work_homes(&c->home, work, o, err)) ||
 	    (a->plan && (code = make_plan(c, work, o, err))))
 		return code;
 	for (int i = 0; i < c->n_cuts; i++) {
-		if (o->schedule)
+		if (own.name)
 			entries[n++] =
 				(struct orr_entry){.pipeline = c->cuts[i],
 						   .schedule = &own,

@@ -556,9 +556,7 @@ int cmd_plan(int argc, char **argv)
 	options_parse(&argp, argc, argv, &a);
 	if ((code = refuse_given(&a, &err)) || (code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) ||
-	    (code = output_protect(a.work.source, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
-	    (code = output_protect(graph->data, &err)) ||
 	    (a.work.lengths && (code = lengths_set(graph, a.work.lengths, &err))) ||
 	    (code = read_options(&a, graph, &plan_options, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||

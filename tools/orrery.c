@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "command.h"
+#include "orrery/input.h"
 #include "orrery/nearest.h"
 #include "orrery/orrery.h"
+#include "output_file.h"
 
 static const struct {
 	const char *name;
@@ -70,6 +72,7 @@ int main(int argc, char **argv)
 	char name[64];
 
 	argp_err_exit_status = 2;
+	orr_input_watch(output_protect);
 	if (repeats(argc, argv))
 		return 0;
 	if (argc > 1 &&

@@ -11,6 +11,7 @@
 #include "model/dot_parse.h"
 #include "model/text.h"
 #include "cluster.h"
+#include "orrery/input.h"
 #include "orrery/quantity.h"
 
 #define MOST_WORKERS 4096
@@ -455,8 +456,8 @@ int orr_cluster_parse(struct orr_cluster **out, const char *name, const char *te
 int orr_cluster_read(struct orr_cluster **out, const char *path, struct orr_error *err)
 {
 	char *text;
-	int code = orr_text_read(&text, path, "a machine file: src/plan/README.md has one",
-				 "a machine file is text, DOT", err);
+	int code = orr_input_read(&text, NULL, path, "a machine file: src/plan/README.md has one",
+				  err);
 
 	if (code)
 		return code;
