@@ -23,7 +23,6 @@
 #include "progress.h"
 #include "orrery/untested.h"
 #include "orrery/stages.h"
-#include "orrery/utf8.h"
 #include "work.h"
 
 enum {
@@ -503,8 +502,7 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan,
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	int n = orr_untested_find(untested, plan->tried.jobs), code;
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
-	const char *path = a->work.source;
-	bool embed = a->work.given.costs || path[orr_utf8_check(path, strlen(path))];
+	bool embed = a->work.given.costs || strcmp(plan->graph->name, a->work.source);
 	json_t *json =
 		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
 

@@ -55,15 +55,17 @@ static bool repeats(int argc, char **argv)
 static int refuse_command(const char *word)
 {
 	struct orr_nearest near = orr_nearest_to(word);
-	char hint[ORR_HINT];
+	char hint[ORR_HINT], text[512];
+	int n;
 
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		orr_nearest_try(&near, commands[i].name, NULL);
-	fprintf(stderr, "orrery: no command '%s'%s: there are", word,
-		orr_nearest_hint(hint, &near));
+	n = snprintf(text, sizeof(text), "no command '%.200s'%s: there are", word,
+		     orr_nearest_hint(hint, &near));
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
-	fprintf(stderr, "\n");
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s %s", i ? "," : "",
+			      commands[i].name);
+	command_say(text);
 	return 2;
 }
 

@@ -381,7 +381,9 @@ void work_fini(struct work *work)
 {
 	orr_try_fini(&work->tried);
 	free(work->home);
+	plugin_unload();
 	orr_choice_fini(&work->choice);
+	plugin_loaded(NULL);
 	orr_plan_file_destroy(work->plan);
 	orr_pipeline_destroy(work->pipeline);
 	orr_graph_destroy(work->graph);

@@ -13,6 +13,7 @@
 #include "cluster.h"
 #include "orrery/input.h"
 #include "orrery/quantity.h"
+#include "orrery/utf8.h"
 
 #define MOST_WORKERS 4096
 #define MOST_NAME 200
@@ -414,7 +415,7 @@ static int read_all(struct reader *r, const char *text)
 	struct orr_cluster *c = r->cluster;
 	int code;
 
-	if (!(c->name = strdup(r->file)) || !(c->text = strdup(text)) ||
+	if (!(c->name = orr_utf8_copy(r->file)) || !(c->text = strdup(text)) ||
 	    !(c->workers = calloc(MOST_WORKERS, sizeof(*c->workers))) ||
 	    !(r->source = calloc(MOST_WORKERS, sizeof(*r->source))))
 		return no_memory(r);
