@@ -432,7 +432,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	if (plan->pipeline->machine.bandwidth_bytes_per_s > 0)
 		printf("communication: what comes on top of computing: the replicas' all-reduce, "
 		       "and the busiest link where it is slower;\nlink: how long that link is "
-		       "busy, with activations and gradients. All per microbatch.\n");
+		       "busy, the way that carries more. All per microbatch.\n");
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);

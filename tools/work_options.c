@@ -86,7 +86,7 @@ static const struct argp_option options[] = {
 	 "--bandwidth and --memory (workers and links that are alike)",
 	 3},
 	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
-	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
+	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers, each way (infinite)", 3},
 	{"memory", KEY_MEMORY, "SIZE", 0,
 	 "of a worker, such as 16GB; what does not fit is refused (no limit)", 3},
 	{"optimizer", KEY_OPTIMIZER, "NAME", 0,
