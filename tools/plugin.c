@@ -138,7 +138,9 @@ static void *watch(void *unused)
 	return NULL;
 }
 
-/* The signal comes again when this returns, and ends the process as it would have. */
+/* The signal comes again when this returns, and ends the process as it would have. Where none of
+ * the plug-in's functions runs, nothing says that the crash is its own: it may be StarPU's, or
+ * MPI's. */
 static void tell_crash(int signal)
 {
 	static char text[sizeof(plugin.path) + 200]; /* the stack may be used up */
@@ -146,12 +148,11 @@ static void tell_crash(int signal)
 	char *end = stpcpy(stpcpy(text, "orrery: crashed with the plug-in "), plugin.path);
 	ssize_t n;
 
-	if (at)
-		end = stpcpy(stpcpy(end, " "), at);
-	end = stpcpy(end,
-		     at ? ": gdb --args shows where\n" : ": gdb --args shows in which function\n");
-	n = write(STDERR_FILENO, text, (size_t)(end - text));
-	(void)n;
+	if (at) {
+		end = stpcpy(stpcpy(stpcpy(end, " "), at), ": gdb --args shows where\n");
+		n = write(STDERR_FILENO, text, (size_t)(end - text));
+		(void)n;
+	}
 	raise(signal);
 }
 

@@ -124,6 +124,15 @@ static int read_link(struct reader *r, const struct orr_dot_attribute *a, const 
 	return 0;
 }
 
+static int read_duplex(const struct reader *r, const char *text, const char *what)
+{
+	r->cluster->half_duplex = !strcmp(text, "half");
+	return r->cluster->half_duplex || !strcmp(text, "full")
+		       ? 0
+		       : orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give half or full", what,
+				  text);
+}
+
 /* Of a subgraph, or the whole machine. */
 static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64_t *repeat)
 {
@@ -144,10 +153,12 @@ static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64
 			code = orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
 		else if (!s && !strcmp(a->name, "ports"))
 			code = orr_attribute_truth(&r->cluster->ports, a->text, what, r->err);
+		else if (!s && !strcmp(a->name, "duplex"))
+			code = read_duplex(r, a->text, what);
 		else if (!orr_attribute_draws('g', a->name))
 			code = refuse_attribute(r, a, s ? "a group of workers" : "a machine",
 						s ? "latency, bandwidth and repeat"
-						  : "latency, bandwidth and ports");
+						  : "latency, bandwidth, ports and duplex");
 	}
 	return code;
 }
@@ -427,6 +438,11 @@ static int read_all(struct reader *r, const char *text)
 	if ((code = find_groups(r)) || (code = add_group(r, 0, -1, "")) || (code = add_edges(r)))
 		return code;
 	c->units = r->plain;
+	if (c->ports && c->half_duplex)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s: duplex=half is of links, and with ports=true there are none: "
+				"leave one out",
+				r->file);
 	return c->n_workers ? 0
 			    : orr_fail(r->err, ORR_E_INPUT,
 				       "%s: a machine without workers: a worker is a node, such as "

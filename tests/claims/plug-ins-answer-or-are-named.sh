@@ -162,6 +162,20 @@ needs_training
 meet 5 1 2 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
 	--timeout 0.2
 
+# A crash while none of its functions runs is not called the plug-in's.
+cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
+"$orrery" train "$source/graphs/digits.dot" --schedule ./bad.so --steps 1000000 --checkpoint c --every 10 >out 2>err &
+crashing=$!
+until [ -e c/step-00000010 ]; do
+	kill -0 $crashing || { cat err; exit 1; }
+	sleep 0.1
+done
+kill -SEGV $crashing
+code=0
+wait $crashing || code=$?
+[ $code -eq 139 ] || { echo "exit code $code: $(cat err)"; exit 1; }
+if grep -q 'plug-in' err; then cat err; exit 1; fi
+
 # also on several ranks, where Open MPI would have words of its own
 if [ "$can_train" = yes ] && command -v mpirun >/dev/null && "$orrery" --version | grep -q ', MPI'; then
 	cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=2 -DHOW=6 -o bad.so bad.c
