@@ -11,7 +11,9 @@
 #include "model/dot_parse.h"
 #include "model/text.h"
 #include "cluster.h"
+#include "orrery/input.h"
 #include "orrery/quantity.h"
+#include "orrery/utf8.h"
 
 #define MOST_WORKERS 4096
 #define MOST_NAME 200
@@ -424,7 +426,7 @@ static int read_all(struct reader *r, const char *text)
 	struct orr_cluster *c = r->cluster;
 	int code;
 
-	if (!(c->name = strdup(r->file)) || !(c->text = strdup(text)) ||
+	if (!(c->name = orr_utf8_copy(r->file)) || !(c->text = strdup(text)) ||
 	    !(c->workers = calloc(MOST_WORKERS, sizeof(*c->workers))) ||
 	    !(r->source = calloc(MOST_WORKERS, sizeof(*r->source))))
 		return no_memory(r);
@@ -471,8 +473,8 @@ int orr_cluster_parse(struct orr_cluster **out, const char *name, const char *te
 int orr_cluster_read(struct orr_cluster **out, const char *path, struct orr_error *err)
 {
 	char *text;
-	int code = orr_text_read(&text, path, "a machine file: src/plan/README.md has one",
-				 "a machine file is text, DOT", err);
+	int code = orr_input_read(&text, NULL, path, "a machine file: src/plan/README.md has one",
+				  err);
 
 	if (code)
 		return code;
