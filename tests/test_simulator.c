@@ -1,6 +1,7 @@
 /* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes,
  * replicas, owners elsewhere, tied parameters, gangs, gathered minibatches, links by level and by
- * pair, ports, latency, workers of other speeds, caps, strict and greedy orders, updates. */
+ * pair, of half duplex, ports, latency, workers of other speeds, caps, strict and greedy orders,
+ * updates. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,7 @@ static void draw_cluster(struct oracle_step *t, struct orr_machine *machine)
 	int n = 0;
 
 	t->ports = draw(2);
+	t->half_duplex = !t->ports && draw(2);
 	for (int v = 0; v < t->n_workers; v++) {
 		t->speed[v][0] = speeds ? 1 + (int)draw(4) : 1;
 		t->speed[v][1] = speeds ? 1 + (int)draw(3) : 1;
@@ -148,6 +150,7 @@ static void draw_cluster(struct oracle_step *t, struct orr_machine *machine)
 				       .n_groups = 1,
 				       .n_pairs = n,
 				       .ports = t->ports,
+				       .half_duplex = t->half_duplex,
 				       .workers = workers,
 				       .groups = groups,
 				       .pairs = pairs};

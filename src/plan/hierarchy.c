@@ -2,10 +2,11 @@
  *
  *   t = max(inner / r + (update + ring) / m, transfer),
  *   inner     what the stage takes on one component: on a worker its forward and backward, on a
- * group of workers the slowest stage of the best pipeline inside, found one level further in; ring
- * 2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches; transfer  bytes /
- * (B r), activations forward and gradients back, of the tensors that it reads from other stages of
- *             its level. What it passes on to later ones goes there directly.
+ *             group of workers the slowest stage of the best pipeline inside, found one level
+ *             further in;
+ *   ring      2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches;
+ *   transfer  bytes / (B r), activations forward and gradients back, of the tensors that it reads
+ *             from other stages of its level. What it passes on to later ones goes there directly.
  *
  * A link joins two workers, so its stages have it to themselves: the tensors that a stage reads
  * come over several links where several stages made them, or where those have other replicas. Then

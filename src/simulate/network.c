@@ -6,11 +6,13 @@
 #include "orrery/machine.h"
 #include "orrery/timeline.h"
 
-static size_t link_between(int from, int to)
+/* From one worker to another; of half-duplex links that is the way back, too. */
+static size_t link_between(const struct orr_network *net, int from, int to)
 {
 	size_t low = (size_t)(from < to ? from : to), high = (size_t)(from < to ? to : from);
+	size_t pair = high * (high - 1) / 2 + low;
 
-	return high * (high - 1) / 2 + low;
+	return net->half_duplex ? pair : 2 * pair + (from > to);
 }
 
 /* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
@@ -32,7 +34,9 @@ static int count_links(const struct orr_network *net, const struct orr_transfer 
 
 	if (net->ports)
 		return k ? 2 * k : 2;
-	return k > 2 ? k : 1; /* the two neighbours of a ring over two are one */
+	if (k == 2 && net->half_duplex)
+		return 1;
+	return k ? k : 1;
 }
 
 /* Where worker w sends, and where it receives. */
@@ -51,8 +55,8 @@ static struct orr_link *link_at(const struct orr_network *net, const struct orr_
 		return &net->links[k   ? port_of(owners[i / 2], i % 2)
 				   : i ? port_of(transfer->to, true)
 				       : port_of(transfer->from, false)];
-	return &net->links[k ? link_between(owners[i], owners[(i + 1) % k])
-			     : link_between(transfer->from, transfer->to)];
+	return &net->links[k ? link_between(net, owners[i], owners[(i + 1) % k])
+			     : link_between(net, transfer->from, transfer->to)];
 }
 
 static void touch(struct orr_network *net, struct orr_link *link)
@@ -274,7 +278,8 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 	if ((code = check_clock(machine, timeline->jobs, err)))
 		return code;
 	net->ports = machine->cluster && machine->cluster->ports;
-	net->n_links = net->ports ? 2 * n_workers : n_workers * (n_workers - 1) / 2;
+	net->half_duplex = orr_machine_half_duplex(machine);
+	net->n_links = net->ports ? 2 * n_workers : n_workers * (n_workers - 1);
 	net->links = calloc(net->n_links + 1, sizeof(*net->links));
 	net->touched = calloc(net->n_links + 1, sizeof(*net->touched));
 	if (!net->links || !net->touched)
