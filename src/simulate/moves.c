@@ -45,7 +45,7 @@ bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int
 				     .consumer = k,
 				     .from = sender,
 				     .to = orr_jobs_worker(jobs, k, i),
-				     .bytes = from.s == to.s ? orr_jobs_stash_bytes(jobs, j)
+				     .bytes = from.s == to.s ? orr_jobs_moved_bytes(jobs, j)
 							     : orr_jobs_edge_bytes(jobs, j, k)};
 	return true;
 }
