@@ -2,7 +2,9 @@
  * which runs none of them here. A block (layer norm, linear, gelu) alone, and all stages of graphs,
  * one microbatch of each: forward, backward in one task, update by Adam.
  *
- *   count_launches GRAPH:STAGES:SAMPLES ... [--kernels]      --kernels: also each by its name */
+ *   count_launches GRAPH:STAGES:SAMPLES ... [--kernels]
+ *
+ * With --kernels, each kernel by its name, too. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -98,7 +98,7 @@ static void check(int code, const char *name, const struct orr_error *err)
 	if (!code)
 		return;
 	snprintf(text, sizeof(text), "%s: %s", name, err->msg);
-	orr_ranks_fail(text);
+	orr_ranks_fail(1, text);
 	say(text);
 	exit(1);
 }

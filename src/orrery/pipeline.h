@@ -1,8 +1,7 @@
 #ifndef ORR_PIPELINE_H
 #define ORR_PIPELINE_H
 /* A pipeline: the DAG of stages with its costs, and the size of the step that runs on it. It is
- * what a schedule sees, so a plug-in needs this header and schedule.h and no function of the
- * library. */
+ * what a schedule sees: a plug-in needs this header and schedule.h. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "numerics.h"
@@ -72,8 +71,8 @@ struct orr_stage {
 	int64_t input_bytes; /* what F reads: columns of the data, to which orr_pipeline_create adds
 				the edges in */
 	bool recompute;      /* B runs F again first, and until then the stash is the input alone; a
-				schedule may      ask for it as well, so read jobs->recompute where there
-				are      jobs */
+				schedule may ask for it as well, so where there are jobs read
+				jobs->recompute */
 	/* per step */
 	int64_t update_ns;
 	int64_t parameter_bytes;

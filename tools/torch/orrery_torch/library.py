@@ -140,7 +140,12 @@ class Pipeline(ctypes.Structure):
 
 
 class Placed(ctypes.Structure):
-    _fields_ = [("worker", POINTER(c_int)), ("n", POINTER(c_int64)), ("bound_ns", c_int64)]
+    _fields_ = [
+        ("worker", POINTER(c_int)),
+        ("n", POINTER(c_int64)),
+        ("bound_ns", c_int64),
+        ("span_bound_ns", c_int64),
+    ]
 
 
 OF_JOB = [c_void_p, c_int, c_int, c_int, c_void_p]
