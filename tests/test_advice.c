@@ -26,7 +26,7 @@ static struct orr_plan *make(const struct orr_graph *g, const char *workers, con
 	o.flops_per_s = 1;
 	o.activations = true;
 	o.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, &err) &&
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
 	return plan;
@@ -188,7 +188,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 600B"), "%s", err.msg);
 	o.pieces = true;
