@@ -210,8 +210,9 @@ START_TEST(faster_links_take_their_share_away)
 	double slowest_s = plan->slowest_s;
 
 	/* 300 B at 100 B/s each way: 3 s, one of them longer than computing */
-	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones ([link]), "
-		      "or fewer workers");
+	advised(plan,
+		"spends 33% of the slowest stage's time on links: take faster ones ([bandwidth]), "
+		"or fewer workers");
 	orr_plan_destroy(plan);
 	plan = make(g, "2", NULL, o);
 	ck_assert_double_eq_tol(1 - plan->slowest_s / slowest_s, 0.33, 0.005);

@@ -27,12 +27,12 @@ static int read_links(struct orr_levels *levels, const char *list, bool rates, b
 		      const char *workers, struct orr_error *err)
 {
 	const char *what = rates ? "[bandwidth]" : "[latency]", *at = list;
-	bool plain = false;
 	char part[64];
 	int n = 0, code;
 
 	for (; at && n < levels->n; n++) {
 		size_t length = strcspn(at, ",");
+		bool plain = false;
 
 		if (length >= sizeof(part))
 			break;
