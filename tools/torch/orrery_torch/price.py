@@ -20,7 +20,7 @@ from .trace import say
 
 FEW, MANY = 4, 24  # microbatches
 STEPS = 40
-PATIENCE = 120  # seconds
+PATIENCE = 300  # seconds
 
 
 class Two(nn.Module):
@@ -92,14 +92,17 @@ def price() -> float:
             for rank in range(2)
         ]
         try:
-            told = [each.communicate(timeout=PATIENCE) for each in both]
-            return float(told[0][0])
-        except (subprocess.TimeoutExpired, ValueError):
-            say("what a job takes could not be measured: give overhead=, or it counts as nothing")
-            return 0.0
+            (told, said), _ = [each.communicate(timeout=PATIENCE) for each in both]
+            why = "" if told else (said.strip() or "it ended without a word").splitlines()[-1]
+        except subprocess.TimeoutExpired:
+            why = f"it took more than {PATIENCE} s"
         finally:
             for each in both:
                 each.kill()
+                each.wait()
+    if why:
+        say(f"what a job takes could not be measured: {why}: it counts as nothing, or give overhead=")
+    return 0.0 if why else float(told)
 
 
 def main() -> None:
