@@ -16,32 +16,53 @@
 	{ \
 		for (int64_t i = 0; i < count; i++) \
 			dx[i] = orr_##NAME##_slope(kept[i], dy[i]); \
+	} \
+	ORR_VECTOR static void map_bf16_##NAME(int64_t count, const uint16_t *x, uint16_t *y) \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			y[i] = orr_bf16_of(orr_##NAME##_of(orr_bf16_float(x[i]))); \
+	} \
+	ORR_VECTOR static void map_back_bf16_##NAME(int64_t count, const uint16_t *kept, \
+						    const uint16_t *dy, uint16_t *dx) \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			dx[i] = orr_bf16_of(orr_##NAME##_slope(orr_bf16_float(kept[i]), \
+							       orr_bf16_float(dy[i]))); \
 	}
 ORR_ELEMENTWISE(ORR_LOOPS)
 
+static const struct {
+	void (*map)(int64_t count, const float *x, float *y);
+	void (*back)(int64_t count, const float *kept, const float *dy, float *dx);
+	void (*map_bf16)(int64_t count, const uint16_t *x, uint16_t *y);
+	void (*back_bf16)(int64_t count, const uint16_t *kept, const uint16_t *dy, uint16_t *dx);
+} loops[] = {
+#define ORR_ROW(NAME, KEPT, FORWARD, BACKWARD) \
+	{map_##NAME, map_back_##NAME, map_bf16_##NAME, map_back_bf16_##NAME},
+	ORR_ELEMENTWISE(ORR_ROW)
+#undef ORR_ROW
+};
+
 void orr_map(enum orr_elementwise f, int64_t count, const float *x, float *y)
 {
-	switch (f) {
-#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
-	case ORR_ELEMENTWISE_##NAME: \
-		map_##NAME(count, x, y); \
-		break;
-		ORR_ELEMENTWISE(ORR_CASE)
-#undef ORR_CASE
-	}
+	loops[f].map(count, x, y);
 }
 
 void orr_map_back(enum orr_elementwise f, int64_t count, const float *kept, const float *dy,
 		  float *dx)
 {
-	switch (f) {
-#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
-	case ORR_ELEMENTWISE_##NAME: \
-		map_back_##NAME(count, kept, dy, dx); \
-		break;
-		ORR_ELEMENTWISE(ORR_CASE)
-#undef ORR_CASE
-	}
+	loops[f].back(count, kept, dy, dx);
+}
+
+void orr_map_bf16(enum orr_elementwise f, int64_t count, const uint16_t *x, uint16_t *y)
+{
+	loops[f].map_bf16(count, x, y);
+}
+
+void orr_map_back_bf16(enum orr_elementwise f, int64_t count, const uint16_t *kept,
+		       const uint16_t *dy, uint16_t *dx)
+{
+	loops[f].back_bf16(count, kept, dy, dx);
 }
 
 ORR_VECTOR static void scale(int64_t count, float factor, const float *x, float *y)
@@ -92,6 +113,16 @@ ORR_VECTOR static void from_bf16(int64_t count, const uint16_t *x, float *y)
 void orr_from_bf16(int64_t count, const uint16_t *x, float *y)
 {
 	from_bf16(count, x, y);
+}
+
+ORR_VECTOR static void add_from_bf16(int64_t count, const uint16_t *x, float *sum)
+{
+	for (int64_t i = 0; i < count; i++)
+		sum[i] += orr_bf16_float(x[i]);
+}
+void orr_add_from_bf16(int64_t count, const uint16_t *x, float *sum)
+{
+	add_from_bf16(count, x, sum);
 }
 
 ORR_VECTOR static void add_bf16(int64_t count, const float *x, uint16_t *sum)

@@ -33,9 +33,10 @@ struct orr_network {
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
 	bool is_free;                      /* nothing takes time: nothing is asked for */
 	bool ports, half_duplex;
-	struct orr_link *links;
-	size_t n_links;
-	size_t *touched, n_touched; /* links on which something may start */
+	int *made; /* 1 + number of the link of two workers, or of a port; 0: nothing used it yet */
+	struct orr_link *links; /* [n_links] used so far, a small part of all */
+	int n_links, links_room;
+	int *touched, n_touched; /* links on which something may start */
 	int transfers_room;
 };
 

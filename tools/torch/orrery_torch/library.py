@@ -91,6 +91,8 @@ class Stage(ctypes.Structure):
         ("backward_ns", c_int64),
         ("weight_ns", c_int64),
         ("stash_bytes", c_int64),
+        ("shared_bytes", c_int64),
+        ("passing_bytes", c_int64),
         ("input_bytes", c_int64),
         ("recompute", c_bool),
         ("update_ns", c_int64),
