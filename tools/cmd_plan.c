@@ -361,6 +361,19 @@ static void print_idle(const struct orr_plan *plan)
 					 "found, but not every way was tried");
 }
 
+/* Why all of the model is on every worker, and what gives a pipeline. */
+static void print_replicas(const struct orr_plan *plan)
+{
+	const struct orr_machine *m = &plan->pipeline->machine;
+	int most = 1;
+
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		most = plan->replicas[s] > most ? plan->replicas[s] : most;
+	if (most > 1 && m->bandwidth_bytes_per_s <= 0 && !m->cluster)
+		printf("Links are free, so replicas cost nothing: --link=10GB/s, say, prices their "
+		       "all-reduce, and --straight gives a pipeline without any.\n");
+}
+
 static bool has_parameters(const struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++)
@@ -447,6 +460,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	}
 	print_anywhere(plan);
 	print_idle(plan);
+	print_replicas(plan);
 	if (plan->flattened)
 		printf("Too many branches side by side: they were put one after the other to be "
 		       "cut.\n");
