@@ -1,8 +1,8 @@
 #ifndef ORR_PROGRAM_LAYOUT_H
 #define ORR_PROGRAM_LAYOUT_H
-/* (private) What a program is made of: written by src/runtime/compile.c, run by program.c. A tensor
- * is known by the buffer that it lies in and by how many columns lie before it there; with n
- * samples it starts n * column floats into the buffer. One of halves is bfloat16, value after
+/* (private) What a program is made of: written by src/runtime/devices/compile.c, run by program.c.
+ * A tensor is known by the buffer that it lies in and by how many columns lie before it there; with
+ * n samples it starts n * column floats into the buffer. One of halves is bfloat16, value after
  * value, and takes orr_stored_floats() columns there. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +14,7 @@ enum orr_storage {
 	ORR_STORAGE_RECEIVED, /* from edge `edge`: activations in F, gradients in B */
 	ORR_STORAGE_SENT,     /* over edge `edge` */
 	ORR_STORAGE_STASH,
+	ORR_STORAGE_PASSING, /* in the stash behind the others: W does not read it */
 	ORR_STORAGE_KEPT, /* what W reads of B: behind the stash if the backward is split, else in
 			   scratch */
 	ORR_STORAGE_SCRATCH
@@ -96,13 +97,15 @@ struct orr_program {
 	struct orr_move *before;  /* the forward: first these, then the layers, then these after */
 	struct orr_move *after;
 	struct orr_tensor *zeros;           /* gradients to send that no layer writes */
-	struct orr_backward_step *backward; /* the backward, by reader, from the last operator of
-				   the graph to    the first */
+	struct orr_backward_step *backward; /* by reader, from the graph's last operator to its
+					       first */
 	int64_t n_parameters, n_trained;    /* of the stage; of them, those that come first */
 	int64_t most_parameters;            /* of its largest layer that is trained */
 	int64_t n_rounded;                  /* bfloat16 of rounded weights */
 	/* floats per sample */
-	int64_t stash_columns, kept_columns;
+	int64_t left_columns,
+		passing_columns; /* of the stash: what W reads, and what it does not */
+	int64_t kept_columns;
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */
 	int64_t widest; /* of any layer, gradients of inputs that are computed apart and then added
 			 */

@@ -117,10 +117,8 @@ static void make(void *argument)
 	own->device.workspace = allocate(own->node, own->n_workspace, own->borrows);
 	own->in = calloc((size_t)sizes->n_pointers + 1, sizeof(const float *));
 	own->out = calloc((size_t)sizes->n_pointers + 1, sizeof(float *));
-	if (!m->of)
-		own->kept = calloc((size_t)sizes->n_programs + 1, sizeof(*own->kept));
 	if (!own->scratch || !own->stash || !own->again || !own->gathered ||
-	    !own->device.workspace || !own->in || !own->out || !own->kept) {
+	    !own->device.workspace || !own->in || !own->out) {
 		m->code = -1;
 		snprintf(m->why, m->size, "no memory for %.1f MiB of scratch",
 			 (double)(own->n_scratch + own->n_stash + own->n_again + own->n_gathered +
@@ -195,11 +193,13 @@ void orr_workspace_fini(struct orr_workspace *own, unsigned worker)
 		on_worker(worker, unmake, own);
 }
 
-/* -1: no memory */
+/* -1: no memory. The array grows with what is kept, whatever the callers ask for. */
 static int add_kept(struct orr_workspace *own, const struct orr_program *program, size_t bytes)
 {
-	void *at = allocate(own->node, bytes, false);
+	struct orr_kept *kept = realloc(own->kept, ((size_t)own->n_kept + 1) * sizeof(*kept));
+	void *at = kept ? allocate(own->node, bytes, false) : NULL;
 
+	own->kept = kept ? kept : own->kept;
 	if (!at)
 		return -1;
 	own->kept[own->n_kept++] =
@@ -207,13 +207,20 @@ static int add_kept(struct orr_workspace *own, const struct orr_program *program
 	return 0;
 }
 
+static bool has_place(const struct orr_workspace *own, const struct orr_program *program)
+{
+	for (int i = 0; i < own->n_kept; i++)
+		if (own->kept[i].program == program)
+			return true;
+	return false;
+}
+
 int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *program)
 {
 	size_t bytes = orr_program_rounded_bytes(program, &own->device);
 
-	for (int i = 0; i < own->n_kept; i++)
-		if (own->kept[i].program == program)
-			return 0;
+	if (has_place(own, program))
+		return 0;
 	if (!bytes || add_kept(own, program, bytes))
 		return bytes ? -1 : 0;
 	own->n_own = own->n_kept;
@@ -224,13 +231,18 @@ int orr_workspace_share(struct orr_workspace *own, const struct orr_program *con
 			int n_blocks)
 {
 	size_t most = 0;
+	int n_shared = 0;
 
 	for (int i = 0; i < n; i++) {
 		size_t bytes = orr_program_rounded_bytes(programs[i], &own->device);
 
+		/* one of its own serves all copies of a stage, see find_kept */
+		if (!bytes || has_place(own, programs[i]))
+			continue;
+		n_shared++;
 		most = bytes > most ? bytes : most;
 	}
-	for (int i = 0; i < n && i < n_blocks && most; i++)
+	for (int i = 0; i < n_shared && i < n_blocks; i++)
 		if (add_kept(own, NULL, most))
 			return -1;
 	return 0;

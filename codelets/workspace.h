@@ -29,8 +29,9 @@ int orr_workspace_borrow(struct orr_workspace *own, unsigned worker, const struc
 /* The worker computes a stage with this program: keep its weights rounded, where the precision has
  * any use for that. Without it they are rounded for each product. Not 0: no memory. */
 int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *program);
-/* The same for n stages that it has only copies of the parameters of, for which n_blocks blocks are
- * enough: they hold the stages that were computed last. Once, after orr_workspace_keep. */
+/* The same for n stages of which it reads copies of the parameters, for which n_blocks blocks are
+ * enough: they hold the stages that were computed last. A stage that has a place of its own, since
+ * other microbatches read its parameters there, needs none. Once, after orr_workspace_keep. */
 int orr_workspace_share(struct orr_workspace *own, const struct orr_program *const *programs, int n,
 			int n_blocks);
 

@@ -1,8 +1,10 @@
 /* What the engine costs per job: microseconds from submission to the end, over jobs that do
- * nothing. engine       our policy, with measured times, callbacks, step after step pinned the same
- * with StarPU's workerorder instead of our policy eager, lws   the same, and StarPU places by hand
- * the same tasks, placement, dependencies and order as a plain StarPU program with workerorder: no
- *                times, no callbacks
+ * nothing.
+ *   engine       our policy, with measured times, callbacks, step after step
+ *   pinned       the same with StarPU's workerorder instead of our policy
+ *   eager, lws   the same, and StarPU places
+ *   by hand      the same tasks, placement, dependencies and order as a plain StarPU program with
+ *                workerorder: no times, no callbacks
  * Medians of interleaved rounds, of ratios within a round; figures only, no pass or fail. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 		       orr_ranks_count(), job_us, link_us);
 	code = suite_run("hide", tests, N_OF(tests));
 	if (code)
-		orr_ranks_fail("the benchmark has failed");
+		orr_ranks_fail(1, "the benchmark has failed");
 	orr_ranks_stop();
 	return code;
 }

@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 		code = bench(schedules[i], model, &err);
 	if (code) {
 		(void)fprintf(stderr, "rank %d: %s\n", orr_ranks_rank(), err.msg);
-		orr_ranks_fail(err.msg);
+		orr_ranks_fail(1, err.msg);
 	}
 	orr_ranks_stop();
 	return code != 0;

@@ -2,7 +2,9 @@
  * which runs none of them here. A block (layer norm, linear, gelu) alone, and all stages of graphs,
  * one microbatch of each: forward, backward in one task, update by Adam.
  *
- *   count_launches GRAPH:STAGES:SAMPLES ... [--kernels]      --kernels: also each by its name */
+ *   count_launches GRAPH:STAGES:SAMPLES ... [--kernels]
+ *
+ * With --kernels, each kernel by its name, too. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,8 +140,8 @@ static void start(const struct buffers *b, const struct orr_program *p, struct o
 		break;
 	case BACKWARD:
 		orr_program_backward(p, d, ORR_PART_BOTH, n, 1.0f / (float)n, b->parameters,
-				     b->stash, (const float *const *)b->from, b->to, b->gradient,
-				     true, b->scratch);
+				     b->stash, NULL, false, (const float *const *)b->from, b->to,
+				     b->gradient, true, b->scratch);
 		break;
 	case UPDATE:
 		if (!n_trained)

@@ -525,8 +525,16 @@ static bool start_worker(struct state *x, int w)
 	return true;
 }
 
-/* Marks the links that m takes; on a worker with ports, rows are for sending to anybody and
- * receiving from anybody. */
+/* From one worker to another; where links are of half duplex, nothing comes back meanwhile. */
+static void take(const struct oracle_step *t, int from, int to, bool taken[][ORACLE_WORKERS])
+{
+	taken[from][to] = true;
+	if (t->half_duplex)
+		taken[to][from] = true;
+}
+
+/* Marks what m takes of each direction of a link; on a worker with ports, rows are for sending to
+ * anybody and receiving from anybody. In a ring every owner sends to the next one. */
 static void links_of(const struct oracle_step *t, const struct message *m,
 		     bool taken[][ORACLE_WORKERS])
 {
@@ -539,10 +547,9 @@ static void links_of(const struct oracle_step *t, const struct message *m,
 	if (t->ports)
 		return;
 	if (!k)
-		taken[m->from][m->to] = taken[m->to][m->from] = true;
+		take(t, m->from, m->to, taken);
 	for (int i = 0; i < k; i++)
-		taken[owners[i]][owners[(i + 1) % k]] = taken[owners[(i + 1) % k]][owners[i]] =
-			true;
+		take(t, owners[i], owners[(i + 1) % k], taken);
 }
 
 static bool share_a_link(const struct oracle_step *t, const struct message *a,

@@ -43,6 +43,7 @@ struct oracle_step {
 	/* between two workers, either way */
 	int64_t latency[ORACLE_WORKERS][ORACLE_WORKERS];
 	int64_t ns_per_byte[ORACLE_WORKERS][ORACLE_WORKERS];
+	bool half_duplex; /* a link carries one thing at a time; else each of its directions does */
 	bool ports; /* of a worker, one to send and one to receive, instead of a link a pair */
 };
 

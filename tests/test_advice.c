@@ -204,12 +204,12 @@ END_TEST
 START_TEST(faster_links_take_their_share_away)
 {
 	struct orr_graph *g = parse_graph(
-		"digraph g { node [forward=1 backward=1 activation=\"150B\"]; a -> b }");
+		"digraph g { node [forward=1 backward=1 activation=\"300B\"]; a -> b }");
 	struct orr_plan_options o = {.straight = true, .by_makespan = false, .n_microbatches = 8};
 	struct orr_plan *plan = make(g, "2", "100B/s", o);
 	double slowest_s = plan->slowest_s;
 
-	/* 2 x 150 B at 100 B/s: 3 s, one of them longer than computing */
+	/* 300 B at 100 B/s each way: 3 s, one of them longer than computing */
 	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones ([link]), "
 		      "or fewer workers");
 	orr_plan_destroy(plan);

@@ -3,8 +3,9 @@
 
 test_figures.py ORRERY SOURCE [--write]
 
-A line of figures.txt is a digest of the answer (or of the refusal) and the arguments. Where a
-figure changes for a reason, --write puts the new digests there, and the commit says the reason.
+A line of figures.txt is a digest of the answer and the arguments. Where a figure changes for a
+reason, --write puts the new digests there, and the commit says the reason. A refusal is no figure,
+and no case stands there twice.
 """
 import hashlib
 import os
@@ -16,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 def answer(orrery, source, arguments):
     result = subprocess.run([orrery, 'simulate', *arguments.split(), '--json'], cwd=source,
                             capture_output=True, check=False)
-    said = b'%d\n' % result.returncode + (result.stdout or result.stderr)
-    return hashlib.md5(said).hexdigest()
+    if result.returncode:
+        return f'exit code {result.returncode}: ' + result.stderr.decode(errors='replace').strip()
+    return hashlib.md5(b'0\n' + result.stdout).hexdigest()
 
 
 def main(orrery, source, *options):
@@ -27,6 +29,14 @@ def main(orrery, source, *options):
         cases = [line.rstrip('\n').split(' ', 1) for line in file]
     with ThreadPoolExecutor(2) as pool:
         now = list(pool.map(lambda case: answer(orrery, source, case[1]), cases))
+    refused = [(case[1], said) for case, said in zip(cases, now) if ' ' in said]
+    twice = sorted({case[1] for case in cases if sum(case[1] == other[1] for other in cases) > 1})
+    for arguments, said in refused:
+        print(f'no figures: orrery simulate --json {arguments}: {said}')
+    for arguments in twice:
+        print(f'stands there twice: {arguments}')
+    if refused or twice:
+        return 1
     changed = [case[1] for case, digest in zip(cases, now) if case[0] != digest]
     if options == ('--write',):
         with open(path, 'w', encoding='utf-8') as file:

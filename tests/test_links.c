@@ -13,40 +13,54 @@ static const struct {
 	const char *name, *schedule;
 	int n_stages, n_workers, n_microbatches;
 	int64_t parameter_bytes, edge_bytes, latency;
-	int64_t makespan;
+	int64_t makespan, half_duplex;
 } cases[] = {
-	{"one ring of two", "ddp", 1, 2, 2, 10, 0, 0, 2 + 2},
-	{"a second one waits", "ddp", 2, 2, 2, 10, 0, 0, 3 + 2 + 2},
-	{"eight of them", "ddp", 8, 2, 2, 10, 0, 0, 9 + 8 * 2},
-	{"the last step's latency leaves the link free", "ddp", 2, 2, 2, 10, 0, 1, 3 + 4 + 4 - 1},
-	{"three owners", "ddp", 2, 3, 3, 15, 0, 0, 3 + 4 + 4},
-	{"rings that are shorter than a backward do not wait", "ddp", 2, 2, 2, 5, 0, 0, 4 + 1},
-	{"without parameters there is no ring", "ddp", 2, 2, 2, 0, 0, 1, 4},
-	/* activations cross at 1 (to 2 and 3), gradients at 4 and 5 (to 6); stage 1's ring is asked
-	 * for at 5 and waits for the second gradient, stage 0's is asked for at 7 and waits for the
-	 * first ring until 8 */
-	{"rings wait for transfers", "chimera", 2, 2, 2, 10, 5, 0, 10},
+	{"one ring of two", "ddp", 1, 2, 2, 10, 0, 0, 2 + 2, 2 + 2},
+	{"a second one waits", "ddp", 2, 2, 2, 10, 0, 0, 3 + 2 + 2, 3 + 2 + 2},
+	{"eight of them", "ddp", 8, 2, 2, 10, 0, 0, 9 + 8 * 2, 9 + 8 * 2},
+	{"the last step's latency leaves the link free", "ddp", 2, 2, 2, 10, 0, 1, 3 + 4 + 4 - 1,
+	 3 + 4 + 4 - 1},
+	{"three owners", "ddp", 2, 3, 3, 15, 0, 0, 3 + 4 + 4, 3 + 4 + 4},
+	{"rings that are shorter than a backward do not wait", "ddp", 2, 2, 2, 5, 0, 0, 4 + 1,
+	 4 + 1},
+	{"without parameters there is no ring", "ddp", 2, 2, 2, 0, 0, 1, 4, 4},
+	/* activations cross at 1 and gradients at 4, each way at once; stage 1's ring is asked for
+	 * at 4 and waits for the gradients until 5, stage 0's is asked for at 6 and waits for the
+	 * first ring until 7. Of half duplex activations take until 2 and 3, gradients from 4 and 5
+	 * until 6; the rings are asked for at 5 and 7, and go at 6 and 8 */
+	{"rings wait for transfers", "chimera", 2, 2, 2, 10, 5, 0, 9, 10},
 };
 
 START_TEST(rings_follow_one_another_and_transfers)
 {
-	struct orr_machine machine = orr_machine_default(cases[_i].n_workers);
 	struct orr_pipeline *p;
-	struct way way;
 	char edges[64] = "";
 
 	for (int s = 0, at = 0; s + 1 < cases[_i].n_stages; s++)
 		at += snprintf(edges + at, sizeof(edges) - (size_t)at, " %d>%d", s, s + 1);
 	p = make_pipeline(cases[_i].n_stages, edges, 1, 1, 0, 1, cases[_i].parameter_bytes,
 			  cases[_i].edge_bytes);
-	machine.bandwidth_bytes_per_s = 5;
-	machine.latency_ns = cases[_i].latency * ORR_UNIT_NS;
-	way_init_on(&way, p, cases[_i].schedule, &machine, cases[_i].n_microbatches);
-	ck_assert_msg(way.tried.figures->makespan_ns == cases[_i].makespan * ORR_UNIT_NS,
-		      "%s: %g instead of %g", cases[_i].name,
-		      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS,
-		      (double)cases[_i].makespan);
-	way_fini(&way);
+	for (int half = 0; half < 2; half++) {
+		int64_t makespan = half ? cases[_i].half_duplex : cases[_i].makespan;
+		struct orr_cluster *cluster = NULL;
+		struct orr_error err = {""};
+		struct orr_machine machine;
+		struct way way;
+		char text[200];
+
+		(void)snprintf(text, sizeof(text),
+			       "graph { bandwidth=\"5B/s\"; latency=%d; duplex=%s; a [repeat=%d] }",
+			       (int)cases[_i].latency, half ? "half" : "full", cases[_i].n_workers);
+		ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
+		machine = orr_machine_of(cluster, 0);
+		way_init_on(&way, p, cases[_i].schedule, &machine, cases[_i].n_microbatches);
+		ck_assert_msg(way.tried.figures->makespan_ns == makespan * ORR_UNIT_NS,
+			      "%s, half duplex %d: %g instead of %g", cases[_i].name, half,
+			      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS,
+			      (double)makespan);
+		way_fini(&way);
+		orr_cluster_destroy(cluster);
+	}
 	orr_pipeline_destroy(p);
 }
 END_TEST

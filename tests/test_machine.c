@@ -40,6 +40,13 @@ static const struct {
 	{"ports", "bandwidth=\"5B/s\"; ports=true; a [repeat=3]", "gpipe", " 0>1 0>2", 3, 1, 2 * 7},
 	/* two send to one, which sends to both */
 	{"links to one", "bandwidth=\"5B/s\"; a [repeat=3]", "gpipe", " 0>2 1>2", 3, 1, 2 * 6},
+	/* A transfer takes 10 and a microbatch 24, there and back: 1F1B has two under way, which go
+	 * together where directions do not wait for each other (the second one ends 10 later), and
+	 * else transfers follow each other, 40 a pair, with an F before and a B after */
+	{"both directions at once", "bandwidth=\"0.5B/s\"; duplex=full; a; b", "1f1b", " 0>1", 2, 8,
+	 2 * (4 * 24 + 10)},
+	{"half duplex", "bandwidth=\"0.5B/s\"; duplex=half; a; b", "1f1b", " 0>1", 2, 8,
+	 2 * (4 * 40 + 2)},
 	{"ports to one", "bandwidth=\"5B/s\"; ports=true; a [repeat=3]", "gpipe", " 0>2 1>2", 3, 1,
 	 2 * 8},
 };
@@ -191,6 +198,15 @@ static const struct {
 	 "m.dot:1: a group of workers needs a name: say subgraph NAME {"},
 	{"graph { a [repeat=4096]; b }", "m.dot:1: more than 4096 workers: take fewer"},
 	{"graph { ports=maybe; a }", "m.dot:1: the machine: ports: 'maybe': give true or false"},
+	{"graph { duplex=both; a }", "m.dot:1: the machine: duplex: 'both': give half or full"},
+	{"graph { duplex=half; ports=true; a }",
+	 "m.dot: duplex=half is of links, and with ports=true there are none: leave one out"},
+	{"graph { subgraph x { duplex=half; a } }", "m.dot:1: duplex is no attribute of a group of "
+						    "workers: use latency, bandwidth and repeat, "
+						    "or what Graphviz draws with"},
+	{"graph { port=true; a }", "m.dot:1: port (did you mean ports?) is no attribute of a "
+				   "machine: use latency, bandwidth, "
+				   "ports and duplex, or what Graphviz draws with"},
 	{"graph { }",
 	 "m.dot: a machine without workers: a worker is a node, such as gpu0 [speed=2, "
 	 "memory=\"16GB\"]"},

@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	failed = suite_run("reduce", tests, N_OF(tests));
 	if (failed) /* the others may wait for this one */
-		orr_ranks_fail("a test has failed");
+		orr_ranks_fail(1, "a test has failed");
 	if (out && fclose(out))
 		return 1;
 	orr_ranks_stop();

@@ -98,7 +98,7 @@ static void check(int code, const char *name, const struct orr_error *err)
 	if (!code)
 		return;
 	snprintf(text, sizeof(text), "%s: %s", name, err->msg);
-	orr_ranks_fail(text);
+	orr_ranks_fail(1, text);
 	say(text);
 	exit(1);
 }
@@ -201,6 +201,7 @@ static void check_figures(const struct orr_jobs *jobs, const struct orr_traffic 
 	worker = &f->worker[w];
 	if (bytes[ORR_TRANSFER_ACTIVATION] != n_steps * worker->recv_activation_bytes ||
 	    bytes[ORR_TRANSFER_GRADIENT] != n_steps * worker->recv_gradient_bytes ||
+	    bytes[ORR_TRANSFER_STASH] != n_steps * worker->recv_stash_bytes ||
 	    bytes[ORR_TRANSFER_PARAMETER] != n_steps * worker->recv_parameter_bytes ||
 	    (!backward && (bytes[ORR_TRANSFER_GRADIENT] || bytes[ORR_TRANSFER_STASH]))) {
 		n_failed++;

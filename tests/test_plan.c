@@ -67,7 +67,7 @@ START_TEST(every_term_of_the_cost_counts)
 		 2.05}, /* 4 * 5 GB / (100 GB/s * 2) = 0.1 s, shared by two */
 		{"2", "1GB/s", 0, false, 2, 3}, /* 5 s of exchange are too much: a | b */
 		{"2", "1GB/s", 0, true, 1,
-		 4}, /* and 2 * 2 GB / 1 GB/s between them as slow as one worker */
+		 4}, /* and 2 * 2 GB / 1 GB/s between them, which PipeDream adds, as slow as one */
 		{"4", "1GB/s", 0, false, 2, 3}, /* two replicas of a: (3 + 8) / 2; no better */
 		{"2x2", "100GB/s,100GB/s", 0, false, 1,
 		 1.05}, /* (2.05 + 0.1 / 2) / 2: the group shares the exchange */
@@ -75,13 +75,15 @@ START_TEST(every_term_of_the_cost_counts)
 		{"2", "100GB/s", 10, true, 1,
 		 2.005}, /* a ring of 2 * 1/2 * 5 GB takes 0.05 s, once in 10 microbatches */
 		{"2", "1GB/s", 10, true, 1, 2.5},
-		{"2", "1GB/s", 2, true, 1,
-		 4}, /* 5 s in 2, and the link between a and b: as slow as one worker */
+		{"2", "1GB/s", 2, true, 2,
+		 3}, /* a ring of 5 s in 2; 2 s each way beside 3 s of a */
+		{"2", "500MB/s", 2, true, 1, 4}, /* each way as slow as one worker */
 		{"2", "1GB/s", 2, false, 2, 3},
 		{"4", "1GB/s", 10, false, 2,
 		 1 + 1.6 / 3}, /* three replicas of a: 2 * 2/3 * 4 GB in 10 microbatches */
-		{"4", "1GB/s", 10, true, 2, 1 + 1.6 / 3}, /* three links with 4 s among them to b */
-		{"1x2", "1B/s,1GB/s", 10, true, 1, 2.5},  /* nobody uses the inner link */
+		{"4", "1GB/s", 10, true, 2,
+		 1 + 1.6 / 3}, /* three links with 2 s each way among them to b */
+		{"1x2", "1B/s,1GB/s", 10, true, 1, 2.5}, /* nobody uses the inner link */
 		{"2x1", "1GB/s,1B/s", 10, true, 1, 2.5},
 	};
 	struct orr_graph *g = parse_graph(two);
@@ -506,6 +508,39 @@ START_TEST(a_known_cut_is_refined_where_it_is)
 }
 END_TEST
 
+/* Two workers of 2 units a stage, 3 there and 2 back, as the edges say, which a link's directions
+ * carry beside each other, or in turn. */
+START_TEST(a_link_is_as_busy_as_its_busier_direction)
+{
+	static const char *const machines[] = {
+		"graph { bandwidth=\"100B/s\"; a [repeat=2] }",
+		"graph { bandwidth=\"100B/s\"; duplex=half; a [repeat=2] }"};
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a -> b "
+					  "[bytes=\"300B\" gradient_bytes=\"200B\"] }");
+	struct orr_plan_options o = {.straight = true,
+				     .activations = true,
+				     .pieces = _i / 2,
+				     .n_microbatches = 8,
+				     .samples = 1,
+				     .flops_per_s = 1,
+				     .levels = {.n = 1, .workers = {2}}};
+	struct orr_cluster *cluster = NULL;
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	double busy_s = _i % 2 ? 5 : 3;
+
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", machines[_i % 2], &err), "%s", err.msg);
+	o.cluster = cluster;
+	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+	if (plan->pipeline->n_stages == 2)
+		ck_assert_double_eq_tol(plan->costs[0].link_s, busy_s, 1e-9);
+	ck_assert_double_eq_tol(plan->slowest_s, busy_s < 4 ? busy_s : 4, 1e-9);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
 /* Two stages of 12 units, and half a unit there and half a unit back. */
 START_TEST(links_are_overlapped_or_added)
 {
@@ -542,6 +577,7 @@ int main(void)
 		ONCE(what_reads_only_free_operators_makes_no_cuts),
 		ONCE(too_many_ideals_are_made_fewer),
 		ONCE(a_known_cut_is_refined_where_it_is),
+		EACH(a_link_is_as_busy_as_its_busier_direction, 4),
 		EACH(links_are_overlapped_or_added, 4),
 		ONCE(memory_forbids_stages),
 		EACH(wrong_levels_are_refused, 8),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
@@ -238,6 +239,33 @@ START_TEST(who_watches_is_told_of_a_schedules_search)
 }
 END_TEST
 
+static int search_in_a_thread(void *user)
+{
+	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 0);
+	struct way way;
+
+	(void)user;
+	way_init(&way, p, "auto", 4, 8);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+	return 0;
+}
+
+/* Two threads may use two objects, so also two searches. */
+START_TEST(a_search_in_another_thread_is_not_watched)
+{
+	int n = 0, result = 1;
+	thrd_t thread;
+
+	orr_search_watch(count, &n);
+	ck_assert_int_eq(thrd_create(&thread, search_in_a_thread, NULL), thrd_success);
+	ck_assert_int_eq(thrd_join(thread, &result), thrd_success);
+	ck_assert_int_eq(result, 0);
+	ck_assert_int_eq(n, 0);
+	orr_search_watch(NULL, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -247,6 +275,7 @@ int main(void)
 		EACH(links_are_respected, 2),
 		ONCE(stages_are_placed_evenly),
 		ONCE(who_watches_is_told_of_a_schedules_search),
+		ONCE(a_search_in_another_thread_is_not_watched),
 	};
 
 	return suite_run("plan_search", tests, N_OF(tests));

@@ -14,21 +14,11 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+import pages
+
 orrery, source = (os.path.realpath(path) for path in sys.argv[1:3])
 can_train, can_mpi = (word == 'yes' for word in sys.argv[3:5])
-EXAMPLE = re.compile(r'^    ((?:(?:build/tools/orrery|mpirun --oversubscribe|python3|cc|sed) |torchrun [^\n]*tools/torch/).*?)(?:\s+#.*)?$|`(build/tools/orrery [^`\n]+)`',
-                     re.MULTILINE)
-
-
-def examples():
-    for folder, folders, names in os.walk(source):
-        folders[:] = [f for f in folders if not f.startswith(('build', '.', 'prefix'))]
-        for name in sorted(names):
-            if name.endswith('.md'):
-                with open(os.path.join(folder, name), encoding='utf-8') as page:
-                    for command in map(''.join, EXAMPLE.findall(page.read())):
-                        if '...' not in command:
-                            yield os.path.relpath(os.path.join(folder, name), source), command
 
 
 def is_of_torch(command):
@@ -74,7 +64,8 @@ with tempfile.TemporaryDirectory() as work:
     [module] = glob.glob(work + '/installed/**/orrery.pc', recursive=True)
     environment['PKG_CONFIG_PATH'] = ':'.join(filter(None, [os.path.dirname(module), os.environ.get('PKG_CONFIG_PATH')]))
     at = None
-    for page, command in examples():
+    for page, command in ((page, command) for page in pages.files(source, '.md')
+                          for command in pages.examples(pages.read(source, page))):
         if page != at:
             at = page
             left_out.clear()

@@ -412,6 +412,32 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 }
 END_TEST
 
+/* An error is optional, in what the schedules refuse, too. */
+START_TEST(a_refusal_needs_no_error_to_write_into)
+{
+	struct orr_pipeline *p = make_pipeline(7, "0>1 1>2 2>3 3>4 4>5 5>6", 1, 2, 0, 1, 3, 2);
+	int n_refused = 0;
+
+	for (int i = 0; i < count_schedules(); i++) {
+		struct orr_choice choice;
+		struct orr_error err;
+
+		ck_assert_int_eq(orr_choice_init(&choice, quick_schedule(i), &err), 0);
+		p->n_workers = 3;
+		p->n_microbatches = 5;
+		if (choice.schedule.check &&
+		    choice.schedule.check(p, choice.schedule.data, NULL) != 0) {
+			ck_assert_int_eq(choice.schedule.check(p, choice.schedule.data, &err),
+					 ORR_E_INPUT);
+			n_refused++;
+		}
+		orr_choice_fini(&choice);
+	}
+	ck_assert_int_ge(n_refused, 5);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* [Rahimi25]: rho <= M/S, here with the memory-time of the passes as they are (see figures.h). */
 static bool is_within_the_throughput_bound(struct orr_pipeline *p, const char *name, int workers,
 					   int m)
@@ -480,6 +506,8 @@ int main(void)
 		ONCE(a_skip_connection_costs_nothing),
 		EACH(table_1_of_rahimi_holds_row_by_row, N_OF(table1)),
 		ONCE(lpp_with_memory_m_takes_s_plus_1),
+
+		ONCE(a_refusal_needs_no_error_to_write_into),
 		EACH(every_schedule_runs_every_dag_that_it_does_not_refuse, count_schedules()),
 		EACH(the_throughput_bound_holds_on_unequal_towers, count_schedules()),
 		EACH(the_throughput_bound_is_never_beaten, count_schedules()),

@@ -159,6 +159,7 @@ struct contest {
 	struct orr_plan *plan; /* owned, or NULL: there is none */
 	int *home;             /* owned, see work_homes() */
 	struct orr_schedule planned;
+	char own[256];            /* name of the schedule that was asked for */
 	struct orr_error no_plan; /* why */
 	struct comparison result;
 };
@@ -270,15 +271,15 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 	struct orr_schedule own = work->choice.schedule;
 	int n = 0, code;
 
-	/* a built-in one, with its parameters if any; else it has a name of its own */
-	if (o->schedule && (strchr(o->schedule, ':') || !strchr(o->schedule, '.')))
-		own.name = o->schedule;
+	/* as it was asked for, with its parameters if any; a file has a name of its own */
+	if (own.name && !work->choice.table && (!work->choice.module || strchr(o->schedule, ':')))
+		own.name = command_text(c->own, sizeof(c->own), o->schedule);
 
 	if ((code = make_cuts(c, a, work, o, err)) || (code = work_homes(&c->home, work, o, err)) ||
 	    (a->plan && (code = make_plan(c, work, o, err))))
 		return code;
 	for (int i = 0; i < c->n_cuts; i++) {
-		if (o->schedule)
+		if (own.name)
 			entries[n++] =
 				(struct orr_entry){.pipeline = c->cuts[i],
 						   .schedule = &own,
@@ -317,7 +318,8 @@ static void give_title(struct contest *c, const struct arguments *a, const struc
 	char *title = c->result.title;
 	size_t room = sizeof(c->result.title), used;
 
-	used = (size_t)snprintf(title, room, "%.120s: ", o->source);
+	used = strlen(command_text(title, 128, o->source));
+	used += (size_t)snprintf(title + used, room - used, ": ");
 	for (int i = 0; i < c->n_cuts && used < room; i++)
 		used += (size_t)snprintf(title + used, room - used, "%s%d",
 					 !i                   ? ""

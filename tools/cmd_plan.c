@@ -23,7 +23,6 @@
 #include "progress.h"
 #include "orrery/untested.h"
 #include "orrery/stages.h"
-#include "orrery/utf8.h"
 #include "work.h"
 
 enum {
@@ -503,8 +502,7 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan,
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	int n = orr_untested_find(untested, plan->tried.jobs), code;
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
-	const char *path = a->work.source;
-	bool embed = a->work.given.costs || path[orr_utf8_check(path, strlen(path))];
+	bool embed = a->work.given.costs || strcmp(plan->graph->name, a->work.source);
 	json_t *json =
 		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
 
@@ -556,9 +554,7 @@ int cmd_plan(int argc, char **argv)
 	options_parse(&argp, argc, argv, &a);
 	if ((code = refuse_given(&a, &err)) || (code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) ||
-	    (code = output_protect(a.work.source, &err)) ||
 	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
-	    (code = output_protect(graph->data, &err)) ||
 	    (a.work.lengths && (code = lengths_set(graph, a.work.lengths, &err))) ||
 	    (code = read_options(&a, graph, &plan_options, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||

@@ -263,9 +263,8 @@ static int profile(struct arguments *a, struct orr_error *err)
 	int code;
 
 	if ((code = output_check_file("-o", a->out, err)) ||
-	    (code = output_protect(a->work.source, err)) ||
 	    (code = orr_graph_read(&graph, a->work.source, err)) ||
-	    (code = output_protect(graph->data, err)) || (code = check(graph, a, err)))
+	    (code = check(graph, a, err)))
 		goto out;
 	samples = work_samples(&a->work);
 	orr_graph_set_precision(graph, a->work.numerics.precision);

@@ -1,6 +1,5 @@
 /* orrery show: a model before scheduling. */
 #include <argp.h>
-#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +167,7 @@ static const char *flops(char *buffer, size_t size, int64_t n)
 /* Operators of a kind that is not known. */
 static void print_not_counted(const struct orr_graph *g)
 {
+	char text[512];
 	int n = 0;
 
 	for (int i = 0; i < g->n_operators; i++) {
@@ -176,7 +176,8 @@ static void print_not_counted(const struct orr_graph *g)
 		if (orr_operator_is_counted(o))
 			continue;
 		printf("%s%s%s%s%s", n++ ? ", " : "not known, counted as 0 FLOP: ", o->name,
-		       o->label ? " (" : "", o->label ? o->label : "", o->label ? ")" : "");
+		       o->label ? " (" : "", o->label ? command_text(text, sizeof(text), o->label) : "",
+		       o->label ? ")" : "");
 	}
 	if (n)
 		printf("\n");
@@ -239,7 +240,7 @@ static int name_width(const struct orr_graph *g)
 /* The last column: its inputs and its label. */
 static void print_inputs(const struct orr_graph *g, const struct orr_operator *o)
 {
-	const char *c;
+	char text[512];
 	int k;
 
 	for (k = 0; k < o->n_inputs; k++)
@@ -249,7 +250,7 @@ static void print_inputs(const struct orr_graph *g, const struct orr_operator *o
 	if (o->frozen)
 		printf("  frozen");
 	if (o->share)
-		printf("  share=%s", o->share);
+		printf("  share=%s", command_text(text, sizeof(text), o->share));
 	if (o->gather)
 		printf("  gather=minibatch");
 	if (o->n_gang)
@@ -257,13 +258,9 @@ static void print_inputs(const struct orr_graph *g, const struct orr_operator *o
 	for (k = 0; o->gang && k < o->n_gang; k++)
 		printf("%s%d", k ? "," : " on ", o->gang[k]);
 	if (o->with)
-		printf("  with=%s", o->with);
-	if (o->label) {
-		printf("  (");
-		for (c = o->label; *c; c++)
-			putchar(iscntrl((unsigned char)*c) ? ' ' : *c);
-		putchar(')');
-	}
+		printf("  with=%s", command_text(text, sizeof(text), o->with));
+	if (o->label)
+		printf("  (%s)", command_text(text, sizeof(text), o->label));
 	printf("\n");
 }
 

@@ -1,6 +1,7 @@
 /* orrery simulate: file -> graph -> pipeline -> jobs -> timeline -> report. */
 #include <argp.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
 #include "options.h"
@@ -237,7 +238,9 @@ static int write_plan(const struct arguments *a, const struct work *work, struct
 	const struct orr_replay_options replay = {
 		.batch = a->work.batch,
 		.samples = work_samples(&a->work),
-		.embed = a->work.given.costs || work_is_embedded(work),
+		.embed = a->work.given.costs || work_is_embedded(work) ||
+			 (!work->plan && !work->choice.plan &&
+			  strcmp(work->graph->name, a->work.source)), /* no path as JSON has it */
 	};
 	json_t *json;
 	int code;

@@ -1,7 +1,11 @@
 /* orrery train: file -> graph -> pipeline -> jobs -> run -> report, with the simulator's prediction
  * beside; on every rank that mpirun has started. */
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "across.h"
 #include "orrery/checkpoint.h"
@@ -105,6 +109,47 @@ static int settle_steps(struct training *t, struct orr_error *err)
 			(long long)o->run.warmup, (long long)t->steps);
 }
 
+/* ---- data ---- */
+
+static struct {
+	const char *path;
+	char line[1024];
+	off_t n_bytes;
+	struct sigaction before;
+} mapped;
+
+/* A mapped file that was cut is not there any more. Any other cause comes again when this returns.
+ */
+static void tell_cut(int number)
+{
+	struct stat now;
+	ssize_t n;
+
+	if (!stat(mapped.path, &now) && now.st_size < mapped.n_bytes) {
+		n = write(STDERR_FILENO, mapped.line, strlen(mapped.line));
+		(void)n;
+		_exit(1);
+	}
+	sigaction(number, &mapped.before, NULL);
+}
+
+static void watch_mapped(const char *path)
+{
+	struct sigaction mine = {.sa_handler = tell_cut};
+	struct stat about;
+	char shown[800];
+
+	if (stat(path, &about))
+		return;
+	mapped.path = path;
+	mapped.n_bytes = about.st_size;
+	(void)snprintf(mapped.line, sizeof(mapped.line),
+		       "orrery: %s: became shorter while it was read: training ends; put all of it "
+		       "there, and --resume from the last checkpoint\n",
+		       command_text(shown, sizeof(shown), path));
+	sigaction(SIGBUS, &mine, &mapped.before);
+}
+
 /* As much of the data as this rank reads. */
 static int find_data(struct training *t, struct orr_error *err)
 {
@@ -126,6 +171,7 @@ static int find_data(struct training *t, struct orr_error *err)
 	if ((!given && (code = orr_graph_check_data(g, err))) ||
 	    (code = orr_run_columns(&columns, &n, t->work.tried.jobs, &t->options.run, err)))
 		return code;
+	watch_mapped(path);
 	code = orr_dataset_read(&t->data, path, columns, n, err);
 	free(columns);
 	return code ? code : settle_steps(t, err);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "orrery/utf8.h"
+
 /* What the library calls a quantity, and the option that gives it: no longer than "[name]". */
 static const struct {
 	const char *quantity, *option;
@@ -69,12 +71,29 @@ char *command_name_options(char *text)
 	return text;
 }
 
+const char *command_text(char *to, size_t size, const char *text)
+{
+	size_t left = strlen(text), used = 0, n;
+
+	for (; left && used + 5 < size; text += n, left -= n) {
+		if ((n = orr_utf8_shown(text, left)))
+			memcpy(to + used, text, n);
+		else
+			(void)snprintf(to + used, 5, "\\x%02x", (unsigned char)*text);
+		used += n ? n : 4;
+		n += !n;
+	}
+	to[used] = '\0';
+	return to;
+}
+
 void command_say(const char *message)
 {
-	char text[1024];
+	char text[1024], shown[4 * sizeof(text)];
 
 	(void)snprintf(text, sizeof(text), "%s", message);
-	fprintf(stderr, "orrery: %s\n", command_name_options(text));
+	fprintf(stderr, "orrery: %s\n",
+		command_text(shown, sizeof(shown), command_name_options(text)));
 }
 
 int command_status(int code)

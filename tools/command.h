@@ -2,6 +2,7 @@
 #define ORR_COMMAND_H
 /* The commands of `orrery`: one function each, in cmd_<verb>.c, listed in orrery.c. Each returns
  * the exit code: 0 done, 1 the run failed, 2 the input or the options are wrong. */
+#include <stddef.h>
 #include "orrery/error.h"
 
 int cmd_show(int argc, char **argv);
@@ -15,7 +16,10 @@ int cmd_train(int argc, char **argv);
 /* Put options in the place of the quantities that a message of the library names (error.h):
  * "[workers]" becomes "--workers". In place; returns text, which gets no longer. */
 char *command_name_options(char *text);
-/* A line on standard error, with options named. */
+/* As a terminal shows it, which obeys no character then: "\x1b" for ESC, and for each byte that is no
+ * UTF-8. Returns to. */
+const char *command_text(char *to, size_t size, const char *text);
+/* A line on standard error, with options named, shown so. */
 void command_say(const char *message);
 /* The exit code of a failure, or 0. */
 int command_status(int code);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "command.h"
 #include "orrery/exchange.h"
 #include "orrery/omissions.h"
 #include "orrery/table.h"
@@ -147,6 +148,7 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 	static const char why[] = "which transfer goes first where several are asked for at once";
 	struct orr_table *table = NULL;
 	struct orr_omissions losses;
+	char text[512];
 	bool same = true;
 	int code;
 
@@ -165,8 +167,9 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 				"--strict-csv: %.60s would not say %s, which changes the timeline: "
 				"`simulate -o FILE.json` says it",
 				csv, why);
-	fprintf(stderr, "orrery: %s does not say %s%s\n", csv, why,
-		t->jobs->groups ? "" : ": `simulate -o FILE.json` does");
+	(void)snprintf(text, sizeof(text), "%.300s does not say %s%s", csv, why,
+		       t->jobs->groups ? "" : ": `simulate -o FILE.json` does");
+	command_say(text);
 	return 0;
 }
 
@@ -212,7 +215,7 @@ static int write_list(const char *list, const struct orr_jobs *jobs,
 int export_write(const char *csv, const struct orr_timeline *t, struct orr_error *err)
 {
 	struct orr_omissions losses;
-	char text[ORR_MOST_OMISSIONS * ORR_OMISSION_TEXT], *list = NULL;
+	char text[ORR_MOST_OMISSIONS * ORR_OMISSION_TEXT], line[1024], *list = NULL;
 	int code;
 
 	if (!csv)
@@ -222,9 +225,11 @@ int export_write(const char *csv, const struct orr_timeline *t, struct orr_error
 	    list)
 		code = write_list(list, said(t->jobs), &losses, err);
 	free(list);
-	if (!code && losses.n)
-		fprintf(stderr, "orrery: %s does not say: %s%s\n", csv,
-			print_losses(text, sizeof(text), &losses),
-			t->jobs->groups ? "" : ". `simulate -o FILE.json` says all of it");
+	if (!code && losses.n) {
+		(void)snprintf(line, sizeof(line), "%.300s does not say: %s%s", csv,
+			       print_losses(text, sizeof(text), &losses),
+			       t->jobs->groups ? "" : ". `simulate -o FILE.json` says all of it");
+		command_say(line);
+	}
 	return code;
 }

@@ -1,10 +1,10 @@
 #include "lengths.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/input.h"
 #include "orrery/quantity.h"
 
 #define LEAST 1e-9
@@ -54,26 +54,18 @@ static int read_list(struct list *list, const char *text, struct orr_error *err)
 
 static int read_file(struct list *list, const char *path, struct orr_error *err)
 {
-	FILE *file = fopen(path, "r");
-	char *line = NULL, what[256];
-	size_t room = 0;
-	int code = 0;
+	char *text = NULL, *rest, *line, what[256];
+	int code = orr_input_read(&text, NULL, path,
+				  "a file with one length a line (--lengths), or give numbers, such "
+				  "as 512,1024",
+				  err);
 
-	if (!file)
-		return orr_fail(err, ORR_E_INPUT,
-				"--lengths: %.200s: %s: give numbers, such as 512,1024, or a file "
-				"with one a line",
-				path, strerror(errno));
-	for (int n = 1; !code && getline(&line, &room, file) >= 0; n++) {
+	rest = text;
+	for (int n = 1; !code && (line = strsep(&rest, "\n")); n++) {
 		(void)snprintf(what, sizeof(what), "%.200s:%d", path, n);
 		code = add_words(list, line, what, err);
 	}
-	if (!code && ferror(file))
-		code = orr_fail(err, ORR_E_INPUT,
-				"--lengths: %.200s: %s: name a file with one number a line", path,
-				strerror(errno));
-	(void)fclose(file);
-	free(line);
+	free(text);
 	return code;
 }
 

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "command.h"
+#include "orrery/input.h"
 #include "orrery/nearest.h"
 #include "orrery/orrery.h"
+#include "output_file.h"
 
 static const struct {
 	const char *name;
@@ -53,15 +55,17 @@ static bool repeats(int argc, char **argv)
 static int refuse_command(const char *word)
 {
 	struct orr_nearest near = orr_nearest_to(word);
-	char hint[ORR_HINT];
+	char hint[ORR_HINT], text[512];
+	int n;
 
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		orr_nearest_try(&near, commands[i].name, NULL);
-	fprintf(stderr, "orrery: no command '%s'%s: there are", word,
-		orr_nearest_hint(hint, &near));
+	n = snprintf(text, sizeof(text), "no command '%.200s'%s: there are", word,
+		     orr_nearest_hint(hint, &near));
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
-	fprintf(stderr, "\n");
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s %s", i ? "," : "",
+			      commands[i].name);
+	command_say(text);
 	return 2;
 }
 
@@ -70,6 +74,7 @@ int main(int argc, char **argv)
 	char name[64];
 
 	argp_err_exit_status = 2;
+	orr_input_watch(output_protect);
 	if (repeats(argc, argv))
 		return 0;
 	if (argc > 1 &&

@@ -78,6 +78,7 @@ struct known {
 
 static struct known *known; /* by this command, to its end */
 static int n_known;
+static bool refused; /* one of them */
 
 static bool is_same(const struct known *a, const struct known *b)
 {
@@ -114,6 +115,7 @@ static int compare(const struct known *a, const struct known *b, struct orr_erro
 		return 0;
 	if (other->folder ? !is_in_checkpoint(output, other) : !is_same(a, b))
 		return 0;
+	refused = true;
 	if (other->option)
 		return orr_fail(err, ORR_E_INPUT, "%s %s and %s %s are the same file: name two",
 				a->option, a->path, b->option, b->path);
@@ -128,6 +130,7 @@ static int note(const char *option, const char *path, char *real, bool folder,
 {
 	struct known *more = realloc(known, (size_t)(n_known + 1) * sizeof(*known)), *k;
 	struct stat status;
+	bool again = false;
 	int code = 0;
 
 	known = more ? more : known;
@@ -143,8 +146,16 @@ static int note(const char *option, const char *path, char *real, bool folder,
 		k->device = status.st_dev;
 		k->inode = status.st_ino;
 	}
-	for (int i = 0; i + 1 < n_known && !code; i++)
+	for (int i = 0; i + 1 < n_known && !code && !again; i++) {
+		again = !option && !known[i].option && folder == known[i].folder &&
+			is_same(&known[i], k);
 		code = compare(&known[i], k, err);
+	}
+	if (code || again) { /* it was compared with all before */
+		free(k->path);
+		free(k->real);
+		n_known--;
+	}
 	return code;
 }
 
@@ -159,6 +170,11 @@ static int protect(const char *path, bool folder, struct orr_error *err)
 int output_protect(const char *path, struct orr_error *err)
 {
 	return protect(path, false, err);
+}
+
+bool output_was_refused(void)
+{
+	return refused;
 }
 
 int output_protect_checkpoints(const char *folder, struct orr_error *err)
@@ -360,11 +376,25 @@ static bool replace(struct output_stream *s)
 	return true;
 }
 
+/* Whatever came to lie there since it was looked at first. */
+static int spare_inputs(const struct output_stream *s, struct orr_error *err)
+{
+	struct stat status;
+
+	for (int i = 0; s->target && i < n_known && !stat(s->target, &status); i++)
+		if (!known[i].option && known[i].there && known[i].inode == status.st_ino &&
+		    known[i].device == status.st_dev)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s: has become what is read, %s: name another file",
+					s->path, known[i].path);
+	return 0;
+}
+
 int output_close(struct output_stream *s, int code, struct orr_error *err)
 {
 	if (!s->file)
 		return code;
-	if (!code && !replace(s))
+	if (!code && !(code = spare_inputs(s, err)) && !replace(s))
 		code = orr_fail(err, ORR_E_IO, "%s: could not be written: %s", s->path,
 				strerror(errno ? errno : EIO));
 	discard(s);
@@ -394,6 +424,7 @@ int output_check_file(const char *option, const char *path, struct orr_error *er
 {
 	struct output_stream s = {.path = path};
 	struct stat status;
+	bool direct;
 	char *real;
 	int code;
 
@@ -405,9 +436,13 @@ int output_check_file(const char *option, const char *path, struct orr_error *er
 		return take_standard_output(option, err);
 	if (!stat(path, &status) && S_ISDIR(status.st_mode))
 		return cannot_write(path, strerror(EISDIR), err);
-	if (is_direct(path))
-		return access(path, W_OK) ? cannot_write(path, strerror(errno), err) : 0;
-	if ((code = resolve(&real, path, err)) || (code = note(option, path, real, false, err)))
+	direct = is_direct(path);
+	if (direct && access(path, W_OK))
+		return cannot_write(path, strerror(errno), err);
+	if (direct && (stat(path, &status) || !S_ISREG(status.st_mode)))
+		return 0;
+	if ((code = resolve(&real, path, err)) || (code = note(option, path, real, false, err)) ||
+	    direct)
 		return code;
 	if (!(s.target = strdup(real)))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);

@@ -1,6 +1,5 @@
 #include "plugin.h"
 
-#include <ctype.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,11 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "orrery/utf8.h"
+#include "command.h"
 #include "options.h"
 #include "orrery/quantity.h"
 #include "orrery/ranks.h"
 #include "orrery/schedule.h"
+#include "orrery/utf8.h"
 
 #define N_TICKS 20 /* of a watch, in --timeout */
 
@@ -64,8 +64,8 @@ static _Noreturn void leave(int status)
 static _Noreturn void refuse(const char *message)
 {
 	if (orr_ranks_count() > 1) /* rank 0 says it, and all end */
-		orr_ranks_fail(message);
-	fprintf(stderr, "orrery: %s\n", message);
+		orr_ranks_fail(2, message);
+	command_say(message);
 	leave(2);
 }
 
@@ -96,13 +96,14 @@ void _Exit(int status)
 	_exit(status);
 }
 
-/* exit() and quick_exit() */
+/* exit() and quick_exit(). After it come the plug-in's destructors, if it is still loaded. */
 static void check_end(void)
 {
 	const char *at = atomic_load(&plugin.at);
 
 	if (at)
 		refuse_end(at);
+	plugin_unload();
 }
 
 /* In ticks that this thread has seen: where the process was stopped for a while, none went by. */
@@ -137,7 +138,9 @@ static void *watch(void *unused)
 	return NULL;
 }
 
-/* The signal comes again when this returns, and ends the process as it would have. */
+/* The signal comes again when this returns, and ends the process as it would have. Where none of
+ * the plug-in's functions runs, nothing says that the crash is its own: it may be StarPU's, or
+ * MPI's. */
 static void tell_crash(int signal)
 {
 	static char text[sizeof(plugin.path) + 200]; /* the stack may be used up */
@@ -145,12 +148,11 @@ static void tell_crash(int signal)
 	char *end = stpcpy(stpcpy(text, "orrery: crashed with the plug-in "), plugin.path);
 	ssize_t n;
 
-	if (at)
-		end = stpcpy(stpcpy(end, " "), at);
-	end = stpcpy(end,
-		     at ? ": gdb --args shows where\n" : ": gdb --args shows in which function\n");
-	n = write(STDERR_FILENO, text, (size_t)(end - text));
-	(void)n;
+	if (at) {
+		end = stpcpy(stpcpy(stpcpy(end, " "), at), ": gdb --args shows where\n");
+		n = write(STDERR_FILENO, text, (size_t)(end - text));
+		(void)n;
+	}
 	raise(signal);
 }
 
@@ -173,11 +175,13 @@ static void catch_crashes(void)
 void plugin_watch(const char *schedule, double timeout_s)
 {
 	size_t length = schedule ? strcspn(schedule, ":") : 0;
+	char path[sizeof(plugin.path)];
 	pthread_t thread;
 
 	if (length < 3 || strncmp(schedule + length - 3, ".so", 3))
 		return;
-	snprintf(plugin.path, sizeof(plugin.path), "%.*s", (int)length, schedule);
+	snprintf(path, sizeof(path), "%.*s", (int)length, schedule);
+	command_text(plugin.path, sizeof(plugin.path), path);
 	plugin.timeout_s = timeout_s;
 	atomic_store(&plugin.at, "while it was loaded");
 	catch_crashes();
@@ -206,16 +210,9 @@ static int refused(int code, struct orr_error *err)
 	size_t length = strnlen(err->msg, sizeof(err->msg) - 1);
 
 	err->msg[length] = '\0';
-	for (size_t at = 0, n; code && at < length; at += n) {
-		char *c = &err->msg[at];
-
-		n = orr_utf8_length(c, length - at);
-		if (n == 2 && *c == '\xc2' && (unsigned char)c[1] < 0xa0) /* U+0080 to U+009F */
-			memset(c, '?', 2);
-		else if (!n || iscntrl((unsigned char)*c))
-			*c = '?';
-		n = n ? n : 1;
-	}
+	for (size_t at = 0, n; code && at < length; at += n ? n : 1)
+		if (!(n = orr_utf8_shown(&err->msg[at], length - at)))
+			err->msg[at] = '?';
 	return code;
 }
 
@@ -289,6 +286,12 @@ static bool recompute(const struct orr_pipeline *p, int s, const void *data)
 	again = plugin.own.recompute(p, s, data);
 	end();
 	return again;
+}
+
+void plugin_unload(void)
+{
+	fflush(stdout); /* what the command has found is whole */
+	begin("while it was unloaded");
 }
 
 void plugin_loaded(struct orr_schedule *schedule)

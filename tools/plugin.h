@@ -17,4 +17,6 @@ void plugin_watch(const char *schedule, double timeout_s);
 /* It was loaded: its functions are replaced by ones that are watched and call them. NULL: it was
  * not. */
 void plugin_loaded(struct orr_schedule *schedule);
+/* Before it is unloaded, which runs its destructors; plugin_loaded(NULL) comes after. */
+void plugin_unload(void);
 #endif

@@ -81,7 +81,7 @@ int session_max(struct session *s, int64_t *number)
 int session_check(struct session *s, int code)
 {
 	if (code && code != ORR_E_INPUT && code != ORR_E_DIVERGED)
-		orr_ranks_fail(s->err.msg);
+		orr_ranks_fail(command_status(code), s->err.msg);
 	return code;
 }
 

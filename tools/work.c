@@ -92,7 +92,6 @@ int work_read_machine(struct orr_cluster **out, struct work_options *o,
 	if ((code = refuse_beside_machine(o, path ? path : plan->machine,
 					  path ? "change it there" : "give another one (--machine)",
 					  err)) ||
-	    (path && (code = output_protect(path, err))) ||
 	    (code = path ? orr_cluster_read(out, path, err)
 			 : orr_cluster_parse(out, plan->machine, plan->machine_text, err)))
 		return code;
@@ -146,36 +145,23 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->n_stages = table->n_stages;
 }
 
-static bool is_file(const char *schedule)
-{
-	const char *ending = strrchr(schedule, '.');
-
-	return ending &&
-	       (!strcmp(ending, ".so") || !strcmp(ending, ".csv") || !strcmp(ending, ".json"));
-}
-
-/* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. No output may be
- * what is read. */
+/* The graph; that of a plan, where GRAPH is one, may stand in the plan itself. */
 static int read_graph(struct work *work, const struct work_options *o, struct orr_error *err)
 {
 	const struct orr_plan_file *plan = plan_of(work);
 	const char *path = plan && !strcmp(o->source, plan->path) ? plan->graph : o->source;
 	int code;
 
-	if ((code = output_protect(o->source, err)) ||
-	    (o->schedule && is_file(o->schedule) && (code = output_protect(o->schedule, err))))
-		return code;
 	if (path != o->source && plan->text)
 		code = orr_graph_parse(&work->graph, path, plan->text, err);
-	else if (!(code = output_protect(path, err)) &&
-		 (code = orr_graph_read(&work->graph, path, err)) == ORR_E_INPUT &&
-		 path != o->source)
+	else if ((code = orr_graph_read(&work->graph, path, err)) == ORR_E_INPUT &&
+		 path != o->source && !output_was_refused())
 		/* a plan from elsewhere may name any file: nothing of it is quoted */
 		code = orr_fail(err, code,
 				"%s: the graph that it names, %s, cannot be read: `orrery show %s` "
 				"says why",
 				o->source, path, path);
-	return code ? code : output_protect(work->graph->data, err);
+	return code;
 }
 
 void work_measured(struct work *work)
@@ -227,17 +213,14 @@ int work_cut(struct orr_pipeline **out, const struct work *work, const struct wo
 	return 0;
 }
 
-static bool is_plan(const char *source)
-{
-	size_t length = strlen(source);
-
-	return length > 5 && !strcmp(source + length - 5, ".json");
-}
-
+/* A plan has both; with another schedule its stages and their replicas remain. */
 static int choose(struct work *work, const struct work_options *o, struct orr_error *err)
 {
-	int code;
+	int code = 0;
 
+	if (orr_plan_is(o->source) &&
+	    (!o->given.schedule || (code = orr_plan_file_read(&work->plan, o->source, err))))
+		return code ? code : orr_choice_init_plan(&work->choice, o->source, err);
 	if (!o->schedule)
 		return 0;
 	plugin_watch(o->schedule, o->timeout_s);
@@ -287,14 +270,9 @@ static int split(struct work *work, const struct work_options *o, struct orr_err
 
 int work_open(struct work *work, struct work_options *o, int default_workers, struct orr_error *err)
 {
-	int code = 0;
+	int code;
 
-	/* a plan has both; with another schedule its stages and their replicas remain */
-	if (is_plan(o->source) && !o->given.schedule)
-		o->schedule = o->source;
-	else if (is_plan(o->source))
-		code = orr_plan_file_read(&work->plan, o->source, err);
-	if (code || (code = choose(work, o, err)) ||
+	if ((code = choose(work, o, err)) ||
 	    (work->plan && (code = orr_choice_set_replicas(&work->choice, work->plan, err))) ||
 	    (code = read_graph(work, o, err)) ||
 	    (o->given.costs && (code = orr_graph_set_costs(work->graph, &o->costs, err))) ||
@@ -403,7 +381,9 @@ void work_fini(struct work *work)
 {
 	orr_try_fini(&work->tried);
 	free(work->home);
+	plugin_unload();
 	orr_choice_fini(&work->choice);
+	plugin_loaded(NULL);
 	orr_plan_file_destroy(work->plan);
 	orr_pipeline_destroy(work->pipeline);
 	orr_graph_destroy(work->graph);

@@ -35,7 +35,7 @@ enum {
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Model and step:", 1},
-	{"schedule", 's', "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN.json", 0,
+	{"schedule", 's', "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN", 0,
 	 "`orrery schedules` lists them (1f1b)", 1},
 	{"workers", 'w', "N", 0, "workers (one a stage; train: one a core)", 1},
 	{"microbatches", 'm', "B", 0,

@@ -1,5 +1,7 @@
 #include "orrery/utf8.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,24 +45,27 @@ size_t orr_utf8_check(const char *text, size_t n)
 	return at;
 }
 
+size_t orr_utf8_shown(const char *text, size_t n)
+{
+	size_t length = orr_utf8_length(text, n);
+	bool c0 = length == 1 && iscntrl((unsigned char)*text),
+	     c1 = length == 2 && *text == '\xc2' && (unsigned char)text[1] < 0xa0;
+
+	return c0 || c1 ? 0 : length;
+}
+
 char *orr_utf8_copy(const char *text)
 {
 	size_t left = strlen(text), length = strlen(ORR_UTF8_REPLACEMENT);
 	char *copy = malloc(length * left + 1), *to = copy;
 
 	while (copy && left) {
-		size_t good = orr_utf8_check(text, left);
+		size_t good = orr_utf8_shown(text, left);
 
-		memcpy(to, text, good);
-		to += good;
-		text += good;
-		left -= good;
-		if (!left)
-			break;
-		memcpy(to, ORR_UTF8_REPLACEMENT, length);
-		to += length;
-		text++;
-		left--;
+		memcpy(to, good ? text : ORR_UTF8_REPLACEMENT, good ? good : length);
+		to += good ? good : length;
+		text += good ? good : 1;
+		left -= good ? good : 1;
 	}
 	if (copy)
 		*to = '\0';

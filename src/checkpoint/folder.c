@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,6 +47,22 @@ static int refuse(const struct orr_folder *f, const char *name, mode_t wanted, i
 
 int orr_folder_open(struct orr_folder *f, const char *path, struct orr_error *err)
 {
+	const char *name = strrchr(path, '/');
+	struct orr_folder outer;
+	int code;
+
+	if (name > path && !strcmp(name + 1, ORR_FOLDER_BEST)) {
+		char *folder = strndup(path, (size_t)(name - path));
+
+		if (!folder)
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+		if (!(code = orr_folder_open(&outer, folder, err))) {
+			code = orr_folder_enter(f, &outer, name + 1, err);
+			orr_folder_close(&outer);
+		}
+		free(folder);
+		return code;
+	}
 	(void)snprintf(f->path, sizeof(f->path), "%s", path);
 	if ((f->fd = open(path, FOLDER)) < 0)
 		return orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", path, strerror(errno));

@@ -14,7 +14,9 @@ struct orr_folder {
 	char path[PATH_MAX]; /* for messages; too long a one is cut */
 };
 
-/* A folder that the user names; the path may lead over links. */
+/* A folder that the user names; the path may lead over links. But the best checkpoint's lies in
+ * another, and is entered as that. */
+#define ORR_FOLDER_BEST "best"
 int orr_folder_open(struct orr_folder *f, const char *path, struct orr_error *err);
 /* One that is in another. */
 int orr_folder_enter(struct orr_folder *f, const struct orr_folder *outer, const char *name,

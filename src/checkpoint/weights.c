@@ -1,12 +1,10 @@
 #include "weights.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/element.h"
@@ -16,6 +14,7 @@
 #include "orrery/checkpoint.h"
 #include "model/onnx_weights.h"
 #include "orrery/graph.h"
+#include "orrery/input.h"
 #include "safetensors.h"
 
 #define NAME 512     /* room for a tensor's name */
@@ -46,26 +45,11 @@ static int read_at(const struct orr_weights *w, void *to, size_t n, int64_t at,
 	}
 }
 
-static int open_file(struct orr_weights *w, int64_t *n_bytes, struct orr_error *err)
-{
-	struct stat about;
-
-	if ((w->fd = open(w->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(w->fd, &about))
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: cannot open it: %s: name a file of safetensors", w->path,
-				strerror(errno));
-	if (!S_ISREG(about.st_mode))
-		return orr_fail(err, ORR_E_INPUT, "%s: is no plain file: name one of safetensors",
-				w->path);
-	*n_bytes = about.st_size;
-	return 0;
-}
-
 static int read_header(struct orr_weights *w, struct orr_error *err)
 {
 	int64_t file_bytes = 0, n;
 	char first[8], *text;
-	int code = open_file(w, &file_bytes, err);
+	int code = orr_input_open(&w->fd, &file_bytes, w->path, "a file of safetensors", err);
 
 	if (code)
 		return code;

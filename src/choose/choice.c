@@ -89,26 +89,28 @@ static bool ends_in(const char *text, const char *end)
 	return length > n && !strcmp(text + length - n, end);
 }
 
-/* A file that lays out every job. */
-static int read_table(struct orr_choice *choice, const char *path, struct orr_error *err)
+int orr_choice_init_plan(struct orr_choice *choice, const char *path, struct orr_error *err)
 {
-	int code = orr_exchange_read(&choice->table, path, err);
+	int code;
 
-	if (!code)
-		orr_table_schedule(&choice->schedule, choice->table);
-	return code;
-}
-
-/* A plan lays out every job, and says more. */
-static int read_plan(struct orr_choice *choice, const char *path, struct orr_error *err)
-{
-	int code = orr_plan_file_read(&choice->plan, path, err);
-
-	if (code)
+	memset(choice, 0, sizeof(*choice));
+	if ((code = orr_plan_file_read(&choice->plan, path, err)))
 		return code;
 	choice->table = choice->plan->table;
 	orr_table_schedule(&choice->schedule, choice->table);
 	return 0;
+}
+
+/* A file that lays out every job; a plan says more. */
+static int read_file(struct orr_choice *choice, const char *path, struct orr_error *err)
+{
+	int code;
+
+	if (orr_plan_is(path))
+		return orr_choice_init_plan(choice, path, err);
+	if (!(code = orr_exchange_read(&choice->table, path, err)))
+		orr_table_schedule(&choice->schedule, choice->table);
+	return code;
 }
 
 int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_error *err)
@@ -119,14 +121,14 @@ int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_erro
 	int code;
 
 	memset(choice, 0, sizeof(*choice));
-	if (ends_in(text, ".csv"))
-		return read_table(choice, text, err);
-	if (ends_in(text, ".json"))
-		return read_plan(choice, text, err);
 	if (!(name = strdup(text)))
 		return orr_fail(err, ORR_E_NOMEM, "no memory for a schedule's name");
 	if ((colon = strchr(name, ':')))
 		*colon = '\0';
+	if (strpbrk(name, "./") && !ends_in(name, ".so")) {
+		free(name);
+		return read_file(choice, text, err);
+	}
 	if (ends_in(name, ".so"))
 		code = orr_plugin_load(&choice->module, &choice->schedule, name, err);
 	else if (!(code = orr_schedule_find(&found, &fixed, name, err)))

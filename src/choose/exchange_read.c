@@ -2,14 +2,13 @@
 #include "orrery/exchange.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "schedule/action.h"
 #include "base/sort.h"
+#include "orrery/input.h"
 #include "orrery/table.h"
 
 #define MOST_BYTES ((size_t)256 << 20)
@@ -351,48 +350,14 @@ out:
 
 /* ---- the file ---- */
 
-static int read_all(char **out, size_t *length, FILE *file, const char *path, struct orr_error *err)
-{
-	size_t room = 0, n = 0;
-	char *text = NULL;
-
-	do {
-		char *grown = realloc(text, room = room ? 2 * room : 65536);
-
-		if (!grown) {
-			free(text);
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-		}
-		text = grown;
-		n += fread(text + n, 1, room - n, file);
-	} while (n == room && room <= MOST_BYTES);
-	if (ferror(file)) {
-		free(text);
-		return orr_fail(err, ORR_E_IO, "%s: could not be read: %s", path, strerror(errno));
-	}
-	*out = text;
-	*length = n;
-	return 0;
-}
-
 int orr_exchange_read(struct orr_table **out, const char *path, struct orr_error *err)
 {
-	FILE *file = fopen(path, "rb");
-	struct stat status;
 	size_t length = 0;
 	char *text = NULL;
-	int code;
+	int code = orr_input_read(&text, &length, path,
+				  "a schedule's CSV, or a schedule (`orrery schedules` lists them)",
+				  err);
 
-	if (!file)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: %s: name a schedule's CSV, or a schedule (`orrery schedules` "
-				"lists them)",
-				path, strerror(errno));
-	if (!fstat(fileno(file), &status) && S_ISDIR(status.st_mode))
-		code = orr_fail(err, ORR_E_INPUT, "%s: a directory: name a file in it", path);
-	else
-		code = read_all(&text, &length, file, path, err);
-	(void)fclose(file);
 	if (!code)
 		code = orr_exchange_parse(out, path, text, length, err);
 	free(text);

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "orrery/input.h"
 #include "orrery/schedule.h"
 
 /* Refuse a plug-in that was compiled against other structs than this library's. */
@@ -95,8 +97,12 @@ int orr_plugin_load(void **module, struct orr_schedule *schedule, const char *pa
 {
 	const struct orr_plugin *plugin;
 	char *file = NULL;
-	int code;
+	int64_t n_bytes;
+	int fd, code = orr_input_open(&fd, &n_bytes, path, "a plug-in, FILE.so", err);
 
+	if (code)
+		return code;
+	(void)close(fd);
 	/* a name without a slash would be looked for among the system's libraries */
 	if (asprintf(&file, "%s%s", strchr(path, '/') ? "" : "./", path) < 0)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to load it", path);

@@ -1,18 +1,15 @@
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "data_file.h"
 #include "orrery/dataset.h"
+#include "orrery/input.h"
 
-#define KINDS "name a CSV, .npy or .safetensors file ([data])"
+#define KINDS "a CSV, .npy or .safetensors file ([data])"
 
 int orr_data_cannot_read(const char *path, int why, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: " KINDS, path, strerror(why));
+	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name " KINDS, path, strerror(why));
 }
 
 int orr_data_keep(int64_t **index_of, int64_t *n_kept, int64_t n_columns, const char *name,
@@ -37,28 +34,8 @@ int orr_data_keep(int64_t **index_of, int64_t *n_kept, int64_t n_columns, const 
 	return 0;
 }
 
-/* It must be a file: a FIFO would be waited for, and a device never ends. */
 int orr_data_open(struct orr_data_file *file, const char *path, struct orr_error *err)
 {
-	struct stat status;
-	int code;
-
-	*file = (struct orr_data_file){.path = path,
-				       .fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
-	if (file->fd < 0)
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s: " KINDS, path,
-				strerror(errno));
-	if (fstat(file->fd, &status))
-		code = orr_data_cannot_read(path, errno, err);
-	else if (S_ISDIR(status.st_mode))
-		code = orr_data_cannot_read(path, EISDIR, err);
-	else if (!S_ISREG(status.st_mode))
-		code = orr_fail(err, ORR_E_INPUT, "%s: no file but a FIFO or a device: " KINDS,
-				path);
-	else {
-		file->n_bytes = status.st_size;
-		return 0;
-	}
-	(void)close(file->fd);
-	return code;
+	*file = (struct orr_data_file){.path = path};
+	return orr_input_open(&file->fd, &file->n_bytes, path, KINDS, err);
 }

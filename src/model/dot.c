@@ -1,13 +1,13 @@
 /* DOT -> draft: what a model means of what its text says. */
 #include "dot.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dot_parse.h"
 #include "orrery/quantity.h"
+#include "orrery/utf8.h"
 
 struct reader {
 	struct orr_draft *draft; /* its operators have the numbers of the nodes */
@@ -26,10 +26,11 @@ static int fail_node(const struct reader *r, int line, const char *node, const c
 
 static bool plain_name(const char *name)
 {
-	for (; *name; name++)
-		if (iscntrl((unsigned char)*name))
-			return false;
-	return true;
+	size_t left = strlen(name), n = 1;
+
+	for (; left && n; name += n, left -= n)
+		n = orr_utf8_shown(name, left);
+	return n;
 }
 
 static int fail_no_op(const struct reader *r, const struct orr_dot_node *node)

@@ -212,8 +212,9 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 
 	(void)fputs("digraph {\n\tnode [shape=box];\n", file);
 	if (g->data) {
-		/* the file may come to lie anywhere, so the data's place is written in full */
-		char *place = realpath(g->data, NULL);
+		/* The file may come to lie anywhere, so the data's place is written in full; but
+		 * where a link leads that is not followed, is not said. */
+		char *place = orr_graph_check_data(g, NULL) ? NULL : realpath(g->data, NULL);
 
 		(void)fputs("\tdata=", file);
 		write_text(file, place ? place : g->data);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/input.h"
 #include "orrery/utf8.h"
 #include "text.h"
 
@@ -23,31 +24,25 @@ static int note_path(struct orr_graph *g, const char *path, struct orr_error *er
 
 int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
 {
-	char *folder = g->folder ? realpath(g->folder, NULL) : NULL;
-	char *data = g->data ? realpath(g->data, NULL) : NULL;
-	size_t length = folder ? strlen(folder) : 0;
-	bool inside = folder && data && !strncmp(data, folder, length) &&
-		      (data[length] == '/' || folder[length - 1] == '/');
-	int code = 0;
+	char *real = NULL;
 
-	if (g->data && !data)
-		code = orr_fail(err, ORR_E_INPUT,
+	if (!g->data || !orr_input_within(&real, g->folder ? g->folder : "", g->data)) {
+		free(real);
+		return 0;
+	}
+	if (g->folder && errno != EXDEV)
+		return orr_fail(err, ORR_E_INPUT,
 				"%s: data: %s: cannot open it: %s: name a CSV, .npy or "
 				".safetensors file ([data])",
 				g->name, g->data, strerror(errno));
-	else if (g->data && !inside)
-		code = orr_fail(
-			err, ORR_E_INPUT,
+	return orr_fail(err, ORR_E_INPUT,
 			"%s: data: %s is not in the folder of the graph: say that you want it "
 			"([data])",
 			g->name, g->data);
-	free(folder);
-	free(data);
-	return code;
 }
 
 #define CURE \
-	"a DOT file, a model in ONNX, a PipeDream profile, or a study such as chain:8 or " \
+	"a DOT file, a model in ONNX (.onnx), a PipeDream profile, or a study such as chain:8 or " \
 	"towers:3,3/2"
 
 static bool is_onnx(const char *path)
@@ -66,7 +61,7 @@ static int read_onnx(struct orr_graph **out, const char *path, struct orr_error 
 	int code;
 
 	err = err ? err : &unheard;
-	if (!(code = orr_bytes_read(&bytes, &n, path, CURE, err)) &&
+	if (!(code = orr_input_read(&bytes, &n, path, CURE, err)) &&
 	    !(code = orr_draft_init(&draft, path, err)) &&
 	    !(code = orr_onnx_read(&draft, bytes, n, err)))
 		code = orr_draft_finish(out, &draft, err);
@@ -93,11 +88,7 @@ int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error 
 	}
 	if (is_onnx(source))
 		code = read_onnx(&g, source, err);
-	else if (!(code = orr_text_read(
-			   &text, source, CURE,
-			   "a graph is text, DOT or a PipeDream profile, or its name ends "
-			   "in .onnx",
-			   err)))
+	else if (!(code = orr_input_read(&text, NULL, source, CURE, err)))
 		code = orr_graph_parse(&g, source, text, err);
 	if (!code)
 		code = note_path(g, source, err);
@@ -122,7 +113,7 @@ int orr_graph_parse(struct orr_graph **out, const char *name, const char *text,
 		return orr_text_fail(code, err);
 	code = orr_pipedream_is(text) ? orr_pipedream_read(&draft, text, err)
 				      : orr_dot_read(&draft, text, err);
-	if (!code)
+	if (!code && !(code = draft.data ? orr_input_name(draft.data, err) : 0))
 		code = orr_draft_finish(out, &draft, err);
 	orr_draft_fini(&draft);
 	return orr_text_fail(code, err);

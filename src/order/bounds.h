@@ -23,8 +23,8 @@ struct orr_bounds {
 	int64_t largest_ns; /* the proof */
 };
 
-/* Of every order of trial's jobs on their workers, with or without a split backward, in trial's
- * limit (its order is not read). Makespans count from the first start to the last end. Of a
+/* Of every order of timed's jobs on their workers, with or without a split backward, in its limit
+ * (its order is not read). Makespans count from the first start to the last end. Of a
  * transfer between two workers the latency counts alone. */
 int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struct orr_error *err);
 

@@ -24,7 +24,7 @@ int orr_timed_simulate(struct orr_timed *timed, int64_t *n, int64_t *makespan_ns
 
 	*makespan_ns = timed->sought_ns;
 	if (!(p->machine.bandwidth_bytes_per_s > 0))
-		return 0; /* the trial is exact */
+		return 0; /* timed is exact */
 	timed->n_timed += EXACTLY * timed->jobs.n_jobs;
 	orr_table_schedule(&schedule, &table);
 	schedule.check = NULL; /* it has a worker for passes that do not exist, too */

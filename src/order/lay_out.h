@@ -14,7 +14,7 @@ int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct 
 /* Reorder the repeated block. */
 int orr_block_reorder(struct orr_timed *t, const struct orr_block *block, struct orr_error *err);
 
-/* Fill, repeat, squeeze and reorder: n of every job, as a schedule's lay_out writes it. On no
+/* Fill, repeat, squeeze and reorder: n of every job, as a schedule's place() writes it. On no
  * worker does the peak stash, in stages or in bytes, exceed that of the repeated block. */
 int orr_block_lay_out(struct orr_block *block, int64_t *n, struct orr_error *err);
 

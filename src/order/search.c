@@ -553,7 +553,7 @@ static int search_all(struct searcher *o, const struct place **best)
 	return 0;
 }
 
-static struct orr_search_options watching; /* its progress and user */
+static _Thread_local struct orr_search_options watching; /* its progress and user */
 
 void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user)
 {

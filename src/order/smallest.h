@@ -15,7 +15,7 @@ struct orr_smallest {
 	bool exact;     /* fits, or no order has less excess */
 };
 
-/* On trial's workers, within its limit and room_bytes. */
+/* On timed's workers, within its limit and room_bytes. */
 int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 		      struct orr_error *err);
 void orr_smallest_fini(struct orr_smallest *x);

@@ -21,9 +21,12 @@ struct orr_choice {
 				       step; or NULL */
 	struct orr_plan_file *plan; /* the plan of the table, which fixes the stages too; or NULL */
 };
-/* text: NAME[:key=value,...], or a path that ends in .so (a plug-in), .csv (see exchange.h) or
- * .json (a plan). *choice must not be moved in memory. */
+/* text: NAME[:key=value,...], or a path, which has a dot or a slash: of a plug-in, where it ends in
+ * .so, else of a plan or a CSV (see exchange.h), told by its content. *choice must not be moved in
+ * memory. */
 int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_error *err);
+/* The same of a plan, under any path. */
+int orr_choice_init_plan(struct orr_choice *choice, const char *path, struct orr_error *err);
 void orr_choice_fini(struct orr_choice *choice);
 /* Set the schedule's list of replicas from a plan's stages, if it has such a parameter and the text
  * did not set it. */

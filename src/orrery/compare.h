@@ -84,7 +84,6 @@ struct orr_comparison {
  * schedules' names, and the pipelines. */
 int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, int n, bool every_cut,
 		struct orr_error *err);
-/* Those that fit by a makespan of theirs, one that has none of it last. */
 enum orr_rank {
 	ORR_RANK_MAKESPAN, /* without noise */
 	ORR_RANK_MEDIAN,   /* in strict order */
@@ -97,6 +96,7 @@ enum orr_rank {
 /* The row that holds least of those that take no longer; NULL: there is none. */
 const struct orr_contender *orr_comparison_within(const struct orr_comparison *c,
 						  int64_t makespan_ns);
+/* Sort fitting rows by the chosen makespan; rows without it last. */
 void orr_comparison_rank(struct orr_comparison *c, enum orr_rank by);
 void orr_comparison_destroy(struct orr_comparison *c); /* NULL is fine */
 

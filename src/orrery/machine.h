@@ -35,7 +35,9 @@ struct orr_cluster {
 	bool units;        /* its latencies are units, see orrery.h */
 	int n_workers, n_groups, n_pairs;
 	bool ports; /* a worker sends one thing at a time and receives one, whatever the peers; else
-		       each link carries one */
+		       each direction of a link carries one */
+	bool half_duplex; /* both directions of a link carry one thing between them; not with ports
+			   */
 	struct orr_cluster_worker {
 		char *name;           /* owned */
 		int group;            /* the innermost: its node */
@@ -57,7 +59,7 @@ struct orr_machine {
 	int n_workers;
 	int64_t memory_bytes;         /* per worker; 0: no limit */
 	int64_t latency_ns;           /* per transfer */
-	double bandwidth_bytes_per_s; /* per link, one between any two workers; 0: infinite */
+	double bandwidth_bytes_per_s; /* each way of the link between two workers; 0: infinite */
 	struct orr_levels levels;     /* (optional) then these; n 0: they do not */
 	double flops_per_s;           /* charged for operators without measured costs */
 	/* (optional) workers and links that differ; borrowed, and outlives the machine and its
@@ -87,6 +89,9 @@ int64_t orr_machine_memory(const struct orr_machine *m, int w);
 /* Work of ns on a worker of speed 1, rounded once. */
 int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
 
+/* Do the two directions of a link take turns? Only where a machine file says so. */
+bool orr_machine_half_duplex(const struct orr_machine *m);
+
 /* Between two workers that differ. */
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to);
 
@@ -95,11 +100,13 @@ struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int
  * the n it says how many each of them serves. */
 void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, int *turns, int n);
 
-/* Duration of a transfer, for which the link is busy; 0 within a worker. */
+/* Duration of a transfer, for which its direction of the link is busy but for the latency; 0 within
+ * a worker. */
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes);
 
 /* Duration of a ring all-reduce of bytes over k workers: 2 (k - 1) steps, in each of which every
- * worker sends 1/k of the bytes to the next, at the speed of the slowest link. 0 for one worker. */
+ * worker sends 1/k of the bytes to the next, at the speed of the slowest link: over two workers
+ * both directions of their link at once. 0 for one worker. */
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
 
 ORR_END

@@ -32,8 +32,8 @@ struct orr_star_point {
 	int64_t stash_bytes; /* of the worker that holds most */
 	int in_flight;       /* of the first stage */
 };
-/* Every such period, ascending, the smallest possible first. *points is the caller's to free. */
 bool orr_star_serves(const struct orr_pipeline *p); /* is it a chain? */
+/* Every such period, ascending, the smallest possible first. *points is the caller's to free. */
 int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pipeline *p,
 		    struct orr_error *err);
 

@@ -1,8 +1,7 @@
 #ifndef ORR_PIPELINE_H
 #define ORR_PIPELINE_H
 /* A pipeline: the DAG of stages with its costs, and the size of the step that runs on it. It is
- * what a schedule sees, so a plug-in needs this header and schedule.h and no function of the
- * library. */
+ * what a schedule sees: a plug-in needs this header and schedule.h. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "numerics.h"
@@ -66,11 +65,14 @@ struct orr_stage {
 	int64_t weight_ns;   /* weight gradient; 0 with has_weight false: not known apart */
 	int64_t stash_bytes; /* kept from the start of F to the end of the last pass that reads it
 			      */
+	/* What moves of a stash is less by so much: to B, of what several operators read; to W, of
+	 * what W does not read, less what it reads of B. 0: all of it moves. */
+	int64_t shared_bytes, passing_bytes;
 	int64_t input_bytes; /* what F reads: columns of the data, to which orr_pipeline_create adds
 				the edges in */
 	bool recompute;      /* B runs F again first, and until then the stash is the input alone; a
-				schedule may      ask for it as well, so read jobs->recompute where there
-				are      jobs */
+				schedule may ask for it as well, so where there are jobs read
+				jobs->recompute */
 	/* per step */
 	int64_t update_ns;
 	int64_t parameter_bytes;

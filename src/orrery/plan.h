@@ -53,7 +53,7 @@ struct orr_plan_cost {
 	double compute_s;       /* shared by the replicas; with the stage's part of the update */
 	double communication_s; /* beyond that: the all-reduce, and what the busiest link takes
 				   longer than the worker */
-	double link_s;          /* how long the busiest link is busy */
+	double link_s;          /* how long the busiest direction of a link is busy */
 };
 
 struct orr_plan {
@@ -178,6 +178,8 @@ struct orr_plan_file {
 	int64_t bound_ns;   /* see orr_plan_file_prove() */
 	char bound_of[24];
 };
+/* Is it a file that begins as a plan does, as one object of JSON? Models and schedules do not. */
+bool orr_plan_is(const char *path);
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err);
 void orr_plan_file_destroy(struct orr_plan_file *file); /* NULL is fine */
 /* The stage of every operator of g, -1 for inputs. Refuses a graph that is not the one that was

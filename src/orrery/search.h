@@ -59,8 +59,8 @@ struct orr_search_options {
 	void *user;
 };
 
-/* Watch every search in this process, those made by a schedule included; NULL: stop. Not to be
- * called while one runs. */
+/* Watch every search of the calling thread, those made by a schedule included; NULL: stop. Not to
+ * be called while one runs. */
 void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user);
 
 struct orr_search_result {

@@ -9,10 +9,10 @@ ORR_BEGIN
 struct orr_jobs;
 struct orr_timeline;
 
-/* Transfers overlap with computing. Two workers share one link, which carries one thing at a time
- * (network.h). A transfer is asked for when the pass that makes it ends. Parameters that a pass
- * needs from another worker are asked for when the job before it on its worker starts (in GREEDY
- * order, when the rest of what it needs is there).
+/* Transfers overlap with computing. Each direction of the link between two workers carries one
+ * thing at a time (network.h). A transfer is asked for when the pass that makes it ends. Parameters
+ * that a pass needs from another worker are asked for when the job before it on its worker starts
+ * (in GREEDY order, when the rest of what it needs is there).
  *
  * U(s, owner) runs as soon as all gradients of the stage are with their owners and, with several
  * owners that have parameters, a ring over them has all-reduced them; where it shares parameters

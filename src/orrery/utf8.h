@@ -10,8 +10,11 @@ ORR_BEGIN
 size_t orr_utf8_length(const char *text, size_t n);
 /* Index of the first byte that belongs to no character; n: there is none. */
 size_t orr_utf8_check(const char *text, size_t n);
-/* A copy, the caller's to free, with ORR_UTF8_REPLACEMENT for each such byte; NULL: no memory. For
- * paths, which may have any bytes: messages and files that show them must be text. */
+/* The length, where a terminal shows the character; 0: it is none, or a control character, which a
+ * terminal would obey. */
+size_t orr_utf8_shown(const char *text, size_t n);
+/* A copy, the caller's to free, with ORR_UTF8_REPLACEMENT for each byte that is not shown; NULL: no
+ * memory. For paths, which may have any bytes: reports and files that show them must be text. */
 char *orr_utf8_copy(const char *text);
 #define ORR_UTF8_REPLACEMENT "\xef\xbf\xbd"
 

@@ -12,11 +12,11 @@
  * the order of n.
  *
  *   stashing  F reads the latest version, B and W read the one that F read
- *   vertical  all stages read the version that the microbatch met at the input: the one of as many
- * microbatches (of several input stages, the one that has seen fewest; after frozen ones, the first
- * that are trained) none      every pass reads
- * the latest version, so B may differ from F: no valid gradient, and another one where F is
- * recomputed, by the version of B
+ *   vertical  all stages read versions made of equally many microbatches: of those in the version
+ *             that the microbatch read at the input (of several input stages, the one that has seen
+ *             fewest; after frozen ones, the first that are trained)
+ *   none      every pass reads the latest version, so B may differ from F: no valid gradient, and
+ *             another one where F is recomputed, by the version of B
  *
  * b is a microbatch counted from the start of training. On a straight pipeline of n stages with an
  * update a microbatch, microbatch t at stage s (from 0) reads version t-n+1+s under stashing and

@@ -219,10 +219,11 @@ static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, 
 uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 {
 	const struct orr_cluster *c = m->cluster;
+	const unsigned char shares = c ? (unsigned char)(c->ports + 2 * c->half_duplex) : 0;
 
 	for (int w = 0; c && w < m->n_workers; w++) {
 		hash = orr_hash(hash, &c->workers[w].speed, sizeof(c->workers[w].speed));
-		hash = orr_hash(hash, &c->ports, sizeof(c->ports));
+		hash = orr_hash(hash, &shares, sizeof(shares));
 		for (int v = 0; v < w; v++) {
 			struct orr_link_cost link = orr_machine_link(m, v, w);
 
@@ -231,6 +232,11 @@ uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 		}
 	}
 	return hash;
+}
+
+bool orr_machine_half_duplex(const struct orr_machine *m)
+{
+	return m->cluster && m->cluster->half_duplex;
 }
 
 /* Of the innermost level that joins the two. */

@@ -11,7 +11,9 @@
 #include "model/dot_parse.h"
 #include "model/text.h"
 #include "cluster.h"
+#include "orrery/input.h"
 #include "orrery/quantity.h"
+#include "orrery/utf8.h"
 
 #define MOST_WORKERS 4096
 #define MOST_NAME 200
@@ -122,6 +124,15 @@ static int read_link(struct reader *r, const struct orr_dot_attribute *a, const 
 	return 0;
 }
 
+static int read_duplex(const struct reader *r, const char *text, const char *what)
+{
+	r->cluster->half_duplex = !strcmp(text, "half");
+	return r->cluster->half_duplex || !strcmp(text, "full")
+		       ? 0
+		       : orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give half or full", what,
+				  text);
+}
+
 /* Of a subgraph, or the whole machine. */
 static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64_t *repeat)
 {
@@ -142,10 +153,12 @@ static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64
 			code = orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
 		else if (!s && !strcmp(a->name, "ports"))
 			code = orr_attribute_truth(&r->cluster->ports, a->text, what, r->err);
+		else if (!s && !strcmp(a->name, "duplex"))
+			code = read_duplex(r, a->text, what);
 		else if (!orr_attribute_draws('g', a->name))
 			code = refuse_attribute(r, a, s ? "a group of workers" : "a machine",
 						s ? "latency, bandwidth and repeat"
-						  : "latency, bandwidth and ports");
+						  : "latency, bandwidth, ports and duplex");
 	}
 	return code;
 }
@@ -413,7 +426,7 @@ static int read_all(struct reader *r, const char *text)
 	struct orr_cluster *c = r->cluster;
 	int code;
 
-	if (!(c->name = strdup(r->file)) || !(c->text = strdup(text)) ||
+	if (!(c->name = orr_utf8_copy(r->file)) || !(c->text = strdup(text)) ||
 	    !(c->workers = calloc(MOST_WORKERS, sizeof(*c->workers))) ||
 	    !(r->source = calloc(MOST_WORKERS, sizeof(*r->source))))
 		return no_memory(r);
@@ -425,6 +438,11 @@ static int read_all(struct reader *r, const char *text)
 	if ((code = find_groups(r)) || (code = add_group(r, 0, -1, "")) || (code = add_edges(r)))
 		return code;
 	c->units = r->plain;
+	if (c->ports && c->half_duplex)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s: duplex=half is of links, and with ports=true there are none: "
+				"leave one out",
+				r->file);
 	return c->n_workers ? 0
 			    : orr_fail(r->err, ORR_E_INPUT,
 				       "%s: a machine without workers: a worker is a node, such as "
@@ -455,8 +473,8 @@ int orr_cluster_parse(struct orr_cluster **out, const char *name, const char *te
 int orr_cluster_read(struct orr_cluster **out, const char *path, struct orr_error *err)
 {
 	char *text;
-	int code = orr_text_read(&text, path, "a machine file: src/plan/README.md has one",
-				 "a machine file is text, DOT", err);
+	int code = orr_input_read(&text, NULL, path, "a machine file: src/plan/README.md has one",
+				  err);
 
 	if (code)
 		return code;

@@ -42,7 +42,10 @@ void orr_machine_write(FILE *file, const struct orr_machine *m, const char *head
 
 	if (!c)
 		return;
-	fprintf(file, "%s%s, %s", heading, c->name, c->ports ? "ports" : "links");
+	fprintf(file, "%s%s, %s", heading, c->name,
+		c->ports         ? "ports"
+		: c->half_duplex ? "half-duplex links"
+				 : "links");
 	for (int w = 0, first = 0; w < m->n_workers; w++)
 		if (w + 1 == m->n_workers || !are_alike(c, first, w + 1)) {
 			write_run(file, c, first, w);

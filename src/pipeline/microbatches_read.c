@@ -1,13 +1,13 @@
 /* Costs of single microbatches, from a CSV: a heading that names the columns, and a row a job. */
 #include "orrery/microbatches.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "orrery/cost.h"
+#include "orrery/input.h"
 #include "orrery/pipeline.h"
 #include "orrery/quantity.h"
 
@@ -265,9 +265,6 @@ static int read_rows(struct reading *r, FILE *file, bool forward)
 			 (row.d == ORR_PASS_F) == forward)
 			code = take(r, &row);
 	}
-	if (!code && ferror(file))
-		code = orr_fail(r->err, ORR_E_INPUT, "%s: %s: name a CSV of jobs", r->path,
-				strerror(errno));
 	if (!code && !r->line)
 		code = orr_fail(r->err, ORR_E_INPUT, "%s: empty: write a heading and rows",
 				r->path);
@@ -280,6 +277,8 @@ int orr_microbatches_read(struct orr_pipeline *p, const char *path, struct orr_e
 	size_t n_jobs = (size_t)p->n_microbatches * (size_t)p->n_stages * ORR_N_PASSES;
 	struct reading r = {.p = p, .path = path, .err = err};
 	FILE *file = NULL;
+	char *text = NULL;
+	size_t length;
 	int code = 0;
 
 	if (p->split)
@@ -291,13 +290,15 @@ int orr_microbatches_read(struct orr_pipeline *p, const char *path, struct orr_e
 		return code;
 	if (!(r.seen = calloc(n_jobs, sizeof(*r.seen))))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for %zu jobs", path, n_jobs);
-	else if (!(file = fopen(path, "r")))
-		code = orr_fail(err, ORR_E_INPUT, "%s: %s: name a CSV of jobs", path,
-				strerror(errno));
+	else if ((code = orr_input_read(&text, &length, path, "a CSV of jobs", err)))
+		;
+	else if (!(file = fmemopen(text, length, "r")))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
 	else if (!(code = read_rows(&r, file, true)) && !(code = read_rows(&r, file, false)))
 		orr_microbatches_settle(p);
 	if (file)
 		(void)fclose(file);
+	free(text);
 	free(r.seen);
 	return code;
 }

@@ -6,6 +6,7 @@
 
 #include "base/sort.h"
 #include "charge.h"
+#include "codelets/operator.h"
 #include "gangs.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
@@ -195,6 +196,92 @@ static void fold_inner_gradients(struct orr_pipeline *p)
 	}
 }
 
+/* ---- what moves of a stash ---- */
+
+/* Operators, for the stage at hand. */
+struct tensor {
+	bool learns;    /* something is trained, here or before */
+	int kept, left; /* the last stage whose backward reads its output, and whose W does */
+};
+
+static int64_t bytes_of(int64_t floats, int64_t samples)
+{
+	return floats * samples * (int64_t)sizeof(float);
+}
+
+/* The backward of stage s reads the output of operator x, its W too if left: once, whoever reads
+ * it. */
+static void count_tensor(struct orr_stage *stages, int s, struct tensor *tensor, int64_t bytes,
+			 bool left)
+{
+	if (tensor->kept != s + 1)
+		stages[s].shared_bytes -= bytes;
+	tensor->kept = s + 1;
+	if (!left || tensor->left == s + 1)
+		return;
+	stages[s].passing_bytes -= bytes;
+	tensor->left = s + 1;
+}
+
+/* Of operator i: its share of the stash less what moves. What a file says of a stash is all of it.
+ */
+static void count_moved(struct orr_stage *stages, const struct orr_graph *g, int i, int s,
+			struct tensor *tensors, int64_t samples)
+{
+	const struct orr_operator *o = &g->operators[i];
+	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+	int64_t bytes = bytes_of(orr_operator_stash_floats(o), samples), saved;
+	unsigned weight = o->n_parameters > 0 && !o->frozen && op ? op->weight_reads : 0, reads;
+
+	if (!op || op->input || o->stash_bytes >= 0)
+		return;
+	stages[s].shared_bytes += bytes;
+	stages[s].passing_bytes += bytes;
+	if (!tensors[i].learns || !(o->has_input_gradient || o->has_weight_gradient))
+		return;
+	reads = op->backward_reads | weight;
+	for (int k = 0; k < o->n_inputs && reads & ORR_READS_INPUTS; k++)
+		count_tensor(
+			stages, s, &tensors[o->inputs[k]],
+			bytes_of(orr_operator_output_floats(&g->operators[o->inputs[k]]), samples),
+			weight & ORR_READS_INPUTS);
+	bytes = bytes_of(orr_operator_output_floats(o), samples);
+	if (reads & ORR_READS_OUTPUT)
+		count_tensor(stages, s, &tensors[i], bytes, weight & ORR_READS_OUTPUT);
+	saved = bytes_of(o->instance->saved, samples);
+	stages[s].shared_bytes -= saved;
+	if (o->n_parameters > 0 && !o->frozen) /* and the gradient of its output */
+		stages[s].passing_bytes -= saved + (op->loss ? 0 : bytes);
+}
+
+static int count_all_moved(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
+			   int64_t samples, struct orr_error *err)
+{
+	struct tensor *tensors = calloc((size_t)g->n_operators + 1, sizeof(*tensors));
+	struct orr_keyed *keyed = NULL;
+	int code;
+
+	if (!tensors || (code = sort_by_stage(&keyed, g, stage_of, err))) {
+		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				g->n_operators);
+		goto out;
+	}
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		tensors[i].learns = o->n_parameters > 0 && !o->frozen;
+		for (int k = 0; k < o->n_inputs; k++)
+			if (!orr_operator_is_detached(o, k) && tensors[o->inputs[k]].learns)
+				tensors[i].learns = true;
+	}
+	for (int k = 0; k < g->n_operators; k++)
+		count_moved(stages, g, keyed[k].value, stage_of[keyed[k].value], tensors, samples);
+out:
+	free(tensors);
+	free(keyed);
+	return code;
+}
+
 static int build(struct orr_pipeline **out, const struct orr_graph *g,
 		 const struct orr_machine *machine, const int *stage_of, int n_stages,
 		 int64_t samples, struct orr_error *err)
@@ -213,6 +300,7 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	if ((code = orr_partition_gangs(stages, g, stage_of, err)) ||
 	    (code = mark_stages(stages, g, stage_of, err)) ||
 	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
+	    (code = count_all_moved(stages, g, stage_of, samples, err)) ||
 	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;
 	if (n_edges)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
@@ -24,7 +25,7 @@ struct listing {
 
 static uint64_t hash_of(const uint64_t *bits, int n_words)
 {
-	uint64_t hash = 1469598103934665603u;
+	uint64_t hash = ORR_HASH;
 
 	for (int i = 0; i < n_words; i++) {
 		hash = (hash ^ bits[i]) * 1099511628211u;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "order/allocate.h"
 #include "orrery/schedules.h"
@@ -36,8 +37,9 @@ struct searching {
 	int n_stages, n_workers, n_jobs;
 	bool alike; /* workers may change their names */
 	uint64_t random;
-	uint64_t *seen;   /* open addressing over hashes of placements; 0: free */
-	int n_seen, most; /* most: placements that may be tried */
+	int *seen;        /* open addressing over rows, numbered from 1; 0: free */
+	int *rows;        /* [most * n_stages] the placements that were tried */
+	int n_rows, most; /* most: placements that may be tried */
 	int n_left;
 	int64_t least_bound_ns;           /* of all that were tried or left out */
 	struct candidate pool[POOL];      /* ascending */
@@ -69,24 +71,23 @@ static void name(const struct searching *x, int *named, const int *worker)
 	}
 }
 
-/* Has this placement been seen? It has then. */
+static size_t n_slots(const struct searching *x)
+{
+	return 4 * (size_t)x->most + 7;
+}
+
+/* Has this placement been tried? If not, it is from now on. */
 static bool is_seen(struct searching *x, const int *named)
 {
-	uint64_t hash = 1469598103934665603u, size = 4 * (uint64_t)x->most + 7;
+	size_t n = (size_t)x->n_stages, size = n_slots(x), bytes = n * sizeof(*named),
+	       at = orr_hash(ORR_HASH, named, bytes) % size;
 
-	for (int s = 0; s < x->n_stages; s++) {
-		hash = (hash ^ (uint64_t)named[s]) * 1099511628211u;
-		hash ^= hash >> 29;
-	}
-	hash = hash ? hash : 1;
-	for (uint64_t at = hash % size;; at = (at + 1) % size) {
-		if (x->seen[at] == hash)
+	for (; x->seen[at]; at = (at + 1) % size)
+		if (!memcmp(x->rows + (size_t)(x->seen[at] - 1) * n, named, bytes))
 			return true;
-		if (!x->seen[at]) {
-			x->seen[at] = hash;
-			return false;
-		}
-	}
+	memcpy(x->rows + (size_t)x->n_rows * n, named, bytes);
+	x->seen[at] = ++x->n_rows;
+	return false;
 }
 
 static void silence(void *user, int64_t best_ns, int64_t bound_ns)
@@ -404,13 +405,14 @@ static int searching_init(struct searching *x, const struct orr_places *places,
 				.err = err};
 	x->most = x->most < MOST_PLACES ? x->most : MOST_PLACES;
 	x->n_left = x->most;
-	x->seen = calloc(4 * (size_t)x->most + 7, sizeof(*x->seen));
+	x->seen = calloc(n_slots(x), sizeof(*x->seen));
+	x->rows = calloc((size_t)x->most * n_stages, sizeof(*x->rows));
 	x->best_n = calloc(n_jobs, sizeof(*x->best_n));
 	x->n = calloc(n_jobs, sizeof(*x->n));
 	workers = calloc((POOL + 5) * n_stages, sizeof(*workers));
 	x->best = workers;
 	x->work_ns = calloc(n_stages, sizeof(*x->work_ns));
-	if (!x->seen || !x->best_n || !x->n || !workers || !x->work_ns)
+	if (!x->seen || !x->rows || !x->best_n || !x->n || !workers || !x->work_ns)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu jobs", n_jobs);
 	x->now = workers + n_stages;
 	x->named = workers + 2 * n_stages;
@@ -447,6 +449,7 @@ int orr_places_search(int *worker, int64_t *n, struct orr_places_found *found,
 	}
 out:
 	free(x.seen);
+	free(x.rows);
 	free(x.best_n);
 	free(x.n);
 	free(x.best);

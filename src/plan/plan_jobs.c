@@ -1,12 +1,14 @@
 /* The jobs in a plan's file, by key:
  *
- * worker[]  order: ["0F0", "1F0@2"], with @ if another worker owns the parameters;
- *           n: [0, 1], ascending, which also decides between transfers that are requested at one
- *           moment; without it, the place in the order
- * order     "strict" (the default), "greedy", or "bounded": greedy in the memory of the strict
- * order stages[]  in_flight: the cap of F; recompute: B runs F again stream    asynchronous
- * schedules: period, the growth of n in a round; sync; accumulate bound     ns: no order within the
- * schedule's limits is shorter; of: the pipeline that this was proved for */
+ *   worker[]  order: ["0F0", "1F0@2"], with @ if another worker owns the parameters;
+ *             n: [0, 1], ascending, which also decides between transfers that are requested at one
+ *             moment; without it, the place in the order
+ *   order     "strict" (the default), "greedy", or "bounded": greedy in the memory of the strict
+ *             order
+ *   stages[]  in_flight: the cap of F; recompute: B runs F again
+ *   stream    asynchronous schedules: period, the growth of n in a round; sync; accumulate
+ *   bound     ns: no order within the schedule's limits is shorter; of: the pipeline that this was
+ *             proved for */
 #include "plan_jobs.h"
 
 #include <inttypes.h>

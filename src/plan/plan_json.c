@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
+#include "orrery/input.h"
 #include "orrery/jobs.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/periodic.h"
@@ -436,22 +438,41 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	return read_levels(file, json_object_get(json, "levels"), err);
 }
 
+bool orr_plan_is(const char *path)
+{
+	char text[256];
+	int64_t n_bytes;
+	size_t at = 0;
+	ssize_t n;
+	int fd;
+
+	if (orr_input_open(&fd, &n_bytes, path, "", NULL))
+		return false;
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	(void)close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	at = strspn(text, " \t\r\n");
+	return text[at] == '{';
+}
+
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err)
 {
 	struct orr_plan_file *file = calloc(1, sizeof(*file));
 	json_t *json = NULL;
 	json_error_t why;
+	char *text = NULL;
+	size_t length;
 	int code;
 
 	if (!file || !(file->path = strdup(path))) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
 		goto out;
 	}
-	if (!(json = json_load_file(path, JSON_REJECT_DUPLICATES, &why))) {
-		code = why.line > 0 ? orr_fail(err, ORR_E_INPUT, "%s:%d: no plan: %.160s", path,
-					       why.line, why.text)
-				    : orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %.160s", path,
-					       why.text);
+	if ((code = orr_input_read(&text, &length, path, "a plan", err)))
+		goto out;
+	if (!(json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why))) {
+		code = orr_fail(err, ORR_E_INPUT, "%s:%d: no plan: %.160s", path, why.line,
+				why.text);
 		goto out;
 	}
 	if ((code = read_plan(file, json, err)))
@@ -459,6 +480,7 @@ int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_
 	*out = file;
 	file = NULL;
 out:
+	free(text);
 	json_decref(json);
 	orr_plan_file_destroy(file);
 	return code;

@@ -49,7 +49,7 @@ static const char *what_orders(const char *schedule)
 
 	if (end && !strcmp(end, ".csv"))
 		return "the order of its cells";
-	if (end && !strcmp(end, ".json"))
+	if (strpbrk(schedule, "./"))
 		return "\"order\" of its workers";
 	return "their order (priority())";
 }

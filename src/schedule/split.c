@@ -72,7 +72,8 @@ static int join_machine(struct orr_machine *out, struct orr_cluster *c, const st
 	*c = (struct orr_cluster){.name = m->cluster->name,
 				  .text = m->cluster->text,
 				  .units = m->cluster->units,
-				  .ports = m->cluster->ports};
+				  .ports = m->cluster->ports,
+				  .half_duplex = m->cluster->half_duplex};
 	out->cluster = c;
 	return join_cluster(c, m, n_groups, err);
 }

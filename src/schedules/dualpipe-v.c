@@ -15,11 +15,11 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	(void)data;
 	if (p->n_stages == 2 * p->n_workers)
 		return 0;
-	snprintf(err->msg, sizeof(err->msg),
-		 "dualpipe-v: %d stages on %d workers: it needs two stages a worker; set [workers] "
-		 "to half of the stages, or cut the model into %d",
-		 p->n_stages, p->n_workers, 2 * p->n_workers);
-	return ORR_E_INPUT;
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"dualpipe-v: %d stages on %d workers: it needs two stages a worker; set [workers] "
+		"to half of the stages, or cut the model into %d",
+		p->n_stages, p->n_workers, 2 * p->n_workers);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -119,11 +119,8 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 	struct waiting *waiting = malloc(2 * (size_t)m * sizeof(*waiting));
 
 	(void)data;
-	if (!waiting) {
-		snprintf(err->msg, sizeof(err->msg), "dualpipe-v: no memory for %d microbatches",
-			 m);
-		return ORR_E_NOMEM;
-	}
+	if (!waiting)
+		return orr_fail(err, ORR_E_NOMEM, "dualpipe-v: no memory for %d microbatches", m);
 	for (int r = 0; r < p->n_workers; r++) {
 		struct writer o = {.p = p, .n = out->n, .r = r, .waiting = waiting};
 

@@ -21,11 +21,11 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages % 2 == 0)
 		snprintf(workers, sizeof(workers), ", or set [workers] to a divisor of %d",
 			 p->n_stages / 2);
-	snprintf(err->msg, sizeof(err->msg),
-		 "hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "
-		 "cut the model into a multiple of %d stages%s",
-		 p->n_stages, p->n_workers, 2 * p->n_workers, workers);
-	return ORR_E_INPUT;
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "
+		"cut the model into a multiple of %d stages%s",
+		p->n_stages, p->n_workers, 2 * p->n_workers, workers);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

@@ -18,11 +18,11 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	(void)data;
 	if (p->n_stages % p->n_workers == 0)
 		return 0;
-	snprintf(err->msg, sizeof(err->msg),
-		 "interleaved: %d stages on %d workers: every worker takes as many; set [workers] "
-		 "to a divisor of the stages, or cut the model into a multiple of the workers",
-		 p->n_stages, p->n_workers);
-	return ORR_E_INPUT;
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"interleaved: %d stages on %d workers: every worker takes as many; set [workers] "
+		"to a divisor of the stages, or cut the model into a multiple of the workers",
+		p->n_stages, p->n_workers);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

@@ -51,28 +51,22 @@ static inline int looped_check(const struct orr_pipeline *p, const void *data,
 	int64_t want_g =
 		value[LOOPED_MEMORY].integer ? p->n_microbatches / 2 : value[LOOPED_G].integer;
 
-	if (value[LOOPED_MEMORY].integer && (value[LOOPED_G].integer || value[LOOPED_R].integer)) {
-		snprintf(err->msg, sizeof(err->msg),
-			 "lpp, fslpp: memory sets G and R: give memory alone, or G and R");
-		return ORR_E_INPUT;
-	}
+	if (value[LOOPED_MEMORY].integer && (value[LOOPED_G].integer || value[LOOPED_R].integer))
+		return orr_fail(err, ORR_E_INPUT,
+				"lpp, fslpp: memory sets G and R: give memory alone, or G and R");
 	if (value[LOOPED_MEMORY].integer &&
-	    (2 * p->n_stages % value[LOOPED_MEMORY].integer || p->n_microbatches % 2)) {
-		snprintf(err->msg, sizeof(err->msg),
-			 "lpp, fslpp: memory=%d needs an even number of microbatches and a divisor "
-			 "of "
-			 "twice the %d stages",
-			 (int)value[LOOPED_MEMORY].integer, p->n_stages);
-		return ORR_E_INPUT;
-	}
-	if (!r || g * r != p->n_workers || (want_g && want_g != g)) {
-		snprintf(err->msg, sizeof(err->msg),
-			 "lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
-			 "[workers] %lld, or another G and R",
-			 (long long)(want_g ? want_g : g), (long long)r, p->n_workers,
-			 (long long)(want_g ? want_g : g) * r);
-		return ORR_E_INPUT;
-	}
+	    (2 * p->n_stages % value[LOOPED_MEMORY].integer || p->n_microbatches % 2))
+		return orr_fail(err, ORR_E_INPUT,
+				"lpp, fslpp: memory=%d needs an even number of microbatches and a "
+				"divisor of twice the %d stages",
+				(int)value[LOOPED_MEMORY].integer, p->n_stages);
+	if (!r || g * r != p->n_workers || (want_g && want_g != g))
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
+			"[workers] %lld, or another G and R",
+			(long long)(want_g ? want_g : g), (long long)r, p->n_workers,
+			(long long)(want_g ? want_g : g) * r);
 	return 0;
 }
 

@@ -12,11 +12,11 @@ static inline int two_ways_check(const struct orr_pipeline *p, const void *data,
 	(void)data;
 	if (p->n_stages == p->n_workers)
 		return 0;
-	snprintf(err->msg, sizeof(err->msg),
-		 "two-way pipelines need a worker a stage, and there are %d stages and %d workers: "
-		 "set [workers] %d",
-		 p->n_stages, p->n_workers, p->n_stages);
-	return ORR_E_INPUT;
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"two-way pipelines need a worker a stage, and there are %d stages and %d workers: "
+		"set [workers] %d",
+		p->n_stages, p->n_workers, p->n_stages);
 }
 
 static inline int two_ways_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/text.h"
+#include "orrery/input.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 
@@ -128,8 +128,7 @@ int orr_measured_read(struct orr_timeline **out, const struct orr_jobs *jobs, co
 	if (code || (code = orr_timeline_create(&file.timeline, jobs, err)))
 		return code;
 	file.timeline->measured = true;
-	code = orr_text_read(&text, path, "a JSON of times of jobs", "name a JSON of times of jobs",
-			     err);
+	code = orr_input_read(&text, NULL, path, "a JSON of times of jobs", err);
 	if (!code && !(json = json_loads(text, JSON_REJECT_DUPLICATES, &why)))
 		code = orr_fail(err, ORR_E_INPUT, "%s:%d: no times of jobs: %.160s", path, why.line,
 				why.text);

@@ -6,11 +6,13 @@
 #include "orrery/machine.h"
 #include "orrery/timeline.h"
 
-static size_t link_between(int from, int to)
+/* From one worker to another; of half-duplex links that is the way back, too. */
+static size_t link_between(const struct orr_network *net, int from, int to)
 {
 	size_t low = (size_t)(from < to ? from : to), high = (size_t)(from < to ? to : from);
+	size_t pair = high * (high - 1) / 2 + low;
 
-	return high * (high - 1) / 2 + low;
+	return net->half_duplex ? pair : 2 * pair + (from > to);
 }
 
 /* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
@@ -32,7 +34,9 @@ static int count_links(const struct orr_network *net, const struct orr_transfer 
 
 	if (net->ports)
 		return k ? 2 * k : 2;
-	return k > 2 ? k : 1; /* the two neighbours of a ring over two are one */
+	if (k == 2 && net->half_duplex)
+		return 1;
+	return k ? k : 1;
 }
 
 /* Where worker w sends, and where it receives. */
@@ -41,18 +45,47 @@ static size_t port_of(int w, bool receives)
 	return 2 * (size_t)w + receives;
 }
 
-static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer,
-				int i)
+/* Of the links that a transfer needs number i, in net->made. */
+static size_t place_at(const struct orr_network *net, const struct orr_transfer *transfer, int i)
 {
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
 	if (net->ports)
-		return &net->links[k   ? port_of(owners[i / 2], i % 2)
-				   : i ? port_of(transfer->to, true)
-				       : port_of(transfer->from, false)];
-	return &net->links[k ? link_between(owners[i], owners[(i + 1) % k])
-			     : link_between(transfer->from, transfer->to)];
+		return k   ? port_of(owners[i / 2], i % 2)
+		       : i ? port_of(transfer->to, true)
+			   : port_of(transfer->from, false);
+	return k ? link_between(net, owners[i], owners[(i + 1) % k])
+		 : link_between(net, transfer->from, transfer->to);
+}
+
+/* Once something has asked for it. */
+static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer,
+				int i)
+{
+	return &net->links[net->made[place_at(net, transfer, i)] - 1];
+}
+
+static int make_link(struct orr_network *net, size_t place, struct orr_error *err)
+{
+	int room = net->links_room ? 2 * net->links_room : 64;
+	struct orr_link *links;
+	int *touched;
+
+	if (net->made[place])
+		return 0;
+	if (net->n_links == net->links_room) {
+		if ((links = realloc(net->links, (size_t)room * sizeof(*links))))
+			net->links = links;
+		if ((touched = realloc(net->touched, (size_t)room * sizeof(*touched))))
+			net->touched = touched;
+		if (!links || !touched)
+			return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d links", room);
+		net->links_room = room;
+	}
+	net->links[net->n_links] = (struct orr_link){0};
+	net->made[place] = ++net->n_links;
+	return 0;
 }
 
 static void touch(struct orr_network *net, struct orr_link *link)
@@ -60,7 +93,7 @@ static void touch(struct orr_network *net, struct orr_link *link)
 	if (link->touched)
 		return;
 	link->touched = true;
-	net->touched[net->n_touched++] = (size_t)(link - net->links);
+	net->touched[net->n_touched++] = (int)(link - net->links);
 }
 
 static int reserve_transfer(struct orr_network *net, struct orr_error *err)
@@ -122,8 +155,11 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 	if ((code = reserve_transfer(net, err)))
 		return code;
 	for (int i = 0; i < n_links; i++) {
-		struct orr_link *link = link_at(net, transfer, i);
+		struct orr_link *link;
 
+		if ((code = make_link(net, place_at(net, transfer, i), err)))
+			return code;
+		link = link_at(net, transfer, i);
 		/* of equal (time, n) the lowest order, and within a job the first request */
 		if ((code = orr_heap_push(&link->waiting, now_ns, n, order << 31 | t->n_transfers,
 					  err)))
@@ -202,7 +238,7 @@ int orr_network_start(struct orr_network *net, int64_t now_ns,
 {
 	int code;
 
-	for (size_t i = 0; i < net->n_touched; i++) {
+	for (int i = 0; i < net->n_touched; i++) {
 		struct orr_link *link = &net->links[net->touched[i]];
 		struct orr_transfer *transfer;
 		int index;
@@ -274,10 +310,9 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 	if ((code = check_clock(machine, timeline->jobs, err)))
 		return code;
 	net->ports = machine->cluster && machine->cluster->ports;
-	net->n_links = net->ports ? 2 * n_workers : n_workers * (n_workers - 1) / 2;
-	net->links = calloc(net->n_links + 1, sizeof(*net->links));
-	net->touched = calloc(net->n_links + 1, sizeof(*net->touched));
-	if (!net->links || !net->touched)
+	net->half_duplex = orr_machine_half_duplex(machine);
+	net->made = calloc(net->ports ? 2 * n_workers : n_workers * n_workers, sizeof(*net->made));
+	if (!net->made)
 		return orr_fail(err, ORR_E_NOMEM,
 				"simulate: no memory for the links of %zu workers", n_workers);
 	return 0;
@@ -285,8 +320,9 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 
 void orr_network_fini(struct orr_network *net)
 {
-	for (size_t i = 0; net->links && i < net->n_links; i++)
+	for (int i = 0; i < net->n_links; i++)
 		orr_heap_fini(&net->links[i].waiting);
+	free(net->made);
 	free(net->links);
 	free(net->touched);
 }

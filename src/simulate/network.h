@@ -1,16 +1,16 @@
 #ifndef ORR_NETWORK_H
 #define ORR_NETWORK_H
-/* The links of a simulation. One link joins any two workers and carries one thing at a time, in the
- * order in which things were asked for; of those asked for at one instant the lowest n comes first,
- * then the lowest job. A thing is
+/* The links of a simulation. A link here is one direction: from any worker to any other. It carries
+ * one thing at a time, in the order in which things were asked for; of those asked for at one
+ * instant the lowest n comes first, then the lowest job. A thing is
  * - a transfer: it holds its link for bytes/bandwidth and arrives the latency later;
  * - a ring over the k owners of a stage, or of tied parameters (in the order of jobs->owners),
- * which all-reduce its gradient: it starts when its turn has come on every link between neighbours
- * and these are free, and holds all of them for 2 (k - 1) steps of 1/k of the gradient. Two owners
- * have one link, which both directions of a step share. So rings that share a link follow one
- * another, as do rings and transfers. On a machine with ports these take the place of links: a
- * worker has one to send and one to receive, a transfer holds a port of each of its two workers,
- * and a ring both ports of every owner.
+ * which all-reduce its gradient: it starts when its turn has come on the link from every owner to
+ * the next and these are free, and holds all of them for 2 (k - 1) steps of 1/k of the gradient. Of
+ * two owners it holds both directions. So rings that share a link follow one another, as do rings
+ * and transfers. On a machine of half duplex the two directions are one link. On a machine with
+ * ports these take the place of links: a worker has one to send and one to receive, a transfer
+ * holds a port of each of its two workers, and a ring both ports of every owner.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,10 +32,11 @@ struct orr_network {
 	const struct orr_machine *machine; /* borrowed */
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
 	bool is_free;                      /* nothing takes time: nothing is asked for */
-	bool ports;
-	struct orr_link *links;
-	size_t n_links;
-	size_t *touched, n_touched; /* links on which something may start */
+	bool ports, half_duplex;
+	int *made; /* 1 + number of the link of two workers, or of a port; 0: nothing used it yet */
+	struct orr_link *links; /* [n_links] used so far, a small part of all */
+	int n_links, links_room;
+	int *touched, n_touched; /* links on which something may start */
 	int transfers_room;
 };
 

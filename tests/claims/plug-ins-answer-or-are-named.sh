@@ -18,7 +18,7 @@ static int deeper(int n)
 	return deeper(n + 1) + room[n % 4096];
 }
 
-enum { CHECK = 1, COMPUTE, WEIGHTS, PRIORITY, IN_FLIGHT, RECOMPUTE, PLACE, LOADING };
+enum { CHECK = 1, COMPUTE, WEIGHTS, PRIORITY, IN_FLIGHT, RECOMPUTE, PLACE, LOADING, UNLOADING };
 
 static void at(int where)
 {
@@ -98,6 +98,11 @@ __attribute__((constructor)) static void loading(void)
 	at(LOADING);
 }
 
+__attribute__((destructor)) static void unloading(void)
+{
+	at(UNLOADING);
+}
+
 static const struct orr_schedule bad = {
 	.name = "bad",
 	.check = check,
@@ -141,9 +146,35 @@ meet 4 4 2 'ended the process in priority()' compare chain:2 -m 2
 meet 4 1 2 'has not answered for 0.2 s in priority()' compare chain:2 -m 2 --timeout 0.2
 meet 4 5 139 'crashed with the plug-in ./bad.so in priority()' simulate chain:2 -m 2
 meet 1 6 136 'crashed with the plug-in ./bad.so in check()' simulate chain:2 -m 2
+
+# a destructor that never returns comes after the report, which is whole
+cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
+"$orrery" simulate chain:2 -m 2 --schedule ./bad.so >whole
+cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=9 -DHOW=1 -o bad.so bad.c
+for command in simulate compare; do
+	code=0
+	timeout 30 "$orrery" $command chain:2 -m 2 --timeout 0.2 --schedule ./bad.so >out 2>err || code=$?
+	[ $code -eq 2 ] || { echo "$command: a destructor that loops: exit code $code"; exit 1; }
+	grep -qxF 'orrery: the plug-in ./bad.so has not answered for 0.2 s while it was unloaded: correct it, or raise --timeout' err
+	[ $command = compare ] || cmp out whole
+done
 needs_training
 meet 5 1 2 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
 	--timeout 0.2
+
+# A crash while none of its functions runs is not called the plug-in's.
+cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
+"$orrery" train "$source/graphs/digits.dot" --schedule ./bad.so --steps 1000000 --checkpoint c --every 10 >out 2>err &
+crashing=$!
+until [ -e c/step-00000010 ]; do
+	kill -0 $crashing || { cat err; exit 1; }
+	sleep 0.1
+done
+kill -SEGV $crashing
+code=0
+wait $crashing || code=$?
+[ $code -eq 139 ] || { echo "exit code $code: $(cat err)"; exit 1; }
+if grep -q 'plug-in' err; then cat err; exit 1; fi
 
 # also on several ranks, where Open MPI would have words of its own
 if [ "$can_train" = yes ] && command -v mpirun >/dev/null && "$orrery" --version | grep -q ', MPI'; then
@@ -154,4 +185,9 @@ if [ "$can_train" = yes ] && command -v mpirun >/dev/null && "$orrery" --version
 		>out 2>err || code=$?
 	[ $code -ne 0 ]
 	grep -qF 'crashed with the plug-in ./bad.so in compute()' err || { cat err; exit 1; }
+	cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=2 -DHOW=1 -o bad.so bad.c
+	code=0
+	timeout 60 mpirun --oversubscribe -n 2 "$orrery" train "$source/graphs/digits.dot" --steps 1 --timeout 0.5 \
+		--schedule ./bad.so >out 2>err || code=$?
+	[ $code -eq 2 ] || { echo "a loop on two ranks: exit code $code"; cat err; exit 1; }
 fi

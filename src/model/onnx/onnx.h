@@ -71,6 +71,10 @@ void orr_onnx_free(Onnx__ModelProto *model); /* NULL is fine */
 int orr_onnx_read_model(struct orr_draft *draft, const Onnx__ModelProto *model,
 			struct orr_onnx_source **sources, int *n_sources, struct orr_error *err);
 
+/* ---- weights.c: numbers ---- */
+/* The files beside the model that it names are seen (orrery/input.h). */
+int orr_onnx_name_beside(const Onnx__ModelProto *model, const char *path, struct orr_error *err);
+
 /* ---- tensors.c: the tensors by name ---- */
 int orr_onnx_tensors_init(struct orr_onnx *x, struct orr_error *err);
 void orr_onnx_tensors_fini(struct orr_onnx *x);

@@ -3,16 +3,15 @@
 #include "rules.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/element.h"
 #include "base/read_at.h"
 #include "model/onnx_weights.h"
 #include "model/text.h"
+#include "orrery/input.h"
 
 struct orr_onnx_weights {
 	char *path;
@@ -30,6 +29,7 @@ static int read_names(struct orr_onnx_weights *w, const char *bytes, size_t n,
 	int code;
 
 	if ((code = orr_onnx_unpack(&w->model, w->path, bytes, n, err)) ||
+	    (code = orr_onnx_name_beside(w->model, w->path, err)) ||
 	    (code = orr_draft_init(&draft, w->path, err)))
 		return code;
 	code = orr_onnx_read_model(&draft, w->model, &w->sources, &w->n_sources, err);
@@ -55,7 +55,7 @@ int orr_onnx_weights_open(struct orr_onnx_weights **out, const char *path, struc
 	err = err ? err : &unheard;
 	if (!w || !(w->path = strdup(path)))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-	else if (!(code = orr_bytes_read(&bytes, &n, path, "a model in ONNX", err)) &&
+	else if (!(code = orr_input_read(&bytes, &n, path, "a model in ONNX", err)) &&
 		 !(code = read_names(w, bytes, n, err))) {
 		*out = w;
 		w = NULL;
@@ -121,36 +121,63 @@ static bool find_bytes(const Onnx__TensorProto *t, const char *key, int64_t *byt
 	return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-/* In the folder of the model or below, and by no way out of it. */
-static bool is_inside(const char *location)
+/* The folder of the model, and the path there of what a tensor names; the caller's to free. false:
+ * no memory. */
+static bool find_beside(char **folder, char **path, const char *model, const char *location)
 {
-	for (const char *at = location; at; at = strchr(at, '/')) {
-		at += *at == '/';
-		if (!strncmp(at, "..", 2) && (!at[2] || at[2] == '/'))
-			return false;
-	}
-	return *location && *location != '/';
+	const char *slash = strrchr(model, '/');
+
+	*path = NULL;
+	if (!(*folder = slash ? strndup(model, (size_t)(slash - model) + 1) : strdup("./")))
+		return false;
+	if (asprintf(path, "%s%s", *location == '/' ? "" : *folder, location) < 0)
+		*path = NULL;
+	return *path;
 }
 
-static int open_beside(int *fd, const struct orr_onnx_weights *w, const Onnx__TensorProto *t,
-		       const char *location, struct orr_error *err)
+int orr_onnx_name_beside(const Onnx__ModelProto *model, const char *path, struct orr_error *err)
 {
-	const char *slash = strrchr(w->path, '/');
-	char *path;
+	const char *last = "";
+	int code = 0;
 
-	if (asprintf(&path, "%.*s%s", slash ? (int)(slash - w->path) + 1 : 0, w->path, location) <
-	    0)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
-	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	for (size_t i = 0; i < model->graph->n_initializer && !code; i++) {
+		const char *location = find_entry(model->graph->initializer[i], "location");
+		char *folder, *beside;
+
+		if (!location || !strcmp(location, last))
+			continue;
+		last = location;
+		code = find_beside(&folder, &beside, path, location)
+			       ? orr_input_name(beside, err)
+			       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+		free(folder);
+		free(beside);
+	}
+	return code;
+}
+
+/* In the folder of the model or below. */
+static int open_beside(int *fd, int64_t *n_bytes, const struct orr_onnx_weights *w,
+		       const Onnx__TensorProto *t, const char *location, struct orr_error *err)
+{
+	char *folder = NULL, *path = NULL, *real = NULL;
+	int code;
+
+	if (!find_beside(&folder, &path, w->path, location))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
+	else if (!orr_input_within(&real, folder, path))
+		code = orr_input_open(fd, n_bytes, real, "other weights ([init])", err);
+	else
+		code = orr_fail(err, ORR_E_INPUT,
+				"%.100s: weights %.50s lie in %.60s beside it: %s: put that file "
+				"there, or name other weights ([init])",
+				w->path, t->name, location,
+				errno == EXDEV ? "not in the folder of the model"
+					       : strerror(errno));
+	free(folder);
 	free(path);
-	if (*fd >= 0)
-		return 0;
-	(void)orr_fail(err, ORR_E_INPUT,
-		       "%.100s: weights %.50s lie in %.60s beside it: %s: put that file there, or "
-		       "name other weights ([init])",
-		       w->path, t->name, location,
-		       errno == ELOOP ? "a link, which is not followed" : strerror(errno));
-	return orr_text_fail(ORR_E_INPUT, err);
+	free(real);
+	return orr_text_fail(code, err);
 }
 
 /* *bytes: the caller's to free. */
@@ -158,25 +185,19 @@ static int read_beside(void **bytes, int64_t n, const struct orr_onnx_weights *w
 		       const Onnx__TensorProto *t, struct orr_error *err)
 {
 	const char *location = find_entry(t, "location");
-	int64_t at = 0, length = n;
-	struct stat about;
-	int fd = -1, code;
+	int64_t at = 0, length = n, n_bytes;
+	int fd, code;
 
-	if (!location || !is_inside(location))
-		return fail(w, t,
-			    "lie in a file that is not in the folder of the model: put it "
-			    "there, and export the model so",
-			    err);
+	if (!location)
+		return fail(w, t, "lie in a file without a name: export the model again", err);
 	if (!find_bytes(t, "offset", &at) || !find_bytes(t, "length", &length) || length != n)
 		return fail(w, t,
 			    "lie in a file beside it, at no place of their size: export the "
 			    "model again",
 			    err);
-	if ((code = open_beside(&fd, w, t, location, err)))
+	if ((code = open_beside(&fd, &n_bytes, w, t, location, err)))
 		return code;
-	if (fstat(fd, &about) || !S_ISREG(about.st_mode))
-		code = fail(w, t, "lie in what is no plain file: export the model again", err);
-	else if (at > about.st_size || n > about.st_size - at)
+	if (at > n_bytes || n > n_bytes - at)
 		code = fail(w, t,
 			    "lie beyond the end of the file beside it: it is cut off, copy "
 			    "it again",

@@ -11,7 +11,7 @@ struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, in
 	return (struct orr_message){
 		.handle = handle,
 		.kind = tag < ORR_TRANSFER_KINDS ? tag
-			: tag == ORR_TAG_WHOLE   ? ORR_TRANSFER_STASH
+			: tag == ORR_TAG_LEFT    ? ORR_TRANSFER_STASH
 			: tag == ORR_TAG_TIED    ? ORR_TRANSFER_ALL_REDUCE
 						 : ORR_RANKS_ORDER,
 		.other = other,
@@ -41,7 +41,7 @@ static void number_tags(struct orr_cross *cross)
 		[ORR_TRANSFER_ACTIVATION] = edges,
 		[ORR_TRANSFER_GRADIENT] = edges,
 		[ORR_TRANSFER_STASH] = stages,
-		[ORR_TAG_WHOLE] = stages,
+		[ORR_TAG_LEFT] = stages,
 		[ORR_TRANSFER_PARAMETER] = work->jobs->n_jobs,
 		[ORR_TRANSFER_WEIGHT_GRADIENT] = stages,
 		[ORR_TAG_GATE] = stages,
@@ -224,12 +224,6 @@ static void receive_backward(struct crossing *x)
 	}
 }
 
-/* What B leaves for W, where that is a job of its own. */
-static starpu_data_handle_t left_for_weights(const struct orr_data *data, int at)
-{
-	return data->whole[at] ? data->whole[at] : data->stash[at];
-}
-
 int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
@@ -247,8 +241,7 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 	else if (x.job.d == orr_jobs_first_backward(work->jobs, s))
 		receive_backward(&x);
 	else
-		receive(&x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
-			rank_of_job(work, s, b, ORR_PASS_B));
+		receive(&x, ORR_TAG_LEFT, at, data->left[at], rank_of_job(work, s, b, ORR_PASS_B));
 	return x.code;
 }
 
@@ -319,7 +312,7 @@ static void send_backward(struct crossing *x)
 		for (int k = 0; k < p->n_microbatches; k++)
 			send_gradients(x, k);
 	if (orr_work_splits(work, s))
-		send_last_of(x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
+		send_last_of(x, ORR_TAG_LEFT, at, data->left[at],
 			     orr_jobs_index(work->jobs, s, b, ORR_PASS_W));
 }
 

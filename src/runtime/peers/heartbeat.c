@@ -15,7 +15,7 @@
 
 /* What a rank says to rank 0, or rank 0 to a rank. */
 struct beat {
-	int failed;
+	int failed; /* the exit status, or 0 */
 	char message[sizeof(((struct orr_error *)0)->msg)];
 };
 
@@ -39,13 +39,13 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static _Noreturn void end_all(const char *message)
+static _Noreturn void end_all(int status, const char *message)
 {
 	if (heart.say)
 		heart.say(message);
 	usleep(200000); /* for mpirun to pass it on */
-	MPI_Abort(MPI_COMM_WORLD, 1);
-	_exit(1);
+	MPI_Abort(MPI_COMM_WORLD, status);
+	_exit(status);
 }
 
 static void end_failed(int k, const struct beat *beat)
@@ -53,7 +53,7 @@ static void end_failed(int k, const struct beat *beat)
 	char text[sizeof(beat->message) + 32];
 
 	snprintf(text, sizeof(text), "rank %d: %s", k, beat->message);
-	end_all(text);
+	end_all(beat->failed, text);
 }
 
 static void listen(void)
@@ -116,7 +116,7 @@ static void look_for_silence(int64_t now)
 			 "rank %d hangs, or cannot be reached: it has said nothing for %lld s; all "
 			 "ranks end",
 			 k, (long long)(now - heart.heard_ns[k]) / 1000000000);
-		end_all(text);
+		end_all(1, text);
 	}
 }
 
@@ -189,10 +189,10 @@ void orr_heartbeat_stop(void)
 	free(heart.heard_ns);
 }
 
-void orr_heartbeat_fail(const char *message)
+void orr_heartbeat_fail(int status, const char *message)
 {
 	snprintf(heart.failure.message, sizeof(heart.failure.message), "%s", message);
-	heart.failure.failed = 1;
+	heart.failure.failed = status;
 	atomic_store(&heart.fails, true);
 	sleep(5); /* rank 0 ends us */
 	end_failed(heart.rank, &heart.failure);

@@ -8,5 +8,5 @@
 int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err);
 void orr_heartbeat_stop(void);
 /* This rank has failed; does not return. */
-void orr_heartbeat_fail(const char *message) __attribute__((noreturn));
+void orr_heartbeat_fail(int status, const char *message) __attribute__((noreturn));
 #endif

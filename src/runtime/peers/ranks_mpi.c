@@ -161,7 +161,7 @@ int orr_ranks_agree(int code, struct orr_error *err)
 		mine.err = *err;
 	all = calloc((size_t)ranks.n_ranks, sizeof(*all));
 	if (!all)
-		orr_ranks_fail("no memory to agree with the other ranks");
+		orr_ranks_fail(1, "no memory to agree with the other ranks");
 	MPI_Iallgather(&mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE, ranks.comm,
 		       &request);
 	wait_for(&request);
@@ -304,8 +304,8 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 	return 0;
 }
 
-void orr_ranks_fail(const char *message)
+void orr_ranks_fail(int status, const char *message)
 {
 	if (ranks.n_ranks > 1)
-		orr_heartbeat_fail(message);
+		orr_heartbeat_fail(status, message);
 }

@@ -90,7 +90,7 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 	return 0;
 }
 
-void orr_ranks_fail(const char *message)
+void orr_ranks_fail(int status, const char *message)
 {
-	(void)message;
+	(void)status, (void)message;
 }

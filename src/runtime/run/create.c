@@ -171,7 +171,7 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 	malloc_trim(0); /* free memory shall not count as resident before */
 	run->resident_before = run->resident_peak = orr_resident_bytes();
 	if ((code = lay_out(run, hooks, err))) {
-		orr_ranks_fail(err ? err->msg : "a run cannot be made"); /* the others wait */
+		orr_ranks_fail(1, err ? err->msg : "a run cannot be made"); /* the others wait */
 		goto out;
 	}
 	*out = run;

@@ -486,7 +486,7 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 	    !(code = add_up(&x, err)))
 		*scores = orr_scores_of(&run->scoring, x.n_rows);
 	if (code)
-		orr_ranks_fail(err ? err->msg : "evaluation failed"); /* the others wait */
+		orr_ranks_fail(1, err ? err->msg : "evaluation failed"); /* the others wait */
 	evaluation_fini(&x);
 	orr_reduce_starts_anew(&run->reduce);
 	return code;

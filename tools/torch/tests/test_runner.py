@@ -14,7 +14,6 @@ import orrery_torch
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 from orrery_torch import command, post
 from orrery_torch.clock import between
@@ -92,10 +91,12 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
     dist.destroy_process_group()
 
 
-def test_two_steps_add_up_and_their_timeline_is_read(tmp_path: Path) -> None:
+def test_two_steps_add_up_and_their_timeline_is_read(
+    on_processes: Callable[..., None], tmp_path: Path
+) -> None:
     schedules = ("-s 1f1b", "-s zb-h1", "-s ddp", "-s v-half --stages 4", "-s chimera --stages 2")
     plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 2 {words}") for words in schedules]
-    mp.spawn(two_steps, (2, str(tmp_path), list(map(str, plans))), nprocs=2)
+    on_processes(two_steps, 2, str(tmp_path), list(map(str, plans)))
     torch.manual_seed(7)
     model, batch = Odd(), odd(SAMPLES * M)
     whole = 0.0
@@ -305,10 +306,12 @@ def through_queues(rank: int, n: int, folder: str, plans: list[str]) -> None:
     dist.destroy_process_group()
 
 
-def test_queues_in_which_messages_wait_for_each_other_do_not_block(tmp_path: Path) -> None:
+def test_queues_in_which_messages_wait_for_each_other_do_not_block(
+    on_processes: Callable[..., None], tmp_path: Path
+) -> None:
     schedules = ("-s 1f1b --stages 3", "-s v-half --stages 6", "-s zb-h1 --stages 3")
     plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 3 {words}") for words in schedules]
-    mp.spawn(through_queues, (3, str(tmp_path), list(map(str, plans))), nprocs=3)
+    on_processes(through_queues, 3, str(tmp_path), list(map(str, plans)))
     torch.manual_seed(7)
     model = Odd()
     for part in cut(odd(SAMPLES * M), M):
