@@ -524,6 +524,7 @@ static int make(struct orr_plan **plan, struct orr_split_plan **split, const str
 {
 	const char *text = a->work.splits;
 
+	progress_doing("cutting into stages and placing them", NULL);
 	if (text ? strcmp(text, "1") != 0 : split_is_said(graph))
 		return orr_split_plan_create(split, graph, text, o, err);
 	return orr_plan_create(plan, graph, o, err);
