@@ -237,7 +237,8 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 				  ? o->machine.levels
 				  : (struct orr_levels){1,
 							{o->machine.n_workers},
-							{o->machine.bandwidth_bytes_per_s}},
+							{o->machine.bandwidth_bytes_per_s},
+							{o->machine.latency_ns}},
 		.cluster = o->machine.cluster,
 		.activations = true,
 		.by_makespan = true,
@@ -256,10 +257,8 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 	code = orr_plan_create(&c->plan, work->graph, &plan_options, &c->no_plan);
 	if (code && code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
 		return orr_fail(err, code, "%s", c->no_plan.msg);
-	if (!code) {
+	if (!code)
 		orr_table_schedule(&c->planned, c->plan->table);
-		c->plan->pipeline->machine = o->machine; /* planned without its latency */
-	}
 	c->planned.name = "plan";
 	return 0;
 }
