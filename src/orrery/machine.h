@@ -19,9 +19,8 @@ struct orr_levels {
 };
 
 /* "4x4", "10GB/s,1.25GB/s" and "1us,5us"; NULL: links that are infinitely fast, or without a
- * latency. units, of latencies: they are plain numbers, see
- * orrery.h. Refuses links that do not match
- * the levels. Levels of one worker have no links and are dropped. */
+ * latency. units, of latencies: they are plain numbers, see orrery.h. Refuses links that do not
+ * match the levels. Levels of one worker have no links and are dropped. */
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *bandwidths,
 		     const char *latencies, bool *units, struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
