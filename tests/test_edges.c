@@ -191,7 +191,7 @@ START_TEST(a_plan_counts_what_moves)
 
 	for (int i = 0; i < g->n_operators; i++)
 		g->operators[i].stage = -1;
-	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "1MB/s", &err) &&
+	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "1MB/s", NULL, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
 	/* one worker alone takes 6 a microbatch */

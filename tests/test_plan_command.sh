@@ -61,6 +61,12 @@ grep -qF ' 3 (60 MB)' out && fail "1f1b-star:T=12 holds as much as with the smal
 refuse 'give --straight' plan profile.txt --workers 3 --contiguous --search
 accept 'Sought: the shortest step' plan profile.txt --workers 3 --search
 accept 'Sought: the best throughput' plan profile.txt --workers 3
+# why replicas, and what gives a pipeline
+accept 'Links are free, so replicas cost nothing: --link=10GB/s, say' plan profile.txt --workers 2
+for way in --straight --link=1GB/s; do
+	"$orrery" plan profile.txt --workers 2 $way >out
+	grep -q '^Slowest stage' out && ! grep -q 'Links are free' out && pass || fail "plan $way: $(cat out)"
+done
 refuse '--bandwidth is nothing for a plan' plan profile.txt --workers 3 --bandwidth 1GB/s
 refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2
 refuse '--schedule is nothing for a plan' plan profile.txt --workers 3 --schedule gpipe
