@@ -269,8 +269,9 @@ START_TEST(equal_groups_are_levels)
 	m = orr_machine_of(cluster, nested[_i].n);
 	ck_assert_int_eq(orr_machine_nested(&found, &m), nested[_i].workers != NULL);
 	if (nested[_i].workers)
-		ck_assert_int_eq(
-			orr_levels_parse(&want, nested[_i].workers, nested[_i].links, NULL), 0);
+		ck_assert_int_eq(orr_levels_parse(&want, nested[_i].workers, nested[_i].links, NULL,
+						  NULL, NULL),
+				 0);
 	ck_assert_int_eq(found.n, want.n);
 	for (int l = 0; l < want.n; l++) {
 		ck_assert_int_eq(found.workers[l], want.workers[l]);
