@@ -361,6 +361,20 @@ static void print_idle(const struct orr_plan *plan)
 					 "found, but not every way was tried");
 }
 
+/* Why all of the model is on every worker, and what gives a pipeline. */
+static void print_replicas(const struct orr_plan *plan)
+{
+	const struct orr_machine *m = &plan->pipeline->machine;
+	int most = 1;
+
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		most = plan->replicas[s] > most ? plan->replicas[s] : most;
+	if (most > 1 && m->bandwidth_bytes_per_s <= 0 && !m->latency_ns && !m->cluster)
+		printf("Links are free, so replicas cost nothing: --bandwidth=10GB/s, say, prices "
+		       "their "
+		       "all-reduce, and --straight gives a pipeline without any.\n");
+}
+
 static bool has_parameters(const struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++)
@@ -419,7 +433,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	if (plan->pipeline->machine.bandwidth_bytes_per_s > 0)
 		printf("communication: what comes on top of computing: the replicas' all-reduce, "
 		       "and the busiest link where it is slower;\nlink: how long that link is "
-		       "busy, with activations and gradients. All per microbatch.\n");
+		       "busy, the way that carries more. All per microbatch.\n");
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
@@ -447,6 +461,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	}
 	print_anywhere(plan);
 	print_idle(plan);
+	print_replicas(plan);
 	if (plan->flattened)
 		printf("Too many branches side by side: they were put one after the other to be "
 		       "cut.\n");
@@ -510,6 +525,7 @@ static int make(struct orr_plan **plan, struct orr_split_plan **split, const str
 {
 	const char *text = a->work.splits;
 
+	progress_doing("cutting into stages and placing them", NULL);
 	if (text ? strcmp(text, "1") != 0 : split_is_said(graph))
 		return orr_split_plan_create(split, graph, text, o, err);
 	return orr_plan_create(plan, graph, o, err);

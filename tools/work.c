@@ -352,9 +352,11 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	    (!work->choice.table && (code = work_homes(&work->home, work, o, err))))
 		return code;
 	progress_search(work->pipeline->units); /* the schedule may search */
+	progress_doing("placing jobs under ", work->choice.schedule.name);
 	code = orr_try_init_in(&work->tried, work->pipeline, &work->choice.schedule, work->home,
 			       o->order, err);
 	progress_search_end();
+	progress_doing(NULL, NULL);
 	return code;
 }
 

@@ -94,7 +94,7 @@ static const struct argp_option options[] = {
 	 "first (0)",
 	 3},
 	{"bandwidth", KEY_BANDWIDTH, "SIZE/s[,SIZE/s...]", 0,
-	 "of the link between two workers, level by level likewise (infinite)", 3},
+	 "of the link between two workers, each way; level by level (infinite)", 3},
 	{"link", 0, NULL, OPTION_ALIAS, NULL, 3},
 	{"memory", KEY_MEMORY, "SIZE", 0,
 	 "of a worker, such as 16GB; what does not fit is refused (no limit)", 3},

@@ -94,6 +94,10 @@ int64_t orr_machine_memory(const struct orr_machine *m, int w);
 /* Work of ns on a worker of speed 1, rounded once. */
 int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
 
+/* Are its workers alike, in equal groups, which are in equal groups, and so on? Then levels has
+ * them, without latencies. */
+bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m);
+
 /* Do the two directions of a link take turns? Only where a machine file says so. */
 bool orr_machine_half_duplex(const struct orr_machine *m);
 

@@ -248,6 +248,51 @@ static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, 
 	return c->groups[a].link;
 }
 
+/* The group of worker w that is n groups further out than its own; -1: there is none. */
+static int group_around(const struct orr_cluster *c, int w, int n)
+{
+	int group = c->workers[w].group;
+
+	while (n-- && group >= 0)
+		group = c->groups[group].parent;
+	return group;
+}
+
+bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m)
+{
+	const struct orr_cluster *c = m->cluster;
+	struct orr_levels found = {0};
+	int size = 1;
+
+	for (; c && size < m->n_workers && found.n < ORR_MOST_LEVELS; found.n++) {
+		int l = found.n, first = group_around(c, 0, l), n = size;
+
+		while (n < m->n_workers && group_around(c, n, l) == first)
+			n += size;
+		found.workers[l] = n / size;
+		for (int w = 0; w < m->n_workers; w++) {
+			int group = group_around(c, w, l);
+
+			if (group < 0 || m->n_workers % n ||
+			    (group != group_around(c, w - w % n, l)) ||
+			    (w % n == 0 && w && group == group_around(c, w - 1, l)) ||
+			    c->groups[group].link.bytes_per_s !=
+				    c->groups[first].link.bytes_per_s ||
+			    c->groups[group].link.latency_ns != c->groups[first].link.latency_ns ||
+			    c->workers[w].speed != c->workers[0].speed ||
+			    c->workers[w].memory_bytes != c->workers[0].memory_bytes)
+				return false;
+		}
+		found.bytes_per_s[l] = c->groups[first].link.bytes_per_s;
+		size = n;
+	}
+	if (!c || c->n_pairs || size < m->n_workers)
+		return false;
+	drop_single(&found);
+	*levels = found;
+	return true;
+}
+
 uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 {
 	const struct orr_cluster *c = m->cluster;

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from orrery_torch import command, post
 from orrery_torch.clock import between
 from orrery_torch.parts import split
-from orrery_torch.plan import read_plan
+from orrery_torch.plan import Message, read_plan
 from orrery_torch.runner import cut
 from orrery_torch.trace import trace
 from small_models import MLP, digits
@@ -240,6 +240,25 @@ def test_a_model_that_evaluates_now_is_refused(tmp_path: Path) -> None:
     model.eval()
     with pytest.raises(ValueError, match="make a new Runner"):
         runner.step(pairs(SAMPLES * M))
+
+
+@pytest.mark.usefixtures("alone")
+def test_messages_of_another_type_are_refused(tmp_path: Path) -> None:
+    """They were read as what they are not: a loss of NaN without a word."""
+    batch = digits(SAMPLES * M)
+    plan = planned(tmp_path, MLP, cut(batch, M)[0], "-w 1 -s gpipe --stages 2")
+    runner = orrery_torch.Runner(plan, MLP(), cut(batch, M)[0])
+    with torch.autocast("cpu", torch.bfloat16):
+        with pytest.raises(ValueError, match="under autocast to torch.bfloat16, .* no autocast:"):
+            runner.step(batch)
+        inside = orrery_torch.Runner(plan, MLP(), cut(batch, M)[0])
+        assert inside.step(batch) > 0
+    with pytest.raises(ValueError, match="^step.. runs under no autocast, "):
+        inside.step(batch)
+    node, value = next(iter(runner.post.shapes.items()))
+    for wrong in (value.bfloat16(), value[:1]):
+        with pytest.raises(ValueError, match=f"^{node.name}: a message of .* was made for "):
+            runner.post.send(Message(node, 0, -1, 0, 1), wrong.detach())
 
 
 def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:
