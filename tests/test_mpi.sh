@@ -44,14 +44,18 @@ find_rank() {
 	done
 }
 
-# hurt SIGNAL RANK SECONDS: what a rank that gets the signal, so long after it was there, leads to. 30 s are promised;
+# hurt SIGNAL RANK SECONDS: what a rank that gets the signal, so long after the first checkpoint, leads to. 30 s are promised;
 # where many programs run at once it may take longer.
 hurt() {
 	mark=$work/$1-$2-$3.svg err=$work/$1-$2-$3.err
 	(cd "$source" && ranks 3 "$orrery" train graphs/digits.dot -w 4 -m 8 --steps 1000000 \
-		--svg "$mark" >/dev/null 2>"$err") &
+		--svg "$mark" --checkpoint "$mark.steps" --every 50 >/dev/null 2>"$err") &
 	job=$!
 	victim=$(find_rank "$2" "$mark")
+	until [ -n "$(find "$mark.steps" -maxdepth 1 -name 'step-*' 2>/dev/null)" ]; do
+		kill -0 $job 2>/dev/null || break
+		sleep 0.1
+	done
 	sleep "$3"
 	if ! kill "-$1" "$victim"; then
 		fail "no rank $2: $(cat "$err")"
@@ -67,6 +71,9 @@ hurt() {
 	lasted=$(($(date +%s) - begin))
 	[ "$(grep -cE "rank $2( with PID| hangs)" "$err")" -eq 1 ] ||
 		fail "signal $1 to rank $2: no message, or several: $(cat "$err")"
+	[ "$1" != KILL ] ||
+		[ "$(grep -cx "orrery: rank $2 is gone: mpirun ends the others, and it has said nothing since" "$err")" -eq 1 ] ||
+		fail "rank $2 was killed: no other rank says so: $(cat "$err")"
 	pgrep -f "^$orrery train .*$mark" >/dev/null && fail "signal $1 to rank $2: a rank goes on"
 	printf 'signal %s to rank %s: all ended after %s s\n' "$1" "$2" "$lasted"
 }

@@ -38,7 +38,8 @@ static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_
 	struct orr_hierarchy *h = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, &err) == 0, "%s", err.msg);
+	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) == 0, "%s",
+		      err.msg);
 	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err) &&
 			      !orr_hierarchy_create(&h, tensors, &o, &err),
 		      "%s", err.msg);
@@ -182,15 +183,16 @@ START_TEST(wrong_levels_are_refused)
 		{"4x", NULL, "[workers]"},
 		{"4x4", "10GB/s", "2 levels: give as many links"},
 		{"4", "10GB/s,1GB/s", "1 level: give as many links"},
-		{"4", "fast", "[link]"},
+		{"4", "fast", "[bandwidth]"},
 		{"2x2x2x2x2", NULL, "at most 4 levels"},
 		{"4096x4096", NULL, "at most 4096"},
 	};
 	struct orr_levels levels;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&levels, cases[_i].workers, cases[_i].links, &err),
-			 ORR_E_INPUT);
+	ck_assert_int_eq(
+		orr_levels_parse(&levels, cases[_i].workers, cases[_i].links, NULL, NULL, &err),
+		ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, cases[_i].message), "%s", err.msg);
 }
 END_TEST
@@ -260,7 +262,7 @@ START_TEST(levels_place_what_talks_much_close_together)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2x2", "100B/s,1B/s", &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2x2", "100B/s,1B/s", NULL, NULL, &err), 0);
 	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
 	ck_assert_int_eq(plan->pipeline->n_stages, 2);
 	ck_assert_mem_eq(plan->workers, workers, sizeof(workers));
@@ -291,7 +293,7 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	o.memory_bytes = 3000;
 	o.samples = 1;
 	o.flops_per_s = 1;
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 3kB") &&
 			      strstr(err.msg, "on worker 0") &&
@@ -346,7 +348,7 @@ START_TEST(what_is_said_to_fit_fits)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "what fits is [memory] 450B"), "%s", err.msg); /* a | b c */
 	o.memory_bytes = 450;
@@ -459,7 +461,7 @@ START_TEST(a_cost_that_is_missing_among_others_is_refused)
 		struct orr_plan *plan = NULL;
 		struct orr_error err = {""};
 
-		ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+		ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 		ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), lost[i][1] ? ORR_E_INPUT : 0);
 		ck_assert_msg(!lost[i][1] ||
 				      (strstr(err.msg, "node b: ") && strstr(err.msg, lost[i][1])),
@@ -478,7 +480,7 @@ START_TEST(nothing_that_takes_time_is_refused)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no operator takes any time"), "%s", err.msg);
 	orr_graph_destroy(g);
@@ -557,7 +559,7 @@ START_TEST(links_are_overlapped_or_added)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "100B/s", &err) &&
+	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "100B/s", NULL, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
 	ck_assert_double_eq_tol(plan->overlapped_s, 12, 1e-9);

@@ -261,10 +261,10 @@ static struct orr_plan *make_plan(const struct model *a, const struct orr_graph 
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(
-		!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL, &err) &&
-			!orr_plan_create(&plan, g, &o, &err),
-		"%s", err.msg);
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL,
+					NULL, NULL, &err) &&
+			      !orr_plan_create(&plan, g, &o, &err),
+		      "%s", err.msg);
 	return plan;
 }
 

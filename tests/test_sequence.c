@@ -127,11 +127,11 @@ struct attention_case {
 static const float short_keys[3] = {2, 0, 5}, all_keys[1] = {300}, some_keys[2] = {129, 128};
 
 static const struct attention_case attentions[] = {
-	{{1, 1, 1, 1, 1, 1, false, false}, NULL},
-	{{2, 5, 5, 2, 2, 3, false, false}, NULL},
-	{{2, 5, 5, 2, 2, 3, true, false}, NULL},
-	{{3, 4, 7, 4, 2, 2, false, false}, short_keys}, /* cross, grouped */
-	{{2, 7, 4, 3, 1, 5, true, false}, NULL},
+	{{1, 1, 1, 1, 1, 1, false, false, false}, NULL},
+	{{2, 5, 5, 2, 2, 3, false, false, false}, NULL},
+	{{2, 5, 5, 2, 2, 3, true, false, false}, NULL},
+	{{3, 4, 7, 4, 2, 2, false, false, false}, short_keys}, /* cross, grouped */
+	{{2, 7, 4, 3, 1, 5, true, false, false}, NULL},
 	{{2, 4, 9, 2, 1, 4, true, false, false}, NULL},
 	{{3, 6, 5, 2, 2, 4, true, false, false}, short_keys},
 	{{1, 130, 300, 2, 1, 8, false, false, false}, all_keys}, /* several tiles */

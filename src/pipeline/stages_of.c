@@ -198,10 +198,10 @@ static void fold_inner_gradients(struct orr_pipeline *p)
 
 /* ---- what moves of a stash ---- */
 
-/* Operators, for the stage at hand. */
+/* The output of an operator. */
 struct tensor {
-	bool learns;    /* something is trained, here or before */
-	int kept, left; /* the last stage whose backward reads its output, and whose W does */
+	bool learns;    /* something is trained, there or before */
+	int kept, left; /* the last stage whose backward reads it, and whose W does; from 1 on */
 };
 
 static int64_t bytes_of(int64_t floats, int64_t samples)
@@ -209,49 +209,53 @@ static int64_t bytes_of(int64_t floats, int64_t samples)
 	return floats * samples * (int64_t)sizeof(float);
 }
 
-/* The backward of stage s reads the output of operator x, its W too if left: once, whoever reads
- * it. */
-static void count_tensor(struct orr_stage *stages, int s, struct tensor *tensor, int64_t bytes,
+/* The backward of stage s reads it, its W too if left: it moves once for all operators there. */
+static void count_tensor(struct orr_stage *stage, int s, struct tensor *tensor, int64_t bytes,
 			 bool left)
 {
 	if (tensor->kept != s + 1)
-		stages[s].shared_bytes -= bytes;
+		stage->shared_bytes -= bytes;
 	tensor->kept = s + 1;
 	if (!left || tensor->left == s + 1)
 		return;
-	stages[s].passing_bytes -= bytes;
+	stage->passing_bytes -= bytes;
 	tensor->left = s + 1;
 }
 
-/* Of operator i: its share of the stash less what moves. What a file says of a stash is all of it.
- */
-static void count_moved(struct orr_stage *stages, const struct orr_graph *g, int i, int s,
+/* Operator i of stage s: its share of the stash less what moves. What a file says of a stash is all
+ * of it. Operators before it have been counted. */
+static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int i, int s,
 			struct tensor *tensors, int64_t samples)
 {
 	const struct orr_operator *o = &g->operators[i];
 	const struct orr_op *op = o->instance ? o->instance->op : NULL;
-	int64_t bytes = bytes_of(orr_operator_stash_floats(o), samples), saved;
-	unsigned weight = o->n_parameters > 0 && !o->frozen && op ? op->weight_reads : 0, reads;
+	bool trained = o->n_parameters > 0 && !o->frozen, learns = trained;
+	int64_t bytes = bytes_of(orr_operator_stash_floats(o), samples);
 
+	for (int k = 0; k < o->n_inputs; k++)
+		learns =
+			learns || (!orr_operator_is_detached(o, k) && tensors[o->inputs[k]].learns);
+	tensors[i].learns = learns;
 	if (!op || op->input || o->stash_bytes >= 0)
 		return;
-	stages[s].shared_bytes += bytes;
-	stages[s].passing_bytes += bytes;
-	if (!tensors[i].learns || !(o->has_input_gradient || o->has_weight_gradient))
+	stage->shared_bytes += bytes;
+	stage->passing_bytes += bytes;
+	if (!learns || !(o->has_input_gradient || o->has_weight_gradient))
 		return;
-	reads = op->backward_reads | weight;
-	for (int k = 0; k < o->n_inputs && reads & ORR_READS_INPUTS; k++)
-		count_tensor(
-			stages, s, &tensors[o->inputs[k]],
-			bytes_of(orr_operator_output_floats(&g->operators[o->inputs[k]]), samples),
-			weight & ORR_READS_INPUTS);
-	bytes = bytes_of(orr_operator_output_floats(o), samples);
-	if (reads & ORR_READS_OUTPUT)
-		count_tensor(stages, s, &tensors[i], bytes, weight & ORR_READS_OUTPUT);
-	saved = bytes_of(o->instance->saved, samples);
-	stages[s].shared_bytes -= saved;
-	if (o->n_parameters > 0 && !o->frozen) /* and the gradient of its output */
-		stages[s].passing_bytes -= saved + (op->loss ? 0 : bytes);
+	for (int k = -1; k < o->n_inputs; k++) {
+		unsigned as = k < 0 ? ORR_READS_OUTPUT : ORR_READS_INPUTS;
+		int x = k < 0 ? i : o->inputs[k];
+		bool left = trained && op->weight_reads & as;
+
+		bytes = bytes_of(orr_operator_output_floats(&g->operators[x]), samples);
+		if (left || op->backward_reads & as)
+			count_tensor(stage, s, &tensors[x], bytes, left);
+	}
+	bytes = bytes_of(o->instance->saved, samples);
+	stage->shared_bytes -= bytes;
+	if (trained) /* and the gradient of its output */
+		stage->passing_bytes -=
+			bytes + (op->loss ? 0 : bytes_of(orr_operator_output_floats(o), samples));
 }
 
 static int count_all_moved(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
@@ -259,24 +263,15 @@ static int count_all_moved(struct orr_stage *stages, const struct orr_graph *g, 
 {
 	struct tensor *tensors = calloc((size_t)g->n_operators + 1, sizeof(*tensors));
 	struct orr_keyed *keyed = NULL;
-	int code;
+	int code = tensors ? sort_by_stage(&keyed, g, stage_of, err)
+			   : orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				      g->n_operators);
 
-	if (!tensors || (code = sort_by_stage(&keyed, g, stage_of, err))) {
-		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
-		goto out;
-	}
-	for (int i = 0; i < g->n_operators; i++) {
-		const struct orr_operator *o = &g->operators[i];
+	for (int k = 0; k < g->n_operators && !code; k++) {
+		int i = keyed[k].value;
 
-		tensors[i].learns = o->n_parameters > 0 && !o->frozen;
-		for (int k = 0; k < o->n_inputs; k++)
-			if (!orr_operator_is_detached(o, k) && tensors[o->inputs[k]].learns)
-				tensors[i].learns = true;
+		count_moved(&stages[stage_of[i]], g, i, stage_of[i], tensors, samples);
 	}
-	for (int k = 0; k < g->n_operators; k++)
-		count_moved(stages, g, keyed[k].value, stage_of[keyed[k].value], tensors, samples);
-out:
 	free(tensors);
 	free(keyed);
 	return code;

@@ -105,10 +105,13 @@ static double exchange_s(const struct search *s, int level, int i, int j, int r)
 static double ring_s(const struct search *s, int level, int64_t bytes, int r)
 {
 	double rate = s->options->levels.bytes_per_s[level];
+	double latency_s = (double)s->options->levels.latency_ns[level] * 1e-9;
 	int k = r * inner_workers(s, level);
 
 	k = k < s->options->n_microbatches ? k : s->options->n_microbatches;
-	return rate > 0 && r > 1 ? 2.0 * (k - 1) / k * (double)bytes / rate : 0;
+	if (r < 2 || !bytes)
+		return 0;
+	return 2 * (k - 1) * ((rate > 0 ? (double)bytes / rate / k : 0) + latency_s);
 }
 
 /* Of each of r replicas. */

@@ -42,6 +42,7 @@ static void number_tags(struct orr_cross *cross)
 		[ORR_TRANSFER_GRADIENT] = edges,
 		[ORR_TRANSFER_STASH] = stages,
 		[ORR_TAG_LEFT] = stages,
+		[ORR_TAG_ENDED] = stages,
 		[ORR_TRANSFER_PARAMETER] = work->jobs->n_jobs,
 		[ORR_TRANSFER_WEIGHT_GRADIENT] = stages,
 		[ORR_TAG_GATE] = stages,
@@ -224,6 +225,11 @@ static void receive_backward(struct crossing *x)
 	}
 }
 
+static int tag_of_left(const struct orr_work *work, int s)
+{
+	return orr_program_left_floats(work->programs[s], 1, true) ? ORR_TAG_LEFT : ORR_TAG_ENDED;
+}
+
 int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
@@ -241,7 +247,8 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 	else if (x.job.d == orr_jobs_first_backward(work->jobs, s))
 		receive_backward(&x);
 	else
-		receive(&x, ORR_TAG_LEFT, at, data->left[at], rank_of_job(work, s, b, ORR_PASS_B));
+		receive(&x, tag_of_left(work, s), at, data->left[at],
+			rank_of_job(work, s, b, ORR_PASS_B));
 	return x.code;
 }
 
@@ -312,7 +319,7 @@ static void send_backward(struct crossing *x)
 		for (int k = 0; k < p->n_microbatches; k++)
 			send_gradients(x, k);
 	if (orr_work_splits(work, s))
-		send_last_of(x, ORR_TAG_LEFT, at, data->left[at],
+		send_last_of(x, tag_of_left(work, s), at, data->left[at],
 			     orr_jobs_index(work->jobs, s, b, ORR_PASS_W));
 }
 

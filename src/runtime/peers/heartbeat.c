@@ -2,7 +2,9 @@
 
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,11 @@
 
 #define TICK_NS 50000000 /* the thread looks around so often */
 #define BEAT_NS INT64_C(500000000)
-#define SILENCE_S 15 /* of a rank that hangs */
+#define SILENCE_S 15                    /* of a rank that hangs */
+#define SAID_LAST_NS INT64_C(150000000) /* what a rank said before it died may come so late */
+#define GONE_NS INT64_C(900000000)      /* mpirun waits for a second; the living beat meanwhile */
+
+enum { BEAT_OVER = -1 }; /* as a beat's `failed`: all ranks are about to end, and why was said */
 
 /* What a rank says to rank 0, or rank 0 to a rank. */
 struct beat {
@@ -29,6 +35,9 @@ static struct {
 	MPI_Request *sends;  /* [n_ranks] the last beat to each */
 	int64_t *heard_ns;   /* [n_ranks] */
 	int64_t beaten_ns, looked_ns;
+	atomic_llong woken_ns; /* 0: not, or it was looked into */
+	bool over;
+	struct sigaction old_action;
 } heart;
 
 static int64_t now_ns(void)
@@ -39,10 +48,23 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static _Noreturn void end_all(int status, const char *message)
+/* Why all ranks end; the others need not say it, too. */
+static void say_last(const char *message)
 {
+	static const struct beat over = {.failed = BEAT_OVER};
+	MPI_Request request;
+
+	heart.over = true;
 	if (heart.say)
 		heart.say(message);
+	for (int k = 0; k < heart.n_ranks; k++)
+		if (k != heart.rank)
+			MPI_Isend(&over, sizeof(over), MPI_BYTE, k, 0, heart.comm, &request);
+}
+
+static _Noreturn void end_all(int status, const char *message)
+{
+	say_last(message);
 	usleep(200000); /* for mpirun to pass it on */
 	MPI_Abort(MPI_COMM_WORLD, status);
 	_exit(status);
@@ -67,9 +89,17 @@ static void listen(void)
 		MPI_Recv(&beat, sizeof(beat), MPI_BYTE, status.MPI_SOURCE, 0, heart.comm,
 			 MPI_STATUS_IGNORE);
 		heart.heard_ns[status.MPI_SOURCE] = now_ns();
-		if (beat.failed)
+		if (beat.failed == BEAT_OVER)
+			heart.over = true;
+		else if (beat.failed)
 			end_failed(status.MPI_SOURCE, &beat);
 	}
+}
+
+/* All say something to rank 0, and rank 0 to all. */
+static bool listens_to(int k)
+{
+	return k != heart.rank && (!k || !heart.rank);
 }
 
 /* To every rank that has taken the beat before. */
@@ -80,7 +110,7 @@ static void beat(void)
 	for (int k = 0; k < heart.n_ranks; k++) {
 		int done = 1;
 
-		if (k == heart.rank || (k && heart.rank))
+		if (!listens_to(k))
 			continue;
 		if (heart.sends[k] != MPI_REQUEST_NULL)
 			MPI_Test(&heart.sends[k], &done, MPI_STATUS_IGNORE);
@@ -108,7 +138,7 @@ static void look_for_silence(int64_t now)
 		int64_t limit_s = SILENCE_S + (heart.rank < 3 ? heart.rank : 3) * 4;
 		char text[160];
 
-		if (k == heart.rank || (k && heart.rank))
+		if (!listens_to(k))
 			continue;
 		if (now - heart.heard_ns[k] < limit_s * 1000000000)
 			continue;
@@ -118,6 +148,38 @@ static void look_for_silence(int64_t now)
 			 k, (long long)(now - heart.heard_ns[k]) / 1000000000);
 		end_all(1, text);
 	}
+}
+
+static void wake(int number)
+{
+	(void)number;
+	atomic_store(&heart.woken_ns, now_ns());
+}
+
+/* Where a rank has died, mpirun wakes the others, in case they are stopped, and ends them a second
+ * later; meanwhile all who live say something. On other hosts they may have ended already: of those
+ * that are silent the one that fell silent first is the one, or others within a beat of it. */
+static void look_for_dead(int64_t now)
+{
+	int64_t woken = atomic_load(&heart.woken_ns), first = woken + SAID_LAST_NS;
+	char names[64] = "", text[160];
+
+	if (!woken || now - woken < GONE_NS)
+		return;
+	atomic_store(&heart.woken_ns, 0);
+	for (int k = 0; k < heart.n_ranks; k++)
+		if (listens_to(k) && heart.heard_ns[k] < first)
+			first = heart.heard_ns[k];
+	for (int k = 0; k < heart.n_ranks; k++)
+		if (listens_to(k) && heart.heard_ns[k] < woken + SAID_LAST_NS &&
+		    heart.heard_ns[k] <= first + BEAT_NS + SAID_LAST_NS)
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%d",
+				 *names ? " or " : "", k);
+	if (!*names || heart.over || heart.rank > 1) /* one of them speaks */
+		return;
+	snprintf(text, sizeof(text),
+		 "rank %s is gone: mpirun ends the others, and it has said nothing since", names);
+	say_last(text);
 }
 
 static void *live(void *unused)
@@ -140,6 +202,7 @@ static void *live(void *unused)
 			heart.beaten_ns = now;
 			beat();
 		}
+		look_for_dead(now);
 		forgive(now);
 		look_for_silence(now);
 		nanosleep(&pause, NULL);
@@ -149,6 +212,8 @@ static void *live(void *unused)
 
 int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 {
+	struct sigaction action = {.sa_handler = wake, .sa_flags = SA_RESTART};
+
 	MPI_Comm_rank(MPI_COMM_WORLD, &heart.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &heart.n_ranks);
 	MPI_Comm_dup(MPI_COMM_WORLD, &heart.comm);
@@ -161,6 +226,7 @@ int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 		heart.sends[k] = MPI_REQUEST_NULL;
 		heart.heard_ns[k] = now_ns();
 	}
+	sigaction(SIGCONT, &action, &heart.old_action);
 	if (pthread_create(&heart.thread, NULL, live, NULL))
 		return orr_fail(err, ORR_E_RUNTIME, "ranks: no thread for the heartbeat");
 	return 0;
@@ -173,6 +239,7 @@ void orr_heartbeat_stop(void)
 
 	atomic_store(&heart.stops, true);
 	pthread_join(heart.thread, NULL);
+	sigaction(SIGCONT, &heart.old_action, NULL);
 	/* Nobody sends any more; take what is under way, so that every beat ends. */
 	MPI_Ibarrier(heart.comm, &request);
 	for (int done = 0; !done;) {

@@ -87,6 +87,31 @@ static void watch_end(void)
 	pthread_join(launch.thread, NULL);
 }
 
+/* What Open MPI is told unless the user has told it otherwise. Why links of TCP are told so much:
+ * README.md, "Both ways at once". */
+static const struct {
+	const char *name, *value;
+} settings[] = {
+	/* The thread that moves StarPU's data polls; it shall leave the core to those that compute
+	 * (with more threads than cores a step is ten times as fast). */
+	{"OMPI_MCA_mpi_yield_when_idle", "1"},
+	/* A crash is the program's to report, or the system's: Open MPI's handlers come before
+	 * others. */
+	{"OMPI_MCA_opal_signal", ""},
+	/* Two connections between two ranks. The second has twice the latency of the first, so that
+	 * Open MPI sends all that is short over the first one alone; with the first one's bandwidth
+	 * as low as this, all else goes over the second one. */
+	{"OMPI_MCA_btl_tcp_links", "2"},
+	{"OMPI_MCA_btl_tcp_bandwidth", "1"},
+	/* Without put: what it asks for would wait behind data, on the second connection. */
+	{"OMPI_MCA_btl_tcp_flags", "send,inplace,need-ack,need-csum,hetero-rdma"},
+	/* What announces a long message takes none of its data along. */
+	{"OMPI_MCA_btl_tcp_rndv_eager_limit", "1024"},
+	/* Pieces of a message, 128 kB each, that are queued before the next message's: else two
+	 * messages share the link, and the first one comes as late as the second. */
+	{"OMPI_MCA_pml_ob1_send_pipeline_depth", "1024"},
+};
+
 int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 {
 	const char *size = getenv("OMPI_COMM_WORLD_SIZE");
@@ -94,12 +119,8 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 
 	if (ranks.n_ranks > 1 || !size || atoi(size) < 2)
 		return 0;
-	/* The thread that moves StarPU's data polls; it shall leave the core to those that compute
-	 * (with more threads than cores a step is ten times as fast). */
-	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-	/* A crash is the program's to report, or the system's: Open MPI's handlers come before
-	 * others. */
-	setenv("OMPI_MCA_opal_signal", "", 0);
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+		setenv(settings[i].name, settings[i].value, 0);
 	if ((code = watch_begin(say, err)))
 		return code;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided))

@@ -44,7 +44,7 @@ class Error(ctypes.Structure):
 
 
 class Levels(ctypes.Structure):
-    _fields_ = [("n", c_int), ("workers", c_int * 4), ("bytes_per_s", c_double * 4)]
+    _fields_ = [("n", c_int), ("workers", c_int * 4), ("bytes_per_s", c_double * 4), ("latency_ns", c_int64 * 4)]
 
 
 class Machine(ctypes.Structure):
