@@ -66,6 +66,7 @@ struct orr_codelet_arg {
 	bool recompute; /* F keeps its inputs, the first job of the backward runs F again; false for
 			   W after B, which has the whole stash */
 	enum orr_part part;
+	bool packed; /* B leaves W all that it reads in one piece: it has no stash of its own */
 	float loss_scale;
 	struct orr_metrics *metrics; /* of the microbatch, by loss, in memory that every device can
 					write; NULL without a loss */

@@ -23,7 +23,8 @@ struct head {
 /* Memory for a call: tiles, and a float a query. */
 struct room {
 	float *scores, *slopes, *most, *total;
-	float *q, *k, *v, *dy; /* a sample, rounded */
+	float *q, *k, *v, *dy;    /* a sample, rounded; and where all that is given is bfloat16, */
+	float *y, *out, *dk, *dv; /* its floats */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -36,12 +37,14 @@ size_t orr_attention_bytes(const struct orr_attention *a)
 	int64_t floats = 2 * TILE_Q * TILE_K + 2 * a->queries;
 
 	if (a->rounded)
-		floats += (2 * a->queries * a->heads + 2 * a->keys * a->kv_heads) * a->width;
+		floats += 4 * (a->queries * a->heads + a->keys * a->kv_heads) * a->width;
 	return (size_t)floats * sizeof(float);
 }
 
 static struct room room_of(const struct orr_attention *a, void *memory)
 {
+	int64_t q_floats = a->queries * a->heads * a->width;
+	int64_t k_floats = a->keys * a->kv_heads * a->width;
 	struct room r;
 
 	r.scores = memory;
@@ -49,9 +52,13 @@ static struct room room_of(const struct orr_attention *a, void *memory)
 	r.most = r.slopes + TILE_Q * TILE_K;
 	r.total = r.most + a->queries;
 	r.q = r.total + a->queries;
-	r.dy = r.q + a->queries * a->heads * a->width;
-	r.k = r.dy + a->queries * a->heads * a->width;
-	r.v = r.k + a->keys * a->kv_heads * a->width;
+	r.dy = r.q + q_floats;
+	r.y = r.dy + q_floats;
+	r.out = r.y + q_floats;
+	r.k = r.out + q_floats;
+	r.v = r.k + k_floats;
+	r.dk = r.v + k_floats;
+	r.dv = r.dk + k_floats;
 	return r;
 }
 
@@ -173,12 +180,30 @@ static void head_input(const struct orr_attention *a, const struct head *h, cons
 
 /* ---- samples and heads ---- */
 
-static const float *rounded(const struct orr_attention *a, int64_t count, const float *x, float *to)
+/* Of sample s, as products read it. */
+static const float *rounded(const struct orr_attention *a, int64_t s, int64_t count, const float *x,
+			    float *to)
 {
-	if (!a->rounded || !x)
-		return x;
-	orr_round_bf16(count, x, to);
+	if (!a->rounded)
+		return x + s * count;
+	if (a->halves)
+		orr_from_bf16(count, (const uint16_t *)x + s * count, to);
+	else
+		orr_round_bf16(count, x + s * count, to);
 	return to;
+}
+
+/* Where what is written of sample s goes, which is then kept; x NULL: nowhere. */
+static float *place(const struct orr_attention *a, int64_t s, int64_t count, float *x, float *wide)
+{
+	return !x ? NULL : a->halves ? wide : x + s * count;
+}
+
+static void keep(const struct orr_attention *a, int64_t s, int64_t count, const float *wide,
+		 float *x)
+{
+	if (x && a->halves)
+		orr_to_bf16(count, wide, (uint16_t *)x + s * count);
 }
 
 /* All heads of sample s at once: y as it is, and the rest as products read it. */
@@ -190,11 +215,13 @@ static struct head sample_of(const struct orr_attention *a, const struct room *r
 	int64_t q_floats = a->queries * q_row, k_floats = a->keys * k_row;
 	struct head h = {.q_row = q_row, .k_row = k_row};
 
-	h.q = rounded(a, q_floats, q + s * q_floats, r->q);
-	h.k = rounded(a, k_floats, k + s * k_floats, r->k);
-	h.v = rounded(a, k_floats, v + s * k_floats, r->v);
-	h.y = y ? y + s * q_floats : NULL;
-	h.dy = dy ? rounded(a, q_floats, dy + s * q_floats, r->dy) : NULL;
+	h.q = rounded(a, s, q_floats, q, r->q);
+	h.k = rounded(a, s, k_floats, k, r->k);
+	h.v = rounded(a, s, k_floats, v, r->v);
+	if (y)
+		h.y = a->halves ? rounded(a, s, q_floats, y, r->y) : y + s * q_floats;
+	if (dy)
+		h.dy = rounded(a, s, q_floats, dy, r->dy);
 	return h;
 }
 
@@ -232,7 +259,7 @@ void orr_attention_forward(const struct orr_attention *a, const float *q, const 
 		struct head all = sample_of(a, &r, s, q, k, v, NULL, NULL);
 
 		all.keys = orr_attention_keys(a, lengths ? lengths + s : NULL);
-		all.out = y + s * a->queries * all.q_row;
+		all.out = place(a, s, a->queries * all.q_row, y, r.out);
 		all.left = sums + s * a->heads * a->queries;
 		if (!all.keys) {
 			zero(a->queries * all.q_row, all.out);
@@ -243,6 +270,7 @@ void orr_attention_forward(const struct orr_attention *a, const float *q, const 
 
 			head_forward(a, &h, &r);
 		}
+		keep(a, s, a->queries * all.q_row, r.out, y);
 	}
 }
 
@@ -254,11 +282,12 @@ void orr_attention_input(const struct orr_attention *a, const float *q, const fl
 
 	for (int64_t s = 0; s < a->n; s++) {
 		struct head all = sample_of(a, &r, s, q, k, v, y, dy);
-		int64_t q_at = s * a->queries * all.q_row, k_at = s * a->keys * all.k_row;
-		int64_t unseen;
+		int64_t q_floats = a->queries * all.q_row, k_floats = a->keys * all.k_row, unseen;
 
 		all.keys = orr_attention_keys(a, lengths ? lengths + s : NULL);
-		all.dq = shifted(dq, q_at), all.dk = shifted(dk, k_at), all.dv = shifted(dv, k_at);
+		all.dq = place(a, s, q_floats, dq, r.out);
+		all.dk = place(a, s, k_floats, dk, r.dk);
+		all.dv = place(a, s, k_floats, dv, r.dv);
 		all.sums = sums + s * a->heads * a->queries;
 		unseen = (a->keys - all.keys) * all.k_row;
 		zero(unseen, shifted(all.dk, all.keys * all.k_row));
@@ -273,5 +302,8 @@ void orr_attention_input(const struct orr_attention *a, const float *q, const fl
 							 h.dy + j * h.q_row);
 			head_input(a, &h, &r, i % (a->heads / a->kv_heads) == 0);
 		}
+		keep(a, s, q_floats, r.out, dq);
+		keep(a, s, k_floats, r.dk, dk);
+		keep(a, s, k_floats, r.dv, dv);
 	}
 }

@@ -10,6 +10,8 @@ float *orr_buffers_write(const struct orr_buffers *f, const struct orr_tensor *t
 		return f->sent[t->edge] + f->n * t->column;
 	case ORR_STORAGE_STASH:
 		return f->stash + f->n * t->column;
+	case ORR_STORAGE_PASSING:
+		return f->passing + f->n * t->column;
 	case ORR_STORAGE_KEPT:
 		return f->kept + f->n * t->column;
 	case ORR_STORAGE_SCRATCH:

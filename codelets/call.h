@@ -13,7 +13,7 @@ struct orr_buffers {
 	const float *data;
 	const float *const *received;
 	float *const *sent;
-	float *stash, *kept, *scratch;
+	float *stash, *passing, *kept, *scratch;
 	float *wide; /* room for the floats of a layer's bfloat16 */
 };
 

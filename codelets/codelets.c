@@ -114,7 +114,8 @@ static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codele
 		(uint64_t)arg->n_microbatches << 32 | (uint64_t)arg->microbatch,
 		(uint64_t)arg->first,
 		(uint64_t)arg->n_minibatch,
-		(uint64_t)arg->recompute << 2 | (uint64_t)arg->overwrite << 1 | block->evaluation,
+		(uint64_t)arg->packed << 3 | (uint64_t)arg->recompute << 2 |
+			(uint64_t)arg->overwrite << 1 | block->evaluation,
 		scale.bits,
 		(uintptr_t)arg->metrics,
 		(uintptr_t)own->device.rounded,
@@ -188,6 +189,12 @@ static void forward(void *buffers[], void *cl_arg)
 	end(arg, &own->device);
 }
 
+/* Has this pass of the backward the stash, beside what B leaves for W? */
+static bool has_stash(const struct orr_codelet_arg *arg)
+{
+	return arg->part != ORR_PART_WEIGHT || !arg->packed;
+}
+
 static void start_backward(struct orr_device *device, void *pass_)
 {
 	const struct pass *pass = pass_;
@@ -196,12 +203,13 @@ static void start_backward(struct orr_device *device, void *pass_)
 	int n_in = arg->part & ORR_PART_INPUT ? orr_program_n_in(arg->program) : 0;
 	int n_out = arg->part & ORR_PART_INPUT ? orr_program_n_out(arg->program) : 0, i = 0;
 	const float *parameters = arg->has_parameters ? floats(pass->buffers[i++]) : NULL;
-	float *stash = floats(pass->buffers[i++]), *gradient;
+	float *stash = has_stash(arg) ? floats(pass->buffers[i++]) : NULL, *gradient;
+	float *left = arg->part == ORR_PART_BOTH ? NULL : floats(pass->buffers[i++]);
 
 	if (arg->recompute) {
 		const float *inputs = stash;
 
-		stash = arg->part == ORR_PART_BOTH ? own->stash : floats(pass->buffers[i++]);
+		stash = own->stash;
 		orr_program_forward_again(arg->program, device, arg->n, parameters, inputs, own->in,
 					  own->out, own->again, stash, own->scratch);
 	}
@@ -213,7 +221,8 @@ static void start_backward(struct orr_device *device, void *pass_)
 			own->out[e] = floats(pass->buffers[i++]);
 	gradient = arg->has_gradient ? floats(pass->buffers[i]) : NULL;
 	orr_program_backward(arg->program, device, arg->part, arg->n, arg->loss_scale, parameters,
-			     stash, own->in, own->out, gradient, arg->overwrite, own->scratch);
+			     stash, left, arg->packed, own->in, own->out, gradient, arg->overwrite,
+			     own->scratch);
 }
 
 static int n_gradients_of(const struct orr_program *p)
@@ -236,7 +245,7 @@ static void backward(void *buffers[], void *cl_arg)
 	if (!begin(arg))
 		return;
 	tell(own, arg);
-	pass.n_buffers = arg->has_parameters + 1 + (arg->recompute && arg->part != ORR_PART_BOTH) +
+	pass.n_buffers = arg->has_parameters + has_stash(arg) + (arg->part != ORR_PART_BOTH) +
 			 (arg->part & ORR_PART_INPUT ? n_gradients_of(arg->program) : 0) +
 			 arg->has_gradient;
 	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);

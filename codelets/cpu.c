@@ -28,36 +28,49 @@ static bool is_native(enum orr_precision precision)
 	return precision == ORR_PRECISION_BF16 && orr_matmul_has_bf16();
 }
 
-/* In BF16, rounded copies of what a product reads; and what orr_linear_forward asks for. */
+/* In BF16, rounded copies of what a product reads, and where it is not native floats of what it
+ * writes; and what orr_linear_forward asks for. There is room for two rows of floats. */
 static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
 {
 	bool native = is_native(precision), rounds = precision == ORR_PRECISION_BF16;
 	int64_t x = native ? halves(n * in) : n * in, dy = native ? halves(n * out) : n * out;
 	int64_t w = native ? halves(out * orr_rounded_columns(in)) : in * out;
-	int64_t forward = (rounds ? x + w : 0) + n * out;
-	int64_t input = rounds ? dy + w : 0, weight = rounds ? x + dy : 0;
+	int64_t wide = rounds && !native;
+	int64_t forward = (rounds ? x + w : 0) + n * out + wide * n * out;
+	int64_t input = (rounds ? dy + w : 0) + wide * n * in, weight = rounds ? x + dy : 0;
 	int64_t most = forward > input ? forward : input;
 
 	return (size_t)(most > weight ? most : weight) * sizeof(float);
 }
 
-/* x as a product reads it: itself, or its rounded copy at *at, which moves on. */
+/* Activations that are bfloat16. */
+static const uint16_t *halves_of(const float *x)
+{
+	return (const uint16_t *)x;
+}
+
+/* x, an activation, as a product reads it: itself, or its rounded copy at *at, which moves on. */
 static const float *rounded(const struct orr_device *d, int64_t count, const float *x, float **at)
 {
 	float *to = *at;
 
 	if (d->precision != ORR_PRECISION_BF16)
 		return x;
-	orr_round_bf16(count, x, to);
+	if (d->halves)
+		orr_from_bf16(count, halves_of(x), to);
+	else
+		orr_round_bf16(count, x, to);
 	*at += count;
 	return to;
 }
 
 /* The same in bfloat16. */
-static const uint16_t *halved(int64_t count, const float *x, float **at)
+static const uint16_t *halved(const struct orr_device *d, int64_t count, const float *x, float **at)
 {
 	uint16_t *to = (uint16_t *)*at;
 
+	if (d->halves)
+		return halves_of(x);
 	orr_to_bf16(count, x, to);
 	*at += halves(count);
 	return to;
@@ -90,11 +103,12 @@ static const float *weights(const struct orr_device *d, int64_t in, int64_t out,
 	const uint16_t *row = kept;
 	float *to = *at;
 
+	if (d->precision != ORR_PRECISION_BF16)
+		return w;
 	if (!kept)
-		return rounded(d, in * out, w, at);
-	for (int64_t o = 0; o < out; o++, to += in, row += columns)
-		for (int64_t i = 0; i < in; i++)
-			to[i] = orr_bf16_float(row[i]);
+		orr_round_bf16(in * out, w, to);
+	for (int64_t o = 0; o < out && kept; o++, to += in, row += columns)
+		orr_from_bf16(in, row, to);
 	to = *at;
 	*at += in * out;
 	return to;
@@ -114,8 +128,7 @@ static const uint16_t *halved_weights(int64_t in, int64_t out, const float *w, c
 
 static void copy(struct orr_device *d, int64_t count, const float *x, float *y)
 {
-	(void)d;
-	memcpy(y, x, (size_t)count * sizeof(*y));
+	memcpy(y, x, (size_t)count * (d->halves ? sizeof(uint16_t) : sizeof(*y)));
 }
 
 static void zero(struct orr_device *d, int64_t count, float *y)
@@ -132,8 +145,10 @@ static void scale(struct orr_device *d, int64_t count, float factor, const float
 
 static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	(void)d;
-	orr_sum(count, a, b, y);
+	if (d->halves)
+		orr_sum_bf16(count, halves_of(a), halves_of(b), (uint16_t *)y);
+	else
+		orr_sum(count, a, b, y);
 }
 
 static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
@@ -181,21 +196,34 @@ static void check(struct orr_device *d, bool computed)
 		d->failure = "oneDNN has no memory for a product in bfloat16";
 }
 
+/* Where a product in floats writes y: there, or beside it what keep() then rounds. */
+static float *wide(const struct orr_device *d, float *y, float *at)
+{
+	return d->halves ? at : y;
+}
+
+static void keep(const struct orr_device *d, int64_t count, const float *wide, float *y)
+{
+	if (d->halves)
+		orr_to_bf16(count, wide, (uint16_t *)y);
+}
+
 static void linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 			   const float *w, const void *kept, const float *bias, float *y)
 {
 	float *at = d->workspace;
 
 	if (is_native(d->precision)) {
-		const uint16_t *half = halved(n * in, x, &at);
+		const uint16_t *half = halved(d, n * in, x, &at);
 		const uint16_t *read = halved_weights(in, out, w, kept, &at);
 
-		check(d, orr_linear_forward_bf16(n, in, out, half, read, bias, y, at));
+		check(d, orr_linear_forward_bf16(n, in, out, half, read, bias, d->halves, y, at));
 		return;
 	}
 	x = rounded(d, n * in, x, &at);
 	w = weights(d, in, out, w, kept, &at);
-	orr_linear_forward(n, in, out, x, w, bias, y, at);
+	orr_linear_forward(n, in, out, x, w, bias, wide(d, y, at + n * out), at);
+	keep(d, n * out, at + n * out, y);
 }
 
 static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
@@ -204,15 +232,17 @@ static void linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t ou
 	float *at = d->workspace;
 
 	if (is_native(d->precision)) {
-		const uint16_t *half = halved(n * out, dy, &at);
+		const uint16_t *half = halved(d, n * out, dy, &at);
 
-		check(d, orr_linear_input_bf16(n, in, out, half,
-					       halved_weights(in, out, w, kept, &at), dx));
+		check(d,
+		      orr_linear_input_bf16(n, in, out, half, halved_weights(in, out, w, kept, &at),
+					    d->halves, dx));
 		return;
 	}
 	dy = rounded(d, n * out, dy, &at);
 	w = weights(d, in, out, w, kept, &at);
-	orr_linear_input(n, in, out, dy, w, dx);
+	orr_linear_input(n, in, out, dy, w, wide(d, dx, at));
+	keep(d, n * in, at, dx);
 }
 
 /* dbias is no product: it adds up dy as it is. */
@@ -221,13 +251,15 @@ static void linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t o
 {
 	float *at = d->workspace;
 
-	if (dbias)
+	if (dbias && d->halves)
+		orr_linear_bias_bf16(n, out, halves_of(dy), apart, dbias);
+	else if (dbias)
 		orr_linear_bias(n, out, dy, apart, dbias);
 	if (is_native(d->precision)) {
-		const uint16_t *half = halved(n * in, x, &at);
+		const uint16_t *half = halved(d, n * in, x, &at);
 
-		check(d, orr_linear_weight_bf16(n, in, out, half, halved(n * out, dy, &at), apart,
-						dw));
+		check(d, orr_linear_weight_bf16(n, in, out, half, halved(d, n * out, dy, &at),
+						apart, dw));
 		return;
 	}
 	x = rounded(d, n * in, x, &at);
@@ -237,38 +269,53 @@ static void linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t o
 static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
 		float *y)
 {
-	(void)d;
-	orr_map(f, count, x, y);
+	if (d->halves)
+		orr_map_bf16(f, count, halves_of(x), (uint16_t *)y);
+	else
+		orr_map(f, count, x, y);
 }
 
 static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *kept,
 		     const float *dy, float *dx)
 {
-	(void)d;
-	orr_map_back(f, count, kept, dy, dx);
+	if (d->halves)
+		orr_map_back_bf16(f, count, halves_of(kept), halves_of(dy), (uint16_t *)dx);
+	else
+		orr_map_back(f, count, kept, dy, dx);
+}
+
+/* Of a norm whose activations may be bfloat16, with room for two rows of their floats. */
+static struct orr_norm norm_of(const struct orr_device *d, const struct orr_norm *norm)
+{
+	struct orr_norm own = *norm;
+
+	own.wide = d->halves ? d->workspace : NULL;
+	return own;
 }
 
 static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
 			      const float *gain, const float *bias, float *y, float *normal)
 {
-	(void)d;
-	orr_layernorm_forward(norm, x, gain, bias, y, normal);
+	struct orr_norm own = norm_of(d, norm);
+
+	orr_layernorm_forward(&own, x, gain, bias, y, normal);
 }
 
 static void layernorm_input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
 			    const float *gain, const float *dy, float *dx)
 {
-	(void)d;
-	orr_layernorm_input(norm, normal, gain, dy, dx);
+	struct orr_norm own = norm_of(d, norm);
+
+	orr_layernorm_input(&own, normal, gain, dy, dx);
 }
 
 static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
 			     const float *dy, float *apart, float *dgain, float *dbias)
 {
 	float *to = apart ? apart : dgain, *to_bias = apart ? apart + norm->width : dbias;
+	struct orr_norm own = norm_of(d, norm);
 
-	(void)d;
-	orr_layernorm_weight(norm, normal, dy, to, to_bias);
+	orr_layernorm_weight(&own, normal, dy, to, to_bias);
 	if (apart) {
 		orr_add(norm->width, to, dgain);
 		if (norm->centred)
@@ -491,6 +538,7 @@ static void *allocate(size_t bytes)
 
 const struct orr_kernels orr_kernels_cpu = {
 	.name = "cpu",
+	.halves = true,
 	.unfolded = 1 << 18, /* they stay in a cache */
 	.workspace_bytes = workspace_bytes,
 	.copy = copy,

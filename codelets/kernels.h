@@ -26,19 +26,25 @@ void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const
 		       float *apart, float *dw);
 void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *apart, float *dbias);
 
-/* The same of bfloat16, where orr_matmul_has_bf16; w has rows of orr_rounded_columns(in). False:
- * there is no memory for it. */
+/* The same of bfloat16, where orr_matmul_has_bf16; w has rows of orr_rounded_columns(in); half: y
+ * and dx are bfloat16, rounded once. False: there is no memory for it. */
 bool orr_linear_forward_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
-			     const uint16_t *w, const float *bias, float *y, float *across);
+			     const uint16_t *w, const float *bias, bool half, void *y,
+			     float *across);
 bool orr_linear_input_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *dy,
-			   const uint16_t *w, float *dx);
+			   const uint16_t *w, bool half, void *dx);
 bool orr_linear_weight_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
 			    const uint16_t *dy, float *apart, float *dw);
+void orr_linear_bias_bf16(int64_t n, int64_t out, const uint16_t *dy, float *apart, float *dbias);
 
 /* Element by element; count: how many. */
 void orr_map(enum orr_elementwise f, int64_t count, const float *x, float *y);
 void orr_map_back(enum orr_elementwise f, int64_t count, const float *kept, const float *dy,
 		  float *dx);
+/* The same of bfloat16, each result rounded once. */
+void orr_map_bf16(enum orr_elementwise f, int64_t count, const uint16_t *x, uint16_t *y);
+void orr_map_back_bf16(enum orr_elementwise f, int64_t count, const uint16_t *kept,
+		       const uint16_t *dy, uint16_t *dx);
 void orr_scale(int64_t count, float factor, const float *x, float *y); /* y = factor x */
 void orr_add(int64_t count, const float *x, float *sum);               /* sum += x */
 void orr_sum(int64_t count, const float *a, const float *b, float *y); /* y = a + b */
@@ -46,6 +52,7 @@ void orr_round_bf16(int64_t count, const float *x, float *y);          /* to bf1
 void orr_to_bf16(int64_t count, const float *x, uint16_t *y);          /* the same bits, in half */
 void orr_from_bf16(int64_t count, const uint16_t *x, float *y);
 void orr_add_bf16(int64_t count, const float *x, uint16_t *sum); /* sum += x, rounded both */
+void orr_add_from_bf16(int64_t count, const uint16_t *x, float *sum);
 void orr_sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y);
 
 /* The first that is not finite, or whose square is not; or -1. */

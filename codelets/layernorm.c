@@ -107,22 +107,45 @@ ORR_VECTOR static void add_products(int64_t width, const float *restrict a, cons
 		sum[i] += a[i] * b[i];
 }
 
+/* Row r of what is read, and where that of what is written goes: floats, or those of bfloat16. */
+static const float *row_of(const struct orr_norm *norm, const float *x, int64_t r)
+{
+	if (!norm->wide)
+		return x + r * norm->width;
+	orr_from_bf16(norm->width, (const uint16_t *)x + r * norm->width, norm->wide);
+	return norm->wide;
+}
+
+static float *place_of(const struct orr_norm *norm, float *y, int64_t r)
+{
+	return norm->wide ? norm->wide + norm->width : y + r * norm->width;
+}
+
+static void keep_row(const struct orr_norm *norm, float *y, int64_t r)
+{
+	if (norm->wide)
+		orr_to_bf16(norm->width, norm->wide + norm->width, (uint16_t *)y + r * norm->width);
+}
+
 void orr_layernorm_forward(const struct orr_norm *norm, const float *x, const float *gain,
 			   const float *bias, float *y, float *normal)
 {
 	int64_t width = norm->width;
 	float *factors = normal + norm->n * width;
 
-	for (int64_t r = 0; r < norm->n; r++, x += width, y += width, normal += width) {
-		double mean = norm->centred ? sum_row(width, x) / (double)width : 0.0;
-		double variance = sum_squares(width, x, mean) / (double)width;
+	for (int64_t r = 0; r < norm->n; r++, normal += width) {
+		const float *from = row_of(norm, x, r);
+		float *to = place_of(norm, y, r);
+		double mean = norm->centred ? sum_row(width, from) / (double)width : 0.0;
+		double variance = sum_squares(width, from, mean) / (double)width;
 		double factor = 1.0 / sqrt(variance + norm->epsilon);
 
 		factors[r] = (float)factor;
 		if (norm->centred)
-			normalise(width, x, mean, factor, gain, bias, y, normal);
+			normalise(width, from, mean, factor, gain, bias, to, normal);
 		else
-			scale_row(width, x, factor, gain, y, normal);
+			scale_row(width, from, factor, gain, to, normal);
+		keep_row(norm, y, r);
 	}
 }
 
@@ -132,12 +155,15 @@ void orr_layernorm_input(const struct orr_norm *norm, const float *normal, const
 	int64_t width = norm->width;
 	const float *factors = normal + norm->n * width;
 
-	for (int64_t r = 0; r < norm->n; r++, dy += width, dx += width, normal += width) {
+	for (int64_t r = 0; r < norm->n; r++, normal += width) {
+		const float *from = row_of(norm, dy, r);
 		double sum, along;
 
-		sum_slopes(width, dy, gain, normal, &sum, &along);
-		input_slopes(width, dy, gain, normal, (double)factors[r],
-			     norm->centred ? sum / (double)width : 0.0, along / (double)width, dx);
+		sum_slopes(width, from, gain, normal, &sum, &along);
+		input_slopes(width, from, gain, normal, (double)factors[r],
+			     norm->centred ? sum / (double)width : 0.0, along / (double)width,
+			     place_of(norm, dx, r));
+		keep_row(norm, dx, r);
 	}
 }
 
@@ -145,16 +171,17 @@ void orr_layernorm_weight(const struct orr_norm *norm, const float *normal, cons
 			  float *dgain, float *dbias)
 {
 	int64_t width = norm->width;
+	const float *from = row_of(norm, dy, 0);
 
 	for (int64_t i = 0; i < width; i++)
-		dgain[i] = dy[i] * normal[i];
+		dgain[i] = from[i] * normal[i];
 	if (norm->centred)
-		memcpy(dbias, dy, (size_t)width * sizeof(*dbias));
+		memcpy(dbias, from, (size_t)width * sizeof(*dbias));
 	for (int64_t r = 1; r < norm->n; r++) {
-		dy += width;
+		from = row_of(norm, dy, r);
 		normal += width;
-		add_products(width, dy, normal, dgain);
+		add_products(width, from, normal, dgain);
 		if (norm->centred)
-			orr_add(width, dy, dbias);
+			orr_add(width, from, dbias);
 	}
 }

@@ -8,13 +8,13 @@
 
 #include "gemm.h"
 
-enum { N_KEPT = 256 };
+enum { N_KEPT = 256, N_OPERANDS = 4 }; /* a, b, c and a bias */
 
 /* A shape's primitive, and its operands, which are told their addresses at each product. */
 struct made {
 	struct orr_matmul shape;
 	dnnl_primitive_t primitive; /* NULL: there is none */
-	dnnl_memory_t a, b, c;
+	dnnl_memory_t a, b, bias, c;
 };
 
 /* A thread's; oneDNN wants a primitive to run where it was made. */
@@ -38,14 +38,15 @@ static dnnl_status_t describe(dnnl_memory_desc_t *d, dnnl_data_type_t type, cons
 	return dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides);
 }
 
-static dnnl_status_t choose(dnnl_primitive_desc_t *to, dnnl_memory_desc_t d[3])
+static dnnl_status_t choose(dnnl_primitive_desc_t *to, dnnl_memory_desc_t d[N_OPERANDS], bool bias)
 {
-	return dnnl_matmul_primitive_desc_create(to, own->engine, d[0], d[1], NULL, d[2], NULL);
+	return dnnl_matmul_primitive_desc_create(to, own->engine, d[0], d[1], bias ? d[3] : NULL,
+						 d[2], NULL);
 }
 
-static void forget(dnnl_memory_desc_t d[3])
+static void forget(dnnl_memory_desc_t d[N_OPERANDS])
 {
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < N_OPERANDS; i++)
 		dnnl_memory_desc_destroy(d[i]);
 }
 #else
@@ -57,15 +58,16 @@ static dnnl_status_t describe(dnnl_memory_desc_t *d, dnnl_data_type_t type, cons
 	return dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides);
 }
 
-static dnnl_status_t choose(dnnl_primitive_desc_t *to, dnnl_memory_desc_t d[3])
+static dnnl_status_t choose(dnnl_primitive_desc_t *to, dnnl_memory_desc_t d[N_OPERANDS], bool bias)
 {
 	dnnl_matmul_desc_t matmul;
-	dnnl_status_t status = dnnl_matmul_desc_init(&matmul, &d[0], &d[1], NULL, &d[2]);
+	dnnl_status_t status =
+		dnnl_matmul_desc_init(&matmul, &d[0], &d[1], bias ? &d[3] : NULL, &d[2]);
 
 	return status ? status : dnnl_primitive_desc_create(to, &matmul, NULL, own->engine, NULL);
 }
 
-static void forget(dnnl_memory_desc_t d[3])
+static void forget(dnnl_memory_desc_t d[N_OPERANDS])
 {
 	(void)d;
 }
@@ -78,6 +80,7 @@ static void unmake(struct made *m)
 	dnnl_primitive_destroy(m->primitive);
 	dnnl_memory_destroy(m->a);
 	dnnl_memory_destroy(m->b);
+	dnnl_memory_destroy(m->bias);
 	dnnl_memory_destroy(m->c);
 	*m = (struct made){.shape = m->shape};
 }
@@ -141,20 +144,24 @@ static void make(struct made *m)
 {
 	const struct orr_matmul *s = &m->shape;
 	dnnl_data_type_t type = s->bf16 ? dnnl_bf16 : dnnl_f32;
-	dnnl_dims_t dims[3] = {{0}}, strides[3] = {{0}};
-	dnnl_memory_desc_t d[3] = {0};
+	dnnl_data_type_t sum_type = s->half ? dnnl_bf16 : dnnl_f32;
+	dnnl_dims_t dims[N_OPERANDS] = {{0}}, strides[N_OPERANDS] = {{0}};
+	dnnl_memory_desc_t d[N_OPERANDS] = {0};
 	dnnl_primitive_desc_t chosen = NULL;
 
 	operand(dims[0], strides[0], s->a_form, s->rows, s->inner, s->a_row);
 	operand(dims[1], strides[1], s->b_form, s->inner, s->columns, s->b_row);
 	operand(dims[2], strides[2], 'N', s->rows, s->columns, s->columns);
+	operand(dims[3], strides[3], 'N', 1, s->columns, s->columns);
 	if (describe(&d[0], type, dims[0], strides[0]) ||
 	    describe(&d[1], type, dims[1], strides[1]) ||
-	    describe(&d[2], dnnl_f32, dims[2], strides[2]) || choose(&chosen, d) ||
+	    describe(&d[2], sum_type, dims[2], strides[2]) ||
+	    describe(&d[3], dnnl_f32, dims[3], strides[3]) || choose(&chosen, d, s->bias) ||
 	    !is_wanted(chosen, s->bf16) ||
 	    dnnl_memory_create(&m->a, GIVEN(d[0]), own->engine, DNNL_MEMORY_NONE) ||
 	    dnnl_memory_create(&m->b, GIVEN(d[1]), own->engine, DNNL_MEMORY_NONE) ||
 	    dnnl_memory_create(&m->c, GIVEN(d[2]), own->engine, DNNL_MEMORY_NONE) ||
+	    dnnl_memory_create(&m->bias, GIVEN(d[3]), own->engine, DNNL_MEMORY_NONE) ||
 	    dnnl_primitive_create(&m->primitive, chosen))
 		unmake(m);
 	dnnl_primitive_desc_destroy(chosen);
@@ -165,7 +172,8 @@ static bool alike(const struct orr_matmul *a, const struct orr_matmul *b)
 {
 	return a->rows == b->rows && a->columns == b->columns && a->inner == b->inner &&
 	       a->a_row == b->a_row && a->b_row == b->b_row && a->a_form == b->a_form &&
-	       a->b_form == b->b_form && a->bf16 == b->bf16;
+	       a->b_form == b->b_form && a->bf16 == b->bf16 && a->half == b->half &&
+	       a->bias == b->bias;
 }
 
 /* Between begin and end of gemm.h: a primitive is made for so many threads as there are. */
@@ -189,7 +197,8 @@ static struct made *find(const struct orr_matmul *shape)
 	return m;
 }
 
-bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, float *c)
+bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, const float *bias,
+		void *c)
 {
 	int n_threads = orr_gemm_begin();
 	struct made *m = find(shape);
@@ -197,13 +206,17 @@ bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, fl
 
 	if (m && m->primitive) {
 		/* oneDNN writes to none but c */
-		const dnnl_exec_arg_t arguments[] = {
-			{DNNL_ARG_SRC, m->a}, {DNNL_ARG_WEIGHTS, m->b}, {DNNL_ARG_DST, m->c}};
+		const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, m->a},
+						     {DNNL_ARG_WEIGHTS, m->b},
+						     {DNNL_ARG_DST, m->c},
+						     {DNNL_ARG_BIAS, m->bias}};
+		int n_given = shape->bias ? 4 : 3;
 
 		computed = !dnnl_memory_set_data_handle(m->a, (void *)(uintptr_t)a) &&
 			   !dnnl_memory_set_data_handle(m->b, (void *)(uintptr_t)b) &&
+			   !dnnl_memory_set_data_handle(m->bias, (void *)(uintptr_t)bias) &&
 			   !dnnl_memory_set_data_handle(m->c, c) &&
-			   !dnnl_primitive_execute(m->primitive, own->stream, 3, arguments) &&
+			   !dnnl_primitive_execute(m->primitive, own->stream, n_given, arguments) &&
 			   !dnnl_stream_wait(own->stream);
 	}
 	orr_gemm_end(n_threads);

@@ -12,12 +12,15 @@
  * another. */
 struct orr_matmul {
 	bool bf16; /* a and b are bfloat16, else float */
+	bool half; /* c is, too, rounded once */
+	bool bias; /* a row of floats is added to every row of c */
 	char a_form, b_form;
 	int64_t rows, columns, inner, a_row, b_row;
 };
 
-/* False: oneDNN has none for it, and nothing is computed. */
-bool orr_matmul(const struct orr_matmul *m, const void *a, const void *b, float *c);
+/* False: oneDNN has none for it, and nothing is computed. bias: NULL where there is none. */
+bool orr_matmul(const struct orr_matmul *m, const void *a, const void *b, const float *bias,
+		void *c);
 
 /* Does the processor multiply bfloat16? If not, float32 is faster. */
 bool orr_matmul_has_bf16(void);

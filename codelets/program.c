@@ -57,7 +57,12 @@ int orr_program_operator_at(const struct orr_program *p, int64_t at)
 
 int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool split)
 {
-	return n * (p->stash_columns + (split ? p->kept_columns : 0));
+	return n * (p->left_columns + p->passing_columns + (split ? p->kept_columns : 0));
+}
+
+int64_t orr_program_left_floats(const struct orr_program *p, int64_t n, bool packed)
+{
+	return n * (p->kept_columns + (packed ? p->left_columns : 0));
 }
 
 /* Scratch of the forward: tensors, then a layer's halves as floats. Of the backward: gradients,
@@ -343,7 +348,8 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 struct orr_metrics *metrics)
 {
 	float *wide = scratch + n * p->forward_columns;
-	struct orr_buffers f = {device, n, data, in, out, stash, NULL, scratch, wide};
+	struct orr_buffers f = {device, n,       data, in, out, stash, stash + n * p->left_columns,
+				NULL,   scratch, wide};
 
 	copy_all(&f, p->before, p->n_before);
 	for (int k = 0; k < p->n_layers; k++) {
@@ -551,20 +557,28 @@ static void weight_part(const struct orr_program *p, const struct orr_buffers *f
 
 void orr_program_backward(const struct orr_program *p, struct orr_device *device,
 			  enum orr_part part, int64_t n, float loss_scale, const float *parameters,
-			  float *stash, const float *const *out_gradient, float *const *in_gradient,
-			  float *gradient, bool overwrite, float *scratch)
+			  float *stash, float *left, bool packed, const float *const *out_gradient,
+			  float *const *in_gradient, float *gradient, bool overwrite,
+			  float *scratch)
 {
+	int64_t copied = packed ? n * p->left_columns : 0;
 	float *behind = scratch + n * p->backward_columns;
 	float *apart = behind + n * p->kept_columns, *wide = apart + n * p->widest;
-	struct orr_buffers f = {device, n,      NULL,    out_gradient, in_gradient,
-				stash,  behind, scratch, wide};
+	struct orr_buffers f = {device, n,    NULL,   out_gradient, in_gradient,
+				stash,  NULL, behind, scratch,      wide};
 	bool both = part == ORR_PART_BOTH;
 	struct weights weights = {gradient, overwrite, wide + n * p->wide_columns};
 
 	if (!both)
-		f.kept = stash + n * p->stash_columns;
+		f.kept = left ? left + copied : stash + orr_program_stash_floats(p, n, false);
+	if (part == ORR_PART_WEIGHT && packed)
+		f.stash = left;
+	else
+		f.passing = stash + n * p->left_columns;
 	if (part & ORR_PART_INPUT)
 		input_part(p, &f, loss_scale, parameters, apart, both ? &weights : NULL);
+	if (part == ORR_PART_INPUT && copied)
+		device->kernels->copy(device, copied, stash, left);
 	if (part & ORR_PART_WEIGHT)
 		weight_part(p, &f, loss_scale, parameters, &weights, both);
 }

@@ -50,6 +50,8 @@ bool orr_program_parameter(const struct orr_program *p, int number, int i,
 			   struct orr_parameter_place *parameter);
 /* split: the backward comes as B and W apart; the stash then also keeps what W reads of B */
 int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool split);
+/* What B leaves for W apart from the stash: what W reads of B and, packed, of the stash. */
+int64_t orr_program_left_floats(const struct orr_program *p, int64_t n, bool packed);
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n); /* for any pass */
 /* Edges into and out of the stage, in the pipeline's order. */
 int orr_program_n_in(const struct orr_program *p);
@@ -138,10 +140,13 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
  * for the mean. gradient: the weight gradient is added to it, or written over it when overwrite.
  * Adding is always "compute apart, then add", so that in-place sums and sums of partial gradients
  * are the same to the bit. The gradients of a tensor with several readers are added from the last
- * reader in the graph to the first. */
+ * reader in the graph to the first.
+ * left: where INPUT leaves what WEIGHT reads of it; NULL: behind the stash. packed: with a copy of
+ * all that WEIGHT reads of the stash, which it is then not given. */
 enum orr_part { ORR_PART_INPUT = 1, ORR_PART_WEIGHT = 2, ORR_PART_BOTH = 3 };
 void orr_program_backward(const struct orr_program *p, struct orr_device *device,
 			  enum orr_part part, int64_t n, float loss_scale, const float *parameters,
-			  float *stash, const float *const *out_gradient, float *const *in_gradient,
-			  float *gradient, bool overwrite, float *scratch);
+			  float *stash, float *left, bool packed, const float *const *out_gradient,
+			  float *const *in_gradient, float *gradient, bool overwrite,
+			  float *scratch);
 #endif

@@ -14,6 +14,7 @@ enum orr_storage {
 	ORR_STORAGE_RECEIVED, /* from edge `edge`: activations in F, gradients in B */
 	ORR_STORAGE_SENT,     /* over edge `edge` */
 	ORR_STORAGE_STASH,
+	ORR_STORAGE_PASSING, /* in the stash behind the others: W does not read it */
 	ORR_STORAGE_KEPT, /* what W reads of B: behind the stash if the backward is split, else in
 			   scratch */
 	ORR_STORAGE_SCRATCH
@@ -102,7 +103,9 @@ struct orr_program {
 	int64_t most_parameters;            /* of its largest layer that is trained */
 	int64_t n_rounded;                  /* bfloat16 of rounded weights */
 	/* floats per sample */
-	int64_t stash_columns, kept_columns;
+	int64_t left_columns,
+		passing_columns; /* of the stash: what W reads, and what it does not */
+	int64_t kept_columns;
 	int64_t forward_columns, backward_columns; /* of scratch, without kept */
 	int64_t widest; /* of any layer, gradients of inputs that are computed apart and then added
 			 */

@@ -117,14 +117,20 @@ static void attention_forward(struct orr_device *d, const struct orr_attention *
 			      const float *k, const float *v, const float *lengths, float *y,
 			      float *sums)
 {
-	orr_attention_forward(a, q, k, v, lengths, d->workspace, y, sums);
+	struct orr_attention own = *a;
+
+	own.halves = d->halves;
+	orr_attention_forward(&own, q, k, v, lengths, d->workspace, y, sums);
 }
 
 static void attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
 			    const float *k, const float *v, const float *lengths, const float *y,
 			    const float *sums, const float *dy, float *dq, float *dk, float *dv)
 {
-	orr_attention_input(a, q, k, v, lengths, y, sums, dy, d->workspace, dq, dk, dv);
+	struct orr_attention own = *a;
+
+	own.halves = d->halves;
+	orr_attention_input(&own, q, k, v, lengths, y, sums, dy, d->workspace, dq, dk, dv);
 }
 
 const struct orr_sequence_kernels orr_sequence_kernels_cpu = {

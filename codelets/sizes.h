@@ -18,6 +18,7 @@ struct orr_norm {
 	int64_t n, width;
 	bool centred;
 	double epsilon;
+	float *wide; /* on a core: room for two rows as floats; x, y, dy, dx are bfloat16 */
 };
 
 /* q and the output: rows of heads x width floats; k and v: rows of kv_heads x width, of which head
@@ -27,6 +28,7 @@ struct orr_attention {
 	int64_t heads, kv_heads, width;
 	bool causal;  /* query i sees keys 0 to i */
 	bool rounded; /* products read bfloat16 */
+	bool halves;  /* on a core: all but lengths and sums is bfloat16 */
 };
 
 /* What fits a CUDA device's shared memory, of a backward's smallest tile. */

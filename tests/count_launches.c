@@ -140,8 +140,8 @@ static void start(const struct buffers *b, const struct orr_program *p, struct o
 		break;
 	case BACKWARD:
 		orr_program_backward(p, d, ORR_PART_BOTH, n, 1.0f / (float)n, b->parameters,
-				     b->stash, (const float *const *)b->from, b->to, b->gradient,
-				     true, b->scratch);
+				     b->stash, NULL, false, (const float *const *)b->from, b->to,
+				     b->gradient, true, b->scratch);
 		break;
 	case UPDATE:
 		if (!n_trained)

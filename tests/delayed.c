@@ -150,9 +150,9 @@ static void backward(struct delayed *t, int s, int64_t b)
 				own->program, i, t->options->samples));
 	orr_program_backward(own->program, &t->device, ORR_PART_BOTH, t->options->samples,
 			     1.0f / (float)(t->options->samples * t->options->accumulate),
-			     own->versions[backward_version(t, s, b)], own->stash, from, to,
-			     own->gradients[replica], b % own->every < t->options->replicas[s],
-			     own->scratch);
+			     own->versions[backward_version(t, s, b)], own->stash, NULL, false,
+			     from, to, own->gradients[replica],
+			     b % own->every < t->options->replicas[s], own->scratch);
 	for (int i = 0; i < stage->n_out; i++)
 		free(t->edges[stage->out[i]]);
 }

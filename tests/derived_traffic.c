@@ -28,9 +28,11 @@ static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs,
 
 		if (from.b != job.b)
 			continue; /* a cap: no data */
+		if (from.s == job.s && !orr_jobs_moved_bytes(jobs, before[i]))
+			continue; /* W of a stage that has nothing to train */
 		if (from.s == job.s)
 			note(traffic, ORR_TRANSFER_STASH, there, here,
-			     orr_jobs_stash_bytes(jobs, before[i]));
+			     orr_jobs_moved_bytes(jobs, before[i]));
 		else if (job.d == ORR_PASS_F)
 			note(traffic, ORR_TRANSFER_ACTIVATION, there, here,
 			     orr_jobs_edge_bytes(jobs, before[i], j));

@@ -1,8 +1,7 @@
 #ifndef ORR_TESTS_DERIVED_TRAFFIC_H
 #define ORR_TESTS_DERIVED_TRAFFIC_H
 /* The traffic of one step between ranks, from the jobs alone: beside the counters of a run and the
- * figures of the simulator. Of a stash the number alone agrees with a run, since the program of a
- * stage shares tensors among its operators, which the graph's sizes count for each. */
+ * figures of the simulator. */
 #include "orrery/jobs.h"
 #include "orrery/traffic.h"
 

@@ -220,7 +220,8 @@ static int64_t busiest_on(const struct exact *x, const int *worker, bool added)
 				continue;
 			sent = true;
 			load[w] += added ? x->sends[s] : 0;
-			link[at < w ? at : w][at < w ? w : at] += added ? 0 : x->sends[s];
+			link[at][w] += added ? 0 : x->sends[s];
+			link[w][at] += added ? 0 : x->sends[s];
 		}
 		load[at] += added && sent ? x->sends[s] : 0;
 	}

@@ -67,7 +67,7 @@ struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
 
 	o.samples = 1;
 	o.flops_per_s = 1e10;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, &err) &&
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, NULL, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
 	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);

@@ -37,7 +37,7 @@ static void write_matrix(const char *folder, const char *name, double ram, doubl
 	fclose(file);
 }
 
-/* Both directions share a link, as in network.h. */
+/* Each direction has a link of its own, as in network.h. */
 static void write_link(FILE *file, const char *from, const char *to, double bytes_per_s,
 		       double latency_s)
 {
@@ -48,25 +48,32 @@ static void write_link(FILE *file, const char *from, const char *to, double byte
 static void write_route(FILE *file, const char *from, const char *to)
 {
 	fprintf(file,
-		"  <route src=\"%s\" dst=\"%s\" symmetrical=\"YES\"><link_ctn "
+		"  <route src=\"%s\" dst=\"%s\" symmetrical=\"NO\"><link_ctn "
 		"id=\"%s-%s\"/></route>\n",
 		from, to, from, to);
 }
 
+static void name_node(char name[16], int i)
+{
+	if (i)
+		snprintf(name, 16, "CUDA%d", i - 1);
+	else
+		snprintf(name, 16, "RAM");
+}
+
 static void write_links(FILE *file, bool routes, double bytes_per_s, double latency_s)
 {
-	for (int i = 0; i < SIMULATED_DEVICES; i++)
-		for (int k = i; k < SIMULATED_DEVICES; k++) {
-			char from[16] = "RAM", to[16];
+	for (int i = 0; i <= SIMULATED_DEVICES; i++)
+		for (int k = 0; k <= SIMULATED_DEVICES; k++) {
+			char from[16], to[16];
 
-			if (i != k)
-				snprintf(from, sizeof(from), "CUDA%d", i);
-			snprintf(to, sizeof(to), "CUDA%d", k);
-			if (routes)
+			name_node(from, i);
+			name_node(to, k);
+			if (i != k && routes)
 				write_route(file, from, to);
-			else
-				write_link(file, from, to, i == k ? FAST : bytes_per_s,
-					   i == k ? 0 : latency_s);
+			else if (i != k)
+				write_link(file, from, to, i && k ? bytes_per_s : FAST,
+					   i && k ? latency_s : 0);
 		}
 }
 

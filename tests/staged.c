@@ -179,8 +179,14 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	staged_free(scratch);
 }
 
+/* Does B leave W all that it reads? */
+static bool packs(const struct staged *t, int s, int b)
+{
+	return splits(t, s) && (s + b) % 2;
+}
+
 static void weights(struct staged *t, int s, int b, enum orr_part part, const float *const *from,
-		    float *const *to)
+		    float *const *to, float *left)
 {
 	struct stage *own = &t->stages[s];
 	int64_t n_trained = orr_program_n_trained(own->program);
@@ -189,7 +195,9 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 	bool weight = part != ORR_PART_INPUT;
 
 	orr_program_backward(own->program, &t->device, part, t->n, 1.0f / (float)t->options->n,
-			     own->parameters, own->stash[b], from, to, weight ? gradient : NULL,
+			     own->parameters,
+			     part == ORR_PART_WEIGHT && packs(t, s, b) ? NULL : own->stash[b], left,
+			     packs(t, s, b), from, to, weight ? gradient : NULL,
 			     t->options->partials || b == 0, scratch);
 	staged_wait(&t->device);
 	if (weight && t->options->partials) {
@@ -227,7 +235,7 @@ static void backward(struct staged *t, int s, int b)
 	const struct orr_stage *stage = &t->p->stages[s];
 	struct stage *own = &t->stages[s];
 	const float *from[32] = {NULL};
-	float *to[32] = {NULL};
+	float *to[32] = {NULL}, *left = NULL;
 
 	if (orr_pipeline_last_pass(t->p, s, t->options->split) == ORR_PASS_F) {
 		ck_assert_int_eq(orr_program_stash_floats(own->program, t->n, true), 0);
@@ -246,13 +254,19 @@ static void backward(struct staged *t, int s, int b)
 	}
 	if (recomputes(t, s))
 		forward_again(t, s);
-	weights(t, s, b, splits(t, s) ? ORR_PART_INPUT : ORR_PART_BOTH, from, to);
+	if (splits(t, s))
+		left = poison(orr_program_left_floats(own->program, t->n, packs(t, s, b)));
+	weights(t, s, b, left ? ORR_PART_INPUT : ORR_PART_BOTH, from, to, left);
 	for (int i = 0; i < stage->n_in; i++)
 		check_written(to[i], orr_program_in_gradient_floats(own->program, i, t->n),
 			      "gradients", s);
 	free_edges(t, stage->out, stage->n_out, false);
-	if (splits(t, s))
-		weights(t, s, b, ORR_PART_WEIGHT, NULL, NULL);
+	if (left) {
+		check_written(left, orr_program_left_floats(own->program, t->n, packs(t, s, b)),
+			      "stash for W", s);
+		weights(t, s, b, ORR_PART_WEIGHT, NULL, NULL, left);
+	}
+	staged_free(left);
 	staged_free(own->stash[b]);
 }
 

@@ -26,7 +26,7 @@ static struct orr_plan *make(const struct orr_graph *g, const char *workers, con
 	o.flops_per_s = 1;
 	o.activations = true;
 	o.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, &err) &&
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
 	return plan;
@@ -188,7 +188,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 600B"), "%s", err.msg);
 	o.pieces = true;
@@ -204,14 +204,15 @@ END_TEST
 START_TEST(faster_links_take_their_share_away)
 {
 	struct orr_graph *g = parse_graph(
-		"digraph g { node [forward=1 backward=1 activation=\"150B\"]; a -> b }");
+		"digraph g { node [forward=1 backward=1 activation=\"300B\"]; a -> b }");
 	struct orr_plan_options o = {.straight = true, .by_makespan = false, .n_microbatches = 8};
 	struct orr_plan *plan = make(g, "2", "100B/s", o);
 	double slowest_s = plan->slowest_s;
 
-	/* 2 x 150 B at 100 B/s: 3 s, one of them longer than computing */
-	advised(plan, "spends 33% of the slowest stage's time on links: take faster ones ([link]), "
-		      "or fewer workers");
+	/* 300 B at 100 B/s each way: 3 s, one of them longer than computing */
+	advised(plan,
+		"spends 33% of the slowest stage's time on links: take faster ones ([bandwidth]), "
+		"or fewer workers");
 	orr_plan_destroy(plan);
 	plan = make(g, "2", NULL, o);
 	ck_assert_double_eq_tol(1 - plan->slowest_s / slowest_s, 0.33, 0.005);

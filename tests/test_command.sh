@@ -44,6 +44,9 @@ refuse 'cannot write it' simulate chain:4 --svg "$work/no/such/folder/x.svg"
 
 refuse 'more than can be counted in nanoseconds' simulate chain:3 --latency 9e9
 refuse 'more than can be counted' simulate chain:3 --activation 100000TB -m 100
+refuse '1024 microbatches of 16 stages, stage 0 the largest, keep and move more than 2305843009213693951 bytes, more than can be counted: take smaller sizes or fewer of them' \
+	simulate chain:16 -w 1024 -m 1024 --schedule lpp:G=64,R=16 --parameters 400TB
+refuse 'keep and move more than' simulate chain:4 -m 100000 --schedule fsdp --parameters 10TB # each job fetches them
 refuse '--latency has no unit, and the durations of chain:3 have' simulate chain:3 --costs 1ms,2ms --latency 5
 refuse '--latency has a unit, and the durations of chain:3 have none' simulate chain:3 --latency 5us
 refuse 'no GRAPH' show

@@ -103,7 +103,7 @@ struct way {
 };
 
 struct tensors {
-	float *stash[S][M], *again[S][M], *edge[M], *gradient[M];
+	float *stash[S][M], *left[S][M], *edge[M], *gradient[M];
 };
 
 struct worker {
@@ -142,7 +142,7 @@ static void make_tensors(struct worker *w)
 
 			for (int s = 0; s < S; s++) {
 				t->stash[s][b] = own ? on_device(1) : t->stash[s][0];
-				t->again[s][b] = own ? on_device(2) : t->again[s][0];
+				t->left[s][b] = own ? on_device(2) : t->left[s][0];
 			}
 			t->edge[b] = own ? on_device(3) : t->edge[0];
 			t->gradient[b] = own ? on_device(4) : t->gradient[0];
@@ -269,18 +269,19 @@ static void forward(struct worker *w, struct tensors *t, int s, int b)
 static void backward(struct worker *w, struct tensors *t, int s, int b)
 {
 	struct orr_codelet_arg arg = task(w, s, b);
-	bool again = w->way->recompute && w->way->split;
-	float *whole = again ? t->again[s][b] : t->stash[s][b];
-	float *const both[] = {w->parameters[s], t->stash[s][b], t->gradient[b], w->sum[s], NULL};
-	float *const input[] = {w->parameters[s], t->stash[s][b], again ? whole : t->gradient[b],
-				again ? t->gradient[b] : NULL, NULL};
-	float *const weight[] = {w->parameters[s], whole, w->sum[s], NULL};
+	bool packed = w->way->recompute;
+	float *stash = t->stash[s][b], *left = t->left[s][b];
+	float *const both[] = {w->parameters[s], stash, t->gradient[b], w->sum[s], NULL};
+	float *const input[] = {w->parameters[s], stash, left, t->gradient[b], NULL};
+	float *const weight[] = {w->parameters[s], packed ? left : stash, packed ? w->sum[s] : left,
+				 packed ? NULL : w->sum[s], NULL};
 
 	if (!w->way->split) {
 		call(ORR_CODELET_BACKWARD, &arg, both);
 		return;
 	}
 	arg.part = ORR_PART_INPUT;
+	arg.packed = packed;
 	arg.has_gradient = false;
 	call(ORR_CODELET_BACKWARD, &arg, input);
 	arg.part = ORR_PART_WEIGHT;

@@ -35,6 +35,24 @@ refused() {
 	if [ $code -eq 2 ] && grep -qF -- "$text" lines && [ "$(wc -l <lines)" -eq 1 ]; then pass; else fail "$*: exit code $code: $(cat err)"; fi
 }
 
+# cut RANKS: one line and exit code 1 where the mapped file is cut while it is trained on
+cut() {
+	code=0
+	rm -f rows.csv*
+	cp data/named.safetensors torn.safetensors
+	timeout 120 ${1:+mpirun --oversubscribe -n $1} "$orrery" train named.dot --data torn.safetensors -m 4 --batch 24 \
+		--steps 100000000 --loss rows.csv >out 2>err &
+	until [ "$(cat rows.csv.part 2>/dev/null | wc -l)" -gt 2 ]; do sleep 0.1; kill -0 $! 2>/dev/null || break; done
+	: >torn.safetensors
+	wait $! || code=$?
+	grep '^orrery: ' err | sort -u >lines
+	if [ $code -eq 1 ] && [ "$(wc -l <lines)" -eq 1 ] && grep -q 'torn.safetensors: became shorter' lines; then
+		pass
+	else
+		fail "cut while it was mapped: exit code $code: $(cat err)"
+	fi
+}
+
 sed 's/stage=[0-9]*//' "$source/graphs/digits.dot" >plain.dot
 # input and class of one tensor each
 sed -e 's/columns="64"/columns=0, tensor=label/' -e 's/_pixels \[op=input, /&tensor=image, /' plain.dot >named.dot
@@ -85,6 +103,7 @@ if "$source/tools/pack-data" large.csv ./large.csv a=0:2 2>err || [ "$(head -n 1
 head -c 5000 data/named.safetensors >cut.safetensors
 refused 'cut.safetensors: no whole safetensors file' named.dot --data cut.safetensors
 head -c 5000 all.npy >cut.npy
+cut ''
 refused 'cut.npy: no whole .npy file: its array is not as long as its shape and type say' plain.dot --data cut.npy
 
 # each rank keeps the columns of its own stages
@@ -95,6 +114,7 @@ if command -v mpirun >/dev/null && ! train_err=$(mpirun --oversubscribe -n 2 "$o
 	same 'on 3 ranks, npy' plain.dot --data all.npy
 	refused 'takes column 60, and the tensor image has columns 0 to 59' named.dot --data short.safetensors
 	refused 'needs whole numbers from 0 to 9' named.dot --data classes.safetensors
+	cut 2
 else
 	echo 'SKIP: across ranks: no mpirun, or a build without MPI'
 fi

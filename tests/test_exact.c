@@ -32,8 +32,8 @@ static int draw(uint32_t *random, int low, int high)
 	return low + (int)(*random >> 16) % (high - low + 1);
 }
 
-/* The same problem for both: as a graph, and in numbers. A stash is a byte, a link carries two
- * bytes in a unit. */
+/* The same problem for both: as a graph, and in numbers. A stash is a byte, a link carries one
+ * byte in a unit each way, and where there and back are added, two. */
 static void draw_problem(struct exact *x, char *text, size_t size, int which, int i)
 {
 	uint32_t random = (uint32_t)(1000 * which + i + 1) * 2654435761u + 1;
@@ -95,7 +95,9 @@ static void solve(struct tally *tally, const struct exact *x, const char *text, 
 				     .flops_per_s = 1,
 				     .levels = {.n = 1,
 						.workers = {x->n_workers},
-						.bytes_per_s = {sets[which].step ? 0 : 2}}};
+						.bytes_per_s = {sets[which].step    ? 0
+								: sets[which].added ? 2
+										    : 1}}};
 	struct orr_graph *g = parse_graph(text);
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};

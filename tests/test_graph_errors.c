@@ -416,10 +416,13 @@ static const struct {
 	{"towers:3,3/1/1", "towers:3,3/1/1: 1/1 is no whole number: say one from 1 to 1000000"},
 	{"towers:600000,600000/1", "towers:600000,600000/1: more than 1000000 operators"},
 	{"no/such.dot",
-	 "no/such.dot: No such file or directory: name a DOT file, a model in ONNX, a "
+	 "no/such.dot: cannot open it: No such file or directory: name a DOT file, a model in ONNX "
+	 "(.onnx), a "
 	 "PipeDream profile, or a study such as chain:8 or towers:3,3/2"},
 	{".", ".: a directory: name a file in it"},
-	{"/dev/null", "/dev/null: an empty file: a model is digraph { ... }"},
+	{"/dev/null",
+	 "/dev/null: no file but a FIFO or a device, which may never end: write it to a file, and "
+	 "name that"},
 };
 
 START_TEST(sources_that_are_no_graph_are_refused)
@@ -435,7 +438,7 @@ END_TEST
 
 START_TEST(a_binary_file_is_refused)
 {
-	char path[] = "graph-XXXXXX", message[128];
+	char path[] = "graph-XXXXXX", message[256];
 	int file = mkstemp(path);
 	struct orr_graph *g = NULL;
 	struct orr_error err = {""};
@@ -448,8 +451,8 @@ START_TEST(a_binary_file_is_refused)
 	unlink(path);
 	ck_assert_int_eq(code, ORR_E_INPUT);
 	(void)snprintf(message, sizeof(message),
-		       "%s: a binary file: a graph is text, DOT or a PipeDream profile, or "
-		       "its name ends in .onnx",
+		       "%s: a binary file: name a DOT file, a model in ONNX (.onnx), a PipeDream "
+		       "profile, or a study such as chain:8 or towers:3,3/2",
 		       path);
 	ck_assert_str_eq(err.msg, message);
 }

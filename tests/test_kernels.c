@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(layernorm_of_equal_columns_is_the_bias)
 {
-	const struct orr_norm norm = {1, 3, true, 1e-5};
+	const struct orr_norm norm = {1, 3, true, 1e-5, NULL};
 	float x[3] = {1e6f, 1e6f, 1e6f}, gain[3] = {2, 3, 4}, bias[3] = {5, 6, 7}, normal[4];
 	float y[3], dy[3] = {1, -2, 4}, dx[3];
 

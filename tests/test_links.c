@@ -71,11 +71,17 @@ START_TEST(a_ring_is_as_slow_as_its_slowest_link)
 	static const int inside[] = {0, 1}, across[] = {0, 1, 2};
 	struct orr_machine machine = orr_machine_default(4);
 
-	machine.latency_ns = 7;
-	machine.levels = (struct orr_levels){.n = 2, .workers = {2, 2}, .bytes_per_s = {1e9, 1e8}};
+	orr_machine_set_levels(&machine, &(struct orr_levels){.n = 2,
+							      .workers = {2, 2},
+							      .bytes_per_s = {1e9, 1e8},
+							      .latency_ns = {7, 70}});
+	ck_assert_int_eq(machine.n_workers, 4);
+	ck_assert(machine.latency_ns == 70 && machine.bandwidth_bytes_per_s == 1e8);
+	ck_assert_int_eq(orr_machine_transfer_ns(&machine, 2, 3, 600), 7 + 600);
+	ck_assert_int_eq(orr_machine_transfer_ns(&machine, 1, 2, 600), 70 + 6000);
 	ck_assert_int_eq(orr_machine_ring_ns(&machine, inside, 1, 600), 0);
 	ck_assert_int_eq(orr_machine_ring_ns(&machine, inside, 2, 600), 2 * 7 + 600);
-	ck_assert_int_eq(orr_machine_ring_ns(&machine, across, 3, 600), 4 * 7 + 4 * 200 * 10);
+	ck_assert_int_eq(orr_machine_ring_ns(&machine, across, 3, 600), 4 * 70 + 4 * 200 * 10);
 }
 END_TEST
 

@@ -45,7 +45,7 @@ def check_traffic(report, simulated):
     """Each rank is one worker, and what it receives in all steps as much as is simulated of each."""
     for rank, worker in zip(report['traffic'], simulated['worker'], strict=True):
         received = rank['received']
-        for kind in ('activation', 'gradient', 'parameter'):
+        for kind in ('activation', 'gradient', 'stash', 'parameter'):
             counted = received.get(kind, {'bytes': 0})['bytes']
             assert counted == STEPS * worker[f'recv_{kind}_bytes'], (kind, received, worker)
         if any(len(tied['owners']) > len(tied['stages']) for tied in simulated.get('tied', [])):

@@ -201,6 +201,7 @@ static void check_figures(const struct orr_jobs *jobs, const struct orr_traffic 
 	worker = &f->worker[w];
 	if (bytes[ORR_TRANSFER_ACTIVATION] != n_steps * worker->recv_activation_bytes ||
 	    bytes[ORR_TRANSFER_GRADIENT] != n_steps * worker->recv_gradient_bytes ||
+	    bytes[ORR_TRANSFER_STASH] != n_steps * worker->recv_stash_bytes ||
 	    bytes[ORR_TRANSFER_PARAMETER] != n_steps * worker->recv_parameter_bytes ||
 	    (!backward && (bytes[ORR_TRANSFER_GRADIENT] || bytes[ORR_TRANSFER_STASH]))) {
 		n_failed++;

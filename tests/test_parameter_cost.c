@@ -175,7 +175,7 @@ START_TEST(a_plan_fits_its_limit_and_not_a_byte_less)
 	char cure[64];
 
 	ck_assert_msg(!orr_graph_parse(&g, "g.dot", text, &err), "%s", err.msg);
-	ck_assert(!orr_levels_parse(&o.levels, "2", NULL, &err));
+	ck_assert(!orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err));
 	o.memory_bytes = 3000 * cost.all + 100;
 	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
 	ck_assert_int_eq(plan->pipeline->n_stages, 2);

@@ -228,8 +228,8 @@ static void drop(const struct model *m, struct orr_device *d, float *x, float *y
 	d->microbatch.seed = 9;
 	d->microbatch.sample = 4;
 	orr_program_forward(m->program, d, N, NULL, NULL, in, out, stash, scratch, NULL);
-	orr_program_backward(m->program, d, ORR_PART_BOTH, N, 1, NULL, stash, in, gradient, NULL,
-			     true, scratch);
+	orr_program_backward(m->program, d, ORR_PART_BOTH, N, 1, NULL, stash, NULL, false, in,
+			     gradient, NULL, true, scratch);
 	staged_wait(d);
 	staged_free(stash);
 	staged_free(scratch);

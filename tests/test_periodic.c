@@ -364,7 +364,7 @@ static int64_t of_wide(const struct orr_pipeline *p, int s, int b, enum orr_pass
 	       2 * b * x->period_ns + (int)d;
 }
 
-static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x)
+static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x, bool half_duplex)
 {
 	struct orr_schedule schedule = {.name = "wide",
 					.summary = "",
@@ -372,9 +372,15 @@ static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x)
 					.compute = own,
 					.priority = of_wide,
 					.data = x};
+	struct orr_cluster *cluster = NULL;
 	int64_t makespan[2];
 
-	p->machine.bandwidth_bytes_per_s = 1;
+	ck_assert(!orr_cluster_parse(&cluster, "m.dot",
+				     half_duplex ? "graph { bandwidth=\"1B/s\"; duplex=half; a "
+						   "[repeat=3] }"
+						 : "graph { bandwidth=\"1B/s\"; a [repeat=3] }",
+				     NULL));
+	p->machine = orr_machine_of(cluster, 0);
 	for (int i = 0; i < 2; i++) {
 		struct orr_jobs *jobs = NULL;
 		struct orr_timeline *t = NULL;
@@ -391,6 +397,7 @@ static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x)
 		orr_timeline_destroy(t);
 		orr_jobs_destroy(jobs);
 	}
+	orr_cluster_destroy(cluster);
 	return makespan[1] - makespan[0];
 }
 
@@ -404,7 +411,8 @@ START_TEST(transfers_as_stages_give_the_period_of_links)
 					       0, 1, 0, cases[_i].bytes);
 	struct orr_pipeline *w = make_chain(wide, cases[_i].forward, cases[_i].backward);
 	struct orr_star *x;
-	int64_t period;
+	int64_t period, full;
+	int work;
 
 	for (int s = 1; s < wide; s += 2)
 		w->stages[s].forward_ns = w->stages[s].backward_ns = cases[_i].bytes * ORR_UNIT_NS;
@@ -412,7 +420,13 @@ START_TEST(transfers_as_stages_give_the_period_of_links)
 	w->units = true;
 	period = makespan_of(w, "1f1b-star", 80) - makespan_of(w, "1f1b-star", 40);
 	ck_assert_int_eq(period, 40 * x->period_ns);
-	ck_assert_int_eq(period_on_links(p, x), period);
+	ck_assert_int_eq(period_on_links(p, x, true), period);
+	/* there and back at once, in the same order: shorter where the link has most to do */
+	full = period_on_links(p, x, false);
+	work = cases[_i].forward + cases[_i].backward;
+	ck_assert_int_ge(full,
+			 40 * ORR_UNIT_NS * (cases[_i].bytes > work ? cases[_i].bytes : work));
+	ck_assert(2 * cases[_i].bytes > work ? full < period : full == period);
 	orr_star_destroy(x);
 	orr_pipeline_destroy(w);
 	orr_pipeline_destroy(p);

@@ -38,7 +38,8 @@ static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_
 	struct orr_hierarchy *h = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, &err) == 0, "%s", err.msg);
+	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) == 0, "%s",
+		      err.msg);
 	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err) &&
 			      !orr_hierarchy_create(&h, tensors, &o, &err),
 		      "%s", err.msg);
@@ -67,7 +68,7 @@ START_TEST(every_term_of_the_cost_counts)
 		 2.05}, /* 4 * 5 GB / (100 GB/s * 2) = 0.1 s, shared by two */
 		{"2", "1GB/s", 0, false, 2, 3}, /* 5 s of exchange are too much: a | b */
 		{"2", "1GB/s", 0, true, 1,
-		 4}, /* and 2 * 2 GB / 1 GB/s between them as slow as one worker */
+		 4}, /* and 2 * 2 GB / 1 GB/s between them, which PipeDream adds, as slow as one */
 		{"4", "1GB/s", 0, false, 2, 3}, /* two replicas of a: (3 + 8) / 2; no better */
 		{"2x2", "100GB/s,100GB/s", 0, false, 1,
 		 1.05}, /* (2.05 + 0.1 / 2) / 2: the group shares the exchange */
@@ -75,13 +76,15 @@ START_TEST(every_term_of_the_cost_counts)
 		{"2", "100GB/s", 10, true, 1,
 		 2.005}, /* a ring of 2 * 1/2 * 5 GB takes 0.05 s, once in 10 microbatches */
 		{"2", "1GB/s", 10, true, 1, 2.5},
-		{"2", "1GB/s", 2, true, 1,
-		 4}, /* 5 s in 2, and the link between a and b: as slow as one worker */
+		{"2", "1GB/s", 2, true, 2,
+		 3}, /* a ring of 5 s in 2; 2 s each way beside 3 s of a */
+		{"2", "500MB/s", 2, true, 1, 4}, /* each way as slow as one worker */
 		{"2", "1GB/s", 2, false, 2, 3},
 		{"4", "1GB/s", 10, false, 2,
 		 1 + 1.6 / 3}, /* three replicas of a: 2 * 2/3 * 4 GB in 10 microbatches */
-		{"4", "1GB/s", 10, true, 2, 1 + 1.6 / 3}, /* three links with 4 s among them to b */
-		{"1x2", "1B/s,1GB/s", 10, true, 1, 2.5},  /* nobody uses the inner link */
+		{"4", "1GB/s", 10, true, 2,
+		 1 + 1.6 / 3}, /* three links with 2 s each way among them to b */
+		{"1x2", "1B/s,1GB/s", 10, true, 1, 2.5}, /* nobody uses the inner link */
 		{"2x1", "1GB/s,1B/s", 10, true, 1, 2.5},
 	};
 	struct orr_graph *g = parse_graph(two);
@@ -180,15 +183,16 @@ START_TEST(wrong_levels_are_refused)
 		{"4x", NULL, "[workers]"},
 		{"4x4", "10GB/s", "2 levels: give as many links"},
 		{"4", "10GB/s,1GB/s", "1 level: give as many links"},
-		{"4", "fast", "[link]"},
+		{"4", "fast", "[bandwidth]"},
 		{"2x2x2x2x2", NULL, "at most 4 levels"},
 		{"4096x4096", NULL, "at most 4096"},
 	};
 	struct orr_levels levels;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&levels, cases[_i].workers, cases[_i].links, &err),
-			 ORR_E_INPUT);
+	ck_assert_int_eq(
+		orr_levels_parse(&levels, cases[_i].workers, cases[_i].links, NULL, NULL, &err),
+		ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, cases[_i].message), "%s", err.msg);
 }
 END_TEST
@@ -258,7 +262,7 @@ START_TEST(levels_place_what_talks_much_close_together)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2x2", "100B/s,1B/s", &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2x2", "100B/s,1B/s", NULL, NULL, &err), 0);
 	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
 	ck_assert_int_eq(plan->pipeline->n_stages, 2);
 	ck_assert_mem_eq(plan->workers, workers, sizeof(workers));
@@ -289,7 +293,7 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 	o.memory_bytes = 3000;
 	o.samples = 1;
 	o.flops_per_s = 1;
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 3kB") &&
 			      strstr(err.msg, "on worker 0") &&
@@ -344,7 +348,7 @@ START_TEST(what_is_said_to_fit_fits)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "what fits is [memory] 450B"), "%s", err.msg); /* a | b c */
 	o.memory_bytes = 450;
@@ -457,7 +461,7 @@ START_TEST(a_cost_that_is_missing_among_others_is_refused)
 		struct orr_plan *plan = NULL;
 		struct orr_error err = {""};
 
-		ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+		ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 		ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), lost[i][1] ? ORR_E_INPUT : 0);
 		ck_assert_msg(!lost[i][1] ||
 				      (strstr(err.msg, "node b: ") && strstr(err.msg, lost[i][1])),
@@ -476,7 +480,7 @@ START_TEST(nothing_that_takes_time_is_refused)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, &err), 0);
+	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
 	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "no operator takes any time"), "%s", err.msg);
 	orr_graph_destroy(g);
@@ -506,6 +510,39 @@ START_TEST(a_known_cut_is_refined_where_it_is)
 }
 END_TEST
 
+/* Two workers of 2 units a stage, 3 there and 2 back, as the edges say, which a link's directions
+ * carry beside each other, or in turn. */
+START_TEST(a_link_is_as_busy_as_its_busier_direction)
+{
+	static const char *const machines[] = {
+		"graph { bandwidth=\"100B/s\"; a [repeat=2] }",
+		"graph { bandwidth=\"100B/s\"; duplex=half; a [repeat=2] }"};
+	struct orr_graph *g = parse_graph("digraph g { node [forward=1 backward=1]; a -> b "
+					  "[bytes=\"300B\" gradient_bytes=\"200B\"] }");
+	struct orr_plan_options o = {.straight = true,
+				     .activations = true,
+				     .pieces = _i / 2,
+				     .n_microbatches = 8,
+				     .samples = 1,
+				     .flops_per_s = 1,
+				     .levels = {.n = 1, .workers = {2}}};
+	struct orr_cluster *cluster = NULL;
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	double busy_s = _i % 2 ? 5 : 3;
+
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", machines[_i % 2], &err), "%s", err.msg);
+	o.cluster = cluster;
+	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+	if (plan->pipeline->n_stages == 2)
+		ck_assert_double_eq_tol(plan->costs[0].link_s, busy_s, 1e-9);
+	ck_assert_double_eq_tol(plan->slowest_s, busy_s < 4 ? busy_s : 4, 1e-9);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
 /* Two stages of 12 units, and half a unit there and half a unit back. */
 START_TEST(links_are_overlapped_or_added)
 {
@@ -522,7 +559,7 @@ START_TEST(links_are_overlapped_or_added)
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "100B/s", &err) &&
+	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "100B/s", NULL, NULL, &err) &&
 			      !orr_plan_create(&plan, g, &o, &err),
 		      "%s", err.msg);
 	ck_assert_double_eq_tol(plan->overlapped_s, 12, 1e-9);
@@ -542,6 +579,7 @@ int main(void)
 		ONCE(what_reads_only_free_operators_makes_no_cuts),
 		ONCE(too_many_ideals_are_made_fewer),
 		ONCE(a_known_cut_is_refined_where_it_is),
+		EACH(a_link_is_as_busy_as_its_busier_direction, 4),
 		EACH(links_are_overlapped_or_added, 4),
 		ONCE(memory_forbids_stages),
 		EACH(wrong_levels_are_refused, 8),

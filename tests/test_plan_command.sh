@@ -34,6 +34,17 @@ refuse 'no plan fits --memory 1kB' plan profile.txt --workers 2 --memory 1kB
 "$orrery" simulate levels.json --json >simulated.txt
 grep -q '"levels"' levels.json && [ "$(grep '"makespan"' levels.txt | head -1)" = "$(grep '"makespan"' simulated.txt)" ] &&
 	pass || fail "simulate does not find the plan's makespan: $(grep '"makespan"' levels.txt simulated.txt)"
+# and a machine's, which it says: each way of 2 x 1.5 s in turn, and at once
+for duplex in half full; do
+	echo "graph { bandwidth=\"1GB/s\"; duplex=$duplex; w [repeat=2] }" >$duplex.dot
+	"$orrery" plan chain:2 --costs 1s,1s --activation 1.5GB --straight -m 8 --machine $duplex.dot --json -o $duplex.json >planned.txt
+	"$orrery" simulate $duplex.json --json >simulated.txt
+	[ "$(grep '"makespan"' planned.txt | head -1)" = "$(grep '"makespan"' simulated.txt)" ] && pass ||
+		fail "$duplex duplex: $(grep '"makespan"' planned.txt simulated.txt)"
+done
+grep -q '"slowest_stage": 3.0' half.json && grep -q '"slowest_stage": 2.0' full.json && pass || fail "$(grep slowest *.json)"
+accept 'half.dot, half-duplex links: w0-1' simulate half.json
+accept 'full.dot, links: w0-1' simulate full.json
 cat >eight.dot <<END
 digraph { node [forward=4 backward=6]; a; b; c; d; node [forward=8 backward=12]; e; f; g; h;
 a -> b -> c -> d -> e -> f -> g -> h }
@@ -50,6 +61,12 @@ grep -qF ' 3 (60 MB)' out && fail "1f1b-star:T=12 holds as much as with the smal
 refuse 'give --straight' plan profile.txt --workers 3 --contiguous --search
 accept 'Sought: the shortest step' plan profile.txt --workers 3 --search
 accept 'Sought: the best throughput' plan profile.txt --workers 3
+# why replicas, and what gives a pipeline
+accept 'Links are free, so replicas cost nothing: --link=10GB/s, say' plan profile.txt --workers 2
+for way in --straight --link=1GB/s; do
+	"$orrery" plan profile.txt --workers 2 $way >out
+	grep -q '^Slowest stage' out && ! grep -q 'Links are free' out && pass || fail "plan $way: $(cat out)"
+done
 refuse '--bandwidth is nothing for a plan' plan profile.txt --workers 3 --bandwidth 1GB/s
 refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2
 refuse '--schedule is nothing for a plan' plan profile.txt --workers 3 --schedule gpipe

@@ -100,8 +100,8 @@ static int gradient_of(const struct model *a, int reader, int maker)
 						    : a->gradient_bytes[reader][maker];
 }
 
-/* What operator i sends to stage `to` and gets back from it: the most that one there reads. */
-static int sent_to(const struct model *a, const int *stage_of, int i, int to)
+/* What operator i sends to stage `to`, or gets back from it: the most that one there reads. */
+static int sent_to(const struct model *a, const int *stage_of, int i, int to, bool back)
 {
 	int bytes = 0, gradient = 0;
 
@@ -111,7 +111,7 @@ static int sent_to(const struct model *a, const int *stage_of, int i, int to)
 		bytes = bytes_of(a, k, i) > bytes ? bytes_of(a, k, i) : bytes;
 		gradient = gradient_of(a, k, i) > gradient ? gradient_of(a, k, i) : gradient;
 	}
-	return bytes + gradient;
+	return back ? gradient : bytes;
 }
 
 static int meet(int a, int b)
@@ -123,7 +123,7 @@ static int meet(int a, int b)
 	return n;
 }
 
-/* Per microbatch: the busiest worker or link. */
+/* Per microbatch: the busiest worker or direction of a link. */
 static double slowest(const struct model *a, const int *stage_of, const int *replicas, int n_stages)
 {
 	double worst = 0;
@@ -142,14 +142,17 @@ static double slowest(const struct model *a, const int *stage_of, const int *rep
 		if (a->kilobytes_per_ms)
 			time += 2.0 * (k - 1) / k * parameters / a->kilobytes_per_ms / a->m;
 		worst = time > worst ? time : worst;
-		for (int to = s + 1; to < n_stages && a->kilobytes_per_ms; to++) {
-			double bytes = 0;
+		for (int to = s + 1; to < n_stages && a->kilobytes_per_ms; to++)
+			for (int back = 0; back < 2; back++) {
+				double bytes = 0;
 
-			for (int i = 0; i < a->n; i++)
-				bytes += stage_of[i] == s ? sent_to(a, stage_of, i, to) : 0;
-			time = bytes / a->kilobytes_per_ms / meet(r, replicas[to]);
-			worst = time > worst ? time : worst;
-		}
+				for (int i = 0; i < a->n; i++)
+					bytes += stage_of[i] == s
+							 ? sent_to(a, stage_of, i, to, back)
+							 : 0;
+				time = bytes / a->kilobytes_per_ms / meet(r, replicas[to]);
+				worst = time > worst ? time : worst;
+			}
 	}
 	return worst;
 }
@@ -258,10 +261,10 @@ static struct orr_plan *make_plan(const struct model *a, const struct orr_graph 
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(
-		!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL, &err) &&
-			!orr_plan_create(&plan, g, &o, &err),
-		"%s", err.msg);
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL,
+					NULL, NULL, &err) &&
+			      !orr_plan_create(&plan, g, &o, &err),
+		      "%s", err.msg);
 	return plan;
 }
 

@@ -47,7 +47,8 @@ static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_
 	struct orr_hierarchy *h = NULL;
 	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_levels_parse(&o.levels, published[i].workers, published[i].links, &err),
+	ck_assert_msg(!orr_levels_parse(&o.levels, published[i].workers, published[i].links, NULL,
+					NULL, &err),
 		      "%s", err.msg);
 	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err), "%s", err.msg);
 	ck_assert_msg(!orr_hierarchy_create(&h, tensors, &o, &err), "%s", err.msg);

@@ -38,7 +38,7 @@ static struct orr_plan *make(struct orr_graph **g, const char *source, const str
 	o.activations = true;
 	o.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
 	ck_assert_msg(!orr_graph_read(g, source, &err) && !orr_graph_set_costs(*g, &costs, &err) &&
-			      !orr_levels_parse(&o.levels, workers, links, &err) &&
+			      !orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) &&
 			      !orr_plan_create(&plan, *g, &o, &err),
 		      "%s", err.msg);
 	return plan;

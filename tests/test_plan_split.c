@@ -24,7 +24,8 @@ static struct orr_plan_options options_for(const char *workers, int m)
 	struct orr_error err = {""};
 
 	ck_assert(!orr_levels_parse(&o.levels, workers,
-				    strchr(workers, 'x') ? "10GB/s,1GB/s" : "10GB/s", &err));
+				    strchr(workers, 'x') ? "10GB/s,1GB/s" : "10GB/s", NULL, NULL,
+				    &err));
 	return o;
 }
 

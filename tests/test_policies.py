@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Policies that no built-in schedule has (policy_plugin.c), trained in bf16 across ranks: with several owners a stage the losses
-and the weights are, to the bit, those of one process; with one owner those of one worker.
+and the weights are, to the bit, those of one process; with one owner those of one worker. And where passes of a microbatch are on workers of their own, stashes of as many bytes move as
+are simulated.
 Usage: test_policies.py ORRERY SOURCE MODULES few | drawn N SEED | all
 all: a worker reads its own copy of a stage and another's, on 2 and 4 ranks, with every optimizer and split. few: that once each,
 on two memories of one process, and some drawn ones. Exit code 77: there is no mpirun, or the build has no MPI."""
+import json
 import os
 import pathlib
 import random
@@ -67,6 +69,26 @@ def check(model, words, n_workers, n_ranks, options=(), order='strict', split=Fa
         count[f'the bits of one {"worker" if one_owner else "process"}'] += 1
 
 
+def check_stashes(model, words, split=False, precision='fp32'):
+    """F, B and W of a microbatch on three workers, each a rank, which receives the stashes that are simulated."""
+    options = [f'{SOURCE}/graphs/{model}.dot', '-s', f'{MODULES}/plugin_policy_strict{"_split" if split else ""}.so:{words}']
+    options += ['-w', '3', '-m', '4', '--precision', precision, '--json']
+    ranks = ['mpirun', '--oversubscribe', '-n', '3']
+    reports = []
+    for command in ([ORRERY, 'simulate', *options], [*ranks, ORRERY, 'train', *options, '--steps', STEPS]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        reports += [json.loads(done.stdout)] if not done.returncode else []
+        if done.returncode:
+            print(f'FAILED: {" ".join(command)}: {done.stderr}')
+            count['differ or fail'] += 1
+            return
+    simulated = [int(STEPS) * worker['recv_stash_bytes'] for worker in reports[0]['worker']]
+    counted = [rank['received'].get('stash', {'bytes': 0})['bytes'] for rank in reports[1]['traffic']]
+    if simulated != counted or not any(counted):
+        print(f'FAILED: stashes of {options}: {counted} bytes received, {simulated} simulated')
+        count['differ or fail'] += 1
+
+
 def check_drawn(draw, several):
     n_workers = draw.randint(2, 4)
     owners = ['microbatch', 'pairs', 'drawn', 'by-pass', 'here'] if several else ['stage', 'placed']
@@ -86,7 +108,6 @@ def check_drawn(draw, several):
     model = draw.choice(['digits', 'digits', 'digits', 'gpt', 'clip', 'moe'])
     if model == 'clip':  # one worker for the stage that gathers the minibatch
         words['compute'] = draw.choice(['stage', 'pass'])
-    options += ['--stages', str(draw.randint(2, 4))] if model in ('gpt', 'moe') else []
     check(model, ','.join(f'{key}={value}' for key, value in words.items()), n_workers, draw.randint(1, n_workers), options,
           draw.choice(['strict', 'greedy']), draw.random() < 0.5)
 
@@ -101,12 +122,16 @@ if mode == 'all':
         for way in ('2', '2:copied', '4'):
             if ranks % int(way[0]) == 0:
                 check('digits', BOTH_COPIES, ranks, ranks, ['-m', '4', '--split', way])
-                check('gpt', BOTH_COPIES, ranks, ranks, ['-m', '4', '--split', way, '--stages', '2'])
+                check('gpt', BOTH_COPIES, ranks, ranks, ['-m', '4', '--split', way])
 else:
     for ranks in (2, 4) if mode == 'few' else ():
         check('digits', BOTH_COPIES, ranks, ranks, ['-m', '4'])
     if mode == 'few':
         check('digits', BOTH_COPIES, 2, 1, ['-m', '4'], more=MEMORIES)
+        for split in (False, True):
+            check_stashes('digits', 'compute=pass', split)
+        check_stashes('gpt', 'compute=pass', True, 'bf16')
+        check_stashes('moe', 'compute=pass,again=60', True)
     n, seed = (4, 1) if mode == 'few' else (int(sys.argv[5]), int(sys.argv[6]))
     for i in range(n):
         check_drawn(random.Random(seed * 1000003 + i), i % 6 != 5)

@@ -127,17 +127,17 @@ struct attention_case {
 static const float short_keys[3] = {2, 0, 5}, all_keys[1] = {300}, some_keys[2] = {129, 128};
 
 static const struct attention_case attentions[] = {
-	{{1, 1, 1, 1, 1, 1, false, false}, NULL},
-	{{2, 5, 5, 2, 2, 3, false, false}, NULL},
-	{{2, 5, 5, 2, 2, 3, true, false}, NULL},
-	{{3, 4, 7, 4, 2, 2, false, false}, short_keys}, /* cross, grouped */
-	{{2, 7, 4, 3, 1, 5, true, false}, NULL},
-	{{2, 4, 9, 2, 1, 4, true, false}, NULL},
-	{{3, 6, 5, 2, 2, 4, true, false}, short_keys},
-	{{1, 130, 300, 2, 1, 8, false, false}, all_keys}, /* several tiles */
-	{{1, 260, 260, 1, 1, 16, true, false}, NULL},
-	{{2, 129, 257, 2, 2, 4, false, false}, some_keys},
-	{{2, 300, 140, 2, 1, 4, true, false}, some_keys},
+	{{1, 1, 1, 1, 1, 1, false, false, false}, NULL},
+	{{2, 5, 5, 2, 2, 3, false, false, false}, NULL},
+	{{2, 5, 5, 2, 2, 3, true, false, false}, NULL},
+	{{3, 4, 7, 4, 2, 2, false, false, false}, short_keys}, /* cross, grouped */
+	{{2, 7, 4, 3, 1, 5, true, false, false}, NULL},
+	{{2, 4, 9, 2, 1, 4, true, false, false}, NULL},
+	{{3, 6, 5, 2, 2, 4, true, false, false}, short_keys},
+	{{1, 130, 300, 2, 1, 8, false, false, false}, all_keys}, /* several tiles */
+	{{1, 260, 260, 1, 1, 16, true, false, false}, NULL},
+	{{2, 129, 257, 2, 2, 4, false, false, false}, some_keys},
+	{{2, 300, 140, 2, 1, 4, true, false, false}, some_keys},
 };
 
 /* One row after the other, as one writes it on a blackboard. */
@@ -268,7 +268,7 @@ static const struct {
 
 START_TEST(keys_beyond_the_length_are_never_read)
 {
-	struct attention_case c = {{1, 3, 4, 2, 1, 3, false, false}, &lengths[_i].length};
+	struct attention_case c = {{1, 3, 4, 2, 1, 3, false, false, false}, &lengths[_i].length};
 	struct orr_attention shorter = c.a;
 	struct point p = attention_point(&c), q = attention_point(&c);
 
@@ -290,7 +290,7 @@ END_TEST
 
 START_TEST(attention_stays_finite_at_any_score)
 {
-	static const struct attention_case c = {{1, 2, 300, 1, 1, 2, false, false}, NULL};
+	static const struct attention_case c = {{1, 2, 300, 1, 1, 2, false, false, false}, NULL};
 	struct point p = attention_point(&c);
 
 	for (int64_t i = 0; i < p.t.n_x[1]; i++)

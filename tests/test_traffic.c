@@ -37,6 +37,7 @@ START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 		ck_assert_int_eq(t->received[ORR_TRANSFER_GRADIENT], f->recv_gradients);
 		ck_assert_int_eq(t->received_bytes[ORR_TRANSFER_GRADIENT], f->recv_gradient_bytes);
 		ck_assert_int_eq(t->received[ORR_TRANSFER_STASH], f->recv_stashes);
+		ck_assert_int_eq(t->received_bytes[ORR_TRANSFER_STASH], f->recv_stash_bytes);
 		ck_assert_int_eq(t->received[ORR_TRANSFER_PARAMETER], f->recv_parameters);
 		ck_assert_int_eq(t->received_bytes[ORR_TRANSFER_PARAMETER],
 				 f->recv_parameter_bytes);

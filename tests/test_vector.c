@@ -75,7 +75,7 @@ static double cross_entropy(int64_t n, int64_t width, const float *scores, const
 
 static void rows(void)
 {
-	struct orr_norm norm = {N, WIDTH, true, 1e-5};
+	struct orr_norm norm = {N, WIDTH, true, 1e-5, NULL};
 	float classes[N] = {0, 5, WIDTH - 1};
 	int64_t correct;
 	double loss;

@@ -1,8 +1,10 @@
 /* orrery compare: file -> graph -> pipelines -> every schedule on each -> one row each. */
 #include <argp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "options.h"
@@ -16,6 +18,7 @@
 #include "orrery/plan.h"
 #include "orrery/quantity.h"
 #include "plugin.h"
+#include "progress.h"
 #include "work.h"
 
 enum {
@@ -237,7 +240,8 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 				  ? o->machine.levels
 				  : (struct orr_levels){1,
 							{o->machine.n_workers},
-							{o->machine.bandwidth_bytes_per_s}},
+							{o->machine.bandwidth_bytes_per_s},
+							{o->machine.latency_ns}},
 		.cluster = o->machine.cluster,
 		.activations = true,
 		.by_makespan = true,
@@ -256,56 +260,9 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 	code = orr_plan_create(&c->plan, work->graph, &plan_options, &c->no_plan);
 	if (code && code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
 		return orr_fail(err, code, "%s", c->no_plan.msg);
-	if (!code) {
+	if (!code)
 		orr_table_schedule(&c->planned, c->plan->table);
-		c->plan->pipeline->machine = o->machine; /* planned without its latency */
-	}
 	c->planned.name = "plan";
-	return 0;
-}
-
-static int hold(struct contest *c, const struct arguments *a, const struct work *work,
-		const struct work_options *o, struct orr_error *err)
-{
-	struct orr_entry entries[3 * MOST_LISTED + 1];
-	struct orr_schedule own = work->choice.schedule;
-	int n = 0, code;
-
-	/* as it was asked for, with its parameters if any; a file has a name of its own */
-	if (own.name && !work->choice.table && (!work->choice.module || strchr(o->schedule, ':')))
-		own.name = command_text(c->own, sizeof(c->own), o->schedule);
-
-	if ((code = make_cuts(c, a, work, o, err)) || (code = work_homes(&c->home, work, o, err)) ||
-	    (a->plan && (code = make_plan(c, work, o, err))))
-		return code;
-	for (int i = 0; i < c->n_cuts; i++) {
-		if (own.name)
-			entries[n++] =
-				(struct orr_entry){.pipeline = c->cuts[i],
-						   .schedule = &own,
-						   .home = work->choice.table ? NULL : c->home};
-		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i], .home = c->home};
-	}
-	if (a->plan)
-		entries[n++] =
-			(struct orr_entry){.pipeline = c->plan ? c->plan->pipeline : c->cuts[0],
-					   .schedule = &c->planned,
-					   .refused = c->plan ? NULL : c->no_plan.msg};
-	for (int i = 0; i < c->n_cuts && a->front; i++) /* up to the memory of those before */
-		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i],
-						  .front = true,
-						  .within_ns = a->within_ns,
-						  .home = c->home};
-	for (int i = 0; i < n; i++) {
-		entries[i].order = o->order;
-		entries[i].noise = jitter_noise(&a->jitter);
-	}
-	if ((code = orr_compare(&c->result.rows, entries, n, a->stages.n > 1, err)))
-		return code;
-	orr_comparison_rank(c->result.rows, a->rank);
-	c->result.noise = jitter_noise(&a->jitter);
-	for (int i = c->result.rows->n_fitting; i < c->result.rows->n; i++)
-		command_name_options(c->result.rows->contenders[i].reason);
 	return 0;
 }
 
@@ -349,8 +306,10 @@ static int write_scatter(FILE *file, const void *what, struct orr_error *err)
 	return orr_comparison_svg(file, c->rows, c->title, err);
 }
 
+/* files: and what --svg, --csv and --html ask for. */
 static int print(const struct arguments *a, const struct comparison *tables, int n,
-		 const struct work *work, const struct work_options *o, struct orr_error *err)
+		 const struct work *work, const struct work_options *o, bool files,
+		 struct orr_error *err)
 {
 	const struct comparison_csv csv = {tables, n, o->machine.n_workers};
 	struct orr_page page = {.command = "compare"};
@@ -367,14 +326,125 @@ static int print(const struct arguments *a, const struct comparison *tables, int
 	}
 	if (!code && fflush(stdout))
 		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
-	if (!code)
+	if (!code && files)
 		code = output_file(a->output.svg, write_scatter, &tables[0], err);
-	if (!code)
+	if (!code && files)
 		code = output_file(a->output.csv, comparison_write_csv, &csv, err);
-	if (!code)
+	if (!code && files)
 		code = output_html(&a->output, &page, err);
 	json_decref(page.report);
 	return code;
+}
+
+static void rank(struct orr_comparison *rows, const struct arguments *a)
+{
+	orr_comparison_rank(rows, a->rank);
+	for (int i = rows->n_fitting; i < rows->n; i++)
+		command_name_options(rows->contenders[i].reason);
+}
+
+/* ---- Ctrl-C ---- */
+
+static struct so_far {
+	const struct arguments *a;
+	const struct work *work;
+	const struct work_options *o;
+	struct contest *contests;
+	char *text; /* what a handler of signals can write at once: the rows so far; or NULL */
+	size_t size;
+	int out;
+} so_far;
+
+/* The signal comes again when this returns, and ends the process. */
+static void give_so_far(int number)
+{
+	static const char said[] = "orrery: interrupted: the rows so far, and no files\n";
+	ssize_t n = 1;
+	for (size_t at = 0; at < so_far.size && n > 0; at += (size_t)n)
+		n = write(so_far.out, so_far.text + at, so_far.size - at);
+	if (!so_far.size || write(STDERR_FILENO, said, sizeof(said) - 1) > 0)
+		signal(number, SIG_DFL);
+	raise(number);
+}
+
+/* An entry's next. Where there is no memory for it, what was kept before remains. */
+static void keep_so_far(void *contest, const char *schedule, struct orr_comparison *rows)
+{
+	struct contest *c = contest;
+	int n = (int)(c - so_far.contests) + (rows->n > 0);
+	struct comparison *tables = calloc((size_t)n + 1, sizeof(*tables));
+	FILE *out = stdout, *stream = NULL;
+	char *text = NULL, *before = so_far.text;
+	sigset_t interrupt;
+	size_t size;
+
+	progress_doing("trying ", schedule);
+	if (n && tables && (stream = open_memstream(&text, &size))) {
+		rank(rows, so_far.a);
+		give_title(c, so_far.a, so_far.o);
+		for (int i = 0; i < n; i++)
+			tables[i] = so_far.contests[i].result;
+		tables[n - 1].rows = rows->n ? rows : tables[n - 1].rows;
+		stdout = stream;
+		(void)print(so_far.a, tables, n, so_far.work, so_far.o, false, NULL);
+		stdout = out;
+	}
+	if (stream && !fclose(stream)) {
+		sigemptyset(&interrupt);
+		sigaddset(&interrupt, SIGINT);
+		sigprocmask(SIG_BLOCK, &interrupt, NULL);
+		so_far.text = text;
+		so_far.size = size;
+		sigprocmask(SIG_UNBLOCK, &interrupt, NULL);
+		free(before);
+	}
+	free(tables);
+}
+
+/* ---- contests ---- */
+
+static int hold(struct contest *c, const struct arguments *a, const struct work *work,
+		const struct work_options *o, struct orr_error *err)
+{
+	struct orr_entry entries[3 * MOST_LISTED + 1];
+	struct orr_schedule own = work->choice.schedule;
+	int n = 0, code;
+
+	/* as it was asked for, with its parameters if any; a file has a name of its own */
+	if (own.name && !work->choice.table && (!work->choice.module || strchr(o->schedule, ':')))
+		own.name = command_text(c->own, sizeof(c->own), o->schedule);
+
+	if ((code = make_cuts(c, a, work, o, err)) || (code = work_homes(&c->home, work, o, err)) ||
+	    (a->plan && (code = make_plan(c, work, o, err))))
+		return code;
+	for (int i = 0; i < c->n_cuts; i++) {
+		if (own.name)
+			entries[n++] =
+				(struct orr_entry){.pipeline = c->cuts[i],
+						   .schedule = &own,
+						   .home = work->choice.table ? NULL : c->home};
+		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i], .home = c->home};
+	}
+	if (a->plan)
+		entries[n++] =
+			(struct orr_entry){.pipeline = c->plan ? c->plan->pipeline : c->cuts[0],
+					   .schedule = &c->planned,
+					   .refused = c->plan ? NULL : c->no_plan.msg};
+	for (int i = 0; i < c->n_cuts && a->front; i++) /* up to the memory of those before */
+		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i],
+						  .front = true,
+						  .within_ns = a->within_ns,
+						  .home = c->home};
+	for (int i = 0; i < n; i++) {
+		entries[i].order = o->order;
+		entries[i].noise = jitter_noise(&a->jitter);
+		entries[i].next = keep_so_far;
+		entries[i].user = c;
+	}
+	if ((code = orr_compare(&c->result.rows, entries, n, a->stages.n > 1, err)))
+		return code;
+	rank(c->result.rows, a);
+	return 0;
 }
 
 static int check_any_fits(const struct comparison *tables, int n, struct orr_error *err)
@@ -403,14 +473,15 @@ static int hold_titled(struct contest *c, const struct arguments *a, const struc
 {
 	int code;
 
+	c->result = (struct comparison){.noise = jitter_noise(&a->jitter),
+					.n_microbatches = o->n_microbatches,
+					.limit_bytes = o->machine.memory_bytes,
+					.front = a->front,
+					.within_ns = a->within_ns};
 	if ((code = work_check_batch(o, work->graph, err)) || (code = hold(c, a, work, o, err)) ||
 	    (code = check_within(a, c->result.rows->units, err)))
 		return code;
 	give_title(c, a, o);
-	c->result.n_microbatches = o->n_microbatches;
-	c->result.limit_bytes = o->machine.memory_bytes;
-	c->result.front = a->front;
-	c->result.within_ns = a->within_ns;
 	return 0;
 }
 
@@ -444,14 +515,20 @@ static int compare(const struct arguments *a, const struct work *work, struct wo
 	int n = (a->microbatches.n ? a->microbatches.n : 1) * (a->memories.n ? a->memories.n : 1);
 	struct contest *contests = calloc((size_t)n, sizeof(*contests));
 	struct comparison *tables = calloc((size_t)n, sizeof(*tables));
+	struct sigaction mine = {.sa_handler = give_so_far}, old;
 	int code;
 
+	so_far = (struct so_far){a, work, o, contests, .out = fileno(stdout)};
+	if (!sigaction(SIGINT, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &mine, NULL);
 	if (!contests || !tables)
 		code = orr_fail(err, ORR_E_NOMEM, "compare: no memory for %d tables", n);
 	else if (!(code = hold_all(contests, a, work, o, err))) {
+		sigaction(SIGINT, &old, NULL); /* all of it will be printed */
+		progress_doing(NULL, NULL);
 		for (int i = 0; i < n; i++)
 			tables[i] = contests[i].result;
-		if (!(code = print(a, tables, n, work, o, err)))
+		if (!(code = print(a, tables, n, work, o, true, err)))
 			code = check_any_fits(tables, n, err);
 	}
 	for (int i = 0; contests && i < n; i++)

@@ -26,8 +26,7 @@
 #include "work.h"
 
 enum {
-	KEY_LINK = 512,
-	KEY_STRAIGHT,
+	KEY_STRAIGHT = 512,
 	KEY_FREE,
 	KEY_TRANSFERS,
 	KEY_MAKESPAN,
@@ -41,7 +40,7 @@ enum {
 
 struct arguments {
 	struct work_options work;
-	const char *workers, *links, *out;
+	const char *out;
 	struct orr_cluster *cluster; /* owned; of --machine, or NULL */
 	struct output_options output;
 	bool straight, free_activations, added, by_makespan, contiguous, unpin, search;
@@ -51,9 +50,6 @@ struct arguments {
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Planning:", 4},
-	{"workers", 'w', "4x2", 0,
-	 "workers, level by level from the innermost outwards: 4 in a group, 2 groups", 4},
-	{"link", KEY_LINK, "100GB/s,25GB/s", 0, "links of each level, innermost first (free)", 4},
 	{"straight", KEY_STRAIGHT, NULL, 0, "no replicas: one worker a stage", 4},
 	{"free-activations", KEY_FREE, NULL, 0, "count parameters' traffic only", 4},
 	{"transfers", KEY_TRANSFERS, "added", 0,
@@ -95,12 +91,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->work;
 		state->child_inputs[1] = &a->output;
-		return 0;
-	case 'w':
-		a->workers = arg;
-		return 0;
-	case KEY_LINK:
-		a->links = arg;
 		return 0;
 	case KEY_STRAIGHT:
 		a->straight = true;
@@ -162,9 +152,6 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 		{a->work.microbatch_costs, "--microbatch-costs",
 		 "its stages are not known before: give --lengths, or give the file to simulate "
 		 "with the plan"},
-		{a->work.given.latency, "--latency", "give it to simulate with the plan"},
-		{a->work.machine.bandwidth_bytes_per_s > 0, "--bandwidth",
-		 "links are level by level: --link"},
 	};
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
@@ -196,16 +183,10 @@ static int read_machine(struct arguments *a, struct orr_plan_options *o, struct 
 {
 	int code;
 
-	if (a->links || a->free_activations)
-		return orr_fail(err, ORR_E_INPUT, "%s: the machine %s says that: change it there",
-				a->links ? "--link" : "--free-activations", a->work.machine_file);
-	if (a->workers && (code = orr_levels_parse(&o->levels, a->workers, NULL, err)))
-		return code;
-	if (a->workers && o->levels.n > 1)
+	if (a->free_activations)
 		return orr_fail(err, ORR_E_INPUT,
-				"--workers %s: the machine %s has the groups: say how many workers",
-				a->workers, a->work.machine_file);
-	a->work.machine.n_workers = a->workers ? o->levels.workers[0] : 0;
+				"--free-activations: the machine %s says that: change it there",
+				a->work.machine_file);
 	if ((code = work_read_machine(&a->cluster, &a->work, NULL, err)))
 		return code;
 	o->cluster = a->cluster;
@@ -226,6 +207,7 @@ static int read_options(struct arguments *a, const struct orr_graph *g, struct o
 		.by_makespan = a->by_makespan || a->search,
 		.pieces = !a->contiguous,
 		.unpin = a->unpin,
+		.levels = a->work.levels,
 		.memory_bytes = a->work.machine.memory_bytes,
 		.numerics = a->work.numerics,
 		.n_microbatches = a->work.n_microbatches,
@@ -234,11 +216,16 @@ static int read_options(struct arguments *a, const struct orr_graph *g, struct o
 	};
 	if (a->work.machine_file)
 		return read_machine(a, o, err);
-	if (!a->workers)
+	if (!a->work.workers)
 		return orr_fail(err, ORR_E_INPUT,
 				"no --workers: say how many, such as 4, or 4x2 for 2 groups of 4, "
 				"or give a --machine");
-	return orr_levels_parse(&o->levels, a->workers, a->links, err);
+	if (a->work.machine.n_workers > 4096)
+		return orr_fail(err, ORR_E_INPUT, "--workers %s: at most 4096 are planned for",
+				a->work.workers);
+	if (o->levels.n == 1)
+		o->levels.workers[0] = a->work.machine.n_workers;
+	return 0;
 }
 
 static void print_stage(const struct orr_plan *plan, int s)
@@ -374,6 +361,19 @@ static void print_idle(const struct orr_plan *plan)
 					 "found, but not every way was tried");
 }
 
+/* Why all of the model is on every worker, and what gives a pipeline. */
+static void print_replicas(const struct orr_plan *plan)
+{
+	const struct orr_machine *m = &plan->pipeline->machine;
+	int most = 1;
+
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		most = plan->replicas[s] > most ? plan->replicas[s] : most;
+	if (most > 1 && m->bandwidth_bytes_per_s <= 0 && !m->cluster)
+		printf("Links are free, so replicas cost nothing: --link=10GB/s, say, prices their "
+		       "all-reduce, and --straight gives a pipeline without any.\n");
+}
+
 static bool has_parameters(const struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++)
@@ -432,7 +432,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	if (plan->pipeline->machine.bandwidth_bytes_per_s > 0)
 		printf("communication: what comes on top of computing: the replicas' all-reduce, "
 		       "and the busiest link where it is slower;\nlink: how long that link is "
-		       "busy, with activations and gradients. All per microbatch.\n");
+		       "busy, the way that carries more. All per microbatch.\n");
 	orr_duration_print(slowest, sizeof(slowest), (int64_t)(plan->slowest_s * 1e9 + 0.5),
 			   g->units);
 	orr_duration_print(one, sizeof(one), (int64_t)(plan->one_worker_s * 1e9 + 0.5), g->units);
@@ -460,6 +460,7 @@ static int print_text(const struct orr_plan *plan, struct orr_error *err)
 	}
 	print_anywhere(plan);
 	print_idle(plan);
+	print_replicas(plan);
 	if (plan->flattened)
 		printf("Too many branches side by side: they were put one after the other to be "
 		       "cut.\n");
@@ -523,6 +524,7 @@ static int make(struct orr_plan **plan, struct orr_split_plan **split, const str
 {
 	const char *text = a->work.splits;
 
+	progress_doing("cutting into stages and placing them", NULL);
 	if (text ? strcmp(text, "1") != 0 : split_is_said(graph))
 		return orr_split_plan_create(split, graph, text, o, err);
 	return orr_plan_create(plan, graph, o, err);
@@ -531,8 +533,7 @@ static int make(struct orr_plan **plan, struct orr_split_plan **split, const str
 int cmd_plan(int argc, char **argv)
 {
 	const struct argp shared = work_argp_without(
-		"schedule workers stages order recompute sync accumulate latency bandwidth "
-		"microbatch-costs ");
+		"schedule stages order recompute sync accumulate microbatch-costs ");
 	const struct argp_child children[] = {
 		{&shared, 0, NULL, 0}, {&output_json_argp, 0, NULL, 0}, {0}};
 	const struct argp argp = {

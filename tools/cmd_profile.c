@@ -263,8 +263,7 @@ static int profile(struct arguments *a, struct orr_error *err)
 	int code;
 
 	if ((code = output_check_file("-o", a->out, err)) ||
-	    (code = orr_graph_read(&graph, a->work.source, err)) ||
-	    (code = check(graph, a, err)))
+	    (code = orr_graph_read(&graph, a->work.source, err)) || (code = check(graph, a, err)))
 		goto out;
 	samples = work_samples(&a->work);
 	orr_graph_set_precision(graph, a->work.numerics.precision);
@@ -288,7 +287,7 @@ int cmd_profile(int argc, char **argv)
 	const struct argp shared = work_argp_without(
 		"schedule stages order recompute sync accumulate lengths "
 		"microbatch-costs costs activation stash parameters machine latency "
-		"bandwidth memory flops shard-optimizer split ");
+		"bandwidth link memory flops shard-optimizer split ");
 	const struct argp_child children[] = {{&shared, 0, NULL, 0},
 					      {&output_json_argp, 0, NULL, 0},
 					      {&hardware_argp, 0, NULL, 0},

@@ -15,6 +15,7 @@
 #include "output.h"
 #include "orrery/pipeline.h"
 #include "plugin.h"
+#include "progress.h"
 #include "orrery/quantity.h"
 #include "orrery/replay.h"
 #include "orrery/report.h"
@@ -199,6 +200,7 @@ static int print(json_t **report, const struct arguments *a, const struct work *
 	char text[256];
 	json_t *json;
 
+	progress_doing(noise ? "drawing noise" : "writing the report", NULL);
 	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
 		return code;
 	if (a->output.json || a->output.html) {

@@ -1,7 +1,11 @@
 /* orrery train: file -> graph -> pipeline -> jobs -> run -> report, with the simulator's prediction
  * beside; on every rank that mpirun has started. */
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "across.h"
 #include "orrery/checkpoint.h"
@@ -12,7 +16,6 @@
 #include "options.h"
 #include "orrery/dataset.h"
 #include "orrery/figures.h"
-#include "orrery/profile.h"
 #include "orrery/run.h"
 #include "orrery/simulate.h"
 #include "orrery/state.h"
@@ -105,6 +108,47 @@ static int settle_steps(struct training *t, struct orr_error *err)
 			(long long)o->run.warmup, (long long)t->steps);
 }
 
+/* ---- data ---- */
+
+static struct {
+	const char *path;
+	char line[1024];
+	off_t n_bytes;
+	struct sigaction before;
+} mapped;
+
+/* A mapped file that was cut is not there any more. Any other cause comes again when this returns.
+ */
+static void tell_cut(int number)
+{
+	struct stat now;
+	ssize_t n;
+
+	if (!stat(mapped.path, &now) && now.st_size < mapped.n_bytes) {
+		n = write(STDERR_FILENO, mapped.line, strlen(mapped.line));
+		(void)n;
+		_exit(1);
+	}
+	sigaction(number, &mapped.before, NULL);
+}
+
+static void watch_mapped(const char *path)
+{
+	struct sigaction mine = {.sa_handler = tell_cut};
+	struct stat about;
+	char shown[800];
+
+	if (stat(path, &about))
+		return;
+	mapped.path = path;
+	mapped.n_bytes = about.st_size;
+	(void)snprintf(mapped.line, sizeof(mapped.line),
+		       "orrery: %s: became shorter while it was read: training ends; put all of it "
+		       "there, and --resume from the last checkpoint\n",
+		       command_text(shown, sizeof(shown), path));
+	sigaction(SIGBUS, &mine, &mapped.before);
+}
+
 /* As much of the data as this rank reads. */
 static int find_data(struct training *t, struct orr_error *err)
 {
@@ -126,6 +170,7 @@ static int find_data(struct training *t, struct orr_error *err)
 	if ((!given && (code = orr_graph_check_data(g, err))) ||
 	    (code = orr_run_columns(&columns, &n, t->work.tried.jobs, &t->options.run, err)))
 		return code;
+	watch_mapped(path);
 	code = orr_dataset_read(&t->data, path, columns, n, err);
 	free(columns);
 	return code ? code : settle_steps(t, err);
@@ -144,9 +189,8 @@ static int64_t least_memory(const struct orr_pipeline *p)
 	return least;
 }
 
-/* On CPU cores: each stage's times are measured on one, alone, by rank 0. --memory holds for what
- * the simulator counts, before anything is allocated. */
-static int predict(struct training *t, struct orr_error *err)
+/* On CPU cores --memory holds for what the simulator counts, before anything is allocated. */
+static int check_memory(struct training *t, struct orr_error *err)
 {
 	int code;
 
@@ -154,12 +198,8 @@ static int predict(struct training *t, struct orr_error *err)
 	work_measured(&t->work);
 	if (t->session.rank || t->n_devices)
 		return 0;
-	if ((code = orr_run_measure(t->work.pipeline, &t->options.run, err)))
-		return code;
-	orr_jobs_renew(t->work.tried.jobs);
-	if ((code = orr_try_run(&t->work.tried, err)))
-		return code;
-	return work_check_memory(&t->work, err);
+	code = orr_try_run(&t->work.tried, err);
+	return code ? code : work_check_memory(&t->work, err);
 }
 
 /* With the weights of a file: the one that is named, or of a new training the model's own. */
@@ -207,7 +247,6 @@ static int resume(struct training *t, struct orr_error *err)
 		.predicted = &t->work.tried,
 		.steps = t->steps,
 		.first = orr_run_step(t->run),
-		.on_devices = t->n_devices > 0,
 		.evaluations = &t->evaluations,
 	};
 	return 0;
@@ -241,12 +280,11 @@ static int train(struct training *t, struct orr_error *err)
 	return code ? code : ended;
 }
 
-/* On devices the stages' times are those that the jobs of the measured step had on average: alone
- * on a core they would tell nothing. */
-static int predict_after(struct training *t, const struct orr_timeline *measured,
-			 struct orr_error *err)
+/* The stages' times are those that the jobs of the measured step had on average, while all workers
+ * were busy: alone they share neither caches nor memory with others, and take less. */
+static int predict(struct training *t, const struct orr_timeline *measured, struct orr_error *err)
 {
-	if (!t->n_devices || t->session.rank || !measured)
+	if (t->session.rank || !measured)
 		return 0;
 	orr_timeline_costs(measured, t->work.pipeline);
 	orr_jobs_renew(t->work.tried.jobs);
@@ -264,7 +302,7 @@ static int gather(struct training *t, struct orr_error *err)
 	r->step_seconds = t->session.rank ? 0 : progress_median(&t->progress);
 	if (!(r->measured = progress_timeline(&t->progress)))
 		r->measured = orr_run_timeline(t->run);
-	if ((code = predict_after(t, r->measured, err)) ||
+	if ((code = predict(t, r->measured, err)) ||
 	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
 	    (code = versions_gather(&r->versions, r->jobs, t->run, err)) ||
 	    (code = hardware_init(&r->hardware, t->run, t->work.pipeline->n_workers, err)))
@@ -355,7 +393,7 @@ int cmd_train(int argc, char **argv)
 	if ((code = session_join(s)) || (code = session_agree(s, open_work(&t, err))) ||
 	    (code = session_agree(s, find_data(&t, err))) ||
 	    (code = checkpoints_open(&t.checkpoint, &t.best, &t.options.keep, s)) ||
-	    (code = session_agree(s, predict(&t, err))) ||
+	    (code = session_agree(s, check_memory(&t, err))) ||
 	    (code = session_check(
 		     s, orr_run_create(&t.run, t.work.tried.jobs, t.data, &t.options.run, err))) ||
 	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||

@@ -21,7 +21,6 @@ static const struct {
 	{"[init-partly]", "--init-partly"},
 	{"[latency]", "--latency"},
 	{"[lengths]", "--lengths"},
-	{"[link]", "--link"},
 	{"[memory]", "--memory"},
 	{"[microbatches]", "-m"},
 	{"[operators]", "--operators"},

@@ -9,6 +9,7 @@
 #include "orrery/input.h"
 #include "orrery/nearest.h"
 #include "orrery/orrery.h"
+#include "progress.h"
 #include "output_file.h"
 
 static const struct {
@@ -37,18 +38,25 @@ static void print_help(FILE *file)
 	fprintf(file, "\norrery COMMAND --help says more.\n");
 }
 
-/* mpirun has started this process beside a rank 0 which does, or says, the same. */
-static bool repeats(int argc, char **argv)
+/* mpirun has started this process beside a rank 0. */
+static bool is_other_rank(void)
 {
 	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+	return rank && atoi(rank) > 0;
+}
+
+/* Rank 0 does, or says, the same. */
+static bool repeats(int argc, char **argv)
+{
 	bool together = false;
 
 	for (int i = 1; i < argc; i++)
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return rank && atoi(rank) > 0;
+			return is_other_rank();
 	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
 		together |= commands[i].on_every_rank && !strcmp(argv[1], commands[i].name);
-	return !together && rank && atoi(rank) > 0;
+	return !together && is_other_rank();
 }
 
 /* Exit code 2. */
@@ -89,6 +97,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
 		if (!strcmp(argv[1], commands[i].name)) {
 			snprintf(name, sizeof(name), "orrery %s", argv[1]);
+			if (!is_other_rank())
+				progress_start(commands[i].name);
 			argv[1] = name;
 			return command_flush(commands[i].run(argc - 1, argv + 1));
 		}

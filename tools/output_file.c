@@ -31,7 +31,8 @@ static bool is_direct(const char *path)
 {
 	struct stat status;
 
-	return starts(path, "/dev/fd/") || starts(path, "/dev/std") || starts(path, "/proc/") ||
+	return starts(path, "/dev/fd/") || starts(path, "/dev/std") ||
+	       (starts(path, "/proc/") && strstr(path, "/fd/")) ||
 	       (!stat(path, &status) && !S_ISREG(status.st_mode));
 }
 

@@ -1,6 +1,8 @@
 #include "progress.h"
 
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,53 @@
 
 #define BAR 40
 #define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
+
+/* ---- any work, by the clock ---- */
+
+static struct {
+	const char *verb, *volatile doing, *volatile which;
+	unsigned seconds;
+	volatile sig_atomic_t told; /* another line has come since the last one here */
+} ticking;
+
+/* A handler of signals: of stdio snprintf alone, which takes neither memory nor locks for these. */
+static void tell_time(int number)
+{
+	const char *doing = ticking.doing, *which = ticking.which;
+	char text[200];
+	int kept = errno, n = snprintf(text, sizeof(text) - 1, "%s: %u s%s%s%.100s", ticking.verb,
+				       ticking.seconds, doing ? ", " : "", doing ? doing : "",
+				       doing && which ? which : "");
+
+	for (int i = 0; i < n; i++)
+		text[i] = (unsigned char)text[i] < ' ' ? '?' : text[i];
+	text[n] = '\n';
+	if (ticking.told || write(STDERR_FILENO, text, (size_t)n + 1) < 0)
+		ticking.told = false;
+	alarm(ticking.seconds); /* each time after twice as long */
+	ticking.seconds *= 2;
+	errno = kept;
+	(void)number;
+}
+
+void progress_start(const char *verb)
+{
+	struct sigaction act = {.sa_handler = tell_time, .sa_flags = SA_RESTART};
+
+	ticking.verb = verb;
+	ticking.seconds = 2;
+	if (!sigaction(SIGALRM, &act, NULL))
+		alarm(2);
+}
+
+void progress_doing(const char *what, const char *which)
+{
+	ticking.doing = NULL;
+	ticking.which = which;
+	ticking.doing = what;
+}
+
+/* ---- steps ---- */
 
 int progress_init(struct progress *p, const struct orr_run *run, const struct orr_graph *graph,
 		  int64_t n_steps, bool silent, struct orr_error *err)
@@ -153,6 +202,7 @@ void progress_visit(void *progress, const struct orr_step *step)
 	if (!step->skipped)
 		p->loss = p->n_seen++ ? 0.9 * p->loss + 0.1 * step->scores.loss : step->scores.loss;
 	p->n_done++;
+	ticking.told = true;
 	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
 		draw_steps(p);
 	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
@@ -281,6 +331,7 @@ static bool is_due(struct line *line, bool terminal)
 		return false;
 	line->next = now() + (terminal ? 0.1 : 1);
 	line->open = terminal;
+	ticking.told = true;
 	return true;
 }
 

@@ -58,6 +58,11 @@ double progress_median(const struct progress *p);
 const struct orr_timeline *progress_timeline(const struct progress *p);
 void progress_fini(struct progress *p);
 
+/* Any command: a line with the verb and what it is doing after 2, 4, 8, .. seconds, unless others
+ * have come. verb, what and which (a name) are borrowed until the next call; NULL: not said. */
+void progress_start(const char *verb);
+void progress_doing(const char *what, const char *which);
+
 /* What else takes a while, once it has taken a second: run.h's tell. */
 void progress_tell(const char *what, int64_t done, int64_t all);
 /* And a search that has taken a second: the best so far and its bound; units: of the study. */

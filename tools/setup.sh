@@ -129,6 +129,46 @@ optional() {
 	try_install "$@" || say "SKIP: $what: $* cannot be installed here (build-logs/optional.log, if it was tried)"
 }
 
+# ---- PyTorch ----
+
+# A virtual environment with it is several gigabytes, so it lies outside of the tree and is kept; .ci/run makes it.
+torch_folder=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/orrery/torch
+torch_packages='torch>=2.6 numpy pytest>=8 transformers>=4.50'
+
+# Its `whole` is written last, so one whose making was interrupted has none. What it has was installed for these packages.
+torch_is_whole() {
+	[ "$(cat "$torch_folder/whole" 2>/dev/null)" = "$torch_packages" ] &&
+		"$torch_folder/bin/python" -W ignore -c 'import numpy, pytest, torch, transformers' >/dev/null 2>&1
+}
+
+# The tests' Python is that of the environment where there is one, unless ORR_TORCH_PYTHON names another.
+use_torch() {
+	[ -z "${ORR_TORCH_PYTHON:-}" ] || return 0
+	torch_is_whole || return 1
+	export ORR_TORCH_PYTHON=$torch_folder/bin/python
+}
+
+make_torch() {
+	rm -rf "$torch_folder"
+	python3 -m venv "$torch_folder" || { try_install python3-venv && python3 -m venv --clear "$torch_folder"; } || return 1
+	# shellcheck disable=SC2086 # a list
+	"$torch_folder/bin/python" -m pip install --no-input $torch_packages || return 1
+	printf '%s\n' "$torch_packages" >"$torch_folder/whole"
+}
+
+# use_torch, and makes the environment anew where it is not whole. False where PyTorch cannot be had.
+get_torch() {
+	use_torch && return 0
+	mkdir -p "$torch_folder" "$tree/build-logs"
+	say "installing PyTorch into $torch_folder"
+	# one at a time; who waited finds it made
+	(
+		flock 9
+		torch_is_whole || make_torch
+	) 9>"$torch_folder.lock" >"$tree/build-logs/torch.log" 2>&1 </dev/null || return 1
+	use_torch
+}
+
 have_onnx() {
 	have protoc-c && have_library libprotobuf-c &&
 		{ [ -f /usr/include/onnx/onnx.proto ] || [ -f /usr/local/include/onnx/onnx.proto ]; }

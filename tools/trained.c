@@ -138,8 +138,8 @@ static int print_text(const struct trained *r, const struct figures *f, struct o
 	orr_duration_print(predicted, sizeof(predicted), f->predicted->makespan_ns, false);
 	orr_duration_print(measured, sizeof(measured), f->measured->makespan_ns, false);
 	print_workers(r);
-	printf("Predicted: %s for a step, from each stage's times %s.\n", predicted,
-	       r->on_devices ? "in the measured one" : "measured alone on this machine");
+	printf("Predicted: %s for a step, from each stage's times in the measured one.\n",
+	       predicted);
 	if ((code = orr_diagram_text(stdout, r->predicted->timeline, columns, colour, err)))
 		return code;
 	printf("\nMeasured: %s for an ordinary %s of the last ones, on %s.\n", measured,

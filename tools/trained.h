@@ -33,7 +33,6 @@ struct trained {
 	struct hardware hardware;
 	const struct evaluations *evaluations; /* borrowed */
 	json_t *losses;                        /* of the steps, for the page; borrowed, or NULL */
-	bool on_devices;
 	const struct output_options *output;
 };
 

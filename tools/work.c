@@ -51,12 +51,32 @@ bool work_has_table(const struct work *work)
 	return table_of(work) != NULL;
 }
 
+/* The links of a plan, where the options do not say them. */
+static void settle_links(const struct orr_plan_file *plan, struct work_options *o)
+{
+	struct orr_machine *m = &o->machine;
+	const struct orr_levels given = m->levels;
+
+	if (m->cluster)
+		return;
+	if (!o->bandwidths) {
+		m->bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
+		m->levels = plan->levels;
+	}
+	if (!o->latencies)
+		m->latency_ns = plan->latency_ns;
+	for (int l = 0; l < m->levels.n; l++)
+		m->levels.latency_ns[l] = o->latencies && given.n == m->levels.n
+						  ? given.latency_ns[l]
+					  : !o->latencies && plan->levels.n == m->levels.n
+						  ? plan->levels.latency_ns[l]
+						  : m->latency_ns;
+}
+
 /* What the options do not say of the machine and, where the plan's order is run, of an asynchronous
  * schedule. */
 static void settle_as_planned(const struct orr_plan_file *plan, bool order, struct work_options *o)
 {
-	if (!o->given.latency && !o->machine.cluster)
-		o->machine.latency_ns = plan->latency_ns;
 	if (!o->given.flops && plan->flops_per_s > 0)
 		o->machine.flops_per_s = plan->flops_per_s;
 	if (order && plan->accumulate && !o->versions) {
@@ -69,10 +89,11 @@ static void settle_as_planned(const struct orr_plan_file *plan, bool order, stru
 static int refuse_beside_machine(const struct work_options *o, const char *path, const char *cure,
 				 struct orr_error *err)
 {
-	const char *option = o->given.latency                       ? "--latency"
-			     : o->machine.bandwidth_bytes_per_s > 0 ? "--bandwidth"
-			     : o->machine.memory_bytes              ? "--memory"
-								    : NULL;
+	const char *option = o->latencies              ? "--latency"
+			     : o->bandwidths           ? "--bandwidth"
+			     : o->levels.n > 1         ? "--workers by level"
+			     : o->machine.memory_bytes ? "--memory"
+						       : NULL;
 
 	return option ? orr_fail(err, ORR_E_INPUT, "%s: the machine %s says that: %s", option, path,
 				 cure)
@@ -123,11 +144,9 @@ static void settle(const struct work *work, struct work_options *o, int default_
 		o->batch = plan->batch && o->n_microbatches == plan->table->n_microbatches
 				   ? plan->batch
 				   : (int)plan->samples * o->n_microbatches;
-	if (plan)
+	if (plan) {
 		settle_as_planned(plan, plan == work->choice.plan, o);
-	if (plan && o->machine.bandwidth_bytes_per_s <= 0 && !o->machine.cluster) {
-		o->machine.bandwidth_bytes_per_s = plan->bandwidth_bytes_per_s;
-		o->machine.levels = plan->levels;
+		settle_links(plan, o);
 	}
 	if (plan && !o->given.optimizer)
 		o->numerics.optimizer = plan->numerics.optimizer;
@@ -333,9 +352,11 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	    (!work->choice.table && (code = work_homes(&work->home, work, o, err))))
 		return code;
 	progress_search(work->pipeline->units); /* the schedule may search */
+	progress_doing("placing jobs under ", work->choice.schedule.name);
 	code = orr_try_init_in(&work->tried, work->pipeline, &work->choice.schedule, work->home,
 			       o->order, err);
 	progress_search_end();
+	progress_doing(NULL, NULL);
 	return code;
 }
 

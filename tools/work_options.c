@@ -37,7 +37,11 @@ static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Model and step:", 1},
 	{"schedule", 's', "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN", 0,
 	 "`orrery schedules` lists them (1f1b)", 1},
-	{"workers", 'w', "N", 0, "workers (one a stage; train: one a core)", 1},
+	{"workers", 'w', "N|4x2", 0,
+	 "workers, as 4x2 level by level from the innermost outwards: 4 in a group, 2 groups (one "
+	 "a "
+	 "stage; train: one a core; plan: to be given)",
+	 1},
 	{"microbatches", 'm', "B", 0,
 	 "microbatches in a minibatch (what the schedule's file has, or 8)", 1},
 	{"split", KEY_SPLIT, "N", 0,
@@ -85,8 +89,13 @@ static const struct argp_option options[] = {
 	 "workers with their speed and memory, and the links between them, instead of --latency, "
 	 "--bandwidth and --memory (workers and links that are alike)",
 	 3},
-	{"latency", KEY_LATENCY, "TIME", 0, "of a transfer between two workers (0)", 3},
-	{"bandwidth", KEY_BANDWIDTH, "SIZE/s", 0, "of the link between two workers (infinite)", 3},
+	{"latency", KEY_LATENCY, "TIME[,TIME...]", 0,
+	 "of a transfer between two workers; one for each level of --workers 4x2, the innermost "
+	 "first (0)",
+	 3},
+	{"bandwidth", KEY_BANDWIDTH, "SIZE/s[,SIZE/s...]", 0,
+	 "of the link between two workers, each way; level by level (infinite)", 3},
+	{"link", 0, NULL, OPTION_ALIAS, NULL, 3},
 	{"memory", KEY_MEMORY, "SIZE", 0,
 	 "of a worker, such as 16GB; what does not fit is refused (no limit)", 3},
 	{"optimizer", KEY_OPTIMIZER, "NAME", 0,
@@ -137,14 +146,10 @@ static error_t parse_machine(struct work_options *o, int key, const char *arg)
 
 	switch (key) {
 	case KEY_LATENCY:
-		o->given.latency = true;
-		o->machine.latency_ns = options_duration(&o->latency_units, "--latency", arg);
+		o->latencies = arg;
 		break;
 	case KEY_BANDWIDTH:
-		o->machine.bandwidth_bytes_per_s = options_rate("--bandwidth", arg);
-		/* the library takes 0 for no limit, but a user who writes 0 does not mean that */
-		if (o->machine.bandwidth_bytes_per_s <= 0)
-			options_refuse("--bandwidth: 0: leave it out for no limit");
+		o->bandwidths = arg;
 		break;
 	case KEY_MACHINE:
 		o->machine_file = arg;
@@ -185,6 +190,31 @@ static enum orr_run_order parse_order(const char *text)
 	options_refuse("--order: no '%.40s': there are strict and greedy", text);
 }
 
+/* Workers and the links between them, in levels or all alike. */
+static void settle_links(struct work_options *o)
+{
+	bool grouped = o->workers && strchr(o->workers, 'x');
+	const char *list = o->bandwidths && strchr(o->bandwidths, ',') ? o->bandwidths
+			   : o->latencies && strchr(o->latencies, ',') ? o->latencies
+								       : NULL;
+	int n = o->workers && !grouped ? (int)options_count("--workers", o->workers, 1, 1 << 20)
+				       : 0;
+	struct orr_error err;
+
+	if (list && !grouped)
+		options_refuse("%s %.60s: of links by level: say the levels, such as --workers 4x2",
+			       list == o->bandwidths ? "--bandwidth" : "--latency", list);
+	options_check(orr_levels_parse(&o->levels, grouped ? o->workers : "1", o->bandwidths,
+				       o->latencies, &o->latency_units, &err),
+		      &err);
+	orr_machine_set_levels(&o->machine, &o->levels);
+	/* the library takes 0 for no limit, but a user who writes 0 does not mean that */
+	if (o->bandwidths && o->machine.bandwidth_bytes_per_s <= 0)
+		options_refuse("--bandwidth: 0: leave it out for no limit");
+	if (!grouped)
+		o->machine.n_workers = n;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct work_options *o = state->input;
@@ -196,7 +226,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->given.schedule = true;
 		break;
 	case 'w':
-		o->machine.n_workers = (int)options_count("--workers", arg, 1, 1 << 20);
+		o->workers = arg;
 		break;
 	case 'm':
 		options_refuse_list("-m", arg);
@@ -239,6 +269,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->source = arg;
 		break;
 	case ARGP_KEY_END:
+		settle_links(o);
 		if (!o->source && !o->no_source)
 			options_refuse("no GRAPH: name a model's file, or a study such as chain:8 "
 				       "or towers:3,3/2");

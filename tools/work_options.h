@@ -9,10 +9,12 @@
 #include "orrery/try.h"
 
 struct work_options {
-	const char *source;           /* the graph, or a plan, which names it */
-	bool no_source;               /* there need be none */
-	const char *schedule;         /* NULL: none */
-	const char *recompute;        /* which stages; NULL: not given */
+	const char *source;                           /* the graph, or a plan, which names it */
+	bool no_source;                               /* there need be none */
+	const char *schedule;                         /* NULL: none */
+	const char *recompute;                        /* which stages; NULL: not given */
+	const char *workers, *bandwidths, *latencies; /* as given; NULL: not */
+	struct orr_levels levels;     /* of these; one of all workers where they have none */
 	struct orr_machine machine;   /* n_workers 0: not given */
 	const char *machine_file;     /* that has workers and links instead; NULL: not given */
 	bool latency_units;           /* its latency was a plain number */
@@ -30,7 +32,7 @@ struct work_options {
 	double timeout_s;             /* of a plug-in, see plugin.h */
 	struct orr_study_costs costs;
 	struct {
-		bool schedule, latency, flops, batch, optimizer, precision, shard_optimizer, costs;
+		bool schedule, flops, batch, optimizer, precision, shard_optimizer, costs;
 	} given; /* by options; else they are the defaults, and a plan may say otherwise */
 };
 

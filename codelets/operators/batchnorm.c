@@ -82,7 +82,7 @@ static void backward(const struct orr_call *c)
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
 	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
-	struct orr_norm norm = {rows, columns, true, 0};
+	struct orr_norm norm = {rows, columns, true, 0, NULL};
 	float *to = (apart ? apart : gradient) + 2 * columns, share = (float)c->n * c->share;
 	const float *moments = moments_of(c);
 	double unbiased = rows > 1 ? (double)rows / (double)(rows - 1) : 1.0;

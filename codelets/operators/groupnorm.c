@@ -64,7 +64,7 @@ static void backward(const struct orr_call *c)
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
-	struct orr_norm norm = {orr_call_rows(c, 0), c->is->output.columns, true, 0};
+	struct orr_norm norm = {orr_call_rows(c, 0), c->is->output.columns, true, 0, NULL};
 
 	c->kernels->layernorm_weight(c->device, &norm, orr_call_saved(c), orr_call_gradient(c),
 				     apart, gradient, gradient + norm.width);

@@ -11,7 +11,7 @@
  *
  * FOLDER may be reached through symbolic links. Links inside it are never followed: removing a step
  * that is a link removes the link alone, and a link in place of a step, shard, manifest or lock to
- * be read is refused. */
+ * be read is refused. FOLDER/best is a folder of its own, inside that one: never a link either. */
 #include <stdint.h>
 #include <stdio.h>
 #include "error.h"

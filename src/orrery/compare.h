@@ -13,6 +13,7 @@
 
 ORR_BEGIN
 
+struct orr_comparison;
 struct orr_pipeline;
 struct orr_schedule;
 
@@ -31,6 +32,10 @@ struct orr_entry {
 	const struct orr_noise *noise; /* (optional) what it meets, see orr_noise_run() */
 	const char *refused; /* (optional) the reason why it is not tried, listed under the
 				schedule's name */
+	/* (optional) before each row that is tried, with those so far: orr_compare's, until this
+	 * returns */
+	void (*next)(void *user, const char *schedule, struct orr_comparison *so_far);
+	void *user;
 };
 
 struct orr_contender {
@@ -72,7 +77,8 @@ struct orr_comparison {
 	/* owned; those that fit first, by makespan, then by memory */
 	struct orr_contender *contenders;
 	char (*names)[ORR_FRONT_NAME]; /* (private) owned; of a front's rows */
-	int n_names;
+	int n_names, n_tried;          /* (private) contenders, with those that are left out */
+	bool every_cut;                /* (private) as it was asked for */
 };
 
 /* Try all n entries. With every_cut a schedule has a row for each pipeline that it was tried on;

@@ -194,6 +194,10 @@ bool orr_jobs_shards(const struct orr_jobs *jobs, int s);
  * until B starts. */
 int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j);
 
+/* What of it moves to the next pass, where another worker computes that: to B all that is read of
+ * it, to W what W reads, also of B. */
+int64_t orr_jobs_moved_bytes(const struct orr_jobs *jobs, int j);
+
 /* What moves from job j to a job k of another stage that waits for it: an activation, or after F a
  * gradient. */
 int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k);

@@ -14,13 +14,16 @@ ORR_BEGIN
 struct orr_levels {
 	int n;
 	int workers[ORR_MOST_LEVELS];
-	double bytes_per_s[ORR_MOST_LEVELS]; /* 0: free */
+	double bytes_per_s[ORR_MOST_LEVELS]; /* 0: infinite */
+	int64_t latency_ns[ORR_MOST_LEVELS]; /* per transfer */
 };
 
-/* "4x4" and "10GB/s,1.25GB/s", NULL: free links. Refuses links that do not match the levels. Levels
- * of one worker have no links and are dropped. */
-int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links,
-		     struct orr_error *err);
+/* "4x4", "10GB/s,1.25GB/s" and "1us,5us"; NULL: links that are infinitely fast, or without a
+ * latency. units, of latencies: they are plain numbers, see
+ * orrery.h. Refuses links that do not match
+ * the levels. Levels of one worker have no links and are dropped. */
+int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *bandwidths,
+		     const char *latencies, bool *units, struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
 
 /* Of a link between two workers. */
@@ -70,6 +73,8 @@ struct orr_machine {
 
 /* No memory limit, free links, and 10 GFLOP/s for operators without measured costs. */
 struct orr_machine orr_machine_default(int n_workers);
+/* The workers and links of a machine become those of the levels. */
+void orr_machine_set_levels(struct orr_machine *m, const struct orr_levels *levels);
 /* The first n workers of the cluster; 0: all. */
 struct orr_machine orr_machine_of(const struct orr_cluster *cluster, int n);
 /* A machine file, see src/plan/README.md; or its text, of that name. Refuses with file and line. */
@@ -88,6 +93,10 @@ double orr_machine_fastest(const struct orr_machine *m);
 int64_t orr_machine_memory(const struct orr_machine *m, int w);
 /* Work of ns on a worker of speed 1, rounded once. */
 int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
+
+/* Are its workers alike, in equal groups, which are in equal groups, and so on? Then levels has
+ * them, without latencies. */
+bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m);
 
 /* Do the two directions of a link take turns? Only where a machine file says so. */
 bool orr_machine_half_duplex(const struct orr_machine *m);

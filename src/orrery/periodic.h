@@ -1,8 +1,8 @@
 #ifndef ORR_PERIODIC_H
 #define ORR_PERIODIC_H
 /* Periodic patterns on a chain of stages, one worker each [Beaumont21]: what a stage does to one
- * microbatch starts at an offset, and every T again. A transfer between two workers is one more
- * stage, of a worker of its own that stands for the link: 2P - 1 in all. */
+ * microbatch starts at an offset, and every T again. A transfer over a link of half duplex is one
+ * more stage, of a worker of its own that stands for the link: 2P - 1 in all. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "error.h"

@@ -65,6 +65,9 @@ struct orr_stage {
 	int64_t weight_ns;   /* weight gradient; 0 with has_weight false: not known apart */
 	int64_t stash_bytes; /* kept from the start of F to the end of the last pass that reads it
 			      */
+	/* What moves of a stash is less by so much: to B, of what several operators read; to W, of
+	 * what W does not read, less what it reads of B. 0: all of it moves. */
+	int64_t shared_bytes, passing_bytes;
 	int64_t input_bytes; /* what F reads: columns of the data, to which orr_pipeline_create adds
 				the edges in */
 	bool recompute;      /* B runs F again first, and until then the stash is the input alone; a

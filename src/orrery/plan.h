@@ -53,7 +53,7 @@ struct orr_plan_cost {
 	double compute_s;       /* shared by the replicas; with the stage's part of the update */
 	double communication_s; /* beyond that: the all-reduce, and what the busiest link takes
 				   longer than the worker */
-	double link_s;          /* how long the busiest link is busy */
+	double link_s;          /* how long the busiest direction of a link is busy */
 };
 
 struct orr_plan {

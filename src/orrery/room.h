@@ -18,7 +18,9 @@ struct orr_room;
  * first jobs that free a stash have ended as leave no more than M, were all k jobs under way. So
  * whichever of them run in whichever order, the last in the strict order that has started bounds
  * what is held by M. The strict order satisfies all of it, and with it every dependency: no cycle.
- * Durations have no part in it. */
+ * So some job is ready whenever nothing runs and nothing moves, and of those that are the one of
+ * least n is first on each of its workers, one or several: it starts. Nothing moves for such a
+ * condition, whichever stages it joins. Durations have no part in it. */
 int orr_jobs_free(struct orr_jobs *jobs, struct orr_error *err);
 /* Make a greedy order strict: that in which it ran, job j from start_ns[j] on. */
 int orr_jobs_fix(struct orr_jobs *jobs, const int64_t *start_ns, struct orr_error *err);

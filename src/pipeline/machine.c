@@ -16,17 +16,52 @@ static void drop_single(struct orr_levels *levels)
 		if (levels->workers[l] == 1 && (n || l + 1 < levels->n))
 			continue;
 		levels->workers[n] = levels->workers[l];
+		levels->latency_ns[n] = levels->latency_ns[l];
 		levels->bytes_per_s[n++] = levels->bytes_per_s[l];
 	}
 	levels->n = n;
 }
 
-int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *links,
-		     struct orr_error *err)
+/* Of each level, or none: rates, or else latencies. */
+static int read_links(struct orr_levels *levels, const char *list, bool rates, bool *units,
+		      const char *workers, struct orr_error *err)
 {
-	const char *of = workers, *at = links;
-	int n_links = 0, total = 1, code;
+	const char *what = rates ? "[bandwidth]" : "[latency]", *at = list;
 	char part[64];
+	int n = 0, code;
+
+	for (; at && n < levels->n; n++) {
+		size_t length = strcspn(at, ",");
+		bool plain = false;
+
+		if (length >= sizeof(part))
+			break;
+		memcpy(part, at, length);
+		part[length] = '\0';
+		code = rates ? orr_rate_parse(&levels->bytes_per_s[n], part, what, err)
+			     : orr_duration_parse(&levels->latency_ns[n], &plain, part, what, err);
+		if (code)
+			return code;
+		if (!rates && n && plain != *units)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s %.60s: give all of them a unit, or none", what, list);
+		if (!rates)
+			*units = plain;
+		at = at[length] ? at + length + 1 : NULL;
+	}
+	if (!list || (!at && n == levels->n))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s %.60s: [workers] %.40s has %d level%s: give as many links, innermost "
+			"first",
+			what, list, workers, levels->n, levels->n == 1 ? "" : "s");
+}
+
+int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *bandwidths,
+		     const char *latencies, bool *units, struct orr_error *err)
+{
+	const char *of = workers;
+	int total = 1, code;
 
 	*levels = (struct orr_levels){0};
 	while (of) {
@@ -52,26 +87,11 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 					workers);
 		levels->workers[levels->n++] = (int)count;
 	}
-	for (; at && n_links < levels->n; n_links++) {
-		size_t length = strcspn(at, ",");
-
-		if (length >= sizeof(part))
-			break;
-		memcpy(part, at, length);
-		part[length] = '\0';
-		if ((code = orr_rate_parse(&levels->bytes_per_s[n_links], part, "[link]", err)))
-			return code;
-		at = at[length] ? at + length + 1 : NULL;
-	}
-	if (!links || (!at && n_links == levels->n)) {
-		drop_single(levels);
-		return 0;
-	}
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"[link] %.60s: [workers] %.40s has %d level%s: give as many links, innermost "
-		"first",
-		links, workers, levels->n, levels->n == 1 ? "" : "s");
+	if ((code = read_links(levels, bandwidths, true, units, workers, err)) ||
+	    (code = read_links(levels, latencies, false, units, workers, err)))
+		return code;
+	drop_single(levels);
+	return 0;
 }
 
 int orr_levels_workers(const struct orr_levels *levels)
@@ -112,6 +132,18 @@ static void slow_down(struct orr_machine *m, struct orr_link_cost link)
 	if (link.bytes_per_s > 0 &&
 	    (m->bandwidth_bytes_per_s <= 0 || link.bytes_per_s < m->bandwidth_bytes_per_s))
 		m->bandwidth_bytes_per_s = link.bytes_per_s;
+}
+
+void orr_machine_set_levels(struct orr_machine *m, const struct orr_levels *levels)
+{
+	m->n_workers = orr_levels_workers(levels);
+	m->levels = (struct orr_levels){0};
+	m->latency_ns = 0;
+	m->bandwidth_bytes_per_s = 0;
+	for (int l = 0; l < levels->n; l++)
+		slow_down(m, (struct orr_link_cost){levels->latency_ns[l], levels->bytes_per_s[l]});
+	if (levels->n > 1 && (m->latency_ns || m->bandwidth_bytes_per_s > 0))
+		m->levels = *levels;
 }
 
 struct orr_machine orr_machine_of(const struct orr_cluster *cluster, int n)
@@ -216,6 +248,51 @@ static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, 
 	return c->groups[a].link;
 }
 
+/* The group of worker w that is n groups further out than its own; -1: there is none. */
+static int group_around(const struct orr_cluster *c, int w, int n)
+{
+	int group = c->workers[w].group;
+
+	while (n-- && group >= 0)
+		group = c->groups[group].parent;
+	return group;
+}
+
+bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m)
+{
+	const struct orr_cluster *c = m->cluster;
+	struct orr_levels found = {0};
+	int size = 1;
+
+	for (; c && size < m->n_workers && found.n < ORR_MOST_LEVELS; found.n++) {
+		int l = found.n, first = group_around(c, 0, l), n = size;
+
+		while (n < m->n_workers && group_around(c, n, l) == first)
+			n += size;
+		found.workers[l] = n / size;
+		for (int w = 0; w < m->n_workers; w++) {
+			int group = group_around(c, w, l);
+
+			if (group < 0 || m->n_workers % n ||
+			    (group != group_around(c, w - w % n, l)) ||
+			    (w % n == 0 && w && group == group_around(c, w - 1, l)) ||
+			    c->groups[group].link.bytes_per_s !=
+				    c->groups[first].link.bytes_per_s ||
+			    c->groups[group].link.latency_ns != c->groups[first].link.latency_ns ||
+			    c->workers[w].speed != c->workers[0].speed ||
+			    c->workers[w].memory_bytes != c->workers[0].memory_bytes)
+				return false;
+		}
+		found.bytes_per_s[l] = c->groups[first].link.bytes_per_s;
+		size = n;
+	}
+	if (!c || c->n_pairs || size < m->n_workers)
+		return false;
+	drop_single(&found);
+	*levels = found;
+	return true;
+}
+
 uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 {
 	const struct orr_cluster *c = m->cluster;
@@ -231,6 +308,11 @@ uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 			hash = orr_hash(hash, &link.bytes_per_s, sizeof(link.bytes_per_s));
 		}
 	}
+	for (int l = 0; l < m->levels.n && !c; l++) {
+		hash = orr_hash(hash, &m->levels.workers[l], sizeof(m->levels.workers[l]));
+		hash = orr_hash(hash, &m->levels.latency_ns[l], sizeof(m->levels.latency_ns[l]));
+		hash = orr_hash(hash, &m->levels.bytes_per_s[l], sizeof(m->levels.bytes_per_s[l]));
+	}
 	return hash;
 }
 
@@ -239,23 +321,29 @@ bool orr_machine_half_duplex(const struct orr_machine *m)
 	return m->cluster && m->cluster->half_duplex;
 }
 
-/* Of the innermost level that joins the two. */
-static double rate_between(const struct orr_machine *m, int from, int to)
+/* The innermost level that joins the two. */
+static int level_between(const struct orr_levels *levels, int from, int to)
 {
-	for (int l = 0; l + 1 < m->levels.n; l++) {
-		from /= m->levels.workers[l];
-		to /= m->levels.workers[l];
+	int l = 0;
+
+	for (; l + 1 < levels->n; l++) {
+		from /= levels->workers[l];
+		to /= levels->workers[l];
 		if (from == to)
-			return m->levels.bytes_per_s[l];
+			break;
 	}
-	return m->levels.n ? m->levels.bytes_per_s[m->levels.n - 1] : m->bandwidth_bytes_per_s;
+	return l;
 }
 
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to)
 {
+	int l = level_between(&m->levels, from, to);
+
 	if (m->cluster)
 		return cluster_link(m->cluster, from, to);
-	return (struct orr_link_cost){m->latency_ns, rate_between(m, from, to)};
+	if (!m->levels.n)
+		return (struct orr_link_cost){m->latency_ns, m->bandwidth_bytes_per_s};
+	return (struct orr_link_cost){m->levels.latency_ns[l], m->levels.bytes_per_s[l]};
 }
 
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes)

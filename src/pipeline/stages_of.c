@@ -6,6 +6,7 @@
 
 #include "base/sort.h"
 #include "charge.h"
+#include "codelets/operator.h"
 #include "gangs.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
@@ -195,6 +196,87 @@ static void fold_inner_gradients(struct orr_pipeline *p)
 	}
 }
 
+/* ---- what moves of a stash ---- */
+
+/* The output of an operator. */
+struct tensor {
+	bool learns;    /* something is trained, there or before */
+	int kept, left; /* the last stage whose backward reads it, and whose W does; from 1 on */
+};
+
+static int64_t bytes_of(int64_t floats, int64_t samples)
+{
+	return floats * samples * (int64_t)sizeof(float);
+}
+
+/* The backward of stage s reads it, its W too if left: it moves once for all operators there. */
+static void count_tensor(struct orr_stage *stage, int s, struct tensor *tensor, int64_t bytes,
+			 bool left)
+{
+	if (tensor->kept != s + 1)
+		stage->shared_bytes -= bytes;
+	tensor->kept = s + 1;
+	if (!left || tensor->left == s + 1)
+		return;
+	stage->passing_bytes -= bytes;
+	tensor->left = s + 1;
+}
+
+/* Operator i of stage s: its share of the stash less what moves. What a file says of a stash is all
+ * of it. Operators before it have been counted. */
+static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int i, int s,
+			struct tensor *tensors, int64_t samples)
+{
+	const struct orr_operator *o = &g->operators[i];
+	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+	bool trained = o->n_parameters > 0 && !o->frozen, learns = trained;
+	int64_t bytes = bytes_of(orr_operator_stash_floats(o), samples);
+
+	for (int k = 0; k < o->n_inputs; k++)
+		learns =
+			learns || (!orr_operator_is_detached(o, k) && tensors[o->inputs[k]].learns);
+	tensors[i].learns = learns;
+	if (!op || op->input || o->stash_bytes >= 0)
+		return;
+	stage->shared_bytes += bytes;
+	stage->passing_bytes += bytes;
+	if (!learns || !(o->has_input_gradient || o->has_weight_gradient))
+		return;
+	for (int k = -1; k < o->n_inputs; k++) {
+		unsigned as = k < 0 ? ORR_READS_OUTPUT : ORR_READS_INPUTS;
+		int x = k < 0 ? i : o->inputs[k];
+		bool left = trained && op->weight_reads & as;
+
+		bytes = bytes_of(orr_operator_output_floats(&g->operators[x]), samples);
+		if (left || op->backward_reads & as)
+			count_tensor(stage, s, &tensors[x], bytes, left);
+	}
+	bytes = bytes_of(o->instance->saved, samples);
+	stage->shared_bytes -= bytes;
+	if (trained) /* and the gradient of its output */
+		stage->passing_bytes -=
+			bytes + (op->loss ? 0 : bytes_of(orr_operator_output_floats(o), samples));
+}
+
+static int count_all_moved(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
+			   int64_t samples, struct orr_error *err)
+{
+	struct tensor *tensors = calloc((size_t)g->n_operators + 1, sizeof(*tensors));
+	struct orr_keyed *keyed = NULL;
+	int code = tensors ? sort_by_stage(&keyed, g, stage_of, err)
+			   : orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
+				      g->n_operators);
+
+	for (int k = 0; k < g->n_operators && !code; k++) {
+		int i = keyed[k].value;
+
+		count_moved(&stages[stage_of[i]], g, i, stage_of[i], tensors, samples);
+	}
+	free(tensors);
+	free(keyed);
+	return code;
+}
+
 static int build(struct orr_pipeline **out, const struct orr_graph *g,
 		 const struct orr_machine *machine, const int *stage_of, int n_stages,
 		 int64_t samples, struct orr_error *err)
@@ -213,6 +295,7 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	if ((code = orr_partition_gangs(stages, g, stage_of, err)) ||
 	    (code = mark_stages(stages, g, stage_of, err)) ||
 	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
+	    (code = count_all_moved(stages, g, stage_of, samples, err)) ||
 	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
 		goto out;
 	if (n_edges)

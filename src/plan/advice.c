@@ -74,7 +74,7 @@ static void advise_links(const struct advising *a)
 	(void)snprintf(
 		line, sizeof(line),
 		"stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
-		"([link])%s",
+		"([bandwidth])%s",
 		worst, 100 * plan->costs[worst].communication_s / plan->slowest_s,
 		plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas ([straight])"
 					  : ", or fewer workers");

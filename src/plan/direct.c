@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ideals.h"
+#include "pipeline/charge.h"
 #include "tensors.h"
 
 #define MOST_STEPS 20000000 /* a second or so */
@@ -86,16 +87,25 @@ static void bound(struct search *s)
 	}
 }
 
+/* Bytes that keep a link busy. */
+static double busy_bytes(const struct search *s, double there, double back)
+{
+	return s->problem->in_turn ? there + back : larger(there, back);
+}
+
 /* Where all that is sent over a cut is less than the bound, no link of it is ever the slowest. */
 static void find_what_counts(struct search *s)
 {
 	const struct orr_tensors *t = s->problem->tensors;
 
 	for (int a = 0; a < s->x->n; a++) {
-		double bytes = 0;
+		double bytes = 0, back = 0;
 
-		for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
-			bytes += (double)t->bytes[t->live[l]];
+		for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++) {
+			bytes += (double)t->sent[t->live[l]].bytes;
+			back += (double)t->sent[t->live[l]].gradient_bytes;
+		}
+		bytes = busy_bytes(s, bytes, back);
 		for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
 			if (bytes / s->problem->bytes_per_s > *beyond(s, 0, s->problem->n_workers))
 				s->counts[t->live[l]] = true;
@@ -127,7 +137,7 @@ static double link_s(struct search *s, const struct label *label, int j, int r)
 
 	/* the sum of each maker, at its first tensor */
 	for (int l = t->first_live[label->ideal], k = 0; l < t->first_live[label->ideal + 1]; l++) {
-		double bytes = 0;
+		double bytes = 0, back = 0;
 		int maker;
 
 		if (!s->counts[t->live[l]])
@@ -137,11 +147,13 @@ static double link_s(struct search *s, const struct label *label, int j, int r)
 		     m < t->first_live[label->ideal + 1]; m++) {
 			if (!s->counts[t->live[m]])
 				continue;
-			if (makers[e++] == maker &&
-			    orr_tensors_read(t, t->live[m], label->ideal, j))
-				bytes += (double)t->bytes[t->live[m]];
+			if (makers[e++] != maker ||
+			    !orr_tensors_read(t, t->live[m], label->ideal, j))
+				continue;
+			bytes += (double)t->sent[t->live[m]].bytes;
+			back += (double)t->sent[t->live[m]].gradient_bytes;
 		}
-		slowest = larger(slowest, bytes / s->problem->bytes_per_s /
+		slowest = larger(slowest, busy_bytes(s, bytes, back) / s->problem->bytes_per_s /
 						  least_common_multiple(s->labels[maker].r, r));
 	}
 	return slowest;

@@ -2,8 +2,8 @@
 #define ORR_DIRECT_H
 /* The cut whose slowest stage is fastest where every two workers have a link of their own: a stage
  * sends what it makes to each stage that reads it, over as many links as the two have pairs of
- * replicas. What a link carries depends on two stages, so cuts are told apart by which stage made
- * what is still to be read. Private to the planner. */
+ * replicas, and gradients come back beside that. What a link carries depends on two stages, so cuts
+ * are told apart by which stage made what is still to be read. Private to the planner. */
 #include <stdbool.h>
 #include "orrery/error.h"
 
@@ -12,7 +12,8 @@ struct orr_tensors;
 struct orr_direct {
 	const struct orr_tensors *tensors; /* and their ideals */
 	int n_workers;
-	double bytes_per_s; /* of every link; 0: free */
+	double bytes_per_s; /* of every link, each way; 0: free */
+	bool in_turn;       /* what goes back waits for what goes there */
 	bool keeps_room;    /* busy_s depends on left */
 	/* seconds per microbatch, without transfers, of what lies between ideals i and j on r
 	 * workers, with left for it and all after it; DBL_MAX where it may not be a stage */

@@ -5,8 +5,9 @@
  *             group of workers the slowest stage of the best pipeline inside, found one level
  *             further in;
  *   ring      2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches;
- *   transfer  bytes / (B r), activations forward and gradients back, of the tensors that it reads
- *             from other stages of its level. What it passes on to later ones goes there directly.
+ *   transfer  bytes / (B r), activations forward or gradients back, whichever are more, of the
+ *             tensors that it reads from other stages of its level: links are full duplex. What it
+ *             passes on to later ones goes there directly.
  *
  * A link joins two workers, so its stages have it to themselves: the tensors that a stage reads
  * come over several links where several stages made them, or where those have other replicas. Then
@@ -18,6 +19,7 @@
  * of 4 (r-1) parameters / (B r) on inner workers after each round of microbatches: it is for
  * training without a flush. With n_microbatches 0 its exchange stands in place of the ring, so that
  * figures can be compared. It differs from ours in these too:
+ * - it adds activations and gradients, whichever way they go;
  * - it divides the exchange by the workers inside a component for the first stage of a level only;
  * - it counts a tensor at every cut that it crosses, and not what the first stage sends where the
  * next one has more replicas;
@@ -33,6 +35,7 @@
 
 #include "direct.h"
 #include "ideals.h"
+#include "pipeline/charge.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "shares.h"
@@ -102,10 +105,13 @@ static double exchange_s(const struct search *s, int level, int i, int j, int r)
 static double ring_s(const struct search *s, int level, int64_t bytes, int r)
 {
 	double rate = s->options->levels.bytes_per_s[level];
+	double latency_s = (double)s->options->levels.latency_ns[level] * 1e-9;
 	int k = r * inner_workers(s, level);
 
 	k = k < s->options->n_microbatches ? k : s->options->n_microbatches;
-	return rate > 0 && r > 1 ? 2.0 * (k - 1) / k * (double)bytes / rate : 0;
+	if (r < 2 || !bytes)
+		return 0;
+	return 2 * (k - 1) * ((rate > 0 ? (double)bytes / rate / k : 0) + latency_s);
 }
 
 /* Of each of r replicas. */
@@ -117,12 +123,24 @@ static double update_s(const struct search *s, int i, int j, int r)
 	       (s->options->numerics.shard_optimizer ? r : 1);
 }
 
+/* What keeps a link busy: the direction that carries more, or both where they take turns, and in
+ * PipeDream's optimizer. */
+static double busy_bytes(const struct search *s, int base, int i, int j)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	struct orr_sent sent = orr_tensors_sent(s->tensors, base, i, j);
+
+	if (!o->n_microbatches || (o->machine && orr_machine_half_duplex(o->machine)))
+		return (double)sent.bytes + (double)sent.gradient_bytes;
+	return (double)(sent.bytes > sent.gradient_bytes ? sent.bytes : sent.gradient_bytes);
+}
+
 static double transfer_s(const struct search *s, int level, int base, int i, int j, int r)
 {
 	double rate = s->options->levels.bytes_per_s[level];
 
 	return rate > 0 && s->options->activations && !s->options->added
-		       ? (double)orr_tensors_bytes(s->tensors, base, i, j) / (rate * r)
+		       ? busy_bytes(s, base, i, j) / (rate * r)
 		       : 0;
 }
 
@@ -250,9 +268,7 @@ static double transfer_to_s(const struct search *s, int first, int base, int i, 
 	double rate =
 		orr_machine_link(o->machine, o->order[first - 1], o->order[first]).bytes_per_s;
 
-	return rate > 0 && o->activations && !o->added
-		       ? 2 * (double)orr_tensors_bytes(s->tensors, base, i, j) / rate
-		       : 0;
+	return rate > 0 && o->activations && !o->added ? busy_bytes(s, base, i, j) / rate : 0;
 }
 
 static void try_cut(const struct search *s, int level, int i, int k, int j)
@@ -368,6 +384,7 @@ static int go_directly(struct orr_hierarchy *h, const struct search *s, struct o
 		.tensors = s->tensors,
 		.n_workers = o->levels.workers[0],
 		.bytes_per_s = o->activations && !o->added ? o->levels.bytes_per_s[0] : 0,
+		.in_turn = !o->n_microbatches,
 		.keeps_room = o->memory_bytes > 0,
 		.busy_s = direct_busy_s,
 		.user = s};
@@ -437,13 +454,16 @@ static int find_sent(struct search *s, struct orr_error *err)
 	for (int j = 0; j < x->n; j++)
 		for (int i = 0; i < j; i++) {
 			int64_t *sent = &s->sent[(size_t)j * n + (size_t)i];
+			struct orr_sent read;
 
 			if (!s->inside[(size_t)j * n + (size_t)i])
 				continue;
-			*sent = orr_tensors_bytes(t, 0, i, j);
+			read = orr_tensors_sent(t, 0, i, j);
+			*sent = read.bytes + read.gradient_bytes;
 			for (int l = t->first_live[j]; l < t->first_live[j + 1]; l++)
 				if (!orr_ideals_has(x, i, t->makers[t->live[l]]))
-					*sent += t->bytes[t->live[l]];
+					*sent += t->sent[t->live[l]].bytes +
+						 t->sent[t->live[l]].gradient_bytes;
 		}
 	return 0;
 }

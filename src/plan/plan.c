@@ -25,6 +25,7 @@
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */
 #define MOST_PLACES 4000   /* ideals times workers that differ */
+#define MOST_ORDERED 128   /* of workers that differ, of which orders are tried */
 #define LEAST_IDEALS 40
 #define MOST_PIECES 3000 /* operators that are placed one by one */
 #define MOST_REFINEMENTS 12
@@ -457,18 +458,25 @@ static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x,
 static int search(struct orr_plan **out, struct orr_plan **least, const struct orr_graph *g,
 		  const struct orr_plan_options *o, struct orr_error *err)
 {
-	struct choosing c = {
-		.g = g, .o = o, .levels = o->levels, .least_replicas = 1, .straight = o->straight};
 	struct orr_machine machine = orr_plan_machine(o);
+	struct orr_plan_options nested = *o;
+	/* place by place in an order of so many workers takes too long */
+	bool levels =
+		machine.n_workers > MOST_ORDERED && orr_machine_nested(&nested.levels, &machine);
+	struct choosing c = {.g = g,
+			     .o = levels ? &nested : o,
+			     .levels = nested.levels,
+			     .least_replicas = 1,
+			     .straight = o->straight};
 	struct orr_tensors *tensors = NULL;
 	struct orr_ideals *x = NULL;
 	int code = orr_plan_check_costs(g, err);
 
-	if (!code && o->cluster)
+	if (!code && o->cluster && !levels)
 		code = orr_plan_orders_find(&c.orders, &machine, err);
 	if (!code && !(code = orr_charge_check(g, &machine, o->samples, err)))
 		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
-					 most_ideals(o), NULL, err);
+					 most_ideals(c.o), NULL, err);
 	if (!code)
 		code = orr_tensors_create(&tensors, x, g, o->samples, err);
 	c.x = x;

@@ -1,6 +1,6 @@
 /* What each stage of a plan takes, as the simulator counts it: workers compute one job at a time, a
- * link joins two of them and carries one tensor at a time, and replicas all-reduce in a ring once a
- * step. */
+ * link joins two of them and carries one tensor at a time each way, and replicas all-reduce in a
+ * ring once a step. */
 #include "orrery/plan.h"
 
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
+#include "pipeline/charge.h"
 #include "plan_draft.h"
 #include "shares.h"
 #include "tensors.h"
@@ -80,17 +81,31 @@ static void charge_tied(struct orr_plan *plan, const struct orr_machine *machine
 	}
 }
 
-static bool same_link(const struct orr_plan *plan, const struct orr_edge *a,
-		      const struct orr_edge *b)
+/* What edges between the workers of this one's stages send as it goes, and the other way. */
+static struct orr_sent sent_beside(const struct orr_plan *plan, const struct orr_edge *edge)
 {
+	const struct orr_pipeline *p = plan->pipeline;
 	const int *workers = plan->workers, *first = plan->first;
-	int from = workers[first[a->from]], to = workers[first[a->to]];
-	int other_from = workers[first[b->from]], other_to = workers[first[b->to]];
+	int from = workers[first[edge->from]], to = workers[first[edge->to]];
+	struct orr_sent sum = {0};
 
-	return (from == other_from && to == other_to) || (from == other_to && to == other_from);
+	for (int i = 0; i < p->n_edges; i++) {
+		const struct orr_edge *other = &p->edges[i];
+		int other_from = workers[first[other->from]], other_to = workers[first[other->to]];
+		int64_t back = other->detached ? 0 : other->gradient_bytes;
+
+		if (from == other_from && to == other_to) {
+			sum.bytes += other->bytes;
+			sum.gradient_bytes += back;
+		} else if (from == other_to && to == other_from) {
+			sum.bytes += back;
+			sum.gradient_bytes += other->bytes;
+		}
+	}
+	return sum;
 }
 
-/* How long a transfer keeps its link busy. */
+/* How long a transfer keeps its direction of a link busy. */
 static int64_t busy_ns(const struct orr_machine *machine, int from, int to, int64_t bytes)
 {
 	return from == to ? 0
@@ -98,10 +113,21 @@ static int64_t busy_ns(const struct orr_machine *machine, int from, int to, int6
 				    orr_machine_link(machine, from, to).latency_ns;
 }
 
+/* How long the busier direction is, or both where they take turns. */
+static int64_t link_ns(const struct orr_machine *machine, int from, int to, struct orr_sent sent)
+{
+	int64_t there = busy_ns(machine, from, to, sent.bytes),
+		back = busy_ns(machine, from, to, sent.gradient_bytes);
+
+	if (orr_machine_half_duplex(machine))
+		return there + back;
+	return there > back ? there : back;
+}
+
 /* The same of replicas that do not take turns: each pair's link is busy for the microbatches that
  * both serve. */
 static double link_of_shares_s(const struct orr_plan *plan, const struct orr_machine *machine,
-			       const struct orr_edge *edge, int64_t bytes, int64_t gradient_bytes)
+			       const struct orr_edge *edge, struct orr_sent sent)
 {
 	int m = plan->pipeline->n_microbatches, n_to = plan->replicas[edge->to],
 	    n_from = plan->replicas[edge->from];
@@ -116,10 +142,7 @@ static double link_of_shares_s(const struct orr_plan *plan, const struct orr_mac
 	orr_machine_turns(machine, to, n_to, turns + m, m);
 	for (int pair = 0; pair < n_from * n_to; pair++) {
 		int a = pair / n_to, b = pair % n_to;
-		int64_t ns = 0,
-			each = busy_ns(machine, from[a], to[b], bytes) +
-			       (edge->detached ? 0
-					       : busy_ns(machine, from[a], to[b], gradient_bytes));
+		int64_t ns = 0, each = link_ns(machine, from[a], to[b], sent);
 
 		for (int i = 0; i < m; i++)
 			ns += turns[i] == a && turns[m + i] == b ? each : 0;
@@ -133,24 +156,18 @@ static double link_of_shares_s(const struct orr_plan *plan, const struct orr_mac
  * of one worker each share one with others. */
 static double link_s(const struct orr_plan *plan, const struct orr_machine *machine, int e)
 {
-	const struct orr_pipeline *p = plan->pipeline;
-	const struct orr_edge *edge = &p->edges[e];
+	const struct orr_edge *edge = &plan->pipeline->edges[e];
 	const int *from = plan->workers + plan->first[edge->from],
 		  *to = plan->workers + plan->first[edge->to];
 	int n_from = plan->replicas[edge->from], n_to = plan->replicas[edge->to], pairs = 0;
-	int64_t bytes = 0, gradient_bytes = 0, slowest_ns = 0;
+	struct orr_sent sent = sent_beside(plan, edge);
+	int64_t slowest_ns = 0;
 
-	for (int i = 0; i < p->n_edges; i++)
-		if (same_link(plan, edge, &p->edges[i])) {
-			bytes += p->edges[i].bytes;
-			gradient_bytes += p->edges[i].gradient_bytes;
-		}
 	if (machine->cluster)
-		return link_of_shares_s(plan, machine, edge, bytes, gradient_bytes);
+		return link_of_shares_s(plan, machine, edge, sent);
 	do { /* microbatch after microbatch, until the same two meet again */
 		int a = from[pairs % n_from], b = to[pairs % n_to];
-		int64_t ns = busy_ns(machine, a, b, bytes) +
-			     (edge->detached ? 0 : busy_ns(machine, a, b, gradient_bytes));
+		int64_t ns = link_ns(machine, a, b, sent);
 
 		slowest_ns = ns > slowest_ns ? ns : slowest_ns;
 		pairs++;
@@ -193,9 +210,10 @@ static void add_transfers(const struct orr_plan *plan, const struct orr_machine 
 	double most = 0;
 
 	for (int k = first; k < end; k++) {
-		int64_t *bytes = &largest[place_of(plan, sent->readers[k])];
+		int64_t *bytes = &largest[place_of(plan, sent->readers[k])],
+			each = sent->sent[k].bytes + sent->sent[k].gradient_bytes;
 
-		*bytes = sent->bytes[k] > *bytes ? sent->bytes[k] : *bytes;
+		*bytes = each > *bytes ? each : *bytes;
 	}
 	for (int k = first; k < end; k++) {
 		int to = place_of(plan, sent->readers[k]);

@@ -66,8 +66,10 @@ int orr_machine_json(json_t *plan, const struct orr_machine *machine)
 		return 0;
 	json = json_array();
 	for (int l = 0; l < levels->n; l++)
-		json_array_append_new(json, json_pack("{s:i, s:f}", "workers", levels->workers[l],
-						      "bandwidth", levels->bytes_per_s[l]));
+		json_array_append_new(json,
+				      json_pack("{s:i, s:f, s:f}", "workers", levels->workers[l],
+						"bandwidth", levels->bytes_per_s[l], "latency",
+						(double)levels->latency_ns[l] / 1e9));
 	return json_object_set_new(plan, "levels", json);
 }
 
@@ -182,7 +184,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		return NULL;
 	}
 	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:b, s:f, s:s, s:f, s:f, s:i, s:i, "
-			 "s:b, s:b, s:o, s:o, s:f, s:o}",
+			 "s:b, s:b, s:o, s:o, s:f, s:f, s:o}",
 			 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
 			 (json_int_t)plan->options.samples, "microbatches",
 			 plan->pipeline->n_microbatches, "workers", plan->pipeline->n_workers,
@@ -197,7 +199,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 plan->in_flight, "idle_workers", n_idle, "coarse", plan->coarse,
 			 "flattened", plan->flattened, "chain", world_json(&plan->chain),
 			 "side_by_side", world_json(&plan->dag), "bandwidth",
-			 plan->pipeline->machine.bandwidth_bytes_per_s, "worker", workers);
+			 plan->pipeline->machine.bandwidth_bytes_per_s, "latency",
+			 (double)plan->pipeline->machine.latency_ns / 1e9, "worker", workers);
 	if (json && (pieces_json(json, plan) || sought_json(json, plan) ||
 		     profiled_json(json, &plan->graph->profiled) ||
 		     orr_machine_json(json, &plan->pipeline->machine) ||
@@ -313,13 +316,18 @@ static int read_levels(struct orr_plan_file *file, const json_t *json, struct or
 	json_array_foreach(json, l, item)
 	{
 		json_int_t workers = json_integer_value(json_object_get(item, "workers"));
-		const json_t *bandwidth = json_object_get(item, "bandwidth");
+		const json_t *bandwidth = json_object_get(item, "bandwidth"),
+			     *latency = json_object_get(item, "latency");
+		double latency_s = json_number_value(latency);
 
+		if (latency && (!json_is_number(latency) || !(latency_s >= 0 && latency_s < 9e9)))
+			return refuse(file, err, "levels: latency: no seconds");
 		if (workers < 1 || workers > 4096 || !json_is_number(bandwidth) ||
 		    json_number_value(bandwidth) < 0)
 			return refuse(file, err, "levels: each has workers and a bandwidth");
 		file->levels.workers[l] = (int)workers;
 		file->levels.bytes_per_s[l] = json_number_value(bandwidth);
+		file->levels.latency_ns[l] = llround(latency_s * 1e9);
 		n_workers *= workers;
 	}
 	file->levels.n = (int)json_array_size(json);

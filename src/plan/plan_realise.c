@@ -57,13 +57,8 @@ static struct orr_machine machine_with(const struct orr_plan_options *o, bool li
 	}
 	machine.memory_bytes = o->memory_bytes;
 	machine.flops_per_s = o->flops_per_s;
-	for (int l = 0; l < o->levels.n && links; l++)
-		if (o->levels.bytes_per_s[l] > 0 && o->levels.workers[l] > 1 &&
-		    (machine.bandwidth_bytes_per_s <= 0 ||
-		     o->levels.bytes_per_s[l] < machine.bandwidth_bytes_per_s))
-			machine.bandwidth_bytes_per_s = o->levels.bytes_per_s[l];
-	if (machine.bandwidth_bytes_per_s > 0 && o->levels.n > 1)
-		machine.levels = o->levels;
+	if (links)
+		orr_machine_set_levels(&machine, &o->levels);
 	return machine;
 }
 

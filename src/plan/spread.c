@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "pipeline/charge.h"
 #include "tensors.h"
 
 #define ROUNDS 4            /* of cooling down, each from the best placement so far */
@@ -25,7 +26,8 @@ struct spreading {
 	const struct orr_spread *x;
 	int n_workers, n_loads;
 	int *worker;
-	double *load; /* [n_workers] seconds; then of every link, [n_workers * n_workers] */
+	double *load; /* [n_workers] seconds; then of every link, [n_workers * n_workers]: from, to;
+		       * of half duplex only where from < to */
 	double *held; /* [n_workers] bytes */
 	int *makers, *first_maker; /* of what each operator reads */
 	int *stamp, now;           /* [n_workers] workers that were counted for a tensor */
@@ -66,6 +68,20 @@ static double link_s(const struct spreading *s, int from, int to, int64_t bytes)
 	return rate > 0 ? (double)bytes / rate : 0;
 }
 
+static int64_t there_and_back(struct orr_sent sent)
+{
+	return sent.bytes + sent.gradient_bytes;
+}
+
+/* The load of the link from one worker to another; of half duplex it is that of the way back, too.
+ */
+static int link_at(const struct spreading *s, int from, int to)
+{
+	if (from > to && orr_machine_half_duplex(s->x->machine))
+		return s->n_workers + to * s->n_workers + from;
+	return s->n_workers + from * s->n_workers + to;
+}
+
 /* What operator i makes, sent to the workers that read it; sign 1: as well, -1: no longer. */
 static void count_sent(struct spreading *s, int i, int sign)
 {
@@ -76,24 +92,25 @@ static void count_sent(struct spreading *s, int i, int sign)
 	s->now++;
 	for (int k = x->sent->first[i]; k < x->sent->first[i + 1]; k++) {
 		int to = s->worker[x->sent->readers[k]];
-		int64_t bytes = 0;
+		struct orr_sent sent = {0};
 		double seconds;
 
 		if (to == from || s->stamp[to] == s->now)
 			continue;
 		s->stamp[to] = s->now;
 		for (int e = k; e < x->sent->first[i + 1]; e++)
-			if (s->worker[x->sent->readers[e]] == to && x->sent->bytes[e] > bytes)
-				bytes = x->sent->bytes[e];
-		seconds = link_s(s, from, to, bytes);
+			if (s->worker[x->sent->readers[e]] == to &&
+			    there_and_back(x->sent->sent[e]) > there_and_back(sent))
+				sent = x->sent->sent[e];
+		if (!x->added) {
+			add(s, link_at(s, from, to), sign * link_s(s, from, to, sent.bytes));
+			add(s, link_at(s, to, from),
+			    sign * link_s(s, to, from, sent.gradient_bytes));
+			continue;
+		}
+		seconds = link_s(s, from, to, there_and_back(sent));
 		most = seconds > most ? seconds : most;
-		if (x->added)
-			add(s, to, sign * seconds);
-		else
-			add(s,
-			    s->n_workers + (from < to ? from * s->n_workers + to
-						      : to * s->n_workers + from),
-			    sign * seconds);
+		add(s, to, sign * seconds);
 	}
 	if (x->added)
 		add(s, from, sign * most);

@@ -16,7 +16,7 @@ struct orr_spread {
 	const struct orr_sent_list *sent;    /* see tensors.h */
 	const struct orr_machine *machine;   /* with its links, and each worker's memory */
 	bool added; /* to what a worker computes comes what it sends, once, and what it reads; else
-		       each link is busy by itself */
+		       each direction of a link is busy by itself */
 };
 
 /* Make worker[n] better, if that can be found; *busiest_ns is then its. Fixed seed: every run does

@@ -16,8 +16,8 @@ int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const
 		n_edges += (size_t)g->operators[i].n_inputs;
 	x->first = calloc((size_t)n + 3, sizeof(*x->first));
 	x->readers = calloc(n_edges + 1, sizeof(*x->readers));
-	x->bytes = calloc(n_edges + 1, sizeof(*x->bytes));
-	if (!x->first || !x->readers || !x->bytes)
+	x->sent = calloc(n_edges + 1, sizeof(*x->sent));
+	if (!x->first || !x->readers || !x->sent)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for the edges of %d operators",
 				g->n_operators);
 	/* counted two further on, summed up, and moved on as they are filled in */
@@ -25,16 +25,14 @@ int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const
 		for (int i = 0; i < g->n_operators; i++)
 			for (int k = 0; k < g->operators[i].n_inputs && number[i] >= 0; k++) {
 				int from = number[g->operators[i].inputs[k]], at;
-				struct orr_sent sent;
 
 				if (from < 0)
 					continue;
 				at = x->first[from + 2 - fill]++;
 				if (!fill)
 					continue;
-				sent = orr_sent_over(g, i, k, samples);
 				x->readers[at] = number[i];
-				x->bytes[at] = sent.bytes + sent.gradient_bytes;
+				x->sent[at] = orr_sent_over(g, i, k, samples);
 			}
 		for (int i = 0; i < n && !fill; i++)
 			x->first[i + 2] += x->first[i + 1];
@@ -46,7 +44,7 @@ void orr_sent_list_fini(struct orr_sent_list *x)
 {
 	free(x->first);
 	free(x->readers);
-	free(x->bytes);
+	free(x->sent);
 	*x = (struct orr_sent_list){0};
 }
 
@@ -122,19 +120,19 @@ static int64_t next_size(const struct reader *list, int n, bool gradient, int64_
 static int grow(struct orr_tensors *t, struct orr_error *err)
 {
 	size_t row = (size_t)t->ideals->n_words, n = 2 * (size_t)t->n + 64;
-	int64_t *bytes;
+	struct orr_sent *sent;
 	int *makers;
 	uint64_t *readers;
 
 	if (t->n < t->room)
 		return 0;
-	if ((bytes = realloc(t->bytes, n * sizeof(*bytes))))
-		t->bytes = bytes;
+	if ((sent = realloc(t->sent, n * sizeof(*sent))))
+		t->sent = sent;
 	if ((makers = realloc(t->makers, n * sizeof(*makers))))
 		t->makers = makers;
 	if ((readers = realloc(t->readers, n * row * sizeof(*readers))))
 		t->readers = readers;
-	if (!bytes || !makers || !readers)
+	if (!sent || !makers || !readers)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", t->n);
 	t->room = (int)n;
 	return 0;
@@ -168,8 +166,10 @@ static int add_tensors(struct orr_tensors *t, int unit, const struct reader *lis
 						  row * sizeof(*readers)) != 0)
 				i++;
 			t->makers[i] = unit;
-			t->bytes[i] = (i < t->n ? t->bytes[i] : 0) + size - before;
-			t->n += i == t->n;
+			if (i == t->n)
+				t->sent[t->n++] = (struct orr_sent){0};
+			*(gradient ? &t->sent[i].gradient_bytes : &t->sent[i].bytes) +=
+				size - before;
 		}
 	}
 	return 0;
@@ -193,15 +193,17 @@ bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b)
 	return false;
 }
 
-int64_t orr_tensors_bytes(const struct orr_tensors *t, int base, int a, int b)
+struct orr_sent orr_tensors_sent(const struct orr_tensors *t, int base, int a, int b)
 {
-	int64_t bytes = 0;
+	struct orr_sent sum = {0};
 
 	for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
 		if (orr_tensors_read(t, t->live[l], a, b) &&
-		    !(base && is_there(t, t->live[l], base)))
-			bytes += t->bytes[t->live[l]];
-	return bytes;
+		    !(base && is_there(t, t->live[l], base))) {
+			sum.bytes += t->sent[t->live[l]].bytes;
+			sum.gradient_bytes += t->sent[t->live[l]].gradient_bytes;
+		}
+	return sum;
 }
 
 static int list_live(struct orr_tensors *t, struct orr_error *err)
@@ -260,7 +262,7 @@ void orr_tensors_destroy(struct orr_tensors *t)
 {
 	if (!t)
 		return;
-	free(t->bytes);
+	free(t->sent);
 	free(t->makers);
 	free(t->readers);
 	free(t->live);

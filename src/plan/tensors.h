@@ -9,12 +9,13 @@
 
 struct orr_graph;
 struct orr_ideals;
+struct orr_sent; /* pipeline/charge.h: there, and back; per microbatch */
 
 /* What each of n operators makes is read by readers[first[i]] to readers[first[i + 1] - 1], in
  * ascending order, one of them more than once where it reads it more than once. */
 struct orr_sent_list {
 	int *first, *readers;
-	int64_t *bytes; /* there and back, per microbatch */
+	struct orr_sent *sent;
 };
 
 /* number: of each of g's operators, or -1: left out. */
@@ -25,7 +26,7 @@ void orr_sent_list_fini(struct orr_sent_list *x); /* all zeros is fine */
 struct orr_tensors {
 	const struct orr_ideals *ideals; /* borrowed */
 	int n, room;
-	int64_t *bytes;         /* [n] there and back, per microbatch, above 0 */
+	struct orr_sent *sent;  /* [n] above 0, there or back */
 	int *makers;            /* [n] the unit that makes it */
 	uint64_t *readers;      /* [n * n_words of the ideals] units that read it */
 	int *live, *first_live; /* ideal a: tensors live[first_live[a]] on are there and read
@@ -40,5 +41,5 @@ void orr_tensors_destroy(struct orr_tensors *t); /* NULL is fine */
 /* Does a unit between the ideals a and b, a inside b, read tensor i? */
 bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b);
 /* What the stage between a and b reads from stages between base and a, and its gradients. */
-int64_t orr_tensors_bytes(const struct orr_tensors *t, int base, int a, int b);
+struct orr_sent orr_tensors_sent(const struct orr_tensors *t, int base, int a, int b);
 #endif

@@ -143,6 +143,14 @@ static void find_front(struct orr_comparison *c)
 	}
 }
 
+static void swap(struct orr_contender *a, struct orr_contender *b)
+{
+	struct orr_contender x = *a;
+
+	*a = *b;
+	*b = x;
+}
+
 /* But the first row of every schedule; once they are sorted. */
 static void drop_the_rest(struct orr_comparison *c)
 {
@@ -154,11 +162,8 @@ static void drop_the_rest(struct orr_comparison *c)
 
 		for (int k = 0; k < n && !seen; k++)
 			seen = c->contenders[k].is == x->is;
-		if (seen) {
-			free(x->reason);
-			continue;
-		}
-		c->contenders[n++] = *x;
+		if (!seen)
+			swap(&c->contenders[n++], x);
 	}
 	c->n = n;
 }
@@ -180,16 +185,18 @@ static void drop_beaten(struct orr_comparison *c, bool every_cut)
 				 orr_contender_memory(c, y) <= orr_contender_memory(c, &x);
 		}
 		if (!beaten)
-			c->contenders[n++] = x;
+			swap(&c->contenders[n++], &c->contenders[i]);
 	}
 	c->n_fitting -= c->n - n;
 	c->n = n;
 }
 
-static void sum_up(struct orr_comparison *c, bool every_cut)
+static void sum_up(struct orr_comparison *c)
 {
+	bool every_cut = c->every_cut;
 	int n_stages = 0;
 
+	c->n_tried = c->n;
 	sort(c->contenders, c->n);
 	if (!every_cut)
 		drop_the_rest(c);
@@ -209,6 +216,24 @@ static void sum_up(struct orr_comparison *c, bool every_cut)
 	find_front(c);
 }
 
+/* Into the row after the last. */
+static int try_next(struct orr_comparison *c, const struct orr_entry *entry,
+		    const struct orr_schedule *schedule, struct orr_error *err)
+{
+	struct orr_comparison so_far = *c;
+	size_t bytes = (size_t)(c->n + 1) * sizeof(*c->contenders);
+
+	if (entry->next) {
+		if (!(so_far.contenders = malloc(bytes)))
+			return orr_fail(err, ORR_E_NOMEM, "compare: no memory");
+		memcpy(so_far.contenders, c->contenders, bytes);
+		sum_up(&so_far);
+		entry->next(entry->user, schedule->name, &so_far);
+		free(so_far.contenders);
+	}
+	return try_schedule(&c->contenders[c->n], entry, schedule, err);
+}
+
 /* Every built-in schedule. */
 static int try_all(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
 {
@@ -220,7 +245,8 @@ static int try_all(struct orr_comparison *c, const struct orr_entry *entry, stru
 		if ((code = orr_choice_init(&choice, orr_schedules[i]->name, err)))
 			break;
 		c->contenders[c->n].is = orr_schedules[i];
-		code = try_schedule(&c->contenders[c->n++], entry, &choice.schedule, err);
+		code = try_next(c, entry, &choice.schedule, err);
+		c->n++;
 		orr_choice_fini(&choice);
 	}
 	return code;
@@ -276,7 +302,7 @@ static int visit_limit(void *user, bool bytes, int64_t limit, int64_t *held, int
 		(void)snprintf(name, ORR_FRONT_NAME, "auto:memory=%lld", (long long)limit);
 	if ((code = orr_choice_init(&choice, bytes ? "auto" : name, err)))
 		return code;
-	code = try_schedule(x, &entry, &choice.schedule, err);
+	code = try_next(c, &entry, &choice.schedule, err);
 	orr_choice_fini(&choice);
 	if (code || x->reason) {
 		free(x->reason);
@@ -318,12 +344,16 @@ static int try_front(struct orr_comparison *c, const struct orr_entry *entry, st
 
 static int try_entry(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
 {
+	int code;
+
 	if (entry->front)
 		return try_front(c, entry, err);
 	if (!entry->schedule)
 		return try_all(c, entry, err);
 	c->contenders[c->n].is = entry->schedule;
-	return try_schedule(&c->contenders[c->n++], entry, entry->schedule, err);
+	code = try_next(c, entry, entry->schedule, err);
+	c->n++;
+	return code;
 }
 
 /* ---- all of them ---- */
@@ -339,13 +369,15 @@ int orr_compare(struct orr_comparison **out, const struct orr_entry *entries, in
 	c->units = entries[0].pipeline->units;
 	c->numerics = entries[0].pipeline->numerics;
 	c->noisy = entries[0].noise != NULL;
+	c->every_cut = every_cut;
 	for (int i = 0; i < n && !code; i++)
 		code = try_entry(c, &entries[i], err);
 	if (code) {
+		c->n_tried = c->n;
 		orr_comparison_destroy(c);
 		return code;
 	}
-	sum_up(c, every_cut);
+	sum_up(c);
 	*out = c;
 	return 0;
 }
@@ -415,7 +447,7 @@ void orr_comparison_destroy(struct orr_comparison *c)
 {
 	if (!c)
 		return;
-	for (int i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n_tried; i++)
 		free(c->contenders[i].reason);
 	free(c->contenders);
 	free(c->names);

@@ -374,9 +374,7 @@ static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 	return code;
 }
 
-/* Without a flush their versions would be those of several stages at once; a gang has them in
- * parts.
- */
+/* Without a flush their versions would be those of several stages at once; a gang splits them. */
 static int check_tied(const struct orr_jobs *jobs, const struct orr_schedule *schedule,
 		      struct orr_error *err)
 {
@@ -401,26 +399,49 @@ static int check_tied(const struct orr_jobs *jobs, const struct orr_schedule *sc
 	return 0;
 }
 
-/* Bytes that a step keeps and moves must be countable as well. */
-static int check_bytes(const struct orr_pipeline *p, struct orr_error *err)
+/* Of a stage's parameters: what its owners keep, gradients, optimizer and versions too, what they
+ * exchange, and what jobs on other workers fetch and send back. jobs NULL: of one owner. */
+static double parameter_copies(const struct orr_jobs *jobs, int s)
+{
+	int n_owners = jobs ? jobs->first_owner[s + 1] - jobs->first_owner[s] : 1;
+	double fetched = 0, copies = 6 + 2 * (jobs ? orr_jobs_n_updates(jobs, s) : 1);
+
+	for (int b = 0; jobs && b < jobs->pipeline->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++) {
+			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
+
+			fetched += orr_jobs_has(jobs, j) && jobs->weights[j] != jobs->compute[j];
+		}
+	return 2 * fetched +
+	       n_owners * (copies + (jobs && jobs->versions ? jobs->versions->peak[s] : 0));
+}
+
+/* Bytes that a step keeps and moves must be countable as well: before jobs are placed (NULL) what
+ * any schedule has, then what this one has. */
+static int check_bytes(const struct orr_pipeline *p, const struct orr_jobs *jobs,
+		       struct orr_error *err)
 {
 	double total = 0, most = 0;
 	int largest = 0;
 
 	for (int s = 0; s < p->n_stages; s++) {
-		double bytes = (double)p->stages[s].stash_bytes + (double)p->stages[s].input_bytes +
-			       (double)p->stages[s].parameter_bytes * (8 + p->n_workers);
+		double bytes = (double)p->stages[s].stash_bytes + (double)p->stages[s].input_bytes;
 
-		for (int i = 0; i < p->stages[s].n_out; i++)
-			bytes += (double)p->edges[p->stages[s].out[i]].bytes +
-				 (double)p->edges[p->stages[s].out[i]].gradient_bytes;
+		for (int i = 0; i < p->stages[s].n_out; i++) {
+			const struct orr_edge *edge = &p->edges[p->stages[s].out[i]];
+
+			bytes += (double)edge->bytes * orr_pipeline_n_at(p, edge->to) +
+				 (double)edge->gradient_bytes * orr_pipeline_n_at(p, s);
+		}
+		bytes = bytes * ORR_N_PASSES * p->n_microbatches +
+			(double)p->stages[s].parameter_bytes * parameter_copies(jobs, s);
 		total += bytes;
 		if (bytes > most) {
 			most = bytes;
 			largest = s;
 		}
 	}
-	if (total * ORR_N_PASSES * p->n_microbatches < (double)(INT64_MAX / 4))
+	if (total < (double)(INT64_MAX / 4))
 		return 0;
 	return orr_fail(
 		err, ORR_E_INPUT,
@@ -492,7 +513,7 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	struct orr_jobs *jobs;
 	int code;
 
-	if ((code = check_total(p, err)) || (code = check_bytes(p, err)))
+	if ((code = check_total(p, err)) || (code = check_bytes(p, NULL, err)))
 		return code;
 	if (schedule->check && (code = schedule->check(p, schedule->data, &own)))
 		return refuse_for(schedule, code, &own, err);
@@ -521,6 +542,8 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	if (schedule->asynchronous &&
 	    ((code = orr_async_create(&jobs->async, jobs, schedule, err)) ||
 	     (code = orr_versions_create(&jobs->versions, jobs, err))))
+		goto out;
+	if ((code = check_bytes(p, jobs, err)))
 		goto out;
 	if (schedule->order == ORR_ORDER_BOUNDED && (code = orr_jobs_free(jobs, err)))
 		goto out;

@@ -25,6 +25,20 @@ int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j)
 	return orr_pipeline_share(p, job.s, stash);
 }
 
+int64_t orr_jobs_moved_bytes(const struct orr_jobs *jobs, int j)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int64_t stash = orr_pipeline_stash_bytes(p, job.s, job.b);
+
+	if (p->microbatches || orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F ||
+	    (jobs->recompute[job.s] && job.d == ORR_PASS_F))
+		return orr_jobs_stash_bytes(jobs, j);
+	stash -= job.d == ORR_PASS_F ? p->stages[job.s].shared_bytes
+				     : p->stages[job.s].passing_bytes;
+	return orr_pipeline_share(p, job.s, stash);
+}
+
 int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k)
 {
 	const struct orr_pipeline *p = jobs->pipeline;

@@ -81,7 +81,7 @@ static void count_move(struct orr_figures *f, const struct orr_jobs *jobs, int f
 		return;
 	if (orr_jobs_at(jobs, from).s == orr_jobs_at(jobs, j).s) {
 		worker->recv_stashes++;
-		worker->recv_stash_bytes += orr_jobs_stash_bytes(jobs, from);
+		worker->recv_stash_bytes += orr_jobs_moved_bytes(jobs, from);
 	} else if (orr_jobs_at(jobs, j).d == ORR_PASS_F) {
 		worker->recv_activations++;
 		worker->recv_activation_bytes += orr_jobs_edge_bytes(jobs, from, j);

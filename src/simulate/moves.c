@@ -6,7 +6,9 @@ bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k)
 {
 	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
 
-	return from.s != to.s && from.d == ORR_PASS_F && jobs->pipeline->stages[to.s].gather;
+	/* F can wait for F of another stage without reading it: for room in memory */
+	return from.s != to.s && from.d == ORR_PASS_F && jobs->pipeline->stages[to.s].gather &&
+	       !orr_jobs_is_cap(jobs, j, k);
 }
 
 bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k)
@@ -43,7 +45,7 @@ bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int
 				     .consumer = k,
 				     .from = sender,
 				     .to = orr_jobs_worker(jobs, k, i),
-				     .bytes = from.s == to.s ? orr_jobs_stash_bytes(jobs, j)
+				     .bytes = from.s == to.s ? orr_jobs_moved_bytes(jobs, j)
 							     : orr_jobs_edge_bytes(jobs, j, k)};
 	return true;
 }

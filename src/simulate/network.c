@@ -45,18 +45,69 @@ static size_t port_of(int w, bool receives)
 	return 2 * (size_t)w + receives;
 }
 
-static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer,
-				int i)
+static size_t key_at(const struct orr_network *net, const struct orr_transfer *transfer, int i)
 {
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
 	if (net->ports)
-		return &net->links[k   ? port_of(owners[i / 2], i % 2)
-				   : i ? port_of(transfer->to, true)
-				       : port_of(transfer->from, false)];
-	return &net->links[k ? link_between(net, owners[i], owners[(i + 1) % k])
-			     : link_between(net, transfer->from, transfer->to)];
+		return k   ? port_of(owners[i / 2], i % 2)
+		       : i ? port_of(transfer->to, true)
+			   : port_of(transfer->from, false);
+	return k ? link_between(net, owners[i], owners[(i + 1) % k])
+		 : link_between(net, transfer->from, transfer->to);
+}
+
+/* Where by_key has the link, or has room for it. */
+static size_t *find_link(const struct orr_network *net, size_t key)
+{
+	size_t mask = 2 * net->links_room - 1, at = key * UINT64_C(11400714819323198485) >> 20;
+
+	for (at &= mask; net->by_key[at] && net->links[net->by_key[at] - 1].key != key;)
+		at = (at + 1) & mask;
+	return &net->by_key[at];
+}
+
+/* One that was asked for. */
+static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer,
+				int i)
+{
+	return &net->links[*find_link(net, key_at(net, transfer, i)) - 1];
+}
+
+static int grow_links(struct orr_network *net, struct orr_error *err)
+{
+	size_t room = 2 * net->links_room;
+	struct orr_link *links = realloc(net->links, room * sizeof(*links));
+	size_t *touched = realloc(net->touched, room * sizeof(*touched)),
+	       *by_key = calloc(2 * room, sizeof(*by_key));
+
+	net->links = links ? links : net->links;
+	net->touched = touched ? touched : net->touched;
+	if (!links || !touched || !by_key) {
+		free(by_key);
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %zu links", room);
+	}
+	free(net->by_key);
+	net->by_key = by_key;
+	net->links_room = room;
+	for (size_t i = 0; i < net->n_links; i++)
+		*find_link(net, links[i].key) = i + 1;
+	return 0;
+}
+
+static int make_link(struct orr_network *net, size_t key, struct orr_error *err)
+{
+	int code;
+
+	if (*find_link(net, key))
+		return 0;
+	if (net->n_links == net->links_room && (code = grow_links(net, err)))
+		return code;
+	net->links[net->n_links] = (struct orr_link){.key = key};
+	*find_link(net, key) = net->n_links + 1;
+	net->n_links++;
+	return 0;
 }
 
 static void touch(struct orr_network *net, struct orr_link *link)
@@ -126,8 +177,11 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 	if ((code = reserve_transfer(net, err)))
 		return code;
 	for (int i = 0; i < n_links; i++) {
-		struct orr_link *link = link_at(net, transfer, i);
+		struct orr_link *link;
 
+		if ((code = make_link(net, key_at(net, transfer, i), err)))
+			return code;
+		link = link_at(net, transfer, i);
 		/* of equal (time, n) the lowest order, and within a job the first request */
 		if ((code = orr_heap_push(&link->waiting, now_ns, n, order << 31 | t->n_transfers,
 					  err)))
@@ -267,7 +321,6 @@ static int check_clock(const struct orr_machine *machine, const struct orr_jobs 
 int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err)
 {
 	const struct orr_machine *machine = &timeline->jobs->pipeline->machine;
-	size_t n_workers = (size_t)timeline->jobs->pipeline->n_workers;
 	int code;
 
 	net->machine = machine;
@@ -279,13 +332,8 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 		return code;
 	net->ports = machine->cluster && machine->cluster->ports;
 	net->half_duplex = orr_machine_half_duplex(machine);
-	net->n_links = net->ports ? 2 * n_workers : n_workers * (n_workers - 1);
-	net->links = calloc(net->n_links + 1, sizeof(*net->links));
-	net->touched = calloc(net->n_links + 1, sizeof(*net->touched));
-	if (!net->links || !net->touched)
-		return orr_fail(err, ORR_E_NOMEM,
-				"simulate: no memory for the links of %zu workers", n_workers);
-	return 0;
+	net->links_room = 32;
+	return grow_links(net, err);
 }
 
 void orr_network_fini(struct orr_network *net)
@@ -293,5 +341,6 @@ void orr_network_fini(struct orr_network *net)
 	for (size_t i = 0; net->links && i < net->n_links; i++)
 		orr_heap_fini(&net->links[i].waiting);
 	free(net->links);
+	free(net->by_key);
 	free(net->touched);
 }

@@ -23,7 +23,8 @@ struct orr_machine;
 struct orr_timeline;
 struct orr_transfer;
 
-struct orr_link { /* or a port */
+struct orr_link {   /* or a port; made when it is first asked for */
+	size_t key; /* its workers */
 	bool busy, touched;
 	struct orr_heap waiting; /* indices of transfers and rings */
 };
@@ -33,9 +34,10 @@ struct orr_network {
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
 	bool is_free;                      /* nothing takes time: nothing is asked for */
 	bool ports, half_duplex;
-	struct orr_link *links;
-	size_t n_links;
-	size_t *touched, n_touched; /* links on which something may start */
+	struct orr_link *links; /* [links_room] */
+	size_t n_links, links_room;
+	size_t *by_key; /* [2 * links_room] open addressing over links, numbered from 1; 0: free */
+	size_t *touched, n_touched; /* [links_room] links on which something may start */
 	int transfers_room;
 };
 

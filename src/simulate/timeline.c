@@ -148,24 +148,10 @@ static int check_gradients(const struct orr_timeline *t, const struct orr_update
 	return 0;
 }
 
-static int check_rings(const struct orr_timeline *t, const struct orr_update *u, int set,
-		       struct orr_error *err)
-{
-	for (int i = 0; i < t->n_transfers; i++)
-		if (t->transfers[i].kind == ORR_TRANSFER_ALL_REDUCE && t->transfers[i].set == set &&
-		    t->transfers[i].ring != ORR_RING_ALL_GATHER &&
-		    u->start_ns < t->transfers[i].end_ns)
-			return orr_fail(err, ORR_E_RUNTIME,
-					"timeline: the update of stage %d on worker %d starts "
-					"before its gradients are added up",
-					u->s, u->w);
-	return 0;
-}
-
 /* With a flush: after its own gradients and those of the stages that share trained parameters with
- * it, and after the rings of both. */
+ * it, and after the rings of both. summed_ns: [sets] when the last of them ends. */
 static int check_sums(const struct orr_timeline *t, const struct orr_update *u,
-		      struct orr_error *err)
+		      const int64_t *summed_ns, struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	int code = check_gradients(t, u, u->s, err);
@@ -174,7 +160,11 @@ static int check_sums(const struct orr_timeline *t, const struct orr_update *u,
 		const struct orr_tied *tied =
 			set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
 
-		code = check_rings(t, u, set, err);
+		if (u->start_ns < summed_ns[set])
+			return orr_fail(err, ORR_E_RUNTIME,
+					"timeline: the update of stage %d on worker %d starts "
+					"before its gradients are added up",
+					u->s, u->w);
 		for (int i = 0; tied && !tied->frozen && i < tied->n_stages && !code; i++)
 			code = check_gradients(t, u, tied->stages[i], err);
 	}
@@ -183,11 +173,23 @@ static int check_sums(const struct orr_timeline *t, const struct orr_update *u,
 
 static int check_updates(const struct orr_timeline *t, struct orr_error *err)
 {
+	size_t n_sets = (size_t)orr_pipeline_n_sets(t->jobs->pipeline);
+	int64_t *summed_ns = calloc(n_sets, sizeof(*summed_ns));
 	int code = 0;
 
+	if (!summed_ns)
+		return orr_fail(err, ORR_E_NOMEM, "timeline: no memory for %zu rings", n_sets);
+	for (int i = 0; i < t->n_transfers; i++) {
+		const struct orr_transfer *x = &t->transfers[i];
+
+		if (x->kind == ORR_TRANSFER_ALL_REDUCE && x->ring != ORR_RING_ALL_GATHER &&
+		    x->end_ns > summed_ns[x->set])
+			summed_ns[x->set] = x->end_ns;
+	}
 	for (int i = 0; !code && i < t->n_updates; i++)
 		code = t->jobs->versions ? check_version(t, &t->updates[i], err)
-					 : check_sums(t, &t->updates[i], err);
+					 : check_sums(t, &t->updates[i], summed_ns, err);
+	free(summed_ns);
 	return code;
 }
 

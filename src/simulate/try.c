@@ -47,6 +47,10 @@ int orr_try_run(struct orr_try *x, struct orr_error *err)
 {
 	int code;
 
+	orr_figures_destroy(x->figures); /* of another run */
+	orr_timeline_destroy(x->timeline);
+	x->figures = NULL;
+	x->timeline = NULL;
 	if ((code = orr_try_time(x, err)) || (code = orr_timeline_check(x->timeline, err)) ||
 	    (code = orr_figures_create(&x->figures, x->timeline, err)))
 		return code;

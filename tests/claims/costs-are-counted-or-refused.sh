@@ -47,3 +47,24 @@ for command in 'simulate overhead.dot' 'plan overhead.dot -w 2'; do
 	[ $code -eq 2 ]
 	grep -q 'overhead.dot: overhead: ' err
 done
+# Bytes are counted by what moves: replicas exchange parameters once a step, and only a job that runs on another worker than
+# their owner's fetches them. So 256B parameters in fp32 on 1,024 workers are no overflow, nor are 16 GB a stage on 4,096.
+for case in '1024 64 64' '1024 64 1000' '4096 256 16'; do
+	set -- $case
+	"$orrery" simulate chain:16 -w $1 -m $1 --costs 1ms,2ms --parameters $3GB --activation 1MB --bandwidth 25GB/s \
+		--schedule lpp:G=$2,R=16 --json >out
+	python3 - $1 $2 $3 <<'END2'
+import json, sys
+workers, replicas, gigabytes = map(int, sys.argv[1:])
+moved = sum(w['all_reduce_bytes'] for w in json.load(open('out'))['worker'])
+assert moved == workers * 2 * (replicas - 1) * gigabytes * 10**9 // replicas, moved
+END2
+done
+# a job that fetches: F and B of each microbatch on 3 of 4 workers; what B sends back has the size of what it fetched
+"$orrery" simulate chain:4 -w 4 -m 4000 --schedule fsdp --parameters 10TB --json >out
+python3 - <<'END'
+import json
+workers = json.load(open('out'))['worker']
+assert sum(w['recv_parameter_bytes'] for w in workers) == 4000 * 4 * 2 * 3 * 10**13 // 4, workers
+assert sum(w['sent_weight_gradient_bytes'] for w in workers) == 4000 * 4 * 3 * 10**13 // 4, workers
+END

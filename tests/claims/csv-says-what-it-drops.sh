@@ -22,7 +22,8 @@ says '4 stages have several workers' chain:4 -w 2 --schedule ddp
 says 'owns the parameters of 4 stages' chain:4 -w 2 --schedule fsdp
 says 'several workers' chain:4 --schedule chimera
 says 'order is greedy' chain:8 -w 4 --schedule hanayo
-says 'which transfer goes first' chain:8 -w 4 -m 8 --costs 1,1,1 --schedule interleaved-uniform --activation 1GB --bandwidth 1GB/s
+echo 'graph { bandwidth="1GB/s"; duplex=half; a [repeat=4] }' >half.dot
+says 'which transfer goes first' chain:8 --machine half.dot -m 8 --costs 1,1,1 --schedule interleaved-uniform --activation 1GB
 # nothing lost, nothing said, and it comes back
 n=0
 for schedule in gpipe 1f1b eager-1f1b interleaved zb-h1 zb-2p v-half v-zb v-min dualpipe-v interleaved-uniform auto:effort=0; do

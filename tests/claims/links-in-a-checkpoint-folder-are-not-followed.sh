@@ -38,3 +38,24 @@ code=0; train runE --steps 10 2>err || code=$?
 [ $code -eq 2 ]
 grep -q 'runE/.lock: is a link' err
 [ ! -e outside ]
+
+# nor is the folder of the best one, which is another run's here; its own folder is made beside what is in the way
+best() { folder=$1; shift; train $folder --keep-best --evaluate-every 5 "$@"; }
+train runF --steps 10
+for to in ../runA ../empty ../none; do
+	mkdir -p empty
+	ln -sfn $to runF/best
+	for how in '--resume --steps 40' '--steps 10'; do
+		[ "$how" = '--steps 10' ] && folder=runG || folder=runF
+		rm -rf runG && mkdir runG && ln -s $to runG/best
+		code=0; best $folder $how 2>err || code=$?
+		[ $code -eq 2 ] || { echo "$to $how: exit code $code"; exit 1; }
+		[ "$(grep -c '^orrery: ' err)" -eq 1 ]
+	done
+	[ $to = ../none ] || grep -q 'runG/best: is a link instead of a folder and is not followed' err
+done
+[ -z "$(ls -A empty)" ] && [ ! -e none ]
+diff -r before runA
+rm runF/best
+best runF --resume --steps 20
+[ -d runF/best/step-00000020 ] || [ -d runF/best/step-00000015 ]

@@ -62,18 +62,20 @@ struct orr_onnx {
 };
 
 /* ---- wire.c: bytes -> message ---- */
+/* path is of the model; the files beside it that it names are seen (orrery/input.h). */
 int orr_onnx_unpack(Onnx__ModelProto **out, const char *name, const void *bytes, size_t n,
 		    struct orr_error *err);
 void orr_onnx_free(Onnx__ModelProto *model); /* NULL is fine */
+/* What a tensor says of the file beside the model that it lies in; NULL: nothing. */
+const char *orr_onnx_external(const Onnx__TensorProto *t, const char *key);
+/* The folder of the model, and the path there of that file; the caller's to free. false: no memory.
+ */
+bool orr_onnx_beside(char **folder, char **path, const char *model, const char *location);
 
 /* ---- read.c: message -> draft ---- */
 /* *sources, where it is asked for: the caller's to free. */
 int orr_onnx_read_model(struct orr_draft *draft, const Onnx__ModelProto *model,
 			struct orr_onnx_source **sources, int *n_sources, struct orr_error *err);
-
-/* ---- weights.c: numbers ---- */
-/* The files beside the model that it names are seen (orrery/input.h). */
-int orr_onnx_name_beside(const Onnx__ModelProto *model, const char *path, struct orr_error *err);
 
 /* ---- tensors.c: the tensors by name ---- */
 int orr_onnx_tensors_init(struct orr_onnx *x, struct orr_error *err);

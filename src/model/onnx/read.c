@@ -543,7 +543,7 @@ int orr_onnx_read(struct orr_draft *draft, const void *bytes, size_t n, struct o
 	Onnx__ModelProto *model = NULL;
 	int code = orr_onnx_unpack(&model, draft->name, bytes, n, err);
 
-	if (!code && !(code = orr_onnx_name_beside(model, draft->name, err)))
+	if (!code)
 		code = orr_onnx_read_model(draft, model, NULL, NULL, err);
 	orr_onnx_free(model);
 	return orr_text_fail(code, err); /* names may hold anything */

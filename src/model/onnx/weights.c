@@ -29,7 +29,6 @@ static int read_names(struct orr_onnx_weights *w, const char *bytes, size_t n,
 	int code;
 
 	if ((code = orr_onnx_unpack(&w->model, w->path, bytes, n, err)) ||
-	    (code = orr_onnx_name_beside(w->model, w->path, err)) ||
 	    (code = orr_draft_init(&draft, w->path, err)))
 		return code;
 	code = orr_onnx_read_model(&draft, w->model, &w->sources, &w->n_sources, err);
@@ -99,19 +98,10 @@ static int fail(const struct orr_onnx_weights *w, const Onnx__TensorProto *t, co
 	return orr_text_fail(ORR_E_INPUT, err);
 }
 
-static const char *find_entry(const Onnx__TensorProto *t, const char *key)
-{
-	for (size_t i = 0; i < t->n_external_data; i++)
-		if (t->external_data[i]->key && t->external_data[i]->value &&
-		    !strcmp(t->external_data[i]->key, key))
-			return t->external_data[i]->value;
-	return NULL;
-}
-
 /* A number of bytes; false: it is none. */
 static bool find_bytes(const Onnx__TensorProto *t, const char *key, int64_t *bytes)
 {
-	const char *text = find_entry(t, key);
+	const char *text = orr_onnx_external(t, key);
 	char *end;
 
 	if (!text)
@@ -121,41 +111,6 @@ static bool find_bytes(const Onnx__TensorProto *t, const char *key, int64_t *byt
 	return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-/* The folder of the model, and the path there of what a tensor names; the caller's to free. false:
- * no memory. */
-static bool find_beside(char **folder, char **path, const char *model, const char *location)
-{
-	const char *slash = strrchr(model, '/');
-
-	*path = NULL;
-	if (!(*folder = slash ? strndup(model, (size_t)(slash - model) + 1) : strdup("./")))
-		return false;
-	if (asprintf(path, "%s%s", *location == '/' ? "" : *folder, location) < 0)
-		*path = NULL;
-	return *path;
-}
-
-int orr_onnx_name_beside(const Onnx__ModelProto *model, const char *path, struct orr_error *err)
-{
-	const char *last = "";
-	int code = 0;
-
-	for (size_t i = 0; i < model->graph->n_initializer && !code; i++) {
-		const char *location = find_entry(model->graph->initializer[i], "location");
-		char *folder, *beside;
-
-		if (!location || !strcmp(location, last))
-			continue;
-		last = location;
-		code = find_beside(&folder, &beside, path, location)
-			       ? orr_input_name(beside, err)
-			       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-		free(folder);
-		free(beside);
-	}
-	return code;
-}
-
 /* In the folder of the model or below. */
 static int open_beside(int *fd, int64_t *n_bytes, const struct orr_onnx_weights *w,
 		       const Onnx__TensorProto *t, const char *location, struct orr_error *err)
@@ -163,7 +118,7 @@ static int open_beside(int *fd, int64_t *n_bytes, const struct orr_onnx_weights 
 	char *folder = NULL, *path = NULL, *real = NULL;
 	int code;
 
-	if (!find_beside(&folder, &path, w->path, location))
+	if (!orr_onnx_beside(&folder, &path, w->path, location))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
 	else if (!orr_input_within(&real, folder, path))
 		code = orr_input_open(fd, n_bytes, real, "other weights ([init])", err);
@@ -184,7 +139,7 @@ static int open_beside(int *fd, int64_t *n_bytes, const struct orr_onnx_weights 
 static int read_beside(void **bytes, int64_t n, const struct orr_onnx_weights *w,
 		       const Onnx__TensorProto *t, struct orr_error *err)
 {
-	const char *location = find_entry(t, "location");
+	const char *location = orr_onnx_external(t, "location");
 	int64_t at = 0, length = n, n_bytes;
 	int fd, code;
 

@@ -2,8 +2,11 @@
  * message, so the depth is looked at before, and the memory is bounded by the size of the file. */
 #include "onnx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "orrery/input.h"
 
 #define MOST_DEPTH 32
 #define BYTES_A_BYTE 128 /* of memory, for one of the file */
@@ -112,6 +115,51 @@ static void give_back(void *budget, void *at)
 	free(at);
 }
 
+/* ---- files beside it ---- */
+
+const char *orr_onnx_external(const Onnx__TensorProto *t, const char *key)
+{
+	for (size_t i = 0; i < t->n_external_data; i++)
+		if (t->external_data[i]->key && t->external_data[i]->value &&
+		    !strcmp(t->external_data[i]->key, key))
+			return t->external_data[i]->value;
+	return NULL;
+}
+
+bool orr_onnx_beside(char **folder, char **path, const char *model, const char *location)
+{
+	const char *slash = strrchr(model, '/');
+
+	*path = NULL;
+	if (!(*folder = slash ? strndup(model, (size_t)(slash - model) + 1) : strdup("./")))
+		return false;
+	if (asprintf(path, "%s%s", *location == '/' ? "" : *folder, location) < 0)
+		*path = NULL;
+	return *path;
+}
+
+/* Each is seen, as a file that is read is. */
+static int name_beside(const Onnx__ModelProto *model, const char *path, struct orr_error *err)
+{
+	const char *last = "";
+	int code = 0;
+
+	for (size_t i = 0; i < model->graph->n_initializer && !code; i++) {
+		const char *location = orr_onnx_external(model->graph->initializer[i], "location");
+		char *folder, *beside;
+
+		if (!location || !strcmp(location, last))
+			continue;
+		last = location;
+		code = orr_onnx_beside(&folder, &beside, path, location)
+			       ? orr_input_name(beside, err)
+			       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+		free(folder);
+		free(beside);
+	}
+	return code;
+}
+
 int orr_onnx_unpack(Onnx__ModelProto **out, const char *name, const void *bytes, size_t n,
 		    struct orr_error *err)
 {
@@ -119,6 +167,7 @@ int orr_onnx_unpack(Onnx__ModelProto **out, const char *name, const void *bytes,
 	ProtobufCAllocator allocator = {take, give_back, &budget};
 	const uint8_t *at = bytes;
 	Onnx__ModelProto *model = NULL;
+	int code;
 
 	if (n && is_sound(&onnx__model_proto__descriptor, (struct bytes){at, at + n}, 0))
 		model = onnx__model_proto__unpack(&allocator, n, at);
@@ -131,6 +180,10 @@ int orr_onnx_unpack(Onnx__ModelProto **out, const char *name, const void *bytes,
 	if (!model->graph || !model->graph->n_node) {
 		orr_onnx_free(model);
 		return orr_fail(err, ORR_E_INPUT, "%s: no model in it: ONNX without nodes", name);
+	}
+	if ((code = name_beside(model, name, err))) {
+		orr_onnx_free(model);
+		return code;
 	}
 	*out = model;
 	return 0;

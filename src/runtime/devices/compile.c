@@ -15,7 +15,8 @@ struct note {
 	bool matters; /* a loss comes after it, from which a gradient comes back */
 	bool data;    /* an input that the stage reads */
 	bool read;    /* by the stage at hand or, of its own operators, by the edge at hand */
-	bool stashed; /* the backward of this stage reads its output */
+	bool stashed; /* the backward of this stage reads its output, */
+	bool left;    /* W among it */
 	bool returns; /* a gradient of it comes back over the edge at hand */
 	int reader;   /* the last operator there whose gradient comes back, or -1 */
 	bool written; /* a turn before has written its gradient */
@@ -163,10 +164,18 @@ static void choose_stashed(struct compiler *c)
 		const struct orr_operator *o = &c->graph->operators[k];
 		unsigned reads = is_here(c, k) ? reads_of(c, k) : 0;
 
-		for (int i = 0; i < o->n_inputs && (reads & ORR_READS_INPUTS); i++)
-			c->notes[o->inputs[i]].stashed = true;
-		if (reads & ORR_READS_OUTPUT)
+		unsigned left = reads && is_trained(o) ? o->instance->op->weight_reads : 0;
+
+		for (int i = 0; i < o->n_inputs && (reads & ORR_READS_INPUTS); i++) {
+			struct note *input = &c->notes[o->inputs[i]];
+
+			input->stashed = true;
+			input->left = input->left || left & ORR_READS_INPUTS;
+		}
+		if (reads & ORR_READS_OUTPUT) {
 			c->notes[k].stashed = true;
+			c->notes[k].left = c->notes[k].left || left & ORR_READS_OUTPUT;
+		}
 	}
 }
 
@@ -176,6 +185,14 @@ static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t
 
 	*columns += orr_tensor_floats(&t);
 	return t;
+}
+
+static struct orr_tensor place_stash(struct compiler *c, int64_t width, bool half, bool left)
+{
+	struct orr_program *p = c->program;
+
+	return left ? place(ORR_STORAGE_STASH, &p->left_columns, width, half)
+		    : place(ORR_STORAGE_PASSING, &p->passing_columns, width, half);
 }
 
 /* What comes in: over the edges as it lies there, or copied to the stash where the backward reads
@@ -207,8 +224,7 @@ static void place_received(struct compiler *c)
 			if (note->stashed) {
 				struct orr_tensor from = note->value;
 
-				note->value =
-					place(ORR_STORAGE_STASH, &p->stash_columns, width, half);
+				note->value = place_stash(c, width, half, note->left);
 				p->before[p->n_before++] =
 					(struct orr_move){from, note->value, 1.0f};
 			}
@@ -245,8 +261,7 @@ static int place_data(struct compiler *c, struct orr_error *err)
 		if (note->stashed || factor < 1.0 || factor > 1.0) {
 			struct orr_tensor from = note->value;
 
-			note->value = note->stashed ? place(ORR_STORAGE_STASH, &p->stash_columns,
-							    o->width, false)
+			note->value = note->stashed ? place_stash(c, o->width, false, note->left)
 						    : place(ORR_STORAGE_SCRATCH,
 							    &p->forward_columns, o->width, false);
 			p->before[p->n_before++] =
@@ -305,8 +320,7 @@ static void place_outputs(struct compiler *c)
 		struct note *note = &c->notes[k];
 
 		if (is_here(c, k) && !orr_operator_is_input(o) && note->stashed)
-			note->value =
-				place(ORR_STORAGE_STASH, &p->stash_columns, o->width, o->half);
+			note->value = place_stash(c, o->width, o->half, note->left);
 	}
 	place_sent(c, false);
 	for (int k = 0; k < c->graph->n_operators; k++) {
@@ -345,7 +359,7 @@ static struct orr_tensor place_saved(struct compiler *c, int k)
 
 	if (!floats)
 		return (struct orr_tensor){0};
-	return is_active(c, k) ? place(ORR_STORAGE_STASH, &p->stash_columns, floats, false)
+	return is_active(c, k) ? place_stash(c, floats, false, is_trained(&c->graph->operators[k]))
 			       : place(ORR_STORAGE_SCRATCH, &p->forward_columns, floats, false);
 }
 

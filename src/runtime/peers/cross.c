@@ -11,7 +11,7 @@ struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, in
 	return (struct orr_message){
 		.handle = handle,
 		.kind = tag < ORR_TRANSFER_KINDS ? tag
-			: tag == ORR_TAG_WHOLE   ? ORR_TRANSFER_STASH
+			: tag == ORR_TAG_LEFT    ? ORR_TRANSFER_STASH
 			: tag == ORR_TAG_TIED    ? ORR_TRANSFER_ALL_REDUCE
 						 : ORR_RANKS_ORDER,
 		.other = other,
@@ -41,7 +41,8 @@ static void number_tags(struct orr_cross *cross)
 		[ORR_TRANSFER_ACTIVATION] = edges,
 		[ORR_TRANSFER_GRADIENT] = edges,
 		[ORR_TRANSFER_STASH] = stages,
-		[ORR_TAG_WHOLE] = stages,
+		[ORR_TAG_LEFT] = stages,
+		[ORR_TAG_ENDED] = stages,
 		[ORR_TRANSFER_PARAMETER] = work->jobs->n_jobs,
 		[ORR_TRANSFER_WEIGHT_GRADIENT] = stages,
 		[ORR_TAG_GATE] = stages,
@@ -224,10 +225,9 @@ static void receive_backward(struct crossing *x)
 	}
 }
 
-/* What B leaves for W, where that is a job of its own. */
-static starpu_data_handle_t left_for_weights(const struct orr_data *data, int at)
+static int tag_of_left(const struct orr_work *work, int s)
 {
-	return data->whole[at] ? data->whole[at] : data->stash[at];
+	return orr_program_left_floats(work->programs[s], 1, true) ? ORR_TAG_LEFT : ORR_TAG_ENDED;
 }
 
 int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
@@ -247,7 +247,7 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 	else if (x.job.d == orr_jobs_first_backward(work->jobs, s))
 		receive_backward(&x);
 	else
-		receive(&x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
+		receive(&x, tag_of_left(work, s), at, data->left[at],
 			rank_of_job(work, s, b, ORR_PASS_B));
 	return x.code;
 }
@@ -319,7 +319,7 @@ static void send_backward(struct crossing *x)
 		for (int k = 0; k < p->n_microbatches; k++)
 			send_gradients(x, k);
 	if (orr_work_splits(work, s))
-		send_last_of(x, ORR_TAG_WHOLE, at, left_for_weights(data, at),
+		send_last_of(x, tag_of_left(work, s), at, data->left[at],
 			     orr_jobs_index(work->jobs, s, b, ORR_PASS_W));
 }
 

@@ -7,12 +7,13 @@
 
 /* Tags of messages: the kinds of transfers, and besides */
 enum {
-	ORR_TAG_WHOLE = ORR_TRANSFER_KINDS, /* all that B left of a stash, where W is elsewhere */
-	ORR_TAG_GATE,                       /* no data: orders jobs */
-	ORR_TAG_READY,                      /* no data: orders rings */
-	ORR_TAG_TIED                        /* gradients of shared parameters */
+	ORR_TAG_LEFT = ORR_TRANSFER_KINDS, /* what B leaves for W, where that is elsewhere */
+	ORR_TAG_ENDED,                     /* no data: B leaves nothing, and W waits for it */
+	ORR_TAG_GATE,                      /* no data: orders jobs */
+	ORR_TAG_READY,                     /* no data: orders rings */
+	ORR_TAG_TIED                       /* gradients of shared parameters */
 };
-#define ORR_TAGS (ORR_TRANSFER_KINDS + 4)
+#define ORR_TAGS (ORR_TRANSFER_KINDS + 5)
 
 /* Weight gradients that come to an owner: two handles in turn, so that one can come while the other
  * is added. */

@@ -52,17 +52,18 @@ static int check_stash(const struct orr_work *work, int s, int b, struct orr_err
 	enum orr_pass first = orr_jobs_first_backward(work->jobs, s),
 		      last = orr_jobs_last_pass(work->jobs, s);
 	int64_t n = orr_work_samples(work, b);
-	int64_t whole = orr_program_stash_floats(program, n, orr_work_splits(work, s));
 	int code = 0;
 
 	if (!orr_work_has_backward(work, s))
 		return 0;
 	if (rank_of(work, s, b, ORR_PASS_F) != rank_of(work, s, b, first))
-		code = orr_fits(work->jobs->recompute[s] ? orr_program_input_floats(program, n)
-							 : whole,
+		code = orr_fits(work->jobs->recompute[s]
+					? orr_program_input_floats(program, n)
+					: orr_program_stash_floats(program, n, false),
 				"a microbatch's stash of", s, fewer_samples, err);
 	if (!code && rank_of(work, s, b, first) != rank_of(work, s, b, last))
-		code = orr_fits(whole, "a microbatch's stash of", s, fewer_samples, err);
+		code = orr_fits(orr_program_left_floats(program, n, true),
+				"a microbatch's stash of", s, fewer_samples, err);
 	return code;
 }
 

@@ -155,8 +155,8 @@ static void bench_fini(struct bench *t)
 static void run_backward(struct bench *t, enum orr_part part)
 {
 	orr_program_backward(t->program, t->device, part, t->n, 1.0f / (float)t->n, t->parameters,
-			     t->stash, (const float *const *)t->out, t->in, t->gradient, true,
-			     t->scratch);
+			     t->stash, NULL, false, (const float *const *)t->out, t->in,
+			     t->gradient, true, t->scratch);
 }
 
 static void run_part(struct bench *t, enum part part)

@@ -146,18 +146,16 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	return 0;
 }
 
-/* What B or W reads of the forward. Where F is recomputed B reads inputs and, for W, writes a whole
- * stash. */
+/* What B or W reads of the forward, inputs where F is recomputed, and what B leaves for W. */
 static void add_stash(struct orr_buffers *buffers, const struct orr_task *t,
-		      starpu_data_handle_t stash, starpu_data_handle_t whole)
+		      starpu_data_handle_t stash, starpu_data_handle_t left)
 {
-	if (t->arg.recompute) {
-		orr_buffers_add(buffers, stash, STARPU_R);
-		if (whole)
-			orr_buffers_add(buffers, whole, STARPU_W);
-	} else {
-		orr_buffers_add(buffers, whole ? whole : stash, STARPU_RW);
-	}
+	bool takes = t->arg.part == ORR_PART_WEIGHT;
+
+	if (!takes || !t->arg.packed)
+		orr_buffers_add(buffers, stash, t->arg.recompute ? STARPU_R : STARPU_RW);
+	if (left)
+		orr_buffers_add(buffers, left, takes ? STARPU_RW : STARPU_W);
 }
 
 /* B or W. */
@@ -175,14 +173,14 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	struct orr_task *t = &slot->jobs[j];
 	struct orr_buffers buffers;
 	starpu_data_handle_t stash = data->stash[job.s * n + job.b],
-			     whole = data->whole[job.s * n + job.b];
+			     left = data->left[job.s * n + job.b];
 
 	if ((code = orr_buffers_init(&buffers, ORR_CODELET_BACKWARD,
 				     n_in + n_out + 8 + count_room(work->jobs, j), err)))
 		return code;
 	if (t->arg.has_parameters)
 		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
-	add_stash(&buffers, t, stash, whole);
+	add_stash(&buffers, t, stash, left);
 	add_edges(&buffers, work, data->gradient, stage->out, n_out, job.b, STARPU_R);
 	add_edges(&buffers, work, data->gradient, stage->in, n_in, job.b, STARPU_W);
 	if (t->arg.has_gradient)
@@ -198,10 +196,10 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
 	drop_edges(data, data->gradient, stage->out, n_out, job.b);
-	if (t->arg.recompute || (last && !whole))
+	if (t->arg.packed ? t->arg.part != ORR_PART_WEIGHT : last)
 		orr_data_drop(data, stash);
-	if (last && whole)
-		orr_data_drop(data, whole);
+	if (last && left)
+		orr_data_drop(data, left);
 	drop_fetched(data, j);
 	return 0;
 }

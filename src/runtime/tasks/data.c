@@ -263,7 +263,7 @@ static int make_stash(struct orr_data *data, int s, int b, struct orr_error *err
 	const struct orr_work *work = data->work;
 	const struct orr_program *program = work->programs[s];
 	int64_t n = orr_work_samples(work, b);
-	bool split = orr_work_splits(work, s), again = work->jobs->recompute[s];
+	bool again = work->jobs->recompute[s], packed = orr_work_packs(work, s, b);
 	bool f = is_here(work, s, b, ORR_PASS_F);
 	bool first = is_here(work, s, b, orr_jobs_first_backward(work->jobs, s));
 	bool last = is_here(work, s, b, orr_jobs_last_pass(work->jobs, s));
@@ -271,14 +271,14 @@ static int make_stash(struct orr_data *data, int s, int b, struct orr_error *err
 
 	if (!orr_work_has_backward(work, s))
 		return 0;
-	if (f || first || (last && !again))
+	if (f || first)
 		code = orr_data_make_temporary(data, &data->stash[at],
 					       again ? orr_program_input_floats(program, n)
-						     : orr_program_stash_floats(program, n, split),
+						     : orr_program_stash_floats(program, n, false),
 					       err);
-	if (!code && again && split && (first || last))
-		code = orr_data_make_temporary(data, &data->whole[at],
-					       orr_program_stash_floats(program, n, split), err);
+	if (!code && orr_work_splits(work, s) && (first || last))
+		code = orr_data_make_temporary(data, &data->left[at],
+					       orr_program_left_floats(program, n, packed), err);
 	return code;
 }
 
@@ -358,7 +358,7 @@ int orr_data_init(struct orr_data *data, const struct orr_work *work,
 	    (code = orr_data_make_handles(&data->activation, edges, err)) ||
 	    (code = orr_data_make_handles(&data->gradient, edges, err)) ||
 	    (code = orr_data_make_handles(&data->stash, stages, err)) ||
-	    (code = orr_data_make_handles(&data->whole, stages, err)) ||
+	    (code = orr_data_make_handles(&data->left, stages, err)) ||
 	    (code = orr_data_make_handles(&data->partial, stages, err)) ||
 	    (code = orr_data_make_handles(&data->token, stages, err)) ||
 	    (code = orr_data_make_handles(&data->gate, stages, err)) ||
@@ -387,7 +387,7 @@ void orr_data_fini(struct orr_data *data)
 	orr_data_forget_handles(data->activation, edges);
 	orr_data_forget_handles(data->gradient, edges);
 	orr_data_forget_handles(data->stash, stages);
-	orr_data_forget_handles(data->whole, stages);
+	orr_data_forget_handles(data->left, stages);
 	orr_data_forget_handles(data->partial, stages);
 	orr_data_forget_handles(data->token, stages);
 	orr_data_forget_handles(data->gate, stages);

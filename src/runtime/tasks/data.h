@@ -59,7 +59,7 @@ struct orr_data {
 	/* [n_stages * n_microbatches] */
 	starpu_data_handle_t *stash;   /* the inputs alone where F is recomputed; NULL without a
 					  backward */
-	starpu_data_handle_t *whole;   /* the stash from B to W where F is recomputed; else NULL */
+	starpu_data_handle_t *left;    /* what B leaves for W, where that is a job of its own */
 	starpu_data_handle_t *partial; /* NULL where gradients add up in place, or the job is
 					  computed elsewhere */
 	starpu_data_handle_t *token;   /* cap[s] of them for a stage with a cap */

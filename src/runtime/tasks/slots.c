@@ -44,6 +44,7 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 		.part = !orr_work_splits(work, job.s) ? ORR_PART_BOTH
 			: job.d == ORR_PASS_W         ? ORR_PART_WEIGHT
 						      : ORR_PART_INPUT,
+		.packed = orr_work_packs(work, job.s, job.b),
 		/* without a flush every microbatch is a minibatch */
 		.loss_scale = 1.0f / (float)(jobs->async ? orr_work_samples(work, job.b) *
 								   work->pipeline->accumulate

@@ -98,6 +98,17 @@ static inline bool orr_work_splits(const struct orr_work *work, int s)
 {
 	return orr_jobs_first_backward(work->jobs, s) != orr_jobs_last_pass(work->jobs, s);
 }
+/* Does B leave W all that it reads in one piece? It does where W is elsewhere, since no more of the
+ * stash than that moves, and where F is recomputed, since no more of it stays. */
+static inline bool orr_work_packs(const struct orr_work *work, int s, int b)
+{
+	const struct orr_jobs *jobs = work->jobs;
+
+	return jobs->recompute[s] ||
+	       (orr_work_splits(work, s) &&
+		jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_B)] !=
+			jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_W)]);
+}
 /* Owners of stage s: first_owner[s] and those after it, one per replica. */
 static inline int orr_work_replicas(const struct orr_work *work, int s)
 {

@@ -44,7 +44,7 @@ class Error(ctypes.Structure):
 
 
 class Levels(ctypes.Structure):
-    _fields_ = [("n", c_int), ("workers", c_int * 4), ("bytes_per_s", c_double * 4)]
+    _fields_ = [("n", c_int), ("workers", c_int * 4), ("bytes_per_s", c_double * 4), ("latency_ns", c_int64 * 4)]
 
 
 class Machine(ctypes.Structure):
@@ -91,6 +91,8 @@ class Stage(ctypes.Structure):
         ("backward_ns", c_int64),
         ("weight_ns", c_int64),
         ("stash_bytes", c_int64),
+        ("shared_bytes", c_int64),
+        ("passing_bytes", c_int64),
         ("input_bytes", c_int64),
         ("recompute", c_bool),
         ("update_ns", c_int64),
@@ -138,7 +140,12 @@ class Pipeline(ctypes.Structure):
 
 
 class Placed(ctypes.Structure):
-    _fields_ = [("worker", POINTER(c_int)), ("n", POINTER(c_int64)), ("bound_ns", c_int64)]
+    _fields_ = [
+        ("worker", POINTER(c_int)),
+        ("n", POINTER(c_int64)),
+        ("bound_ns", c_int64),
+        ("span_bound_ns", c_int64),
+    ]
 
 
 OF_JOB = [c_void_p, c_int, c_int, c_int, c_void_p]

@@ -54,6 +54,12 @@ class Post:
         self.going: list[tuple[Any, Tensor]] = []
 
     def send(self, m: Message, value: Tensor) -> None:
+        room = self.shapes[m.node]  # on the other side; bytes would be read as what they are not
+        if (value.dtype, value.shape) != (room.dtype, room.shape):
+            raise ValueError(
+                f"{m.node.name}: a message of {list(value.shape)} {value.dtype}, and the Runner was "
+                f"made for {list(room.shape)} {room.dtype}: make another"
+            )
         held = value.detach().contiguous()
         self.going = [(w, t) for w, t in self.going if not w.is_completed()]
         group = self.channels[m.source, m.target]

@@ -69,6 +69,7 @@ class Runner:
             raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
         self.device = device_of(model)
         self.example, self.modes = kinds_of(example_inputs), modes_of(model)
+        self.autocast = autocast_of(self.device)
         self.post = Post(self.plan, self._shapes(example_inputs), self.me, self.device)
         self.groups = self._groups()
         self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
@@ -181,6 +182,11 @@ class Runner:
             )
         if modes_of(self.model) != self.modes:
             raise ValueError("train() or eval() was called on the model: make a new Runner")
+        if autocast_of(self.device) != self.autocast:
+            raise ValueError(
+                f"step() runs under {autocast_of(self.device)}, and the Runner was made under "
+                f"{self.autocast}: make it under the same, since messages have the types of there"
+            )
 
     def _meet(self) -> None:
         """Nobody comes out before all have come in."""
@@ -369,6 +375,12 @@ def kinds_of(inputs: Inputs) -> dict[str, str]:
     named = {**{str(i): t for i, t in enumerate(args)}, **kwargs}
     tensors = {name: t for name, t in named.items() if isinstance(t, Tensor)}
     return {name: f"{list(t.shape)} {t.dtype}" for name, t in tensors.items()}
+
+
+def autocast_of(device: torch.device) -> str:
+    if not torch.is_autocast_enabled(device.type):
+        return "no autocast"
+    return f"autocast to {torch.get_autocast_dtype(device.type)}"
 
 
 def modes_of(model: nn.Module) -> list[bool]:

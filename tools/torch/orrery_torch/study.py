@@ -1,5 +1,6 @@
 """A PyTorch model as a graph of costs: what `orrery show`, `plan`, `simulate` and `compare` read."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from .changes import check_backwards, check_changes
-from .costs import Cost, Values, bytes_of, measure, tensors_in
+from .costs import Cost, Values, bytes_of, tensors_in
 from .inputs import check_inputs
+from .measure import measure
 from .parts import Part, split
+from .price import price
 from .trace import Inputs, Trace, say, trace, words
 
 FLOPS = 1e10  # a second, where nothing is measured: as --flops of the command
@@ -53,6 +56,7 @@ class Graph:
     encoders: set[str]
     frozen: set[str] = field(default_factory=set)
     shared: dict[str, str] = field(default_factory=dict)
+    overhead: float = 0.0  # seconds a job takes beside its operators
 
     def write(self, path: Path | str) -> Path:
         Path(path).write_text(self.dot())
@@ -62,6 +66,7 @@ class Graph:
         lines = [
             f"digraph {quoted(self.name)} {{",
             f"\tsamples={self.samples};",
+            *([f'\toverhead="{1e6 * self.overhead:.6g}us";'] if self.overhead else []),
             "\tnode [shape=box];",
         ]
         for encoder in dict.fromkeys(self._encoder(p) for p in self.parts):
@@ -220,6 +225,7 @@ def graph(
     warmup: int = 2,
     repeats: int = 7,
     measured: bool = True,
+    overhead: float | None = None,
 ) -> Graph:
     """The model's operators, with their costs for a microbatch like example_inputs: what forward()
     is called with, a tensor, several or a dict of them by name.
@@ -229,10 +235,14 @@ def graph(
     encoders: submodules whose operators are drawn and listed together; all of the model's own.
     samples: in the microbatch; the first dimension of the first input.
     warmup, repeats: runs of each operator before those whose median counts. With measured=False
-    durations are those of 10 GFLOP a second, and the same every time."""
+    durations are those of 10 GFLOP a second, and the same every time.
+    overhead: seconds that a job takes beside its operators. Not given, it is what a job of a Runner
+    takes on this machine where durations are measured on a CPU, and else nothing."""
     check_inputs(model, example_inputs)
     check_numbers(samples=(samples, 1), warmup=(warmup, 0), repeats=(repeats, 1))
     check_encoders(model, encoders)
+    if overhead is not None and not 0 <= overhead < math.inf:
+        raise ValueError(f"overhead={overhead!r}: seconds, from 0 on")
     traced = trace(model, example_inputs)
     parts = split(traced, level, whole)
     if not parts:
@@ -245,6 +255,9 @@ def graph(
     costs, values = measure(traced, parts, example_inputs, warmup, repeats if measured else 0)
     for cost in costs:
         cost.seconds = cost.seconds or {d: flop / FLOPS for d, flop in cost.flop.items()}
+    on_cpu = all(t.device.type == "cpu" for t in [*model.parameters(), *model.buffers()])
+    if overhead is None:
+        overhead = price() if measured and on_cpu else 0.0
     edges = edges_of(parts, values)
     frozen = frozen_in(parts, edges)
     return Graph(
@@ -259,4 +272,5 @@ def graph(
         else set(encoders),
         frozen,
         shared_in(parts, frozen),
+        overhead,
     )

@@ -1,10 +1,44 @@
-"""One thread, since the runs of a test are small, and the command from the build tree."""
+"""One thread, since the runs of a test are small; processes that have torch already; and a count that
+tools/count-tests reads."""
+
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+import torch.multiprocessing as mp
+
+IMPORTED = [
+    "torch.distributed",
+    "torch._dynamo",
+    "torch.export._trace",
+    "torch._functorch.aot_autograd",
+]
 
 
 @pytest.fixture(autouse=True)
 def same_every_time() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
+
+
+@pytest.fixture(scope="session")
+def on_processes() -> Callable[..., None]:
+    """Calls a test module's worker(rank, n, *args) on n processes. They are forks of a server that
+    has imported most of what they need: with spawned ones most of the tests' time was imports."""
+    multiprocessing.set_forkserver_preload(IMPORTED)
+
+    def run(worker: Callable[..., None], n: int, *args: Any) -> None:
+        mp.start_processes(worker, (n, *args), nprocs=n, start_method="forkserver")
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    told = {word: terminalreporter.stats.get(word, []) for word in ("passed", "failed", "error")}
+    for report in terminalreporter.stats.get("skipped", []):
+        terminalreporter.write_line(f"SKIP: {report.nodeid}: {report.longrepr[-1]}")
+    good, bad = len(told["passed"]), len(told["failed"]) + len(told["error"])
+    share = 100 * good // max(good + bad, 1)
+    terminalreporter.write_line(f"{share}%: Checks: {good + bad}, Failures: {bad}, Errors: 0")

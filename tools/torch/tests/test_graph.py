@@ -1,13 +1,17 @@
 """A model as a graph of costs: names, sizes and FLOP, and that the command takes it."""
 
 import json
+import time
+import warnings
 from pathlib import Path
 
 import orrery_torch
 import pytest
 import torch
-from orrery_torch import command
+from orrery_torch import command, study
 from orrery_torch.costs import Calls
+from orrery_torch.measure import Clock
+from orrery_torch.price import price
 from small_models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
 from torch import Tensor, nn
 
@@ -195,6 +199,62 @@ def test_measured_durations_are_of_what_computes() -> None:
     assert took["encoder.0"]["B"] == 0 < took["encoder.0"]["W"]  # its input is data
 
 
+def test_what_a_job_takes_beside_decides_the_cut(tmp_path: Path) -> None:
+    stages = []
+    for overhead in (0.0, 0.1):
+        path = still(GPT(), tokens(), overhead=overhead).write(tmp_path / "model.dot")
+        words = ("plan", path, "-w", 2, "-m", 4, "--straight", "--makespan", "--json")
+        stages.append(len(json.loads(command.run(*words))["stages"]))
+    assert 'overhead="100000us";' in path.read_text()
+    assert stages == [2, 1]  # of 4 ms a microbatch in all
+
+
+def test_a_measured_graph_has_what_a_job_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "price", lambda: 125e-6)
+    graph = orrery_torch.graph(MLP(), digits(), warmup=0, repeats=1)
+    assert '\toverhead="125us";\n' in graph.dot()
+    assert "overhead" not in still(MLP(), digits()).dot()
+
+
+def test_a_job_has_a_price() -> None:
+    with warnings.catch_warnings():  # that it could not be measured
+        warnings.simplefilter("error")
+        assert price() > 0
+
+
+def test_one_thread_counts_what_it_had_of_the_processor() -> None:
+    clock = Clock(torch.device("cpu"))
+    assert clock.seconds(lambda: time.sleep(0.5)) < 0.4
+    clock.tell()
+    torch.set_num_threads(2)
+    clock = Clock(torch.device("cpu"))
+    assert clock.seconds(lambda: time.sleep(0.1)) >= 0.1
+    with pytest.warns(UserWarning, match="other work had .*% of the time .*set_num_threads"):
+        clock.tell()
+
+
+def test_what_a_runner_refuses_is_measured_all_the_same() -> None:
+    class Parts(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            return x.sin().chunk(2, -1)
+
+    class Product(nn.Module):
+        def forward(self, parts: tuple[Tensor, ...]) -> Tensor:
+            return parts[0] * parts[1]
+
+    class Halved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.parts, self.product = nn.Linear(8, 8), Parts(), Product()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.product(self.parts(self.linear(x))).sum()
+
+    words = {"warmup": 0, "repeats": 1, "overhead": 0.0, "whole": (Parts, Product)}
+    graph = orrery_torch.graph(Halved(), torch.randn(2, 8), **words)
+    assert all(cost.seconds.keys() == set("FBW") for cost in graph.costs)
+
+
 def test_the_model_stays_as_it_was() -> None:
     model = Towers()
     before = {name: t.clone() for name, t in model.state_dict().items()}
@@ -299,6 +359,7 @@ def test_inputs_that_cannot_be_are_refused_in_a_line(take, inputs, line: str) ->
         ({"samples": 0}, "^samples=0: a whole number from 1 on"),
         ({"samples": 2.5}, "^samples=2.5: a whole number from 1 on"),
         ({"encoders": ["trunk", "nope"]}, "^encoders: no submodule is called nope"),
+        ({"overhead": -1e-6}, "^overhead=-1e-06: seconds, from 0 on"),
         ({"encoders": "trunk"}, "^encoders='trunk': a list of names"),
     ],
 )

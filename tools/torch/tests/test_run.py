@@ -9,7 +9,6 @@ import orrery_torch
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from orrery_torch import command
 from orrery_torch.parts import split
 from orrery_torch.plan import read_plan
@@ -97,13 +96,15 @@ def reference(name: str, m: int) -> tuple[list[tuple[float, dict[str, Tensor]]],
 
 
 @pytest.mark.parametrize("n", PLANS)
-def test_gradients_are_those_of_the_whole_model(n: int, tmp_path: Path) -> None:
+def test_gradients_are_those_of_the_whole_model(
+    n: int, on_processes: Callable[..., None], tmp_path: Path
+) -> None:
     for i, (name, m, words) in enumerate(PLANS[n]):
         model, batch = built(name, m)
         graph = orrery_torch.graph(model, cut(batch, m)[0], measured=False)
         dot, plan = graph.write(tmp_path / f"model{i}.dot"), tmp_path / f"plan{i}.json"
         command.run("simulate", dot, "-w", n, "-m", m, *words.split(), "-o", plan)
-    mp.spawn(worker, (n, str(tmp_path), PLANS[n]), nprocs=n)
+    on_processes(worker, n, str(tmp_path), PLANS[n])
     for i, (name, m, words) in enumerate(PLANS[n]):
         told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(n)]
         orders = [

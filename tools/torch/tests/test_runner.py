@@ -14,12 +14,11 @@ import orrery_torch
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 from orrery_torch import command, post
 from orrery_torch.clock import between
 from orrery_torch.parts import split
-from orrery_torch.plan import read_plan
+from orrery_torch.plan import Message, read_plan
 from orrery_torch.runner import cut
 from orrery_torch.trace import trace
 from small_models import MLP, digits
@@ -92,10 +91,12 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
     dist.destroy_process_group()
 
 
-def test_two_steps_add_up_and_their_timeline_is_read(tmp_path: Path) -> None:
+def test_two_steps_add_up_and_their_timeline_is_read(
+    on_processes: Callable[..., None], tmp_path: Path
+) -> None:
     schedules = ("-s 1f1b", "-s zb-h1", "-s ddp", "-s v-half --stages 4", "-s chimera --stages 2")
     plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 2 {words}") for words in schedules]
-    mp.spawn(two_steps, (2, str(tmp_path), list(map(str, plans))), nprocs=2)
+    on_processes(two_steps, 2, str(tmp_path), list(map(str, plans)))
     torch.manual_seed(7)
     model, batch = Odd(), odd(SAMPLES * M)
     whole = 0.0
@@ -241,6 +242,25 @@ def test_a_model_that_evaluates_now_is_refused(tmp_path: Path) -> None:
         runner.step(pairs(SAMPLES * M))
 
 
+@pytest.mark.usefixtures("alone")
+def test_messages_of_another_type_are_refused(tmp_path: Path) -> None:
+    """They were read as what they are not: a loss of NaN without a word."""
+    batch = digits(SAMPLES * M)
+    plan = planned(tmp_path, MLP, cut(batch, M)[0], "-w 1 -s gpipe --stages 2")
+    runner = orrery_torch.Runner(plan, MLP(), cut(batch, M)[0])
+    with torch.autocast("cpu", torch.bfloat16):
+        with pytest.raises(ValueError, match="under autocast to torch.bfloat16, .* no autocast:"):
+            runner.step(batch)
+        inside = orrery_torch.Runner(plan, MLP(), cut(batch, M)[0])
+        assert inside.step(batch) > 0
+    with pytest.raises(ValueError, match="^step.. runs under no autocast, "):
+        inside.step(batch)
+    node, value = next(iter(runner.post.shapes.items()))
+    for wrong in (value.bfloat16(), value[:1]):
+        with pytest.raises(ValueError, match=f"^{node.name}: a message of .* was made for "):
+            runner.post.send(Message(node, 0, -1, 0, 1), wrong.detach())
+
+
 def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:
     plan = planned(tmp_path, MLP, digits(), "-w 2 --stages 2 -s pipedream")
     traced = trace(MLP(), digits())
@@ -305,10 +325,12 @@ def through_queues(rank: int, n: int, folder: str, plans: list[str]) -> None:
     dist.destroy_process_group()
 
 
-def test_queues_in_which_messages_wait_for_each_other_do_not_block(tmp_path: Path) -> None:
+def test_queues_in_which_messages_wait_for_each_other_do_not_block(
+    on_processes: Callable[..., None], tmp_path: Path
+) -> None:
     schedules = ("-s 1f1b --stages 3", "-s v-half --stages 6", "-s zb-h1 --stages 3")
     plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 3 {words}") for words in schedules]
-    mp.spawn(through_queues, (3, str(tmp_path), list(map(str, plans))), nprocs=3)
+    on_processes(through_queues, 3, str(tmp_path), list(map(str, plans)))
     torch.manual_seed(7)
     model = Odd()
     for part in cut(odd(SAMPLES * M), M):

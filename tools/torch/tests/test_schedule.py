@@ -351,25 +351,6 @@ def test_keys_that_do_not_compare_say_so() -> None:
 HEADERS = command.ROOT / "src/orrery"
 
 
-def members(struct: str) -> list[str]:
-    """Names of the members of a struct, as its header has them."""
-    text = "".join(path.read_text() for path in sorted(HEADERS.glob("*.h")))
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    [body] = re.findall(rf"^struct {struct} {{$(.*?)^}}", text, re.DOTALL | re.MULTILINE)
-    names = []
-    for member in filter(str.strip, body.split(";")):
-        function = re.search(r"\(\*(\w+)\)\(", member)
-        declared = [function[0]] if function else member.split(",")
-        names += [re.findall(r"\w+", re.sub(r"\[.*", "", x))[-1] for x in declared]
-    return names
-
-
-@pytest.mark.parametrize("name", sorted(orrery_torch.library.STRUCTS))
-def test_structs_are_those_of_the_headers(name: str) -> None:
-    mine = [field[0] for field in orrery_torch.library.STRUCTS[name]._fields_]
-    assert mine == members(name) and mine
-
-
 def test_constants_are_those_of_the_headers() -> None:
     library, untested = orrery_torch.library, (HEADERS / "untested.h").read_text()
     assert f"#define ORR_MOST_UNTESTED {library.MOST_UNTESTED}\n" in untested

@@ -1,0 +1,164 @@
+/* What bf16 keeps in half is read and written as it lies: a step converts what comes from data and
+ * goes to a loss, and no more; and the bits are those of passes over floats, rounded afterwards. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs.h"
+#include "orrery/machine.h"
+#include "orrery/partition.h"
+#include "orrery/pipeline.h"
+#include "staged.h"
+#include "suite.h"
+
+enum { N = 4, MICROBATCHES = 2, COLUMNS = 80 };
+
+static struct orr_kernels kernels;
+static struct {
+	int64_t widened, narrowed;
+} passes; /* values, by passes that convert */
+
+static void count_widen(struct orr_device *d, int64_t count, const void *x, float *y)
+{
+	passes.widened += count;
+	orr_kernels_cpu.widen(d, count, x, y);
+}
+
+static void count_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+			 void *y)
+{
+	passes.narrowed += count;
+	orr_kernels_cpu.narrow(d, count, end, x, add, y);
+}
+
+/* ---- what staged.c runs on ---- */
+
+struct orr_device staged_device(enum orr_precision precision)
+{
+	struct orr_device d = orr_device_cpu(precision);
+
+	d.kernels = &kernels;
+	return d;
+}
+
+void staged_device_fini(struct orr_device *device)
+{
+	(void)device;
+}
+
+void *staged_allocate(size_t alignment, size_t size)
+{
+	void *memory = NULL;
+
+	return posix_memalign(&memory, alignment, size) ? NULL : memory;
+}
+
+void staged_free(void *memory)
+{
+	free(memory);
+}
+
+void staged_wait(struct orr_device *device)
+{
+	(void)device;
+}
+
+/* ---- steps ---- */
+
+#define BLOCK \
+	"digraph { x [op=input, columns=\"0:60\", rows=5]; a [op=linear, features=16]; " \
+	"n [op=layernorm]; q [op=linear, features=16]; k [op=linear, features=8]; " \
+	"v [op=linear, features=8, bias=false]; t [op=attention, heads=4, kv_heads=2, " \
+	"causal=true]; s [op=add]; r [op=rmsnorm]; f [op=linear, features=64]; g [op=gelu]; " \
+	"h [op=linear, features=8]; y [op=input, columns=\"20:60\", rows=5]; l [op=mse]; " \
+	"x -> a -> n -> {q k v} -> t -> s -> r -> f -> g -> h -> l; a -> s; y -> l }"
+#define MLP(act) \
+	"digraph { x [op=input, columns=\"0:64\"]; a [op=linear, features=2048]; b [op=" act \
+	"]; c [op=linear, features=1024]; d [op=" act "]; e [op=linear, features=8]; " \
+	"y [op=input, columns=\"64:72\"]; l [op=mse]; x -> a -> b -> c -> d -> e -> l; y -> l }"
+
+/* Of a sample: values that linear layers make of data, and that losses read. A linear's output is
+ * rounded in a pass, and its gradient made floats; of scores the other way round. */
+static const struct {
+	const char *name, *graph;
+	int64_t made, scores;
+} models[] = {
+	{"a block of a transformer", BLOCK, 5 * 16, 5 * 8},
+	{"relu", MLP("relu"), 2048, 8},
+	{"silu", MLP("silu"), 2048, 8},
+	{"tanh", MLP("tanh"), 2048, 8},
+};
+
+/* The gradient of a step from the same parameters. */
+static float *step(int model, bool halves, bool split, int64_t *n)
+{
+	struct orr_graph *g = parse_graph(models[model].graph);
+	struct orr_machine machine = orr_machine_default(1);
+	struct orr_pipeline *p = NULL;
+	struct orr_error err = {""};
+	struct orr_metrics metrics;
+	const struct staged_options options = {.n = N,
+					       .n_microbatches = MICROBATCHES,
+					       .split = split,
+					       .precision = ORR_PRECISION_BF16};
+	float values[N * COLUMNS], *parameters, *gradient;
+
+	for (int i = 0; i < N * COLUMNS; i++)
+		values[i] = (float)((i * 37) % 101) / 50.0f - 1.0f;
+	kernels = orr_kernels_cpu;
+	kernels.widen = count_widen;
+	kernels.narrow = count_narrow;
+	kernels.halves = kernels.halves && halves;
+	orr_graph_set_precision(g, ORR_PRECISION_BF16);
+	ck_assert_msg(!orr_partition(&p, g, &machine, 1, N, &err), "%s", err.msg);
+	*n = 0;
+	for (int k = 0; k < g->n_operators; k++)
+		*n += g->operators[k].n_parameters;
+	parameters = malloc((size_t)*n * sizeof(*parameters));
+	gradient = malloc((size_t)*n * sizeof(*gradient));
+	ck_assert(parameters && gradient);
+	staged_init(p, 3, parameters);
+	memset(&passes, 0, sizeof(passes));
+	staged_step(p, &options, values, COLUMNS, parameters, gradient, &metrics);
+	free(parameters);
+	orr_pipeline_destroy(p);
+	orr_graph_destroy(g);
+	return gradient;
+}
+
+START_TEST(a_step_converts_what_comes_from_data_and_goes_to_a_loss)
+{
+	int64_t made = N * models[_i].made, scores = N * models[_i].scores, n;
+
+	free(step(_i, true, false, &n));
+	ck_assert_msg(passes.narrowed == made + scores, "%s: %lld values are rounded in a pass",
+		      models[_i].name, (long long)passes.narrowed);
+	ck_assert_msg(passes.widened == made + scores, "%s: %lld are made floats in a pass",
+		      models[_i].name, (long long)passes.widened);
+}
+END_TEST
+
+START_TEST(the_bits_are_those_of_floats_that_are_rounded_afterwards)
+{
+	int64_t n, m;
+	float *own, *floats = step(_i, false, false, &n);
+
+	for (int split = 0; split < 2; split++) {
+		own = step(_i, true, split, &m);
+		ck_assert_int_eq(n, m);
+		ck_assert_mem_eq(own, floats, (size_t)n * sizeof(*own));
+		free(own);
+	}
+	free(floats);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_test tests[] = {
+		EACH(a_step_converts_what_comes_from_data_and_goes_to_a_loss, N_OF(models)),
+		EACH(the_bits_are_those_of_floats_that_are_rounded_afterwards, N_OF(models)),
+	};
+
+	return suite_run("halves", tests, N_OF(tests));
+}
