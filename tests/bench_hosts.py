@@ -33,20 +33,20 @@ digit [op=input, columns="64"{last}]; loss [op=softmax_cross_entropy{last}];
 digit -> loss; }}"""
 # name, hosts, Mbit/s of a link each way, model, options of train
 CASES = [
-    ('1f1b', 2, 20, 'narrow:2048', '--batch 96 -s 1f1b -m 8'),
+    ('1f1b', 2, 20, 'narrow:8192', '--batch 96 -s 1f1b -m 8'),
     ('1f1b, large', 2, 20, 'narrow:8192', '--batch 192 -s 1f1b -m 4'),
     ('1f1b, small', 2, 20, 'narrow:512', '--batch 96 -s 1f1b -m 16'),
-    ('zb-h1', 2, 20, 'narrow:2048', '--batch 96 -s zb-h1 -m 8'),
-    ('gpipe', 2, 20, 'narrow:2048', '--batch 96 -s gpipe -m 8'),
+    ('zb-h1', 2, 20, 'narrow:8192', '--batch 96 -s zb-h1 -m 8'),
+    ('gpipe', 2, 20, 'narrow:8192', '--batch 96 -s gpipe -m 8'),
     ('ddp', 2, 100, 'square:512', '--batch 16 -s ddp -m 4'),
     ('ddp, small', 2, 20, 'square:128', '--batch 16 -s ddp -m 4'),
     ('fsdp', 2, 100, 'square:512', '--batch 16 -s fsdp -m 4'),
     ('split', 2, 20, 'narrow:2048', '--batch 96 -s 1f1b -m 2 --split 2'),
-    ('1f1b', 3, 20, 'narrow:2048', '--batch 96 -s 1f1b -m 8'),
-    ('zb-h1', 3, 20, 'narrow:2048', '--batch 96 -s zb-h1 -m 8'),
+    ('1f1b', 3, 20, 'narrow:8192', '--batch 96 -s 1f1b -m 8'),
+    ('zb-h1', 3, 20, 'narrow:8192', '--batch 96 -s zb-h1 -m 8'),
     ('ddp', 3, 100, 'square:512', '--batch 24 -s ddp -m 6'),
-    ('1f1b', 4, 20, 'narrow:2048', '--batch 96 -s 1f1b -m 8'),
-    ('gpipe', 4, 20, 'narrow:2048', '--batch 96 -s gpipe -m 8'),
+    ('1f1b', 4, 20, 'narrow:8192', '--batch 96 -s 1f1b -m 8'),
+    ('gpipe', 4, 20, 'narrow:8192', '--batch 96 -s gpipe -m 8'),
     ('ddp', 4, 100, 'square:512', '--batch 16 -s ddp -m 4'),
     ('fsdp', 4, 100, 'square:512', '--batch 16 -s fsdp -m 4'),
     ('split', 4, 20, 'narrow:2048', '--batch 96 -s 1f1b -m 2 --split 2'),
@@ -91,8 +91,10 @@ class Hosts:
             for name in self.names:
                 call(f'ip netns add {name}')
                 call(f'ip -n {name} link set lo up')
-                # else what follows a pause starts slowly, and its acknowledgements wait behind the other direction's data
-                call(f"ip netns exec {name} sh -c 'echo 0 >/proc/sys/net/ipv4/tcp_slow_start_after_idle'")
+                # A slow link stands for a fast one: no slow start after a pause, and no more under way in the shaper than
+                # a few frames, behind which the other connection's frames would wait for many milliseconds.
+                for setting, value in {'tcp_slow_start_after_idle': 0, 'tcp_limit_output_bytes': self.mbit * 200}.items():
+                    call(f"ip netns exec {name} sh -c 'echo {value} >/proc/sys/net/ipv4/{setting}'")
             for i, name in enumerate(self.names):
                 for k in range(i):
                     call(f'ip -n {name} link add name to{k} type veth peer name to{i} netns {self.names[k]}')
@@ -103,7 +105,6 @@ class Hosts:
                     # a burst is sent at once, after a pause: a few frames, no more
                     call(f'ip netns exec {name} tc qdisc add dev to{k} root tbf rate {self.mbit}mbit '
                          f'burst {max(8000, self.mbit * 1000 // 8)} limit 4000000')
-                    # else a socket has twice 64 kB under way in the shaper, and all else waits behind them
                     call(f'ip -n {name} link set to{k} gso_max_segs {max(1, self.mbit // 16)} up')
                 for k in others:
                     call(f'ip -n {name} route add {address(k)}/32 dev to{k} src {address(i)}')
@@ -200,6 +201,8 @@ def train(hosts, what, options, arguments):
         raise OSError(f'{shlex.join(command)}: exit code {done.returncode}: {done.stderr}')
     if arguments.verbose:
         watch.show()
+    if 'WARNING' in done.stderr:
+        print(done.stderr, file=sys.stderr)
     return json.loads(done.stdout), watch.both()
 
 
