@@ -106,6 +106,48 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 }
 END_TEST
 
+/* It begins where auto ends, on the same stages in the same memory. */
+START_TEST(a_search_is_no_longer_than_auto)
+{
+	static const struct {
+		const char *graph;
+		int trunk, towers[3];
+		const char *workers;
+		int n_workers, m, memory;
+	} cases[] = {
+		{"chain:9", 9, {0}, "3", 3, 8, 5},
+		{"towers:2,2/2", 2, {2, 2}, "2", 2, 6, 5},
+	};
+	const struct costs costs = {1296, 1322, 976, 1, 0, 0};
+	struct orr_plan_options o = {.straight = true,
+				     .pieces = true,
+				     .n_microbatches = cases[_i].m,
+				     .memory_bytes = cases[_i].memory};
+	struct orr_graph *g = NULL;
+	struct orr_plan *plan = make(&g, cases[_i].graph, &costs, cases[_i].workers, NULL, o);
+	struct orr_pipeline *p = make_towers(cases[_i].towers, cases[_i].trunk, 1296, 1322);
+	struct orr_error err = {""};
+	struct way way;
+	char name[32];
+
+	p->has_weight = true;
+	for (int s = 0; s < p->n_stages; s++)
+		p->stages[s].weight_ns = 976 * ORR_UNIT_NS;
+	(void)snprintf(name, sizeof(name), "auto:memory=%dB", cases[_i].memory);
+	way_init(&way, p, name, cases[_i].n_workers, cases[_i].m);
+	ck_assert_msg(!orr_plan_search(plan, 0, 0, &err), "%s", err.msg);
+	printf("%s: auto %lld, plan %lld\n", cases[_i].graph,
+	       (long long)(way.tried.figures->makespan_ns / ORR_UNIT_NS),
+	       (long long)(plan->tried.figures->makespan_ns / ORR_UNIT_NS));
+	ck_assert_int_le(plan->tried.figures->makespan_ns, way.tried.figures->makespan_ns);
+	ck_assert_int_le(most_memory(plan), cases[_i].memory);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 /* The makespan of two towers on three workers in little memory. */
 static int64_t search_towers(int restarts)
 {
@@ -270,6 +312,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(a_search_is_never_longer_and_keeps_to_the_memory, 6),
+		EACH(a_search_is_no_longer_than_auto, 2),
 		ONCE(restarts_find_what_one_search_does_not),
 		ONCE(replicas_are_not_searched),
 		EACH(links_are_respected, 2),

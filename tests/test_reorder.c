@@ -1,4 +1,4 @@
-/* auto:reorder=1: the order of microbatches as a choice. */
+/* auto chooses the order of microbatches too, unless reorder=0 is given. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ START_TEST(no_order_of_a_few_microbatches_is_better)
 	random_state = (uint64_t)_i;
 	for (int b = 0; b < m; b++)
 		times[b] = 1 + draw(9);
-	found = try(towers, times, m, "auto:effort=1,placement=straight,reorder=1", NULL);
+	found = try(towers, times, m, "auto:effort=1,placement=straight", NULL);
 	ck_assert_int_le(
 		found, try_all(towers, times, m, 0, "auto:effort=0,placement=straight", INT64_MAX));
 	ck_assert_int_le(found, try_all(towers, times, m, 0, "1f1b", INT64_MAX));
@@ -85,12 +85,11 @@ START_TEST(another_order_is_never_worse)
 
 		for (int b = 0; b < m; b++)
 			times[b] = 1 + draw(20);
-		x = try(k % 2, times, m, "auto:effort=1,placement=straight", NULL);
-		y = try(k % 2, times, m, "auto:effort=1,placement=straight,reorder=1", &bound);
+		x = try(k % 2, times, m, "auto:effort=1,placement=straight,reorder=0", NULL);
+		y = try(k % 2, times, m, "auto:effort=1,placement=straight", &bound);
 		ck_assert_int_le(bound, y);
 		ck_assert_int_le(y, x);
-		ck_assert_int_eq(y, try(k % 2, times, m,
-					"auto:effort=1,placement=straight,reorder=1", NULL));
+		ck_assert_int_eq(y, try(k % 2, times, m, "auto:effort=1,placement=straight", NULL));
 		plain += x;
 		found += y;
 	}
@@ -103,7 +102,7 @@ END_TEST
 /* Where they are alike, there is nothing to choose. */
 START_TEST(microbatches_that_are_alike_stay_where_they_are)
 {
-	static const char *const schedules[] = {"auto:effort=1", "auto:effort=1,reorder=1"};
+	static const char *const schedules[] = {"auto:effort=1,reorder=0", "auto:effort=1"};
 	int64_t makespan[2];
 
 	for (int i = 0; i < 2; i++) {
@@ -126,7 +125,7 @@ START_TEST(bytes_are_kept_within)
 	struct orr_pipeline *p = make_differ(make(0), times, 6);
 	struct way way;
 
-	way_init(&way, p, "auto:effort=1,reorder=1,memory=170B", 4, 6);
+	way_init(&way, p, "auto:effort=1,memory=170B", 4, 6);
 	for (int w = 0; w < 4; w++)
 		ck_assert_int_le(way.tried.figures->worker[w].peak_stash_bytes, 170);
 	way_fini(&way);

@@ -322,6 +322,8 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 		struct orr_machine machine = orr_machine_default(1 + draw(6));
 		struct orr_search_options options = {.stashes = 6 + draw(6),
 						     .effort = 1,
+						     .related = 1,
+						     .reorder = true,
 						     .schedules = orr_schedules,
 						     .seed = 1 + draw(9)};
 		struct orr_search_result result;

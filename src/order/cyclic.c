@@ -7,6 +7,7 @@
 
 #define MORE_REPEATS 5  /* than are in flight: what one takes is seen in the last of them */
 #define MOST_REPEATS 64 /* in flight */
+#define LONGEST 4 /* times all microbatches come while one is on its way: none of them repeats */
 
 void orr_cyclic_destroy(struct orr_cyclic *c)
 {
@@ -73,11 +74,13 @@ static void number_places(struct orr_cyclic *c)
 			set(c, w, i - c->first[w], c->list[i]);
 }
 
-/* Lists in the order of starts modulo the period. */
+/* Lists in the order of starts modulo the period; none where microbatches are on their way for so
+ * long, by slow links, that lists would be run for more microbatches than there are. */
 static int fill(struct orr_cyclic *c, const struct orr_timed *timed, struct orr_error *err)
 {
 	int n = c->k * n_kinds(c), middle = (c->p->n_microbatches - c->k) / 2 * n_kinds(c), code;
-	int64_t period = 2 * period_of(timed, c->k, middle / n_kinds(c));
+	int64_t period = 2 * period_of(timed, c->k, middle / n_kinds(c)), last = 0,
+		first = INT64_MAX;
 	struct orr_keyed *keyed = calloc((size_t)n, sizeof(*keyed));
 
 	if (!keyed)
@@ -89,6 +92,13 @@ static int fill(struct orr_cyclic *c, const struct orr_timed *timed, struct orr_
 			continue;
 		keyed[c->n++] = (struct orr_keyed){at - floor_of(at, period) * period, i};
 		c->first[timed->jobs.compute[middle + i] + 1]++;
+		first = at < first ? at : first;
+		last = at > last ? at : last;
+	}
+	if ((last - first) / period > LONGEST * c->p->n_microbatches / c->k) {
+		c->n = 0;
+		free(keyed);
+		return 0;
 	}
 	for (int w = 0; w < c->p->n_workers; w++)
 		c->first[w + 1] += c->first[w];
@@ -159,13 +169,11 @@ int orr_cyclic_create(struct orr_cyclic **out, const struct orr_timed *timed, in
 	if (!c || !c->first || !c->list || !c->place)
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
 	else if (!(code = fill(c, timed, err)))
-		code = open_few(c, timed, err);
-	if (code) {
+		code = c->n ? open_few(c, timed, err) : 0;
+	*out = !code && c && c->n ? c : NULL;
+	if (!*out)
 		orr_cyclic_destroy(c);
-		return code;
-	}
-	*out = c;
-	return 0;
+	return code;
 }
 
 int orr_cyclic_place(const struct orr_cyclic *c, int j)

@@ -28,7 +28,8 @@ struct orr_cyclic {
 };
 
 /* Repetitions of k microbatches as they are in the middle of an order, which is timed: of
- * microbatches that are alike, on one worker a stage. They need not fit the memory. */
+ * microbatches that are alike, on one worker a stage. They need not fit the memory. *out NULL: by
+ * slow links nothing repeats. */
 int orr_cyclic_create(struct orr_cyclic **out, const struct orr_timed *timed, int k,
 		      struct orr_error *err);
 void orr_cyclic_destroy(struct orr_cyclic *c); /* NULL is fine */

@@ -33,6 +33,19 @@ void orr_place_in_turn(int *worker, const struct orr_pipeline *p, bool fold)
 			fold && s / n_workers % 2 ? n_workers - 1 - s % n_workers : s % n_workers;
 }
 
+void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p, bool more)
+{
+	int n_workers = p->n_workers, n = p->n_stages, each = n / n_workers,
+	    down = n * ((each + more) / 2) / each;
+
+	for (int s = 0; s < n; s++) {
+		block[s] =
+			s < down ? (int)((int64_t)s * n_workers / down)
+				 : n_workers + (int)((int64_t)(s - down) * n_workers / (n - down));
+		worker[s] = block[s] < n_workers ? block[s] : 2 * n_workers - 1 - block[s];
+	}
+}
+
 /* Of worker w, where they differ its own. */
 static int64_t memory_of(const struct orr_pipeline *p, int64_t memory_bytes, int w)
 {

@@ -11,6 +11,11 @@ int orr_place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error
 /* In turn, or with fold down and up again. */
 void orr_place_in_turn(int *worker, const struct orr_pipeline *p, bool fold);
 
+/* A fold with half of every worker's stages in a row on the way down, the others in a row on the
+ * way up; of an odd number the larger part down, with more, or up. block[n_stages]: the row of each
+ * stage, by number along the way. */
+void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p, bool more);
+
 /* Sets what orders on t may hold of each worker. memory_bytes: of a worker whose machine says no
  * other, for everything, of which parameters leave the rest to stashes; 0: no limit. room_bytes:
  * (optional) [n_workers] for stashes. */

@@ -37,7 +37,7 @@ int orr_repeating_visit(struct orr_starts *starts, const struct orr_local_search
 	    MORE_TIMED * local->n_timed / LEAST_TIMED <
 		    (int64_t)k * starts->p->n_stages * ORR_N_PASSES)
 		return 0;
-	if ((code = orr_cyclic_create(&visiting.cyclic, timed, k, err)))
+	if ((code = orr_cyclic_create(&visiting.cyclic, timed, k, err)) || !visiting.cyclic)
 		return code;
 	search.n_timed *= MORE_TIMED;
 	search.stop *= MORE_TIMED;

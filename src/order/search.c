@@ -5,175 +5,70 @@
 #include <string.h>
 #include <time.h>
 
-#include "bounds.h"
-#include "local_search.h"
-#include "exact.h"
 #include "packed.h"
 #include "permuted.h"
-#include "place.h"
 #include "refuse.h"
+#include "related.h"
 #include "rigid.h"
 #include "repeating.h"
+#include "searcher.h"
 #include "seeds.h"
-#include "smallest.h"
 #include "starts.h"
-#include "timed.h"
 
-#define MOST_PLACEMENTS 8 /* half of them twins */
 #define MILLION INT64_C(1000000)
 
 /* Microbatches after which an order repeats, in search after search: one finds its way best from
  * what those with several have found. */
 static const int repeats_after[] = {2, 4, 1, 2, 3, 6};
 
-/* A placement, and the best order that was found on it. */
-struct place {
-	struct searcher *searcher;
-	int *worker;
-	int *alike; /* the same, by the names of orr_seeds_rename() */
-	struct orr_timed *timed;
-	int64_t *n; /* [n_jobs] */
-	struct orr_search_result found;
-	struct orr_local_search local;
-	int64_t left;             /* jobs that may still be timed */
-	const struct place *twin; /* with the same workers, where this one is for microbatches that
-				     change places; else NULL */
-};
-
-struct searcher {
-	const struct orr_pipeline *p;
-	const struct orr_search_options *options;
-	struct orr_error *err;
-	struct orr_load limit;
-	struct place places[MOST_PLACEMENTS];
-	int n_places, n_jobs;
-	int64_t until_ns;
-	int64_t *tried;       /* [n_jobs] an order */
-	int64_t most_stashes; /* that a worker may hold, about */
-	bool sweeping;
-	bool evened; /* a seed is no schedule's own order */
-	/* of the placements on which nothing fits */
-	int64_t excess; /* the least */
-	bool exact;     /* and none has less */
-};
-
-/* ---- orders ---- */
-
-static int64_t least_makespan(const struct searcher *o)
+static bool is_late(const struct orr_searcher *o)
 {
-	int64_t least = INT64_MAX;
+	struct timespec now;
 
-	for (int i = 0; i < o->n_places; i++)
-		if (o->places[i].found.makespan_ns && o->places[i].found.makespan_ns < least)
-			least = o->places[i].found.makespan_ns;
-	return least;
-}
-
-/* Can another order on x be shorter than all that were found? */
-static bool is_open(const struct place *x)
-{
-	return x->found.bound_ns < least_makespan(x->searcher);
-}
-
-static void tell(const struct searcher *o, int64_t best_ns)
-{
-	int64_t bound_ns = INT64_MAX;
-
-	for (int i = 0; i < o->n_places; i++)
-		bound_ns = o->places[i].found.bound_ns < bound_ns ? o->places[i].found.bound_ns
-								  : bound_ns;
-	if (o->options->progress)
-		o->options->progress(o->options->user, best_ns, bound_ns);
-}
-
-/* tried[] is x's best order now. */
-static void take(struct place *x, int64_t makespan_ns)
-{
-	const struct searcher *o = x->searcher;
-	bool best = makespan_ns < least_makespan(o);
-
-	x->found.makespan_ns = makespan_ns;
-	memcpy(x->n, o->tried, (size_t)o->n_jobs * sizeof(*x->n));
-	if (best)
-		tell(o, makespan_ns);
-}
-
-/* tried[] as an order: take it if it fits and is shorter. */
-static int consider(struct place *x, bool named, bool *fits)
-{
-	struct searcher *o = x->searcher;
-	int64_t makespan_ns;
-	int code = orr_timed_order(x->timed, o->tried, o->err);
-
-	*fits = false;
-	if (code)
-		return code;
-	for (int w = 0; w < o->p->n_workers; w++)
-		if (orr_timed_excess(x->timed, w))
-			return 0;
-	if (!orr_timed_time(x->timed))
-		return 0;
-	*fits = true;
-	if (!named && x->found.makespan_ns && x->timed->sought_ns >= x->found.makespan_ns)
-		return 0;
-	if ((code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)))
-		return code;
-	if (named && (!x->found.start_ns || makespan_ns < x->found.start_ns))
-		x->found.start_ns = makespan_ns;
-	if (!x->found.makespan_ns || makespan_ns < x->found.makespan_ns)
-		take(x, makespan_ns);
-	return 0;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return o->until_ns && (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= o->until_ns;
 }
 
 /* ---- where to start ---- */
 
-static bool is_alike(const struct place *x, const int *alike)
-{
-	return !memcmp(x->alike, alike, (size_t)x->searcher->p->n_stages * sizeof(*alike));
-}
-
 /* Has a schedule reached the bound? Then no other one is shorter. */
-static bool is_named_best(const struct place *x)
+static bool is_named_best(const struct orr_searched *x)
 {
 	return x->found.start_ns && x->found.start_ns == x->found.bound_ns;
 }
 
 static bool seed_wanted(void *user, const int *alike)
 {
-	const struct searcher *o = user;
+	const struct orr_searcher *o = user;
 
 	for (int i = 0; i < o->n_places; i++)
-		if (is_alike(&o->places[i], alike))
-			return o->sweeping ? is_open(&o->places[i]) : !is_named_best(&o->places[i]);
+		if (orr_searched_is_alike(&o->places[i], alike))
+			return o->sweeping ? orr_searched_is_open(&o->places[i])
+					   : !is_named_best(&o->places[i]);
 	return false;
 }
 
 static int visit_seed(void *user, const int *alike, const int64_t *n)
 {
-	struct searcher *o = user;
+	struct orr_searcher *o = user;
 	bool fits;
 	int code = 0;
 
 	for (int i = 0; i < o->n_places && !code; i++)
-		if (!o->places[i].twin && is_alike(&o->places[i], alike)) {
+		if (!o->places[i].twin && orr_searched_is_alike(&o->places[i], alike)) {
 			memcpy(o->tried, n, (size_t)o->n_jobs * sizeof(*n));
-			code = consider(&o->places[i], !o->evened, &fits);
+			code = orr_searched_consider(&o->places[i], !o->evened, &fits);
 		}
 	return code;
 }
 
 static bool start_wanted(void *user)
 {
-	return is_open(user);
-}
-
-static int visit_start(void *user, bool *fits)
-{
-	return consider(user, false, fits);
+	return orr_searched_is_open(user);
 }
 
 /* Stage stashes that a worker may hold, where their bytes are what is limited. */
-static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
+static void count_stashes(const struct orr_searcher *o, struct orr_seeds *seeds)
 {
 	int64_t bytes = o->options->stash_bytes;
 
@@ -191,7 +86,7 @@ static void count_stashes(const struct searcher *o, struct orr_seeds *seeds)
 		orr_seeds_limit(seeds, bytes);
 }
 
-static int start(struct searcher *o)
+static int start(struct orr_searcher *o)
 {
 	struct orr_seeds seeds = {.p = o->p,
 				  .schedules = o->options->schedules,
@@ -211,7 +106,7 @@ static int start(struct searcher *o)
 					    .n = o->tried,
 					    .stashes = o->most_stashes,
 					    .wanted = start_wanted,
-					    .visit = visit_start,
+					    .visit = orr_searched_visit,
 					    .user = &o->places[i]};
 
 		if (o->places[i].twin)
@@ -227,48 +122,19 @@ static int start(struct searcher *o)
 		code = orr_seeds_evened(&seeds, o->err);
 	o->evened = false;
 	for (int i = 0; i < o->n_places && !code; i++)
-		if (is_open(&o->places[i]))
+		if (orr_searched_is_open(&o->places[i]))
 			return orr_seeds_swept(&seeds, o->err);
 	return code;
 }
 
 /* ---- from there on ---- */
 
-static bool is_late(const struct searcher *o)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return o->until_ns && (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= o->until_ns;
-}
-
-/* The local search has an order that is shorter where nothing waits for a link. */
-static int note_found(void *user)
-{
-	struct place *x = user;
-	struct searcher *o = x->searcher;
-	int64_t makespan_ns;
-	int code;
-
-	if (!(code = orr_timed_number(x->timed, o->tried, o->err)) &&
-	    !(code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)) &&
-	    makespan_ns < x->found.makespan_ns)
-		take(x, makespan_ns);
-	return code;
-}
-
-static void show_life(void *user)
-{
-	const struct place *x = user;
-
-	tell(x->searcher, least_makespan(x->searcher));
-}
-
 /* From x's best order on: orders that repeat after k microbatches, then all. */
-static int improve(struct place *x, int k, int64_t n_timed)
+static int improve(struct orr_searched *x, int k, int64_t n_timed)
 {
-	struct searcher *o = x->searcher;
-	struct orr_starts starts = {.p = o->p, .n = o->tried, .visit = visit_start, .user = x};
+	struct orr_searcher *o = x->searcher;
+	struct orr_starts starts = {
+		.p = o->p, .n = o->tried, .visit = orr_searched_visit, .user = x};
 	struct orr_local_search *local = &x->local;
 	int code = orr_timed_order(x->timed, x->n, o->err);
 
@@ -277,17 +143,56 @@ static int improve(struct place *x, int k, int64_t n_timed)
 	local->n_timed = n_timed;
 	local->stop = n_timed < x->left ? n_timed : x->left;
 	x->left -= local->stop;
-	if ((code = orr_repeating_visit(&starts, local, k, o->err)) || !is_open(x) ||
+	if ((code = orr_repeating_visit(&starts, local, k, o->err)) || !orr_searched_is_open(x) ||
 	    (code = orr_timed_order(x->timed, x->n, o->err)) || !orr_timed_time(x->timed))
 		return code;
 	local->best_ns = x->timed->sought_ns;
 	return orr_local_search(local, o->err);
 }
 
+/* From an order, which need not fit, on: orders that repeat. */
+static int tighten(struct orr_searched *x, const int64_t *n)
+{
+	struct orr_searcher *o = x->searcher;
+	struct orr_starts starts = {
+		.p = o->p, .n = o->tried, .visit = orr_searched_visit, .user = x};
+	int code = 0;
+
+	for (int i = 0; i < 3 && !code && orr_searched_is_open(x); i++) {
+		if ((code = orr_timed_order(x->timed, n, o->err)) || !orr_timed_time(x->timed))
+			return code;
+		x->local.n_timed = x->local.stop = MILLION;
+		code = orr_repeating_visit(&starts, &x->local, repeats_after[i], o->err);
+	}
+	return code;
+}
+
+/* From orders of steps that are like this one. */
+static int start_related(struct orr_searched *x)
+{
+	struct orr_searcher *o = x->searcher;
+	struct orr_related related = {o->p, o->options, orr_search, x->worker,
+				      calloc((size_t)o->n_jobs, sizeof(*related.n))};
+	bool found = false, fits;
+	int code = 0;
+
+	if (!related.n)
+		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
+	if (x->block && !(code = orr_related_fused(&related, x->block, &found, o->err)) && found) {
+		memcpy(o->tried, related.n, (size_t)o->n_jobs * sizeof(*related.n));
+		code = orr_searched_consider(x, false, &fits);
+	}
+	if (!code && orr_searched_is_open(x) &&
+	    !(code = orr_related_relaxed(&related, &found, o->err)) && found)
+		code = tighten(x, related.n);
+	free(related.n);
+	return code;
+}
+
 /* Ever longer searches, each from the best order so far. With more effort there are more of them
  * and the last one goes on for longer, and up to there all is the same: so what less effort finds,
  * more finds too. */
-static int improve_all(struct searcher *o)
+static int improve_all(struct orr_searcher *o)
 {
 	int code = 0;
 	size_t at = 0;
@@ -297,9 +202,9 @@ static int improve_all(struct searcher *o)
 		bool any = false;
 
 		for (int i = 0; i < o->n_places && !code; i++) {
-			struct place *x = &o->places[i];
+			struct orr_searched *x = &o->places[i];
 
-			if (x->left <= 0 || !is_open(x) || is_late(o))
+			if (x->left <= 0 || !orr_searched_is_open(x) || is_late(o))
 				continue;
 			any = true;
 			code = improve(x, k, n_timed);
@@ -313,7 +218,7 @@ static int improve_all(struct searcher *o)
 /* ---- microbatches in another order ---- */
 
 struct permuting {
-	struct place *place;
+	struct orr_searched *place;
 	const struct orr_permuted *permuted;
 	int64_t *n; /* [n_jobs] of the jobs of the permuted pipeline */
 };
@@ -322,7 +227,7 @@ static bool permuted_wanted(void *user)
 {
 	const struct permuting *x = user;
 
-	return is_open(x->place);
+	return orr_searched_is_open(x->place);
 }
 
 static int visit_permuted(void *user, bool *fits)
@@ -330,12 +235,12 @@ static int visit_permuted(void *user, bool *fits)
 	const struct permuting *x = user;
 
 	orr_permuted_back(x->permuted, x->place->searcher->tried, x->n, ORR_N_PASSES);
-	return consider(x->place, false, fits);
+	return orr_searched_consider(x->place, false, fits);
 }
 
-static int permute(struct place *x, int64_t *n, int permutation)
+static int permute(struct orr_searched *x, int64_t *n, int permutation)
 {
-	struct searcher *o = x->searcher;
+	struct orr_searcher *o = x->searcher;
 	struct orr_permuted permuted;
 	struct permuting permuting = {x, &permuted, n};
 	int code = orr_permuted_init(&permuted, o->p, permutation, o->err);
@@ -356,9 +261,9 @@ static int permute(struct place *x, int64_t *n, int permutation)
 }
 
 /* From the best order with the microbatches as they are, and from others. */
-static int start_reordered(struct place *x)
+static int start_reordered(struct orr_searched *x)
 {
-	struct searcher *o = x->searcher;
+	struct orr_searcher *o = x->searcher;
 	int64_t *n = calloc((size_t)o->n_jobs, sizeof(*n));
 	bool fits;
 	int code;
@@ -367,169 +272,23 @@ static int start_reordered(struct place *x)
 		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
 	memcpy(o->tried, x->twin->n, (size_t)o->n_jobs * sizeof(*n));
 	x->found.start_ns = x->twin->found.start_ns;
-	code = consider(x, false, &fits);
-	for (int k = 0; k < ORR_N_PERMUTATIONS && !code && is_open(x) && !is_late(o); k++)
+	code = orr_searched_consider(x, false, &fits);
+	for (int k = 0; k < ORR_N_PERMUTATIONS && !code && orr_searched_is_open(x) && !is_late(o);
+	     k++)
 		code = permute(x, n, k);
 	free(n);
 	return code;
 }
 
-/* ---- placements ---- */
-
-static int place(const struct searcher *o, int *worker, enum orr_placement placement)
-{
-	if (placement == ORR_PLACEMENT_PLAN)
-		return orr_place_evenly(worker, o->p, o->err);
-	if (placement == ORR_PLACEMENT_GIVEN)
-		memcpy(worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*worker));
-	else
-		orr_place_in_turn(worker, o->p, placement == ORR_PLACEMENT_FOLD);
-	return 0;
-}
-
-static void close_place(struct place *x)
-{
-	orr_timed_destroy(x->timed);
-	free(x->worker);
-	free(x->alike);
-	free(x->n);
-	memset(x, 0, sizeof(*x));
-}
-
-/* All microbatches at once: where a minibatch is gathered, they are all held before a backward. */
-static int open_gathering(struct place *x, struct orr_starts *starts, bool *fits)
-{
-	struct searcher *o = x->searcher;
-	int64_t most = INT64_MIN;
-	int code = orr_starts_waves(starts, fits);
-
-	for (int w = 0; w < o->p->n_workers && !code && !*fits; w++) {
-		struct orr_load peak = orr_timed_peak(x->timed, w), limit = x->timed->most[w];
-		int64_t stashes = peak.stashes - limit.stashes, bytes = peak.bytes - limit.bytes,
-			excess = limit.stashes < INT64_MAX ? stashes : bytes;
-
-		most = excess > most ? excess : most;
-	}
-	if (!*fits) {
-		o->excess = most < o->excess ? most : o->excess;
-		o->exact = false;
-	}
-	return code;
-}
-
-/* Its limits, bounds and first order; false in *fits: there is none. */
-static int open_place(struct place *x, bool *fits)
-{
-	struct searcher *o = x->searcher;
-	struct orr_starts starts = {
-		.p = o->p, .worker = x->worker, .n = o->tried, .visit = visit_start, .user = x};
-	struct orr_smallest smallest;
-	struct orr_bounds bounds;
-	int code;
-
-	if ((code = orr_timed_create(&x->timed, o->p, x->worker, 1, ORR_N_PASSES, true, o->err)))
-		return code;
-	x->timed->seeks_span = o->options->objective == ORR_OBJECTIVE_SPAN;
-	orr_place_limit(x->timed, x->worker, o->limit, o->options->memory_bytes,
-			o->options->room_bytes);
-	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
-		return code;
-	x->found.bound_ns = bounds.largest_ns;
-	x->left = o->until_ns ? INT64_MAX : o->options->effort * MILLION;
-	x->local = (struct orr_local_search){.timed = x->timed,
-					     .bound_ns = bounds.largest_ns,
-					     .until_ns = o->until_ns,
-					     .random = (uint64_t)o->options->seed * 2 + 1,
-					     .found = note_found,
-					     .watch = show_life,
-					     .user = x};
-	if (orr_pipeline_gathers(o->p))
-		return open_gathering(x, &starts, fits);
-	if ((code = orr_smallest_find(&smallest, x->timed, o->err)))
-		return code;
-	if (!(code = orr_starts_one_by_one(&starts, smallest.n, fits)) && !*fits) {
-		o->excess = smallest.excess < o->excess ? smallest.excess : o->excess;
-		o->exact = o->exact && smallest.exact;
-	}
-	orr_smallest_fini(&smallest);
-	return code;
-}
-
-static int place_init(struct place *x)
-{
-	const struct searcher *o = x->searcher;
-	size_t n_stages = (size_t)o->p->n_stages;
-
-	x->worker = calloc(n_stages, sizeof(*x->worker));
-	x->alike = calloc(n_stages, sizeof(*x->alike));
-	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
-	return x->worker && x->alike && x->n
-		       ? 0
-		       : orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
-}
-
-/* A placement more, unless one is there that differs from it only in the workers' names, or nothing
- * fits it. */
-static int add_place(struct searcher *o, enum orr_placement placement)
-{
-	const struct orr_pipeline *p = o->p;
-	struct place *x = &o->places[o->n_places];
-	size_t n_stages = (size_t)p->n_stages;
-	bool fits = true;
-	int code;
-
-	x->searcher = o;
-	if (!(code = place_init(x)) && !(code = place(o, x->worker, placement))) {
-		orr_pipeline_settle(p, x->worker, 1);
-		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
-	}
-	if (!code && placement != ORR_PLACEMENT_GIVEN) /* whose workers may differ */
-		memcpy(x->worker, x->alike, n_stages * sizeof(*x->worker));
-	for (int i = 0; i < o->n_places && !code && fits; i++)
-		fits = !is_alike(&o->places[i], x->alike);
-	if (!code && fits) {
-		o->n_places++;
-		code = open_place(x, &fits);
-		o->n_places--;
-	}
-	if (code || !fits)
-		close_place(x);
-	else
-		o->n_places++;
-	return code;
-}
-
-/* The same placement, with microbatches that change places. */
-static int add_reordered(struct searcher *o, const struct place *twin)
-{
-	struct place *x = &o->places[o->n_places];
-	size_t n_stages = (size_t)o->p->n_stages;
-	bool fits;
-	int code;
-
-	x->searcher = o;
-	x->twin = twin;
-	if ((code = place_init(x)))
-		return code;
-	memcpy(x->worker, twin->worker, n_stages * sizeof(*x->worker));
-	memcpy(x->alike, twin->alike, n_stages * sizeof(*x->alike));
-	o->n_places++;
-	code = open_place(x, &fits);
-	x->local.reorder = true;
-	return code;
-}
-
-static int search_all(struct searcher *o, const struct place **best)
+static int search_all(struct orr_searcher *o, const struct orr_searched **best)
 {
 	enum orr_placement asked = o->options->placement;
-	bool folds = o->p->n_stages > o->p->n_workers && o->p->n_workers > 1;
 	int code = 0;
 
-	for (int i = ORR_PLACEMENT_STRAIGHT; i <= ORR_PLACEMENT_GIVEN && !code; i++)
+	for (int i = ORR_PLACEMENT_STRAIGHT; i <= ORR_PLACEMENT_LAST && !code; i++)
 		if (asked == (enum orr_placement)i ||
-		    (asked == ORR_PLACEMENT_ANY && i != ORR_PLACEMENT_GIVEN &&
-		     (i != ORR_PLACEMENT_FOLD || folds)))
-			code = add_place(o, (enum orr_placement)i);
+		    (asked == ORR_PLACEMENT_ANY && orr_searcher_tries(o, i)))
+			code = orr_searcher_add(o, i);
 	if (!code && !o->n_places)
 		code = orr_search_refuse(
 			&(struct orr_refusal){o->p, asked == ORR_PLACEMENT_ANY, o->options->stashes,
@@ -538,12 +297,16 @@ static int search_all(struct searcher *o, const struct place **best)
 			o->err);
 	for (int i = 0, n = o->n_places;
 	     o->options->reorder && o->p->microbatches && i < n && !code; i++)
-		code = add_reordered(o, &o->places[i]);
+		code = orr_searcher_add_reordered(o, &o->places[i]);
 	if (!code)
 		code = start(o);
 	for (int i = 0; i < o->n_places && !code; i++)
 		if (o->places[i].twin)
 			code = start_reordered(&o->places[i]);
+	for (int i = 0; i < o->n_places && !code && o->options->related > 0; i++)
+		if (!o->places[i].twin && orr_searched_is_open(&o->places[i]) &&
+		    o->places[i].left > 0 && !is_late(o))
+			code = start_related(&o->places[i]);
 	if (code || (code = improve_all(o)))
 		return code;
 	*best = &o->places[0];
@@ -566,9 +329,9 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       struct orr_error *err)
 {
 	struct orr_search_options copy = *asked, *options = &copy;
-	struct searcher o = {
+	struct orr_searcher o = {
 		.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
-	const struct place *best = NULL;
+	const struct orr_searched *best = NULL;
 	struct timespec now;
 	int code;
 
@@ -596,7 +359,7 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 			(struct orr_search_result){.missing = o.excess < INT64_MAX ? o.excess : 0};
 	}
 	for (int i = 0; i < o.n_places; i++)
-		close_place(&o.places[i]);
+		orr_searched_fini(&o.places[i]);
 	free(o.tried);
 	return code;
 }

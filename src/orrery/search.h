@@ -17,7 +17,8 @@
 ORR_BEGIN
 
 enum orr_placement {
-	ORR_PLACEMENT_ANY,      /* try the next three and take the one with the shortest order */
+	ORR_PLACEMENT_ANY, /* try the next three, and what `related` adds, and take the one with
+			      the shortest order */
 	ORR_PLACEMENT_STRAIGHT, /* s mod P */
 	ORR_PLACEMENT_FOLD,     /* the V, down and up again, for as many stages as there are */
 	ORR_PLACEMENT_PLAN,     /* minimizes the work of the busiest worker [Beaumont21] */
@@ -45,9 +46,13 @@ struct orr_search_options {
 	const int *worker;         /* ORR_PLACEMENT_GIVEN: [n_stages] */
 	const int64_t *room_bytes; /* (optional) [n_workers] what each may hold of stash_bytes */
 	const struct orr_timeline *from; /* (optional) an order to start from as well */
-	int64_t effort;  /* million jobs timed by the local search on each placement, of whole
-			    steps: of orders that repeat eight times as many; with seconds: no limit
-			  */
+	int64_t effort; /* million jobs timed by the local search on each placement, of whole
+			   steps: of orders that repeat eight times as many; with seconds: no limit
+			 */
+	int related; /* 1: start from what searches of like steps find as well, each with an effort
+			of 8: with memory for a stash more, and with neighbours as one stage, on
+			folds of more stages a worker on one way than on the other; so many times
+			over; 0: no */
 	int64_t seconds; /* stop after this time; 0: the effort alone decides, and every run finds
 			    the same */
 	int64_t seed;

@@ -223,6 +223,41 @@ out:
 	return code;
 }
 
+/* What auto finds on these stages takes the place of what was found, if it is shorter. */
+static int search_as_auto(int *worker, int64_t *n, struct orr_places_found *found,
+			  const struct orr_places *places, struct orr_error *err)
+{
+	const struct orr_pipeline *p = places->p;
+	struct orr_search_options options = {.schedules = orr_schedules,
+					     .memory_bytes = places->memory_bytes,
+					     .effort = EFFORT,
+					     .related = 1,
+					     .reorder = true,
+					     .seed = places->seed};
+	struct orr_search_result result = {0};
+	int64_t known_ns = found->makespan_ns ? found->makespan_ns : places->known_ns;
+	int *auto_worker = calloc((size_t)p->n_stages, sizeof(*auto_worker)), code;
+	size_t n_jobs = (size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
+	int64_t *auto_n = calloc(n_jobs, sizeof(*auto_n));
+	struct orr_error why = {""};
+
+	if (!auto_worker || !auto_n) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu jobs", n_jobs);
+		goto out;
+	}
+	code = orr_search(auto_worker, auto_n, &result, p, &options, &why);
+	if (!code && result.makespan_ns < known_ns) {
+		found->makespan_ns = result.makespan_ns;
+		memcpy(worker, auto_worker, (size_t)p->n_stages * sizeof(*worker));
+		memcpy(n, auto_n, n_jobs * sizeof(*n));
+	}
+	code = code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0; /* nothing fits */
+out:
+	free(auto_worker);
+	free(auto_n);
+	return code;
+}
+
 static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *err)
 {
 	struct orr_machine machine = orr_plan_machine(&plan->options);
@@ -259,7 +294,10 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 	if ((code = orr_pipeline_set_step(p, machine.n_workers, plan->options.n_microbatches,
 					  err)) ||
 	    (code = table_for(&table, p, err)) ||
-	    (code = orr_places_search(d.worker, table->priority, &found, &places, err)))
+	    (code = orr_places_search(d.worker, table->priority, &found, &places, err)) ||
+	    (seed == 1 &&
+	     (found.makespan_ns ? found.makespan_ns : places.known_ns) > found.bound_ns &&
+	     (code = search_as_auto(d.worker, table->priority, &found, &places, err))))
 		goto out;
 	if (found.makespan_ns) {
 		fill_table(table, p, d.worker);

@@ -1,0 +1,185 @@
+#include "related.h"
+
+#include <stdlib.h>
+
+#include "orrery/pipeline.h"
+
+#define EFFORT 8 /* of each of these searches */
+
+static void silence(void *user, int64_t best_ns, int64_t bound_ns)
+{
+	(void)user, (void)best_ns, (void)bound_ns;
+}
+
+/* What is asked of a search of another step on these workers. */
+static struct orr_search_options ask(const struct orr_related *x, const int *worker)
+{
+	struct orr_search_options options = *x->options;
+
+	options.placement = ORR_PLACEMENT_GIVEN;
+	options.worker = worker;
+	options.from = NULL;
+	options.effort = EFFORT;
+	options.seconds = 0;
+	options.reorder = false;
+	options.related--;
+	options.progress = silence;
+	return options;
+}
+
+static int search(const struct orr_related *x, int *worker, int64_t *n,
+		  const struct orr_pipeline *p, const struct orr_search_options *options,
+		  bool *found, struct orr_error *err)
+{
+	struct orr_error why = {""};
+	int code = x->search(worker, n, NULL, p, options, &why);
+
+	*found = !code;
+	return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0; /* it fits nowhere */
+}
+
+int orr_related_relaxed(const struct orr_related *x, bool *found, struct orr_error *err)
+{
+	struct orr_search_options options = ask(x, x->worker);
+	int *worker = calloc((size_t)x->p->n_stages, sizeof(*worker)), code;
+	int64_t largest = 0;
+
+	if (!worker)
+		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages",
+				x->p->n_stages);
+	for (int s = 0; s < x->p->n_stages; s++)
+		largest = x->p->stages[s].stash_bytes > largest ? x->p->stages[s].stash_bytes
+								: largest;
+	options.stashes += options.stashes > 0;
+	options.stash_bytes += options.stash_bytes > 0 ? largest : 0;
+	options.memory_bytes += options.memory_bytes > 0 ? largest : 0;
+	options.room_bytes = NULL;
+	code = search(x, worker, x->n, x->p, &options, found, err);
+	free(worker);
+	return code;
+}
+
+/* ---- neighbours as one stage ---- */
+
+bool orr_related_can_fuse(const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].frozen || p->stages[s].recompute)
+			return false;
+	return !p->microbatches && !p->n_tied && !p->machine.cluster &&
+	       !orr_pipeline_has_gangs(p) && !orr_pipeline_gathers(p);
+}
+
+static void add_stage(struct orr_stage *to, const struct orr_stage *from, bool by_bytes)
+{
+	to->forward_ns += from->forward_ns;
+	to->backward_ns += from->backward_ns;
+	to->weight_ns += from->weight_ns;
+	to->update_ns += from->update_ns;
+	to->stash_bytes += by_bytes ? from->stash_bytes : 1;
+	to->parameter_bytes += from->parameter_bytes;
+	to->frozen_bytes += from->frozen_bytes;
+	to->has_loss = to->has_loss || from->has_loss;
+}
+
+/* All that one block sends another goes over one edge. */
+static int fuse_edges(struct orr_edge *to, const struct orr_pipeline *p, const int *block)
+{
+	int n = 0, k;
+
+	for (int e = 0; e < p->n_edges; e++) {
+		struct orr_edge edge = p->edges[e];
+
+		edge.from = block[edge.from];
+		edge.to = block[edge.to];
+		for (k = 0; k < n && (to[k].from != edge.from || to[k].to != edge.to); k++)
+			;
+		if (edge.from == edge.to)
+			continue;
+		if (k == n) {
+			to[n++] = edge;
+			continue;
+		}
+		to[k].bytes += edge.bytes;
+		to[k].gradient_bytes += edge.gradient_bytes;
+		to[k].detached = to[k].detached && edge.detached;
+	}
+	for (k = 0; k < n; k++)
+		to[k].gradient_bytes = to[k].gradient_bytes ? to[k].gradient_bytes : ORR_NO_BYTES;
+	return n;
+}
+
+/* A stash counts for as many as it is of, where they are counted. */
+static int fuse(struct orr_pipeline **out, const struct orr_pipeline *p, const int *block,
+		bool by_bytes, struct orr_error *err)
+{
+	int n = block[p->n_stages - 1] + 1, code = 0;
+	struct orr_stage *stages = calloc((size_t)n, sizeof(*stages));
+	struct orr_edge *edges = calloc((size_t)p->n_edges + 1, sizeof(*edges));
+
+	if (!stages || !edges)
+		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", n);
+	for (int s = 0; !code && s < p->n_stages; s++)
+		add_stage(&stages[block[s]], &p->stages[s], by_bytes);
+	if (!code && !(code = orr_pipeline_create(out, stages, n, edges,
+						  fuse_edges(edges, p, block), err))) {
+		struct orr_pipeline *fused = *out;
+
+		fused->has_weight = p->has_weight;
+		fused->units = p->units;
+		fused->n_workers = p->n_workers;
+		fused->n_microbatches = p->n_microbatches;
+		fused->numerics = p->numerics;
+		fused->overhead_ns = p->overhead_ns;
+		fused->machine = p->machine;
+	}
+	free(stages);
+	free(edges);
+	return code;
+}
+
+/* Of a stage's jobs those of its block, forwards down the block and the others back. */
+static void unfuse(int64_t *n, const int64_t *fused, const struct orr_pipeline *p, const int *block)
+{
+	int n_stages = p->n_stages, n_blocks = block[n_stages - 1] + 1;
+
+	for (int j = 0; j < n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
+		int d = j % ORR_N_PASSES, s = j / ORR_N_PASSES % n_stages,
+		    b = j / ORR_N_PASSES / n_stages;
+
+		n[j] = fused[(b * n_blocks + block[s]) * ORR_N_PASSES + d] * n_stages +
+		       (d == ORR_PASS_F ? s : n_stages - 1 - s);
+	}
+}
+
+int orr_related_fused(const struct orr_related *x, const int *block, bool *found,
+		      struct orr_error *err)
+{
+	const struct orr_pipeline *p = x->p;
+	bool by_bytes = x->options->stash_bytes || x->options->memory_bytes;
+	struct orr_pipeline *fused = NULL;
+	size_t n_stages = (size_t)p->n_stages;
+	int *worker = calloc(2 * n_stages, sizeof(*worker));
+	int64_t *n = calloc(n_stages * (size_t)p->n_microbatches * ORR_N_PASSES, sizeof(*n));
+	int code;
+
+	if (!worker || !n) {
+		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
+	} else if (!(code = fuse(&fused, p, block, by_bytes, err))) {
+		struct orr_search_options options = ask(x, worker);
+
+		for (size_t s = 0; s < n_stages; s++)
+			worker[block[s]] = x->worker[s];
+		if (!by_bytes && options.stashes) {
+			options.stash_bytes = options.stashes;
+			options.stashes = 0;
+		}
+		code = search(x, worker + n_stages, n, fused, &options, found, err);
+		if (!code && *found)
+			unfuse(x->n, n, p, block);
+	}
+	orr_pipeline_destroy(fused);
+	free(worker);
+	free(n);
+	return code;
+}

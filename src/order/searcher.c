@@ -1,0 +1,285 @@
+#include "searcher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bounds.h"
+#include "exact.h"
+#include "place.h"
+#include "related.h"
+#include "seeds.h"
+#include "smallest.h"
+#include "starts.h"
+
+#define MILLION INT64_C(1000000)
+
+/* ---- orders ---- */
+
+int64_t orr_searcher_least(const struct orr_searcher *o)
+{
+	int64_t least = INT64_MAX;
+
+	for (int i = 0; i < o->n_places; i++)
+		if (o->places[i].found.makespan_ns && o->places[i].found.makespan_ns < least)
+			least = o->places[i].found.makespan_ns;
+	return least;
+}
+
+bool orr_searched_is_open(const struct orr_searched *x)
+{
+	return x->found.bound_ns < orr_searcher_least(x->searcher);
+}
+
+static void tell(const struct orr_searcher *o, int64_t best_ns)
+{
+	int64_t bound_ns = INT64_MAX;
+
+	for (int i = 0; i < o->n_places; i++)
+		bound_ns = o->places[i].found.bound_ns < bound_ns ? o->places[i].found.bound_ns
+								  : bound_ns;
+	if (o->options->progress)
+		o->options->progress(o->options->user, best_ns, bound_ns);
+}
+
+/* tried[] is x's best order now. */
+static void take(struct orr_searched *x, int64_t makespan_ns)
+{
+	const struct orr_searcher *o = x->searcher;
+	bool best = makespan_ns < orr_searcher_least(o);
+
+	x->found.makespan_ns = makespan_ns;
+	memcpy(x->n, o->tried, (size_t)o->n_jobs * sizeof(*x->n));
+	if (best)
+		tell(o, makespan_ns);
+}
+
+int orr_searched_consider(struct orr_searched *x, bool named, bool *fits)
+{
+	struct orr_searcher *o = x->searcher;
+	int64_t makespan_ns;
+	int code = orr_timed_order(x->timed, o->tried, o->err);
+
+	*fits = false;
+	if (code)
+		return code;
+	for (int w = 0; w < o->p->n_workers; w++)
+		if (orr_timed_excess(x->timed, w))
+			return 0;
+	if (!orr_timed_time(x->timed))
+		return 0;
+	*fits = true;
+	if (!named && x->found.makespan_ns && x->timed->sought_ns >= x->found.makespan_ns)
+		return 0;
+	if ((code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)))
+		return code;
+	if (named && (!x->found.start_ns || makespan_ns < x->found.start_ns))
+		x->found.start_ns = makespan_ns;
+	if (!x->found.makespan_ns || makespan_ns < x->found.makespan_ns)
+		take(x, makespan_ns);
+	return 0;
+}
+
+bool orr_searched_is_alike(const struct orr_searched *x, const int *alike)
+{
+	return !memcmp(x->alike, alike, (size_t)x->searcher->p->n_stages * sizeof(*alike));
+}
+
+int orr_searched_visit(void *user, bool *fits)
+{
+	return orr_searched_consider(user, false, fits);
+}
+
+/* The local search has an order that is shorter where nothing waits for a link. */
+static int note_found(void *user)
+{
+	struct orr_searched *x = user;
+	struct orr_searcher *o = x->searcher;
+	int64_t makespan_ns;
+	int code;
+
+	if (!(code = orr_timed_number(x->timed, o->tried, o->err)) &&
+	    !(code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)) &&
+	    makespan_ns < x->found.makespan_ns)
+		take(x, makespan_ns);
+	return code;
+}
+
+static void show_life(void *user)
+{
+	const struct orr_searched *x = user;
+
+	tell(x->searcher, orr_searcher_least(x->searcher));
+}
+
+/* ---- placements ---- */
+
+/* What is tried beyond what can be asked for: two folds that differ in which way has more. */
+#define UNEVEN_LESS ((int)ORR_PLACEMENT_GIVEN + 1)
+#define UNEVEN_MORE ORR_PLACEMENT_LAST
+#define UNEVEN_FROM 3 /* stages a worker */
+
+static int place(struct orr_searched *x, int placement)
+{
+	const struct orr_searcher *o = x->searcher;
+	int *worker = x->worker;
+
+	if (placement >= UNEVEN_LESS) {
+		if (!(x->block = calloc((size_t)o->p->n_stages, sizeof(*x->block))))
+			return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages",
+					o->p->n_stages);
+		orr_place_unevenly(worker, x->block, o->p, placement == UNEVEN_MORE);
+		return 0;
+	}
+	if (placement == ORR_PLACEMENT_PLAN)
+		return orr_place_evenly(worker, o->p, o->err);
+	if (placement == ORR_PLACEMENT_GIVEN)
+		memcpy(worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*worker));
+	else
+		orr_place_in_turn(worker, o->p, placement == ORR_PLACEMENT_FOLD);
+	return 0;
+}
+
+void orr_searched_fini(struct orr_searched *x)
+{
+	orr_timed_destroy(x->timed);
+	free(x->worker);
+	free(x->alike);
+	free(x->block);
+	free(x->n);
+	memset(x, 0, sizeof(*x));
+}
+
+/* All microbatches at once: where a minibatch is gathered, they are all held before a backward. */
+static int open_gathering(struct orr_searched *x, struct orr_starts *starts, bool *fits)
+{
+	struct orr_searcher *o = x->searcher;
+	int64_t most = INT64_MIN;
+	int code = orr_starts_waves(starts, fits);
+
+	for (int w = 0; w < o->p->n_workers && !code && !*fits; w++) {
+		struct orr_load peak = orr_timed_peak(x->timed, w), limit = x->timed->most[w];
+		int64_t stashes = peak.stashes - limit.stashes, bytes = peak.bytes - limit.bytes,
+			excess = limit.stashes < INT64_MAX ? stashes : bytes;
+
+		most = excess > most ? excess : most;
+	}
+	if (!*fits) {
+		o->excess = most < o->excess ? most : o->excess;
+		o->exact = false;
+	}
+	return code;
+}
+
+/* Its limits, bounds and first order; false in *fits: there is none. */
+static int open_place(struct orr_searched *x, bool *fits)
+{
+	struct orr_searcher *o = x->searcher;
+	struct orr_starts starts = {.p = o->p,
+				    .worker = x->worker,
+				    .n = o->tried,
+				    .visit = orr_searched_visit,
+				    .user = x};
+	struct orr_smallest smallest;
+	struct orr_bounds bounds;
+	int code;
+
+	if ((code = orr_timed_create(&x->timed, o->p, x->worker, 1, ORR_N_PASSES, true, o->err)))
+		return code;
+	x->timed->seeks_span = o->options->objective == ORR_OBJECTIVE_SPAN;
+	orr_place_limit(x->timed, x->worker, o->limit, o->options->memory_bytes,
+			o->options->room_bytes);
+	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
+		return code;
+	x->found.bound_ns = bounds.largest_ns;
+	x->left = o->until_ns ? INT64_MAX : o->options->effort * MILLION;
+	x->local = (struct orr_local_search){.timed = x->timed,
+					     .bound_ns = bounds.largest_ns,
+					     .until_ns = o->until_ns,
+					     .random = (uint64_t)o->options->seed * 2 + 1,
+					     .found = note_found,
+					     .watch = show_life,
+					     .user = x};
+	if (orr_pipeline_gathers(o->p))
+		return open_gathering(x, &starts, fits);
+	if ((code = orr_smallest_find(&smallest, x->timed, o->err)))
+		return code;
+	if (!(code = orr_starts_one_by_one(&starts, smallest.n, fits)) && !*fits) {
+		o->excess = smallest.excess < o->excess ? smallest.excess : o->excess;
+		o->exact = o->exact && smallest.exact;
+	}
+	orr_smallest_fini(&smallest);
+	return code;
+}
+
+static int place_init(struct orr_searched *x)
+{
+	const struct orr_searcher *o = x->searcher;
+	size_t n_stages = (size_t)o->p->n_stages;
+
+	x->worker = calloc(n_stages, sizeof(*x->worker));
+	x->alike = calloc(n_stages, sizeof(*x->alike));
+	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
+	return x->worker && x->alike && x->n
+		       ? 0
+		       : orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
+}
+
+int orr_searcher_add(struct orr_searcher *o, int placement)
+{
+	const struct orr_pipeline *p = o->p;
+	struct orr_searched *x = &o->places[o->n_places];
+	size_t n_stages = (size_t)p->n_stages;
+	bool fits = true;
+	int code;
+
+	x->searcher = o;
+	if (!(code = place_init(x)) && !(code = place(x, placement))) {
+		orr_pipeline_settle(p, x->worker, 1);
+		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
+	}
+	if (!code && placement != ORR_PLACEMENT_GIVEN) /* whose workers may differ */
+		memcpy(x->worker, x->alike, n_stages * sizeof(*x->worker));
+	for (int i = 0; i < o->n_places && !code && fits; i++)
+		fits = !orr_searched_is_alike(&o->places[i], x->alike);
+	if (!code && fits) {
+		o->n_places++;
+		code = open_place(x, &fits);
+		o->n_places--;
+	}
+	if (code || !fits)
+		orr_searched_fini(x);
+	else
+		o->n_places++;
+	return code;
+}
+
+int orr_searcher_add_reordered(struct orr_searcher *o, const struct orr_searched *twin)
+{
+	struct orr_searched *x = &o->places[o->n_places];
+	size_t n_stages = (size_t)o->p->n_stages;
+	bool fits;
+	int code;
+
+	x->searcher = o;
+	x->twin = twin;
+	if ((code = place_init(x)))
+		return code;
+	memcpy(x->worker, twin->worker, n_stages * sizeof(*x->worker));
+	memcpy(x->alike, twin->alike, n_stages * sizeof(*x->alike));
+	o->n_places++;
+	code = open_place(x, &fits);
+	x->local.reorder = true;
+	return code;
+}
+
+bool orr_searcher_tries(const struct orr_searcher *o, int placement)
+{
+	const struct orr_pipeline *p = o->p;
+
+	if (placement == ORR_PLACEMENT_FOLD)
+		return p->n_stages > p->n_workers && p->n_workers > 1;
+	if (placement >= UNEVEN_LESS)
+		return o->options->related > 0 && p->n_workers > 1 &&
+		       p->n_stages >= UNEVEN_FROM * p->n_workers && orr_related_can_fuse(p);
+	return placement != ORR_PLACEMENT_GIVEN;
+}

@@ -1,0 +1,65 @@
+#ifndef ORR_SEARCHER_H
+#define ORR_SEARCHER_H
+/* A search: the placements that it tries, with their limits and bounds, and the best order on each
+ * so far. Private to the search. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "local_search.h"
+#include "orrery/search.h"
+#include "timed.h"
+
+#define ORR_MOST_PLACEMENTS 10 /* half of them twins */
+
+/* A placement, and the best order that was found on it. */
+struct orr_searched {
+	struct orr_searcher *searcher;
+	int *worker;
+	int *alike; /* the same, by the names of orr_seeds_rename() */
+	int *block; /* of every stage, where neighbours are as one; NULL: none are */
+	struct orr_timed *timed;
+	int64_t *n; /* [n_jobs] */
+	struct orr_search_result found;
+	struct orr_local_search local;
+	int64_t left;                    /* jobs that may still be timed */
+	const struct orr_searched *twin; /* with the same workers, where this one is for
+				     microbatches that change places; else NULL */
+};
+
+struct orr_searcher {
+	const struct orr_pipeline *p;
+	const struct orr_search_options *options;
+	struct orr_error *err;
+	struct orr_load limit;
+	struct orr_searched places[ORR_MOST_PLACEMENTS];
+	int n_places, n_jobs;
+	int64_t until_ns;
+	int64_t *tried;       /* [n_jobs] an order */
+	int64_t most_stashes; /* that a worker may hold, about */
+	bool sweeping;
+	bool evened; /* a seed is no schedule's own order */
+	/* of the placements on which nothing fits */
+	int64_t excess; /* the least */
+	bool exact;     /* and none has less */
+};
+
+/* Of all orders found; INT64_MAX: none. */
+int64_t orr_searcher_least(const struct orr_searcher *o);
+/* Can another order on x be shorter than all that were found? */
+bool orr_searched_is_open(const struct orr_searched *x);
+bool orr_searched_is_alike(const struct orr_searched *x, const int *alike);
+/* tried[] as an order: take it if it fits and is shorter. */
+int orr_searched_consider(struct orr_searched *x, bool named, bool *fits);
+/* The same for a struct orr_starts. */
+int orr_searched_visit(void *user, bool *fits);
+
+/* Is this one of those to try where any placement will do? */
+bool orr_searcher_tries(const struct orr_searcher *o, int placement);
+/* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on. */
+#define ORR_PLACEMENT_LAST ((int)ORR_PLACEMENT_GIVEN + 2)
+/* A placement more, unless one is there that differs from it only in the workers' names, or nothing
+ * fits it. */
+int orr_searcher_add(struct orr_searcher *o, int placement);
+/* The same placement, with microbatches that change places. */
+int orr_searcher_add_reordered(struct orr_searcher *o, const struct orr_searched *twin);
+void orr_searched_fini(struct orr_searched *x);
+#endif
