@@ -109,7 +109,8 @@ class Hosts:
                 for k in others:
                     call(f'ip -n {name} route add {address(k)}/32 dev to{k} src {address(i)}')
                 self.idle.append(subprocess.Popen(['ip', 'netns', 'exec', name, 'sleep', 'infinity']))
-            call(f'ip netns exec {self.names[0]} true')
+            while len(self.counters()) < len(self.names) * (len(self.names) - 1):   # it has not yet moved in
+                time.sleep(0.01)
         except (OSError, FileNotFoundError):
             self.__exit__()
             raise
