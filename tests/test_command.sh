@@ -60,7 +60,7 @@ accept 'GRAPH' show --help
 if "$orrery" schedules >/dev/full 2>"$work/err"; then fail 'a full disk went unnoticed'; else pass; fi
 
 # --- models ---
-refuse "$work/missing.dot: No such file" simulate "$work/missing.dot"
+refuse "$work/missing.dot: cannot open it: No such file" simulate "$work/missing.dot"
 write cycle.dot <<'END'
 digraph {
 	a [forward=1]
@@ -171,7 +171,7 @@ if [ $? -eq 134 ] && grep -q '^orrery: crashed with the plug-in' "$work/err"; th
 else
 	fail "a plug-in that crashes: $(cat "$work/err")"
 fi
-refuse 'cannot load the plug-in' simulate chain:4 --schedule ./missing.so
+refuse 'missing.so: cannot open it: No such file' simulate chain:4 --schedule ./missing.so
 
 # --- schedules as CSV ---
 accept 'makespan     27 units' simulate chain:4 --costs 1,2 -m 6 --csv "$work/one.csv"
@@ -181,7 +181,7 @@ if cmp -s "$work/one.csv" "$work/again.csv"; then pass; else fail 'a schedule wr
 refuse 'give --workers 4' simulate chain:4 --schedule "$work/one.csv" --workers 2
 refuse 'give -m 6' simulate chain:4 --schedule "$work/one.csv" -m 8
 refuse 'one.csv:4:4: 3F0: stage 3' simulate chain:3 --schedule "$work/one.csv"
-refuse 'missing.csv: No such file' simulate chain:4 --schedule "$work/missing.csv"
+refuse 'missing.csv: cannot open it: No such file' simulate chain:4 --schedule "$work/missing.csv"
 printf '0F0,0B0\n1F0,1B0,1X0\n' >"$work/wrong.csv"
 refuse "wrong.csv:2:3: '1X0'" simulate chain:2 --schedule "$work/wrong.csv"
 printf '0B0,0F0\n' >"$work/stuck.csv"

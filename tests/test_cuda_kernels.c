@@ -318,7 +318,7 @@ START_TEST(layernorm_agrees)
 
 	for (int how = 0; how < 4; how++) {
 		int64_t shift = how / 2;
-		const struct orr_norm norm = {n, width, how % 2, 1e-5};
+		const struct orr_norm norm = {n, width, how % 2, 1e-5, NULL};
 		struct tensor *x = filled(n * width, shift, 1), *gain = filled(width, 0, 2);
 		struct tensor *bias = filled(width, 0, 3), *dy = filled(n * width, 0, 4);
 		struct tensor *y = empty(n * width, 0), *normal = empty(n * (width + 1), 0);
@@ -389,7 +389,7 @@ static void norm_in_one_pass(const struct orr_norm *norm, int64_t shift)
 START_TEST(a_norm_has_the_same_bits_in_one_pass_and_in_two)
 {
 	for (int how = 0; how < 4; how++) {
-		const struct orr_norm norm = {norms[_i].n, norms[_i].width, how % 2, 1e-5};
+		const struct orr_norm norm = {norms[_i].n, norms[_i].width, how % 2, 1e-5, NULL};
 
 		norm_in_one_pass(&norm, how / 2);
 	}
@@ -403,7 +403,7 @@ START_TEST(a_norm_bears_a_large_mean)
 
 	for (int k = 0; k < N_OF(widths); k++) {
 		int64_t width = widths[k];
-		const struct orr_norm norm = {2, width, true, 1e-5};
+		const struct orr_norm norm = {2, width, true, 1e-5, NULL};
 		struct tensor *x = filled(2 * width, 0, 1), *gain = filled(width, 0, 2);
 		struct tensor *bias = filled(width, 0, 3), *y = empty(2 * width, 0);
 		struct tensor *normal = empty(2 * (width + 1), 0);

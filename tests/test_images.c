@@ -315,8 +315,8 @@ START_TEST(groupnorm_is_that_of_the_textbook)
 	orr_groupnorm_forward(n, g, x, x + cells, x + cells + g->width, y, normal);
 	check_value(&t, x, y, "groupnorm");
 	orr_groupnorm_input(n, g, normal, x + cells, dy, dx);
-	orr_layernorm_weight(&(struct orr_norm){rows, g->width, true, 0}, normal, dy, dx + cells,
-			     dx + cells + g->width);
+	orr_layernorm_weight(&(struct orr_norm){.n = rows, .width = g->width, .centred = true},
+			     normal, dy, dx + cells, dx + cells + g->width);
 	check_slope(&t, x, dy, dx, "slope of groupnorm");
 	free(x), free(y), free(dy), free(normal), free(dx);
 }
@@ -339,8 +339,8 @@ START_TEST(batchnorm_is_that_of_the_textbook)
 			      moments);
 	check_value(&t, x, y, "batchnorm");
 	orr_batchnorm_input(rows, width, g->epsilon, normal, moments, x + cells, dy, dx);
-	orr_layernorm_weight(&(struct orr_norm){rows, width, true, 0}, normal, dy, dx + cells,
-			     dx + cells + width);
+	orr_layernorm_weight(&(struct orr_norm){.n = rows, .width = width, .centred = true}, normal,
+			     dy, dx + cells, dx + cells + width);
 	check_slope(&t, x, dy, dx, "slope of batchnorm");
 	orr_batchnorm_evaluate(rows, width, g->epsilon, x, x + cells, x + cells + width, moments,
 			       again);

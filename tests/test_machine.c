@@ -229,32 +229,35 @@ END_TEST
 
 /* Levels as --workers has them; NULL: it has none. */
 static const struct {
-	const char *machine, *workers, *links;
+	const char *machine, *workers, *links, *latencies;
 	int n; /* 0: all */
 } nested[] = {
-	{"bandwidth=\"5B/s\"; a [repeat=6]", "6", "5B/s", 0},
-	{"bandwidth=\"1B/s\"; subgraph x { repeat=3; bandwidth=\"9B/s\"; a [repeat=2] }", "2x3",
-	 "9B/s,1B/s", 0},
+	{"bandwidth=\"5B/s\"; a [repeat=6]", "6", "5B/s", NULL, 0},
+	{"bandwidth=\"1B/s\"; latency=\"5us\"; subgraph x { repeat=3; bandwidth=\"9B/s\"; "
+	 "latency=\"1us\"; "
+	 "a [repeat=2] }",
+	 "2x3", "9B/s,1B/s", "1us,5us", 0},
 	{"bandwidth=\"1B/s\"; subgraph y { repeat=2; bandwidth=\"4B/s\"; subgraph x { repeat=3; "
 	 "bandwidth=\"9B/s\"; a [repeat=2 speed=2 memory=\"8B\"] } }",
-	 "2x3x2", "9B/s,4B/s,1B/s", 0},
+	 "2x3x2", "9B/s,4B/s,1B/s", NULL, 0},
 	/* the first of them */
 	{"bandwidth=\"1B/s\"; subgraph x { repeat=3; bandwidth=\"9B/s\"; a [repeat=2] }", "2x2",
-	 "9B/s,1B/s", 4},
+	 "9B/s,1B/s", NULL, 4},
 	{"bandwidth=\"1B/s\"; subgraph x { repeat=3; bandwidth=\"9B/s\"; a [repeat=2] }", NULL,
-	 NULL, 5},
+	 NULL, NULL, 5},
 	/* a worker alone in a group joins nobody there */
-	{"bandwidth=\"1B/s\"; subgraph x { repeat=3; bandwidth=\"9B/s\"; a }", "3", "1B/s", 0},
+	{"bandwidth=\"1B/s\"; subgraph x { repeat=3; bandwidth=\"9B/s\"; a }", "3", "1B/s", NULL,
+	 0},
 	/* groups of other sizes, links, workers, depths; links of pairs */
-	{"subgraph x { a [repeat=2] } subgraph y { b [repeat=3] }", NULL, NULL, 0},
+	{"subgraph x { a [repeat=2] } subgraph y { b [repeat=3] }", NULL, NULL, NULL, 0},
 	{"subgraph x { bandwidth=\"9B/s\"; a [repeat=2] } subgraph y { bandwidth=\"8B/s\"; b "
 	 "[repeat=2] }",
-	 NULL, NULL, 0},
-	{"subgraph x { latency=1; a [repeat=2] } subgraph y { b [repeat=2] }", NULL, NULL, 0},
-	{"subgraph x { a [repeat=2] } subgraph y { b [repeat=2 speed=2] }", NULL, NULL, 0},
-	{"a [memory=\"8B\"]; b [memory=\"9B\"]", NULL, NULL, 0},
-	{"subgraph x { a [repeat=2] } b [repeat=2]", NULL, NULL, 0},
-	{"a; b; c; a -- b [latency=1]", NULL, NULL, 0},
+	 NULL, NULL, NULL, 0},
+	{"subgraph x { latency=1; a [repeat=2] } subgraph y { b [repeat=2] }", NULL, NULL, NULL, 0},
+	{"subgraph x { a [repeat=2] } subgraph y { b [repeat=2 speed=2] }", NULL, NULL, NULL, 0},
+	{"a [memory=\"8B\"]; b [memory=\"9B\"]", NULL, NULL, NULL, 0},
+	{"subgraph x { a [repeat=2] } b [repeat=2]", NULL, NULL, NULL, 0},
+	{"a; b; c; a -- b [latency=1]", NULL, NULL, NULL, 0},
 };
 
 START_TEST(equal_groups_are_levels)
@@ -263,18 +266,21 @@ START_TEST(equal_groups_are_levels)
 	struct orr_cluster *cluster;
 	struct orr_machine m;
 	char text[512];
+	bool units;
 
 	(void)snprintf(text, sizeof(text), "graph m { %s }", nested[_i].machine);
 	cluster = parse(text);
 	m = orr_machine_of(cluster, nested[_i].n);
 	ck_assert_int_eq(orr_machine_nested(&found, &m), nested[_i].workers != NULL);
 	if (nested[_i].workers)
-		ck_assert_int_eq(
-			orr_levels_parse(&want, nested[_i].workers, nested[_i].links, NULL), 0);
+		ck_assert_int_eq(orr_levels_parse(&want, nested[_i].workers, nested[_i].links,
+						  nested[_i].latencies, &units, NULL),
+				 0);
 	ck_assert_int_eq(found.n, want.n);
 	for (int l = 0; l < want.n; l++) {
 		ck_assert_int_eq(found.workers[l], want.workers[l]);
 		ck_assert(found.bytes_per_s[l] == want.bytes_per_s[l]);
+		ck_assert_int_eq(found.latency_ns[l], want.latency_ns[l]);
 	}
 	m = orr_machine_default(4); /* no file: no groups */
 	ck_assert(!orr_machine_nested(&found, &m));

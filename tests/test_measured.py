@@ -92,7 +92,7 @@ def check_refusals():
     refused('no length', lambda t: [w.update(start=[0] * 4, end=[0] * 4) for w in t['worker']] and None, 'no job took any time')
     os.remove(os.path.join(folder, 'times.json'))
     done = simulate()
-    check(done.returncode == 2 and done.stderr.startswith('orrery: times.json: No such file or directory: name'), done.stderr)
+    check(done.returncode == 2 and done.stderr.startswith('orrery: times.json: cannot open it: No such file or directory: name'), done.stderr)
     os.mkdir(os.path.join(folder, 'times.json'))
     done = simulate()
     check(done.returncode == 2 and done.stderr == 'orrery: times.json: a directory: name a file in it\n', done.stderr)

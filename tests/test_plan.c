@@ -102,6 +102,37 @@ START_TEST(every_term_of_the_cost_counts)
 }
 END_TEST
 
+/* 2 s each way beside 3 s of a, in turn as slow as one worker: on groups that are alike, too, which
+ * are planned level by level. */
+START_TEST(a_machine_says_whether_directions_take_turns)
+{
+	static const char *const machines[] = {"graph { w [repeat=2] }",
+					       "graph { duplex=half; w [repeat=2] }"};
+	struct orr_graph *g = parse_graph(two);
+	struct orr_ideals *x = make_ideals(g, 100);
+
+	for (int half = 0; half < 2; half++)
+		for (int outer = 0; outer < 2; outer++) {
+			struct orr_cluster *cluster = NULL;
+			struct orr_machine machine;
+			struct orr_hierarchy_options o = {.activations = true,
+							  .n_microbatches = 2,
+							  .least_in_flight = 1,
+							  .machine = &machine};
+			struct orr_hierarchy *h;
+
+			ck_assert(!orr_cluster_parse(&cluster, "m.dot", machines[half], NULL));
+			machine = orr_machine_of(cluster, 0);
+			h = search(g, x, outer ? "1x2" : "2", outer ? "1GB/s,1GB/s" : "1GB/s", o);
+			ck_assert_double_eq_tol(h->slowest_s, half ? 4 : 3, 1e-9);
+			orr_hierarchy_destroy(h);
+			orr_cluster_destroy(cluster);
+		}
+	orr_ideals_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(ideals_are_counted)
 {
 	static const struct {
@@ -575,6 +606,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(every_term_of_the_cost_counts, 16),
+		ONCE(a_machine_says_whether_directions_take_turns),
 		EACH(ideals_are_counted, 3),
 		ONCE(what_reads_only_free_operators_makes_no_cuts),
 		ONCE(too_many_ideals_are_made_fewer),

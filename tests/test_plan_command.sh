@@ -62,18 +62,18 @@ refuse 'give --straight' plan profile.txt --workers 3 --contiguous --search
 accept 'Sought: the shortest step' plan profile.txt --workers 3 --search
 accept 'Sought: the best throughput' plan profile.txt --workers 3
 # why replicas, and what gives a pipeline
-accept 'Links are free, so replicas cost nothing: --link=10GB/s, say' plan profile.txt --workers 2
-for way in --straight --link=1GB/s; do
+accept 'Links are free, so replicas cost nothing: --bandwidth=10GB/s, say' plan profile.txt --workers 2
+for way in --straight --bandwidth=1GB/s; do
 	"$orrery" plan profile.txt --workers 2 $way >out
 	grep -q '^Slowest stage' out && ! grep -q 'Links are free' out && pass || fail "plan $way: $(cat out)"
 done
-refuse '--bandwidth is nothing for a plan' plan profile.txt --workers 3 --bandwidth 1GB/s
 refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2
 refuse '--schedule is nothing for a plan' plan profile.txt --workers 3 --schedule gpipe
 refuse '--sync is nothing for a plan' plan profile.txt --workers 3 --sync none
 for command in plan profile; do # --help has no option that is refused
 	"$orrery" $command --help >help.txt
-	grep -qE -- '^ +(-., )?--(schedule|stages|recompute|sync|accumulate|latency|bandwidth)' help.txt && fail "$command --help: $(cat help.txt)" || pass
+	[ $command = plan ] && more= || more='|latency|bandwidth|link'
+	grep -qE -- "^ +(-., )?--(schedule|stages|recompute|sync|accumulate$more)" help.txt && fail "$command --help: $(cat help.txt)" || pass
 done
 "$orrery" plan chain:8 --workers 4 -m 16 --straight --stash 1MB --memory 4MB --costs 3,2,1 --search=2 >searched.txt 2>progress.txt
 grep -q 'Searched' searched.txt && grep -qE '^search: best so far [0-9.]+, none below [0-9.]+$' progress.txt && pass ||
@@ -82,7 +82,7 @@ refuse '--search: 0' plan profile.txt --workers 3 --search=0
 refuse 'nothing to compute' profile chain:4
 sed 's/forward_compute_time=1/forward_compute_time=3/' profile.txt >new.txt && mv new.txt profile.txt
 refuse 'changed since' simulate plan.json
-refuse 'cannot be read' simulate none.json
+refuse 'none.json: cannot open it: No such file' simulate none.json
 echo '{' >broken.json
 refuse 'broken.json:' simulate broken.json
 

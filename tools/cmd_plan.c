@@ -369,8 +369,9 @@ static void print_replicas(const struct orr_plan *plan)
 
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		most = plan->replicas[s] > most ? plan->replicas[s] : most;
-	if (most > 1 && m->bandwidth_bytes_per_s <= 0 && !m->cluster)
-		printf("Links are free, so replicas cost nothing: --link=10GB/s, say, prices their "
+	if (most > 1 && m->bandwidth_bytes_per_s <= 0 && !m->latency_ns && !m->cluster)
+		printf("Links are free, so replicas cost nothing: --bandwidth=10GB/s, say, prices "
+		       "their "
 		       "all-reduce, and --straight gives a pipeline without any.\n");
 }
 

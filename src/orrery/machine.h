@@ -19,9 +19,8 @@ struct orr_levels {
 };
 
 /* "4x4", "10GB/s,1.25GB/s" and "1us,5us"; NULL: links that are infinitely fast, or without a
- * latency. units, of latencies: they are plain numbers, see
- * orrery.h. Refuses links that do not match
- * the levels. Levels of one worker have no links and are dropped. */
+ * latency. units, of latencies: they are plain numbers, see orrery.h. Refuses links that do not
+ * match the levels. Levels of one worker have no links and are dropped. */
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *bandwidths,
 		     const char *latencies, bool *units, struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
@@ -95,7 +94,7 @@ int64_t orr_machine_memory(const struct orr_machine *m, int w);
 int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
 
 /* Are its workers alike, in equal groups, which are in equal groups, and so on? Then levels has
- * them, without latencies. */
+ * them. */
 bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m);
 
 /* Do the two directions of a link take turns? Only where a machine file says so. */

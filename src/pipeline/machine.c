@@ -284,6 +284,7 @@ bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m)
 				return false;
 		}
 		found.bytes_per_s[l] = c->groups[first].link.bytes_per_s;
+		found.latency_ns[l] = c->groups[first].link.latency_ns;
 		size = n;
 	}
 	if (!c || c->n_pairs || size < m->n_workers)

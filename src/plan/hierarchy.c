@@ -123,14 +123,18 @@ static double update_s(const struct search *s, int i, int j, int r)
 	       (s->options->numerics.shard_optimizer ? r : 1);
 }
 
-/* What keeps a link busy: the direction that carries more, or both where they take turns, and in
- * PipeDream's optimizer. */
+/* Do the directions of a link take turns? They do in PipeDream's optimizer. */
+static bool in_turn(const struct orr_hierarchy_options *o)
+{
+	return !o->n_microbatches || (o->machine && orr_machine_half_duplex(o->machine));
+}
+
+/* What keeps a link busy: the direction that carries more, or both. */
 static double busy_bytes(const struct search *s, int base, int i, int j)
 {
-	const struct orr_hierarchy_options *o = s->options;
 	struct orr_sent sent = orr_tensors_sent(s->tensors, base, i, j);
 
-	if (!o->n_microbatches || (o->machine && orr_machine_half_duplex(o->machine)))
+	if (in_turn(s->options))
 		return (double)sent.bytes + (double)sent.gradient_bytes;
 	return (double)(sent.bytes > sent.gradient_bytes ? sent.bytes : sent.gradient_bytes);
 }
@@ -384,7 +388,7 @@ static int go_directly(struct orr_hierarchy *h, const struct search *s, struct o
 		.tensors = s->tensors,
 		.n_workers = o->levels.workers[0],
 		.bytes_per_s = o->activations && !o->added ? o->levels.bytes_per_s[0] : 0,
-		.in_turn = !o->n_microbatches,
+		.in_turn = in_turn(o),
 		.keeps_room = o->memory_bytes > 0,
 		.busy_s = direct_busy_s,
 		.user = s};

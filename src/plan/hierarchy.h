@@ -13,7 +13,8 @@ struct orr_tensors;
 
 struct orr_hierarchy_options {
 	struct orr_levels levels;
-	const struct orr_machine *machine; /* (optional) of workers that differ, with one level: */
+	const struct orr_machine *machine; /* (optional) its duplex, and of workers that differ,
+					      with one level: */
 	const int *order; /* stage after stage takes the next ones of order[], as many as the level
 			     has */
 	bool activations; /* count the traffic between stages */

@@ -116,7 +116,9 @@ static bool is_limited(const struct choosing *c)
 static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
 			int most, bool *found, bool *fits, struct orr_error *err)
 {
+	struct orr_machine machine = orr_plan_machine(c->o);
 	struct orr_hierarchy_options options = {.levels = c->levels,
+						.machine = &machine,
 						.activations = c->o->activations,
 						.added = c->o->added,
 						.connected = connected,
@@ -127,7 +129,6 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 						.numerics = c->o->numerics,
 						.least_in_flight = least,
 						.most_in_flight = most};
-	struct orr_machine machine = orr_plan_machine(c->o);
 	bool all = !is_limited(c) && !connected && !memory_bytes && !c->x->coarse &&
 		   !c->x->flattened && c->straight == c->o->straight;
 	double fastest = 0;
@@ -139,7 +140,6 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 		struct orr_plan_draft d = {0};
 
 		if (c->orders.n) {
-			options.machine = &machine;
 			options.order = c->orders.list + (size_t)i * (size_t)machine.n_workers;
 			all = all && c->orders.all;
 		}

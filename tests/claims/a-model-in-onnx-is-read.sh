@@ -36,7 +36,7 @@ done
 python3 -c 'import json; assert json.load(open("one"))["makespan"] == json.load(open("plan.json"))["makespan"]'
 head -c 300 "$onnx/cnn.onnx" >cut.onnx
 refused 'cut.onnx: no ONNX model, or a damaged one: export it again' show cut.onnx
-refused 'absent.onnx: No such file' simulate absent.onnx
+refused 'absent.onnx: cannot open it: No such file' simulate absent.onnx
 needs_training
 data="--data $source/graphs/data/digits.csv --steps 4 --batch 32 -m 4 -w 2"
 for model in numbers decoder; do

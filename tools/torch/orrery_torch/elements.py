@@ -169,6 +169,8 @@ def getitem(c: "Converter", node: fx.Node, values: Any, index: int) -> Any:
 def concat(c: "Converter", node: fx.Node, parts: list[Any], dim: int = 0) -> Rows:
     parts = [p if isinstance(p, Rows) else c.beside(node, p) for p in parts]
     first = parts[0]
+    if len(parts) == 1:
+        return first  # as in dense blocks, whose first layer joins one
     kind = "c" if all(whole(p.axes[dim], "c") for p in parts) else "r"
     total = sum(sizes(p.axes)[dim] for p in parts)
     dim %= len(first.axes)

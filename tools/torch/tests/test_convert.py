@@ -95,6 +95,7 @@ class Mixed(nn.Module):
         x = x * 0.5 + F.scaled_dot_product_attention(q, k, v, scale=0.3).transpose(1, 2).flatten(2)
         x = self.norm(x)
         ends = torch.cat([x[:, 0], x[:, -1] * torch.sigmoid(x[:, 1])], dim=1)
+        ends = torch.cat([ends], dim=1)
         first = F.mse_loss(self.a(x.mean(dim=1)), y)
         return first + 0.25 * F.binary_cross_entropy_with_logits(self.b(ends), z)
 

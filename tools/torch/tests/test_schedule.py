@@ -278,7 +278,7 @@ def test_a_worker_or_a_priority_that_cannot_be_is_refused(policy: Any, line: str
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ({"graph": "nowhere.dot"}, "^nowhere.dot: No such file"),
+        ({"graph": "nowhere.dot"}, "^nowhere.dot: cannot open it: No such file"),
         ({"workers": 0}, "^workers: 0 is out of range: say 1 to"),
         ({"microbatches": "x"}, "^microbatches: x is no whole number"),
         ({"microbatches": 3, "lengths": [1, 2]}, "^3 microbatches, and 2 have lengths"),
@@ -292,7 +292,7 @@ def test_a_worker_or_a_priority_that_cannot_be_is_refused(policy: Any, line: str
         ({"bandwidth": "fast"}, "^bandwidth: "),
         ({"optimizer": "lion"}, "^optimizer: no 'lion'"),
         ({"flops": 0}, "^flops: "),
-        ({"machine": "nowhere.dot"}, "^nowhere.dot: No such file"),
+        ({"machine": "nowhere.dot"}, "^nowhere.dot: cannot open it: No such file"),
         ({"machine": "nowhere.dot", "latency": "1"}, "^latency: the machine nowhere.dot says that"),
         ({"in_flight": lambda p, s: -1}, "in_flight"),
         ({"in_flight": lambda p, s: None}, "^stage 0: in_flight gave None: give a whole number"),
