@@ -14,6 +14,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -109,7 +110,8 @@ class Hosts:
                 for k in others:
                     call(f'ip -n {name} route add {address(k)}/32 dev to{k} src {address(i)}')
                 self.idle.append(subprocess.Popen(['ip', 'netns', 'exec', name, 'sleep', 'infinity']))
-            call(f'ip netns exec {self.names[0]} true')
+            while len(self.counters()) < len(self.names) * (len(self.names) - 1):   # it has not yet moved in
+                time.sleep(0.01)
         except (OSError, FileNotFoundError):
             self.__exit__()
             raise
@@ -226,6 +228,7 @@ def main():
             hosts.counters()
     except OSError as why:
         skip(why)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))   # leaves no namespaces behind
     far = 0
     print('| schedule | hosts | Mbit/s | simulated | measured | difference | both ways |')
     print('|---|---|---|---|---|---|---|')
