@@ -351,7 +351,7 @@ START_TEST(schedules_that_do_not_exist_are_refused)
 		{"lpp:G", "schedule lpp: 'G': write key=value"},
 		{"lpp:G=-1", "schedule lpp: G: "},
 		{"lpp:G=two", "schedule lpp: G: "},
-		{"./no-such-file.so", "./no-such-file.so: cannot load the plug-in: "},
+		{"./no-such-file.so", "./no-such-file.so: cannot open it: "},
 	};
 
 	for (int i = 0; i < N_OF(rows); i++) {

@@ -94,27 +94,29 @@ static void draw_pipeline(struct oracle_step *t)
 /* Workers that are alike, with links by level. */
 static void draw_levels(struct oracle_step *t, struct orr_machine *machine)
 {
-	int64_t latency = draw(2) ? draw(100000) : 0, ns_per_byte[2];
+	int64_t latency[2] = {draw(2) ? draw(100000) : 0}, ns_per_byte[2];
 	int group = 1 + (int)draw(t->n_workers);
 
 	t->n_workers = t->n_workers / group * group;
 	ns_per_byte[0] = draw(3);
 	ns_per_byte[1] = ns_per_byte[0] * (1 + draw(2));
+	latency[1] = ns_per_byte[0] ? latency[0] * (1 + draw(2)) : latency[0];
 	for (int v = 0; v < t->n_workers; v++) {
 		t->speed[v][0] = t->speed[v][1] = 1;
 		for (int w = 0; w < t->n_workers; w++) {
-			t->latency[v][w] = latency;
+			t->latency[v][w] = latency[v / group != w / group];
 			t->ns_per_byte[v][w] = ns_per_byte[v / group != w / group];
 		}
 	}
 	*machine = orr_machine_default(t->n_workers);
-	machine->latency_ns = latency;
+	machine->latency_ns = latency[1];
 	if (!ns_per_byte[0])
 		return;
 	machine->bandwidth_bytes_per_s = 1e9 / (double)ns_per_byte[1];
 	machine->levels = (struct orr_levels){
 		.n = 2,
 		.workers = {group, t->n_workers / group},
+		.latency_ns = {latency[0], latency[1]},
 		.bytes_per_s = {1e9 / (double)ns_per_byte[0], 1e9 / (double)ns_per_byte[1]}};
 }
 
