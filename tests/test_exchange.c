@@ -362,10 +362,9 @@ START_TEST(a_file_that_cannot_be_read_is_refused)
 	struct orr_error err = {""};
 
 	ck_assert_int_eq(orr_choice_init(&choice, "nowhere/x.csv", &err), ORR_E_INPUT);
-	ck_assert_str_eq(
-		err.msg,
-		"nowhere/x.csv: cannot open it: No such file or directory: name a schedule's CSV, or a schedule "
-		"(`orrery schedules` lists them)");
+	ck_assert_str_eq(err.msg, "nowhere/x.csv: cannot open it: No such file or directory: name "
+				  "a schedule's CSV, or a schedule "
+				  "(`orrery schedules` lists them)");
 	ck_assert_ptr_null(choice.table);
 }
 END_TEST

@@ -176,7 +176,8 @@ static void print_not_counted(const struct orr_graph *g)
 		if (orr_operator_is_counted(o))
 			continue;
 		printf("%s%s%s%s%s", n++ ? ", " : "not known, counted as 0 FLOP: ", o->name,
-		       o->label ? " (" : "", o->label ? command_text(text, sizeof(text), o->label) : "",
+		       o->label ? " (" : "",
+		       o->label ? command_text(text, sizeof(text), o->label) : "",
 		       o->label ? ")" : "");
 	}
 	if (n)

@@ -16,8 +16,8 @@ int cmd_train(int argc, char **argv);
 /* Put options in the place of the quantities that a message of the library names (error.h):
  * "[workers]" becomes "--workers". In place; returns text, which gets no longer. */
 char *command_name_options(char *text);
-/* As a terminal shows it, which obeys no character then: "\x1b" for ESC, and for each byte that is no
- * UTF-8. Returns to. */
+/* As a terminal shows it, which obeys no character then: "\x1b" for ESC, and for each byte that is
+ * no UTF-8. Returns to. */
 const char *command_text(char *to, size_t size, const char *text);
 /* A line on standard error, with options named, shown so. */
 void command_say(const char *message);

@@ -55,10 +55,11 @@ static int read_list(struct list *list, const char *text, struct orr_error *err)
 static int read_file(struct list *list, const char *path, struct orr_error *err)
 {
 	char *text = NULL, *rest, *line, what[256];
-	int code = orr_input_read(&text, NULL, path,
-				  "a file with one length a line (--lengths), or give numbers, such "
-				  "as 512,1024",
-				  err);
+	int code =
+		orr_input_read(&text, NULL, path,
+			       "a file with one length a line (--lengths), or give numbers, such "
+			       "as 512,1024",
+			       err);
 
 	rest = text;
 	for (int n = 1; !code && (line = strsep(&rest, "\n")); n++) {

@@ -9,7 +9,8 @@
 
 int orr_data_cannot_read(const char *path, int why, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name " KINDS, path, strerror(why));
+	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name " KINDS, path,
+			strerror(why));
 }
 
 int orr_data_keep(int64_t **index_of, int64_t *n_kept, int64_t n_columns, const char *name,

@@ -26,8 +26,8 @@ int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure
 int orr_input_read(char **bytes, size_t *length, const char *path, const char *cure,
 		   struct orr_error *err);
 
-/* The path without links, the caller's to free, of a file in the folder or in one below it, whatever
- * links lead there. -1: errno says why not, EXDEV: it is elsewhere. */
+/* The path without links, the caller's to free, of a file in the folder or in one below it,
+ * whatever links lead there. -1: errno says why not, EXDEV: it is elsewhere. */
 int orr_input_within(char **real, const char *folder, const char *path);
 
 ORR_END

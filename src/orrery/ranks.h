@@ -41,8 +41,8 @@ int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error
  * difference is below what can be measured, as on one host. */
 int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err);
 
-/* This rank cannot go on: rank 0 says message, and all ranks end with this exit status. Returns only where there is one
- * rank. */
+/* This rank cannot go on: rank 0 says message, and all ranks end with this exit status. Returns
+ * only where there is one rank. */
 void orr_ranks_fail(int status, const char *message);
 
 ORR_END
