@@ -313,7 +313,7 @@ START_TEST(what_is_no_such_file_is_refused)
 	ck_assert_int_eq(orr_run_begin(t.run, file, false, NULL, 0, &t.err), ORR_E_INPUT);
 	ck_assert_ptr_nonnull(strstr(t.err.msg, "no whole safetensors file: "));
 	ck_assert_int_eq(orr_run_begin(t.run, ".", false, NULL, 0, &t.err), ORR_E_INPUT);
-	ck_assert_str_eq(t.err.msg, ".: is no plain file: name one of safetensors");
+	ck_assert_str_eq(t.err.msg, ".: a directory: name a file in it");
 	ck_assert_int_eq(orr_run_begin(t.run, "none", false, NULL, 0, &t.err), ORR_E_INPUT);
 	ck_assert_str_eq(
 		t.err.msg,
