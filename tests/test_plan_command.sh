@@ -72,7 +72,7 @@ refuse '--schedule is nothing for a plan' plan profile.txt --workers 3 --schedul
 refuse '--sync is nothing for a plan' plan profile.txt --workers 3 --sync none
 for command in plan profile; do # --help has no option that is refused
 	"$orrery" $command --help >help.txt
-	[ $command = plan ] && more= || more='|latency|bandwidth|link'
+	[ $command = plan ] && more= || more='|latency|bandwidth|link[^s]'
 	grep -qE -- "^ +(-., )?--(schedule|stages|recompute|sync|accumulate$more)" help.txt && fail "$command --help: $(cat help.txt)" || pass
 done
 "$orrery" plan chain:8 --workers 4 -m 16 --straight --stash 1MB --memory 4MB --costs 3,2,1 --search=2 >searched.txt 2>progress.txt
