@@ -21,6 +21,7 @@ static int ring_of(const struct orr_network *net, const struct orr_transfer *tra
 {
 	const struct orr_jobs *jobs = net->timeline->jobs;
 
+	*owners = NULL;
 	if (transfer->kind != ORR_TRANSFER_ALL_REDUCE)
 		return 0;
 	*owners = jobs->owners + jobs->first_owner[transfer->set];
