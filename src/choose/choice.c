@@ -125,7 +125,10 @@ int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_erro
 		return orr_fail(err, ORR_E_NOMEM, "no memory for a schedule's name");
 	if ((colon = strchr(name, ':')))
 		*colon = '\0';
-	if (strpbrk(name, "./") && !ends_in(name, ".so")) {
+	/* a plan may have any name that is no schedule's */
+	if (!ends_in(name, ".so") &&
+	    (strpbrk(name, "./") ||
+	     (orr_schedule_find(&found, &fixed, name, NULL) && orr_plan_is(text)))) {
 		free(name);
 		return read_file(choice, text, err);
 	}

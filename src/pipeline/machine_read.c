@@ -179,7 +179,7 @@ static char *name_of(const char *name, const char *copy)
 	if (!strncmp(name, prefix, strlen(prefix)) && name[strlen(prefix)])
 		name += strlen(prefix);
 	(void)snprintf(text, sizeof(text), "%.100s%.90s", name, copy);
-	return strdup(text);
+	return orr_utf8_copy(text); /* it is printed */
 }
 
 static int add_workers(struct reader *r, int node, int group, const char *copy)

@@ -7,7 +7,7 @@ for name in plan p.json p.csv ./p.dot; do
 	diff <(sed 's/^.*: \(1 stage on\)/\1/' wanted) <(sed 's/^.*: \(1 stage on\)/\1/' found)
 	"$orrery" compare $name >/dev/null
 done
-for name in ./plan p.cut p.csv; do "$orrery" simulate chain:4 -s $name >found; grep -q ' on 2 workers, 4 microbatches' found; done
+for name in plan ./plan p.cut p.csv; do "$orrery" simulate chain:4 -s $name >found; grep -q ' on 2 workers, 4 microbatches' found; done
 "$orrery" simulate chain:4 -w 2 -m 4 -s 1f1b --csv order.csv >/dev/null
 cp order.csv order.json
 "$orrery" simulate chain:4 -s order.json >/dev/null

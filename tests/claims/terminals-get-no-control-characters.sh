@@ -24,7 +24,7 @@ refused compare chain:2 -m "$bad"
 
 # a graph, a schedule, a machine and a plan of such names
 printf 'digraph { node [forward="1ms" backward="2ms"]; a [label="x\033[31m\ny"]; a -> b }\n' >"$bad.dot"
-printf 'graph { a [repeat=2] }\n' >"m$bad.dot"
+printf 'graph { "a\033[31m\nb" [repeat=2] }\n' >"m$bad.dot"
 "$orrery" simulate "$bad.dot" -m 2 --csv "$bad.csv" >out 2>err
 clean out && clean err
 for words in 'show' 'simulate' 'compare' 'plan -w 2'; do
