@@ -37,7 +37,8 @@ static void tell_time(int number)
 				       doing && which ? which : "");
 
 	for (int i = 0; i < n; i++)
-		text[i] = (unsigned char)text[i] < ' ' ? '?' : text[i];
+		if ((unsigned char)text[i] < ' ')
+			text[i] = '?';
 	text[n] = '\n';
 	if (ticking.told || write(STDERR_FILENO, text, (size_t)n + 1) < 0)
 		ticking.told = false;

@@ -15,7 +15,8 @@
 
 /* ---- orders ---- */
 
-int64_t orr_searcher_least(const struct orr_searcher *o)
+/* Of all orders found; INT64_MAX: none. */
+static int64_t least_found(const struct orr_searcher *o)
 {
 	int64_t least = INT64_MAX;
 
@@ -27,7 +28,7 @@ int64_t orr_searcher_least(const struct orr_searcher *o)
 
 bool orr_searched_is_open(const struct orr_searched *x)
 {
-	return x->found.bound_ns < orr_searcher_least(x->searcher);
+	return x->found.bound_ns < least_found(x->searcher);
 }
 
 static void tell(const struct orr_searcher *o, int64_t best_ns)
@@ -45,7 +46,7 @@ static void tell(const struct orr_searcher *o, int64_t best_ns)
 static void take(struct orr_searched *x, int64_t makespan_ns)
 {
 	const struct orr_searcher *o = x->searcher;
-	bool best = makespan_ns < orr_searcher_least(o);
+	bool best = makespan_ns < least_found(o);
 
 	x->found.makespan_ns = makespan_ns;
 	memcpy(x->n, o->tried, (size_t)o->n_jobs * sizeof(*x->n));
@@ -108,7 +109,7 @@ static void show_life(void *user)
 {
 	const struct orr_searched *x = user;
 
-	tell(x->searcher, orr_searcher_least(x->searcher));
+	tell(x->searcher, least_found(x->searcher));
 }
 
 /* ---- placements ---- */

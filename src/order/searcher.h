@@ -42,8 +42,6 @@ struct orr_searcher {
 	bool exact;     /* and none has less */
 };
 
-/* Of all orders found; INT64_MAX: none. */
-int64_t orr_searcher_least(const struct orr_searcher *o);
 /* Can another order on x be shorter than all that were found? */
 bool orr_searched_is_open(const struct orr_searched *x);
 bool orr_searched_is_alike(const struct orr_searched *x, const int *alike);
