@@ -150,42 +150,39 @@ static int improve(struct orr_searched *x, int k, int64_t n_timed)
 	return orr_local_search(local, o->err);
 }
 
-/* From an order, which need not fit, on: orders that repeat. */
-static int tighten(struct orr_searched *x, const int64_t *n)
+/* From what a search finds where neighbours are as one stage. */
+static int start_fused(struct orr_searched *x)
 {
 	struct orr_searcher *o = x->searcher;
+	struct orr_related related = {o->p, o->options, orr_search, x->worker, o->tried};
+	bool found, fits;
+	int code = orr_related_fused(&related, x->block, &found, o->err);
+
+	return code || !found ? code : orr_searched_consider(x, false, &fits);
+}
+
+/* From what a search finds in memory for a stash more, which need not fit, on: orders that repeat.
+ */
+static int start_relaxed(struct orr_searched *x)
+{
+	struct orr_searcher *o = x->searcher;
+	int64_t *n = calloc((size_t)o->n_jobs, sizeof(*n));
+	struct orr_related related = {o->p, o->options, orr_search, x->worker, n};
 	struct orr_starts starts = {
 		.p = o->p, .n = o->tried, .visit = orr_searched_visit, .user = x};
-	int code = 0;
+	bool found = false;
+	int code;
 
-	for (int i = 0; i < 3 && !code && orr_searched_is_open(x); i++) {
+	if (!n)
+		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
+	code = orr_related_relaxed(&related, &found, o->err);
+	for (int i = 0; i < 3 && !code && found && orr_searched_is_open(x); i++) {
 		if ((code = orr_timed_order(x->timed, n, o->err)) || !orr_timed_time(x->timed))
-			return code;
+			break;
 		x->local.n_timed = x->local.stop = MILLION;
 		code = orr_repeating_visit(&starts, &x->local, repeats_after[i], o->err);
 	}
-	return code;
-}
-
-/* From orders of steps that are like this one. */
-static int start_related(struct orr_searched *x)
-{
-	struct orr_searcher *o = x->searcher;
-	struct orr_related related = {o->p, o->options, orr_search, x->worker,
-				      calloc((size_t)o->n_jobs, sizeof(*related.n))};
-	bool found = false, fits;
-	int code = 0;
-
-	if (!related.n)
-		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
-	if (x->block && !(code = orr_related_fused(&related, x->block, &found, o->err)) && found) {
-		memcpy(o->tried, related.n, (size_t)o->n_jobs * sizeof(*related.n));
-		code = orr_searched_consider(x, false, &fits);
-	}
-	if (!code && orr_searched_is_open(x) &&
-	    !(code = orr_related_relaxed(&related, &found, o->err)) && found)
-		code = tighten(x, related.n);
-	free(related.n);
+	free(n);
 	return code;
 }
 
@@ -280,7 +277,8 @@ static int start_reordered(struct orr_searched *x)
 	return code;
 }
 
-static int search_all(struct orr_searcher *o, const struct orr_searched **best)
+/* The placements to try. */
+static int place_all(struct orr_searcher *o)
 {
 	enum orr_placement asked = o->options->placement;
 	int code = 0;
@@ -297,16 +295,47 @@ static int search_all(struct orr_searcher *o, const struct orr_searched **best)
 			o->err);
 	for (int i = 0, n = o->n_places;
 	     o->options->reorder && o->p->microbatches && i < n && !code; i++)
-		code = orr_searcher_add_reordered(o, &o->places[i]);
+		code = orr_searcher_add_twin(o, &o->places[i], true);
+	return code;
+}
+
+/* Beside what was found, so that it is never longer than without; and on only from what is shorter.
+ */
+static int search_relaxed(struct orr_searcher *o)
+{
+	int code = 0;
+
+	for (int i = 0, n = o->n_places; i < n && !code; i++) {
+		struct orr_searched *x = &o->places[i], *beside = &o->places[o->n_places];
+
+		if (x->twin || !orr_searched_is_open(x) || is_late(o))
+			continue;
+		if (!(code = orr_searcher_add_twin(o, x, false)) &&
+		    !(code = start_relaxed(beside)) &&
+		    beside->found.makespan_ns >= x->found.makespan_ns)
+			beside->left = 0;
+	}
+	return code;
+}
+
+static int search_all(struct orr_searcher *o, const struct orr_searched **best)
+{
+	int code = place_all(o);
+
 	if (!code)
 		code = start(o);
 	for (int i = 0; i < o->n_places && !code; i++)
 		if (o->places[i].twin)
 			code = start_reordered(&o->places[i]);
-	for (int i = 0; i < o->n_places && !code && o->options->related > 0; i++)
-		if (!o->places[i].twin && orr_searched_is_open(&o->places[i]) &&
-		    o->places[i].left > 0 && !is_late(o))
-			code = start_related(&o->places[i]);
+		else if (o->places[i].block && orr_searched_is_open(&o->places[i]))
+			code = start_fused(&o->places[i]);
+	if (!code)
+		code = improve_all(o);
+	if (!code && o->options->related > 0 && o->options->effort)
+		if (!(code = search_relaxed(o)))
+			code = improve_all(o);
+	for (int i = 0; i < o->n_places && o->until_ns; i++)
+		o->places[i].left = INT64_MAX;
 	if (code || (code = improve_all(o)))
 		return code;
 	*best = &o->places[0];

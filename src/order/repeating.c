@@ -11,6 +11,7 @@
 struct visiting {
 	struct orr_cyclic *cyclic;
 	struct orr_starts *starts;
+	const struct orr_local_search *local;
 };
 
 static int found(void *user)
@@ -24,12 +25,19 @@ static int found(void *user)
 	return x->starts->visit(x->starts->user, &fits);
 }
 
+static void watch(void *user)
+{
+	const struct visiting *x = user;
+
+	x->local->watch(x->local->user);
+}
+
 int orr_repeating_visit(struct orr_starts *starts, const struct orr_local_search *local, int k,
 			struct orr_error *err)
 {
 	const struct orr_timed *timed = local->timed;
 	struct orr_local_search search = *local;
-	struct visiting visiting = {.starts = starts};
+	struct visiting visiting = {.starts = starts, .local = local};
 	int code;
 
 	if (timed->jobs.most_at > 1 || starts->p->microbatches || orr_pipeline_gathers(starts->p) ||
@@ -45,6 +53,7 @@ int orr_repeating_visit(struct orr_starts *starts, const struct orr_local_search
 	search.cyclic = visiting.cyclic;
 	search.best_ns = INT64_MAX;
 	search.found = found;
+	search.watch = local->watch ? watch : NULL;
 	search.user = &visiting;
 	code = orr_local_search(&search, err);
 	orr_cyclic_destroy(visiting.cyclic);

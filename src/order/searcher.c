@@ -192,7 +192,7 @@ static int open_place(struct orr_searched *x, bool *fits)
 	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
 		return code;
 	x->found.bound_ns = bounds.largest_ns;
-	x->left = o->until_ns ? INT64_MAX : o->options->effort * MILLION;
+	x->left = o->options->effort * MILLION;
 	x->local = (struct orr_local_search){.timed = x->timed,
 					     .bound_ns = bounds.largest_ns,
 					     .until_ns = o->until_ns,
@@ -254,7 +254,7 @@ int orr_searcher_add(struct orr_searcher *o, int placement)
 	return code;
 }
 
-int orr_searcher_add_reordered(struct orr_searcher *o, const struct orr_searched *twin)
+int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twin, bool reorder)
 {
 	struct orr_searched *x = &o->places[o->n_places];
 	size_t n_stages = (size_t)o->p->n_stages;
@@ -269,7 +269,7 @@ int orr_searcher_add_reordered(struct orr_searcher *o, const struct orr_searched
 	memcpy(x->alike, twin->alike, n_stages * sizeof(*x->alike));
 	o->n_places++;
 	code = open_place(x, &fits);
-	x->local.reorder = true;
+	x->local.reorder = reorder;
 	return code;
 }
 

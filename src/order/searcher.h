@@ -21,8 +21,8 @@ struct orr_searched {
 	struct orr_search_result found;
 	struct orr_local_search local;
 	int64_t left;                    /* jobs that may still be timed */
-	const struct orr_searched *twin; /* with the same workers, where this one is for
-				     microbatches that change places; else NULL */
+	const struct orr_searched *twin; /* with the same workers, which came first; else
+					    NULL */
 };
 
 struct orr_searcher {
@@ -57,7 +57,7 @@ bool orr_searcher_tries(const struct orr_searcher *o, int placement);
 /* A placement more, unless one is there that differs from it only in the workers' names, or nothing
  * fits it. */
 int orr_searcher_add(struct orr_searcher *o, int placement);
-/* The same placement, with microbatches that change places. */
-int orr_searcher_add_reordered(struct orr_searcher *o, const struct orr_searched *twin);
+/* The same placement, to search from somewhere else, or with microbatches that change places. */
+int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twin, bool reorder);
 void orr_searched_fini(struct orr_searched *x);
 #endif

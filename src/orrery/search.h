@@ -50,9 +50,9 @@ struct orr_search_options {
 			   steps: of orders that repeat eight times as many; with seconds: no limit
 			 */
 	int related; /* 1: start from what searches of like steps find as well, each with an effort
-			of 8: with memory for a stash more, and with neighbours as one stage, on
-			folds of more stages a worker on one way than on the other; so many times
-			over; 0: no */
+			of 8: with neighbours as one stage, on folds of more stages a worker on one
+			way than on the other; and, beside the rest, so never longer, with memory
+			for a stash more; so many times over; 0: no */
 	int64_t seconds; /* stop after this time; 0: the effort alone decides, and every run finds
 			    the same */
 	int64_t seed;
