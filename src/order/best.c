@@ -331,9 +331,8 @@ static int search_all(struct orr_searcher *o, const struct orr_searched **best)
 			code = start_fused(&o->places[i]);
 	if (!code)
 		code = improve_all(o);
-	if (!code && o->options->related > 0 && o->options->effort)
-		if (!(code = search_relaxed(o)))
-			code = improve_all(o);
+	if (!code && o->options->related > 0 && o->options->effort && !(code = search_relaxed(o)))
+		code = improve_all(o);
 	for (int i = 0; i < o->n_places && o->until_ns; i++)
 		o->places[i].left = INT64_MAX;
 	if (code || (code = improve_all(o)))

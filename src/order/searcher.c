@@ -1,5 +1,6 @@
 #include "searcher.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -261,6 +262,7 @@ int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twi
 	bool fits;
 	int code;
 
+	assert(o->n_places < ORR_MOST_PLACEMENTS);
 	x->searcher = o;
 	x->twin = twin;
 	if ((code = place_init(x)))

@@ -8,7 +8,9 @@
 #include "orrery/search.h"
 #include "timed.h"
 
-#define ORR_MOST_PLACEMENTS 10 /* half of them twins */
+/* Five, each with a twin; or, where microbatches differ and nothing is fused, three with two twins
+ * each. */
+#define ORR_MOST_PLACEMENTS 10
 
 /* A placement, and the best order that was found on it. */
 struct orr_searched {

@@ -21,9 +21,9 @@ struct orr_choice {
 				       step; or NULL */
 	struct orr_plan_file *plan; /* the plan of the table, which fixes the stages too; or NULL */
 };
-/* text: NAME[:key=value,...], or a path, which has a dot or a slash: of a plug-in, where it ends in
- * .so, else of a plan or a CSV (see exchange.h), told by its content. *choice must not be moved in
- * memory. */
+/* text: NAME[:key=value,...], or a path: of a plug-in, where it ends in .so, else of a plan or a
+ * CSV (see exchange.h), told by its content. A path without a dot or a slash is a plan's, and no
+ * schedule's name. *choice must not be moved in memory. */
 int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_error *err);
 /* The same of a plan, under any path. */
 int orr_choice_init_plan(struct orr_choice *choice, const char *path, struct orr_error *err);
