@@ -58,7 +58,7 @@ static void wild(void)
 {
 	(void)orr_first_wild(COUNT, a);
 }
-static const struct orr_norm rows = {N, WIDTH, true, 1e-5};
+static const struct orr_norm rows = {.n = N, .width = WIDTH, .centred = true, .epsilon = 1e-5};
 
 static void norm(void)
 {

@@ -174,13 +174,13 @@ static const struct {
 	struct orr_attention a;
 	bool lengths;
 } attentions[] = {
-	{{1, 1, 1, 1, 1, 1, false, false}, false},
-	{{2, 5, 5, 2, 2, 3, true, false}, false},
-	{{3, 4, 37, 4, 2, 2, false, false}, true},
-	{{2, 70, 40, 2, 1, 64, true, false}, true},
-	{{1, 40, 70, 2, 2, 32, true, false}, false},
-	{{1, 3, 4, 1, 1, ORR_MOST_HEAD_WIDTH, false, false}, false},
-	{{1, 33, 65, 4, 1, 8, false, false}, true},
+	{{1, 1, 1, 1, 1, 1, false, false, false}, false},
+	{{2, 5, 5, 2, 2, 3, true, false, false}, false},
+	{{3, 4, 37, 4, 2, 2, false, false, false}, true},
+	{{2, 70, 40, 2, 1, 64, true, false, false}, true},
+	{{1, 40, 70, 2, 2, 32, true, false, false}, false},
+	{{1, 3, 4, 1, 1, ORR_MOST_HEAD_WIDTH, false, false, false}, false},
+	{{1, 33, 65, 4, 1, 8, false, false, false}, true},
 };
 
 START_TEST(attention_agrees)
