@@ -575,7 +575,7 @@ int cmd_plan(int argc, char **argv)
 		goto out;
 	}
 	if (a.search) {
-		progress_search(graph->units);
+		plan->options.observer = progress_search(graph->units);
 		code = orr_plan_search(plan, a.restarts, a.seconds, &err);
 		progress_search_end();
 		if (code)

@@ -351,7 +351,7 @@ int work_init(struct work *work, struct work_options *o, int default_workers, st
 	    /* a table says of every job where it is */
 	    (!work->choice.table && (code = work_homes(&work->home, work, o, err))))
 		return code;
-	progress_search(work->pipeline->units); /* the schedule may search */
+	work->choice.schedule.observer = progress_search(work->pipeline->units);
 	progress_doing("placing jobs under ", work->choice.schedule.name);
 	code = orr_try_init_in(&work->tried, work->pipeline, &work->choice.schedule, work->home,
 			       o->order, err);
