@@ -1,10 +1,12 @@
 /* Searching the order of a plan: never longer than the plan's, in its memory, on its links. */
 #include <check.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <threads.h>
 
+#include "orrery/choice.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -260,51 +262,73 @@ START_TEST(stages_are_placed_evenly)
 }
 END_TEST
 
-static void count(void *user, int64_t best_ns, int64_t bound_ns)
+/* A search of auto's, and what its watcher saw. */
+struct watched {
+	int n_stages;
+	const char *edges;
+	atomic_int *n_begun; /* of searches that are to run at once; NULL: this one is alone */
+	int n_told;
+	int64_t told_ns, makespan_ns;
+};
+
+/* The first order is there: wait until the other search has one too. */
+static void note(void *user, int64_t best_ns, int64_t bound_ns)
 {
+	struct watched *x = user;
+
 	ck_assert_int_ge(best_ns, bound_ns);
-	++*(int *)user;
+	x->told_ns = best_ns;
+	if (x->n_told++ || !x->n_begun)
+		return;
+	for (atomic_fetch_add(x->n_begun, 1); atomic_load(x->n_begun) < 2;)
+		thrd_yield();
 }
 
-START_TEST(who_watches_is_told_of_a_schedules_search)
+static int search_watched(void *user)
 {
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 0);
-	struct way way;
-	int n = 0;
+	struct watched *x = user;
+	struct orr_pipeline *p = make_pipeline(x->n_stages, x->edges, 1, 1, 1, 0, 0, 0);
+	struct orr_choice choice;
+	struct orr_try tried = {0};
+	struct orr_error err = {""};
+	int code = orr_pipeline_set_step(p, 4, 8, &err);
 
-	orr_search_watch(count, &n);
-	way_init(&way, p, "auto", 4, 8);
-	way_fini(&way);
-	ck_assert_int_gt(n, 0);
-	orr_search_watch(NULL, NULL);
-	orr_pipeline_destroy(p);
-}
-END_TEST
-
-static int search_in_a_thread(void *user)
-{
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 0);
-	struct way way;
-
-	(void)user;
-	way_init(&way, p, "auto", 4, 8);
-	way_fini(&way);
+	ck_assert_msg(!code && !orr_choice_init(&choice, "auto", &err), "%s", err.msg);
+	choice.schedule.observer = (struct orr_observer){note, x};
+	ck_assert_msg(!orr_try_init(&tried, p, &choice.schedule, NULL, &err) &&
+			      !orr_try_run(&tried, &err),
+		      "%s", err.msg);
+	x->makespan_ns = tried.figures->makespan_ns;
+	orr_try_fini(&tried);
+	orr_choice_fini(&choice);
 	orr_pipeline_destroy(p);
 	return 0;
 }
 
-/* Two threads may use two objects, so also two searches. */
-START_TEST(a_search_in_another_thread_is_not_watched)
+/* Each waits for the other in the middle of its search, and finds and tells what it does alone. */
+START_TEST(two_threads_search_at_once)
 {
-	int n = 0, result = 1;
-	thrd_t thread;
+	atomic_int n_begun = 0;
+	struct watched alone[] = {{4, "0>1 1>2 2>3", NULL, 0, 0, 0},
+				  {6, "0>1 1>2 2>3 3>4 4>5", NULL, 0, 0, 0}},
+		       both[2];
+	thrd_t threads[2];
 
-	orr_search_watch(count, &n);
-	ck_assert_int_eq(thrd_create(&thread, search_in_a_thread, NULL), thrd_success);
-	ck_assert_int_eq(thrd_join(thread, &result), thrd_success);
-	ck_assert_int_eq(result, 0);
-	ck_assert_int_eq(n, 0);
-	orr_search_watch(NULL, NULL);
+	for (int i = 0; i < 2; i++) {
+		search_watched(&alone[i]);
+		ck_assert_int_gt(alone[i].n_told, 0);
+		ck_assert_int_eq(alone[i].told_ns, alone[i].makespan_ns);
+		both[i] = (struct watched){alone[i].n_stages, alone[i].edges, &n_begun, 0, 0, 0};
+	}
+	ck_assert_int_ne(alone[0].makespan_ns, alone[1].makespan_ns);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(thrd_create(&threads[i], search_watched, &both[i]), thrd_success);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(thrd_join(threads[i], NULL), thrd_success);
+		ck_assert_int_eq(both[i].n_told, alone[i].n_told);
+		ck_assert_int_eq(both[i].told_ns, alone[i].told_ns);
+		ck_assert_int_eq(both[i].makespan_ns, alone[i].makespan_ns);
+	}
 }
 END_TEST
 
@@ -317,8 +341,7 @@ int main(void)
 		ONCE(replicas_are_not_searched),
 		EACH(links_are_respected, 2),
 		ONCE(stages_are_placed_evenly),
-		ONCE(who_watches_is_told_of_a_schedules_search),
-		ONCE(a_search_in_another_thread_is_not_watched),
+		ONCE(two_threads_search_at_once),
 	};
 
 	return suite_run("plan_search", tests, N_OF(tests));

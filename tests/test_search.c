@@ -381,8 +381,7 @@ START_TEST(progress_tells_every_better_order)
 					     .schedules = orr_schedules,
 					     .seed = 1,
 					     .placement = ORR_PLACEMENT_FOLD,
-					     .progress = note,
-					     .user = last};
+					     .observer = {note, last}};
 	struct orr_pipeline *p = make_costed(8, 1296, 1322, 976);
 	struct orr_search_result result;
 	int worker[8];

@@ -502,8 +502,7 @@ START_TEST(a_search_by_time_says_that_it_lives)
 					     .seed = 1,
 					     .effort = 1,
 					     .seconds = 1,
-					     .progress = count,
-					     .user = &n_told};
+					     .observer = {count, &n_told}};
 	struct orr_search_result result;
 	int64_t n[8 * 64 * ORR_N_PASSES];
 

@@ -114,16 +114,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'm':
 		a->microbatches.n =
 			options_counts(a->microbatches.values, MOST_LISTED, "-m", arg, 1 << 30);
-		a->work.n_microbatches = (int)a->microbatches.values[0];
+		a->work.open.n_microbatches = (int)a->microbatches.values[0];
 		return 0;
 	case KEY_STAGES:
 		a->stages.n =
 			options_counts(a->stages.values, MOST_LISTED, "--stages", arg, 1 << 20);
-		a->work.n_stages = (int)a->stages.values[0];
+		a->work.open.n_stages = (int)a->stages.values[0];
 		return 0;
 	case KEY_MEMORY:
 		a->memories.n = options_memories(a->memories.values, MOST_LISTED, "--memory", arg);
-		a->work.machine.memory_bytes = a->memories.values[0];
+		a->work.open.machine.memory_bytes = a->memories.values[0];
 		return 0;
 	case KEY_PLAN:
 		a->plan = true;
@@ -160,7 +160,7 @@ struct contest {
 	struct orr_pipeline *cuts[MOST_LISTED]; /* owned */
 	int n_cuts;
 	struct orr_plan *plan; /* owned, or NULL: there is none */
-	int *home;             /* owned, see work_homes() */
+	int *home;             /* owned, see orr_opened_homes() */
 	struct orr_schedule planned;
 	char own[256];            /* name of the schedule that was asked for */
 	struct orr_error no_plan; /* why */
@@ -177,54 +177,53 @@ static void contest_fini(struct contest *c)
 }
 
 /* Operators that compute; 0: the file, or the schedule's, says which make a stage. */
-static int count_free(const struct work *work)
+static int count_free(const struct orr_opened *x)
 {
 	int n = 0;
 
-	if (work->plan || work->choice.table)
+	if (x->plan || x->choice.table)
 		return 0;
-	for (int i = 0; i < work->graph->n_operators; i++) {
-		if (work->graph->operators[i].stage >= 0)
+	for (int i = 0; i < x->graph->n_operators; i++) {
+		if (x->graph->operators[i].stage >= 0)
 			return 0;
-		n += !orr_operator_is_input(&work->graph->operators[i]);
+		n += !orr_operator_is_input(&x->graph->operators[i]);
 	}
 	return n;
 }
 
 /* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker.
  */
-static int cut_to_workers(struct contest *c, const struct work *work, const struct work_options *o,
-			  struct orr_error *err)
+static int cut_to_workers(struct contest *c, const struct orr_opened *x, struct orr_error *err)
 {
-	int w = o->machine.n_workers, n = count_free(work), k = w < n ? w : 0, code;
+	int w = x->settled.machine.n_workers, n = count_free(x), k = w < n ? w : 0, code;
 
-	while ((code = work_cut(&c->cuts[0], work, o, k, err)) == ORR_E_INPUT && k > 1)
+	while ((code = orr_opened_cut(&c->cuts[0], x, k, err)) == ORR_E_INPUT && k > 1)
 		k--;
 	if (code == ORR_E_INPUT && k) /* parts that nothing connects */
-		code = work_cut(&c->cuts[0], work, o, 0, err);
+		code = orr_opened_cut(&c->cuts[0], x, 0, err);
 	if (code)
 		return code;
 	c->n_cuts = 1;
 	if (2 * (int64_t)w > n)
 		return 0;
-	code = work_cut(&c->cuts[1], work, o, 2 * w, err);
+	code = orr_opened_cut(&c->cuts[1], x, 2 * w, err);
 	c->n_cuts += !code;
 	return code == ORR_E_INPUT ? 0 : code;
 }
 
-static int make_cuts(struct contest *c, const struct arguments *a, const struct work *work,
-		     const struct work_options *o, struct orr_error *err)
+static int make_cuts(struct contest *c, const struct arguments *a, const struct orr_opened *x,
+		     struct orr_error *err)
 {
 	int code = 0;
 
 	if (!a->stages.n)
-		return cut_to_workers(c, work, o, err);
-	if (work->plan || work->choice.plan)
+		return cut_to_workers(c, x, err);
+	if (x->plan || x->choice.plan)
 		return orr_fail(err, ORR_E_INPUT,
 				"--stages: the plan has its own: leave it out, or compare the "
 				"graph with --plan");
 	for (int i = 0; i < a->stages.n && !code; i++) {
-		code = work_cut(&c->cuts[i], work, o, (int)a->stages.values[i], err);
+		code = orr_opened_cut(&c->cuts[i], x, (int)a->stages.values[i], err);
 		c->n_cuts += !code;
 	}
 	return code;
@@ -232,9 +231,9 @@ static int make_cuts(struct contest *c, const struct arguments *a, const struct 
 
 /* What the planner makes of it, for the same memory and links. Where nothing fits that is a reason,
  * and no failure. */
-static int make_plan(struct contest *c, const struct work *work, const struct work_options *o,
-		     struct orr_error *err)
+static int make_plan(struct contest *c, const struct orr_opened *x, struct orr_error *err)
 {
+	const struct orr_open_options *o = &x->settled;
 	const struct orr_plan_options plan_options = {
 		.levels = o->machine.levels.n
 				  ? o->machine.levels
@@ -248,7 +247,7 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 		.memory_bytes = o->machine.memory_bytes,
 		.numerics = o->numerics,
 		.n_microbatches = o->n_microbatches,
-		.samples = work_samples(o),
+		.samples = orr_open_samples(o),
 		.flops_per_s = o->machine.flops_per_s,
 	};
 	int code;
@@ -257,7 +256,7 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 		return orr_fail(err, ORR_E_INPUT,
 				"--plan makes stages of its own, and --microbatch-costs names "
 				"those of this cut: leave one of them out, or give --lengths");
-	code = orr_plan_create(&c->plan, work->graph, &plan_options, &c->no_plan);
+	code = orr_plan_create(&c->plan, x->graph, &plan_options, &c->no_plan);
 	if (code && code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
 		return orr_fail(err, code, "%s", c->no_plan.msg);
 	if (!code)
@@ -267,8 +266,9 @@ static int make_plan(struct contest *c, const struct work *work, const struct wo
 }
 
 /* "chain:8: 4 or 8 stages on 4 workers of 16 GB, 8 microbatches" */
-static void give_title(struct contest *c, const struct arguments *a, const struct work_options *o)
+static void give_title(struct contest *c, const struct arguments *a, const struct orr_opened *x)
 {
+	const struct orr_open_options *o = &x->settled;
 	/* of --memory: workers of --machine have their own */
 	bool limited = o->machine.memory_bytes > 0 && !o->machine.cluster;
 	char memory[32] = "";
@@ -308,15 +308,15 @@ static int write_scatter(FILE *file, const void *what, struct orr_error *err)
 
 /* files: and what --svg, --csv and --html ask for. */
 static int print(const struct arguments *a, const struct comparison *tables, int n,
-		 const struct work *work, const struct work_options *o, bool files,
-		 struct orr_error *err)
+		 const struct orr_opened *x, bool files, struct orr_error *err)
 {
-	const struct comparison_csv csv = {tables, n, o->machine.n_workers};
+	const struct orr_machine *machine = &x->settled.machine;
+	const struct comparison_csv csv = {tables, n, machine->n_workers};
 	struct orr_page page = {.command = "compare"};
 	int code = 0;
 
 	if ((a->output.json || a->output.html) &&
-	    !(page.report = comparison_json(tables, n, work->graph->name, &o->machine, err)))
+	    !(page.report = comparison_json(tables, n, x->graph->name, machine, err)))
 		return ORR_E_NOMEM;
 	if (a->output.json)
 		code = output_json(json_incref(page.report), err);
@@ -347,8 +347,7 @@ static void rank(struct orr_comparison *rows, const struct arguments *a)
 
 static struct so_far {
 	const struct arguments *a;
-	const struct work *work;
-	const struct work_options *o;
+	const struct orr_opened *x;
 	struct contest *contests;
 	char *text; /* what a handler of signals can write at once: the rows so far; or NULL */
 	size_t size;
@@ -381,12 +380,12 @@ static void keep_so_far(void *contest, const char *schedule, struct orr_comparis
 	progress_doing("trying ", schedule);
 	if (n && tables && (stream = open_memstream(&text, &size))) {
 		rank(rows, so_far.a);
-		give_title(c, so_far.a, so_far.o);
+		give_title(c, so_far.a, so_far.x);
 		for (int i = 0; i < n; i++)
 			tables[i] = so_far.contests[i].result;
 		tables[n - 1].rows = rows->n ? rows : tables[n - 1].rows;
 		stdout = stream;
-		(void)print(so_far.a, tables, n, so_far.work, so_far.o, false, NULL);
+		(void)print(so_far.a, tables, n, so_far.x, false, NULL);
 		stdout = out;
 	}
 	if (stream && !fclose(stream)) {
@@ -403,26 +402,25 @@ static void keep_so_far(void *contest, const char *schedule, struct orr_comparis
 
 /* ---- contests ---- */
 
-static int hold(struct contest *c, const struct arguments *a, const struct work *work,
-		const struct work_options *o, struct orr_error *err)
+static int hold(struct contest *c, const struct arguments *a, const struct orr_opened *x,
+		struct orr_error *err)
 {
 	struct orr_entry entries[3 * MOST_LISTED + 1];
-	struct orr_schedule own = work->choice.schedule;
+	struct orr_schedule own = x->choice.schedule;
 	int n = 0, code;
 
 	/* as it was asked for, with its parameters if any; a file has a name of its own */
-	if (own.name && !work->choice.table && (!work->choice.module || strchr(o->schedule, ':')))
-		own.name = command_text(c->own, sizeof(c->own), o->schedule);
+	if (own.name && !x->choice.table && (!x->choice.module || strchr(x->settled.schedule, ':')))
+		own.name = command_text(c->own, sizeof(c->own), x->settled.schedule);
 
-	if ((code = make_cuts(c, a, work, o, err)) || (code = work_homes(&c->home, work, o, err)) ||
-	    (a->plan && (code = make_plan(c, work, o, err))))
+	if ((code = make_cuts(c, a, x, err)) || (code = orr_opened_homes(&c->home, x, err)) ||
+	    (a->plan && (code = make_plan(c, x, err))))
 		return code;
 	for (int i = 0; i < c->n_cuts; i++) {
 		if (own.name)
-			entries[n++] =
-				(struct orr_entry){.pipeline = c->cuts[i],
-						   .schedule = &own,
-						   .home = work->choice.table ? NULL : c->home};
+			entries[n++] = (struct orr_entry){.pipeline = c->cuts[i],
+							  .schedule = &own,
+							  .home = x->choice.table ? NULL : c->home};
 		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i], .home = c->home};
 	}
 	if (a->plan)
@@ -436,7 +434,7 @@ static int hold(struct contest *c, const struct arguments *a, const struct work 
 						  .within_ns = a->within_ns,
 						  .home = c->home};
 	for (int i = 0; i < n; i++) {
-		entries[i].order = o->order;
+		entries[i].order = x->settled.order;
 		entries[i].noise = jitter_noise(&a->jitter);
 		entries[i].next = keep_so_far;
 		entries[i].user = c;
@@ -468,9 +466,10 @@ static int check_within(const struct arguments *a, bool units, struct orr_error 
 }
 
 /* One contest, with the options as they are now. */
-static int hold_titled(struct contest *c, const struct arguments *a, const struct work *work,
-		       const struct work_options *o, struct orr_error *err)
+static int hold_titled(struct contest *c, const struct arguments *a, const struct orr_opened *x,
+		       struct orr_error *err)
 {
+	const struct orr_open_options *o = &x->settled;
 	int code;
 
 	c->result = (struct comparison){.noise = jitter_noise(&a->jitter),
@@ -478,39 +477,39 @@ static int hold_titled(struct contest *c, const struct arguments *a, const struc
 					.limit_bytes = o->machine.memory_bytes,
 					.front = a->front,
 					.within_ns = a->within_ns};
-	if ((code = work_check_batch(o, work->graph, err)) || (code = hold(c, a, work, o, err)) ||
+	if ((code = orr_open_check_batch(o, x->graph, err)) || (code = hold(c, a, x, err)) ||
 	    (code = check_within(a, c->result.rows->units, err)))
 		return code;
-	give_title(c, a, o);
+	give_title(c, a, x);
 	return 0;
 }
 
 /* One contest for each number of microbatches and each memory. */
-static int hold_all(struct contest *contests, const struct arguments *a, const struct work *work,
-		    struct work_options *o, struct orr_error *err)
+static int hold_all(struct contest *contests, const struct arguments *a, struct orr_opened *x,
+		    struct orr_error *err)
 {
-	int64_t samples = work_samples(o);
+	struct orr_open_options *o = &x->settled;
+	int64_t samples = orr_open_samples(o);
 	int code = 0;
 
 	for (int i = 0; i < (a->microbatches.n ? a->microbatches.n : 1); i++) {
 		if (a->microbatches.n)
 			o->n_microbatches = (int)a->microbatches.values[i];
 		/* a plan is for microbatches of its own size */
-		if (i && (work->plan || work->choice.plan) && !o->given.batch &&
+		if (i && (x->plan || x->choice.plan) && !o->given.batch &&
 		    samples <= (1 << 30) / o->n_microbatches)
 			o->batch = (int)(samples * o->n_microbatches);
 		for (int k = 0; k < (a->memories.n ? a->memories.n : 1); k++) {
 			if (a->memories.n)
 				o->machine.memory_bytes = a->memories.values[k];
-			if ((code = hold_titled(contests++, a, work, o, err)))
+			if ((code = hold_titled(contests++, a, x, err)))
 				return code;
 		}
 	}
 	return 0;
 }
 
-static int compare(const struct arguments *a, const struct work *work, struct work_options *o,
-		   struct orr_error *err)
+static int compare(const struct arguments *a, struct orr_opened *x, struct orr_error *err)
 {
 	int n = (a->microbatches.n ? a->microbatches.n : 1) * (a->memories.n ? a->memories.n : 1);
 	struct contest *contests = calloc((size_t)n, sizeof(*contests));
@@ -518,17 +517,17 @@ static int compare(const struct arguments *a, const struct work *work, struct wo
 	struct sigaction mine = {.sa_handler = give_so_far}, old;
 	int code;
 
-	so_far = (struct so_far){a, work, o, contests, .out = fileno(stdout)};
+	so_far = (struct so_far){a, x, contests, .out = fileno(stdout)};
 	if (!sigaction(SIGINT, NULL, &old) && old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &mine, NULL);
 	if (!contests || !tables)
 		code = orr_fail(err, ORR_E_NOMEM, "compare: no memory for %d tables", n);
-	else if (!(code = hold_all(contests, a, work, o, err))) {
+	else if (!(code = hold_all(contests, a, x, err))) {
 		sigaction(SIGINT, &old, NULL); /* all of it will be printed */
 		progress_doing(NULL, NULL);
 		for (int i = 0; i < n; i++)
 			tables[i] = contests[i].result;
-		if (!(code = print(a, tables, n, work, o, true, err)))
+		if (!(code = print(a, tables, n, x, true, err)))
 			code = check_any_fits(tables, n, err);
 	}
 	for (int i = 0; contests && i < n; i++)
@@ -559,9 +558,9 @@ static int check(const struct arguments *a, struct orr_error *err)
 	return 0;
 }
 
-static int check_front(const struct arguments *a, struct orr_error *err)
+static int check_front(const struct arguments *a, const struct orr_opened *x, struct orr_error *err)
 {
-	if (a->front && a->work.machine.memory_bytes)
+	if (a->front && x->settled.machine.memory_bytes)
 		return orr_fail(err, ORR_E_INPUT,
 				"--front goes through the memories itself: leave `memory` out of "
 				"the file of --machine");
@@ -585,15 +584,15 @@ int cmd_compare(int argc, char **argv)
 				  NULL,
 				  NULL};
 	struct arguments a = {.work = work_options_default()};
-	struct work work = {0};
+	struct orr_opened x = {0};
 	struct orr_error err = {""};
 	int code;
 
-	a.work.schedule = NULL;
+	a.work.open.schedule = NULL;
 	options_parse(&argp, argc, argv, &a);
 	if (!(code = check(&a, &err)) && !(code = output_check(&a.output, &err)) &&
-	    !(code = work_open(&work, &a.work, 0, &err)) && !(code = check_front(&a, &err)))
-		code = compare(&a, &work, &a.work, &err);
-	work_fini(&work);
+	    !(code = work_open(&x, &a.work, &err)) && !(code = check_front(&a, &x, &err)))
+		code = compare(&a, &x, &err);
+	work_fini(&x);
 	return command_end(code, &err);
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "orrery/jobs.h"
 #include "orrery/advice.h"
 #include "command.h"
-#include "lengths.h"
 #include "options.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
@@ -141,15 +141,17 @@ static int refuse_given(const struct arguments *a, struct orr_error *err)
 		bool given;
 		const char *option, *instead;
 	} others[] = {
-		{a->work.given.schedule, "--schedule",
+		{a->work.open.given.schedule, "--schedule",
 		 "it finds the order itself: leave it out, and simulate the plan with another one"},
-		{a->work.n_stages > 0, "--stages",
+		{a->work.open.n_stages > 0, "--stages",
 		 "it finds how many: leave it out, or pin them (stage=)"},
-		{a->work.order != ORR_RUN_AS_SCHEDULED, "--order",
+		{a->work.open.order != ORR_RUN_AS_SCHEDULED, "--order",
 		 "give it to simulate or train with the plan"},
-		{a->work.recompute, "--recompute", "give it to simulate or train with the plan"},
-		{a->work.versions, a->work.versions, "give it to simulate or train with the plan"},
-		{a->work.microbatch_costs, "--microbatch-costs",
+		{a->work.open.recompute, "--recompute",
+		 "give it to simulate or train with the plan"},
+		{a->work.open.versions, a->work.open.versions,
+		 "give it to simulate or train with the plan"},
+		{a->work.open.microbatch_costs, "--microbatch-costs",
 		 "its stages are not known before: give --lengths, or give the file to simulate "
 		 "with the plan"},
 	};
@@ -166,13 +168,13 @@ static int keep_samples(const struct arguments *a, const struct orr_graph *g,
 			struct orr_plan_options *o, struct orr_error *err)
 {
 	if (!g->samples || g->samples == o->samples)
-		return work_check_batch(&a->work, g, err);
-	if (a->work.given.batch)
+		return orr_open_check_batch(&a->work.open, g, err);
+	if (a->work.open.given.batch)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"%s: measured with %lld samples in a microbatch, and --batch %d has %lld "
 			"in each of %d: leave --batch out, or profile with the same --batch and -m",
-			g->name, (long long)g->samples, a->work.batch, (long long)o->samples,
+			g->name, (long long)g->samples, a->work.open.batch, (long long)o->samples,
 			o->n_microbatches);
 	o->samples = g->samples;
 	return 0;
@@ -186,20 +188,20 @@ static int read_machine(struct arguments *a, struct orr_plan_options *o, struct 
 	if (a->free_activations)
 		return orr_fail(err, ORR_E_INPUT,
 				"--free-activations: the machine %s says that: change it there",
-				a->work.machine_file);
-	if ((code = work_read_machine(&a->cluster, &a->work, NULL, err)))
+				a->work.open.machine_file);
+	if ((code = orr_open_machine(&a->cluster, &a->work.open.machine, &a->work.open, NULL, err)))
 		return code;
 	o->cluster = a->cluster;
-	o->memory_bytes = a->work.machine.memory_bytes;
-	o->levels = (struct orr_levels){.n = 1, .workers = {a->work.machine.n_workers}};
+	o->memory_bytes = a->work.open.machine.memory_bytes;
+	o->levels = (struct orr_levels){.n = 1, .workers = {a->work.open.machine.n_workers}};
 	return 0;
 }
 
 static int read_options(struct arguments *a, const struct orr_graph *g, struct orr_plan_options *o,
 			struct orr_error *err)
 {
-	if (!a->work.n_microbatches)
-		a->work.n_microbatches = g->n_lengths ? g->n_lengths : 8;
+	if (!a->work.open.n_microbatches)
+		a->work.open.n_microbatches = g->n_lengths ? g->n_lengths : 8;
 	*o = (struct orr_plan_options){
 		.activations = !a->free_activations,
 		.added = a->added,
@@ -208,23 +210,23 @@ static int read_options(struct arguments *a, const struct orr_graph *g, struct o
 		.pieces = !a->contiguous,
 		.unpin = a->unpin,
 		.levels = a->work.levels,
-		.memory_bytes = a->work.machine.memory_bytes,
-		.numerics = a->work.numerics,
-		.n_microbatches = a->work.n_microbatches,
-		.samples = work_samples(&a->work),
-		.flops_per_s = a->work.machine.flops_per_s,
+		.memory_bytes = a->work.open.machine.memory_bytes,
+		.numerics = a->work.open.numerics,
+		.n_microbatches = a->work.open.n_microbatches,
+		.samples = orr_open_samples(&a->work.open),
+		.flops_per_s = a->work.open.machine.flops_per_s,
 	};
-	if (a->work.machine_file)
+	if (a->work.open.machine_file)
 		return read_machine(a, o, err);
 	if (!a->work.workers)
 		return orr_fail(err, ORR_E_INPUT,
 				"no --workers: say how many, such as 4, or 4x2 for 2 groups of 4, "
 				"or give a --machine");
-	if (a->work.machine.n_workers > 4096)
+	if (a->work.open.machine.n_workers > 4096)
 		return orr_fail(err, ORR_E_INPUT, "--workers %s: at most 4096 are planned for",
 				a->work.workers);
 	if (o->levels.n == 1)
-		o->levels.workers[0] = a->work.machine.n_workers;
+		o->levels.workers[0] = a->work.open.machine.n_workers;
 	return 0;
 }
 
@@ -504,7 +506,7 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan,
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	int n = orr_untested_find(untested, plan->tried.jobs), code;
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
-	bool embed = a->work.given.costs || strcmp(plan->graph->name, a->work.source);
+	bool embed = a->work.open.given.costs || strcmp(plan->graph->name, a->work.open.source);
 	json_t *json =
 		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
 
@@ -523,7 +525,7 @@ static int write_plan(const struct arguments *a, const struct orr_plan *plan,
 static int make(struct orr_plan **plan, struct orr_split_plan **split, const struct arguments *a,
 		struct orr_graph *graph, const struct orr_plan_options *o, struct orr_error *err)
 {
-	const char *text = a->work.splits;
+	const char *text = a->work.open.splits;
 
 	progress_doing("cutting into stages and placing them", NULL);
 	if (text ? strcmp(text, "1") != 0 : split_is_said(graph))
@@ -556,18 +558,19 @@ int cmd_plan(int argc, char **argv)
 	options_parse(&argp, argc, argv, &a);
 	if ((code = refuse_given(&a, &err)) || (code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) ||
-	    (code = orr_graph_read(&graph, a.work.source, &err)) ||
-	    (a.work.lengths && (code = lengths_set(graph, a.work.lengths, &err))) ||
+	    (code = orr_graph_read(&graph, a.work.open.source, &err)) ||
+	    (code = orr_open_lengths(graph, &a.work.open, &err)) ||
 	    (code = read_options(&a, graph, &plan_options, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
-	    (a.work.given.costs && (code = orr_graph_set_costs(graph, &a.work.costs, &err))) ||
-	    (code = orr_partition_check_latency(graph, &a.work.machine, a.work.latency_units,
-						&err)))
+	    (a.work.open.given.costs &&
+	     (code = orr_graph_set_costs(graph, &a.work.open.costs, &err))) ||
+	    (code = orr_partition_check_latency(graph, &a.work.open.machine,
+						a.work.open.latency_units, &err)))
 		goto out;
-	orr_graph_set_precision(graph, a.work.numerics.precision);
+	orr_graph_set_precision(graph, a.work.open.numerics.precision);
 	if ((code = make(&plan, &split, &a, graph, &plan_options, &err)))
 		goto out;
-	work_tell_profiled(graph, graph->profiled.hardware, a.work.numerics.precision);
+	work_tell_profiled(graph, graph->profiled.hardware, a.work.open.numerics.precision);
 	if (a.search && split) {
 		code = orr_fail(&err, ORR_E_INPUT,
 				"--search and --restarts do not look at splits: leave them or "
@@ -575,7 +578,7 @@ int cmd_plan(int argc, char **argv)
 		goto out;
 	}
 	if (a.search) {
-		progress_search(graph->units);
+		plan->options.observer = progress_search(graph->units);
 		code = orr_plan_search(plan, a.restarts, a.seconds, &err);
 		progress_search_end();
 		if (code)

@@ -64,7 +64,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static int split(struct orr_pipeline **p, const struct orr_graph *g, const struct arguments *a,
 		 int64_t samples, struct orr_error *err)
 {
-	struct orr_machine machine = orr_machine_default(a->work.machine.n_workers);
+	struct orr_machine machine = orr_machine_default(a->work.open.machine.n_workers);
 	int *stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of)), n = 0, code;
 
 	if (!stage_of)
@@ -73,7 +73,8 @@ static int split(struct orr_pipeline **p, const struct orr_graph *g, const struc
 	for (int i = 0; i < g->n_operators; i++)
 		stage_of[i] = orr_operator_is_input(&g->operators[i]) ? -1 : n++;
 	if (!(code = orr_partition_as(p, g, &machine, stage_of, n, samples, err)))
-		code = orr_pipeline_set_step(*p, machine.n_workers, a->work.n_microbatches, err);
+		code = orr_pipeline_set_step(*p, machine.n_workers, a->work.open.n_microbatches,
+					     err);
 	free(stage_of);
 	return code;
 }
@@ -209,28 +210,28 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 				"%s: has costs and nothing to compute: profile a model whose nodes "
 				"have an op",
 				g->name);
-	if (a->work.given.schedule || a->work.n_stages || a->work.recompute || a->work.versions ||
-	    a->work.order)
+	if (a->work.open.given.schedule || a->work.open.n_stages || a->work.open.recompute ||
+	    a->work.open.versions || a->work.open.order)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"profile measures operators, which no schedule and no cut changes: leave "
 			"out --schedule, --stages, --order, --recompute, --sync and --accumulate");
-	if (a->work.lengths || a->work.microbatch_costs)
+	if (a->work.open.lengths || a->work.open.microbatch_costs)
 		return orr_fail(err, ORR_E_INPUT,
 				"profile measures microbatches of as many samples each: leave out "
 				"--lengths and --microbatch-costs");
-	if (a->work.splits)
+	if (a->work.open.splits)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"profile measures operators as they are, and splits take their costs "
 			"in parts: give --split to simulate, plan or train with the profile");
-	a->work.n_microbatches = a->work.n_microbatches ? a->work.n_microbatches : 8;
-	if (!a->work.machine.n_workers)
-		a->work.machine.n_workers = hardware_workers(&a->run, &why);
-	a->run.batch = a->work.batch;
-	a->run.optimizer = a->work.numerics.optimizer;
-	a->run.precision = a->work.numerics.precision;
-	if ((code = work_check_batch(&a->work, g, err)) ||
+	a->work.open.n_microbatches = a->work.open.n_microbatches ? a->work.open.n_microbatches : 8;
+	if (!a->work.open.machine.n_workers)
+		a->work.open.machine.n_workers = hardware_workers(&a->run, &why);
+	a->run.batch = a->work.open.batch;
+	a->run.optimizer = a->work.open.numerics.optimizer;
+	a->run.precision = a->work.open.numerics.precision;
+	if ((code = orr_open_check_batch(&a->work.open, g, err)) ||
 	    (code = hardware_find(&a->run, &a->n_devices, err)))
 		return code;
 	hardware_tell(&a->run);
@@ -239,7 +240,7 @@ static int check(const struct orr_graph *g, struct arguments *a, struct orr_erro
 
 static int check_together(const struct arguments *a, const struct session *s, struct orr_error *err)
 {
-	if (a->links && (a->work.source || a->out))
+	if (a->links && (a->work.open.source || a->out))
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"--links are those between ranks, of no model: leave out GRAPH and -o");
@@ -263,10 +264,11 @@ static int profile(struct arguments *a, struct orr_error *err)
 	int code;
 
 	if ((code = output_check_file("-o", a->out, err)) ||
-	    (code = orr_graph_read(&graph, a->work.source, err)) || (code = check(graph, a, err)))
+	    (code = orr_graph_read(&graph, a->work.open.source, err)) ||
+	    (code = check(graph, a, err)))
 		goto out;
-	samples = work_samples(&a->work);
-	orr_graph_set_precision(graph, a->work.numerics.precision);
+	samples = orr_open_samples(&a->work.open);
+	orr_graph_set_precision(graph, a->work.open.numerics.precision);
 	graph->overhead_ns = 0; /* of an earlier profile */
 	graph->profiled = (struct orr_profiled){0};
 	if ((code = split(&pipeline, graph, a, samples, err)) ||

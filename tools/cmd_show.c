@@ -12,6 +12,7 @@
 #include "orrery/graph.h"
 #include "output.h"
 #include "orrery/orrery.h"
+#include "orrery/plan.h"
 #include "orrery/quantity.h"
 #include "orrery/rewrite.h"
 
@@ -528,6 +529,19 @@ static int list_operators(void)
 	return command_end(0, NULL);
 }
 
+/* A plan has none of its own to show. */
+static int read_model(struct orr_graph **graph, const char *source, struct orr_error *err)
+{
+	int code = orr_graph_read(graph, source, err);
+
+	return code == ORR_E_INPUT && orr_plan_is(source)
+		       ? orr_fail(err, code,
+				  "%s: a plan, and no model: show the model that it names, or "
+				  "simulate the plan",
+				  source)
+		       : code;
+}
+
 int cmd_show(int argc, char **argv)
 {
 	static const struct argp_option table[] = {
@@ -559,7 +573,7 @@ int cmd_show(int argc, char **argv)
 	options_parse(&argp, argc, argv, &options);
 	if (options.operators)
 		return list_operators();
-	if ((code = orr_graph_read(&graph, options.source, &err)) ||
+	if ((code = read_model(&graph, options.source, &err)) ||
 	    (code = orr_graph_split(&graph, graph, options.splits, &err)))
 		goto out;
 	if (options.dot) {

@@ -74,20 +74,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* Did nobody but orr_cut() say which operators make a stage? */
-static bool was_cut(const struct work *work)
+static bool was_cut(const struct orr_opened *x)
 {
 	int n_computing = 0;
 
-	for (int i = 0; i < work->graph->n_operators; i++) {
-		if (work->graph->operators[i].stage >= 0)
+	for (int i = 0; i < x->graph->n_operators; i++) {
+		if (x->graph->operators[i].stage >= 0)
 			return false;
-		n_computing += !orr_operator_is_input(&work->graph->operators[i]);
+		n_computing += !orr_operator_is_input(&x->graph->operators[i]);
 	}
-	return !work->plan && !work->choice.plan && work->pipeline->n_stages < n_computing;
+	return !x->plan && !x->choice.plan && x->pipeline->n_stages < n_computing;
 }
 
 /* A cut follows one order of the operators, so a small branch may be all that a worker has. */
-static void print_uneven(const struct work *work, const struct orr_figures *f)
+static void print_uneven(const struct orr_opened *x, const struct orr_figures *f)
 {
 	char busy[32], mean[32];
 	int64_t sum = 0;
@@ -98,24 +98,24 @@ static void print_uneven(const struct work *work, const struct orr_figures *f)
 		least = f->worker[w].busy_ns < f->worker[least].busy_ns ? w : least;
 	}
 	sum /= f->n_workers;
-	if (f->worker[least].busy_ns < sum / 2 && was_cut(work))
+	if (f->worker[least].busy_ns < sum / 2 && was_cut(x))
 		printf("\nuneven: worker %d is busy for %s, and the mean is %s: `orrery plan` "
 		       "balances stages better\n",
 		       least,
 		       orr_duration_print(busy, sizeof(busy), f->worker[least].busy_ns,
-					  work->pipeline->units),
-		       orr_duration_print(mean, sizeof(mean), sum, work->pipeline->units));
+					  x->pipeline->units),
+		       orr_duration_print(mean, sizeof(mean), sum, x->pipeline->units));
 }
 
 /* A schedule that deals out stages in another way than the plan keeps its own workers. */
-static void print_moved(const struct work *work)
+static void print_moved(const struct orr_opened *x)
 {
-	const struct orr_jobs *jobs = work->tried.jobs;
+	const struct orr_jobs *jobs = x->tried.jobs;
 
 	/* of a graph that was split a home is a group's */
-	for (int j = 0; work->home && !jobs->groups && j < jobs->n_jobs; j++) {
+	for (int j = 0; x->home && !jobs->groups && j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
-		int planned = work->home[j / jobs->n_passes];
+		int planned = x->home[j / jobs->n_passes];
 
 		if (jobs->compute[j] == planned)
 			continue;
@@ -128,11 +128,11 @@ static void print_moved(const struct work *work)
 }
 
 /* A simulated microbatch is as large as train's first ones. */
-static void print_samples(const struct arguments *a, const struct work *work)
+static void print_samples(const struct orr_opened *x)
 {
-	int batch = a->work.batch, m = a->work.n_microbatches;
+	int batch = x->settled.batch, m = x->settled.n_microbatches;
 
-	if (!orr_operator_is_study(&work->graph->operators[0]) && batch % m)
+	if (!orr_operator_is_study(&x->graph->operators[0]) && batch % m)
 		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others "
 		       "%d; here all have %d\n",
 		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);
@@ -152,10 +152,10 @@ static int add_noise(json_t *json, const struct orr_noise *noise, const struct o
 		       : 0;
 }
 
-static int read_measured(struct measured *m, const char *path, const struct work *work,
+static int read_measured(struct measured *m, const char *path, const struct orr_opened *x,
 			 struct orr_error *err)
 {
-	int code = path ? orr_measured_read(&m->timeline, work->tried.jobs, path, err) : 0;
+	int code = path ? orr_measured_read(&m->timeline, x->tried.jobs, path, err) : 0;
 
 	return code || !path ? code : orr_figures_create(&m->figures, m->timeline, err);
 }
@@ -188,11 +188,11 @@ static int print_measured(const struct measured *m, const struct orr_figures *si
 }
 
 /* *report: the JSON object, where an output has it. */
-static int print(json_t **report, const struct arguments *a, const struct work *work,
+static int print(json_t **report, const struct arguments *a, const struct orr_opened *x,
 		 const struct measured *measured, struct orr_error *err)
 {
-	const struct orr_timeline *t = work->tried.timeline;
-	const struct orr_figures *f = work->tried.figures;
+	const struct orr_timeline *t = x->tried.timeline;
+	const struct orr_figures *f = x->tried.figures;
 	const struct orr_noise *noise = jitter_noise(&a->jitter);
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	struct orr_noisy noisy;
@@ -222,11 +222,11 @@ static int print(json_t **report, const struct arguments *a, const struct work *
 	printf("\n");
 	code = output_report(t, f, err);
 	if (!code && noise)
-		jitter_print(noise, &noisy, work->pipeline->units);
+		jitter_print(noise, &noisy, x->pipeline->units);
 	if (!code) {
-		print_uneven(work, f);
-		print_samples(a, work);
-		print_moved(work);
+		print_uneven(x, f);
+		print_samples(x);
+		print_moved(x);
 	}
 	if (!code && measured->timeline)
 		code = print_measured(measured, f, err);
@@ -235,27 +235,27 @@ static int print(json_t **report, const struct arguments *a, const struct work *
 	return code;
 }
 
-static int write_plan(const struct arguments *a, const struct work *work, struct orr_error *err)
+static int write_plan(const struct arguments *a, const struct orr_opened *x, struct orr_error *err)
 {
 	const struct orr_replay_options replay = {
-		.batch = a->work.batch,
-		.samples = work_samples(&a->work),
-		.embed = a->work.given.costs || work_is_embedded(work) ||
-			 (!work->plan && !work->choice.plan &&
-			  strcmp(work->graph->name, a->work.source)), /* no path as JSON has it */
+		.batch = x->settled.batch,
+		.samples = orr_open_samples(&x->settled),
+		.embed = x->settled.given.costs || orr_opened_is_embedded(x) ||
+			 (!x->plan && !x->choice.plan &&
+			  strcmp(x->graph->name, x->settled.source)), /* no path as JSON has it */
 	};
 	json_t *json;
 	int code;
 
 	if (!a->plan)
 		return 0;
-	if (work->tried.jobs->groups)
+	if (x->tried.jobs->groups)
 		return orr_fail(err, ORR_E_INPUT,
 				"-o %s: the graph is split among workers, of which a plan that "
 				"simulate writes says nothing: take --csv, and --split again to "
 				"read it",
 				a->plan);
-	if (!(json = orr_replay_json(work->tried.timeline, work->tried.figures, &replay, err)))
+	if (!(json = orr_replay_json(x->tried.timeline, x->tried.figures, &replay, err)))
 		return ORR_E_NOMEM;
 	code = output_file(a->plan, output_write_json, json, err);
 	json_decref(json);
@@ -277,6 +277,17 @@ static int write_timelines(const struct output_options *o, const struct orr_try 
 	int code = output_timelines(o, timelines, names, n, err);
 
 	return code ? code : output_html(o, &page, err);
+}
+
+/* Before the work: what is read is kept, and what is written can be. */
+static int check_files(const struct arguments *a, struct orr_error *err)
+{
+	int code;
+
+	if ((code = output_protect(a->measured, err)) ||
+	    (code = output_check_file("-o", a->plan, err)))
+		return code;
+	return output_check(&a->output, err);
 }
 
 int cmd_simulate(int argc, char **argv)
@@ -314,28 +325,30 @@ int cmd_simulate(int argc, char **argv)
 		NULL};
 	struct arguments a = {.work = work_options_default()};
 	struct measured measured = {0};
-	struct work work = {0};
+	struct orr_opened x = {0};
 	struct orr_error err = {""};
 	json_t *report = NULL;
 	int code;
 
 	options_parse(&argp, argc, argv, &a);
-	if ((code = output_protect(a.measured, &err)) ||
-	    (code = output_check_file("-o", a.plan, &err)) ||
-	    (code = output_check(&a.output, &err)) || (code = work_init(&work, &a.work, 0, &err)) ||
-	    (code = output_check_jobs(&a.output, work.tried.jobs, &err)) ||
-	    (code = orr_try_run(&work.tried, &err)) || (code = work_check_memory(&work, &err)) ||
-	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, work.tried.timeline,
+	if ((code = check_files(&a, &err)) ||
+	    (code = work_choose(&x, &a.work, &err)) || /* text -> schedule, or plan */
+	    (code = orr_open_graph(&x, &err)) ||       /* file -> graph */
+	    (code = orr_open_pipeline(&x, &err)) ||    /* graph, machine -> pipeline */
+	    (code = work_place(&x, &err)) ||           /* pipeline, schedule -> jobs */
+	    (code = output_check_jobs(&a.output, x.tried.jobs, &err)) ||
+	    (code = orr_try_run(&x.tried, &err)) || /* jobs -> timeline, figures */
+	    (code = orr_opened_check_memory(&x, &err)) ||
+	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, x.tried.timeline,
 					  &err)) ||
-	    (code = read_measured(&measured, a.measured, &work, &err)) ||
-	    (code = print(&report, &a, &work, &measured, &err)) ||
-	    (code = write_plan(&a, &work, &err)))
+	    (code = read_measured(&measured, a.measured, &x, &err)) ||
+	    (code = print(&report, &a, &x, &measured, &err)) || (code = write_plan(&a, &x, &err)))
 		goto out;
-	code = write_timelines(&a.output, &work.tried, measured.timeline, report, &err);
+	code = write_timelines(&a.output, &x.tried, measured.timeline, report, &err);
 out:
 	orr_figures_destroy(measured.figures);
 	orr_timeline_destroy(measured.timeline);
 	json_decref(report);
-	work_fini(&work);
+	work_fini(&x);
 	return command_end(code, &err);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "across.h"
+#include "orrery/jobs.h"
 #include "orrery/checkpoint.h"
 #include "command.h"
 #include "hardware.h"
@@ -30,7 +31,7 @@
 struct training {
 	struct session session;
 	struct train_options options;
-	struct work work;
+	struct orr_opened opened;
 	struct orr_dataset *data;
 	struct orr_checkpoint *checkpoint; /* to go on from; NULL: there is none */
 	struct orr_checkpoint *best;       /* the best before that; NULL: there is none */
@@ -46,17 +47,17 @@ struct training {
 
 /* A schedule's own bound holds for the costs that it was given: check it by those, and forget it,
  * since costs are measured anew. */
-static int check_bound(struct work *work, struct orr_error *err)
+static int check_bound(struct orr_opened *x, struct orr_error *err)
 {
 	struct orr_figures *figures = NULL;
 	struct orr_timeline *timeline = NULL;
 	int code;
 
-	if (!work->tried.jobs->bound_ns)
+	if (!x->tried.jobs->bound_ns)
 		return 0;
-	if (!(code = orr_simulate(&timeline, work->tried.jobs, err)))
+	if (!(code = orr_simulate(&timeline, x->tried.jobs, err)))
 		code = orr_figures_create(&figures, timeline, err);
-	work->tried.jobs->bound_ns = 0;
+	x->tried.jobs->bound_ns = 0;
 	orr_figures_destroy(figures);
 	orr_timeline_destroy(timeline);
 	return code;
@@ -66,29 +67,31 @@ static int check_bound(struct work *work, struct orr_error *err)
 static int open_work(struct training *t, struct orr_error *err)
 {
 	struct train_options *o = &t->options;
-	bool given = o->work.machine.n_workers > 0 || o->work.machine_file;
+	bool given = o->work.open.machine.n_workers > 0 || o->work.open.machine_file;
 	int code;
 
-	if ((code = train_options_check(o, err)) ||
-	    (code = work_init(&t->work, &o->work, train_options_workers(o, &t->session), err)) ||
-	    (code = output_check_jobs(&o->output, t->work.tried.jobs, err)) ||
-	    (code = train_options_settle(o, &t->work, err)) ||
+	if ((code = train_options_check(o, err)))
+		return code;
+	o->work.open.default_workers = train_options_workers(o, &t->session);
+	if ((code = work_init(&t->opened, &o->work, err)) ||
+	    (code = output_check_jobs(&o->output, t->opened.tried.jobs, err)) ||
+	    (code = train_options_settle(o, &t->opened, err)) ||
 	    (code = hardware_find(&o->run, &t->n_devices, err)))
 		return code;
-	if (given || work_has_table(&t->work))
+	if (given || orr_opened_table(&t->opened))
 		o->workers = NULL;
 	if (!t->session.rank)
-		work_tell_profiled(t->work.graph,
+		work_tell_profiled(t->opened.graph,
 				   t->n_devices ? ORR_HARDWARE_CUDA : ORR_HARDWARE_CPU,
 				   o->run.precision);
-	return check_bound(&t->work, err);
+	return check_bound(&t->opened, err);
 }
 
 /* The steps, which the learning rate goes by. */
 static int settle_steps(struct training *t, struct orr_error *err)
 {
 	struct train_options *o = &t->options;
-	int samples = orr_run_step_samples(t->work.tried.jobs, &o->run);
+	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run);
 
 	t->steps = o->steps >= 0 ? o->steps
 				 : ((o->epochs ? o->epochs : 10) * t->data->n_train + samples - 1) /
@@ -152,7 +155,7 @@ static void watch_mapped(const char *path)
 /* As much of the data as this rank reads. */
 static int find_data(struct training *t, struct orr_error *err)
 {
-	const struct orr_graph *g = t->work.graph;
+	const struct orr_graph *g = t->opened.graph;
 	const char *given = t->options.data, *path = given ? given : g->data;
 	struct orr_data_columns *columns;
 	int n, code;
@@ -168,7 +171,7 @@ static int find_data(struct training *t, struct orr_error *err)
 				"in the graph",
 				g->name);
 	if ((!given && (code = orr_graph_check_data(g, err))) ||
-	    (code = orr_run_columns(&columns, &n, t->work.tried.jobs, &t->options.run, err)))
+	    (code = orr_run_columns(&columns, &n, t->opened.tried.jobs, &t->options.run, err)))
 		return code;
 	watch_mapped(path);
 	code = orr_dataset_read(&t->data, path, columns, n, err);
@@ -194,19 +197,21 @@ static int check_memory(struct training *t, struct orr_error *err)
 {
 	int code;
 
-	t->options.run.memory_bytes = least_memory(t->work.pipeline);
-	work_measured(&t->work);
+	t->options.run.memory_bytes = least_memory(t->opened.pipeline);
+	/* costs are measured where the jobs run: the speeds of --machine have had their say */
+	for (int w = 0; t->opened.cluster && w < t->opened.cluster->n_workers; w++)
+		t->opened.cluster->workers[w].speed = 1;
 	if (t->session.rank || t->n_devices)
 		return 0;
-	code = orr_try_run(&t->work.tried, err);
-	return code ? code : work_check_memory(&t->work, err);
+	code = orr_try_run(&t->opened.tried, err);
+	return code ? code : orr_opened_check_memory(&t->opened, err);
 }
 
 /* With the weights of a file: the one that is named, or of a new training the model's own. */
 static int begin(struct training *t, struct orr_error *err)
 {
 	const struct train_options *o = &t->options;
-	const char *own = t->checkpoint || t->best ? NULL : t->work.graph->weights;
+	const char *own = t->checkpoint || t->best ? NULL : t->opened.graph->weights;
 	char text[512];
 	int code;
 
@@ -217,7 +222,7 @@ static int begin(struct training *t, struct orr_error *err)
 	if (!code && *text)
 		session_say(&t->session, "%s", text);
 	if (!code && !o->init)
-		session_say(&t->session, "begins with the weights of %s", t->work.graph->name);
+		session_say(&t->session, "begins with the weights of %s", t->opened.graph->name);
 	return code;
 }
 
@@ -225,7 +230,7 @@ static int begin(struct training *t, struct orr_error *err)
 static int resume(struct training *t, struct orr_error *err)
 {
 	const struct train_options *o = &t->options;
-	int samples = orr_run_step_samples(t->work.tried.jobs, &o->run), code;
+	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run), code;
 	/* to evaluate it, no learning rate is needed */
 	double *rate = o->has_lr || !t->steps ? &t->old_rate : NULL;
 
@@ -243,8 +248,8 @@ static int resume(struct training *t, struct orr_error *err)
 		.n_ranks = t->session.n_ranks,
 		.workers = o->workers,
 		.step_samples = samples,
-		.jobs = t->work.tried.jobs,
-		.predicted = &t->work.tried,
+		.jobs = t->opened.tried.jobs,
+		.predicted = &t->opened.tried,
 		.steps = t->steps,
 		.first = orr_run_step(t->run),
 		.evaluations = &t->evaluations,
@@ -260,7 +265,7 @@ static int train(struct training *t, struct orr_error *err)
 
 	if (first >= end) /* the checkpoint has them all */
 		return 0;
-	if ((code = progress_init(&t->progress, t->run, t->work.graph, end, t->session.rank > 0,
+	if ((code = progress_init(&t->progress, t->run, t->opened.graph, end, t->session.rank > 0,
 				  err)))
 		return code;
 	if (t->old_rate != o->run.learning_rate)
@@ -286,9 +291,9 @@ static int predict(struct training *t, const struct orr_timeline *measured, stru
 {
 	if (t->session.rank || !measured)
 		return 0;
-	orr_timeline_costs(measured, t->work.pipeline);
-	orr_jobs_renew(t->work.tried.jobs);
-	return orr_try_run(&t->work.tried, err);
+	orr_timeline_costs(measured, t->opened.pipeline);
+	orr_jobs_renew(t->opened.tried.jobs);
+	return orr_try_run(&t->opened.tried, err);
 }
 
 /* What training came to, gathered from all ranks by rank 0. */
@@ -305,7 +310,7 @@ static int gather(struct training *t, struct orr_error *err)
 	if ((code = predict(t, r->measured, err)) ||
 	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
 	    (code = versions_gather(&r->versions, r->jobs, t->run, err)) ||
-	    (code = hardware_init(&r->hardware, t->run, t->work.pipeline->n_workers, err)))
+	    (code = hardware_init(&r->hardware, t->run, t->opened.pipeline->n_workers, err)))
 		return code;
 	if (r->n_ranks == 1 || t->session.rank)
 		return 0;
@@ -328,7 +333,7 @@ static int write_weights(FILE *file, const void *what, struct orr_error *err)
 /* Gathered from all ranks by rank 0. */
 static int save_weights(struct training *t, struct orr_error *err)
 {
-	struct weights w = {.graph = t->work.graph};
+	struct weights w = {.graph = t->opened.graph};
 	float *parameters = NULL;
 	int64_t n = orr_run_n_parameters(t->run);
 	int code = 0;
@@ -379,7 +384,7 @@ static void training_fini(struct training *t)
 	orr_checkpoint_close(t->checkpoint);
 	orr_checkpoint_close(t->best);
 	orr_dataset_destroy(t->data);
-	work_fini(&t->work);
+	work_fini(&t->opened);
 }
 
 int cmd_train(int argc, char **argv)
@@ -394,8 +399,8 @@ int cmd_train(int argc, char **argv)
 	    (code = session_agree(s, find_data(&t, err))) ||
 	    (code = checkpoints_open(&t.checkpoint, &t.best, &t.options.keep, s)) ||
 	    (code = session_agree(s, check_memory(&t, err))) ||
-	    (code = session_check(
-		     s, orr_run_create(&t.run, t.work.tried.jobs, t.data, &t.options.run, err))) ||
+	    (code = session_check(s, orr_run_create(&t.run, t.opened.tried.jobs, t.data,
+						    &t.options.run, err))) ||
 	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||
 	    (code = session_check(s, save_weights(&t, err))) ||
 	    (code = session_check(s, report(&t, err))))

@@ -21,6 +21,7 @@ static const struct {
 	{"[init-partly]", "--init-partly"},
 	{"[latency]", "--latency"},
 	{"[lengths]", "--lengths"},
+	{"[machine]", "--machine"},
 	{"[memory]", "--memory"},
 	{"[microbatches]", "-m"},
 	{"[operators]", "--operators"},

@@ -79,7 +79,6 @@ struct known {
 
 static struct known *known; /* by this command, to its end */
 static int n_known;
-static bool refused; /* one of them */
 
 static bool is_same(const struct known *a, const struct known *b)
 {
@@ -116,11 +115,10 @@ static int compare(const struct known *a, const struct known *b, struct orr_erro
 		return 0;
 	if (other->folder ? !is_in_checkpoint(output, other) : !is_same(a, b))
 		return 0;
-	refused = true;
 	if (other->option)
 		return orr_fail(err, ORR_E_INPUT, "%s %s and %s %s are the same file: name two",
 				a->option, a->path, b->option, b->path);
-	return orr_fail(err, ORR_E_INPUT, "%s %s would overwrite %s%s: name another file",
+	return orr_fail(err, ORR_E_UNSUPPORTED, "%s %s would overwrite %s%s: name another file",
 			output->option, output->path,
 			other->folder ? "checkpoints in " : "what is read, ", other->path);
 }
@@ -171,11 +169,6 @@ static int protect(const char *path, bool folder, struct orr_error *err)
 int output_protect(const char *path, struct orr_error *err)
 {
 	return protect(path, false, err);
-}
-
-bool output_was_refused(void)
-{
-	return refused;
 }
 
 int output_protect_checkpoints(const char *folder, struct orr_error *err)

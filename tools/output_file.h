@@ -11,11 +11,9 @@
 #include "orrery/error.h"
 
 /* A file that this command reads, or is going to: no output may be the same file, under any name.
- * All that the library opens comes here (orrery/input.h). NULL is fine. */
+ * The refusal is ORR_E_UNSUPPORTED: the file itself may be fine. All that the library opens comes
+ * here (orrery/input.h). NULL is fine. */
 int output_protect(const char *path, struct orr_error *err);
-/* Did output_protect() refuse any? A message that hides why a file cannot be read hides not that.
- */
-bool output_was_refused(void);
 /* A folder of checkpoints: no output may be one of their files. NULL is fine. */
 int output_protect_checkpoints(const char *folder, struct orr_error *err);
 /* Before the work that would be lost: the file that an option names can be written, is none that is

@@ -12,7 +12,6 @@
 #include "orrery/graph.h"
 #include "orrery/quantity.h"
 #include "orrery/run.h"
-#include "orrery/search.h"
 #include "orrery/state.h"
 #include "orrery/timeline.h"
 
@@ -371,13 +370,13 @@ static void show_search(void *units, int64_t best_ns, int64_t bound_ns)
 		terminal ? "    " : "\n");
 }
 
-void progress_search(bool units)
+struct orr_observer progress_search(bool units)
 {
 	static bool in_units;
 
 	in_units = units;
 	search = (struct line){.next = now() + 1};
-	orr_search_watch(show_search, &in_units);
+	return (struct orr_observer){show_search, &in_units};
 }
 
 void progress_search_end(void)
@@ -385,5 +384,4 @@ void progress_search_end(void)
 	if (search.open)
 		fprintf(stderr, "\n");
 	search.open = false;
-	orr_search_watch(NULL, NULL);
 }

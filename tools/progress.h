@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "orrery/error.h"
+#include "orrery/schedule.h"
 #include "history.h"
 #include "output_file.h"
 
@@ -66,6 +67,6 @@ void progress_doing(const char *what, const char *which);
 /* What else takes a while, once it has taken a second: run.h's tell. */
 void progress_tell(const char *what, int64_t done, int64_t all);
 /* And a search that has taken a second: the best so far and its bound; units: of the study. */
-void progress_search(bool units);
+struct orr_observer progress_search(bool units);
 void progress_search_end(void);
 #endif

@@ -6,6 +6,7 @@
 #include "command.h"
 #include "hardware.h"
 #include "options.h"
+#include "orrery/jobs.h"
 #include "orrery/parameter_cost.h"
 #include "orrery/quantity.h"
 #include "plugin.h"
@@ -286,34 +287,34 @@ int train_options_workers(struct train_options *a, const struct session *session
 	return hardware_workers(o, &a->workers);
 }
 
-int train_options_settle(struct train_options *a, struct work *work, struct orr_error *err)
+int train_options_settle(struct train_options *a, struct orr_opened *x, struct orr_error *err)
 {
-	enum orr_optimizer optimizer = a->work.numerics.optimizer;
+	enum orr_optimizer optimizer = x->settled.numerics.optimizer;
 	bool plain = optimizer == ORR_OPTIMIZER_MOMENTUM || optimizer == ORR_OPTIMIZER_SGD;
 
-	a->run.batch = a->work.batch;
+	a->run.batch = x->settled.batch;
 	a->run.optimizer = optimizer;
-	a->run.precision = a->work.numerics.precision;
+	a->run.precision = x->settled.numerics.precision;
 	if (!a->has_lr)
 		a->run.learning_rate = plain ? 0.1 : 0.002;
-	work->pipeline->prefetch = a->run.prefetch;
+	x->pipeline->prefetch = a->run.prefetch;
 	if (a->has_momentum && optimizer != ORR_OPTIMIZER_MOMENTUM)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"--momentum: %s has none: leave it out, or take --optimizer momentum",
 			orr_optimizer_name(optimizer));
-	if (work->tried.jobs->async && a->run.clip > 0)
+	if (x->tried.jobs->async && a->run.clip > 0)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"--clip: schedule %s never flushes, so the gradients of a step are never "
 			"all there before its first update: leave it out, or take a schedule that "
 			"flushes",
-			work->tried.jobs->schedule);
-	if (work->tried.jobs->async && a->run.on_nan == ORR_ON_NAN_SKIP)
+			x->tried.jobs->schedule);
+	if (x->tried.jobs->async && a->run.on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"--on-nan skip: schedule %s never flushes, so stages are never at one step "
 			"which all could leave out: take stop, or a schedule that flushes",
-			work->tried.jobs->schedule);
+			x->tried.jobs->schedule);
 	return 0;
 }

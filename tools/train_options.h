@@ -34,5 +34,5 @@ int train_options_check(struct train_options *o, struct orr_error *err);
 /* How many workers there are where nothing says it; fills in o->workers. */
 int train_options_workers(struct train_options *o, const struct session *session);
 /* Fill in options from a plan or the schedule's file, and check those that depend on them. */
-int train_options_settle(struct train_options *o, struct work *work, struct orr_error *err);
+int train_options_settle(struct train_options *o, struct orr_opened *x, struct orr_error *err);
 #endif

@@ -122,21 +122,21 @@ static error_t parse_study(struct work_options *o, int key, const char *arg)
 
 	switch (key) {
 	case KEY_COSTS:
-		options_check(orr_study_costs_parse(&o->costs, arg, "--costs", &err), &err);
+		options_check(orr_study_costs_parse(&o->open.costs, arg, "--costs", &err), &err);
 		break;
 	case KEY_ACTIVATION:
-		o->costs.activation_bytes = options_size("--activation", arg);
+		o->open.costs.activation_bytes = options_size("--activation", arg);
 		break;
 	case KEY_STASH:
-		o->costs.stash_bytes = options_size("--stash", arg);
+		o->open.costs.stash_bytes = options_size("--stash", arg);
 		break;
 	case KEY_PARAMETERS:
-		o->costs.parameter_bytes = options_size("--parameters", arg);
+		o->open.costs.parameter_bytes = options_size("--parameters", arg);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
-	o->given.costs = true;
+	o->open.given.costs = true;
 	return 0;
 }
 
@@ -147,33 +147,37 @@ static error_t parse_machine(struct work_options *o, int key, const char *arg)
 	switch (key) {
 	case KEY_LATENCY:
 		o->latencies = arg;
+		o->open.given.latency = true;
 		break;
 	case KEY_BANDWIDTH:
 		o->bandwidths = arg;
+		o->open.given.bandwidth = true;
 		break;
 	case KEY_MACHINE:
-		o->machine_file = arg;
+		o->open.machine_file = arg;
 		break;
 	case KEY_MEMORY:
 		options_refuse_list("--memory", arg);
-		o->machine.memory_bytes = options_memory("--memory", arg);
+		o->open.machine.memory_bytes = options_memory("--memory", arg);
 		break;
 	case KEY_OPTIMIZER:
-		o->given.optimizer = true;
-		options_check(orr_optimizer_parse(&o->numerics.optimizer, arg, "--optimizer", &err),
-			      &err);
+		o->open.given.optimizer = true;
+		options_check(
+			orr_optimizer_parse(&o->open.numerics.optimizer, arg, "--optimizer", &err),
+			&err);
 		break;
 	case KEY_SHARD_OPTIMIZER:
-		o->given.shard_optimizer = o->numerics.shard_optimizer = true;
+		o->open.given.shard_optimizer = o->open.numerics.shard_optimizer = true;
 		break;
 	case KEY_PRECISION:
-		o->given.precision = true;
-		options_check(orr_precision_parse(&o->numerics.precision, arg, "--precision", &err),
-			      &err);
+		o->open.given.precision = true;
+		options_check(
+			orr_precision_parse(&o->open.numerics.precision, arg, "--precision", &err),
+			&err);
 		break;
 	case KEY_FLOPS:
-		o->given.flops = true;
-		o->machine.flops_per_s = options_real("--flops", arg, 1, 1e24);
+		o->open.given.flops = true;
+		o->open.machine.flops_per_s = options_real("--flops", arg, 1, 1e24);
 		break;
 	default:
 		return parse_study(o, key, arg);
@@ -205,14 +209,15 @@ static void settle_links(struct work_options *o)
 		options_refuse("%s %.60s: of links by level: say the levels, such as --workers 4x2",
 			       list == o->bandwidths ? "--bandwidth" : "--latency", list);
 	options_check(orr_levels_parse(&o->levels, grouped ? o->workers : "1", o->bandwidths,
-				       o->latencies, &o->latency_units, &err),
+				       o->latencies, &o->open.latency_units, &err),
 		      &err);
-	orr_machine_set_levels(&o->machine, &o->levels);
+	o->open.given.levels = o->levels.n > 1;
+	orr_machine_set_levels(&o->open.machine, &o->levels);
 	/* the library takes 0 for no limit, but a user who writes 0 does not mean that */
-	if (o->bandwidths && o->machine.bandwidth_bytes_per_s <= 0)
+	if (o->bandwidths && o->open.machine.bandwidth_bytes_per_s <= 0)
 		options_refuse("--bandwidth: 0: leave it out for no limit");
 	if (!grouped)
-		o->machine.n_workers = n;
+		o->open.machine.n_workers = n;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -222,55 +227,55 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 's':
-		o->schedule = arg;
-		o->given.schedule = true;
+		o->open.schedule = arg;
+		o->open.given.schedule = true;
 		break;
 	case 'w':
 		o->workers = arg;
 		break;
 	case 'm':
 		options_refuse_list("-m", arg);
-		o->n_microbatches = (int)options_count("-m", arg, 1, 1 << 30);
+		o->open.n_microbatches = (int)options_count("-m", arg, 1, 1 << 30);
 		break;
 	case KEY_SPLIT:
-		o->splits = arg;
+		o->open.splits = arg;
 		break;
 	case KEY_STAGES:
 		options_refuse_list("--stages", arg);
-		o->n_stages = (int)options_count("--stages", arg, 1, 1 << 20);
+		o->open.n_stages = (int)options_count("--stages", arg, 1, 1 << 20);
 		break;
 	case KEY_RECOMPUTE:
-		o->recompute = arg;
+		o->open.recompute = arg;
 		break;
 	case KEY_ORDER:
-		o->order = parse_order(arg);
+		o->open.order = parse_order(arg);
 		break;
 	case KEY_SYNC:
-		o->versions = "--sync";
-		options_check(orr_sync_parse(&o->sync, arg, &err), &err);
+		o->open.versions = "[sync]";
+		options_check(orr_sync_parse(&o->open.sync, arg, &err), &err);
 		break;
 	case KEY_ACCUMULATE:
-		o->versions = "--accumulate";
-		o->accumulate = (int)options_count("--accumulate", arg, 1, 1 << 20);
+		o->open.versions = "[accumulate]";
+		o->open.accumulate = (int)options_count("--accumulate", arg, 1, 1 << 20);
 		break;
 	case KEY_BATCH:
-		o->batch = (int)options_count("--batch", arg, 1, 1 << 30);
-		o->given.batch = true;
+		o->open.batch = (int)options_count("--batch", arg, 1, 1 << 30);
+		o->open.given.batch = true;
 		break;
 	case KEY_LENGTHS:
-		o->lengths = arg;
+		o->open.lengths = arg;
 		break;
 	case KEY_MICROBATCH_COSTS:
-		o->microbatch_costs = arg;
+		o->open.microbatch_costs = arg;
 		break;
 	case ARGP_KEY_ARG:
-		if (o->source)
+		if (o->open.source)
 			options_refuse("one GRAPH at a time: '%s' is a second one", arg);
-		o->source = arg;
+		o->open.source = arg;
 		break;
 	case ARGP_KEY_END:
 		settle_links(o);
-		if (!o->source && !o->no_source)
+		if (!o->open.source && !o->no_source)
 			options_refuse("no GRAPH: name a model's file, or a study such as chain:8 "
 				       "or towers:3,3/2");
 		break;
@@ -320,12 +325,6 @@ struct argp work_argp_without(const char *names)
 
 struct work_options work_options_default(void)
 {
-	return (struct work_options){
-		.schedule = "1f1b",
-		.machine = orr_machine_default(0),
-		.batch = 96,
-		.accumulate = 1,
-		.timeout_s = PLUGIN_TIMEOUT_S,
-		.costs = {-1, -1, -1, -1, -1, -1, false},
-	};
+	return (struct work_options){.open = orr_open_options_default(),
+				     .timeout_s = PLUGIN_TIMEOUT_S};
 }

@@ -344,29 +344,16 @@ static int search_all(struct orr_searcher *o, const struct orr_searched **best)
 	return 0;
 }
 
-static _Thread_local struct orr_search_options watching; /* its progress and user */
-
-void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user)
-{
-	watching.progress = progress;
-	watching.user = user;
-}
-
 int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
-	       const struct orr_pipeline *p, const struct orr_search_options *asked,
+	       const struct orr_pipeline *p, const struct orr_search_options *options,
 	       struct orr_error *err)
 {
-	struct orr_search_options copy = *asked, *options = &copy;
 	struct orr_searcher o = {
 		.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
 	const struct orr_searched *best = NULL;
 	struct timespec now;
 	int code;
 
-	if (!options->progress) {
-		options->progress = watching.progress;
-		options->user = watching.user;
-	}
 	o.limit.stashes = options->stashes ? options->stashes : INT64_MAX;
 	o.limit.bytes = options->stash_bytes ? options->stash_bytes : INT64_MAX;
 	o.n_jobs = p->n_stages * p->n_microbatches * ORR_N_PASSES;

@@ -6,11 +6,6 @@
 
 #define EFFORT 8 /* of each of these searches */
 
-static void silence(void *user, int64_t best_ns, int64_t bound_ns)
-{
-	(void)user, (void)best_ns, (void)bound_ns;
-}
-
 /* What is asked of a search of another step on these workers. */
 static struct orr_search_options ask(const struct orr_related *x, const int *worker)
 {
@@ -23,7 +18,7 @@ static struct orr_search_options ask(const struct orr_related *x, const int *wor
 	options.seconds = 0;
 	options.reorder = false;
 	options.related--;
-	options.progress = silence;
+	options.observer = (struct orr_observer){0};
 	return options;
 }
 

@@ -39,8 +39,8 @@ static void tell(const struct orr_searcher *o, int64_t best_ns)
 	for (int i = 0; i < o->n_places; i++)
 		bound_ns = o->places[i].found.bound_ns < bound_ns ? o->places[i].found.bound_ns
 								  : bound_ns;
-	if (o->options->progress)
-		o->options->progress(o->options->user, best_ns, bound_ns);
+	if (o->options->observer.tell)
+		o->options->observer.tell(o->options->observer.user, best_ns, bound_ns);
 }
 
 /* tried[] is x's best order now. */

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "machine.h"
 #include "pipeline.h"
+#include "schedule.h"
 #include "try.h"
 
 ORR_BEGIN
@@ -32,8 +33,9 @@ struct orr_plan_options {
 	int64_t memory_bytes;         /* of a worker; 0: no limit */
 	struct orr_numerics numerics; /* what a parameter costs in memory (parameter_cost.h) */
 	int n_microbatches;
-	int64_t samples;    /* of a microbatch */
-	double flops_per_s; /* for operators without costs */
+	int64_t samples;              /* of a microbatch */
+	double flops_per_s;           /* for operators without costs */
+	struct orr_observer observer; /* of orr_plan_search() */
 };
 
 /* A way to run it, as the simulator sees it. Side by side: a stage waits for the stages that it

@@ -62,6 +62,13 @@ struct orr_value {
 
 /* ---- the contract ---- */
 
+/* Who is told how a search goes on: tell, if any, of every better order and its bound, in the
+ * thread that searches. */
+struct orr_observer {
+	void (*tell)(void *user, int64_t best_ns, int64_t bound_ns);
+	void *user;
+};
+
 /* A whole step, job by job: job (b * n_stages + s) * n_passes + d, n_passes 3 with split_backward,
  * else 2. */
 struct orr_placed {
@@ -71,6 +78,7 @@ struct orr_placed {
 			     is known. One above the makespan of this very order is refused */
 	int64_t span_bound_ns; /* the same of the span, see figures.h, where the schedule seeks the
 				  shortest one; else 0 */
+	struct orr_observer observer; /* given: for a place() that searches */
 };
 
 /* Required: name, and compute and priority, or place for what they leave open. A function that
@@ -119,6 +127,9 @@ struct orr_schedule {
 	/* (optional) Does B of stage s run F again, so that until then its stash is its input
 	 * alone? Stages for which the user asks for it (p->stages[s].recompute) do in any case. */
 	bool (*recompute)(const struct orr_pipeline *p, int s, const void *data);
+
+	/* (optional) The caller's, in its copy of the schedule: passed on to place. */
+	struct orr_observer observer;
 };
 
 /* ---- plug-ins ---- */

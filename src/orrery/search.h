@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include "error.h"
 #include "pipeline.h"
+#include "schedule.h"
 
 ORR_BEGIN
 
@@ -31,7 +32,6 @@ enum orr_objective {
 			      step takes where each worker goes on with the next one at once */
 };
 
-struct orr_schedule;
 struct orr_timeline;
 
 struct orr_search_options {
@@ -58,15 +58,8 @@ struct orr_search_options {
 	int64_t seed;
 	bool reorder; /* microbatches that differ may change places too; first the order is found in
 			 which they do not, so that this is never longer */
-	/* (optional) called with every better order and, with seconds, now and then as well;
-	 * without it, the watcher of orr_search_watch is */
-	void (*progress)(void *user, int64_t best_ns, int64_t bound_ns);
-	void *user;
+	struct orr_observer observer; /* (optional) told with seconds now and then as well */
 };
-
-/* Watch every search of the calling thread, those made by a schedule included; NULL: stop. Not to
- * be called while one runs. */
-void orr_search_watch(void (*progress)(void *user, int64_t best_ns, int64_t bound_ns), void *user);
 
 struct orr_search_result {
 	/* makespans, or spans where these are the objective */

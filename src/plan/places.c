@@ -90,11 +90,6 @@ static bool is_seen(struct searching *x, const int *named)
 	return false;
 }
 
-static void silence(void *user, int64_t best_ns, int64_t bound_ns)
-{
-	(void)user, (void)best_ns, (void)bound_ns;
-}
-
 /* The order that a search of this effort finds on x->now is in x->n. *makespan_ns INT64_MAX:
  * nothing fits. */
 static int look(struct searching *x, const int *worker, int64_t effort, int64_t seed, bool named,
@@ -105,8 +100,7 @@ static int look(struct searching *x, const int *worker, int64_t effort, int64_t 
 					     .placement = ORR_PLACEMENT_GIVEN,
 					     .worker = worker,
 					     .effort = effort,
-					     .seed = seed,
-					     .progress = silence};
+					     .seed = seed};
 	struct orr_search_result result = {0};
 	int code = orr_search(x->placed, x->n, &result, x->p, &options, x->err);
 

@@ -107,7 +107,8 @@ static int search_order(struct orr_plan *plan, int64_t seed, struct orr_error *e
 					     .placement = ORR_PLACEMENT_GIVEN,
 					     .worker = plan->workers,
 					     .from = plan->tried.timeline,
-					     .seed = seed};
+					     .seed = seed,
+					     .observer = plan->options.observer};
 	struct orr_search_result result = {0};
 	struct orr_table *table = NULL;
 	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code = 0;
@@ -225,7 +226,8 @@ out:
 
 /* What auto finds on these stages takes the place of what was found, if it is shorter. */
 static int search_as_auto(int *worker, int64_t *n, struct orr_places_found *found,
-			  const struct orr_places *places, struct orr_error *err)
+			  const struct orr_places *places, struct orr_observer observer,
+			  struct orr_error *err)
 {
 	const struct orr_pipeline *p = places->p;
 	struct orr_search_options options = {.schedules = orr_schedules,
@@ -233,7 +235,8 @@ static int search_as_auto(int *worker, int64_t *n, struct orr_places_found *foun
 					     .effort = EFFORT,
 					     .related = 1,
 					     .reorder = true,
-					     .seed = places->seed};
+					     .seed = places->seed,
+					     .observer = observer};
 	struct orr_search_result result = {0};
 	int64_t known_ns = found->makespan_ns ? found->makespan_ns : places->known_ns;
 	int *auto_worker = calloc((size_t)p->n_stages, sizeof(*auto_worker)), code;
@@ -297,7 +300,8 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 	    (code = orr_places_search(d.worker, table->priority, &found, &places, err)) ||
 	    (seed == 1 &&
 	     (found.makespan_ns ? found.makespan_ns : places.known_ns) > found.bound_ns &&
-	     (code = search_as_auto(d.worker, table->priority, &found, &places, err))))
+	     (code = search_as_auto(d.worker, table->priority, &found, &places,
+				    plan->options.observer, err))))
 		goto out;
 	if (found.makespan_ns) {
 		fill_table(table, p, d.worker);

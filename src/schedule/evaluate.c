@@ -52,7 +52,8 @@ static int refuse_for(const struct orr_schedule *schedule, int code, struct orr_
 static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *schedule,
 			  struct orr_error *err)
 {
-	struct orr_placed layout = {.worker = jobs->compute, .n = jobs->priority};
+	struct orr_placed layout = {
+		.worker = jobs->compute, .n = jobs->priority, .observer = schedule->observer};
 	struct orr_error own = {""};
 	int code = schedule->place(jobs->pipeline, schedule->data, &layout, &own);
 

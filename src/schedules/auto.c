@@ -67,6 +67,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 		.seed = value[4].integer,
 		.reorder = value[5].integer,
 		.objective = (enum orr_objective)value[6].integer,
+		.observer = out->observer,
 	};
 	struct orr_search_result result;
 	int code = orr_search(out->worker, out->n, &result, p, &options, err);

@@ -21,3 +21,11 @@ printf '{"a": 1}' >other
 cp p.cut 1f1b
 "$orrery" simulate chain:3 -s 1f1b >found
 grep -q '^1f1b: 3 stages' found
+# and so does a study's
+cp p.cut chain:3
+"$orrery" simulate chain:3 >found
+grep -q '^1f1b: 3 stages' found
+# a plan has no operators of its own, and what to show instead is said
+code=0
+"$orrery" show p.cut 2>err || code=$?
+[ $code -eq 2 ] && grep -qx 'orrery: p.cut: a plan, and no model: show the model that it names, or simulate the plan' err

@@ -139,12 +139,17 @@ class Pipeline(ctypes.Structure):
     ]
 
 
+class Observer(ctypes.Structure):
+    _fields_ = [("tell", c_void_p), ("user", c_void_p)]
+
+
 class Placed(ctypes.Structure):
     _fields_ = [
         ("worker", POINTER(c_int)),
         ("n", POINTER(c_int64)),
         ("bound_ns", c_int64),
         ("span_bound_ns", c_int64),
+        ("observer", Observer),
     ]
 
 
@@ -174,6 +179,7 @@ class Schedule(ctypes.Structure):
         ("place", PLACE),
         ("in_flight", IN_FLIGHT),
         ("recompute", RECOMPUTE),
+        ("observer", Observer),
     ]
 
 

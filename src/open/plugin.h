@@ -1,5 +1,5 @@
-#ifndef ORR_CHOOSE_PLUGIN_H
-#define ORR_CHOOSE_PLUGIN_H
+#ifndef ORR_OPEN_PLUGIN_H
+#define ORR_OPEN_PLUGIN_H
 /* A plug-in on its way to a schedule. */
 #include "orrery/error.h"
 

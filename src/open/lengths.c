@@ -1,4 +1,5 @@
-#include "lengths.h"
+/* Lengths of the microbatches of a step: a list, or a file with a number a line. */
+#include "orrery/open.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,10 +44,10 @@ static int add_words(struct list *list, char *words, const char *what, struct or
 static int read_list(struct list *list, const char *text, struct orr_error *err)
 {
 	char *copy = strdup(text), *words = copy;
-	int code = copy ? 0 : orr_fail(err, ORR_E_NOMEM, "--lengths: no memory");
+	int code = copy ? 0 : orr_fail(err, ORR_E_NOMEM, "[lengths]: no memory");
 
 	for (char *word; !code && (word = strsep(&words, ","));)
-		code = add(list, word + strspn(word, " "), "--lengths", err);
+		code = add(list, word + strspn(word, " "), "[lengths]", err);
 
 	free(copy);
 	return code;
@@ -57,7 +58,7 @@ static int read_file(struct list *list, const char *path, struct orr_error *err)
 	char *text = NULL, *rest, *line, what[256];
 	int code =
 		orr_input_read(&text, NULL, path,
-			       "a file with one length a line (--lengths), or give numbers, such "
+			       "a file with one length a line ([lengths]), or give numbers, such "
 			       "as 512,1024",
 			       err);
 
@@ -70,14 +71,20 @@ static int read_file(struct list *list, const char *path, struct orr_error *err)
 	return code;
 }
 
-int lengths_set(struct orr_graph *g, const char *text, struct orr_error *err)
+int orr_open_lengths(struct orr_graph *g, const struct orr_open_options *options,
+		     struct orr_error *err)
 {
+	const char *text = options->lengths;
 	struct list list = {NULL, 0, 0};
-	int code = strspn(text, "0123456789.,eE+- ") == strlen(text) ? read_list(&list, text, err)
-								     : read_file(&list, text, err);
+	int code;
+
+	if (!text)
+		return 0;
+	code = strspn(text, "0123456789.,eE+- ") == strlen(text) ? read_list(&list, text, err)
+								 : read_file(&list, text, err);
 
 	if (!code && !list.n)
-		code = orr_fail(err, ORR_E_INPUT, "--lengths: %.200s: no number in it", text);
+		code = orr_fail(err, ORR_E_INPUT, "[lengths]: %.200s: no number in it", text);
 	if (!code)
 		code = orr_graph_set_lengths(g, list.lengths, list.n, err);
 	free(list.lengths);
