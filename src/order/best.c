@@ -57,7 +57,7 @@ static int visit_seed(void *user, const int *alike, const int64_t *n)
 	for (int i = 0; i < o->n_places && !code; i++)
 		if (!o->places[i].twin && orr_searched_is_alike(&o->places[i], alike)) {
 			memcpy(o->tried, n, (size_t)o->n_jobs * sizeof(*n));
-			code = orr_searched_consider(&o->places[i], true, &fits);
+			code = orr_searched_consider(&o->places[i], !o->evened, &fits);
 		}
 	return code;
 }
@@ -117,7 +117,10 @@ static int start(struct orr_searcher *o)
 		if (!code && o->places[i].timed->jobs.most_at > 1)
 			code = orr_packed_visit(&starts, o->places[i].timed, o->err);
 	}
-	o->sweeping = true;
+	o->sweeping = o->evened = true;
+	if (!code)
+		code = orr_seeds_evened(&seeds, o->err);
+	o->evened = false;
 	for (int i = 0; i < o->n_places && !code; i++)
 		if (orr_searched_is_open(&o->places[i]))
 			return orr_seeds_swept(&seeds, o->err);

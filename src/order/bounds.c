@@ -131,18 +131,21 @@ static int around(struct finder *f, int j, bool after, int *room)
 		other = job(f, at.s, at.b - caps->own[at.s], ORR_PASS_W);
 	if (other >= 0)
 		f->list[n++] = (struct awaited){other, 0};
-	for (int i = after && at.d == ORR_PASS_B ? caps->ended[at.s] : -1; i >= 0;
-	     i = caps->list[i].next_ended)
-		if (at.b + caps->list[i].apart < m)
-			f->list[n++] = (struct awaited){job(f, caps->list[i].started,
-							    at.b + caps->list[i].apart, ORR_PASS_F),
-							caps->list[i].lag_ns};
-	for (int i = !after && at.d == ORR_PASS_F ? caps->started[at.s] : -1; i >= 0;
-	     i = caps->list[i].next_started)
-		if (at.b >= caps->list[i].apart)
+	for (int i = after ? caps->ended[at.s] : -1; i >= 0; i = caps->list[i].next_ended) {
+		const struct orr_cap *cap = &caps->list[i];
+
+		if (at.d == cap->d && at.b + cap->apart < m)
 			f->list[n++] = (struct awaited){
-				job(f, caps->list[i].ended, at.b - caps->list[i].apart, ORR_PASS_B),
-				caps->list[i].lag_ns};
+				job(f, cap->started, at.b + cap->apart, ORR_PASS_F), cap->lag_ns};
+	}
+	for (int i = !after && at.d == ORR_PASS_F ? caps->started[at.s] : -1; i >= 0;
+	     i = caps->list[i].next_started) {
+		const struct orr_cap *cap = &caps->list[i];
+
+		if (at.b >= cap->apart)
+			f->list[n++] = (struct awaited){
+				job(f, cap->ended, at.b - cap->apart, cap->d), cap->lag_ns};
+	}
 	return n;
 }
 

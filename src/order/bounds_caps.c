@@ -4,19 +4,16 @@
  * Let A(t) be the stages on the worker of t that lead to it, and t. From the start of F(t,i) to the
  * end of B(t,i) microbatch i has a stash of each. Let s be one of A(t), so that A(s) is part of
  * A(t), and j = i + d. Then F(s,j) does not start before r stashes of A(t) of microbatch i are
- * gone, if
- *   |A(t)| + |A(s)| - (r - 1) + (d - 1) max(0, |A(s)| - (r - 1))
- * are more than memory holds. For suppose it does.
- * - If F(t,i) has started, i has |A(t)| - (r - 1) at least. j has A(s), of which nothing can be
- * gone before B(s,j). Those
- *   between them have started A(s), and what is gone of theirs is of r - 1 stages at most, since W
- * of i went before.
+ * gone, if |A(t)| + |A(s)| - (r - 1) + (d - 1) max(0, |A(s)| - (r - 1)) are more than fit. For
+ * suppose it does.
+ * - If F(t,i) has started, i has |A(t)| - (r - 1) at least. j has A(s), of which nothing is gone
+ *   before B(s,j). Those between them have started A(s), and what is gone of each is of r - 1
+ *   stages at most, since W of i went before.
  * - If not, then by the time that it starts nothing of i is gone, and so nothing of those after it.
- * Each is more than fits.
  *
- * r stashes are gone when so many W have ended, and all B of these stages before that: after B(t,i)
- * these are r W and r - 1 B more, on one worker. And where each stage of A(t) leads to the next,
- * the r-th B from the end. */
+ * r stashes are gone when so many W have ended, and before that all B of these stages: after B(t,i)
+ * these are r W and r - 1 B more, on one worker. Where each stage of A(t) leads to the next, it is
+ * after the r-th B from the end, too, and if r is |A(t)|, after every W. */
 #include "bounds_caps.h"
 
 #include <stdlib.h>
@@ -120,25 +117,36 @@ static int find_apart(const struct finder *f, int t, int s, int r)
 	return (int)(apart < m ? apart : m);
 }
 
-static int add_pair(struct finder *f, int t, int s, int n)
+/* Does each member lead to the next? */
+static bool is_chain(const struct finder *f, int n)
 {
-	bool few = n <= MOST_TOGETHER, chain = few;
+	for (int k = 0; k < n; k++)
+		if (f->size[f->member[k]] != k + 1)
+			return false;
+	return true;
+}
+
+/* s waits for r of the n stashes of t. */
+static int add_pair(struct finder *f, int t, int s, int n, int r)
+{
+	struct orr_cap cap = {
+		.started = s, .ended = t, .apart = find_apart(f, t, s, r), .d = ORR_PASS_B};
 	int code = 0;
 
-	for (int k = 0; k < n; k++)
-		chain = chain && f->size[f->member[k]] == k + 1;
-	for (int r = 1; r <= (few ? n : 1) && !code; r++) {
-		struct orr_cap cap = {.started = s, .ended = t, .apart = find_apart(f, t, s, r)};
-
-		if (few)
-			cap.lag_ns =
-				least(f, n, -1, ORR_PASS_W, r) + least(f, n, t, ORR_PASS_B, r - 1);
+	if (n <= MOST_TOGETHER)
+		cap.lag_ns = least(f, n, -1, ORR_PASS_W, r) + least(f, n, t, ORR_PASS_B, r - 1);
+	if ((code = add(f, cap)))
+		return code;
+	cap.lag_ns = 0;
+	if (r > 1 && r < n && is_chain(f, n)) {
+		cap.ended = f->member[n - r];
+		cap.lag_ns = least(f, n, -1, ORR_PASS_W, 1);
 		code = add(f, cap);
-		if (chain && r > 1 && !code) {
-			cap.ended = f->member[n - r];
-			cap.lag_ns = least(f, n, -1, ORR_PASS_W, 1);
-			code = add(f, cap);
-		}
+	}
+	cap.d = ORR_PASS_W;
+	for (int k = 0; k < n && r == n && !code; k++) {
+		cap.ended = f->member[k];
+		code = add(f, cap);
 	}
 	return code;
 }
@@ -170,7 +178,8 @@ static int add_stage(struct finder *f, int t)
 		most = (limit.bytes - others.bytes) / one.bytes;
 	f->caps->own[t] = most < 1 ? 1 : (int)most;
 	for (int k = n <= MOST_TOGETHER ? 0 : n - 1; k < n && !code; k++)
-		code = add_pair(f, t, f->member[k], n);
+		for (int r = 1; r <= (n <= MOST_TOGETHER ? n : 1) && !code; r++)
+			code = add_pair(f, t, f->member[k], n, r);
 	return code;
 }
 

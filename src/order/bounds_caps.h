@@ -7,10 +7,11 @@
 #include "orrery/error.h"
 #include "timed.h"
 
-/* B of stage `ended` of microbatch i, then lag_ns, then F of stage `started` of microbatch i +
- * apart. */
+/* Pass d of stage `ended` of microbatch i, then lag_ns, then F of stage `started` of microbatch
+ * i + apart. */
 struct orr_cap {
 	int started, ended, apart;
+	enum orr_pass d;
 	int64_t lag_ns;
 	int next_started, next_ended; /* of the same stage; -1: the last */
 };

@@ -38,6 +38,7 @@ struct orr_searcher {
 	int64_t *tried;       /* [n_jobs] an order */
 	int64_t most_stashes; /* that a worker may hold, about */
 	bool sweeping;
+	bool evened; /* a seed is no schedule's own order */
 	/* of the placements on which nothing fits */
 	int64_t excess; /* the least */
 	bool exact;     /* and none has less */

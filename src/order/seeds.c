@@ -367,6 +367,52 @@ int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err)
 	return code;
 }
 
+/* Do all passes take as long as each other? */
+static bool is_even(const struct orr_pipeline *p)
+{
+	int64_t ns = orr_pipeline_duration_ns(p, 0, ORR_PASS_F, true);
+
+	for (int i = 0; i < p->n_stages * ORR_N_PASSES; i++) {
+		int s = i / ORR_N_PASSES;
+		enum orr_pass d = (enum orr_pass)(i % ORR_N_PASSES);
+
+		if (orr_pipeline_has_pass(p, s, d, true) &&
+		    orr_pipeline_duration_ns(p, s, d, true) != ns)
+			return false;
+	}
+	return true;
+}
+
+int orr_seeds_evened(const struct orr_seeds *seeds, struct orr_error *err)
+{
+	struct orr_pipeline even = *seeds->p;
+	struct orr_seeds of = *seeds;
+	struct orr_value value[ORR_MOST_PARAMETERS];
+	int code = 0;
+
+	if (is_even(seeds->p) || even.machine.cluster)
+		return 0;
+	if (!(even.stages = calloc((size_t)even.n_stages, sizeof(*even.stages))))
+		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", even.n_stages);
+	for (int s = 0; s < even.n_stages; s++) {
+		even.stages[s] = seeds->p->stages[s];
+		even.stages[s].forward_ns = even.stages[s].backward_ns = ORR_UNIT_NS;
+		even.stages[s].weight_ns = even.stages[s].update_ns = ORR_UNIT_NS;
+	}
+	even.has_weight = true;
+	even.overhead_ns = 0;
+	even.microbatches = NULL;
+	even.machine = orr_machine_default(even.n_workers);
+	of.p = &even;
+	for (int i = 0; !code && of.schedules && of.schedules[i]; i++) {
+		orr_parameters_default(value, of.schedules[i]);
+		if (is_seed(of.schedules[i]) && of.schedules[i]->place)
+			code = try_schedule(&of, of.schedules[i], value, err);
+	}
+	free(even.stages);
+	return code;
+}
+
 int orr_seeds_swept(const struct orr_seeds *seeds, struct orr_error *err)
 {
 	struct orr_value value[ORR_MOST_PARAMETERS];

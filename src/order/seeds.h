@@ -25,6 +25,9 @@ struct orr_seeds {
 /* Show every schedule of the list that serves the pipeline with one owner a stage, as a split
  * backward. Where nothing waits for a link, the order takes the time that the schedule takes. */
 int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err);
+/* The same where a schedule lays out a whole step by its durations, as if every pass took as long
+ * as any other one: what is written for such passes is often better so. Nothing where they do. */
+int orr_seeds_evened(const struct orr_seeds *seeds, struct orr_error *err);
 /* All of them with other values of their parameters, every word with every value of one number: all
  * values that can make a difference where a step is small, ever fewer of the larger ones where it
  * is not. */
