@@ -52,18 +52,19 @@ static bool is_apart(int64_t since, int64_t until, const struct piece *piece)
 	return until <= piece->since || piece->until <= since;
 }
 
-/* Jobs are as long as on the longest stage: then the slots are alike, and what that leaves is taken
- * out as the order is timed. */
-static void measure(struct rigid *x)
+/* Lengths of jobs; with `even` those of the longest stage: then the slots are alike, and what that
+ * leaves is taken out as the order is timed. */
+static void measure(struct rigid *x, bool even)
 {
 	int64_t longest[ORR_N_PASSES] = {0};
 
 	for (int k = 0; k < x->n_kinds; k++) {
 		int64_t *most = &longest[k % ORR_N_PASSES];
 
-		*most = x->timed->duration[k] > *most ? x->timed->duration[k] : *most;
+		x->length[k] = x->timed->duration[k];
+		*most = x->length[k] > *most ? x->length[k] : *most;
 	}
-	for (int k = 0; k < x->n_kinds; k++)
+	for (int k = 0; k < x->n_kinds && even; k++)
 		x->length[k] = longest[k % ORR_N_PASSES];
 	x->apart = longest[ORR_PASS_F] + longest[ORR_PASS_B] + longest[ORR_PASS_W];
 }
@@ -426,8 +427,9 @@ int orr_rigid_visit(struct orr_starts *starts, const struct orr_timed *timed, st
 		return 0;
 	ws = orr_arrays_add(&all, (size_t)timed->jobs.n_jobs, sizeof(*ws));
 	there = orr_arrays_add(&all, (size_t)x.n_kinds, sizeof(*there));
-	if (!(code = allocate(&x, &all))) {
-		measure(&x);
+	code = allocate(&x, &all);
+	for (int even = 0; even < 2 && !code; even++) {
+		measure(&x, even);
 		lay_out_one(&x, there);
 		code = visit_all(&x, starts, ws);
 	}
