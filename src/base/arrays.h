@@ -19,8 +19,9 @@ struct orr_arrays { /* {0}: none */
 /* n zeros of a size, until orr_arrays_free(); NULL: no memory, and failed says so from then on. */
 static inline void *orr_arrays_add(struct orr_arrays *all, size_t n, size_t size)
 {
-	union orr_array *x =
-		n > (SIZE_MAX - sizeof(*x)) / size ? NULL : calloc(1, sizeof(*x) + n * size);
+	union orr_array *x = n > ((size_t)PTRDIFF_MAX - sizeof(*x)) / size
+				     ? NULL
+				     : calloc(1, sizeof(*x) + n * size);
 
 	if (!x) {
 		all->failed = true;
