@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/sort.h"
 
 #define A_LIGHT_PART 50 /* of a worker: lighter layers fill the remaining space */
@@ -233,7 +234,8 @@ static void branch(struct branching *b, int i)
 int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *l,
 		     int n_workers, int64_t memory_bytes, int64_t most_steps, struct orr_error *err)
 {
-	struct orr_keyed *order = calloc((size_t)l->n + 1, sizeof(*order));
+	struct orr_keyed *order;
+	struct orr_arrays all = {0};
 	struct branching b = {.layers = l,
 			      .n_workers = n_workers,
 			      .memory_bytes = memory_bytes,
@@ -241,11 +243,12 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 			      .bound_ns = bound_of(l, n_workers)};
 	int code = 0;
 
-	b.work_ns = calloc((size_t)n_workers, sizeof(*b.work_ns));
-	b.bytes = calloc((size_t)n_workers, sizeof(*b.bytes));
-	b.worker_of = calloc((size_t)l->n + 1, sizeof(*b.worker_of));
-	b.best_of = calloc((size_t)l->n + 1, sizeof(*b.best_of));
-	if (!order || !b.work_ns || !b.bytes || !b.worker_of || !b.best_of) {
+	order = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*order));
+	b.work_ns = orr_arrays_add(&all, (size_t)n_workers, sizeof(*b.work_ns));
+	b.bytes = orr_arrays_add(&all, (size_t)n_workers, sizeof(*b.bytes));
+	b.worker_of = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*b.worker_of));
+	b.best_of = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*b.best_of));
+	if (all.failed) {
 		code = orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers",
 				l->n, n_workers);
 		goto out;
@@ -272,10 +275,6 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 	if (worker_of)
 		memcpy(worker_of, b.best_of, (size_t)l->n * sizeof(*worker_of));
 out:
-	free(order);
-	free(b.work_ns);
-	free(b.bytes);
-	free(b.worker_of);
-	free(b.best_of);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -11,10 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/heap.h"
 #include "base/sort.h"
+#include "bounds_caps.h"
 
 #define DENSE 3072 /* jobs: up to here all pairs are looked at */
+
+/* A job, and what lies between its end and the start of the one that waits for it, or the other way
+ * about. */
+struct awaited {
+	int job;
+	int64_t lag_ns;
+};
 
 struct finder {
 	const struct orr_timed *timed;
@@ -25,25 +34,17 @@ struct finder {
 	int64_t *head, *tail; /* [n_jobs] at least so much before its start, and after its end */
 	int *sequence;        /* [n_jobs] jobs in an order that extends all edges */
 	int *on;              /* jobs of each worker by number, those of w from jobs.first[w] on */
-	int *own, *flight; /* [n_stages] the W, and the B, of the microbatch this number before must
-			      have ended */
-	uint64_t *reach;   /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
+	struct orr_caps caps;
+	struct awaited *list; /* room */
+	uint64_t *reach;      /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
 	int *sorted, *n_sorted; /* jobs of each worker by head (or tail), as they become known */
 	int64_t *longest;       /* [2 * n_stages] */
-	bool *seen;             /* [n_stages] */
 	int *next;              /* [n_stages] of a way, -1: its end */
 };
 
 static int64_t larger(int64_t x, int64_t y)
 {
 	return x > y ? x : y;
-}
-
-static int smaller_of(int64_t x, int64_t y, int most)
-{
-	int64_t least = x < y ? x : y;
-
-	return (int)(least < 1 ? 1 : least < most ? least : most);
 }
 
 /* Is worker w one of those of j? */
@@ -72,52 +73,9 @@ static int64_t between(const struct finder *f, int j, int k)
 	return orr_machine_link(&f->p->machine, v, w).latency_ns;
 }
 
-/* Is there a way from stage s to stage t, that a gradient takes back? */
-static bool leads(const struct finder *f, int s, int t)
-{
-	bool *seen = f->seen;
-
-	memset(seen, 0, (size_t)f->p->n_stages * sizeof(*seen));
-	seen[s] = true;
-	for (int x = s; x <= t; x++)
-		for (int i = 0; seen[x] && i < f->p->stages[x].n_out; i++)
-			if (!f->p->edges[f->p->stages[x].out[i]].detached)
-				seen[orr_stage_after(f->p, x, i)] = true;
-	return seen[t];
-}
-
-/* As F(s,k) starts, s holds all that W has not ended, and every stage before s on the same worker
- * holds at least what B of s has not: both are so many microbatches at most. */
-static void find_caps(struct finder *f)
-{
-	int m = f->p->n_microbatches;
-
-	for (int s = 0; s < f->p->n_stages; s++) {
-		int j = job(f, s, 0, ORR_PASS_F);
-		struct orr_load one = f->timed->up[j], others = {0, 0},
-				limit = orr_timed_most(f->timed, worker_of(f, j));
-
-		f->own[s] = f->flight[s] = m;
-		if (!one.stashes || f->p->microbatches)
-			continue; /* no backward, and nothing to hold; or no turns */
-		for (int t = 0; t < s; t++) {
-			int k = job(f, t, 0, ORR_PASS_F);
-
-			if (worker_of(f, k) == worker_of(f, j) && leads(f, t, s)) {
-				others.stashes += f->timed->up[k].stashes;
-				others.bytes += f->timed->up[k].bytes;
-			}
-		}
-		f->own[s] = smaller_of(limit.stashes - others.stashes,
-				       one.bytes ? (limit.bytes - others.bytes) / one.bytes : m, m);
-		one.bytes += others.bytes;
-		f->flight[s] = smaller_of(limit.stashes / (1 + others.stashes),
-					  one.bytes ? limit.bytes / one.bytes : m, m);
-	}
-}
-
-/* The same where a minibatch is gathered: stage by stage. Where F of a later microbatch must follow
- * a backward, this is no order, and what is found no more than it is from the jobs met so far. */
+/* An order of all jobs where a minibatch is gathered: stage by stage. Where F of a later microbatch
+ * must follow a backward, this is no order, and what is found no more than it is from the jobs met
+ * so far. */
 static void fill_by_stage(struct finder *f)
 {
 	int n = 0, n_stages = f->p->n_stages;
@@ -132,7 +90,7 @@ static void fill_by_stage(struct finder *f)
 		}
 }
 
-/* An order of all jobs: microbatch by microbatch, F down the stages, B and W up. */
+/* And else: microbatch by microbatch, F down the stages, B and W up. */
 static void fill_sequence(struct finder *f)
 {
 	int n = 0, n_stages = f->p->n_stages;
@@ -152,27 +110,42 @@ static void fill_sequence(struct finder *f)
 	}
 }
 
-/* All that j must follow; with `after`, all that must follow it. list holds orr_jobs_most_around()
- * + 3. */
-static int around(const struct finder *f, int j, bool after, int *list)
+/* All that j must follow; with `after`, all that must follow it: in f->list, how many there are. */
+static int around(struct finder *f, int j, bool after, int *room)
 {
 	const struct orr_jobs *jobs = &f->timed->jobs;
+	const struct orr_caps *caps = &f->caps;
 	struct orr_job at = orr_jobs_at(jobs, j);
-	int step = after ? 1 : -1, m = f->p->n_microbatches, n;
+	int step = after ? 1 : -1, m = f->p->n_microbatches, n, other = -1;
 
-	n = after ? orr_jobs_successors(jobs, j, list) : orr_jobs_predecessors(jobs, j, list);
+	n = after ? orr_jobs_successors(jobs, j, room) : orr_jobs_predecessors(jobs, j, room);
+	for (int k = 0; k < n; k++)
+		f->list[k] = (struct awaited){room[k], between(f, room[k], j)};
 	if (f->p->microbatches)
 		return n;
 	if (at.b + step >= 0 && at.b + step < m)
-		list[n++] = job(f, at.s, at.b + step, at.d);
-	if (after && at.d == ORR_PASS_W && at.b + f->own[at.s] < m)
-		list[n++] = job(f, at.s, at.b + f->own[at.s], ORR_PASS_F);
-	if (after && at.d == ORR_PASS_B && at.b + f->flight[at.s] < m)
-		list[n++] = job(f, at.s, at.b + f->flight[at.s], ORR_PASS_F);
-	if (!after && at.d == ORR_PASS_F && at.b >= f->own[at.s])
-		list[n++] = job(f, at.s, at.b - f->own[at.s], ORR_PASS_W);
-	if (!after && at.d == ORR_PASS_F && at.b >= f->flight[at.s])
-		list[n++] = job(f, at.s, at.b - f->flight[at.s], ORR_PASS_B);
+		f->list[n++] = (struct awaited){job(f, at.s, at.b + step, at.d), 0};
+	if (after && at.d == ORR_PASS_W && at.b + caps->own[at.s] < m)
+		other = job(f, at.s, at.b + caps->own[at.s], ORR_PASS_F);
+	if (!after && at.d == ORR_PASS_F && at.b >= caps->own[at.s])
+		other = job(f, at.s, at.b - caps->own[at.s], ORR_PASS_W);
+	if (other >= 0)
+		f->list[n++] = (struct awaited){other, 0};
+	for (int i = after ? caps->ended[at.s] : -1; i >= 0; i = caps->list[i].next_ended) {
+		const struct orr_cap *cap = &caps->list[i];
+
+		if (at.d == cap->d && at.b + cap->apart < m)
+			f->list[n++] = (struct awaited){
+				job(f, cap->started, at.b + cap->apart, ORR_PASS_F), cap->lag_ns};
+	}
+	for (int i = !after && at.d == ORR_PASS_F ? caps->started[at.s] : -1; i >= 0;
+	     i = caps->list[i].next_started) {
+		const struct orr_cap *cap = &caps->list[i];
+
+		if (at.b >= cap->apart)
+			f->list[n++] = (struct awaited){
+				job(f, cap->ended, at.b - cap->apart, cap->d), cap->lag_ns};
+	}
 	return n;
 }
 
@@ -224,7 +197,7 @@ static void merge(struct finder *f, int j, int k)
 }
 
 /* Heads of all jobs; with `after`, tails. */
-static void find_side(struct finder *f, bool after, int *list)
+static void find_side(struct finder *f, bool after, int *room)
 {
 	int64_t *side = after ? f->tail : f->head;
 
@@ -232,17 +205,18 @@ static void find_side(struct finder *f, bool after, int *list)
 		memset(f->reach, 0, (size_t)f->n_jobs * (size_t)f->n_words * sizeof(*f->reach));
 	memset(f->n_sorted, 0, (size_t)f->p->n_workers * sizeof(*f->n_sorted));
 	for (int i = 0; i < f->n_jobs; i++) {
-		int j = f->sequence[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, list);
+		int j = f->sequence[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, room);
 		struct orr_job at = orr_jobs_at(&f->timed->jobs, j);
 
 		side[j] = after && at.d == ORR_PASS_W
 				  ? orr_pipeline_update_ns(f->p, at.s, worker_of(f, j))
 				  : 0;
 		for (int k = 0; k < n; k++) {
-			side[j] = larger(side[j], side[list[k]] + f->duration[list[k]] +
-							  between(f, list[k], j));
+			const struct awaited *x = &f->list[k];
+
+			side[j] = larger(side[j], side[x->job] + f->duration[x->job] + x->lag_ns);
 			if (f->reach)
-				merge(f, j, list[k]);
+				merge(f, j, x->job);
 		}
 		if (f->reach) {
 			side[j] = larger(side[j], wait_for_load(f, j, side));
@@ -439,7 +413,7 @@ static int64_t bound_meetings(struct finder *f, int s, struct orr_way *way, int6
 	int m = f->p->n_microbatches, first = job(f, s, 0, ORR_PASS_F), far = s;
 	int64_t length = 0;
 
-	if (f->own[s] >= m || f->p->microbatches || orr_pipeline_gathers(f->p) ||
+	if (f->caps.own[s] >= m || f->p->microbatches || orr_pipeline_gathers(f->p) ||
 	    f->timed->jobs.most_at > 1 || !orr_jobs_has(&f->timed->jobs, first + (int)ORR_PASS_B) ||
 	    !orr_jobs_has(&f->timed->jobs, first + (int)ORR_PASS_W))
 		return 0;
@@ -453,7 +427,7 @@ static int64_t bound_meetings(struct finder *f, int s, struct orr_way *way, int6
 	if (longest > INT64_MAX / 16 / m || length + way->weight_ns > INT64_MAX / 16 / m / m)
 		return 0; /* sums would not fit */
 	way->n_microbatches = m;
-	way->n_at_once = f->own[s];
+	way->n_at_once = f->caps.own[s];
 	way->far_start_ns = f->head[job(f, far, 0, ORR_PASS_F)];
 	for (int k = 0; k < m; k++) {
 		int j = job(f, s, k, ORR_PASS_F), back = job(f, far, k, ORR_PASS_B);
@@ -504,10 +478,11 @@ static void list_by_worker(struct finder *f)
 static int find_all(struct finder *f, struct orr_bounds *out)
 {
 	struct orr_keyed *keyed = malloc((size_t)f->n_jobs * sizeof(*keyed));
-	int *list = calloc(orr_jobs_most_around(&f->timed->jobs) + 3, sizeof(*list)), code = 0;
+	size_t n_around = orr_jobs_most_around(&f->timed->jobs);
+	int *room = calloc(n_around, sizeof(*room)), code = 0;
 	struct orr_heap heap = {0};
 
-	if (!keyed || !list) {
+	if (!keyed || !room) {
 		code = orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f->n_jobs);
 		goto out;
 	}
@@ -518,9 +493,14 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 					  : 0);
 	list_by_worker(f);
 	fill_sequence(f);
-	find_caps(f);
+	if ((code = orr_caps_init(&f->caps, f->timed, f->duration, f->err)))
+		goto out;
+	if (!(f->list = calloc(n_around + 2 + (size_t)f->caps.n, sizeof(*f->list)))) {
+		code = orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d caps", f->caps.n);
+		goto out;
+	}
 	for (int after = 0; after < 2 && !f->timed->seeks_span; after++)
-		find_side(f, after, list);
+		find_side(f, after, room);
 	for (int j = 0; j < f->n_jobs; j++)
 		out->path_ns = larger(out->path_ns, f->head[j] + f->duration[j] + f->tail[j]);
 	for (int w = 0; !code && w < f->p->n_workers; w++) {
@@ -536,8 +516,10 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 				 larger(out->memory_ns, out->room_ns));
 out:
 	orr_heap_fini(&heap);
+	orr_caps_fini(&f->caps);
+	free(f->list);
 	free(keyed);
-	free(list);
+	free(room);
 	return code;
 }
 
@@ -546,42 +528,26 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	const struct orr_pipeline *p = timed->jobs.pipeline;
 	struct finder f = {.timed = timed, .p = p, .n_jobs = timed->jobs.n_jobs, .err = err};
 	size_t n = (size_t)f.n_jobs, n_stages = (size_t)p->n_stages;
+	struct orr_arrays all = {0};
 	int code = 0;
 
 	memset(out, 0, sizeof(*out));
 	f.n_words = (f.n_jobs + 63) / 64;
-	f.duration = calloc(n, sizeof(*f.duration));
-	f.head = calloc(n, sizeof(*f.head));
-	f.tail = calloc(n, sizeof(*f.tail));
-	f.sequence = calloc(n, sizeof(*f.sequence));
-	f.sorted = calloc((size_t)timed->jobs.first[p->n_workers], sizeof(*f.sorted));
-	f.on = calloc((size_t)timed->jobs.first[p->n_workers], sizeof(*f.on));
-	f.n_sorted = calloc((size_t)p->n_workers, sizeof(*f.n_sorted));
-	f.own = calloc(n_stages, sizeof(*f.own));
-	f.flight = calloc(n_stages, sizeof(*f.flight));
-	f.next = calloc(n_stages, sizeof(*f.next));
-	f.seen = calloc(n_stages, sizeof(*f.seen));
-	f.longest = calloc(2 * n_stages, sizeof(*f.longest));
+	f.duration = orr_arrays_add(&all, n, sizeof(*f.duration));
+	f.head = orr_arrays_add(&all, n, sizeof(*f.head));
+	f.tail = orr_arrays_add(&all, n, sizeof(*f.tail));
+	f.sequence = orr_arrays_add(&all, n, sizeof(*f.sequence));
+	f.sorted = orr_arrays_add(&all, (size_t)timed->jobs.first[p->n_workers], sizeof(*f.sorted));
+	f.on = orr_arrays_add(&all, (size_t)timed->jobs.first[p->n_workers], sizeof(*f.on));
+	f.n_sorted = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*f.n_sorted));
+	f.next = orr_arrays_add(&all, n_stages, sizeof(*f.next));
+	f.longest = orr_arrays_add(&all, 2 * n_stages, sizeof(*f.longest));
 	if (f.n_jobs <= DENSE)
-		f.reach = calloc(n * (size_t)f.n_words, sizeof(*f.reach));
-	if (!f.duration || !f.head || !f.tail || !f.sequence || !f.sorted || !f.n_sorted || !f.on ||
-	    !f.own || !f.flight || !f.longest || !f.seen || !f.next ||
-	    (f.n_jobs <= DENSE && !f.reach))
+		f.reach = orr_arrays_add(&all, n * (size_t)f.n_words, sizeof(*f.reach));
+	if (all.failed)
 		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f.n_jobs);
 	else
 		code = find_all(&f, out);
-	free(f.duration);
-	free(f.head);
-	free(f.tail);
-	free(f.sequence);
-	free(f.sorted);
-	free(f.on);
-	free(f.n_sorted);
-	free(f.own);
-	free(f.flight);
-	free(f.longest);
-	free(f.seen);
-	free(f.next);
-	free(f.reach);
+	orr_arrays_free(&all);
 	return code;
 }

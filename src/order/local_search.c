@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arrays.h"
 #include "base/random.h"
 #include "cyclic.h"
 
@@ -440,34 +441,30 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 	struct orr_timed *t = search->timed;
 	size_t n = (size_t)t->jobs.n_jobs;
 	struct mover m = {.search = search, .timed = t};
+	struct orr_arrays all = {0};
 	int code = 0;
 
-	m.path = calloc(n, sizeof(*m.path));
-	m.excess = calloc((size_t)t->jobs.pipeline->n_workers, sizeof(*m.excess));
-	m.kept_excess = calloc((size_t)t->jobs.pipeline->n_workers, sizeof(*m.kept_excess));
+	m.path = orr_arrays_add(&all, n, sizeof(*m.path));
+	m.excess = orr_arrays_add(&all, (size_t)t->jobs.pipeline->n_workers, sizeof(*m.excess));
+	m.kept_excess =
+		orr_arrays_add(&all, (size_t)t->jobs.pipeline->n_workers, sizeof(*m.kept_excess));
 	m.n_listed = (size_t)t->jobs.first[t->jobs.pipeline->n_workers];
-	m.kept_order = calloc(m.n_listed, sizeof(*m.kept_order));
-	m.shifted = calloc((size_t)t->jobs.most_at, sizeof(*m.shifted));
+	m.kept_order = orr_arrays_add(&all, m.n_listed, sizeof(*m.kept_order));
+	m.shifted = orr_arrays_add(&all, (size_t)t->jobs.most_at, sizeof(*m.shifted));
 	m.kept_start = calloc(n, sizeof(*m.kept_start));
-	m.kept_list = calloc(search->cyclic ? (size_t)search->cyclic->n : 1, sizeof(*m.kept_list));
-	if (!m.kept_list || !m.path || !m.excess || !m.kept_excess || !m.kept_order ||
-	    !m.kept_start || !m.shifted) {
+	m.kept_list = orr_arrays_add(&all, search->cyclic ? (size_t)search->cyclic->n : 1,
+				     sizeof(*m.kept_list));
+	if (!m.kept_start || all.failed) {
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
-		goto out;
+	} else {
+		memcpy(m.kept_order, t->jobs.by_worker, m.n_listed * sizeof(*m.kept_order));
+		if (search->cyclic)
+			memcpy(m.kept_list, search->cyclic->list,
+			       (size_t)search->cyclic->n * sizeof(*m.kept_list));
+		run(&m);
+		code = m.code;
 	}
-	memcpy(m.kept_order, t->jobs.by_worker, m.n_listed * sizeof(*m.kept_order));
-	if (search->cyclic)
-		memcpy(m.kept_list, search->cyclic->list,
-		       (size_t)search->cyclic->n * sizeof(*m.kept_list));
-	run(&m);
-	code = m.code;
-out:
-	free(m.path);
-	free(m.excess);
-	free(m.kept_excess);
-	free(m.kept_order);
 	free(m.kept_start);
-	free(m.kept_list);
-	free(m.shifted);
+	orr_arrays_free(&all);
 	return code;
 }

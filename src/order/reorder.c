@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/heap.h"
 #include "base/sort.h"
 
@@ -306,47 +307,31 @@ int orr_reorder(struct orr_timed *timed, int n_alike, struct orr_error *err)
 	size_t n = (size_t)timed->jobs.pipeline->n_workers, n_jobs = (size_t)timed->jobs.n_jobs;
 	size_t n_kinds = (size_t)n_alike;
 	struct filler f = {.timed = timed, .n_alike = n_alike, .err = err};
-	struct outcome squeezed = {.order = calloc(n_jobs, sizeof(int))},
-		       best = {.order = calloc(n_jobs, sizeof(int))};
+	struct outcome squeezed, best;
+	struct orr_arrays all = {0};
 	int code;
 
-	if (timed->jobs.most_at > 1) { /* a gap of one worker is none of a job on several */
-		free(squeezed.order);
-		free(best.order);
+	if (timed->jobs.most_at > 1) /* a gap of one worker is none of a job on several */
 		return 0;
-	}
-	f.head = calloc(n, sizeof(*f.head));
-	f.next = calloc(n_jobs, sizeof(*f.next));
-	f.running = calloc(n, sizeof(*f.running));
-	f.n_ready = calloc(n, sizeof(*f.n_ready));
-	f.left = calloc(n_kinds, sizeof(*f.left));
-	f.met = calloc(n_kinds, sizeof(*f.met));
-	f.n_kinds = calloc(n, sizeof(*f.n_kinds));
-	f.filled = calloc(n, sizeof(*f.filled));
-	f.shortest = calloc(n, sizeof(*f.shortest));
-	f.touched = calloc(n, sizeof(*f.touched));
-	f.touched_workers = calloc(n, sizeof(*f.touched_workers));
-	f.held = calloc(n, sizeof(*f.held));
-	if (!squeezed.order || !best.order || !f.head || !f.next || !f.running || !f.n_ready ||
-	    !f.left || !f.met || !f.n_kinds || !f.filled || !f.shortest || !f.touched ||
-	    !f.touched_workers || !f.held)
+	squeezed.order = orr_arrays_add(&all, n_jobs, sizeof(int));
+	best.order = orr_arrays_add(&all, n_jobs, sizeof(int));
+	f.head = orr_arrays_add(&all, n, sizeof(*f.head));
+	f.next = orr_arrays_add(&all, n_jobs, sizeof(*f.next));
+	f.running = orr_arrays_add(&all, n, sizeof(*f.running));
+	f.n_ready = orr_arrays_add(&all, n, sizeof(*f.n_ready));
+	f.left = orr_arrays_add(&all, n_kinds, sizeof(*f.left));
+	f.met = orr_arrays_add(&all, n_kinds, sizeof(*f.met));
+	f.n_kinds = orr_arrays_add(&all, n, sizeof(*f.n_kinds));
+	f.filled = orr_arrays_add(&all, n, sizeof(*f.filled));
+	f.shortest = orr_arrays_add(&all, n, sizeof(*f.shortest));
+	f.touched = orr_arrays_add(&all, n, sizeof(*f.touched));
+	f.touched_workers = orr_arrays_add(&all, n, sizeof(*f.touched_workers));
+	f.held = orr_arrays_add(&all, n, sizeof(*f.held));
+	if (all.failed)
 		code = orr_fail(err, ORR_E_NOMEM, "block: no memory for %zu jobs", n_jobs);
 	else
 		code = try_starts(&f, &squeezed, &best);
 	orr_heap_fini(&f.ends);
-	free(squeezed.order);
-	free(best.order);
-	free(f.head);
-	free(f.next);
-	free(f.running);
-	free(f.n_ready);
-	free(f.left);
-	free(f.met);
-	free(f.n_kinds);
-	free(f.filled);
-	free(f.shortest);
-	free(f.touched);
-	free(f.touched_workers);
-	free(f.held);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/sort.h"
 
 #define MOST_JOBS 20000 /* with more of them it takes too long */
@@ -389,16 +390,16 @@ static int visit_all(struct rigid *x, struct orr_starts *starts, int64_t *ws)
 	return code;
 }
 
-static int allocate(struct rigid *x)
+static int allocate(struct rigid *x, struct orr_arrays *all)
 {
 	size_t n_jobs = (size_t)x->timed->jobs.n_jobs, n_workers = (size_t)x->p->n_workers;
 
-	x->offset = calloc((size_t)x->n_kinds, sizeof(*x->offset));
-	x->length = calloc((size_t)x->n_kinds, sizeof(*x->length));
-	x->start = calloc(n_jobs, sizeof(*x->start));
-	x->row = calloc(n_workers, sizeof(*x->row));
-	x->room = calloc(2 * n_jobs, sizeof(*x->room));
-	if (!x->offset || !x->length || !x->start || !x->row || !x->room)
+	x->offset = orr_arrays_add(all, (size_t)x->n_kinds, sizeof(*x->offset));
+	x->length = orr_arrays_add(all, (size_t)x->n_kinds, sizeof(*x->length));
+	x->start = orr_arrays_add(all, n_jobs, sizeof(*x->start));
+	x->row = orr_arrays_add(all, n_workers, sizeof(*x->row));
+	x->room = orr_arrays_add(all, 2 * n_jobs, sizeof(*x->room));
+	if (all->failed)
 		return orr_fail(x->err, ORR_E_NOMEM, "search: no memory for %zu jobs", n_jobs);
 	for (size_t w = 0; w < n_workers; w++) {
 		x->row[w].busy = x->room + 2 * x->timed->jobs.first[w];
@@ -416,31 +417,22 @@ int orr_rigid_visit(struct orr_starts *starts, const struct orr_timed *timed, st
 			  .p = starts->p,
 			  .err = err,
 			  .n_kinds = starts->p->n_stages * ORR_N_PASSES};
-	int64_t *ws = NULL;
-	bool *there = NULL;
+	struct orr_arrays all = {0};
+	int64_t *ws;
+	bool *there;
 	int code;
 
 	if (timed->jobs.most_at > 1 || timed->jobs.n_jobs > MOST_JOBS ||
 	    orr_pipeline_gathers(x.p) || x.p->microbatches)
 		return 0;
-	ws = calloc((size_t)timed->jobs.n_jobs, sizeof(*ws));
-	there = calloc((size_t)x.n_kinds, sizeof(*there));
-	if (!ws || !there)
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs",
-				timed->jobs.n_jobs);
-	else if (!(code = allocate(&x))) {
-		for (int even = 0; even < 2 && !code; even++) {
-			measure(&x, even);
-			lay_out_one(&x, there);
-			code = visit_all(&x, starts, ws);
-		}
+	ws = orr_arrays_add(&all, (size_t)timed->jobs.n_jobs, sizeof(*ws));
+	there = orr_arrays_add(&all, (size_t)x.n_kinds, sizeof(*there));
+	code = allocate(&x, &all);
+	for (int even = 0; even < 2 && !code; even++) {
+		measure(&x, even);
+		lay_out_one(&x, there);
+		code = visit_all(&x, starts, ws);
 	}
-	free(ws);
-	free(there);
-	free(x.offset);
-	free(x.length);
-	free(x.start);
-	free(x.row);
-	free(x.room);
+	orr_arrays_free(&all);
 	return code;
 }

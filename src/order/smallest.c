@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/heap.h"
 
 #define MOST_STATES 20000
@@ -308,21 +309,20 @@ static int64_t follow(struct finder *f, int end, int64_t *n)
 
 static int search(struct finder *f, struct orr_smallest *out)
 {
+	struct orr_arrays all = {0};
 	int end = 0, code;
 
 	f->n_words = (2 * f->p->n_stages + 63) / 64;
-	f->states = calloc(MOST_STATES, sizeof(*f->states));
-	f->done = calloc((size_t)MOST_STATES * (size_t)f->n_words, sizeof(*f->done));
-	f->table = calloc((size_t)2 * MOST_STATES, sizeof(*f->table));
-	if (!f->states || !f->done || !f->table)
+	f->states = orr_arrays_add(&all, MOST_STATES, sizeof(*f->states));
+	f->done = orr_arrays_add(&all, (size_t)MOST_STATES * (size_t)f->n_words, sizeof(*f->done));
+	f->table = orr_arrays_add(&all, (size_t)2 * MOST_STATES, sizeof(*f->table));
+	if (all.failed)
 		code = orr_fail(f->err, ORR_E_NOMEM, "search: no memory for %d stages",
 				f->p->n_stages);
 	else if (!(code = find_path(f, &end, &out->exact)))
 		out->excess = follow(f, end, out->n);
 	orr_heap_fini(&f->open);
-	free(f->states);
-	free(f->done);
-	free(f->table);
+	orr_arrays_free(&all);
 	return code;
 }
 

@@ -39,23 +39,6 @@ int orr_starts_waves(struct orr_starts *starts, bool *fits)
 	return starts->visit(starts->user, fits);
 }
 
-/* `ahead` microbatches at once: their forwards, their backwards, their weight gradients. */
-static int visit_turns(struct orr_starts *starts, int64_t ahead, bool *fits)
-{
-	const struct orr_pipeline *p = starts->p;
-	int n_stages = p->n_stages;
-
-	for (int j = 0; j < n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
-		int d = j % ORR_N_PASSES, s = j / ORR_N_PASSES % n_stages,
-		    b = j / ORR_N_PASSES / n_stages;
-		int64_t place = d == ORR_PASS_F ? s : 2 * n_stages - 1 - s;
-
-		starts->n[j] = (b / ahead * 3 + d) * 2 * n_stages * p->n_microbatches + place +
-			       b % ahead * 2 * n_stages;
-	}
-	return starts->visit(starts->user, fits);
-}
-
 /* ---- one forward one backward: jobs as they become ready, a backward first, and a cap of
  * microbatches on a stage ---- */
 
@@ -200,12 +183,8 @@ int orr_starts_visit(struct orr_starts *starts, struct orr_error *err)
 {
 	const struct orr_pipeline *p = starts->p;
 	int most = p->depth < p->n_microbatches ? p->depth : p->n_microbatches, code = 0;
-	bool fits = true, gangs = orr_pipeline_has_gangs(p);
+	bool gangs = orr_pipeline_has_gangs(p);
 
-	for (int64_t ahead = 2; fits && ahead <= p->n_microbatches && starts->wanted(starts->user);
-	     ahead *= 2)
-		if ((code = visit_turns(starts, ahead, &fits)))
-			return code;
 	for (int k = most; k > 0 && !code && starts->wanted(starts->user);
 	     k = k > 4 ? k * 3 / 4 : k - 1)
 		for (int i = 0; i < (gangs ? 4 : 1) && !code; i++)

@@ -18,32 +18,31 @@ static size_t count_edges(const struct orr_timed *t, int *around)
 
 static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 {
+	struct orr_arrays *all = &t->all;
 	const struct orr_pipeline *p = t->jobs.pipeline;
 	size_t n = (size_t)t->jobs.n_jobs, n_stages = (size_t)p->n_stages,
 	       n_workers = (size_t)p->n_workers, n_edges = count_edges(t, around),
 	       most_at = (size_t)t->jobs.most_at;
 
-	t->jobs.compute = calloc(n, sizeof(*t->jobs.compute));
-	t->jobs.by_worker = calloc(n * most_at, sizeof(*t->jobs.by_worker));
-	t->jobs.position = calloc(n * most_at, sizeof(*t->jobs.position));
-	t->jobs.first = calloc(n_workers + 1, sizeof(*t->jobs.first));
-	t->duration = calloc(n, sizeof(*t->duration));
-	t->up = calloc(n, sizeof(*t->up));
-	t->down = calloc(n, sizeof(*t->down));
-	t->most = calloc(n_workers, sizeof(*t->most));
-	t->before = calloc(n_edges, sizeof(*t->before));
-	t->after = calloc(n_edges, sizeof(*t->after));
-	t->delay = t->exact ? calloc(n_edges, sizeof(*t->delay)) : NULL;
-	t->first_before = calloc(n + 1, sizeof(*t->first_before));
-	t->first_after = calloc(n + 1, sizeof(*t->first_after));
-	t->start = calloc(n, sizeof(*t->start));
-	t->waits = calloc(n, sizeof(*t->waits));
-	t->queue = calloc(n, sizeof(*t->queue));
-	t->left = calloc(n_stages, sizeof(*t->left));
-	if (!t->jobs.compute || !t->jobs.by_worker || !t->jobs.position || !t->jobs.first ||
-	    !t->duration || !t->up || !t->down || !t->most || !t->before || !t->after ||
-	    (t->exact && !t->delay) || !t->first_before || !t->first_after || !t->start ||
-	    !t->waits || !t->queue || !t->left)
+	t->jobs.compute = orr_arrays_add(all, n, sizeof(*t->jobs.compute));
+	t->jobs.by_worker = orr_arrays_add(all, n * most_at, sizeof(*t->jobs.by_worker));
+	t->jobs.position = orr_arrays_add(all, n * most_at, sizeof(*t->jobs.position));
+	t->jobs.first = orr_arrays_add(all, n_workers + 1, sizeof(*t->jobs.first));
+	t->duration = orr_arrays_add(all, n, sizeof(*t->duration));
+	t->up = orr_arrays_add(all, n, sizeof(*t->up));
+	t->down = orr_arrays_add(all, n, sizeof(*t->down));
+	t->most = orr_arrays_add(all, n_workers, sizeof(*t->most));
+	t->before = orr_arrays_add(all, n_edges, sizeof(*t->before));
+	t->after = orr_arrays_add(all, n_edges, sizeof(*t->after));
+	t->delay = t->exact ? orr_arrays_add(all, n_edges, sizeof(*t->delay)) : NULL;
+	t->first_before = orr_arrays_add(all, n + 1, sizeof(*t->first_before));
+	t->first_after = orr_arrays_add(all, n + 1, sizeof(*t->first_after));
+	t->start = calloc(
+		n, sizeof(*t->start)); /* by itself: the local search changes it for another */
+	t->waits = orr_arrays_add(all, n, sizeof(*t->waits));
+	t->queue = orr_arrays_add(all, n, sizeof(*t->queue));
+	t->left = orr_arrays_add(all, n_stages, sizeof(*t->left));
+	if (!t->start || all->failed)
 		return orr_fail(err, ORR_E_NOMEM,
 				"no memory for an order of %d jobs; take fewer microbatches "
 				"([microbatches])",
@@ -154,23 +153,8 @@ void orr_timed_destroy(struct orr_timed *t)
 {
 	if (!t)
 		return;
-	free(t->jobs.compute);
-	free(t->jobs.by_worker);
-	free(t->jobs.position);
-	free(t->jobs.first);
-	free(t->duration);
-	free(t->up);
-	free(t->down);
-	free(t->most);
-	free(t->before);
-	free(t->after);
-	free(t->delay);
-	free(t->first_before);
-	free(t->first_after);
+	orr_arrays_free(&t->all);
 	free(t->start);
-	free(t->waits);
-	free(t->queue);
-	free(t->left);
 	free(t);
 }
 

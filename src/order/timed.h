@@ -5,6 +5,7 @@
  * in one, and the search moves jobs about in one. Private to this room. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/error.h"
 #include "orrery/jobs.h"
 
@@ -52,6 +53,7 @@ struct orr_timed {
 	int64_t n_timed;              /* jobs timed so far */
 	int *waits, *queue;           /* [n_jobs] room to work in */
 	int *left;                    /* [n_stages] the same */
+	struct orr_arrays all;        /* but start */
 };
 
 /* Jobs of p on worker[b % n_microbatches * n_stages + s], which is copied; no order and no limits

@@ -7,6 +7,7 @@
 
 #include "orrery/orrery.h"
 #include "split_one_f_one_b.h"
+#include "base/arrays.h"
 #include "base/sort.h"
 
 /* What is open in the rules of the search. */
@@ -349,33 +350,24 @@ int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *
 	size_t n_stages = (size_t)p->n_stages, n_workers = (size_t)p->n_workers;
 	size_t n_places = n_stages * (size_t)p->n_microbatches;
 	struct search o = {.p = p, .limit = *limit, .m = p->n_microbatches};
+	struct orr_arrays all = {0};
 	int code;
 
-	o.done = calloc(n_stages, sizeof(*o.done));
-	o.want = calloc(n_stages, sizeof(*o.want));
-	o.held = calloc(n_stages, sizeof(*o.held));
-	o.back = calloc(n_stages, sizeof(*o.back));
-	o.end_f = calloc(n_places, sizeof(*o.end_f));
-	o.end_b = calloc(n_places, sizeof(*o.end_b));
-	o.first = calloc(n_workers, sizeof(*o.first));
-	o.free = calloc(n_workers, sizeof(*o.free));
-	o.idle = calloc(n_workers, sizeof(*o.idle));
-	o.n = calloc(n_places, ORR_N_PASSES * sizeof(*o.n));
-	if (!o.done || !o.want || !o.held || !o.back || !o.end_f || !o.end_b || !o.first ||
-	    !o.free || !o.idle || !o.n)
+	o.done = orr_arrays_add(&all, n_stages, sizeof(*o.done));
+	o.want = orr_arrays_add(&all, n_stages, sizeof(*o.want));
+	o.held = orr_arrays_add(&all, n_stages, sizeof(*o.held));
+	o.back = orr_arrays_add(&all, n_stages, sizeof(*o.back));
+	o.end_f = orr_arrays_add(&all, n_places, sizeof(*o.end_f));
+	o.end_b = orr_arrays_add(&all, n_places, sizeof(*o.end_b));
+	o.first = orr_arrays_add(&all, n_workers, sizeof(*o.first));
+	o.free = orr_arrays_add(&all, n_workers, sizeof(*o.free));
+	o.idle = orr_arrays_add(&all, n_workers, sizeof(*o.idle));
+	o.n = orr_arrays_add(&all, n_places, ORR_N_PASSES * sizeof(*o.n));
+	if (all.failed)
 		code = orr_fail(err, ORR_E_NOMEM, "zero bubble: no memory for %zu jobs",
 				n_places * ORR_N_PASSES);
 	else
 		code = try_all(&o, n, err);
-	free(o.done);
-	free(o.want);
-	free(o.held);
-	free(o.back);
-	free(o.end_f);
-	free(o.end_b);
-	free(o.first);
-	free(o.free);
-	free(o.idle);
-	free(o.n);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -149,13 +149,12 @@ static int weigh_ideals(struct orr_ideals *x, const struct orr_units *u, struct 
 {
 	size_t n = (size_t)x->n;
 
-	x->compute_ns = calloc(n, sizeof(int64_t));
-	x->update_ns = calloc(n, sizeof(int64_t));
-	x->parameter_bytes = calloc(n, sizeof(int64_t));
-	x->trained_bytes = calloc(n, sizeof(int64_t));
-	x->stash_bytes = calloc(n, sizeof(int64_t));
-	if (!x->compute_ns || !x->update_ns || !x->parameter_bytes || !x->trained_bytes ||
-	    !x->stash_bytes)
+	x->compute_ns = orr_arrays_add(&x->weights, n, sizeof(int64_t));
+	x->update_ns = orr_arrays_add(&x->weights, n, sizeof(int64_t));
+	x->parameter_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
+	x->trained_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
+	x->stash_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
+	if (x->weights.failed)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
 	for (int a = 0; a < x->n; a++)
 		for (int i = 0; i < u->g->n_operators; i++) {
@@ -335,10 +334,6 @@ void orr_ideals_destroy(struct orr_ideals *x)
 	free(x->unit_of);
 	free(x->bits);
 	free(x->neighbours);
-	free(x->compute_ns);
-	free(x->parameter_bytes);
-	free(x->trained_bytes);
-	free(x->stash_bytes);
-	free(x->update_ns);
+	orr_arrays_free(&x->weights);
 	free(x);
 }

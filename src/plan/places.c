@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "order/allocate.h"
@@ -50,6 +51,7 @@ struct searching {
 	int64_t *work_ns;                 /* [n_stages] F, B and W of a microbatch */
 	bool found;
 	struct orr_error *err;
+	struct orr_arrays all;
 };
 
 static int64_t draw(struct searching *x, int range)
@@ -399,14 +401,14 @@ static int searching_init(struct searching *x, const struct orr_places *places,
 				.err = err};
 	x->most = x->most < MOST_PLACES ? x->most : MOST_PLACES;
 	x->n_left = x->most;
-	x->seen = calloc(n_slots(x), sizeof(*x->seen));
-	x->rows = calloc((size_t)x->most * n_stages, sizeof(*x->rows));
-	x->best_n = calloc(n_jobs, sizeof(*x->best_n));
-	x->n = calloc(n_jobs, sizeof(*x->n));
-	workers = calloc((POOL + 5) * n_stages, sizeof(*workers));
+	x->seen = orr_arrays_add(&x->all, n_slots(x), sizeof(*x->seen));
+	x->rows = orr_arrays_add(&x->all, (size_t)x->most * n_stages, sizeof(*x->rows));
+	x->best_n = orr_arrays_add(&x->all, n_jobs, sizeof(*x->best_n));
+	x->n = orr_arrays_add(&x->all, n_jobs, sizeof(*x->n));
+	workers = orr_arrays_add(&x->all, (POOL + 5) * n_stages, sizeof(*workers));
 	x->best = workers;
-	x->work_ns = calloc(n_stages, sizeof(*x->work_ns));
-	if (!x->seen || !x->rows || !x->best_n || !x->n || !workers || !x->work_ns)
+	x->work_ns = orr_arrays_add(&x->all, n_stages, sizeof(*x->work_ns));
+	if (x->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu jobs", n_jobs);
 	x->now = workers + n_stages;
 	x->named = workers + 2 * n_stages;
@@ -442,11 +444,6 @@ int orr_places_search(int *worker, int64_t *n, struct orr_places_found *found,
 		memcpy(n, x.best_n, (size_t)x.n_jobs * sizeof(*n));
 	}
 out:
-	free(x.seen);
-	free(x.rows);
-	free(x.best_n);
-	free(x.n);
-	free(x.best);
-	free(x.work_ns);
+	orr_arrays_free(&x.all);
 	return code;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "order/allocate.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
@@ -26,17 +27,12 @@ struct pieces {
 	int *worker;               /* [n_layers] */
 	struct orr_sent_list sent; /* of layers */
 	int *left; /* [n_operators] inputs that have not come yet; -1: it has come itself */
+	struct orr_arrays all;
 };
 
 static void pieces_fini(struct pieces *x)
 {
-	free(x->costs);
-	free(x->layer);
-	free(x->of);
-	free(x->work_ns);
-	free(x->bytes);
-	free(x->worker);
-	free(x->left);
+	orr_arrays_free(&x->all);
 	orr_sent_list_fini(&x->sent);
 }
 
@@ -47,14 +43,14 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 	size_t n = (size_t)g->n_operators + 1;
 
 	*x = (struct pieces){.g = g};
-	x->costs = calloc(n, sizeof(*x->costs));
-	x->layer = calloc(n, sizeof(*x->layer));
-	x->of = calloc(n, sizeof(*x->of));
-	x->work_ns = calloc(n, sizeof(*x->work_ns));
-	x->bytes = calloc(n, sizeof(*x->bytes));
-	x->worker = calloc(n, sizeof(*x->worker));
-	x->left = calloc(n, sizeof(*x->left));
-	if (!x->costs || !x->layer || !x->of || !x->work_ns || !x->bytes || !x->worker || !x->left)
+	x->costs = orr_arrays_add(&x->all, n, sizeof(*x->costs));
+	x->layer = orr_arrays_add(&x->all, n, sizeof(*x->layer));
+	x->of = orr_arrays_add(&x->all, n, sizeof(*x->of));
+	x->work_ns = orr_arrays_add(&x->all, n, sizeof(*x->work_ns));
+	x->bytes = orr_arrays_add(&x->all, n, sizeof(*x->bytes));
+	x->worker = orr_arrays_add(&x->all, n, sizeof(*x->worker));
+	x->left = orr_arrays_add(&x->all, n, sizeof(*x->left));
+	if (x->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
 				g->n_operators);
 	for (int i = 0; i < g->n_operators; i++) {

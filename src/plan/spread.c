@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/random.h"
 #include "pipeline/charge.h"
 #include "tensors.h"
@@ -33,6 +34,7 @@ struct spreading {
 	int *stamp, now;           /* [n_workers] workers that were counted for a tensor */
 	double share, power;       /* of one worker; the sum over all loads */
 	uint64_t random;
+	struct orr_arrays all;
 };
 
 static double draw(struct spreading *s)
@@ -265,29 +267,19 @@ static int spreading_init(struct spreading *s, const struct orr_spread *x, struc
 
 	*s = (struct spreading){.x = x, .n_workers = (int)n_workers, .random = 1};
 	s->n_loads = (int)(x->added ? n_workers : n_workers * (n_workers + 1));
-	s->worker = calloc(n, sizeof(*s->worker));
-	s->load = calloc((size_t)s->n_loads, sizeof(*s->load));
-	s->held = calloc(n_workers, sizeof(*s->held));
-	s->stamp = calloc(n_workers, sizeof(*s->stamp));
-	s->first_maker = calloc(n, sizeof(*s->first_maker));
-	s->makers = calloc((size_t)x->sent->first[x->n] + 1, sizeof(*s->makers));
-	if (!s->worker || !s->load || !s->held || !s->stamp || !s->first_maker || !s->makers)
+	s->worker = orr_arrays_add(&s->all, n, sizeof(*s->worker));
+	s->load = orr_arrays_add(&s->all, (size_t)s->n_loads, sizeof(*s->load));
+	s->held = orr_arrays_add(&s->all, n_workers, sizeof(*s->held));
+	s->stamp = orr_arrays_add(&s->all, n_workers, sizeof(*s->stamp));
+	s->first_maker = orr_arrays_add(&s->all, n, sizeof(*s->first_maker));
+	s->makers = orr_arrays_add(&s->all, (size_t)x->sent->first[x->n] + 1, sizeof(*s->makers));
+	if (s->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", x->n);
 	for (int i = 0; i < x->n; i++)
 		work += (double)x->work_ns[i] * 1e-9;
 	s->share = work / orr_machine_speeds(x->machine) + 1e-12;
 	list_makers(s);
 	return 0;
-}
-
-static void spreading_fini(struct spreading *s)
-{
-	free(s->worker);
-	free(s->load);
-	free(s->held);
-	free(s->stamp);
-	free(s->first_maker);
-	free(s->makers);
 }
 
 int orr_spread_improve(const struct orr_spread *x, int *worker, int64_t *busiest_ns,
@@ -313,6 +305,6 @@ int orr_spread_improve(const struct orr_spread *x, int *worker, int64_t *busiest
 		cool_down(&s, worker, &best_s, n_moves);
 	*busiest_ns = (int64_t)(best_s * 1e9 + 0.5);
 out:
-	spreading_fini(&s);
+	orr_arrays_free(&s.all);
 	return code;
 }

@@ -11,16 +11,7 @@
 
 void orr_units_fini(struct orr_units *u)
 {
-	free(u->costs);
-	free(u->leader);
-	free(u->readers);
-	free(u->inputs);
-	free(u->sends);
-	free(u->reader);
-	free(u->input);
-	free(u->work_ns);
-	free(u->number);
-	free(u->operators);
+	orr_arrays_free(&u->all);
 }
 
 /* Inputs, and operators without cost that read free operators only. */
@@ -58,18 +49,17 @@ static int list_units(struct orr_units *u, const struct orr_graph *g,
 	size_t n = (size_t)g->n_operators + 1;
 
 	*u = (struct orr_units){.g = g};
-	u->costs = calloc(n, sizeof(*u->costs));
-	u->leader = calloc(n, sizeof(int));
-	u->sends = calloc(n, sizeof(*u->sends));
-	u->readers = calloc(n, sizeof(int));
-	u->inputs = calloc(n, sizeof(int));
-	u->reader = calloc(n, sizeof(int));
-	u->input = calloc(n, sizeof(int));
-	u->work_ns = calloc(n, sizeof(*u->work_ns));
-	u->number = calloc(n, sizeof(int));
-	u->operators = calloc(n, sizeof(int));
-	if (!u->costs || !u->leader || !u->sends || !u->readers || !u->inputs || !u->reader ||
-	    !u->input || !u->work_ns || !u->number || !u->operators)
+	u->costs = orr_arrays_add(&u->all, n, sizeof(*u->costs));
+	u->leader = orr_arrays_add(&u->all, n, sizeof(int));
+	u->sends = orr_arrays_add(&u->all, n, sizeof(*u->sends));
+	u->readers = orr_arrays_add(&u->all, n, sizeof(int));
+	u->inputs = orr_arrays_add(&u->all, n, sizeof(int));
+	u->reader = orr_arrays_add(&u->all, n, sizeof(int));
+	u->input = orr_arrays_add(&u->all, n, sizeof(int));
+	u->work_ns = orr_arrays_add(&u->all, n, sizeof(*u->work_ns));
+	u->number = orr_arrays_add(&u->all, n, sizeof(int));
+	u->operators = orr_arrays_add(&u->all, n, sizeof(int));
+	if (u->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
 				g->n_operators);
 	note_sent(u);

@@ -4,6 +4,7 @@
  * where there are too many places to cut. Private to the planner. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/error.h"
 
 struct orr_graph;
@@ -23,6 +24,7 @@ struct orr_units {
 	int *number;           /* leader -> unit */
 	int *operators;        /* unit -> leader */
 	int n;
+	struct orr_arrays all;
 };
 
 /* samples, n_microbatches: see ideals.h. */

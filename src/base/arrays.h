@@ -1,0 +1,44 @@
+#ifndef ORR_ARRAYS_H
+#define ORR_ARRAYS_H
+/* Arrays that are allocated and freed together: one check for all of them, and one free. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+union orr_array {
+	union orr_array *before;
+	max_align_t aligned;
+};
+
+struct orr_arrays { /* {0}: none */
+	union orr_array *last;
+	bool failed; /* one of them is NULL */
+};
+
+/* n zeros of a size, until orr_arrays_free(); NULL: no memory, and failed says so from then on. */
+static inline void *orr_arrays_add(struct orr_arrays *all, size_t n, size_t size)
+{
+	union orr_array *x = n > ((size_t)PTRDIFF_MAX - sizeof(*x)) / size
+				     ? NULL
+				     : calloc(1, sizeof(*x) + n * size);
+
+	if (!x) {
+		all->failed = true;
+		return NULL;
+	}
+	x->before = all->last;
+	all->last = x;
+	return x + 1;
+}
+
+static inline void orr_arrays_free(struct orr_arrays *all)
+{
+	while (all->last) {
+		union orr_array *x = all->last;
+
+		all->last = x->before;
+		free(x);
+	}
+}
+#endif
